@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# One static library per room of the house, all with the same flags and the same precompiled header.
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE} CACHE STRING "" FORCE)
+  # Without this ccache would refuse every file that uses a precompiled header.
+  set(ENV{CCACHE_SLOPPINESS} "pch_defines,time_macros")
+endif()
+find_package(Threads REQUIRED)
+
+add_library(krafla_flags INTERFACE)
+target_include_directories(krafla_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(krafla_flags INTERFACE
+  -Wall -Wextra -Wshadow -Werror -Werror=switch-enum
+  # Formulas keep their bits on every machine: docs/decisions/0003-same-bits.md.
+  -ffp-contract=off -fno-math-errno
+  -fvisibility=hidden -fstack-protector-strong)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 14 reports these wrongly inside std::vector, std::format and std::expected.
+  target_compile_options(krafla_flags INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds
+    -Wno-free-nonheap-object -Wno-dangling-reference)
+endif()
+target_compile_definitions(krafla_flags INTERFACE _GLIBCXX_ASSERTIONS)
+target_link_options(krafla_flags INTERFACE -Wl,-z,relro,-z,now)
+if(KRAFLA_SANITIZE)
+  target_compile_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_link_options(krafla_flags INTERFACE -fsanitize=${KRAFLA_SANITIZE})
+endif()
+
+# krafla_room(NAME DEPENDS lib...): a static library krafla_NAME from every .cpp below this folder.
+function(krafla_room name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(NOT sources)
+    add_library(krafla_${name} INTERFACE)
+    target_link_libraries(krafla_${name} INTERFACE krafla_flags ${ARG_DEPENDS})
+    return()
+  endif()
+  add_library(krafla_${name} STATIC ${sources})
+  target_link_libraries(krafla_${name} PUBLIC krafla_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  if(NOT name STREQUAL "base" AND NOT KRAFLA_SANITIZE)
+    target_precompile_headers(krafla_${name} REUSE_FROM krafla_base)
+  endif()
+endfunction()

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The evaluator: runs a module on the host one instruction at a time, slowly and obviously. It is the reference for
+// the tests, the constant folder, and the variant of every kernel that always accepts. It shares only ir, base and
+// numerics with the rest, so that it can judge the rest.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ir/literal.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+// What an instruction may ask of the world outside its module.
+struct EvaluatorHost {
+  int64_t replica = 0, partition = 0, replica_count = 1, num_partitions = 1;
+  // Collectives, send and recv. Called with the instruction and its operands' values; null: UNIMPLEMENTED.
+  std::function<Result<Literal>(const Instruction&, std::span<const Literal* const>)> collective;
+  // Custom calls by target; null or NOT_FOUND: an error that names the target.
+  std::function<Result<Literal>(const Instruction&, std::span<const Literal* const>)> custom_call;
+  std::function<Result<Literal>(const Shape&)> infeed;
+  std::function<Result<>(const Literal&)> outfeed;
+  // Shared by all rng and rng-get-and-update-state instructions of a run.
+  uint64_t rng_seed = 0;
+};
+
+struct EvaluatorOptions {
+  const EvaluatorHost* host = nullptr;
+  // Gives up with DEADLINE_EXCEEDED after about this many scalar operations; 0: no limit. The constant folder sets it.
+  int64_t work_limit = 0;
+};
+
+// The result of `computation` on `arguments` (one a parameter, shapes checked).
+Result<Literal> Evaluate(const Computation& computation, std::span<const Literal* const> arguments,
+                         const EvaluatorOptions& options = {});
+
+// One instruction on given operand values. Not for parameter.
+Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<const Literal* const> operands,
+                                    const EvaluatorOptions& options = {});
+
+}  // namespace krafla

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/module.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace krafla {
+
+namespace {
+
+// `wanted`, or `wanted.N` with the first N that is free; `taken` remembers.
+std::string UniqueName(std::string_view wanted, std::unordered_map<std::string, int>& taken) {
+  std::string name(wanted);
+  if (taken.emplace(name, 1).second) return name;
+  while (true) {
+    std::string candidate = std::format("{}.{}", wanted, taken[name]++);
+    if (taken.emplace(candidate, 1).second) return candidate;
+  }
+}
+
+}  // namespace
+
+void Instruction::AddUser(Instruction* user) {
+  if (std::find(users_.rbegin(), users_.rend(), user) == users_.rend()) users_.push_back(user);
+}
+
+void Instruction::RemoveUser(Instruction* user) {
+  if (std::find(user->operands_.begin(), user->operands_.end(), this) != user->operands_.end()) return;
+  users_.erase(std::remove(users_.begin(), users_.end(), user), users_.end());
+}
+
+void Instruction::ReplaceOperand(std::size_t i, Instruction* with) {
+  Instruction* old = operands_[i];
+  if (old == with) return;
+  operands_[i] = with;
+  old->RemoveUser(this);
+  with->AddUser(this);
+}
+
+void Instruction::ReplaceAllUsesWith(Instruction* with) {
+  if (with == this) return;
+  if (parent_->root() == this) parent_->set_root(with);
+  std::vector<Instruction*> users = std::move(users_);
+  users_.clear();
+  for (Instruction* user : users) {
+    for (Instruction*& operand : user->operands_)
+      if (operand == this) operand = with;
+    with->AddUser(user);
+  }
+}
+
+const InstructionMetadata& Instruction::metadata() const {
+  static const InstructionMetadata kNone;
+  return metadata_ ? *metadata_ : kNone;
+}
+
+void Instruction::set_metadata(InstructionMetadata metadata) {
+  metadata_ = metadata == InstructionMetadata() ? nullptr : std::make_unique<InstructionMetadata>(std::move(metadata));
+}
+
+bool Instruction::IsRoot() const { return parent_->root() == this; }
+
+Instruction* Computation::Add(Opcode opcode, Shape shape, std::vector<Instruction*> operands, Attributes attributes,
+                              std::vector<Computation*> called, std::string_view name) {
+  auto owned = std::unique_ptr<Instruction>(new Instruction());
+  Instruction* out = owned.get();
+  out->opcode_ = opcode;
+  out->id_ = next_id_++;
+  out->shape_ = std::move(shape);
+  out->name_ = UniqueName(name.empty() ? OpcodeName(opcode) : name, names_);
+  out->parent_ = this;
+  out->attributes_ = std::move(attributes);
+  out->called_ = std::move(called);
+  instructions_.push_back(std::move(owned));
+  SetOperands(out, std::move(operands));
+  if (opcode == Opcode::kParameter) {
+    auto number = static_cast<std::size_t>(out->attr<ParameterAttributes>().number);
+    if (parameters_.size() <= number) parameters_.resize(number + 1, nullptr);
+    parameters_[number] = out;
+  }
+  return out;
+}
+
+Instruction* Computation::AddClone(const Instruction& other, std::vector<Instruction*> operands) {
+  Instruction* out = Add(other.opcode_, other.shape_, std::move(operands), other.attributes_, other.called_, other.name_);
+  out->location_ = other.location_;
+  if (other.metadata_) out->metadata_ = std::make_unique<InstructionMetadata>(*other.metadata_);
+  return out;
+}
+
+void Computation::SetOperands(Instruction* instruction, std::vector<Instruction*> operands) {
+  KRAFLA_CHECK(instruction->operands_.empty());
+  instruction->operands_ = std::move(operands);
+  for (Instruction* operand : instruction->operands_) operand->AddUser(instruction);
+}
+
+void Computation::Remove(Instruction* instruction) { RemoveAll({&instruction, 1}); }
+
+void Computation::RemoveAll(std::span<Instruction* const> dead) {
+  std::unordered_set<const Instruction*> set(dead.begin(), dead.end());
+  for (Instruction* instruction : dead) {
+    KRAFLA_CHECK(instruction != root_);
+    for (Instruction* user : instruction->users_) KRAFLA_CHECK(set.contains(user));
+  }
+  for (Instruction* instruction : dead) {
+    std::vector<Instruction*> operands = std::move(instruction->operands_);
+    instruction->operands_.clear();
+    for (Instruction* operand : operands)
+      if (!set.contains(operand)) operand->RemoveUser(instruction);
+    names_.erase(instruction->name_);
+    for (Instruction*& parameter : parameters_)
+      if (parameter == instruction) parameter = nullptr;
+  }
+  for (auto& owned : instructions_) {
+    auto& before = owned->control_predecessors_;
+    before.erase(std::remove_if(before.begin(), before.end(), [&](Instruction* p) { return set.contains(p); }),
+                 before.end());
+  }
+  instructions_.erase(std::remove_if(instructions_.begin(), instructions_.end(),
+                                     [&](const auto& owned) { return set.contains(owned.get()); }),
+                      instructions_.end());
+}
+
+Result<> Computation::SortTopologically() {
+  enum : uint8_t { kNew, kOpen, kDone };
+  std::vector<uint8_t> state(static_cast<std::size_t>(next_id_), kNew);
+  std::vector<Instruction*> order;
+  order.reserve(instructions_.size());
+  struct Frame {
+    Instruction* instruction;
+    std::size_t next;
+  };
+  std::vector<Frame> stack;
+  for (const auto& owned : instructions_) {
+    if (state[static_cast<std::size_t>(owned->id_)] != kNew) continue;
+    stack.push_back({owned.get(), 0});
+    state[static_cast<std::size_t>(owned->id_)] = kOpen;
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      Instruction* i = frame.instruction;
+      std::size_t count = i->operands_.size() + i->control_predecessors_.size();
+      if (frame.next == count) {
+        state[static_cast<std::size_t>(i->id_)] = kDone;
+        order.push_back(i);
+        stack.pop_back();
+        continue;
+      }
+      std::size_t n = frame.next++;
+      Instruction* before =
+          n < i->operands_.size() ? i->operands_[n] : i->control_predecessors_[n - i->operands_.size()];
+      uint8_t& s = state[static_cast<std::size_t>(before->id_)];
+      if (s == kOpen)
+        return InvalidArgument("{} in computation '{}' depends on itself", Describe(*before), name_);
+      if (s == kNew) {
+        s = kOpen;
+        stack.push_back({before, 0});
+      }
+    }
+  }
+  std::vector<std::size_t> place(static_cast<std::size_t>(next_id_));
+  for (std::size_t n = 0; n < order.size(); ++n) place[static_cast<std::size_t>(order[n]->id_)] = n;
+  std::sort(instructions_.begin(), instructions_.end(), [&](const auto& a, const auto& b) {
+    return place[static_cast<std::size_t>(a->id_)] < place[static_cast<std::size_t>(b->id_)];
+  });
+  return {};
+}
+
+Computation* Module::AddComputation(std::string_view name) {
+  auto owned = std::unique_ptr<Computation>(new Computation());
+  owned->name_ = UniqueName(name.empty() ? "computation" : name, names_);
+  owned->parent_ = this;
+  computations_.push_back(std::move(owned));
+  return computations_.back().get();
+}
+
+void Module::Remove(Computation* computation) {
+  KRAFLA_CHECK(computation != entry_);
+  names_.erase(computation->name_);
+  computations_.erase(std::remove_if(computations_.begin(), computations_.end(),
+                                     [&](const auto& owned) { return owned.get() == computation; }),
+                      computations_.end());
+}
+
+std::unique_ptr<Module> Module::Clone() const {
+  auto out = std::make_unique<Module>(name_);
+  out->replica_count = replica_count;
+  out->num_partitions = num_partitions;
+  out->input_output_aliases = input_output_aliases;
+  out->buffer_donors = buffer_donors;
+  out->is_scheduled = is_scheduled;
+  out->has_is_scheduled = has_is_scheduled;
+  out->entry_layout_result = entry_layout_result;
+  out->entry_layout_parameters = entry_layout_parameters;
+  out->other_attributes = other_attributes;
+  std::unordered_map<const Computation*, Computation*> computations;
+  std::unordered_map<const Instruction*, Instruction*> instructions;
+  for (const auto& c : computations_) {
+    Computation* copy = out->AddComputation(c->name_);
+    copy->execution_thread_ = c->execution_thread_;
+    computations[c.get()] = copy;
+  }
+  for (const auto& c : computations_) {
+    Computation* copy = computations[c.get()];
+    for (const auto& i : c->instructions_) {
+      copy->next_id_ = i->id_;
+      instructions[i.get()] = copy->AddClone(*i, {});
+    }
+    copy->next_id_ = c->next_id_;
+    for (const auto& i : c->instructions_) {
+      Instruction* made = instructions[i.get()];
+      std::vector<Instruction*> operands;
+      for (Instruction* o : i->operands_) operands.push_back(instructions[o]);
+      copy->SetOperands(made, std::move(operands));
+      for (Instruction* p : i->control_predecessors_) made->AddControlPredecessor(instructions[p]);
+      for (Computation*& called : made->called_) called = computations[called];
+    }
+    if (c->root_) copy->root_ = instructions[c->root_];
+  }
+  if (entry_) out->entry_ = computations[entry_];
+  return out;
+}
+
+bool SameModule(const Module& a, const Module& b) {
+  if (a.name() != b.name() || a.replica_count != b.replica_count || a.num_partitions != b.num_partitions ||
+      a.input_output_aliases != b.input_output_aliases || a.buffer_donors != b.buffer_donors ||
+      a.is_scheduled != b.is_scheduled || a.entry_layout_result != b.entry_layout_result ||
+      a.entry_layout_parameters != b.entry_layout_parameters || a.other_attributes != b.other_attributes ||
+      a.computations().size() != b.computations().size())
+    return false;
+  auto names = [](auto span) {
+    std::vector<std::string_view> out;
+    for (auto* x : span) out.push_back(x ? std::string_view(x->name()) : std::string_view());
+    return out;
+  };
+  for (std::size_t c = 0; c < a.computations().size(); ++c) {
+    const Computation& x = *a.computations()[c];
+    const Computation& y = *b.computations()[c];
+    if (x.name() != y.name() || x.execution_thread() != y.execution_thread() ||
+        x.instructions().size() != y.instructions().size() || names(x.parameters()) != names(y.parameters()) ||
+        (a.entry() == &x) != (b.entry() == &y) || x.root()->name() != y.root()->name())
+      return false;
+    for (std::size_t n = 0; n < x.instructions().size(); ++n) {
+      const Instruction& i = *x.instructions()[n];
+      const Instruction& j = *y.instructions()[n];
+      if (i.opcode() != j.opcode() || i.name() != j.name() || i.shape() != j.shape() ||
+          i.attributes() != j.attributes() || i.metadata() != j.metadata() ||
+          names(i.operands()) != names(j.operands()) || names(i.called()) != names(j.called()) ||
+          names(std::span(i.control_predecessors())) != names(std::span(j.control_predecessors())))
+        return false;
+    }
+  }
+  return true;
+}
+
+std::string Describe(const Instruction& i) {
+  if (i.location().line > 0)
+    return std::format("instruction '{}' ({}, line {})", i.name(), OpcodeName(i.opcode()), i.location().line);
+  return std::format("instruction '{}' ({})", i.name(), OpcodeName(i.opcode()));
+}
+
+}  // namespace krafla

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate between what was read and everything that computes. Planners and back ends take a VerifiedModule only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+// Every rule of the language: each instruction's arity, attributes and shape agree with its row of ops.def, graphs
+// are acyclic and in topological order, computations do not call themselves, parameters are numbered 0..n-1, called
+// computations have the signatures that their callers need, async pairs match, aliases name what exists, collectives
+// name devices that exist. Sorts each computation topologically.
+// Errors: INVALID_ARGUMENT with the instruction and its line; UNIMPLEMENTED for legal programs that nothing here runs
+// (unbounded dynamic dimensions).
+Result<> Verify(Module& module);
+
+class VerifiedModule {
+ public:
+  static Result<VerifiedModule> Make(std::unique_ptr<Module> module) {
+    KRAFLA_TRY(Verify(*module));
+    return VerifiedModule(std::move(module));
+  }
+  const Module& module() const { return *module_; }
+  const Module* operator->() const { return module_.get(); }
+  // For passes, which keep a valid module valid.
+  std::unique_ptr<Module> Release() && { return std::move(module_); }
+
+ private:
+  explicit VerifiedModule(std::unique_ptr<Module> module) : module_(std::move(module)) {}
+  std::unique_ptr<Module> module_;
+};
+
+}  // namespace krafla
