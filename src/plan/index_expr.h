@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Index arithmetic of a kernel, kept as sums of terms so that strides can be read off and floor/mod cancel.
+// An IndexExpr is constant + sum of coefficient * atom; an atom is an iteration variable, a floor division or modulus
+// of another expression by a constant, or an integer computed by the program (a gather's start). Every expression has
+// a proven range; division and modulus are only made of non-negative expressions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/inline_vector.h"
+
+namespace krafla::plan {
+
+using IndexId = int;  // into IndexSpace::exprs
+using AtomId = int;
+
+struct IndexTerm {
+  int64_t coefficient = 0;
+  AtomId atom = 0;
+  friend bool operator==(const IndexTerm&, const IndexTerm&) = default;
+};
+
+struct IndexExpr {
+  int64_t constant = 0;
+  InlineVector<IndexTerm, 6> terms;  // by rising atom, coefficients not zero
+  friend bool operator==(const IndexExpr&, const IndexExpr&) = default;
+};
+
+struct IndexAtom {
+  enum class Kind : uint8_t { kIter, kFloorDiv, kMod, kValue };
+  Kind kind = Kind::kIter;
+  int iter = 0;          // kIter: the dimension of the iteration space
+  IndexId expr = 0;      // kFloorDiv, kMod: the dividend
+  int64_t divisor = 1;
+  int node = 0;          // kValue: an s32 node of the program, already clamped into [lo, hi]
+  int64_t lo = 0, hi = 0;
+  uint64_t depends = 0;  // bit d: varies with iteration dimension d
+  friend bool operator==(const IndexAtom&, const IndexAtom&) = default;
+};
+
+// Owns atoms and expressions of one program; equal ones are the same id. Id 0 is the constant 0.
+class IndexSpace {
+ public:
+  explicit IndexSpace(std::span<const int64_t> iteration_dims = {});
+
+  const Dims& dims() const { return dims_; }
+  const IndexExpr& expr(IndexId id) const { return exprs_[static_cast<std::size_t>(id)]; }
+  const IndexAtom& atom(AtomId id) const { return atoms_[static_cast<std::size_t>(id)]; }
+  std::size_t atom_count() const { return atoms_.size(); }
+  std::size_t expr_count() const { return exprs_.size(); }
+
+  IndexId Constant(int64_t value);
+  IndexId Iter(int dim);  // in [0, dims[dim])
+  IndexId Value(int node, int64_t lo, int64_t hi, uint64_t depends);
+  IndexId Add(IndexId a, IndexId b);
+  IndexId Sub(IndexId a, IndexId b);
+  IndexId Mul(IndexId a, int64_t factor);
+  IndexId AddConstant(IndexId a, int64_t value) { return Add(a, Constant(value)); }
+  // a must be provably >= 0, divisor > 0.
+  IndexId FloorDiv(IndexId a, int64_t divisor);
+  IndexId Mod(IndexId a, int64_t divisor);
+
+  struct Range {
+    int64_t lo, hi;
+  };
+  Range RangeOf(IndexId id) const;
+  uint64_t Depends(IndexId id) const;
+  bool IsConstant(IndexId id) const { return expr(id).terms.empty(); }
+
+  // How `id` changes with iteration dimension `dim` when all others stay: its coefficient when the dependence is
+  // affine (atoms other than the iterator do not vary with dim); nullopt otherwise.
+  struct Affine {
+    bool affine = false;
+    int64_t stride = 0;
+  };
+  Affine StrideAlong(IndexId id, int dim) const;
+
+  // Row-major linear index of `index` in `dims`, and back.
+  IndexId Linearize(std::span<const IndexId> index, std::span<const int64_t> dims);
+  std::vector<IndexId> Delinearize(IndexId linear, std::span<const int64_t> dims);
+
+  friend bool operator==(const IndexSpace& a, const IndexSpace& b) {
+    return a.dims_ == b.dims_ && a.exprs_ == b.exprs_ && a.atoms_ == b.atoms_;
+  }
+
+ private:
+  IndexId Intern(IndexExpr expr);
+  AtomId InternAtom(const IndexAtom& atom);
+
+  Dims dims_;
+  std::vector<IndexExpr> exprs_;
+  std::vector<IndexAtom> atoms_;
+};
+
+}  // namespace krafla::plan

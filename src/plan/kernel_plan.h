@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelPlan: a problem that one kernel solves, free of any device handle. The CPU back end and the SPIR-V code
+// generator each turn it into code. Bindings are the buffers in the order that every program of the kernel numbers
+// them: program buffer b is binding b.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/attributes.h"
+#include "ir/module.h"
+#include "plan/element_program.h"
+
+namespace krafla::plan {
+
+struct Binding {
+  ElementType storage = ElementType::kF32;  // as ProgramBuffer: never complex
+  int64_t element_count = 0;
+  bool read = true, written = false;
+  friend bool operator==(const Binding&, const Binding&) = default;
+};
+
+// Each point of the iteration space computes and stores on its own.
+struct LoopKernel {
+  ElementProgram program;
+  friend bool operator==(const LoopKernel&, const LoopKernel&) = default;
+};
+
+// One reduction, of several values at once when variadic.
+struct Reduction {
+  enum class Kind : uint8_t { kSum, kProduct, kMax, kMin, kAnd, kOr, kOther };
+  Kind kind = Kind::kOther;         // of single-value reductions: which plain op the combiner is
+  ElementType hlo_type = ElementType::kF32;  // of the first value (narrow sums accumulate in f32, rounded at the end)
+  std::vector<int> inputs;          // positions in the stage program's `results`
+  // Dimensionless program: params 0..n-1 the accumulators, n..2n-1 the new values; n results.
+  ElementProgram combiner;
+  // Dimensionless program (loads and constants only) whose n results start the accumulators.
+  ElementProgram init;
+  friend bool operator==(const Reduction&, const Reduction&) = default;
+};
+
+// A region over rows x elements. Stages run in order; each later stage sees the results of all earlier reductions as
+// params, numbered from 0 in the order of stages, reductions and values. A plain reduce is one element stage with a
+// reduction and one row stage that stores; softmax is two reductions and an element stage that stores; reduce-window
+// has the window as its elements.
+struct ReduceStage {
+  enum class Scope : uint8_t { kElement, kRow } scope = Scope::kElement;
+  // Iteration space: row dims then element dims (kElement), or the row dims (kRow).
+  ElementProgram program;
+  std::vector<Reduction> reductions;  // kElement only
+  friend bool operator==(const ReduceStage&, const ReduceStage&) = default;
+};
+struct ReduceKernel {
+  Dims row_dims, element_dims;
+  std::vector<ReduceStage> stages;
+  friend bool operator==(const ReduceKernel&, const ReduceKernel&) = default;
+};
+
+// acc[batch..., m, n] = sum over k of lhs * rhs. Strides are in elements. The epilogue runs over [batch..., m, n] with
+// param 0 the accumulator, already converted to result_type and back to its compute type.
+struct DotKernel {
+  Dims batch, lhs_batch_strides, rhs_batch_strides;
+  int64_t m = 1, n = 1, k = 1;
+  int64_t lhs_m_stride = 0, lhs_k_stride = 0, rhs_k_stride = 0, rhs_n_stride = 0;
+  int lhs_binding = 0, rhs_binding = 1;
+  ElementType lhs_type = ElementType::kF32, rhs_type = ElementType::kF32;  // storage; may differ
+  ElementType accumulate_type = ElementType::kF32;                          // f32, f64, s32, u32, s64, u64
+  ElementType result_type = ElementType::kF32;                              // of the HLO dot
+  ElementProgram epilogue;
+  friend bool operator==(const DotKernel&, const DotKernel&) = default;
+};
+
+// Every convolution is brought to this form: dimensions named, spatial ones in order. Strides in elements.
+// The epilogue runs over [output dims of the HLO instruction, in its own order] with param 0 the sum.
+struct ConvKernel {
+  ConvolutionAttributes attributes;
+  Dims input_dims, kernel_dims, output_dims;  // row-major, as stored
+  int input_binding = 0, kernel_binding = 1;
+  ElementType input_type = ElementType::kF32, kernel_type = ElementType::kF32;
+  ElementType accumulate_type = ElementType::kF32;
+  ElementType result_type = ElementType::kF32;
+  ElementProgram epilogue;
+  friend bool operator==(const ConvKernel&, const ConvKernel&) = default;
+};
+
+// Rows of `length` elements, `stride` apart, each sorted on its own. Operand i is read from binding inputs[i] and
+// written to outputs[i]. The comparator is a dimensionless program: params 2i, 2i+1 are the left and right value of
+// operand i; one pred result.
+struct SortKernel {
+  Dims dims;
+  int dimension = 0;
+  bool is_stable = false;
+  std::vector<int> inputs, outputs;
+  std::vector<ElementType> types;  // storage
+  ElementProgram comparator;
+  // Of a top-k: keep this many (outputs have dims with `dimension` shortened); -1: all.
+  int64_t keep = -1;
+  friend bool operator==(const SortKernel&, const SortKernel&) = default;
+};
+
+// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction.
+struct ScanKernel {
+  Dims dims;
+  int dimension = 0;
+  bool is_reverse = false;
+  int input = 0, output = 1;
+  ElementType type = ElementType::kF32;
+  Reduction reduction;
+  friend bool operator==(const ScanKernel&, const ScanKernel&) = default;
+};
+
+// For each update in row-major order of the updates array, if its window lies inside the operand:
+// out[window element] = combiner(out[window element], update). The output starts as the operand (the plan places a
+// copy before, or shares the buffer). One or more operands with one index array.
+struct ScatterKernel {
+  ScatterAttributes attributes;
+  Dims operand_dims, indices_dims, updates_dims;
+  int indices_binding = 0;
+  ElementType indices_type = ElementType::kS32;
+  std::vector<int> updates, outputs;  // bindings, one an operand
+  std::vector<ElementType> types;
+  // Params 0..n-1: current values, n..2n-1: updates; n results.
+  Reduction combiner;
+  friend bool operator==(const ScatterKernel&, const ScatterKernel&) = default;
+};
+
+// What no other family takes: one instruction run by the evaluator on the host. Inputs are the operands' leaves,
+// outputs the result's leaves, in binding order.
+struct HostKernel {
+  const Instruction* instruction = nullptr;  // lives as long as the program plan's module
+  friend bool operator==(const HostKernel&, const HostKernel&) = default;
+};
+
+using KernelBody =
+    std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel, HostKernel>;
+
+struct KernelPlan {
+  std::string name;  // for people: "fused_add_tanh.12"
+  std::vector<Binding> bindings;
+  KernelBody body;
+  double flops = 0, bytes = 0;  // estimates for one launch
+  // Kernels with equal bindings and bodies are one kernel.
+  static bool SameProblem(const KernelPlan& a, const KernelPlan& b) {
+    return a.bindings == b.bindings && a.body == b.body;
+  }
+};
+std::string_view FamilyName(const KernelPlan& kernel);  // "loop", "reduce", "dot", ...
+uint64_t HashProblem(const KernelPlan& kernel);
+
+}  // namespace krafla::plan

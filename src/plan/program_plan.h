@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProgramPlan: a module as ordered steps over buffer slices. Each step lists what it reads and writes, so that
+// barriers are derived and never written by hand. The same form serves the CPU and Vulkan.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/module.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::plan {
+
+// Where bytes live. Arguments and results are the flattened leaves of the entry's parameters and result.
+struct Allocation {
+  enum class Kind : uint8_t { kArgument, kResult, kConstant, kArena } kind = Kind::kArena;
+  int number = 0;        // kArgument, kResult: which leaf; kConstant: which literal of ProgramPlan::constants
+  int64_t offset = 0;    // kArena: in the arena
+  int64_t size = 0;      // bytes
+};
+
+struct Slice {
+  int allocation = 0;
+  int64_t offset = 0, size = 0;  // bytes within the allocation
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+struct StepList;
+
+struct LaunchStep {
+  int kernel = 0;                // into ProgramPlan::kernels
+  std::vector<Slice> bindings;   // one a binding of the kernel
+  const Instruction* instruction = nullptr;  // the fusion's root, for reports
+};
+struct CopyStep {
+  Slice from, to;
+};
+struct WhileStep {
+  std::unique_ptr<StepList> condition, body;
+  Slice predicate;                            // a pred that `condition` writes
+  std::optional<int64_t> trip_count;          // known: the condition need not run
+  const Instruction* instruction = nullptr;
+};
+struct ConditionalStep {
+  Slice index;                                // pred or s32
+  bool index_is_pred = false;
+  std::vector<std::unique_ptr<StepList>> branches;  // pred: true, false
+  const Instruction* instruction = nullptr;
+};
+using Step = std::variant<LaunchStep, CopyStep, WhileStep, ConditionalStep>;
+struct StepList {
+  std::vector<Step> steps;
+};
+
+struct ProgramPlan {
+  std::unique_ptr<const Module> module;       // after the passes; instructions in steps point into it
+  std::vector<KernelPlan> kernels;            // distinct problems
+  std::vector<Allocation> allocations;
+  std::vector<const Literal*> constants;      // owned by the module
+  int64_t arena_size = 0;
+  int64_t peak_live_bytes = 0;                // lower bound: the largest live set
+  StepList steps;
+  std::vector<Shape> arguments, results;      // leaves
+  // Argument leaf whose buffer result leaf i shares, or -1.
+  std::vector<int> result_aliases;
+  // Instructions of the optimised module that compute something, and how many of them the device takes itself.
+  int64_t instruction_count = 0, device_instruction_count = 0;
+  struct Fallback {
+    std::string instruction, reason;
+  };
+  std::vector<Fallback> fallbacks;
+};
+
+}  // namespace krafla::plan
