@@ -86,7 +86,7 @@ struct DeviceFeatures {
   bool bfloat16_cooperative_matrix = false;
   bool float8 = false;  // VK_EXT_shader_float8: e4m3 and e5m2
   bool float8_cooperative_matrix = false;
-  bool buffer_device_address = false;  // also needs int64: addresses are loaded from a table as 64-bit words
+  bool buffer_device_address = false;  // addresses come from a table of 64-bit words (pairs of u32 without int64)
   bool timeline_semaphore = false;
   bool synchronization2 = false;
   bool vulkan_memory_model = false, vulkan_memory_model_device_scope = false;
