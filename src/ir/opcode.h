@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -70,6 +71,12 @@ const OpInfo& GetOpInfo(Opcode opcode);
 inline std::string_view OpcodeName(Opcode opcode) { return GetOpInfo(opcode).name; }
 std::optional<Opcode> OpcodeFromName(std::string_view hlo_name);
 inline bool HasTrait(Opcode opcode, uint32_t trait) { return (GetOpInfo(opcode).traits & trait) != 0; }
+// For code that asks about a few opcodes; a view of all of them is a switch.
+inline bool IsOneOf(Opcode opcode, std::initializer_list<Opcode> set) {
+  for (Opcode o : set)
+    if (o == opcode) return true;
+  return false;
+}
 inline bool IsElementwise(Opcode opcode) { return HasTrait(opcode, op_trait::kElementwise); }
 
 }  // namespace krafla

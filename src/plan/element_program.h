@@ -10,9 +10,10 @@
 #pragma once
 
 #include <array>
-#include <unordered_map>
+#include <optional>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/attributes.h"
@@ -44,8 +45,8 @@ enum class NodeOp : uint8_t {
 // exponential exponential-minus-one floor is-finite log log-plus-one logistic maximum minimum mulhi multiply negate not
 // or popcnt power remainder round-nearest-afz round-nearest-even rsqrt select shift-left shift-right-arithmetic
 // shift-right-logical sign sine sqrt subtract tan tanh xor, and acos acosh asin asinh atanh cosh sinh.
-// For counts and shifts on narrow integers the builder has already adjusted (clz of a u8 subtracts 24; a shift's limit
-// is the narrow width): `storage` of the node names the HLO type.
+// On narrow integers the builder has already turned counts, shifts and mulhi into 32-bit ones (clz of a u8 subtracts
+// 24), so every kHlo node means exactly the op of its compute type; `storage` names the HLO type for reports only.
 
 struct Node {
   NodeOp op = NodeOp::kConstant;
@@ -132,6 +133,9 @@ class ProgramBuilder {
 
  private:
   NodeId Intern(Node node);
+  NodeId Wrap(NodeId a, ElementType narrow);
+  NodeId Round(NodeId a, ElementType narrow);
+  std::optional<NodeId> NarrowInteger(Opcode opcode, ElementType type, std::span<const NodeId> operands);
 
   ElementProgram program_;
   std::unordered_multimap<std::size_t, NodeId> by_hash_;

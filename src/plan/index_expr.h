@@ -81,6 +81,12 @@ class IndexSpace {
   IndexId Linearize(std::span<const IndexId> index, std::span<const int64_t> dims);
   std::vector<IndexId> Delinearize(IndexId linear, std::span<const int64_t> dims);
 
+  // After the program's nodes were renumbered: node n became to[n]. Atoms of nodes that are gone are never used again.
+  void RenumberNodes(std::span<const int> to) {
+    for (IndexAtom& a : atoms_)
+      if (a.kind == IndexAtom::Kind::kValue) a.node = to[static_cast<std::size_t>(a.node)];
+  }
+
   friend bool operator==(const IndexSpace& a, const IndexSpace& b) {
     return a.dims_ == b.dims_ && a.exprs_ == b.exprs_ && a.atoms_ == b.atoms_;
   }

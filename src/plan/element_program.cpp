@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/element_program.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/status.h"
+
+namespace krafla::plan {
+
+ElementType ComputeType(ElementType t) {
+  switch (t) {
+    case ElementType::kPred: return ElementType::kPred;
+    case ElementType::kS1:
+    case ElementType::kS2:
+    case ElementType::kS4:
+    case ElementType::kS8:
+    case ElementType::kS16:
+    case ElementType::kS32: return ElementType::kS32;
+    case ElementType::kU1:
+    case ElementType::kU2:
+    case ElementType::kU4:
+    case ElementType::kU8:
+    case ElementType::kU16:
+    case ElementType::kU32: return ElementType::kU32;
+    case ElementType::kS64: return ElementType::kS64;
+    case ElementType::kU64: return ElementType::kU64;
+    case ElementType::kF64: return ElementType::kF64;
+    case ElementType::kF16:
+    case ElementType::kBF16:
+    case ElementType::kF32:
+    case ElementType::kF8E5M2:
+    case ElementType::kF8E4M3FN:
+    case ElementType::kF8E4M3B11FNUZ:
+    case ElementType::kF8E5M2FNUZ:
+    case ElementType::kF8E4M3FNUZ:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E3M4:
+    case ElementType::kF4E2M1FN:
+    case ElementType::kF8E8M0FNU: return ElementType::kF32;
+    case ElementType::kInvalid:
+    case ElementType::kTuple:
+    case ElementType::kOpaque:
+    case ElementType::kToken:
+    case ElementType::kC64:
+    case ElementType::kC128: break;
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+namespace {
+
+std::size_t HashNode(const Node& n) {
+  uint64_t h = 0x9E3779B97F4A7C15ull;
+  auto mix = [&](uint64_t v) { h = (h ^ v) * 0xff51afd7ed558ccdull, h ^= h >> 32; };
+  mix(static_cast<uint64_t>(n.op) | static_cast<uint64_t>(n.opcode) << 8 | static_cast<uint64_t>(n.type) << 16 |
+      static_cast<uint64_t>(n.storage) << 24 | static_cast<uint64_t>(n.direction) << 32);
+  for (NodeId o : n.operands) mix(static_cast<uint64_t>(o) + 7);
+  mix(static_cast<uint64_t>(n.buffer) << 32 ^ static_cast<uint64_t>(n.index));
+  mix(n.bits);
+  return static_cast<std::size_t>(h);
+}
+
+}  // namespace
+
+int ProgramBuilder::AddBuffer(ElementType storage, int64_t element_count, bool written) {
+  program_.buffers.push_back({storage, element_count, written});
+  return static_cast<int>(program_.buffers.size()) - 1;
+}
+
+NodeId ProgramBuilder::Intern(Node n) {
+  for (NodeId o : n.operands)
+    if (o != kNoNode) n.depends |= node(o).depends;
+  if (n.mask != kNoNode) n.depends |= node(n.mask).depends;
+  std::size_t hash = HashNode(n);
+  auto [first, last] = by_hash_.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (node(it->second) == n) return it->second;
+  program_.nodes.push_back(n);
+  NodeId id = static_cast<NodeId>(program_.nodes.size()) - 1;
+  by_hash_.emplace(hash, id);
+  return id;
+}
+
+NodeId ProgramBuilder::Constant(ElementType type, uint64_t bits) {
+  return Intern({.op = NodeOp::kConstant, .type = type, .bits = bits});
+}
+
+NodeId ProgramBuilder::ConstantFloat(ElementType type, double value) {
+  if (type == ElementType::kF64) return Constant(type, std::bit_cast<uint64_t>(value));
+  return Constant(type, std::bit_cast<uint32_t>(static_cast<float>(value)));
+}
+
+NodeId ProgramBuilder::ConstantInt(ElementType type, int64_t value) {
+  auto bits = static_cast<uint64_t>(value);
+  if (type == ElementType::kS32 || type == ElementType::kU32) bits &= 0xffffffffu;
+  return Constant(type, bits);
+}
+
+NodeId ProgramBuilder::Index(IndexId index) {
+  if (space().IsConstant(index)) return ConstantInt(ElementType::kS32, space().expr(index).constant);
+  return Intern({.op = NodeOp::kIndex, .type = ElementType::kS32, .index = index, .depends = space().Depends(index)});
+}
+
+NodeId ProgramBuilder::Param(ElementType type, int number, uint64_t depends) {
+  return Intern({.op = NodeOp::kParam, .type = type, .bits = static_cast<uint64_t>(number), .depends = depends});
+}
+
+NodeId ProgramBuilder::Load(int buffer, ElementType storage, IndexId index, NodeId mask) {
+  return Intern({.op = NodeOp::kLoad, .type = ComputeType(storage), .storage = storage, .mask = mask, .buffer = buffer,
+                 .index = index, .depends = space().Depends(index)});
+}
+
+NodeId ProgramBuilder::Wrap(NodeId a, ElementType narrow) {
+  return Intern({.op = NodeOp::kWrap, .type = ComputeType(narrow), .storage = narrow, .operands = {a, kNoNode, kNoNode}});
+}
+
+NodeId ProgramBuilder::Round(NodeId a, ElementType narrow) {
+  return Intern({.op = NodeOp::kRound, .type = ElementType::kF32, .storage = narrow, .operands = {a, kNoNode, kNoNode}});
+}
+
+NodeId ProgramBuilder::Hlo(Opcode opcode, ElementType hlo_type, std::span<const NodeId> operands) {
+  Node n{.op = NodeOp::kHlo, .opcode = opcode, .type = ComputeType(hlo_type), .storage = hlo_type};
+  KRAFLA_CHECK(operands.size() <= n.operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) n.operands[i] = operands[i];
+  if (opcode == Opcode::kIsFinite) {
+    n.type = ElementType::kPred;
+    return Intern(n);
+  }
+  if (!IsNarrow(hlo_type)) return Intern(n);
+  if (IsIntegral(hlo_type)) {
+    if (auto done = NarrowInteger(opcode, hlo_type, operands)) return *done;
+  }
+  NodeId id = Intern(n);
+  // These give a value that the narrow type already holds.
+  if (IsOneOf(opcode, {Opcode::kSelect, Opcode::kMaximum, Opcode::kMinimum, Opcode::kClamp, Opcode::kAnd, Opcode::kOr,
+                       Opcode::kXor, Opcode::kSign}))
+    return id;
+  if (IsIntegral(hlo_type)) return Wrap(id, hlo_type);
+  // So do these on the floats that have every integer up to their mantissa's width and a sign.
+  if ((hlo_type == ElementType::kF16 || hlo_type == ElementType::kBF16) &&
+      IsOneOf(opcode, {Opcode::kAbs, Opcode::kNegate, Opcode::kFloor, Opcode::kCeil, Opcode::kRoundNearestAfz,
+                       Opcode::kRoundNearestEven}))
+    return id;
+  return Round(id, hlo_type);
+}
+
+// Ops whose 32-bit form on the extended value differs from the narrow one.
+std::optional<NodeId> ProgramBuilder::NarrowInteger(Opcode opcode, ElementType t, std::span<const NodeId> operands) {
+  const ElementType c = ComputeType(t);
+  const int bits = BitWidth(t);
+  auto masked = [&](NodeId a, int width) {
+    return Hlo(Opcode::kAnd, c, {a, ConstantInt(c, (int64_t{1} << width) - 1)});
+  };
+  auto pattern = [&](NodeId a) { return IsUnsigned(t) ? a : masked(a, bits); };
+  if (opcode == Opcode::kClz)
+    return Hlo(Opcode::kSubtract, c, {Hlo(Opcode::kClz, c, {pattern(operands[0])}), ConstantInt(c, 32 - bits)});
+  // XLA counts the bits of the byte in which a type below 8 bits is kept, sign included.
+  if (opcode == Opcode::kPopulationCount)
+    return Wrap(Hlo(opcode, c, {IsUnsigned(t) ? operands[0] : masked(operands[0], std::max(bits, 8))}), t);
+  if (opcode == Opcode::kShiftRightLogical && IsSigned(t))
+    return Wrap(Hlo(opcode, c, {pattern(operands[0]), operands[1]}), t);
+  if (opcode == Opcode::kShiftRightArithmetic && IsUnsigned(t)) {
+    NodeId up = Hlo(Opcode::kShiftLeft, c, {operands[0], ConstantInt(c, 32 - bits)});
+    NodeId extended = Hlo(opcode, c, {up, ConstantInt(c, 32 - bits)});
+    return Wrap(Hlo(opcode, c, {extended, operands[1]}), t);
+  }
+  // The product of two 16-bit values fits 32 bits.
+  if (opcode == Opcode::kMulhi) {
+    NodeId product = Hlo(Opcode::kMultiply, c, operands);
+    Opcode shift = IsSigned(t) ? Opcode::kShiftRightArithmetic : Opcode::kShiftRightLogical;
+    return Wrap(Hlo(shift, c, {product, ConstantInt(c, bits)}), t);
+  }
+  return std::nullopt;
+}
+
+NodeId ProgramBuilder::Compare(ComparisonDirection direction, NodeId a, NodeId b, bool total_order) {
+  return Intern({.op = NodeOp::kCompare, .type = ElementType::kPred, .direction = direction, .total_order = total_order,
+                 .operands = {a, b, kNoNode}});
+}
+
+NodeId ProgramBuilder::Convert(NodeId a, ElementType from, ElementType to) {
+  if (from == to) return a;
+  ElementType cfrom = ComputeType(from), cto = ComputeType(to);
+  if (to == ElementType::kPred)
+    return Intern({.op = NodeOp::kConvert, .type = ElementType::kPred, .storage = from, .operands = {a, kNoNode, kNoNode}});
+  NodeId out = a;
+  if (IsFloat(to) && IsNarrow(to)) {
+    // One rounding from f32 and f64 alike; integers go through f32 as XLA does.
+    if (!IsFloat(from)) out = Convert(a, from, ElementType::kF32);
+    return Round(out, to);
+  }
+  if (IsFloat(from) && IsIntegral(to) && IsNarrow(to)) {
+    // Saturates at the narrow type's own limits, NaN gives 0: clamp in f32/f64 where those limits are exact.
+    int bits = BitWidth(to);
+    double lo = IsSigned(to) ? -static_cast<double>(int64_t{1} << (bits - 1)) : 0.0;
+    double hi = IsSigned(to) ? static_cast<double>((int64_t{1} << (bits - 1)) - 1)
+                             : static_cast<double>((int64_t{1} << bits) - 1);
+    NodeId is_nan = Compare(ComparisonDirection::kNe, a, a);
+    NodeId zero = ConstantFloat(cfrom, 0);
+    NodeId safe = Hlo(Opcode::kSelect, cfrom, {is_nan, zero, a});
+    out = Hlo(Opcode::kClamp, cfrom, {ConstantFloat(cfrom, lo), safe, ConstantFloat(cfrom, hi)});
+    return Intern({.op = NodeOp::kConvert, .type = cto, .storage = cfrom, .operands = {out, kNoNode, kNoNode}});
+  }
+  if (cfrom != cto)
+    out = Intern({.op = NodeOp::kConvert, .type = cto, .storage = cfrom, .operands = {a, kNoNode, kNoNode}});
+  if (IsIntegral(to) && IsNarrow(to) && from != ElementType::kPred)
+    out = Wrap(out, to);
+  return out;
+}
+
+NodeId ProgramBuilder::BitcastConvert(NodeId a, ElementType from, ElementType to) {
+  if (from == to) return a;
+  KRAFLA_CHECK(BitWidth(from) == BitWidth(to));
+  ElementType cfrom = ComputeType(from), cto = ComputeType(to);
+  // To the unsigned pattern of this width, then to the target.
+  NodeId pattern = a;
+  if (BitWidth(from) >= 32) {
+    if (cfrom == cto) return a;
+    return Intern({.op = NodeOp::kBitcast, .type = cto, .storage = cfrom, .operands = {a, kNoNode, kNoNode}});
+  }
+  auto unsigned_type = [](int bits) {
+    return bits == 16 ? ElementType::kU16 : bits == 8 ? ElementType::kU8 : bits == 4 ? ElementType::kU4
+           : bits == 2 ? ElementType::kU2 : ElementType::kU1;
+  };
+  ElementType u = unsigned_type(BitWidth(from));
+  if (IsFloat(from))
+    pattern = Intern({.op = NodeOp::kEncode, .type = ElementType::kU32, .storage = from, .operands = {a, kNoNode, kNoNode}});
+  else if (from == ElementType::kPred)
+    pattern = Convert(a, from, ElementType::kU32);
+  else if (IsSigned(from))
+    pattern = Convert(Intern({.op = NodeOp::kBitcast, .type = ElementType::kU32, .storage = ElementType::kS32,
+                              .operands = {a, kNoNode, kNoNode}}),
+                      ElementType::kU32, u);
+  if (IsFloat(to))
+    return Intern({.op = NodeOp::kDecode, .type = ElementType::kF32, .storage = to, .operands = {pattern, kNoNode, kNoNode}});
+  if (to == ElementType::kPred) return Convert(pattern, ElementType::kU32, ElementType::kPred);
+  if (IsSigned(to)) {
+    NodeId s = Intern({.op = NodeOp::kBitcast, .type = ElementType::kS32, .storage = ElementType::kU32,
+                       .operands = {pattern, kNoNode, kNoNode}});
+    return Wrap(s, to);
+  }
+  return pattern;
+}
+
+NodeId ProgramBuilder::ReducePrecision(NodeId a, ElementType hlo_type, int64_t exponent_bits, int64_t mantissa_bits) {
+  NodeId out = Intern({.op = NodeOp::kReducePrecision, .type = ComputeType(hlo_type), .storage = hlo_type,
+                       .operands = {a, kNoNode, kNoNode},
+                       .bits = static_cast<uint64_t>(exponent_bits) << 32 | static_cast<uint64_t>(mantissa_bits)});
+  if (IsNarrow(hlo_type))
+    out = Round(out, hlo_type);
+  return out;
+}
+
+NodeId ProgramBuilder::Select(NodeId pred, NodeId on_true, NodeId on_false) {
+  if (on_true == on_false) return on_true;
+  if (node(pred).op == NodeOp::kConstant) return node(pred).bits != 0 ? on_true : on_false;
+  return Hlo(Opcode::kSelect, node(on_true).type, {pred, on_true, on_false});
+}
+
+NodeId ProgramBuilder::And(NodeId a, NodeId b) {
+  if (a == kNoNode || a == b) return b;
+  if (b == kNoNode) return a;
+  return Hlo(Opcode::kAnd, ElementType::kPred, {a, b});
+}
+
+NodeId ProgramBuilder::InRange(IndexId index, int64_t lo, int64_t hi) {
+  IndexSpace::Range range = space().RangeOf(index);
+  NodeId out = kNoNode;
+  NodeId value = kNoNode;
+  if (range.lo < lo) {
+    value = Index(index);
+    out = Compare(ComparisonDirection::kGe, value, ConstantInt(ElementType::kS32, lo));
+  }
+  if (range.hi >= hi) {
+    value = Index(index);
+    out = And(out, Compare(ComparisonDirection::kLt, value, ConstantInt(ElementType::kS32, hi)));
+  }
+  return out;
+}
+
+IndexId ProgramBuilder::ClampedIndex(NodeId value, int64_t lo, int64_t hi) {
+  if (lo == hi) return space().Constant(lo);
+  const Node& n = node(value);
+  if (n.op == NodeOp::kConstant) {
+    int64_t v = n.type == ElementType::kS32 ? static_cast<int32_t>(n.bits) : static_cast<int64_t>(n.bits);
+    if (n.type == ElementType::kU64 && v < 0) v = hi;
+    return space().Constant(std::clamp(v, lo, hi));
+  }
+  if (n.op == NodeOp::kIndex) {
+    IndexSpace::Range r = space().RangeOf(n.index);
+    if (r.lo >= lo && r.hi <= hi) return n.index;
+  }
+  ElementType type = n.type;
+  uint64_t depends = n.depends;
+  NodeId clamped;
+  if (type == ElementType::kU32 || type == ElementType::kU64) {
+    clamped = Hlo(Opcode::kMinimum, type, {value, ConstantInt(type, hi)});
+    if (lo > 0) clamped = Hlo(Opcode::kMaximum, type, {clamped, ConstantInt(type, lo)});
+  } else {
+    clamped = Hlo(Opcode::kClamp, type, {ConstantInt(type, lo), value, ConstantInt(type, hi)});
+  }
+  if (type != ElementType::kS32) clamped = Convert(clamped, type, ElementType::kS32);
+  return space().Value(clamped, lo, hi, depends);
+}
+
+ElementProgram ProgramBuilder::Finish() && {
+  // Mark what the stores and results need, index values included; then renumber.
+  std::vector<bool> live(program_.nodes.size(), false);
+  std::vector<bool> index_seen(program_.space.expr_count(), false);
+  std::vector<NodeId> stack;
+  std::vector<IndexId> index_stack;
+  auto need = [&](NodeId n) {
+    if (n != kNoNode && !live[static_cast<std::size_t>(n)]) {
+      live[static_cast<std::size_t>(n)] = true;
+      stack.push_back(n);
+    }
+  };
+  auto need_index = [&](IndexId i) {
+    if (!index_seen[static_cast<std::size_t>(i)]) {
+      index_seen[static_cast<std::size_t>(i)] = true;
+      index_stack.push_back(i);
+    }
+  };
+  for (const Store& s : program_.stores) need(s.node), need(s.mask), need_index(s.index);
+  for (NodeId r : program_.results) need(r);
+  while (!stack.empty() || !index_stack.empty()) {
+    if (!index_stack.empty()) {
+      IndexId i = index_stack.back();
+      index_stack.pop_back();
+      for (const IndexTerm& t : program_.space.expr(i).terms) {
+        const IndexAtom& a = program_.space.atom(t.atom);
+        if (a.kind == IndexAtom::Kind::kValue) need(a.node);
+        if (a.kind == IndexAtom::Kind::kFloorDiv || a.kind == IndexAtom::Kind::kMod) need_index(a.expr);
+      }
+      continue;
+    }
+    const Node& n = node(stack.back());
+    stack.pop_back();
+    for (NodeId o : n.operands) need(o);
+    need(n.mask);
+    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) need_index(n.index);
+  }
+  bool all = true;
+  for (bool l : live) all = all && l;
+  if (all) return std::move(program_);
+  std::vector<NodeId> renumber(program_.nodes.size(), kNoNode);
+  std::vector<Node> kept;
+  for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
+    if (!live[i]) continue;
+    Node n = program_.nodes[i];
+    for (NodeId& o : n.operands)
+      if (o != kNoNode) o = renumber[static_cast<std::size_t>(o)];
+    if (n.mask != kNoNode) n.mask = renumber[static_cast<std::size_t>(n.mask)];
+    renumber[i] = static_cast<NodeId>(kept.size());
+    kept.push_back(n);
+  }
+  program_.nodes = std::move(kept);
+  for (Store& s : program_.stores) {
+    s.node = renumber[static_cast<std::size_t>(s.node)];
+    if (s.mask != kNoNode) s.mask = renumber[static_cast<std::size_t>(s.mask)];
+  }
+  for (NodeId& r : program_.results) r = renumber[static_cast<std::size_t>(r)];
+  program_.space.RenumberNodes(renumber);
+  return std::move(program_);
+}
+
+}  // namespace krafla::plan
