@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A physical device as plain data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/status.h"
+#include "plan/device_profile.h"
+#include "vk_runtime/feature_chain.h"
+
+namespace krafla::vk {
+
+struct PhysicalDevice {
+  VkPhysicalDevice handle = VK_NULL_HANDLE;
+  DeviceProfile profile;
+  Extensions extensions;
+  uint32_t api_version = 0;           // of the device, capped at what the instance was created with
+  uint32_t compute_queue_family = 0;  // one that has compute, preferably with graphics: never a slow side queue
+};
+
+// Nothing for a device that has no compute queue or only Vulkan 1.0.
+Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle);
+
+}  // namespace krafla::vk

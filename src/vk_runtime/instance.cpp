@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vk_runtime/instance.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "vk_runtime/device_selector.h"
+#include "vk_runtime/vk_status.h"
+
+namespace krafla::vk {
+namespace {
+
+constexpr char kValidationLayer[] = "VK_LAYER_KHRONOS_validation";
+constexpr char kHowToGetADriver[] =
+    "Install a driver (Debian: mesa-vulkan-drivers, or the vendor's) or choose the device cpu";
+
+// volk keeps the loader's entry points in globals; they are the same for every instance.
+Result<> LoadVulkan() {
+  static std::mutex mutex;
+  static bool loaded = false;
+  std::lock_guard lock(mutex);
+  if (loaded) return {};
+  if (volkInitialize() != VK_SUCCESS) {
+    return Unavailable("The Vulkan loader (libvulkan.so.1) was not found. {}.", kHowToGetADriver);
+  }
+  loaded = true;
+  return {};
+}
+
+bool LayerInstalled(const char* name) {
+  uint32_t count = 0;
+  if (vkEnumerateInstanceLayerProperties(&count, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkLayerProperties> layers(count);
+  if (vkEnumerateInstanceLayerProperties(&count, layers.data()) < 0) return false;
+  return std::ranges::any_of(layers, [&](const auto& l) { return std::strcmp(l.layerName, name) == 0; });
+}
+
+Extensions InstanceExtensions(const char* layer) {
+  Extensions out;
+  uint32_t count = 0;
+  if (vkEnumerateInstanceExtensionProperties(layer, &count, nullptr) != VK_SUCCESS) return out;
+  std::vector<VkExtensionProperties> list(count);
+  if (vkEnumerateInstanceExtensionProperties(layer, &count, list.data()) < 0) return out;
+  for (const auto& e : list) out.emplace(e.extensionName);
+  return out;
+}
+
+int Rank(DeviceType type) {
+  switch (type) {
+    case DeviceType::kDiscrete: return 0;
+    case DeviceType::kIntegrated: return 1;
+    case DeviceType::kVirtual: return 2;
+    case DeviceType::kOther: return 3;
+    case DeviceType::kCpu: return 4;
+  }
+  return 5;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Instance>> Instance::Create(InstanceOptions options) {
+  std::shared_ptr<Instance> instance(new Instance());
+  KRAFLA_TRY(instance->Init(options));
+  return instance;
+}
+
+Instance::~Instance() {
+  if (messenger_ != VK_NULL_HANDLE) vkDestroyDebugUtilsMessengerEXT(handle_, messenger_, nullptr);
+  if (handle_ != VK_NULL_HANDLE) vkDestroyInstance(handle_, nullptr);
+}
+
+Result<> Instance::Init(InstanceOptions options) {
+  KRAFLA_TRY(LoadVulkan());
+  if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {
+    return Unavailable("The Vulkan loader has only version 1.0; krafla needs 1.1. {}.", kHowToGetADriver);
+  }
+  const char* asked = std::getenv("KRAFLA_VALIDATE");
+  bool validate = options.validate || (asked != nullptr && std::strcmp(asked, "1") == 0);
+  if (validate && !LayerInstalled(kValidationLayer)) {
+    return Unavailable("Validation was asked for, but the layer {} is not installed (Debian: "
+                       "vulkan-validationlayers).",
+                       kValidationLayer);
+  }
+  std::vector<const char*> layers, extensions;
+  VkInstanceCreateFlags flags = 0;
+  if (InstanceExtensions(nullptr).contains(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
+    extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+    flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+  }
+  VkDebugUtilsMessengerCreateInfoEXT messenger = Struct<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
+  messenger.messageSeverity =
+      VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+  messenger.pfnUserCallback = &Instance::OnMessage;
+  messenger.pUserData = this;
+  VkValidationFeatureEnableEXT enable[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+  VkValidationFeaturesEXT checks = {VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, &messenger, 1, enable, 0, nullptr};
+  if (validate) {
+    layers.push_back(kValidationLayer);
+    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+    extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
+  }
+  VkApplicationInfo application = {VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "krafla", 1, "krafla", 1,
+                                   VK_API_VERSION_1_4};
+  VkInstanceCreateInfo info = Struct<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
+  info.pNext = validate ? &checks : nullptr;
+  info.flags = flags;
+  info.pApplicationInfo = &application;
+  info.enabledLayerCount = static_cast<uint32_t>(layers.size());
+  info.ppEnabledLayerNames = layers.data();
+  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
+  VkResult r = vkCreateInstance(&info, nullptr, &handle_);
+  if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
+    return Unavailable("No Vulkan driver was found. {}.", kHowToGetADriver);
+  }
+  if (r != VK_SUCCESS) {
+    handle_ = VK_NULL_HANDLE;
+    return VulkanError(r, "create an instance");
+  }
+  {
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+    volkLoadInstanceOnly(handle_);
+  }
+  if (validate) {
+    r = vkCreateDebugUtilsMessengerEXT(handle_, &messenger, nullptr, &messenger_);
+    if (r != VK_SUCCESS) return VulkanError(r, "create the messenger of the validation layer");
+  }
+  return ListDevices();
+}
+
+Result<> Instance::ListDevices() {
+  uint32_t count = 0;
+  VkResult r = vkEnumeratePhysicalDevices(handle_, &count, nullptr);
+  std::vector<VkPhysicalDevice> handles(count);
+  if (r == VK_SUCCESS) r = vkEnumeratePhysicalDevices(handle_, &count, handles.data());
+  if (r != VK_SUCCESS && r != VK_INCOMPLETE && r != VK_ERROR_INITIALIZATION_FAILED) {
+    return VulkanError(r, "list the devices");
+  }
+  handles.resize(r == VK_ERROR_INITIALIZATION_FAILED ? 0 : std::min<std::size_t>(count, handles.size()));
+  for (VkPhysicalDevice handle : handles) {
+    KRAFLA_ASSIGN(std::optional<PhysicalDevice> device, SnapshotDevice(handle));
+    if (!device) continue;
+    const std::string& uuid = device->profile.device_uuid;
+    bool known = uuid.find_first_not_of('0') != uuid.npos &&
+                 std::ranges::any_of(devices_, [&](const auto& d) { return d.profile.device_uuid == uuid; });
+    if (!known) devices_.push_back(std::move(*device));
+  }
+  if (devices_.empty()) {
+    return Unavailable("The Vulkan drivers that are installed offer no device with Vulkan 1.1 and a compute queue. {}.",
+                       kHowToGetADriver);
+  }
+  std::ranges::stable_sort(devices_, {}, [](const auto& d) { return Rank(d.profile.type); });
+  return {};
+}
+
+Result<const PhysicalDevice*> Instance::Select(std::string_view selector) const {
+  std::vector<const DeviceProfile*> profiles;
+  for (const auto& d : devices_) profiles.push_back(&d.profile);
+  KRAFLA_ASSIGN(std::size_t index, SelectDevice(selector, profiles));
+  return &devices_[index];
+}
+
+std::vector<std::string> Instance::TakeValidationMessages() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(messages_, {});
+}
+
+VkBool32 Instance::OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
+                             const VkDebugUtilsMessengerCallbackDataEXT* data, void* self) {
+  auto* instance = static_cast<Instance*>(self);
+  std::lock_guard lock(instance->mutex_);
+  instance->messages_.emplace_back(data->pMessage);
+  return VK_FALSE;
+}
+
+}  // namespace krafla::vk

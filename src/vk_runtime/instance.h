@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Vulkan instance and the devices behind it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "vk_runtime/device_snapshot.h"
+
+namespace krafla::vk {
+
+struct InstanceOptions {
+  // VK_LAYER_KHRONOS_validation with core and synchronization checks. The environment's KRAFLA_VALIDATE=1 asks for it
+  // too. UNAVAILABLE where the layer is not installed.
+  bool validate = false;
+};
+
+class Instance {
+ public:
+  // UNAVAILABLE, with what to install, where there is no loader, no driver or no device.
+  static Result<std::shared_ptr<Instance>> Create(InstanceOptions options = {});
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  VkInstance handle() const { return handle_; }
+  // Best first: discrete, integrated, virtual, CPU; then as the loader lists them. Each device once, though two
+  // drivers may offer it.
+  std::span<const PhysicalDevice> devices() const { return devices_; }
+  // "vulkan", "vulkan:1", "vulkan:uuid=..", "vulkan:pci=..", "vulkan:type=cpu", "vulkan:name part".
+  Result<const PhysicalDevice*> Select(std::string_view selector) const;
+
+  bool validating() const { return messenger_ != VK_NULL_HANDLE; }
+  // Warnings and errors of the validation layer since the last call.
+  std::vector<std::string> TakeValidationMessages();
+
+ private:
+  Instance() = default;
+  Result<> Init(InstanceOptions options);
+  Result<> ListDevices();
+  static VKAPI_ATTR VkBool32 VKAPI_CALL OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                  VkDebugUtilsMessageTypeFlagsEXT types,
+                                                  const VkDebugUtilsMessengerCallbackDataEXT* data, void* self);
+
+  VkInstance handle_ = VK_NULL_HANDLE;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+  std::vector<PhysicalDevice> devices_;
+  std::mutex mutex_;
+  std::vector<std::string> messages_;
+};
+
+}  // namespace krafla::vk
