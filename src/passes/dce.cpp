@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Removes instructions that nothing needs, and computations that nothing calls.
+#include <unordered_set>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace krafla {
+
+Result<bool> Dce(Module& module, const PassOptions&) {
+  bool changed = false;
+  SideEffects effects;
+  // Callers first: a call that goes takes its computation with it, which then needs no work.
+  std::vector<Computation*> order = ReachableComputations(module);
+  for (auto it = order.rbegin(); it != order.rend(); ++it) changed |= RemoveDead(**it, effects);
+  std::unordered_set<const Computation*> reachable;
+  for (const Computation* c : ReachableComputations(module)) reachable.insert(c);
+  std::vector<Computation*> unreachable;
+  for (const auto& c : module.computations())
+    if (!reachable.contains(c.get())) unreachable.push_back(c.get());
+  for (Computation* c : unreachable) module.Remove(c);
+  return changed || !unreachable.empty();
+}
+
+}  // namespace krafla

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes and their order. A pass takes a verified module to a verified module that computes the same: the same
+// bits, except where a pass's comment says that it re-associates a sum whose row in ops.def promises a bound only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+struct PassOptions {
+  // Passes left out, by name.
+  std::set<std::string> disabled;
+
+  // Constant folding gives up on an instruction that would take more scalar operations than this, and stops for good
+  // after the module's budget.
+  int64_t fold_work_limit = int64_t{1} << 20;
+  int64_t fold_module_work_limit = int64_t{1} << 23;
+  // A folded constant may have this many bytes, or as many as the constants it replaces.
+  int64_t fold_byte_limit = int64_t{1} << 20;
+  // Inlining stops with RESOURCE_EXHAUSTED rather than make a module larger than this.
+  int64_t max_instructions = 5'000'000;
+  // A loop with at most this many turns and an unrolled size of at most unroll_instructions is unrolled; 0: none.
+  int64_t unroll_trip_count = 0;
+  int64_t unroll_instructions = 512;
+};
+
+struct PassInfo {
+  std::string_view name;  // also the name of its source file
+  std::string_view doc;
+  // Whether anything changed.
+  Result<bool> (*run)(Module& module, const PassOptions& options);
+};
+
+// Sorted by name.
+std::span<const PassInfo> AllPasses();
+// NOT_FOUND with the closest name.
+Result<const PassInfo*> FindPass(std::string_view name);
+
+// Called after each pass that ran, with what it took.
+using PassObserver =
+    std::function<Result<>(const PassInfo& pass, Module& module, bool changed, double milliseconds)>;
+
+Result<> RunPipeline(Module& module, const PassOptions& options = {}, const PassObserver& observer = {});
+// Named passes, in the order given.
+Result<> RunPasses(Module& module, std::span<const std::string> names, const PassOptions& options = {},
+                   const PassObserver& observer = {});
+
+}  // namespace krafla

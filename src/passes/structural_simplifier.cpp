@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions that only say something about scheduling, memory or sharding are their operand: copy, domain,
+// add-dependency, copy-start/-done, the annotations of GSPMD and Shardy. A collective split into -start and -done
+// becomes the collective: when it runs is the runtime's choice, from the dependencies.
+#include <optional>
+#include <string_view>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace krafla {
+
+namespace {
+
+// Targets that XLA's partitioners consume; once a module is for one device they have nothing to say
+// (xla/service/spmd/shardy/constants.h, xla/service/sharding_propagation.cc).
+bool IsAnnotation(std::string_view target) {
+  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
+         target == "xla.sdy.FuncResultSharding" || target == "xla.sdy.GlobalToLocalShape" ||
+         target == "xla.sdy.LocalToGlobalShape" || target == "LayoutConstraint" || target == "MoveToHost" ||
+         target == "MoveToDevice" || target == "annotate_device_placement";
+}
+
+Instruction* SimplifyCustomCall(Instruction* i) {
+  const auto& attributes = i->attr<CustomCallAttributes>();
+  if (!IsAnnotation(attributes.target) || i->operand_count() == 0) return nullptr;
+  if (!i->shape().IsTuple() || (i->operand_count() == 1 && i->operand(0)->shape().IsTuple())) {
+    if (i->operand_count() != 1 || !Shape::Compatible(i->operand(0)->shape(), i->shape())) return nullptr;
+    return i->operand(0);
+  }
+  const std::vector<Shape>& results = i->shape().tuple_elements();
+  if (results.size() != i->operand_count()) return nullptr;
+  for (std::size_t n = 0; n < results.size(); ++n)
+    if (!Shape::Compatible(results[n], i->operand(n)->shape())) return nullptr;
+  return Rewriter(*i).Tuple({i->operands().begin(), i->operands().end()});
+}
+
+std::optional<Opcode> SynchronousForm(Opcode start) {
+  if (start == Opcode::kAllReduceStart) return Opcode::kAllReduce;
+  if (start == Opcode::kAllGatherStart) return Opcode::kAllGather;
+  if (start == Opcode::kCollectivePermuteStart) return Opcode::kCollectivePermute;
+  return std::nullopt;
+}
+
+Instruction* SimplifyDone(Instruction* done) {
+  Instruction* start = done->operand(0);
+  auto opcode = SynchronousForm(start->opcode());
+  if (!opcode) return nullptr;
+  return Rewriter(*start).Add(*opcode, done->shape(), {start->operands().begin(), start->operands().end()},
+                              start->attributes(), {start->called().begin(), start->called().end()});
+}
+
+// A token that follows one thing is that thing's token; following nothing twice is following nothing.
+Instruction* SimplifyAfterAll(Instruction* i) {
+  std::vector<Instruction*> tokens;
+  bool flatter = false;
+  std::unordered_set<const Instruction*> seen;
+  for (Instruction* token : i->operands()) {
+    if (token->opcode() == Opcode::kAfterAll) {
+      flatter = true;
+      for (Instruction* inner : token->operands())
+        if (seen.insert(inner).second) tokens.push_back(inner);
+    } else if (seen.insert(token).second) {
+      tokens.push_back(token);
+    } else {
+      flatter = true;
+    }
+  }
+  if (tokens.size() == 1) return tokens[0];
+  if (!flatter) return nullptr;
+  return Rewriter(*i).Add(Opcode::kAfterAll, i->shape(), std::move(tokens));
+}
+
+Instruction* Simplify(Instruction* i) {
+  Opcode op = i->opcode();
+  // add-dependency: what has side effects keeps its order in any case.
+  if (op == Opcode::kCopy || op == Opcode::kDomain || op == Opcode::kAddDependency) return i->operand(0);
+  if (op == Opcode::kCopyDone)
+    return i->operand(0)->opcode() == Opcode::kCopyStart ? i->operand(0)->operand(0) : nullptr;
+  if (op == Opcode::kCustomCall) return SimplifyCustomCall(i);
+  if (op == Opcode::kAllReduceDone || op == Opcode::kAllGatherDone || op == Opcode::kCollectivePermuteDone)
+    return SimplifyDone(i);
+  if (op == Opcode::kAfterAll) return SimplifyAfterAll(i);
+  return nullptr;
+}
+
+}  // namespace
+
+Result<bool> StructuralSimplifier(Module& module, const PassOptions&) {
+  bool changed = false;
+  // Not SweepModule: none of these looks at a dimension, so dynamic shapes may go through.
+  for (Computation* c : ReachableComputations(module)) {
+    KRAFLA_TRY(c->SortTopologically());
+    std::vector<Instruction*> order, replaced;
+    for (const auto& i : c->instructions()) order.push_back(i.get());
+    for (Instruction* i : order) {
+      Instruction* with = Simplify(i);
+      if (with == nullptr) continue;
+      Replace(i, with);
+      replaced.push_back(i);
+      changed = true;
+    }
+    // Annotations may be marked as having side effects, which would keep them.
+    if (!replaced.empty()) c->RemoveAll(replaced);
+    KRAFLA_TRY(c->SortTopologically());
+  }
+  return changed;
+}
+
+}  // namespace krafla
