@@ -97,6 +97,11 @@ NodeId ProgramBuilder::ConstantInt(ElementType type, int64_t value) {
   return Constant(type, bits);
 }
 
+NodeId ProgramBuilder::DecodeConstant(ElementType narrow_float, uint32_t bits) {
+  return Intern({.op = NodeOp::kDecode, .type = ElementType::kF32, .storage = narrow_float,
+                 .operands = {Constant(ElementType::kU32, bits), kNoNode, kNoNode}});
+}
+
 NodeId ProgramBuilder::Index(IndexId index) {
   if (space().IsConstant(index)) return ConstantInt(ElementType::kS32, space().expr(index).constant);
   return Intern({.op = NodeOp::kIndex, .type = ElementType::kS32, .index = index, .depends = space().Depends(index)});

@@ -106,6 +106,8 @@ class ProgramBuilder {
   NodeId Constant(ElementType compute_type, uint64_t bits);
   NodeId ConstantFloat(ElementType compute_type, double value);  // f32, f64
   NodeId ConstantInt(ElementType compute_type, int64_t value);
+  // The value of a narrow float's bits.
+  NodeId DecodeConstant(ElementType narrow_float, uint32_t bits);
   NodeId Index(IndexId index);
   NodeId Param(ElementType compute_type, int number, uint64_t depends);
   NodeId Load(int buffer, ElementType storage, IndexId index, NodeId mask = kNoNode);
