@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Float ops that need no formula. XLA's rules: the larger and the smaller of a NaN and anything is the NaN, +0 is
+// larger than -0; rounding keeps the sign of zero; sign keeps zeros and NaN.
+#include "cpu_fallback/kernels/block_families.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/block_float.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu_fallback/kernels/block_loops-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+
+#define KRAFLA_BINARY(Name, expression)              \
+  struct Name {                                      \
+    template <class D, class V = hn::Vec<D>>         \
+    static HWY_INLINE V Do(D d, V x, V y) {          \
+      (void)d;                                       \
+      return expression;                             \
+    }                                                \
+  };
+#define KRAFLA_UNARY(Name, expression)               \
+  struct Name {                                      \
+    template <class D, class V = hn::Vec<D>>         \
+    static HWY_INLINE V Do(D d, V x) {               \
+      (void)d;                                       \
+      return expression;                             \
+    }                                                \
+  };
+
+KRAFLA_BINARY(FloatAdd, hn::Add(x, y))
+KRAFLA_BINARY(FloatSubtract, hn::Sub(x, y))
+KRAFLA_BINARY(FloatMultiply, hn::Mul(x, y))
+KRAFLA_BINARY(FloatDivide, hn::Div(x, y))
+KRAFLA_UNARY(FloatAbs, hn::Abs(x))
+KRAFLA_UNARY(FloatNegate, hn::Neg(x))
+KRAFLA_UNARY(FloatFloor, hn::Or(hn::Floor(x), hn::And(x, hn::SignBit(d))))
+KRAFLA_UNARY(FloatCeil, hn::Or(hn::Ceil(x), hn::And(x, hn::SignBit(d))))
+KRAFLA_UNARY(FloatRoundEven, hn::Or(hn::Round(x), hn::And(x, hn::SignBit(d))))
+
+struct FloatMaximum {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    V larger = hn::IfThenElse(hn::Gt(x, y), x, y);
+    larger = hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), larger);
+    return hn::IfThenElse(hn::IsNaN(x), x, larger);
+  }
+};
+struct FloatMinimum {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    V smaller = hn::IfThenElse(hn::Lt(x, y), x, y);
+    smaller = hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), smaller);
+    return hn::IfThenElse(hn::IsNaN(x), x, smaller);
+  }
+};
+struct FloatSign {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x) {
+    const V one = hn::Or(hn::Set(d, 1), hn::And(x, hn::SignBit(d)));
+    const V zero = hn::Zero(d);
+    return hn::IfThenElse(hn::Or(hn::Lt(x, zero), hn::Gt(x, zero)), one, x);
+  }
+};
+struct FloatRoundAway {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x) {
+    const V sign = hn::And(x, hn::SignBit(d));
+    const V whole = hn::Trunc(x);  // x - whole is exact
+    const auto up = hn::Ge(hn::Abs(hn::Sub(x, whole)), hn::Set(d, static_cast<hn::TFromD<D>>(0.5)));
+    const V one = hn::Or(hn::Set(d, 1), sign);
+    return hn::Or(hn::MaskedAddOr(whole, up, whole, one), sign);
+  }
+};
+
+// clamp(lo, x, hi) = min(max(lo, x), hi).
+template <class T, bool kBounds>
+void FloatClampLoop(const BlockArgs& args) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
+  const T* lo = static_cast<const T*>(args.in[0]);
+  const T* x = static_cast<const T*>(args.in[1]);
+  const T* hi = static_cast<const T*>(args.in[2]);
+  T* out = static_cast<T*>(args.out);
+  const auto lo0 = hn::Set(d, lo[0]);
+  const auto hi0 = hn::Set(d, hi[0]);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto low = kBounds ? lo0 : hn::LoadU(d, lo + i);
+    const auto high = kBounds ? hi0 : hn::LoadU(d, hi + i);
+    hn::StoreU(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadU(d, x + i)), high), d, out + i);
+  }
+  if (i < n) {
+    const std::size_t rest = n - i;
+    const auto low = kBounds ? lo0 : hn::LoadN(d, lo + i, rest);
+    const auto high = kBounds ? hi0 : hn::LoadN(d, hi + i, rest);
+    hn::StoreN(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadN(d, x + i, rest)), high), d, out + i, rest);
+  }
+}
+
+template <class T>
+BlockFn FindOfType(const BlockKey& key) {
+  if (key.opcode == Opcode::kAdd) return PickBinary<T, FloatAdd>(key.uniform);
+  if (key.opcode == Opcode::kSubtract) return PickBinary<T, FloatSubtract>(key.uniform);
+  if (key.opcode == Opcode::kMultiply) return PickBinary<T, FloatMultiply>(key.uniform);
+  if (key.opcode == Opcode::kDivide) return PickBinary<T, FloatDivide>(key.uniform);
+  if (key.opcode == Opcode::kMaximum) return PickBinary<T, FloatMaximum>(key.uniform);
+  if (key.opcode == Opcode::kMinimum) return PickBinary<T, FloatMinimum>(key.uniform);
+  if (key.opcode == Opcode::kAbs) return PickUnary<T, FloatAbs>(key.uniform);
+  if (key.opcode == Opcode::kNegate) return PickUnary<T, FloatNegate>(key.uniform);
+  if (key.opcode == Opcode::kFloor) return PickUnary<T, FloatFloor>(key.uniform);
+  if (key.opcode == Opcode::kCeil) return PickUnary<T, FloatCeil>(key.uniform);
+  if (key.opcode == Opcode::kRoundNearestEven) return PickUnary<T, FloatRoundEven>(key.uniform);
+  if (key.opcode == Opcode::kRoundNearestAfz) return PickUnary<T, FloatRoundAway>(key.uniform);
+  if (key.opcode == Opcode::kSign) return PickUnary<T, FloatSign>(key.uniform);
+  if (key.opcode == Opcode::kClamp && key.uniform == 0) return &FloatClampLoop<T, false>;
+  if (key.opcode == Opcode::kClamp && key.uniform == 5) return &FloatClampLoop<T, true>;
+  return nullptr;
+}
+
+BlockFn FindFloat(const BlockKey& key) {
+  if (key.type == ElementType::kF32) return FindOfType<float>(key);
+#if HWY_HAVE_FLOAT64
+  if (key.type == ElementType::kF64) return FindOfType<double>(key);
+#endif
+  return nullptr;
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+HWY_EXPORT(FindFloat);
+BlockFn FindFloatBlock(const BlockKey& key) { return HWY_DYNAMIC_DISPATCH(FindFloat)(key); }
+}  // namespace krafla::cpu
+#endif

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integer ops as XLA defines them (hlo_evaluator_typed_visitor.h): everything wraps, x / 0 is all ones, x % 0 is x,
+// MIN / -1 is MIN, shifts by an amount outside [0, bits) give 0 or the sign.
+#include <bit>
+#include <limits>
+#include <type_traits>
+
+#include "cpu_fallback/kernels/block_families.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/block_integer.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cpu_fallback/kernels/block_loops-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+
+#define KRAFLA_BINARY(Name, expression)              \
+  struct Name {                                      \
+    template <class D, class V = hn::Vec<D>>         \
+    static HWY_INLINE V Do(D d, V x, V y) {          \
+      (void)d;                                       \
+      return expression;                             \
+    }                                                \
+  };
+#define KRAFLA_UNARY(Name, expression)               \
+  struct Name {                                      \
+    template <class D, class V = hn::Vec<D>>         \
+    static HWY_INLINE V Do(D d, V x) {               \
+      (void)d;                                       \
+      return expression;                             \
+    }                                                \
+  };
+
+KRAFLA_BINARY(IntAdd, hn::Add(x, y))
+KRAFLA_BINARY(IntSubtract, hn::Sub(x, y))
+KRAFLA_BINARY(IntMultiply, hn::Mul(x, y))
+KRAFLA_BINARY(IntAnd, hn::And(x, y))
+KRAFLA_BINARY(IntOr, hn::Or(x, y))
+KRAFLA_BINARY(IntXor, hn::Xor(x, y))
+KRAFLA_BINARY(IntMaximum, hn::Max(x, y))
+KRAFLA_BINARY(IntMinimum, hn::Min(x, y))
+KRAFLA_UNARY(IntNot, hn::Not(x))
+KRAFLA_UNARY(IntNegate, hn::Sub(hn::Zero(d), x))
+
+struct IntAbs {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x) {
+    if constexpr (std::is_signed_v<hn::TFromD<D>>) {
+      return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Sub(hn::Zero(d), x), x);
+    } else {
+      return x;
+    }
+  }
+};
+struct IntSign {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x) {
+    if constexpr (std::is_signed_v<hn::TFromD<D>>) {
+      return hn::Min(hn::Max(x, hn::Set(d, -1)), hn::Set(d, 1));
+    } else {
+      return hn::Min(x, hn::Set(d, 1));
+    }
+  }
+};
+// The amount is taken as unsigned: a negative one is out of range too.
+struct IntShiftLeft {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x, V y) {
+    constexpr auto kBits = static_cast<hn::TFromD<D>>(sizeof(hn::TFromD<D>) * 8);
+    const hn::RebindToUnsigned<D> du;
+    const auto in = hn::Lt(hn::BitCast(du, y), hn::Set(du, kBits));
+    const auto amount = hn::IfThenElseZero(in, hn::BitCast(du, y));
+    return hn::BitCast(d, hn::IfThenElseZero(in, hn::Shl(hn::BitCast(du, x), amount)));
+  }
+};
+struct IntShiftRightLogical {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x, V y) {
+    constexpr auto kBits = static_cast<hn::TFromD<D>>(sizeof(hn::TFromD<D>) * 8);
+    const hn::RebindToUnsigned<D> du;
+    const auto in = hn::Lt(hn::BitCast(du, y), hn::Set(du, kBits));
+    const auto amount = hn::IfThenElseZero(in, hn::BitCast(du, y));
+    return hn::BitCast(d, hn::IfThenElseZero(in, hn::Shr(hn::BitCast(du, x), amount)));
+  }
+};
+
+// By the scalar definition, one element at a time.
+struct ScalarShiftRightArithmetic {
+  template <class T>
+  static T Do(T x, T y) {
+    using S = std::make_signed_t<T>;
+    using U = std::make_unsigned_t<T>;
+    constexpr int kLast = static_cast<int>(sizeof(T) * 8) - 1;
+    const U amount = static_cast<U>(y) > static_cast<U>(kLast) ? static_cast<U>(kLast) : static_cast<U>(y);
+    return static_cast<T>(static_cast<S>(x) >> amount);
+  }
+};
+struct ScalarDivide {
+  template <class T>
+  static T Do(T x, T y) {
+    if (y == 0) return static_cast<T>(-1);
+    if constexpr (std::is_signed_v<T>) {
+      if (y == -1) return static_cast<T>(std::make_unsigned_t<T>{0} - static_cast<std::make_unsigned_t<T>>(x));
+    }
+    return static_cast<T>(x / y);
+  }
+};
+struct ScalarRemainder {
+  template <class T>
+  static T Do(T x, T y) {
+    if (y == 0) return x;
+    if constexpr (std::is_signed_v<T>) {
+      if (y == -1) return 0;
+    }
+    return static_cast<T>(x % y);
+  }
+};
+struct ScalarPower {
+  template <class T>
+  static T Do(T x, T y) {
+    using U = std::make_unsigned_t<T>;
+    if constexpr (std::is_signed_v<T>) {
+      if (y < 0) {
+        if (x == 1) return 1;
+        if (x == -1) return (y & 1) != 0 ? T{-1} : T{1};
+        return 0;
+      }
+    }
+    U result = 1, base = static_cast<U>(x);
+    for (U rest = static_cast<U>(y); rest != 0; rest >>= 1) {
+      if ((rest & 1) != 0) result = static_cast<U>(result * base);
+      base = static_cast<U>(base * base);
+    }
+    return static_cast<T>(result);
+  }
+};
+struct ScalarMulhi {
+  template <class T>
+  static T Do(T x, T y) {
+    using Wide = std::conditional_t<sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>,
+                                    std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+    return static_cast<T>((static_cast<Wide>(x) * static_cast<Wide>(y)) >> (sizeof(T) * 8));
+  }
+};
+struct ScalarClz {
+  template <class T>
+  static T Do(T x) {
+    return static_cast<T>(std::countl_zero(static_cast<std::make_unsigned_t<T>>(x)));
+  }
+};
+struct ScalarPopcount {
+  template <class T>
+  static T Do(T x) {
+    return static_cast<T>(std::popcount(static_cast<std::make_unsigned_t<T>>(x)));
+  }
+};
+
+template <class T, bool kBounds>
+void IntClampLoop(const BlockArgs& args) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
+  const T* lo = static_cast<const T*>(args.in[0]);
+  const T* x = static_cast<const T*>(args.in[1]);
+  const T* hi = static_cast<const T*>(args.in[2]);
+  T* out = static_cast<T*>(args.out);
+  const auto lo0 = hn::Set(d, lo[0]);
+  const auto hi0 = hn::Set(d, hi[0]);
+  for (std::size_t i = 0; i < n; i += lanes) {
+    const std::size_t count = n - i < lanes ? n - i : lanes;
+    const auto low = kBounds ? lo0 : hn::LoadN(d, lo + i, count);
+    const auto high = kBounds ? hi0 : hn::LoadN(d, hi + i, count);
+    hn::StoreN(hn::Min(hn::Max(low, hn::LoadN(d, x + i, count)), high), d, out + i, count);
+  }
+}
+
+template <class T>
+BlockFn FindOfType(const BlockKey& key) {
+  const unsigned u = key.uniform;
+  if (key.opcode == Opcode::kAdd) return PickBinary<T, IntAdd>(u);
+  if (key.opcode == Opcode::kSubtract) return PickBinary<T, IntSubtract>(u);
+  if (key.opcode == Opcode::kMultiply) return PickBinary<T, IntMultiply>(u);
+  if (key.opcode == Opcode::kAnd) return PickBinary<T, IntAnd>(u);
+  if (key.opcode == Opcode::kOr) return PickBinary<T, IntOr>(u);
+  if (key.opcode == Opcode::kXor) return PickBinary<T, IntXor>(u);
+  if (key.opcode == Opcode::kMaximum) return PickBinary<T, IntMaximum>(u);
+  if (key.opcode == Opcode::kMinimum) return PickBinary<T, IntMinimum>(u);
+  if (key.opcode == Opcode::kShiftLeft) return PickBinary<T, IntShiftLeft>(u);
+  if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<T, IntShiftRightLogical>(u);
+  if (key.opcode == Opcode::kShiftRightArithmetic) return PickScalarBinary<T, ScalarShiftRightArithmetic>(u);
+  if (key.opcode == Opcode::kDivide) return PickScalarBinary<T, ScalarDivide>(u);
+  if (key.opcode == Opcode::kRemainder) return PickScalarBinary<T, ScalarRemainder>(u);
+  if (key.opcode == Opcode::kPower) return PickScalarBinary<T, ScalarPower>(u);
+  if (key.opcode == Opcode::kMulhi) return PickScalarBinary<T, ScalarMulhi>(u);
+  if (key.opcode == Opcode::kNot) return PickUnary<T, IntNot>(u);
+  if (key.opcode == Opcode::kNegate) return PickUnary<T, IntNegate>(u);
+  if (key.opcode == Opcode::kAbs) return PickUnary<T, IntAbs>(u);
+  if (key.opcode == Opcode::kSign) return PickUnary<T, IntSign>(u);
+  if (key.opcode == Opcode::kClz) return PickScalarUnary<T, T, ScalarClz>(u);
+  if (key.opcode == Opcode::kPopulationCount) return PickScalarUnary<T, T, ScalarPopcount>(u);
+  if (key.opcode == Opcode::kClamp && u == 0) return &IntClampLoop<T, false>;
+  if (key.opcode == Opcode::kClamp && u == 5) return &IntClampLoop<T, true>;
+  return nullptr;
+}
+
+BlockFn FindInteger(const BlockKey& key) {
+  if (key.type == ElementType::kS32) return FindOfType<int32_t>(key);
+  if (key.type == ElementType::kU32) return FindOfType<uint32_t>(key);
+  if (key.type == ElementType::kS64) return FindOfType<int64_t>(key);
+  if (key.type == ElementType::kU64) return FindOfType<uint64_t>(key);
+  return nullptr;
+}
+
+// Index arithmetic.
+void Ramp(int32_t* out, int64_t rows, int64_t columns, int64_t base, int64_t row_step, int64_t column_step) {
+  const hn::ScalableTag<int32_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto step = hn::Set(d, static_cast<int32_t>(column_step * lanes));
+  const auto first = hn::Mul(hn::Iota(d, 0), hn::Set(d, static_cast<int32_t>(column_step)));
+  for (int64_t r = 0; r < rows; ++r, out += columns) {
+    auto value = hn::Add(first, hn::Set(d, static_cast<int32_t>(base + r * row_step)));
+    int64_t i = 0;
+    for (; i + lanes <= columns; i += lanes, value = hn::Add(value, step)) hn::StoreU(value, d, out + i);
+    if (i < columns) hn::StoreN(value, d, out + i, static_cast<std::size_t>(columns - i));
+  }
+}
+void MulAdd(int32_t* out, const int32_t* a, int32_t factor, const int32_t* b, int64_t n) {
+  const uint32_t f = static_cast<uint32_t>(factor);
+  if (b == nullptr) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int32_t>(static_cast<uint32_t>(a[i]) * f);
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      out[i] = static_cast<int32_t>(static_cast<uint32_t>(a[i]) * f + static_cast<uint32_t>(b[i]));
+  }
+}
+// floor(x / divisor) = x * ceil(2^s / divisor) >> s for 0 <= x < 2^31, with s = 31 + ceil(log2(divisor)): the error
+// of the factor is below 2^(s - 31) / divisor, so x times it is below one divisor-th.
+struct Reciprocal {
+  uint64_t factor;
+  int shift;
+  explicit Reciprocal(int32_t divisor) {
+    const uint64_t v = static_cast<uint64_t>(divisor);
+    shift = 31 + std::bit_width(v - 1);
+    factor = ((uint64_t{1} << shift) + v - 1) / v;
+  }
+  int32_t Divide(int32_t x) const {
+    return static_cast<int32_t>((static_cast<uint64_t>(static_cast<uint32_t>(x)) * factor) >> shift);
+  }
+};
+void Divide(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
+  const Reciprocal reciprocal(divisor);
+  for (int64_t i = 0; i < n; ++i) out[i] = reciprocal.Divide(a[i]);
+}
+void Modulus(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
+  const Reciprocal reciprocal(divisor);
+  for (int64_t i = 0; i < n; ++i) out[i] = a[i] - reciprocal.Divide(a[i]) * divisor;
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+HWY_EXPORT(FindInteger);
+HWY_EXPORT(Ramp);
+HWY_EXPORT(MulAdd);
+HWY_EXPORT(Divide);
+HWY_EXPORT(Modulus);
+BlockFn FindIntegerBlock(const BlockKey& key) { return HWY_DYNAMIC_DISPATCH(FindInteger)(key); }
+void BlockRamp(int32_t* out, int64_t rows, int64_t columns, int64_t base, int64_t row_step, int64_t column_step) {
+  HWY_DYNAMIC_DISPATCH(Ramp)(out, rows, columns, base, row_step, column_step);
+}
+void BlockMulAdd(int32_t* out, const int32_t* a, int32_t factor, const int32_t* b, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(MulAdd)(out, a, factor, b, n);
+}
+void BlockDivide(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(Divide)(out, a, divisor, n);
+}
+void BlockModulus(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(Modulus)(out, a, divisor, n);
+}
+}  // namespace krafla::cpu
+#endif

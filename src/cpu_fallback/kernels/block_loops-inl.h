@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops over blocks, for every vector target: no include guard in the usual sense. Functors are structs with static or
+// const call operators, so that they take the target's attributes.
+#if defined(KRAFLA_CPU_BLOCK_LOOPS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef KRAFLA_CPU_BLOCK_LOOPS_INL
+#undef KRAFLA_CPU_BLOCK_LOOPS_INL
+#else
+#define KRAFLA_CPU_BLOCK_LOOPS_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include "cpu_fallback/kernels/block_ops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D>
+using ByteTag = hn::Rebind<uint8_t, D>;
+
+// The next vector of an operand: one value throughout, or from memory.
+template <bool kUniform, class D>
+HWY_INLINE hn::Vec<D> Next(D d, const hn::TFromD<D>* p, std::size_t i) {
+  if constexpr (kUniform) {
+    return hn::Set(d, p[0]);
+  } else {
+    return hn::LoadU(d, p + i);
+  }
+}
+template <bool kUniform, class D>
+HWY_INLINE hn::Vec<D> NextN(D d, const hn::TFromD<D>* p, std::size_t i, std::size_t count) {
+  if constexpr (kUniform) {
+    return hn::Set(d, p[0]);
+  } else {
+    return hn::LoadN(d, p + i, count);
+  }
+}
+
+// Masks from and to bytes of 0 and 1.
+template <class D>
+HWY_INLINE hn::Mask<D> MaskFromBytes(D d, hn::Vec<ByteTag<D>> bytes) {
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (sizeof(hn::TFromD<D>) == 1) {
+    return hn::RebindMask(d, hn::Ne(bytes, hn::Zero(ByteTag<D>())));
+  } else {
+    return hn::RebindMask(d, hn::Ne(hn::PromoteTo(du, bytes), hn::Zero(du)));
+  }
+}
+template <class D>
+HWY_INLINE hn::Vec<ByteTag<D>> BytesFromMask(D d, hn::Mask<D> mask) {
+  const hn::RebindToUnsigned<D> du;
+  const auto ones = hn::IfThenElseZero(hn::RebindMask(du, mask), hn::Set(du, 1));
+  if constexpr (sizeof(hn::TFromD<D>) == 1) {
+    (void)d;
+    return ones;
+  } else {
+    return hn::TruncateTo(ByteTag<D>(), ones);
+  }
+}
+
+template <class T, class F>
+void UnaryLoop(const BlockArgs& args) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
+  const T* HWY_RESTRICT a = static_cast<const T*>(args.in[0]);
+  T* out = static_cast<T*>(args.out);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, a + i)), d, out + i);
+  if (i < n) hn::StoreN(F::Do(d, hn::LoadN(d, a + i, n - i)), d, out + i, n - i);
+}
+
+template <class T, bool kA, bool kB, class F>
+void BinaryLoop(const BlockArgs& args) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
+  const T* a = static_cast<const T*>(args.in[0]);
+  const T* b = static_cast<const T*>(args.in[1]);
+  T* out = static_cast<T*>(args.out);
+  // A uniform operand is read once, before any store.
+  const auto a0 = hn::Set(d, kA ? a[0] : T{});
+  const auto b0 = hn::Set(d, kB ? b[0] : T{});
+  std::size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto x0 = kA ? a0 : hn::LoadU(d, a + i);
+    const auto y0 = kB ? b0 : hn::LoadU(d, b + i);
+    const auto x1 = kA ? a0 : hn::LoadU(d, a + i + lanes);
+    const auto y1 = kB ? b0 : hn::LoadU(d, b + i + lanes);
+    hn::StoreU(F::Do(d, x0, y0), d, out + i);
+    hn::StoreU(F::Do(d, x1, y1), d, out + i + lanes);
+  }
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = kA ? a0 : hn::LoadU(d, a + i);
+    const auto y = kB ? b0 : hn::LoadU(d, b + i);
+    hn::StoreU(F::Do(d, x, y), d, out + i);
+  }
+  if (i < n) {
+    const auto x = kA ? a0 : hn::LoadN(d, a + i, n - i);
+    const auto y = kB ? b0 : hn::LoadN(d, b + i, n - i);
+    hn::StoreN(F::Do(d, x, y), d, out + i, n - i);
+  }
+}
+
+// Both operands arrays, or either one uniform. (Both uniform is a block of one.)
+template <class T, class F>
+BlockFn PickBinary(unsigned uniform) {
+  switch (uniform & 3u) {
+    case 0: return &BinaryLoop<T, false, false, F>;
+    case 1: return &BinaryLoop<T, true, false, F>;
+    case 2: return &BinaryLoop<T, false, true, F>;
+    case 3: break;
+  }
+  return nullptr;
+}
+template <class T, class F>
+BlockFn PickUnary(unsigned uniform) {
+  return uniform == 0 ? &UnaryLoop<T, F> : nullptr;
+}
+
+// One element at a time: for ops that vectors do not have. F::Do on plain numbers.
+template <class In, class Out, class F>
+void ScalarUnaryLoop(const BlockArgs& args) {
+  const In* a = static_cast<const In*>(args.in[0]);
+  Out* out = static_cast<Out*>(args.out);
+  for (int64_t i = 0; i < args.n; ++i) out[i] = F::Do(a[i]);
+}
+template <class T, class F>
+void ScalarBinaryLoop(const BlockArgs& args) {
+  const T* a = static_cast<const T*>(args.in[0]);
+  const T* b = static_cast<const T*>(args.in[1]);
+  T* out = static_cast<T*>(args.out);
+  for (int64_t i = 0; i < args.n; ++i) out[i] = F::Do(a[i], b[i]);
+}
+template <class T, class F>
+void ScalarBinaryUniformLoop(const BlockArgs& args) {
+  const T* a = static_cast<const T*>(args.in[0]);
+  const T b = *static_cast<const T*>(args.in[1]);
+  T* out = static_cast<T*>(args.out);
+  for (int64_t i = 0; i < args.n; ++i) out[i] = F::Do(a[i], b);
+}
+template <class In, class Out, class F>
+BlockFn PickScalarUnary(unsigned uniform) {
+  return uniform == 0 ? &ScalarUnaryLoop<In, Out, F> : nullptr;
+}
+template <class T, class F>
+BlockFn PickScalarBinary(unsigned uniform) {
+  if (uniform == 0) return &ScalarBinaryLoop<T, F>;
+  if (uniform == 2) return &ScalarBinaryUniformLoop<T, F>;
+  return nullptr;
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
