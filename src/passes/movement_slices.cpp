@@ -5,6 +5,7 @@
 
 #include "passes/movement.h"
 #include "passes/rewrite.h"
+#include "passes/scalar_facts.h"
 
 namespace krafla {
 
@@ -26,18 +27,6 @@ int64_t SliceCount(const SliceAttributes& a, std::size_t d) {
 }
 
 bool SameSplat(const Literal* a, const Literal* b) { return a != nullptr && b != nullptr && *a == *b; }
-
-// The value of an integer scalar, kept within 63 bits.
-int64_t ScalarInt(const Literal& scalar) {
-  auto bytes = scalar.bytes();
-  bool is_signed = IsSigned(scalar.shape().element_type());
-  uint64_t value = 0;
-  std::memcpy(&value, bytes.data(), std::min<std::size_t>(bytes.size(), 8));
-  if (is_signed && bytes.size() < 8 && (static_cast<uint8_t>(bytes[bytes.size() - 1]) & 0x80) != 0)
-    value |= ~uint64_t{0} << (8 * bytes.size());
-  if (!is_signed && value > static_cast<uint64_t>(INT64_MAX)) return INT64_MAX;
-  return static_cast<int64_t>(value);
-}
 
 Instruction* SliceOfBroadcast(Instruction* i, const SliceAttributes& slice) {
   Instruction* broadcast = i->operand(0);

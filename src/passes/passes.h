@@ -9,7 +9,9 @@ namespace krafla {
 
 #define KRAFLA_PASS(Function) Result<bool> Function(Module& module, const PassOptions& options)
 
+KRAFLA_PASS(AlgebraicSimplifier);
 KRAFLA_PASS(CallInliner);
+KRAFLA_PASS(ConstantFolding);
 KRAFLA_PASS(Cse);
 KRAFLA_PASS(Dce);
 KRAFLA_PASS(MovementSimplifier);

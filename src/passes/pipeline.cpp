@@ -12,7 +12,10 @@ namespace krafla {
 namespace {
 
 constexpr std::array kPasses = {
+    PassInfo{"algebraic_simplifier", "applies identities of elementwise operations that keep every bit",
+             AlgebraicSimplifier},
     PassInfo{"call_inliner", "puts called computations in the place of their calls", CallInliner},
+    PassInfo{"constant_folding", "computes what depends on constants only", ConstantFolding},
     PassInfo{"cse", "merges computations and instructions that are the same", Cse},
     PassInfo{"dce", "removes instructions and computations that nothing needs", Dce},
     PassInfo{"movement_simplifier", "collapses reshapes, broadcasts, transposes, slices, pads and concatenations",
@@ -32,9 +35,12 @@ constexpr std::array<std::string_view, 3> kFirst = {
     "dce",
 };
 // Until nothing changes, but no more than kRounds times: each makes work for the others.
-constexpr std::array<std::string_view, 4> kRepeated = {
+constexpr std::array<std::string_view, 6> kRepeated = {
     "tuple_simplifier",
+    // First, so that the simplifiers see scalars behind broadcasts instead of arrays of equal elements.
+    "constant_folding",
     "movement_simplifier",
+    "algebraic_simplifier",
     "cse",
     "dce",
 };
