@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// One instruction: "ROOT %name = shape opcode(operands), attributes".
+#include "hlo_io/hlo_text/parser.h"
+
+namespace krafla::hlo_text {
+namespace {
+
+// "add-start", "add-update", "add-done": an asynchronous add, where that is no opcode of its own.
+struct Sugar {
+  Opcode async = Opcode::kAsyncStart;
+  Opcode inner = Opcode::kTuple;
+};
+std::optional<Sugar> AsyncSugar(std::string_view name) {
+  constexpr std::pair<std::string_view, Opcode> kSuffixes[] = {
+      {"-start", Opcode::kAsyncStart}, {"-update", Opcode::kAsyncUpdate}, {"-done", Opcode::kAsyncDone}};
+  for (auto [suffix, async] : kSuffixes) {
+    if (!name.ends_with(suffix)) continue;
+    auto inner = OpcodeFromName(name.substr(0, name.size() - suffix.size()));
+    if (inner) return Sugar{async, *inner};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* is_root) {
+  *is_root = false;
+  if (lex_.IsWord("ROOT")) {
+    Token after = lex_.LookAhead();
+    if (after.kind == Tok::kWord || after.kind == Tok::kName) {
+      lex_.Next();
+      *is_root = true;
+    }
+  }
+  if (++instruction_count_ > limits_.max_instructions)
+    return lex_.Error(lex_.token().begin,
+                      std::format("the module has more than the limit of {} instructions", limits_.max_instructions),
+                      StatusCode::kResourceExhausted);
+  const std::size_t name_offset = lex_.token().begin;
+  KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of an instruction"));
+  if (scope.contains(name))
+    return lex_.Error(name_offset, std::format("the name '{}' stands twice in computation '{}'", name.substr(0, 60),
+                                               computation->name()));
+  KRAFLA_TRY(lex_.Expect('=', "after the name of an instruction"));
+  if (!AtShape()) return lex_.Unexpected("the shape of the instruction, such as f32[2,3],");
+  KRAFLA_ASSIGN(Shape shape, ParseShape());
+
+  const std::size_t opcode_offset = lex_.token().begin;
+  if (lex_.token().kind != Tok::kWord) return lex_.Unexpected("an opcode");
+  std::string_view opcode_name = lex_.token().text;
+  std::optional<Opcode> found = OpcodeFromName(opcode_name);
+  std::optional<Sugar> sugar = found ? std::nullopt : AsyncSugar(opcode_name);
+  if (!found && !sugar) return lex_.Error(std::format("unknown opcode '{}'", opcode_name.substr(0, 60)));
+  const Opcode opcode = found ? *found : sugar->async;
+  // The attributes of a "-start" are those of what it starts.
+  const bool sugar_start = sugar && opcode == Opcode::kAsyncStart;
+  lex_.Next();
+
+  std::vector<Operand> operands;
+  int64_t parameter_number = 0;
+  std::shared_ptr<const Literal> literal;
+  KRAFLA_TRY(lex_.Expect('(', "after an opcode"));
+  if (opcode == Opcode::kParameter) {
+    KRAFLA_ASSIGN(parameter_number, ParseParameterNumber(computation));
+  } else if (opcode == Opcode::kConstant) {
+    KRAFLA_ASSIGN(Literal value, ParseLiteral(shape));
+    literal = std::make_shared<const Literal>(std::move(value));
+  } else {
+    KRAFLA_TRY(ParseOperands(scope, operands));
+  }
+  KRAFLA_TRY(lex_.Expect(')', "after the operands"));
+
+  const auto depth = static_cast<std::size_t>(inline_depth_);
+  if (scratch_.size() <= depth) scratch_.push_back(std::make_unique<AttributeSet>());
+  AttributeSet& set = *scratch_[depth];
+  set.Clear();
+  const Opcode described = sugar_start ? sugar->inner : opcode;
+  KRAFLA_TRY(ParseAttributes(described, scope, set));
+  KRAFLA_TRY(CheckRequired(described, set, opcode_offset));
+  KRAFLA_TRY(CheckOperands(opcode, shape, operands, set, opcode_offset));
+
+  Attributes attributes;
+  if (opcode == Opcode::kParameter) {
+    ParameterAttributes parameter{parameter_number, {}};
+    if (set.Has(Key::kParameterReplication)) parameter.replicated_at_leaf_buffers = set.bools;
+    attributes = std::move(parameter);
+  } else if (opcode == Opcode::kConstant) {
+    attributes = ConstantAttributes{std::move(literal)};
+  } else {
+    KRAFLA_ASSIGN(attributes, BuildAttributes(described, set, lex_));
+  }
+  std::vector<Instruction*> values;
+  values.reserve(operands.size());
+  for (const Operand& operand : operands) values.push_back(operand.instruction);
+
+  Instruction* made = nullptr;
+  if (sugar_start) {
+    PendingAsync pending;
+    pending.opcode = sugar->inner;
+    pending.attributes = std::move(attributes);
+    pending.called = OrderCalled(sugar->inner, set);
+    made = computation->Add(opcode, std::move(shape), std::move(values), AsyncAttributes{}, {}, name);
+    pending.start = made;
+    pending_async_.push_back(std::move(pending));
+  } else {
+    made = computation->Add(opcode, std::move(shape), std::move(values), std::move(attributes), {}, name);
+    std::vector<CalledName> called = OrderCalled(opcode, set);
+    if (!called.empty()) pending_calls_.push_back({made, std::move(called)});
+  }
+  made->set_location(lex_.Locate(name_offset));
+  made->set_metadata(BuildMetadata(set));
+  for (Instruction* before : set.predecessors) made->AddControlPredecessor(before);
+  scope.emplace(name, made);
+  if (*is_root) {
+    if (computation->root() != nullptr)
+      return lex_.Error(name_offset, std::format("computation '{}' has more than one ROOT", computation->name()));
+    computation->set_root(made);
+  }
+  return {};
+}
+
+// "a, f32[2]{0} %b": names of instructions before this one, perhaps with their shapes. The closing parenthesis stays.
+Result<> Parser::ParseOperands(const Scope& scope, std::vector<Operand>& operands) {
+  if (lex_.Is(')')) return {};
+  do {
+    std::optional<Shape> stated;
+    const std::size_t begin = lex_.token().begin;
+    if (AtShape()) {
+      KRAFLA_ASSIGN(stated, ParseShape());
+    }
+    const std::size_t offset = lex_.token().begin;
+    KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of an operand"));
+    auto it = scope.find(name);
+    if (it == scope.end())
+      return lex_.Error(offset, std::format("no instruction '{}' is defined before this one", name.substr(0, 60)));
+    if (stated && !Shape::Compatible(*stated, it->second->shape()))
+      return lex_.Error(begin, std::format("operand '{}' is {}, not {}", name.substr(0, 60),
+                                           it->second->shape().ToString(false), stated->ToString(false)));
+    operands.push_back({it->second, offset});
+  } while (lex_.Accept(','));
+  return {};
+}
+
+Result<int64_t> Parser::ParseParameterNumber(Computation* computation) {
+  const std::size_t offset = lex_.token().begin;
+  KRAFLA_ASSIGN(int64_t number, lex_.Int("the number of a parameter"));
+  if (number < 0) return lex_.Error(offset, std::format("the number of a parameter is negative ({})", number));
+  auto have = static_cast<int64_t>(computation->parameters().size());
+  if (number >= have) {
+    if (number - have >= parameter_budget_)
+      return lex_.Error(offset, std::format("parameter number {} is more than this text has parameters", number));
+    parameter_budget_ -= number + 1 - have;
+  } else if (computation->parameters()[static_cast<std::size_t>(number)] != nullptr) {
+    return lex_.Error(offset, std::format("parameter number {} is given twice", number));
+  }
+  return number;
+}
+
+}  // namespace krafla::hlo_text
