@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/buffers.h"
+
+#include <algorithm>
+
+#include "base/status.h"
+
+namespace krafla::spirv {
+
+Buffers::Buffers(Builder& builder, std::vector<BufferDesc> descs, int push_words)
+    : b_(builder),
+      descs_(std::move(descs)),
+      push_words_(push_words),
+      addresses_(builder.m.profile().features.buffer_device_address) {
+  if (addresses_) b_.m.Require(spv::Capability::PhysicalStorageBufferAddresses);
+}
+
+void Buffers::Touch(int buffer) {
+  auto at = std::lower_bound(used_.begin(), used_.end(), buffer);
+  if (at == used_.end() || *at != buffer) used_.insert(at, buffer);
+}
+
+void Buffers::Finish() {
+  if (addresses_) return;
+  for (const auto& [view, variable] : views_) {
+    const auto at = std::lower_bound(used_.begin(), used_.end(), std::get<0>(view)) - used_.begin();
+    b_.m.Decorate(variable, spv::Decoration::Binding, {static_cast<uint32_t>(at)});
+  }
+}
+
+Id Buffers::PushVariable() {
+  if (push_variable_ != 0) return push_variable_;
+  std::vector<Id> members;
+  std::vector<uint32_t> offsets;
+  uint32_t offset = 0;
+  if (addresses_) {
+    members.push_back(b_.m.Type(Kind::kU32, 2));
+    offsets.push_back(0);
+    offset = 8;
+  }
+  for (int i = 0; i < push_words_; ++i, offset += 4) {
+    members.push_back(b_.m.Type(Kind::kU32));
+    offsets.push_back(offset);
+  }
+  const Id block = b_.m.Struct(members, offsets, true);
+  push_variable_ =
+      b_.m.GlobalVariable(spv::StorageClass::PushConstant, b_.m.Pointer(spv::StorageClass::PushConstant, block));
+  return push_variable_;
+}
+
+Value Buffers::PushWord(int number) {
+  auto [it, inserted] = push_values_.try_emplace(number);
+  if (inserted) {
+    const Id type = b_.m.Type(Kind::kU32);
+    const uint32_t chain[] = {PushVariable(), b_.U32(static_cast<uint32_t>(number + (addresses_ ? 1 : 0))).id};
+    const Id pointer =
+        b_.m.EmitPrologue(spv::Op::OpAccessChain, b_.m.Pointer(spv::StorageClass::PushConstant, type), chain);
+    const uint32_t load[] = {pointer};
+    it->second = Value{b_.m.EmitPrologue(spv::Op::OpLoad, type, load), Kind::kU32, 1};
+  }
+  return it->second;
+}
+
+Id Buffers::View(int buffer, Kind kind, int width) {
+  auto [it, inserted] = views_.try_emplace({buffer, kind, width}, 0);
+  if (!inserted) return it->second;
+  Module& m = b_.m;
+  if (kind == Kind::kU8) {
+    m.Require(spv::Capability::StorageBuffer8BitAccess);
+    m.RequireExtension("SPV_KHR_8bit_storage", 0x00010500);
+  }
+  if (kind == Kind::kU16) {
+    m.Require(spv::Capability::StorageBuffer16BitAccess);
+    m.RequireExtension("SPV_KHR_16bit_storage", 0x00010300);
+  }
+  const Id element = m.Type(kind, width);
+  const Id array = m.RuntimeArray(element, static_cast<uint32_t>(KindBits(kind) / 8 * width));
+  const Id members[] = {array};
+  const uint32_t offsets[] = {0};
+  const Id pointer_type = m.Pointer(storage(), m.Struct(members, offsets, true));
+  Touch(buffer);
+  if (!addresses_) {
+    it->second = m.GlobalVariable(spv::StorageClass::StorageBuffer, pointer_type);
+    m.Decorate(it->second, spv::Decoration::DescriptorSet, {0});
+    if (descs_[static_cast<std::size_t>(buffer)].written) {
+      m.Decorate(it->second, spv::Decoration::Aliased);
+    } else {
+      m.Decorate(it->second, spv::Decoration::NonWritable);
+    }
+    return it->second;
+  }
+  Value& address = address_[buffer];
+  const Id pair = m.Type(Kind::kU32, 2);
+  if (!address) {
+    if (row_ == 0) {
+      const uint32_t chain[] = {PushVariable(), b_.U32(0).id};
+      const Id at = m.EmitPrologue(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PushConstant, pair), chain);
+      const uint32_t load[] = {at};
+      const Id raw = m.EmitPrologue(spv::Op::OpLoad, pair, load);
+      const Id row_members[] = {m.RuntimeArray(pair, 8)};
+      const uint32_t cast[] = {raw};
+      row_ = m.EmitPrologue(
+          spv::Op::OpBitcast,
+          m.Pointer(spv::StorageClass::PhysicalStorageBuffer, m.Struct(row_members, offsets, true)), cast);
+    }
+    const uint32_t chain[] = {row_, b_.U32(0).id, b_.U32(static_cast<uint32_t>(buffer)).id};
+    const Id at =
+        m.EmitPrologue(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PhysicalStorageBuffer, pair), chain);
+    const uint32_t load[] = {at, static_cast<uint32_t>(spv::MemoryAccessMask::Aligned), 8};
+    address = Value{m.EmitPrologue(spv::Op::OpLoad, pair, load), Kind::kU32, 2};
+  }
+  const uint32_t cast[] = {address.id};
+  it->second = m.EmitPrologue(spv::Op::OpBitcast, pointer_type, cast);
+  return it->second;
+}
+
+Id Buffers::ElementPointer(int buffer, Kind kind, int width, Value index) {
+  const uint32_t chain[] = {View(buffer, kind, width), b_.U32(0).id, index.id};
+  return b_.m.Pure(spv::Op::OpAccessChain, b_.m.Pointer(storage(), b_.m.Type(kind, width)), chain);
+}
+
+Value Buffers::LoadView(int buffer, Kind kind, int width, Value index) {
+  const Id pointer = ElementPointer(buffer, kind, width, index);
+  std::vector<uint32_t> words{pointer};
+  if (addresses_) {
+    words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::Aligned));
+    words.push_back(static_cast<uint32_t>(KindBits(kind) / 8 * width));
+  }
+  return Value{b_.m.Emit(spv::Op::OpLoad, b_.m.Type(kind, width), words), kind, static_cast<uint8_t>(width)};
+}
+
+void Buffers::StoreView(int buffer, Value index, Value value) {
+  const Id pointer = ElementPointer(buffer, value.kind, value.width, index);
+  std::vector<uint32_t> words{pointer, value.id};
+  if (addresses_) {
+    words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::Aligned));
+    words.push_back(static_cast<uint32_t>(KindBits(value.kind) / 8 * value.width));
+  }
+  b_.m.EmitVoid(spv::Op::OpStore, words);
+}
+
+Value Buffers::LoadWords(int buffer, Value index, int width) { return LoadView(buffer, Kind::kU32, width, index); }
+void Buffers::StoreWords(int buffer, Value index, Value words) { StoreView(buffer, index, words); }
+
+Value Buffers::Load(int buffer, int bytes, Value index, int width, Kind kind64) {
+  if (width == 1) {
+    switch (bytes) {
+      case 1:
+      case 2: {
+        if (bytes == 1 ? native8() : native16()) {
+          return b_.UConvert(LoadView(buffer, bytes == 1 ? Kind::kU8 : Kind::kU16, 1, index), Kind::kU32);
+        }
+        const Value per_word = b_.U32(bytes == 1 ? 2 : 1);
+        const Value word = LoadView(buffer, Kind::kU32, 1, b_.Shr(index, per_word));
+        const Value lane = b_.And(index, b_.U32(bytes == 1 ? 3 : 1));
+        const Value shifted = b_.Shr(word, b_.Shl(lane, b_.U32(bytes == 1 ? 3 : 4)));
+        return b_.And(shifted, b_.U32(bytes == 1 ? 0xffu : 0xffffu));
+      }
+      case 4: return LoadView(buffer, Kind::kU32, 1, index);
+      default: return b_.BitcastTo(LoadView(buffer, Kind::kU32, 2, index), kind64, 1);
+    }
+  }
+  KRAFLA_CHECK(width == 4);
+  static constexpr uint64_t kBytes[] = {0, 8, 16, 24}, kHalves[] = {0, 16, 0, 16};
+  switch (bytes) {
+    case 1: {
+      const Value word = LoadView(buffer, Kind::kU32, 1, b_.Shr(index, b_.U32(2)));
+      return b_.And(b_.Shr(word, b_.m.ConstantVector(Kind::kU32, kBytes)), b_.U32(0xff));
+    }
+    case 2: {
+      const Value words = LoadView(buffer, Kind::kU32, 2, b_.Shr(index, b_.U32(2)));
+      static constexpr uint32_t kLanes[] = {0, 0, 1, 1};
+      const Value spread = b_.Shuffle(words, words, kLanes);
+      return b_.And(b_.Shr(spread, b_.m.ConstantVector(Kind::kU32, kHalves)), b_.U32(0xffff));
+    }
+    case 4: return LoadView(buffer, Kind::kU32, 4, b_.Shr(index, b_.U32(2)));
+    default: {
+      const Value at = b_.Shr(index, b_.U32(1));
+      const Value low = b_.BitcastTo(LoadView(buffer, Kind::kU32, 4, at), kind64, 2);
+      const Value high = b_.BitcastTo(LoadView(buffer, Kind::kU32, 4, b_.Add(at, b_.U32(1))), kind64, 2);
+      static constexpr uint32_t kLanes[] = {0, 1, 2, 3};
+      return b_.Shuffle(low, high, kLanes);
+    }
+  }
+}
+
+void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
+  const uint32_t mask = bytes == 1 ? 0xffu : 0xffffu;
+  if (bits.width == 1) {
+    switch (bytes) {
+      case 1:
+      case 2: {
+        if (bytes == 1 ? native8() : native16()) {
+          StoreView(buffer, index, b_.UConvert(bits, bytes == 1 ? Kind::kU8 : Kind::kU16));
+          return;
+        }
+        // Two atomic operations on the word: each invocation changes its own lane only.
+        const Value word = b_.Shr(index, b_.U32(bytes == 1 ? 2 : 1));
+        const Value shift = b_.Shl(b_.And(index, b_.U32(bytes == 1 ? 3 : 1)), b_.U32(bytes == 1 ? 3 : 4));
+        const Id pointer = ElementPointer(buffer, Kind::kU32, 1, word);
+        const uint32_t scope = b_.U32(static_cast<uint32_t>(spv::Scope::Device)).id;
+        const uint32_t relaxed = b_.U32(0).id;
+        const Value keep = b_.Not(b_.Shl(b_.U32(mask), shift));
+        const Value put = b_.Shl(b_.And(bits, b_.U32(mask)), shift);
+        const uint32_t clear_words[] = {pointer, scope, relaxed, keep.id};
+        b_.m.Emit(spv::Op::OpAtomicAnd, b_.m.Type(Kind::kU32), clear_words);
+        const uint32_t set_words[] = {pointer, scope, relaxed, put.id};
+        b_.m.Emit(spv::Op::OpAtomicOr, b_.m.Type(Kind::kU32), set_words);
+        return;
+      }
+      case 4: StoreView(buffer, index, bits); return;
+      default: StoreView(buffer, index, b_.BitcastTo(bits, Kind::kU32, 2)); return;
+    }
+  }
+  KRAFLA_CHECK(bits.width == 4);
+  switch (bytes) {
+    case 1: {
+      Value word = b_.And(b_.Extract(bits, 0), b_.U32(mask));
+      for (int i = 1; i < 4; ++i) {
+        const Value lane = b_.And(b_.Extract(bits, i), b_.U32(mask));
+        word = b_.Or(word, b_.Shl(lane, b_.U32(static_cast<uint32_t>(8 * i))));
+      }
+      StoreView(buffer, b_.Shr(index, b_.U32(2)), word);
+      return;
+    }
+    case 2: {
+      auto half = [&](int i) {
+        return b_.Or(b_.And(b_.Extract(bits, i), b_.U32(mask)), b_.Shl(b_.Extract(bits, i + 1), b_.U32(16)));
+      };
+      const Value words[] = {half(0), half(2)};
+      StoreView(buffer, b_.Shr(index, b_.U32(2)), b_.Composite(words));
+      return;
+    }
+    case 4: StoreView(buffer, b_.Shr(index, b_.U32(2)), bits); return;
+    default: {
+      const Value at = b_.Shr(index, b_.U32(1));
+      static constexpr uint32_t kLow[] = {0, 1}, kHigh[] = {2, 3};
+      StoreView(buffer, at, b_.BitcastTo(b_.Shuffle(bits, bits, kLow), Kind::kU32, 4));
+      StoreView(buffer, b_.Add(at, b_.U32(1)), b_.BitcastTo(b_.Shuffle(bits, bits, kHigh), Kind::kU32, 4));
+      return;
+    }
+  }
+}
+
+}  // namespace krafla::spirv

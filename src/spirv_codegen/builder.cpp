@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/builder.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/status.h"
+#include "spirv/unified1/GLSL.std.450.h"
+
+namespace krafla::spirv {
+namespace {
+
+uint64_t Mask(Kind kind) {
+  const int bits = KindBits(kind);
+  return bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+}
+int64_t SignExtend(uint64_t v, Kind kind) {
+  const int shift = 64 - KindBits(kind);
+  return static_cast<int64_t>(v << shift) >> shift;
+}
+
+}  // namespace
+
+Value Builder::F32(float v) { return m.Constant(Kind::kF32, std::bit_cast<uint32_t>(v)); }
+
+Value Builder::Iota(int width) {
+  if (width == 1) return U32(0);
+  std::vector<uint64_t> bits;
+  for (int i = 0; i < width; ++i) bits.push_back(static_cast<uint64_t>(i));
+  return m.ConstantVector(Kind::kU32, bits);
+}
+
+Value Builder::Splat(Value v, int width) {
+  if (v.width == width) return v;
+  KRAFLA_CHECK(v.width == 1);
+  uint64_t bits;
+  if (m.IsConstant(v, &bits)) {
+    return m.ConstantVector(v.kind, std::vector<uint64_t>(static_cast<std::size_t>(width), bits));
+  }
+  const std::vector<uint32_t> parts(static_cast<std::size_t>(width), v.id);
+  return Value{m.Pure(spv::Op::OpCompositeConstruct, m.Type(v.kind, width), parts), v.kind,
+               static_cast<uint8_t>(width)};
+}
+
+Value Builder::Extract(Value v, int lane) {
+  if (v.width == 1) return v;
+  uint64_t bits;
+  if (m.IsConstant(v, &bits)) return m.Constant(v.kind, bits);
+  const uint32_t words[] = {v.id, static_cast<uint32_t>(lane)};
+  return Value{m.Pure(spv::Op::OpCompositeExtract, m.Type(v.kind), words), v.kind, 1};
+}
+
+Value Builder::Composite(std::span<const Value> lanes) {
+  if (lanes.size() == 1) return lanes[0];
+  std::vector<uint32_t> words;
+  for (Value lane : lanes) words.push_back(lane.id);
+  const int width = static_cast<int>(lanes.size());
+  return Value{m.Pure(spv::Op::OpCompositeConstruct, m.Type(lanes[0].kind, width), words), lanes[0].kind,
+               static_cast<uint8_t>(width)};
+}
+
+Value Builder::Shuffle(Value a, Value b, std::span<const uint32_t> lanes) {
+  std::vector<uint32_t> words{a.id, b.id};
+  words.insert(words.end(), lanes.begin(), lanes.end());
+  const int width = static_cast<int>(lanes.size());
+  return Value{m.Pure(spv::Op::OpVectorShuffle, m.Type(a.kind, width), words), a.kind, static_cast<uint8_t>(width)};
+}
+
+Value Builder::Unary(spv::Op op, Value a, Kind kind) {
+  const uint32_t words[] = {a.id};
+  return Value{m.Pure(op, m.Type(kind, a.width), words), kind, a.width};
+}
+
+Value Builder::Binary(spv::Op op, Value a, Value b, Kind kind, bool no_contraction) {
+  const int width = std::max(a.width, b.width);
+  a = Splat(a, width);
+  b = Splat(b, width);
+  const uint32_t words[] = {a.id, b.id};
+  return Value{m.Pure(op, m.Type(kind, width), words, no_contraction), kind, static_cast<uint8_t>(width)};
+}
+
+bool Builder::Const2(Value a, Value b, uint64_t& x, uint64_t& y) { return m.IsConstant(a, &x) && m.IsConstant(b, &y); }
+
+Value Builder::Add(Value a, Value b) {
+  uint64_t x, y;
+  const int width = std::max(a.width, b.width);
+  if (Const2(a, b, x, y)) return ConstLike(a, width, (x + y) & Mask(a.kind));
+  if (m.IsConstant(a, &x) && x == 0) return Splat(b, width);
+  if (m.IsConstant(b, &y) && y == 0) return Splat(a, width);
+  return Binary(spv::Op::OpIAdd, a, b, a.kind);
+}
+Value Builder::Sub(Value a, Value b) {
+  uint64_t x, y;
+  const int width = std::max(a.width, b.width);
+  if (Const2(a, b, x, y)) return ConstLike(a, width, (x - y) & Mask(a.kind));
+  if (m.IsConstant(b, &y) && y == 0) return Splat(a, width);
+  return Binary(spv::Op::OpISub, a, b, a.kind);
+}
+Value Builder::Mul(Value a, Value b) {
+  uint64_t x, y;
+  const int width = std::max(a.width, b.width);
+  if (Const2(a, b, x, y)) return ConstLike(a, width, (x * y) & Mask(a.kind));
+  if (m.IsConstant(a, &x)) std::swap(a, b);
+  if (m.IsConstant(b, &y)) {
+    if (y == 0) return ConstLike(a, width, 0);
+    if (y == 1) return Splat(a, width);
+    if (std::has_single_bit(y)) return Splat(Shl(a, Const(a.kind, static_cast<uint64_t>(std::countr_zero(y)))), width);
+  }
+  return Binary(spv::Op::OpIMul, a, b, a.kind);
+}
+Value Builder::UDiv(Value a, Value b) {
+  uint64_t x, y;
+  const int width = std::max(a.width, b.width);
+  if (Const2(a, b, x, y)) return ConstLike(a, width, x / y);
+  if (m.IsConstant(b, &y)) {
+    if (y == 1) return Splat(a, width);
+    if (std::has_single_bit(y)) return Splat(Shr(a, Const(a.kind, static_cast<uint64_t>(std::countr_zero(y)))), width);
+  }
+  return Binary(spv::Op::OpUDiv, a, b, a.kind);
+}
+Value Builder::UMod(Value a, Value b) {
+  uint64_t x, y;
+  const int width = std::max(a.width, b.width);
+  if (Const2(a, b, x, y)) return ConstLike(a, width, x % y);
+  if (m.IsConstant(b, &y)) {
+    if (y == 1) return ConstLike(a, width, 0);
+    if (std::has_single_bit(y)) return Splat(And(a, Const(a.kind, y - 1)), width);
+  }
+  return Binary(spv::Op::OpUMod, a, b, a.kind);
+}
+Value Builder::SDiv(Value a, Value b) { return Binary(spv::Op::OpSDiv, a, b, a.kind); }
+Value Builder::And(Value a, Value b) {
+  uint64_t x, y;
+  const int width = std::max(a.width, b.width);
+  if (Const2(a, b, x, y)) return ConstLike(a, width, x & y);
+  if (m.IsConstant(b, &y) && y == Mask(b.kind)) return Splat(a, width);
+  return Binary(spv::Op::OpBitwiseAnd, a, b, a.kind);
+}
+Value Builder::Or(Value a, Value b) {
+  uint64_t x, y;
+  const int width = std::max(a.width, b.width);
+  if (Const2(a, b, x, y)) return ConstLike(a, width, x | y);
+  if (m.IsConstant(a, &x) && x == 0) return Splat(b, width);
+  if (m.IsConstant(b, &y) && y == 0) return Splat(a, width);
+  return Binary(spv::Op::OpBitwiseOr, a, b, a.kind);
+}
+Value Builder::Xor(Value a, Value b) {
+  uint64_t x, y;
+  if (Const2(a, b, x, y)) return ConstLike(a, std::max(a.width, b.width), x ^ y);
+  return Binary(spv::Op::OpBitwiseXor, a, b, a.kind);
+}
+Value Builder::Not(Value a) {
+  uint64_t x;
+  if (m.IsConstant(a, &x)) return ConstLike(a, a.width, ~x & Mask(a.kind));
+  return Unary(spv::Op::OpNot, a, a.kind);
+}
+Value Builder::Shl(Value a, Value s) {
+  uint64_t x, y;
+  const int width = std::max(a.width, s.width);
+  if (Const2(a, s, x, y)) return ConstLike(a, width, (x << y) & Mask(a.kind));
+  if (m.IsConstant(s, &y) && y == 0) return Splat(a, width);
+  return Binary(spv::Op::OpShiftLeftLogical, a, s, a.kind);
+}
+Value Builder::Shr(Value a, Value s) {
+  uint64_t x, y;
+  const int width = std::max(a.width, s.width);
+  if (Const2(a, s, x, y)) return ConstLike(a, width, x >> y);
+  if (m.IsConstant(s, &y) && y == 0) return Splat(a, width);
+  return Binary(spv::Op::OpShiftRightLogical, a, s, a.kind);
+}
+Value Builder::Sar(Value a, Value s) {
+  uint64_t x, y;
+  if (Const2(a, s, x, y)) {
+    return ConstLike(a, std::max(a.width, s.width), static_cast<uint64_t>(SignExtend(x, a.kind) >> y) & Mask(a.kind));
+  }
+  return Binary(spv::Op::OpShiftRightArithmetic, a, s, a.kind);
+}
+Value Builder::Neg(Value a) { return Sub(Zero(a.kind), a); }
+
+Value Builder::UMulHi(Value a, Value b) {
+  const int width = std::max(a.width, b.width);
+  const Id part = m.Type(a.kind, width);
+  const uint32_t members[] = {part, part};
+  const uint32_t words[] = {Splat(a, width).id, Splat(b, width).id};
+  const Id pair = m.Pure(spv::Op::OpUMulExtended, m.Struct(members, {}, false), words);
+  const uint32_t take[] = {pair, 1};
+  return Value{m.Pure(spv::Op::OpCompositeExtract, part, take), a.kind, static_cast<uint8_t>(width)};
+}
+Value Builder::SMulHi(Value a, Value b) {
+  const int width = std::max(a.width, b.width);
+  const Id part = m.Type(a.kind, width);
+  const uint32_t members[] = {part, part};
+  const uint32_t words[] = {Splat(a, width).id, Splat(b, width).id};
+  const Id pair = m.Pure(spv::Op::OpSMulExtended, m.Struct(members, {}, false), words);
+  const uint32_t take[] = {pair, 1};
+  return Value{m.Pure(spv::Op::OpCompositeExtract, part, take), a.kind, static_cast<uint8_t>(width)};
+}
+Value Builder::BitCount(Value a) { return Unary(spv::Op::OpBitCount, a, a.kind); }
+Value Builder::FindUMsb(Value a) { return Glsl(GLSLstd450FindUMsb, {a}, Kind::kU32, a.width); }
+
+Value Builder::Compare(Cmp cmp, Value a, Value b) {
+  uint64_t x, y;
+  if (Const2(a, b, x, y)) {
+    const int64_t sx = SignExtend(x, a.kind), sy = SignExtend(y, b.kind);
+    bool r = false;
+    switch (cmp) {
+      case Cmp::kEq: r = x == y; break;
+      case Cmp::kNe: r = x != y; break;
+      case Cmp::kULt: r = x < y; break;
+      case Cmp::kULe: r = x <= y; break;
+      case Cmp::kUGt: r = x > y; break;
+      case Cmp::kUGe: r = x >= y; break;
+      case Cmp::kSLt: r = sx < sy; break;
+      case Cmp::kSLe: r = sx <= sy; break;
+      case Cmp::kSGt: r = sx > sy; break;
+      case Cmp::kSGe: r = sx >= sy; break;
+    }
+    return Splat(m.Bool(r), std::max(a.width, b.width));
+  }
+  static constexpr spv::Op kOps[] = {
+      spv::Op::OpIEqual, spv::Op::OpINotEqual, spv::Op::OpULessThan, spv::Op::OpULessThanEqual,
+      spv::Op::OpUGreaterThan, spv::Op::OpUGreaterThanEqual, spv::Op::OpSLessThan, spv::Op::OpSLessThanEqual,
+      spv::Op::OpSGreaterThan, spv::Op::OpSGreaterThanEqual};
+  return Binary(kOps[static_cast<int>(cmp)], a, b, Kind::kBool);
+}
+Value Builder::Min(Value a, Value b) { return Select(Compare(Cmp::kULt, a, b), a, b); }
+Value Builder::UMax(Value a, Value b) { return Select(Compare(Cmp::kUGt, a, b), a, b); }
+Value Builder::SMin(Value a, Value b) { return Select(Compare(Cmp::kSLt, a, b), a, b); }
+Value Builder::SMax(Value a, Value b) { return Select(Compare(Cmp::kSGt, a, b), a, b); }
+
+Value Builder::LAnd(Value a, Value b) {
+  uint64_t x;
+  const int width = std::max(a.width, b.width);
+  if (m.IsConstant(a, &x)) return x != 0 ? Splat(b, width) : Splat(m.Bool(false), width);
+  if (m.IsConstant(b, &x)) return x != 0 ? Splat(a, width) : Splat(m.Bool(false), width);
+  return Binary(spv::Op::OpLogicalAnd, a, b, Kind::kBool);
+}
+Value Builder::LOr(Value a, Value b) {
+  uint64_t x;
+  const int width = std::max(a.width, b.width);
+  if (m.IsConstant(a, &x)) return x == 0 ? Splat(b, width) : Splat(m.Bool(true), width);
+  if (m.IsConstant(b, &x)) return x == 0 ? Splat(a, width) : Splat(m.Bool(true), width);
+  return Binary(spv::Op::OpLogicalOr, a, b, Kind::kBool);
+}
+Value Builder::LNot(Value a) {
+  uint64_t x;
+  if (m.IsConstant(a, &x)) return Splat(m.Bool(x == 0), a.width);
+  return Unary(spv::Op::OpLogicalNot, a, Kind::kBool);
+}
+Value Builder::LEqual(Value a, Value b) { return Binary(spv::Op::OpLogicalEqual, a, b, Kind::kBool); }
+Value Builder::LNotEqual(Value a, Value b) { return Binary(spv::Op::OpLogicalNotEqual, a, b, Kind::kBool); }
+Value Builder::Any(Value a) {
+  if (a.width == 1) return a;
+  const uint32_t words[] = {a.id};
+  return Value{m.Pure(spv::Op::OpAny, m.Type(Kind::kBool), words), Kind::kBool, 1};
+}
+Value Builder::All(Value a) {
+  if (a.width == 1) return a;
+  const uint32_t words[] = {a.id};
+  return Value{m.Pure(spv::Op::OpAll, m.Type(Kind::kBool), words), Kind::kBool, 1};
+}
+
+Value Builder::Select(Value c, Value a, Value b) {
+  const int width = std::max({c.width, a.width, b.width});
+  uint64_t x;
+  if (m.IsConstant(c, &x)) return Splat(x != 0 ? a : b, width);
+  a = Splat(a, width);
+  b = Splat(b, width);
+  if (a == b) return a;
+  c = Splat(c, width);
+  const uint32_t words[] = {c.id, a.id, b.id};
+  return Value{m.Pure(spv::Op::OpSelect, m.Type(a.kind, width), words), a.kind, static_cast<uint8_t>(width)};
+}
+
+Value Builder::FAdd(Value a, Value b) { return Binary(spv::Op::OpFAdd, a, b, a.kind, strict); }
+Value Builder::FSub(Value a, Value b) { return Binary(spv::Op::OpFSub, a, b, a.kind, strict); }
+Value Builder::FMul(Value a, Value b) { return Binary(spv::Op::OpFMul, a, b, a.kind, strict); }
+Value Builder::FDiv(Value a, Value b) { return Binary(spv::Op::OpFDiv, a, b, a.kind, strict); }
+Value Builder::FNeg(Value a) { return Unary(spv::Op::OpFNegate, a, a.kind); }
+
+Value Builder::FCompare(FCmp cmp, Value a, Value b) {
+  static constexpr spv::Op kOps[] = {spv::Op::OpFOrdEqual,       spv::Op::OpFUnordNotEqual,
+                                     spv::Op::OpFOrdLessThan,    spv::Op::OpFOrdLessThanEqual,
+                                     spv::Op::OpFOrdGreaterThan, spv::Op::OpFOrdGreaterThanEqual};
+  return Binary(kOps[static_cast<int>(cmp)], a, b, Kind::kBool);
+}
+Value Builder::IsNan(Value a) {
+  if (a.kind == Kind::kF32) {
+    const Value magnitude = And(Bitcast(a, Kind::kU32), U32(0x7fffffffu));
+    return Compare(Cmp::kUGt, magnitude, U32(0x7f800000u));
+  }
+  return Unary(spv::Op::OpIsNan, a, Kind::kBool);
+}
+
+Value Builder::Glsl(uint32_t instruction, std::initializer_list<Value> operands, Kind kind, int width) {
+  std::vector<uint32_t> words{m.GlslStd450(), instruction};
+  for (Value v : operands) words.push_back(Splat(v, width).id);
+  return Value{m.Pure(spv::Op::OpExtInst, m.Type(kind, width), words), kind, static_cast<uint8_t>(width)};
+}
+
+Value Builder::Bitcast(Value a, Kind kind) {
+  if (a.kind == kind) return a;
+  uint64_t bits;
+  if (m.IsConstant(a, &bits)) return Splat(m.Constant(kind, bits), a.width);
+  return Unary(spv::Op::OpBitcast, a, kind);
+}
+Value Builder::BitcastTo(Value a, Kind kind, int width) {
+  if (a.kind == kind && a.width == width) return a;
+  const uint32_t words[] = {a.id};
+  return Value{m.Pure(spv::Op::OpBitcast, m.Type(kind, width), words), kind, static_cast<uint8_t>(width)};
+}
+Value Builder::UConvert(Value a, Kind kind) {
+  if (a.kind == kind) return a;
+  uint64_t bits;
+  if (m.IsConstant(a, &bits)) return Splat(m.Constant(kind, bits), a.width);
+  return Unary(spv::Op::OpUConvert, a, kind);
+}
+Value Builder::SConvert(Value a, Kind kind) {
+  if (a.kind == kind) return a;
+  uint64_t bits;
+  if (m.IsConstant(a, &bits)) return Splat(m.Constant(kind, static_cast<uint64_t>(SignExtend(bits, a.kind))), a.width);
+  return Unary(spv::Op::OpSConvert, a, kind);
+}
+Value Builder::UToF(Value a, Kind kind) { return Unary(spv::Op::OpConvertUToF, a, kind); }
+Value Builder::SToF(Value a, Kind kind) { return Unary(spv::Op::OpConvertSToF, a, kind); }
+Value Builder::FToU(Value a, Kind kind) { return Unary(spv::Op::OpConvertFToU, a, kind); }
+Value Builder::FToS(Value a, Kind kind) { return Unary(spv::Op::OpConvertFToS, a, kind); }
+Value Builder::FConvert(Value a, Kind kind) { return a.kind == kind ? a : Unary(spv::Op::OpFConvert, a, kind); }
+
+void Builder::Branch(Id target) {
+  const uint32_t words[] = {target};
+  m.EmitVoid(spv::Op::OpBranch, words);
+}
+
+void Builder::If(Value condition, const std::function<void()>& then) {
+  If(condition, [&] { then(); return Values{}; }, nullptr);
+}
+
+Values Builder::If(Value condition, const std::function<Values()>& then, const std::function<Values()>& otherwise) {
+  uint64_t bits;
+  if (m.IsConstant(condition, &bits)) {
+    if (bits != 0) return then();
+    return otherwise ? otherwise() : Values{};
+  }
+  const Id then_label = m.NewId(), merge = m.NewId();
+  const Id else_label = otherwise ? m.NewId() : merge;
+  const uint32_t selection[] = {merge, static_cast<uint32_t>(spv::SelectionControlMask::MaskNone)};
+  m.EmitVoid(spv::Op::OpSelectionMerge, selection);
+  const uint32_t branch[] = {condition.id, then_label, else_label};
+  m.EmitVoid(spv::Op::OpBranchConditional, branch);
+  m.BeginBlock(then_label);
+  m.PushScope();
+  const Values a = then();
+  const Id then_end = m.current_block();
+  Branch(merge);
+  m.PopScope();
+  Values b;
+  Id else_end = 0;
+  if (otherwise) {
+    m.BeginBlock(else_label);
+    m.PushScope();
+    b = otherwise();
+    else_end = m.current_block();
+    Branch(merge);
+    m.PopScope();
+  }
+  m.BeginBlock(merge);
+  KRAFLA_CHECK(a.size() == b.size());
+  Values out;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    KRAFLA_CHECK(a[i].kind == b[i].kind && a[i].width == b[i].width);
+    const uint32_t words[] = {a[i].id, then_end, b[i].id, else_end};
+    out.push_back(a[i] == b[i] ? a[i] : Value{m.Emit(spv::Op::OpPhi, TypeOf(a[i]), words), a[i].kind, a[i].width});
+  }
+  return out;
+}
+
+Values Builder::While(const Values& initial, const std::function<Value(const Values&)>& condition,
+                      const std::function<Values(const Values&)>& body, bool unroll) {
+  const Id header = m.NewId(), test = m.NewId(), body_label = m.NewId(), next = m.NewId(), merge = m.NewId();
+  const Id before = m.current_block();
+  Branch(header);
+  m.BeginBlock(header);
+  m.PushScope();
+  Values phis;
+  std::vector<std::size_t> patch;
+  for (Value v : initial) {
+    const uint32_t words[] = {v.id, before, 0, next};
+    phis.push_back(Value{m.Emit(spv::Op::OpPhi, TypeOf(v), words), v.kind, v.width});
+    patch.push_back(m.BodySize() - 2);
+  }
+  const uint32_t control = static_cast<uint32_t>(unroll ? spv::LoopControlMask::Unroll : spv::LoopControlMask::MaskNone);
+  const uint32_t merge_words[] = {merge, next, control};
+  m.EmitVoid(spv::Op::OpLoopMerge, merge_words);
+  Branch(test);
+  m.BeginBlock(test);
+  const Value go = condition(phis);
+  const uint32_t branch[] = {go.id, body_label, merge};
+  m.EmitVoid(spv::Op::OpBranchConditional, branch);
+  m.BeginBlock(body_label);
+  m.PushScope();
+  const Values updated = body(phis);
+  Branch(next);
+  m.PopScope();
+  m.BeginBlock(next);
+  Branch(header);
+  m.PopScope();
+  m.BeginBlock(merge);
+  KRAFLA_CHECK(updated.size() == phis.size());
+  for (std::size_t i = 0; i < phis.size(); ++i) {
+    KRAFLA_CHECK(updated[i].kind == phis[i].kind && updated[i].width == phis[i].width);
+    m.PatchBody(patch[i], updated[i].id);
+  }
+  return phis;
+}
+
+Values Builder::For(Value begin, Value end, Value step, const Values& carried,
+                    const std::function<Values(Value, const Values&)>& body, bool unroll) {
+  uint64_t b, e, s;
+  if (m.IsConstant(begin, &b) && m.IsConstant(end, &e) && m.IsConstant(step, &s)) {
+    if (b >= e) return carried;
+    if (b + s >= e) return body(begin, carried);
+  }
+  Values initial{begin};
+  initial.insert(initial.end(), carried.begin(), carried.end());
+  Values after = While(
+      initial, [&](const Values& v) { return Compare(Cmp::kULt, v[0], end); },
+      [&](const Values& v) {
+        Values inner(v.begin() + 1, v.end());
+        Values out = body(v[0], inner);
+        out.insert(out.begin(), Add(v[0], step));
+        return out;
+      },
+      unroll);
+  after.erase(after.begin());
+  return after;
+}
+
+void Builder::For(Value begin, Value end, Value step, const std::function<void(Value)>& body, bool unroll) {
+  For(begin, end, step, {}, [&](Value i, const Values&) { body(i); return Values{}; }, unroll);
+}
+
+Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
+  const Id array = m.Array(m.Type(kind, width), count, 0);
+  return m.GlobalVariable(spv::StorageClass::Workgroup, m.Pointer(spv::StorageClass::Workgroup, array));
+}
+Value Builder::LoadShared(Id array, Kind kind, int width, Value index) {
+  const Id type = m.Type(kind, width);
+  const uint32_t chain[] = {array, index.id};
+  const uint32_t words[] = {m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, type), chain)};
+  return Value{m.Emit(spv::Op::OpLoad, type, words), kind, static_cast<uint8_t>(width)};
+}
+void Builder::StoreShared(Id array, Value index, Value value) {
+  const uint32_t chain[] = {array, index.id};
+  const Id at = m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, TypeOf(value)), chain);
+  const uint32_t words[] = {at, value.id};
+  m.EmitVoid(spv::Op::OpStore, words);
+}
+
+void Builder::WorkgroupBarrier() {
+  const auto scope = static_cast<uint32_t>(spv::Scope::Workgroup);
+  const uint32_t semantics = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |
+                             static_cast<uint32_t>(spv::MemorySemanticsMask::WorkgroupMemory);
+  const uint32_t words[] = {U32(scope).id, U32(scope).id, U32(semantics).id};
+  m.EmitVoid(spv::Op::OpControlBarrier, words);
+}
+
+Value Builder::LoadPrologue(Id variable, Kind kind, int width) {
+  const uint32_t words[] = {variable};
+  return Value{m.EmitPrologue(spv::Op::OpLoad, m.Type(kind, width), words), kind, static_cast<uint8_t>(width)};
+}
+
+Value Builder::WorkgroupId(int axis) {
+  if (!workgroup_id_) {
+    const Id variable = m.Builtin(spv::BuiltIn::WorkgroupId, [&] {
+      const uint32_t words[] = {m.Type(Kind::kU32), 3};
+      return m.Global(spv::Op::OpTypeVector, words);
+    }());
+    const uint32_t type_words[] = {m.Type(Kind::kU32), 3};
+    const uint32_t words[] = {variable};
+    workgroup_id_ = Value{m.EmitPrologue(spv::Op::OpLoad, m.Global(spv::Op::OpTypeVector, type_words), words),
+                          Kind::kU32, 3};
+  }
+  return Extract(workgroup_id_, axis);
+}
+Value Builder::LocalIndex() {
+  if (!local_index_) {
+    local_index_ = LoadPrologue(m.Builtin(spv::BuiltIn::LocalInvocationIndex, m.Type(Kind::kU32)), Kind::kU32, 1);
+  }
+  return local_index_;
+}
+Value Builder::SubgroupId() {
+  m.Require(spv::Capability::GroupNonUniform);
+  if (!subgroup_id_) {
+    subgroup_id_ = LoadPrologue(m.Builtin(spv::BuiltIn::SubgroupId, m.Type(Kind::kU32)), Kind::kU32, 1);
+  }
+  return subgroup_id_;
+}
+Value Builder::SubgroupLane() {
+  m.Require(spv::Capability::GroupNonUniform);
+  if (!lane_) {
+    lane_ = LoadPrologue(m.Builtin(spv::BuiltIn::SubgroupLocalInvocationId, m.Type(Kind::kU32)), Kind::kU32, 1);
+  }
+  return lane_;
+}
+
+// Subgroup operations move 32-bit words: 64-bit ones need subgroup_extended_types, booleans are not data.
+Value Builder::SubgroupShuffleXor(Value v, uint32_t mask) {
+  m.Require(spv::Capability::GroupNonUniform);
+  m.Require(spv::Capability::GroupNonUniformShuffle);
+  const auto scope = static_cast<uint32_t>(spv::Scope::Subgroup);
+  if (v.kind == Kind::kBool) {
+    const Value word = Select(v, U32(1), U32(0));
+    return Compare(Cmp::kNe, SubgroupShuffleXor(word, mask), U32(0));
+  }
+  if (KindBits(v.kind) == 64) {
+    KRAFLA_CHECK(v.width == 1);
+    const Value pair = BitcastTo(v, Kind::kU32, 2);
+    return BitcastTo(SubgroupShuffleXor(pair, mask), v.kind, 1);
+  }
+  const uint32_t words[] = {U32(scope).id, v.id, U32(mask).id};
+  return Value{m.Emit(spv::Op::OpGroupNonUniformShuffleXor, TypeOf(v), words), v.kind, v.width};
+}
+Value Builder::SubgroupBroadcast(Value v, uint32_t lane) {
+  m.Require(spv::Capability::GroupNonUniform);
+  m.Require(spv::Capability::GroupNonUniformBallot);
+  const auto scope = static_cast<uint32_t>(spv::Scope::Subgroup);
+  const uint32_t words[] = {U32(scope).id, v.id, U32(lane).id};
+  return Value{m.Emit(spv::Op::OpGroupNonUniformBroadcast, TypeOf(v), words), v.kind, v.width};
+}
+
+}  // namespace krafla::spirv

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/emit.h"
+
+#include "spirv_codegen/kernels/context.h"
+
+namespace krafla::spirv {
+
+Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
+  KRAFLA_TRY(CheckSizes(kernel, profile));
+  if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return CheckProgram(loop->program, profile);
+  if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
+    for (const plan::ReduceStage& stage : reduce->stages) {
+      KRAFLA_TRY(CheckProgram(stage.program, profile));
+      for (const plan::Reduction& reduction : stage.reductions) {
+        KRAFLA_TRY(CheckProgram(reduction.combiner, profile));
+        KRAFLA_TRY(CheckProgram(reduction.init, profile));
+      }
+    }
+    return {};
+  }
+  if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
+    KRAFLA_TRY(CheckType(dot->accumulate_type, profile));
+    return CheckProgram(dot->epilogue, profile);
+  }
+  if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) {
+    KRAFLA_TRY(CheckType(conv->accumulate_type, profile));
+    return CheckProgram(conv->epilogue, profile);
+  }
+  if (const auto* sort = std::get_if<plan::SortKernel>(&kernel.body)) return CheckProgram(sort->comparator, profile);
+  if (const auto* scan = std::get_if<plan::ScanKernel>(&kernel.body)) {
+    return CheckProgram(scan->reduction.combiner, profile);
+  }
+  if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
+    return CheckProgram(scatter->combiner.combiner, profile);
+  }
+  return Unimplemented("The instruction runs on the host only.");
+}
+
+Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
+  KRAFLA_TRY(CheckSizes(kernel, profile));
+  if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, profile, options);
+  return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
+}
+
+}  // namespace krafla::spirv

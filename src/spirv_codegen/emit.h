@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// KernelPlan + DeviceProfile -> SPIR-V words, dispatches and scratch buffers. Pure: no Vulkan handle.
+//
+// Buffers of a program are numbered: the plan's bindings first, then the scratch buffers. Every buffer starts at a
+// multiple of 16 bytes, and a kernel may read and write (within one 16-byte block, leaving other bytes alone) up to the
+// next multiple of 16 after its end.
+// With buffer_device_address the push constants are {u64 address of a row; u32 words...}, and the row holds one u64
+// address for each buffer of the program, in their order. Without, they are {u32 words...}, and descriptor set 0 has
+// storage buffer binding i = the buffer `EmittedKernel::buffers[i]`, whole.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "plan/device_profile.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::spirv {
+
+struct EmitOptions {
+  bool enable_cooperative_matrix = false;  // use them wherever a shape fits, also where they are not known to be faster
+  bool allow_cooperative_matrix = true;
+};
+
+struct EmittedKernel {
+  std::vector<uint32_t> words;
+  std::array<uint32_t, 3> local_size = {1, 1, 1};
+  uint32_t subgroup_size = 0;    // that the pipeline must require; 0: any
+  bool full_subgroups = false;   // the pipeline must require them
+  bool uses_buffer_device_address = false;
+  bool uses_cooperative_matrix = false;
+  std::vector<int> buffers;      // that it touches, rising
+  int push_words = 0;
+  std::string variant;           // "loop.vec4", "reduce.subgroup_row"
+  std::string reason;            // why this variant and not an earlier one
+};
+
+struct EmittedDispatch {
+  int kernel = 0;  // of EmittedProgram::kernels
+  std::array<uint32_t, 3> grid = {1, 1, 1};
+  std::vector<uint32_t> push;  // EmittedKernel::push_words of them
+};
+
+// Dispatches run in order, with a memory barrier between neighbours.
+struct EmittedProgram {
+  std::vector<EmittedKernel> kernels;
+  std::vector<EmittedDispatch> dispatches;
+  std::vector<int64_t> scratch_bytes;
+};
+
+// UNIMPLEMENTED, with the reason: the device cannot run it, the CPU can.
+Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile,
+                            const EmitOptions& options = {});
+
+// Emit's refusals of types and sizes, without the work; where this is fine Emit may still refuse.
+Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile);
+
+}  // namespace krafla::spirv

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/float_ops.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/status.h"
+#include "numerics/formulas_basic.h"
+#include "numerics/formulas_exp.h"
+#include "numerics/formulas_log.h"
+#include "spirv/unified1/GLSL.std.450.h"
+#include "spirv_codegen/scalar_ops.h"
+#include "spirv_codegen/spirv_ops.h"
+
+namespace krafla::spirv {
+namespace {
+
+using F = SpirvOps::F;
+
+Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
+  int width = 1;
+  for (Value x : v) width = std::max(width, static_cast<int>(x.width));
+  const SpirvOps o{b, width};
+  const F x{v[0]};
+  const F y{v.size() > 1 ? v[1] : Value{}};
+  if (opcode == Opcode::kAdd) return b.FAdd(v[0], v[1]);
+  if (opcode == Opcode::kSubtract) return b.FSub(v[0], v[1]);
+  if (opcode == Opcode::kMultiply) return b.FMul(v[0], v[1]);
+  if (opcode == Opcode::kDivide) return DivideFloat(b, v[0], v[1]);
+  if (opcode == Opcode::kMaximum) return Max(o, x, y).v;
+  if (opcode == Opcode::kMinimum) return Min(o, x, y).v;
+  if (opcode == Opcode::kClamp) return Clamp(o, x, y, F{v[2]}).v;
+  if (opcode == Opcode::kAbs) return o.Abs(x).v;
+  if (opcode == Opcode::kNegate) return o.Neg(x).v;
+  if (opcode == Opcode::kSign) return Sign(o, x).v;
+  if (opcode == Opcode::kFloor) return Floor(o, x).v;
+  if (opcode == Opcode::kCeil) return Ceil(o, x).v;
+  if (opcode == Opcode::kRoundNearestAfz) return RoundNearestAfz(o, x).v;
+  if (opcode == Opcode::kRoundNearestEven) return RoundNearestEven(o, x).v;
+  if (opcode == Opcode::kIsFinite) return IsFinite(o, x).v;
+  if (opcode == Opcode::kSqrt) return SqrtFloat(b, v[0]);
+  if (opcode == Opcode::kExp) return Exp(o, x).v;
+  if (opcode == Opcode::kExpm1) return Expm1(o, x).v;
+  if (opcode == Opcode::kLogistic) return Logistic(o, x).v;
+  if (opcode == Opcode::kTanh) return Tanh(o, x).v;
+  if (opcode == Opcode::kSinh) return Sinh(o, x).v;
+  if (opcode == Opcode::kCosh) return Cosh(o, x).v;
+  if (opcode == Opcode::kErf) return Erf(o, x).v;
+  if (opcode == Opcode::kLog) return Log(o, x).v;
+  if (opcode == Opcode::kLog1p) return Log1p(o, x).v;
+  if (opcode == Opcode::kAsinh) return Asinh(o, x).v;
+  if (opcode == Opcode::kAcosh) return Acosh(o, x).v;
+  if (opcode == Opcode::kAtanh) return Atanh(o, x).v;
+  return {};
+}
+
+Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
+  const Value x = v[0];
+  const Value zero = b.Const(Kind::kF64, 0);
+  auto constant = [&](double d) { return b.Const(Kind::kF64, std::bit_cast<uint64_t>(d)); };
+  auto rounded = [&](uint32_t instruction) {
+    const Value magnitude = b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
+    const Value result = b.Glsl(instruction, {x}, Kind::kF64, x.width);
+    // Keeps -0 and NaN, which GLSL.std.450 promises nothing for, by leaving zeros and large numbers alone. A zero
+    // that comes of a number in (-1, 0) must be -0: its negative counterpart is a zero times the number.
+    const Value signed_result = b.Select(b.FCompare(FCmp::kEq, result, zero), b.FMul(x, zero), result);
+    return b.Select(b.FCompare(FCmp::kLt, magnitude, constant(0x1p52)), signed_result, x);
+  };
+  if (opcode == Opcode::kAdd) return b.FAdd(x, v[1]);
+  if (opcode == Opcode::kSubtract) return b.FSub(x, v[1]);
+  if (opcode == Opcode::kMultiply) return b.FMul(x, v[1]);
+  if (opcode == Opcode::kDivide) return b.FDiv(x, v[1]);
+  if (opcode == Opcode::kMaximum) return FloatMax(b, x, v[1]);
+  if (opcode == Opcode::kMinimum) return FloatMin(b, x, v[1]);
+  if (opcode == Opcode::kClamp) return FloatMin(b, FloatMax(b, x, v[1]), v[2]);
+  if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
+  if (opcode == Opcode::kNegate) return b.FNeg(x);
+  if (opcode == Opcode::kSign) {
+    const Value minus = b.Select(b.FCompare(FCmp::kLt, x, zero), constant(-1.0), x);
+    return b.Select(b.FCompare(FCmp::kGt, x, zero), constant(1.0), minus);
+  }
+  if (opcode == Opcode::kFloor) return rounded(GLSLstd450Floor);
+  if (opcode == Opcode::kCeil) return rounded(GLSLstd450Ceil);
+  if (opcode == Opcode::kRoundNearestEven) return rounded(GLSLstd450RoundEven);
+  if (opcode == Opcode::kRoundNearestAfz) {
+    const Value whole = rounded(GLSLstd450Trunc);
+    const Value rest = b.Glsl(GLSLstd450FAbs, {b.FSub(x, whole)}, Kind::kF64, x.width);
+    const Value one = b.Select(b.FCompare(FCmp::kLt, x, zero), constant(-1.0), constant(1.0));
+    return b.Select(b.FCompare(FCmp::kGe, rest, constant(0.5)), b.FAdd(whole, one), whole);
+  }
+  if (opcode == Opcode::kIsFinite) {
+    const Value difference = b.FSub(x, x);  // NaN for infinities and NaN
+    return b.FCompare(FCmp::kEq, difference, zero);
+  }
+  if (opcode == Opcode::kSqrt) return b.Glsl(GLSLstd450Sqrt, {x}, Kind::kF64, x.width);
+  return {};
+}
+
+}  // namespace
+
+Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands) {
+  return operands[0].kind == Kind::kF64 ? LowerF64(b, opcode, operands) : LowerF32(b, opcode, operands);
+}
+
+bool HasF64(Opcode opcode) {
+  return IsOneOf(opcode, {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kMaximum,
+                          Opcode::kMinimum, Opcode::kClamp, Opcode::kAbs, Opcode::kNegate, Opcode::kSign,
+                          Opcode::kFloor, Opcode::kCeil, Opcode::kRoundNearestEven, Opcode::kRoundNearestAfz,
+                          Opcode::kIsFinite, Opcode::kSqrt, Opcode::kSelect});
+}
+
+Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind) {
+  return is_signed ? b.SToF(v, kind) : b.UToF(v, kind);
+}
+
+Value DivideFloat(Builder& b, Value x, Value y) { return b.FDiv(x, y); }
+
+Value SqrtFloat(Builder& b, Value x) {
+  // The square root of a negative number is undefined in GLSL.std.450, and -0 must stay.
+  const Value zero = b.F32(0.0f);
+  const Value safe = b.Select(b.FCompare(FCmp::kGt, x, zero), x, b.F32(1.0f));
+  const Value root = b.Glsl(GLSLstd450Sqrt, {safe}, Kind::kF32, x.width);
+  const Value special = b.Select(b.FCompare(FCmp::kLt, x, zero), b.Const(Kind::kF32, 0x7fc00000u), x);
+  return b.Select(b.FCompare(FCmp::kGt, x, zero), root, special);
+}
+
+}  // namespace krafla::spirv

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/context.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/checked_math.h"
+
+namespace krafla::spirv {
+namespace {
+
+std::vector<BufferDesc> Describe(const plan::KernelPlan& plan, std::vector<BufferDesc> scratch) {
+  std::vector<BufferDesc> out;
+  for (const plan::Binding& binding : plan.bindings) {
+    out.push_back({binding.element_count, StorageBytes(binding.storage), binding.written});
+  }
+  out.insert(out.end(), scratch.begin(), scratch.end());
+  return out;
+}
+
+}  // namespace
+
+KernelWriter::KernelWriter(const plan::KernelPlan& kernel_plan, const DeviceProfile& device,
+                           std::vector<BufferDesc> scratch, int push_words)
+    : m(device),
+      b(m),
+      buffers(b, Describe(kernel_plan, std::move(scratch)), push_words),
+      plan(kernel_plan),
+      profile(device),
+      push_words_(push_words) {}
+
+EmittedKernel KernelWriter::Finish(std::array<uint32_t, 3> local_size, std::string variant, std::string reason) {
+  EmittedKernel out;
+  out.local_size = local_size;
+  out.uses_buffer_device_address = buffers.uses_addresses();
+  out.buffers = buffers.used();
+  out.push_words = push_words_;
+  out.variant = std::move(variant);
+  out.reason = std::move(reason);
+  buffers.Finish();
+  out.words = m.Finish(local_size);
+  return out;
+}
+
+Result<Grid> FoldGrid(int64_t groups, const DeviceProfile& profile) {
+  Grid grid;
+  const int64_t max_x = profile.limits.max_workgroup_count[0], max_y = profile.limits.max_workgroup_count[1];
+  if (groups <= max_x) {
+    grid.size[0] = static_cast<uint32_t>(std::max<int64_t>(groups, 1));
+    return grid;
+  }
+  const int64_t y = CeilDiv(groups, max_x);
+  if (y > max_y) {
+    return Unimplemented("The kernel needs {} workgroups, more than the {} x {} of {}.", groups, max_x, max_y,
+                         profile.name);
+  }
+  const int64_t x = CeilDiv(groups, y);
+  grid.size = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), 1};
+  grid.exact = x * y == groups;
+  return grid;
+}
+
+Value GroupNumber(Builder& b, const Grid& grid) {
+  if (grid.size[1] == 1) return b.WorkgroupId(0);
+  return b.Add(b.Mul(b.WorkgroupId(1), b.U32(grid.size[0])), b.WorkgroupId(0));
+}
+
+uint32_t FixedSubgroupSize(const DeviceProfile& profile) {
+  const DeviceLimits& limits = profile.limits;
+  if (!profile.subgroup.basic || !profile.subgroup.shuffle || limits.subgroup_size < 2) return 0;
+  if (limits.min_subgroup_size == limits.max_subgroup_size) return limits.subgroup_size;
+  if (profile.features.subgroup_size_control) return limits.subgroup_size;
+  return 0;
+}
+
+void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint32_t size) {
+  if (profile.features.subgroup_size_control) kernel.subgroup_size = size;
+  kernel.full_subgroups = profile.features.compute_full_subgroups;
+}
+
+Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile) {
+  for (std::size_t i = 0; i < plan.bindings.size(); ++i) {
+    const plan::Binding& binding = plan.bindings[i];
+    KRAFLA_TRY(CheckType(binding.storage, profile));
+    // Indices into arrays are signed 32-bit; byte offsets are made of them by the driver in 32 or 64 bits.
+    const int64_t bytes = binding.element_count * StorageBytes(binding.storage);
+    if (binding.element_count > std::numeric_limits<int32_t>::max() || bytes > (int64_t{1} << 32) - 16) {
+      return Unimplemented("Binding {} has {} elements ({} bytes), more than 32-bit indexing reaches.", i,
+                           binding.element_count, bytes);
+    }
+    if (!profile.features.buffer_device_address &&
+        static_cast<uint64_t>(bytes) > profile.limits.max_storage_buffer_range) {
+      return Unimplemented("Binding {} has {} bytes, more than the {} that a descriptor of {} covers.", i, bytes,
+                           profile.limits.max_storage_buffer_range, profile.name);
+    }
+  }
+  return {};
+}
+
+uint32_t WorkgroupSize(const DeviceProfile& profile, uint32_t wanted) {
+  return std::min({wanted, profile.limits.max_workgroup_invocations, profile.limits.max_workgroup_size[0]});
+}
+
+}  // namespace krafla::spirv

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every kernel family starts from: one module with its builder and buffers, and how work is laid over the grid.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "spirv_codegen/emit.h"
+#include "spirv_codegen/program_lowering.h"
+
+namespace krafla::spirv {
+
+// One kernel under construction.
+class KernelWriter {
+ public:
+  // `scratch`: descriptions of the buffers after the plan's bindings.
+  KernelWriter(const plan::KernelPlan& plan, const DeviceProfile& profile, std::vector<BufferDesc> scratch = {},
+               int push_words = 0);
+
+  Module m;
+  Builder b;
+  Buffers buffers;
+  const plan::KernelPlan& plan;
+  const DeviceProfile& profile;
+
+  // Ends the module.
+  EmittedKernel Finish(std::array<uint32_t, 3> local_size, std::string variant, std::string reason = "");
+
+ private:
+  int push_words_;
+};
+
+// `groups` workgroups over x and, past the device's limit, y. Groups of the last row may lie past the end.
+struct Grid {
+  std::array<uint32_t, 3> size = {1, 1, 1};
+  bool exact = true;
+};
+Result<Grid> FoldGrid(int64_t groups, const DeviceProfile& profile);
+// The number of this workgroup in a grid made by FoldGrid.
+Value GroupNumber(Builder& b, const Grid& grid);
+
+// The subgroup size that a kernel may count on: the required one where the device can require, else the only one that
+// there is; 0: none.
+uint32_t FixedSubgroupSize(const DeviceProfile& profile);
+// Puts what is needed for that size into the kernel.
+void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint32_t size);
+
+// Refuses what 32-bit index arithmetic cannot reach.
+Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile);
+
+uint32_t WorkgroupSize(const DeviceProfile& profile, uint32_t wanted);
+
+Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop,
+                                const DeviceProfile& profile, const EmitOptions& options);
+Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const plan::ReduceKernel& reduce,
+                                  const DeviceProfile& profile, const EmitOptions& options);
+Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const plan::DotKernel& dot, const DeviceProfile& profile,
+                               const EmitOptions& options);
+Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKernel& conv,
+                                const DeviceProfile& profile, const EmitOptions& options);
+Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort,
+                                const DeviceProfile& profile, const EmitOptions& options);
+Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan,
+                                const DeviceProfile& profile, const EmitOptions& options);
+Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& scatter,
+                                   const DeviceProfile& profile, const EmitOptions& options);
+
+}  // namespace krafla::spirv

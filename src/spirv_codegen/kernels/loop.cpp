@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// LoopKernel: each invocation takes one point or four neighbours along the innermost dimension; a workgroup takes a
+// contiguous run of points. On CPU-type devices a workgroup loops until it has some 8192 points, since a workgroup
+// costs far more there than a turn of a loop.
+#include <algorithm>
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/context.h"
+
+namespace krafla::spirv {
+
+Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop,
+                                const DeviceProfile& profile, const EmitOptions&) {
+  const plan::ElementProgram& program = loop.program;
+  KRAFLA_TRY(CheckProgram(program, profile));
+  const Dims& dims = program.space.dims();
+  int64_t total = 1;
+  for (int64_t d : dims) total *= d;
+  EmittedProgram out;
+  if (total == 0) return out;
+  if (total > (int64_t{1} << 32) - (1 << 20)) {
+    return Unimplemented("The kernel has {} points, more than 32-bit arithmetic numbers.", total);
+  }
+  const int rank = static_cast<int>(dims.size());
+  int inner = rank - 1;
+  while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
+  bool is_last = inner >= 0;
+  const int width = is_last && PrefersVectors(program, inner, 4) ? 4 : 1;
+
+  const uint32_t local = WorkgroupSize(profile, profile.is_cpu ? 64 : 256);
+  const int64_t items = total / width;  // width divides the innermost extent
+  int64_t turns = 1;
+  if (profile.is_cpu) {
+    const int64_t per_group = std::clamp<int64_t>(CeilDiv(items, 8), 1, 8192 / width);
+    turns = std::max<int64_t>(1, per_group / local);
+  }
+  const int64_t chunk = turns * local;
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, chunk), profile));
+
+  KernelWriter w(plan, profile);
+  Builder& b = w.b;
+  const bool exact = items % chunk == 0 && grid.exact;
+  const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(chunk))), b.LocalIndex());
+  auto item = [&](Value number) {
+    ProgramLowering lowering(b, w.buffers, program, inner, width);
+    for (int d = inner + 1; d < rank; ++d) lowering.SetIter(d, b.U32(0));
+    lowering.SetLinear(b.Mul(number, b.U32(static_cast<uint32_t>(width))), 0, inner + 1);
+    lowering.EmitStores();
+  };
+  auto guarded = [&](Value number) {
+    if (exact) {
+      item(number);
+    } else {
+      b.If(b.Compare(Cmp::kULt, number, b.U32(static_cast<uint32_t>(items))), [&] { item(number); });
+    }
+  };
+  if (turns == 1) {
+    guarded(first);
+  } else {
+    b.For(b.U32(0), b.U32(static_cast<uint32_t>(chunk)), b.U32(local),
+          [&](Value offset) { guarded(b.Add(first, offset)); });
+  }
+  out.kernels.push_back(w.Finish({local, 1, 1}, width == 4 ? "loop.vec4" : "loop.scalar"));
+  out.dispatches.push_back({0, grid.size, {}});
+  return out;
+}
+
+}  // namespace krafla::spirv

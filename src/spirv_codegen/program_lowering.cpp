@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/program_lowering.h"
+
+#include <algorithm>
+
+namespace krafla::spirv {
+
+using plan::AtomId;
+using plan::IndexAtom;
+using plan::IndexExpr;
+using plan::IndexId;
+using plan::IndexSpace;
+using plan::IndexTerm;
+using plan::NodeId;
+using plan::NodeOp;
+
+namespace {
+
+LanePattern PatternOfAtom(const IndexSpace& space, AtomId id, int dim, int width) {
+  const IndexAtom& atom = space.atom(id);
+  const bool varies = ((atom.depends >> dim) & 1) != 0;
+  switch (atom.kind) {
+    case IndexAtom::Kind::kIter:
+      return atom.iter == dim ? LanePattern{true, 1, true} : LanePattern{true, 0, false};
+    case IndexAtom::Kind::kValue: return LanePattern{!varies, 0, false};
+    case IndexAtom::Kind::kFloorDiv:
+    case IndexAtom::Kind::kMod: break;
+  }
+  const LanePattern inner = PatternOf(space, atom.expr, dim, width);
+  if (!inner.affine) return inner;
+  const bool is_mod = atom.kind == IndexAtom::Kind::kMod;
+  const int64_t d = atom.divisor;
+  // A group that starts at a multiple of `width` and runs over `width` consecutive values stays inside one block of
+  // `d` when `width` divides `d`.
+  const bool whole = inner.stride == 0 || (inner.stride == 1 && inner.aligned && d % width == 0);
+  if (whole) return is_mod ? LanePattern{true, inner.stride, inner.aligned && d % width == 0} : LanePattern{true, 0, false};
+  if (inner.stride % d == 0) return is_mod ? LanePattern{true, 0, false} : LanePattern{true, inner.stride / d, false};
+  return LanePattern{false, 0, false};
+}
+
+}  // namespace
+
+LanePattern PatternOf(const IndexSpace& space, IndexId id, int dim, int width) {
+  const IndexExpr& e = space.expr(id);
+  LanePattern out{true, 0, e.constant % width == 0};
+  for (const IndexTerm& t : e.terms) {
+    const LanePattern p = PatternOfAtom(space, t.atom, dim, width);
+    if (!p.affine) return LanePattern{false, 0, false};
+    out.stride += t.coefficient * p.stride;
+    out.aligned = out.aligned && (t.coefficient % width == 0 || p.aligned);
+  }
+  return out;
+}
+
+bool PrefersVectors(const plan::ElementProgram& program, int dim, int width) {
+  if (dim < 0 || program.space.dims()[static_cast<std::size_t>(dim)] % width != 0) return false;
+  auto is_vector = [&](IndexId index) {
+    const LanePattern p = PatternOf(program.space, index, dim, width);
+    return p.affine && p.stride == 1 && p.aligned;
+  };
+  bool any = false;
+  for (const plan::Store& s : program.stores) {
+    if (!is_vector(s.index)) return false;
+    if (s.mask != plan::kNoNode && ((program.nodes[static_cast<std::size_t>(s.mask)].depends >> dim) & 1)) return false;
+    any = true;
+  }
+  for (const plan::Node& n : program.nodes) {
+    if (n.op == NodeOp::kLoad && is_vector(n.index)) any = true;
+  }
+  return any;
+}
+
+ProgramLowering::ProgramLowering(Builder& builder, Buffers& buffers, const plan::ElementProgram& program, int dim,
+                                 int width)
+    : b_(&builder), buffers_(&buffers), program_(&program), dim_(dim), width_(width) {
+  iters_.resize(program.space.dims().size());
+  nodes_.resize(program.nodes.size());
+  for (auto& a : atoms_) a.resize(program.space.atom_count());
+  for (auto& e : exprs_) e.resize(program.space.expr_count());
+}
+
+void ProgramLowering::SetIter(int d, Value coordinate) { iters_[static_cast<std::size_t>(d)] = coordinate; }
+void ProgramLowering::SetParam(int number, Value value) {
+  if (params_.size() <= static_cast<std::size_t>(number)) params_.resize(static_cast<std::size_t>(number) + 1);
+  params_[static_cast<std::size_t>(number)] = value;
+}
+
+void ProgramLowering::SetLinear(Value linear, int first, int last) {
+  const Dims& dims = program_->space.dims();
+  Value rest = linear;
+  for (int d = last - 1; d >= first; --d) {
+    const int64_t extent = dims[static_cast<std::size_t>(d)];
+    const Value size = b_->U32(static_cast<uint32_t>(extent));
+    if (d == first) {
+      SetIter(d, rest);
+    } else {
+      const Value quotient = b_->UDiv(rest, size);
+      SetIter(d, b_->Sub(rest, b_->Mul(quotient, size)));
+      rest = quotient;
+    }
+  }
+}
+
+Value ProgramLowering::AtomValue(AtomId id, bool vector) {
+  Value& memo = atoms_[vector ? 1 : 0][static_cast<std::size_t>(id)];
+  if (memo) return memo;
+  const IndexAtom& atom = program_->space.atom(id);
+  Value out;
+  switch (atom.kind) {
+    case IndexAtom::Kind::kIter: {
+      out = iters_[static_cast<std::size_t>(atom.iter)];
+      KRAFLA_CHECK(out);
+      if (vector && atom.iter == dim_) out = b_->Add(out, b_->Iota(width_));
+      break;
+    }
+    case IndexAtom::Kind::kValue:
+      out = Node(atom.node);
+      if (!vector && out.width > 1) out = b_->Extract(out, 0);
+      break;
+    case IndexAtom::Kind::kFloorDiv:
+      out = b_->UDiv(IndexValue(atom.expr, vector), b_->U32(static_cast<uint32_t>(atom.divisor)));
+      break;
+    case IndexAtom::Kind::kMod:
+      out = b_->UMod(IndexValue(atom.expr, vector), b_->U32(static_cast<uint32_t>(atom.divisor)));
+      break;
+  }
+  return atoms_[vector ? 1 : 0][static_cast<std::size_t>(id)] = out;
+}
+
+Value ProgramLowering::IndexValue(IndexId id, bool vector) {
+  vector = vector && Varies(program_->space.Depends(id));
+  Value& memo = exprs_[vector ? 1 : 0][static_cast<std::size_t>(id)];
+  if (memo) return memo;
+  const IndexExpr& e = program_->space.expr(id);
+  Value out;
+  for (const IndexTerm& t : e.terms) {
+    const bool lanes = vector && Varies(program_->space.atom(t.atom).depends);
+    Value atom = AtomValue(t.atom, lanes);
+    // Negative factors wrap: the whole is in range.
+    if (t.coefficient == -1) {
+      out = out ? b_->Sub(out, atom) : b_->Neg(atom);
+      continue;
+    }
+    atom = b_->Mul(atom, b_->U32(static_cast<uint32_t>(t.coefficient)));
+    out = out ? b_->Add(out, atom) : atom;
+  }
+  const Value constant = b_->U32(static_cast<uint32_t>(e.constant));
+  out = out ? b_->Add(out, constant) : constant;
+  return exprs_[vector ? 1 : 0][static_cast<std::size_t>(id)] = out;
+}
+
+Value ProgramLowering::Index(IndexId id) { return IndexValue(id, false); }
+
+Value ProgramLowering::EmitLoad(const plan::Node& node) {
+  Builder& b = *b_;
+  const int bytes = StorageBytes(node.storage);
+  const Kind kind64 = node.storage == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
+  const Kind kind = ComputeKind(node.type);
+  const bool varies = Varies(node.depends);
+  const int width = varies ? width_ : 1;
+  if (buffers_->element_count(node.buffer) == 0) return b.Zero(kind, width);  // only ever under a false mask
+  const Value mask = node.mask != plan::kNoNode ? Node(node.mask) : Value{};
+  uint64_t known;
+  if (mask && b.m.IsConstant(mask, &known) && known == 0) return b.Zero(kind, width);
+
+  auto safe = [&](Value index, Value condition) {
+    return condition ? b.Select(condition, index, b.U32(0)) : index;
+  };
+  auto masked = [&](Value value) { return mask ? b.Select(mask, value, b.Const(kind, 0)) : value; };
+  const bool index_varies = Varies(program_->space.Depends(node.index));
+  if (!index_varies) {
+    // One element for all lanes; with a mask that varies, the access is made where any lane needs it.
+    const Value condition = mask && mask.width > 1 ? b.Any(mask) : mask;
+    const Value bits = buffers_->Load(node.buffer, bytes, safe(Index(node.index), condition), 1, kind64);
+    return masked(FromStorage(b, node.storage, bits));
+  }
+  const LanePattern pattern = PatternOf(program_->space, node.index, dim_, width_);
+  const bool mask_uniform = !mask || mask.width == 1;
+  if (pattern.affine && pattern.stride == 1 && pattern.aligned && mask_uniform) {
+    const Value bits = buffers_->Load(node.buffer, bytes, safe(Index(node.index), mask), width_, kind64);
+    return masked(FromStorage(b, node.storage, bits));
+  }
+  Value index;
+  if (pattern.affine && pattern.stride == 0) {
+    index = b.Splat(Index(node.index), width_);
+  } else {
+    index = b.Splat(IndexValue(node.index, true), width_);
+  }
+  index = safe(index, mask);
+  std::vector<Value> lanes;
+  for (int i = 0; i < width_; ++i) {
+    lanes.push_back(buffers_->Load(node.buffer, bytes, b.Extract(index, i), 1, kind64));
+  }
+  return masked(FromStorage(b, node.storage, b.Composite(lanes)));
+}
+
+Value ProgramLowering::Node(NodeId id) {
+  Value& memo = nodes_[static_cast<std::size_t>(id)];
+  if (memo) return memo;
+  const plan::Node& node = program_->nodes[static_cast<std::size_t>(id)];
+  Value out;
+  if (node.op == NodeOp::kParam) {
+    KRAFLA_CHECK(node.bits < params_.size() && params_[node.bits]);
+    out = params_[node.bits];
+  } else if (node.op == NodeOp::kIndex) {
+    out = IndexValue(node.index, true);
+  } else if (node.op == NodeOp::kLoad) {
+    out = EmitLoad(node);
+  } else {
+    Value operands[3];
+    std::size_t count = 0;
+    for (NodeId o : node.operands) {
+      if (o != plan::kNoNode) operands[count++] = Node(o);
+    }
+    out = LowerNode(*b_, *program_, node, std::span<const Value>(operands, count));
+  }
+  return nodes_[static_cast<std::size_t>(id)] = out;
+}
+
+void ProgramLowering::EmitInvariants(uint64_t varying) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const plan::Node& node = program_->nodes[i];
+    if ((node.depends & varying) != 0 || node.op == NodeOp::kConstant) continue;
+    // A parameter that is not there yet, and what hangs on it, comes later.
+    bool ready = node.op != NodeOp::kParam || (node.bits < params_.size() && params_[node.bits]);
+    for (NodeId o : node.operands) {
+      if (o == plan::kNoNode) continue;
+      const plan::Node& operand = program_->nodes[static_cast<std::size_t>(o)];
+      ready = ready && (operand.op == NodeOp::kConstant || nodes_[static_cast<std::size_t>(o)]);
+    }
+    if (ready) Node(static_cast<NodeId>(i));
+  }
+}
+
+void ProgramLowering::EmitStore(const plan::Store& store, Value limit) {
+  Builder& b = *b_;
+  Value bits = ToStorage(b, store.storage, Node(store.node));
+  const int bytes = StorageBytes(store.storage);
+  Value condition = store.mask != plan::kNoNode ? Node(store.mask) : b.m.Bool(true);
+  if (limit) condition = b.LAnd(condition, limit);
+  if (width_ == 1) {
+    const Value index = Index(store.index);
+    b.If(condition, [&] { buffers_->Store(store.buffer, bytes, index, bits); });
+    return;
+  }
+  const LanePattern pattern = PatternOf(program_->space, store.index, dim_, width_);
+  bits = b.Splat(bits, width_);
+  if (pattern.affine && pattern.stride == 1 && pattern.aligned && condition.width == 1) {
+    const Value index = Index(store.index);
+    b.If(condition, [&] { buffers_->Store(store.buffer, bytes, index, bits); });
+    return;
+  }
+  const Value index = b.Splat(IndexValue(store.index, true), width_);
+  for (int i = 0; i < width_; ++i) {
+    b.If(b.Extract(condition, i), [&] { buffers_->Store(store.buffer, bytes, b.Extract(index, i), b.Extract(bits, i)); });
+  }
+}
+
+void ProgramLowering::EmitStores(Value limit) {
+  // All values before all stores: an output may share its buffer with an input at the same elements.
+  for (const plan::Store& s : program_->stores) {
+    Node(s.node);
+    if (s.mask != plan::kNoNode) Node(s.mask);
+    if (width_ == 1) Index(s.index);
+  }
+  for (const plan::Store& s : program_->stores) EmitStore(s, limit);
+}
+
+}  // namespace krafla::spirv

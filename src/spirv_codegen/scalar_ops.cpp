@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/scalar_ops.h"
+
+#include <bit>
+#include <cmath>
+
+#include "spirv/unified1/GLSL.std.450.h"
+#include "spirv_codegen/float_ops.h"
+
+namespace krafla::spirv {
+namespace {
+
+bool IsSignedCompute(ElementType t) { return t == ElementType::kS32 || t == ElementType::kS64; }
+
+uint64_t MinSigned(Kind kind) { return uint64_t{1} << (KindBits(kind) - 1); }
+
+struct Quotient {
+  Value quotient;  // by the safe divisor
+  Value divisor;   // never 0, never -1 under MIN
+  Value by_zero;
+};
+// SPIR-V leaves x/0 and MIN/-1 undefined (OpSDiv, OpUDiv): divide by one instead.
+Quotient SafeDivide(Builder& b, Value x, Value y, bool is_signed) {
+  const Value zero = b.Const(x.kind, 0), one = b.Const(x.kind, 1);
+  Quotient out;
+  out.by_zero = b.Compare(Cmp::kEq, y, zero);
+  Value bad = out.by_zero;
+  if (is_signed) {
+    const Value overflow = b.LAnd(b.Compare(Cmp::kEq, x, b.Const(x.kind, MinSigned(x.kind))),
+                                  b.Compare(Cmp::kEq, y, b.Const(x.kind, ~uint64_t{0})));
+    bad = b.LOr(bad, overflow);
+  }
+  out.divisor = b.Select(bad, one, y);
+  out.quotient = is_signed ? b.SDiv(x, out.divisor) : b.UDiv(x, out.divisor);
+  return out;
+}
+
+Value IntPower(Builder& b, Value x, Value y, bool is_signed) {
+  // Square and multiply over the bits of a non-negative exponent; XLA: a negative one gives 1 for base 1, +-1 for
+  // base -1, else 0 (elemental_ir_emitter.cc EmitIntegerPow).
+  const int width = std::max(x.width, y.width);
+  x = b.Splat(x, width);
+  y = b.Splat(y, width);
+  const Value zero = b.Zero(x.kind, width), one = b.Splat(b.Const(x.kind, 1), width);
+  const Values out = b.While(
+      {one, x, y}, [&](const Values& v) { return b.Any(b.Compare(Cmp::kNe, v[2], zero)); },
+      [&](const Values& v) {
+        const Value odd = b.Compare(Cmp::kNe, b.And(v[2], one), zero);
+        return Values{b.Select(odd, b.Mul(v[0], v[1]), v[0]), b.Mul(v[1], v[1]), b.Shr(v[2], b.Const(x.kind, 1))};
+      });
+  if (!is_signed) return out[0];
+  const Value minus = b.Const(x.kind, ~uint64_t{0});
+  const Value odd = b.Compare(Cmp::kNe, b.And(y, one), zero);
+  const Value of_minus = b.Select(odd, minus, one);
+  const Value reciprocal = b.Select(b.Compare(Cmp::kEq, x, one), one,
+                                    b.Select(b.Compare(Cmp::kEq, x, minus), of_minus, zero));
+  return b.Select(b.Compare(Cmp::kSLt, y, zero), reciprocal, out[0]);
+}
+
+Value IntClz(Builder& b, Value x) {
+  if (x.kind == Kind::kU64) {
+    const Value low = b.UConvert(x, Kind::kU32);
+    const Value high = b.UConvert(b.Shr(x, b.Const(Kind::kU64, 32)), Kind::kU32);
+    const Value count = b.Select(b.Compare(Cmp::kEq, high, b.U32(0)), b.Add(IntClz(b, low), b.U32(32)), IntClz(b, high));
+    return b.UConvert(count, Kind::kU64);
+  }
+  return b.Sub(b.U32(31), b.FindUMsb(x));  // of 0: 31 - (-1) = 32
+}
+
+Value IntPopcnt(Builder& b, Value x) {
+  if (x.kind == Kind::kU64) {
+    const Value low = b.BitCount(b.UConvert(x, Kind::kU32));
+    const Value high = b.BitCount(b.UConvert(b.Shr(x, b.Const(Kind::kU64, 32)), Kind::kU32));
+    return b.UConvert(b.Add(low, high), Kind::kU64);
+  }
+  return b.BitCount(x);
+}
+
+Value MulHi64(Builder& b, Value x, Value y, bool is_signed) {
+  const Value mask = b.Const(Kind::kU64, 0xffffffffu), s32 = b.Const(Kind::kU64, 32);
+  const Value xl = b.And(x, mask), xh = b.Shr(x, s32), yl = b.And(y, mask), yh = b.Shr(y, s32);
+  const Value low = b.Mul(xl, yl);
+  const Value mid1 = b.Add(b.Mul(xh, yl), b.Shr(low, s32));
+  const Value mid2 = b.Add(b.Mul(xl, yh), b.And(mid1, mask));
+  Value high = b.Add(b.Mul(xh, yh), b.Add(b.Shr(mid1, s32), b.Shr(mid2, s32)));
+  if (!is_signed) return high;
+  const Value zero = b.Const(Kind::kU64, 0);
+  high = b.Sub(high, b.Select(b.Compare(Cmp::kSLt, x, zero), y, zero));
+  return b.Sub(high, b.Select(b.Compare(Cmp::kSLt, y, zero), x, zero));
+}
+
+Value LowerInt(Builder& b, Opcode opcode, ElementType type, ElementType hlo_type, std::span<const Value> v) {
+  const Kind kind = v[0].kind;
+  const bool is_signed = IsSignedCompute(type);
+  const Value zero = b.Const(kind, 0), one = b.Const(kind, 1), minus = b.Const(kind, ~uint64_t{0});
+  const auto limit = static_cast<uint64_t>(
+      hlo_type == ElementType::kInvalid ? KindBits(kind) : std::min(BitWidth(hlo_type), KindBits(kind)));
+  if (opcode == Opcode::kAdd) return b.Add(v[0], v[1]);
+  if (opcode == Opcode::kSubtract) return b.Sub(v[0], v[1]);
+  if (opcode == Opcode::kMultiply) return b.Mul(v[0], v[1]);
+  if (opcode == Opcode::kDivide) {
+    const Quotient q = SafeDivide(b, v[0], v[1], is_signed);
+    return b.Select(q.by_zero, minus, q.quotient);
+  }
+  if (opcode == Opcode::kRemainder) {
+    const Quotient q = SafeDivide(b, v[0], v[1], is_signed);
+    return b.Select(q.by_zero, v[0], b.Sub(v[0], b.Mul(q.quotient, q.divisor)));
+  }
+  if (opcode == Opcode::kPower) return IntPower(b, v[0], v[1], is_signed);
+  if (opcode == Opcode::kMaximum) return is_signed ? b.SMax(v[0], v[1]) : b.UMax(v[0], v[1]);
+  if (opcode == Opcode::kMinimum) return is_signed ? b.SMin(v[0], v[1]) : b.Min(v[0], v[1]);
+  if (opcode == Opcode::kClamp) {
+    const Value low = is_signed ? b.SMax(v[0], v[1]) : b.UMax(v[0], v[1]);
+    return is_signed ? b.SMin(low, v[2]) : b.Min(low, v[2]);
+  }
+  if (opcode == Opcode::kAnd) return b.And(v[0], v[1]);
+  if (opcode == Opcode::kOr) return b.Or(v[0], v[1]);
+  if (opcode == Opcode::kXor) return b.Xor(v[0], v[1]);
+  if (opcode == Opcode::kNot) return b.Not(v[0]);
+  if (opcode == Opcode::kNegate) return b.Neg(v[0]);
+  if (opcode == Opcode::kAbs) {
+    return is_signed ? b.Select(b.Compare(Cmp::kSLt, v[0], zero), b.Neg(v[0]), v[0]) : v[0];
+  }
+  if (opcode == Opcode::kSign) {
+    const Value positive = b.Select(b.Compare(Cmp::kEq, v[0], zero), zero, one);
+    return is_signed ? b.Select(b.Compare(Cmp::kSLt, v[0], zero), minus, positive) : positive;
+  }
+  if (opcode == Opcode::kShiftLeft || opcode == Opcode::kShiftRightLogical) {
+    const Value in = b.Compare(Cmp::kULt, v[1], b.Const(kind, limit));
+    const Value s = b.Select(in, v[1], zero);
+    return b.Select(in, opcode == Opcode::kShiftLeft ? b.Shl(v[0], s) : b.Shr(v[0], s), zero);
+  }
+  if (opcode == Opcode::kShiftRightArithmetic) {
+    return b.Sar(v[0], b.Min(v[1], b.Const(kind, limit - 1)));
+  }
+  if (opcode == Opcode::kClz) return IntClz(b, v[0]);
+  if (opcode == Opcode::kPopulationCount) return IntPopcnt(b, v[0]);
+  if (opcode == Opcode::kMulhi) {
+    if (kind == Kind::kU64) return MulHi64(b, v[0], v[1], is_signed);
+    return is_signed ? b.SMulHi(v[0], v[1]) : b.UMulHi(v[0], v[1]);
+  }
+  if (opcode == Opcode::kSelect) return b.Select(v[0], v[1], v[2]);
+  return {};
+}
+
+Value LowerPred(Builder& b, Opcode opcode, std::span<const Value> v) {
+  if (opcode == Opcode::kAdd || opcode == Opcode::kOr || opcode == Opcode::kMaximum) return b.LOr(v[0], v[1]);
+  if (opcode == Opcode::kMultiply || opcode == Opcode::kAnd || opcode == Opcode::kMinimum) return b.LAnd(v[0], v[1]);
+  if (opcode == Opcode::kXor || opcode == Opcode::kSubtract) return b.LNotEqual(v[0], v[1]);
+  if (opcode == Opcode::kNot) return b.LNot(v[0]);
+  if (opcode == Opcode::kClamp) return b.LAnd(b.LOr(v[0], v[1]), v[2]);
+  return {};
+}
+
+// float -> s32, u32, s64, u64 as XLA converts: NaN gives 0, the rest saturates. OpConvertFTo* is undefined out of
+// range, so the operand is brought into it first.
+Value FloatToInt(Builder& b, Value v, ElementType to) {
+  const Kind kind = ComputeKind(to);
+  const int bits = KindBits(kind);
+  const bool is_signed = IsSignedCompute(to);
+  auto constant = [&](double x) {
+    return v.kind == Kind::kF64 ? b.Const(Kind::kF64, std::bit_cast<uint64_t>(x)) : b.F32(static_cast<float>(x));
+  };
+  const double limit = std::ldexp(1.0, is_signed ? bits - 1 : bits);  // the first value too large
+  const double lowest = is_signed ? -limit : 0.0;
+  const Value too_big = b.FCompare(FCmp::kGe, v, constant(limit));
+  const Value in_range = b.LAnd(b.FCompare(FCmp::kGe, v, constant(lowest)), b.LNot(too_big));
+  const Value safe = b.Select(in_range, v, constant(0));
+  const Value converted = is_signed ? b.FToS(safe, kind) : b.FToU(safe, kind);
+  const uint64_t max = is_signed ? MinSigned(kind) - 1 : ~uint64_t{0};
+  Value out = b.Select(too_big, b.Const(kind, max), converted);
+  if (is_signed) {
+    out = b.Select(b.FCompare(FCmp::kLt, v, constant(lowest)), b.Const(kind, MinSigned(kind)), out);
+  }
+  return out;
+}
+
+Value SignExtendBits(Builder& b, Value v, int bits) {
+  const Value shift = b.U32(static_cast<uint32_t>(32 - bits));
+  return b.Sar(b.Shl(v, shift), shift);
+}
+
+Value LowerWrap(Builder& b, ElementType narrow, Value v) {
+  const int bits = BitWidth(narrow);
+  if (IsSigned(narrow)) return SignExtendBits(b, v, bits);
+  return b.And(v, b.U32((1u << bits) - 1));
+}
+
+Value TotalOrderKey(Builder& b, Value v) {
+  const Kind kind = KindBits(v.kind) == 64 ? Kind::kU64 : Kind::kU32;
+  const Value bits = b.Bitcast(v, kind);
+  const auto top = static_cast<uint64_t>(KindBits(kind) - 1);
+  // Negative: all bits but the sign flip, so that signed integer order is the total order.
+  const Value flip = b.Shr(b.Sar(bits, b.Const(kind, top)), b.Const(kind, 1));
+  return b.Xor(bits, flip);
+}
+
+}  // namespace
+
+Kind ComputeKind(ElementType t) {
+  if (t == ElementType::kPred) return Kind::kBool;
+  if (t == ElementType::kF32) return Kind::kF32;
+  if (t == ElementType::kF64) return Kind::kF64;
+  if (t == ElementType::kS64 || t == ElementType::kU64) return Kind::kU64;
+  KRAFLA_CHECK(t == ElementType::kS32 || t == ElementType::kU32);
+  return Kind::kU32;
+}
+
+Value FromStorage(Builder& b, ElementType storage, Value bits) {
+  if (storage == ElementType::kPred) return b.Compare(Cmp::kNe, bits, b.U32(0));
+  if (storage == ElementType::kF32) return b.Bitcast(bits, Kind::kF32);
+  if (storage == ElementType::kF64) return b.Bitcast(bits, Kind::kF64);
+  if (IsFloat(storage)) return DecodeFloat(b, storage, bits);
+  // Sub-byte integers lie in a byte each, signed ones sign-extended.
+  if (IsSigned(storage) && BitWidth(storage) < 32) return SignExtendBits(b, bits, StorageBytes(storage) * 8);
+  return bits;
+}
+
+Value ToStorage(Builder& b, ElementType storage, Value v) {
+  if (storage == ElementType::kPred) return b.Select(v, b.U32(1), b.U32(0));
+  if (storage == ElementType::kF32) return b.Bitcast(v, Kind::kU32);
+  if (storage == ElementType::kF64) return v;  // the buffer takes f64 as it is
+  if (IsFloat(storage)) return EncodeFloat(b, storage, v, /*exact=*/true);
+  return v;
+}
+
+Result<> CheckType(ElementType t, const DeviceProfile& profile) {
+  const ElementType c = plan::ComputeType(t);
+  if (c == ElementType::kF64 && !profile.features.float64) {
+    return Unimplemented("The kernel needs float64, which {} lacks.", profile.name);
+  }
+  if ((c == ElementType::kS64 || c == ElementType::kU64) && !profile.features.int64) {
+    return Unimplemented("The kernel needs 64-bit integers, which {} lacks.", profile.name);
+  }
+  return {};
+}
+
+Result<> CheckProgram(const plan::ElementProgram& program, const DeviceProfile& profile) {
+  for (const plan::Node& n : program.nodes) {
+    KRAFLA_TRY(CheckType(n.type, profile));
+    if (n.op == plan::NodeOp::kLoad) KRAFLA_TRY(CheckType(n.storage, profile));
+    if (n.op == plan::NodeOp::kHlo && (n.type == ElementType::kF64 || n.storage == ElementType::kF64)) {
+      if (!HasF64(n.opcode)) {
+        return Unimplemented("There is no device code for {} in f64.", OpcodeName(n.opcode));
+      }
+    }
+    const bool of_f64 = n.operands[0] != plan::kNoNode &&
+                        program.nodes[static_cast<std::size_t>(n.operands[0])].type == ElementType::kF64;
+    const bool needs_bits = n.op == plan::NodeOp::kReducePrecision || (n.op == plan::NodeOp::kCompare && n.total_order);
+    if (of_f64 && needs_bits && !profile.features.int64) {
+      return Unimplemented("The kernel needs the bits of float64 as 64-bit integers, which {} lacks.", profile.name);
+    }
+    if (n.op == plan::NodeOp::kBitcast && BitWidth(n.type) == 64 && !profile.features.int64) {
+      return Unimplemented("The kernel needs 64-bit integers, which {} lacks.", profile.name);
+    }
+  }
+  for (const plan::Store& s : program.stores) KRAFLA_TRY(CheckType(s.storage, profile));
+  return {};
+}
+
+Value FloatMax(Builder& b, Value x, Value y) {
+  const bool wide = x.kind == Kind::kF64;
+  // Equal values: +0 wins over -0. Without 64-bit bits x + y of two zeros gives it: +0 + -0 = +0, -0 + -0 = -0.
+  const Value tie = wide ? b.Select(b.FCompare(FCmp::kEq, x, b.Const(Kind::kF64, 0)), b.FAdd(x, y), x)
+                         : b.Bitcast(b.And(b.Bitcast(x, Kind::kU32), b.Bitcast(y, Kind::kU32)), Kind::kF32);
+  const Value ordered = b.Select(b.FCompare(FCmp::kEq, x, y), tie, b.Select(b.FCompare(FCmp::kGt, x, y), x, y));
+  return b.Select(b.IsNan(x), x, b.Select(b.IsNan(y), y, ordered));
+}
+
+Value FloatMin(Builder& b, Value x, Value y) {
+  const bool wide = x.kind == Kind::kF64;
+  const Value tie =
+      wide ? b.Select(b.FCompare(FCmp::kEq, x, b.Const(Kind::kF64, 0)), b.FNeg(b.FAdd(b.FNeg(x), b.FNeg(y))), x)
+           : b.Bitcast(b.Or(b.Bitcast(x, Kind::kU32), b.Bitcast(y, Kind::kU32)), Kind::kF32);
+  const Value ordered = b.Select(b.FCompare(FCmp::kEq, x, y), tie, b.Select(b.FCompare(FCmp::kLt, x, y), x, y));
+  return b.Select(b.IsNan(x), x, b.Select(b.IsNan(y), y, ordered));
+}
+
+Value LowerCompare(Builder& b, ComparisonDirection direction, ElementType type, bool total_order, Value x, Value y) {
+  if (type == ElementType::kPred) {
+    switch (direction) {
+      case ComparisonDirection::kEq: return b.LEqual(x, y);
+      case ComparisonDirection::kNe: return b.LNotEqual(x, y);
+      case ComparisonDirection::kLt: return b.LAnd(b.LNot(x), y);
+      case ComparisonDirection::kLe: return b.LOr(b.LNot(x), y);
+      case ComparisonDirection::kGt: return b.LAnd(x, b.LNot(y));
+      case ComparisonDirection::kGe: return b.LOr(x, b.LNot(y));
+    }
+  }
+  const bool is_float = IsFloat(type);
+  if (is_float && !total_order) {
+    switch (direction) {
+      case ComparisonDirection::kEq: return b.FCompare(FCmp::kEq, x, y);
+      case ComparisonDirection::kNe: return b.FCompare(FCmp::kNeUnordered, x, y);
+      case ComparisonDirection::kLt: return b.FCompare(FCmp::kLt, x, y);
+      case ComparisonDirection::kLe: return b.FCompare(FCmp::kLe, x, y);
+      case ComparisonDirection::kGt: return b.FCompare(FCmp::kGt, x, y);
+      case ComparisonDirection::kGe: return b.FCompare(FCmp::kGe, x, y);
+    }
+  }
+  const bool is_signed = is_float || IsSignedCompute(type);
+  if (is_float) {
+    x = TotalOrderKey(b, x);
+    y = TotalOrderKey(b, y);
+  }
+  switch (direction) {
+    case ComparisonDirection::kEq: return b.Compare(Cmp::kEq, x, y);
+    case ComparisonDirection::kNe: return b.Compare(Cmp::kNe, x, y);
+    case ComparisonDirection::kLt: return b.Compare(is_signed ? Cmp::kSLt : Cmp::kULt, x, y);
+    case ComparisonDirection::kLe: return b.Compare(is_signed ? Cmp::kSLe : Cmp::kULe, x, y);
+    case ComparisonDirection::kGt: return b.Compare(is_signed ? Cmp::kSGt : Cmp::kUGt, x, y);
+    case ComparisonDirection::kGe: return b.Compare(is_signed ? Cmp::kSGe : Cmp::kUGe, x, y);
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+Value LowerConvert(Builder& b, ElementType from, ElementType to, Value v) {
+  if (from == to) return v;
+  const Kind kind = ComputeKind(to);
+  if (from == ElementType::kPred) {
+    const uint64_t one = to == ElementType::kF32   ? std::bit_cast<uint32_t>(1.0f)
+                         : to == ElementType::kF64 ? std::bit_cast<uint64_t>(1.0)
+                                                   : 1;
+    return b.Select(v, b.Const(kind, one), b.Const(kind, 0));
+  }
+  if (IsFloat(from)) {
+    if (to == ElementType::kPred) return b.FCompare(FCmp::kNeUnordered, v, b.Const(v.kind, 0));
+    if (IsFloat(to)) return b.FConvert(v, kind);
+    return FloatToInt(b, v, to);
+  }
+  if (to == ElementType::kPred) return b.Compare(Cmp::kNe, v, b.Const(v.kind, 0));
+  if (IsFloat(to)) return IntToFloat(b, v, IsSignedCompute(from), kind);
+  return IsSignedCompute(from) ? b.SConvert(v, kind) : b.UConvert(v, kind);
+}
+
+Value LowerRound(Builder& b, ElementType narrow, Value v) { return RoundFloat(b, narrow, v); }
+
+Value LowerHlo(Builder& b, Opcode opcode, ElementType type, ElementType hlo_type, std::span<const Value> operands) {
+  if (opcode == Opcode::kSelect) return b.Select(operands[0], operands[1], operands[2]);
+  Value out;
+  if (opcode == Opcode::kIsFinite || IsFloat(type)) {
+    out = LowerFloat(b, opcode, operands);
+  } else if (type == ElementType::kPred) {
+    out = LowerPred(b, opcode, operands);
+  } else {
+    out = LowerInt(b, opcode, type, hlo_type, operands);
+  }
+  KRAFLA_CHECK(out);
+  return out;
+}
+
+Value LowerNode(Builder& b, const plan::ElementProgram& program, const plan::Node& node,
+                std::span<const Value> operands) {
+  auto operand_type = [&](int i) {
+    return program.nodes[static_cast<std::size_t>(node.operands[static_cast<std::size_t>(i)])].type;
+  };
+  switch (node.op) {
+    case plan::NodeOp::kConstant: return b.Const(ComputeKind(node.type), node.bits);
+    case plan::NodeOp::kHlo: return LowerHlo(b, node.opcode, node.type, node.storage, operands);
+    case plan::NodeOp::kCompare:
+      return LowerCompare(b, node.direction, operand_type(0), node.total_order, operands[0], operands[1]);
+    case plan::NodeOp::kConvert: return LowerConvert(b, operand_type(0), node.type, operands[0]);
+    case plan::NodeOp::kBitcast: return b.Bitcast(operands[0], ComputeKind(node.type));
+    case plan::NodeOp::kRound: return LowerRound(b, node.storage, operands[0]);
+    case plan::NodeOp::kWrap: return LowerWrap(b, node.storage, operands[0]);
+    case plan::NodeOp::kEncode: return EncodeFloat(b, node.storage, operands[0], /*exact=*/true);
+    case plan::NodeOp::kDecode: return DecodeFloat(b, node.storage, operands[0]);
+    case plan::NodeOp::kReducePrecision:
+      return ReducePrecision(b, operands[0], static_cast<int>(node.bits >> 32), static_cast<int>(node.bits & 0xffffffffu));
+    case plan::NodeOp::kIndex:
+    case plan::NodeOp::kParam:
+    case plan::NodeOp::kLoad: break;
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+}  // namespace krafla::spirv
