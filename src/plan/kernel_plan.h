@@ -32,7 +32,9 @@ struct LoopKernel {
 struct Reduction {
   enum class Kind : uint8_t { kSum, kProduct, kMax, kMin, kAnd, kOr, kOther };
   Kind kind = Kind::kOther;         // of single-value reductions: which plain op the combiner is
-  ElementType hlo_type = ElementType::kF32;  // of the first value (narrow sums accumulate in f32, rounded at the end)
+  // Of the first value. Sums and products of narrow floats run in f32: their combiner does not round, and whoever
+  // reads the result's param does.
+  ElementType hlo_type = ElementType::kF32;
   std::vector<int> inputs;          // positions in the stage program's `results`
   // Dimensionless program: params 0..n-1 the accumulators, n..2n-1 the new values; n results.
   ElementProgram combiner;
@@ -58,22 +60,25 @@ struct ReduceKernel {
   friend bool operator==(const ReduceKernel&, const ReduceKernel&) = default;
 };
 
-// acc[batch..., m, n] = sum over k of lhs * rhs. Strides are in elements. The epilogue runs over [batch..., m, n] with
-// param 0 the accumulator, already converted to result_type and back to its compute type.
+// acc[batch..., m, n] = sum over k of lhs * rhs. Offsets and strides are in elements. The epilogue runs over
+// [batch..., m, n] with param 0 the accumulator, in accumulate_type; it rounds to result_type itself. k may be 0.
 struct DotKernel {
   Dims batch, lhs_batch_strides, rhs_batch_strides;
   int64_t m = 1, n = 1, k = 1;
+  int64_t lhs_offset = 0, rhs_offset = 0;
   int64_t lhs_m_stride = 0, lhs_k_stride = 0, rhs_k_stride = 0, rhs_n_stride = 0;
   int lhs_binding = 0, rhs_binding = 1;
   ElementType lhs_type = ElementType::kF32, rhs_type = ElementType::kF32;  // storage; may differ
   ElementType accumulate_type = ElementType::kF32;                          // f32, f64, s32, u32, s64, u64
   ElementType result_type = ElementType::kF32;                              // of the HLO dot
+  std::vector<Precision> precision;
   ElementProgram epilogue;
   friend bool operator==(const DotKernel&, const DotKernel&) = default;
 };
 
 // Every convolution is brought to this form: dimensions named, spatial ones in order. Strides in elements.
-// The epilogue runs over [output dims of the HLO instruction, in its own order] with param 0 the sum.
+// The epilogue runs over the output dims of the HLO instruction, in its own order, with param 0 the sum in
+// accumulate_type; it rounds to result_type itself.
 struct ConvKernel {
   ConvolutionAttributes attributes;
   Dims input_dims, kernel_dims, output_dims;  // row-major, as stored

@@ -35,6 +35,7 @@ struct LaunchStep {
   int kernel = 0;                // into ProgramPlan::kernels
   std::vector<Slice> bindings;   // one a binding of the kernel
   const Instruction* instruction = nullptr;  // the fusion's root, for reports
+  int instruction_count = 0;                 // instructions that this launch is the first to compute
 };
 struct CopyStep {
   Slice from, to;
@@ -67,12 +68,7 @@ struct ProgramPlan {
   std::vector<Shape> arguments, results;      // leaves
   // Argument leaf whose buffer result leaf i shares, or -1.
   std::vector<int> result_aliases;
-  // Instructions of the optimised module that compute something, and how many of them the device takes itself.
-  int64_t instruction_count = 0, device_instruction_count = 0;
-  struct Fallback {
-    std::string instruction, reason;
-  };
-  std::vector<Fallback> fallbacks;
+  int64_t instruction_count = 0;              // of the optimised module, those that compute something
 };
 
 }  // namespace krafla::plan

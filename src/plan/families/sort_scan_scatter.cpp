@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sort, scan and scatter: one instruction a kernel.
+#include "plan/kernel_builder.h"
+
+namespace krafla::plan {
+namespace {
+
+bool RealStaticArrays(const Instruction& i) {
+  for (const Instruction* o : i.operands())
+    if (!o->shape().IsArray() || IsComplex(o->shape().element_type()) || o->shape().IsDynamic() ||
+        o->shape().element_count() >= (int64_t{1} << 30))
+      return false;
+  return true;
+}
+
+bool EmittableOnScalars(const Computation& c) {
+  for (const auto& i : c.instructions()) {
+    if (IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kTuple})) continue;
+    if (!IsEmittable(*i) || i->shape().rank() != 0 || IsComplex(i->shape().element_type())) return false;
+  }
+  return true;
+}
+
+// The leaf that each operand's result is.
+ValueRef ResultLeaf(const Instruction& i, std::size_t n) { return {&i, i.shape().IsTuple() ? static_cast<int>(n) : 0}; }
+
+}  // namespace
+
+bool KernelBuilder::TakesSort(const Instruction& i) {
+  return RealStaticArrays(i) && EmittableOnScalars(*i.called(0));
+}
+
+Result<BuiltKernel> KernelBuilder::BuildSort() {
+  const Instruction& hero = *group_.heroes[0];
+  SortKernel kernel;
+  kernel.dims = hero.operand(0)->shape().dims();
+  kernel.dimension = static_cast<int>(hero.attr<SortAttributes>().dimension);
+  kernel.is_stable = hero.attr<SortAttributes>().is_stable;
+  for (std::size_t n = 0; n < hero.operand_count(); ++n) {
+    kernel.inputs.push_back(Bind(ResolveValue({hero.operand(n), 0}, true), true, false));
+    kernel.types.push_back(hero.operand(n)->shape().element_type());
+  }
+  for (std::size_t n = 0; n < hero.operand_count(); ++n) kernel.outputs.push_back(Bind(ResultLeaf(hero, n), false, true));
+  ProgramBuilder builder({});
+  ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+    return std::nullopt;
+  });
+  std::vector<ScalarValue> parameters;
+  for (std::size_t p = 0; p < 2 * hero.operand_count(); ++p)
+    parameters.push_back({builder.Param(ComputeType(kernel.types[p / 2]), static_cast<int>(p), 0), kNoNode});
+  KRAFLA_ASSIGN(std::vector<ScalarValue> less, emitter.EmitComputation(*hero.called(0), parameters));
+  builder.AddResult(less[0].re);
+  kernel.comparator = std::move(builder).Finish();
+  out_.kernel.flops = 20.0 * static_cast<double>(hero.operand(0)->shape().element_count());
+  out_.kernel.body = std::move(kernel);
+  ShareBindings();
+  return std::move(out_);
+}
+
+// Taken: one array, one carry, both results the same combination of the two.
+bool KernelBuilder::TakesScan(const Instruction& i) {
+  if (!RealStaticArrays(i) || i.operand_count() != 2 || !EmittableOnScalars(*i.called(0))) return false;
+  if (i.operand(0)->shape().rank() != 1) return false;
+  const Instruction* root = i.called(0)->root();
+  if (root->opcode() != Opcode::kTuple || root->operand_count() != 2 || root->operand(0) != root->operand(1)) return false;
+  // The carry that is left over has no binding.
+  for (const Instruction* user : i.users())
+    if (user->opcode() != Opcode::kGetTupleElement || user->attr<TupleIndexAttributes>().index != 0) return false;
+  return !i.IsRoot();
+}
+
+Result<BuiltKernel> KernelBuilder::BuildScan() {
+  const Instruction& hero = *group_.heroes[0];
+  const auto& a = hero.attr<ScanAttributes>();
+  ScanKernel kernel;
+  kernel.dims = hero.operand(0)->shape().dims();
+  kernel.dimension = static_cast<int>(a.dimension);
+  kernel.is_reverse = a.is_reverse;
+  kernel.type = hero.operand(0)->shape().element_type();
+  kernel.input = Bind(ResolveValue({hero.operand(0), 0}, true), true, false);
+  kernel.output = Bind({&hero, 0}, false, true);
+  // scan's computation takes (element, carry); a Reduction's combiner (accumulator, element).
+  ProgramBuilder builder({});
+  ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+    return std::nullopt;
+  });
+  ScalarValue parameters[] = {{builder.Param(ComputeType(kernel.type), 1, 0), kNoNode},
+                              {builder.Param(ComputeType(kernel.type), 0, 0), kNoNode}};
+  KRAFLA_ASSIGN(std::vector<ScalarValue> next, emitter.EmitComputation(*hero.called(0), parameters));
+  builder.AddResult(next[1].re);
+  kernel.reduction.hlo_type = kernel.type;
+  kernel.reduction.combiner = std::move(builder).Finish();
+  ProgramBuilder init({});
+  ProgramEmitter* self = nullptr;
+  ProgramEmitter init_emitter(init, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
+    return Outside(*self, v, index, mask);
+  });
+  self = &init_emitter;
+  KRAFLA_ASSIGN(ScalarValue start, init_emitter.Emit({hero.operand(1), 0}, {}));
+  init.AddResult(start.re);
+  kernel.reduction.init = std::move(init).Finish();
+  out_.kernel.body = std::move(kernel);
+  ShareBindings();
+  return std::move(out_);
+}
+
+bool KernelBuilder::TakesScatter(const Instruction& i) {
+  return RealStaticArrays(i) && EmittableOnScalars(*i.called(0));
+}
+
+Result<BuiltKernel> KernelBuilder::BuildScatter() {
+  const Instruction& hero = *group_.heroes[0];
+  std::size_t n = (hero.operand_count() - 1) / 2;
+  ScatterKernel kernel;
+  kernel.attributes = hero.attr<ScatterAttributes>();
+  kernel.operand_dims = hero.operand(0)->shape().dims();
+  kernel.indices_dims = hero.operand(n)->shape().dims();
+  kernel.updates_dims = hero.operand(n + 1)->shape().dims();
+  kernel.indices_binding = Bind(ResolveValue({hero.operand(n), 0}, true), true, false);
+  kernel.indices_type = hero.operand(n)->shape().element_type();
+  for (std::size_t k = 0; k < n; ++k) {
+    kernel.updates.push_back(Bind(ResolveValue({hero.operand(n + 1 + k), 0}, true), true, false));
+    kernel.types.push_back(hero.operand(k)->shape().element_type());
+  }
+  for (std::size_t k = 0; k < n; ++k) kernel.outputs.push_back(Bind(ResultLeaf(hero, k), true, true));
+  ProgramBuilder builder({});
+  ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+    return std::nullopt;
+  });
+  std::vector<ScalarValue> parameters;
+  for (std::size_t p = 0; p < 2 * n; ++p)
+    parameters.push_back({builder.Param(ComputeType(kernel.types[p % n]), static_cast<int>(p), 0), kNoNode});
+  KRAFLA_ASSIGN(std::vector<ScalarValue> values, emitter.EmitComputation(*hero.called(0), parameters));
+  for (const ScalarValue& v : values) builder.AddResult(v.re);
+  kernel.combiner.hlo_type = kernel.types[0];
+  kernel.combiner.combiner = std::move(builder).Finish();
+  out_.kernel.body = std::move(kernel);
+  ShareBindings();
+  return std::move(out_);
+}
+
+}  // namespace krafla::plan

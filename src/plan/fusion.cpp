@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/fusion.h"
+
+#include <algorithm>
+
+#include "plan/families/dot_operands.h"
+#include "plan/kernel_builder.h"
+
+namespace krafla::plan {
+
+double ElementCost(Opcode op, ElementType type) {
+  if (HasTrait(op, op_trait::kDataMovement)) return op == Opcode::kGather ? 4 : op == Opcode::kDynamicUpdateSlice ? 4 : 0;
+  if (IsOneOf(op, {Opcode::kReal, Opcode::kImag, Opcode::kComplex, Opcode::kBitcastConvert})) return 0;
+  if (IsOneOf(op, {Opcode::kDivide, Opcode::kSqrt, Opcode::kRsqrt})) return IsIntegral(type) ? 8 : 5;
+  if (op == Opcode::kRemainder) return IsIntegral(type) ? 8 : 40;
+  if (IsOneOf(op, {Opcode::kPower, Opcode::kTan, Opcode::kErf, Opcode::kAtan2, Opcode::kCbrt, Opcode::kAcos, Opcode::kAcosh,
+                   Opcode::kAsin, Opcode::kAsinh, Opcode::kAtanh, Opcode::kCosh, Opcode::kSinh}))
+    return 40;
+  if (GetOpInfo(op).lowering == Lowering::kFormula) return 20;
+  return 1;
+}
+
+StridedOperand FoldStrides(const Instruction* operand) {
+  StridedOperand best;
+  best.strides = RowMajorStrides(operand->shape().dims());
+  const Instruction* at = operand;
+  // Index of `at` as expressions over the operand's own index.
+  IndexSpace space(operand->shape().dims());
+  std::vector<IndexId> index;
+  for (int64_t d = 0; d < operand->shape().rank(); ++d) index.push_back(space.Iter(static_cast<int>(d)));
+  while (true) {
+    // Is reading `at` row-major affine in every dimension?
+    IndexId offset = space.Linearize(index, at->shape().dims());
+    Dims strides;
+    bool affine = true;
+    for (int64_t d = 0; d < operand->shape().rank() && affine; ++d) {
+      IndexSpace::Affine a = space.StrideAlong(offset, static_cast<int>(d));
+      affine = a.affine;
+      strides.push_back(a.stride);
+    }
+    if (affine) best = {{at, 0}, space.expr(offset).constant, strides};
+    Opcode op = at->opcode();
+    if (op == Opcode::kCopy || (op == Opcode::kOptimizationBarrier && at->operand_count() == 1)) {
+      at = at->operand(0);
+    } else if (op == Opcode::kReshape) {
+      IndexId linear = space.Linearize(index, at->shape().dims());
+      index = space.Delinearize(linear, at->operand(0)->shape().dims());
+      at = at->operand(0);
+    } else if (op == Opcode::kTranspose) {
+      const Dims& permutation = at->attr<DimensionsAttributes>().dimensions;
+      std::vector<IndexId> next(index.size());
+      for (std::size_t d = 0; d < index.size(); ++d) next[static_cast<std::size_t>(permutation[d])] = index[d];
+      index = next;
+      at = at->operand(0);
+    } else if (op == Opcode::kSlice) {
+      const auto& a = at->attr<SliceAttributes>();
+      for (std::size_t d = 0; d < index.size(); ++d)
+        index[d] = space.AddConstant(space.Mul(index[d], a.strides[d]), a.starts[d]);
+      at = at->operand(0);
+    } else if (op == Opcode::kBroadcast && at->operand(0)->shape().rank() > 0) {
+      std::vector<IndexId> next;
+      for (int64_t d : at->attr<DimensionsAttributes>().dimensions) next.push_back(index[static_cast<std::size_t>(d)]);
+      index = next;
+      at = at->operand(0);
+    } else {
+      break;
+    }
+  }
+  best.base = ResolveValue(best.base, true);
+  return best;
+}
+
+bool FusionPlan::HasBuffer(const ValueRef& v) const {
+  const Instruction& i = *v.instruction;
+  if (i.opcode() == Opcode::kConstant) return i.shape().element_count() != 1;
+  if (i.opcode() == Opcode::kParameter) return true;
+  return kept_.contains(&i);
+}
+
+// Works out one FusionPlan. Steps in Run(), in order.
+class FusionPlanner {
+ public:
+  FusionPlanner(const Computation& computation, const FusionOptions& options)
+      : computation_(computation), options_(options) {}
+
+  Result<FusionPlan> Run() {
+    Classify();
+    DecideKept();
+    MakeGroups();
+    if (options_.fuse) {
+      if (options_.reduce_regions) MergeReduceRegions();
+      if (options_.dot_epilogues) MergeEpilogues();
+      if (options_.multi_output) MergeSiblings();
+    }
+    KRAFLA_TRY(OrderGroups());
+    return std::move(plan_);
+  }
+
+ private:
+  using Kind = FusionGroup::Kind;
+
+  enum class Class : uint8_t { kStructural, kFusible, kHero };
+  // A place where an inlined value is evaluated: kernel `group`, by index map `map`, `evals` times.
+  struct Context {
+    int group, map;
+    double evals;
+  };
+  struct Uses {
+    bool keep = false;
+    std::vector<Context> contexts;
+  };
+
+  std::optional<Kind> HeroKind(const Instruction& i) const {
+    const Opcode op = i.opcode();
+    if (op == Opcode::kReduce) return KernelBuilder::TakesReduce(i) ? Kind::kReduce : Kind::kHost;
+    if (op == Opcode::kReduceWindow) return KernelBuilder::TakesReduceWindow(i) ? Kind::kReduce : Kind::kHost;
+    if (op == Opcode::kDot) return KernelBuilder::TakesDot(i) ? Kind::kDot : Kind::kHost;
+    if (op == Opcode::kConvolution) return KernelBuilder::TakesConvolution(i) ? Kind::kConvolution : Kind::kHost;
+    if (op == Opcode::kSort) return KernelBuilder::TakesSort(i) ? Kind::kSort : Kind::kHost;
+    if (op == Opcode::kScan) return KernelBuilder::TakesScan(i) ? Kind::kScan : Kind::kHost;
+    if (op == Opcode::kScatter) return KernelBuilder::TakesScatter(i) ? Kind::kScatter : Kind::kHost;
+    if (op == Opcode::kWhile) return Kind::kWhile;
+    if (op == Opcode::kConditional) return Kind::kConditional;
+    if (op == Opcode::kDynamicUpdateSlice) return IsEmittable(i) && FitsIndex(i) ? Kind::kDynamicUpdate : Kind::kHost;
+    if (op == Opcode::kConcatenate && IsEmittable(i) && FitsIndex(i) && i.shape().element_count() >= 4096)
+      return Kind::kConcatenate;
+    if (IsEmittable(i) && FitsIndex(i)) return std::nullopt;
+    return Kind::kHost;
+  }
+
+  // Element offsets are 32-bit in kernels.
+  static bool FitsIndex(const Instruction& i) {
+    constexpr int64_t kLimit = int64_t{1} << 30;
+    if (i.shape().element_count() > kLimit) return false;
+    for (const Instruction* o : i.operands())
+      if (o->shape().IsArray() && o->shape().element_count() > kLimit) return false;
+    return true;
+  }
+
+  static bool IsStructural(Opcode op) {
+    return IsOneOf(op, {Opcode::kParameter, Opcode::kConstant, Opcode::kTuple, Opcode::kGetTupleElement, Opcode::kCopy,
+                        Opcode::kReshape, Opcode::kOptimizationBarrier, Opcode::kAddDependency, Opcode::kAfterAll,
+                        Opcode::kDomain});
+  }
+
+  std::size_t Index(const Instruction* i) const { return static_cast<std::size_t>(i->id()); }
+
+  void Classify() {
+    std::size_t bound = 0;
+    for (const auto& i : computation_.instructions()) bound = std::max(bound, Index(i.get()) + 1);
+    class_.resize(bound, Class::kStructural);
+    hero_kind_.resize(bound, Kind::kLoop);
+    position_.resize(bound, 0);
+    group_of_.resize(bound, -1);
+    int n = 0;
+    for (const auto& i : computation_.instructions()) {
+      position_[Index(i.get())] = n++;
+      if (IsStructural(i->opcode())) continue;
+      if (auto kind = HeroKind(*i)) {
+        class_[Index(i.get())] = Class::kHero;
+        hero_kind_[Index(i.get())] = *kind;
+      } else {
+        class_[Index(i.get())] = Class::kFusible;
+      }
+    }
+  }
+
+  // ---- kept or inlined ------------------------------------------------------------------------------------------
+
+  void Keep(std::vector<Uses>& uses, const Instruction* i) { uses[Index(i)].keep = true; }
+
+  static void AddContext(Uses& uses, const Context& c) {
+    for (Context& have : uses.contexts)
+      if (have.group == c.group && have.map == c.map) {
+        have.evals = std::max(have.evals, c.evals);
+        return;
+      }
+    uses.contexts.push_back(c);
+  }
+
+  void DecideKept() {
+    std::vector<Uses> uses(class_.size());
+    const auto& all = computation_.instructions();
+    Keep(uses, computation_.root());
+    std::unordered_map<int, int> nodes_in_group;
+    for (auto it = all.rbegin(); it != all.rend(); ++it) {
+      const Instruction& i = **it;
+      Uses& mine = uses[Index(&i)];
+      // Nothing reads it: dead, or the root.
+      if (!mine.keep && mine.contexts.empty() && !HasTrait(i.opcode(), op_trait::kSideEffect)) continue;
+      switch (class_[Index(&i)]) {
+        case Class::kStructural:
+          // Other names of one value pass on what is asked of them.
+          for (const Instruction* o : i.operands()) {
+            bool one_value = IsOneOf(i.opcode(), {Opcode::kCopy, Opcode::kReshape, Opcode::kOptimizationBarrier,
+                                                  Opcode::kAddDependency, Opcode::kDomain});
+            if (!one_value || mine.keep) {
+              Keep(uses, o);
+            } else {
+              for (const Context& c : mine.contexts) AddContext(uses[Index(o)], c);
+            }
+          }
+          break;
+        case Class::kHero:
+          plan_.kept_.insert(&i);
+          HeroUses(i, uses);
+          break;
+        case Class::kFusible:
+          if (mine.keep || !options_.fuse || !Inline(i, mine, nodes_in_group)) {
+            plan_.kept_.insert(&i);
+            mine.contexts = {{i.id(), 0, static_cast<double>(i.shape().element_count())}};
+          }
+          FusibleUses(i, mine, uses);
+          break;
+      }
+    }
+  }
+
+  bool Inline(const Instruction& i, const Uses& mine, std::unordered_map<int, int>& nodes_in_group) {
+    double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
+    double evals = 0;
+    std::unordered_set<int> groups;
+    for (const Context& c : mine.contexts) {
+      evals += c.evals;
+      groups.insert(c.group);
+    }
+    double factor = evals / elements;
+    double cost = ElementCost(i.opcode(), i.shape().element_type());
+    if (mine.contexts.size() > 12) return cost == 0 && i.operand_count() == 0;
+    int operands = 0;
+    for (const Instruction* o : i.operands())
+      if (o->opcode() != Opcode::kConstant) ++operands;
+    bool take;
+    if (operands == 0) {
+      take = true;  // iota, broadcasts of constants
+    } else if (cost == 0) {
+      // Views: free but for concatenates, which cost a select a piece.
+      take = i.opcode() != Opcode::kConcatenate || (factor <= 2 && i.operand_count() <= 4);
+    } else if (groups.size() == 1) {
+      take = factor <= 1.01 || (cost <= 2 && factor <= 64) || (cost <= 4 && factor <= 2);
+    } else {
+      take = cost <= 1 && operands == 1 && factor <= 2.01;
+    }
+    if (!take) return false;
+    for (int g : groups)
+      if (nodes_in_group[g] >= options_.max_nodes) return false;
+    for (int g : groups) ++nodes_in_group[g];
+    return true;
+  }
+
+  // What an inlined or kept fusible instruction asks of its operands, given where it is evaluated.
+  void FusibleUses(const Instruction& i, const Uses& mine, std::vector<Uses>& uses) {
+    bool same_map = IsElementwise(i.opcode()) || i.opcode() == Opcode::kBitcastConvert;
+    for (std::size_t n = 0; n < i.operand_count(); ++n) {
+      const Instruction* o = i.operand(n);
+      double ratio_cap = static_cast<double>(std::max<int64_t>(o->shape().element_count(), 1));
+      for (Context c : mine.contexts) {
+        bool scalar = o->shape().element_count() == 1;
+        if (scalar) c.evals = 1, c.map = 0;  // hoisted out of every loop
+        if (!same_map && !scalar) c.map = i.id() * 8 + static_cast<int>(std::min<std::size_t>(n, 7)) + 1;
+        if (i.opcode() == Opcode::kConcatenate) c.evals = std::min(c.evals, ratio_cap);
+        AddContext(uses[Index(o)], c);
+      }
+    }
+  }
+
+  // The values that a dot's kernel reads.
+  static std::array<const Instruction*, 2> DotBases(const Instruction& dot) {
+    std::optional<DotOperands> o = ChooseDotOperands(dot);
+    KRAFLA_CHECK(o.has_value());
+    return {o->lhs.base.instruction, o->rhs.base.instruction};
+  }
+
+  void HeroUses(const Instruction& i, std::vector<Uses>& uses) {
+    Kind kind = hero_kind_[Index(&i)];
+    auto context = [&](const Instruction* o, int map, double evals) {
+      AddContext(uses[Index(o)], {i.id(), map, o->shape().element_count() == 1 ? 1 : evals});
+    };
+    if (kind == Kind::kReduce) {
+      std::size_t inputs = i.operand_count() / 2;
+      double evals = static_cast<double>(i.operand(0)->shape().element_count());
+      if (i.opcode() == Opcode::kReduceWindow) {
+        evals = static_cast<double>(i.shape().IsTuple() ? TupleLeaves(i.shape())[0]->element_count()
+                                                        : i.shape().element_count());
+        for (const WindowDim& w : i.attr<WindowAttributes>().window) evals *= static_cast<double>(w.size);
+      }
+      for (std::size_t n = 0; n < i.operand_count(); ++n) context(i.operand(n), n < inputs ? -1 : 0, evals);
+      return;
+    }
+    if (kind == Kind::kDot) {
+      for (const Instruction* o : DotBases(i)) Keep(uses, o);
+      return;
+    }
+    if (kind == Kind::kDynamicUpdate) {
+      Keep(uses, i.operand(0));
+      context(i.operand(1), -1, static_cast<double>(i.operand(1)->shape().element_count()));
+      for (std::size_t n = 2; n < i.operand_count(); ++n) context(i.operand(n), 0, 1);
+      return;
+    }
+    if (kind == Kind::kConcatenate) {
+      // Each piece is a kernel of its own; a context each keeps their sharing honest.
+      for (std::size_t n = 0; n < i.operand_count(); ++n)
+        AddContext(uses[Index(i.operand(n))], {-1 - i.id() * 64 - static_cast<int>(n % 64), 0,
+                                               static_cast<double>(i.operand(n)->shape().element_count())});
+      return;
+    }
+    for (const Instruction* o : i.operands()) Keep(uses, o);
+  }
+
+  // ---- groups -----------------------------------------------------------------------------------------------------
+
+  void MakeGroups() {
+    for (const auto& owned : computation_.instructions()) {
+      const Instruction* i = owned.get();
+      if (!plan_.kept_.contains(i)) continue;
+      FusionGroup g;
+      if (class_[Index(i)] == Class::kHero) {
+        g.kind = hero_kind_[Index(i)];
+        g.heroes = {i};
+      } else {
+        g.kind = Kind::kLoop;
+        g.roots = {i};
+      }
+      group_of_[Index(i)] = static_cast<int>(groups_.size());
+      groups_.push_back(std::move(g));
+    }
+    inputs_.resize(groups_.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g) inputs_[g] = ReadBy(groups_[g]);
+    readers_.resize(groups_.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      for (const Instruction* i : inputs_[g]) readers_[static_cast<std::size_t>(GroupOf(i))].insert(static_cast<int>(g));
+  }
+
+  int GroupOf(const Instruction* i) const { return group_of_[Index(i)]; }
+
+  // Kept instructions of other groups that `g` reads. Parameters and constants are nobody's.
+  std::vector<const Instruction*> ReadBy(const FusionGroup& g) const {
+    std::vector<const Instruction*> out, stack;
+    std::unordered_set<const Instruction*> seen, own;
+    auto push_operands = [&](const Instruction* i) {
+      if (class_[Index(i)] == Class::kHero && i->opcode() == Opcode::kDot && hero_kind_[Index(i)] == Kind::kDot) {
+        for (const Instruction* o : DotBases(*i)) stack.push_back(o);
+        return;
+      }
+      for (const Instruction* o : i->operands()) stack.push_back(o);
+    };
+    for (const Instruction* i : g.heroes) own.insert(i), push_operands(i);
+    for (const Instruction* i : g.roots) own.insert(i), push_operands(i);
+    while (!stack.empty()) {
+      const Instruction* i = stack.back();
+      stack.pop_back();
+      if (own.contains(i) || !seen.insert(i).second) continue;
+      if (plan_.kept_.contains(i)) {
+        out.push_back(i);
+        continue;
+      }
+      push_operands(i);
+    }
+    return out;
+  }
+
+  // Would making one group of a and b put it on a cycle? True when some third group lies on a path from a to b.
+  bool MergeMakesCycle(int a, int b) const {
+    std::vector<int> stack;
+    std::unordered_set<int> seen;
+    for (int r : readers_[static_cast<std::size_t>(a)])
+      if (r != b && seen.insert(r).second) stack.push_back(r);
+    while (!stack.empty()) {
+      int g = stack.back();
+      stack.pop_back();
+      for (int r : readers_[static_cast<std::size_t>(g)]) {
+        if (r == b) return true;
+        if (r != a && seen.insert(r).second) stack.push_back(r);
+      }
+    }
+    return false;
+  }
+
+  // b becomes part of a.
+  void Merge(int a, int b, FusionGroup merged) {
+    auto ga = static_cast<std::size_t>(a), gb = static_cast<std::size_t>(b);
+    for (const Instruction* i : groups_[gb].heroes) group_of_[Index(i)] = a;
+    for (const Instruction* i : groups_[gb].roots) group_of_[Index(i)] = a;
+    for (const Instruction* i : inputs_[gb]) readers_[static_cast<std::size_t>(GroupOf(i))].erase(b);
+    for (int r : readers_[gb])
+      if (r != a) readers_[ga].insert(r);
+    readers_[ga].erase(b);
+    readers_[ga].erase(a);
+    groups_[ga] = std::move(merged);
+    groups_[gb] = FusionGroup();
+    inputs_[ga] = ReadBy(groups_[ga]);
+    inputs_[gb].clear();
+    readers_[gb].clear();
+    for (const Instruction* i : inputs_[ga])
+      if (GroupOf(i) != a) readers_[static_cast<std::size_t>(GroupOf(i))].insert(a);
+  }
+
+  FusionGroup Joined(int a, int b) const {
+    const FusionGroup& x = groups_[static_cast<std::size_t>(a)];
+    const FusionGroup& y = groups_[static_cast<std::size_t>(b)];
+    FusionGroup out;
+    out.kind = x.kind;
+    out.heroes = x.heroes;
+    out.heroes.insert(out.heroes.end(), y.heroes.begin(), y.heroes.end());
+    out.roots = x.roots;
+    out.roots.insert(out.roots.end(), y.roots.begin(), y.roots.end());
+    auto by_position = [&](const Instruction* p, const Instruction* q) { return position_[Index(p)] < position_[Index(q)]; };
+    std::sort(out.heroes.begin(), out.heroes.end(), by_position);
+    std::sort(out.roots.begin(), out.roots.end(), by_position);
+    return out;
+  }
+
+  // Members that nothing outside reads.
+  void FindInternal(FusionGroup& g) const {
+    g.internal.clear();
+    std::unordered_set<const Instruction*> own(g.heroes.begin(), g.heroes.end());
+    own.insert(g.roots.begin(), g.roots.end());
+    for (const Instruction* i : own)
+      if (!ReadOutside(i, own)) g.internal.insert(i);
+  }
+
+  // Whether `i` is the result of the computation or is read by a kernel that has none of `own`.
+  bool ReadOutside(const Instruction* i, const std::unordered_set<const Instruction*>& own) const {
+    std::vector<const Instruction*> stack = {i};
+    std::unordered_set<const Instruction*> seen;
+    while (!stack.empty()) {
+      const Instruction* at = stack.back();
+      stack.pop_back();
+      if (at == computation_.root()) return true;
+      for (const Instruction* user : at->users()) {
+        if (own.contains(user) || !seen.insert(user).second) continue;
+        if (plan_.kept_.contains(user)) return true;
+        stack.push_back(user);
+      }
+    }
+    return false;
+  }
+
+  bool Buildable(const FusionGroup& g) const {
+    KernelBuilder builder(plan_, g);
+    auto built = builder.Build();
+    return built.has_value() && static_cast<int>(built->kernel.bindings.size()) <= options_.max_bindings;
+  }
+
+  void MergeReduceRegions() {
+    for (std::size_t n = 0; n < groups_.size(); ++n) {
+      bool changed = true;
+      while (changed && groups_[n].kind == Kind::kReduce && groups_[n].heroes[0]->opcode() == Opcode::kReduce) {
+        changed = false;
+        std::vector<int> readers(readers_[n].begin(), readers_[n].end());
+        std::sort(readers.begin(), readers.end());
+        for (int r : readers) {
+          const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
+          if (other.kind != Kind::kLoop && other.kind != Kind::kReduce) continue;
+          FusionGroup merged = Joined(static_cast<int>(n), r);
+          merged.kind = Kind::kReduce;
+          FindInternal(merged);
+          if (!KernelBuilder::RegionFits(merged) || MergeMakesCycle(static_cast<int>(n), r) || !Buildable(merged)) continue;
+          Merge(static_cast<int>(n), r, std::move(merged));
+          changed = true;
+          break;
+        }
+      }
+    }
+  }
+
+  void MergeEpilogues() {
+    for (std::size_t n = 0; n < groups_.size(); ++n) {
+      if (groups_[n].kind != Kind::kDot && groups_[n].kind != Kind::kConvolution) continue;
+      if (readers_[n].size() != 1) continue;
+      int r = *readers_[n].begin();
+      const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
+      if (other.kind != Kind::kLoop || other.roots.size() != 1) continue;
+      const Instruction* hero = groups_[n].heroes[0];
+      if (other.roots[0]->shape().element_count() != hero->shape().element_count()) continue;
+      std::unordered_set<const Instruction*> own = {hero, other.roots[0]};
+      if (ReadOutside(hero, own)) continue;
+      FusionGroup merged = Joined(static_cast<int>(n), r);
+      FindInternal(merged);
+      if (!Buildable(merged)) continue;
+      Merge(static_cast<int>(n), r, std::move(merged));
+    }
+  }
+
+  void MergeSiblings() {
+    // Neighbours by position that run over the same dimensions and share an input.
+    std::unordered_map<const Instruction*, std::vector<int>> loops_by_input;
+    for (std::size_t n = 0; n < groups_.size(); ++n) {
+      if (groups_[n].kind != Kind::kLoop || groups_[n].roots.empty()) continue;
+      const Instruction* root = groups_[n].roots[0];
+      bool merged_away = false;
+      for (std::size_t m = n; m-- > 0 && n - m < 24 && !merged_away;) {
+        const FusionGroup& other = groups_[m];
+        if (other.kind != Kind::kLoop || other.roots.empty() || other.roots.size() >= 6) continue;
+        if (other.roots[0]->shape().dims() != root->shape().dims()) continue;
+        if (!SharesInput(m, n) && root->shape().element_count() > 65536) continue;
+        auto a = static_cast<int>(m), b = static_cast<int>(n);
+        if (MergeMakesCycle(a, b) || MergeMakesCycle(b, a) || readers_[n].contains(a)) continue;
+        FusionGroup merged = Joined(a, b);
+        FindInternal(merged);
+        if (!Buildable(merged)) continue;
+        Merge(a, b, std::move(merged));
+        merged_away = true;
+      }
+    }
+  }
+
+  bool SharesInput(std::size_t a, std::size_t b) const {
+    for (const Instruction* x : inputs_[a])
+      for (const Instruction* y : inputs_[b])
+        if (x == y && x->shape().IsArray() && x->shape().element_count() > 1) return true;
+    return readers_[a].contains(static_cast<int>(b));
+  }
+
+  Result<> OrderGroups() {
+    std::vector<int> waiting(groups_.size(), 0);
+    // A group goes where its last member stands; among the ready ones the earliest first.
+    auto place = [&](int g) {
+      int out = 0;
+      for (const Instruction* i : groups_[static_cast<std::size_t>(g)].heroes) out = std::max(out, position_[Index(i)]);
+      for (const Instruction* i : groups_[static_cast<std::size_t>(g)].roots) out = std::max(out, position_[Index(i)]);
+      return out;
+    };
+    std::vector<std::pair<int, int>> ready;  // (-place, group): a max-heap by that is a min-heap by place
+    std::size_t alive = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].heroes.empty() && groups_[g].roots.empty()) continue;
+      ++alive;
+      std::unordered_set<int> before;
+      for (const Instruction* i : inputs_[g]) before.insert(GroupOf(i));
+      before.erase(static_cast<int>(g));
+      waiting[g] = static_cast<int>(before.size());
+      if (before.empty()) ready.push_back({-place(static_cast<int>(g)), static_cast<int>(g)});
+    }
+    std::make_heap(ready.begin(), ready.end());
+    while (!ready.empty()) {
+      std::pop_heap(ready.begin(), ready.end());
+      int g = ready.back().second;
+      ready.pop_back();
+      for (int r : readers_[static_cast<std::size_t>(g)])
+        if (--waiting[static_cast<std::size_t>(r)] == 0) {
+          ready.push_back({-place(r), r});
+          std::push_heap(ready.begin(), ready.end());
+        }
+      FindInternal(groups_[static_cast<std::size_t>(g)]);
+      plan_.groups_.push_back(std::move(groups_[static_cast<std::size_t>(g)]));
+      --alive;
+    }
+    if (alive != 0) return Internal("the kernels of computation '{}' depend on each other in a circle", computation_.name());
+    return {};
+  }
+
+  const Computation& computation_;
+  const FusionOptions& options_;
+  FusionPlan plan_;
+  std::vector<Class> class_;
+  std::vector<Kind> hero_kind_;
+  std::vector<int> position_, group_of_;
+  std::vector<FusionGroup> groups_;
+  std::vector<std::vector<const Instruction*>> inputs_;
+  std::vector<std::unordered_set<int>> readers_;
+};
+
+Result<FusionPlan> FusionPlan::Make(const Computation& computation, const FusionOptions& options) {
+  return FusionPlanner(computation, options).Run();
+}
+
+}  // namespace krafla::plan

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/kernel_builder.h"
+
+#include <algorithm>
+
+#include "plan/collapse.h"
+
+namespace krafla::plan {
+
+bool KernelBuilder::IsMember(const Instruction* i) const {
+  return std::find(group_.heroes.begin(), group_.heroes.end(), i) != group_.heroes.end() ||
+         std::find(group_.roots.begin(), group_.roots.end(), i) != group_.roots.end();
+}
+
+int KernelBuilder::Bind(const ValueRef& v, bool read, bool write) {
+  auto [it, added] = binding_of_.emplace(v, static_cast<int>(out_.values.size()));
+  if (added) {
+    const Shape& shape = LeafShape(v);
+    int64_t count = shape.element_count() * (IsComplex(shape.element_type()) ? 2 : 1);
+    out_.kernel.bindings.push_back({RealPart(shape.element_type()), count, false, false});
+    out_.values.push_back(v);
+  }
+  Binding& b = out_.kernel.bindings[static_cast<std::size_t>(it->second)];
+  b.read = b.read || read;
+  b.written = b.written || write;
+  return it->second;
+}
+
+Result<std::optional<ScalarValue>> KernelBuilder::Outside(ProgramEmitter& emitter, const ValueRef& v,
+                                                          std::span<const IndexId> index, NodeId mask) {
+  if (IsMember(v.instruction)) return std::nullopt;
+  ValueRef base = ResolveValue(v, true);
+  if (IsMember(base.instruction) || !plan_.HasBuffer(base)) return std::nullopt;
+  return emitter.LoadElement(LeafShape(v), Bind(base, true, false), index, mask);
+}
+
+void KernelBuilder::ShareBindings() {
+  std::vector<ProgramBuffer> buffers;
+  for (const Binding& b : out_.kernel.bindings) buffers.push_back({b.storage, b.element_count, b.written});
+  auto share = [&](ElementProgram& p) { p.buffers = buffers; };
+  auto reduction = [&](Reduction& r) { share(r.combiner), share(r.init); };
+  std::visit(
+      [&](auto& body) {
+        using T = std::decay_t<decltype(body)>;
+        if constexpr (std::is_same_v<T, LoopKernel>) share(body.program);
+        if constexpr (std::is_same_v<T, DotKernel> || std::is_same_v<T, ConvKernel>) share(body.epilogue);
+        if constexpr (std::is_same_v<T, ScanKernel>) reduction(body.reduction);
+        if constexpr (std::is_same_v<T, ScatterKernel>) reduction(body.combiner);
+        if constexpr (std::is_same_v<T, ReduceKernel>)
+          for (ReduceStage& stage : body.stages) {
+            share(stage.program);
+            for (Reduction& r : stage.reductions) reduction(r);
+          }
+      },
+      out_.kernel.body);
+}
+
+namespace {
+
+std::vector<IndexId> IterIndex(ProgramBuilder& b, std::span<const int64_t> dims) {
+  std::vector<IndexId> out;
+  for (std::size_t d = 0; d < dims.size(); ++d) out.push_back(b.space().Iter(static_cast<int>(d)));
+  return out;
+}
+
+// The index of `to` at the same row-major position as `index` of `from`.
+std::vector<IndexId> SamePosition(IndexSpace& space, std::span<const IndexId> index, std::span<const int64_t> from,
+                                  std::span<const int64_t> to) {
+  if (std::equal(from.begin(), from.end(), to.begin(), to.end())) return {index.begin(), index.end()};
+  return space.Delinearize(space.Linearize(index, from), to);
+}
+
+double ProgramCost(const ElementProgram& p) {
+  double cost = 0;
+  for (const Node& n : p.nodes)
+    if (n.op == NodeOp::kHlo) cost += ElementCost(n.opcode, n.type);
+  return cost;
+}
+
+}  // namespace
+
+Result<BuiltKernel> KernelBuilder::Build() {
+  const Instruction* first = !group_.roots.empty() ? group_.roots.back() : group_.heroes.back();
+  Result<BuiltKernel> out = Internal("no kernel for {}", Describe(*first));
+  switch (group_.kind) {
+    case FusionGroup::Kind::kLoop: out = BuildLoop(); break;
+    case FusionGroup::Kind::kReduce:
+      out = group_.heroes[0]->opcode() == Opcode::kReduceWindow ? BuildReduceWindow() : BuildReduce();
+      break;
+    case FusionGroup::Kind::kDot: out = BuildDot(); break;
+    case FusionGroup::Kind::kConvolution: out = BuildConvolution(); break;
+    case FusionGroup::Kind::kDynamicUpdate: out = BuildDynamicUpdate(); break;
+    case FusionGroup::Kind::kSort: out = BuildSort(); break;
+    case FusionGroup::Kind::kScan: out = BuildScan(); break;
+    case FusionGroup::Kind::kScatter: out = BuildScatter(); break;
+    case FusionGroup::Kind::kHost: out = BuildHost(); break;
+    case FusionGroup::Kind::kConcatenate:
+    case FusionGroup::Kind::kWhile:
+    case FusionGroup::Kind::kConditional: break;
+  }
+  if (!out) return out;
+  BuiltKernel& built = *out;
+  built.kernel.name = first->name();
+  if (built.kernel.flops == 0)
+    if (const auto* loop = std::get_if<LoopKernel>(&built.kernel.body)) {
+      double points = 1;
+      for (int64_t d : loop->program.space.dims()) points *= static_cast<double>(d);
+      built.kernel.flops = points * ProgramCost(loop->program);
+    }
+  for (const Binding& b : built.kernel.bindings)
+    built.kernel.bytes += static_cast<double>(b.element_count) * StorageBytes(b.storage);
+  return out;
+}
+
+Result<BuiltKernel> KernelBuilder::BuildLoop() {
+  const Dims& dims = group_.roots[0]->shape().dims();
+  ProgramBuilder builder(dims);
+  ProgramEmitter* self = nullptr;
+  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
+    return Outside(*self, v, index, mask);
+  });
+  self = &emitter;
+  std::vector<IndexId> index = IterIndex(builder, dims);
+  for (const Instruction* root : group_.roots) {
+    if (root->shape().dims() != dims) return Unimplemented("outputs of one loop differ in dimensions");
+    KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, index));
+    if (group_.internal.contains(root)) continue;
+    emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), index, value);
+  }
+  LoopKernel loop{std::move(builder).Finish()};
+  ElementProgram* programs[] = {&loop.program};
+  CollapseTogether(programs);
+  out_.kernel.body = std::move(loop);
+  ShareBindings();
+  return std::move(out_);
+}
+
+Result<BuiltKernel> KernelBuilder::BuildConcatenatePiece(std::size_t n) {
+  const Instruction& i = *group_.heroes[0];
+  auto d = static_cast<std::size_t>(i.attr<DimensionsAttributes>().dimensions[0]);
+  const Instruction* piece = i.operand(n);
+  const Dims& dims = piece->shape().dims();
+  int64_t begin = 0;
+  for (std::size_t k = 0; k < n; ++k) begin += i.operand(k)->shape().dims()[d];
+  ProgramBuilder builder(dims);
+  ProgramEmitter* self = nullptr;
+  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
+    return Outside(*self, v, index, mask);
+  });
+  self = &emitter;
+  std::vector<IndexId> index = IterIndex(builder, dims);
+  KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({piece, 0}, index));
+  std::vector<IndexId> at = index;
+  at[d] = builder.space().AddConstant(index[d], begin);
+  emitter.StoreElement(i.shape(), Bind({&i, 0}, false, true), at, value);
+  LoopKernel loop{std::move(builder).Finish()};
+  ElementProgram* programs[] = {&loop.program};
+  CollapseTogether(programs);
+  out_.kernel.body = std::move(loop);
+  out_.kernel.name = i.name();
+  ShareBindings();
+  return std::move(out_);
+}
+
+Result<BuiltKernel> KernelBuilder::BuildDynamicUpdate() {
+  const Instruction& i = *group_.heroes[0];
+  const Dims& dims = i.operand(1)->shape().dims();
+  ProgramBuilder builder(dims);
+  ProgramEmitter* self = nullptr;
+  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
+    return Outside(*self, v, index, mask);
+  });
+  self = &emitter;
+  std::vector<IndexId> index = IterIndex(builder, dims);
+  KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({i.operand(1), 0}, index));
+  KRAFLA_ASSIGN(std::vector<IndexId> at, EmitStarts(emitter, i, 2, i.shape().dims(), dims, kNoNode));
+  for (std::size_t d = 0; d < at.size(); ++d) at[d] = builder.space().Add(at[d], index[d]);
+  emitter.StoreElement(i.shape(), Bind({&i, 0}, false, true), at, value);
+  LoopKernel loop{std::move(builder).Finish()};
+  ElementProgram* programs[] = {&loop.program};
+  CollapseTogether(programs);
+  out_.kernel.body = std::move(loop);
+  ShareBindings();
+  return std::move(out_);
+}
+
+Result<BuiltKernel> KernelBuilder::BuildHost() {
+  const Instruction& i = *group_.heroes[0];
+  for (const Instruction* o : i.operands()) {
+    int leaf = 0;
+    for (const Shape* s : TupleLeaves(o->shape())) {
+      // A value may be read twice; each place is a binding of its own, as the evaluator sees operands.
+      if (s->IsArray()) {
+        ValueRef base = ResolveValue({o, leaf}, true);
+        if (!plan_.HasBuffer(base) && base.instruction->opcode() != Opcode::kConstant)
+          return Internal("{}: operand '{}' has no buffer", Describe(i), o->name());
+        int64_t count = s->element_count() * (IsComplex(s->element_type()) ? 2 : 1);
+        out_.kernel.bindings.push_back({RealPart(s->element_type()), count, true, false});
+        out_.values.push_back(base);
+      }
+      ++leaf;
+    }
+  }
+  int leaf = 0;
+  for (const Shape* s : TupleLeaves(i.shape())) {
+    if (s->IsArray()) {
+      int64_t count = s->element_count() * (IsComplex(s->element_type()) ? 2 : 1);
+      out_.kernel.bindings.push_back({RealPart(s->element_type()), count, false, true});
+      out_.values.push_back({&i, leaf});
+    }
+    ++leaf;
+  }
+  out_.kernel.body = HostKernel{&i};
+  return std::move(out_);
+}
+
+Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std::span<const int64_t> dims,
+                                                   std::span<const int> order) {
+  ProgramBuilder builder(dims);
+  IndexSpace& space = builder.space();
+  std::vector<IndexId> iter;
+  Dims ordered;
+  for (int d : order) {
+    iter.push_back(space.Iter(d));
+    ordered.push_back(dims[static_cast<std::size_t>(d)]);
+  }
+  std::vector<IndexId> hero_index = SamePosition(space, iter, ordered, hero.shape().dims());
+  ElementType result = hero.shape().element_type();
+  ElementType accumulate = AccumulateType(result);
+  uint64_t all = dims.empty() ? 0 : (~uint64_t{0} >> (64 - dims.size()));
+  NodeId sum = builder.Convert(builder.Param(ComputeType(accumulate), 0, all), accumulate, result);
+  ProgramEmitter* self = nullptr;
+  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask)
+                                      -> Result<std::optional<ScalarValue>> {
+    if (v.instruction == &hero) {
+      if (!std::equal(index.begin(), index.end(), hero_index.begin(), hero_index.end()))
+        return Unimplemented("{} is read at another index than its own", Describe(hero));
+      return ScalarValue{sum, kNoNode};
+    }
+    return Outside(*self, v, index, mask);
+  });
+  self = &emitter;
+  if (!group_.internal.contains(&hero))
+    emitter.StoreElement(hero.shape(), Bind({&hero, 0}, false, true), hero_index, {sum, kNoNode});
+  for (const Instruction* root : group_.roots) {
+    // The root's index where the hero is at its own: forward along some path of users.
+    std::vector<IndexId> at = hero_index;
+    const Instruction* i = &hero;
+    std::unordered_set<const Instruction*> inside = ReachingRoot(root);
+    while (i != root) {
+      const Instruction* next = nullptr;
+      for (const Instruction* user : i->users())
+        if (inside.contains(user)) next = user;
+      if (next == nullptr) return Unimplemented("{} does not lead to {}", Describe(hero), Describe(*root));
+      if (next->opcode() == Opcode::kTranspose) {
+        const Dims& permutation = next->attr<DimensionsAttributes>().dimensions;
+        std::vector<IndexId> moved(at.size());
+        for (std::size_t d = 0; d < at.size(); ++d) moved[d] = at[static_cast<std::size_t>(permutation[d])];
+        at = moved;
+      } else if (next->opcode() == Opcode::kReshape) {
+        at = SamePosition(space, at, i->shape().dims(), next->shape().dims());
+      } else if (!IsElementwise(next->opcode()) && next->opcode() != Opcode::kCopy) {
+        return Unimplemented("{} follows {}", Describe(*next), Describe(hero));
+      }
+      if (next->shape().dims().size() != at.size()) return Unimplemented("{} broadcasts", Describe(*next));
+      i = next;
+    }
+    KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, at));
+    if (!group_.internal.contains(root))
+      emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), at, value);
+  }
+  return std::move(builder).Finish();
+}
+
+std::unordered_set<const Instruction*> KernelBuilder::ReachingRoot(const Instruction* root) const {
+  std::unordered_set<const Instruction*> out = {root};
+  std::vector<const Instruction*> stack = {root};
+  while (!stack.empty()) {
+    const Instruction* i = stack.back();
+    stack.pop_back();
+    for (const Instruction* o : i->operands())
+      if (!plan_.HasBuffer({o, 0}) && out.insert(o).second) stack.push_back(o);
+  }
+  return out;
+}
+
+ElementType KernelBuilder::AccumulateType(ElementType t) {
+  if (t == ElementType::kF64 || t == ElementType::kS64 || t == ElementType::kU64) return t;
+  return IsFloat(t) ? ElementType::kF32 : ComputeType(t);
+}
+
+Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, std::span<const ValueRef> inits,
+                                               std::span<const Shape* const> shapes) {
+  Reduction out;
+  out.hlo_type = shapes[0]->element_type();
+  const Instruction* root = computation.root();
+  if (shapes.size() == 1 && root->operand_count() == 2 && root->operand(0) != root->operand(1) &&
+      root->operand(0)->opcode() == Opcode::kParameter && root->operand(1)->opcode() == Opcode::kParameter) {
+    const bool pred = out.hlo_type == ElementType::kPred;
+    const std::pair<Opcode, Reduction::Kind> kinds[] = {
+        {Opcode::kAdd, pred ? Reduction::Kind::kOr : Reduction::Kind::kSum},
+        {Opcode::kMultiply, pred ? Reduction::Kind::kAnd : Reduction::Kind::kProduct},
+        {Opcode::kMaximum, Reduction::Kind::kMax},
+        {Opcode::kMinimum, Reduction::Kind::kMin},
+        {Opcode::kAnd, Reduction::Kind::kAnd},
+        {Opcode::kOr, Reduction::Kind::kOr}};
+    for (const auto& [opcode, kind] : kinds)
+      if (root->opcode() == opcode) out.kind = kind;
+  }
+  bool wide = WideAccumulation(out);
+  {
+    ProgramBuilder builder({});
+    ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+      return std::nullopt;
+    });
+    std::vector<ScalarValue> parameters;
+    for (std::size_t p = 0; p < 2 * shapes.size(); ++p)
+      parameters.push_back({builder.Param(ComputeType(shapes[p % shapes.size()]->element_type()), static_cast<int>(p), 0), kNoNode});
+    if (wide) {
+      builder.AddResult(builder.Hlo(root->opcode(), ElementType::kF32, {parameters[0].re, parameters[1].re}));
+    } else {
+      KRAFLA_ASSIGN(std::vector<ScalarValue> values, emitter.EmitComputation(computation, parameters));
+      for (const ScalarValue& v : values) builder.AddResult(v.re);
+    }
+    out.combiner = std::move(builder).Finish();
+  }
+  {
+    ProgramBuilder builder({});
+    ProgramEmitter* self = nullptr;
+    ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
+      return Outside(*self, v, index, mask);
+    });
+    self = &emitter;
+    for (const ValueRef& v : inits) {
+      KRAFLA_ASSIGN(ScalarValue value, emitter.Emit(v, {}));
+      builder.AddResult(value.re);
+    }
+    out.init = std::move(builder).Finish();
+  }
+  return out;
+}
+
+// Narrow floats are summed and multiplied in f32 and rounded once.
+bool KernelBuilder::WideAccumulation(const Reduction& r) {
+  return IsFloat(r.hlo_type) && IsNarrow(r.hlo_type) &&
+         (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct);
+}
+
+}  // namespace krafla::plan

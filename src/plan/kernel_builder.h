@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a fusion group to the KernelPlan that computes it, and the values that its bindings stand for.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "plan/fusion.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::plan {
+
+// A kernel and what it binds. Inputs and outputs are values resolved through reshapes.
+struct BuiltKernel {
+  KernelPlan kernel;
+  std::vector<ValueRef> values;   // one a binding
+};
+
+class KernelBuilder {
+ public:
+  KernelBuilder(const FusionPlan& plan, const FusionGroup& group) : plan_(plan), group_(group) {}
+
+  // kWhile and kConditional are no kernels. kConcatenate and kDynamicUpdate: see the other two.
+  // Errors: UNIMPLEMENTED when the group cannot be one kernel (the planner then does not merge).
+  Result<BuiltKernel> Build();
+  // The kernel that writes operand `n` of a concatenate into its place.
+  Result<BuiltKernel> BuildConcatenatePiece(std::size_t n);
+
+  // Whether a family takes this instruction as a hero; the evaluator runs it otherwise.
+  static bool TakesReduce(const Instruction& i);
+  static bool TakesReduceWindow(const Instruction& i);
+  static bool TakesDot(const Instruction& i);
+  static bool TakesConvolution(const Instruction& i);
+  static bool TakesSort(const Instruction& i);
+  static bool TakesScan(const Instruction& i);
+  static bool TakesScatter(const Instruction& i);
+  // Whether the members of a reduce group run over the same rows and elements, cheaply told.
+  static bool RegionFits(const FusionGroup& group);
+
+ private:
+  Result<BuiltKernel> BuildLoop();
+  Result<BuiltKernel> BuildReduce();
+  Result<BuiltKernel> BuildReduceWindow();
+  Result<BuiltKernel> FinishReduce(ReduceKernel kernel);
+  Result<BuiltKernel> BuildDot();
+  Result<BuiltKernel> BuildConvolution();
+  Result<BuiltKernel> BuildSort();
+  Result<BuiltKernel> BuildScan();
+  Result<BuiltKernel> BuildScatter();
+  Result<BuiltKernel> BuildDynamicUpdate();
+  Result<BuiltKernel> BuildHost();
+
+  // The binding of a value, made on first use. Complex values bind as their real type, twice as long.
+  int Bind(const ValueRef& v, bool read, bool write);
+  // A load when the value has a buffer that this kernel does not compute itself.
+  Result<std::optional<ScalarValue>> Outside(ProgramEmitter& emitter, const ValueRef& v, std::span<const IndexId> index,
+                                             NodeId mask);
+  bool IsMember(const Instruction* i) const;
+  // Every program of a kernel numbers the kernel's bindings.
+  void ShareBindings();
+  Result<Reduction> MakeReduction(const Computation& computation, std::span<const ValueRef> inits,
+                                  std::span<const Shape* const> shapes);
+  static bool WideAccumulation(const Reduction& reduction);
+  static ElementType AccumulateType(ElementType result);
+  // Instructions without a buffer of their own from which `root` is computed, and itself.
+  std::unordered_set<const Instruction*> ReachingRoot(const Instruction* root) const;
+  // Emits the roots of a dot or convolution group from the hero's own index, storing what is read outside.
+  // `dims` is an iteration space over the hero's elements; read in `order` its dimensions are the hero's row-major
+  // order, perhaps with dimensions joined.
+  Result<ElementProgram> EmitEpilogue(const Instruction& hero, std::span<const int64_t> dims,
+                                      std::span<const int> order);
+
+  const FusionPlan& plan_;
+  const FusionGroup& group_;
+  BuiltKernel out_;
+  std::unordered_map<ValueRef, int, ValueRefHash> binding_of_;
+};
+
+}  // namespace krafla::plan

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/kernel_plan.h"
+
+namespace krafla::plan {
+namespace {
+
+class Hasher {
+ public:
+  void Add(uint64_t v) {
+    h_ = (h_ ^ v) * 0xff51afd7ed558ccdull;
+    h_ ^= h_ >> 29;
+  }
+  void Add(std::span<const int64_t> v) {
+    Add(v.size());
+    for (int64_t x : v) Add(static_cast<uint64_t>(x));
+  }
+  void Add(const ElementProgram& p) {
+    Add(p.space.dims());
+    Add(p.space.expr_count());
+    for (const Node& n : p.nodes) {
+      Add(static_cast<uint64_t>(n.op) | static_cast<uint64_t>(n.opcode) << 8 | static_cast<uint64_t>(n.type) << 16 |
+          static_cast<uint64_t>(n.storage) << 24 | static_cast<uint64_t>(n.direction) << 32);
+      for (NodeId o : n.operands) Add(static_cast<uint64_t>(o));
+      Add(n.bits ^ static_cast<uint64_t>(n.index) << 40 ^ static_cast<uint64_t>(n.buffer) << 56);
+    }
+    for (const Store& s : p.stores) Add(static_cast<uint64_t>(s.node) << 32 | static_cast<uint64_t>(s.index));
+  }
+  void Add(const Reduction& r) {
+    Add(static_cast<uint64_t>(r.kind));
+    Add(r.combiner);
+    Add(r.init);
+  }
+  uint64_t value() const { return h_; }
+
+ private:
+  uint64_t h_ = 0x9E3779B97F4A7C15ull;
+};
+
+}  // namespace
+
+std::string_view FamilyName(const KernelPlan& kernel) {
+  constexpr std::string_view kNames[] = {"loop", "reduce", "dot", "convolution", "sort", "scan", "scatter", "host"};
+  static_assert(std::size(kNames) == std::variant_size_v<KernelBody>);
+  return kNames[kernel.body.index()];
+}
+
+uint64_t HashProblem(const KernelPlan& kernel) {
+  Hasher h;
+  h.Add(kernel.body.index());
+  for (const Binding& b : kernel.bindings) {
+    h.Add(static_cast<uint64_t>(b.storage) << 2 | static_cast<uint64_t>(b.read) << 1 | static_cast<uint64_t>(b.written));
+    h.Add(static_cast<uint64_t>(b.element_count));
+  }
+  std::visit(
+      [&](const auto& body) {
+        using T = std::decay_t<decltype(body)>;
+        if constexpr (std::is_same_v<T, LoopKernel>) h.Add(body.program);
+        if constexpr (std::is_same_v<T, ReduceKernel>) {
+          h.Add(body.row_dims);
+          h.Add(body.element_dims);
+          for (const ReduceStage& s : body.stages) {
+            h.Add(s.program);
+            for (const Reduction& r : s.reductions) h.Add(r);
+          }
+        }
+        if constexpr (std::is_same_v<T, DotKernel>) {
+          h.Add(body.batch);
+          for (int64_t v : {body.m, body.n, body.k, body.lhs_m_stride, body.lhs_k_stride, body.rhs_k_stride, body.rhs_n_stride})
+            h.Add(static_cast<uint64_t>(v));
+          h.Add(body.epilogue);
+        }
+        if constexpr (std::is_same_v<T, ConvKernel>) {
+          h.Add(body.input_dims);
+          h.Add(body.kernel_dims);
+          h.Add(body.output_dims);
+          h.Add(body.epilogue);
+        }
+        if constexpr (std::is_same_v<T, SortKernel>) {
+          h.Add(body.dims);
+          h.Add(body.comparator);
+        }
+        if constexpr (std::is_same_v<T, ScanKernel>) {
+          h.Add(body.dims);
+          h.Add(body.reduction);
+        }
+        if constexpr (std::is_same_v<T, ScatterKernel>) {
+          h.Add(body.operand_dims);
+          h.Add(body.updates_dims);
+          h.Add(body.combiner);
+        }
+        if constexpr (std::is_same_v<T, HostKernel>) h.Add(reinterpret_cast<uintptr_t>(body.instruction));
+      },
+      kernel.body);
+  return h.value();
+}
+
+}  // namespace krafla::plan

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// From HLO to element programs: the value of one element of an instruction, as nodes over an index. Data movement
+// becomes index arithmetic, elementwise ops become nodes, everything below the kernel's borders becomes loads.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "ir/module.h"
+#include "plan/element_program.h"
+
+namespace krafla::plan {
+
+// A leaf of an instruction's result: leaf 0 of an array, leaf k (depth first) of a tuple.
+struct ValueRef {
+  const Instruction* instruction = nullptr;
+  int leaf = 0;
+  friend bool operator==(const ValueRef&, const ValueRef&) = default;
+};
+struct ValueRefHash {
+  std::size_t operator()(const ValueRef& v) const {
+    return std::hash<const void*>()(v.instruction) * 31 + static_cast<std::size_t>(v.leaf);
+  }
+};
+const Shape& LeafShape(const ValueRef& v);
+
+// The value that `v` is a name for: through get-tuple-element, tuple, copy, opt-barrier, domain, add-dependency and
+// (where `through_reshape`) reshape, which never computes anything. Ends at a parameter, a constant or an instruction
+// that makes its value.
+ValueRef ResolveValue(ValueRef v, bool through_reshape);
+
+// One element: a node, or two for a complex number.
+struct ScalarValue {
+  NodeId re = kNoNode, im = kNoNode;
+};
+
+// Whether ProgramEmitter can write this instruction as nodes, given its operands.
+bool IsEmittable(const Instruction& instruction);
+
+class ProgramEmitter {
+ public:
+  // Asked first for every value: what lies outside the kernel (a load), or what its hero computes (a param).
+  // nullopt: emit it from its operands. `index` has an entry a dimension; under a mask it may be out of range.
+  using Boundary =
+      std::function<Result<std::optional<ScalarValue>>(const ValueRef&, std::span<const IndexId> index, NodeId mask)>;
+
+  ProgramEmitter(ProgramBuilder& builder, Boundary boundary) : b_(builder), boundary_(std::move(boundary)) {}
+
+  // `mask`: a pred; where it is false nothing is read and the value is unspecified. kNoNode: always.
+  Result<ScalarValue> Emit(const ValueRef& v, std::span<const IndexId> index, NodeId mask = kNoNode);
+
+  // A load of `v` (row-major in program buffer `buffer`; for complex values that buffer is of the real type).
+  ScalarValue LoadElement(const Shape& shape, int buffer, std::span<const IndexId> index, NodeId mask);
+  // Stores `value` as element `index` of a row-major array of `shape`.
+  void StoreElement(const Shape& shape, int buffer, std::span<const IndexId> index, const ScalarValue& value,
+                    NodeId mask = kNoNode);
+
+  // Element `position` of a literal.
+  ScalarValue LiteralElement(const Literal& literal, int64_t position);
+  // A scalar computation on given parameters; a tuple root gives several values.
+  Result<std::vector<ScalarValue>> EmitComputation(const Computation& computation,
+                                                   std::span<const ScalarValue> parameters);
+  ProgramBuilder& builder() { return b_; }
+
+ private:
+  Result<ScalarValue> EmitInstruction(const Instruction& i, std::span<const IndexId> index, NodeId mask);
+  Result<ScalarValue> EmitElementwise(const Instruction& i, std::span<const IndexId> index, NodeId mask);
+  Result<ScalarValue> EmitComplex(const Instruction& i, std::span<const ScalarValue> operands);
+  Result<ScalarValue> EmitConcatenate(const Instruction& i, std::span<const IndexId> index, NodeId mask);
+  Result<ScalarValue> EmitPad(const Instruction& i, std::span<const IndexId> index, NodeId mask);
+  Result<ScalarValue> EmitGather(const Instruction& i, std::span<const IndexId> index, NodeId mask);
+  Result<ScalarValue> EmitDynamicUpdateSlice(const Instruction& i, std::span<const IndexId> index, NodeId mask);
+  Result<ScalarValue> Operand(const Instruction& i, std::size_t n, std::span<const IndexId> index, NodeId mask);
+  std::vector<IndexId> InRange(std::span<const IndexId> index, const Shape& shape);
+  ScalarValue SelectValue(NodeId pred, const ScalarValue& a, const ScalarValue& b, ElementType type);
+
+  struct Key {
+    ValueRef value;
+    std::vector<IndexId> index;
+    NodeId mask;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& k) const {
+      std::size_t h = ValueRefHash()(k.value) + static_cast<std::size_t>(k.mask) * 131;
+      for (IndexId i : k.index) h = h * 1000003 + static_cast<std::size_t>(i);
+      return h;
+    }
+  };
+
+  ProgramBuilder& b_;
+  Boundary boundary_;
+  std::unordered_map<Key, ScalarValue, KeyHash> memo_;
+};
+
+// The start of a dynamic-slice or dynamic-update-slice in each dimension, clamped as XLA clamps.
+Result<std::vector<IndexId>> EmitStarts(ProgramEmitter& emitter, const Instruction& i, std::size_t first_operand,
+                                        std::span<const int64_t> operand_dims, std::span<const int64_t> sizes,
+                                        NodeId mask);
+
+}  // namespace krafla::plan
