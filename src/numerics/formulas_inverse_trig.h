@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// asin, acos, atan2.
+#pragma once
+
+#include "numerics/formulas_basic.h"
+
+namespace krafla {
+
+namespace formulas_internal {
+
+// asin(s) for 0 <= s <= 1/2 with z = s^2.
+template <class Ops>
+typename Ops::F AsinReduced(const Ops& o, typename Ops::F s, typename Ops::F z) {
+  const auto p = Poly(o, z, {0x1.5555c8p-3f, 0x1.330206p-4f, 0x1.747b72p-5f, 0x1.8c415ap-6f, 0x1.5959aap-5f});
+  return MulAdd(o, o.Mul(s, z), p, s);
+}
+
+}  // namespace formulas_internal
+
+// From 1/2 on: pi/2 - 2 asin(sqrt((1 - x) / 2)). Beyond 1 the root is NaN.
+template <class Ops>
+typename Ops::F Asin(const Ops& o, typename Ops::F x) {
+  namespace in = formulas_internal;
+  const auto magnitude = o.Abs(x);
+  const auto large = o.Ge(magnitude, o.Const(0.5f));
+  const auto z = o.Select(large, o.Mul(o.Sub(o.Const(1.0f), magnitude), o.Const(0.5f)), o.Mul(magnitude, magnitude));
+  const auto s = o.Select(large, o.Sqrt(z), magnitude);
+  const auto a = in::AsinReduced(o, s, z);
+  const auto far = o.Sub(o.Const(0x1.921fb6p+0f), o.Add(o.Add(a, a), o.Const(0x1.777a5cp-25f)));
+  return in::WithSign(o, o.Select(large, far, a), x);
+}
+
+template <class Ops>
+typename Ops::F Acos(const Ops& o, typename Ops::F x) {
+  namespace in = formulas_internal;
+  const auto magnitude = o.Abs(x);
+  const auto large = o.Ge(magnitude, o.Const(0.5f));
+  const auto z = o.Select(large, o.Mul(o.Sub(o.Const(1.0f), magnitude), o.Const(0.5f)), o.Mul(magnitude, magnitude));
+  const auto s = o.Select(large, o.Sqrt(z), magnitude);
+  const auto a = in::AsinReduced(o, s, z);
+  // pi/2 -+ a where x is small, 2a near 1, pi - 2a near -1.
+  const auto signed_a = in::WithSign(o, a, x);
+  const auto near_zero = o.Sub(o.Const(0x1.921fb6p+0f), o.Add(signed_a, o.Const(0x1.777a5cp-25f)));
+  const auto twice = o.Add(a, a);
+  const auto near_minus_one = o.Sub(o.Const(0x1.921fb6p+1f), o.Add(twice, o.Const(0x1.777a5cp-24f)));
+  return o.Select(large, o.Select(o.Lt(x, o.Const(0.0f)), near_minus_one, twice), near_zero);
+}
+
+// The angle of (x, y): atan of the smaller magnitude over the greater, as the sum of two floats, added to or taken
+// from a multiple of pi/2.
+template <class Ops>
+typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
+  namespace in = formulas_internal;
+  const auto k = [&](uint32_t value) { return o.ConstI(value); };
+  const auto one = o.Const(1.0f);
+  const auto zero = o.Const(0.0f);
+  const auto ax = o.Abs(x);
+  const auto ay = o.Abs(y);
+  const auto swap = o.Gt(ay, ax);
+  const auto greater = o.Select(swap, ay, ax);
+  const auto lesser = o.Select(swap, ax, ay);
+
+  // Significands in [1, 2), so that the remainder of the division cannot underflow; `scale` carries the exponents.
+  const auto d = o.FromBits(o.Or(o.And(o.Bits(greater), k(0x007fffffu)), k(0x3f800000u)));
+  const auto n = o.FromBits(o.Or(o.And(o.Bits(lesser), k(0x007fffffu)), k(0x3f800000u)));
+  const auto drop = o.ISub(o.Shr(o.Bits(greater), k(23)), o.Shr(o.Bits(lesser), k(23)));
+  auto scale = o.FromBits(o.Shl(o.ISub(k(127), drop), k(23)));
+  const auto vanishes = o.BOr(o.ULt(k(126), drop), o.Lt(lesser, o.Const(in::kMinNormal)));
+  scale = o.Select(vanishes, zero, scale);
+
+  const auto quotient = o.Div(n, d);
+  const auto q_hi = in::Upper12(o, quotient);
+  const auto q_lo = o.Sub(quotient, q_hi);
+  const auto d_hi = in::Upper12(o, d);
+  const auto d_lo = o.Sub(d, d_hi);
+  auto rest = o.Sub(n, o.Mul(q_hi, d_hi));
+  rest = o.Sub(rest, o.Mul(q_hi, d_lo));
+  rest = o.Sub(rest, o.Mul(q_lo, d_hi));
+  rest = o.Sub(rest, o.Mul(q_lo, d_lo));
+  const auto reciprocal = in::Poly(o, d, {0x1.0f8380p+1f, -0x1.745c04p+0f, 0x1.4afbfap-2f});  // of d, to 1 %
+
+  auto q = o.Mul(quotient, scale);
+  auto q_error = o.Mul(o.Mul(rest, reciprocal), scale);
+  // Infinities have significand 1: over one of them a number is 0, another is 1.
+  const auto infinite = o.Eq(greater, o.Const(in::kInf));
+  q = o.Select(infinite, o.Select(o.Eq(lesser, greater), one, zero), q);
+  q_error = o.Select(infinite, zero, q_error);
+
+  const auto z = o.Mul(q, q);
+  const auto p = in::Poly(o, z, {-0x1.55553ep-2f, 0x1.9991e6p-3f, -0x1.2420b6p-3f, 0x1.c08f66p-4f, -0x1.58156cp-4f,
+                                 0x1.da5f20p-5f, -0x1.fdfce4p-6f, 0x1.64c2ccp-7f, -0x1.d49a3ap-10f});
+  const auto slope = o.Sub(one, o.Mul(z, o.Const(0.5f)));  // 1 / (1 + z) to 10 %, for an error term
+  const auto low = o.Add(o.Mul(o.Mul(q, z), p), o.Mul(q_error, slope));
+
+  const auto x_sign = in::SignOf(o, x);
+  const auto x_negative = o.INe(x_sign, k(0));
+  const auto base = o.Select(swap, o.Const(0x1.921fb6p+0f), o.Select(x_negative, o.Const(0x1.921fb6p+1f), zero));
+  const auto base_low =
+      o.Select(swap, o.Const(-0x1.777a5cp-25f), o.Select(x_negative, o.Const(-0x1.777a5cp-24f), zero));
+  const auto turn = o.Xor(o.SelectI(swap, k(in::kSignBit), k(0)), x_sign);
+  const auto q_turned = o.FromBits(o.Xor(o.Bits(q), turn));
+  const auto low_turned = o.FromBits(o.Xor(o.Bits(low), turn));
+  const auto sum = o.Add(base, q_turned);
+  const auto sum_error = o.Sub(q_turned, o.Sub(sum, base));
+  const auto angle = o.Add(sum, o.Add(sum_error, o.Add(low_turned, base_low)));
+  const auto result = in::WithSign(o, o.Abs(angle), y);
+  const auto invalid = o.BOr(o.Ne(x, x), o.Ne(y, y));
+  return o.Select(invalid, in::Nan(o), result);
+}
+
+}  // namespace krafla
