@@ -176,6 +176,14 @@ Result<> Parser::BuildAsyncComputations() {
   return {};
 }
 
+Failure Parser::RecursionError(const Instruction& caller, const Computation& callee) const {
+  std::size_t offset = lex_.text().size();
+  for (const PendingCall& call : pending_calls_)
+    if (call.caller == &caller && !call.called.empty()) offset = call.called[0].offset;
+  return lex_.Error(offset, std::format("instruction '{}' calls computation '{}', which leads back to it; HLO has no recursion",
+                                        caller.name(), callee.name()));
+}
+
 // Calls must not lead back to their computation.
 Result<> Parser::CheckNoRecursion() {
   enum : uint8_t { kNew, kOpen, kDone };
@@ -206,8 +214,7 @@ Result<> Parser::CheckNoRecursion() {
       const Computation* callee = caller.called(frame.call++);
       uint8_t& s = state[callee];
       if (s == kOpen)
-        return InvalidArgument("{} calls computation '{}', which leads back to it; HLO has no recursion", Describe(caller),
-                               callee->name());
+        return RecursionError(caller, *callee);
       if (s == kNew) {
         s = kOpen;
         stack.push_back({callee});

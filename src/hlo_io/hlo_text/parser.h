@@ -72,6 +72,7 @@ class Parser {
   Result<> ResolveCalls();
   Result<> BuildAsyncComputations();
   Result<> CheckNoRecursion();
+  Failure RecursionError(const Instruction& caller, const Computation& callee) const;
 
   // Instructions (instruction_parser.cpp).
   Result<> ParseInstruction(Computation* computation, Scope& scope, bool* is_root);
@@ -92,6 +93,11 @@ class Parser {
   Result<> ParseSlice(AttributeSet& out);
   Result<std::vector<std::vector<int64_t>>> ParseGroups();
   Result<std::vector<std::vector<int64_t>>> ParseIotaGroups();
+  Result<std::vector<std::vector<int64_t>>> ParseMeshGroups();
+  Result<std::string_view> ParseAxisName();
+  Result<Dims> ParseDimList(char close, std::string_view what);
+  Result<std::vector<std::vector<int64_t>>> ExpandGroups(const Dims& dims, const Dims& order, int64_t group_size,
+                                                         std::span<const int64_t> devices, std::size_t offset);
   Result<> ParsePairs(AttributeSet& out);
   Result<> ParsePrecision(AttributeSet& out);
   Result<> ParseAliasing(AttributeSet& out);
