@@ -78,21 +78,25 @@ template <class Ops>
 typename Ops::F Logistic(const Ops& o, typename Ops::F x) {
   const auto e = formulas_internal::ExpOfNegative(o, o.Neg(o.Abs(x)));
   const auto one = o.Const(1.0f);
-  return o.Div(o.Select(o.Lt(x, o.Const(0.0f)), e, one), o.Add(one, e));
+  const auto d = o.Add(one, e);
+  const auto q = o.Div(o.Select(o.Lt(x, o.Const(0.0f)), e, one), d);
+  // What the rounding of d took from q; 0.9 stands for 1 / d, which matters only where d is near 1.
+  const auto d_rest = o.Sub(e, o.Sub(d, one));
+  return o.Sub(q, o.Mul(o.Mul(d_rest, o.Const(0.9f)), q));
 }
 
-// -m / (2 + m) with m = expm1(-2 abs(x)).
+// Below 5/8: x + x^3 P(x^2). From there on: 1 - 2e / (1 + e), e = exp(-2 abs(x)).
 template <class Ops>
 typename Ops::F Tanh(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
+  const auto one = o.Const(1.0f);
   const auto magnitude = o.Abs(x);
-  auto v = o.Mul(magnitude, o.Const(-2.0f));
-  v = o.Select(o.Lt(v, o.Const(-40.0f)), o.Const(-40.0f), v);  // the result is 1 long before
-  const auto [r, n] = in::ReduceExp(o, v, 127);
-  const auto q = in::ExpMinusOneReduced(o, r);
-  const auto scale = in::PowerOfTwo(o, n);
-  const auto m = o.Add(o.Mul(q, scale), o.Sub(scale, o.Const(1.0f)));
-  return in::WithSign(o, o.Abs(o.Div(m, o.Add(m, o.Const(2.0f)))), x);
+  const auto z = o.Mul(x, x);
+  const auto p = in::Poly(o, z, {-0x1.555532p-2f, 0x1.1106fap-3f, -0x1.b836c8p-5f, 0x1.52041cp-6f, -0x1.754f46p-8f});
+  const auto small = in::MulAdd(o, o.Mul(magnitude, z), p, magnitude);
+  const auto e = in::ExpOfNegative(o, o.Mul(magnitude, o.Const(-2.0f)));
+  const auto large = o.Sub(one, o.Div(o.Add(e, e), o.Add(one, e)));
+  return in::WithSign(o, o.Select(o.Lt(magnitude, o.Const(0.625f)), small, large), x);
 }
 
 namespace formulas_internal {
@@ -101,13 +105,13 @@ namespace formulas_internal {
 // n ln2, here a quarter of (2^n -+ 2^-n) so that they stay finite; the results are half.
 template <class Ops>
 struct HyperbolicParts {
-  typename Ops::F a, b, cosh_r, sinh_r;
+  typename Ops::F a, b, cosh_r_less_one, sinh_r;
 };
 template <class Ops>
 HyperbolicParts<Ops> ReduceHyperbolic(const Ops& o, typename Ops::F magnitude) {
   const auto [r, n] = ReduceExp(o, magnitude, 125);
   const auto z = o.Mul(r, r);
-  const auto c = MulAdd(o, z, Poly(o, z, {0x1.000000p-1f, 0x1.5554e6p-5f, 0x1.6d4f54p-10f}), o.Const(1.0f));
+  const auto c = o.Mul(z, Poly(o, z, {0x1.000000p-1f, 0x1.5554e6p-5f, 0x1.6d4f54p-10f}));
   const auto s = MulAdd(o, o.Mul(r, z), Poly(o, z, {0x1.555556p-3f, 0x1.110fdap-7f, 0x1.a2a152p-13f}), r);
   const auto up = PowerOfTwo(o, n);                               // 2^(n-2)
   auto down = PowerOfTwo(o, o.ISub(o.ConstI(250), n));            // 2^(-n-2)
@@ -122,7 +126,7 @@ typename Ops::F Sinh(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto magnitude = o.Abs(x);
   const auto [a, b, c, s] = in::ReduceHyperbolic(o, magnitude);
-  const auto half = o.Add(o.Mul(a, c), o.Mul(b, s));
+  const auto half = o.Add(a, o.Add(o.Mul(a, c), o.Mul(b, s)));
   auto result = in::WithSign(o, o.Add(half, half), x);
   result = o.Select(o.Le(magnitude, o.Const(89.5f)), result, o.Mul(x, o.Const(in::kInf)));
   return o.Select(o.Lt(magnitude, o.Const(0x1p-12f)), x, result);
@@ -133,7 +137,7 @@ typename Ops::F Cosh(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto magnitude = o.Abs(x);
   const auto [a, b, c, s] = in::ReduceHyperbolic(o, magnitude);
-  const auto half = o.Add(o.Mul(b, c), o.Mul(a, s));
+  const auto half = o.Add(b, o.Add(o.Mul(b, c), o.Mul(a, s)));
   return o.Select(o.Le(magnitude, o.Const(89.5f)), o.Add(half, half), o.Add(magnitude, o.Const(in::kInf)));
 }
 

@@ -8,11 +8,11 @@ namespace krafla {
 
 namespace formulas_internal {
 
-// asin(s) for 0 <= s <= 1/2 with z = s^2.
+// asin(s) - s for 0 <= s <= 1/2 with z = s^2.
 template <class Ops>
-typename Ops::F AsinReduced(const Ops& o, typename Ops::F s, typename Ops::F z) {
+typename Ops::F AsinTail(const Ops& o, typename Ops::F s, typename Ops::F z) {
   const auto p = Poly(o, z, {0x1.5555c8p-3f, 0x1.330206p-4f, 0x1.747b72p-5f, 0x1.8c415ap-6f, 0x1.5959aap-5f});
-  return MulAdd(o, o.Mul(s, z), p, s);
+  return o.Mul(o.Mul(s, z), p);
 }
 
 }  // namespace formulas_internal
@@ -25,9 +25,9 @@ typename Ops::F Asin(const Ops& o, typename Ops::F x) {
   const auto large = o.Ge(magnitude, o.Const(0.5f));
   const auto z = o.Select(large, o.Mul(o.Sub(o.Const(1.0f), magnitude), o.Const(0.5f)), o.Mul(magnitude, magnitude));
   const auto s = o.Select(large, o.Sqrt(z), magnitude);
-  const auto a = in::AsinReduced(o, s, z);
-  const auto far = o.Sub(o.Const(0x1.921fb6p+0f), o.Add(o.Add(a, a), o.Const(0x1.777a5cp-25f)));
-  return in::WithSign(o, o.Select(large, far, a), x);
+  const auto tail = in::AsinTail(o, s, z);
+  const auto far = o.Sub(o.Sub(o.Const(0x1.921fb6p+0f), o.Add(s, s)), o.Add(o.Add(tail, tail), o.Const(0x1.777a5cp-25f)));
+  return in::WithSign(o, o.Select(large, far, o.Add(s, tail)), x);
 }
 
 template <class Ops>
@@ -37,7 +37,7 @@ typename Ops::F Acos(const Ops& o, typename Ops::F x) {
   const auto large = o.Ge(magnitude, o.Const(0.5f));
   const auto z = o.Select(large, o.Mul(o.Sub(o.Const(1.0f), magnitude), o.Const(0.5f)), o.Mul(magnitude, magnitude));
   const auto s = o.Select(large, o.Sqrt(z), magnitude);
-  const auto a = in::AsinReduced(o, s, z);
+  const auto a = o.Add(s, in::AsinTail(o, s, z));
   // pi/2 -+ a where x is small, 2a near 1, pi - 2a near -1.
   const auto signed_a = in::WithSign(o, a, x);
   const auto near_zero = o.Sub(o.Const(0x1.921fb6p+0f), o.Add(signed_a, o.Const(0x1.777a5cp-25f)));
@@ -46,8 +46,8 @@ typename Ops::F Acos(const Ops& o, typename Ops::F x) {
   return o.Select(large, o.Select(o.Lt(x, o.Const(0.0f)), near_minus_one, twice), near_zero);
 }
 
-// The angle of (x, y): atan of the smaller magnitude over the greater, as the sum of two floats, added to or taken
-// from a multiple of pi/2.
+// The angle of (x, y): atan of the smaller magnitude over the greater, added to or taken from a multiple of pi/4. Where
+// the quotient is above 1/2, atan(n/d) = pi/4 + atan((n - d) / (n + d)). The quotient and the sum are carried in two parts.
 template <class Ops>
 typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
   namespace in = formulas_internal;
@@ -61,12 +61,19 @@ typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
   const auto lesser = o.Select(swap, ax, ay);
 
   // Significands in [1, 2), so that the remainder of the division cannot underflow; `scale` carries the exponents.
-  const auto d = o.FromBits(o.Or(o.And(o.Bits(greater), k(0x007fffffu)), k(0x3f800000u)));
-  const auto n = o.FromBits(o.Or(o.And(o.Bits(lesser), k(0x007fffffu)), k(0x3f800000u)));
+  const auto greater_one = o.FromBits(o.Or(o.And(o.Bits(greater), k(0x007fffffu)), k(0x3f800000u)));
+  const auto lesser_one = o.FromBits(o.Or(o.And(o.Bits(lesser), k(0x007fffffu)), k(0x3f800000u)));
   const auto drop = o.ISub(o.Shr(o.Bits(greater), k(23)), o.Shr(o.Bits(lesser), k(23)));
   auto scale = o.FromBits(o.Shl(o.ISub(k(127), drop), k(23)));
   const auto vanishes = o.BOr(o.ULt(k(126), drop), o.Lt(lesser, o.Const(in::kMinNormal)));
   scale = o.Select(vanishes, zero, scale);
+  const auto scaled = o.Mul(lesser_one, scale);
+  const auto large = o.Ge(scaled, o.Mul(greater_one, o.Const(0.5f)));
+  const auto n = o.Select(large, o.Sub(scaled, greater_one), lesser_one);  // the difference is exact
+  const auto sum_d = o.Add(greater_one, scaled);
+  const auto d = o.Select(large, sum_d, greater_one);
+  const auto d_error = o.Select(large, o.Sub(scaled, o.Sub(sum_d, greater_one)), zero);
+  scale = o.Select(large, one, scale);
 
   const auto quotient = o.Div(n, d);
   const auto q_hi = in::Upper12(o, quotient);
@@ -77,26 +84,30 @@ typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
   rest = o.Sub(rest, o.Mul(q_hi, d_lo));
   rest = o.Sub(rest, o.Mul(q_lo, d_hi));
   rest = o.Sub(rest, o.Mul(q_lo, d_lo));
-  const auto reciprocal = in::Poly(o, d, {0x1.0f8380p+1f, -0x1.745c04p+0f, 0x1.4afbfap-2f});  // of d, to 1 %
+  rest = o.Sub(rest, o.Mul(quotient, d_error));
+  const auto reciprocal = in::Poly(o, d, {0x1.ffd5eep+0f, -0x1.600960p+0f, 0x1.8f779ap-2f, -0x1.3f9198p-5f});  // of d in [1, 4)
 
   auto q = o.Mul(quotient, scale);
   auto q_error = o.Mul(o.Mul(rest, reciprocal), scale);
   // Infinities have significand 1: over one of them a number is 0, another is 1.
   const auto infinite = o.Eq(greater, o.Const(in::kInf));
-  q = o.Select(infinite, o.Select(o.Eq(lesser, greater), one, zero), q);
+  const auto both = o.BAnd(infinite, o.Eq(lesser, greater));
+  q = o.Select(infinite, zero, q);
   q_error = o.Select(infinite, zero, q_error);
 
   const auto z = o.Mul(q, q);
-  const auto p = in::Poly(o, z, {-0x1.55553ep-2f, 0x1.9991e6p-3f, -0x1.2420b6p-3f, 0x1.c08f66p-4f, -0x1.58156cp-4f,
-                                 0x1.da5f20p-5f, -0x1.fdfce4p-6f, 0x1.64c2ccp-7f, -0x1.d49a3ap-10f});
-  const auto slope = o.Sub(one, o.Mul(z, o.Const(0.5f)));  // 1 / (1 + z) to 10 %, for an error term
+  const auto p = in::Poly(o, z, {-0x1.555512p-2f, 0x1.997b16p-3f, -0x1.224b14p-3f, 0x1.a00dd4p-4f, -0x1.a4248cp-5f});
+  const auto slope = o.Sub(one, z);  // about 1 / (1 + z), for an error term
   const auto low = o.Add(o.Mul(o.Mul(q, z), p), o.Mul(q_error, slope));
 
+  // The angle in units of pi/4, and whether the rest is taken from it.
   const auto x_sign = in::SignOf(o, x);
   const auto x_negative = o.INe(x_sign, k(0));
-  const auto base = o.Select(swap, o.Const(0x1.921fb6p+0f), o.Select(x_negative, o.Const(0x1.921fb6p+1f), zero));
-  const auto base_low =
-      o.Select(swap, o.Const(-0x1.777a5cp-25f), o.Select(x_negative, o.Const(-0x1.777a5cp-24f), zero));
+  const auto at_small = o.Select(swap, o.Const(2.0f), o.Select(x_negative, o.Const(4.0f), zero));
+  const auto at_large = o.Select(x_negative, o.Const(3.0f), one);
+  const auto count = o.Select(o.BOr(both, o.BAnd(large, o.BNot(infinite))), at_large, at_small);
+  const auto base = o.Mul(count, o.Const(0x1.921fb0p-1f));  // exact
+  const auto base_low = o.Mul(count, o.Const(0x1.5110b4p-23f));
   const auto turn = o.Xor(o.SelectI(swap, k(in::kSignBit), k(0)), x_sign);
   const auto q_turned = o.FromBits(o.Xor(o.Bits(q), turn));
   const auto low_turned = o.FromBits(o.Xor(o.Bits(low), turn));

@@ -55,7 +55,8 @@ typename Ops::F Log1p(const Ops& o, typename Ops::F x) {
   const auto u = o.Add(x, one);
   const auto dropped = o.Select(o.Gt(x, one), o.Sub(one, o.Sub(u, x)), o.Sub(x, o.Sub(u, one)));
   const auto [m, k] = in::ReduceLog(o, u);
-  const auto down = o.FromBits(o.Shl(o.ISub(o.ConstI(127), k), o.ConstI(23)));  // 2^-k
+  auto down = o.FromBits(o.Shl(o.ISub(o.ConstI(127), k), o.ConstI(23)));  // 2^-k
+  down = o.Select(o.Lt(x, o.Const(0x1p30f)), down, o.Const(0.0f));
   const auto f = o.Add(o.Sub(m, one), o.Mul(dropped, down));
   auto result = in::LogOfReduced(o, f, k);
   result = o.Select(o.Lt(x, o.Const(in::kInf)), result, x);

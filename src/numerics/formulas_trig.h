@@ -100,22 +100,21 @@ TrigReduction<Ops> ReduceTrig(const Ops& o, typename Ops::F x) {
 }
 
 template <class Ops>
-struct SinCosPair {
-  typename Ops::F sin, cos;
+struct SinCosParts {
+  typename Ops::F sin_hi, sin_lo, cos_hi, cos_lo;  // not yet added
 };
 // Of r + low, abs(r) <= pi/4.
 template <class Ops>
-SinCosPair<Ops> SinCosReduced(const Ops& o, typename Ops::F r, typename Ops::F low) {
+SinCosParts<Ops> SinCosReduced(const Ops& o, typename Ops::F r, typename Ops::F low) {
   const auto one = o.Const(1.0f);
   const auto z = o.Mul(r, r);
   const auto h = o.Mul(z, o.Const(0.5f));
   const auto w = o.Sub(one, h);
   const auto s = o.Mul(z, Poly(o, z, {-0x1.555546p-3f, 0x1.110776p-7f, -0x1.9952ecp-13f}));
-  const auto sin = o.Add(r, o.Add(o.Mul(r, s), o.Mul(low, w)));
+  const auto sin_lo = o.Add(o.Mul(r, s), o.Mul(low, w));
   const auto c = o.Mul(o.Mul(z, z), Poly(o, z, {0x1.55554ap-5f, -0x1.6c0c2ap-10f, 0x1.99e8fap-16f}));
   const auto dropped = o.Sub(o.Sub(one, w), h);
-  const auto cos = o.Add(w, o.Add(dropped, o.Sub(c, o.Mul(r, low))));
-  return {sin, cos};
+  return {r, sin_lo, w, o.Add(dropped, o.Sub(c, o.Mul(r, low)))};
 }
 
 }  // namespace formulas_internal
@@ -124,7 +123,9 @@ template <class Ops>
 typename Ops::F Sin(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto [r, low, quadrant] = in::ReduceTrig(o, x);
-  const auto [sin, cos] = in::SinCosReduced(o, r, low);
+  const auto parts = in::SinCosReduced(o, r, low);
+  const auto sin = o.Add(parts.sin_hi, parts.sin_lo);
+  const auto cos = o.Add(parts.cos_hi, parts.cos_lo);
   const auto odd = o.INe(o.And(quadrant, o.ConstI(1)), o.ConstI(0));
   const auto sign = o.And(o.Shl(quadrant, o.ConstI(30)), o.ConstI(in::kSignBit));
   auto result = o.FromBits(o.Xor(o.Bits(o.Select(odd, cos, sin)), sign));
@@ -136,20 +137,31 @@ template <class Ops>
 typename Ops::F Cos(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto [r, low, quadrant] = in::ReduceTrig(o, x);
-  const auto [sin, cos] = in::SinCosReduced(o, r, low);
+  const auto parts = in::SinCosReduced(o, r, low);
+  const auto sin = o.Add(parts.sin_hi, parts.sin_lo);
+  const auto cos = o.Add(parts.cos_hi, parts.cos_lo);
   const auto odd = o.INe(o.And(quadrant, o.ConstI(1)), o.ConstI(0));
   const auto sign = o.And(o.Shl(o.IAdd(quadrant, o.ConstI(1)), o.ConstI(30)), o.ConstI(in::kSignBit));
   const auto result = o.FromBits(o.Xor(o.Bits(o.Select(odd, sin, cos)), sign));
   return o.Select(o.Lt(o.Abs(x), o.Const(in::kInf)), result, in::Nan(o));
 }
 
+// sin / cos or -cos / sin, each as the sum of two floats.
 template <class Ops>
 typename Ops::F Tan(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto [r, low, quadrant] = in::ReduceTrig(o, x);
-  const auto [sin, cos] = in::SinCosReduced(o, r, low);
+  const auto parts = in::SinCosReduced(o, r, low);
+  const auto sin = o.Add(parts.sin_hi, parts.sin_lo);
+  const auto sin_rest = o.Sub(parts.sin_lo, o.Sub(sin, parts.sin_hi));
+  const auto cos = o.Add(parts.cos_hi, parts.cos_lo);
+  const auto cos_rest = o.Sub(parts.cos_lo, o.Sub(cos, parts.cos_hi));
   const auto odd = o.INe(o.And(quadrant, o.ConstI(1)), o.ConstI(0));
-  auto result = o.Div(o.Select(odd, o.Neg(cos), sin), o.Select(odd, sin, cos));
+  const auto d = o.Select(odd, sin, cos);
+  const auto q = o.Div(o.Select(odd, o.Neg(cos), sin), d);
+  const auto n_rest = o.Select(odd, o.Neg(cos_rest), sin_rest);
+  const auto d_rest = o.Select(odd, sin_rest, cos_rest);
+  auto result = o.Add(q, o.Div(o.Sub(n_rest, o.Mul(q, d_rest)), d));
   result = o.Select(o.Lt(o.Abs(x), o.Const(0x1p-12f)), x, result);
   return o.Select(o.Lt(o.Abs(x), o.Const(in::kInf)), result, in::Nan(o));
 }
