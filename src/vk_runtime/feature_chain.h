@@ -68,7 +68,7 @@ struct FeatureChain {
   FeatureChain(const FeatureChain&) = delete;  // the structs point at each other
   FeatureChain& operator=(const FeatureChain&) = delete;
 
-  VkPhysicalDeviceFeatures2 core = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, nullptr, {}};
+  VkPhysicalDeviceFeatures2 core = Struct<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
 #define KRAFLA_MEMBER(member, type, stype, extension, version) \
   VkPhysicalDevice##type member = {};                          \
   bool has_##member = false;
@@ -77,6 +77,8 @@ struct FeatureChain {
 
   // Links behind `core` each struct that a device of this version with these extensions knows.
   void Link(const Extensions& available, uint32_t api_version);
+  // Links each struct in which something is set, and names the extensions that a device of this version needs for it.
+  void LinkUsed(uint32_t api_version, std::vector<const char*>& extensions);
 };
 
 inline bool HasFeature(const Extensions& available, uint32_t api_version, const char* extension, uint32_t core) {

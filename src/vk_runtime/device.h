@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// A logical device: one compute queue, memory, transfers, and the memory of being lost.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "plan/device_profile.h"
+#include "vk_runtime/buffer.h"
+#include "vk_runtime/instance.h"
+#include "vk_runtime/queue.h"
+
+struct VmaAllocator_T;
+
+namespace krafla::vk {
+
+class PipelineStore;
+class Transfer;
+
+struct DeviceOptions {
+  // Of every wait. A passed deadline is DEADLINE_EXCEEDED, not a lost device: the work goes on.
+  std::chrono::milliseconds wait_limit = std::chrono::minutes(30);
+  uint64_t staging_bytes = uint64_t{32} << 20;  // a direction, for devices whose memory the host cannot map
+  // Where pipelines and self-test outcomes are kept. Unset: $KRAFLA_CACHE_DIR, else $XDG_CACHE_HOME/krafla, else
+  // ~/.cache/krafla. Empty: nowhere.
+  std::optional<std::string> cache_dir;
+  unsigned pipeline_threads = 0;  // 0: as many as there are cores, at most 8
+  // Sees the device functions before anything calls them: how tests make call N fail.
+  std::function<void(VolkDeviceTable&)> patch_functions;
+};
+
+// For what must not be destroyed because the device may still use it, though every wait has failed: it lives, with its
+// device, until the process ends.
+void Abandon(std::shared_ptr<void> object);
+
+// A submission; complete when all its commands are. Value 0 is always complete.
+struct Event {
+  uint64_t number = 0;
+};
+
+// What ran, for the report of a lost device: the launches of one program, in order.
+using KernelNames = std::shared_ptr<const std::vector<std::string>>;
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  // `profile` is the physical device's, perhaps WithDisabled: what it says is enabled.
+  static Result<std::shared_ptr<Device>> Create(std::shared_ptr<Instance> instance, const PhysicalDevice& physical,
+                                                const DeviceProfile& profile, DeviceOptions options = {});
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const DeviceProfile& profile() const { return profile_; }
+  const DeviceOptions& options() const { return options_; }
+  VkDevice handle() const { return handle_; }
+  const VolkDeviceTable& vk() const { return functions_; }
+  uint32_t queue_family() const { return queue_family_; }
+  bool uses_addresses() const { return profile_.features.buffer_device_address; }
+
+  // The error of a lost device, or nothing. No call reaches the driver after a loss, but destroys.
+  Result<> Alive() const;
+  // A VkResult as an error. A lost device is remembered, and reported with the last kernels.
+  Failure Fail(VkResult result, std::string_view what);
+
+  // Memory. Contents are undefined. RESOURCE_EXHAUSTED names the bytes wanted and what is free.
+  Result<std::shared_ptr<Buffer>> Allocate(uint64_t size, MemoryKind kind, std::string_view what = "a buffer");
+  // The caller's pages as a buffer, without a copy: `data` and `size` must be multiples of
+  // profile().limits.host_import_alignment, and outlive the buffer and its uses. UNIMPLEMENTED without
+  // VK_EXT_external_memory_host.
+  Result<std::shared_ptr<Buffer>> ImportHost(void* data, uint64_t size);
+  // Waits for the buffer's last use, then copies.
+  Result<> Upload(Buffer& to, uint64_t offset, std::span<const std::byte> from);
+  Result<> Download(const Buffer& from, uint64_t offset, std::span<std::byte> to);
+  Result<uint32_t> DownloadWord(const Buffer& from, uint64_t offset);
+  uint64_t allocated_bytes() const { return allocated_.load(std::memory_order_relaxed); }
+  uint64_t peak_allocated_bytes() const { return peak_.load(std::memory_order_relaxed); }
+
+  // Work.
+  Result<Event> Submit(VkCommandBuffer commands, const KernelNames& names);
+  Result<> Wait(Event event);
+  Result<> WaitFor(const Buffer& buffer) { return Wait({buffer.last_use()}); }
+  Result<bool> IsComplete(Event event);
+  Event LastSubmitted() const { return {queue_->last_submitted()}; }
+  // For destructors: true if nothing numbered up to `event` can still run. Never reports, never waits past the limit.
+  bool Settle(Event event) noexcept;
+
+  PipelineStore& pipelines() { return *pipelines_; }
+
+ private:
+  friend class Buffer;
+  friend class Transfer;
+  struct Retired {
+    VkBuffer buffer;
+    VmaAllocation_T* allocation;
+    VkDeviceMemory imported;
+    uint64_t last_use, bytes;
+  };
+  struct Recent {
+    uint64_t number = 0;
+    KernelNames names;
+  };
+
+  Device() = default;
+  Result<> Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
+                DeviceOptions options);
+  Result<> InitMemory(const PhysicalDevice& physical);
+  Result<std::unique_ptr<Buffer>> AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what);
+  Result<> CheckRoom(uint64_t bytes, std::string_view what);
+  std::string FreeMemory();
+  void Retire(Buffer& buffer);
+  void Destroy(const Retired& retired);
+  void Collect();
+  std::string LastKernels();
+  std::string FaultDescription();
+
+  std::shared_ptr<Instance> instance_;
+  DeviceProfile profile_;
+  DeviceOptions options_;
+  VkPhysicalDevice physical_ = VK_NULL_HANDLE;
+  VkDevice handle_ = VK_NULL_HANDLE;
+  VolkDeviceTable functions_ = {};
+  uint32_t queue_family_ = 0;
+  std::unique_ptr<Queue> queue_;
+  VmaAllocator_T* allocator_ = nullptr;
+  std::unique_ptr<PipelineStore> pipelines_;
+  std::unique_ptr<Transfer> transfer_;
+  std::atomic<uint64_t> allocated_ = 0, peak_ = 0, next_id_ = 1;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<Retired> retired_;
+  std::array<Recent, 16> recent_;
+  std::optional<Status> lost_;
+  std::atomic<bool> is_lost_ = false;
+};
+
+}  // namespace krafla::vk

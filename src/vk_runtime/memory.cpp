@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device's memory: buffers, host pages, and the two ways to move bytes.
+#include <algorithm>
+#include <cstring>
+
+#include "vk_runtime/device.h"
+#include "vk_runtime/transfer.h"
+#include "vk_runtime/vk_status.h"
+#include "vk_runtime/vma.h"
+
+namespace krafla::vk {
+namespace {
+
+constexpr uint64_t kGranule = 16;  // capacities are multiples of it
+
+VmaVulkanFunctions FunctionsFor(const VolkDeviceTable& d) {
+  VmaVulkanFunctions f = {};
+  f.vkGetPhysicalDeviceProperties = vkGetPhysicalDeviceProperties;
+  f.vkGetPhysicalDeviceMemoryProperties = vkGetPhysicalDeviceMemoryProperties;
+  f.vkGetPhysicalDeviceMemoryProperties2KHR = vkGetPhysicalDeviceMemoryProperties2;
+  f.vkAllocateMemory = d.vkAllocateMemory;
+  f.vkFreeMemory = d.vkFreeMemory;
+  f.vkMapMemory = d.vkMapMemory;
+  f.vkUnmapMemory = d.vkUnmapMemory;
+  f.vkFlushMappedMemoryRanges = d.vkFlushMappedMemoryRanges;
+  f.vkInvalidateMappedMemoryRanges = d.vkInvalidateMappedMemoryRanges;
+  f.vkBindBufferMemory = d.vkBindBufferMemory;
+  f.vkBindImageMemory = d.vkBindImageMemory;
+  f.vkGetBufferMemoryRequirements = d.vkGetBufferMemoryRequirements;
+  f.vkGetImageMemoryRequirements = d.vkGetImageMemoryRequirements;
+  f.vkCreateBuffer = d.vkCreateBuffer;
+  f.vkDestroyBuffer = d.vkDestroyBuffer;
+  f.vkCreateImage = d.vkCreateImage;
+  f.vkDestroyImage = d.vkDestroyImage;
+  f.vkCmdCopyBuffer = d.vkCmdCopyBuffer;
+  f.vkGetBufferMemoryRequirements2KHR = d.vkGetBufferMemoryRequirements2;
+  f.vkGetImageMemoryRequirements2KHR = d.vkGetImageMemoryRequirements2;
+  f.vkBindBufferMemory2KHR = d.vkBindBufferMemory2;
+  f.vkBindImageMemory2KHR = d.vkBindImageMemory2;
+  return f;
+}
+
+VkBufferCreateInfo BufferInfo(uint64_t bytes, bool addresses) {
+  auto info = Struct<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+  info.size = bytes;
+  info.usage =
+      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  if (addresses) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  return info;
+}
+
+uint64_t AddressOf(const VolkDeviceTable& vk, VkDevice device, VkBuffer buffer) {
+  auto info = Struct<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
+  info.buffer = buffer;
+  return vk.vkGetBufferDeviceAddress != nullptr ? vk.vkGetBufferDeviceAddress(device, &info)
+                                                : vk.vkGetBufferDeviceAddressKHR(device, &info);
+}
+
+Result<> CheckRange(const Buffer& buffer, uint64_t offset, uint64_t bytes) {
+  if (bytes <= buffer.size() && offset <= buffer.size() - bytes) return {};
+  return InvalidArgument("Bytes {} to {} are outside a buffer of {} bytes.", offset, offset + bytes, buffer.size());
+}
+
+}  // namespace
+
+Buffer::~Buffer() {
+  if (handle_ != VK_NULL_HANDLE) device_->Retire(*this);
+}
+
+Result<> Device::InitMemory(const PhysicalDevice& physical) {
+  VmaVulkanFunctions functions = FunctionsFor(functions_);
+  VmaAllocatorCreateInfo info = {};
+  info.physicalDevice = physical_;
+  info.device = handle_;
+  info.instance = instance_->handle();
+  info.vulkanApiVersion = VK_API_VERSION_1_1;
+  info.pVulkanFunctions = &functions;
+  if (uses_addresses()) info.flags |= VMA_ALLOCATOR_CREATE_BUFFER_DEVICE_ADDRESS_BIT;
+  if (profile_.features.memory_budget && physical.extensions.contains("VK_EXT_memory_budget")) {
+    info.flags |= VMA_ALLOCATOR_CREATE_EXT_MEMORY_BUDGET_BIT;
+  }
+  VkResult r = vmaCreateAllocator(&info, &allocator_);
+  if (r != VK_SUCCESS) {
+    allocator_ = nullptr;
+    return Fail(r, "create the memory allocator");
+  }
+  return {};
+}
+
+std::string Device::FreeMemory() {
+  VmaBudget budgets[VK_MAX_MEMORY_HEAPS];
+  vmaGetHeapBudgets(allocator_, budgets);
+  uint64_t budget = 0, usage = 0;
+  for (std::size_t i = 0; i < profile_.heaps.size() && i < VK_MAX_MEMORY_HEAPS; ++i) {
+    if (!profile_.heaps[i].device_local) continue;
+    budget += budgets[i].budget;
+    usage += budgets[i].usage;
+  }
+  return std::format("about {} of {} bytes are free on {}, and krafla holds {}", budget > usage ? budget - usage : 0,
+                     budget, profile_.name, allocated_bytes());
+}
+
+Result<> Device::CheckRoom(uint64_t bytes, std::string_view what) {
+  uint64_t most = std::min(profile_.limits.max_buffer_size, profile_.limits.max_allocation_size);
+  if (bytes > most) {
+    return ResourceExhausted("{} of {} bytes was wanted; {} allows at most {} bytes in one buffer.", what, bytes,
+                             profile_.name, most);
+  }
+  // A CPU device overcommits as the operating system does: an allocation succeeds and a later store kills the process.
+  if (profile_.is_cpu && bytes >= (uint64_t{1} << 20)) {
+    VmaBudget budgets[VK_MAX_MEMORY_HEAPS];
+    vmaGetHeapBudgets(allocator_, budgets);
+    if (bytes > budgets[0].budget || budgets[0].usage > budgets[0].budget - bytes) {
+      return ResourceExhausted("{} of {} bytes was wanted; {}.", what, bytes, FreeMemory());
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Buffer>> Device::AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what) {
+  KRAFLA_TRY(Alive());
+  Collect();
+  if (size > UINT64_MAX - kGranule) return ResourceExhausted("{} of {} bytes was wanted.", what, size);
+  uint64_t capacity = std::max(kGranule, (size + kGranule - 1) / kGranule * kGranule);
+  KRAFLA_TRY(CheckRoom(capacity, what));
+  VkBufferCreateInfo info = BufferInfo(capacity, uses_addresses());
+  VmaAllocationCreateInfo wanted = {};
+  switch (kind) {
+    case MemoryKind::kDevice:
+      wanted.usage = VMA_MEMORY_USAGE_AUTO_PREFER_DEVICE;
+      if (profile_.unified_memory) {
+        wanted.flags = VMA_ALLOCATION_CREATE_HOST_ACCESS_RANDOM_BIT | VMA_ALLOCATION_CREATE_MAPPED_BIT;
+        wanted.requiredFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+      }
+      break;
+    case MemoryKind::kUpload:
+      wanted.usage = VMA_MEMORY_USAGE_AUTO;
+      wanted.flags = VMA_ALLOCATION_CREATE_HOST_ACCESS_SEQUENTIAL_WRITE_BIT | VMA_ALLOCATION_CREATE_MAPPED_BIT;
+      wanted.requiredFlags = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+      break;
+    case MemoryKind::kReadback:
+      wanted.usage = VMA_MEMORY_USAGE_AUTO_PREFER_HOST;
+      wanted.flags = VMA_ALLOCATION_CREATE_HOST_ACCESS_RANDOM_BIT | VMA_ALLOCATION_CREATE_MAPPED_BIT;
+      break;
+  }
+  std::unique_ptr<Buffer> buffer(new Buffer());
+  VmaAllocationInfo got = {};
+  VkResult r = vmaCreateBuffer(allocator_, &info, &wanted, &buffer->handle_, &buffer->allocation_, &got);
+  if (r != VK_SUCCESS) {
+    buffer->handle_ = VK_NULL_HANDLE;
+    if (ResultCode(r) != StatusCode::kResourceExhausted) return Fail(r, std::format("allocate {}", what));
+    return ResourceExhausted("{} of {} bytes could not be allocated ({}): {}.", what, size, ResultName(r),
+                             FreeMemory());
+  }
+  buffer->device_ = this;
+  buffer->size_ = size;
+  buffer->capacity_ = capacity;
+  buffer->kind_ = kind;
+  buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
+  buffer->host_ = static_cast<std::byte*>(got.pMappedData);
+  VkMemoryPropertyFlags flags = 0;
+  vmaGetAllocationMemoryProperties(allocator_, buffer->allocation_, &flags);
+  buffer->host_cached_ = buffer->host_ != nullptr && (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
+  if (uses_addresses()) buffer->address_ = AddressOf(functions_, handle_, buffer->handle_);
+  uint64_t total = allocated_.fetch_add(capacity, std::memory_order_relaxed) + capacity;
+  uint64_t peak = peak_.load(std::memory_order_relaxed);
+  while (peak < total && !peak_.compare_exchange_weak(peak, total, std::memory_order_relaxed)) {
+  }
+  return buffer;
+}
+
+Result<std::shared_ptr<Buffer>> Device::Allocate(uint64_t size, MemoryKind kind, std::string_view what) {
+  KRAFLA_ASSIGN(std::shared_ptr<Buffer> buffer, AllocateOwned(size, kind, what));
+  buffer->keep_ = shared_from_this();
+  return buffer;
+}
+
+Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size) {
+  KRAFLA_TRY(Alive());
+  uint32_t alignment = profile_.limits.host_import_alignment;
+  if (!profile_.features.external_memory_host || alignment == 0) {
+    return Unimplemented("{} cannot import host memory.", profile_.name);
+  }
+  if (size == 0 || size % alignment != 0 || reinterpret_cast<uintptr_t>(data) % alignment != 0) {
+    return InvalidArgument("Host memory at {} of {} bytes cannot be imported: both must be multiples of {}.", data,
+                           size, alignment);
+  }
+  constexpr auto kHandle = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  auto host = Struct<VkMemoryHostPointerPropertiesEXT>(VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT);
+  VkResult r = functions_.vkGetMemoryHostPointerPropertiesEXT(handle_, kHandle, data, &host);
+  if (r != VK_SUCCESS) return Fail(r, "look at host memory to import");
+
+  std::shared_ptr<Buffer> buffer(new Buffer());
+  VkBufferCreateInfo info = BufferInfo(size, uses_addresses());
+  auto external = Struct<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+  external.handleTypes = kHandle;
+  info.pNext = &external;
+  VkBuffer handle = VK_NULL_HANDLE;
+  r = functions_.vkCreateBuffer(handle_, &info, nullptr, &handle);
+  if (r != VK_SUCCESS) return Fail(r, "create a buffer for host memory");
+  buffer->handle_ = handle;
+  buffer->device_ = this;
+  buffer->keep_ = shared_from_this();
+  VkMemoryRequirements needs;
+  functions_.vkGetBufferMemoryRequirements(handle_, handle, &needs);
+  VkPhysicalDeviceMemoryProperties memory;
+  vkGetPhysicalDeviceMemoryProperties(physical_, &memory);
+  uint32_t types = needs.memoryTypeBits & host.memoryTypeBits, type = 0;
+  while (type < memory.memoryTypeCount && ((types >> type & 1) == 0 || (memory.memoryTypes[type].propertyFlags &
+                                                                        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) == 0)) {
+    ++type;
+  }
+  if (type == memory.memoryTypeCount || needs.size > size) {
+    return Unimplemented("{} has no coherent memory type for this host memory.", profile_.name);
+  }
+  auto import = Struct<VkImportMemoryHostPointerInfoEXT>(VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
+  import.handleType = kHandle;
+  import.pHostPointer = data;
+  auto flags = Struct<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
+  flags.pNext = &import;
+  flags.flags = uses_addresses() ? VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT : 0;
+  auto allocate = Struct<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
+  allocate.pNext = &flags;
+  allocate.allocationSize = size;
+  allocate.memoryTypeIndex = type;
+  VkDeviceMemory imported = VK_NULL_HANDLE;
+  r = functions_.vkAllocateMemory(handle_, &allocate, nullptr, &imported);
+  if (r != VK_SUCCESS) return Fail(r, std::format("import {} bytes of host memory", size));
+  buffer->imported_ = imported;
+  r = functions_.vkBindBufferMemory(handle_, handle, imported, 0);
+  if (r != VK_SUCCESS) return Fail(r, "bind host memory to a buffer");
+  buffer->size_ = buffer->capacity_ = size;
+  buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
+  buffer->host_ = static_cast<std::byte*>(data);
+  buffer->host_cached_ = true;
+  if (uses_addresses()) buffer->address_ = AddressOf(functions_, handle_, handle);
+  return buffer;
+}
+
+void Device::Retire(Buffer& buffer) {
+  Retired retired = {buffer.handle_, buffer.allocation_, buffer.imported_, buffer.last_use(),
+                     buffer.allocation_ != nullptr ? buffer.capacity_ : 0};
+  if (retired.last_use <= queue_->known_complete() || is_lost_.load(std::memory_order_acquire)) {
+    Destroy(retired);
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  retired_.push_back(retired);
+}
+
+void Device::Destroy(const Retired& retired) {
+  if (retired.allocation != nullptr) {
+    vmaDestroyBuffer(allocator_, retired.buffer, retired.allocation);
+  } else {
+    functions_.vkDestroyBuffer(handle_, retired.buffer, nullptr);
+    if (retired.imported != VK_NULL_HANDLE) functions_.vkFreeMemory(handle_, retired.imported, nullptr);
+  }
+  allocated_.fetch_sub(retired.bytes, std::memory_order_relaxed);
+}
+
+// Frees what was dropped while in use and is not any more.
+void Device::Collect() {
+  std::lock_guard lock(mutex_);
+  if (retired_.empty()) return;
+  uint64_t complete = 0;
+  if (queue_->Completed(complete) != VK_SUCCESS) return;  // whoever waits next will hear of it
+  std::erase_if(retired_, [&](const Retired& r) {
+    if (r.last_use > complete) return false;
+    Destroy(r);
+    return true;
+  });
+}
+
+Result<> Device::Upload(Buffer& to, uint64_t offset, std::span<const std::byte> from) {
+  KRAFLA_TRY(Alive());
+  KRAFLA_TRY(CheckRange(to, offset, from.size()));
+  if (from.empty()) return {};
+  if (to.host() == nullptr) return transfer_->Upload(to, offset, from);
+  KRAFLA_TRY(WaitFor(to));
+  std::memcpy(to.host() + offset, from.data(), from.size());
+  if (to.allocation_ == nullptr) return {};
+  VkResult r = vmaFlushAllocation(allocator_, to.allocation_, offset, from.size());
+  if (r != VK_SUCCESS) return Fail(r, "flush mapped memory");
+  return {};
+}
+
+Result<> Device::Download(const Buffer& from, uint64_t offset, std::span<std::byte> to) {
+  KRAFLA_TRY(Alive());
+  KRAFLA_TRY(CheckRange(from, offset, to.size()));
+  if (to.empty()) return {};
+  if (!from.host_cached()) return transfer_->Download(from, offset, to);
+  KRAFLA_TRY(WaitFor(from));
+  if (from.allocation_ != nullptr) {
+    VkResult r = vmaInvalidateAllocation(allocator_, from.allocation_, offset, to.size());
+    if (r != VK_SUCCESS) return Fail(r, "read mapped memory");
+  }
+  std::memcpy(to.data(), from.host() + offset, to.size());
+  return {};
+}
+
+Result<uint32_t> Device::DownloadWord(const Buffer& from, uint64_t offset) {
+  uint32_t word = 0;
+  KRAFLA_TRY(Download(from, offset, std::as_writable_bytes(std::span(&word, 1))));
+  return word;
+}
+
+}  // namespace krafla::vk

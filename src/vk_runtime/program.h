@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps, recorded once and run many times.
+//
+// The buffers of a program are fixed (arena, constants) or slots that each run fills (arguments, results). In the
+// address model a run with other buffers rewrites a small table; in the descriptor model it writes descriptors and
+// records again. A run with the same buffers is one vkQueueSubmit. Several programs may be submitted one after the
+// other without waiting: each starts after what was submitted before, and sees its writes.
+//
+// A Program is used by one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "vk_runtime/device.h"
+#include "vk_runtime/pipeline.h"
+#include "vk_runtime/step.h"
+
+namespace krafla::vk {
+
+struct ProgramBuffer {
+  static ProgramBuffer Fixed(std::shared_ptr<Buffer> buffer) { return {std::move(buffer), -1, 0, -1}; }
+  // Slot `number` of the `slots` of a run, which will hold at least `size` bytes.
+  static ProgramBuffer Slot(int number, uint64_t size) { return {nullptr, number, size, -1}; }
+
+  std::shared_ptr<Buffer> fixed;
+  int slot = -1;
+  uint64_t size = 0;    // of a slot
+  int same_memory = -1;  // a lower-numbered buffer of the program whose bytes these are (a donated argument)
+};
+
+// What a run puts in a slot. The buffer may be dropped once the run is submitted.
+struct BufferBinding {
+  const Buffer* buffer = nullptr;
+  uint64_t offset = 0;
+};
+
+struct ProgramOptions {
+  // Submissions are cut where their estimated time would pass this: drivers reset a device that does not answer
+  // (amdgpu after 2 s, Windows too).
+  double submit_ms = 100;
+  // A splittable launch estimated at more than this is cut along its grid.
+  double launch_ms = 250;
+  bool reorder = true;  // steps within what their conflicts allow: fewer barriers
+};
+
+struct ProgramStatistics {
+  int launches = 0, copies = 0, fills = 0;
+  int barriers = 0;     // between steps
+  int submissions = 0;  // a run
+  int recordings = 0;   // so far
+};
+
+class Program {
+ public:
+  static Result<std::unique_ptr<Program>> Create(std::shared_ptr<Device> device, std::vector<ProgramBuffer> buffers,
+                                                 std::vector<std::shared_ptr<Pipeline>> pipelines,
+                                                 std::vector<Step> steps, ProgramOptions options = {});
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // Submits and returns. Slot k gets slots[k].
+  Result<Event> Submit(std::span<const BufferBinding> slots);
+  // Submits and waits.
+  Result<> Run(std::span<const BufferBinding> slots);
+  // Runs the steps one after the other with nothing overlapping; milliseconds of each step, 0 for one that does nothing.
+  // UNIMPLEMENTED on a device without timestamps.
+  Result<std::vector<double>> Profile(std::span<const BufferBinding> slots);
+
+  const ProgramStatistics& statistics() const { return statistics_; }
+  Device& device() const { return *device_; }
+
+ private:
+  struct Bound {
+    uint64_t id = 0, offset = 0;  // of the buffer in a slot
+    bool operator==(const Bound&) const = default;
+  };
+  // A recording and what it is bound to. There are two, so that a run with new buffers need not wait for the last one.
+  struct Recording {
+    std::vector<VkCommandBuffer> commands;  // one a submission
+    std::shared_ptr<Buffer> table;          // address model
+    VkDescriptorPool pool = VK_NULL_HANDLE;  // descriptor model
+    std::vector<VkDescriptorSet> sets;       // one a launch
+    std::vector<Bound> bound;
+    Event last;
+    bool exists = false, recorded = false;
+  };
+  struct TableEntry {
+    uint32_t row, buffer;  // row: in addresses
+    uint64_t offset;
+  };
+  // A piece of work in recorded order: a step, or a part of a launch along one axis.
+  struct Piece {
+    uint32_t step;
+    int axis = -1;
+    uint32_t begin = 0, count = 0;
+  };
+  struct Chunk {  // one submission
+    std::vector<std::vector<Piece>> groups;  // a barrier between each
+    KernelNames names;
+  };
+
+  Program() = default;
+  Result<> Check() const;
+  Result<> CheckLaunch(const Launch& launch, std::size_t step) const;
+  Result<> CheckSlice(const BufferSlice& slice, std::size_t step, std::string_view what) const;
+  Result<> CheckSlots(std::span<const BufferBinding> slots) const;
+  uint64_t SizeOf(uint32_t buffer) const;
+  const Buffer& BufferOf(uint32_t buffer, std::span<const BufferBinding> slots) const;
+  uint64_t OffsetOf(uint32_t buffer, std::span<const BufferBinding> slots) const;
+  void Plan();
+  double MsOf(uint32_t step) const;
+
+  Result<Recording*> Prepare(std::span<const BufferBinding> slots);
+  Result<> CreateRecording(Recording& recording);
+  void WriteTable(Recording& recording, std::span<const BufferBinding> slots, bool everything);
+  void WriteDescriptors(Recording& recording, std::span<const BufferBinding> slots);
+  Result<> Record(Recording& recording, std::span<const BufferBinding> slots);
+  void RecordPiece(VkCommandBuffer commands, const Piece& piece, const Recording& recording,
+                   std::span<const BufferBinding> slots, VkPipeline& current) const;
+  void Destroy(Recording& recording);
+
+  std::shared_ptr<Device> device_;
+  std::vector<ProgramBuffer> buffers_;
+  std::vector<std::shared_ptr<Pipeline>> pipelines_;
+  std::vector<Step> steps_;
+  ProgramOptions options_;
+  ProgramStatistics statistics_;
+  std::size_t slot_count_ = 0;
+  std::vector<uint32_t> memory_of_;
+  std::vector<bool> written_;          // slots that some step writes
+  std::vector<Chunk> chunks_;
+  std::vector<uint32_t> first_row_;    // of each step, in the table
+  std::vector<TableEntry> fixed_entries_, slot_entries_;
+  uint32_t rows_ = 0;
+  std::vector<uint32_t> set_of_;       // of each step: its descriptor set
+  uint32_t set_count_ = 0, descriptor_count_ = 0;
+  bool copies_slots_ = false;          // copies and fills name a slot's VkBuffer: other buffers, other commands
+  std::vector<Bound> wanted_;          // of the run being prepared: kept to save an allocation
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  std::array<Recording, 2> recordings_;
+};
+
+}  // namespace krafla::vk

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of a Program, and its profile.
+#include <algorithm>
+#include <cstring>
+
+#include "vk_runtime/program.h"
+
+namespace krafla::vk {
+namespace {
+
+constexpr VkPipelineStageFlags kWork = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+
+void WorkBarrier(const VolkDeviceTable& vk, VkCommandBuffer commands) {
+  auto barrier = Struct<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                          VK_ACCESS_TRANSFER_WRITE_BIT;
+  vk.vkCmdPipelineBarrier(commands, kWork, kWork, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+// Results in mapped memory are read by the host once the submission is complete.
+void HostBarrier(const VolkDeviceTable& vk, VkCommandBuffer commands) {
+  auto barrier = Struct<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  vk.vkCmdPipelineBarrier(commands, kWork, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+}  // namespace
+
+Result<> Program::CreateRecording(Recording& recording) {
+  const VolkDeviceTable& vk = device_->vk();
+  recording.exists = true;  // Destroy takes what is there
+  if (device_->uses_addresses()) {
+    if (rows_ > 0 && recording.table == nullptr) {
+      KRAFLA_ASSIGN(recording.table,
+                    device_->Allocate(uint64_t{rows_} * 8, MemoryKind::kUpload, "a table of addresses"));
+    }
+  } else if (set_count_ > 0 && recording.pool == VK_NULL_HANDLE) {
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptor_count_};
+    auto info = Struct<VkDescriptorPoolCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
+    info.maxSets = set_count_;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    VkResult r = vk.vkCreateDescriptorPool(device_->handle(), &info, nullptr, &recording.pool);
+    if (r != VK_SUCCESS) {
+      recording.pool = VK_NULL_HANDLE;
+      recording.exists = false;
+      return device_->Fail(r, "create a descriptor pool");
+    }
+    std::vector<VkDescriptorSetLayout> layouts;
+    for (const Step& step : steps_) {
+      const auto* launch = std::get_if<Launch>(&step);
+      if (launch != nullptr && !launch->bindings.empty()) {
+        layouts.push_back(pipelines_[launch->pipeline]->set_layout());
+      }
+    }
+    auto allocate = Struct<VkDescriptorSetAllocateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
+    allocate.descriptorPool = recording.pool;
+    allocate.descriptorSetCount = set_count_;
+    allocate.pSetLayouts = layouts.data();
+    recording.sets.resize(set_count_);
+    r = vk.vkAllocateDescriptorSets(device_->handle(), &allocate, recording.sets.data());
+    if (r != VK_SUCCESS) {
+      Destroy(recording);
+      return device_->Fail(r, "allocate descriptor sets");
+    }
+  }
+  if (!chunks_.empty() && recording.commands.empty()) {
+    recording.commands.resize(chunks_.size());
+    auto info = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    info.commandPool = pool_;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = static_cast<uint32_t>(chunks_.size());
+    VkResult r = vk.vkAllocateCommandBuffers(device_->handle(), &info, recording.commands.data());
+    if (r != VK_SUCCESS) {
+      recording.commands.clear();
+      Destroy(recording);
+      return device_->Fail(r, "allocate command buffers");
+    }
+  }
+  return {};
+}
+
+// Its work must be complete.
+void Program::Destroy(Recording& recording) {
+  const VolkDeviceTable& vk = device_->vk();
+  if (!recording.commands.empty()) {
+    vk.vkFreeCommandBuffers(device_->handle(), pool_, static_cast<uint32_t>(recording.commands.size()),
+                            recording.commands.data());
+  }
+  if (recording.pool != VK_NULL_HANDLE) vk.vkDestroyDescriptorPool(device_->handle(), recording.pool, nullptr);
+  recording = {};
+}
+
+void Program::WriteTable(Recording& recording, std::span<const BufferBinding> slots, bool everything) {
+  if (recording.table == nullptr) return;
+  std::byte* table = recording.table->host();
+  auto write = [&](const TableEntry& e) {
+    uint64_t address = BufferOf(e.buffer, slots).address() + OffsetOf(e.buffer, slots) + e.offset;
+    std::memcpy(table + uint64_t{e.row} * 8, &address, sizeof(address));
+  };
+  if (everything) std::ranges::for_each(fixed_entries_, write);
+  std::ranges::for_each(slot_entries_, write);
+}
+
+void Program::WriteDescriptors(Recording& recording, std::span<const BufferBinding> slots) {
+  std::vector<VkDescriptorBufferInfo> infos;
+  std::vector<VkWriteDescriptorSet> writes;
+  infos.reserve(descriptor_count_);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const auto* launch = std::get_if<Launch>(&steps_[i]);
+    if (launch == nullptr || launch->bindings.empty()) continue;
+    auto write = Struct<VkWriteDescriptorSet>(VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET);
+    write.dstSet = recording.sets[set_of_[i]];
+    write.descriptorCount = static_cast<uint32_t>(launch->bindings.size());
+    write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    write.pBufferInfo = infos.data() + infos.size();
+    for (const BufferSlice& slice : launch->bindings) {
+      const Buffer& buffer = BufferOf(slice.buffer, slots);
+      uint64_t offset = OffsetOf(slice.buffer, slots) + slice.offset;
+      // Whole words, and at least one: an array of no elements is bound too. Capacities are multiples of 16.
+      uint64_t range = std::max<uint64_t>(4, (slice.size + 3) / 4 * 4);
+      infos.push_back({buffer.handle(), offset, std::min(range, buffer.capacity() - offset)});
+    }
+    writes.push_back(write);
+  }
+  device_->vk().vkUpdateDescriptorSets(device_->handle(), static_cast<uint32_t>(writes.size()), writes.data(), 0,
+                                       nullptr);
+}
+
+void Program::RecordPiece(VkCommandBuffer commands, const Piece& piece, const Recording& recording,
+                          std::span<const BufferBinding> slots, VkPipeline& current) const {
+  const VolkDeviceTable& vk = device_->vk();
+  const Step& step = steps_[piece.step];
+  if (const auto* copy = std::get_if<Copy>(&step)) {
+    VkBufferCopy region = {OffsetOf(copy->from.buffer, slots) + copy->from.offset,
+                           OffsetOf(copy->to.buffer, slots) + copy->to.offset, copy->from.size};
+    vk.vkCmdCopyBuffer(commands, BufferOf(copy->from.buffer, slots).handle(), BufferOf(copy->to.buffer, slots).handle(),
+                       1, &region);
+    return;
+  }
+  if (const auto* fill = std::get_if<Fill>(&step)) {
+    vk.vkCmdFillBuffer(commands, BufferOf(fill->to.buffer, slots).handle(),
+                       OffsetOf(fill->to.buffer, slots) + fill->to.offset, fill->to.size, fill->word);
+    return;
+  }
+  const auto& launch = std::get<Launch>(step);
+  const Pipeline& pipeline = *pipelines_[launch.pipeline];
+  if (current != pipeline.handle()) {
+    current = pipeline.handle();
+    vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, current);
+  }
+  uint32_t push[kPushConstantBytes / 4] = {};
+  uint32_t push_begin = kPushWordsOffset;
+  uint32_t push_end = kPushWordsOffset + static_cast<uint32_t>(launch.push.size()) * 4;
+  std::ranges::copy(launch.push, push + kPushWordsOffset / 4);
+  if (recording.table != nullptr && !launch.bindings.empty()) {
+    uint64_t row = recording.table->address() + uint64_t{first_row_[piece.step]} * 8;
+    std::memcpy(push, &row, sizeof(row));
+    push_begin = 0;
+  } else if (!launch.bindings.empty()) {
+    vk.vkCmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout(), 0, 1,
+                               &recording.sets[set_of_[piece.step]], 0, nullptr);
+  }
+  if (push_begin < push_end) {
+    vk.vkCmdPushConstants(commands, pipeline.layout(), VK_SHADER_STAGE_COMPUTE_BIT, push_begin, push_end - push_begin,
+                          push + push_begin / 4);
+  }
+  if (piece.axis < 0) {
+    vk.vkCmdDispatch(commands, launch.grid[0], launch.grid[1], launch.grid[2]);
+    return;
+  }
+  uint32_t base[3] = {0, 0, 0}, count[3] = {launch.grid[0], launch.grid[1], launch.grid[2]};
+  base[piece.axis] = piece.begin;
+  count[piece.axis] = piece.count;
+  vk.vkCmdDispatchBase(commands, base[0], base[1], base[2], count[0], count[1], count[2]);
+}
+
+Result<> Program::Record(Recording& recording, std::span<const BufferBinding> slots) {
+  const VolkDeviceTable& vk = device_->vk();
+  recording.recorded = false;
+  ++statistics_.recordings;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    VkCommandBuffer commands = recording.commands[i];
+    auto begin = Struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    // A loop submits its body again before the last turn is over.
+    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    VkResult r = vk.vkBeginCommandBuffer(commands, &begin);
+    if (r != VK_SUCCESS) return device_->Fail(r, "begin a command buffer");
+    VkPipeline current = VK_NULL_HANDLE;
+    for (const auto& group : chunks_[i].groups) {
+      // The first one is between this and what was submitted before.
+      WorkBarrier(vk, commands);
+      for (const Piece& piece : group) RecordPiece(commands, piece, recording, slots, current);
+    }
+    if (i + 1 == chunks_.size()) HostBarrier(vk, commands);
+    r = vk.vkEndCommandBuffer(commands);
+    if (r != VK_SUCCESS) return device_->Fail(r, "record a command buffer");
+  }
+  recording.recorded = true;
+  return {};
+}
+
+Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slots) {
+  KRAFLA_TRY(device_->Alive());
+  const VolkDeviceTable& vk = device_->vk();
+  const DeviceLimits& limits = device_->profile().limits;
+  if (limits.timestamp_valid_bits == 0) {
+    return Unimplemented("{} has no timestamps on its compute queue.", device_->profile().name);
+  }
+  KRAFLA_ASSIGN(Recording * recording, Prepare(slots));
+  std::vector<double> out(steps_.size());
+  std::size_t most = 0;
+  for (const Chunk& chunk : chunks_) {
+    std::size_t pieces = 0;
+    for (const auto& group : chunk.groups) pieces += group.size();
+    most = std::max(most, pieces);
+  }
+  if (most == 0) return out;
+
+  // Freed on every way out; nothing of it is in use then, unless a wait fails, and then it is left alone.
+  struct Scratch {
+    explicit Scratch(Device& d) : device(d) {}
+    Device& device;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    VkQueryPool queries = VK_NULL_HANDLE;
+    Event last;
+    ~Scratch() {
+      if (!device.Settle(last)) return;
+      if (queries != VK_NULL_HANDLE) device.vk().vkDestroyQueryPool(device.handle(), queries, nullptr);
+      if (pool != VK_NULL_HANDLE) device.vk().vkDestroyCommandPool(device.handle(), pool, nullptr);
+    }
+  } scratch(*device_);
+  auto pool_info = Struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+  pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+  pool_info.queueFamilyIndex = device_->queue_family();
+  VkResult r = vk.vkCreateCommandPool(device_->handle(), &pool_info, nullptr, &scratch.pool);
+  if (r != VK_SUCCESS) {
+    scratch.pool = VK_NULL_HANDLE;
+    return device_->Fail(r, "create a command pool");
+  }
+  auto query_info = Struct<VkQueryPoolCreateInfo>(VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
+  query_info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  query_info.queryCount = static_cast<uint32_t>(most + 1);
+  r = vk.vkCreateQueryPool(device_->handle(), &query_info, nullptr, &scratch.queries);
+  if (r != VK_SUCCESS) {
+    scratch.queries = VK_NULL_HANDLE;
+    return device_->Fail(r, "create a query pool");
+  }
+  auto allocate = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+  allocate.commandPool = scratch.pool;
+  allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  allocate.commandBufferCount = 1;
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  r = vk.vkAllocateCommandBuffers(device_->handle(), &allocate, &commands);
+  if (r != VK_SUCCESS) return device_->Fail(r, "allocate a command buffer");
+
+  uint64_t mask = limits.timestamp_valid_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << limits.timestamp_valid_bits) - 1;
+  for (const Chunk& chunk : chunks_) {
+    auto begin = Struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    r = vk.vkBeginCommandBuffer(commands, &begin);
+    if (r != VK_SUCCESS) return device_->Fail(r, "begin a command buffer");
+    vk.vkCmdResetQueryPool(commands, scratch.queries, 0, static_cast<uint32_t>(most + 1));
+    WorkBarrier(vk, commands);
+    VkPipeline current = VK_NULL_HANDLE;
+    uint32_t query = 0;
+    std::vector<uint32_t> steps;
+    vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, scratch.queries, query++);
+    for (const auto& group : chunk.groups) {
+      for (const Piece& piece : group) {
+        RecordPiece(commands, piece, *recording, slots, current);
+        WorkBarrier(vk, commands);
+        vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, scratch.queries, query++);
+        steps.push_back(piece.step);
+      }
+    }
+    HostBarrier(vk, commands);
+    r = vk.vkEndCommandBuffer(commands);
+    if (r != VK_SUCCESS) return device_->Fail(r, "record a command buffer");
+    KRAFLA_ASSIGN(scratch.last, device_->Submit(commands, chunk.names));
+    recording->last = scratch.last;
+    for (const ProgramBuffer& b : buffers_) {
+      if (b.fixed != nullptr) b.fixed->Use(scratch.last.number);
+    }
+    for (const BufferBinding& s : slots) s.buffer->Use(scratch.last.number);
+    KRAFLA_TRY(device_->Wait(scratch.last));
+    std::vector<uint64_t> ticks(query);
+    r = vk.vkGetQueryPoolResults(device_->handle(), scratch.queries, 0, query, ticks.size() * sizeof(uint64_t),
+                                 ticks.data(), sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    if (r != VK_SUCCESS) return device_->Fail(r, "read timestamps");
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      uint64_t elapsed = (ticks[i + 1] - ticks[i]) & mask;
+      out[steps[i]] += static_cast<double>(elapsed) * limits.timestamp_period_ns * 1e-6;
+    }
+  }
+  return out;
+}
+
+}  // namespace krafla::vk

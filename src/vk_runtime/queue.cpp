@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vk_runtime/queue.h"
+
+#include <algorithm>
+
+namespace krafla::vk {
+
+Queue::~Queue() {
+  if (semaphore_ != VK_NULL_HANDLE) functions_.vkDestroySemaphore(device_, semaphore_, nullptr);
+  for (const Pending& p : pending_) functions_.vkDestroyFence(device_, p.fence, nullptr);
+  for (VkFence fence : free_fences_) functions_.vkDestroyFence(device_, fence, nullptr);
+}
+
+VkResult Queue::Init(bool timeline) {
+  if (!timeline) return VK_SUCCESS;
+  auto type = Struct<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  auto info = Struct<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
+  info.pNext = &type;
+  VkResult r = functions_.vkCreateSemaphore(device_, &info, nullptr, &semaphore_);
+  if (r != VK_SUCCESS) semaphore_ = VK_NULL_HANDLE;
+  return r;
+}
+
+void Queue::Raise(uint64_t number) {
+  uint64_t known = complete_.load(std::memory_order_relaxed);
+  while (known < number && !complete_.compare_exchange_weak(known, number, std::memory_order_acq_rel)) {
+  }
+}
+
+VkResult Queue::Submit(VkCommandBuffer commands, uint64_t& number) {
+  auto info = Struct<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
+  info.commandBufferCount = 1;
+  info.pCommandBuffers = &commands;
+  std::lock_guard lock(mutex_);
+  uint64_t next = submitted_.load(std::memory_order_relaxed) + 1;
+  if (semaphore_ != VK_NULL_HANDLE) {
+    auto timeline = Struct<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+    timeline.signalSemaphoreValueCount = 1;
+    timeline.pSignalSemaphoreValues = &next;
+    info.pNext = &timeline;
+    info.signalSemaphoreCount = 1;
+    info.pSignalSemaphores = &semaphore_;
+    VkResult r = functions_.vkQueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+    if (r != VK_SUCCESS) return r;
+  } else {
+    RecycleFences();
+    VkFence fence = VK_NULL_HANDLE;
+    if (free_fences_.empty()) {
+      auto fence_info = Struct<VkFenceCreateInfo>(VK_STRUCTURE_TYPE_FENCE_CREATE_INFO);
+      VkResult r = functions_.vkCreateFence(device_, &fence_info, nullptr, &fence);
+      if (r != VK_SUCCESS) return r;
+    } else {
+      fence = free_fences_.back();
+      free_fences_.pop_back();
+    }
+    VkResult r = functions_.vkQueueSubmit(queue_, 1, &info, fence);
+    if (r != VK_SUCCESS) {
+      // A failed submission does not touch its fence.
+      free_fences_.push_back(fence);
+      return r;
+    }
+    pending_.push_back({next, fence, 0});
+  }
+  submitted_.store(next, std::memory_order_release);
+  number = next;
+  return VK_SUCCESS;
+}
+
+void Queue::RecycleFences() {
+  while (!pending_.empty() && pending_.front().waiters == 0 && pending_.front().number <= known_complete()) {
+    VkFence fence = pending_.front().fence;
+    pending_.pop_front();
+    if (functions_.vkResetFences(device_, 1, &fence) == VK_SUCCESS) {
+      free_fences_.push_back(fence);
+    } else {
+      functions_.vkDestroyFence(device_, fence, nullptr);
+    }
+  }
+}
+
+VkResult Queue::WaitForFence(uint64_t number, uint64_t timeout_ns) {
+  VkFence fence = VK_NULL_HANDLE;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = std::ranges::find(pending_, number, &Pending::number);
+    if (it == pending_.end()) return VK_SUCCESS;  // recycled, so complete
+    fence = it->fence;
+    ++it->waiters;
+  }
+  VkResult r = functions_.vkWaitForFences(device_, 1, &fence, VK_TRUE, timeout_ns);
+  std::lock_guard lock(mutex_);
+  --std::ranges::find(pending_, number, &Pending::number)->waiters;
+  if (r == VK_SUCCESS) Raise(number);
+  RecycleFences();
+  return r;
+}
+
+VkResult Queue::Wait(uint64_t number, Clock::time_point deadline) {
+  if (number <= known_complete()) return VK_SUCCESS;
+  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count();
+  uint64_t timeout_ns = left > 0 ? static_cast<uint64_t>(left) : 0;
+  if (semaphore_ == VK_NULL_HANDLE) return WaitForFence(number, timeout_ns);
+  auto info = Struct<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.semaphoreCount = 1;
+  info.pSemaphores = &semaphore_;
+  info.pValues = &number;
+  VkResult r = functions_.vkWaitSemaphores != nullptr ? functions_.vkWaitSemaphores(device_, &info, timeout_ns)
+                                                      : functions_.vkWaitSemaphoresKHR(device_, &info, timeout_ns);
+  if (r == VK_SUCCESS) Raise(number);
+  return r;
+}
+
+VkResult Queue::Completed(uint64_t& number) {
+  number = known_complete();
+  if (number == last_submitted()) return VK_SUCCESS;
+  if (semaphore_ != VK_NULL_HANDLE) {
+    uint64_t value = 0;
+    VkResult r = functions_.vkGetSemaphoreCounterValue != nullptr
+                     ? functions_.vkGetSemaphoreCounterValue(device_, semaphore_, &value)
+                     : functions_.vkGetSemaphoreCounterValueKHR(device_, semaphore_, &value);
+    if (r != VK_SUCCESS) return r;
+    Raise(value);
+  } else {
+    std::lock_guard lock(mutex_);
+    for (const Pending& p : pending_) {
+      if (p.number <= known_complete()) continue;
+      VkResult r = functions_.vkGetFenceStatus(device_, p.fence);
+      if (r == VK_NOT_READY) break;
+      if (r != VK_SUCCESS) return r;
+      Raise(p.number);
+    }
+    RecycleFences();
+  }
+  number = known_complete();
+  return VK_SUCCESS;
+}
+
+}  // namespace krafla::vk

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// One queue and the order of what was given to it. Every submission has a number; numbers complete in order. A timeline
+// semaphore counts them where the device has one, else a ring of fences does.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "vk_runtime/vk_api.h"
+
+namespace krafla::vk {
+
+using Clock = std::chrono::steady_clock;
+
+class Queue {
+ public:
+  Queue(const VolkDeviceTable& functions, VkDevice device, VkQueue queue)
+      : functions_(functions), device_(device), queue_(queue) {}
+  ~Queue();  // the device must be idle or lost
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  VkResult Init(bool timeline);
+
+  // One vkQueueSubmit. On success `number` is the submission's.
+  VkResult Submit(VkCommandBuffer commands, uint64_t& number);
+  // VK_TIMEOUT once `deadline` has passed.
+  VkResult Wait(uint64_t number, Clock::time_point deadline);
+  // The last number known to be complete, after asking the driver.
+  VkResult Completed(uint64_t& number);
+  // The same without asking.
+  uint64_t known_complete() const { return complete_.load(std::memory_order_acquire); }
+  uint64_t last_submitted() const { return submitted_.load(std::memory_order_acquire); }
+
+ private:
+  struct Pending {
+    uint64_t number;
+    VkFence fence;
+    int waiters;
+  };
+  void Raise(uint64_t number);                    // complete_ = max(complete_, number)
+  void RecycleFences();                           // with mutex_ held
+  VkResult WaitForFence(uint64_t number, uint64_t timeout_ns);
+
+  const VolkDeviceTable& functions_;
+  VkDevice device_;
+  VkQueue queue_;
+  VkSemaphore semaphore_ = VK_NULL_HANDLE;  // a timeline
+  std::mutex mutex_;                        // of the queue, and of the fences
+  std::deque<Pending> pending_;
+  std::vector<VkFence> free_fences_;
+  std::atomic<uint64_t> submitted_ = 0, complete_ = 0;
+};
+
+}  // namespace krafla::vk

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vk_runtime/self_test.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "vk_runtime/cache_file.h"
+#include "vk_runtime/program.h"
+
+namespace krafla::vk {
+namespace {
+
+uint64_t HashOf(std::span<const SelfTestCase> cases) {
+  std::vector<uint64_t> parts;
+  auto add = [&](const void* data, std::size_t bytes) { parts.push_back(XXH3_64bits(data, bytes)); };
+  for (const SelfTestCase& c : cases) {
+    add(c.feature.data(), c.feature.size());
+    add(c.kernel.spirv.data(), c.kernel.spirv.size() * sizeof(uint32_t));
+    add(c.grid, sizeof(c.grid));
+    add(c.input.data(), c.input.size());
+    add(c.expected.data(), c.expected.size());
+    parts.push_back(uint64_t{c.kernel.subgroup_size} << 8 | c.kernel.binding_count << 1 | (c.kernel.full_subgroups ? 1u : 0u));
+  }
+  return XXH3_64bits(parts.data(), parts.size() * sizeof(uint64_t));
+}
+
+std::string CachePath(const Device& device, std::span<const SelfTestCase> cases) {
+  std::string folder = device.options().cache_dir ? *device.options().cache_dir : DefaultCacheDir();
+  if (folder.empty()) return "";
+  return std::format("{}/self-test-{}-{:08x}-{:016x}-{}.bin", folder, device.profile().pipeline_cache_uuid,
+                     device.profile().driver_version, HashOf(cases), device.uses_addresses() ? "a" : "d");
+}
+
+// Of a test that ended with a lost device: what was found so far holds, the rest is to be tested.
+constexpr std::string_view kPartial = "(partial)";
+
+void Save(const std::string& path, const DeviceProfile& profile, const std::set<std::string>& failed, bool partial) {
+  if (path.empty()) return;
+  std::string text;
+  for (const std::string& feature : failed) text += feature + "\n";
+  if (partial) text += kPartial;
+  WriteCacheFile(path, profile, std::as_bytes(std::span(text)));
+}
+
+// Empty if the case passes, else why not.
+Result<std::string> RunCase(const std::shared_ptr<Device>& device, const SelfTestCase& c) {
+  KRAFLA_ASSIGN(auto pipelines, device->pipelines().Create(std::span(&c.kernel, 1)));
+  KRAFLA_ASSIGN(auto input, device->Allocate(c.input.size(), MemoryKind::kDevice, "the input of a self-test"));
+  KRAFLA_ASSIGN(auto output, device->Allocate(c.expected.size(), MemoryKind::kDevice, "the output of a self-test"));
+  KRAFLA_TRY(device->Upload(*input, 0, c.input));
+  // What the kernel does not write must not look right.
+  std::vector<std::byte> got(c.expected);
+  for (std::byte& b : got) b = ~b;
+  KRAFLA_TRY(device->Upload(*output, 0, got));
+  Launch launch;
+  std::ranges::copy(c.grid, launch.grid);
+  launch.bindings = {{0, 0, c.input.size()}, {1, 0, c.expected.size()}};
+  launch.access = {Access::kRead, Access::kWrite};
+  launch.name = "self-test of " + c.feature;
+  KRAFLA_ASSIGN(auto program, Program::Create(device, {ProgramBuffer::Fixed(input), ProgramBuffer::Fixed(output)},
+                                              std::move(pipelines), {std::move(launch)}));
+  KRAFLA_TRY(program->Run({}));
+  KRAFLA_TRY(device->Download(*output, 0, got));
+  auto [a, b] = std::ranges::mismatch(got, c.expected);
+  if (a == got.end()) return std::string();
+  return std::format("byte {} of the output is {:#x}, not {:#x}", a - got.begin(), static_cast<int>(*a),
+                     static_cast<int>(*b));
+}
+
+}  // namespace
+
+Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<const SelfTestCase> cases) {
+  KRAFLA_TRY(device->Alive());
+  SelfTestOutcome outcome;
+  std::set<std::string> failed;
+  std::string path = CachePath(*device, cases);
+  if (auto bytes = path.empty() ? std::nullopt : ReadCacheFile(path, device->profile())) {
+    bool partial = false;
+    std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    while (!text.empty()) {
+      std::size_t end = std::min(text.find('\n'), text.size());
+      std::string_view line = text.substr(0, end);
+      if (line == kPartial) {
+        partial = true;
+      } else if (!line.empty()) {
+        failed.emplace(line);
+      }
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    if (!partial) {
+      outcome.failed.assign(failed.begin(), failed.end());
+      outcome.from_cache = true;
+      return outcome;
+    }
+  }
+  std::set<std::string> known = failed;
+  bool certain = true;
+  for (const SelfTestCase& c : cases) {
+    if (c.kernel.binding_count != 2) {
+      return InvalidArgument("The self-test kernel '{}' has {} buffers; it must have 2.", c.kernel.name,
+                             c.kernel.binding_count);
+    }
+    if (known.contains(c.feature)) continue;
+    Result<std::string> reason = RunCase(device, c);
+    if (reason && reason->empty()) continue;
+    failed.insert(c.feature);
+    if (!reason && !device->Alive()) {
+      Save(path, device->profile(), failed, true);
+      return Failure(std::move(reason).error().WithContext("While testing the feature " + c.feature));
+    }
+    // No room and no time may be there tomorrow: not to be remembered.
+    if (!reason && (reason.error().code() == StatusCode::kResourceExhausted ||
+                    reason.error().code() == StatusCode::kDeadlineExceeded)) {
+      certain = false;
+    }
+    outcome.reasons.push_back(std::format("{}: kernel '{}': {}.", c.feature, c.kernel.name,
+                                          reason ? *reason : reason.error().message()));
+  }
+  outcome.failed.assign(failed.begin(), failed.end());
+  if (certain) Save(path, device->profile(), failed, false);
+  return outcome;
+}
+
+}  // namespace krafla::vk
