@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/evaluator/block_op.h"
+#include "cpu_fallback/evaluator/scalar_math.h"
+
+namespace krafla::evaluator {
+
+namespace {
+
+template <class T>
+BlockFn Find(Opcode opcode) {
+  using C = std::complex<T>;
+  using M = ComplexMath<C>;
+#define KRAFLA_UNARY(op, expr) \
+  {Opcode::op, &UnaryBlock<decltype([](C a) -> C { return expr; }), C, C>}
+#define KRAFLA_BINARY(op, expr) \
+  {Opcode::op, &BinaryBlock<decltype([](C a, C b) -> C { return expr; }), C, C>}
+  static constexpr KernelEntry kTable[] = {
+      KRAFLA_BINARY(kAdd, a + b),
+      KRAFLA_BINARY(kSubtract, a - b),
+      KRAFLA_BINARY(kMultiply, M::Multiply(a, b)),
+      KRAFLA_BINARY(kDivide, M::Divide(a, b)),
+      KRAFLA_BINARY(kPower, M::Power(a, b)),
+      KRAFLA_BINARY(kAtan2, M::Atan2(a, b)),
+      {Opcode::kAbs, &UnaryBlock<decltype([](C a) -> T { return M::Abs(a); }), C, T>},
+      {Opcode::kReal, &UnaryBlock<decltype([](C a) -> T { return a.real(); }), C, T>},
+      {Opcode::kImag, &UnaryBlock<decltype([](C a) -> T { return a.imag(); }), C, T>},
+      KRAFLA_UNARY(kNegate, -a),
+      KRAFLA_UNARY(kSign, M::Sign(a)),
+      KRAFLA_UNARY(kAcos, M::Acos(a)),
+      KRAFLA_UNARY(kAcosh, M::Acosh(a)),
+      KRAFLA_UNARY(kAsin, M::Asin(a)),
+      KRAFLA_UNARY(kAsinh, M::Asinh(a)),
+      KRAFLA_UNARY(kAtanh, M::Atanh(a)),
+      KRAFLA_UNARY(kCos, M::Cos(a)),
+      KRAFLA_UNARY(kCosh, M::Cosh(a)),
+      KRAFLA_UNARY(kExp, M::Exp(a)),
+      KRAFLA_UNARY(kExpm1, M::Expm1(a)),
+      KRAFLA_UNARY(kLog, M::Log(a)),
+      KRAFLA_UNARY(kLog1p, M::Log1p(a)),
+      KRAFLA_UNARY(kLogistic, M::Logistic(a)),
+      KRAFLA_UNARY(kRsqrt, M::Rsqrt(a)),
+      KRAFLA_UNARY(kSin, M::Sin(a)),
+      KRAFLA_UNARY(kSinh, M::Sinh(a)),
+      KRAFLA_UNARY(kSqrt, M::Sqrt(a)),
+      KRAFLA_UNARY(kTan, M::Tan(a)),
+      KRAFLA_UNARY(kTanh, M::Tanh(a)),
+  };
+#undef KRAFLA_UNARY
+#undef KRAFLA_BINARY
+  for (const KernelEntry& e : kTable)
+    if (e.opcode == opcode) return e.run;
+  return nullptr;
+}
+
+// EQ and NE only; the others are not defined on complex numbers.
+template <class C>
+void CompareComplex(const void* const* in, void* out, int64_t n, const BlockParams& params) {
+  const C* a = static_cast<const C*>(in[0]);
+  const C* b = static_cast<const C*>(in[1]);
+  uint8_t* y = static_cast<uint8_t*>(out);
+  bool equal = params.direction == ComparisonDirection::kEq;
+  for (int64_t i = 0; i < n; ++i) y[i] = (a[i] == b[i]) == equal;
+}
+
+}  // namespace
+
+BlockFn FindComplexKernel(Opcode opcode, ElementType type) {
+  if (type == ElementType::kC64)
+    return opcode == Opcode::kCompare ? &CompareComplex<std::complex<float>> : Find<float>(opcode);
+  if (type == ElementType::kC128)
+    return opcode == Opcode::kCompare ? &CompareComplex<std::complex<double>> : Find<double>(opcode);
+  return nullptr;
+}
+
+}  // namespace krafla::evaluator

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string_view>
+
+#include "cpu_fallback/evaluator/context.h"
+
+namespace krafla::evaluator {
+
+namespace {
+
+// Marks for the partitioner: on one device the operand itself.
+bool IsIdentity(std::string_view target) {
+  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
+         target == "LayoutConstraint" || target == "annotate_device_placement" || target == "MoveToHost" ||
+         target == "MoveToDevice" || target.starts_with("xla.sdy.");
+}
+
+}  // namespace
+
+Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands operands) {
+  const std::string& target = i.attr<CustomCallAttributes>().target;
+  if (context.host->custom_call) {
+    std::vector<Literal> storage;
+    KRAFLA_ASSIGN(std::vector<const Literal*> pointers, LiteralPointers(operands, storage));
+    Result<Literal> out = context.host->custom_call(i, pointers);
+    if (out) return Value::Own(std::move(*out));
+    if (out.error().code() != StatusCode::kNotFound) return Failure(std::move(out).error());
+  }
+  if (IsIdentity(target)) {
+    // Several operands and a tuple of as many results: element by element.
+    if (operands.size() == 1 && (!operands[0].is_array() || operands[0].shape().byte_size() == i.shape().byte_size()))
+      return std::move(operands[0]);
+    if (i.shape().IsTuple() && i.shape().tuple_elements().size() == operands.size())
+      return Value::Tuple(std::vector<Value>(operands.begin(), operands.end()));
+    return Unimplemented("custom call '{}' from {} to {} needs a device group", target,
+                         operands.empty() ? "nothing" : operands[0].is_array() ? operands[0].shape().ToString(false)
+                                                                                : "a tuple",
+                         i.shape().ToString(false));
+  }
+  if (target == "TopK" && operands.size() == 1 && i.shape().tuple_elements().size() == 2 &&
+      i.shape().tuple_elements()[0].rank() > 0)
+    return TopK(context, operands[0].array(), i.shape().tuple_elements()[0].dims().back(), true);
+  if (target == "Qr" && operands.size() == 1) return HouseholderQr(context, i, operands);
+  if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2)
+    return HouseholderProduct(context, i, operands);
+  return NotFound("there is no custom call '{}'", target);
+}
+
+}  // namespace krafla::evaluator

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense linear algebra on the last two dimensions, in f64 or c128.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "cpu_fallback/evaluator/context.h"
+#include "cpu_fallback/evaluator/gemm.h"
+
+namespace krafla::evaluator {
+
+namespace {
+
+using C = std::complex<double>;
+
+std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
+
+double Conj(double x) { return x; }
+C Conj(C x) { return std::conj(x); }
+double Real(double x) { return x; }
+double Real(C x) { return x.real(); }
+double Square(double x) { return x * x; }
+double Square(C x) { return x.real() * x.real() + x.imag() * x.imag(); }
+double Mul(double a, double b) { return a * b; }
+C Mul(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
+
+// The matrices of a batched array, in the wide type.
+template <class T>
+std::vector<T> Load(const Literal& in) {
+  std::vector<T> out(At(in.shape().element_count()));
+  ToAccumulator(in.bytes().data(), in.shape().element_type(), reinterpret_cast<std::byte*>(out.data()),
+                std::is_same_v<T, C> ? ElementType::kC128 : ElementType::kF64, in.shape().element_count());
+  return out;
+}
+template <class T>
+void Store(const std::vector<T>& in, Literal& out) {
+  FromAccumulator(reinterpret_cast<const std::byte*>(in.data()),
+                  std::is_same_v<T, C> ? ElementType::kC128 : ElementType::kF64, out.bytes().data(),
+                  out.shape().element_type(), out.shape().element_count());
+}
+
+// Calls f(double{}) or f(C{}).
+template <class F>
+auto WithWide(ElementType type, F f) {
+  return IsComplex(type) ? f(C{}) : f(double{});
+}
+
+Result<> ExpectMatrix(const Shape& shape) {
+  if (shape.rank() < 2) return InvalidArgument("{} is no matrix", shape.ToString(false));
+  return {};
+}
+
+// The factor of a (row-major, n x n); reads and writes one triangle, the other one becomes zeros. NaN throughout for a
+// matrix that is not positive definite.
+template <class T>
+void CholeskyFactor(T* a, int64_t n, bool lower) {
+  if (!lower) {  // work on the transpose
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t c = r; c < n; ++c) a[c * n + r] = Conj(a[r * n + c]);
+  }
+  bool positive = true;
+  for (int64_t c = 0; c < n && positive; ++c) {
+    double diagonal = Real(a[c * n + c]);
+    for (int64_t k = 0; k < c; ++k) diagonal -= Square(a[c * n + k]);
+    positive = diagonal > 0;
+    const double root = std::sqrt(diagonal);
+    a[c * n + c] = root;
+    for (int64_t r = c + 1; r < n; ++r) {
+      T sum = a[r * n + c];
+      for (int64_t k = 0; k < c; ++k) sum -= Mul(a[r * n + k], Conj(a[c * n + k]));
+      a[r * n + c] = sum / root;
+    }
+  }
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t c = 0; c <= r; ++c) {
+      if (!positive) a[r * n + c] = nan;
+      if (c == r) continue;
+      if (!lower) a[c * n + r] = Conj(a[r * n + c]);
+      a[lower ? c * n + r : r * n + c] = 0;
+    }
+  }
+}
+
+// Solves op(a) x = b in place: a n x n, b n x m, row-major.
+template <class T>
+void Solve(const T* a, T* b, int64_t n, int64_t m, bool lower, bool unit, TriangularTranspose transpose) {
+  auto element = [&](int64_t r, int64_t c) -> T {
+    if (transpose == TriangularTranspose::kNoTranspose) return a[r * n + c];
+    return transpose == TriangularTranspose::kAdjoint ? Conj(a[c * n + r]) : a[c * n + r];
+  };
+  const bool forward = lower == (transpose == TriangularTranspose::kNoTranspose);
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t r = forward ? step : n - 1 - step;
+    T* row = b + r * m;
+    const int64_t begin = forward ? 0 : r + 1, end = forward ? r : n;
+    for (int64_t c = begin; c < end; ++c) {
+      const T v = element(r, c);
+      const T* other = b + c * m;
+      for (int64_t k = 0; k < m; ++k) row[k] -= Mul(v, other[k]);
+    }
+    if (unit) continue;
+    const T d = element(r, r);
+    for (int64_t k = 0; k < m; ++k) row[k] /= d;
+  }
+}
+
+}  // namespace
+
+Result<Value> EvalCholesky(Context& context, const Instruction& i, Operands operands) {
+  const Literal& in = operands[0].array();
+  KRAFLA_TRY(ExpectMatrix(in.shape()));
+  KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
+  const int64_t n = in.shape().dims().back();
+  KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), n + 1));
+  if (out.shape().element_count() == 0) return Value::Own(std::move(out));
+  const bool lower = i.attr<CholeskyAttributes>().lower;
+  WithWide(in.shape().element_type(), [&]<class T>(T) {
+    std::vector<T> a = Load<T>(in);
+    for (std::size_t at = 0; at < a.size(); at += At(n * n)) CholeskyFactor(a.data() + at, n, lower);
+    Store(a, out);
+  });
+  return Value::Own(std::move(out));
+}
+
+Result<Value> EvalTriangularSolve(Context& context, const Instruction& i, Operands operands) {
+  const auto& attr = i.attr<TriangularSolveAttributes>();
+  const Literal &a_in = operands[0].array(), &b_in = operands[1].array();
+  KRAFLA_TRY(ExpectMatrix(a_in.shape()));
+  KRAFLA_TRY(ExpectMatrix(b_in.shape()));
+  KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
+  if (out.shape().element_count() == 0) return Value::Own(std::move(out));
+  const int64_t n = a_in.shape().dims().back();
+  const int64_t rows = b_in.shape().dim(b_in.shape().rank() - 2), columns = b_in.shape().dims().back();
+  KRAFLA_TRY(context.SpendProduct(b_in.shape().element_count(), n));
+  WithWide(b_in.shape().element_type(), [&]<class T>(T) {
+    const std::vector<T> a = Load<T>(a_in);
+    std::vector<T> b = Load<T>(b_in);
+    for (std::size_t k = 0; k * At(n * n) < a.size(); ++k) {
+      const T* matrix = a.data() + k * At(n * n);
+      T* right = b.data() + k * At(rows * columns);
+      if (attr.left_side) {
+        Solve(matrix, right, n, columns, attr.lower, attr.unit_diagonal, attr.transpose_a);
+        continue;
+      }
+      // x op(a) = b: op(a)^T x^T = b^T.
+      std::vector<T> turned(At(rows * columns));
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) turned[At(c * rows + r)] = right[r * columns + c];
+      std::vector<T> conjugate;
+      if (attr.transpose_a == TriangularTranspose::kNoTranspose) {
+        Solve(matrix, turned.data(), n, rows, attr.lower, attr.unit_diagonal, TriangularTranspose::kTranspose);
+      } else {
+        // The transpose of a^T is a, of a^H the conjugate of a.
+        conjugate.assign(matrix, matrix + n * n);
+        if (attr.transpose_a == TriangularTranspose::kAdjoint)
+          for (T& v : conjugate) v = Conj(v);
+        Solve(conjugate.data(), turned.data(), n, rows, attr.lower, attr.unit_diagonal,
+              TriangularTranspose::kNoTranspose);
+      }
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) right[r * columns + c] = turned[At(c * rows + r)];
+    }
+    Store(b, out);
+  });
+  return Value::Own(std::move(out));
+}
+
+// The custom call "Qr": (a, taus) as LAPACK's geqrf gives them. XLA: qr_expander.cc.
+Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands operands) {
+  const Literal& in = operands[0].array();
+  KRAFLA_TRY(ExpectMatrix(in.shape()));
+  if (i.shape().tuple_elements().size() != 2) return InvalidArgument("Qr gives a pair (a, taus)");
+  KRAFLA_ASSIGN(Literal a_out, NewLiteral(context, in.shape()));
+  KRAFLA_ASSIGN(Literal taus_out, NewLiteral(context, i.shape().tuple_elements()[1].WithStaticDims()));
+  const int64_t m = in.shape().dim(in.shape().rank() - 2), n = in.shape().dims().back();
+  const int64_t count = std::min(m, n);
+  KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), count));
+  const int64_t batch = m * n == 0 ? 0 : in.shape().element_count() / (m * n);
+  if (taus_out.shape().element_count() != batch * count || taus_out.shape().element_type() != in.shape().element_type())
+    return InvalidArgument("Qr of {} gives {} taus a matrix", in.shape().ToString(false), count);
+  WithWide(in.shape().element_type(), [&]<class T>(T) {
+    std::vector<T> a = Load<T>(in), taus(At(batch * count));
+    for (int64_t b = 0; b < batch; ++b) {
+      T* x = a.data() + b * m * n;
+      for (int64_t k = 0; k < count; ++k) {
+        // The reflector H = I - tau v v^H with v[k] = 1 that turns column k into beta e_k, beta real.
+        double norm = 0;
+        for (int64_t r = k + 1; r < m; ++r) norm += Square(x[r * n + k]);
+        const T alpha = x[k * n + k];
+        double imaginary = 0;
+        if constexpr (std::is_same_v<T, C>) imaginary = alpha.imag();
+        T tau = 0;
+        if (norm != 0 || imaginary != 0) {
+          const double beta = -std::copysign(std::sqrt(norm + Square(alpha)), Real(alpha));
+          if constexpr (std::is_same_v<T, C>)
+            tau = C((beta - alpha.real()) / beta, -alpha.imag() / beta);
+          else
+            tau = (beta - alpha) / beta;
+          for (int64_t r = k + 1; r < m; ++r) x[r * n + k] /= alpha - beta;
+          x[k * n + k] = beta;
+        }
+        taus[At(b * count + k)] = tau;
+        // H^H on the columns that follow.
+        for (int64_t c = k + 1; c < n; ++c) {
+          T sum = x[k * n + c];
+          for (int64_t r = k + 1; r < m; ++r) sum += Mul(Conj(x[r * n + k]), x[r * n + c]);
+          sum = Mul(sum, Conj(tau));
+          x[k * n + c] -= sum;
+          for (int64_t r = k + 1; r < m; ++r) x[r * n + c] -= Mul(x[r * n + k], sum);
+        }
+      }
+    }
+    Store(a, a_out);
+    Store(taus, taus_out);
+  });
+  std::vector<Value> elements;
+  elements.push_back(Value::Own(std::move(a_out)));
+  elements.push_back(Value::Own(std::move(taus_out)));
+  return Value::Tuple(std::move(elements));
+}
+
+// The custom call "ProductOfElementaryHouseholderReflectors": the first columns of H1 H2 ... Hk, as LAPACK's orgqr.
+Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operands operands) {
+  const Literal &in = operands[0].array(), &taus_in = operands[1].array();
+  KRAFLA_TRY(ExpectMatrix(in.shape()));
+  if (taus_in.shape().rank() < 1) return InvalidArgument("the reflectors have no taus");
+  KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
+  const int64_t m = in.shape().dim(in.shape().rank() - 2), n = in.shape().dims().back();
+  const int64_t count = taus_in.shape().dims().back();
+  const int64_t batch = m * n == 0 ? 0 : in.shape().element_count() / (m * n);
+  if (count > std::min(m, n) || taus_in.shape().element_count() != batch * count ||
+      taus_in.shape().element_type() != in.shape().element_type() || out.shape().byte_size() != in.shape().byte_size())
+    return InvalidArgument("{} reflectors do not fit {}", taus_in.shape().ToString(false),
+                           in.shape().ToString(false));
+  KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), count + 1));
+  WithWide(in.shape().element_type(), [&]<class T>(T) {
+    const std::vector<T> a = Load<T>(in), taus = Load<T>(taus_in);
+    std::vector<T> q(a.size(), T(0));
+    for (int64_t b = 0; b < batch; ++b) {
+      const T* v = a.data() + b * m * n;
+      T* x = q.data() + b * m * n;
+      for (int64_t d = 0; d < std::min(m, n); ++d) x[d * n + d] = 1;
+      for (int64_t k = count - 1; k >= 0; --k) {
+        const T tau = taus[At(b * count + k)];
+        for (int64_t c = k; c < n; ++c) {
+          T sum = x[k * n + c];
+          for (int64_t r = k + 1; r < m; ++r) sum += Mul(Conj(v[r * n + k]), x[r * n + c]);
+          sum = Mul(sum, tau);
+          x[k * n + c] -= sum;
+          for (int64_t r = k + 1; r < m; ++r) x[r * n + c] -= Mul(v[r * n + k], sum);
+        }
+      }
+    }
+    Store(q, out);
+  });
+  return Value::Own(std::move(out));
+}
+
+}  // namespace krafla::evaluator

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random bits as XLA makes them (xla/hlo/builder/lib/prng.cc, rng_bit_generator_expander.cc), bit for bit; the values
+// of rng are free, they come from the same Philox.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "cpu_fallback/evaluator/block_op.h"
+#include "cpu_fallback/evaluator/context.h"
+#include "cpu_fallback/evaluator/philox.h"
+
+namespace krafla::evaluator {
+
+namespace {
+
+std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
+
+// The dimension that XLA cuts in half to use both words of a ThreeFry block, and the shape of a half.
+struct Halves {
+  Dims dims;            // of a half, with rank >= 1
+  std::size_t axis = 0;
+  int64_t count = 1;
+};
+Halves SplitIntoHalves(const Dims& dims) {
+  Halves out;
+  if (dims.empty()) {
+    out.dims = {1};
+    return out;
+  }
+  std::size_t axis = dims.size();
+  for (std::size_t d = 0; d < dims.size() && axis == dims.size(); ++d)
+    if (dims[d] % 2 == 0) axis = d;
+  if (axis == dims.size()) {
+    axis = 0;
+    for (std::size_t d = 1; d < dims.size(); ++d)
+      if (dims[d] > dims[axis]) axis = d;
+  }
+  out.dims = dims;
+  out.dims[axis] = (dims[axis] + 1) / 2;
+  out.axis = axis;
+  for (int64_t d : out.dims) out.count *= d;
+  return out;
+}
+
+// 32 random bits an element.
+void ThreeFry32(uint64_t key, uint64_t& counter, const Dims& dims, int64_t count, uint32_t* out) {
+  const Halves half = SplitIntoHalves(dims);
+  int64_t inner = 1;
+  for (std::size_t d = half.axis + 1; d < half.dims.size(); ++d) inner *= half.dims[d];
+  const int64_t extent = dims.empty() ? 1 : dims[half.axis];
+  for (int64_t k = 0; k < half.count; ++k) {
+    const Words2 words = ThreeFry2x32(key, counter + static_cast<uint64_t>(k));
+    // Element (outer, j, inner) of the halves gives elements 2j and 2j + 1 of the whole.
+    const int64_t in = k % inner, j = k / inner % half.dims[half.axis], outer = k / inner / half.dims[half.axis];
+    for (int64_t w = 0; w < 2; ++w) {
+      if (2 * j + w >= extent) continue;
+      const int64_t at = (outer * extent + 2 * j + w) * inner + in;
+      if (at < count) out[at] = w == 0 ? words.first : words.second;
+    }
+  }
+  counter += static_cast<uint64_t>(half.count);
+}
+
+void Philox32(uint64_t key, uint64_t& low, uint64_t& high, int64_t count, uint32_t* out) {
+  for (int64_t k = 0; k < count; k += 4) {
+    uint32_t words[4];
+    Philox4x32(key, low, high, words);
+    if (++low == 0) ++high;
+    std::copy(words, words + std::min<int64_t>(4, count - k), out + k);
+  }
+}
+
+}  // namespace
+
+Result<Value> EvalRngBitGenerator(Context& context, const Instruction& i, Operands operands) {
+  const RngAlgorithm algorithm = i.attr<RngBitGeneratorAttributes>().algorithm;
+  const Literal& state = operands[0].array();
+  const Shape& result = i.shape();
+  const int64_t state_bytes = state.shape().byte_size();
+  const bool pair = result.IsTuple() && result.tuple_elements().size() == 2;
+  if (!pair || state_bytes < 16 || state_bytes % 8 != 0)
+    return InvalidArgument("rng-bit-generator takes a state of at least 16 bytes, not {}, and gives (state, bits)",
+                           state.shape().ToString(false));
+  const Shape bits_shape = result.tuple_elements()[1].WithStaticDims();
+  KRAFLA_TRY(context.SpendProduct(bits_shape.element_count(), 16));
+  KRAFLA_ASSIGN(Literal bits, NewLiteral(context, bits_shape));
+  KRAFLA_ASSIGN(Literal next, Literal::FromBytes(state.shape(), state.bytes()));
+  const std::size_t words = At(state_bytes / 8);
+  std::vector<uint64_t> s(words);
+  std::memcpy(s.data(), state.bytes().data(), At(state_bytes));
+  const int64_t n = bits_shape.element_count();
+  const int bytes = StorageBytes(bits_shape.element_type());
+  // 64-bit elements: low word first. Narrow ones keep the low bits of 32.
+  const bool threefry = algorithm == RngAlgorithm::kThreeFry;
+  std::vector<uint32_t> random;
+  if (threefry) {
+    if (bytes == 8) {
+      for (int64_t k = 0; k < n; ++k) {
+        const Words2 w = ThreeFry2x32(s[0], s[1] + static_cast<uint64_t>(k));
+        bits.data<uint64_t>()[At(k)] = uint64_t{w.first} | uint64_t{w.second} << 32;
+      }
+      s[1] += static_cast<uint64_t>(n);
+    } else {
+      random.resize(At(n));
+      ThreeFry32(s[0], s[1], bits_shape.dims(), n, random.data());
+    }
+  } else {
+    uint64_t low = s[1], high = words > 2 ? s[2] : 0;
+    random.resize(At(bytes == 8 ? 2 * n : n));
+    Philox32(s[0], low, high, static_cast<int64_t>(random.size()), random.data());
+    s[1] = low;
+    if (words > 2) s[2] = high;
+    if (bytes == 8 && n > 0) std::memcpy(bits.bytes().data(), random.data(), At(8 * n));
+  }
+  if (bytes == 4 && n > 0) std::memcpy(bits.bytes().data(), random.data(), At(4 * n));
+  if (bytes == 2)
+    for (int64_t k = 0; k < n; ++k) bits.data<uint16_t>()[At(k)] = static_cast<uint16_t>(random[At(k)]);
+  if (bytes == 1) {
+    const void* in[] = {random.data()};
+    MakeConvert(ElementType::kU32, bits_shape.element_type()).Run(in, bits.bytes().data(), n);
+  }
+  std::memcpy(next.bytes().data(), s.data(), At(state_bytes));
+  std::vector<Value> elements;
+  elements.push_back(Value::Own(std::move(next)));
+  elements.push_back(Value::Own(std::move(bits)));
+  return Value::Tuple(std::move(elements));
+}
+
+Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands) {
+  KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
+  const int64_t n = out.shape().element_count();
+  KRAFLA_TRY(context.SpendProduct(n, 16));
+  const ElementType type = out.shape().element_type();
+  // Each rng of a run has a stream of its own.
+  const uint64_t stream = context.rng_calls++;
+  auto block = [&](int64_t k, uint32_t* words) {
+    Philox4x32(context.host->rng_seed ^ 0x9e3779b97f4a7c15u, static_cast<uint64_t>(k), stream, words);
+  };
+  auto unit = [](uint32_t low, uint32_t high) {  // [0, 1), 53 bits
+    return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
+  };
+  const bool normal = i.attr<RngAttributes>().distribution == RngDistribution::kNormal;
+  if (type == ElementType::kPred || (IsIntegral(type) && !normal)) {
+    uint64_t range[2];
+    for (std::size_t o = 0; o < 2; ++o) {
+      const void* in[] = {operands[o].array().bytes().data()};
+      MakeConvert(type, ElementType::kU64).Run(in, &range[o], 1);
+    }
+    std::vector<uint64_t> values(At(n));
+    const uint64_t width = range[1] - range[0];
+    for (int64_t k = 0; k < n; ++k) {
+      uint32_t w[4];
+      block(k, w);
+      const uint64_t x = uint64_t{w[1]} << 32 | w[0];
+      // The high half of x * width, nearly free of bias.
+      values[At(k)] = range[0] + static_cast<uint64_t>((static_cast<unsigned __int128>(x) * width) >> 64);
+    }
+    const void* in[] = {values.data()};
+    MakeConvert(ElementType::kU64, type).Run(in, out.bytes().data(), n);
+    return Value::Own(std::move(out));
+  }
+  if (!IsFloat(type)) return Unimplemented("rng does not give {}", ElementTypeName(type));
+  double range[2];
+  for (std::size_t o = 0; o < 2; ++o) {
+    const void* in[] = {operands[o].array().bytes().data()};
+    MakeConvert(type, ElementType::kF64).Run(in, &range[o], 1);
+  }
+  std::vector<double> values(At(n));
+  // A type's own precision, rounded down, so that rounding cannot reach the open end.
+  const int bits = type == ElementType::kF64 ? 53 : type == ElementType::kF32 ? 24 : type == ElementType::kF16 ? 11 : 8;
+  const double grain = std::ldexp(1.0, bits);
+  for (int64_t k = 0; k < n; ++k) {
+    uint32_t w[4];
+    block(k, w);
+    if (normal) {
+      const double radius = std::sqrt(-2 * std::log(1 - unit(w[0], w[1])));
+      values[At(k)] = range[0] + range[1] * radius * std::cos(2 * std::numbers::pi * unit(w[2], w[3]));
+    } else {
+      const double u = std::floor(unit(w[0], w[1]) * grain) / grain;
+      values[At(k)] = range[0] + u * (range[1] - range[0]);
+    }
+  }
+  const void* in[] = {values.data()};
+  MakeConvert(ElementType::kF64, type).Run(in, out.bytes().data(), n);
+  if (!normal && type == ElementType::kF32) {
+    const float open = static_cast<float>(range[1]);
+    for (float& v : out.data<float>())
+      if (v >= open && range[0] < range[1]) v = std::nextafter(open, static_cast<float>(range[0]));
+  }
+  return Value::Own(std::move(out));
+}
+
+// XLA:CPU keeps a 128-bit counter an instruction that starts at 0x7012395 (rng_get_and_update_state_expander.cc).
+Result<Value> EvalRngGetAndUpdateState(Context& context, const Instruction& i, Operands) {
+  auto [at, fresh] = context.rng_states.try_emplace(&i, 0x7012395u + static_cast<unsigned __int128>(context.host->rng_seed));
+  const unsigned __int128 state = at->second;
+  at->second += static_cast<unsigned __int128>(static_cast<__int128>(i.attr<RngStateAttributes>().delta));
+  KRAFLA_ASSIGN(Literal out, Literal::Create(i.shape()));
+  if (out.bytes().size() != 16) return InvalidArgument("rng-get-and-update-state gives u64[2]");
+  const uint64_t words[2] = {static_cast<uint64_t>(state), static_cast<uint64_t>(state >> 64)};
+  std::memcpy(out.bytes().data(), words, 16);
+  return Value::Own(std::move(out));
+}
+
+}  // namespace krafla::evaluator
