@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ir/shape_rules/checks.h"
 #include "numerics/formats.h"
 
 namespace krafla {
@@ -71,8 +72,8 @@ Result<Instruction*> AddInferred(Computation& computation, Opcode opcode, std::v
   KRAFLA_ASSIGN(Shape shape, InferShape(computation, opcode, operands, attributes, called, declared));
   if (declared != nullptr) {
     if (!Shape::Compatible(*declared, shape))
-      return InvalidArgument("{} is declared as {}, its operands make {}.", OpcodeName(opcode),
-                             declared->ToString(false), shape.ToString(false));
+      return InvalidArgument("{} is declared as {}; from its operands, attributes and computations follows {}.",
+                             OpcodeName(opcode), shape_rules::Brief(*declared), shape_rules::Brief(shape));
     shape = *declared;
   }
   return computation.Add(opcode, std::move(shape), std::move(operands), std::move(attributes), std::move(called), name);

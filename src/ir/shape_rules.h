@@ -18,6 +18,9 @@ struct ComputationSignature {
   Shape result;
 };
 
+// The most devices (replicas times partitions) that a module may name: what runs it keeps state for each.
+inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
+
 struct ShapeRuleInput {
   Opcode opcode;
   std::span<const Shape* const> operands;

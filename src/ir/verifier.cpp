@@ -54,8 +54,8 @@ class InstructionChecker {
     if (!inferred) return At(i, std::move(inferred).error());
     if (!Shape::Compatible(*inferred, i.shape()))
       return At(i, Status(StatusCode::kInvalidArgument,
-                          std::format("It is declared as {}, its operands make {}.", shape_rules::Brief(i.shape()),
-                                      shape_rules::Brief(*inferred))));
+                          std::format("It is declared as {}; from its operands, attributes and computations follows {}.",
+                                      shape_rules::Brief(i.shape()), shape_rules::Brief(*inferred))));
     return verifier::CheckAsyncPair(i);
   }
 

@@ -234,6 +234,8 @@ TEST(ShapeRules, Slices) {
   Refuses({Opcode::kDynamicSlice, {"f32[4,5]", "s32[]"}, DynamicSliceAttributes{{2, 5}}}, "start index for each");
   Refuses({Opcode::kDynamicSlice, {"f32[4]", "f32[]"}, DynamicSliceAttributes{{2}}}, "integer scalars");
   Refuses({Opcode::kDynamicSlice, {"f32[4,5]", "s32[]", "s64[]"}, DynamicSliceAttributes{{2, 5}}}, "one element type");
+  Gives({Opcode::kDynamicSlice, {"f32[4,5]", "s32[2]"}, DynamicSliceAttributes{{2, 5}}}, "f32[2,5]");
+  Refuses({Opcode::kDynamicSlice, {"f32[4,5]", "s32[3]"}, DynamicSliceAttributes{{2, 5}}}, "start index for each");
   Gives({Opcode::kDynamicUpdateSlice, {"f32[4]", "f32[2]", "u8[]"}}, "f32[4]");
   Refuses({Opcode::kDynamicUpdateSlice, {"f32[4]", "f32[5]", "s32[]"}}, "does not fit");
   Refuses({Opcode::kDynamicUpdateSlice, {"f32[4]", "s32[2]", "s32[]"}}, "element type and rank");
@@ -581,6 +583,9 @@ TEST(ShapeRules, CollectiveGroups) {
   Refuses(reduce(with({{-1, 0, 1, 2}})), "names replica -1");
   Refuses(reduce(with({{0, 1}})), "each of the 4");
   Refuses(reduce(with({{0, 1, 2, 3}, {}})), "empty");
+  // A count of 1 means that the text left it out: ids 0 to n-1, then.
+  Gives({Opcode::kAllReduce, {"f32[4]"}, with({{2, 0}, {1, 3}}), "", {kAddF32}}, "f32[4]");
+  Refuses({Opcode::kAllReduce, {"f32[4]"}, with({{2, 0}, {1, 4}}), "", {kAddF32}}, "names replica 4");
   auto gather = with({{0}, {1, 2, 3}});
   gather.dimension = 0;
   Refuses({Opcode::kAllGather, {"f32[4]"}, gather, "", {}, 4}, "of one size");

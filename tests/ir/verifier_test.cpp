@@ -66,8 +66,8 @@ TEST(Verifier, NamesInstructionAndLine) {
   Instruction* r = f.Add(Opcode::kNegate, F32({5}), {f.x});
   r->set_location({12, 3});
   f.main->set_root(r);
-  Fails(f.module, "instruction 'r' (negate, line 12) in computation 'main': It is declared as f32[5], its operands make "
-                  "f32[4].");
+  Fails(f.module, "instruction 'r' (negate, line 12) in computation 'main': It is declared as f32[5]; from its "
+                  "operands, attributes and computations follows f32[4].");
 }
 
 TEST(Verifier, LayoutsDoNotMatterToShapes) {

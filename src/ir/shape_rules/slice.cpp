@@ -5,8 +5,13 @@
 namespace krafla::shape_rules {
 namespace {
 
-// Operands from `first` on: one integer scalar for each of `rank` dimensions, all of one type.
+// Operands from `first` on: one integer scalar for each of `rank` dimensions, all of one type; or, as old texts have
+// it, one vector of them.
 Result<> CheckStartIndices(const ShapeRuleInput& in, std::size_t first, int64_t rank) {
+  if (in.operands.size() == first + 1) {
+    const Shape& vector = *in.operands[first];
+    if (vector.rank() == 1 && IsIntegral(vector.element_type()) && vector.dim(0) == rank) return {};
+  }
   if (static_cast<int64_t>(in.operands.size() - first) != rank)
     return InvalidArgument("{} takes a start index for each of the {} dimensions, {} were given.",
                            OpcodeName(in.opcode), rank, in.operands.size() - first);

@@ -12,8 +12,6 @@ namespace krafla::verifier {
 
 // How deeply computations may call each other: executors follow calls on the stack.
 inline constexpr int kMaxCallDepth = 256;
-// Replicas times partitions: what runs a module keeps state for each.
-inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
 // Tuple leaves looked at while comparing operands with called computations. A real program stays far below; a text
 // that names one huge tuple a million times does not get to cost hours.
 inline constexpr int64_t kMaxLeafVisits = 500'000'000;

@@ -3,18 +3,14 @@
 // hlo_buffer_donor_config.cc Verify, hlo_verifier.cc VerifyEntryComputationLayout.
 #include <set>
 
+#include "ir/shape_rules/checks.h"
 #include "ir/verifier/checks.h"
 
 namespace krafla::verifier {
 namespace {
 
+using shape_rules::Brief;
 using Place = std::pair<int64_t, std::vector<int64_t>>;  // parameter (or -1: the result), index
-
-std::string Text(const Dims& path) {
-  std::string out = "{";
-  for (std::size_t i = 0; i < path.size(); ++i) out += (i > 0 ? "," : "") + std::to_string(path[i]);
-  return out + "}";
-}
 
 // The shape at `path` in `shape`, or null.
 const Shape* Find(const Shape& shape, const Dims& path) {
@@ -33,8 +29,8 @@ Result<const Shape*> FindParameter(const char* what, const Computation& entry, i
   const Instruction& p = *entry.parameters()[static_cast<std::size_t>(parameter)];
   const Shape* found = Find(p.shape(), index);
   if (found == nullptr || !found->IsArray())
-    return InvalidArgument("{} names {} of parameter {} ({}), which is not an array in {}.", what, Text(index),
-                           parameter, Describe(p), p.shape().ToString(false));
+    return InvalidArgument("{} names {} of parameter {} ({}), which is not an array in {}.", what, Brief(index),
+                           parameter, Describe(p), Brief(p.shape()));
   return found;
 }
 
@@ -52,22 +48,22 @@ Result<> CheckModuleConfig(const Module& module) {
     const Shape* output = Find(root.shape(), alias.output_index);
     if (output == nullptr || !output->IsArray())
       return InvalidArgument("input_output_alias names output {}, which is not an array in {}, the result of {}.",
-                             Text(alias.output_index), root.shape().ToString(false), Describe(root));
+                             Brief(alias.output_index), Brief(root.shape()), Describe(root));
     if (input->byte_size() != output->byte_size())
       return InvalidArgument("input_output_alias joins output {} ({}) with parameter {} {} ({}); their sizes differ.",
-                             Text(alias.output_index), output->ToString(false), alias.parameter,
-                             Text(alias.parameter_index), input->ToString(false));
+                             Brief(alias.output_index), Brief(*output), alias.parameter,
+                             Brief(alias.parameter_index), Brief(*input));
     if (!outputs.insert(PlaceOf(-1, alias.output_index)).second)
-      return InvalidArgument("input_output_alias names output {} twice.", Text(alias.output_index));
+      return InvalidArgument("input_output_alias names output {} twice.", Brief(alias.output_index));
     if (!inputs.insert(PlaceOf(alias.parameter, alias.parameter_index)).second)
       return InvalidArgument("input_output_alias names parameter {} {} twice.", alias.parameter,
-                             Text(alias.parameter_index));
+                             Brief(alias.parameter_index));
   }
   for (const BufferDonor& donor : module.buffer_donors) {
     KRAFLA_TRY(FindParameter("buffer_donor", entry, donor.parameter, donor.parameter_index));
     if (!inputs.insert(PlaceOf(donor.parameter, donor.parameter_index)).second)
       return InvalidArgument("buffer_donor names parameter {} {}, which is given away already.", donor.parameter,
-                             Text(donor.parameter_index));
+                             Brief(donor.parameter_index));
   }
   if (!module.entry_layout_result) return {};
   if (module.entry_layout_parameters.size() != entry.parameters().size())
@@ -77,12 +73,12 @@ Result<> CheckModuleConfig(const Module& module) {
     const Instruction& p = *entry.parameters()[n];
     if (!Shape::Compatible(module.entry_layout_parameters[n], p.shape()))
       return InvalidArgument("entry_computation_layout has {} for parameter {}, {} is {}.",
-                             module.entry_layout_parameters[n].ToString(false), n, Describe(p),
-                             p.shape().ToString(false));
+                             Brief(module.entry_layout_parameters[n]), n, Describe(p),
+                             Brief(p.shape()));
   }
   if (!Shape::Compatible(*module.entry_layout_result, root.shape()))
     return InvalidArgument("entry_computation_layout has the result {}, {} is {}.",
-                           module.entry_layout_result->ToString(false), Describe(root), root.shape().ToString(false));
+                           Brief(*module.entry_layout_result), Describe(root), Brief(root.shape()));
   return {};
 }
 
