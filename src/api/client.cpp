@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/client.h"
+
+#include "api/cpu_client.h"
+#ifdef KRAFLA_HAVE_VULKAN
+#include "api/vulkan_client.h"
+#endif
+
+namespace krafla {
+
+Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arguments) {
+  KRAFLA_TRY(SetArguments(arguments));
+  KRAFLA_TRY(Execute());
+  return Results();
+}
+
+std::string Executable::PlacementLine() const {
+  std::string out = std::format("{}/{} instructions on {}; {} kernels", report_.device_instructions,
+                                report_.instructions, device_description_, report_.kernels);
+  if (report_.pipelines_compiled + report_.pipelines_cached > 0)
+    out += std::format(", {} compiled, {} from cache", report_.pipelines_compiled, report_.pipelines_cached);
+  if (!report_.fallbacks.empty()) {
+    out += std::format("; on the CPU: ");
+    std::size_t shown = 0;
+    for (const CompileReport::Fallback& f : report_.fallbacks) {
+      if (shown++ == 4) {
+        out += std::format(" and {} more", report_.fallbacks.size() - 4);
+        break;
+      }
+      out += std::format("{}{} ({})", shown == 1 ? "" : ", ", f.instruction, f.reason);
+    }
+  }
+  return out;
+}
+
+std::vector<DeviceDescription> ListDevices(std::string* why) {
+  std::vector<DeviceDescription> out;
+#ifdef KRAFLA_HAVE_VULKAN
+  if (auto devices = ListVulkanDevices())
+    out = std::move(*devices);
+  else if (why != nullptr)
+    *why = devices.error().message();
+#else
+  if (why != nullptr) *why = "this krafla was built without Vulkan";
+#endif
+  out.push_back(CpuClient().device());
+  return out;
+}
+
+Result<std::shared_ptr<Client>> Client::Create(std::string_view selector) {
+  if (selector == "cpu") return std::make_shared<CpuClient>();
+  bool any = selector.empty();
+  if (!any && !selector.starts_with("vulkan"))
+    return InvalidArgument("'{}' is no device: say cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., "
+                           "vulkan:type=discrete or vulkan:\"part of the name\"", selector);
+#ifdef KRAFLA_HAVE_VULKAN
+  auto client = CreateVulkanClient(any ? "vulkan" : selector);
+  if (client || !any) return client;
+#else
+  if (!any) return Unavailable("this krafla was built without Vulkan; use -d cpu");
+#endif
+  return std::make_shared<CpuClient>();
+}
+
+}  // namespace krafla

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Client, Compile, Executable: the only place that joins plan, code generation, runtime and the CPU back end.
+//
+// A Client is one device (or the CPU). An Executable is a module made ready for it. Neither is thread-safe; several
+// executables of one client may be used from one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "ir/literal.h"
+#include "ir/module.h"
+#include "plan/device_profile.h"
+
+namespace krafla {
+
+struct CompileOptions {
+  // Features off and on by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", and names of passes.
+  std::set<std::string> disabled, enabled;
+  // Any step that the device does not take is an error.
+  bool strict = false;
+};
+
+// Where a module runs and why, and what it took to get there.
+struct CompileReport {
+  struct Fallback {
+    std::string instruction, opcode, reason;
+    int64_t instructions = 0;
+  };
+  int64_t instructions = 0, device_instructions = 0;  // of the optimised module, those that compute something
+  int kernels = 0;              // distinct ones
+  int launches = 0;             // a run, loops counted once
+  int cooperative_matrix_launches = 0;
+  int pipelines_compiled = 0, pipelines_cached = 0;
+  int64_t arena_bytes = 0, peak_live_bytes = 0;
+  double passes_ms = 0, plan_ms = 0, emit_ms = 0;  // krafla's own work
+  double pipeline_ms = 0;                          // the driver's
+  std::vector<Fallback> fallbacks;
+  double compile_ms() const { return passes_ms + plan_ms + emit_ms; }
+};
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+
+  const CompileReport& report() const { return report_; }
+  // Leaves of the entry's parameters and result, depth first; tokens included.
+  virtual const std::vector<Shape>& arguments() const = 0;
+  virtual const std::vector<Shape>& results() const = 0;
+
+  // Places the arguments (one a leaf) where the device reads them. They stay until set again.
+  // INVALID_ARGUMENT for a wrong count or shape.
+  virtual Result<> SetArguments(std::span<const Literal* const> arguments) = 0;
+  // Runs once on the arguments set, to the end. Allocates nothing after the first time.
+  virtual Result<> Execute() = 0;
+  // The results of the last Execute, one a leaf.
+  virtual Result<std::vector<Literal>> Results() = 0;
+
+  Result<std::vector<Literal>> Run(std::span<const Literal* const> arguments);
+
+  // One line for people: "412/412 instructions on vulkan:0 (llvmpipe, Mesa 26.1.6); 61 kernels, ...".
+  std::string PlacementLine() const;
+
+ protected:
+  CompileReport report_;
+  std::string device_description_;
+};
+
+struct DeviceDescription {
+  std::string selector;     // "cpu", "vulkan:0"
+  std::string description;  // "vulkan:0 (llvmpipe (LLVM 19.1.7, 256 bits), Mesa 26.1.6)"
+  bool is_cpu = false;
+  DeviceProfile profile;    // Vulkan only
+};
+// The CPU and every Vulkan device, best first. `why`: why there is no Vulkan device, when there is none.
+std::vector<DeviceDescription> ListDevices(std::string* why = nullptr);
+
+class Client {
+ public:
+  virtual ~Client() = default;
+  // "cpu", "vulkan", "vulkan:1", ... ; "" is the best Vulkan device, else the CPU.
+  // INVALID_ARGUMENT for a bad selector, NOT_FOUND or UNAVAILABLE where there is no such device.
+  static Result<std::shared_ptr<Client>> Create(std::string_view selector);
+
+  const DeviceDescription& device() const { return device_; }
+  // The module need not be verified.
+  virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) = 0;
+
+ protected:
+  DeviceDescription device_;
+};
+
+}  // namespace krafla

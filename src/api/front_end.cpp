@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/front_end.h"
+
+#include <chrono>
+
+#include "passes/pipeline.h"
+
+namespace krafla {
+namespace {
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Stopwatch::Stopwatch() : start_(Now()) {}
+double Stopwatch::Milliseconds() const { return static_cast<double>(Now() - start_) * 1e-6; }
+
+Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
+                                          CompileReport& report) {
+  Stopwatch passes;
+  KRAFLA_TRY(Verify(*module));
+  PassOptions pass_options;
+  pass_options.disabled = options.disabled;
+  KRAFLA_TRY(RunPipeline(*module, pass_options));
+  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
+  report.passes_ms = passes.Milliseconds();
+
+  Stopwatch planning;
+  plan::PlanOptions plan_options;
+  plan_options.fusion.fuse = !options.disabled.contains("fusion");
+  KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
+  report.plan_ms = planning.Milliseconds();
+  report.instructions = plan.instruction_count;
+  report.kernels = static_cast<int>(plan.kernels.size());
+  report.launches = CountLaunches(plan.steps);
+  report.arena_bytes = plan.arena_size;
+  report.peak_live_bytes = plan.peak_live_bytes;
+  return plan;
+}
+
+int CountLaunches(const plan::StepList& list) {
+  int out = 0;
+  for (const plan::Step& step : list.steps) {
+    if (std::holds_alternative<plan::LaunchStep>(step)) ++out;
+    if (const auto* loop = std::get_if<plan::WhileStep>(&step))
+      out += CountLaunches(*loop->condition) + CountLaunches(*loop->body);
+    if (const auto* branch = std::get_if<plan::ConditionalStep>(&step))
+      for (const auto& b : branch->branches) out += CountLaunches(*b);
+  }
+  return out;
+}
+
+Result<> CheckArguments(std::span<const Literal* const> arguments, const std::vector<Shape>& shapes) {
+  if (arguments.size() != shapes.size())
+    return InvalidArgument("the module takes {} arguments, {} were given", shapes.size(), arguments.size());
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const Shape& got = arguments[i]->shape();
+    if (got.element_type() != shapes[i].element_type() || got.dims() != shapes[i].dims())
+      return InvalidArgument("argument {} is {}, the module takes {}", i, got.ToString(false), shapes[i].ToString(false));
+  }
+  return {};
+}
+
+}  // namespace krafla

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/vulkan_client.h"
+
+#include "api/front_end.h"
+#include "api/vulkan_executable.h"
+#include "vk_runtime/instance.h"
+
+namespace krafla {
+namespace {
+
+DeviceDescription Describe(const DeviceProfile& profile, std::size_t number) {
+  DeviceDescription out;
+  out.selector = std::format("vulkan:{}", number);
+  out.description = std::format("vulkan:{} ({}, {})", number, profile.name,
+                                profile.driver_info.empty() ? profile.driver_name : profile.driver_info);
+  out.profile = profile;
+  return out;
+}
+
+class VulkanClient : public Client {
+ public:
+  VulkanClient(std::shared_ptr<vk::Instance> instance, const vk::PhysicalDevice& physical, std::size_t number)
+      : instance_(std::move(instance)), physical_(physical) {
+    device_ = Describe(physical.profile, number);
+  }
+
+  Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) override {
+    // Only names that profiles know switch device features; the others are passes and "fusion".
+    std::vector<std::string> names;
+    for (const std::string& name : options.disabled)
+      for (const FeatureName& known : FeatureNames())
+        if (known.name == name) names.push_back(name);
+    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout(names));
+    CompileReport report;
+    KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
+    return VulkanExecutable::Create(device, device->profile(), std::move(plan), options, std::move(report),
+                                    device_.description);
+  }
+
+ private:
+  Result<std::shared_ptr<vk::Device>> DeviceWithout(const std::vector<std::string>& names) {
+    auto it = devices_.find(names);
+    if (it != devices_.end()) return it->second;
+    KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
+    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> made, vk::Device::Create(instance_, physical_, profile));
+    devices_.emplace(names, made);
+    return made;
+  }
+
+  std::shared_ptr<vk::Instance> instance_;
+  vk::PhysicalDevice physical_;
+  std::map<std::vector<std::string>, std::shared_ptr<vk::Device>> devices_;
+};
+
+}  // namespace
+
+Result<std::vector<DeviceDescription>> ListVulkanDevices() {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Create());
+  std::vector<DeviceDescription> out;
+  for (const vk::PhysicalDevice& d : instance->devices()) out.push_back(Describe(d.profile, out.size()));
+  return out;
+}
+
+Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector) {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Create());
+  KRAFLA_ASSIGN(const vk::PhysicalDevice* physical, instance->Select(selector));
+  auto number = static_cast<std::size_t>(physical - instance->devices().data());
+  return std::make_shared<VulkanClient>(instance, *physical, number);
+}
+
+}  // namespace krafla

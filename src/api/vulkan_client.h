@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "api/client.h"
+
+namespace krafla {
+
+Result<std::vector<DeviceDescription>> ListVulkanDevices();
+Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector);
+
+}  // namespace krafla

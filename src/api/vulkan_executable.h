@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ProgramPlan on a Vulkan device: kernels emitted and made pipelines, runs of device steps recorded as programs,
+// loops and branches driven by the host, and what the device does not take run by the CPU's kernels in between.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "api/client.h"
+#include "base/thread_pool.h"
+#include "cpu_fallback/executor/cpu_kernel.h"
+#include "plan/program_plan.h"
+#include "spirv_codegen/emit.h"
+#include "vk_runtime/device.h"
+#include "vk_runtime/program.h"
+
+namespace krafla {
+
+class VulkanExecutable : public Executable {
+ public:
+  static Result<std::unique_ptr<Executable>> Create(std::shared_ptr<vk::Device> device, const DeviceProfile& profile,
+                                                    plan::ProgramPlan plan, const CompileOptions& options,
+                                                    CompileReport report, const std::string& description);
+
+  const std::vector<Shape>& arguments() const override { return plan_.arguments; }
+  const std::vector<Shape>& results() const override { return plan_.results; }
+  Result<> SetArguments(std::span<const Literal* const> arguments) override;
+  Result<> Execute() override;
+  Result<std::vector<Literal>> Results() override;
+
+ private:
+  struct NodeList;
+  struct DeviceNode {
+    std::unique_ptr<vk::Program> program;
+  };
+  struct HostNode {
+    int kernel = 0;
+    std::vector<plan::Slice> bindings;
+  };
+  struct WhileNode {
+    std::unique_ptr<NodeList> condition, body;
+    plan::Slice predicate;
+    std::optional<int64_t> trip_count;
+  };
+  struct ConditionalNode {
+    plan::Slice index;
+    bool index_is_pred = false;
+    std::vector<std::unique_ptr<NodeList>> branches;
+  };
+  using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode>;
+  struct NodeList {
+    std::vector<Node> nodes;
+  };
+
+  VulkanExecutable() = default;
+  Result<> EmitKernels(const DeviceProfile& profile, const CompileOptions& options);
+  Result<> AllocateBuffers();
+  Result<> CreatePipelines();
+  Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);
+  Result<> Flush(std::vector<vk::Step>& pending, NodeList& nodes);
+  void AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending);
+  vk::BufferSlice SliceOf(const plan::Slice& slice) const;
+  // The buffer that holds an allocation, and where in it.
+  std::pair<vk::Buffer*, uint64_t> Place(const plan::Slice& slice) const;
+
+  Result<> RunNodes(const NodeList& list);
+  Result<> RunHost(const HostNode& node);
+  Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
+
+  std::shared_ptr<vk::Device> device_;
+  plan::ProgramPlan plan_;
+  std::vector<std::optional<spirv::EmittedProgram>> emitted_;   // by kernel; empty: the CPU runs it
+  std::vector<int> first_pipeline_;                             // of each kernel
+  std::vector<std::unique_ptr<CpuKernel>> host_kernels_;
+  std::vector<std::shared_ptr<vk::Pipeline>> pipelines_;
+  // Buffers of every program: arena, constants, scratch, then the arguments, then the results.
+  std::vector<std::shared_ptr<vk::Buffer>> buffers_;
+  std::vector<uint64_t> constant_offsets_;
+  uint64_t scratch_bytes_ = 0;
+  NodeList nodes_;
+  std::vector<std::byte> host_scratch_;
+  bool has_arguments_ = false;
+  std::vector<Literal> donated_;  // arguments that a run overwrites
+};
+
+}  // namespace krafla

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "passes/pipeline.h"
+
+namespace krafla::plan {
+namespace {
+
+std::string Slurp(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::stringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+Result<ProgramPlan> PlanText(std::string_view text, const PlanOptions& options = {}) {
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
+  KRAFLA_TRY(RunPipeline(*module, {}));
+  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
+  return PlanProgram(std::move(verified), options);
+}
+
+int Launches(const ProgramPlan& plan) {
+  int n = 0;
+  for (const Step& s : plan.steps.steps) n += std::holds_alternative<LaunchStep>(s);
+  return n;
+}
+
+TEST(PlannerTest, ElementwiseChainIsOneKernel) {
+  auto plan = PlanText(R"(HloModule m
+ENTRY main {
+  x = f32[8,16] parameter(0)
+  b = f32[16] parameter(1)
+  bb = f32[8,16] broadcast(b), dimensions={1}
+  s = f32[8,16] add(x, bb)
+  t = f32[8,16] tanh(s)
+  ROOT r = f32[8,16] multiply(t, s)
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(Launches(*plan), 1);
+  EXPECT_EQ(plan->arena_size, 0);
+}
+
+TEST(PlannerTest, SoftmaxIsOneKernel) {
+  auto plan = PlanText(R"(HloModule m
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY main {
+  x = f32[64,128] parameter(0)
+  ninf = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  m = f32[64] reduce(x, ninf), dimensions={1}, to_apply=max
+  mb = f32[64,128] broadcast(m), dimensions={0}
+  d = f32[64,128] subtract(x, mb)
+  e = f32[64,128] exponential(d)
+  s = f32[64] reduce(e, zero), dimensions={1}, to_apply=add
+  sb = f32[64,128] broadcast(s), dimensions={0}
+  ROOT r = f32[64,128] divide(e, sb)
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(Launches(*plan), 1);
+  ASSERT_EQ(plan->kernels.size(), 1u);
+  const auto* reduce = std::get_if<ReduceKernel>(&plan->kernels[0].body);
+  ASSERT_NE(reduce, nullptr);
+  EXPECT_EQ(reduce->stages.size(), 3u);
+}
+
+TEST(PlannerTest, DotTakesBiasAndActivation) {
+  auto plan = PlanText(R"(HloModule m
+ENTRY main {
+  x = f32[4,64] parameter(0)
+  w = f32[64,32] parameter(1)
+  b = f32[32] parameter(2)
+  d = f32[4,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bb = f32[4,32] broadcast(b), dimensions={1}
+  s = f32[4,32] add(d, bb)
+  z = f32[] constant(0)
+  zb = f32[4,32] broadcast(z), dimensions={}
+  ROOT r = f32[4,32] maximum(s, zb)
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(Launches(*plan), 1);
+}
+
+// Every module of the corpus and of the models plans, with no kernel left to the host but where a family is missing.
+TEST(PlannerTest, EverythingPlans) {
+  for (const char* variable : {"KRAFLA_MODELS", "KRAFLA_CORPUS"}) {
+    const char* root = std::getenv(variable);
+    if (root == nullptr) {
+      std::printf("%s is not set: its modules are not planned here\n", variable);
+      continue;
+    }
+    std::map<std::string, int> hosts;
+    int planned = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.path().extension() != ".hlo" || entry.path().string().find("/errors/") != std::string::npos) continue;
+      auto plan = PlanText(Slurp(entry.path()));
+      EXPECT_TRUE(plan) << entry.path() << ": " << plan.error().ToString();
+      if (!plan) continue;
+      ++planned;
+      for (const KernelPlan& k : plan->kernels)
+        if (const auto* h = std::get_if<HostKernel>(&k.body)) ++hosts[std::string(OpcodeName(h->instruction->opcode()))];
+    }
+    std::printf("%s: %d modules planned; host kernels:", variable, planned);
+    for (const auto& [name, count] : hosts) std::printf(" %s %d", name.c_str(), count);
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+}  // namespace krafla::plan
