@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "numerics/formulas.h"
+#include "numerics/scalar_ops.h"
+
 namespace krafla::evaluator {
 
 // Elementary functions of T (float or double).
@@ -39,6 +42,35 @@ struct Math {
   static T Sqrt(T x) { return std::sqrt(x); }
   static T Tan(T x) { return std::tan(x); }
   static T Tanh(T x) { return std::tanh(x); }
+};
+
+// f32 comes from the formulas that the GPU runs too, so that both give the same bits.
+template <>
+struct Math<float> {
+  static constexpr ScalarOps kOps = {};
+  static float Acos(float x) { return krafla::Acos(kOps, x); }
+  static float Acosh(float x) { return krafla::Acosh(kOps, x); }
+  static float Asin(float x) { return krafla::Asin(kOps, x); }
+  static float Asinh(float x) { return krafla::Asinh(kOps, x); }
+  static float Atan2(float y, float x) { return krafla::Atan2(kOps, y, x); }
+  static float Atanh(float x) { return krafla::Atanh(kOps, x); }
+  static float Cbrt(float x) { return krafla::Cbrt(kOps, x); }
+  static float Cos(float x) { return krafla::Cos(kOps, x); }
+  static float Cosh(float x) { return krafla::Cosh(kOps, x); }
+  static float Erf(float x) { return krafla::Erf(kOps, x); }
+  static float Exp(float x) { return krafla::Exp(kOps, x); }
+  static float Expm1(float x) { return krafla::Expm1(kOps, x); }
+  static float Log(float x) { return krafla::Log(kOps, x); }
+  static float Log1p(float x) { return krafla::Log1p(kOps, x); }
+  static float Logistic(float x) { return krafla::Logistic(kOps, x); }
+  static float Power(float x, float y) { return krafla::Pow(kOps, x, y); }
+  static float Remainder(float x, float y) { return krafla::Remainder(kOps, x, y); }
+  static float Rsqrt(float x) { return krafla::Rsqrt(kOps, x); }
+  static float Sin(float x) { return krafla::Sin(kOps, x); }
+  static float Sinh(float x) { return krafla::Sinh(kOps, x); }
+  static float Sqrt(float x) { return krafla::Sqrt(kOps, x); }
+  static float Tan(float x) { return krafla::Tan(kOps, x); }
+  static float Tanh(float x) { return krafla::Tanh(kOps, x); }
 };
 
 // NaN wins; -0 < +0.
