@@ -121,11 +121,12 @@ typename Ops::I SMulHi(const Ops& o, typename Ops::I x, typename Ops::I y) {
   return o.ISub(hi, o.SelectI(o.SLt(y, zero), x, zero));
 }
 
-// Six steps of square and multiply, as XLA: only six bits of the exponent count, so that x^64 = 1. With a negative
-// exponent the result is 0, but +-1 for x = +-1.
+// Six steps of square and multiply, as XLA: only six bits of the exponent count, so that x^64 = 1. An exponent with its
+// sign bit set, of an unsigned type too, gives 0, but +-1 for x = +-1.
 template <class Ops>
 typename Ops::I IntPow(const Ops& o, typename Ops::I x, typename Ops::I y, int bits, bool is_signed) {
   const auto one = o.ConstI(1);
+  const auto minus_one = o.ConstI(0xffffffffu);
   auto base = x;
   auto result = one;
   for (uint32_t i = 0; i < 6; ++i) {
@@ -133,12 +134,11 @@ typename Ops::I IntPow(const Ops& o, typename Ops::I x, typename Ops::I y, int b
     result = o.SelectI(set, o.IMul(result, base), result);
     if (i < 5) base = o.IMul(base, base);
   }
-  if (!is_signed) return WrapU(o, result, bits);
-  const auto minus_one = o.ConstI(0xffffffffu);
   const auto odd = o.INe(o.And(y, one), o.ConstI(0));
   auto inverse = o.SelectI(o.IEq(x, one), one, o.ConstI(0));
-  inverse = o.SelectI(o.IEq(x, minus_one), o.SelectI(odd, minus_one, one), inverse);
-  return o.SelectI(o.SLt(y, o.ConstI(0)), inverse, WrapS(o, result, bits));
+  inverse = o.SelectI(o.IEq(WrapS(o, x, bits), minus_one), o.SelectI(odd, minus_one, one), inverse);
+  result = o.SelectI(o.SLt(WrapS(o, y, bits), o.ConstI(0)), inverse, result);
+  return is_signed ? WrapS(o, result, bits) : WrapU(o, result, bits);
 }
 
 // ---- one CPU value -------------------------------------------------------------------------------------------------
@@ -202,8 +202,11 @@ constexpr T PopcntInt(T x) {
 template <std::integral T>
 constexpr T PowInt(T x, T y, int bits = static_cast<int>(sizeof(T)) * 8) {
   using U = std::make_unsigned_t<T>;
-  if constexpr (std::is_signed_v<T>) {
-    if (y < 0) return static_cast<T>(x == 1 ? 1 : x == -1 ? ((y & 1) != 0 ? -1 : 1) : 0);
+  using S = std::make_signed_t<T>;
+  const S base_signed = WrapInt(static_cast<S>(x), bits);
+  if (WrapInt(static_cast<S>(y), bits) < 0) {
+    const bool odd = (y & 1) != 0;
+    return WrapInt(static_cast<T>(base_signed == 1 ? 1 : base_signed == -1 ? (odd ? -1 : 1) : 0), bits);
   }
   uint64_t base = static_cast<U>(x);
   uint64_t result = 1;

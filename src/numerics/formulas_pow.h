@@ -91,8 +91,8 @@ typename Ops::F Pow(const Ops& o, typename Ops::F x, typename Ops::F y) {
   const auto ay = o.Abs(y);
 
   const auto [log_hi, log_lo] = in::Log2Pair(o, ax);
-  // Beyond 2^30 the result is 0, 1 or inf; the bound keeps the products finite.
-  const auto bounded = o.Select(o.Lt(ay, o.Const(0x1p30f)), y, in::WithSign(o, o.Const(0x1p30f), y));
+  // Beyond 2^32 the result is 0, 1 or inf; the bound keeps the products finite.
+  const auto bounded = o.Select(o.Lt(ay, o.Const(0x1p32f)), y, in::WithSign(o, o.Const(0x1p32f), y));
   const auto y_hi = in::Upper12(o, bounded);
   const auto lo = o.Add(o.Mul(o.Sub(bounded, y_hi), log_hi), o.Mul(bounded, log_lo));
   auto magnitude = in::Exp2Pair(o, o.Mul(y_hi, log_hi), lo);
