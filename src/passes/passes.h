@@ -10,13 +10,27 @@ namespace krafla {
 #define KRAFLA_PASS(Function) Result<bool> Function(Module& module, const PassOptions& options)
 
 KRAFLA_PASS(AlgebraicSimplifier);
+KRAFLA_PASS(BarrierRemover);
+KRAFLA_PASS(BatchNormExpander);
+KRAFLA_PASS(BitcastExpander);
 KRAFLA_PASS(CallInliner);
+KRAFLA_PASS(CollectiveSimplifier);
+KRAFLA_PASS(ConditionalSimplifier);
 KRAFLA_PASS(ConstantFolding);
 KRAFLA_PASS(Cse);
+KRAFLA_PASS(CustomCallRewriter);
 KRAFLA_PASS(Dce);
+KRAFLA_PASS(DotCanonicalizer);
+KRAFLA_PASS(MapInliner);
 KRAFLA_PASS(MovementSimplifier);
+KRAFLA_PASS(RaggedDotExpander);
+KRAFLA_PASS(ScaledDotExpander);
+KRAFLA_PASS(ScanRecognizer);
 KRAFLA_PASS(StructuralSimplifier);
 KRAFLA_PASS(TupleSimplifier);
+KRAFLA_PASS(WhileInvariantMotion);
+KRAFLA_PASS(WhileSimplifier);
+KRAFLA_PASS(WhileTripCount);
 
 #undef KRAFLA_PASS
 

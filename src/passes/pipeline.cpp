@@ -14,36 +14,81 @@ namespace {
 constexpr std::array kPasses = {
     PassInfo{"algebraic_simplifier", "applies identities of elementwise operations that keep every bit",
              AlgebraicSimplifier},
+    PassInfo{"barrier_remover", "removes optimization barriers; the last pass", BarrierRemover},
+    PassInfo{"batch_norm_expander", "batch normalisation as arithmetic and reductions", BatchNormExpander},
+    PassInfo{"bitcast_expander", "bitcasts as reshapes and transposes; drops layouts", BitcastExpander},
     PassInfo{"call_inliner", "puts called computations in the place of their calls", CallInliner},
+    PassInfo{"collective_simplifier", "removes collectives among one device", CollectiveSimplifier},
+    PassInfo{"conditional_simplifier", "takes known branches; small branches become selects", ConditionalSimplifier},
     PassInfo{"constant_folding", "computes what depends on constants only", ConstantFolding},
     PassInfo{"cse", "merges computations and instructions that are the same", Cse},
+    PassInfo{"custom_call_rewriter", "custom calls that name an HLO operation become that operation",
+             CustomCallRewriter},
     PassInfo{"dce", "removes instructions and computations that nothing needs", Dce},
+    PassInfo{"dot_canonicalizer", "moves transposes around dots into their dimension numbers", DotCanonicalizer},
+    PassInfo{"map_inliner", "map as elementwise instructions", MapInliner},
     PassInfo{"movement_simplifier", "collapses reshapes, broadcasts, transposes, slices, pads and concatenations",
              MovementSimplifier},
+    PassInfo{"ragged_dot_expander", "ragged-dot as dots and masks", RaggedDotExpander},
+    PassInfo{"scaled_dot_expander", "scaled-dot as multiplications and a dot", ScaledDotExpander},
+    PassInfo{"scan_recognizer", "cumulative reduce-windows as scans", ScanRecognizer},
     PassInfo{"structural_simplifier", "removes copies, annotations, and the split of collectives into start and done",
              StructuralSimplifier},
     PassInfo{"tuple_simplifier", "removes tuples that are taken apart again", TupleSimplifier},
+    PassInfo{"while_invariant_motion", "moves what a loop computes alike every turn to before the loop",
+             WhileInvariantMotion},
+    PassInfo{"while_simplifier", "removes loop state that is constant, passed on, or not needed", WhileSimplifier},
+    PassInfo{"while_trip_count", "counts the turns of counted loops; inlines those of one or none", WhileTripCount},
 };
 static_assert(std::ranges::is_sorted(kPasses, {}, &PassInfo::name));
 
 // Once, in this order.
-constexpr std::array<std::string_view, 3> kFirst = {
+constexpr auto kFirst = std::to_array<std::string_view>({
+    // While instructions still have the layouts that they were written with.
+    "bitcast_expander",
     // Before anything that looks at one computation at a time.
     "call_inliner",
     // Copies and annotations hide what they copy from every pattern below.
     "structural_simplifier",
+    "collective_simplifier",
+    // Less to expand.
     "dce",
-};
+    "custom_call_rewriter",
+    "map_inliner",
+    "batch_norm_expander",
+    // Makes reduce-windows that the recognizer turns into scans.
+    "ragged_dot_expander",
+    "scaled_dot_expander",
+    "scan_recognizer",
+});
 // Until nothing changes, but no more than kRounds times: each makes work for the others.
-constexpr std::array<std::string_view, 6> kRepeated = {
+constexpr auto kRepeated = std::to_array<std::string_view>({
+    // Tuples stand between a loop's state and what it is made of.
     "tuple_simplifier",
-    // First, so that the simplifiers see scalars behind broadcasts instead of arrays of equal elements.
+    // Makes broadcasts of constants, which the simplifiers know, of arrays of equal elements, which they do not.
     "constant_folding",
     "movement_simplifier",
     "algebraic_simplifier",
+    // With constants in place: conditions and bounds may have become known.
+    "conditional_simplifier",
+    "while_trip_count",
+    "while_simplifier",
     "cse",
     "dce",
-};
+});
+// Once more, in this order.
+constexpr auto kLast = std::to_array<std::string_view>({
+    // After the state of loops is as small as it gets, as this adds to it.
+    "while_invariant_motion",
+    // Transposes have met and merged before they disappear into dots.
+    "dot_canonicalizer",
+    // Nothing below merges a recomputation with what it recomputes but cse, which runs before.
+    "cse",
+    "barrier_remover",
+    "tuple_simplifier",
+    "movement_simplifier",
+    "dce",
+});
 constexpr int kRounds = 4;
 
 Result<bool> RunOne(const PassInfo& pass, Module& module, const PassOptions& options, const PassObserver& observer) {
@@ -92,6 +137,7 @@ Result<> RunPipeline(Module& module, const PassOptions& options, const PassObser
     KRAFLA_ASSIGN(bool changed, RunList(kRepeated, module, options, observer));
     if (!changed) break;
   }
+  KRAFLA_TRY(RunList(kLast, module, options, observer));
   return Finish(module);
 }
 

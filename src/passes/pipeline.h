@@ -27,9 +27,6 @@ struct PassOptions {
   int64_t fold_byte_limit = int64_t{1} << 20;
   // Inlining stops with RESOURCE_EXHAUSTED rather than make a module larger than this.
   int64_t max_instructions = 5'000'000;
-  // A loop with at most this many turns and an unrolled size of at most unroll_instructions is unrolled; 0: none.
-  int64_t unroll_trip_count = 0;
-  int64_t unroll_instructions = 512;
 };
 
 struct PassInfo {
@@ -41,7 +38,7 @@ struct PassInfo {
 
 // Sorted by name.
 std::span<const PassInfo> AllPasses();
-// NOT_FOUND with the closest name.
+// NOT_FOUND with the names there are.
 Result<const PassInfo*> FindPass(std::string_view name);
 
 // Called after each pass that ran, with what it took.

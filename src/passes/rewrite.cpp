@@ -2,8 +2,9 @@
 #include "passes/rewrite.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
+
+#include "ir/builder.h"
 
 namespace krafla {
 
@@ -134,6 +135,18 @@ Instruction* Rewriter::Add(Opcode opcode, Shape shape, std::vector<Instruction*>
   return out;
 }
 
+Result<Instruction*> Rewriter::Infer(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes,
+                                     std::vector<Computation*> called, const Shape* declared) {
+  KRAFLA_ASSIGN(Shape shape, InferShape(computation_, opcode, operands, attributes, called, declared));
+  return Add(opcode, std::move(shape), std::move(operands), std::move(attributes), std::move(called));
+}
+
+Result<Instruction*> Rewriter::Reduce(Opcode opcode, Instruction* x, Literal init,
+                                      std::span<const int64_t> dimensions) {
+  Computation* f = AddBinaryComputation(*computation_.parent(), opcode, init.shape());
+  return Infer(Opcode::kReduce, {x, Constant(std::move(init))}, DimensionsAttributes{Dims(dimensions)}, {f});
+}
+
 Instruction* Rewriter::Compare(ComparisonDirection direction, Instruction* a, Instruction* b) {
   CompareAttributes attributes;
   attributes.direction = direction;
@@ -216,6 +229,27 @@ void Replace(Instruction* old, Instruction* with) {
   old->ReplaceAllUsesWith(with);
 }
 
+Result<bool> RewriteAll(Module& module, Opcode opcode,
+                        const std::function<Result<Instruction*>(Instruction*)>& rewrite) {
+  bool changed = false;
+  for (Computation* c : ReachableComputations(module)) {
+    std::vector<Instruction*> found, replaced;
+    for (const auto& i : c->instructions())
+      if (i->opcode() == opcode) found.push_back(i.get());
+    for (Instruction* i : found) {
+      KRAFLA_ASSIGN(Instruction * with, rewrite(i));
+      if (with == nullptr || with == i) continue;
+      Replace(i, with);
+      replaced.push_back(i);
+    }
+    if (replaced.empty()) continue;
+    changed = true;
+    c->RemoveAll(replaced);
+    KRAFLA_TRY(c->SortTopologically());
+  }
+  return changed;
+}
+
 Result<bool> SweepModule(Module& module, Simplifier simplify) {
   constexpr int kSweeps = 8, kTries = 16;
   bool changed = false;
@@ -254,12 +288,12 @@ const Literal* SplatOf(const Instruction* x) {
   return &x->literal();
 }
 
-std::unordered_map<const Computation*, std::vector<Instruction*>> CallSites(const Module& module) {
-  std::unordered_map<const Computation*, std::vector<Instruction*>> out;
-  for (const auto& c : module.computations())
-    for (const auto& i : c->instructions())
-      for (const Computation* callee : i->called()) out[callee].push_back(i.get());
-  return out;
+Computation* AddBinaryComputation(Module& module, Opcode opcode, const Shape& shape) {
+  Computation* c = module.AddComputation(OpcodeName(opcode));
+  Instruction* a = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "a");
+  Instruction* b = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{1, {}}, {}, "b");
+  c->set_root(c->Add(opcode, shape, {a, b}));
+  return c;
 }
 
 namespace {

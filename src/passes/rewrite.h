@@ -18,6 +18,11 @@ namespace krafla {
 // The computations that the entry reaches, callees before callers.
 std::vector<Computation*> ReachableComputations(const Module& module);
 
+// Runs `rewrite` on every instruction of the reachable computations that has the opcode, callees first. What it returns
+// takes the place of the instruction; null leaves it.
+Result<bool> RewriteAll(Module& module, Opcode opcode,
+                        const std::function<Result<Instruction*>(Instruction*)>& rewrite);
+
 // Whether instructions or computations do something that a result does not show. Remembers what it found, so the
 // module must not change meanwhile in a way that adds side effects.
 class SideEffects {
@@ -43,6 +48,9 @@ class Rewriter {
 
   Instruction* Add(Opcode opcode, Shape shape, std::vector<Instruction*> operands, Attributes attributes = {},
                    std::vector<Computation*> called = {});
+  // The shape follows from the operands.
+  Result<Instruction*> Infer(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
+                             std::vector<Computation*> called = {}, const Shape* declared = nullptr);
   Instruction* Unary(Opcode opcode, Instruction* x) { return Add(opcode, x->shape(), {x}); }
   // The result has the shape of `a`.
   Instruction* Binary(Opcode opcode, Instruction* a, Instruction* b) { return Add(opcode, a->shape(), {a, b}); }
@@ -65,6 +73,8 @@ class Rewriter {
   Instruction* Splat(Literal scalar, std::span<const int64_t> dims);
   Instruction* Tuple(std::vector<Instruction*> elements);
   Instruction* Element(Instruction* tuple, int64_t index);
+  // x reduced over `dimensions` by `opcode` from `init`.
+  Result<Instruction*> Reduce(Opcode opcode, Instruction* x, Literal init, std::span<const int64_t> dimensions);
 
  private:
   const Instruction& origin_;
@@ -86,8 +96,8 @@ Result<bool> SweepModule(Module& module, Simplifier simplify);
 // The scalar that all elements of `x` have, where a constant says so: x is a scalar constant, or a broadcast of one.
 const Literal* SplatOf(const Instruction* x);
 
-// Which computations call each, an entry per call site.
-std::unordered_map<const Computation*, std::vector<Instruction*>> CallSites(const Module& module);
+// A computation of two scalars with one binary instruction.
+Computation* AddBinaryComputation(Module& module, Opcode opcode, const Shape& shape);
 
 // Copies the instructions of `from` other than parameters into `into`, with `arguments` for the parameters. Returns
 // what stands for its root.

@@ -88,6 +88,7 @@ Instruction* Simplify(Instruction* i) {
 
 Result<bool> StructuralSimplifier(Module& module, const PassOptions&) {
   bool changed = false;
+  SideEffects effects;
   // Not SweepModule: none of these looks at a dimension, so dynamic shapes may go through.
   for (Computation* c : ReachableComputations(module)) {
     KRAFLA_TRY(c->SortTopologically());
@@ -101,7 +102,9 @@ Result<bool> StructuralSimplifier(Module& module, const PassOptions&) {
       changed = true;
     }
     // Annotations may be marked as having side effects, which would keep them.
-    if (!replaced.empty()) c->RemoveAll(replaced);
+    if (replaced.empty()) continue;
+    c->RemoveAll(replaced);
+    RemoveDead(*c, effects);  // a -start without its -done is not valid
     KRAFLA_TRY(c->SortTopologically());
   }
   return changed;

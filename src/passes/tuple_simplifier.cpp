@@ -20,7 +20,8 @@ Instruction* Simplify(Instruction* i) {
     for (const Literal& e : i->literal().elements()) elements.push_back(rewrite.Constant(e));
     return rewrite.Tuple(std::move(elements));
   }
-  if (i->opcode() == Opcode::kTuple && i->operand_count() > 0) {
+  // A root stays: while_simplifier tells its elements apart.
+  if (i->opcode() == Opcode::kTuple && i->operand_count() > 0 && !i->IsRoot()) {
     Instruction* whole = nullptr;
     for (std::size_t n = 0; n < i->operand_count(); ++n) {
       const Instruction* e = i->operand(n);

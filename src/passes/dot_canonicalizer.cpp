@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposes next to a dot go into its dimension numbers, which cost nothing: of an operand, where its free
+// dimensions keep their order; of the result, where it swaps the sides. Contracting dimensions come in the order of
+// the left operand, so that equal problems look equal. No product or sum changes.
+#include <algorithm>
+#include <numeric>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace krafla {
+
+namespace {
+
+Dims FreeDims(const Shape& shape, const Dims& contracting, const Dims& batch) {
+  Dims out;
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    if (std::ranges::find(contracting, d) == contracting.end() && std::ranges::find(batch, d) == batch.end())
+      out.push_back(d);
+  return out;
+}
+
+// Takes a transpose off one side. True if it did.
+bool Absorb(Instruction*& side, Dims& contracting, Dims& batch) {
+  if (side->opcode() != Opcode::kTranspose || !IsStatic(*side)) return false;
+  const Dims& permutation = side->attr<DimensionsAttributes>().dimensions;
+  auto source = [&](int64_t d) { return permutation[static_cast<std::size_t>(d)]; };
+  int64_t last = -1;
+  for (int64_t d : FreeDims(side->shape(), contracting, batch)) {
+    if (source(d) < last) return false;
+    last = source(d);
+  }
+  for (int64_t& d : contracting) d = source(d);
+  for (int64_t& d : batch) d = source(d);
+  side = side->operand(0);
+  return true;
+}
+
+bool SortContracting(DotAttributes& a) {
+  if (std::ranges::is_sorted(a.lhs_contracting)) return false;
+  Dims order(a.lhs_contracting.size(), 0);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, [&](int64_t x, int64_t y) {
+    return a.lhs_contracting[static_cast<std::size_t>(x)] < a.lhs_contracting[static_cast<std::size_t>(y)];
+  });
+  Dims lhs, rhs;
+  for (int64_t n : order) {
+    lhs.push_back(a.lhs_contracting[static_cast<std::size_t>(n)]);
+    rhs.push_back(a.rhs_contracting[static_cast<std::size_t>(n)]);
+  }
+  a.lhs_contracting = lhs;
+  a.rhs_contracting = rhs;
+  return true;
+}
+
+Instruction* SimplifyDot(Instruction* i) {
+  DotAttributes a = i->attr<DotAttributes>();
+  Instruction *lhs = i->operand(0), *rhs = i->operand(1);
+  bool changed = Absorb(lhs, a.lhs_contracting, a.lhs_batch);
+  changed |= Absorb(rhs, a.rhs_contracting, a.rhs_batch);
+  changed |= SortContracting(a);
+  if (!changed) return nullptr;
+  return Rewriter(*i).Add(Opcode::kDot, i->shape(), {lhs, rhs}, a);
+}
+
+// transpose(dot(x, y)) that puts the free dimensions of y before those of x is dot(y, x).
+Instruction* SimplifyTransposedDot(Instruction* i) {
+  Instruction* dot = i->operand(0);
+  if (dot->opcode() != Opcode::kDot || dot->users().size() != 1 || !IsStatic(*dot)) return nullptr;
+  const DotAttributes& a = dot->attr<DotAttributes>();
+  if (!a.algorithm.empty()) return nullptr;  // may treat the sides differently
+  auto batches = a.lhs_batch.ssize();
+  int64_t lhs_free = dot->operand(0)->shape().rank() - batches - a.lhs_contracting.ssize();
+  int64_t rhs_free = dot->operand(1)->shape().rank() - batches - a.rhs_contracting.ssize();
+  Dims swapped;
+  for (int64_t d = 0; d < batches; ++d) swapped.push_back(d);
+  for (int64_t d = 0; d < rhs_free; ++d) swapped.push_back(batches + lhs_free + d);
+  for (int64_t d = 0; d < lhs_free; ++d) swapped.push_back(batches + d);
+  if (i->attr<DimensionsAttributes>().dimensions != swapped) return nullptr;
+  DotAttributes b = a;
+  std::swap(b.lhs_contracting, b.rhs_contracting);
+  std::swap(b.lhs_batch, b.rhs_batch);
+  if (b.precision.size() == 2) std::swap(b.precision[0], b.precision[1]);
+  return Rewriter(*i).Add(Opcode::kDot, i->shape(), {dot->operand(1), dot->operand(0)}, b);
+}
+
+Instruction* Simplify(Instruction* i) {
+  if (i->opcode() == Opcode::kDot) return SimplifyDot(i);
+  if (i->opcode() == Opcode::kTranspose) return SimplifyTransposedDot(i);
+  return nullptr;
+}
+
+}  // namespace
+
+Result<bool> DotCanonicalizer(Module& module, const PassOptions&) { return SweepModule(module, Simplify); }
+
+}  // namespace krafla

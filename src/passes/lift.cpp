@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/lift.h"
+
+#include <unordered_map>
+
+namespace krafla {
+
+namespace {
+
+bool CanLift(const Instruction& i) {
+  Opcode op = i.opcode();
+  if (!i.shape().IsScalar()) return false;
+  if (op == Opcode::kParameter || op == Opcode::kConstant) return true;
+  bool passes_on = op == Opcode::kBroadcast || op == Opcode::kReshape || op == Opcode::kCopy;
+  if (!passes_on && !IsElementwise(op)) return false;
+  for (const Instruction* operand : i.operands())
+    if (!operand->shape().IsScalar()) return false;
+  return true;
+}
+
+}  // namespace
+
+Instruction* LiftInto(Rewriter& rewrite, const Computation& scalar_function, std::span<Instruction* const> arguments,
+                      std::span<const int64_t> dims) {
+  for (const auto& i : scalar_function.instructions())
+    if (!CanLift(*i)) return nullptr;
+  std::unordered_map<const Instruction*, Instruction*> lifted;
+  for (const auto& i : scalar_function.instructions()) {
+    Instruction*& out = lifted[i.get()];
+    Opcode op = i->opcode();
+    if (op == Opcode::kParameter) {
+      out = arguments[static_cast<std::size_t>(i->attr<ParameterAttributes>().number)];
+    } else if (op == Opcode::kConstant) {
+      out = rewrite.Broadcast(rewrite.Add(op, i->shape(), {}, i->attributes()), dims, {});
+    } else if (!IsElementwise(op)) {
+      out = lifted.at(i->operand(0));
+    } else {
+      std::vector<Instruction*> operands;
+      for (const Instruction* operand : i->operands()) operands.push_back(lifted.at(operand));
+      out = rewrite.Add(op, ArrayShape(i->shape().element_type(), dims), std::move(operands), i->attributes());
+    }
+  }
+  return lifted.at(scalar_function.root());
+}
+
+std::optional<Opcode> BinaryOpcode(const Computation& computation) {
+  const Instruction* root = computation.root();
+  auto parameters = computation.parameters();
+  if (parameters.size() != 2 || root->operand_count() != 2 || !IsElementwise(root->opcode())) return std::nullopt;
+  bool straight = root->operand(0) == parameters[0] && root->operand(1) == parameters[1];
+  bool crossed = root->operand(0) == parameters[1] && root->operand(1) == parameters[0];
+  if (straight || (crossed && HasTrait(root->opcode(), op_trait::kCommutative))) return root->opcode();
+  return std::nullopt;
+}
+
+}  // namespace krafla

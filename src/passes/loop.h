@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// While loops whose state is a tuple that the body takes apart and puts together again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "passes/rewrite.h"
+
+namespace krafla {
+
+class Loop {
+ public:
+  // Nothing where the loop is not of the form: a tuple for a state, which condition and body use by element only, and
+  // bodies that end in a tuple.
+  static std::optional<Loop> Of(Instruction* instruction);
+
+  Instruction* instruction() const { return while_; }
+  Computation& condition() const { return *while_->called(0); }
+  Computation& body() const { return *while_->called(1); }
+  std::size_t size() const { return while_->shape().tuple_elements().size(); }
+  // What element `n` starts as; null where the initial state is not a tuple instruction.
+  Instruction* Initial(std::size_t n) const;
+  // What element `n` is after a turn.
+  Instruction* Next(std::size_t n) const { return body().root()->operand(n); }
+  // The element that a get-tuple-element of the body's or the condition's parameter names.
+  static std::optional<std::size_t> ElementOf(const Instruction& i);
+  // The body passes element `n` on as it is.
+  bool IsInvariant(std::size_t n) const;
+  // All uses of the loop's result are of its elements.
+  bool ResultTakenApart() const;
+
+  // Replaces the loop by one with the elements `kept` (indices, in order) of the old state followed by `added`, values
+  // from outside which the body passes on. ResultTakenApart must hold; uses of elements not kept must be gone.
+  // Returns the loop and the body's new elements.
+  struct Rebuilt {
+    Instruction* instruction;
+    std::vector<Instruction*> added;
+  };
+  Rebuilt Rebuild(const std::vector<std::size_t>& kept, const std::vector<Instruction*>& added) const;
+
+ private:
+  explicit Loop(Instruction* instruction) : while_(instruction) {}
+  Instruction* while_;
+};
+
+// How often the loop turns, where a counter with known start, step and bound decides it alone.
+std::optional<int64_t> TripCount(const Instruction& instruction);
+
+// The while instructions of a computation, in order.
+std::vector<Instruction*> LoopsOf(const Computation& computation);
+
+}  // namespace krafla

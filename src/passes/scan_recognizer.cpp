@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reduce-window whose window is as long as the array and padded on one side only (jnp.cumsum, cumprod, cummax, ...)
+// becomes a scan, which takes n steps instead of n * n. Combining init once rather than once a padded element is what
+// XLA:CPU does too; it shows only where init is not the identity. Sums of floats keep their order when they run
+// forwards; backwards they are added from the other end, within the bound of reduce-window.
+#include "passes/lift.h"
+#include "passes/passes.h"
+
+namespace krafla {
+
+namespace {
+
+struct Run {
+  std::size_t dimension;
+  bool reverse;
+};
+
+std::optional<Run> FindRun(const Instruction& i) {
+  const Window& window = i.attr<WindowAttributes>().window;
+  std::optional<Run> out;
+  for (std::size_t d = 0; d < window.size(); ++d) {
+    const WindowDim& w = window[d];
+    if (w.stride != 1 || w.window_dilation != 1 || w.base_dilation != 1 || w.reversal) return std::nullopt;
+    if (w.size == 1 && w.padding_low == 0 && w.padding_high == 0) continue;
+    int64_t n = i.operand(0)->shape().dims()[d];
+    if (out || w.size != n || n < 2) return std::nullopt;
+    if (w.padding_low == n - 1 && w.padding_high == 0)
+      out = Run{d, false};
+    else if (w.padding_low == 0 && w.padding_high == n - 1)
+      out = Run{d, true};
+    else
+      return std::nullopt;
+  }
+  return out;
+}
+
+Result<Instruction*> ToScan(Instruction* i) {
+  if (i->operand_count() != 2 || !IsStatic(*i) || !i->operand(1)->shape().IsScalar()) return nullptr;
+  auto run = FindRun(*i);
+  auto opcode = BinaryOpcode(*i->called(0));
+  if (!run || !opcode || !HasTrait(*opcode, op_trait::kAssociative)) return nullptr;
+  if (run->reverse && !HasTrait(*opcode, op_trait::kCommutative)) return nullptr;
+  if (i->called(0)->root()->shape().element_type() != i->shape().element_type()) return nullptr;
+  Dims dims = i->shape().dims();
+  dims.erase(dims.begin() + run->dimension);
+  Shape slice = ArrayShape(i->shape().element_type(), dims);
+
+  Computation* step = i->parent()->parent()->AddComputation(std::format("scan_{}", OpcodeName(*opcode)));
+  Instruction* x = step->Add(Opcode::kParameter, slice, {}, ParameterAttributes{0, {}}, {}, "x");
+  Instruction* carry = step->Add(Opcode::kParameter, slice, {}, ParameterAttributes{1, {}}, {}, "carry");
+  Instruction* next = step->Add(*opcode, slice, {carry, x});
+  KRAFLA_ASSIGN(Shape pair, Shape::MakeTuple({slice, slice}));
+  step->set_root(step->Add(Opcode::kTuple, pair, {next, next}));
+
+  ScanAttributes attributes;
+  attributes.dimension = static_cast<int64_t>(run->dimension);
+  attributes.num_carries = 1;
+  attributes.is_reverse = run->reverse;
+  attributes.is_associative = true;
+  Rewriter rewrite(*i);
+  Instruction* init = rewrite.Broadcast(i->operand(1), dims, {});
+  KRAFLA_ASSIGN(Instruction * scan, rewrite.Infer(Opcode::kScan, {i->operand(0), init}, attributes, {step}));
+  return rewrite.Element(scan, 0);
+}
+
+}  // namespace
+
+Result<bool> ScanRecognizer(Module& module, const PassOptions&) {
+  return RewriteAll(module, Opcode::kReduceWindow, ToScan);
+}
+
+}  // namespace krafla
