@@ -87,7 +87,7 @@ typename Ops::F Sign(const Ops& o, typename Ops::F x) {
 // The native roundings with the sign of the operand: ceil(-0.2) is -0.
 template <class Ops>
 typename Ops::F Floor(const Ops& o, typename Ops::F x) {
-  return formulas_internal::WithSign(o, o.Floor(x), x);
+  return formulas_internal::WithSign(o, o.Abs(o.Floor(x)), x);
 }
 template <class Ops>
 typename Ops::F Ceil(const Ops& o, typename Ops::F x) {

@@ -141,7 +141,7 @@ typename Ops::F Cosh(const Ops& o, typename Ops::F x) {
   return o.Select(o.Le(magnitude, o.Const(89.5f)), o.Add(half, half), o.Add(magnitude, o.Const(in::kInf)));
 }
 
-// Below 1: x + x P(x^2). From 1 on: 1 - 2^(t Q(t)), t = min(abs(x), 4).
+// Below 1: x (1 + P(x^2)). From 1 on: 1 - 2^(t Q(t)), t = min(abs(x), 4).
 template <class Ops>
 typename Ops::F Erf(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
@@ -149,7 +149,7 @@ typename Ops::F Erf(const Ops& o, typename Ops::F x) {
   const auto z = o.Mul(magnitude, magnitude);
   const auto p = in::Poly(o, z, {0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2ce6p-4f, -0x1.b7f71ap-6f, 0x1.53f224p-8f,
                                  -0x1.a3515ep-11f, 0x1.4771fep-14f});
-  const auto small = in::MulAdd(o, magnitude, p, magnitude);
+  const auto small = o.Mul(magnitude, o.Add(p, o.Const(1.0f)));
 
   const auto t = o.Select(o.Gt(magnitude, o.Const(4.0f)), o.Const(4.0f), magnitude);
   const auto q = in::Poly(o, t, {-0x1.a0ca4ep+0f, -0x1.d59b06p-1f, -0x1.36e010p-3f, 0x1.0e2e7ap-5f, -0x1.2f1d74p-8f,

@@ -88,7 +88,8 @@ typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
   const auto reciprocal = in::Poly(o, d, {0x1.ffd5eep+0f, -0x1.600960p+0f, 0x1.8f779ap-2f, -0x1.3f9198p-5f});  // of d in [1, 4)
 
   auto q = o.Mul(quotient, scale);
-  auto q_error = o.Mul(o.Mul(rest, reciprocal), scale);
+  // Far below 1 the quotient alone is the result, and its error would be subnormal.
+  auto q_error = o.Mul(o.Mul(rest, reciprocal), o.Select(o.Lt(scale, o.Const(0x1p-60f)), zero, scale));
   // Infinities have significand 1: over one of them a number is 0, another is 1.
   const auto infinite = o.Eq(greater, o.Const(in::kInf));
   const auto both = o.BAnd(infinite, o.Eq(lesser, greater));
