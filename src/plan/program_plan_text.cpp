@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// ToString(ProgramPlan): kernels with their programs, then the steps.
+#include "plan/planner.h"
+
+namespace krafla::plan {
+namespace {
+
+std::string SliceText(const ProgramPlan& plan, const Slice& s) {
+  const Allocation& a = plan.allocations[static_cast<std::size_t>(s.allocation)];
+  switch (a.kind) {
+    case Allocation::Kind::kArgument: return std::format("arg{}", a.number);
+    case Allocation::Kind::kResult: return std::format("result{}", a.number);
+    case Allocation::Kind::kConstant: return std::format("const{}", a.number);
+    case Allocation::Kind::kArena: return std::format("arena+{}:{}", a.offset + s.offset, s.size);
+  }
+  return "";
+}
+
+std::string DimsText(const Dims& dims) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < dims.size(); ++i) out += std::format("{}{}", i ? "," : "", dims[i]);
+  return out + "]";
+}
+
+std::string Indent(const std::string& text, std::string_view by) {
+  std::string out(by);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    out += text[i];
+    if (text[i] == '\n' && i + 1 < text.size()) out += by;
+  }
+  return out;
+}
+
+std::string BodyText(const KernelPlan& kernel) {
+  return std::visit(
+      [](const auto& body) -> std::string {
+        using T = std::decay_t<decltype(body)>;
+        if constexpr (std::is_same_v<T, LoopKernel>) return body.program.ToString();
+        if constexpr (std::is_same_v<T, ReduceKernel>) {
+          std::string out = std::format("rows {} elements {}\n", DimsText(body.row_dims), DimsText(body.element_dims));
+          for (const ReduceStage& s : body.stages) {
+            out += std::format("{} stage, {} reductions\n", s.scope == ReduceStage::Scope::kRow ? "row" : "element", s.reductions.size());
+            out += Indent(s.program.ToString(), "  ");
+          }
+          return out;
+        }
+        if constexpr (std::is_same_v<T, DotKernel>)
+          return std::format("batch {} m {} n {} k {}; lhs b{}+{} {} strides m {} k {}; rhs b{}+{} {} strides k {} n {}\n{}",
+                             DimsText(body.batch), body.m, body.n, body.k, body.lhs_binding, body.lhs_offset,
+                             ElementTypeName(body.lhs_type), body.lhs_m_stride, body.lhs_k_stride, body.rhs_binding,
+                             body.rhs_offset, ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride,
+                             body.epilogue.ToString());
+        if constexpr (std::is_same_v<T, ConvKernel>)
+          return std::format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims), DimsText(body.kernel_dims),
+                             DimsText(body.output_dims), body.attributes.feature_group_count, body.epilogue.ToString());
+        if constexpr (std::is_same_v<T, SortKernel>)
+          return std::format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.comparator.ToString());
+        if constexpr (std::is_same_v<T, ScanKernel>)
+          return std::format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.reduction.combiner.ToString());
+        if constexpr (std::is_same_v<T, ScatterKernel>)
+          return std::format("operand {} updates {}\n{}", DimsText(body.operand_dims), DimsText(body.updates_dims),
+                             body.combiner.combiner.ToString());
+        if constexpr (std::is_same_v<T, HostKernel>) return std::format("{}\n", Describe(*body.instruction));
+      },
+      kernel.body);
+}
+
+void StepsText(const ProgramPlan& plan, const StepList& list, const std::string& indent, std::string& out) {
+  for (const Step& step : list.steps) {
+    if (const auto* launch = std::get_if<LaunchStep>(&step)) {
+      out += std::format("{}launch k{} {}(", indent, launch->kernel, launch->instruction->name());
+      for (std::size_t b = 0; b < launch->bindings.size(); ++b)
+        out += std::format("{}{}{}", b ? ", " : "", plan.kernels[static_cast<std::size_t>(launch->kernel)].bindings[b].written ? "out " : "",
+                           SliceText(plan, launch->bindings[b]));
+      out += ")\n";
+    } else if (const auto* copy = std::get_if<CopyStep>(&step)) {
+      out += std::format("{}copy {} -> {} ({} bytes)\n", indent, SliceText(plan, copy->from), SliceText(plan, copy->to), copy->from.size);
+    } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
+      out += std::format("{}while {}{}\n", indent, SliceText(plan, loop->predicate),
+                         loop->trip_count ? std::format(" ({} times)", *loop->trip_count) : "");
+      StepsText(plan, *loop->condition, indent + "  ? ", out);
+      StepsText(plan, *loop->body, indent + "    ", out);
+    } else if (const auto* branch = std::get_if<ConditionalStep>(&step)) {
+      out += std::format("{}conditional {}\n", indent, SliceText(plan, branch->index));
+      for (std::size_t b = 0; b < branch->branches.size(); ++b) {
+        out += std::format("{}  branch {}\n", indent, b);
+        StepsText(plan, *branch->branches[b], indent + "    ", out);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string ToString(const ProgramPlan& plan) {
+  std::string out;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    const KernelPlan& kernel = plan.kernels[k];
+    out += std::format("kernel k{} {} {}\n", k, FamilyName(kernel), kernel.name);
+    for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
+      out += std::format("  b{} {}[{}]{}{}\n", b, ElementTypeName(kernel.bindings[b].storage), kernel.bindings[b].element_count,
+                         kernel.bindings[b].read ? " read" : "", kernel.bindings[b].written ? " written" : "");
+    out += Indent(BodyText(kernel), "  ");
+  }
+  out += std::format("arena {} bytes, largest live set {}\n", plan.arena_size, plan.peak_live_bytes);
+  StepsText(plan, plan.steps, "", out);
+  return out;
+}
+
+}  // namespace krafla::plan

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <random>
+
+#include "command.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "passes/pipeline.h"
+
+namespace krafla::cli {
+
+void DeviceOptions::AddTo(CLI::App& app, bool with_json) {
+  app.add_option("-d,--device", selector,
+                 "cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:\"name part\", vulkan:type=cpu "
+                 "(default: the best Vulkan device, else cpu)")
+      ->envname("KRAFLA_DEVICE");
+  app.add_flag("--strict", strict, "any step that the device does not take is an error");
+  app.add_option("--disable", disabled, "features or passes to switch off, by name")->delimiter(',');
+  app.add_option("--enable", enabled, "features to force, by name")->delimiter(',');
+  if (with_json) app.add_flag("--json", json, "a JSON object a line");
+}
+
+Result<CompileOptions> DeviceOptions::ToCompileOptions() const {
+  CompileOptions out;
+  out.strict = strict;
+  auto known = [](const std::string& name) {
+    if (name == "fusion") return true;
+    for (const FeatureName& f : FeatureNames())
+      if (f.name == name) return true;
+    return FindPass(name).has_value();
+  };
+  for (const auto* list : {&disabled, &enabled})
+    for (const std::string& name : *list) {
+      if (!known(name)) {
+        std::string names = "fusion";
+        for (const FeatureName& f : FeatureNames()) names += std::format(", {}", f.name);
+        return InvalidArgument("'{}' is no feature: there are {}, and the passes that krafla opt --list-passes lists", name,
+                               names);
+      }
+      (list == &disabled ? out.disabled : out.enabled).insert(name);
+    }
+  return out;
+}
+
+namespace {
+
+int CodeOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kResourceExhausted: return kNoMemory;
+    case StatusCode::kUnavailable:
+    case StatusCode::kAborted:
+    case StatusCode::kDeadlineExceeded: return kDeviceFailed;
+    case StatusCode::kCancelled:
+    case StatusCode::kUnknown:
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kAlreadyExists:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kOutOfRange:
+    case StatusCode::kUnimplemented:
+    case StatusCode::kInternal:
+    case StatusCode::kDataLoss:
+    case StatusCode::kUnauthenticated: return kBadInput;
+  }
+  return kBadInput;
+}
+
+}  // namespace
+
+int Fail(const Status& status) {
+  std::fprintf(stderr, "krafla: %s\n", status.message().c_str());
+  for (const std::string& line : status.context()) std::fprintf(stderr, "  %s\n", line.c_str());
+  if (status.code() == StatusCode::kInternal)
+    std::fprintf(stderr, "  This is a bug in krafla; please report it with the module.\n");
+  return CodeOf(status.code());
+}
+
+int FailDevice(const Status& status) {
+  Fail(status);
+  return status.code() == StatusCode::kInvalidArgument ? kUsage : kDeviceFailed;
+}
+
+Result<std::unique_ptr<Module>> LoadModule(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return NotFound("{} cannot be opened", path);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) return NotFound("{} cannot be read", path);
+  if (text.starts_with("ML\xefR"))
+    return Unimplemented("{} is StableHLO bytecode, which this version does not read; give it as HLO text", path);
+  return ParseHloText(text, path);
+}
+
+bool StderrIsTerminal() { return isatty(STDERR_FILENO) != 0; }
+bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) != 0; }
+
+std::string FormatMs(double ms) {
+  if (ms >= 10000) return std::format("{:.1f} s", ms / 1000);
+  if (ms >= 100) return std::format("{:.0f} ms", ms);
+  if (ms >= 1) return std::format("{:.1f} ms", ms);
+  return std::format("{:.3f} ms", ms);
+}
+
+Result<std::vector<Literal>> RandomArguments(const std::vector<Shape>& shapes, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Literal> out;
+  for (const Shape& shape : shapes) {
+    KRAFLA_ASSIGN(Literal made, Literal::Create(shape));
+    ElementType type = RealPart(shape.element_type());
+    auto bytes = made.bytes();
+    if (type == ElementType::kF32) {
+      for (std::size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+        float v = static_cast<float>(random() >> 40) / 8388608.0f - 1.0f;
+        std::memcpy(bytes.data() + i, &v, 4);
+      }
+    } else if (type == ElementType::kF64) {
+      for (std::size_t i = 0; i + 8 <= bytes.size(); i += 8) {
+        double v = static_cast<double>(random() >> 11) / 4503599627370496.0 - 1.0;
+        std::memcpy(bytes.data() + i, &v, 8);
+      }
+    } else if (IsFloat(type)) {
+      // Below one in every format: the top bit pattern of small exponents.
+      int size = StorageBytes(type);
+      for (std::size_t i = 0; i < bytes.size(); i += static_cast<std::size_t>(size)) {
+        uint64_t r = random();
+        if (size == 2) {
+          uint16_t v = type == ElementType::kBF16 ? static_cast<uint16_t>(0x3c00 + (r & 0x37f)) : static_cast<uint16_t>(0x2000 + (r & 0x1bff));
+          v = static_cast<uint16_t>(v | ((r >> 32 & 1) << 15));
+          std::memcpy(bytes.data() + i, &v, 2);
+        } else {
+          bytes[i] = static_cast<std::byte>(type == ElementType::kF4E2M1FN ? r & 7 : r & 0x37);
+        }
+      }
+    } else if (type == ElementType::kPred || StorageBytes(type) == 1) {
+      for (std::byte& b : bytes) b = static_cast<std::byte>(random() & 1);
+    } else if (shape.IsArray()) {
+      auto size = static_cast<std::size_t>(StorageBytes(type));
+      for (std::size_t i = 0; i < bytes.size(); i += size) bytes[i] = static_cast<std::byte>(random() & 7);
+    }
+    out.push_back(std::move(made));
+  }
+  return out;
+}
+
+}  // namespace krafla::cli

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "command.h"
+
+namespace krafla::cli {
+
+int Devices(const DeviceOptions& options) {
+  std::string why;
+  std::vector<DeviceDescription> devices = ListDevices(&why);
+  for (const DeviceDescription& d : devices) {
+    if (options.json) {
+      nlohmann::ordered_json line;
+      line["device"] = d.selector;
+      if (d.is_cpu) {
+        line["threads"] = std::thread::hardware_concurrency();
+      } else {
+        line["name"] = d.profile.name;
+        line["driver"] = d.profile.driver_name;
+        line["driver_info"] = d.profile.driver_info;
+        line["uuid"] = d.profile.device_uuid;
+        line["profile"] = nlohmann::ordered_json::parse(d.profile.ToJson(), nullptr, false);
+      }
+      std::printf("%s\n", line.dump().c_str());
+      continue;
+    }
+    if (d.is_cpu) {
+      std::printf("%-10s %u threads\n", "cpu", std::thread::hardware_concurrency());
+      continue;
+    }
+    const DeviceFeatures& f = d.profile.features;
+    std::string features;
+    auto add = [&](bool has, const char* name) {
+      if (has) features += std::format("{}{}", features.empty() ? "" : " ", name);
+    };
+    add(f.float16, "fp16"), add(f.float64, "fp64"), add(f.int64, "int64"), add(f.int8, "int8");
+    add(f.storage16, "storage16"), add(f.storage8, "storage8"), add(f.buffer_device_address, "bda");
+    add(f.cooperative_matrix, "coopmat"), add(f.bfloat16, "bf16"), add(f.timeline_semaphore, "timeline");
+    std::printf("%-10s %s, %s %s\n           uuid %s; %s\n", d.selector.c_str(), d.profile.name.c_str(),
+                d.profile.driver_name.c_str(), d.profile.driver_info.c_str(), d.profile.device_uuid.c_str(), features.c_str());
+  }
+  if (!why.empty()) std::fprintf(stderr, "krafla: no Vulkan device: %s\n", why.c_str());
+  return kRight;
+}
+
+}  // namespace krafla::cli

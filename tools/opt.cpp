@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "command.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "passes/pipeline.h"
+#include "plan/planner.h"
+#include "spirv_codegen/emit.h"
+
+namespace krafla::cli {
+namespace {
+
+Result<> Write(const std::string& path, std::string_view text) {
+  if (path.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return {};
+  }
+  std::ofstream out(path, std::ios::binary);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!out) return NotFound("{} cannot be written", path);
+  return {};
+}
+
+// One .spv a kernel into a folder, or a list of the kernels on standard output.
+Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile, const std::string& folder) {
+  if (!folder.empty()) std::filesystem::create_directories(folder);
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    auto emitted = spirv::Emit(plan.kernels[k], profile);
+    if (!emitted) {
+      std::printf("%zu %s: on the CPU: %s\n", k, plan.kernels[k].name.c_str(), emitted.error().message().c_str());
+      continue;
+    }
+    for (std::size_t n = 0; n < emitted->kernels.size(); ++n) {
+      const spirv::EmittedKernel& kernel = emitted->kernels[n];
+      std::printf("%zu %s: %s, %zu words, local size %ux%ux%u; %s\n", k, plan.kernels[k].name.c_str(), kernel.variant.c_str(),
+                  kernel.words.size(), kernel.local_size[0], kernel.local_size[1], kernel.local_size[2], kernel.reason.c_str());
+      if (folder.empty()) continue;
+      std::string path = std::format("{}/{:03}.{}.spv", folder, k, n);
+      std::string_view bytes(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4);
+      KRAFLA_TRY(Write(path, bytes));
+    }
+  }
+  return {};
+}
+
+Result<> Show(const OptOptions& options) {
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(options.module));
+  if (options.emit == "proto") return Unimplemented("this version writes HLO text only; drop --emit proto");
+  KRAFLA_TRY(Verify(*module));
+  PassOptions pass_options;
+  pass_options.disabled.insert(options.disabled.begin(), options.disabled.end());
+  if (!options.passes.empty()) {
+    std::vector<std::string> names;
+    std::size_t begin = 0;
+    while (begin <= options.passes.size()) {
+      std::size_t end = std::min(options.passes.find(',', begin), options.passes.size());
+      names.push_back(options.passes.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    KRAFLA_TRY(RunPasses(*module, names, pass_options));
+  } else if (options.stage != "parsed") {
+    KRAFLA_TRY(RunPipeline(*module, pass_options));
+  }
+  if (options.stage == "parsed" || options.stage == "optimized") return Write(options.output, PrintModule(*module));
+  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
+  plan::PlanOptions plan_options;
+  plan_options.fusion.fuse = !pass_options.disabled.contains("fusion");
+  KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
+  if (options.stage == "plan") return Write(options.output, plan::ToString(plan));
+  for (const DeviceDescription& d : ListDevices())
+    if (!d.is_cpu && (options.selector.empty() || options.selector == d.selector || options.selector == "vulkan"))
+      return WriteSpirv(plan, d.profile, options.output);
+  return NotFound("no Vulkan device fits '{}'; SPIR-V is made for one", options.selector);
+}
+
+}  // namespace
+
+int Opt(const OptOptions& options) {
+  if (options.list_passes) {
+    for (const PassInfo& pass : AllPasses())
+      std::printf("%-28s %s\n", std::string(pass.name).c_str(), std::string(pass.doc).c_str());
+    return kRight;
+  }
+  if (options.module.empty()) {
+    std::fprintf(stderr, "krafla: opt needs a module (or --list-passes)\n");
+    return kUsage;
+  }
+  auto shown = Show(options);
+  return shown ? kRight : Fail(shown.error());
+}
+
+}  // namespace krafla::cli
