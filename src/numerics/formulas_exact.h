@@ -98,7 +98,9 @@ typename Ops::F DivideFrom(const Ops& o, typename Ops::F x, typename Ops::F y, A
   const I bits = o.IAdd(o.Shl(exponent, k(23)), rounded);
   const auto underflows = o.BOr(o.SLt(exponent, k(0)), o.ULt(bits, k(0x00800000u)));
   const auto overflows = o.BAnd(o.SLe(k(0), exponent), o.BOr(o.SLe(k(254), exponent), o.ULe(k(0x7f800000u), bits)));
-  I result = o.SelectI(underflows, k(0), bits);
+  // Just below 2^-126 the spacing is that of the subnormals, and the nearest number is 2^-126.
+  const auto nearly = o.BAnd(o.IEq(exponent, k(0xffffffffu)), o.ULe(k(0x01fffffeu), q));
+  I result = o.SelectI(underflows, o.SelectI(nearly, k(0x00800000u), k(0)), bits);
   result = o.SelectI(overflows, k(0x7f800000u), result);
 
   const auto x_zero = o.ULt(ux, k(0x00800000u));
