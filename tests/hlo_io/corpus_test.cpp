@@ -176,7 +176,9 @@ TEST(CorpusRecorded, EveryCase) {
           const auto& alt = arrays->alt_outputs[d][i];
           EXPECT_TRUE(Compare(out, out, alt ? &*alt : nullptr, arrays->tolerances[i]).passed) << c.name;
           // Alternatives are right as well.
-          if (alt) EXPECT_TRUE(Compare(*alt, out, &*alt, arrays->tolerances[i]).passed) << c.name;
+          if (alt) {
+            EXPECT_TRUE(Compare(*alt, out, &*alt, arrays->tolerances[i]).passed) << c.name;
+          }
         }
       }
     }

@@ -89,7 +89,9 @@ TEST_F(NpzTest, DamageIsNoticed) {
     changed[n] = static_cast<char>(changed[n] ^ 0x41);
     WriteBytes(changed);
     auto read = ReadNpz(path());
-    if (read && !read->empty()) EXPECT_EQ((*read)[0].literal.shape().byte_size(), 256) << n;
+    if (read && !read->empty()) {
+      EXPECT_EQ((*read)[0].literal.shape().byte_size(), 256) << n;
+    }
   }
   EXPECT_EQ(ReadNpz("/nonexistent/x.npz").error().code(), StatusCode::kNotFound);
 }
