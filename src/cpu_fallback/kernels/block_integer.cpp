@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "cpu_fallback/kernels/block_families.h"
+#include "numerics/formulas_int.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/block_integer.cpp"
@@ -86,76 +87,28 @@ struct IntShiftRightLogical {
   }
 };
 
-// By the scalar definition, one element at a time.
-struct ScalarShiftRightArithmetic {
-  template <class T>
-  static T Do(T x, T y) {
-    using S = std::make_signed_t<T>;
-    using U = std::make_unsigned_t<T>;
-    constexpr int kLast = static_cast<int>(sizeof(T) * 8) - 1;
-    const U amount = static_cast<U>(y) > static_cast<U>(kLast) ? static_cast<U>(kLast) : static_cast<U>(y);
-    return static_cast<T>(static_cast<S>(x) >> amount);
-  }
-};
-struct ScalarDivide {
-  template <class T>
-  static T Do(T x, T y) {
-    if (y == 0) return static_cast<T>(-1);
-    if constexpr (std::is_signed_v<T>) {
-      if (y == -1) return static_cast<T>(std::make_unsigned_t<T>{0} - static_cast<std::make_unsigned_t<T>>(x));
-    }
-    return static_cast<T>(x / y);
-  }
-};
-struct ScalarRemainder {
-  template <class T>
-  static T Do(T x, T y) {
-    if (y == 0) return x;
-    if constexpr (std::is_signed_v<T>) {
-      if (y == -1) return 0;
-    }
-    return static_cast<T>(x % y);
-  }
-};
-struct ScalarPower {
-  template <class T>
-  static T Do(T x, T y) {
-    using U = std::make_unsigned_t<T>;
-    if constexpr (std::is_signed_v<T>) {
-      if (y < 0) {
-        if (x == 1) return 1;
-        if (x == -1) return (y & 1) != 0 ? T{-1} : T{1};
-        return 0;
-      }
-    }
-    U result = 1, base = static_cast<U>(x);
-    for (U rest = static_cast<U>(y); rest != 0; rest >>= 1) {
-      if ((rest & 1) != 0) result = static_cast<U>(result * base);
-      base = static_cast<U>(base * base);
-    }
-    return static_cast<T>(result);
-  }
-};
-struct ScalarMulhi {
-  template <class T>
-  static T Do(T x, T y) {
-    using Wide = std::conditional_t<sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>,
-                                    std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
-    return static_cast<T>((static_cast<Wide>(x) * static_cast<Wide>(y)) >> (sizeof(T) * 8));
-  }
-};
-struct ScalarClz {
-  template <class T>
-  static T Do(T x) {
-    return static_cast<T>(std::countl_zero(static_cast<std::make_unsigned_t<T>>(x)));
-  }
-};
-struct ScalarPopcount {
-  template <class T>
-  static T Do(T x) {
-    return static_cast<T>(std::popcount(static_cast<std::make_unsigned_t<T>>(x)));
-  }
-};
+// By the definitions for one number.
+#define KRAFLA_SCALAR_BINARY(Name, function)         \
+  struct Name {                                      \
+    template <class T>                               \
+    static T Do(T x, T y) {                          \
+      return krafla::function(x, y);                 \
+    }                                                \
+  };
+#define KRAFLA_SCALAR_UNARY(Name, function)          \
+  struct Name {                                      \
+    template <class T>                               \
+    static T Do(T x) {                               \
+      return krafla::function(x);                    \
+    }                                                \
+  };
+KRAFLA_SCALAR_BINARY(ScalarShiftRightArithmetic, ShiftRightArithmeticInt)
+KRAFLA_SCALAR_BINARY(ScalarDivide, DivideInt)
+KRAFLA_SCALAR_BINARY(ScalarRemainder, RemainderInt)
+KRAFLA_SCALAR_BINARY(ScalarPower, PowInt)
+KRAFLA_SCALAR_BINARY(ScalarMulhi, MulhiInt)
+KRAFLA_SCALAR_UNARY(ScalarClz, ClzInt)
+KRAFLA_SCALAR_UNARY(ScalarPopcount, PopcntInt)
 
 template <class T, bool kBounds>
 void IntClampLoop(const BlockArgs& args) {

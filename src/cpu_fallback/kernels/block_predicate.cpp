@@ -31,7 +31,8 @@ HWY_INLINE auto TotalOrderKey(D d, hn::Vec<D> x) {
 template <ComparisonDirection kDirection, class V>
 HWY_INLINE auto CompareVectors(V x, V y) {
   if constexpr (kDirection == ComparisonDirection::kEq) return hn::Eq(x, y);
-  if constexpr (kDirection == ComparisonDirection::kNe) return hn::Ne(x, y);
+  // hn::Ne of floats is ordered on some targets: false for NaN.
+  if constexpr (kDirection == ComparisonDirection::kNe) return hn::Not(hn::Eq(x, y));
   if constexpr (kDirection == ComparisonDirection::kGe) return hn::Ge(x, y);
   if constexpr (kDirection == ComparisonDirection::kGt) return hn::Gt(x, y);
   if constexpr (kDirection == ComparisonDirection::kLe) return hn::Le(x, y);

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <format>
+#include <map>
+
+#include "base/checked_math.h"
+#include "cpu_fallback/executor/block_program.h"
+
+namespace krafla::cpu {
+
+using plan::AtomId;
+using plan::ElementProgram;
+using plan::IndexAtom;
+using plan::IndexExpr;
+using plan::IndexId;
+using plan::IndexTerm;
+using plan::kNoNode;
+using plan::Node;
+using plan::NodeId;
+using plan::NodeOp;
+
+namespace {
+
+// Registers hold compute types as they would be stored.
+int ComputeWidth(ElementType type) { return StorageBytes(type); }
+
+template <class T>
+T& At(std::vector<T>& v, int i) {
+  return v[static_cast<std::size_t>(i)];
+}
+template <class T>
+const T& At(const std::vector<T>& v, int i) {
+  return v[static_cast<std::size_t>(i)];
+}
+
+}  // namespace
+
+class BlockCompiler {
+ public:
+  BlockCompiler(const ElementProgram& program, const BlockProgram::Options& options)
+      : program_(program), options_(options), space_(program.space) {
+    const TileShape& tile = options.tile;
+    if (tile.row_dim >= 0) tile_mask_ |= uint64_t{1} << tile.row_dim;
+    if (tile.column_dim >= 0) tile_mask_ |= uint64_t{1} << tile.column_dim;
+    if (options.params_are_arrays) tile_mask_ |= kParamBit;
+    out_.tile_ = tile;
+    out_.buffer_count_ = program.buffers.size();
+  }
+
+  Result<BlockProgram> Run() {
+    FindDepends();
+    slot_of_.assign(program_.nodes.size(), -1);
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) KRAFLA_TRY(LowerNode(static_cast<NodeId>(i)));
+    for (const plan::Store& store : program_.stores) KRAFLA_TRY(LowerStore(store));
+    for (NodeId r : program_.results) {
+      out_.results_.push_back(At(slot_of_, r));
+      out_.result_types_.push_back(At(program_.nodes, r).type);
+    }
+    FindDirectStores();
+    PlaceSlots();
+    return std::move(out_);
+  }
+
+ private:
+  using Step = BlockProgram::Step;
+  static constexpr uint64_t kParamBit = uint64_t{1} << 63;
+
+  // Which dimensions a node varies with, found anew: the params' are the caller's.
+  void FindDepends() {
+    depends_.assign(program_.nodes.size(), 0);
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
+      const Node& n = program_.nodes[i];
+      uint64_t d = 0;
+      for (NodeId o : n.operands)
+        if (o != kNoNode) d |= At(depends_, o);
+      if (n.mask != kNoNode) d |= At(depends_, n.mask);
+      if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) d |= Depends(n.index);
+      if (n.op == NodeOp::kParam) d |= options_.params_are_arrays ? kParamBit : options_.param_depends.value_or(n.depends);
+      depends_[i] = d;
+    }
+  }
+  uint64_t AtomDepends(const IndexAtom& a) const {
+    switch (a.kind) {
+      case IndexAtom::Kind::kIter: return uint64_t{1} << a.iter;
+      case IndexAtom::Kind::kFloorDiv:
+      case IndexAtom::Kind::kMod: return Depends(a.expr);
+      case IndexAtom::Kind::kValue: return At(depends_, a.node);
+    }
+    return 0;
+  }
+  uint64_t Depends(IndexId id) const {
+    uint64_t d = 0;
+    for (const IndexTerm& t : space_.expr(id).terms) d |= AtomDepends(space_.atom(t.atom));
+    return d;
+  }
+  bool Varies(uint64_t depends) const { return (depends & tile_mask_) != 0; }
+
+  int NewSlot(int width, bool is_uniform) {
+    out_.slots_.push_back({width, is_uniform, -1});
+    fixed_.push_back(false);
+    return static_cast<int>(out_.slots_.size()) - 1;
+  }
+  // Steps of values that no dimension and no param changes run once a launch.
+  std::vector<Step>& StepsFor(uint64_t depends, bool is_param = false) {
+    return depends == 0 && !is_param ? out_.launch_steps_ : out_.tile_steps_;
+  }
+  void MarkFixed(int slot, uint64_t depends) {
+    if (depends == 0) fixed_[static_cast<std::size_t>(slot)] = true;
+  }
+
+  // The part of `id` that is the same throughout a tile, with the tile's origin for the iterators.
+  int UniformAddress(const IndexExpr& e) {
+    BlockProgram::Address address{.constant = e.constant, .terms = {}};
+    for (const IndexTerm& t : e.terms) {
+      const IndexAtom& a = space_.atom(t.atom);
+      if (a.kind == IndexAtom::Kind::kIter) {
+        address.terms.push_back({BlockProgram::Term::Kind::kIter, a.iter, t.coefficient});
+      } else if (!Varies(AtomDepends(a))) {
+        if (a.kind == IndexAtom::Kind::kValue) {
+          address.terms.push_back({BlockProgram::Term::Kind::kValue, At(slot_of_, a.node), t.coefficient});
+        } else {
+          int dividend = UniformAddress(space_.expr(a.expr));
+          out_.divisions_.push_back({dividend, a.divisor, a.kind == IndexAtom::Kind::kMod});
+          address.terms.push_back({BlockProgram::Term::Kind::kDivision, static_cast<int>(out_.divisions_.size()) - 1,
+                                   t.coefficient});
+        }
+      }
+    }
+    out_.addresses_.push_back(std::move(address));
+    return static_cast<int>(out_.addresses_.size()) - 1;
+  }
+
+  struct Split {
+    int64_t row_stride = 0, column_stride = 0;
+    std::vector<IndexTerm> varying;  // not affine within a tile
+  };
+  Split SplitExpr(const IndexExpr& e) const {
+    Split split;
+    for (const IndexTerm& t : e.terms) {
+      const IndexAtom& a = space_.atom(t.atom);
+      if (a.kind == IndexAtom::Kind::kIter) {
+        if (a.iter == options_.tile.row_dim) split.row_stride += t.coefficient;
+        if (a.iter == options_.tile.column_dim) split.column_stride += t.coefficient;
+      } else if (Varies(AtomDepends(a))) {
+        split.varying.push_back(t);
+      }
+    }
+    return split;
+  }
+
+  // An s32 array of the parts of `e` that vary in a way that is not affine; with `whole`, of all of `e`.
+  Result<int> OffsetsSlot(const IndexExpr& e, bool whole) {
+    const Split split = SplitExpr(e);
+    int sum = -1;
+    uint64_t depends = tile_mask_;  // made anew in every tile
+    if (whole) {
+      sum = NewSlot(4, false);
+      Step ramp{.kind = Step::Kind::kRamp, .out = sum, .address = UniformAddress(e), .row_stride = split.row_stride,
+                .column_stride = split.column_stride};
+      StepsFor(depends).push_back(ramp);
+    } else if (split.row_stride != 0 || split.column_stride != 0) {
+      sum = NewSlot(4, false);
+      out_.addresses_.push_back({});
+      Step ramp{.kind = Step::Kind::kRamp, .out = sum, .address = static_cast<int>(out_.addresses_.size()) - 1,
+                .row_stride = split.row_stride, .column_stride = split.column_stride};
+      StepsFor(depends).push_back(ramp);
+    }
+    for (const IndexTerm& t : split.varying) {
+      KRAFLA_ASSIGN(int value, AtomSlot(t.atom));
+      if (t.coefficient == 1 && sum < 0) {
+        sum = value;
+        continue;
+      }
+      int next = NewSlot(4, false);
+      Step step{.kind = Step::Kind::kMulAdd, .out = next, .in = {value, sum, -1},
+                .bits = static_cast<uint64_t>(t.coefficient)};
+      StepsFor(depends).push_back(step);
+      sum = next;
+    }
+    return sum;
+  }
+  Result<int> AtomSlot(AtomId id) {
+    const IndexAtom& a = space_.atom(id);
+    if (a.kind == IndexAtom::Kind::kValue) return At(slot_of_, a.node);
+    if (auto it = atom_slots_.find(id); it != atom_slots_.end()) return it->second;
+    const auto range = space_.RangeOf(a.expr);
+    if (range.hi > INT32_MAX || a.divisor > INT32_MAX)
+      return Unimplemented("An index of up to {} does not fit the 32 bits that computed indices have.", range.hi);
+    KRAFLA_ASSIGN(int dividend, OffsetsSlot(space_.expr(a.expr), /*whole=*/true));
+    int out = NewSlot(4, false);
+    Step step{.kind = a.kind == IndexAtom::Kind::kMod ? Step::Kind::kModulus : Step::Kind::kDivide, .out = out,
+              .in = {dividend, -1, -1}, .bits = static_cast<uint64_t>(a.divisor)};
+    out_.tile_steps_.push_back(step);
+    atom_slots_.emplace(id, out);
+    return out;
+  }
+
+  Result<BlockProgram::Access> LowerAccess(int buffer, ElementType storage, IndexId index, NodeId mask) {
+    const IndexExpr& e = space_.expr(index);
+    BlockProgram::Access access{.buffer = buffer, .width = StorageBytes(storage)};
+    access.address = UniformAddress(e);
+    const Split split = SplitExpr(e);
+    access.row_stride = split.row_stride;
+    access.column_stride = split.column_stride;
+    if (!split.varying.empty()) {
+      const auto range = space_.RangeOf(index);
+      if (range.hi - range.lo > INT32_MAX)
+        return Unimplemented("An access over {} elements does not fit the 32 bits that computed indices have.",
+                             range.hi - range.lo);
+      KRAFLA_ASSIGN(access.offsets, OffsetsSlot(e, /*whole=*/false));
+    }
+    if (mask != kNoNode) {
+      access.mask = At(slot_of_, mask);
+      access.mask_is_uniform = !Varies(At(depends_, mask));
+    }
+    access.converted_width = ComputeWidth(plan::ComputeType(storage));
+    return access;
+  }
+
+  // A uniform value as an array.
+  int SpreadSlot(NodeId node) {
+    int from = At(slot_of_, node);
+    if (auto it = spread_.find(from); it != spread_.end()) return it->second;
+    const int width = ComputeWidth(At(program_.nodes, node).type);
+    int out = NewSlot(width, false);
+    uint64_t depends = At(depends_, node);
+    bool launch = depends == 0;
+    Step step{.kind = Step::Kind::kSpread, .out = out, .in = {from, -1, -1}, .width = width};
+    (launch ? out_.launch_steps_ : out_.tile_steps_).push_back(step);
+    if (launch) fixed_[static_cast<std::size_t>(out)] = true;
+    spread_.emplace(from, out);
+    return out;
+  }
+
+  Result<> LowerNode(NodeId id) {
+    const Node& n = At(program_.nodes, id);
+    const uint64_t depends = At(depends_, id);
+    const bool varies = Varies(depends);
+    int& slot = At(slot_of_, id);
+    switch (n.op) {
+      case NodeOp::kConstant: {
+        slot = NewSlot(ComputeWidth(n.type), true);
+        fixed_.back() = true;
+        out_.launch_steps_.push_back({.kind = Step::Kind::kConstant, .is_uniform = true, .out = slot, .bits = n.bits,
+                                      .width = ComputeWidth(n.type)});
+        return {};
+      }
+      case NodeOp::kParam: {
+        slot = NewSlot(ComputeWidth(n.type), !varies);
+        param_slot_.push_back(slot);
+        out_.tile_steps_.push_back({.kind = Step::Kind::kParam, .is_uniform = !varies, .out = slot, .bits = n.bits});
+        return {};
+      }
+      case NodeOp::kIndex: {
+        const IndexExpr& e = space_.expr(n.index);
+        const Split split = SplitExpr(e);
+        if (!split.varying.empty()) {
+          KRAFLA_ASSIGN(slot, OffsetsSlot(e, /*whole=*/true));
+          return {};
+        }
+        slot = NewSlot(4, !varies);
+        MarkFixed(slot, depends);
+        StepsFor(depends).push_back({.kind = Step::Kind::kRamp, .is_uniform = !varies, .out = slot,
+                                     .address = UniformAddress(e), .row_stride = split.row_stride,
+                                     .column_stride = split.column_stride});
+        return {};
+      }
+      case NodeOp::kLoad: {
+        KRAFLA_ASSIGN(BlockProgram::Access access, LowerAccess(n.buffer, n.storage, n.index, n.mask));
+        access.convert = FindWiden(n.storage);
+        slot = NewSlot(ComputeWidth(n.type), !varies);
+        MarkFixed(slot, depends);
+        out_.accesses_.push_back(access);
+        Step step{.kind = Step::Kind::kLoad, .is_uniform = !varies, .out = slot,
+                  .access = static_cast<int>(out_.accesses_.size()) - 1};
+        StepsFor(depends).push_back(step);
+        return {};
+      }
+      case NodeOp::kBitcast: slot = At(slot_of_, n.operands[0]); return {};
+      case NodeOp::kHlo:
+      case NodeOp::kCompare:
+      case NodeOp::kConvert:
+      case NodeOp::kRound:
+      case NodeOp::kWrap:
+      case NodeOp::kEncode:
+      case NodeOp::kDecode:
+      case NodeOp::kReducePrecision: break;
+    }
+    return LowerOp(id);
+  }
+
+  Result<> LowerOp(NodeId id) {
+    const Node& n = At(program_.nodes, id);
+    const uint64_t depends = At(depends_, id);
+    const bool varies = Varies(depends);
+    Step step{.kind = Step::Kind::kOp, .is_uniform = !varies, .bits = n.bits};
+    const bool is_select = n.op == NodeOp::kHlo && n.opcode == Opcode::kSelect;
+    BlockKey key{.op = n.op, .opcode = n.opcode, .type = n.type,
+                 .operand = At(program_.nodes, n.operands[is_select ? 1 : 0]).type, .storage = n.storage,
+                 .direction = n.direction, .total_order = n.total_order};
+    for (unsigned i = 0; i < 3; ++i) {
+      NodeId o = n.operands[i];
+      if (o == kNoNode) continue;
+      step.in[i] = At(slot_of_, o);
+      if (varies && !Varies(At(depends_, o))) key.uniform |= 1u << i;
+    }
+    step.fn = FindBlockFn(key);
+    if (step.fn == nullptr && key.uniform != 0) {
+      // Second best: fewer uniform operands.
+      for (unsigned i = 0; i < 3; ++i)
+        if ((key.uniform >> i) & 1) step.in[i] = SpreadSlot(n.operands[i]);
+      key.uniform = 0;
+      step.fn = FindBlockFn(key);
+    }
+    if (step.fn == nullptr) {
+      return Unimplemented("The CPU's block interpreter has no loop for {} of {}.",
+                           n.op == NodeOp::kHlo ? OpcodeName(n.opcode) : std::string_view("a conversion or comparison"),
+                           ElementTypeName(key.operand));
+    }
+    step.out = NewSlot(ComputeWidth(n.type), !varies);
+    MarkFixed(step.out, depends);
+    At(slot_of_, id) = step.out;
+    StepsFor(depends).push_back(step);
+    return {};
+  }
+
+  Result<> LowerStore(const plan::Store& store) {
+    KRAFLA_ASSIGN(BlockProgram::Access access, LowerAccess(store.buffer, store.storage, store.index, store.mask));
+    access.convert = FindNarrow(store.storage);
+    const Node& n = At(program_.nodes, store.node);
+    const bool value_varies = Varies(At(depends_, store.node));
+    const bool store_varies = value_varies || access.row_stride != 0 || access.column_stride != 0 ||
+                              access.offsets >= 0 || (access.mask >= 0 && !access.mask_is_uniform);
+    Step step{.kind = Step::Kind::kStore, .is_uniform = !store_varies};
+    step.in[0] = store_varies && !value_varies ? SpreadSlot(store.node) : At(slot_of_, store.node);
+    (void)n;
+    out_.accesses_.push_back(access);
+    step.access = static_cast<int>(out_.accesses_.size()) - 1;
+    out_.tile_steps_.push_back(step);
+    return {};
+  }
+
+  // An op whose result is stored as it is may write into the buffer itself, when nothing after it still has to read
+  // memory that the write could change.
+  void FindDirectStores() {
+    std::vector<bool> from_memory(out_.slots_.size(), false);
+    for (const Step& s : out_.tile_steps_)
+      if (s.kind == Step::Kind::kLoad || s.kind == Step::Kind::kParam) from_memory[static_cast<std::size_t>(s.out)] = true;
+    auto& steps = out_.tile_steps_;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const Step& store = steps[i];
+      if (store.kind != Step::Kind::kStore || store.is_uniform) continue;
+      const BlockProgram::Access& access = At(out_.accesses_, store.access);
+      if (access.convert != nullptr || access.mask >= 0 || access.offsets >= 0) continue;
+      for (std::size_t j = 0; j < i; ++j) {
+        Step& op = steps[j];
+        if (op.kind != Step::Kind::kOp || op.out != store.in[0] || op.direct_store >= 0) continue;
+        bool safe = true;
+        for (std::size_t k = j + 1; k < steps.size(); ++k) {
+          const Step& later = steps[k];
+          if (later.kind == Step::Kind::kLoad) safe = false;
+          for (int in : later.in)
+            if (in >= 0 && from_memory[static_cast<std::size_t>(in)]) safe = false;
+          if (later.access >= 0 && At(out_.accesses_, later.access).mask >= 0 &&
+              from_memory[static_cast<std::size_t>(At(out_.accesses_, later.access).mask)])
+            safe = false;
+        }
+        if (safe) op.direct_store = store.access;
+      }
+    }
+  }
+
+  // Registers: arrays are shared by values that do not live at the same time.
+  void PlaceSlots() {
+    auto& slots = out_.slots_;
+    const int64_t elements = out_.tile_.rows * out_.tile_.columns;
+    int64_t size = RoundUp(static_cast<int64_t>(slots.size() + out_.buffer_count_) * 8, 64);
+    auto take = [&](int64_t bytes) {
+      int64_t at = size;
+      size += RoundUp(bytes, 64);
+      return at;
+    };
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].is_uniform) {
+        slots[i].offset = size;
+        size += 16;
+      }
+    }
+    size = RoundUp(size, 64);
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      if (!slots[i].is_uniform && fixed_[i]) slots[i].offset = take(elements * slots[i].width);
+
+    std::vector<int> last_use(slots.size(), -1);
+    const auto& steps = out_.tile_steps_;
+    auto use = [&](int slot, std::size_t at) {
+      if (slot >= 0) At(last_use, slot) = static_cast<int>(at);
+    };
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      use(steps[i].out, i);
+      for (int in : steps[i].in) use(in, i);
+      if (steps[i].access >= 0) {
+        const BlockProgram::Access& access = At(out_.accesses_, steps[i].access);
+        use(access.mask, i);
+        use(access.offsets, i);
+      }
+    }
+    for (int r : out_.results_) At(last_use, r) = static_cast<int>(steps.size());
+    std::map<int, std::vector<int64_t>> free_registers;  // by width
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      auto release = [&](int slot) {
+        if (slot < 0 || At(slots, slot).is_uniform || fixed_[static_cast<std::size_t>(slot)]) return;
+        if (At(last_use, slot) != static_cast<int>(i) || At(slots, slot).offset < 0) return;
+        auto& list = free_registers[At(slots, slot).width];
+        if (std::find(list.begin(), list.end(), At(slots, slot).offset) == list.end())
+          list.push_back(At(slots, slot).offset);
+      };
+      for (int in : steps[i].in) release(in);
+      if (steps[i].access >= 0) {
+        release(At(out_.accesses_, steps[i].access).mask);
+        release(At(out_.accesses_, steps[i].access).offsets);
+      }
+      const int out = steps[i].out;
+      if (out < 0 || At(slots, out).is_uniform || At(slots, out).offset >= 0 || steps[i].kind == Step::Kind::kParam)
+        continue;
+      auto& list = free_registers[At(slots, out).width];
+      if (list.empty()) {
+        At(slots, out).offset = take(elements * At(slots, out).width);
+      } else {
+        At(slots, out).offset = list.back();
+        list.pop_back();
+      }
+      if (At(last_use, out) == static_cast<int>(i)) release(out);
+    }
+    out_.staging_offset_ = take(elements * 8);
+    out_.frame_bytes_ = size;
+  }
+
+  const ElementProgram& program_;
+  const BlockProgram::Options& options_;
+  const plan::IndexSpace& space_;
+  uint64_t tile_mask_ = 0;
+  BlockProgram out_;
+  std::vector<uint64_t> depends_;
+  std::vector<int> slot_of_;
+  std::vector<bool> fixed_;  // slots that keep their register throughout
+  std::vector<int> param_slot_;
+  std::map<int, int> spread_;
+  std::map<AtomId, int> atom_slots_;
+};
+
+Result<BlockProgram> BlockProgram::Compile(const ElementProgram& program, const Options& options) {
+  return BlockCompiler(program, options).Run();
+}
+
+}  // namespace krafla::cpu

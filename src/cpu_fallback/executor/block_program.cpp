@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/block_program.h"
+
+#include <cstring>
+
+#include "cpu_fallback/kernels/move.h"
+
+namespace krafla::cpu {
+
+// A frame: the slots' pointers, the buffers' pointers, then registers.
+namespace {
+std::byte** SlotPointers(std::byte* memory) { return reinterpret_cast<std::byte**>(memory); }
+}  // namespace
+
+void BlockProgram::Start(std::byte* memory, std::span<std::byte* const> buffers) const {
+  std::byte** slots = SlotPointers(memory);
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    slots[i] = slots_[i].offset < 0 ? nullptr : memory + slots_[i].offset;
+  for (std::size_t b = 0; b < buffer_count_; ++b) slots[slots_.size() + b] = buffers[b];
+  RunSteps(launch_steps_, memory, nullptr, tile_.rows, tile_.columns, nullptr);
+}
+
+void BlockProgram::RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
+                           const void* const* params) const {
+  RunSteps(tile_steps_, memory, origin.data(), rows, columns, params);
+}
+
+BlockProgram::Value BlockProgram::ResultValue(const std::byte* memory, std::size_t i) const {
+  const int slot = results_[i];
+  std::byte* const* slots = reinterpret_cast<std::byte* const*>(memory);
+  return {slots[slot], slots_[static_cast<std::size_t>(slot)].is_uniform, result_types_[i]};
+}
+
+int64_t BlockProgram::Evaluate(const Address& address, const int64_t* origin, std::byte* const* slots) const {
+  int64_t value = address.constant;
+  for (const Term& t : address.terms) {
+    switch (t.kind) {
+      case Term::Kind::kIter: value += t.factor * origin[t.number]; break;
+      case Term::Kind::kValue: {
+        int32_t v;
+        std::memcpy(&v, slots[t.number], sizeof(v));
+        value += t.factor * v;
+        break;
+      }
+      case Term::Kind::kDivision: {
+        const Division& d = divisions_[static_cast<std::size_t>(t.number)];
+        const int64_t dividend = Evaluate(addresses_[static_cast<std::size_t>(d.address)], origin, slots);
+        value += t.factor * (d.is_modulus ? dividend % d.divisor : dividend / d.divisor);
+        break;
+      }
+    }
+  }
+  return value;
+}
+
+void BlockProgram::RunSteps(const std::vector<Step>& steps, std::byte* memory, const int64_t* origin, int64_t rows,
+                            int64_t columns, const void* const* params) const {
+  std::byte** slots = SlotPointers(memory);
+  std::byte* const* buffers = slots + slots_.size();
+  const int64_t n = rows * columns;
+  uint64_t stored = 0;  // accesses below 64 whose store an op has already made
+  for (const Step& s : steps) {
+    switch (s.kind) {
+      case Step::Kind::kOp: {
+        if (s.direct_store >= 0 && s.direct_store < 64) {
+          const Access& a = accesses_[static_cast<std::size_t>(s.direct_store)];
+          const bool dense = (columns == 1 || a.column_stride == 1) && (rows == 1 || a.row_stride == columns);
+          if (dense) {
+            const int64_t at = Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots);
+            slots[s.out] = buffers[a.buffer] + at * a.width;
+            stored |= uint64_t{1} << s.direct_store;
+          } else {
+            slots[s.out] = memory + slots_[static_cast<std::size_t>(s.out)].offset;
+          }
+        }
+        BlockArgs args{slots[s.out], {nullptr, nullptr, nullptr}, s.is_uniform ? 1 : n, s.bits};
+        for (std::size_t i = 0; i < 3; ++i)
+          if (s.in[i] >= 0) args.in[i] = slots[s.in[i]];
+        s.fn(args);
+        break;
+      }
+      case Step::Kind::kLoad: Load(s, memory, origin, rows, columns); break;
+      case Step::Kind::kStore:
+        if (s.access < 64 && ((stored >> s.access) & 1)) break;
+        Store(s, memory, origin, rows, columns);
+        break;
+      case Step::Kind::kRamp: {
+        const int64_t base = Evaluate(addresses_[static_cast<std::size_t>(s.address)], origin, slots);
+        if (s.is_uniform) {
+          const int32_t value = static_cast<int32_t>(base);
+          std::memcpy(slots[s.out], &value, sizeof(value));
+        } else {
+          BlockRamp(reinterpret_cast<int32_t*>(slots[s.out]), rows, columns, base, s.row_stride, s.column_stride);
+        }
+        break;
+      }
+      case Step::Kind::kSpread: Fill(s.width, slots[s.in[0]], slots[s.out], n); break;
+      case Step::Kind::kMulAdd:
+        BlockMulAdd(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
+                    static_cast<int32_t>(s.bits), s.in[1] < 0 ? nullptr : reinterpret_cast<const int32_t*>(slots[s.in[1]]),
+                    n);
+        break;
+      case Step::Kind::kDivide:
+        BlockDivide(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
+                    static_cast<int32_t>(s.bits), n);
+        break;
+      case Step::Kind::kModulus:
+        BlockModulus(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
+                     static_cast<int32_t>(s.bits), n);
+        break;
+      case Step::Kind::kConstant: std::memcpy(slots[s.out], &s.bits, static_cast<std::size_t>(s.width)); break;
+      case Step::Kind::kParam:
+        slots[s.out] = const_cast<std::byte*>(static_cast<const std::byte*>(params[s.bits]));
+        break;
+    }
+  }
+}
+
+void BlockProgram::Load(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows,
+                        int64_t columns) const {
+  std::byte** slots = SlotPointers(memory);
+  const Access& a = accesses_[static_cast<std::size_t>(step.access)];
+  std::byte* home = memory + slots_[static_cast<std::size_t>(step.out)].offset;
+  if (step.is_uniform) rows = columns = 1;
+  const int64_t n = rows * columns;
+  const uint8_t* mask = nullptr;
+  if (a.mask >= 0) {
+    mask = reinterpret_cast<const uint8_t*>(slots[a.mask]);
+    const int state = a.mask_is_uniform ? (*mask != 0 ? 1 : 0) : MaskState(mask, n);
+    if (state == 0) {
+      slots[step.out] = home;
+      std::memset(home, 0, static_cast<std::size_t>(n * a.converted_width));
+      return;
+    }
+    if (state == 1) mask = nullptr;
+  }
+  const std::byte* from = slots[slots_.size() + static_cast<std::size_t>(a.buffer)] +
+                          Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
+  std::byte* staging = a.convert == nullptr ? home : memory + staging_offset_;
+  if (a.offsets >= 0) {
+    GatherElements(a.width, from, reinterpret_cast<const int32_t*>(slots[a.offsets]), mask, staging, n);
+  } else if (mask != nullptr) {
+    MoveTileMasked(a.width, from, {a.row_stride, a.column_stride}, staging, mask, rows, columns);
+  } else {
+    const bool dense = (columns == 1 || a.column_stride == 1) && (rows == 1 || a.row_stride == columns);
+    if (dense) {
+      if (a.convert == nullptr) {
+        slots[step.out] = const_cast<std::byte*>(from);
+        return;
+      }
+      staging = const_cast<std::byte*>(from);
+    } else {
+      MoveTile(a.width, from, {a.row_stride, a.column_stride}, staging, {columns, 1}, rows, columns);
+    }
+  }
+  slots[step.out] = home;
+  if (a.convert != nullptr) a.convert(staging, home, n);
+}
+
+void BlockProgram::Store(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows,
+                         int64_t columns) const {
+  std::byte** slots = SlotPointers(memory);
+  const Access& a = accesses_[static_cast<std::size_t>(step.access)];
+  if (step.is_uniform) rows = columns = 1;
+  const int64_t n = rows * columns;
+  const uint8_t* mask = nullptr;
+  if (a.mask >= 0) {
+    mask = reinterpret_cast<const uint8_t*>(slots[a.mask]);
+    const int state = a.mask_is_uniform ? (*mask != 0 ? 1 : 0) : MaskState(mask, n);
+    if (state == 0) return;
+    if (state == 1) mask = nullptr;
+  }
+  std::byte* to = slots[slots_.size() + static_cast<std::size_t>(a.buffer)] +
+                  Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
+  const std::byte* from = slots[step.in[0]];
+  const bool dense = a.offsets < 0 && mask == nullptr && (columns == 1 || a.column_stride == 1) &&
+                     (rows == 1 || a.row_stride == columns);
+  if (a.convert != nullptr) {
+    std::byte* narrow = dense ? to : memory + staging_offset_;
+    a.convert(from, narrow, n);
+    from = narrow;
+  }
+  if (dense) {
+    if (from != to) std::memmove(to, from, static_cast<std::size_t>(n * a.width));
+  } else if (a.offsets >= 0) {
+    ScatterElements(a.width, from, to, reinterpret_cast<const int32_t*>(slots[a.offsets]), mask, n);
+  } else if (mask != nullptr) {
+    PutTileMasked(a.width, from, to, {a.row_stride, a.column_stride}, mask, rows, columns);
+  } else {
+    MoveTile(a.width, from, {columns, 1}, to, {a.row_stride, a.column_stride}, rows, columns);
+  }
+}
+
+}  // namespace krafla::cpu

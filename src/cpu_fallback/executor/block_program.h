@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// An ElementProgram made ready to run over tiles of its iteration space. A tile spans up to `rows` of one dimension and
+// `columns` of another; every value that varies inside it is an array of rows * columns elements in the L1 cache, every
+// other value is computed once a tile. Loads that are dense in memory are not copied.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "cpu_fallback/kernels/block_ops.h"
+#include "plan/element_program.h"
+
+namespace krafla::cpu {
+
+struct TileShape {
+  int row_dim = -1;     // of the iteration space; -1: none
+  int column_dim = -1;
+  int64_t rows = 1, columns = 1;  // the most of each that a tile has
+};
+
+class BlockProgram {
+ public:
+  struct Options {
+    TileShape tile = {};
+    // Which iteration dimensions the params vary with, whatever their nodes say. Params that vary inside a tile are
+    // arrays of rows * columns, the others single values.
+    std::optional<uint64_t> param_depends = std::nullopt;
+    // A program without dimensions whose params are arrays of up to tile.columns elements.
+    bool params_are_arrays = false;
+  };
+  // UNIMPLEMENTED names the node that has no loop.
+  static Result<BlockProgram> Compile(const plan::ElementProgram& program, const Options& options);
+
+  const TileShape& tile() const { return tile_; }
+  // Scratch that one thread needs, at a 64-byte boundary.
+  int64_t frame_bytes() const { return frame_bytes_; }
+
+  struct Value {
+    const std::byte* data = nullptr;
+    bool is_uniform = false;
+    ElementType type = ElementType::kF32;  // compute type
+  };
+
+  // Sets `memory` up for a run over these buffers. The frame keeps what does not change from tile to tile.
+  void Start(std::byte* memory, std::span<std::byte* const> buffers) const;
+  // Runs one tile at `origin` (one index an iteration dimension).
+  void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
+               const void* const* params = nullptr) const;
+  std::size_t result_count() const { return results_.size(); }
+  Value ResultValue(const std::byte* memory, std::size_t i) const;
+  // How many values a tile computes: for estimates of time.
+  int step_count() const { return static_cast<int>(tile_steps_.size()); }
+
+ private:
+  friend class BlockCompiler;
+
+  // constant + sum of factors times iterators, uniform s32 values and divisions.
+  struct Term {
+    enum class Kind : uint8_t { kIter, kValue, kDivision } kind = Kind::kIter;
+    int number = 0;  // dimension, slot or division
+    int64_t factor = 0;
+  };
+  struct Address {
+    int64_t constant = 0;
+    std::vector<Term> terms;
+  };
+  struct Division {
+    int address = 0;  // of the dividend
+    int64_t divisor = 1;
+    bool is_modulus = false;
+  };
+  // How an access moves through memory within a tile: affinely, or by an array of offsets.
+  struct Access {
+    int buffer = 0;
+    int width = 4;
+    int address = 0;
+    int64_t row_stride = 0, column_stride = 0;
+    int offsets = -1;  // slot of an s32 array
+    int mask = -1;     // slot
+    bool mask_is_uniform = false;
+    ConvertFn convert = nullptr;
+    int converted_width = 4;  // of the compute type
+  };
+  struct Step {
+    enum class Kind : uint8_t { kOp, kLoad, kStore, kRamp, kSpread, kMulAdd, kDivide, kModulus, kConstant, kParam };
+    Kind kind = Kind::kOp;
+    bool is_uniform = false;
+    int out = -1;                 // slot
+    std::array<int, 3> in = {-1, -1, -1};
+    BlockFn fn = nullptr;
+    uint64_t bits = 0;
+    int access = -1;              // kLoad, kStore
+    int address = -1;             // kRamp
+    int64_t row_stride = 0, column_stride = 0;  // kRamp
+    int width = 4;                // kSpread, kConstant
+    int direct_store = -1;        // kOp: the access that its result goes to when that is dense
+  };
+  struct Slot {
+    int width = 4;
+    bool is_uniform = false;
+    int64_t offset = -1;  // of its register in the frame; -1: it only ever points elsewhere
+  };
+
+  int64_t Evaluate(const Address& address, const int64_t* origin, std::byte* const* slots) const;
+  void RunSteps(const std::vector<Step>& steps, std::byte* memory, const int64_t* origin, int64_t rows,
+                int64_t columns, const void* const* params) const;
+  void Load(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
+  void Store(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
+
+  TileShape tile_;
+  std::vector<Slot> slots_;
+  std::vector<Address> addresses_;
+  std::vector<Division> divisions_;
+  std::vector<Access> accesses_;
+  std::vector<Step> launch_steps_, tile_steps_;
+  std::vector<int> results_;  // slots
+  std::vector<ElementType> result_types_;
+  std::size_t buffer_count_ = 0;
+  int64_t staging_offset_ = 0, frame_bytes_ = 0;
+};
+
+}  // namespace krafla::cpu

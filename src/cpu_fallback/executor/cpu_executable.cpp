@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/cpu_executable.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "cpu_fallback/executor/host_threads.h"
+
+namespace krafla {
+
+using plan::Allocation;
+
+Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Create(plan::ProgramPlan plan, const Options& options) {
+  std::unique_ptr<CpuExecutable> out(new CpuExecutable());
+  out->plan_ = std::move(plan);
+  out->pool_ = &SharedThreadPool();
+  CpuKernelOptions kernel_options{.threads = out->pool_->threads(), .evaluator = options.evaluator};
+  int64_t scratch = 0;
+  std::size_t most_bindings = 0;
+  for (const plan::KernelPlan& kernel : out->plan_.kernels) {
+    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, CompileKernel(kernel, kernel_options));
+    scratch = std::max(scratch, made->scratch_bytes());
+    most_bindings = std::max(most_bindings, kernel.bindings.size());
+    out->kernels_.push_back(std::move(made));
+  }
+  try {
+    out->arena_ = AlignedBytes(static_cast<std::size_t>(out->plan_.arena_size));
+    out->scratch_ = AlignedBytes(static_cast<std::size_t>(scratch));
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("The program needs {} bytes for intermediate values and {} for scratch, which this machine "
+                             "does not have.", out->plan_.arena_size, scratch);
+  }
+  out->bindings_.resize(most_bindings);
+  out->bases_.resize(out->plan_.allocations.size());
+  for (std::size_t i = 0; i < out->bases_.size(); ++i) {
+    const Allocation& a = out->plan_.allocations[i];
+    if (a.kind == Allocation::Kind::kArena) {
+      out->bases_[i] = out->arena_.data() + a.offset;
+    } else if (a.kind == Allocation::Kind::kConstant) {
+      // Never written: a plan only reads constants.
+      out->bases_[i] = const_cast<std::byte*>(out->plan_.constants[static_cast<std::size_t>(a.number)]->bytes().data());
+    }
+  }
+  return out;
+}
+
+Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results) {
+  if (arguments.size() != plan_.arguments.size() || results.size() != plan_.results.size()) {
+    return InvalidArgument("The program takes {} arguments and gives {} results, but {} and {} buffers came.",
+                           plan_.arguments.size(), plan_.results.size(), arguments.size(), results.size());
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i] == nullptr && plan_.arguments[i].byte_size() > 0)
+      return InvalidArgument("Argument {} of {} has no buffer.", i, plan_.arguments[i].ToString());
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (results[i] == nullptr && plan_.results[i].byte_size() > 0)
+      return InvalidArgument("Result {} of {} has no buffer.", i, plan_.results[i].ToString());
+
+  std::lock_guard<std::mutex> lock(in_use_);
+  for (std::size_t i = 0; i < bases_.size(); ++i) {
+    const Allocation& a = plan_.allocations[i];
+    const auto number = static_cast<std::size_t>(a.number);
+    // Arguments are read only, but for those that a result shares: those are replaced below.
+    if (a.kind == Allocation::Kind::kArgument) bases_[i] = const_cast<std::byte*>(arguments[number]);
+    if (a.kind == Allocation::Kind::kResult) bases_[i] = results[number];
+  }
+  for (std::size_t r = 0; r < plan_.result_aliases.size(); ++r) {
+    const int argument = plan_.result_aliases[r];
+    if (argument < 0) continue;
+    const std::byte* from = arguments[static_cast<std::size_t>(argument)];
+    const auto size = static_cast<std::size_t>(plan_.results[r].byte_size());
+    if (from != results[r] && size > 0) std::memcpy(results[r], from, size);
+    for (std::size_t i = 0; i < bases_.size(); ++i) {
+      const Allocation& a = plan_.allocations[i];
+      if (a.kind == Allocation::Kind::kArgument && a.number == argument) bases_[i] = results[r];
+    }
+  }
+  return RunSteps(plan_.steps);
+}
+
+Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {
+  const auto kernel = static_cast<std::size_t>(step.kernel);
+  for (std::size_t i = 0; i < step.bindings.size(); ++i) bindings_[i] = Address(step.bindings[i]);
+  const std::span<std::byte* const> bindings(bindings_.data(), step.bindings.size());
+  if (!observer_) return kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
+  const auto start = std::chrono::steady_clock::now();
+  Result<> result = kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
+  observer_(step, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return result;
+}
+
+Result<> CpuExecutable::RunSteps(const plan::StepList& list) {
+  for (const plan::Step& step : list.steps) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      KRAFLA_TRY(Launch(*launch));
+    } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+      const std::byte* from = Address(copy->from);
+      std::byte* to = Address(copy->to);
+      const auto size = static_cast<std::size_t>(copy->to.size);
+      if (size > 0 && from != to) {
+        pool_->ParallelFor(copy->to.size, 256 * 1024, [&](int64_t begin, int64_t end, int) {
+          std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+        });
+      }
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      if (loop->trip_count) {
+        for (int64_t i = 0; i < *loop->trip_count; ++i) KRAFLA_TRY(RunSteps(*loop->body));
+        continue;
+      }
+      while (true) {
+        KRAFLA_TRY(RunSteps(*loop->condition));
+        if (*Address(loop->predicate) == std::byte{0}) break;
+        KRAFLA_TRY(RunSteps(*loop->body));
+      }
+    } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
+      const int64_t branches = static_cast<int64_t>(conditional->branches.size());
+      int64_t branch;
+      if (conditional->index_is_pred) {
+        branch = *Address(conditional->index) != std::byte{0} ? 0 : 1;
+      } else {
+        int32_t index;
+        std::memcpy(&index, Address(conditional->index), sizeof(index));
+        // An index out of range takes the last branch (XLA: conditional).
+        branch = index >= 0 && index < branches ? index : branches - 1;
+      }
+      KRAFLA_TRY(RunSteps(*conditional->branches[static_cast<std::size_t>(branch)]));
+    }
+  }
+  return {};
+}
+
+}  // namespace krafla

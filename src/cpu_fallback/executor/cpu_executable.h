@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ProgramPlan made ready to run on the CPU: its kernels compiled, its arena and scratch allocated and kept warm, so
+// that a run allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/aligned_bytes.h"
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "cpu_fallback/executor/cpu_kernel.h"
+#include "plan/program_plan.h"
+
+namespace krafla {
+
+class CpuExecutable {
+ public:
+  struct Options {
+    int threads = 0;  // 0: ThreadPool::DefaultThreads()
+    EvaluatorOptions evaluator = {};
+  };
+  static Result<std::unique_ptr<CpuExecutable>> Create(plan::ProgramPlan plan, const Options& options);
+
+  // One pointer a leaf of the arguments and the results; null for leaves without bytes. A result that shares an
+  // argument's buffer may be given that argument's pointer; otherwise the argument is copied to it first.
+  // Runs of one executable come one after the other, whatever threads they are called from.
+  Result<> Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results);
+
+  const plan::ProgramPlan& plan() const { return plan_; }
+  int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size()); }
+
+  // What one launch took; for `krafla profile`.
+  using Observer = std::function<void(const plan::LaunchStep&, double seconds)>;
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+ private:
+  CpuExecutable() = default;
+  std::byte* Address(const plan::Slice& slice) const {
+    return bases_[static_cast<std::size_t>(slice.allocation)] + slice.offset;
+  }
+  Result<> RunSteps(const plan::StepList& list);
+  Result<> Launch(const plan::LaunchStep& step);
+
+  plan::ProgramPlan plan_;
+  ThreadPool* pool_ = nullptr;
+  std::vector<std::unique_ptr<CpuKernel>> kernels_;
+  AlignedBytes arena_, scratch_;
+  std::vector<std::byte*> bases_;  // of the allocations, during a run
+  std::vector<std::byte*> bindings_;
+  Observer observer_;
+  std::mutex in_use_;
+};
+
+
+}  // namespace krafla

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/cpu_kernel.h"
+
+#include "cpu_fallback/executor/kernel_families.h"
+
+namespace krafla {
+
+namespace {
+
+struct Maker {
+  const plan::KernelPlan& plan;
+  const CpuKernelOptions& options;
+
+  cpu::KernelResult operator()(const plan::LoopKernel& body) const { return cpu::MakeLoopKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::HostKernel& body) const { return cpu::MakeHostKernel(plan, body, options); }
+  template <class T>
+  cpu::KernelResult operator()(const T&) const {
+    return Unimplemented("The CPU has no kernel for {}.", plan.name);
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CpuKernel>> CompileKernel(const plan::KernelPlan& plan, const CpuKernelOptions& options) {
+  auto made = std::visit(Maker{plan, options}, plan.body);
+  if (!made) return Failure(std::move(made).error().WithContext(std::format("While compiling kernel '{}'", plan.name)));
+  return made;
+}
+
+}  // namespace krafla

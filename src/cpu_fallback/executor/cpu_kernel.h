@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A KernelPlan made ready to run on the CPU. A kernel is immutable: several threads may run it at once, each with
+// buffers and scratch of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "cpu_fallback/evaluator/evaluator.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla {
+
+struct CpuKernelOptions {
+  int threads = 1;  // at most this many workers run the kernel: sizes its scratch
+  EvaluatorOptions evaluator;  // for instructions that no kernel takes
+};
+
+class CpuKernel {
+ public:
+  virtual ~CpuKernel() = default;
+
+  // One pointer a binding of the plan. `scratch`: scratch_bytes() at a 64-byte boundary, contents of no matter.
+  virtual Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const = 0;
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+
+ protected:
+  int64_t scratch_bytes_ = 0;
+};
+
+// UNIMPLEMENTED says what the kernel would have needed.
+Result<std::unique_ptr<CpuKernel>> CompileKernel(const plan::KernelPlan& plan, const CpuKernelOptions& options);
+
+}  // namespace krafla

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a program's iteration space is walked on the CPU: dimensions are split where that makes its index expressions
+// affine, joined where memory allows it, and one or two of them become the sides of a tile.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cpu_fallback/executor/block_program.h"
+#include "plan/element_program.h"
+
+namespace krafla::cpu {
+
+// The same program over dimension `dim` split in two, the inner one of `inner` elements (a divisor of its extent).
+plan::ElementProgram SplitDim(const plan::ElementProgram& program, int dim, int64_t inner);
+
+// Splits dimensions so that floor divisions and moduli of iterators go away. All programs share leading dimensions and
+// stay so; `program_dims` below dimension `rank` only. Returns true when something changed.
+struct DimSplit {
+  int dim = 0;
+  int64_t inner = 1;
+};
+// The next split that would make some index expression simpler; dim -1: none.
+DimSplit FindSplit(const plan::ElementProgram& program);
+// Splits and joins until nothing changes.
+void MakeAffine(plan::ElementProgram& program);
+
+struct TileWish {
+  // Dimensions that may be the sides of a tile; bit d.
+  uint64_t column_dims = ~uint64_t{0};
+  uint64_t row_dims = ~uint64_t{0};
+  int64_t max_elements = 2048;
+};
+TileShape ChooseTile(const plan::ElementProgram& program, const TileWish& wish = {});
+
+// The tiles of an iteration space in row-major order, those of the two tile dimensions last.
+class TileGrid {
+ public:
+  TileGrid() = default;
+  TileGrid(std::span<const int64_t> dims, const TileShape& tile);
+
+  int64_t count() const { return count_; }
+
+  struct Tile {
+    Dims origin;
+    int64_t rows = 1, columns = 1;
+  };
+  // Sets `tile` to number `index`, or moves it to the next one.
+  void Seek(int64_t index, Tile& tile) const;
+  void Next(Tile& tile) const;
+
+ private:
+  void Measure(Tile& tile) const;
+
+  TileShape shape_;
+  Dims dims_;
+  std::vector<int> order_;  // dimensions from outermost to innermost
+  Dims steps_;              // of each dimension of order_
+  int64_t count_ = 0;
+};
+
+}  // namespace krafla::cpu

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The makers of kernels, one a family.
+#pragma once
+
+#include <memory>
+
+#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/iteration.h"
+
+namespace krafla::cpu {
+
+using KernelResult = Result<std::unique_ptr<CpuKernel>>;
+
+KernelResult MakeLoopKernel(const plan::KernelPlan& plan, const plan::LoopKernel& body, const CpuKernelOptions& options);
+KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body, const CpuKernelOptions& options);
+
+// A program run over its whole iteration space by all threads: a loop kernel, or the epilogue of another.
+class LoopRunner {
+ public:
+  static Result<LoopRunner> Make(plan::ElementProgram program);
+
+  int64_t scratch_bytes(int threads) const { return program_.frame_bytes() * threads; }
+  void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
+
+ private:
+  BlockProgram program_;
+  TileGrid grid_;
+  int64_t grain_ = 1;  // tiles that are worth a thread
+};
+
+}  // namespace krafla::cpu

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/kernels/move.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/status.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/move.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef KRAFLA_CPU_MOVE_TABLE
+#define KRAFLA_CPU_MOVE_TABLE
+namespace krafla::cpu {
+struct MoveTable {
+  void (*tile)(const std::byte*, TileStrides, std::byte*, TileStrides, int64_t, int64_t);
+  void (*tile_masked)(const std::byte*, TileStrides, std::byte*, const uint8_t*, int64_t, int64_t);
+  void (*put_masked)(const std::byte*, std::byte*, TileStrides, const uint8_t*, int64_t, int64_t);
+  void (*fill)(const std::byte*, std::byte*, int64_t);
+  void (*gather)(const std::byte*, const int32_t*, const uint8_t*, std::byte*, int64_t);
+  void (*scatter)(const std::byte*, std::byte*, const int32_t*, const uint8_t*, int64_t);
+};
+}  // namespace krafla::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// to[c, r] = from[r, c] for 4-byte elements, both dense along their second index: 4 x 4 at a time in registers.
+HWY_INLINE void Transpose4x4(const uint32_t* from, int64_t from_row, uint32_t* to, int64_t to_row) {
+  const hn::Full128<uint32_t> d;
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_row);
+  const auto r2 = hn::LoadU(d, from + 2 * from_row), r3 = hn::LoadU(d, from + 3 * from_row);
+  const hn::Full128<uint64_t> d64;
+  const auto a = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1)), b = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
+  const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1)), f = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, a, b)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, a, b)), d, to + to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, e, f)), d, to + 2 * to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, e, f)), d, to + 3 * to_row);
+}
+
+// from is dense along rows (row stride 1), to along columns: to[r * to_row + c] = from[r + c * from_column].
+template <class T>
+void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
+  int64_t r = 0;
+  if constexpr (sizeof(T) == 4) {
+    for (; r + 4 <= rows; r += 4) {
+      int64_t c = 0;
+      for (; c + 4 <= columns; c += 4)
+        Transpose4x4(reinterpret_cast<const uint32_t*>(from + r + c * from_column), from_column,
+                     reinterpret_cast<uint32_t*>(to + r * to_row + c), to_row);
+      for (; c < columns; ++c)
+        for (int64_t k = 0; k < 4; ++k) to[(r + k) * to_row + c] = from[r + k + c * from_column];
+    }
+  } else {
+    constexpr int64_t kBlock = 8;
+    for (; r + kBlock <= rows; r += kBlock)
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t k = 0; k < kBlock; ++k) to[(r + k) * to_row + c] = from[r + k + c * from_column];
+  }
+  for (; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
+}
+
+template <class T>
+void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes, TileStrides ts, int64_t rows,
+                int64_t columns) {
+  const T* from = reinterpret_cast<const T*>(from_bytes);
+  T* to = reinterpret_cast<T*>(to_bytes);
+  if (fs.column == 1 && ts.column == 1) {
+    if (rows > 1 && fs.row == columns && ts.row == columns) {
+      std::memcpy(to, from, static_cast<std::size_t>(rows * columns) * sizeof(T));
+      return;
+    }
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(to + r * ts.row, from + r * fs.row, static_cast<std::size_t>(columns) * sizeof(T));
+    return;
+  }
+  if (fs.row == 1 && ts.column == 1 && rows > 1) {
+    TransposeTile(from, fs.column, to, ts.row, rows, columns);
+    return;
+  }
+  // The same with the roles of rows and columns exchanged.
+  if (fs.column == 1 && ts.row == 1 && rows > 1) {
+    TransposeTile(from, fs.row, to, ts.column, columns, rows);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* a = from + r * fs.row;
+    T* b = to + r * ts.row;
+    if (fs.column == 0 && ts.column == 1) {
+      std::fill_n(b, columns, *a);
+    } else if (ts.column == 1) {
+      for (int64_t c = 0; c < columns; ++c) b[c] = a[c * fs.column];
+    } else {
+      for (int64_t c = 0; c < columns; ++c) b[c * ts.column] = a[c * fs.column];
+    }
+  }
+}
+
+template <class T>
+void MoveTileMaskedOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes, const uint8_t* mask,
+                      int64_t rows, int64_t columns) {
+  const T* from = reinterpret_cast<const T*>(from_bytes);
+  T* to = reinterpret_cast<T*>(to_bytes);
+  for (int64_t r = 0; r < rows; ++r, mask += columns, to += columns) {
+    for (int64_t c = 0; c < columns; ++c) {
+      to[c] = T{};
+      if (mask[c] != 0) to[c] = from[r * fs.row + c * fs.column];
+    }
+  }
+}
+template <class T>
+void PutTileMaskedOf(const std::byte* from_bytes, std::byte* to_bytes, TileStrides ts, const uint8_t* mask,
+                     int64_t rows, int64_t columns) {
+  const T* from = reinterpret_cast<const T*>(from_bytes);
+  T* to = reinterpret_cast<T*>(to_bytes);
+  for (int64_t r = 0; r < rows; ++r, mask += columns, from += columns)
+    for (int64_t c = 0; c < columns; ++c)
+      if (mask[c] != 0) to[r * ts.row + c * ts.column] = from[c];
+}
+template <class T>
+void FillOf(const std::byte* value, std::byte* to, int64_t n) {
+  T v;
+  std::memcpy(&v, value, sizeof(T));
+  std::fill_n(reinterpret_cast<T*>(to), n, v);
+}
+template <class T>
+void GatherOf(const std::byte* from_bytes, const int32_t* index, const uint8_t* mask, std::byte* to_bytes, int64_t n) {
+  const T* from = reinterpret_cast<const T*>(from_bytes);
+  T* to = reinterpret_cast<T*>(to_bytes);
+  if (mask == nullptr) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[index[i]];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) to[i] = mask[i] != 0 ? from[index[i]] : T{};
+}
+template <class T>
+void ScatterOf(const std::byte* from_bytes, std::byte* to_bytes, const int32_t* index, const uint8_t* mask, int64_t n) {
+  const T* from = reinterpret_cast<const T*>(from_bytes);
+  T* to = reinterpret_cast<T*>(to_bytes);
+  for (int64_t i = 0; i < n; ++i)
+    if (mask == nullptr || mask[i] != 0) to[index[i]] = from[i];
+}
+
+template <class T>
+inline constexpr MoveTable kMoves = {&MoveTileOf<T>, &MoveTileMaskedOf<T>, &PutTileMaskedOf<T>,
+                                     &FillOf<T>,     &GatherOf<T>,         &ScatterOf<T>};
+
+const MoveTable* FindMoves(int width) {
+  switch (width) {
+    case 1: return &kMoves<uint8_t>;
+    case 2: return &kMoves<uint16_t>;
+    case 4: return &kMoves<uint32_t>;
+    case 8: return &kMoves<uint64_t>;
+    default: KRAFLA_UNREACHABLE();
+  }
+}
+
+int MaskStateOf(const uint8_t* mask, int64_t n) {
+  const hn::ScalableTag<uint8_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  int64_t i = 0;
+  const bool first = mask[0] != 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto off = hn::Eq(hn::LoadU(d, mask + i), zero);
+    if (first ? !hn::AllFalse(d, off) : !hn::AllTrue(d, off)) return -1;
+  }
+  for (; i < n; ++i)
+    if ((mask[i] != 0) != first) return -1;
+  return first ? 1 : 0;
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+HWY_EXPORT(FindMoves);
+HWY_EXPORT(MaskStateOf);
+
+void MoveTile(int width, const std::byte* from, TileStrides from_strides, std::byte* to, TileStrides to_strides,
+              int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(FindMoves)(width)->tile(from, from_strides, to, to_strides, rows, columns);
+}
+void MoveTileMasked(int width, const std::byte* from, TileStrides from_strides, std::byte* to, const uint8_t* mask,
+                    int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(FindMoves)(width)->tile_masked(from, from_strides, to, mask, rows, columns);
+}
+void PutTileMasked(int width, const std::byte* from, std::byte* to, TileStrides to_strides, const uint8_t* mask,
+                   int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(FindMoves)(width)->put_masked(from, to, to_strides, mask, rows, columns);
+}
+void Fill(int width, const std::byte* value, std::byte* to, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(FindMoves)(width)->fill(value, to, n);
+}
+void GatherElements(int width, const std::byte* from, const int32_t* index, const uint8_t* mask, std::byte* to,
+                    int64_t n) {
+  HWY_DYNAMIC_DISPATCH(FindMoves)(width)->gather(from, index, mask, to, n);
+}
+void ScatterElements(int width, const std::byte* from, std::byte* to, const int32_t* index, const uint8_t* mask,
+                     int64_t n) {
+  HWY_DYNAMIC_DISPATCH(FindMoves)(width)->scatter(from, to, index, mask, n);
+}
+int MaskState(const uint8_t* mask, int64_t n) { return n == 0 ? 1 : HWY_DYNAMIC_DISPATCH(MaskStateOf)(mask, n); }
+
+}  // namespace krafla::cpu
+#endif

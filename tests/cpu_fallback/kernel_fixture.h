@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a kernel plan on buffers of its own, and compares buffers.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "base/aligned_bytes.h"
+#include "cpu_fallback/executor/cpu_kernel.h"
+#include "reference.h"
+
+namespace krafla {
+
+// Interesting and random values of a storage type; NaNs included.
+inline void FillRandom(ElementType storage, std::span<std::byte> bytes, std::mt19937& random) {
+  const int width = StorageBytes(storage);
+  const std::size_t count = bytes.size() / static_cast<std::size_t>(width);
+  for (std::size_t i = 0; i < count; ++i) {
+    uint64_t raw = static_cast<uint64_t>(random()) << 32 | random();
+    if (storage == ElementType::kPred) raw &= 1;
+    if (IsIntegral(storage) && BitWidth(storage) < 8) {
+      const int bits = BitWidth(storage);
+      raw &= (1u << bits) - 1;
+      if (IsSigned(storage) && ((raw >> (bits - 1)) & 1)) raw |= ~uint64_t{0} << bits;
+    }
+    if (storage == ElementType::kF4E2M1FN) raw &= 15;
+    if (IsIntegral(storage) && random() % 4 == 0) raw = static_cast<uint64_t>(static_cast<int64_t>(random() % 5) - 2);
+    if (IsIntegral(storage) && BitWidth(storage) < 8 && raw > 1) raw &= 1;
+    if (storage == ElementType::kF32) {
+      const float kinds[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 1e30f, -1e-30f, INFINITY, -INFINITY, NAN, 3.14159265f};
+      const uint32_t kind = random() % 8;
+      float v = static_cast<float>(static_cast<int32_t>(random()) % 10000) / 700.0f;
+      if (kind == 0) v = kinds[random() % 11];
+      if (kind == 1) v = std::bit_cast<float>(static_cast<uint32_t>(random()));
+      raw = std::bit_cast<uint32_t>(v);
+    }
+    if (storage == ElementType::kF64) {
+      const double kinds[] = {0.0, -0.0, 1.0, -1.5, 2.5, 1e300, INFINITY, -INFINITY, NAN};
+      double v = static_cast<double>(static_cast<int32_t>(random())) / 1e6;
+      if (random() % 8 == 0) v = kinds[random() % 9];
+      raw = std::bit_cast<uint64_t>(v);
+    }
+    std::memcpy(bytes.data() + i * static_cast<std::size_t>(width), &raw, static_cast<std::size_t>(width));
+  }
+}
+
+inline AlignedBytes RandomBuffer(ElementType storage, int64_t count, std::mt19937& random) {
+  AlignedBytes out(static_cast<std::size_t>(count * StorageBytes(storage)));
+  FillRandom(storage, out.span(), random);
+  return out;
+}
+
+inline void RunKernel(const plan::KernelPlan& plan, std::span<std::byte* const> buffers, int threads = 2) {
+  auto kernel = CompileKernel(plan, {.threads = threads, .evaluator = {}});
+  ASSERT_TRUE(kernel) << kernel.error().ToString();
+  ThreadPool pool(threads);
+  AlignedBytes scratch(static_cast<std::size_t>((*kernel)->scratch_bytes()), false);
+  if (scratch.size() > 0) std::memset(scratch.data(), 0xcd, scratch.size());
+  auto run = (*kernel)->Run(buffers, pool, scratch.data());
+  ASSERT_TRUE(run) << run.error().ToString();
+}
+
+// Equal bits, but that any NaN is as good as any other where the type has them.
+inline bool SameElement(ElementType storage, const std::byte* a, const std::byte* b, int64_t i) {
+  const auto width = static_cast<std::size_t>(StorageBytes(storage));
+  const auto at = static_cast<std::size_t>(i) * width;
+  if (std::memcmp(a + at, b + at, width) == 0) return true;
+  if (!IsFloat(storage)) return false;
+  if (storage == ElementType::kF64) {
+    double x, y;
+    std::memcpy(&x, a + at, 8), std::memcpy(&y, b + at, 8);
+    return x != x && y != y;
+  }
+  const float x = reference::As<float>(reference::ReadElement(storage, a, i));
+  const float y = reference::As<float>(reference::ReadElement(storage, b, i));
+  return x != x && y != y;
+}
+inline void ExpectSame(ElementType storage, const AlignedBytes& got, const AlignedBytes& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  const int64_t count = static_cast<int64_t>(got.size()) / StorageBytes(storage);
+  int shown = 0;
+  for (int64_t i = 0; i < count && shown < 5; ++i) {
+    if (SameElement(storage, got.data(), want.data(), i)) continue;
+    uint64_t a = 0, b = 0;
+    const auto width = static_cast<std::size_t>(StorageBytes(storage));
+    std::memcpy(&a, got.data() + static_cast<std::size_t>(i) * width, width);
+    std::memcpy(&b, want.data() + static_cast<std::size_t>(i) * width, width);
+    ADD_FAILURE() << what << ": element " << i << " is " << std::hex << a << ", not " << b;
+    ++shown;
+  }
+}
+
+// A loop kernel against the reference. Buffers that the program reads are random.
+inline void CheckLoop(const plan::ElementProgram& program, const std::string& what, int threads = 2) {
+  std::mt19937 random(7);
+  std::vector<AlignedBytes> got, want;
+  std::vector<std::byte*> got_pointers, want_pointers;
+  plan::KernelPlan kernel;
+  kernel.name = what;
+  for (const plan::ProgramBuffer& b : program.buffers) {
+    got.push_back(RandomBuffer(b.storage, b.element_count, random));
+    want.push_back(got.back());
+    kernel.bindings.push_back({b.storage, b.element_count, !b.written, b.written});
+  }
+  for (AlignedBytes& b : got) got_pointers.push_back(b.data());
+  for (AlignedBytes& b : want) want_pointers.push_back(b.data());
+  kernel.body = plan::LoopKernel{program};
+  RunKernel(kernel, got_pointers, threads);
+  reference::Interpreter(program, want_pointers).RunAll();
+  for (std::size_t i = 0; i < got.size(); ++i) ExpectSame(program.buffers[i].storage, got[i], want[i], what);
+}
+
+}  // namespace krafla

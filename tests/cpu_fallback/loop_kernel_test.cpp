@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_fixture.h"
+
+namespace krafla {
+namespace {
+
+using plan::ElementProgram;
+using plan::IndexId;
+using plan::NodeId;
+using plan::ProgramBuilder;
+using plan::Store;
+
+constexpr ElementType kComputeTypes[] = {ElementType::kPred, ElementType::kS32, ElementType::kU32, ElementType::kS64,
+                                         ElementType::kU64,  ElementType::kF32, ElementType::kF64};
+
+int64_t Product(std::span<const int64_t> dims) {
+  int64_t out = 1;
+  for (int64_t d : dims) out *= d;
+  return out;
+}
+
+// The index of the row-major element at the iterators.
+IndexId RowMajor(ProgramBuilder& b) {
+  std::vector<IndexId> iters;
+  for (int d = 0; d < static_cast<int>(b.space().dims().size()); ++d) iters.push_back(b.space().Iter(d));
+  Dims dims = b.space().dims();
+  return b.space().Linearize(iters, dims);
+}
+
+// One op on `n` elements; operand i is an array, or one value where bit i of `uniform` is set.
+ElementProgram OneOp(Opcode opcode, ElementType type, int arity, int64_t n, unsigned uniform) {
+  const int64_t dims[] = {n};
+  ProgramBuilder b(dims);
+  std::vector<NodeId> operands;
+  for (int i = 0; i < arity; ++i) {
+    const bool is_pred = opcode == Opcode::kSelect && i == 0;
+    const ElementType t = is_pred ? ElementType::kPred : type;
+    const bool one = (uniform >> i) & 1;
+    const int buffer = b.AddBuffer(t, one ? 1 : n, false);
+    operands.push_back(b.Load(buffer, t, one ? b.space().Constant(0) : b.space().Iter(0)));
+  }
+  NodeId out = b.Hlo(opcode, type, operands);
+  const ElementType result = opcode == Opcode::kIsFinite ? ElementType::kPred : type;
+  const int out_buffer = b.AddBuffer(result, n, true);
+  b.AddStore({.buffer = out_buffer, .index = b.space().Iter(0), .node = out, .storage = result});
+  return std::move(b).Finish();
+}
+
+struct OpCase {
+  Opcode opcode;
+  int arity;
+  bool integers, floats, preds;
+};
+const OpCase kOps[] = {
+    {Opcode::kAdd, 2, true, true, true}, {Opcode::kSubtract, 2, true, true, false},
+    {Opcode::kMultiply, 2, true, true, true}, {Opcode::kDivide, 2, true, true, false},
+    {Opcode::kRemainder, 2, true, true, false}, {Opcode::kPower, 2, true, true, false},
+    {Opcode::kMaximum, 2, true, true, true}, {Opcode::kMinimum, 2, true, true, true},
+    {Opcode::kAnd, 2, true, false, true}, {Opcode::kOr, 2, true, false, true}, {Opcode::kXor, 2, true, false, true},
+    {Opcode::kMulhi, 2, true, false, false}, {Opcode::kShiftLeft, 2, true, false, false},
+    {Opcode::kShiftRightLogical, 2, true, false, false}, {Opcode::kShiftRightArithmetic, 2, true, false, false},
+    {Opcode::kClz, 1, true, false, false}, {Opcode::kPopulationCount, 1, true, false, false},
+    {Opcode::kNot, 1, true, false, true}, {Opcode::kNegate, 1, true, true, false}, {Opcode::kAbs, 1, true, true, false},
+    {Opcode::kSign, 1, true, true, false}, {Opcode::kClamp, 3, true, true, false}, {Opcode::kSelect, 3, true, true, true},
+    {Opcode::kIsFinite, 1, false, true, false}, {Opcode::kFloor, 1, false, true, false}, {Opcode::kCeil, 1, false, true, false},
+    {Opcode::kRoundNearestEven, 1, false, true, false}, {Opcode::kRoundNearestAfz, 1, false, true, false},
+};
+
+TEST(LoopKernelTest, EveryOpHasTheBitsOfTheScalarDefinition) {
+  for (const OpCase& c : kOps) {
+    for (ElementType type : kComputeTypes) {
+      const bool is_int = IsIntegral(type), is_float = IsFloat(type);
+      if (is_int ? !c.integers : is_float ? !c.floats : !c.preds) continue;
+      for (unsigned uniform = 0; uniform < (1u << c.arity); ++uniform) {
+        for (int64_t n : {1, 7, 64, 1003}) {
+          CheckLoop(OneOp(c.opcode, type, c.arity, n, uniform),
+                    std::string(OpcodeName(c.opcode)) + " " + std::string(ElementTypeName(type)) + " uniform " +
+                        std::to_string(uniform) + " n " + std::to_string(n));
+        }
+      }
+    }
+  }
+}
+
+TEST(LoopKernelTest, EveryFormulaHasTheBitsOfTheScalarOne) {
+  for (Opcode op : {Opcode::kExp, Opcode::kExpm1, Opcode::kLogistic, Opcode::kTanh, Opcode::kSinh, Opcode::kCosh,
+                    Opcode::kErf, Opcode::kLog, Opcode::kLog1p, Opcode::kAsinh, Opcode::kAcosh, Opcode::kAtanh,
+                    Opcode::kSin, Opcode::kCos, Opcode::kTan, Opcode::kAsin, Opcode::kAcos, Opcode::kCbrt, Opcode::kRsqrt,
+                    Opcode::kSqrt})
+    for (int64_t n : {3, 20000}) CheckLoop(OneOp(op, ElementType::kF32, 1, n, 0), std::string(OpcodeName(op)));
+  for (Opcode op : {Opcode::kPower, Opcode::kAtan2})
+    for (unsigned uniform : {0u, 1u, 2u})
+      CheckLoop(OneOp(op, ElementType::kF32, 2, 20000, uniform), std::string(OpcodeName(op)));
+  for (Opcode op : {Opcode::kExp, Opcode::kTanh, Opcode::kSqrt})
+    CheckLoop(OneOp(op, ElementType::kF64, 1, 1000, 0), std::string(OpcodeName(op)));
+}
+
+TEST(LoopKernelTest, Comparisons) {
+  using enum ComparisonDirection;
+  for (ElementType type : kComputeTypes) {
+    for (ComparisonDirection d : {kEq, kNe, kGe, kGt, kLe, kLt}) {
+      for (bool total : {false, true}) {
+        if (total && !IsFloat(type)) continue;
+        const int64_t dims[] = {777};
+        ProgramBuilder b(dims);
+        int x = b.AddBuffer(type, 777, false), y = b.AddBuffer(type, 777, false);
+        int out = b.AddBuffer(ElementType::kPred, 777, true);
+        IndexId i = b.space().Iter(0);
+        NodeId c = b.Compare(d, b.Load(x, type, i), b.Load(y, type, i), total);
+        b.AddStore({.buffer = out, .index = i, .node = c, .storage = ElementType::kPred});
+        CheckLoop(std::move(b).Finish(), "compare " + std::string(ElementTypeName(type)));
+      }
+    }
+  }
+}
+
+TEST(LoopKernelTest, ConvertsBetweenAllTypes) {
+  const ElementType types[] = {
+      ElementType::kPred, ElementType::kS4, ElementType::kS8, ElementType::kS16, ElementType::kS32, ElementType::kS64,
+      ElementType::kU2, ElementType::kU4, ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64,
+      ElementType::kF16, ElementType::kBF16, ElementType::kF32, ElementType::kF64, ElementType::kF8E5M2,
+      ElementType::kF8E4M3FN, ElementType::kF8E4M3B11FNUZ, ElementType::kF8E5M2FNUZ, ElementType::kF8E4M3FNUZ,
+      ElementType::kF8E4M3, ElementType::kF8E3M4, ElementType::kF4E2M1FN};
+  for (ElementType from : types) {
+    for (ElementType to : types) {
+      const int64_t dims[] = {600};
+      ProgramBuilder b(dims);
+      int in = b.AddBuffer(from, 600, false), out = b.AddBuffer(to, 600, true);
+      IndexId i = b.space().Iter(0);
+      b.AddStore({.buffer = out, .index = i, .node = b.Convert(b.Load(in, from, i), from, to), .storage = to});
+      CheckLoop(std::move(b).Finish(),
+                std::string(ElementTypeName(from)) + " to " + std::string(ElementTypeName(to)));
+    }
+  }
+}
+
+// out[i...] = in[permuted i...] + bias[last], every permutation of dims.
+TEST(LoopKernelTest, TransposesWithBroadcasts) {
+  for (Dims dims : {Dims{5, 7, 9}, Dims{64, 33, 2}, Dims{3, 130, 70}, Dims{1, 40, 600}}) {
+    int order[] = {0, 1, 2};
+    do {
+      for (ElementType type : {ElementType::kF32, ElementType::kU8, ElementType::kF64, ElementType::kF16}) {
+        ProgramBuilder b(dims);
+        const int64_t n = Product(dims);
+        int in = b.AddBuffer(type, n, false), bias = b.AddBuffer(type, dims[2], false), out = b.AddBuffer(type, n, true);
+        std::vector<IndexId> index;
+        std::vector<int64_t> in_dims;
+        for (int o : order) index.push_back(b.space().Iter(o)), in_dims.push_back(dims[static_cast<std::size_t>(o)]);
+        NodeId x = b.Load(in, type, b.space().Linearize(index, in_dims));
+        NodeId y = b.Load(bias, type, b.space().Iter(2));
+        b.AddStore({.buffer = out, .index = RowMajor(b), .node = b.Hlo(Opcode::kMaximum, type, {x, y}), .storage = type});
+        CheckLoop(std::move(b).Finish(), "transpose " + std::string(ElementTypeName(type)));
+      }
+    } while (std::next_permutation(order, order + 3));
+  }
+}
+
+// A reshape that splits and joins dimensions between a load and a store: floor divisions and moduli.
+TEST(LoopKernelTest, ReshapesOfTransposes) {
+  struct Case {
+    Dims out, in;
+  };
+  // in is [a, b, c]; out[i] reads the transposed [c, a, b] at the same linear position.
+  for (const Case& c : {Case{{6, 35}, {5, 7, 6}}, Case{{30, 7}, {7, 5, 6}}, Case{{4, 60}, {12, 4, 5}}, Case{{77, 13}, {7, 11, 13}}}) {
+    ProgramBuilder b(c.out);
+    const int64_t n = Product(c.out);
+    int in = b.AddBuffer(ElementType::kF32, n, false), out = b.AddBuffer(ElementType::kF32, n, true);
+    IndexId linear = RowMajor(b);
+    const int64_t turned[] = {c.in[2], c.in[0], c.in[1]};
+    std::vector<IndexId> at = b.space().Delinearize(linear, turned);
+    const IndexId back[] = {at[1], at[2], at[0]};
+    NodeId x = b.Load(in, ElementType::kF32, b.space().Linearize(back, c.in));
+    b.AddStore({.buffer = out, .index = linear, .node = b.Hlo(Opcode::kNegate, ElementType::kF32, {x}), .storage = ElementType::kF32});
+    CheckLoop(std::move(b).Finish(), "reshape");
+  }
+}
+
+TEST(LoopKernelTest, PadsWithMaskedLoads) {
+  const int64_t dims[] = {9, 50, 60};
+  for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kBF16, ElementType::kS64}) {
+    ProgramBuilder b(dims);
+    int in = b.AddBuffer(type, 7 * 45 * 55, false), out = b.AddBuffer(type, 9 * 50 * 60, true);
+    auto& s = b.space();
+    IndexId i = s.AddConstant(s.Iter(0), -1), j = s.AddConstant(s.Iter(1), -2), k = s.AddConstant(s.Iter(2), -3);
+    NodeId mask = b.And(b.And(b.InRange(i, 0, 7), b.InRange(j, 0, 45)), b.InRange(k, 0, 55));
+    const IndexId index[] = {i, j, k};
+    const int64_t in_dims[] = {7, 45, 55};
+    NodeId x = b.Load(in, type, s.Linearize(index, in_dims), mask);
+    NodeId y = b.Select(mask, x, b.Convert(b.ConstantFloat(ElementType::kF32, 5), ElementType::kF32, type));
+    b.AddStore({.buffer = out, .index = RowMajor(b), .node = y, .storage = type});
+    CheckLoop(std::move(b).Finish(), "pad " + std::string(ElementTypeName(type)));
+  }
+}
+
+TEST(LoopKernelTest, MaskedStoresLeaveTheRest) {
+  const int64_t dims[] = {40, 50};
+  ProgramBuilder b(dims);
+  int in = b.AddBuffer(ElementType::kF32, 2000, false), out = b.AddBuffer(ElementType::kF16, 4000, true);
+  NodeId x = b.Load(in, ElementType::kF32, RowMajor(b));
+  NodeId mask = b.Compare(ComparisonDirection::kGt, x, b.ConstantFloat(ElementType::kF32, 0));
+  NodeId rounded = b.Convert(x, ElementType::kF32, ElementType::kF16);
+  b.AddStore({.buffer = out, .index = b.space().Mul(RowMajor(b), 2), .node = rounded, .storage = ElementType::kF16, .mask = mask});
+  CheckLoop(std::move(b).Finish(), "masked store");
+}
+
+TEST(LoopKernelTest, GathersRowsAndElements) {
+  for (bool along_row : {false, true}) {
+    const int64_t dims[] = {30, 40};
+    ProgramBuilder b(dims);
+    auto& s = b.space();
+    int table = b.AddBuffer(ElementType::kF32, 100 * 40, false);
+    int starts = b.AddBuffer(ElementType::kS64, along_row ? 40 : 30, false);
+    int out = b.AddBuffer(ElementType::kF32, 1200, true);
+    NodeId start = b.Load(starts, ElementType::kS64, s.Iter(along_row ? 1 : 0));
+    IndexId row = b.ClampedIndex(start, 0, 99);
+    NodeId x = b.Load(table, ElementType::kF32, s.Add(s.Mul(row, 40), s.Iter(along_row ? 0 : 1)));
+    b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = ElementType::kF32});
+    CheckLoop(std::move(b).Finish(), "gather");
+  }
+}
+
+TEST(LoopKernelTest, ScattersThroughComputedIndices) {
+  // A dynamic update of a window: the store's index has a value that the program loads.
+  const int64_t dims[] = {6, 20};
+  ProgramBuilder b(dims);
+  auto& s = b.space();
+  int starts = b.AddBuffer(ElementType::kS32, 2, false);
+  int in = b.AddBuffer(ElementType::kF32, 120, false), out = b.AddBuffer(ElementType::kF32, 50 * 64, true);
+  IndexId i = b.ClampedIndex(b.Load(starts, ElementType::kS32, s.Constant(0)), 0, 44);
+  IndexId j = b.ClampedIndex(b.Load(starts, ElementType::kS32, s.Constant(1)), 0, 44);
+  const IndexId at[] = {s.Add(s.Iter(0), i), s.Add(s.Iter(1), j)};
+  const int64_t out_dims[] = {50, 64};
+  b.AddStore({.buffer = out, .index = s.Linearize(at, out_dims), .node = b.Load(in, ElementType::kF32, RowMajor(b)), .storage = ElementType::kF32});
+  CheckLoop(std::move(b).Finish(), "dynamic update");
+}
+
+TEST(LoopKernelTest, IotaReverseAndStrides) {
+  const int64_t dims[] = {33, 21};
+  ProgramBuilder b(dims);
+  auto& s = b.space();
+  int in = b.AddBuffer(ElementType::kS32, 33 * 63, false), out = b.AddBuffer(ElementType::kS32, 33 * 21, true);
+  IndexId reversed = s.AddConstant(s.Mul(s.Iter(1), -3), 60);
+  NodeId x = b.Load(in, ElementType::kS32, s.Add(s.Mul(s.Iter(0), 63), reversed));
+  NodeId y = b.Hlo(Opcode::kAdd, ElementType::kS32, {x, b.Index(s.Iter(0))});
+  y = b.Hlo(Opcode::kMultiply, ElementType::kS32, {y, b.Index(s.Mod(s.Add(s.Iter(0), s.Iter(1)), 4))});
+  b.AddStore({.buffer = out, .index = RowMajor(b), .node = y, .storage = ElementType::kS32});
+  CheckLoop(std::move(b).Finish(), "iota");
+}
+
+TEST(LoopKernelTest, SeveralOutputsAndLongChains) {
+  const int64_t dims[] = {13, 700};
+  ProgramBuilder b(dims);
+  int in = b.AddBuffer(ElementType::kF32, 13 * 700, false), scale = b.AddBuffer(ElementType::kF32, 13, false);
+  int out1 = b.AddBuffer(ElementType::kF32, 13 * 700, true), out2 = b.AddBuffer(ElementType::kF32, 13 * 700, true);
+  NodeId x = b.Load(in, ElementType::kF32, RowMajor(b)), v = x;
+  std::vector<NodeId> all;
+  for (int k = 0; k < 40; ++k) {
+    v = b.Hlo(k % 3 == 0 ? Opcode::kMultiply : Opcode::kAdd, ElementType::kF32, {v, b.ConstantFloat(ElementType::kF32, 0.3 * k)});
+    all.push_back(v);
+  }
+  NodeId sum = b.Load(scale, ElementType::kF32, b.space().Iter(0));
+  for (NodeId a : all) sum = b.Hlo(Opcode::kSubtract, ElementType::kF32, {sum, a});
+  b.AddStore({.buffer = out1, .index = RowMajor(b), .node = v, .storage = ElementType::kF32});
+  b.AddStore({.buffer = out2, .index = RowMajor(b), .node = sum, .storage = ElementType::kF32});
+  CheckLoop(std::move(b).Finish(), "chain");
+}
+
+TEST(LoopKernelTest, InPlaceUpdateReadsBeforeItWrites) {
+  // Two results; the first shares its buffer with the second input.
+  const int64_t n = 5000;
+  const int64_t dims[] = {n};
+  ProgramBuilder b(dims);
+  int x = b.AddBuffer(ElementType::kF32, n, false), y = b.AddBuffer(ElementType::kF32, n, false);
+  int out1 = b.AddBuffer(ElementType::kF32, n, true), out2 = b.AddBuffer(ElementType::kF32, n, true);
+  IndexId i = b.space().Iter(0);
+  NodeId a = b.Load(x, ElementType::kF32, i), c = b.Load(y, ElementType::kF32, i);
+  NodeId sum = b.Hlo(Opcode::kAdd, ElementType::kF32, {a, c}), product = b.Hlo(Opcode::kMultiply, ElementType::kF32, {sum, c});
+  b.AddStore({.buffer = out1, .index = i, .node = sum, .storage = ElementType::kF32});
+  b.AddStore({.buffer = out2, .index = i, .node = product, .storage = ElementType::kF32});
+  plan::KernelPlan plan;
+  plan.body = plan::LoopKernel{std::move(b).Finish()};
+  for (int k = 0; k < 4; ++k) plan.bindings.push_back({ElementType::kF32, n, true, k >= 2});
+  std::vector<float> xs(static_cast<std::size_t>(n)), ys(xs.size()), out(xs.size());
+  for (std::size_t k = 0; k < xs.size(); ++k) xs[k] = static_cast<float>(k), ys[k] = static_cast<float>(k % 17);
+  std::vector<std::byte*> buffers = {reinterpret_cast<std::byte*>(xs.data()), reinterpret_cast<std::byte*>(ys.data()),
+                                     reinterpret_cast<std::byte*>(ys.data()), reinterpret_cast<std::byte*>(out.data())};
+  RunKernel(plan, buffers);
+  for (std::size_t k = 0; k < xs.size(); ++k) {
+    const float fk = static_cast<float>(k), fy = static_cast<float>(k % 17);
+    ASSERT_EQ(ys[k], fk + fy);
+    ASSERT_EQ(out[k], (fk + fy) * fy);
+  }
+}
+
+TEST(LoopKernelTest, EmptyAndScalarSpaces) {
+  CheckLoop(OneOp(Opcode::kAdd, ElementType::kF32, 2, 0, 0), "empty");
+  ProgramBuilder b({});
+  int in = b.AddBuffer(ElementType::kF32, 1, false), out = b.AddBuffer(ElementType::kF32, 1, true);
+  NodeId x = b.Load(in, ElementType::kF32, 0);
+  b.AddStore({.buffer = out, .index = 0, .node = b.Hlo(Opcode::kAdd, ElementType::kF32, {x, x}), .storage = ElementType::kF32});
+  CheckLoop(std::move(b).Finish(), "scalar");
+}
+
+}  // namespace
+}  // namespace krafla
