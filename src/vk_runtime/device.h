@@ -32,10 +32,10 @@ struct DeviceOptions {
   uint64_t staging_bytes = uint64_t{32} << 20;  // a direction, for devices whose memory the host cannot map
   // Where pipelines and self-test outcomes are kept. Unset: $KRAFLA_CACHE_DIR, else $XDG_CACHE_HOME/krafla, else
   // ~/.cache/krafla. Empty: nowhere.
-  std::optional<std::string> cache_dir;
+  std::optional<std::string> cache_dir = {};
   unsigned pipeline_threads = 0;  // 0: as many as there are cores, at most 8
   // Sees the device functions before anything calls them: how tests make call N fail.
-  std::function<void(VolkDeviceTable&)> patch_functions;
+  std::function<void(VolkDeviceTable&)> patch_functions = {};
 };
 
 // For what must not be destroyed because the device may still use it, though every wait has failed: it lives, with its

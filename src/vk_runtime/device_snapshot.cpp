@@ -200,7 +200,6 @@ void ReadFeatures(const PropertyChain& p, const FeatureChain& f, const Extension
   out.atomic_float32_add_shared = f.atomic_float.shaderSharedFloat32AtomicAdd != 0;
   out.atomic_float64_add_buffer = f.atomic_float.shaderBufferFloat64AtomicAdd != 0;
   out.atomic_float16_add_buffer = f.atomic_float2.shaderBufferFloat16AtomicAdd != 0;
-  out.external_memory_host = extensions.contains("VK_EXT_external_memory_host");
   out.memory_budget = extensions.contains("VK_EXT_memory_budget");
   out.pipeline_robustness = f.robustness.pipelineRobustness != 0;
   out.device_fault = f.fault.deviceFault != 0;
@@ -248,6 +247,21 @@ Result<> ReadMatrices(VkPhysicalDevice handle, DeviceProfile& out) {
     if (known) out.cooperative_matrices.push_back(shape);
   }
   return {};
+}
+
+// Whether buffers take imported host pages: the extension alone does not say it (SwiftShader has it and says no).
+bool ImportsHostPages(VkPhysicalDevice handle, const Extensions& extensions) {
+  if (!extensions.contains("VK_EXT_external_memory_host")) return false;
+  auto info = Struct<VkPhysicalDeviceExternalBufferInfo>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO);
+  info.usage =
+      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  auto out = Struct<VkExternalBufferProperties>(VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES);
+  vkGetPhysicalDeviceExternalBufferProperties(handle, &info, &out);
+  const VkExternalMemoryProperties& p = out.externalMemoryProperties;
+  return (p.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0 &&
+         (p.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) == 0 &&
+         (p.compatibleHandleTypes & info.handleType) != 0;
 }
 
 // Any family with compute; one with graphics too is the main queue, where clocks and scheduling are best.
@@ -329,6 +343,7 @@ Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle) {
   }
   ReadLimits(properties, out);
   ReadFeatures(properties, features, device.extensions, out.features);
+  out.features.external_memory_host = ImportsHostPages(handle, device.extensions);
   ReadFloatControls(properties, out);
   ReadSubgroupOps(properties, features, out.subgroup);
   if (out.features.external_memory_host) {

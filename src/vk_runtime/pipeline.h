@@ -28,8 +28,8 @@ inline constexpr uint32_t kPushWordsOffset = 8;
 inline constexpr uint32_t kMaxPushWords = (kPushConstantBytes - kPushWordsOffset) / 4;
 
 struct KernelCode {
-  std::vector<uint32_t> spirv;
-  std::string name;             // for people; equal code with different names is one pipeline
+  std::vector<uint32_t> spirv = {};
+  std::string name = {};        // for people; equal code with different names is one pipeline
   uint32_t binding_count = 0;
   uint32_t subgroup_size = 0;   // required; 0: any
   bool full_subgroups = false;  // required

@@ -4,7 +4,7 @@
 #ifdef ADDRESSES
 #extension GL_EXT_buffer_reference : require
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint w[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Row { Words buffers[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Row { Words buffers[4]; };
 layout(push_constant) uniform Push { Row row; uint words[14]; } push;
 #define WORD(i, at) push.row.buffers[i].w[at]
 #else

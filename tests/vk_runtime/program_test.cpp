@@ -209,7 +209,7 @@ TEST_P(ProgramTest, WaitsHaveADeadline) {
   ASSERT_OK(out);
   Launch spin;
   spin.bindings = {{0, 0, 4}, {1, 0, 4}};
-  spin.push = {200'000'000};
+  spin.push = {5'000'000};
   auto program = Program::Create(device_, {ProgramBuffer::Fixed(*in), ProgramBuffer::Fixed(*out)},
                                  MakePipelines({SpinKernel(device_->profile())}), {spin});
   ASSERT_OK(program);

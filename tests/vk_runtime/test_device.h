@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -23,12 +23,12 @@ namespace krafla::vk {
 
 #define ASSERT_OK(expr)                                          \
   do {                                                           \
-    auto assert_result = (expr);                                 \
+    const auto& assert_result = (expr);                                 \
     ASSERT_TRUE(assert_result) << assert_result.error().ToString(); \
   } while (false)
 #define EXPECT_OK(expr)                                          \
   do {                                                           \
-    auto expect_result = (expr);                                 \
+    const auto& expect_result = (expr);                                 \
     EXPECT_TRUE(expect_result) << expect_result.error().ToString(); \
   } while (false)
 
