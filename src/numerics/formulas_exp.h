@@ -14,17 +14,18 @@ namespace formulas_internal {
 
 template <class Ops>
 struct ExpReduction {
-  typename Ops::F r;   // NaN or infinite if x was
-  typename Ops::I n;   // n + bias in the low 8 bits
+  typename Ops::F r;          // high - low; NaN if x was, or was infinite
+  typename Ops::F high, low;  // x - n (the first part of ln2), exact, and n (the second part)
+  typename Ops::I n;          // n + bias in the low 8 bits
 };
 template <class Ops>
 ExpReduction<Ops> ReduceExp(const Ops& o, typename Ops::F x, int bias) {
   const float magic = 0x1.8p23f + static_cast<float>(bias);
   const auto shifted = o.Add(o.Mul(x, o.Const(0x1.715476p+0f)), o.Const(magic));
   const auto n = o.Sub(shifted, o.Const(magic));
-  auto r = o.Sub(x, o.Mul(n, o.Const(0x1.62e4p-1f)));  // 15 bits, so exact
-  r = o.Sub(r, o.Mul(n, o.Const(0x1.7f7d1cp-20f)));
-  return {r, o.Bits(shifted)};
+  const auto high = o.Sub(x, o.Mul(n, o.Const(0x1.62e4p-1f)));  // 15 bits, so exact
+  const auto low = o.Mul(n, o.Const(0x1.7f7d1cp-20f));
+  return {o.Sub(high, low), high, low, o.Bits(shifted)};
 }
 // 2^n, where the reduction was biased by 127 + what else is to be added to n.
 template <class Ops>
@@ -32,18 +33,18 @@ typename Ops::F PowerOfTwo(const Ops& o, typename Ops::I biased) {
   return o.FromBits(o.Shl(biased, o.ConstI(23)));
 }
 
-// exp(r) - 1, abs(r) <= 0.3475, error 2^-28.2 of exp(r).
+// exp(r) - 1, abs(r) <= 0.3475, error 2^-28.2 of exp(r). The rounding of r itself touches the small terms alone.
 template <class Ops>
-typename Ops::F ExpMinusOneReduced(const Ops& o, typename Ops::F r) {
-  const auto p = Poly(o, r, {0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558c0p-5f, 0x1.1239e0p-7f, 0x1.6a3d70p-10f});
-  return o.Add(r, o.Mul(o.Mul(r, r), p));
+typename Ops::F ExpMinusOneReduced(const Ops& o, const ExpReduction<Ops>& x) {
+  const auto p = Poly(o, x.r, {0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558c0p-5f, 0x1.1239e0p-7f, 0x1.6a3d70p-10f});
+  return o.Add(x.high, o.Sub(o.Mul(o.Mul(x.r, x.r), p), x.low));
 }
 
 // exp(v) for v <= 0 or NaN; exactly 0 where it would be subnormal.
 template <class Ops>
 typename Ops::F ExpOfNegative(const Ops& o, typename Ops::F v) {
-  const auto [r, n] = ReduceExp(o, v, 127);
-  const auto y = o.Mul(o.Add(ExpMinusOneReduced(o, r), o.Const(1.0f)), PowerOfTwo(o, n));
+  const auto reduced = ReduceExp(o, v, 127);
+  const auto y = o.Mul(o.Add(ExpMinusOneReduced(o, reduced), o.Const(1.0f)), PowerOfTwo(o, reduced.n));
   return o.Select(o.Lt(v, o.Const(-0x1.5d589ep+6f)), o.Const(0.0f), y);
 }
 
@@ -52,9 +53,9 @@ typename Ops::F ExpOfNegative(const Ops& o, typename Ops::F v) {
 template <class Ops>
 typename Ops::F Exp(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
-  const auto [r, n] = in::ReduceExp(o, x, 0);
-  const auto y = o.Add(in::ExpMinusOneReduced(o, r), o.Const(1.0f));
-  auto result = o.FromBits(o.IAdd(o.Bits(y), o.Shl(n, o.ConstI(23))));
+  const auto reduced = in::ReduceExp(o, x, 0);
+  const auto y = o.Add(in::ExpMinusOneReduced(o, reduced), o.Const(1.0f));
+  auto result = o.FromBits(o.IAdd(o.Bits(y), o.Shl(reduced.n, o.ConstI(23))));
   result = o.Select(o.Lt(x, o.Const(-0x1.5d589ep+6f)), o.Const(0.0f), result);  // below 2^-126
   // Above the largest float, and NaN.
   return o.Select(o.Le(x, o.Const(0x1.62e42ep+6f)), result, o.Add(x, o.Const(in::kInf)));
@@ -63,11 +64,11 @@ typename Ops::F Exp(const Ops& o, typename Ops::F x) {
 template <class Ops>
 typename Ops::F Expm1(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
-  const auto [r, n] = in::ReduceExp(o, x, 126);
-  const auto q = in::ExpMinusOneReduced(o, r);
-  const auto half = in::PowerOfTwo(o, n);  // 2^(n-1), so that n = 128 has a float
+  const auto reduced = in::ReduceExp(o, x, 126);
+  const auto q = in::ExpMinusOneReduced(o, reduced);
+  const auto half = in::PowerOfTwo(o, reduced.n);  // 2^(n-1), so that n = 128 has a float
   const auto sum = o.Add(o.Mul(q, half), o.Sub(half, o.Const(0.5f)));
-  auto result = o.Select(o.IEq(o.And(n, o.ConstI(255)), o.ConstI(126)), q, o.Add(sum, sum));
+  auto result = o.Select(o.IEq(o.And(reduced.n, o.ConstI(255)), o.ConstI(126)), q, o.Add(sum, sum));
   result = o.Select(o.Lt(x, o.Const(-20.0f)), o.Const(-1.0f), result);
   result = o.Select(o.Le(x, o.Const(0x1.62e42ep+6f)), result, o.Add(x, o.Const(in::kInf)));
   return o.Select(o.Lt(o.Abs(x), o.Const(0x1p-25f)), x, result);
@@ -109,10 +110,11 @@ struct HyperbolicParts {
 };
 template <class Ops>
 HyperbolicParts<Ops> ReduceHyperbolic(const Ops& o, typename Ops::F magnitude) {
-  const auto [r, n] = ReduceExp(o, magnitude, 125);
+  const auto [r, high, low, n] = ReduceExp(o, magnitude, 125);
   const auto z = o.Mul(r, r);
   const auto c = o.Mul(z, Poly(o, z, {0x1.000000p-1f, 0x1.5554e6p-5f, 0x1.6d4f54p-10f}));
-  const auto s = MulAdd(o, o.Mul(r, z), Poly(o, z, {0x1.555556p-3f, 0x1.110fdap-7f, 0x1.a2a152p-13f}), r);
+  const auto s_tail = o.Mul(o.Mul(r, z), Poly(o, z, {0x1.555556p-3f, 0x1.110fdap-7f, 0x1.a2a152p-13f}));
+  const auto s = o.Add(high, o.Sub(s_tail, low));
   const auto up = PowerOfTwo(o, n);                               // 2^(n-2)
   auto down = PowerOfTwo(o, o.ISub(o.ConstI(250), n));            // 2^(-n-2)
   down = o.Select(o.Lt(magnitude, o.Const(40.0f)), down, o.Const(0.0f));

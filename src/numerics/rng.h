@@ -86,6 +86,50 @@ uint64_t RngElement(const RngPlan& plan, const RngStart& start, uint64_t index);
 // The state that the instruction returns: plan.state_words words.
 std::array<uint64_t, 3> NextState(const RngPlan& plan, std::span<const uint64_t> state);
 
+// The same for a lane of a shader: words {low, high} of element `index` (below 2^32); only the low one counts unless
+// plan.bits is above 32, and of that only the low plan.bits bits. `key` and `counter` are those of StartOf, the least
+// significant word first.
+template <class Ops>
+std::array<typename Ops::I, 2> RngWords(const Ops& o, const RngPlan& plan, const std::array<typename Ops::I, 2>& key,
+                                        const std::array<typename Ops::I, 4>& counter, typename Ops::I index) {
+  using I = typename Ops::I;
+  const auto k = [&](uint64_t value) { return o.ConstI(static_cast<uint32_t>(value)); };
+  const bool wide = plan.bits > 32;
+  if (plan.algorithm == RngAlgorithm::kPhilox) {
+    const I block = o.Shr(index, k(wide ? 1 : 2));
+    // 128-bit sum as XLA has it: the carry into the upper half is added to its low word and rippled on.
+    std::array<I, 4> c = counter;
+    c[0] = o.IAdd(c[0], block);
+    I carry = o.SelectI(o.ULt(c[0], block), k(1), k(0));
+    for (std::size_t i = 1; i < 4; ++i) {
+      c[i] = o.IAdd(c[i], carry);
+      carry = o.SelectI(o.ULt(c[i], carry), k(1), k(0));
+    }
+    const auto x = Philox4x32(o, c, key);
+    const auto odd = o.INe(o.And(index, k(1)), k(0));
+    if (wide) return {o.SelectI(odd, x[2], x[0]), o.SelectI(odd, x[3], x[1])};
+    const I low = o.SelectI(odd, x[1], x[0]);
+    const I high = o.SelectI(odd, x[3], x[2]);
+    return {o.SelectI(o.INe(o.And(index, k(2)), k(0)), high, low), k(0)};
+  }
+  I block = index;
+  I word = k(0);
+  if (!wide) {
+    const uint64_t inner = plan.inner > 0 ? plan.inner : 1, size = plan.size > 0 ? plan.size : 1;
+    const I row = inner == 1 ? index : o.UDiv(index, k(inner));
+    const I j = inner == 1 ? k(0) : o.ISub(index, o.IMul(row, k(inner)));
+    const I outer = o.UDiv(row, k(size));
+    const I c = o.ISub(row, o.IMul(outer, k(size)));
+    word = o.And(c, k(1));
+    block = o.IAdd(o.IMul(o.IAdd(o.IMul(outer, k(plan.half)), o.Shr(c, k(1))), k(inner)), j);
+  }
+  const I low = o.IAdd(counter[0], block);
+  const I high = o.IAdd(counter[1], o.SelectI(o.ULt(low, block), k(1), k(0)));
+  const auto x = ThreeFry2x32(o, {low, high}, key);
+  if (wide) return x;
+  return {o.SelectI(o.INe(word, k(0)), x[1], x[0]), k(0)};
+}
+
 // ---- the rng instruction -------------------------------------------------------------------------------------------
 
 // XLA's rng-get-and-update-state starts a program from this 128-bit number (low word first) and adds delta each time.

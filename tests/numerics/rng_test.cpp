@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "numerics/scalar_ops.h"
+#include "test_ops.h"
 
 namespace krafla {
 namespace {
@@ -72,6 +73,40 @@ TEST(Rng, ThreeFryHalvesTheFirstEvenDimension) {
     }
   }
   EXPECT_EQ(NextState(*plan, state), (std::array<uint64_t, 3>{5, 1030, 0}));
+}
+
+TEST(Rng, ShaderWordsAreTheElements) {
+  const TestOps o;
+  for (RngAlgorithm algorithm : {RngAlgorithm::kThreeFry, RngAlgorithm::kPhilox}) {
+    for (int words : {2, 3}) {
+      if (algorithm == RngAlgorithm::kThreeFry && words == 3) continue;
+      for (int bits : {8, 16, 32, 64}) {
+        for (const std::vector<int64_t>& dims :
+             {std::vector<int64_t>{}, {1}, {7}, {3, 5, 7}, {2, 1, 4}, {3, 4, 5}, {129}}) {
+          for (uint64_t counter : {uint64_t{0}, uint64_t{0xffffffff}, ~uint64_t{0}}) {
+            const std::vector<uint64_t> state = {0x123456789abcdef0u, counter, ~uint64_t{0}};
+            const std::span<const uint64_t> used(state.data(), static_cast<std::size_t>(words));
+            const auto plan = PlanRng(algorithm, words, dims, bits);
+            ASSERT_TRUE(plan.has_value());
+            const RngStart start = StartOf(*plan, used);
+            const auto half = [](uint64_t x, int i) { return TestOps::I{static_cast<uint32_t>(x >> (32 * i))}; };
+            uint64_t count = 1;
+            for (int64_t d : dims) count *= static_cast<uint64_t>(d);
+            for (uint64_t i = 0; i < count; ++i) {
+              const auto got = RngWords(o, *plan, {half(start.key, 0), half(start.key, 1)},
+                                        {half(start.counter_low, 0), half(start.counter_low, 1),
+                                         half(start.counter_high, 0), half(start.counter_high, 1)},
+                                        TestOps::I{static_cast<uint32_t>(i)});
+              const uint64_t all = uint64_t{got[1].v} << 32 | got[0].v;
+              const uint64_t mask = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+              ASSERT_EQ(all & mask, RngElement(*plan, start, i)) << bits << " bits, element " << i;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_FALSE(o.broke_a_precondition());
 }
 
 TEST(Rng, RefusesAWrongState) {

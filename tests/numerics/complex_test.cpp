@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Complex functions against the C++ library's in a wider type, where that has a wider one, and where intermediate values
+// overflow or cancel.
+#include "numerics/complex_math.h"
+
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <random>
+
+namespace krafla {
+namespace {
+
+using C32 = std::complex<float>;
+using C64 = std::complex<double>;
+using Wide = std::complex<long double>;
+
+template <class T>
+double RelativeError(std::complex<T> got, Wide want) {
+  const Wide difference = Wide(static_cast<long double>(got.real()), static_cast<long double>(got.imag())) - want;
+  return static_cast<double>(std::abs(difference) / (std::abs(want) + 1e-300L));
+}
+
+template <class T>
+struct Row {
+  const char* name;
+  std::complex<T> (*f)(std::complex<T>);
+  Wide (*truth)(Wide);
+};
+
+template <class T>
+void CheckAll(double epsilons) {
+  const Row<T> rows[] = {
+      {"exp", ComplexExp<T>, [](Wide z) { return std::exp(z); }},
+      {"log", ComplexLog<T>, [](Wide z) { return std::log(z); }},
+      {"sqrt", ComplexSqrt<T>, [](Wide z) { return std::sqrt(z); }},
+      {"rsqrt", ComplexRsqrt<T>, [](Wide z) { return 1.0L / std::sqrt(z); }},
+      {"sin", ComplexSin<T>, [](Wide z) { return std::sin(z); }},
+      {"cos", ComplexCos<T>, [](Wide z) { return std::cos(z); }},
+      {"tan", ComplexTan<T>, [](Wide z) { return std::tan(z); }},
+      {"tanh", ComplexTanh<T>, [](Wide z) { return std::tanh(z); }},
+      {"sinh", ComplexSinh<T>, [](Wide z) { return std::sinh(z); }},
+      {"cosh", ComplexCosh<T>, [](Wide z) { return std::cosh(z); }},
+      {"logistic", ComplexLogistic<T>, [](Wide z) { return 1.0L / (1.0L + std::exp(-z)); }},
+      {"sign", ComplexSign<T>, [](Wide z) { return z / std::abs(z); }},
+      {"asin", ComplexAsin<T>, [](Wide z) { return std::asin(z); }},
+      {"acos", ComplexAcos<T>, [](Wide z) { return std::acos(z); }},
+      {"asinh", ComplexAsinh<T>, [](Wide z) { return std::asinh(z); }},
+      {"acosh", ComplexAcosh<T>, [](Wide z) { return std::acosh(z); }},
+      {"atanh", ComplexAtanh<T>, [](Wide z) { return std::atanh(z); }}};
+  std::mt19937 random(9);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  const double limit = epsilons * static_cast<double>(std::numeric_limits<T>::epsilon());
+  for (const Row<T>& row : rows) {
+    for (int i = 0; i < 3000; ++i) {
+      const double scale = std::exp2(unit(random) * 5);
+      const std::complex<T> z(static_cast<T>(unit(random) * scale), static_cast<T>(unit(random) * scale));
+      const Wide want = row.truth(Wide(static_cast<long double>(z.real()), static_cast<long double>(z.imag())));
+      ASSERT_LE(RelativeError(row.f(z), want), limit) << row.name << " of " << z << " is " << row.f(z);
+    }
+  }
+}
+
+TEST(Complex, FunctionsOfFloats) { CheckAll<float>(8); }
+TEST(Complex, FunctionsOfDoubles) { CheckAll<double>(8); }
+
+TEST(Complex, Log1pAndExpm1KeepSmallNumbers) {
+  std::mt19937 random(10);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  for (int i = 0; i < 3000; ++i) {
+    const double scale = std::exp2(unit(random) * 20 - 16);
+    const C32 z(static_cast<float>(unit(random) * scale), static_cast<float>(unit(random) * scale));
+    const Wide w(static_cast<long double>(z.real()), static_cast<long double>(z.imag()));
+    if (std::abs(w) > 1e-3L) {
+      ASSERT_LE(RelativeError(ComplexLog1p(z), std::log(1.0L + w)), 1e-6) << z;
+      ASSERT_LE(RelativeError(ComplexExpm1(z), std::exp(w) - 1.0L), 1e-6) << z;
+    } else {
+      ASSERT_LE(RelativeError(ComplexLog1p(z), w - w * w / 2.0L + w * w * w / 3.0L), 1e-6) << z;
+      ASSERT_LE(RelativeError(ComplexExpm1(z), w + w * w / 2.0L + w * w * w / 6.0L), 1e-6) << z;
+    }
+  }
+}
+
+TEST(Complex, IntermediateValuesDoNotOverflow) {
+  EXPECT_FLOAT_EQ(ComplexAbs(C32(3e38f, 1e38f)), std::hypot(3e38f, 1e38f));
+  EXPECT_FLOAT_EQ(ComplexAbs(C32(3e-38f, 4e-38f)), 5e-38f);
+  EXPECT_LE(RelativeError(ComplexSqrt(C32(3e38f, 3e38f)), std::sqrt(Wide(3e38L, 3e38L))), 1e-6);
+  EXPECT_LE(RelativeError(ComplexSqrt(C64(-1.5e308, 1e308)), std::sqrt(Wide(-1.5e308L, 1e308L))), 1e-15);
+  EXPECT_LE(RelativeError(ComplexDivide(C32(1e38f, 1e38f), C32(1e38f, 1e38f)), Wide(1, 0)), 1e-6);
+  EXPECT_LE(RelativeError(ComplexLog(C32(3e38f, 3e38f)), std::log(Wide(3e38L, 3e38L))), 1e-6);
+  // |z| is within 1e-7 of 1: the real part of the logarithm is all cancellation.
+  const C32 near_one(0.6f, 0.8f);
+  const Wide want = std::log(Wide(static_cast<long double>(0.6f), static_cast<long double>(0.8f)));
+  EXPECT_NEAR(ComplexLog(near_one).real(), static_cast<double>(want.real()), 1e-6 * std::abs(static_cast<double>(want.real())));
+  // exp(89) overflows a float, its products with cos(0.78) and sin(0.78) do not.
+  EXPECT_LE(RelativeError(ComplexExp(C32(89.0f, 0.78f)), std::exp(Wide(89.0L, static_cast<long double>(0.78f)))), 1e-5);
+  EXPECT_EQ(ComplexTanh(C32(100, 1)), C32(1, 0));
+  EXPECT_EQ(ComplexLogistic(C32(-200, 1)), C32(0, 0));
+  EXPECT_EQ(ComplexLogistic(C32(200, 1)).real(), 1.0f);
+  EXPECT_EQ(ComplexPower(C32(0, 0), C32(2, 0)), C32(0, 0));
+  EXPECT_EQ(ComplexPower(C32(0, 0), C32(0, 0)), C32(1, 0));
+  EXPECT_TRUE(std::isnan(ComplexPower(C32(0, 0), C32(1, 1)).real()));
+}
+
+TEST(Complex, Atan2OfRealsIsAtan2) {
+  EXPECT_EQ(ComplexAtan2(C64(1, 0), C64(-1, 0)), C64(std::atan2(1, -1), 0));
+  const C64 got = ComplexAtan2(C64(0.5, 0.25), C64(1.5, -0.5));
+  const Wide want = std::atan(Wide(0.5L, 0.25L) / Wide(1.5L, -0.5L));
+  EXPECT_LE(RelativeError(got, want), 1e-14);
+}
+
+}  // namespace
+}  // namespace krafla
