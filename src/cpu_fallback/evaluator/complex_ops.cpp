@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/evaluator/block_op.h"
-#include "cpu_fallback/evaluator/scalar_math.h"
+#include "numerics/complex_math.h"
 
 namespace krafla::evaluator {
 
@@ -9,7 +9,6 @@ namespace {
 template <class T>
 BlockFn Find(Opcode opcode) {
   using C = std::complex<T>;
-  using M = ComplexMath<C>;
 #define KRAFLA_UNARY(op, expr) \
   {Opcode::op, &UnaryBlock<decltype([](C a) -> C { return expr; }), C, C>}
 #define KRAFLA_BINARY(op, expr) \
@@ -17,33 +16,33 @@ BlockFn Find(Opcode opcode) {
   static constexpr KernelEntry kTable[] = {
       KRAFLA_BINARY(kAdd, a + b),
       KRAFLA_BINARY(kSubtract, a - b),
-      KRAFLA_BINARY(kMultiply, M::Multiply(a, b)),
-      KRAFLA_BINARY(kDivide, M::Divide(a, b)),
-      KRAFLA_BINARY(kPower, M::Power(a, b)),
-      KRAFLA_BINARY(kAtan2, M::Atan2(a, b)),
-      {Opcode::kAbs, &UnaryBlock<decltype([](C a) -> T { return M::Abs(a); }), C, T>},
+      KRAFLA_BINARY(kMultiply, ComplexMultiply(a, b)),
+      KRAFLA_BINARY(kDivide, ComplexDivide(a, b)),
+      KRAFLA_BINARY(kPower, ComplexPower(a, b)),
+      KRAFLA_BINARY(kAtan2, ComplexAtan2(a, b)),
+      {Opcode::kAbs, &UnaryBlock<decltype([](C a) -> T { return ComplexAbs(a); }), C, T>},
       {Opcode::kReal, &UnaryBlock<decltype([](C a) -> T { return a.real(); }), C, T>},
       {Opcode::kImag, &UnaryBlock<decltype([](C a) -> T { return a.imag(); }), C, T>},
       KRAFLA_UNARY(kNegate, -a),
-      KRAFLA_UNARY(kSign, M::Sign(a)),
-      KRAFLA_UNARY(kAcos, M::Acos(a)),
-      KRAFLA_UNARY(kAcosh, M::Acosh(a)),
-      KRAFLA_UNARY(kAsin, M::Asin(a)),
-      KRAFLA_UNARY(kAsinh, M::Asinh(a)),
-      KRAFLA_UNARY(kAtanh, M::Atanh(a)),
-      KRAFLA_UNARY(kCos, M::Cos(a)),
-      KRAFLA_UNARY(kCosh, M::Cosh(a)),
-      KRAFLA_UNARY(kExp, M::Exp(a)),
-      KRAFLA_UNARY(kExpm1, M::Expm1(a)),
-      KRAFLA_UNARY(kLog, M::Log(a)),
-      KRAFLA_UNARY(kLog1p, M::Log1p(a)),
-      KRAFLA_UNARY(kLogistic, M::Logistic(a)),
-      KRAFLA_UNARY(kRsqrt, M::Rsqrt(a)),
-      KRAFLA_UNARY(kSin, M::Sin(a)),
-      KRAFLA_UNARY(kSinh, M::Sinh(a)),
-      KRAFLA_UNARY(kSqrt, M::Sqrt(a)),
-      KRAFLA_UNARY(kTan, M::Tan(a)),
-      KRAFLA_UNARY(kTanh, M::Tanh(a)),
+      KRAFLA_UNARY(kSign, ComplexSign(a)),
+      KRAFLA_UNARY(kAcos, ComplexAcos(a)),
+      KRAFLA_UNARY(kAcosh, ComplexAcosh(a)),
+      KRAFLA_UNARY(kAsin, ComplexAsin(a)),
+      KRAFLA_UNARY(kAsinh, ComplexAsinh(a)),
+      KRAFLA_UNARY(kAtanh, ComplexAtanh(a)),
+      KRAFLA_UNARY(kCos, ComplexCos(a)),
+      KRAFLA_UNARY(kCosh, ComplexCosh(a)),
+      KRAFLA_UNARY(kExp, ComplexExp(a)),
+      KRAFLA_UNARY(kExpm1, ComplexExpm1(a)),
+      KRAFLA_UNARY(kLog, ComplexLog(a)),
+      KRAFLA_UNARY(kLog1p, ComplexLog1p(a)),
+      KRAFLA_UNARY(kLogistic, ComplexLogistic(a)),
+      KRAFLA_UNARY(kRsqrt, ComplexRsqrt(a)),
+      KRAFLA_UNARY(kSin, ComplexSin(a)),
+      KRAFLA_UNARY(kSinh, ComplexSinh(a)),
+      KRAFLA_UNARY(kSqrt, ComplexSqrt(a)),
+      KRAFLA_UNARY(kTan, ComplexTan(a)),
+      KRAFLA_UNARY(kTanh, ComplexTanh(a)),
   };
 #undef KRAFLA_UNARY
 #undef KRAFLA_BINARY

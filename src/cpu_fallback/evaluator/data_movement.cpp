@@ -145,14 +145,17 @@ Result<Value> EvalPad(Context& context, const Instruction& i, Operands operands)
   View from = DenseView(in.shape()), to = DenseView(out.shape());
   Dims extents;
   for (int64_t d = 0; d < in.shape().rank(); ++d) {
-    const int64_t step = a.interior[At(d)] + 1, low = a.low[At(d)], size = out.shape().dim(d);
-    const int64_t first = low >= 0 ? 0 : (-low + step - 1) / step;
-    const int64_t last = size - 1 - low < 0 ? -1 : (size - 1 - low) / step;
-    extents.push_back(std::max<int64_t>(0, std::min(last, in.shape().dim(d) - 1) - first + 1));
+    // In 128 bits: low and high alone may be anything, only the result's size is known to be sane.
+    const __int128 step = static_cast<__int128>(a.interior[At(d)]) + 1, low = a.low[At(d)];
+    const __int128 size = out.shape().dim(d), extent = in.shape().dim(d);
+    const __int128 first = low >= 0 ? 0 : (-low + step - 1) / step;
+    const __int128 last = size - 1 - low < 0 ? -1 : std::min<__int128>((size - 1 - low) / step, extent - 1);
+    extents.push_back(static_cast<int64_t>(std::max<__int128>(0, last - first + 1)));
     if (extents.back() == 0) return Value::Own(std::move(out));
-    from.offset += first * from.strides[At(d)];
-    to.offset += (low + first * step) * to.strides[At(d)];
-    to.strides[At(d)] *= step;
+    from.offset += static_cast<int64_t>(first) * from.strides[At(d)];
+    to.offset += static_cast<int64_t>(low + first * step) * to.strides[At(d)];
+    // A step past the end of the array is never taken.
+    to.strides[At(d)] = extents.back() > 1 ? static_cast<int64_t>(step) * to.strides[At(d)] : 0;
   }
   CopyView(extents, bytes, in.bytes().data(), from, out.bytes().data(), to);
   return Value::Own(std::move(out));

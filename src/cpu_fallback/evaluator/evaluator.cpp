@@ -126,6 +126,7 @@ Result<Value> RunComputation(Context& context, const Computation& computation, s
       std::size_t at = slot++;
       const Instruction& i = *step.instruction;
       if (i.opcode() == Opcode::kParameter) continue;
+      KRAFLA_TRY(context.Spend(1));
       operands.clear();
       for (std::size_t o = 0; o < step.operands.size(); ++o) {
         Value& source = slots[static_cast<std::size_t>(step.operands[o])];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/evaluator/fold.h"
 
-#include "cpu_fallback/evaluator/scalar_math.h"
+#include "numerics/scalar_math.h"
 
 namespace krafla::evaluator {
 
@@ -68,9 +68,9 @@ std::optional<Folder> FindFolder(Opcode opcode, ElementType type) {
   if (IsFloat(type)) {
     if (opcode == Opcode::kAdd) return Make<double, decltype([](double a, double b) { return a + b; })>(ElementType::kF64);
     if (opcode == Opcode::kMaximum)
-      return Make<double, decltype([](double a, double b) { return Maximum(a, b); })>(ElementType::kF64);
+      return Make<double, decltype([](double a, double b) { return scalar::Max(a, b); })>(ElementType::kF64);
     if (opcode == Opcode::kMinimum)
-      return Make<double, decltype([](double a, double b) { return Minimum(a, b); })>(ElementType::kF64);
+      return Make<double, decltype([](double a, double b) { return scalar::Min(a, b); })>(ElementType::kF64);
     return std::nullopt;
   }
   if (IsComplex(type)) {

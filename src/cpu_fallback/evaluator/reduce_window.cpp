@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checked_math.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/fold.h"
@@ -30,6 +31,15 @@ int64_t Source(const WindowDim& w, int64_t position, int64_t tap, int64_t extent
 Dims WindowSizes(const Window& window) {
   Dims out;
   for (const WindowDim& w : window) out.push_back(w.size);
+  return out;
+}
+Result<int64_t> CountTaps(const Dims& sizes) {
+  int64_t out = 1;
+  for (int64_t s : sizes) {
+    auto product = CheckedMul(out, s);
+    if (!product) return ResourceExhausted("a window has more than 2**63 elements");
+    out = *product;
+  }
   return out;
 }
 
@@ -67,12 +77,10 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
   const Shape& shape = operands[0].shape();
   const Dims strides = RowMajorStrides(shape.dims());
   const Dims sizes = WindowSizes(window);
-  int64_t taps = 1;
-  for (int64_t s : sizes) taps *= s;
+  KRAFLA_ASSIGN(const int64_t taps, CountTaps(sizes));
   const int64_t results = outs[0].shape().element_count();
   ScalarFunction f(context, *i.called(0));
   KRAFLA_TRY(context.SpendProduct(results, taps));
-  KRAFLA_TRY(context.SpendProduct(results * f.cost(), taps));
   if (f.parameter_count() != 2 * n || rank != At(shape.rank()))
     return InvalidArgument("the window of a reduce-window does not fit {}", shape.ToString(false));
   // A sum of narrow floats is kept wide, as in reduce.
@@ -177,10 +185,9 @@ Result<Value> EvalSelectAndScatter(Context& context, const Instruction& i, Opera
   FillElements(out.bytes().data(), out.shape().element_count(), static_cast<int>(bytes), init.bytes().data());
   ScalarFunction select(context, *i.called(0)), scatter(context, *i.called(1));
   const Dims sizes = WindowSizes(window);
-  int64_t taps = 1;
-  for (int64_t s : sizes) taps *= s;
+  KRAFLA_ASSIGN(const int64_t taps, CountTaps(sizes));
   const int64_t windows = source.shape().element_count();
-  KRAFLA_TRY(context.SpendProduct(windows * (select.cost() + scatter.cost()), taps));
+  KRAFLA_TRY(context.SpendProduct(windows, taps));
   const Dims strides = RowMajorStrides(in.shape().dims());
   const std::size_t rank = window.size();
   // The selection goes over blocks of windows, the scatter in order.

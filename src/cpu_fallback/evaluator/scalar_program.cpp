@@ -18,7 +18,8 @@ class ProgramCompiler {
     std::unordered_map<const Instruction*, Registers> values;
     for (const auto& owned : computation.instructions()) {
       const Instruction& i = *owned;
-      if (program_.code_.size() > 4096) return false;
+      // Calls within calls could make a small module a huge program.
+      if (++visited_ > 4096) return false;
       if (i.opcode() == Opcode::kParameter) {
         auto number = static_cast<std::size_t>(i.attr<ParameterAttributes>().number);
         if (number >= arguments.size()) return false;
@@ -106,6 +107,7 @@ class ProgramCompiler {
 
  private:
   ScalarProgram& program_;
+  int visited_ = 0;
 };
 
 std::unique_ptr<ScalarProgram> ScalarProgram::Compile(const Computation& computation) {
