@@ -137,6 +137,9 @@ TEST_F(CorpusFolder, AModel) {
   EXPECT_FALSE(ReadArrays(found->cases[0], parameters, {*ParseShape("f32[3]"), *ParseShape("bf16[1]")}).has_value());
 }
 
+// Whether the text has all of its constants.
+bool ParsedInFull(const std::string& path) { return testing::ReadText(path).find("{...}") == std::string::npos; }
+
 // Every recorded case: its arrays can be read and are what its module says, and equal themselves.
 TEST(CorpusRecorded, EveryCase) {
   std::vector<std::string> roots;
@@ -147,6 +150,7 @@ TEST(CorpusRecorded, EveryCase) {
     auto found = FindCases(root);
     ASSERT_TRUE(found.has_value()) << found.error().ToString();
     EXPECT_GT(found->cases.size(), 0u);
+    int constants = 0;
     for (const RecordedCase& c : found->cases) {
       const std::string& path = c.module_path_spmd.empty() ? c.module_path : c.module_path_spmd;
       auto module = ParseHloText(testing::ReadText(path), path);
@@ -168,6 +172,17 @@ TEST(CorpusRecorded, EveryCase) {
         for (std::size_t i = 0; i < inputs.size(); ++i)
           EXPECT_EQ(inputs[i].shape().element_type(), wanted[i]->element_type()) << c.name << " input " << i;
       }
+      // A module that is one constant says what its result is.
+      const Instruction& value = *(*module)->entry()->root();
+      if (value.IsConstant() && !c.is_model && ParsedInFull(path)) {
+        ++constants;
+        auto literals = value.literal().ArrayLeaves();
+        ASSERT_EQ(literals.size(), leaves.size()) << c.name;
+        for (std::size_t i = 0; i < literals.size(); ++i) {
+          auto compared = Compare(*literals[i], arrays->outputs[0][i], nullptr, arrays->tolerances[i]);
+          EXPECT_TRUE(compared.passed) << c.name << ": " << compared.reason;
+        }
+      }
       for (std::size_t d = 0; d < arrays->outputs.size(); ++d) {
         ASSERT_EQ(arrays->outputs[d].size(), leaves.size()) << c.name;
         for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -181,6 +196,9 @@ TEST(CorpusRecorded, EveryCase) {
           }
         }
       }
+    }
+    if (root == roots[0] && std::getenv("KRAFLA_CORPUS") != nullptr) {
+      EXPECT_GT(constants, 20);
     }
   }
 }
