@@ -115,6 +115,7 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
 // linalg.cpp
 Result<Value> EvalCholesky(Context& context, const Instruction& i, Operands operands);
 Result<Value> EvalTriangularSolve(Context& context, const Instruction& i, Operands operands);
+Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Operands operands);
 Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands operands);
 Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operands operands);
 // batch_norm.cpp

@@ -39,6 +39,10 @@ Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands op
   if (target == "TopK" && operands.size() == 1 && i.shape().tuple_elements().size() == 2 &&
       i.shape().tuple_elements()[0].rank() > 0)
     return TopK(context, operands[0].array(), i.shape().tuple_elements()[0].dims().back(), true);
+  if ((target == "lapack_strsm_ffi" || target == "lapack_dtrsm_ffi" || target == "lapack_ctrsm_ffi" ||
+       target == "lapack_ztrsm_ffi") &&
+      operands.size() == 2)
+    return LapackTriangularSolve(context, i, operands);
   if (target == "Qr" && operands.size() == 1) return HouseholderQr(context, i, operands);
   if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2)
     return HouseholderProduct(context, i, operands);

@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 
 #include "cpu_fallback/evaluator/context.h"
@@ -126,15 +127,19 @@ Result<Value> EvalCholesky(Context& context, const Instruction& i, Operands oper
   return Value::Own(std::move(out));
 }
 
-Result<Value> EvalTriangularSolve(Context& context, const Instruction& i, Operands operands) {
-  const auto& attr = i.attr<TriangularSolveAttributes>();
-  const Literal &a_in = operands[0].array(), &b_in = operands[1].array();
+namespace {
+
+Result<Value> SolveAll(Context& context, const Literal& a_in, const Literal& b_in,
+                       const TriangularSolveAttributes& attr) {
   KRAFLA_TRY(ExpectMatrix(a_in.shape()));
   KRAFLA_TRY(ExpectMatrix(b_in.shape()));
-  KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
+  KRAFLA_ASSIGN(Literal out, NewLiteral(context, b_in.shape()));
   if (out.shape().element_count() == 0) return Value::Own(std::move(out));
   const int64_t n = a_in.shape().dims().back();
   const int64_t rows = b_in.shape().dim(b_in.shape().rank() - 2), columns = b_in.shape().dims().back();
+  if ((attr.left_side ? rows : columns) != n || a_in.shape().dim(a_in.shape().rank() - 2) != n ||
+      a_in.shape().element_count() / (n * n) != b_in.shape().element_count() / (rows * columns))
+    return InvalidArgument("{} cannot be solved with {}", b_in.shape().ToString(false), a_in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(b_in.shape().element_count(), n));
   WithWide(b_in.shape().element_type(), [&]<class T>(T) {
     const std::vector<T> a = Load<T>(a_in);
@@ -167,6 +172,43 @@ Result<Value> EvalTriangularSolve(Context& context, const Instruction& i, Operan
     Store(b, out);
   });
   return Value::Own(std::move(out));
+}
+
+// The character code that a backend_config gives `key`: "{diag = 78 : ui8, ...}".
+char ConfigCharacter(std::string_view config, std::string_view key) {
+  for (std::size_t at = config.find(key); at != std::string_view::npos; at = config.find(key, at + 1)) {
+    std::size_t from = at + key.size();
+    while (from < config.size() && (config[from] == ' ' || config[from] == '=')) ++from;
+    int code = 0;
+    for (; from < config.size() && config[from] >= '0' && config[from] <= '9' && code < 128; ++from)
+      code = code * 10 + (config[from] - '0');
+    if (code > 0 && code < 128) return static_cast<char>(code);
+  }
+  return '?';
+}
+
+}  // namespace
+
+Result<Value> EvalTriangularSolve(Context& context, const Instruction& i, Operands operands) {
+  return SolveAll(context, operands[0].array(), operands[1].array(), i.attr<TriangularSolveAttributes>());
+}
+
+// JAX's lowering of triangular-solve for the CPU: lapack_strsm_ffi and its kin.
+Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Operands operands) {
+  const std::string& config = i.metadata().backend_config;
+  const char side = ConfigCharacter(config, "side"), uplo = ConfigCharacter(config, "uplo");
+  const char trans = ConfigCharacter(config, "trans_x"), diag = ConfigCharacter(config, "diag");
+  if ((side != 'L' && side != 'R') || (uplo != 'L' && uplo != 'U') || (diag != 'N' && diag != 'U') ||
+      (trans != 'N' && trans != 'T' && trans != 'C'))
+    return InvalidArgument("the backend_config {} does not say how to solve", config);
+  TriangularSolveAttributes attr;
+  attr.left_side = side == 'L';
+  attr.lower = uplo == 'L';
+  attr.unit_diagonal = diag == 'U';
+  attr.transpose_a = trans == 'N'   ? TriangularTranspose::kNoTranspose
+                     : trans == 'T' ? TriangularTranspose::kTranspose
+                                    : TriangularTranspose::kAdjoint;
+  return SolveAll(context, operands[0].array(), operands[1].array(), attr);
 }
 
 // The custom call "Qr": (a, taus) as LAPACK's geqrf gives them. XLA: qr_expander.cc.

@@ -106,7 +106,8 @@ Result<Value> EvalRngBitGenerator(Context& context, const Instruction& i, Operan
       ThreeFry32(s[0], s[1], bits_shape.dims(), n, random.data());
     }
   } else {
-    uint64_t low = s[1], high = words > 2 ? s[2] : 0;
+    // With a state of two words the key is the upper half of the counter too (XLA reverses the state).
+    uint64_t low = s[1], high = words > 2 ? s[2] : s[0];
     random.resize(At(bytes == 8 ? 2 * n : n));
     Philox32(s[0], low, high, static_cast<int64_t>(random.size()), random.data());
     s[1] = low;
