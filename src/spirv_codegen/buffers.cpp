@@ -15,32 +15,59 @@ Buffers::Buffers(Builder& builder, std::vector<BufferDesc> descs, int push_words
   if (addresses_) b_.m.Require(spv::Capability::PhysicalStorageBufferAddresses);
 }
 
-void Buffers::Touch(int buffer) {
-  auto at = std::lower_bound(used_.begin(), used_.end(), buffer);
-  if (at == used_.end() || *at != buffer) used_.insert(at, buffer);
-}
-
-void Buffers::Finish() {
-  if (addresses_) return;
-  for (const auto& [view, variable] : views_) {
-    const auto at = std::lower_bound(used_.begin(), used_.end(), std::get<0>(view)) - used_.begin();
-    b_.m.Decorate(variable, spv::Decoration::Binding, {static_cast<uint32_t>(at)});
+std::vector<Buffers::Use> Buffers::Finish() {
+  Module& m = b_.m;
+  std::vector<Use> uses;
+  std::map<int, uint32_t> number;
+  for (const auto& [buffer, use] : used_) {
+    number[buffer] = static_cast<uint32_t>(uses.size());
+    uses.push_back(use);
   }
+  if (!addresses_) {
+    for (const auto& [view, variable] : views_) {
+      m.Decorate(variable, spv::Decoration::DescriptorSet, {0});
+      m.Decorate(variable, spv::Decoration::Binding, {number[std::get<0>(view)]});
+      if (used_[std::get<0>(view)].written) {
+        m.Decorate(variable, spv::Decoration::Aliased);
+      } else {
+        m.Decorate(variable, spv::Decoration::NonWritable);
+      }
+    }
+    return uses;
+  }
+  if (views_.empty()) return uses;
+  const Id pair = m.Type(Kind::kU32, 2);
+  const uint32_t offsets[] = {0};
+  const uint32_t chain[] = {PushVariable(), b_.U32(0).id};
+  const Id at = m.EmitPrologue(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PushConstant, pair), chain);
+  const uint32_t load[] = {at};
+  const uint32_t raw[] = {m.EmitPrologue(spv::Op::OpLoad, pair, load)};
+  const Id row_members[] = {m.RuntimeArray(pair, 8)};
+  const Id row_type = m.Pointer(spv::StorageClass::PhysicalStorageBuffer, m.Struct(row_members, offsets, true));
+  const Id row = m.EmitPrologue(spv::Op::OpBitcast, row_type, raw);
+  std::map<int, Id> address;
+  for (const auto& [buffer, place] : number) {
+    const uint32_t entry[] = {row, b_.U32(0).id, b_.U32(place).id};
+    const Id entry_at =
+        m.EmitPrologue(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PhysicalStorageBuffer, pair), entry);
+    const uint32_t load_entry[] = {entry_at, static_cast<uint32_t>(spv::MemoryAccessMask::Aligned), 8};
+    address[buffer] = m.EmitPrologue(spv::Op::OpLoad, pair, load_entry);
+  }
+  for (const auto& [view, pointer] : views_) {
+    const auto& [buffer, kind, width] = view;
+    const uint32_t cast[] = {address[buffer]};
+    m.EmitPrologue(spv::Op::OpBitcast, ViewPointer(kind, width), cast, pointer);
+  }
+  return uses;
 }
 
 Id Buffers::PushVariable() {
   if (push_variable_ != 0) return push_variable_;
-  std::vector<Id> members;
-  std::vector<uint32_t> offsets;
-  uint32_t offset = 0;
-  if (addresses_) {
-    members.push_back(b_.m.Type(Kind::kU32, 2));
-    offsets.push_back(0);
-    offset = 8;
-  }
-  for (int i = 0; i < push_words_; ++i, offset += 4) {
+  std::vector<Id> members{b_.m.Type(Kind::kU32, 2)};
+  std::vector<uint32_t> offsets{0};
+  for (int i = 0; i < push_words_; ++i) {
     members.push_back(b_.m.Type(Kind::kU32));
-    offsets.push_back(offset);
+    offsets.push_back(static_cast<uint32_t>(8 + 4 * i));
   }
   const Id block = b_.m.Struct(members, offsets, true);
   push_variable_ =
@@ -52,7 +79,7 @@ Value Buffers::PushWord(int number) {
   auto [it, inserted] = push_values_.try_emplace(number);
   if (inserted) {
     const Id type = b_.m.Type(Kind::kU32);
-    const uint32_t chain[] = {PushVariable(), b_.U32(static_cast<uint32_t>(number + (addresses_ ? 1 : 0))).id};
+    const uint32_t chain[] = {PushVariable(), b_.U32(static_cast<uint32_t>(number + 1)).id};
     const Id pointer =
         b_.m.EmitPrologue(spv::Op::OpAccessChain, b_.m.Pointer(spv::StorageClass::PushConstant, type), chain);
     const uint32_t load[] = {pointer};
@@ -61,56 +88,30 @@ Value Buffers::PushWord(int number) {
   return it->second;
 }
 
-Id Buffers::View(int buffer, Kind kind, int width) {
-  auto [it, inserted] = views_.try_emplace({buffer, kind, width}, 0);
-  if (!inserted) return it->second;
+Id Buffers::ViewPointer(Kind kind, int width) {
   Module& m = b_.m;
   if (kind == Kind::kU8) {
     m.Require(spv::Capability::StorageBuffer8BitAccess);
+    if (addresses_) m.Require(spv::Capability::Int8);
     m.RequireExtension("SPV_KHR_8bit_storage", 0x00010500);
   }
   if (kind == Kind::kU16) {
     m.Require(spv::Capability::StorageBuffer16BitAccess);
+    if (addresses_) m.Require(spv::Capability::Int16);
     m.RequireExtension("SPV_KHR_16bit_storage", 0x00010300);
   }
-  const Id element = m.Type(kind, width);
-  const Id array = m.RuntimeArray(element, static_cast<uint32_t>(KindBits(kind) / 8 * width));
-  const Id members[] = {array};
+  const Id members[] = {m.RuntimeArray(m.Type(kind, width), static_cast<uint32_t>(KindBits(kind) / 8 * width))};
   const uint32_t offsets[] = {0};
-  const Id pointer_type = m.Pointer(storage(), m.Struct(members, offsets, true));
-  Touch(buffer);
-  if (!addresses_) {
-    it->second = m.GlobalVariable(spv::StorageClass::StorageBuffer, pointer_type);
-    m.Decorate(it->second, spv::Decoration::DescriptorSet, {0});
-    if (descs_[static_cast<std::size_t>(buffer)].written) {
-      m.Decorate(it->second, spv::Decoration::Aliased);
-    } else {
-      m.Decorate(it->second, spv::Decoration::NonWritable);
-    }
-    return it->second;
+  return m.Pointer(storage(), m.Struct(members, offsets, true));
+}
+
+Id Buffers::View(int buffer, Kind kind, int width) {
+  auto [it, inserted] = views_.try_emplace({buffer, kind, width}, 0);
+  if (inserted) {
+    const Id pointer_type = ViewPointer(kind, width);
+    it->second = addresses_ ? b_.m.NewId() : b_.m.GlobalVariable(spv::StorageClass::StorageBuffer, pointer_type);
   }
-  Value& address = address_[buffer];
-  const Id pair = m.Type(Kind::kU32, 2);
-  if (!address) {
-    if (row_ == 0) {
-      const uint32_t chain[] = {PushVariable(), b_.U32(0).id};
-      const Id at = m.EmitPrologue(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PushConstant, pair), chain);
-      const uint32_t load[] = {at};
-      const Id raw = m.EmitPrologue(spv::Op::OpLoad, pair, load);
-      const Id row_members[] = {m.RuntimeArray(pair, 8)};
-      const uint32_t cast[] = {raw};
-      row_ = m.EmitPrologue(
-          spv::Op::OpBitcast,
-          m.Pointer(spv::StorageClass::PhysicalStorageBuffer, m.Struct(row_members, offsets, true)), cast);
-    }
-    const uint32_t chain[] = {row_, b_.U32(0).id, b_.U32(static_cast<uint32_t>(buffer)).id};
-    const Id at =
-        m.EmitPrologue(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PhysicalStorageBuffer, pair), chain);
-    const uint32_t load[] = {at, static_cast<uint32_t>(spv::MemoryAccessMask::Aligned), 8};
-    address = Value{m.EmitPrologue(spv::Op::OpLoad, pair, load), Kind::kU32, 2};
-  }
-  const uint32_t cast[] = {address.id};
-  it->second = m.EmitPrologue(spv::Op::OpBitcast, pointer_type, cast);
+  used_[buffer].buffer = buffer;
   return it->second;
 }
 
@@ -121,6 +122,7 @@ Id Buffers::ElementPointer(int buffer, Kind kind, int width, Value index) {
 
 Value Buffers::LoadView(int buffer, Kind kind, int width, Value index) {
   const Id pointer = ElementPointer(buffer, kind, width, index);
+  used_[buffer].read = true;
   std::vector<uint32_t> words{pointer};
   if (addresses_) {
     words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::Aligned));
@@ -131,6 +133,7 @@ Value Buffers::LoadView(int buffer, Kind kind, int width, Value index) {
 
 void Buffers::StoreView(int buffer, Value index, Value value) {
   const Id pointer = ElementPointer(buffer, value.kind, value.width, index);
+  used_[buffer].written = true;
   std::vector<uint32_t> words{pointer, value.id};
   if (addresses_) {
     words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::Aligned));
@@ -198,6 +201,7 @@ void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
         const Value word = b_.Shr(index, b_.U32(bytes == 1 ? 2 : 1));
         const Value shift = b_.Shl(b_.And(index, b_.U32(bytes == 1 ? 3 : 1)), b_.U32(bytes == 1 ? 3 : 4));
         const Id pointer = ElementPointer(buffer, Kind::kU32, 1, word);
+        used_[buffer].written = true;
         const uint32_t scope = b_.U32(static_cast<uint32_t>(spv::Scope::Device)).id;
         const uint32_t relaxed = b_.U32(0).id;
         const Value keep = b_.Not(b_.Shl(b_.U32(mask), shift));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a kernel reaches its buffers. With buffer device addresses the push constants begin with the 8-byte address of a
-// row of 64-bit addresses, one a buffer; otherwise the buffers that are touched are bindings 0, 1, .. of set 0. Elements are read and
-// written as unsigned words, so that a move never changes bits: 8 and 16 bits natively where the device has such
+// How a kernel reaches its buffers. Those that it touches are numbered 0, 1, ..: with buffer device addresses the push
+// constants begin with the address of a row of 64-bit addresses, one a buffer; otherwise they are the bindings of
+// descriptor set 0. Words of the kernel's own follow at byte 8. Elements are read and written as unsigned words, so that a move never changes bits: 8 and 16 bits natively where the device has such
 // storage, else through the 32-bit word around them. Every buffer starts at a multiple of 16 bytes and may be read and
 // written up to the next multiple of 16 bytes after its end.
 #pragma once
@@ -39,34 +39,36 @@ class Buffers {
   void StoreWords(int buffer, Value index, Value words);
 
   Value PushWord(int number);
-  // Buffers touched so far, by rising number: the descriptor bindings in order.
-  const std::vector<int>& used() const { return used_; }
-  // Numbers the descriptors; after the last access.
-  void Finish();
+  struct Use {
+    int buffer = 0;
+    bool read = false, written = false;
+  };
+  // Numbers the buffers touched, by rising number; after the last access.
+  std::vector<Use> Finish();
 
  private:
   Value LoadView(int buffer, Kind kind, int width, Value index);
   void StoreView(int buffer, Value index, Value value);
   Id ElementPointer(int buffer, Kind kind, int width, Value index);
   Id View(int buffer, Kind kind, int width);
+  Id ViewPointer(Kind kind, int width);
   spv::StorageClass storage() const {
     return addresses_ ? spv::StorageClass::PhysicalStorageBuffer : spv::StorageClass::StorageBuffer;
   }
   Id PushVariable();
-  bool native8() const { return b_.m.profile().features.storage8; }
-  bool native16() const { return b_.m.profile().features.storage16; }
-  void Touch(int buffer);
+  // A cast from an address to a pointer at 8- or 16-bit elements counts as arithmetic on them (spirv-val).
+  bool native8() const { return features().storage8 && (!addresses_ || features().int8); }
+  bool native16() const { return features().storage16 && (!addresses_ || features().int16); }
+  const DeviceFeatures& features() const { return b_.m.profile().features; }
 
   Builder& b_;
   std::vector<BufferDesc> descs_;
   int push_words_;
   bool addresses_;
   Id push_variable_ = 0;
-  Id row_ = 0;
-  std::map<int, Value> address_;
   std::map<std::tuple<int, Kind, int>, Id> views_;
   std::map<int, Value> push_values_;
-  std::vector<int> used_;
+  std::map<int, Use> used_;
 };
 
 }  // namespace krafla::spirv

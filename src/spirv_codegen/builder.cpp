@@ -312,7 +312,8 @@ Value Builder::BitcastTo(Value a, Kind kind, int width) {
 Value Builder::UConvert(Value a, Kind kind) {
   if (a.kind == kind) return a;
   uint64_t bits;
-  if (m.IsConstant(a, &bits)) return Splat(m.Constant(kind, bits), a.width);
+  // Constants of 8 and 16 bits need more than storage of them.
+  if (KindBits(kind) >= 32 && m.IsConstant(a, &bits)) return Splat(m.Constant(kind, bits), a.width);
   return Unary(spv::Op::OpUConvert, a, kind);
 }
 Value Builder::SConvert(Value a, Kind kind) {
@@ -325,7 +326,12 @@ Value Builder::UToF(Value a, Kind kind) { return Unary(spv::Op::OpConvertUToF, a
 Value Builder::SToF(Value a, Kind kind) { return Unary(spv::Op::OpConvertSToF, a, kind); }
 Value Builder::FToU(Value a, Kind kind) { return Unary(spv::Op::OpConvertFToU, a, kind); }
 Value Builder::FToS(Value a, Kind kind) { return Unary(spv::Op::OpConvertFToS, a, kind); }
-Value Builder::FConvert(Value a, Kind kind) { return a.kind == kind ? a : Unary(spv::Op::OpFConvert, a, kind); }
+Value Builder::FConvert(Value a, Kind kind) {
+  if (a.kind == kind) return a;
+  // NoContraction also keeps a driver from leaving out a conversion there and back.
+  const uint32_t words[] = {a.id};
+  return Value{m.Pure(spv::Op::OpFConvert, m.Type(kind, a.width), words, strict), kind, a.width};
+}
 
 void Builder::Branch(Id target) {
   const uint32_t words[] = {target};

@@ -37,8 +37,11 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
 }
 
 Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
-  KRAFLA_TRY(CheckSizes(kernel, profile));
+  KRAFLA_TRY(CanEmit(kernel, profile));
   if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, profile, options);
+  if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
+    return EmitReduce(kernel, *reduce, profile, options);
+  }
   return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
 }
 

@@ -3,10 +3,8 @@
 //
 // Buffers of a program are numbered: the plan's bindings first, then the scratch buffers. Every buffer starts at a
 // multiple of 16 bytes, and a kernel may read and write (within one 16-byte block, leaving other bytes alone) up to the
-// next multiple of 16 after its end.
-// With buffer_device_address the push constants are {u64 address of a row; u32 words...}, and the row holds one u64
-// address for each buffer of the program, in their order. Without, they are {u32 words...}, and descriptor set 0 has
-// storage buffer binding i = the buffer `EmittedKernel::buffers[i]`, whole.
+// next multiple of 16 after its end. A kernel finds EmittedKernel::buffers[i] as entry i of its row of addresses, or as
+// descriptor i; its push words lie from byte 8 of the push constants on.
 #pragma once
 
 #include <array>
@@ -32,7 +30,11 @@ struct EmittedKernel {
   bool full_subgroups = false;   // the pipeline must require them
   bool uses_buffer_device_address = false;
   bool uses_cooperative_matrix = false;
-  std::vector<int> buffers;      // that it touches, rising
+  struct BufferUse {
+    int buffer = 0;
+    bool read = false, written = false;
+  };
+  std::vector<BufferUse> buffers;  // that it touches, rising
   int push_words = 0;
   std::string variant;           // "loop.vec4", "reduce.subgroup_row"
   std::string reason;            // why this variant and not an earlier one

@@ -5,9 +5,7 @@
 #include <bit>
 
 #include "base/status.h"
-#include "numerics/formulas_basic.h"
-#include "numerics/formulas_exp.h"
-#include "numerics/formulas_log.h"
+#include "numerics/formulas.h"
 #include "spirv/unified1/GLSL.std.450.h"
 #include "spirv_codegen/scalar_ops.h"
 #include "spirv_codegen/spirv_ops.h"
@@ -38,7 +36,17 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kRoundNearestAfz) return RoundNearestAfz(o, x).v;
   if (opcode == Opcode::kRoundNearestEven) return RoundNearestEven(o, x).v;
   if (opcode == Opcode::kIsFinite) return IsFinite(o, x).v;
-  if (opcode == Opcode::kSqrt) return SqrtFloat(b, v[0]);
+  if (opcode == Opcode::kSqrt) return Sqrt(o, x).v;
+  if (opcode == Opcode::kRsqrt) return Rsqrt(o, x).v;
+  if (opcode == Opcode::kCbrt) return Cbrt(o, x).v;
+  if (opcode == Opcode::kPower) return Pow(o, x, y).v;
+  if (opcode == Opcode::kRemainder) return Remainder(o, x, y).v;
+  if (opcode == Opcode::kSin) return Sin(o, x).v;
+  if (opcode == Opcode::kCos) return Cos(o, x).v;
+  if (opcode == Opcode::kTan) return Tan(o, x).v;
+  if (opcode == Opcode::kAsin) return Asin(o, x).v;
+  if (opcode == Opcode::kAcos) return Acos(o, x).v;
+  if (opcode == Opcode::kAtan2) return Atan2(o, x, y).v;
   if (opcode == Opcode::kExp) return Exp(o, x).v;
   if (opcode == Opcode::kExpm1) return Expm1(o, x).v;
   if (opcode == Opcode::kLogistic) return Logistic(o, x).v;
@@ -110,18 +118,40 @@ bool HasF64(Opcode opcode) {
 }
 
 Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind) {
+  // SwiftShader (VkDriverId 10) converts unsigned words in two roundings. Halves are exact, and their sum is rounded
+  // once.
+  if (!is_signed && v.kind == Kind::kU32 && kind == Kind::kF32 && b.m.profile().driver_id == 10) {
+    const Value high = b.UToF(b.Shr(v, b.U32(16)), kind), low = b.UToF(b.And(v, b.U32(0xffff)), kind);
+    return b.FAdd(b.FMul(high, b.F32(65536.0f)), low);
+  }
   return is_signed ? b.SToF(v, kind) : b.UToF(v, kind);
 }
 
-Value DivideFloat(Builder& b, Value x, Value y) { return b.FDiv(x, y); }
+namespace {
+
+// Whether the device's own division and square root are correctly rounded. Drivers that run on the host's cores use
+// its instructions, which are.
+bool HasExactDivision(const Builder& b) { return b.m.profile().is_cpu; }
+
+// The root of a number > 0; of others it is undefined in GLSL.std.450.
+Value NativeSqrt(Builder& b, Value x) { return b.Glsl(GLSLstd450Sqrt, {x}, Kind::kF32, x.width); }
+
+}  // namespace
+
+Value DivideFloat(Builder& b, Value x, Value y) {
+  if (HasExactDivision(b) || !b.strict) return b.FDiv(x, y);
+  const SpirvOps o{b, std::max(x.width, y.width)};
+  return DivideFrom(o, F{x}, F{y}, [&](F a, F c) { return F{b.FDiv(a.v, c.v)}; }).v;
+}
 
 Value SqrtFloat(Builder& b, Value x) {
-  // The square root of a negative number is undefined in GLSL.std.450, and -0 must stay.
+  const SpirvOps o{b, x.width};
+  if (!HasExactDivision(b)) return SqrtFrom(o, F{x}, [&](F a) { return F{NativeSqrt(b, a.v)}; }).v;
   const Value zero = b.F32(0.0f);
-  const Value safe = b.Select(b.FCompare(FCmp::kGt, x, zero), x, b.F32(1.0f));
-  const Value root = b.Glsl(GLSLstd450Sqrt, {safe}, Kind::kF32, x.width);
+  const Value positive = b.FCompare(FCmp::kGt, x, zero);
+  const Value root = NativeSqrt(b, b.Select(positive, x, b.F32(1.0f)));
   const Value special = b.Select(b.FCompare(FCmp::kLt, x, zero), b.Const(Kind::kF32, 0x7fc00000u), x);
-  return b.Select(b.FCompare(FCmp::kGt, x, zero), root, special);
+  return b.Select(positive, root, special);
 }
 
 }  // namespace krafla::spirv

@@ -257,8 +257,8 @@ Id Module::FunctionVariable(Id pointer_type) {
   return id;
 }
 
-Id Module::EmitPrologue(spv::Op op, Id type, std::span<const uint32_t> operands) {
-  const Id id = NewId();
+Id Module::EmitPrologue(spv::Op op, Id type, std::span<const uint32_t> operands, Id result) {
+  const Id id = result != 0 ? result : NewId();
   AppendResult(prologue_, op, type, id, operands);
   return id;
 }

@@ -88,7 +88,7 @@ class Module {
   void EmitVoid(spv::Op op, std::span<const uint32_t> operands);
   Id FunctionVariable(Id pointer_type);
   // What runs before everything else in the entry block: loads of addresses and built-ins.
-  Id EmitPrologue(spv::Op op, Id type, std::span<const uint32_t> operands);
+  Id EmitPrologue(spv::Op op, Id type, std::span<const uint32_t> operands, Id result = 0);
 
   // Blocks. The current block must have ended (a branch) before the next begins.
   Id current_block() const { return block_; }

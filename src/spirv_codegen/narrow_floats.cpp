@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and narrow floats: the algorithms of numerics/formats.h on shader values, by integer
-// arithmetic except where the device converts f16 with a rounding that it promises.
+// Conversions between f32 and narrow floats: by the integer arithmetic of numerics/formulas_formats.h, except where the
+// device converts f16 with a rounding that it promises.
 #include "base/status.h"
-#include "numerics/formats.h"
+#include "numerics/formulas_formats.h"
 #include "spirv_codegen/float_ops.h"
+#include "spirv_codegen/spirv_ops.h"
 
 namespace krafla::spirv {
 namespace {
@@ -56,94 +57,6 @@ bool NativeF16Rounding(const Builder& b) {
   return b.m.profile().features.float16 && b.m.profile().float16_controls.rounding_rte;
 }
 
-// (significand + half - 1 + last kept bit) >> shift: to nearest, ties to even.
-Value RoundShift(Builder& b, Value significand, Value shift) {
-  const Value last = b.And(b.Shr(significand, shift), b.U32(1));
-  const Value half = b.Shl(b.U32(1), b.Sub(shift, b.U32(1)));
-  return b.Shr(b.Add(b.Add(significand, b.Sub(half, b.U32(1))), last), shift);
-}
-
-Value EncodePowerOfTwo(Builder& b, Value bits, const MiniFloat& f) {
-  const Value magnitude = b.And(bits, b.U32(0x7fffffffu));
-  const Value fraction = b.And(bits, b.U32(0x7fffffu));
-  const Value raw = b.Shr(magnitude, b.U32(23));
-  const Value normal = b.Add(raw, b.And(b.Shr(fraction, b.U32(22)), b.U32(1)));
-  // Subnormals of f32: 2^-127 has code 0, everything from 1.5 * 2^-127 rounds up to code 1.
-  const Value low = b.Select(b.Compare(Cmp::kUGe, fraction, b.U32(0x400000u)),
-                             b.And(b.Shr(fraction, b.U32(21)), b.U32(1)), b.U32(0));
-  const Value code = b.Select(b.Compare(Cmp::kEq, raw, b.U32(0)), low, normal);
-  Value bad = b.LOr(b.Compare(Cmp::kEq, magnitude, b.U32(0)), b.Compare(Cmp::kUGe, bits, b.U32(0x7f800000u)));
-  bad = b.LOr(bad, b.Compare(Cmp::kUGt, code, b.U32(254)));
-  return b.Select(bad, b.U32(f.nan()), code);
-}
-
-Value EncodeBf16(Builder& b, Value bits, bool exact) {
-  if (exact) return b.Shr(bits, b.U32(16));
-  const Value last = b.And(b.Shr(bits, b.U32(16)), b.U32(1));
-  const Value rounded = b.Shr(b.Add(b.Add(bits, b.U32(0x7fff)), last), b.U32(16));
-  const Value is_nan = b.Compare(Cmp::kUGt, b.And(bits, b.U32(0x7fffffffu)), b.U32(0x7f800000u));
-  const Value nan = b.Or(b.And(b.Shr(bits, b.U32(16)), b.U32(0x8000)), b.U32(0x7fc0));
-  return b.Select(is_nan, nan, rounded);
-}
-
-Value EncodeGeneric(Builder& b, Value bits, const MiniFloat& f) {
-  const auto mantissa = static_cast<uint32_t>(f.mantissa_bits);
-  const Value magnitude = b.And(bits, b.U32(0x7fffffffu));
-  const Value sign = b.Select(b.Compare(Cmp::kNe, b.And(bits, b.U32(0x80000000u)), b.U32(0)), b.U32(f.sign_mask()),
-                              b.U32(0));
-  const Value exponent = b.Shr(magnitude, b.U32(23));
-  const uint32_t rebias = static_cast<uint32_t>(127 - f.bias);
-  // Normal in the target: round the f32 pattern itself; a carry moves into the exponent.
-  const Value normal = b.Sub(RoundShift(b, magnitude, b.U32(23 - mantissa)), b.U32(rebias << mantissa));
-  // Below: the significand moves right until the exponent is the target's smallest.
-  const Value significand = b.Or(b.And(magnitude, b.U32(0x7fffffu)), b.U32(0x800000u));
-  const Value shift = b.Min(b.Sub(b.U32(23 - mantissa + rebias + 1), exponent), b.U32(25));
-  const Value is_normal = b.Compare(Cmp::kUGt, exponent, b.U32(rebias));
-  const Value small = RoundShift(b, significand, b.Select(is_normal, b.U32(1), shift));
-  Value code = b.Select(is_normal, normal, small);
-  const Value over = b.Compare(Cmp::kUGt, code, b.U32(f.max_finite()));
-  const Value is_nan = b.Compare(Cmp::kUGt, magnitude, b.U32(0x7f800000u));
-  if (f.specials == FloatSpecials::kNegZeroNan) {
-    const Value signed_code = b.Select(b.Compare(Cmp::kEq, code, b.U32(0)), b.U32(0), b.Or(code, sign));
-    return b.Select(b.LOr(over, is_nan), b.U32(f.nan()), signed_code);
-  }
-  code = b.Or(b.Select(over, b.U32(f.overflow()), code), sign);
-  return b.Select(is_nan, b.Xor(b.U32(f.nan()), sign), code);
-}
-
-Value DecodeGeneric(Builder& b, Value code, const MiniFloat& f) {
-  const auto mantissa = static_cast<uint32_t>(f.mantissa_bits);
-  const Value nan = b.U32(0x7fc00000u);
-  const Value magnitude = b.And(code, b.U32(f.magnitude_mask()));
-  if (f.specials == FloatSpecials::kPowersOfTwo) {
-    const Value bits = b.Select(b.Compare(Cmp::kEq, magnitude, b.U32(0)), b.U32(0x00400000u), b.Shl(magnitude, b.U32(23)));
-    return b.Bitcast(b.Select(b.Compare(Cmp::kEq, magnitude, b.U32(f.nan())), nan, bits), Kind::kF32);
-  }
-  const Value sign = b.Select(b.Compare(Cmp::kNe, b.And(code, b.U32(f.sign_mask())), b.U32(0)), b.U32(0x80000000u),
-                              b.U32(0));
-  const auto rebias = static_cast<uint32_t>(127 - f.bias);
-  const Value shifted = b.Shl(magnitude, b.U32(23 - mantissa));
-  const Value normal = b.Add(shifted, b.U32(rebias << 23));
-  // A subnormal is (1 + fraction) * 2^min less 2^min: an exact subtraction of normal numbers.
-  const Value one = b.U32((rebias + 1) << 23);
-  const Value lifted = b.Add(shifted, one);
-  const Value small = b.Bitcast(b.FSub(b.Bitcast(lifted, Kind::kF32), b.Bitcast(one, Kind::kF32)), Kind::kU32);
-  Value bits = b.Select(b.Compare(Cmp::kULt, magnitude, b.U32(1u << mantissa)), small, normal);
-  if (f.has_inf()) {
-    const Value is_inf = b.Compare(Cmp::kEq, magnitude, b.U32(f.overflow()));
-    bits = b.Select(is_inf, b.U32(0x7f800000u), bits);
-    bits = b.Select(b.Compare(Cmp::kUGt, magnitude, b.U32(f.overflow())), nan, bits);
-  } else if (f.specials == FloatSpecials::kNanAllOnes) {
-    bits = b.Select(b.Compare(Cmp::kEq, magnitude, b.U32(f.magnitude_mask())), nan, bits);
-  }
-  bits = b.Or(bits, sign);
-  if (f.specials == FloatSpecials::kNegZeroNan) {
-    bits = b.Select(b.Compare(Cmp::kEq, b.And(code, b.U32(f.sign_mask() | f.magnitude_mask())), b.U32(f.nan())), nan,
-                    bits);
-  }
-  return b.Bitcast(bits, Kind::kF32);
-}
-
 // f64 -> f32 so that a second rounding to a narrower float gives the same as one: towards zero, with the last bit set
 // if anything was lost.
 Value RoundToOdd(Builder& b, Value v) {
@@ -163,16 +76,14 @@ Value RoundToOdd(Builder& b, Value v) {
 }  // namespace
 
 Value EncodeFloat(Builder& b, ElementType narrow, Value v, bool exact) {
-  const MiniFloat format = FormatOf(narrow);
   if (narrow == ElementType::kF16 && NativeF16(b) && (exact || NativeF16Rounding(b))) {
     b.m.Require(spv::Capability::Float16);
     b.m.Require(spv::Capability::Int16);
     return b.UConvert(b.Bitcast(b.FConvert(v, Kind::kF16), Kind::kU16), Kind::kU32);
   }
-  const Value bits = b.Bitcast(v, Kind::kU32);
-  if (narrow == ElementType::kBF16) return EncodeBf16(b, bits, exact);
-  if (narrow == ElementType::kF8E8M0FNU) return EncodePowerOfTwo(b, bits, format);
-  return EncodeGeneric(b, bits, format);
+  if (narrow == ElementType::kBF16 && exact) return b.Shr(b.Bitcast(v, Kind::kU32), b.U32(16));
+  const SpirvOps o{b, v.width};
+  return krafla::EncodeFloat(o, SpirvOps::F{v}, FormatOf(narrow)).v;
 }
 
 Value DecodeFloat(Builder& b, ElementType narrow, Value code) {
@@ -182,7 +93,8 @@ Value DecodeFloat(Builder& b, ElementType narrow, Value code) {
     b.m.Require(spv::Capability::Int16);
     return b.FConvert(b.Bitcast(b.UConvert(code, Kind::kU16), Kind::kF16), Kind::kF32);
   }
-  return DecodeGeneric(b, code, FormatOf(narrow));
+  const SpirvOps o{b, code.width};
+  return krafla::DecodeFloat(o, SpirvOps::I{code}, FormatOf(narrow)).v;
 }
 
 Value RoundFloat(Builder& b, ElementType narrow, Value v) {
@@ -196,32 +108,34 @@ Value RoundFloat(Builder& b, ElementType narrow, Value v) {
 }
 
 Value ReducePrecision(Builder& b, Value v, int exponent_bits, int mantissa_bits) {
-  const bool wide = v.kind == Kind::kF64;
-  const Kind kind = wide ? Kind::kU64 : Kind::kU32;
-  const int source_exponent = wide ? 11 : 8, source_mantissa = wide ? 52 : 23;
-  auto c = [&](uint64_t bits) { return b.Const(kind, bits); };
-  const uint64_t sign_mask = uint64_t{1} << (source_exponent + source_mantissa);
-  const uint64_t inf = ((uint64_t{1} << source_exponent) - 1) << source_mantissa;
-  const Value bits = b.Bitcast(v, kind);
-  const Value sign = b.And(bits, c(sign_mask));
-  const Value source = b.And(bits, c(sign_mask - 1));
+  if (v.kind == Kind::kF32) {
+    const SpirvOps o{b, v.width};
+    return krafla::ReducePrecision(o, SpirvOps::F{v}, exponent_bits, mantissa_bits).v;
+  }
+  // ReducePrecisionBits of numerics/formats.h on 64 bits.
+  constexpr int kExponent = 11, kMantissa = 52;
+  auto c = [&](uint64_t bits) { return b.Const(Kind::kU64, bits); };
+  const uint64_t inf = ((uint64_t{1} << kExponent) - 1) << kMantissa;
+  const Value bits = b.Bitcast(v, Kind::kU64);
+  const Value sign = b.And(bits, c(uint64_t{1} << 63));
+  const Value source = b.And(bits, c(~uint64_t{0} >> 1));
   Value magnitude = source;
-  if (mantissa_bits < source_mantissa) {
-    const auto drop = static_cast<uint64_t>(source_mantissa - mantissa_bits);
+  if (mantissa_bits < kMantissa) {
+    const auto drop = static_cast<uint64_t>(kMantissa - mantissa_bits);
     const Value last = b.And(b.Shr(magnitude, c(drop)), c(1));
     magnitude = b.Add(magnitude, b.Add(c((uint64_t{1} << (drop - 1)) - 1), last));
     magnitude = b.Shl(b.Shr(magnitude, c(drop)), c(drop));
   }
-  if (exponent_bits < source_exponent) {
-    const uint64_t source_bias = (uint64_t{1} << (source_exponent - 1)) - 1;
+  if (exponent_bits < kExponent) {
+    const uint64_t source_bias = (uint64_t{1} << (kExponent - 1)) - 1;
     const uint64_t bias = (uint64_t{1} << (exponent_bits - 1)) - 1;
     const Value exponent = b.And(magnitude, c(inf));
-    const Value over = b.Compare(Cmp::kUGt, exponent, c((source_bias + bias) << source_mantissa));
-    const Value under = b.Compare(Cmp::kULe, exponent, c((source_bias - bias) << source_mantissa));
+    const Value over = b.Compare(Cmp::kUGt, exponent, c((source_bias + bias) << kMantissa));
+    const Value under = b.Compare(Cmp::kULe, exponent, c((source_bias - bias) << kMantissa));
     magnitude = b.Select(over, c(inf), b.Select(under, c(0), magnitude));
   }
   const Value is_nan = b.Compare(Cmp::kUGt, source, c(inf));
-  return b.Bitcast(b.Select(is_nan, bits, b.Or(sign, magnitude)), v.kind);
+  return b.Bitcast(b.Select(is_nan, bits, b.Or(sign, magnitude)), Kind::kF64);
 }
 
 }  // namespace krafla::spirv

@@ -35,26 +35,21 @@ Quotient SafeDivide(Builder& b, Value x, Value y, bool is_signed) {
   return out;
 }
 
+// numerics/formulas_int.h IntPow at any width: six steps of square and multiply, as XLA.
 Value IntPower(Builder& b, Value x, Value y, bool is_signed) {
-  // Square and multiply over the bits of a non-negative exponent; XLA: a negative one gives 1 for base 1, +-1 for
-  // base -1, else 0 (elemental_ir_emitter.cc EmitIntegerPow).
-  const int width = std::max(x.width, y.width);
-  x = b.Splat(x, width);
-  y = b.Splat(y, width);
-  const Value zero = b.Zero(x.kind, width), one = b.Splat(b.Const(x.kind, 1), width);
-  const Values out = b.While(
-      {one, x, y}, [&](const Values& v) { return b.Any(b.Compare(Cmp::kNe, v[2], zero)); },
-      [&](const Values& v) {
-        const Value odd = b.Compare(Cmp::kNe, b.And(v[2], one), zero);
-        return Values{b.Select(odd, b.Mul(v[0], v[1]), v[0]), b.Mul(v[1], v[1]), b.Shr(v[2], b.Const(x.kind, 1))};
-      });
-  if (!is_signed) return out[0];
-  const Value minus = b.Const(x.kind, ~uint64_t{0});
+  const Value zero = b.Const(x.kind, 0), one = b.Const(x.kind, 1), minus = b.Const(x.kind, ~uint64_t{0});
+  Value base = x, result = one;
+  for (uint64_t i = 0; i < 6; ++i) {
+    const Value set = b.Compare(Cmp::kNe, b.And(y, b.Const(x.kind, uint64_t{1} << i)), zero);
+    result = b.Select(set, b.Mul(result, base), result);
+    if (i < 5) base = b.Mul(base, base);
+  }
+  if (!is_signed) return result;
   const Value odd = b.Compare(Cmp::kNe, b.And(y, one), zero);
   const Value of_minus = b.Select(odd, minus, one);
-  const Value reciprocal = b.Select(b.Compare(Cmp::kEq, x, one), one,
-                                    b.Select(b.Compare(Cmp::kEq, x, minus), of_minus, zero));
-  return b.Select(b.Compare(Cmp::kSLt, y, zero), reciprocal, out[0]);
+  const Value inverse = b.Select(b.Compare(Cmp::kEq, x, one), one,
+                                 b.Select(b.Compare(Cmp::kEq, x, minus), of_minus, zero));
+  return b.Select(b.Compare(Cmp::kSLt, y, zero), inverse, result);
 }
 
 Value IntClz(Builder& b, Value x) {

@@ -33,11 +33,10 @@ EmittedKernel KernelWriter::Finish(std::array<uint32_t, 3> local_size, std::stri
   EmittedKernel out;
   out.local_size = local_size;
   out.uses_buffer_device_address = buffers.uses_addresses();
-  out.buffers = buffers.used();
+  for (const Buffers::Use& use : buffers.Finish()) out.buffers.push_back({use.buffer, use.read, use.written});
   out.push_words = push_words_;
   out.variant = std::move(variant);
   out.reason = std::move(reason);
-  buffers.Finish();
   out.words = m.Finish(local_size);
   return out;
 }

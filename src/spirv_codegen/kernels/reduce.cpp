@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReduceKernel: rows x elements, in four ways.
+//   serial     an invocation takes a row, or four neighbouring rows: short rows, windows, columns
+//   subgroup   a subgroup takes a row, four elements a lane and turn: what CPU-type devices like best
+//   workgroup  a workgroup takes a row; partial results meet in shared memory
+//   split      few long rows: the elements are cut into parts, whose results a second kernel reduces
+// All of them run the stages of a row one after the other in one kernel. The order of a sum depends on the problem and
+// the profile only, never on timing.
+#include <algorithm>
+#include <optional>
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/reduction_values.h"
+
+namespace krafla::spirv {
+namespace {
+
+using plan::ReduceKernel;
+using plan::ReduceStage;
+
+enum class Variant { kSerial, kSubgroup, kWorkgroup };
+
+struct Problem {
+  int64_t rows = 1, elements = 1;
+  int row_rank = 0, element_rank = 0;
+  int row_dim = -1;      // the last row dimension that is not 1
+  int element_dim = -1;  // the same of the elements
+};
+
+Problem Measure(const ReduceKernel& k) {
+  Problem p;
+  p.row_rank = static_cast<int>(k.row_dims.size());
+  p.element_rank = static_cast<int>(k.element_dims.size());
+  for (int i = 0; i < p.row_rank; ++i) {
+    const int64_t d = k.row_dims[static_cast<std::size_t>(i)];
+    p.rows *= d;
+    if (d != 1) p.row_dim = i;
+  }
+  for (int i = 0; i < p.element_rank; ++i) {
+    const int64_t d = k.element_dims[static_cast<std::size_t>(i)];
+    p.elements *= d;
+    if (d != 1) p.element_dim = p.row_rank + i;
+  }
+  return p;
+}
+
+// Bytes a point that loads of the element stages take with neighbours along `dim` side by side.
+int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
+  int64_t out = 0;
+  if (dim < 0) return 0;
+  for (const ReduceStage& stage : k.stages) {
+    if (stage.scope != ReduceStage::Scope::kElement) continue;
+    if (stage.program.space.dims()[static_cast<std::size_t>(dim)] % width != 0) return 0;
+    for (const plan::Node& n : stage.program.nodes) {
+      if (n.op != plan::NodeOp::kLoad) continue;
+      const LanePattern p = PatternOf(stage.program.space, n.index, dim, width);
+      if (p.affine && p.stride == 1 && (p.aligned || width == 1)) out += StorageBytes(n.storage);
+    }
+  }
+  return out;
+}
+
+// What is reduced: the elements [begin, end) of a row.
+struct Work {
+  Value row;         // first row of the group, u32
+  Value begin, end;  // elements
+  Value store_limit;  // a condition on stores made once a row; none: always
+};
+
+class RowEmitter {
+ public:
+  RowEmitter(KernelWriter& w, const ReduceKernel& k, const Problem& p, Variant variant, uint32_t local,
+             uint32_t subgroup, int row_width)
+      : w_(w), b_(w.b), k_(k), p_(p), variant_(variant), local_(local), subgroup_(subgroup), row_width_(row_width) {
+    if (variant_ == Variant::kWorkgroup) MakeShared();
+  }
+
+  // All stages of a row.
+  void EmitRow(const Work& work) {
+    Values known;
+    for (const ReduceStage& stage : k_.stages) {
+      if (stage.scope == ReduceStage::Scope::kRow) {
+        ProgramLowering lowering = RowLowering(stage.program, work, known);
+        lowering.EmitStores(work.store_limit);
+        continue;
+      }
+      const ReductionValues values(b_, w_.buffers, stage.reductions);
+      const Values init = values.InitValues();
+      Values total = ReduceElements(stage, work, known, values);
+      total = Meet(values, total);
+      for (Value v : values.Finish(total, init)) known.push_back(v);
+    }
+  }
+
+  // The first stage's reductions over a part of the elements, into scratch buffers.
+  void EmitPart(const Work& work, const std::function<void(const Values&)>& store) {
+    const ReduceStage& stage = k_.stages.front();
+    const ReductionValues values(b_, w_.buffers, stage.reductions);
+    const Values total = Meet(values, ReduceElements(stage, work, {}, values));
+    store(values.Strip(total));
+  }
+
+  // As EmitRow with the first stage's elements replaced by `load(part)`, its partial results.
+  void EmitFromParts(const Work& work, const std::function<Values(Value)>& load) {
+    const ReduceStage& stage = k_.stages.front();
+    const ReductionValues values(b_, w_.buffers, stage.reductions);
+    const Values init = values.InitValues();
+    Values state = values.Start(row_width_);
+    state = Walk(work.begin, work.end, 1, state, [&](Value part, const Values& s) {
+      return values.Merge(s, values.Restore(load(part)));
+    });
+    state = Meet(values, state);
+    Values known = values.Finish(state, init);
+    for (std::size_t i = 1; i < k_.stages.size(); ++i) {
+      ProgramLowering lowering = RowLowering(k_.stages[i].program, work, known);
+      lowering.EmitStores(work.store_limit);
+    }
+  }
+
+ private:
+  ProgramLowering RowLowering(const plan::ElementProgram& program, const Work& work, const Values& known) {
+    ProgramLowering lowering(b_, w_.buffers, program, p_.row_dim, row_width_);
+    lowering.SetLinear(work.row, 0, p_.row_rank);
+    for (std::size_t i = 0; i < known.size(); ++i) lowering.SetParam(static_cast<int>(i), known[i]);
+    return lowering;
+  }
+
+  // This invocation's share of the elements of one stage.
+  Values ReduceElements(const ReduceStage& stage, const Work& work, const Values& known,
+                        const ReductionValues& values) {
+    const plan::ElementProgram& program = stage.program;
+    const bool vector = variant_ != Variant::kSerial && ElementVectors(program);
+    const int width = variant_ == Variant::kSerial ? row_width_ : vector ? 4 : 1;
+    const int dim = variant_ == Variant::kSerial ? p_.row_dim : p_.element_dim;
+    ProgramLowering base(b_, w_.buffers, program, dim, width);
+    base.SetLinear(work.row, 0, p_.row_rank);
+    for (std::size_t i = 0; i < known.size(); ++i) base.SetParam(static_cast<int>(i), known[i]);
+    uint64_t varying = 0;
+    for (int d = p_.row_rank; d < p_.row_rank + p_.element_rank; ++d) varying |= uint64_t{1} << d;
+    base.EmitInvariants(varying);
+    const Values start = values.Start(width);
+    const Values state = Walk(work.begin, work.end, vector ? 4 : 1, start, [&](Value element, const Values& s) {
+      ProgramLowering lowering = base;
+      lowering.SetLinear(element, p_.row_rank, p_.row_rank + p_.element_rank);
+      Values inputs;
+      for (const plan::Reduction& r : stage.reductions) {
+        for (int input : r.inputs) {
+          inputs.push_back(lowering.Node(program.results[static_cast<std::size_t>(input)]));
+        }
+      }
+      lowering.EmitStores();
+      return inputs.empty() ? s : values.Accumulate(s, inputs, width);
+    });
+    return variant_ == Variant::kSerial ? state : values.Horizontal(state, width);
+  }
+
+  bool ElementVectors(const plan::ElementProgram& program) const {
+    if (p_.element_dim < 0 || program.space.dims()[static_cast<std::size_t>(p_.element_dim)] % 4 != 0) return false;
+    if (!program.stores.empty()) return PrefersVectors(program, p_.element_dim, 4);
+    for (const plan::Node& n : program.nodes) {
+      if (n.op != plan::NodeOp::kLoad) continue;
+      const LanePattern p = PatternOf(program.space, n.index, p_.element_dim, 4);
+      if (p.affine && p.stride == 1 && p.aligned) return true;
+    }
+    return false;
+  }
+
+  // This invocation's turns over [begin, end), `step` elements each.
+  Values Walk(Value begin, Value end, uint32_t step, const Values& start,
+              const std::function<Values(Value, const Values&)>& body) {
+    uint32_t lanes = 1;
+    Value lane = b_.U32(0);
+    if (variant_ == Variant::kSubgroup) {
+      lanes = subgroup_;
+      lane = b_.SubgroupLane();
+    } else if (variant_ == Variant::kWorkgroup) {
+      lanes = local_;
+      lane = b_.LocalIndex();
+    }
+    uint64_t first, last;
+    const bool constant = b_.m.IsConstant(begin, &first) && b_.m.IsConstant(end, &last);
+    const uint64_t turn = uint64_t{lanes} * step;
+    // Small windows are written out: their index arithmetic and masks fold.
+    if (constant && lanes == 1 && (last - first) <= 32 && (last - first) * ProgramSize() <= 2048) {
+      Values state = start;
+      for (uint64_t e = first; e < last; e += step) state = body(b_.U32(static_cast<uint32_t>(e)), state);
+      return state;
+    }
+    if (constant && (last - first) % turn == 0) {
+      // The same number of turns for every lane.
+      const Value offset = b_.Mul(lane, b_.U32(step));
+      return b_.For(begin, end, b_.U32(static_cast<uint32_t>(turn)), start,
+                    [&](Value i, const Values& s) { return body(b_.Add(i, offset), s); });
+    }
+    return b_.For(b_.Add(begin, b_.Mul(lane, b_.U32(step))), end, b_.U32(static_cast<uint32_t>(turn)), start, body);
+  }
+
+  std::size_t ProgramSize() const {
+    std::size_t out = 0;
+    for (const ReduceStage& stage : k_.stages) out += stage.program.nodes.size() + stage.program.space.expr_count();
+    return out;
+  }
+
+  // The invocations' results become one, that each of them knows.
+  Values Meet(const ReductionValues& values, Values state) {
+    if (state.empty()) return state;
+    if (variant_ == Variant::kSerial) return state;
+    if (variant_ == Variant::kSubgroup) return values.MergeSubgroup(state, subgroup_);
+    uint32_t entries = local_;
+    Value entry = b_.LocalIndex();
+    if (subgroup_ != 0) {
+      state = values.MergeSubgroup(state, subgroup_);
+      entries = local_ / subgroup_;
+      entry = b_.SubgroupId();
+    }
+    auto put = [&](Value at, const Values& s) {
+      for (std::size_t i = 0; i < s.size(); ++i) {
+        const Value word = s[i].kind == Kind::kBool ? b_.Select(s[i], b_.U32(1), b_.U32(0)) : s[i];
+        b_.StoreShared(SharedFor(i, word.kind), at, word);
+      }
+    };
+    auto get = [&](Value at) {
+      Values out;
+      for (std::size_t i = 0; i < state.size(); ++i) {
+        const Kind kind = state[i].kind == Kind::kBool ? Kind::kU32 : state[i].kind;
+        const Value word = b_.LoadShared(SharedFor(i, kind), kind, 1, at);
+        out.push_back(state[i].kind == Kind::kBool ? b_.Compare(Cmp::kNe, word, b_.U32(0)) : word);
+      }
+      return out;
+    };
+    b_.WorkgroupBarrier();  // the last use of the arrays is over
+    if (subgroup_ != 0) {
+      b_.If(b_.Compare(Cmp::kEq, b_.SubgroupLane(), b_.U32(0)), [&] { put(entry, state); });
+    } else {
+      put(entry, state);
+    }
+    b_.WorkgroupBarrier();
+    if (subgroup_ == 0) {
+      for (uint32_t half = entries / 2; half >= 1; half /= 2) {
+        b_.If(b_.Compare(Cmp::kULt, entry, b_.U32(half)),
+              [&] { put(entry, values.Merge(get(entry), get(b_.Add(entry, b_.U32(half))))); });
+        b_.WorkgroupBarrier();
+      }
+      return get(b_.U32(0));
+    }
+    Values total = get(b_.U32(0));
+    for (uint32_t i = 1; i < entries; ++i) total = values.Merge(total, get(b_.U32(i)));
+    return total;
+  }
+
+  void MakeShared() { shared_.clear(); }
+  Id SharedFor(std::size_t i, Kind kind) {
+    auto [it, inserted] = shared_.try_emplace({i, kind}, 0);
+    if (inserted) it->second = b_.SharedArray(kind, 1, subgroup_ != 0 ? local_ / subgroup_ : local_);
+    return it->second;
+  }
+
+  KernelWriter& w_;
+  Builder& b_;
+  const ReduceKernel& k_;
+  const Problem& p_;
+  Variant variant_;
+  uint32_t local_, subgroup_;
+  int row_width_;
+  std::map<std::pair<std::size_t, Kind>, Id> shared_;
+};
+
+struct Choice {
+  Variant variant = Variant::kSerial;
+  int row_width = 1;
+  uint32_t local = 64, subgroup = 0;
+  int64_t parts = 1;
+  std::string name, reason;
+};
+
+int64_t SharedBytes(const ReduceKernel& k, uint32_t entries) {
+  int64_t widest = 0;
+  for (const ReduceStage& s : k.stages) {
+    int64_t bytes = 0;
+    for (const plan::Reduction& r : s.reductions) bytes += static_cast<int64_t>(r.inputs.size()) * 8 + 4;
+    widest = std::max(widest, bytes);
+  }
+  return widest * entries;
+}
+
+uint32_t PowerOfTwoAtMost(uint32_t n) {
+  uint32_t p = 1;
+  while (p * 2 <= n) p *= 2;
+  return p;
+}
+
+Choice Choose(const ReduceKernel& k, const Problem& p, const DeviceProfile& profile, bool second_pass) {
+  Choice c;
+  const int64_t by_row = ContiguousBytes(k, p.row_dim, 4);
+  const int64_t by_element = ContiguousBytes(k, p.element_dim, 1);
+  const bool columns = by_row > by_element && !second_pass;
+  if (by_row > 0 || second_pass) {
+    const bool fours = p.row_dim >= 0 && k.row_dims[static_cast<std::size_t>(p.row_dim)] % 4 == 0;
+    c.row_width = columns && fours ? 4 : 1;
+  }
+  const uint32_t subgroup = FixedSubgroupSize(profile);
+  // Enough invocations to fill the device: a guess that a profile's table may better.
+  const int64_t wanted = profile.is_cpu ? 256 : 16384;
+  const int64_t serial_items = p.rows / c.row_width;
+  const bool splittable = !second_pass && k.stages.front().scope == ReduceStage::Scope::kElement &&
+                          k.stages.front().program.stores.empty() && !k.stages.front().reductions.empty() &&
+                          std::all_of(k.stages.begin() + 1, k.stages.end(),
+                                      [](const ReduceStage& s) { return s.scope == ReduceStage::Scope::kRow; });
+  const int64_t short_row = profile.is_cpu ? 16 : 32;
+  if (columns || p.elements <= short_row) {
+    c.name = c.row_width == 4 ? "reduce.column.vec4" : "reduce.serial";
+    c.reason = columns ? "rows lie side by side" : std::format("{} elements a row", p.elements);
+    c.local = WorkgroupSize(profile, profile.is_cpu ? 32 : 64);
+    if (splittable && serial_items < wanted && p.elements >= 1024) {
+      c.parts = std::clamp<int64_t>(CeilDiv(wanted, std::max<int64_t>(serial_items, 1)), 1, p.elements / 256);
+    }
+    return c;
+  }
+  const int64_t long_row = profile.is_cpu ? int64_t{1} << 17 : 4096;
+  if (splittable && p.elements >= 8 * long_row && p.rows < (profile.is_cpu ? 8 : 256)) {
+    c.parts = std::clamp<int64_t>((profile.is_cpu ? 32 : 512) / p.rows, 1, p.elements / long_row);
+  }
+  if (subgroup != 0 && (profile.is_cpu || p.elements <= long_row)) {
+    c.variant = Variant::kSubgroup;
+    c.subgroup = subgroup;
+    c.local = WorkgroupSize(profile, profile.is_cpu ? subgroup : std::max(128u, subgroup));
+    c.local = std::max(c.local / subgroup, 1u) * subgroup;
+    c.name = "reduce.subgroup_row";
+    c.reason = std::format("{} elements a row in subgroups of {}", p.elements, subgroup);
+    return c;
+  }
+  c.variant = Variant::kWorkgroup;
+  c.row_width = 1;
+  c.local = PowerOfTwoAtMost(WorkgroupSize(profile, 256));
+  while (c.local > 32 && int64_t{c.local} * 4 > p.elements * 2) c.local /= 2;
+  c.subgroup = subgroup != 0 && c.local % subgroup == 0 && c.local > subgroup ? subgroup : 0;
+  const uint32_t entries = c.subgroup != 0 ? c.local / c.subgroup : c.local;
+  if (SharedBytes(k, entries) > profile.limits.max_shared_memory_bytes) {
+    c = Choice{};
+    c.local = WorkgroupSize(profile, 64);
+    c.name = "reduce.serial";
+    c.reason = "the values of a workgroup do not fit shared memory";
+    return c;
+  }
+  c.name = "reduce.workgroup_row";
+  c.reason = c.subgroup != 0 ? "long rows" : "no fixed subgroup size";
+  return c;
+}
+
+// Lays `items` units (rows, groups of rows, or parts of them) over the grid and calls body(item) for each.
+Result<EmittedDispatch> OverItems(KernelWriter& w, const Choice& c, int64_t items, int64_t points_an_item,
+                                  const std::function<void(Value)>& body) {
+  Builder& b = w.b;
+  const bool per_invocation = c.variant == Variant::kSerial;
+  int64_t per_group = per_invocation ? c.local : c.variant == Variant::kSubgroup ? c.local / c.subgroup : 1;
+  int64_t turns = 1;
+  if (w.profile.is_cpu && c.variant != Variant::kWorkgroup) {
+    const int64_t groups = CeilDiv(items, per_group);
+    turns = std::clamp<int64_t>(8192 / std::max<int64_t>(points_an_item * per_group, 1), 1, std::max<int64_t>(groups / 8, 1));
+  }
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, per_group * turns), w.profile));
+  const bool exact = grid.exact && items % (per_group * turns) == 0;
+  Value lane = per_invocation ? b.LocalIndex() : c.variant == Variant::kSubgroup ? b.SubgroupId() : b.U32(0);
+  const Value first =
+      b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(per_group * turns))), lane);
+  auto guarded = [&](Value item) {
+    if (exact) {
+      body(item);
+    } else {
+      b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] { body(item); });
+    }
+  };
+  b.For(b.U32(0), b.U32(static_cast<uint32_t>(turns * per_group)), b.U32(static_cast<uint32_t>(per_group)),
+        [&](Value offset) { guarded(b.Add(first, offset)); });
+  return EmittedDispatch{0, grid.size, {}};
+}
+
+// The condition that one invocation of the row's holds.
+Value OncePerRow(Builder& b, const Choice& c) {
+  if (c.variant == Variant::kSubgroup) return b.Compare(Cmp::kEq, b.SubgroupLane(), b.U32(0));
+  if (c.variant == Variant::kWorkgroup) return b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0));
+  return {};
+}
+
+Result<> AddKernel(EmittedProgram& out, KernelWriter& w, const Choice& c, EmittedDispatch dispatch, std::string name) {
+  EmittedKernel kernel = w.Finish({c.local, 1, 1}, std::move(name), c.reason);
+  if (c.subgroup != 0) RequireSubgroups(kernel, w.profile, c.subgroup);
+  dispatch.kernel = static_cast<int>(out.kernels.size());
+  out.kernels.push_back(std::move(kernel));
+  out.dispatches.push_back(std::move(dispatch));
+  return {};
+}
+
+}  // namespace
+
+Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKernel& k, const DeviceProfile& profile,
+                                  const EmitOptions&) {
+  const Problem p = Measure(k);
+  EmittedProgram out;
+  if (p.rows == 0) return out;
+  if (p.rows > std::numeric_limits<int32_t>::max() || p.elements > std::numeric_limits<int32_t>::max()) {
+    return Unimplemented("The reduction has {} rows of {} elements, more than 32-bit arithmetic numbers.", p.rows,
+                         p.elements);
+  }
+  if (k.stages.empty()) return Unimplemented("The reduction has no stages.");
+  const Choice c = Choose(k, p, profile, /*second_pass=*/false);
+  if (c.parts <= 1) {
+    KernelWriter w(plan, profile);
+    RowEmitter rows(w, k, p, c.variant, c.local, c.subgroup, c.row_width);
+    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c, p.rows / c.row_width, p.elements * c.row_width, [&](Value item) {
+      Work work;
+      work.row = w.b.Mul(item, w.b.U32(static_cast<uint32_t>(c.row_width)));
+      work.begin = w.b.U32(0);
+      work.end = w.b.U32(static_cast<uint32_t>(p.elements));
+      work.store_limit = OncePerRow(w.b, c);
+      rows.EmitRow(work);
+    }));
+    KRAFLA_TRY(AddKernel(out, w, c, std::move(dispatch), c.name));
+    return out;
+  }
+
+  // Two passes. Partial result j of part q of row r lies in scratch buffer j at q * rows + r, as 32- or 64-bit words.
+  const int64_t chunk = RoundUp(CeilDiv(p.elements, c.parts), 64);
+  const int64_t parts = CeilDiv(p.elements, chunk);
+  std::vector<BufferDesc> scratch;
+  std::vector<Kind> kinds;
+  for (const plan::Reduction& r : k.stages.front().reductions) {
+    for (std::size_t i = 0; i < r.inputs.size(); ++i) {
+      kinds.push_back(ComputeKind(r.combiner.nodes[static_cast<std::size_t>(r.combiner.results[i])].type));
+    }
+  }
+  for (Kind kind : kinds) {
+    const int bytes = KindBits(kind) == 64 ? 8 : 4;
+    scratch.push_back({parts * p.rows, bytes});
+    out.scratch_bytes.push_back(parts * p.rows * bytes);
+  }
+  const int first_scratch = static_cast<int>(plan.bindings.size());
+  {
+    KernelWriter w(plan, profile, scratch);
+    Builder& b = w.b;
+    RowEmitter rows(w, k, p, c.variant, c.local, c.subgroup, c.row_width);
+    const int64_t items = p.rows / c.row_width;
+    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c, items * parts, chunk * c.row_width, [&](Value item) {
+      const Value part = b.UDiv(item, b.U32(static_cast<uint32_t>(items)));
+      const Value group = b.Sub(item, b.Mul(part, b.U32(static_cast<uint32_t>(items))));
+      Work work;
+      work.row = b.Mul(group, b.U32(static_cast<uint32_t>(c.row_width)));
+      work.begin = b.Mul(part, b.U32(static_cast<uint32_t>(chunk)));
+      work.end = b.Min(b.Add(work.begin, b.U32(static_cast<uint32_t>(chunk))), b.U32(static_cast<uint32_t>(p.elements)));
+      rows.EmitPart(work, [&](const Values& values) {
+        auto store = [&] {
+          const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
+          for (std::size_t j = 0; j < values.size(); ++j) {
+            Value bits = values[j];
+            if (bits.kind == Kind::kBool) bits = b.Select(bits, b.U32(1), b.U32(0));
+            const int bytes = KindBits(bits.kind) == 64 ? 8 : 4;
+            if (bytes == 4) bits = b.Bitcast(bits, Kind::kU32);
+            w.buffers.Store(first_scratch + static_cast<int>(j), bytes, at, bits);
+          }
+        };
+        const Value once = OncePerRow(b, c);
+        if (once) {
+          b.If(once, store);
+        } else {
+          store();
+        }
+      });
+    }));
+    KRAFLA_TRY(AddKernel(out, w, c, std::move(dispatch), c.name + ".part"));
+  }
+  {
+    Problem second = p;
+    second.elements = parts;
+    Choice c2 = Choose(k, second, profile, /*second_pass=*/true);
+    if (p.rows >= 1024) {
+      c2 = Choice{};
+      c2.local = WorkgroupSize(profile, 64);
+    }
+    c2.row_width = 1;
+    c2.reason = std::format("{} parts", parts);
+    KernelWriter w(plan, profile, scratch);
+    Builder& b = w.b;
+    RowEmitter rows(w, k, p, c2.variant, c2.local, c2.subgroup, 1);
+    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c2, p.rows, parts, [&](Value item) {
+      Work work;
+      work.row = item;
+      work.begin = b.U32(0);
+      work.end = b.U32(static_cast<uint32_t>(parts));
+      work.store_limit = OncePerRow(b, c2);
+      rows.EmitFromParts(work, [&](Value part) {
+        const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
+        Values loaded;
+        for (std::size_t j = 0; j < kinds.size(); ++j) {
+          const int bytes = KindBits(kinds[j]) == 64 ? 8 : 4;
+          Value bits = w.buffers.Load(first_scratch + static_cast<int>(j), bytes, at, 1, kinds[j]);
+          if (kinds[j] == Kind::kBool) {
+            bits = b.Compare(Cmp::kNe, bits, b.U32(0));
+          } else if (bytes == 4) {
+            bits = b.Bitcast(bits, kinds[j]);
+          }
+          loaded.push_back(bits);
+        }
+        return loaded;
+      });
+    }));
+    KRAFLA_TRY(AddKernel(out, w, c2, std::move(dispatch), "reduce.join"));
+  }
+  return out;
+}
+
+}  // namespace krafla::spirv

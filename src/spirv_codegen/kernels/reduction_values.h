@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running values of reductions in a kernel. A reduction whose combiner is a plain op starts from that op's identity and
+// takes the init value at the end, once; any other starts with no value, and a flag says whether there is one.
+#pragma once
+
+#include <span>
+
+#include "spirv_codegen/kernels/context.h"
+
+namespace krafla::spirv {
+
+// Runs a dimensionless program on parameters of any width.
+Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram& program,
+                        std::span<const Value> params);
+
+class ReductionValues {
+ public:
+  ReductionValues(Builder& b, Buffers& buffers, std::span<const plan::Reduction> reductions);
+
+  // The state is a flat list of values, for phis: those of each reduction, then its flag if it has one.
+  Values Start(int width) const;
+  // `inputs`: the values of all reductions in order, without flags.
+  Values Accumulate(const Values& state, const Values& inputs, int width) const;
+  // left before right.
+  Values Merge(const Values& left, const Values& right) const;
+  // Lanes of vectors into scalars.
+  Values Horizontal(const Values& state, int width) const;
+  // With the init values: what later stages see. Emit InitValues() where it dominates.
+  Values Finish(const Values& state, const Values& init) const;
+  Values InitValues() const;
+  // Values only, and back: flags become true.
+  Values Strip(const Values& state) const;
+  Values Restore(const Values& values) const;
+  // Kinds of the values, without flags.
+  std::vector<Kind> Kinds() const;
+
+  // Merges all lanes of a subgroup of `size`; every lane gets the result.
+  Values MergeSubgroup(Values state, uint32_t size) const;
+
+ private:
+  bool HasIdentity(const plan::Reduction& r) const;
+  Values Combine(const plan::Reduction& r, std::span<const Value> left, std::span<const Value> right) const;
+
+  Builder& b_;
+  Buffers& buffers_;
+  std::span<const plan::Reduction> reductions_;
+};
+
+}  // namespace krafla::spirv

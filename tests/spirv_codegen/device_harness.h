@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs emitted programs: through spirv-val for every profile of tests/profiles, and on the Vulkan devices that are
+// here (lavapipe, and SwiftShader where it has been fetched), in both addressing models.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interpreter.h"
+#include "spirv_codegen/emit.h"
+
+namespace krafla::spirv::testing {
+
+std::vector<DeviceProfile> Profiles();
+
+// Empty, or what spirv-val has to say.
+std::string Validate(const std::vector<uint32_t>& words, const DeviceProfile& profile);
+std::string Disassemble(const std::vector<uint32_t>& words);
+
+class TestDevice {
+ public:
+  virtual ~TestDevice() = default;
+  virtual const DeviceProfile& profile() const = 0;
+  virtual std::string name() const = 0;
+  // Emits for this device, runs, and reads the buffers back. `seconds`: the time of one warm run.
+  virtual Result<> Run(const plan::KernelPlan& plan, std::vector<Bytes>& memory, const EmitOptions& options = {},
+                       double* seconds = nullptr) = 0;
+};
+// Each device in each addressing model that it has.
+const std::vector<std::unique_ptr<TestDevice>>& Devices();
+
+}  // namespace krafla::spirv::testing

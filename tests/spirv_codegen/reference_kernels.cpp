@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <functional>
+
+#include "base/status.h"
+#include "interpreter.h"
+
+namespace krafla::spirv::testing {
+namespace {
+
+using plan::ReduceStage;
+
+void ForEachPoint(std::span<const int64_t> dims, const std::function<void(const std::vector<int64_t>&)>& body) {
+  std::vector<int64_t> point(dims.size(), 0);
+  for (int64_t d : dims) {
+    if (d == 0) return;
+  }
+  while (true) {
+    body(point);
+    int d = static_cast<int>(dims.size()) - 1;
+    for (; d >= 0; --d) {
+      const auto i = static_cast<std::size_t>(d);
+      if (++point[i] < dims[i]) break;
+      point[i] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+std::vector<Bits> Combine(const plan::ElementProgram& combiner, const std::vector<Bytes>& memory,
+                          const std::vector<Bits>& left, const std::vector<Bits>& right) {
+  std::vector<Bits> params = left;
+  params.insert(params.end(), right.begin(), right.end());
+  Interpreter run(combiner, memory);
+  run.SetPoint({}, params);
+  return run.Results();
+}
+
+void RunLoop(const plan::LoopKernel& loop, std::vector<Bytes>& memory) {
+  Interpreter run(loop.program, memory);
+  ForEachPoint(loop.program.space.dims(), [&](const std::vector<int64_t>& point) {
+    run.SetPoint(point);
+    run.Store(memory);
+  });
+}
+
+void RunReduce(const plan::ReduceKernel& reduce, std::vector<Bytes>& memory) {
+  ForEachPoint(reduce.row_dims, [&](const std::vector<int64_t>& row) {
+    std::vector<Bits> known;
+    for (const ReduceStage& stage : reduce.stages) {
+      Interpreter run(stage.program, memory);
+      if (stage.scope == ReduceStage::Scope::kRow) {
+        run.SetPoint(row, known);
+        run.Store(memory);
+        continue;
+      }
+      std::vector<std::vector<Bits>> totals;
+      for (const plan::Reduction& r : stage.reductions) {
+        Interpreter init(r.init, memory);
+        init.SetPoint({});
+        totals.push_back(init.Results());
+      }
+      std::vector<double> sums(stage.reductions.size(), 0.0);
+      ForEachPoint(reduce.element_dims, [&](const std::vector<int64_t>& element) {
+        std::vector<int64_t> point = row;
+        point.insert(point.end(), element.begin(), element.end());
+        run.SetPoint(point, known);
+        const std::vector<Bits> results = run.Results();
+        for (std::size_t i = 0; i < totals.size(); ++i) {
+          const plan::Reduction& r = stage.reductions[i];
+          std::vector<Bits> values;
+          for (int input : r.inputs) values.push_back(results[static_cast<std::size_t>(input)]);
+          if (r.kind == plan::Reduction::Kind::kSum &&
+              plan::ComputeType(r.hlo_type) == ElementType::kF32) {
+            sums[i] += static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(values[0])));
+          } else {
+            totals[i] = Combine(r.combiner, memory, totals[i], values);
+          }
+        }
+        run.Store(memory);
+      });
+      for (std::size_t i = 0; i < totals.size(); ++i) {
+        const plan::Reduction& r = stage.reductions[i];
+        if (r.kind == plan::Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32) {
+          const double init = static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(totals[i][0])));
+          totals[i][0] = std::bit_cast<uint32_t>(static_cast<float>(sums[i] + init));
+        }
+        known.insert(known.end(), totals[i].begin(), totals[i].end());
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void RunKernel(const plan::KernelPlan& plan, std::vector<Bytes>& memory) {
+  if (const auto* loop = std::get_if<plan::LoopKernel>(&plan.body)) return RunLoop(*loop, memory);
+  if (const auto* reduce = std::get_if<plan::ReduceKernel>(&plan.body)) return RunReduce(*reduce, memory);
+  KRAFLA_UNREACHABLE();
+}
+
+}  // namespace krafla::spirv::testing
