@@ -75,7 +75,8 @@ class BlockCompiler {
         if (o != kNoNode) d |= At(depends_, o);
       if (n.mask != kNoNode) d |= At(depends_, n.mask);
       if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) d |= Depends(n.index);
-      if (n.op == NodeOp::kParam) d |= options_.params_are_arrays ? kParamBit : options_.param_depends.value_or(n.depends);
+      // A param comes with each tile, so nothing made from it is known when the launch starts.
+      if (n.op == NodeOp::kParam) d |= kParamBit | (options_.params_are_arrays ? 0 : options_.param_depends.value_or(n.depends));
       depends_[i] = d;
     }
   }
