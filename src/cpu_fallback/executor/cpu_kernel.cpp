@@ -12,11 +12,13 @@ struct Maker {
   const CpuKernelOptions& options;
 
   cpu::KernelResult operator()(const plan::LoopKernel& body) const { return cpu::MakeLoopKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::ReduceKernel& body) const { return cpu::MakeReduceKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::HostKernel& body) const { return cpu::MakeHostKernel(plan, body, options); }
-  template <class T>
-  cpu::KernelResult operator()(const T&) const {
-    return Unimplemented("The CPU has no kernel for {}.", plan.name);
-  }
+  cpu::KernelResult operator()(const plan::DotKernel& body) const { return cpu::MakePlainDotKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::ConvKernel& body) const { return cpu::MakePlainConvKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::SortKernel& body) const { return cpu::MakeSortKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::ScanKernel& body) const { return cpu::MakeScanKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::ScatterKernel& body) const { return cpu::MakeScatterKernel(plan, body, options); }
 };
 
 }  // namespace

@@ -170,37 +170,42 @@ struct AccessShape {
   uint64_t depends;
 };
 
+std::vector<AccessShape> AccessesOf(const ElementProgram& program) {
+  std::vector<AccessShape> out;
+  for (const Node& n : program.nodes)
+    if (n.op == NodeOp::kLoad) out.push_back({n.index, StorageBytes(n.storage), false, n.depends});
+  for (const Store& s : program.stores) {
+    const uint64_t depends = program.space.Depends(s.index) | program.nodes[static_cast<std::size_t>(s.node)].depends;
+    out.push_back({s.index, StorageBytes(s.storage), true, depends});
+  }
+  return out;
+}
+
 }  // namespace
+
+// Values that a dimension does not change cost nothing more along it.
+double CostAlong(const ElementProgram& program, int dim) {
+  double cost = 0;
+  for (const AccessShape& a : AccessesOf(program)) {
+    if (!((a.depends >> dim) & 1) && !a.is_store) continue;
+    const IndexSpace::Affine affine = program.space.StrideAlong(a.index, dim);
+    if (!affine.affine) cost += 2.0;
+    else if (affine.stride == 1 || affine.stride == 0) cost += 0.1;
+    else cost += std::abs(affine.stride) * a.bytes >= 64 ? 1.0 : 0.5;
+  }
+  for (const Node& n : program.nodes)
+    if ((n.depends >> dim) & 1) cost += n.op == NodeOp::kHlo ? 0.05 : 0.02;
+  return cost;
+}
 
 TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
   const IndexSpace& space = program.space;
   const Dims& dims = space.dims();
   const int rank = static_cast<int>(dims.size());
-  std::vector<AccessShape> accesses;
+  const std::vector<AccessShape> accesses = AccessesOf(program);
   int64_t work = 0;
-  for (const Node& n : program.nodes) {
-    if (n.op == NodeOp::kLoad) accesses.push_back({n.index, StorageBytes(n.storage), false, n.depends});
+  for (const Node& n : program.nodes)
     if (n.op != NodeOp::kConstant && n.op != NodeOp::kParam) ++work;
-  }
-  for (const Store& s : program.stores) {
-    const uint64_t depends = space.Depends(s.index) | program.nodes[static_cast<std::size_t>(s.node)].depends;
-    accesses.push_back({s.index, StorageBytes(s.storage), true, depends});
-  }
-  // Values that a dimension does not change cost nothing more along it, so the larger side of a tile had better not be
-  // one that most values do not vary with. Costs are nanoseconds, roughly.
-  auto cost_along = [&](int dim) {
-    double cost = 0;
-    for (const AccessShape& a : accesses) {
-      if (!((a.depends >> dim) & 1) && !a.is_store) continue;
-      const IndexSpace::Affine affine = space.StrideAlong(a.index, dim);
-      if (!affine.affine) cost += 2.0;
-      else if (affine.stride == 1 || affine.stride == 0) cost += 0.1;
-      else cost += std::abs(affine.stride) * a.bytes >= 64 ? 1.0 : 0.5;
-    }
-    for (const Node& n : program.nodes)
-      if ((n.depends >> dim) & 1) cost += n.op == NodeOp::kHlo ? 0.05 : 0.02;
-    return cost;
-  };
   TileShape tile;
   double best = 1e300;
   for (int d = rank - 1; d >= 0; --d) {
@@ -208,7 +213,7 @@ TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
     if (!((wish.column_dims >> d) & 1) || (extent == 1 && tile.column_dim >= 0)) continue;
     // Rows of the tile help short columns, so the overhead of a step counts for less.
     const double elements = static_cast<double>(std::min<int64_t>(extent, 512));
-    const double cost = cost_along(d) + 5.0 * static_cast<double>(work + 2) / (elements * 4);
+    const double cost = CostAlong(program, d) + 5.0 * static_cast<double>(work + 2) / (elements * 4);
     if (cost < best - 1e-9) best = cost, tile.column_dim = d;
   }
   if (tile.column_dim < 0) return tile;

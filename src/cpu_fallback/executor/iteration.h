@@ -31,6 +31,8 @@ struct TileWish {
   uint64_t row_dims = ~uint64_t{0};
   int64_t max_elements = 2048;
 };
+// What an element costs, in nanoseconds, roughly, when arrays run along `dim`.
+double CostAlong(const plan::ElementProgram& program, int dim);
 TileShape ChooseTile(const plan::ElementProgram& program, const TileWish& wish = {});
 
 // The tiles of an iteration space in row-major order, those of the two tile dimensions last.
@@ -40,6 +42,7 @@ class TileGrid {
   TileGrid(std::span<const int64_t> dims, const TileShape& tile);
 
   int64_t count() const { return count_; }
+  std::size_t rank() const { return dims_.size(); }
 
   struct Tile {
     Dims origin;

@@ -13,6 +13,14 @@ namespace krafla::cpu {
 using KernelResult = Result<std::unique_ptr<CpuKernel>>;
 
 KernelResult MakeLoopKernel(const plan::KernelPlan& plan, const plan::LoopKernel& body, const CpuKernelOptions& options);
+KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKernel& body,
+                              const CpuKernelOptions& options);
+KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel& body, const CpuKernelOptions& options);
+KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body, const CpuKernelOptions& options);
+KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body, const CpuKernelOptions& options);
+// The variants that always accept, tried last.
+KernelResult MakePlainDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options);
+KernelResult MakePlainConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body, const CpuKernelOptions& options);
 KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body, const CpuKernelOptions& options);
 
 // A program run over its whole iteration space by all threads: a loop kernel, or the epilogue of another.

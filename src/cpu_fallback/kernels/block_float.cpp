@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 
 #include "cpu_fallback/kernels/block_loops-inl.h"
+#include "cpu_fallback/kernels/float_extrema-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -39,22 +40,6 @@ KRAFLA_UNARY(FloatFloor, hn::Or(hn::Floor(x), hn::And(x, hn::SignBit(d))))
 KRAFLA_UNARY(FloatCeil, hn::Or(hn::Ceil(x), hn::And(x, hn::SignBit(d))))
 KRAFLA_UNARY(FloatRoundEven, hn::Or(hn::Round(x), hn::And(x, hn::SignBit(d))))
 
-struct FloatMaximum {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
-    V larger = hn::IfThenElse(hn::Gt(x, y), x, y);
-    larger = hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), larger);
-    return hn::IfThenElse(hn::IsNaN(x), x, larger);
-  }
-};
-struct FloatMinimum {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
-    V smaller = hn::IfThenElse(hn::Lt(x, y), x, y);
-    smaller = hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), smaller);
-    return hn::IfThenElse(hn::IsNaN(x), x, smaller);
-  }
-};
 struct FloatSign {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Do(D d, V x) {

@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of elements, reduced in stages. A tile lies along element dimensions (its values are folded into one number a
+// row), along row dimensions (rows side by side, folded element by element), or both.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/checked_math.h"
+#include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/reduce_ops.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+using plan::ElementProgram;
+using plan::NodeOp;
+using plan::ReduceStage;
+using plan::Reduction;
+
+constexpr int64_t kTileElements = 2048;
+constexpr std::size_t kMaxValues = 64;  // that the reductions of one stage have
+// Work is shared out along the elements when there are fewer tiles of rows than this. Sizes alone decide, never the
+// number of threads: results do not depend on it.
+constexpr int64_t kFewRowTiles = 16;
+constexpr int64_t kChunkElements = 32768;
+
+enum class Layout : uint8_t {
+  kRows,            // columns along a row dimension, rows of the tile along another: one lane a row
+  kRowsByElements,  // columns along a row dimension, rows of the tile along an element dimension
+  kElements,        // both sides along element dimensions: one lane
+  kElementsByRows,  // columns are all the elements, rows of the tile along a row dimension: one lane a row
+};
+
+struct Value {
+  int width = 4;
+  int result = 0;  // of the stage's program
+};
+
+struct CompiledReduction {
+  std::vector<Value> values;
+  int first_param = 0;
+  ReduceOps ops;           // of one value
+  BlockFn wrap = nullptr;  // narrow integers are summed in 32 bits
+  BlockProgram combiner;   // otherwise
+  int64_t combiner_frame = 0;
+  BlockProgram init;
+};
+
+struct CompiledStage {
+  ReduceStage::Scope scope = ReduceStage::Scope::kElement;
+  BlockProgram program;
+  std::vector<int> params;  // that it reads
+  std::vector<CompiledReduction> reductions;
+  int64_t frame = 0;  // where its frame is in a worker's scratch
+};
+
+// The dimensions of a tile that lie in [first, first + dims.size()), renumbered.
+TileShape PartOf(const TileShape& tile, int first, std::size_t rank) {
+  auto inside = [&](int d) { return d >= first && d < first + static_cast<int>(rank); };
+  TileShape out;
+  if (inside(tile.row_dim)) out.row_dim = tile.row_dim - first, out.rows = tile.rows;
+  if (inside(tile.column_dim)) out.column_dim = tile.column_dim - first, out.columns = tile.columns;
+  return out;
+}
+
+class ReduceRun final : public CpuKernel {
+ public:
+  static KernelResult Make(plan::ReduceKernel body, int threads);
+
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
+
+ private:
+  // One worker's memory, and what it is working on.
+  struct Worker {
+    std::byte* memory = nullptr;
+    TileGrid::Tile row_tile, element_tile;
+    Dims origin;
+    int64_t lanes = 1;
+  };
+
+  void ChooseLayout(const plan::ReduceKernel& body);
+  Result<> CompileStages(const plan::ReduceKernel& body);
+  void PlaceMemory(int threads);
+
+  void Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const;
+  void SeekRow(Worker& worker, int64_t row_tile) const;
+  int64_t LanesOf(const TileGrid::Tile& row_tile) const {
+    return layout_ == Layout::kElements ? 1 : row_tile.rows * row_tile.columns;
+  }
+  std::byte* Accumulator(const Worker& worker, int param) const {
+    return worker.memory + accumulators_ + param * accumulator_bytes_;
+  }
+  // Sets the stage's params up as its tiles want them; returns the pointers.
+  const void* const* Params(const Worker& worker, const CompiledStage& stage) const;
+  void InitialValues(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
+  // Folds elements [begin, end) of the tile grid into `to`; with `fresh`, `to` has nothing to start with.
+  void FoldTiles(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end, bool fresh,
+                 std::byte* const* to) const;
+  void FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
+                int64_t columns, bool fresh, std::byte* const* to) const;
+  void Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
+               const std::byte* const* values) const;
+  void CombineRow(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
+                  const std::byte* const* values) const;
+  void Finish(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
+  void RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const;
+  void RunRowStage(Worker& worker, const CompiledStage& stage) const;
+  void RunRowTile(Worker& worker) const;
+  Result<> RunSplit(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const;
+
+  Layout layout_ = Layout::kElements;
+  std::size_t row_rank_ = 0;
+  TileShape tile_;
+  TileGrid rows_, elements_;
+  std::vector<CompiledStage> stages_;
+  int param_count_ = 0;
+  std::vector<int> param_widths_;
+  int64_t max_lanes_ = 1, tile_elements_ = 1;
+  int64_t chunks_ = 1;
+  int64_t grain_ = 1;
+
+  // Offsets in a worker's scratch.
+  int64_t accumulators_ = 0, accumulator_bytes_ = 0, initials_ = 0, spreads_ = 0, spread_bytes_ = 0, pointers_ = 0,
+          init_frame_ = 0, temporaries_ = 0, temporary_bytes_ = 0, worker_bytes_ = 0;
+  int64_t shared_ = 0;  // partial results of chunks, behind the workers
+  int max_values_ = 1;
+};
+
+KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
+  auto out = std::make_unique<ReduceRun>();
+  // Divisions in index expressions go away where dimensions can be split; all stages share the row dimensions.
+  std::size_t row_rank = body.row_dims.size();
+  for (int round = 0; round < 8; ++round) {
+    DimSplit split;
+    for (const ReduceStage& stage : body.stages)
+      if (split.dim < 0 || split.inner == 1) split = FindSplit(stage.program);
+    if (split.dim < 0 || split.inner == 1) break;
+    for (ReduceStage& stage : body.stages)
+      if (split.dim < static_cast<int>(stage.program.space.dims().size()))
+        stage.program = SplitDim(stage.program, split.dim, split.inner);
+    const bool is_row = split.dim < static_cast<int>(row_rank);
+    Dims& dims = is_row ? body.row_dims : body.element_dims;
+    const auto at = static_cast<std::size_t>(is_row ? split.dim : split.dim - static_cast<int>(row_rank));
+    const int64_t extent = dims[at];
+    dims[at] = split.inner;
+    dims.insert(dims.begin() + at, extent / split.inner);
+    if (is_row) ++row_rank;
+  }
+  for (int64_t d : body.row_dims)
+    if (d == 0) return out;
+  out->row_rank_ = row_rank;
+  out->ChooseLayout(body);
+  KRAFLA_TRY(out->CompileStages(body));
+  out->PlaceMemory(threads);
+  return out;
+}
+
+void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
+  const int row_rank = static_cast<int>(body.row_dims.size());
+  const int rank = row_rank + static_cast<int>(body.element_dims.size());
+  auto extent = [&](int d) {
+    return d < row_rank ? body.row_dims[static_cast<std::size_t>(d)] : body.element_dims[static_cast<std::size_t>(d - row_rank)];
+  };
+  auto cost = [&](int d) {
+    double sum = 0;
+    for (const ReduceStage& stage : body.stages)
+      if (stage.scope == ReduceStage::Scope::kElement) sum += CostAlong(stage.program, d);
+    return sum;
+  };
+  int64_t row_count = 1, element_count = 1;
+  for (int64_t d : body.row_dims) row_count *= d;
+  for (int64_t d : body.element_dims) element_count *= d;
+  int best_row = -1, best_element = -1;
+  double row_cost = 1e300, element_cost = 1e300;
+  for (int d = 0; d < rank; ++d) {
+    if (extent(d) == 1) continue;
+    // Short arrays pay a step's overhead often.
+    const double c = cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(extent(d), 512));
+    if (d < row_rank ? c <= row_cost : c <= element_cost) {
+      (d < row_rank ? best_row : best_element) = d;
+      (d < row_rank ? row_cost : element_cost) = c;
+    }
+  }
+  // The second side: the longest other dimension of the same part.
+  auto other = [&](int first, int last, int taken) {
+    int out = -1;
+    for (int d = first; d < last; ++d)
+      if (d != taken && extent(d) > 1 && (out < 0 || extent(d) >= extent(out))) out = d;
+    return out;
+  };
+  if (best_row < 0 && best_element < 0) {
+    layout_ = Layout::kElements;
+  } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
+    const int64_t columns = std::min<int64_t>(extent(best_row), 512);
+    tile_.column_dim = best_row, tile_.columns = columns;
+    const int second_row = other(0, row_rank, best_row), second_element = other(row_rank, rank, -1);
+    if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
+      layout_ = Layout::kRows;
+      tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / 2 / columns);
+    } else if (second_element >= 0) {
+      layout_ = Layout::kRowsByElements;
+      tile_.row_dim = second_element, tile_.rows = std::min(extent(second_element), std::max<int64_t>(kTileElements / columns, 1));
+    } else {
+      layout_ = Layout::kRows;
+    }
+  } else {
+    const int64_t columns = std::min<int64_t>(extent(best_element), kTileElements);
+    tile_.column_dim = best_element, tile_.columns = columns;
+    const int second_element = other(row_rank, rank, best_element);
+    int second_row = -1;
+    for (int d = row_rank - 1; d >= 0 && second_row < 0; --d)
+      if (extent(d) > 1) second_row = d;
+    if (second_element < 0 && columns == extent(best_element) && columns <= 256 && second_row >= 0) {
+      layout_ = Layout::kElementsByRows;
+      tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / columns);
+    } else {
+      layout_ = Layout::kElements;
+      if (second_element >= 0 && kTileElements / columns > 1)
+        tile_.row_dim = second_element, tile_.rows = std::min(extent(second_element), kTileElements / columns);
+    }
+  }
+  tile_elements_ = tile_.rows * tile_.columns;
+  rows_ = TileGrid(body.row_dims, PartOf(tile_, 0, body.row_dims.size()));
+  elements_ = TileGrid(body.element_dims, PartOf(tile_, row_rank, body.element_dims.size()));
+  switch (layout_) {
+    case Layout::kRows: max_lanes_ = tile_elements_; break;
+    case Layout::kRowsByElements: max_lanes_ = tile_.columns; break;
+    case Layout::kElements: max_lanes_ = 1; break;
+    case Layout::kElementsByRows: max_lanes_ = tile_.rows; break;
+  }
+  if (element_count == 0) elements_ = TileGrid();
+  if (rows_.count() < kFewRowTiles)
+    chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1, std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
+  // About 10 us of work for a thread.
+  const double row_tile_time = 20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
+  grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / row_tile_time));
+  (void)row_count;
+}
+
+Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
+  const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
+  for (const ReduceStage& stage : body.stages) {
+    CompiledStage made;
+    made.scope = stage.scope;
+    const bool is_row = stage.scope == ReduceStage::Scope::kRow;
+    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask};
+    // A row stage has the lanes of the accumulators.
+    if (is_row) {
+      options.tile = PartOf(tile_, 0, row_rank_);
+      if (layout_ == Layout::kElementsByRows)
+        options.tile = {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
+    }
+    KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, options));
+    for (const plan::Node& n : stage.program.nodes)
+      if (n.op == NodeOp::kParam) made.params.push_back(static_cast<int>(n.bits));
+    std::sort(made.params.begin(), made.params.end());
+    made.params.erase(std::unique(made.params.begin(), made.params.end()), made.params.end());
+    std::size_t stage_values = 0;
+    for (const Reduction& r : stage.reductions) {
+      CompiledReduction reduction;
+      reduction.first_param = param_count_;
+      for (int input : r.inputs) {
+        const plan::NodeId node = stage.program.results[static_cast<std::size_t>(input)];
+        const ElementType type = stage.program.nodes[static_cast<std::size_t>(node)].type;
+        reduction.values.push_back({StorageBytes(type), input});
+        param_widths_.push_back(StorageBytes(type));
+        ++param_count_;
+      }
+      max_values_ = std::max(max_values_, static_cast<int>(reduction.values.size()));
+      stage_values += reduction.values.size();
+      if (stage_values > kMaxValues)
+        return Unimplemented("A stage that reduces {} values at once; the CPU's kernel takes {}.", stage_values, kMaxValues);
+      if (r.inputs.size() == 1) reduction.ops = FindReduceOps(r.kind, plan::ComputeType(r.hlo_type));
+      if (reduction.ops.row == nullptr) {
+        const int64_t most = std::max(tile_elements_, max_lanes_);
+        KRAFLA_ASSIGN(reduction.combiner,
+                      BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
+      } else if (plan::IsNarrow(r.hlo_type) && IsIntegral(r.hlo_type) &&
+                 (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct)) {
+        const ElementType type = plan::ComputeType(r.hlo_type);
+        reduction.wrap = FindBlockFn({.op = NodeOp::kWrap, .type = type, .operand = type, .storage = r.hlo_type});
+      }
+      KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
+      made.reductions.push_back(std::move(reduction));
+    }
+    stages_.push_back(std::move(made));
+  }
+  return {};
+}
+
+void ReduceRun::PlaceMemory(int threads) {
+  int64_t size = 0;
+  auto take = [&](int64_t bytes) {
+    const int64_t at = size;
+    size += RoundUp(bytes, 64);
+    return at;
+  };
+  int64_t init_bytes = 0, most_values = 1;
+  for (CompiledStage& stage : stages_) {
+    stage.frame = take(stage.program.frame_bytes());
+    int64_t values = 0;
+    for (CompiledReduction& r : stage.reductions) {
+      r.combiner_frame = take(r.combiner.frame_bytes());
+      init_bytes = std::max(init_bytes, r.init.frame_bytes());
+      values += static_cast<int64_t>(r.values.size());
+    }
+    most_values = std::max(most_values, values);
+  }
+  accumulator_bytes_ = RoundUp(max_lanes_ * 8, 64);
+  accumulators_ = take(accumulator_bytes_ * param_count_);
+  initials_ = take(8 * param_count_);
+  const bool spreads = layout_ == Layout::kRowsByElements || layout_ == Layout::kElementsByRows;
+  spread_bytes_ = spreads ? RoundUp(tile_elements_ * 8, 64) : 0;
+  spreads_ = take(spread_bytes_ * param_count_);
+  pointers_ = take(static_cast<int64_t>(sizeof(void*)) * (param_count_ + 1));
+  init_frame_ = take(init_bytes);
+  // For each value: a combiner's results, two halves of a row, and an array of a value that is uniform.
+  temporary_bytes_ = RoundUp(std::max(tile_elements_, max_lanes_) * 8, 64);
+  temporaries_ = take(4 * max_values_ * temporary_bytes_);
+  worker_bytes_ = size;
+  shared_ = worker_bytes_ * threads;
+  scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * most_values * accumulator_bytes_ : 0);
+}
+
+void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const {
+  worker.memory = memory;
+  worker.origin.resize(row_rank_ + elements_.rank());
+  for (const CompiledStage& stage : stages_) {
+    stage.program.Start(memory + stage.frame, bindings);
+    for (const CompiledReduction& r : stage.reductions) {
+      if (r.ops.row == nullptr) r.combiner.Start(memory + r.combiner_frame, bindings);
+      r.init.Start(memory + init_frame_, bindings);
+      r.init.RunTile(memory + init_frame_, {}, 1, 1);
+      for (std::size_t v = 0; v < r.values.size(); ++v)
+        std::memcpy(memory + initials_ + 8 * (r.first_param + static_cast<int>(v)),
+                    r.init.ResultValue(memory + init_frame_, v).data, static_cast<std::size_t>(r.values[v].width));
+    }
+  }
+}
+
+void ReduceRun::SeekRow(Worker& worker, int64_t row_tile) const {
+  rows_.Seek(row_tile, worker.row_tile);
+  std::copy(worker.row_tile.origin.begin(), worker.row_tile.origin.end(), worker.origin.begin());
+  worker.lanes = LanesOf(worker.row_tile);
+}
+
+const void* const* ReduceRun::Params(const Worker& worker, const CompiledStage& stage) const {
+  const void** pointers = reinterpret_cast<const void**>(worker.memory + pointers_);
+  for (int p : stage.params) {
+    std::byte* lanes = Accumulator(worker, p);
+    const int width = param_widths_[static_cast<std::size_t>(p)];
+    pointers[p] = lanes;
+    if (stage.scope == ReduceStage::Scope::kRow) continue;
+    std::byte* spread = worker.memory + spreads_ + p * spread_bytes_;
+    if (layout_ == Layout::kRowsByElements) {
+      MoveTile(width, lanes, {0, 1}, spread, {worker.lanes, 1}, tile_.rows, worker.lanes);
+      pointers[p] = spread;
+    } else if (layout_ == Layout::kElementsByRows) {
+      for (int64_t r = 0; r < worker.lanes; ++r)
+        Fill(width, lanes + r * width, spread + r * tile_.columns * width, tile_.columns);
+      pointers[p] = spread;
+    }
+  }
+  return pointers;
+}
+
+void ReduceRun::InitialValues(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const {
+  for (std::size_t v = 0; v < r.values.size(); ++v)
+    Fill(r.values[v].width, worker.memory + initials_ + 8 * (r.first_param + static_cast<int>(v)), to[v], worker.lanes);
+}
+
+void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
+                        const std::byte* const* values) const {
+  if (r.ops.columns != nullptr) {
+    r.ops.columns(values[0], 1, n, accumulators[0]);
+    return;
+  }
+  const void* params[2 * kMaxValues];
+  const std::size_t count = r.values.size();
+  for (std::size_t v = 0; v < count; ++v) params[v] = accumulators[v], params[count + v] = values[v];
+  std::byte* frame = worker.memory + r.combiner_frame;
+  r.combiner.RunTile(frame, {}, 1, n, params);
+  // Results may be params themselves, another accumulator's too: collect before writing.
+  std::byte* temporary = worker.memory + temporaries_;
+  const int64_t step = temporary_bytes_;
+  for (std::size_t v = 0; v < count; ++v) {
+    const BlockProgram::Value value = r.combiner.ResultValue(frame, v);
+    std::byte* at = temporary + static_cast<int64_t>(v) * step;
+    if (value.is_uniform) Fill(r.values[v].width, value.data, at, n);
+    else std::memcpy(at, value.data, static_cast<std::size_t>(n * r.values[v].width));
+  }
+  for (std::size_t v = 0; v < count; ++v)
+    std::memcpy(accumulators[v], temporary + static_cast<int64_t>(v) * step, static_cast<std::size_t>(n * r.values[v].width));
+}
+
+// One accumulator a value and n new ones: neighbours are combined until one is left, so that the order stays.
+void ReduceRun::CombineRow(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
+                           const std::byte* const* values) const {
+  if (r.ops.row != nullptr) {
+    r.ops.row(values[0], n, accumulators[0]);
+    return;
+  }
+  if (n == 0) return;
+  const int64_t step = temporary_bytes_;
+  std::byte* base = worker.memory + temporaries_ + max_values_ * step;
+  std::byte *left[kMaxValues], *right[kMaxValues];
+  for (std::size_t v = 0; v < r.values.size(); ++v) {
+    left[v] = base + static_cast<int64_t>(v) * step;
+    right[v] = base + static_cast<int64_t>(r.values.size() + v) * step;
+  }
+  const std::byte* from[kMaxValues];
+  std::copy(values, values + r.values.size(), from);
+  while (n > 1) {
+    const int64_t pairs = n / 2;
+    for (std::size_t v = 0; v < r.values.size(); ++v) {
+      const int width = r.values[v].width;
+      MoveTile(width, from[v] + width, {0, 2}, right[v], {0, 1}, 1, pairs);
+      if (n % 2 != 0) std::memcpy(right[v] + pairs * width, from[v] + (n - 1) * width, static_cast<std::size_t>(width));
+      MoveTile(width, from[v], {0, 2}, left[v], {0, 1}, 1, pairs);
+    }
+    Combine(worker, r, pairs, left, right);
+    for (std::size_t v = 0; v < r.values.size(); ++v) {
+      const int width = r.values[v].width;
+      if (n % 2 != 0) std::memcpy(left[v] + pairs * width, right[v] + pairs * width, static_cast<std::size_t>(width));
+      from[v] = left[v];
+    }
+    n = pairs + n % 2;
+  }
+  for (std::size_t v = 0; v < r.values.size(); ++v)
+    if (from[v] != right[v]) std::memcpy(right[v], from[v], static_cast<std::size_t>(r.values[v].width));
+  Combine(worker, r, 1, accumulators, right);
+}
+
+void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
+                         int64_t columns, bool fresh, std::byte* const* to) const {
+  const std::byte* frame = worker.memory + stage.frame;
+  const std::size_t count = r.values.size();
+  const int64_t step = temporary_bytes_;
+  const std::byte* values[kMaxValues];
+  for (std::size_t v = 0; v < count; ++v) {
+    const BlockProgram::Value value = stage.program.ResultValue(frame, static_cast<std::size_t>(r.values[v].result));
+    values[v] = value.data;
+    if (value.is_uniform && rows * columns > 1) {
+      std::byte* spread = worker.memory + temporaries_ + (3 * max_values_ + static_cast<int64_t>(v)) * step;
+      Fill(r.values[v].width, value.data, spread, rows * columns);
+      values[v] = spread;
+    }
+  }
+  auto advance = [&](int64_t elements) {
+    for (std::size_t v = 0; v < count; ++v) values[v] += elements * r.values[v].width;
+  };
+  auto copy = [&](std::byte* const* target, int64_t n) {
+    for (std::size_t v = 0; v < count; ++v) std::memcpy(target[v], values[v], static_cast<std::size_t>(n * r.values[v].width));
+  };
+  switch (layout_) {
+    case Layout::kRows:
+      if (fresh) copy(to, worker.lanes);
+      else Combine(worker, r, worker.lanes, to, values);
+      break;
+    case Layout::kRowsByElements: {
+      if (fresh) copy(to, columns), advance(columns), --rows;
+      if (r.ops.columns != nullptr) {
+        r.ops.columns(values[0], rows, columns, to[0]);
+      } else {
+        for (int64_t i = 0; i < rows; ++i, advance(columns)) Combine(worker, r, columns, to, values);
+      }
+      break;
+    }
+    case Layout::kElements: {
+      int64_t n = rows * columns;
+      if (fresh) copy(to, 1), advance(1), --n;
+      CombineRow(worker, r, n, to, values);
+      break;
+    }
+    case Layout::kElementsByRows: {
+      std::byte* lane[kMaxValues];
+      std::copy(to, to + count, lane);
+      for (int64_t i = 0; i < rows; ++i) {
+        int64_t n = columns;
+        if (fresh) copy(lane, 1), advance(1), --n;
+        CombineRow(worker, r, n, lane, values);
+        advance(n);
+        for (std::size_t v = 0; v < count; ++v) lane[v] += r.values[v].width;
+      }
+      break;
+    }
+  }
+}
+
+void ReduceRun::FoldTiles(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end, bool fresh,
+                          std::byte* const* to) const {
+  const void* const* params = Params(worker, stage);
+  std::byte* frame = worker.memory + stage.frame;
+  if (begin == end) return;
+  elements_.Seek(begin, worker.element_tile);
+  for (int64_t i = begin; i < end; ++i, elements_.Next(worker.element_tile)) {
+    std::copy(worker.element_tile.origin.begin(), worker.element_tile.origin.end(),
+              worker.origin.begin() + static_cast<std::ptrdiff_t>(row_rank_));
+    const int64_t rows = worker.row_tile.rows * worker.element_tile.rows;
+    const int64_t columns = worker.row_tile.columns * worker.element_tile.columns;
+    stage.program.RunTile(frame, worker.origin, rows, columns, params);
+    std::byte* const* next = to;
+    for (const CompiledReduction& r : stage.reductions) {
+      FoldTile(worker, stage, r, rows, columns, fresh, next);
+      next += r.values.size();
+    }
+    fresh = false;
+  }
+}
+
+void ReduceRun::Finish(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const {
+  if (r.wrap != nullptr) r.wrap({to[0], {to[0], nullptr, nullptr}, worker.lanes, 0});
+}
+
+void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const {
+  std::byte* to[kMaxValues];
+  std::size_t n = 0;
+  for (const CompiledReduction& r : stage.reductions)
+    for (std::size_t v = 0; v < r.values.size(); ++v) to[n++] = Accumulator(worker, r.first_param + static_cast<int>(v));
+  std::byte* const* next = to;
+  for (const CompiledReduction& r : stage.reductions) {
+    InitialValues(worker, r, next);
+    next += r.values.size();
+  }
+  FoldTiles(worker, stage, begin, end, false, to);
+  next = to;
+  for (const CompiledReduction& r : stage.reductions) {
+    Finish(worker, r, next);
+    next += r.values.size();
+  }
+}
+
+void ReduceRun::RunRowStage(Worker& worker, const CompiledStage& stage) const {
+  const void* const* params = Params(worker, stage);
+  int64_t rows = worker.row_tile.rows, columns = worker.row_tile.columns;
+  if (layout_ == Layout::kElementsByRows) columns = rows, rows = 1;
+  stage.program.RunTile(worker.memory + stage.frame, worker.row_tile.origin, rows, columns, params);
+}
+
+void ReduceRun::RunRowTile(Worker& worker) const {
+  for (const CompiledStage& stage : stages_) {
+    if (stage.scope == ReduceStage::Scope::kRow) RunRowStage(worker, stage);
+    else RunElements(worker, stage, 0, elements_.count());
+  }
+}
+
+// Few rows of many elements: each stage is shared out by fixed chunks of elements, whose partial results are combined
+// in order.
+Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
+  Worker first;
+  auto start = [&](Worker& worker, int number, int64_t row_tile) {
+    Start(worker, scratch + number * worker_bytes_, bindings);
+    SeekRow(worker, row_tile);
+  };
+  for (int64_t row_tile = 0; row_tile < rows_.count(); ++row_tile) {
+    start(first, 0, row_tile);
+    for (const CompiledStage& stage : stages_) {
+      if (stage.scope == ReduceStage::Scope::kRow) {
+        RunRowStage(first, stage);
+        continue;
+      }
+      std::size_t values = 0;
+      for (const CompiledReduction& r : stage.reductions) values += r.values.size();
+      auto partial = [&](int64_t chunk, std::size_t v) {
+        return scratch + shared_ + (chunk * static_cast<int64_t>(values) + static_cast<int64_t>(v)) * accumulator_bytes_;
+      };
+      pool.ParallelFor(chunks_, 1, [&](int64_t begin, int64_t end, int number) {
+        Worker worker;
+        if (number == 0) {
+          worker = first;
+        } else {
+          start(worker, number, row_tile);
+          std::memcpy(worker.memory + accumulators_, first.memory + accumulators_,
+                      static_cast<std::size_t>(accumulator_bytes_ * param_count_));
+        }
+        for (int64_t chunk = begin; chunk < end; ++chunk) {
+          std::byte* to[kMaxValues];
+          for (std::size_t v = 0; v < values; ++v) to[v] = partial(chunk, v);
+          FoldTiles(worker, stage, elements_.count() * chunk / chunks_, elements_.count() * (chunk + 1) / chunks_, true, to);
+        }
+      });
+      std::size_t v = 0;
+      for (const CompiledReduction& r : stage.reductions) {
+        std::byte* to[kMaxValues];
+        const std::byte* from[kMaxValues];
+        for (std::size_t k = 0; k < r.values.size(); ++k) to[k] = Accumulator(first, r.first_param + static_cast<int>(k));
+        InitialValues(first, r, to);
+        for (int64_t chunk = 0; chunk < chunks_; ++chunk) {
+          for (std::size_t k = 0; k < r.values.size(); ++k) from[k] = partial(chunk, v + k);
+          Combine(first, r, first.lanes, to, from);
+        }
+        Finish(first, r, to);
+        v += r.values.size();
+      }
+    }
+  }
+  return {};
+}
+
+Result<> ReduceRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
+  if (chunks_ > 1) return RunSplit(bindings, pool, scratch);
+  pool.ParallelFor(rows_.count(), grain_, [&](int64_t begin, int64_t end, int number) {
+    Worker worker;
+    Start(worker, scratch + number * worker_bytes_, bindings);
+    for (int64_t row = begin; row < end; ++row) {
+      SeekRow(worker, row);
+      RunRowTile(worker);
+    }
+  });
+  return {};
+}
+
+}  // namespace
+
+KernelResult MakeReduceKernel(const plan::KernelPlan&, const plan::ReduceKernel& body, const CpuKernelOptions& options) {
+  return ReduceRun::Make(body, options.threads);
+}
+
+}  // namespace krafla::cpu

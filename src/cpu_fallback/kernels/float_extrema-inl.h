@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// XLA's maximum and minimum of floats: a NaN wins, +0 is larger than -0.
+#if defined(KRAFLA_CPU_FLOAT_EXTREMA_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef KRAFLA_CPU_FLOAT_EXTREMA_INL
+#undef KRAFLA_CPU_FLOAT_EXTREMA_INL
+#else
+#define KRAFLA_CPU_FLOAT_EXTREMA_INL
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+struct FloatMaximum {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    V larger = hn::IfThenElse(hn::Gt(x, y), x, y);
+    larger = hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), larger);
+    return hn::IfThenElse(hn::IsNaN(x), x, larger);
+  }
+};
+struct FloatMinimum {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    V smaller = hn::IfThenElse(hn::Lt(x, y), x, y);
+    smaller = hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), smaller);
+    return hn::IfThenElse(hn::IsNaN(x), x, smaller);
+  }
+};
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// The usual structure: panels of the operands are converted and packed, a register tile of kRows x 3 vectors runs over
+// them (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication").
+#include "cpu_fallback/kernels/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "base/status.h"
+#include "cpu_fallback/kernels/block_ops.h"
+#include "cpu_fallback/kernels/move.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/gemm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef KRAFLA_CPU_GEMM_SIZES
+#define KRAFLA_CPU_GEMM_SIZES
+namespace krafla::cpu {
+constexpr int64_t kGemmDepth = 256;  // of a panel, along k
+constexpr int kGemmRows = 8;         // of the register tile
+struct GemmTile {
+  int64_t column_step = 0;  // columns of the register tile
+  // result[rows, columns] (+)= packed lhs * packed rhs over `depth`.
+  void (*run)(const void* lhs, const void* rhs, int64_t depth, int64_t rows, int64_t columns, void* result,
+              int64_t result_stride, bool add) = nullptr;
+};
+}  // namespace krafla::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kVectors = 3;
+
+// lhs: groups of kGemmRows rows, each [depth][kGemmRows]; rhs: groups of kVectors vectors of columns, each
+// [depth][columns]. Both padded with zeros.
+template <class T, int kRows>
+HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64_t depth, int64_t rows, int64_t columns,
+                     T* HWY_RESTRICT result, int64_t stride, bool add) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::size_t lanes = hn::Lanes(d);
+  V sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
+  for (int64_t p = 0; p < depth; ++p) {
+    const V b0 = hn::LoadU(d, rhs), b1 = hn::LoadU(d, rhs + lanes), b2 = hn::LoadU(d, rhs + 2 * lanes);
+    rhs += kVectors * lanes;
+    for (int r = 0; r < kRows; ++r) {
+      const V a = hn::Set(d, lhs[r]);
+      sum[r][0] = hn::MulAdd(a, b0, sum[r][0]);
+      sum[r][1] = hn::MulAdd(a, b1, sum[r][1]);
+      sum[r][2] = hn::MulAdd(a, b2, sum[r][2]);
+    }
+    lhs += kGemmRows;
+  }
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= rows) break;
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t first = v * static_cast<int64_t>(lanes);
+      if (first >= columns) break;
+      T* to = result + r * stride + first;
+      const std::size_t count = std::min(lanes, static_cast<std::size_t>(columns - first));
+      const V value = add ? hn::Add(hn::LoadN(d, to, count), sum[r][v]) : sum[r][v];
+      hn::StoreN(value, d, to, count);
+    }
+  }
+}
+
+template <class T>
+void RunTiles(const void* lhs_pointer, const void* rhs_pointer, int64_t depth, int64_t rows, int64_t columns,
+              void* result_pointer, int64_t stride, bool add) {
+  const hn::ScalableTag<T> d;
+  const int64_t step = kVectors * static_cast<int64_t>(hn::Lanes(d));
+  const T* lhs = static_cast<const T*>(lhs_pointer);
+  const T* rhs = static_cast<const T*>(rhs_pointer);
+  T* result = static_cast<T*>(result_pointer);
+  for (int64_t j = 0; j < columns; j += step) {
+    const T* b = rhs + j * depth;
+    for (int64_t i = 0; i < rows; i += kGemmRows) {
+      const T* a = lhs + i * depth;
+      const int64_t left = rows - i;
+      T* to = result + i * stride + j;
+      if (left >= 5) Tile<T, kGemmRows>(a, b, depth, left, columns - j, to, stride, add);
+      else if (left >= 3) Tile<T, 4>(a, b, depth, left, columns - j, to, stride, add);
+      else Tile<T, 2>(a, b, depth, left, columns - j, to, stride, add);
+    }
+  }
+}
+
+template <class T>
+GemmTile TileOf() {
+  const hn::ScalableTag<T> d;
+  return {kVectors * static_cast<int64_t>(hn::Lanes(d)), &RunTiles<T>};
+}
+GemmTile FindTile(ElementType type) {
+  if (type == ElementType::kF32) return TileOf<float>();
+  if (type == ElementType::kF64) return TileOf<double>();
+  // Integers wrap: signs do not matter once widened.
+  if (type == ElementType::kS32 || type == ElementType::kU32) return TileOf<uint32_t>();
+  if (type == ElementType::kS64 || type == ElementType::kU64) return TileOf<uint64_t>();
+  KRAFLA_UNREACHABLE();
+}
+
+// Vector times matrix. Loads of a storage type as f32.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadF32(D d, const float* p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadF32(D d, const hwy::float16_t* p) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), p));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadF32(D d, const uint16_t* p) {  // bf16
+  const hn::RebindToUnsigned<D> du;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(hn::Rebind<uint16_t, D>(), p))));
+}
+HWY_INLINE float OneF32(const float* p) { return *p; }
+HWY_INLINE float OneF32(const hwy::float16_t* p) {
+  const hn::CappedTag<float, 1> d;
+  return hn::GetLane(hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, decltype(d)>(), p)));
+}
+HWY_INLINE float OneF32(const uint16_t* p) {
+  const uint32_t bits = static_cast<uint32_t>(*p) << 16;
+  float out;
+  std::memcpy(&out, &bits, sizeof(out));
+  return out;
+}
+
+// to[0, n) (+)= sum over kRows rows of vector[r] * matrix[r, 0..n).
+template <class S, int kRows>
+HWY_INLINE void AddRows(const float* vector, const S* matrix, int64_t stride, int64_t n, float* to, bool fresh) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) {
+    auto sum = fresh ? hn::Zero(d) : hn::LoadU(d, to + j);
+    auto sum2 = hn::Zero(d);
+    for (int r = 0; r < kRows; r += 2) {
+      sum = hn::MulAdd(hn::Set(d, vector[r]), LoadF32(d, matrix + r * stride + j), sum);
+      if (r + 1 < kRows) sum2 = hn::MulAdd(hn::Set(d, vector[r + 1]), LoadF32(d, matrix + (r + 1) * stride + j), sum2);
+    }
+    hn::StoreU(hn::Add(sum, sum2), d, to + j);
+  }
+  for (; j < n; ++j) {
+    float sum = fresh ? 0.0f : to[j];
+    for (int r = 0; r < kRows; ++r) sum += vector[r] * OneF32(matrix + r * stride + j);
+    to[j] = sum;
+  }
+}
+
+// to[0, n) = vector[0, k) * matrix[k, n], the matrix dense along n.
+template <class S>
+void VectorTimesRows(const float* vector, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, float* to) {
+  const S* matrix = static_cast<const S*>(matrix_pointer);
+  bool fresh = true;
+  int64_t p = 0;
+  for (; p + 8 <= k; p += 8, fresh = false) AddRows<S, 8>(vector + p, matrix + p * stride, stride, n, to, fresh);
+  for (; p < k; ++p, fresh = false) AddRows<S, 1>(vector + p, matrix + p * stride, stride, n, to, fresh);
+}
+
+template <class S, int kRows>
+HWY_INLINE void DotRows(const float* vector, const S* matrix, int64_t stride, int64_t k, float* to) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V s0[kRows], s1[kRows];
+  for (int r = 0; r < kRows; ++r) s0[r] = s1[r] = hn::Zero(d);
+  int64_t p = 0;
+  for (; p + 2 * lanes <= k; p += 2 * lanes) {
+    const V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
+    for (int r = 0; r < kRows; ++r) {
+      s0[r] = hn::MulAdd(a, LoadF32(d, matrix + r * stride + p), s0[r]);
+      s1[r] = hn::MulAdd(b, LoadF32(d, matrix + r * stride + p + lanes), s1[r]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    float sum = hn::ReduceSum(d, hn::Add(s0[r], s1[r]));
+    for (int64_t q = p; q < k; ++q) sum += vector[q] * OneF32(matrix + r * stride + q);
+    to[r] = sum;
+  }
+}
+
+// The matrix dense along k.
+template <class S>
+void VectorTimesColumns(const float* vector, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, float* to) {
+  const S* matrix = static_cast<const S*>(matrix_pointer);
+  int64_t j = 0;
+  for (; j + 4 <= n; j += 4) DotRows<S, 4>(vector, matrix + j * stride, stride, k, to + j);
+  for (; j < n; ++j) DotRows<S, 1>(vector, matrix + j * stride, stride, k, to + j);
+}
+
+using VectorFn = void (*)(const float*, const void*, int64_t, int64_t, int64_t, float*);
+VectorFn FindVectorFn(ElementType storage, bool dense_along_k) {
+  if (storage == ElementType::kF32) return dense_along_k ? &VectorTimesColumns<float> : &VectorTimesRows<float>;
+  if (storage == ElementType::kF16)
+    return dense_along_k ? &VectorTimesColumns<hwy::float16_t> : &VectorTimesRows<hwy::float16_t>;
+  if (storage == ElementType::kBF16) return dense_along_k ? &VectorTimesColumns<uint16_t> : &VectorTimesRows<uint16_t>;
+  KRAFLA_UNREACHABLE();
+}
+void AddTo(float* to, const float* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+HWY_EXPORT(FindTile);
+HWY_EXPORT(FindVectorFn);
+HWY_EXPORT(AddTo);
+
+namespace {
+
+struct Operand {
+  const std::byte* data = nullptr;
+  ElementType storage = ElementType::kF32;
+  int64_t outer_stride = 0, depth_stride = 0;
+};
+
+// Widens `n` elements of `storage`, dense in `raw`, to the accumulation type.
+void Widen(ElementType storage, ElementType type, const std::byte* raw, std::byte* middle, std::byte* to, int64_t n) {
+  const ElementType compute = plan::ComputeType(storage);
+  ConvertFn widen = FindWiden(storage);
+  const std::byte* values = raw;
+  if (widen != nullptr) {
+    std::byte* target = compute == type ? to : middle;
+    widen(raw, target, n);
+    values = target;
+  }
+  if (values == to) return;
+  if (compute == type || StorageBytes(compute) == StorageBytes(type)) {
+    // s32 and u32 hold the same bits; so do s64 and u64.
+    if (IsFloat(compute) == IsFloat(type)) {
+      std::memcpy(to, values, static_cast<std::size_t>(n * StorageBytes(type)));
+      return;
+    }
+  }
+  BlockFn convert = FindBlockFn({.op = plan::NodeOp::kConvert, .type = type, .operand = compute});
+  KRAFLA_CHECK(convert != nullptr);
+  convert({to, {values, nullptr, nullptr}, n, 0});
+}
+
+// Packs [outer, depth] into groups of `group` outer indices, each [depth][group], padded with zeros.
+void Pack(const Operand& from, ElementType type, int64_t outer, int64_t depth, int64_t group, std::byte* to,
+          std::byte* staging) {
+  const int width = StorageBytes(type), raw_width = StorageBytes(from.storage);
+  const bool same = from.storage == type;
+  std::byte* middle = staging + kGemmDepth * 64 * 8;
+  for (int64_t o = 0; o < outer; o += group, to += group * depth * width) {
+    const int64_t count = std::min(group, outer - o);
+    if (count < group) std::memset(to, 0, static_cast<std::size_t>(group * depth * width));
+    const std::byte* source = from.data + o * from.outer_stride * raw_width;
+    if (same) {
+      // Rows of the tile run along depth: to[p, g] = from[g, p].
+      MoveTile(width, source, {from.depth_stride, from.outer_stride}, to, {group, 1}, depth, count);
+      continue;
+    }
+    // Converted in strips that fit the staging.
+    const int64_t strip = std::max<int64_t>(1, kGemmDepth * 64 / count);
+    for (int64_t p = 0; p < depth; p += strip) {
+      const int64_t rows = std::min(strip, depth - p);
+      std::byte* raw = staging;
+      MoveTile(raw_width, source + p * from.depth_stride * raw_width, {from.depth_stride, from.outer_stride}, raw,
+               {count, 1}, rows, count);
+      if (count == group) {
+        Widen(from.storage, type, raw, middle, to + p * group * width, rows * count);
+      } else {
+        std::byte* wide = middle + kGemmDepth * 64 * 8;
+        Widen(from.storage, type, raw, middle, wide, rows * count);
+        MoveTile(width, wide, {count, 1}, to + p * group * width, {group, 1}, rows, count);
+      }
+    }
+  }
+}
+
+int64_t Product(std::span<const int64_t> dims) {
+  int64_t out = 1;
+  for (int64_t d : dims) out *= d;
+  return out;
+}
+// Offsets of batch `b` of operands with these strides.
+int64_t BatchOffset(int64_t b, std::span<const int64_t> dims, std::span<const int64_t> strides) {
+  int64_t out = 0;
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    out += b % dims[d] * strides[d];
+    b /= dims[d];
+  }
+  return out;
+}
+
+constexpr int64_t kStagingBytes = 3 * kGemmDepth * 64 * 8;
+
+}  // namespace
+
+Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches_(Product(problem.batch)) {
+  const int64_t step = HWY_DYNAMIC_DISPATCH(FindTile)(problem.accumulate_type).column_step;
+  const int width = StorageBytes(problem.accumulate_type);
+  // Tasks of about 96 x 384, smaller when there would be too few of them.
+  rows_ = std::min<int64_t>(RoundUp(problem.m, kGemmRows), 96);
+  columns_ = std::min<int64_t>(RoundUp(problem.n, step), RoundUp(384 * 4 / width, step));
+  auto tasks = [&] { return batches_ * CeilDiv(problem_.m, rows_) * CeilDiv(problem_.n, columns_); };
+  const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) * static_cast<double>(batches_);
+  if (threads > 1 && flops > 2e6) {
+    while (tasks() < 2 * threads && columns_ > 2 * step) columns_ = RoundUp(columns_ / 2, step);
+    while (tasks() < 2 * threads && rows_ > 2 * kGemmRows) rows_ = RoundUp(rows_ / 2, kGemmRows);
+  }
+  const int64_t depth = std::min(problem.k, kGemmDepth);
+  worker_bytes_ = RoundUp(rows_ * depth * width, 64) + RoundUp(columns_ * depth * width, 64) + kStagingBytes;
+  scratch_bytes_ = worker_bytes_ * threads;
+}
+
+void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool,
+               std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  const ElementType type = p.accumulate_type;
+  const int width = StorageBytes(type), lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type);
+  const GemmTile tile = HWY_DYNAMIC_DISPATCH(FindTile)(type);
+  const int64_t row_tasks = CeilDiv(p.m, rows_), column_tasks = CeilDiv(p.n, columns_);
+  const int64_t max_depth = std::min(p.k, kGemmDepth);
+  const double task_time = static_cast<double>(rows_ * columns_) * static_cast<double>(p.k) / 20;  // ns
+  const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(task_time, 1.0)));
+  pool.ParallelFor(batches_ * row_tasks * column_tasks, grain, [&](int64_t begin, int64_t end, int worker) {
+    std::byte* memory = scratch + worker * worker_bytes_;
+    std::byte* packed_lhs = memory;
+    std::byte* packed_rhs = packed_lhs + RoundUp(rows_ * max_depth * width, 64);
+    std::byte* staging = packed_rhs + RoundUp(columns_ * max_depth * width, 64);
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t b = task / (row_tasks * column_tasks);
+      const int64_t j = task / row_tasks % column_tasks * columns_, i = task % row_tasks * rows_;
+      const int64_t rows = std::min(rows_, p.m - i), columns = std::min(columns_, p.n - j);
+      std::byte* to = result + (BatchOffset(b, p.batch, p.result_batch_strides) + i * p.result_m_stride + j) * width;
+      if (p.k == 0) {
+        for (int64_t r = 0; r < rows; ++r)
+          std::memset(to + r * p.result_m_stride * width, 0, static_cast<std::size_t>(columns * width));
+        continue;
+      }
+      const std::byte* a = lhs + (BatchOffset(b, p.batch, p.lhs_batch_strides) + i * p.lhs_m_stride) * lhs_width;
+      const std::byte* c = rhs + (BatchOffset(b, p.batch, p.rhs_batch_strides) + j * p.rhs_n_stride) * rhs_width;
+      for (int64_t k = 0; k < p.k; k += kGemmDepth) {
+        const int64_t depth = std::min(kGemmDepth, p.k - k);
+        Pack({a + k * p.lhs_k_stride * lhs_width, p.lhs_type, p.lhs_m_stride, p.lhs_k_stride}, type, rows, depth,
+             kGemmRows, packed_lhs, staging);
+        Pack({c + k * p.rhs_k_stride * rhs_width, p.rhs_type, p.rhs_n_stride, p.rhs_k_stride}, type, columns, depth,
+             tile.column_step, packed_rhs, staging);
+        tile.run(packed_lhs, packed_rhs, depth, rows, columns, to, p.result_m_stride, k > 0);
+      }
+    }
+  });
+}
+
+bool Gemv::Takes(const GemmProblem& p) {
+  if (p.m != 1 && p.n != 1) return false;
+  if (p.accumulate_type != ElementType::kF32 || p.k == 0) return false;
+  auto narrow = [](ElementType t) { return t == ElementType::kF32 || t == ElementType::kF16 || t == ElementType::kBF16; };
+  if (!narrow(p.lhs_type) || !narrow(p.rhs_type)) return false;
+  if (p.m == 1) return p.rhs_k_stride == 1 || p.rhs_n_stride == 1 || p.n == 1;
+  return p.lhs_k_stride == 1 || p.lhs_m_stride == 1;
+}
+
+Gemv::Gemv(const GemmProblem& problem, int threads) : problem_(problem), batches_(Product(problem.batch)) {
+  GemmProblem& p = problem_;
+  if (p.m != 1) {
+    exchanged_ = true;
+    std::swap(p.lhs_batch_strides, p.rhs_batch_strides);
+    std::swap(p.lhs_type, p.rhs_type);
+    std::swap(p.m, p.n);
+    std::swap(p.lhs_k_stride, p.rhs_k_stride);
+    p.rhs_n_stride = p.lhs_m_stride;
+    p.lhs_m_stride = 0;
+  }
+  (void)threads;
+  // Few, long columns: k is cut into chunks of a fixed size, so that results do not depend on the threads.
+  if (p.rhs_k_stride != 1 && batches_ * p.n < 2048 && p.k >= 2048) chunks_ = std::min<int64_t>(16, p.k / 1024);
+  scratch_bytes_ = RoundUp(batches_ * p.k * 4, 64) + RoundUp(chunks_ > 1 ? chunks_ * batches_ * p.n * 4 : 0, 64);
+}
+
+void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool,
+               std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  if (exchanged_) std::swap(lhs, rhs);
+  const int lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type);
+  const bool dense_along_k = p.rhs_k_stride == 1;
+  const auto run = HWY_DYNAMIC_DISPATCH(FindVectorFn)(p.rhs_type, dense_along_k);
+  // The vectors as dense f32.
+  float* vectors = reinterpret_cast<float*>(scratch);
+  float* partial = reinterpret_cast<float*>(scratch + RoundUp(batches_ * p.k * 4, 64));
+  const bool direct = p.lhs_type == ElementType::kF32 && p.lhs_k_stride == 1;
+  if (!direct) {
+    ConvertFn widen = FindWiden(p.lhs_type);
+    for (int64_t b = 0; b < batches_; ++b) {
+      const std::byte* from = lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * lhs_width;
+      float* to = vectors + b * p.k;
+      if (widen == nullptr) {
+        MoveTile(4, from, {0, p.lhs_k_stride}, reinterpret_cast<std::byte*>(to), {0, 1}, 1, p.k);
+      } else if (p.lhs_k_stride == 1) {
+        widen(from, to, p.k);
+      } else {
+        // The upper half of the target holds the raw elements until they are widened.
+        std::byte* raw = reinterpret_cast<std::byte*>(to) + p.k * 2;
+        MoveTile(2, from, {0, p.lhs_k_stride}, raw, {0, 1}, 1, p.k);
+        for (int64_t k = 0; k < p.k; ++k) {
+          std::byte one[2];
+          std::memcpy(one, raw + 2 * k, 2);
+          widen(one, to + k, 1);
+        }
+      }
+    }
+  }
+  auto vector = [&](int64_t b) {
+    return direct ? reinterpret_cast<const float*>(lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * 4)
+                  : vectors + b * p.k;
+  };
+  // Blocks of columns: about 16 KiB of a row, so that the sums stay in the L1 cache.
+  const int64_t columns = dense_along_k ? 16 : 2048;
+  const int64_t blocks = CeilDiv(p.n, columns);
+  const int64_t block_columns = RoundUp(CeilDiv(p.n, blocks), 16);
+  const double task_time = static_cast<double>(std::min(p.n, columns)) * static_cast<double>(p.k) / static_cast<double>(chunks_) * rhs_width / 8;  // ns
+  auto column_tasks = [&](int64_t k_begin, int64_t k_end, int64_t b, int64_t j, int64_t count, float* to) {
+    const std::byte* matrix = rhs + (BatchOffset(b, p.batch, p.rhs_batch_strides) + j * p.rhs_n_stride + k_begin * p.rhs_k_stride) * rhs_width;
+    run(vector(b) + k_begin, matrix, k_end - k_begin, dense_along_k ? p.rhs_n_stride : p.rhs_k_stride, count, to);
+  };
+  float* out = reinterpret_cast<float*>(result);
+  if (chunks_ == 1) {
+    // Finer than blocks, so that threads can share: 64 columns at the least where rows are dense.
+    const int64_t unit = dense_along_k ? block_columns : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, 2 * pool.threads()), 16)));
+    const int64_t units = CeilDiv(p.n, unit);
+    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(task_time * static_cast<double>(unit) / static_cast<double>(std::min(p.n, columns)), 1.0)));
+    pool.ParallelFor(batches_ * units, grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t b = t / units, j = t % units * unit;
+        column_tasks(0, p.k, b, j, std::min(unit, p.n - j), out + BatchOffset(b, p.batch, p.result_batch_strides) + j);
+      }
+    });
+    return;
+  }
+  pool.ParallelFor(batches_ * chunks_, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t b = t / chunks_, c = t % chunks_;
+      column_tasks(p.k * c / chunks_, p.k * (c + 1) / chunks_, b, 0, p.n, partial + t * p.n);
+    }
+  });
+  for (int64_t b = 0; b < batches_; ++b) {
+    float* to = out + BatchOffset(b, p.batch, p.result_batch_strides);
+    std::memcpy(to, partial + b * chunks_ * p.n, static_cast<std::size_t>(p.n) * 4);
+    for (int64_t c = 1; c < chunks_; ++c) HWY_DYNAMIC_DISPATCH(AddTo)(to, partial + (b * chunks_ + c) * p.n, p.n);
+  }
+}
+
+}  // namespace krafla::cpu
+#endif

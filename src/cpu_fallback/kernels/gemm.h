@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of our own: any strides, any storage type, of any size. What oneDNN does not take, what is too small
+// for it, and products with a vector, which are a matter of memory bandwidth alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/inline_vector.h"
+#include "base/thread_pool.h"
+#include "ir/element_type.h"
+
+namespace krafla::cpu {
+
+// result[b, i, j] = sum over k of lhs * rhs, for every batch index b. Strides in elements. The result is dense along j,
+// in the accumulation type: f32, f64, s32, u32, s64 or u64.
+struct GemmProblem {
+  Dims batch, lhs_batch_strides, rhs_batch_strides, result_batch_strides;
+  int64_t m = 1, n = 1, k = 1;
+  int64_t lhs_m_stride = 0, lhs_k_stride = 0, rhs_k_stride = 0, rhs_n_stride = 0, result_m_stride = 0;
+  ElementType lhs_type = ElementType::kF32, rhs_type = ElementType::kF32;
+  ElementType accumulate_type = ElementType::kF32;
+};
+
+class Gemm {
+ public:
+  explicit Gemm(const GemmProblem& problem, int threads);
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+  void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
+
+ private:
+  GemmProblem problem_;
+  int64_t batches_ = 1;
+  int64_t rows_ = 1, columns_ = 1;  // of a task
+  int64_t scratch_bytes_ = 0, worker_bytes_ = 0;
+};
+
+// Products of a vector (f32 accumulation; f32, f16 or bf16 storage) with a matrix that is dense along k or n.
+class Gemv {
+ public:
+  // `problem` has m == 1 or n == 1.
+  static bool Takes(const GemmProblem& problem);
+  Gemv(const GemmProblem& problem, int threads);
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+  void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
+
+ private:
+  GemmProblem problem_;  // with m == 1: operands exchanged where n was
+  bool exchanged_ = false;
+  int64_t batches_ = 1;
+  int64_t chunks_ = 1;  // of k, when n alone does not keep the threads busy
+  int64_t scratch_bytes_ = 0;
+};
+
+}  // namespace krafla::cpu

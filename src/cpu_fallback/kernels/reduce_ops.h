@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums, products, extrema and logical reductions of blocks. The order of combination is fixed for a length: it does not
+// depend on threads.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/element_type.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::cpu {
+
+struct ReduceOps {
+  // *accumulator = *accumulator (op) in[0] (op) ... in[n - 1].
+  void (*row)(const void* in, int64_t n, void* accumulator) = nullptr;
+  // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].
+  void (*columns)(const void* in, int64_t rows, int64_t columns, void* accumulator) = nullptr;
+};
+
+// `type` is a compute type. Null functions for kOther and for ops that the type does not have.
+ReduceOps FindReduceOps(plan::Reduction::Kind kind, ElementType type);
+
+}  // namespace krafla::cpu
