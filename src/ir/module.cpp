@@ -91,7 +91,9 @@ Instruction* Computation::AddClone(const Instruction& other, std::vector<Instruc
 void Computation::SetOperands(Instruction* instruction, std::vector<Instruction*> operands) {
   KRAFLA_CHECK(instruction->operands_.empty());
   instruction->operands_ = std::move(operands);
-  for (Instruction* operand : instruction->operands_) operand->AddUser(instruction);
+  // It had no operands, so where an operand lists it already, it is the last: no need to search a long list of users.
+  for (Instruction* operand : instruction->operands_)
+    if (operand->users_.empty() || operand->users_.back() != instruction) operand->users_.push_back(instruction);
 }
 
 void Computation::Remove(Instruction* instruction) { RemoveAll({&instruction, 1}); }

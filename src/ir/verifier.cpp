@@ -42,8 +42,9 @@ class InstructionChecker {
       if (operand->shape().IsTuple() && i.opcode() != Opcode::kGetTupleElement) visits_ += CountLeaves(operand->shape());
     }
     if (visits_ > verifier::kMaxLeafVisits)
-      return ResourceExhausted("The module passes tuples around that have more than {} leaves in all.",
-                               verifier::kMaxLeafVisits);
+      return At(i, Status(StatusCode::kResourceExhausted,
+                          std::format("Up to here the module passes tuples of more than {} leaves in all around.",
+                                      verifier::kMaxLeafVisits)));
     auto inferred = InferShape({.opcode = i.opcode(),
                                 .operands = operands_,
                                 .attributes = i.attributes(),

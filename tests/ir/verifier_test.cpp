@@ -286,5 +286,25 @@ TEST(Verifier, LargeGraphsTakeLinearTime) {
   Passes(f.module);
 }
 
+TEST(Verifier, ManyUsersTakeLinearTime) {
+  Fixture f;
+  Instruction* last = f.x;
+  for (int i = 0; i < 200'000; ++i) last = f.main->Add(Opcode::kAdd, F32({4}), {f.x, i % 2 == 0 ? last : f.x});
+  f.main->set_root(last);
+  EXPECT_EQ(f.x->users().size(), 200'000u);
+  Passes(f.module);
+}
+
+TEST(Verifier, OneHugeTupleManyTimes) {
+  // Each call is a short line of text and looks at 20,000 leaves.
+  Fixture f;
+  Instruction* tuple = AddTuple(*f.main, std::vector<Instruction*>(10'000, f.x)).value();
+  Computation* g = f.module.AddComputation("g");
+  g->set_root(AddGetTupleElement(*g, AddParameter(*g, 0, tuple->shape()), 0).value());
+  for (int i = 0; i < 20'000; ++i)
+    f.main->set_root(f.main->Add(Opcode::kCall, F32({4}), {tuple}, CallAttributes{}, {g}));
+  Fails(f.module, "leaves in all", StatusCode::kResourceExhausted);
+}
+
 }  // namespace
 }  // namespace krafla

@@ -14,7 +14,7 @@ namespace krafla::verifier {
 inline constexpr int kMaxCallDepth = 256;
 // Tuple leaves looked at while comparing operands with called computations. A real program stays far below; a text
 // that names one huge tuple a million times does not get to cost hours.
-inline constexpr int64_t kMaxLeafVisits = 500'000'000;
+inline constexpr int64_t kMaxLeafVisits = 100'000'000;
 // Leaves of all signatures that one instruction calls, copied together.
 inline constexpr int64_t kMaxSignatureLeaves = 1 << 20;
 
