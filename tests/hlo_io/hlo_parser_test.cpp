@@ -224,6 +224,25 @@ TEST(HloParser, WhatIsRefused) {
   }
 }
 
+TEST(HloParser, AnyNameSurvivesARoundTrip) {
+  Module module("odd \"module\"\n");
+  Computation* c = module.AddComputation("two words");
+  module.set_entry(c);
+  Instruction* last = nullptr;
+  int64_t number = 0;
+  for (const char* name : {"f32", "ROOT", "ENTRY", "1", "a b", "quote\"d", "back\\slash", "line\nbreak", "a-", "%x", "\xc3\xa9", "x.1-y"})
+    last = c->Add(Opcode::kParameter, Shape::MakeScalar(ElementType::kF32), {}, ParameterAttributes{number++, {}}, {}, name);
+  c->set_root(c->Add(Opcode::kNegate, last->shape(), {last}));
+  for (bool percent : {false, true}) {
+    HloPrintOptions options;
+    options.percent = percent;
+    std::string text = PrintModule(module, options);
+    auto again = Read(text);
+    ASSERT_NE(again, nullptr) << text;
+    EXPECT_TRUE(SameModule(module, *again)) << text;
+  }
+}
+
 TEST(HloParser, Limits) {
   HloTextLimits limits;
   limits.max_instructions = 2;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes behind the operands: ", key=value" in any order. attribute_table.cpp says which an opcode takes.
+#include <cmath>
+#include <limits>
+
 #include "hlo_io/hlo_text/parser.h"
 
 namespace krafla::hlo_text {
@@ -53,7 +56,10 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
       return {};
     }
     case ValueKind::kReal: {
+      const std::size_t offset = lex_.token().begin;
       KRAFLA_ASSIGN(out.real, lex_.Real(name));
+      if (!(std::abs(out.real) <= std::numeric_limits<float>::max()))
+        return lex_.Error(offset, std::format("{} must be a finite number that fits f32", name));
       return {};
     }
     case ValueKind::kDims: {

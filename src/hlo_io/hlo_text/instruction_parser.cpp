@@ -37,6 +37,8 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
                       std::format("the module has more than the limit of {} instructions", limits_.max_instructions),
                       StatusCode::kResourceExhausted);
   const std::size_t name_offset = lex_.token().begin;
+  // Now, as places are found fast only in the order of the text.
+  const SourceLocation location = lex_.Locate(name_offset);
   KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of an instruction"));
   if (scope.contains(name))
     return lex_.Error(name_offset, std::format("the name '{}' stands twice in computation '{}'", name.substr(0, 60),
@@ -99,15 +101,15 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
     pending.opcode = sugar->inner;
     pending.attributes = std::move(attributes);
     pending.called = OrderCalled(sugar->inner, set);
-    made = computation->Add(opcode, std::move(shape), std::move(values), AsyncAttributes{}, {}, name);
+    made = computation->Add(opcode, std::move(shape), std::move(values), AsyncAttributes{}, {}, PlainName(name));
     pending.start = made;
     pending_async_.push_back(std::move(pending));
   } else {
-    made = computation->Add(opcode, std::move(shape), std::move(values), std::move(attributes), {}, name);
+    made = computation->Add(opcode, std::move(shape), std::move(values), std::move(attributes), {}, PlainName(name));
     std::vector<CalledName> called = OrderCalled(opcode, set);
     if (!called.empty()) pending_calls_.push_back({made, std::move(called)});
   }
-  made->set_location(lex_.Locate(name_offset));
+  made->set_location(location);
   made->set_metadata(BuildMetadata(set));
   for (Instruction* before : set.predecessors) made->AddControlPredecessor(before);
   scope.emplace(name, made);
@@ -134,8 +136,8 @@ Result<> Parser::ParseOperands(const Scope& scope, std::vector<Operand>& operand
     if (it == scope.end())
       return lex_.Error(offset, std::format("no instruction '{}' is defined before this one", name.substr(0, 60)));
     if (stated && !Shape::Compatible(*stated, it->second->shape()))
-      return lex_.Error(begin, std::format("operand '{}' is {}, not {}", name.substr(0, 60),
-                                           it->second->shape().ToString(false), stated->ToString(false)));
+      return lex_.Error(begin, std::format("operand '{}' is {}, not {}", name.substr(0, 60), Shown(it->second->shape()),
+                                           Shown(*stated)));
     operands.push_back({it->second, offset});
   } while (lex_.Accept(','));
   return {};

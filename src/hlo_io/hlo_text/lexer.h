@@ -106,6 +106,10 @@ inline bool IsWordChar(char c) { return IsWordStart(c) || IsDigit(c) || c == '.'
 
 // Between C's escapes (\n \t \" \\ \' \r \xHH, octal) and bytes.
 std::string Unescape(std::string_view text);
+// What a name as Lexer::Name returns it stands for: only %"quoted" ones have escapes.
+inline std::string PlainName(std::string_view name) {
+  return name.find('\\') == std::string_view::npos ? std::string(name) : Unescape(name);
+}
 std::string Escape(std::string_view bytes);
 
 // The whole of `text` as an integer of T; false when it is not one or does not fit.

@@ -35,8 +35,9 @@ Result<> Parser::ParseComputation() {
   KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of a computation"));
   if (computations_.contains(name))
     return lex_.Error(offset, std::format("the computation name '{}' stands twice", name.substr(0, 60)));
-  Computation* computation = module_->AddComputation(name);
-  if (computation->name() != name)
+  const std::string plain = PlainName(name);
+  Computation* computation = module_->AddComputation(plain);
+  if (computation->name() != plain)
     return lex_.Error(offset, std::format("the computation name '{}' is taken", name.substr(0, 60)));
   computations_.emplace(name, computation);
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
@@ -98,12 +99,12 @@ Result<> Parser::ParseBody(Computation* computation, const Signature& signature)
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!Shape::Compatible(parameters[i]->shape(), signature.parameters[i]))
       return lex_.Error(signature.offset, std::format("parameter {} of '{}' is {} in the signature and {} in the body", i,
-                                                      computation->name(), signature.parameters[i].ToString(false),
-                                                      parameters[i]->shape().ToString(false)));
+                                                      computation->name(), Shown(signature.parameters[i]),
+                                                      Shown(parameters[i]->shape())));
   if (!Shape::Compatible(computation->root()->shape(), signature.result))
     return lex_.Error(signature.offset, std::format("the result of '{}' is {} in the signature and {} in the body",
-                                                    computation->name(), signature.result.ToString(false),
-                                                    computation->root()->shape().ToString(false)));
+                                                    computation->name(), Shown(signature.result),
+                                                    Shown(computation->root()->shape())));
   return {};
 }
 

@@ -17,7 +17,7 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
     bool same = shape.IsTuple() && shape.tuple_elements().size() == operands.size();
     for (std::size_t i = 0; same && i < operands.size(); ++i)
       same = Shape::Compatible(shape.tuple_elements()[i], operand_shape(i));
-    if (!same) return error(std::format("the operands do not make up the tuple {}", shape.ToString(false)));
+    if (!same) return error(std::format("the operands do not make up the tuple {}", Shown(shape)));
     return {};
   }
   if (opcode == Opcode::kReduce || opcode == Opcode::kReduceWindow) {
@@ -38,7 +38,7 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
     bool vector = indices == 1 && operand_shape(first).rank() == 1;
     if (!vector && static_cast<int64_t>(indices) != operand_shape(0).rank())
       return error(std::format("{} of {} takes one start a dimension, {} given", info.name,
-                               operand_shape(0).ToString(false), indices));
+                               Shown(operand_shape(0)), indices));
     return {};
   }
   if (opcode == Opcode::kConditional) {
@@ -53,7 +53,7 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
                                set.called.size(), operands.size()));
     const Shape& index = operand_shape(0);
     if (!index.IsScalar() || (index.element_type() != ElementType::kPred && index.element_type() != ElementType::kS32))
-      return error(std::format("the first operand of conditional is pred[] or s32[], not {}", index.ToString(false)));
+      return error(std::format("the first operand of conditional is pred[] or s32[], not {}", Shown(index)));
     return {};
   }
   if (opcode == Opcode::kAsyncStart) {
@@ -64,7 +64,7 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
       good = Shape::Compatible(elements[0].tuple_elements()[i], operand_shape(i));
     if (!good)
       return error(std::format("the shape of {} is a tuple of the operands' tuple, the result and more, not {}",
-                               info.name, shape.ToString(false)));
+                               info.name, Shown(shape)));
     return {};
   }
   if (opcode == Opcode::kAsyncUpdate || opcode == Opcode::kAsyncDone) {

@@ -19,6 +19,9 @@
 
 namespace krafla::hlo_text {
 
+// A shape for a message: tuples may be thousands of characters.
+std::string Shown(const Shape& shape);
+
 class Parser {
  public:
   Parser(std::string_view text, std::string_view file, const HloTextLimits& limits)

@@ -4,6 +4,12 @@
 
 namespace krafla::hlo_text {
 
+std::string Shown(const Shape& shape) {
+  std::string text = shape.ToString(false);
+  if (text.size() > 200) text = text.substr(0, 200) + "...";
+  return text;
+}
+
 bool Parser::AtShape() const {
   if (lex_.Is('(')) return true;
   return lex_.token().kind == Tok::kWord && ElementTypeFromName(lex_.token().text).has_value();
