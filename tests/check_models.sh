@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# check_models.sh KRAFLA DEVICE [FLAGS...]: the recorded networks of this folder, and those that KRAFLA_MODELS names.
+# Exit 77, with a reason, where the device is not there.
+set -u
+krafla=$1 device=$2
+shift 2
+here=$(cd "$(dirname "$0")" && pwd)
+if [ -n "${VK_DRIVER_FILES:-}" ] && [ ! -e "$VK_DRIVER_FILES" ]; then
+  echo "skipped: $VK_DRIVER_FILES is not there (scripts/setup.sh --test fetches it)"
+  exit 77
+fi
+if [ "$device" != cpu ]; then
+  "$krafla" run "$here/cli/add.hlo" -d "$device" --random >/dev/null 2>&1
+  if [ $? = 4 ]; then
+    echo "skipped: no device fits $device"
+    exit 77
+  fi
+fi
+exec "$krafla" check "$here/models" "$here/../examples/digits/model" ${KRAFLA_MODELS:+"$KRAFLA_MODELS"} -d "$device" "$@"
