@@ -81,9 +81,9 @@ typename Ops::F Logistic(const Ops& o, typename Ops::F x) {
   const auto one = o.Const(1.0f);
   const auto d = o.Add(one, e);
   const auto q = o.Div(o.Select(o.Lt(x, o.Const(0.0f)), e, one), d);
-  // What the rounding of d took from q; 0.9 stands for 1 / d, which matters only where d is near 1.
+  // What the rounding of d did to q, without the factor 1 / d: it matters only where d is near 1.
   const auto d_rest = o.Sub(e, o.Sub(d, one));
-  return o.Sub(q, o.Mul(o.Mul(d_rest, o.Const(0.9f)), q));
+  return o.Sub(q, o.Mul(d_rest, q));
 }
 
 // Below 5/8: x + x^3 P(x^2). From there on: 1 - 2e / (1 + e), e = exp(-2 abs(x)).

@@ -26,7 +26,11 @@ typename Ops::F Asin(const Ops& o, typename Ops::F x) {
   const auto z = o.Select(large, o.Mul(o.Sub(o.Const(1.0f), magnitude), o.Const(0.5f)), o.Mul(magnitude, magnitude));
   const auto s = o.Select(large, o.Sqrt(z), magnitude);
   const auto tail = in::AsinTail(o, s, z);
-  const auto far = o.Sub(o.Sub(o.Const(0x1.921fb6p+0f), o.Add(s, s)), o.Add(o.Add(tail, tail), o.Const(0x1.777a5cp-25f)));
+  const auto half_pi = o.Const(0x1.921fb6p+0f);
+  const auto twice = o.Add(s, s);
+  const auto difference = o.Sub(half_pi, twice);
+  const auto dropped = o.Sub(o.Sub(half_pi, difference), twice);
+  const auto far = o.Sub(difference, o.Sub(o.Add(o.Add(tail, tail), o.Const(0x1.777a5cp-25f)), dropped));
   return in::WithSign(o, o.Select(large, far, o.Add(s, tail)), x);
 }
 
