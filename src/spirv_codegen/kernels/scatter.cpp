@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// ScatterKernel, deterministic: an invocation owns one place of the window and takes the updates in their order, so no
+// two invocations ever meet at an element. Where the indices are unique every update goes on its own.
+#include <algorithm>
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/reduction_values.h"
+
+namespace krafla::spirv {
+namespace {
+
+bool Contains(const Dims& dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
+
+class ScatterEmitter {
+ public:
+  ScatterEmitter(KernelWriter& w, const plan::ScatterKernel& s)
+      : w_(w), b_(w.b), s_(s), operand_strides_(RowMajorStrides(s.operand_dims)),
+        update_strides_(RowMajorStrides(s.updates_dims)), index_strides_(RowMajorStrides(s.indices_dims)) {
+    const ScatterAttributes& a = s.attributes;
+    for (int64_t d = 0; d < s.updates_dims.ssize(); ++d)
+      (Contains(a.update_window_dims, d) ? window_ : batch_).push_back(d);
+    std::size_t next = 0;
+    for (int64_t d = 0; d < s.operand_dims.ssize(); ++d) {
+      const bool in_window = !Contains(a.inserted_window_dims, d) && !Contains(a.input_batching_dims, d);
+      window_of_operand_.push_back(in_window ? window_[next++] : -1);
+    }
+    for (int64_t d : window_) window_extents_.push_back(At(s.updates_dims, d));
+    for (int64_t d : batch_) batch_extents_.push_back(At(s.updates_dims, d));
+    vector_ = a.index_vector_dim < s.indices_dims.ssize();
+  }
+
+  static int64_t Product(const Dims& dims) {
+    int64_t out = 1;
+    for (int64_t d : dims) out *= d;
+    return out;
+  }
+  int64_t window_count() const { return Product(window_extents_); }
+  int64_t batch_count() const { return Product(batch_extents_); }
+
+  // Places of window element `element` in the operand and in the updates, from the window's corner.
+  struct Place {
+    Value operand, update;
+  };
+  Place WindowPlace(Value element) {
+    const Values index = Delinearize(element, window_extents_);
+    Place out{U32(0), U32(0)};
+    for (std::size_t d = 0; d < window_of_operand_.size(); ++d) {
+      if (window_of_operand_[d] < 0) continue;
+      auto n = static_cast<std::size_t>(std::find(window_.begin(), window_.end(), window_of_operand_[d]) - window_.begin());
+      out.operand = b_.Add(out.operand, b_.Mul(index[n], U32(operand_strides_[d])));
+      out.update = b_.Add(out.update, b_.Mul(index[n], U32(At(update_strides_, window_[n]))));
+    }
+    return out;
+  }
+
+  void Apply(Value batch, const Place& place) {
+    const ScatterAttributes& a = s_.attributes;
+    const Values index = Delinearize(batch, batch_extents_);
+    Value index_at = U32(0), update_at = place.update, corner = place.operand;
+    for (std::size_t n = 0; n < index.size(); ++n) {
+      auto d = static_cast<int64_t>(n);
+      if (vector_ && d >= a.index_vector_dim) ++d;
+      index_at = b_.Add(index_at, b_.Mul(index[n], U32(At(index_strides_, d))));
+      update_at = b_.Add(update_at, b_.Mul(index[n], U32(At(update_strides_, batch_[n]))));
+    }
+    Value inside = b_.m.Bool(true);
+    for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
+      const int64_t d = a.scatter_dims_to_operand_dims[k];
+      const int64_t w = window_of_operand_[static_cast<std::size_t>(d)];
+      const int64_t room = At(s_.operand_dims, d) - (w < 0 ? 1 : At(s_.updates_dims, w));
+      const Value at = vector_ ? b_.Add(index_at, U32(static_cast<int64_t>(k) * At(index_strides_, a.index_vector_dim))) : index_at;
+      Value start = FromStorage(b_, s_.indices_type, w_.buffers.Load(s_.indices_binding, StorageBytes(s_.indices_type), at, 1));
+      if (room < 0) {
+        inside = b_.m.Bool(false);
+        break;
+      }
+      // Negative starts are large as unsigned numbers.
+      inside = b_.LAnd(inside, b_.Compare(Cmp::kULe, start, b_.Const(start.kind, static_cast<uint64_t>(room))));
+      if (KindBits(start.kind) == 64) start = b_.UConvert(start, Kind::kU32);
+      corner = b_.Add(corner, b_.Mul(start, U32(At(operand_strides_, d))));
+    }
+    for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
+      const int64_t dim = a.scatter_indices_batching_dims[k];
+      auto n = static_cast<std::size_t>(vector_ && dim > a.index_vector_dim ? dim - 1 : dim);
+      corner = b_.Add(corner, b_.Mul(index[n], U32(At(operand_strides_, a.input_batching_dims[k]))));
+    }
+    b_.If(inside, [&] { Combine(corner, update_at); });
+  }
+
+ private:
+  static int64_t At(const Dims& d, int64_t i) { return d[static_cast<std::size_t>(i)]; }
+  Value U32(int64_t v) { return b_.U32(static_cast<uint32_t>(v)); }
+
+  Values Delinearize(Value linear, const Dims& extents) {
+    Values out(extents.size());
+    for (std::size_t d = extents.size(); d-- > 0;) {
+      const Value rest = d == 0 ? U32(0) : b_.UDiv(linear, U32(extents[d]));
+      out[d] = d == 0 ? linear : b_.Sub(linear, b_.Mul(rest, U32(extents[d])));
+      linear = rest;
+    }
+    return out;
+  }
+
+  void Combine(Value operand_at, Value update_at) {
+    const std::size_t n = s_.updates.size();
+    Values params(2 * n);
+    for (std::size_t k = 0; k < n; ++k) {
+      const ElementType type = s_.types[k];
+      const Kind kind64 = type == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
+      params[k] = FromStorage(b_, type, w_.buffers.Load(s_.outputs[k], StorageBytes(type), operand_at, 1, kind64));
+      params[n + k] = FromStorage(b_, type, w_.buffers.Load(s_.updates[k], StorageBytes(type), update_at, 1, kind64));
+    }
+    const Values made = RunScalarProgram(b_, w_.buffers, s_.combiner.combiner, params);
+    for (std::size_t k = 0; k < n; ++k)
+      w_.buffers.Store(s_.outputs[k], StorageBytes(s_.types[k]), operand_at, ToStorage(b_, s_.types[k], made[k]));
+  }
+
+  KernelWriter& w_;
+  Builder& b_;
+  const plan::ScatterKernel& s_;
+  Dims operand_strides_, update_strides_, index_strides_, window_, batch_, window_extents_, batch_extents_,
+      window_of_operand_;
+  bool vector_ = false;
+};
+
+}  // namespace
+
+Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& s,
+                                   const DeviceProfile& profile, const EmitOptions&) {
+  KRAFLA_TRY(CheckProgram(s.combiner.combiner, profile));
+  KRAFLA_TRY(CheckType(s.indices_type, profile));
+  for (ElementType type : s.types) KRAFLA_TRY(CheckType(type, profile));
+  EmittedProgram out;
+  KernelWriter w(plan, profile);
+  Builder& b = w.b;
+  ScatterEmitter scatter(w, s);
+  const int64_t window = scatter.window_count(), batch = scatter.batch_count();
+  if (window * batch == 0) return out;
+  // Neighbours of a narrow element share its word: only whole words may be written at once by different invocations.
+  bool narrow = false;
+  for (ElementType type : s.types) narrow = narrow || StorageBytes(type) < 4;
+  const bool apart = (s.attributes.unique_indices && !narrow) || batch == 1;
+  const int64_t items = apart ? window * batch : window;
+  const uint32_t local = WorkgroupSize(profile, profile.is_cpu && !apart ? 8 : 64);
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
+  const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
+  b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] {
+    if (apart) {
+      const Value n = b.UDiv(item, b.U32(static_cast<uint32_t>(window)));
+      scatter.Apply(n, scatter.WindowPlace(b.Sub(item, b.Mul(n, b.U32(static_cast<uint32_t>(window))))));
+      return;
+    }
+    const ScatterEmitter::Place place = scatter.WindowPlace(item);
+    b.For(b.U32(0), b.U32(static_cast<uint32_t>(batch)), b.U32(1), [&](Value n) { scatter.Apply(n, place); });
+  });
+  out.kernels.push_back(w.Finish({local, 1, 1}, apart ? "scatter.apart" : "scatter.in_order",
+                                 apart ? "" : "the indices may repeat, and updates keep their order"));
+  out.dispatches.push_back({0, grid.size, {}});
+  return out;
+}
+
+}  // namespace krafla::spirv
