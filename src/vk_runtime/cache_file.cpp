@@ -41,7 +41,9 @@ Header HeaderFor(const DeviceProfile& d, std::span<const std::byte> payload) {
   h.device_id = d.device_id;
   h.driver_version = d.driver_version;
   h.api_version = d.api_major << 22 | d.api_minor << 12 | d.api_patch;
-  auto put = [](char (&to)[32], const std::string& from) { std::memcpy(to, from.data(), std::min<std::size_t>(32, from.size())); };
+  auto put = [](char(&to)[32], const std::string& from) {
+    std::memcpy(to, from.data(), std::min<std::size_t>(32, from.size()));
+  };
   put(h.pipeline_cache_uuid, d.pipeline_cache_uuid);
   put(h.device_uuid, d.device_uuid);
   put(h.driver_uuid, d.driver_uuid);

@@ -42,9 +42,10 @@ Result<std::size_t> SelectDevice(std::string_view selector, std::span<const Devi
   if (devices.empty()) return Unavailable("No Vulkan device is there to choose '{}' from.", selector);
   std::string_view rest = selector;
   if (!rest.starts_with("vulkan") || (rest.size() > 6 && rest[6] != ':')) {
-    return InvalidArgument("'{}' does not name a Vulkan device: write vulkan, vulkan:N, vulkan:uuid=.., vulkan:pci=.., "
-                           "vulkan:type=cpu|discrete|integrated|virtual or vulkan:\"part of the name\".",
-                           selector);
+    return InvalidArgument(
+        "'{}' does not name a Vulkan device: write vulkan, vulkan:N, vulkan:uuid=.., vulkan:pci=.., "
+        "vulkan:type=cpu|discrete|integrated|virtual or vulkan:\"part of the name\".",
+        selector);
   }
   rest.remove_prefix(std::min<std::size_t>(7, rest.size()));
   if (rest.empty() && selector.size() > 6) {
@@ -56,9 +57,10 @@ Result<std::size_t> SelectDevice(std::string_view selector, std::span<const Devi
     std::size_t index = 0;
     auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
     if (error != std::errc() || index >= devices.size()) {
-      return NotFound("There is no device '{}': {} found. {}.", selector,
-                      devices.size() == 1 ? "1 Vulkan device was" : std::format("{} Vulkan devices were", devices.size()),
-                      ListOf(devices));
+      return NotFound(
+          "There is no device '{}': {} found. {}.", selector,
+          devices.size() == 1 ? "1 Vulkan device was" : std::format("{} Vulkan devices were", devices.size()),
+          ListOf(devices));
     }
     return index;
   }
@@ -74,8 +76,8 @@ Result<std::size_t> SelectDevice(std::string_view selector, std::span<const Devi
   } else if (rest.starts_with("type=")) {
     auto type = std::ranges::find(kTypes, Lower(rest.substr(5)));
     if (type == std::end(kTypes)) {
-      return InvalidArgument("'{}' names no type of device; the types are cpu, discrete, integrated, virtual and other.",
-                             selector);
+      return InvalidArgument(
+          "'{}' names no type of device; the types are cpu, discrete, integrated, virtual and other.", selector);
     }
     fits = [wanted = static_cast<DeviceType>(type - kTypes)](const DeviceProfile& d) { return d.type == wanted; };
   } else {

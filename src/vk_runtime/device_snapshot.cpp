@@ -66,18 +66,30 @@ FloatIndependence IndependenceOf(VkShaderFloatControlsIndependence value) {
 
 // The property structs, with the same rule as FeatureChain: linked only where the device knows them.
 struct PropertyChain {
-  VkPhysicalDeviceProperties2 core = Struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
-  VkPhysicalDeviceIDProperties id = Struct<VkPhysicalDeviceIDProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
-  VkPhysicalDeviceSubgroupProperties subgroup = Struct<VkPhysicalDeviceSubgroupProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
-  VkPhysicalDeviceMaintenance3Properties maintenance3 = Struct<VkPhysicalDeviceMaintenance3Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
-  VkPhysicalDeviceMaintenance4Properties maintenance4 = Struct<VkPhysicalDeviceMaintenance4Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
-  VkPhysicalDeviceDriverProperties driver = Struct<VkPhysicalDeviceDriverProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
-  VkPhysicalDeviceFloatControlsProperties floats = Struct<VkPhysicalDeviceFloatControlsProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
-  VkPhysicalDeviceSubgroupSizeControlProperties size_control = Struct<VkPhysicalDeviceSubgroupSizeControlProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
-  VkPhysicalDeviceShaderIntegerDotProductProperties dot = Struct<VkPhysicalDeviceShaderIntegerDotProductProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES);
-  VkPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative = Struct<VkPhysicalDeviceCooperativeMatrixPropertiesKHR>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR);
-  VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = Struct<VkPhysicalDeviceExternalMemoryHostPropertiesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
-  VkPhysicalDevicePCIBusInfoPropertiesEXT pci = Struct<VkPhysicalDevicePCIBusInfoPropertiesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT);
+  VkPhysicalDeviceProperties2 core =
+      Struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+  VkPhysicalDeviceIDProperties id =
+      Struct<VkPhysicalDeviceIDProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
+  VkPhysicalDeviceSubgroupProperties subgroup =
+      Struct<VkPhysicalDeviceSubgroupProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+  VkPhysicalDeviceMaintenance3Properties maintenance3 =
+      Struct<VkPhysicalDeviceMaintenance3Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+  VkPhysicalDeviceMaintenance4Properties maintenance4 =
+      Struct<VkPhysicalDeviceMaintenance4Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
+  VkPhysicalDeviceDriverProperties driver =
+      Struct<VkPhysicalDeviceDriverProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  VkPhysicalDeviceFloatControlsProperties floats =
+      Struct<VkPhysicalDeviceFloatControlsProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
+  VkPhysicalDeviceSubgroupSizeControlProperties size_control = Struct<VkPhysicalDeviceSubgroupSizeControlProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+  VkPhysicalDeviceShaderIntegerDotProductProperties dot = Struct<VkPhysicalDeviceShaderIntegerDotProductProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES);
+  VkPhysicalDeviceCooperativeMatrixPropertiesKHR cooperative = Struct<VkPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR);
+  VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = Struct<VkPhysicalDeviceExternalMemoryHostPropertiesEXT>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
+  VkPhysicalDevicePCIBusInfoPropertiesEXT pci =
+      Struct<VkPhysicalDevicePCIBusInfoPropertiesEXT>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT);
   bool has_driver = false, has_floats = false, has_size_control = false, has_pci = false;
 
   void Link(const Extensions& available, uint32_t api_version) {
@@ -221,8 +233,8 @@ void ReadMemory(VkPhysicalDevice handle, DeviceProfile& out) {
   }
   // A discrete card whose whole memory is mapped (ReBAR) is not unified: reading it from the host is slow.
   if (out.type == DeviceType::kDiscrete) return;
-  constexpr VkMemoryPropertyFlags kNeeded = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                                            VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  constexpr VkMemoryPropertyFlags kNeeded =
+      VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
     const VkMemoryType& type = memory.memoryTypes[i];
     if (type.heapIndex == largest && (type.propertyFlags & kNeeded) == kNeeded) out.unified_memory = true;
@@ -239,9 +251,15 @@ Result<> ReadMatrices(VkPhysicalDevice handle, DeviceProfile& out) {
   if (r != VK_SUCCESS && r != VK_INCOMPLETE) return VulkanError(r, "list cooperative-matrix shapes");
   rows.resize(std::min<std::size_t>(count, rows.size()));
   for (const auto& row : rows) {
-    CooperativeMatrixShape shape = {row.MSize, row.NSize, row.KSize,
-                                    ComponentOf(row.AType), ComponentOf(row.BType), ComponentOf(row.CType),
-                                    ComponentOf(row.ResultType), ScopeOf(row.scope), row.saturatingAccumulation != 0};
+    CooperativeMatrixShape shape = {row.MSize,
+                                    row.NSize,
+                                    row.KSize,
+                                    ComponentOf(row.AType),
+                                    ComponentOf(row.BType),
+                                    ComponentOf(row.CType),
+                                    ComponentOf(row.ResultType),
+                                    ScopeOf(row.scope),
+                                    row.saturatingAccumulation != 0};
     bool known = shape.scope != MatrixScope::kOther;
     for (ComponentType t : {shape.a, shape.b, shape.c, shape.result}) known = known && t != ComponentType::kOther;
     if (known) out.cooperative_matrices.push_back(shape);
@@ -253,8 +271,7 @@ Result<> ReadMatrices(VkPhysicalDevice handle, DeviceProfile& out) {
 bool ImportsHostPages(VkPhysicalDevice handle, const Extensions& extensions) {
   if (!extensions.contains("VK_EXT_external_memory_host")) return false;
   auto info = Struct<VkPhysicalDeviceExternalBufferInfo>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO);
-  info.usage =
-      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
   auto out = Struct<VkExternalBufferProperties>(VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES);
   vkGetPhysicalDeviceExternalBufferProperties(handle, &info, &out);

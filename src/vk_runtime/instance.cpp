@@ -78,9 +78,10 @@ Result<> Instance::Init(InstanceOptions options) {
   const char* asked = std::getenv("KRAFLA_VALIDATE");
   bool validate = options.validate || (asked != nullptr && std::strcmp(asked, "1") == 0);
   if (validate && !LayerInstalled(kValidationLayer)) {
-    return Unavailable("Validation was asked for, but the layer {} is not installed (Debian: "
-                       "vulkan-validationlayers).",
-                       kValidationLayer);
+    return Unavailable(
+        "Validation was asked for, but the layer {} is not installed (Debian: "
+        "vulkan-validationlayers).",
+        kValidationLayer);
   }
   std::vector<const char*> layers, extensions;
   VkInstanceCreateFlags flags = 0;
@@ -88,7 +89,8 @@ Result<> Instance::Init(InstanceOptions options) {
     extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
     flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
   }
-  VkDebugUtilsMessengerCreateInfoEXT messenger = Struct<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
+  VkDebugUtilsMessengerCreateInfoEXT messenger =
+      Struct<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
   messenger.messageSeverity =
       VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
   messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
@@ -101,8 +103,8 @@ Result<> Instance::Init(InstanceOptions options) {
     extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
   }
-  VkApplicationInfo application = {VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "krafla", 1, "krafla", 1,
-                                   VK_API_VERSION_1_4};
+  VkApplicationInfo application = {
+      VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "krafla", 1, "krafla", 1, VK_API_VERSION_1_4};
   VkInstanceCreateInfo info = Struct<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
   info.pNext = validate ? &checks : nullptr;
   info.flags = flags;

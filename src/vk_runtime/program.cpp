@@ -115,8 +115,7 @@ Result<> Program::CheckLaunch(const Launch& launch, std::size_t step) const {
     }
     if (slice.size > limits.max_storage_buffer_range) {
       return Unimplemented("Step {} binds {} bytes to kernel '{}'; {} allows {} and has no buffer device addresses.",
-                           step, slice.size, pipeline.name(), device_->profile().name,
-                           limits.max_storage_buffer_range);
+                           step, slice.size, pipeline.name(), device_->profile().name, limits.max_storage_buffer_range);
     }
   }
   return {};
@@ -306,17 +305,20 @@ Result<> Program::CheckSlots(std::span<const BufferBinding> slots) const {
       return InvalidArgument("Slot {} of a program needs {} bytes from byte {} of a buffer of {} bytes.", b.slot,
                              b.size, s.offset, s.buffer->size());
     }
-    ranges.push_back({s.buffer->id(), s.offset, s.offset + b.size, i, bool(written_[static_cast<std::size_t>(b.slot)])});
+    ranges.push_back(
+        {s.buffer->id(), s.offset, s.offset + b.size, i, bool(written_[static_cast<std::size_t>(b.slot)])});
   }
-  std::ranges::sort(ranges, [](const Range& a, const Range& b) { return std::tie(a.id, a.begin) < std::tie(b.id, b.begin); });
+  std::ranges::sort(ranges,
+                    [](const Range& a, const Range& b) { return std::tie(a.id, a.begin) < std::tie(b.id, b.begin); });
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const Range& a = ranges[i];
     for (std::size_t j = i + 1; j < ranges.size() && ranges[j].id == a.id && ranges[j].begin < a.end; ++j) {
       const Range& b = ranges[j];
       if ((a.written || b.written) && memory_of_[a.buffer] != memory_of_[b.buffer]) {
-        return InvalidArgument("Buffers {} and {} of a program were given the same bytes, one of them is written, and "
-                               "the program was not built for that (a donated argument must be declared).",
-                               std::min(a.buffer, b.buffer), std::max(a.buffer, b.buffer));
+        return InvalidArgument(
+            "Buffers {} and {} of a program were given the same bytes, one of them is written, and "
+            "the program was not built for that (a donated argument must be declared).",
+            std::min(a.buffer, b.buffer), std::max(a.buffer, b.buffer));
       }
     }
   }
@@ -345,10 +347,9 @@ Result<Program::Recording*> Program::Prepare(std::span<const BufferBinding> slot
   }
   if (chosen == nullptr) {
     auto fresh = std::ranges::find(recordings_, false, &Recording::exists);
-    chosen = fresh != recordings_.end() ? &*fresh
-                                        : &*std::ranges::min_element(recordings_, {}, [](const Recording& r) {
-                                            return r.last.number;
-                                          });
+    chosen = fresh != recordings_.end()
+                 ? &*fresh
+                 : &*std::ranges::min_element(recordings_, {}, [](const Recording& r) { return r.last.number; });
     KRAFLA_TRY(device_->Wait(chosen->last));
   }
   bool fresh = !chosen->exists;

@@ -30,7 +30,7 @@ struct ProgramBuffer {
 
   std::shared_ptr<Buffer> fixed;
   int slot = -1;
-  uint64_t size = 0;    // of a slot
+  uint64_t size = 0;     // of a slot
   int same_memory = -1;  // a lower-numbered buffer of the program whose bytes these are (a donated argument)
 };
 
@@ -69,8 +69,8 @@ class Program {
   Result<Event> Submit(std::span<const BufferBinding> slots);
   // Submits and waits.
   Result<> Run(std::span<const BufferBinding> slots);
-  // Runs the steps one after the other with nothing overlapping; milliseconds of each step, 0 for one that does nothing.
-  // UNIMPLEMENTED on a device without timestamps.
+  // Runs the steps one after the other with nothing overlapping; milliseconds of each step, 0 for one that does
+  // nothing. UNIMPLEMENTED on a device without timestamps.
   Result<std::vector<double>> Profile(std::span<const BufferBinding> slots);
 
   const ProgramStatistics& statistics() const { return statistics_; }
@@ -83,8 +83,8 @@ class Program {
   };
   // A recording and what it is bound to. There are two, so that a run with new buffers need not wait for the last one.
   struct Recording {
-    std::vector<VkCommandBuffer> commands;  // one a submission
-    std::shared_ptr<Buffer> table;          // address model
+    std::vector<VkCommandBuffer> commands;   // one a submission
+    std::shared_ptr<Buffer> table;           // address model
     VkDescriptorPool pool = VK_NULL_HANDLE;  // descriptor model
     std::vector<VkDescriptorSet> sets;       // one a launch
     std::vector<Bound> bound;
@@ -101,7 +101,7 @@ class Program {
     int axis = -1;
     uint32_t begin = 0, count = 0;
   };
-  struct Chunk {  // one submission
+  struct Chunk {                             // one submission
     std::vector<std::vector<Piece>> groups;  // a barrier between each
     KernelNames names;
   };
@@ -134,15 +134,15 @@ class Program {
   ProgramStatistics statistics_;
   std::size_t slot_count_ = 0;
   std::vector<uint32_t> memory_of_;
-  std::vector<bool> written_;          // slots that some step writes
+  std::vector<bool> written_;  // slots that some step writes
   std::vector<Chunk> chunks_;
-  std::vector<uint32_t> first_row_;    // of each step, in the table
+  std::vector<uint32_t> first_row_;  // of each step, in the table
   std::vector<TableEntry> fixed_entries_, slot_entries_;
   uint32_t rows_ = 0;
-  std::vector<uint32_t> set_of_;       // of each step: its descriptor set
+  std::vector<uint32_t> set_of_;  // of each step: its descriptor set
   uint32_t set_count_ = 0, descriptor_count_ = 0;
-  bool copies_slots_ = false;          // copies and fills name a slot's VkBuffer: other buffers, other commands
-  std::vector<Bound> wanted_;          // of the run being prepared: kept to save an allocation
+  bool copies_slots_ = false;  // copies and fills name a slot's VkBuffer: other buffers, other commands
+  std::vector<Bound> wanted_;  // of the run being prepared: kept to save an allocation
   VkCommandPool pool_ = VK_NULL_HANDLE;
   std::array<Recording, 2> recordings_;
 };

@@ -83,7 +83,8 @@ void ForEachSlice(const Step& step, F&& f) {
 }
 
 bool DoesNothing(const Step& step) {
-  if (const auto* launch = std::get_if<Launch>(&step)) return std::ranges::find(launch->grid, 0u) != std::end(launch->grid);
+  if (const auto* launch = std::get_if<Launch>(&step))
+    return std::ranges::find(launch->grid, 0u) != std::end(launch->grid);
   if (const auto* copy = std::get_if<Copy>(&step)) return copy->to.size == 0;
   return std::get<Fill>(step).to.size == 0;
 }

@@ -23,7 +23,8 @@ uint64_t HashOf(std::span<const SelfTestCase> cases) {
     add(c.grid, sizeof(c.grid));
     add(c.input.data(), c.input.size());
     add(c.expected.data(), c.expected.size());
-    parts.push_back(uint64_t{c.kernel.subgroup_size} << 8 | c.kernel.binding_count << 1 | (c.kernel.full_subgroups ? 1u : 0u));
+    parts.push_back(uint64_t{c.kernel.subgroup_size} << 8 | c.kernel.binding_count << 1 |
+                    (c.kernel.full_subgroups ? 1u : 0u));
   }
   return XXH3_64bits(parts.data(), parts.size() * sizeof(uint64_t));
 }
@@ -117,8 +118,8 @@ Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<co
                     reason.error().code() == StatusCode::kDeadlineExceeded)) {
       certain = false;
     }
-    outcome.reasons.push_back(std::format("{}: kernel '{}': {}.", c.feature, c.kernel.name,
-                                          reason ? *reason : reason.error().message()));
+    outcome.reasons.push_back(
+        std::format("{}: kernel '{}': {}.", c.feature, c.kernel.name, reason ? *reason : reason.error().message()));
   }
   outcome.failed.assign(failed.begin(), failed.end());
   if (certain) Save(path, device->profile(), failed, false);

@@ -9,6 +9,8 @@
 
 namespace krafla::vk {
 
+// In the descriptor model a launch's slices start at multiples of limits.min_storage_buffer_offset_alignment (at most
+// 256 bytes) and are no larger than limits.max_storage_buffer_range.
 struct BufferSlice {
   uint32_t buffer = 0;            // into the program's buffers
   uint64_t offset = 0, size = 0;  // bytes

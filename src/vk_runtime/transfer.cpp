@@ -17,7 +17,7 @@ Transfer::~Transfer() {
   if (pool_ != VK_NULL_HANDLE) device_.vk().vkDestroyCommandPool(device_.handle(), pool_, nullptr);
 }
 
-Result<> Transfer::Prepare(Ring& ring, MemoryKind kind, uint64_t bytes) {
+Result<> Transfer::Prepare(Chunk& chunk, MemoryKind kind, uint64_t bytes) {
   const VolkDeviceTable& vk = device_.vk();
   if (pool_ == VK_NULL_HANDLE) {
     upload_name_ = std::make_shared<const std::vector<std::string>>(1, "upload");
@@ -31,28 +31,25 @@ Result<> Transfer::Prepare(Ring& ring, MemoryKind kind, uint64_t bytes) {
       return device_.Fail(r, "create a command pool for transfers");
     }
   }
+  KRAFLA_TRY(device_.Wait(chunk.done));
+  if (chunk.commands == VK_NULL_HANDLE) {
+    auto info = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    info.commandPool = pool_;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    VkResult r = vk.vkAllocateCommandBuffers(device_.handle(), &info, &chunk.commands);
+    if (r != VK_SUCCESS) {
+      chunk.commands = VK_NULL_HANDLE;
+      return device_.Fail(r, "allocate a command buffer for transfers");
+    }
+  }
   uint64_t share = std::max(device_.options().staging_bytes / kChunks, kSmallestChunk);
   uint64_t wanted = kSmallestChunk;
   while (wanted < bytes && wanted < share) wanted *= 2;
   wanted = std::min(wanted, share);
-  for (Chunk& chunk : ring) {
-    if (chunk.commands == VK_NULL_HANDLE) {
-      auto info = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
-      info.commandPool = pool_;
-      info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-      info.commandBufferCount = 1;
-      VkResult r = vk.vkAllocateCommandBuffers(device_.handle(), &info, &chunk.commands);
-      if (r != VK_SUCCESS) {
-        chunk.commands = VK_NULL_HANDLE;
-        return device_.Fail(r, "allocate a command buffer for transfers");
-      }
-    }
-    if (chunk.buffer == nullptr || chunk.buffer->size() < wanted) {
-      KRAFLA_TRY(device_.Wait(chunk.done));
-      chunk.buffer.reset();
-      KRAFLA_ASSIGN(chunk.buffer, device_.AllocateOwned(wanted, kind, "a staging buffer"));
-    }
-    if (bytes <= wanted) break;  // one chunk is enough
+  if (chunk.buffer == nullptr || chunk.buffer->size() < wanted) {
+    chunk.buffer.reset();
+    KRAFLA_ASSIGN(chunk.buffer, device_.AllocateOwned(wanted, kind, "a staging buffer"));
   }
   return {};
 }
@@ -60,7 +57,6 @@ Result<> Transfer::Prepare(Ring& ring, MemoryKind kind, uint64_t bytes) {
 Result<Event> Transfer::Copy(Chunk& chunk, VkBuffer from, VkBuffer to, const VkBufferCopy& region,
                              const KernelNames& name) {
   const VolkDeviceTable& vk = device_.vk();
-  KRAFLA_TRY(device_.Wait(chunk.done));  // of an earlier transfer that ended with an error
   VkCommandBuffer commands = chunk.commands;
   auto begin = Struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
@@ -84,10 +80,9 @@ Result<Event> Transfer::Copy(Chunk& chunk, VkBuffer from, VkBuffer to, const VkB
 
 Result<> Transfer::Upload(Buffer& to, uint64_t offset, std::span<const std::byte> from) {
   std::lock_guard lock(mutex_);
-  KRAFLA_TRY(Prepare(up_, MemoryKind::kUpload, from.size()));
-  for (int i = 0; !from.empty(); i = (i + 1) % kChunks) {
-    Chunk& chunk = up_[i];
-    KRAFLA_TRY(device_.Wait(chunk.done));
+  while (!from.empty()) {
+    Chunk& chunk = up_[next_up_++ % kChunks];
+    KRAFLA_TRY(Prepare(chunk, MemoryKind::kUpload, from.size()));
     std::size_t bytes = std::min<std::size_t>(from.size(), chunk.buffer->size());
     std::memcpy(chunk.buffer->host(), from.data(), bytes);
     VkResult r = vmaFlushAllocation(device_.allocator_, chunk.buffer->allocation_, 0, VK_WHOLE_SIZE);
@@ -102,7 +97,6 @@ Result<> Transfer::Upload(Buffer& to, uint64_t offset, std::span<const std::byte
 
 Result<> Transfer::Download(const Buffer& from, uint64_t offset, std::span<std::byte> to) {
   std::lock_guard lock(mutex_);
-  KRAFLA_TRY(Prepare(down_, MemoryKind::kReadback, to.size()));
   struct Flight {
     std::size_t at = 0, bytes = 0;
   };
@@ -112,8 +106,10 @@ Result<> Transfer::Download(const Buffer& from, uint64_t offset, std::span<std::
   while (at < to.size() || received < asked) {
     if (at < to.size() && asked - received < kChunks) {
       Chunk& chunk = down_[asked % kChunks];
+      KRAFLA_TRY(Prepare(chunk, MemoryKind::kReadback, to.size() - at));
       std::size_t bytes = std::min<std::size_t>(to.size() - at, chunk.buffer->size());
-      KRAFLA_ASSIGN(Event done, Copy(chunk, from.handle(), chunk.buffer->handle(), {offset + at, 0, bytes}, download_name_));
+      KRAFLA_ASSIGN(Event done,
+                    Copy(chunk, from.handle(), chunk.buffer->handle(), {offset + at, 0, bytes}, download_name_));
       from.Use(done.number);
       flights[asked++ % kChunks] = {at, bytes};
       at += bytes;

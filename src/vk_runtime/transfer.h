@@ -31,7 +31,8 @@ class Transfer {
   };
   using Ring = std::array<Chunk, kChunks>;
 
-  Result<> Prepare(Ring& ring, MemoryKind kind, uint64_t bytes);
+  // Makes the chunk ready to be used for a transfer of `bytes`: its last work done, its buffer large enough.
+  Result<> Prepare(Chunk& chunk, MemoryKind kind, uint64_t bytes);
   Result<Event> Copy(Chunk& chunk, VkBuffer from, VkBuffer to, const VkBufferCopy& region,
                      const KernelNames& name);
 
@@ -39,6 +40,7 @@ class Transfer {
   std::mutex mutex_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   Ring up_, down_;
+  unsigned next_up_ = 0;  // small transfers go round the ring too, so that none waits for the one before
   KernelNames upload_name_, download_name_;
 };
 

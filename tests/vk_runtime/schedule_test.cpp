@@ -113,7 +113,8 @@ TEST(Schedule, RandomProgramsAgreeWithTheDefinition) {
     std::vector<std::size_t> level(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        if (conflict(std::get<Launch>(steps[j]), std::get<Launch>(steps[i]))) level[i] = std::max(level[i], level[j] + 1);
+        if (conflict(std::get<Launch>(steps[j]), std::get<Launch>(steps[i])))
+          level[i] = std::max(level[i], level[j] + 1);
       }
     }
     Levels expected;

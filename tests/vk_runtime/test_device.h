@@ -70,13 +70,16 @@ inline KernelCode SpinKernel(const DeviceProfile& p) {
 // The parameter: features to switch off, so that every path of the runtime runs on every driver.
 using Modes = std::vector<std::string>;
 inline const std::vector<Modes>& AllModes() {
-  static const std::vector<Modes> modes = {{}, {"bda"}, {"timeline"}, {"unified"}, {"bda", "timeline", "unified"}};
+  static const std::vector<Modes> modes = [] {
+    Modes everything;
+    for (const FeatureName& feature : FeatureNames()) everything.emplace_back(feature.name);
+    return std::vector<Modes>{{}, {"bda"}, {"timeline"}, {"unified"}, everything};
+  }();
   return modes;
 }
 inline std::string ModeName(const ::testing::TestParamInfo<Modes>& info) {
-  std::string name;
-  for (const std::string& m : info.param) name += "no_" + m + "_";
-  return name.empty() ? "all" : name.substr(0, name.size() - 1);
+  if (info.param.empty()) return "all_features";
+  return info.param.size() == 1 ? "no_" + info.param[0] : "no_features";
 }
 
 class DeviceTest : public ::testing::TestWithParam<Modes> {
