@@ -16,11 +16,11 @@ namespace krafla {
 
 // What stands at the top of a format's range, and so what an overflow and a NaN become.
 enum class FloatSpecials : uint8_t {
-  kInfAndNan,     // IEEE: overflow -> inf
-  kNanAllOnes,    // "fn": no inf, NaN is all ones; inf and overflow -> NaN
-  kNegZeroNan,    // "fnuz": no inf, no -0, NaN is the pattern of -0; inf and overflow -> NaN
-  kFinite,        // neither: inf and overflow -> the largest value; NaN -> the zero of the other sign
-  kPowersOfTwo,   // e8m0: no sign, no zero, NaN is all ones; zero, negatives, overflow -> NaN; ties round up
+  kInfAndNan,    // IEEE: overflow -> inf
+  kNanAllOnes,   // "fn": no inf, NaN is all ones; inf and overflow -> NaN
+  kNegZeroNan,   // "fnuz": no inf, no -0, NaN is the pattern of -0; inf and overflow -> NaN
+  kFinite,       // neither: inf and overflow -> the largest value; NaN -> the zero of the other sign
+  kPowersOfTwo,  // e8m0: no sign, no zero, NaN is all ones; zero, negatives, overflow -> NaN; ties round up
 };
 
 struct MiniFloat {
@@ -151,9 +151,9 @@ constexpr float DecodeMiniFloat(uint32_t code, const MiniFloat& f) {
   return std::bit_cast<float>(sign | biased << 23 | significand << (23 - f.mantissa_bits));
 }
 
-#define KRAFLA_FORMAT(Name, Code)                                                                                  \
-  constexpr Code FloatTo##Name(float x) { return static_cast<Code>(EncodeMiniFloat(x, k##Name##Format)); }         \
-  constexpr Code DoubleTo##Name(double x) { return static_cast<Code>(EncodeMiniFloat(x, k##Name##Format)); }       \
+#define KRAFLA_FORMAT(Name, Code)                                                                            \
+  constexpr Code FloatTo##Name(float x) { return static_cast<Code>(EncodeMiniFloat(x, k##Name##Format)); }   \
+  constexpr Code DoubleTo##Name(double x) { return static_cast<Code>(EncodeMiniFloat(x, k##Name##Format)); } \
   constexpr float Name##ToFloat(Code code) { return DecodeMiniFloat(code, k##Name##Format); }
 KRAFLA_FORMAT(F16, uint16_t)
 KRAFLA_FORMAT(F8E5M2, uint8_t)

@@ -3,8 +3,8 @@
 // are not (Vulkan promises 2.5 ULP for division, less for the root).
 #pragma once
 
-#include "numerics/formulas_int.h"
 #include "numerics/formulas_basic.h"
+#include "numerics/formulas_int.h"
 
 namespace krafla {
 

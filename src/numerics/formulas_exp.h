@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // exp, expm1, logistic, tanh, sinh, cosh, erf.
 //
-// All but erf reduce as Cody and Waite: x = n ln2 + r with abs(r) <= ln2 / 2, n ln2 in two parts of which the first is exact.
-// n is rounded by adding a large number, whose low bits then hold it: no conversion, defined for every operand.
+// All but erf reduce as Cody and Waite: x = n ln2 + r with abs(r) <= ln2 / 2, n ln2 in two parts of which the first is
+// exact. n is rounded by adding a large number, whose low bits then hold it: no conversion, defined for every operand.
 // The polynomials are minimax fits, their coefficients rounded to f32 one after the other.
 #pragma once
 
@@ -115,8 +115,8 @@ HyperbolicParts<Ops> ReduceHyperbolic(const Ops& o, typename Ops::F magnitude) {
   const auto c = o.Mul(z, Poly(o, z, {0x1.000000p-1f, 0x1.5554e6p-5f, 0x1.6d4f54p-10f}));
   const auto s_tail = o.Mul(o.Mul(r, z), Poly(o, z, {0x1.555556p-3f, 0x1.110fdap-7f, 0x1.a2a152p-13f}));
   const auto s = o.Add(high, o.Sub(s_tail, low));
-  const auto up = PowerOfTwo(o, n);                               // 2^(n-2)
-  auto down = PowerOfTwo(o, o.ISub(o.ConstI(250), n));            // 2^(-n-2)
+  const auto up = PowerOfTwo(o, n);                     // 2^(n-2)
+  auto down = PowerOfTwo(o, o.ISub(o.ConstI(250), n));  // 2^(-n-2)
   down = o.Select(o.Lt(magnitude, o.Const(40.0f)), down, o.Const(0.0f));
   return {o.Sub(up, down), o.Add(up, down), c, s};
 }
@@ -149,18 +149,20 @@ typename Ops::F Erf(const Ops& o, typename Ops::F x) {
   namespace in = formulas_internal;
   const auto magnitude = o.Abs(x);
   const auto z = o.Mul(magnitude, magnitude);
-  const auto p = in::Poly(o, z, {0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2ce6p-4f, -0x1.b7f71ap-6f, 0x1.53f224p-8f,
-                                 -0x1.a3515ep-11f, 0x1.4771fep-14f});
+  const auto p = in::Poly(o, z,
+                          {0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2ce6p-4f, -0x1.b7f71ap-6f, 0x1.53f224p-8f,
+                           -0x1.a3515ep-11f, 0x1.4771fep-14f});
   const auto small = o.Mul(magnitude, o.Add(p, o.Const(1.0f)));
 
   const auto t = o.Select(o.Gt(magnitude, o.Const(4.0f)), o.Const(4.0f), magnitude);
-  const auto q = in::Poly(o, t, {-0x1.a0ca4ep+0f, -0x1.d59b06p-1f, -0x1.36e010p-3f, 0x1.0e2e7ap-5f, -0x1.2f1d74p-8f,
-                                 0x1.421070p-12f});
+  const auto q = in::Poly(
+      o, t, {-0x1.a0ca4ep+0f, -0x1.d59b06p-1f, -0x1.36e010p-3f, 0x1.0e2e7ap-5f, -0x1.2f1d74p-8f, 0x1.421070p-12f});
   const auto v = o.Mul(t, q);
   const float magic = 0x1.8p23f + 127.0f;
   const auto shifted = o.Add(v, o.Const(magic));
   const auto f = o.Sub(v, o.Sub(shifted, o.Const(magic)));
-  const auto e = in::Poly(o, f, {1.0f, 0x1.62e42ap-1f, 0x1.ebf9c0p-3f, 0x1.c6b6d8p-5f, 0x1.3ce986p-7f, 0x1.5bdb9ap-10f});
+  const auto e =
+      in::Poly(o, f, {1.0f, 0x1.62e42ap-1f, 0x1.ebf9c0p-3f, 0x1.c6b6d8p-5f, 0x1.3ce986p-7f, 0x1.5bdb9ap-10f});
   const auto large = o.Sub(o.Const(1.0f), o.Mul(e, in::PowerOfTwo(o, o.Bits(shifted))));
 
   return in::WithSign(o, o.Select(o.Lt(magnitude, o.Const(1.0f)), small, large), x);

@@ -192,7 +192,8 @@ constexpr T ShiftRightArithmeticInt(T x, T amount, int bits = static_cast<int>(s
 template <std::integral T>
 constexpr T ClzInt(T x, int bits = static_cast<int>(sizeof(T)) * 8) {
   using U = std::make_unsigned_t<T>;
-  const U placed = static_cast<U>(static_cast<uint64_t>(static_cast<U>(x)) << (sizeof(T) * 8 - static_cast<unsigned>(bits)));
+  const U placed =
+      static_cast<U>(static_cast<uint64_t>(static_cast<U>(x)) << (sizeof(T) * 8 - static_cast<unsigned>(bits)));
   return static_cast<T>(placed == 0 ? bits : std::countl_zero(placed));
 }
 template <std::integral T>

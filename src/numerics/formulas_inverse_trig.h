@@ -51,7 +51,8 @@ typename Ops::F Acos(const Ops& o, typename Ops::F x) {
 }
 
 // The angle of (x, y): atan of the smaller magnitude over the greater, added to or taken from a multiple of pi/4. Where
-// the quotient is above 1/2, atan(n/d) = pi/4 + atan((n - d) / (n + d)). The quotient and the sum are carried in two parts.
+// the quotient is above 1/2, atan(n/d) = pi/4 + atan((n - d) / (n + d)). The quotient and the sum are carried in two
+// parts.
 template <class Ops>
 typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
   namespace in = formulas_internal;
@@ -89,7 +90,8 @@ typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
   rest = o.Sub(rest, o.Mul(q_lo, d_hi));
   rest = o.Sub(rest, o.Mul(q_lo, d_lo));
   rest = o.Sub(rest, o.Mul(quotient, d_error));
-  const auto reciprocal = in::Poly(o, d, {0x1.ffd5eep+0f, -0x1.600960p+0f, 0x1.8f779ap-2f, -0x1.3f9198p-5f});  // of d in [1, 4)
+  const auto reciprocal =
+      in::Poly(o, d, {0x1.ffd5eep+0f, -0x1.600960p+0f, 0x1.8f779ap-2f, -0x1.3f9198p-5f});  // of d in [1, 4)
 
   auto q = o.Mul(quotient, scale);
   // Far below 1 the quotient alone is the result, and its error would be subnormal.

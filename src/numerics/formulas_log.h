@@ -24,8 +24,9 @@ LogReduction<Ops> ReduceLog(const Ops& o, typename Ops::F x) {
 // k ln2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2). Log(1 + f) is f - f^2/2 + f^3 P(f).
 template <class Ops>
 typename Ops::F LogOfReduced(const Ops& o, typename Ops::F f, typename Ops::I k) {
-  const auto p = Poly(o, f, {0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a028p-3f, -0x1.54720cp-3f, 0x1.22d790p-3f,
-                             -0x1.0d8548p-3f, 0x1.056c48p-3f, -0x1.38dcf4p-4f});
+  const auto p = Poly(o, f,
+                      {0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a028p-3f, -0x1.54720cp-3f, 0x1.22d790p-3f,
+                       -0x1.0d8548p-3f, 0x1.056c48p-3f, -0x1.38dcf4p-4f});
   const auto n = o.FromIntS(k);
   const auto z = o.Mul(f, f);
   auto tail = o.Mul(o.Mul(f, z), p);

@@ -163,7 +163,7 @@ typename Ops::F Rsqrt(const Ops& o, typename Ops::F x) {
   y = o.Mul(y, o.Sub(o.Const(1.5008789f), o.Mul(o.Mul(half, y), y)));
   y = in::Upper12(o, y);
   const auto s_hi = in::Upper12(o, s);
-  const auto a = o.Mul(s_hi, y);                // exact, as all products here
+  const auto a = o.Mul(s_hi, y);  // exact, as all products here
   const auto b = o.Mul(o.Sub(s, s_hi), y);
   const auto a_hi = in::Upper12(o, a);
   auto e = o.Sub(one, o.Mul(a_hi, y));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // sin, cos, tan: right for every finite x.
 //
-// x = q pi/2 + r with abs(r) <= pi/4 and r as the sum of two floats. Below 3072 pi/2 is split into three parts of 13 bits,
-// whose products with q are exact, and a rest (Cody and Waite). From there on x times 2/pi is taken modulo 4 in
+// x = q pi/2 + r with abs(r) <= pi/4 and r as the sum of two floats. Below 3072 pi/2 is split into three parts of 13
+// bits, whose products with q are exact, and a rest (Cody and Waite). From there on x times 2/pi is taken modulo 4 in
 // integers, with 2/pi to as many bits as the largest float needs (Payne and Hanek).
 #pragma once
 
@@ -26,8 +26,8 @@ TrigReduction<Ops> ReduceTrigSmall(const Ops& o, typename Ops::F x) {
   const auto d = o.Sub(x, o.Mul(n, o.Const(0x1.921p+0f)));  // exact
   const auto second = o.Mul(n, o.Const(0x1.f6ap-13f));
   const auto r = o.Sub(d, second);
-  auto low = o.Sub(o.Sub(d, r), second);                   // exact
-  low = o.Sub(low, o.Mul(n, o.Const(0x1.11p-26f)));        // exact
+  auto low = o.Sub(o.Sub(d, r), second);             // exact
+  low = o.Sub(low, o.Mul(n, o.Const(0x1.11p-26f)));  // exact
   const auto sum = o.Add(r, low);
   low = o.Sub(low, o.Sub(sum, r));
   low = o.Sub(low, o.Mul(n, o.Const(0x1.68c234p-39f)));

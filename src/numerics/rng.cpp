@@ -24,7 +24,8 @@ Result<RngPlan> PlanRng(RngAlgorithm algorithm, int64_t state_words, std::span<c
   int64_t count = 1;
   for (const int64_t d : dimensions) {
     const auto product = CheckedMul(count, d);
-    if (!product || d < 0) return InvalidArgument("The random array's dimensions, one of which is {}, do not fit 63 bits.", d);
+    if (!product || d < 0)
+      return InvalidArgument("The random array's dimensions, one of which is {}, do not fit 63 bits.", d);
     count = *product;
   }
   const auto elements = static_cast<uint64_t>(count);

@@ -24,8 +24,7 @@ template <class Ops>
 std::array<typename Ops::I, 2> ThreeFry2x32(const Ops& o, const std::array<typename Ops::I, 2>& counter,
                                             const std::array<typename Ops::I, 2>& key) {
   constexpr uint32_t kRotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
-  const std::array<typename Ops::I, 3> ks = {
-      key[0], key[1], o.Xor(o.Xor(key[0], key[1]), o.ConstI(0x1bd11bdau))};
+  const std::array<typename Ops::I, 3> ks = {key[0], key[1], o.Xor(o.Xor(key[0], key[1]), o.ConstI(0x1bd11bdau))};
   auto x0 = o.IAdd(counter[0], ks[0]);
   auto x1 = o.IAdd(counter[1], ks[1]);
   for (uint32_t group = 0; group < 5; ++group) {

@@ -87,7 +87,8 @@ struct ScalarOps {
 
   template <std::size_t N, class Body>
   static std::array<I, N> When(B condition, const std::array<I, N>& state, Body body) {
-    if (condition) [[unlikely]] return body(state);
+    if (condition) [[unlikely]]
+      return body(state);
     return state;
   }
   template <std::size_t N, class Condition, class Body>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex functions against the C++ library's in a wider type, where that has a wider one, and where intermediate values
-// overflow or cancel.
-#include "numerics/complex_math.h"
-
+// Complex functions against the C++ library's in a wider type, where that has a wider one, and where intermediate
+// values overflow or cancel.
 #include <gtest/gtest.h>
 
 #include <complex>
 #include <random>
+
+#include "numerics/complex_math.h"
 
 namespace krafla {
 namespace {
@@ -30,24 +30,23 @@ struct Row {
 
 template <class T>
 void CheckAll(double epsilons) {
-  const Row<T> rows[] = {
-      {"exp", ComplexExp<T>, [](Wide z) { return std::exp(z); }},
-      {"log", ComplexLog<T>, [](Wide z) { return std::log(z); }},
-      {"sqrt", ComplexSqrt<T>, [](Wide z) { return std::sqrt(z); }},
-      {"rsqrt", ComplexRsqrt<T>, [](Wide z) { return 1.0L / std::sqrt(z); }},
-      {"sin", ComplexSin<T>, [](Wide z) { return std::sin(z); }},
-      {"cos", ComplexCos<T>, [](Wide z) { return std::cos(z); }},
-      {"tan", ComplexTan<T>, [](Wide z) { return std::tan(z); }},
-      {"tanh", ComplexTanh<T>, [](Wide z) { return std::tanh(z); }},
-      {"sinh", ComplexSinh<T>, [](Wide z) { return std::sinh(z); }},
-      {"cosh", ComplexCosh<T>, [](Wide z) { return std::cosh(z); }},
-      {"logistic", ComplexLogistic<T>, [](Wide z) { return 1.0L / (1.0L + std::exp(-z)); }},
-      {"sign", ComplexSign<T>, [](Wide z) { return z / std::abs(z); }},
-      {"asin", ComplexAsin<T>, [](Wide z) { return std::asin(z); }},
-      {"acos", ComplexAcos<T>, [](Wide z) { return std::acos(z); }},
-      {"asinh", ComplexAsinh<T>, [](Wide z) { return std::asinh(z); }},
-      {"acosh", ComplexAcosh<T>, [](Wide z) { return std::acosh(z); }},
-      {"atanh", ComplexAtanh<T>, [](Wide z) { return std::atanh(z); }}};
+  const Row<T> rows[] = {{"exp", ComplexExp<T>, [](Wide z) { return std::exp(z); }},
+                         {"log", ComplexLog<T>, [](Wide z) { return std::log(z); }},
+                         {"sqrt", ComplexSqrt<T>, [](Wide z) { return std::sqrt(z); }},
+                         {"rsqrt", ComplexRsqrt<T>, [](Wide z) { return 1.0L / std::sqrt(z); }},
+                         {"sin", ComplexSin<T>, [](Wide z) { return std::sin(z); }},
+                         {"cos", ComplexCos<T>, [](Wide z) { return std::cos(z); }},
+                         {"tan", ComplexTan<T>, [](Wide z) { return std::tan(z); }},
+                         {"tanh", ComplexTanh<T>, [](Wide z) { return std::tanh(z); }},
+                         {"sinh", ComplexSinh<T>, [](Wide z) { return std::sinh(z); }},
+                         {"cosh", ComplexCosh<T>, [](Wide z) { return std::cosh(z); }},
+                         {"logistic", ComplexLogistic<T>, [](Wide z) { return 1.0L / (1.0L + std::exp(-z)); }},
+                         {"sign", ComplexSign<T>, [](Wide z) { return z / std::abs(z); }},
+                         {"asin", ComplexAsin<T>, [](Wide z) { return std::asin(z); }},
+                         {"acos", ComplexAcos<T>, [](Wide z) { return std::acos(z); }},
+                         {"asinh", ComplexAsinh<T>, [](Wide z) { return std::asinh(z); }},
+                         {"acosh", ComplexAcosh<T>, [](Wide z) { return std::acosh(z); }},
+                         {"atanh", ComplexAtanh<T>, [](Wide z) { return std::atanh(z); }}};
   std::mt19937 random(9);
   std::uniform_real_distribution<double> unit(-1, 1);
   const double limit = epsilons * static_cast<double>(std::numeric_limits<T>::epsilon());
@@ -91,7 +90,8 @@ TEST(Complex, IntermediateValuesDoNotOverflow) {
   // |z| is within 1e-7 of 1: the real part of the logarithm is all cancellation.
   const C32 near_one(0.6f, 0.8f);
   const Wide want = std::log(Wide(static_cast<long double>(0.6f), static_cast<long double>(0.8f)));
-  EXPECT_NEAR(ComplexLog(near_one).real(), static_cast<double>(want.real()), 1e-6 * std::abs(static_cast<double>(want.real())));
+  EXPECT_NEAR(ComplexLog(near_one).real(), static_cast<double>(want.real()),
+              1e-6 * std::abs(static_cast<double>(want.real())));
   // exp(89) overflows a float, its products with cos(0.78) and sin(0.78) do not.
   EXPECT_LE(RelativeError(ComplexExp(C32(89.0f, 0.78f)), std::exp(Wide(89.0L, static_cast<long double>(0.78f)))), 1e-5);
   EXPECT_EQ(ComplexTanh(C32(100, 1)), C32(1, 0));

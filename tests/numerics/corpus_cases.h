@@ -17,7 +17,7 @@
 namespace krafla::corpus_test {
 
 struct Array {
-  std::string type;           // "f32"
+  std::string type;  // "f32"
   std::vector<int64_t> dims;
   std::string bytes;
   template <class T>

@@ -145,9 +145,8 @@ void RunBinary(const Case& c, const Table& table, const std::string& opcode, int
 TEST(Corpus, Elementwise) {
   KRAFLA_SKIP_WITHOUT_CORPUS();
   int cases = 0, compared = 0;
-  for (const char* family :
-       {"unary", "unary_hyperbolic", "unary_denormal", "unary_large", "binary", "binary_denormal", "binary_large",
-        "power_quirks"}) {
+  for (const char* family : {"unary", "unary_hyperbolic", "unary_denormal", "unary_large", "binary", "binary_denormal",
+                             "binary_large", "power_quirks"}) {
     for (const Case& c : ReadFamily(family)) {
       const std::string opcode = OpcodeOf(c);
       if (c.outputs.size() != 1 || c.inputs.empty()) continue;
@@ -255,13 +254,17 @@ TEST(Corpus, ReducePrecision) {
 
 TEST(Corpus, ConversionsToNarrowFloats) {
   KRAFLA_SKIP_WITHOUT_CORPUS();
-  const std::map<std::string, MiniFloat> formats = {
-      {"f16", kF16Format},           {"bf16", kBF16Format},
-      {"f8e5m2", kF8E5M2Format},     {"f8e4m3fn", kF8E4M3FNFormat},
-      {"f8e4m3", kF8E4M3Format},     {"f8e3m4", kF8E3M4Format},
-      {"f8e4m3b11fnuz", kF8E4M3B11FNUZFormat}, {"f8e5m2fnuz", kF8E5M2FNUZFormat},
-      {"f8e4m3fnuz", kF8E4M3FNUZFormat}, {"f4e2m1fn", kF4E2M1FNFormat},
-      {"f8e8m0fnu", kF8E8M0FNUFormat}};
+  const std::map<std::string, MiniFloat> formats = {{"f16", kF16Format},
+                                                    {"bf16", kBF16Format},
+                                                    {"f8e5m2", kF8E5M2Format},
+                                                    {"f8e4m3fn", kF8E4M3FNFormat},
+                                                    {"f8e4m3", kF8E4M3Format},
+                                                    {"f8e3m4", kF8E3M4Format},
+                                                    {"f8e4m3b11fnuz", kF8E4M3B11FNUZFormat},
+                                                    {"f8e5m2fnuz", kF8E5M2FNUZFormat},
+                                                    {"f8e4m3fnuz", kF8E4M3FNUZFormat},
+                                                    {"f4e2m1fn", kF4E2M1FNFormat},
+                                                    {"f8e8m0fnu", kF8E8M0FNUFormat}};
   const auto codes = [](const Array& a) {
     std::vector<uint32_t> out;
     if (a.type == "f16" || a.type == "bf16") {
@@ -326,8 +329,9 @@ TEST(Corpus, RngBitGenerator) {
   for (const Case& c : ReadFamily("rng_bit_generator")) {
     const bool three_fry = c.text.find("rng_three_fry") != std::string::npos;
     const bool philox = c.text.find("rng_philox") != std::string::npos;
-    const RngAlgorithm algorithm =
-        three_fry ? RngAlgorithm::kThreeFry : philox ? RngAlgorithm::kPhilox : kDefaultRngAlgorithm;
+    const RngAlgorithm algorithm = three_fry ? RngAlgorithm::kThreeFry
+                                   : philox  ? RngAlgorithm::kPhilox
+                                             : kDefaultRngAlgorithm;
     auto state = c.inputs[0].As<uint64_t>();
     std::vector<Array> arrays;
     for (const Array& a : c.outputs) {

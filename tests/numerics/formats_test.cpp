@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number formats: every code, the rounding of every midpoint and its neighbours, the GPU's algorithms against the CPU's.
+// Number formats: every code, the rounding of every midpoint and its neighbours, the GPU's algorithms against the
+// CPU's.
 #include "numerics/formats.h"
 
 #include <gtest/gtest.h>
@@ -88,7 +89,7 @@ TEST(Formats, KnownValues) {
   EXPECT_EQ(FloatToF8E8M0FNU(-1.0f), 0xff);
   EXPECT_EQ(FloatToF8E8M0FNU(1.5f), 0x80);
   EXPECT_EQ(FloatToF8E8M0FNU(0x1.7ffffep0f), 0x7f);
-  EXPECT_EQ(FloatToBF16(1.00390625f), 0x3f80);   // a tie, to even
+  EXPECT_EQ(FloatToBF16(1.00390625f), 0x3f80);  // a tie, to even
   EXPECT_EQ(FloatToBF16(1.01171875f), 0x3f82);
   EXPECT_EQ(FloatToBF16(3.4e38f), 0x7f80);
 }
@@ -100,8 +101,10 @@ TEST(Formats, EveryCodeRoundTrips) {
       if (!IsNumber(code, f)) {
         const bool inf = f.has_inf() && (code & f.magnitude_mask()) == f.overflow();
         ASSERT_TRUE(inf ? std::isinf(value) : std::isnan(value)) << name << " " << code;
-        if (inf) ASSERT_EQ(EncodeMiniFloat(value, f), code) << name;
-        else ASSERT_FALSE(IsNumber(EncodeMiniFloat(value, f), f)) << name << " " << code;
+        if (inf)
+          ASSERT_EQ(EncodeMiniFloat(value, f), code) << name;
+        else
+          ASSERT_FALSE(IsNumber(EncodeMiniFloat(value, f), f)) << name << " " << code;
         continue;
       }
       ASSERT_EQ(static_cast<double>(value), Definition(code, f)) << name << " " << code;
@@ -111,8 +114,8 @@ TEST(Formats, EveryCodeRoundTrips) {
   }
 }
 
-// Between two neighbouring codes: the midpoint goes to the even code, what is next to it to the nearer one. In double, so
-// that a conversion by way of f32 would round twice and be caught.
+// Between two neighbouring codes: the midpoint goes to the even code, what is next to it to the nearer one. In double,
+// so that a conversion by way of f32 would round twice and be caught.
 TEST(Formats, RoundsToNearestEven) {
   for (const auto& [name, f] : kFormats) {
     const bool powers = f.specials == FloatSpecials::kPowersOfTwo;
@@ -169,10 +172,10 @@ TEST(Formats, OpsGiveTheSameCodes) {
 }
 
 TEST(Formats, ReducePrecision) {
-  EXPECT_EQ(ReducePrecision(1.5f, 8, 0), 2.0f);              // a tie, to even
+  EXPECT_EQ(ReducePrecision(1.5f, 8, 0), 2.0f);  // a tie, to even
   EXPECT_EQ(ReducePrecision(65520.0f, 5, 10), INFINITY);
   EXPECT_EQ(ReducePrecision(-65519.0f, 5, 10), -65504.0f);
-  EXPECT_EQ(ReducePrecision(0x1p-15f, 5, 10), 0.0f);         // f16 would have a subnormal
+  EXPECT_EQ(ReducePrecision(0x1p-15f, 5, 10), 0.0f);  // f16 would have a subnormal
   EXPECT_TRUE(std::signbit(ReducePrecision(-0x1p-15f, 5, 10)));
   EXPECT_TRUE(std::isnan(ReducePrecision(std::numeric_limits<float>::quiet_NaN(), 2, 1)));
   EXPECT_EQ(ReducePrecision(1.0 + 0x1p-30, 11, 23), 1.0);

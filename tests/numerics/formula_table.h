@@ -26,14 +26,17 @@ struct BinaryFormula {
   double budget;
 };
 
-#define KRAFLA_UNARY_FORMULA(Name, expression, budget)                                                       \
-  UnaryFormula{#Name, [](float x) { return Name(ScalarOps{}, x); },                                          \
-               [](const TestOps& o, TestOps::F x) { return Name(o, x); },                                    \
-               [](double x) -> double { return expression; }, budget}
-#define KRAFLA_BINARY_FORMULA(Name, expression, budget)                                                      \
-  BinaryFormula{#Name, [](float x, float y) { return Name(ScalarOps{}, x, y); },                             \
-                [](const TestOps& o, TestOps::F x, TestOps::F y) { return Name(o, x, y); },                  \
-                [](double x, double y) -> double { return expression; }, budget}
+#define KRAFLA_UNARY_FORMULA(Name, expression, budget)                                                              \
+  UnaryFormula {                                                                                                    \
+    #Name, [](float x) { return Name(ScalarOps{}, x); }, [](const TestOps& o, TestOps::F x) { return Name(o, x); }, \
+        [](double x) -> double { return expression; }, budget                                                       \
+  }
+#define KRAFLA_BINARY_FORMULA(Name, expression, budget)                             \
+  BinaryFormula {                                                                   \
+    #Name, [](float x, float y) { return Name(ScalarOps{}, x, y); },                \
+        [](const TestOps& o, TestOps::F x, TestOps::F y) { return Name(o, x, y); }, \
+        [](double x, double y) -> double { return expression; }, budget             \
+  }
 
 inline std::vector<UnaryFormula> UnaryFormulas() {
   return {KRAFLA_UNARY_FORMULA(Exp, std::exp(x), 1),
@@ -56,7 +59,11 @@ inline std::vector<UnaryFormula> UnaryFormulas() {
           KRAFLA_UNARY_FORMULA(Erf, std::erf(x), 3),
           KRAFLA_UNARY_FORMULA(Rsqrt, 1 / std::sqrt(x), 1),
           KRAFLA_UNARY_FORMULA(Sqrt, std::sqrt(x), 0.5),
-          KRAFLA_UNARY_FORMULA(Sign, (x > 0 ? 1 : x < 0 ? -1 : x), 0),
+          KRAFLA_UNARY_FORMULA(Sign,
+                               (x > 0   ? 1
+                                : x < 0 ? -1
+                                        : x),
+                               0),
           KRAFLA_UNARY_FORMULA(Floor, std::floor(x), 0),
           KRAFLA_UNARY_FORMULA(Ceil, std::ceil(x), 0),
           KRAFLA_UNARY_FORMULA(Trunc, std::trunc(x), 0),
@@ -64,8 +71,7 @@ inline std::vector<UnaryFormula> UnaryFormulas() {
           KRAFLA_UNARY_FORMULA(RoundNearestAfz, std::round(x), 0)};
 }
 inline std::vector<BinaryFormula> BinaryFormulas() {
-  return {KRAFLA_BINARY_FORMULA(Pow, std::pow(x, y), 1),
-          KRAFLA_BINARY_FORMULA(Atan2, std::atan2(x, y), 1),
+  return {KRAFLA_BINARY_FORMULA(Pow, std::pow(x, y), 1), KRAFLA_BINARY_FORMULA(Atan2, std::atan2(x, y), 1),
           KRAFLA_BINARY_FORMULA(Remainder, std::fmod(x, y), 0)};
 }
 

@@ -15,9 +15,43 @@
 namespace krafla {
 namespace {
 
-const int32_t kLattice[] = {0, 1, -1, 2, -2, 3, -3, 7, -7, 31, 32, 33, -31, -32, -33, 100, -100, 2147483647, -2147483647 - 1,
-                            -2147483647, 1 << 30, -(1 << 30), 0x55555555, -0x55555556, 63, 64, -64, 127, -128, 255, 256,
-                            32767, -32768, 65535, 65536, 12345, -12345};
+const int32_t kLattice[] = {0,
+                            1,
+                            -1,
+                            2,
+                            -2,
+                            3,
+                            -3,
+                            7,
+                            -7,
+                            31,
+                            32,
+                            33,
+                            -31,
+                            -32,
+                            -33,
+                            100,
+                            -100,
+                            2147483647,
+                            -2147483647 - 1,
+                            -2147483647,
+                            1 << 30,
+                            -(1 << 30),
+                            0x55555555,
+                            -0x55555556,
+                            63,
+                            64,
+                            -64,
+                            127,
+                            -128,
+                            255,
+                            256,
+                            32767,
+                            -32768,
+                            65535,
+                            65536,
+                            12345,
+                            -12345};
 
 TEST(Integers, DivisionAndShiftsOnOps) {
   const TestOps o;
@@ -86,7 +120,8 @@ TEST(Integers, EightBitsExhaustively) {
     for (int b = -8; b < 8; ++b) {
       const auto x = static_cast<int8_t>(a), y = static_cast<int8_t>(b);
       const unsigned amount = static_cast<uint8_t>(y);
-      ASSERT_EQ(ShiftLeftInt(x, y, 4), WrapInt(static_cast<int8_t>(amount < 4 ? a * (1 << amount) : 0), 4)) << a << " " << b;
+      ASSERT_EQ(ShiftLeftInt(x, y, 4), WrapInt(static_cast<int8_t>(amount < 4 ? a * (1 << amount) : 0), 4))
+          << a << " " << b;
       ASSERT_EQ(ShiftRightLogicalInt(x, y, 4), WrapInt(static_cast<int8_t>(amount < 4 ? (a & 15) >> amount : 0), 4));
       ASSERT_EQ(static_cast<int8_t>(ShiftRightLogical(o, static_cast<uint32_t>(a), static_cast<uint32_t>(b), 4, true)),
                 ShiftRightLogicalInt(x, y, 4));
@@ -147,8 +182,10 @@ TEST(Exact, DivideFromApproximate) {
         for (float y : {b, -b}) {
           const TestOps o(true);
           const float want = x / y;
-          const float got = DivideFrom(o, TestOps::F{x}, TestOps::F{y}, [&](TestOps::F p, TestOps::F q) { return o.Div(p, q); }).v;
-          const bool same = (want != want && got != got) || std::bit_cast<uint32_t>(want) == std::bit_cast<uint32_t>(got);
+          const float got =
+              DivideFrom(o, TestOps::F{x}, TestOps::F{y}, [&](TestOps::F p, TestOps::F q) { return o.Div(p, q); }).v;
+          const bool same =
+              (want != want && got != got) || std::bit_cast<uint32_t>(want) == std::bit_cast<uint32_t>(got);
           EXPECT_TRUE(same || (IsSubnormal(want) && got == 0)) << x << " / " << y << ": " << got;
           EXPECT_FALSE(o.broke_a_precondition());
         }

@@ -67,7 +67,8 @@ TEST(Rng, ThreeFryHalvesTheFirstEvenDimension) {
     for (uint32_t b = 0; b < 4; ++b) {
       for (uint32_t c = 0; c < 5; ++c) {
         const uint32_t counter = 1000 + (a * 2 + b / 2) * 5 + c;
-        const auto block = ThreeFry2x32(ScalarOps{}, std::array<uint32_t, 2>{counter, 0}, std::array<uint32_t, 2>{5, 0});
+        const auto block =
+            ThreeFry2x32(ScalarOps{}, std::array<uint32_t, 2>{counter, 0}, std::array<uint32_t, 2>{5, 0});
         EXPECT_EQ(RngElement(*plan, start, (a * 4 + b) * 5 + c), block[b % 2]);
       }
     }

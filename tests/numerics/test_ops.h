@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Test only: an Ops whose types have no operators, so that a formula that compiles uses nothing but the concept. It counts
-// operations, can treat subnormals as zero in every float operation, and checks the preconditions of ops_concept.h.
+// Test only: an Ops whose types have no operators, so that a formula that compiles uses nothing but the concept. It
+// counts operations, can treat subnormals as zero in every float operation, and checks the preconditions of
+// ops_concept.h.
 #pragma once
 
 #include <gtest/gtest.h>
