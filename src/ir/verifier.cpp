@@ -39,7 +39,8 @@ class InstructionChecker {
     for (const Instruction* operand : i.operands()) {
       operands_.push_back(&operand->shape());
       // A get-tuple-element looks at one element only, however large the tuple.
-      if (operand->shape().IsTuple() && i.opcode() != Opcode::kGetTupleElement) visits_ += CountLeaves(operand->shape());
+      if (operand->shape().IsTuple() && i.opcode() != Opcode::kGetTupleElement)
+        visits_ += CountLeaves(operand->shape());
     }
     if (visits_ > verifier::kMaxLeafVisits)
       return At(i, Status(StatusCode::kResourceExhausted,
@@ -55,7 +56,8 @@ class InstructionChecker {
     if (!inferred) return At(i, std::move(inferred).error());
     if (!Shape::Compatible(*inferred, i.shape()))
       return At(i, Status(StatusCode::kInvalidArgument,
-                          std::format("It is declared as {}; from its operands, attributes and computations follows {}.",
+                          std::format("It is declared as {}; from its operands, attributes and computations "
+                                      "follows {}.",
                                       shape_rules::Brief(i.shape()), shape_rules::Brief(*inferred))));
     return verifier::CheckAsyncPair(i);
   }

@@ -112,7 +112,8 @@ Result<Shape> SingleOrTuple(std::vector<Shape> shapes) {
 
 Result<int64_t> WindowedSize(int64_t dim, const WindowDim& window, std::size_t number) {
   auto positive = [&](int64_t value, const char* what) -> Result<> {
-    if (value < 1) return InvalidArgument("The window's {} must be at least 1; dimension {} has {}.", what, number, value);
+    if (value < 1) return InvalidArgument("The window's {} must be at least 1; dimension {} has {}.",
+                                          what, number, value);
     return {};
   };
   KRAFLA_TRY(positive(window.size, "size"));
@@ -140,7 +141,9 @@ Result<ElementType> ContractionType(const ShapeRuleInput& in, ElementType lhs, E
     return InvalidArgument("The operands' element types are {} and {}; both must be complex or none.",
                            ElementTypeName(lhs), ElementTypeName(rhs));
   // XLA: primitive_util::HigherPrecisionType: the wider one, floats before integers.
-  auto weight = [](ElementType t) { return (IsComplex(t) ? 4000 : IsFloat(t) ? 2000 : IsIntegral(t) ? 1000 : 0) + BitWidth(t); };
+  auto weight = [](ElementType t) {
+    return (IsComplex(t) ? 4000 : IsFloat(t) ? 2000 : IsIntegral(t) ? 1000 : 0) + BitWidth(t);
+  };
   ElementType natural = weight(lhs) >= weight(rhs) ? lhs : rhs;
   if (in.declared == nullptr || !in.declared->IsArray()) return natural;
   ElementType declared = in.declared->element_type();
@@ -169,7 +172,8 @@ Result<> CheckReducer(const ShapeRuleInput& in, std::size_t number, const std::v
                            n == 1 ? "" : "s", reducer.parameters.size());
   for (std::size_t i = 0; i < 2 * n; ++i)
     if (!IsScalarOf(reducer.parameters[i], types[i % n]))
-      return InvalidArgument("Parameter {} of the computation must be {}[], it is {}.", i, ElementTypeName(types[i % n]),
+      return InvalidArgument("Parameter {} of the computation must be {}[], it is {}.",
+                             i, ElementTypeName(types[i % n]),
                              Brief(reducer.parameters[i]));
   if (n == 1 && !reducer.result.IsTuple()) {
     if (!IsScalarOf(reducer.result, types[0]))

@@ -298,13 +298,16 @@ Result<Shape> RaggedAllToAll(const ShapeRuleInput& in) {
   bool rows_fit = input.element_type() == output.element_type() && input.rank() == output.rank() && input.rank() >= 1;
   for (int64_t i = 1; rows_fit && i < input.rank(); ++i) rows_fit = input.dim(i) == output.dim(i);
   if (!rows_fit)
-    return InvalidArgument("Input and output must be rows of one kind; they are {} and {}.", Brief(input), Brief(output));
+    return InvalidArgument("Input and output must be rows of one kind; they are {} and {}.",
+                           Brief(input), Brief(output));
   if (!IsIntegral(offsets.element_type()) || offsets.rank() < 1 || offsets.rank() > 2 || offsets.dim(0) != size)
-    return InvalidArgument("Offsets and sizes must be integers of one or two dimensions, the first {} long, one a member "
+    return InvalidArgument("Offsets and sizes must be integers of one or two dimensions, the first {} long, one "
+                           "a member "
                            "of the group; operand 2 is {}.", size, Brief(offsets));
   for (std::size_t i = 3; i < 6; ++i)
     if (!SameTypeAndDims(*in.operands[i], offsets))
-      return InvalidArgument("Offsets and sizes must have one shape; operand 2 is {}, operand {} is {}.", Brief(offsets),
+      return InvalidArgument("Offsets and sizes must have one shape; operand 2 is {}, operand {} is {}.",
+                             Brief(offsets),
                              i, Brief(*in.operands[i]));
   Shape out = output;
   out.ClearLayout();

@@ -102,7 +102,8 @@ Result<Shape> While(const ShapeRuleInput& in) {
   if (condition.parameters.size() != 1 || !Shape::Compatible(condition.parameters[0], state))
     return InvalidArgument("The loop's condition must take its state {}; it takes {}.", Brief(state),
                            condition.parameters.size() == 1 ? Brief(condition.parameters[0])
-                                                            : std::format("{} parameters", condition.parameters.size()));
+                                                            : std::format("{} parameters",
+                                                                          condition.parameters.size()));
   if (!IsScalarOf(condition.result, ElementType::kPred))
     return InvalidArgument("The loop's condition must give pred[], it gives {}.", Brief(condition.result));
   if (body.parameters.size() != 1 || !Shape::Compatible(body.parameters[0], state))
@@ -134,7 +135,8 @@ Result<Shape> Conditional(const ShapeRuleInput& in) {
     if (branch.parameters.size() != 1)
       return InvalidArgument("Branch {} must take 1 parameter, it takes {}.", i, branch.parameters.size());
     if (!Shape::Compatible(branch.parameters[0], argument))
-      return InvalidArgument("Branch {} takes {}, its argument is {}.", i, Brief(branch.parameters[0]), Brief(argument));
+      return InvalidArgument("Branch {} takes {}, its argument is {}.",
+                             i, Brief(branch.parameters[0]), Brief(argument));
     if (!Shape::Compatible(branch.result, in.called[0].result))
       return InvalidArgument("All branches must give the same; branch 0 gives {}, branch {} gives {}.",
                              Brief(in.called[0].result), i, Brief(branch.result));

@@ -18,7 +18,8 @@ Result<> CheckDotDimensions(const Shape& lhs, const Shape& rhs, const DotAttribu
   KRAFLA_TRY(CheckSide("left", lhs, a.lhs_contracting, a.lhs_batch));
   KRAFLA_TRY(CheckSide("right", rhs, a.rhs_contracting, a.rhs_batch));
   if (a.lhs_contracting.size() != a.rhs_contracting.size() || a.lhs_batch.size() != a.rhs_batch.size())
-    return InvalidArgument("Both sides must have as many contracting dimensions ({} and {}) and batch dimensions ({} and "
+    return InvalidArgument("Both sides must have as many contracting dimensions ({} and {}) and batch "
+                           "dimensions ({} and "
                            "{}).", Brief(a.lhs_contracting), Brief(a.rhs_contracting), Brief(a.lhs_batch),
                            Brief(a.rhs_batch));
   auto equal = [&](const char* what, const Dims& l, const Dims& r) -> Result<> {
@@ -73,7 +74,8 @@ Result<Shape> ScaledDot(const ShapeRuleInput& in) {
     for (int64_t i = 0; fits && i < scale.rank(); ++i)
       fits = scale.dim(i) == 0 ? x.dim(i) == 0 : x.dim(i) % scale.dim(i) == 0;
     if (!fits)
-      return InvalidArgument("Each dimension of the scales {} must divide that of the operand {}.", Brief(scale), Brief(x));
+      return InvalidArgument("Each dimension of the scales {} must divide that of the operand {}.",
+                             Brief(scale), Brief(x));
   }
   const auto& a = Attr<DotAttributes>(in);
   if (a.precision.size() != 4) KRAFLA_TRY(CheckPrecision(a.precision, 2));
@@ -132,7 +134,8 @@ Result<Shape> RaggedDot(const ShapeRuleInput& in) {
       }
     }
     bool fits = prefix.sizes.ssize() == groups.rank() - 1;
-    for (int64_t i = 0; fits && i + 1 < groups.rank(); ++i) fits = groups.dim(i) == prefix.sizes[static_cast<std::size_t>(i)];
+    for (int64_t i = 0; fits && i + 1 < groups.rank(); ++i)
+      fits = groups.dim(i) == prefix.sizes[static_cast<std::size_t>(i)];
     if (!fits)
       return InvalidArgument("The group sizes {} must have dimensions {} before their last.", Brief(groups),
                              Brief(prefix.sizes));

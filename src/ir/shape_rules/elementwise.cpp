@@ -119,7 +119,8 @@ Result<Shape> StochasticConvert(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* random, ArrayOperand(in, 1));
   KRAFLA_ASSIGN(const Shape* declared, DeclaredArray(in));
   if (!IsUnsigned(random->element_type()) || BitWidth(random->element_type()) != BitWidth(x->element_type()))
-    return InvalidArgument("The random bits for {} must be unsigned integers of the same width, they are {}.", Brief(*x),
+    return InvalidArgument("The random bits for {} must be unsigned integers of the same width, they are {}.",
+                           Brief(*x),
                            Brief(*random));
   if (!Shape::SameDims(*x, *random))
     return InvalidArgument("The random bits must have the operand's dimensions; the operands are {} and {}.", Brief(*x),
@@ -159,7 +160,8 @@ Result<Shape> Select(const ShapeRuleInput& in) {
     return InvalidArgument("The first operand of select must be pred, it is {}.", Brief(*pred));
   KRAFLA_ASSIGN(Shape out, SamePair(in, 1, 2));
   if (!pred->IsScalar() && !Shape::SameDims(*pred, out))
-    return InvalidArgument("The first operand of select must be a scalar or have the dimensions of the others; it is {}, "
+    return InvalidArgument("The first operand of select must be a scalar or have the dimensions of the others; "
+                           "it is {}, "
                            "they are {}.", Brief(*pred), Brief(out));
   if (!pred->IsScalar()) out = MergeDynamic(std::move(out), *pred);
   return out;

@@ -44,7 +44,8 @@ Result<> CheckIndexing(const Indexing& g) {
   KRAFLA_TRY(CheckDimensionNumbers("The batching dimensions of the operand", g.operand_batching, rank));
   KRAFLA_TRY(CheckDimensionNumbers("The batching dimensions of the indices", g.indices_batching, g.indices.rank()));
   if (!IsAscending(g.window_dims) || !IsAscending(g.removed) || !IsAscending(g.operand_batching))
-    return InvalidArgument("{}={}, {}={} and the operand's batching dimensions {} must be ascending.", g.window_dims_name,
+    return InvalidArgument("{}={}, {}={} and the operand's batching dimensions {} must be ascending.",
+                           g.window_dims_name,
                            Brief(g.window_dims), g.removed_name, Brief(g.removed), Brief(g.operand_batching));
   for (int64_t d : g.operand_batching)
     if (Contains(g.removed, d) || Contains(g.index_map, d))
@@ -89,7 +90,8 @@ Result<Shape> Gather(const ShapeRuleInput& in) {
     if (!Contains(a.collapsed_slice_dims, i) && !Contains(a.operand_batching_dims, i)) {
       window.Add(size, x->IsDynamicDim(i) && size == x->dim(i));
     } else if (size > 1) {
-      return InvalidArgument("Dimension {} is collapsed or batched; its slice size must be at most 1, it is {}.", i, size);
+      return InvalidArgument("Dimension {} is collapsed or batched; its slice size must be at most 1, it is {}.",
+                             i, size);
     }
   }
   DimList batch = BatchDims(g), out;
@@ -121,7 +123,8 @@ Result<Shape> Scatter(const ShapeRuleInput& in) {
     const Shape& array = *in.operands[i];
     const Shape& update = *in.operands[n + 1 + i];
     if (!Shape::SameDims(array, x) || !Shape::SameDims(update, updates))
-      return InvalidArgument("All arrays of a scatter have equal dimensions, and so have all updates; array {} is {}, its "
+      return InvalidArgument("All arrays of a scatter have equal dimensions, and so have all updates; array {} "
+                             "is {}, its "
                              "update {}.", i, Brief(array), Brief(update));
     if (array.element_type() != update.element_type())
       return InvalidArgument("Array {} of the scatter is {}, its update is {}; their element types must be equal.", i,

@@ -59,7 +59,8 @@ Result<> CheckAsyncPair(const Instruction& i) {
     bool goes_on = (opcode == Opcode::kAsyncStart || opcode == Opcode::kAsyncUpdate) &&
                    user.opcode() == Opcode::kAsyncUpdate;
     if (user.opcode() != *done && !goes_on)
-      return Bad(i, std::format("It must be used by its {} only; it is used by {}.", OpcodeName(*done), Describe(user)));
+      return Bad(i, std::format("It must be used by its {} only; it is used by {}.",
+                                OpcodeName(*done), Describe(user)));
     if (i.IsRoot()) return Bad(i, "It is the root of its computation, so that what it began would leave unfinished.");
   }
   if (opcode == Opcode::kAsyncStart) {

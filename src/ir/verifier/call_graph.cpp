@@ -17,9 +17,9 @@ bool CallsPerElement(Opcode opcode) {
 bool TalksToTheWorld(const Instruction& i) {
   if (const auto* call = std::get_if<CustomCallAttributes>(&i.attributes()); call != nullptr && call->has_side_effect)
     return true;
-  return HasTrait(i.opcode(), op_trait::kCollective) || i.opcode() == Opcode::kInfeed || i.opcode() == Opcode::kOutfeed ||
-         i.opcode() == Opcode::kSend || i.opcode() == Opcode::kSendDone || i.opcode() == Opcode::kRecv ||
-         i.opcode() == Opcode::kRecvDone;
+  Opcode op = i.opcode();
+  return HasTrait(op, op_trait::kCollective) || op == Opcode::kInfeed || op == Opcode::kOutfeed ||
+         op == Opcode::kSend || op == Opcode::kSendDone || op == Opcode::kRecv || op == Opcode::kRecvDone;
 }
 
 struct Node {

@@ -25,7 +25,8 @@ Result<> CheckParameters(const Computation& c) {
     if (attributes == nullptr) return At(*i, Status(StatusCode::kInvalidArgument, "A parameter needs a number."));
     int64_t n = attributes->number;
     if (n < 0 || n >= static_cast<int64_t>(parameters.size()))
-      return InvalidArgument("{} in computation '{}': Parameter number {} is outside [0, {}).", Describe(*i), c.name(), n,
+      return InvalidArgument("{} in computation '{}': Parameter number {} is outside [0, {}).",
+                             Describe(*i), c.name(), n,
                              parameters.size());
     if (parameters[static_cast<std::size_t>(n)] != i.get())
       return InvalidArgument("{} in computation '{}': Parameter {} was given twice.", Describe(*i), c.name(), n);
