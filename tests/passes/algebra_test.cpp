@@ -7,7 +7,9 @@
 namespace krafla {
 namespace {
 
-std::string Simplified(std::string_view body) { return After({"constant_folding", "algebraic_simplifier"}, body); }
+std::string Simplified(std::string_view body) {
+  return After({"constant_folding", "algebraic_simplifier", "constant_folding"}, body);
+}
 
 // "ROOT r = T[4] op(x, c)" with c a broadcast of `value`.
 std::string WithConstant(std::string_view type, std::string_view op, std::string_view value, bool left = false) {

@@ -43,12 +43,12 @@ ENTRY main { x = f32[6] parameter(0)
 }
 
 TEST(CallInliner, RefusesToExplode) {
-  std::string text = "HloModule m\nf0 { x = f32[] parameter(0)\n ROOT r = f32[] add(x, x) }\n";
+  std::string text = "HloModule m\nfn0 { x = f32[] parameter(0)\n ROOT r = f32[] add(x, x) }\n";
   for (int n = 1; n <= 40; ++n)
-    text += std::format("f{0} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=f{1}\n"
-                        " ROOT r = f32[] call(a), to_apply=f{1} }}\n",
+    text += std::format("fn{0} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=fn{1}\n"
+                        " ROOT r = f32[] call(a), to_apply=fn{1} }}\n",
                         n, n - 1);
-  text += "ENTRY main { x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=f40 }";
+  text += "ENTRY main { x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=fn40 }";
   auto module = ParseHloText(text);
   ASSERT_TRUE(module.has_value());
   ASSERT_TRUE(Verify(**module).has_value());

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expanders: what is left has the recorded meaning, checked with the evaluator on the module before and after.
+#include <cmath>
+#include <cstring>
+
+#include "cpu_fallback/evaluator/evaluator.h"
+#include "pass_harness.h"
+
+namespace krafla {
+namespace {
+
+// Small whole numbers, so that sums come out the same in any order; floats in quarters.
+Literal Filled(const Shape& shape, uint32_t seed) {
+  auto out = Literal::Create(shape);
+  KRAFLA_CHECK(out.has_value());
+  uint32_t state = seed * 2654435761u + 12345u;
+  auto next = [&] { return static_cast<int>((state = state * 1664525u + 1013904223u) >> 28) - 8; };
+  if (shape.element_type() == ElementType::kF32)
+    for (float& v : out->data<float>()) v = static_cast<float>(next()) / 4;
+  else if (shape.element_type() == ElementType::kS32)
+    for (int32_t& v : out->data<int32_t>()) v = next();
+  else if (shape.element_type() == ElementType::kPred)
+    for (uint8_t& v : out->data<uint8_t>()) v = next() > 0;
+  return std::move(*out);
+}
+
+Result<Literal> RunWith(const Module& module, const std::vector<Literal>& arguments) {
+  std::vector<const Literal*> pointers;
+  for (const Literal& l : arguments) pointers.push_back(&l);
+  return Evaluate(*module.entry(), pointers);
+}
+
+// The module with `passes` applied gives what it gave, to `tolerance`; `last` replaces the last argument.
+std::unique_ptr<Module> ExpectSame(std::string_view text, const std::vector<std::string>& passes,
+                                   double tolerance = 0, const Literal* last = nullptr) {
+  auto before = ParseHloText(text);
+  auto after = RunOn(text, passes);
+  if (!before || !after || !Verify(**before)) {
+    ADD_FAILURE() << "cannot run\n" << text;
+    return nullptr;
+  }
+  std::vector<Literal> arguments;
+  for (const Instruction* p : (*before)->entry()->parameters())
+    arguments.push_back(Filled(p->shape(), static_cast<uint32_t>(arguments.size() + 1)));
+  if (last != nullptr) arguments.back() = *last;
+  auto x = RunWith(**before, arguments);
+  auto y = RunWith(*after, arguments);
+  if (!x || !y) {
+    ADD_FAILURE() << (x ? y.error() : x.error()).ToString();
+    return nullptr;
+  }
+  auto xs = x->ArrayLeaves(), ys = y->ArrayLeaves();
+  EXPECT_EQ(xs.size(), ys.size());
+  for (std::size_t n = 0; n < std::min(xs.size(), ys.size()); ++n) {
+    if (tolerance == 0) {
+      EXPECT_TRUE(*xs[n] == *ys[n]) << "output " << n << " of\n" << text;
+      continue;
+    }
+    for (std::size_t e = 0; e < xs[n]->data<float>().size(); ++e)
+      EXPECT_NEAR(xs[n]->data<float>()[e], ys[n]->data<float>()[e], tolerance) << "output " << n << " of\n" << text;
+  }
+  return after;
+}
+
+TEST(MapInliner, Arithmetic) {
+  auto module = ExpectSame(R"(HloModule m
+f { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ c = f32[] constant(3)
+ d = f32[] multiply(a, c)
+ p = pred[] compare(d, b), direction=LT
+ ROOT r = f32[] select(p, d, b) }
+ENTRY main { x = f32[3,4] parameter(0)
+ y = f32[3,4] parameter(1)
+ ROOT r = f32[3,4] map(x, y), dimensions={0,1}, to_apply=f })",
+                           {"map_inliner"});
+  ASSERT_TRUE(module);
+  EXPECT_TRUE(Find(*module, Opcode::kMap).empty());
+}
+
+std::string Cumulative(std::string_view op, std::string_view window, std::string_view init = "0") {
+  return std::format(R"(HloModule m
+f {{ a = s32[] parameter(0)
+ b = s32[] parameter(1)
+ ROOT r = s32[] {}(a, b) }}
+ENTRY main {{ x = s32[3,5,2] parameter(0)
+ i = s32[] constant({})
+ ROOT r = s32[3,5,2] reduce-window(x, i), window={{{}}}, to_apply=f }})",
+                     op, init, window);
+}
+
+TEST(ScanRecognizer, Cumulative) {
+  for (std::string_view op : {"add", "multiply", "maximum"}) {
+    for (std::string_view pad : {"0_0x4_0x0_0", "0_0x0_4x0_0"}) {
+      auto module =
+          ExpectSame(Cumulative(op, std::format("size=1x5x1 pad={}", pad), op == "multiply" ? "1" : "-100"),
+                     {"scan_recognizer"});
+      ASSERT_TRUE(module);
+      EXPECT_EQ(Find(*module, Opcode::kScan).size(), 1u);
+      EXPECT_TRUE(Find(*module, Opcode::kReduceWindow).empty());
+    }
+  }
+}
+
+TEST(ScanRecognizer, OtherWindowsStay) {
+  for (std::string_view window : {"size=1x3x1 pad=0_0x2_0x0_0", "size=1x5x1 pad=0_0x2_2x0_0"}) {
+    auto module = ExpectSame(Cumulative("add", window), {"scan_recognizer"});
+    ASSERT_TRUE(module);
+    EXPECT_EQ(Find(*module, Opcode::kReduceWindow).size(), 1u) << window;
+  }
+}
+
+TEST(RaggedDotExpander, Modes) {
+  auto sizes = Literal::Create(*Shape::MakeArray(ElementType::kS32, Dims{3}.span()));
+  ASSERT_TRUE(sizes.has_value());
+  for (auto [a, b, c] : {std::tuple{2, 0, 4}, std::tuple{1, 1, 1}, std::tuple{0, 9, 3}, std::tuple{-2, 3, 2}}) {
+    sizes->data<int32_t>()[0] = a;
+    sizes->data<int32_t>()[1] = b;
+    sizes->data<int32_t>()[2] = c;
+    auto free = ExpectSame(Entry("a = s32[6,3] parameter(0)\n b = s32[3,3,4] parameter(1)\n g = s32[3] parameter(2)\n"
+                                 "ROOT r = s32[6,4] ragged-dot(a, b, g), lhs_contracting_dims={1}, "
+                                 "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}"),
+                           {"ragged_dot_expander"}, 0, &*sizes);
+    ASSERT_TRUE(free);
+    EXPECT_TRUE(Find(*free, Opcode::kRaggedDot).empty());
+    ExpectSame(Entry("a = s32[4,6] parameter(0)\n b = s32[6,5] parameter(1)\n g = s32[3] parameter(2)\n"
+                     "ROOT r = s32[3,4,5] ragged-dot(a, b, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+                     "lhs_ragged_dims={1}"),
+               {"ragged_dot_expander"}, 0, &*sizes);
+    ExpectSame(Entry("a = s32[2,6,3] parameter(0)\n b = s32[3,2,3,4] parameter(1)\n g = s32[3] parameter(2)\n"
+                     "ROOT r = s32[2,6,4] ragged-dot(a, b, g), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+                     "rhs_batch_dims={1}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}"),
+               {"ragged_dot_expander"}, 0, &*sizes);
+  }
+}
+
+TEST(RaggedDotExpander, SizesPerBatch) {
+  auto sizes = Literal::Create(*Shape::MakeArray(ElementType::kS32, Dims{2, 3}.span()));
+  ASSERT_TRUE(sizes.has_value());
+  constexpr int32_t kSizes[] = {1, 2, 3, 4, 0, 1};
+  std::memcpy(sizes->bytes().data(), kSizes, sizeof(kSizes));
+  ExpectSame(Entry("a = s32[2,6,3] parameter(0)\n b = s32[3,2,3,4] parameter(1)\n g = s32[2,3] parameter(2)\n"
+                   "ROOT r = s32[2,6,4] ragged-dot(a, b, g), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+                   "rhs_batch_dims={1}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}"),
+             {"ragged_dot_expander"}, 0, &*sizes);
+  ExpectSame(Entry("a = s32[2,4,6] parameter(0)\n b = s32[2,6,5] parameter(1)\n g = s32[2,3] parameter(2)\n"
+                   "ROOT r = s32[3,2,4,5] ragged-dot(a, b, g), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+                   "rhs_batch_dims={0}, rhs_contracting_dims={1}, lhs_ragged_dims={2}"),
+             {"ragged_dot_expander"}, 0, &*sizes);
+}
+
+TEST(BatchNormExpander, AllThree) {
+  constexpr std::string_view kPositive = "v0 = f32[3] parameter({})\n v1 = f32[3] multiply(v0, v0)\n";
+  auto inference = ExpectSame(
+      Entry("x = f32[4,3,2] parameter(0)\n g = f32[3] parameter(1)\n b = f32[3] parameter(2)\n"
+            "m = f32[3] parameter(3)\n" +
+            std::vformat(kPositive, std::make_format_args("4")) +
+            "ROOT r = f32[4,3,2] batch-norm-inference(x, g, b, m, v1), epsilon=0.01, feature_index=1"),
+      {"batch_norm_expander"}, 1e-5);
+  ASSERT_TRUE(inference);
+  EXPECT_TRUE(Find(*inference, Opcode::kBatchNormInference).empty());
+  ExpectSame(Entry("x = f32[4,3,2] parameter(0)\n g = f32[3] parameter(1)\n b = f32[3] parameter(2)\n"
+                   "ROOT r = (f32[4,3,2], f32[3], f32[3]) batch-norm-training(x, g, b), epsilon=0.01, feature_index=1"),
+             {"batch_norm_expander"}, 1e-5);
+  ExpectSame(Entry("x = f32[4,3,2] parameter(0)\n g = f32[3] parameter(1)\n m = f32[3] parameter(2)\n" +
+                   std::vformat(kPositive, std::make_format_args("3")) +
+                   "d = f32[4,3,2] parameter(4)\n"
+                   "ROOT r = (f32[4,3,2], f32[3], f32[3]) batch-norm-grad(x, g, m, v1, d), epsilon=1, feature_index=1"),
+             {"batch_norm_expander"}, 1e-4);
+}
+
+TEST(CustomCallRewriter, TopK) {
+  auto module = RunOn(Entry("x = f32[3,7] parameter(0)\n"
+                            "ROOT r = (f32[3,2], s32[3,2]) custom-call(x), custom_call_target=\"TopK\""),
+                      {"custom_call_rewriter"});
+  ASSERT_TRUE(module);
+  EXPECT_EQ(module->entry()->root()->opcode(), Opcode::kTopK);
+}
+
+TEST(Pipeline, SameResults) {
+  ExpectSame(Entry(R"(x = f32[4,6] parameter(0)
+ y = f32[6] parameter(1)
+ y1 = f32[1,6] reshape(y)
+ y2 = f32[1,6] broadcast(y1), dimensions={0,1}
+ y3 = f32[6] reshape(y2)
+ y4 = f32[4,6] broadcast(y3), dimensions={1}
+ s = f32[4,6] add(x, y4)
+ two = f32[] constant(2)
+ twos = f32[4,6] broadcast(two), dimensions={}
+ h = f32[4,6] divide(s, twos)
+ t = f32[6,4] transpose(h), dimensions={1,0}
+ u = f32[4,6] transpose(t), dimensions={1,0}
+ a = f32[2,6] slice(u), slice={[0:2], [0:6]}
+ b = f32[2,6] slice(u), slice={[2:4], [0:6]}
+ c = f32[4,6] concatenate(a, b), dimensions={0}
+ i = s32[4,6] iota(), iota_dimension=1
+ k = s32[] constant(3)
+ kb = s32[4,6] broadcast(k), dimensions={}
+ p = pred[4,6] compare(i, kb), direction=LT
+ ROOT r = f32[4,6] select(p, c, x))"),
+             {});
+}
+
+}  // namespace
+}  // namespace krafla
