@@ -21,6 +21,12 @@ KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::Scatter
 // The variants that always accept, tried last.
 KernelResult MakePlainDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options);
 KernelResult MakePlainConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body, const CpuKernelOptions& options);
+KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options);
+KernelResult MakeConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body, const CpuKernelOptions& options);
+KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel& body, const CpuKernelOptions& options);
+KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body, const CpuKernelOptions& options);
+KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body,
+                               const CpuKernelOptions& options);
 KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body, const CpuKernelOptions& options);
 
 // A program run over its whole iteration space by all threads: a loop kernel, or the epilogue of another.

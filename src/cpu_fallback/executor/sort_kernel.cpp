@@ -1,103 +1,292 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort: rows of any number of operands by any comparator, stable.
+// Sorts rows. A comparator that compares one function of both sides turns into integer keys, which Highway's vector
+// quicksort orders together with the positions; any other one is run as it is by a stable merge sort.
+#include <hwy/contrib/sort/vqsort.h>
+
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
+#include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/scalar_program.h"
+#include "cpu_fallback/kernels/move.h"
 
 namespace krafla::cpu {
+
 namespace {
 
-class SortKernelRun final : public CpuKernel {
- public:
-  SortKernelRun(const plan::SortKernel& body, ScalarProgram less) : body_(body), less_(std::move(less)) {
-    for (std::size_t d = 0; d < body_.dims.size(); ++d) {
-      if (static_cast<int>(d) < body_.dimension) outer_ *= body_.dims[d];
-      if (static_cast<int>(d) > body_.dimension) inner_ *= body_.dims[d];
-    }
-    length_ = body_.dims[static_cast<std::size_t>(body_.dimension)];
-  }
+using plan::ElementProgram;
+using plan::kNoNode;
+using plan::Node;
+using plan::NodeId;
+using plan::NodeOp;
 
-  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte*) const override {
-    int64_t rows = outer_ * inner_;
-    pool.ParallelFor(rows, std::max<int64_t>(1, 500 / std::max<int64_t>(1, length_)), [&](int64_t begin, int64_t end, int) {
-      Row row(*this, bindings);
-      for (int64_t r = begin; r < end; ++r) row.Sort((r / inner_) * length_ * inner_ + r % inner_);
-    });
-    return {};
+constexpr int64_t kKeyBlock = 1024;
+constexpr std::size_t kMaxOperands = 64;
+
+// Whether node `a` is to the even params what `b` is to the odd ones of the same operand.
+bool SameSide(const ElementProgram& p, NodeId a, NodeId b) {
+  if (a == kNoNode || b == kNoNode) return a == b;
+  const Node& x = p.nodes[static_cast<std::size_t>(a)];
+  const Node& y = p.nodes[static_cast<std::size_t>(b)];
+  if (x.op != y.op || x.type != y.type) return false;
+  if (x.op == NodeOp::kParam) return x.bits % 2 == 0 && y.bits == x.bits + 1;
+  if (x.opcode != y.opcode || x.storage != y.storage || x.bits != y.bits || x.direction != y.direction ||
+      x.total_order != y.total_order || x.op == NodeOp::kLoad)
+    return false;
+  for (std::size_t i = 0; i < 3; ++i)
+    if (!SameSide(p, x.operands[i], y.operands[i])) return false;
+  return true;
+}
+
+struct KeyRule {
+  NodeId node = kNoNode;  // the key of the left side
+  ElementType type = ElementType::kF32;
+  bool total_order = false, descending = false;
+};
+
+std::optional<KeyRule> FindKey(const ElementProgram& p) {
+  const Node& n = p.nodes[static_cast<std::size_t>(p.results[0])];
+  if (n.op != NodeOp::kCompare) return std::nullopt;
+  const bool less = n.direction == ComparisonDirection::kLt, greater = n.direction == ComparisonDirection::kGt;
+  if (!less && !greater) return std::nullopt;
+  KeyRule rule;
+  rule.total_order = n.total_order;
+  if (SameSide(p, n.operands[0], n.operands[1])) {
+    rule.node = n.operands[0];
+    rule.descending = greater;
+  } else if (SameSide(p, n.operands[1], n.operands[0])) {
+    rule.node = n.operands[1];
+    rule.descending = less;
+  } else {
+    return std::nullopt;
   }
+  rule.type = p.nodes[static_cast<std::size_t>(rule.node)].type;
+  return rule;
+}
+
+// An unsigned integer that is in order where the values are. Floats compared plainly have no order with NaN; here it
+// comes last, as in total order, and zeros are equal.
+template <class U, class S>
+U IntegerKey(U bits, const KeyRule& rule) {
+  constexpr U kTop = U{1} << (sizeof(U) * 8 - 1);
+  U key = bits;
+  if (IsFloat(rule.type)) {
+    if (!rule.total_order && static_cast<U>(bits << 1) == 0) bits = 0;
+    key = (bits & kTop) != 0 ? static_cast<U>(~bits) : static_cast<U>(bits | kTop);
+  } else if (IsSigned(rule.type)) {
+    key = bits ^ kTop;
+  }
+  return rule.descending ? static_cast<U>(~key) : key;
+}
+
+class SortRun final : public CpuKernel {
+ public:
+  static KernelResult Make(const plan::SortKernel& body, int threads);
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
 
  private:
-  // One row at a time: its values widened, an order of them, then the operands' bytes in that order.
-  class Row {
-   public:
-    Row(const SortKernelRun& kernel, std::span<std::byte* const> bindings)
-        : k_(kernel), bindings_(bindings), slots_(kernel.less_.slot_count()), values_(kernel.body_.inputs.size()),
-          order_(static_cast<std::size_t>(kernel.length_)), line_(static_cast<std::size_t>(kernel.length_) * 8) {
-      k_.less_.Start(slots_, bindings);
-      for (auto& v : values_) v.resize(static_cast<std::size_t>(k_.length_));
-      for (std::size_t i = 0; i < k_.body_.inputs.size(); ++i) widen_.push_back(FindWiden(k_.body_.types[i]));
-    }
-
-    void Sort(int64_t first) {
-      const plan::SortKernel& body = k_.body_;
-      for (std::size_t i = 0; i < values_.size(); ++i) {
-        if (k_.less_.ParamSlot(2 * i) < 0 && k_.less_.ParamSlot(2 * i + 1) < 0) continue;
-        auto width = static_cast<std::size_t>(StorageBytes(body.types[i]));
-        const std::byte* from = bindings_[static_cast<std::size_t>(body.inputs[i])] + static_cast<std::size_t>(first) * width;
-        for (int64_t e = 0; e < k_.length_; ++e) {
-          uint64_t& v = values_[i][static_cast<std::size_t>(e)];
-          v = 0;
-          const std::byte* p = from + static_cast<std::size_t>(e * k_.inner_) * width;
-          if (widen_[i] != nullptr) widen_[i](p, &v, 1);
-          else std::memcpy(&v, p, width);
-        }
-      }
-      std::iota(order_.begin(), order_.end(), 0);
-      std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return Less(a, b); });
-      for (std::size_t i = 0; i < values_.size(); ++i) {
-        auto width = static_cast<std::size_t>(StorageBytes(body.types[i]));
-        const std::byte* from = bindings_[static_cast<std::size_t>(body.inputs[i])] + static_cast<std::size_t>(first) * width;
-        std::byte* to = bindings_[static_cast<std::size_t>(body.outputs[i])] + static_cast<std::size_t>(first) * width;
-        auto stride = static_cast<std::size_t>(k_.inner_) * width;
-        for (std::size_t e = 0; e < order_.size(); ++e)
-          std::memcpy(line_.data() + e * width, from + static_cast<std::size_t>(order_[e]) * stride, width);
-        for (std::size_t e = 0; e < order_.size(); ++e) std::memcpy(to + e * stride, line_.data() + e * width, width);
-      }
-    }
-
-   private:
-    bool Less(int32_t a, int32_t b) {
-      for (std::size_t i = 0; i < values_.size(); ++i) {
-        if (int s = k_.less_.ParamSlot(2 * i); s >= 0) slots_[static_cast<std::size_t>(s)] = values_[i][static_cast<std::size_t>(a)];
-        if (int s = k_.less_.ParamSlot(2 * i + 1); s >= 0) slots_[static_cast<std::size_t>(s)] = values_[i][static_cast<std::size_t>(b)];
-      }
-      k_.less_.Run(slots_);
-      return (slots_[static_cast<std::size_t>(k_.less_.ResultSlot(0))] & 0xff) != 0;
-    }
-
-    const SortKernelRun& k_;
-    std::span<std::byte* const> bindings_;
-    std::vector<ScalarProgram::Slot> slots_;
-    std::vector<std::vector<uint64_t>> values_;
-    std::vector<int32_t> order_;
-    std::vector<std::byte> line_;
-    std::vector<ConvertFn> widen_;
+  struct Memory {
+    std::byte* frame;
+    std::byte* values[kMaxOperands];  // each operand's row, dense, as stored
+    std::byte* wide;                  // a block of an operand in its compute type
+    std::byte* keys;                  // sorted: 64 or 128 bits a row element
+    std::byte* order;                 // int32 positions
   };
+  Memory MemoryOf(std::byte* scratch) const;
+  void SortByKeys(const Memory& memory) const;
+  void SortByComparator(const Memory& memory) const;
 
   plan::SortKernel body_;
-  ScalarProgram less_;
-  int64_t outer_ = 1, inner_ = 1, length_ = 1;
+  int64_t length_ = 0, outer_ = 1, inner_ = 1, keep_ = 0;
+  std::optional<KeyRule> key_;
+  std::vector<int> key_operands_;  // that the key reads
+  int key_width_ = 4;
+  BlockProgram program_;  // of the key
+  ScalarProgram comparator_;  // where there is none
+  std::vector<ConvertFn> widen_;
+  int64_t frame_bytes_ = 0, worker_bytes_ = 0;
 };
+
+KernelResult SortRun::Make(const plan::SortKernel& body, int threads) {
+  auto out = std::make_unique<SortRun>();
+  if (body.inputs.size() > kMaxOperands)
+    return Unimplemented("A sort of {} arrays at once; the CPU's kernel takes {}.", body.inputs.size(), kMaxOperands);
+  out->body_ = body;
+  const auto dimension = static_cast<std::size_t>(body.dimension);
+  out->length_ = body.dims[dimension];
+  for (std::size_t d = 0; d < dimension; ++d) out->outer_ *= body.dims[d];
+  for (std::size_t d = dimension + 1; d < body.dims.size(); ++d) out->inner_ *= body.dims[d];
+  out->keep_ = body.keep < 0 ? out->length_ : std::min(body.keep, out->length_);
+  if (out->length_ > INT32_MAX) return Unimplemented("A sort of rows of {} elements.", out->length_);
+  for (ElementType t : body.types) out->widen_.push_back(FindWiden(t));
+  out->key_ = FindKey(body.comparator);
+  if (out->key_) {
+    ElementProgram key = body.comparator;
+    key.results = {out->key_->node};
+    // Only what the key needs.
+    std::vector<bool> needed(key.nodes.size(), false);
+    needed[static_cast<std::size_t>(out->key_->node)] = true;
+    for (std::size_t i = key.nodes.size(); i-- > 0;) {
+      if (!needed[i]) continue;
+      for (NodeId o : key.nodes[i].operands)
+        if (o != kNoNode) needed[static_cast<std::size_t>(o)] = true;
+    }
+    std::vector<NodeId> renumber(key.nodes.size(), kNoNode);
+    std::vector<Node> kept;
+    for (std::size_t i = 0; i < key.nodes.size(); ++i) {
+      if (!needed[i]) continue;
+      Node n = key.nodes[i];
+      for (NodeId& o : n.operands)
+        if (o != kNoNode) o = renumber[static_cast<std::size_t>(o)];
+      if (n.op == NodeOp::kParam) {
+        n.bits /= 2;  // the operand's number
+        if (std::find(out->key_operands_.begin(), out->key_operands_.end(), static_cast<int>(n.bits)) == out->key_operands_.end())
+          out->key_operands_.push_back(static_cast<int>(n.bits));
+      }
+      renumber[i] = static_cast<NodeId>(kept.size());
+      kept.push_back(n);
+    }
+    key.results = {renumber[static_cast<std::size_t>(out->key_->node)]};
+    key.nodes = std::move(kept);
+    out->key_width_ = StorageBytes(out->key_->type);
+    if (out->key_operands_.empty()) out->key_.reset();
+    else {
+      KRAFLA_ASSIGN(out->program_, BlockProgram::Compile(key, {.tile = {.rows = 1, .columns = kKeyBlock}, .params_are_arrays = true}));
+    }
+  }
+  if (!out->key_) {
+    KRAFLA_ASSIGN(out->comparator_, ScalarProgram::Compile(body.comparator));
+  }
+  int64_t size = RoundUp(std::max<int64_t>(out->program_.frame_bytes(), static_cast<int64_t>(out->comparator_.slot_count()) * 8), 64);
+  out->frame_bytes_ = size;
+  for (ElementType t : body.types) size += RoundUp(out->length_ * StorageBytes(t), 64);
+  size += RoundUp(kKeyBlock * 8 * static_cast<int64_t>(body.types.size()), 64);
+  size += RoundUp(out->length_ * 16, 64);
+  size += RoundUp(out->length_ * 4, 64);
+  out->worker_bytes_ = size;
+  out->scratch_bytes_ = size * threads;
+  return out;
+}
+
+SortRun::Memory SortRun::MemoryOf(std::byte* scratch) const {
+  Memory m;
+  m.frame = scratch;
+  scratch += frame_bytes_;
+  for (std::size_t i = 0; i < body_.types.size(); ++i) {
+    m.values[i] = scratch;
+    scratch += RoundUp(length_ * StorageBytes(body_.types[i]), 64);
+  }
+  m.wide = scratch;
+  scratch += RoundUp(kKeyBlock * 8 * static_cast<int64_t>(body_.types.size()), 64);
+  m.keys = scratch;
+  m.order = scratch + RoundUp(length_ * 16, 64);
+  return m;
+}
+
+void SortRun::SortByKeys(const Memory& m) const {
+  const KeyRule& rule = *key_;
+  const void* params[kMaxOperands] = {};
+  const auto length = static_cast<std::size_t>(length_), keep = static_cast<std::size_t>(keep_);
+  int32_t* order = reinterpret_cast<int32_t*>(m.order);
+  uint64_t* narrow = reinterpret_cast<uint64_t*>(m.keys);           // key above position
+  hwy::uint128_t* wide = reinterpret_cast<hwy::uint128_t*>(m.keys);  // key in the high half
+  for (int64_t at = 0; at < length_; at += kKeyBlock) {
+    const int64_t n = std::min(kKeyBlock, length_ - at);
+    for (int o : key_operands_) {
+      const auto i = static_cast<std::size_t>(o);
+      const std::byte* from = m.values[i] + at * StorageBytes(body_.types[i]);
+      params[i] = from;
+      if (widen_[i] != nullptr) {
+        std::byte* to = m.wide + o * kKeyBlock * 8;
+        widen_[i](from, to, n);
+        params[i] = to;
+      }
+    }
+    program_.RunTile(m.frame, {}, 1, n, params);
+    const std::byte* key = program_.ResultValue(m.frame, 0).data;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t position = at + i;
+      if (key_width_ == 8) {
+        uint64_t bits;
+        std::memcpy(&bits, key + 8 * i, 8);
+        wide[position].hi = IntegerKey<uint64_t, int64_t>(bits, rule);
+        wide[position].lo = static_cast<uint64_t>(position);
+      } else {
+        uint32_t bits = 0;
+        std::memcpy(&bits, key + key_width_ * i, static_cast<std::size_t>(key_width_));
+        narrow[position] = static_cast<uint64_t>(IntegerKey<uint32_t, int32_t>(bits, rule)) << 32 | static_cast<uint64_t>(position);
+      }
+    }
+  }
+  if (key_width_ == 8) {
+    hwy::VQSort(wide, length, hwy::SortAscending());
+    for (std::size_t i = 0; i < keep; ++i) order[i] = static_cast<int32_t>(wide[i].lo);
+  } else {
+    if (keep < length / 4) hwy::VQPartialSort(narrow, length, keep, hwy::SortAscending());
+    else hwy::VQSort(narrow, length, hwy::SortAscending());
+    for (std::size_t i = 0; i < keep; ++i) order[i] = static_cast<int32_t>(narrow[i] & 0xffffffffu);
+  }
+}
+
+void SortRun::SortByComparator(const Memory& m) const {
+  int32_t* order = reinterpret_cast<int32_t*>(m.order);
+  for (int64_t i = 0; i < length_; ++i) order[i] = static_cast<int32_t>(i);
+  std::span<ScalarProgram::Slot> slots(reinterpret_cast<ScalarProgram::Slot*>(m.frame), comparator_.slot_count());
+  auto set = [&](std::size_t param, int32_t position) {
+    const int slot = comparator_.ParamSlot(param);
+    if (slot < 0) return;
+    const std::size_t o = param / 2;
+    const int width = StorageBytes(body_.types[o]);
+    const std::byte* from = m.values[o] + position * static_cast<int64_t>(width);
+    ScalarProgram::Slot& to = slots[static_cast<std::size_t>(slot)];
+    if (widen_[o] != nullptr) widen_[o](from, &to, 1);
+    else std::memcpy(&to, from, static_cast<std::size_t>(width));
+  };
+  const auto result = static_cast<std::size_t>(comparator_.ResultSlot(0));
+  std::stable_sort(order, order + length_, [&](int32_t a, int32_t b) {
+    for (std::size_t o = 0; o < body_.types.size(); ++o) {
+      set(2 * o, a);
+      set(2 * o + 1, b);
+    }
+    comparator_.Run(slots);
+    return (slots[result] & 0xff) != 0;
+  });
+}
+
+Result<> SortRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
+  if (length_ == 0) return {};
+  const int64_t grain = std::max<int64_t>(1, 2000 / length_);
+  pool.ParallelFor(outer_ * inner_, grain, [&](int64_t begin, int64_t end, int worker) {
+    const Memory m = MemoryOf(scratch + worker * worker_bytes_);
+    if (key_) program_.Start(m.frame, bindings);
+    else comparator_.Start({reinterpret_cast<ScalarProgram::Slot*>(m.frame), comparator_.slot_count()}, bindings);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t o = row / inner_, i = row % inner_;
+      for (std::size_t k = 0; k < body_.types.size(); ++k) {
+        const int width = StorageBytes(body_.types[k]);
+        const std::byte* from = bindings[static_cast<std::size_t>(body_.inputs[k])] + (o * length_ * inner_ + i) * width;
+        MoveTile(width, from, {0, inner_}, m.values[k], {0, 1}, 1, length_);
+      }
+      key_ ? SortByKeys(m) : SortByComparator(m);
+      for (std::size_t k = 0; k < body_.types.size(); ++k) {
+        const int width = StorageBytes(body_.types[k]);
+        std::byte* to = bindings[static_cast<std::size_t>(body_.outputs[k])] + (o * keep_ * inner_ + i) * width;
+        const int32_t* order = reinterpret_cast<const int32_t*>(m.order);
+        // The keys are done with: their memory takes the sorted row.
+        std::byte* sorted = inner_ == 1 ? to : m.keys;
+        GatherElements(width, m.values[k], order, nullptr, sorted, keep_);
+        if (sorted != to) MoveTile(width, sorted, {0, 1}, to, {0, inner_}, 1, keep_);
+      }
+    }
+  });
+  return {};
+}
 
 }  // namespace
 
-KernelResult MakeSortKernel(const plan::KernelPlan&, const plan::SortKernel& body, const CpuKernelOptions&) {
-  KRAFLA_ASSIGN(ScalarProgram less, ScalarProgram::Compile(body.comparator));
-  if (body.dims.empty()) return Unimplemented("A scalar has no dimension to sort.");
-  return std::make_unique<SortKernelRun>(body, std::move(less));
+KernelResult MakeSortKernel(const plan::KernelPlan&, const plan::SortKernel& body, const CpuKernelOptions& options) {
+  return SortRun::Make(body, options.threads);
 }
 
 }  // namespace krafla::cpu

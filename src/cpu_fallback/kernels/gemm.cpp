@@ -361,10 +361,10 @@ bool Gemv::Takes(const GemmProblem& p) {
   auto narrow = [](ElementType t) { return t == ElementType::kF32 || t == ElementType::kF16 || t == ElementType::kBF16; };
   if (!narrow(p.lhs_type) || !narrow(p.rhs_type)) return false;
   if (p.m == 1) return p.rhs_k_stride == 1 || p.rhs_n_stride == 1 || p.n == 1;
-  return p.lhs_k_stride == 1 || p.lhs_m_stride == 1;
+  return p.result_m_stride == 1 && (p.lhs_k_stride == 1 || p.lhs_m_stride == 1);
 }
 
-Gemv::Gemv(const GemmProblem& problem, int threads) : problem_(problem), batches_(Product(problem.batch)) {
+Gemv::Gemv(const GemmProblem& problem) : problem_(problem), batches_(Product(problem.batch)) {
   GemmProblem& p = problem_;
   if (p.m != 1) {
     exchanged_ = true;
@@ -375,7 +375,6 @@ Gemv::Gemv(const GemmProblem& problem, int threads) : problem_(problem), batches
     p.rhs_n_stride = p.lhs_m_stride;
     p.lhs_m_stride = 0;
   }
-  (void)threads;
   // Few, long columns: k is cut into chunks of a fixed size, so that results do not depend on the threads.
   if (p.rhs_k_stride != 1 && batches_ * p.n < 2048 && p.k >= 2048) chunks_ = std::min<int64_t>(16, p.k / 1024);
   scratch_bytes_ = RoundUp(batches_ * p.k * 4, 64) + RoundUp(chunks_ > 1 ? chunks_ * batches_ * p.n * 4 : 0, 64);

@@ -24,7 +24,7 @@ struct GemmProblem {
 
 class Gemm {
  public:
-  explicit Gemm(const GemmProblem& problem, int threads);
+  Gemm(const GemmProblem& problem, int threads);
   int64_t scratch_bytes() const { return scratch_bytes_; }
   void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
 
@@ -40,7 +40,7 @@ class Gemv {
  public:
   // `problem` has m == 1 or n == 1.
   static bool Takes(const GemmProblem& problem);
-  Gemv(const GemmProblem& problem, int threads);
+  explicit Gemv(const GemmProblem& problem);
   int64_t scratch_bytes() const { return scratch_bytes_; }
   void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
 

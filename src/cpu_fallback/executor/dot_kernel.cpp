@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/checked_math.h"
+#include "cpu_fallback/executor/epilogue.h"
+#include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/kernels/gemm.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+// Below this oneDNN's overhead, some 10 us, is what one waits for.
+constexpr double kSmallFlops = 500e3;
+
+class DotRun final : public CpuKernel {
+ public:
+  static KernelResult Make(const plan::DotKernel& body, int threads) {
+    auto out = std::make_unique<DotRun>();
+    Dims dims = body.batch;
+    dims.push_back(body.m);
+    dims.push_back(body.n);
+    out->count_ = 1;
+    for (int64_t d : dims) out->count_ *= d;
+    if (out->count_ == 0) return out;
+    KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims));
+    out->body_ = body;
+    out->body_.epilogue = plan::ElementProgram();
+    out->ChooseProduct(threads);
+    int64_t size = RoundUp(std::max(out->product_scratch_, out->epilogue_.scratch_bytes(threads)), 64);
+    out->sums_ = size;
+    if (!out->writes_result_) size += RoundUp(out->count_ * StorageBytes(body.accumulate_type), 64);
+    out->scratch_bytes_ = size;
+    return out;
+  }
+
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
+    if (count_ == 0) return {};
+    const std::byte* lhs = bindings[static_cast<std::size_t>(body_.lhs_binding)] + body_.lhs_offset * StorageBytes(body_.lhs_type);
+    const std::byte* rhs = bindings[static_cast<std::size_t>(body_.rhs_binding)] + body_.rhs_offset * StorageBytes(body_.rhs_type);
+    if (writes_result_) {
+      const Epilogue::Direct& direct = *epilogue_.direct();
+      std::byte* to = bindings[static_cast<std::size_t>(direct.binding)] + direct.offset * StorageBytes(direct.storage);
+      return Multiply(lhs, rhs, to, pool, scratch);
+    }
+    std::byte* sums = scratch + sums_;
+    const int in_place = epilogue_.in_place();
+    if (in_place >= 0 && !epilogue_.SharesMemory(bindings, in_place)) sums = bindings[static_cast<std::size_t>(in_place)];
+    KRAFLA_TRY(Multiply(lhs, rhs, sums, pool, scratch));
+    epilogue_.Run(bindings, sums, pool, scratch);
+    return {};
+  }
+
+ private:
+  Result<> Multiply(const std::byte* lhs, const std::byte* rhs, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
+    if (gemv_) {
+      gemv_->Run(lhs, rhs, to, pool, scratch);
+    } else if (gemm_) {
+      gemm_->Run(lhs, rhs, to, pool, scratch);
+    } else if (!matmul_->Run(lhs, rhs, to, scratch)) {
+      return Internal("oneDNN could not run a matrix product that it had accepted.");
+    }
+    return {};
+  }
+
+  void ChooseProduct(int threads) {
+    const plan::DotKernel& b = body_;
+    GemmProblem p{b.batch, b.lhs_batch_strides, b.rhs_batch_strides, {}, b.m, b.n, b.k, b.lhs_m_stride, b.lhs_k_stride,
+                  b.rhs_k_stride, b.rhs_n_stride, b.n, b.lhs_type, b.rhs_type, b.accumulate_type};
+    Dims dims = b.batch;
+    dims.push_back(b.m);
+    dims.push_back(b.n);
+    const Dims dense = RowMajorStrides(dims);
+    p.result_batch_strides = Dims(dense.begin(), dense.end() - 2);
+    // Straight into the result, where it is only stored; then our own kernels need it dense along n.
+    std::optional<Epilogue::Direct> direct = epilogue_.direct();
+    // oneDNN saturates where HLO wraps.
+    if (direct && direct->storage != b.accumulate_type && !IsFloat(direct->storage)) direct.reset();
+    const bool same_type = direct && direct->storage == b.accumulate_type;
+    GemmProblem at_result = p;
+    bool dense_result = false;
+    if (direct) {
+      const std::size_t rank = direct->strides.size();
+      at_result.result_batch_strides = Dims(direct->strides.begin(), direct->strides.end() - 2);
+      at_result.result_m_stride = b.m == 1 ? b.n : direct->strides[rank - 2];
+      dense_result = b.n == 1 ? b.m == 1 || direct->strides[rank - 2] == 1 : direct->strides[rank - 1] == 1;
+      if (b.n == 1 && b.m > 1) at_result.result_m_stride = 1;
+    }
+    const bool own_direct = same_type && dense_result;
+    const double flops = 2.0 * static_cast<double>(count_) * static_cast<double>(b.k);
+    const GemmProblem& own = own_direct ? at_result : p;
+    if (Gemv::Takes(own)) {
+      gemv_.emplace(own);
+      product_scratch_ = gemv_->scratch_bytes();
+      writes_result_ = own_direct;
+      return;
+    }
+    if (flops > kSmallFlops && b.k > 0) {
+      matmul_ = MakeMatmul(direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type);
+      writes_result_ = direct.has_value() && matmul_ != nullptr;
+      if (matmul_ == nullptr) matmul_ = MakeMatmul(dense, b.accumulate_type);
+    }
+    if (matmul_ != nullptr) {
+      product_scratch_ = matmul_->scratch_bytes();
+      return;
+    }
+    gemm_.emplace(own, threads);
+    product_scratch_ = gemm_->scratch_bytes();
+    writes_result_ = own_direct;
+  }
+
+  std::unique_ptr<OneDnnPrimitive> MakeMatmul(const Dims& result_strides, ElementType result_type) const {
+    const plan::DotKernel& b = body_;
+    if (b.batch.size() > 6) return nullptr;
+    TensorView lhs{b.batch, b.lhs_batch_strides, b.lhs_type}, rhs{b.batch, b.rhs_batch_strides, b.rhs_type};
+    TensorView result{b.batch, result_strides, result_type};
+    auto finish = [](TensorView& view, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride) {
+      // A stride of zero is a dimension of one that is repeated.
+      for (std::size_t d = 0; d < view.dims.size(); ++d)
+        if (view.strides[d] == 0) view.dims[d] = 1, view.strides[d] = 1;
+      view.dims.push_back(rows);
+      view.dims.push_back(columns);
+      // Strides of dimensions of one element are free: the dense ones suit best.
+      view.strides.push_back(rows == 1 ? std::max<int64_t>(columns * column_stride, 1) : row_stride);
+      view.strides.push_back(columns == 1 && rows > 1 && row_stride != 1 ? 1 : columns == 1 ? std::max<int64_t>(rows * row_stride, 1) : column_stride);
+    };
+    finish(lhs, b.m, b.lhs_m_stride, b.k, b.lhs_k_stride);
+    finish(rhs, b.k, b.rhs_k_stride, b.n, b.rhs_n_stride);
+    result.dims.push_back(b.m);
+    result.dims.push_back(b.n);
+    for (int64_t s : lhs.strides)
+      if (s <= 0) return nullptr;
+    for (int64_t s : rhs.strides)
+      if (s <= 0) return nullptr;
+    for (int64_t s : result.strides)
+      if (s <= 0) return nullptr;
+    return MakeOneDnnMatmul(lhs, rhs, result);
+  }
+
+  plan::DotKernel body_;
+  int64_t count_ = 0;
+  Epilogue epilogue_;
+  std::optional<Gemv> gemv_;
+  std::optional<Gemm> gemm_;
+  std::unique_ptr<OneDnnPrimitive> matmul_;
+  bool writes_result_ = false;
+  int64_t product_scratch_ = 0, sums_ = 0;
+};
+
+}  // namespace
+
+KernelResult MakeDotKernel(const plan::KernelPlan&, const plan::DotKernel& body, const CpuKernelOptions& options) {
+  return DotRun::Make(body, options.threads);
+}
+
+}  // namespace krafla::cpu

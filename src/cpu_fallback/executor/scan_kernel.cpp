@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running combinations along a dimension: all rows beside each other, one element after the other, as HLO orders them.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "cpu_fallback/executor/combination.h"
+#include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/kernels/move.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+constexpr int64_t kMostLanes = 512;
+
+class ScanRun final : public CpuKernel {
+ public:
+  static KernelResult Make(const plan::ScanKernel& body, int threads) {
+    auto out = std::make_unique<ScanRun>();
+    out->body_ = body;
+    const auto dimension = static_cast<std::size_t>(body.dimension);
+    out->length_ = body.dims[dimension];
+    for (std::size_t d = 0; d < dimension; ++d) out->outer_ *= body.dims[d];
+    for (std::size_t d = dimension + 1; d < body.dims.size(); ++d) out->inner_ *= body.dims[d];
+    out->lanes_ = std::min(out->inner_, kMostLanes);
+    KRAFLA_ASSIGN(out->init_, BlockProgram::Compile(body.reduction.init, {}));
+    out->simple_ = FindSimpleCombiner(body.reduction.combiner);
+    KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.reduction.combiner,
+                                                        {.tile = {.rows = 1, .columns = out->lanes_}, .params_are_arrays = true}));
+    out->widen_ = FindWiden(body.type);
+    out->narrow_ = FindNarrow(body.type);
+    out->worker_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) + RoundUp(out->init_.frame_bytes(), 64) + 2 * RoundUp(out->lanes_ * 8, 64);
+    out->scratch_bytes_ = out->worker_bytes_ * threads;
+    return out;
+  }
+
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
+    if (length_ == 0) return {};
+    const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
+    const std::byte* input = bindings[static_cast<std::size_t>(body_.input)];
+    std::byte* output = bindings[static_cast<std::size_t>(body_.output)];
+    const int64_t parts = CeilDiv(inner_, lanes_);
+    pool.ParallelFor(outer_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
+      std::byte* frame = scratch + worker * worker_bytes_;
+      std::byte* init_frame = frame + RoundUp(combiner_.frame_bytes(), 64);
+      std::byte* sum = init_frame + RoundUp(init_.frame_bytes(), 64);
+      std::byte* value = sum + RoundUp(lanes_ * 8, 64);
+      combiner_.Start(frame, bindings);
+      init_.Start(init_frame, bindings);
+      init_.RunTile(init_frame, {}, 1, 1);
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t o = t / parts, first = t % parts * lanes_;
+        const int64_t n = std::min(lanes_, inner_ - first);
+        Fill(wide, init_.ResultValue(init_frame, 0).data, sum, n);
+        for (int64_t step = 0; step < length_; ++step) {
+          const int64_t i = body_.is_reverse ? length_ - 1 - step : step;
+          const int64_t at = ((o * length_ + i) * inner_ + first) * width;
+          const std::byte* next = input + at;
+          if (widen_ != nullptr) {
+            widen_(next, value, n);
+            next = value;
+          }
+          Combine(frame, sum, next, n, wide);
+          if (narrow_ != nullptr) narrow_(sum, output + at, n);
+          else std::memcpy(output + at, sum, static_cast<std::size_t>(n * width));
+        }
+      }
+    });
+    return {};
+  }
+
+ private:
+  void Combine(std::byte* frame, std::byte* sum, const std::byte* next, int64_t n, int wide) const {
+    if (simple_ && simple_->kind == SimpleCombiner::Kind::kOp) {
+      simple_->op({sum, {sum, next, nullptr}, n, 0});
+      if (simple_->round != nullptr) simple_->round({sum, {sum, nullptr, nullptr}, n, 0});
+      return;
+    }
+    const void* params[] = {sum, next};
+    combiner_.RunTile(frame, {}, 1, n, params);
+    const BlockProgram::Value result = combiner_.ResultValue(frame, 0);
+    if (result.is_uniform) Fill(wide, result.data, sum, n);
+    else if (result.data != sum) std::memcpy(sum, result.data, static_cast<std::size_t>(n * wide));
+  }
+
+  plan::ScanKernel body_;
+  int64_t length_ = 0, outer_ = 1, inner_ = 1, lanes_ = 1;
+  BlockProgram init_, combiner_;
+  std::optional<SimpleCombiner> simple_;
+  ConvertFn widen_ = nullptr, narrow_ = nullptr;
+  int64_t worker_bytes_ = 0;
+};
+
+}  // namespace
+
+KernelResult MakeScanKernel(const plan::KernelPlan&, const plan::ScanKernel& body, const CpuKernelOptions& options) {
+  return ScanRun::Make(body, options.threads);
+}
+
+}  // namespace krafla::cpu

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scatter: windows of updates combined into the output one after the other, in the order of the updates. A window that
+// is not wholly inside the operand is skipped (XLA: hlo_evaluator.cc HandleScatter).
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "cpu_fallback/executor/combination.h"
+#include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/kernels/move.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+constexpr int64_t kMostElements = 1024;
+constexpr std::size_t kMaxOperands = 32;
+
+std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
+bool Has(std::span<const int64_t> dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
+
+int64_t ReadIndex(ElementType type, const std::byte* at) {
+  switch (StorageBytes(type)) {
+    case 1: {
+      uint8_t v;
+      std::memcpy(&v, at, 1);
+      return IsSigned(type) ? static_cast<int64_t>(static_cast<int8_t>(v)) : static_cast<int64_t>(v);
+    }
+    case 2: {
+      uint16_t v;
+      std::memcpy(&v, at, 2);
+      return IsSigned(type) ? static_cast<int64_t>(static_cast<int16_t>(v)) : static_cast<int64_t>(v);
+    }
+    case 4: {
+      uint32_t v;
+      std::memcpy(&v, at, 4);
+      return IsSigned(type) ? static_cast<int64_t>(static_cast<int32_t>(v)) : static_cast<int64_t>(v);
+    }
+    default: {
+      uint64_t v;
+      std::memcpy(&v, at, 8);
+      // An unsigned index beyond every array.
+      return !IsSigned(type) && v > INT64_MAX ? INT64_MAX : static_cast<int64_t>(v);
+    }
+  }
+}
+
+class ScatterRun final : public CpuKernel {
+ public:
+  static KernelResult Make(const plan::ScatterKernel& body);
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
+
+ private:
+  void CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const;
+
+  plan::ScatterKernel body_;
+  // The positions of index vectors, and of their windows in the updates.
+  Dims batch_, batch_index_strides_, batch_update_strides_;
+  int64_t component_stride_ = 0;
+  struct Component {
+    int64_t stride = 0, last = 0;  // of the operand; the largest start inside
+  };
+  std::vector<Component> components_;
+  std::vector<std::pair<std::size_t, int64_t>> batching_;  // batch position, operand stride
+  // The window: outer dimensions, and a run along the innermost one.
+  Dims window_, window_operand_strides_, window_update_strides_;
+  int64_t run_ = 1, run_operand_stride_ = 1, run_update_stride_ = 1;
+  bool dense_ = false;
+  std::optional<SimpleCombiner> simple_;
+  BlockProgram combiner_;
+  std::vector<ConvertFn> widen_, narrow_;
+};
+
+KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
+  auto out = std::make_unique<ScatterRun>();
+  const ScatterAttributes& a = body.attributes;
+  if (body.updates.size() > kMaxOperands)
+    return Unimplemented("A scatter of {} arrays at once; the CPU's kernel takes {}.", body.updates.size(), kMaxOperands);
+  out->body_ = body;
+  const Dims operand_strides = RowMajorStrides(body.operand_dims), update_strides = RowMajorStrides(body.updates_dims);
+  const Dims index_strides = RowMajorStrides(body.indices_dims);
+  for (std::size_t d = 0; d < body.indices_dims.size(); ++d) {
+    if (static_cast<int64_t>(d) == a.index_vector_dim) {
+      out->component_stride_ = index_strides[d];
+      continue;
+    }
+    out->batch_.push_back(body.indices_dims[d]);
+    out->batch_index_strides_.push_back(index_strides[d]);
+  }
+  for (std::size_t d = 0; d < body.updates_dims.size(); ++d)
+    if (!Has(a.update_window_dims, static_cast<int64_t>(d))) out->batch_update_strides_.push_back(update_strides[d]);
+  // Operand dimensions that the window has, in order, are the update window dimensions.
+  Dims window_sizes(body.operand_dims.size(), 1);
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < body.operand_dims.size(); ++d) {
+    if (Has(a.inserted_window_dims, static_cast<int64_t>(d)) || Has(a.input_batching_dims, static_cast<int64_t>(d))) continue;
+    const auto u = At(a.update_window_dims[next++]);
+    window_sizes[d] = body.updates_dims[u];
+    if (body.updates_dims[u] == 1) continue;
+    // Joined with the one before where both arrays are dense across them.
+    if (!out->window_.empty() && out->window_operand_strides_.back() == operand_strides[d] * body.updates_dims[u] &&
+        out->window_update_strides_.back() == update_strides[u] * body.updates_dims[u]) {
+      out->window_.back() *= body.updates_dims[u];
+      out->window_operand_strides_.back() = operand_strides[d];
+      out->window_update_strides_.back() = update_strides[u];
+    } else {
+      out->window_.push_back(body.updates_dims[u]);
+      out->window_operand_strides_.push_back(operand_strides[d]);
+      out->window_update_strides_.push_back(update_strides[u]);
+    }
+  }
+  if (!out->window_.empty()) {
+    out->run_ = out->window_.back();
+    out->run_operand_stride_ = out->window_operand_strides_.back();
+    out->run_update_stride_ = out->window_update_strides_.back();
+    out->window_.pop_back();
+    out->window_operand_strides_.pop_back();
+    out->window_update_strides_.pop_back();
+  }
+  for (int64_t d : a.scatter_dims_to_operand_dims)
+    out->components_.push_back({operand_strides[At(d)], body.operand_dims[At(d)] - window_sizes[At(d)]});
+  for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
+    const int64_t d = a.scatter_indices_batching_dims[k];
+    out->batching_.emplace_back(At(d - (d > a.index_vector_dim ? 1 : 0)), operand_strides[At(a.input_batching_dims[k])]);
+  }
+  out->simple_ = FindSimpleCombiner(body.combiner.combiner);
+  out->dense_ = body.types.size() == 1 && out->simple_ && FindWiden(body.types[0]) == nullptr &&
+                out->simple_->round == nullptr &&
+                (out->run_ == 1 || (out->run_operand_stride_ == 1 && out->run_update_stride_ == 1));
+  for (ElementType t : body.types) {
+    out->widen_.push_back(FindWiden(t));
+    out->narrow_.push_back(FindNarrow(t));
+  }
+  const int64_t most = std::min(out->run_, kMostElements);
+  KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.combiner.combiner,
+                                                      {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
+  out->scratch_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) +
+                        4 * static_cast<int64_t>(body.types.size()) * RoundUp(kMostElements * 8, 64);
+  return out;
+}
+
+// Combines one run of updates at element `from` into the outputs at element `to`.
+void ScatterRun::CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const {
+  if (dense_) {
+    const int width = StorageBytes(body_.types[0]);
+    std::byte* output = bindings[At(body_.outputs[0])] + to * width;
+    const std::byte* update = bindings[At(body_.updates[0])] + from * width;
+    if (simple_->kind == SimpleCombiner::Kind::kReplace) std::memcpy(output, update, At(run_ * width));
+    else if (simple_->kind == SimpleCombiner::Kind::kOp) simple_->op({output, {output, update, nullptr}, run_, 0});
+    return;
+  }
+  const std::size_t count = body_.types.size();
+  const int64_t step = RoundUp(kMostElements * 8, 64);
+  std::byte* arrays = scratch + RoundUp(combiner_.frame_bytes(), 64);
+  const void* params[2 * kMaxOperands];
+  for (int64_t begin = 0; begin < run_; begin += kMostElements) {
+    const int64_t n = std::min(kMostElements, run_ - begin);
+    for (std::size_t k = 0; k < 2 * count; ++k) {
+      const std::size_t operand = k % count;
+      const bool is_update = k >= count;
+      const int width = StorageBytes(body_.types[operand]);
+      const int64_t stride = is_update ? run_update_stride_ : run_operand_stride_;
+      const std::byte* source = bindings[At(is_update ? body_.updates[operand] : body_.outputs[operand])] +
+                                ((is_update ? from : to) + begin * stride) * width;
+      std::byte* raw = arrays + static_cast<int64_t>(2 * k) * step;
+      MoveTile(width, source, {0, stride}, raw, {0, 1}, 1, n);
+      params[k] = raw;
+      if (widen_[operand] != nullptr) {
+        widen_[operand](raw, raw + step, n);
+        params[k] = raw + step;
+      }
+    }
+    combiner_.RunTile(scratch, {}, 1, n, params);
+    for (std::size_t k = 0; k < count; ++k) {
+      const BlockProgram::Value value = combiner_.ResultValue(scratch, k);
+      const int width = StorageBytes(body_.types[k]), wide = StorageBytes(plan::ComputeType(body_.types[k]));
+      const std::byte* result = value.data;
+      std::byte* spread = arrays + static_cast<int64_t>(2 * k) * step;
+      if (value.is_uniform && n > 1) {
+        Fill(wide, value.data, spread, n);
+        result = spread;
+      }
+      std::byte* output = bindings[At(body_.outputs[k])] + (to + begin * run_operand_stride_) * width;
+      std::byte narrow[kMostElements * 2];
+      if (narrow_[k] != nullptr) {
+        narrow_[k](result, narrow, n);
+        result = narrow;
+      }
+      MoveTile(width, result, {0, 1}, output, {0, run_operand_stride_}, 1, n);
+    }
+  }
+}
+
+Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std::byte* scratch) const {
+  for (int64_t d : body_.updates_dims)
+    if (d == 0) return {};
+  combiner_.Start(scratch, bindings);
+  const std::byte* indices = bindings[At(body_.indices_binding)];
+  const int index_width = StorageBytes(body_.indices_type);
+  Dims batch(batch_.size(), 0), window(window_.size(), 0);
+  do {
+    int64_t index_at = 0, update = 0, to = 0;
+    for (std::size_t d = 0; d < batch.size(); ++d) {
+      index_at += batch[d] * batch_index_strides_[d];
+      update += batch[d] * batch_update_strides_[d];
+    }
+    bool inside = true;
+    for (std::size_t c = 0; c < components_.size(); ++c) {
+      const int64_t start =
+          ReadIndex(body_.indices_type, indices + (index_at + static_cast<int64_t>(c) * component_stride_) * index_width);
+      inside = inside && start >= 0 && start <= components_[c].last;
+      if (inside) to += start * components_[c].stride;
+    }
+    if (!inside) continue;
+    for (const auto& [position, stride] : batching_) to += batch[position] * stride;
+    std::fill(window.begin(), window.end(), 0);
+    do {
+      int64_t to_run = to, from_run = update;
+      for (std::size_t d = 0; d < window.size(); ++d) {
+        to_run += window[d] * window_operand_strides_[d];
+        from_run += window[d] * window_update_strides_[d];
+      }
+      CombineRun(bindings, scratch, to_run, from_run);
+    } while (NextIndex({window.data(), window.size()}, window_));
+  } while (NextIndex({batch.data(), batch.size()}, batch_));
+  return {};
+}
+
+}  // namespace
+
+KernelResult MakeScatterKernel(const plan::KernelPlan&, const plan::ScatterKernel& body, const CpuKernelOptions&) {
+  return ScatterRun::Make(body);
+}
+
+}  // namespace krafla::cpu

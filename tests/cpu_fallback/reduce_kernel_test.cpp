@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_fixture.h"
+
+namespace krafla {
+namespace {
+
+using plan::ElementProgram;
+using plan::IndexId;
+using plan::NodeId;
+using plan::ProgramBuilder;
+using plan::Reduction;
+using plan::ReduceStage;
+
+int64_t Product(std::span<const int64_t> dims) {
+  int64_t out = 1;
+  for (int64_t d : dims) out *= d;
+  return out;
+}
+
+// The whole region by the scalar definitions: rows one after the other, elements in order.
+void ReferenceReduce(const plan::ReduceKernel& k, const std::vector<std::byte*>& buffers) {
+  std::vector<int64_t> row(k.row_dims.size(), 0);
+  if (Product(k.row_dims) == 0) return;
+  do {
+    std::vector<uint64_t> params;
+    for (const ReduceStage& stage : k.stages) {
+      reference::Interpreter program(stage.program, buffers);
+      if (stage.scope == ReduceStage::Scope::kRow) {
+        program.RunPoint(row, params);
+        continue;
+      }
+      std::vector<std::vector<uint64_t>> sums;
+      for (const Reduction& r : stage.reductions) sums.push_back(reference::Interpreter(r.init, buffers).RunPoint({}));
+      std::vector<int64_t> element(k.element_dims.size(), 0);
+      if (Product(k.element_dims) > 0) {
+        do {
+          std::vector<int64_t> point = row;
+          point.insert(point.end(), element.begin(), element.end());
+          std::vector<uint64_t> values = program.RunPoint(point, params);
+          for (std::size_t n = 0; n < sums.size(); ++n) {
+            std::vector<uint64_t> both = sums[n];
+            for (int input : stage.reductions[n].inputs) both.push_back(values[static_cast<std::size_t>(input)]);
+            sums[n] = reference::Interpreter(stage.reductions[n].combiner, buffers).RunPoint({}, both);
+          }
+        } while (NextIndex(element, k.element_dims));
+      }
+      for (const auto& s : sums) params.insert(params.end(), s.begin(), s.end());
+    }
+  } while (NextIndex(row, k.row_dims));
+}
+
+// Whole numbers, so that sums are exact in any order.
+void FillWhole(ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
+  const int64_t n = static_cast<int64_t>(bytes.size()) / StorageBytes(storage);
+  for (int64_t i = 0; i < n; ++i) {
+    const int value = static_cast<int>(random() % 17) - 8;
+    uint64_t bits = reference::Bits(static_cast<float>(value));
+    if (IsIntegral(storage)) bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+    if (storage == ElementType::kF64) bits = reference::Bits(static_cast<double>(value));
+    if (storage == ElementType::kPred) bits = random() % 5 == 0;
+    reference::WriteElement(storage, bytes.data(), i, bits);
+  }
+}
+
+void CheckReduce(const plan::ReduceKernel& body, const std::string& what) {
+  std::mt19937 random(11);
+  plan::KernelPlan kernel;
+  kernel.name = what;
+  std::vector<AlignedBytes> got, want;
+  for (const plan::ProgramBuffer& b : body.stages[0].program.buffers) {
+    AlignedBytes bytes(static_cast<std::size_t>(b.element_count * StorageBytes(b.storage)));
+    FillWhole(b.storage, bytes, random);
+    got.push_back(bytes);
+    want.push_back(std::move(bytes));
+    kernel.bindings.push_back({b.storage, b.element_count, !b.written, b.written});
+  }
+  std::vector<std::byte*> got_pointers, want_pointers;
+  for (AlignedBytes& b : got) got_pointers.push_back(b.data());
+  for (AlignedBytes& b : want) want_pointers.push_back(b.data());
+  kernel.body = body;
+  RunKernel(kernel, got_pointers);
+  ReferenceReduce(body, want_pointers);
+  for (std::size_t i = 0; i < got.size(); ++i) ExpectSame(kernel.bindings[i].storage, got[i], want[i], what);
+}
+
+Reduction MakeReduction(Opcode op, Reduction::Kind kind, ElementType type, int input, double init) {
+  Reduction r;
+  r.kind = kind;
+  r.hlo_type = type;
+  r.inputs = {input};
+  ProgramBuilder b({});
+  const ElementType c = plan::ComputeType(type);
+  b.AddResult(b.Hlo(op, IsFloat(type) ? c : type, {b.Param(c, 0, 0), b.Param(c, 1, 0)}));
+  r.combiner = std::move(b).Finish();
+  ProgramBuilder i({});
+  i.AddResult(IsFloat(c) ? i.ConstantFloat(c, init) : i.ConstantInt(c, static_cast<int64_t>(init)));
+  r.init = std::move(i).Finish();
+  return r;
+}
+
+struct Buffers {
+  std::vector<plan::ProgramBuffer> list;
+  void AddTo(ProgramBuilder& b) const {
+    for (const plan::ProgramBuffer& p : list) b.AddBuffer(p.storage, p.element_count, p.written);
+  }
+};
+
+// out[row dims] = reduction over the other dimensions of in[dims]; `row_first`: rows are the leading dimensions of in.
+plan::ReduceKernel PlainReduce(Dims rows, Dims elements, bool row_first, Opcode op, Reduction::Kind kind, ElementType type,
+                               double init) {
+  plan::ReduceKernel k;
+  k.row_dims = rows, k.element_dims = elements;
+  Buffers buffers{{{type, Product(rows) * Product(elements), false}, {type, Product(rows), true}}};
+  Dims all = rows;
+  all.append(elements.begin(), elements.end());
+  ProgramBuilder b(all);
+  buffers.AddTo(b);
+  std::vector<IndexId> r, e;
+  for (std::size_t d = 0; d < rows.size(); ++d) r.push_back(b.space().Iter(static_cast<int>(d)));
+  for (std::size_t d = 0; d < elements.size(); ++d) e.push_back(b.space().Iter(static_cast<int>(rows.size() + d)));
+  IndexId at = row_first ? b.space().Add(b.space().Mul(b.space().Linearize(r, rows), Product(elements)), b.space().Linearize(e, elements))
+                         : b.space().Add(b.space().Mul(b.space().Linearize(e, elements), Product(rows)), b.space().Linearize(r, rows));
+  b.AddResult(b.Load(0, type, at));
+  ReduceStage s;
+  s.program = std::move(b).Finish();
+  s.reductions.push_back(MakeReduction(op, kind, type, 0, init));
+  k.stages.push_back(std::move(s));
+  ProgramBuilder o(rows);
+  buffers.AddTo(o);
+  r.clear();
+  for (std::size_t d = 0; d < rows.size(); ++d) r.push_back(o.space().Iter(static_cast<int>(d)));
+  NodeId value = o.Param(plan::ComputeType(type), 0, ~uint64_t{0} >> 1);
+  if (IsFloat(type)) value = o.Convert(value, plan::ComputeType(type), type);
+  o.AddStore({.buffer = 1, .index = o.space().Linearize(r, rows), .node = value, .storage = type});
+  ReduceStage store;
+  store.scope = ReduceStage::Scope::kRow;
+  store.program = std::move(o).Finish();
+  k.stages.push_back(std::move(store));
+  return k;
+}
+
+TEST(ReduceKernelTest, SumsOfEveryShapeAndSide) {
+  const Dims row_list[] = {{}, {1}, {7}, {100}, {3, 5}, {40, 30}, {600}};
+  const Dims element_list[] = {{1}, {5}, {64}, {777}, {3, 3}, {10, 70}, {5000}};
+  for (const Dims& rows : row_list)
+    for (const Dims& elements : element_list)
+      for (bool row_first : {false, true})
+        for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kBF16}) {
+          if (type == ElementType::kBF16 && Product(elements) > 100) continue;
+          if (Product(rows) * Product(elements) > 400000) continue;
+          CheckReduce(PlainReduce(rows, elements, row_first, Opcode::kAdd, Reduction::Kind::kSum, type, 3),
+                      "sum " + std::string(ElementTypeName(type)) + " rows " + std::to_string(Product(rows)) + " elements " +
+                          std::to_string(Product(elements)) + (row_first ? " inner" : " outer"));
+        }
+}
+
+TEST(ReduceKernelTest, AllKindsAndTypes) {
+  struct Case {
+    Opcode op;
+    Reduction::Kind kind;
+    double init;
+  };
+  for (const Case& c : {Case{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Case{Opcode::kMinimum, Reduction::Kind::kMin, 3},
+                        Case{Opcode::kAnd, Reduction::Kind::kAnd, 1}, Case{Opcode::kOr, Reduction::Kind::kOr, 0},
+                        Case{Opcode::kAdd, Reduction::Kind::kSum, 0}, Case{Opcode::kAdd, Reduction::Kind::kOther, 2}}) {
+    for (ElementType type : {ElementType::kPred, ElementType::kS32, ElementType::kU32, ElementType::kS64, ElementType::kU64,
+                             ElementType::kF32, ElementType::kF64, ElementType::kS16}) {
+      const bool logical = c.op == Opcode::kAnd || c.op == Opcode::kOr;
+      if (type == ElementType::kPred ? !logical : logical && IsFloat(type)) continue;
+      for (bool row_first : {false, true})
+        for (const Dims& rows : {Dims{9}, Dims{130}})
+          CheckReduce(PlainReduce(rows, {333}, row_first, c.op, c.kind, type, c.init),
+                      std::string(OpcodeName(c.op)) + " " + std::string(ElementTypeName(type)));
+    }
+  }
+}
+
+TEST(ReduceKernelTest, FewRowsOfManyElements) {
+  for (bool row_first : {false, true})
+    for (const Dims& rows : {Dims{}, Dims{3}, Dims{20}})
+      for (Reduction::Kind kind : {Reduction::Kind::kSum, Reduction::Kind::kOther})
+        CheckReduce(PlainReduce(rows, {100003}, row_first, Opcode::kAdd, kind, ElementType::kF32, 1), "few rows");
+}
+
+TEST(ReduceKernelTest, EmptyElementsGiveTheInitialValue) {
+  CheckReduce(PlainReduce({5}, {0}, true, Opcode::kAdd, Reduction::Kind::kSum, ElementType::kF32, 2), "empty");
+}
+
+// argmax: two values, the index of the first largest.
+TEST(ReduceKernelTest, VariadicReductionKeepsTheOrder) {
+  for (bool row_first : {false, true}) {
+    for (int64_t elements : {5, 300, 70000}) {
+      const int64_t rows = elements > 1000 ? 2 : 37;
+      plan::ReduceKernel k;
+      k.row_dims = {rows}, k.element_dims = {elements};
+      Buffers buffers{{{ElementType::kF32, rows * elements, false}, {ElementType::kF32, rows, true}, {ElementType::kS32, rows, true}}};
+      const int64_t all[] = {rows, elements};
+      ProgramBuilder b(all);
+      buffers.AddTo(b);
+      auto& s = b.space();
+      b.AddResult(b.Load(0, ElementType::kF32, row_first ? s.Add(s.Mul(s.Iter(0), elements), s.Iter(1)) : s.Add(s.Mul(s.Iter(1), rows), s.Iter(0))));
+      b.AddResult(b.Index(s.Iter(1)));
+      ReduceStage stage;
+      stage.program = std::move(b).Finish();
+      Reduction r;
+      r.hlo_type = ElementType::kF32;
+      r.inputs = {0, 1};
+      ProgramBuilder c({});
+      NodeId a0 = c.Param(ElementType::kF32, 0, 0), i0 = c.Param(ElementType::kS32, 1, 0);
+      NodeId a1 = c.Param(ElementType::kF32, 2, 0), i1 = c.Param(ElementType::kS32, 3, 0);
+      NodeId keep = c.Compare(ComparisonDirection::kGe, a0, a1);
+      c.AddResult(c.Select(keep, a0, a1));
+      c.AddResult(c.Select(keep, i0, i1));
+      r.combiner = std::move(c).Finish();
+      ProgramBuilder i({});
+      i.AddResult(i.ConstantFloat(ElementType::kF32, -INFINITY));
+      i.AddResult(i.ConstantInt(ElementType::kS32, 0));
+      r.init = std::move(i).Finish();
+      stage.reductions.push_back(std::move(r));
+      k.stages.push_back(std::move(stage));
+      const int64_t row_dims[] = {rows};
+      ProgramBuilder o(row_dims);
+      buffers.AddTo(o);
+      o.AddStore({.buffer = 1, .index = o.space().Iter(0), .node = o.Param(ElementType::kF32, 0, 1), .storage = ElementType::kF32});
+      o.AddStore({.buffer = 2, .index = o.space().Iter(0), .node = o.Param(ElementType::kS32, 1, 1), .storage = ElementType::kS32});
+      ReduceStage store;
+      store.scope = ReduceStage::Scope::kRow;
+      store.program = std::move(o).Finish();
+      k.stages.push_back(std::move(store));
+      CheckReduce(k, "argmax");
+    }
+  }
+}
+
+// x - max over the row, with the sum of that stored too: two stages and both kinds of store.
+TEST(ReduceKernelTest, RegionsOfSeveralStages) {
+  for (bool row_first : {false, true}) {
+    for (const auto& [rows, elements] : {std::pair<int64_t, int64_t>{50, 20}, {3, 900}, {700, 64}, {2, 90000}}) {
+      plan::ReduceKernel k;
+      k.row_dims = {rows}, k.element_dims = {elements};
+      Buffers buffers{{{ElementType::kF32, rows * elements, false}, {ElementType::kF32, rows * elements, true}, {ElementType::kF32, rows, true}}};
+      const int64_t all[] = {rows, elements};
+      auto index = [&](plan::IndexSpace& s) {
+        return row_first ? s.Add(s.Mul(s.Iter(0), elements), s.Iter(1)) : s.Add(s.Mul(s.Iter(1), rows), s.Iter(0));
+      };
+      ReduceStage first, second, third, fourth;
+      {
+        ProgramBuilder b(all);
+        buffers.AddTo(b);
+        b.AddResult(b.Load(0, ElementType::kF32, index(b.space())));
+        first.program = std::move(b).Finish();
+        first.reductions.push_back(MakeReduction(Opcode::kMaximum, Reduction::Kind::kMax, ElementType::kF32, 0, -100));
+      }
+      {
+        ProgramBuilder b(all);
+        buffers.AddTo(b);
+        NodeId x = b.Load(0, ElementType::kF32, index(b.space()));
+        b.AddResult(b.Hlo(Opcode::kSubtract, ElementType::kF32, {x, b.Param(ElementType::kF32, 0, 1)}));
+        second.program = std::move(b).Finish();
+        second.reductions.push_back(MakeReduction(Opcode::kAdd, Reduction::Kind::kSum, ElementType::kF32, 0, 0));
+      }
+      {
+        const int64_t row_dims[] = {rows};
+        ProgramBuilder b(row_dims);
+        buffers.AddTo(b);
+        NodeId sum = b.Hlo(Opcode::kAdd, ElementType::kF32, {b.Param(ElementType::kF32, 0, 1), b.Param(ElementType::kF32, 1, 1)});
+        b.AddStore({.buffer = 2, .index = b.space().Iter(0), .node = sum, .storage = ElementType::kF32});
+        third.scope = ReduceStage::Scope::kRow;
+        third.program = std::move(b).Finish();
+      }
+      {
+        ProgramBuilder b(all);
+        buffers.AddTo(b);
+        NodeId x = b.Load(0, ElementType::kF32, index(b.space()));
+        NodeId y = b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, b.Param(ElementType::kF32, 1, 1)});
+        b.AddStore({.buffer = 1, .index = index(b.space()), .node = y, .storage = ElementType::kF32});
+        fourth.program = std::move(b).Finish();
+      }
+      k.stages = {first, second, third, fourth};
+      CheckReduce(k, "region " + std::to_string(rows) + " x " + std::to_string(elements));
+    }
+  }
+}
+
+// Pooling: a window over a padded plane, rows along width or along channels.
+TEST(ReduceKernelTest, Windows) {
+  for (bool channels_last : {false, true}) {
+    const int64_t h = 13, w = 40, c = 6;
+    const Dims rows = channels_last ? Dims{h, w, c} : Dims{c, h, w};
+    plan::ReduceKernel k;
+    k.row_dims = rows, k.element_dims = {3, 2};
+    Buffers buffers{{{ElementType::kF32, h * w * c, false}, {ElementType::kF32, h * w * c, true}}};
+    Dims all = rows;
+    all.push_back(3), all.push_back(2);
+    ProgramBuilder b(all);
+    buffers.AddTo(b);
+    auto& s = b.space();
+    const int dh = channels_last ? 0 : 1, dw = dh + 1, dc = channels_last ? 2 : 0;
+    IndexId y = s.AddConstant(s.Add(s.Iter(dh), s.Iter(3)), -1), x = s.Add(s.Iter(dw), s.Iter(4));
+    NodeId mask = b.And(b.InRange(y, 0, h), b.InRange(x, 0, w));
+    std::vector<IndexId> at(3);
+    at[static_cast<std::size_t>(dh)] = y, at[static_cast<std::size_t>(dw)] = x, at[static_cast<std::size_t>(dc)] = s.Iter(dc);
+    NodeId value = b.Load(0, ElementType::kF32, s.Linearize(at, rows), mask);
+    b.AddResult(b.Select(mask, value, b.ConstantFloat(ElementType::kF32, -50)));
+    ReduceStage stage;
+    stage.program = std::move(b).Finish();
+    stage.reductions.push_back(MakeReduction(Opcode::kMaximum, Reduction::Kind::kMax, ElementType::kF32, 0, -50));
+    k.stages.push_back(std::move(stage));
+    ProgramBuilder o(rows);
+    buffers.AddTo(o);
+    std::vector<IndexId> out = {o.space().Iter(0), o.space().Iter(1), o.space().Iter(2)};
+    o.AddStore({.buffer = 1, .index = o.space().Linearize(out, rows), .node = o.Param(ElementType::kF32, 0, 7), .storage = ElementType::kF32});
+    ReduceStage store;
+    store.scope = ReduceStage::Scope::kRow;
+    store.program = std::move(o).Finish();
+    k.stages.push_back(std::move(store));
+    CheckReduce(k, "window");
+  }
+}
+
+}  // namespace
+}  // namespace krafla
