@@ -2,6 +2,7 @@
 #include "api/vulkan_client.h"
 
 #include "api/front_end.h"
+#include "api/self_test_cases.h"
 #include "api/vulkan_executable.h"
 #include "vk_runtime/instance.h"
 
@@ -43,6 +44,15 @@ class VulkanClient : public Client {
     if (it != devices_.end()) return it->second;
     KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
     KRAFLA_ASSIGN(std::shared_ptr<vk::Device> made, vk::Device::Create(instance_, physical_, profile));
+    KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile));
+    KRAFLA_ASSIGN(vk::SelfTestOutcome outcome, vk::RunSelfTest(made, cases));
+    if (!outcome.failed.empty()) {
+      // What the driver computes wrongly is not used, and said.
+      device_.description += "; switched off by the self-test:";
+      for (const std::string& name : outcome.failed) device_.description += " " + name;
+      KRAFLA_ASSIGN(profile, profile.WithDisabled(outcome.failed));
+      KRAFLA_ASSIGN(made, vk::Device::Create(instance_, physical_, profile));
+    }
     devices_.emplace(names, made);
     return made;
   }
