@@ -159,10 +159,16 @@ std::optional<NodeId> ProgramBuilder::NarrowInteger(Opcode opcode, ElementType t
   };
   auto pattern = [&](NodeId a) { return IsUnsigned(t) ? a : masked(a, bits); };
   if (opcode == Opcode::kClz)
-    return Hlo(Opcode::kSubtract, c, {Hlo(Opcode::kClz, c, {pattern(operands[0])}), ConstantInt(c, 32 - bits)});
-  // XLA counts the bits of the byte in which a type below 8 bits is kept, sign included.
-  if (opcode == Opcode::kPopulationCount)
-    return Wrap(Hlo(opcode, c, {IsUnsigned(t) ? operands[0] : masked(operands[0], std::max(bits, 8))}), t);
+    return Wrap(Hlo(Opcode::kSubtract, c, {Hlo(Opcode::kClz, c, {pattern(operands[0])}), ConstantInt(c, 32 - bits)}), t);
+  if (opcode == Opcode::kPopulationCount) return Wrap(Hlo(opcode, c, {pattern(operands[0])}), t);
+  // XLA reads base and exponent as signed, also of unsigned types, in the width in which they are kept.
+  if (opcode == Opcode::kPower && IsUnsigned(t)) {
+    auto extended = [&](NodeId a) {
+      NodeId up = Hlo(Opcode::kShiftLeft, c, {a, ConstantInt(c, 32 - std::max(bits, 8))});
+      return Hlo(Opcode::kShiftRightArithmetic, c, {up, ConstantInt(c, 32 - std::max(bits, 8))});
+    };
+    return Wrap(Hlo(opcode, c, {extended(operands[0]), extended(operands[1])}), t);
+  }
   if (opcode == Opcode::kShiftRightLogical && IsSigned(t))
     return Wrap(Hlo(opcode, c, {pattern(operands[0]), operands[1]}), t);
   if (opcode == Opcode::kShiftRightArithmetic && IsUnsigned(t)) {
@@ -229,7 +235,13 @@ NodeId ProgramBuilder::BitcastConvert(NodeId a, ElementType from, ElementType to
            : bits == 2 ? ElementType::kU2 : ElementType::kU1;
   };
   ElementType u = unsigned_type(BitWidth(from));
-  if (IsFloat(from))
+  // Bits that were only ever loaded keep NaN payloads: they are loaded as what they are.
+  const Node source = node(a);
+  if (IsFloat(from) && source.op == NodeOp::kLoad && source.storage == from)
+    pattern = Load(source.buffer, u, source.index, source.mask);
+  else if (IsFloat(from) && source.op == NodeOp::kDecode && source.storage == from)
+    pattern = source.operands[0];
+  else if (IsFloat(from))
     pattern = Intern({.op = NodeOp::kEncode, .type = ElementType::kU32, .storage = from, .operands = {a, kNoNode, kNoNode}});
   else if (from == ElementType::kPred)
     pattern = Convert(a, from, ElementType::kU32);
@@ -307,6 +319,16 @@ IndexId ProgramBuilder::ClampedIndex(NodeId value, int64_t lo, int64_t hi) {
   }
   if (type != ElementType::kS32) clamped = Convert(clamped, type, ElementType::kS32);
   return space().Value(clamped, lo, hi, depends);
+}
+
+void ProgramBuilder::AddStore(Store store) {
+  const Node n = node(store.node);
+  if (IsFloat(store.storage) && IsNarrow(store.storage) && n.storage == store.storage) {
+    const ElementType u = StorageBytes(store.storage) == 2 ? ElementType::kU16 : ElementType::kU8;
+    if (n.op == NodeOp::kDecode) store.node = n.operands[0], store.storage = u;
+    else if (n.op == NodeOp::kLoad) store.node = Load(n.buffer, u, n.index, n.mask), store.storage = u;
+  }
+  program_.stores.push_back(store);
 }
 
 ElementProgram ProgramBuilder::Finish() && {

@@ -128,7 +128,8 @@ class ProgramBuilder {
   // An integer node (any integer compute type) clamped into [lo, hi], as an index.
   IndexId ClampedIndex(NodeId node, int64_t lo, int64_t hi);
 
-  void AddStore(Store store) { program_.stores.push_back(store); }
+  // A narrow float that was decoded and is stored again keeps its bits: they are stored as they were.
+  void AddStore(Store store);
   void AddResult(NodeId node) { program_.results.push_back(node); }
   // Drops what no store and no result needs.
   ElementProgram Finish() &&;

@@ -122,7 +122,8 @@ class FusionPlanner {
     if (op == Opcode::kWhile) return Kind::kWhile;
     if (op == Opcode::kConditional) return Kind::kConditional;
     if (op == Opcode::kDynamicUpdateSlice) return IsEmittable(i) && FitsIndex(i) ? Kind::kDynamicUpdate : Kind::kHost;
-    if (op == Opcode::kConcatenate && IsEmittable(i) && FitsIndex(i) && i.shape().element_count() >= 4096)
+    if (op == Opcode::kConcatenate && IsEmittable(i) && FitsIndex(i) &&
+        (i.shape().element_count() >= 4096 || i.operand_count() > 4))
       return Kind::kConcatenate;
     if (IsEmittable(i) && FitsIndex(i)) return std::nullopt;
     return Kind::kHost;
@@ -250,7 +251,8 @@ class FusionPlanner {
 
   // What an inlined or kept fusible instruction asks of its operands, given where it is evaluated.
   void FusibleUses(const Instruction& i, const Uses& mine, std::vector<Uses>& uses) {
-    bool same_map = IsElementwise(i.opcode()) || i.opcode() == Opcode::kBitcastConvert;
+    bool same_map = IsElementwise(i.opcode()) ||
+                    (i.opcode() == Opcode::kBitcastConvert && i.shape().rank() == i.operand(0)->shape().rank());
     for (std::size_t n = 0; n < i.operand_count(); ++n) {
       const Instruction* o = i.operand(n);
       double ratio_cap = static_cast<double>(std::max<int64_t>(o->shape().element_count(), 1));
@@ -302,6 +304,12 @@ class FusionPlanner {
       for (std::size_t n = 0; n < i.operand_count(); ++n)
         AddContext(uses[Index(i.operand(n))], {-1 - i.id() * 64 - static_cast<int>(n % 64), 0,
                                                static_cast<double>(i.operand(n)->shape().element_count())});
+      return;
+    }
+    if (kind == Kind::kScan) {
+      Keep(uses, i.operand(0));
+      const Instruction* start = i.operand(1);
+      Keep(uses, start->opcode() == Opcode::kBroadcast ? start->operand(0) : start);
       return;
     }
     for (const Instruction* o : i.operands()) Keep(uses, o);

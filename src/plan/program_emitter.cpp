@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/program_emitter.h"
 
+#include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace krafla::plan {
 
@@ -51,13 +53,14 @@ bool RealElementwise(const Instruction& i) {
   for (const Instruction* o : i.operands())
     if (IsComplex(o->shape().element_type())) return false;
   if (IsComplex(i.shape().element_type())) return false;
-  // Random rounding has its own kernel path: the evaluator.
+  // Random rounding is left to the evaluator.
   return op != Opcode::kStochasticConvert;
 }
 
 bool ComplexElementwise(Opcode op) {
   return IsOneOf(op, {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kNegate, Opcode::kReal,
-                      Opcode::kImag, Opcode::kComplex, Opcode::kSelect, Opcode::kConvert, Opcode::kCompare});
+                      Opcode::kImag, Opcode::kComplex, Opcode::kSelect, Opcode::kConvert, Opcode::kCompare,
+                      Opcode::kAbs});
 }
 
 }  // namespace
@@ -67,8 +70,7 @@ bool IsEmittable(const Instruction& i) {
   for (const Instruction* o : i.operands())
     if (!o->shape().IsArray() || o->shape().IsDynamic()) return false;
   Opcode op = i.opcode();
-  if (op == Opcode::kBitcastConvert)
-    return BitWidth(i.shape().element_type()) == BitWidth(i.operand(0)->shape().element_type()) && RealElementwise(i);
+  if (op == Opcode::kBitcastConvert) return RealElementwise(i);
   if (IsElementwise(op)) return RealElementwise(i) || ComplexElementwise(op);
   return IsOneOf(op, {Opcode::kBroadcast, Opcode::kTranspose, Opcode::kReshape, Opcode::kSlice, Opcode::kReverse,
                       Opcode::kPad, Opcode::kConcatenate, Opcode::kIota, Opcode::kDynamicSlice, Opcode::kGather,
@@ -166,6 +168,8 @@ Result<ScalarValue> ProgramEmitter::EmitInstruction(const Instruction& i, std::s
   const Shape& shape = i.shape();
   Opcode op = i.opcode();
   if (!IsEmittable(i)) return Unimplemented("{} has no element program", Describe(i));
+  if (op == Opcode::kBitcastConvert && BitWidth(shape.element_type()) != BitWidth(i.operand(0)->shape().element_type()))
+    return EmitWidthChange(i, index, mask);
   if (op == Opcode::kBitcastConvert || IsElementwise(op)) return EmitElementwise(i, index, mask);
   if (op == Opcode::kConstant) {
     if (shape.element_count() == 1) return LiteralElement(i.literal(), 0);
@@ -358,6 +362,51 @@ Result<ScalarValue> ProgramEmitter::EmitDynamicUpdateSlice(const Instruction& i,
   return SelectValue(inside, updated, old, i.shape().element_type());
 }
 
+namespace {
+
+ElementType PatternType(int bits) {
+  switch (bits) {
+    case 1: return ElementType::kU1;
+    case 2: return ElementType::kU2;
+    case 4: return ElementType::kU4;
+    case 8: return ElementType::kU8;
+    case 16: return ElementType::kU16;
+    case 32: return ElementType::kU32;
+    default: return ElementType::kU64;
+  }
+}
+
+}  // namespace
+
+// bitcast-convert between widths: the narrower type has one more dimension, whose elements are the parts of a wide
+// element, the low bits first.
+Result<ScalarValue> ProgramEmitter::EmitWidthChange(const Instruction& i, std::span<const IndexId> index, NodeId mask) {
+  ElementType from = i.operand(0)->shape().element_type(), to = i.shape().element_type();
+  int from_bits = BitWidth(from), to_bits = BitWidth(to);
+  ElementType from_pattern = PatternType(from_bits), to_pattern = PatternType(to_bits);
+  if (from_bits > to_bits) {
+    ElementType wide = from_bits > 32 ? ElementType::kU64 : ElementType::kU32;
+    KRAFLA_ASSIGN(ScalarValue value, Operand(i, 0, index.first(index.size() - 1), mask));
+    NodeId pattern = b_.BitcastConvert(value.re, from, from_pattern);
+    NodeId part = b_.Index(b_.space().Mul(InRange(index, i.shape()).back(), to_bits));
+    NodeId shifted = b_.Hlo(Opcode::kShiftRightLogical, wide, {pattern, b_.Convert(part, ElementType::kS32, wide)});
+    NodeId low = b_.Convert(shifted, wide, to_pattern);
+    return ScalarValue{b_.BitcastConvert(low, to_pattern, to)};
+  }
+  ElementType wide = to_bits > 32 ? ElementType::kU64 : ElementType::kU32;
+  std::vector<IndexId> at(index.begin(), index.end());
+  at.push_back(0);
+  NodeId pattern = kNoNode;
+  for (int part = 0; part < to_bits / from_bits; ++part) {
+    at.back() = b_.space().Constant(part);
+    KRAFLA_ASSIGN(ScalarValue value, Operand(i, 0, at, mask));
+    NodeId bits = b_.Convert(b_.BitcastConvert(value.re, from, from_pattern), from_pattern, wide);
+    if (part > 0) bits = b_.Hlo(Opcode::kShiftLeft, wide, {bits, b_.ConstantInt(wide, part * from_bits)});
+    pattern = pattern == kNoNode ? bits : b_.Hlo(Opcode::kOr, wide, {pattern, bits});
+  }
+  return ScalarValue{b_.BitcastConvert(b_.Convert(pattern, wide, to_pattern), to_pattern, to)};
+}
+
 Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::span<const IndexId> index,
                                                     NodeId mask) {
   std::vector<ScalarValue> operands;
@@ -390,6 +439,20 @@ Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::s
   return ScalarValue{b_.Hlo(op, type, nodes)};
 }
 
+// sqrt(x^2 + y^2) without overflow half-way: the larger times sqrt(1 + (smaller / larger)^2). XLA: a NaN part
+// wins over an infinite one.
+NodeId ProgramEmitter::EmitHypot(NodeId x, NodeId y, ElementType real) {
+  auto hlo = [&](Opcode o, std::initializer_list<NodeId> n) { return b_.Hlo(o, real, n); };
+  NodeId a = hlo(Opcode::kAbs, {x}), b = hlo(Opcode::kAbs, {y});
+  NodeId zero = b_.ConstantFloat(real, 0), one = b_.ConstantFloat(real, 1);
+  NodeId infinity = b_.ConstantFloat(real, std::numeric_limits<double>::infinity());
+  NodeId big = hlo(Opcode::kMaximum, {a, b}), small = hlo(Opcode::kMinimum, {a, b});
+  NodeId is_zero = b_.Compare(ComparisonDirection::kEq, big, zero);
+  NodeId ratio = hlo(Opcode::kDivide, {small, b_.Select(is_zero, one, big)});
+  NodeId out = hlo(Opcode::kMultiply, {big, hlo(Opcode::kSqrt, {hlo(Opcode::kAdd, {one, hlo(Opcode::kMultiply, {ratio, ratio})})})});
+  return b_.Select(b_.Compare(ComparisonDirection::kEq, big, infinity), infinity, out);
+}
+
 Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<const ScalarValue> x) {
   Opcode op = i.opcode();
   ElementType from = i.operand(op == Opcode::kSelect ? 1 : 0)->shape().element_type();
@@ -401,6 +464,7 @@ Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<
   if (op == Opcode::kComplex) return ScalarValue{x[0].re, x[1].re};
   if (op == Opcode::kSelect) return SelectValue(x[0].re, x[1], x[2], type);
   if (op == Opcode::kNegate) return ScalarValue{hlo(op, {x[0].re}), hlo(op, {x[0].im})};
+  if (op == Opcode::kAbs) return ScalarValue{EmitHypot(x[0].re, x[0].im, real)};
   if (op == Opcode::kAdd || op == Opcode::kSubtract)
     return ScalarValue{hlo(op, {x[0].re, x[1].re}), hlo(op, {x[0].im, x[1].im})};
   if (op == Opcode::kMultiply) {
@@ -436,8 +500,9 @@ Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computati
   int leaves = LeafCount(computation.root()->shape());
   for (int leaf = 0; leaf < leaves; ++leaf) {
     ValueRef v{computation.root(), leaf};
-    if (LeafShape(v).rank() != 0) return Unimplemented("computation '{}' is not on scalars", computation.name());
-    KRAFLA_ASSIGN(ScalarValue value, inner.Emit(v, {}));
+    // On arrays (a scan's slices) the computation is the same at every element: any index will do.
+    std::vector<IndexId> anywhere(static_cast<std::size_t>(LeafShape(v).rank()), 0);
+    KRAFLA_ASSIGN(ScalarValue value, inner.Emit(v, anywhere));
     out.push_back(value);
   }
   return out;

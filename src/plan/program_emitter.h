@@ -61,7 +61,8 @@ class ProgramEmitter {
 
   // Element `position` of a literal.
   ScalarValue LiteralElement(const Literal& literal, int64_t position);
-  // A scalar computation on given parameters; a tuple root gives several values.
+  // A computation on scalars, or one that does the same to every element, on given parameters; a tuple root gives
+  // several values.
   Result<std::vector<ScalarValue>> EmitComputation(const Computation& computation,
                                                    std::span<const ScalarValue> parameters);
   ProgramBuilder& builder() { return b_; }
@@ -70,6 +71,8 @@ class ProgramEmitter {
   Result<ScalarValue> EmitInstruction(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitElementwise(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitComplex(const Instruction& i, std::span<const ScalarValue> operands);
+  NodeId EmitHypot(NodeId x, NodeId y, ElementType real);
+  Result<ScalarValue> EmitWidthChange(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitConcatenate(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitPad(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitGather(const Instruction& i, std::span<const IndexId> index, NodeId mask);

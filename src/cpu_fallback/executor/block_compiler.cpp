@@ -416,21 +416,24 @@ class BlockCompiler {
           list.push_back(At(slots, slot).offset);
       };
       for (int in : steps[i].in) release(in);
+      const int out = steps[i].out;
+      const bool places = out >= 0 && !At(slots, out).is_uniform && At(slots, out).offset < 0 &&
+                          steps[i].kind != Step::Kind::kParam;
+      if (places) {
+        auto& list = free_registers[At(slots, out).width];
+        if (list.empty()) {
+          At(slots, out).offset = take(elements * At(slots, out).width);
+        } else {
+          At(slots, out).offset = list.back();
+          list.pop_back();
+        }
+      }
+      // A load fills its register before it is done with its mask and its offsets.
       if (steps[i].access >= 0) {
         release(At(out_.accesses_, steps[i].access).mask);
         release(At(out_.accesses_, steps[i].access).offsets);
       }
-      const int out = steps[i].out;
-      if (out < 0 || At(slots, out).is_uniform || At(slots, out).offset >= 0 || steps[i].kind == Step::Kind::kParam)
-        continue;
-      auto& list = free_registers[At(slots, out).width];
-      if (list.empty()) {
-        At(slots, out).offset = take(elements * At(slots, out).width);
-      } else {
-        At(slots, out).offset = list.back();
-        list.pop_back();
-      }
-      if (At(last_use, out) == static_cast<int>(i)) release(out);
+      if (places && At(last_use, out) == static_cast<int>(i)) release(out);
     }
     out_.staging_offset_ = take(elements * 8);
     out_.frame_bytes_ = size;

@@ -21,6 +21,23 @@ bool EmittableOnScalars(const Computation& c) {
   return true;
 }
 
+// On scalars, or doing the same to every element of equal arrays.
+bool SameAtEveryElement(const Computation& c) {
+  const Dims* dims = nullptr;
+  for (const auto& i : c.instructions()) {
+    if (i->opcode() == Opcode::kTuple) continue;
+    bool scalar_splat = i->opcode() == Opcode::kConstant && i->shape().element_count() == 1;
+    bool splat = i->opcode() == Opcode::kBroadcast && i->operand(0)->shape().rank() == 0;
+    if (!scalar_splat && !splat && i->opcode() != Opcode::kParameter && !(IsElementwise(i->opcode()) && IsEmittable(*i)))
+      return false;
+    if (!i->shape().IsArray() || IsComplex(i->shape().element_type())) return false;
+    if (scalar_splat) continue;
+    if (dims == nullptr) dims = &i->shape().dims();
+    if (i->shape().dims() != *dims) return false;
+  }
+  return true;
+}
+
 // The leaf that each operand's result is.
 ValueRef ResultLeaf(const Instruction& i, std::size_t n) { return {&i, i.shape().IsTuple() ? static_cast<int>(n) : 0}; }
 
@@ -59,8 +76,12 @@ Result<BuiltKernel> KernelBuilder::BuildSort() {
 
 // Taken: one array, one carry, both results the same combination of the two.
 bool KernelBuilder::TakesScan(const Instruction& i) {
-  if (!RealStaticArrays(i) || i.operand_count() != 2 || !EmittableOnScalars(*i.called(0))) return false;
-  if (i.operand(0)->shape().rank() != 1) return false;
+  if (!RealStaticArrays(i) || i.operand_count() != 2 || !SameAtEveryElement(*i.called(0))) return false;
+  // The start must be one value for all lines: a scalar, or a splat that passes keep as a broadcast.
+  const Instruction* start = i.operand(1);
+  if (start->shape().element_count() != 1 &&
+      !(start->opcode() == Opcode::kBroadcast && start->operand(0)->shape().element_count() == 1))
+    return false;
   const Instruction* root = i.called(0)->root();
   if (root->opcode() != Opcode::kTuple || root->operand_count() != 2 || root->operand(0) != root->operand(1)) return false;
   // The carry that is left over has no binding.
@@ -96,7 +117,10 @@ Result<BuiltKernel> KernelBuilder::BuildScan() {
     return Outside(*self, v, index, mask);
   });
   self = &init_emitter;
-  KRAFLA_ASSIGN(ScalarValue start, init_emitter.Emit({hero.operand(1), 0}, {}));
+  const Instruction* carry = hero.operand(1);
+  if (carry->opcode() == Opcode::kBroadcast) carry = carry->operand(0);
+  std::vector<IndexId> first(static_cast<std::size_t>(carry->shape().rank()), 0);
+  KRAFLA_ASSIGN(ScalarValue start, init_emitter.Emit({carry, 0}, first));
   init.AddResult(start.re);
   kernel.reduction.init = std::move(init).Finish();
   out_.kernel.body = std::move(kernel);
