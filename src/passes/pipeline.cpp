@@ -32,8 +32,11 @@ constexpr std::array kPasses = {
     PassInfo{"ragged_dot_expander", "ragged-dot as dots and masks", RaggedDotExpander},
     PassInfo{"scaled_dot_expander", "scaled-dot as multiplications and a dot", ScaledDotExpander},
     PassInfo{"scan_recognizer", "cumulative reduce-windows as scans", ScanRecognizer},
+    PassInfo{"select_and_scatter_expander", "select-and-scatter as a reduce-window and a scatter",
+             SelectAndScatterExpander},
     PassInfo{"structural_simplifier", "removes copies, annotations, and the split of collectives into start and done",
              StructuralSimplifier},
+    PassInfo{"topk_expander", "topk as a stable sort and slices", TopKExpander},
     PassInfo{"tuple_simplifier", "removes tuples that are taken apart again", TupleSimplifier},
     PassInfo{"while_invariant_motion", "moves what a loop computes alike every turn to before the loop",
              WhileInvariantMotion},
@@ -82,6 +85,9 @@ constexpr auto kLast = std::to_array<std::string_view>({
     "while_invariant_motion",
     // Transposes have met and merged before they disappear into dots.
     "dot_canonicalizer",
+    // What they make needs the simplifications below only.
+    "select_and_scatter_expander",
+    "topk_expander",
     // Nothing below merges a recomputation with what it recomputes but cse, which runs before.
     "cse",
     "barrier_remover",

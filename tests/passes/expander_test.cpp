@@ -2,6 +2,7 @@
 // Expanders: what is left has the recorded meaning, checked with the evaluator on the module before and after.
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cpu_fallback/evaluator/evaluator.h"
 #include "pass_harness.h"
@@ -175,6 +176,123 @@ TEST(CustomCallRewriter, TopK) {
                       {"custom_call_rewriter"});
   ASSERT_TRUE(module);
   EXPECT_EQ(module->entry()->root()->opcode(), Opcode::kTopK);
+}
+
+// Every kind of float, some twice, and NaNs of both signs.
+Literal FloatLine(int64_t rows, int64_t length) {
+  auto out = Literal::Create(*Shape::MakeArray(ElementType::kF32, Dims{rows, length}.span()));
+  KRAFLA_CHECK(out.has_value());
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const float kinds[] = {0.0f, -0.0f, 1.0f, nan, -inf, -1.0f, 1.0f, -nan, inf, 0.0f, -0.0f, nan, 1e-40f};
+  uint32_t state = 7;
+  for (float& v : out->data<float>()) v = kinds[((state = state * 1664525u + 1013904223u) >> 16) % std::size(kinds)];
+  return std::move(*out);
+}
+
+TEST(TopKExpander, Orders) {
+  const Literal floats = FloatLine(3, 40);
+  for (std::string_view largest : {"true", "false"}) {
+    for (int k : {0, 1, 7, 40}) {
+      auto module = ExpectSame(Entry(std::format("x = f32[3,40] parameter(0)\n"
+                                                 "ROOT r = (f32[3,{}], s32[3,{}]) topk(x), k={}, largest={}",
+                                                 k, k, k, largest)),
+                               {"topk_expander"}, 0, &floats);
+      ASSERT_TRUE(module);
+      EXPECT_TRUE(Find(*module, Opcode::kTopK).empty());
+      ASSERT_EQ(Find(*module, Opcode::kSort).size(), 1u);
+      EXPECT_TRUE(Find(*module, Opcode::kSort)[0]->attr<SortAttributes>().is_stable);
+    }
+    for (std::string_view shape : {"s32[2,3,50]", "pred[2,3,50]"}) {
+      std::string_view type = shape.substr(0, shape.find('['));
+      auto module = ExpectSame(Entry(std::format("x = {} parameter(0)\n"
+                                                 "ROOT r = ({}[2,3,9], s32[2,3,9]) topk(x), k=9, largest={}",
+                                                 shape, type, largest)),
+                               {"topk_expander"});
+      ASSERT_TRUE(module);
+      EXPECT_TRUE(Find(*module, Opcode::kTopK).empty());
+    }
+  }
+}
+
+TEST(TopKExpander, InThePipeline) {
+  auto module = ExpectSame(Entry("x = f32[3,40] parameter(0)\n"
+                                 "t = (f32[3,2], s32[3,2]) topk(x), k=2, largest=true\n"
+                                 "ROOT r = s32[3,2] get-tuple-element(t), index=1"),
+                           {});
+  ASSERT_TRUE(module);
+  EXPECT_TRUE(Find(*module, Opcode::kTopK).empty());
+  EXPECT_EQ(module->entry()->root()->opcode(), Opcode::kSlice);
+}
+
+TEST(TopKExpander, ComplexNumbersStay) {
+  auto module = RunOn(Entry("x = c64[5] parameter(0)\n"
+                            "ROOT r = (c64[2], s32[2]) topk(x), k=2, largest=true"),
+                      {"topk_expander"});
+  ASSERT_TRUE(module);
+  EXPECT_EQ(Find(*module, Opcode::kTopK).size(), 1u);
+}
+
+std::string Selecting(std::string_view x, std::string_view source, std::string_view window, std::string_view direction,
+                      std::string_view scatter) {
+  std::string_view type = x.substr(0, x.find('['));
+  return std::format(R"(HloModule m
+sel {{ a = {0}[] parameter(0)
+ b = {0}[] parameter(1)
+ ROOT r = pred[] compare(a, b), direction={4} }}
+sct {{ a = {0}[] parameter(0)
+ b = {0}[] parameter(1)
+ ROOT r = {0}[] {5}(a, b) }}
+ENTRY main {{ s = {2} parameter(0)
+ i = {0}[] parameter(1)
+ x = {1} parameter(2)
+ ROOT r = {1} select-and-scatter(x, s, i), window={{{3}}}, select=sel, scatter=sct }})",
+                     type, x, source, window, direction, scatter);
+}
+
+TEST(SelectAndScatterExpander, Windows) {
+  struct Case {
+    std::string_view dims, source, window;
+    bool unique;
+  };
+  constexpr Case kCases[] = {
+      {"[8,9]", "[4,3]", "size=2x3 stride=2x3", true},
+      {"[8,9]", "[7,4]", "size=2x3 stride=1x2", false},
+      {"[8,9]", "[3,3]", "size=3x3 stride=3x3 pad=0_1x0_0", true},
+      {"[8,9]", "[8,9]", "size=3x3 pad=1_1x1_1", false},
+      // The first and the last window of a row lie in padding.
+      {"[2,3]", "[2,5]", "size=1x2 stride=1x2 pad=0_0x3_4", true},
+      {"[8,9]", "[2,2]", "size=2x3 stride=4x4 rhs_dilate=3x2", false},
+      {"[8,9]", "[2,2]", "size=2x2 stride=4x4 rhs_dilate=3x3", true},
+      {"[4,3]", "[3,2]", "size=2x3 stride=2x2 lhs_dilate=2x2", false},
+      {"[2,3,2]", "[2,2,2]", "size=1x2x1", false},
+      {"[6]", "[0]", "size=7", false},
+  };
+  for (const Case& c : kCases) {
+    for (std::string_view type : {"s32", "f32"}) {
+      for (std::string_view direction : {"GE", "GT", "LE", "NE"}) {
+        for (std::string_view scatter : {"add", "subtract", "maximum"}) {
+          SCOPED_TRACE(c.window);
+          auto module = ExpectSame(Selecting(std::format("{}{}", type, c.dims), std::format("{}{}", type, c.source),
+                                             c.window, direction, scatter),
+                                   {"select_and_scatter_expander"});
+          ASSERT_TRUE(module);
+          EXPECT_TRUE(Find(*module, Opcode::kSelectAndScatter).empty());
+          if (c.source == "[0]") continue;
+          ASSERT_EQ(Find(*module, Opcode::kScatter).size(), 1u);
+          EXPECT_EQ(Find(*module, Opcode::kScatter)[0]->attr<ScatterAttributes>().unique_indices, c.unique);
+        }
+      }
+    }
+  }
+}
+
+TEST(SelectAndScatterExpander, NotANumber) {
+  const Literal floats = FloatLine(12, 30);
+  for (std::string_view direction : {"GE", "GT", "LT", "EQ"})
+    for (std::string_view window : {"size=3x3 pad=1_1x1_1", "size=3x4 stride=2x3 pad=0_2x0_2"})
+      ExpectSame(Selecting("f32[12,30]", window == "size=3x3 pad=1_1x1_1" ? "f32[12,30]" : "f32[6,10]", window,
+                           direction, "add"),
+                 {"select_and_scatter_expander"}, 0, &floats);
 }
 
 TEST(Pipeline, SameResults) {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// select-and-scatter as a reduce-window that finds the linear index of the element each window selects, and a scatter
+// of the source to these indices (XLA: select_and_scatter_expander.cc). Both visit what they combine in row-major
+// order, as select-and-scatter does, so that selections that are no order (a comparison that meets a NaN) and sums of
+// floats where windows overlap come out to the bit.
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+#include "passes/scalar_facts.h"
+
+namespace krafla {
+
+namespace {
+
+// Takes two pairs (value, index) and gives the selected one. An index below 0 says that there is nothing: the reduction
+// starts with it, and padding may be combined as it.
+Result<Computation*> AddSelection(Module& module, Computation& select, ElementType type) {
+  KRAFLA_TRY(select.SortTopologically());
+  Computation* c = module.AddComputation("window_selection");
+  const Shape value = Shape::MakeScalar(type), index = Shape::MakeScalar(ElementType::kS32);
+  const Shape pred = Shape::MakeScalar(ElementType::kPred);
+  Instruction* a = c->Add(Opcode::kParameter, value, {}, ParameterAttributes{0, {}}, {}, "a");
+  Instruction* a_at = c->Add(Opcode::kParameter, index, {}, ParameterAttributes{1, {}}, {}, "a_at");
+  Instruction* b = c->Add(Opcode::kParameter, value, {}, ParameterAttributes{2, {}}, {}, "b");
+  Instruction* b_at = c->Add(Opcode::kParameter, index, {}, ParameterAttributes{3, {}}, {}, "b_at");
+  Instruction* zero = c->Add(Opcode::kConstant, index, {},
+                             ConstantAttributes{std::make_shared<const Literal>(ScalarZero(ElementType::kS32))});
+  auto compare = [&](ComparisonDirection direction, Instruction* x) {
+    CompareAttributes attributes;
+    attributes.direction = direction;
+    return c->Add(Opcode::kCompare, pred, {x, zero}, attributes);
+  };
+  Instruction* stays = InlineInto(*c, select, std::array{a, b});
+  stays = c->Add(Opcode::kOr, pred, {compare(ComparisonDirection::kLt, b_at), stays});
+  stays = c->Add(Opcode::kAnd, pred, {compare(ComparisonDirection::kGe, a_at), stays});
+  KRAFLA_ASSIGN(Shape pair, Shape::MakeTuple({value, index}));
+  Instruction* selected = c->Add(Opcode::kSelect, value, {stays, a, b});
+  Instruction* selected_at = c->Add(Opcode::kSelect, index, {stays, a_at, b_at});
+  c->set_root(c->Add(Opcode::kTuple, pair, {selected, selected_at}));
+  return c;
+}
+
+// No element lies in two windows.
+bool Disjoint(const Window& window) {
+  for (const WindowDim& w : window)
+    if ((w.size - 1) > (w.stride - 1) / w.window_dilation) return false;
+  return true;
+}
+
+Result<Instruction*> Expand(Instruction* i) {
+  Instruction *x = i->operand(0), *source = i->operand(1), *init = i->operand(2);
+  const Shape& shape = x->shape();
+  if (!IsStatic(*i) || shape.rank() == 0 || shape.element_count() >= (int64_t{1} << 31)) return nullptr;
+  const auto& a = i->attr<WindowAttributes>();
+  const int64_t count = shape.element_count(), windows = source->shape().element_count();
+  Rewriter rewrite(*i);
+  if (count == 0 || windows == 0) return rewrite.Broadcast(init, shape.dims(), {});
+  Module& module = *i->parent()->parent();
+  Instruction* linear =
+      rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, Dims{count}), {}, IotaAttributes{0});
+  KRAFLA_ASSIGN(Computation * selection, AddSelection(module, *i->called(0), shape.element_type()));
+  KRAFLA_ASSIGN(Instruction * selected,
+                rewrite.Infer(Opcode::kReduceWindow,
+                              {x, rewrite.Reshape(linear, shape.dims()),
+                               rewrite.Constant(ScalarZero(shape.element_type())),
+                               rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))},
+                              a, {selection}));
+  // Windows that lie in padding have the index -1: out of range, so their updates are skipped.
+  ScatterAttributes scatter;
+  scatter.inserted_window_dims = {0};
+  scatter.scatter_dims_to_operand_dims = {0};
+  scatter.index_vector_dim = 1;
+  scatter.unique_indices = Disjoint(a.window);
+  const Dims flat{count};
+  Instruction* indices = rewrite.Reshape(rewrite.Element(selected, 1), {windows, 1});
+  KRAFLA_ASSIGN(Instruction * out,
+                rewrite.Infer(Opcode::kScatter,
+                              {rewrite.Broadcast(init, flat, {}), indices, rewrite.Reshape(source, {windows})}, scatter,
+                              {i->called(1)}));
+  return rewrite.Reshape(out, shape.dims());
+}
+
+}  // namespace
+
+Result<bool> SelectAndScatterExpander(Module& module, const PassOptions&) {
+  return RewriteAll(module, Opcode::kSelectAndScatter, Expand);
+}
+
+}  // namespace krafla
