@@ -14,7 +14,7 @@ ALLOWED = {
     "hlo_io": ["base", "numerics", "ir"],
     "cpu_fallback/evaluator": ["base", "numerics", "ir"],
     "passes": ["base", "numerics", "ir", "cpu_fallback/evaluator"],
-    "plan": ["base", "ir"],
+    "plan": ["base", "numerics", "ir"],
     "spirv_codegen": ["base", "numerics", "ir", "plan"],
     "cpu_fallback": ["base", "numerics", "ir", "plan", "cpu_fallback/evaluator"],
     "vk_runtime": ["base", "plan/device_profile.h"],

@@ -9,8 +9,8 @@
 
 namespace krafla {
 
-Result<RngPlan> PlanRng(RngAlgorithm algorithm, int64_t state_words, std::span<const int64_t> dimensions, int bits) {
-  const bool philox = algorithm == RngAlgorithm::kPhilox;
+Result<RngPlan> PlanRng(RngMethod algorithm, int64_t state_words, std::span<const int64_t> dimensions, int bits) {
+  const bool philox = algorithm == RngMethod::kPhilox;
   if (state_words != 2 && !(philox && state_words == 3)) {
     return InvalidArgument("The state of {} has {} words of 64 bits; it must have {}.",
                            philox ? "rng_philox" : "rng_three_fry", state_words, philox ? "2 or 3" : "2");
@@ -66,7 +66,7 @@ Result<RngPlan> PlanRng(RngAlgorithm algorithm, int64_t state_words, std::span<c
 
 RngStart StartOf(const RngPlan& plan, std::span<const uint64_t> state) {
   KRAFLA_CHECK(state.size() == static_cast<std::size_t>(plan.state_words));
-  if (plan.algorithm == RngAlgorithm::kThreeFry) return {state[0], state[1], 0};
+  if (plan.algorithm == RngMethod::kThreeFry) return {state[0], state[1], 0};
   // With two words the key is the upper half of the counter too (XLA reverses the state).
   if (plan.state_words == 2) return {state[0], state[1], state[0]};
   return {state[0], state[1], state[2]};
@@ -91,7 +91,7 @@ uint64_t LowBits(uint64_t x, int bits) { return bits == 64 ? x : x & ((uint64_t{
 }  // namespace
 
 uint64_t RngElement(const RngPlan& plan, const RngStart& start, uint64_t index) {
-  if (plan.algorithm == RngAlgorithm::kPhilox) {
+  if (plan.algorithm == RngMethod::kPhilox) {
     if (plan.bits > 32) {
       const auto block = PhiloxBlock(start, index / 2);
       const std::size_t word = index % 2 * 2;

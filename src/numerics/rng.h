@@ -13,9 +13,9 @@
 
 namespace krafla {
 
-enum class RngAlgorithm : uint8_t { kThreeFry, kPhilox };
+enum class RngMethod : uint8_t { kThreeFry, kPhilox };
 // What algorithm=rng_default means on XLA's CPU back end.
-inline constexpr RngAlgorithm kDefaultRngAlgorithm = RngAlgorithm::kPhilox;
+inline constexpr RngMethod kDefaultRngMethod = RngMethod::kPhilox;
 
 // ---- blocks, for the CPU and the GPU -------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ std::array<typename Ops::I, 4> Philox4x32(const Ops& o, std::array<typename Ops:
 // Philox: a block has four words; 32-bit element i is word i % 4 of the block of counter + i / 4, a 64-bit element is
 // two successive words, the low one first.
 struct RngPlan {
-  RngAlgorithm algorithm = RngAlgorithm::kPhilox;
+  RngMethod algorithm = RngMethod::kPhilox;
   int state_words = 2;
   int bits = 32;
   uint64_t inner = 1, size = 1, half = 1;
@@ -77,7 +77,7 @@ struct RngStart {
 };
 
 // `bits`: the width of the element type, 8 to 64. An error for a state that is not 2 words (Philox: or 3).
-Result<RngPlan> PlanRng(RngAlgorithm algorithm, int64_t state_words, std::span<const int64_t> dimensions, int bits);
+Result<RngPlan> PlanRng(RngMethod algorithm, int64_t state_words, std::span<const int64_t> dimensions, int bits);
 
 RngStart StartOf(const RngPlan& plan, std::span<const uint64_t> state);
 // Element `index` in row-major order.
@@ -94,7 +94,7 @@ std::array<typename Ops::I, 2> RngWords(const Ops& o, const RngPlan& plan, const
   using I = typename Ops::I;
   const auto k = [&](uint64_t value) { return o.ConstI(static_cast<uint32_t>(value)); };
   const bool wide = plan.bits > 32;
-  if (plan.algorithm == RngAlgorithm::kPhilox) {
+  if (plan.algorithm == RngMethod::kPhilox) {
     const I block = o.Shr(index, k(wide ? 1 : 2));
     // 128-bit sum as XLA has it: the carry into the upper half is added to its low word and rippled on.
     std::array<I, 4> c = counter;

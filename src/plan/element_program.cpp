@@ -132,6 +132,9 @@ NodeId ProgramBuilder::Hlo(Opcode opcode, ElementType hlo_type, std::span<const 
     n.type = ElementType::kPred;
     return Intern(n);
   }
+  // f64 has no formula of its own: the root and the division are each rounded correctly.
+  if (opcode == Opcode::kRsqrt && hlo_type == ElementType::kF64)
+    return Hlo(Opcode::kDivide, hlo_type, {ConstantFloat(hlo_type, 1), Hlo(Opcode::kSqrt, hlo_type, operands)});
   if (!IsNarrow(hlo_type)) return Intern(n);
   if (IsIntegral(hlo_type)) {
     if (auto done = NarrowInteger(opcode, hlo_type, operands)) return *done;

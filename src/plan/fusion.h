@@ -31,6 +31,7 @@ struct FusionGroup {
     kConvolution,
     kDynamicUpdate,  // dynamic-update-slice as a root: writes into its operand's buffer
     kConcatenate,    // a loop an operand, each writing its part
+    kRng,            // rng-bit-generator: a loop for the bits, one for the state
     kSort,
     kScan,
     kScatter,

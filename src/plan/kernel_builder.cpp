@@ -95,6 +95,7 @@ Result<BuiltKernel> KernelBuilder::Build() {
     case FusionGroup::Kind::kScatter: out = BuildScatter(); break;
     case FusionGroup::Kind::kHost: out = BuildHost(); break;
     case FusionGroup::Kind::kConcatenate:
+    case FusionGroup::Kind::kRng:
     case FusionGroup::Kind::kWhile:
     case FusionGroup::Kind::kConditional: break;
   }

@@ -21,11 +21,15 @@ class KernelBuilder {
  public:
   KernelBuilder(const FusionPlan& plan, const FusionGroup& group) : plan_(plan), group_(group) {}
 
-  // kWhile and kConditional are no kernels. kConcatenate and kDynamicUpdate: see the other two.
+  // kWhile and kConditional are no kernels. kConcatenate and kRng are several: see below.
   // Errors: UNIMPLEMENTED when the group cannot be one kernel (the planner then does not merge).
   Result<BuiltKernel> Build();
   // The kernel that writes operand `n` of a concatenate into its place.
   Result<BuiltKernel> BuildConcatenatePiece(std::size_t n);
+
+  // The two kernels of an rng-bit-generator.
+  Result<BuiltKernel> BuildRngBits();
+  Result<BuiltKernel> BuildRngState();
 
   // Whether a family takes this instruction as a hero; the evaluator runs it otherwise.
   static bool TakesReduce(const Instruction& i);
@@ -35,6 +39,7 @@ class KernelBuilder {
   static bool TakesSort(const Instruction& i);
   static bool TakesScan(const Instruction& i);
   static bool TakesScatter(const Instruction& i);
+  static bool TakesRngBitGenerator(const Instruction& i);
   // Whether the members of a reduce group run over the same rows and elements, cheaply told.
   static bool RegionFits(const FusionGroup& group);
 
@@ -53,6 +58,8 @@ class KernelBuilder {
 
   // The binding of a value, made on first use. Complex values bind as their real type, twice as long.
   int Bind(const ValueRef& v, bool read, bool write);
+  // A 64-bit value bound as 32-bit words.
+  int BindWords(const ValueRef& v, bool read, bool write);
   // A load when the value has a buffer that this kernel does not compute itself.
   Result<std::optional<ScalarValue>> Outside(ProgramEmitter& emitter, const ValueRef& v, std::span<const IndexId> index,
                                              NodeId mask);

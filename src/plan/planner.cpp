@@ -130,6 +130,12 @@ class Planner {
           KRAFLA_ASSIGN(BuiltKernel kernel, builder.BuildConcatenatePiece(n));
           piece.kernels.push_back(std::move(kernel));
         }
+      } else if (group.kind == FusionGroup::Kind::kRng) {
+        KernelBuilder bits(scope.fusion, group), state(scope.fusion, group);
+        KRAFLA_ASSIGN(BuiltKernel made, bits.BuildRngBits());
+        piece.kernels.push_back(std::move(made));
+        KRAFLA_ASSIGN(made, state.BuildRngState());
+        piece.kernels.push_back(std::move(made));
       } else if (group.kind != FusionGroup::Kind::kWhile && group.kind != FusionGroup::Kind::kConditional) {
         KernelBuilder builder(scope.fusion, group);
         KRAFLA_ASSIGN(BuiltKernel kernel, builder.Build());

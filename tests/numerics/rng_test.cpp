@@ -34,23 +34,23 @@ TEST(Rng, PhiloxKnownAnswers) {
 TEST(Rng, PhiloxLayout) {
   const std::vector<uint64_t> state = {7, 100, 3};
   const std::vector<int64_t> dims = {3, 3};
-  const auto plan = PlanRng(RngAlgorithm::kPhilox, 3, dims, 32);
+  const auto plan = PlanRng(RngMethod::kPhilox, 3, dims, 32);
   ASSERT_TRUE(plan.has_value());
   const RngStart start = StartOf(*plan, state);
   const auto block = Philox4x32(ScalarOps{}, std::array<uint32_t, 4>{101, 0, 3, 0}, std::array<uint32_t, 2>{7, 0});
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(RngElement(*plan, start, 4 + i), block[i]);
   EXPECT_EQ(NextState(*plan, state), (std::array<uint64_t, 3>{7, 103, 3}));
-  const auto wide = PlanRng(RngAlgorithm::kPhilox, 3, dims, 64);
+  const auto wide = PlanRng(RngMethod::kPhilox, 3, dims, 64);
   EXPECT_EQ(RngElement(*wide, start, 3), uint64_t{block[3]} << 32 | block[2]);
   EXPECT_EQ(NextState(*wide, state), (std::array<uint64_t, 3>{7, 105, 3}));
-  const auto narrow = PlanRng(RngAlgorithm::kPhilox, 3, dims, 8);
+  const auto narrow = PlanRng(RngMethod::kPhilox, 3, dims, 8);
   EXPECT_EQ(RngElement(*narrow, start, 5), block[1] & 0xff);
 }
 
 TEST(Rng, CounterCarriesIntoTheUpperHalf) {
   const std::vector<uint64_t> state = {7, ~uint64_t{0}, 3};
   const std::vector<int64_t> dims = {8};
-  const auto plan = PlanRng(RngAlgorithm::kPhilox, 3, dims, 32);
+  const auto plan = PlanRng(RngMethod::kPhilox, 3, dims, 32);
   const auto block = Philox4x32(ScalarOps{}, std::array<uint32_t, 4>{0, 0, 4, 0}, std::array<uint32_t, 2>{7, 0});
   EXPECT_EQ(RngElement(*plan, StartOf(*plan, state), 4), block[0]);
   EXPECT_EQ(NextState(*plan, state), (std::array<uint64_t, 3>{7, 1, 4}));
@@ -59,7 +59,7 @@ TEST(Rng, CounterCarriesIntoTheUpperHalf) {
 TEST(Rng, ThreeFryHalvesTheFirstEvenDimension) {
   const std::vector<uint64_t> state = {5, 1000};
   const std::vector<int64_t> dims = {3, 4, 5};
-  const auto plan = PlanRng(RngAlgorithm::kThreeFry, 2, dims, 32);
+  const auto plan = PlanRng(RngMethod::kThreeFry, 2, dims, 32);
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->blocks, 30u);
   const RngStart start = StartOf(*plan, state);
@@ -78,9 +78,9 @@ TEST(Rng, ThreeFryHalvesTheFirstEvenDimension) {
 
 TEST(Rng, ShaderWordsAreTheElements) {
   const TestOps o;
-  for (RngAlgorithm algorithm : {RngAlgorithm::kThreeFry, RngAlgorithm::kPhilox}) {
+  for (RngMethod algorithm : {RngMethod::kThreeFry, RngMethod::kPhilox}) {
     for (int words : {2, 3}) {
-      if (algorithm == RngAlgorithm::kThreeFry && words == 3) continue;
+      if (algorithm == RngMethod::kThreeFry && words == 3) continue;
       for (int bits : {8, 16, 32, 64}) {
         for (const std::vector<int64_t>& dims :
              {std::vector<int64_t>{}, {1}, {7}, {3, 5, 7}, {2, 1, 4}, {3, 4, 5}, {129}}) {
@@ -112,18 +112,18 @@ TEST(Rng, ShaderWordsAreTheElements) {
 
 TEST(Rng, RefusesAWrongState) {
   const std::vector<int64_t> dims = {4};
-  EXPECT_FALSE(PlanRng(RngAlgorithm::kThreeFry, 3, dims, 32).has_value());
-  EXPECT_FALSE(PlanRng(RngAlgorithm::kPhilox, 1, dims, 32).has_value());
-  EXPECT_FALSE(PlanRng(RngAlgorithm::kPhilox, 4, dims, 32).has_value());
-  EXPECT_FALSE(PlanRng(RngAlgorithm::kPhilox, 2, dims, 128).has_value());
+  EXPECT_FALSE(PlanRng(RngMethod::kThreeFry, 3, dims, 32).has_value());
+  EXPECT_FALSE(PlanRng(RngMethod::kPhilox, 1, dims, 32).has_value());
+  EXPECT_FALSE(PlanRng(RngMethod::kPhilox, 4, dims, 32).has_value());
+  EXPECT_FALSE(PlanRng(RngMethod::kPhilox, 2, dims, 128).has_value());
   const std::vector<int64_t> huge = {int64_t{1} << 40, int64_t{1} << 40};
-  EXPECT_FALSE(PlanRng(RngAlgorithm::kPhilox, 2, huge, 32).has_value());
+  EXPECT_FALSE(PlanRng(RngMethod::kPhilox, 2, huge, 32).has_value());
 }
 
 TEST(Rng, Distributions) {
   const std::vector<uint64_t> state = {42, 0};
   const std::vector<int64_t> dims = {20'000};
-  const auto plan = PlanRng(RngAlgorithm::kPhilox, 2, dims, 32);
+  const auto plan = PlanRng(RngMethod::kPhilox, 2, dims, 32);
   const RngStart start = StartOf(*plan, state);
   double sum = 0, squares = 0, normal_sum = 0, normal_squares = 0;
   for (uint64_t i = 0; i < 20'000; i += 2) {
