@@ -37,10 +37,27 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
 }
 
 Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
+  if (options.treat_as_gpu && profile.is_cpu) {
+    DeviceProfile gpu = profile;
+    gpu.is_cpu = false;
+    return Emit(kernel, gpu, options);
+  }
   KRAFLA_TRY(CanEmit(kernel, profile));
   if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, profile, options);
   if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
     return EmitReduce(kernel, *reduce, profile, options);
+  }
+  if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) return EmitDot(kernel, *dot, profile, options);
+  if (const auto* sort = std::get_if<plan::SortKernel>(&kernel.body)) return EmitSort(kernel, *sort, profile, options);
+  if (const auto* scan = std::get_if<plan::ScanKernel>(&kernel.body)) return EmitScan(kernel, *scan, profile, options);
+  if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
+    return EmitScatter(kernel, *scatter, profile, options);
+  }
+  if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) return EmitConv(kernel, *conv, profile, options);
+  if (const auto* sort = std::get_if<plan::SortKernel>(&kernel.body)) return EmitSort(kernel, *sort, profile, options);
+  if (const auto* scan = std::get_if<plan::ScanKernel>(&kernel.body)) return EmitScan(kernel, *scan, profile, options);
+  if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
+    return EmitScatter(kernel, *scatter, profile, options);
   }
   return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
 }

@@ -21,6 +21,7 @@ namespace krafla::spirv {
 struct EmitOptions {
   bool enable_cooperative_matrix = false;  // use them wherever a shape fits, also where they are not known to be faster
   bool allow_cooperative_matrix = true;
+  bool treat_as_gpu = false;  // chooses as if shaders did not run on the host's cores
 };
 
 struct EmittedKernel {

@@ -175,12 +175,6 @@ Value SignExtendBits(Builder& b, Value v, int bits) {
   return b.Sar(b.Shl(v, shift), shift);
 }
 
-Value LowerWrap(Builder& b, ElementType narrow, Value v) {
-  const int bits = BitWidth(narrow);
-  if (IsSigned(narrow)) return SignExtendBits(b, v, bits);
-  return b.And(v, b.U32((1u << bits) - 1));
-}
-
 Value TotalOrderKey(Builder& b, Value v) {
   const Kind kind = KindBits(v.kind) == 64 ? Kind::kU64 : Kind::kU32;
   const Value bits = b.Bitcast(v, kind);
@@ -199,6 +193,12 @@ Kind ComputeKind(ElementType t) {
   if (t == ElementType::kS64 || t == ElementType::kU64) return Kind::kU64;
   KRAFLA_CHECK(t == ElementType::kS32 || t == ElementType::kU32);
   return Kind::kU32;
+}
+
+Value LowerWrap(Builder& b, ElementType narrow, Value v) {
+  const int bits = BitWidth(narrow);
+  if (IsSigned(narrow)) return SignExtendBits(b, v, bits);
+  return b.And(v, b.U32((1u << bits) - 1));
 }
 
 Value FromStorage(Builder& b, ElementType storage, Value bits) {

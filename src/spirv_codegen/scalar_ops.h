@@ -31,6 +31,7 @@ Value LowerNode(Builder& b, const plan::ElementProgram& program, const plan::Nod
 Value LowerHlo(Builder& b, Opcode opcode, ElementType type, ElementType hlo_type, std::span<const Value> operands);
 Value LowerConvert(Builder& b, ElementType from, ElementType to, Value v);  // compute types
 Value LowerRound(Builder& b, ElementType narrow, Value v);                  // f32 or f64 -> f32
+Value LowerWrap(Builder& b, ElementType narrow, Value v);
 Value LowerCompare(Builder& b, ComparisonDirection direction, ElementType type, bool total_order, Value x, Value y);
 // XLA's: NaN wins, max(-0, +0) = +0.
 Value FloatMax(Builder& b, Value x, Value y);

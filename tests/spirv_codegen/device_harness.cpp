@@ -51,6 +51,9 @@ class VulkanDevice : public TestDevice {
                        .full_subgroups = k.full_subgroups,
                        .splittable = true});
     }
+    if (getenv("KRAFLA_TRACE") != nullptr) {
+      for (const EmittedKernel& k : program.kernels) fprintf(stderr, "%s: %s\n", plan.name.c_str(), k.variant.c_str());
+    }
     KRAFLA_ASSIGN(auto pipelines, device_->pipelines().Create(codes));
     std::vector<vk::Step> steps;
     for (const EmittedDispatch& d : program.dispatches) {

@@ -118,31 +118,6 @@ plan::KernelPlan PlainReduce(ReduceKind kind, ElementType type, const Layout& la
                 std::string(OpcodeName(OpOf(kind))) + "." + std::string(ElementTypeName(type)) + "." + layout.ToString());
 }
 
-// Small integers, so that float sums are exact in any order.
-Bytes SmallIntegers(ElementType type, int64_t count, uint32_t seed, int low = -3, int high = 3) {
-  std::mt19937 random(seed);
-  Bytes out(static_cast<std::size_t>(count) * static_cast<std::size_t>(StorageBytes(type)));
-  for (int64_t i = 0; i < count; ++i) {
-    const int v = low + static_cast<int>(random() % static_cast<uint32_t>(high - low + 1));
-    Bits bits = static_cast<Bits>(static_cast<int64_t>(v));
-    if (type == ElementType::kF64) {
-      bits = std::bit_cast<Bits>(static_cast<double>(v));
-    } else if (IsFloat(type)) {
-      bits = std::bit_cast<uint32_t>(static_cast<float>(v));
-    } else if (type == ElementType::kPred) {
-      bits &= 1;
-    }
-    WriteElement(out, type, i, bits);
-  }
-  return out;
-}
-
-void Check(const plan::KernelPlan& plan, uint32_t seed = 1) {
-  std::vector<Bytes> memory;
-  for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, seed++));
-  CheckKernel(plan, memory);
-}
-
 const Layout kLayouts[] = {
     {{1}, {1}},       {{3}, {5}},          {{64}, {64}},       {{7}, {1000}},       {{1}, {4096}},
     {{5, 3}, {2, 36}}, {{2}, {100'000}},   {{1}, {600'001}},   {{2000}, {4}},       {{12}, {3}, true},
@@ -151,8 +126,8 @@ const Layout kLayouts[] = {
 
 TEST(ReduceTest, SumsAndExtremesOfEveryLayout) {
   for (const Layout& layout : kLayouts) {
-    Check(PlainReduce(ReduceKind::kSum, ElementType::kF32, layout, 5));
-    Check(PlainReduce(ReduceKind::kMax, ElementType::kS32, layout, -2));
+    CheckOnIntegers(PlainReduce(ReduceKind::kSum, ElementType::kF32, layout, 5));
+    CheckOnIntegers(PlainReduce(ReduceKind::kMax, ElementType::kS32, layout, -2));
   }
 }
 
@@ -161,14 +136,14 @@ TEST(ReduceTest, KindsAndTypes) {
   for (const Layout& layout : layouts) {
     for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF16, ElementType::kF64,
                              ElementType::kS32, ElementType::kU8, ElementType::kS64}) {
-      for (ReduceKind kind : {ReduceKind::kMin, ReduceKind::kMax}) Check(PlainReduce(kind, type, layout, 1));
+      for (ReduceKind kind : {ReduceKind::kMin, ReduceKind::kMax}) CheckOnIntegers(PlainReduce(kind, type, layout, 1));
     }
     for (ElementType type : {ElementType::kS32, ElementType::kU32, ElementType::kPred, ElementType::kU64}) {
-      for (ReduceKind kind : {ReduceKind::kAnd, ReduceKind::kOr}) Check(PlainReduce(kind, type, layout, 1));
+      for (ReduceKind kind : {ReduceKind::kAnd, ReduceKind::kOr}) CheckOnIntegers(PlainReduce(kind, type, layout, 1));
     }
-    Check(PlainReduce(ReduceKind::kProduct, ElementType::kS32, layout, 7));
-    Check(PlainReduce(ReduceKind::kSum, ElementType::kS64, layout, 7));
-    Check(PlainReduce(ReduceKind::kSum, ElementType::kF64, layout, 7));
+    CheckOnIntegers(PlainReduce(ReduceKind::kProduct, ElementType::kS32, layout, 7));
+    CheckOnIntegers(PlainReduce(ReduceKind::kSum, ElementType::kS64, layout, 7));
+    CheckOnIntegers(PlainReduce(ReduceKind::kSum, ElementType::kF64, layout, 7));
   }
 }
 
@@ -240,7 +215,7 @@ TEST(ReduceTest, VariadicWithAnyCombiner) {
     second.scope = ReduceStage::Scope::kRow;
     second.program = std::move(row).Finish();
     k.stages = {first, second};
-    Check(PlanOf(std::move(k), bindings, "argmax." + layout.ToString()));
+    CheckOnIntegers(PlanOf(std::move(k), bindings, "argmax." + layout.ToString()));
   }
 }
 
@@ -273,7 +248,7 @@ TEST(ReduceTest, Windows) {
     k.row_dims = {height, width};
     k.element_dims = {3, 3};
     k.stages = {first, second};
-    Check(PlanOf(std::move(k), {{ElementType::kF32, height * width, true, false}, {ElementType::kF32, height * width, false, true}},
+    CheckOnIntegers(PlanOf(std::move(k), {{ElementType::kF32, height * width, true, false}, {ElementType::kF32, height * width, false, true}},
                  "window"));
   }
 }

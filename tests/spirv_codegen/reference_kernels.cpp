@@ -91,11 +91,68 @@ void RunReduce(const plan::ReduceKernel& reduce, std::vector<Bytes>& memory) {
   });
 }
 
+// Sums in f64 or modulo 2^64.
+struct Sum {
+  double real = 0;
+  uint64_t whole = 0;
+  void Add(ElementType type_x, Bits x, ElementType type_y, Bits y) {
+    real += Real(type_x, x) * Real(type_y, y);
+    whole += Whole(type_x, x) * Whole(type_y, y);
+  }
+  static double Real(ElementType t, Bits v) {
+    const ElementType c = plan::ComputeType(t);
+    if (c == ElementType::kF32) return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(v)));
+    if (c == ElementType::kF64) return std::bit_cast<double>(v);
+    return 0;
+  }
+  static uint64_t Whole(ElementType t, Bits v) {
+    const ElementType c = plan::ComputeType(t);
+    return c == ElementType::kS32 ? static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(v))) : v;
+  }
+  // As the epilogue's param.
+  Bits Result(ElementType accumulate, ElementType result) const {
+    Bytes cell(8);
+    if (IsFloat(accumulate)) {
+      const Bits bits = accumulate == ElementType::kF64 ? std::bit_cast<Bits>(real) : std::bit_cast<uint32_t>(static_cast<float>(real));
+      if (result == ElementType::kF64 && accumulate == ElementType::kF32) {
+        return std::bit_cast<Bits>(static_cast<double>(static_cast<float>(real)));
+      }
+      WriteElement(cell, result, 0, bits);
+    } else {
+      WriteElement(cell, result, 0, whole);
+    }
+    return ReadElement(cell, result, 0);
+  }
+};
+
+void RunDot(const plan::DotKernel& dot, std::vector<Bytes>& memory) {
+  std::vector<int64_t> dims(dot.batch.begin(), dot.batch.end());
+  dims.push_back(dot.m);
+  dims.push_back(dot.n);
+  Interpreter run(dot.epilogue, memory);
+  ForEachPoint(dims, [&](const std::vector<int64_t>& point) {
+    const std::size_t rank = dot.batch.size();
+    int64_t l = point[rank] * dot.lhs_m_stride, r = point[rank + 1] * dot.rhs_n_stride;
+    for (std::size_t i = 0; i < rank; ++i) {
+      l += point[i] * dot.lhs_batch_strides[i];
+      r += point[i] * dot.rhs_batch_strides[i];
+    }
+    Sum sum;
+    for (int64_t k = 0; k < dot.k; ++k) {
+      sum.Add(dot.lhs_type, ReadElement(memory[static_cast<std::size_t>(dot.lhs_binding)], dot.lhs_type, l + k * dot.lhs_k_stride),
+              dot.rhs_type, ReadElement(memory[static_cast<std::size_t>(dot.rhs_binding)], dot.rhs_type, r + k * dot.rhs_k_stride));
+    }
+    run.SetPoint(point, {sum.Result(dot.accumulate_type, dot.result_type)});
+    run.Store(memory);
+  });
+}
+
 }  // namespace
 
 void RunKernel(const plan::KernelPlan& plan, std::vector<Bytes>& memory) {
   if (const auto* loop = std::get_if<plan::LoopKernel>(&plan.body)) return RunLoop(*loop, memory);
   if (const auto* reduce = std::get_if<plan::ReduceKernel>(&plan.body)) return RunReduce(*reduce, memory);
+  if (const auto* dot = std::get_if<plan::DotKernel>(&plan.body)) return RunDot(*dot, memory);
   KRAFLA_UNREACHABLE();
 }
 

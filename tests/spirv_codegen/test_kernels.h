@@ -119,11 +119,38 @@ inline void CheckKernel(const plan::KernelPlan& plan, std::vector<Bytes> memory)
   RunKernel(plan, want);
   for (const auto& device : Devices()) {
     if (!CanEmit(plan, device->profile())) continue;
-    std::vector<Bytes> got = memory;
-    auto run = device->Run(plan, got);
-    ASSERT_TRUE(run.has_value()) << device->name() << ": " << run.error().ToString();
-    ExpectSame(plan, got, want, device->name());
+    for (bool as_gpu : {false, true}) {
+      std::vector<Bytes> got = memory;
+      auto run = device->Run(plan, got, {.treat_as_gpu = as_gpu});
+      ASSERT_TRUE(run.has_value()) << device->name() << ": " << run.error().ToString();
+      ExpectSame(plan, got, want, device->name() + (as_gpu ? ", as a GPU" : ""));
+    }
   }
+}
+
+// Small integers, so that float sums are exact in any order.
+inline Bytes SmallIntegers(ElementType type, int64_t count, uint32_t seed, int low = -3, int high = 3) {
+  std::mt19937 random(seed);
+  Bytes out(static_cast<std::size_t>(count) * static_cast<std::size_t>(StorageBytes(type)));
+  for (int64_t i = 0; i < count; ++i) {
+    const int v = low + static_cast<int>(random() % static_cast<uint32_t>(high - low + 1));
+    Bits bits = static_cast<Bits>(static_cast<int64_t>(v));
+    if (type == ElementType::kF64) {
+      bits = std::bit_cast<Bits>(static_cast<double>(v));
+    } else if (IsFloat(type)) {
+      bits = std::bit_cast<uint32_t>(static_cast<float>(v));
+    } else if (type == ElementType::kPred) {
+      bits &= 1;
+    }
+    WriteElement(out, type, i, bits);
+  }
+  return out;
+}
+
+inline void CheckOnIntegers(const plan::KernelPlan& plan, uint32_t seed = 1) {
+  std::vector<Bytes> memory;
+  for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, seed++));
+  CheckKernel(plan, memory);
 }
 
 inline std::vector<Bytes> CornerMemory(const plan::KernelPlan& plan, uint32_t seed = 1) {

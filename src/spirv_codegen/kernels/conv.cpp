@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// ConvKernel.
+#include "spirv_codegen/kernels/conv.h"
+
+namespace krafla::spirv {
+
+Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKernel& k, const DeviceProfile& profile,
+                                const EmitOptions&) {
+  KRAFLA_TRY(CheckType(k.input_type, profile));
+  KRAFLA_TRY(CheckType(k.kernel_type, profile));
+  KRAFLA_TRY(CheckType(k.result_type, profile));
+  const ConvProblem p(k);
+  return EmitDirectConv(plan, p, profile);
+}
+
+}  // namespace krafla::spirv

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ConvKernel measured.
+#pragma once
+
+#include "spirv_codegen/kernels/matrix.h"
+
+namespace krafla::spirv {
+
+struct ConvProblem {
+  explicit ConvProblem(const plan::ConvKernel& kernel);
+
+  const plan::ConvKernel& k;
+  const ConvolutionAttributes& a;
+  int rank;               // of the arrays
+  int spatial;            // number of spatial dimensions
+  int64_t groups;         // feature groups
+  int64_t inputs, outputs;  // features of a group
+  int64_t window = 1;     // product of the window's sizes
+  int64_t pixels = 1;     // output batch and spatial
+  int out_minor;          // the last output dimension that is not 1
+  Dims input_strides, kernel_strides, output_strides;
+
+  int64_t InputExtent(int s) const;
+  int64_t OutputExtent(int s) const;
+};
+
+// Every convolution; registers only.
+Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem,
+                                      const DeviceProfile& profile);
+
+}  // namespace krafla::spirv

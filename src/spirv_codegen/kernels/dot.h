@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A DotKernel as a tile problem.
+#pragma once
+
+#include <numeric>
+
+#include "spirv_codegen/kernels/matrix.h"
+
+namespace krafla::spirv {
+
+struct DotProblem {
+  // `swap`: rows and columns change places, so that the transposed result is computed.
+  DotProblem(const plan::DotKernel& kernel, bool swap);
+
+  const plan::DotKernel& k;
+  bool swapped;
+  TileProblem tile;
+  StridedMatrix a, b;
+  const Dims* a_strides;
+  const Dims* b_strides;
+  int64_t a_offset = 0, b_offset = 0;  // in elements
+
+  // `depth_in_range`: reads never pass the end of the depth.
+  TileOperands Operands(KernelWriter& w, bool depth_in_range) const;
+  void FinishOne(KernelWriter& w, const Epilogue& epilogue, Value batch, Value row, Value column, Value acc,
+                 Value condition) const;
+  Value BOffset(Builder& b, Value batch) const;
+};
+
+}  // namespace krafla::spirv

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/matrix.h"
+
+#include <algorithm>
+
+#include "base/checked_math.h"
+
+namespace krafla::spirv {
+
+Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ElementType accumulate, Value index,
+             int width) {
+  const Kind kind64 = type == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
+  const Value v = FromStorage(b, type, buffers.Load(binding, StorageBytes(type), index, width, kind64));
+  return LowerConvert(b, plan::ComputeType(type), accumulate, v);
+}
+
+Value MultiplyAdd(Builder& b, Value acc, Value x, Value y) {
+  if (acc.kind == Kind::kBool) return b.LOr(acc, b.LAnd(x, y));
+  if (!IsFloatKind(acc.kind)) return b.Add(acc, b.Mul(x, y));
+  const bool strict = std::exchange(b.strict, false);
+  const Value sum = b.FAdd(acc, b.FMul(x, y));
+  b.strict = strict;
+  return sum;
+}
+
+Value AsResult(Builder& b, ElementType accumulate, ElementType result, Value acc) {
+  const ElementType compute = plan::ComputeType(result);
+  const Value v = LowerConvert(b, accumulate, compute, acc);
+  if (compute == result) return v;
+  return IsFloat(result) ? LowerRound(b, result, v) : LowerWrap(b, result, v);
+}
+
+Value StridedSource::Element(Value index, int width) const {
+  return LoadAs(b_, w_.buffers, m_.binding, m_.type, accumulate_, index, width);
+}
+
+void StridedSource::Load(Value row, int rows, Value column, int columns, std::span<Value> out) const {
+  auto stride = [&](int64_t s) { return b_.U32(static_cast<uint32_t>(s)); };
+  auto in_rows = [&](Value v, int64_t span) {
+    return rows_in_range_ ? v : b_.Min(v, b_.U32(static_cast<uint32_t>(m_.rows - span)));
+  };
+  auto in_columns = [&](Value v, int64_t span) {
+    return columns_in_range_ ? v : b_.Min(v, b_.U32(static_cast<uint32_t>(m_.columns - span)));
+  };
+  const bool fours = m_.offset_granule % 4 == 0;
+  if (columns == 4 && m_.column_stride == 1 && fours && m_.columns % 4 == 0 && (m_.row_stride % 4 == 0 || m_.rows == 1)) {
+    const Value c = b_.Add(in_columns(column, 4), offset_);
+    for (int i = 0; i < rows; ++i) {
+      const Value r = in_rows(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), 1);
+      out[static_cast<std::size_t>(i)] = Element(b_.Add(b_.Mul(r, stride(m_.row_stride)), c), 4);
+    }
+    return;
+  }
+  if (rows % 4 == 0 && m_.row_stride == 1 && fours && m_.rows % 4 == 0 && (m_.column_stride % 4 == 0 || m_.columns == 1)) {
+    for (int block = 0; block < rows; block += 4) {
+      const Value r = b_.Add(in_rows(b_.Add(row, b_.U32(static_cast<uint32_t>(block))), 4), offset_);
+      Value lines[4];
+      for (int j = 0; j < columns; ++j) {
+        const Value c = in_columns(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), 1);
+        lines[j] = Element(b_.Add(b_.Mul(c, stride(m_.column_stride)), r), 4);
+      }
+      for (int i = 0; i < 4; ++i) {
+        Value lane[4];
+        for (int j = 0; j < columns; ++j) lane[j] = b_.Extract(lines[j], i);
+        out[static_cast<std::size_t>(block + i)] = b_.Composite(std::span<const Value>(lane, static_cast<std::size_t>(columns)));
+      }
+    }
+    return;
+  }
+  Value column_part[4];
+  for (int j = 0; j < columns; ++j) {
+    const Value c = in_columns(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), 1);
+    column_part[j] = b_.Add(b_.Mul(c, stride(m_.column_stride)), offset_);
+  }
+  for (int i = 0; i < rows; ++i) {
+    const Value r = b_.Mul(in_rows(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), 1), stride(m_.row_stride));
+    Value lane[4];
+    for (int j = 0; j < columns; ++j) lane[j] = Element(b_.Add(r, column_part[j]), 1);
+    out[static_cast<std::size_t>(i)] = b_.Composite(std::span<const Value>(lane, static_cast<std::size_t>(columns)));
+  }
+}
+
+void Epilogue::Emit(std::span<const Value> coordinates, int vector_dim, Value acc, Value condition) const {
+  Builder& b = w_.b;
+  const int64_t extent = program_.space.dims()[static_cast<std::size_t>(vector_dim)];
+  auto emit = [&](int width, Value first, Value sum, Value when) {
+    auto body = [&] {
+      ProgramLowering lowering(b, w_.buffers, program_, vector_dim, width);
+      for (std::size_t d = 0; d < coordinates.size(); ++d) lowering.SetIter(static_cast<int>(d), coordinates[d]);
+      lowering.SetIter(vector_dim, first);
+      lowering.SetParam(0, AsResult(b, accumulate_, result_, sum));
+      lowering.EmitStores();
+    };
+    if (when) {
+      b.If(when, body);
+    } else {
+      body();
+    }
+  };
+  const Value first = coordinates[static_cast<std::size_t>(vector_dim)];
+  const Value limit = b.U32(static_cast<uint32_t>(extent));
+  auto both = [&](Value x) { return condition ? b.LAnd(condition, x) : x; };
+  if (acc.width == 1 || extent % 4 == 0) {
+    emit(acc.width, first, acc, both(b.Compare(Cmp::kULt, first, limit)));
+    return;
+  }
+  for (int i = 0; i < 4; ++i) {
+    const Value at = b.Add(first, b.U32(static_cast<uint32_t>(i)));
+    emit(1, at, b.Extract(acc, i), both(b.Compare(Cmp::kULt, at, limit)));
+  }
+}
+
+namespace {
+
+// Gives the sums of `rows` rows to finish: one after the other, or in a loop through which the rows travel, so that a
+// big epilogue is there once.
+void FinishRows(Builder& b, const TileProblem& p, const TileOperands& operands, Value batch, Value row, Value column,
+                const Values& acc, int64_t block_rows) {
+  const bool exact = p.rows % block_rows == 0;
+  auto one = [&](Value r, Value sum) {
+    const Value in = exact ? Value{} : b.Compare(Cmp::kULt, r, b.U32(static_cast<uint32_t>(p.rows)));
+    operands.finish(batch, r, column, sum, in);
+  };
+  if (!operands.big_finish || acc.size() == 1) {
+    for (std::size_t i = 0; i < acc.size(); ++i) one(b.Add(row, b.U32(static_cast<uint32_t>(i))), acc[i]);
+    return;
+  }
+  b.For(b.U32(0), b.U32(static_cast<uint32_t>(acc.size())), b.U32(1), acc, [&](Value i, const Values& rows) {
+    one(b.Add(row, i), rows[0]);
+    Values rotated(rows.begin() + 1, rows.end());
+    rotated.push_back(rows[0]);
+    return rotated;
+  });
+}
+
+}  // namespace
+
+int64_t PackedWords(const TileProblem& p, uint32_t lanes) {
+  const int64_t panel = int64_t{lanes} * 4;
+  return p.batch * CeilDiv(p.columns, panel) * RoundUp(p.depth, 4) * panel;
+}
+
+Result<EmittedDispatch> EmitPack(KernelWriter& w, const TileProblem& p, const TileOperands& operands, uint32_t lanes,
+                                 int packed_binding, uint32_t local) {
+  Builder& b = w.b;
+  const int64_t panel = int64_t{lanes} * 4;
+  const int64_t panels = CeilDiv(p.columns, panel), quads = CeilDiv(p.depth, 4);
+  const int64_t items = p.batch * panels * quads * lanes;  // a block of 4 x 4 each
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), w.profile));
+  const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
+  auto body = [&] {
+    const Value lane = b.UMod(item, b.U32(lanes));
+    const Value line = b.UDiv(item, b.U32(lanes));  // (batch, panel, quad)
+    const Value quad = b.UMod(line, b.U32(static_cast<uint32_t>(quads)));
+    const Value rest = b.UDiv(line, b.U32(static_cast<uint32_t>(quads)));
+    const Value column = b.Add(b.Mul(b.UMod(rest, b.U32(static_cast<uint32_t>(panels))), b.U32(static_cast<uint32_t>(panel))),
+                               b.Mul(lane, b.U32(4)));
+    const Value batch = b.UDiv(rest, b.U32(static_cast<uint32_t>(panels)));
+    Value rows[4];
+    operands.make_b(batch)->Load(b.Mul(quad, b.U32(4)), 4, column, 4, rows);
+    for (int i = 0; i < 4; ++i) {
+      const Value at = b.Add(b.Mul(b.Add(b.Mul(line, b.U32(4)), b.U32(static_cast<uint32_t>(i))), b.U32(lanes)), lane);
+      w.buffers.StoreWords(packed_binding, at, b.Bitcast(rows[i], Kind::kU32));
+    }
+  };
+  if (items % local == 0 && grid.exact) {
+    body();
+  } else {
+    b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), body);
+  }
+  return EmittedDispatch{0, grid.size, {}};
+}
+
+Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const TileOperands& operands,
+                                   const PanelOptions& options) {
+  Builder& b = w.b;
+  const int tile = options.tile_rows;
+  const int width = options.column_vectors ? 4 : 1;
+  const int64_t panel = int64_t{options.lanes} * width;
+  const int64_t panels = CeilDiv(p.columns, panel), row_blocks = CeilDiv(p.rows, tile);
+  // Row blocks go fastest: they share a panel, which stays in the cache.
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(p.batch * panels * row_blocks, w.profile));
+  const Value group = GroupNumber(b, grid);
+  const Kind kind = ComputeKind(p.accumulate);
+  auto body = [&] {
+    const Value row = b.Mul(b.UMod(group, b.U32(static_cast<uint32_t>(row_blocks))), b.U32(static_cast<uint32_t>(tile)));
+    const Value panel_number = b.UDiv(group, b.U32(static_cast<uint32_t>(row_blocks)));  // over batches too
+    const Value batch = b.UDiv(panel_number, b.U32(static_cast<uint32_t>(panels)));
+    const Value lane = b.LocalIndex();
+    const Value column = b.Add(b.Mul(b.UMod(panel_number, b.U32(static_cast<uint32_t>(panels))), b.U32(static_cast<uint32_t>(panel))),
+                               b.Mul(lane, b.U32(static_cast<uint32_t>(width))));
+    const auto a = operands.make_a(batch);
+    const auto direct = options.packed_binding < 0 ? operands.make_b(batch) : nullptr;
+    const Value packed_base =
+        b.Add(b.Mul(panel_number, b.U32(static_cast<uint32_t>(RoundUp(p.depth, 4) * options.lanes))), lane);
+    auto load_b = [&](Value k, int count, std::span<Value> out) {
+      if (direct) {
+        direct->Load(k, count, column, width, out);
+        return;
+      }
+      for (int i = 0; i < count; ++i) {
+        const Value at = b.Add(packed_base, b.Mul(b.Add(k, b.U32(static_cast<uint32_t>(i))), b.U32(options.lanes)));
+        out[static_cast<std::size_t>(i)] = b.Bitcast(w.buffers.LoadWords(options.packed_binding, at, 4), kind);
+      }
+    };
+    auto step = [&](Value k, int count, const Values& acc) {
+      Values av(static_cast<std::size_t>(tile)), bv(static_cast<std::size_t>(count));
+      load_b(k, count, bv);
+      a->Load(row, tile, k, count, av);
+      Values out = acc;
+      for (int kk = 0; kk < count; ++kk) {
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          out[i] = MultiplyAdd(b, out[i], b.Extract(av[i], kk), bv[static_cast<std::size_t>(kk)]);
+        }
+      }
+      return out;
+    };
+    Values acc(static_cast<std::size_t>(tile), b.Zero(kind, width));
+    const auto whole = static_cast<uint32_t>(p.depth / 4 * 4), depth = static_cast<uint32_t>(p.depth);
+    acc = b.For(b.U32(0), b.U32(whole), b.U32(4), acc, [&](Value k, const Values& s) { return step(k, 4, s); });
+    acc = b.For(b.U32(whole), b.U32(depth), b.U32(1), acc, [&](Value k, const Values& s) { return step(k, 1, s); });
+    FinishRows(b, p, operands, batch, row, column, acc, tile);
+  };
+  if (grid.exact) {
+    body();
+  } else {
+    b.If(b.Compare(Cmp::kULt, group, b.U32(static_cast<uint32_t>(p.batch * panels * row_blocks))), body);
+  }
+  return EmittedDispatch{0, grid.size, {}};
+}
+
+bool SharedTileFits(const SharedTileOptions& o, ElementType accumulate, const DeviceProfile& profile) {
+  const int64_t bytes = int64_t{o.block_rows + o.block_columns} * o.block_depth * (BitWidth(accumulate) / 8);
+  return bytes <= profile.limits.max_shared_memory_bytes && SharedTileLocal(o) <= WorkgroupSize(profile, 1024);
+}
+
+uint32_t SharedTileLocal(const SharedTileOptions& o) {
+  return static_cast<uint32_t>(o.block_rows / o.thread_rows * (o.block_columns / 4));
+}
+
+Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, const TileOperands& operands,
+                                       const SharedTileOptions& o) {
+  Builder& b = w.b;
+  const Kind kind = ComputeKind(p.accumulate);
+  const uint32_t local = SharedTileLocal(o);
+  auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+  const int64_t row_blocks = CeilDiv(p.rows, o.block_rows), column_blocks = CeilDiv(p.columns, o.block_columns);
+  // Bands of 8 row blocks share their columns of b in the cache.
+  KRAFLA_ASSIGN(Grid grid, FoldGrid(p.batch * row_blocks * column_blocks, w.profile));
+  const Value group = GroupNumber(b, grid);
+  // Both blocks by depth, so that a thread reads its 4 rows and 4 columns as vectors.
+  const Id a_tile = b.SharedArray(kind, 4, static_cast<uint32_t>(o.block_depth * o.block_rows / 4));
+  const Id b_tile = b.SharedArray(kind, 4, static_cast<uint32_t>(o.block_depth * o.block_columns / 4));
+  const Value id = b.LocalIndex();
+  auto body = [&] {
+    const Value column_block = b.UMod(b.UDiv(group, u(row_blocks)), u(column_blocks));
+    const Value batch = b.UDiv(group, u(row_blocks * column_blocks));
+    const Value row0 = b.Mul(b.UMod(group, u(row_blocks)), u(o.block_rows));
+    const Value column0 = b.Mul(column_block, u(o.block_columns));
+    const auto a = operands.make_a(batch);
+    const auto bm = operands.make_b(batch);
+    const int64_t row_quads = o.block_rows / 4, column_quads = o.block_columns / 4, depth_quads = o.block_depth / 4;
+    const Value tx = b.UMod(id, u(column_quads));
+    const Value ty = b.UDiv(id, u(column_quads));  // of block_rows / thread_rows
+    const int quads = o.thread_rows / 4;
+
+    // 4 x 4 blocks of a tile, `count` of them, spread over the invocations.
+    auto each_block = [&](int64_t count, const std::function<void(Value)>& fill) {
+      for (int64_t first = 0; first < count; first += local) {
+        const Value n = b.Add(id, u(first));
+        if (first + local <= count) {
+          fill(n);
+        } else {
+          b.If(b.Compare(Cmp::kULt, n, u(count)), [&] { fill(n); });
+        }
+      }
+    };
+    auto fill_a = [&](Value k0) {
+      each_block(row_quads * depth_quads, [&](Value n) {
+        const Value kq = b.UMod(n, u(depth_quads)), rq = b.UDiv(n, u(depth_quads));
+        const Value k = b.Add(k0, b.Mul(kq, u(4)));
+        Value rows[4];  // vectors along the depth
+        a->Load(b.Add(row0, b.Mul(rq, u(4))), 4, k, 4, rows);
+        for (int kk = 0; kk < 4; ++kk) {
+          Value lane[4];
+          for (int i = 0; i < 4; ++i) lane[i] = b.Extract(rows[i], kk);
+          const Value past = b.Compare(Cmp::kUGe, b.Add(k, u(kk)), u(p.depth));
+          Value v = b.Composite(lane);
+          if (p.depth % o.block_depth != 0) v = b.Select(past, b.Zero(kind, 4), v);
+          b.StoreShared(a_tile, b.Add(b.Mul(b.Add(b.Mul(kq, u(4)), u(kk)), u(row_quads)), rq), v);
+        }
+      });
+    };
+    auto fill_b = [&](Value k0) {
+      each_block(column_quads * depth_quads, [&](Value n) {
+        const Value cq = b.UMod(n, u(column_quads)), kq = b.UDiv(n, u(column_quads));
+        const Value k = b.Add(k0, b.Mul(kq, u(4)));
+        Value rows[4];  // vectors along the columns
+        bm->Load(k, 4, b.Add(column0, b.Mul(cq, u(4))), 4, rows);
+        for (int kk = 0; kk < 4; ++kk) {
+          Value v = rows[kk];
+          if (p.depth % o.block_depth != 0) {
+            v = b.Select(b.Compare(Cmp::kUGe, b.Add(k, u(kk)), u(p.depth)), b.Zero(kind, 4), v);
+          }
+          b.StoreShared(b_tile, b.Add(b.Mul(b.Add(b.Mul(kq, u(4)), u(kk)), u(column_quads)), cq), v);
+        }
+      });
+    };
+    Values acc(static_cast<std::size_t>(o.thread_rows), b.Zero(kind, 4));
+    acc = b.For(u(0), u(RoundUp(p.depth, o.block_depth)), u(o.block_depth), acc, [&](Value k0, const Values& before) {
+      fill_a(k0);
+      fill_b(k0);
+      b.WorkgroupBarrier();
+      // Written out four deep only: some drivers keep every value of a body in memory.
+      const Values sums = b.For(u(0), u(o.block_depth), u(4), before, [&](Value k4, const Values& entry) {
+        Values next = entry;
+        for (int kk = 0; kk < 4; ++kk) {
+          const Value k = b.Add(k4, u(kk));
+          const Value bv = b.LoadShared(b_tile, kind, 4, b.Add(tx, b.Mul(k, u(column_quads))));
+          for (int q = 0; q < quads; ++q) {
+            const Value at = b.Add(b.Add(b.Mul(ty, u(quads)), u(q)), b.Mul(k, u(row_quads)));
+            const Value av = b.LoadShared(a_tile, kind, 4, at);
+            for (int i = 0; i < 4; ++i) {
+              Value& s = next[static_cast<std::size_t>(q * 4 + i)];
+              s = MultiplyAdd(b, s, b.Extract(av, i), bv);
+            }
+          }
+        }
+        return next;
+      });
+      b.WorkgroupBarrier();
+      return sums;
+    });
+    FinishRows(b, p, operands, batch, b.Add(row0, b.Mul(ty, u(o.thread_rows))), b.Add(column0, b.Mul(tx, u(4))), acc,
+               o.block_rows);
+  };
+  if (grid.exact) {
+    body();
+  } else {
+    b.If(b.Compare(Cmp::kULt, group, u(p.batch * row_blocks * column_blocks)), body);
+  }
+  return EmittedDispatch{0, grid.size, {}};
+}
+
+}  // namespace krafla::spirv

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dot and convolution kernels are made of: operands as matrices read in small blocks, and what happens to a
+// finished sum.
+#pragma once
+
+#include <span>
+
+#include "spirv_codegen/kernels/context.h"
+
+namespace krafla::spirv {
+
+// A matrix of values of one kind, read in blocks.
+class MatrixSource {
+ public:
+  virtual ~MatrixSource() = default;
+  // Rows row..row+rows-1 by `columns` (1 or 4) columns from `column` on, a multiple of `columns`; element i of `out` is
+  // the vector of row i. Rows and columns past the end give other elements of the matrix, never an access outside.
+  virtual void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const = 0;
+};
+
+struct StridedMatrix {
+  int binding = 0;
+  ElementType type = ElementType::kF32;
+  int64_t rows = 1, columns = 1;
+  int64_t row_stride = 0, column_stride = 0;
+  int64_t offset_granule = 0;  // every batch offset is a multiple of this; 0: there is none
+};
+
+class StridedSource : public MatrixSource {
+ public:
+  // `offset`: of this batch, in elements. `rows_in_range`: callers never pass the last row.
+  StridedSource(KernelWriter& w, const StridedMatrix& m, Value offset, ElementType accumulate, bool rows_in_range,
+                bool columns_in_range)
+      : w_(w), b_(w.b), m_(m), offset_(offset), accumulate_(accumulate), rows_in_range_(rows_in_range),
+        columns_in_range_(columns_in_range) {}
+  void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override;
+
+ private:
+  Value Element(Value index, int width) const;
+
+  KernelWriter& w_;
+  Builder& b_;
+  StridedMatrix m_;
+  Value offset_;
+  ElementType accumulate_;
+  bool rows_in_range_, columns_in_range_;
+};
+
+// An element of storage `type` as `accumulate` computes with it.
+Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ElementType accumulate, Value index,
+             int width);
+
+// acc + x * y, free to be fused.
+Value MultiplyAdd(Builder& b, Value acc, Value x, Value y);
+
+// A finished sum as the epilogue's param 0: in result_type, back in its compute type.
+Value AsResult(Builder& b, ElementType accumulate, ElementType result, Value acc);
+
+// Sums of a tile given to an epilogue program: `vector_dim` is the dimension that vectors lie along.
+class Epilogue {
+ public:
+  Epilogue(KernelWriter& w, const plan::ElementProgram& program, ElementType accumulate, ElementType result)
+      : w_(w), program_(program), accumulate_(accumulate), result_(result) {}
+  // One sum, or 4 along `vector_dim` starting at a multiple of 4. `coordinates`: of all dimensions, the first sum's.
+  // Sums past the end of `vector_dim` are left out; `condition`: on everything else, may be empty.
+  void Emit(std::span<const Value> coordinates, int vector_dim, Value acc, Value condition) const;
+  bool is_big() const { return program_.nodes.size() > 12; }
+
+ private:
+  KernelWriter& w_;
+  const plan::ElementProgram& program_;
+  ElementType accumulate_, result_;
+};
+
+// out[row, column] = sum over depth of a[row, k] * b[k, column], for one batch.
+struct TileProblem {
+  int64_t batch = 1, rows = 1, columns = 1, depth = 1;
+  ElementType accumulate = ElementType::kF32;
+};
+// `make_a` and `make_b` give the operands of a batch; `finish` takes sums of a row: 1 or 4 from a column on.
+struct TileOperands {
+  std::function<std::unique_ptr<MatrixSource>(Value batch)> make_a, make_b;
+  std::function<void(Value batch, Value row, Value column, Value acc, Value condition)> finish;
+  bool big_finish = false;
+};
+
+// An invocation holds `tile_rows` x 4 sums (x 1 where `column_vectors` is off); its workgroup's lanes lie along the
+// columns. No shared memory. `packed_binding` >= 0: b comes from that buffer, in panels (EmitPack).
+struct PanelOptions {
+  int tile_rows = 8;
+  uint32_t lanes = 8;
+  bool column_vectors = true;
+  int packed_binding = -1;
+};
+Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
+                                   const PanelOptions& options);
+// b as [batch][columns / panel][depth rounded up to 4][panel] 32-bit words, panel = 4 * lanes.
+int64_t PackedWords(const TileProblem& problem, uint32_t lanes);
+Result<EmittedDispatch> EmitPack(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
+                                 uint32_t lanes, int packed_binding, uint32_t local);
+
+// A workgroup's tile goes through shared memory. `local` invocations, each 4 x 4 or 8 x 4 sums.
+struct SharedTileOptions {
+  int block_rows = 64, block_columns = 64, block_depth = 16;
+  int thread_rows = 4;
+};
+bool SharedTileFits(const SharedTileOptions& options, ElementType accumulate, const DeviceProfile& profile);
+uint32_t SharedTileLocal(const SharedTileOptions& options);
+Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
+                                       const SharedTileOptions& options);
+
+}  // namespace krafla::spirv
