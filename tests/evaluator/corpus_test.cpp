@@ -110,7 +110,7 @@ Result<> RunCase(const RecordedCase& c) {
   bool has_channels = !arrays.send_to_host.empty() || !arrays.recv_from_host.empty();
   if (has_channels) {
     host.collective = [&](const Instruction& i, std::span<const Literal* const> operands) -> Result<Literal> {
-      const auto& channel = i.attr<ChannelAttributes>().channel_id;
+      const auto& channel = i.attr<ChannelAttributes>().channel_id;  // a send or a recv-done
       if (i.opcode() == Opcode::kSend) {
         for (const auto& [id, literal] : arrays.send_to_host)
           if (id == channel) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives. On a single device they are computed here; otherwise, or where a hook is given, the hook does them: it
 // gets the instruction and its operands' values and returns what the instruction gives (for a -start: what its -done
-// gives). For send the hook returns anything; for recv it returns the data.
+// gives). What it returns for send is ignored; for recv-done it returns the data.
 #include <algorithm>
 #include <cstring>
 
@@ -84,7 +84,8 @@ Result<Value> OnOneDevice(Context& context, const Instruction& i, Operands opera
   if (i.opcode() == Opcode::kRaggedAllToAll) return RaggedRows(context, operands);
   if (i.opcode() == Opcode::kCollectiveBroadcast) {
     bool member = a.replica_groups.empty();
-    for (const auto& group : a.replica_groups) member = member || std::find(group.begin(), group.end(), 0) != group.end();
+    for (const auto& group : a.replica_groups)
+      member = member || std::find(group.begin(), group.end(), 0) != group.end();
     return member ? Join(operands) : Zeros(context, i.shape());
   }
   // A group of one: its sum, its concatenation and its exchange are the operand.
@@ -125,14 +126,19 @@ Result<Value> EvalChannel(Context& context, const Instruction& i, Operands opera
   const Opcode opcode = i.opcode();
   if (opcode == Opcode::kSendDone) return Value::Token();
   if (opcode == Opcode::kRecvDone) {
-    if (!operands[0].is_tuple() || operands[0].elements().empty())
-      return InvalidArgument("recv-done of something that was not started");
-    return Value::Tuple({operands[0].elements()[0], Value::Token()});
+    // Only here, and not at the recv, as a device may begin to receive before it sends.
+    KRAFLA_ASSIGN(Value received, CallHook(context, i, {}));
+    return Value::Tuple({std::move(received), Value::Token()});
   }
   const auto& shapes = i.shape().tuple_elements();
   if (shapes.size() != 3) return InvalidArgument("{} gives (data, context, token)", OpcodeName(opcode));
-  KRAFLA_ASSIGN(Value answer, CallHook(context, i, operands));
-  Value data = opcode == Opcode::kSend ? operands[0] : std::move(answer);
+  Value data;
+  if (opcode == Opcode::kSend) {
+    KRAFLA_TRY(CallHook(context, i, operands));
+    data = operands[0];
+  } else {
+    KRAFLA_ASSIGN(data, Zeros(context, shapes[0]));
+  }
   KRAFLA_ASSIGN(Value number, Zeros(context, shapes[1]));
   return Value::Tuple({std::move(data), std::move(number), Value::Token()});
 }

@@ -67,6 +67,7 @@ Result<Literal> Scaled(Context& context, const Literal& literal, const Literal& 
   const Shape shape = literal.shape().WithElementType(ElementType::kF64);
   KRAFLA_ASSIGN(Literal out, NewLiteral(context, shape));
   const int64_t n = shape.element_count();
+  if (n == 0) return out;
   ToAccumulator(literal.bytes().data(), literal.shape().element_type(), out.bytes().data(), ElementType::kF64, n);
   if (scale.shape().rank() != shape.rank()) {
     if (!scale.shape().IsScalar())

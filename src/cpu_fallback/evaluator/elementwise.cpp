@@ -85,8 +85,8 @@ Result<Value> EvalBitcastConvert(Context& context, const Instruction& i, Operand
   } else if (from_bits == to_bits) {
     for (std::size_t k = 0; k < out.bytes().size(); ++k) {
       const unsigned v = (static_cast<unsigned>(in.bytes()[k]) << (8 - to_bits)) & 0xffu;
-      out.bytes()[k] = static_cast<std::byte>(IsSigned(to) ? static_cast<unsigned>(static_cast<int8_t>(v) >> (8 - to_bits))
-                                                           : v >> (8 - to_bits));
+      const int extended = static_cast<int8_t>(v) >> (8 - to_bits);
+      out.bytes()[k] = static_cast<std::byte>(IsSigned(to) ? static_cast<unsigned>(extended) : v >> (8 - to_bits));
     }
   } else if (from_bits < 8 && to_bits >= 8) {
     PackBits(in.bytes(), from_bits, out.bytes());

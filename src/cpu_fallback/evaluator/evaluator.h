@@ -19,7 +19,10 @@ namespace krafla {
 // What an instruction may ask of the world outside its module.
 struct EvaluatorHost {
   int64_t replica = 0, partition = 0, replica_count = 1, num_partitions = 1;
-  // Collectives, send and recv. Called with the instruction and its operands' values; null: UNIMPLEMENTED.
+  // Collectives, send and recv-done. Called with the instruction and its operands' values; returns the instruction's
+  // result, for a -start form what its -done gives. recv-done: no operands, returns the data; send: what it returns is
+  // ignored, and it should not wait for the other side. Operands have their run-time dimensions. Null: with one
+  // replica and one partition a collective is what it means there, else UNIMPLEMENTED.
   std::function<Result<Literal>(const Instruction&, std::span<const Literal* const>)> collective;
   // Custom calls by target; null or NOT_FOUND: an error that names the target.
   std::function<Result<Literal>(const Instruction&, std::span<const Literal* const>)> custom_call;
@@ -35,7 +38,8 @@ struct EvaluatorOptions {
   int64_t work_limit = 0;
 };
 
-// The result of `computation` on `arguments` (one a parameter, shapes checked).
+// The result of `computation` on `arguments` (one a parameter, shapes checked). Where a parameter or the result is
+// bounded-dynamic, the literal has the run-time dimensions.
 Result<Literal> Evaluate(const Computation& computation, std::span<const Literal* const> arguments,
                          const EvaluatorOptions& options = {});
 

@@ -39,17 +39,28 @@ Folder Make(ElementType wide) {
   return {wide, static_cast<int>(sizeof(T)), &Each<T, Op>, &Row<T, Op>};
 }
 
+// Sums and products wrap, which signed arithmetic may not.
+template <class T>
+T WrapAdd(T a, T b) {
+  return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+template <class T>
+T WrapMultiply(T a, T b) {
+  return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
+#define KRAFLA_FOLD(op, T, wide, expr) \
+  if (opcode == Opcode::op) return Make<T, decltype([](T a, T b) -> T { return expr; })>(wide)
+
 template <class T>
 std::optional<Folder> Integers(Opcode opcode, ElementType wide) {
-  if (opcode == Opcode::kAdd)
-    return Make<T, decltype([](T a, T b) { return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); })>(wide);
-  if (opcode == Opcode::kMultiply)
-    return Make<T, decltype([](T a, T b) { return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); })>(wide);
-  if (opcode == Opcode::kMaximum) return Make<T, decltype([](T a, T b) { return a > b ? a : b; })>(wide);
-  if (opcode == Opcode::kMinimum) return Make<T, decltype([](T a, T b) { return a < b ? a : b; })>(wide);
-  if (opcode == Opcode::kAnd) return Make<T, decltype([](T a, T b) { return a & b; })>(wide);
-  if (opcode == Opcode::kOr) return Make<T, decltype([](T a, T b) { return a | b; })>(wide);
-  if (opcode == Opcode::kXor) return Make<T, decltype([](T a, T b) { return a ^ b; })>(wide);
+  KRAFLA_FOLD(kAdd, T, wide, WrapAdd(a, b));
+  KRAFLA_FOLD(kMultiply, T, wide, WrapMultiply(a, b));
+  KRAFLA_FOLD(kMaximum, T, wide, a > b ? a : b);
+  KRAFLA_FOLD(kMinimum, T, wide, a < b ? a : b);
+  KRAFLA_FOLD(kAnd, T, wide, a & b);
+  KRAFLA_FOLD(kOr, T, wide, a | b);
+  KRAFLA_FOLD(kXor, T, wide, a ^ b);
   return std::nullopt;
 }
 
@@ -66,18 +77,17 @@ std::optional<Folder> FindFolder(Opcode opcode, ElementType type) {
   if (IsSigned(type)) return Integers<int64_t>(opcode, ElementType::kS64);
   if (IsUnsigned(type)) return Integers<uint64_t>(opcode, ElementType::kU64);
   if (IsFloat(type)) {
-    if (opcode == Opcode::kAdd) return Make<double, decltype([](double a, double b) { return a + b; })>(ElementType::kF64);
-    if (opcode == Opcode::kMaximum)
-      return Make<double, decltype([](double a, double b) { return scalar::Max(a, b); })>(ElementType::kF64);
-    if (opcode == Opcode::kMinimum)
-      return Make<double, decltype([](double a, double b) { return scalar::Min(a, b); })>(ElementType::kF64);
-    return std::nullopt;
+    KRAFLA_FOLD(kAdd, double, ElementType::kF64, a + b);
+    KRAFLA_FOLD(kMaximum, double, ElementType::kF64, scalar::Max(a, b));
+    KRAFLA_FOLD(kMinimum, double, ElementType::kF64, scalar::Min(a, b));
   }
   if (IsComplex(type)) {
-    using C = std::complex<double>;
-    if (opcode == Opcode::kAdd) return Make<C, decltype([](C a, C b) { return a + b; })>(ElementType::kC128);
+    using Complex = std::complex<double>;
+    KRAFLA_FOLD(kAdd, Complex, ElementType::kC128, a + b);
   }
   return std::nullopt;
 }
+
+#undef KRAFLA_FOLD
 
 }  // namespace krafla::evaluator

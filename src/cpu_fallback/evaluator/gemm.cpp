@@ -81,17 +81,6 @@ void Block(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k, int64_
   }
 }
 
-// Plain products: std::complex's operator would look for NaN.
-struct Complex {
-  double re, im;
-  Complex& operator+=(Complex o) {
-    re += o.re;
-    im += o.im;
-    return *this;
-  }
-  friend Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
-};
-
 template <class T>
 void RunGemm(const Gemm& g, T* out) {
   const int64_t m = static_cast<int64_t>(g.lhs_m.size()), n = static_cast<int64_t>(g.rhs_n.size()),
@@ -136,7 +125,7 @@ void FromAccumulator(const std::byte* in, ElementType accumulator, std::byte* ou
 void Gemm::Run(std::byte* out) const {
   if (lhs_m.empty() || rhs_n.empty() || lhs_k.empty()) return;
   if (accumulator == ElementType::kF64) return RunGemm(*this, reinterpret_cast<double*>(out));
-  if (accumulator == ElementType::kC128) return RunGemm(*this, reinterpret_cast<Complex*>(out));
+  if (accumulator == ElementType::kC128) return RunGemm(*this, reinterpret_cast<PlainComplex*>(out));
   if (accumulator == ElementType::kU32) return RunGemm(*this, reinterpret_cast<uint32_t*>(out));
   return RunGemm(*this, reinterpret_cast<uint64_t*>(out));
 }

@@ -11,6 +11,20 @@
 
 namespace krafla::evaluator {
 
+// A c128 whose products are plain, as XLA's: those of std::complex look for infinities.
+struct PlainComplex {
+  double re = 0, im = 0;
+  PlainComplex& operator+=(PlainComplex o) {
+    re += o.re;
+    im += o.im;
+    return *this;
+  }
+  friend PlainComplex operator+(PlainComplex a, PlainComplex b) { return {a.re + b.re, a.im + b.im}; }
+  friend PlainComplex operator*(PlainComplex a, PlainComplex b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  }
+};
+
 // What a contraction computes in.
 ElementType AccumulatorType(ElementType lhs, ElementType rhs, ElementType result);
 

@@ -194,7 +194,8 @@ Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands)
 
 // XLA:CPU keeps a 128-bit counter an instruction that starts at 0x7012395 (rng_get_and_update_state_expander.cc).
 Result<Value> EvalRngGetAndUpdateState(Context& context, const Instruction& i, Operands) {
-  auto [at, fresh] = context.rng_states.try_emplace(&i, 0x7012395u + static_cast<unsigned __int128>(context.host->rng_seed));
+  const unsigned __int128 first = static_cast<unsigned __int128>(context.host->rng_seed) + 0x7012395u;
+  auto [at, fresh] = context.rng_states.try_emplace(&i, first);
   const unsigned __int128 state = at->second;
   at->second += static_cast<unsigned __int128>(static_cast<__int128>(i.attr<RngStateAttributes>().delta));
   KRAFLA_ASSIGN(Literal out, Literal::Create(i.shape()));
