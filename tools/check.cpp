@@ -143,6 +143,11 @@ int Check(const CheckOptions& options) {
       std::size_t n = next++;
       if (n >= cases.size()) return;
       Outcome o = CheckCase(cases[n], **client, *compile_options);
+      // Under KRAFLA_VALIDATE=1 a right answer got in a wrong way is a failure too.
+      for (const std::string& message : (*client)->TakeValidationMessages()) {
+        o.kind = Outcome::Kind::kFailed;
+        o.reason += std::format("{}validation: {}", o.reason.empty() ? "" : "; ", message.substr(0, 400));
+      }
       std::lock_guard lock(mutex);
       if (StderrIsTerminal()) std::fprintf(stderr, "\r\x1b[K%zu/%zu %s", n + 1, cases.size(), cases[n].name.c_str());
       if (StderrIsTerminal() && o.kind != Outcome::Kind::kPassed) std::fprintf(stderr, "\r\x1b[K");

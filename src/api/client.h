@@ -91,6 +91,8 @@ class Client {
   const DeviceDescription& device() const { return device_; }
   // The module need not be verified.
   virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) = 0;
+  // What the validation layers had to say since the last call (KRAFLA_VALIDATE=1).
+  virtual std::vector<std::string> TakeValidationMessages() { return {}; }
 
  protected:
   DeviceDescription device_;

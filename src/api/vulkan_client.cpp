@@ -38,6 +38,8 @@ class VulkanClient : public Client {
                                     device_.description);
   }
 
+  std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
+
  private:
   Result<std::shared_ptr<vk::Device>> DeviceWithout(const std::vector<std::string>& names) {
     auto it = devices_.find(names);
