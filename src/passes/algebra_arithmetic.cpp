@@ -37,16 +37,33 @@ Instruction* Reassociate(const Sides& s) {
   return rewrite.Binary(op, s.x->operand(0), rewrite.Binary(op, c1, s.y));
 }
 
+// The formats below 16 bits may lack a sign or a second zero.
+bool IsNegation(const Instruction* x) {
+  return x->opcode() == Opcode::kNegate && IsStatic(*x) &&
+         (!IsFloat(x->shape().element_type()) || BitWidth(x->shape().element_type()) >= 16);
+}
+
+// (-x) op c is x op -c, where op multiplies or divides floats: signs do not round.
+Instruction* MoveSign(const Sides& s) {
+  if (!IsFloat(s.type) || s.cy == nullptr || !IsNegation(s.x)) return nullptr;
+  Rewriter rewrite(*s.i);
+  return rewrite.Binary(s.i->opcode(), s.x->operand(0), rewrite.Unary(Opcode::kNegate, s.y));
+}
+
 Instruction* SimplifyAdd(const Sides& s) {
   // x + -0 is x for every x, x + 0 is not for -0.
   Test nothing = s.exact() ? IsPositiveZero : IsNegativeZero;
   if (Is(s.cy, nothing)) return s.x;
   if (Is(s.cx, nothing)) return s.y;
+  // a + -b is a - b to the bit.
+  if (IsNegation(s.y)) return Rewriter(*s.i).Binary(Opcode::kSubtract, s.x, s.y->operand(0));
+  if (IsNegation(s.x)) return Rewriter(*s.i).Binary(Opcode::kSubtract, s.y, s.x->operand(0));
   return Reassociate(s);
 }
 
 Instruction* SimplifySubtract(const Sides& s) {
   Rewriter rewrite(*s.i);
+  if (IsNegation(s.y)) return rewrite.Binary(Opcode::kAdd, s.x, s.y->operand(0));
   if (!IsComplex(s.type) && Is(s.cy, IsPositiveZero)) return s.x;
   if (IsIntegral(s.type)) {
     if (s.x == s.y) return s.Zero();
@@ -65,6 +82,9 @@ Instruction* SimplifyMultiply(const Sides& s) {
   Rewriter rewrite(*s.i);
   if (Is(s.cy, IsMinusOne)) return rewrite.Unary(Opcode::kNegate, s.x);
   if (Is(s.cx, IsMinusOne)) return rewrite.Unary(Opcode::kNegate, s.y);
+  if (IsNegation(s.x) && IsNegation(s.y))
+    return rewrite.Binary(Opcode::kMultiply, s.x->operand(0), s.y->operand(0));
+  if (Instruction* with = MoveSign(s)) return with;
   return Reassociate(s);
 }
 
@@ -76,6 +96,7 @@ Instruction* SimplifyDivide(const Sides& s) {
   if (IsMinusOne(*s.cy)) return rewrite.Unary(Opcode::kNegate, s.x);
   if (auto reciprocal = ExactReciprocal(*s.cy))
     return rewrite.Binary(Opcode::kMultiply, s.x, rewrite.Splat(std::move(*reciprocal), s.i->shape().dims()));
+  if (Instruction* with = MoveSign(s)) return with;
   if (!IsUnsigned(s.type)) return nullptr;
   auto shift = Log2OfPowerOfTwo(*s.cy);
   if (!shift) return nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/algebra.h"
+#include "passes/integer_range.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
 
@@ -17,6 +18,36 @@ bool MiddleSaysNothing(ElementType a, ElementType b, ElementType c) {
   return true;
 }
 
+// Sums and products of integers may be cut to fewer bits before or after; where they are made of counts and constants
+// (the counters of JAX's random bits are u64, of which the halves are taken) they are better computed narrow.
+bool NarrowsForFree(const Instruction& x, int depth) {
+  if (SplatOf(&x) != nullptr || x.opcode() == Opcode::kIota) return true;
+  if (depth == 0 || !IsStatic(x)) return false;
+  Opcode op = x.opcode();
+  if (op != Opcode::kAdd && op != Opcode::kMultiply && op != Opcode::kSubtract && op != Opcode::kBroadcast &&
+      op != Opcode::kReshape)
+    return false;
+  for (const Instruction* operand : x.operands())
+    if (!NarrowsForFree(*operand, depth - 1)) return false;
+  return true;
+}
+
+Instruction* NarrowInteger(Instruction* i) {
+  Instruction* x = i->operand(0);
+  ElementType from = x->shape().element_type(), to = i->shape().element_type();
+  Rewriter rewrite(*i);
+  if (x->opcode() == Opcode::kIota) {
+    // Only where neither count wraps: an iota past its type's range is not a count.
+    uint64_t last = static_cast<uint64_t>(x->shape().dim(x->attr<IotaAttributes>().dimension) - 1);
+    if (last > LargestOf(from) || last > LargestOf(to)) return nullptr;
+    return rewrite.Add(Opcode::kIota, ArrayShape(to, i->shape().dims()), {}, x->attributes());
+  }
+  if (BitWidth(to) >= BitWidth(from) || SplatOf(x) != nullptr || !NarrowsForFree(*x, 6)) return nullptr;
+  std::vector<Instruction*> operands;
+  for (Instruction* operand : x->operands()) operands.push_back(rewrite.Convert(operand, to));
+  return rewrite.Add(x->opcode(), ArrayShape(to, i->shape().dims()), std::move(operands), x->attributes());
+}
+
 Instruction* SimplifyConvert(Instruction* i) {
   Instruction* x = i->operand(0);
   ElementType to = i->shape().element_type();
@@ -24,14 +55,7 @@ Instruction* SimplifyConvert(Instruction* i) {
   if (x->opcode() == Opcode::kConvert && IsStatic(*x) &&
       MiddleSaysNothing(x->operand(0)->shape().element_type(), x->shape().element_type(), to))
     return Rewriter(*i).Convert(x->operand(0), to);
-  if (x->opcode() == Opcode::kIota && IsIntegral(to) && ConvertIsLossless(x->shape().element_type(), to)) {
-    // Only where the narrower count does not wrap.
-    int64_t extent = x->shape().dim(x->attr<IotaAttributes>().dimension);
-    int bits = BitWidth(x->shape().element_type()) - 1;
-    if (bits >= 62 || extent <= int64_t{1} << bits)
-      return Rewriter(*i).Add(Opcode::kIota, ArrayShape(to, i->shape().dims()), {}, x->attributes());
-  }
-  return nullptr;
+  return IsIntegral(to) && IsIntegral(x->shape().element_type()) ? NarrowInteger(i) : nullptr;
 }
 
 Instruction* SimplifyBitcastConvert(Instruction* i) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/algebra.h"
+#include "passes/integer_range.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
 
@@ -104,6 +105,19 @@ Instruction* SimplifySelect(Instruction* i) {
   return nullptr;
 }
 
+// No bit is left: shifted by the width or more (or less than nothing, which reads as more), or to the right by more
+// than the value has.
+bool ShiftsOut(const Instruction& i) {
+  const Literal* by = SplatOf(i.operand(1));
+  if (by == nullptr) return false;
+  ElementType type = i.shape().element_type();
+  int64_t count = ScalarInt(*by);
+  if (i.opcode() == Opcode::kShiftRightArithmetic) return false;
+  if (count < 0 || count >= BitWidth(type)) return true;
+  auto bound = UpperBound(*i.operand(0));
+  return i.opcode() == Opcode::kShiftRightLogical && bound && *bound >> count == 0;
+}
+
 }  // namespace
 
 Instruction* SimplifyLogic(Instruction* i) {
@@ -115,6 +129,7 @@ Instruction* SimplifyLogic(Instruction* i) {
   if (op == Opcode::kShiftLeft || op == Opcode::kShiftRightLogical || op == Opcode::kShiftRightArithmetic) {
     // Nothing shifted by anything is nothing; anything shifted by nothing is itself.
     if (IsZero(SplatOf(i->operand(1))) || IsZero(SplatOf(i->operand(0)))) return i->operand(0);
+    if (ShiftsOut(*i)) return Rewriter(*i).Splat(ScalarZero(i->shape().element_type()), i->shape().dims());
   }
   return nullptr;
 }

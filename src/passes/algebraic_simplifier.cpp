@@ -5,6 +5,8 @@
 // formula for power is within one unit in the last place.
 #include "passes/algebra.h"
 
+#include <algorithm>
+
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -12,26 +14,34 @@ namespace krafla {
 
 namespace {
 
-// Operands of one elementwise instruction that all repeat along the same dimensions: the instruction moves before
-// the broadcast, where it has fewer elements to work on.
-Instruction* HoistBroadcast(Instruction* i) {
+bool DiffersInOnesOnly(const Dims& a, const Dims& b) {
+  auto is_one = [](int64_t d) { return d == 1; };
+  Dims x = a, y = b;
+  x.resize(static_cast<std::size_t>(std::remove_if(x.begin(), x.end(), is_one) - x.begin()));
+  y.resize(static_cast<std::size_t>(std::remove_if(y.begin(), y.end(), is_one) - y.begin()));
+  return x == y;
+}
+
+// Elementwise instructions move before a view that all their operands share: a broadcast along the same dimensions,
+// where there are fewer elements to work on, or a reshape that adds or drops dimensions of size 1, so that what
+// stands between a reduction and the broadcast of its result has the reduction's shape.
+Instruction* HoistView(Instruction* i) {
   if (!IsElementwise(i->opcode()) || i->operand_count() == 0 || i->shape().rank() == 0) return nullptr;
-  const Instruction* pattern = nullptr;
+  const Instruction* view = nullptr;
   for (const Instruction* x : i->operands()) {
-    if (x->opcode() != Opcode::kBroadcast || !Shape::SameDims(x->shape(), i->shape()) || !IsStatic(*x)) return nullptr;
-    if (x->operand(0)->shape().rank() == 0) continue;
-    if (pattern == nullptr) {
-      pattern = x;
-    } else if (pattern->attributes() != x->attributes() ||
-               !Shape::SameDims(pattern->operand(0)->shape(), x->operand(0)->shape())) {
+    if ((x->opcode() != Opcode::kBroadcast && x->opcode() != Opcode::kReshape) || !IsStatic(*x)) return nullptr;
+    if (!Shape::SameDims(x->shape(), i->shape())) return nullptr;
+    const Shape& inner = x->operand(0)->shape();
+    if (inner.rank() == 0) continue;
+    if (x->opcode() == Opcode::kReshape && !DiffersInOnesOnly(inner.dims(), x->shape().dims())) return nullptr;
+    if (view == nullptr)
+      view = x;
+    else if (view->opcode() != x->opcode() || view->attributes() != x->attributes() ||
+             !Shape::SameDims(view->operand(0)->shape(), inner))
       return nullptr;
-    }
   }
-  Dims dims, mapping;
-  if (pattern != nullptr) {
-    dims = pattern->operand(0)->shape().dims();
-    mapping = pattern->attr<DimensionsAttributes>().dimensions;
-  }
+  Dims dims;
+  if (view != nullptr) dims = view->operand(0)->shape().dims();
   Rewriter rewrite(*i);
   std::vector<Instruction*> operands;
   for (Instruction* x : i->operands()) {
@@ -41,6 +51,9 @@ Instruction* HoistBroadcast(Instruction* i) {
   }
   Instruction* small = rewrite.Add(i->opcode(), ArrayShape(i->shape().element_type(), dims), std::move(operands),
                                    i->attributes());
+  if (view != nullptr && view->opcode() == Opcode::kReshape) return rewrite.Reshape(small, i->shape().dims());
+  Dims mapping;
+  if (view != nullptr) mapping = view->attr<DimensionsAttributes>().dimensions;
   return rewrite.Broadcast(small, i->shape().dims(), mapping);
 }
 
@@ -65,7 +78,7 @@ Instruction* Simplify(Instruction* i) {
   if (Instruction* with = SimplifyArithmetic(i)) return with;
   if (Instruction* with = SimplifyLogic(i)) return with;
   if (Instruction* with = SimplifyConversion(i)) return with;
-  return HoistBroadcast(i);
+  return HoistView(i);
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ Instruction* SimplifyDot(Instruction* i) {
   return Rewriter(*i).Add(Opcode::kDot, i->shape(), {lhs, rhs}, a);
 }
 
-// transpose(dot(x, y)) that puts the free dimensions of y before those of x is dot(y, x).
+// A transpose whose last dimension is a free one of x in dot(x, y) becomes one of dot(y, x), whose rows are then rows
+// of the result; often nothing is left of it.
 Instruction* SimplifyTransposedDot(Instruction* i) {
   Instruction* dot = i->operand(0);
   if (dot->opcode() != Opcode::kDot || dot->users().size() != 1 || !IsStatic(*dot)) return nullptr;
@@ -72,16 +73,26 @@ Instruction* SimplifyTransposedDot(Instruction* i) {
   auto batches = a.lhs_batch.ssize();
   int64_t lhs_free = dot->operand(0)->shape().rank() - batches - a.lhs_contracting.ssize();
   int64_t rhs_free = dot->operand(1)->shape().rank() - batches - a.rhs_contracting.ssize();
-  Dims swapped;
-  for (int64_t d = 0; d < batches; ++d) swapped.push_back(d);
-  for (int64_t d = 0; d < rhs_free; ++d) swapped.push_back(batches + lhs_free + d);
-  for (int64_t d = 0; d < lhs_free; ++d) swapped.push_back(batches + d);
-  if (i->attr<DimensionsAttributes>().dimensions != swapped) return nullptr;
+  int64_t last = -1, rhs_elements = 1;
+  for (int64_t d : i->attr<DimensionsAttributes>().dimensions)
+    if (dot->shape().dim(d) != 1) last = d;
+  for (int64_t d = batches + lhs_free; d < dot->shape().rank(); ++d) rhs_elements *= dot->shape().dim(d);
+  if (last < batches || last >= batches + lhs_free || rhs_elements == 1) return nullptr;
+
   DotAttributes b = a;
   std::swap(b.lhs_contracting, b.rhs_contracting);
   std::swap(b.lhs_batch, b.rhs_batch);
   if (b.precision.size() == 2) std::swap(b.precision[0], b.precision[1]);
-  return Rewriter(*i).Add(Opcode::kDot, i->shape(), {dot->operand(1), dot->operand(0)}, b);
+  Dims dims, permutation;
+  for (int64_t d = 0; d < batches; ++d) dims.push_back(dot->shape().dim(d));
+  for (int64_t d = 0; d < rhs_free; ++d) dims.push_back(dot->shape().dim(batches + lhs_free + d));
+  for (int64_t d = 0; d < lhs_free; ++d) dims.push_back(dot->shape().dim(batches + d));
+  for (int64_t d : i->attr<DimensionsAttributes>().dimensions)
+    permutation.push_back(d < batches ? d : d < batches + lhs_free ? d + rhs_free : d - lhs_free);
+  Rewriter rewrite(*i);
+  Instruction* swapped = rewrite.Add(Opcode::kDot, ArrayShape(i->shape().element_type(), dims),
+                                     {dot->operand(1), dot->operand(0)}, b);
+  return rewrite.Transpose(swapped, permutation);
 }
 
 Instruction* Simplify(Instruction* i) {

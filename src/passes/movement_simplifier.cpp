@@ -136,6 +136,8 @@ Instruction* SimplifyReshape(Instruction* i) {
   if (Shape::SameDims(x->shape(), i->shape())) return x;
   Rewriter rewrite(*i);
   if (!IsStatic(*x)) return nullptr;
+  // Of a scalar constant there is one form for all shapes.
+  if (x->IsConstant() && x->shape().rank() == 0) return rewrite.Broadcast(x, i->shape().dims(), {});
   if (x->opcode() == Opcode::kReshape) return rewrite.Reshape(x, i->shape().dims());
   if (x->opcode() == Opcode::kBroadcast) return ReshapeOfBroadcast(i);
   if (x->opcode() == Opcode::kIota) {
@@ -168,7 +170,7 @@ Instruction* SimplifyBroadcast(Instruction* i) {
   }
   if (x->shape().rank() == i->shape().rank()) return x;
   // Only dimensions of size 1 are new.
-  if (x->shape().element_count() == i->shape().element_count()) return rewrite.Reshape(x, dims);
+  if (!x->IsConstant() && x->shape().element_count() == i->shape().element_count()) return rewrite.Reshape(x, dims);
   Dims kept, kept_mapping;
   for (std::size_t k = 0; k < mapping.size(); ++k) {
     if (x->shape().dims()[k] == 1) continue;

@@ -128,6 +128,51 @@ TEST(AlgebraicSimplifier, WorkMovesBeforeBroadcasts) {
             "divide f32[4,3](broadcast{1} f32[4,3](p0), broadcast{0} f32[4,3](p1))");
 }
 
+TEST(AlgebraicSimplifier, ReshapesOfOnesSink) {
+  // The mean over the last dimension with keepdims, taken away again: one division per row and no [2,3,1] left.
+  EXPECT_EQ(After({"algebraic_simplifier", "movement_simplifier"},
+                  "x = f32[2,3] parameter(0)\n k = f32[2,3,1] reshape(x)\n s = f32[] constant(7)\n"
+                  "c = f32[2,3,1] broadcast(s), dimensions={}\n d = f32[2,3,1] divide(k, c)\n"
+                  "e = f32[2,3] reshape(d)\n ROOT r = f32[2,3,7] broadcast(e), dimensions={0,1}"),
+            "broadcast{0,1} f32[2,3,7](divide f32[2,3](p0, broadcast{} f32[2,3](f32[](7))))");
+  EXPECT_EQ(Simplified("x = f32[6] parameter(0)\n k = f32[2,3] reshape(x)\n ROOT r = f32[2,3] negate(k)"),
+            "negate f32[2,3](reshape f32[2,3](p0))");
+}
+
+TEST(AlgebraicSimplifier, Signs) {
+  EXPECT_EQ(Simplified("x = f32[] parameter(0)\n n = f32[] negate(x)\n c = f32[] constant(3)\n"
+                       "ROOT r = f32[] multiply(n, c)"),
+            "multiply f32[](p0, f32[](-3))");
+  EXPECT_EQ(Simplified("x = f32[] parameter(0)\n y = f32[] parameter(1)\n n = f32[] negate(y)\n"
+                       "ROOT r = f32[] add(x, n)"),
+            "subtract f32[](p0, p1)");
+  EXPECT_EQ(Simplified("x = f32[] parameter(0)\n y = f32[] parameter(1)\n n = f32[] negate(y)\n"
+                       "ROOT r = f32[] subtract(x, n)"),
+            "add f32[](p0, p1)");
+}
+
+TEST(AlgebraicSimplifier, ShiftsThatLeaveNothing) {
+  EXPECT_EQ(WithConstant("u32", "shift-right-logical", "32"), "broadcast{} u32[4](u32[](0))");
+  EXPECT_EQ(WithConstant("s32", "shift-left", "-1"), "broadcast{} s32[4](s32[](0))");
+  EXPECT_EQ(WithConstant("s32", "shift-right-arithmetic", "40").substr(0, 5), "shift");
+  EXPECT_EQ(WithConstant("u32", "shift-right-logical", "31").substr(0, 5), "shift");
+}
+
+TEST(AlgebraicSimplifier, CountersOfRandomBitsBecomeNarrow) {
+  // iota_2x32_shape of JAX: the halves of a 64-bit count over a [2, 5] array.
+  constexpr std::string_view kCount =
+      "i = u64[2,5] iota(), iota_dimension=0\n j = u64[2,5] iota(), iota_dimension=1\n"
+      "f = u64[] constant(5)\n fb = u64[2,5] broadcast(f), dimensions={}\n m = u64[2,5] multiply(i, fb)\n"
+      "n = u64[2,5] add(m, j)\n t = u64[] constant(32)\n tb = u64[2,5] broadcast(t), dimensions={}\n"
+      "h = u64[2,5] shift-right-logical(n, tb)\n";
+  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[2,5] convert(h)"), "broadcast{} u32[2,5](u32[](0))");
+  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[2,5] convert(n)"),
+            "add u32[2,5](multiply u32[2,5](iota{0} u32[2,5](), broadcast{} u32[2,5](u32[](5))), iota{1} u32[2,5]())");
+  // A count past the narrow type's range stays as it is.
+  EXPECT_EQ(Simplified("i = s32[300] iota(), iota_dimension=0\n ROOT r = s8[300] convert(i)"),
+            "convert s8[300](iota{0} s32[300]())");
+}
+
 TEST(ConstantFolding, FoldsSmallKeepsSymbolic) {
   EXPECT_EQ(Simplified("a = s32[3] constant({1, 2, 3})\n b = s32[3] constant({10, 20, 30})\n"
                        "ROOT r = s32[3] add(a, b)"),

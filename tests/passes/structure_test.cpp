@@ -257,6 +257,12 @@ TEST(DotCanonicalizer, AbsorbsTransposes) {
                   "d = f32[4,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
                   "ROOT t = f32[5,4] transpose(d), dimensions={1,0}"),
             "dot{}{0}{}{1} f32[5,4](p1, p0)");
+  // Attention as JAX's einsum writes it: values first, then a transpose.
+  EXPECT_EQ(After({"dot_canonicalizer"},
+                  "v = f32[2,16,4,12] parameter(0)\n p = f32[2,4,8,16] parameter(1)\n"
+                  "d = f32[2,4,12,8] dot(v, p), lhs_batch_dims={0,2}, lhs_contracting_dims={1}, rhs_batch_dims={0,1}, "
+                  "rhs_contracting_dims={3}\n ROOT t = f32[2,8,4,12] transpose(d), dimensions={0,3,1,2}"),
+            "transpose{0,2,1,3} f32[2,8,4,12](dot{0,1}{3}{0,2}{1} f32[2,4,8,12](p1, p0))");
   // The order of the free dimensions shows in the result.
   EXPECT_EQ(After({"dot_canonicalizer"},
                   "x = f32[4,6,3] parameter(0)\n y = f32[3,5] parameter(1)\n"
