@@ -159,15 +159,15 @@ TEST(AlgebraicSimplifier, ShiftsThatLeaveNothing) {
 }
 
 TEST(AlgebraicSimplifier, CountersOfRandomBitsBecomeNarrow) {
-  // iota_2x32_shape of JAX: the halves of a 64-bit count over a [2, 5] array.
+  // iota_2x32_shape of JAX: the halves of a 64-bit count over an array too large to fold.
   constexpr std::string_view kCount =
-      "i = u64[2,5] iota(), iota_dimension=0\n j = u64[2,5] iota(), iota_dimension=1\n"
-      "f = u64[] constant(5)\n fb = u64[2,5] broadcast(f), dimensions={}\n m = u64[2,5] multiply(i, fb)\n"
-      "n = u64[2,5] add(m, j)\n t = u64[] constant(32)\n tb = u64[2,5] broadcast(t), dimensions={}\n"
-      "h = u64[2,5] shift-right-logical(n, tb)\n";
-  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[2,5] convert(h)"), "broadcast{} u32[2,5](u32[](0))");
-  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[2,5] convert(n)"),
-            "add u32[2,5](multiply u32[2,5](iota{0} u32[2,5](), broadcast{} u32[2,5](u32[](5))), iota{1} u32[2,5]())");
+      "i = u64[1000,1000] iota(), iota_dimension=0\n j = u64[1000,1000] iota(), iota_dimension=1\n"
+      "f = u64[] constant(1000)\n fb = u64[1000,1000] broadcast(f), dimensions={}\n m = u64[1000,1000] multiply(i, fb)\n"
+      "n = u64[1000,1000] add(m, j)\n t = u64[] constant(32)\n tb = u64[1000,1000] broadcast(t), dimensions={}\n"
+      "h = u64[1000,1000] shift-right-logical(n, tb)\n";
+  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[1000,1000] convert(h)"), "broadcast{} u32[1000,1000](u32[](0))");
+  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[1000,1000] convert(n)"),
+            "add u32[1000,1000](multiply u32[1000,1000](iota{0} u32[1000,1000](), broadcast{} u32[1000,1000](u32[](1000))), iota{1} u32[1000,1000]())");
   // A count past the narrow type's range stays as it is.
   EXPECT_EQ(Simplified("i = s32[300] iota(), iota_dimension=0\n ROOT r = s8[300] convert(i)"),
             "convert s8[300](iota{0} s32[300]())");
