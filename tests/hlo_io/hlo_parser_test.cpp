@@ -212,6 +212,7 @@ TEST(HloParser, WhatIsRefused) {
       {"x = f64[1152921504606846976] parameter(0)", "does not fit 63 bits"},
       {"x = f32[2] parameter(0), metadata={op_name=}", "metadata"},
       {"x = f32[2] parameter(0), metadata={op_name=\"", "never closed"},
+      {"x = f32[2] parameter(0), metadata={a=[/*\"*/\" ]}", "never closed"},
       {"x = f32[2] parameter(0), sharding={devices=[3]0,1}", "3 tiles names 2 devices"},
       {"x = f32[2] parameter(0), sharding={sideways}", "sideways"},
       {"x = f32[2] parameter(0) /* open", "never closed"},

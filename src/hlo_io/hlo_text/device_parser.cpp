@@ -116,7 +116,7 @@ Result<std::string_view> Parser::ParseMetadata() {
       if (!lex.RawBraces("a field")) return bad("a brace in metadata is never closed");
     } else if (lex.Accept('[')) {
       while (!lex.Is(']')) {
-        if (lex.token().kind == Tok::kEnd) return bad("a list in metadata is never closed");
+        if (lex.token().kind == Tok::kEnd || lex.token().kind == Tok::kBad) return bad("a list in metadata is never closed");
         lex.Next();
       }
       lex.Next();

@@ -88,22 +88,21 @@ Token Lexer::LexAt(std::size_t offset) const {
     while (p < size && IsWordChar(text_[p]) && !(text_[p] == '-' && at(p + 1) == '>')) ++p;
     return p;
   };
-  if (bad) {
+  // What is bad reaches to the end, so that no loop over tokens stays on it.
+  auto spoil = [&](std::string_view what) {
     out.kind = Tok::kBad;
-    out.text = kOpenComment;
+    out.end = size;
+    out.text = what;
     return out;
-  }
+  };
+  if (bad) return spoil(kOpenComment);
   if (i >= size) return out;
   char c = text_[i];
   if (IsWordStart(c)) return take(Tok::kWord, word_end(i + 1));
   if (c == '%') {
     if (at(i + 1) == '"') {
       std::size_t end = EndOfString(text_, i + 1);
-      if (end == std::string_view::npos) {
-        out.kind = Tok::kBad;
-        out.text = kOpenString;
-        return out;
-      }
+      if (end == std::string_view::npos) return spoil(kOpenString);
       take(Tok::kName, end);
       out.text = text_.substr(i + 2, end - i - 3);
       return out;
@@ -117,11 +116,7 @@ Token Lexer::LexAt(std::size_t offset) const {
   }
   if (c == '"') {
     std::size_t end = EndOfString(text_, i);
-    if (end == std::string_view::npos) {
-      out.kind = Tok::kBad;
-      out.text = kOpenString;
-      return out;
-    }
+    if (end == std::string_view::npos) return spoil(kOpenString);
     take(Tok::kString, end);
     out.text = text_.substr(i + 1, end - i - 2);
     return out;
