@@ -20,10 +20,6 @@ std::string UniqueName(std::string_view wanted, std::unordered_map<std::string, 
 
 }  // namespace
 
-void Instruction::AddUser(Instruction* user) {
-  if (std::find(users_.rbegin(), users_.rend(), user) == users_.rend()) users_.push_back(user);
-}
-
 void Instruction::RemoveUser(Instruction* user) {
   if (std::find(user->operands_.begin(), user->operands_.end(), this) != user->operands_.end()) return;
   users_.erase(std::remove(users_.begin(), users_.end(), user), users_.end());
@@ -32,9 +28,11 @@ void Instruction::RemoveUser(Instruction* user) {
 void Instruction::ReplaceOperand(std::size_t i, Instruction* with) {
   Instruction* old = operands_[i];
   if (old == with) return;
+  // Asked of the few operands, not of the many users that a hub may have.
+  bool used = std::find(operands_.begin(), operands_.end(), with) != operands_.end();
   operands_[i] = with;
   old->RemoveUser(this);
-  with->AddUser(this);
+  if (!used) with->users_.push_back(this);
 }
 
 void Instruction::ReplaceAllUsesWith(Instruction* with) {
@@ -43,9 +41,10 @@ void Instruction::ReplaceAllUsesWith(Instruction* with) {
   std::vector<Instruction*> users = std::move(users_);
   users_.clear();
   for (Instruction* user : users) {
+    bool used = std::find(user->operands_.begin(), user->operands_.end(), with) != user->operands_.end();
     for (Instruction*& operand : user->operands_)
       if (operand == this) operand = with;
-    with->AddUser(user);
+    if (!used) with->users_.push_back(user);
   }
 }
 
@@ -104,15 +103,17 @@ void Computation::RemoveAll(std::span<Instruction* const> dead) {
     KRAFLA_CHECK(instruction != root_);
     for (Instruction* user : instruction->users_) KRAFLA_CHECK(set.contains(user));
   }
+  std::unordered_set<Instruction*> left;  // operands that stay, each to be told once
   for (Instruction* instruction : dead) {
-    std::vector<Instruction*> operands = std::move(instruction->operands_);
+    for (Instruction* operand : instruction->operands_)
+      if (!set.contains(operand)) left.insert(operand);
     instruction->operands_.clear();
-    for (Instruction* operand : operands)
-      if (!set.contains(operand)) operand->RemoveUser(instruction);
     names_.erase(instruction->name_);
+    if (instruction->opcode_ != Opcode::kParameter) continue;
     for (Instruction*& parameter : parameters_)
       if (parameter == instruction) parameter = nullptr;
   }
+  for (Instruction* operand : left) std::erase_if(operand->users_, [&](Instruction* u) { return set.contains(u); });
   for (auto& owned : instructions_) {
     auto& before = owned->control_predecessors_;
     before.erase(std::remove_if(before.begin(), before.end(), [&](Instruction* p) { return set.contains(p); }),

@@ -89,7 +89,6 @@ class Instruction {
   friend class Computation;
   friend class Module;
   Instruction() = default;
-  void AddUser(Instruction* user);
   void RemoveUser(Instruction* user);
 
   Opcode opcode_ = Opcode::kTuple;

@@ -42,8 +42,16 @@ std::optional<uint64_t> UpperBound(const Instruction& x, int depth) {
     return a && *a <= largest ? a : unknown;
   }
   if (x.operand_count() != 2) return unknown;
-  auto a = of(0), b = of(1);
-  // One side that is not negative is enough to bound these.
+  bool known = op == Opcode::kAnd || op == Opcode::kAdd || op == Opcode::kMultiply || op == Opcode::kMinimum ||
+               op == Opcode::kMaximum || op == Opcode::kShiftRightLogical || op == Opcode::kRemainder;
+  if (!known) return unknown;
+  auto a = of(0);
+  if (op == Opcode::kShiftRightLogical || op == Opcode::kRemainder) return a ? a : unknown;
+  // Where one side says nothing the other need not be asked: without this the search would grow with 2^depth.
+  bool either = op == Opcode::kAnd || op == Opcode::kMinimum;
+  if (!either && (!a || *a == largest)) return unknown;
+  auto b = of(1);
+  // One side that is not negative is enough to bound this.
   if (op == Opcode::kAnd && (a || b)) return std::min(a.value_or(~uint64_t{0}), b.value_or(~uint64_t{0}));
   if (!a || !b) return unknown;
   uint64_t out = 0;
@@ -52,9 +60,7 @@ std::optional<uint64_t> UpperBound(const Instruction& x, int depth) {
   if (op == Opcode::kMultiply)
     return __builtin_mul_overflow(*a, *b, &out) || out > largest ? unknown : out;
   if (op == Opcode::kMinimum) return std::min(*a, *b);
-  if (op == Opcode::kMaximum) return std::max(*a, *b);
-  if (op == Opcode::kShiftRightLogical || op == Opcode::kRemainder) return *a;
-  return unknown;
+  return std::max(*a, *b);
 }
 
 }  // namespace krafla

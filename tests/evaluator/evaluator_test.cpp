@@ -235,6 +235,38 @@ TEST_F(EvaluatorTest, GatherClamps) {
             (std::vector<int32_t>{5, 7, 8}));
 }
 
+// A collapsed dimension may have the slice size 0: still one element, and never one past the end.
+TEST_F(EvaluatorTest, GatherOfEmptySlicesStaysInside) {
+  GatherAttributes a;
+  a.collapsed_slice_dims = {0};
+  a.start_index_map = {0};
+  a.index_vector_dim = 1;
+  a.slice_sizes = {0};
+  EXPECT_EQ(Run<int32_t>(Opcode::kGather, ArrayOf(ElementType::kS32, {2}), {S32({2}, {5, 6}), S32({2, 1}, {0, 9})}, a),
+            (std::vector<int32_t>{5, 6}));
+  EXPECT_EQ(Run<int32_t>(Opcode::kGather, ArrayOf(ElementType::kS32, {1}), {S32({0}, {}), S32({1, 1}, {3})}, a),
+            (std::vector<int32_t>{0}));
+}
+
+// No elements, but dimensions that no memory could hold.
+TEST_F(EvaluatorTest, EmptyArraysOfHugeExtent) {
+  const int64_t huge = int64_t{1} << 40;
+  Computation* less = module_.AddComputation("less");
+  Instruction* x = Parameter(less, Shape::MakeScalar(ElementType::kS32));
+  Instruction* y = Parameter(less, Shape::MakeScalar(ElementType::kS32));
+  less->set_root(less->Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred), {x, y},
+                           CompareAttributes{ComparisonDirection::kLt}));
+  EXPECT_TRUE(Run<int32_t>(Opcode::kSort, ArrayOf(ElementType::kS32, {0, huge}), {S32({0, huge}, {})},
+                           SortAttributes{1}, {less})
+                  .empty());
+  DotAttributes a;
+  a.lhs_contracting = {1};
+  a.rhs_contracting = {0};
+  EXPECT_TRUE(Run<int32_t>(Opcode::kDot, ArrayOf(ElementType::kS32, {huge, 0}),
+                           {S32({huge, 0}, {}), S32({0, 0}, {})}, a)
+                  .empty());
+}
+
 // Sorts pairs by key only, so that equal keys show whether the sort is stable.
 TEST_F(EvaluatorTest, StableSortOfPairs) {
   Computation* less = module_.AddComputation("less");

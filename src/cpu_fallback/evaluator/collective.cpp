@@ -58,7 +58,8 @@ Result<Value> RaggedRows(Context& context, Operands operands) {
   if (in.shape().rank() < 1 || out.shape().rank() != in.shape().rank() || out.shape().dim(0) == 0)
     return Value::Own(std::move(out));
   const int64_t row = out.shape().byte_size() / out.shape().dim(0);
-  const int64_t updates = operands[2].shape().element_count();
+  int64_t updates = operands[2].shape().element_count();
+  for (std::size_t o = 3; o < 5; ++o) updates = std::min(updates, operands[o].shape().element_count());
   for (int64_t u = 0; u < updates; ++u) {
     const int64_t from = std::clamp<int64_t>(IntegerAt(operands[2].array(), u), 0, in.shape().dim(0));
     const int64_t to = std::clamp<int64_t>(IntegerAt(operands[4].array(), u), 0, out.shape().dim(0));

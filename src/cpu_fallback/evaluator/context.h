@@ -53,6 +53,9 @@ struct Context {
 
 using Operands = std::span<Value>;
 
+// Whether a literal of shape `got` may stand where `want` is declared: a dynamic dimension may be smaller.
+bool Accepts(const Shape& want, const Shape& got);
+
 // The shape of the result with the run-time dimensions: the instruction's own, row-major, unless an operand is smaller
 // than its bound.
 Result<Shape> ResultShape(const Instruction& instruction, Operands operands);

@@ -72,7 +72,7 @@ Result<Value> EvalInfeed(Context& context, const Instruction& i, Operands) {
   if (i.shape().tuple_elements().empty()) return InvalidArgument("an infeed gives a tuple (data, token)");
   const Shape& want = i.shape().tuple_elements()[0];
   KRAFLA_ASSIGN(Literal item, context.host->infeed(want));
-  if (item.shape().byte_size() != want.byte_size() || item.shape().IsTuple() != want.IsTuple())
+  if (!Accepts(want, item.shape()))
     return InvalidArgument("the infeed queue gave {}, not {}", item.shape().ToString(false), want.ToString(false));
   std::vector<Value> elements;
   elements.push_back(Value::Own(std::move(item)));

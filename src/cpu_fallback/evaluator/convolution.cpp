@@ -157,6 +157,10 @@ Result<Value> EvalConvolution(Context& context, const Instruction& i, Operands o
   int64_t taps = p.group_in;
   for (int64_t t : p.kernel_spatial) taps *= t;
   KRAFLA_TRY(context.SpendProduct(out.shape().element_count(), taps));
+  if (in.shape().element_count() == 0 || kernel.shape().element_count() == 0) {
+    std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+    return Value::Own(std::move(out));
+  }
   KRAFLA_ASSIGN(Literal x, Arranged(context, in, in_order, wide));
   KRAFLA_ASSIGN(Literal w, Arranged(context, kernel, kernel_order, wide));
   Dims sums_dims;

@@ -22,6 +22,9 @@ Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands op
     std::vector<Literal> storage;
     KRAFLA_ASSIGN(std::vector<const Literal*> pointers, LiteralPointers(operands, storage));
     Result<Literal> out = context.host->custom_call(i, pointers);
+    if (out && !Accepts(i.shape(), out->shape()))
+      return InvalidArgument("custom call '{}' gave {}, not {}", target, out->shape().ToString(false),
+                             i.shape().ToString(false));
     if (out) return Value::Own(std::move(*out));
     if (out.error().code() != StatusCode::kNotFound) return Failure(std::move(out).error());
   }

@@ -57,7 +57,7 @@ Result<Value> EvalBitcast(Context& context, const Instruction& i, Operands opera
   const Shape& declared = i.operand(0)->shape();
   const Shape& result = i.shape();
   KRAFLA_ASSIGN(Literal out, NewLiteral(context, result.WithStaticDims()));
-  if (in.bytes().size() != out.bytes().size())
+  if (in.bytes().size() != out.bytes().size() || !Shape::SameDims(in.shape(), declared))
     return InvalidArgument("a bitcast of {} to {} changes the number of bytes", in.shape().ToString(false),
                            result.ToString(false));
   // To memory order of the operand's layout, then from that of the result's.
@@ -111,8 +111,12 @@ Result<Value> EvalDynamicUpdateSlice(Context& context, const Instruction&, Opera
   KRAFLA_ASSIGN(Literal out, std::move(operands[0]).TakeMutable());
   View to = DenseView(out.shape());
   to.offset = Offset(starts, to.strides);
-  CopyView(update.shape().dims(), StorageBytes(out.shape().element_type()), update.bytes().data(),
-           DenseView(update.shape()), out.bytes().data(), to);
+  // At run time the operand may be smaller than an update that fits its bound.
+  Dims extents;
+  for (int64_t d = 0; d < out.shape().rank(); ++d)
+    extents.push_back(std::min(update.shape().dim(d), out.shape().dim(d)));
+  CopyView(extents, StorageBytes(out.shape().element_type()), update.bytes().data(), DenseView(update.shape()),
+           out.bytes().data(), to);
   return Value::Own(std::move(out));
 }
 

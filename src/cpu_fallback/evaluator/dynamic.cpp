@@ -67,8 +67,7 @@ Result<Shape> RunTimeShape(const Instruction& i, Operands operands) {
   }
   if (i.opcode() == Opcode::kDynamicSlice) {
     Dims dims = declared.dims();
-    for (int64_t d = 0; d < declared.rank(); ++d)
-      if (dims[At(d)] == i.operand(0)->shape().dim(d)) dims[At(d)] = operands[0].shape().dim(d);
+    for (int64_t d = 0; d < declared.rank(); ++d) dims[At(d)] = std::min(dims[At(d)], operands[0].shape().dim(d));
     return Shape::MakeArray(declared.element_type(), dims);
   }
   std::vector<const Shape*> shapes;

@@ -353,11 +353,6 @@ Result<Value> RunInstruction(Context& context, const Instruction& i, Operands op
   KRAFLA_UNREACHABLE();
 }
 
-}  // namespace evaluator
-
-namespace {
-
-// Whether a literal of shape `got` may stand where `want` is declared: a dynamic dimension may be smaller.
 bool Accepts(const Shape& want, const Shape& got) {
   if (want.element_type() != got.element_type()) return false;
   if (want.IsTuple()) {
@@ -373,7 +368,7 @@ bool Accepts(const Shape& want, const Shape& got) {
   return true;
 }
 
-}  // namespace
+}  // namespace evaluator
 
 Result<Literal> Evaluate(const Computation& computation, std::span<const Literal* const> arguments,
                          const EvaluatorOptions& options) {
@@ -385,7 +380,7 @@ Result<Literal> Evaluate(const Computation& computation, std::span<const Literal
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (parameters[p] == nullptr)
       return InvalidArgument("parameter {} of computation '{}' is missing", p, computation.name());
-    if (!Accepts(parameters[p]->shape(), arguments[p]->shape()))
+    if (!evaluator::Accepts(parameters[p]->shape(), arguments[p]->shape()))
       return InvalidArgument("argument {} is {}, but the parameter is {}", p, arguments[p]->shape().ToString(false),
                              parameters[p]->shape().ToString(false));
     values.push_back(evaluator::Value::Borrow(*arguments[p]));

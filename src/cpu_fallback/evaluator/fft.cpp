@@ -160,7 +160,10 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
   const std::size_t rank = At(shape.rank()), axes = a.length.size();
   if (axes > rank) return InvalidArgument("an fft of {} dimensions of {}", axes, shape.ToString(false));
   const int64_t n_in = shape.element_count(), n_out = out.shape().element_count();
-  if (n_out == 0) return Value::Own(std::move(out));
+  if (n_in == 0 || n_out == 0) {
+    std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+    return Value::Own(std::move(out));
+  }
   KRAFLA_TRY(context.SpendProduct(std::max(n_in, n_out), 64));
   // The whole index space of the transform, with the full last dimension.
   const bool real_in = a.type == FftType::kRfft, real_out = a.type == FftType::kIrfft;

@@ -47,6 +47,9 @@ Result<Value> EvalGather(Context& context, const Instruction& i, Operands operan
   if (out.shape().element_count() == 0) return Value::Own(std::move(out));
   const Shape& shape = in.shape();
   const int bytes = StorageBytes(shape.element_type());
+  // Slices of an operand that is empty, or smaller than its bound at run time, have nothing to read in places.
+  std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+  if (shape.element_count() == 0) return Value::Own(std::move(out));
   const IndexSpace space = MakeIndexSpace(indices.shape(), a.index_vector_dim);
   const Dims in_strides = RowMajorStrides(shape.dims()), out_strides = RowMajorStrides(out.shape().dims());
   // The slice: operand dimensions that are neither collapsed nor batching, in order, are the offset dimensions.
@@ -68,8 +71,9 @@ Result<Value> EvalGather(Context& context, const Instruction& i, Operands operan
     for (std::size_t c = 0; c < a.start_index_map.size(); ++c) {
       const int64_t d = a.start_index_map[c];
       const int64_t start = IntegerAt(indices, batch.offset(0) + static_cast<int64_t>(c) * space.component_stride);
-      from.offset +=
-          std::clamp<int64_t>(start, 0, std::max<int64_t>(0, shape.dim(d) - a.slice_sizes[At(d)])) * in_strides[At(d)];
+      // A collapsed dimension gives one element, also where its slice size is written as 0.
+      const int64_t size = std::max<int64_t>(1, a.slice_sizes[At(d)]);
+      from.offset += std::clamp<int64_t>(start, 0, std::max<int64_t>(0, shape.dim(d) - size)) * in_strides[At(d)];
     }
     for (std::size_t k = 0; k < a.operand_batching_dims.size(); ++k) {
       const int64_t d = a.operand_batching_dims[k];
@@ -130,7 +134,9 @@ Result<Value> EvalScatter(Context& context, const Instruction& i, Operands opera
   }
   std::vector<int64_t> places(At(kBlock));
   Odometer<2> batch(space.dims, {space.strides, batch_strides});
-  for (int64_t b = 0; b < batch.count(); ++b, batch.Next()) {
+  // Windows may be many and all of them empty.
+  const int64_t windows = updates_shape.element_count() == 0 ? 0 : batch.count();
+  for (int64_t b = 0; b < windows; ++b, batch.Next()) {
     int64_t base = 0;
     bool inside = true;
     for (std::size_t c = 0; c < a.scatter_dims_to_operand_dims.size(); ++c) {

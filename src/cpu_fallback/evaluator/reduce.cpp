@@ -199,7 +199,11 @@ Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands
   const std::size_t inputs = operands.size() - carries;
   std::vector<Value> state(operands.begin() + static_cast<std::ptrdiff_t>(inputs), operands.end());
   int64_t length = 0;
-  for (std::size_t o = 0; o < inputs; ++o) length = operands[o].shape().dim(a.dimension);
+  for (std::size_t o = 0; o < inputs; ++o) {
+    const int64_t extent = operands[o].shape().dim(a.dimension);
+    if (o > 0 && extent != length) return InvalidArgument("a scan over {} and over {} elements", length, extent);
+    length = extent;
+  }
   const std::vector<Shape> shapes = i.shape().IsTuple() ? i.shape().tuple_elements() : std::vector<Shape>{i.shape()};
   if (shapes.size() < carries)
     return InvalidArgument("a scan with {} results cannot have {} carries", shapes.size(), carries);
@@ -207,6 +211,8 @@ Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands
   for (std::size_t r = 0; r + carries < shapes.size(); ++r) {
     KRAFLA_ASSIGN(Literal out, NewLiteral(context, shapes[r].WithStaticDims()));
     if (inputs == 0) length = out.shape().dim(a.dimension);
+    if (out.shape().dim(a.dimension) != length)
+      return InvalidArgument("a scan over {} elements does not give {}", length, out.shape().ToString(false));
     stacked.push_back(std::move(out));
   }
   auto slice_view = [&](const Shape& whole, int64_t step, Dims& dims) {

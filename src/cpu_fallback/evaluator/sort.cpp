@@ -55,11 +55,14 @@ Result<Value> EvalSort(Context& context, const Instruction& i, Operands operands
   const Shape& shape = operands[0].shape();
   const std::size_t n = operands.size();
   ScalarFunction f(context, computation);
-  const int64_t length = shape.rank() == 0 ? 1 : shape.dim(dimension);
+  // A line may be long where there is none.
+  const int64_t length = shape.element_count() == 0 ? 0 : shape.rank() == 0 ? 1 : shape.dim(dimension);
   const int64_t levels = 1 + static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(length)));
   KRAFLA_TRY(context.SpendProduct(shape.element_count(), levels * f.cost()));
   std::vector<Literal> outs;
   for (Value& v : operands) {
+    if (!Shape::SameDims(v.shape(), shape))
+      return InvalidArgument("{} cannot be sorted along with {}", v.shape().ToString(false), shape.ToString(false));
     KRAFLA_ASSIGN(Literal out, NewLiteral(context, v.shape()));
     outs.push_back(std::move(out));
   }
@@ -144,7 +147,7 @@ Result<Value> TopK(Context& context, const Literal& operand, int64_t k, bool lar
   compare.params.direction = largest ? ComparisonDirection::kGt : ComparisonDirection::kLt;
   const int64_t bytes = StorageBytes(type);
   const int64_t lines = length == 0 ? 0 : shape.element_count() / length;
-  std::vector<int64_t> order(At(length)), spare;
+  std::vector<int64_t> order(lines == 0 ? 0 : At(length)), spare;
   for (int64_t l = 0; l < lines; ++l) {
     const std::byte* x = operand.bytes().data() + l * length * bytes;
     std::iota(order.begin(), order.end(), 0);

@@ -16,6 +16,7 @@ Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Create(plan::ProgramPlan p
   std::unique_ptr<CpuExecutable> out(new CpuExecutable());
   out->plan_ = std::move(plan);
   out->pool_ = &SharedThreadPool();
+  UseHostThreads(out->pool_->threads());
   CpuKernelOptions kernel_options{.threads = out->pool_->threads(), .evaluator = options.evaluator};
   int64_t scratch = 0;
   std::size_t most_bindings = 0;
@@ -59,6 +60,7 @@ Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::sp
       return InvalidArgument("Result {} of {} has no buffer.", i, plan_.results[i].ToString());
 
   std::lock_guard<std::mutex> lock(in_use_);
+  UseHostThreads(pool_->threads());
   for (std::size_t i = 0; i < bases_.size(); ++i) {
     const Allocation& a = plan_.allocations[i];
     const auto number = static_cast<std::size_t>(a.number);

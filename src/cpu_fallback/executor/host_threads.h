@@ -7,6 +7,9 @@
 
 namespace krafla {
 
+// The pool that all executables of this process share.
 ThreadPool& SharedThreadPool();
+// What oneDNN may use when the calling thread makes or runs one of its primitives.
+void UseHostThreads(int threads);
 
 }  // namespace krafla
