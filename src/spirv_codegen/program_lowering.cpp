@@ -132,10 +132,21 @@ Value ProgramLowering::IndexValue(IndexId id, bool vector) {
   Value& memo = exprs_[vector ? 1 : 0][static_cast<std::size_t>(id)];
   if (memo) return memo;
   const IndexExpr& e = program_->space.expr(id);
+  // What a loop does not change first: it is there already.
+  Value out = Terms(e, vector, varying_, false);
+  const Value constant = b_->U32(static_cast<uint32_t>(e.constant));
+  out = out ? b_->Add(out, constant) : constant;
+  const Value inside = Terms(e, vector, varying_, true);
+  if (inside) out = b_->Add(out, inside);
+  return exprs_[vector ? 1 : 0][static_cast<std::size_t>(id)] = out;
+}
+
+Value ProgramLowering::Terms(const IndexExpr& e, bool vector, uint64_t varying, bool inside) {
   Value out;
   for (const IndexTerm& t : e.terms) {
-    const bool lanes = vector && Varies(program_->space.atom(t.atom).depends);
-    Value atom = AtomValue(t.atom, lanes);
+    const uint64_t depends = program_->space.atom(t.atom).depends;
+    if (((depends & varying) != 0) != inside) continue;
+    Value atom = AtomValue(t.atom, vector && Varies(depends));
     // Negative factors wrap: the whole is in range.
     if (t.coefficient == -1) {
       out = out ? b_->Sub(out, atom) : b_->Neg(atom);
@@ -144,9 +155,7 @@ Value ProgramLowering::IndexValue(IndexId id, bool vector) {
     atom = b_->Mul(atom, b_->U32(static_cast<uint32_t>(t.coefficient)));
     out = out ? b_->Add(out, atom) : atom;
   }
-  const Value constant = b_->U32(static_cast<uint32_t>(e.constant));
-  out = out ? b_->Add(out, constant) : constant;
-  return exprs_[vector ? 1 : 0][static_cast<std::size_t>(id)] = out;
+  return out;
 }
 
 Value ProgramLowering::Index(IndexId id) { return IndexValue(id, false); }
@@ -218,6 +227,7 @@ Value ProgramLowering::Node(NodeId id) {
 }
 
 void ProgramLowering::EmitInvariants(uint64_t varying) {
+  varying_ = varying;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const plan::Node& node = program_->nodes[i];
     if ((node.depends & varying) != 0 || node.op == NodeOp::kConstant) continue;
@@ -230,6 +240,27 @@ void ProgramLowering::EmitInvariants(uint64_t varying) {
     }
     if (ready) Node(static_cast<NodeId>(i));
   }
+  // Values of the program may be missing yet; of the plain ones the unchanging parts are made here, and found again.
+  auto plain = [&](IndexId id) {
+    for (const IndexTerm& t : program_->space.expr(id).terms) {
+      const IndexAtom& atom = program_->space.atom(t.atom);
+      if ((atom.depends & varying) == 0 && atom.kind != IndexAtom::Kind::kIter) return false;
+    }
+    return true;
+  };
+  auto prepare = [&](IndexId id) {
+    const IndexExpr& e = program_->space.expr(id);
+    if ((program_->space.Depends(id) & varying) == 0 || !plain(id)) return;
+    for (bool vector : {false, true}) {
+      const Value part = Terms(e, vector, varying, false);
+      if (part) b_->Add(part, b_->U32(static_cast<uint32_t>(e.constant)));
+      if (!Varies(program_->space.Depends(id))) break;
+    }
+  };
+  for (const plan::Node& n : program_->nodes) {
+    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) prepare(n.index);
+  }
+  for (const plan::Store& s : program_->stores) prepare(s.index);
 }
 
 void ProgramLowering::EmitStore(const plan::Store& store, Value limit) {

@@ -38,14 +38,16 @@ class ProgramLowering {
 
   Value Node(plan::NodeId id);
   Value Index(plan::IndexId id);  // at the first point
-  // Makes every node that varies with no dimension of `varying` now, before a loop over them begins; copies of this
-  // object share what was made.
+  // Makes every node and every part of an index that varies with no dimension of `varying` now, before a loop over them
+  // begins; copies of this object share what was made.
   void EmitInvariants(uint64_t varying);
   // `limit`: a condition on all stores of scalar programs, e.g. the end of the iteration space.
   void EmitStores(Value limit = {});
 
  private:
   Value IndexValue(plan::IndexId id, bool vector);
+  // The terms of `e` whose atoms depend on `varying` or, if not `inside`, that do not; no value: there are none.
+  Value Terms(const plan::IndexExpr& e, bool vector, uint64_t varying, bool inside);
   Value AtomValue(plan::AtomId id, bool vector);
   Value EmitLoad(const plan::Node& node);
   void EmitStore(const plan::Store& store, Value limit);
@@ -56,6 +58,7 @@ class ProgramLowering {
   const plan::ElementProgram* program_;
   int dim_;
   int width_;
+  uint64_t varying_ = 0;
   std::vector<Value> iters_, params_, nodes_;
   std::vector<Value> atoms_[2], exprs_[2];
 };

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "interpreter.h"
+#include "ir/shape.h"
 
 namespace krafla::spirv::testing {
 namespace {
@@ -147,12 +148,48 @@ void RunDot(const plan::DotKernel& dot, std::vector<Bytes>& memory) {
   });
 }
 
+void RunConv(const plan::ConvKernel& k, std::vector<Bytes>& memory) {
+  const ConvolutionAttributes& a = k.attributes;
+  const auto at = [](const auto& dims, int64_t d) { return dims[static_cast<std::size_t>(d)]; };
+  const Dims input_strides = RowMajorStrides(k.input_dims), kernel_strides = RowMajorStrides(k.kernel_dims);
+  std::vector<int64_t> window;
+  for (const WindowDim& w : a.window) window.push_back(w.size);
+  const int64_t inputs = at(k.kernel_dims, a.kernel_input_feature);
+  window.push_back(inputs);
+  const int64_t features = at(k.output_dims, a.output_feature);
+  Interpreter run(k.epilogue, memory);
+  ForEachPoint(k.output_dims, [&](const std::vector<int64_t>& point) {
+    Sum sum;
+    const int64_t feature = at(point, a.output_feature);
+    const int64_t group = feature / (features / a.feature_group_count);
+    const int64_t batch_group = feature / (features / a.batch_group_count);
+    const int64_t batch = batch_group * (at(k.input_dims, a.input_batch) / a.batch_group_count) + at(point, a.output_batch);
+    ForEachPoint(window, [&](const std::vector<int64_t>& place) {
+      int64_t x = batch * at(input_strides, a.input_batch) +
+                  (group * inputs + place.back()) * at(input_strides, a.input_feature);
+      int64_t y = feature * at(kernel_strides, a.kernel_output_feature) + place.back() * at(kernel_strides, a.kernel_input_feature);
+      for (std::size_t d = 0; d < a.window.size(); ++d) {
+        const WindowDim& w = a.window[d];
+        const int64_t from = at(point, a.output_spatial[d]) * w.stride + place[d] * w.window_dilation - w.padding_low;
+        if (from < 0 || from % w.base_dilation != 0 || from / w.base_dilation >= at(k.input_dims, a.input_spatial[d])) return;
+        x += from / w.base_dilation * at(input_strides, a.input_spatial[d]);
+        y += (w.reversal ? w.size - 1 - place[d] : place[d]) * at(kernel_strides, a.kernel_spatial[d]);
+      }
+      sum.Add(k.input_type, ReadElement(memory[static_cast<std::size_t>(k.input_binding)], k.input_type, x), k.kernel_type,
+              ReadElement(memory[static_cast<std::size_t>(k.kernel_binding)], k.kernel_type, y));
+    });
+    run.SetPoint(point, {sum.Result(k.accumulate_type, k.result_type)});
+    run.Store(memory);
+  });
+}
+
 }  // namespace
 
 void RunKernel(const plan::KernelPlan& plan, std::vector<Bytes>& memory) {
   if (const auto* loop = std::get_if<plan::LoopKernel>(&plan.body)) return RunLoop(*loop, memory);
   if (const auto* reduce = std::get_if<plan::ReduceKernel>(&plan.body)) return RunReduce(*reduce, memory);
   if (const auto* dot = std::get_if<plan::DotKernel>(&plan.body)) return RunDot(*dot, memory);
+  if (const auto* conv = std::get_if<plan::ConvKernel>(&plan.body)) return RunConv(*conv, memory);
   KRAFLA_UNREACHABLE();
 }
 

@@ -10,7 +10,11 @@ Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKe
   KRAFLA_TRY(CheckType(k.kernel_type, profile));
   KRAFLA_TRY(CheckType(k.result_type, profile));
   const ConvProblem p(k);
-  return EmitDirectConv(plan, p, profile);
+  std::string reason;
+  if (TakesGemm(p, profile, reason)) return EmitGemmConv(plan, p, profile);
+  KRAFLA_ASSIGN(EmittedProgram out, EmitDirectConv(plan, p, profile));
+  for (EmittedKernel& kernel : out.kernels) kernel.reason = reason;
+  return out;
 }
 
 }  // namespace krafla::spirv

@@ -24,6 +24,12 @@ struct ConvProblem {
   int64_t OutputExtent(int s) const;
 };
 
+// As a product of matrices whose one side is never written down: pixels by window and features. False, with
+// a reason: not this one.
+bool TakesGemm(const ConvProblem& problem, const DeviceProfile& profile, std::string& reason);
+Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& problem,
+                                    const DeviceProfile& profile);
+
 // Every convolution; registers only.
 Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem,
                                       const DeviceProfile& profile);

@@ -148,6 +148,9 @@ Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvPr
     for (int d = 0; d < p.rank; ++d) {
       if (d != tile_dim || tile == 1) base.SetIter(d, at[static_cast<std::size_t>(d)]);
     }
+    uint64_t varying = tile > 1 ? uint64_t{1} << tile_dim : 0;
+    for (int d = p.rank; d < p.rank + element_rank; ++d) varying |= uint64_t{1} << d;
+    base.EmitInvariants(varying);
     auto step = [&](Value element, const Values& acc) {
       ProgramLowering shared = base;
       shared.SetLinear(element, p.rank, p.rank + element_rank);

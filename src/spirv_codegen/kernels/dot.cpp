@@ -250,6 +250,11 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   panel.column_vectors = p.tile.columns > 1;
   panel.tile_rows = p.tile.rows >= 8 ? 8 : static_cast<int>(p.tile.rows);
   if (!profile.is_cpu && p.tile.rows >= 4 && p.tile.rows < 8) panel.tile_rows = 4;
+  // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.
+  if (panel.column_vectors && ReadsWell(p.b)) {
+    panel.column_blocks = panel.tile_rows <= 2 ? 4 : panel.tile_rows <= 4 ? 2 : 1;
+    while (panel.column_blocks > 1 && p.tile.columns < int64_t{panel.lanes} * 4 * panel.column_blocks * 4) panel.column_blocks /= 2;
+  }
   const uint32_t need = profile.is_cpu ? subgroup : 0;
   const int64_t packed_words = PackedWords(p.tile, panel.lanes);
   const bool reuse = p.tile.rows >= (ReadsWell(p.b) ? 32 : 8);
@@ -267,6 +272,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       Add(out, w, std::move(dispatch), local, 0, "dot.pack", "");
     }
     panel.packed_binding = scratch;
+    panel.column_blocks = 1;
     KernelWriter w(plan, profile, descs);
     KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
     Add(out, w, std::move(dispatch), panel.lanes, need, "dot.packed_panel", "a CPU-type device");

@@ -34,49 +34,69 @@ Value StridedSource::Element(Value index, int width) const {
   return LoadAs(b_, w_.buffers, m_.binding, m_.type, accumulate_, index, width);
 }
 
-void StridedSource::Load(Value row, int rows, Value column, int columns, std::span<Value> out) const {
-  auto stride = [&](int64_t s) { return b_.U32(static_cast<uint32_t>(s)); };
-  auto in_rows = [&](Value v, int64_t span) {
-    return rows_in_range_ ? v : b_.Min(v, b_.U32(static_cast<uint32_t>(m_.rows - span)));
-  };
-  auto in_columns = [&](Value v, int64_t span) {
-    return columns_in_range_ ? v : b_.Min(v, b_.U32(static_cast<uint32_t>(m_.columns - span)));
-  };
+StridedSource::Way StridedSource::WayOf(int rows, int columns) const {
   const bool fours = m_.offset_granule % 4 == 0;
   if (columns == 4 && m_.column_stride == 1 && fours && m_.columns % 4 == 0 && (m_.row_stride % 4 == 0 || m_.rows == 1)) {
-    const Value c = b_.Add(in_columns(column, 4), offset_);
-    for (int i = 0; i < rows; ++i) {
-      const Value r = in_rows(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), 1);
-      out[static_cast<std::size_t>(i)] = Element(b_.Add(b_.Mul(r, stride(m_.row_stride)), c), 4);
-    }
-    return;
+    return Way::kColumns;
   }
   if (rows % 4 == 0 && m_.row_stride == 1 && fours && m_.rows % 4 == 0 && (m_.column_stride % 4 == 0 || m_.columns == 1)) {
-    for (int block = 0; block < rows; block += 4) {
-      const Value r = b_.Add(in_rows(b_.Add(row, b_.U32(static_cast<uint32_t>(block))), 4), offset_);
-      Value lines[4];
-      for (int j = 0; j < columns; ++j) {
-        const Value c = in_columns(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), 1);
-        lines[j] = Element(b_.Add(b_.Mul(c, stride(m_.column_stride)), r), 4);
-      }
-      for (int i = 0; i < 4; ++i) {
-        Value lane[4];
-        for (int j = 0; j < columns; ++j) lane[j] = b_.Extract(lines[j], i);
-        out[static_cast<std::size_t>(block + i)] = b_.Composite(std::span<const Value>(lane, static_cast<std::size_t>(columns)));
-      }
+    return Way::kRows;
+  }
+  return Way::kScalars;
+}
+
+Value StridedSource::RowPart(Value row, int64_t span) const {
+  if (!rows_in_range_) row = b_.Min(row, b_.U32(static_cast<uint32_t>(m_.rows - span)));
+  return b_.Add(b_.Mul(row, b_.U32(static_cast<uint32_t>(m_.row_stride))), offset_);
+}
+Value StridedSource::ColumnPart(Value column, int64_t span) const {
+  if (!columns_in_range_) column = b_.Min(column, b_.U32(static_cast<uint32_t>(m_.columns - span)));
+  return b_.Mul(column, b_.U32(static_cast<uint32_t>(m_.column_stride)));
+}
+
+// What these make is found again by Load: equal instructions of an enclosing scope are shared.
+void StridedSource::PrepareRows(Value row, int rows) {
+  const int step = WayOf(rows, 4) == Way::kRows ? 4 : 1;
+  for (int i = 0; i < rows; i += step) RowPart(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), step);
+}
+void StridedSource::PrepareColumns(Value column, int columns) {
+  const int step = WayOf(4, columns) == Way::kColumns ? 4 : 1;
+  for (int j = 0; j < columns; j += step) ColumnPart(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), step);
+}
+void StridedSource::Enter(Value segment) {
+  if (segment_offset_) offset_ = b_.Add(batch_offset_, segment_offset_(segment));
+}
+
+void StridedSource::Load(Value row, int rows, Value column, int columns, std::span<Value> out) const {
+  auto at = [&](Value v, int i) { return b_.Add(v, b_.U32(static_cast<uint32_t>(i))); };
+  const auto count = static_cast<std::size_t>(columns);
+  switch (WayOf(rows, columns)) {
+    case Way::kColumns: {
+      const Value c = ColumnPart(column, 4);
+      for (int i = 0; i < rows; ++i) out[static_cast<std::size_t>(i)] = Element(b_.Add(RowPart(at(row, i), 1), c), 4);
+      return;
     }
-    return;
+    case Way::kRows:
+      for (int block = 0; block < rows; block += 4) {
+        const Value r = RowPart(at(row, block), 4);
+        Value lines[4];
+        for (int j = 0; j < columns; ++j) lines[j] = Element(b_.Add(r, ColumnPart(at(column, j), 1)), 4);
+        for (int i = 0; i < 4; ++i) {
+          Value lane[4];
+          for (int j = 0; j < columns; ++j) lane[j] = b_.Extract(lines[j], i);
+          out[static_cast<std::size_t>(block + i)] = b_.Composite(std::span<const Value>(lane, count));
+        }
+      }
+      return;
+    case Way::kScalars: break;
   }
   Value column_part[4];
-  for (int j = 0; j < columns; ++j) {
-    const Value c = in_columns(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), 1);
-    column_part[j] = b_.Add(b_.Mul(c, stride(m_.column_stride)), offset_);
-  }
+  for (int j = 0; j < columns; ++j) column_part[j] = ColumnPart(at(column, j), 1);
   for (int i = 0; i < rows; ++i) {
-    const Value r = b_.Mul(in_rows(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), 1), stride(m_.row_stride));
+    const Value r = RowPart(at(row, i), 1);
     Value lane[4];
     for (int j = 0; j < columns; ++j) lane[j] = Element(b_.Add(r, column_part[j]), 1);
-    out[static_cast<std::size_t>(i)] = b_.Composite(std::span<const Value>(lane, static_cast<std::size_t>(columns)));
+    out[static_cast<std::size_t>(i)] = b_.Composite(std::span<const Value>(lane, count));
   }
 }
 
@@ -137,36 +157,40 @@ void FinishRows(Builder& b, const TileProblem& p, const TileOperands& operands, 
 
 int64_t PackedWords(const TileProblem& p, uint32_t lanes) {
   const int64_t panel = int64_t{lanes} * 4;
-  return p.batch * CeilDiv(p.columns, panel) * RoundUp(p.depth, 4) * panel;
+  return p.batch * CeilDiv(p.columns, panel) * p.segments * RoundUp(p.depth, 4) * panel;
 }
 
 Result<EmittedDispatch> EmitPack(KernelWriter& w, const TileProblem& p, const TileOperands& operands, uint32_t lanes,
                                  int packed_binding, uint32_t local) {
   Builder& b = w.b;
+  auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
   const int64_t panel = int64_t{lanes} * 4;
   const int64_t panels = CeilDiv(p.columns, panel), quads = CeilDiv(p.depth, 4);
-  const int64_t items = p.batch * panels * quads * lanes;  // a block of 4 x 4 each
+  const int64_t items = p.batch * panels * p.segments * quads * lanes;  // a block of 4 x 4 each
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), w.profile));
   const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
   auto body = [&] {
     const Value lane = b.UMod(item, b.U32(lanes));
-    const Value line = b.UDiv(item, b.U32(lanes));  // (batch, panel, quad)
-    const Value quad = b.UMod(line, b.U32(static_cast<uint32_t>(quads)));
-    const Value rest = b.UDiv(line, b.U32(static_cast<uint32_t>(quads)));
-    const Value column = b.Add(b.Mul(b.UMod(rest, b.U32(static_cast<uint32_t>(panels))), b.U32(static_cast<uint32_t>(panel))),
-                               b.Mul(lane, b.U32(4)));
-    const Value batch = b.UDiv(rest, b.U32(static_cast<uint32_t>(panels)));
+    const Value line = b.UDiv(item, b.U32(lanes));  // (batch, panel, segment, quad)
+    const Value quad = b.UMod(line, u(quads));
+    Value rest = b.UDiv(line, u(quads));
+    const Value segment = b.UMod(rest, u(p.segments));
+    rest = b.UDiv(rest, u(p.segments));
+    const Value column = b.Add(b.Mul(b.UMod(rest, u(panels)), u(panel)), b.Mul(lane, b.U32(4)));
+    const auto source = operands.make_b(b.UDiv(rest, u(panels)));
+    source->PrepareColumns(column, 4);
+    source->Enter(segment);
     Value rows[4];
-    operands.make_b(batch)->Load(b.Mul(quad, b.U32(4)), 4, column, 4, rows);
+    source->Load(b.Mul(quad, b.U32(4)), 4, column, 4, rows);
     for (int i = 0; i < 4; ++i) {
-      const Value at = b.Add(b.Mul(b.Add(b.Mul(line, b.U32(4)), b.U32(static_cast<uint32_t>(i))), b.U32(lanes)), lane);
+      const Value at = b.Add(b.Mul(b.Add(b.Mul(line, b.U32(4)), u(i)), b.U32(lanes)), lane);
       w.buffers.StoreWords(packed_binding, at, b.Bitcast(rows[i], Kind::kU32));
     }
   };
   if (items % local == 0 && grid.exact) {
     body();
   } else {
-    b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), body);
+    b.If(b.Compare(Cmp::kULt, item, u(items)), body);
   }
   return EmittedDispatch{0, grid.size, {}};
 }
@@ -174,57 +198,80 @@ Result<EmittedDispatch> EmitPack(KernelWriter& w, const TileProblem& p, const Ti
 Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const TileOperands& operands,
                                    const PanelOptions& options) {
   Builder& b = w.b;
-  const int tile = options.tile_rows;
+  auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+  const auto tile = static_cast<std::size_t>(options.tile_rows);
+  const auto blocks = static_cast<std::size_t>(options.column_blocks);
   const int width = options.column_vectors ? 4 : 1;
-  const int64_t panel = int64_t{options.lanes} * width;
-  const int64_t panels = CeilDiv(p.columns, panel), row_blocks = CeilDiv(p.rows, tile);
+  const int64_t panel = int64_t{options.lanes} * width * options.column_blocks;
+  const int64_t panels = CeilDiv(p.columns, panel), row_blocks = CeilDiv(p.rows, options.tile_rows);
   // Row blocks go fastest: they share a panel, which stays in the cache.
   KRAFLA_ASSIGN(Grid grid, FoldGrid(p.batch * panels * row_blocks, w.profile));
   const Value group = GroupNumber(b, grid);
   const Kind kind = ComputeKind(p.accumulate);
   auto body = [&] {
-    const Value row = b.Mul(b.UMod(group, b.U32(static_cast<uint32_t>(row_blocks))), b.U32(static_cast<uint32_t>(tile)));
-    const Value panel_number = b.UDiv(group, b.U32(static_cast<uint32_t>(row_blocks)));  // over batches too
-    const Value batch = b.UDiv(panel_number, b.U32(static_cast<uint32_t>(panels)));
+    const Value row = b.Mul(b.UMod(group, u(row_blocks)), u(options.tile_rows));
+    const Value panel_number = b.UDiv(group, u(row_blocks));  // over batches too
+    const Value batch = b.UDiv(panel_number, u(panels));
     const Value lane = b.LocalIndex();
-    const Value column = b.Add(b.Mul(b.UMod(panel_number, b.U32(static_cast<uint32_t>(panels))), b.U32(static_cast<uint32_t>(panel))),
-                               b.Mul(lane, b.U32(static_cast<uint32_t>(width))));
+    Values column;
+    for (std::size_t c = 0; c < blocks; ++c) {
+      const Value first = b.Add(b.Mul(b.UMod(panel_number, u(panels)), u(panel)), u(static_cast<int64_t>(c) * options.lanes * width));
+      column.push_back(b.Add(first, b.Mul(lane, u(width))));
+    }
     const auto a = operands.make_a(batch);
     const auto direct = options.packed_binding < 0 ? operands.make_b(batch) : nullptr;
-    const Value packed_base =
-        b.Add(b.Mul(panel_number, b.U32(static_cast<uint32_t>(RoundUp(p.depth, 4) * options.lanes))), lane);
-    auto load_b = [&](Value k, int count, std::span<Value> out) {
-      if (direct) {
-        direct->Load(k, count, column, width, out);
-        return;
-      }
-      for (int i = 0; i < count; ++i) {
-        const Value at = b.Add(packed_base, b.Mul(b.Add(k, b.U32(static_cast<uint32_t>(i))), b.U32(options.lanes)));
-        out[static_cast<std::size_t>(i)] = b.Bitcast(w.buffers.LoadWords(options.packed_binding, at, 4), kind);
-      }
-    };
+    a->PrepareRows(row, options.tile_rows);
+    if (direct) {
+      for (Value c : column) direct->PrepareColumns(c, width);
+    }
+    const int64_t padded = RoundUp(p.depth, 4);
+    const Value panel_base = b.Add(b.Mul(panel_number, u(p.segments * padded * options.lanes)), lane);
+    Value packed_base;
     auto step = [&](Value k, int count, const Values& acc) {
-      Values av(static_cast<std::size_t>(tile)), bv(static_cast<std::size_t>(count));
-      load_b(k, count, bv);
-      a->Load(row, tile, k, count, av);
-      Values out = acc;
+      Values av(tile), bv(static_cast<std::size_t>(count) * blocks);
+      for (std::size_t c = 0; c < blocks; ++c) {
+        const auto at = std::span(bv).subspan(c * static_cast<std::size_t>(count), static_cast<std::size_t>(count));
+        if (direct) {
+          direct->Load(k, count, column[c], width, at);
+          continue;
+        }
+        const Value line = b.Add(packed_base, b.Mul(k, b.U32(options.lanes)));
+        for (int i = 0; i < count; ++i) {
+          const Value words = w.buffers.LoadWords(options.packed_binding, b.Add(line, u(int64_t{i} * options.lanes)), 4);
+          at[static_cast<std::size_t>(i)] = b.Bitcast(words, kind);
+        }
+      }
+      a->Load(row, options.tile_rows, k, count, av);
+      Values out = acc;  // [block][row]
       for (int kk = 0; kk < count; ++kk) {
-        for (std::size_t i = 0; i < out.size(); ++i) {
-          out[i] = MultiplyAdd(b, out[i], b.Extract(av[i], kk), bv[static_cast<std::size_t>(kk)]);
+        for (std::size_t c = 0; c < blocks; ++c) {
+          const Value bk = bv[c * static_cast<std::size_t>(count) + static_cast<std::size_t>(kk)];
+          for (std::size_t i = 0; i < tile; ++i) {
+            out[c * tile + i] = MultiplyAdd(b, out[c * tile + i], b.Extract(av[i], kk), bk);
+          }
         }
       }
       return out;
     };
-    Values acc(static_cast<std::size_t>(tile), b.Zero(kind, width));
-    const auto whole = static_cast<uint32_t>(p.depth / 4 * 4), depth = static_cast<uint32_t>(p.depth);
-    acc = b.For(b.U32(0), b.U32(whole), b.U32(4), acc, [&](Value k, const Values& s) { return step(k, 4, s); });
-    acc = b.For(b.U32(whole), b.U32(depth), b.U32(1), acc, [&](Value k, const Values& s) { return step(k, 1, s); });
-    FinishRows(b, p, operands, batch, row, column, acc, tile);
+    auto segment_sum = [&](Value segment, const Values& before) {
+      a->Enter(segment);
+      if (direct) direct->Enter(segment);
+      packed_base = b.Add(panel_base, b.Mul(segment, u(padded * options.lanes)));
+      const int64_t whole = p.depth / 4 * 4;
+      Values acc = b.For(u(0), u(whole), u(4), before, [&](Value k, const Values& s) { return step(k, 4, s); });
+      for (int64_t k = whole; k < p.depth; ++k) acc = step(u(k), 1, acc);
+      return acc;
+    };
+    const Values acc = b.For(u(0), u(p.segments), u(1), Values(tile * blocks, b.Zero(kind, width)), segment_sum);
+    for (std::size_t c = 0; c < blocks; ++c) {
+      const auto part = std::span(acc).subspan(c * tile, tile);
+      FinishRows(b, p, operands, batch, row, column[c], Values(part.begin(), part.end()), options.tile_rows);
+    }
   };
   if (grid.exact) {
     body();
   } else {
-    b.If(b.Compare(Cmp::kULt, group, b.U32(static_cast<uint32_t>(p.batch * panels * row_blocks))), body);
+    b.If(b.Compare(Cmp::kULt, group, u(p.batch * panels * row_blocks)), body);
   }
   return EmittedDispatch{0, grid.size, {}};
 }
@@ -307,7 +354,7 @@ Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, co
       });
     };
     Values acc(static_cast<std::size_t>(o.thread_rows), b.Zero(kind, 4));
-    acc = b.For(u(0), u(RoundUp(p.depth, o.block_depth)), u(o.block_depth), acc, [&](Value k0, const Values& before) {
+    auto block_sum = [&](Value k0, const Values& before) {
       fill_a(k0);
       fill_b(k0);
       b.WorkgroupBarrier();
@@ -330,6 +377,11 @@ Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, co
       });
       b.WorkgroupBarrier();
       return sums;
+    };
+    acc = b.For(u(0), u(p.segments), u(1), acc, [&](Value segment, const Values& before) {
+      a->Enter(segment);
+      bm->Enter(segment);
+      return b.For(u(0), u(RoundUp(p.depth, o.block_depth)), u(o.block_depth), before, block_sum);
     });
     FinishRows(b, p, operands, batch, b.Add(row0, b.Mul(ty, u(o.thread_rows))), b.Add(column0, b.Mul(tx, u(4))), acc,
                o.block_rows);

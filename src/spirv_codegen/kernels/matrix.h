@@ -9,10 +9,16 @@
 
 namespace krafla::spirv {
 
-// A matrix of values of one kind, read in blocks.
+// A matrix of values of one kind, read in blocks. Its depth (the columns of a, the rows of b) may come in segments: a
+// convolution's window positions.
 class MatrixSource {
  public:
   virtual ~MatrixSource() = default;
+  // Announces blocks of these rows (columns), so that what they share is computed before a loop.
+  virtual void PrepareRows(Value /*row*/, int /*rows*/) {}
+  virtual void PrepareColumns(Value /*column*/, int /*columns*/) {}
+  // Reads from here on are of this segment. Called where it dominates them.
+  virtual void Enter(Value /*segment*/) {}
   // Rows row..row+rows-1 by `columns` (1 or 4) columns from `column` on, a multiple of `columns`; element i of `out` is
   // the vector of row i. Rows and columns past the end give other elements of the matrix, never an access outside.
   virtual void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const = 0;
@@ -29,21 +35,32 @@ struct StridedMatrix {
 class StridedSource : public MatrixSource {
  public:
   // `offset`: of this batch, in elements. `rows_in_range`: callers never pass the last row.
+  // Segments begin at segment_offset(segment), where there is one.
   StridedSource(KernelWriter& w, const StridedMatrix& m, Value offset, ElementType accumulate, bool rows_in_range,
-                bool columns_in_range)
-      : w_(w), b_(w.b), m_(m), offset_(offset), accumulate_(accumulate), rows_in_range_(rows_in_range),
-        columns_in_range_(columns_in_range) {}
+                bool columns_in_range, std::function<Value(Value)> segment_offset = nullptr)
+      : w_(w), b_(w.b), m_(m), offset_(offset), batch_offset_(offset), accumulate_(accumulate),
+        rows_in_range_(rows_in_range), columns_in_range_(columns_in_range), segment_offset_(std::move(segment_offset)) {}
+  void PrepareRows(Value row, int rows) override;
+  void PrepareColumns(Value column, int columns) override;
+  void Enter(Value segment) override;
   void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override;
 
  private:
+  // How blocks are read: vectors along the columns, along the rows, or one by one.
+  enum class Way { kColumns, kRows, kScalars };
+  Way WayOf(int rows, int columns) const;
   Value Element(Value index, int width) const;
+  // The part of the index that a row (column) contributes, kept within the matrix; `span` neighbours follow it.
+  Value RowPart(Value row, int64_t span) const;
+  Value ColumnPart(Value column, int64_t span) const;
 
   KernelWriter& w_;
   Builder& b_;
   StridedMatrix m_;
-  Value offset_;
+  Value offset_, batch_offset_;
   ElementType accumulate_;
   bool rows_in_range_, columns_in_range_;
+  std::function<Value(Value)> segment_offset_;
 };
 
 // An element of storage `type` as `accumulate` computes with it.
@@ -72,9 +89,9 @@ class Epilogue {
   ElementType accumulate_, result_;
 };
 
-// out[row, column] = sum over depth of a[row, k] * b[k, column], for one batch.
+// out[row, column] = sum over segments and depth of a[row, k] * b[k, column], for each batch.
 struct TileProblem {
-  int64_t batch = 1, rows = 1, columns = 1, depth = 1;
+  int64_t batch = 1, rows = 1, columns = 1, depth = 1, segments = 1;
   ElementType accumulate = ElementType::kF32;
 };
 // `make_a` and `make_b` give the operands of a batch; `finish` takes sums of a row: 1 or 4 from a column on.
@@ -84,17 +101,18 @@ struct TileOperands {
   bool big_finish = false;
 };
 
-// An invocation holds `tile_rows` x 4 sums (x 1 where `column_vectors` is off); its workgroup's lanes lie along the
-// columns. No shared memory. `packed_binding` >= 0: b comes from that buffer, in panels (EmitPack).
+// An invocation holds `tile_rows` x `column_blocks` x 4 sums (x 1 where `column_vectors` is off); its workgroup's lanes
+// lie along the columns. No shared memory. `packed_binding` >= 0: b comes from that buffer, in panels (EmitPack).
 struct PanelOptions {
   int tile_rows = 8;
+  int column_blocks = 1;  // 1 with a packed b
   uint32_t lanes = 8;
   bool column_vectors = true;
   int packed_binding = -1;
 };
 Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
                                    const PanelOptions& options);
-// b as [batch][columns / panel][depth rounded up to 4][panel] 32-bit words, panel = 4 * lanes.
+// b as [batch][columns / panel][segments][depth rounded up to 4][panel] 32-bit words, panel = 4 * lanes.
 int64_t PackedWords(const TileProblem& problem, uint32_t lanes);
 Result<EmittedDispatch> EmitPack(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
                                  uint32_t lanes, int packed_binding, uint32_t local);

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// Implicit GEMM: the matrix of pixels by (window, input features) is read straight from the input.
+//   channels last   rows are pixels, columns are output features; a segment of the depth is a window position, so that
+//                   its mask and place are computed once for all features
+//   channels first  rows are output features, columns are pixels; the depth runs over (features, window) as the
+//                   kernel array does, and the pixels are packed into panels or shared memory
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/conv.h"
+
+namespace krafla::spirv {
+namespace {
+
+class PixelMap {
+ public:
+  PixelMap(Builder& b, const ConvProblem& p) : b_(b), p_(p) {}
+
+  Value U(int64_t v) const { return b_.U32(static_cast<uint32_t>(v)); }
+  int64_t InputStride(int64_t d) const { return p_.input_strides[static_cast<std::size_t>(d)]; }
+
+  struct Pixel {
+    Value base;      // of its image in the input
+    Values corner;   // input coordinate of the window's first position, each spatial dimension
+  };
+  // Pixels are numbered (image, spatial...), row-major. Any width.
+  Pixel At(Value pixel) const {
+    Pixel out;
+    out.corner.resize(static_cast<std::size_t>(p_.spatial));
+    for (int d = p_.spatial; d-- > 0;) {
+      const auto i = static_cast<std::size_t>(d);
+      const Value extent = U(p_.OutputExtent(d));
+      const Value o = b_.UMod(pixel, extent);
+      pixel = b_.UDiv(pixel, extent);
+      out.corner[i] = b_.Sub(b_.Mul(o, U(p_.a.window[i].stride)), U(p_.a.window[i].padding_low));
+    }
+    out.base = b_.Mul(pixel, U(InputStride(p_.a.input_batch)));
+    return out;
+  }
+  // Window coordinates of position `w`.
+  Values Window(Value w) const {
+    Values out(static_cast<std::size_t>(p_.spatial));
+    for (int d = p_.spatial; d-- > 0;) {
+      const auto i = static_cast<std::size_t>(d);
+      out[i] = d == 0 ? w : b_.UMod(w, U(p_.a.window[i].size));
+      if (d != 0) w = b_.UDiv(w, U(p_.a.window[i].size));
+    }
+    return out;
+  }
+  struct Place {
+    Value index, inside;  // inside is empty where nothing is padded
+  };
+  Place InputAt(const Pixel& pixel, const Values& window) const {
+    Place out{pixel.base, {}};
+    for (int d = 0; d < p_.spatial; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      const WindowDim& w = p_.a.window[i];
+      const Value x = b_.Add(pixel.corner[i], b_.Mul(window[i], U(w.window_dilation)));
+      const int64_t last = (p_.OutputExtent(d) - 1) * w.stride - w.padding_low + (w.size - 1) * w.window_dilation;
+      if (w.padding_low > 0 || last >= p_.InputExtent(d)) {
+        // A negative coordinate is a large unsigned one.
+        const Value in = b_.Compare(Cmp::kULt, x, U(p_.InputExtent(d)));
+        out.inside = out.inside ? b_.LAnd(out.inside, in) : in;
+      }
+      out.index = b_.Add(out.index, b_.Mul(x, U(InputStride(p_.a.input_spatial[i]))));
+    }
+    return out;
+  }
+
+ protected:
+  Builder& b_;
+  const ConvProblem& p_;
+};
+
+// Rows are pixels, columns are the features of one window position.
+class PixelRows : public MatrixSource, private PixelMap {
+ public:
+  PixelRows(KernelWriter& w, const ConvProblem& p, Value group, bool features_in_range)
+      : PixelMap(w.b, p), w_(w), features_in_range_(features_in_range) {
+    group_offset_ = b_.Mul(group, U(p.inputs * InputStride(p.a.input_feature)));
+  }
+  void PrepareRows(Value row, int rows) override {
+    for (int i = 0; i < rows; ++i) At(b_.Min(b_.Add(row, U(i)), U(p_.pixels - 1)));
+  }
+  void Enter(Value segment) override {
+    window_ = Window(segment);
+    places_.clear();
+  }
+  void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override {
+    const int64_t stride = InputStride(p_.a.input_feature);
+    const bool vector = columns == 4 && Vectors();
+    for (int i = 0; i < rows; ++i) {
+      const Place place = PlaceOf(b_.Add(row, U(i)));
+      const Kind kind = ComputeKind(p_.k.accumulate_type);
+      auto element = [&](Value feature, int width) {
+        Value index = b_.Add(place.index, b_.Mul(feature, U(stride)));
+        if (place.inside) index = b_.Select(place.inside, index, U(0));
+        const Value v = LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, p_.k.accumulate_type, index, width);
+        return place.inside ? b_.Select(place.inside, v, b_.Zero(kind, width)) : v;
+      };
+      auto in_range = [&](Value feature, int64_t span) {
+        return features_in_range_ ? feature : b_.Min(feature, U(p_.inputs - span));
+      };
+      if (vector) {
+        out[static_cast<std::size_t>(i)] = element(in_range(column, 4), 4);
+        continue;
+      }
+      Value lane[4];
+      for (int j = 0; j < columns; ++j) lane[j] = element(in_range(b_.Add(column, U(j)), 1), 1);
+      out[static_cast<std::size_t>(i)] = b_.Composite(std::span<const Value>(lane, static_cast<std::size_t>(columns)));
+    }
+  }
+
+ private:
+  bool Vectors() const {
+    if (InputStride(p_.a.input_feature) != 1 || p_.inputs % 4 != 0 || InputStride(p_.a.input_batch) % 4 != 0) return false;
+    for (int64_t d : p_.a.input_spatial) {
+      if (InputStride(d) % 4 != 0) return false;
+    }
+    return true;
+  }
+  Place PlaceOf(Value row) const {
+    for (const auto& [known, place] : places_) {
+      if (known == row) return place;
+    }
+    // Equal instructions of an enclosing scope are shared, so this costs nothing where PrepareRows ran before a loop.
+    Place place = InputAt(At(b_.Min(row, U(p_.pixels - 1))), window_);
+    place.index = b_.Add(place.index, group_offset_);
+    return place;
+  }
+
+  KernelWriter& w_;
+  bool features_in_range_;
+  Value group_offset_;
+  Values window_;
+  std::vector<std::pair<Value, Place>> places_;
+};
+
+// Rows are (feature, window position), columns are pixels.
+class PixelColumns : public MatrixSource, private PixelMap {
+ public:
+  PixelColumns(KernelWriter& w, const ConvProblem& p, Value group, bool depth_in_range)
+      : PixelMap(w.b, p), w_(w), depth_in_range_(depth_in_range) {
+    group_offset_ = b_.Mul(group, U(p.inputs * InputStride(p.a.input_feature)));
+  }
+  void PrepareColumns(Value column, int columns) override { PixelsFrom(column, columns); }
+  void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override {
+    const Pixel pixels = PixelsFrom(column, columns);
+    const Kind kind = ComputeKind(p_.k.accumulate_type);
+    for (int i = 0; i < rows; ++i) {
+      Value k = b_.Add(row, U(i));
+      if (!depth_in_range_) k = b_.Min(k, U(p_.inputs * p_.window - 1));
+      const Value feature = b_.UDiv(k, U(p_.window));
+      const Place place = InputAt(pixels, Window(b_.UMod(k, U(p_.window))));
+      Value index = b_.Add(place.index, b_.Add(b_.Mul(feature, U(InputStride(p_.a.input_feature))), group_offset_));
+      if (place.inside) index = b_.Select(place.inside, index, U(0));
+      index = b_.Splat(index, columns);
+      Values lane;
+      for (int j = 0; j < columns; ++j) {
+        lane.push_back(LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, p_.k.accumulate_type, b_.Extract(index, j), 1));
+      }
+      const Value v = b_.Composite(lane);
+      out[static_cast<std::size_t>(i)] = place.inside ? b_.Select(place.inside, v, b_.Zero(kind, columns)) : v;
+    }
+  }
+
+ private:
+  Pixel PixelsFrom(Value column, int columns) const {
+    const Value pixel = b_.Add(column, b_.Iota(columns));
+    return At(p_.pixels % columns == 0 && columns == 1 ? pixel : b_.Min(pixel, U(p_.pixels - 1)));
+  }
+
+  KernelWriter& w_;
+  bool depth_in_range_;
+  Value group_offset_;
+};
+
+bool ChannelsLast(const ConvProblem& p) { return p.a.output_feature == p.out_minor; }
+
+// The strides of the kernel array as one stride over (features, window): row-major and in that order.
+bool KernelDepthIsContiguous(const ConvProblem& p) {
+  int64_t expected = 1;
+  for (int d = p.spatial; d-- > 0;) {
+    const WindowDim& w = p.a.window[static_cast<std::size_t>(d)];
+    if (w.size == 1) continue;
+    if (w.reversal || p.kernel_strides[static_cast<std::size_t>(p.a.kernel_spatial[static_cast<std::size_t>(d)])] != expected) return false;
+    expected *= w.size;
+  }
+  return p.inputs == 1 || p.kernel_strides[static_cast<std::size_t>(p.a.kernel_input_feature)] == expected;
+}
+
+struct ConvGemm {
+  const ConvProblem& p;
+  TileProblem tile;
+  bool last;
+
+  explicit ConvGemm(const ConvProblem& problem) : p(problem), last(ChannelsLast(problem)) {
+    tile.batch = p.groups;
+    tile.accumulate = p.k.accumulate_type;
+    tile.rows = last ? p.pixels : p.outputs;
+    tile.columns = last ? p.outputs : p.pixels;
+    tile.segments = last ? p.window : 1;
+    tile.depth = last ? p.inputs : p.inputs * p.window;
+  }
+
+  int64_t KernelStride(int64_t d) const { return p.kernel_strides[static_cast<std::size_t>(d)]; }
+
+  TileOperands Operands(KernelWriter& w, bool depth_in_range) const {
+    TileOperands out;
+    const ConvolutionAttributes& a = p.a;
+    Builder& b = w.b;
+    auto u = [&b](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+    const int64_t feature_stride = KernelStride(a.kernel_output_feature);
+    if (last) {
+      out.make_a = [this, &w, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+        return std::make_unique<PixelRows>(w, p, group, depth_in_range);
+      };
+      out.make_b = [this, &w, &b, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+        StridedMatrix m{p.k.kernel_binding, p.k.kernel_type, p.inputs, p.outputs, KernelStride(p.a.kernel_input_feature),
+                        feature_stride, SegmentGranule()};
+        const Value offset = b.Mul(group, u(p.outputs * feature_stride));
+        return std::make_unique<StridedSource>(w, m, offset, p.k.accumulate_type, depth_in_range, false,
+                                               [this, &b](Value segment) { return SegmentOffset(b, segment); });
+      };
+    } else {
+      out.make_a = [this, &w, &b, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+        StridedMatrix m{p.k.kernel_binding, p.k.kernel_type, p.outputs, tile.depth, feature_stride, 1,
+                        p.groups > 1 ? p.outputs * feature_stride : 0};
+        return std::make_unique<StridedSource>(w, m, b.Mul(group, u(p.outputs * feature_stride)), p.k.accumulate_type,
+                                               false, depth_in_range);
+      };
+      out.make_b = [this, &w, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+        return std::make_unique<PixelColumns>(w, p, group, depth_in_range);
+      };
+    }
+    const Epilogue epilogue(w, p.k.epilogue, p.k.accumulate_type, p.k.result_type);
+    out.big_finish = epilogue.is_big();
+    out.finish = [this, &b, epilogue](Value group, Value row, Value column, Value acc, Value condition) {
+      Finish(b, epilogue, group, row, column, acc, condition);
+    };
+    return out;
+  }
+
+ private:
+  int64_t SegmentGranule() const {
+    int64_t g = p.groups > 1 ? p.outputs * KernelStride(p.a.kernel_output_feature) : 0;
+    for (int64_t d : p.a.kernel_spatial) {
+      if (p.k.kernel_dims[static_cast<std::size_t>(d)] > 1) g = g == 0 ? KernelStride(d) : std::gcd(g, KernelStride(d));
+    }
+    return g;
+  }
+  Value SegmentOffset(Builder& b, Value segment) const {
+    const Values window = PixelMap(b, p).Window(segment);
+    Value out = b.U32(0);
+    for (int d = 0; d < p.spatial; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      const WindowDim& w = p.a.window[i];
+      const Value at = w.reversal ? b.Sub(b.U32(static_cast<uint32_t>(w.size - 1)), window[i]) : window[i];
+      out = b.Add(out, b.Mul(at, b.U32(static_cast<uint32_t>(KernelStride(p.a.kernel_spatial[i])))));
+    }
+    return out;
+  }
+  void Finish(Builder& b, const Epilogue& epilogue, Value group, Value row, Value column, Value acc,
+              Value condition) const {
+    auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+    auto coordinates = [&](Value pixel, Value feature) {
+      Values at(static_cast<std::size_t>(p.rank));
+      for (int d = p.spatial; d-- > 0;) {
+        const Value extent = u(p.OutputExtent(d));
+        at[static_cast<std::size_t>(p.a.output_spatial[static_cast<std::size_t>(d)])] = b.UMod(pixel, extent);
+        pixel = b.UDiv(pixel, extent);
+      }
+      at[static_cast<std::size_t>(p.a.output_batch)] = pixel;
+      at[static_cast<std::size_t>(p.a.output_feature)] = b.Add(b.Mul(group, u(p.outputs)), feature);
+      return at;
+    };
+    auto both = [&](Value x) { return condition ? b.LAnd(condition, x) : x; };
+    if (last) {
+      const Value in = p.groups > 1 ? both(b.Compare(Cmp::kULt, column, u(p.outputs))) : condition;
+      epilogue.Emit(coordinates(row, column), static_cast<int>(p.a.output_feature), acc, in);
+      return;
+    }
+    if (acc.width == 1 || p.k.output_dims[static_cast<std::size_t>(p.out_minor)] % 4 == 0) {
+      epilogue.Emit(coordinates(column, row), p.out_minor, acc, both(b.Compare(Cmp::kULt, column, u(p.pixels))));
+      return;
+    }
+    for (int i = 0; i < 4; ++i) {
+      const Value pixel = b.Add(column, u(i));
+      epilogue.Emit(coordinates(pixel, row), p.out_minor, b.Extract(acc, i),
+                    both(b.Compare(Cmp::kULt, pixel, u(p.pixels))));
+    }
+  }
+};
+
+void Add(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, uint32_t local, uint32_t subgroup,
+         std::string variant, std::string reason) {
+  EmittedKernel kernel = w.Finish({local, 1, 1}, std::move(variant), std::move(reason));
+  if (subgroup != 0) RequireSubgroups(kernel, w.profile, subgroup);
+  dispatch.kernel = static_cast<int>(out.kernels.size());
+  out.kernels.push_back(std::move(kernel));
+  out.dispatches.push_back(std::move(dispatch));
+}
+
+}  // namespace
+
+bool TakesGemm(const ConvProblem& p, const DeviceProfile& profile, std::string& reason) {
+  if (p.a.batch_group_count != 1) return reason = "batch groups", false;
+  for (const WindowDim& w : p.a.window) {
+    if (w.base_dilation != 1) return reason = "a dilated input", false;
+  }
+  for (int64_t d : p.k.input_dims) {
+    if (d == 0) return reason = "an empty input", false;
+  }
+  if (p.pixels == 0 || p.outputs == 0 || p.inputs == 0) return reason = "nothing to sum", false;
+  if (p.outputs < 8 || p.inputs * p.window < 16) return reason = "few features in a group", false;
+  if (p.pixels > INT32_MAX || p.inputs * p.window > INT32_MAX) return reason = "an extent above 2^31", false;
+  if (p.groups > 1 && p.outputs % 4 != 0) return reason = "groups of an odd size", false;
+  if (ChannelsLast(p)) return true;
+  bool spatial_minor = false;
+  for (int64_t d : p.a.output_spatial) spatial_minor = spatial_minor || d == p.out_minor;
+  if (!spatial_minor || p.a.output_spatial.back() != p.out_minor) return reason = "pixels are not side by side", false;
+  if (!KernelDepthIsContiguous(p)) return reason = "a kernel stored in another order than the input", false;
+  if (profile.is_cpu && BitWidth(p.k.accumulate_type) != 32) return reason = "wide sums", false;
+  return true;
+}
+
+Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile) {
+  const ConvGemm gemm(p);
+  const TileProblem& t = gemm.tile;
+  EmittedProgram out;
+  const uint32_t subgroup = FixedSubgroupSize(profile);
+  if (!profile.is_cpu) {
+    for (const SharedTileOptions o : {SharedTileOptions{64, 64, 16, 4}, SharedTileOptions{32, 32, 16, 4},
+                                      SharedTileOptions{16, 16, 16, 4}}) {
+      if (!SharedTileFits(o, t.accumulate, profile)) continue;
+      const int64_t tiles = t.batch * CeilDiv(t.rows, o.block_rows) * CeilDiv(t.columns, o.block_columns);
+      if (o.block_rows > 16 && tiles < 32) continue;
+      KernelWriter w(plan, profile);
+      KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, t, gemm.Operands(w, t.depth % o.block_depth == 0), o));
+      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", std::format("{} x {} blocks", o.block_rows, o.block_columns));
+      return out;
+    }
+  }
+  PanelOptions panel;
+  panel.lanes = profile.is_cpu ? (subgroup != 0 ? subgroup : 8) : WorkgroupSize(profile, 32);
+  const uint32_t need = profile.is_cpu ? subgroup : 0;
+  const int64_t words = PackedWords(t, panel.lanes);
+  // Pixels are always packed; kernels where they are large, for a dot's reason.
+  const bool pack = BitWidth(t.accumulate) == 32 && words * 4 <= (int64_t{1} << 28) &&
+                    (!gemm.last || (t.depth * t.segments * t.columns >= 1 << 16 && t.rows >= 32));
+  if (pack) {
+    const int scratch = static_cast<int>(plan.bindings.size());
+    const std::vector<BufferDesc> descs{{words, 4}};
+    out.scratch_bytes.push_back(words * 4);
+    const uint32_t local = WorkgroupSize(profile, 64);
+    {
+      KernelWriter w(plan, profile, descs);
+      KRAFLA_ASSIGN(auto dispatch, EmitPack(w, t, gemm.Operands(w, t.depth % 4 == 0), panel.lanes, scratch, local));
+      Add(out, w, std::move(dispatch), local, 0, "conv.pack", "");
+    }
+    panel.packed_binding = scratch;
+    KernelWriter w(plan, profile, descs);
+    KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
+    Add(out, w, std::move(dispatch), panel.lanes, need, "conv.packed_panel", gemm.last ? "channels last" : "channels first");
+    return out;
+  }
+  KernelWriter w(plan, profile);
+  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
+  Add(out, w, std::move(dispatch), panel.lanes, need, "conv.panel", gemm.last ? "channels last" : "channels first");
+  return out;
+}
+
+}  // namespace krafla::spirv

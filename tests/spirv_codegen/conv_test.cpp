@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <set>
+
+#include "test_kernels.h"
+
+namespace krafla::spirv::testing {
+namespace {
+
+using plan::ConvKernel;
+using plan::NodeId;
+using plan::ProgramBuilder;
+
+struct ConvShape {
+  int64_t batch = 1, inputs = 1, outputs = 1;  // features, of all groups
+  std::vector<int64_t> spatial;
+  Window window;
+  int64_t groups = 1, batch_groups = 1;
+  std::string name;
+};
+
+// Array layouts: batch/feature/spatial of the activations, and where the kernel's features lie.
+enum class ConvLayout { kChannelsLast, kChannelsFirst };
+
+plan::KernelPlan Conv(const ConvShape& s, ConvLayout layout, ElementType type = ElementType::kF32,
+                      ElementType accumulate = ElementType::kF32, ElementType result = ElementType::kF32) {
+  ConvKernel k;
+  ConvolutionAttributes& a = k.attributes;
+  const auto rank = static_cast<int64_t>(s.spatial.size()) + 2;
+  a.window = s.window;
+  a.feature_group_count = s.groups;
+  a.batch_group_count = s.batch_groups;
+  const bool last = layout == ConvLayout::kChannelsLast;
+  a.input_batch = a.output_batch = 0;
+  a.input_feature = a.output_feature = last ? rank - 1 : 1;
+  a.kernel_input_feature = last ? rank - 2 : 1;
+  a.kernel_output_feature = last ? rank - 1 : 0;
+  k.input_dims.resize(static_cast<std::size_t>(rank));
+  k.kernel_dims.resize(static_cast<std::size_t>(rank));
+  k.output_dims.resize(static_cast<std::size_t>(rank));
+  auto set = [](Dims& dims, int64_t d, int64_t v) { dims[static_cast<std::size_t>(d)] = v; };
+  set(k.input_dims, a.input_batch, s.batch);
+  set(k.input_dims, a.input_feature, s.inputs);
+  set(k.output_dims, a.output_batch, s.batch / s.batch_groups);
+  set(k.output_dims, a.output_feature, s.outputs);
+  set(k.kernel_dims, a.kernel_input_feature, s.inputs / s.groups);
+  set(k.kernel_dims, a.kernel_output_feature, s.outputs);
+  for (std::size_t d = 0; d < s.spatial.size(); ++d) {
+    const auto n = static_cast<int64_t>(d);
+    a.input_spatial.push_back(last ? n + 1 : n + 2);
+    a.output_spatial.push_back(last ? n + 1 : n + 2);
+    a.kernel_spatial.push_back(last ? n : n + 2);
+    const WindowDim& w = s.window[d];
+    const int64_t dilated = (s.spatial[d] - 1) * w.base_dilation + 1;
+    const int64_t reach = (w.size - 1) * w.window_dilation + 1;
+    set(k.input_dims, a.input_spatial[d], s.spatial[d]);
+    set(k.kernel_dims, a.kernel_spatial[d], w.size);
+    set(k.output_dims, a.output_spatial[d], (dilated + w.padding_low + w.padding_high - reach) / w.stride + 1);
+  }
+  k.input_type = k.kernel_type = type;
+  k.accumulate_type = accumulate;
+  k.result_type = result;
+  auto count = [](const Dims& dims) {
+    int64_t n = 1;
+    for (int64_t d : dims) n *= d;
+    return n;
+  };
+  ProgramBuilder b(k.output_dims);
+  b.AddBuffer(type, count(k.input_dims), false);
+  b.AddBuffer(type, count(k.kernel_dims), false);
+  const int bias = b.AddBuffer(result, s.outputs, false);
+  const int out = b.AddBuffer(result, count(k.output_dims), true);
+  std::vector<plan::IndexId> index;
+  for (std::size_t d = 0; d < k.output_dims.size(); ++d) index.push_back(b.space().Iter(static_cast<int>(d)));
+  const NodeId sum = b.Hlo(Opcode::kAdd, result,
+                           {b.Param(plan::ComputeType(result), 0, (uint64_t{1} << rank) - 1),
+                            b.Load(bias, result, index[static_cast<std::size_t>(a.output_feature)])});
+  b.AddStore({out, b.space().Linearize(index, k.output_dims), sum, result});
+  k.epilogue = std::move(b).Finish();
+  plan::KernelPlan plan;
+  plan.bindings = {{type, count(k.input_dims), true, false},
+                   {type, count(k.kernel_dims), true, false},
+                   {result, s.outputs, true, false},
+                   {result, count(k.output_dims), false, true}};
+  plan.name = "conv." + s.name + (last ? ".nhwc." : ".nchw.") + std::string(ElementTypeName(type));
+  plan.body = std::move(k);
+  return plan;
+}
+
+WindowDim W(int64_t size, int64_t stride = 1, int64_t pad = 0) {
+  WindowDim w;
+  w.size = size;
+  w.stride = stride;
+  w.padding_low = w.padding_high = pad;
+  return w;
+}
+WindowDim Odd(int64_t size, int64_t stride, int64_t low, int64_t high, int64_t dilation, int64_t base, bool reversal) {
+  WindowDim w = W(size, stride);
+  w.padding_low = low;
+  w.padding_high = high;
+  w.window_dilation = dilation;
+  w.base_dilation = base;
+  w.reversal = reversal;
+  return w;
+}
+
+const std::vector<ConvShape>& Shapes() {
+  static const std::vector<ConvShape> shapes = {
+      {1, 3, 16, {20, 24}, {W(3, 1, 1), W(3, 1, 1)}, 1, 1, "3x3"},
+      {2, 16, 32, {14, 14}, {W(3, 2, 1), W(3, 2, 1)}, 1, 1, "3x3s2"},
+      {1, 32, 64, {12, 12}, {W(1), W(1)}, 1, 1, "1x1"},
+      {1, 32, 32, {17, 9}, {W(3, 1, 1), W(3, 1, 1)}, 32, 1, "depthwise"},
+      {1, 8, 24, {10, 12}, {W(3, 1, 1), W(3, 1, 1)}, 4, 1, "grouped"},
+      {1, 3, 8, {32, 32}, {W(7, 2, 3), W(7, 2, 3)}, 1, 1, "stem"},
+      {4, 6, 12, {9, 8}, {W(2), W(2)}, 1, 2, "batch_groups"},
+      {1, 5, 7, {11, 6}, {Odd(3, 2, 1, 2, 2, 1, false), Odd(2, 1, 0, 1, 1, 3, true)}, 1, 1, "dilated"},
+      {1, 4, 4, {8, 8}, {Odd(4, 1, 2, 2, 1, 2, true), Odd(4, 1, 2, 2, 1, 2, true)}, 1, 1, "transposed"},
+      {2, 4, 8, {40}, {W(5, 1, 2)}, 1, 1, "1d"},
+      {1, 2, 4, {6, 5, 7}, {W(3, 1, 1), W(2), W(3, 2, 0)}, 1, 1, "3d"},
+      {1, 16, 10, {5, 5}, {Odd(3, 1, -1, -1, 1, 1, false), W(3)}, 1, 1, "cropped"},
+      {3, 20, 1, {6, 4}, {W(6), W(4)}, 1, 1, "whole"},
+      {2, 64, 48, {9, 10}, {W(3, 1, 1), W(3, 1, 1)}, 1, 1, "wide"},
+  };
+  return shapes;
+}
+
+TEST(ConvTest, ShapesAndLayouts) {
+  for (const ConvShape& s : Shapes()) {
+    for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) CheckOnIntegers(Conv(s, layout));
+  }
+}
+
+TEST(ConvTest, Types) {
+  const ConvShape& s = Shapes()[1];
+  for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) {
+    CheckOnIntegers(Conv(s, layout, ElementType::kBF16, ElementType::kF32, ElementType::kBF16));
+    CheckOnIntegers(Conv(s, layout, ElementType::kF16, ElementType::kF32, ElementType::kF16));
+    CheckOnIntegers(Conv(s, layout, ElementType::kS8, ElementType::kS32, ElementType::kS32));
+    CheckOnIntegers(Conv(s, layout, ElementType::kF64, ElementType::kF64, ElementType::kF64));
+  }
+}
+
+}  // namespace
+}  // namespace krafla::spirv::testing
