@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -20,13 +18,6 @@ struct Timing {
   int kernels = 0, launches = 0;
   std::string placement;
 };
-
-// Of the whole process, as the operating system counts it: the weights, results and staging copies included.
-int64_t PeakBytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
-}
 
 Result<Timing> Time(const std::string& name, const std::string& module_path, const RecordedCase* recorded, Client& client,
                     const CompileOptions& compile_options, const BenchOptions& options) {

@@ -41,6 +41,9 @@ Result<std::unique_ptr<Module>> LoadModule(const std::string& path);
 bool StderrIsTerminal();
 bool StdoutIsTerminal();
 
+// Of the whole process, as the operating system counts it: the weights, results and staging copies included.
+int64_t PeakBytes();
+
 // Milliseconds for people: "0.12 ms", "1.5 s".
 std::string FormatMs(double ms);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -102,6 +103,12 @@ std::string FormatMs(double ms) {
   if (ms >= 100) return std::format("{:.0f} ms", ms);
   if (ms >= 1) return std::format("{:.1f} ms", ms);
   return std::format("{:.3f} ms", ms);
+}
+
+int64_t PeakBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
 Result<std::vector<Literal>> RandomArguments(const std::vector<Shape>& shapes, uint64_t seed) {

@@ -70,6 +70,7 @@ int Run(const RunOptions& options) {
   for (const Literal& a : *arguments) pointers.push_back(&a);
   auto results = (*executable)->Run(pointers);
   if (!results) return Fail(results.error());
+  std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
   if (!options.save.empty()) {
     std::vector<NamedLiteral> named;
     for (std::size_t i = 0; i < results->size(); ++i) named.push_back({std::format("out{:04}", i), (*results)[i]});
