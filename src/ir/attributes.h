@@ -14,17 +14,10 @@
 #include "base/inline_vector.h"
 #include "ir/literal.h"
 #include "ir/shape.h"
+#include "krafla/op_enums.h"
 
 namespace krafla {
 
-enum class Precision : uint8_t { kDefault, kHigh, kHighest };
-enum class ComparisonDirection : uint8_t { kEq, kNe, kGe, kGt, kLe, kLt };
-enum class ComparisonType : uint8_t { kDefault, kFloat, kTotalOrder, kSigned, kUnsigned };
-enum class FftType : uint8_t { kFft, kIfft, kRfft, kIrfft };
-enum class RngDistribution : uint8_t { kUniform, kNormal };
-enum class RngAlgorithm : uint8_t { kDefault, kThreeFry, kPhilox };
-enum class TriangularTranspose : uint8_t { kNoTranspose, kTranspose, kAdjoint };
-enum class FusionKind : uint8_t { kLoop, kInput, kOutput, kCustom };
 enum class CollectiveMode : uint8_t { kCrossReplica, kCrossPartition, kCrossReplicaAndPartition, kFlattenedId };
 
 struct WindowDim {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owned bytes at a 64-byte boundary: what literals, arenas and staging on the host are made of.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "krafla/export.h"
+
+KRAFLA_EXPORT_BEGIN
+namespace krafla {
+
+class AlignedBytes {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+
+  AlignedBytes() = default;
+  // `zeroed`: filled with zero bytes, else left as the allocator gave them.
+  // Throws std::bad_alloc, which the API boundary turns into RESOURCE_EXHAUSTED.
+  explicit AlignedBytes(std::size_t size, bool zeroed = true) : size_(size) {
+    if (size == 0) return;
+    data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t(kAlignment)));
+    if (zeroed) std::memset(data_, 0, size);
+  }
+  AlignedBytes(const AlignedBytes& other) : AlignedBytes(other.size_, false) {
+    if (size_ > 0) std::memcpy(data_, other.data_, size_);
+  }
+  AlignedBytes(AlignedBytes&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBytes& operator=(AlignedBytes other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~AlignedBytes() {
+    if (data_ != nullptr) ::operator delete(data_, std::align_val_t(kAlignment));
+  }
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  std::span<std::byte> span() { return {data_, size_}; }
+  std::span<const std::byte> span() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace krafla
+KRAFLA_EXPORT_END
