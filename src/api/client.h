@@ -50,7 +50,9 @@ class Executable {
   virtual ~Executable() = default;
 
   const CompileReport& report() const { return report_; }
-  // Leaves of the entry's parameters and result, depth first; tokens included.
+  const std::string& device_description() const { return device_description_; }
+  // Leaves of the entry's parameters and result, depth first; tokens included. A dynamic dimension is an upper bound:
+  // arguments may be smaller there, and Results() has the size at run time.
   virtual const std::vector<Shape>& arguments() const = 0;
   virtual const std::vector<Shape>& results() const = 0;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/cpu_client.h"
 
+#include "api/bounded_executable.h"
 #include "api/front_end.h"
 #include "cpu_fallback/executor/cpu_executable.h"
 
@@ -59,8 +60,11 @@ CpuClient::CpuClient() {
 
 Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> module, const CompileOptions& options) {
   CompileReport report;
+  EntryInterface interface = EntryInterface::Of(*module);
   KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
-  return CpuProgram::Create(std::move(plan), std::move(report), device_.description);
+  KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
+                CpuProgram::Create(std::move(plan), std::move(report), device_.description));
+  return WithRunTimeSizes(std::move(interface), std::move(out));
 }
 
 }  // namespace krafla

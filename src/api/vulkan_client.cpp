@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/vulkan_client.h"
 
+#include "api/bounded_executable.h"
 #include "api/front_end.h"
 #include "api/self_test_cases.h"
 #include "api/vulkan_executable.h"
@@ -33,9 +34,12 @@ class VulkanClient : public Client {
         if (known.name == name) names.push_back(name);
     KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout(names));
     CompileReport report;
+    EntryInterface interface = EntryInterface::Of(*module);
     KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
-    return VulkanExecutable::Create(device, device->profile(), std::move(plan), options, std::move(report),
-                                    device_.description);
+    KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
+                  VulkanExecutable::Create(device, device->profile(), std::move(plan), options, std::move(report),
+                                           device_.description));
+    return WithRunTimeSizes(std::move(interface), std::move(out));
   }
 
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }

@@ -21,6 +21,7 @@ KRAFLA_PASS(Cse);
 KRAFLA_PASS(CustomCallRewriter);
 KRAFLA_PASS(Dce);
 KRAFLA_PASS(DotCanonicalizer);
+KRAFLA_PASS(DynamicPadder);
 KRAFLA_PASS(MapInliner);
 KRAFLA_PASS(MovementSimplifier);
 KRAFLA_PASS(RaggedDotExpander);

@@ -26,6 +26,7 @@ constexpr std::array kPasses = {
              CustomCallRewriter},
     PassInfo{"dce", "removes instructions and computations that nothing needs", Dce},
     PassInfo{"dot_canonicalizer", "moves transposes around dots into their dimension numbers", DotCanonicalizer},
+    PassInfo{"dynamic_padder", "makes dynamic dimensions static, their sizes scalars in the graph", DynamicPadder},
     PassInfo{"map_inliner", "map as elementwise instructions", MapInliner},
     PassInfo{"movement_simplifier", "collapses reshapes, broadcasts, transposes, slices, pads and concatenations",
              MovementSimplifier},
@@ -58,6 +59,8 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "dce",
     "custom_call_rewriter",
     "map_inliner",
+    // Everything below knows static shapes only.
+    "dynamic_padder",
     "batch_norm_expander",
     // Makes reduce-windows that the recognizer turns into scans.
     "ragged_dot_expander",

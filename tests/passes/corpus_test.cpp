@@ -11,6 +11,7 @@
 #include "cpu_fallback/evaluator/evaluator.h"
 #include "hlo_io/data/corpus.h"
 #include "pass_harness.h"
+#include "passes/entry_interface.h"
 
 namespace krafla {
 namespace {
@@ -60,15 +61,22 @@ struct Run {
   Outfeed outfed;
 };
 
-Result<Run> Execute(const Module& module, const RecordedArrays& arrays) {
+// `declared`: how a module looked whose dynamic dimensions have become static; its parameters are arrays.
+Result<Run> Execute(const Module& module, const RecordedArrays& arrays, const EntryInterface* declared = nullptr) {
   std::vector<Literal> arguments;
   std::size_t next = 0;
+  if (declared != nullptr) arguments = arrays.inputs[0];
   for (const Instruction* p : module.entry()->parameters()) {
+    if (declared != nullptr) break;
     KRAFLA_ASSIGN(Literal argument, Assemble(p->shape(), arrays.inputs[0], next));
     arguments.push_back(std::move(argument));
   }
   std::vector<const Literal*> pointers;
   for (const Literal& l : arguments) pointers.push_back(&l);
+  std::vector<Literal> padded;
+  if (declared != nullptr) {
+    KRAFLA_ASSIGN(pointers, PadArguments(*declared, pointers, padded));
+  }
   Run out;
   std::size_t infeed = 0;
   EvaluatorHost host;
@@ -93,6 +101,12 @@ Result<Run> Execute(const Module& module, const RecordedArrays& arrays) {
   EvaluatorOptions options;
   options.host = &host;
   KRAFLA_ASSIGN(out.result, Evaluate(*module.entry(), pointers, options));
+  if (declared != nullptr) {
+    std::vector<Literal> leaves;
+    for (const Literal* leaf : out.result.ArrayLeaves()) leaves.push_back(*leaf);
+    KRAFLA_ASSIGN(leaves, CutResults(*declared, std::move(leaves)));
+    KRAFLA_ASSIGN(out.result, Literal::MakeTuple(std::move(leaves)));
+  }
   return out;
 }
 
@@ -160,7 +174,8 @@ Result<> RunCase(const RecordedCase& c, Totals& totals) {
     for (const Shape& s : ArrayShapes(p->shape())) parameters.push_back(s);
   KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(c, parameters, ArrayShapes(original->entry()->root()->shape())));
   KRAFLA_ASSIGN(Run before, Execute(*original, arrays));
-  auto run = Execute(*module, arrays);
+  const EntryInterface declared = EntryInterface::Of(*original);
+  auto run = Execute(*module, arrays, declared.IsDynamic() ? &declared : nullptr);
   if (!run) return Failure(std::move(run).error().WithContext("after the pipeline"));
   auto got = run->result.ArrayLeaves();
   std::vector<const Literal*> expected;

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/bounded_executable.h"
+
+namespace krafla {
+
+namespace {
+
+class BoundedExecutable : public Executable {
+ public:
+  BoundedExecutable(EntryInterface declared, std::unique_ptr<Executable> inner)
+      : declared_(std::move(declared)), inner_(std::move(inner)) {
+    report_ = inner_->report();
+    device_description_ = inner_->device_description();
+  }
+
+  const std::vector<Shape>& arguments() const override { return declared_.arguments; }
+  const std::vector<Shape>& results() const override { return declared_.results; }
+
+  Result<> SetArguments(std::span<const Literal* const> arguments) override {
+    std::vector<Literal> made;
+    KRAFLA_ASSIGN(std::vector<const Literal*> padded, PadArguments(declared_, arguments, made));
+    return inner_->SetArguments(padded);
+  }
+  Result<> Execute() override { return inner_->Execute(); }
+  Result<std::vector<Literal>> Results() override {
+    KRAFLA_ASSIGN(std::vector<Literal> padded, inner_->Results());
+    return CutResults(declared_, std::move(padded));
+  }
+
+ private:
+  EntryInterface declared_;
+  std::unique_ptr<Executable> inner_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Executable>> WithRunTimeSizes(EntryInterface declared, std::unique_ptr<Executable> executable) {
+  if (!declared.IsDynamic()) return executable;
+  if (executable->arguments().size() != declared.padded_argument_count() ||
+      executable->results().size() != declared.padded_result_count())
+    return Unimplemented("dynamic dimensions of parameters and results need the pass dynamic_padder");
+  return std::make_unique<BoundedExecutable>(std::move(declared), std::move(executable));
+}
+
+}  // namespace krafla

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface of a module with bounded dynamic dimensions, and what becomes of arguments and results once
+// dynamic_padder has been over it: arrays have their bounds, and each dynamic dimension an s32[] of its own behind all
+// other leaves.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "ir/literal.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+// Leaves of the entry's parameters and result as the module declares them; a dynamic dimension is an upper bound.
+struct EntryInterface {
+  std::vector<Shape> arguments, results;
+
+  // Of a module that need not be verified; empty where it has no entry to speak of.
+  static EntryInterface Of(const Module& module);
+  bool IsDynamic() const;
+  // With the sizes.
+  std::size_t padded_argument_count() const;
+  std::size_t padded_result_count() const;
+};
+
+// Arguments as large as their bounds, zeros behind what was given, then the sizes. `made` owns what is new.
+// INVALID_ARGUMENT for a wrong count or shape.
+Result<std::vector<const Literal*>> PadArguments(const EntryInterface& interface,
+                                                 std::span<const Literal* const> arguments,
+                                                 std::vector<Literal>& made);
+// Results, sizes behind them, to results of the size that they have.
+Result<std::vector<Literal>> CutResults(const EntryInterface& interface, std::vector<Literal> padded);
+
+}  // namespace krafla
