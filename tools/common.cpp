@@ -8,7 +8,7 @@
 #include <random>
 
 #include "command.h"
-#include "hlo_io/hlo_text/hlo_text.h"
+#include "hlo_io/read_module.h"
 #include "passes/pipeline.h"
 
 namespace krafla::cli {
@@ -90,9 +90,7 @@ Result<std::unique_ptr<Module>> LoadModule(const std::string& path) {
   if (!in) return NotFound("{} cannot be opened", path);
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (in.bad()) return NotFound("{} cannot be read", path);
-  if (text.starts_with("ML\xefR"))
-    return Unimplemented("{} is StableHLO bytecode, which this version does not read; give it as HLO text", path);
-  return ParseHloText(text, path);
+  return ReadModule(text, path);
 }
 
 bool StderrIsTerminal() { return isatty(STDERR_FILENO) != 0; }

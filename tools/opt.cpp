@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "command.h"
+#include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
@@ -47,7 +48,6 @@ Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile,
 
 Result<> Show(const OptOptions& options) {
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(options.module));
-  if (options.emit == "proto") return Unimplemented("this version writes HLO text only; drop --emit proto");
   KRAFLA_TRY(Verify(*module));
   PassOptions pass_options;
   pass_options.disabled.insert(options.disabled.begin(), options.disabled.end());
@@ -63,7 +63,11 @@ Result<> Show(const OptOptions& options) {
   } else if (options.stage != "parsed") {
     KRAFLA_TRY(RunPipeline(*module, pass_options));
   }
-  if (options.stage == "parsed" || options.stage == "optimized") return Write(options.output, PrintModule(*module));
+  if (options.stage == "parsed" || options.stage == "optimized") {
+    if (options.emit != "proto") return Write(options.output, PrintModule(*module));
+    KRAFLA_ASSIGN(std::string proto, SerializeHloProto(*module));
+    return Write(options.output, proto);
+  }
   KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
   plan::PlanOptions plan_options;
   plan_options.fusion.fuse = !pass_options.disabled.contains("fusion");

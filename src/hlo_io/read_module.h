@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A module in whatever form it comes: told apart by the bytes, not by the name of the file.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "base/status.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+// HLO text or HloModuleProto. `file` is for messages only. The module is not verified.
+Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_view file);
+
+}  // namespace krafla
