@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ir/builder.h"
+
 namespace krafla {
 
 namespace {
@@ -138,8 +140,7 @@ Literal ScalarOne(ElementType type) {
     std::memcpy(out.bytes().data(), &one, out.bytes().size() / 2);
     return out;
   }
-  KRAFLA_CHECK(IsIntegral(type) || type == ElementType::kPred);
-  return ScalarFromBits(type, 1);
+  return ScalarLiteral(type, 1);
 }
 
 Literal ScalarOfInt(ElementType type, int64_t value) {

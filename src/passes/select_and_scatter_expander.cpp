@@ -28,17 +28,23 @@ Result<Computation*> AddSelection(Module& module, Computation& select, ElementTy
   Instruction* b_at = c->Add(Opcode::kParameter, index, {}, ParameterAttributes{3, {}}, {}, "b_at");
   Instruction* zero = c->Add(Opcode::kConstant, index, {},
                              ConstantAttributes{std::make_shared<const Literal>(ScalarZero(ElementType::kS32))});
-  auto compare = [&](ComparisonDirection direction, Instruction* x) {
+  auto compare = [&](ComparisonDirection direction, Instruction* x, Instruction* y) {
     CompareAttributes attributes;
     attributes.direction = direction;
-    return c->Add(Opcode::kCompare, pred, {x, zero}, attributes);
+    return c->Add(Opcode::kCompare, pred, {x, y}, attributes);
   };
-  Instruction* stays = InlineInto(*c, select, std::array{a, b});
-  stays = c->Add(Opcode::kOr, pred, {compare(ComparisonDirection::kLt, b_at), stays});
-  stays = c->Add(Opcode::kAnd, pred, {compare(ComparisonDirection::kGe, a_at), stays});
+  auto choose = [&](Instruction* which, Instruction* x, Instruction* y) {
+    return c->Add(Opcode::kSelect, x->shape(), {which, x, y});
+  };
+  // Of equals the order decides: by the index and not by who came first, as a kernel may fold a long window in parts.
+  Instruction* in_order = compare(ComparisonDirection::kLe, a_at, b_at);
+  Instruction *first = choose(in_order, a, b), *first_at = choose(in_order, a_at, b_at);
+  Instruction *second = choose(in_order, b, a), *second_at = choose(in_order, b_at, a_at);
+  Instruction* stays = InlineInto(*c, select, std::array{first, second});
+  stays = c->Add(Opcode::kAnd, pred, {compare(ComparisonDirection::kGe, first_at, zero), stays});
   KRAFLA_ASSIGN(Shape pair, Shape::MakeTuple({value, index}));
-  Instruction* selected = c->Add(Opcode::kSelect, value, {stays, a, b});
-  Instruction* selected_at = c->Add(Opcode::kSelect, index, {stays, a_at, b_at});
+  Instruction* selected = choose(stays, first, second);
+  Instruction* selected_at = choose(stays, first_at, second_at);
   c->set_root(c->Add(Opcode::kTuple, pair, {selected, selected_at}));
   return c;
 }

@@ -35,8 +35,9 @@ Quotient SafeDivide(Builder& b, Value x, Value y, bool is_signed) {
   return out;
 }
 
-// numerics/formulas_int.h IntPow at any width: six steps of square and multiply, as XLA.
-Value IntPower(Builder& b, Value x, Value y, bool is_signed) {
+// numerics/formulas_int.h IntPow at any width: six steps of square and multiply; both sides read as signed, also of
+// unsigned types, as XLA does.
+Value IntPower(Builder& b, Value x, Value y) {
   const Value zero = b.Const(x.kind, 0), one = b.Const(x.kind, 1), minus = b.Const(x.kind, ~uint64_t{0});
   Value base = x, result = one;
   for (uint64_t i = 0; i < 6; ++i) {
@@ -44,7 +45,6 @@ Value IntPower(Builder& b, Value x, Value y, bool is_signed) {
     result = b.Select(set, b.Mul(result, base), result);
     if (i < 5) base = b.Mul(base, base);
   }
-  if (!is_signed) return result;
   const Value odd = b.Compare(Cmp::kNe, b.And(y, one), zero);
   const Value of_minus = b.Select(odd, minus, one);
   const Value inverse = b.Select(b.Compare(Cmp::kEq, x, one), one,
@@ -101,7 +101,7 @@ Value LowerInt(Builder& b, Opcode opcode, ElementType type, ElementType hlo_type
     const Quotient q = SafeDivide(b, v[0], v[1], is_signed);
     return b.Select(q.by_zero, v[0], b.Sub(v[0], b.Mul(q.quotient, q.divisor)));
   }
-  if (opcode == Opcode::kPower) return IntPower(b, v[0], v[1], is_signed);
+  if (opcode == Opcode::kPower) return IntPower(b, v[0], v[1]);
   if (opcode == Opcode::kMaximum) return is_signed ? b.SMax(v[0], v[1]) : b.UMax(v[0], v[1]);
   if (opcode == Opcode::kMinimum) return is_signed ? b.SMin(v[0], v[1]) : b.Min(v[0], v[1]);
   if (opcode == Opcode::kClamp) {

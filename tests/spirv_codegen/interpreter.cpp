@@ -63,8 +63,9 @@ Bits IntOp(Opcode op, int width, T x, T y, T z) {
       if (kSigned && x == min && u(y) == static_cast<U>(~U{0})) return 0;
       return u(static_cast<T>(x % y));
     case static_cast<int>(Opcode::kPower): {
-      // XLA: elemental_ir_emitter.cc EmitIntegerPow.
-      if (kSigned && y < T{0}) return x == T{1} ? 1 : u(x) == static_cast<U>(~U{0}) ? ((y & 1) != 0 ? ~Bits{0} : 1) : 0;
+      // XLA:CPU reads both sides as signed, also of unsigned types.
+      if (static_cast<std::make_signed_t<T>>(y) < 0)
+        return x == T{1} ? 1 : u(x) == static_cast<U>(~U{0}) ? ((y & 1) != 0 ? ~Bits{0} : 1) : 0;
       Bits result = 1, base = u(x);
       for (int i = 0; i < 6; ++i, base *= base) {
         if ((u(y) >> i & 1) != 0) result *= base;

@@ -202,13 +202,13 @@ void StoreWide(const Wide& w, void* out, ElementType to, int64_t n) {
     StoreInts(bits, out, to, n);
   } else if (const NarrowFormat* f = FindNarrowFormat(to)) {
     if (w.via == Via::kFloat) return f->narrow(w.f, out, n);
-    // Integers go through f64: exact up to 2**53, past which the bits lost cannot change a rounding to 11 bits or
-    // fewer except at ties.
-    double d[kChunk];
+    if (w.via == Via::kDouble) return f->narrow_double(w.d, out, n);
+    // Integers go through f32, as XLA's do, and may be rounded twice.
+    float single[kChunk];
     Visit(w, [&](const auto* x) {
-      for (int64_t i = 0; i < n; ++i) d[i] = static_cast<double>(x[i]);
+      for (int64_t i = 0; i < n; ++i) single[i] = static_cast<float>(x[i]);
     });
-    f->narrow_double(d, out, n);
+    f->narrow(single, out, n);
   } else if (to == ElementType::kF32) {
     Visit(w, [&](const auto* x) {
       for (int64_t i = 0; i < n; ++i) static_cast<float*>(out)[i] = static_cast<float>(x[i]);

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "cpu_fallback/evaluator/block_op.h"
+#include "numerics/formulas_int.h"
 
 namespace krafla::evaluator {
 
@@ -27,21 +28,8 @@ struct Int {
     return static_cast<T>(v);
   }
   static W Pattern(T v) { return static_cast<W>(v) & kMask; }
-  static T Power(T base, T exponent) {
-    if constexpr (std::is_signed_v<T>) {
-      if (exponent < 0) {
-        if (base == 1) return 1;
-        if (base == -1) return exponent & 1 ? T(-1) : T(1);
-        return 0;
-      }
-    }
-    W result = 1, b = static_cast<W>(base);
-    for (U e = static_cast<U>(exponent); e != 0; e = static_cast<U>(e >> 1)) {
-      if (e & 1) result *= b;
-      b *= b;
-    }
-    return Wrap(result);
-  }
+  // Six bits of the exponent, and both sides read as signed, also of unsigned types.
+  static T Power(T base, T exponent) { return Wrap(static_cast<W>(PowInt(base, exponent))); }
   static T Divide(T a, T b) {
     if (b == 0) return Wrap(~W{0});
     if constexpr (std::is_signed_v<T>)

@@ -169,13 +169,23 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
       if (stage.scope == ReduceStage::Scope::kElement) sum += CostAlong(stage.program, d);
     return sum;
   };
+  // Combiners that may not commute (the selection of a select-and-scatter) see a row's elements in order: tiles then
+  // lie along the innermost dimensions of elements.
+  bool ordered = false;
+  for (const ReduceStage& stage : body.stages)
+    for (const Reduction& r : stage.reductions) ordered |= r.kind == Reduction::Kind::kOther;
+  auto innermost_before = [&](int end) {
+    int out = end - 1;
+    while (out >= row_rank && extent(out) == 1) --out;
+    return out < row_rank ? -1 : out;
+  };
   int64_t row_count = 1, element_count = 1;
   for (int64_t d : body.row_dims) row_count *= d;
   for (int64_t d : body.element_dims) element_count *= d;
   int best_row = -1, best_element = -1;
   double row_cost = 1e300, element_cost = 1e300;
   for (int d = 0; d < rank; ++d) {
-    if (extent(d) == 1) continue;
+    if (extent(d) == 1 || (ordered && d >= row_rank && d != innermost_before(rank))) continue;
     // Short arrays pay a step's overhead often.
     const double c = cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(extent(d), 512));
     if (d < row_rank ? c <= row_cost : c <= element_cost) {
@@ -195,7 +205,8 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
     const int64_t columns = std::min<int64_t>(extent(best_row), 512);
     tile_.column_dim = best_row, tile_.columns = columns;
-    const int second_row = other(0, row_rank, best_row), second_element = other(row_rank, rank, -1);
+    const int second_row = other(0, row_rank, best_row);
+    const int second_element = ordered ? innermost_before(rank) : other(row_rank, rank, -1);
     if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
       layout_ = Layout::kRows;
       tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / 2 / columns);
@@ -208,7 +219,8 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   } else {
     const int64_t columns = std::min<int64_t>(extent(best_element), kTileElements);
     tile_.column_dim = best_element, tile_.columns = columns;
-    const int second_element = other(row_rank, rank, best_element);
+    int second_element = other(row_rank, rank, best_element);
+    if (ordered) second_element = innermost_before(best_element);
     int second_row = -1;
     for (int d = row_rank - 1; d >= 0 && second_row < 0; --d)
       if (extent(d) > 1) second_row = d;
@@ -217,7 +229,7 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
       tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / columns);
     } else {
       layout_ = Layout::kElements;
-      if (second_element >= 0 && kTileElements / columns > 1)
+      if (second_element >= 0 && kTileElements / columns > 1 && (!ordered || columns == extent(best_element)))
         tile_.row_dim = second_element, tile_.rows = std::min(extent(second_element), kTileElements / columns);
     }
   }

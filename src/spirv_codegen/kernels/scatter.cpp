@@ -84,6 +84,9 @@ class ScatterEmitter {
       auto n = static_cast<std::size_t>(vector_ && dim > a.index_vector_dim ? dim - 1 : dim);
       corner = b_.Add(corner, b_.Mul(index[n], U32(At(operand_strides_, a.input_batching_dims[k]))));
     }
+    // llvmpipe reads an address that all lanes share whether or not a lane is left: it must be good in any case. (A
+    // select by `inside` would be simplified away within the branch.)
+    corner = b_.Min(corner, U32(std::max<int64_t>(Product(s_.operand_dims) - 1, 0)));
     b_.If(inside, [&] { Combine(corner, update_at); });
   }
 

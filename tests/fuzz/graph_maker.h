@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the makers of random operations share: a pool of values and ways to come by one of a given type and size.
+#pragma once
+
+#include <vector>
+
+#include "ir/builder.h"
+#include "random_graph.h"
+
+namespace krafla::fuzz {
+
+class GraphMaker {
+ public:
+  GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& options);
+  void Make();
+
+ private:
+  using Ops = std::vector<Instruction*>;
+
+  // random_graph.cpp: values.
+  ElementType RandomType();
+  Dims RandomDims(int64_t max_rank);
+  // The instruction, or null where its shape rule refuses it.
+  Instruction* Add(Opcode opcode, Ops operands, Attributes attributes = {}, std::vector<Computation*> called = {},
+                   const Shape* declared = nullptr);
+  Instruction* AddOf(Opcode opcode, ElementType type, std::span<const int64_t> dims, Ops operands, Attributes attributes = {});
+  Instruction* Keep(Instruction* made);  // into the pool
+  Instruction* Any(int64_t min_rank = 0);
+  Instruction* AnyOf(uint32_t types, int64_t min_rank = 0);
+  Instruction* Fresh(ElementType type, std::span<const int64_t> dims);
+  Instruction* Like(ElementType type, std::span<const int64_t> dims);
+  Instruction* Like(const Instruction* other) { return Like(other->shape().element_type(), other->shape().dims()); }
+  Instruction* ScalarInteger();
+  Instruction* As(Instruction* value, ElementType type);
+  Instruction* Constant(ElementType type, double value) { return AddScalarConstant(*c_, type, value); }
+  Instruction* Filled(const Shape& like, double value);
+  // Without NaNs, whole, at most `bound` away from zero.
+  Instruction* Whole(Instruction* value, int bound);
+  Instruction* WithoutNan(Instruction* value);
+  // The whole numbers of `value` with no negative zero.
+  Instruction* PlainZero(Instruction* value);
+  int ExactBound(ElementType type, int64_t terms);  // 0: no bound makes a sum of so many products exact
+  Instruction* Exact(Instruction* value, int64_t terms);
+  Dims Permutation(int64_t n);
+  Computation* Reducer(Opcode opcode, ElementType type);
+  Computation* Less(const std::vector<ElementType>& types, bool descending);
+  // An opcode with its identity that `type` reduces by to the same bits in any order; kCopy: none.
+  Opcode ReducingOpcode(ElementType type);
+  Instruction* Identity(Opcode opcode, ElementType type);
+
+  // random_operations.cpp: each adds one operation with what it needs.
+  Instruction* Elementwise();
+  Instruction* Choice();
+  Instruction* Conversion();
+  Instruction* ComplexParts();
+  Instruction* Movement();
+  Instruction* Join();
+  Instruction* DynamicMovement();
+  Instruction* Reduction();
+  Instruction* VariadicReduction();
+  Instruction* WindowReduction();
+  Instruction* DotProduct();
+  Instruction* Convolution();
+  Instruction* Sorting();
+  Instruction* GatherOrScatter();
+  Instruction* Loop();
+  Instruction* Branch();
+  Instruction* Mapping();
+  Instruction* RandomBits();
+  Instruction* Softmax();
+  // A chain of unary and binary operations of one type and shape.
+  Instruction* Chain(Computation& computation, Instruction* value, int length);
+
+  Module& module_;
+  Computation* c_;
+  Random random_;
+  RandomGraphOptions options_;
+  int64_t budget_;  // elements of the next array
+  Ops pool_;
+  int parameters_ = 0;
+};
+
+}  // namespace krafla::fuzz

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ir/literal.h"
+#include "ir/module.h"
+
+namespace krafla::fuzz {
+
+struct Failing {
+  std::unique_ptr<Module> module;
+  std::vector<Literal> arguments;  // one a parameter of the entry, arrays all
+};
+
+// The smallest module found in about `seconds` for which `fails` still holds: earlier roots, and values in place of the
+// instructions that made them.
+Failing Shrink(Failing from, const std::function<bool(const Module&, const std::vector<Literal>&)>& fails, double seconds);
+
+}  // namespace krafla::fuzz
