@@ -17,4 +17,13 @@ if [ "$device" != cpu ]; then
     exit 77
   fi
 fi
+# KRAFLA_EXPECT_COOPMAT=1: these networks are to run through cooperative matrices, and say so.
+if [ "${KRAFLA_EXPECT_COOPMAT:-}" = 1 ]; then
+  for network in int8-mlp-tiny int8-cnn-tiny; do
+    if ! "$krafla" check "$here/models/$network" -d "$device" --json "$@" | grep -q '"cooperative_matrix_launches":[1-9]'; then
+      echo "$network ran without cooperative matrices on $device"
+      exit 1
+    fi
+  done
+fi
 exec "$krafla" check "$here/models" "$here/../examples/digits/model" ${KRAFLA_MODELS:+"$KRAFLA_MODELS"} -d "$device" "$@"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/self_test_cases.h"
 
+#include <bit>
+
 #include "api/front_end.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/host_threads.h"
@@ -34,7 +36,14 @@ ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(-inf) ROOT r = f32[64]
      [](const DeviceFeatures& f) { return f.int64; }},
     {"fp64", R"(HloModule fp64 ENTRY m { x = f64[512] parameter(0) y = f64[512] multiply(x, x) ROOT r = f64[512] subtract(x, y) })",
      [](const DeviceFeatures& f) { return f.float64; }},
-    {"coopmat", R"(HloModule coopmat ENTRY m { x = f16[32,32] parameter(0) ROOT r = f32[32,32] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+    // Of odd sizes, so that edges are staged and finished too; the last with whole tiles and a transposed operand.
+    {"coopmat", R"(HloModule coopmat ENTRY m { x = f16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+    {"coopmat", R"(HloModule coopmat_bf16 ENTRY m { x = bf16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+    {"coopmat", R"(HloModule coopmat_s8 ENTRY m { x = s8[37,37] parameter(0) ROOT r = s32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+    {"coopmat", R"(HloModule coopmat_u8 ENTRY m { x = u8[64,64] parameter(0) ROOT r = u32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
 };
 
@@ -49,7 +58,8 @@ std::vector<std::byte> Numbers(ElementType type, int64_t count) {
     else if (type == ElementType::kF64) put(static_cast<double>(v));
     else if (type == ElementType::kS64) put(v * 1'000'000'007);
     else if (type == ElementType::kS32) put(static_cast<int32_t>(v * 1'000'003));
-    else if (type == ElementType::kS8) put(static_cast<int8_t>(v));
+    else if (type == ElementType::kS8 || type == ElementType::kU8) put(static_cast<int8_t>(v));
+    else if (type == ElementType::kBF16) put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16));
     else if (type == ElementType::kF16) {
       constexpr uint16_t kHalf[] = {0xC200, 0xC000, 0xBC00, 0x0000, 0x3C00, 0x4000, 0x4200, 0x4400};  // -3 .. 4
       put(kHalf[v + 3]);
@@ -99,10 +109,11 @@ Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const Device
 
 }  // namespace
 
-Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile) {
+Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile, bool with_cooperative_matrices) {
   std::vector<vk::SelfTestCase> out;
   for (const Source& source : kSources) {
     if (!source.has(profile.features)) continue;
+    if (source.feature == "coopmat" && !with_cooperative_matrices) continue;
     KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, CasesOf(source, profile));
     for (vk::SelfTestCase& c : cases) out.push_back(std::move(c));
   }

@@ -11,7 +11,8 @@
 
 namespace krafla {
 
-// One or more cases a feature that `profile` has and kernels use.
-Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile);
+// One or more cases a feature that `profile` has and kernels use; those of cooperative matrices, which take some drivers
+// long to compile, only where they will be used.
+Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile, bool with_cooperative_matrices);
 
 }  // namespace krafla

@@ -32,7 +32,9 @@ class VulkanClient : public Client {
     for (const std::string& name : options.disabled)
       for (const FeatureName& known : FeatureNames())
         if (known.name == name) names.push_back(name);
-    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout(names));
+    // As the code generator decides (EmitOptions).
+    bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
+    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout(names, matrices));
     CompileReport report;
     EntryInterface interface = EntryInterface::Of(*module);
     KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
@@ -45,12 +47,12 @@ class VulkanClient : public Client {
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
 
  private:
-  Result<std::shared_ptr<vk::Device>> DeviceWithout(const std::vector<std::string>& names) {
-    auto it = devices_.find(names);
+  Result<std::shared_ptr<vk::Device>> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
+    auto it = devices_.find({names, matrices});
     if (it != devices_.end()) return it->second;
     KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
     KRAFLA_ASSIGN(std::shared_ptr<vk::Device> made, vk::Device::Create(instance_, physical_, profile));
-    KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile));
+    KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile, matrices));
     KRAFLA_ASSIGN(vk::SelfTestOutcome outcome, vk::RunSelfTest(made, cases));
     if (!outcome.failed.empty()) {
       // What the driver computes wrongly is not used, and said.
@@ -59,13 +61,14 @@ class VulkanClient : public Client {
       KRAFLA_ASSIGN(profile, profile.WithDisabled(outcome.failed));
       KRAFLA_ASSIGN(made, vk::Device::Create(instance_, physical_, profile));
     }
-    devices_.emplace(names, made);
+    devices_.emplace(std::pair(names, matrices), made);
     return made;
   }
 
   std::shared_ptr<vk::Instance> instance_;
   vk::PhysicalDevice physical_;
-  std::map<std::vector<std::string>, std::shared_ptr<vk::Device>> devices_;
+  // By what is switched off, and whether cooperative matrices were tested.
+  std::map<std::pair<std::vector<std::string>, bool>, std::shared_ptr<vk::Device>> devices_;
 };
 
 }  // namespace

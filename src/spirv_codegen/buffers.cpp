@@ -202,7 +202,9 @@ void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
         const Value shift = b_.Shl(b_.And(index, b_.U32(bytes == 1 ? 3 : 1)), b_.U32(bytes == 1 ? 3 : 4));
         const Id pointer = ElementPointer(buffer, Kind::kU32, 1, word);
         used_[buffer].written = true;
-        const uint32_t scope = b_.U32(static_cast<uint32_t>(spv::Scope::Device)).id;
+        // Of one submission; the Vulkan memory model asks for a capability of its own at device scope.
+        const spv::Scope all = b_.m.vulkan_memory_model() ? spv::Scope::QueueFamily : spv::Scope::Device;
+        const uint32_t scope = b_.U32(static_cast<uint32_t>(all)).id;
         const uint32_t relaxed = b_.U32(0).id;
         const Value keep = b_.Not(b_.Shl(b_.U32(mask), shift));
         const Value put = b_.Shl(b_.And(bits, b_.U32(mask)), shift);

@@ -471,21 +471,30 @@ Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
 Value Builder::LoadShared(Id array, Kind kind, int width, Value index) {
   const Id type = m.Type(kind, width);
   const uint32_t chain[] = {array, index.id};
-  const uint32_t words[] = {m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, type), chain)};
+  std::vector<uint32_t> words{m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, type), chain)};
+  if (m.vulkan_memory_model()) words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::NonPrivatePointer));
   return Value{m.Emit(spv::Op::OpLoad, type, words), kind, static_cast<uint8_t>(width)};
 }
 void Builder::StoreShared(Id array, Value index, Value value) {
   const uint32_t chain[] = {array, index.id};
   const Id at = m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, TypeOf(value)), chain);
-  const uint32_t words[] = {at, value.id};
+  std::vector<uint32_t> words{at, value.id};
+  if (m.vulkan_memory_model()) words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::NonPrivatePointer));
   m.EmitVoid(spv::Op::OpStore, words);
 }
 
-void Builder::WorkgroupBarrier() {
-  const auto scope = static_cast<uint32_t>(spv::Scope::Workgroup);
-  const uint32_t semantics = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |
-                             static_cast<uint32_t>(spv::MemorySemanticsMask::WorkgroupMemory);
-  const uint32_t words[] = {U32(scope).id, U32(scope).id, U32(semantics).id};
+void Builder::WorkgroupBarrier() { Barrier(spv::Scope::Workgroup); }
+void Builder::SubgroupBarrier() { Barrier(spv::Scope::Subgroup); }
+
+void Builder::Barrier(spv::Scope scope) {
+  uint32_t semantics = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |
+                       static_cast<uint32_t>(spv::MemorySemanticsMask::WorkgroupMemory);
+  if (m.vulkan_memory_model()) {
+    semantics |= static_cast<uint32_t>(spv::MemorySemanticsMask::MakeAvailable) |
+                 static_cast<uint32_t>(spv::MemorySemanticsMask::MakeVisible);
+  }
+  const Value where = U32(static_cast<uint32_t>(scope));
+  const uint32_t words[] = {where.id, where.id, U32(semantics).id};
   m.EmitVoid(spv::Op::OpControlBarrier, words);
 }
 

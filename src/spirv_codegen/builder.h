@@ -105,7 +105,8 @@ class Builder {
   Id SharedArray(Kind kind, int width, uint32_t count);
   Value LoadShared(Id array, Kind kind, int width, Value index);
   void StoreShared(Id array, Value index, Value value);
-  void WorkgroupBarrier();
+  void WorkgroupBarrier();  // also orders workgroup memory
+  void SubgroupBarrier();   // the same within a subgroup
   Value LoadPrologue(Id variable, Kind kind, int width);  // of an Input variable
   Value WorkgroupId(int axis);
   Value LocalIndex();
@@ -122,6 +123,7 @@ class Builder {
   bool Const2(Value a, Value b, uint64_t& x, uint64_t& y);
   Value ConstLike(Value like, int width, uint64_t bits) { return Splat(m.Constant(like.kind, bits), width); }
   void Branch(Id target);
+  void Barrier(spv::Scope scope);
 
   Value workgroup_id_, local_index_, subgroup_id_, lane_;
 };

@@ -1,77 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
-#include "test_kernels.h"
+#include "dot_kernels.h"
 
 namespace krafla::spirv::testing {
 namespace {
-
-using plan::DotKernel;
-using plan::NodeId;
-using plan::ProgramBuilder;
-
-struct Shape {
-  std::vector<int64_t> batch;
-  int64_t m, n, k;
-};
-
-// Layout of an operand with (rows, columns): row-major or transposed.
-enum class Order { kNormal, kTransposed };
-
-struct DotOptions {
-  Order lhs = Order::kNormal, rhs = Order::kNormal;
-  ElementType type = ElementType::kF32, accumulate = ElementType::kF32, result = ElementType::kF32;
-  bool bias = false;
-};
-
-plan::KernelPlan Dot(const Shape& s, const DotOptions& o) {
-  DotKernel k;
-  int64_t batch = 1;
-  for (int64_t d : s.batch) batch *= d;
-  k.batch = Dims(s.batch);
-  k.m = s.m;
-  k.n = s.n;
-  k.k = s.k;
-  int64_t lhs_stride = s.m * s.k, rhs_stride = s.k * s.n;
-  for (std::size_t i = s.batch.size(); i-- > 0;) {
-    k.lhs_batch_strides.insert(k.lhs_batch_strides.begin(), lhs_stride);
-    k.rhs_batch_strides.insert(k.rhs_batch_strides.begin(), rhs_stride);
-    lhs_stride *= s.batch[i];
-    rhs_stride *= s.batch[i];
-  }
-  k.lhs_m_stride = o.lhs == Order::kNormal ? s.k : 1;
-  k.lhs_k_stride = o.lhs == Order::kNormal ? 1 : s.m;
-  k.rhs_k_stride = o.rhs == Order::kNormal ? s.n : 1;
-  k.rhs_n_stride = o.rhs == Order::kNormal ? 1 : s.k;
-  k.lhs_type = k.rhs_type = o.type;
-  k.accumulate_type = o.accumulate;
-  k.result_type = o.result;
-  std::vector<int64_t> dims = s.batch;
-  dims.push_back(s.m);
-  dims.push_back(s.n);
-  const int64_t count = batch * s.m * s.n;
-  ProgramBuilder b(dims);
-  b.AddBuffer(o.type, batch * s.m * s.k, false);
-  b.AddBuffer(o.type, batch * s.k * s.n, false);
-  std::vector<plan::IndexId> index;
-  for (std::size_t d = 0; d < dims.size(); ++d) index.push_back(b.space().Iter(static_cast<int>(d)));
-  NodeId value = b.Param(plan::ComputeType(o.result), 0, ~uint64_t{0} >> (64 - dims.size()));
-  plan::KernelPlan plan;
-  plan.bindings = {{o.type, batch * s.m * s.k, true, false}, {o.type, batch * s.k * s.n, true, false}};
-  if (o.bias) {
-    const NodeId bias = b.Load(b.AddBuffer(o.result, s.n, false), o.result, index.back());
-    value = b.Hlo(Opcode::kMaximum, o.result, {b.Hlo(Opcode::kAdd, o.result, {value, bias}), b.Convert(b.ConstantInt(ElementType::kS32, 0), ElementType::kS32, o.result)});
-    plan.bindings.push_back({o.result, s.n, true, false});
-  }
-  const int out = b.AddBuffer(o.result, count, true);
-  b.AddStore({out, b.space().Linearize(index, dims), value, o.result});
-  plan.bindings.push_back({o.result, count, false, true});
-  k.epilogue = std::move(b).Finish();
-  plan.body = std::move(k);
-  plan.name = std::format("dot.{}.{}x{}x{}x{}.{}{}", ElementTypeName(o.type), batch, s.m, s.n, s.k,
-                          o.lhs == Order::kNormal ? "n" : "t", o.rhs == Order::kNormal ? "n" : "t");
-  return plan;
-}
 
 TEST(DotTest, ShapesAndLayouts) {
   const Shape shapes[] = {{{}, 1, 1, 1},    {{}, 5, 7, 3},      {{}, 64, 64, 64},   {{2}, 40, 36, 20}, {{}, 1, 128, 64},

@@ -133,7 +133,7 @@ void RunDot(const plan::DotKernel& dot, std::vector<Bytes>& memory) {
   Interpreter run(dot.epilogue, memory);
   ForEachPoint(dims, [&](const std::vector<int64_t>& point) {
     const std::size_t rank = dot.batch.size();
-    int64_t l = point[rank] * dot.lhs_m_stride, r = point[rank + 1] * dot.rhs_n_stride;
+    int64_t l = dot.lhs_offset + point[rank] * dot.lhs_m_stride, r = dot.rhs_offset + point[rank + 1] * dot.rhs_n_stride;
     for (std::size_t i = 0; i < rank; ++i) {
       l += point[i] * dot.lhs_batch_strides[i];
       r += point[i] * dot.rhs_batch_strides[i];

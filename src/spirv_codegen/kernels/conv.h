@@ -28,7 +28,7 @@ struct ConvProblem {
 // a reason: not this one.
 bool TakesGemm(const ConvProblem& problem, const DeviceProfile& profile, std::string& reason);
 Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& problem,
-                                    const DeviceProfile& profile);
+                                    const DeviceProfile& profile, const EmitOptions& options);
 
 // Every convolution; registers only.
 Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem,

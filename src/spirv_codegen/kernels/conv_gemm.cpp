@@ -9,6 +9,7 @@
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/conv.h"
+#include "spirv_codegen/kernels/coop_tile.h"
 
 namespace krafla::spirv {
 namespace {
@@ -76,8 +77,8 @@ class PixelMap {
 // Rows are pixels, columns are the features of one window position.
 class PixelRows : public MatrixSource, private PixelMap {
  public:
-  PixelRows(KernelWriter& w, const ConvProblem& p, Value group, bool features_in_range)
-      : PixelMap(w.b, p), w_(w), features_in_range_(features_in_range) {
+  PixelRows(KernelWriter& w, const ConvProblem& p, ReadAs as, Value group, bool features_in_range)
+      : PixelMap(w.b, p), w_(w), as_(as), features_in_range_(features_in_range) {
     group_offset_ = b_.Mul(group, U(p.inputs * InputStride(p.a.input_feature)));
   }
   void PrepareRows(Value row, int rows) override {
@@ -92,27 +93,37 @@ class PixelRows : public MatrixSource, private PixelMap {
     const bool vector = columns == 4 && Vectors();
     for (int i = 0; i < rows; ++i) {
       const Place place = PlaceOf(b_.Add(row, U(i)));
-      const Kind kind = ComputeKind(p_.k.accumulate_type);
       auto element = [&](Value feature, int width) {
         Value index = b_.Add(place.index, b_.Mul(feature, U(stride)));
         if (place.inside) index = b_.Select(place.inside, index, U(0));
-        const Value v = LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, p_.k.accumulate_type, index, width);
-        return place.inside ? b_.Select(place.inside, v, b_.Zero(kind, width)) : v;
-      };
-      auto in_range = [&](Value feature, int64_t span) {
-        return features_in_range_ ? feature : b_.Min(feature, U(p_.inputs - span));
+        const Value v = LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, index, width);
+        return place.inside ? b_.Select(place.inside, v, b_.Zero(as_.kind(), width)) : v;
       };
       if (vector) {
-        out[static_cast<std::size_t>(i)] = element(in_range(column, 4), 4);
+        out[static_cast<std::size_t>(i)] = element(InRange(column, 4), 4);
         continue;
       }
       Value lane[4];
-      for (int j = 0; j < columns; ++j) lane[j] = element(in_range(b_.Add(column, U(j)), 1), 1);
+      for (int j = 0; j < columns; ++j) lane[j] = element(InRange(b_.Add(column, U(j)), 1), 1);
       out[static_cast<std::size_t>(i)] = b_.Composite(std::span<const Value>(lane, static_cast<std::size_t>(columns)));
     }
   }
 
+  void LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const override {
+    if (!Vectors()) return MatrixSource::LoadWords(b, bytes, row, rows, column, out);
+    for (int i = 0; i < rows; ++i) {
+      const Place place = PlaceOf(b_.Add(row, U(i)));
+      Value index = b_.Shr(b_.Add(place.index, InRange(column, 4)), U(2));
+      if (place.inside) index = b_.Select(place.inside, index, U(0));
+      const Value v = w_.buffers.LoadWords(p_.k.input_binding, index, bytes);
+      out[static_cast<std::size_t>(i)] = place.inside ? b_.Select(place.inside, v, b_.Zero(Kind::kU32, bytes)) : v;
+    }
+  }
+
  private:
+  Value InRange(Value feature, int64_t span) const {
+    return features_in_range_ ? feature : b_.Min(feature, U(p_.inputs - span));
+  }
   bool Vectors() const {
     if (InputStride(p_.a.input_feature) != 1 || p_.inputs % 4 != 0 || InputStride(p_.a.input_batch) % 4 != 0) return false;
     for (int64_t d : p_.a.input_spatial) {
@@ -131,6 +142,7 @@ class PixelRows : public MatrixSource, private PixelMap {
   }
 
   KernelWriter& w_;
+  ReadAs as_;
   bool features_in_range_;
   Value group_offset_;
   Values window_;
@@ -140,14 +152,13 @@ class PixelRows : public MatrixSource, private PixelMap {
 // Rows are (feature, window position), columns are pixels.
 class PixelColumns : public MatrixSource, private PixelMap {
  public:
-  PixelColumns(KernelWriter& w, const ConvProblem& p, Value group, bool depth_in_range)
-      : PixelMap(w.b, p), w_(w), depth_in_range_(depth_in_range) {
+  PixelColumns(KernelWriter& w, const ConvProblem& p, ReadAs as, Value group, bool depth_in_range)
+      : PixelMap(w.b, p), w_(w), as_(as), depth_in_range_(depth_in_range) {
     group_offset_ = b_.Mul(group, U(p.inputs * InputStride(p.a.input_feature)));
   }
   void PrepareColumns(Value column, int columns) override { PixelsFrom(column, columns); }
   void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override {
     const Pixel pixels = PixelsFrom(column, columns);
-    const Kind kind = ComputeKind(p_.k.accumulate_type);
     for (int i = 0; i < rows; ++i) {
       Value k = b_.Add(row, U(i));
       if (!depth_in_range_) k = b_.Min(k, U(p_.inputs * p_.window - 1));
@@ -158,10 +169,10 @@ class PixelColumns : public MatrixSource, private PixelMap {
       index = b_.Splat(index, columns);
       Values lane;
       for (int j = 0; j < columns; ++j) {
-        lane.push_back(LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, p_.k.accumulate_type, b_.Extract(index, j), 1));
+        lane.push_back(LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, b_.Extract(index, j), 1));
       }
       const Value v = b_.Composite(lane);
-      out[static_cast<std::size_t>(i)] = place.inside ? b_.Select(place.inside, v, b_.Zero(kind, columns)) : v;
+      out[static_cast<std::size_t>(i)] = place.inside ? b_.Select(place.inside, v, b_.Zero(as_.kind(), columns)) : v;
     }
   }
 
@@ -172,6 +183,7 @@ class PixelColumns : public MatrixSource, private PixelMap {
   }
 
   KernelWriter& w_;
+  ReadAs as_;
   bool depth_in_range_;
   Value group_offset_;
 };
@@ -206,32 +218,33 @@ struct ConvGemm {
 
   int64_t KernelStride(int64_t d) const { return p.kernel_strides[static_cast<std::size_t>(d)]; }
 
-  TileOperands Operands(KernelWriter& w, bool depth_in_range) const {
+  TileOperands Operands(KernelWriter& w, bool depth_in_range, bool raw = false) const {
     TileOperands out;
+    const ReadAs as{p.k.accumulate_type, raw};
     const ConvolutionAttributes& a = p.a;
     Builder& b = w.b;
     auto u = [&b](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
     const int64_t feature_stride = KernelStride(a.kernel_output_feature);
     if (last) {
-      out.make_a = [this, &w, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
-        return std::make_unique<PixelRows>(w, p, group, depth_in_range);
+      out.make_a = [this, &w, as, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+        return std::make_unique<PixelRows>(w, p, as, group, depth_in_range);
       };
-      out.make_b = [this, &w, &b, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+      out.make_b = [this, &w, &b, as, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
         StridedMatrix m{p.k.kernel_binding, p.k.kernel_type, p.inputs, p.outputs, KernelStride(p.a.kernel_input_feature),
                         feature_stride, SegmentGranule()};
         const Value offset = b.Mul(group, u(p.outputs * feature_stride));
-        return std::make_unique<StridedSource>(w, m, offset, p.k.accumulate_type, depth_in_range, false,
+        return std::make_unique<StridedSource>(w, m, offset, as, depth_in_range, false,
                                                [this, &b](Value segment) { return SegmentOffset(b, segment); });
       };
     } else {
-      out.make_a = [this, &w, &b, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+      out.make_a = [this, &w, &b, as, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
         StridedMatrix m{p.k.kernel_binding, p.k.kernel_type, p.outputs, tile.depth, feature_stride, 1,
                         p.groups > 1 ? p.outputs * feature_stride : 0};
-        return std::make_unique<StridedSource>(w, m, b.Mul(group, u(p.outputs * feature_stride)), p.k.accumulate_type,
-                                               false, depth_in_range);
+        return std::make_unique<StridedSource>(w, m, b.Mul(group, u(p.outputs * feature_stride)), as, false,
+                                               depth_in_range);
       };
-      out.make_b = [this, &w, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
-        return std::make_unique<PixelColumns>(w, p, group, depth_in_range);
+      out.make_b = [this, &w, as, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
+        return std::make_unique<PixelColumns>(w, p, as, group, depth_in_range);
       };
     }
     const Epilogue epilogue(w, p.k.epilogue, p.k.accumulate_type, p.k.result_type);
@@ -325,10 +338,18 @@ bool TakesGemm(const ConvProblem& p, const DeviceProfile& profile, std::string& 
   return true;
 }
 
-Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile) {
+Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile,
+                                    const EmitOptions& options) {
   const ConvGemm gemm(p);
   const TileProblem& t = gemm.tile;
   EmittedProgram out;
+  const ElementType a_type = gemm.last ? p.k.input_type : p.k.kernel_type;
+  const ElementType b_type = gemm.last ? p.k.kernel_type : p.k.input_type;
+  std::string no_matrices;
+  if (const auto tile = ChooseCoopTile(t, a_type, b_type, profile, options, no_matrices)) {
+    auto operands = [&](KernelWriter& w, bool depth_in_range) { return gemm.Operands(w, depth_in_range, /*raw=*/true); };
+    return EmitCoopTile(plan, profile, t, a_type, operands, *tile, "conv.coop");
+  }
   const uint32_t subgroup = FixedSubgroupSize(profile);
   if (!profile.is_cpu) {
     for (const SharedTileOptions o : {SharedTileOptions{64, 64, 16, 4}, SharedTileOptions{32, 32, 16, 4},
@@ -338,7 +359,7 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
       if (o.block_rows > 16 && tiles < 32) continue;
       KernelWriter w(plan, profile);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, t, gemm.Operands(w, t.depth % o.block_depth == 0), o));
-      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", std::format("{} x {} blocks", o.block_rows, o.block_columns));
+      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", std::format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }
@@ -362,12 +383,14 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
     panel.packed_binding = scratch;
     KernelWriter w(plan, profile, descs);
     KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
-    Add(out, w, std::move(dispatch), panel.lanes, need, "conv.packed_panel", gemm.last ? "channels last" : "channels first");
+    Add(out, w, std::move(dispatch), panel.lanes, need, "conv.packed_panel",
+        (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
     return out;
   }
   KernelWriter w(plan, profile);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
-  Add(out, w, std::move(dispatch), panel.lanes, need, "conv.panel", gemm.last ? "channels last" : "channels first");
+  Add(out, w, std::move(dispatch), panel.lanes, need, "conv.panel",
+      (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
   return out;
 }
 

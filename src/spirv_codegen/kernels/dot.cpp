@@ -5,9 +5,12 @@
 //   panel     sums in registers, lanes along the columns, no shared memory; b first packed into panels where it is
 //             read often (CPU-type devices), or as it lies; accepts everything
 //   tile      through shared memory (GPUs)
+// and before all of them
+//   coop      cooperative matrices, where the device has them for these types
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "spirv_codegen/kernels/coop_tile.h"
 #include "spirv_codegen/kernels/dot.h"
 
 namespace krafla::spirv {
@@ -68,15 +71,15 @@ DotProblem::DotProblem(const DotKernel& kernel, bool swap) : k(kernel), swapped(
   tile.columns = b.columns;
 }
 
-TileOperands DotProblem::Operands(KernelWriter& w, bool depth_in_range) const {
+TileOperands DotProblem::Operands(KernelWriter& w, bool depth_in_range, bool raw) const {
   TileOperands out;
-  const ElementType accumulate = tile.accumulate;
-  out.make_a = [this, &w, accumulate, depth_in_range](Value batch) -> std::unique_ptr<MatrixSource> {
-    return std::make_unique<StridedSource>(w, a, BatchOffset(w.b, batch, k.batch, *a_strides, a_offset), accumulate,
+  const ReadAs as{tile.accumulate, raw};
+  out.make_a = [this, &w, as, depth_in_range](Value batch) -> std::unique_ptr<MatrixSource> {
+    return std::make_unique<StridedSource>(w, a, BatchOffset(w.b, batch, k.batch, *a_strides, a_offset), as,
                                            /*rows_in_range=*/false, depth_in_range);
   };
-  out.make_b = [this, &w, accumulate, depth_in_range](Value batch) -> std::unique_ptr<MatrixSource> {
-    return std::make_unique<StridedSource>(w, b, BatchOffset(w.b, batch, k.batch, *b_strides, b_offset), accumulate,
+  out.make_b = [this, &w, as, depth_in_range](Value batch) -> std::unique_ptr<MatrixSource> {
+    return std::make_unique<StridedSource>(w, b, BatchOffset(w.b, batch, k.batch, *b_strides, b_offset), as,
                                            depth_in_range, /*columns_in_range=*/false);
   };
   const Epilogue epilogue(w, k.epilogue, k.accumulate_type, k.result_type);
@@ -129,7 +132,7 @@ Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_
     StridedMatrix bt = p.b;
     std::swap(bt.rows, bt.columns);
     std::swap(bt.row_stride, bt.column_stride);
-    const StridedSource b_rows(w, bt, p.BOffset(b, batch), t.accumulate, false, true);
+    const StridedSource b_rows(w, bt, p.BOffset(b, batch), ReadAs{t.accumulate}, false, true);
     Values acc(count, b.Zero(kind, 4));
     acc = b.For(b.Mul(b.SubgroupLane(), u(4)), u(t.depth), u(int64_t{subgroup} * 4), acc,
                 [&](Value k, const Values& before) {
@@ -198,7 +201,7 @@ Value DotProblem::BOffset(Builder& builder, Value batch) const {
 }
 
 Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k, const DeviceProfile& profile,
-                               const EmitOptions&) {
+                               const EmitOptions& options) {
   EmittedProgram out;
   const int64_t batch = Product(k.batch);
   if (batch * k.m * k.n == 0) return out;
@@ -215,6 +218,14 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   bool swap = k.n < 8 && k.m > k.n;
   if (k.n >= 8 && k.m >= 8) swap = !rhs_rows && lhs_rows;
 
+  std::string no_matrices;
+  {
+    const DotProblem p(k, swap);
+    if (const auto tile = ChooseCoopTile(p.tile, p.a.type, p.b.type, profile, options, no_matrices)) {
+      auto operands = [&](KernelWriter& w, bool depth_in_range) { return p.Operands(w, depth_in_range, /*raw=*/true); };
+      return EmitCoopTile(plan, profile, p.tile, p.a.type, operands, *tile, "dot.coop");
+    }
+  }
   // Few rows or columns, both contiguous along the depth.
   const int64_t few = std::min(k.m, k.n);
   if (subgroup != 0 && few <= 4 && k.k >= int64_t{subgroup} * 4) {
@@ -224,7 +235,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       const uint32_t local = profile.is_cpu ? subgroup : std::max(64u / subgroup, 1u) * subgroup;
       const int rows = static_cast<int>(p.tile.rows);
       KRAFLA_ASSIGN(auto dispatch, EmitRows(w, p, rows, 4, subgroup, local));
-      Add(out, w, std::move(dispatch), local, subgroup, "dot.rows", std::format("{} x {} sums", k.m, k.n));
+      Add(out, w, std::move(dispatch), local, subgroup, "dot.rows", std::format("{} x {} sums; {}", k.m, k.n, no_matrices));
       return out;
     }
   }
@@ -239,7 +250,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       KernelWriter w(plan, profile);
       const TileOperands operands = p.Operands(w, k.k % o.block_depth == 0);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, p.tile, operands, o));
-      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile", std::format("{} x {} blocks", o.block_rows, o.block_columns));
+      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile", std::format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }
@@ -275,12 +286,13 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
     panel.column_blocks = 1;
     KernelWriter w(plan, profile, descs);
     KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
-    Add(out, w, std::move(dispatch), panel.lanes, need, "dot.packed_panel", "a CPU-type device");
+    Add(out, w, std::move(dispatch), panel.lanes, need, "dot.packed_panel", "a CPU-type device; " + no_matrices);
     return out;
   }
   KernelWriter w(plan, profile);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
-  Add(out, w, std::move(dispatch), panel.lanes, need, "dot.panel", few < 16 ? "few rows or columns" : "no other variant takes it");
+  Add(out, w, std::move(dispatch), panel.lanes, need, "dot.panel",
+      (few < 16 ? "few rows or columns; " : "no other variant takes it; ") + no_matrices);
   return out;
 }
 

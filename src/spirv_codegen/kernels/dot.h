@@ -20,8 +20,8 @@ struct DotProblem {
   const Dims* b_strides;
   int64_t a_offset = 0, b_offset = 0;  // in elements
 
-  // `depth_in_range`: reads never pass the end of the depth.
-  TileOperands Operands(KernelWriter& w, bool depth_in_range) const;
+  // `depth_in_range`: reads never pass the end of the depth. `raw`: reads give bits.
+  TileOperands Operands(KernelWriter& w, bool depth_in_range, bool raw = false) const;
   void FinishOne(KernelWriter& w, const Epilogue& epilogue, Value batch, Value row, Value column, Value acc,
                  Value condition) const;
   Value BOffset(Builder& b, Value batch) const;

@@ -7,11 +7,30 @@
 
 namespace krafla::spirv {
 
-Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ElementType accumulate, Value index,
-             int width) {
+Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width) {
   const Kind kind64 = type == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
-  const Value v = FromStorage(b, type, buffers.Load(binding, StorageBytes(type), index, width, kind64));
-  return LowerConvert(b, plan::ComputeType(type), accumulate, v);
+  const Value bits = buffers.Load(binding, StorageBytes(type), index, width, kind64);
+  if (as.raw) return bits;
+  return LowerConvert(b, plan::ComputeType(type), as.accumulate, FromStorage(b, type, bits));
+}
+
+void MatrixSource::LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const {
+  Load(row, rows, column, 4, out);
+  for (Value& v : out.first(static_cast<std::size_t>(rows))) {
+    auto join = [&](int first, int count, int bits) {
+      Value word = b.Extract(v, first);
+      for (int i = 1; i < count; ++i) {
+        word = b.Or(word, b.Shl(b.Extract(v, first + i), b.U32(static_cast<uint32_t>(i * bits))));
+      }
+      return word;
+    };
+    if (bytes == 1) {
+      v = join(0, 4, 8);
+    } else {
+      const Value words[] = {join(0, 2, 16), join(2, 2, 16)};
+      v = b.Composite(words);
+    }
+  }
 }
 
 Value MultiplyAdd(Builder& b, Value acc, Value x, Value y) {
@@ -31,7 +50,7 @@ Value AsResult(Builder& b, ElementType accumulate, ElementType result, Value acc
 }
 
 Value StridedSource::Element(Value index, int width) const {
-  return LoadAs(b_, w_.buffers, m_.binding, m_.type, accumulate_, index, width);
+  return LoadAs(b_, w_.buffers, m_.binding, m_.type, as_, index, width);
 }
 
 StridedSource::Way StridedSource::WayOf(int rows, int columns) const {
@@ -97,6 +116,15 @@ void StridedSource::Load(Value row, int rows, Value column, int columns, std::sp
     Value lane[4];
     for (int j = 0; j < columns; ++j) lane[j] = Element(b_.Add(r, column_part[j]), 1);
     out[static_cast<std::size_t>(i)] = b_.Composite(std::span<const Value>(lane, count));
+  }
+}
+
+void StridedSource::LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const {
+  if (WayOf(rows, 4) != Way::kColumns) return MatrixSource::LoadWords(b, bytes, row, rows, column, out);
+  const Value c = ColumnPart(column, 4);
+  for (int i = 0; i < rows; ++i) {
+    const Value at = b_.Add(RowPart(b_.Add(row, b_.U32(static_cast<uint32_t>(i))), 1), c);
+    out[static_cast<std::size_t>(i)] = w_.buffers.LoadWords(m_.binding, b_.Shr(at, b_.U32(2)), bytes);
   }
 }
 

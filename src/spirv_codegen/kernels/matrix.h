@@ -9,6 +9,13 @@
 
 namespace krafla::spirv {
 
+// What elements are read as: values that `accumulate` computes with, or their bits as u32.
+struct ReadAs {
+  ElementType accumulate = ElementType::kF32;
+  bool raw = false;
+  Kind kind() const { return raw ? Kind::kU32 : ComputeKind(accumulate); }
+};
+
 // A matrix of values of one kind, read in blocks. Its depth (the columns of a, the rows of b) may come in segments: a
 // convolution's window positions.
 class MatrixSource {
@@ -22,6 +29,8 @@ class MatrixSource {
   // Rows row..row+rows-1 by `columns` (1 or 4) columns from `column` on, a multiple of `columns`; element i of `out` is
   // the vector of row i. Rows and columns past the end give other elements of the matrix, never an access outside.
   virtual void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const = 0;
+  // Of a source that reads bits: 4 columns as the `bytes` (1 or 2) words that hold them.
+  virtual void LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const;
 };
 
 struct StridedMatrix {
@@ -36,14 +45,15 @@ class StridedSource : public MatrixSource {
  public:
   // `offset`: of this batch, in elements. `rows_in_range`: callers never pass the last row.
   // Segments begin at segment_offset(segment), where there is one.
-  StridedSource(KernelWriter& w, const StridedMatrix& m, Value offset, ElementType accumulate, bool rows_in_range,
+  StridedSource(KernelWriter& w, const StridedMatrix& m, Value offset, ReadAs as, bool rows_in_range,
                 bool columns_in_range, std::function<Value(Value)> segment_offset = nullptr)
-      : w_(w), b_(w.b), m_(m), offset_(offset), batch_offset_(offset), accumulate_(accumulate),
+      : w_(w), b_(w.b), m_(m), offset_(offset), batch_offset_(offset), as_(as),
         rows_in_range_(rows_in_range), columns_in_range_(columns_in_range), segment_offset_(std::move(segment_offset)) {}
   void PrepareRows(Value row, int rows) override;
   void PrepareColumns(Value column, int columns) override;
   void Enter(Value segment) override;
   void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override;
+  void LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const override;
 
  private:
   // How blocks are read: vectors along the columns, along the rows, or one by one.
@@ -58,14 +68,12 @@ class StridedSource : public MatrixSource {
   Builder& b_;
   StridedMatrix m_;
   Value offset_, batch_offset_;
-  ElementType accumulate_;
+  ReadAs as_;
   bool rows_in_range_, columns_in_range_;
   std::function<Value(Value)> segment_offset_;
 };
 
-// An element of storage `type` as `accumulate` computes with it.
-Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ElementType accumulate, Value index,
-             int width);
+Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width);
 
 // acc + x * y, free to be fused.
 Value MultiplyAdd(Builder& b, Value acc, Value x, Value y);

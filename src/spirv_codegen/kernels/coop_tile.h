@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// CM: contraction by cooperative matrices. A workgroup's tile of both operands is staged in shared memory, where edges
+// become zeros; the next step's elements wait in registers meanwhile. Finished sums go through shared memory to
+// per-element code.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "spirv_codegen/kernels/matrix.h"
+
+namespace krafla::spirv {
+
+struct CoopTileOptions {
+  CooperativeMatrixShape shape;
+  int block_rows = 64, block_columns = 64, block_depth = 32;
+  int subgroup_rows = 2, subgroup_columns = 2;  // how the workgroup's subgroups share the tile
+  uint32_t subgroup = 32;                       // their size
+  uint32_t local() const { return static_cast<uint32_t>(subgroup_rows * subgroup_columns) * subgroup; }
+};
+
+// The shape and the tile for operands stored as `a` and `b`; nullopt, with a reason: not this way.
+std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& problem, ElementType a, ElementType b,
+                                              const DeviceProfile& profile, const EmitOptions& options,
+                                              std::string& reason);
+
+// `make_operands` gives operands that read bits; `depth_in_range` as theirs.
+Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DeviceProfile& profile,
+                                    const TileProblem& problem, ElementType stored,
+                                    const std::function<TileOperands(KernelWriter&, bool depth_in_range)>& make_operands,
+                                    const CoopTileOptions& options, std::string variant);
+
+}  // namespace krafla::spirv
