@@ -5,6 +5,7 @@
 #include <spirv-tools/libspirv.hpp>
 #include <unordered_map>
 
+#include "../spirv_codegen/bfloat16_stand_in.h"
 #include "spirv/unified1/spirv.hpp11"
 
 namespace krafla::spirv::testing {
@@ -172,7 +173,8 @@ std::string Unsupported(const EmittedDispatch& dispatch, const EmittedKernel& ke
   return {};
 }
 
-std::string Validate(std::span<const uint32_t> words, const DeviceProfile& p) {
+std::string Validate(std::span<const uint32_t> module, const DeviceProfile& p) {
+  const std::vector<uint32_t> words = WithoutBFloat16(module);
   const spv_target_env env = p.api_minor >= 4   ? SPV_ENV_VULKAN_1_4
                              : p.api_minor == 3 ? SPV_ENV_VULKAN_1_3
                              : p.api_minor == 2 ? SPV_ENV_VULKAN_1_2

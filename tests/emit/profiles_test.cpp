@@ -102,6 +102,7 @@ class Emission {
   }
 
   int modules() const { return modules_; }
+  int64_t coopmat_shaders() const { return coopmat_shaders_; }
   int64_t emitted(const std::string& profile) const {
     auto it = emitted_.find(profile);
     return it == emitted_.end() ? 0 : it->second;
@@ -171,6 +172,8 @@ TEST(Profiles, RecordedNetworks) {
   emission.Print();
   EXPECT_GE(emission.modules(), 30);
   for (const NamedProfile& p : emission.profiles()) EXPECT_GT(emission.emitted(p.name), 0) << p.name;
+  // The int8 and bf16 networks.
+  EXPECT_GT(emission.coopmat_shaders(), 0);
 }
 
 // The least device runs plain float networks whole: 16- and 64-bit types are all that it may leave to the CPU. Every

@@ -8,6 +8,7 @@
 #include <spirv-tools/libspirv.hpp>
 #include <sstream>
 
+#include "bfloat16_stand_in.h"
 #include "vk_runtime/device.h"
 #include "vk_runtime/instance.h"
 #include "vk_runtime/program.h"
@@ -135,7 +136,8 @@ std::vector<DeviceProfile> Profiles() {
   return out;
 }
 
-std::string Validate(const std::vector<uint32_t>& words, const DeviceProfile& profile) {
+std::string Validate(const std::vector<uint32_t>& module, const DeviceProfile& profile) {
+  const std::vector<uint32_t> words = WithoutBFloat16(module);
   const spv_target_env env = profile.max_spirv_version >= 0x00010600   ? SPV_ENV_VULKAN_1_3
                              : profile.max_spirv_version >= 0x00010500 ? SPV_ENV_VULKAN_1_2
                                                                        : SPV_ENV_VULKAN_1_1;
