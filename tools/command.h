@@ -32,6 +32,8 @@ struct DeviceOptions {
 
 // Prints "krafla: ..." to standard error and returns the exit code for it.
 int Fail(const Status& status);
+// The same with the file in front, for errors that name an instruction only.
+Status InFile(const std::string& path, const Status& status);
 // A failure to find or open a device.
 int FailDevice(const Status& status);
 

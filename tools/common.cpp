@@ -80,6 +80,12 @@ int Fail(const Status& status) {
   return CodeOf(status.code());
 }
 
+Status InFile(const std::string& path, const Status& status) {
+  Status out(status.code(), path + ": " + status.message());
+  for (const std::string& line : status.context()) out = std::move(out).WithContext(line);
+  return out;
+}
+
 int FailDevice(const Status& status) {
   Fail(status);
   return status.code() == StatusCode::kInvalidArgument ? kUsage : kDeviceFailed;

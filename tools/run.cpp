@@ -62,7 +62,7 @@ int Run(const RunOptions& options) {
   auto client = Client::Create(options.device.selector);
   if (!client) return FailDevice(client.error());
   auto executable = (*client)->Compile(std::move(*module), *compile_options);
-  if (!executable) return Fail(executable.error());
+  if (!executable) return Fail(InFile(options.module, executable.error()));
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
   auto arguments = Arguments(options, (*executable)->arguments());
   if (!arguments) return Fail(arguments.error());

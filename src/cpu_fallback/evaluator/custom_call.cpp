@@ -49,7 +49,7 @@ Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands op
   if (target == "Qr" && operands.size() == 1) return HouseholderQr(context, i, operands);
   if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2)
     return HouseholderProduct(context, i, operands);
-  return NotFound("there is no custom call '{}'", target);
+  return NotFound("{}: there is no custom call '{}'", Describe(i), target);
 }
 
 }  // namespace krafla::evaluator

@@ -44,7 +44,7 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
     return lex_.Error(name_offset, std::format("the name '{}' stands twice in computation '{}'", name.substr(0, 60),
                                                computation->name()));
   KRAFLA_TRY(lex_.Expect('=', "after the name of an instruction"));
-  if (!AtShape()) return lex_.Unexpected("the shape of the instruction, such as f32[2,3],");
+  if (!AtShape()) return lex_.Unexpected("the shape of the instruction, such as f32[2,3]");
   KRAFLA_ASSIGN(Shape shape, ParseShape());
 
   const std::size_t opcode_offset = lex_.token().begin;
