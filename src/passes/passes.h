@@ -17,6 +17,7 @@ KRAFLA_PASS(CallInliner);
 KRAFLA_PASS(CollectiveSimplifier);
 KRAFLA_PASS(ConditionalSimplifier);
 KRAFLA_PASS(ConstantFolding);
+KRAFLA_PASS(ContractionExpander);
 KRAFLA_PASS(Cse);
 KRAFLA_PASS(CustomCallRewriter);
 KRAFLA_PASS(Dce);

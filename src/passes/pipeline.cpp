@@ -21,6 +21,7 @@ constexpr std::array kPasses = {
     PassInfo{"collective_simplifier", "removes collectives among one device", CollectiveSimplifier},
     PassInfo{"conditional_simplifier", "takes known branches; small branches become selects", ConditionalSimplifier},
     PassInfo{"constant_folding", "computes what depends on constants only", ConstantFolding},
+    PassInfo{"contraction_expander", "complex and pred dots and convolutions as those of numbers", ContractionExpander},
     PassInfo{"cse", "merges computations and instructions that are the same", Cse},
     PassInfo{"custom_call_rewriter", "custom calls that name an HLO operation become that operation",
              CustomCallRewriter},
@@ -88,6 +89,7 @@ constexpr auto kLast = std::to_array<std::string_view>({
     "while_invariant_motion",
     // Transposes have met and merged before they disappear into dots.
     "dot_canonicalizer",
+    "contraction_expander",
     // What they make needs the simplifications below only.
     "select_and_scatter_expander",
     "topk_expander",

@@ -249,6 +249,63 @@ ENTRY main {{ s = {2} parameter(0)
                      type, x, source, window, direction, scatter);
 }
 
+TEST(ContractionExpander, ComplexDots) {
+  // Quarters of whole numbers: the parts are exact in any order.
+  auto module = ExpectSame(Entry("x = f32[3,4,5] parameter(0)\n y = f32[3,4,5] parameter(1)\n"
+                                 "z = f32[3,5,2] parameter(2)\n w = f32[3,5,2] parameter(3)\n"
+                                 "a = c64[3,4,5] complex(x, y)\n b = c64[3,5,2] complex(z, w)\n"
+                                 "d = c64[3,4,2] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                                 "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n"
+                                 "e = f32[3,4,2] real(d)\n f = f32[3,4,2] imag(d)\n"
+                                 "ROOT r = (f32[3,4,2], f32[3,4,2]) tuple(e, f)"),
+                           {"contraction_expander"});
+  ASSERT_TRUE(module);
+  EXPECT_EQ(Find(*module, Opcode::kDot).size(), 4u);
+  for (const Instruction* dot : Find(*module, Opcode::kDot)) EXPECT_EQ(dot->shape().element_type(), ElementType::kF32);
+}
+
+TEST(ContractionExpander, ComplexConvolution) {
+  auto module = ExpectSame(Entry("x = f32[1,8,3] parameter(0)\n y = f32[3,3,2] parameter(1)\n"
+                                 "a = c64[1,8,3] complex(x, x)\n b = c64[3,3,2] complex(y, y)\n"
+                                 "d = c64[1,8,2] convolution(a, b), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f\n"
+                                 "e = f32[1,8,2] real(d)\n f = f32[1,8,2] imag(d)\n"
+                                 "ROOT r = (f32[1,8,2], f32[1,8,2]) tuple(e, f)"),
+                           {"contraction_expander"});
+  ASSERT_TRUE(module);
+  EXPECT_EQ(Find(*module, Opcode::kConvolution).size(), 4u);
+}
+
+TEST(ContractionExpander, PredDot) {
+  auto module = ExpectSame(Entry("x = pred[20,300] parameter(0)\n y = pred[300,7] parameter(1)\n"
+                                 "ROOT d = pred[20,7] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+                           {"contraction_expander"});
+  ASSERT_TRUE(module);
+  ASSERT_EQ(Find(*module, Opcode::kDot).size(), 1u);
+  EXPECT_EQ(Find(*module, Opcode::kDot)[0]->shape().element_type(), ElementType::kS32);
+}
+
+// Contracted dimensions apart from each other, or in another order on the other side.
+TEST(ContractionExpander, ManyContractedDimensions) {
+  struct Case {
+    std::string_view rhs, numbers;
+    std::size_t transposes;
+  };
+  const Case cases[] = {
+      {"s32[4,3,2]", "lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}", 0},
+      {"s32[3,4,2]", "lhs_contracting_dims={1,2}, rhs_contracting_dims={1,0}", 1},
+      {"s32[4,2,3]", "lhs_contracting_dims={1,2}, rhs_contracting_dims={0,2}", 1},
+      {"s32[3,2,4]", "lhs_contracting_dims={2,1}, rhs_contracting_dims={0,2}", 2},
+  };
+  for (const Case& c : cases) {
+    auto module = ExpectSame(Entry(std::format("x = s32[5,4,3] parameter(0)\n y = {} parameter(1)\n"
+                                               "ROOT d = s32[5,2] dot(x, y), {}",
+                                               c.rhs, c.numbers)),
+                             {"contraction_expander"});
+    ASSERT_TRUE(module);
+    EXPECT_EQ(Find(*module, Opcode::kTranspose).size(), c.transposes) << c.numbers;
+  }
+}
+
 TEST(SelectAndScatterExpander, Windows) {
   struct Case {
     std::string_view dims, source, window;
