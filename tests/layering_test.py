@@ -19,7 +19,8 @@ ALLOWED = {
     "cpu_fallback": ["base", "numerics", "ir", "plan", "cpu_fallback/evaluator"],
     "vk_runtime": ["base", "plan/device_profile.h"],
     "collectives": ["base", "ir"],
-    "api": ["base", "ir", "hlo_io", "passes", "plan", "spirv_codegen", "vk_runtime", "cpu_fallback", "collectives"],
+    "api": ["base", "ir", "hlo_io", "passes", "plan", "spirv_codegen", "vk_runtime", "cpu_fallback",
+            "cpu_fallback/evaluator", "collectives"],
 }
 # words that only some rooms may include
 ONLY = {"vulkan/": ["vk_runtime"], "volk": ["vk_runtime"], "vk_mem_alloc": ["vk_runtime"],

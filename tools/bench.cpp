@@ -34,14 +34,13 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   {
     std::vector<Literal> arguments;
     if (recorded != nullptr) {
-      KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(*recorded, executable->arguments(), executable->results()));
+      KRAFLA_ASSIGN(RecordedArrays arrays,
+                    ReadArrays(*recorded, executable->arguments(), executable->results(), RecordedPart::kInputs));
       arguments = std::move(arrays.inputs[0]);
     } else {
       KRAFLA_ASSIGN(arguments, RandomArguments(executable->arguments(), 0));
     }
-    std::vector<const Literal*> pointers;
-    for (const Literal& a : arguments) pointers.push_back(&a);
-    KRAFLA_TRY(executable->SetArguments(pointers));
+    KRAFLA_TRY(executable->ShareArguments(ToShared(std::move(arguments))));
   }
   Stopwatch first;
   KRAFLA_TRY(executable->Execute());

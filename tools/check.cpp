@@ -9,8 +9,10 @@
 #include <thread>
 
 #include "api/front_end.h"
+#include "api/host_transfers.h"
 #include "command.h"
 #include "hlo_io/data/corpus.h"
+#include "test_calls.h"
 
 namespace krafla::cli {
 namespace {
@@ -31,6 +33,42 @@ Outcome Error(const Status& status) {
   return out;
 }
 
+// What the host has to say while the case runs.
+void QueueForDevice(RecordedArrays& arrays, HostTransfers& transfers) {
+  transfers.Reset();
+  for (std::vector<Literal>& item : arrays.infeed) transfers.PushInfeed(std::move(item));
+  for (auto& [channel, literal] : arrays.recv_from_host) {
+    HostTransfers::Item item;
+    item.push_back(std::move(literal));
+    transfers.PushToDevice(channel, std::move(item));
+  }
+}
+
+// What the host must have heard, in order, and nothing else.
+void CheckTransfers(const RecordedArrays& arrays, HostTransfers& transfers, Outcome& out) {
+  const Tolerance tolerance = arrays.tolerances.empty() ? Tolerance{} : arrays.tolerances[0];
+  auto fail = [&](std::string reason) {
+    out.kind = Outcome::Kind::kFailed;
+    out.reason = std::move(reason);
+  };
+  auto compare = [&](const Result<HostTransfers::Item>& got, std::span<const Literal> expected, const std::string& what) {
+    if (!got) return fail(std::format("{}: {}", what, got.error().message()));
+    if (got->size() != expected.size())
+      return fail(std::format("{}: {} arrays, {} are recorded", what, got->size(), expected.size()));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      Comparison comparison = Compare((*got)[i], expected[i], nullptr, tolerance);
+      if (!comparison.passed) return fail(std::format("{}, array {}: {}", what, i, comparison.reason));
+    }
+  };
+  const HostTransfers::Limit now{0};
+  for (std::size_t n = 0; n < arrays.outfeed.size(); ++n)
+    compare(transfers.PopOutfeed(now), arrays.outfeed[n], std::format("outfeed item {}", n));
+  for (const auto& [channel, literal] : arrays.send_to_host)
+    compare(transfers.PopFromDevice(channel, now), {&literal, 1}, std::format("channel {} to the host", channel));
+  if (out.kind == Outcome::Kind::kPassed && transfers.waiting() > 0)
+    fail(std::format("{} transfers too many or not taken", transfers.waiting()));
+}
+
 Outcome CheckCase(const RecordedCase& c, Client& client, const CompileOptions& options) {
   Outcome out;
   if (c.replicas * c.partitions > 1) {
@@ -43,16 +81,20 @@ Outcome CheckCase(const RecordedCase& c, Client& client, const CompileOptions& o
   auto executable = client.Compile(std::move(*module), options);
   if (!executable) return Error(executable.error());
   out.report = (*executable)->report();
-  auto arrays = ReadArrays(c, (*executable)->arguments(), (*executable)->results());
+  const std::vector<Shape> parameters = (*executable)->arguments(), result_shapes = (*executable)->results();
+  auto arrays = ReadArrays(c, parameters, result_shapes, c.is_model ? RecordedPart::kInputs : RecordedPart::kAll);
   if (!arrays) return Error(arrays.error());
-  std::vector<const Literal*> pointers;
-  for (const Literal& a : arrays->inputs[0]) pointers.push_back(&a);
-  if (auto set = (*executable)->SetArguments(pointers); !set) return Error(set.error());
+  if (auto set = (*executable)->ShareArguments(ToShared(std::move(arrays->inputs[0]))); !set) return Error(set.error());
+  QueueForDevice(*arrays, *options.transfers);
   Stopwatch run;
   if (auto done = (*executable)->Execute(); !done) return Error(done.error());
   out.run_ms = run.Milliseconds();
-  auto results = (*executable)->Results();
+  auto results = (*executable)->TakeResults();
   if (!results) return Error(results.error());
+  // The arguments have had their use: only then what to compare with.
+  executable->reset();
+  if (c.is_model) arrays = ReadArrays(c, parameters, result_shapes, RecordedPart::kExpected);
+  if (!arrays) return Error(arrays.error());
   std::vector<const Literal*> got;
   for (const Literal& r : *results)
     if (r.shape().IsArray()) got.push_back(&r);
@@ -76,6 +118,7 @@ Outcome CheckCase(const RecordedCase& c, Client& client, const CompileOptions& o
       out.reason = std::format("result {}: {}", i, comparison.reason);
     }
   }
+  if (out.kind == Outcome::Kind::kPassed) CheckTransfers(*arrays, *options.transfers, out);
   return out;
 }
 
@@ -94,6 +137,7 @@ void Print(const RecordedCase& c, const Outcome& o, const std::string& device, b
     line["cooperative_matrix_launches"] = o.report.cooperative_matrix_launches;
     line["compile_ms"] = o.report.compile_ms();
     line["run_ms"] = o.run_ms;
+    line["peak_bytes"] = PeakBytes();
     nlohmann::ordered_json fallbacks = nlohmann::ordered_json::array();
     for (const auto& f : o.report.fallbacks)
       fallbacks.push_back({{"instruction", f.instruction}, {"opcode", f.opcode}, {"reason", f.reason}});
@@ -123,12 +167,16 @@ int Check(const CheckOptions& options) {
     std::fprintf(stderr, "krafla: no recorded case under %s\n", options.paths[0].c_str());
     return kUsage;
   }
+  if (auto registered = RegisterTestCalls(); !registered) return Fail(registered.error());
   std::mutex mutex;
   std::atomic<std::size_t> next = 0;
   int64_t passed = 0, failed = 0, skipped = static_cast<int64_t>(0), placed = 0, instructions = 0, wholly = 0;
   std::optional<Status> device_error;
   std::string description;
   auto work = [&] {
+    // A case that is not fed is an error soon, not after a minute.
+    CompileOptions own_options = *compile_options;
+    own_options.transfers = std::make_shared<HostTransfers>(std::chrono::seconds(5));
     auto client = Client::Create(options.device.selector);
     if (!client) {
       std::lock_guard lock(mutex);
@@ -142,7 +190,7 @@ int Check(const CheckOptions& options) {
     while (true) {
       std::size_t n = next++;
       if (n >= cases.size()) return;
-      Outcome o = CheckCase(cases[n], **client, *compile_options);
+      Outcome o = CheckCase(cases[n], **client, own_options);
       // Under KRAFLA_VALIDATE=1 a right answer got in a wrong way is a failure too.
       for (const std::string& message : (*client)->TakeValidationMessages()) {
         o.kind = Outcome::Kind::kFailed;
@@ -171,6 +219,7 @@ int Check(const CheckOptions& options) {
                static_cast<long long>(wholly), static_cast<long long>(passed));
   if (without_form > 0)
     std::fprintf(stderr, "krafla: %lld cases have no form '%s'\n", static_cast<long long>(without_form), options.form.c_str());
+  std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
   std::printf("%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(passed), static_cast<long long>(failed),
               static_cast<long long>(skipped));
   return failed == 0 ? kRight : kCheckFailed;

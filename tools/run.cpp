@@ -66,14 +66,13 @@ int Run(const RunOptions& options) {
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
   auto arguments = Arguments(options, (*executable)->arguments());
   if (!arguments) return Fail(arguments.error());
-  std::vector<const Literal*> pointers;
-  for (const Literal& a : *arguments) pointers.push_back(&a);
-  auto results = (*executable)->Run(pointers);
+  auto results = (*executable)->RunShared(ToShared(std::move(*arguments)));
   if (!results) return Fail(results.error());
   std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
   if (!options.save.empty()) {
     std::vector<NamedLiteral> named;
-    for (std::size_t i = 0; i < results->size(); ++i) named.push_back({std::format("out{:04}", i), (*results)[i]});
+    for (std::size_t i = 0; i < results->size(); ++i)
+      named.push_back({std::format("out{:04}", i), std::move((*results)[i])});
     if (auto written = WriteNpz(options.save, named); !written) return Fail(written.error());
     return kRight;
   }

@@ -14,6 +14,24 @@ Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arg
   return Results();
 }
 
+Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<const Literal>> arguments) {
+  KRAFLA_TRY(ShareArguments(std::move(arguments)));
+  KRAFLA_TRY(Execute());
+  return TakeResults();
+}
+
+Result<> Executable::ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) {
+  std::vector<const Literal*> pointers;
+  for (const auto& a : arguments) pointers.push_back(a.get());
+  return SetArguments(pointers);
+}
+
+std::vector<std::shared_ptr<const Literal>> ToShared(std::vector<Literal> literals) {
+  std::vector<std::shared_ptr<const Literal>> out;
+  for (Literal& l : literals) out.push_back(std::make_shared<const Literal>(std::move(l)));
+  return out;
+}
+
 std::string Executable::PlacementLine() const {
   std::string out = std::format("{}/{} instructions on {}; {} kernels", report_.device_instructions,
                                 report_.instructions, device_description_, report_.kernels);

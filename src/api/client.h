@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/host_transfers.h"
 #include "base/status.h"
 #include "ir/literal.h"
 #include "ir/module.h"
@@ -20,11 +21,17 @@
 
 namespace krafla {
 
+class CustomCallRegistry;
+
 struct CompileOptions {
   // Features off and on by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", and names of passes.
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
+  // Where custom calls are looked up; must outlive the executable. Null: CustomCallRegistry::Global().
+  const CustomCallRegistry* custom_calls = nullptr;
+  // What infeed, outfeed and host channels are connected to. Null: the client's own.
+  std::shared_ptr<HostTransfers> transfers = nullptr;
 };
 
 // Where a module runs and why, and what it took to get there.
@@ -56,15 +63,25 @@ class Executable {
   virtual const std::vector<Shape>& arguments() const = 0;
   virtual const std::vector<Shape>& results() const = 0;
 
-  // Places the arguments (one a leaf) where the device reads them. They stay until set again.
+  // Places copies of the arguments (one a leaf) where the device reads them. They stay until set again.
   // INVALID_ARGUMENT for a wrong count or shape.
   virtual Result<> SetArguments(std::span<const Literal* const> arguments) = 0;
+  // The same without a copy on the host, and so for large ones: shared with the executable, they must not change until
+  // it lets go of them. The CPU, and devices that work in the host's memory, read them where they are; any other device
+  // lets go of each as soon as it has it.
+  virtual Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments);
   // Runs once on the arguments set, to the end. Allocates nothing after the first time.
   virtual Result<> Execute() = 0;
-  // The results of the last Execute, one a leaf.
+  // Copies of the results of the last Execute, one a leaf.
   virtual Result<std::vector<Literal>> Results() = 0;
+  // The results themselves where they lie in the host's memory. There are none then until the next Execute, which
+  // allocates new ones.
+  virtual Result<std::vector<Literal>> TakeResults() { return Results(); }
 
+  // SetArguments, Execute, Results.
   Result<std::vector<Literal>> Run(std::span<const Literal* const> arguments);
+  // ShareArguments, Execute, TakeResults: no copies.
+  Result<std::vector<Literal>> RunShared(std::vector<std::shared_ptr<const Literal>> arguments);
 
   // One line for people: "412/412 instructions on vulkan:0 (llvmpipe, Mesa 26.1.6); 61 kernels, ...".
   std::string PlacementLine() const;
@@ -95,9 +112,15 @@ class Client {
   virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) = 0;
   // What the validation layers had to say since the last call (KRAFLA_VALIDATE=1).
   virtual std::vector<std::string> TakeValidationMessages() { return {}; }
+  // Infeed, outfeed and host channels of the executables that were not given others.
+  HostTransfers& transfers() { return *transfers_; }
 
  protected:
   DeviceDescription device_;
+  std::shared_ptr<HostTransfers> transfers_ = std::make_shared<HostTransfers>();
 };
+
+// Literals to share with an executable.
+std::vector<std::shared_ptr<const Literal>> ToShared(std::vector<Literal> literals);
 
 }  // namespace krafla

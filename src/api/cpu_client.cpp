@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/cpu_client.h"
 
+#include <utility>
+
 #include "api/bounded_executable.h"
 #include "api/front_end.h"
+#include "api/host_services.h"
 #include "cpu_fallback/executor/cpu_executable.h"
 
 namespace krafla {
@@ -11,10 +14,13 @@ namespace {
 class CpuProgram : public Executable {
  public:
   static Result<std::unique_ptr<Executable>> Create(plan::ProgramPlan plan, CompileReport report,
-                                                    const std::string& description) {
+                                                    const std::string& description,
+                                                    std::unique_ptr<HostServices> services) {
     auto out = std::make_unique<CpuProgram>();
+    out->services_ = std::move(services);
     Stopwatch emit;
-    KRAFLA_ASSIGN(out->executable_, CpuExecutable::Create(std::move(plan), {}));
+    KRAFLA_ASSIGN(out->executable_,
+                  CpuExecutable::Create(std::move(plan), {.evaluator = out->services_->evaluator_options()}));
     report.emit_ms = emit.Milliseconds();
     report.device_instructions = report.instructions;
     out->report_ = std::move(report);
@@ -26,28 +32,77 @@ class CpuProgram : public Executable {
   const std::vector<Shape>& results() const override { return executable_->plan().results; }
 
   Result<> SetArguments(std::span<const Literal* const> arguments) override {
-    KRAFLA_TRY(CheckArguments(arguments, this->arguments()));
-    arguments_.clear();
-    for (const Literal* a : arguments) arguments_.push_back(*a);
-    pointers_.clear();
-    for (const Literal& a : arguments_) pointers_.push_back(a.bytes().empty() ? nullptr : a.bytes().data());
-    if (results_.empty()) {
-      for (const Shape& s : results()) {
-        KRAFLA_ASSIGN(Literal made, Literal::Create(s));
-        results_.push_back(std::move(made));
+    return WithoutExceptions([&]() -> Result<> {
+      KRAFLA_TRY(CheckArguments(arguments, this->arguments()));
+      std::vector<std::shared_ptr<const Literal>> copies;
+      for (const Literal* a : arguments) {
+        KRAFLA_ASSIGN(Literal copy, CopyOf(*a));
+        copies.push_back(std::make_shared<const Literal>(std::move(copy)));
       }
-      for (Literal& r : results_) result_pointers_.push_back(r.bytes().empty() ? nullptr : r.bytes().data());
-    }
-    return {};
+      return ShareArguments(std::move(copies));
+    });
   }
-  Result<> Execute() override { return executable_->Run(pointers_, result_pointers_); }
-  Result<std::vector<Literal>> Results() override { return results_; }
+  Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override {
+    return WithoutExceptions([&]() -> Result<> {
+      std::vector<const Literal*> literals;
+      for (const auto& a : arguments) literals.push_back(a.get());
+      KRAFLA_TRY(CheckArguments(literals, this->arguments()));
+      pointers_.clear();
+      for (const Literal* a : literals) pointers_.push_back(a->bytes().empty() ? nullptr : a->bytes().data());
+      arguments_ = std::move(arguments);
+      return MakeResults();
+    });
+  }
+
+  Result<> Execute() override {
+    return WithoutExceptions([&]() -> Result<> {
+      if (arguments_.empty() && !arguments().empty()) return FailedPrecondition("no arguments have been set");
+      KRAFLA_TRY(MakeResults());
+      has_results_ = false;
+      KRAFLA_TRY(executable_->Run(pointers_, result_pointers_));
+      has_results_ = true;
+      return {};
+    });
+  }
+
+  Result<std::vector<Literal>> Results() override {
+    return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
+      if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+      std::vector<Literal> out;
+      for (const Literal& r : results_) {
+        KRAFLA_ASSIGN(Literal copy, CopyOf(r));
+        out.push_back(std::move(copy));
+      }
+      return out;
+    });
+  }
+  Result<std::vector<Literal>> TakeResults() override {
+    if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+    has_results_ = false;
+    return std::exchange(results_, {});
+  }
 
  private:
+  Result<> MakeResults() {
+    if (results_.size() == results().size()) return {};
+    std::vector<Literal> made;
+    for (const Shape& s : results()) {
+      KRAFLA_ASSIGN(Literal one, Literal::Create(s));
+      made.push_back(std::move(one));
+    }
+    results_ = std::move(made);
+    result_pointers_.clear();
+    for (Literal& r : results_) result_pointers_.push_back(r.bytes().empty() ? nullptr : r.bytes().data());
+    return {};
+  }
+
+  std::unique_ptr<HostServices> services_;  // the executable's kernels point to it
   std::unique_ptr<CpuExecutable> executable_;
-  std::vector<Literal> arguments_, results_;
+  std::vector<std::shared_ptr<const Literal>> arguments_;
+  std::vector<Literal> results_;
   std::vector<const std::byte*> pointers_;
   std::vector<std::byte*> result_pointers_;
+  bool has_results_ = false;
 };
 
 }  // namespace
@@ -59,12 +114,16 @@ CpuClient::CpuClient() {
 }
 
 Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> module, const CompileOptions& options) {
-  CompileReport report;
-  EntryInterface interface = EntryInterface::Of(*module);
-  KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
-  KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
-                CpuProgram::Create(std::move(plan), std::move(report), device_.description));
-  return WithRunTimeSizes(std::move(interface), std::move(out));
+  return WithoutExceptions([&]() -> Result<std::unique_ptr<Executable>> {
+    CompileReport report;
+    EntryInterface interface = EntryInterface::Of(*module);
+    KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
+    auto services = std::make_unique<HostServices>(CustomCallsOf(options),
+                                                   options.transfers != nullptr ? options.transfers : transfers_);
+    KRAFLA_ASSIGN(std::unique_ptr<Executable> out, CpuProgram::Create(std::move(plan), std::move(report),
+                                                                      device_.description, std::move(services)));
+    return WithRunTimeSizes(std::move(interface), std::move(out));
+  });
 }
 
 }  // namespace krafla

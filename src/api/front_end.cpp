@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "api/host_services.h"
 #include "passes/pipeline.h"
 
 namespace krafla {
@@ -18,12 +19,13 @@ Stopwatch::Stopwatch() : start_(Now()) {}
 double Stopwatch::Milliseconds() const { return static_cast<double>(Now() - start_) * 1e-6; }
 
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
-                                          CompileReport& report) {
+                                          CompileReport& report, bool on_vulkan) {
   Stopwatch passes;
   KRAFLA_TRY(Verify(*module));
   PassOptions pass_options;
   pass_options.disabled = options.disabled;
   KRAFLA_TRY(RunPipeline(*module, pass_options));
+  KRAFLA_TRY(CheckCustomCalls(*module, CustomCallsOf(options), on_vulkan));
   KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
   report.passes_ms = passes.Milliseconds();
 
@@ -52,10 +54,20 @@ int CountLaunches(const plan::StepList& list) {
   return out;
 }
 
+Result<Literal> CopyOf(const Literal& literal) {
+  if (literal.shape().IsArray()) return Literal::FromBytes(literal.shape(), literal.bytes());
+  KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(literal.shape()));
+  for (std::size_t e = 0; e < literal.elements().size(); ++e) {
+    KRAFLA_ASSIGN(out.elements()[e], CopyOf(literal.elements()[e]));
+  }
+  return out;
+}
+
 Result<> CheckArguments(std::span<const Literal* const> arguments, const std::vector<Shape>& shapes) {
   if (arguments.size() != shapes.size())
     return InvalidArgument("the module takes {} arguments, {} were given", shapes.size(), arguments.size());
   for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (arguments[i] == nullptr) return InvalidArgument("argument {} is missing", i);
     const Shape& got = arguments[i]->shape();
     if (got.element_type() != shapes[i].element_type() || got.dims() != shapes[i].dims())
       return InvalidArgument("argument {} is {}, the module takes {}", i, got.ToString(false), shapes[i].ToString(false));

@@ -3,6 +3,7 @@
 
 #include "api/bounded_executable.h"
 #include "api/front_end.h"
+#include "api/host_services.h"
 #include "api/self_test_cases.h"
 #include "api/vulkan_executable.h"
 #include "vk_runtime/instance.h"
@@ -27,26 +28,35 @@ class VulkanClient : public Client {
   }
 
   Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) override {
-    // Only names that profiles know switch device features; the others are passes and "fusion".
-    std::vector<std::string> names;
-    for (const std::string& name : options.disabled)
-      for (const FeatureName& known : FeatureNames())
-        if (known.name == name) names.push_back(name);
-    // As the code generator decides (EmitOptions).
-    bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
-    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout(names, matrices));
-    CompileReport report;
-    EntryInterface interface = EntryInterface::Of(*module);
-    KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
-    KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
-                  VulkanExecutable::Create(device, device->profile(), std::move(plan), options, std::move(report),
-                                           device_.description));
-    return WithRunTimeSizes(std::move(interface), std::move(out));
+    return WithoutExceptions([&] { return TryCompile(std::move(module), options); });
   }
 
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
 
  private:
+  Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& options) {
+    CompileReport report;
+    EntryInterface interface = EntryInterface::Of(*module);
+    KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report, /*on_vulkan=*/true));
+    // Only names that profiles know switch device features; the others are passes and "fusion".
+    std::set<std::string> off;
+    for (const std::string& name : options.disabled)
+      for (const FeatureName& known : FeatureNames())
+        if (known.name == name) off.insert(name);
+    // Kernels that are not ours have their buffers as descriptors.
+    if (VulkanExecutable::UsesCustomKernels(plan, CustomCallsOf(options))) off.insert("bda");
+    // As the code generator decides (EmitOptions).
+    bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
+    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout({off.begin(), off.end()}, matrices));
+    auto services = std::make_unique<HostServices>(CustomCallsOf(options),
+                                                   options.transfers != nullptr ? options.transfers : transfers_);
+    KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
+                  VulkanExecutable::Create(device, device->profile(), std::move(plan), options, std::move(report),
+                                           device_.description, std::move(services)));
+    return WithRunTimeSizes(std::move(interface), std::move(out));
+  }
+
+  // `matrices`: the self-test tries cooperative matrices too.
   Result<std::shared_ptr<vk::Device>> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
     auto it = devices_.find({names, matrices});
     if (it != devices_.end()) return it->second;

@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/vulkan_executable.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <limits>
 
 #include "api/front_end.h"
 #include "base/checked_math.h"
+#include "base/host_memory.h"
 #include "cpu_fallback/executor/host_threads.h"
 
 namespace krafla {
 namespace {
 
 constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kFirstArgument = 3;
+constexpr uint64_t kImportFrom = 1 << 20;   // bytes of an argument that is worth an import
 constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlignment that the specification allows
+
+// std::bad_alloc is turned into an error further up.
+Result<AlignedBytes> HostBytes(uint64_t size) {
+  if (!HostHasRoom(size)) return ResourceExhausted("The host has no memory for {} bytes of the device's.", size);
+  return AlignedBytes(static_cast<std::size_t>(size));
+}
+
+uint64_t BufferBytes(const Shape& shape) { return std::max<uint64_t>(static_cast<uint64_t>(shape.byte_size()), 16); }
 
 // For cutting submissions, so that no watchdog fires: rather too much than too little.
 double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
@@ -19,24 +32,82 @@ double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
   return std::max(kernel.flops / flops_per_ms, kernel.bytes / bytes_per_ms);
 }
 
+// The kernel of a custom call, or null.
+const CustomCallKernel* CustomKernelOf(const plan::KernelPlan& kernel, const CustomCallRegistry& custom_calls) {
+  const auto* host = std::get_if<plan::HostKernel>(&kernel.body);
+  if (host == nullptr || host->instruction->opcode() != Opcode::kCustomCall) return nullptr;
+  return custom_calls.FindKernel(host->instruction->attr<CustomCallAttributes>().target);
+}
+
+// A custom kernel as if it had been generated here.
+Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, const CustomCallKernel& kernel) {
+  const Instruction& call = *std::get<plan::HostKernel>(plan.body).instruction;
+  const std::string& target = call.attr<CustomCallAttributes>().target;
+  std::vector<Shape> arrays;
+  auto add = [&](const Shape& shape) {
+    for (const Shape* leaf : TupleLeaves(shape))
+      if (leaf->IsArray()) arrays.push_back(*leaf);
+  };
+  for (const Instruction* o : call.operands()) add(o->shape());
+  const std::size_t first_result = arrays.size();
+  add(call.shape());
+  spirv::EmittedProgram out;
+  spirv::EmittedKernel& made = out.kernels.emplace_back();
+  made.words = kernel.spirv;
+  made.variant = "custom";
+  const std::size_t count = kernel.bindings.empty() ? arrays.size() : kernel.bindings.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const int array = kernel.bindings.empty() ? static_cast<int>(i) : kernel.bindings[i];
+    if (array < 0 || static_cast<std::size_t>(array) >= arrays.size() ||
+        static_cast<std::size_t>(array) >= plan.bindings.size())
+      return InvalidArgument("{}: the kernel of custom call '{}' binds array {} of {}.", call.name(), target, array,
+                             arrays.size());
+    made.buffers.push_back({array, true, plan.bindings[static_cast<std::size_t>(array)].written});
+  }
+  spirv::EmittedDispatch dispatch;
+  if (kernel.grid) {
+    dispatch.grid = kernel.grid(arrays);
+  } else if (first_result < arrays.size()) {
+    const int64_t groups = CeilDiv(arrays[first_result].element_count(), kernel.elements_per_workgroup);
+    if (groups > std::numeric_limits<uint32_t>::max())
+      return InvalidArgument("{}: the kernel of custom call '{}' would need {} workgroups.", call.name(), target, groups);
+    dispatch.grid[0] = static_cast<uint32_t>(groups);
+  }
+  out.dispatches.push_back(std::move(dispatch));
+  return out;
+}
+
 }  // namespace
+
+bool VulkanExecutable::UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls) {
+  for (const plan::KernelPlan& kernel : plan.kernels)
+    if (CustomKernelOf(kernel, custom_calls) != nullptr) return true;
+  return false;
+}
+
+VulkanExecutable::~VulkanExecutable() {
+  for (std::size_t a = 0; a < imported_.size(); ++a) ReleaseArgument(a);
+}
 
 Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk::Device> device,
                                                              const DeviceProfile& profile, plan::ProgramPlan plan,
                                                              const CompileOptions& options, CompileReport report,
-                                                             const std::string& description) {
+                                                             const std::string& description,
+                                                             std::unique_ptr<HostServices> services) {
   auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable());
   out->device_ = std::move(device);
   out->plan_ = std::move(plan);
   out->report_ = std::move(report);
   out->device_description_ = description;
+  out->services_ = std::move(services);
   Stopwatch emit;
   KRAFLA_TRY(out->EmitKernels(profile, options));
   out->report_.emit_ms = emit.Milliseconds();
   Stopwatch pipelines;
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->CreatePipelines());
-  KRAFLA_TRY(out->BuildNodes(out->plan_.steps, out->nodes_));
+  KRAFLA_TRY(out->BuildNodes(out->plan_.steps, out->nodes_, out->CopiesOfDonated()));
+  out->DropWhatIsCompiled();
   out->report_.pipeline_ms = pipelines.Milliseconds();
   return out;
 }
@@ -49,8 +120,12 @@ Result<> VulkanExecutable::EmitKernels(const DeviceProfile& profile, const Compi
   host_kernels_.resize(plan_.kernels.size());
   std::vector<std::string> refusals(plan_.kernels.size());
   int64_t host_scratch = 0;
+  entry_points_.resize(plan_.kernels.size());
   for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
-    auto emitted = spirv::Emit(plan_.kernels[k], profile, emit_options);
+    const CustomCallKernel* custom = CustomKernelOf(plan_.kernels[k], CustomCallsOf(options));
+    if (custom != nullptr) entry_points_[k] = custom->entry_point;
+    auto emitted = custom != nullptr ? WrapCustomKernel(plan_.kernels[k], *custom)
+                                     : spirv::Emit(plan_.kernels[k], profile, emit_options);
     if (emitted) {
       uint64_t scratch = 0;
       for (int64_t bytes : emitted->scratch_bytes) scratch += RoundUp(bytes, kAlignment);
@@ -62,10 +137,11 @@ Result<> VulkanExecutable::EmitKernels(const DeviceProfile& profile, const Compi
     refusals[k] = emitted.error().message();
     CpuKernelOptions cpu;
     cpu.threads = SharedThreadPool().threads();
+    cpu.evaluator = services_->evaluator_options();
     KRAFLA_ASSIGN(host_kernels_[k], CompileKernel(plan_.kernels[k], cpu));
     host_scratch = std::max(host_scratch, host_kernels_[k]->scratch_bytes());
   }
-  host_scratch_.resize(static_cast<std::size_t>(host_scratch) + AlignedBytes::kAlignment);
+  KRAFLA_ASSIGN(host_scratch_, HostBytes(static_cast<uint64_t>(host_scratch)));
 
   report_.device_instructions = report_.instructions;
   auto visit = [&](auto&& self, const plan::StepList& list) -> void {
@@ -115,8 +191,9 @@ Result<> VulkanExecutable::AllocateBuffers() {
   KRAFLA_TRY(allocate(scratch_bytes_, "scratch"));
   for (std::size_t c = 0; c < plan_.constants.size(); ++c)
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constant_offsets_[c], plan_.constants[c]->bytes()));
-  for (std::size_t a = 0; a < plan_.arguments.size(); ++a)
-    KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arguments[a].byte_size()), std::format("argument {}", a)));
+  buffers_.resize(buffers_.size() + plan_.arguments.size());
+  slots_.resize(plan_.arguments.size());
+  imported_.resize(plan_.arguments.size());
   for (std::size_t r = 0; r < plan_.results.size(); ++r)
     KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.results[r].byte_size()), std::format("result {}", r)));
   return {};
@@ -131,6 +208,7 @@ Result<> VulkanExecutable::CreatePipelines() {
       vk::KernelCode c;
       c.spirv = std::move(kernel.words);
       c.name = std::format("{} {}", plan_.kernels[k].name, kernel.variant);
+      if (!entry_points_[k].empty()) c.entry_point = entry_points_[k];
       c.binding_count = static_cast<uint32_t>(kernel.buffers.size());
       c.subgroup_size = kernel.subgroup_size;
       c.full_subgroups = kernel.full_subgroups;
@@ -160,7 +238,9 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
 
 std::pair<vk::Buffer*, uint64_t> VulkanExecutable::Place(const plan::Slice& slice) const {
   vk::BufferSlice s = SliceOf(slice);
-  return {buffers_[s.buffer].get(), s.offset};
+  const std::size_t argument = s.buffer - kFirstArgument;
+  const bool is_argument = s.buffer >= kFirstArgument && argument < slots_.size();
+  return {buffers_[s.buffer].get(), s.offset + (is_argument ? slots_[argument].offset : 0)};
 }
 
 void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending) {
@@ -199,7 +279,13 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
 Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes) {
   if (pending.empty()) return {};
   std::vector<vk::ProgramBuffer> buffers;
-  for (const auto& b : buffers_) buffers.push_back(vk::ProgramBuffer::Fixed(b));
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    const std::size_t argument = b - kFirstArgument;
+    if (b >= kFirstArgument && argument < plan_.arguments.size())
+      buffers.push_back(vk::ProgramBuffer::Slot(static_cast<int>(argument), BufferBytes(plan_.arguments[argument])));
+    else
+      buffers.push_back(vk::ProgramBuffer::Fixed(buffers_[b]));
+  }
   KRAFLA_ASSIGN(std::unique_ptr<vk::Program> program,
                 vk::Program::Create(device_, std::move(buffers), pipelines_, std::move(pending)));
   pending.clear();
@@ -207,15 +293,41 @@ Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes
   return {};
 }
 
-Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes) {
-  std::vector<vk::Step> pending;
+// A result that takes over an argument's buffer starts from the argument, which stays as it is.
+std::vector<vk::Step> VulkanExecutable::CopiesOfDonated() const {
+  std::vector<vk::Step> out;
+  for (std::size_t r = 0; r < plan_.result_aliases.size(); ++r) {
+    const int argument = plan_.result_aliases[r];
+    const auto size = static_cast<uint64_t>(plan_.results[r].byte_size());
+    if (argument < 0 || size == 0) continue;
+    out.push_back(vk::Copy{{static_cast<uint32_t>(kFirstArgument + static_cast<std::size_t>(argument)), 0, size},
+                           {static_cast<uint32_t>(kFirstArgument + plan_.arguments.size() + r), 0, size}});
+  }
+  return out;
+}
+
+// The device has the constants and the pipelines now; the module stays only where the host runs some of it.
+void VulkanExecutable::DropWhatIsCompiled() {
+  emitted_.clear();
+  plan_.steps = {};
+  plan_.constants.clear();
+  for (const auto& kernel : host_kernels_)
+    if (kernel != nullptr) return;
+  plan_.kernels.clear();
+  plan_.module.reset();
+}
+
+Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes, std::vector<vk::Step> pending) {
   for (const plan::Step& step : steps.steps) {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
       if (emitted_[static_cast<std::size_t>(launch->kernel)]) {
         AddLaunch(*launch, pending);
       } else {
         KRAFLA_TRY(Flush(pending, nodes));
-        nodes.nodes.push_back(HostNode{launch->kernel, launch->bindings});
+        HostNode node{launch->kernel, launch->bindings, {}};
+        for (const plan::Binding& b : plan_.kernels[static_cast<std::size_t>(launch->kernel)].bindings)
+          node.written.push_back(b.written);
+        nodes.nodes.push_back(std::move(node));
       }
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
       pending.push_back(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)});
@@ -244,36 +356,103 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
   return Flush(pending, nodes);
 }
 
+// Makes sure that nothing uses the argument's buffer any more. Memory of the host must outlive its import.
+void VulkanExecutable::ReleaseArgument(std::size_t number) {
+  std::shared_ptr<vk::Buffer>& buffer = buffers_[kFirstArgument + number];
+  if (imported_[number] == nullptr) return;
+  if (buffer != nullptr && !device_->Settle({buffer->last_use()})) {
+    vk::Abandon(std::make_shared<std::shared_ptr<const Literal>>(imported_[number]));
+    vk::Abandon(buffer);
+  }
+  buffer.reset();
+  imported_[number].reset();
+  slots_[number] = {};
+}
+
+Result<> VulkanExecutable::PlaceArgument(std::size_t number, const Literal& literal) {
+  ReleaseArgument(number);
+  std::shared_ptr<vk::Buffer>& buffer = buffers_[kFirstArgument + number];
+  if (buffer == nullptr) {
+    KRAFLA_ASSIGN(buffer, device_->Allocate(BufferBytes(plan_.arguments[number]), vk::MemoryKind::kDevice,
+                                            std::format("argument {}", number)));
+    slots_[number] = {buffer.get(), 0};
+  }
+  if (literal.bytes().empty()) return {};
+  return device_->Upload(*buffer, 0, literal.bytes());
+}
+
+bool VulkanExecutable::ImportArgument(std::size_t number, const std::shared_ptr<const Literal>& literal) {
+  // Only where shaders run in the host's memory anyway: elsewhere each read would cross the bus.
+  const DeviceProfile& profile = device_->profile();
+  const std::span<const std::byte> bytes = literal->bytes();
+  const uint64_t alignment = profile.limits.host_import_alignment;
+  if (!profile.is_cpu || !profile.features.external_memory_host || alignment == 0 || bytes.size() < kImportFrom)
+    return false;
+  if (imported_[number] == literal) return true;
+  // The pages that hold the bytes, with whatever else is in the first and the last one. Nothing writes to an argument's
+  // buffer: a result that takes it over begins with a copy.
+  const uint64_t begin = reinterpret_cast<uintptr_t>(bytes.data()), first = begin / alignment * alignment;
+  const uint64_t last = (begin + bytes.size() + alignment - 1) / alignment * alignment;
+  // A larger alignment than the system's pages could reach into some that are not there.
+  if (alignment > static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) return false;
+  if ((begin - first) % std::max<uint64_t>(16, profile.limits.min_storage_buffer_offset_alignment) != 0) return false;
+  auto made = device_->ImportHost(reinterpret_cast<void*>(first), last - first);
+  if (!made) return false;
+  ReleaseArgument(number);
+  buffers_[kFirstArgument + number] = std::move(*made);
+  slots_[number] = {buffers_[kFirstArgument + number].get(), begin - first};
+  imported_[number] = literal;
+  return true;
+}
+
 Result<> VulkanExecutable::SetArguments(std::span<const Literal* const> arguments) {
-  KRAFLA_TRY(CheckArguments(arguments, plan_.arguments));
-  donated_.assign(plan_.results.size(), {});
-  for (std::size_t a = 0; a < arguments.size(); ++a)
-    if (!arguments[a]->bytes().empty()) KRAFLA_TRY(device_->Upload(*buffers_[kFirstArgument + a], 0, arguments[a]->bytes()));
-  for (std::size_t r = 0; r < plan_.result_aliases.size(); ++r)
-    if (plan_.result_aliases[r] >= 0) donated_[r] = *arguments[static_cast<std::size_t>(plan_.result_aliases[r])];
-  has_arguments_ = true;
-  return {};
+  return WithoutExceptions([&]() -> Result<> {
+    KRAFLA_TRY(CheckArguments(arguments, plan_.arguments));
+    has_arguments_ = false;
+    for (std::size_t a = 0; a < arguments.size(); ++a) KRAFLA_TRY(PlaceArgument(a, *arguments[a]));
+    has_arguments_ = true;
+    return {};
+  });
+}
+
+Result<> VulkanExecutable::ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) {
+  return WithoutExceptions([&]() -> Result<> {
+    std::vector<const Literal*> literals;
+    for (const auto& a : arguments) literals.push_back(a.get());
+    KRAFLA_TRY(CheckArguments(literals, plan_.arguments));
+    has_arguments_ = false;
+    for (std::size_t a = 0; a < arguments.size(); ++a) {
+      if (!ImportArgument(a, arguments[a])) KRAFLA_TRY(PlaceArgument(a, *arguments[a]));
+      arguments[a].reset();
+    }
+    has_arguments_ = true;
+    return {};
+  });
 }
 
 Result<> VulkanExecutable::Execute() {
-  if (!has_arguments_ && !plan_.arguments.empty()) return FailedPrecondition("no arguments have been set");
-  // A result that takes over an argument's buffer starts from the argument.
-  for (std::size_t r = 0; r < donated_.size(); ++r)
-    if (plan_.result_aliases[r] >= 0)
-      KRAFLA_TRY(device_->Upload(*buffers_[kFirstArgument + plan_.arguments.size() + r], 0, donated_[r].bytes()));
-  KRAFLA_TRY(RunNodes(nodes_));
-  return device_->Wait(device_->LastSubmitted());
+  return WithoutExceptions([&]() -> Result<> {
+    if (!has_arguments_ && !plan_.arguments.empty()) return FailedPrecondition("no arguments have been set");
+    has_results_ = false;
+    KRAFLA_TRY(RunNodes(nodes_));
+    KRAFLA_TRY(device_->Wait(device_->LastSubmitted()));
+    has_results_ = true;
+    return {};
+  });
 }
 
 Result<std::vector<Literal>> VulkanExecutable::Results() {
-  std::vector<Literal> out;
-  for (std::size_t r = 0; r < plan_.results.size(); ++r) {
-    KRAFLA_ASSIGN(Literal made, Literal::Create(plan_.results[r]));
-    if (!made.bytes().empty())
-      KRAFLA_TRY(device_->Download(*buffers_[kFirstArgument + plan_.arguments.size() + r], 0, made.bytes()));
-    out.push_back(std::move(made));
-  }
-  return out;
+  return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
+    if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+    std::vector<Literal> out;
+    for (std::size_t r = 0; r < plan_.results.size(); ++r) {
+      KRAFLA_ASSIGN(Literal made, Literal::CreateUninitialized(plan_.results[r]));
+      if (!made.bytes().empty())
+        KRAFLA_TRY(device_->Download(*buffers_[kFirstArgument + plan_.arguments.size() + r], 0, made.bytes()));
+      out.push_back(std::move(made));
+    }
+    return out;
+  });
 }
 
 Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes) {
@@ -286,7 +465,7 @@ Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes)
 Result<> VulkanExecutable::RunNodes(const NodeList& list) {
   for (const Node& node : list.nodes) {
     if (const auto* device = std::get_if<DeviceNode>(&node)) {
-      KRAFLA_TRY(device->program->Submit({}));
+      KRAFLA_TRY(device->program->Submit(slots_));
     } else if (const auto* host = std::get_if<HostNode>(&node)) {
       KRAFLA_TRY(RunHost(*host));
     } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
@@ -315,7 +494,6 @@ Result<> VulkanExecutable::RunNodes(const NodeList& list) {
 
 Result<> VulkanExecutable::RunHost(const HostNode& node) {
   KRAFLA_TRY(device_->Wait(device_->LastSubmitted()));
-  const plan::KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(node.kernel)];
   std::vector<std::byte*> pointers;
   std::vector<AlignedBytes> copies(node.bindings.size());
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
@@ -324,17 +502,15 @@ Result<> VulkanExecutable::RunHost(const HostNode& node) {
       pointers.push_back(buffer->host() + offset);
       continue;
     }
-    copies[b] = AlignedBytes(static_cast<std::size_t>(node.bindings[b].size) + AlignedBytes::kAlignment);
+    KRAFLA_ASSIGN(copies[b], HostBytes(static_cast<uint64_t>(node.bindings[b].size) + AlignedBytes::kAlignment));
     auto bytes = copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size));
     KRAFLA_TRY(device_->Download(*buffer, offset, bytes));
     pointers.push_back(bytes.data());
   }
-  auto scratch = reinterpret_cast<uintptr_t>(host_scratch_.data());
-  scratch = (scratch + AlignedBytes::kAlignment - 1) / AlignedBytes::kAlignment * AlignedBytes::kAlignment;
   KRAFLA_TRY(host_kernels_[static_cast<std::size_t>(node.kernel)]->Run(pointers, SharedThreadPool(),
-                                                                       reinterpret_cast<std::byte*>(scratch)));
+                                                                       host_scratch_.data()));
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
-    if (copies[b].size() == 0 || !kernel.bindings[b].written) continue;
+    if (copies[b].size() == 0 || !node.written[b]) continue;
     auto [buffer, offset] = Place(node.bindings[b]);
     KRAFLA_TRY(device_->Upload(*buffer, offset, copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size))));
   }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "api/client.h"
+#include "api/host_services.h"
+#include "base/aligned_bytes.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "plan/program_plan.h"
@@ -22,11 +24,16 @@ class VulkanExecutable : public Executable {
  public:
   static Result<std::unique_ptr<Executable>> Create(std::shared_ptr<vk::Device> device, const DeviceProfile& profile,
                                                     plan::ProgramPlan plan, const CompileOptions& options,
-                                                    CompileReport report, const std::string& description);
+                                                    CompileReport report, const std::string& description,
+                                                    std::unique_ptr<HostServices> services);
+  // Whether a custom call of the plan has a kernel of its own, which finds its buffers as descriptors.
+  static bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls);
+  ~VulkanExecutable() override;
 
   const std::vector<Shape>& arguments() const override { return plan_.arguments; }
   const std::vector<Shape>& results() const override { return plan_.results; }
   Result<> SetArguments(std::span<const Literal* const> arguments) override;
+  Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
   Result<> Execute() override;
   Result<std::vector<Literal>> Results() override;
 
@@ -38,6 +45,7 @@ class VulkanExecutable : public Executable {
   struct HostNode {
     int kernel = 0;
     std::vector<plan::Slice> bindings;
+    std::vector<bool> written;  // of the bindings
   };
   struct WhileNode {
     std::unique_ptr<NodeList> condition, body;
@@ -58,7 +66,14 @@ class VulkanExecutable : public Executable {
   Result<> EmitKernels(const DeviceProfile& profile, const CompileOptions& options);
   Result<> AllocateBuffers();
   Result<> CreatePipelines();
-  Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);
+  // `pending`: what to do first.
+  Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes, std::vector<vk::Step> pending = {});
+  std::vector<vk::Step> CopiesOfDonated() const;
+  void DropWhatIsCompiled();
+  Result<> PlaceArgument(std::size_t number, const Literal& literal);
+  // False where the device cannot work in these pages.
+  bool ImportArgument(std::size_t number, const std::shared_ptr<const Literal>& literal);
+  void ReleaseArgument(std::size_t number);
   Result<> Flush(std::vector<vk::Step>& pending, NodeList& nodes);
   void AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending);
   vk::BufferSlice SliceOf(const plan::Slice& slice) const;
@@ -73,16 +88,20 @@ class VulkanExecutable : public Executable {
   plan::ProgramPlan plan_;
   std::vector<std::optional<spirv::EmittedProgram>> emitted_;   // by kernel; empty: the CPU runs it
   std::vector<int> first_pipeline_;                             // of each kernel
+  std::vector<std::string> entry_points_;                       // of the custom kernels; empty: "main"
   std::vector<std::unique_ptr<CpuKernel>> host_kernels_;
   std::vector<std::shared_ptr<vk::Pipeline>> pipelines_;
-  // Buffers of every program: arena, constants, scratch, then the arguments, then the results.
+  // Buffers of every program: arena, constants, scratch, then the arguments, then the results. Arguments are slots of
+  // the programs: their buffers are made or imported when they are set.
   std::vector<std::shared_ptr<vk::Buffer>> buffers_;
+  std::vector<vk::BufferBinding> slots_;                  // the arguments' buffers, for Submit
+  std::vector<std::shared_ptr<const Literal>> imported_;  // whose pages an argument's buffer is; else null
   std::vector<uint64_t> constant_offsets_;
   uint64_t scratch_bytes_ = 0;
   NodeList nodes_;
-  std::vector<std::byte> host_scratch_;
-  bool has_arguments_ = false;
-  std::vector<Literal> donated_;  // arguments that a run overwrites
+  AlignedBytes host_scratch_;
+  std::unique_ptr<HostServices> services_;
+  bool has_arguments_ = false, has_results_ = false;
 };
 
 }  // namespace krafla

@@ -62,7 +62,7 @@ class Planner {
     }
     plan_.result_aliases.assign(plan_.results.size(), -1);
     KRAFLA_TRY(PlanComputation(entry, arguments, results, plan_.steps, /*is_entry=*/true));
-    PackTemporaries();
+    KRAFLA_TRY(PackTemporaries());
     return std::move(plan_);
   }
 
@@ -93,17 +93,27 @@ class Planner {
     last = std::max(last, now_);
   }
 
-  void PackTemporaries() {
+  // More than any machine has, and far from where sums would overflow.
+  static constexpr int64_t kMaxTemporaries = int64_t{1} << 56;
+
+  Result<> PackTemporaries() {
     std::vector<LiveRange> ranges(plan_.allocations.size());
+    int64_t total = 0;
     for (std::size_t a = 0; a < ranges.size(); ++a) {
       if (plan_.allocations[a].kind != Allocation::Kind::kArena || touched_[a].first < 0) continue;
-      ranges[a] = {plan_.allocations[a].size, touched_[a].first, touched_[a].second, 0};
+      const int64_t size = plan_.allocations[a].size;
+      if (size > kMaxTemporaries - total)
+        return ResourceExhausted("The program's intermediate values take more than {} bytes; one has {}.", kMaxTemporaries,
+                                 size);
+      total += size;
+      ranges[a] = {size, touched_[a].first, touched_[a].second, 0};
     }
     ArenaSize size = PackArena(ranges);
     for (std::size_t a = 0; a < ranges.size(); ++a)
       if (plan_.allocations[a].kind == Allocation::Kind::kArena) plan_.allocations[a].offset = ranges[a].offset;
     plan_.arena_size = size.bytes;
     plan_.peak_live_bytes = size.largest_live_set;
+    return {};
   }
 
   // ---- one computation ----------------------------------------------------------------------------------------------

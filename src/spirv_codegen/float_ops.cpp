@@ -15,6 +15,29 @@ namespace {
 
 using F = SpirvOps::F;
 
+// numerics/formulas_basic.h Max, Min, Sign and Tanh with the same answers where the device takes denormals for zeros in
+// comparisons and arithmetic: what compares equal is compared as integers.
+Value Extreme(Builder& b, const SpirvOps& o, F x, F y, bool smallest) {
+  const Value bx = o.Bits(x).v, by = o.Bits(y).v;
+  const Value greater = b.SMax(bx, by), less = b.SMin(bx, by);
+  const Value both_negative = b.Compare(Cmp::kSLt, b.And(bx, by), b.U32(0));
+  const Value tie = smallest ? b.Select(both_negative, greater, less) : b.Select(both_negative, less, greater);
+  Value r = b.Select(smallest ? o.Lt(x, y).v : o.Gt(x, y).v, x.v, y.v);
+  r = b.Select(o.Eq(x, y).v, o.FromBits({tie}).v, r);
+  return b.Select(o.Ne(x, x).v, x.v, r);
+}
+Value SignF32(Builder& b, const SpirvOps& o, F x) {
+  const Value bits = o.Bits(x).v;
+  const Value magnitude = b.And(bits, b.U32(0x7fffffffu));
+  // Neither zero nor NaN.
+  const Value counts = b.Compare(Cmp::kULt, b.Sub(magnitude, b.U32(1)), b.U32(0x7f800000u));
+  return b.Select(counts, o.FromBits({b.Or(b.And(bits, b.U32(0x80000000u)), b.U32(0x3f800000u))}).v, x.v);
+}
+Value TanhF32(Builder& b, const SpirvOps& o, F x) {
+  const Value magnitude = b.And(o.Bits(x).v, b.U32(0x7fffffffu));
+  return b.Select(b.Compare(Cmp::kULt, magnitude, b.U32(0x00800000u)), x.v, Tanh(o, x).v);
+}
+
 Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   int width = 1;
   for (Value x : v) width = std::max(width, static_cast<int>(x.width));
@@ -25,12 +48,13 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kSubtract) return b.FSub(v[0], v[1]);
   if (opcode == Opcode::kMultiply) return b.FMul(v[0], v[1]);
   if (opcode == Opcode::kDivide) return DivideFloat(b, v[0], v[1]);
-  if (opcode == Opcode::kMaximum) return Max(o, x, y).v;
-  if (opcode == Opcode::kMinimum) return Min(o, x, y).v;
-  if (opcode == Opcode::kClamp) return Clamp(o, x, y, F{v[2]}).v;
-  if (opcode == Opcode::kAbs) return o.Abs(x).v;
+  if (opcode == Opcode::kMaximum) return Extreme(b, o, x, y, false);
+  if (opcode == Opcode::kMinimum) return Extreme(b, o, x, y, true);
+  if (opcode == Opcode::kClamp) return Extreme(b, o, {Extreme(b, o, x, y, false)}, {v[2]}, true);
+  // Not the And of SpirvOps: of -inf - x LLVM 19 (lavapipe) takes the sign bit to be zero, and leaves the And out.
+  if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {v[0]}, Kind::kF32, width);
   if (opcode == Opcode::kNegate) return o.Neg(x).v;
-  if (opcode == Opcode::kSign) return Sign(o, x).v;
+  if (opcode == Opcode::kSign) return SignF32(b, o, x);
   if (opcode == Opcode::kFloor) return Floor(o, x).v;
   if (opcode == Opcode::kCeil) return Ceil(o, x).v;
   if (opcode == Opcode::kRoundNearestAfz) return RoundNearestAfz(o, x).v;
@@ -50,7 +74,7 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kExp) return Exp(o, x).v;
   if (opcode == Opcode::kExpm1) return Expm1(o, x).v;
   if (opcode == Opcode::kLogistic) return Logistic(o, x).v;
-  if (opcode == Opcode::kTanh) return Tanh(o, x).v;
+  if (opcode == Opcode::kTanh) return TanhF32(b, o, x);
   if (opcode == Opcode::kSinh) return Sinh(o, x).v;
   if (opcode == Opcode::kCosh) return Cosh(o, x).v;
   if (opcode == Opcode::kErf) return Erf(o, x).v;

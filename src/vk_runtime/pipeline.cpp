@@ -29,8 +29,8 @@ PipelineStore::~PipelineStore() {
 
 PipelineStore::Key PipelineStore::KeyOf(const KernelCode& code) {
   XXH128_hash_t words = XXH3_128bits(code.spirv.data(), code.spirv.size() * sizeof(uint32_t));
-  uint64_t rest[] = {words.low64, words.high64, code.binding_count, code.subgroup_size,
-                     uint64_t{code.full_subgroups} << 1 | uint64_t{code.splittable}};
+  uint64_t rest[] = {words.low64, words.high64, XXH3_64bits(code.entry_point.data(), code.entry_point.size()),
+                     code.binding_count, code.subgroup_size, uint64_t{code.full_subgroups} << 1 | uint64_t{code.splittable}};
   XXH128_hash_t all = XXH3_128bits(rest, sizeof(rest));
   return {all.low64, all.high64};
 }
@@ -153,7 +153,7 @@ PipelineStore::Built PipelineStore::Build(const KernelCode& code, VkPipelineLayo
   info.stage = Struct<VkPipelineShaderStageCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO);
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = module;
-  info.stage.pName = "main";
+  info.stage.pName = code.entry_point.c_str();
   info.layout = layout;
   if (code.splittable) info.flags |= VK_PIPELINE_CREATE_DISPATCH_BASE_BIT;
   auto size = Struct<VkPipelineShaderStageRequiredSubgroupSizeCreateInfo>(

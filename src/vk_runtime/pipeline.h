@@ -4,7 +4,7 @@
 // How a kernel finds its buffers (profile().features.buffer_device_address says which of the two it is):
 //   addresses    push constant bytes 0..7: the address of this launch's row, binding_count 64-bit addresses.
 //   descriptors  set 0, bindings 0..binding_count-1, storage buffers. Push constant bytes 0..7 are not written.
-// In both, push constant bytes 8..63 are the launch's own words. The entry point is "main".
+// In both, push constant bytes 8..63 are the launch's own words.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ inline constexpr uint32_t kMaxPushWords = (kPushConstantBytes - kPushWordsOffset
 struct KernelCode {
   std::vector<uint32_t> spirv = {};
   std::string name = {};        // for people; equal code with different names is one pipeline
+  std::string entry_point = "main";
   uint32_t binding_count = 0;
   uint32_t subgroup_size = 0;   // required; 0: any
   bool full_subgroups = false;  // required

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/evaluator/custom_call.h"
+
 #include <string_view>
 
 #include "cpu_fallback/evaluator/context.h"
@@ -7,12 +9,22 @@ namespace krafla::evaluator {
 
 namespace {
 
-// Marks for the partitioner: on one device the operand itself.
-bool IsIdentity(std::string_view target) {
-  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
-         target == "LayoutConstraint" || target == "annotate_device_placement" || target == "MoveToHost" ||
-         target == "MoveToDevice" || target.starts_with("xla.sdy.");
+constexpr std::string_view kBuiltIn[] = {
+    // Marks for the partitioner: on one device the operand itself.
+    "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement",
+    "MoveToHost", "MoveToDevice", "xla.sdy.*",
+    // Computations.
+    "TopK", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
+    "lapack_ctrsm_ffi", "lapack_ztrsm_ffi"};
+constexpr std::size_t kMarks = 8;
+
+bool IsAmong(std::string_view target, std::span<const std::string_view> names) {
+  for (std::string_view name : names)
+    if (name.ends_with('*') ? target.starts_with(name.substr(0, name.size() - 1)) : target == name) return true;
+  return false;
 }
+
+bool IsIdentity(std::string_view target) { return IsAmong(target, std::span(kBuiltIn).first(kMarks)); }
 
 }  // namespace
 
@@ -53,3 +65,10 @@ Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands op
 }
 
 }  // namespace krafla::evaluator
+
+namespace krafla {
+
+std::span<const std::string_view> BuiltInCustomCalls() { return evaluator::kBuiltIn; }
+bool IsBuiltInCustomCall(std::string_view target) { return evaluator::IsAmong(target, evaluator::kBuiltIn); }
+
+}  // namespace krafla

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/host_memory.h"
 #include "cpu_fallback/executor/host_threads.h"
 
 namespace krafla {
@@ -26,12 +27,17 @@ Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Create(plan::ProgramPlan p
     most_bindings = std::max(most_bindings, kernel.bindings.size());
     out->kernels_.push_back(std::move(made));
   }
+  const auto no_room = [&] {
+    return ResourceExhausted("The program needs {} bytes for intermediate values and {} for scratch, which the host does "
+                             "not have (this process may have {} in all).",
+                             out->plan_.arena_size, scratch, HostMemoryLimit());
+  };
+  if (!HostHasRoom(static_cast<uint64_t>(out->plan_.arena_size) + static_cast<uint64_t>(scratch))) return no_room();
   try {
     out->arena_ = AlignedBytes(static_cast<std::size_t>(out->plan_.arena_size));
     out->scratch_ = AlignedBytes(static_cast<std::size_t>(scratch));
   } catch (const std::bad_alloc&) {
-    return ResourceExhausted("The program needs {} bytes for intermediate values and {} for scratch, which this machine "
-                             "does not have.", out->plan_.arena_size, scratch);
+    return no_room();
   }
   out->bindings_.resize(most_bindings);
   out->bases_.resize(out->plan_.allocations.size());

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One instruction run by the evaluator. Its operands' leaves come before its result's in the bindings.
+#include <atomic>
 #include <cstring>
+#include <functional>
+#include <string>
 
 #include "cpu_fallback/executor/kernel_families.h"
 
@@ -43,14 +46,35 @@ class HostKernelRun final : public CpuKernel {
     }
     std::vector<const Literal*> pointers;
     for (const Literal& operand : operands) pointers.push_back(&operand);
-    KRAFLA_ASSIGN(Literal result, EvaluateInstruction(*instruction_, pointers, options_));
+    KRAFLA_ASSIGN(Literal result, Evaluate(pointers));
     WriteLeaves(result, bindings, next);
     return {};
   }
 
  private:
+  Result<Literal> Evaluate(std::span<const Literal* const> operands) const {
+    uint64_t step = 0;
+    if (instruction_->opcode() == Opcode::kRngGetAndUpdateState) {
+      // Each has a counter of its own that runs on from one run to the next, as in XLA.
+      step = static_cast<uint64_t>(instruction_->attr<RngStateAttributes>().delta);
+    } else if (instruction_->opcode() == Opcode::kRng) {
+      step = 1;
+    } else {
+      return EvaluateInstruction(*instruction_, operands, options_);
+    }
+    EvaluatorHost host = options_.host != nullptr ? *options_.host : EvaluatorHost();
+    host.rng_seed += times_run_.fetch_add(1, std::memory_order_relaxed) * step;
+    // The numbers of one rng have nothing to do with those of another.
+    if (instruction_->opcode() == Opcode::kRng)
+      host.rng_seed += 0x9e3779b97f4a7c15u * static_cast<uint64_t>(std::hash<std::string>{}(instruction_->name()));
+    EvaluatorOptions options = options_;
+    options.host = &host;
+    return EvaluateInstruction(*instruction_, operands, options);
+  }
+
   const Instruction* instruction_;
   EvaluatorOptions options_;
+  mutable std::atomic<uint64_t> times_run_ = 0;
 };
 
 }  // namespace

@@ -54,9 +54,13 @@ struct CaseList {
 };
 Result<CaseList> FindCases(const std::string& path, const std::string& form = "hlo");
 
+// What to read of a model, whose arrays may be large: the arguments, what to compare with, or both. The arrays of other
+// cases are read whole.
+enum class RecordedPart { kAll, kInputs, kExpected };
+
 // `parameters`, `results`: the leaf shapes of the module's entry, to tell bf16 from its u16 stand-in in npz files.
 Result<RecordedArrays> ReadArrays(const RecordedCase& c, const std::vector<Shape>& parameters,
-                                  const std::vector<Shape>& results);
+                                  const std::vector<Shape>& results, RecordedPart part = RecordedPart::kAll);
 
 struct Comparison {
   bool passed = false;

@@ -232,7 +232,7 @@ Result<Literal> Reference(const Literal& recorded, const Literal& reference) {
 }
 
 Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>& parameters,
-                                 const std::vector<Shape>& results) {
+                                 const std::vector<Shape>& results, RecordedPart part) {
   KRAFLA_ASSIGN(Json meta, ParseJsonObject(c.manifest_json, c.name));
   const Json* rows = FindMember(meta, "results");
   if (rows == nullptr || !rows->is_array()) return InvalidArgument("meta.json needs a list 'results'");
@@ -262,7 +262,11 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
     }
     return out;
   }
-  KRAFLA_ASSIGN(auto in, ReadNumbered(folder / "inputs.npz", "arg", &in_shapes));
+  if (part != RecordedPart::kExpected) {
+    KRAFLA_ASSIGN(auto in, ReadNumbered(folder / "inputs.npz", "arg", &in_shapes));
+    out.inputs.push_back(std::move(in));
+  }
+  if (part == RecordedPart::kInputs) return out;
   KRAFLA_ASSIGN(auto expected, ReadNumbered(folder / "outputs.npz", "out", &out_shapes));
   if (fs::exists(folder / "outputs_ref.npz", error)) {
     KRAFLA_ASSIGN(auto references, ReadNumbered(folder / "outputs_ref.npz", "out", nullptr));
@@ -274,7 +278,6 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
       KRAFLA_ASSIGN(expected[i], Reference(expected[i], references[i]));
     }
   }
-  out.inputs.push_back(std::move(in));
   out.outputs.push_back(std::move(expected));
   out.alt_outputs.emplace_back(out_shapes.size());
   return out;
@@ -283,8 +286,8 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
 }  // namespace
 
 Result<RecordedArrays> ReadArrays(const RecordedCase& c, const std::vector<Shape>& parameters,
-                                  const std::vector<Shape>& results) {
-  auto out = c.is_model ? ReadModel(c, parameters, results) : ReadFamilyCase(c);
+                                  const std::vector<Shape>& results, RecordedPart part) {
+  auto out = c.is_model ? ReadModel(c, parameters, results, part) : ReadFamilyCase(c);
   if (!out) return Failure(std::move(out).error().WithContext(std::format("while reading the arrays of '{}'", c.name)));
   return out;
 }

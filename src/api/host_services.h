@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program's instructions may ask of the host, bound for the evaluator: custom calls, infeed and outfeed, host
+// channels.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/client.h"
+#include "cpu_fallback/evaluator/evaluator.h"
+#include "krafla/custom_call.h"
+
+namespace krafla {
+
+class HostServices {
+ public:
+  HostServices(const CustomCallRegistry& custom_calls, std::shared_ptr<HostTransfers> transfers);
+  HostServices(const HostServices&) = delete;
+  HostServices& operator=(const HostServices&) = delete;
+
+  // Good as long as this object.
+  EvaluatorOptions evaluator_options() const { return {.host = &host_}; }
+
+ private:
+  Result<Literal> Call(const Instruction& call, std::span<const Literal* const> operands) const;
+  Result<Literal> Transfer(const Instruction& transfer, std::span<const Literal* const> operands) const;
+
+  const CustomCallRegistry& custom_calls_;
+  std::shared_ptr<HostTransfers> transfers_;
+  EvaluatorHost host_;
+};
+
+// The registry that `options` means.
+const CustomCallRegistry& CustomCallsOf(const CompileOptions& options);
+
+// NOT_FOUND for the first custom call of the module that nobody has: names the target, and those that there are.
+Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom_calls, bool on_vulkan);
+
+}  // namespace krafla

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/host_transfers.h"
+
+#include <format>
+
+#include "api/front_end.h"
+
+namespace krafla {
+namespace {
+
+int64_t BytesOf(const HostTransfers::Item& item) {
+  int64_t out = 0;
+  for (const Literal& l : item) out += static_cast<int64_t>(l.bytes().size());
+  return out;
+}
+
+// The arrays of an item put together as `shape`.
+Result<Literal> Assemble(const Shape& shape, HostTransfers::Item& item, std::size_t& next) {
+  if (shape.IsTuple()) {
+    std::vector<Literal> elements;
+    for (const Shape& s : shape.tuple_elements()) {
+      KRAFLA_ASSIGN(Literal e, Assemble(s, item, next));
+      elements.push_back(std::move(e));
+    }
+    return Literal::MakeTuple(std::move(elements));
+  }
+  if (!shape.IsArray()) return Literal::Create(shape);
+  if (next >= item.size()) return InvalidArgument("The host gave {} arrays, the program takes more.", item.size());
+  Literal out = std::move(item[next]);
+  if (out.shape().element_type() != shape.element_type() || out.shape().rank() != shape.rank())
+    return InvalidArgument("The host gave {} as array {}, the program takes {}.", out.shape().ToString(false), next,
+                           shape.ToString(false));
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    if (shape.IsDynamicDim(d) ? out.shape().dim(d) > shape.dim(d) : out.shape().dim(d) != shape.dim(d))
+      return InvalidArgument("The host gave {} as array {}, the program takes {}.", out.shape().ToString(false), next,
+                             shape.ToString(false));
+  ++next;
+  return out;
+}
+
+}  // namespace
+
+void HostTransfers::Push(Key key, Item item) {
+  std::lock_guard lock(mutex_);
+  Queue& queue = queues_[key];
+  queue.bytes += BytesOf(item);
+  queue.items.push_back(std::move(item));
+  changed_.notify_all();
+}
+
+Result<HostTransfers::Item> HostTransfers::Pop(Key key, Limit limit) {
+  static constexpr const char* kNames[] = {"infeed", "outfeed", "channel to the device", "channel from the device"};
+  std::unique_lock lock(mutex_);
+  Queue& queue = queues_[key];  // queues are never removed
+  const bool ready = changed_.wait_for(lock, limit, [&] { return cancelled_ || !queue.items.empty(); });
+  const auto what = [&] {
+    return key.second < 0 ? std::string(kNames[static_cast<int>(key.first)])
+                          : std::format("{} {}", kNames[static_cast<int>(key.first)], key.second);
+  };
+  if (cancelled_) return MakeError(StatusCode::kCancelled, "The transfers were cancelled ({}).", what());
+  if (!ready) return DeadlineExceeded("Nothing came through {} within {} ms.", what(), limit.count());
+  Item out = std::move(queue.items.front());
+  queue.items.pop_front();
+  queue.bytes -= BytesOf(out);
+  changed_.notify_all();
+  return out;
+}
+
+Result<Literal> HostTransfers::Take(Key key, const Shape& shape) {
+  KRAFLA_ASSIGN(Item item, Pop(key, run_limit_));
+  std::size_t next = 0;
+  KRAFLA_ASSIGN(Literal out, Assemble(shape, item, next));
+  if (next != item.size())
+    return InvalidArgument("The host gave {} arrays, the program takes {}.", item.size(), next);
+  return out;
+}
+
+Result<> HostTransfers::Give(Key key, const Literal& value) {
+  Item item;
+  for (const Literal* leaf : value.ArrayLeaves()) {
+    KRAFLA_ASSIGN(Literal copy, CopyOf(*leaf));
+    item.push_back(std::move(copy));
+  }
+  const int64_t bytes = BytesOf(item);
+  std::unique_lock lock(mutex_);
+  Queue& queue = queues_[key];
+  const bool room = changed_.wait_for(
+      lock, run_limit_, [&] { return cancelled_ || queue.items.empty() || bytes <= queue_bytes_ - queue.bytes; });
+  if (cancelled_) return MakeError(StatusCode::kCancelled, "The transfers were cancelled.");
+  if (!room)
+    return DeadlineExceeded("The host has left {} bytes lying in a queue of at most {} for {} ms.", queue.bytes,
+                            queue_bytes_, run_limit_.count());
+  queue.bytes += bytes;
+  queue.items.push_back(std::move(item));
+  changed_.notify_all();
+  return {};
+}
+
+void HostTransfers::PushInfeed(Item item) { Push({Kind::kInfeed, -1}, std::move(item)); }
+Result<HostTransfers::Item> HostTransfers::PopOutfeed(Limit limit) { return Pop({Kind::kOutfeed, -1}, limit); }
+void HostTransfers::PushToDevice(int64_t channel, Item item) { Push({Kind::kToDevice, channel}, std::move(item)); }
+Result<HostTransfers::Item> HostTransfers::PopFromDevice(int64_t channel, Limit limit) {
+  return Pop({Kind::kFromDevice, channel}, limit);
+}
+Result<Literal> HostTransfers::TakeInfeed(const Shape& shape) { return Take({Kind::kInfeed, -1}, shape); }
+Result<> HostTransfers::GiveOutfeed(const Literal& value) { return Give({Kind::kOutfeed, -1}, value); }
+Result<Literal> HostTransfers::TakeFromHost(int64_t channel, const Shape& shape) {
+  return Take({Kind::kToDevice, channel}, shape);
+}
+Result<> HostTransfers::GiveToHost(int64_t channel, const Literal& value) {
+  return Give({Kind::kFromDevice, channel}, value);
+}
+
+void HostTransfers::Cancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  changed_.notify_all();
+}
+
+void HostTransfers::Reset() {
+  std::lock_guard lock(mutex_);
+  for (auto& [key, queue] : queues_) queue = Queue();
+  cancelled_ = false;
+  changed_.notify_all();
+}
+
+int64_t HostTransfers::waiting() const {
+  std::lock_guard lock(mutex_);
+  int64_t out = 0;
+  for (const auto& [key, queue] : queues_) out += static_cast<int64_t>(queue.items.size());
+  return out;
+}
+
+}  // namespace krafla
