@@ -3,12 +3,18 @@
 
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "hlo_io/stablehlo/to_module.h"
+#include "hlo_io/stablehlo_bytecode/stablehlo_bytecode.h"
 
 namespace krafla {
 
 Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_view file) {
-  if (bytes.starts_with("ML\xefR"))
-    return Unimplemented("{} is StableHLO bytecode, which this version does not read; give it as HLO text", file);
+  if (bytes.starts_with("ML\xefR")) {
+    auto tree = stablehlo::ReadBytecode(bytes);
+    auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
+    if (!module) return Failure(std::move(module).error().WithContext(std::format("while reading {}", file)));
+    return module;
+  }
   if (LooksLikeHloProto(bytes)) return ParseHloProto(std::as_bytes(std::span(bytes)), file);
   return ParseHloText(bytes, file);
 }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations between devices.
+#include "hlo_io/stablehlo/converter.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+Result<CollectiveAttributes> CollectiveOf(const Op& op) {
+  CollectiveAttributes out;
+  if (AttributeRef channel = op.Find("channel_id"); channel != nullptr && channel->integer > 0) out.channel_id = channel->integer;
+  if (AttributeRef global = op.Find("use_global_device_ids"); global != nullptr) out.use_global_device_ids = global->integer != 0;
+  AttributeRef groups = op.Find("replica_groups");
+  if (groups == nullptr) return out;
+  if (groups->kind != Attribute::Kind::kDense)
+    return Unimplemented("Replica groups over the named axes of a mesh cannot be read from StableHLO yet.");
+  KRAFLA_ASSIGN(Dims flat, IntegersOf(*groups));
+  const Dims& dims = groups->type->dims;
+  if (dims.size() != 2) return InvalidArgument("Replica groups are an array of {} dimensions, not of two.", dims.size());
+  for (int64_t g = 0; g < dims[0]; ++g) {
+    std::vector<int64_t> group;
+    for (int64_t m = 0; m < dims[1]; ++m) {
+      const int64_t device = flat[static_cast<std::size_t>(g * dims[1] + m)];
+      if (device >= 0) group.push_back(device);  // -1 fills up shorter groups
+    }
+    out.replica_groups.push_back(std::move(group));
+  }
+  return out;
+}
+
+// The blocks of `split` change places and are put together along `concat`.
+Result<> AllToAll(Converter& c, const Op& op, Body& body) {
+  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(op));
+  KRAFLA_ASSIGN(int64_t split, IntAttribute(op, "split_dimension"));
+  KRAFLA_ASSIGN(int64_t concat, IntAttribute(op, "concat_dimension"));
+  KRAFLA_ASSIGN(int64_t count, IntAttribute(op, "split_count"));
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  if (operands.size() != op.results.size()) return InvalidArgument("'all_to_all' has {} operands and {} results.", operands.size(), op.results.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    Instruction* value = operands[i];
+    const Shape shape = value->shape();
+    if (split < 0 || split >= shape.rank() || concat < 0 || concat >= shape.rank() || count < 1 || shape.dim(split) % count != 0)
+      return InvalidArgument("'all_to_all' cannot split dimension {} of {} into {}.", split, shape.ToString(false), count);
+    Computation& computation = *body.computation;
+    CollectiveAttributes one = a;
+    one.dimension = split;
+    if (split == concat) {
+      KRAFLA_ASSIGN(value, AddInferred(computation, Opcode::kAllToAll, {value}, std::move(one)));
+    } else {
+      // [.., count, block, ..]: exchange along count, bring it before `concat`, melt the two.
+      Dims parted;
+      for (int64_t d = 0; d < shape.rank(); ++d) {
+        if (d == split) parted.push_back(count);
+        parted.push_back(d == split ? shape.dim(d) / count : shape.dim(d));
+      }
+      KRAFLA_ASSIGN(value, AddReshape(computation, value, parted));
+      KRAFLA_ASSIGN(value, AddInferred(computation, Opcode::kAllToAll, {value}, std::move(one)));
+      Dims order, result;
+      for (int64_t d = 0; d < shape.rank(); ++d) {
+        if (d == concat) order.push_back(split);
+        order.push_back(d < split ? d : d + 1);
+        const int64_t size = d == split ? shape.dim(d) / count : shape.dim(d);
+        result.push_back(d == concat ? size * count : size);
+      }
+      KRAFLA_ASSIGN(value, AddTranspose(computation, value, std::move(order)));
+      KRAFLA_ASSIGN(value, AddReshape(computation, value, result));
+    }
+    body.values[op.results[i]] = value;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body) {
+  const std::string& n = op.name;
+  if (n == "partition_id" || n == "replica_id") {
+    KRAFLA_TRY(c.Emit(op, body, n == "replica_id" ? Opcode::kReplicaId : Opcode::kPartitionId, {}));
+    return true;
+  }
+  if (n == "all_to_all") {
+    KRAFLA_TRY(AllToAll(c, op, body));
+    return true;
+  }
+  std::optional<Opcode> opcode;
+  std::string_view dimension;
+  if (n == "all_reduce") opcode = Opcode::kAllReduce;
+  else if (n == "all_gather") opcode = Opcode::kAllGather, dimension = "all_gather_dim";
+  else if (n == "reduce_scatter") opcode = Opcode::kReduceScatter, dimension = "scatter_dimension";
+  else if (n == "collective_permute") opcode = Opcode::kCollectivePermute;
+  else if (n == "collective_broadcast") opcode = Opcode::kCollectiveBroadcast;
+  else if (n == "cross-replica-sum") opcode = Opcode::kAllReduce;
+  if (!opcode) return false;
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(op));
+  if (AttributeRef root = op.Find("has_dynamic_root"); root != nullptr && root->integer != 0)
+    return Unimplemented("A collective whose root is known only when the program runs cannot be computed.");
+  if (!dimension.empty()) {
+    KRAFLA_ASSIGN(a.dimension, IntAttribute(op, dimension));
+  }
+  if (*opcode == Opcode::kCollectivePermute) {
+    KRAFLA_ASSIGN(a.source_target_pairs, PairsAttribute(op, "source_target_pairs"));
+  }
+  std::vector<Computation*> called;
+  if (n == "all_reduce" || n == "reduce_scatter") {
+    KRAFLA_ASSIGN(Computation * computation, c.RegionComputation(op, body, 0));
+    called.push_back(computation);
+  } else if (n == "cross-replica-sum") {
+    if (operands.size() != 1) return InvalidArgument("'{}' takes one operand, {} given.", n, operands.size());
+    Computation* sum = c.module().AddComputation("sum");
+    const Shape scalar = Shape::MakeScalar(operands[0]->shape().element_type());
+    Instruction* x = AddParameter(*sum, 0, scalar);
+    Instruction* y = AddParameter(*sum, 1, scalar);
+    KRAFLA_ASSIGN(Instruction * root, AddInferred(*sum, Opcode::kAdd, {x, y}));
+    sum->set_root(root);
+    called.push_back(sum);
+  }
+  KRAFLA_TRY(c.Emit(op, body, *opcode, std::move(operands), std::move(a), std::move(called)));
+  return true;
+}
+
+}  // namespace krafla::stablehlo

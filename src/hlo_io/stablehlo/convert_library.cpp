@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transforms, factorisations, random numbers, custom calls, transfers.
+#include "hlo_io/hlo_text/lexer.h"
+#include "hlo_io/stablehlo/converter.h"
+#include "hlo_io/stablehlo/words.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+// Shardings and the like: on one device they hand on their operand.
+bool PassesOn(std::string_view target) {
+  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
+         target == "xla.sdy.FuncResultSharding" || target == "xla.sdy.GlobalToLocalShape" ||
+         target == "xla.sdy.LocalToGlobalShape" || target == "annotate_device_placement";
+}
+
+Result<> CustomCall(Converter& c, const Op& op, Body& body) {
+  CustomCallAttributes a;
+  KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  if (PassesOn(a.target) && operands.size() == 1 && op.results.size() == 1) {
+    KRAFLA_ASSIGN(Shape want, c.ShapeOfValue(op.results[0]));
+    if (Shape::Compatible(want, operands[0]->shape())) return c.Bind(op, body, operands[0]);
+  }
+  KRAFLA_ASSIGN(a.has_side_effect, BoolAttribute(op, "has_side_effect"));
+  KRAFLA_ASSIGN(int64_t version, WordAttribute(op, "api_version", kApiVersionWords));
+  std::string config;
+  if (AttributeRef given = op.Find("backend_config"); given != nullptr) {
+    if (given->kind == Attribute::Kind::kDictionary) config = PrintAttribute(*given);
+    else if (!given->text.empty()) config = "\"" + hlo_text::Escape(given->text) + "\"";
+  }
+  // A dictionary of parameters travels as an attribute of its own, with the version of the call set back.
+  if (AttributeRef parameters = op.FindDiscardable("mhlo.backend_config"); parameters != nullptr) {
+    config = PrintAttribute(*parameters);
+    version = 4;
+  }
+  if (version > 1) a.api_version = kApiVersionWords[version];
+  if (AttributeRef layouts = op.Find("operand_layouts"); layouts != nullptr && !layouts->elements.empty()) {
+    if (layouts->elements.size() != operands.size())
+      return InvalidArgument("A custom call has {} layouts for {} operands.", layouts->elements.size(), operands.size());
+    std::vector<Shape> shapes;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      Shape shape = operands[i]->shape();
+      if (shape.IsArray()) {
+        KRAFLA_ASSIGN(Dims order, IntegersOf(*layouts->elements[i]));
+        KRAFLA_TRY(shape.SetLayout(Layout{std::move(order), {}}));
+      }
+      shapes.push_back(std::move(shape));
+    }
+    a.operand_layouts = std::move(shapes);
+  }
+  KRAFLA_TRY(c.Emit(op, body, Opcode::kCustomCall, std::move(operands), std::move(a)));
+  if (config.empty()) return {};
+  Instruction* call = body.computation->instructions().back().get();
+  while (call->opcode() == Opcode::kGetTupleElement) call = call->operand(0);
+  InstructionMetadata metadata = call->metadata();
+  metadata.backend_config = std::move(config);
+  call->set_metadata(std::move(metadata));
+  return {};
+}
+
+Result<bool> ConvertTransfer(Converter& c, const Op& op, Body& body) {
+  const std::string& n = op.name;
+  Computation& computation = *body.computation;
+  if (n == "outfeed" || n == "send") {
+    KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+    if (operands.empty()) return InvalidArgument("'{}' has no token.", n);
+    Instruction* token = operands.back();
+    operands.pop_back();
+    Instruction* data = operands.size() == 1 ? operands[0] : nullptr;
+    if (data == nullptr) {
+      KRAFLA_ASSIGN(data, AddTuple(computation, std::move(operands)));
+    }
+    if (n == "outfeed") {
+      KRAFLA_ASSIGN(std::string config, StringAttribute(op, "outfeed_config"));
+      KRAFLA_TRY(c.Emit(op, body, Opcode::kOutfeed, {data, token}, InfeedAttributes{std::move(config), data->shape()}));
+      return true;
+    }
+    ChannelAttributes a;
+    KRAFLA_ASSIGN(a.channel_id, IntAttribute(op, "channel_id"));
+    KRAFLA_ASSIGN(a.is_host_transfer, BoolAttribute(op, "is_host_transfer"));
+    KRAFLA_ASSIGN(Instruction * send, AddInferred(computation, Opcode::kSend, {data, token}, a));
+    KRAFLA_TRY(c.Emit(op, body, Opcode::kSendDone, {send}, a));
+    return true;
+  }
+  if (n == "infeed" || n == "recv") {
+    KRAFLA_ASSIGN(Instruction * token, c.Operand(op, body, 0));
+    std::vector<Shape> shapes;
+    for (std::size_t i = 0; i + 1 < op.results.size(); ++i) {
+      KRAFLA_ASSIGN(Shape shape, c.ShapeOfValue(op.results[i]));
+      shapes.push_back(std::move(shape));
+    }
+    if (op.results.empty()) return InvalidArgument("'{}' gives no token.", n);
+    const bool one = shapes.size() == 1;
+    Shape data;
+    if (one) {
+      data = shapes[0];
+    } else {
+      KRAFLA_ASSIGN(data, Shape::MakeTuple(std::move(shapes)));
+    }
+    Instruction* made = nullptr;
+    if (n == "infeed") {
+      KRAFLA_ASSIGN(std::string config, StringAttribute(op, "infeed_config"));
+      KRAFLA_ASSIGN(Shape declared, Shape::MakeTuple({data, Shape::MakeToken()}));
+      KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kInfeed, {token}, InfeedAttributes{std::move(config), std::nullopt}, {}, &declared));
+    } else {
+      ChannelAttributes a;
+      KRAFLA_ASSIGN(a.channel_id, IntAttribute(op, "channel_id"));
+      KRAFLA_ASSIGN(a.is_host_transfer, BoolAttribute(op, "is_host_transfer"));
+      KRAFLA_ASSIGN(Shape declared, Shape::MakeTuple({data, Shape::MakeScalar(ElementType::kU32), Shape::MakeToken()}));
+      KRAFLA_ASSIGN(Instruction * recv, AddInferred(computation, Opcode::kRecv, {token}, a, {}, &declared));
+      KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kRecvDone, {recv}, a));
+    }
+    KRAFLA_ASSIGN(Instruction * values, AddGetTupleElement(computation, made, 0));
+    KRAFLA_ASSIGN(Instruction * after, AddGetTupleElement(computation, made, 1));
+    for (std::size_t i = 0; i + 1 < op.results.size(); ++i) {
+      Instruction* value = values;
+      if (!one) {
+        KRAFLA_ASSIGN(value, AddGetTupleElement(computation, values, static_cast<int64_t>(i)));
+      }
+      body.values[op.results[i]] = value;
+    }
+    body.values[op.results.back()] = after;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body) {
+  const std::string& n = op.name;
+  if (n == "custom_call") {
+    KRAFLA_TRY(CustomCall(c, op, body));
+    return true;
+  }
+  KRAFLA_ASSIGN(bool transfer, ConvertTransfer(c, op, body));
+  if (transfer) return true;
+  std::optional<Opcode> opcode;
+  Attributes attributes;
+  if (n == "fft") {
+    FftAttributes a;
+    KRAFLA_ASSIGN(int64_t type, WordAttribute(op, "fft_type", kFftWords));
+    a.type = static_cast<FftType>(type);
+    KRAFLA_ASSIGN(a.length, DimsAttribute(op, "fft_length"));
+    opcode = Opcode::kFft;
+    attributes = std::move(a);
+  } else if (n == "cholesky") {
+    KRAFLA_ASSIGN(bool lower, BoolAttribute(op, "lower"));
+    opcode = Opcode::kCholesky;
+    attributes = CholeskyAttributes{lower};
+  } else if (n == "triangular_solve") {
+    TriangularSolveAttributes a;
+    KRAFLA_ASSIGN(a.left_side, BoolAttribute(op, "left_side"));
+    KRAFLA_ASSIGN(a.lower, BoolAttribute(op, "lower"));
+    KRAFLA_ASSIGN(a.unit_diagonal, BoolAttribute(op, "unit_diagonal"));
+    KRAFLA_ASSIGN(int64_t transpose, WordAttribute(op, "transpose_a", kTransposeWords));
+    if (transpose == 0) return InvalidArgument("'{}' has no transpose.", n);
+    a.transpose_a = static_cast<TriangularTranspose>(transpose - 1);
+    opcode = Opcode::kTriangularSolve;
+    attributes = a;
+  } else if (n == "rng_bit_generator") {
+    KRAFLA_ASSIGN(int64_t algorithm, WordAttribute(op, "rng_algorithm", kRngAlgorithmWords));
+    opcode = Opcode::kRngBitGenerator;
+    attributes = RngBitGeneratorAttributes{static_cast<RngAlgorithm>(algorithm)};
+  } else if (n == "rng") {
+    KRAFLA_ASSIGN(int64_t distribution, WordAttribute(op, "rng_distribution", kRngDistributionWords));
+    KRAFLA_ASSIGN(Instruction * a, c.Operand(op, body, 0));
+    KRAFLA_ASSIGN(Instruction * b, c.Operand(op, body, 1));  // the third operand is the shape, which the type has too
+    KRAFLA_TRY(c.Emit(op, body, Opcode::kRng, {a, b}, RngAttributes{static_cast<RngDistribution>(distribution - 1)}));
+    return true;
+  } else if (n == "batch_norm_grad" || n == "batch_norm_inference" || n == "batch_norm_training") {
+    AttributeRef epsilon = op.Find("epsilon");
+    if (epsilon == nullptr || epsilon->kind != Attribute::Kind::kFloat) return InvalidArgument("'{}' has no epsilon.", n);
+    KRAFLA_ASSIGN(int64_t feature, IntAttribute(op, "feature_index"));
+    opcode = n == "batch_norm_grad"        ? Opcode::kBatchNormGrad
+             : n == "batch_norm_inference" ? Opcode::kBatchNormInference
+                                           : Opcode::kBatchNormTraining;
+    attributes = BatchNormAttributes{static_cast<float>(epsilon->number), feature};
+  }
+  if (!opcode) return false;
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  KRAFLA_TRY(c.Emit(op, body, *opcode, std::move(operands), std::move(attributes)));
+  return true;
+}
+
+}  // namespace krafla::stablehlo

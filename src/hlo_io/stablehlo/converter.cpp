@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions, and what every operation shares.
+#include "hlo_io/stablehlo/converter.h"
+
+#include <cstring>
+
+#include "hlo_io/hlo_text/lexer.h"
+#include "hlo_io/stablehlo/to_module.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+constexpr int kMaxDepth = 128;
+using Kind = Attribute::Kind;
+
+std::string Place(const Op& op) {
+  return op.location.empty() ? std::format("in operation '{}'", op.name) : std::format("in operation '{}' at {}", op.name, op.location);
+}
+
+AttributeRef Entry(const Attribute* dictionary, std::string_view key) {
+  if (dictionary == nullptr || dictionary->kind != Kind::kDictionary) return nullptr;
+  for (const auto& [name, value] : dictionary->entries)
+    if (name == key) return value;
+  return nullptr;
+}
+
+// What the text of a module would say of where an operation is from.
+std::string MetadataOf(const Op& op) {
+  return op.op_name.empty() ? std::string() : std::format("op_name=\"{}\"", hlo_text::Escape(op.op_name));
+}
+
+}  // namespace
+
+Result<Shape> Converter::ShapeOf(TypeRef type) const {
+  switch (type->kind) {
+    case Type::Kind::kTensor: {
+      if (type->element == ElementType::kInvalid) return Unimplemented("Arrays of index values cannot be computed with.");
+      if (type->unranked) return Unimplemented("An array of unknown rank cannot be computed with.");
+      Dims dims = type->dims;
+      bool dynamic[Shape::kMaxRank] = {};
+      bool any = false;
+      if (dims.ssize() > Shape::kMaxRank) return InvalidArgument("A tensor has {} dimensions; the limit is {}.", dims.size(), Shape::kMaxRank);
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] != kDynamicDim) continue;
+        if (d >= type->bounds.size() || type->bounds[d] == kDynamicDim)
+          return Unimplemented("A dimension whose size is not known before the program runs needs a bound.");
+        dims[d] = type->bounds[d];
+        dynamic[d] = any = true;
+      }
+      std::span<const bool> flags;
+      if (any) flags = std::span<const bool>(dynamic, dims.size());
+      return Shape::MakeArray(type->element, dims, flags);
+    }
+    case Type::Kind::kToken: return Shape::MakeToken();
+    case Type::Kind::kTuple: {
+      std::vector<Shape> elements;
+      for (TypeRef e : type->elements) {
+        KRAFLA_ASSIGN(Shape shape, ShapeOf(e));
+        elements.push_back(std::move(shape));
+      }
+      return Shape::MakeTuple(std::move(elements));
+    }
+    case Type::Kind::kElement: return Shape::MakeArray(type->element, {});
+    case Type::Kind::kNone:
+    case Type::Kind::kFunction:
+    case Type::Kind::kOther: break;
+  }
+  return Unimplemented("A value of type {} cannot be computed with.", type->text.empty() ? "none" : type->text);
+}
+
+Result<Instruction*> Converter::Operand(const Op& op, const Body& body, std::size_t i) const {
+  if (i >= op.operands.size()) return InvalidArgument("'{}' has {} operands, too few.", op.name, op.operands.size());
+  auto it = body.values.find(op.operands[i]);
+  if (it == body.values.end())
+    return Unimplemented("'{}' uses a value from outside its region, which this region cannot take.", op.name);
+  return it->second;
+}
+
+Result<std::vector<Instruction*>> Converter::Operands(const Op& op, const Body& body, std::size_t from) const {
+  std::vector<Instruction*> out;
+  for (std::size_t i = from; i < op.operands.size(); ++i) {
+    KRAFLA_ASSIGN(Instruction * one, Operand(op, body, i));
+    out.push_back(one);
+  }
+  return out;
+}
+
+Result<> Converter::Bind(const Op& op, Body& body, Instruction* value) {
+  if (op.results.size() != 1) return InvalidArgument("'{}' has {} results, not one.", op.name, op.results.size());
+  KRAFLA_ASSIGN(Shape want, ShapeOfValue(op.results[0]));
+  if (!Shape::Compatible(want, value->shape()))
+    return InvalidArgument("'{}' is declared to give {}; it gives {}.", op.name, want.ToString(false), value->shape().ToString(false));
+  body.values[op.results[0]] = value;
+  return {};
+}
+
+Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<Instruction*> operands, Attributes attributes,
+                         std::vector<Computation*> called, bool tuple) {
+  std::vector<Shape> shapes;
+  for (ValueId result : op.results) {
+    KRAFLA_ASSIGN(Shape shape, ShapeOfValue(result));
+    shapes.push_back(std::move(shape));
+  }
+  tuple = tuple || shapes.size() != 1;
+  Shape declared;
+  if (tuple) {
+    KRAFLA_ASSIGN(declared, Shape::MakeTuple(std::move(shapes)));
+  } else {
+    declared = shapes[0];
+  }
+  KRAFLA_ASSIGN(Instruction * made, AddInferred(*body.computation, opcode, std::move(operands), std::move(attributes),
+                                                std::move(called), &declared));
+  if (std::string metadata = MetadataOf(op); !metadata.empty()) {
+    InstructionMetadata m;
+    m.metadata = std::move(metadata);
+    made->set_metadata(std::move(m));
+  }
+  if (!tuple) {
+    body.values[op.results[0]] = made;
+    return {};
+  }
+  for (std::size_t i = 0; i < op.results.size(); ++i) {
+    KRAFLA_ASSIGN(Instruction * element, AddGetTupleElement(*body.computation, made, static_cast<int64_t>(i)));
+    body.values[op.results[i]] = element;
+  }
+  return {};
+}
+
+std::optional<Dims> Converter::ConstantDims(const Instruction* instruction) const {
+  if (!instruction->IsConstant() || !IsIntegral(instruction->shape().element_type())) return std::nullopt;
+  const Literal& literal = instruction->literal();
+  const ElementType type = literal.shape().element_type();
+  const auto width = static_cast<std::size_t>(StorageBytes(type));
+  Dims out;
+  for (std::size_t at = 0; at < literal.bytes().size(); at += width) {
+    uint64_t value = 0;
+    std::memcpy(&value, literal.bytes().data() + at, width);
+    if (IsSigned(type) && width < 8 && (value >> (width * 8 - 1)) != 0) value |= ~uint64_t{0} << (width * 8);
+    out.push_back(static_cast<int64_t>(value));
+  }
+  return out;
+}
+
+Instruction* Converter::CopyConstant(const Instruction& constant, Body& into) const {
+  return into.computation->Add(Opcode::kConstant, constant.shape(), {}, constant.attributes());
+}
+
+Result<std::unique_ptr<Module>> Converter::Convert() {
+  if (tree_.module.regions.size() != 1) return InvalidArgument("A StableHLO module has one region, not {}.", tree_.module.regions.size());
+  std::string name = "module";
+  if (AttributeRef given = tree_.module.Find("sym_name"); given != nullptr && !given->text.empty()) name = given->text;
+  module_ = std::make_unique<Module>(name);
+  auto count = [&](std::string_view key, int64_t* out) -> Result<> {
+    AttributeRef value = tree_.module.FindDiscardable(key);
+    if (value == nullptr || value->kind != Kind::kInteger) return {};
+    if (value->integer < 1 || value->integer > (int64_t{1} << 20))
+      return InvalidArgument("The module has the attribute {} = {}.", key, value->integer);
+    *out = value->integer;
+    return {};
+  };
+  KRAFLA_TRY(count("mhlo.num_replicas", &module_->replica_count));
+  KRAFLA_TRY(count("mhlo.num_partitions", &module_->num_partitions));
+  for (const Op& op : tree_.module.regions[0].ops) {
+    if (op.name == "func") {
+      KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
+      if (!functions_.emplace(symbol, &op).second) return InvalidArgument("The function '{}' is defined twice.", symbol);
+    } else if (op.name != "sdy.mesh") {
+      return Unimplemented("A module cannot hold the operation '{}'.", op.name);
+    }
+  }
+  auto main = functions_.find("main");
+  if (main == functions_.end() && functions_.size() == 1) main = functions_.begin();
+  if (main == functions_.end()) return InvalidArgument("The module has no function 'main'.");
+  open_[main->first] = true;
+  KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second, true));
+  module_->set_entry(entry);
+  KRAFLA_TRY(EntryAttributes(*main->second));
+  return std::move(module_);
+}
+
+// Aliases and donors, which arguments say of themselves.
+Result<> Converter::EntryAttributes(const Op& func) {
+  AttributeRef arguments = func.Find("arg_attrs");
+  if (arguments == nullptr) return {};
+  const bool tuple = module_->entry()->root()->shape().IsTuple();
+  for (std::size_t p = 0; p < arguments->elements.size(); ++p) {
+    const auto number = static_cast<int64_t>(p);
+    if (AttributeRef output = Entry(arguments->elements[p], "tf.aliasing_output"); output != nullptr) {
+      InputOutputAlias alias;
+      alias.parameter = number;
+      if (tuple) alias.output_index.push_back(output->integer);
+      module_->input_output_aliases.push_back(std::move(alias));
+    } else if (Entry(arguments->elements[p], "jax.buffer_donor") != nullptr) {
+      module_->buffer_donors.push_back({number, {}});
+    }
+  }
+  return {};
+}
+
+Result<Computation*> Converter::Function(const std::string& name) {
+  if (auto it = converted_.find(name); it != converted_.end()) return it->second;
+  auto found = functions_.find(name);
+  if (found == functions_.end()) return InvalidArgument("The function '{}' is called but not defined.", name.substr(0, 60));
+  if (open_[name]) return InvalidArgument("The function '{}' leads back to itself; StableHLO has no recursion.", name.substr(0, 60));
+  open_[name] = true;
+  KRAFLA_ASSIGN(Computation * made, ConvertFunction(*found->second, false));
+  open_[name] = false;
+  converted_[name] = made;
+  return made;
+}
+
+Result<Computation*> Converter::ConvertFunction(const Op& func, bool entry) {
+  if (func.regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func.regions.size());
+  if (++depth_ > kMaxDepth) return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxDepth);
+  KRAFLA_ASSIGN(std::string name, StringAttribute(func, "sym_name"));
+  Body body;
+  body.computation = module_->AddComputation(name);
+  const Region& region = func.regions[0];
+  for (std::size_t i = 0; i < region.arguments.size(); ++i) {
+    KRAFLA_ASSIGN(Shape shape, ShapeOfValue(region.arguments[i]));
+    body.values[region.arguments[i]] = AddParameter(*body.computation, static_cast<int64_t>(i), std::move(shape));
+  }
+  auto results = ConvertOps(region.ops, body);
+  if (!results) return Failure(std::move(results).error().WithContext(std::format("in function '{}'", name)));
+  Instruction* root = nullptr;
+  // The entry's only result stands by itself; so does a function's.
+  if (results->size() == 1) {
+    root = (*results)[0];
+  } else {
+    KRAFLA_ASSIGN(root, AddTuple(*body.computation, *results));
+  }
+  body.computation->set_root(root);
+  --depth_;
+  (void)entry;
+  return body.computation;
+}
+
+Result<std::vector<Instruction*>> Converter::ConvertOps(const std::vector<Op>& ops, Body& body) {
+  if (ops.empty() || (ops.back().name != "return" && ops.back().name != "sdy.return"))
+    return InvalidArgument("A region does not end in a return.");
+  for (std::size_t i = 0; i + 1 < ops.size(); ++i) {
+    auto converted = ConvertOp(ops[i], body);
+    if (!converted) return Failure(std::move(converted).error().WithContext(Place(ops[i])));
+  }
+  return Operands(ops.back(), body);
+}
+
+Result<> Converter::ConvertOp(const Op& op, Body& body) {
+  using Family = Result<bool> (*)(Converter&, const Op&, Body&);
+  KRAFLA_ASSIGN(bool structure, ConvertStructure(op, body));
+  if (structure) return {};
+  for (Family family : {&ConvertElementwise, &ConvertDataMovement, &ConvertContraction, &ConvertReduction, &ConvertIndexing,
+                        &ConvertDynamic, &ConvertCollective, &ConvertLibrary}) {
+    KRAFLA_ASSIGN(bool taken, family(*this, op, body));
+    if (taken) return {};
+  }
+  return Unimplemented("The operation '{}' is not known to this version.", op.name);
+}
+
+Result<Computation*> Converter::RegionComputation(const Op& op, const Body& outer, std::size_t region) {
+  if (region >= op.regions.size()) return InvalidArgument("'{}' has {} regions, too few.", op.name, op.regions.size());
+  if (++depth_ > kMaxDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxDepth);
+  const Region& r = op.regions[region];
+  Body body;
+  body.computation = module_->AddComputation(std::format("{}_region", op.name));
+  for (std::size_t i = 0; i < r.arguments.size(); ++i) {
+    KRAFLA_ASSIGN(Shape shape, ShapeOfValue(r.arguments[i]));
+    body.values[r.arguments[i]] = AddParameter(*body.computation, static_cast<int64_t>(i), std::move(shape));
+  }
+  for (ValueId captured : Captures(op)) {
+    auto it = outer.values.find(captured);
+    if (it != outer.values.end() && it->second->IsConstant()) body.values[captured] = CopyConstant(*it->second, body);
+  }
+  KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(r.ops, body));
+  Instruction* root = nullptr;
+  if (results.size() == 1) {
+    root = results[0];
+  } else {
+    KRAFLA_ASSIGN(root, AddTuple(*body.computation, std::move(results)));
+  }
+  body.computation->set_root(root);
+  --depth_;
+  return body.computation;
+}
+
+Result<std::unique_ptr<Module>> ToModule(const Tree& tree) { return Converter(tree).Convert(); }
+
+}  // namespace krafla::stablehlo

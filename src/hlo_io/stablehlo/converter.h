@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The conversion in pieces: functions, regions and control flow (converter.cpp), and families of operations in
+// convert_*.cpp, each of which says whether it knows an operation.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hlo_io/stablehlo/op_tree.h"
+#include "ir/builder.h"
+#include "ir/module.h"
+
+namespace krafla::stablehlo {
+
+// A computation being filled.
+struct Body {
+  Computation* computation = nullptr;
+  std::unordered_map<ValueId, Instruction*> values;
+};
+
+class Converter {
+ public:
+  explicit Converter(const Tree& tree) : tree_(tree) {}
+  Result<std::unique_ptr<Module>> Convert();
+
+  // What the families use.
+  Result<Shape> ShapeOf(TypeRef type) const;
+  Result<Shape> ShapeOfValue(ValueId value) const { return ShapeOf(tree_.values[static_cast<std::size_t>(value)]); }
+  TypeRef TypeOfValue(ValueId value) const { return tree_.values[static_cast<std::size_t>(value)]; }
+  Result<Instruction*> Operand(const Op& op, const Body& body, std::size_t i) const;
+  Result<std::vector<Instruction*>> Operands(const Op& op, const Body& body, std::size_t from = 0) const;
+  // Adds the instruction that is the operation: its results (the elements of a tuple where there are several, or where
+  // `tuple`) become the operation's.
+  Result<> Emit(const Op& op, Body& body, Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
+                std::vector<Computation*> called = {}, bool tuple = false);
+  // The operation's only result is `value`.
+  Result<> Bind(const Op& op, Body& body, Instruction* value);
+  // A computation of a region whose values are its parameters; constants from around it are copied in.
+  Result<Computation*> RegionComputation(const Op& op, const Body& outer, std::size_t region);
+  // The constant that an operand is, as integers; nullopt where it is none.
+  std::optional<Dims> ConstantDims(const Instruction* instruction) const;
+  Module& module() { return *module_; }
+
+ private:
+  Result<Computation*> Function(const std::string& name);
+  Result<Computation*> ConvertFunction(const Op& func, bool entry);
+  Result<> EntryAttributes(const Op& func);
+  // Converts all but the terminator, and gives the terminator's operands.
+  Result<std::vector<Instruction*>> ConvertOps(const std::vector<Op>& ops, Body& body);
+  Result<> ConvertOp(const Op& op, Body& body);
+  Result<bool> ConvertStructure(const Op& op, Body& body);
+
+  Result<> While(const Op& op, Body& body);
+  Result<> Conditional(const Op& op, Body& body);
+  Result<> CallOp(const Op& op, Body& body, const std::string& callee, bool composite);
+  Result<> ManualComputation(const Op& op, Body& body);
+  // Values from outside that the regions use, in the order of their first use.
+  std::vector<ValueId> Captures(const Op& op) const;
+  // A computation of one tuple parameter: the first elements are the region's arguments, the next `captures`.
+  struct TupleBody {
+    Body body;
+    std::vector<Instruction*> elements;
+  };
+  Result<TupleBody> BeginTupleBody(const Region& region, std::string_view name, const Shape& shape, const Body& outer,
+                                   std::span<const ValueId> captures);
+  Instruction* CopyConstant(const Instruction& constant, Body& into) const;
+
+  const Tree& tree_;
+  std::unique_ptr<Module> module_;
+  std::unordered_map<std::string, const Op*> functions_;
+  std::unordered_map<std::string, Computation*> converted_;
+  std::unordered_map<std::string, bool> open_;  // functions being converted: no recursion
+  std::unordered_map<std::string, int64_t> meshes_;  // devices in each
+  int depth_ = 0;
+};
+
+// Families: true where the operation was one of theirs.
+Result<bool> ConvertElementwise(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertDataMovement(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertContraction(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertReduction(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertIndexing(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body);
+
+// Attributes by name, checked. Missing or of another kind: INVALID_ARGUMENT.
+Result<Dims> DimsAttribute(const Op& op, std::string_view key);
+Result<int64_t> IntAttribute(const Op& op, std::string_view key);
+Result<bool> BoolAttribute(const Op& op, std::string_view key);
+Result<std::string> StringAttribute(const Op& op, std::string_view key);
+// A word of `words`: its position.
+Result<int64_t> WordAttribute(const Op& op, std::string_view key, std::span<const std::string_view> words);
+// An [n,2] array of integers.
+Result<std::vector<std::pair<int64_t, int64_t>>> PairsAttribute(const Op& op, std::string_view key);
+// The values of a dense or array attribute of integers or booleans, whatever its shape.
+Result<Dims> IntegersOf(const Attribute& attribute);
+// A dense attribute as a literal.
+Result<Literal> LiteralOf(const Attribute& attribute, const Shape& shape);
+// As MLIR prints it: `{a = 1 : i64, b = "x"}`.
+std::string PrintAttribute(const Attribute& attribute);
+
+}  // namespace krafla::stablehlo

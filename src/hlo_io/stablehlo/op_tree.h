@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A StableHLO program as both readers leave it: operations, regions, types and attributes, before anything is checked
+// against what an operation means. Operations have the names and attributes of VHLO's newest version, whose attributes
+// are single values (dimension numbers are spelled out), so that the conversion to the IR sees one form.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/inline_vector.h"
+#include "base/status.h"
+#include "ir/element_type.h"
+
+namespace krafla::stablehlo {
+
+inline constexpr int64_t kDynamicDim = std::numeric_limits<int64_t>::min();
+
+struct Attribute;
+using AttributeRef = const Attribute*;
+
+struct Type {
+  enum class Kind : uint8_t { kNone, kElement, kTensor, kToken, kTuple, kFunction, kOther };
+  Kind kind = Kind::kNone;
+  ElementType element = ElementType::kInvalid;  // kElement, kTensor; kInvalid: index (64 bits, never computed with)
+  bool unranked = false;
+  Dims dims;                                    // kTensor; kDynamicDim where not known
+  Dims bounds;                                  // of dynamic dimensions, empty or one a dimension
+  std::vector<const Type*> elements, results;   // a tuple's; a function's inputs and results
+  std::string text;                             // of kOther: its name, for messages
+};
+using TypeRef = const Type*;
+
+struct Attribute {
+  enum class Kind : uint8_t { kUnit, kBool, kInteger, kFloat, kString, kWord, kType, kArray, kDictionary, kDense, kOther };
+  Kind kind = Kind::kUnit;
+  int64_t integer = 0;         // kInteger, kBool
+  double number = 0;           // kFloat
+  std::string text;            // kString, symbols too; kWord: an enum's word, "GE"; kOther: the name, for messages
+  TypeRef type = nullptr;      // kType, kDense, kInteger, kFloat
+  std::vector<AttributeRef> elements;
+  std::vector<std::pair<std::string, AttributeRef>> entries;
+  // kDense: elements in row-major order, little endian, StorageBytes() each, pred and sub-byte types a byte each; one
+  // element where all are the same.
+  std::string bytes;
+  bool splat = false;
+};
+
+using ValueId = int32_t;  // an index into Tree::values
+
+struct Op;
+// Every region of StableHLO has one block.
+struct Region {
+  std::vector<ValueId> arguments;
+  std::vector<Op> ops;
+};
+
+struct Op {
+  std::string name;  // "add"; of other dialects "sdy.mesh", "module"
+  std::vector<ValueId> operands, results;
+  std::vector<std::pair<std::string, AttributeRef>> attributes;
+  std::vector<std::pair<std::string, AttributeRef>> discardable;
+  std::vector<Region> regions;
+  std::string location;  // "model.py:12:3", "jit(f)/add", or empty
+  std::string op_name;   // the name that JAX gives it, or empty
+
+  // Null where there is none.
+  AttributeRef Find(std::string_view key) const {
+    for (const auto& [name_, value] : attributes)
+      if (name_ == key) return value;
+    return nullptr;
+  }
+  AttributeRef FindDiscardable(std::string_view key) const {
+    for (const auto& [name_, value] : discardable)
+      if (name_ == key) return value;
+    return nullptr;
+  }
+};
+
+struct Tree {
+  Op module;
+  std::vector<TypeRef> values;  // the type of each value
+  // What the pointers point into.
+  std::deque<Type> types;
+  std::deque<Attribute> attributes;
+};
+
+}  // namespace krafla::stablehlo
