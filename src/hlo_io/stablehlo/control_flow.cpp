@@ -26,7 +26,6 @@ Result<std::vector<Shape>> ShapesOf(std::span<Instruction* const> values) {
   return out;
 }
 
-// The number of devices of a mesh that is written out, else of an unknown one 0.
 bool SameShapes(std::span<Instruction* const> a, std::span<Instruction* const> b) {
   if (a.size() > b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)

@@ -14,9 +14,43 @@ bool PassesOn(std::string_view target) {
          target == "xla.sdy.LocalToGlobalShape" || target == "annotate_device_placement";
 }
 
+// JAX's approximate top k: arrays, their initial values, and a comparator. Exact here, as XLA has it where no hardware
+// helps: a sort of which the first are kept (xla/hlo/builder/lib/approx_topk.cc, ApproxTopKFallback).
+Result<> ApproxTopK(Converter& c, const Op& op, Body& body) {
+  KRAFLA_ASSIGN(std::vector<Instruction*> arrays, c.Operands(op, body));
+  const std::size_t count = op.results.size();
+  AttributeRef parameters = op.FindDiscardable("mhlo.backend_config");
+  AttributeRef comparator = op.Find("called_computations");
+  if (arrays.size() != 2 * count || count == 0 || parameters == nullptr || comparator == nullptr || comparator->elements.size() != 1)
+    return InvalidArgument("ApproxTopK takes arrays, as many initial values, a comparator and its parameters.");
+  int64_t dimension = -1;
+  for (const auto& [key, value] : parameters->entries)
+    if (key == "reduction_dim") dimension = value->integer;
+  arrays.resize(count);
+  const Shape shape = arrays[0]->shape();
+  if (dimension < 0 || dimension >= shape.rank())
+    return InvalidArgument("ApproxTopK reduces dimension {} of {}.", dimension, shape.ToString(false));
+  KRAFLA_ASSIGN(Computation * less, c.Function(comparator->elements[0]->text));
+  Computation& computation = *body.computation;
+  KRAFLA_ASSIGN(Instruction * sorted, AddInferred(computation, Opcode::kSort, arrays, SortAttributes{dimension, true}, {less}));
+  for (std::size_t i = 0; i < count; ++i) {
+    Instruction* value = sorted;
+    if (count > 1) {
+      KRAFLA_ASSIGN(value, AddGetTupleElement(computation, sorted, static_cast<int64_t>(i)));
+    }
+    KRAFLA_ASSIGN(Shape result, c.ShapeOfValue(op.results[i]));
+    if (result.rank() != shape.rank()) return InvalidArgument("ApproxTopK of {} cannot give {}.", shape.ToString(false), result.ToString(false));
+    SliceAttributes kept{Dims(result.dims().size(), 0), result.dims(), Dims(result.dims().size(), 1)};
+    KRAFLA_ASSIGN(Instruction * slice, AddInferred(computation, Opcode::kSlice, {value}, std::move(kept), {}, &result));
+    body.values[op.results[i]] = slice;
+  }
+  return {};
+}
+
 Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   CustomCallAttributes a;
   KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
+  if (a.target == "ApproxTopK") return ApproxTopK(c, op, body);
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   if (PassesOn(a.target) && operands.size() == 1 && op.results.size() == 1) {
     KRAFLA_ASSIGN(Shape want, c.ShapeOfValue(op.results[0]));

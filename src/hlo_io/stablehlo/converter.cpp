@@ -172,7 +172,7 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   if (main == functions_.end() && functions_.size() == 1) main = functions_.begin();
   if (main == functions_.end()) return InvalidArgument("The module has no function 'main'.");
   open_[main->first] = true;
-  KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second, true));
+  KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second));
   module_->set_entry(entry);
   KRAFLA_TRY(EntryAttributes(*main->second));
   return std::move(module_);
@@ -203,13 +203,13 @@ Result<Computation*> Converter::Function(const std::string& name) {
   if (found == functions_.end()) return InvalidArgument("The function '{}' is called but not defined.", name.substr(0, 60));
   if (open_[name]) return InvalidArgument("The function '{}' leads back to itself; StableHLO has no recursion.", name.substr(0, 60));
   open_[name] = true;
-  KRAFLA_ASSIGN(Computation * made, ConvertFunction(*found->second, false));
+  KRAFLA_ASSIGN(Computation * made, ConvertFunction(*found->second));
   open_[name] = false;
   converted_[name] = made;
   return made;
 }
 
-Result<Computation*> Converter::ConvertFunction(const Op& func, bool entry) {
+Result<Computation*> Converter::ConvertFunction(const Op& func) {
   if (func.regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func.regions.size());
   if (++depth_ > kMaxDepth) return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxDepth);
   KRAFLA_ASSIGN(std::string name, StringAttribute(func, "sym_name"));
@@ -231,7 +231,6 @@ Result<Computation*> Converter::ConvertFunction(const Op& func, bool entry) {
   }
   body.computation->set_root(root);
   --depth_;
-  (void)entry;
   return body.computation;
 }
 

@@ -43,10 +43,11 @@ class Converter {
   // The constant that an operand is, as integers; nullopt where it is none.
   std::optional<Dims> ConstantDims(const Instruction* instruction) const;
   Module& module() { return *module_; }
+  // The computation of a function of the program.
+  Result<Computation*> Function(const std::string& name);
 
  private:
-  Result<Computation*> Function(const std::string& name);
-  Result<Computation*> ConvertFunction(const Op& func, bool entry);
+  Result<Computation*> ConvertFunction(const Op& func);
   Result<> EntryAttributes(const Op& func);
   // Converts all but the terminator, and gives the terminator's operands.
   Result<std::vector<Instruction*>> ConvertOps(const std::vector<Op>& ops, Body& body);
@@ -73,7 +74,6 @@ class Converter {
   std::unordered_map<std::string, const Op*> functions_;
   std::unordered_map<std::string, Computation*> converted_;
   std::unordered_map<std::string, bool> open_;  // functions being converted: no recursion
-  std::unordered_map<std::string, int64_t> meshes_;  // devices in each
   int depth_ = 0;
 };
 
