@@ -2,13 +2,15 @@
 // Random bits as XLA makes them (xla/hlo/builder/lib/prng.cc, rng_bit_generator_expander.cc), bit for bit; the values
 // of rng are free, they come from the same Philox.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numbers>
 
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
-#include "cpu_fallback/evaluator/philox.h"
+#include "numerics/rng.h"
+#include "numerics/scalar_ops.h"
 
 namespace krafla::evaluator {
 
@@ -16,60 +18,7 @@ namespace {
 
 std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
-// The dimension that XLA cuts in half to use both words of a ThreeFry block, and the shape of a half.
-struct Halves {
-  Dims dims;            // of a half, with rank >= 1
-  std::size_t axis = 0;
-  int64_t count = 1;
-};
-Halves SplitIntoHalves(const Dims& dims) {
-  Halves out;
-  if (dims.empty()) {
-    out.dims = {1};
-    return out;
-  }
-  std::size_t axis = dims.size();
-  for (std::size_t d = 0; d < dims.size() && axis == dims.size(); ++d)
-    if (dims[d] % 2 == 0) axis = d;
-  if (axis == dims.size()) {
-    axis = 0;
-    for (std::size_t d = 1; d < dims.size(); ++d)
-      if (dims[d] > dims[axis]) axis = d;
-  }
-  out.dims = dims;
-  out.dims[axis] = (dims[axis] + 1) / 2;
-  out.axis = axis;
-  for (int64_t d : out.dims) out.count *= d;
-  return out;
-}
-
-// 32 random bits an element.
-void ThreeFry32(uint64_t key, uint64_t& counter, const Dims& dims, int64_t count, uint32_t* out) {
-  const Halves half = SplitIntoHalves(dims);
-  int64_t inner = 1;
-  for (std::size_t d = half.axis + 1; d < half.dims.size(); ++d) inner *= half.dims[d];
-  const int64_t extent = dims.empty() ? 1 : dims[half.axis];
-  for (int64_t k = 0; k < half.count; ++k) {
-    const Words2 words = ThreeFry2x32(key, counter + static_cast<uint64_t>(k));
-    // Element (outer, j, inner) of the halves gives elements 2j and 2j + 1 of the whole.
-    const int64_t in = k % inner, j = k / inner % half.dims[half.axis], outer = k / inner / half.dims[half.axis];
-    for (int64_t w = 0; w < 2; ++w) {
-      if (2 * j + w >= extent) continue;
-      const int64_t at = (outer * extent + 2 * j + w) * inner + in;
-      if (at < count) out[at] = w == 0 ? words.first : words.second;
-    }
-  }
-  counter += static_cast<uint64_t>(half.count);
-}
-
-void Philox32(uint64_t key, uint64_t& low, uint64_t& high, int64_t count, uint32_t* out) {
-  for (int64_t k = 0; k < count; k += 4) {
-    uint32_t words[4];
-    Philox4x32(key, low, high, words);
-    if (++low == 0) ++high;
-    std::copy(words, words + std::min<int64_t>(4, count - k), out + k);
-  }
-}
+std::array<uint32_t, 2> Halves(uint64_t x) { return {static_cast<uint32_t>(x), static_cast<uint32_t>(x >> 32)}; }
 
 }  // namespace
 
@@ -86,42 +35,31 @@ Result<Value> EvalRngBitGenerator(Context& context, const Instruction& i, Operan
   KRAFLA_TRY(context.SpendProduct(bits_shape.element_count(), 16));
   KRAFLA_ASSIGN(Literal bits, NewLiteral(context, bits_shape));
   KRAFLA_ASSIGN(Literal next, Literal::FromBytes(state.shape(), state.bytes()));
-  const std::size_t words = At(state_bytes / 8);
-  std::vector<uint64_t> s(words);
+  std::vector<uint64_t> s(At(state_bytes / 8));
   std::memcpy(s.data(), state.bytes().data(), At(state_bytes));
   const int64_t n = bits_shape.element_count();
   const int bytes = StorageBytes(bits_shape.element_type());
-  // 64-bit elements: low word first. Narrow ones keep the low bits of 32.
-  const bool threefry = algorithm == RngAlgorithm::kThreeFry;
-  std::vector<uint32_t> random;
-  if (threefry) {
-    if (bytes == 8) {
-      for (int64_t k = 0; k < n; ++k) {
-        const Words2 w = ThreeFry2x32(s[0], s[1] + static_cast<uint64_t>(k));
-        bits.data<uint64_t>()[At(k)] = uint64_t{w.first} | uint64_t{w.second} << 32;
-      }
-      s[1] += static_cast<uint64_t>(n);
-    } else {
-      random.resize(At(n));
-      ThreeFry32(s[0], s[1], bits_shape.dims(), n, random.data());
-    }
+  const RngMethod method = algorithm == RngAlgorithm::kThreeFry ? RngMethod::kThreeFry
+                           : algorithm == RngAlgorithm::kPhilox ? RngMethod::kPhilox
+                                                                : kDefaultRngMethod;
+  KRAFLA_ASSIGN(RngPlan plan, PlanRng(method, static_cast<int64_t>(s.size()), bits_shape.dims(), bytes == 8 ? 64 : 32));
+  const RngStart start = StartOf(plan, s);
+  if (bytes == 8) {
+    for (int64_t k = 0; k < n; ++k) bits.data<uint64_t>()[At(k)] = RngElement(plan, start, static_cast<uint64_t>(k));
   } else {
-    // With a state of two words the key is the upper half of the counter too (XLA reverses the state).
-    uint64_t low = s[1], high = words > 2 ? s[2] : s[0];
-    random.resize(At(bytes == 8 ? 2 * n : n));
-    Philox32(s[0], low, high, static_cast<int64_t>(random.size()), random.data());
-    s[1] = low;
-    if (words > 2) s[2] = high;
-    if (bytes == 8 && n > 0) std::memcpy(bits.bytes().data(), random.data(), At(8 * n));
+    // Narrow elements keep the low bits of 32.
+    std::vector<uint32_t> random(At(n));
+    for (int64_t k = 0; k < n; ++k) random[At(k)] = static_cast<uint32_t>(RngElement(plan, start, static_cast<uint64_t>(k)));
+    if (bytes == 4 && n > 0) std::memcpy(bits.bytes().data(), random.data(), At(4 * n));
+    if (bytes == 2)
+      for (int64_t k = 0; k < n; ++k) bits.data<uint16_t>()[At(k)] = static_cast<uint16_t>(random[At(k)]);
+    if (bytes == 1) {
+      const void* in[] = {random.data()};
+      MakeConvert(ElementType::kU32, bits_shape.element_type()).Run(in, bits.bytes().data(), n);
+    }
   }
-  if (bytes == 4 && n > 0) std::memcpy(bits.bytes().data(), random.data(), At(4 * n));
-  if (bytes == 2)
-    for (int64_t k = 0; k < n; ++k) bits.data<uint16_t>()[At(k)] = static_cast<uint16_t>(random[At(k)]);
-  if (bytes == 1) {
-    const void* in[] = {random.data()};
-    MakeConvert(ElementType::kU32, bits_shape.element_type()).Run(in, bits.bytes().data(), n);
-  }
-  std::memcpy(next.bytes().data(), s.data(), At(state_bytes));
+  const std::array<uint64_t, 3> after = NextState(plan, s);
+  std::memcpy(next.bytes().data(), after.data(), At(state_bytes));
   std::vector<Value> elements;
   elements.push_back(Value::Own(std::move(next)));
   elements.push_back(Value::Own(std::move(bits)));
@@ -135,8 +73,10 @@ Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands)
   const ElementType type = out.shape().element_type();
   // Each rng of a run has a stream of its own.
   const uint64_t stream = context.rng_calls++;
+  const auto key = Halves(context.host->rng_seed ^ 0x9e3779b97f4a7c15u), number = Halves(stream);
   auto block = [&](int64_t k, uint32_t* words) {
-    Philox4x32(context.host->rng_seed ^ 0x9e3779b97f4a7c15u, static_cast<uint64_t>(k), stream, words);
+    const auto low = Halves(static_cast<uint64_t>(k));
+    std::ranges::copy(Philox4x32(ScalarOps{}, {low[0], low[1], number[0], number[1]}, key), words);
   };
   auto unit = [](uint32_t low, uint32_t high) {  // [0, 1), 53 bits
     return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
