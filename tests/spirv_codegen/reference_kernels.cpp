@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "interpreter.h"
 #include "ir/shape.h"
+#include "reference_order.h"
 
 namespace krafla::spirv::testing {
 namespace {
@@ -190,6 +191,9 @@ void RunKernel(const plan::KernelPlan& plan, std::vector<Bytes>& memory) {
   if (const auto* reduce = std::get_if<plan::ReduceKernel>(&plan.body)) return RunReduce(*reduce, memory);
   if (const auto* dot = std::get_if<plan::DotKernel>(&plan.body)) return RunDot(*dot, memory);
   if (const auto* conv = std::get_if<plan::ConvKernel>(&plan.body)) return RunConv(*conv, memory);
+  if (const auto* sort = std::get_if<plan::SortKernel>(&plan.body)) return RunSort(*sort, memory);
+  if (const auto* scan = std::get_if<plan::ScanKernel>(&plan.body)) return RunScan(*scan, memory);
+  if (const auto* scatter = std::get_if<plan::ScatterKernel>(&plan.body)) return RunScatter(*scatter, memory);
   KRAFLA_UNREACHABLE();
 }
 

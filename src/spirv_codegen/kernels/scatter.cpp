@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ScatterKernel, deterministic: an invocation owns one place of the window and takes the updates in their order, so no
-// two invocations ever meet at an element. Where the indices are unique every update goes on its own.
+// two invocations ever meet at an element. Along a dimension where windows start anywhere and are longer than 1, they
+// may overlap: there an invocation owns the operand's coordinates with one remainder by the window's length, of which
+// every window has exactly one. Where the indices are unique every update goes on its own.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -27,6 +29,10 @@ class ScatterEmitter {
     for (int64_t d : window_) window_extents_.push_back(At(s.updates_dims, d));
     for (int64_t d : batch_) batch_extents_.push_back(At(s.updates_dims, d));
     vector_ = a.index_vector_dim < s.indices_dims.ssize();
+    for (int64_t d : a.scatter_dims_to_operand_dims) {
+      const int64_t dim = window_of_operand_[static_cast<std::size_t>(d)];
+      if (dim >= 0 && At(s.updates_dims, dim) > 1 && At(s.updates_dims, dim) < At(s.operand_dims, d)) sliding_.push_back(d);
+    }
   }
 
   static int64_t Product(const Dims& dims) {
@@ -37,15 +43,23 @@ class ScatterEmitter {
   int64_t window_count() const { return Product(window_extents_); }
   int64_t batch_count() const { return Product(batch_extents_); }
 
-  // Places of window element `element` in the operand and in the updates, from the window's corner.
+  // Places of window element `element` in the operand and in the updates, from the window's corner. Along sliding
+  // dimensions only the remainder is known.
   struct Place {
     Value operand, update;
+    Values remainders;  // of sliding dimensions
   };
-  Place WindowPlace(Value element) {
+  // `alone`: no other invocation meets this update's elements, so that nothing slides.
+  Place WindowPlace(Value element, bool alone) {
     const Values index = Delinearize(element, window_extents_);
-    Place out{U32(0), U32(0)};
+    Place out{U32(0), U32(0), {}};
+    if (!alone) out.remainders.resize(window_of_operand_.size());
     for (std::size_t d = 0; d < window_of_operand_.size(); ++d) {
       if (window_of_operand_[d] < 0) continue;
+      if (!alone && Contains(sliding_, static_cast<int64_t>(d))) {
+        out.remainders[d] = index[static_cast<std::size_t>(std::find(window_.begin(), window_.end(), window_of_operand_[d]) - window_.begin())];
+        continue;
+      }
       auto n = static_cast<std::size_t>(std::find(window_.begin(), window_.end(), window_of_operand_[d]) - window_.begin());
       out.operand = b_.Add(out.operand, b_.Mul(index[n], U32(operand_strides_[d])));
       out.update = b_.Add(out.update, b_.Mul(index[n], U32(At(update_strides_, window_[n]))));
@@ -78,6 +92,14 @@ class ScatterEmitter {
       inside = b_.LAnd(inside, b_.Compare(Cmp::kULe, start, b_.Const(start.kind, static_cast<uint64_t>(room))));
       if (KindBits(start.kind) == 64) start = b_.UConvert(start, Kind::kU32);
       corner = b_.Add(corner, b_.Mul(start, U32(At(operand_strides_, d))));
+      if (!place.remainders.empty() && place.remainders[static_cast<std::size_t>(d)]) {
+        // The window's one element whose coordinate has the remainder that is ours.
+        const Value own = place.remainders[static_cast<std::size_t>(d)], first = b_.UMod(start, U32(At(s_.updates_dims, w)));
+        const Value ahead = b_.Select(b_.Compare(Cmp::kUGe, own, first), U32(0), U32(At(s_.updates_dims, w)));
+        const Value offset = b_.Sub(b_.Add(own, ahead), first);
+        corner = b_.Add(corner, b_.Mul(offset, U32(At(operand_strides_, d))));
+        update_at = b_.Add(update_at, b_.Mul(offset, U32(At(update_strides_, w))));
+      }
     }
     for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
       const int64_t dim = a.scatter_indices_batching_dims[k];
@@ -122,7 +144,7 @@ class ScatterEmitter {
   Builder& b_;
   const plan::ScatterKernel& s_;
   Dims operand_strides_, update_strides_, index_strides_, window_, batch_, window_extents_, batch_extents_,
-      window_of_operand_;
+      window_of_operand_, sliding_;
   bool vector_ = false;
 };
 
@@ -150,10 +172,11 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
   b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] {
     if (apart) {
       const Value n = b.UDiv(item, b.U32(static_cast<uint32_t>(window)));
-      scatter.Apply(n, scatter.WindowPlace(b.Sub(item, b.Mul(n, b.U32(static_cast<uint32_t>(window))))));
+      const Value element = b.Sub(item, b.Mul(n, b.U32(static_cast<uint32_t>(window))));
+      scatter.Apply(n, scatter.WindowPlace(element, /*alone=*/true));
       return;
     }
-    const ScatterEmitter::Place place = scatter.WindowPlace(item);
+    const ScatterEmitter::Place place = scatter.WindowPlace(item, /*alone=*/false);
     b.For(b.U32(0), b.U32(static_cast<uint32_t>(batch)), b.U32(1), [&](Value n) { scatter.Apply(n, place); });
   });
   out.kernels.push_back(w.Finish({local, 1, 1}, apart ? "scatter.apart" : "scatter.in_order",

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test_kernels.h"
+
+namespace krafla::spirv::testing {
+namespace {
+
+using plan::ProgramBuilder;
+
+int64_t Count(const Dims& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
+
+struct Case {
+  Dims operand, indices, updates;
+  ScatterAttributes attributes;
+};
+
+plan::KernelPlan Scatter(const Case& c, ElementType type, Opcode opcode, bool replace = false) {
+  plan::ScatterKernel k;
+  k.attributes = c.attributes;
+  k.operand_dims = c.operand;
+  k.indices_dims = c.indices;
+  k.updates_dims = c.updates;
+  k.indices_binding = 0;
+  k.updates = {1};
+  k.outputs = {2};
+  k.types = {type};
+  k.combiner.hlo_type = type;
+  const ElementType compute = plan::ComputeType(type);
+  ProgramBuilder b({});
+  const plan::NodeId old = b.Param(compute, 0, 0), update = b.Param(compute, 1, 0);
+  b.AddResult(replace ? update : b.Hlo(opcode, type, {old, update}));
+  k.combiner.combiner = std::move(b).Finish();
+  plan::KernelPlan plan;
+  plan.bindings = {{ElementType::kS32, Count(c.indices), true, false},
+                   {type, Count(c.updates), true, false},
+                   {type, Count(c.operand), true, true}};
+  plan.name = std::format("scatter.{}.{}", ElementTypeName(type), Count(c.updates));
+  plan.body = std::move(k);
+  return plan;
+}
+
+// Indices from below 0 to past the end.
+std::vector<Bytes> Memory(const plan::KernelPlan& plan, int low, int high, uint32_t seed = 1) {
+  std::vector<Bytes> out;
+  out.push_back(SmallIntegers(ElementType::kS32, plan.bindings[0].element_count, seed, low, high));
+  for (std::size_t b = 1; b < plan.bindings.size(); ++b) {
+    out.push_back(SmallIntegers(plan.bindings[b].storage, plan.bindings[b].element_count, seed + static_cast<uint32_t>(b)));
+  }
+  return out;
+}
+
+// Rows of a table.
+Case Rows(int64_t rows, int64_t columns, int64_t count) {
+  Case c{{rows, columns}, {count, 1}, {count, columns}, {}};
+  c.attributes.update_window_dims = {1};
+  c.attributes.inserted_window_dims = {0};
+  c.attributes.scatter_dims_to_operand_dims = {0};
+  c.attributes.index_vector_dim = 1;
+  return c;
+}
+
+TEST(ScatterTest, RepeatedRowsKeepTheirOrder) {
+  for (ElementType type : {ElementType::kF32, ElementType::kS32, ElementType::kF16, ElementType::kU8, ElementType::kS64}) {
+    plan::KernelPlan plan = Scatter(Rows(9, 5, 40), type, Opcode::kAdd);
+    CheckKernel(plan, Memory(plan, -2, 11));
+    plan = Scatter(Rows(9, 5, 40), type, Opcode::kAdd, /*replace=*/true);
+    CheckKernel(plan, Memory(plan, -2, 11, 7));
+  }
+  // Not commutative.
+  const plan::KernelPlan plan = Scatter(Rows(3, 70, 25), ElementType::kS32, Opcode::kSubtract);
+  CheckKernel(plan, Memory(plan, 0, 2));
+}
+
+TEST(ScatterTest, UniqueIndices) {
+  for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kBF16}) {
+    Case c = Rows(64, 3, 50);
+    c.attributes.unique_indices = true;
+    const plan::KernelPlan plan = Scatter(c, type, Opcode::kMaximum);
+    std::vector<Bytes> memory = Memory(plan, 0, 0);
+    for (int64_t i = 0; i < 50; ++i) WriteElement(memory[0], ElementType::kS32, i, static_cast<Bits>((i * 37) % 64));
+    CheckKernel(plan, memory);
+  }
+}
+
+// Windows that stand out past an edge are left out whole.
+TEST(ScatterTest, WindowsAtEdges) {
+  Case c{{10, 12}, {30, 2}, {30, 3, 4}, {}};
+  c.attributes.update_window_dims = {1, 2};
+  c.attributes.scatter_dims_to_operand_dims = {1, 0};
+  c.attributes.index_vector_dim = 1;
+  const plan::KernelPlan plan = Scatter(c, ElementType::kS32, Opcode::kAdd);
+  CheckKernel(plan, Memory(plan, -1, 12));
+  // The index vector as the first dimension, and window dimensions first among the updates.
+  Case d{{10, 12}, {2, 30}, {3, 4, 30}, {}};
+  d.attributes.update_window_dims = {0, 1};
+  d.attributes.scatter_dims_to_operand_dims = {0, 1};
+  d.attributes.index_vector_dim = 0;
+  const plan::KernelPlan other = Scatter(d, ElementType::kF32, Opcode::kAdd);
+  CheckKernel(other, Memory(other, -1, 12));
+}
+
+TEST(ScatterTest, BatchingDimensionsAndScalarIndices) {
+  Case c{{4, 9, 5}, {4, 6, 1}, {4, 6, 5}, {}};
+  c.attributes.update_window_dims = {2};
+  c.attributes.inserted_window_dims = {1};
+  c.attributes.input_batching_dims = {0};
+  c.attributes.scatter_indices_batching_dims = {0};
+  c.attributes.scatter_dims_to_operand_dims = {1};
+  c.attributes.index_vector_dim = 2;
+  const plan::KernelPlan plan = Scatter(c, ElementType::kS32, Opcode::kAdd);
+  CheckKernel(plan, Memory(plan, -1, 9));
+  // One index a number, without a dimension for vectors.
+  Case d{{20}, {15}, {15}, {}};
+  d.attributes.inserted_window_dims = {0};
+  d.attributes.scatter_dims_to_operand_dims = {0};
+  d.attributes.index_vector_dim = 1;
+  const plan::KernelPlan scalars = Scatter(d, ElementType::kS32, Opcode::kAdd);
+  CheckKernel(scalars, Memory(scalars, -3, 22));
+}
+
+}  // namespace
+}  // namespace krafla::spirv::testing

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <functional>
+
+#include "test_kernels.h"
+
+namespace krafla::spirv::testing {
+namespace {
+
+using plan::NodeId;
+using plan::ProgramBuilder;
+
+// Sorts arrays of `types` by the first; `less` compares its two values.
+plan::KernelPlan Sort(Dims dims, int dimension, std::vector<ElementType> types,
+                      const std::function<NodeId(ProgramBuilder&, NodeId, NodeId)>& less) {
+  plan::SortKernel k;
+  int64_t count = 1;
+  for (int64_t d : dims) count *= d;
+  k.dims = dims;
+  k.dimension = dimension;
+  k.is_stable = true;
+  k.types = types;
+  ProgramBuilder b({});
+  const ElementType key = plan::ComputeType(types[0]);
+  b.AddResult(less(b, b.Param(key, 0, 0), b.Param(key, 1, 0)));
+  k.comparator = std::move(b).Finish();
+  plan::KernelPlan plan;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    k.inputs.push_back(static_cast<int>(i));
+    k.outputs.push_back(static_cast<int>(types.size() + i));
+  }
+  for (ElementType type : types) plan.bindings.push_back({type, count, true, false});
+  for (ElementType type : types) plan.bindings.push_back({type, count, false, true});
+  plan.name = std::format("sort.{}.{}", ElementTypeName(types[0]), count);
+  plan.body = std::move(k);
+  return plan;
+}
+
+NodeId Less(ProgramBuilder& b, NodeId x, NodeId y) { return b.Compare(ComparisonDirection::kLt, x, y); }
+NodeId TotalLess(ProgramBuilder& b, NodeId x, NodeId y) { return b.Compare(ComparisonDirection::kLt, x, y, true); }
+NodeId Greater(ProgramBuilder& b, NodeId x, NodeId y) { return b.Compare(ComparisonDirection::kGt, x, y); }
+
+TEST(SortTest, LengthsAndDimensions) {
+  const ElementType s32 = ElementType::kS32;
+  for (int64_t n : {1, 2, 3, 7, 64, 100, 257, 1000}) CheckOnIntegers(Sort({n}, 0, {s32}, Less));
+  CheckOnIntegers(Sort({3, 50}, 1, {s32}, Less));
+  CheckOnIntegers(Sort({50, 3}, 0, {s32}, Greater));
+  CheckOnIntegers(Sort({4, 33, 5}, 1, {s32}, Less));
+}
+
+// With few distinct keys the second operand shows whether equal ones kept their order.
+TEST(SortTest, StableWithCarriedOperands) {
+  for (const Dims& dims : {Dims{300}, Dims{5, 70}}) {
+    const plan::KernelPlan plan = Sort(dims, static_cast<int>(dims.size()) - 1, {ElementType::kS32, ElementType::kS32}, Less);
+    std::vector<Bytes> memory;
+    for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
+    for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
+    CheckKernel(plan, memory);
+  }
+}
+
+TEST(SortTest, Types) {
+  for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS32,
+                           ElementType::kU32, ElementType::kS64, ElementType::kU64}) {
+    const plan::KernelPlan plan = Sort({90}, 0, {type, ElementType::kF16}, Less);
+    CheckKernel(plan, CornerMemory(plan));
+  }
+  // The total order has a place for every float, NaN too.
+  for (ElementType type : {ElementType::kF16, ElementType::kBF16, ElementType::kF32}) {
+    const plan::KernelPlan plan = Sort({90}, 0, {type, ElementType::kS8}, TotalLess);
+    CheckKernel(plan, CornerMemory(plan));
+  }
+}
+
+}  // namespace
+}  // namespace krafla::spirv::testing
