@@ -135,13 +135,14 @@ ThreadPool::~ThreadPool() {
 int ThreadPool::CurrentWorker() { return std::max(current_worker, 0); }
 
 void ThreadPool::Run(int64_t count, int64_t grain, Body body, void* context) {
-  if (current_worker >= 0 || !shared_->in_use.try_lock()) {
+  grain = std::max<int64_t>(grain, 1);
+  // Each worker gets a grain at least: a second one for the rest of a grain would cost more than it saves.
+  const int workers = static_cast<int>(std::min<int64_t>(threads_, count / grain));
+  if (workers < 2 || current_worker >= 0 || !shared_->in_use.try_lock()) {
     body(context, 0, count, CurrentWorker());
     return;
   }
   std::lock_guard<std::mutex> lock(shared_->in_use, std::adopt_lock);
-  grain = std::max<int64_t>(grain, 1);
-  const int workers = static_cast<int>(std::min<int64_t>(threads_, (count + grain - 1) / grain));
   // Four chunks a worker: what is left to share out when one of them is held up.
   const int64_t chunk = std::max(grain, (count + 4 * workers - 1) / (4 * workers));
   const int64_t share = (count + workers - 1) / workers;

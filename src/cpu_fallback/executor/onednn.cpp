@@ -4,6 +4,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "cpu_fallback/executor/host_threads.h"
+
 #ifdef KRAFLA_HAVE_ONEDNN
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
@@ -47,12 +49,38 @@ bool IsFast(std::string_view implementation) {
   return implementation.find("ref") == std::string_view::npos && implementation.find("naive") == std::string_view::npos;
 }
 
+// Products of fewer operations, some 25 us of one core, stay on the calling thread: to start a team that sleeps takes
+// longer than half of that, and on a machine that is busy with something else it takes milliseconds.
+constexpr double kTeamFlops = 4e6;
+
+// oneDNN asks OpenMP how many threads it may have when it makes a primitive and when it runs one.
+class OneThreadWhile {
+ public:
+  explicit OneThreadWhile(bool small) : small_(small) {
+    if (small_) UseHostThreads(1);
+  }
+  ~OneThreadWhile() {
+    if (small_) UseHostThreads(SharedThreadPool().threads());
+  }
+  OneThreadWhile(const OneThreadWhile&) = delete;
+  OneThreadWhile& operator=(const OneThreadWhile&) = delete;
+
+ private:
+  bool small_;
+};
+
+double Elements(const TensorView& view) {
+  double out = 1;
+  for (int64_t d : view.dims) out *= static_cast<double>(d);
+  return out;
+}
+
 // A primitive of two operands, with reorders of operands to and from the layouts that it wants.
 class Primitive final : public OneDnnPrimitive {
  public:
   template <class Descriptor>
-  Primitive(const Descriptor& d, const memory::desc& a, const memory::desc& b, const memory::desc& result)
-      : primitive_(d) {
+  Primitive(const Descriptor& d, const memory::desc& a, const memory::desc& b, const memory::desc& result, bool small)
+      : primitive_(d), small_(small) {
     const memory::desc wanted[3] = {d.src_desc(), d.weights_desc(), d.dst_desc()};
     const memory::desc given[3] = {a, b, result};
     for (int i = 0; i < 3; ++i) {
@@ -80,6 +108,7 @@ class Primitive final : public OneDnnPrimitive {
 
   bool Run(const void* a, const void* b, void* result, std::byte* scratch) const override {
     std::lock_guard<std::mutex> lock(in_use_);
+    const OneThreadWhile one_thread(small_);
     void* pointers[3] = {const_cast<void*>(a), const_cast<void*>(b), result};
     for (int i = 0; i < 3; ++i) {
       sides_[i].given.set_data_handle(pointers[i]);
@@ -120,6 +149,7 @@ class Primitive final : public OneDnnPrimitive {
   }
 
   dnnl::primitive primitive_;
+  bool small_;
   mutable std::mutex in_use_;  // the memory objects carry the pointers of a run
   mutable Side sides_[3];
   mutable memory scratchpad_;
@@ -138,9 +168,11 @@ std::unique_ptr<OneDnnPrimitive> MakeOneDnnMatmul(const TensorView& a, const Ten
   try {
     memory::desc da, db, dr;
     if (!Describe(a, da) || !Describe(b, db) || !Describe(result, dr)) return nullptr;
+    const bool small = 2 * Elements(result) * static_cast<double>(a.dims.back()) < kTeamFlops;
+    const OneThreadWhile one_thread(small);
     const dnnl::matmul::primitive_desc d(Engine(), da, db, dr, Attributes(), /*allow_empty=*/true);
     if (!d || !IsFast(d.impl_info_str())) return nullptr;
-    return std::make_unique<Primitive>(d, da, db, dr);
+    return std::make_unique<Primitive>(d, da, db, dr, small);
   } catch (const dnnl::error&) {
     return nullptr;  // oneDNN does not take this problem
   }
@@ -157,6 +189,10 @@ std::unique_ptr<OneDnnPrimitive> MakeOneDnnConvolution(const TensorView& input, 
     }
     memory::desc di, dw, dr;
     if (!Describe(input, di) || !Describe(weights, dw) || !Describe(result, dr)) return nullptr;
+    // A kernel element is multiplied once for each result position of its group.
+    const double outputs = kernel.dims[0] > 0 ? static_cast<double>(kernel.dims[0]) : 1;
+    const bool small = 2 * Elements(result) * Elements(kernel) / outputs < kTeamFlops;
+    const OneThreadWhile one_thread(small);
     Dims dilations = window.dilations;
     for (int64_t& v : dilations) --v;
     auto describe = [&](const memory::desc& i, const memory::desc& w, const memory::desc& r) {
@@ -174,7 +210,7 @@ std::unique_ptr<OneDnnPrimitive> MakeOneDnnConvolution(const TensorView& input, 
       d = describe(any_input, any_weights, any_result);
       if (!d || !IsFast(d.impl_info_str())) return nullptr;
     }
-    return std::make_unique<Primitive>(d, di, dw, dr);
+    return std::make_unique<Primitive>(d, di, dw, dr, small);
   } catch (const dnnl::error&) {
     return nullptr;
   }
