@@ -108,6 +108,15 @@ Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
   if (opcode == Opcode::kNegate) return b.FNeg(x);
   if (opcode == Opcode::kSign) {
+    if (b.m.profile().features.int64) {
+      // As SignF32: right for denormals where comparisons flush them.
+      const auto bits_of = [&](uint64_t bits) { return b.Const(Kind::kU64, bits); };
+      const Value bits = b.Bitcast(x, Kind::kU64);
+      const Value magnitude = b.And(bits, bits_of(0x7fffffffffffffffu));
+      const Value counts = b.Compare(Cmp::kULt, b.Sub(magnitude, bits_of(1)), bits_of(0x7ff0000000000000u));
+      const Value one = b.Or(b.And(bits, bits_of(uint64_t{1} << 63)), bits_of(0x3ff0000000000000u));
+      return b.Select(counts, b.Bitcast(one, Kind::kF64), x);
+    }
     const Value minus = b.Select(b.FCompare(FCmp::kLt, x, zero), constant(-1.0), x);
     return b.Select(b.FCompare(FCmp::kGt, x, zero), constant(1.0), minus);
   }
