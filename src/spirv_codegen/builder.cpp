@@ -275,24 +275,36 @@ Value Builder::Select(Value c, Value a, Value b) {
 Value Builder::FAdd(Value a, Value b) { return Binary(spv::Op::OpFAdd, a, b, a.kind, strict); }
 Value Builder::FSub(Value a, Value b) { return Binary(spv::Op::OpFSub, a, b, a.kind, strict); }
 Value Builder::FMul(Value a, Value b) { return Binary(spv::Op::OpFMul, a, b, a.kind, strict); }
-// A constant 0 above or below the line is worked out from the other side's bits: llvmpipe takes 0 / x for 0 also where
-// x is negative or NaN, and x / 0 for undefined (Mesa, gallivm/lp_bld_arit.c, lp_build_div).
+// llvmpipe takes 0 / x for 0 also where x is negative or NaN, and x / 0 for undefined, where it finds the zero out by
+// itself (Mesa, gallivm/lp_bld_arit.c, lp_build_div). There a zero on either side is worked out from the bits.
 Value Builder::FDiv(Value a, Value b) {
-  uint64_t bits = 1;
-  const bool zero_above = m.IsConstant(a, &bits) && bits == 0;
-  const bool zero_below = !zero_above && m.IsConstant(b, &bits) && bits == 0;
-  if (!zero_above && !zero_below) return Binary(spv::Op::OpFDiv, a, b, a.kind, strict);
+  constexpr uint32_t kLlvmpipe = 13;  // VK_DRIVER_ID_MESA_LLVMPIPE
+  const Value quotient = Binary(spv::Op::OpFDiv, a, b, a.kind, strict);
+  if (m.profile().driver_id != kLlvmpipe) return quotient;
   const int width = std::max(a.width, b.width);
   const Kind words = a.kind == Kind::kF64 ? Kind::kU64 : a.kind == Kind::kF32 ? Kind::kU32 : Kind::kU16;
-  const uint64_t sign_bit = uint64_t{1} << (KindBits(words) - 1);
+  const Value sign_bit = Const(words, uint64_t{1} << (KindBits(words) - 1));
   const uint64_t infinity = words == Kind::kU64 ? 0x7ff0000000000000u : words == Kind::kU32 ? 0x7f800000u : 0x7c00u;
-  const Value x = Bitcast(Splat(zero_above ? b : a, width), words);
-  const Value one = Const(words, 1), top = Const(words, infinity);
-  // 0 / 0 and whatever has a NaN are NaN.
-  const Value number = Compare(Cmp::kULt, Sub(And(x, Const(words, sign_bit - 1)), one), top);
-  const Value sign = And(x, Const(words, sign_bit));
-  const Value value = zero_above ? sign : Or(sign, top);
-  return Bitcast(Select(number, value, Splat(Const(words, infinity | (infinity >> 1)), width)), a.kind);
+  const Value nan = Splat(Const(words, infinity | (infinity >> 1)), width);
+  const Value x = Bitcast(Splat(a, width), words), y = Bitcast(Splat(b, width), words);
+  const Value sign = And(Xor(x, y), sign_bit);
+  auto magnitude = [&](Value bits) { return And(bits, Not(sign_bit)); };
+  // Neither zero nor NaN.
+  auto number = [&](Value bits) {
+    return Compare(Cmp::kULt, Sub(magnitude(bits), Const(words, 1)), Const(words, infinity));
+  };
+  Value out = Bitcast(quotient, words);
+  uint64_t bits = 0;
+  if (!m.IsConstant(a, &bits) || (bits << (65 - KindBits(words))) == 0) {
+    const Value zero = Compare(Cmp::kEq, magnitude(x), Const(words, 0));
+    out = Select(zero, Select(number(y), sign, nan), out);
+  }
+  bits = 0;
+  if (!m.IsConstant(b, &bits) || (bits << (65 - KindBits(words))) == 0) {
+    const Value zero = Compare(Cmp::kEq, magnitude(y), Const(words, 0));
+    out = Select(zero, Select(number(x), Or(sign, Const(words, infinity)), nan), out);
+  }
+  return Bitcast(out, a.kind);
 }
 Value Builder::FNeg(Value a) { return Unary(spv::Op::OpFNegate, a, a.kind); }
 
