@@ -36,12 +36,17 @@ ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(-inf) ROOT r = f32[64]
      [](const DeviceFeatures& f) { return f.int64; }},
     {"fp64", R"(HloModule fp64 ENTRY m { x = f64[512] parameter(0) y = f64[512] multiply(x, x) ROOT r = f64[512] subtract(x, y) })",
      [](const DeviceFeatures& f) { return f.float64; }},
-    // Of odd sizes, so that edges are staged and finished too; the last with whole tiles and a transposed operand.
+    // Of odd sizes, so that edges are staged and finished too; then with whole tiles and a transposed operand, and large
+    // enough for the two larger tiles.
     {"coopmat", R"(HloModule coopmat ENTRY m { x = f16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat", R"(HloModule coopmat_bf16 ENTRY m { x = bf16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat", R"(HloModule coopmat_s8 ENTRY m { x = s8[37,37] parameter(0) ROOT r = s32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+    {"coopmat", R"(HloModule coopmat_tiles64 ENTRY m { x = f16[440,40] parameter(0) ROOT r = f32[440,440] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
+     [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
+    {"coopmat", R"(HloModule coopmat_tiles128 ENTRY m { x = f16[1000,40] parameter(0) ROOT r = f32[1000,1000] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
     {"coopmat", R"(HloModule coopmat_u8 ENTRY m { x = u8[64,64] parameter(0) ROOT r = u32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},

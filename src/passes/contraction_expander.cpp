@@ -2,6 +2,7 @@
 // Dots and convolutions in terms of those that back ends have kernels for:
 //   complex           four real ones: (a + bi)(c + di) = (ac - bd) + (ad + bc)i, summed part by part
 //   pred              of 0 and 1, counted in 32 bits: any product is true where the count is not 0
+//   bytes             widened to 32 bits before a sum of 32 bits: the bytes themselves, which fast kernels exist for
 //   many contracted dimensions that the operands do not hold side by side and in the same order: transposed before
 // Runs after everything that moves transposes into dots.
 #include <algorithm>
@@ -52,6 +53,30 @@ Instruction* ExpandPred(Instruction* i) {
   return rewrite.Convert(sum, result);
 }
 
+// The bytes that `x`, of 32-bit integers, widens, moved as x moves them; null: it is something else.
+Instruction* Bytes(Rewriter& rewrite, Instruction* x, int depth = 0) {
+  auto is_byte = [](ElementType t) { return t == ElementType::kS8 || t == ElementType::kU8; };
+  if (is_byte(x->shape().element_type())) return x;
+  if (x->opcode() == Opcode::kConvert) return is_byte(x->operand(0)->shape().element_type()) ? x->operand(0) : nullptr;
+  const bool moves = x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kBroadcast;
+  if (!moves || depth > 4) return nullptr;
+  Instruction* from = Bytes(rewrite, x->operand(0), depth + 1);
+  if (from == nullptr) return nullptr;
+  return rewrite.Add(x->opcode(), x->shape().WithElementType(from->shape().element_type()), {from}, x->attributes());
+}
+
+Instruction* NarrowBytes(Instruction* i) {
+  auto wide = [](const Instruction* x) {
+    return x->shape().element_type() == ElementType::kS32 || x->shape().element_type() == ElementType::kU32;
+  };
+  if (!wide(i) || !std::ranges::any_of(i->operands(), wide)) return nullptr;
+  Rewriter rewrite(*i);
+  Instruction* lhs = Bytes(rewrite, i->operand(0));
+  Instruction* rhs = lhs != nullptr ? Bytes(rewrite, i->operand(1)) : nullptr;
+  if (rhs == nullptr || lhs->shape().element_type() != rhs->shape().element_type()) return nullptr;
+  return rewrite.Add(i->opcode(), i->shape(), {lhs, rhs}, i->attributes());
+}
+
 // Whether `contracting` lie side by side in this order, dimensions of one element aside.
 bool SideBySide(const Shape& shape, const Dims& contracting) {
   int64_t last = -1;
@@ -96,6 +121,7 @@ Instruction* Expand(Instruction* i) {
   if (IsComplex(type)) return std::ranges::all_of(i->operands(), complex) ? ExpandComplex(i) : nullptr;
   auto pred = [](const Instruction* x) { return x->shape().element_type() == ElementType::kPred; };
   if (std::ranges::any_of(i->operands(), pred)) return ExpandPred(i);
+  if (Instruction* narrow = NarrowBytes(i)) return narrow;
   return i->opcode() == Opcode::kDot ? ArrangeContracted(i) : nullptr;
 }
 

@@ -284,6 +284,27 @@ TEST(ContractionExpander, PredDot) {
   EXPECT_EQ(Find(*module, Opcode::kDot)[0]->shape().element_type(), ElementType::kS32);
 }
 
+// Bytes that are widened first, also behind movements; not those of another kind on the other side.
+TEST(ContractionExpander, Bytes) {
+  auto types = [](std::string_view left, std::string_view right) {
+    auto module = ExpectSame(Entry(std::format("x = s32[6,4] parameter(0)\n y = s32[3,4] parameter(1)\n"
+                                               "a = {0}[6,4] convert(x)\n b = {1}[3,4] convert(y)\n"
+                                               "c = s32[6,4] convert(a)\n d = s32[3,4] convert(b)\n"
+                                               "e = s32[4,3] transpose(d), dimensions={{1,0}}\n"
+                                               "ROOT r = s32[6,3] dot(c, e), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+                                               left, right)),
+                             {"contraction_expander"});
+    std::string out;
+    if (!module) return out;
+    for (const Instruction* o : Find(*module, Opcode::kDot)[0]->operands()) out += std::string(ElementTypeName(o->shape().element_type())) + " ";
+    return out;
+  };
+  EXPECT_EQ(types("s8", "s8"), "s8 s8 ");
+  EXPECT_EQ(types("u8", "u8"), "u8 u8 ");
+  EXPECT_EQ(types("s8", "u8"), "s32 s32 ");
+  EXPECT_EQ(types("s16", "s8"), "s32 s32 ");
+}
+
 // Contracted dimensions apart from each other, or in another order on the other side.
 TEST(ContractionExpander, ManyContractedDimensions) {
   struct Case {

@@ -103,6 +103,17 @@ TEST(CoopTest, AsOnGpus) {
   }
 }
 
+TEST(CoopTest, LargestTileOfGpus) {
+  const plan::KernelPlan plan = Dot({{64}, 65, 66, 9}, kF16Wide);
+  for (const auto& device : Devices()) {
+    if (!device->profile().features.cooperative_matrix) continue;
+    auto program = Emit(plan, device->profile(), {.enable_cooperative_matrix = true, .treat_as_gpu = true});
+    ASSERT_TRUE(program.has_value());
+    EXPECT_NE(program->kernels[0].reason.find("128 x 128 blocks"), std::string::npos) << program->kernels[0].reason;
+  }
+  Check(plan, true);
+}
+
 // Nothing of a row or a depth past the end may reach a sum: zeros times infinity would be NaN.
 TEST(CoopTest, NothingFromPastTheEnd) {
   DotOptions o = kF16;

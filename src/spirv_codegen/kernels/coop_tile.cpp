@@ -107,6 +107,8 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType 
   const auto k = static_cast<int64_t>(shape->k);
   const int64_t depth_bytes = profile.is_cpu ? 32 : 64;
   for (const Tile& t : profile.is_cpu ? std::span<const Tile>(kCpu) : std::span<const Tile>(kGpu)) {
+    // Not one that is mostly edge.
+    if (t.least > 0 && (p.rows <= t.rows / 2 || p.columns <= t.columns / 2)) continue;
     CoopTileOptions o{*shape, t.rows, t.columns, 0, t.subgroup_rows, t.subgroup_columns, subgroup};
     const int64_t depth = std::max(RoundUp(depth_bytes / GroupWords(*shape), k), k);
     o.block_depth = static_cast<int>(std::min(depth, RoundUp(p.depth, k)));
