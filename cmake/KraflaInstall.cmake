@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# One shared library with the public headers: the target krafla::krafla, here and after `cmake --install`.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+add_library(libkrafla SHARED ${PROJECT_SOURCE_DIR}/cmake/library.cpp)
+add_library(krafla::krafla ALIAS libkrafla)
+set_target_properties(libkrafla PROPERTIES OUTPUT_NAME krafla EXPORT_NAME krafla VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR})
+target_compile_features(libkrafla PUBLIC cxx_std_23)
+target_include_directories(libkrafla PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+# The rooms that define what the public headers declare go in whole; the others as far as those need them.
+set(whole krafla_base krafla_ir krafla_builder krafla_api)
+target_link_libraries(libkrafla PRIVATE ${whole})
+foreach(room IN LISTS whole)
+  list(APPEND archives $<TARGET_FILE:${room}>)
+endforeach()
+target_link_options(libkrafla PRIVATE LINKER:--whole-archive ${archives} LINKER:--no-whole-archive)
+set_target_properties(libkrafla PROPERTIES LINK_DEPENDS "${archives}")
+
+install(TARGETS libkrafla EXPORT kraflaTargets COMPONENT sdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT sdk)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/krafla ${PROJECT_BINARY_DIR}/generated/include/krafla
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
+install(EXPORT kraflaTargets NAMESPACE krafla:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/krafla COMPONENT sdk)
+file(WRITE ${PROJECT_BINARY_DIR}/kraflaConfig.cmake "include(\${CMAKE_CURRENT_LIST_DIR}/kraflaTargets.cmake)\n")
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/kraflaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/kraflaConfig.cmake ${PROJECT_BINARY_DIR}/kraflaConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/krafla COMPONENT sdk)
+install(TARGETS krafla RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tool)

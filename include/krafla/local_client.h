@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices, compiling and running, for programs that embed krafla.
+//
+//   Result<LocalClient> client = LocalClient::Create();            // the best device here
+//   Result<XlaComputation> program = LoadHloFile("model.hlo");
+//   Result<LocalExecutable> executable = client->Compile(*program);
+//   Result<Literal> result = executable->Run({x, y});
+//
+// Nothing here throws or aborts on bad input; every error is a Status. A client and its executables may be used from
+// one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "krafla/export.h"
+#include "krafla/literal.h"
+#include "krafla/span.h"
+#include "krafla/xla_computation.h"
+
+KRAFLA_EXPORT_BEGIN
+namespace krafla {
+
+struct DeviceInfo {
+  std::string selector;     // what Create takes: "cpu", "vulkan:0"
+  std::string description;  // for people: the adapter's and the driver's names
+  bool is_cpu = false;
+};
+
+struct BuildOptions {
+  // Features and passes by name: "fusion", "coopmat", "bda", ...
+  std::set<std::string> disabled, enabled;
+  // Any step that the device does not take is an error.
+  bool strict = false;
+};
+
+// Where a program runs and why, and what it took to get there.
+struct BuildReport {
+  struct Fallback {
+    std::string instruction, opcode, reason;
+  };
+  int64_t instructions = 0, device_instructions = 0;
+  int kernels = 0, launches = 0;
+  int64_t arena_bytes = 0;
+  double compile_ms = 0;   // krafla's own work
+  double pipeline_ms = 0;  // the driver's
+  std::vector<Fallback> fallbacks;
+  std::string placement;  // one line for people
+};
+
+class LocalExecutable {
+ public:
+  LocalExecutable(LocalExecutable&&) noexcept;
+  LocalExecutable& operator=(LocalExecutable&&) noexcept;
+  ~LocalExecutable();
+
+  const ProgramShape& program_shape() const;
+  const BuildReport& report() const;
+
+  // Runs once, to the end. An argument a parameter; the result is one literal, a tuple where the program gives one.
+  Result<Literal> Run(std::span<const Literal* const> arguments);
+  Result<Literal> Run(Span<Literal> arguments = {});
+
+ private:
+  friend class LocalClient;
+  struct Impl;
+  explicit LocalExecutable(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class LocalClient {
+ public:
+  // Every Vulkan device, best first, and the CPU.
+  static std::vector<DeviceInfo> Devices();
+  // "cpu", "vulkan", "vulkan:1", "vulkan:\"radeon\"", ...; "": the best device here.
+  static Result<LocalClient> Create(std::string_view selector = "");
+
+  LocalClient(LocalClient&&) noexcept;
+  LocalClient& operator=(LocalClient&&) noexcept;
+  ~LocalClient();
+
+  const DeviceInfo& device() const;
+  Result<LocalExecutable> Compile(const XlaComputation& computation, const BuildOptions& options = {});
+  // Compiles and runs once.
+  Result<Literal> Execute(const XlaComputation& computation, Span<Literal> arguments = {});
+
+ private:
+  struct Impl;
+  explicit LocalClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A program in any form that krafla reads, told apart by its bytes: HLO text, HloModuleProto, StableHLO.
+Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages = "<text>");
+Result<XlaComputation> LoadHloFile(const std::string& path);
+// "" for a null computation.
+std::string ToHloText(const XlaComputation& computation);
+// "{ {1, 2}, {3, 4} }"
+std::string ToString(const Literal& literal);
+
+}  // namespace krafla
+KRAFLA_EXPORT_END
