@@ -68,7 +68,8 @@ Result<Literal> Literal::Reshaped(const Shape& shape) && {
   return std::move(*this);
 }
 
-bool operator==(const Literal& a, const Literal& b) {
+// A friend does not take its class's visibility with it.
+[[gnu::visibility("default")]] bool operator==(const Literal& a, const Literal& b) {
   if (!Shape::Compatible(a.shape_, b.shape_) || a.bytes_.size() != b.bytes_.size()) return false;
   if (a.bytes_.size() > 0 && std::memcmp(a.bytes_.data(), b.bytes_.data(), a.bytes_.size()) != 0) return false;
   return a.elements_ == b.elements_;
