@@ -19,39 +19,100 @@ struct Timing {
   std::string placement;
 };
 
-Result<Timing> Time(const std::string& name, const std::string& module_path, const RecordedCase* recorded, Client& client,
-                    const CompileOptions& compile_options, const BenchOptions& options) {
+// A program with its arguments in place, on one device or on a group.
+struct Prepared {
+  std::unique_ptr<Executable> alone;
+  std::unique_ptr<GroupExecutable> together;
+  CompileReport report;
+  std::string placement;
+  double compile_wall_ms = 0;
+
+  Result<> Execute() { return together ? together->Execute() : alone->Execute(); }
+};
+
+std::vector<const Literal*> Pointers(const std::vector<Literal>& literals) {
+  std::vector<const Literal*> out;
+  for (const Literal& l : literals) out.push_back(&l);
+  return out;
+}
+
+Result<Prepared> PrepareAlone(std::unique_ptr<Module> module, const RecordedCase* recorded, Client& client,
+                              const CompileOptions& options) {
+  Prepared out;
+  Stopwatch compile;
+  KRAFLA_ASSIGN(out.alone, client.Compile(std::move(module), options));
+  out.compile_wall_ms = compile.Milliseconds();
+  out.report = out.alone->report();
+  out.placement = out.alone->PlacementLine();
+  std::vector<Literal> arguments;
+  if (recorded != nullptr) {
+    KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(*recorded, out.alone->arguments(), out.alone->results(),
+                                                    RecordedPart::kInputs));
+    arguments = std::move(arrays.inputs[0]);
+  } else {
+    KRAFLA_ASSIGN(arguments, RandomArguments(out.alone->arguments(), 0));
+  }
+  KRAFLA_TRY(out.alone->ShareArguments(ToShared(std::move(arguments))));
+  return out;
+}
+
+Result<Prepared> PrepareTogether(std::unique_ptr<Module> module, const RecordedCase* recorded, DeviceGroup& group,
+                                 const CompileOptions& options, const GroupOptions& group_options) {
+  Prepared out;
+  Stopwatch compile;
+  KRAFLA_ASSIGN(out.together, group.Compile(std::move(module), options, group_options));
+  out.compile_wall_ms = compile.Milliseconds();
+  out.report = out.together->report();
+  out.placement = out.together->PlacementLine();
+  std::vector<std::vector<Literal>> arguments(static_cast<std::size_t>(out.together->device_count()));
+  if (recorded != nullptr) {
+    KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(*recorded, out.together->arguments(), out.together->results(),
+                                                    RecordedPart::kInputs));
+    if (arrays.inputs.size() != arguments.size())
+      return InvalidArgument("arrays of {} devices are recorded, not of {}", arrays.inputs.size(), arguments.size());
+    arguments = std::move(arrays.inputs);
+  } else {
+    for (std::size_t d = 0; d < arguments.size(); ++d) {
+      KRAFLA_ASSIGN(arguments[d], RandomArguments(out.together->arguments(), d));
+    }
+  }
+  for (std::size_t d = 0; d < arguments.size(); ++d)
+    KRAFLA_TRY(out.together->SetArguments(static_cast<int64_t>(d), Pointers(arguments[d])));
+  return out;
+}
+
+// Of a case for several devices: the program of one of them, where there is one.
+const std::string& ModuleOf(const RecordedCase& c) {
+  return c.replicas * c.partitions > 1 && !c.module_path_spmd.empty() ? c.module_path_spmd : c.module_path;
+}
+
+Result<Timing> Time(const std::string& name, const std::string& module_path, const RecordedCase* recorded,
+                    DeviceGroup& group, const CompileOptions& compile_options, const BenchOptions& options) {
   Timing out;
   out.name = name;
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(module_path));
-  Stopwatch compile;
-  KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, client.Compile(std::move(module), compile_options));
-  double whole = compile.Milliseconds();
-  out.compile_ms = executable->report().compile_ms();
-  out.kernels = executable->report().kernels;
-  out.launches = executable->report().launches;
-  out.placement = executable->PlacementLine();
-  {
-    std::vector<Literal> arguments;
-    if (recorded != nullptr) {
-      KRAFLA_ASSIGN(RecordedArrays arrays,
-                    ReadArrays(*recorded, executable->arguments(), executable->results(), RecordedPart::kInputs));
-      arguments = std::move(arrays.inputs[0]);
-    } else {
-      KRAFLA_ASSIGN(arguments, RandomArguments(executable->arguments(), 0));
-    }
-    KRAFLA_TRY(executable->ShareArguments(ToShared(std::move(arguments))));
+  if (recorded != nullptr) {
+    module->replica_count = recorded->replicas;
+    module->num_partitions = recorded->partitions;
   }
+  const bool several = module->replica_count > 1 || module->num_partitions > 1;
+  KRAFLA_ASSIGN(Prepared prepared,
+                several ? PrepareTogether(std::move(module), recorded, group, compile_options, options.device.ToGroupOptions())
+                        : PrepareAlone(std::move(module), recorded, group.client(0), compile_options));
+  out.compile_ms = prepared.report.compile_ms();
+  out.kernels = prepared.report.kernels;
+  out.launches = prepared.report.launches;
+  out.placement = prepared.placement;
   Stopwatch first;
-  KRAFLA_TRY(executable->Execute());
-  out.first_ms = first.Milliseconds() + whole - out.compile_ms;
-  KRAFLA_TRY(executable->Execute());
+  KRAFLA_TRY(prepared.Execute());
+  out.first_ms = first.Milliseconds() + prepared.compile_wall_ms - out.compile_ms;
+  KRAFLA_TRY(prepared.Execute());
   std::vector<double> times;
   Stopwatch total;
   while (options.iterations > 0 ? static_cast<int>(times.size()) < options.iterations
                                 : (times.size() < 3 || total.Milliseconds() < options.min_time * 1000) && times.size() < 100000) {
     Stopwatch one;
-    KRAFLA_TRY(executable->Execute());
+    KRAFLA_TRY(prepared.Execute());
     times.push_back(one.Milliseconds());
   }
   std::sort(times.begin(), times.end());
@@ -67,8 +128,8 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
 int Bench(const BenchOptions& options) {
   auto compile_options = options.device.ToCompileOptions();
   if (!compile_options) return Fail(compile_options.error()), kUsage;
-  auto client = Client::Create(options.device.selector);
-  if (!client) return FailDevice(client.error());
+  auto group = DeviceGroup::Create(options.device.selector);
+  if (!group) return FailDevice(group.error());
   int code = kRight;
   if (!options.device.json)
     std::printf("%-28s %10s %10s %10s %10s %10s %8s %8s\n", "case", "compile ms", "first ms", "median ms", "min ms", "p90 ms",
@@ -83,15 +144,14 @@ int Bench(const BenchOptions& options) {
     }
     std::size_t count = is_file ? 1 : cases.size();
     for (std::size_t n = 0; n < count; ++n) {
-      if (!is_file && cases[n].replicas * cases[n].partitions > 1) continue;
-      auto timing = is_file ? Time(path, path, nullptr, **client, *compile_options, options)
-                            : Time(cases[n].name, cases[n].module_path, &cases[n], **client, *compile_options, options);
+      auto timing = is_file ? Time(path, path, nullptr, **group, *compile_options, options)
+                            : Time(cases[n].name, ModuleOf(cases[n]), &cases[n], **group, *compile_options, options);
       if (!timing) {
         code = Fail(timing.error());
         continue;
       }
       if (options.device.json) {
-        nlohmann::ordered_json line = {{"case", timing->name}, {"device", (*client)->device().selector},
+        nlohmann::ordered_json line = {{"case", timing->name}, {"device", (*group)->selector()},
                                        {"compile_ms", timing->compile_ms}, {"first_ms", timing->first_ms},
                                        {"median_ms", timing->median_ms}, {"min_ms", timing->min_ms}, {"p90_ms", timing->p90_ms},
                                        {"peak_bytes", timing->peak_bytes}, {"kernels", timing->kernels},

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/device_group.h"
 #include "api/front_end.h"
 #include "api/host_transfers.h"
 #include "command.h"
@@ -69,16 +70,79 @@ void CheckTransfers(const RecordedArrays& arrays, HostTransfers& transfers, Outc
     fail(std::format("{} transfers too many or not taken", transfers.waiting()));
 }
 
-Outcome CheckCase(const RecordedCase& c, Client& client, const CompileOptions& options) {
+// Compares what one device gave. `who`: " of device 3", or nothing.
+void CompareResults(const std::vector<Literal>& results, const RecordedArrays& arrays, std::size_t device,
+                    const std::string& who, Outcome& out) {
+  std::vector<const Literal*> got;
+  for (const Literal& r : results)
+    if (r.shape().IsArray()) got.push_back(&r);
+  const std::vector<Literal>& expected = arrays.outputs[device];
+  auto fail = [&](std::string reason) {
+    if (out.kind != Outcome::Kind::kPassed) return;
+    out.kind = Outcome::Kind::kFailed;
+    out.reason = std::move(reason);
+  };
+  if (got.size() != expected.size())
+    return fail(std::format("{} results{}, {} are recorded", got.size(), who, expected.size()));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const Literal* alt = nullptr;
+    if (arrays.alt_outputs.size() > device && i < arrays.alt_outputs[device].size() && arrays.alt_outputs[device][i])
+      alt = &*arrays.alt_outputs[device][i];
+    Comparison comparison = Compare(*got[i], expected[i], alt, arrays.tolerances[i]);
+    out.worst.max_abs = std::max(out.worst.max_abs, comparison.max_abs);
+    out.worst.max_rel = std::max(out.worst.max_rel, comparison.max_rel);
+    out.worst.max_ulp = std::max(out.worst.max_ulp, comparison.max_ulp);
+    if (!comparison.passed) fail(std::format("result {}{}: {}", i, who, comparison.reason));
+  }
+}
+
+// A case for several devices: those of the group, or as many virtual ones of its only device as are needed.
+Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
+                       const GroupOptions& group_options) {
   Outcome out;
-  if (c.replicas * c.partitions > 1) {
+  const int64_t devices = c.replicas * c.partitions;
+  if (group.size() > 1 && group.size() < devices) {
     out.kind = Outcome::Kind::kSkipped;
-    out.reason = std::format("needs {} devices", c.replicas * c.partitions);
+    out.reason = std::format("needs {} devices, {} names {}", devices, group.selector(), group.size());
     return out;
   }
+  // The program of one device, where the recorded one is not that already.
+  auto module = LoadModule(c.module_path_spmd.empty() ? c.module_path : c.module_path_spmd);
+  if (!module) return Error(module.error());
+  (*module)->replica_count = c.replicas;
+  (*module)->num_partitions = c.partitions;
+  auto executable = group.Compile(std::move(*module), options, group_options);
+  if (!executable) return Error(executable.error());
+  out.report = (*executable)->report();
+  auto arrays = ReadArrays(c, (*executable)->arguments(), (*executable)->results(), RecordedPart::kAll);
+  if (!arrays) return Error(arrays.error());
+  if (static_cast<int64_t>(arrays->inputs.size()) != devices)
+    return Error(Status(StatusCode::kInvalidArgument,
+                        std::format("arrays of {} devices are recorded, not of {}", arrays->inputs.size(), devices)));
+  for (int64_t d = 0; d < devices; ++d) {
+    std::vector<const Literal*> pointers;
+    for (const Literal& a : arrays->inputs[static_cast<std::size_t>(d)]) pointers.push_back(&a);
+    if (auto set = (*executable)->SetArguments(d, pointers); !set) return Error(set.error());
+  }
+  Stopwatch run;
+  if (auto done = (*executable)->Execute(); !done) return Error(done.error());
+  out.run_ms = run.Milliseconds();
+  out.kind = Outcome::Kind::kPassed;
+  for (int64_t d = 0; d < devices; ++d) {
+    auto results = (*executable)->Results(d);
+    if (!results) return Error(results.error());
+    CompareResults(*results, *arrays, static_cast<std::size_t>(d), std::format(" of device {}", d), out);
+  }
+  return out;
+}
+
+Outcome CheckCase(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
+                  const GroupOptions& group_options) {
+  if (c.replicas * c.partitions > 1) return CheckGroupCase(c, group, options, group_options);
+  Outcome out;
   auto module = LoadModule(c.module_path);
   if (!module) return Error(module.error());
-  auto executable = client.Compile(std::move(*module), options);
+  auto executable = group.client(0).Compile(std::move(*module), options);
   if (!executable) return Error(executable.error());
   out.report = (*executable)->report();
   const std::vector<Shape> parameters = (*executable)->arguments(), result_shapes = (*executable)->results();
@@ -91,33 +155,8 @@ Outcome CheckCase(const RecordedCase& c, Client& client, const CompileOptions& o
   out.run_ms = run.Milliseconds();
   auto results = (*executable)->TakeResults();
   if (!results) return Error(results.error());
-  // The arguments have had their use: only then what to compare with.
-  executable->reset();
-  if (c.is_model) arrays = ReadArrays(c, parameters, result_shapes, RecordedPart::kExpected);
-  if (!arrays) return Error(arrays.error());
-  std::vector<const Literal*> got;
-  for (const Literal& r : *results)
-    if (r.shape().IsArray()) got.push_back(&r);
-  const std::vector<Literal>& expected = arrays->outputs[0];
   out.kind = Outcome::Kind::kPassed;
-  if (got.size() != expected.size()) {
-    out.kind = Outcome::Kind::kFailed;
-    out.reason = std::format("{} results, {} are recorded", got.size(), expected.size());
-    return out;
-  }
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const Literal* alt = nullptr;
-    if (!arrays->alt_outputs.empty() && i < arrays->alt_outputs[0].size() && arrays->alt_outputs[0][i])
-      alt = &*arrays->alt_outputs[0][i];
-    Comparison comparison = Compare(*got[i], expected[i], alt, arrays->tolerances[i]);
-    out.worst.max_abs = std::max(out.worst.max_abs, comparison.max_abs);
-    out.worst.max_rel = std::max(out.worst.max_rel, comparison.max_rel);
-    out.worst.max_ulp = std::max(out.worst.max_ulp, comparison.max_ulp);
-    if (!comparison.passed && out.kind == Outcome::Kind::kPassed) {
-      out.kind = Outcome::Kind::kFailed;
-      out.reason = std::format("result {}: {}", i, comparison.reason);
-    }
-  }
+  CompareResults(*results, *arrays, 0, "", out);
   if (out.kind == Outcome::Kind::kPassed) CheckTransfers(*arrays, *options.transfers, out);
   return out;
 }
@@ -134,6 +173,8 @@ void Print(const RecordedCase& c, const Outcome& o, const std::string& device, b
     line["max_ulp"] = o.worst.max_ulp;
     line["placed_on_device"] = o.report.device_instructions;
     line["instructions"] = o.report.instructions;
+    line["devices"] = c.replicas * c.partitions;
+    line["exchanges"] = o.report.exchanges;
     line["cooperative_matrix_launches"] = o.report.cooperative_matrix_launches;
     line["compile_ms"] = o.report.compile_ms();
     line["run_ms"] = o.run_ms;
@@ -170,40 +211,41 @@ int Check(const CheckOptions& options) {
   if (auto registered = RegisterTestCalls(); !registered) return Fail(registered.error());
   std::mutex mutex;
   std::atomic<std::size_t> next = 0;
-  int64_t passed = 0, failed = 0, skipped = static_cast<int64_t>(0), placed = 0, instructions = 0, wholly = 0;
+  int64_t passed = 0, failed = 0, skipped = static_cast<int64_t>(0), placed = 0, exchanged = 0, instructions = 0, wholly = 0;
   std::optional<Status> device_error;
   std::string description;
   auto work = [&] {
     // A case that is not fed is an error soon, not after a minute.
     CompileOptions own_options = *compile_options;
     own_options.transfers = std::make_shared<HostTransfers>(std::chrono::seconds(5));
-    auto client = Client::Create(options.device.selector);
-    if (!client) {
+    auto group = DeviceGroup::Create(options.device.selector);
+    if (!group) {
       std::lock_guard lock(mutex);
-      device_error = client.error();
+      device_error = group.error();
       return;
     }
     {
       std::lock_guard lock(mutex);
-      description = (*client)->device().description;
+      description = (*group)->client(0).device().description;
     }
     while (true) {
       std::size_t n = next++;
       if (n >= cases.size()) return;
-      Outcome o = CheckCase(cases[n], **client, own_options);
+      Outcome o = CheckCase(cases[n], **group, own_options, options.device.ToGroupOptions());
       // Under KRAFLA_VALIDATE=1 a right answer got in a wrong way is a failure too.
-      for (const std::string& message : (*client)->TakeValidationMessages()) {
+      for (const std::string& message : (*group)->TakeValidationMessages()) {
         o.kind = Outcome::Kind::kFailed;
         o.reason += std::format("{}validation: {}", o.reason.empty() ? "" : "; ", message.substr(0, 400));
       }
       std::lock_guard lock(mutex);
       if (StderrIsTerminal()) std::fprintf(stderr, "\r\x1b[K%zu/%zu %s", n + 1, cases.size(), cases[n].name.c_str());
       if (StderrIsTerminal() && o.kind != Outcome::Kind::kPassed) std::fprintf(stderr, "\r\x1b[K");
-      Print(cases[n], o, (*client)->device().selector, options.device.json);
+      Print(cases[n], o, (*group)->selector(), options.device.json);
       passed += o.kind == Outcome::Kind::kPassed;
       failed += o.kind == Outcome::Kind::kFailed || o.kind == Outcome::Kind::kError;
       skipped += o.kind == Outcome::Kind::kSkipped;
       placed += o.report.device_instructions;
+      exchanged += o.report.exchange_instructions;
       instructions += o.report.instructions;
       wholly += o.kind == Outcome::Kind::kPassed && o.report.fallbacks.empty();
     }
@@ -214,6 +256,8 @@ int Check(const CheckOptions& options) {
   for (std::thread& t : threads) t.join();
   if (StderrIsTerminal()) std::fprintf(stderr, "\r\x1b[K");
   if (device_error) return FailDevice(*device_error);
+  if (exchanged > 0)
+    std::fprintf(stderr, "krafla: %lld of the instructions lie between devices\n", static_cast<long long>(exchanged));
   std::fprintf(stderr, "krafla: %lld/%lld instructions on %s; %lld of %lld passing cases wholly there\n",
                static_cast<long long>(placed), static_cast<long long>(instructions), description.c_str(),
                static_cast<long long>(wholly), static_cast<long long>(passed));

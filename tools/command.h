@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/client.h"
+#include "api/device_group.h"
 #include "base/status.h"
 #include "ir/module.h"
 
@@ -25,9 +26,11 @@ struct DeviceOptions {
   bool strict = false;
   bool json = false;
   std::vector<std::string> disabled, enabled;
+  double time_limit = 60;  // seconds
 
   void AddTo(CLI::App& app, bool with_json = true);
   Result<CompileOptions> ToCompileOptions() const;  // unknown feature names are errors that list the known ones
+  GroupOptions ToGroupOptions() const;
 };
 
 // Prints "krafla: ..." to standard error and returns the exit code for it.
@@ -57,6 +60,7 @@ struct RunOptions {
   std::vector<std::string> literals;
   bool random = false;
   uint64_t seed = 0;
+  int64_t replicas = 0, partitions = 0;  // 0: as the module says
 };
 int Run(const RunOptions& options);
 

@@ -16,12 +16,21 @@ namespace krafla::cli {
 void DeviceOptions::AddTo(CLI::App& app, bool with_json) {
   app.add_option("-d,--device", selector,
                  "cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:\"name part\", vulkan:type=cpu "
-                 "(default: the best Vulkan device, else cpu)")
+                 "(default: the best Vulkan device, else cpu); for programs of several devices also N virtual ones "
+                 "of one, cpu*8 or vulkan:0*4, or a list, vulkan:0,vulkan:1")
       ->envname("KRAFLA_DEVICE");
   app.add_flag("--strict", strict, "any step that the device does not take is an error");
   app.add_option("--disable", disabled, "features or passes to switch off, by name")->delimiter(',');
   app.add_option("--enable", enabled, "features to force, by name")->delimiter(',');
+  app.add_option("--time-limit", time_limit, "seconds that a device waits for others in one collective (default 60)")
+      ->check(CLI::Range(0.001, 1e6));
   if (with_json) app.add_flag("--json", json, "a JSON object a line");
+}
+
+GroupOptions DeviceOptions::ToGroupOptions() const {
+  GroupOptions out;
+  out.time_limit = std::chrono::milliseconds(static_cast<int64_t>(time_limit * 1000));
+  return out;
 }
 
 Result<CompileOptions> DeviceOptions::ToCompileOptions() const {

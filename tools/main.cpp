@@ -22,11 +22,13 @@ int main(int argc, char** argv) {
   RunOptions run;
   cmd = app.add_subcommand("run", "run a module and print its results");
   cmd->add_option("module", run.module, "HLO text")->required();
-  cmd->add_option("--inputs", run.inputs, "arguments, from an .npz (in its order)");
+  cmd->add_option("--inputs", run.inputs, "arguments, from an .npz (in its order); {} stands for the number of a device");
   cmd->add_option("--input", run.literals, "one argument: 'f32[2,2]=1 2 3 4' (repeatable)");
   cmd->add_flag("--random", run.random, "made-up arguments");
   cmd->add_option("--seed", run.seed, "of --random");
-  cmd->add_option("--save", run.save, "write the results to an .npz");
+  cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device");
+  cmd->add_option("--replicas", run.replicas, "run as so many replicas, whatever the module says")->check(CLI::Range(1, 1024));
+  cmd->add_option("--partitions", run.partitions, "run as so many partitions")->check(CLI::Range(1, 1024));
   run.device.AddTo(*cmd);
   cmd->callback([&] { code = Run(run); });
 

@@ -30,11 +30,17 @@ Result<Literal> ParseInput(const std::string& text) {
   return std::move(literal).Reshaped(shape);
 }
 
-Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vector<Shape>& shapes) {
-  if (options.random) return RandomArguments(shapes, options.seed);
+// "in_{}.npz" for device 3 is "in_3.npz".
+std::string ForDevice(std::string path, int64_t device) {
+  std::size_t at = path.find("{}");
+  return at == path.npos ? path : path.replace(at, 2, std::to_string(device));
+}
+
+Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vector<Shape>& shapes, int64_t device) {
+  if (options.random) return RandomArguments(shapes, options.seed + static_cast<uint64_t>(device));
   std::vector<Literal> given;
   if (!options.inputs.empty()) {
-    KRAFLA_ASSIGN(std::vector<NamedLiteral> arrays, ReadNpz(options.inputs));
+    KRAFLA_ASSIGN(std::vector<NamedLiteral> arrays, ReadNpz(ForDevice(options.inputs, device)));
     for (NamedLiteral& a : arrays) given.push_back(std::move(a.literal));
   }
   for (const std::string& text : options.literals) {
@@ -52,6 +58,46 @@ Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vec
   return given;
 }
 
+int Save(const std::string& path, std::vector<Literal> results) {
+  std::vector<NamedLiteral> named;
+  for (std::size_t i = 0; i < results.size(); ++i) named.push_back({std::format("out{:04}", i), std::move(results[i])});
+  if (auto written = WriteNpz(path, named); !written) return Fail(written.error());
+  return kRight;
+}
+
+// Every device gets the same arguments, or those of the file that the path names for it.
+int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<Module> module,
+                const CompileOptions& compile_options) {
+  if (!options.save.empty() && options.save.find("{}") == std::string::npos)
+    return Fail(Status(StatusCode::kInvalidArgument,
+                       std::format("each device has results: say where its number goes, as in --save out{{}}.npz, not {}",
+                                   options.save)));
+  auto executable = group.Compile(std::move(module), compile_options, options.device.ToGroupOptions());
+  if (!executable) return Fail(InFile(options.module, executable.error()));
+  std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
+  for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
+    auto arguments = Arguments(options, (*executable)->arguments(), d);
+    if (!arguments) return Fail(arguments.error());
+    std::vector<const Literal*> pointers;
+    for (const Literal& a : *arguments) pointers.push_back(&a);
+    if (auto set = (*executable)->SetArguments(d, pointers); !set) return Fail(set.error());
+  }
+  if (auto done = (*executable)->Execute(); !done) return Fail(done.error());
+  std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
+  for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
+    auto results = (*executable)->Results(d);
+    if (!results) return Fail(results.error());
+    if (!options.save.empty()) {
+      if (int code = Save(ForDevice(options.save, d), std::move(*results)); code != kRight) return code;
+      continue;
+    }
+    for (const Literal& r : *results)
+      std::printf("device %lld: %s %s\n", static_cast<long long>(d), r.shape().ToString(false).c_str(),
+                  PrintLiteral(r).c_str());
+  }
+  return kRight;
+}
+
 }  // namespace
 
 int Run(const RunOptions& options) {
@@ -59,23 +105,21 @@ int Run(const RunOptions& options) {
   if (!compile_options) return Fail(compile_options.error()), kUsage;
   auto module = LoadModule(options.module);
   if (!module) return Fail(module.error());
-  auto client = Client::Create(options.device.selector);
-  if (!client) return FailDevice(client.error());
-  auto executable = (*client)->Compile(std::move(*module), *compile_options);
+  if (options.replicas > 0) (*module)->replica_count = options.replicas;
+  if (options.partitions > 0) (*module)->num_partitions = options.partitions;
+  auto group = DeviceGroup::Create(options.device.selector);
+  if (!group) return FailDevice(group.error());
+  if ((*module)->replica_count > 1 || (*module)->num_partitions > 1)
+    return RunTogether(options, **group, std::move(*module), *compile_options);
+  auto executable = (*group)->client(0).Compile(std::move(*module), *compile_options);
   if (!executable) return Fail(InFile(options.module, executable.error()));
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
-  auto arguments = Arguments(options, (*executable)->arguments());
+  auto arguments = Arguments(options, (*executable)->arguments(), 0);
   if (!arguments) return Fail(arguments.error());
   auto results = (*executable)->RunShared(ToShared(std::move(*arguments)));
   if (!results) return Fail(results.error());
   std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
-  if (!options.save.empty()) {
-    std::vector<NamedLiteral> named;
-    for (std::size_t i = 0; i < results->size(); ++i)
-      named.push_back({std::format("out{:04}", i), std::move((*results)[i])});
-    if (auto written = WriteNpz(options.save, named); !written) return Fail(written.error());
-    return kRight;
-  }
+  if (!options.save.empty()) return Save(options.save, std::move(*results));
   for (const Literal& r : *results)
     std::printf("%s %s\n", r.shape().ToString(false).c_str(), PrintLiteral(r).c_str());
   return kRight;

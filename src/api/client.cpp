@@ -37,6 +37,8 @@ std::string Executable::PlacementLine() const {
                                 report_.instructions, device_description_, report_.kernels);
   if (report_.pipelines_compiled + report_.pipelines_cached > 0)
     out += std::format(", {} compiled, {} from cache", report_.pipelines_compiled, report_.pipelines_cached);
+  if (report_.exchange_instructions > 0 && report_.device_instructions < report_.instructions)
+    out += std::format("; {} between devices, through the host", report_.exchange_instructions);
   if (!report_.fallbacks.empty()) {
     out += std::format("; on the CPU: ");
     std::size_t shown = 0;

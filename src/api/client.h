@@ -28,6 +28,8 @@ struct CompileOptions {
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
+  // The executable keeps what Executable::Another needs.
+  bool for_group = false;
   // Where custom calls are looked up; must outlive the executable. Null: CustomCallRegistry::Global().
   const CustomCallRegistry* custom_calls = nullptr;
   // What infeed, outfeed and host channels are connected to. Null: the client's own.
@@ -49,8 +51,13 @@ struct CompileReport {
   double passes_ms = 0, plan_ms = 0, emit_ms = 0;  // krafla's own work
   double pipeline_ms = 0;                          // the driver's
   std::vector<Fallback> fallbacks;
+  // Steps between devices. On Vulkan their data goes through the host; they are no fallbacks.
+  int exchanges = 0;
+  int64_t exchange_instructions = 0;
   double compile_ms() const { return passes_ms + plan_ms + emit_ms; }
 };
+
+struct EvaluatorHost;
 
 class Executable {
  public:
@@ -82,6 +89,14 @@ class Executable {
   Result<std::vector<Literal>> Run(std::span<const Literal* const> arguments);
   // ShareArguments, Execute, TakeResults: no copies.
   Result<std::vector<Literal>> RunShared(std::vector<std::shared_ptr<const Literal>> arguments);
+
+  // For groups of devices (api/device_group.h). `host` says which device this is and does what lies between devices; it
+  // must outlive the executable. `devices`: how many share this machine's threads.
+  virtual Result<> Join(const EvaluatorHost* host, int64_t devices) = 0;
+  // Another executable of the same compiled program, for another member of the group.
+  virtual Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const = 0;
+  // The program after the passes.
+  virtual const Module& module() const = 0;
 
   // One line for people: "412/412 instructions on vulkan:0 (llvmpipe, Mesa 26.1.6); 61 kernels, ...".
   std::string PlacementLine() const;

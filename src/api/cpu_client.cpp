@@ -81,8 +81,28 @@ class CpuProgram : public Executable {
     has_results_ = false;
     return std::exchange(results_, {});
   }
+  Result<> Join(const EvaluatorHost* host, int64_t devices) override {
+    std::unique_ptr<HostServices> services = services_->For(*host);
+    KRAFLA_TRY(executable_->Configure(GroupOptions(*services, devices)));
+    services_ = std::move(services);
+    return {};
+  }
+  Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override {
+    auto out = std::make_unique<CpuProgram>();
+    out->services_ = services_->For(*host);
+    KRAFLA_ASSIGN(out->executable_, executable_->Another(GroupOptions(*out->services_, devices)));
+    out->report_ = report_;
+    out->device_description_ = device_description_;
+    return out;
+  }
+  const Module& module() const override { return *executable_->plan().module; }
 
  private:
+  // The machine's threads, shared out evenly.
+  static CpuExecutable::Options GroupOptions(const HostServices& services, int64_t devices) {
+    int64_t threads = std::max<int64_t>(1, ThreadPool::DefaultThreads() / std::max<int64_t>(1, devices));
+    return {.threads = devices > 1 ? static_cast<int>(threads) : 0, .evaluator = services.evaluator_options()};
+  }
   Result<> MakeResults() {
     if (results_.size() == results().size()) return {};
     std::vector<Literal> made;

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "api/host_services.h"
+#include "collectives/participants.h"
 #include "passes/pipeline.h"
 
 namespace krafla {
@@ -39,6 +40,7 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
   report.launches = CountLaunches(plan.steps);
   report.arena_bytes = plan.arena_size;
   report.peak_live_bytes = plan.peak_live_bytes;
+  CountExchanges(plan, plan.steps, report);
   return plan;
 }
 
@@ -61,6 +63,23 @@ Result<Literal> CopyOf(const Literal& literal) {
     KRAFLA_ASSIGN(out.elements()[e], CopyOf(literal.elements()[e]));
   }
   return out;
+}
+
+void CountExchanges(const plan::ProgramPlan& plan, const plan::StepList& list, CompileReport& report) {
+  for (const plan::Step& step : list.steps) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      const plan::KernelPlan& kernel = plan.kernels[static_cast<std::size_t>(launch->kernel)];
+      if (!std::holds_alternative<plan::HostKernel>(kernel.body) || !IsBetweenDevices(launch->instruction->opcode()))
+        continue;
+      ++report.exchanges;
+      report.exchange_instructions += launch->instruction_count;
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      CountExchanges(plan, *loop->condition, report);
+      CountExchanges(plan, *loop->body, report);
+    } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+      for (const auto& b : branch->branches) CountExchanges(plan, *b, report);
+    }
+  }
 }
 
 Result<> CheckArguments(std::span<const Literal* const> arguments, const std::vector<Shape>& shapes) {

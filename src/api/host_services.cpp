@@ -15,6 +15,17 @@ HostServices::HostServices(const CustomCallRegistry& custom_calls, std::shared_p
   host_.collective = [this](const Instruction& i, std::span<const Literal* const> o) { return Transfer(i, o); };
 }
 
+std::unique_ptr<HostServices> HostServices::For(const EvaluatorHost& member) const {
+  auto out = std::make_unique<HostServices>(custom_calls_, transfers_);
+  out->host_.replica = member.replica;
+  out->host_.partition = member.partition;
+  out->host_.replica_count = member.replica_count;
+  out->host_.num_partitions = member.num_partitions;
+  out->host_.exchange = member.exchange;
+  out->host_.collective = nullptr;
+  return out;
+}
+
 Result<Literal> HostServices::Call(const Instruction& call, std::span<const Literal* const> operands) const {
   const std::string& target = call.attr<CustomCallAttributes>().target;
   const CustomCallFunction* function = custom_calls_.FindFunction(target);

@@ -18,6 +18,9 @@ class HostServices {
   HostServices(const HostServices&) = delete;
   HostServices& operator=(const HostServices&) = delete;
 
+  // The same for a member of a group of devices: `member` says which it is, and does what lies between devices.
+  std::unique_ptr<HostServices> For(const EvaluatorHost& member) const;
+
   // Good as long as this object.
   EvaluatorOptions evaluator_options() const { return {.host = &host_}; }
 

@@ -9,12 +9,13 @@
 #include "api/front_end.h"
 #include "base/checked_math.h"
 #include "base/host_memory.h"
+#include "collectives/participants.h"
 #include "cpu_fallback/executor/host_threads.h"
 
 namespace krafla {
 namespace {
 
-constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kFirstArgument = 3;
+constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstArgument = 4;
 constexpr uint64_t kImportFrom = 1 << 20;   // bytes of an argument that is worth an import
 constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlignment that the specification allows
 
@@ -94,9 +95,10 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
                                                              const CompileOptions& options, CompileReport report,
                                                              const std::string& description,
                                                              std::unique_ptr<HostServices> services) {
-  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable());
+  auto shared = std::make_shared<Shared>();
+  shared->plan = std::move(plan);
+  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(std::move(shared)));
   out->device_ = std::move(device);
-  out->plan_ = std::move(plan);
   out->report_ = std::move(report);
   out->device_description_ = description;
   out->services_ = std::move(services);
@@ -107,9 +109,51 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->CreatePipelines());
   KRAFLA_TRY(out->BuildNodes(out->plan_.steps, out->nodes_, out->CopiesOfDonated()));
-  out->DropWhatIsCompiled();
+  // The other members of a group are made from it.
+  if (!options.for_group) out->DropWhatIsCompiled();
   out->report_.pipeline_ms = pipelines.Milliseconds();
   return out;
+}
+
+Result<> VulkanExecutable::Join(const EvaluatorHost* host, int64_t) {
+  std::unique_ptr<HostServices> services = services_->For(*host);
+  services_.swap(services);
+  KRAFLA_TRY(CompileHostKernels());
+  for (const plan::Allocation& a : plan_.allocations) {
+    if (a.kind != plan::Allocation::Kind::kDeviceId) continue;
+    const auto id = static_cast<uint32_t>(a.number == 0 ? host->replica : host->partition);
+    KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], static_cast<uint64_t>(a.number) * kAlignment,
+                               std::as_bytes(std::span(&id, 1))));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHost* host, int64_t devices) const {
+  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(shared_));
+  out->device_ = device_;
+  out->report_ = report_;
+  out->device_description_ = device_description_;
+  out->services_ = services_->For(*host);
+  KRAFLA_TRY(out->AllocateBuffers());
+  KRAFLA_TRY(out->Join(host, devices));
+  KRAFLA_TRY(out->BuildNodes(plan_.steps, out->nodes_, out->CopiesOfDonated()));
+  return out;
+}
+
+// The kernels that no device code was emitted for.
+Result<> VulkanExecutable::CompileHostKernels() {
+  int64_t host_scratch = 0;
+  host_kernels_.resize(plan_.kernels.size());
+  for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
+    if (emitted_[k]) continue;
+    CpuKernelOptions cpu;
+    cpu.threads = SharedThreadPool().threads();
+    cpu.evaluator = services_->evaluator_options();
+    KRAFLA_ASSIGN(host_kernels_[k], CompileKernel(plan_.kernels[k], cpu));
+    host_scratch = std::max(host_scratch, host_kernels_[k]->scratch_bytes());
+  }
+  KRAFLA_ASSIGN(host_scratch_, HostBytes(static_cast<uint64_t>(host_scratch)));
+  return {};
 }
 
 Result<> VulkanExecutable::EmitKernels(const DeviceProfile& profile, const CompileOptions& options) {
@@ -117,9 +161,7 @@ Result<> VulkanExecutable::EmitKernels(const DeviceProfile& profile, const Compi
   emit_options.enable_cooperative_matrix = options.enabled.contains("coopmat");
   emit_options.allow_cooperative_matrix = !options.disabled.contains("coopmat");
   emitted_.resize(plan_.kernels.size());
-  host_kernels_.resize(plan_.kernels.size());
   std::vector<std::string> refusals(plan_.kernels.size());
-  int64_t host_scratch = 0;
   entry_points_.resize(plan_.kernels.size());
   for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
     const CustomCallKernel* custom = CustomKernelOf(plan_.kernels[k], CustomCallsOf(options));
@@ -135,13 +177,8 @@ Result<> VulkanExecutable::EmitKernels(const DeviceProfile& profile, const Compi
     }
     if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
     refusals[k] = emitted.error().message();
-    CpuKernelOptions cpu;
-    cpu.threads = SharedThreadPool().threads();
-    cpu.evaluator = services_->evaluator_options();
-    KRAFLA_ASSIGN(host_kernels_[k], CompileKernel(plan_.kernels[k], cpu));
-    host_scratch = std::max(host_scratch, host_kernels_[k]->scratch_bytes());
   }
-  KRAFLA_ASSIGN(host_scratch_, HostBytes(static_cast<uint64_t>(host_scratch)));
+  KRAFLA_TRY(CompileHostKernels());
 
   report_.device_instructions = report_.instructions;
   auto visit = [&](auto&& self, const plan::StepList& list) -> void {
@@ -155,6 +192,7 @@ Result<> VulkanExecutable::EmitKernels(const DeviceProfile& profile, const Compi
           continue;
         }
         report_.device_instructions -= launch->instruction_count;
+        if (IsBetweenDevices(launch->instruction->opcode())) continue;  // report_.exchanges
         report_.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
                                      refusals[k], launch->instruction_count});
       } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
@@ -189,6 +227,7 @@ Result<> VulkanExecutable::AllocateBuffers() {
   KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
   KRAFLA_TRY(allocate(scratch_bytes_, "scratch"));
+  KRAFLA_TRY(allocate(2 * kAlignment, "the ids of the device"));
   for (std::size_t c = 0; c < plan_.constants.size(); ++c)
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constant_offsets_[c], plan_.constants[c]->bytes()));
   buffers_.resize(buffers_.size() + plan_.arguments.size());
@@ -229,6 +268,7 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
   switch (a.kind) {
     case plan::Allocation::Kind::kArena: return {kArena, static_cast<uint64_t>(a.offset) + offset, size};
     case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
+    case plan::Allocation::Kind::kDeviceId: return {kDeviceIds, static_cast<uint64_t>(a.number) * kAlignment + offset, size};
     case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstArgument + number), offset, size};
     case plan::Allocation::Kind::kResult:
       return {static_cast<uint32_t>(kFirstArgument + plan_.arguments.size() + number), offset, size};

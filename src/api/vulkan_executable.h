@@ -32,6 +32,9 @@ class VulkanExecutable : public Executable {
 
   const std::vector<Shape>& arguments() const override { return plan_.arguments; }
   const std::vector<Shape>& results() const override { return plan_.results; }
+  Result<> Join(const EvaluatorHost* host, int64_t devices) override;
+  Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
+  const Module& module() const override { return *plan_.module; }
   Result<> SetArguments(std::span<const Literal* const> arguments) override;
   Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
   Result<> Execute() override;
@@ -62,7 +65,23 @@ class VulkanExecutable : public Executable {
     std::vector<Node> nodes;
   };
 
-  VulkanExecutable() = default;
+  // What the executables of one program share: nothing here changes once they run.
+  struct Shared {
+    plan::ProgramPlan plan;
+    std::vector<std::optional<spirv::EmittedProgram>> emitted;   // by kernel; empty: the CPU runs it
+    std::vector<int> first_pipeline;                             // of each kernel
+    std::vector<std::shared_ptr<vk::Pipeline>> pipelines;
+    uint64_t scratch_bytes = 0;
+  };
+
+  explicit VulkanExecutable(std::shared_ptr<Shared> shared)
+      : shared_(std::move(shared)),
+        plan_(shared_->plan),
+        emitted_(shared_->emitted),
+        first_pipeline_(shared_->first_pipeline),
+        pipelines_(shared_->pipelines),
+        scratch_bytes_(shared_->scratch_bytes) {}
+  Result<> CompileHostKernels();
   Result<> EmitKernels(const DeviceProfile& profile, const CompileOptions& options);
   Result<> AllocateBuffers();
   Result<> CreatePipelines();
@@ -85,19 +104,20 @@ class VulkanExecutable : public Executable {
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
 
   std::shared_ptr<vk::Device> device_;
-  plan::ProgramPlan plan_;
-  std::vector<std::optional<spirv::EmittedProgram>> emitted_;   // by kernel; empty: the CPU runs it
-  std::vector<int> first_pipeline_;                             // of each kernel
-  std::vector<std::string> entry_points_;                       // of the custom kernels; empty: "main"
+  std::shared_ptr<Shared> shared_;
+  plan::ProgramPlan& plan_;
+  std::vector<std::optional<spirv::EmittedProgram>>& emitted_;
+  std::vector<int>& first_pipeline_;
+  std::vector<std::shared_ptr<vk::Pipeline>>& pipelines_;
+  uint64_t& scratch_bytes_;
   std::vector<std::unique_ptr<CpuKernel>> host_kernels_;
-  std::vector<std::shared_ptr<vk::Pipeline>> pipelines_;
-  // Buffers of every program: arena, constants, scratch, then the arguments, then the results. Arguments are slots of
-  // the programs: their buffers are made or imported when they are set.
+  std::vector<std::string> entry_points_;  // of the custom kernels; empty: "main"
+  // Buffers of every program: arena, constants, scratch, the ids of the device, then the arguments, then the results.
+  // Arguments are slots of the programs: their buffers are made or imported when they are set.
   std::vector<std::shared_ptr<vk::Buffer>> buffers_;
   std::vector<vk::BufferBinding> slots_;                  // the arguments' buffers, for Submit
   std::vector<std::shared_ptr<const Literal>> imported_;  // whose pages an argument's buffer is; else null
   std::vector<uint64_t> constant_offsets_;
-  uint64_t scratch_bytes_ = 0;
   NodeList nodes_;
   AlignedBytes host_scratch_;
   std::unique_ptr<HostServices> services_;

@@ -11,6 +11,8 @@ namespace {
 bool AllAlone(const Module& module, const CollectiveAttributes& attributes) {
   if (module.replica_count == 1 && module.num_partitions == 1) return true;
   if (attributes.replica_groups.empty()) return false;
+  // With a channel and without global ids a group of replicas means all their partitions, to the ops that know of both.
+  if (attributes.channel_id && !attributes.use_global_device_ids && module.num_partitions != 1) return false;
   for (const auto& group : attributes.replica_groups)
     if (group.size() != 1) return false;
   return true;

@@ -73,7 +73,8 @@ StridedOperand FoldStrides(const Instruction* operand) {
 bool FusionPlan::HasBuffer(const ValueRef& v) const {
   const Instruction& i = *v.instruction;
   if (i.opcode() == Opcode::kConstant) return i.shape().element_count() != 1;
-  if (i.opcode() == Opcode::kParameter) return true;
+  // The ids of the device lie ready like arguments.
+  if (IsOneOf(i.opcode(), {Opcode::kParameter, Opcode::kReplicaId, Opcode::kPartitionId})) return true;
   return kept_.contains(&i);
 }
 
@@ -142,7 +143,7 @@ class FusionPlanner {
   static bool IsStructural(Opcode op) {
     return IsOneOf(op, {Opcode::kParameter, Opcode::kConstant, Opcode::kTuple, Opcode::kGetTupleElement, Opcode::kCopy,
                         Opcode::kReshape, Opcode::kOptimizationBarrier, Opcode::kAddDependency, Opcode::kAfterAll,
-                        Opcode::kDomain});
+                        Opcode::kDomain, Opcode::kReplicaId, Opcode::kPartitionId});
   }
 
   std::size_t Index(const Instruction* i) const { return static_cast<std::size_t>(i->id()); }

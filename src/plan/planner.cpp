@@ -2,6 +2,7 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "plan/arena.h"
@@ -85,6 +86,13 @@ class Planner {
                               literal.shape().byte_size());
     constants_.emplace(constant, out);
     return out;
+  }
+
+  Slice DeviceIdSlice(Opcode opcode) {
+    const int number = opcode == Opcode::kReplicaId ? 0 : 1;
+    std::optional<Slice>& slice = device_ids_[static_cast<std::size_t>(number)];
+    if (!slice) slice = NewAllocation(Allocation::Kind::kDeviceId, number, 4);
+    return *slice;
   }
 
   void Touch(const Slice& s) {
@@ -267,6 +275,8 @@ class Planner {
 
   Slice SliceOf(Scope& scope, const ValueRef& v) {
     if (v.instruction->opcode() == Opcode::kConstant) return ConstantSlice(v.instruction);
+    if (IsOneOf(v.instruction->opcode(), {Opcode::kReplicaId, Opcode::kPartitionId}))
+      return DeviceIdSlice(v.instruction->opcode());
     auto it = scope.slices.find(v);
     if (it != scope.slices.end()) return it->second;
     Slice made = NewTemporary(LeafShape(v).byte_size());
@@ -550,6 +560,7 @@ class Planner {
   int now_ = 0;
   std::vector<std::pair<int, int>> touched_;  // by allocation: first and last step
   std::unordered_map<const Instruction*, Slice> constants_;
+  std::array<std::optional<Slice>, 2> device_ids_;
   std::unordered_multimap<uint64_t, int> kernels_by_hash_;
 };
 

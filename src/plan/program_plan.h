@@ -17,8 +17,11 @@ namespace krafla::plan {
 
 // Where bytes live. Arguments and results are the flattened leaves of the entry's parameters and result.
 struct Allocation {
-  enum class Kind : uint8_t { kArgument, kResult, kConstant, kArena } kind = Kind::kArena;
-  int number = 0;        // kArgument, kResult: which leaf; kConstant: which literal of ProgramPlan::constants
+  // kDeviceId: a u32 that differs from device to device though the program does not.
+  enum class Kind : uint8_t { kArgument, kResult, kConstant, kArena, kDeviceId } kind = Kind::kArena;
+  // kArgument, kResult: which leaf; kConstant: which literal of ProgramPlan::constants; kDeviceId: 0 the replica, 1 the
+  // partition.
+  int number = 0;
   int64_t offset = 0;    // kArena: in the arena
   int64_t size = 0;      // bytes
 };

@@ -18,12 +18,42 @@ bool SingleDevice(const Context& context) {
   return context.host->replica_count == 1 && context.host->num_partitions == 1;
 }
 
+// What the hooks return.
+Result<Shape> HookShape(const Instruction& i) {
+  std::size_t element = 0;
+  if (i.opcode() == Opcode::kSend) return Shape::MakeToken();
+  if (i.opcode() == Opcode::kAllGatherStart || i.opcode() == Opcode::kCollectivePermuteStart)
+    element = 1;
+  else if (i.opcode() != Opcode::kRecvDone)
+    return i.shape();
+  if (i.shape().tuple_elements().size() <= element) return InvalidArgument("{} gives no data", Describe(i));
+  return i.shape().tuple_elements()[element];
+}
+
+void Leaves(Literal& literal, std::vector<std::byte*>& out) {
+  if (literal.shape().IsArray()) out.push_back(literal.bytes().data());
+  for (Literal& e : literal.elements()) Leaves(e, out);
+}
+
+Result<Value> Exchange(Context& context, const Instruction& i, std::span<const Literal* const> operands) {
+  KRAFLA_ASSIGN(Shape shape, HookShape(i));
+  KRAFLA_ASSIGN(Literal out, Literal::Create(shape));
+  std::vector<const std::byte*> from;
+  for (const Literal* operand : operands)
+    for (const Literal* leaf : operand->ArrayLeaves()) from.push_back(leaf->bytes().data());
+  std::vector<std::byte*> to;
+  Leaves(out, to);
+  KRAFLA_TRY(context.host->exchange(i, from, to));
+  return Value::Own(std::move(out));
+}
+
 Result<Value> CallHook(Context& context, const Instruction& i, Operands operands) {
-  if (!context.host->collective)
+  if (!context.host->collective && !context.host->exchange)
     return Unimplemented("{} over {} replicas and {} partitions needs a device group", OpcodeName(i.opcode()),
                          context.host->replica_count, context.host->num_partitions);
   std::vector<Literal> storage;
   KRAFLA_ASSIGN(std::vector<const Literal*> pointers, LiteralPointers(operands, storage));
+  if (!context.host->collective) return Exchange(context, i, pointers);
   KRAFLA_ASSIGN(Literal out, context.host->collective(i, pointers));
   return Value::Own(std::move(out));
 }
@@ -99,7 +129,7 @@ Result<Value> OnOneDevice(Context& context, const Instruction& i, Operands opera
 
 Result<Value> EvalCollective(Context& context, const Instruction& i, Operands operands) {
   Value result;
-  if (context.host->collective || !SingleDevice(context)) {
+  if (context.host->collective || context.host->exchange || !SingleDevice(context)) {
     KRAFLA_ASSIGN(result, CallHook(context, i, operands));
   } else {
     KRAFLA_ASSIGN(result, OnOneDevice(context, i, operands));

@@ -24,6 +24,9 @@ struct EvaluatorHost {
   // ignored, and it should not wait for the other side. Operands have their run-time dimensions. Null: with one
   // replica and one partition a collective is what it means there, else UNIMPLEMENTED.
   std::function<Result<Literal>(const Instruction&, std::span<const Literal* const>)> collective;
+  // Does what `collective` does, over bytes: one pointer an array leaf of the operands, then of what `collective` would
+  // return. Used where it is set and `collective` is not.
+  std::function<Result<>(const Instruction&, std::span<const std::byte* const>, std::span<std::byte* const>)> exchange;
   // Custom calls by target; null or NOT_FOUND: an error that names the target.
   std::function<Result<Literal>(const Instruction&, std::span<const Literal* const>)> custom_call;
   std::function<Result<Literal>(const Shape&)> infeed;

@@ -14,78 +14,105 @@ namespace krafla {
 using plan::Allocation;
 
 Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Create(plan::ProgramPlan plan, const Options& options) {
-  std::unique_ptr<CpuExecutable> out(new CpuExecutable());
-  out->plan_ = std::move(plan);
-  out->pool_ = &SharedThreadPool();
-  UseHostThreads(out->pool_->threads());
-  CpuKernelOptions kernel_options{.threads = out->pool_->threads(), .evaluator = options.evaluator};
+  std::unique_ptr<CpuExecutable> out(new CpuExecutable(std::make_shared<const plan::ProgramPlan>(std::move(plan))));
+  out->kernels_.resize(out->plan_->kernels.size());
+  KRAFLA_TRY(out->Configure(options));
+  return out;
+}
+
+Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Another(const Options& options) const {
+  std::unique_ptr<CpuExecutable> out(new CpuExecutable(plan_));
+  out->kernels_ = kernels_;
+  out->kernel_threads_ = kernel_threads_;
+  KRAFLA_TRY(out->Configure(options));
+  return out;
+}
+
+// Makes the kernels that are not there yet, and those that ask the host.
+Result<> CpuExecutable::Configure(const Options& options) {
+  int threads = options.threads;
+  if (kernel_threads_ > 0) threads = std::min(threads, kernel_threads_);
+  own_pool_ = threads > 0 ? std::make_unique<ThreadPool>(threads) : nullptr;
+  pool_ = own_pool_ ? own_pool_.get() : &SharedThreadPool();
+  if (kernel_threads_ == 0) kernel_threads_ = pool_->threads();
+  UseHostThreads(pool_->threads());
+  if (const EvaluatorHost* host = options.evaluator.host) {
+    device_ids_[0] = static_cast<uint32_t>(host->replica);
+    device_ids_[1] = static_cast<uint32_t>(host->partition);
+  }
+  CpuKernelOptions kernel_options{.threads = kernel_threads_, .evaluator = options.evaluator};
   int64_t scratch = 0;
   std::size_t most_bindings = 0;
-  for (const plan::KernelPlan& kernel : out->plan_.kernels) {
-    KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, CompileKernel(kernel, kernel_options));
-    scratch = std::max(scratch, made->scratch_bytes());
+  for (std::size_t k = 0; k < plan_->kernels.size(); ++k) {
+    const plan::KernelPlan& kernel = plan_->kernels[k];
+    if (kernels_[k] == nullptr || std::holds_alternative<plan::HostKernel>(kernel.body)) {
+      KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, CompileKernel(kernel, kernel_options));
+      kernels_[k] = std::move(made);
+    }
+    scratch = std::max(scratch, kernels_[k]->scratch_bytes());
     most_bindings = std::max(most_bindings, kernel.bindings.size());
-    out->kernels_.push_back(std::move(made));
   }
   const auto no_room = [&] {
     return ResourceExhausted("The program needs {} bytes for intermediate values and {} for scratch, which the host does "
                              "not have (this process may have {} in all).",
-                             out->plan_.arena_size, scratch, HostMemoryLimit());
+                             plan_->arena_size, scratch, HostMemoryLimit());
   };
-  if (!HostHasRoom(static_cast<uint64_t>(out->plan_.arena_size) + static_cast<uint64_t>(scratch))) return no_room();
+  if (!HostHasRoom(static_cast<uint64_t>(plan_->arena_size) + static_cast<uint64_t>(scratch))) return no_room();
   try {
-    out->arena_ = AlignedBytes(static_cast<std::size_t>(out->plan_.arena_size));
-    out->scratch_ = AlignedBytes(static_cast<std::size_t>(scratch));
+    arena_ = AlignedBytes(static_cast<std::size_t>(plan_->arena_size));
+    scratch_ = AlignedBytes(static_cast<std::size_t>(scratch));
   } catch (const std::bad_alloc&) {
     return no_room();
   }
-  out->bindings_.resize(most_bindings);
-  out->bases_.resize(out->plan_.allocations.size());
-  for (std::size_t i = 0; i < out->bases_.size(); ++i) {
-    const Allocation& a = out->plan_.allocations[i];
+  bindings_.resize(most_bindings);
+  bases_.resize(plan_->allocations.size());
+  for (std::size_t i = 0; i < bases_.size(); ++i) {
+    const Allocation& a = plan_->allocations[i];
     if (a.kind == Allocation::Kind::kArena) {
-      out->bases_[i] = out->arena_.data() + a.offset;
+      bases_[i] = arena_.data() + a.offset;
     } else if (a.kind == Allocation::Kind::kConstant) {
       // Never written: a plan only reads constants.
-      out->bases_[i] = const_cast<std::byte*>(out->plan_.constants[static_cast<std::size_t>(a.number)]->bytes().data());
+      bases_[i] = const_cast<std::byte*>(plan_->constants[static_cast<std::size_t>(a.number)]->bytes().data());
+    } else if (a.kind == Allocation::Kind::kDeviceId) {
+      bases_[i] = reinterpret_cast<std::byte*>(&device_ids_[a.number]);
     }
   }
-  return out;
+  return {};
 }
 
 Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results) {
-  if (arguments.size() != plan_.arguments.size() || results.size() != plan_.results.size()) {
+  if (arguments.size() != plan_->arguments.size() || results.size() != plan_->results.size()) {
     return InvalidArgument("The program takes {} arguments and gives {} results, but {} and {} buffers came.",
-                           plan_.arguments.size(), plan_.results.size(), arguments.size(), results.size());
+                           plan_->arguments.size(), plan_->results.size(), arguments.size(), results.size());
   }
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i] == nullptr && plan_.arguments[i].byte_size() > 0)
-      return InvalidArgument("Argument {} of {} has no buffer.", i, plan_.arguments[i].ToString());
+    if (arguments[i] == nullptr && plan_->arguments[i].byte_size() > 0)
+      return InvalidArgument("Argument {} of {} has no buffer.", i, plan_->arguments[i].ToString());
   for (std::size_t i = 0; i < results.size(); ++i)
-    if (results[i] == nullptr && plan_.results[i].byte_size() > 0)
-      return InvalidArgument("Result {} of {} has no buffer.", i, plan_.results[i].ToString());
+    if (results[i] == nullptr && plan_->results[i].byte_size() > 0)
+      return InvalidArgument("Result {} of {} has no buffer.", i, plan_->results[i].ToString());
 
   std::lock_guard<std::mutex> lock(in_use_);
   UseHostThreads(pool_->threads());
   for (std::size_t i = 0; i < bases_.size(); ++i) {
-    const Allocation& a = plan_.allocations[i];
+    const Allocation& a = plan_->allocations[i];
     const auto number = static_cast<std::size_t>(a.number);
     // Arguments are read only, but for those that a result shares: those are replaced below.
     if (a.kind == Allocation::Kind::kArgument) bases_[i] = const_cast<std::byte*>(arguments[number]);
     if (a.kind == Allocation::Kind::kResult) bases_[i] = results[number];
   }
-  for (std::size_t r = 0; r < plan_.result_aliases.size(); ++r) {
-    const int argument = plan_.result_aliases[r];
+  for (std::size_t r = 0; r < plan_->result_aliases.size(); ++r) {
+    const int argument = plan_->result_aliases[r];
     if (argument < 0) continue;
     const std::byte* from = arguments[static_cast<std::size_t>(argument)];
-    const auto size = static_cast<std::size_t>(plan_.results[r].byte_size());
+    const auto size = static_cast<std::size_t>(plan_->results[r].byte_size());
     if (from != results[r] && size > 0) std::memcpy(results[r], from, size);
     for (std::size_t i = 0; i < bases_.size(); ++i) {
-      const Allocation& a = plan_.allocations[i];
+      const Allocation& a = plan_->allocations[i];
       if (a.kind == Allocation::Kind::kArgument && a.number == argument) bases_[i] = results[r];
     }
   }
-  return RunSteps(plan_.steps);
+  return RunSteps(plan_->steps);
 }
 
 Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {

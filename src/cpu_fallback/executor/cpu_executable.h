@@ -22,17 +22,22 @@ namespace krafla {
 class CpuExecutable {
  public:
   struct Options {
-    int threads = 0;  // 0: ThreadPool::DefaultThreads()
-    EvaluatorOptions evaluator = {};
+    int threads = 0;  // 0: the pool that all executables share; else a pool of its own
+    EvaluatorOptions evaluator = {};  // its host, if any, must outlive the executable
   };
   static Result<std::unique_ptr<CpuExecutable>> Create(plan::ProgramPlan plan, const Options& options);
+  // Another executable of the same program, with memory and options of its own. The two may run at once. It uses no more
+  // threads than this one was created for.
+  Result<std::unique_ptr<CpuExecutable>> Another(const Options& options) const;
+  // Takes other options. Not during a run.
+  Result<> Configure(const Options& options);
 
   // One pointer a leaf of the arguments and the results; null for leaves without bytes. A result that shares an
   // argument's buffer may be given that argument's pointer; otherwise the argument is copied to it first.
   // Runs of one executable come one after the other, whatever threads they are called from.
   Result<> Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results);
 
-  const plan::ProgramPlan& plan() const { return plan_; }
+  const plan::ProgramPlan& plan() const { return *plan_; }
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size()); }
 
   // What one launch took; for `krafla profile`.
@@ -40,16 +45,19 @@ class CpuExecutable {
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
-  CpuExecutable() = default;
+  explicit CpuExecutable(std::shared_ptr<const plan::ProgramPlan> plan) : plan_(std::move(plan)) {}
   std::byte* Address(const plan::Slice& slice) const {
     return bases_[static_cast<std::size_t>(slice.allocation)] + slice.offset;
   }
   Result<> RunSteps(const plan::StepList& list);
   Result<> Launch(const plan::LaunchStep& step);
 
-  plan::ProgramPlan plan_;
+  std::shared_ptr<const plan::ProgramPlan> plan_;
+  std::unique_ptr<ThreadPool> own_pool_;
   ThreadPool* pool_ = nullptr;
-  std::vector<std::unique_ptr<CpuKernel>> kernels_;
+  int kernel_threads_ = 0;  // that the kernels have scratch for
+  std::vector<std::shared_ptr<const CpuKernel>> kernels_;
+  uint32_t device_ids_[2] = {0, 0};  // replica, partition
   AlignedBytes arena_, scratch_;
   std::vector<std::byte*> bases_;  // of the allocations, during a run
   std::vector<std::byte*> bindings_;

@@ -77,9 +77,42 @@ class HostKernelRun final : public CpuKernel {
   mutable std::atomic<uint64_t> times_run_ = 0;
 };
 
+// Between devices, over the buffers themselves.
+class ExchangeRun final : public CpuKernel {
+ public:
+  ExchangeRun(const Instruction* instruction, const CpuKernelOptions& options)
+      : instruction_(instruction), host_(options.evaluator.host) {
+    for (const Instruction* operand : instruction_->operands())
+      for (const Shape* leaf : TupleLeaves(operand->shape())) operand_leaves_ += leaf->IsArray() ? 1 : 0;
+  }
+
+  // Instructions whose results are what the hook gives; the evaluator wraps those of the others.
+  static bool Takes(const Instruction& i, const EvaluatorHost* host) {
+    if (host == nullptr || !host->exchange || i.opcode() == Opcode::kAllGatherStart ||
+        i.opcode() == Opcode::kCollectivePermuteStart)
+      return false;
+    return (HasTrait(i.opcode(), op_trait::kCollective) && !HasTrait(i.opcode(), op_trait::kAsyncDone)) ||
+           i.opcode() == Opcode::kRecvDone;
+  }
+
+  Result<> Run(std::span<std::byte* const> bindings, ThreadPool&, std::byte*) const override {
+    std::vector<const std::byte*> operands;
+    // A recv-done's operand is what its recv gave: nothing yet.
+    if (instruction_->opcode() != Opcode::kRecvDone) operands.assign(bindings.begin(), bindings.begin() + operand_leaves_);
+    return host_->exchange(*instruction_, operands, bindings.subspan(static_cast<std::size_t>(operand_leaves_)));
+  }
+
+ private:
+  const Instruction* instruction_;
+  const EvaluatorHost* host_;
+  std::ptrdiff_t operand_leaves_ = 0;
+};
+
 }  // namespace
 
 KernelResult MakeHostKernel(const plan::KernelPlan&, const plan::HostKernel& body, const CpuKernelOptions& options) {
+  if (ExchangeRun::Takes(*body.instruction, options.evaluator.host))
+    return std::make_unique<ExchangeRun>(body.instruction, options);
   return std::make_unique<HostKernelRun>(body.instruction, options);
 }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A group of devices that run one program together, each as one replica and partition of it: N devices of their own,
+// or N virtual ones that share a device. What lies between them (all-reduce, send, ...) goes through the memory of this
+// process; docs/collectives.md says how.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/client.h"
+
+namespace krafla {
+
+struct GroupOptions {
+  // How long a device waits for the others in one collective before the run is broken off with DEADLINE_EXCEEDED.
+  std::chrono::milliseconds time_limit = std::chrono::seconds(60);
+};
+
+// A program on all devices of a group. Not thread-safe; device d runs replica d / partitions, partition d % partitions.
+class GroupExecutable {
+ public:
+  virtual ~GroupExecutable() = default;
+
+  virtual int64_t device_count() const = 0;
+  // Of one device: all run the same program.
+  virtual const CompileReport& report() const = 0;
+  virtual const std::vector<Shape>& arguments() const = 0;
+  virtual const std::vector<Shape>& results() const = 0;
+
+  // As Executable's, of one device.
+  virtual Result<> SetArguments(int64_t device, std::span<const Literal* const> arguments) = 0;
+  virtual Result<std::vector<Literal>> Results(int64_t device) = 0;
+  // Runs all devices once, each on a thread, to the end. When one fails, the others are broken off, and its error is
+  // returned.
+  virtual Result<> Execute() = 0;
+
+  virtual std::string PlacementLine() const = 0;
+};
+
+class DeviceGroup {
+ public:
+  // One device ("cpu", "vulkan:1"), N virtual devices on one ("cpu*8", "vulkan:0*4"), or a list ("vulkan:0,vulkan:1*2").
+  // INVALID_ARGUMENT for a bad selector; otherwise as Client::Create.
+  static Result<std::shared_ptr<DeviceGroup>> Create(std::string_view selector);
+  // One device.
+  explicit DeviceGroup(std::shared_ptr<Client> client) { members_.push_back(std::move(client)); }
+
+  int64_t size() const { return static_cast<int64_t>(members_.size()); }
+  Client& client(int64_t device) const { return *members_[static_cast<std::size_t>(device)]; }
+  // "vulkan:0*4"
+  std::string selector() const;
+
+  // For module->replica_count times module->num_partitions devices: the first ones of the group. A group of one device
+  // makes as many virtual ones of it as are needed. INVALID_ARGUMENT where the group is too small.
+  Result<std::unique_ptr<GroupExecutable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
+                                                   const GroupOptions& group_options = {});
+  // What the validation layers had to say, of every device.
+  std::vector<std::string> TakeValidationMessages();
+
+ private:
+  DeviceGroup() = default;
+  std::vector<std::shared_ptr<Client>> members_;  // one a device; virtual devices of one share it
+};
+
+}  // namespace krafla

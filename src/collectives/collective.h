@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A collective made ready to run: who takes part, and what each does in which phase, over plain bytes. Members read
+// each other's operands where they lie; nothing is gathered in between. Sums go in the order of ranks, element by
+// element, so that every run gives the same bits on every member.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/participants.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+// A reduction computation applied to arrays. Several threads may use one.
+class Combiner {
+ public:
+  virtual ~Combiner() = default;
+  // accumulator[i] = f(accumulator[i], value[i]) for i in [0, elements).
+  virtual Result<> Combine(std::byte* accumulator, const std::byte* value, int64_t elements) const = 0;
+};
+
+// What one member brings: the array leaves of its operands and of its result (of a -start: of what its -done gives),
+// dense and row-major. No result lies where an operand does.
+struct Contribution {
+  std::span<const std::byte* const> operands;
+  std::span<std::byte* const> results;
+};
+
+class Collective {
+ public:
+  // `combiner`: of an all-reduce or a reduce-scatter. UNIMPLEMENTED for arrays of dynamic dimensions.
+  static Result<std::unique_ptr<const Collective>> Make(const Instruction& instruction, const DeviceGrid& grid,
+                                                        std::shared_ptr<const Combiner> combiner);
+
+  // "all-reduce 'r.1' (line 12)"
+  const std::string& description() const { return description_; }
+
+  // A device's group; -1 where it is in none.
+  int GroupOf(int64_t device) const { return group_of_[static_cast<std::size_t>(device)]; }
+  int RankOf(int64_t device) const { return rank_of_[static_cast<std::size_t>(device)]; }
+  // In the order of ranks.
+  std::span<const int64_t> Members(int group) const { return groups_[static_cast<std::size_t>(group)]; }
+
+  std::size_t operand_leaves() const { return operands_.size(); }
+  std::size_t result_leaves() const { return results_.size(); }
+
+  // Member `rank` does its share of a phase, given what all members brought. All members must be through a phase
+  // before any begins the next, and no member may take its contribution back before all are through the last.
+  int phases() const { return phases_; }
+  Result<> Run(int phase, int group, std::size_t rank, std::span<const Contribution> members) const;
+  // Of a device that is in no group: zeros where XLA says so (collective-broadcast, collective-permute), else an error.
+  Result<> RunOutside(int64_t device, const Contribution& own) const;
+
+ private:
+  struct Leaf {
+    ElementType type;
+    Dims dims;
+    int64_t elements = 0, bytes = 0, element_bytes = 0;
+  };
+  // An array seen along one dimension: `outer` rows of `count` blocks of `chunk` elements.
+  struct Blocks {
+    int64_t outer = 1, chunk = 1;
+  };
+
+  Collective() = default;
+  Result<> FindLeaves(const Instruction& instruction);
+  Result<> FindGroups(const Instruction& instruction, const DeviceGrid& grid);
+  Blocks BlocksOf(const Leaf& leaf, int64_t count) const;
+  Result<> Reduce(std::byte* out, std::span<const Contribution> members, std::size_t leaf, int64_t from,
+                  int64_t elements) const;
+  Result<> AllReduce(int phase, std::size_t rank, std::span<const Contribution> members) const;
+  Result<> ReduceScatter(std::size_t rank, std::span<const Contribution> members) const;
+  void AllGather(std::size_t rank, std::span<const Contribution> members) const;
+  void AllToAll(std::size_t rank, std::span<const Contribution> members) const;
+  void Permute(int group, std::size_t rank, std::span<const Contribution> members) const;
+  void RaggedAllToAll(std::size_t rank, std::span<const Contribution> members) const;
+
+  Opcode opcode_ = Opcode::kAllReduce;
+  std::string description_;
+  std::vector<Leaf> operands_, results_;
+  int64_t dimension_ = -1;  // of all-gather, all-to-all (array form), reduce-scatter
+  std::vector<std::vector<int64_t>> groups_;
+  std::vector<int> group_of_, rank_of_;
+  std::vector<int64_t> source_of_;  // collective-permute: by device, -1 for none
+  std::shared_ptr<const Combiner> combiner_;
+  int phases_ = 1;
+};
+
+}  // namespace krafla

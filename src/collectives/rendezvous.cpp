@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/rendezvous.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace krafla {
+namespace {
+
+std::string Seconds(std::chrono::milliseconds ms) { return std::format("{:g} s", static_cast<double>(ms.count()) / 1000); }
+
+}  // namespace
+
+void Rendezvous::Begin() {
+  std::lock_guard lock(mutex_);
+  devices_.assign(devices_.size(), Device());
+  failure_.reset();
+  open_.clear();
+  messages_.clear();
+}
+
+bool Rendezvous::NobodyRuns() const {
+  return std::ranges::none_of(devices_, [](const Device& d) { return d.state == State::kRunning; });
+}
+
+void Rendezvous::BreakOff(Status status) {
+  if (!failure_) failure_ = std::move(status);
+  changed_.notify_all();
+}
+
+std::string Rendezvous::Whereabouts(std::span<const int64_t> devices) const {
+  std::string out;
+  for (int64_t d : devices) {
+    const Device& device = devices_[static_cast<std::size_t>(d)];
+    out += std::format("{}device {} ", out.empty() ? "" : "; ", d);
+    switch (device.state) {
+      case State::kRunning: out += "is still at work before it"; break;
+      case State::kWaiting: out += std::format("waits in {}", device.waits_in); break;
+      case State::kFinished: out += "has finished the program"; break;
+      case State::kFailed: out += "has failed"; break;
+    }
+  }
+  return out;
+}
+
+template <typename Done, typename Missing>
+Result<> Rendezvous::Wait(std::unique_lock<std::mutex>& lock, int64_t device, std::string what,
+                          std::optional<Channel> channel, Done done, Missing missing) {
+  const auto deadline = std::chrono::steady_clock::now() + options_.time_limit;
+  At(device) = {State::kWaiting, what, channel};
+  while (!done()) {
+    if (failure_) return Aborted("{} was broken off: {}", what, failure_->message());
+    if (NobodyRuns()) {
+      BreakOff(Status(StatusCode::kDeadlineExceeded,
+                      std::format("{} on device {} waits for what never comes, as every device waits or has finished: {}",
+                                  what, device, Whereabouts(missing()))));
+      return Failure(*failure_);
+    }
+    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && !done() && !failure_) {
+      BreakOff(Status(StatusCode::kDeadlineExceeded,
+                      std::format("{} on device {} waited {} in vain: {}", what, device, Seconds(options_.time_limit),
+                                  Whereabouts(missing()))));
+      return Failure(*failure_);
+    }
+  }
+  return {};
+}
+
+Result<> Rendezvous::Meet(int64_t device, const Collective& collective, const Contribution& own) {
+  if (own.operands.size() != collective.operand_leaves() || own.results.size() != collective.result_leaves())
+    return Internal("{} takes {} arrays and gives {}, but {} and {} came", collective.description(),
+                    collective.operand_leaves(), collective.result_leaves(), own.operands.size(), own.results.size());
+  const int group = collective.GroupOf(device);
+  if (group < 0) return collective.RunOutside(device, own);
+  const auto rank = static_cast<std::size_t>(collective.RankOf(device));
+  const std::span<const int64_t> members = collective.Members(group);
+  std::unique_lock lock(mutex_);
+  if (failure_) return Aborted("{} was broken off: {}", collective.description(), failure_->message());
+  auto [at, added] = open_.try_emplace({&collective, group}, nullptr);
+  if (added) {
+    at->second = std::make_shared<Meeting>();
+    at->second->members.resize(members.size());
+    at->second->here.resize(members.size());
+  }
+  const std::shared_ptr<Meeting> meeting = at->second;
+  meeting->members[rank] = own;
+  meeting->here[rank] = true;
+  if (++meeting->arrived == members.size()) {
+    open_.erase(at);
+    meeting->phase = 0;
+    meeting->arrived = 0;
+    for (int64_t d : members) At(d) = {};
+    changed_.notify_all();
+  } else {
+    KRAFLA_TRY(Wait(
+        lock, device, collective.description(), std::nullopt, [&] { return meeting->phase >= 0; },
+        [&] {
+          std::vector<int64_t> absent;
+          for (std::size_t m = 0; m < members.size(); ++m)
+            if (!meeting->here[m]) absent.push_back(members[m]);
+          return absent;
+        }));
+  }
+  return Share(lock, *meeting, collective, group, rank);
+}
+
+// All members are here, and stay until all are through: these waits are short and end whatever happens elsewhere, as
+// nobody may leave while another reads its arrays.
+Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Collective& collective, int group,
+                           std::size_t rank) {
+  for (int phase = 0; phase < collective.phases(); ++phase) {
+    const bool broken = meeting.error.has_value();
+    Result<> outcome;
+    if (!broken) {
+      lock.unlock();
+      outcome = collective.Run(phase, group, rank, meeting.members);
+      lock.lock();
+    }
+    if (!outcome && !meeting.error) meeting.error = std::move(outcome).error();
+    if (++meeting.arrived == meeting.members.size()) {
+      meeting.arrived = 0;
+      ++meeting.phase;
+      changed_.notify_all();
+    } else {
+      changed_.wait(lock, [&] { return meeting.phase > phase; });
+    }
+  }
+  if (meeting.error) return Failure(*meeting.error);
+  return {};
+}
+
+Result<> Rendezvous::Send(const Channel& channel, std::span<const std::byte* const> leaves,
+                          std::span<const int64_t> sizes, std::string_view what) {
+  if (leaves.size() != sizes.size()) return Internal("{} has {} arrays, not {}", what, leaves.size(), sizes.size());
+  Message message;
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    message.emplace_back(leaves[i], leaves[i] + (leaves[i] == nullptr ? 0 : sizes[i]));
+  std::unique_lock lock(mutex_);
+  if (failure_) return Aborted("{} was broken off: {}", what, failure_->message());
+  std::deque<Message>& queue = messages_[channel];
+  if (queue.size() >= kMaxQueued)
+    KRAFLA_TRY(Wait(
+        lock, channel.source, std::string(what), channel, [&] { return queue.size() < kMaxQueued; },
+        [&] { return std::vector<int64_t>{channel.target}; }));
+  queue.push_back(std::move(message));
+  // The receiver, if it waits for this, runs again.
+  if (queue.size() == 1 && At(channel.target).state == State::kWaiting && At(channel.target).channel == channel)
+    At(channel.target) = {};
+  changed_.notify_all();
+  return {};
+}
+
+Result<> Rendezvous::Receive(const Channel& channel, std::span<std::byte* const> leaves, std::span<const int64_t> sizes,
+                             std::string_view what) {
+  std::unique_lock lock(mutex_);
+  std::deque<Message>& queue = messages_[channel];
+  if (queue.empty()) {
+    if (failure_) return Aborted("{} was broken off: {}", what, failure_->message());
+    KRAFLA_TRY(Wait(
+        lock, channel.target, std::string(what), channel, [&] { return !queue.empty(); },
+        [&] { return std::vector<int64_t>{channel.source}; }));
+  }
+  const Message message = std::move(queue.front());
+  queue.pop_front();
+  if (At(channel.source).state == State::kWaiting && At(channel.source).channel == channel) At(channel.source) = {};
+  changed_.notify_all();
+  lock.unlock();
+  if (message.size() != leaves.size())
+    return InvalidArgument("{}: {} arrays were sent, {} are received", what, message.size(), leaves.size());
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (static_cast<int64_t>(message[i].size()) != sizes[i])
+      return InvalidArgument("{}: {} bytes were sent, {} are received", what, message[i].size(), sizes[i]);
+    if (!message[i].empty()) std::memcpy(leaves[i], message[i].data(), message[i].size());
+  }
+  return {};
+}
+
+void Rendezvous::Leave(int64_t device, const Result<>& outcome) {
+  std::lock_guard lock(mutex_);
+  At(device) = {outcome ? State::kFinished : State::kFailed, {}, {}};
+  if (!outcome) {
+    Status status = outcome.error();
+    if (!failure_) BreakOff(std::move(status).WithContext(std::format("on device {}", device)));
+  }
+  // Who waits for this device looks again, and finds that nobody runs.
+  changed_.notify_all();
+}
+
+std::optional<Status> Rendezvous::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+}  // namespace krafla

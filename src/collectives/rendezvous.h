@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the devices of one process meet. Each device runs on a thread of its own and calls from there. A device waits
+// until all members of its group have come, no longer than the time limit; then each does its share of the work and
+// leaves when all are done.
+//
+// Nobody waits for what cannot come: when a device fails, when the time limit passes, or when no device is left that
+// could still do something, the run is broken off, and every wait ends with an error that says who was missing where.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "collectives/collective.h"
+
+namespace krafla {
+
+class Rendezvous {
+ public:
+  struct Options {
+    std::chrono::milliseconds time_limit = std::chrono::seconds(60);  // of one wait
+  };
+  // A place where messages from one device to another wait, in order.
+  struct Channel {
+    int64_t number = 0, source = 0, target = 0;
+    auto operator<=>(const Channel&) const = default;
+  };
+
+  Rendezvous(int64_t devices, Options options) : options_(options), devices_(static_cast<std::size_t>(devices)) {}
+
+  // Before a run: every device is at work, what was left of the last run is forgotten. No device may be in a call.
+  void Begin();
+
+  // Does `device`'s part of a collective. `own` must stay valid until it returns.
+  Result<> Meet(int64_t device, const Collective& collective, const Contribution& own);
+
+  // Copies the bytes and returns; waits only while kMaxQueued messages are on their way already.
+  // `what` names the instruction in errors.
+  Result<> Send(const Channel& channel, std::span<const std::byte* const> leaves, std::span<const int64_t> sizes,
+                std::string_view what);
+  Result<> Receive(const Channel& channel, std::span<std::byte* const> leaves, std::span<const int64_t> sizes,
+                   std::string_view what);
+
+  // The device's part of the run is over. An error ends the run of all.
+  void Leave(int64_t device, const Result<>& outcome);
+  // Why the run was broken off: the first error.
+  std::optional<Status> failure() const;
+
+  static constexpr std::size_t kMaxQueued = 4;
+
+ private:
+  enum class State : uint8_t { kRunning, kWaiting, kFinished, kFailed };
+  struct Device {
+    State state = State::kRunning;
+    std::string waits_in;           // kWaiting: the instruction
+    std::optional<Channel> channel; // kWaiting in a send or recv-done
+  };
+  struct Meeting {
+    std::vector<Contribution> members;
+    std::vector<bool> here;
+    std::size_t arrived = 0;  // at the meeting, then at the end of the current phase
+    int phase = -1;           // -1: not all are here
+    std::optional<Status> error;
+  };
+  using Message = std::vector<std::vector<std::byte>>;
+
+  // Waits until `done` holds. With the lock held; what makes `done` true must also set this device to kRunning.
+  template <typename Done, typename Missing>
+  Result<> Wait(std::unique_lock<std::mutex>& lock, int64_t device, std::string what, std::optional<Channel> channel,
+                Done done, Missing missing);
+  Result<> Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Collective& collective, int group,
+                 std::size_t rank);
+  bool NobodyRuns() const;
+  void BreakOff(Status status);  // wakes everybody
+  std::string Whereabouts(std::span<const int64_t> devices) const;
+  Device& At(int64_t device) { return devices_[static_cast<std::size_t>(device)]; }
+
+  const Options options_;
+  mutable std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  std::vector<Device> devices_;
+  std::optional<Status> failure_;
+  // Those that not all have come to, by collective and group.
+  std::map<std::pair<const Collective*, int>, std::shared_ptr<Meeting>> open_;
+  std::map<Channel, std::deque<Message>> messages_;
+};
+
+}  // namespace krafla

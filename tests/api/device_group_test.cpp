@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of virtual devices on the CPU; tests/check_models.sh runs whole programs on every device there is.
+#include "api/device_group.h"
+
+#include <gtest/gtest.h>
+
+#include "hlo_io/hlo_text/hlo_text.h"
+
+namespace krafla {
+namespace {
+
+struct Outcome {
+  Result<> run;
+  std::vector<std::vector<Literal>> results;
+  CompileReport report;
+};
+
+// The program without arguments on `devices`, or its error.
+Outcome RunOn(const std::string& selector, const std::string& text, GroupOptions options = {}) {
+  Outcome out;
+  out.run = [&]() -> Result<> {
+    KRAFLA_ASSIGN(auto group, DeviceGroup::Create(selector));
+    KRAFLA_ASSIGN(auto module, ParseHloText(text, "test"));
+    KRAFLA_ASSIGN(auto executable, group->Compile(std::move(module), {}, options));
+    out.report = executable->report();
+    for (int64_t d = 0; d < executable->device_count(); ++d) KRAFLA_TRY(executable->SetArguments(d, {}));
+    KRAFLA_TRY(executable->Execute());
+    for (int64_t d = 0; d < executable->device_count(); ++d) {
+      KRAFLA_ASSIGN(auto results, executable->Results(d));
+      out.results.push_back(std::move(results));
+    }
+    return {};
+  }();
+  return out;
+}
+
+TEST(DeviceGroup, Selectors) {
+  auto size = [](std::string_view selector) { return (*DeviceGroup::Create(selector))->size(); };
+  EXPECT_EQ(size("cpu"), 1);
+  EXPECT_EQ(size("cpu*8"), 8);
+  EXPECT_EQ(size("cpu*2,cpu"), 3);
+  EXPECT_EQ((*DeviceGroup::Create("cpu*2,cpu"))->selector(), "cpu*3");
+  for (const char* bad : {"cpu*", "cpu*0", "cpu*x", "cpu*99999", ",cpu", "cpu,", "cpu*-1", "gpu*2"})
+    EXPECT_EQ(DeviceGroup::Create(bad).error().code(), StatusCode::kInvalidArgument) << bad;
+}
+
+constexpr const char* kLoop = R"(
+HloModule loop, replica_count=2, num_partitions=3
+sum {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT r = s32[] add(a, b)
+}
+turn {
+  p = (s32[], s32[2]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  x = s32[2] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(n, one)
+  y = s32[2] all-reduce(x), channel_id=1, replica_groups={{0,1,2},{3,4,5}}, use_global_device_ids=true, to_apply=sum
+  ROOT t = (s32[], s32[2]) tuple(next, y)
+}
+again {
+  p = (s32[], s32[2]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  id = u32[] replica-id()
+  sid = s32[] convert(id)
+  three = s32[] constant(3)
+  limit = s32[] add(three, sid)
+  ROOT c = pred[] compare(n, limit), direction=LT
+}
+left {
+  x = s32[2] parameter(0)
+  ROOT r = s32[2] collective-permute(x), source_target_pairs={{0,1},{1,0}}
+}
+right {
+  x = s32[2] parameter(0)
+  ROOT r = s32[2] negate(x)
+}
+ENTRY e {
+  replica = u32[] replica-id()
+  partition = u32[] partition-id()
+  r = s32[] convert(replica)
+  p = s32[] convert(partition)
+  ten = s32[] constant(10)
+  scaled = s32[] multiply(r, ten)
+  id = s32[] add(scaled, p)
+  both = s32[2] broadcast(id), dimensions={}
+  zero = s32[] constant(0)
+  init = (s32[], s32[2]) tuple(zero, both)
+  looped = (s32[], s32[2]) while(init), condition=again, body=turn
+  x = s32[2] get-tuple-element(looped), index=1
+  last = s32[] constant(2)
+  is_last = pred[] compare(p, last), direction=EQ
+  ROOT out = s32[2] conditional(is_last, x, x), true_computation=left, false_computation=right
+}
+)";
+
+// A loop that turns more often on one replica than on the other, with a sum over partitions in it, and a branch that
+// only some take, with an exchange over replicas.
+TEST(DeviceGroup, CollectivesInLoopsAndBranches) {
+  Outcome out = RunOn("cpu*6", kLoop);
+  ASSERT_TRUE(out.run) << out.run.error().ToString();
+  auto looped = [](int64_t replica) {
+    int64_t sum = replica * 30 + 3;  // of the ids
+    for (int64_t n = 1; n < 3 + replica; ++n) sum *= 3;
+    return static_cast<int32_t>(sum);
+  };
+  for (int64_t d = 0; d < 6; ++d) {
+    int32_t want = d % 3 == 2 ? looped(1 - d / 3) : -looped(d / 3);
+    EXPECT_EQ(out.results[static_cast<std::size_t>(d)][0].data<int32_t>()[1], want) << "device " << d;
+  }
+  EXPECT_EQ(out.report.exchanges, 2);
+}
+
+TEST(DeviceGroup, OneDeviceMakesAsManyVirtualOnesAsAreNeededAGroupDoesNot) {
+  EXPECT_TRUE(RunOn("cpu", kLoop).run);
+  EXPECT_TRUE(RunOn("cpu*7", kLoop).run);
+  Outcome out = RunOn("cpu*5", kLoop);
+  EXPECT_EQ(out.run.error().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(out.run.error().message().find("6 devices"), std::string::npos);
+}
+
+// Devices that take different branches, each with a collective over all of them.
+TEST(DeviceGroup, WhatNeverMeetsEndsInAnError) {
+  Outcome out = RunOn("cpu*2", R"(
+HloModule never, replica_count=2
+left {
+  x = f32[2] parameter(0)
+  ROOT r = f32[4] all-gather(x), replica_groups={}, dimensions={0}
+}
+right {
+  x = f32[2] parameter(0)
+  n = f32[2] negate(x)
+  ROOT s = f32[4] all-gather(n), replica_groups={}, dimensions={0}
+}
+ENTRY e {
+  id = u32[] replica-id()
+  s = s32[] convert(id)
+  x = f32[2] constant({1, 2})
+  ROOT c = f32[4] conditional(s, x, x), branch_computations={left, right}
+}
+)");
+  ASSERT_FALSE(out.run);
+  EXPECT_EQ(out.run.error().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(out.run.error().message().find("waits in all-gather"), std::string::npos) << out.run.error().ToString();
+}
+
+TEST(DeviceGroup, TheTimeLimitEndsTheWaitForADeviceThatLoopsOn) {
+  // Replica 1 counts to 400000 first.
+  Outcome out = RunOn("cpu*2", R"(
+HloModule slow, replica_count=2
+step {
+  p = (s32[], f32[]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  x = f32[] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(n, one)
+  y = f32[] sine(x)
+  ROOT t = (s32[], f32[]) tuple(next, y)
+}
+more {
+  p = (s32[], f32[]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  id = u32[] replica-id()
+  sid = s32[] convert(id)
+  many = s32[] constant(400000)
+  limit = s32[] multiply(sid, many)
+  ROOT c = pred[] compare(n, limit), direction=LT
+}
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+ENTRY e {
+  zero = s32[] constant(0)
+  x = f32[] constant(0.5)
+  init = (s32[], f32[]) tuple(zero, x)
+  w = (s32[], f32[]) while(init), condition=more, body=step
+  y = f32[] get-tuple-element(w), index=1
+  ROOT r = f32[] all-reduce(y), replica_groups={}, to_apply=sum
+}
+)", {.time_limit = std::chrono::milliseconds(20)});
+  ASSERT_FALSE(out.run);
+  EXPECT_EQ(out.run.error().code(), StatusCode::kDeadlineExceeded) << out.run.error().ToString();
+  EXPECT_NE(out.run.error().message().find("device 1 is still at work"), std::string::npos) << out.run.error().ToString();
+}
+
+// Any computation may reduce, not only one op: here the larger magnitude with its sign, and bf16 sums made in f32.
+TEST(DeviceGroup, ReductionsOfSeveralInstructions) {
+  Outcome out = RunOn("cpu*3", R"(
+HloModule odd, replica_count=3
+larger {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  aa = f32[] abs(a)
+  ab = f32[] abs(b)
+  c = pred[] compare(aa, ab), direction=GE
+  ROOT r = f32[] select(c, a, b)
+}
+wide {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  fa = f32[] convert(a)
+  fb = f32[] convert(b)
+  s = f32[] add(fa, fb)
+  ROOT r = bf16[] convert(s)
+}
+second {
+  a = s32[] parameter(0)
+  ROOT b = s32[] parameter(1)
+}
+ENTRY e {
+  id = u32[] replica-id()
+  i = s32[] convert(id)
+  f = f32[] convert(id)
+  two = f32[] constant(2)
+  shifted = f32[] subtract(f, two)
+  x = f32[4099] broadcast(shifted), dimensions={}
+  b = bf16[] convert(f)
+  r0 = f32[4099] all-reduce(x), replica_groups={}, to_apply=larger
+  r1 = bf16[] all-reduce(b), replica_groups={}, to_apply=wide
+  r2 = s32[] all-reduce(i), replica_groups={{2,0,1}}, to_apply=second
+  ROOT t = (f32[4099], bf16[], s32[]) tuple(r0, r1, r2)
+}
+)");
+  ASSERT_TRUE(out.run) << out.run.error().ToString();
+  for (const auto& device : out.results) {
+    for (float v : device[0].data<float>()) ASSERT_EQ(v, -2.0f);
+    EXPECT_EQ(device[1].data<uint16_t>()[0], 0x4040);  // 3
+    EXPECT_EQ(device[2].data<int32_t>()[0], 1);
+  }
+}
+
+TEST(DeviceGroup, AnErrorOnOneDeviceIsTheErrorOfTheRun) {
+  auto group = *DeviceGroup::Create("cpu*2");
+  auto module = *ParseHloText("HloModule m, replica_count=2\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT r = f32[4] "
+                              "all-gather(x), replica_groups={}, dimensions={0}\n}\n", "test");
+  auto executable = group->Compile(std::move(module), {});
+  ASSERT_TRUE(executable) << executable.error().ToString();
+  auto x = *Literal::Create((*executable)->arguments()[0]);
+  const Literal* arguments[] = {&x};
+  ASSERT_TRUE((*executable)->SetArguments(0, arguments));
+  EXPECT_FALSE((*executable)->SetArguments(2, arguments));
+  EXPECT_FALSE((*executable)->Execute());  // device 1 has no arguments
+  ASSERT_TRUE((*executable)->SetArguments(1, arguments));
+  auto again = (*executable)->Execute();
+  EXPECT_TRUE(again) << again.error().ToString();
+}
+
+}  // namespace
+}  // namespace krafla
