@@ -26,6 +26,12 @@ class BoundedExecutable : public Executable {
     KRAFLA_ASSIGN(std::vector<Literal> padded, inner_->Results());
     return CutResults(declared_, std::move(padded));
   }
+  Result<> Join(const EvaluatorHost* host, int64_t devices) override { return inner_->Join(host, devices); }
+  Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override {
+    KRAFLA_ASSIGN(std::unique_ptr<Executable> inner, inner_->Another(host, devices));
+    return std::make_unique<BoundedExecutable>(declared_, std::move(inner));
+  }
+  const Module& module() const override { return inner_->module(); }
 
  private:
   EntryInterface declared_;

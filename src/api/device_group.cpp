@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/device_group.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
@@ -108,6 +112,22 @@ class Exchanges {
   std::map<std::pair<Opcode, ElementType>, std::shared_ptr<const Combiner>> combiners_;
 };
 
+// Lets go of a mutex while it lives.
+class OthersTurn {
+ public:
+  explicit OthersTurn(std::mutex* turn) : turn_(turn) {
+    if (turn_ != nullptr) turn_->unlock();
+  }
+  ~OthersTurn() {
+    if (turn_ != nullptr) turn_->lock();
+  }
+  OthersTurn(const OthersTurn&) = delete;
+  OthersTurn& operator=(const OthersTurn&) = delete;
+
+ private:
+  std::mutex* turn_;
+};
+
 class Group final : public GroupExecutable {
  public:
   static Result<std::unique_ptr<GroupExecutable>> Make(std::span<const std::shared_ptr<Client>> clients,
@@ -170,7 +190,13 @@ class Group final : public GroupExecutable {
   Result<> Execute() override {
     rendezvous_->Begin();
     std::vector<std::thread> threads;
-    for (std::size_t d = 1; d < members_.size(); ++d) threads.emplace_back([this, d] { members_[d].Run(); });
+    for (std::size_t d = 1; d < members_.size(); ++d) {
+      try {
+        threads.emplace_back([this, d] { members_[d].Run(); });
+      } catch (const std::system_error& e) {
+        rendezvous_->Leave(static_cast<int64_t>(d), ResourceExhausted("device {} gets no thread: {}", d, e.what()));
+      }
+    }
     members_[0].Run();
     for (std::thread& t : threads) t.join();
     if (std::optional<Status> failure = rendezvous_->failure()) return Failure(std::move(*failure));
@@ -194,11 +220,12 @@ class Group final : public GroupExecutable {
 
     void Run() {
       Result<> outcome;
-      if (turn == nullptr) {
+      try {
+        std::unique_lock<std::mutex> lock;
+        if (turn != nullptr) lock = std::unique_lock(*turn);
         outcome = executable->Execute();
-      } else {
-        std::lock_guard lock(*turn);
-        outcome = executable->Execute();
+      } catch (const std::bad_alloc&) {
+        outcome = ResourceExhausted("there is no memory left on the host");
       }
       group->rendezvous_->Leave(device, outcome);
     }
@@ -208,10 +235,8 @@ class Group final : public GroupExecutable {
                       std::span<std::byte* const> results) {
       auto it = numbers->find(&i);
       if (it == numbers->end()) return Internal("{} is not of this program", Describe(i));
-      if (turn != nullptr) turn->unlock();
-      Result<> outcome = group->exchanges_.Run(it->second, i.opcode(), device, *group->rendezvous_, operands, results);
-      if (turn != nullptr) turn->lock();
-      return outcome;
+      const OthersTurn others(turn.get());
+      return group->exchanges_.Run(it->second, i.opcode(), device, *group->rendezvous_, operands, results);
     }
   };
 

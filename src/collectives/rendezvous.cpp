@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace krafla {
 namespace {
@@ -113,7 +114,12 @@ Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting,
     Result<> outcome;
     if (!broken) {
       lock.unlock();
-      outcome = collective.Run(phase, group, rank, meeting.members);
+      // Whatever happens, this member must come to the end of the phase: the others wait for it without a limit.
+      try {
+        outcome = collective.Run(phase, group, rank, meeting.members);
+      } catch (const std::bad_alloc&) {
+        outcome = ResourceExhausted("{} has no memory to work in", collective.description());
+      }
       lock.lock();
     }
     if (!outcome && !meeting.error) meeting.error = std::move(outcome).error();

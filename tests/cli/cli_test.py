@@ -73,6 +73,20 @@ class CliTest(unittest.TestCase):
         self.assertIn(":4:", out.stderr)
         self.assertIn("sum", out.stderr)
 
+    def test_several_devices(self):
+        gather = self.module("HloModule m\nENTRY main {\n  id = u32[] replica-id()\n  x = u32[1] reshape(id)\n"
+                             "  ROOT r = u32[3] all-gather(x), replica_groups={}, dimensions={0}\n}\n")
+        for device in ("cpu*3", "cpu", "cpu*2,cpu", "cpu*4"):
+            out = krafla("run", gather, "-d", device, "--replicas", 3)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertEqual(out.stdout.splitlines(), [f"device {d}: u32[3] {{0,1,2}}" for d in range(3)])
+            self.assertIn("3 replicas", out.stderr)
+        self.assertEqual(krafla("run", gather, "-d", "cpu*2", "--replicas", 3).returncode, 3)
+        self.assertEqual(krafla("run", gather, "-d", "cpu*0", "--replicas", 3).returncode, 2)
+        out = krafla("bench", ROOT / "tests/models/ring-attention-4-tiny", "-d", "cpu*4", "--iters", "3", "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertEqual(json.loads(out.stdout.splitlines()[0])["device"], "cpu*4")
+
     def test_missing_file_exits_3(self):
         self.assertEqual(krafla("run", "/nonexistent/module.hlo", "-d", "cpu").returncode, 3)
 
