@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
   Tuple(&b, {edges, sums});
 
   LocalClient client = ClientFor(argc, argv);
-  Literal result = Must(client.Execute(Must(b.Build()), {Must(LiteralUtil::CreateFromArray<float>(image, {1, 1, 6, 6}))}));
+  Literal pixels = Must(LiteralUtil::CreateFromArray<float>(image, {1, 1, 6, 6}));
+  Literal result = Must(client.Execute(Must(b.Build()), {pixels}));
   const Literal& edge_map = result.elements()[0];
   std::printf("%s\n%s\n", ToString(edge_map).c_str(), ToString(result.elements()[1]).c_str());
   Expect(Must(LiteralUtil::Get<float>(edge_map, {0, 0, 0, 0})) == 0, "no edge in the dark");

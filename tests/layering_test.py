@@ -62,6 +62,19 @@ def main():
                 continue
             if not any(to == a or target == a for a in ALLOWED[room]):
                 errors.append(f"src/{name}:{number}: {room} may not include {target}")
+    # What is installed knows nothing that is not: the standard library and its own kind.
+    for path in sorted((ROOT / "include").rglob("*.h")):
+        files += 1
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text()
+        if not text.isascii():
+            errors.append(f"{name}: holds characters beyond ASCII")
+        for number, line in enumerate(text.splitlines(), 1):
+            m = re.match(r'\s*#\s*include\s*([<"])([^">]+)[">]', line)
+            if m and (m.group(1) == '"') != m.group(2).startswith("krafla/"):
+                errors.append(f"{name}:{number}: a public header may not include {m.group(2)}")
+            if m and m.group(1) == "<" and ("/" in m.group(2) or "." in m.group(2)):
+                errors.append(f"{name}:{number}: a public header may not include <{m.group(2)}>")
     for e in errors:
         print(e)
     print(f"{files} files, {len(errors)} broken rules")

@@ -21,7 +21,8 @@ XlaOp AllReduce(XlaOp operand, const ComputationOrError& computation, Span<Repli
                 const std::optional<ChannelHandle>& channel_id = std::nullopt,
                 const std::optional<Shape>& shape_with_layout = std::nullopt,
                 std::optional<bool> use_global_device_ids = std::nullopt);
-XlaOp AllReduceTuple(Span<XlaOp> operands, const ComputationOrError& computation, Span<ReplicaGroup> replica_groups = {},
+XlaOp AllReduceTuple(Span<XlaOp> operands, const ComputationOrError& computation,
+                     Span<ReplicaGroup> replica_groups = {},
                      const std::optional<ChannelHandle>& channel_id = std::nullopt,
                      const std::optional<Shape>& shape_with_layout = std::nullopt,
                      std::optional<bool> use_global_device_ids = std::nullopt);
@@ -34,7 +35,8 @@ XlaOp AllGatherTuple(Span<XlaOp> operands, int64_t all_gather_dimension, int64_t
                      const std::optional<ChannelHandle>& channel_id = std::nullopt,
                      const std::optional<Layout>& layout = std::nullopt,
                      std::optional<bool> use_global_device_ids = std::nullopt);
-XlaOp ReduceScatter(XlaOp operand, const ComputationOrError& computation, int64_t scatter_dimension, int64_t shard_count,
+XlaOp ReduceScatter(XlaOp operand, const ComputationOrError& computation, int64_t scatter_dimension,
+                    int64_t shard_count,
                     Span<ReplicaGroup> replica_groups = {},
                     const std::optional<ChannelHandle>& channel_id = std::nullopt,
                     const std::optional<Layout>& layout = std::nullopt,
@@ -83,7 +85,8 @@ XlaOp AddDependency(XlaOp operand, XlaOp token);
 XlaOp Infeed(XlaBuilder* builder, const ShapeOrError& shape, std::string_view config = "");
 XlaOp InfeedWithToken(XlaOp token, const ShapeOrError& shape, std::string_view config = "");  // a tuple: data, token
 void Outfeed(XlaOp operand, const ShapeOrError& shape_with_layout, std::string_view outfeed_config);
-XlaOp OutfeedWithToken(XlaOp operand, XlaOp token, const ShapeOrError& shape_with_layout, std::string_view outfeed_config);
+XlaOp OutfeedWithToken(XlaOp operand, XlaOp token, const ShapeOrError& shape_with_layout,
+                       std::string_view outfeed_config);
 void Send(XlaOp operand, const ChannelHandle& handle);
 XlaOp SendWithToken(XlaOp operand, XlaOp token, const ChannelHandle& handle);
 XlaOp Recv(XlaBuilder* builder, const ShapeOrError& shape, const ChannelHandle& handle);

@@ -134,7 +134,8 @@ XlaOp Gather(XlaOp input, XlaOp start_indices, const GatherDimensionNumbers& dim
 XlaOp Scatter(XlaOp input, XlaOp scatter_indices, XlaOp updates, const ComputationOrError& update_computation,
               const ScatterDimensionNumbers& dimension_numbers, bool indices_are_sorted = false,
               bool unique_indices = false);
-XlaOp Scatter(Span<XlaOp> inputs, XlaOp scatter_indices, Span<XlaOp> updates, const ComputationOrError& update_computation,
+XlaOp Scatter(Span<XlaOp> inputs, XlaOp scatter_indices, Span<XlaOp> updates,
+              const ComputationOrError& update_computation,
               const ScatterDimensionNumbers& dimension_numbers, bool indices_are_sorted = false,
               bool unique_indices = false);
 XlaOp GetDimensionSize(XlaOp operand, int64_t dimension);
@@ -181,11 +182,13 @@ XlaOp ConvGeneralDilated(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides,
 
 // --- folding, ordering, walking --------------------------------------------------------------------------------------
 
-XlaOp Reduce(XlaOp operand, XlaOp init_value, const ComputationOrError& computation, Span<int64_t> dimensions_to_reduce);
+XlaOp Reduce(XlaOp operand, XlaOp init_value, const ComputationOrError& computation,
+             Span<int64_t> dimensions_to_reduce);
 XlaOp Reduce(XlaBuilder* builder, Span<XlaOp> operands, Span<XlaOp> init_values, const ComputationOrError& computation,
              Span<int64_t> dimensions_to_reduce);
 XlaOp ReduceAll(XlaOp operand, XlaOp init_value, const ComputationOrError& computation);
-XlaOp ReduceWindow(XlaOp operand, XlaOp init_value, const ComputationOrError& computation, Span<int64_t> window_dimensions,
+XlaOp ReduceWindow(XlaOp operand, XlaOp init_value, const ComputationOrError& computation,
+                   Span<int64_t> window_dimensions,
                    Span<int64_t> window_strides, Padding padding);
 XlaOp ReduceWindow(Span<XlaOp> operands, Span<XlaOp> init_values, const ComputationOrError& computation,
                    Span<int64_t> window_dimensions, Span<int64_t> window_strides, Padding padding);
@@ -193,14 +196,16 @@ XlaOp ReduceWindowWithGeneralPadding(XlaOp operand, XlaOp init_value, const Comp
                                      Span<int64_t> window_dimensions, Span<int64_t> window_strides,
                                      Span<int64_t> base_dilations, Span<int64_t> window_dilations,
                                      Span<std::pair<int64_t, int64_t>> padding);
-XlaOp ReduceWindowWithGeneralPadding(Span<XlaOp> operands, Span<XlaOp> init_values, const ComputationOrError& computation,
+XlaOp ReduceWindowWithGeneralPadding(Span<XlaOp> operands, Span<XlaOp> init_values,
+                                     const ComputationOrError& computation,
                                      Span<int64_t> window_dimensions, Span<int64_t> window_strides,
                                      Span<int64_t> base_dilations, Span<int64_t> window_dilations,
                                      Span<std::pair<int64_t, int64_t>> padding);
 XlaOp SelectAndScatter(XlaOp operand, const ComputationOrError& select, Span<int64_t> window_dimensions,
                        Span<int64_t> window_strides, Padding padding, XlaOp source, XlaOp init_value,
                        const ComputationOrError& scatter);
-XlaOp SelectAndScatterWithGeneralPadding(XlaOp operand, const ComputationOrError& select, Span<int64_t> window_dimensions,
+XlaOp SelectAndScatterWithGeneralPadding(XlaOp operand, const ComputationOrError& select,
+                                         Span<int64_t> window_dimensions,
                                          Span<int64_t> window_strides, Span<std::pair<int64_t, int64_t>> padding,
                                          XlaOp source, XlaOp init_value, const ComputationOrError& scatter);
 XlaOp Scan(Span<XlaOp> inputs, Span<XlaOp> inits, const ComputationOrError& computation, int64_t scan_dimension,
@@ -243,12 +248,14 @@ XlaOp Conditional(XlaOp predicate, XlaOp true_operand, const ComputationOrError&
 XlaOp Conditional(XlaOp branch_index, Span<const XlaComputation*> branch_computations, Span<XlaOp> branch_operands);
 XlaOp OptimizationBarrier(XlaOp operand);
 XlaOp Domain(XlaOp operand, std::string_view entry, std::string_view exit);
-XlaOp CustomCall(XlaBuilder* builder, std::string_view call_target_name, Span<XlaOp> operands, const ShapeOrError& shape,
+XlaOp CustomCall(XlaBuilder* builder, std::string_view call_target_name, Span<XlaOp> operands,
+                 const ShapeOrError& shape,
                  std::string_view opaque = "", bool has_side_effect = false,
                  Span<OutputOperandAliasing> output_operand_aliasing = {}, const Literal* literal = nullptr,
                  CustomCallApiVersion api_version = CustomCallApiVersion::API_VERSION_ORIGINAL);
 XlaOp CustomCallWithComputation(XlaBuilder* builder, std::string_view call_target_name, Span<XlaOp> operands,
-                                const ComputationOrError& computation, const ShapeOrError& shape, std::string_view opaque = "",
+                                const ComputationOrError& computation, const ShapeOrError& shape,
+                                std::string_view opaque = "",
                                 bool has_side_effect = false,
                                 Span<OutputOperandAliasing> output_operand_aliasing = {},
                                 const Literal* literal = nullptr,

@@ -111,7 +111,8 @@ std::vector<OpCase> ComputeCases() {
        {3, 4, 11, 16, 19, 28}},
       {"ConvGeneral by feature groups",
        [](Program& p) {
-         ConvGeneral(Ramp(p, 4, {1, 2, 2}), p.F({10, 100}, {2, 1, 1}), {1}, {{0, 0}}, DefaultConvDimensionNumbers(1), 2);
+         ConvGeneral(Ramp(p, 4, {1, 2, 2}), p.F({10, 100}, {2, 1, 1}), {1}, {{0, 0}}, DefaultConvDimensionNumbers(1),
+                     2);
        },
        {0, 10, 200, 300}},
       {"ConvGeneral by batch groups",

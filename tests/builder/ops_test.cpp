@@ -70,7 +70,8 @@ std::vector<double> Numbers(const Literal& literal) {
       }
       continue;
     }
-    for (int64_t i = 0; i < leaf->shape().element_count(); ++i) out.push_back(Number(*leaf, static_cast<std::size_t>(i)));
+    auto count = static_cast<std::size_t>(leaf->shape().element_count());
+    for (std::size_t i = 0; i < count; ++i) out.push_back(Number(*leaf, i));
   }
   return out;
 }

@@ -67,7 +67,7 @@ Result<Shape> InferBroadcast(const Shape& lhs, const Shape& rhs, std::span<const
     bool identity = map.empty() || static_cast<int64_t>(map.size()) == lhs.rank();
     for (std::size_t i = 0; identity && i < map.size(); ++i) identity = map[i] == static_cast<int64_t>(i);
     if (!identity)
-      return InvalidArgument("The operands {} and {} have one rank; broadcast_dimensions must then be empty or 0 to {}.",
+      return InvalidArgument("The operands {} and {} have one rank; broadcast_dimensions must be empty or 0 to {}.",
                              Brief(lhs), Brief(rhs), lhs.rank() - 1);
     return MeetSizes(lhs, rhs);
   }

@@ -73,8 +73,8 @@ XlaOp Conditional(XlaOp branch_index, Span<const XlaComputation*> branch_computa
   return Run("Conditional", nullptr, Join({branch_index}, branch_operands),
              [&](Impl& b, Instructions ops) -> Result<Instruction*> {
                if (branch_computations.size() != branch_operands.size() || branch_operands.empty())
-                 return InvalidArgument("There must be an operand for each branch, and at least one branch; {} branches "
-                                        "and {} operands were given.", branch_computations.size(),
+                 return InvalidArgument("There must be an operand for each branch, and at least one branch; {} "
+                                        "branches and {} operands were given.", branch_computations.size(),
                                         branch_operands.size());
                std::vector<Computation*> branches;
                for (const XlaComputation* branch : branch_computations) {

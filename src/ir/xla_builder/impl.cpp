@@ -92,7 +92,9 @@ XlaOp Run(const char* call, XlaBuilder* builder, Span<XlaOp> operands, const Bod
   std::string arguments;
   auto fail = [&](Status error) {
     b.NoteError(Status(error.code(), std::format("{}: {}", call, error.message())));
-    auto add_line = [&](std::string line) { static_cast<void>(std::move(b.errors.back()).WithContext(std::move(line))); };
+    auto add_line = [&](std::string line) {
+      static_cast<void>(std::move(b.errors.back()).WithContext(std::move(line)));
+    };
     for (const std::string& line : error.context()) add_line(line);
     if (!arguments.empty()) add_line(std::format("in {}({})", call, arguments));
     b.one_shot_metadata.reset();

@@ -52,7 +52,8 @@ XlaOp BroadcastInDim(XlaOp operand, Span<int64_t> out_dim_size, Span<int64_t> br
     Instruction* out = ops[0];
     // One instruction where nothing repeats but whole dimensions.
     KRAFLA_ASSIGN(Shape shape, raised.Make(x->element_type()));
-    KRAFLA_ASSIGN(out, b.Add(Opcode::kBroadcast, {out}, DimensionsAttributes{ToDims(broadcast_dimensions)}, {}, &shape));
+    KRAFLA_ASSIGN(out, b.Add(Opcode::kBroadcast, {out}, DimensionsAttributes{ToDims(broadcast_dimensions)}, {},
+                             &shape));
     return BroadcastTo(b, out, result);
   });
 }
@@ -219,7 +220,8 @@ XlaOp Scatter(Span<XlaOp> inputs, XlaOp scatter_indices, Span<XlaOp> updates,
 }
 XlaOp Scatter(XlaOp input, XlaOp scatter_indices, XlaOp updates, const ComputationOrError& update_computation,
               const ScatterDimensionNumbers& dimension_numbers, bool indices_are_sorted, bool unique_indices) {
-  return Scatter(Span<XlaOp>{input}, scatter_indices, Span<XlaOp>{updates}, update_computation, dimension_numbers, indices_are_sorted,
+  return Scatter(Span<XlaOp>{input}, scatter_indices, Span<XlaOp>{updates}, update_computation, dimension_numbers,
+                 indices_are_sorted,
                  unique_indices);
 }
 
