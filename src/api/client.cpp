@@ -2,6 +2,7 @@
 #include "api/client.h"
 
 #include "api/cpu_client.h"
+#include "ir/memory_order.h"
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan_client.h"
 #endif
@@ -30,6 +31,32 @@ std::vector<std::shared_ptr<const Literal>> ToShared(std::vector<Literal> litera
   std::vector<std::shared_ptr<const Literal>> out;
   for (Literal& l : literals) out.push_back(std::make_shared<const Literal>(std::move(l)));
   return out;
+}
+
+Result<> Executable::SetArgumentBytes(std::span<const std::span<const std::byte>> given) {
+  const std::vector<Shape>& shapes = arguments();
+  if (given.size() != shapes.size())
+    return InvalidArgument("the module takes {} arguments, {} were given", shapes.size(), given.size());
+  std::vector<Literal> literals;
+  for (std::size_t a = 0; a < given.size(); ++a) {
+    Result<Literal> made = shapes[a].IsArray() ? ReadInLayout(given[a], shapes[a]) : Literal::Create(shapes[a]);
+    if (!made) return Failure(std::move(made).error().WithContext(std::format("in argument {}", a)));
+    literals.push_back(std::move(*made));
+  }
+  return ShareArguments(ToShared(std::move(literals)));
+}
+
+Result<> Executable::CopyResultBytes(std::span<const std::span<std::byte>> wanted) {
+  const std::vector<Shape>& shapes = results();
+  if (wanted.size() != shapes.size())
+    return InvalidArgument("the module gives {} results, room was given for {}", shapes.size(), wanted.size());
+  KRAFLA_ASSIGN(std::vector<Literal> literals, Results());
+  for (std::size_t r = 0; r < wanted.size(); ++r) {
+    if (!shapes[r].IsArray()) continue;
+    Result<> copied = WriteInLayout(literals[r], shapes[r].layout(), wanted[r]);
+    if (!copied) return Failure(std::move(copied).error().WithContext(std::format("in result {}", r)));
+  }
+  return {};
 }
 
 std::string Executable::PlacementLine() const {

@@ -66,7 +66,8 @@ class Executable {
   const CompileReport& report() const { return report_; }
   const std::string& device_description() const { return device_description_; }
   // Leaves of the entry's parameters and result, depth first; tokens included. A dynamic dimension is an upper bound:
-  // arguments may be smaller there, and Results() has the size at run time.
+  // arguments may be smaller there, and Results() has the size at run time. Layouts are those that the module promises;
+  // literals are row-major all the same, SetArgumentBytes and CopyResultBytes keep to them.
   virtual const std::vector<Shape>& arguments() const = 0;
   virtual const std::vector<Shape>& results() const = 0;
 
@@ -97,6 +98,11 @@ class Executable {
   virtual Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const = 0;
   // The program after the passes.
   virtual const Module& module() const = 0;
+
+  // SetArguments from memory in the layouts of arguments(), one span a leaf. All of a dynamic dimension's bound counts.
+  Result<> SetArgumentBytes(std::span<const std::span<const std::byte>> arguments);
+  // Results() to memory in the layouts of results(), one span a leaf; tokens take none.
+  Result<> CopyResultBytes(std::span<const std::span<std::byte>> results);
 
   // One line for people: "412/412 instructions on vulkan:0 (llvmpipe, Mesa 26.1.6); 61 kernels, ...".
   std::string PlacementLine() const;

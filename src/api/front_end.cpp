@@ -5,6 +5,7 @@
 
 #include "api/host_services.h"
 #include "collectives/participants.h"
+#include "passes/entry_interface.h"
 #include "passes/pipeline.h"
 
 namespace krafla {
@@ -25,6 +26,7 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
   KRAFLA_TRY(Verify(*module));
   PassOptions pass_options;
   pass_options.disabled = options.disabled;
+  const EntryInterface interface = EntryInterface::Of(*module);
   KRAFLA_TRY(RunPipeline(*module, pass_options));
   KRAFLA_TRY(CheckCustomCalls(*module, CustomCallsOf(options), on_vulkan));
   KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
@@ -34,6 +36,7 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
   plan::PlanOptions plan_options;
   plan_options.fusion.fuse = !options.disabled.contains("fusion");
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
+  interface.ApplyLayouts(plan.arguments, plan.results);
   report.plan_ms = planning.Milliseconds();
   report.instructions = plan.instruction_count;
   report.kernels = static_cast<int>(plan.kernels.size());

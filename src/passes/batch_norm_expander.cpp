@@ -19,7 +19,8 @@ class Expander {
         type_(i->operand(0)->shape().element_type()),
         wide_(type_ == ElementType::kF64 ? ElementType::kF64 : ElementType::kF32) {
     const Shape& shape = i->operand(0)->shape();
-    dims_ = shape.dims();
+    shape_ = shape.WithElementType(wide_);
+    shape_.ClearLayout();
     for (int64_t d = 0; d < shape.rank(); ++d)
       if (d != attributes_.feature_index) others_.push_back(d);
     int64_t features = shape.dim(attributes_.feature_index);
@@ -66,7 +67,9 @@ class Expander {
   Instruction* Subtract(Instruction* a, Instruction* b) { return rewrite_.Binary(Opcode::kSubtract, a, b); }
   Instruction* Multiply(Instruction* a, Instruction* b) { return rewrite_.Binary(Opcode::kMultiply, a, b); }
   // One value a feature, for every element.
-  Instruction* Spread(Instruction* x) { return rewrite_.Broadcast(x, dims_, {&attributes_.feature_index, 1}); }
+  Instruction* Spread(Instruction* x) {
+    return rewrite_.Add(Opcode::kBroadcast, shape_, {x}, DimensionsAttributes{Dims{attributes_.feature_index}});
+  }
   Instruction* Like(Instruction* x, double value) {
     return rewrite_.Splat(ScalarOfDouble(wide_, value), x->shape().dims());
   }
@@ -74,7 +77,16 @@ class Expander {
     return rewrite_.Reduce(Opcode::kAdd, x, ScalarZero(wide_), others_);
   }
   Instruction* DivideByCount(Instruction* x) {
-    return rewrite_.Binary(Opcode::kDivide, x, Like(x, static_cast<double>(count_)));
+    if (!i_->operand(0)->shape().IsDynamic())
+      return rewrite_.Binary(Opcode::kDivide, x, Like(x, static_cast<double>(count_)));
+    // How many there are is known at run time only.
+    Instruction* count = rewrite_.Splat(ScalarOne(wide_), {});
+    for (int64_t d : others_) {
+      Instruction* size = rewrite_.Add(Opcode::kGetDimensionSize, Shape::MakeScalar(ElementType::kS32),
+                                       {i_->operand(0)}, DimensionsAttributes{Dims{d}});
+      count = Multiply(count, rewrite_.Convert(size, wide_));
+    }
+    return rewrite_.Binary(Opcode::kDivide, x, rewrite_.Broadcast(count, x->shape().dims(), {}));
   }
   Instruction* InverseDeviation(Instruction* variance) {
     Instruction* safe = Add(variance, Like(variance, static_cast<double>(attributes_.epsilon)));
@@ -85,22 +97,37 @@ class Expander {
   Rewriter rewrite_;
   BatchNormAttributes attributes_;
   ElementType type_, wide_;
-  Dims dims_, others_;
+  Shape shape_;
+  Dims others_;
   int64_t count_ = 0;
 };
+
+// Sizes known at run time only are taken where every feature has as many elements.
+bool Takes(const Instruction& i) {
+  const Shape& x = i.operand(0)->shape();
+  const int64_t feature = i.attr<BatchNormAttributes>().feature_index;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (x.IsDynamicDim(d) && (d == feature || x.dim(d) > INT32_MAX)) return false;
+  const bool grad = i.opcode() == Opcode::kBatchNormGrad;
+  for (std::size_t n = 1; n < i.operand_count(); ++n) {
+    const Shape& other = i.operand(n)->shape();
+    if (grad && n == 4 ? !Shape::Compatible(other, x) : other.IsDynamic()) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
 Result<bool> BatchNormExpander(Module& module, const PassOptions&) {
-  auto when_static = [](Result<Instruction*> (Expander::*expand)()) {
+  auto when_possible = [](Result<Instruction*> (Expander::*expand)()) {
     return [expand](Instruction* i) -> Result<Instruction*> {
-      if (!IsStatic(*i)) return nullptr;
+      if (!Takes(*i)) return nullptr;
       return (Expander(i).*expand)();
     };
   };
-  KRAFLA_ASSIGN(bool inference, RewriteAll(module, Opcode::kBatchNormInference, when_static(&Expander::Inference)));
-  KRAFLA_ASSIGN(bool training, RewriteAll(module, Opcode::kBatchNormTraining, when_static(&Expander::Training)));
-  KRAFLA_ASSIGN(bool grad, RewriteAll(module, Opcode::kBatchNormGrad, when_static(&Expander::Grad)));
+  KRAFLA_ASSIGN(bool inference, RewriteAll(module, Opcode::kBatchNormInference, when_possible(&Expander::Inference)));
+  KRAFLA_ASSIGN(bool training, RewriteAll(module, Opcode::kBatchNormTraining, when_possible(&Expander::Training)));
+  KRAFLA_ASSIGN(bool grad, RewriteAll(module, Opcode::kBatchNormGrad, when_possible(&Expander::Grad)));
   return inference || training || grad;
 }
 

@@ -222,7 +222,10 @@ Result<> ComputationPadder::Visit(Instruction* i) {
   KRAFLA_ASSIGN(BoundedValue made, Lower(i, operands));
   if (effect) {
     moved_effects_ = true;
-    follow(made.value);
+    // Below the tuples around it.
+    Instruction* acts = made.value;
+    while (!effects_.Has(*acts) && acts->operand_count() > 0) acts = acts->operand(0);
+    follow(acts);
   }
   known_[i] = std::move(made);
   replaced_.push_back(i);

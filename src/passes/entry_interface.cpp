@@ -49,12 +49,29 @@ int64_t SizeCount(const std::vector<Shape>& leaves) {
 EntryInterface EntryInterface::Of(const Module& module) {
   EntryInterface out;
   if (module.entry() == nullptr || module.entry()->root() == nullptr) return out;
-  for (const Instruction* p : module.entry()->parameters()) {
-    if (p == nullptr) return {};
-    for (const Shape* leaf : TupleLeaves(p->shape())) out.arguments.push_back(*leaf);
+  // What the header says of layouts is what the caller was promised.
+  const std::vector<Shape>& promised = module.entry_layout_parameters;
+  auto parameters = module.entry()->parameters();
+  auto choose = [](const Shape& own, const Shape& header) { return Shape::Compatible(own, header) ? header : own; };
+  for (std::size_t n = 0; n < parameters.size(); ++n) {
+    if (parameters[n] == nullptr) return {};
+    const Shape& own = parameters[n]->shape();
+    const Shape shape = module.entry_layout_result && n < promised.size() ? choose(own, promised[n]) : own;
+    for (const Shape* leaf : TupleLeaves(shape)) out.arguments.push_back(*leaf);
   }
-  for (const Shape* leaf : TupleLeaves(module.entry()->root()->shape())) out.results.push_back(*leaf);
+  const Shape& own = module.entry()->root()->shape();
+  const Shape shape = module.entry_layout_result ? choose(own, *module.entry_layout_result) : own;
+  for (const Shape* leaf : TupleLeaves(shape)) out.results.push_back(*leaf);
   return out;
+}
+
+void EntryInterface::ApplyLayouts(std::vector<Shape>& argument_leaves, std::vector<Shape>& result_leaves) const {
+  auto apply = [](const std::vector<Shape>& from, std::vector<Shape>& to) {
+    for (std::size_t n = 0; n < std::min(from.size(), to.size()); ++n)
+      if (from[n].IsArray() && from[n].rank() == to[n].rank()) KRAFLA_CHECK(to[n].SetLayout(from[n].layout()).has_value());
+  };
+  apply(arguments, argument_leaves);
+  apply(results, result_leaves);
 }
 
 bool EntryInterface::IsDynamic() const {

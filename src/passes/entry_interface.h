@@ -13,13 +13,16 @@
 
 namespace krafla {
 
-// Leaves of the entry's parameters and result as the module declares them; a dynamic dimension is an upper bound.
+// Leaves of the entry's parameters and result as the module declares them, in the layouts that its header promises; a
+// dynamic dimension is an upper bound.
 struct EntryInterface {
   std::vector<Shape> arguments, results;
 
   // Of a module that need not be verified; empty where it has no entry to speak of.
   static EntryInterface Of(const Module& module);
   bool IsDynamic() const;
+  // Gives leaves that passes left without them the layouts again. Sizes behind them stay as they are.
+  void ApplyLayouts(std::vector<Shape>& argument_leaves, std::vector<Shape>& result_leaves) const;
   // With the sizes.
   std::size_t padded_argument_count() const;
   std::size_t padded_result_count() const;

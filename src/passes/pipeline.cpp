@@ -60,9 +60,9 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "dce",
     "custom_call_rewriter",
     "map_inliner",
+    "batch_norm_expander",
     // Everything below knows static shapes only.
     "dynamic_padder",
-    "batch_norm_expander",
     // Makes reduce-windows that the recognizer turns into scans.
     "ragged_dot_expander",
     "scaled_dot_expander",

@@ -294,6 +294,19 @@ TEST(DynamicPadder, LeftToTheEvaluator) {
              "ROOT r = f32[<=5,3] batch-norm-inference(x, m, m, m, m), epsilon=0.5, feature_index=1", {0, 1, 3, 5}, 1);
 }
 
+TEST(DynamicPadder, BatchNormalisation) {
+  // An epsilon that makes every root exact: variance 0 and a deviation of 2.
+  const std::vector<std::string> passes = {"batch_norm_expander", "dynamic_padder"};
+  const std::string entry = std::string(kFunctions) + "ENTRY main {\n x = f32[<=5,3] parameter(0)\n"
+                            "m = f32[3] constant({1,2,3})\n v = f32[3] constant({3,3,3})\n";
+  ExpectSame(entry + "ROOT r = f32[<=5,3] batch-norm-inference(x, m, m, m, v), epsilon=1, feature_index=1 }",
+             {0, 1, 3, 5}, 0, passes);
+  ExpectSame(entry + "y = f32[<=5,3] broadcast(m), dimensions={1}\n n = s32[] get-dimension-size(x), dimensions={0}\n"
+             "k = f32[<=5,3] set-dimension-size(y, n), dimensions={0}\n"
+             "ROOT r = (f32[<=5,3], f32[3], f32[3]) batch-norm-training(k, m, m), epsilon=4, feature_index=1 }",
+             {1, 3, 5}, 0, passes);
+}
+
 TEST(DynamicPadder, ControlFlow) {
   // The state's size changes in the loop.
   ExpectSame(R"(HloModule m
@@ -332,6 +345,11 @@ ENTRY main { x = f32[<=5] parameter(0)
 }
 
 TEST(DynamicPadder, CustomCalls) {
+  ExpectBody("x = f32[<=5,3] parameter(0)\n p = (f32[5,3], s32[], s32[]) custom-call(x), "
+             "custom_call_target=\"PadToStatic\"\n a = f32[5,3] get-tuple-element(p), index=0\n"
+             "n = s32[] get-tuple-element(p), index=1\n m = s32[] get-tuple-element(p), index=2\n"
+             "b = f32[5,3] negate(a)\n"
+             "ROOT r = f32[<=5,3] custom-call(b, n, m), custom_call_target=\"SliceToDynamic\"");
   auto module = RunOn(R"(HloModule m
 ENTRY main { x = f32[<=5,3] parameter(0)
  p = (f32[5,3], s32[], s32[]) custom-call(x), custom_call_target="PadToStatic"

@@ -77,7 +77,7 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
     }
     const std::vector<double>* results[] = {&y, &mean, &variance};
     for (std::size_t r = 0; r < 3; ++r) {
-      KRAFLA_ASSIGN(Value v, Store(context, *results[r], shapes[r].WithStaticDims()));
+      KRAFLA_ASSIGN(Value v, Store(context, *results[r], operands[r == 0 ? 0 : 1].shape()));
       elements.push_back(std::move(v));
     }
     return Value::Tuple(std::move(elements));
@@ -98,7 +98,7 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
   }
   const std::vector<double>* results[] = {&y, &d_scale, &d_offset};
   for (std::size_t r = 0; r < 3; ++r) {
-    KRAFLA_ASSIGN(Value v, Store(context, *results[r], shapes[r].WithStaticDims()));
+    KRAFLA_ASSIGN(Value v, Store(context, *results[r], operands[r == 0 ? 0 : 1].shape()));
     elements.push_back(std::move(v));
   }
   return Value::Tuple(std::move(elements));
