@@ -95,6 +95,27 @@ class LocalClient {
   std::unique_ptr<Impl> impl_;
 };
 
+// Devices that run one program together, each as one replica and partition of it: "cpu*4" and "vulkan:0*2" are virtual
+// ones, "vulkan:0,vulkan:1" devices of their own. Programs say for how many they are by XlaBuilder::SetDeviceCounts or
+// in their header.
+class LocalDeviceGroup {
+ public:
+  static Result<LocalDeviceGroup> Create(std::string_view selector);
+  LocalDeviceGroup(LocalDeviceGroup&&) noexcept;
+  LocalDeviceGroup& operator=(LocalDeviceGroup&&) noexcept;
+  ~LocalDeviceGroup();
+
+  int64_t size() const;
+  // Compiles and runs once on every device. Arguments and results are lists by device.
+  Result<std::vector<Literal>> Execute(const XlaComputation& computation, Span<std::vector<Literal>> arguments,
+                                       const BuildOptions& options = {});
+
+ private:
+  struct Impl;
+  explicit LocalDeviceGroup(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
 // A program in any form that krafla reads, told apart by its bytes: HLO text, HloModuleProto, StableHLO.
 Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages = "<text>");
 Result<XlaComputation> LoadHloFile(const std::string& path);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "api/client.h"
+#include "api/device_group.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"
 #include "ir/module.h"
@@ -53,6 +54,14 @@ Result<Literal> Assemble(const Shape& shape, std::vector<Literal>& leaves, std::
     elements.push_back(std::move(element));
   }
   return Literal::MakeTuple(std::move(elements));
+}
+
+CompileOptions ToInternal(const BuildOptions& options) {
+  CompileOptions out;
+  out.disabled = options.disabled;
+  out.enabled = options.enabled;
+  out.strict = options.strict;
+  return out;
 }
 
 Result<XlaComputation> Finish(Result<std::unique_ptr<Module>> module) {
@@ -125,11 +134,7 @@ const DeviceInfo& LocalClient::device() const { return impl_->device; }
 Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, const BuildOptions& options) {
   auto impl = std::make_unique<LocalExecutable::Impl>();
   KRAFLA_ASSIGN(impl->shape, computation.GetProgramShape());
-  CompileOptions internal;
-  internal.disabled = options.disabled;
-  internal.enabled = options.enabled;
-  internal.strict = options.strict;
-  KRAFLA_ASSIGN(impl->executable, impl_->client->Compile(computation.module()->Clone(), internal));
+  KRAFLA_ASSIGN(impl->executable, impl_->client->Compile(computation.module()->Clone(), ToInternal(options)));
   impl->report = ReportOf(*impl->executable);
   return LocalExecutable(std::move(impl));
 }
@@ -137,6 +142,51 @@ Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, 
 Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Literal> arguments) {
   KRAFLA_ASSIGN(LocalExecutable executable, Compile(computation));
   return executable.Run(arguments);
+}
+
+struct LocalDeviceGroup::Impl {
+  std::shared_ptr<DeviceGroup> group;
+};
+
+LocalDeviceGroup::LocalDeviceGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LocalDeviceGroup::LocalDeviceGroup(LocalDeviceGroup&&) noexcept = default;
+LocalDeviceGroup& LocalDeviceGroup::operator=(LocalDeviceGroup&&) noexcept = default;
+LocalDeviceGroup::~LocalDeviceGroup() = default;
+
+Result<LocalDeviceGroup> LocalDeviceGroup::Create(std::string_view selector) {
+  auto impl = std::make_unique<Impl>();
+  KRAFLA_ASSIGN(impl->group, DeviceGroup::Create(selector));
+  return LocalDeviceGroup(std::move(impl));
+}
+
+int64_t LocalDeviceGroup::size() const { return impl_->group->size(); }
+
+Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& computation,
+                                                       Span<std::vector<Literal>> arguments,
+                                                       const BuildOptions& options) {
+  KRAFLA_ASSIGN(ProgramShape shape, computation.GetProgramShape());
+  KRAFLA_ASSIGN(std::unique_ptr<GroupExecutable> executable,
+                impl_->group->Compile(computation.module()->Clone(), ToInternal(options)));
+  if (static_cast<int64_t>(arguments.size()) != executable->device_count())
+    return InvalidArgument("The program runs on {} devices, arguments for {} were given.", executable->device_count(),
+                           arguments.size());
+  for (std::size_t d = 0; d < arguments.size(); ++d) {
+    if (arguments[d].size() != shape.parameters.size())
+      return InvalidArgument("The program takes {} arguments, {} were given for device {}.", shape.parameters.size(),
+                             arguments[d].size(), d);
+    std::vector<const Literal*> leaves;
+    for (const Literal& argument : arguments[d]) AppendLeaves(argument, leaves);
+    KRAFLA_TRY(executable->SetArguments(static_cast<int64_t>(d), leaves));
+  }
+  KRAFLA_TRY(executable->Execute());
+  std::vector<Literal> out;
+  for (std::size_t d = 0; d < arguments.size(); ++d) {
+    KRAFLA_ASSIGN(std::vector<Literal> results, executable->Results(static_cast<int64_t>(d)));
+    std::size_t next = 0;
+    KRAFLA_ASSIGN(Literal result, Assemble(shape.result, results, next));
+    out.push_back(std::move(result));
+  }
+  return out;
 }
 
 Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages) {
