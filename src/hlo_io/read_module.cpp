@@ -5,6 +5,7 @@
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/stablehlo/to_module.h"
 #include "hlo_io/stablehlo_bytecode/stablehlo_bytecode.h"
+#include "hlo_io/stablehlo_text/stablehlo_text.h"
 
 namespace krafla {
 
@@ -14,6 +15,10 @@ Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_v
     auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
     if (!module) return Failure(std::move(module).error().WithContext(std::format("while reading {}", file)));
     return module;
+  }
+  if (stablehlo::LooksLikeMlir(bytes)) {
+    KRAFLA_ASSIGN(std::unique_ptr<stablehlo::Tree> tree, stablehlo::ParseText(bytes, file));
+    return stablehlo::ToModule(*tree);
   }
   if (LooksLikeHloProto(bytes)) return ParseHloProto(std::as_bytes(std::span(bytes)), file);
   return ParseHloText(bytes, file);

@@ -10,7 +10,7 @@
 
 namespace krafla {
 
-// HLO text, HloModuleProto or StableHLO bytecode. `file` is for messages only. The module is not verified.
+// HLO text, HloModuleProto, StableHLO text or bytecode. `file` is for messages only. The module is not verified.
 Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_view file);
 
 }  // namespace krafla

@@ -249,7 +249,7 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
   KRAFLA_ASSIGN(bool structure, ConvertStructure(op, body));
   if (structure) return {};
   for (Family family : {&ConvertElementwise, &ConvertDataMovement, &ConvertContraction, &ConvertReduction, &ConvertIndexing,
-                        &ConvertDynamic, &ConvertCollective, &ConvertLibrary}) {
+                        &ConvertDynamic, &ConvertCollective, &ConvertLibrary, &ConvertChlo}) {
     KRAFLA_ASSIGN(bool taken, family(*this, op, body));
     if (taken) return {};
   }

@@ -86,6 +86,7 @@ Result<bool> ConvertIndexing(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body);
 
 // Attributes by name, checked. Missing or of another kind: INVALID_ARGUMENT.
 Result<Dims> DimsAttribute(const Op& op, std::string_view key);

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations, regions, functions.
+#include "hlo_io/stablehlo_text/parser.h"
+
+#include <algorithm>
+
+#include "hlo_io/stablehlo_text/stablehlo_text.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+constexpr int kMaxDepth = 128;
+
+// The name as the conversion knows it: StableHLO's own without its dialect.
+std::string PlainName(std::string_view name) {
+  for (std::string_view dialect : {"stablehlo.", "func.", "mhlo."})
+    if (name.starts_with(dialect)) return std::string(name.substr(dialect.size()));
+  return name == "builtin.module" ? "module" : std::string(name);
+}
+
+}  // namespace
+
+ValueId TextParser::NewValue(TypeRef type) {
+  tree_.values.push_back(type);
+  return static_cast<ValueId>(tree_.values.size()) - 1;
+}
+
+Result<> TextParser::SkipLocation() {
+  if (!lex_.IsWord("loc")) return {};
+  lex_.Next();
+  if (!lex_.Is('(')) return lex_.Unexpected("'(' after loc");
+  return lex_.SkipBrackets();
+}
+
+Result<ValueId> TextParser::ParseOperand() {
+  if (lex_.token().kind != MlirTok::kValue) return lex_.Unexpected("a value such as %0");
+  const MlirLexer::Token token = lex_.Next();
+  int64_t index = 0;
+  if (lex_.token().kind == MlirTok::kHash && lex_.token().begin == token.end) {
+    const std::string_view digits = lex_.Next().text;
+    for (char c : digits) index = c >= '0' && c <= '9' && index < (1 << 24) ? index * 10 + (c - '0') : int64_t{1} << 40;
+  }
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    auto it = scope->find(token.text);
+    if (it == scope->end()) continue;
+    if (index >= it->second.count)
+      return lex_.ErrorAt(token.begin, std::format("%{} stands for {} values", token.text.substr(0, 60), it->second.count));
+    return it->second.first + static_cast<ValueId>(index);
+  }
+  return lex_.ErrorAt(token.begin, std::format("no value %{} is defined before this", token.text.substr(0, 60)));
+}
+
+Result<> TextParser::ParseOperands(Op& op) {
+  if (lex_.token().kind != MlirTok::kValue) return {};
+  for (;;) {
+    KRAFLA_ASSIGN(ValueId value, ParseOperand());
+    op.operands.push_back(value);
+    if (!lex_.Is(',') || lex_.LookAhead().kind != MlirTok::kValue) return {};
+    lex_.Next();
+  }
+}
+
+Result<> TextParser::Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types, std::size_t offset) {
+  int64_t named = 0;
+  for (const ResultName& r : results) named += r.count;
+  if (!results.empty() && named != static_cast<int64_t>(types.size()))
+    return lex_.ErrorAt(offset, std::format("'{}' has {} results and {} names for them", op.name, types.size(), named));
+  for (TypeRef type : types) op.results.push_back(NewValue(type));
+  std::size_t at = 0;
+  for (const ResultName& r : results) {
+    if (!scopes_.back().emplace(r.name, Named{op.results.empty() ? 0 : op.results[std::min(at, op.results.size() - 1)], r.count}).second)
+      return lex_.ErrorAt(r.offset, std::format("%{} is defined twice", r.name.substr(0, 60)));
+    at += static_cast<std::size_t>(r.count);
+  }
+  return {};
+}
+
+Result<> TextParser::ParseArguments(std::vector<ValueId>& out, std::vector<AttributeRef>* attributes) {
+  KRAFLA_TRY(lex_.Expect('('));
+  if (lex_.Accept(')')) return {};
+  do {
+    if (lex_.token().kind != MlirTok::kValue) return lex_.Unexpected("an argument such as %arg0");
+    const MlirLexer::Token name = lex_.Next();
+    KRAFLA_TRY(lex_.Expect(':'));
+    KRAFLA_ASSIGN(TypeRef type, ParseType());
+    const ValueId id = NewValue(type);
+    out.push_back(id);
+    if (!scopes_.back().emplace(name.text, Named{id, 1}).second)
+      return lex_.ErrorAt(name.begin, std::format("%{} is defined twice", name.text.substr(0, 60)));
+    Attribute dictionary;
+    dictionary.kind = Attribute::Kind::kDictionary;
+    if (lex_.Is('{')) {
+      KRAFLA_ASSIGN(dictionary.entries, ParseDictionary());
+    }
+    if (attributes != nullptr) attributes->push_back(Keep(std::move(dictionary)));
+    KRAFLA_TRY(SkipLocation());
+  } while (lex_.Accept(','));
+  return lex_.Expect(')');
+}
+
+Result<> TextParser::ParseBody(Region& region) {
+  KRAFLA_TRY(lex_.Expect('{'));
+  if (lex_.token().kind == MlirTok::kBlock) {
+    lex_.Next();
+    if (lex_.Is('(')) KRAFLA_TRY(ParseArguments(region.arguments, nullptr));
+    KRAFLA_TRY(lex_.Expect(':'));
+  }
+  while (!lex_.Accept('}')) {
+    if (lex_.token().kind == MlirTok::kBlock) return lex_.Error("a region of more than one block cannot be read");
+    KRAFLA_ASSIGN(Op op, ParseOp());
+    region.ops.push_back(std::move(op));
+  }
+  return {};
+}
+
+Result<> TextParser::ParseFunction(Op& op) {
+  for (std::string_view visibility : {"public", "private", "nested"}) lex_.AcceptWord(visibility);
+  if (lex_.token().kind != MlirTok::kSymbol) return lex_.Unexpected("the name of a function");
+  op.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
+  scopes_.emplace_back();
+  Region region;
+  Attribute arguments;
+  arguments.kind = Attribute::Kind::kArray;
+  KRAFLA_TRY(ParseArguments(region.arguments, &arguments.elements));
+  op.attributes.emplace_back("arg_attrs", Keep(std::move(arguments)));
+  if (lex_.token().kind == MlirTok::kArrow) {
+    lex_.Next();
+    if (lex_.Accept('(')) {
+      KRAFLA_TRY(ParseTypeList(')'));
+    } else {
+      KRAFLA_TRY(ParseType());
+    }
+  }
+  if (lex_.AcceptWord("attributes")) KRAFLA_TRY(ParseDictionary());
+  if (!lex_.Is('{')) return lex_.Unexpected("the body of the function");
+  KRAFLA_TRY(ParseBody(region));
+  KRAFLA_TRY(SkipLocation());
+  scopes_.pop_back();
+  op.regions.push_back(std::move(region));
+  return {};
+}
+
+// "dialect.op"(%a, %b) <{...}> ({...}, {...}) {...} : (T, T) -> T
+Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, std::size_t offset) {
+  KRAFLA_TRY(lex_.Expect('('));
+  KRAFLA_TRY(ParseOperands(op));
+  KRAFLA_TRY(lex_.Expect(')'));
+  if (lex_.Is('[')) return lex_.Error("successor blocks cannot be read");
+  if (lex_.Accept('<')) {
+    KRAFLA_ASSIGN(op.attributes, ParseDictionary());
+    KRAFLA_TRY(lex_.Expect('>'));
+  }
+  if (lex_.Is('(')) {
+    lex_.Next();
+    do {
+      Region region;
+      scopes_.emplace_back();
+      KRAFLA_TRY(ParseBody(region));
+      scopes_.pop_back();
+      op.regions.push_back(std::move(region));
+    } while (lex_.Accept(','));
+    KRAFLA_TRY(lex_.Expect(')'));
+  }
+  if (lex_.Is('{')) {
+    KRAFLA_ASSIGN(Entries more, ParseDictionary());
+    for (auto& entry : more) {
+      op.discardable.push_back(entry);
+      if (op.Find(entry.first) == nullptr) op.attributes.push_back(std::move(entry));
+    }
+  }
+  KRAFLA_TRY(lex_.Expect(':'));
+  KRAFLA_ASSIGN(Signature signature, ParseSignature());
+  if (!signature.functional || signature.operands.size() != op.operands.size())
+    return lex_.ErrorAt(offset, std::format("'{}' has {} operands and types for {}", op.name, op.operands.size(), signature.operands.size()));
+  return Define(op, results, signature.results, offset);
+}
+
+Result<Op> TextParser::ParseOp() {
+  if (++depth_ > kMaxDepth) return lex_.Error("regions lie within others deeper than the limit of 128");
+  const std::size_t offset = lex_.token().begin;
+  std::vector<ResultName> results;
+  if (lex_.token().kind == MlirTok::kValue) {
+    do {
+      if (lex_.token().kind != MlirTok::kValue) return lex_.Unexpected("a value such as %0");
+      const MlirLexer::Token name = lex_.Next();
+      ResultName r{name.text, 1, name.begin};
+      if (lex_.Accept(':')) {
+        KRAFLA_ASSIGN(r.count, lex_.Int());
+        if (r.count < 1 || r.count > (1 << 20)) return lex_.ErrorAt(name.begin, std::format("a name for {} values", r.count));
+      }
+      results.push_back(r);
+    } while (lex_.Accept(','));
+    KRAFLA_TRY(lex_.Expect('='));
+  }
+  Op op;
+  op.location = lex_.Place(offset);
+  if (lex_.token().kind == MlirTok::kString) {
+    op.name = PlainName(UnescapeMlir(lex_.Next().text));
+    if (op.name == "func" || op.name == "module") {
+      scopes_.emplace_back();
+      KRAFLA_TRY(ParseGeneric(op, results, offset));
+      scopes_.pop_back();
+    } else {
+      KRAFLA_TRY(ParseGeneric(op, results, offset));
+    }
+  } else if (lex_.token().kind == MlirTok::kWord) {
+    op.name = PlainName(lex_.Next().text);
+    if (op.name == "func") KRAFLA_TRY(ParseFunction(op));
+    else KRAFLA_TRY(ParsePretty(op, results, offset));
+  } else {
+    return lex_.Unexpected("an operation");
+  }
+  KRAFLA_TRY(Normalize(op));
+  KRAFLA_TRY(SkipLocation());
+  --depth_;
+  return op;
+}
+
+Result<> TextParser::ParseModule() {
+  Region top;
+  Op module;
+  module.name = "module";
+  while (lex_.token().kind != MlirTok::kEnd) {
+    const MlirLexer::Token token = lex_.token();
+    if (token.kind == MlirTok::kHash || token.kind == MlirTok::kBang) {  // #alias = attribute, !alias = type
+      lex_.Next();
+      KRAFLA_TRY(lex_.Expect('='));
+      if (token.kind == MlirTok::kBang) {
+        KRAFLA_ASSIGN(type_aliases_[token.text], ParseType());
+      } else if (lex_.IsWord("loc")) {
+        KRAFLA_TRY(SkipLocation());
+      } else {
+        KRAFLA_ASSIGN(attribute_aliases_[token.text], ParseAttribute());
+      }
+      continue;
+    }
+    if (lex_.IsWord("module") || lex_.IsWord("builtin.module")) {
+      lex_.Next();
+      if (lex_.token().kind == MlirTok::kSymbol) module.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
+      if (lex_.AcceptWord("attributes")) {
+        KRAFLA_ASSIGN(module.discardable, ParseDictionary());
+      }
+      scopes_.emplace_back();
+      KRAFLA_TRY(ParseBody(top));
+      scopes_.pop_back();
+      KRAFLA_TRY(SkipLocation());
+      continue;
+    }
+    scopes_.emplace_back();
+    KRAFLA_ASSIGN(Op op, ParseOp());
+    scopes_.pop_back();
+    if (op.name == "module" && op.regions.size() == 1) {
+      module.discardable = op.discardable;
+      for (Op& inner : op.regions[0].ops) top.ops.push_back(std::move(inner));
+    } else {
+      top.ops.push_back(std::move(op));
+    }
+  }
+  module.regions.push_back(std::move(top));
+  tree_.module = std::move(module);
+  return {};
+}
+
+Result<std::unique_ptr<Tree>> ParseText(std::string_view text, std::string_view file) {
+  auto tree = std::make_unique<Tree>();
+  KRAFLA_TRY(TextParser(text, file, *tree).ParseModule());
+  return tree;
+}
+
+bool LooksLikeMlir(std::string_view text) {
+  MlirLexer lex(text.substr(0, std::min<std::size_t>(text.size(), 1 << 16)), "");
+  const MlirLexer::Token token = lex.token();
+  if (token.kind == MlirTok::kHash || token.kind == MlirTok::kBang) return true;
+  if (token.kind == MlirTok::kString) return token.text == "builtin.module" || token.text == "func.func";
+  return token.kind == MlirTok::kWord && (token.text == "module" || token.text == "func.func" || token.text == "builtin.module");
+}
+
+}  // namespace krafla::stablehlo

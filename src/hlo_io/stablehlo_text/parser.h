@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader of StableHLO text, in pieces: types and attributes, operations in generic form, pretty forms.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+
+#include "hlo_io/stablehlo/op_tree.h"
+#include "hlo_io/stablehlo_text/lexer.h"
+
+namespace krafla::stablehlo {
+
+class TextParser {
+ public:
+  TextParser(std::string_view text, std::string_view file, Tree& tree) : lex_(text, file), tree_(tree) {}
+  Result<> ParseModule();
+
+ private:
+  using Entries = std::vector<std::pair<std::string, AttributeRef>>;
+  // Names of values: a name may stand for several ("%3:2").
+  struct Named {
+    ValueId first = 0;
+    int64_t count = 1;
+  };
+  using Scope = std::unordered_map<std::string_view, Named>;
+  struct ResultName {
+    std::string_view name;
+    int64_t count = 1;
+    std::size_t offset = 0;
+  };
+
+  // types.cpp
+  Result<TypeRef> ParseType();
+  Result<TypeRef> ParseTensor(bool buffer);
+  Result<Type> ElementOf(std::string_view word) const;
+  Result<std::vector<TypeRef>> ParseTypeList(char close);
+  // "(T, T) -> T", or the types after an operation's colon.
+  struct Signature {
+    std::vector<TypeRef> operands, results;
+    bool functional = false;  // whether there was an arrow
+  };
+  Result<Signature> ParseSignature();
+  TypeRef Keep(Type type);
+
+  // attributes.cpp
+  Result<AttributeRef> ParseAttribute();
+  Result<AttributeRef> ParseDense();
+  Result<AttributeRef> ParseArrayOf();
+  Result<AttributeRef> ParseHash();
+  Result<AttributeRef> ParseNumber();
+  Result<AttributeRef> ParseFields();  // "<key = value, ...>"
+  Result<Entries> ParseDictionary();   // at the brace
+  Result<> StoreElement(std::string_view text, ElementType type, std::string& out) const;
+  AttributeRef Keep(Attribute attribute);
+  AttributeRef Number(int64_t value);
+  AttributeRef Word(std::string_view word);
+  AttributeRef Flag(bool value);
+  AttributeRef Text(std::string_view text);
+  AttributeRef List(const Dims& dims);
+  Result<Dims> ParseDimList();         // "[0, 1]"
+  Result<AttributeRef> ParseWordList();  // "[HIGHEST, DEFAULT]"
+
+  // operations.cpp
+  Result<Op> ParseOp();
+  Result<> ParseGeneric(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseBody(Region& region);  // "{ ... }", perhaps with a block label
+  Result<> ParseArguments(std::vector<ValueId>& out, std::vector<AttributeRef>* attributes);
+  Result<> ParseFunction(Op& op);
+  Result<ValueId> ParseOperand();
+  Result<> ParseOperands(Op& op);      // "%a, %b#1", none where no value stands
+  Result<> Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types, std::size_t offset);
+  Result<> SkipLocation();
+  ValueId NewValue(TypeRef type);
+
+  // pretty_forms.cpp
+  Result<> ParsePretty(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseReduce(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseWhile(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseConvolution(Op& op);
+  Result<> ParseKeyword(Op& op, std::string_view word);
+  Result<> ParseManualComputation(Op& op, std::span<const ResultName> results, std::size_t offset);
+
+  // normalize.cpp: attributes spelled out as VHLO has them, defaults filled in.
+  Result<> Normalize(Op& op);
+
+  MlirLexer lex_;
+  Tree& tree_;
+  std::vector<Scope> scopes_;
+  std::unordered_map<std::string_view, AttributeRef> attribute_aliases_;
+  std::unordered_map<std::string_view, TypeRef> type_aliases_;
+  int depth_ = 0;
+};
+
+}  // namespace krafla::stablehlo

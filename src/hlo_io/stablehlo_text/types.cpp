@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+
+#include "hlo_io/stablehlo_text/parser.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+constexpr std::pair<std::string_view, ElementType> kElements[] = {
+    {"i1", ElementType::kPred},   {"i2", ElementType::kS2},     {"i4", ElementType::kS4},     {"i8", ElementType::kS8},
+    {"i16", ElementType::kS16},   {"i32", ElementType::kS32},   {"i64", ElementType::kS64},   {"si4", ElementType::kS4},
+    {"si8", ElementType::kS8},    {"si16", ElementType::kS16},  {"si32", ElementType::kS32},  {"si64", ElementType::kS64},
+    {"ui2", ElementType::kU2},    {"ui4", ElementType::kU4},    {"ui8", ElementType::kU8},    {"ui16", ElementType::kU16},
+    {"ui32", ElementType::kU32},  {"ui64", ElementType::kU64},  {"bf16", ElementType::kBF16}, {"f16", ElementType::kF16},
+    {"f32", ElementType::kF32},   {"f64", ElementType::kF64},   {"f8E5M2", ElementType::kF8E5M2},
+    {"f8E4M3FN", ElementType::kF8E4M3FN}, {"f8E4M3", ElementType::kF8E4M3}, {"f8E3M4", ElementType::kF8E3M4},
+    {"f8E4M3B11FNUZ", ElementType::kF8E4M3B11FNUZ}, {"f8E5M2FNUZ", ElementType::kF8E5M2FNUZ},
+    {"f8E4M3FNUZ", ElementType::kF8E4M3FNUZ}, {"f4E2M1FN", ElementType::kF4E2M1FN}, {"f8E8M0FNU", ElementType::kF8E8M0FNU},
+    {"index", ElementType::kInvalid}};
+constexpr int kMaxDepth = 64;
+
+}  // namespace
+
+TypeRef TextParser::Keep(Type type) {
+  tree_.types.push_back(std::move(type));
+  return &tree_.types.back();
+}
+
+Result<Type> TextParser::ElementOf(std::string_view word) const {
+  Type out;
+  for (auto [name, type] : kElements)
+    if (name == word) {
+      out.kind = Type::Kind::kElement;
+      out.element = type;
+      return out;
+    }
+  if (word == "none") return out;
+  if (word == "tf32" || word == "f6E2M3FN" || word == "f6E3M2FN" || word == "f80" || word == "f128") {
+    out.kind = Type::Kind::kOther;
+    out.text = word;
+    return out;
+  }
+  return lex_.Error(std::format("'{}' is not a type", word.substr(0, 40)));
+}
+
+Result<std::vector<TypeRef>> TextParser::ParseTypeList(char close) {
+  std::vector<TypeRef> out;
+  if (lex_.Accept(close)) return out;
+  do {
+    KRAFLA_ASSIGN(TypeRef type, ParseType());
+    out.push_back(type);
+    if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());  // attributes of a result
+  } while (lex_.Accept(','));
+  KRAFLA_TRY(lex_.Expect(close));
+  return out;
+}
+
+Result<TextParser::Signature> TextParser::ParseSignature() {
+  Signature out;
+  if (lex_.Accept('(')) {
+    KRAFLA_ASSIGN(out.operands, ParseTypeList(')'));
+    if (lex_.token().kind != MlirTok::kArrow) return lex_.Unexpected("'->'");
+    lex_.Next();
+    out.functional = true;
+    if (lex_.Accept('(')) {
+      KRAFLA_ASSIGN(out.results, ParseTypeList(')'));
+    } else {
+      KRAFLA_ASSIGN(TypeRef type, ParseType());
+      out.results.push_back(type);
+    }
+    return out;
+  }
+  do {
+    KRAFLA_ASSIGN(TypeRef type, ParseType());
+    out.results.push_back(type);
+  } while (lex_.Accept(','));
+  if (lex_.token().kind != MlirTok::kArrow) return out;
+  // "T, T -> T", as CHLO prints.
+  lex_.Next();
+  out.operands = std::move(out.results);
+  out.results.clear();
+  out.functional = true;
+  if (lex_.Accept('(')) {
+    KRAFLA_ASSIGN(out.results, ParseTypeList(')'));
+  } else {
+    KRAFLA_ASSIGN(TypeRef type, ParseType());
+    out.results.push_back(type);
+  }
+  return out;
+}
+
+// "tensor<2x?x3xf32, #encoding>" after its first word.
+Result<TypeRef> TextParser::ParseTensor(bool buffer) {
+  KRAFLA_TRY(lex_.Expect('<'));
+  Type out;
+  out.kind = Type::Kind::kTensor;
+  // Dimensions run into each other and into the element type, so that they are no tokens.
+  std::size_t at = lex_.token().begin;
+  const std::string_view text = lex_.text();
+  if (lex_.Is('*')) {
+    out.unranked = true;
+    at += 1;
+    if (at < text.size() && text[at] == 'x') ++at;
+  }
+  for (;;) {
+    std::size_t end = at;
+    while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+    if (end > at && end < text.size() && text[end] == 'x') {
+      int64_t dim = 0;
+      auto [p, error] = std::from_chars(text.data() + at, text.data() + end, dim);
+      if (error != std::errc() || p != text.data() + end) return lex_.ErrorAt(at, "a dimension does not fit 63 bits");
+      out.dims.push_back(dim);
+      at = end + 1;
+    } else if (end == at && at + 1 < text.size() && text[at] == '?' && text[at + 1] == 'x') {
+      out.dims.push_back(kDynamicDim);
+      at += 2;
+    } else {
+      break;
+    }
+  }
+  lex_.Seek(at);
+  KRAFLA_ASSIGN(TypeRef element, ParseType());
+  if (element->kind == Type::Kind::kElement) {
+    out.element = element->element;
+  } else {
+    out.kind = Type::Kind::kOther;
+    out.text = "tensor of " + (element->text.empty() ? "another type" : element->text);
+  }
+  if (lex_.Accept(',')) {
+    const bool bounds = lex_.token().kind == MlirTok::kHash && lex_.token().text.ends_with("bounds");
+    KRAFLA_ASSIGN(AttributeRef encoding, ParseAttribute());
+    if (bounds)
+      for (AttributeRef e : encoding->elements) out.bounds.push_back(e->integer);
+    if (!out.bounds.empty() && out.bounds.size() != out.dims.size())
+      return lex_.Error(std::format("{} bounds for {} dimensions", out.bounds.size(), out.dims.size()));
+  }
+  KRAFLA_TRY(lex_.Expect('>'));
+  if (buffer) {
+    out.kind = Type::Kind::kOther;
+    out.text = "a buffer";
+  }
+  return Keep(std::move(out));
+}
+
+Result<TypeRef> TextParser::ParseType() {
+  if (++depth_ > kMaxDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
+  struct Leave {
+    int& depth;
+    ~Leave() { --depth; }
+  } leave{depth_};
+  if (lex_.Accept('(')) {
+    Type out;
+    out.kind = Type::Kind::kFunction;
+    KRAFLA_ASSIGN(out.elements, ParseTypeList(')'));
+    if (lex_.token().kind != MlirTok::kArrow) return lex_.Unexpected("'->'");
+    lex_.Next();
+    if (lex_.Accept('(')) {
+      KRAFLA_ASSIGN(out.results, ParseTypeList(')'));
+    } else {
+      KRAFLA_ASSIGN(TypeRef result, ParseType());
+      out.results.push_back(result);
+    }
+    return Keep(std::move(out));
+  }
+  if (lex_.token().kind == MlirTok::kBang) {
+    const std::string_view name = lex_.Next().text;
+    if (auto it = type_aliases_.find(name); it != type_aliases_.end()) return it->second;
+    Type out;
+    if (name == "stablehlo.token" || name == "mhlo.token") {
+      out.kind = Type::Kind::kToken;
+    } else {
+      out.kind = Type::Kind::kOther;
+      out.text = "!" + std::string(name);
+      if (lex_.Is('<')) KRAFLA_TRY(lex_.SkipBrackets());
+    }
+    return Keep(std::move(out));
+  }
+  if (lex_.token().kind != MlirTok::kWord) return lex_.Unexpected("a type");
+  const std::string_view word = lex_.token().text;
+  if (word == "tensor" || word == "memref") {
+    lex_.Next();
+    return ParseTensor(word == "memref");
+  }
+  if (word == "complex") {
+    lex_.Next();
+    KRAFLA_TRY(lex_.Expect('<'));
+    KRAFLA_ASSIGN(TypeRef part, ParseType());
+    KRAFLA_TRY(lex_.Expect('>'));
+    Type out;
+    out.kind = Type::Kind::kElement;
+    if (part->element == ElementType::kF32) out.element = ElementType::kC64;
+    else if (part->element == ElementType::kF64) out.element = ElementType::kC128;
+    else return lex_.Error("the parts of a complex number are f32 or f64");
+    return Keep(std::move(out));
+  }
+  if (word == "tuple") {
+    lex_.Next();
+    KRAFLA_TRY(lex_.Expect('<'));
+    Type out;
+    out.kind = Type::Kind::kTuple;
+    KRAFLA_ASSIGN(out.elements, ParseTypeList('>'));
+    return Keep(std::move(out));
+  }
+  KRAFLA_ASSIGN(Type out, ElementOf(word));
+  lex_.Next();
+  return Keep(std::move(out));
+}
+
+}  // namespace krafla::stablehlo

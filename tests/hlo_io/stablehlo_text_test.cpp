@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo_io/stablehlo_text/stablehlo_text.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "corpus_files.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "hlo_io/read_module.h"
+#include "hlo_io/stablehlo/to_module.h"
+#include "ir/verifier.h"
+
+namespace krafla {
+namespace {
+
+std::vector<std::filesystem::path> Programs() {
+  return testing::FilesBelow(std::filesystem::path(KRAFLA_SOURCE_DIR) / "tests/models", ".mlir");
+}
+
+// The instruction of an opcode in the entry computation, as HLO text; empty where there is none.
+std::string Line(const Module& module, Opcode opcode) {
+  for (const auto& i : module.entry()->instructions())
+    if (i->opcode() == opcode) return PrintInstruction(*i);
+  return {};
+}
+
+constexpr std::string_view kForms = R"mlir(
+#map = loc("somewhere")
+module @forms attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<4x6xf32> {tf.aliasing_output = 0 : i32}, %arg1: tensor<6x5xf32>, %arg2: tensor<i1>) -> (tensor<4x6xf32> {jax.result_info = "x"}, tensor<4xf32>) {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0], precision = [HIGHEST, DEFAULT], algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 3, allow_imprecise_accumulation = false> : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+    %cst = stablehlo.constant dense<-0.0> : tensor<f32>
+    %1 = stablehlo.reduce(%0 init: %cst) applies stablehlo.add across dimensions = [1] : (tensor<4x5xf32>, tensor<f32>) -> tensor<4xf32> loc(#map)
+    %2 = "stablehlo.slice"(%arg0) <{limit_indices = array<i64: 4, 3>, start_indices = array<i64: 0, 1>, strides = array<i64: 2, 1>}> : (tensor<4x6xf32>) -> tensor<2x2xf32>
+    %3 = stablehlo.pad %2, %cst, low = [1, 0], high = [0, -1], interior = [0, 1] : (tensor<2x2xf32>, tensor<f32>) -> tensor<3x2xf32>
+    %4:2 = "stablehlo.sort"(%arg0, %arg0) <{dimension = 1 : i64, is_stable = true}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+      %p = stablehlo.compare LT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    }) : (tensor<4x6xf32>, tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>)
+    %5 = stablehlo.exponential %4#1 {result_accuracy = #stablehlo.result_accuracy<atol = 0.5, ulps = 2, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>} : tensor<4x6xf32>
+    %6 = "stablehlo.if"(%arg2) ({
+      stablehlo.return %5 : tensor<4x6xf32>
+    }, {
+      %n = stablehlo.negate %arg0 : tensor<4x6xf32>
+      stablehlo.return %n : tensor<4x6xf32>
+    }) : (tensor<i1>) -> tensor<4x6xf32>
+    %7 = stablehlo.reduce_precision %6, format = e5m10 : tensor<4x6xf32>
+    %i = stablehlo.constant dense<0> : tensor<i32>
+    %8:2 = stablehlo.while(%it = %i, %acc = %7) : tensor<i32>, tensor<4x6xf32>
+    cond {
+      %lim = stablehlo.constant dense<3> : tensor<i32>
+      %go = stablehlo.compare LT, %it, %lim, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %it, %one : tensor<i32>
+      %sum = stablehlo.add %acc, %arg0 : tensor<4x6xf32>
+      stablehlo.return %next, %sum : tensor<i32>, tensor<4x6xf32>
+    }
+    %9 = func.call @twice(%8#1) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    return %9, %1 : tensor<4x6xf32>, tensor<4xf32>
+  }
+  func.func private @twice(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+    %0 = stablehlo.add %x, %x : tensor<4x6xf32>
+    return %0 : tensor<4x6xf32>
+  }
+}
+)mlir";
+
+TEST(StablehloText, PrettyAndGenericForms) {
+  auto module = ReadModule(kForms, "forms.mlir");
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto verified = Verify(**module);
+  ASSERT_TRUE(verified) << verified.error().ToString();
+  const Module& m = **module;
+  EXPECT_NE(Line(m, Opcode::kDot).find("operand_precision={highest,default}, algorithm=dot_bf16_bf16_f32_x3"), std::string::npos)
+      << Line(m, Opcode::kDot);
+  EXPECT_NE(Line(m, Opcode::kSlice).find("slice={[0:4:2], [1:3]}"), std::string::npos) << Line(m, Opcode::kSlice);
+  EXPECT_NE(Line(m, Opcode::kPad).find("padding=1_0x0_-1_1"), std::string::npos) << Line(m, Opcode::kPad);
+  EXPECT_NE(Line(m, Opcode::kConstant).find("-0.0"), std::string::npos) << Line(m, Opcode::kConstant);
+  EXPECT_NE(Line(m, Opcode::kReducePrecision).find("exponent_bits=5, mantissa_bits=10"), std::string::npos);
+  EXPECT_NE(Line(m, Opcode::kSort).find("dimensions={1}, is_stable=true"), std::string::npos);
+  EXPECT_NE(Line(m, Opcode::kExp).find("ulps=2"), std::string::npos) << Line(m, Opcode::kExp);
+  ASSERT_EQ(m.input_output_aliases.size(), 1u);
+  EXPECT_EQ(m.input_output_aliases[0].output_index, Dims{0});
+}
+
+TEST(StablehloText, SaysWhereAndWhat) {
+  auto bad = [](std::string_view line) {
+    auto read = ReadModule(std::format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");
+    return read ? std::string() : read.error().ToString();
+  };
+  EXPECT_EQ(bad("%r = stablehlo.abs %a : tensor<2xf32>"), "");
+  EXPECT_NE(bad("%r = stablehlo.abs %b : tensor<2xf32>").find("bad.mlir:3:"), std::string::npos);
+  EXPECT_NE(bad("%r = stablehlo.frobnicate %a : tensor<2xf32>").find("frobnicate"), std::string::npos);
+  EXPECT_NE(bad("%r = stablehlo.abs %a : tensor<3xf32>").find("abs"), std::string::npos);
+  EXPECT_NE(bad("%r = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<2xf32>").find("3 elements"), std::string::npos);
+  EXPECT_NE(bad("%r = stablehlo.constant dense<1.0> : tensor<9999999999x9999999999xf32>").find("bad.mlir:3:"), std::string::npos);
+}
+
+TEST(StablehloText, KeptProgramsGiveValidModules) {
+  ASSERT_FALSE(Programs().empty());
+  for (const auto& path : Programs()) {
+    auto module = ReadModule(testing::ReadText(path), path.string());
+    ASSERT_TRUE(module) << module.error().ToString();
+    auto verified = Verify(**module);
+    EXPECT_TRUE(verified) << path << verified.error().ToString();
+  }
+}
+
+TEST(StablehloText, AnyBytesGiveAModuleOrAnError) {
+  std::mt19937 random(3);
+  int accepted = 0, refused = 0;
+  constexpr std::string_view kBytes = "%@#!<>(){}[],:=\"0123456789xfi?-*. \n";
+  std::vector<std::string> texts{std::string(kForms)};
+  for (const auto& path : Programs()) texts.push_back(testing::ReadText(path));
+  for (const std::string& text : texts) {
+    if (text.size() > 30000) continue;
+    for (int round = 0; round < 300; ++round) {
+      std::string changed = text;
+      for (unsigned k = 0; k <= random() % 3; ++k) changed[random() % changed.size()] = kBytes[random() % kBytes.size()];
+      if (round % 8 == 0) changed.resize(random() % changed.size());
+      auto tree = stablehlo::ParseText(changed);
+      auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(InvalidArgument("no tree"));
+      if (module && Verify(**module)) ++accepted;
+      else ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(accepted, 0);
+}
+
+}  // namespace
+}  // namespace krafla
