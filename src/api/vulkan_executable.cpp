@@ -224,12 +224,20 @@ Result<> VulkanExecutable::AllocateBuffers() {
     buffers_.push_back(std::move(made));
     return {};
   };
+  for (const auto& program : emitted_) {
+    table_offsets_.push_back(constant_bytes);
+    if (program) constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kAlignment));
+  }
   KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
   KRAFLA_TRY(allocate(scratch_bytes_, "scratch"));
   KRAFLA_TRY(allocate(2 * kAlignment, "the ids of the device"));
   for (std::size_t c = 0; c < plan_.constants.size(); ++c)
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constant_offsets_[c], plan_.constants[c]->bytes()));
+  for (std::size_t k = 0; k < emitted_.size(); ++k) {
+    if (!emitted_[k] || emitted_[k]->table.empty()) continue;
+    KRAFLA_TRY(device_->Upload(*buffers_[kConstants], table_offsets_[k], std::as_bytes(std::span(emitted_[k]->table))));
+  }
   buffers_.resize(buffers_.size() + plan_.arguments.size());
   slots_.resize(plan_.arguments.size());
   imported_.resize(plan_.arguments.size());
@@ -302,6 +310,8 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
       auto b = static_cast<std::size_t>(use.buffer);
       if (b < step.bindings.size())
         launch.bindings.push_back(SliceOf(step.bindings[b]));
+      else if (b - step.bindings.size() == program.scratch_bytes.size())
+        launch.bindings.push_back({kConstants, table_offsets_[k], static_cast<uint64_t>(program.table.size()) * 4});
       else
         launch.bindings.push_back({kScratch, scratch_offsets[b - step.bindings.size()],
                                    static_cast<uint64_t>(program.scratch_bytes[b - step.bindings.size()])});

@@ -121,6 +121,9 @@ class FusionPlanner {
     if (op == Opcode::kScan) return KernelBuilder::TakesScan(i) ? Kind::kScan : Kind::kHost;
     if (op == Opcode::kScatter) return KernelBuilder::TakesScatter(i) ? Kind::kScatter : Kind::kHost;
     if (op == Opcode::kRngBitGenerator) return KernelBuilder::TakesRngBitGenerator(i) ? Kind::kRng : Kind::kHost;
+    if (op == Opcode::kFft) return KernelBuilder::TakesFft(i) ? Kind::kFft : Kind::kHost;
+    if (IsOneOf(op, {Opcode::kCholesky, Opcode::kTriangularSolve, Opcode::kCustomCall}))
+      return KernelBuilder::TakesLinalg(i) ? Kind::kLinalg : Kind::kHost;
     if (op == Opcode::kWhile) return Kind::kWhile;
     if (op == Opcode::kConditional) return Kind::kConditional;
     if (op == Opcode::kDynamicUpdateSlice) return IsEmittable(i) && FitsIndex(i) ? Kind::kDynamicUpdate : Kind::kHost;

@@ -35,6 +35,8 @@ struct FusionGroup {
     kSort,
     kScan,
     kScatter,
+    kFft,
+    kLinalg,
     kWhile,
     kConditional,
     kHost,           // one instruction, run by the evaluator

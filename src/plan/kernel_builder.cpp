@@ -93,6 +93,8 @@ Result<BuiltKernel> KernelBuilder::Build() {
     case FusionGroup::Kind::kSort: out = BuildSort(); break;
     case FusionGroup::Kind::kScan: out = BuildScan(); break;
     case FusionGroup::Kind::kScatter: out = BuildScatter(); break;
+    case FusionGroup::Kind::kFft: out = BuildFft(); break;
+    case FusionGroup::Kind::kLinalg: out = BuildLinalg(); break;
     case FusionGroup::Kind::kHost: out = BuildHost(); break;
     case FusionGroup::Kind::kConcatenate:
     case FusionGroup::Kind::kRng:
@@ -185,12 +187,11 @@ Result<BuiltKernel> KernelBuilder::BuildDynamicUpdate() {
   return std::move(out_);
 }
 
-Result<BuiltKernel> KernelBuilder::BuildHost() {
+Result<> KernelBuilder::BindOperandsAndResults() {
   const Instruction& i = *group_.heroes[0];
   for (const Instruction* o : i.operands()) {
     int leaf = 0;
     for (const Shape* s : TupleLeaves(o->shape())) {
-      // A value may be read twice; each place is a binding of its own, as the evaluator sees operands.
       if (s->IsArray()) {
         ValueRef base = ResolveValue({o, leaf}, true);
         if (!plan_.HasBuffer(base) && base.instruction->opcode() != Opcode::kConstant)
@@ -211,7 +212,12 @@ Result<BuiltKernel> KernelBuilder::BuildHost() {
     }
     ++leaf;
   }
-  out_.kernel.body = HostKernel{&i};
+  return {};
+}
+
+Result<BuiltKernel> KernelBuilder::BuildHost() {
+  KRAFLA_TRY(BindOperandsAndResults());
+  out_.kernel.body = HostKernel{group_.heroes[0]};
   return std::move(out_);
 }
 

@@ -39,6 +39,8 @@ class KernelBuilder {
   static bool TakesSort(const Instruction& i);
   static bool TakesScan(const Instruction& i);
   static bool TakesScatter(const Instruction& i);
+  static bool TakesFft(const Instruction& i);
+  static bool TakesLinalg(const Instruction& i);
   static bool TakesRngBitGenerator(const Instruction& i);
   // Whether the members of a reduce group run over the same rows and elements, cheaply told.
   static bool RegionFits(const FusionGroup& group);
@@ -54,8 +56,12 @@ class KernelBuilder {
   Result<BuiltKernel> BuildScan();
   Result<BuiltKernel> BuildScatter();
   Result<BuiltKernel> BuildDynamicUpdate();
+  Result<BuiltKernel> BuildFft();
+  Result<BuiltKernel> BuildLinalg();
   Result<BuiltKernel> BuildHost();
 
+  // Binds the leaves of the operands, then those of the result. A value that is read twice has two bindings.
+  Result<> BindOperandsAndResults();
   // The binding of a value, made on first use. Complex values bind as their real type, twice as long.
   int Bind(const ValueRef& v, bool read, bool write);
   // A 64-bit value bound as 32-bit words.

@@ -39,7 +39,8 @@ class Hasher {
 }  // namespace
 
 std::string_view FamilyName(const KernelPlan& kernel) {
-  constexpr std::string_view kNames[] = {"loop", "reduce", "dot", "convolution", "sort", "scan", "scatter", "host"};
+  constexpr std::string_view kNames[] = {"loop", "reduce", "dot", "convolution", "sort", "scan", "scatter", "fft", "linalg",
+                                          "host"};
   static_assert(std::size(kNames) == std::variant_size_v<KernelBody>);
   return kNames[kernel.body.index()];
 }
@@ -87,6 +88,16 @@ uint64_t HashProblem(const KernelPlan& kernel) {
           h.Add(body.operand_dims);
           h.Add(body.updates_dims);
           h.Add(body.combiner);
+        }
+        if constexpr (std::is_same_v<T, FftKernel>) {
+          h.Add(static_cast<uint64_t>(body.type));
+          h.Add(body.lengths);
+        }
+        if constexpr (std::is_same_v<T, LinalgKernel>) {
+          for (int64_t v : {body.batch, body.rows, body.columns, body.reflectors}) h.Add(static_cast<uint64_t>(v));
+          h.Add(static_cast<uint64_t>(body.op) | static_cast<uint64_t>(body.lower) << 8 |
+                static_cast<uint64_t>(body.left_side) << 9 | static_cast<uint64_t>(body.unit_diagonal) << 10 |
+                static_cast<uint64_t>(body.transpose) << 11);
         }
         if constexpr (std::is_same_v<T, HostKernel>) h.Add(reinterpret_cast<uintptr_t>(body.instruction));
       },

@@ -131,6 +131,32 @@ struct ScatterKernel {
   friend bool operator==(const ScatterKernel&, const ScatterKernel&) = default;
 };
 
+// The Fourier transform of binding 0 into binding 1: of `batch` arrays of `lengths`, over all of these dimensions. Complex
+// numbers lie as pairs. Of RFFT the result's, of IRFFT the operand's last dimension is the half, n / 2 + 1.
+struct FftKernel {
+  FftType type = FftType::kFft;
+  ElementType real = ElementType::kF32;  // or f64
+  int64_t batch = 1;
+  Dims lengths;
+  friend bool operator==(const FftKernel&, const FftKernel&) = default;
+};
+
+// Dense linear algebra on `batch` row-major matrices. Bindings: the operands, then the results.
+//   kCholesky            a -> the factor
+//   kTriangularSolve     a, b -> x
+//   kQr                  a -> a with R and the reflectors below it, taus (LAPACK: geqrf)
+//   kHouseholderProduct  a, taus -> the first columns of the product of the reflectors (LAPACK: orgqr)
+struct LinalgKernel {
+  enum class Op : uint8_t { kCholesky, kTriangularSolve, kQr, kHouseholderProduct } op = Op::kCholesky;
+  ElementType type = ElementType::kF32;  // of HLO: complex numbers lie as pairs
+  int64_t batch = 1;
+  int64_t rows = 0, columns = 0;         // of the result's matrices
+  int64_t reflectors = 0;                // of the last two
+  bool lower = false, left_side = false, unit_diagonal = false;
+  TriangularTranspose transpose = TriangularTranspose::kNoTranspose;
+  friend bool operator==(const LinalgKernel&, const LinalgKernel&) = default;
+};
+
 // What no other family takes: one instruction run by the evaluator on the host. Inputs are the operands' leaves,
 // outputs the result's leaves, in binding order.
 struct HostKernel {
@@ -139,7 +165,8 @@ struct HostKernel {
 };
 
 using KernelBody =
-    std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel, HostKernel>;
+    std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel, FftKernel,
+                 LinalgKernel, HostKernel>;
 
 struct KernelPlan {
   std::string name;  // for people: "fused_add_tanh.12"

@@ -61,6 +61,13 @@ std::string BodyText(const KernelPlan& kernel) {
         if constexpr (std::is_same_v<T, ScatterKernel>)
           return std::format("operand {} updates {}\n{}", DimsText(body.operand_dims), DimsText(body.updates_dims),
                              body.combiner.combiner.ToString());
+        if constexpr (std::is_same_v<T, FftKernel>)
+          return std::format("{} lengths {} batch {}\n", ElementTypeName(body.real), DimsText(body.lengths), body.batch);
+        if constexpr (std::is_same_v<T, LinalgKernel>) {
+          constexpr std::string_view kOps[] = {"cholesky", "triangular solve", "qr", "householder product"};
+          return std::format("{} of {}, batch {} rows {} columns {}\n", kOps[static_cast<std::size_t>(body.op)],
+                             ElementTypeName(body.type), body.batch, body.rows, body.columns);
+        }
         if constexpr (std::is_same_v<T, HostKernel>) return std::format("{}\n", Describe(*body.instruction));
       },
       kernel.body);

@@ -33,6 +33,10 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
   if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
     return CheckProgram(scatter->combiner.combiner, profile);
   }
+  if (std::holds_alternative<plan::FftKernel>(kernel.body) || std::holds_alternative<plan::LinalgKernel>(kernel.body)) {
+    for (const plan::Binding& binding : kernel.bindings) KRAFLA_TRY(CheckType(binding.storage, profile));
+    return {};
+  }
   return Unimplemented("The instruction runs on the host only.");
 }
 
@@ -54,10 +58,9 @@ Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile&
     return EmitScatter(kernel, *scatter, profile, options);
   }
   if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) return EmitConv(kernel, *conv, profile, options);
-  if (const auto* sort = std::get_if<plan::SortKernel>(&kernel.body)) return EmitSort(kernel, *sort, profile, options);
-  if (const auto* scan = std::get_if<plan::ScanKernel>(&kernel.body)) return EmitScan(kernel, *scan, profile, options);
-  if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
-    return EmitScatter(kernel, *scatter, profile, options);
+  if (const auto* fft = std::get_if<plan::FftKernel>(&kernel.body)) return EmitFft(kernel, *fft, profile, options);
+  if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) {
+    return EmitLinalg(kernel, *linalg, profile, options);
   }
   return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // KernelPlan + DeviceProfile -> SPIR-V words, dispatches and scratch buffers. Pure: no Vulkan handle.
 //
-// Buffers of a program are numbered: the plan's bindings first, then the scratch buffers. Every buffer starts at a
+// Buffers of a program are numbered: the plan's bindings first, then the scratch buffers, then the table if there is one. Every buffer starts at a
 // multiple of 16 bytes, and a kernel may read and write (within one 16-byte block, leaving other bytes alone) up to the
 // next multiple of 16 after its end. A kernel finds EmittedKernel::buffers[i] as entry i of its row of addresses, or as
 // descriptor i; its push words lie from byte 8 of the push constants on.
@@ -52,6 +52,7 @@ struct EmittedProgram {
   std::vector<EmittedKernel> kernels;
   std::vector<EmittedDispatch> dispatches;
   std::vector<int64_t> scratch_bytes;
+  std::vector<uint32_t> table;  // constants of its own that kernels read; empty: it has none
 };
 
 // UNIMPLEMENTED, with the reason: the device cannot run it, the CPU can.

@@ -41,6 +41,10 @@ class VulkanDevice : public TestDevice {
       if (!bytes.empty()) KRAFLA_TRY(device_->Upload(*all.back(), 0, std::as_bytes(std::span(bytes))));
     }
     for (int64_t size : program.scratch_bytes) KRAFLA_TRY(add(size));
+    if (!program.table.empty()) {
+      KRAFLA_TRY(add(static_cast<int64_t>(program.table.size()) * 4));
+      KRAFLA_TRY(device_->Upload(*all.back(), 0, std::as_bytes(std::span(program.table))));
+    }
     std::vector<vk::KernelCode> codes;
     for (const EmittedKernel& k : program.kernels) {
       const std::string errors = Validate(k.words, profile());

@@ -18,6 +18,8 @@ struct Maker {
   cpu::KernelResult operator()(const plan::SortKernel& body) const { return cpu::MakeSortKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::ScanKernel& body) const { return cpu::MakeScanKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::ScatterKernel& body) const { return cpu::MakeScatterKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::FftKernel& body) const { return cpu::MakeFftKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::LinalgKernel& body) const { return cpu::MakeLinalgKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::HostKernel& body) const { return cpu::MakeHostKernel(plan, body, options); }
 };
 

@@ -27,6 +27,8 @@ KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel
 KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body, const CpuKernelOptions& options);
 KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body,
                                const CpuKernelOptions& options);
+KernelResult MakeFftKernel(const plan::KernelPlan& plan, const plan::FftKernel& body, const CpuKernelOptions& options);
+KernelResult MakeLinalgKernel(const plan::KernelPlan& plan, const plan::LinalgKernel& body, const CpuKernelOptions& options);
 KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body, const CpuKernelOptions& options);
 
 // A program run over its whole iteration space by all threads: a loop kernel, or the epilogue of another.

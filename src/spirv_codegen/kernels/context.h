@@ -63,6 +63,10 @@ Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKe
                                 const DeviceProfile& profile, const EmitOptions& options);
 Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan,
                                 const DeviceProfile& profile, const EmitOptions& options);
+Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKernel& fft, const DeviceProfile& profile,
+                               const EmitOptions& options);
+Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::LinalgKernel& linalg,
+                                  const DeviceProfile& profile, const EmitOptions& options);
 Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& scatter,
                                    const DeviceProfile& profile, const EmitOptions& options);
 

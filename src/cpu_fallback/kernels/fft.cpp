@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes as in C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, section 1.7 (Stockham).
+// The butterflies are templates that no target attribute reaches: see formula_ops-inl.h.
+#include "cpu_fallback/kernels/fft.h"
+
+#include <algorithm>
+#include <bit>
+#include <complex>
+#include <utility>
+
+#if defined(__clang__)
+#define KRAFLA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define KRAFLA_UNROLL _Pragma("GCC unroll 16")
+#endif
+#include "numerics/butterfly.h"
+#include "numerics/roots_of_unity.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/fft.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef KRAFLA_CPU_FFT_PASS
+#define KRAFLA_CPU_FFT_PASS
+namespace krafla::cpu {
+// y[q + s (radix p + j)] = w^(p j) times point j of the butterfly of x[q + s (p + rest i)], for all p < rest, q < s.
+template <class T>
+struct FftPassArgs {
+  int radix;
+  int sign;
+  int64_t rest, s;
+  const T* twiddles;
+  const T* roots;
+  SplitLine<T> x, y;
+};
+}  // namespace krafla::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class D, int R>
+struct PointOps {
+  using T = hn::TFromD<D>;
+  struct V {
+    hn::Vec<D> v;
+    V() = default;
+    V(hn::Vec<D> x) : v(x) {}  // NOLINT: a vector is one of these
+    V(const V& other) : v(other.v) {}
+    V& operator=(const V& other) {
+      v = other.v;
+      return *this;
+    }
+  };
+  const T* roots;
+  static V Add(const V& a, const V& b) { return hn::Add(a.v, b.v); }
+  static V Sub(const V& a, const V& b) { return hn::Sub(a.v, b.v); }
+  static V Mul(const V& a, const V& b) { return hn::Mul(a.v, b.v); }
+  static V Neg(const V& a) { return hn::Neg(a.v); }
+  ComplexValue<V> Root(int k, int n) const {
+    const T* at = roots + 2 * (k * (R / n));
+    return {V(hn::Set(D(), at[0])), V(hn::Set(D(), at[1]))};
+  }
+};
+
+// Vectors along q: s is at least a vector, or vectors are of one.
+template <int R, int kSign, class D, class T = hn::TFromD<D>>
+__attribute__((flatten)) void AlongColumns(D d, const FftPassArgs<T>& a, int64_t q_begin, int64_t q_end) {
+  using O = PointOps<D, R>;
+  using V = typename O::V;
+  O ops{a.roots};
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t plane = (R - 1) * a.rest;
+  for (int64_t p = 0; p < a.rest; ++p) {
+    for (int64_t q = q_begin; q + lanes <= q_end; q += lanes) {
+      ComplexValue<V> x[R];
+      for (int i = 0; i < R; ++i) {
+        const int64_t at = q + a.s * (p + a.rest * i);
+        x[i] = {V(hn::LoadU(d, a.x.re + at)), V(hn::LoadU(d, a.x.im + at))};
+      }
+      Butterfly<R>(ops, x, kSign);
+      T* re = a.y.re + q + a.s * R * p;
+      T* im = a.y.im + q + a.s * R * p;
+      hn::StoreU(x[0].re.v, d, re);
+      hn::StoreU(x[0].im.v, d, im);
+      for (int j = 1; j < R; ++j) {
+        const T* w = a.twiddles + (j - 1) * a.rest + p;
+        const ComplexValue<V> v = ComplexProduct<O, V>(ops, x[j], {V(hn::Set(d, w[0])), V(hn::Set(d, w[plane]))});
+        hn::StoreU(v.re.v, d, re + a.s * j);
+        hn::StoreU(v.im.v, d, im + a.s * j);
+      }
+    }
+  }
+}
+
+// s == 1: vectors along p, which the results interleave.
+template <int kSign, class T>
+__attribute__((flatten)) void FirstRadix4(const FftPassArgs<T>& a) {
+  const hn::ScalableTag<T> d;
+  using O = PointOps<decltype(d), 4>;
+  using V = typename O::V;
+  O ops{a.roots};
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t plane = 3 * a.rest;
+  for (int64_t p = 0; p + lanes <= a.rest; p += lanes) {
+    ComplexValue<V> x[4];
+    for (int i = 0; i < 4; ++i)
+      x[i] = {V(hn::LoadU(d, a.x.re + p + a.rest * i)), V(hn::LoadU(d, a.x.im + p + a.rest * i))};
+    Butterfly<4>(ops, x, kSign);
+    for (int j = 1; j < 4; ++j) {
+      const T* w = a.twiddles + (j - 1) * a.rest + p;
+      x[j] = ComplexProduct<O, V>(ops, x[j], {V(hn::LoadU(d, w)), V(hn::LoadU(d, w + plane))});
+    }
+    hn::StoreInterleaved4(x[0].re.v, x[1].re.v, x[2].re.v, x[3].re.v, d, a.y.re + 4 * p);
+    hn::StoreInterleaved4(x[0].im.v, x[1].im.v, x[2].im.v, x[3].im.v, d, a.y.im + 4 * p);
+  }
+}
+
+template <int R, int kSign, class T>
+void Columns(const FftPassArgs<T>& a) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t q = 0;
+  if (a.s >= lanes) {
+    AlongColumns<R, kSign>(d, a, 0, a.s);
+    q = a.s / lanes * lanes;
+  }
+  const hn::CappedTag<T, 4> d4;
+  const auto lanes4 = static_cast<int64_t>(hn::Lanes(d4));
+  if (a.s - q >= lanes4) {
+    AlongColumns<R, kSign>(d4, a, q, a.s);
+    q += (a.s - q) / lanes4 * lanes4;
+  }
+  if (q < a.s) AlongColumns<R, kSign>(hn::CappedTag<T, 1>(), a, q, a.s);
+}
+
+template <int kSign, class T>
+void SignedPass(const FftPassArgs<T>& a) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  switch (a.radix) {
+    case 2: return Columns<2, kSign>(a);
+    case 3: return Columns<3, kSign>(a);
+    case 4:
+      if (a.s == 1 && a.rest % lanes == 0) return FirstRadix4<kSign>(a);
+      return Columns<4, kSign>(a);
+    case 5: return Columns<5, kSign>(a);
+    case 7: return Columns<7, kSign>(a);
+    case 8: return Columns<8, kSign>(a);
+    default: return;
+  }
+}
+void PassFloat(const FftPassArgs<float>& a) { a.sign < 0 ? SignedPass<-1>(a) : SignedPass<1>(a); }
+void PassDouble(const FftPassArgs<double>& a) { a.sign < 0 ? SignedPass<-1>(a) : SignedPass<1>(a); }
+
+template <class T>
+HWY_INLINE void SplitLoop(const T* pairs, int64_t n, SplitLine<T> to) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<decltype(d)> re, im;
+    hn::LoadInterleaved2(d, pairs + 2 * i, re, im);
+    hn::StoreU(re, d, to.re + i);
+    hn::StoreU(im, d, to.im + i);
+  }
+  for (; i < n; ++i) to.re[i] = pairs[2 * i], to.im[i] = pairs[2 * i + 1];
+}
+template <class T>
+HWY_INLINE void JoinLoop(SplitLine<T> from, int64_t n, T scale, T* pairs) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto by = hn::Set(d, scale);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreInterleaved2(hn::Mul(hn::LoadU(d, from.re + i), by), hn::Mul(hn::LoadU(d, from.im + i), by), d,
+                          pairs + 2 * i);
+  for (; i < n; ++i) pairs[2 * i] = from.re[i] * scale, pairs[2 * i + 1] = from.im[i] * scale;
+}
+
+// With e = (z[k] + conj z[h-k]) / 2 and o = (z[k] - conj z[h-k]) / 2i: x[k] = e + w o, x[h-k] = conj(e - w o), where
+// w = exp(-2 pi i k / 2h).
+template <class T, class D>
+HWY_INLINE void HalfStep(D d, SplitLine<T> z, int64_t h, int64_t k, const T* roots, int64_t table, T* pairs) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t mirror = h - k - lanes + 1;
+  const auto half = hn::Set(d, T(0.5));
+  const auto ar = hn::LoadU(d, z.re + k), ai = hn::LoadU(d, z.im + k);
+  const auto br = hn::Reverse(d, hn::LoadU(d, z.re + mirror)), bi = hn::Reverse(d, hn::LoadU(d, z.im + mirror));
+  const auto er = hn::Mul(half, hn::Add(ar, br)), ei = hn::Mul(half, hn::Sub(ai, bi));
+  const auto or_ = hn::Mul(half, hn::Add(ai, bi)), oi = hn::Mul(half, hn::Sub(br, ar));
+  const auto c = hn::LoadU(d, roots + k), s = hn::LoadU(d, roots + table + k);  // w = c - i s
+  const auto wr = hn::Add(hn::Mul(or_, c), hn::Mul(oi, s)), wi = hn::Sub(hn::Mul(oi, c), hn::Mul(or_, s));
+  hn::StoreInterleaved2(hn::Add(er, wr), hn::Add(ei, wi), d, pairs + 2 * k);
+  hn::StoreInterleaved2(hn::Reverse(d, hn::Sub(er, wr)), hn::Reverse(d, hn::Sub(wi, ei)), d, pairs + 2 * mirror);
+}
+template <class T>
+HWY_INLINE void HalfLoop(SplitLine<T> z, int64_t h, const T* roots, T* pairs) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t table = h / 2 + 1;
+  pairs[0] = z.re[0] + z.im[0], pairs[1] = 0;
+  pairs[2 * h] = z.re[0] - z.im[0], pairs[2 * h + 1] = 0;
+  int64_t k = 1;
+  for (; k + lanes <= h / 2; k += lanes) HalfStep(d, z, h, k, roots, table, pairs);
+  for (; 2 * k <= h; ++k) HalfStep(hn::CappedTag<T, 1>(), z, h, k, roots, table, pairs);
+}
+
+// The other way, times 2: z[k] = e + i o, z[h-k] = conj(e) + i conj(o), with e = x[k] + conj x[h-k] and
+// o = (x[k] - conj x[h-k]) / w.
+template <class T, class D>
+HWY_INLINE void FromHalfStep(D d, const T* pairs, int64_t h, int64_t k, const T* roots, int64_t table, SplitLine<T> z) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t mirror = h - k - lanes + 1;
+  hn::Vec<D> ar, ai, br, bi;
+  hn::LoadInterleaved2(d, pairs + 2 * k, ar, ai);
+  hn::LoadInterleaved2(d, pairs + 2 * mirror, br, bi);
+  br = hn::Reverse(d, br), bi = hn::Reverse(d, bi);
+  const auto er = hn::Add(ar, br), ei = hn::Sub(ai, bi), dr = hn::Sub(ar, br), di = hn::Add(ai, bi);
+  const auto c = hn::LoadU(d, roots + k), s = hn::LoadU(d, roots + table + k);  // 1 / w = c + i s
+  const auto or_ = hn::Sub(hn::Mul(dr, c), hn::Mul(di, s)), oi = hn::Add(hn::Mul(di, c), hn::Mul(dr, s));
+  hn::StoreU(hn::Sub(er, oi), d, z.re + k);
+  hn::StoreU(hn::Add(ei, or_), d, z.im + k);
+  hn::StoreU(hn::Reverse(d, hn::Add(er, oi)), d, z.re + mirror);
+  hn::StoreU(hn::Reverse(d, hn::Sub(or_, ei)), d, z.im + mirror);
+}
+template <class T>
+HWY_INLINE void FromHalfLoop(const T* pairs, int64_t h, const T* roots, SplitLine<T> z) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t table = h / 2 + 1;
+  // The ends are taken for real.
+  z.re[0] = pairs[0] + pairs[2 * h], z.im[0] = pairs[0] - pairs[2 * h];
+  int64_t k = 1;
+  for (; k + lanes <= h / 2; k += lanes) FromHalfStep(d, pairs, h, k, roots, table, z);
+  for (; 2 * k <= h; ++k) FromHalfStep(hn::CappedTag<T, 1>(), pairs, h, k, roots, table, z);
+}
+
+void SplitFloat(const float* p, int64_t n, SplitLine<float> to) { SplitLoop(p, n, to); }
+void SplitDouble(const double* p, int64_t n, SplitLine<double> to) { SplitLoop(p, n, to); }
+void JoinFloat(SplitLine<float> x, int64_t n, float scale, float* p) { JoinLoop(x, n, scale, p); }
+void JoinDouble(SplitLine<double> x, int64_t n, double scale, double* p) { JoinLoop(x, n, scale, p); }
+void HalfFloat(SplitLine<float> z, int64_t h, const float* roots, float* p) { HalfLoop(z, h, roots, p); }
+void HalfDouble(SplitLine<double> z, int64_t h, const double* roots, double* p) { HalfLoop(z, h, roots, p); }
+void FromHalfFloat(const float* p, int64_t h, const float* roots, SplitLine<float> z) { FromHalfLoop(p, h, roots, z); }
+void FromHalfDouble(const double* p, int64_t h, const double* roots, SplitLine<double> z) {
+  FromHalfLoop(p, h, roots, z);
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+
+HWY_EXPORT(PassFloat);
+HWY_EXPORT(PassDouble);
+HWY_EXPORT(SplitFloat);
+HWY_EXPORT(SplitDouble);
+HWY_EXPORT(JoinFloat);
+HWY_EXPORT(JoinDouble);
+HWY_EXPORT(HalfFloat);
+HWY_EXPORT(HalfDouble);
+HWY_EXPORT(FromHalfFloat);
+HWY_EXPORT(FromHalfDouble);
+
+namespace {
+
+constexpr int kMostPrime = 7;
+
+std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
+
+std::vector<int> PassRadices(int64_t n) {
+  std::vector<int> out;
+  auto take = [&](int radix) {
+    out.push_back(radix);
+    n /= radix;
+  };
+  // The first pass of a single line is best at 4: then vectors of four lie beside each other.
+  if (n % 4 == 0) take(4);
+  for (int p : {7, 5, 3})
+    while (n % p == 0) take(p);
+  while (n % 8 == 0 && n != 16) take(8);
+  while (n % 4 == 0) take(4);
+  while (n % 2 == 0) take(2);
+  return out;
+}
+
+template <class T>
+void Append(const std::vector<std::complex<double>>& from, std::vector<T>& re, std::vector<T>& im) {
+  for (const std::complex<double>& v : from) {
+    re.push_back(static_cast<T>(v.real()));
+    im.push_back(static_cast<T>(v.imag()));
+  }
+}
+
+void RunPass(const FftPassArgs<float>& a) { HWY_DYNAMIC_DISPATCH(PassFloat)(a); }
+void RunPass(const FftPassArgs<double>& a) { HWY_DYNAMIC_DISPATCH(PassDouble)(a); }
+
+}  // namespace
+
+template <class T>
+LineFft<T>::LineFft(int64_t n, int sign) : n_(n), sign_(sign) {
+  if (LargestPrimeFactor(n) > kMostPrime) {
+    padded_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
+    const std::vector<std::complex<double>> chirp = Chirp(n, sign);
+    Append(chirp, chirp_re_, chirp_im_);
+    Append(ChirpFilter(chirp, padded_), filter_re_, filter_im_);
+    forward_ = std::make_unique<LineFft>(padded_, -1);
+    backward_ = std::make_unique<LineFft>(padded_, 1);
+    return;
+  }
+  int64_t current = n;
+  for (int radix : PassRadices(n)) {
+    Pass pass;
+    pass.radix = radix;
+    pass.rest = current / radix;
+    for (int part = 0; part < 2; ++part)
+      for (int64_t j = 1; j < radix; ++j)
+        for (int64_t p = 0; p < pass.rest; ++p) {
+          const std::complex<double> w = RootOfUnity(p * j, current, sign);
+          pass.twiddles.push_back(static_cast<T>(part == 0 ? w.real() : w.imag()));
+        }
+    for (int k = 0; k < radix; ++k) {
+      const std::complex<double> w = RootOfUnity(k, radix, 1);
+      pass.roots.push_back(static_cast<T>(w.real()));
+      pass.roots.push_back(static_cast<T>(w.imag()));
+    }
+    current = pass.rest;
+    passes_.push_back(std::move(pass));
+  }
+}
+
+template <class T>
+int64_t LineFft<T>::scratch_numbers(int64_t columns) const {
+  return padded_ == 0 ? 0 : 4 * padded_ * columns;
+}
+
+template <class T>
+SplitLine<T> LineFft<T>::Run(SplitLine<T> x, SplitLine<T> spare, int64_t columns, T* scratch) const {
+  if (padded_ == 0) {
+    int64_t s = columns;
+    for (const Pass& pass : passes_) {
+      RunPass({pass.radix, sign_, pass.rest, s, pass.twiddles.data(), pass.roots.data(), x, spare});
+      std::swap(x, spare);
+      s *= pass.radix;
+    }
+    return x;
+  }
+  const int64_t count = padded_ * columns;
+  SplitLine<T> a{scratch, scratch + count}, b{scratch + 2 * count, scratch + 3 * count};
+  auto multiply = [&](SplitLine<T> from, const std::vector<T>& re, const std::vector<T>& im, int64_t rows, SplitLine<T> to) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t i = r * columns + c;
+        const T p = from.re[i], q = from.im[i], u = re[At(r)], v = im[At(r)];
+        to.re[i] = p * u - q * v;
+        to.im[i] = p * v + q * u;
+      }
+  };
+  multiply(x, chirp_re_, chirp_im_, n_, a);
+  for (T* part : {a.re, a.im}) std::fill(part + n_ * columns, part + count, T(0));
+  SplitLine<T> spectrum = forward_->Run(a, b, columns, nullptr);
+  multiply(spectrum, filter_re_, filter_im_, padded_, spectrum);
+  const SplitLine<T> done = backward_->Run(spectrum, spectrum.re == a.re ? b : a, columns, nullptr);
+  multiply(done, chirp_re_, chirp_im_, n_, x);
+  return x;
+}
+
+template class LineFft<float>;
+template class LineFft<double>;
+
+template <>
+void SplitPairs<float>(const float* pairs, int64_t n, SplitLine<float> to) { HWY_DYNAMIC_DISPATCH(SplitFloat)(pairs, n, to); }
+template <>
+void SplitPairs<double>(const double* pairs, int64_t n, SplitLine<double> to) {
+  HWY_DYNAMIC_DISPATCH(SplitDouble)(pairs, n, to);
+}
+template <>
+void JoinPairs<float>(SplitLine<float> from, int64_t n, float scale, float* pairs) {
+  HWY_DYNAMIC_DISPATCH(JoinFloat)(from, n, scale, pairs);
+}
+template <>
+void JoinPairs<double>(SplitLine<double> from, int64_t n, double scale, double* pairs) {
+  HWY_DYNAMIC_DISPATCH(JoinDouble)(from, n, scale, pairs);
+}
+template <>
+void HalfSpectrum<float>(SplitLine<float> z, int64_t h, const float* roots, float* pairs) {
+  HWY_DYNAMIC_DISPATCH(HalfFloat)(z, h, roots, pairs);
+}
+template <>
+void HalfSpectrum<double>(SplitLine<double> z, int64_t h, const double* roots, double* pairs) {
+  HWY_DYNAMIC_DISPATCH(HalfDouble)(z, h, roots, pairs);
+}
+template <>
+void FromHalfSpectrum<float>(const float* pairs, int64_t h, const float* roots, SplitLine<float> z) {
+  HWY_DYNAMIC_DISPATCH(FromHalfFloat)(pairs, h, roots, z);
+}
+template <>
+void FromHalfSpectrum<double>(const double* pairs, int64_t h, const double* roots, SplitLine<double> z) {
+  HWY_DYNAMIC_DISPATCH(FromHalfDouble)(pairs, h, roots, z);
+}
+
+}  // namespace krafla::cpu
+#endif

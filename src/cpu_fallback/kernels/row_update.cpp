@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/kernels/row_update.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/row_update.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One tile: kRows rows, kVectors vectors of columns. Of complex numbers a vector holds half as many.
+template <int kRows, int kVectors, bool kComplex, class D, class T = hn::TFromD<D>>
+HWY_INLINE void Tile(D d, const T* HWY_RESTRICT coefficients, const T* from, int64_t from_stride, int64_t depth, T* to,
+                     int64_t to_stride) {
+  using V = hn::Vec<D>;
+  const std::size_t lanes = hn::Lanes(d);
+  constexpr int64_t kParts = kComplex ? 2 : 1;
+  V sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = hn::LoadU(d, to + r * to_stride * kParts + v * static_cast<int64_t>(lanes));
+  for (int64_t k = 0; k < depth; ++k) {
+    V x[kVectors], turned[kVectors];
+    for (int v = 0; v < kVectors; ++v) {
+      x[v] = hn::LoadU(d, from + v * static_cast<int64_t>(lanes));
+      if constexpr (kComplex) turned[v] = hn::Reverse2(d, x[v]);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const V re = hn::Set(d, coefficients[r * kParts]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::NegMulAdd(re, x[v], sum[r][v]);
+      if constexpr (kComplex) {
+        // (re, im) c = re (c.re, c.im) + (-im, im) with its parts exchanged.
+        const V im = hn::Set(d, coefficients[r * 2 + 1]);
+        const V signed_im = hn::OddEven(im, hn::Neg(im));
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::NegMulAdd(signed_im, turned[v], sum[r][v]);
+      }
+    }
+    from += from_stride * kParts;
+    coefficients += kUpdateRows * kParts;
+  }
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(sum[r][v], d, to + r * to_stride * kParts + v * static_cast<int64_t>(lanes));
+}
+
+template <int kRows, bool kComplex, class T>
+HWY_INLINE void Rows(const T* coefficients, const T* from, int64_t from_stride, int64_t depth, T* to, int64_t to_stride,
+                     int64_t columns) {
+  constexpr int64_t kParts = kComplex ? 2 : 1;
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t n = columns * kParts;
+  int64_t c = 0;
+  for (; c + 2 * lanes <= n; c += 2 * lanes)
+    Tile<kRows, 2, kComplex>(d, coefficients, from + c, from_stride, depth, to + c, to_stride);
+  for (; c + lanes <= n; c += lanes)
+    Tile<kRows, 1, kComplex>(d, coefficients, from + c, from_stride, depth, to + c, to_stride);
+  const hn::CappedTag<T, 4> d4;
+  if (hn::Lanes(d4) < static_cast<std::size_t>(lanes))
+    for (const auto step = static_cast<int64_t>(hn::Lanes(d4)); c + step <= n; c += step)
+      Tile<kRows, 1, kComplex>(d4, coefficients, from + c, from_stride, depth, to + c, to_stride);
+  const hn::CappedTag<T, static_cast<std::size_t>(kParts)> one;
+  for (; c < n; c += kParts) Tile<kRows, 1, kComplex>(one, coefficients, from + c, from_stride, depth, to + c, to_stride);
+}
+
+template <class T, bool kComplex>
+void Update(const T* coefficients, const T* from, int64_t from_stride, int64_t depth, T* to, int64_t to_stride,
+            int64_t rows, int64_t columns) {
+  switch (rows) {
+    case 4: return Rows<4, kComplex>(coefficients, from, from_stride, depth, to, to_stride, columns);
+    case 3: return Rows<3, kComplex>(coefficients, from, from_stride, depth, to, to_stride, columns);
+    case 2: return Rows<2, kComplex>(coefficients, from, from_stride, depth, to, to_stride, columns);
+    case 1: return Rows<1, kComplex>(coefficients, from, from_stride, depth, to, to_stride, columns);
+    default: return;
+  }
+}
+
+void UpdateFloat(bool complex, const float* coefficients, const float* from, int64_t from_stride, int64_t depth,
+                 float* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  if (complex) Update<float, true>(coefficients, from, from_stride, depth, to, to_stride, rows, columns);
+  else Update<float, false>(coefficients, from, from_stride, depth, to, to_stride, rows, columns);
+}
+void UpdateDouble(bool complex, const double* coefficients, const double* from, int64_t from_stride, int64_t depth,
+                  double* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  if (complex) Update<double, true>(coefficients, from, from_stride, depth, to, to_stride, rows, columns);
+  else Update<double, false>(coefficients, from, from_stride, depth, to, to_stride, rows, columns);
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+
+HWY_EXPORT(UpdateFloat);
+HWY_EXPORT(UpdateDouble);
+
+template <>
+void UpdateRows<float>(bool complex, const float* coefficients, const float* from, int64_t from_stride, int64_t depth,
+                       float* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(UpdateFloat)(complex, coefficients, from, from_stride, depth, to, to_stride, rows, columns);
+}
+template <>
+void UpdateRows<double>(bool complex, const double* coefficients, const double* from, int64_t from_stride,
+                        int64_t depth, double* to, int64_t to_stride, int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(UpdateDouble)(complex, coefficients, from, from_stride, depth, to, to_stride, rows, columns);
+}
+
+}  // namespace krafla::cpu
+#endif

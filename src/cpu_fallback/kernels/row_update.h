@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loop of dense linear algebra: rows minus combinations of other rows. Numbers are f32, f64, or pairs of them.
+#pragma once
+
+#include <cstdint>
+
+namespace krafla::cpu {
+
+inline constexpr int64_t kUpdateRows = 4;
+
+// to[r, c] -= sum over k < depth of coefficients[k * kUpdateRows + r] * from[k, c], for rows <= kUpdateRows rows of
+// `columns` numbers. Strides in numbers. T is float or double; complex numbers are pairs of them.
+template <class T>
+void UpdateRows(bool complex, const T* coefficients, const T* from, int64_t from_stride, int64_t depth, T* to,
+                int64_t to_stride, int64_t rows, int64_t columns);
+
+}  // namespace krafla::cpu

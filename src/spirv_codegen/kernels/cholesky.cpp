@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cholesky factors by blocks of columns: one workgroup a matrix factors the diagonal block in shared memory, an
+// invocation a row solves the panel below it, and tiles of what is left are updated. The work is done on the lower
+// factor in scratch; a matrix that is not positive definite gives NaN (XLA: cholesky_expander.cc).
+#include <limits>
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/linalg.h"
+
+namespace krafla::spirv {
+namespace {
+
+// A square of numbers in the workgroup's memory.
+class SharedSquare {
+ public:
+  SharedSquare(LinalgKernelWriter& w, int64_t size) : w_(w), size_(size), width_(w.numbers.complex() ? 2 : 1) {
+    array_ = w.b.SharedArray(w.numbers.kind(), width_, static_cast<uint32_t>(size * size));
+  }
+  Number Load(Value row, Value column) {
+    const Value v = w_.b.LoadShared(array_, w_.numbers.kind(), width_, Place(row, column));
+    return width_ == 1 ? Number{v, {}} : Number{w_.b.Extract(v, 0), w_.b.Extract(v, 1)};
+  }
+  void Store(Value row, Value column, Number v) {
+    const Value lanes[] = {v.re, v.im};
+    w_.b.StoreShared(array_, Place(row, column), width_ == 1 ? v.re : w_.b.Composite(lanes));
+  }
+
+ private:
+  Value Place(Value row, Value column) { return w_.b.Add(w_.b.Mul(row, w_.U32(size_)), column); }
+  LinalgKernelWriter& w_;
+  int64_t size_;
+  int width_;
+  Id array_;
+};
+
+}  // namespace
+
+Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
+                                    const DeviceProfile& profile) {
+  constexpr int kA = 0, kOut = 1;
+  const int64_t n = k.rows;
+  const ElementType wide = Numbers::WideType(k.type);
+  const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
+  int64_t block = 32;
+  while (block > 8 && (block * block * element > profile.limits.max_shared_memory_bytes / 2 ||
+                       block > WorkgroupSize(profile, 1u << 30)))
+    block /= 2;
+  // Scratch 0: the lower factor. Scratch 1: what each matrix has failed with: not zero where it is not positive.
+  LinalgProgram program(plan, k, profile, {k.batch * n * n, k.batch});
+  const int work = program.scratch(0), failed = program.scratch(1);
+  auto place = [&](LinalgKernelWriter& w, Value row, Value column) {
+    return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(n)), row), w.U32(n)), column);
+  };
+  auto load = [&](LinalgKernelWriter& w, Value r, Value c) { return w.numbers.LoadWide(work, place(w, r, c)); };
+  auto store = [&](LinalgKernelWriter& w, Value r, Value c, Number v) { w.numbers.StoreWide(work, place(w, r, c), v); };
+  auto block_end = [&](LinalgKernelWriter& w) { return w.b.Min(w.b.Add(w.at, w.U32(block)), w.U32(n)); };
+
+  const int start = program.Add("cholesky.start", [&](LinalgKernelWriter& w) {
+    Builder& b = w.b;
+    const Value row = b.UDiv(w.item, w.U32(n)), column = b.Sub(w.item, b.Mul(row, w.U32(n)));
+    b.If(b.Compare(Cmp::kULe, column, row), [&] {
+      Number v = w.numbers.Load(kA, k.type, k.lower ? place(w, row, column) : place(w, column, row));
+      if (!k.lower) v = w.numbers.Conj(v);
+      store(w, row, column, v);
+    });
+    b.If(b.Compare(Cmp::kEq, w.item, b.U32(0)), [&] { w.numbers.StoreWide(failed, w.matrix, w.numbers.Real(0)); });
+  });
+
+  const int factor = program.AddGroups("cholesky.factor", static_cast<uint32_t>(block), [&](LinalgKernelWriter& w) {
+    Builder& b = w.b;
+    Numbers& num = w.numbers;
+    SharedSquare s(w, block);
+    const Value row = b.LocalIndex(), size = b.Sub(block_end(w), w.at), own = b.Compare(Cmp::kULt, row, size);
+    b.If(own, [&] {
+      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1), [&](Value c) {
+        s.Store(row, c, load(w, b.Add(w.at, row), b.Add(w.at, c)));
+      });
+    });
+    const Value zero = num.Constant(0);
+    // All sizes are those of the workgroup's block, so every invocation takes the same turns.
+    const Values good = b.For(b.U32(0), size, b.U32(1), {b.m.Bool(true)}, [&](Value j, const Values& carried) {
+      b.WorkgroupBarrier();
+      const Value diagonal = s.Load(j, j).re;
+      const Value positive = b.FCompare(FCmp::kGt, diagonal, zero);
+      const Value root = b.Glsl(31 /* Sqrt */, {b.Select(positive, diagonal, num.Constant(1))}, num.kind(), 1);
+      b.WorkgroupBarrier();
+      const Value below = b.LAnd(own, b.Compare(Cmp::kUGe, row, j));
+      b.If(below, [&] {
+        const Number is_root = {root, num.complex() ? zero : Value{}};
+        const Number v = s.Load(row, j);
+        s.Store(row, j, num.Select(b.Compare(Cmp::kEq, row, j), is_root, num.Div(v, is_root)));
+      });
+      b.WorkgroupBarrier();
+      b.If(below, [&] {
+        const Number mine = s.Load(row, j);
+        b.For(b.Add(j, b.U32(1)), b.Add(row, b.U32(1)), b.U32(1), [&](Value c) {
+          s.Store(row, c, num.Sub(s.Load(row, c), num.Mul(mine, num.Conj(s.Load(c, j)))));
+        });
+      });
+      return Values{b.LAnd(carried[0], positive)};
+    });
+    b.WorkgroupBarrier();
+    b.If(own, [&] {
+      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1), [&](Value c) {
+        store(w, b.Add(w.at, row), b.Add(w.at, c), s.Load(row, c));
+      });
+    });
+    b.If(b.LAnd(b.Compare(Cmp::kEq, row, b.U32(0)), b.LNot(good[0])),
+         [&] { num.StoreWide(failed, w.matrix, num.Real(1)); });
+  });
+  KRAFLA_TRY(program.Run(start, n * n));
+
+  int panel = -1, update = -1;
+  const int tile = IsComplex(k.type) ? 2 : 4;
+  if (n > block) {
+    panel = program.Add("cholesky.panel", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      const Value end = block_end(w), row = b.Add(end, w.item);
+      SubstitutionBlock s;
+      s.begin = w.at;
+      s.end = end;
+      s.m = [&](Value r, Value c) { return w.numbers.Conj(load(w, r, c)); };
+      s.load = [&](Value c) { return load(w, row, c); };
+      s.store = [&](Value c, Number v) { store(w, row, c, v); };
+      EmitSubstitution(w, s);
+    });
+    update = program.Add("cholesky.update", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      UpdateTile t;
+      t.rows = t.columns = tile;
+      t.begin = w.at;
+      t.end = block_end(w);
+      t.row_bound = t.column_bound = w.U32(n);
+      const Value tiles = b.UDiv(b.Add(b.Sub(w.U32(n), t.end), w.U32(tile - 1)), w.U32(tile));
+      const Value i = b.UDiv(w.item, tiles), j = b.Sub(w.item, b.Mul(i, tiles));
+      t.row = b.Add(t.end, b.Mul(i, w.U32(tile)));
+      t.column = b.Add(t.end, b.Mul(j, w.U32(tile)));
+      t.left = [&](Value r, Value c) { return load(w, r, c); };
+      t.right = [&](Value r, Value c) { return w.numbers.Conj(load(w, c, r)); };
+      t.load = t.left;
+      t.store = [&](Value r, Value c, Number v) { store(w, r, c, v); };
+      b.If(b.Compare(Cmp::kULe, j, i), [&] { EmitUpdateTile(w, t); });
+    });
+  }
+  for (int64_t at = 0; at < n; at += block) {
+    KRAFLA_TRY(program.Run(factor, 1, at));
+    const int64_t left = n - std::min(n, at + block);
+    if (left == 0) break;
+    KRAFLA_TRY(program.Run(panel, left, at));
+    KRAFLA_TRY(program.Run(update, CeilDiv(left, int64_t{tile}) * CeilDiv(left, int64_t{tile}), at));
+  }
+
+  const int finish = program.Add("cholesky.finish", [&](LinalgKernelWriter& w) {
+    Builder& b = w.b;
+    Numbers& num = w.numbers;
+    const Value row = b.UDiv(w.item, w.U32(n)), column = b.Sub(w.item, b.Mul(row, w.U32(n)));
+    const Value r = k.lower ? row : column, c = k.lower ? column : row;
+    const Number zero = num.Real(0);
+    const Values value = b.If(
+        b.Compare(Cmp::kULe, c, r),
+        [&] {
+          Number v = load(w, r, c);
+          if (!k.lower) v = num.Conj(v);
+          const Value bad = b.FCompare(FCmp::kGt, num.LoadWide(failed, w.matrix).re, num.Constant(0));
+          const Number out[] = {num.Select(bad, num.Real(std::numeric_limits<double>::quiet_NaN()), v)};
+          return num.Pack(out);
+        },
+        [&] {
+          const Number out[] = {zero};
+          return num.Pack(out);
+        });
+    num.Store(kOut, k.type, place(w, row, column), num.Unpack(value, 0));
+  });
+  KRAFLA_TRY(program.Run(finish, n * n));
+  return program.Take();
+}
+
+}  // namespace krafla::spirv

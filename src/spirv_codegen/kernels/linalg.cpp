@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/linalg.h"
+
+#include "base/checked_math.h"
+#include "spirv_codegen/scalar_ops.h"
+
+namespace krafla::spirv {
+
+LinalgProgram::LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
+                             const DeviceProfile& profile, std::vector<int64_t> scratch)
+    : plan_(plan), kernel_(kernel), profile_(profile) {
+  const ElementType wide = Numbers::WideType(kernel.type);
+  const int bytes = StorageBytes(RealPart(wide)), parts = IsComplex(wide) ? 2 : 1;
+  for (int64_t numbers : scratch) {
+    descs_.push_back({numbers * parts, bytes});
+    out_.scratch_bytes.push_back(numbers * parts * bytes);
+  }
+}
+
+int LinalgProgram::Add(std::string variant, const LinalgBody& body) {
+  return AddKernel(std::move(variant), WorkgroupSize(profile_, profile_.is_cpu ? 8 : 64), false, body);
+}
+int LinalgProgram::AddGroups(std::string variant, uint32_t local, const LinalgBody& body) {
+  return AddKernel(std::move(variant), local, true, body);
+}
+
+int LinalgProgram::AddKernel(std::string variant, uint32_t local, bool groups, const LinalgBody& body) {
+  KernelWriter w(plan_, profile_, descs_, 2);
+  Builder& b = w.b;
+  Numbers numbers(w, kernel_.type);
+  // Grids of more than one row have rows of the greatest width.
+  const Value group = b.Add(b.Mul(b.WorkgroupId(1), b.U32(profile_.limits.max_workgroup_count[0])), b.WorkgroupId(0));
+  const Value id = groups ? group : b.Add(b.Mul(group, b.U32(local)), b.LocalIndex());
+  const Value count = w.buffers.PushWord(0);
+  const Value at = w.buffers.PushWord(1);
+  b.If(b.Compare(Cmp::kULt, id, b.Mul(count, b.U32(static_cast<uint32_t>(kernel_.batch)))), [&] {
+    const Value matrix = b.UDiv(id, count);
+    LinalgKernelWriter writer{b, w.buffers, numbers, matrix, b.Sub(id, b.Mul(matrix, count)), at};
+    body(writer);
+  });
+  out_.kernels.push_back(w.Finish({local, 1, 1}, std::move(variant)));
+  groups_.push_back(groups);
+  return static_cast<int>(out_.kernels.size()) - 1;
+}
+
+Result<> LinalgProgram::Run(int kernel, int64_t items, int64_t at) {
+  if (items == 0) return {};
+  const auto k = static_cast<std::size_t>(kernel);
+  const int64_t total = items * kernel_.batch;
+  const int64_t groups = groups_[k] ? total : CeilDiv(total, int64_t{out_.kernels[k].local_size[0]});
+  const int64_t widest = profile_.limits.max_workgroup_count[0];
+  const int64_t rows = CeilDiv(groups, widest);
+  if (rows > profile_.limits.max_workgroup_count[1] || total > (int64_t{1} << 31))
+    return Unimplemented("The kernel needs {} workgroups, more than {} takes at once.", groups, profile_.name);
+  out_.dispatches.push_back({kernel,
+                             {static_cast<uint32_t>(std::min(groups, widest)), static_cast<uint32_t>(rows), 1},
+                             {static_cast<uint32_t>(items), static_cast<uint32_t>(at)}});
+  return {};
+}
+
+void EmitSubstitution(LinalgKernelWriter& w, const SubstitutionBlock& s) {
+  Builder& b = w.b;
+  Numbers& n = w.numbers;
+  b.For(b.U32(0), b.Sub(s.end, s.begin), b.U32(1), [&](Value step) {
+    const Value row = s.forward ? b.Add(s.begin, step) : b.Sub(b.Sub(s.end, b.U32(1)), step);
+    const Value first = s.forward ? s.begin : b.Add(row, b.U32(1)), last = s.forward ? row : s.end;
+    const Number start[] = {s.load(row)};
+    const Values sum = b.For(first, last, b.U32(1), n.Pack(start), [&](Value c, const Values& carried) {
+      const Number next[] = {n.Sub(n.Unpack(carried, 0), n.Mul(s.m(row, c), s.load(c)))};
+      return n.Pack(next);
+    });
+    Number value = n.Unpack(sum, 0);
+    if (!s.unit) value = n.Div(value, s.m(row, row));
+    s.store(row, value);
+  });
+}
+
+void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t) {
+  Builder& b = w.b;
+  Numbers& n = w.numbers;
+  // Past the bounds the last row or column is read again.
+  const auto place = [&](Value first, int offset, Value bound) {
+    return b.Min(b.Add(first, b.U32(static_cast<uint32_t>(offset))), b.Sub(bound, b.U32(1)));
+  };
+  std::vector<Value> rows, columns;
+  for (int i = 0; i < t.rows; ++i) rows.push_back(place(t.row, i, t.row_bound));
+  for (int j = 0; j < t.columns; ++j) columns.push_back(place(t.column, j, t.column_bound));
+  const std::vector<Number> zeros(static_cast<std::size_t>(t.rows * t.columns), n.Real(0));
+  const Values sums = b.For(t.begin, t.end, b.U32(1), n.Pack(zeros), [&](Value k, const Values& carried) {
+    std::vector<Number> left, right, next;
+    for (Value r : rows) left.push_back(t.left(r, k));
+    for (Value c : columns) right.push_back(t.right(k, c));
+    for (std::size_t i = 0; i < left.size(); ++i)
+      for (std::size_t j = 0; j < right.size(); ++j)
+        next.push_back(n.Add(n.Unpack(carried, i * right.size() + j), n.Mul(left[i], right[j])));
+    return n.Pack(next);
+  });
+  for (int i = 0; i < t.rows; ++i)
+    for (int j = 0; j < t.columns; ++j) {
+      const Value r = b.Add(t.row, b.U32(static_cast<uint32_t>(i))), c = b.Add(t.column, b.U32(static_cast<uint32_t>(j)));
+      const Value inside =
+          b.LAnd(b.Compare(Cmp::kULt, r, t.row_bound), b.Compare(Cmp::kULt, c, t.column_bound));
+      b.If(inside, [&] {
+        t.store(r, c, n.Sub(t.load(r, c), n.Unpack(sums, static_cast<std::size_t>(i * t.columns + j))));
+      });
+    }
+}
+
+Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
+                                  const DeviceProfile& profile, const EmitOptions&) {
+  using Op = plan::LinalgKernel::Op;
+  switch (kernel.op) {
+    case Op::kCholesky: return EmitCholesky(plan, kernel, profile);
+    case Op::kTriangularSolve: return EmitTriangularSolve(plan, kernel, profile);
+    case Op::kQr: return EmitQr(plan, kernel, profile);
+    case Op::kHouseholderProduct: return EmitHouseholderProduct(plan, kernel, profile);
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+}  // namespace krafla::spirv

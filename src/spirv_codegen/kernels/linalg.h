@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of dense linear algebra are made of. Blocked algorithms are sequences of dispatches over buffers;
+// within one dispatch invocations work on elements of their own.
+#pragma once
+
+#include <functional>
+
+#include "spirv_codegen/kernels/numbers.h"
+
+namespace krafla::spirv {
+
+// One kernel under construction.
+struct LinalgKernelWriter {
+  Builder& b;
+  Buffers& buffers;
+  Numbers& numbers;
+  Value matrix;  // of the batch
+  Value item;    // of the matrix: an invocation's, or a workgroup's
+  Value at;      // what the dispatch passes: the place of a block
+  Value U32(int64_t v) { return b.U32(static_cast<uint32_t>(v)); }
+};
+using LinalgBody = std::function<void(LinalgKernelWriter&)>;
+
+// Collects the kernels and dispatches of one program.
+class LinalgProgram {
+ public:
+  // Scratch buffers hold `scratch[i]` wide numbers each.
+  LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const DeviceProfile& profile,
+                std::vector<int64_t> scratch);
+
+  // An invocation an item. Both return the kernel's number.
+  int Add(std::string variant, const LinalgBody& body);
+  // A workgroup of `local` invocations an item.
+  int AddGroups(std::string variant, uint32_t local, const LinalgBody& body);
+  Result<> Run(int kernel, int64_t items, int64_t at = 0);
+
+  int scratch(int n) const { return static_cast<int>(plan_.bindings.size()) + n; }
+  EmittedProgram Take() { return std::move(out_); }
+
+ private:
+  int AddKernel(std::string variant, uint32_t local, bool groups, const LinalgBody& body);
+
+  const plan::KernelPlan& plan_;
+  const plan::LinalgKernel& kernel_;
+  const DeviceProfile& profile_;
+  std::vector<BufferDesc> descs_;
+  std::vector<bool> groups_;
+  EmittedProgram out_;
+};
+
+// An element by row and column.
+using ElementLoad = std::function<Number(Value row, Value column)>;
+using ElementStore = std::function<void(Value row, Value column, Number value)>;
+
+// y[begin, end) of one column, in place, for a triangular matrix m: forward from `begin`, or backward from `end`.
+struct SubstitutionBlock {
+  Value begin, end;
+  bool forward = true, unit = false;
+  ElementLoad m;
+  std::function<Number(Value row)> load;
+  std::function<void(Value row, Number value)> store;
+};
+void EmitSubstitution(LinalgKernelWriter& w, const SubstitutionBlock& s);
+
+// target[r, c] -= sum over k in [begin, end) of left[r, k] right[k, c] for a tile at (row, column) within the bounds.
+struct UpdateTile {
+  int rows = 4, columns = 4;
+  Value row, column, row_bound, column_bound;  // elements at or past the bounds are not stored
+  Value begin, end;
+  ElementLoad left, right, load;
+  ElementStore store;
+};
+void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t);
+
+Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
+                                    const DeviceProfile& profile);
+Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
+                                           const DeviceProfile& profile);
+Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
+                              const DeviceProfile& profile);
+Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
+                                              const DeviceProfile& profile);
+
+}  // namespace krafla::spirv

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real or complex numbers in a kernel: f32 or f64 values, complex ones as pairs that lie beside each other in memory.
+#pragma once
+
+#include "numerics/butterfly.h"
+#include "numerics/roots_of_unity.h"
+#include "spirv_codegen/kernels/context.h"
+
+namespace krafla::spirv {
+
+// `im` is empty in a real number.
+using Number = ComplexValue<Value>;
+
+class Numbers {
+ public:
+  // `hlo_type`: of the numbers. They are computed in f32 or f64; narrow floats round when they are stored.
+  Numbers(KernelWriter& w, ElementType hlo_type);
+
+  Kind kind() const { return kind_; }
+  bool complex() const { return complex_; }
+
+  Number Real(double v) { return {Constant(v), complex_ ? Constant(0) : Value{}}; }
+  Value Constant(double v);
+  Number Add(Number a, Number b);
+  Number Sub(Number a, Number b);
+  Number Mul(Number a, Number b);
+  Number Conj(Number a) { return {a.re, complex_ ? b_.FNeg(a.im) : a.im}; }
+  Number Scale(Number a, Value by);
+  Number Div(Number a, Number b);
+  Number Select(Value condition, Number a, Number b);
+  Value Square(Number a);  // its magnitude's
+
+  // Element `index` of a buffer of `storage` (the HLO type, or that of kind() for scratch).
+  Number Load(int buffer, ElementType storage, Value index);
+  void Store(int buffer, ElementType storage, Value index, Number value);
+  // Element of scratch: in the compute type.
+  Number LoadWide(int buffer, Value index) { return Load(buffer, wide_, index); }
+  void StoreWide(int buffer, Value index, Number value) { Store(buffer, wide_, index, value); }
+  // The type of a scratch element, and its bytes.
+  ElementType wide() const { return wide_; }
+  static ElementType WideType(ElementType hlo_type);
+
+  // Carried through loops.
+  Values Pack(std::span<const Number> numbers) const;
+  Number Unpack(const Values& values, std::size_t n) const;
+
+ private:
+  Builder& b_;
+  Buffers& buffers_;
+  ElementType wide_;
+  bool complex_;
+  Kind kind_;
+};
+
+}  // namespace krafla::spirv
