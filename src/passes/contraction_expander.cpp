@@ -32,7 +32,9 @@ Instruction* ExpandComplex(Instruction* i) {
     re[n] = Part(rewrite, Opcode::kReal, i->operand(n));
     im[n] = Part(rewrite, Opcode::kImag, i->operand(n));
   }
-  auto product = [&](Instruction* a, Instruction* b) { return rewrite.Add(i->opcode(), part, {a, b}, i->attributes()); };
+  auto product = [&](Instruction* a, Instruction* b) {
+    return rewrite.Add(i->opcode(), part, {a, b}, i->attributes());
+  };
   Instruction* real = rewrite.Binary(Opcode::kSubtract, product(re[0], re[1]), product(im[0], im[1]));
   Instruction* imaginary = rewrite.Binary(Opcode::kAdd, product(re[0], im[1]), product(im[0], re[1]));
   return rewrite.Add(Opcode::kComplex, i->shape(), {real, imaginary});

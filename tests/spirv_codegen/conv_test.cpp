@@ -139,5 +139,38 @@ TEST(ConvTest, Types) {
   }
 }
 
+// Cooperative matrices, forced, wherever the convolution is a product of matrices.
+TEST(ConvTest, CooperativeMatrices) {
+  std::vector<ConvShape> shapes = Shapes();
+  shapes.push_back({2, 16, 32, {6, 7}, {W(3, 1, 1), W(3, 1, 1)}, 2, 1, "two_groups"});
+  const std::set<std::string> taken{"3x3", "3x3s2", "1x1", "stem", "1d", "cropped", "wide", "two_groups"};
+  int number = 0;
+  for (const ConvShape& s : shapes) {
+    if (!taken.contains(s.name)) continue;
+    for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) {
+      ++number;
+      const bool bytes = (number / 2 + number) % 2 == 0;
+      const plan::KernelPlan plan = bytes ? Conv(s, layout, ElementType::kS8, ElementType::kS32, ElementType::kS32)
+                                          : Conv(s, layout, ElementType::kF16, ElementType::kF32, ElementType::kF16);
+      const EmitOptions forced{.enable_cooperative_matrix = true};
+      ValidateEverywhere(plan, forced);
+      std::vector<Bytes> memory;
+      for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 9, -2, 2));
+      std::vector<Bytes> want = memory;
+      RunKernel(plan, want);
+      for (const auto& device : Devices()) {
+        if (!device->profile().features.cooperative_matrix || !device->profile().features.buffer_device_address) continue;
+        auto program = Emit(plan, device->profile(), forced);
+        ASSERT_TRUE(program.has_value());
+        EXPECT_EQ(program->kernels[0].variant, "conv.coop") << plan.name;
+        std::vector<Bytes> got = memory;
+        auto run = device->Run(plan, got, forced);
+        ASSERT_TRUE(run.has_value()) << plan.name << ": " << run.error().ToString();
+        ExpectSame(plan, got, want, device->name());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace krafla::spirv::testing

@@ -63,7 +63,8 @@ std::optional<CooperativeMatrixShape> BestShape(const DeviceProfile& profile, El
   for (const CooperativeMatrixShape& s : profile.cooperative_matrices) {
     if (s.scope != MatrixScope::kSubgroup || s.saturating || s.a != ComponentOf(a) || s.b != ComponentOf(b)) continue;
     const bool sums = IsFloat(accumulate) ? s.c == ComponentType::kF32 && s.result == ComponentType::kF32
-                                          : (s.c == ComponentType::kS32 || s.c == ComponentType::kU32) && s.result == s.c;
+                                          : (s.c == ComponentType::kS32 || s.c == ComponentType::kU32) &&
+                                                s.result == s.c;
     // Groups of 4 along each side; more than 64 no tile of ours divides by.
     auto fits = [](uint32_t v) { return v % 4 == 0 && v >= 4 && v <= 64; };
     if (!sums || !fits(s.m) || !fits(s.n) || !fits(s.k)) continue;
@@ -88,7 +89,9 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType 
   const ElementType narrow = p.accumulate;
   if (narrow != ElementType::kF32 && narrow != ElementType::kS32 && narrow != ElementType::kU32) return no("wide sums");
   if (a != b || ComponentOf(a) == ComponentType::kOther) return no("the operands' types");
-  const bool typed = a == ElementType::kF16 ? f.float16 : a == ElementType::kBF16 ? f.bfloat16_cooperative_matrix : f.int8;
+  const bool typed = a == ElementType::kF16    ? f.float16
+                     : a == ElementType::kBF16 ? f.bfloat16_cooperative_matrix
+                                               : f.int8;
   if (IsFloat(a) != IsFloat(narrow) || !typed) return no("the operands' types");
   const std::optional<CooperativeMatrixShape> shape = BestShape(profile, a, b, p.accumulate);
   if (!shape) return no("the device has no shape for these types");
@@ -342,7 +345,9 @@ class CoopTile {
     // The sums travel through the first variable, so that the epilogue is there once.
     b_.For(U(0), U(count), U(1), [&](Value t) {
       FinishMatrix(b_.UDiv(t, U(wide_)), b_.UMod(t, U(wide_)), sums_[0]);
-      for (std::size_t i = 0; i + 1 < sums_.size(); ++i) matrices_.Write(sums_[i], matrices_.Read(sum_type_, sums_[i + 1]));
+      for (std::size_t i = 0; i + 1 < sums_.size(); ++i) {
+        matrices_.Write(sums_[i], matrices_.Read(sum_type_, sums_[i + 1]));
+      }
     });
   }
 
@@ -366,16 +371,15 @@ class CoopTile {
 }  // namespace
 
 Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DeviceProfile& profile,
-                                    const TileProblem& problem, ElementType stored,
-                                    const std::function<TileOperands(KernelWriter&, bool depth_in_range)>& make_operands,
+                                    const TileProblem& problem, ElementType stored, const MakeOperands& make_operands,
                                     const CoopTileOptions& options, std::string variant) {
   KernelWriter w(plan, profile);
   const TileOperands operands = make_operands(w, problem.depth % options.block_depth == 0);
   CoopTile tile(w, problem, stored, operands, options);
   KRAFLA_ASSIGN(EmittedDispatch dispatch, tile.Emit());
-  EmittedKernel kernel = w.Finish({options.local(), 1, 1}, std::move(variant),
-                                  std::format("{} x {} blocks of {} x {} x {} matrices", options.block_rows, options.block_columns,
-                                              options.shape.m, options.shape.n, options.shape.k));
+  std::string reason = std::format("{} x {} blocks of {} x {} x {} matrices", options.block_rows, options.block_columns,
+                                   options.shape.m, options.shape.n, options.shape.k);
+  EmittedKernel kernel = w.Finish({options.local(), 1, 1}, std::move(variant), std::move(reason));
   RequireSubgroups(kernel, profile, options.subgroup);
   kernel.uses_cooperative_matrix = true;
   EmittedProgram out;

@@ -24,10 +24,10 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& problem, Elemen
                                               const DeviceProfile& profile, const EmitOptions& options,
                                               std::string& reason);
 
-// `make_operands` gives operands that read bits; `depth_in_range` as theirs.
+// Gives operands that read bits; `depth_in_range`: never past the end of the depth.
+using MakeOperands = std::function<TileOperands(KernelWriter&, bool depth_in_range)>;
 Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DeviceProfile& profile,
-                                    const TileProblem& problem, ElementType stored,
-                                    const std::function<TileOperands(KernelWriter&, bool depth_in_range)>& make_operands,
+                                    const TileProblem& problem, ElementType stored, const MakeOperands& make_operands,
                                     const CoopTileOptions& options, std::string variant);
 
 }  // namespace krafla::spirv

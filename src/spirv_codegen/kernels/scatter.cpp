@@ -57,7 +57,8 @@ class ScatterEmitter {
     for (std::size_t d = 0; d < window_of_operand_.size(); ++d) {
       if (window_of_operand_[d] < 0) continue;
       if (!alone && Contains(sliding_, static_cast<int64_t>(d))) {
-        out.remainders[d] = index[static_cast<std::size_t>(std::find(window_.begin(), window_.end(), window_of_operand_[d]) - window_.begin())];
+        const auto at = std::find(window_.begin(), window_.end(), window_of_operand_[d]);
+        out.remainders[d] = index[static_cast<std::size_t>(at - window_.begin())];
         continue;
       }
       auto n = static_cast<std::size_t>(std::find(window_.begin(), window_.end(), window_of_operand_[d]) - window_.begin());
@@ -94,8 +95,9 @@ class ScatterEmitter {
       corner = b_.Add(corner, b_.Mul(start, U32(At(operand_strides_, d))));
       if (!place.remainders.empty() && place.remainders[static_cast<std::size_t>(d)]) {
         // The window's one element whose coordinate has the remainder that is ours.
-        const Value own = place.remainders[static_cast<std::size_t>(d)], first = b_.UMod(start, U32(At(s_.updates_dims, w)));
-        const Value ahead = b_.Select(b_.Compare(Cmp::kUGe, own, first), U32(0), U32(At(s_.updates_dims, w)));
+        const Value length = U32(At(s_.updates_dims, w));
+        const Value own = place.remainders[static_cast<std::size_t>(d)], first = b_.UMod(start, length);
+        const Value ahead = b_.Select(b_.Compare(Cmp::kUGe, own, first), U32(0), length);
         const Value offset = b_.Sub(b_.Add(own, ahead), first);
         corner = b_.Add(corner, b_.Mul(offset, U32(At(operand_strides_, d))));
         update_at = b_.Add(update_at, b_.Mul(offset, U32(At(update_strides_, w))));
