@@ -299,9 +299,9 @@ ElementType KernelBuilder::AccumulateType(ElementType t) {
 Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, std::span<const ValueRef> inits,
                                                std::span<const Shape* const> shapes) {
   Reduction out;
-  out.hlo_type = shapes[0]->element_type();
+  out.hlo_type = RealPart(shapes[0]->element_type());
   const Instruction* root = computation.root();
-  if (shapes.size() == 1 && root->operand_count() == 2 && root->operand(0) != root->operand(1) &&
+  if (shapes.size() == 1 && !IsComplex(shapes[0]->element_type()) && root->operand_count() == 2 && root->operand(0) != root->operand(1) &&
       root->operand(0)->opcode() == Opcode::kParameter && root->operand(1)->opcode() == Opcode::kParameter) {
     const bool pred = out.hlo_type == ElementType::kPred;
     const std::pair<Opcode, Reduction::Kind> kinds[] = {
@@ -320,14 +320,21 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
     ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
       return std::nullopt;
     });
+    // A complex value is two params.
     std::vector<ScalarValue> parameters;
-    for (std::size_t p = 0; p < 2 * shapes.size(); ++p)
-      parameters.push_back({builder.Param(ComputeType(shapes[p % shapes.size()]->element_type()), static_cast<int>(p), 0), kNoNode});
+    int next = 0;
+    for (std::size_t p = 0; p < 2 * shapes.size(); ++p) {
+      const ElementType type = shapes[p % shapes.size()]->element_type();
+      const ElementType compute = ComputeType(RealPart(type));
+      ScalarValue value{builder.Param(compute, next++, 0), kNoNode};
+      if (IsComplex(type)) value.im = builder.Param(compute, next++, 0);
+      parameters.push_back(value);
+    }
     if (wide) {
       builder.AddResult(builder.Hlo(root->opcode(), ElementType::kF32, {parameters[0].re, parameters[1].re}));
     } else {
       KRAFLA_ASSIGN(std::vector<ScalarValue> values, emitter.EmitComputation(computation, parameters));
-      for (const ScalarValue& v : values) builder.AddResult(v.re);
+      for (const ScalarValue& v : values) AddResults(builder, v);
     }
     out.combiner = std::move(builder).Finish();
   }
@@ -340,7 +347,7 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
     self = &emitter;
     for (const ValueRef& v : inits) {
       KRAFLA_ASSIGN(ScalarValue value, emitter.Emit(v, {}));
-      builder.AddResult(value.re);
+      AddResults(builder, value);
     }
     out.init = std::move(builder).Finish();
   }

@@ -5,6 +5,8 @@
 #include <bit>
 #include <limits>
 
+#include "plan/program_emitter_complex.h"
+
 namespace krafla::plan {
 
 const Shape& LeafShape(const ValueRef& v) {
@@ -58,9 +60,9 @@ bool RealElementwise(const Instruction& i) {
 }
 
 bool ComplexElementwise(Opcode op) {
-  return IsOneOf(op, {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kNegate, Opcode::kReal,
-                      Opcode::kImag, Opcode::kComplex, Opcode::kSelect, Opcode::kConvert, Opcode::kCompare,
-                      Opcode::kAbs});
+  return HasComplexFormula(op) ||
+         IsOneOf(op, {Opcode::kAdd, Opcode::kSubtract, Opcode::kNegate, Opcode::kReal, Opcode::kImag, Opcode::kComplex,
+                      Opcode::kSelect, Opcode::kConvert, Opcode::kCompare});
 }
 
 }  // namespace
@@ -437,57 +439,6 @@ Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::s
   std::vector<NodeId> nodes;
   for (const ScalarValue& v : operands) nodes.push_back(v.re);
   return ScalarValue{b_.Hlo(op, type, nodes)};
-}
-
-// sqrt(x^2 + y^2) without overflow half-way: the larger times sqrt(1 + (smaller / larger)^2). XLA: a NaN part
-// wins over an infinite one.
-NodeId ProgramEmitter::EmitHypot(NodeId x, NodeId y, ElementType real) {
-  auto hlo = [&](Opcode o, std::initializer_list<NodeId> n) { return b_.Hlo(o, real, n); };
-  NodeId a = hlo(Opcode::kAbs, {x}), b = hlo(Opcode::kAbs, {y});
-  NodeId zero = b_.ConstantFloat(real, 0), one = b_.ConstantFloat(real, 1);
-  NodeId infinity = b_.ConstantFloat(real, std::numeric_limits<double>::infinity());
-  NodeId big = hlo(Opcode::kMaximum, {a, b}), small = hlo(Opcode::kMinimum, {a, b});
-  NodeId is_zero = b_.Compare(ComparisonDirection::kEq, big, zero);
-  NodeId ratio = hlo(Opcode::kDivide, {small, b_.Select(is_zero, one, big)});
-  NodeId out = hlo(Opcode::kMultiply, {big, hlo(Opcode::kSqrt, {hlo(Opcode::kAdd, {one, hlo(Opcode::kMultiply, {ratio, ratio})})})});
-  return b_.Select(b_.Compare(ComparisonDirection::kEq, big, infinity), infinity, out);
-}
-
-Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<const ScalarValue> x) {
-  Opcode op = i.opcode();
-  ElementType from = i.operand(op == Opcode::kSelect ? 1 : 0)->shape().element_type();
-  ElementType type = i.shape().element_type();
-  ElementType real = RealPart(from);
-  auto hlo = [&](Opcode o, std::initializer_list<NodeId> n) { return b_.Hlo(o, real, n); };
-  if (op == Opcode::kReal) return ScalarValue{x[0].re};
-  if (op == Opcode::kImag) return ScalarValue{x[0].im};
-  if (op == Opcode::kComplex) return ScalarValue{x[0].re, x[1].re};
-  if (op == Opcode::kSelect) return SelectValue(x[0].re, x[1], x[2], type);
-  if (op == Opcode::kNegate) return ScalarValue{hlo(op, {x[0].re}), hlo(op, {x[0].im})};
-  if (op == Opcode::kAbs) return ScalarValue{EmitHypot(x[0].re, x[0].im, real)};
-  if (op == Opcode::kAdd || op == Opcode::kSubtract)
-    return ScalarValue{hlo(op, {x[0].re, x[1].re}), hlo(op, {x[0].im, x[1].im})};
-  if (op == Opcode::kMultiply) {
-    NodeId re = hlo(Opcode::kSubtract, {hlo(op, {x[0].re, x[1].re}), hlo(op, {x[0].im, x[1].im})});
-    NodeId im = hlo(Opcode::kAdd, {hlo(op, {x[0].re, x[1].im}), hlo(op, {x[0].im, x[1].re})});
-    return ScalarValue{re, im};
-  }
-  if (op == Opcode::kConvert) {
-    ElementType to = RealPart(type);
-    NodeId re = b_.Convert(x[0].re, real, to);
-    if (!IsComplex(type)) return ScalarValue{re};
-    NodeId im = IsComplex(from) ? b_.Convert(x[0].im, real, to) : b_.ConstantFloat(to, 0);
-    return ScalarValue{re, im};
-  }
-  if (op == Opcode::kCompare) {
-    ComparisonDirection direction = i.attr<CompareAttributes>().direction;
-    bool ne = direction == ComparisonDirection::kNe;
-    if (!ne && direction != ComparisonDirection::kEq)
-      return Unimplemented("{}: complex numbers have no order", Describe(i));
-    return ScalarValue{b_.Hlo(ne ? Opcode::kOr : Opcode::kAnd, ElementType::kPred,
-                              {b_.Compare(direction, x[0].re, x[1].re), b_.Compare(direction, x[0].im, x[1].im)})};
-  }
-  return Unimplemented("{} has no element program for complex numbers", Describe(i));
 }
 
 Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computation& computation,

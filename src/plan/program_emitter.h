@@ -38,6 +38,12 @@ struct ScalarValue {
   NodeId re = kNoNode, im = kNoNode;
 };
 
+// Its parts as results of the program.
+inline void AddResults(ProgramBuilder& builder, const ScalarValue& v) {
+  builder.AddResult(v.re);
+  if (v.im != kNoNode) builder.AddResult(v.im);
+}
+
 // Whether ProgramEmitter can write this instruction as nodes, given its operands.
 bool IsEmittable(const Instruction& instruction);
 
@@ -71,7 +77,6 @@ class ProgramEmitter {
   Result<ScalarValue> EmitInstruction(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitElementwise(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitComplex(const Instruction& i, std::span<const ScalarValue> operands);
-  NodeId EmitHypot(NodeId x, NodeId y, ElementType real);
   Result<ScalarValue> EmitWidthChange(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitConcatenate(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitPad(const Instruction& i, std::span<const IndexId> index, NodeId mask);

@@ -86,68 +86,10 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   return {};
 }
 
-Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
-  const Value x = v[0];
-  const Value zero = b.Const(Kind::kF64, 0);
-  auto constant = [&](double d) { return b.Const(Kind::kF64, std::bit_cast<uint64_t>(d)); };
-  auto rounded = [&](uint32_t instruction) {
-    const Value magnitude = b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
-    const Value result = b.Glsl(instruction, {x}, Kind::kF64, x.width);
-    // Keeps -0 and NaN, which GLSL.std.450 promises nothing for, by leaving zeros and large numbers alone. A zero
-    // that comes of a number in (-1, 0) must be -0: its negative counterpart is a zero times the number.
-    const Value signed_result = b.Select(b.FCompare(FCmp::kEq, result, zero), b.FMul(x, zero), result);
-    return b.Select(b.FCompare(FCmp::kLt, magnitude, constant(0x1p52)), signed_result, x);
-  };
-  if (opcode == Opcode::kAdd) return b.FAdd(x, v[1]);
-  if (opcode == Opcode::kSubtract) return b.FSub(x, v[1]);
-  if (opcode == Opcode::kMultiply) return b.FMul(x, v[1]);
-  if (opcode == Opcode::kDivide) return b.FDiv(x, v[1]);
-  if (opcode == Opcode::kMaximum) return FloatMax(b, x, v[1]);
-  if (opcode == Opcode::kMinimum) return FloatMin(b, x, v[1]);
-  if (opcode == Opcode::kClamp) return FloatMin(b, FloatMax(b, x, v[1]), v[2]);
-  if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
-  if (opcode == Opcode::kNegate) return b.FNeg(x);
-  if (opcode == Opcode::kSign) {
-    if (b.m.profile().features.int64) {
-      // As SignF32: right for denormals where comparisons flush them.
-      const auto bits_of = [&](uint64_t bits) { return b.Const(Kind::kU64, bits); };
-      const Value bits = b.Bitcast(x, Kind::kU64);
-      const Value magnitude = b.And(bits, bits_of(0x7fffffffffffffffu));
-      const Value counts = b.Compare(Cmp::kULt, b.Sub(magnitude, bits_of(1)), bits_of(0x7ff0000000000000u));
-      const Value one = b.Or(b.And(bits, bits_of(uint64_t{1} << 63)), bits_of(0x3ff0000000000000u));
-      return b.Select(counts, b.Bitcast(one, Kind::kF64), x);
-    }
-    const Value minus = b.Select(b.FCompare(FCmp::kLt, x, zero), constant(-1.0), x);
-    return b.Select(b.FCompare(FCmp::kGt, x, zero), constant(1.0), minus);
-  }
-  if (opcode == Opcode::kFloor) return rounded(GLSLstd450Floor);
-  if (opcode == Opcode::kCeil) return rounded(GLSLstd450Ceil);
-  if (opcode == Opcode::kRoundNearestEven) return rounded(GLSLstd450RoundEven);
-  if (opcode == Opcode::kRoundNearestAfz) {
-    const Value whole = rounded(GLSLstd450Trunc);
-    const Value rest = b.Glsl(GLSLstd450FAbs, {b.FSub(x, whole)}, Kind::kF64, x.width);
-    const Value one = b.Select(b.FCompare(FCmp::kLt, x, zero), constant(-1.0), constant(1.0));
-    return b.Select(b.FCompare(FCmp::kGe, rest, constant(0.5)), b.FAdd(whole, one), whole);
-  }
-  if (opcode == Opcode::kIsFinite) {
-    const Value difference = b.FSub(x, x);  // NaN for infinities and NaN
-    return b.FCompare(FCmp::kEq, difference, zero);
-  }
-  if (opcode == Opcode::kSqrt) return b.Glsl(GLSLstd450Sqrt, {x}, Kind::kF64, x.width);
-  return {};
-}
-
 }  // namespace
 
 Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands) {
   return operands[0].kind == Kind::kF64 ? LowerF64(b, opcode, operands) : LowerF32(b, opcode, operands);
-}
-
-bool HasF64(Opcode opcode) {
-  return IsOneOf(opcode, {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kMaximum,
-                          Opcode::kMinimum, Opcode::kClamp, Opcode::kAbs, Opcode::kNegate, Opcode::kSign,
-                          Opcode::kFloor, Opcode::kCeil, Opcode::kRoundNearestEven, Opcode::kRoundNearestAfz,
-                          Opcode::kIsFinite, Opcode::kSqrt, Opcode::kSelect});
 }
 
 Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind) {

@@ -22,7 +22,7 @@ Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind);
 
 // HLO ops on f32 or f64. An empty value: not one of them.
 Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands);
-bool HasF64(Opcode opcode);
+Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> operands);
 
 // Correctly rounded where the device's own instruction promises less (Vulkan: 2.5 ULP).
 Value DivideFloat(Builder& b, Value x, Value y);

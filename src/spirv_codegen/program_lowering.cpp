@@ -66,6 +66,8 @@ bool PrefersVectors(const plan::ElementProgram& program, int dim, int width) {
   }
   for (const plan::Node& n : program.nodes) {
     if (n.op == NodeOp::kLoad && is_vector(n.index)) any = true;
+    // f64 formulas go lane by lane: four times the code, and nothing won.
+    if (n.op == NodeOp::kHlo && n.type == ElementType::kF64 && GetOpInfo(n.opcode).lowering == Lowering::kFormula) return false;
   }
   return any;
 }

@@ -234,11 +234,6 @@ Result<> CheckProgram(const plan::ElementProgram& program, const DeviceProfile& 
   for (const plan::Node& n : program.nodes) {
     KRAFLA_TRY(CheckType(n.type, profile));
     if (n.op == plan::NodeOp::kLoad) KRAFLA_TRY(CheckType(n.storage, profile));
-    if (n.op == plan::NodeOp::kHlo && (n.type == ElementType::kF64 || n.storage == ElementType::kF64)) {
-      if (!HasF64(n.opcode)) {
-        return Unimplemented("There is no device code for {} in f64.", OpcodeName(n.opcode));
-      }
-    }
     const bool of_f64 = n.operands[0] != plan::kNoNode &&
                         program.nodes[static_cast<std::size_t>(n.operands[0])].type == ElementType::kF64;
     const bool needs_bits = n.op == plan::NodeOp::kReducePrecision || (n.op == plan::NodeOp::kCompare && n.total_order);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions: in f32 the formulas of numerics on vectors, in f64 the C library's.
+// Elementary functions: the formulas of numerics, in f32 on vectors, in f64 number by number.
 #include <cmath>
 
 #include "cpu_fallback/kernels/block_families.h"
+#include "numerics/scalar_f64.h"
 
 namespace krafla::cpu {
 
@@ -27,38 +28,32 @@ void BinaryFunctionLoop(const BlockArgs& args) {
   for (int64_t i = 0; i < args.n; ++i) out[i] = kFunction(a[i], b[i]);
 }
 
-double Logistic(double x) {
-  const double e = std::exp(-std::abs(x));
-  return x >= 0 ? 1 / (1 + e) : e / (1 + e);
-}
-double Rsqrt(double x) { return 1 / std::sqrt(x); }
 float RemainderF32(float x, float y) { return std::fmod(x, y); }
-double RemainderF64(double x, double y) { return std::fmod(x, y); }
 
 BlockFn FindDouble(Opcode opcode) {
-  if (opcode == Opcode::kAcos) return &DoubleLoop<std::acos>;
-  if (opcode == Opcode::kAcosh) return &DoubleLoop<std::acosh>;
-  if (opcode == Opcode::kAsin) return &DoubleLoop<std::asin>;
-  if (opcode == Opcode::kAsinh) return &DoubleLoop<std::asinh>;
-  if (opcode == Opcode::kAtanh) return &DoubleLoop<std::atanh>;
-  if (opcode == Opcode::kCbrt) return &DoubleLoop<std::cbrt>;
-  if (opcode == Opcode::kCos) return &DoubleLoop<std::cos>;
-  if (opcode == Opcode::kCosh) return &DoubleLoop<std::cosh>;
-  if (opcode == Opcode::kErf) return &DoubleLoop<std::erf>;
-  if (opcode == Opcode::kExp) return &DoubleLoop<std::exp>;
-  if (opcode == Opcode::kExpm1) return &DoubleLoop<std::expm1>;
-  if (opcode == Opcode::kLog) return &DoubleLoop<std::log>;
-  if (opcode == Opcode::kLog1p) return &DoubleLoop<std::log1p>;
-  if (opcode == Opcode::kLogistic) return &DoubleLoop<Logistic>;
-  if (opcode == Opcode::kRsqrt) return &DoubleLoop<Rsqrt>;
-  if (opcode == Opcode::kSin) return &DoubleLoop<std::sin>;
-  if (opcode == Opcode::kSinh) return &DoubleLoop<std::sinh>;
-  if (opcode == Opcode::kSqrt) return &DoubleLoop<std::sqrt>;
-  if (opcode == Opcode::kTan) return &DoubleLoop<std::tan>;
-  if (opcode == Opcode::kTanh) return &DoubleLoop<std::tanh>;
-  if (opcode == Opcode::kAtan2) return &BinaryFunctionLoop<double, std::atan2>;
-  if (opcode == Opcode::kPower) return &BinaryFunctionLoop<double, std::pow>;
-  if (opcode == Opcode::kRemainder) return &BinaryFunctionLoop<double, RemainderF64>;
+  if (opcode == Opcode::kAcos) return &DoubleLoop<scalar::Acos>;
+  if (opcode == Opcode::kAcosh) return &DoubleLoop<scalar::Acosh>;
+  if (opcode == Opcode::kAsin) return &DoubleLoop<scalar::Asin>;
+  if (opcode == Opcode::kAsinh) return &DoubleLoop<scalar::Asinh>;
+  if (opcode == Opcode::kAtanh) return &DoubleLoop<scalar::Atanh>;
+  if (opcode == Opcode::kCbrt) return &DoubleLoop<scalar::Cbrt>;
+  if (opcode == Opcode::kCos) return &DoubleLoop<scalar::Cos>;
+  if (opcode == Opcode::kCosh) return &DoubleLoop<scalar::Cosh>;
+  if (opcode == Opcode::kErf) return &DoubleLoop<scalar::Erf>;
+  if (opcode == Opcode::kExp) return &DoubleLoop<scalar::Exp>;
+  if (opcode == Opcode::kExpm1) return &DoubleLoop<scalar::Expm1>;
+  if (opcode == Opcode::kLog) return &DoubleLoop<scalar::Log>;
+  if (opcode == Opcode::kLog1p) return &DoubleLoop<scalar::Log1p>;
+  if (opcode == Opcode::kLogistic) return &DoubleLoop<scalar::Logistic>;
+  if (opcode == Opcode::kRsqrt) return &DoubleLoop<scalar::Rsqrt>;
+  if (opcode == Opcode::kSin) return &DoubleLoop<scalar::Sin>;
+  if (opcode == Opcode::kSinh) return &DoubleLoop<scalar::Sinh>;
+  if (opcode == Opcode::kSqrt) return &DoubleLoop<scalar::Sqrt>;
+  if (opcode == Opcode::kTan) return &DoubleLoop<scalar::Tan>;
+  if (opcode == Opcode::kTanh) return &DoubleLoop<scalar::Tanh>;
+  if (opcode == Opcode::kAtan2) return &BinaryFunctionLoop<double, scalar::Atan2>;
+  if (opcode == Opcode::kPower) return &BinaryFunctionLoop<double, scalar::Pow>;
+  if (opcode == Opcode::kRemainder) return &BinaryFunctionLoop<double, scalar::Remainder>;
   return nullptr;
 }
 

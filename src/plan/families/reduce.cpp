@@ -13,9 +13,9 @@ std::size_t InputCount(const Instruction& i) { return i.operand_count() / 2; }
 
 std::vector<const Shape*> ResultLeaves(const Instruction& i) { return TupleLeaves(i.shape()); }
 
-bool RealArrays(const Instruction& i) {
+bool StaticArrays(const Instruction& i) {
   for (const Instruction* o : i.operands())
-    if (!o->shape().IsArray() || IsComplex(o->shape().element_type()) || o->shape().IsDynamic()) return false;
+    if (!o->shape().IsArray() || o->shape().IsDynamic()) return false;
   return true;
 }
 
@@ -23,7 +23,7 @@ bool RealArrays(const Instruction& i) {
 bool EmittableComputation(const Computation& c) {
   for (const auto& i : c.instructions()) {
     if (IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kTuple})) continue;
-    if (!IsEmittable(*i) || i->shape().rank() != 0 || IsComplex(i->shape().element_type())) return false;
+    if (!IsEmittable(*i) || i->shape().rank() != 0) return false;
   }
   return true;
 }
@@ -74,11 +74,11 @@ bool RowsContiguous(const Split& s) {
 }  // namespace
 
 bool KernelBuilder::TakesReduce(const Instruction& i) {
-  return RealArrays(i) && i.operand(0)->shape().element_count() < (int64_t{1} << 31) && EmittableComputation(*i.called(0));
+  return StaticArrays(i) && i.operand(0)->shape().element_count() < (int64_t{1} << 31) && EmittableComputation(*i.called(0));
 }
 
 bool KernelBuilder::TakesReduceWindow(const Instruction& i) {
-  if (!RealArrays(i) || !EmittableComputation(*i.called(0))) return false;
+  if (!StaticArrays(i) || !EmittableComputation(*i.called(0))) return false;
   double work = static_cast<double>(ResultLeaves(i)[0]->element_count());
   for (const WindowDim& w : i.attr<WindowAttributes>().window) work *= static_cast<double>(w.size);
   return work < 1e11;
@@ -167,9 +167,11 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
         if (!std::equal(index.begin(), index.end(), expected.begin(), expected.end()))
           return Unimplemented("{} is read across rows", Describe(*v.instruction));
         ElementType type = LeafShape(v).element_type();
-        NodeId param = builder.Param(ComputeType(type), it->second, row_mask);
-        if (round_param[v]) param = builder.Convert(param, ElementType::kF32, type);
-        return ScalarValue{param, kNoNode};
+        ElementType compute = ComputeType(RealPart(type));
+        ScalarValue param{builder.Param(compute, it->second, row_mask), kNoNode};
+        if (IsComplex(type)) param.im = builder.Param(compute, it->second + 1, row_mask);
+        if (round_param[v]) param.re = builder.Convert(param.re, ElementType::kF32, type);
+        return param;
       }
       if (level.contains(v.instruction)) return Internal("{} is read before its stage", Describe(*v.instruction));
       return Outside(*self, v, index, mask);
@@ -202,8 +204,9 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
                     if (dims != split.operand_dims)
                       at = builder.space().Delinearize(builder.space().Linearize(operand, split.operand_dims), dims);
                     KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({hero->operand(n), 0}, at));
-                    builder.AddResult(value.re);
+                    AddResults(builder, value);
                     r.inputs.push_back(results++);
+                    if (value.im != kNoNode) r.inputs.push_back(results++);
                     made.push_back({{hero, static_cast<int>(n)}, WideAccumulation(r)});
                   }
                   out.reductions.push_back(std::move(r));
@@ -212,7 +215,8 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
               }));
     kernel.stages.push_back(std::move(reducing));
     for (const auto& [value, round] : made) {
-      param_of[value] = next_param++;
+      param_of[value] = next_param;
+      next_param += IsComplex(LeafShape(value).element_type()) ? 2 : 1;
       round_param[value] = round;
     }
   }
@@ -337,9 +341,11 @@ Result<BuiltKernel> KernelBuilder::BuildReduceWindow() {
       if (inside != kNoNode) {
         KRAFLA_ASSIGN(ScalarValue init, emitter.Emit(inits[n], {}));
         value.re = builder.Select(inside, value.re, init.re);
+        if (init.im != kNoNode) value.im = builder.Select(inside, value.im, init.im);
       }
-      builder.AddResult(value.re);
-      reduction.inputs.push_back(static_cast<int>(n));
+      AddResults(builder, value);
+      const int count = value.im != kNoNode ? 2 : 1;
+      for (int k = 0; k < count; ++k) reduction.inputs.push_back(static_cast<int>(reduction.inputs.size()));
     }
     reducing.program = std::move(builder).Finish();
     reducing.reductions.push_back(std::move(reduction));
@@ -354,11 +360,14 @@ Result<BuiltKernel> KernelBuilder::BuildReduceWindow() {
     std::vector<IndexId> at;
     for (std::size_t d = 0; d < rank; ++d) at.push_back(builder.space().Iter(static_cast<int>(d)));
     uint64_t mask = rank == 0 ? 0 : ~uint64_t{0} >> (64 - rank);
+    int next = 0;
     for (std::size_t n = 0; n < leaves.size(); ++n) {
       ElementType type = leaves[n]->element_type();
-      NodeId param = builder.Param(ComputeType(type), static_cast<int>(n), mask);
-      if (round) param = builder.Convert(param, ElementType::kF32, type);
-      emitter.StoreElement(*leaves[n], Bind({&hero, static_cast<int>(n)}, false, true), at, {param, kNoNode});
+      const ElementType compute = ComputeType(RealPart(type));
+      ScalarValue param{builder.Param(compute, next++, mask), kNoNode};
+      if (IsComplex(type)) param.im = builder.Param(compute, next++, mask);
+      if (round) param.re = builder.Convert(param.re, ElementType::kF32, type);
+      emitter.StoreElement(*leaves[n], Bind({&hero, static_cast<int>(n)}, false, true), at, param);
     }
     storing.program = std::move(builder).Finish();
   }

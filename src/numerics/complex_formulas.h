@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO's complex operations, written once over real ones: with plain numbers they are the evaluator's (complex_math.h),
+// with nodes of an element program they run on every device with the same bits. Robust to overflow and underflow of
+// intermediate values; at infinities and NaN they follow XLA's CPU back end where it has an answer.
+//
+// What Ops owes, F being one real type, f32 or f64:
+//   int digits()   int max_exponent()   F Const(double)
+//   F Add Sub Mul Div Atan2 (F, F)   F Neg Abs Sqrt Exp Expm1 Log Log1p Sin Cos Tan Tanh Sinh Cosh (F)
+//   B Lt Le Gt Ge Eq Ne (F, F)       B And Or (B, B)   F Select(B, F, F)
+// There is no branch: both sides of a Select are computed. The signs of zeros count, those of NaN do not.
+#pragma once
+
+#include <limits>
+
+namespace krafla::complex_formulas {
+
+template <class Ops>
+struct Complex {
+  typename Ops::F re, im;
+};
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kPi = 3.14159265358979323846;
+
+template <class Ops>
+double MaxFinite(const Ops& o) {
+  return o.digits() == 24 ? static_cast<double>(std::numeric_limits<float>::max()) : std::numeric_limits<double>::max();
+}
+template <class Ops>
+double MinNormal(const Ops& o) {
+  return o.digits() == 24 ? 0x1p-126 : 0x1p-1022;
+}
+
+template <class Ops>
+typename Ops::B IsNan(const Ops& o, typename Ops::F x) {
+  return o.Ne(x, x);
+}
+template <class Ops>
+typename Ops::B IsInfinite(const Ops& o, typename Ops::F x) {
+  return o.Eq(o.Abs(x), o.Const(kInfinity));
+}
+template <class Ops>
+typename Ops::B IsFiniteNumber(const Ops& o, typename Ops::F x) {
+  return o.Lt(o.Abs(x), o.Const(kInfinity));
+}
+// Of the magnitude `x` the number with the sign of `from`; a NaN counts as positive.
+template <class Ops>
+typename Ops::F CopySign(const Ops& o, typename Ops::F x, typename Ops::F from) {
+  const auto zero = o.Const(0.0);
+  const auto negative = o.Or(o.Lt(from, zero), o.Lt(o.Div(o.Const(1.0), from), zero));
+  return o.Select(negative, o.Neg(x), x);
+}
+template <class Ops>
+Complex<Ops> Select(const Ops& o, typename Ops::B c, const Complex<Ops>& x, const Complex<Ops>& y) {
+  return {o.Select(c, x.re, y.re), o.Select(c, x.im, y.im)};
+}
+
+template <class Ops>
+Complex<Ops> Multiply(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
+  return {o.Sub(o.Mul(x.re, y.re), o.Mul(x.im, y.im)), o.Add(o.Mul(x.re, y.im), o.Mul(x.im, y.re))};
+}
+
+// Smith's method: the divisor scaled by its greater part.
+template <class Ops>
+Complex<Ops> Divide(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
+  const auto a = x.re, b = x.im, c = y.re, d = y.im;
+  const auto zero = o.Const(0.0), one = o.Const(1.0), inf = o.Const(kInfinity);
+  const auto by_zero = o.And(o.Eq(c, zero), o.Eq(d, zero));
+  const auto swap = o.Lt(o.Abs(c), o.Abs(d));
+  const auto greater = o.Select(by_zero, one, o.Select(swap, d, c)), lesser = o.Select(swap, c, d);
+  const auto ratio = o.Div(lesser, greater);
+  const auto denominator = o.Add(greater, o.Mul(lesser, ratio));
+  const auto u = o.Select(swap, b, a), v = o.Select(swap, a, b);
+  const auto scaled = o.Mul(u, ratio);
+  Complex<Ops> out{o.Div(o.Add(u, o.Mul(v, ratio)), denominator),
+                   o.Div(o.Sub(o.Select(swap, scaled, v), o.Select(swap, v, scaled)), denominator)};
+  const auto x_infinite = o.Or(IsInfinite(o, a), IsInfinite(o, b)), y_infinite = o.Or(IsInfinite(o, c), IsInfinite(o, d));
+  const auto x_finite = o.And(IsFiniteNumber(o, a), IsFiniteNumber(o, b));
+  const auto y_finite = o.And(IsFiniteNumber(o, c), IsFiniteNumber(o, d));
+  const auto unit = [&](typename Ops::F t) { return CopySign(o, o.Select(IsInfinite(o, t), one, zero), t); };
+  const auto ua = unit(a), ub = unit(b), uc = unit(c), ud = unit(d);
+  const Complex<Ops> below{o.Mul(zero, o.Add(o.Mul(a, uc), o.Mul(b, ud))), o.Mul(zero, o.Sub(o.Mul(b, uc), o.Mul(a, ud)))};
+  out = Select(o, o.And(y_infinite, x_finite), below, out);
+  const Complex<Ops> above{o.Mul(inf, o.Add(o.Mul(ua, c), o.Mul(ub, d))), o.Mul(inf, o.Sub(o.Mul(ub, c), o.Mul(ua, d)))};
+  out = Select(o, o.And(x_infinite, y_finite), above, out);
+  const auto signed_inf = CopySign(o, inf, c);
+  return Select(o, by_zero, {o.Mul(signed_inf, a), o.Mul(signed_inf, b)}, out);
+}
+
+// A NaN wins over an infinity.
+template <class Ops>
+typename Ops::F Hypot(const Ops& o, typename Ops::F x, typename Ops::F y) {
+  const auto zero = o.Const(0.0), one = o.Const(1.0), inf = o.Const(kInfinity);
+  const auto a = o.Abs(x), b = o.Abs(y);
+  const auto swap = o.Lt(a, b);
+  const auto high = o.Select(swap, b, a), low = o.Select(swap, a, b);
+  const auto ratio = o.Div(low, o.Select(o.Eq(high, zero), one, high));
+  auto out = o.Mul(high, o.Sqrt(o.Add(one, o.Mul(ratio, ratio))));
+  out = o.Select(o.Eq(high, zero), high, out);
+  out = o.Select(o.Or(o.Eq(a, inf), o.Eq(b, inf)), inf, out);
+  return o.Select(o.Or(IsNan(o, a), IsNan(o, b)), o.Add(a, b), out);
+}
+template <class Ops>
+typename Ops::F Abs(const Ops& o, const Complex<Ops>& z) {
+  return Hypot(o, z.re, z.im);
+}
+// z / |z|, 0 for 0.
+template <class Ops>
+Complex<Ops> Sign(const Ops& o, const Complex<Ops>& z) {
+  const auto magnitude = Abs(o, z);
+  return Select(o, o.Eq(magnitude, o.Const(0.0)), z, {o.Div(z.re, magnitude), o.Div(z.im, magnitude)});
+}
+
+// e^a {c, s} where e^a alone may overflow; not where `whole` holds.
+template <class Ops>
+Complex<Ops> ScaleByExp(const Ops& o, typename Ops::F a, typename Ops::F c, typename Ops::F s, typename Ops::B whole) {
+  const auto near = o.Or(whole, o.Or(o.Eq(a, o.Const(kInfinity)), o.Lt(a, o.Const(o.max_exponent() / 2))));
+  const auto e = o.Exp(o.Select(near, a, o.Mul(a, o.Const(0.5))));
+  const auto re = o.Mul(e, c), im = o.Mul(e, s);
+  return {o.Select(near, re, o.Mul(re, e)), o.Select(near, im, o.Mul(im, e))};
+}
+// x^2 less its rounded value p, exactly (Dekker); abs(x) is moderate.
+template <class Ops>
+typename Ops::F SquareError(const Ops& o, typename Ops::F x, typename Ops::F p) {
+  const auto t = o.Mul(x, o.Const(o.digits() == 24 ? 0x1001p0 : 0x8000001p0));
+  const auto high = o.Sub(t, o.Sub(t, x));
+  const auto low = o.Sub(x, high);
+  const auto cross = o.Mul(high, low);
+  return o.Add(o.Add(o.Sub(o.Mul(high, high), p), o.Add(cross, cross)), o.Mul(low, low));
+}
+template <class Ops>
+typename Ops::F LogAbs(const Ops& o, typename Ops::F x, typename Ops::F y) {
+  const auto zero = o.Const(0.0), one = o.Const(1.0), half = o.Const(0.5), inf = o.Const(kInfinity);
+  const auto a = o.Abs(x), b = o.Abs(y);
+  const auto swap = o.Lt(a, b);
+  const auto high = o.Select(swap, b, a), low = o.Select(swap, a, b);
+  const auto plain = o.Or(o.Eq(high, zero), o.Or(o.Le(low, zero), IsNan(o, low)));
+  const auto unit = o.And(o.Gt(high, half), o.Lt(high, o.Const(2.0)));
+  // x^2 + y^2 - 1 without the cancellation: each square in two parts.
+  const auto p = o.Mul(high, high), q = o.Mul(low, low);
+  const auto less_one = o.Add(o.Add(o.Sub(p, one), q), o.Add(SquareError(o, high, p), SquareError(o, low, q)));
+  const auto ratio = o.Div(low, o.Select(o.Eq(high, zero), one, high));
+  const auto rest = o.Mul(half, o.Log1p(o.Select(unit, less_one, o.Mul(ratio, ratio))));
+  const auto log = o.Log(o.Select(plain, o.Add(high, low), high));
+  auto out = o.Select(plain, log, o.Select(unit, rest, o.Add(log, rest)));
+  return o.Select(o.Or(o.Eq(a, inf), o.Eq(b, inf)), inf, out);
+}
+
+template <class Ops>
+Complex<Ops> Exp(const Ops& o, const Complex<Ops>& z) {
+  const auto real = o.Eq(z.im, o.Const(0.0));
+  const auto out = ScaleByExp(o, z.re, o.Cos(z.im), o.Sin(z.im), real);
+  return {out.re, o.Select(real, z.im, out.im)};
+}
+// Real part expm1(a) cos b + (cos b - 1) with cos b - 1 = -2 sin^2(b / 2).
+template <class Ops>
+Complex<Ops> Expm1(const Ops& o, const Complex<Ops>& z) {
+  const auto e = Exp(o, z);
+  const auto s = o.Sin(o.Mul(z.im, o.Const(0.5)));
+  const auto m = o.Expm1(z.re);
+  const auto near = o.Sub(o.Mul(m, o.Cos(z.im)), o.Mul(o.Mul(o.Const(2.0), s), s));
+  const auto re = o.Select(o.Gt(o.Abs(z.re), o.Const(8.0)), o.Sub(e.re, o.Const(1.0)), near);
+  return {o.Select(o.Eq(z.im, o.Const(0.0)), m, re), e.im};
+}
+template <class Ops>
+Complex<Ops> Log(const Ops& o, const Complex<Ops>& z) {
+  return {LogAbs(o, z.re, z.im), o.Atan2(z.im, z.re)};
+}
+// Near 0 the real part is log1p(2a + a^2 + b^2) / 2.
+template <class Ops>
+Complex<Ops> Log1p(const Ops& o, const Complex<Ops>& z) {
+  const auto a = z.re, b = z.im;
+  const auto a1 = o.Add(a, o.Const(1.0));
+  const auto near = o.And(o.Lt(o.Abs(a), o.Const(4.0)), o.Lt(o.Abs(b), o.Const(4.0)));
+  const auto p = o.Mul(a, a), q = o.Mul(b, b), twice = o.Add(a, a);
+  const auto sum = o.Add(twice, q);
+  const auto rest = o.Select(o.Gt(o.Abs(twice), q), o.Sub(q, o.Sub(sum, twice)), o.Sub(twice, o.Sub(sum, q)));
+  const auto sum2 = o.Add(sum, p);
+  const auto rest2 = o.Select(o.Gt(o.Abs(sum), p), o.Sub(p, o.Sub(sum2, sum)), o.Sub(sum, o.Sub(sum2, p)));
+  const auto lost = o.Add(SquareError(o, a, p), SquareError(o, b, q));
+  const auto s = o.Add(sum2, o.Add(o.Add(rest, rest2), lost));
+  const auto close = o.Mul(o.Const(0.5), o.Log1p(s));
+  return {o.Select(near, close, LogAbs(o, a1, b)), o.Atan2(b, a1)};
+}
+
+template <class Ops>
+Complex<Ops> Sqrt(const Ops& o, const Complex<Ops>& z) {
+  const auto zero = o.Const(0.0), one = o.Const(1.0), inf = o.Const(kInfinity);
+  const auto a = z.re, b = z.im;
+  // An even power of two keeps |a| + |z| and its half in range.
+  const auto most = o.Const(MaxFinite(o) / 8), least = o.Const(MinNormal(o) * 64);
+  const auto big = o.Or(o.Gt(o.Abs(a), most), o.Gt(o.Abs(b), most));
+  const auto small = o.And(o.Lt(o.Abs(a), least), o.Lt(o.Abs(b), least));
+  const bool wide = o.digits() != 24;
+  const auto up = o.Const(wide ? 0x1p60 : 0x1p32), down = o.Const(wide ? 0x1p-30 : 0x1p-16);
+  const auto factor = o.Select(big, o.Const(0.0625), o.Select(small, up, one));
+  const auto scale = o.Select(big, o.Const(4.0), o.Select(small, down, one));
+  const auto x = o.Mul(a, factor), y = o.Mul(b, factor);
+  const auto t = o.Sqrt(o.Mul(o.Add(o.Abs(x), Hypot(o, x, y)), o.Const(0.5)));
+  const auto other = o.Div(o.Abs(y), o.Add(t, t));
+  const auto right = o.Ge(a, zero);
+  const auto re = o.Mul(o.Select(right, t, other), scale), im = o.Mul(o.Select(right, other, t), scale);
+  Complex<Ops> out{re, CopySign(o, im, b)};
+  const auto b_nan = IsNan(o, b);
+  out = Select(o, o.And(o.Eq(a, zero), o.Eq(b, zero)), {zero, b}, out);
+  const Complex<Ops> left_end{o.Select(b_nan, b, zero), o.Select(b_nan, inf, CopySign(o, inf, b))};
+  out = Select(o, o.Eq(a, o.Neg(inf)), left_end, out);
+  out = Select(o, o.Eq(a, inf), {a, o.Select(b_nan, b, CopySign(o, zero, b))}, out);
+  return Select(o, IsInfinite(o, b), {inf, b}, out);
+}
+// conj(sqrt z) / |z|.
+template <class Ops>
+Complex<Ops> Rsqrt(const Ops& o, const Complex<Ops>& z) {
+  const auto zero = o.Const(0.0), inf = o.Const(kInfinity);
+  const auto root = Sqrt(o, z);
+  const auto magnitude = Abs(o, root);
+  Complex<Ops> out{o.Div(o.Div(root.re, magnitude), magnitude), o.Div(o.Div(o.Neg(root.im), magnitude), magnitude)};
+  const auto infinite = o.Or(IsInfinite(o, z.re), IsInfinite(o, z.im));
+  out = Select(o, infinite, {zero, CopySign(o, zero, o.Neg(z.im))}, out);
+  return Select(o, o.And(o.Eq(z.re, zero), o.Eq(z.im, zero)), {inf, o.Sub(inf, inf)}, out);
+}
+
+// Kahan's formulas; far out the real part is +-1 and the imaginary part decays.
+template <class Ops>
+Complex<Ops> Tanh(const Ops& o, const Complex<Ops>& z) {
+  const auto zero = o.Const(0.0), one = o.Const(1.0);
+  const auto a = z.re, b = z.im;
+  const auto far = o.Gt(o.Abs(a), o.Const(o.digits()));
+  const auto e = o.Exp(o.Neg(o.Abs(a)));
+  const auto turn = o.Select(IsFiniteNumber(o, b), o.Mul(o.Sin(b), o.Cos(b)), zero);
+  const Complex<Ops> decayed{CopySign(o, one, a), o.Mul(o.Mul(o.Mul(o.Const(4.0), turn), e), e)};
+  const auto t = o.Tan(b);
+  const auto beta = o.Add(one, o.Mul(t, t));
+  const auto s = o.Sinh(o.Select(far, zero, a));
+  const auto rho = o.Sqrt(o.Add(one, o.Mul(s, s)));
+  const auto denominator = o.Add(one, o.Mul(o.Mul(beta, s), s));
+  const Complex<Ops> near{o.Div(o.Mul(o.Mul(beta, rho), s), denominator), o.Div(t, denominator)};
+  return Select(o, o.Eq(b, zero), {o.Tanh(a), b}, Select(o, far, decayed, near));
+}
+// -i tanh(iz)
+template <class Ops>
+Complex<Ops> Tan(const Ops& o, const Complex<Ops>& z) {
+  const auto w = Tanh(o, Complex<Ops>{o.Neg(z.im), z.re});
+  return {w.im, o.Neg(w.re)};
+}
+
+// {c cosh b, s sinh b} where cosh and sinh alone may overflow.
+template <class Ops>
+Complex<Ops> ScaleByCoshSinh(const Ops& o, typename Ops::F b, typename Ops::F c, typename Ops::F s) {
+  const auto half = o.Const(0.5);
+  const auto near = o.Lt(o.Abs(b), o.Const(o.max_exponent() / 2));
+  const auto scaled = ScaleByExp(o, o.Abs(b), o.Mul(c, half), o.Mul(s, half), o.Lt(b, b));
+  return Select(o, near, {o.Mul(c, o.Cosh(b)), o.Mul(s, o.Sinh(b))}, {scaled.re, o.Mul(CopySign(o, o.Const(1.0), b), scaled.im)});
+}
+// sin a cosh b + i cos a sinh b
+template <class Ops>
+Complex<Ops> Sin(const Ops& o, const Complex<Ops>& z) {
+  const auto sin = o.Sin(z.re), cos = o.Cos(z.re);
+  return Select(o, o.Eq(z.im, o.Const(0.0)), {sin, o.Mul(cos, z.im)}, ScaleByCoshSinh(o, z.im, sin, cos));
+}
+// cos a cosh b - i sin a sinh b
+template <class Ops>
+Complex<Ops> Cos(const Ops& o, const Complex<Ops>& z) {
+  const auto minus_sin = o.Neg(o.Sin(z.re)), cos = o.Cos(z.re);
+  return Select(o, o.Eq(z.im, o.Const(0.0)), {cos, o.Mul(minus_sin, z.im)}, ScaleByCoshSinh(o, z.im, cos, minus_sin));
+}
+// -i sin(iz) and cos(iz)
+template <class Ops>
+Complex<Ops> Sinh(const Ops& o, const Complex<Ops>& z) {
+  const auto w = Sin(o, Complex<Ops>{o.Neg(z.im), z.re});
+  return {w.im, o.Neg(w.re)};
+}
+template <class Ops>
+Complex<Ops> Cosh(const Ops& o, const Complex<Ops>& z) {
+  return Cos(o, Complex<Ops>{o.Neg(z.im), z.re});
+}
+
+// 1 / (1 + e^-z), or e^z / (1 + e^z) on the left, so that the exponential does not overflow.
+template <class Ops>
+Complex<Ops> Logistic(const Ops& o, const Complex<Ops>& z) {
+  const auto one = o.Const(1.0);
+  const auto left = o.Lt(z.re, o.Const(0.0));
+  const auto e = Exp(o, Select(o, left, z, {o.Neg(z.re), o.Neg(z.im)}));
+  return Divide(o, Select(o, left, e, {one, o.Const(0.0)}), Complex<Ops>{o.Add(one, e.re), e.im});
+}
+
+// x^y = exp(y log x).  0^y is 0 for real positive y, 1 for y = 0, NaN otherwise.
+template <class Ops>
+Complex<Ops> Power(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
+  const auto zero = o.Const(0.0), one = o.Const(1.0), inf = o.Const(kInfinity);
+  const auto c = y.re, d = y.im;
+  const auto real = o.Eq(d, zero);
+  const auto log = Log(o, x);
+  const auto cr = o.Mul(c, log.re), ci = o.Mul(c, log.im);
+  const auto exponent = o.Select(real, cr, o.Sub(cr, o.Mul(d, log.im)));
+  const auto angle = o.Select(real, ci, o.Add(ci, o.Mul(d, log.re)));
+  auto out = ScaleByExp(o, exponent, o.Cos(angle), o.Sin(angle), o.Lt(c, c));
+  const auto nan = o.Sub(inf, inf);
+  const auto of_zero = o.Select(o.And(real, o.Gt(c, zero)), zero, nan);
+  out = Select(o, o.And(o.Eq(x.re, zero), o.Eq(x.im, zero)), {of_zero, of_zero}, out);
+  return Select(o, o.And(o.Eq(c, zero), real), {one, zero}, out);
+}
+// -i log((x + iy) / sqrt(x^2 + y^2))
+template <class Ops>
+Complex<Ops> Atan2(const Ops& o, const Complex<Ops>& y, const Complex<Ops>& x) {
+  const auto zero = o.Const(0.0);
+  const Complex<Ops> sum{o.Sub(x.re, y.im), o.Add(x.im, y.re)};
+  const auto xx = Multiply(o, x, x), yy = Multiply(o, y, y);
+  const auto log = Log(o, Divide(o, sum, Sqrt(o, Complex<Ops>{o.Add(xx.re, yy.re), o.Add(xx.im, yy.im)})));
+  const auto real = o.And(o.Eq(y.im, zero), o.Eq(x.im, zero));
+  return Select(o, real, {o.Atan2(y.re, x.re), zero}, {log.im, o.Neg(log.re)});
+}
+
+// What asin and acos share (Hull, Fairgrieve and Tang, ACM TOMS 23, 1997). With x = |re|, y = |im|, the distances
+// r, s of z to -1 and 1 and a = (r + s) / 2, asin has real part atan2(x, root) and acos atan2(root, re), where
+// root = sqrt(a^2 - x^2), and the imaginary part of both is log(a + sqrt(a^2 - 1)).
+template <class Ops>
+struct ArcParts {
+  typename Ops::F x, root, log;
+};
+template <class Ops>
+ArcParts<Ops> Arc(const Ops& o, const Complex<Ops>& z) {
+  const auto one = o.Const(1.0), half = o.Const(0.5), zero = o.Const(0.0);
+  const auto far_out = o.Const(o.digits() == 24 ? 0x1p30 : 0x1p300);
+  const auto ax = o.Abs(z.re), ay = o.Abs(z.im);
+  const auto far = o.Or(o.Gt(ax, far_out), o.Gt(ay, far_out));
+  const auto x = o.Select(far, zero, ax), y = o.Select(far, one, ay);
+  const auto x1 = o.Add(x, one), from_one = o.Sub(x, one);
+  const auto r = Hypot(o, x1, y), s = Hypot(o, from_one, y);
+  const auto a = o.Mul(half, o.Add(r, s));
+  const auto yy = o.Mul(y, y);
+  const auto inside = o.Le(x, one);
+  // r - (x + 1) and s - |x - 1|; for y = 0 both are 0.
+  const auto first = o.Div(yy, o.Add(r, x1));
+  const auto gap = o.Add(s, o.Abs(from_one));
+  const auto second = o.Div(yy, o.Select(o.Eq(gap, zero), one, gap));
+  const auto less_x = o.Mul(half, o.Add(first, o.Select(inside, gap, second)));
+  const auto less_one = o.Mul(half, o.Add(first, o.Select(inside, second, gap)));
+  const auto root = o.Sqrt(o.Mul(less_x, o.Add(a, x)));
+  const auto log = o.Log1p(o.Add(less_one, o.Sqrt(o.Mul(less_one, o.Add(a, one)))));
+  const auto far_log = o.Add(LogAbs(o, ax, ay), o.Const(0.69314718055994530942));
+  return {o.Select(far, ax, x), o.Select(far, ay, root), o.Select(far, far_log, log)};
+}
+template <class Ops>
+Complex<Ops> Asin(const Ops& o, const Complex<Ops>& z) {
+  const auto parts = Arc(o, z);
+  return {CopySign(o, o.Atan2(parts.x, parts.root), z.re), CopySign(o, parts.log, z.im)};
+}
+template <class Ops>
+Complex<Ops> Acos(const Ops& o, const Complex<Ops>& z) {
+  const auto parts = Arc(o, z);
+  return {o.Atan2(parts.root, z.re), o.Neg(CopySign(o, parts.log, z.im))};
+}
+// -i asin(iz)
+template <class Ops>
+Complex<Ops> Asinh(const Ops& o, const Complex<Ops>& z) {
+  const auto w = Asin(o, Complex<Ops>{o.Neg(z.im), z.re});
+  return {w.im, o.Neg(w.re)};
+}
+template <class Ops>
+Complex<Ops> Acosh(const Ops& o, const Complex<Ops>& z) {
+  const auto parts = Arc(o, z);
+  return {parts.log, CopySign(o, o.Atan2(parts.root, z.re), z.im)};
+}
+// log((1 + z) / (1 - z)) / 2
+template <class Ops>
+Complex<Ops> Atanh(const Ops& o, const Complex<Ops>& z) {
+  const auto one = o.Const(1.0), zero = o.Const(0.0);
+  const auto far_out = o.Const(o.digits() == 24 ? 0x1p30 : 0x1p300);
+  const auto ax = o.Abs(z.re), ay = o.Abs(z.im);
+  const auto far = o.Or(o.Gt(ax, far_out), o.Gt(ay, far_out));
+  const auto x = o.Select(far, zero, ax), y = o.Select(far, one, ay);
+  const auto rest = o.Sub(one, x);
+  const auto distance = o.Add(o.Mul(rest, rest), o.Mul(y, y));
+  const auto re = o.Mul(o.Const(0.25), o.Log1p(o.Div(o.Mul(o.Const(4.0), x), distance)));
+  const auto im = o.Mul(o.Const(0.5), o.Atan2(o.Add(y, y), o.Sub(o.Mul(rest, o.Add(one, x)), o.Mul(y, y))));
+  return {CopySign(o, o.Select(far, zero, re), z.re), CopySign(o, o.Select(far, o.Const(kPi / 2), im), z.im)};
+}
+
+}  // namespace krafla::complex_formulas

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Complex numbers in element programs: pairs of real nodes.
+#include "plan/program_emitter_complex.h"
+
+#include "numerics/complex_formulas.h"
+#include "plan/complex_nodes.h"
+#include "plan/program_emitter.h"
+
+namespace krafla::plan {
+namespace {
+
+namespace cf = complex_formulas;
+using Number = cf::Complex<NodeReal>;
+
+struct UnaryFormula {
+  Opcode opcode;
+  Number (*run)(const NodeReal&, const Number&);
+};
+struct BinaryFormula {
+  Opcode opcode;
+  Number (*run)(const NodeReal&, const Number&, const Number&);
+};
+
+constexpr UnaryFormula kUnary[] = {
+    {Opcode::kAcos, &cf::Acos<NodeReal>},   {Opcode::kAcosh, &cf::Acosh<NodeReal>},
+    {Opcode::kAsin, &cf::Asin<NodeReal>},   {Opcode::kAsinh, &cf::Asinh<NodeReal>},
+    {Opcode::kAtanh, &cf::Atanh<NodeReal>}, {Opcode::kCos, &cf::Cos<NodeReal>},
+    {Opcode::kCosh, &cf::Cosh<NodeReal>},   {Opcode::kExp, &cf::Exp<NodeReal>},
+    {Opcode::kExpm1, &cf::Expm1<NodeReal>}, {Opcode::kLog, &cf::Log<NodeReal>},
+    {Opcode::kLog1p, &cf::Log1p<NodeReal>}, {Opcode::kLogistic, &cf::Logistic<NodeReal>},
+    {Opcode::kRsqrt, &cf::Rsqrt<NodeReal>}, {Opcode::kSign, &cf::Sign<NodeReal>},
+    {Opcode::kSin, &cf::Sin<NodeReal>},     {Opcode::kSinh, &cf::Sinh<NodeReal>},
+    {Opcode::kSqrt, &cf::Sqrt<NodeReal>},   {Opcode::kTan, &cf::Tan<NodeReal>},
+    {Opcode::kTanh, &cf::Tanh<NodeReal>}};
+constexpr BinaryFormula kBinary[] = {{Opcode::kAtan2, &cf::Atan2<NodeReal>},
+                                     {Opcode::kDivide, &cf::Divide<NodeReal>},
+                                     {Opcode::kMultiply, &cf::Multiply<NodeReal>},
+                                     {Opcode::kPower, &cf::Power<NodeReal>}};
+
+}  // namespace
+
+bool HasComplexFormula(Opcode opcode) {
+  for (const UnaryFormula& f : kUnary)
+    if (f.opcode == opcode) return true;
+  for (const BinaryFormula& f : kBinary)
+    if (f.opcode == opcode) return true;
+  return opcode == Opcode::kAbs;
+}
+
+Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<const ScalarValue> x) {
+  Opcode op = i.opcode();
+  ElementType from = i.operand(op == Opcode::kSelect ? 1 : 0)->shape().element_type();
+  ElementType type = i.shape().element_type();
+  ElementType real = RealPart(from);
+  auto hlo = [&](Opcode o, std::initializer_list<NodeId> n) { return b_.Hlo(o, real, n); };
+  if (op == Opcode::kReal) return ScalarValue{x[0].re};
+  if (op == Opcode::kImag) return ScalarValue{x[0].im};
+  if (op == Opcode::kComplex) return ScalarValue{x[0].re, x[1].re};
+  if (op == Opcode::kSelect) return SelectValue(x[0].re, x[1], x[2], type);
+  if (op == Opcode::kNegate) return ScalarValue{hlo(op, {x[0].re}), hlo(op, {x[0].im})};
+  if (op == Opcode::kAdd || op == Opcode::kSubtract)
+    return ScalarValue{hlo(op, {x[0].re, x[1].re}), hlo(op, {x[0].im, x[1].im})};
+  if (op == Opcode::kConvert) {
+    ElementType to = RealPart(type);
+    NodeId re = b_.Convert(x[0].re, real, to);
+    if (!IsComplex(type)) return ScalarValue{re};
+    NodeId im = IsComplex(from) ? b_.Convert(x[0].im, real, to) : b_.ConstantFloat(to, 0);
+    return ScalarValue{re, im};
+  }
+  if (op == Opcode::kCompare) {
+    ComparisonDirection direction = i.attr<CompareAttributes>().direction;
+    bool ne = direction == ComparisonDirection::kNe;
+    if (!ne && direction != ComparisonDirection::kEq)
+      return Unimplemented("{}: complex numbers have no order", Describe(i));
+    return ScalarValue{b_.Hlo(ne ? Opcode::kOr : Opcode::kAnd, ElementType::kPred,
+                              {b_.Compare(direction, x[0].re, x[1].re), b_.Compare(direction, x[0].im, x[1].im)})};
+  }
+  const NodeReal ops{b_, real};
+  const Number a{x[0].re, x[0].im};
+  if (op == Opcode::kAbs) return ScalarValue{cf::Abs(ops, a)};
+  for (const UnaryFormula& f : kUnary) {
+    if (f.opcode != op) continue;
+    const Number out = f.run(ops, a);
+    return ScalarValue{out.re, out.im};
+  }
+  for (const BinaryFormula& f : kBinary) {
+    if (f.opcode != op) continue;
+    const Number out = f.run(ops, a, {x[1].re, x[1].im});
+    return ScalarValue{out.re, out.im};
+  }
+  return Unimplemented("{} has no element program for complex numbers", Describe(i));
+}
+
+}  // namespace krafla::plan

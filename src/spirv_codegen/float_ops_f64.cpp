@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO ops on f64: direct instructions where Vulkan's promise is enough, the formulas of numerics otherwise.
+#include <bit>
+
+#include "numerics/f64_special.h"
+#include "numerics/f64_trig.h"
+#include "spirv_codegen/f64_ops.h"
+#include "spirv_codegen/scalar_ops.h"
+
+namespace krafla::spirv {
+namespace {
+
+using F = SpirvOps::F;
+
+Value Formula(Builder& b, Opcode opcode, Value a, Value c) {
+  const SpirvF64Ops o(b);
+  const F x{a}, y{c};
+  if (opcode == Opcode::kAcos) return f64::Acos(o, x).v;
+  if (opcode == Opcode::kAcosh) return f64::Acosh(o, x).v;
+  if (opcode == Opcode::kAsin) return f64::Asin(o, x).v;
+  if (opcode == Opcode::kAsinh) return f64::Asinh(o, x).v;
+  if (opcode == Opcode::kAtan2) return f64::Atan2(o, x, y).v;
+  if (opcode == Opcode::kAtanh) return f64::Atanh(o, x).v;
+  if (opcode == Opcode::kCbrt) return f64::Cbrt(o, x).v;
+  if (opcode == Opcode::kCos) return f64::Cos(o, x).v;
+  if (opcode == Opcode::kCosh) return f64::Cosh(o, x).v;
+  if (opcode == Opcode::kErf) return f64::Erf(o, x).v;
+  if (opcode == Opcode::kExp) return f64::Exp(o, x).v;
+  if (opcode == Opcode::kExpm1) return f64::Expm1(o, x).v;
+  if (opcode == Opcode::kLog) return f64::Log(o, x).v;
+  if (opcode == Opcode::kLog1p) return f64::Log1p(o, x).v;
+  if (opcode == Opcode::kLogistic) return f64::Logistic(o, x).v;
+  if (opcode == Opcode::kPower) return f64::Pow(o, x, y).v;
+  if (opcode == Opcode::kRemainder) return f64::Remainder(o, x, y).v;
+  if (opcode == Opcode::kSin) return f64::Sin(o, x).v;
+  if (opcode == Opcode::kSinh) return f64::Sinh(o, x).v;
+  if (opcode == Opcode::kTan) return f64::Tan(o, x).v;
+  if (opcode == Opcode::kTanh) return f64::Tanh(o, x).v;
+  return {};
+}
+
+}  // namespace
+
+Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
+  const Value x = v[0];
+  const Value zero = b.Const(Kind::kF64, 0);
+  auto constant = [&](double d) { return b.Const(Kind::kF64, std::bit_cast<uint64_t>(d)); };
+  auto rounded = [&](uint32_t instruction) {
+    const Value magnitude = b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
+    const Value result = b.Glsl(instruction, {x}, Kind::kF64, x.width);
+    // Keeps -0 and NaN, which GLSL.std.450 promises nothing for, by leaving zeros and large numbers alone. A zero
+    // that comes of a number in (-1, 0) must be -0: its negative counterpart is a zero times the number.
+    const Value signed_result = b.Select(b.FCompare(FCmp::kEq, result, zero), b.FMul(x, zero), result);
+    return b.Select(b.FCompare(FCmp::kLt, magnitude, constant(0x1p52)), signed_result, x);
+  };
+  if (opcode == Opcode::kAdd) return b.FAdd(x, v[1]);
+  if (opcode == Opcode::kSubtract) return b.FSub(x, v[1]);
+  if (opcode == Opcode::kMultiply) return b.FMul(x, v[1]);
+  if (opcode == Opcode::kDivide) return b.FDiv(x, v[1]);
+  if (opcode == Opcode::kMaximum) return FloatMax(b, x, v[1]);
+  if (opcode == Opcode::kMinimum) return FloatMin(b, x, v[1]);
+  if (opcode == Opcode::kClamp) return FloatMin(b, FloatMax(b, x, v[1]), v[2]);
+  if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
+  if (opcode == Opcode::kNegate) return b.FNeg(x);
+  if (opcode == Opcode::kSign) {
+    // As SignF32: right for denormals where comparisons flush them.
+    const auto bits_of = [&](uint64_t bits) { return b.Const(Kind::kU64, bits); };
+    const Value bits = b.Bitcast(x, Kind::kU64);
+    const Value magnitude = b.And(bits, bits_of(0x7fffffffffffffffu));
+    const Value counts = b.Compare(Cmp::kULt, b.Sub(magnitude, bits_of(1)), bits_of(0x7ff0000000000000u));
+    const Value one = b.Or(b.And(bits, bits_of(uint64_t{1} << 63)), bits_of(0x3ff0000000000000u));
+    return b.Select(counts, b.Bitcast(one, Kind::kF64), x);
+  }
+  if (opcode == Opcode::kFloor) return rounded(GLSLstd450Floor);
+  if (opcode == Opcode::kCeil) return rounded(GLSLstd450Ceil);
+  if (opcode == Opcode::kRoundNearestEven) return rounded(GLSLstd450RoundEven);
+  if (opcode == Opcode::kRoundNearestAfz) {
+    const Value whole = rounded(GLSLstd450Trunc);
+    const Value rest = b.Glsl(GLSLstd450FAbs, {b.FSub(x, whole)}, Kind::kF64, x.width);
+    const Value one = b.Select(b.FCompare(FCmp::kLt, x, zero), constant(-1.0), constant(1.0));
+    return b.Select(b.FCompare(FCmp::kGe, rest, constant(0.5)), b.FAdd(whole, one), whole);
+  }
+  if (opcode == Opcode::kIsFinite) {
+    const Value difference = b.FSub(x, x);  // NaN for infinities and NaN
+    return b.FCompare(FCmp::kEq, difference, zero);
+  }
+  if (opcode == Opcode::kSqrt) return b.Glsl(GLSLstd450Sqrt, {x}, Kind::kF64, x.width);
+  // One lane at a time: a double and its two words do not go through one vector type.
+  Values lanes;
+  const int width = v.size() > 1 ? std::max(x.width, v[1].width) : x.width;
+  for (int i = 0; i < width; ++i) {
+    lanes.push_back(Formula(b, opcode, b.Extract(x, i), v.size() > 1 ? b.Extract(v[1], i) : Value{}));
+    if (!lanes.back()) return {};
+  }
+  return b.Composite(lanes);
+}
+
+}  // namespace krafla::spirv
