@@ -218,6 +218,10 @@ Result<> VulkanExecutable::AllocateBuffers() {
     constant_offsets_.push_back(constant_bytes);
     constant_bytes += static_cast<uint64_t>(RoundUp(c->shape().byte_size(), kAlignment));
   }
+  for (const std::vector<std::byte>& s : plan_.states) {
+    state_offsets_.push_back(constant_bytes);
+    constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(s.size()), kAlignment));
+  }
   auto allocate = [&](uint64_t bytes, std::string_view what) -> Result<> {
     KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> made,
                   device_->Allocate(std::max<uint64_t>(bytes, 16), vk::MemoryKind::kDevice, what));
@@ -238,6 +242,8 @@ Result<> VulkanExecutable::AllocateBuffers() {
     if (!emitted_[k] || emitted_[k]->table.empty()) continue;
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], table_offsets_[k], std::as_bytes(std::span(emitted_[k]->table))));
   }
+  for (std::size_t s = 0; s < plan_.states.size(); ++s)
+    KRAFLA_TRY(device_->Upload(*buffers_[kConstants], state_offsets_[s], plan_.states[s]));
   buffers_.resize(buffers_.size() + plan_.arguments.size());
   slots_.resize(plan_.arguments.size());
   imported_.resize(plan_.arguments.size());
@@ -277,6 +283,7 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
     case plan::Allocation::Kind::kArena: return {kArena, static_cast<uint64_t>(a.offset) + offset, size};
     case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kDeviceId: return {kDeviceIds, static_cast<uint64_t>(a.number) * kAlignment + offset, size};
+    case plan::Allocation::Kind::kState: return {kConstants, state_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstArgument + number), offset, size};
     case plan::Allocation::Kind::kResult:
       return {static_cast<uint32_t>(kFirstArgument + plan_.arguments.size() + number), offset, size};

@@ -119,6 +119,7 @@ class VulkanExecutable : public Executable {
   std::vector<std::shared_ptr<const Literal>> imported_;  // whose pages an argument's buffer is; else null
   std::vector<uint64_t> constant_offsets_;
   std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
+  std::vector<uint64_t> state_offsets_;  // in the same buffer
   NodeList nodes_;
   AlignedBytes host_scratch_;
   std::unique_ptr<HostServices> services_;

@@ -6,6 +6,8 @@
 #include <chrono>
 
 #include "passes/passes.h"
+#include "passes/rng_expander.h"
+#include "passes/scan_expander.h"
 
 namespace krafla {
 
@@ -32,7 +34,9 @@ constexpr std::array kPasses = {
     PassInfo{"movement_simplifier", "collapses reshapes, broadcasts, transposes, slices, pads and concatenations",
              MovementSimplifier},
     PassInfo{"ragged_dot_expander", "ragged-dot as dots and masks", RaggedDotExpander},
+    PassInfo{"rng_expander", "rng as random bits and arithmetic", RngExpander},
     PassInfo{"scaled_dot_expander", "scaled-dot as multiplications and a dot", ScaledDotExpander},
+    PassInfo{"scan_expander", "scans that are more than running combinations as loops", ScanExpander},
     PassInfo{"scan_recognizer", "cumulative reduce-windows as scans", ScanRecognizer},
     PassInfo{"select_and_scatter_expander", "select-and-scatter as a reduce-window and a scatter",
              SelectAndScatterExpander},
@@ -67,6 +71,8 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "ragged_dot_expander",
     "scaled_dot_expander",
     "scan_recognizer",
+    // While the computations of scans are as they were written.
+    "scan_expander",
 });
 // Until nothing changes, but no more than kRounds times: each makes work for the others.
 constexpr auto kRepeated = std::to_array<std::string_view>({

@@ -326,6 +326,11 @@ IndexId ProgramBuilder::ClampedIndex(NodeId value, int64_t lo, int64_t hi) {
 
 void ProgramBuilder::AddStore(Store store) {
   const Node n = node(store.node);
+  // A double that is only moved is 64 bits: devices without doubles move it too.
+  if (store.storage == ElementType::kF64 && n.op == NodeOp::kLoad && n.storage == ElementType::kF64) {
+    store.node = Load(n.buffer, ElementType::kU64, n.index, n.mask);
+    store.storage = ElementType::kU64;
+  }
   if (IsFloat(store.storage) && IsNarrow(store.storage) && n.storage == store.storage) {
     const ElementType u = StorageBytes(store.storage) == 2 ? ElementType::kU16 : ElementType::kU8;
     if (n.op == NodeOp::kDecode) store.node = n.operands[0], store.storage = u;

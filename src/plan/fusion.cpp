@@ -11,6 +11,9 @@ namespace krafla::plan {
 double ElementCost(Opcode op, ElementType type) {
   if (HasTrait(op, op_trait::kDataMovement)) return op == Opcode::kGather ? 4 : op == Opcode::kDynamicUpdateSlice ? 4 : 0;
   if (IsOneOf(op, {Opcode::kReal, Opcode::kImag, Opcode::kComplex, Opcode::kBitcastConvert})) return 0;
+  // Formulas of complex numbers are made of several real ones.
+  if (IsComplex(type) && GetOpInfo(op).lowering == Lowering::kFormula) return 200;
+  if (IsComplex(type) && op == Opcode::kDivide) return 30;
   if (IsOneOf(op, {Opcode::kDivide, Opcode::kSqrt, Opcode::kRsqrt})) return IsIntegral(type) ? 8 : 5;
   if (op == Opcode::kRemainder) return IsIntegral(type) ? 8 : 40;
   if (IsOneOf(op, {Opcode::kPower, Opcode::kTan, Opcode::kErf, Opcode::kAtan2, Opcode::kCbrt, Opcode::kAcos, Opcode::kAcosh,
@@ -124,6 +127,7 @@ class FusionPlanner {
     if (op == Opcode::kFft) return KernelBuilder::TakesFft(i) ? Kind::kFft : Kind::kHost;
     if (IsOneOf(op, {Opcode::kCholesky, Opcode::kTriangularSolve, Opcode::kCustomCall}))
       return KernelBuilder::TakesLinalg(i) ? Kind::kLinalg : Kind::kHost;
+    if (op == Opcode::kRngGetAndUpdateState) return Kind::kRng;
     if (op == Opcode::kWhile) return Kind::kWhile;
     if (op == Opcode::kConditional) return Kind::kConditional;
     if (op == Opcode::kDynamicUpdateSlice) return IsEmittable(i) && FitsIndex(i) ? Kind::kDynamicUpdate : Kind::kHost;
@@ -313,8 +317,7 @@ class FusionPlanner {
     }
     if (kind == Kind::kScan) {
       Keep(uses, i.operand(0));
-      const Instruction* start = i.operand(1);
-      Keep(uses, start->opcode() == Opcode::kBroadcast ? start->operand(0) : start);
+      Keep(uses, KernelBuilder::ScanStart(i));
       return;
     }
     for (const Instruction* o : i.operands()) Keep(uses, o);

@@ -30,6 +30,8 @@ class KernelBuilder {
   // The two kernels of an rng-bit-generator.
   Result<BuiltKernel> BuildRngBits();
   Result<BuiltKernel> BuildRngState();
+  // rng-get-and-update-state: leaf 1 of the instruction stands for the state, which outlives a run.
+  Result<BuiltKernel> BuildRngCounter();
 
   // Whether a family takes this instruction as a hero; the evaluator runs it otherwise.
   static bool TakesReduce(const Instruction& i);
@@ -38,6 +40,8 @@ class KernelBuilder {
   static bool TakesConvolution(const Instruction& i);
   static bool TakesSort(const Instruction& i);
   static bool TakesScan(const Instruction& i);
+  // What a scan's kernel reads for its carry.
+  static const Instruction* ScanStart(const Instruction& scan);
   static bool TakesScatter(const Instruction& i);
   static bool TakesFft(const Instruction& i);
   static bool TakesLinalg(const Instruction& i);

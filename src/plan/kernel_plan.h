@@ -105,12 +105,15 @@ struct SortKernel {
   friend bool operator==(const SortKernel&, const SortKernel&) = default;
 };
 
-// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction.
+// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction. Lines begin with
+// `init`, or each with its own element of binding `start`, and leave their last value in binding `last` (-1: none).
+// Both are arrays of `type` over the dimensions but `dimension`.
 struct ScanKernel {
   Dims dims;
   int dimension = 0;
   bool is_reverse = false;
   int input = 0, output = 1;
+  int start = -1, last = -1;
   ElementType type = ElementType::kF32;
   Reduction reduction;
   friend bool operator==(const ScanKernel&, const ScanKernel&) = default;

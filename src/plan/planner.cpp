@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 
+#include "numerics/rng.h"
 #include "plan/arena.h"
 #include "plan/kernel_builder.h"
 
@@ -95,6 +97,19 @@ class Planner {
     return *slice;
   }
 
+  // The 128-bit counter of an rng-get-and-update-state, low word first.
+  Slice StateSlice(const Instruction* i) {
+    auto it = states_.find(i);
+    if (it != states_.end()) return it->second;
+    std::vector<std::byte> bytes(16);
+    const uint64_t first[2] = {kInitialRngState, 0};
+    std::memcpy(bytes.data(), first, bytes.size());
+    plan_.states.push_back(std::move(bytes));
+    Slice out = NewAllocation(Allocation::Kind::kState, static_cast<int>(plan_.states.size()) - 1, 16);
+    states_.emplace(i, out);
+    return out;
+  }
+
   void Touch(const Slice& s) {
     auto& [first, last] = touched_[static_cast<std::size_t>(s.allocation)];
     if (first < 0) first = now_;
@@ -148,6 +163,10 @@ class Planner {
           KRAFLA_ASSIGN(BuiltKernel kernel, builder.BuildConcatenatePiece(n));
           piece.kernels.push_back(std::move(kernel));
         }
+      } else if (group.kind == FusionGroup::Kind::kRng && group.heroes[0]->opcode() == Opcode::kRngGetAndUpdateState) {
+        KernelBuilder counter(scope.fusion, group);
+        KRAFLA_ASSIGN(BuiltKernel made, counter.BuildRngCounter());
+        piece.kernels.push_back(std::move(made));
       } else if (group.kind == FusionGroup::Kind::kRng) {
         KernelBuilder bits(scope.fusion, group), state(scope.fusion, group);
         KRAFLA_ASSIGN(BuiltKernel made, bits.BuildRngBits());
@@ -277,6 +296,7 @@ class Planner {
     if (v.instruction->opcode() == Opcode::kConstant) return ConstantSlice(v.instruction);
     if (IsOneOf(v.instruction->opcode(), {Opcode::kReplicaId, Opcode::kPartitionId}))
       return DeviceIdSlice(v.instruction->opcode());
+    if (v.instruction->opcode() == Opcode::kRngGetAndUpdateState && v.leaf == 1) return StateSlice(v.instruction);
     auto it = scope.slices.find(v);
     if (it != scope.slices.end()) return it->second;
     Slice made = NewTemporary(LeafShape(v).byte_size());
@@ -559,8 +579,8 @@ class Planner {
   ProgramPlan plan_;
   int now_ = 0;
   std::vector<std::pair<int, int>> touched_;  // by allocation: first and last step
-  std::unordered_map<const Instruction*, Slice> constants_;
   std::array<std::optional<Slice>, 2> device_ids_;
+  std::unordered_map<const Instruction*, Slice> constants_, states_;
   std::unordered_multimap<uint64_t, int> kernels_by_hash_;
 };
 

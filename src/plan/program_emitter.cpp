@@ -55,8 +55,8 @@ bool RealElementwise(const Instruction& i) {
   for (const Instruction* o : i.operands())
     if (IsComplex(o->shape().element_type())) return false;
   if (IsComplex(i.shape().element_type())) return false;
-  // Random rounding is left to the evaluator.
-  return op != Opcode::kStochasticConvert;
+  return op != Opcode::kStochasticConvert ||
+         (IsSigned(i.shape().element_type()) && IsFloat(i.operand(0)->shape().element_type()));
 }
 
 bool ComplexElementwise(Opcode op) {
@@ -424,6 +424,8 @@ Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::s
   ElementType from = i.operand(0)->shape().element_type();
   if (op == Opcode::kConvert) return ScalarValue{b_.Convert(operands[0].re, from, type)};
   if (op == Opcode::kBitcastConvert) return ScalarValue{b_.BitcastConvert(operands[0].re, from, type)};
+  if (op == Opcode::kStochasticConvert)
+    return ScalarValue{EmitStochasticConvert(operands[0].re, from, operands[1].re, type)};
   if (op == Opcode::kReal) return ScalarValue{operands[0].re};
   if (op == Opcode::kImag) return ScalarValue{b_.ConstantFloat(ComputeType(type), 0)};
   if (op == Opcode::kReducePrecision) {

@@ -77,6 +77,7 @@ class ProgramEmitter {
   Result<ScalarValue> EmitInstruction(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitElementwise(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitComplex(const Instruction& i, std::span<const ScalarValue> operands);
+  NodeId EmitStochasticConvert(NodeId value, ElementType from, NodeId random, ElementType to);
   Result<ScalarValue> EmitWidthChange(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitConcatenate(const Instruction& i, std::span<const IndexId> index, NodeId mask);
   Result<ScalarValue> EmitPad(const Instruction& i, std::span<const IndexId> index, NodeId mask);

@@ -18,8 +18,9 @@ namespace krafla::plan {
 // Where bytes live. Arguments and results are the flattened leaves of the entry's parameters and result.
 struct Allocation {
   // kDeviceId: a u32 that differs from device to device though the program does not.
-  enum class Kind : uint8_t { kArgument, kResult, kConstant, kArena, kDeviceId } kind = Kind::kArena;
-  // kArgument, kResult: which leaf; kConstant: which literal of ProgramPlan::constants; kDeviceId: 0 the replica, 1 the
+  enum class Kind : uint8_t { kArgument, kResult, kConstant, kState, kArena, kDeviceId } kind = Kind::kArena;
+  // kArgument, kResult: which leaf; kConstant: which literal of ProgramPlan::constants; kState: which of
+  // ProgramPlan::states; kDeviceId: 0 the replica, 1 the
   // partition.
   int number = 0;
   int64_t offset = 0;    // kArena: in the arena
@@ -65,6 +66,8 @@ struct ProgramPlan {
   std::vector<KernelPlan> kernels;            // distinct problems
   std::vector<Allocation> allocations;
   std::vector<const Literal*> constants;      // owned by the module
+  // What outlives a run (the counters of random generators): the bytes that each begins with.
+  std::vector<std::vector<std::byte>> states;
   int64_t arena_size = 0;
   int64_t peak_live_bytes = 0;                // lower bound: the largest live set
   StepList steps;

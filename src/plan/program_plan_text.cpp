@@ -10,6 +10,7 @@ std::string SliceText(const ProgramPlan& plan, const Slice& s) {
   switch (a.kind) {
     case Allocation::Kind::kArgument: return std::format("arg{}", a.number);
     case Allocation::Kind::kResult: return std::format("result{}", a.number);
+    case Allocation::Kind::kState: return std::format("state{}", a.number);
     case Allocation::Kind::kConstant: return std::format("const{}", a.number);
     case Allocation::Kind::kDeviceId: return a.number == 0 ? "replica_id" : "partition_id";
     case Allocation::Kind::kArena: return std::format("arena+{}:{}", a.offset + s.offset, s.size);

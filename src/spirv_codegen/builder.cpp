@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "spirv/unified1/GLSL.std.450.h"
+#include "spirv_codegen/builder_wide.h"
 
 namespace krafla::spirv {
 namespace {
@@ -37,6 +38,10 @@ Value Builder::Splat(Value v, int width) {
   if (m.IsConstant(v, &bits)) {
     return m.ConstantVector(v.kind, std::vector<uint64_t>(static_cast<std::size_t>(width), bits));
   }
+  if (WordPairs(m, v.kind)) {
+    const WordPair pair = SplitPair(*this, v);
+    return JoinPair(*this, Splat(pair.low, width), Splat(pair.high, width));
+  }
   const std::vector<uint32_t> parts(static_cast<std::size_t>(width), v.id);
   return Value{m.Pure(spv::Op::OpCompositeConstruct, m.Type(v.kind, width), parts), v.kind,
                static_cast<uint8_t>(width)};
@@ -46,12 +51,25 @@ Value Builder::Extract(Value v, int lane) {
   if (v.width == 1) return v;
   uint64_t bits;
   if (m.IsConstant(v, &bits)) return m.Constant(v.kind, bits);
+  if (WordPairs(m, v.kind)) {
+    const WordPair pair = SplitPair(*this, v);
+    return JoinPair(*this, Extract(pair.low, lane), Extract(pair.high, lane));
+  }
   const uint32_t words[] = {v.id, static_cast<uint32_t>(lane)};
   return Value{m.Pure(spv::Op::OpCompositeExtract, m.Type(v.kind), words), v.kind, 1};
 }
 
 Value Builder::Composite(std::span<const Value> lanes) {
   if (lanes.size() == 1) return lanes[0];
+  if (WordPairs(m, lanes[0].kind)) {
+    Values low, high;
+    for (Value lane : lanes) {
+      const WordPair pair = SplitPair(*this, lane);
+      low.push_back(pair.low);
+      high.push_back(pair.high);
+    }
+    return JoinPair(*this, Composite(low), Composite(high));
+  }
   std::vector<uint32_t> words;
   for (Value lane : lanes) words.push_back(lane.id);
   const int width = static_cast<int>(lanes.size());
@@ -60,6 +78,10 @@ Value Builder::Composite(std::span<const Value> lanes) {
 }
 
 Value Builder::Shuffle(Value a, Value b, std::span<const uint32_t> lanes) {
+  if (WordPairs(m, a.kind)) {
+    const WordPair x = SplitPair(*this, a), y = SplitPair(*this, b);
+    return JoinPair(*this, Shuffle(x.low, y.low, lanes), Shuffle(x.high, y.high, lanes));
+  }
   std::vector<uint32_t> words{a.id, b.id};
   words.insert(words.end(), lanes.begin(), lanes.end());
   const int width = static_cast<int>(lanes.size());
@@ -67,11 +89,13 @@ Value Builder::Shuffle(Value a, Value b, std::span<const uint32_t> lanes) {
 }
 
 Value Builder::Unary(spv::Op op, Value a, Kind kind) {
+  if (WordPairs(m, a.kind) || WordPairs(m, kind)) return UnaryOfPairs(*this, op, a, kind);
   const uint32_t words[] = {a.id};
   return Value{m.Pure(op, m.Type(kind, a.width), words), kind, a.width};
 }
 
 Value Builder::Binary(spv::Op op, Value a, Value b, Kind kind, bool no_contraction) {
+  if (WordPairs(m, a.kind)) return BinaryOfPairs(*this, op, a, b, kind);
   const int width = std::max(a.width, b.width);
   a = Splat(a, width);
   b = Splat(b, width);
@@ -267,6 +291,10 @@ Value Builder::Select(Value c, Value a, Value b) {
   a = Splat(a, width);
   b = Splat(b, width);
   if (a == b) return a;
+  if (WordPairs(m, a.kind)) {
+    const WordPair x = SplitPair(*this, a), y = SplitPair(*this, b);
+    return JoinPair(*this, Select(c, x.low, y.low), Select(c, x.high, y.high));
+  }
   c = Splat(c, width);
   const uint32_t words[] = {c.id, a.id, b.id};
   return Value{m.Pure(spv::Op::OpSelect, m.Type(a.kind, width), words), a.kind, static_cast<uint8_t>(width)};
@@ -336,6 +364,7 @@ Value Builder::Bitcast(Value a, Kind kind) {
 }
 Value Builder::BitcastTo(Value a, Kind kind, int width) {
   if (a.kind == kind && a.width == width) return a;
+  if (WordPairs(m, a.kind) || WordPairs(m, kind)) return BitcastPairs(*this, a, kind, width);
   const uint32_t words[] = {a.id};
   return Value{m.Pure(spv::Op::OpBitcast, m.Type(kind, width), words), kind, static_cast<uint8_t>(width)};
 }
@@ -569,6 +598,10 @@ Value Builder::SubgroupShuffleXor(Value v, uint32_t mask) {
 Value Builder::SubgroupBroadcast(Value v, uint32_t lane) {
   m.Require(spv::Capability::GroupNonUniform);
   m.Require(spv::Capability::GroupNonUniformBallot);
+  if (WordPairs(m, v.kind)) {
+    const WordPair pair = SplitPair(*this, v);
+    return JoinPair(*this, SubgroupBroadcast(pair.low, lane), SubgroupBroadcast(pair.high, lane));
+  }
   const auto scope = static_cast<uint32_t>(spv::Scope::Subgroup);
   const uint32_t words[] = {U32(scope).id, v.id, U32(lane).id};
   return Value{m.Emit(spv::Op::OpGroupNonUniformBroadcast, TypeOf(v), words), v.kind, v.width};

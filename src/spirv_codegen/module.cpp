@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "base/status.h"
 
@@ -92,6 +93,11 @@ Id Module::Global(spv::Op op, std::span<const uint32_t> operands, bool has_type,
 Id Module::Void() { return Global(spv::Op::OpTypeVoid, {}); }
 
 Id Module::Type(Kind kind, int width) {
+  if (kind == Kind::kU64 && !profile_.features.int64) {
+    // Two words: see builder_wide.h.
+    const Id members[] = {Type(Kind::kU32, width), Type(Kind::kU32, width)};
+    return Struct(members, {}, false);
+  }
   Id scalar = 0;
   switch (kind) {
     case Kind::kBool: scalar = Global(spv::Op::OpTypeBool, {}); break;
@@ -166,6 +172,9 @@ Value Module::Constant(Kind kind, uint64_t bits) {
   if (kind == Kind::kBool) {
     id = Global(bits != 0 ? spv::Op::OpConstantTrue : spv::Op::OpConstantFalse, {}, true, type);
     bits = bits != 0 ? 1 : 0;
+  } else if (kind == Kind::kU64 && !profile_.features.int64) {
+    const uint32_t words[] = {U32(static_cast<uint32_t>(bits)).id, U32(static_cast<uint32_t>(bits >> 32)).id};
+    id = Global(spv::Op::OpConstantComposite, words, true, type);
   } else if (KindBits(kind) == 64) {
     const uint32_t words[] = {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
     id = Global(spv::Op::OpConstant, words, true, type);
@@ -179,6 +188,15 @@ Value Module::Constant(Kind kind, uint64_t bits) {
 }
 
 Value Module::ConstantVector(Kind kind, std::span<const uint64_t> bits) {
+  if (kind == Kind::kU64 && !profile_.features.int64) {
+    std::vector<uint64_t> low, high;
+    for (uint64_t b : bits) low.push_back(b & 0xffffffffu), high.push_back(b >> 32);
+    const uint32_t halves[] = {ConstantVector(Kind::kU32, low).id, ConstantVector(Kind::kU32, high).id};
+    const int width = static_cast<int>(bits.size());
+    const Id id = Global(spv::Op::OpConstantComposite, halves, true, Type(kind, width));
+    if (std::adjacent_find(bits.begin(), bits.end(), std::not_equal_to<>()) == bits.end()) constants_[id] = bits[0];
+    return Value{id, kind, static_cast<uint8_t>(width)};
+  }
   std::vector<uint32_t> parts;
   bool splat = true;
   for (uint64_t b : bits) {

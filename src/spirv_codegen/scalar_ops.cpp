@@ -224,9 +224,6 @@ Result<> CheckType(ElementType t, const DeviceProfile& profile) {
   if (c == ElementType::kF64 && !profile.features.float64) {
     return Unimplemented("The kernel needs float64, which {} lacks.", profile.name);
   }
-  if ((c == ElementType::kS64 || c == ElementType::kU64) && !profile.features.int64) {
-    return Unimplemented("The kernel needs 64-bit integers, which {} lacks.", profile.name);
-  }
   return {};
 }
 
@@ -234,37 +231,25 @@ Result<> CheckProgram(const plan::ElementProgram& program, const DeviceProfile& 
   for (const plan::Node& n : program.nodes) {
     KRAFLA_TRY(CheckType(n.type, profile));
     if (n.op == plan::NodeOp::kLoad) KRAFLA_TRY(CheckType(n.storage, profile));
-    const bool of_f64 = n.operands[0] != plan::kNoNode &&
-                        program.nodes[static_cast<std::size_t>(n.operands[0])].type == ElementType::kF64;
-    const bool needs_bits = n.op == plan::NodeOp::kReducePrecision || (n.op == plan::NodeOp::kCompare && n.total_order);
-    if (of_f64 && needs_bits && !profile.features.int64) {
-      return Unimplemented("The kernel needs the bits of float64 as 64-bit integers, which {} lacks.", profile.name);
-    }
-    if (n.op == plan::NodeOp::kBitcast && BitWidth(n.type) == 64 && !profile.features.int64) {
-      return Unimplemented("The kernel needs 64-bit integers, which {} lacks.", profile.name);
-    }
   }
   for (const plan::Store& s : program.stores) KRAFLA_TRY(CheckType(s.storage, profile));
   return {};
 }
 
-Value FloatMax(Builder& b, Value x, Value y) {
-  const bool wide = x.kind == Kind::kF64;
-  // Equal values: +0 wins over -0. Without 64-bit bits x + y of two zeros gives it: +0 + -0 = +0, -0 + -0 = -0.
-  const Value tie = wide ? b.Select(b.FCompare(FCmp::kEq, x, b.Const(Kind::kF64, 0)), b.FAdd(x, y), x)
-                         : b.Bitcast(b.And(b.Bitcast(x, Kind::kU32), b.Bitcast(y, Kind::kU32)), Kind::kF32);
-  const Value ordered = b.Select(b.FCompare(FCmp::kEq, x, y), tie, b.Select(b.FCompare(FCmp::kGt, x, y), x, y));
+namespace {
+
+// The greater (or the lesser) of two numbers by their bits: a device that takes subnormals for zeros still tells them
+// apart, and +0 is greater than -0.
+Value Extreme(Builder& b, Value x, Value y, bool greater) {
+  const Value less = b.Compare(Cmp::kSLt, TotalOrderKey(b, x), TotalOrderKey(b, y));
+  const Value ordered = greater ? b.Select(less, y, x) : b.Select(less, x, y);
   return b.Select(b.IsNan(x), x, b.Select(b.IsNan(y), y, ordered));
 }
 
-Value FloatMin(Builder& b, Value x, Value y) {
-  const bool wide = x.kind == Kind::kF64;
-  const Value tie =
-      wide ? b.Select(b.FCompare(FCmp::kEq, x, b.Const(Kind::kF64, 0)), b.FNeg(b.FAdd(b.FNeg(x), b.FNeg(y))), x)
-           : b.Bitcast(b.Or(b.Bitcast(x, Kind::kU32), b.Bitcast(y, Kind::kU32)), Kind::kF32);
-  const Value ordered = b.Select(b.FCompare(FCmp::kEq, x, y), tie, b.Select(b.FCompare(FCmp::kLt, x, y), x, y));
-  return b.Select(b.IsNan(x), x, b.Select(b.IsNan(y), y, ordered));
-}
+}  // namespace
+
+Value FloatMax(Builder& b, Value x, Value y) { return Extreme(b, x, y, true); }
+Value FloatMin(Builder& b, Value x, Value y) { return Extreme(b, x, y, false); }
 
 Value LowerCompare(Builder& b, ComparisonDirection direction, ElementType type, bool total_order, Value x, Value y) {
   if (type == ElementType::kPred) {

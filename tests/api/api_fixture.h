@@ -64,7 +64,8 @@ inline std::vector<DeviceCase> DeviceCases() {
           {"cpu_unfused", "cpu", {"fusion"}},
           {"vulkan", "vulkan", {}},
           {"vulkan_unfused", "vulkan", {"fusion"}},
-          {"vulkan_descriptors", "vulkan", {"bda"}}};
+          {"vulkan_descriptors", "vulkan", {"bda"}},
+          {"vulkan_words", "vulkan", {"int64", "int16", "int8", "fp16", "storage8", "storage16"}}};
 }
 
 class DeviceTest : public ::testing::TestWithParam<DeviceCase> {

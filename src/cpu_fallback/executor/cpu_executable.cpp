@@ -66,10 +66,13 @@ Result<> CpuExecutable::Configure(const Options& options) {
   }
   bindings_.resize(most_bindings);
   bases_.resize(plan_->allocations.size());
+  states_ = plan_->states;
   for (std::size_t i = 0; i < bases_.size(); ++i) {
     const Allocation& a = plan_->allocations[i];
     if (a.kind == Allocation::Kind::kArena) {
       bases_[i] = arena_.data() + a.offset;
+    } else if (a.kind == Allocation::Kind::kState) {
+      bases_[i] = states_[static_cast<std::size_t>(a.number)].data();
     } else if (a.kind == Allocation::Kind::kConstant) {
       // Never written: a plan only reads constants.
       bases_[i] = const_cast<std::byte*>(plan_->constants[static_cast<std::size_t>(a.number)]->bytes().data());

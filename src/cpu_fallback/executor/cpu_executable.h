@@ -59,6 +59,7 @@ class CpuExecutable {
   std::vector<std::shared_ptr<const CpuKernel>> kernels_;
   uint32_t device_ids_[2] = {0, 0};  // replica, partition
   AlignedBytes arena_, scratch_;
+  std::vector<std::vector<std::byte>> states_;
   std::vector<std::byte*> bases_;  // of the allocations, during a run
   std::vector<std::byte*> bindings_;
   Observer observer_;

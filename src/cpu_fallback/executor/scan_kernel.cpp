@@ -52,7 +52,13 @@ class ScanRun final : public CpuKernel {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t o = t / parts, first = t % parts * lanes_;
         const int64_t n = std::min(lanes_, inner_ - first);
-        Fill(wide, init_.ResultValue(init_frame, 0).data, sum, n);
+        if (body_.start >= 0) {
+          const std::byte* from = bindings[static_cast<std::size_t>(body_.start)] + (o * inner_ + first) * width;
+          if (widen_ != nullptr) widen_(from, sum, n);
+          else std::memcpy(sum, from, static_cast<std::size_t>(n * width));
+        } else {
+          Fill(wide, init_.ResultValue(init_frame, 0).data, sum, n);
+        }
         for (int64_t step = 0; step < length_; ++step) {
           const int64_t i = body_.is_reverse ? length_ - 1 - step : step;
           const int64_t at = ((o * length_ + i) * inner_ + first) * width;
@@ -64,6 +70,11 @@ class ScanRun final : public CpuKernel {
           Combine(frame, sum, next, n, wide);
           if (narrow_ != nullptr) narrow_(sum, output + at, n);
           else std::memcpy(output + at, sum, static_cast<std::size_t>(n * width));
+        }
+        if (body_.last >= 0) {
+          std::byte* to = bindings[static_cast<std::size_t>(body_.last)] + (o * inner_ + first) * width;
+          if (narrow_ != nullptr) narrow_(sum, to, n);
+          else std::memcpy(to, sum, static_cast<std::size_t>(n * width));
         }
       }
     });

@@ -103,6 +103,33 @@ Result<BuiltKernel> KernelBuilder::BuildRngBits() {
   return std::move(out_);
 }
 
+Result<BuiltKernel> KernelBuilder::BuildRngCounter() {
+  const Instruction& i = *group_.heroes[0];
+  if (i.shape().byte_size() != 16) return InvalidArgument("{}: the state is u64[2], not {}", Describe(i), i.shape().ToString());
+  ProgramBuilder b({});
+  NodeOps ops{b};
+  const int state = BindWords({&i, 1}, true, true), out = BindWords({&i, 0}, false, true);
+  const auto delta = static_cast<uint64_t>(i.attr<RngStateAttributes>().delta);
+  const uint32_t sign = static_cast<int64_t>(delta) < 0 ? ~uint32_t{0} : 0;
+  const uint32_t add[4] = {static_cast<uint32_t>(delta), static_cast<uint32_t>(delta >> 32), sign, sign};
+  NodeId carry = ops.ConstI(0);
+  for (int w = 0; w < 4; ++w) {
+    const IndexId at = b.space().Constant(w);
+    const NodeId old = b.Load(state, ElementType::kU32, at);
+    b.AddStore({out, at, old, ElementType::kU32});
+    const NodeId sum = ops.IAdd(old, ops.ConstI(add[w]));
+    const NodeId first = ops.SelectI(ops.ULt(sum, old), ops.ConstI(1), ops.ConstI(0));
+    const NodeId total = ops.IAdd(sum, carry);
+    const NodeId second = ops.SelectI(ops.ULt(total, sum), ops.ConstI(1), ops.ConstI(0));
+    carry = ops.Or(first, second);
+    b.AddStore({state, at, total, ElementType::kU32});
+  }
+  out_.kernel.body = LoopKernel{std::move(b).Finish()};
+  out_.kernel.name = i.name();
+  ShareBindings();
+  return std::move(out_);
+}
+
 Result<BuiltKernel> KernelBuilder::BuildRngState() {
   const Instruction& i = *group_.heroes[0];
   KRAFLA_ASSIGN(RngPlan plan, PlanOf(i));

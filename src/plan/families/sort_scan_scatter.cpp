@@ -74,20 +74,37 @@ Result<BuiltKernel> KernelBuilder::BuildSort() {
   return std::move(out_);
 }
 
+namespace {
+
+// The scalar that the carry begins with in every line; null where lines differ.
+const Instruction* CommonStart(const Instruction& scan) {
+  const Instruction* start = scan.operand(1);
+  if (start->shape().element_count() == 1) return start;
+  if (start->opcode() == Opcode::kBroadcast && start->operand(0)->shape().element_count() == 1) return start->operand(0);
+  return nullptr;
+}
+
+// Whether something reads leaf `leaf` of a tuple.
+bool IsRead(const Instruction& i, int64_t leaf) {
+  if (i.IsRoot()) return true;
+  for (const Instruction* user : i.users())
+    if (user->opcode() != Opcode::kGetTupleElement || user->attr<TupleIndexAttributes>().index == leaf) return true;
+  return false;
+}
+
+}  // namespace
+
+const Instruction* KernelBuilder::ScanStart(const Instruction& scan) {
+  const Instruction* common = CommonStart(scan);
+  return common != nullptr ? common : scan.operand(1);
+}
+
 // Taken: one array, one carry, both results the same combination of the two.
 bool KernelBuilder::TakesScan(const Instruction& i) {
   if (!RealStaticArrays(i) || i.operand_count() != 2 || !SameAtEveryElement(*i.called(0))) return false;
-  // The start must be one value for all lines: a scalar, or a splat that passes keep as a broadcast.
-  const Instruction* start = i.operand(1);
-  if (start->shape().element_count() != 1 &&
-      !(start->opcode() == Opcode::kBroadcast && start->operand(0)->shape().element_count() == 1))
-    return false;
   const Instruction* root = i.called(0)->root();
   if (root->opcode() != Opcode::kTuple || root->operand_count() != 2 || root->operand(0) != root->operand(1)) return false;
-  // The carry that is left over has no binding.
-  for (const Instruction* user : i.users())
-    if (user->opcode() != Opcode::kGetTupleElement || user->attr<TupleIndexAttributes>().index != 0) return false;
-  return !i.IsRoot();
+  return i.operand(0)->shape().element_type() == i.operand(1)->shape().element_type() && i.operand(0)->shape().element_count() > 0;
 }
 
 Result<BuiltKernel> KernelBuilder::BuildScan() {
@@ -117,11 +134,15 @@ Result<BuiltKernel> KernelBuilder::BuildScan() {
     return Outside(*self, v, index, mask);
   });
   self = &init_emitter;
-  const Instruction* carry = hero.operand(1);
-  if (carry->opcode() == Opcode::kBroadcast) carry = carry->operand(0);
-  std::vector<IndexId> first(static_cast<std::size_t>(carry->shape().rank()), 0);
-  KRAFLA_ASSIGN(ScalarValue start, init_emitter.Emit({carry, 0}, first));
-  init.AddResult(start.re);
+  if (const Instruction* carry = CommonStart(hero)) {
+    std::vector<IndexId> first(static_cast<std::size_t>(carry->shape().rank()), 0);
+    KRAFLA_ASSIGN(ScalarValue start, init_emitter.Emit({carry, 0}, first));
+    init.AddResult(start.re);
+  } else {
+    init.AddResult(init.Constant(ComputeType(kernel.type), 0));
+    kernel.start = Bind(ResolveValue({hero.operand(1), 0}, true), true, false);
+  }
+  if (IsRead(hero, 1)) kernel.last = Bind({&hero, 1}, false, true);
   kernel.reduction.init = std::move(init).Finish();
   out_.kernel.body = std::move(kernel);
   ShareBindings();

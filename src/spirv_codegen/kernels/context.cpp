@@ -80,7 +80,6 @@ void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint3
 Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile) {
   for (std::size_t i = 0; i < plan.bindings.size(); ++i) {
     const plan::Binding& binding = plan.bindings[i];
-    KRAFLA_TRY(CheckType(binding.storage, profile));
     // Indices into arrays are signed 32-bit; byte offsets are made of them by the driver in 32 or 64 bits.
     const int64_t bytes = binding.element_count * StorageBytes(binding.storage);
     if (binding.element_count > std::numeric_limits<int32_t>::max() || bytes > (int64_t{1} << 32) - 16) {

@@ -29,8 +29,9 @@ Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKe
   b.If(b.Compare(Cmp::kULt, line, u32(outer * inner)), [&] {
     const Value before = b.UDiv(line, u32(inner));
     const Value first = b.Add(b.Mul(before, u32(length * inner)), b.Sub(line, b.Mul(before, u32(inner))));
-    const Values start = RunScalarProgram(b, w.buffers, scan.reduction.init, {});
-    b.For(b.U32(0), u32(length), b.U32(1), start, [&](Value turn, const Values& carry) {
+    Values start = RunScalarProgram(b, w.buffers, scan.reduction.init, {});
+    if (scan.start >= 0) start = {FromStorage(b, scan.type, w.buffers.Load(scan.start, bytes, line, 1, kind64))};
+    const Values end = b.For(b.U32(0), u32(length), b.U32(1), start, [&](Value turn, const Values& carry) {
       const Value e = scan.is_reverse ? b.Sub(u32(length - 1), turn) : turn;
       const Value at = b.Add(first, b.Mul(e, u32(inner)));
       const Value x = FromStorage(b, scan.type, w.buffers.Load(scan.input, bytes, at, 1, kind64));
@@ -39,6 +40,7 @@ Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKe
       w.buffers.Store(scan.output, bytes, at, ToStorage(b, scan.type, next[0]));
       return Values{next[0]};
     });
+    if (scan.last >= 0) w.buffers.Store(scan.last, bytes, line, ToStorage(b, scan.type, end[0]));
   });
   out.kernels.push_back(w.Finish({local, 1, 1}, "scan.line"));
   out.dispatches.push_back({0, grid.size, {}});

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "passes/pipeline.h"
+
+namespace krafla {
+
+Result<bool> RngExpander(Module& module, const PassOptions& options);
+
+}  // namespace krafla
