@@ -64,6 +64,7 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "dce",
     "custom_call_rewriter",
     "map_inliner",
+    "rng_expander",
     "batch_norm_expander",
     // Everything below knows static shapes only.
     "dynamic_padder",

@@ -292,8 +292,8 @@ Value Builder::Select(Value c, Value a, Value b) {
   b = Splat(b, width);
   if (a == b) return a;
   if (WordPairs(m, a.kind)) {
-    const WordPair x = SplitPair(*this, a), y = SplitPair(*this, b);
-    return JoinPair(*this, Select(c, x.low, y.low), Select(c, x.high, y.high));
+    const WordPair on_true = SplitPair(*this, a), on_false = SplitPair(*this, b);
+    return JoinPair(*this, Select(c, on_true.low, on_false.low), Select(c, on_true.high, on_false.high));
   }
   c = Splat(c, width);
   const uint32_t words[] = {c.id, a.id, b.id};

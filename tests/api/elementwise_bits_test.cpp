@@ -48,7 +48,7 @@ uint64_t Mix(uint64_t x) {
 uint64_t Pattern(const Format& f, int64_t i, uint64_t salt) {
   const int bits = 8 * f.bytes, index_bits = std::countr_zero(static_cast<uint64_t>(f.count));
   auto n = static_cast<uint64_t>(i);
-  if (salt != 0) n = (n * (2 * salt + 0x9e3779b1u | 1)) & (static_cast<uint64_t>(f.count) - 1);
+  if (salt != 0) n = (n * ((2 * salt + 0x9e3779b1u) | 1)) & (static_cast<uint64_t>(f.count) - 1);
   const int rest = bits - index_bits;
   uint64_t x = n << rest;
   if (rest > 0) x |= Mix(n + salt) >> (64 - rest);
@@ -134,7 +134,7 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
   EXPECT_GE(tested, 40);
 }
 INSTANTIATE_TEST_SUITE_P(Types, ElementwiseBits, ::testing::ValuesIn(kFormats),
-                         [](const auto& info) { return std::string(ElementTypeName(info.param.type)); });
+                         [](const auto& c) { return std::string(ElementTypeName(c.param.type)); });
 
 }  // namespace
 }  // namespace krafla::testing
