@@ -66,7 +66,9 @@ TEST(F64, UnaryFormulas) {
       const double got = f.mine(x);
       const long double truth = f.truth(static_cast<long double>(x));
       EXPECT_LE(UlpError(got, truth), f.budget) << f.name << " of " << x << " is " << got;
-      if (truth == 0) EXPECT_EQ(std::signbit(got), std::signbit(truth)) << f.name << " of " << x;
+      if (truth == 0) {
+        EXPECT_EQ(std::signbit(got), std::signbit(truth)) << f.name << " of " << x;
+      }
     }
   }
 }
@@ -97,7 +99,9 @@ TEST(F64, SpecialsOfTwo) {
       const double power = std::pow(x, y), angle = std::atan2(x, y);
       const double got = scalar::Pow(x, y);
       EXPECT_TRUE(same(got, power) || UlpError(got, static_cast<long double>(power)) < 8) << x << " to the " << y << " is " << got;
-      if (got == 0) EXPECT_EQ(std::signbit(got), std::signbit(power)) << x << " to the " << y;
+      if (got == 0) {
+        EXPECT_EQ(std::signbit(got), std::signbit(power)) << x << " to the " << y;
+      }
       const double turned = scalar::Atan2(x, y);
       EXPECT_TRUE(same(turned, angle) || UlpError(turned, static_cast<long double>(angle)) < 2) << "atan2 of " << x << ", " << y << " is " << turned;
     }
