@@ -74,6 +74,9 @@ bool RowsContiguous(const Split& s) {
 }  // namespace
 
 bool KernelBuilder::TakesReduce(const Instruction& i) {
+  // The zeros of a complex product tell by their signs where the initial value came in, and kernels bring it in last.
+  const bool is_complex = IsComplex(i.operand(0)->shape().element_type());
+  if (is_complex && i.called(0)->root()->opcode() == Opcode::kMultiply) return false;
   return StaticArrays(i) && i.operand(0)->shape().element_count() < (int64_t{1} << 31) && EmittableComputation(*i.called(0));
 }
 
