@@ -120,6 +120,10 @@ bool UsesAny(const Module& module, std::initializer_list<Opcode> opcodes) {
 
 // Passes that add in another order or round elsewhere, as their files say.
 bool MayRoundOtherwise(const Module& module) {
+  // Complex convolutions become real ones: contraction_expander.cpp.
+  for (const auto& c : module.computations())
+    for (const auto& i : c->instructions())
+      if (i->opcode() == Opcode::kConvolution && IsComplex(i->shape().element_type())) return true;
   return UsesAny(module, {Opcode::kBatchNormTraining, Opcode::kBatchNormInference, Opcode::kBatchNormGrad,
                           Opcode::kScaledDot, Opcode::kRaggedDot, Opcode::kReduceWindow, Opcode::kPower, Opcode::kDot});
 }
