@@ -53,21 +53,21 @@ void CheckTransfers(const RecordedArrays& arrays, HostTransfers& transfers, Outc
     out.reason = std::move(reason);
   };
   auto compare = [&](const Result<HostTransfers::Item>& got, std::span<const Literal> expected, const std::string& what) {
-    if (!got) return fail(std::format("{}: {}", what, got.error().message()));
+    if (!got) return fail(Format("{}: {}", what, got.error().message()));
     if (got->size() != expected.size())
-      return fail(std::format("{}: {} arrays, {} are recorded", what, got->size(), expected.size()));
+      return fail(Format("{}: {} arrays, {} are recorded", what, got->size(), expected.size()));
     for (std::size_t i = 0; i < expected.size(); ++i) {
       Comparison comparison = Compare((*got)[i], expected[i], nullptr, tolerance);
-      if (!comparison.passed) return fail(std::format("{}, array {}: {}", what, i, comparison.reason));
+      if (!comparison.passed) return fail(Format("{}, array {}: {}", what, i, comparison.reason));
     }
   };
   const HostTransfers::Limit now{0};
   for (std::size_t n = 0; n < arrays.outfeed.size(); ++n)
-    compare(transfers.PopOutfeed(now), arrays.outfeed[n], std::format("outfeed item {}", n));
+    compare(transfers.PopOutfeed(now), arrays.outfeed[n], Format("outfeed item {}", n));
   for (const auto& [channel, literal] : arrays.send_to_host)
-    compare(transfers.PopFromDevice(channel, now), {&literal, 1}, std::format("channel {} to the host", channel));
+    compare(transfers.PopFromDevice(channel, now), {&literal, 1}, Format("channel {} to the host", channel));
   if (out.kind == Outcome::Kind::kPassed && transfers.waiting() > 0)
-    fail(std::format("{} transfers too many or not taken", transfers.waiting()));
+    fail(Format("{} transfers too many or not taken", transfers.waiting()));
 }
 
 // Compares what one device gave. `who`: " of device 3", or nothing.
@@ -83,7 +83,7 @@ void CompareResults(const std::vector<Literal>& results, const RecordedArrays& a
     out.reason = std::move(reason);
   };
   if (got.size() != expected.size())
-    return fail(std::format("{} results{}, {} are recorded", got.size(), who, expected.size()));
+    return fail(Format("{} results{}, {} are recorded", got.size(), who, expected.size()));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const Literal* alt = nullptr;
     if (arrays.alt_outputs.size() > device && i < arrays.alt_outputs[device].size() && arrays.alt_outputs[device][i])
@@ -92,7 +92,7 @@ void CompareResults(const std::vector<Literal>& results, const RecordedArrays& a
     out.worst.max_abs = std::max(out.worst.max_abs, comparison.max_abs);
     out.worst.max_rel = std::max(out.worst.max_rel, comparison.max_rel);
     out.worst.max_ulp = std::max(out.worst.max_ulp, comparison.max_ulp);
-    if (!comparison.passed) fail(std::format("result {}{}: {}", i, who, comparison.reason));
+    if (!comparison.passed) fail(Format("result {}{}: {}", i, who, comparison.reason));
   }
 }
 
@@ -103,7 +103,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
   const int64_t devices = c.replicas * c.partitions;
   if (group.size() > 1 && group.size() < devices) {
     out.kind = Outcome::Kind::kSkipped;
-    out.reason = std::format("needs {} devices, {} names {}", devices, group.selector(), group.size());
+    out.reason = Format("needs {} devices, {} names {}", devices, group.selector(), group.size());
     return out;
   }
   // The program of one device, where the recorded one is not that already.
@@ -118,7 +118,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
   if (!arrays) return Error(arrays.error());
   if (static_cast<int64_t>(arrays->inputs.size()) != devices)
     return Error(Status(StatusCode::kInvalidArgument,
-                        std::format("arrays of {} devices are recorded, not of {}", arrays->inputs.size(), devices)));
+                        Format("arrays of {} devices are recorded, not of {}", arrays->inputs.size(), devices)));
   for (int64_t d = 0; d < devices; ++d) {
     std::vector<const Literal*> pointers;
     for (const Literal& a : arrays->inputs[static_cast<std::size_t>(d)]) pointers.push_back(&a);
@@ -131,7 +131,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
   for (int64_t d = 0; d < devices; ++d) {
     auto results = (*executable)->Results(d);
     if (!results) return Error(results.error());
-    CompareResults(*results, *arrays, static_cast<std::size_t>(d), std::format(" of device {}", d), out);
+    CompareResults(*results, *arrays, static_cast<std::size_t>(d), Format(" of device {}", d), out);
   }
   return out;
 }
@@ -239,7 +239,7 @@ int Check(const CheckOptions& options) {
       // Under KRAFLA_VALIDATE=1 a right answer got in a wrong way is a failure too.
       for (const std::string& message : (*group)->TakeValidationMessages()) {
         o.kind = Outcome::Kind::kFailed;
-        o.reason += std::format("{}validation: {}", o.reason.empty() ? "" : "; ", message.substr(0, 400));
+        o.reason += Format("{}validation: {}", o.reason.empty() ? "" : "; ", message.substr(0, 400));
       }
       std::lock_guard lock(mutex);
       if (StderrIsTerminal()) std::fprintf(stderr, "\r\x1b[K%zu/%zu %s", n + 1, cases.size(), cases[n].name.c_str());

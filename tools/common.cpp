@@ -46,7 +46,7 @@ Result<CompileOptions> DeviceOptions::ToCompileOptions() const {
     for (const std::string& name : *list) {
       if (!known(name)) {
         std::string names = "fusion";
-        for (const FeatureName& f : FeatureNames()) names += std::format(", {}", f.name);
+        for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
         return InvalidArgument("'{}' is no feature: there are {}, and the passes that krafla opt --list-passes lists", name,
                                names);
       }
@@ -112,10 +112,10 @@ bool StderrIsTerminal() { return isatty(STDERR_FILENO) != 0; }
 bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) != 0; }
 
 std::string FormatMs(double ms) {
-  if (ms >= 10000) return std::format("{:.1f} s", ms / 1000);
-  if (ms >= 100) return std::format("{:.0f} ms", ms);
-  if (ms >= 1) return std::format("{:.1f} ms", ms);
-  return std::format("{:.3f} ms", ms);
+  if (ms >= 10000) return Format("{:.1f} s", ms / 1000);
+  if (ms >= 100) return Format("{:.0f} ms", ms);
+  if (ms >= 1) return Format("{:.1f} ms", ms);
+  return Format("{:.3f} ms", ms);
 }
 
 int64_t PeakBytes() {

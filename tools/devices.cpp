@@ -33,7 +33,7 @@ int Devices(const DeviceOptions& options) {
     const DeviceFeatures& f = d.profile.features;
     std::string features;
     auto add = [&](bool has, const char* name) {
-      if (has) features += std::format("{}{}", features.empty() ? "" : " ", name);
+      if (has) features += Format("{}{}", features.empty() ? "" : " ", name);
     };
     add(f.float16, "fp16"), add(f.float64, "fp64"), add(f.int64, "int64"), add(f.int8, "int8");
     add(f.storage16, "storage16"), add(f.storage8, "storage8"), add(f.buffer_device_address, "bda");

@@ -12,7 +12,7 @@ std::string Types(uint32_t set) {
   if ((set & type_set::kAny) == type_set::kAny) return "all";
   std::string out;
   auto add = [&](uint32_t bit, const char* name) {
-    if (set & bit) out += std::format("{}{}", out.empty() ? "" : ", ", name);
+    if (set & bit) out += Format("{}{}", out.empty() ? "" : ", ", name);
   };
   add(type_set::kPred, "pred"), add(type_set::kSigned, "signed"), add(type_set::kUnsigned, "unsigned");
   add(type_set::kFloat, "float"), add(type_set::kComplex, "complex"), add(type_set::kToken, "token"), add(type_set::kTuple, "tuple");
@@ -37,7 +37,7 @@ std::string_view Where(Lowering lowering) {
 std::string Accuracy(double ulp) {
   if (ulp == 0) return "exact";
   if (ulp < 0) return "bound";
-  return std::format("{} ULP", ulp);
+  return Format("{} ULP", ulp);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile,
       std::printf("%zu %s: %s, %zu words, local size %ux%ux%u; %s\n", k, plan.kernels[k].name.c_str(), kernel.variant.c_str(),
                   kernel.words.size(), kernel.local_size[0], kernel.local_size[1], kernel.local_size[2], kernel.reason.c_str());
       if (folder.empty()) continue;
-      std::string path = std::format("{}/{:03}.{}.spv", folder, k, n);
+      std::string path = Format("{}/{:03}.{}.spv", folder, k, n);
       std::string_view bytes(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4);
       KRAFLA_TRY(Write(path, bytes));
     }

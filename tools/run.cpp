@@ -52,7 +52,7 @@ Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vec
                            given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     auto adopted = AdoptShape(std::move(given[i]), shapes[i]);
-    if (!adopted) return Failure(std::move(adopted).error().WithContext(std::format("While reading argument {}", i)));
+    if (!adopted) return Failure(std::move(adopted).error().WithContext(Format("While reading argument {}", i)));
     given[i] = std::move(*adopted);
   }
   return given;
@@ -60,7 +60,7 @@ Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vec
 
 int Save(const std::string& path, std::vector<Literal> results) {
   std::vector<NamedLiteral> named;
-  for (std::size_t i = 0; i < results.size(); ++i) named.push_back({std::format("out{:04}", i), std::move(results[i])});
+  for (std::size_t i = 0; i < results.size(); ++i) named.push_back({Format("out{:04}", i), std::move(results[i])});
   if (auto written = WriteNpz(path, named); !written) return Fail(written.error());
   return kRight;
 }
@@ -70,7 +70,7 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
                 const CompileOptions& compile_options) {
   if (!options.save.empty() && options.save.find("{}") == std::string::npos)
     return Fail(Status(StatusCode::kInvalidArgument,
-                       std::format("each device has results: say where its number goes, as in --save out{{}}.npz, not {}",
+                       Format("each device has results: say where its number goes, as in --save out{{}}.npz, not {}",
                                    options.save)));
   auto executable = group.Compile(std::move(module), compile_options, options.device.ToGroupOptions());
   if (!executable) return Fail(InFile(options.module, executable.error()));

@@ -63,9 +63,16 @@ using Result = std::expected<T, Status>;
 
 using Failure = std::unexpected<Status>;
 
+// std::format, compiled once: its own would be made anew in every file that writes a message, a second each.
+std::string FormatMessage(std::string_view format, std::format_args args);
+template <typename... Args>
+std::string Format(std::format_string<Args...> format, Args&&... args) {
+  return FormatMessage(format.get(), std::make_format_args(args...));
+}
+
 template <typename... Args>
 Failure MakeError(StatusCode code, std::format_string<Args...> format, Args&&... args) {
-  return Failure(Status(code, std::format(format, std::forward<Args>(args)...)));
+  return Failure(Status(code, FormatMessage(format.get(), std::make_format_args(args...))));
 }
 #define KRAFLA_DEFINE_ERROR(Name)                                            \
   template <typename... Args>                                                \

@@ -40,7 +40,7 @@ Result<> Executable::SetArgumentBytes(std::span<const std::span<const std::byte>
   std::vector<Literal> literals;
   for (std::size_t a = 0; a < given.size(); ++a) {
     Result<Literal> made = shapes[a].IsArray() ? ReadInLayout(given[a], shapes[a]) : Literal::Create(shapes[a]);
-    if (!made) return Failure(std::move(made).error().WithContext(std::format("in argument {}", a)));
+    if (!made) return Failure(std::move(made).error().WithContext(Format("in argument {}", a)));
     literals.push_back(std::move(*made));
   }
   return ShareArguments(ToShared(std::move(literals)));
@@ -54,27 +54,27 @@ Result<> Executable::CopyResultBytes(std::span<const std::span<std::byte>> wante
   for (std::size_t r = 0; r < wanted.size(); ++r) {
     if (!shapes[r].IsArray()) continue;
     Result<> copied = WriteInLayout(literals[r], shapes[r].layout(), wanted[r]);
-    if (!copied) return Failure(std::move(copied).error().WithContext(std::format("in result {}", r)));
+    if (!copied) return Failure(std::move(copied).error().WithContext(Format("in result {}", r)));
   }
   return {};
 }
 
 std::string Executable::PlacementLine() const {
-  std::string out = std::format("{}/{} instructions on {}; {} kernels", report_.device_instructions,
+  std::string out = Format("{}/{} instructions on {}; {} kernels", report_.device_instructions,
                                 report_.instructions, device_description_, report_.kernels);
   if (report_.pipelines_compiled + report_.pipelines_cached > 0)
-    out += std::format(", {} compiled, {} from cache", report_.pipelines_compiled, report_.pipelines_cached);
+    out += Format(", {} compiled, {} from cache", report_.pipelines_compiled, report_.pipelines_cached);
   if (report_.exchange_instructions > 0 && report_.device_instructions < report_.instructions)
-    out += std::format("; {} between devices, through the host", report_.exchange_instructions);
+    out += Format("; {} between devices, through the host", report_.exchange_instructions);
   if (!report_.fallbacks.empty()) {
-    out += std::format("; on the CPU: ");
+    out += Format("; on the CPU: ");
     std::size_t shown = 0;
     for (const CompileReport::Fallback& f : report_.fallbacks) {
       if (shown++ == 4) {
-        out += std::format(" and {} more", report_.fallbacks.size() - 4);
+        out += Format(" and {} more", report_.fallbacks.size() - 4);
         break;
       }
-      out += std::format("{}{} ({})", shown == 1 ? "" : ", ", f.instruction, f.reason);
+      out += Format("{}{} ({})", shown == 1 ? "" : ", ", f.instruction, f.reason);
     }
   }
   return out;

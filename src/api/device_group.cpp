@@ -41,7 +41,7 @@ class Exchanges {
       } else {
         KRAFLA_ASSIGN(exchange.pairs, DevicePairs(*i, grid));
         exchange.channel = i->attr<ChannelAttributes>().channel_id.value_or(0);
-        exchange.what = std::format("{} '{}'", OpcodeName(i->opcode()), i->name());
+        exchange.what = Format("{} '{}'", OpcodeName(i->opcode()), i->name());
         const Shape& data = i->opcode() == Opcode::kSend ? i->operand(0)->shape() : i->shape().tuple_elements()[0];
         for (const Shape* leaf : TupleLeaves(data)) {
           if (leaf->IsDynamic()) return Unimplemented("{}: arrays with dynamic dimensions are not sent", Describe(*i));
@@ -204,7 +204,7 @@ class Group final : public GroupExecutable {
   }
 
   std::string PlacementLine() const override {
-    return std::format("{} devices ({} replicas, {} partitions), each: {}", grid_.size(), grid_.replicas,
+    return Format("{} devices ({} replicas, {} partitions), each: {}", grid_.size(), grid_.replicas,
                        grid_.partitions, members_[0].executable->PlacementLine());
   }
 
@@ -297,8 +297,8 @@ std::string DeviceGroup::selector() const {
   std::string out;
   for (std::size_t i = 0, n = 0; i < members_.size(); i += n) {
     for (n = 1; i + n < members_.size() && members_[i + n] == members_[i];) ++n;
-    out += std::format("{}{}", i == 0 ? "" : ",", members_[i]->device().selector);
-    if (n > 1) out += std::format("*{}", n);
+    out += Format("{}{}", i == 0 ? "" : ",", members_[i]->device().selector);
+    if (n > 1) out += Format("*{}", n);
   }
   return out;
 }

@@ -33,7 +33,7 @@ Result<Literal> HostServices::Call(const Instruction& call, std::span<const Lite
   KRAFLA_ASSIGN(Literal out, Literal::Create(call.shape()));
   auto done = (*function)({target, call.metadata().backend_config, operands, &out});
   if (!done)
-    return Failure(std::move(done).error().WithContext(std::format("in custom call '{}' ({})", target, call.name())));
+    return Failure(std::move(done).error().WithContext(Format("in custom call '{}' ({})", target, call.name())));
   return out;
 }
 
@@ -72,8 +72,8 @@ Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom
         return NotFound("{}: the custom call '{}' has a kernel for Vulkan devices, but no function for the CPU.",
                         i->name(), target);
       std::string known;
-      for (std::string_view name : BuiltInCustomCalls()) known += std::format("{}{}", known.empty() ? "" : ", ", name);
-      for (const std::string& name : custom_calls.Targets()) known += std::format(", {}", name);
+      for (std::string_view name : BuiltInCustomCalls()) known += Format("{}{}", known.empty() ? "" : ", ", name);
+      for (const std::string& name : custom_calls.Targets()) known += Format(", {}", name);
       return NotFound("{}: there is no custom call '{}'. Registered are: {}.", i->name(), target, known);
     }
   return {};

@@ -55,7 +55,7 @@ Result<HostTransfers::Item> HostTransfers::Pop(Key key, Limit limit) {
   const bool ready = changed_.wait_for(lock, limit, [&] { return cancelled_ || !queue.items.empty(); });
   const auto what = [&] {
     return key.second < 0 ? std::string(kNames[static_cast<int>(key.first)])
-                          : std::format("{} {}", kNames[static_cast<int>(key.first)], key.second);
+                          : Format("{} {}", kNames[static_cast<int>(key.first)], key.second);
   };
   if (cancelled_) return MakeError(StatusCode::kCancelled, "The transfers were cancelled ({}).", what());
   if (!ready) return DeadlineExceeded("Nothing came through {} within {} ms.", what(), limit.count());

@@ -94,7 +94,7 @@ Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const Device
   vk::SelfTestCase c;
   c.feature = source.feature;
   c.kernel.spirv = std::move(code.words);
-  c.kernel.name = std::format("self-test of {}", source.feature);
+  c.kernel.name = Format("self-test of {}", source.feature);
   c.kernel.binding_count = 2;
   c.kernel.subgroup_size = code.subgroup_size;
   c.kernel.full_subgroups = code.full_subgroups;

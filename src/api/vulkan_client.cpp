@@ -13,8 +13,8 @@ namespace {
 
 DeviceDescription Describe(const DeviceProfile& profile, std::size_t number) {
   DeviceDescription out;
-  out.selector = std::format("vulkan:{}", number);
-  out.description = std::format("vulkan:{} ({}, {})", number, profile.name,
+  out.selector = Format("vulkan:{}", number);
+  out.description = Format("vulkan:{} ({}, {})", number, profile.name,
                                 profile.driver_info.empty() ? profile.driver_name : profile.driver_info);
   out.profile = profile;
   return out;

@@ -248,7 +248,7 @@ Result<> VulkanExecutable::AllocateBuffers() {
   slots_.resize(plan_.arguments.size());
   imported_.resize(plan_.arguments.size());
   for (std::size_t r = 0; r < plan_.results.size(); ++r)
-    KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.results[r].byte_size()), std::format("result {}", r)));
+    KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.results[r].byte_size()), Format("result {}", r)));
   return {};
 }
 
@@ -260,7 +260,7 @@ Result<> VulkanExecutable::CreatePipelines() {
     for (spirv::EmittedKernel& kernel : emitted_[k]->kernels) {
       vk::KernelCode c;
       c.spirv = std::move(kernel.words);
-      c.name = std::format("{} {}", plan_.kernels[k].name, kernel.variant);
+      c.name = Format("{} {}", plan_.kernels[k].name, kernel.variant);
       if (!entry_points_[k].empty()) c.entry_point = entry_points_[k];
       c.binding_count = static_cast<uint32_t>(kernel.buffers.size());
       c.subgroup_size = kernel.subgroup_size;
@@ -431,7 +431,7 @@ Result<> VulkanExecutable::PlaceArgument(std::size_t number, const Literal& lite
   std::shared_ptr<vk::Buffer>& buffer = buffers_[kFirstArgument + number];
   if (buffer == nullptr) {
     KRAFLA_ASSIGN(buffer, device_->Allocate(BufferBytes(plan_.arguments[number]), vk::MemoryKind::kDevice,
-                                            std::format("argument {}", number)));
+                                            Format("argument {}", number)));
     slots_[number] = {buffer.get(), 0};
   }
   if (literal.bytes().empty()) return {};

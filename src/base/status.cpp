@@ -28,8 +28,10 @@ std::string_view StatusCodeName(StatusCode code) {
   return "UNKNOWN";
 }
 
+std::string FormatMessage(std::string_view format, std::format_args args) { return std::vformat(format, args); }
+
 std::string Status::ToString() const {
-  std::string out = std::format("{}: {}", StatusCodeName(code_), message_);
+  std::string out = Format("{}: {}", StatusCodeName(code_), message_);
   for (const std::string& line : context_) out += "\n  " + line;
   return out;
 }

@@ -43,8 +43,8 @@ Result<std::unique_ptr<const Collective>> Collective::Make(const Instruction& i,
                                                            std::shared_ptr<const Combiner> combiner) {
   std::unique_ptr<Collective> out(new Collective());
   out->opcode_ = i.opcode();
-  out->description_ = std::format("{} '{}'", OpcodeName(i.opcode()), i.name());
-  if (i.location().line > 0) out->description_ += std::format(" (line {})", i.location().line);
+  out->description_ = Format("{} '{}'", OpcodeName(i.opcode()), i.name());
+  if (i.location().line > 0) out->description_ += Format(" (line {})", i.location().line);
   const auto* a = std::get_if<CollectiveAttributes>(&i.attributes());
   if (a == nullptr) return Internal("{} is no collective", Describe(i));
   if (a->dimension) out->dimension_ = *a->dimension;

@@ -8,7 +8,7 @@
 namespace krafla {
 namespace {
 
-std::string Seconds(std::chrono::milliseconds ms) { return std::format("{:g} s", static_cast<double>(ms.count()) / 1000); }
+std::string Seconds(std::chrono::milliseconds ms) { return Format("{:g} s", static_cast<double>(ms.count()) / 1000); }
 
 }  // namespace
 
@@ -33,10 +33,10 @@ std::string Rendezvous::Whereabouts(std::span<const int64_t> devices) const {
   std::string out;
   for (int64_t d : devices) {
     const Device& device = devices_[static_cast<std::size_t>(d)];
-    out += std::format("{}device {} ", out.empty() ? "" : "; ", d);
+    out += Format("{}device {} ", out.empty() ? "" : "; ", d);
     switch (device.state) {
       case State::kRunning: out += "is still at work before it"; break;
-      case State::kWaiting: out += std::format("waits in {}", device.waits_in); break;
+      case State::kWaiting: out += Format("waits in {}", device.waits_in); break;
       case State::kFinished: out += "has finished the program"; break;
       case State::kFailed: out += "has failed"; break;
     }
@@ -53,13 +53,13 @@ Result<> Rendezvous::Wait(std::unique_lock<std::mutex>& lock, int64_t device, st
     if (failure_) return Aborted("{} was broken off: {}", what, failure_->message());
     if (NobodyRuns()) {
       BreakOff(Status(StatusCode::kDeadlineExceeded,
-                      std::format("{} on device {} waits for what never comes, as every device waits or has finished: {}",
+                      Format("{} on device {} waits for what never comes, as every device waits or has finished: {}",
                                   what, device, Whereabouts(missing()))));
       return Failure(*failure_);
     }
     if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && !done() && !failure_) {
       BreakOff(Status(StatusCode::kDeadlineExceeded,
-                      std::format("{} on device {} waited {} in vain: {}", what, device, Seconds(options_.time_limit),
+                      Format("{} on device {} waited {} in vain: {}", what, device, Seconds(options_.time_limit),
                                   Whereabouts(missing()))));
       return Failure(*failure_);
     }
@@ -186,7 +186,7 @@ void Rendezvous::Leave(int64_t device, const Result<>& outcome) {
   At(device) = {outcome ? State::kFinished : State::kFailed, {}, {}};
   if (!outcome) {
     Status status = outcome.error();
-    if (!failure_) BreakOff(std::move(status).WithContext(std::format("on device {}", device)));
+    if (!failure_) BreakOff(std::move(status).WithContext(Format("on device {}", device)));
   }
   // Who waits for this device looks again, and finds that nobody runs.
   changed_.notify_all();

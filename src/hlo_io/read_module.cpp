@@ -13,7 +13,7 @@ Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_v
   if (bytes.starts_with("ML\xefR")) {
     auto tree = stablehlo::ReadBytecode(bytes);
     auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
-    if (!module) return Failure(std::move(module).error().WithContext(std::format("while reading {}", file)));
+    if (!module) return Failure(std::move(module).error().WithContext(Format("while reading {}", file)));
     return module;
   }
   if (stablehlo::LooksLikeMlir(bytes)) {

@@ -13,7 +13,7 @@ std::string UniqueName(std::string_view wanted, std::unordered_map<std::string, 
   std::string name(wanted);
   if (taken.emplace(name, 1).second) return name;
   while (true) {
-    std::string candidate = std::format("{}.{}", wanted, taken[name]++);
+    std::string candidate = Format("{}.{}", wanted, taken[name]++);
     if (taken.emplace(candidate, 1).second) return candidate;
   }
 }
@@ -257,8 +257,8 @@ bool SameModule(const Module& a, const Module& b) {
 
 std::string Describe(const Instruction& i) {
   if (i.location().line > 0)
-    return std::format("instruction '{}' ({}, line {})", i.name(), OpcodeName(i.opcode()), i.location().line);
-  return std::format("instruction '{}' ({})", i.name(), OpcodeName(i.opcode()));
+    return Format("instruction '{}' ({}, line {})", i.name(), OpcodeName(i.opcode()), i.location().line);
+  return Format("instruction '{}' ({})", i.name(), OpcodeName(i.opcode()));
 }
 
 }  // namespace krafla

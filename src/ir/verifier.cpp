@@ -44,7 +44,7 @@ class InstructionChecker {
     }
     if (visits_ > verifier::kMaxLeafVisits)
       return At(i, Status(StatusCode::kResourceExhausted,
-                          std::format("Up to here the module passes tuples of more than {} leaves in all around.",
+                          Format("Up to here the module passes tuples of more than {} leaves in all around.",
                                       verifier::kMaxLeafVisits)));
     auto inferred = InferShape({.opcode = i.opcode(),
                                 .operands = operands_,
@@ -56,7 +56,7 @@ class InstructionChecker {
     if (!inferred) return At(i, std::move(inferred).error());
     if (!Shape::Compatible(*inferred, i.shape()))
       return At(i, Status(StatusCode::kInvalidArgument,
-                          std::format("It is declared as {}; from its operands, attributes and computations "
+                          Format("It is declared as {}; from its operands, attributes and computations "
                                       "follows {}.",
                                       shape_rules::Brief(i.shape()), shape_rules::Brief(*inferred))));
     return verifier::CheckAsyncPair(i);
@@ -72,7 +72,7 @@ class InstructionChecker {
     if (i.called().size() == 1) return std::span(&callees_.at(i.called(0)).signature, 1);
     if (leaves > verifier::kMaxSignatureLeaves)
       return At(i, Status(StatusCode::kResourceExhausted,
-                          std::format("The computations it calls have {} parameters and results in all, past the limit "
+                          Format("The computations it calls have {} parameters and results in all, past the limit "
                                       "of {}.", leaves, verifier::kMaxSignatureLeaves)));
     called_.clear();
     for (const Computation* c : i.called()) called_.push_back(callees_.at(c).signature);

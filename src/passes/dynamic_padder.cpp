@@ -163,7 +163,7 @@ Result<> ComputationPadder::TakeEntryParameters() {
       for (int64_t d = 0; d < leaf->rank(); ++d) {
         if (!leaf->IsDynamicDim(d)) continue;
         Instruction* size = c_.Add(Opcode::kParameter, SizeShape(), {}, ParameterAttributes{number++, {}}, {},
-                                   std::format("{}.size", p->name()));
+                                   Format("{}.size", p->name()));
         sizes[At(d)] = sizes_.Clamped(rewrite, size, leaf->dim(d));
       }
       known.leaves.push_back(std::move(sizes));
@@ -180,7 +180,7 @@ Result<> ComputationPadder::Run(const Shape& result, bool is_entry) {
   for (Instruction* i : order) {
     if (i->opcode() == Opcode::kParameter) continue;
     KRAFLA_TRY(Visit(i).transform_error(
-        [&](Status e) { return std::move(e).WithContext(std::format("at {}", Describe(*i))); }));
+        [&](Status e) { return std::move(e).WithContext(Format("at {}", Describe(*i))); }));
   }
   Instruction* root = c_.root();
   auto it = known_.find(root);
@@ -397,7 +397,7 @@ Instruction* PutTogether(Rewriter& rewrite, const Shape& shape, Instruction* tup
 
 Result<BoundedValue> ComputationPadder::CallOut(DynamicOp& op) {
   const Instruction& i = op.instruction();
-  Computation* callee = c_.parent()->AddComputation(std::format("dynamic_{}", OpcodeName(i.opcode())));
+  Computation* callee = c_.parent()->AddComputation(Format("dynamic_{}", OpcodeName(i.opcode())));
   // Outside: the operands, then their sizes. Inside: parameters for these.
   std::vector<Instruction*> arguments = op.Values(), parameters, size_parameters;
   for (std::size_t n = 0; n < op.operand_count(); ++n)

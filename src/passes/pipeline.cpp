@@ -112,7 +112,7 @@ constexpr int kRounds = 4;
 Result<bool> RunOne(const PassInfo& pass, Module& module, const PassOptions& options, const PassObserver& observer) {
   auto start = std::chrono::steady_clock::now();
   auto changed = pass.run(module, options);
-  if (!changed) return Failure(std::move(changed).error().WithContext(std::format("in pass {}", pass.name)));
+  if (!changed) return Failure(std::move(changed).error().WithContext(Format("in pass {}", pass.name)));
   if (observer) {
     std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     KRAFLA_TRY(observer(pass, module, *changed, took.count()));
@@ -145,7 +145,7 @@ Result<const PassInfo*> FindPass(std::string_view name) {
   for (const PassInfo& pass : kPasses)
     if (pass.name == name) return &pass;
   std::string known;
-  for (const PassInfo& pass : kPasses) known += std::format("{}{}", known.empty() ? "" : ", ", pass.name);
+  for (const PassInfo& pass : kPasses) known += Format("{}{}", known.empty() ? "" : ", ", pass.name);
   return NotFound("there is no pass '{}'; the passes are {}", name, known);
 }
 

@@ -45,7 +45,7 @@ Result<Instruction*> ToScan(Instruction* i) {
   dims.erase(dims.begin() + run->dimension);
   Shape slice = ArrayShape(i->shape().element_type(), dims);
 
-  Computation* step = i->parent()->parent()->AddComputation(std::format("scan_{}", OpcodeName(*opcode)));
+  Computation* step = i->parent()->parent()->AddComputation(Format("scan_{}", OpcodeName(*opcode)));
   Instruction* x = step->Add(Opcode::kParameter, slice, {}, ParameterAttributes{0, {}}, {}, "x");
   Instruction* carry = step->Add(Opcode::kParameter, slice, {}, ParameterAttributes{1, {}}, {}, "carry");
   Instruction* next = step->Add(*opcode, slice, {carry, x});

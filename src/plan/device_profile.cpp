@@ -78,14 +78,14 @@ Result<> FromJson(const Json& json, const std::string& where, T& value) {
     value.clear();
     for (std::size_t i = 0; i < json.size(); ++i) {
       value.emplace_back();
-      KRAFLA_TRY(FromJson(json[i], std::format("{}[{}]", where, i), value.back()));
+      KRAFLA_TRY(FromJson(json[i], Format("{}[{}]", where, i), value.back()));
     }
   } else if constexpr (std::is_array_v<T>) {
     if (!json.is_array() || json.size() != std::extent_v<T>) {
       return InvalidArgument("{} of a device profile is not an array of {}.", where, std::extent_v<T>);
     }
     for (std::size_t i = 0; i < json.size(); ++i) {
-      KRAFLA_TRY(FromJson(json[i], std::format("{}[{}]", where, i), value[i]));
+      KRAFLA_TRY(FromJson(json[i], Format("{}[{}]", where, i), value[i]));
     }
   } else {
     if (!json.is_object()) return InvalidArgument("{} of a device profile is not an object.", where);

@@ -8,19 +8,19 @@ namespace {
 std::string SliceText(const ProgramPlan& plan, const Slice& s) {
   const Allocation& a = plan.allocations[static_cast<std::size_t>(s.allocation)];
   switch (a.kind) {
-    case Allocation::Kind::kArgument: return std::format("arg{}", a.number);
-    case Allocation::Kind::kResult: return std::format("result{}", a.number);
-    case Allocation::Kind::kState: return std::format("state{}", a.number);
-    case Allocation::Kind::kConstant: return std::format("const{}", a.number);
+    case Allocation::Kind::kArgument: return Format("arg{}", a.number);
+    case Allocation::Kind::kResult: return Format("result{}", a.number);
+    case Allocation::Kind::kState: return Format("state{}", a.number);
+    case Allocation::Kind::kConstant: return Format("const{}", a.number);
     case Allocation::Kind::kDeviceId: return a.number == 0 ? "replica_id" : "partition_id";
-    case Allocation::Kind::kArena: return std::format("arena+{}:{}", a.offset + s.offset, s.size);
+    case Allocation::Kind::kArena: return Format("arena+{}:{}", a.offset + s.offset, s.size);
   }
   return "";
 }
 
 std::string DimsText(const Dims& dims) {
   std::string out = "[";
-  for (std::size_t i = 0; i < dims.size(); ++i) out += std::format("{}{}", i ? "," : "", dims[i]);
+  for (std::size_t i = 0; i < dims.size(); ++i) out += Format("{}{}", i ? "," : "", dims[i]);
   return out + "]";
 }
 
@@ -39,37 +39,37 @@ std::string BodyText(const KernelPlan& kernel) {
         using T = std::decay_t<decltype(body)>;
         if constexpr (std::is_same_v<T, LoopKernel>) return body.program.ToString();
         if constexpr (std::is_same_v<T, ReduceKernel>) {
-          std::string out = std::format("rows {} elements {}\n", DimsText(body.row_dims), DimsText(body.element_dims));
+          std::string out = Format("rows {} elements {}\n", DimsText(body.row_dims), DimsText(body.element_dims));
           for (const ReduceStage& s : body.stages) {
-            out += std::format("{} stage, {} reductions\n", s.scope == ReduceStage::Scope::kRow ? "row" : "element", s.reductions.size());
+            out += Format("{} stage, {} reductions\n", s.scope == ReduceStage::Scope::kRow ? "row" : "element", s.reductions.size());
             out += Indent(s.program.ToString(), "  ");
           }
           return out;
         }
         if constexpr (std::is_same_v<T, DotKernel>)
-          return std::format("batch {} m {} n {} k {}; lhs b{}+{} {} strides m {} k {}; rhs b{}+{} {} strides k {} n {}\n{}",
+          return Format("batch {} m {} n {} k {}; lhs b{}+{} {} strides m {} k {}; rhs b{}+{} {} strides k {} n {}\n{}",
                              DimsText(body.batch), body.m, body.n, body.k, body.lhs_binding, body.lhs_offset,
                              ElementTypeName(body.lhs_type), body.lhs_m_stride, body.lhs_k_stride, body.rhs_binding,
                              body.rhs_offset, ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride,
                              body.epilogue.ToString());
         if constexpr (std::is_same_v<T, ConvKernel>)
-          return std::format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims), DimsText(body.kernel_dims),
+          return Format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims), DimsText(body.kernel_dims),
                              DimsText(body.output_dims), body.attributes.feature_group_count, body.epilogue.ToString());
         if constexpr (std::is_same_v<T, SortKernel>)
-          return std::format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.comparator.ToString());
+          return Format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.comparator.ToString());
         if constexpr (std::is_same_v<T, ScanKernel>)
-          return std::format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.reduction.combiner.ToString());
+          return Format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.reduction.combiner.ToString());
         if constexpr (std::is_same_v<T, ScatterKernel>)
-          return std::format("operand {} updates {}\n{}", DimsText(body.operand_dims), DimsText(body.updates_dims),
+          return Format("operand {} updates {}\n{}", DimsText(body.operand_dims), DimsText(body.updates_dims),
                              body.combiner.combiner.ToString());
         if constexpr (std::is_same_v<T, FftKernel>)
-          return std::format("{} lengths {} batch {}\n", ElementTypeName(body.real), DimsText(body.lengths), body.batch);
+          return Format("{} lengths {} batch {}\n", ElementTypeName(body.real), DimsText(body.lengths), body.batch);
         if constexpr (std::is_same_v<T, LinalgKernel>) {
           constexpr std::string_view kOps[] = {"cholesky", "triangular solve", "qr", "householder product"};
-          return std::format("{} of {}, batch {} rows {} columns {}\n", kOps[static_cast<std::size_t>(body.op)],
+          return Format("{} of {}, batch {} rows {} columns {}\n", kOps[static_cast<std::size_t>(body.op)],
                              ElementTypeName(body.type), body.batch, body.rows, body.columns);
         }
-        if constexpr (std::is_same_v<T, HostKernel>) return std::format("{}\n", Describe(*body.instruction));
+        if constexpr (std::is_same_v<T, HostKernel>) return Format("{}\n", Describe(*body.instruction));
       },
       kernel.body);
 }
@@ -77,22 +77,22 @@ std::string BodyText(const KernelPlan& kernel) {
 void StepsText(const ProgramPlan& plan, const StepList& list, const std::string& indent, std::string& out) {
   for (const Step& step : list.steps) {
     if (const auto* launch = std::get_if<LaunchStep>(&step)) {
-      out += std::format("{}launch k{} {}(", indent, launch->kernel, launch->instruction->name());
+      out += Format("{}launch k{} {}(", indent, launch->kernel, launch->instruction->name());
       for (std::size_t b = 0; b < launch->bindings.size(); ++b)
-        out += std::format("{}{}{}", b ? ", " : "", plan.kernels[static_cast<std::size_t>(launch->kernel)].bindings[b].written ? "out " : "",
+        out += Format("{}{}{}", b ? ", " : "", plan.kernels[static_cast<std::size_t>(launch->kernel)].bindings[b].written ? "out " : "",
                            SliceText(plan, launch->bindings[b]));
       out += ")\n";
     } else if (const auto* copy = std::get_if<CopyStep>(&step)) {
-      out += std::format("{}copy {} -> {} ({} bytes)\n", indent, SliceText(plan, copy->from), SliceText(plan, copy->to), copy->from.size);
+      out += Format("{}copy {} -> {} ({} bytes)\n", indent, SliceText(plan, copy->from), SliceText(plan, copy->to), copy->from.size);
     } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
-      out += std::format("{}while {}{}\n", indent, SliceText(plan, loop->predicate),
-                         loop->trip_count ? std::format(" ({} times)", *loop->trip_count) : "");
+      out += Format("{}while {}{}\n", indent, SliceText(plan, loop->predicate),
+                         loop->trip_count ? Format(" ({} times)", *loop->trip_count) : "");
       StepsText(plan, *loop->condition, indent + "  ? ", out);
       StepsText(plan, *loop->body, indent + "    ", out);
     } else if (const auto* branch = std::get_if<ConditionalStep>(&step)) {
-      out += std::format("{}conditional {}\n", indent, SliceText(plan, branch->index));
+      out += Format("{}conditional {}\n", indent, SliceText(plan, branch->index));
       for (std::size_t b = 0; b < branch->branches.size(); ++b) {
-        out += std::format("{}  branch {}\n", indent, b);
+        out += Format("{}  branch {}\n", indent, b);
         StepsText(plan, *branch->branches[b], indent + "    ", out);
       }
     }
@@ -105,13 +105,13 @@ std::string ToString(const ProgramPlan& plan) {
   std::string out;
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     const KernelPlan& kernel = plan.kernels[k];
-    out += std::format("kernel k{} {} {}\n", k, FamilyName(kernel), kernel.name);
+    out += Format("kernel k{} {} {}\n", k, FamilyName(kernel), kernel.name);
     for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
-      out += std::format("  b{} {}[{}]{}{}\n", b, ElementTypeName(kernel.bindings[b].storage), kernel.bindings[b].element_count,
+      out += Format("  b{} {}[{}]{}{}\n", b, ElementTypeName(kernel.bindings[b].storage), kernel.bindings[b].element_count,
                          kernel.bindings[b].read ? " read" : "", kernel.bindings[b].written ? " written" : "");
     out += Indent(BodyText(kernel), "  ");
   }
-  out += std::format("arena {} bytes, largest live set {}\n", plan.arena_size, plan.peak_live_bytes);
+  out += Format("arena {} bytes, largest live set {}\n", plan.arena_size, plan.peak_live_bytes);
   StepsText(plan, plan.steps, "", out);
   return out;
 }

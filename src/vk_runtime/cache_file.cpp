@@ -130,7 +130,7 @@ bool WriteCacheFile(const std::string& path, const DeviceProfile& device, std::s
   std::size_t slash = path.rfind('/');
   if (slash != std::string::npos && slash > 0 && !MakeFolders(path.substr(0, slash))) return false;
   static std::atomic<unsigned> serial = 0;
-  std::string temporary = std::format("{}.{}.{}.tmp", path, ::getpid(), serial++);
+  std::string temporary = Format("{}.{}.{}.tmp", path, ::getpid(), serial++);
   Header header = HeaderFor(device, payload);
   bool written;
   {

@@ -122,7 +122,7 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
   VkResult r = vkCreateDevice(physical_, &info, nullptr, &handle_);
   if (r != VK_SUCCESS) {
     handle_ = VK_NULL_HANDLE;
-    return VulkanError(r, std::format("create a device on {}", profile_.name));
+    return VulkanError(r, Format("create a device on {}", profile_.name));
   }
   volkLoadDeviceTable(&functions_, handle_);
   if (options_.patch_functions) options_.patch_functions(functions_);
@@ -167,7 +167,7 @@ Failure Device::Fail(VkResult result, std::string_view what) {
   std::lock_guard lock(mutex_);
   if (!lost_) {
     lost_ = Status(StatusCode::kAborted,
-                   std::format("The device {} was lost; the driver said so when asked to {}. {}{} Its results and "
+                   Format("The device {} was lost; the driver said so when asked to {}. {}{} Its results and "
                                "buffers are gone: create the device again.",
                                profile_.name, what, LastKernels(), FaultDescription()));
     is_lost_.store(true, std::memory_order_release);
@@ -187,7 +187,7 @@ std::string Device::LastKernels() {
   std::size_t first = names.size() > recent_.size() ? names.size() - recent_.size() : 0;
   std::string out;
   for (std::size_t i = first; i < names.size(); ++i) out += (out.empty() ? "" : ", ") + std::string(names[i]);
-  return std::format("The last kernels given to it, of {} not known to be finished, were: {}.", names.size(), out);
+  return Format("The last kernels given to it, of {} not known to be finished, were: {}.", names.size(), out);
 }
 
 std::string Device::FaultDescription() {
@@ -199,7 +199,7 @@ std::string Device::FaultDescription() {
   counts.vendorBinarySize = 0;
   if (functions_.vkGetDeviceFaultInfoEXT(handle_, &counts, &info) < 0) return "";
   info.description[VK_MAX_DESCRIPTION_SIZE - 1] = 0;
-  return info.description[0] == 0 ? "" : std::format(" The driver's description: {}.", info.description);
+  return info.description[0] == 0 ? "" : Format(" The driver's description: {}.", info.description);
 }
 
 Result<Event> Device::Submit(VkCommandBuffer commands, const KernelNames& names) {

@@ -30,7 +30,7 @@ std::string ListOf(std::span<const DeviceProfile* const> devices) {
   std::string out;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceProfile& d = *devices[i];
-    out += std::format("{}vulkan:{} is {} (type={}, uuid={}{})", i == 0 ? "" : "; ", i, d.name,
+    out += Format("{}vulkan:{} is {} (type={}, uuid={}{})", i == 0 ? "" : "; ", i, d.name,
                        kTypes[static_cast<std::size_t>(d.type)], d.device_uuid, d.pci.empty() ? "" : ", pci=" + d.pci);
   }
   return out;
@@ -59,7 +59,7 @@ Result<std::size_t> SelectDevice(std::string_view selector, std::span<const Devi
     if (error != std::errc() || index >= devices.size()) {
       return NotFound(
           "There is no device '{}': {} found. {}.", selector,
-          devices.size() == 1 ? "1 Vulkan device was" : std::format("{} Vulkan devices were", devices.size()),
+          devices.size() == 1 ? "1 Vulkan device was" : Format("{} Vulkan devices were", devices.size()),
           ListOf(devices));
     }
     return index;

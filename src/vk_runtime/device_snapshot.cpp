@@ -11,7 +11,7 @@ namespace {
 
 std::string Hex(const uint8_t (&bytes)[VK_UUID_SIZE]) {
   std::string out;
-  for (uint8_t b : bytes) out += std::format("{:02x}", b);
+  for (uint8_t b : bytes) out += Format("{:02x}", b);
   return out;
 }
 
@@ -355,7 +355,7 @@ Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle) {
   out.driver_uuid = Hex(properties.id.driverUUID);
   out.pipeline_cache_uuid = Hex(core.pipelineCacheUUID);
   if (properties.has_pci) {
-    out.pci = std::format("{:04x}:{:02x}:{:02x}.{}", properties.pci.pciDomain, properties.pci.pciBus,
+    out.pci = Format("{:04x}:{:02x}:{:02x}.{}", properties.pci.pciDomain, properties.pci.pciBus,
                           properties.pci.pciDevice, properties.pci.pciFunction);
   }
   ReadLimits(properties, out);

@@ -96,7 +96,7 @@ std::string Device::FreeMemory() {
     budget += budgets[i].budget;
     usage += budgets[i].usage;
   }
-  return std::format("about {} of {} bytes are free on {}, and krafla holds {}", budget > usage ? budget - usage : 0,
+  return Format("about {} of {} bytes are free on {}, and krafla holds {}", budget > usage ? budget - usage : 0,
                      budget, profile_.name, allocated_bytes());
 }
 
@@ -148,7 +148,7 @@ Result<std::unique_ptr<Buffer>> Device::AllocateOwned(uint64_t size, MemoryKind 
   VkResult r = vmaCreateBuffer(allocator_, &info, &wanted, &buffer->handle_, &buffer->allocation_, &got);
   if (r != VK_SUCCESS) {
     buffer->handle_ = VK_NULL_HANDLE;
-    if (ResultCode(r) != StatusCode::kResourceExhausted) return Fail(r, std::format("allocate {}", what));
+    if (ResultCode(r) != StatusCode::kResourceExhausted) return Fail(r, Format("allocate {}", what));
     return ResourceExhausted("{} of {} bytes could not be allocated ({}): {}.", what, size, ResultName(r),
                              FreeMemory());
   }
@@ -225,7 +225,7 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size) {
   allocate.memoryTypeIndex = type;
   VkDeviceMemory imported = VK_NULL_HANDLE;
   r = functions_.vkAllocateMemory(handle_, &allocate, nullptr, &imported);
-  if (r != VK_SUCCESS) return Fail(r, std::format("import {} bytes of host memory", size));
+  if (r != VK_SUCCESS) return Fail(r, Format("import {} bytes of host memory", size));
   buffer->imported_ = imported;
   r = functions_.vkBindBufferMemory(handle_, handle, imported, 0);
   if (r != VK_SUCCESS) return Fail(r, "bind host memory to a buffer");

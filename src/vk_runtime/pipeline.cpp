@@ -100,7 +100,7 @@ std::string PipelineStore::CachePath() const {
   const auto& dir = device_.options().cache_dir;
   std::string folder = dir ? *dir : DefaultCacheDir();
   if (folder.empty()) return "";
-  return std::format("{}/pipelines-{}-{:08x}.bin", folder, device_.profile().pipeline_cache_uuid,
+  return Format("{}/pipelines-{}-{:08x}.bin", folder, device_.profile().pipeline_cache_uuid,
                      device_.profile().driver_version);
 }
 
@@ -248,7 +248,7 @@ Result<std::vector<std::shared_ptr<Pipeline>>> PipelineStore::Create(std::span<c
     ++(built[j].hit ? count.from_cache : count.compiled);
   }
   if (failed) {
-    return device_.Fail(built[*failed].result, std::format("compile kernel '{}'", kernels[missing[*failed]].name));
+    return device_.Fail(built[*failed].result, Format("compile kernel '{}'", kernels[missing[*failed]].name));
   }
   std::erase_if(living_, [](const auto& entry) { return entry.second.expired(); });
   for (std::size_t i : missing) living_[keys[i]] = out[i];

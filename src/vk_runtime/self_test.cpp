@@ -32,7 +32,7 @@ uint64_t HashOf(std::span<const SelfTestCase> cases) {
 std::string CachePath(const Device& device, std::span<const SelfTestCase> cases) {
   std::string folder = device.options().cache_dir ? *device.options().cache_dir : DefaultCacheDir();
   if (folder.empty()) return "";
-  return std::format("{}/self-test-{}-{:08x}-{:016x}-{}.bin", folder, device.profile().pipeline_cache_uuid,
+  return Format("{}/self-test-{}-{:08x}-{:016x}-{}.bin", folder, device.profile().pipeline_cache_uuid,
                      device.profile().driver_version, HashOf(cases), device.uses_addresses() ? "a" : "d");
 }
 
@@ -68,7 +68,7 @@ Result<std::string> RunCase(const std::shared_ptr<Device>& device, const SelfTes
   KRAFLA_TRY(device->Download(*output, 0, got));
   auto [a, b] = std::ranges::mismatch(got, c.expected);
   if (a == got.end()) return std::string();
-  return std::format("byte {} of the output is {:#x}, not {:#x}", a - got.begin(), static_cast<int>(*a),
+  return Format("byte {} of the output is {:#x}, not {:#x}", a - got.begin(), static_cast<int>(*a),
                      static_cast<int>(*b));
 }
 
@@ -119,7 +119,7 @@ Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<co
       certain = false;
     }
     outcome.reasons.push_back(
-        std::format("{}: kernel '{}': {}.", c.feature, c.kernel.name, reason ? *reason : reason.error().message()));
+        Format("{}: kernel '{}': {}.", c.feature, c.kernel.name, reason ? *reason : reason.error().message()));
   }
   outcome.failed.assign(failed.begin(), failed.end());
   if (certain) Save(path, device->profile(), failed, false);

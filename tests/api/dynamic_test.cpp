@@ -44,12 +44,12 @@ TEST_P(DynamicTest, SizesChangeFromRunToRun) {
       (k % 2 == 0 ? even : odd) += x.back();
     }
     std::vector<Literal> arguments;
-    arguments.push_back(MakeLiteral(std::format("f32[{},2]", rows), x));
+    arguments.push_back(MakeLiteral(Format("f32[{},2]", rows), x));
     arguments.push_back(MakeLiteral<float>("f32[2]", {10, 20}));
     auto got = Run(*executable, arguments);
     ASSERT_EQ(got.size(), 3u);
     EXPECT_EQ(Values<float>(got[0]), (std::vector<float>{even, odd}));
-    EXPECT_EQ(got[1].shape().ToString(false), std::format("f32[{},2]", rows));
+    EXPECT_EQ(got[1].shape().ToString(false), Format("f32[{},2]", rows));
     EXPECT_EQ(Values<float>(got[1]), squares);
     EXPECT_EQ(Values<int32_t>(got[2]), std::vector<int32_t>{rows});
   }

@@ -104,21 +104,21 @@ class LinalgTest : public DeviceTest {
 };
 
 std::string FftText(std::string_view result, std::string_view operand, std::string_view type, std::string_view length) {
-  return std::format("HloModule m\nENTRY main {{\n  x = {} parameter(0)\n  ROOT y = {} fft(x), fft_type={}, "
+  return Format("HloModule m\nENTRY main {{\n  x = {} parameter(0)\n  ROOT y = {} fft(x), fft_type={}, "
                      "fft_length={{{}}}\n}}\n", operand, result, type, length);
 }
 
 // Powers of two, odd products, primes that butterflies take, that are summed, that are convolved.
 TEST_P(LinalgTest, FftOfAnyLength) {
   for (int n : {1, 2, 5, 12, 16, 17, 77, 101, 1024, 2187})
-    Compare(FftText(std::format("c64[3,{}]", n), std::format("c64[3,{}]", n), "FFT", std::to_string(n)), 1e-6);
+    Compare(FftText(Format("c64[3,{}]", n), Format("c64[3,{}]", n), "FFT", std::to_string(n)), 1e-6);
   for (int n : {1, 30, 64, 202})
-    Compare(FftText(std::format("c64[{}]", n), std::format("c64[{}]", n), "IFFT", std::to_string(n)), 1e-6);
+    Compare(FftText(Format("c64[{}]", n), Format("c64[{}]", n), "IFFT", std::to_string(n)), 1e-6);
 }
 
 TEST_P(LinalgTest, RealFftOfAnyLength) {
   for (int n : {1, 2, 3, 8, 17, 34, 101, 206, 4096}) {
-    const std::string real = std::format("f32[2,{}]", n), half = std::format("c64[2,{}]", n / 2 + 1);
+    const std::string real = Format("f32[2,{}]", n), half = Format("c64[2,{}]", n / 2 + 1);
     Compare(FftText(half, real, "RFFT", std::to_string(n)), 1e-6);
     Compare(FftText(real, half, "IRFFT", std::to_string(n)), 1e-6);
   }
@@ -134,7 +134,7 @@ TEST_P(LinalgTest, FftOfSeveralDimensions) {
 
 TEST_P(LinalgTest, FftInDouble) {
   for (int n : {1, 37, 101, 512})
-    Compare(FftText(std::format("c128[2,{}]", n), std::format("c128[2,{}]", n), "FFT", std::to_string(n)), 1e-14);
+    Compare(FftText(Format("c128[2,{}]", n), Format("c128[2,{}]", n), "FFT", std::to_string(n)), 1e-14);
   Compare(FftText("c128[4,33]", "f64[4,64]", "RFFT", "64"), 1e-14);
   Compare(FftText("f64[4,64]", "c128[4,33]", "IRFFT", "64"), 1e-14);
 }
@@ -154,7 +154,7 @@ TEST_P(LinalgTest, Cholesky) {
     for (int n : {1, 5, 32, 70})
       for (bool lower : {true, false}) {
         if (n != 70 && lower == (n == 5)) continue;
-        Compare(std::format("HloModule m\nENTRY main {{\n  a = {0}[2,{1},{1}] parameter(0)\n"
+        Compare(Format("HloModule m\nENTRY main {{\n  a = {0}[2,{1},{1}] parameter(0)\n"
                             "  ROOT l = {0}[2,{1},{1}] cholesky(a), lower={2}\n}}\n", type, n, lower),
                 BoundOf(type), Fill::kPositive);
       }
@@ -195,7 +195,7 @@ TEST_P(LinalgTest, TriangularSolve) {
           for (std::string_view transpose : {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"}) {
             // Real numbers have no conjugates, complex ones nothing new in the rest.
             if (type == "f32" ? transpose == "ADJOINT" : unit || transpose == "NO_TRANSPOSE") continue;
-            Compare(std::format("HloModule m\nENTRY main {{\n  a = {0}[2,37,37] parameter(0)\n  b = {0}[2,{1}] parameter(1)\n"
+            Compare(Format("HloModule m\nENTRY main {{\n  a = {0}[2,37,37] parameter(0)\n  b = {0}[2,{1}] parameter(1)\n"
                                 "  ROOT x = {0}[2,{1}] triangular-solve(a, b), left_side={2}, lower={3}, "
                                 "unit_diagonal={4}, transpose_a={5}\n}}\n",
                                 type, left ? "37,3" : "3,37", left, lower, unit, transpose),
@@ -204,7 +204,7 @@ TEST_P(LinalgTest, TriangularSolve) {
           }
   for (std::string_view type : {"f64", "c64", "bf16"})
     for (int n : {1, 32, 65})
-      Compare(std::format("HloModule m\nENTRY main {{\n  a = {0}[{1},{1}] parameter(0)\n  b = {0}[{1},17] parameter(1)\n"
+      Compare(Format("HloModule m\nENTRY main {{\n  a = {0}[{1},{1}] parameter(0)\n  b = {0}[{1},17] parameter(1)\n"
                           "  ROOT x = {0}[{1},17] triangular-solve(a, b), left_side=true, lower=true, "
                           "transpose_a=NO_TRANSPOSE\n}}\n", type, n),
               BoundOf(type), Fill::kTriangular);
@@ -225,7 +225,7 @@ ENTRY main {
 }
 
 std::string QrText(std::string_view type, int m, int n) {
-  return std::format("HloModule m\nENTRY main {{\n  a = {0}[2,{1},{2}] parameter(0)\n"
+  return Format("HloModule m\nENTRY main {{\n  a = {0}[2,{1},{2}] parameter(0)\n"
                      "  qr = ({0}[2,{1},{2}], {0}[2,{3}]) custom-call(a), custom_call_target=\"Qr\"\n"
                      "  r = {0}[2,{1},{2}] get-tuple-element(qr), index=0\n"
                      "  taus = {0}[2,{3}] get-tuple-element(qr), index=1\n"

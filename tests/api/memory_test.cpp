@@ -136,7 +136,7 @@ TEST_P(MemoryTest, ResultsAreTakenOnce) {
 // 4 TB, and more than 63 bits count.
 TEST_P(MemoryTest, TooLargeProgramsAreErrors) {
   for (std::string_view count : {"1000000000000", "1000000000000000000"}) {
-    std::string text = std::format(R"(HloModule m
+    std::string text = Format(R"(HloModule m
 less {{ a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }}
 ENTRY main {{
   x = s32[] parameter(0)

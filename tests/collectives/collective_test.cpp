@@ -11,7 +11,7 @@ TEST(Collective, AllReduceSumsInTheOrderOfRanks) {
   const DeviceGrid grid{4, 1};
   for (int64_t n : {3, 1024, 1025, 10007}) {
     auto module = ParseFor(std::string("HloModule m\n") + kSum +
-                               std::format("ENTRY e {{\n  x = f32[{}] parameter(0)\n  ROOT r = f32[{}] all-reduce(x), "
+                               Format("ENTRY e {{\n  x = f32[{}] parameter(0)\n  ROOT r = f32[{}] all-reduce(x), "
                                            "replica_groups={{{{3,1,0,2}}}}, to_apply=sum\n}}\n", n, n), grid);
     std::vector<std::vector<Floats>> inputs;
     for (int64_t d = 0; d < 4; ++d) inputs.push_back({Values(d, n)});
@@ -200,7 +200,7 @@ TEST(Participants, SendsNeedPairsBeyondTwoDevices) {
   module = ParseFor(with(", frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,2},{1,0}}\"}"), {3, 1});
   EXPECT_EQ(*DevicePairs(*send(*module), {3, 1}), (std::vector<std::pair<int64_t, int64_t>>{{0, 2}, {1, 0}}));
   for (const char* bad : {"{{0,2},{1}}", "{{0,9}}", "{0,1", "{{0,1},{0,2}}", "x", "{{99999999999999999999,1}}"}) {
-    module = ParseFor(with(std::format(", frontend_attributes={{_xla_send_recv_source_target_pairs=\"{}\"}}", bad).c_str()), {3, 1});
+    module = ParseFor(with(Format(", frontend_attributes={{_xla_send_recv_source_target_pairs=\"{}\"}}", bad).c_str()), {3, 1});
     EXPECT_FALSE(DevicePairs(*send(*module), {3, 1})) << bad;
   }
 }

@@ -110,7 +110,7 @@ void CheckDot(const DotCase& c) {
   std::byte* pointers[] = {lhs.data(), rhs.data(), got.data(), bias.data()};
   RunKernel(plan, pointers);
   ExpectSame(c.result, got, want,
-             std::format("dot {}x{}x{} batch {} {} {} -> {}{}{}{} after {}", m, n, k, batches, ElementTypeName(c.lhs),
+             Format("dot {}x{}x{} batch {} {} {} -> {}{}{}{} after {}", m, n, k, batches, ElementTypeName(c.lhs),
                          ElementTypeName(c.rhs), ElementTypeName(c.result), c.lhs_transposed ? " lhs^T" : "",
                          c.rhs_transposed ? " rhs^T" : "", c.share_rhs ? " shared" : "", static_cast<int>(c.after)));
 }
@@ -243,7 +243,7 @@ void CheckConv(const ConvCase& c) {
   std::byte* pointers[] = {input.data(), kernel.data(), got.data(), bias.data()};
   RunKernel(plan, pointers);
   ExpectSame(c.x.result, got, want,
-             std::format("conv {} in {} out {} groups {} rank {} last {} reversal {} {}", c.batch, c.in, c.out, c.x.groups, rank,
+             Format("conv {} in {} out {} groups {} rank {} last {} reversal {} {}", c.batch, c.in, c.out, c.x.groups, rank,
                          c.x.channels_last, c.x.reversal, ElementTypeName(c.x.input_type)));
 }
 

@@ -120,15 +120,15 @@ uint64_t SharedMemoryBytes(std::span<const uint32_t> words) {
 std::string Unsupported(const EmittedKernel& kernel, const DeviceProfile& p) {
   std::span<const uint32_t> words = kernel.words;
   if (words.size() < 5 || words[0] != spv::MagicNumber) return "no SPIR-V header";
-  if (words[1] > p.max_spirv_version) return std::format("SPIR-V version {:#x}", words[1]);
+  if (words[1] > p.max_spirv_version) return Format("SPIR-V version {:#x}", words[1]);
   std::string problem;
   uint64_t invocations = 1;
   bool whole = ForEachInstruction(words, [&](spv::Op op, std::span<const uint32_t> o) {
     if (!problem.empty()) return;
     if (op == spv::Op::OpCapability) {
       Need need = NeedOf(o[0], p);
-      if (!need.known) problem = std::format("capability {}, which this test has no row for", o[0]);
-      if (!need.offered) problem = std::format("capability {}", o[0]);
+      if (!need.known) problem = Format("capability {}, which this test has no row for", o[0]);
+      if (!need.offered) problem = Format("capability {}", o[0]);
     }
     if (op == spv::Op::OpExecutionMode) {
       auto mode = static_cast<spv::ExecutionMode>(o[1]);
@@ -136,29 +136,29 @@ std::string Unsupported(const EmittedKernel& kernel, const DeviceProfile& p) {
         for (std::size_t d = 0; d < 3; ++d) {
           invocations *= o[2 + d];
           if (o[2 + d] == 0 || o[2 + d] > p.limits.max_workgroup_size[d] || o[2 + d] != kernel.local_size[d])
-            problem = std::format("local size {} in dimension {}", o[2 + d], d);
+            problem = Format("local size {} in dimension {}", o[2 + d], d);
         }
       } else if (o.size() == 3 && !OffersMode(mode, o[2], p)) {
-        problem = std::format("execution mode {} at width {}", o[1], o[2]);
+        problem = Format("execution mode {} at width {}", o[1], o[2]);
       }
     }
   });
   if (!problem.empty()) return problem;
   if (!whole) return "an instruction past the end of the module";
-  if (invocations > p.limits.max_workgroup_invocations) return std::format("{} invocations a group", invocations);
+  if (invocations > p.limits.max_workgroup_invocations) return Format("{} invocations a group", invocations);
   if (uint64_t shared = SharedMemoryBytes(words); shared > p.limits.max_shared_memory_bytes)
-    return std::format("{} bytes of shared memory", shared);
+    return Format("{} bytes of shared memory", shared);
   // Words from byte 8 on, after the address of the row of addresses.
   if (8 + 4 * kernel.push_words > static_cast<int>(p.limits.max_push_constant_bytes))
-    return std::format("{} push words", kernel.push_words);
+    return Format("{} push words", kernel.push_words);
   if (kernel.uses_buffer_device_address != p.features.buffer_device_address && !kernel.buffers.empty())
     return "the other addressing model";
   if (!p.features.buffer_device_address && kernel.buffers.size() > p.limits.max_per_stage_storage_buffers)
-    return std::format("{} storage buffers", kernel.buffers.size());
+    return Format("{} storage buffers", kernel.buffers.size());
   if (kernel.subgroup_size != 0) {
     if (!p.features.subgroup_size_control) return "a required subgroup size";
     if (kernel.subgroup_size < p.limits.min_subgroup_size || kernel.subgroup_size > p.limits.max_subgroup_size)
-      return std::format("subgroup size {}", kernel.subgroup_size);
+      return Format("subgroup size {}", kernel.subgroup_size);
   }
   if (kernel.full_subgroups && !p.features.compute_full_subgroups) return "full subgroups";
   return {};
@@ -167,9 +167,9 @@ std::string Unsupported(const EmittedKernel& kernel, const DeviceProfile& p) {
 std::string Unsupported(const EmittedDispatch& dispatch, const EmittedKernel& kernel, const DeviceProfile& p) {
   for (std::size_t d = 0; d < 3; ++d)
     if (dispatch.grid[d] == 0 || dispatch.grid[d] > p.limits.max_workgroup_count[d])
-      return std::format("{} groups in dimension {}", dispatch.grid[d], d);
+      return Format("{} groups in dimension {}", dispatch.grid[d], d);
   if (static_cast<int>(dispatch.push.size()) != kernel.push_words)
-    return std::format("{} push words for a kernel of {}", dispatch.push.size(), kernel.push_words);
+    return Format("{} push words for a kernel of {}", dispatch.push.size(), kernel.push_words);
   return {};
 }
 
@@ -182,7 +182,7 @@ std::string Validate(std::span<const uint32_t> module, const DeviceProfile& p) {
   spvtools::SpirvTools tools(env);
   std::string out;
   tools.SetMessageConsumer([&](spv_message_level_t, const char*, const spv_position_t& at, const char* message) {
-    out += std::format("{}: {}\n", at.index, message);
+    out += Format("{}: {}\n", at.index, message);
   });
   spvtools::ValidatorOptions options;
   if (tools.Validate(words.data(), words.size(), options)) return {};

@@ -91,7 +91,7 @@ class Emission {
     for (const NamedProfile& p : profiles_) {
       auto it = refusals_.find(p.name);
       groups[it == refusals_.end() ? std::map<std::string, int64_t>{} : it->second].push_back(
-          std::format("{} ({} kernels)", p.name, emitted(p.name)));
+          Format("{} ({} kernels)", p.name, emitted(p.name)));
     }
     if (refusals_.contains(kNoPlan)) groups[refusals_.at(kNoPlan)].push_back(kNoPlan);
     for (const auto& [reasons, names] : groups) {

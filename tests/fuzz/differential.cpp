@@ -71,7 +71,7 @@ bool IsNan(ElementType type, uint64_t bits) {
 // Empty, or the first difference: bit for bit, but for what kind of NaN a NaN is.
 std::string Difference(const Literal& expected, const Literal& got) {
   if (!Shape::Compatible(expected.shape(), got.shape()))
-    return std::format("shape {} instead of {}", got.shape().ToString(false), expected.shape().ToString(false));
+    return Format("shape {} instead of {}", got.shape().ToString(false), expected.shape().ToString(false));
   ElementType type = expected.shape().element_type();
   auto size = static_cast<std::size_t>(StorageBytes(RealPart(type)));
   int64_t wrong = 0;
@@ -88,10 +88,10 @@ std::string Difference(const Literal& expected, const Literal& got) {
         std::memcpy(one.bytes().data(), &bits, size);
         return PrintLiteral(one);
       };
-      first = std::format("element {}: {} (0x{:x}) instead of {} (0x{:x})", i / size, text(g), g, text(e), e);
+      first = Format("element {}: {} (0x{:x}) instead of {} (0x{:x})", i / size, text(g), g, text(e), e);
     }
   }
-  return wrong == 0 ? "" : std::format("{} of {} differ, first {}", wrong, expected.bytes().size() / std::max<std::size_t>(size, 1), first);
+  return wrong == 0 ? "" : Format("{} of {} differ, first {}", wrong, expected.bytes().size() / std::max<std::size_t>(size, 1), first);
 }
 
 }  // namespace
@@ -156,13 +156,13 @@ Outcome Differential::Check(const Module& module, const std::vector<Literal>& ar
       continue;
     }
     if (results->size() != reference->results.size()) {
-      note(Verdict::kDisagree, backend, std::format("{} results instead of {}", results->size(), reference->results.size()));
+      note(Verdict::kDisagree, backend, Format("{} results instead of {}", results->size(), reference->results.size()));
       continue;
     }
     for (std::size_t i = 0; i < results->size(); ++i) {
       std::string difference = Difference(reference->results[i], (*results)[i]);
       if (difference.empty()) continue;
-      note(reference->denormal ? Verdict::kDenormal : Verdict::kDisagree, backend, std::format("result {}: {}", i, difference));
+      note(reference->denormal ? Verdict::kDenormal : Verdict::kDisagree, backend, Format("result {}: {}", i, difference));
       break;
     }
   }

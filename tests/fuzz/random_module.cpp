@@ -51,7 +51,7 @@ Result<> Save(const std::string& stem, const Failing& failing, bool with_argumen
   std::ofstream(stem + ".hlo") << "// " << note << "\n" << PrintModule(*failing.module);
   if (!with_arguments) return {};
   std::vector<NamedLiteral> named;
-  for (std::size_t i = 0; i < failing.arguments.size(); ++i) named.push_back({std::format("arg{:04}", i), failing.arguments[i]});
+  for (std::size_t i = 0; i < failing.arguments.size(); ++i) named.push_back({Format("arg{:04}", i), failing.arguments[i]});
   return WriteNpz(stem + ".npz", named);
 }
 

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class CorpusFolder : public ::testing::Test {
  protected:
-  CorpusFolder() : root_(fs::path(::testing::TempDir()) / std::format("krafla_corpus_{}", ::getpid())) {
+  CorpusFolder() : root_(fs::path(::testing::TempDir()) / Format("krafla_corpus_{}", ::getpid())) {
     fs::create_directories(root_);
   }
   ~CorpusFolder() override {
@@ -97,7 +97,7 @@ TEST_F(CorpusFolder, BadManifestsAreErrors) {
                         R"("outputs":[["f32[1]",0,4]],"tol":[])", R"("outputs":[["f32[1]",0,4]],"tol":{"kind":"loose"})",
                         R"("outputs":[["f32[1]",0,4]],"alt_outputs":[])"}) {
     const bool has_tol = std::string_view(c).find("tol\"") != std::string_view::npos;
-    Write("bad/manifest.json", std::format(R"({{"cases":[{{"name":"a","inputs":[],{}{}}}]}})", c,
+    Write("bad/manifest.json", Format(R"({{"cases":[{{"name":"a","inputs":[],{}{}}}]}})", c,
                                            has_tol ? "" : R"(,"tol":{"kind":"bits"})"));
     auto found = FindCases(root_.string());
     ASSERT_TRUE(found.has_value()) << c << found.error().ToString();

@@ -114,7 +114,7 @@ TEST(HloLiteral, EveryNarrowPatternSurvives) {
                            "f8e8m0fnu", "s8", "u8", "s16", "u16"}) {
     const bool wide = std::string_view(type).find("16") != std::string_view::npos;
     const int count = wide ? 65536 : 256;
-    auto shape = ParseShape(std::format("{}[{}]", type, count));
+    auto shape = ParseShape(Format("{}[{}]", type, count));
     ASSERT_TRUE(shape.has_value());
     Literal all = *Literal::Create(*shape);
     for (int i = 0; i < count; ++i) {

@@ -135,7 +135,7 @@ TEST(HloParser, WindowsAndDimLabels) {
 TEST(HloParser, ReplicaGroupsInEveryForm) {
   using Groups = std::vector<std::vector<int64_t>>;
   auto groups = [](std::string_view text) {
-    auto m = Read(Around(std::format("x = f32[4] parameter(0)\n"
+    auto m = Read(Around(Format("x = f32[4] parameter(0)\n"
                                      "ROOT r = f32[4] all-reduce(x), replica_groups={}, to_apply={{\n"
                                      "a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }}",
                                      text)));
@@ -170,7 +170,7 @@ TEST(HloParser, LayoutTails) {
 
 TEST(HloParser, TripCountOfAWhile) {
   for (const char* config : {"{\"known_trip_count\":{\"n\":\"7\"},\"x\":{}}", "\"{\\\"known_trip_count\\\":{\\\"n\\\":\\\"7\\\"}}\""}) {
-    auto m = Read(std::format("HloModule m\nc {{ a = s32[] parameter(0) ROOT p = pred[] constant(true) }}\n"
+    auto m = Read(Format("HloModule m\nc {{ a = s32[] parameter(0) ROOT p = pred[] constant(true) }}\n"
                               "b {{ ROOT a = s32[] parameter(0) }}\n"
                               "ENTRY e {{ x = s32[] parameter(0) ROOT w = s32[] while(x), condition=c, body=b, backend_config={} }}",
                               config));

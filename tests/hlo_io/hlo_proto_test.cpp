@@ -181,7 +181,7 @@ TEST(HloProto, RecordedModules) {
         std::string line = Printed(*i, options);
         // XLA prints -0.0 as "-0", which its own reader takes for the integer 0; only the proto keeps the sign.
         for (std::string_view end : {")", ",", "}"})
-          for (std::size_t at; (at = line.find(std::format("-0.0{}", end))) != std::string::npos;) line.replace(at, 4, "0");
+          for (std::size_t at; (at = line.find(Format("-0.0{}", end))) != std::string::npos;) line.replace(at, 4, "0");
         lines[c->name() + "/" + i->name()] = std::move(line);
       }
     for (const auto& c : (*text)->computations())

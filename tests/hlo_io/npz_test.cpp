@@ -18,7 +18,7 @@ namespace {
 
 class NpzTest : public ::testing::Test {
  protected:
-  NpzTest() : path_(std::filesystem::path(::testing::TempDir()) / std::format("krafla_npz_{}.npz", ::getpid())) {}
+  NpzTest() : path_(std::filesystem::path(::testing::TempDir()) / Format("krafla_npz_{}.npz", ::getpid())) {}
   ~NpzTest() override {
     std::error_code error;
     std::filesystem::remove(path_, error);

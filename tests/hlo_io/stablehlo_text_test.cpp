@@ -89,7 +89,7 @@ TEST(StablehloText, PrettyAndGenericForms) {
 
 TEST(StablehloText, SaysWhereAndWhat) {
   auto bad = [](std::string_view line) {
-    auto read = ReadModule(std::format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");
+    auto read = ReadModule(Format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");
     return read ? std::string() : read.error().ToString();
   };
   EXPECT_EQ(bad("%r = stablehlo.abs %a : tensor<2xf32>"), "");

@@ -13,7 +13,7 @@ std::string Simplified(std::string_view body) {
 
 // "ROOT r = T[4] op(x, c)" with c a broadcast of `value`.
 std::string WithConstant(std::string_view type, std::string_view op, std::string_view value, bool left = false) {
-  return Simplified(std::format("x = {0}[4] parameter(0)\n s = {0}[] constant({2})\n"
+  return Simplified(Format("x = {0}[4] parameter(0)\n s = {0}[] constant({2})\n"
                                 "c = {0}[4] broadcast(s), dimensions={{}}\n ROOT r = {0}[4] {1}({3})",
                                 type, op, value, left ? "c, x" : "x, c"));
 }
@@ -100,7 +100,7 @@ TEST(AlgebraicSimplifier, ComparisonsAndSelects) {
 
 TEST(AlgebraicSimplifier, ConversionsMergeOnlyWhereNothingRounds) {
   auto chain = [](std::string_view a, std::string_view b, std::string_view c) {
-    return Simplified(std::format("x = {}[4] parameter(0)\n y = {}[4] convert(x)\n ROOT r = {}[4] convert(y)", a, b, c));
+    return Simplified(Format("x = {}[4] parameter(0)\n y = {}[4] convert(x)\n ROOT r = {}[4] convert(y)", a, b, c));
   };
   EXPECT_EQ(chain("bf16", "f32", "bf16"), "p0");
   EXPECT_EQ(chain("bf16", "f32", "f16"), "convert f16[4](p0)");

@@ -149,7 +149,7 @@ Result<> Optimise(Module& module, const std::string& name, Totals& totals) {
   auto check = [&](const PassInfo& pass, Module& m, bool, double took) -> Result<> {
     spent += took;
     auto verified = Verify(m);
-    if (!verified) return Failure(std::move(verified).error().WithContext(std::format("after {}", pass.name)));
+    if (!verified) return Failure(std::move(verified).error().WithContext(Format("after {}", pass.name)));
     return {};
   };
   KRAFLA_TRY(RunPipeline(module, {}, check));

@@ -80,7 +80,7 @@ ENTRY main { x = f32[3,4] parameter(0)
 }
 
 std::string Cumulative(std::string_view op, std::string_view window, std::string_view init = "0") {
-  return std::format(R"(HloModule m
+  return Format(R"(HloModule m
 f {{ a = s32[] parameter(0)
  b = s32[] parameter(1)
  ROOT r = s32[] {}(a, b) }}
@@ -94,7 +94,7 @@ TEST(ScanRecognizer, Cumulative) {
   for (std::string_view op : {"add", "multiply", "maximum"}) {
     for (std::string_view pad : {"0_0x4_0x0_0", "0_0x0_4x0_0"}) {
       auto module =
-          ExpectSame(Cumulative(op, std::format("size=1x5x1 pad={}", pad), op == "multiply" ? "1" : "-100"),
+          ExpectSame(Cumulative(op, Format("size=1x5x1 pad={}", pad), op == "multiply" ? "1" : "-100"),
                      {"scan_recognizer"});
       ASSERT_TRUE(module);
       EXPECT_EQ(Find(*module, Opcode::kScan).size(), 1u);
@@ -193,7 +193,7 @@ TEST(TopKExpander, Orders) {
   const Literal floats = FloatLine(3, 40);
   for (std::string_view largest : {"true", "false"}) {
     for (int k : {0, 1, 7, 40}) {
-      auto module = ExpectSame(Entry(std::format("x = f32[3,40] parameter(0)\n"
+      auto module = ExpectSame(Entry(Format("x = f32[3,40] parameter(0)\n"
                                                  "ROOT r = (f32[3,{}], s32[3,{}]) topk(x), k={}, largest={}",
                                                  k, k, k, largest)),
                                {"topk_expander"}, 0, &floats);
@@ -204,7 +204,7 @@ TEST(TopKExpander, Orders) {
     }
     for (std::string_view shape : {"s32[2,3,50]", "pred[2,3,50]"}) {
       std::string_view type = shape.substr(0, shape.find('['));
-      auto module = ExpectSame(Entry(std::format("x = {} parameter(0)\n"
+      auto module = ExpectSame(Entry(Format("x = {} parameter(0)\n"
                                                  "ROOT r = ({}[2,3,9], s32[2,3,9]) topk(x), k=9, largest={}",
                                                  shape, type, largest)),
                                {"topk_expander"});
@@ -235,7 +235,7 @@ TEST(TopKExpander, ComplexNumbersStay) {
 std::string Selecting(std::string_view x, std::string_view source, std::string_view window, std::string_view direction,
                       std::string_view scatter) {
   std::string_view type = x.substr(0, x.find('['));
-  return std::format(R"(HloModule m
+  return Format(R"(HloModule m
 sel {{ a = {0}[] parameter(0)
  b = {0}[] parameter(1)
  ROOT r = pred[] compare(a, b), direction={4} }}
@@ -287,7 +287,7 @@ TEST(ContractionExpander, PredDot) {
 // Bytes that are widened first, also behind movements; not those of another kind on the other side.
 TEST(ContractionExpander, Bytes) {
   auto types = [](std::string_view left, std::string_view right) {
-    auto module = ExpectSame(Entry(std::format("x = s32[6,4] parameter(0)\n y = s32[3,4] parameter(1)\n"
+    auto module = ExpectSame(Entry(Format("x = s32[6,4] parameter(0)\n y = s32[3,4] parameter(1)\n"
                                                "a = {0}[6,4] convert(x)\n b = {1}[3,4] convert(y)\n"
                                                "c = s32[6,4] convert(a)\n d = s32[3,4] convert(b)\n"
                                                "e = s32[4,3] transpose(d), dimensions={{1,0}}\n"
@@ -318,7 +318,7 @@ TEST(ContractionExpander, ManyContractedDimensions) {
       {"s32[3,2,4]", "lhs_contracting_dims={2,1}, rhs_contracting_dims={0,2}", 2},
   };
   for (const Case& c : cases) {
-    auto module = ExpectSame(Entry(std::format("x = s32[5,4,3] parameter(0)\n y = {} parameter(1)\n"
+    auto module = ExpectSame(Entry(Format("x = s32[5,4,3] parameter(0)\n y = {} parameter(1)\n"
                                                "ROOT d = s32[5,2] dot(x, y), {}",
                                                c.rhs, c.numbers)),
                              {"contraction_expander"});
@@ -350,7 +350,7 @@ TEST(SelectAndScatterExpander, Windows) {
       for (std::string_view direction : {"GE", "GT", "LE", "NE"}) {
         for (std::string_view scatter : {"add", "subtract", "maximum"}) {
           SCOPED_TRACE(c.window);
-          auto module = ExpectSame(Selecting(std::format("{}{}", type, c.dims), std::format("{}{}", type, c.source),
+          auto module = ExpectSame(Selecting(Format("{}{}", type, c.dims), Format("{}{}", type, c.source),
                                              c.window, direction, scatter),
                                    {"select_and_scatter_expander"});
           ASSERT_TRUE(module);

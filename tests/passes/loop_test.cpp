@@ -8,7 +8,7 @@ namespace {
 // A loop over (counter, x) that doubles x each turn.
 std::string Counted(std::string_view type, std::string_view start, std::string_view step_op, std::string_view step,
                     std::string_view direction, std::string_view bound) {
-  return std::format(R"(HloModule m
+  return Format(R"(HloModule m
 c {{ s = ({0}[], f32[4]) parameter(0)
  i = {0}[] get-tuple-element(s), index=0
  n = {0}[] constant({5})
@@ -32,7 +32,7 @@ std::string TurnsOf(const std::string& text) {
   auto module = RunOn(text, {"while_trip_count"});
   if (!module) return "";
   auto loops = Find(*module, Opcode::kWhile);
-  return loops.size() == 1 ? AttributeText(*loops[0]) : std::format("{} loops", loops.size());
+  return loops.size() == 1 ? AttributeText(*loops[0]) : Format("{} loops", loops.size());
 }
 
 TEST(WhileTripCount, Counts) {
@@ -163,7 +163,7 @@ ENTRY main { x = f32[2] parameter(0)
 }
 
 std::string Branches(std::string_view index, std::string_view body_op) {
-  return std::format(R"(HloModule m
+  return Format(R"(HloModule m
 f {{ x = f32[4] parameter(0)
  ROOT r = f32[4] {1}(x) }}
 g {{ x = f32[4] parameter(0)

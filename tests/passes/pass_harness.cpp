@@ -12,7 +12,7 @@ namespace {
 
 std::string List(const Dims& dims) {
   std::string out;
-  for (int64_t d : dims) out += std::format("{}{}", out.empty() ? "" : ",", d);
+  for (int64_t d : dims) out += Format("{}{}", out.empty() ? "" : ",", d);
   return "{" + out + "}";
 }
 
@@ -24,18 +24,18 @@ std::string ValueText(const Literal& literal) {
     auto at = static_cast<std::size_t>(n);
     if (n > 0) out += ",";
     if (type == ElementType::kF32) {
-      out += std::format("{}", literal.data<float>()[at]);
+      out += Format("{}", literal.data<float>()[at]);
     } else if (type == ElementType::kF64) {
-      out += std::format("{}", literal.data<double>()[at]);
+      out += Format("{}", literal.data<double>()[at]);
     } else if (type == ElementType::kS32) {
-      out += std::format("{}", literal.data<int32_t>()[at]);
+      out += Format("{}", literal.data<int32_t>()[at]);
     } else if (type == ElementType::kU32) {
-      out += std::format("{}", literal.data<uint32_t>()[at]);
+      out += Format("{}", literal.data<uint32_t>()[at]);
     } else if (type == ElementType::kPred) {
       out += literal.data<uint8_t>()[at] ? "true" : "false";
     } else {
       for (std::size_t b = 0; b < static_cast<std::size_t>(StorageBytes(type)); ++b)
-        out += std::format("{:02x}", static_cast<unsigned>(
+        out += Format("{:02x}", static_cast<unsigned>(
                                          literal.bytes()[(at + 1) * static_cast<std::size_t>(StorageBytes(type)) - 1 - b]));
     }
   }
@@ -47,36 +47,36 @@ std::string ValueText(const Literal& literal) {
 std::string AttributeText(const Instruction& i) {
   const Attributes& a = i.attributes();
   if (const auto* d = std::get_if<DimensionsAttributes>(&a)) return List(d->dimensions);
-  if (const auto* t = std::get_if<IotaAttributes>(&a)) return std::format("{{{}}}", t->dimension);
-  if (const auto* t = std::get_if<TupleIndexAttributes>(&a)) return std::format("{{{}}}", t->index);
+  if (const auto* t = std::get_if<IotaAttributes>(&a)) return Format("{{{}}}", t->dimension);
+  if (const auto* t = std::get_if<TupleIndexAttributes>(&a)) return Format("{{{}}}", t->index);
   if (const auto* s = std::get_if<SliceAttributes>(&a)) {
     std::string out;
     for (std::size_t n = 0; n < s->starts.size(); ++n)
-      out += std::format("{}{}:{}:{}", n ? "," : "", s->starts[n], s->limits[n], s->strides[n]);
+      out += Format("{}{}:{}:{}", n ? "," : "", s->starts[n], s->limits[n], s->strides[n]);
     return "{" + out + "}";
   }
   if (const auto* d = std::get_if<DotAttributes>(&a))
     return List(d->lhs_batch) + List(d->lhs_contracting) + List(d->rhs_batch) + List(d->rhs_contracting);
   if (const auto* c = std::get_if<CompareAttributes>(&a)) {
     constexpr std::string_view kNames[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-    return std::format("{{{}}}", kNames[static_cast<int>(c->direction)]);
+    return Format("{{{}}}", kNames[static_cast<int>(c->direction)]);
   }
   if (const auto* s = std::get_if<ScanAttributes>(&a))
-    return std::format("{{{}{}}}", s->dimension, s->is_reverse ? ",reverse" : "");
+    return Format("{{{}{}}}", s->dimension, s->is_reverse ? ",reverse" : "");
   if (const auto* w = std::get_if<WhileAttributes>(&a))
-    return w->known_trip_count ? std::format("{{{}}}", *w->known_trip_count) : "{}";
+    return w->known_trip_count ? Format("{{{}}}", *w->known_trip_count) : "{}";
   return "";
 }
 
 std::string Expression(const Instruction& i) {
-  if (i.opcode() == Opcode::kParameter) return std::format("p{}", i.attr<ParameterAttributes>().number);
+  if (i.opcode() == Opcode::kParameter) return Format("p{}", i.attr<ParameterAttributes>().number);
   if (i.opcode() == Opcode::kConstant)
-    return std::format("{}({})", i.shape().ToString(false), ValueText(i.literal()));
+    return Format("{}({})", i.shape().ToString(false), ValueText(i.literal()));
   std::string operands;
   for (const Instruction* operand : i.operands())
-    operands += std::format("{}{}", operands.empty() ? "" : ", ", Expression(*operand));
+    operands += Format("{}{}", operands.empty() ? "" : ", ", Expression(*operand));
   if (i.opcode() == Opcode::kTuple) return "(" + operands + ")";
-  return std::format("{}{} {}({})", OpcodeName(i.opcode()), AttributeText(i), i.shape().ToString(false), operands);
+  return Format("{}{} {}({})", OpcodeName(i.opcode()), AttributeText(i), i.shape().ToString(false), operands);
 }
 
 std::unique_ptr<Module> RunOn(std::string_view text, const std::vector<std::string>& passes) {
@@ -91,7 +91,7 @@ std::unique_ptr<Module> RunOn(std::string_view text, const std::vector<std::stri
   }
   auto verify = [](const PassInfo& pass, Module& m, bool, double) -> Result<> {
     auto verified = Verify(m);
-    if (!verified) return Failure(std::move(verified).error().WithContext(std::format("after {}", pass.name)));
+    if (!verified) return Failure(std::move(verified).error().WithContext(Format("after {}", pass.name)));
     return {};
   };
   auto ran = passes.empty() ? RunPipeline(**module, {}, verify) : RunPasses(**module, passes, {}, verify);
@@ -102,7 +102,7 @@ std::unique_ptr<Module> RunOn(std::string_view text, const std::vector<std::stri
   return std::move(*module);
 }
 
-std::string Entry(std::string_view body) { return std::format("HloModule m\n\nENTRY main {{\n{}\n}}\n", body); }
+std::string Entry(std::string_view body) { return Format("HloModule m\n\nENTRY main {{\n{}\n}}\n", body); }
 
 std::string After(const std::vector<std::string>& passes, std::string_view body) {
   auto module = RunOn(Entry(body), passes);

@@ -45,7 +45,7 @@ ENTRY main { x = f32[6] parameter(0)
 TEST(CallInliner, RefusesToExplode) {
   std::string text = "HloModule m\nfn0 { x = f32[] parameter(0)\n ROOT r = f32[] add(x, x) }\n";
   for (int n = 1; n <= 40; ++n)
-    text += std::format("fn{0} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=fn{1}\n"
+    text += Format("fn{0} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=fn{1}\n"
                         " ROOT r = f32[] call(a), to_apply=fn{1} }}\n",
                         n, n - 1);
   text += "ENTRY main { x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=fn40 }";
@@ -158,7 +158,7 @@ ENTRY main { x = f32[4] parameter(0)
 
 TEST(Cse, OrderOfOperands) {
   auto count = [](std::string_view type) {
-    auto module = RunOn(Entry(std::format("x = {0}[4] parameter(0)\n y = {0}[4] parameter(1)\n a = {0}[4] add(x, y)\n"
+    auto module = RunOn(Entry(Format("x = {0}[4] parameter(0)\n y = {0}[4] parameter(1)\n a = {0}[4] add(x, y)\n"
                                           "b = {0}[4] add(y, x)\n ROOT r = ({0}[4], {0}[4]) tuple(a, b)",
                                           type)),
                         {"cse"});

@@ -71,7 +71,7 @@ inline plan::KernelPlan Dot(const Shape& s, const DotOptions& o) {
   plan.bindings.push_back({o.result, count, false, true});
   k.epilogue = std::move(b).Finish();
   plan.body = std::move(k);
-  plan.name = std::format("dot.{}.{}x{}x{}x{}.{}{}", ElementTypeName(o.type), batch, s.m, s.n, s.k,
+  plan.name = Format("dot.{}.{}x{}x{}x{}.{}{}", ElementTypeName(o.type), batch, s.m, s.n, s.k,
                           o.lhs == Order::kNormal ? "n" : "t", o.rhs == Order::kNormal ? "n" : "t");
   return plan;
 }

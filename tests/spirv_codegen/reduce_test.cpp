@@ -291,7 +291,7 @@ plan::KernelPlan Softmax(int64_t rows, int64_t columns) {
     out.program = std::move(b).Finish();
   }
   k.stages = {max, sum, out};
-  return PlanOf(std::move(k), bindings, std::format("softmax.{}x{}", rows, columns));
+  return PlanOf(std::move(k), bindings, Format("softmax.{}x{}", rows, columns));
 }
 
 TEST(ReduceTest, SoftmaxInOneKernel) {

@@ -28,7 +28,7 @@ plan::KernelPlan Scan(Dims dims, int dimension, bool is_reverse, ElementType typ
   k.reduction.init = std::move(start).Finish();
   plan::KernelPlan plan;
   plan.bindings = {{type, count, true, false}, {type, count, false, true}};
-  plan.name = std::format("scan.{}.{}{}", ElementTypeName(type), count, is_reverse ? ".reverse" : "");
+  plan.name = Format("scan.{}.{}{}", ElementTypeName(type), count, is_reverse ? ".reverse" : "");
   plan.body = std::move(k);
   return plan;
 }

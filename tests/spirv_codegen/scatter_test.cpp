@@ -37,7 +37,7 @@ plan::KernelPlan Scatter(const Case& c, ElementType type, Opcode opcode, bool re
   plan.bindings = {{ElementType::kS32, Count(c.indices), true, false},
                    {type, Count(c.updates), true, false},
                    {type, Count(c.operand), true, true}};
-  plan.name = std::format("scatter.{}.{}", ElementTypeName(type), Count(c.updates));
+  plan.name = Format("scatter.{}.{}", ElementTypeName(type), Count(c.updates));
   plan.body = std::move(k);
   return plan;
 }

@@ -30,7 +30,7 @@ plan::KernelPlan Sort(Dims dims, int dimension, std::vector<ElementType> types,
   }
   for (ElementType type : types) plan.bindings.push_back({type, count, true, false});
   for (ElementType type : types) plan.bindings.push_back({type, count, false, true});
-  plan.name = std::format("sort.{}.{}", ElementTypeName(types[0]), count);
+  plan.name = Format("sort.{}.{}", ElementTypeName(types[0]), count);
   plan.body = std::move(k);
   return plan;
 }

@@ -190,7 +190,7 @@ TEST_P(FaultTest, EveryCallMayFail) {
       std::filesystem::remove_all(folder_);
       Faults::Reset(at, error);
       auto result = Scenario();
-      std::string where = std::format("call {} of {} ({}) fails with {}", at, calls, Faults::name.load(),
+      std::string where = Format("call {} of {} ({}) fails with {}", at, calls, Faults::name.load(),
                                       static_cast<int>(error));
       if (!Faults::hit) continue;  // fewer calls than the first time: waits that were not needed
       if (!result) {

@@ -136,7 +136,7 @@ Result<Value> RunComputation(Context& context, const Computation& computation, s
           operands.push_back(source);
       }
       Result<Value> value = RunInstruction(context, i, operands);
-      if (!value) return Failure(std::move(value).error().WithContext(std::format("at {}", Describe(i))));
+      if (!value) return Failure(std::move(value).error().WithContext(Format("at {}", Describe(i))));
       // Results that nobody reads are dropped at once.
       if (!i.users().empty() || static_cast<int>(at) == plan.root_slot) slots[at] = std::move(*value);
     }

@@ -107,17 +107,17 @@ std::string Shown(const Literal& literal, int64_t i) {
   if (!IsFloat(RealPart(type))) return std::to_string(LoadBits(p, size));
   auto one = [&](const std::byte* from) {
     uint64_t bits = LoadBits(from, size);
-    return std::format("{} (0x{:0{}x})", DecodeReal(RealPart(type), bits), bits, 2 * size);
+    return Format("{} (0x{:0{}x})", DecodeReal(RealPart(type), bits), bits, 2 * size);
   };
   if (!IsComplex(type)) return one(p);
-  return std::format("({}, {})", one(p), one(p + size));
+  return Format("({}, {})", one(p), one(p + size));
 }
 
 std::string IndexText(const Shape& shape, int64_t linear) {
   Dims index(static_cast<std::size_t>(shape.rank()), 0);
   DelinearizeIndex(linear, shape.dims(), {index.data(), index.size()});
   std::string out = "[";
-  for (std::size_t i = 0; i < index.size(); ++i) out += std::format("{}{}", i > 0 ? "," : "", index[i]);
+  for (std::size_t i = 0; i < index.size(); ++i) out += Format("{}{}", i > 0 ? "," : "", index[i]);
   return out + "]";
 }
 
@@ -139,7 +139,7 @@ Comparison Compare(const Literal& got, const Literal& expected, const Literal* a
            Comparable(type, l.shape().element_type(), tolerance.kind);
   };
   if (!shape.IsArray() || !fits(expected) || (alt != nullptr && !fits(*alt))) {
-    out.reason = std::format("the result is {}, expected {}", shape.ToString(false), expected.shape().ToString(false));
+    out.reason = Format("the result is {}, expected {}", shape.ToString(false), expected.shape().ToString(false));
     return out;
   }
   out.passed = true;
@@ -172,10 +172,10 @@ Comparison Compare(const Literal& got, const Literal& expected, const Literal* a
   }
   if (wrong == 0) return out;
   out.passed = static_cast<double>(wrong) <= tolerance.share * static_cast<double>(count);
-  out.reason = std::format("{} of {} elements of {} differ, first at {}: got {}, expected {}", wrong, count,
+  out.reason = Format("{} of {} elements of {} differ, first at {}: got {}, expected {}", wrong, count,
                            shape.ToString(false), IndexText(shape, first_wrong), Shown(got, first_wrong),
                            Shown(expected, first_wrong));
-  if (alt != nullptr) out.reason += std::format(" or {}", Shown(*alt, first_wrong));
+  if (alt != nullptr) out.reason += Format(" or {}", Shown(*alt, first_wrong));
   return out;
 }
 

@@ -105,7 +105,7 @@ struct Finder {
   Result<> Folder(const fs::path& folder, int depth) {
     auto in = [&](const char* file, Result<> result) -> Result<> {
       if (result) return result;
-      return Failure(std::move(result).error().WithContext(std::format("while reading '{}'", (folder / file).string())));
+      return Failure(std::move(result).error().WithContext(Format("while reading '{}'", (folder / file).string())));
     };
     if (Exists(folder / "meta.json")) return in("meta.json", Model(folder));
     if (Exists(folder / "manifest.json")) return in("manifest.json", Family(folder));

@@ -152,7 +152,7 @@ Result<NpyHeader> ReadNpyDictionary(std::string_view text) {
       while (!in.Take(")")) {
         int64_t n = 0;
         if (!in.Int(&n)) return bad("a dimension");
-        if (dims.ssize() >= Shape::kMaxRank) return bad(std::format("at most {} dimensions", Shape::kMaxRank));
+        if (dims.ssize() >= Shape::kMaxRank) return bad(Format("at most {} dimensions", Shape::kMaxRank));
         dims.push_back(n);
         if (!in.Take(",")) {
           if (!in.Take(")")) return bad("',' or ')'");
@@ -179,10 +179,10 @@ Result<std::string> MakeNpyHeader(const Shape& shape) {
   std::string_view descr = DescrOf(shape.element_type());
   if (descr.empty()) return InvalidArgument("{} cannot be stored as a NumPy array", shape.ToString(false));
   std::string dims;
-  for (int64_t n : shape.dims()) dims += std::format("{}, ", n);
+  for (int64_t n : shape.dims()) dims += Format("{}, ", n);
   if (shape.rank() > 1) dims.resize(dims.size() - 2);
   if (shape.rank() == 1) dims.resize(dims.size() - 1);
-  std::string dict = std::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, dims);
+  std::string dict = Format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, dims);
   std::size_t total = (kNpyPreamble + dict.size() + 1 + 63) / 64 * 64;
   dict.resize(total - kNpyPreamble - 1, ' ');
   dict += '\n';

@@ -111,7 +111,7 @@ Result<std::vector<NamedLiteral>> ReadNpz(const std::string& path) {
     if (!name.ends_with(".npy")) continue;
     name.resize(name.size() - 4);
     auto literal = ReadArray(archive.get(), static_cast<zip_uint64_t>(i), stat, name);
-    if (!literal) return Failure(std::move(literal).error().WithContext(std::format("while reading '{}'", path)));
+    if (!literal) return Failure(std::move(literal).error().WithContext(Format("while reading '{}'", path)));
     out.push_back({std::move(name), std::move(*literal)});
   }
   return out;

@@ -175,7 +175,7 @@ Result<std::vector<Literal>> ReadNumbered(const fs::path& path, std::string_view
   for (NamedLiteral& array : arrays) by_name[array.name] = &array.literal;
   std::vector<Literal> out;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    auto it = by_name.find(std::format("{}{:04}", prefix, i));
+    auto it = by_name.find(Format("{}{:04}", prefix, i));
     if (it == by_name.end())
       return InvalidArgument("'{}' has {} arrays but no {}{:04}", path.string(), arrays.size(), prefix, i);
     out.push_back(std::move(*it->second));
@@ -186,7 +186,7 @@ Result<std::vector<Literal>> ReadNumbered(const fs::path& path, std::string_view
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto adopted = AdoptShape(std::move(out[i]), (*shapes)[i]);
     if (!adopted)
-      return Failure(std::move(adopted).error().WithContext(std::format("while reading {}{:04} of '{}'", prefix, i, path.string())));
+      return Failure(std::move(adopted).error().WithContext(Format("while reading {}{:04} of '{}'", prefix, i, path.string())));
     out[i] = std::move(*adopted);
   }
   return out;
@@ -254,8 +254,8 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
   const int64_t devices = c.replicas * c.partitions;
   if (devices > 1 && fs::exists(folder / "inputs_dev0.npz", error)) {
     for (int64_t d = 0; d < devices; ++d) {
-      KRAFLA_ASSIGN(auto in, ReadNumbered(folder / std::format("inputs_dev{}.npz", d), "arg", &in_shapes));
-      KRAFLA_ASSIGN(auto expected, ReadNumbered(folder / std::format("outputs_dev{}.npz", d), "out", &out_shapes));
+      KRAFLA_ASSIGN(auto in, ReadNumbered(folder / Format("inputs_dev{}.npz", d), "arg", &in_shapes));
+      KRAFLA_ASSIGN(auto expected, ReadNumbered(folder / Format("outputs_dev{}.npz", d), "out", &out_shapes));
       out.inputs.push_back(std::move(in));
       out.outputs.push_back(std::move(expected));
       out.alt_outputs.emplace_back(out_shapes.size());
@@ -288,7 +288,7 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
 Result<RecordedArrays> ReadArrays(const RecordedCase& c, const std::vector<Shape>& parameters,
                                   const std::vector<Shape>& results, RecordedPart part) {
   auto out = c.is_model ? ReadModel(c, parameters, results, part) : ReadFamilyCase(c);
-  if (!out) return Failure(std::move(out).error().WithContext(std::format("while reading the arrays of '{}'", c.name)));
+  if (!out) return Failure(std::move(out).error().WithContext(Format("while reading the arrays of '{}'", c.name)));
   return out;
 }
 

@@ -204,7 +204,7 @@ Result<Attributes> BuildAttributes(Opcode opcode, const InstructionRecord& r, st
     case Opcode::kAsyncUpdate:
     case Opcode::kAsyncDone: return AsyncAttributes{r.async_thread == "main" ? std::string() : std::string(r.async_thread)};
     case Opcode::kDomain:
-      return DomainAttributes{std::format("kind=\"sharding\", entry={}, exit={}", r.domain_entry.empty() ? "{}" : r.domain_entry,
+      return DomainAttributes{Format("kind=\"sharding\", entry={}, exit={}", r.domain_entry.empty() ? "{}" : r.domain_entry,
                                           r.domain_exit.empty() ? "{}" : r.domain_exit)};
     case Opcode::kCustomCall: {
       CustomCallAttributes out;

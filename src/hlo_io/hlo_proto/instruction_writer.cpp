@@ -173,7 +173,7 @@ class AttributeWriter {
   }
   Result<> operator()(const WhileAttributes& a) {
     if (a.known_trip_count != hlo_text::KnownTripCount(i_.metadata().backend_config) && a.known_trip_count)
-      WriteString(w_, f::kBackendConfig, std::format("{{\"known_trip_count\":{{\"n\":\"{}\"}}}}", *a.known_trip_count));
+      WriteString(w_, f::kBackendConfig, Format("{{\"known_trip_count\":{{\"n\":\"{}\"}}}}", *a.known_trip_count));
     return {};
   }
   Result<> operator()(const CollectiveAttributes& a) {

@@ -36,7 +36,7 @@ std::string MetadataText(Reader reader) {
   std::string out;
   for (std::size_t i = 0; i < std::size(kFields); ++i)
     if (!values[i].empty() && values[i] != "0" && values[i] != "\"\"")
-      out += std::format("{}{}={}", out.empty() ? "" : " ", kFields[i].name, values[i]);
+      out += Format("{}{}={}", out.empty() ? "" : " ", kFields[i].name, values[i]);
   return out;
 }
 
@@ -79,7 +79,7 @@ std::string FrontendAttributesText(Reader reader) {
     }
     // A value that is a dictionary or a list stands as it is; XLA quotes the others.
     const bool raw = value.starts_with('{') && value.ends_with('}');
-    out += std::format("{}{}=", out.empty() ? "" : ",", key);
+    out += Format("{}{}=", out.empty() ? "" : ",", key);
     out += raw ? std::string(value) : "\"" + hlo_text::Escape(value) + "\"";
   }
   return out;

@@ -138,7 +138,7 @@ class ModuleReader {
       auto record = ReadInstruction(Message(reader), limits_.max_depth);
       auto added = record ? AddInstruction(computation, *record, count, made) : Result<>(Failure(std::move(record).error()));
       if (!added)
-        return Failure(std::move(added).error().WithContext(std::format(
+        return Failure(std::move(added).error().WithContext(Format(
             "while reading instruction {} of computation '{}'", made.size(), computation->name().substr(0, 60))));
     }
     auto root = made.find(root_id);
@@ -266,7 +266,7 @@ Result<std::unique_ptr<Module>> ParseHloProto(std::span<const std::byte> bytes, 
     }
   };
   auto out = read();
-  if (!out) return Failure(std::move(out).error().WithContext(std::format("while reading {}", file)));
+  if (!out) return Failure(std::move(out).error().WithContext(Format("while reading {}", file)));
   return out;
 }
 

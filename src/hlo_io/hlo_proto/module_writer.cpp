@@ -57,7 +57,7 @@ class ModuleWriter {
     for (const Computation* c : order) {
       auto written = WriteComputation(Writer(writer, f::kComputations), *c);
       if (!written)
-        return Failure(std::move(written).error().WithContext(std::format("while writing computation '{}'", c->name())));
+        return Failure(std::move(written).error().WithContext(Format("while writing computation '{}'", c->name())));
     }
     writer.add_int64(f::kEntryId, computation_ids_.at(module_.entry()));
     KRAFLA_TRY(WriteProgramShape(Writer(writer, f::kHostProgramShape)));

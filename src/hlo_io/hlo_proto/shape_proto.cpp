@@ -39,8 +39,8 @@ Result<Layout> ReadLayout(Reader reader) {
     }
   }
   out.tail = tiles;
-  if (element_size != 0) out.tail += std::format("E({})", element_size);
-  if (memory_space != 0) out.tail += std::format("S({})", memory_space);
+  if (element_size != 0) out.tail += Format("E({})", element_size);
+  if (memory_space != 0) out.tail += Format("S({})", memory_space);
   return out;
 }
 

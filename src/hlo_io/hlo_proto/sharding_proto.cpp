@@ -151,7 +151,7 @@ Result<std::string> ShardingText(Reader reader, int depth) {
   std::string out = "{";
   if (type == kTuple) return out + elements + "}";
   if (type == kMaximal) {
-    out += std::format("maximal device={}", devices.empty() ? 0 : devices[0]);
+    out += Format("maximal device={}", devices.empty() ? 0 : devices[0]);
   } else if (type == kOther) {
     out += "devices=[" + Joined(tile) + "]";
     if (!iota.empty()) {
@@ -165,7 +165,7 @@ Result<std::string> ShardingText(Reader reader, int depth) {
     if (replicate_last) out += " last_tile_dim_replicate";
     if (!last_dims.empty()) {
       out += " last_tile_dims={";
-      for (std::size_t i = 0; i < last_dims.size(); ++i) out += std::format("{}{}", i > 0 ? ", " : "", WordOf(last_dims[i]));
+      for (std::size_t i = 0; i < last_dims.size(); ++i) out += Format("{}{}", i > 0 ? ", " : "", WordOf(last_dims[i]));
       out += '}';
     }
   } else if (std::string_view word = WordOf(type); !word.empty()) {
@@ -173,7 +173,7 @@ Result<std::string> ShardingText(Reader reader, int depth) {
   } else {
     return InvalidArgument("A sharding has the type number {}, which this version does not know.", type);
   }
-  if (grouped) out += std::format(" {} {}", group_type == 1 ? "shard_like" : "shard_as", group);
+  if (grouped) out += Format(" {} {}", group_type == 1 ? "shard_like" : "shard_as", group);
   return out + "}";
 }
 

@@ -27,7 +27,7 @@ std::string Entry(Reader reader, const TableField (&fields)[N]) {
     if (!known) reader.skip();
   }
   std::string out = "{";
-  for (std::size_t i = 0; i < N; ++i) out += std::format("{}{}={}", i > 0 ? " " : "", fields[i].name, values[i]);
+  for (std::size_t i = 0; i < N; ++i) out += Format("{}{}={}", i > 0 ? " " : "", fields[i].name, values[i]);
   return out + "}";
 }
 
@@ -60,7 +60,7 @@ Tables StackFrameTables(Reader reader) {
     std::string value;
     if (tag <= 2) value = "\"" + hlo_text::Escape(Bytes(reader)) + "\"";
     else value = tag == 3 ? Entry(Message(reader), kLocationFields) : Entry(Message(reader), kFrameFields);
-    lines[tag - 1] += std::format("{}{} {}", count[tag - 1] > 0 ? "\n" : "", count[tag - 1] + 1, value);
+    lines[tag - 1] += Format("{}{} {}", count[tag - 1] > 0 ? "\n" : "", count[tag - 1] + 1, value);
     ++count[tag - 1];
   }
   Tables out;

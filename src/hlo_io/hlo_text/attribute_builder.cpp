@@ -16,16 +16,16 @@ Result<E> FromWord(const WordOf<E> (&table)[N], const AttributeSet& set, Key key
   std::string known;
   for (const auto& row : table) {
     if (row.word == set.Word(key)) return row.value;
-    known += std::format("{}{}", known.empty() ? "" : ", ", row.word);
+    known += Format("{}{}", known.empty() ? "" : ", ", row.word);
   }
-  return lexer.Error(set.Offset(key), std::format("'{}' is not a value of {}; there are {}", set.Word(key).substr(0, 60),
+  return lexer.Error(set.Offset(key), Format("'{}' is not a value of {}; there are {}", set.Word(key).substr(0, 60),
                                                   KeyName(key), known));
 }
 
 Result<int64_t> OneDimension(const AttributeSet& set, const Lexer& lexer) {
   Dims dims = set.DimsOf(Key::kDimensions);
   if (dims.size() != 1)
-    return lexer.Error(set.Offset(Key::kDimensions), std::format("dimensions names one dimension here, not {}", dims.size()));
+    return lexer.Error(set.Offset(Key::kDimensions), Format("dimensions names one dimension here, not {}", dims.size()));
   return dims[0];
 }
 
@@ -114,7 +114,7 @@ Result<Attributes> BuildAttributes(Opcode opcode, AttributeSet& set, const Lexer
       ConvolutionAttributes out = std::move(set.labels);
       if (set.Has(Key::kWindow)) out.window = std::move(set.window);
       if (out.window.size() != out.input_spatial.size())
-        return lexer.Error(set.Offset(Key::kDimLabels), std::format("dim_labels has {} spatial dimensions, the window {}",
+        return lexer.Error(set.Offset(Key::kDimLabels), Format("dim_labels has {} spatial dimensions, the window {}",
                                                                     out.input_spatial.size(), out.window.size()));
       out.feature_group_count = set.Int(Key::kFeatureGroupCount, 1);
       out.batch_group_count = set.Int(Key::kBatchGroupCount, 1);

@@ -19,13 +19,13 @@ Result<> Parser::ParseAttributes(Opcode opcode, const Scope& scope, AttributeSet
         if (KeyName(use.key) == name) key = use.key;
     if (key == Key::kCount) {
       std::string known;
-      for (const KeyUse& use : own) known += std::format("{}{}", known.empty() ? "" : ", ", KeyName(use.key));
-      return lex_.Error(offset, std::format("{} '{}'; {} takes {}{}",
+      for (const KeyUse& use : own) known += Format("{}{}", known.empty() ? "" : ", ", KeyName(use.key));
+      return lex_.Error(offset, Format("{} '{}'; {} takes {}{}",
                                             IsKeyOfAnyOpcode(name) ? "this instruction has no attribute" : "unknown attribute",
                                             name.substr(0, 60), OpcodeName(opcode), known.empty() ? "none" : known,
                                             known.empty() ? " but sharding, metadata and the like" : ""));
     }
-    if (out.Has(key)) return lex_.Error(offset, std::format("attribute '{}' is given twice", name));
+    if (out.Has(key)) return lex_.Error(offset, Format("attribute '{}' is given twice", name));
     lex_.Next();
     KRAFLA_TRY(lex_.Expect('=', "after the name of an attribute"));
     out.offsets[static_cast<std::size_t>(key)] = lex_.token().begin;
@@ -38,7 +38,7 @@ Result<> Parser::ParseAttributes(Opcode opcode, const Scope& scope, AttributeSet
 Result<> Parser::CheckRequired(Opcode opcode, const AttributeSet& set, std::size_t offset) const {
   for (const KeyUse& use : KeysOf(opcode))
     if (use.required && !set.Has(use.key))
-      return lex_.Error(offset, std::format("{} needs the attribute '{}'", OpcodeName(opcode), KeyName(use.key)));
+      return lex_.Error(offset, Format("{} needs the attribute '{}'", OpcodeName(opcode), KeyName(use.key)));
   return {};
 }
 
@@ -59,7 +59,7 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
       const std::size_t offset = lex_.token().begin;
       KRAFLA_ASSIGN(out.real, lex_.Real(name));
       if (!(std::abs(out.real) <= std::numeric_limits<float>::max()))
-        return lex_.Error(offset, std::format("{} must be a finite number that fits f32", name));
+        return lex_.Error(offset, Format("{} must be a finite number that fits f32", name));
       return {};
     }
     case ValueKind::kDims: {
@@ -67,7 +67,7 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
       return {};
     }
     case ValueKind::kWord: {
-      if (lex_.token().kind != Tok::kWord) return lex_.Unexpected(std::format("a word as {}", name));
+      if (lex_.token().kind != Tok::kWord) return lex_.Unexpected(Format("a word as {}", name));
       out.words[k] = lex_.Next().text;
       return {};
     }
@@ -81,13 +81,13 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
       return {};
     }
     case ValueKind::kComputations: {
-      KRAFLA_TRY(lex_.Expect('{', std::format("to open {}", name)));
+      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
       if (lex_.Accept('}')) return {};
       do {
         KRAFLA_ASSIGN(CalledName called, ParseCalled(key));
         out.called.push_back(called);
       } while (lex_.Accept(','));
-      return lex_.Expect('}', std::format("to close {}", name));
+      return lex_.Expect('}', Format("to close {}", name));
     }
     case ValueKind::kWindow: return ParseWindow(out);
     case ValueKind::kDimLabels: return ParseDimLabels(out);
@@ -105,13 +105,13 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
     }
     case ValueKind::kShapes: {
       out.shapes.clear();
-      KRAFLA_TRY(lex_.Expect('{', std::format("to open {}", name)));
+      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
       if (lex_.Accept('}')) return {};
       do {
         KRAFLA_ASSIGN(Shape shape, ParseShape());
         out.shapes.push_back(std::move(shape));
       } while (lex_.Accept(','));
-      return lex_.Expect('}', std::format("to close {}", name));
+      return lex_.Expect('}', Format("to close {}", name));
     }
     case ValueKind::kAliasing: return ParseAliasing(out);
     case ValueKind::kBraces: {
@@ -129,26 +129,26 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
     case ValueKind::kAccuracy: return ParseResultAccuracy(out);
     case ValueKind::kBools: {
       out.bools.clear();
-      KRAFLA_TRY(lex_.Expect('{', std::format("to open {}", name)));
+      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
       if (lex_.Accept('}')) return {};
       do {
         KRAFLA_ASSIGN(bool value, lex_.Bool(name));
         out.bools.push_back(value);
       } while (lex_.Accept(','));
-      return lex_.Expect('}', std::format("to close {}", name));
+      return lex_.Expect('}', Format("to close {}", name));
     }
     case ValueKind::kInstructions: {
-      KRAFLA_TRY(lex_.Expect('{', std::format("to open {}", name)));
+      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
       if (lex_.Accept('}')) return {};
       do {
         const std::size_t offset = lex_.token().begin;
         KRAFLA_ASSIGN(std::string_view before, lex_.Name("the name of an instruction"));
         auto it = scope.find(before);
         if (it == scope.end())
-          return lex_.Error(offset, std::format("no instruction '{}' is defined before this one", before.substr(0, 60)));
+          return lex_.Error(offset, Format("no instruction '{}' is defined before this one", before.substr(0, 60)));
         out.predecessors.push_back(it->second);
       } while (lex_.Accept(','));
-      return lex_.Expect('}', std::format("to close {}", name));
+      return lex_.Expect('}', Format("to close {}", name));
     }
     case ValueKind::kSharding: {
       KRAFLA_ASSIGN(out.words[k], ParseSharding());
@@ -165,13 +165,13 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
 // "{0,1}"
 Result<Dims> Parser::ParseDims(std::string_view what) {
   Dims out;
-  KRAFLA_TRY(lex_.Expect('{', std::format("to open {}", what)));
+  KRAFLA_TRY(lex_.Expect('{', Format("to open {}", what)));
   if (lex_.Accept('}')) return out;
   do {
     KRAFLA_ASSIGN(int64_t value, lex_.Int(what));
     out.push_back(value);
   } while (lex_.Accept(','));
-  KRAFLA_TRY(lex_.Expect('}', std::format("to close {}", what)));
+  KRAFLA_TRY(lex_.Expect('}', Format("to close {}", what)));
   return out;
 }
 

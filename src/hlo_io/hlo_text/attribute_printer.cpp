@@ -20,7 +20,7 @@ class Writer {
     Key("parameter_replication");
     out_ += '{';
     for (std::size_t i = 0; i < a.replicated_at_leaf_buffers.size(); ++i)
-      out_ += std::format("{}{}", i > 0 ? "," : "", a.replicated_at_leaf_buffers[i] ? "true" : "false");
+      out_ += Format("{}{}", i > 0 ? "," : "", a.replicated_at_leaf_buffers[i] ? "true" : "false");
     out_ += '}';
   }
   void operator()(const ConstantAttributes&) {}
@@ -34,8 +34,8 @@ class Writer {
     Key("slice");
     out_ += '{';
     for (std::size_t i = 0; i < a.starts.size(); ++i) {
-      out_ += std::format("{}[{}:{}", i > 0 ? ", " : "", a.starts[i], a.limits[i]);
-      if (a.strides[i] != 1) out_ += std::format(":{}", a.strides[i]);
+      out_ += Format("{}[{}:{}", i > 0 ? ", " : "", a.starts[i], a.limits[i]);
+      if (a.strides[i] != 1) out_ += Format(":{}", a.strides[i]);
       out_ += ']';
     }
     out_ += '}';
@@ -44,8 +44,8 @@ class Writer {
   void operator()(const PadAttributes& a) {
     Key("padding");
     for (std::size_t i = 0; i < a.low.size(); ++i) {
-      out_ += std::format("{}{}_{}", i > 0 ? "x" : "", a.low[i], a.high[i]);
-      if (a.interior[i] != 0) out_ += std::format("_{}", a.interior[i]);
+      out_ += Format("{}{}_{}", i > 0 ? "x" : "", a.low[i], a.high[i]);
+      if (a.interior[i] != 0) out_ += Format("_{}", a.interior[i]);
     }
   }
   void operator()(const DotAttributes& a) {
@@ -149,7 +149,7 @@ class Writer {
       Key("source_target_pairs");
       out_ += '{';
       for (std::size_t i = 0; i < a.source_target_pairs.size(); ++i)
-        out_ += std::format("{}{{{},{}}}", i > 0 ? "," : "", a.source_target_pairs[i].first, a.source_target_pairs[i].second);
+        out_ += Format("{}{{{},{}}}", i > 0 ? "," : "", a.source_target_pairs[i].first, a.source_target_pairs[i].second);
       out_ += '}';
     } else if (!a.replica_groups.empty()) {
       Key("replica_groups");
@@ -185,7 +185,7 @@ class Writer {
       Key("operand_layout_constraints");
       out_ += '{';
       for (std::size_t i = 0; i < a.operand_layouts->size(); ++i)
-        out_ += std::format("{}{}", i > 0 ? ", " : "", (*a.operand_layouts)[i].ToString(options_.layouts));
+        out_ += Format("{}{}", i > 0 ? ", " : "", (*a.operand_layouts)[i].ToString(options_.layouts));
       out_ += '}';
     }
     Flag("custom_call_has_side_effect", a.has_side_effect);
@@ -197,7 +197,7 @@ class Writer {
         if (!first) out_ += ", ";
         first = false;
         AppendList(out_, alias.output_index);
-        out_ += std::format(": ({}, ", alias.operand);
+        out_ += Format(": ({}, ", alias.operand);
         AppendList(out_, alias.operand_index);
         out_ += ')';
       }
@@ -221,7 +221,7 @@ class Writer {
     AppendDouble(out_, a.rtol);
     out_ += ", atol=";
     AppendDouble(out_, a.atol);
-    out_ += std::format(", ulps={}}}}}", a.ulps);
+    out_ += Format(", ulps={}}}}}", a.ulps);
   }
 
   void Called() {
@@ -289,7 +289,7 @@ class Writer {
     if (loop != nullptr && loop->known_trip_count != KnownTripCount(m.backend_config)) {
       // The count was found or changed after the text was read: it stands for the whole configuration.
       if (loop->known_trip_count)
-        Word("backend_config", std::format("{{\"known_trip_count\":{{\"n\":\"{}\"}}}}", *loop->known_trip_count));
+        Word("backend_config", Format("{{\"known_trip_count\":{{\"n\":\"{}\"}}}}", *loop->known_trip_count));
     } else if (!m.backend_config.empty()) {
       Word("backend_config", m.backend_config);
     }
@@ -328,7 +328,7 @@ class Writer {
     Key("operand_precision");
     out_ += '{';
     for (std::size_t i = 0; i < precision.size(); ++i)
-      out_ += std::format("{}{}", i > 0 ? "," : "", WordFor(kPrecisions, precision[i]));
+      out_ += Format("{}{}", i > 0 ? "," : "", WordFor(kPrecisions, precision[i]));
     out_ += '}';
   }
   void PrintWindow(const Window& window) {
@@ -355,7 +355,7 @@ class Writer {
     if (any([](const WindowDim& d) { return d.stride != 1; }))
       field("stride", [](const WindowDim& d) { return std::to_string(d.stride); });
     if (any([](const WindowDim& d) { return d.padding_low != 0 || d.padding_high != 0; }))
-      field("pad", [](const WindowDim& d) { return std::format("{}_{}", d.padding_low, d.padding_high); });
+      field("pad", [](const WindowDim& d) { return Format("{}_{}", d.padding_low, d.padding_high); });
     if (any([](const WindowDim& d) { return d.base_dilation != 1; }))
       field("lhs_dilate", [](const WindowDim& d) { return std::to_string(d.base_dilation); });
     if (any([](const WindowDim& d) { return d.window_dilation != 1; }))

@@ -14,7 +14,7 @@ Result<> Parser::ParsePairs(AttributeSet& out) {
     const std::size_t offset = lex_.token().begin;
     KRAFLA_ASSIGN(Dims pair, ParseDims("a source-target pair"));
     if (pair.size() != 2)
-      return lex_.Error(offset, std::format("a source-target pair has two members, not {}", pair.size()));
+      return lex_.Error(offset, Format("a source-target pair has two members, not {}", pair.size()));
     out.pairs.emplace_back(pair[0], pair[1]);
   } while (lex_.Accept(','));
   return lex_.Expect('}', "to close source_target_pairs");
@@ -66,7 +66,7 @@ Result<> Parser::CheckOneSharding(std::string_view text, std::size_t offset) con
       lex.Next();
       continue;
     }
-    if (!lex.Accept('=')) return bad(std::format("'{}' is not a word of a sharding", word.substr(0, 60)));
+    if (!lex.Accept('=')) return bad(Format("'{}' is not a word of a sharding", word.substr(0, 60)));
     if (word == "device") {
       Dims one;
       if (!list('\0', one)) return bad("expected the number of a device");
@@ -88,12 +88,12 @@ Result<> Parser::CheckOneSharding(std::string_view text, std::size_t offset) con
       if (iota)
         for (int64_t n : devices) count = n < 0 ? -2 : CheckedMul(count, n).value_or(-2);
       if (tiles < 0 || count < 0 || tiles != count)
-        return bad(std::format("a tile assignment of {} tiles names {} devices", tiles, count));
+        return bad(Format("a tile assignment of {} tiles names {} devices", tiles, count));
     } else if (word == "metadata" || word == "last_tile_dims" || word == "mesh" || word == "axes") {
       auto skipped = lex.RawBraces(word);
-      if (!skipped) return bad(std::format("expected braces after {}=", word));
+      if (!skipped) return bad(Format("expected braces after {}=", word));
     } else {
-      return bad(std::format("'{}' is not a word of a sharding", word.substr(0, 60)));
+      return bad(Format("'{}' is not a word of a sharding", word.substr(0, 60)));
     }
     lex.Accept(',');
   }

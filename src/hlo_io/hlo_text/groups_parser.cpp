@@ -42,10 +42,10 @@ Result<Dims> Parser::ParseDimList(char close, std::string_view what) {
   Dims out;
   do {
     KRAFLA_ASSIGN(int64_t n, lex_.Int(what));
-    if (out.ssize() >= Shape::kMaxRank) return lex_.Error(std::format("{} has too many entries", what));
+    if (out.ssize() >= Shape::kMaxRank) return lex_.Error(Format("{} has too many entries", what));
     out.push_back(n);
   } while (lex_.Accept(','));
-  KRAFLA_TRY(lex_.Expect(close, std::format("to close {}", what)));
+  KRAFLA_TRY(lex_.Expect(close, Format("to close {}", what)));
   return out;
 }
 
@@ -56,7 +56,7 @@ Result<std::vector<std::vector<int64_t>>> Parser::ExpandGroups(const Dims& dims,
   if (!count || group_size < 1 || *count % group_size != 0)
     return lex_.Error(offset, "the sizes of replica groups must be positive, fit 63 bits and multiply out");
   if (*count > iota_budget_)
-    return lex_.Error(offset, std::format("{} devices in replica groups are past the limit of this module, {} are left",
+    return lex_.Error(offset, Format("{} devices in replica groups are past the limit of this module, {} are left",
                                           *count, iota_budget_),
                       StatusCode::kResourceExhausted);
   iota_budget_ -= *count;
@@ -99,12 +99,12 @@ Result<std::vector<std::vector<int64_t>>> Parser::ParseIotaGroups() {
     Dims identity = order;
     KRAFLA_ASSIGN(order, ParseDimList(')', "a permutation"));
     if (!std::is_permutation(order.begin(), order.end(), identity.begin(), identity.end()))
-      return lex_.Error(offset, std::format("a permutation must name each of the {} dimensions once", dims.size()));
+      return lex_.Error(offset, Format("a permutation must name each of the {} dimensions once", dims.size()));
   }
   auto devices = Product(dims), members = Product(tile);
   if (!devices || !members) return lex_.Error(begin, "the shapes of replica groups must be positive and fit 63 bits");
   if (*devices != *members)
-    return lex_.Error(begin, std::format("{} groups of {} are not the {} devices on the right of '<='", tile[0], tile[1],
+    return lex_.Error(begin, Format("{} groups of {} are not the {} devices on the right of '<='", tile[0], tile[1],
                                          *devices));
   return ExpandGroups(dims, order, tile[1], {}, begin);
 }
@@ -154,7 +154,7 @@ Result<std::vector<std::vector<int64_t>>> Parser::ParseMeshGroups() {
     } while (lex_.Accept(','));
     KRAFLA_TRY(lex_.Expect(')', "to close device_ids"));
     if (static_cast<int64_t>(devices.size()) != *count)
-      return lex_.Error(begin, std::format("a mesh of {} devices lists {}", *count, devices.size()));
+      return lex_.Error(begin, Format("a mesh of {} devices lists {}", *count, devices.size()));
   }
   KRAFLA_TRY(lex_.Expect('{', "before the axes of replica groups"));
   std::vector<Part> parts;
@@ -163,7 +163,7 @@ Result<std::vector<std::vector<int64_t>>> Parser::ParseMeshGroups() {
       KRAFLA_ASSIGN(std::string_view name, ParseAxisName());
       auto found = std::find(names.begin(), names.end(), name);
       if (found == names.end())
-        return lex_.Error(offset, std::format("the mesh has no axis '{}'", name.substr(0, 60)));
+        return lex_.Error(offset, Format("the mesh has no axis '{}'", name.substr(0, 60)));
       Part part;
       part.axis = found - names.begin();
       const int64_t full = sizes[static_cast<std::size_t>(part.axis)];
@@ -174,7 +174,7 @@ Result<std::vector<std::vector<int64_t>>> Parser::ParseMeshGroups() {
         KRAFLA_TRY(lex_.Expect(')', "after the steps above a part of an axis"));
         KRAFLA_ASSIGN(part.size, lex_.Int("the size of a part of an axis"));
         if (part.above < 1 || part.size < 1 || part.above > full || part.size > full || full % (part.above * part.size) != 0)
-          return lex_.Error(offset, std::format("({}){} is not a part of an axis of {}", part.above, part.size, full));
+          return lex_.Error(offset, Format("({}){} is not a part of an axis of {}", part.above, part.size, full));
       }
       if (parts.size() >= 32) return lex_.Error(offset, "replica groups name more than 32 parts of axes");
       parts.push_back(part);

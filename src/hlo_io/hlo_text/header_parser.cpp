@@ -36,7 +36,7 @@ Result<> Parser::ParseHeader() {
     if (lex_.token().kind != Tok::kWord) return lex_.Unexpected("the name of an attribute of the module");
     Token name = lex_.Next();
     if (std::find(seen.begin(), seen.end(), name.text) != seen.end())
-      return lex_.Error(name.begin, std::format("attribute '{}' of the module is given twice", name.text));
+      return lex_.Error(name.begin, Format("attribute '{}' of the module is given twice", name.text));
     if (seen.size() > 64) return lex_.Error(name.begin, "the module has too many attributes");
     seen.push_back(name.text);
     KRAFLA_TRY(lex_.Expect('=', "after the name of an attribute of the module"));
@@ -49,7 +49,7 @@ Result<> Parser::ParseHeaderAttribute(std::string_view name, std::size_t offset)
   auto count = [&](int64_t& out) -> Result<> {
     const std::size_t at = lex_.token().begin;
     KRAFLA_ASSIGN(out, lex_.Int(name));
-    if (out < 1 || out > (1 << 24)) return lex_.Error(at, std::format("{} is between 1 and 2^24, not {}", name, out));
+    if (out < 1 || out > (1 << 24)) return lex_.Error(at, Format("{} is between 1 and 2^24, not {}", name, out));
     return {};
   };
   if (name == "replica_count") return count(module_->replica_count);
@@ -63,14 +63,14 @@ Result<> Parser::ParseHeaderAttribute(std::string_view name, std::size_t offset)
   if (name == "buffer_donor") return ParseBufferDonor();
   if (name == "entry_computation_layout") return ParseEntryLayout();
   if (!IsOneOf(name, kKept))
-    return lex_.Error(offset, std::format("unknown attribute '{}' of the module", name.substr(0, 60)));
+    return lex_.Error(offset, Format("unknown attribute '{}' of the module", name.substr(0, 60)));
   std::string value;
   if (lex_.Is('{')) {
     KRAFLA_ASSIGN(value, lex_.RawBraces(name));
   } else {
     Token token = lex_.token();
     if (token.kind != Tok::kWord && token.kind != Tok::kNumber && token.kind != Tok::kString)
-      return lex_.Unexpected(std::format("a value of {}", name));
+      return lex_.Unexpected(Format("a value of {}", name));
     lex_.Next();
     value = lex_.text().substr(token.begin, token.end - token.begin);
   }
@@ -148,7 +148,7 @@ Result<> Parser::ParseStackFrameTables() {
       } else if (lex_.token().kind == Tok::kString) {
         lex_.Next();
       } else {
-        return lex_.Unexpected(std::format("a string or braces in the table {}", title.text));
+        return lex_.Unexpected(Format("a string or braces in the table {}", title.text));
       }
       end = lex_.previous_end();
     }

@@ -30,11 +30,11 @@ std::string Shown(const Token& token) {
   if (token.kind == Tok::kLessEqual) return "'<='";
   if (token.kind == Tok::kPunct) {
     auto c = static_cast<unsigned char>(token.punct);
-    if (c < 0x20 || c >= 0x7f) return std::format("the byte 0x{:02x}", c);
-    return std::format("'{}'", token.punct);
+    if (c < 0x20 || c >= 0x7f) return Format("the byte 0x{:02x}", c);
+    return Format("'{}'", token.punct);
   }
   std::string_view text = token.text.substr(0, 60);
-  return std::format("'{}{}{}'", token.kind == Tok::kName ? "%" : "", text, text.size() < token.text.size() ? "..." : "");
+  return Format("'{}{}{}'", token.kind == Tok::kName ? "%" : "", text, text.size() < token.text.size() ? "..." : "");
 }
 
 int HexDigit(char c) {
@@ -144,22 +144,22 @@ Token Lexer::LexAt(std::size_t offset) const {
 
 Result<> Lexer::Expect(char c, std::string_view where) {
   if (Accept(c)) return {};
-  return Unexpected(std::format("'{}' {}", c, where));
+  return Unexpected(Format("'{}' {}", c, where));
 }
 
 Result<> Lexer::ExpectWord(std::string_view word) {
-  if (!IsWord(word)) return Unexpected(std::format("'{}'", word));
+  if (!IsWord(word)) return Unexpected(Format("'{}'", word));
   Next();
   return {};
 }
 
 Result<int64_t> Lexer::Int(std::string_view what) {
-  if (token_.kind != Tok::kNumber) return Unexpected(std::format("an integer as {}", what));
+  if (token_.kind != Tok::kNumber) return Unexpected(Format("an integer as {}", what));
   int64_t out = 0;
   if (!ParseInt64(token_.text, &out))
-    return Error(std::format("'{}' is not an integer of 64 bits, which {} must be", token_.text.substr(0, 60), what));
+    return Error(Format("'{}' is not an integer of 64 bits, which {} must be", token_.text.substr(0, 60), what));
   if (token_.end < text_.size() && IsWordStart(text_[token_.end]))
-    return Error(std::format("an integer as {} may not be followed by '{}'", what, text_[token_.end]));
+    return Error(Format("an integer as {} may not be followed by '{}'", what, text_[token_.end]));
   Next();
   return out;
 }
@@ -167,27 +167,27 @@ Result<int64_t> Lexer::Int(std::string_view what) {
 Result<double> Lexer::Real(std::string_view what) {
   double out = 0;
   if (token_.kind != Tok::kNumber && token_.kind != Tok::kWord)
-    return Unexpected(std::format("a number as {}", what));
+    return Unexpected(Format("a number as {}", what));
   if (!ParseReal(token_.text, &out))
-    return Error(std::format("'{}' is not a number that {} can be", token_.text.substr(0, 60), what));
+    return Error(Format("'{}' is not a number that {} can be", token_.text.substr(0, 60), what));
   Next();
   return out;
 }
 
 Result<bool> Lexer::Bool(std::string_view what) {
   if (IsWord("true") || IsWord("false")) return Next().text == "true";
-  return Unexpected(std::format("true or false as {}", what));
+  return Unexpected(Format("true or false as {}", what));
 }
 
 Result<std::string> Lexer::String(std::string_view what) {
-  if (token_.kind != Tok::kString) return Unexpected(std::format("a string as {}", what));
+  if (token_.kind != Tok::kString) return Unexpected(Format("a string as {}", what));
   return Unescape(Next().text);
 }
 
 Result<std::string_view> Lexer::Name(std::string_view what) {
   if (token_.kind != Tok::kWord && token_.kind != Tok::kName) return Unexpected(what);
   if (token_.kind == Tok::kWord && ElementTypeFromName(token_.text))
-    return Error(std::format("expected {}, found '{}', which is an element type; a name like it is written '%{}'", what,
+    return Error(Format("expected {}, found '{}', which is an element type; a name like it is written '%{}'", what,
                              token_.text, token_.text));
   return Next().text;
 }
@@ -201,7 +201,7 @@ std::string_view Lexer::RawWord() {
 }
 
 Result<std::string_view> Lexer::RawBraces(std::string_view what) {
-  if (!Is('{')) return Unexpected(std::format("'{{' to open {}", what));
+  if (!Is('{')) return Unexpected(Format("'{{' to open {}", what));
   std::size_t begin = token_.begin, i = begin;
   int64_t depth = 0;
   while (i < text_.size()) {
@@ -219,7 +219,7 @@ Result<std::string_view> Lexer::RawBraces(std::string_view what) {
       return text_.substr(begin, i - begin);
     }
   }
-  return Error(begin, std::format("the brace that opens {} is never closed", what));
+  return Error(begin, Format("the brace that opens {} is never closed", what));
 }
 
 SourceLocation Lexer::Locate(std::size_t offset) const {
@@ -266,7 +266,7 @@ Failure Lexer::Error(std::string_view message) const {
 }
 
 Failure Lexer::Unexpected(std::string_view expected) const {
-  return Error(std::format("expected {}, found {}", expected, Shown(token_)));
+  return Error(Format("expected {}, found {}", expected, Shown(token_)));
 }
 
 std::string Unescape(std::string_view text) {
@@ -305,11 +305,11 @@ std::string Escape(std::string_view bytes) {
   std::string out;
   for (char c : bytes) {
     auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out += std::format("\\{}", c);
+    if (c == '"' || c == '\\') out += Format("\\{}", c);
     else if (c == '\n') out += "\\n";
     else if (c == '\t') out += "\\t";
     else if (c == '\r') out += "\\r";
-    else if (u < 0x20 || u == 0x7f) out += std::format("\\{:03o}", u);
+    else if (u < 0x20 || u == 0x7f) out += Format("\\{:03o}", u);
     else out += c;
   }
   return out;

@@ -39,7 +39,7 @@ bool AppendNan(std::string& out, ElementType type, uint64_t bits) {
   }
   if (bits & sign) out += '-';
   out += "nan";
-  if ((bits & mantissa) != quiet) out += std::format("(0x{:x})", bits & mantissa);
+  if ((bits & mantissa) != quiet) out += Format("(0x{:x})", bits & mantissa);
   return true;
 }
 

@@ -34,11 +34,11 @@ Result<> Parser::ParseComputation() {
   const std::size_t offset = lex_.token().begin;
   KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of a computation"));
   if (computations_.contains(name))
-    return lex_.Error(offset, std::format("the computation name '{}' stands twice", name.substr(0, 60)));
+    return lex_.Error(offset, Format("the computation name '{}' stands twice", name.substr(0, 60)));
   const std::string plain = PlainName(name);
   Computation* computation = module_->AddComputation(plain);
   if (computation->name() != plain)
-    return lex_.Error(offset, std::format("the computation name '{}' is taken", name.substr(0, 60)));
+    return lex_.Error(offset, Format("the computation name '{}' is taken", name.substr(0, 60)));
   computations_.emplace(name, computation);
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   KRAFLA_TRY(ParseBody(computation, signature));
@@ -81,28 +81,28 @@ Result<> Parser::ParseBody(Computation* computation, const Signature& signature)
   Scope scope;
   while (!lex_.Is('}')) {
     if (lex_.token().kind == Tok::kEnd)
-      return lex_.Error(std::format("computation '{}' is not closed: expected '}}'", computation->name()));
+      return lex_.Error(Format("computation '{}' is not closed: expected '}}'", computation->name()));
     bool is_root = false;
     KRAFLA_TRY(ParseInstruction(computation, scope, &is_root));
   }
   const std::size_t end = lex_.token().begin;
   if (computation->instructions().empty())
-    return lex_.Error(std::format("computation '{}' has no instruction", computation->name()));
+    return lex_.Error(Format("computation '{}' has no instruction", computation->name()));
   lex_.Next();
   if (computation->root() == nullptr) computation->set_root(computation->instructions().back().get());
   KRAFLA_TRY(CheckParameters(computation, end));
   if (!signature.present) return {};
   auto parameters = computation->parameters();
   if (parameters.size() != signature.parameters.size())
-    return lex_.Error(signature.offset, std::format("the signature of '{}' has {} parameters, its body {}",
+    return lex_.Error(signature.offset, Format("the signature of '{}' has {} parameters, its body {}",
                                                     computation->name(), signature.parameters.size(), parameters.size()));
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!Shape::Compatible(parameters[i]->shape(), signature.parameters[i]))
-      return lex_.Error(signature.offset, std::format("parameter {} of '{}' is {} in the signature and {} in the body", i,
+      return lex_.Error(signature.offset, Format("parameter {} of '{}' is {} in the signature and {} in the body", i,
                                                       computation->name(), Shown(signature.parameters[i]),
                                                       Shown(parameters[i]->shape())));
   if (!Shape::Compatible(computation->root()->shape(), signature.result))
-    return lex_.Error(signature.offset, std::format("the result of '{}' is {} in the signature and {} in the body",
+    return lex_.Error(signature.offset, Format("the result of '{}' is {} in the signature and {} in the body",
                                                     computation->name(), Shown(signature.result),
                                                     Shown(computation->root()->shape())));
   return {};
@@ -112,7 +112,7 @@ Result<> Parser::CheckParameters(Computation* computation, std::size_t offset) {
   auto parameters = computation->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i] == nullptr)
-      return lex_.Error(offset, std::format("computation '{}' has parameter {} but no parameter {}", computation->name(),
+      return lex_.Error(offset, Format("computation '{}' has parameter {} but no parameter {}", computation->name(),
                                             parameters.size() - 1, i));
   return {};
 }
@@ -120,7 +120,7 @@ Result<> Parser::CheckParameters(Computation* computation, std::size_t offset) {
 // "to_apply={ a = f32[] parameter(0) ... }"; the current token is the brace.
 Result<Computation*> Parser::ParseInlineComputation() {
   if (inline_depth_ >= limits_.max_depth)
-    return lex_.Error(std::format("computations are written within others deeper than the limit of {}", limits_.max_depth));
+    return lex_.Error(Format("computations are written within others deeper than the limit of {}", limits_.max_depth));
   ++inline_depth_;
   // A name that the text has nowhere, as computations with names may still come.
   if (inline_name_.empty()) {
@@ -139,7 +139,7 @@ Result<> Parser::ResolveCalls() {
     if (called.computation != nullptr) return called.computation;
     auto it = computations_.find(called.name);
     if (it == computations_.end())
-      return lex_.Error(called.offset, std::format("no computation '{}' is defined", called.name.substr(0, 60)));
+      return lex_.Error(called.offset, Format("no computation '{}' is defined", called.name.substr(0, 60)));
     return it->second;
   };
   for (PendingCall& call : pending_calls_) {
@@ -162,7 +162,7 @@ Result<> Parser::ResolveCalls() {
 // "s = ((f32[]), f32[], u32[]) negate-start(x)" becomes an async-start that calls a computation of one negate.
 Result<> Parser::BuildAsyncComputations() {
   for (PendingAsync& async : pending_async_) {
-    Computation* made = module_->AddComputation(std::format("async_{}", OpcodeName(async.opcode)));
+    Computation* made = module_->AddComputation(Format("async_{}", OpcodeName(async.opcode)));
     std::vector<Instruction*> parameters;
     for (Instruction* operand : async.start->operands())
       parameters.push_back(made->Add(Opcode::kParameter, operand->shape(), {},
@@ -181,7 +181,7 @@ Failure Parser::RecursionError(const Instruction& caller, const Computation& cal
   std::size_t offset = lex_.text().size();
   for (const PendingCall& call : pending_calls_)
     if (call.caller == &caller && !call.called.empty()) offset = call.called[0].offset;
-  return lex_.Error(offset, std::format("instruction '{}' calls computation '{}', which leads back to it; HLO has no recursion",
+  return lex_.Error(offset, Format("instruction '{}' calls computation '{}', which leads back to it; HLO has no recursion",
                                         caller.name(), callee.name()));
 }
 

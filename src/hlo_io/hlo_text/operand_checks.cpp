@@ -12,32 +12,32 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
   auto error = [&](std::string_view message) { return lex_.Error(offset, message); };
   auto operand_shape = [&](std::size_t i) -> const Shape& { return operands[i].instruction->shape(); };
   if (info.arity >= 0 && count != info.arity)
-    return error(std::format("{} takes {} operand{}, {} given", info.name, info.arity, info.arity == 1 ? "" : "s", count));
+    return error(Format("{} takes {} operand{}, {} given", info.name, info.arity, info.arity == 1 ? "" : "s", count));
   if (opcode == Opcode::kTuple) {
     bool same = shape.IsTuple() && shape.tuple_elements().size() == operands.size();
     for (std::size_t i = 0; same && i < operands.size(); ++i)
       same = Shape::Compatible(shape.tuple_elements()[i], operand_shape(i));
-    if (!same) return error(std::format("the operands do not make up the tuple {}", Shown(shape)));
+    if (!same) return error(Format("the operands do not make up the tuple {}", Shown(shape)));
     return {};
   }
   if (opcode == Opcode::kReduce || opcode == Opcode::kReduceWindow) {
     if (count == 0 || count % 2 != 0)
-      return error(std::format("{} takes as many initial values as arrays, {} operands given", info.name, count));
+      return error(Format("{} takes as many initial values as arrays, {} operands given", info.name, count));
     return {};
   }
   if (opcode == Opcode::kScatter) {
     if (count < 3 || count % 2 != 1)
-      return error(std::format("scatter takes arrays, indices and as many updates, {} operands given", count));
+      return error(Format("scatter takes arrays, indices and as many updates, {} operands given", count));
     return {};
   }
   if (opcode == Opcode::kDynamicSlice || opcode == Opcode::kDynamicUpdateSlice) {
     const std::size_t first = opcode == Opcode::kDynamicSlice ? 1 : 2;
-    if (operands.size() < first) return error(std::format("{} takes at least {} operands, {} given", info.name, first, count));
+    if (operands.size() < first) return error(Format("{} takes at least {} operands, {} given", info.name, first, count));
     const std::size_t indices = operands.size() - first;
     // An older form has all starts in one vector.
     bool vector = indices == 1 && operand_shape(first).rank() == 1;
     if (!vector && static_cast<int64_t>(indices) != operand_shape(0).rank())
-      return error(std::format("{} of {} takes one start a dimension, {} given", info.name,
+      return error(Format("{} of {} takes one start a dimension, {} given", info.name,
                                Shown(operand_shape(0)), indices));
     return {};
   }
@@ -49,11 +49,11 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
       return error("conditional needs both true_computation and false_computation");
     if (set.called.empty()) return error("conditional needs at least one branch");
     if (operands.size() != set.called.size() + 1)
-      return error(std::format("conditional takes an index and an operand a branch: {} branches, {} operands",
+      return error(Format("conditional takes an index and an operand a branch: {} branches, {} operands",
                                set.called.size(), operands.size()));
     const Shape& index = operand_shape(0);
     if (!index.IsScalar() || (index.element_type() != ElementType::kPred && index.element_type() != ElementType::kS32))
-      return error(std::format("the first operand of conditional is pred[] or s32[], not {}", Shown(index)));
+      return error(Format("the first operand of conditional is pred[] or s32[], not {}", Shown(index)));
     return {};
   }
   if (opcode == Opcode::kAsyncStart) {
@@ -63,21 +63,21 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
     for (std::size_t i = 0; good && i < operands.size(); ++i)
       good = Shape::Compatible(elements[0].tuple_elements()[i], operand_shape(i));
     if (!good)
-      return error(std::format("the shape of {} is a tuple of the operands' tuple, the result and more, not {}",
+      return error(Format("the shape of {} is a tuple of the operands' tuple, the result and more, not {}",
                                info.name, Shown(shape)));
     return {};
   }
   if (opcode == Opcode::kAsyncUpdate || opcode == Opcode::kAsyncDone) {
     Opcode before = operands[0].instruction->opcode();
     if (before != Opcode::kAsyncStart && before != Opcode::kAsyncUpdate)
-      return error(std::format("the operand of {} is an async-start or async-update, not {}", info.name, OpcodeName(before)));
+      return error(Format("the operand of {} is an async-start or async-update, not {}", info.name, OpcodeName(before)));
     return {};
   }
   if (opcode == Opcode::kSendDone || opcode == Opcode::kRecvDone) {
     const Instruction* start = operands[0].instruction;
     const auto* channel = std::get_if<ChannelAttributes>(&start->attributes());
     if (set.Has(Key::kChannelId) && channel && channel->channel_id && *channel->channel_id != set.Int(Key::kChannelId))
-      return lex_.Error(set.Offset(Key::kChannelId), std::format("{} is on channel {}, its operand on channel {}", info.name,
+      return lex_.Error(set.Offset(Key::kChannelId), Format("{} is on channel {}, its operand on channel {}", info.name,
                                                                  set.Int(Key::kChannelId), *channel->channel_id));
     return {};
   }

@@ -47,7 +47,7 @@ void AppendHeader(std::string& out, const Module& module, const HloPrintOptions&
   // The name of a module has no percent sign; one that is no word is a string.
   if (IsPlain(module.name())) out += module.name();
   else out += '"' + Escape(module.name()) + '"';
-  if (module.has_is_scheduled) out += std::format(", is_scheduled={}", module.is_scheduled ? "true" : "false");
+  if (module.has_is_scheduled) out += Format(", is_scheduled={}", module.is_scheduled ? "true" : "false");
   if (!module.input_output_aliases.empty()) {
     out += ", input_output_alias={ ";
     bool first = true;
@@ -55,7 +55,7 @@ void AppendHeader(std::string& out, const Module& module, const HloPrintOptions&
       if (!first) out += ", ";
       first = false;
       AppendList(out, alias.output_index);
-      out += std::format(": ({}, ", alias.parameter);
+      out += Format(": ({}, ", alias.parameter);
       AppendList(out, alias.parameter_index);
       out += alias.must_alias ? ", must-alias)" : ", may-alias)";
     }
@@ -67,7 +67,7 @@ void AppendHeader(std::string& out, const Module& module, const HloPrintOptions&
     for (const BufferDonor& donor : module.buffer_donors) {
       if (!first) out += ", ";
       first = false;
-      out += std::format("({}, ", donor.parameter);
+      out += Format("({}, ", donor.parameter);
       AppendList(out, donor.parameter_index);
       out += ')';
     }
@@ -81,13 +81,13 @@ void AppendHeader(std::string& out, const Module& module, const HloPrintOptions&
     }
     out += ")->" + module.entry_layout_result->ToString(options.layouts) + "}";
   }
-  if (module.replica_count != 1) out += std::format(", replica_count={}", module.replica_count);
-  if (module.num_partitions != 1) out += std::format(", num_partitions={}", module.num_partitions);
+  if (module.replica_count != 1) out += Format(", replica_count={}", module.replica_count);
+  if (module.num_partitions != 1) out += Format(", num_partitions={}", module.num_partitions);
   for (const auto& [key, value] : module.other_attributes)
-    if (!IsTable(key)) out += std::format(", {}={}", key, value);
+    if (!IsTable(key)) out += Format(", {}={}", key, value);
   out += '\n';
   for (const auto& [key, value] : module.other_attributes)
-    if (IsTable(key)) out += std::format("\n{}\n{}\n", key, value);
+    if (IsTable(key)) out += Format("\n{}\n{}\n", key, value);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ Result<Dims> IntegersOf(const Attribute& a) {
 Result<Dims> DimsAttribute(const Op& op, std::string_view key) {
   KRAFLA_ASSIGN(AttributeRef found, Needed(op, key));
   auto out = IntegersOf(*found);
-  if (!out) return Failure(std::move(out).error().WithContext(std::format("in attribute '{}'", key)));
+  if (!out) return Failure(std::move(out).error().WithContext(Format("in attribute '{}'", key)));
   return out;
 }
 
@@ -116,7 +116,7 @@ std::string PrintAttribute(const Attribute& a) {
     case Kind::kUnit: return "unit";
     case Kind::kBool: return a.integer != 0 ? "true" : "false";
     case Kind::kInteger: return typed(std::to_string(a.integer));
-    case Kind::kFloat: return typed(std::format("{}", a.number));
+    case Kind::kFloat: return typed(Format("{}", a.number));
     case Kind::kString: return "\"" + hlo_text::Escape(a.text) + "\"";
     case Kind::kWord:
     case Kind::kOther: return a.text;
@@ -138,7 +138,7 @@ std::string PrintAttribute(const Attribute& a) {
       auto values = IntegersOf(a);
       std::string out = "array<i64: ";
       if (values)
-        for (std::size_t i = 0; i < values->size(); ++i) out += std::format("{}{}", i > 0 ? ", " : "", (*values)[i]);
+        for (std::size_t i = 0; i < values->size(); ++i) out += Format("{}{}", i > 0 ? ", " : "", (*values)[i]);
       return out + ">";
     }
   }

@@ -146,7 +146,7 @@ Result<> Converter::CallOp(const Op& op, Body& body, const std::string& callee, 
   AttributeRef attributes = op.Find("composite_attributes");
   AttributeRef version = op.Find("version");
   metadata.frontend_attributes =
-      std::format("composite.attributes={},composite.name=\"{}\",composite.version=\"{}\"",
+      Format("composite.attributes={},composite.name=\"{}\",composite.version=\"{}\"",
                   attributes != nullptr ? PrintAttribute(*attributes) : "{}", hlo_text::Escape(name), version != nullptr ? version->integer : 0);
   call->set_metadata(std::move(metadata));
   return {};

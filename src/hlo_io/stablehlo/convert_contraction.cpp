@@ -35,7 +35,7 @@ std::string AlgorithmOf(const Op& op) {
   if (lhs.empty() || rhs.empty() || sum.empty()) return "";
   std::string out = "dot_" + lhs + "_" + rhs + "_" + sum;
   AttributeRef count = op.Find("num_primitive_operations");
-  if (count != nullptr && count->integer > 1) out += std::format("_x{}", count->integer);
+  if (count != nullptr && count->integer > 1) out += Format("_x{}", count->integer);
   AttributeRef fast = op.Find("allow_imprecise_accumulation");
   if (fast != nullptr && fast->integer != 0) out += "_fast_accum";
   return out;

@@ -14,7 +14,7 @@ constexpr int kMaxDepth = 128;
 using Kind = Attribute::Kind;
 
 std::string Place(const Op& op) {
-  return op.location.empty() ? std::format("in operation '{}'", op.name) : std::format("in operation '{}' at {}", op.name, op.location);
+  return op.location.empty() ? Format("in operation '{}'", op.name) : Format("in operation '{}' at {}", op.name, op.location);
 }
 
 AttributeRef Entry(const Attribute* dictionary, std::string_view key) {
@@ -26,7 +26,7 @@ AttributeRef Entry(const Attribute* dictionary, std::string_view key) {
 
 // What the text of a module would say of where an operation is from.
 std::string MetadataOf(const Op& op) {
-  return op.op_name.empty() ? std::string() : std::format("op_name=\"{}\"", hlo_text::Escape(op.op_name));
+  return op.op_name.empty() ? std::string() : Format("op_name=\"{}\"", hlo_text::Escape(op.op_name));
 }
 
 }  // namespace
@@ -221,7 +221,7 @@ Result<Computation*> Converter::ConvertFunction(const Op& func) {
     body.values[region.arguments[i]] = AddParameter(*body.computation, static_cast<int64_t>(i), std::move(shape));
   }
   auto results = ConvertOps(region.ops, body);
-  if (!results) return Failure(std::move(results).error().WithContext(std::format("in function '{}'", name)));
+  if (!results) return Failure(std::move(results).error().WithContext(Format("in function '{}'", name)));
   Instruction* root = nullptr;
   // The entry's only result stands by itself; so does a function's.
   if (results->size() == 1) {
@@ -261,7 +261,7 @@ Result<Computation*> Converter::RegionComputation(const Op& op, const Body& oute
   if (++depth_ > kMaxDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxDepth);
   const Region& r = op.regions[region];
   Body body;
-  body.computation = module_->AddComputation(std::format("{}_region", op.name));
+  body.computation = module_->AddComputation(Format("{}_region", op.name));
   for (std::size_t i = 0; i < r.arguments.size(); ++i) {
     KRAFLA_ASSIGN(Shape shape, ShapeOfValue(r.arguments[i]));
     body.values[r.arguments[i]] = AddParameter(*body.computation, static_cast<int64_t>(i), std::move(shape));

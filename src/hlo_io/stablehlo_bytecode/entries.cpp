@@ -348,7 +348,7 @@ Result<Attribute> Entries::DecodeBuiltin(ByteStream& s) {
       // Locations, and what no operation here takes: passed over.
       while (!s.AtEnd() && !s.failed()) s.Byte();
       out.kind = Kind::kOther;
-      out.text = std::format("builtin attribute {}", code);
+      out.text = Format("builtin attribute {}", code);
       return out;
   }
 }
@@ -370,7 +370,7 @@ void Entries::Location(uint64_t index, std::string* place, std::string* name, in
     case 11: {
       std::string file = text(s.Varint());
       const uint64_t line = s.Varint(), column = s.Varint();
-      if (place->empty() && !file.empty()) *place = std::format("{}:{}:{}", file, line, column);
+      if (place->empty() && !file.empty()) *place = Format("{}:{}:{}", file, line, column);
       return;
     }
     case 12: {
@@ -386,7 +386,7 @@ void Entries::Location(uint64_t index, std::string* place, std::string* name, in
       std::string file = text(s.Varint());
       const std::size_t count = s.Count();
       const uint64_t line = count > 0 ? s.Varint() : 0, column = count > 1 ? s.Varint() : 0;
-      if (place->empty() && !file.empty()) *place = std::format("{}:{}:{}", file, line, column);
+      if (place->empty() && !file.empty()) *place = Format("{}:{}:{}", file, line, column);
       return;
     }
     default: return;

@@ -29,7 +29,7 @@ std::pair<std::string_view, int> SplitVersion(std::string_view name) {
 const VhloOp* FindVhlo(std::string_view name) {
   static const auto* by_name = [] {
     auto* map = new std::unordered_map<std::string, const VhloOp*>();
-    for (const VhloOp& op : kVhloOps) map->emplace(std::format("{}_v{}", op.name, op.version), &op);
+    for (const VhloOp& op : kVhloOps) map->emplace(Format("{}_v{}", op.name, op.version), &op);
     return map;
   }();
   auto it = by_name->find(std::string(name));
@@ -110,7 +110,7 @@ class IrReader {
         rest.remove_prefix(std::min(comma + 1, rest.size()));
       }
     } else {
-      op.name = std::format("{}.{}", full.dialect_name, full.name);
+      op.name = Format("{}.{}", full.dialect_name, full.name);
       for (std::string_view rest = OtherAttributes(op.name); !rest.empty();) {
         const std::size_t comma = std::min(rest.find(','), rest.size());
         names.push_back(rest.substr(0, comma));
@@ -121,7 +121,7 @@ class IrReader {
     }
     auto context = [&](Result<> result) -> Result<> {
       if (result) return result;
-      return Failure(std::move(result).error().WithContext(std::format("in operation '{}'", op.name)));
+      return Failure(std::move(result).error().WithContext(Format("in operation '{}'", op.name)));
     };
     KRAFLA_TRY(context(ReadAttributes(s, mask, names, optional, full.dialect, op)));
     if ((mask & kHasResults) != 0) {
@@ -192,7 +192,7 @@ class IrReader {
       }
       auto value = entries_.AttributeAt(at);
       if (!value && dialect == Dialect::kVhlo)
-        return Failure(std::move(value).error().WithContext(std::format("in attribute '{}'", name)));
+        return Failure(std::move(value).error().WithContext(Format("in attribute '{}'", name)));
       if (value) op.attributes.emplace_back(std::string(name), *value);
     }
     if (dialect == Dialect::kVhlo && (p.failed() || !p.AtEnd())) return InvalidArgument("Its properties have bytes missing or left over.");

@@ -30,7 +30,7 @@ Dims SignedList(ByteStream& s) {
 Result<Type> Tensor(Dims dims, TypeRef element) {
   if (element->kind != Type::Kind::kElement) {
     // Of quantised and other elements the conversion says that it cannot take them, where they are used.
-    return Other(std::format("tensor of {}", element->text.empty() ? "another type" : element->text));
+    return Other(Format("tensor of {}", element->text.empty() ? "another type" : element->text));
   }
   for (int64_t d : dims)
     if (d < 0 && d != kDynamicDim) return InvalidArgument("A tensor type has the negative dimension {}.", d);
@@ -192,7 +192,7 @@ Result<Type> Entries::DecodeBuiltinType(ByteStream& s) {
         case 16: return Element(is_unsigned ? ElementType::kU16 : ElementType::kS16);
         case 32: return Element(is_unsigned ? ElementType::kU32 : ElementType::kS32);
         case 64: return Element(is_unsigned ? ElementType::kU64 : ElementType::kS64);
-        default: return Other(std::format("an integer of {} bits", packed >> 2));
+        default: return Other(Format("an integer of {} bits", packed >> 2));
       }
     }
     case 1: return Element(ElementType::kInvalid);
@@ -235,7 +235,7 @@ Result<Type> Entries::DecodeBuiltinType(ByteStream& s) {
     default: {
       // Types that no operation here takes: named when one does.
       while (!s.AtEnd() && !s.failed()) s.Byte();
-      return Other(std::format("builtin type {}", code));
+      return Other(Format("builtin type {}", code));
     }
   }
 }

@@ -217,7 +217,7 @@ Result<AttributeRef> TextParser::ParseNumber() {
 // One element as a Literal stores it.
 Result<> TextParser::StoreElement(std::string_view text, ElementType type, std::string& out) const {
   auto bad = [&] {
-    return lex_.Error(std::format("'{}' is no value of type {}", text.substr(0, 40), ElementTypeName(type)));
+    return lex_.Error(Format("'{}' is no value of type {}", text.substr(0, 40), ElementTypeName(type)));
   };
   if (type == ElementType::kInvalid) type = ElementType::kS64;
   if (type == ElementType::kPred) {
@@ -324,7 +324,7 @@ Result<AttributeRef> TextParser::ParseDense() {
     } else if (size == width && count != 1) {
       out.splat = true;
     } else if (!CheckedMul(count, int64_t{width}) || size != count * width) {
-      return lex_.ErrorAt(begin, std::format("{} elements of {} bytes are given as {} bytes", count, width, size));
+      return lex_.ErrorAt(begin, Format("{} elements of {} bytes are given as {} bytes", count, width, size));
     }
     return Keep(std::move(out));
   }
@@ -332,7 +332,7 @@ Result<AttributeRef> TextParser::ParseDense() {
   const auto given = static_cast<int64_t>(elements.size());
   out.splat = !listed && given == parts && count != 1;
   if (!out.splat && (given % parts != 0 || given / parts != count))
-    return lex_.ErrorAt(begin, std::format("{} elements are given, the type has {}", given / parts, count));
+    return lex_.ErrorAt(begin, Format("{} elements are given, the type has {}", given / parts, count));
   const ElementType part = RealPart(type);
   for (std::string_view element : elements) KRAFLA_TRY(StoreElement(element, part, out.bytes));
   return Keep(std::move(out));
@@ -398,13 +398,13 @@ Result<AttributeRef> TextParser::ParseHash() {
   const MlirLexer::Token token = lex_.Next();
   if (auto it = attribute_aliases_.find(token.text); it != attribute_aliases_.end() && !lex_.Is('<')) return it->second;
   const bool ours = token.text.starts_with("stablehlo") || token.text.starts_with("vhlo") || token.text.starts_with("mhlo");
-  if (!lex_.Is('<')) return lex_.ErrorAt(token.begin, std::format("no attribute '#{}' is defined", token.text.substr(0, 60)));
+  if (!lex_.Is('<')) return lex_.ErrorAt(token.begin, Format("no attribute '#{}' is defined", token.text.substr(0, 60)));
   if (!ours) {
     Attribute out;
     out.kind = Kind::kOther;
     const std::size_t begin = lex_.token().begin;
     KRAFLA_TRY(lex_.SkipBrackets());
-    out.text = std::format("#{}{}", token.text, lex_.text().substr(begin, std::min<std::size_t>(lex_.token().begin - begin, 200)));
+    out.text = Format("#{}{}", token.text, lex_.text().substr(begin, std::min<std::size_t>(lex_.token().begin - begin, 200)));
     return Keep(std::move(out));
   }
   if (token.text == "stablehlo" || token.text == "vhlo" || token.text == "mhlo") {  // <kind WORD>

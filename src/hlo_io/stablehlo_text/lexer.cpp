@@ -120,7 +120,7 @@ std::string MlirLexer::Place(std::size_t offset) const {
       ++located_line_;
       located_start_ = located_offset_ + 1;
     }
-  return std::format("{}:{}:{}", file_, located_line_, offset - located_start_ + 1);
+  return Format("{}:{}:{}", file_, located_line_, offset - located_start_ + 1);
 }
 
 Failure MlirLexer::ErrorAt(std::size_t offset, std::string_view message) const {
@@ -130,19 +130,19 @@ Failure MlirLexer::ErrorAt(std::size_t offset, std::string_view message) const {
 }
 
 Failure MlirLexer::Unexpected(std::string_view wanted) const {
-  if (token_.kind == MlirTok::kBad) return Error(std::format("here begins {}", token_.text));
-  if (token_.kind == MlirTok::kEnd) return Error(std::format("expected {}, found the end of the text", wanted));
-  return Error(std::format("expected {}, found '{}'", wanted, text_.substr(token_.begin, std::min<std::size_t>(token_.end - token_.begin, 40))));
+  if (token_.kind == MlirTok::kBad) return Error(Format("here begins {}", token_.text));
+  if (token_.kind == MlirTok::kEnd) return Error(Format("expected {}, found the end of the text", wanted));
+  return Error(Format("expected {}, found '{}'", wanted, text_.substr(token_.begin, std::min<std::size_t>(token_.end - token_.begin, 40))));
 }
 
 Result<> MlirLexer::Expect(char c) {
   if (Accept(c)) return {};
-  return Unexpected(std::format("'{}'", c));
+  return Unexpected(Format("'{}'", c));
 }
 
 Result<> MlirLexer::ExpectWord(std::string_view word) {
   if (AcceptWord(word)) return {};
-  return Unexpected(std::format("'{}'", word));
+  return Unexpected(Format("'{}'", word));
 }
 
 Result<int64_t> MlirLexer::Int() {

@@ -122,7 +122,7 @@ Result<> TextParser::Normalize(Op& op) {
     } else if (version->kind == Kind::kInteger) {
       constexpr std::string_view kWords[] = {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
                                              "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"};
-      if (version->integer < 0 || version->integer > 4) return lex_.Error(std::format("no API version {} of custom calls is known", version->integer));
+      if (version->integer < 0 || version->integer > 4) return lex_.Error(Format("no API version {} of custom calls is known", version->integer));
       take("api_version");
       add("api_version", Word(kWords[version->integer]));
     }

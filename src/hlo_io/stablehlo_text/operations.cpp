@@ -44,10 +44,10 @@ Result<ValueId> TextParser::ParseOperand() {
     auto it = scope->find(token.text);
     if (it == scope->end()) continue;
     if (index >= it->second.count)
-      return lex_.ErrorAt(token.begin, std::format("%{} stands for {} values", token.text.substr(0, 60), it->second.count));
+      return lex_.ErrorAt(token.begin, Format("%{} stands for {} values", token.text.substr(0, 60), it->second.count));
     return it->second.first + static_cast<ValueId>(index);
   }
-  return lex_.ErrorAt(token.begin, std::format("no value %{} is defined before this", token.text.substr(0, 60)));
+  return lex_.ErrorAt(token.begin, Format("no value %{} is defined before this", token.text.substr(0, 60)));
 }
 
 Result<> TextParser::ParseOperands(Op& op) {
@@ -64,12 +64,12 @@ Result<> TextParser::Define(Op& op, std::span<const ResultName> results, std::sp
   int64_t named = 0;
   for (const ResultName& r : results) named += r.count;
   if (!results.empty() && named != static_cast<int64_t>(types.size()))
-    return lex_.ErrorAt(offset, std::format("'{}' has {} results and {} names for them", op.name, types.size(), named));
+    return lex_.ErrorAt(offset, Format("'{}' has {} results and {} names for them", op.name, types.size(), named));
   for (TypeRef type : types) op.results.push_back(NewValue(type));
   std::size_t at = 0;
   for (const ResultName& r : results) {
     if (!scopes_.back().emplace(r.name, Named{op.results.empty() ? 0 : op.results[std::min(at, op.results.size() - 1)], r.count}).second)
-      return lex_.ErrorAt(r.offset, std::format("%{} is defined twice", r.name.substr(0, 60)));
+      return lex_.ErrorAt(r.offset, Format("%{} is defined twice", r.name.substr(0, 60)));
     at += static_cast<std::size_t>(r.count);
   }
   return {};
@@ -86,7 +86,7 @@ Result<> TextParser::ParseArguments(std::vector<ValueId>& out, std::vector<Attri
     const ValueId id = NewValue(type);
     out.push_back(id);
     if (!scopes_.back().emplace(name.text, Named{id, 1}).second)
-      return lex_.ErrorAt(name.begin, std::format("%{} is defined twice", name.text.substr(0, 60)));
+      return lex_.ErrorAt(name.begin, Format("%{} is defined twice", name.text.substr(0, 60)));
     Attribute dictionary;
     dictionary.kind = Attribute::Kind::kDictionary;
     if (lex_.Is('{')) {
@@ -171,7 +171,7 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   if (!signature.functional || signature.operands.size() != op.operands.size())
-    return lex_.ErrorAt(offset, std::format("'{}' has {} operands and types for {}", op.name, op.operands.size(), signature.operands.size()));
+    return lex_.ErrorAt(offset, Format("'{}' has {} operands and types for {}", op.name, op.operands.size(), signature.operands.size()));
   return Define(op, results, signature.results, offset);
 }
 
@@ -186,7 +186,7 @@ Result<Op> TextParser::ParseOp() {
       ResultName r{name.text, 1, name.begin};
       if (lex_.Accept(':')) {
         KRAFLA_ASSIGN(r.count, lex_.Int());
-        if (r.count < 1 || r.count > (1 << 20)) return lex_.ErrorAt(name.begin, std::format("a name for {} values", r.count));
+        if (r.count < 1 || r.count > (1 << 20)) return lex_.ErrorAt(name.begin, Format("a name for {} values", r.count));
       }
       results.push_back(r);
     } while (lex_.Accept(','));

@@ -103,7 +103,7 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
           for (AttributeRef n : pair->elements) flat.push_back(n->integer);
         add("padding", List(flat));
       } else {
-        return lex_.Error(std::format("'{}' is no part of a window", part.substr(0, 40)));
+        return lex_.Error(Format("'{}' is no part of a window", part.substr(0, 40)));
       }
       lex_.Accept(',');
     }
@@ -182,7 +182,7 @@ Result<> TextParser::ParseReduce(Op& op, std::span<const ResultName> results, st
     while (lex_.Is('(')) {
       std::vector<ValueId> pair;
       KRAFLA_TRY(ParseArguments(pair, nullptr));
-      if (pair.size() != 2) return lex_.Error(std::format("a reducer has pairs of arguments, not {}", pair.size()));
+      if (pair.size() != 2) return lex_.Error(Format("a reducer has pairs of arguments, not {}", pair.size()));
       left.push_back(pair[0]);
       right.push_back(pair[1]);
     }
@@ -215,7 +215,7 @@ Result<> TextParser::ParseWhile(Op& op, std::span<const ResultName> results, std
     types = std::move(signature.results);
   }
   if (types.size() != names.size())
-    return lex_.ErrorAt(offset, std::format("a loop has {} values and types for {}", names.size(), types.size()));
+    return lex_.ErrorAt(offset, Format("a loop has {} values and types for {}", names.size(), types.size()));
   if (lex_.AcceptWord("attributes")) {
     KRAFLA_ASSIGN(op.discardable, ParseDictionary());
   }
@@ -338,13 +338,13 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
       if (lex_.Accept('=')) KRAFLA_TRY(ParseKeyword(op, word));
       else if (n == "compare") op.attributes.emplace_back("compare_type", Word(word));
       else if (n == "return" || n == "sdy.return") return lex_.Error("expected the types of what is returned");
-      else return lex_.Error(std::format("'{}' does not belong to '{}'", word.substr(0, 40), n));
+      else return lex_.Error(Format("'{}' does not belong to '{}'", word.substr(0, 40), n));
     } else if (lex_.token().kind == MlirTok::kValue && n != "return" && n != "sdy.return") {
       KRAFLA_TRY(ParseOperands(op));
     } else if ((n == "return" || n == "sdy.return") && op.operands.empty()) {
       return {};  // nothing is returned
     } else {
-      return lex_.Unexpected(std::format("the rest of '{}'", n));
+      return lex_.Unexpected(Format("the rest of '{}'", n));
     }
   }
   if ((n == "return" || n == "sdy.return") && op.operands.empty()) return {};

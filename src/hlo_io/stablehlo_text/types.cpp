@@ -40,7 +40,7 @@ Result<Type> TextParser::ElementOf(std::string_view word) const {
     out.text = word;
     return out;
   }
-  return lex_.Error(std::format("'{}' is not a type", word.substr(0, 40)));
+  return lex_.Error(Format("'{}' is not a type", word.substr(0, 40)));
 }
 
 Result<std::vector<TypeRef>> TextParser::ParseTypeList(char close) {
@@ -132,7 +132,7 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
     if (bounds)
       for (AttributeRef e : encoding->elements) out.bounds.push_back(e->integer);
     if (!out.bounds.empty() && out.bounds.size() != out.dims.size())
-      return lex_.Error(std::format("{} bounds for {} dimensions", out.bounds.size(), out.dims.size()));
+      return lex_.Error(Format("{} bounds for {} dimensions", out.bounds.size(), out.dims.size()));
   }
   KRAFLA_TRY(lex_.Expect('>'));
   if (buffer) {

@@ -183,7 +183,7 @@ Result<> CheckReducer(const ShapeRuleInput& in, std::size_t number, const std::v
   }
   if (n == 1 || !reducer.result.IsTuple() || reducer.result.tuple_elements().size() != n)
     return InvalidArgument("The computation must give {}, it gives {}.",
-                           n == 1 ? "a scalar" : std::format("a tuple of {} scalars", n), Brief(reducer.result));
+                           n == 1 ? "a scalar" : Format("a tuple of {} scalars", n), Brief(reducer.result));
   for (std::size_t i = 0; i < n; ++i)
     if (!IsScalarOf(reducer.result.tuple_elements()[i], types[i]))
       return InvalidArgument("Element {} of the computation's result must be {}[], it is {}.", i,

@@ -102,14 +102,14 @@ Result<Shape> While(const ShapeRuleInput& in) {
   if (condition.parameters.size() != 1 || !Shape::Compatible(condition.parameters[0], state))
     return InvalidArgument("The loop's condition must take its state {}; it takes {}.", Brief(state),
                            condition.parameters.size() == 1 ? Brief(condition.parameters[0])
-                                                            : std::format("{} parameters",
+                                                            : Format("{} parameters",
                                                                           condition.parameters.size()));
   if (!IsScalarOf(condition.result, ElementType::kPred))
     return InvalidArgument("The loop's condition must give pred[], it gives {}.", Brief(condition.result));
   if (body.parameters.size() != 1 || !Shape::Compatible(body.parameters[0], state))
     return InvalidArgument("The loop's body must take its state {}; it takes {}.", Brief(state),
                            body.parameters.size() == 1 ? Brief(body.parameters[0])
-                                                       : std::format("{} parameters", body.parameters.size()));
+                                                       : Format("{} parameters", body.parameters.size()));
   if (!Shape::Compatible(body.result, state))
     return InvalidArgument("The loop's body must give its state {}, it gives {}.", Brief(state), Brief(body.result));
   if (Attr<WhileAttributes>(in).known_trip_count.value_or(0) < 0)

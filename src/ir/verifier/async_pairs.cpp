@@ -29,11 +29,11 @@ Result<> CheckAsyncChain(const Instruction& i, const Instruction& before) {
   const auto* other = std::get_if<AsyncAttributes>(&before.attributes());
   if (mine == nullptr || other == nullptr) return {};
   if (!mine->execution_thread.empty() && ThreadName(mine->execution_thread) != ThreadName(other->execution_thread))
-    return Bad(i, std::format("It runs on thread '{}', {} on '{}'.", mine->execution_thread, Describe(before),
+    return Bad(i, Format("It runs on thread '{}', {} on '{}'.", mine->execution_thread, Describe(before),
                               ThreadName(other->execution_thread)));
   if (!i.called().empty() && !before.called().empty() &&
       (i.called().size() != before.called().size() || i.called(0) != before.called(0)))
-    return Bad(i, std::format("It calls another computation than {}.", Describe(before)));
+    return Bad(i, Format("It calls another computation than {}.", Describe(before)));
   return {};
 }
 
@@ -42,9 +42,9 @@ Result<> CheckChannels(const Instruction& done, const Instruction& start) {
   const auto* b = std::get_if<ChannelAttributes>(&start.attributes());
   if (a == nullptr || b == nullptr) return {};
   if (a->channel_id && a->channel_id != b->channel_id)
-    return Bad(done, std::format("channel_id={} is not that of {}.", *a->channel_id, Describe(start)));
+    return Bad(done, Format("channel_id={} is not that of {}.", *a->channel_id, Describe(start)));
   if (a->is_host_transfer != b->is_host_transfer)
-    return Bad(done, std::format("is_host_transfer is not that of {}.", Describe(start)));
+    return Bad(done, Format("is_host_transfer is not that of {}.", Describe(start)));
   return {};
 }
 
@@ -54,12 +54,12 @@ Result<> CheckAsyncPair(const Instruction& i) {
   Opcode opcode = i.opcode();
   if (auto done = DoneOf(opcode)) {
     if (i.users().size() != 1)
-      return Bad(i, std::format("It must have one user, its {}; it has {}.", OpcodeName(*done), i.users().size()));
+      return Bad(i, Format("It must have one user, its {}; it has {}.", OpcodeName(*done), i.users().size()));
     const Instruction& user = *i.users()[0];
     bool goes_on = (opcode == Opcode::kAsyncStart || opcode == Opcode::kAsyncUpdate) &&
                    user.opcode() == Opcode::kAsyncUpdate;
     if (user.opcode() != *done && !goes_on)
-      return Bad(i, std::format("It must be used by its {} only; it is used by {}.",
+      return Bad(i, Format("It must be used by its {} only; it is used by {}.",
                                 OpcodeName(*done), Describe(user)));
     if (i.IsRoot()) return Bad(i, "It is the root of its computation, so that what it began would leave unfinished.");
   }
@@ -67,7 +67,7 @@ Result<> CheckAsyncPair(const Instruction& i) {
     const auto* attributes = std::get_if<AsyncAttributes>(&i.attributes());
     if (attributes != nullptr && !i.called().empty() &&
         ThreadName(attributes->execution_thread) != ThreadName(i.called(0)->execution_thread()))
-      return Bad(i, std::format("It runs on thread '{}', the computation '{}' on '{}'.",
+      return Bad(i, Format("It runs on thread '{}', the computation '{}' on '{}'.",
                                 ThreadName(attributes->execution_thread), i.called(0)->name(),
                                 ThreadName(i.called(0)->execution_thread())));
   }
@@ -76,7 +76,7 @@ Result<> CheckAsyncPair(const Instruction& i) {
     const Instruction& before = *i.operand(0);
     auto done = DoneOf(before.opcode());
     bool follows = opcode == Opcode::kAsyncUpdate ? done == Opcode::kAsyncDone : done == opcode;
-    if (!follows) return Bad(i, std::format("Its operand must be what it ends; it is {}.", Describe(before)));
+    if (!follows) return Bad(i, Format("Its operand must be what it ends; it is {}.", Describe(before)));
     KRAFLA_TRY(CheckAsyncChain(i, before));
     KRAFLA_TRY(CheckChannels(i, before));
   }

@@ -63,7 +63,7 @@ Result<> CheckCallGraph(const Module& module) {
       Node& called = nodes[callee];
       if (called.state == Node::kOpen)
         return At(i, Status(StatusCode::kInvalidArgument,
-                            std::format("Computation '{}' calls itself; recursion is not allowed.", callee->name())));
+                            Format("Computation '{}' calls itself; recursion is not allowed.", callee->name())));
       if (called.state == Node::kNew) {
         called.state = Node::kOpen;
         stack.push_back({callee});  // comes back to this call when it is done
@@ -72,11 +72,11 @@ Result<> CheckCallGraph(const Module& module) {
       node.height = std::max(node.height, called.height + 1);
       if (node.height > kMaxCallDepth)
         return At(i, Status(StatusCode::kUnimplemented,
-                            std::format("Computations call each other more than {} deep.", kMaxCallDepth)));
+                            Format("Computations call each other more than {} deep.", kMaxCallDepth)));
       if (called.speaker != nullptr) {
         if (CallsPerElement(i.opcode()))
           return At(i, Status(StatusCode::kUnimplemented,
-                              std::format("{} runs inside a computation that {} applies to elements.",
+                              Format("{} runs inside a computation that {} applies to elements.",
                                           Describe(*called.speaker), OpcodeName(i.opcode()))));
         if (node.speaker == nullptr) node.speaker = called.speaker;
       }

@@ -39,7 +39,7 @@ Result<> CheckParameters(const Computation& c) {
 }  // namespace
 
 Failure At(const Instruction& i, Status error) {
-  return Failure(Status(error.code(), std::format("{} in computation '{}': {}", Describe(i), i.parent()->name(),
+  return Failure(Status(error.code(), Format("{} in computation '{}': {}", Describe(i), i.parent()->name(),
                                                   error.message())));
 }
 
@@ -62,7 +62,7 @@ Result<> CheckStructure(const Module& module) {
       auto owned_here = [&](const Instruction* other, const char* what) -> Result<> {
         if (other != nullptr && other->parent() == c.get()) return {};
         return At(*i, Status(StatusCode::kInvalidArgument,
-                             std::format("{} is not an instruction of this computation.", what)));
+                             Format("{} is not an instruction of this computation.", what)));
       };
       for (const Instruction* operand : i->operands()) KRAFLA_TRY(owned_here(operand, "An operand"));
       for (const Instruction* before : i->control_predecessors())

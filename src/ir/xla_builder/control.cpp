@@ -104,7 +104,7 @@ XlaOp Domain(XlaOp operand, std::string_view entry, std::string_view exit) {
                                "is not.", side);
     }
     return b.Add(Opcode::kDomain, {ops[0]},
-                 DomainAttributes{std::format("kind=\"sharding\", entry={}, exit={}", entry, exit)});
+                 DomainAttributes{Format("kind=\"sharding\", entry={}, exit={}", entry, exit)});
   });
 }
 

@@ -91,33 +91,33 @@ XlaOp Run(const char* call, XlaBuilder* builder, Span<XlaOp> operands, const Bod
   std::vector<Instruction*> instructions;
   std::string arguments;
   auto fail = [&](Status error) {
-    b.NoteError(Status(error.code(), std::format("{}: {}", call, error.message())));
+    b.NoteError(Status(error.code(), Format("{}: {}", call, error.message())));
     auto add_line = [&](std::string line) {
       static_cast<void>(std::move(b.errors.back()).WithContext(std::move(line)));
     };
     for (const std::string& line : error.context()) add_line(line);
-    if (!arguments.empty()) add_line(std::format("in {}({})", call, arguments));
+    if (!arguments.empty()) add_line(Format("in {}({})", call, arguments));
     b.one_shot_metadata.reset();
     return builder->MakeOp(-1);
   };
   bool broken = false;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].IsUninitialized())
-      return fail(Status(StatusCode::kInvalidArgument, std::format("Operand {} is an XlaOp that no call made.", i)));
+      return fail(Status(StatusCode::kInvalidArgument, Format("Operand {} is an XlaOp that no call made.", i)));
     if (operands[i].builder() != builder)
       return fail(Status(StatusCode::kInvalidArgument,
-                         std::format("Operand {} belongs to another builder than '{}'.", i, b.name)));
+                         Format("Operand {} belongs to another builder than '{}'.", i, b.name)));
     broken |= !operands[i].valid();
   }
   if (broken) return builder->MakeOp(-1);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     auto found = b.Find(operands[i]);
     if (!found)
-      return fail(Status(StatusCode::kInvalidArgument, std::format("Operand {}: {}", i, found.error().message())));
+      return fail(Status(StatusCode::kInvalidArgument, Format("Operand {}: {}", i, found.error().message())));
     instructions.push_back(*found);
     if (i < 8) {
       if (i > 0) arguments += ", ";
-      arguments += std::format("{}: {}", (*found)->name(), shape_rules::Brief((*found)->shape()));
+      arguments += Format("{}: {}", (*found)->name(), shape_rules::Brief((*found)->shape()));
     } else if (i == 8) {
       arguments += ", ...";
     }
@@ -180,7 +180,7 @@ std::string MetadataText(const OpMetadata& m) {
   if (!m.op_type.empty()) add("op_type=" + Quoted(m.op_type));
   if (!m.op_name.empty()) add("op_name=" + Quoted(m.op_name));
   if (!m.source_file.empty()) add("source_file=" + Quoted(m.source_file));
-  if (m.source_line != 0) add(std::format("source_line={}", m.source_line));
+  if (m.source_line != 0) add(Format("source_line={}", m.source_line));
   return out;
 }
 

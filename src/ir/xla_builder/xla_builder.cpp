@@ -72,8 +72,8 @@ Result<XlaComputation> XlaBuilder::Build(XlaOp root) {
       std::size_t more = b.errors.size() - 1;
       if (more > 0)
         static_cast<void>(std::move(first).WithContext(
-            std::format("{} more call{} went wrong after it", more, more == 1 ? "" : "s")));
-      return Failure(std::move(first).WithContext(std::format("while building '{}'", b.name)));
+            Format("{} more call{} went wrong after it", more, more == 1 ? "" : "s")));
+      return Failure(std::move(first).WithContext(Format("while building '{}'", b.name)));
     }
     if (b.ops.empty()) return InvalidArgument("Build: '{}' has no operations.", b.name);
     if (root.IsUninitialized() || root.builder() != this)
@@ -173,7 +173,7 @@ Result<> XlaBuilder::SetInstructionFrontendAttribute(XlaOp op, std::string attri
 void XlaBuilder::SetDeviceCounts(int64_t replica_count, int64_t num_partitions) {
   if (replica_count < 1 || num_partitions < 1 || replica_count > kMaxDevices / num_partitions) {
     ReportError(Status(StatusCode::kInvalidArgument,
-                       std::format("SetDeviceCounts: {} replicas of {} partitions must be at least 1 of 1 and make at "
+                       Format("SetDeviceCounts: {} replicas of {} partitions must be at least 1 of 1 and make at "
                                    "most {} devices.", replica_count, num_partitions, kMaxDevices)));
     return;
   }

@@ -359,7 +359,7 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
       if (o.block_rows > 16 && tiles < 32) continue;
       KernelWriter w(plan, profile);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, t, gemm.Operands(w, t.depth % o.block_depth == 0), o));
-      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", std::format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
+      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }

@@ -377,7 +377,7 @@ Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DevicePr
   const TileOperands operands = make_operands(w, problem.depth % options.block_depth == 0);
   CoopTile tile(w, problem, stored, operands, options);
   KRAFLA_ASSIGN(EmittedDispatch dispatch, tile.Emit());
-  std::string reason = std::format("{} x {} blocks of {} x {} x {} matrices", options.block_rows, options.block_columns,
+  std::string reason = Format("{} x {} blocks of {} x {} x {} matrices", options.block_rows, options.block_columns,
                                    options.shape.m, options.shape.n, options.shape.k);
   EmittedKernel kernel = w.Finish({options.local(), 1, 1}, std::move(variant), std::move(reason));
   RequireSubgroups(kernel, profile, options.subgroup);

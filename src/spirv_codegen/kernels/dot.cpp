@@ -235,7 +235,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       const uint32_t local = profile.is_cpu ? subgroup : std::max(64u / subgroup, 1u) * subgroup;
       const int rows = static_cast<int>(p.tile.rows);
       KRAFLA_ASSIGN(auto dispatch, EmitRows(w, p, rows, 4, subgroup, local));
-      Add(out, w, std::move(dispatch), local, subgroup, "dot.rows", std::format("{} x {} sums; {}", k.m, k.n, no_matrices));
+      Add(out, w, std::move(dispatch), local, subgroup, "dot.rows", Format("{} x {} sums; {}", k.m, k.n, no_matrices));
       return out;
     }
   }
@@ -250,7 +250,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       KernelWriter w(plan, profile);
       const TileOperands operands = p.Operands(w, k.k % o.block_depth == 0);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, p.tile, operands, o));
-      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile", std::format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
+      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }

@@ -209,7 +209,7 @@ Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKern
     const Value item = w.b.Add(w.b.Mul(GroupNumber(w.b, grid), w.b.U32(local)), w.b.LocalIndex());
     PassEmitter emitter(w, fft, pass, from, to, table);
     w.b.If(w.b.Compare(Cmp::kULt, item, w.b.U32(static_cast<uint32_t>(items))), [&] { emitter.Emit(item); });
-    out.kernels.push_back(w.Finish({local, 1, 1}, std::format("fft.radix{}", pass.radix)));
+    out.kernels.push_back(w.Finish({local, 1, 1}, Format("fft.radix{}", pass.radix)));
     out.dispatches.push_back({static_cast<int>(n), grid.size, {}});
   }
   return out;

@@ -309,7 +309,7 @@ Choice Choose(const ReduceKernel& k, const Problem& p, const DeviceProfile& prof
   const int64_t short_row = profile.is_cpu ? 16 : 32;
   if (columns || p.elements <= short_row) {
     c.name = c.row_width == 4 ? "reduce.column.vec4" : "reduce.serial";
-    c.reason = columns ? "rows lie side by side" : std::format("{} elements a row", p.elements);
+    c.reason = columns ? "rows lie side by side" : Format("{} elements a row", p.elements);
     c.local = WorkgroupSize(profile, profile.is_cpu ? 32 : 64);
     if (splittable && serial_items < wanted && p.elements >= 1024) {
       c.parts = std::clamp<int64_t>(CeilDiv(wanted, std::max<int64_t>(serial_items, 1)), 1, p.elements / 256);
@@ -326,7 +326,7 @@ Choice Choose(const ReduceKernel& k, const Problem& p, const DeviceProfile& prof
     c.local = WorkgroupSize(profile, profile.is_cpu ? subgroup : std::max(128u, subgroup));
     c.local = std::max(c.local / subgroup, 1u) * subgroup;
     c.name = "reduce.subgroup_row";
-    c.reason = std::format("{} elements a row in subgroups of {}", p.elements, subgroup);
+    c.reason = Format("{} elements a row in subgroups of {}", p.elements, subgroup);
     return c;
   }
   c.variant = Variant::kWorkgroup;
@@ -477,7 +477,7 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
       c2.local = WorkgroupSize(profile, 64);
     }
     c2.row_width = 1;
-    c2.reason = std::format("{} parts", parts);
+    c2.reason = Format("{} parts", parts);
     KernelWriter w(plan, profile, scratch);
     Builder& b = w.b;
     RowEmitter rows(w, k, p, c2.variant, c2.local, c2.subgroup, 1);
