@@ -20,7 +20,7 @@ typename Ops::F Erf(const Ops& o, typename Ops::F x) {
                        0x1.565bcd0dbd921p-8, -0x1.c02db3db49762p-11, 0x1.f9a321e4b84f9p-14, -0x1.f4d1e434bc0cfp-17,
                        0x1.b9df305cad6f7p-20, -0x1.5f1f40faeea79p-23, 0x1.f7b99d7c8709ap-27, -0x1.38ac2290d3965p-30,
                        0x1.062759c5be8ecp-34});
-  const auto small = o.Add(a, o.Mul(a, p));
+  const auto small = o.Mul(a, o.Add(one, p));  // not a + a p, whose product may be subnormal
   const auto bounded = o.Select(o.Lt(a, o.Const(6.0)), a, o.Const(6.0));
   const auto d = o.Add(bounded, c);
   const auto u = o.Div(o.Sub(bounded, c), d);
