@@ -68,12 +68,12 @@ int Save(const std::string& path, std::vector<Literal> results) {
 // Every device gets the same arguments, or those of the file that the path names for it.
 int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<Module> module,
                 const CompileOptions& compile_options) {
+  auto executable = group.Compile(std::move(module), compile_options, options.device.ToGroupOptions());
+  if (!executable) return Fail(InFile(options.module, executable.error()));
   if (!options.save.empty() && options.save.find("{}") == std::string::npos)
     return Fail(Status(StatusCode::kInvalidArgument,
                        Format("each device has results: say where its number goes, as in --save out{{}}.npz, not {}",
-                                   options.save)));
-  auto executable = group.Compile(std::move(module), compile_options, options.device.ToGroupOptions());
-  if (!executable) return Fail(InFile(options.module, executable.error()));
+                              options.save)));
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
   for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
     auto arguments = Arguments(options, (*executable)->arguments(), d);

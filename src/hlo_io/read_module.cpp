@@ -16,9 +16,12 @@ Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_v
     if (!module) return Failure(std::move(module).error().WithContext(Format("while reading {}", file)));
     return module;
   }
-  if (stablehlo::LooksLikeMlir(bytes)) {
-    KRAFLA_ASSIGN(std::unique_ptr<stablehlo::Tree> tree, stablehlo::ParseText(bytes, file));
-    return stablehlo::ToModule(*tree);
+  // A file that is named as HLO text is held to that.
+  if (stablehlo::LooksLikeMlir(bytes) && !file.ends_with(".hlo")) {
+    auto tree = stablehlo::ParseText(bytes, file);
+    auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
+    if (!module) return Failure(std::move(module).error().WithContext(Format("while reading {}", file)));
+    return module;
   }
   if (LooksLikeHloProto(bytes)) return ParseHloProto(std::as_bytes(std::span(bytes)), file);
   return ParseHloText(bytes, file);

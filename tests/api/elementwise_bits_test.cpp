@@ -78,16 +78,16 @@ std::vector<const OpInfo*> Operations() {
 }
 
 std::string Text(const OpInfo& op, const Format& f) {
-  const std::string shape = Format("{}[{}]", ElementTypeName(f.type), f.count);
+  const std::string shape = krafla::Format("{}[{}]", ElementTypeName(f.type), f.count);
   std::string result = shape, operands;
-  if (op.opcode == Opcode::kIsFinite) result = Format("pred[{}]", f.count);
-  if (op.opcode == Opcode::kComplex) result = Format("{}[{}]", f.bytes == 8 ? "c128" : "c64", f.count);
+  if (op.opcode == Opcode::kIsFinite) result = krafla::Format("pred[{}]", f.count);
+  if (op.opcode == Opcode::kComplex) result = krafla::Format("{}[{}]", f.bytes == 8 ? "c128" : "c64", f.count);
   std::string text = "HloModule m\nENTRY main {\n";
   for (int n = 0; n < op.arity; ++n) {
-    text += Format("  p{} = {} parameter({})\n", n, shape, n);
-    operands += Format("{}p{}", n ? ", " : "", n);
+    text += krafla::Format("  p{} = {} parameter({})\n", n, shape, n);
+    operands += krafla::Format("{}p{}", n ? ", " : "", n);
   }
-  return text + Format("  ROOT r = {} {}({})\n}}\n", result, op.name, operands);
+  return text + krafla::Format("  ROOT r = {} {}({})\n}}\n", result, op.name, operands);
 }
 
 class ElementwiseBits : public ::testing::TestWithParam<Format> {};
@@ -126,8 +126,8 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
       if (x == y || Canonical(f, x) == Canonical(f, y)) continue;
       if (++different > 1) continue;
       std::string of;
-      for (int n = 0; n < op->arity; ++n) of += Format(" {:x}", Pattern(f, op->opcode == Opcode::kComplex ? i / 2 : i, static_cast<uint64_t>(n)));
-      ADD_FAILURE() << op->name << " in " << ElementTypeName(f.type) << " of" << of << Format(": the CPU gives {:x}, the GPU {:x}", x, y);
+      for (int n = 0; n < op->arity; ++n) of += krafla::Format(" {:x}", Pattern(f, op->opcode == Opcode::kComplex ? i / 2 : i, static_cast<uint64_t>(n)));
+      ADD_FAILURE() << op->name << " in " << ElementTypeName(f.type) << " of" << of << krafla::Format(": the CPU gives {:x}, the GPU {:x}", x, y);
     }
     EXPECT_EQ(different, 0) << op->name << ": so many of " << parts << " numbers differ";
   }

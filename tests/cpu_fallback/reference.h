@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpu_fallback/kernels/narrow_floats.h"
+#include "numerics/scalar_f64.h"
 #include "numerics/formats.h"
 #include "numerics/formulas.h"
 #include "numerics/scalar_ops.h"
@@ -145,9 +146,9 @@ inline uint64_t DoubleOp(Opcode op, uint64_t a, uint64_t b, uint64_t c) {
   if (op == Opcode::kRoundNearestEven) return Bits(std::nearbyint(x));
   if (op == Opcode::kRoundNearestAfz) return Bits(std::round(x));
   if (op == Opcode::kRemainder) return Bits(std::fmod(x, y));
-  if (op == Opcode::kPower) return Bits(std::pow(x, y));
-  if (op == Opcode::kExp) return Bits(std::exp(x));
-  if (op == Opcode::kTanh) return Bits(std::tanh(x));
+  if (op == Opcode::kPower) return Bits(scalar::Pow(x, y));
+  if (op == Opcode::kExp) return Bits(scalar::Exp(x));
+  if (op == Opcode::kTanh) return Bits(scalar::Tanh(x));
   if (op == Opcode::kSqrt) return Bits(std::sqrt(x));
   KRAFLA_UNREACHABLE();
 }

@@ -169,7 +169,6 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
     }
   }
   auto main = functions_.find("main");
-  if (main == functions_.end() && functions_.size() == 1) main = functions_.begin();
   if (main == functions_.end()) return InvalidArgument("The module has no function 'main'.");
   open_[main->first] = true;
   KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second));
@@ -213,15 +212,18 @@ Result<Computation*> Converter::ConvertFunction(const Op& func) {
   if (func.regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func.regions.size());
   if (++depth_ > kMaxDepth) return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxDepth);
   KRAFLA_ASSIGN(std::string name, StringAttribute(func, "sym_name"));
+  auto context = [&](Status status) { return Failure(std::move(status).WithContext(Place(func)).WithContext(Format("in function '{}'", name))); };
   Body body;
   body.computation = module_->AddComputation(name);
   const Region& region = func.regions[0];
   for (std::size_t i = 0; i < region.arguments.size(); ++i) {
-    KRAFLA_ASSIGN(Shape shape, ShapeOfValue(region.arguments[i]));
-    body.values[region.arguments[i]] = AddParameter(*body.computation, static_cast<int64_t>(i), std::move(shape));
+    auto shape = ShapeOfValue(region.arguments[i]);
+    if (!shape) return context(std::move(shape).error());
+    body.values[region.arguments[i]] = AddParameter(*body.computation, static_cast<int64_t>(i), std::move(*shape));
   }
   auto results = ConvertOps(region.ops, body);
-  if (!results) return Failure(std::move(results).error().WithContext(Format("in function '{}'", name)));
+  if (!results) return context(std::move(results).error());
+  if (auto checked = CheckResults(func, *results); !checked) return context(std::move(checked).error());
   Instruction* root = nullptr;
   // The entry's only result stands by itself; so does a function's.
   if (results->size() == 1) {
@@ -232,6 +234,20 @@ Result<Computation*> Converter::ConvertFunction(const Op& func) {
   body.computation->set_root(root);
   --depth_;
   return body.computation;
+}
+
+// What a function returns against what it is declared to return.
+Result<> Converter::CheckResults(const Op& func, std::span<Instruction* const> results) const {
+  AttributeRef declared = func.Find("function_type");
+  if (declared == nullptr || declared->type == nullptr || declared->type->kind != Type::Kind::kFunction) return {};
+  const std::vector<TypeRef>& types = declared->type->results;
+  if (types.size() != results.size()) return InvalidArgument("{} values are returned, {} are declared.", results.size(), types.size());
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    KRAFLA_ASSIGN(Shape want, ShapeOf(types[i]));
+    if (!Shape::Compatible(want, results[i]->shape()))
+      return InvalidArgument("Result {} is {}, and declared to be {}.", i, results[i]->shape().ToString(false), want.ToString(false));
+  }
+  return {};
 }
 
 Result<std::vector<Instruction*>> Converter::ConvertOps(const std::vector<Op>& ops, Body& body) {

@@ -49,6 +49,7 @@ class Converter {
  private:
   Result<Computation*> ConvertFunction(const Op& func);
   Result<> EntryAttributes(const Op& func);
+  Result<> CheckResults(const Op& func, std::span<Instruction* const> results) const;
   // Converts all but the terminator, and gives the terminator's operands.
   Result<std::vector<Instruction*>> ConvertOps(const std::vector<Op>& ops, Body& body);
   Result<> ConvertOp(const Op& op, Body& body);

@@ -123,14 +123,21 @@ Result<> TextParser::ParseFunction(Op& op) {
   arguments.kind = Attribute::Kind::kArray;
   KRAFLA_TRY(ParseArguments(region.arguments, &arguments.elements));
   op.attributes.emplace_back("arg_attrs", Keep(std::move(arguments)));
+  Type type;
+  type.kind = Type::Kind::kFunction;
   if (lex_.token().kind == MlirTok::kArrow) {
     lex_.Next();
     if (lex_.Accept('(')) {
-      KRAFLA_TRY(ParseTypeList(')'));
+      KRAFLA_ASSIGN(type.results, ParseTypeList(')'));
     } else {
-      KRAFLA_TRY(ParseType());
+      KRAFLA_ASSIGN(TypeRef result, ParseType());
+      type.results.push_back(result);
     }
   }
+  Attribute function_type;
+  function_type.kind = Attribute::Kind::kType;
+  function_type.type = Keep(std::move(type));
+  op.attributes.emplace_back("function_type", Keep(std::move(function_type)));
   if (lex_.AcceptWord("attributes")) KRAFLA_TRY(ParseDictionary());
   if (!lex_.Is('{')) return lex_.Unexpected("the body of the function");
   KRAFLA_TRY(ParseBody(region));
