@@ -40,6 +40,22 @@ function(krafla_room name)
   add_library(krafla_${name} STATIC ${sources})
   target_link_libraries(krafla_${name} PUBLIC krafla_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   if(NOT name STREQUAL "base" AND NOT KRAFLA_SANITIZE)
-    target_precompile_headers(krafla_${name} REUSE_FROM krafla_base)
+    # Rooms that see the IR share its headers too, parsed once.
+    if(name MATCHES "^(hlo_io|passes|plan|spirv_codegen|evaluator|cpu|collectives|api)$")
+      target_precompile_headers(krafla_${name} REUSE_FROM krafla_ir_headers)
+    else()
+      target_precompile_headers(krafla_${name} REUSE_FROM krafla_base)
+    endif()
   endif()
 endfunction()
+
+# The owner of the precompiled header of the rooms above the IR.
+if(NOT KRAFLA_SANITIZE)
+  file(WRITE ${PROJECT_BINARY_DIR}/ir_headers.cpp "// nothing but the precompiled header\n")
+  add_library(krafla_ir_headers STATIC ${PROJECT_BINARY_DIR}/ir_headers.cpp)
+  target_link_libraries(krafla_ir_headers PRIVATE krafla_flags)
+  target_precompile_headers(krafla_ir_headers PRIVATE
+    <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <expected> <format> <functional> <limits> <map> <memory>
+    <optional> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
+    ${PROJECT_SOURCE_DIR}/src/ir/module.h ${PROJECT_SOURCE_DIR}/src/ir/literal.h)
+endif()
