@@ -20,11 +20,6 @@ namespace {
 
 std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
-const Shape& SizeShape() {
-  static const auto* const kShape = new Shape(Shape::MakeScalar(ElementType::kS32));
-  return *kShape;
-}
-
 int64_t DynamicDimensions(const Shape& shape) {
   int64_t out = 0;
   for (const Shape* leaf : TupleLeaves(shape))

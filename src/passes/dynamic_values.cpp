@@ -11,12 +11,12 @@ namespace {
 
 std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
+}  // namespace
+
 const Shape& SizeShape() {
   static const auto* const kShape = new Shape(Shape::MakeScalar(ElementType::kS32));
   return *kShape;
 }
-
-}  // namespace
 
 bool BoundedValue::IsSized() const {
   for (const DimensionSizes& leaf : leaves)

@@ -12,6 +12,9 @@
 
 namespace krafla {
 
+// s32[]: the shape of a size.
+const Shape& SizeShape();
+
 // By dimension of one array; null, or no entry at all: the dimension is as large as its bound.
 using DimensionSizes = std::vector<Instruction*>;
 

@@ -6,8 +6,6 @@
 #include <chrono>
 
 #include "passes/passes.h"
-#include "passes/rng_expander.h"
-#include "passes/scan_expander.h"
 
 namespace krafla {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rng as rng-get-and-update-state, rng-bit-generator and arithmetic (XLA: rng_expander.cc). Each instruction has a key
 // of its own, so that two of them are independent although their counters begin alike.
-#include "passes/rng_expander.h"
-
 #include <numbers>
 
 #include "numerics/rng.h"

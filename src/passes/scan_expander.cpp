@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan as a counted loop over slices, where it is more than a running combination of one array: several arrays or
 // carries, results that are not the carry, computations on whole slices.
-#include "passes/scan_expander.h"
-
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"

@@ -3,14 +3,13 @@
 // rest.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <complex>
 #include <cstring>
-#include <numbers>
 
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "cpu_fallback/evaluator/odometer.h"
+#include "numerics/roots_of_unity.h"
 
 namespace krafla::evaluator {
 
@@ -23,28 +22,6 @@ std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 // Without the checks for infinities of std::complex's operator.
 C Mul(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
 
-// exp(sign * 2 pi i k / n), with k first reduced to an eighth of a turn so that the common angles are exact.
-C Root(int64_t k, int64_t n, int sign) {
-  k %= n;
-  const int64_t eighth = 8 * k / n;
-  auto turn = [&](int64_t numerator) {  // angle 2 pi numerator / (8 n)
-    return 2 * std::numbers::pi * static_cast<double>(numerator) / (8 * static_cast<double>(n));
-  };
-  double c, s;
-  if (eighth == 0) {
-    c = std::cos(turn(8 * k)), s = std::sin(turn(8 * k));
-  } else if (eighth <= 2) {
-    c = -std::sin(turn(8 * k - 2 * n)), s = std::cos(turn(8 * k - 2 * n));
-  } else if (eighth <= 4) {
-    c = -std::cos(turn(8 * k - 4 * n)), s = -std::sin(turn(8 * k - 4 * n));
-  } else if (eighth <= 6) {
-    c = std::sin(turn(8 * k - 6 * n)), s = -std::cos(turn(8 * k - 6 * n));
-  } else {
-    c = std::cos(turn(8 * k - 8 * n)), s = std::sin(turn(8 * k - 8 * n));
-  }
-  return {c, sign * s};
-}
-
 class Transform {
  public:
   // sign -1: forward; +1: backward, not scaled.
@@ -56,16 +33,12 @@ class Transform {
     }
     roots_.resize(At(n));
     if (n <= 48) {
-      for (int64_t k = 0; k < n; ++k) roots_[At(k)] = Root(k, n, sign);
+      for (int64_t k = 0; k < n; ++k) roots_[At(k)] = RootOfUnity(k, n, sign);
       return;
     }
     // x[j] w[j], convolved with conj(w), times w, where w[j] = exp(sign pi i j**2 / n).
     padded_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
-    for (int64_t k = 0; k < n; ++k) {
-      const auto square = static_cast<int64_t>(static_cast<unsigned __int128>(k) * static_cast<unsigned __int128>(k) %
-                                               static_cast<unsigned __int128>(2 * n));
-      roots_[At(k)] = Root(square, 2 * n, sign);
-    }
+    roots_ = Chirp(n, sign);
     MakeRadix2(padded_, -1, forward_);
     MakeRadix2(padded_, +1, backward_);
     chirp_.assign(At(padded_), C(0));
@@ -105,7 +78,7 @@ class Transform {
  private:
   static void MakeRadix2(int64_t n, int sign, std::vector<C>& roots) {
     roots.resize(At(std::max<int64_t>(1, n / 2)));
-    for (int64_t k = 0; k < n / 2; ++k) roots[At(k)] = Root(k, n, sign);
+    for (int64_t k = 0; k < n / 2; ++k) roots[At(k)] = RootOfUnity(k, n, sign);
   }
   static void Radix2(C* x, int64_t n, const std::vector<C>& roots) {
     for (int64_t i = 1, j = 0; i < n; ++i) {

@@ -3,6 +3,7 @@
 #include "hlo_io/hlo_proto/instruction_record.h"
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/hlo_text/word_tables.h"
+#include "ir/attributes_of.h"
 
 namespace krafla::hlo_proto {
 namespace {
@@ -23,35 +24,6 @@ Result<E> FromNumber(std::string_view what, int64_t number, int64_t first, int64
   return static_cast<E>(number - first);
 }
 
-Result<int64_t> OneDimension(const InstructionRecord& r) {
-  if (r.dimensions.size() != 1) return InvalidArgument("dimensions names one dimension here, not {}.", r.dimensions.size());
-  return r.dimensions[0];
-}
-
-// Channel 0 is none in the proto.
-std::optional<int64_t> Channel(const InstructionRecord& r) {
-  return r.channel_id > 0 ? std::optional(r.channel_id) : std::nullopt;
-}
-
-CollectiveAttributes Collective(const InstructionRecord& r) {
-  CollectiveAttributes out;
-  out.replica_groups = r.replica_groups;
-  out.source_target_pairs = r.source_target_pairs;
-  out.channel_id = Channel(r);
-  out.use_global_device_ids = r.use_global_device_ids;
-  out.constrain_layout = r.constrain_layout;
-  return out;
-}
-
-Result<DotAttributes> Dot(const InstructionRecord& r) {
-  DotAttributes out = r.dot.dot;
-  out.precision = r.precision;
-  if (r.dot_algorithm < 0 || r.dot_algorithm >= static_cast<int64_t>(std::size(kDotAlgorithms)))
-    return InvalidArgument("The algorithm of a dot has the number {}, which this version does not know.", r.dot_algorithm);
-  out.algorithm = kDotAlgorithms[r.dot_algorithm];
-  return out;
-}
-
 // As HLO text has it: a dictionary or JSON as it is, other bytes as a string.
 std::string ConfigText(Opcode opcode, const InstructionRecord& r) {
   if (r.backend_config.empty()) return {};
@@ -60,6 +32,175 @@ std::string ConfigText(Opcode opcode, const InstructionRecord& r) {
   if (braces && (opcode != Opcode::kCustomCall || typed_ffi)) return std::string(r.backend_config);
   return "\"" + hlo_text::Escape(r.backend_config) + "\"";
 }
+
+// The attribute struct that ops.def names for the opcode.
+class RecordReader {
+ public:
+  RecordReader(Opcode opcode, const InstructionRecord& record, std::span<Instruction* const> operands,
+               std::shared_ptr<const Literal> literal)
+      : opcode_(opcode), r_(record), operands_(operands), literal_(std::move(literal)) {}
+
+  Result<Attributes> operator()(std::type_identity<NoAttributes>) { return NoAttributes(); }
+  Result<Attributes> operator()(std::type_identity<ParameterAttributes>) {
+    return ParameterAttributes{r_.parameter_number, r_.replication};
+  }
+  Result<Attributes> operator()(std::type_identity<ConstantAttributes>) { return ConstantAttributes{std::move(literal_)}; }
+  Result<Attributes> operator()(std::type_identity<IotaAttributes>) {
+    KRAFLA_ASSIGN(int64_t dimension, OneDimension());
+    return IotaAttributes{dimension};
+  }
+  Result<Attributes> operator()(std::type_identity<DimensionsAttributes>) {
+    if (IsOneOf(opcode_, {Opcode::kConcatenate, Opcode::kGetDimensionSize, Opcode::kSetDimensionSize}))
+      KRAFLA_TRY(OneDimension());
+    return DimensionsAttributes{r_.dimensions};
+  }
+  Result<Attributes> operator()(std::type_identity<CompareAttributes>) {
+    CompareAttributes out;
+    KRAFLA_ASSIGN(out.direction, FromWord(hlo_text::kDirections, r_.direction, out.direction));
+    KRAFLA_ASSIGN(out.type, FromWord(hlo_text::kComparisonTypes, r_.comparison_type, out.type));
+    if (!operands_.empty() && out.type == DefaultComparison(operands_[0]->shape().element_type()))
+      out.type = ComparisonType::kDefault;
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<SliceAttributes>) { return r_.slice; }
+  Result<Attributes> operator()(std::type_identity<DynamicSliceAttributes>) {
+    return DynamicSliceAttributes{r_.dynamic_slice_sizes};
+  }
+  Result<Attributes> operator()(std::type_identity<PadAttributes>) { return r_.padding; }
+  Result<Attributes> operator()(std::type_identity<DotAttributes>) {
+    KRAFLA_ASSIGN(DotAttributes out, Dot());
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<RaggedDotAttributes>) {
+    RaggedDotAttributes out = r_.dot;
+    KRAFLA_ASSIGN(out.dot, Dot());
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<ConvolutionAttributes>) {
+    ConvolutionAttributes out = r_.convolution;
+    out.window = r_.window;
+    out.feature_group_count = std::max<int64_t>(r_.feature_groups, 1);
+    out.batch_group_count = std::max<int64_t>(r_.batch_groups, 1);
+    out.precision = r_.precision;
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<WindowAttributes>) { return WindowAttributes{r_.window}; }
+  Result<Attributes> operator()(std::type_identity<GatherAttributes>) {
+    GatherAttributes out = r_.gather;
+    out.slice_sizes = r_.gather_slice_sizes;
+    out.indices_are_sorted = r_.indices_are_sorted;
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<ScatterAttributes>) {
+    ScatterAttributes out = r_.scatter;
+    out.indices_are_sorted = r_.indices_are_sorted;
+    out.unique_indices = r_.unique_indices;
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<SortAttributes>) {
+    KRAFLA_ASSIGN(int64_t dimension, OneDimension());
+    return SortAttributes{dimension, r_.is_stable};
+  }
+  Result<Attributes> operator()(std::type_identity<TopKAttributes>) { return TopKAttributes{r_.k, r_.largest}; }
+  Result<Attributes> operator()(std::type_identity<ScanAttributes>) {
+    KRAFLA_ASSIGN(int64_t dimension, OneDimension());
+    return ScanAttributes{dimension, r_.num_carries, r_.is_reverse, r_.is_associative == 1};
+  }
+  Result<Attributes> operator()(std::type_identity<FftAttributes>) {
+    KRAFLA_ASSIGN(FftType type, FromNumber<FftType>("type of an fft", r_.fft_type, 0, 4));
+    return FftAttributes{type, r_.fft_length};
+  }
+  Result<Attributes> operator()(std::type_identity<RngAttributes>) {
+    KRAFLA_ASSIGN(RngDistribution distribution, FromNumber<RngDistribution>("distribution", r_.distribution, 1, 2));
+    return RngAttributes{distribution};
+  }
+  Result<Attributes> operator()(std::type_identity<RngBitGeneratorAttributes>) {
+    KRAFLA_ASSIGN(RngAlgorithm algorithm, FromNumber<RngAlgorithm>("algorithm of rng-bit-generator", r_.rng_algorithm, 0, 3));
+    return RngBitGeneratorAttributes{algorithm};
+  }
+  Result<Attributes> operator()(std::type_identity<RngStateAttributes>) { return RngStateAttributes{r_.delta}; }
+  Result<Attributes> operator()(std::type_identity<CholeskyAttributes>) { return CholeskyAttributes{r_.cholesky_lower}; }
+  Result<Attributes> operator()(std::type_identity<TriangularSolveAttributes>) { return r_.triangular_solve; }
+  Result<Attributes> operator()(std::type_identity<BatchNormAttributes>) {
+    return BatchNormAttributes{r_.epsilon, r_.feature_index};
+  }
+  Result<Attributes> operator()(std::type_identity<ReducePrecisionAttributes>) {
+    return ReducePrecisionAttributes{r_.exponent_bits, r_.mantissa_bits};
+  }
+  Result<Attributes> operator()(std::type_identity<TupleIndexAttributes>) { return TupleIndexAttributes{r_.tuple_index}; }
+  Result<Attributes> operator()(std::type_identity<FusionAttributes>) {
+    KRAFLA_ASSIGN(FusionKind kind, FromWord(hlo_text::kFusionKinds, r_.fusion_kind, FusionKind::kLoop));
+    return FusionAttributes{kind};
+  }
+  Result<Attributes> operator()(std::type_identity<CallAttributes>) { return CallAttributes{r_.is_composite}; }
+  Result<Attributes> operator()(std::type_identity<WhileAttributes>) {
+    return WhileAttributes{hlo_text::KnownTripCount(r_.backend_config)};
+  }
+  Result<Attributes> operator()(std::type_identity<CollectiveAttributes>) {
+    CollectiveAttributes out;
+    out.replica_groups = r_.replica_groups;
+    out.source_target_pairs = r_.source_target_pairs;
+    out.channel_id = Channel();
+    out.use_global_device_ids = r_.use_global_device_ids;
+    out.constrain_layout = r_.constrain_layout;
+    const bool needed = IsOneOf(opcode_, {Opcode::kAllGather, Opcode::kAllGatherStart, Opcode::kReduceScatter});
+    if (needed || (opcode_ == Opcode::kAllToAll && !r_.dimensions.empty())) {
+      KRAFLA_ASSIGN(out.dimension, OneDimension());
+    }
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<ChannelAttributes>) {
+    return ChannelAttributes{Channel(), r_.is_host_transfer};
+  }
+  Result<Attributes> operator()(std::type_identity<InfeedAttributes>) {
+    if (opcode_ == Opcode::kInfeed) return InfeedAttributes{std::string(r_.infeed_config), std::nullopt};
+    return InfeedAttributes{std::string(r_.outfeed_config), r_.outfeed_shape};
+  }
+  Result<Attributes> operator()(std::type_identity<AsyncAttributes>) {
+    return AsyncAttributes{r_.async_thread == "main" ? std::string() : std::string(r_.async_thread)};
+  }
+  Result<Attributes> operator()(std::type_identity<DomainAttributes>) {
+    auto shown = [](const std::string& sharding) { return sharding.empty() ? std::string("{}") : sharding; };
+    return DomainAttributes{Format("kind=\"sharding\", entry={}, exit={}", shown(r_.domain_entry), shown(r_.domain_exit))};
+  }
+  Result<Attributes> operator()(std::type_identity<CustomCallAttributes>) {
+    CustomCallAttributes out;
+    out.target = r_.target;
+    if (r_.constrain_layout) out.operand_layouts = r_.operand_shapes;
+    out.has_side_effect = r_.has_side_effect;
+    if (r_.api_version < 0 || r_.api_version >= static_cast<int64_t>(std::size(kApiVersions)))
+      return InvalidArgument("A custom call has the API version number {}, which this version does not know.", r_.api_version);
+    out.api_version = kApiVersions[r_.api_version];
+    out.output_to_operand_aliasing = r_.aliasing;
+    out.literal = std::move(literal_);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<ResultAccuracyAttributes>) {
+    if (r_.accuracy != ResultAccuracyAttributes()) return r_.accuracy;
+    return NoAttributes();
+  }
+
+ private:
+  Result<int64_t> OneDimension() const {
+    if (r_.dimensions.size() != 1) return InvalidArgument("dimensions names one dimension here, not {}.", r_.dimensions.size());
+    return r_.dimensions[0];
+  }
+  // Channel 0 is none in the proto.
+  std::optional<int64_t> Channel() const { return r_.channel_id > 0 ? std::optional(r_.channel_id) : std::nullopt; }
+  Result<DotAttributes> Dot() const {
+    DotAttributes out = r_.dot.dot;
+    out.precision = r_.precision;
+    if (r_.dot_algorithm < 0 || r_.dot_algorithm >= static_cast<int64_t>(std::size(kDotAlgorithms)))
+      return InvalidArgument("The algorithm of a dot has the number {}, which this version does not know.", r_.dot_algorithm);
+    out.algorithm = kDotAlgorithms[r_.dot_algorithm];
+    return out;
+  }
+
+  Opcode opcode_;
+  const InstructionRecord& r_;
+  std::span<Instruction* const> operands_;
+  std::shared_ptr<const Literal> literal_;
+};
 
 }  // namespace
 
@@ -79,221 +220,7 @@ InstructionMetadata BuildMetadata(Opcode opcode, const InstructionRecord& r) {
 
 Result<Attributes> BuildAttributes(Opcode opcode, const InstructionRecord& r, std::span<Instruction* const> operands,
                                    std::shared_ptr<const Literal> literal) {
-  switch (opcode) {
-    case Opcode::kParameter: return ParameterAttributes{r.parameter_number, r.replication};
-    case Opcode::kConstant: return ConstantAttributes{std::move(literal)};
-    case Opcode::kIota: {
-      KRAFLA_ASSIGN(int64_t dimension, OneDimension(r));
-      return IotaAttributes{dimension};
-    }
-    case Opcode::kConcatenate:
-    case Opcode::kGetDimensionSize:
-    case Opcode::kSetDimensionSize:
-      KRAFLA_TRY(OneDimension(r));
-      return DimensionsAttributes{r.dimensions};
-    case Opcode::kBroadcast:
-    case Opcode::kTranspose:
-    case Opcode::kReverse:
-    case Opcode::kReduce:
-    case Opcode::kMap: return DimensionsAttributes{r.dimensions};
-    case Opcode::kCompare: {
-      CompareAttributes out;
-      KRAFLA_ASSIGN(out.direction, FromWord(hlo_text::kDirections, r.direction, out.direction));
-      KRAFLA_ASSIGN(out.type, FromWord(hlo_text::kComparisonTypes, r.comparison_type, out.type));
-      if (!operands.empty() && out.type == DefaultComparison(operands[0]->shape().element_type()))
-        out.type = ComparisonType::kDefault;
-      return out;
-    }
-    case Opcode::kSlice: return r.slice;
-    case Opcode::kDynamicSlice: return DynamicSliceAttributes{r.dynamic_slice_sizes};
-    case Opcode::kPad: return r.padding;
-    case Opcode::kDot:
-    case Opcode::kScaledDot: {
-      KRAFLA_ASSIGN(DotAttributes out, Dot(r));
-      return out;
-    }
-    case Opcode::kRaggedDot: {
-      RaggedDotAttributes out = r.dot;
-      KRAFLA_ASSIGN(out.dot, Dot(r));
-      return out;
-    }
-    case Opcode::kConvolution: {
-      ConvolutionAttributes out = r.convolution;
-      out.window = r.window;
-      out.feature_group_count = std::max<int64_t>(r.feature_groups, 1);
-      out.batch_group_count = std::max<int64_t>(r.batch_groups, 1);
-      out.precision = r.precision;
-      return out;
-    }
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter: return WindowAttributes{r.window};
-    case Opcode::kGather: {
-      GatherAttributes out = r.gather;
-      out.slice_sizes = r.gather_slice_sizes;
-      out.indices_are_sorted = r.indices_are_sorted;
-      return out;
-    }
-    case Opcode::kScatter: {
-      ScatterAttributes out = r.scatter;
-      out.indices_are_sorted = r.indices_are_sorted;
-      out.unique_indices = r.unique_indices;
-      return out;
-    }
-    case Opcode::kSort: {
-      KRAFLA_ASSIGN(int64_t dimension, OneDimension(r));
-      return SortAttributes{dimension, r.is_stable};
-    }
-    case Opcode::kTopK: return TopKAttributes{r.k, r.largest};
-    case Opcode::kScan: {
-      KRAFLA_ASSIGN(int64_t dimension, OneDimension(r));
-      return ScanAttributes{dimension, r.num_carries, r.is_reverse, r.is_associative == 1};
-    }
-    case Opcode::kFft: {
-      KRAFLA_ASSIGN(FftType type, FromNumber<FftType>("type of an fft", r.fft_type, 0, 4));
-      return FftAttributes{type, r.fft_length};
-    }
-    case Opcode::kRng: {
-      KRAFLA_ASSIGN(RngDistribution distribution, FromNumber<RngDistribution>("distribution", r.distribution, 1, 2));
-      return RngAttributes{distribution};
-    }
-    case Opcode::kRngBitGenerator: {
-      KRAFLA_ASSIGN(RngAlgorithm algorithm, FromNumber<RngAlgorithm>("algorithm of rng-bit-generator", r.rng_algorithm, 0, 3));
-      return RngBitGeneratorAttributes{algorithm};
-    }
-    case Opcode::kRngGetAndUpdateState: return RngStateAttributes{r.delta};
-    case Opcode::kCholesky: return CholeskyAttributes{r.cholesky_lower};
-    case Opcode::kTriangularSolve: return r.triangular_solve;
-    case Opcode::kBatchNormGrad:
-    case Opcode::kBatchNormInference:
-    case Opcode::kBatchNormTraining: return BatchNormAttributes{r.epsilon, r.feature_index};
-    case Opcode::kReducePrecision: return ReducePrecisionAttributes{r.exponent_bits, r.mantissa_bits};
-    case Opcode::kGetTupleElement: return TupleIndexAttributes{r.tuple_index};
-    case Opcode::kFusion: {
-      KRAFLA_ASSIGN(FusionKind kind, FromWord(hlo_text::kFusionKinds, r.fusion_kind, FusionKind::kLoop));
-      return FusionAttributes{kind};
-    }
-    case Opcode::kCall: return CallAttributes{r.is_composite};
-    case Opcode::kWhile: return WhileAttributes{hlo_text::KnownTripCount(r.backend_config)};
-    case Opcode::kAllGather:
-    case Opcode::kAllGatherStart:
-    case Opcode::kReduceScatter: {
-      CollectiveAttributes out = Collective(r);
-      KRAFLA_ASSIGN(out.dimension, OneDimension(r));
-      return out;
-    }
-    case Opcode::kAllToAll: {
-      CollectiveAttributes out = Collective(r);
-      if (!r.dimensions.empty()) {
-        KRAFLA_ASSIGN(out.dimension, OneDimension(r));
-      }
-      return out;
-    }
-    case Opcode::kAllReduce:
-    case Opcode::kAllReduceStart:
-    case Opcode::kCollectivePermute:
-    case Opcode::kCollectivePermuteStart:
-    case Opcode::kCollectiveBroadcast:
-    case Opcode::kRaggedAllToAll: return Collective(r);
-    case Opcode::kSend:
-    case Opcode::kSendDone:
-    case Opcode::kRecv:
-    case Opcode::kRecvDone: return ChannelAttributes{Channel(r), r.is_host_transfer};
-    case Opcode::kInfeed: return InfeedAttributes{std::string(r.infeed_config), std::nullopt};
-    case Opcode::kOutfeed: return InfeedAttributes{std::string(r.outfeed_config), r.outfeed_shape};
-    case Opcode::kAsyncStart:
-    case Opcode::kAsyncUpdate:
-    case Opcode::kAsyncDone: return AsyncAttributes{r.async_thread == "main" ? std::string() : std::string(r.async_thread)};
-    case Opcode::kDomain:
-      return DomainAttributes{Format("kind=\"sharding\", entry={}, exit={}", r.domain_entry.empty() ? "{}" : r.domain_entry,
-                                          r.domain_exit.empty() ? "{}" : r.domain_exit)};
-    case Opcode::kCustomCall: {
-      CustomCallAttributes out;
-      out.target = r.target;
-      if (r.constrain_layout) out.operand_layouts = r.operand_shapes;
-      out.has_side_effect = r.has_side_effect;
-      if (r.api_version < 0 || r.api_version >= static_cast<int64_t>(std::size(kApiVersions)))
-        return InvalidArgument("A custom call has the API version number {}, which this version does not know.", r.api_version);
-      out.api_version = kApiVersions[r.api_version];
-      out.output_to_operand_aliasing = r.aliasing;
-      out.literal = std::move(literal);
-      return out;
-    }
-    case Opcode::kAcos:
-    case Opcode::kAcosh:
-    case Opcode::kAsin:
-    case Opcode::kAsinh:
-    case Opcode::kAtanh:
-    case Opcode::kCbrt:
-    case Opcode::kCosh:
-    case Opcode::kCos:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kRsqrt:
-    case Opcode::kSin:
-    case Opcode::kSinh:
-    case Opcode::kSqrt:
-    case Opcode::kTan:
-    case Opcode::kTanh:
-      if (r.accuracy != ResultAccuracyAttributes()) return r.accuracy;
-      return NoAttributes();
-    case Opcode::kAbs:
-    case Opcode::kAdd:
-    case Opcode::kAddDependency:
-    case Opcode::kAfterAll:
-    case Opcode::kAllGatherDone:
-    case Opcode::kAllReduceDone:
-    case Opcode::kAnd:
-    case Opcode::kAtan2:
-    case Opcode::kBitcast:
-    case Opcode::kBitcastConvert:
-    case Opcode::kCeil:
-    case Opcode::kClamp:
-    case Opcode::kClz:
-    case Opcode::kCollectivePermuteDone:
-    case Opcode::kComplex:
-    case Opcode::kConditional:
-    case Opcode::kConvert:
-    case Opcode::kCopy:
-    case Opcode::kCopyDone:
-    case Opcode::kCopyStart:
-    case Opcode::kDivide:
-    case Opcode::kDynamicReshape:
-    case Opcode::kDynamicUpdateSlice:
-    case Opcode::kFloor:
-    case Opcode::kImag:
-    case Opcode::kIsFinite:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMulhi:
-    case Opcode::kMultiply:
-    case Opcode::kNegate:
-    case Opcode::kNot:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kOr:
-    case Opcode::kPartitionId:
-    case Opcode::kPopulationCount:
-    case Opcode::kPower:
-    case Opcode::kReal:
-    case Opcode::kRemainder:
-    case Opcode::kReplicaId:
-    case Opcode::kReshape:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kSelect:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kSign:
-    case Opcode::kStochasticConvert:
-    case Opcode::kSubtract:
-    case Opcode::kTuple:
-    case Opcode::kXor: return NoAttributes();
-  }
-  return NoAttributes();
+  return WithAttributesOf(opcode, RecordReader(opcode, r, operands, std::move(literal)));
 }
 
 }  // namespace krafla::hlo_proto

@@ -5,6 +5,7 @@
 #include "hlo_io/hlo_text/attribute_set.h"
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/hlo_text/word_tables.h"
+#include "ir/attributes_of.h"
 
 namespace krafla::hlo_text {
 namespace {
@@ -79,261 +80,205 @@ std::optional<int64_t> KnownTripCount(std::string_view config) {
   return count;
 }
 
-Result<Attributes> BuildAttributes(Opcode opcode, AttributeSet& set, const Lexer& lexer) {
-  switch (opcode) {
-    case Opcode::kIota: return IotaAttributes{set.Int(Key::kIotaDimension)};
-    case Opcode::kBroadcast:
-    case Opcode::kTranspose:
-    case Opcode::kReverse:
-    case Opcode::kReduce:
-    case Opcode::kMap: return DimensionsAttributes{set.DimsOf(Key::kDimensions)};
-    case Opcode::kConcatenate:
-    case Opcode::kGetDimensionSize:
-    case Opcode::kSetDimensionSize:
-      KRAFLA_TRY(OneDimension(set, lexer));
-      return DimensionsAttributes{set.DimsOf(Key::kDimensions)};
-    case Opcode::kCompare: {
-      CompareAttributes out;
-      KRAFLA_ASSIGN(out.direction, FromWord(kDirections, set, Key::kDirection, out.direction, lexer));
-      KRAFLA_ASSIGN(out.type, FromWord(kComparisonTypes, set, Key::kType, out.type, lexer));
-      return out;
-    }
-    case Opcode::kSlice: return std::move(set.slice);
-    case Opcode::kDynamicSlice: return DynamicSliceAttributes{set.DimsOf(Key::kDynamicSliceSizes)};
-    case Opcode::kPad: return std::move(set.padding);
-    case Opcode::kDot:
-    case Opcode::kScaledDot: return Dot(set);
-    case Opcode::kRaggedDot: {
-      RaggedDotAttributes out;
-      out.dot = Dot(set);
-      out.lhs_ragged_dims = set.DimsOf(Key::kLhsRaggedDims);
-      out.rhs_group_dims = set.DimsOf(Key::kRhsGroupDims);
-      return out;
-    }
-    case Opcode::kConvolution: {
-      ConvolutionAttributes out = std::move(set.labels);
-      if (set.Has(Key::kWindow)) out.window = std::move(set.window);
-      if (out.window.size() != out.input_spatial.size())
-        return lexer.Error(set.Offset(Key::kDimLabels), Format("dim_labels has {} spatial dimensions, the window {}",
-                                                                    out.input_spatial.size(), out.window.size()));
-      out.feature_group_count = set.Int(Key::kFeatureGroupCount, 1);
-      out.batch_group_count = set.Int(Key::kBatchGroupCount, 1);
-      if (set.Has(Key::kOperandPrecision)) out.precision = std::move(set.precision);
-      return out;
-    }
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter: {
-      WindowAttributes out;
-      if (set.Has(Key::kWindow)) out.window = std::move(set.window);
-      return out;
-    }
-    case Opcode::kGather: {
-      GatherAttributes out;
-      out.offset_dims = set.DimsOf(Key::kOffsetDims);
-      out.collapsed_slice_dims = set.DimsOf(Key::kCollapsedSliceDims);
-      out.start_index_map = set.DimsOf(Key::kStartIndexMap);
-      out.operand_batching_dims = set.DimsOf(Key::kOperandBatchingDims);
-      out.start_indices_batching_dims = set.DimsOf(Key::kStartBatchingDims);
-      out.index_vector_dim = set.Int(Key::kIndexVectorDim);
-      out.slice_sizes = set.DimsOf(Key::kSliceSizes);
-      out.indices_are_sorted = set.Bool(Key::kIndicesAreSorted);
-      return out;
-    }
-    case Opcode::kScatter: {
-      ScatterAttributes out;
-      out.update_window_dims = set.DimsOf(Key::kUpdateWindowDims);
-      out.inserted_window_dims = set.DimsOf(Key::kInsertedWindowDims);
-      out.scatter_dims_to_operand_dims = set.DimsOf(Key::kScatterDims);
-      out.input_batching_dims = set.DimsOf(Key::kInputBatchingDims);
-      out.scatter_indices_batching_dims = set.DimsOf(Key::kScatterBatchingDims);
-      out.index_vector_dim = set.Int(Key::kIndexVectorDim);
-      out.indices_are_sorted = set.Bool(Key::kIndicesAreSorted);
-      out.unique_indices = set.Bool(Key::kUniqueIndices);
-      return out;
-    }
-    case Opcode::kSort: {
-      SortAttributes out;
-      KRAFLA_ASSIGN(out.dimension, OneDimension(set, lexer));
-      out.is_stable = set.Bool(Key::kIsStable);
-      return out;
-    }
-    case Opcode::kTopK: return TopKAttributes{set.Int(Key::kK), set.Bool(Key::kLargest)};
-    case Opcode::kScan: {
-      ScanAttributes out;
-      KRAFLA_ASSIGN(out.dimension, OneDimension(set, lexer));
-      out.num_carries = set.Int(Key::kNumCarries);
-      out.is_reverse = set.Bool(Key::kIsReverse);
-      out.is_associative = set.Bool(Key::kIsAssociative);
-      return out;
-    }
-    case Opcode::kFft: {
-      FftAttributes out;
-      KRAFLA_ASSIGN(out.type, FromWord(kFftTypes, set, Key::kFftType, out.type, lexer));
-      out.length = set.DimsOf(Key::kFftLength);
-      return out;
-    }
-    case Opcode::kRng: {
-      RngAttributes out;
-      KRAFLA_ASSIGN(out.distribution, FromWord(kDistributions, set, Key::kDistribution, out.distribution, lexer));
-      return out;
-    }
-    case Opcode::kRngBitGenerator: {
-      RngBitGeneratorAttributes out;
-      KRAFLA_ASSIGN(out.algorithm, FromWord(kRngAlgorithms, set, Key::kAlgorithm, out.algorithm, lexer));
-      return out;
-    }
-    case Opcode::kRngGetAndUpdateState: return RngStateAttributes{set.Int(Key::kDelta)};
-    case Opcode::kCholesky: return CholeskyAttributes{set.Bool(Key::kLower)};
-    case Opcode::kTriangularSolve: {
-      TriangularSolveAttributes out;
-      out.left_side = set.Bool(Key::kLeftSide);
-      out.lower = set.Bool(Key::kLower);
-      out.unit_diagonal = set.Bool(Key::kUnitDiagonal);
-      KRAFLA_ASSIGN(out.transpose_a, FromWord(kTransposes, set, Key::kTransposeA, out.transpose_a, lexer));
-      return out;
-    }
-    case Opcode::kBatchNormGrad:
-    case Opcode::kBatchNormInference:
-    case Opcode::kBatchNormTraining: {
-      // XLA keeps epsilon as a float, also for f64.
-      return BatchNormAttributes{static_cast<float>(set.real), set.Int(Key::kFeatureIndex)};
-    }
-    case Opcode::kReducePrecision:
-      return ReducePrecisionAttributes{set.Int(Key::kExponentBits), set.Int(Key::kMantissaBits)};
-    case Opcode::kGetTupleElement: return TupleIndexAttributes{set.Int(Key::kIndex)};
-    case Opcode::kFusion: {
-      FusionAttributes out;
-      KRAFLA_ASSIGN(out.kind, FromWord(kFusionKinds, set, Key::kKind, out.kind, lexer));
-      return out;
-    }
-    case Opcode::kCall: return CallAttributes{set.Bool(Key::kIsComposite)};
-    case Opcode::kWhile: return WhileAttributes{KnownTripCount(set.Word(Key::kBackendConfig))};
-    case Opcode::kAllGather:
-    case Opcode::kAllGatherStart:
-    case Opcode::kReduceScatter: {
-      CollectiveAttributes out = Collective(set);
-      KRAFLA_ASSIGN(out.dimension, OneDimension(set, lexer));
-      return out;
-    }
-    case Opcode::kAllToAll: {
-      CollectiveAttributes out = Collective(set);
-      if (set.Has(Key::kDimensions)) {
-        KRAFLA_ASSIGN(out.dimension, OneDimension(set, lexer));
-      }
-      return out;
-    }
-    case Opcode::kAllReduce:
-    case Opcode::kAllReduceStart:
-    case Opcode::kCollectivePermute:
-    case Opcode::kCollectivePermuteStart:
-    case Opcode::kCollectiveBroadcast:
-    case Opcode::kRaggedAllToAll: return Collective(set);
-    case Opcode::kSend:
-    case Opcode::kSendDone:
-    case Opcode::kRecv:
-    case Opcode::kRecvDone: return ChannelAttributes{set.MaybeInt(Key::kChannelId), set.Bool(Key::kIsHostTransfer)};
-    case Opcode::kInfeed: return InfeedAttributes{set.String(Key::kInfeedConfig), std::nullopt};
-    case Opcode::kOutfeed: {
-      InfeedAttributes out{set.String(Key::kOutfeedConfig), std::nullopt};
-      if (set.Has(Key::kOutfeedShape)) out.outfeed_shape = std::move(set.shape);
-      return out;
-    }
-    case Opcode::kAsyncStart:
-    case Opcode::kAsyncUpdate:
-    case Opcode::kAsyncDone: return AsyncAttributes{Thread(set)};
-    case Opcode::kDomain: {
-      std::string_view text = set.Word(Key::kDomain);
-      return DomainAttributes{std::string(text.substr(1, text.size() - 2))};
-    }
-    case Opcode::kCustomCall: {
-      CustomCallAttributes out;
-      out.target = set.String(Key::kCustomCallTarget);
-      if (set.Has(Key::kOperandLayouts)) out.operand_layouts = std::move(set.shapes);
-      out.has_side_effect = set.Bool(Key::kHasSideEffect);
-      out.api_version = set.Word(Key::kApiVersion);
-      if (set.Has(Key::kOutputAliasing)) out.output_to_operand_aliasing = std::move(set.aliasing);
-      if (set.Has(Key::kLiteral)) out.literal = std::move(set.literal);
-      return out;
-    }
-    case Opcode::kAcos:
-    case Opcode::kAcosh:
-    case Opcode::kAsin:
-    case Opcode::kAsinh:
-    case Opcode::kAtanh:
-    case Opcode::kCbrt:
-    case Opcode::kCosh:
-    case Opcode::kCos:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kRsqrt:
-    case Opcode::kSin:
-    case Opcode::kSinh:
-    case Opcode::kSqrt:
-    case Opcode::kTan:
-    case Opcode::kTanh:
-      if (set.Has(Key::kResultAccuracy) && set.accuracy != ResultAccuracyAttributes()) return set.accuracy;
-      return NoAttributes();
-    // The instruction parser makes these two: they need what stands between the parentheses.
-    case Opcode::kParameter:
-    case Opcode::kConstant:
-    case Opcode::kAbs:
-    case Opcode::kAdd:
-    case Opcode::kAddDependency:
-    case Opcode::kAfterAll:
-    case Opcode::kAllGatherDone:
-    case Opcode::kAllReduceDone:
-    case Opcode::kAnd:
-    case Opcode::kAtan2:
-    case Opcode::kBitcast:
-    case Opcode::kBitcastConvert:
-    case Opcode::kCeil:
-    case Opcode::kClamp:
-    case Opcode::kClz:
-    case Opcode::kCollectivePermuteDone:
-    case Opcode::kComplex:
-    case Opcode::kConditional:
-    case Opcode::kConvert:
-    case Opcode::kCopy:
-    case Opcode::kCopyDone:
-    case Opcode::kCopyStart:
-    case Opcode::kDivide:
-    case Opcode::kDynamicReshape:
-    case Opcode::kDynamicUpdateSlice:
-    case Opcode::kFloor:
-    case Opcode::kImag:
-    case Opcode::kIsFinite:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMulhi:
-    case Opcode::kMultiply:
-    case Opcode::kNegate:
-    case Opcode::kNot:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kOr:
-    case Opcode::kPartitionId:
-    case Opcode::kPopulationCount:
-    case Opcode::kPower:
-    case Opcode::kReal:
-    case Opcode::kRemainder:
-    case Opcode::kReplicaId:
-    case Opcode::kReshape:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kSelect:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kSign:
-    case Opcode::kStochasticConvert:
-    case Opcode::kSubtract:
-    case Opcode::kTuple:
-    case Opcode::kXor: return NoAttributes();
+namespace {
+
+// The attribute struct that ops.def names for the opcode.
+class SetReader {
+ public:
+  SetReader(Opcode opcode, AttributeSet& set, const Lexer& lexer) : opcode_(opcode), set_(set), lexer_(lexer) {}
+
+  Result<Attributes> operator()(std::type_identity<NoAttributes>) { return NoAttributes(); }
+  // The instruction parser makes these two: they need what stands between the parentheses.
+  Result<Attributes> operator()(std::type_identity<ParameterAttributes>) { return NoAttributes(); }
+  Result<Attributes> operator()(std::type_identity<ConstantAttributes>) { return NoAttributes(); }
+  Result<Attributes> operator()(std::type_identity<IotaAttributes>) { return IotaAttributes{set_.Int(Key::kIotaDimension)}; }
+  Result<Attributes> operator()(std::type_identity<DimensionsAttributes>) {
+    if (IsOneOf(opcode_, {Opcode::kConcatenate, Opcode::kGetDimensionSize, Opcode::kSetDimensionSize}))
+      KRAFLA_TRY(OneDimension(set_, lexer_));
+    return DimensionsAttributes{set_.DimsOf(Key::kDimensions)};
   }
-  return NoAttributes();
+  Result<Attributes> operator()(std::type_identity<CompareAttributes>) {
+    CompareAttributes out;
+    KRAFLA_ASSIGN(out.direction, FromWord(kDirections, set_, Key::kDirection, out.direction, lexer_));
+    KRAFLA_ASSIGN(out.type, FromWord(kComparisonTypes, set_, Key::kType, out.type, lexer_));
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<SliceAttributes>) {
+    return std::move(set_.slice);
+  }
+  Result<Attributes> operator()(std::type_identity<DynamicSliceAttributes>) {
+    return DynamicSliceAttributes{set_.DimsOf(Key::kDynamicSliceSizes)};
+  }
+  Result<Attributes> operator()(std::type_identity<PadAttributes>) {
+    return std::move(set_.padding);
+  }
+  Result<Attributes> operator()(std::type_identity<DotAttributes>) {
+    return Dot(set_);
+  }
+  Result<Attributes> operator()(std::type_identity<RaggedDotAttributes>) {
+    RaggedDotAttributes out;
+    out.dot = Dot(set_);
+    out.lhs_ragged_dims = set_.DimsOf(Key::kLhsRaggedDims);
+    out.rhs_group_dims = set_.DimsOf(Key::kRhsGroupDims);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<ConvolutionAttributes>) {
+    ConvolutionAttributes out = std::move(set_.labels);
+    if (set_.Has(Key::kWindow)) out.window = std::move(set_.window);
+    if (out.window.size() != out.input_spatial.size())
+      return lexer_.Error(set_.Offset(Key::kDimLabels), Format("dim_labels has {} spatial dimensions, the window {}",
+                                                                  out.input_spatial.size(), out.window.size()));
+    out.feature_group_count = set_.Int(Key::kFeatureGroupCount, 1);
+    out.batch_group_count = set_.Int(Key::kBatchGroupCount, 1);
+    if (set_.Has(Key::kOperandPrecision)) out.precision = std::move(set_.precision);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<WindowAttributes>) {
+    WindowAttributes out;
+    if (set_.Has(Key::kWindow)) out.window = std::move(set_.window);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<GatherAttributes>) {
+    GatherAttributes out;
+    out.offset_dims = set_.DimsOf(Key::kOffsetDims);
+    out.collapsed_slice_dims = set_.DimsOf(Key::kCollapsedSliceDims);
+    out.start_index_map = set_.DimsOf(Key::kStartIndexMap);
+    out.operand_batching_dims = set_.DimsOf(Key::kOperandBatchingDims);
+    out.start_indices_batching_dims = set_.DimsOf(Key::kStartBatchingDims);
+    out.index_vector_dim = set_.Int(Key::kIndexVectorDim);
+    out.slice_sizes = set_.DimsOf(Key::kSliceSizes);
+    out.indices_are_sorted = set_.Bool(Key::kIndicesAreSorted);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<ScatterAttributes>) {
+    ScatterAttributes out;
+    out.update_window_dims = set_.DimsOf(Key::kUpdateWindowDims);
+    out.inserted_window_dims = set_.DimsOf(Key::kInsertedWindowDims);
+    out.scatter_dims_to_operand_dims = set_.DimsOf(Key::kScatterDims);
+    out.input_batching_dims = set_.DimsOf(Key::kInputBatchingDims);
+    out.scatter_indices_batching_dims = set_.DimsOf(Key::kScatterBatchingDims);
+    out.index_vector_dim = set_.Int(Key::kIndexVectorDim);
+    out.indices_are_sorted = set_.Bool(Key::kIndicesAreSorted);
+    out.unique_indices = set_.Bool(Key::kUniqueIndices);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<SortAttributes>) {
+    SortAttributes out;
+    KRAFLA_ASSIGN(out.dimension, OneDimension(set_, lexer_));
+    out.is_stable = set_.Bool(Key::kIsStable);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<TopKAttributes>) {
+    return TopKAttributes{set_.Int(Key::kK), set_.Bool(Key::kLargest)};
+  }
+  Result<Attributes> operator()(std::type_identity<ScanAttributes>) {
+    ScanAttributes out;
+    KRAFLA_ASSIGN(out.dimension, OneDimension(set_, lexer_));
+    out.num_carries = set_.Int(Key::kNumCarries);
+    out.is_reverse = set_.Bool(Key::kIsReverse);
+    out.is_associative = set_.Bool(Key::kIsAssociative);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<FftAttributes>) {
+    FftAttributes out;
+    KRAFLA_ASSIGN(out.type, FromWord(kFftTypes, set_, Key::kFftType, out.type, lexer_));
+    out.length = set_.DimsOf(Key::kFftLength);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<RngAttributes>) {
+    RngAttributes out;
+    KRAFLA_ASSIGN(out.distribution, FromWord(kDistributions, set_, Key::kDistribution, out.distribution, lexer_));
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<RngBitGeneratorAttributes>) {
+    RngBitGeneratorAttributes out;
+    KRAFLA_ASSIGN(out.algorithm, FromWord(kRngAlgorithms, set_, Key::kAlgorithm, out.algorithm, lexer_));
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<RngStateAttributes>) {
+    return RngStateAttributes{set_.Int(Key::kDelta)};
+  }
+  Result<Attributes> operator()(std::type_identity<CholeskyAttributes>) {
+    return CholeskyAttributes{set_.Bool(Key::kLower)};
+  }
+  Result<Attributes> operator()(std::type_identity<TriangularSolveAttributes>) {
+    TriangularSolveAttributes out;
+    out.left_side = set_.Bool(Key::kLeftSide);
+    out.lower = set_.Bool(Key::kLower);
+    out.unit_diagonal = set_.Bool(Key::kUnitDiagonal);
+    KRAFLA_ASSIGN(out.transpose_a, FromWord(kTransposes, set_, Key::kTransposeA, out.transpose_a, lexer_));
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<BatchNormAttributes>) {
+    // XLA keeps epsilon as a float, also for f64.
+    return BatchNormAttributes{static_cast<float>(set_.real), set_.Int(Key::kFeatureIndex)};
+  }
+  Result<Attributes> operator()(std::type_identity<ReducePrecisionAttributes>) {
+    return ReducePrecisionAttributes{set_.Int(Key::kExponentBits), set_.Int(Key::kMantissaBits)};
+  }
+  Result<Attributes> operator()(std::type_identity<TupleIndexAttributes>) {
+    return TupleIndexAttributes{set_.Int(Key::kIndex)};
+  }
+  Result<Attributes> operator()(std::type_identity<FusionAttributes>) {
+    FusionAttributes out;
+    KRAFLA_ASSIGN(out.kind, FromWord(kFusionKinds, set_, Key::kKind, out.kind, lexer_));
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<CallAttributes>) {
+    return CallAttributes{set_.Bool(Key::kIsComposite)};
+  }
+  Result<Attributes> operator()(std::type_identity<WhileAttributes>) {
+    return WhileAttributes{KnownTripCount(set_.Word(Key::kBackendConfig))};
+  }
+  Result<Attributes> operator()(std::type_identity<ChannelAttributes>) {
+    return ChannelAttributes{set_.MaybeInt(Key::kChannelId), set_.Bool(Key::kIsHostTransfer)};
+  }
+  Result<Attributes> operator()(std::type_identity<AsyncAttributes>) {
+    return AsyncAttributes{Thread(set_)};
+  }
+  Result<Attributes> operator()(std::type_identity<DomainAttributes>) {
+    std::string_view text = set_.Word(Key::kDomain);
+    return DomainAttributes{std::string(text.substr(1, text.size() - 2))};
+  }
+  Result<Attributes> operator()(std::type_identity<CustomCallAttributes>) {
+    CustomCallAttributes out;
+    out.target = set_.String(Key::kCustomCallTarget);
+    if (set_.Has(Key::kOperandLayouts)) out.operand_layouts = std::move(set_.shapes);
+    out.has_side_effect = set_.Bool(Key::kHasSideEffect);
+    out.api_version = set_.Word(Key::kApiVersion);
+    if (set_.Has(Key::kOutputAliasing)) out.output_to_operand_aliasing = std::move(set_.aliasing);
+    if (set_.Has(Key::kLiteral)) out.literal = std::move(set_.literal);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<CollectiveAttributes>) {
+    CollectiveAttributes out = Collective(set_);
+    const bool needed = IsOneOf(opcode_, {Opcode::kAllGather, Opcode::kAllGatherStart, Opcode::kReduceScatter});
+    if (needed || (opcode_ == Opcode::kAllToAll && set_.Has(Key::kDimensions))) {
+      KRAFLA_ASSIGN(out.dimension, OneDimension(set_, lexer_));
+    }
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<InfeedAttributes>) {
+    if (opcode_ == Opcode::kInfeed) return InfeedAttributes{set_.String(Key::kInfeedConfig), std::nullopt};
+    InfeedAttributes out{set_.String(Key::kOutfeedConfig), std::nullopt};
+    if (set_.Has(Key::kOutfeedShape)) out.outfeed_shape = std::move(set_.shape);
+    return out;
+  }
+  Result<Attributes> operator()(std::type_identity<ResultAccuracyAttributes>) {
+    if (set_.Has(Key::kResultAccuracy) && set_.accuracy != ResultAccuracyAttributes()) return set_.accuracy;
+    return NoAttributes();
+  }
+
+ private:
+  Opcode opcode_;
+  AttributeSet& set_;
+  const Lexer& lexer_;
+};
+
+}  // namespace
+
+Result<Attributes> BuildAttributes(Opcode opcode, AttributeSet& set, const Lexer& lexer) {
+  return WithAttributesOf(opcode, SetReader(opcode, set, lexer));
 }
 
 std::vector<CalledName> OrderCalled(Opcode opcode, const AttributeSet& set) {

@@ -77,6 +77,15 @@ void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint3
   kernel.full_subgroups = profile.features.compute_full_subgroups;
 }
 
+void AddKernel(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, uint32_t local, uint32_t subgroup,
+               std::string variant, std::string reason) {
+  EmittedKernel kernel = w.Finish({local, 1, 1}, std::move(variant), std::move(reason));
+  if (subgroup != 0) RequireSubgroups(kernel, w.profile, subgroup);
+  dispatch.kernel = static_cast<int>(out.kernels.size());
+  out.kernels.push_back(std::move(kernel));
+  out.dispatches.push_back(std::move(dispatch));
+}
+
 Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile) {
   for (std::size_t i = 0; i < plan.bindings.size(); ++i) {
     const plan::Binding& binding = plan.bindings[i];

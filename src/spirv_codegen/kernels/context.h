@@ -46,6 +46,11 @@ uint32_t FixedSubgroupSize(const DeviceProfile& profile);
 // Puts what is needed for that size into the kernel.
 void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint32_t size);
 
+// Ends the kernel in workgroups of `local` and adds it to the program with its dispatch, whose kernel it becomes.
+// `subgroup`: the size of subgroup that it counts on, 0 for none.
+void AddKernel(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, uint32_t local, uint32_t subgroup,
+               std::string variant, std::string reason = "");
+
 // Refuses what 32-bit index arithmetic cannot reach.
 Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile);
 

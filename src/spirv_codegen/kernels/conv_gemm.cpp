@@ -306,15 +306,6 @@ struct ConvGemm {
   }
 };
 
-void Add(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, uint32_t local, uint32_t subgroup,
-         std::string variant, std::string reason) {
-  EmittedKernel kernel = w.Finish({local, 1, 1}, std::move(variant), std::move(reason));
-  if (subgroup != 0) RequireSubgroups(kernel, w.profile, subgroup);
-  dispatch.kernel = static_cast<int>(out.kernels.size());
-  out.kernels.push_back(std::move(kernel));
-  out.dispatches.push_back(std::move(dispatch));
-}
-
 }  // namespace
 
 bool TakesGemm(const ConvProblem& p, const DeviceProfile& profile, std::string& reason) {
@@ -359,7 +350,7 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
       if (o.block_rows > 16 && tiles < 32) continue;
       KernelWriter w(plan, profile);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, t, gemm.Operands(w, t.depth % o.block_depth == 0), o));
-      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
+      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }
@@ -378,18 +369,18 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
     {
       KernelWriter w(plan, profile, descs);
       KRAFLA_ASSIGN(auto dispatch, EmitPack(w, t, gemm.Operands(w, t.depth % 4 == 0), panel.lanes, scratch, local));
-      Add(out, w, std::move(dispatch), local, 0, "conv.pack", "");
+      AddKernel(out, w, std::move(dispatch), local, 0, "conv.pack", "");
     }
     panel.packed_binding = scratch;
     KernelWriter w(plan, profile, descs);
     KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
-    Add(out, w, std::move(dispatch), panel.lanes, need, "conv.packed_panel",
+    AddKernel(out, w, std::move(dispatch), panel.lanes, need, "conv.packed_panel",
         (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
     return out;
   }
   KernelWriter w(plan, profile);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
-  Add(out, w, std::move(dispatch), panel.lanes, need, "conv.panel",
+  AddKernel(out, w, std::move(dispatch), panel.lanes, need, "conv.panel",
       (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
   return out;
 }

@@ -379,12 +379,9 @@ Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DevicePr
   KRAFLA_ASSIGN(EmittedDispatch dispatch, tile.Emit());
   std::string reason = Format("{} x {} blocks of {} x {} x {} matrices", options.block_rows, options.block_columns,
                                    options.shape.m, options.shape.n, options.shape.k);
-  EmittedKernel kernel = w.Finish({options.local(), 1, 1}, std::move(variant), std::move(reason));
-  RequireSubgroups(kernel, profile, options.subgroup);
-  kernel.uses_cooperative_matrix = true;
   EmittedProgram out;
-  out.kernels.push_back(std::move(kernel));
-  out.dispatches.push_back(std::move(dispatch));
+  AddKernel(out, w, std::move(dispatch), options.local(), options.subgroup, std::move(variant), std::move(reason));
+  out.kernels[0].uses_cooperative_matrix = true;
   return out;
 }
 

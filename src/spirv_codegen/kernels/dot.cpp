@@ -173,15 +173,6 @@ Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_
   return EmittedDispatch{0, grid.size, {}};
 }
 
-void Add(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, uint32_t local, uint32_t subgroup,
-         std::string variant, std::string reason) {
-  EmittedKernel kernel = w.Finish({local, 1, 1}, std::move(variant), std::move(reason));
-  if (subgroup != 0) RequireSubgroups(kernel, w.profile, subgroup);
-  dispatch.kernel = static_cast<int>(out.kernels.size());
-  out.kernels.push_back(std::move(kernel));
-  out.dispatches.push_back(std::move(dispatch));
-}
-
 bool DepthVectors(const StridedMatrix& m, int64_t depth, bool depth_is_columns) {
   const int64_t along = depth_is_columns ? m.column_stride : m.row_stride;
   const int64_t across = depth_is_columns ? m.row_stride : m.column_stride;
@@ -235,7 +226,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       const uint32_t local = profile.is_cpu ? subgroup : std::max(64u / subgroup, 1u) * subgroup;
       const int rows = static_cast<int>(p.tile.rows);
       KRAFLA_ASSIGN(auto dispatch, EmitRows(w, p, rows, 4, subgroup, local));
-      Add(out, w, std::move(dispatch), local, subgroup, "dot.rows", Format("{} x {} sums; {}", k.m, k.n, no_matrices));
+      AddKernel(out, w, std::move(dispatch), local, subgroup, "dot.rows", Format("{} x {} sums; {}", k.m, k.n, no_matrices));
       return out;
     }
   }
@@ -250,7 +241,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       KernelWriter w(plan, profile);
       const TileOperands operands = p.Operands(w, k.k % o.block_depth == 0);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, p.tile, operands, o));
-      Add(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
+      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }
@@ -280,18 +271,18 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       KernelWriter w(plan, profile, descs);
       const TileOperands operands = p.Operands(w, k.k % 4 == 0);
       KRAFLA_ASSIGN(auto dispatch, EmitPack(w, p.tile, operands, panel.lanes, scratch, local));
-      Add(out, w, std::move(dispatch), local, 0, "dot.pack", "");
+      AddKernel(out, w, std::move(dispatch), local, 0, "dot.pack", "");
     }
     panel.packed_binding = scratch;
     panel.column_blocks = 1;
     KernelWriter w(plan, profile, descs);
     KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
-    Add(out, w, std::move(dispatch), panel.lanes, need, "dot.packed_panel", "a CPU-type device; " + no_matrices);
+    AddKernel(out, w, std::move(dispatch), panel.lanes, need, "dot.packed_panel", "a CPU-type device; " + no_matrices);
     return out;
   }
   KernelWriter w(plan, profile);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
-  Add(out, w, std::move(dispatch), panel.lanes, need, "dot.panel",
+  AddKernel(out, w, std::move(dispatch), panel.lanes, need, "dot.panel",
       (few < 16 ? "few rows or columns; " : "no other variant takes it; ") + no_matrices);
   return out;
 }

@@ -57,6 +57,13 @@ Result<> LinalgProgram::Run(int kernel, int64_t items, int64_t at) {
                              {static_cast<uint32_t>(items), static_cast<uint32_t>(at)}});
   return {};
 }
+Result<> LinalgProgram::RunRound(std::string variant, int work, int result, int64_t count) {
+  const int kernel = Add(std::move(variant), [&](LinalgKernelWriter& w) {
+    const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(count)), w.item);
+    w.numbers.Store(result, kernel_.type, at, w.numbers.LoadWide(work, at));
+  });
+  return Run(kernel, count);
+}
 
 void EmitSubstitution(LinalgKernelWriter& w, const SubstitutionBlock& s) {
   Builder& b = w.b;

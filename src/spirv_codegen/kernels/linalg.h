@@ -33,6 +33,8 @@ class LinalgProgram {
   // A workgroup of `local` invocations an item.
   int AddGroups(std::string variant, uint32_t local, const LinalgBody& body);
   Result<> Run(int kernel, int64_t items, int64_t at = 0);
+  // Writes `count` wide numbers a matrix from `work`, a scratch buffer, to the binding `result`, rounded to its type.
+  Result<> RunRound(std::string variant, int work, int result, int64_t count);
 
   int scratch(int n) const { return static_cast<int>(plan_.bindings.size()) + n; }
   EmittedProgram Take() { return std::move(out_); }

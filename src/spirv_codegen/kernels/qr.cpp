@@ -242,13 +242,7 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
     });
   });
   KRAFLA_TRY(program.Run(product, k.columns));
-  if (narrow) {
-    const int finish = program.Add("qr.round", [&](LinalgKernelWriter& w) {
-      const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(k.rows * k.columns)), w.item);
-      w.numbers.Store(kOut, k.type, at, w.numbers.LoadWide(work, at));
-    });
-    KRAFLA_TRY(program.Run(finish, k.rows * k.columns));
-  }
+  if (narrow) KRAFLA_TRY(program.RunRound("qr.round", work, kOut, k.rows * k.columns));
   return program.Take();
 }
 

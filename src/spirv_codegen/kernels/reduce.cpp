@@ -382,15 +382,6 @@ Value OncePerRow(Builder& b, const Choice& c) {
   return {};
 }
 
-Result<> AddKernel(EmittedProgram& out, KernelWriter& w, const Choice& c, EmittedDispatch dispatch, std::string name) {
-  EmittedKernel kernel = w.Finish({c.local, 1, 1}, std::move(name), c.reason);
-  if (c.subgroup != 0) RequireSubgroups(kernel, w.profile, c.subgroup);
-  dispatch.kernel = static_cast<int>(out.kernels.size());
-  out.kernels.push_back(std::move(kernel));
-  out.dispatches.push_back(std::move(dispatch));
-  return {};
-}
-
 }  // namespace
 
 Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKernel& k, const DeviceProfile& profile,
@@ -415,7 +406,7 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
       work.store_limit = OncePerRow(w.b, c);
       rows.EmitRow(work);
     }));
-    KRAFLA_TRY(AddKernel(out, w, c, std::move(dispatch), c.name));
+    AddKernel(out, w, std::move(dispatch), c.local, c.subgroup, c.name, c.reason);
     return out;
   }
 
@@ -466,7 +457,7 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
         }
       });
     }));
-    KRAFLA_TRY(AddKernel(out, w, c, std::move(dispatch), c.name + ".part"));
+    AddKernel(out, w, std::move(dispatch), c.local, c.subgroup, c.name + ".part", c.reason);
   }
   {
     Problem second = p;
@@ -503,7 +494,7 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
         return loaded;
       });
     }));
-    KRAFLA_TRY(AddKernel(out, w, c2, std::move(dispatch), "reduce.join"));
+    AddKernel(out, w, std::move(dispatch), c2.local, c2.subgroup, "reduce.join", c2.reason);
   }
   return out;
 }

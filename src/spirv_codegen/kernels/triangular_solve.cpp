@@ -83,13 +83,7 @@ Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const p
     const int64_t left = forward ? n - std::min(n, begin + block) : begin;
     if (left > 0) KRAFLA_TRY(program.Run(update, CeilDiv(left, int64_t{tile}) * side_tiles, begin));
   }
-  if (narrow) {
-    const int finish = program.Add("linalg.round", [&](LinalgKernelWriter& w) {
-      const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(k.rows * k.columns)), w.item);
-      w.numbers.Store(kX, k.type, at, w.numbers.LoadWide(work, at));
-    });
-    KRAFLA_TRY(program.Run(finish, k.rows * k.columns));
-  }
+  if (narrow) KRAFLA_TRY(program.RunRound("linalg.round", work, kX, k.rows * k.columns));
   return program.Take();
 }
 
