@@ -21,6 +21,22 @@ Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<c
   return TakeResults();
 }
 
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffers(std::vector<DeviceArgument> arguments) {
+  std::vector<std::shared_ptr<const Literal>> literals;
+  for (DeviceArgument& a : arguments) {
+    KRAFLA_ASSIGN(auto literal, a.buffer->ToLiteral());
+    literals.push_back(std::move(literal));
+  }
+  KRAFLA_ASSIGN(std::vector<Literal> results, RunShared(std::move(literals)));
+  std::vector<std::shared_ptr<DeviceBuffer>> out;
+  for (Literal& r : results) out.push_back(std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(r))));
+  return out;
+}
+
+Result<std::shared_ptr<DeviceBuffer>> Client::ToDevice(std::shared_ptr<const Literal> literal) {
+  return std::make_shared<HostBuffer>(std::move(literal));
+}
+
 Result<> Executable::ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) {
   std::vector<const Literal*> pointers;
   for (const auto& a : arguments) pointers.push_back(a.get());

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/device_buffer.h"
 #include "api/host_transfers.h"
 #include "base/status.h"
 #include "ir/literal.h"
@@ -91,6 +92,10 @@ class Executable {
   // ShareArguments, Execute, TakeResults: no copies.
   Result<std::vector<Literal>> RunShared(std::vector<std::shared_ptr<const Literal>> arguments);
 
+  // Runs once on buffers of this executable's client or of the host, to the end; the results are new buffers, or
+  // donated ones taken over. Forgets what SetArguments was given.
+  virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments);
+
   // For groups of devices (api/device_group.h). `host` says which device this is and does what lies between devices; it
   // must outlive the executable. `devices`: how many share this machine's threads.
   virtual Result<> Join(const EvaluatorHost* host, int64_t devices) = 0;
@@ -131,6 +136,8 @@ class Client {
   const DeviceDescription& device() const { return device_; }
   // The module need not be verified.
   virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) = 0;
+  // The array on the device. Where the device works in the host's memory it is the literal itself, without a copy.
+  virtual Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal);
   // What the validation layers had to say since the last call (KRAFLA_VALIDATE=1).
   virtual std::vector<std::string> TakeValidationMessages() { return {}; }
   // Infeed, outfeed and host channels of the executables that were not given others.

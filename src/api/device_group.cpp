@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <new>
@@ -188,19 +189,20 @@ class Group final : public GroupExecutable {
   }
 
   Result<> Execute() override {
-    rendezvous_->Begin();
-    std::vector<std::thread> threads;
-    for (std::size_t d = 1; d < members_.size(); ++d) {
-      try {
-        threads.emplace_back([this, d] { members_[d].Run(); });
-      } catch (const std::system_error& e) {
-        rendezvous_->Leave(static_cast<int64_t>(d), ResourceExhausted("device {} gets no thread: {}", d, e.what()));
-      }
-    }
-    members_[0].Run();
-    for (std::thread& t : threads) t.join();
-    if (std::optional<Status> failure = rendezvous_->failure()) return Failure(std::move(*failure));
-    return {};
+    return OnAllDevices([this](std::size_t d) { return members_[d].executable->Execute(); });
+  }
+
+  Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunOnBuffers(
+      std::vector<std::vector<DeviceArgument>> arguments) override {
+    if (arguments.size() != members_.size())
+      return InvalidArgument("the program runs on {} devices, arguments were given for {}", members_.size(),
+                             arguments.size());
+    std::vector<std::vector<std::shared_ptr<DeviceBuffer>>> results(members_.size());
+    KRAFLA_TRY(OnAllDevices([&](std::size_t d) -> Result<> {
+      KRAFLA_ASSIGN(results[d], members_[d].executable->RunOnBuffers(std::move(arguments[d])));
+      return {};
+    }));
+    return results;
   }
 
   std::string PlacementLine() const override {
@@ -218,12 +220,12 @@ class Group final : public GroupExecutable {
     // Virtual devices of one device take turns: one has it until it waits for others or is done.
     std::shared_ptr<std::mutex> turn;
 
-    void Run() {
+    void Run(const std::function<Result<>(std::size_t device)>& work) {
       Result<> outcome;
       try {
         std::unique_lock<std::mutex> lock;
         if (turn != nullptr) lock = std::unique_lock(*turn);
-        outcome = executable->Execute();
+        outcome = work(At(device));
       } catch (const std::bad_alloc&) {
         outcome = ResourceExhausted("there is no memory left on the host");
       }
@@ -239,6 +241,23 @@ class Group final : public GroupExecutable {
       return group->exchanges_.Run(it->second, i.opcode(), device, *group->rendezvous_, operands, results);
     }
   };
+
+  // work(device), each on a thread. When one fails, the others are broken off, and its error is returned.
+  Result<> OnAllDevices(const std::function<Result<>(std::size_t device)>& work) {
+    rendezvous_->Begin();
+    std::vector<std::thread> threads;
+    for (std::size_t d = 1; d < members_.size(); ++d) {
+      try {
+        threads.emplace_back([this, d, &work] { members_[d].Run(work); });
+      } catch (const std::system_error& e) {
+        rendezvous_->Leave(static_cast<int64_t>(d), ResourceExhausted("device {} gets no thread: {}", d, e.what()));
+      }
+    }
+    members_[0].Run(work);
+    for (std::thread& t : threads) t.join();
+    if (std::optional<Status> failure = rendezvous_->failure()) return Failure(std::move(*failure));
+    return {};
+  }
 
   Result<> CheckDevice(int64_t device) const {
     if (device >= 0 && device < grid_.size()) return {};

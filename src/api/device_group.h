@@ -38,6 +38,10 @@ class GroupExecutable {
   // returned.
   virtual Result<> Execute() = 0;
 
+  // As Executable::RunOnBuffers, arguments and results by device.
+  virtual Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunOnBuffers(
+      std::vector<std::vector<DeviceArgument>> arguments) = 0;
+
   virtual std::string PlacementLine() const = 0;
 };
 
