@@ -103,6 +103,19 @@ TEST(CoopTest, AsOnGpus) {
   }
 }
 
+// `memory` on every device with cooperative matrices, against the interpreter.
+void CheckForced(const plan::KernelPlan& plan, const std::vector<Bytes>& memory) {
+  std::vector<Bytes> want = memory;
+  RunKernel(plan, want);
+  for (const auto& device : Devices()) {
+    if (!device->profile().features.cooperative_matrix) continue;
+    std::vector<Bytes> got = memory;
+    auto run = device->Run(plan, got, kForced);
+    ASSERT_TRUE(run.has_value()) << run.error().ToString();
+    ExpectSame(plan, got, want, device->name());
+  }
+}
+
 TEST(CoopTest, LargestTileOfGpus) {
   const plan::KernelPlan plan = Dot({{64}, 65, 66, 9}, kF16Wide);
   for (const auto& device : Devices()) {
@@ -123,26 +136,10 @@ TEST(CoopTest, NothingFromPastTheEnd) {
   for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3, 1, 3));
   // Before the operand, and beside the first row's five elements, which end where the second row begins.
   for (int64_t i : {0, 1, 2}) WriteElement(memory[0], ElementType::kF16, i, std::bit_cast<uint32_t>(INFINITY));
-  std::vector<Bytes> want = memory;
-  RunKernel(plan, want);
-  for (const auto& device : Devices()) {
-    if (!device->profile().features.cooperative_matrix) continue;
-    std::vector<Bytes> got = memory;
-    auto run = device->Run(plan, got, kForced);
-    ASSERT_TRUE(run.has_value()) << run.error().ToString();
-    ExpectSame(plan, got, want, device->name());
-  }
+  CheckForced(plan, memory);
   // An infinity in one row stays there.
   WriteElement(memory[0], ElementType::kF16, 3, std::bit_cast<uint32_t>(INFINITY));
-  want = memory;
-  RunKernel(plan, want);
-  for (const auto& device : Devices()) {
-    if (!device->profile().features.cooperative_matrix) continue;
-    std::vector<Bytes> got = memory;
-    auto run = device->Run(plan, got, kForced);
-    ASSERT_TRUE(run.has_value()) << run.error().ToString();
-    ExpectSame(plan, got, want, device->name());
-  }
+  CheckForced(plan, memory);
 }
 
 // Sums run in f32: in f16 these would be infinite, or stop at 2048.
@@ -150,15 +147,7 @@ TEST(CoopTest, SumsAreWide) {
   const plan::KernelPlan plan = Dot({{}, 8, 8, 4096}, kF16Wide);
   std::vector<Bytes> memory;
   for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3, 17, 19));
-  std::vector<Bytes> want = memory;
-  RunKernel(plan, want);
-  for (const auto& device : Devices()) {
-    if (!device->profile().features.cooperative_matrix) continue;
-    std::vector<Bytes> got = memory;
-    auto run = device->Run(plan, got, kForced);
-    ASSERT_TRUE(run.has_value()) << run.error().ToString();
-    ExpectSame(plan, got, want, device->name());
-  }
+  CheckForced(plan, memory);
 }
 
 TEST(CoopTest, ValidForEveryProfile) {
