@@ -5,8 +5,11 @@ include(CMakePackageConfigHelpers)
 
 add_library(libkrafla SHARED ${PROJECT_SOURCE_DIR}/cmake/library.cpp)
 add_library(krafla::krafla ALIAS libkrafla)
-set_target_properties(libkrafla PROPERTIES OUTPUT_NAME krafla EXPORT_NAME krafla VERSION ${PROJECT_VERSION}
-  SOVERSION ${PROJECT_VERSION_MAJOR})
+set_target_properties(libkrafla PROPERTIES OUTPUT_NAME krafla EXPORT_NAME krafla)
+# A Python wheel cannot hold the links that a version brings.
+if(NOT SKBUILD)
+  set_target_properties(libkrafla PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+endif()
 target_compile_features(libkrafla PUBLIC cxx_std_23)
 target_include_directories(libkrafla PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated/include>
@@ -29,3 +32,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/kraflaConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/kraflaConfig.cmake ${PROJECT_BINARY_DIR}/kraflaConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/krafla COMPONENT sdk)
 install(TARGETS krafla RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tool)
+# `krafla demo` from a wheel: python/krafla says where its network is.
+if(SKBUILD)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/digits/model/ DESTINATION share/digits COMPONENT tool)
+endif()

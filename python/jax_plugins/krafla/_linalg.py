@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decompositions that JAX takes from LAPACK on the CPU and from vendor libraries on GPUs.
+
+cholesky, triangular_solve, qr and householder products are instructions or custom calls of krafla itself; those here run
+in LAPACK (NumPy's and SciPy's) on the host, as named host functions (_host_callback.py). Where LAPACK does not converge,
+or the matrix has NaNs or infinities, the results are NaN, as everywhere in JAX.
+"""
+import functools
+
+import numpy as np
+
+from . import _host_callback
+
+
+def _lapack(name, dtype):
+    import scipy.linalg.lapack
+
+    letter = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[np.dtype(dtype).str[1:]]
+    return getattr(scipy.linalg.lapack, letter + name)
+
+
+def _batched(one):
+    """Calls one(matrix..) for every matrix of a batch; NaN for those that fail. Gives arrays like `results`."""
+
+    def run(*operands, results):
+        out = [np.zeros(shape, dtype) for shape, dtype in results]
+        batch = operands[0].shape[:-2]
+        for at in np.ndindex(*batch):
+            matrices = [x[at] for x in operands]
+            try:
+                if not np.all(np.isfinite(matrices[0])):
+                    raise np.linalg.LinAlgError("not finite")
+                values = one(*matrices)
+            except (np.linalg.LinAlgError, ValueError):
+                values = [np.nan] * len(out)
+            for array, value in zip(out, values):
+                if np.issubdtype(array.dtype, np.integer) and np.isscalar(value):
+                    value = 0
+                array[at] = value
+        return tuple(out)
+
+    return run
+
+
+def _eigh(p):
+    def one(a):
+        w, v = np.linalg.eigh(a, UPLO="L" if p["lower"] else "U")
+        first, last = p["range"] or (0, len(w))
+        return v[:, first:last], w[first:last]
+    return one
+
+
+def _svd(p):
+    def one(a):
+        if not p["compute_uv"]:
+            return (np.linalg.svd(a, compute_uv=False),)
+        u, s, vh = np.linalg.svd(a, full_matrices=p["full_matrices"])
+        return s, u, vh
+    return one
+
+
+def _eig(p):
+    def one(a):
+        if np.iscomplexobj(a):
+            w, left, right, info = _lapack("geev", a.dtype)(a, compute_vl=p["left"], compute_vr=p["right"])
+        else:
+            re, im, left, right, info = _lapack("geev", a.dtype)(a, compute_vl=p["left"], compute_vr=p["right"])
+            w = re + 1j * im
+            left, right = (_pairs(w, v) if wanted else v
+                           for v, wanted in ((left, p["left"]), (right, p["right"])))
+        if info != 0:
+            raise np.linalg.LinAlgError("geev")
+        return [w] + ([left] if p["left"] else []) + ([right] if p["right"] else [])
+    return one
+
+
+def _pairs(w, v):
+    """LAPACK keeps the real and imaginary parts of a conjugate pair's vectors in two columns."""
+    out = v.astype(np.result_type(v.dtype, np.complex64))
+    for k in range(len(w) - 1):
+        if w[k].imag > 0:
+            out[:, k] = v[:, k] + 1j * v[:, k + 1]
+            out[:, k + 1] = np.conj(out[:, k])
+    return out
+
+
+def _schur(p):
+    def one(a):
+        import scipy.linalg
+
+        t, z = scipy.linalg.schur(a, output="complex" if np.iscomplexobj(a) else "real")
+        return (t, z) if p["vectors"] else (t,)
+    return one
+
+
+def _hessenberg(p):
+    def one(a):
+        packed, taus, info = _lapack("gehrd", a.dtype)(a)
+        if info != 0:
+            raise np.linalg.LinAlgError("gehrd")
+        return packed, taus[:a.shape[-1] - 1]
+    return one
+
+
+def _tridiagonal(p):
+    def one(a):
+        name = "hetrd" if np.iscomplexobj(a) else "sytrd"
+        packed, d, e, taus, info = _lapack(name, a.dtype)(a, lower=1 if p["lower"] else 0)
+        if info != 0:
+            raise np.linalg.LinAlgError(name)
+        return packed, d, e, taus
+    return one
+
+
+def _pivoted_qr(p):
+    def one(a):
+        packed, pivots, taus, _, info = _lapack("geqp3", a.dtype)(a)
+        if info != 0:
+            raise np.linalg.LinAlgError("geqp3")
+        return packed, pivots, taus
+    return one
+
+
+def _lu(p):
+    def one(a):
+        m, n = a.shape
+        packed, pivots, info = _lapack("getrf", a.dtype)(a)
+        permutation = np.arange(m)
+        for k, other in enumerate(pivots):
+            permutation[[k, other]] = permutation[[other, k]]
+        return packed, pivots, permutation
+    return one
+
+
+_ROUTINES = {"eigh": _eigh, "svd": _svd, "eig": _eig, "schur": _schur, "hessenberg": _hessenberg,
+             "tridiagonal": _tridiagonal, "geqp3": _pivoted_qr, "lu": _lu}
+
+
+def _named(name, parameters):
+    one = _ROUTINES[name](parameters)
+
+    def call(*operands):
+        results = [(tuple(shape), np.dtype(dtype)) for shape, dtype in parameters["results"]]
+        with np.errstate(all="ignore"):
+            return _batched(one)(*operands, results=results)
+    return call
+
+
+for _name in _ROUTINES:
+    _host_callback.register_named(_name, functools.partial(_named, _name))
+
+
+def _rule(name, parameters_of):
+    def rule(ctx, *operands, **params):
+        parameters = parameters_of(ctx.avals_in, params)
+        for aval in (*ctx.avals_in, *ctx.avals_out):
+            if not all(isinstance(d, int) for d in aval.shape):
+                raise NotImplementedError(f"{name} on the platform vulkan needs shapes that are known, not {aval.shape}")
+        parameters["results"] = [[list(aval.shape), np.dtype(aval.dtype).name] for aval in ctx.avals_out]
+        return _host_callback.named_call(ctx, name, parameters, list(operands), ctx.avals_out)
+    return rule
+
+
+def _range(avals_in, subset, what):
+    size = min(avals_in[0].shape[-2:])
+    if subset is None or tuple(subset) == (0, size):
+        return None
+    if what == "svd":
+        raise NotImplementedError("subset_by_index of svd is not supported on the platform vulkan")
+    return list(subset)
+
+
+def install(platform):
+    from jax._src.interpreters import mlir
+    from jax._src.lax import linalg
+
+    def eigh(avals_in, p):
+        return {"lower": bool(p["lower"]), "range": _range(avals_in, p.get("subset_by_index"), "eigh")}
+
+    def svd(avals_in, p):
+        _range(avals_in, p.get("subset_by_index"), "svd")
+        return {"compute_uv": bool(p["compute_uv"]), "full_matrices": bool(p["full_matrices"])}
+
+    def eig(avals_in, p):
+        return {"left": bool(p["compute_left_eigenvectors"]), "right": bool(p["compute_right_eigenvectors"])}
+
+    def schur(avals_in, p):
+        if p.get("sort_eig_vals"):
+            raise NotImplementedError("sorted Schur decompositions are not supported on the platform vulkan")
+        return {"vectors": bool(p["compute_schur_vectors"])}
+
+    plain = lambda avals_in, p: {}
+    lower = lambda avals_in, p: {"lower": bool(p["lower"])}
+    for primitive, name, parameters in (("eigh_p", "eigh", eigh), ("svd_p", "svd", svd), ("eig_p", "eig", eig),
+                                        ("schur_p", "schur", schur), ("hessenberg_p", "hessenberg", plain),
+                                        ("tridiagonal_p", "tridiagonal", lower), ("geqp3_p", "geqp3", plain),
+                                        ("lu_p", "lu", plain)):
+        if hasattr(linalg, primitive):
+            mlir.register_lowering(getattr(linalg, primitive), _rule(name, parameters), platform=platform)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pytest plugin for running JAX's own test-suite through a PJRT plugin (scripts/jax_tests.sh).
+
+KRAFLA_JAX_TEST_TIMEOUT  seconds a test may take; then its worker process ends, and pytest-xdist names the test
+KRAFLA_JAX_TEST_SAMPLE   the share of the tests to run, chosen by a hash of the test's name: "0.25"
+"""
+import faulthandler
+import os
+import sys
+import zlib
+
+import pytest
+
+_TIMEOUT = float(os.environ.get("KRAFLA_JAX_TEST_TIMEOUT", "120"))
+_SAMPLE = float(os.environ.get("KRAFLA_JAX_TEST_SAMPLE", "1"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    faulthandler.dump_traceback_later(_TIMEOUT, exit=True, file=sys.__stderr__)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_collection_modifyitems(config, items):
+    if _SAMPLE >= 1:
+        return
+    kept, left = [], []
+    for item in items:
+        share = (zlib.crc32(item.nodeid.encode()) & 0xFFFF) / 65536.0
+        (kept if share < _SAMPLE else left).append(item)
+    items[:] = kept
+    if left:
+        config.hook.pytest_deselected(items=left)

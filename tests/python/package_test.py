@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: what it registers with JAX, and that nothing goes wrong silently."""
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ.setdefault("JAX_PLATFORMS", "vulkan,cpu")
+
+logged = []
+
+
+class Keep(logging.Handler):
+    def emit(self, record):
+        logged.append(record.getMessage())
+
+
+logging.getLogger("jax_plugins.krafla").addHandler(Keep())
+
+import jax
+import jax.numpy as jnp
+import krafla
+import numpy as np
+from jax_plugins import krafla as plugin
+
+
+def run(code, **environment):
+    return subprocess.run([sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True,
+                          timeout=300, check=False)
+
+
+class PackageTest(unittest.TestCase):
+    def test_every_part_fits_this_jax(self):
+        self.assertEqual(jax.default_backend(), "vulkan")
+        self.assertEqual(logged, [])
+
+    def test_platform_is_not_called_experimental(self):
+        out = run("import jax; jax.devices()")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertNotIn("experimental", out.stderr)
+
+    def test_command(self):
+        out = krafla.run("--version", capture_output=True, text=True, check=True)
+        self.assertIn(krafla.__version__, out.stdout)
+
+    def test_missing_library_is_named(self):
+        out = run("import krafla\ntry: krafla.pjrt_library_path()\nexcept FileNotFoundError as e: print(e)",
+                  KRAFLA_PJRT_LIBRARY="/nowhere/lib.so")
+        self.assertIn("KRAFLA_PJRT_LIBRARY names /nowhere/lib.so", out.stdout)
+
+    def test_too_old_jaxlib_is_refused_with_a_sentence(self):
+        import jaxlib
+
+        version = jaxlib.__version__
+        try:
+            jaxlib.__version__ = "0.4.30"
+            with self.assertRaisesRegex(RuntimeError, "jaxlib 0.9.0 or newer .* jaxlib 0.4.30 is installed"):
+                plugin._check_versions()
+        finally:
+            jaxlib.__version__ = version
+
+    def test_device_option(self):
+        code = "import jax\njax.config.update('krafla_device', 'cpu*3')\nprint(len(jax.devices()))"
+        out = run(code, KRAFLA_DEVICE="")
+        self.assertEqual(out.stdout.strip(), "3", out.stderr)
+
+    def test_wrong_device_is_an_error_that_names_it(self):
+        out = run("import jax; jax.devices()", KRAFLA_DEVICE="vulkan:99")
+        self.assertNotEqual(out.returncode, 0)
+        self.assertIn("vulkan:99", out.stderr)
+
+    def test_without_a_wish_a_device_that_fails_leaves_jax_its_cpu(self):
+        out = run("import jax; print(jax.default_backend())", KRAFLA_DEVICE="vulkan:99", JAX_PLATFORMS="")
+        self.assertEqual(out.stdout.strip(), "cpu", out.stderr)
+
+    def test_donated_arguments_are_gone(self):
+        x = jnp.arange(8.0)
+        y = jax.jit(lambda v: v + 1, donate_argnums=0)(x)
+        np.testing.assert_array_equal(y, np.arange(8.0) + 1)
+        self.assertTrue(x.is_deleted())
+
+    def test_persistent_cache(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code = ("import jax, jax.numpy as jnp\n"
+                    f"jax.config.update('jax_compilation_cache_dir', {folder!r})\n"
+                    "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)\n"
+                    "jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)\n"
+                    "jax.config.update('jax_explain_cache_misses', True)\n"
+                    "print(jax.jit(lambda v: jnp.sin(v).sum())(jnp.arange(4.0)))")
+            first, names = run(code), None
+            names = sorted(os.listdir(folder))
+            second = run(code)
+            self.assertEqual(first.returncode, 0, first.stderr)
+            self.assertTrue([n for n in names if n.endswith("-cache")], names)
+            self.assertEqual(first.stdout, second.stdout, second.stderr)
+            self.assertEqual([n for n in sorted(os.listdir(folder)) if n.endswith("-cache")],
+                             [n for n in names if n.endswith("-cache")])
+
+    def test_named_host_functions_survive_serialization(self):
+        from jax.experimental import serialize_executable
+
+        a = np.diag(np.arange(1, 5)).astype(np.float32)
+        compiled = jax.jit(lambda m: jnp.linalg.eigh(m)[0]).lower(a).compile()
+        loaded = serialize_executable.deserialize_and_load(*serialize_executable.serialize(compiled),
+                                                           execution_devices=jax.devices()[:1])
+        np.testing.assert_allclose(loaded(a), [1, 2, 3, 4], rtol=1e-6)
+
+    def test_matrices_with_nan_decompose_to_nan(self):
+        a = np.array([np.eye(3), np.full((3, 3), np.nan)], np.float32)
+        w, v = jax.jit(jnp.linalg.eigh)(a)
+        np.testing.assert_allclose(w[0], np.ones(3), rtol=1e-6)
+        self.assertTrue(np.isnan(w[1]).all() and np.isnan(v[1]).all())
+
+
+if __name__ == "__main__":
+    unittest.main()
