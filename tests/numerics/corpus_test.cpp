@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <regex>
 #include <string>
 
 #include "corpus_cases.h"
@@ -28,9 +27,10 @@ using corpus_test::ReadFamily;
 
 // The opcode of the root of a one-instruction module: what stands before the first '(' after the last "= type ".
 std::string OpcodeOf(const Case& c) {
-  static const std::regex kRoot(R"(ROOT [^=]*= \S+ ([a-z0-9-]+)\()");
-  std::smatch match;
-  return std::regex_search(c.text, match, kRoot) ? match[1].str() : "";
+  const std::size_t equals = c.text.find("= ", c.text.find("ROOT "));
+  const std::size_t type = equals + 2, space = c.text.find(' ', type), parenthesis = c.text.find('(', space);
+  if (equals == std::string::npos || parenthesis == std::string::npos) return "";
+  return c.text.substr(space + 1, parenthesis - space - 1);
 }
 
 template <class T>
@@ -229,12 +229,11 @@ TEST(Corpus, IntegerPowersAndShifts) {
 
 TEST(Corpus, ReducePrecision) {
   KRAFLA_SKIP_WITHOUT_CORPUS();
-  static const std::regex kName(R"(^(f16|bf16|f32|f64)_e(\d+)m(\d+)$)");
   int cases = 0;
   for (const Case& c : ReadFamily("reduce_precision")) {
-    std::smatch match;
-    ASSERT_TRUE(std::regex_match(c.name, match, kName)) << c.name;
-    const int e = std::stoi(match[2]), m = std::stoi(match[3]);
+    char type[5] = {};
+    int e = 0, m = 0;
+    ASSERT_EQ(std::sscanf(c.name.c_str(), "%4[a-z0-9]_e%dm%d", type, &e, &m), 3) << c.name;
     ++cases;
     const auto check = [&]<class U>(U, int se, int sm, auto as_number) {
       const auto x = c.inputs[0].As<U>(), want = c.outputs[0].As<U>();
@@ -244,10 +243,10 @@ TEST(Corpus, ReducePrecision) {
             << c.name << " " << as_number(x[i]) << ": got " << as_number(got) << ", XLA " << as_number(want[i]);
       }
     };
-    if (match[1] == "f16") check(uint16_t{}, 5, 10, [](uint16_t b) { return F16ToFloat(b); });
-    if (match[1] == "bf16") check(uint16_t{}, 8, 7, [](uint16_t b) { return BF16ToFloat(b); });
-    if (match[1] == "f32") check(uint32_t{}, 8, 23, [](uint32_t b) { return std::bit_cast<float>(b); });
-    if (match[1] == "f64") check(uint64_t{}, 11, 52, [](uint64_t b) { return std::bit_cast<double>(b); });
+    if (std::string_view(type) == "f16") check(uint16_t{}, 5, 10, [](uint16_t b) { return F16ToFloat(b); });
+    if (std::string_view(type) == "bf16") check(uint16_t{}, 8, 7, [](uint16_t b) { return BF16ToFloat(b); });
+    if (std::string_view(type) == "f32") check(uint32_t{}, 8, 23, [](uint32_t b) { return std::bit_cast<float>(b); });
+    if (std::string_view(type) == "f64") check(uint64_t{}, 11, 52, [](uint64_t b) { return std::bit_cast<double>(b); });
   }
   EXPECT_GT(cases, 40);
 }
