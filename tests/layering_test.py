@@ -62,6 +62,21 @@ def main():
                 continue
             if not any(to == a or target == a for a in ALLOWED[room]):
                 errors.append(f"src/{name}:{number}: {room} may not include {target}")
+    # Plugins see what strangers see, and the API.
+    for path in sorted((ROOT / "plugins").rglob("*")):
+        if path.suffix not in (".h", ".cpp"):
+            continue
+        files += 1
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text()
+        if text.count("\n") > MAX_LINES:
+            errors.append(f"{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
+        if not text.isascii():
+            errors.append(f"{name}: holds characters beyond ASCII")
+        for number, line in enumerate(text.splitlines(), 1):
+            m = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            if m and not m.group(1).startswith(("krafla/", "api/", "plugins/")):
+                errors.append(f"{name}:{number}: plugins may not include {m.group(1)}")
     # What is installed knows nothing that is not: the standard library and its own kind.
     for path in sorted((ROOT / "include").rglob("*.h")):
         files += 1

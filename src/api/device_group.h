@@ -52,9 +52,12 @@ class DeviceGroup {
   static Result<std::shared_ptr<DeviceGroup>> Create(std::string_view selector);
   // One device.
   explicit DeviceGroup(std::shared_ptr<Client> client) { members_.push_back(std::move(client)); }
+  // These, in this order; a client that comes several times is as many virtual devices.
+  explicit DeviceGroup(std::vector<std::shared_ptr<Client>> members) : members_(std::move(members)) {}
 
   int64_t size() const { return static_cast<int64_t>(members_.size()); }
   Client& client(int64_t device) const { return *members_[static_cast<std::size_t>(device)]; }
+  const std::shared_ptr<Client>& member(int64_t device) const { return members_[static_cast<std::size_t>(device)]; }
   // "vulkan:0*4"
   std::string selector() const;
 

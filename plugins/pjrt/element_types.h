@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// PJRT's numbers of element types and ours.
+#pragma once
+
+#include "krafla/element_type.h"
+#include "krafla/status.h"
+#include "plugins/pjrt/abi/pjrt_types.h"
+
+namespace krafla::pjrt {
+
+// UNIMPLEMENTED for a type that krafla has no arrays of.
+Result<ElementType> FromPjrtType(PJRT_Buffer_Type type);
+// kPjrtInvalidType for tuples and opaque values.
+PJRT_Buffer_Type ToPjrtType(ElementType type);
+
+}  // namespace krafla::pjrt

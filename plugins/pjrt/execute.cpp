@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs. The caller gets buffers at once; a lane fills them, or says through their events why not.
+#include <algorithm>
+#include <chrono>
+#include <unordered_set>
+
+#include "plugins/pjrt/buffer.h"
+#include "plugins/pjrt/event.h"
+#include "plugins/pjrt/program.h"
+
+namespace krafla::pjrt {
+namespace {
+
+// Handing a run to another thread costs about as much as such a run.
+constexpr int64_t kShortRunNs = 200'000;
+
+struct Argument {
+  std::shared_ptr<Array> array;
+  bool donated = false;
+};
+
+// One run, on its way.
+class Run {
+ public:
+  explicit Run(std::shared_ptr<Program> program) : program_(std::move(program)) {}
+
+  // One list a device.
+  std::vector<std::vector<Argument>> arguments;
+  std::vector<std::vector<std::shared_ptr<Array>>> results;
+  const std::shared_ptr<Completion> done = std::make_shared<Completion>();
+
+  // With the turn of the lanes.
+  void Work(Lane& lane) {
+    try {
+      outcome_ = program_->is_group() ? OnAll() : OnOne(lane);
+    } catch (const std::bad_alloc&) {
+      outcome_ = ResourceExhausted("The host has no memory left to run '{}'.", program_->name());
+    }
+    arguments.clear();
+    results.clear();
+  }
+  // Without it.
+  void Tell() {
+    if (outcome_) {
+      done->Finish();
+    } else {
+      done->Finish(std::move(outcome_).error().WithContext(Format("while running '{}'", program_->name())));
+    }
+  }
+
+ private:
+  Result<std::vector<DeviceArgument>> Take(std::vector<Argument>& from, Lane& lane) {
+    std::vector<DeviceArgument> out;
+    out.reserve(from.size());
+    for (Argument& a : from) {
+      // It is there: what makes it ran before on this lane, or the run waited for it.
+      a.array->ready()->Wait();
+      if (const Status* error = a.array->ready()->error()) return Failure(*error);
+      KRAFLA_ASSIGN(std::shared_ptr<DeviceBuffer> value, a.array->OnDevice(lane));
+      // Others who hold the array may still read it: the run gets no leave to overwrite it then.
+      const bool donated = a.donated && a.array.use_count() == 1;
+      if (donated) a.array->Take();
+      out.push_back({std::move(value), donated});
+    }
+    return out;
+  }
+  static Result<> Fill(std::vector<std::shared_ptr<Array>>& to, std::vector<std::shared_ptr<DeviceBuffer>> from) {
+    if (to.size() != from.size()) return Internal("{} results came of a program of {}", from.size(), to.size());
+    for (std::size_t i = 0; i < to.size(); ++i) to[i]->Set(std::move(from[i]), true);
+    return {};
+  }
+  Result<> OnOne(Lane& lane) {
+    KRAFLA_ASSIGN(std::vector<DeviceArgument> own, Take(arguments[0], lane));
+    const auto begin = std::chrono::steady_clock::now();
+    KRAFLA_ASSIGN(std::vector<std::shared_ptr<DeviceBuffer>> out, program_->Run(lane, std::move(own)));
+    const auto ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+    program_->set_last_run_ns(ns);
+    return Fill(results[0], std::move(out));
+  }
+  Result<> OnAll() {
+    std::vector<std::vector<DeviceArgument>> own;
+    for (std::size_t d = 0; d < arguments.size(); ++d) {
+      KRAFLA_ASSIGN(own.emplace_back(), Take(arguments[d], *program_->devices()[d]->lane));
+    }
+    KRAFLA_ASSIGN(auto out, program_->RunGroup(std::move(own)));
+    for (std::size_t d = 0; d < out.size(); ++d) KRAFLA_TRY(Fill(results[d], std::move(out[d])));
+    return {};
+  }
+
+  const std::shared_ptr<Program> program_;
+  Result<> outcome_;
+};
+
+// What the caller gave for one device. INVALID_ARGUMENT before anything is donated.
+Result<> Check(const Program& program, const PJRT_Device& device, PJRT_Buffer* const* list, std::size_t count,
+               const std::vector<bool>& donated) {
+  const std::vector<Shape>& parameters = program.parameters();
+  if (count != parameters.size())
+    return InvalidArgument("'{}' takes {} arguments, {} were given.", program.name(), parameters.size(), count);
+  std::unordered_set<const PJRT_Buffer*> seen;
+  for (std::size_t i = 0; i < count; ++i) {
+    const PJRT_Buffer* b = list[i];
+    if (b == nullptr) return InvalidArgument("Argument {} of '{}' is no buffer.", i, program.name());
+    if (b->deleted())
+      return InvalidArgument("Argument {} of '{}' is a buffer that has been deleted or donated.", i, program.name());
+    if (b->device()->client != device.client || (b->device() != &device && b->device()->lane != device.lane))
+      return InvalidArgument("Argument {} of '{}' is on device {}, the program runs on device {}.", i, program.name(),
+                             b->device()->description.id, device.description.id);
+    const Shape& given = b->shape();
+    const Shape& wanted = parameters[i];
+    if (given.element_type() != wanted.element_type() || given.rank() != wanted.rank() ||
+        (!Shape::SameDims(given, wanted) && !wanted.IsDynamic()))
+      return InvalidArgument("Argument {} of '{}' is {}, the program takes {}.", i, program.name(),
+                             given.ToString(false), wanted.ToString(false));
+    if (program.donates_any() && !seen.insert(b).second) {
+      // Donated here or before.
+      for (std::size_t j = 0; j <= i; ++j)
+        if (list[j] == b && donated[j])
+          return InvalidArgument("Argument {} of '{}' is a buffer that the same call donates as argument {}.", i,
+                                 program.name(), j);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
+  const std::shared_ptr<Program>& program = args.executable->program;
+  if (args.executable->deleted) return FailedPrecondition("'{}' has been deleted.", program->name());
+  std::vector<PJRT_Device*> devices = program->devices();
+  if (args.execute_device != nullptr) {
+    if (devices.size() != 1)
+      return InvalidArgument("'{}' runs on {} devices at once, not on one alone.", program->name(), devices.size());
+    if (!program->options().portable && args.execute_device != devices[0])
+      return InvalidArgument("'{}' was compiled for device {}, not for device {}.", program->name(),
+                             devices[0]->description.id, args.execute_device->description.id);
+    devices[0] = args.execute_device;
+  }
+  if (args.num_devices != devices.size())
+    return InvalidArgument("'{}' runs on {} devices, arguments were given for {}.", program->name(), devices.size(),
+                           args.num_devices);
+
+  std::vector<bool> donated(program->parameters().size());
+  if (program->donates_any()) {
+    for (std::size_t i = 0; i < donated.size(); ++i) donated[i] = program->donates(i);
+    if (args.options != nullptr && KRAFLA_PJRT_HAS(*args.options, num_non_donatable_input_indices)) {
+      for (std::size_t i = 0; i < args.options->num_non_donatable_input_indices; ++i) {
+        const int64_t index = args.options->non_donatable_input_indices[i];
+        if (index >= 0 && index < std::ssize(donated)) donated[static_cast<std::size_t>(index)] = false;
+      }
+    }
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    KRAFLA_TRY(Check(*program, *devices[d], args.num_args == 0 ? nullptr : args.argument_lists[d], args.num_args, donated));
+
+  auto run = std::make_shared<Run>(program);
+  bool all_there = true;
+  std::vector<std::shared_ptr<Completion>> missing;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    std::vector<Argument>& own = run->arguments.emplace_back();
+    own.reserve(args.num_args);
+    for (std::size_t i = 0; i < args.num_args; ++i) {
+      PJRT_Buffer& buffer = *args.argument_lists[d][i];
+      Argument a;
+      if (donated[i]) {
+        KRAFLA_ASSIGN(auto given, buffer.Donate());
+        a = {std::move(given.first), given.second};
+      } else {
+        KRAFLA_ASSIGN(a.array, buffer.array());
+      }
+      if (!a.array->ready()->done()) all_there = false;
+      own.push_back(std::move(a));
+    }
+    std::vector<std::shared_ptr<Array>>& results = run->results.emplace_back();
+    for (std::size_t i = 0; i < program->results().size(); ++i) {
+      std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(devices[d]->memories[0], program->results()[i], run->done);
+      results.push_back(*buffer->array());
+      args.output_lists[d][i] = buffer.release();
+    }
+    if (args.device_complete_events != nullptr) args.device_complete_events[d] = NewEvent(run->done);
+  }
+
+  Lane& lane = *devices[0]->lane;
+  if (all_there && !program->is_group() && program->last_run_ns() < kShortRunNs) {
+    bool ran = false;
+    if (const Lane::Turn turn = lane.TryEnter()) {
+      run->Work(lane);
+      ran = true;
+    }
+    if (ran) {
+      run->Tell();
+      return {};
+    }
+  }
+  Lane::Job job{[run, &lane] { run->Work(lane); }, [run] { run->Tell(); }};
+  if (program->is_group()) {
+    Lane::PostToAll(program->lanes(), std::move(job));
+  } else {
+    lane.Post(std::move(job));
+  }
+  return {};
+}
+
+}  // namespace krafla::pjrt

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pjrt/program.h"
+
+#include <algorithm>
+#include <protozero/pbf_reader.hpp>
+
+#include "api/read_program.h"
+#include "plugins/pjrt/element_types.h"
+#include "plugins/pjrt/fingerprint.h"
+
+namespace krafla::pjrt {
+namespace {
+
+// HloModuleProtoWithConfig (xla/service/hlo.proto): the module is field 1.
+Result<std::string_view> ModuleWithin(std::string_view bytes) {
+  try {
+    protozero::pbf_reader reader(bytes.data(), bytes.size());
+    while (reader.next()) {
+      if (reader.tag() == 1) {
+        const protozero::data_view view = reader.get_view();
+        return std::string_view(view.data(), view.size());
+      }
+      reader.skip();
+    }
+  } catch (const protozero::exception& e) {
+    return InvalidArgument("The program is no HloModuleProtoWithConfig: {}.", e.what());
+  }
+  return InvalidArgument("The HloModuleProtoWithConfig holds no module.");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Module>> Program::Read() const {
+  std::string_view code = source_.code;
+  if (source_.format == "hlo_with_config") {
+    KRAFLA_ASSIGN(code, ModuleWithin(code));
+  } else if (source_.format != "mlir" && source_.format != "hlo") {
+    return InvalidArgument("There is no form of programs '{}'; 'mlir', 'hlo' and 'hlo_with_config' are known.",
+                           source_.format);
+  }
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ReadProgram(code, source_.format));
+  // The options have the last word on how many devices there are.
+  module->replica_count = options_.assignment.replicas;
+  module->num_partitions = options_.assignment.partitions;
+  return module;
+}
+
+// Devices for every replica and partition: those that the options name, else the first ones.
+Result<> Program::Assign() {
+  DeviceAssignment& a = options_.assignment;
+  const int64_t count = a.replicas * a.partitions;
+  if (a.ids.empty()) {
+    const int64_t first = count == 1 && options_.device_ordinal > 0 ? options_.device_ordinal : 0;
+    for (int64_t i = 0; i < count; ++i) a.ids.push_back(first + i);
+  }
+  for (int64_t id : a.ids) {
+    PJRT_Device* device = client_.FindDevice(id);
+    if (device == nullptr)
+      return InvalidArgument("The program is for device {}, but there are {} devices.", id, client_.devices.size());
+    if (std::ranges::contains(devices_, device))
+      return InvalidArgument("The device assignment names device {} twice.", id);
+    devices_.push_back(device);
+    if (!std::ranges::contains(lanes_, device->lane)) lanes_.push_back(device->lane);
+  }
+  return {};
+}
+
+void Program::Describe(const Module& module) {
+  name_ = module.name();
+  fingerprint_ = Fingerprint({source_.code, source_.format, source_.options, client_.platform_version});
+  // Parameters are arrays here, one an argument.
+  donates_.resize(module.entry()->parameters().size());
+  for (const InputOutputAlias& alias : module.input_output_aliases)
+    if (alias.parameter >= 0 && alias.parameter < std::ssize(donates_))
+      donates_[static_cast<std::size_t>(alias.parameter)] = donates_any_ = true;
+  for (const BufferDonor& donor : module.buffer_donors)
+    if (donor.parameter >= 0 && donor.parameter < std::ssize(donates_))
+      donates_[static_cast<std::size_t>(donor.parameter)] = donates_any_ = true;
+}
+
+Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSource source) {
+  std::shared_ptr<Program> out(new Program(client, std::move(source)));
+  KRAFLA_ASSIGN(out->options_, ParseProgramOptions(out->source_.options));
+  KRAFLA_TRY(out->Assign());
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, out->Read());
+  if (module->entry() == nullptr) return InvalidArgument("The program has no entry computation.");
+  out->Describe(*module);
+  if (out->devices_.size() == 1) {
+    Lane& lane = *out->lanes_[0];
+    const Lane::Turn turn = lane.Enter();
+    KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, lane.client().Compile(std::move(module), {}));
+    out->parameters_ = executable->arguments();
+    out->results_ = executable->results();
+    out->report_ = executable->report();
+    out->singles_[&lane] = std::move(executable);
+  } else {
+    std::vector<std::shared_ptr<Client>> members;
+    for (PJRT_Device* device : out->devices_) members.push_back(device->lane->shared_client());
+    std::vector<Lane::Turn> turns;
+    // In one order for all, so that two that wait do not wait for each other.
+    std::vector<Lane*> lanes = out->lanes_;
+    std::ranges::sort(lanes);
+    for (Lane* lane : lanes) turns.push_back(lane->Enter());
+    DeviceGroup group(std::move(members));
+    KRAFLA_ASSIGN(out->group_, group.Compile(std::move(module), {}));
+    out->parameters_ = out->group_->arguments();
+    out->results_ = out->group_->results();
+    out->report_ = out->group_->report();
+  }
+  out->donates_.resize(out->parameters_.size());
+  for (const Shape& shape : out->results_) {
+    out->result_types_.push_back(ToPjrtType(shape.element_type()));
+    out->result_ranks_.push_back(static_cast<std::size_t>(shape.rank()));
+    out->result_dims_.insert(out->result_dims_.end(), shape.dims().begin(), shape.dims().end());
+  }
+  return out;
+}
+
+// Executables go while nobody runs on their devices. This thread does not wait for that: it may hold what a run needs
+// (Python's lock, when the run calls back).
+Program::~Program() {
+  for (auto& [lane, executable] : singles_) {
+    if (executable != nullptr)
+      lane->Post({[gone = std::move(executable)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
+  }
+  if (group_ != nullptr)
+    Lane::PostToAll(lanes_, {[gone = std::move(group_)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
+}
+
+// A portable program is compiled for each client that it is run on.
+Result<Executable*> Program::ExecutableOn(Lane& lane) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<Executable>& executable = singles_[&lane];
+  if (executable == nullptr) {
+    KRAFLA_ASSIGN(std::unique_ptr<Module> module, Read());
+    KRAFLA_ASSIGN(executable, lane.client().Compile(std::move(module), {}));
+  }
+  return executable.get();
+}
+
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> Program::Run(Lane& lane, std::vector<DeviceArgument> arguments) {
+  KRAFLA_ASSIGN(Executable* const executable, ExecutableOn(lane));
+  return executable->RunOnBuffers(std::move(arguments));
+}
+
+Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> Program::RunGroup(
+    std::vector<std::vector<DeviceArgument>> arguments) {
+  return group_->RunOnBuffers(std::move(arguments));
+}
+
+PJRT_LoadedExecutable* NewLoadedExecutable(std::shared_ptr<Program> program) {
+  auto* out = new PJRT_LoadedExecutable{std::move(program), {}, false};
+  const int64_t partitions = out->program->options().assignment.partitions;
+  for (int64_t i = 0; i < std::ssize(out->program->devices()); ++i)
+    out->logical_ids.push_back({static_cast<int32_t>(i / partitions), static_cast<int32_t>(i % partitions)});
+  return out;
+}
+
+}  // namespace krafla::pjrt

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled program: what executables and loaded executables, which callers hold, share.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/client.h"
+#include "api/device_group.h"
+#include "plugins/pjrt/client.h"
+#include "plugins/pjrt/compile_options.h"
+
+namespace krafla::pjrt {
+
+// What the caller asked for, kept to compile it again: elsewhere, or from a file.
+struct ProgramSource {
+  std::string code;     // as it came
+  std::string format;   // "mlir", "hlo", "hlo_with_config"
+  std::string options;  // CompileOptionsProto
+};
+
+class Program {
+ public:
+  static Result<std::shared_ptr<Program>> Compile(PJRT_Client& client, ProgramSource source);
+  ~Program();
+
+  const ProgramSource& source() const { return source_; }
+  const std::string& name() const { return name_; }
+  const std::string& fingerprint() const { return fingerprint_; }
+  const ProgramOptions& options() const { return options_; }
+  PJRT_Client& client() const { return client_; }
+  // In the order of the assignment.
+  const std::vector<PJRT_Device*>& devices() const { return devices_; }
+  // The devices' lanes, each once.
+  const std::vector<Lane*>& lanes() const { return lanes_; }
+  bool is_group() const { return group_ != nullptr; }
+
+  // Of one device.
+  const std::vector<Shape>& parameters() const { return parameters_; }
+  const std::vector<Shape>& results() const { return results_; }
+  const CompileReport& report() const { return report_; }
+  // Whether the program may overwrite the parameter.
+  bool donates(std::size_t parameter) const { return donates_[parameter]; }
+  bool donates_any() const { return donates_any_; }
+
+  // Lists as the interface hands them out.
+  const std::vector<PJRT_Buffer_Type>& result_types() const { return result_types_; }
+  const std::vector<int64_t>& result_dims() const { return result_dims_; }
+  const std::vector<std::size_t>& result_ranks() const { return result_ranks_; }
+
+  // For who has the turn of the lane, of all lanes.
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> Run(Lane& lane, std::vector<DeviceArgument> arguments);
+  Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunGroup(
+      std::vector<std::vector<DeviceArgument>> arguments);
+
+  // How long the last run of one device took: short ones are not worth another thread.
+  int64_t last_run_ns() const { return last_run_ns_.load(std::memory_order_relaxed); }
+  void set_last_run_ns(int64_t ns) { last_run_ns_.store(ns, std::memory_order_relaxed); }
+
+ private:
+  Program(PJRT_Client& client, ProgramSource source) : client_(client), source_(std::move(source)) {}
+  Result<std::unique_ptr<Module>> Read() const;
+  Result<> Assign();
+  void Describe(const Module& module);
+  Result<Executable*> ExecutableOn(Lane& lane);
+
+  PJRT_Client& client_;
+  const ProgramSource source_;
+  ProgramOptions options_;
+  std::string name_, fingerprint_;
+  std::vector<PJRT_Device*> devices_;
+  std::vector<Lane*> lanes_;
+  std::vector<Shape> parameters_, results_;
+  CompileReport report_;
+  std::vector<bool> donates_;
+  bool donates_any_ = false;
+  std::vector<PJRT_Buffer_Type> result_types_;
+  std::vector<int64_t> result_dims_;
+  std::vector<std::size_t> result_ranks_;
+  std::mutex mutex_;  // of singles_
+  std::map<Lane*, std::unique_ptr<Executable>> singles_;
+  std::unique_ptr<GroupExecutable> group_;
+  std::atomic<int64_t> last_run_ns_ = INT64_MAX;
+};
+
+}  // namespace krafla::pjrt
+
+struct PJRT_Executable {
+  std::shared_ptr<krafla::pjrt::Program> program;
+};
+
+struct PJRT_LoadedExecutable {
+  std::shared_ptr<krafla::pjrt::Program> program;
+  std::vector<PJRT_LogicalDeviceIds> logical_ids;
+  std::atomic<bool> deleted = false;
+};
+
+namespace krafla::pjrt {
+
+PJRT_LoadedExecutable* NewLoadedExecutable(std::shared_ptr<Program> program);
+
+}  // namespace krafla::pjrt

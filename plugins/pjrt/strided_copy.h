@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays between memories that order them differently.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "krafla/shape.h"
+#include "krafla/status.h"
+#include "plugins/pjrt/abi/pjrt_types.h"
+
+namespace krafla::pjrt {
+
+// Strides in bytes, of any sign.
+void CopyStrided(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from,
+                 std::span<const int64_t> from_strides, std::span<const int64_t> dims, std::size_t element_bytes);
+
+// Row-major, in bytes.
+Dims DenseStrides(const Shape& shape);
+// What the layout says of such a shape. INVALID_ARGUMENT for one that is no order of its dimensions, UNIMPLEMENTED for
+// tiles.
+Result<Dims> StridesOf(const PJRT_Buffer_MemoryLayout& layout, const Shape& shape);
+
+// Types below eight bits come a byte an element, with anything in the other bits; booleans as any byte. Makes them what
+// literals hold (krafla/literal.h).
+void Normalize(ElementType type, std::span<std::byte> bytes);
+
+}  // namespace krafla::pjrt

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs in whatever form they come, for callers that see no reader of their own.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "base/status.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+// HLO text, HloModuleProto, StableHLO text or bytecode; told apart by the bytes. `name` is for messages only. The module
+// is not verified; Client::Compile does that.
+Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name);
+
+}  // namespace krafla
