@@ -56,8 +56,8 @@ std::unique_ptr<PJRT_Device> NewDevice(PJRT_Client& client, Lane& lane, int32_t 
   device->description.debug_string = Format("KraflaDevice(id={}, {})", id, d.description);
   device->description.attributes.Add("selector", d.selector);
   device->description.attributes.Add("description", d.description);
-  Describe(device->device_memory, *device, kDeviceMemory, 0, 2 * id);
-  Describe(device->host_memory, *device, kHostMemory, 1, 2 * id + 1);
+  Describe(device->device_memory, *device, kDeviceMemory, kDeviceMemoryId, 2 * id);
+  Describe(device->host_memory, *device, kHostMemory, kHostMemoryId, 2 * id + 1);
   device->memories = {&device->device_memory, &device->host_memory};
   return device;
 }

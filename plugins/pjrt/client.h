@@ -71,5 +71,6 @@ namespace krafla::pjrt {
 inline constexpr std::string_view kPlatformName = "vulkan";
 inline constexpr std::string_view kDeviceMemory = "device";
 inline constexpr std::string_view kHostMemory = "pinned_host";
+inline constexpr int32_t kDeviceMemoryId = 0, kHostMemoryId = 1;
 
 }  // namespace krafla::pjrt

@@ -134,6 +134,13 @@ PJRT_Api MakeApi() {
   KRAFLA_PJRT_FILL(Executable_OutputElementTypes, num_output_types)
   KRAFLA_PJRT_FILL(Executable_OutputDimensions, dim_sizes)
   KRAFLA_PJRT_FILL(Executable_OptimizedProgram, program)
+  KRAFLA_PJRT_FILL(Executable_OutputMemoryKinds, memory_kind_sizes)
+  KRAFLA_PJRT_FILL(Executable_ParameterMemoryKinds, memory_kind_sizes)
+  KRAFLA_PJRT_FILL(Executable_GetCostAnalysis, properties)
+  KRAFLA_PJRT_FILL(Executable_GetCompiledMemoryStats, host_temp_size_in_bytes)
+  KRAFLA_PJRT_FILL(Executable_SizeOfGeneratedCodeInBytes, size_in_bytes)
+  KRAFLA_PJRT_FILL(Executable_Serialize, serialized_executable_deleter)
+  KRAFLA_PJRT_FILL(Executable_DeserializeAndLoad, loaded_executable)
   KRAFLA_PJRT_FILL(Executable_Fingerprint, executable_fingerprint_size)
   KRAFLA_PJRT_FILL(Executable_GetCompileOptions, serialized_compile_options_deleter)
   KRAFLA_PJRT_FILL(LoadedExecutable_Destroy, executable)
@@ -145,6 +152,15 @@ PJRT_Api MakeApi() {
   KRAFLA_PJRT_FILL(LoadedExecutable_Delete, executable)
   KRAFLA_PJRT_FILL(LoadedExecutable_IsDeleted, is_deleted)
   KRAFLA_PJRT_FILL(LoadedExecutable_Execute, execute_device)
+
+  KRAFLA_PJRT_FILL(Client_TopologyDescription, topology)
+  KRAFLA_PJRT_FILL(TopologyDescription_Destroy, topology)
+  KRAFLA_PJRT_FILL(TopologyDescription_PlatformName, platform_name_size)
+  KRAFLA_PJRT_FILL(TopologyDescription_PlatformVersion, platform_version_size)
+  KRAFLA_PJRT_FILL(TopologyDescription_GetDeviceDescriptions, num_descriptions)
+  KRAFLA_PJRT_FILL(TopologyDescription_Attributes, num_attributes)
+  KRAFLA_PJRT_FILL(TopologyDescription_Fingerprint, fingerprint)
+  KRAFLA_PJRT_FILL(TopologyDescription_GetMemorySpaceKindIds, num_memory_space_kind_ids)
 #undef KRAFLA_PJRT_FILL
   return api;
 }

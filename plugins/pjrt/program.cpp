@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <protozero/pbf_reader.hpp>
 
+#include "api/program_cost.h"
 #include "api/read_program.h"
 #include "plugins/pjrt/element_types.h"
 #include "plugins/pjrt/fingerprint.h"
@@ -68,6 +69,10 @@ Result<> Program::Assign() {
 void Program::Describe(const Module& module) {
   name_ = module.name();
   fingerprint_ = Fingerprint({source_.code, source_.format, source_.options, client_.platform_version});
+  const ProgramCost cost = CostOf(module);
+  cost_.Add("flops", static_cast<float>(cost.flops));
+  cost_.Add("transcendentals", static_cast<float>(cost.transcendentals));
+  cost_.Add("bytes accessed", static_cast<float>(cost.bytes_accessed));
   // Parameters are arrays here, one an argument.
   donates_.resize(module.entry()->parameters().size());
   for (const InputOutputAlias& alias : module.input_output_aliases)
@@ -113,6 +118,9 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
     out->result_ranks_.push_back(static_cast<std::size_t>(shape.rank()));
     out->result_dims_.insert(out->result_dims_.end(), shape.dims().begin(), shape.dims().end());
   }
+  const std::size_t longest = std::max(out->parameters_.size(), out->results_.size());
+  out->memory_kinds_.assign(longest, kDeviceMemory.data());
+  out->memory_kind_sizes_.assign(longest, kDeviceMemory.size());
   return out;
 }
 

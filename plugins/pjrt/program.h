@@ -51,6 +51,10 @@ class Program {
   const std::vector<PJRT_Buffer_Type>& result_types() const { return result_types_; }
   const std::vector<int64_t>& result_dims() const { return result_dims_; }
   const std::vector<std::size_t>& result_ranks() const { return result_ranks_; }
+  // As long as the longer one of parameters and results.
+  const std::vector<const char*>& memory_kinds() const { return memory_kinds_; }
+  const std::vector<std::size_t>& memory_kind_sizes() const { return memory_kind_sizes_; }
+  const NamedValues& cost() const { return cost_; }
 
   // For who has the turn of the lane, of all lanes.
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> Run(Lane& lane, std::vector<DeviceArgument> arguments);
@@ -81,6 +85,9 @@ class Program {
   std::vector<PJRT_Buffer_Type> result_types_;
   std::vector<int64_t> result_dims_;
   std::vector<std::size_t> result_ranks_;
+  std::vector<const char*> memory_kinds_;
+  std::vector<std::size_t> memory_kind_sizes_;
+  NamedValues cost_;
   std::mutex mutex_;  // of singles_
   std::map<Lane*, std::unique_ptr<Executable>> singles_;
   std::unique_ptr<GroupExecutable> group_;
