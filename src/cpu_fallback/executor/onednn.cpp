@@ -201,15 +201,20 @@ std::unique_ptr<OneDnnPrimitive> MakeOneDnnConvolution(const TensorView& input, 
           ToDims(window.strides), ToDims(dilations), ToDims(window.padding_low), ToDims(window.padding_high),
           Attributes(), /*allow_empty=*/true);
     };
+    auto any = [](const memory::desc& like, memory::data_type type) {
+      return memory::desc(like.get_dims(), type, memory::format_tag::any);
+    };
     // The kernel in whatever layout suits; input and result as they are, or moved too where that is all there is.
-    const memory::desc any_weights(ToDims(weights.dims), dw.get_data_type(), memory::format_tag::any);
-    auto d = describe(di, any_weights, dr);
+    auto d = describe(di, any(dw, dw.get_data_type()), dr);
     if (!d || !IsFast(d.impl_info_str())) {
-      const memory::desc any_input(ToDims(input.dims), di.get_data_type(), memory::format_tag::any);
-      const memory::desc any_result(ToDims(result.dims), dr.get_data_type(), memory::format_tag::any);
-      d = describe(any_input, any_weights, any_result);
-      if (!d || !IsFast(d.impl_info_str())) return nullptr;
+      d = describe(any(di, di.get_data_type()), any(dw, dw.get_data_type()), any(dr, dr.get_data_type()));
     }
+    // Where the CPU does not compute in f16: f32 has all of its values, and the result is rounded once, on its way out.
+    constexpr auto kF32 = memory::data_type::f32;
+    if ((!d || !IsFast(d.impl_info_str())) && di.get_data_type() == memory::data_type::f16 &&
+        dw.get_data_type() == memory::data_type::f16)
+      d = describe(any(di, kF32), any(dw, kF32), any(dr, kF32));
+    if (!d || !IsFast(d.impl_info_str())) return nullptr;
     return std::make_unique<Primitive>(d, di, dw, dr, small);
   } catch (const dnnl::error&) {
     return nullptr;
