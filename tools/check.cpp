@@ -11,6 +11,7 @@
 #include "api/device_group.h"
 #include "api/front_end.h"
 #include "api/host_transfers.h"
+#include "check_outcome.h"
 #include "command.h"
 #include "hlo_io/data/corpus.h"
 #include "test_calls.h"
@@ -18,21 +19,7 @@
 namespace krafla::cli {
 namespace {
 
-struct Outcome {
-  enum class Kind { kPassed, kFailed, kSkipped, kError } kind = Kind::kError;
-  std::string reason;
-  Comparison worst;
-  CompileReport report;
-  double run_ms = 0;
-};
-
 constexpr const char* kNames[] = {"passed", "failed", "skipped", "error"};
-
-Outcome Error(const Status& status) {
-  Outcome out;
-  out.reason = status.message();
-  return out;
-}
 
 // What the host has to say while the case runs.
 void QueueForDevice(RecordedArrays& arrays, HostTransfers& transfers) {
@@ -201,14 +188,21 @@ int Check(const CheckOptions& options) {
   if (!compile_options) return Fail(compile_options.error()), kUsage;
   std::vector<RecordedCase> cases;
   int64_t without_form = 0;
+  std::vector<std::string> self_checks;
   for (const std::string& path : options.paths) {
+    std::vector<std::string> files = FindSelfChecks(path);
+    const bool is_file = files.size() == 1 && files[0] == path;
+    for (std::string& file : files)
+      if (options.filter.empty() || fnmatch(options.filter.c_str(), file.substr(file.rfind('/') + 1).c_str(), 0) == 0)
+        self_checks.push_back(std::move(file));
+    if (is_file) continue;
     auto found = FindCases(path, options.form);
     if (!found) return Fail(found.error());
     without_form += found->without_form;
     for (RecordedCase& c : found->cases)
       if (options.filter.empty() || fnmatch(options.filter.c_str(), c.name.c_str(), 0) == 0) cases.push_back(std::move(c));
   }
-  if (cases.empty()) {
+  if (cases.empty() && self_checks.empty()) {
     std::fprintf(stderr, "krafla: no recorded case under %s\n", options.paths[0].c_str());
     return kUsage;
   }
@@ -234,24 +228,39 @@ int Check(const CheckOptions& options) {
     }
     while (true) {
       std::size_t n = next++;
-      if (n >= cases.size()) return;
-      Outcome o = CheckCase(cases[n], **group, own_options, options.device.ToGroupOptions());
+      if (n >= cases.size() + self_checks.size()) return;
+      std::vector<std::pair<RecordedCase, Outcome>> outcomes;
+      if (n < cases.size()) {
+        outcomes.emplace_back(cases[n], CheckCase(cases[n], **group, own_options, options.device.ToGroupOptions()));
+      } else {
+        for (auto& [name, outcome] : RunSelfChecks(self_checks[n - cases.size()], **group, own_options,
+                                                   options.device.ToGroupOptions())) {
+          RecordedCase c;
+          c.name = std::move(name);
+          outcomes.emplace_back(std::move(c), std::move(outcome));
+        }
+      }
       // Under KRAFLA_VALIDATE=1 a right answer got in a wrong way is a failure too.
       for (const std::string& message : (*group)->TakeValidationMessages()) {
+        if (outcomes.empty()) break;
+        Outcome& o = outcomes.back().second;
         o.kind = Outcome::Kind::kFailed;
         o.reason += Format("{}validation: {}", o.reason.empty() ? "" : "; ", message.substr(0, 400));
       }
       std::lock_guard lock(mutex);
-      if (StderrIsTerminal()) std::fprintf(stderr, "\r\x1b[K%zu/%zu %s", n + 1, cases.size(), cases[n].name.c_str());
-      if (StderrIsTerminal() && o.kind != Outcome::Kind::kPassed) std::fprintf(stderr, "\r\x1b[K");
-      Print(cases[n], o, (*group)->selector(), options.device.json);
-      passed += o.kind == Outcome::Kind::kPassed;
-      failed += o.kind == Outcome::Kind::kFailed || o.kind == Outcome::Kind::kError;
-      skipped += o.kind == Outcome::Kind::kSkipped;
-      placed += o.report.device_instructions;
-      exchanged += o.report.exchange_instructions;
-      instructions += o.report.instructions;
-      wholly += o.kind == Outcome::Kind::kPassed && o.report.fallbacks.empty();
+      for (const auto& [c, o] : outcomes) {
+        if (StderrIsTerminal())
+          std::fprintf(stderr, "\r\x1b[K%zu/%zu %s", n + 1, cases.size() + self_checks.size(), c.name.c_str());
+        if (StderrIsTerminal() && o.kind != Outcome::Kind::kPassed) std::fprintf(stderr, "\r\x1b[K");
+        Print(c, o, (*group)->selector(), options.device.json);
+        passed += o.kind == Outcome::Kind::kPassed;
+        failed += o.kind == Outcome::Kind::kFailed || o.kind == Outcome::Kind::kError;
+        skipped += o.kind == Outcome::Kind::kSkipped;
+        placed += o.report.device_instructions;
+        exchanged += o.report.exchange_instructions;
+        instructions += o.report.instructions;
+        wholly += o.kind == Outcome::Kind::kPassed && o.report.fallbacks.empty();
+      }
     }
   };
   std::vector<std::thread> threads;

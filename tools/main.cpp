@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
 
   CheckOptions check;
   cmd = app.add_subcommand("check", "compare results with recorded ones");
-  cmd->add_option("path", check.paths, "model folders, corpus folders, or folders that hold such")->required();
+  cmd->add_option("path", check.paths, "model folders, corpus folders, StableHLO files that check themselves, or folders of any of these")->required();
   cmd->add_option("--filter", check.filter, "only cases whose name fits this glob");
   cmd->add_option("--form", check.form, "which form of a module: hlo, pb, mlir, mlirbc");
   cmd->add_option("--jobs", check.jobs, "cases at once")->check(CLI::Range(1, 256));

@@ -10,15 +10,10 @@
 namespace krafla {
 
 Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_view file) {
-  if (bytes.starts_with("ML\xefR")) {
-    auto tree = stablehlo::ReadBytecode(bytes);
-    auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
-    if (!module) return Failure(std::move(module).error().WithContext(Format("while reading {}", file)));
-    return module;
-  }
+  const bool bytecode = bytes.starts_with("ML\xefR");
   // A file that is named as HLO text is held to that.
-  if (stablehlo::LooksLikeMlir(bytes) && !file.ends_with(".hlo")) {
-    auto tree = stablehlo::ParseText(bytes, file);
+  if (bytecode || (stablehlo::LooksLikeMlir(bytes) && !file.ends_with(".hlo"))) {
+    auto tree = bytecode ? stablehlo::ReadBytecode(bytes) : stablehlo::ParseText(bytes, file);
     auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
     if (!module) return Failure(std::move(module).error().WithContext(Format("while reading {}", file)));
     return module;

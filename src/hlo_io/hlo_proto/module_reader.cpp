@@ -126,8 +126,7 @@ class ModuleReader {
       else if (scan.tag() == f::kExecutionThread) thread = Bytes(scan);
       else count += scan.tag() == f::kInstructions ? 1 : 0, scan.skip();
     }
-    instructions_left_ = limits_.max_instructions - instruction_count_;
-    if (count > instructions_left_)
+    if (count > limits_.max_instructions - instruction_count_)
       return ResourceExhausted("The module has more than the limit of {} instructions.", limits_.max_instructions);
     instruction_count_ += count;
     if (computations_.contains(id)) return InvalidArgument("The number {} of computation '{}' stands twice.", id, name);
@@ -227,7 +226,7 @@ class ModuleReader {
   HloProtoLimits limits_;
   std::unique_ptr<Module> module_;
   std::unordered_map<int64_t, Computation*> computations_;
-  int64_t instruction_count_ = 0, instructions_left_ = 0, constant_budget_;
+  int64_t instruction_count_ = 0, constant_budget_;
 };
 
 // Both a name of an entry and computations: a HloProto has neither in these fields.

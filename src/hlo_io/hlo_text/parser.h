@@ -15,6 +15,7 @@
 #include "hlo_io/hlo_text/attribute_set.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/hlo_text/lexer.h"
+#include "hlo_io/replica_groups.h"
 #include "ir/module.h"
 
 namespace krafla::hlo_text {
@@ -94,13 +95,12 @@ class Parser {
   Result<> ParseDimLabels(AttributeSet& out);
   Result<> ParsePadding(AttributeSet& out);
   Result<> ParseSlice(AttributeSet& out);
-  Result<std::vector<std::vector<int64_t>>> ParseGroups();
-  Result<std::vector<std::vector<int64_t>>> ParseIotaGroups();
-  Result<std::vector<std::vector<int64_t>>> ParseMeshGroups();
+  Result<ReplicaGroups> ParseGroups();
+  Result<ReplicaGroups> ParseIotaGroups();
+  Result<ReplicaGroups> ParseMeshGroups();
   Result<std::string_view> ParseAxisName();
   Result<Dims> ParseDimList(char close, std::string_view what);
-  Result<std::vector<std::vector<int64_t>>> ExpandGroups(const Dims& dims, const Dims& order, int64_t group_size,
-                                                         std::span<const int64_t> devices, std::size_t offset);
+  Result<ReplicaGroups> Expanded(Result<ReplicaGroups> groups, std::size_t offset);
   Result<> ParsePairs(AttributeSet& out);
   Result<> ParsePrecision(AttributeSet& out);
   Result<> ParseAliasing(AttributeSet& out);

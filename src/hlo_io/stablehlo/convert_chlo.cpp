@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CHLO, the dialect above StableHLO, in so far as its functions are opcodes here or a few of them. The others (lgamma,
-// digamma, bessel functions, zeta ...) are long expansions, which the program's writer makes (stablehlo-opt
-// --chlo-legalize-to-stablehlo); here they are errors that name them.
+// CHLO, the dialect above StableHLO: functions that are an opcode here, those that are a formula of many operations,
+// and operations with broadcasts.
+#include <limits>
+
+#include "hlo_io/stablehlo/chlo_functions.h"
 #include "hlo_io/stablehlo/converter.h"
 
 namespace krafla::stablehlo {
@@ -15,50 +17,198 @@ constexpr Unary kUnary[] = {{"acos", Opcode::kAcos},   {"acosh", Opcode::kAcosh}
                             {"asinh", Opcode::kAsinh}, {"atanh", Opcode::kAtanh}, {"cosh", Opcode::kCosh},
                             {"erf", Opcode::kErf},     {"sinh", Opcode::kSinh},   {"tan", Opcode::kTan}};
 
-Result<Instruction*> Filled(Body& body, const Shape& shape, double value) {
-  return AddBroadcastScalar(*body.computation, AddScalarConstant(*body.computation, shape.element_type(), value), shape.dims());
+// Formulas of one and two arguments that are computed in f32 where the type is narrower.
+struct Function {
+  std::string_view name;
+  Expr (*of_one)(Expr) = nullptr;
+  Expr (*of_two)(Expr, Expr) = nullptr;
+};
+constexpr Function kFunctions[] = {{"bessel_i1e", BesselI1e},      {"digamma", Digamma},
+                                   {"erf_inv", ErfInv},            {"erfc", Erfc},
+                                   {"lgamma", Lgamma},             {"polygamma", nullptr, Polygamma},
+                                   {"zeta", nullptr, Zeta}};
+
+Expr Computed(const Function& function, std::span<const Expr> arguments) {
+  Formula& f = *arguments[0].formula;
+  const ElementType type = arguments[0].value->shape().element_type();
+  if (BitWidth(type) >= 32) return function.of_one ? function.of_one(arguments[0]) : function.of_two(arguments[0], arguments[1]);
+  const Expr a = f.Converted(arguments[0], ElementType::kF32);
+  return f.Converted(function.of_one ? function.of_one(a) : function.of_two(a, f.Converted(arguments[1], ElementType::kF32)), type);
+}
+
+// (re - im)(re + im), and 2 re im; 0 where the parts cancel, which infinities do not.
+Expr Square(Expr x, bool complex) {
+  if (!complex) return x * x;
+  const Expr re = RealOf(x), im = ImagOf(x);
+  const Expr cancel = IsFinite(re) & Equal(Abs(re), Abs(im));
+  return Complex(Select(cancel, re.Like(0), (re - im) * (re + im)), 2 * (re * im));
+}
+
+// -i atanh(i z)
+Expr ComplexAtan(Expr z) {
+  const Expr w = Apply(Opcode::kAtanh, Complex(-ImagOf(z), RealOf(z)));
+  return Complex(ImagOf(w), -RealOf(w));
+}
+
+// What an operation of one operand is by a short formula, a null value where it is none.
+Expr ShortFormula(std::string_view n, Expr x) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool complex = IsComplex(x.value->shape().element_type());
+  if (n == "square") return Square(x, complex);
+  if (n == "atan") return complex ? ComplexAtan(x) : Apply(Opcode::kAtan2, x, x.Like(1));
+  if (n == "conj") return complex ? Complex(RealOf(x), -ImagOf(x)) : x;
+  if (n == "is_inf") return Equal(Abs(x), kInfinity);
+  if (n == "is_pos_inf") return Equal(x, kInfinity);
+  if (n == "is_neg_inf") return Equal(x, -kInfinity);
+  return {};
+}
+
+// One value for the shape of the operand.
+Result<> ConstantLike(Converter& c, const Op& op, Body& body, Instruction* operand) {
+  AttributeRef value = op.Find("value");
+  if (value == nullptr || (value->kind != Attribute::Kind::kFloat && value->kind != Attribute::Kind::kInteger) ||
+      value->type == nullptr || value->type->kind != Type::Kind::kElement || value->type->element == ElementType::kInvalid)
+    return InvalidArgument("'{}' has no number as its value.", op.name);
+  const double number = value->kind == Attribute::Kind::kFloat ? value->number : static_cast<double>(value->integer);
+  Instruction* scalar = AddScalarConstant(*body.computation, value->type->element, number);
+  KRAFLA_ASSIGN(Instruction * made, AddBroadcastScalar(*body.computation, scalar, operand->shape().dims()));
+  return c.Bind(op, body, made);
+}
+
+// The operation without its broadcast: operands grow to the result's dimensions, the last ones first where no
+// dimensions are named.
+Result<bool> Broadcasting(Converter& c, const Op& op, Body& body) {
+  const std::string_view n = std::string_view(op.name).substr(sizeof("chlo.broadcast_") - 1);
+  if (op.results.size() != 1) return InvalidArgument("'{}' has {} results, not one.", op.name, op.results.size());
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  KRAFLA_ASSIGN(Shape result, c.ShapeOfValue(op.results[0]));
+  int64_t longest = 0;
+  for (const Instruction* operand : operands) longest = std::max(longest, operand->shape().rank());
+  Op plain;
+  plain.name = n == "next_after" || n == "polygamma" || n == "zeta" ? "chlo." + std::string(n) : std::string(n);
+  plain.results = op.results;
+  plain.location = op.location;
+  plain.op_name = op.op_name;
+  Dims named;
+  bool has_named = false;
+  for (const auto& [key, value] : op.attributes) {
+    if (key != "broadcast_dimensions") {
+      plain.attributes.emplace_back(key, value);
+      continue;
+    }
+    KRAFLA_ASSIGN(named, IntegersOf(*value));
+    has_named = true;
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const int64_t rank = operands[i]->shape().rank();
+    Dims dimensions;
+    if (has_named && rank < longest) {
+      dimensions = named;
+    } else {
+      for (int64_t d = 0; d < rank; ++d) dimensions.push_back(result.rank() - rank + d);
+    }
+    KRAFLA_ASSIGN(Instruction * wide, BroadcastInDim(body, operands[i], dimensions, result));
+    // Numbered past the program's own values.
+    const auto id = static_cast<ValueId>(-2 - static_cast<ValueId>(i));
+    body.values[id] = wide;
+    plain.operands.push_back(id);
+  }
+  auto converted = ConvertElementwise(c, plain, body);
+  if (converted && !*converted) converted = ConvertChlo(c, plain, body);
+  for (ValueId id : plain.operands) body.values.erase(id);
+  return converted;
+}
+
+Result<> TopK(Converter& c, const Op& op, Body& body, Instruction* operand) {
+  KRAFLA_ASSIGN(int64_t k, IntAttribute(op, "k"));
+  if (operand->shape().rank() > 0) k = std::min(k, operand->shape().dim(operand->shape().rank() - 1));
+  return c.Emit(op, body, Opcode::kTopK, {operand}, TopKAttributes{k, true});
+}
+
+Result<> RaggedDot(Converter& c, const Op& op, Body& body) {
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  AttributeRef numbers = op.Find("ragged_dot_dimension_numbers");
+  if (numbers == nullptr) return InvalidArgument("'{}' has no attribute 'ragged_dot_dimension_numbers'.", op.name);
+  RaggedDotAttributes a;
+  const std::pair<std::string_view, Dims*> fields[] = {
+      {"lhs_batching_dimensions", &a.dot.lhs_batch},          {"rhs_batching_dimensions", &a.dot.rhs_batch},
+      {"lhs_contracting_dimensions", &a.dot.lhs_contracting}, {"rhs_contracting_dimensions", &a.dot.rhs_contracting},
+      {"lhs_ragged_dimensions", &a.lhs_ragged_dims},          {"rhs_group_dimensions", &a.rhs_group_dims}};
+  for (const auto& [key, value] : numbers->entries)
+    for (const auto& [name, out] : fields)
+      if (key == name) {
+        KRAFLA_ASSIGN(*out, IntegersOf(*value));
+      }
+  KRAFLA_ASSIGN(a.dot.precision, PrecisionsOf(op));
+  return c.Emit(op, body, Opcode::kRaggedDot, std::move(operands), std::move(a));
+}
+
+Result<> Scan(Converter& c, const Op& op, Body& body) {
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  ScanAttributes a;
+  KRAFLA_ASSIGN(a.dimension, IntAttribute(op, "dimension"));
+  // How many of the operands are arrays, the others being what is carried.
+  KRAFLA_ASSIGN(Dims segments, DimsAttribute(op, "operandSegmentSizes"));
+  if (segments.size() != 2 || segments[0] < 0 || segments[1] < 0 ||
+      segments[0] + segments[1] != static_cast<int64_t>(operands.size()))
+    return InvalidArgument("'{}' has {} operands, which its segments do not make.", op.name, operands.size());
+  a.num_carries = segments[1];
+  if (AttributeRef reverse = op.Find("is_reverse"); reverse != nullptr) a.is_reverse = reverse->integer != 0;
+  if (AttributeRef associative = op.Find("is_associative"); associative != nullptr) a.is_associative = associative->integer != 0;
+  KRAFLA_ASSIGN(Computation * called, c.RegionComputation(op, body, 0));
+  return c.Emit(op, body, Opcode::kScan, std::move(operands), a, {called}, true);
 }
 
 }  // namespace
 
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
   if (!op.name.starts_with("chlo.")) return false;
+  if (op.name.starts_with("chlo.broadcast_")) return Broadcasting(c, op, body);
   const std::string_view n = std::string_view(op.name).substr(5);
+  if (n == "constant") {
+    Op plain = op;
+    plain.name = "constant";
+    return ConvertDataMovement(c, plain, body);
+  }
+  if (n == "ragged_dot" || n == "scan") {
+    KRAFLA_TRY(n == "scan" ? Scan(c, op, body) : RaggedDot(c, op, body));
+    return true;
+  }
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   for (const Unary& u : kUnary)
     if (u.name == n) {
       KRAFLA_TRY(c.Emit(op, body, u.opcode, std::move(operands)));
       return true;
     }
-  if (operands.size() != 1) return false;
-  Instruction* x = operands[0];
-  Computation& computation = *body.computation;
-  Instruction* made = nullptr;
-  if (n == "square") {
-    KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kMultiply, {x, x}));
-  } else if (n == "atan") {
-    KRAFLA_ASSIGN(Instruction * one, Filled(body, x->shape(), 1));
-    KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kAtan2, {x, one}));
-  } else if (n == "conj") {
-    KRAFLA_ASSIGN(Instruction * real, AddInferred(computation, Opcode::kReal, {x}));
-    KRAFLA_ASSIGN(Instruction * imag, AddInferred(computation, Opcode::kImag, {x}));
-    KRAFLA_ASSIGN(Instruction * minus, AddInferred(computation, Opcode::kNegate, {imag}));
-    KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kComplex, {real, minus}));
-  } else if (n == "is_inf" || n == "is_pos_inf" || n == "is_neg_inf") {
-    if (n == "is_inf") {
-      KRAFLA_ASSIGN(x, AddInferred(computation, Opcode::kAbs, {x}));
+  for (const Instruction* operand : operands)
+    if (!operand->shape().IsArray()) return InvalidArgument("'{}' takes arrays.", op.name);
+  Formula formula(*body.computation);
+  std::vector<Expr> arguments;
+  for (Instruction* operand : operands) arguments.push_back(formula.Of(operand));
+  Expr made;
+  if (operands.size() == 1) {
+    if (n == "top_k" || n == "constant_like") {
+      KRAFLA_TRY(n == "top_k" ? TopK(c, op, body, operands[0]) : ConstantLike(c, op, body, operands[0]));
+      return true;
     }
-    KRAFLA_ASSIGN(Instruction * inf,
-                  Filled(body, x->shape(), (n == "is_neg_inf" ? -1 : 1) * std::numeric_limits<double>::infinity()));
-    KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kCompare, {x, inf}, CompareAttributes{ComparisonDirection::kEq}));
-  } else if (n == "top_k") {
-    KRAFLA_ASSIGN(int64_t k, IntAttribute(op, "k"));
-    KRAFLA_TRY(c.Emit(op, body, Opcode::kTopK, {x}, TopKAttributes{k, true}));
-    return true;
-  } else {
-    return false;
+    made = ShortFormula(n, arguments[0]);
+  } else if (operands.size() == 2 && (n == "next_after" || n == "mulhi")) {
+    const ElementType type = operands[0]->shape().element_type();
+    const bool fits = n == "mulhi" ? IsIntegral(type) && BitWidth(type) >= 4 : IsFloat(type) && BitWidth(type) >= 8;
+    if (!fits) return Unimplemented("'{}' of type {} cannot be computed.", op.name, ElementTypeName(type));
+    made = n == "mulhi" ? MulHi(arguments[0], arguments[1]) : NextAfter(arguments[0], arguments[1]);
   }
-  KRAFLA_TRY(c.Bind(op, body, made));
+  for (const Function& function : kFunctions) {
+    if (function.name != n) continue;
+    const std::size_t wanted = function.of_one != nullptr ? 1 : 2;
+    if (operands.size() != wanted) return InvalidArgument("'{}' takes {} operands, {} given.", op.name, wanted, operands.size());
+    if (!IsFloat(operands[0]->shape().element_type()))
+      return InvalidArgument("'{}' takes floating-point numbers, not {}.", op.name, operands[0]->shape().ToString(false));
+    made = Computed(function, arguments);
+  }
+  if (made.formula == nullptr) return false;
+  KRAFLA_ASSIGN(Instruction * value, formula.Take(made));
+  KRAFLA_TRY(c.Bind(op, body, value));
   return true;
 }
 

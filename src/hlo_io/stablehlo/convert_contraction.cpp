@@ -4,7 +4,6 @@
 #include "hlo_io/stablehlo/words.h"
 
 namespace krafla::stablehlo {
-namespace {
 
 Result<std::vector<Precision>> PrecisionsOf(const Op& op) {
   std::vector<Precision> out;
@@ -19,6 +18,8 @@ Result<std::vector<Precision>> PrecisionsOf(const Op& op) {
   if (std::all_of(out.begin(), out.end(), [](Precision p) { return p == Precision::kDefault; })) out.clear();
   return out;
 }
+
+namespace {
 
 std::string TypeWord(AttributeRef type) {
   if (type == nullptr || type->type == nullptr) return "";

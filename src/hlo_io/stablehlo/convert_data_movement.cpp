@@ -3,9 +3,7 @@
 #include "hlo_io/stablehlo/converter.h"
 
 namespace krafla::stablehlo {
-namespace {
 
-// StableHLO lets a dimension of one element repeat; HLO wants it gone first.
 Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims& dimensions, const Shape& result) {
   const Shape& from = operand->shape();
   if (dimensions.ssize() != from.rank())
@@ -24,8 +22,6 @@ Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims
   }
   return AddBroadcast(*body.computation, operand, result.dims(), std::move(kept));
 }
-
-}  // namespace
 
 Result<bool> ConvertDataMovement(Converter& c, const Op& op, Body& body) {
   const std::string& n = op.name;

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "hlo_io/hlo_text/lexer.h"
-#include "hlo_io/stablehlo/to_module.h"
+#include "hlo_io/self_check/self_check.h"
 
 namespace krafla::stablehlo {
 namespace {
@@ -168,10 +168,10 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
       return Unimplemented("A module cannot hold the operation '{}'.", op.name);
     }
   }
-  auto main = functions_.find("main");
-  if (main == functions_.end()) return InvalidArgument("The module has no function 'main'.");
+  auto main = functions_.find(conversion_.entry);
+  if (main == functions_.end()) return InvalidArgument("The module has no function '{}'.", conversion_.entry);
   open_[main->first] = true;
-  KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second));
+  KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second, true));
   module_->set_entry(entry);
   KRAFLA_TRY(EntryAttributes(*main->second));
   return std::move(module_);
@@ -208,25 +208,33 @@ Result<Computation*> Converter::Function(const std::string& name) {
   return made;
 }
 
-Result<Computation*> Converter::ConvertFunction(const Op& func) {
+Result<Computation*> Converter::ConvertFunction(const Op& func, bool is_entry) {
   if (func.regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func.regions.size());
   if (++depth_ > kMaxDepth) return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxDepth);
   KRAFLA_ASSIGN(std::string name, StringAttribute(func, "sym_name"));
   auto context = [&](Status status) { return Failure(std::move(status).WithContext(Place(func)).WithContext(Format("in function '{}'", name))); };
   Body body;
   body.computation = module_->AddComputation(name);
+  if (is_entry) entry_ = body.computation;
+  const bool arrays_only = is_entry && conversion_.arrays_only;
   const Region& region = func.regions[0];
-  for (std::size_t i = 0; i < region.arguments.size(); ++i) {
-    auto shape = ShapeOfValue(region.arguments[i]);
+  int64_t parameters = 0;
+  for (ValueId argument : region.arguments) {
+    auto shape = ShapeOfValue(argument);
     if (!shape) return context(std::move(shape).error());
-    body.values[region.arguments[i]] = AddParameter(*body.computation, static_cast<int64_t>(i), std::move(*shape));
+    if (arrays_only && shape->IsToken()) {
+      KRAFLA_ASSIGN(body.values[argument], AddInferred(*body.computation, Opcode::kAfterAll, {}));
+    } else {
+      body.values[argument] = AddParameter(*body.computation, parameters++, std::move(*shape));
+    }
   }
   auto results = ConvertOps(region.ops, body);
   if (!results) return context(std::move(results).error());
   if (auto checked = CheckResults(func, *results); !checked) return context(std::move(checked).error());
   Instruction* root = nullptr;
-  // The entry's only result stands by itself; so does a function's.
-  if (results->size() == 1) {
+  if (arrays_only) {
+    KRAFLA_ASSIGN(root, EntryRoot(*body.computation, std::move(*results)));
+  } else if (results->size() == 1) {  // the entry's only result stands by itself; so does a function's
     root = (*results)[0];
   } else {
     KRAFLA_ASSIGN(root, AddTuple(*body.computation, *results));
@@ -234,6 +242,22 @@ Result<Computation*> Converter::ConvertFunction(const Op& func) {
   body.computation->set_root(root);
   --depth_;
   return body.computation;
+}
+
+// What is compared, or without that the results that are arrays.
+Result<Instruction*> Converter::EntryRoot(Computation& computation, std::vector<Instruction*> results) const {
+  if (checks()) results = compared_;
+  std::erase_if(results, [](const Instruction* result) { return !result->shape().IsArray(); });
+  return AddTuple(computation, std::move(results));
+}
+
+Result<> Converter::AddCheck(const Body& body, CheckRule rule, Instruction* actual, Instruction* expected) {
+  if (body.computation != entry_) return Unimplemented("A comparison within a region or a called function cannot be made.");
+  if (!actual->shape().IsArray() || !Shape::Compatible(actual->shape(), expected->shape()))
+    return InvalidArgument("{} cannot be compared with {}.", actual->shape().ToString(false), expected->shape().ToString(false));
+  compared_.insert(compared_.end(), {actual, expected});
+  conversion_.checks->push_back(std::move(rule));
+  return {};
 }
 
 // What a function returns against what it is declared to return.
@@ -265,7 +289,7 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
   KRAFLA_ASSIGN(bool structure, ConvertStructure(op, body));
   if (structure) return {};
   for (Family family : {&ConvertElementwise, &ConvertDataMovement, &ConvertContraction, &ConvertReduction, &ConvertIndexing,
-                        &ConvertDynamic, &ConvertCollective, &ConvertLibrary, &ConvertChlo}) {
+                        &ConvertDynamic, &ConvertCollective, &ConvertCheck, &ConvertLibrary, &ConvertChlo}) {
     KRAFLA_ASSIGN(bool taken, family(*this, op, body));
     if (taken) return {};
   }
@@ -298,6 +322,8 @@ Result<Computation*> Converter::RegionComputation(const Op& op, const Body& oute
   return body.computation;
 }
 
-Result<std::unique_ptr<Module>> ToModule(const Tree& tree) { return Converter(tree).Convert(); }
+Result<std::unique_ptr<Module>> ToModule(const Tree& tree, const Conversion& conversion) {
+  return Converter(tree, conversion).Convert();
+}
 
 }  // namespace krafla::stablehlo

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hlo_io/stablehlo/op_tree.h"
+#include "hlo_io/stablehlo/to_module.h"
 #include "ir/builder.h"
 #include "ir/module.h"
 
@@ -23,7 +24,7 @@ struct Body {
 
 class Converter {
  public:
-  explicit Converter(const Tree& tree) : tree_(tree) {}
+  Converter(const Tree& tree, const Conversion& conversion) : tree_(tree), conversion_(conversion) {}
   Result<std::unique_ptr<Module>> Convert();
 
   // What the families use.
@@ -43,11 +44,15 @@ class Converter {
   // The constant that an operand is, as integers; nullopt where it is none.
   std::optional<Dims> ConstantDims(const Instruction* instruction) const;
   Module& module() { return *module_; }
+  bool checks() const { return conversion_.checks != nullptr; }
+  // A comparison of the entry: INVALID_ARGUMENT elsewhere.
+  Result<> AddCheck(const Body& body, CheckRule rule, Instruction* actual, Instruction* expected);
   // The computation of a function of the program.
   Result<Computation*> Function(const std::string& name);
 
  private:
-  Result<Computation*> ConvertFunction(const Op& func);
+  Result<Computation*> ConvertFunction(const Op& func, bool is_entry = false);
+  Result<Instruction*> EntryRoot(Computation& computation, std::vector<Instruction*> results) const;
   Result<> EntryAttributes(const Op& func);
   Result<> CheckResults(const Op& func, std::span<Instruction* const> results) const;
   // Converts all but the terminator, and gives the terminator's operands.
@@ -71,7 +76,10 @@ class Converter {
   Instruction* CopyConstant(const Instruction& constant, Body& into) const;
 
   const Tree& tree_;
+  const Conversion& conversion_;
   std::unique_ptr<Module> module_;
+  const Computation* entry_ = nullptr;
+  std::vector<Instruction*> compared_;  // actual, expected, actual ...
   std::unordered_map<std::string, const Op*> functions_;
   std::unordered_map<std::string, Computation*> converted_;
   std::unordered_map<std::string, bool> open_;  // functions being converted: no recursion
@@ -88,6 +96,12 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body);
+
+// What families share. StableHLO lets a dimension of one element repeat; HLO wants it gone first.
+Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims& dimensions, const Shape& result);
+// The precisions of a dot's or convolution's operands; none where all are the default.
+Result<std::vector<Precision>> PrecisionsOf(const Op& op);
 
 // Attributes by name, checked. Missing or of another kind: INVALID_ARGUMENT.
 Result<Dims> DimsAttribute(const Op& op, std::string_view key);

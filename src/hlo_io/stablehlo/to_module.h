@@ -4,16 +4,31 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "hlo_io/stablehlo/op_tree.h"
 #include "ir/module.h"
 
+namespace krafla {
+struct CheckRule;
+}
+
 namespace krafla::stablehlo {
+
+struct Conversion {
+  std::string entry = "main";
+  // The entry takes and gives arrays only: tokens are made where they are taken.
+  bool arrays_only = false;
+  // Where the entry's comparisons go (self_check/self_check.h). Their values are then what it gives, in pairs. Without
+  // it operations that compare are UNIMPLEMENTED.
+  std::vector<CheckRule>* checks = nullptr;
+};
 
 // INVALID_ARGUMENT, naming the operation and its place, for programs that mean nothing; UNIMPLEMENTED for what the IR
 // cannot hold. The module is not verified.
-Result<std::unique_ptr<Module>> ToModule(const Tree& tree);
+Result<std::unique_ptr<Module>> ToModule(const Tree& tree, const Conversion& conversion = {});
 
 }  // namespace krafla::stablehlo

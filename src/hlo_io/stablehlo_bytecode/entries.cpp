@@ -101,6 +101,20 @@ Result<AttributeRef> Entries::AttributeAt(uint64_t index) {
   return attributes_[index].value;
 }
 
+// Pairs of a key, which is a string, and a value: the same in both dialects.
+Result<Attribute> Entries::DecodeDictionary(ByteStream& s) {
+  Attribute out;
+  out.kind = Kind::kDictionary;
+  const std::size_t count = s.Count();
+  for (std::size_t i = 0; i < count; ++i) {
+    KRAFLA_ASSIGN(AttributeRef key, NextAttribute(s));
+    KRAFLA_ASSIGN(AttributeRef value, NextAttribute(s));
+    if (key->kind != Kind::kString) return InvalidArgument("A dictionary has a key that is no string.");
+    out.entries.emplace_back(key->text, value);
+  }
+  return out;
+}
+
 Result<Attribute> Entries::DecodeVhlo(ByteStream& s) {
   const uint64_t code = s.Varint();
   Attribute out;
@@ -118,17 +132,7 @@ Result<Attribute> Entries::DecodeVhlo(ByteStream& s) {
     case 3: return Word(s, kDirectionWords);
     case 4: return Word(s, kComparisonTypeWords);
     case 5: return Word(s, kApiVersionWords);
-    case 6: {
-      out.kind = Kind::kDictionary;
-      const std::size_t count = s.Count();
-      for (std::size_t i = 0; i < count; ++i) {
-        KRAFLA_ASSIGN(AttributeRef key, NextAttribute(s));
-        KRAFLA_ASSIGN(AttributeRef value, NextAttribute(s));
-        if (key->kind != Kind::kString) return InvalidArgument("A dictionary has a key that is no string.");
-        out.entries.emplace_back(key->text, value);
-      }
-      return out;
-    }
+    case 6: return DecodeDictionary(s);
     case 7: return Word(s, kFftWords);
     case 8: {
       out.kind = Kind::kFloat;
@@ -301,17 +305,7 @@ Result<Attribute> Entries::DecodeBuiltin(ByteStream& s) {
       KRAFLA_ASSIGN(out.elements, AttributeList(s));
       return out;
     }
-    case 1: {
-      out.kind = Kind::kDictionary;
-      const std::size_t count = s.Count();
-      for (std::size_t i = 0; i < count; ++i) {
-        KRAFLA_ASSIGN(AttributeRef key, NextAttribute(s));
-        KRAFLA_ASSIGN(AttributeRef value, NextAttribute(s));
-        if (key->kind != Kind::kString) return InvalidArgument("A dictionary has a key that is no string.");
-        out.entries.emplace_back(key->text, value);
-      }
-      return out;
-    }
+    case 1: return DecodeDictionary(s);
     case 2:
     case 3: {
       out.kind = Kind::kString;

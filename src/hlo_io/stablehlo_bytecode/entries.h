@@ -28,8 +28,10 @@ class Entries {
   Result<Type> DecodeBuiltinType(ByteStream& s);
   Result<Attribute> DecodeVhlo(ByteStream& s);
   Result<Attribute> DecodeBuiltin(ByteStream& s);
+  Result<Attribute> DecodeDictionary(ByteStream& s);
   Result<> DecodeTensor(ByteStream& s, Attribute& out);
   Result<std::string> StringAt(uint64_t index) const;
+  Result<Type> FunctionType(ByteStream& s);
   Result<std::vector<TypeRef>> TypeList(ByteStream& s);
   Result<std::vector<AttributeRef>> AttributeList(ByteStream& s);
   Result<AttributeRef> NextAttribute(ByteStream& s) { return AttributeAt(s.Varint()); }

@@ -46,6 +46,17 @@ std::string_view OtherAttributes(std::string_view name) {
   return "";
 }
 
+// "a,b,c"
+std::vector<std::string_view> SplitNames(std::string_view list) {
+  std::vector<std::string_view> out;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    out.push_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return out;
+}
+
 class IrReader {
  public:
   IrReader(const Container& container, Tree& tree) : container_(container), tree_(tree), entries_(container, tree) {}
@@ -104,18 +115,10 @@ class IrReader {
       if (known == nullptr)
         return Unimplemented("The operation 'vhlo.{}' is not known to this version, which reads VHLO up to 1.20.", full.name.substr(0, 60));
       op.name = SplitVersion(full.name).first;
-      for (std::string_view rest = known->attributes; !rest.empty();) {
-        const std::size_t comma = std::min(rest.find(','), rest.size());
-        names.push_back(rest.substr(0, comma));
-        rest.remove_prefix(std::min(comma + 1, rest.size()));
-      }
+      names = SplitNames(known->attributes);
     } else {
       op.name = Format("{}.{}", full.dialect_name, full.name);
-      for (std::string_view rest = OtherAttributes(op.name); !rest.empty();) {
-        const std::size_t comma = std::min(rest.find(','), rest.size());
-        names.push_back(rest.substr(0, comma));
-        rest.remove_prefix(std::min(comma + 1, rest.size()));
-      }
+      names = SplitNames(OtherAttributes(op.name));
       optional = op.name == "builtin.module";
       if (optional) op.name = "module";
     }

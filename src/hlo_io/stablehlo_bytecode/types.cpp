@@ -53,6 +53,14 @@ Result<std::vector<TypeRef>> Entries::TypeList(ByteStream& s) {
   return out;
 }
 
+Result<Type> Entries::FunctionType(ByteStream& s) {
+  Type out;
+  out.kind = Type::Kind::kFunction;
+  KRAFLA_ASSIGN(out.elements, TypeList(s));
+  KRAFLA_ASSIGN(out.results, TypeList(s));
+  return out;
+}
+
 Result<TypeRef> Entries::TypeAt(uint64_t index) {
   if (index >= types_.size()) return InvalidArgument("Type {} is asked for; the bytecode has {}.", index, types_.size());
   Slot<Type>& slot = types_[index];
@@ -92,13 +100,7 @@ Result<Type> Entries::DecodeVhloType(ByteStream& s) {
     case 5: return Element(ElementType::kF64);
     case 6: return Element(ElementType::kF8E4M3FN);
     case 7: return Element(ElementType::kF8E5M2);
-    case 8: {
-      Type out;
-      out.kind = Type::Kind::kFunction;
-      KRAFLA_ASSIGN(out.elements, TypeList(s));
-      KRAFLA_ASSIGN(out.results, TypeList(s));
-      return out;
-    }
+    case 8: return FunctionType(s);
     case 9: return Element(ElementType::kInvalid);
     case 10: return Element(ElementType::kS4);
     case 11: return Element(ElementType::kS8);
@@ -196,13 +198,7 @@ Result<Type> Entries::DecodeBuiltinType(ByteStream& s) {
       }
     }
     case 1: return Element(ElementType::kInvalid);
-    case 2: {
-      Type out;
-      out.kind = Type::Kind::kFunction;
-      KRAFLA_ASSIGN(out.elements, TypeList(s));
-      KRAFLA_ASSIGN(out.results, TypeList(s));
-      return out;
-    }
+    case 2: return FunctionType(s);
     case 3: return Element(ElementType::kBF16);
     case 4: return Element(ElementType::kF16);
     case 5: return Element(ElementType::kF32);

@@ -397,7 +397,7 @@ Result<AttributeRef> TextParser::ParseFields() {
 Result<AttributeRef> TextParser::ParseHash() {
   const MlirLexer::Token token = lex_.Next();
   if (auto it = attribute_aliases_.find(token.text); it != attribute_aliases_.end() && !lex_.Is('<')) return it->second;
-  const bool ours = token.text.starts_with("stablehlo") || token.text.starts_with("vhlo") || token.text.starts_with("mhlo");
+  const bool ours = token.text.starts_with("stablehlo") || token.text.starts_with("vhlo") || token.text.starts_with("mhlo") || token.text.starts_with("chlo");
   if (!lex_.Is('<')) return lex_.ErrorAt(token.begin, Format("no attribute '#{}' is defined", token.text.substr(0, 60)));
   if (!ours) {
     Attribute out;
@@ -407,7 +407,7 @@ Result<AttributeRef> TextParser::ParseHash() {
     out.text = Format("#{}{}", token.text, lex_.text().substr(begin, std::min<std::size_t>(lex_.token().begin - begin, 200)));
     return Keep(std::move(out));
   }
-  if (token.text == "stablehlo" || token.text == "vhlo" || token.text == "mhlo") {  // <kind WORD>
+  if (token.text == "stablehlo" || token.text == "vhlo" || token.text == "mhlo" || token.text == "chlo") {  // <kind WORD>
     lex_.Next();
     if (lex_.token().kind != MlirTok::kWord) return lex_.Unexpected("the kind of an enum");
     lex_.Next();

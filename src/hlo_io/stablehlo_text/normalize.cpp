@@ -43,6 +43,12 @@ Result<> TextParser::Normalize(Op& op) {
     }
     return true;
   };
+  // The same with the number that gathers and scatters have besides their lists.
+  auto explode_indexed = [&](std::string_view structure, std::span<const Rename> lists) {
+    AttributeRef numbers = op.Find(structure);
+    AttributeRef index = numbers != nullptr ? Field(numbers, "index_vector_dim") : nullptr;
+    if (explode(structure, lists)) add("index_vector_dim", index != nullptr ? index : Number(0));
+  };
   auto otherwise = [&](std::string_view name, auto make) {
     if (op.Find(name) == nullptr) add(name, make());
   };
@@ -73,9 +79,7 @@ Result<> TextParser::Normalize(Op& op) {
                                   {"start_index_map", "start_index_map"},
                                   {"operand_batching_dims", "operand_batching_dims"},
                                   {"start_indices_batching_dims", "start_indices_batching_dims"}};
-    AttributeRef numbers = op.Find("dimension_numbers");
-    AttributeRef index = numbers != nullptr ? Field(numbers, "index_vector_dim") : nullptr;
-    if (explode("dimension_numbers", kGather)) add("index_vector_dim", index != nullptr ? index : Number(0));
+    explode_indexed("dimension_numbers", kGather);
     flag("indices_are_sorted");
   } else if (n == "scatter") {
     constexpr Rename kScatter[] = {{"update_window_dims", "update_window_dims"},
@@ -83,9 +87,7 @@ Result<> TextParser::Normalize(Op& op) {
                                    {"scatter_dims_to_operand_dims", "scatter_dims_to_operand_dims"},
                                    {"input_batching_dims", "input_batching_dims"},
                                    {"scatter_indices_batching_dims", "scatter_indices_batching_dims"}};
-    AttributeRef numbers = op.Find("scatter_dimension_numbers");
-    AttributeRef index = numbers != nullptr ? Field(numbers, "index_vector_dim") : nullptr;
-    if (explode("scatter_dimension_numbers", kScatter)) add("index_vector_dim", index != nullptr ? index : Number(0));
+    explode_indexed("scatter_dimension_numbers", kScatter);
     flag("indices_are_sorted");
     flag("unique_indices");
   } else if (n == "convolution" || n == "dynamic_conv") {

@@ -126,13 +126,7 @@ Result<> TextParser::ParseFunction(Op& op) {
   Type type;
   type.kind = Type::Kind::kFunction;
   if (lex_.token().kind == MlirTok::kArrow) {
-    lex_.Next();
-    if (lex_.Accept('(')) {
-      KRAFLA_ASSIGN(type.results, ParseTypeList(')'));
-    } else {
-      KRAFLA_ASSIGN(TypeRef result, ParseType());
-      type.results.push_back(result);
-    }
+    KRAFLA_ASSIGN(type.results, ParseResultTypes());
   }
   Attribute function_type;
   function_type.kind = Attribute::Kind::kType;

@@ -34,6 +34,7 @@ class TextParser {
   Result<TypeRef> ParseTensor(bool buffer);
   Result<Type> ElementOf(std::string_view word) const;
   Result<std::vector<TypeRef>> ParseTypeList(char close);
+  Result<std::vector<TypeRef>> ParseResultTypes();
   // "(T, T) -> T", or the types after an operation's colon.
   struct Signature {
     std::vector<TypeRef> operands, results;
@@ -79,6 +80,10 @@ class TextParser {
   Result<> ParseConvolution(Op& op);
   Result<> ParseKeyword(Op& op, std::string_view word);
   Result<> ParseManualComputation(Op& op, std::span<const ResultName> results, std::size_t offset);
+
+  // other_forms.cpp: of the dialects chlo, check and interpreter.
+  Result<> ParseScan(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseCheck(Op& op, std::span<const ResultName> results, std::size_t offset);
 
   // normalize.cpp: attributes spelled out as VHLO has them, defaults filled in.
   Result<> Normalize(Op& op);

@@ -259,6 +259,8 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
   const std::string& n = op.name;
   if (n == "reduce") return ParseReduce(op, results, offset);
   if (n == "while") return ParseWhile(op, results, offset);
+  if (n == "chlo.scan") return ParseScan(op, results, offset);
+  if (n.starts_with("check.") || n.starts_with("interpreter.")) return ParseCheck(op, results, offset);
   if (n == "sdy.manual_computation") return ParseManualComputation(op, results, offset);
   if (n == "sdy.mesh") {
     lex_.Next();
@@ -267,7 +269,7 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
     if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());
     return {};
   }
-  if (n == "constant") {
+  if (n == "constant" || n == "chlo.constant") {
     if (lex_.Is('{')) {
       KRAFLA_ASSIGN(op.discardable, ParseDictionary());
     }
@@ -297,6 +299,12 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
     KRAFLA_TRY(lex_.Expect('='));
     KRAFLA_ASSIGN(int64_t k, lex_.Int());
     op.attributes.emplace_back("k", Number(k));
+    if (lex_.Accept(',')) {
+      KRAFLA_TRY(lex_.ExpectWord("is_stable"));
+      KRAFLA_TRY(lex_.Expect('='));
+      KRAFLA_ASSIGN(AttributeRef stable, ParseAttribute());
+      op.attributes.emplace_back("is_stable", stable);
+    }
   }
   if (bracketed || chlo_top_k) KRAFLA_TRY(lex_.Expect(')'));
   while (!lex_.Is(':') && lex_.token().kind != MlirTok::kEnd) {

@@ -55,19 +55,21 @@ Result<std::vector<TypeRef>> TextParser::ParseTypeList(char close) {
   return out;
 }
 
+// "-> T" or "-> (T, T)".
+Result<std::vector<TypeRef>> TextParser::ParseResultTypes() {
+  if (lex_.token().kind != MlirTok::kArrow) return lex_.Unexpected("'->'");
+  lex_.Next();
+  if (lex_.Accept('(')) return ParseTypeList(')');
+  KRAFLA_ASSIGN(TypeRef type, ParseType());
+  return std::vector<TypeRef>{type};
+}
+
 Result<TextParser::Signature> TextParser::ParseSignature() {
   Signature out;
   if (lex_.Accept('(')) {
     KRAFLA_ASSIGN(out.operands, ParseTypeList(')'));
-    if (lex_.token().kind != MlirTok::kArrow) return lex_.Unexpected("'->'");
-    lex_.Next();
     out.functional = true;
-    if (lex_.Accept('(')) {
-      KRAFLA_ASSIGN(out.results, ParseTypeList(')'));
-    } else {
-      KRAFLA_ASSIGN(TypeRef type, ParseType());
-      out.results.push_back(type);
-    }
+    KRAFLA_ASSIGN(out.results, ParseResultTypes());
     return out;
   }
   do {
@@ -76,16 +78,9 @@ Result<TextParser::Signature> TextParser::ParseSignature() {
   } while (lex_.Accept(','));
   if (lex_.token().kind != MlirTok::kArrow) return out;
   // "T, T -> T", as CHLO prints.
-  lex_.Next();
   out.operands = std::move(out.results);
-  out.results.clear();
   out.functional = true;
-  if (lex_.Accept('(')) {
-    KRAFLA_ASSIGN(out.results, ParseTypeList(')'));
-  } else {
-    KRAFLA_ASSIGN(TypeRef type, ParseType());
-    out.results.push_back(type);
-  }
+  KRAFLA_ASSIGN(out.results, ParseResultTypes());
   return out;
 }
 
@@ -152,14 +147,7 @@ Result<TypeRef> TextParser::ParseType() {
     Type out;
     out.kind = Type::Kind::kFunction;
     KRAFLA_ASSIGN(out.elements, ParseTypeList(')'));
-    if (lex_.token().kind != MlirTok::kArrow) return lex_.Unexpected("'->'");
-    lex_.Next();
-    if (lex_.Accept('(')) {
-      KRAFLA_ASSIGN(out.results, ParseTypeList(')'));
-    } else {
-      KRAFLA_ASSIGN(TypeRef result, ParseType());
-      out.results.push_back(result);
-    }
+    KRAFLA_ASSIGN(out.results, ParseResultTypes());
     return Keep(std::move(out));
   }
   if (lex_.token().kind == MlirTok::kBang) {

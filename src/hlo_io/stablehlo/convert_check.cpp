@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that compare two values: those of the dialect `check`, and custom calls that stand for them
+// (stablehlo/tools/StablehloTranslateMain.cpp has the limits of the latter).
+#include "hlo_io/self_check/self_check.h"
+#include "hlo_io/stablehlo/converter.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+double NumberOr(const Op& op, std::string_view key, double otherwise) {
+  AttributeRef value = op.Find(key);
+  if (value == nullptr) return otherwise;
+  return value->kind == Attribute::Kind::kFloat ? value->number : static_cast<double>(value->integer);
+}
+
+int64_t IntegerOr(const Op& op, std::string_view key, int64_t otherwise) {
+  AttributeRef value = op.Find(key);
+  return value == nullptr ? otherwise : value->integer;
+}
+
+Result<CheckRule> RuleOf(const Op& op, std::string_view name) {
+  using Kind = CheckRule::Kind;
+  const bool call = op.name == "custom_call";
+  CheckRule out;
+  out.place = op.location;
+  if (name == "check.expect_eq" || name == "check.expect_eq_const") return out;
+  if (name == "check.expect_almost_eq" || name == "check.expect_almost_eq_const") {
+    out.kind = Kind::kAlmost;
+    out.tolerance = NumberOr(op, "tolerance", call ? 1e-3 : 1e-4);
+    return out;
+  }
+  if (name == "check.expect_close") {
+    out.kind = Kind::kClose;
+    out.min_ulp = IntegerOr(op, "min_ulp_difference", 0);
+    out.max_ulp = IntegerOr(op, "max_ulp_difference", call ? 3 : 1);
+    return out;
+  }
+  return Unimplemented("The comparison '{}' is not known.", name.substr(0, 60));
+}
+
+}  // namespace
+
+Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body) {
+  const bool call = op.name == "custom_call";
+  std::string name = op.name;
+  if (call) {
+    KRAFLA_ASSIGN(name, StringAttribute(op, "call_target_name"));
+  }
+  if (!name.starts_with("check.")) return false;
+  if (!c.checks()) {
+    if (call) return false;
+    return Unimplemented("'{}' compares values for a test; 'krafla check' runs such modules.", op.name);
+  }
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  if (AttributeRef value = op.Find("value"); value != nullptr && operands.size() == 1) {
+    KRAFLA_ASSIGN(Literal literal, LiteralOf(*value, operands[0]->shape()));
+    operands.push_back(AddConstant(*body.computation, std::move(literal)));
+  }
+  if (operands.size() != 2) return InvalidArgument("'{}' compares two values, {} given.", name, operands.size());
+  CheckRule rule;
+  if (name == "check.eq") {  // the expected value comes first, and floats may differ a little
+    rule.place = op.location;
+    if (!IsIntegral(operands[0]->shape().element_type())) {
+      rule.kind = CheckRule::Kind::kAlmost;
+      rule.tolerance = 1e-4;
+    }
+    std::swap(operands[0], operands[1]);
+  } else {
+    KRAFLA_ASSIGN(rule, RuleOf(op, name));
+  }
+  KRAFLA_TRY(c.AddCheck(body, std::move(rule), operands[0], operands[1]));
+  if (op.results.empty()) return true;
+  KRAFLA_TRY(c.Bind(op, body, AddScalarConstant(*body.computation, ElementType::kPred, 1)));
+  return true;
+}
+
+}  // namespace krafla::stablehlo

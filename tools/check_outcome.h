@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What became of one check.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/client.h"
+#include "api/device_group.h"
+#include "hlo_io/data/corpus.h"
+
+namespace krafla::cli {
+
+struct Outcome {
+  enum class Kind { kPassed, kFailed, kSkipped, kError } kind = Kind::kError;
+  std::string reason;
+  Comparison worst;
+  CompileReport report;
+  double run_ms = 0;
+};
+
+inline Outcome Error(const Status& status) {
+  Outcome out;
+  out.reason = status.message();
+  return out;
+}
+
+// StableHLO files under `path` that check themselves: the file, or what is in the folder, but for folders of recorded
+// cases.
+std::vector<std::string> FindSelfChecks(const std::string& path);
+// Every function of one, by name.
+std::vector<std::pair<std::string, Outcome>> RunSelfChecks(const std::string& file, DeviceGroup& group,
+                                                           const CompileOptions& options, const GroupOptions& group_options);
+
+}  // namespace krafla::cli
