@@ -9,14 +9,14 @@
 namespace krafla {
 namespace {
 
-// How many numbers lie between two finite ones; zeros of both signs are one.
-double Steps(ElementType type, uint64_t a, uint64_t b) {
-  const uint64_t half = uint64_t{1} << (BitWidth(type) - 1);
-  auto place = [&](uint64_t bits) {
-    const double size = static_cast<double>(bits & (half - 1));
-    return bits >= half ? -size : size;
-  };
-  return std::abs(place(a) - place(b));
+// How many steps lie between two numbers; zeros of both signs are one.
+uint64_t Steps(ElementType type, uint64_t a, uint64_t b) {
+  const double x = DecodeReal(type, a), y = DecodeReal(type, b);
+  if (a == b || (std::isnan(x) && std::isnan(y))) return 0;
+  if (!std::isfinite(x) || !std::isfinite(y)) return ~uint64_t{0};
+  const uint64_t half = uint64_t{1} << (BitWidth(type) - 1), p = a & (half - 1), q = b & (half - 1);
+  if ((a >= half) != (b >= half)) return p + q;
+  return p > q ? p - q : q - p;
 }
 
 bool PartMatches(ElementType type, uint64_t a, uint64_t e, const CheckRule& rule) {
@@ -29,11 +29,8 @@ bool PartMatches(ElementType type, uint64_t a, uint64_t e, const CheckRule& rule
       if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
       return std::isfinite(x) && std::isfinite(y) && std::fabs(x - y) <= rule.tolerance;
     case CheckRule::Kind::kClose: {
-      const bool nan = std::isnan(x) && std::isnan(y);
-      if (a == e || nan) return rule.min_ulp == 0;
-      if (!std::isfinite(x) || !std::isfinite(y)) return false;
-      const double steps = Steps(type, a, e);
-      return steps >= static_cast<double>(rule.min_ulp) && steps <= static_cast<double>(rule.max_ulp);
+      const uint64_t steps = Steps(type, a, e);
+      return steps >= rule.min_ulp && steps <= rule.max_ulp;
     }
   }
   return false;
@@ -62,7 +59,7 @@ Comparison CompareByRule(const Literal& actual, const Literal& expected, const C
       if (!std::isfinite(x) || !std::isfinite(y)) continue;
       out.max_abs = std::max(out.max_abs, std::fabs(x - y));
       if (y != 0) out.max_rel = std::max(out.max_rel, std::fabs(x - y) / std::fabs(y));
-      out.max_ulp = std::max(out.max_ulp, Steps(part, a, e));
+      out.max_ulp = std::max(out.max_ulp, static_cast<double>(Steps(part, a, e)));
     }
     if (!right && wrong++ == 0) first = i;
   }

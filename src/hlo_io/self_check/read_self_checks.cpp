@@ -61,10 +61,9 @@ Result<ParallelProgram> TakeParallel(Tree& tree, Op& entry) {
   for (const std::string& program : programs)
     if (program != programs[0]) return Unimplemented("Devices that run different programs cannot be checked.");
   ParallelProgram out;
-  const stablehlo::Conversion conversion{.entry = programs[0], .arrays_only = true};
+  const stablehlo::Conversion conversion{.entry = programs[0], .arrays_only = true, .replicas = rows,
+                                         .partitions = static_cast<int64_t>(programs.size()) / rows};
   KRAFLA_ASSIGN(out.module, stablehlo::ToModule(tree, conversion));
-  out.module->replica_count = rows;
-  out.module->num_partitions = static_cast<int64_t>(programs.size()) / rows;
   if (run.Find("infeed") != nullptr) {
     KRAFLA_ASSIGN(std::vector<std::string> queue, Symbols(run.Find("infeed"), &items));
     for (const std::string& item : queue) {
@@ -103,20 +102,15 @@ Result<SelfCheck> ReadOne(Tree& tree, Op& entry) {
   return out;
 }
 
-// "// -----" on a line of its own.
 std::vector<std::string_view> Split(std::string_view text) {
+  constexpr std::string_view kMark = "// -----";
   std::vector<std::string_view> out;
-  std::size_t begin = 0, from = 0;
   for (;;) {
-    const std::size_t at = text.find("// -----", from);
-    if (at == std::string_view::npos) break;
-    from = at + 8;
-    if (at > 0 && text[at - 1] != '\n') continue;
-    out.push_back(text.substr(begin, at - begin));
-    begin = from;
+    const std::size_t at = text.find(kMark);
+    out.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return out;
+    text.remove_prefix(at + kMark.size());
   }
-  out.push_back(text.substr(begin));
-  return out;
 }
 
 }  // namespace

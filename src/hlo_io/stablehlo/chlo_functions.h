@@ -9,6 +9,8 @@
 namespace krafla::stablehlo {
 
 Expr BesselI1e(Expr x);  // exp(-|x|) I1(x)
+Expr Cosh(Expr x);
+Expr Sinh(Expr x);
 Expr Erfc(Expr x);
 Expr ErfInv(Expr x);
 Expr Lgamma(Expr x);

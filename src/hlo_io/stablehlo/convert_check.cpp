@@ -31,8 +31,8 @@ Result<CheckRule> RuleOf(const Op& op, std::string_view name) {
   }
   if (name == "check.expect_close") {
     out.kind = Kind::kClose;
-    out.min_ulp = IntegerOr(op, "min_ulp_difference", 0);
-    out.max_ulp = IntegerOr(op, "max_ulp_difference", call ? 3 : 1);
+    out.min_ulp = static_cast<uint64_t>(IntegerOr(op, "min_ulp_difference", 0));
+    out.max_ulp = static_cast<uint64_t>(IntegerOr(op, "max_ulp_difference", call ? 3 : 1));
     return out;
   }
   return Unimplemented("The comparison '{}' is not known.", name.substr(0, 60));

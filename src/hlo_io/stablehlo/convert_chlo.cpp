@@ -2,6 +2,7 @@
 // CHLO, the dialect above StableHLO: functions that are an opcode here, those that are a formula of many operations,
 // and operations with broadcasts.
 #include <limits>
+#include <optional>
 
 #include "hlo_io/stablehlo/chlo_functions.h"
 #include "hlo_io/stablehlo/converter.h"
@@ -14,8 +15,8 @@ struct Unary {
   Opcode opcode;
 };
 constexpr Unary kUnary[] = {{"acos", Opcode::kAcos},   {"acosh", Opcode::kAcosh}, {"asin", Opcode::kAsin},
-                            {"asinh", Opcode::kAsinh}, {"atanh", Opcode::kAtanh}, {"cosh", Opcode::kCosh},
-                            {"erf", Opcode::kErf},     {"sinh", Opcode::kSinh},   {"tan", Opcode::kTan}};
+                            {"asinh", Opcode::kAsinh}, {"atanh", Opcode::kAtanh}, {"erf", Opcode::kErf},
+                            {"tan", Opcode::kTan}};
 
 // Formulas of one and two arguments that are computed in f32 where the type is narrower.
 struct Function {
@@ -23,9 +24,10 @@ struct Function {
   Expr (*of_one)(Expr) = nullptr;
   Expr (*of_two)(Expr, Expr) = nullptr;
 };
-constexpr Function kFunctions[] = {{"bessel_i1e", BesselI1e},      {"digamma", Digamma},
-                                   {"erf_inv", ErfInv},            {"erfc", Erfc},
-                                   {"lgamma", Lgamma},             {"polygamma", nullptr, Polygamma},
+constexpr Function kFunctions[] = {{"bessel_i1e", BesselI1e}, {"cosh", Cosh},
+                                   {"digamma", Digamma},      {"erf_inv", ErfInv},
+                                   {"erfc", Erfc},            {"lgamma", Lgamma},
+                                   {"sinh", Sinh},            {"polygamma", nullptr, Polygamma},
                                    {"zeta", nullptr, Zeta}};
 
 Expr Computed(const Function& function, std::span<const Expr> arguments) {
@@ -175,11 +177,15 @@ Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
     return true;
   }
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  std::optional<Opcode> opcode;
   for (const Unary& u : kUnary)
-    if (u.name == n) {
-      KRAFLA_TRY(c.Emit(op, body, u.opcode, std::move(operands)));
-      return true;
-    }
+    if (u.name == n) opcode = u.opcode;
+  if ((n == "cosh" || n == "sinh") && operands.size() == 1 && IsComplex(operands[0]->shape().element_type()))
+    opcode = n == "cosh" ? Opcode::kCosh : Opcode::kSinh;
+  if (opcode) {
+    KRAFLA_TRY(c.Emit(op, body, *opcode, std::move(operands)));
+    return true;
+  }
   for (const Instruction* operand : operands)
     if (!operand->shape().IsArray()) return InvalidArgument("'{}' takes arrays.", op.name);
   Formula formula(*body.computation);

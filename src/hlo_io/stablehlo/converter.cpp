@@ -150,6 +150,8 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   std::string name = "module";
   if (AttributeRef given = tree_.module.Find("sym_name"); given != nullptr && !given->text.empty()) name = given->text;
   module_ = std::make_unique<Module>(name);
+  module_->replica_count = conversion_.replicas;
+  module_->num_partitions = conversion_.partitions;
   auto count = [&](std::string_view key, int64_t* out) -> Result<> {
     AttributeRef value = tree_.module.FindDiscardable(key);
     if (value == nullptr || value->kind != Kind::kInteger) return {};
@@ -293,6 +295,10 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
     KRAFLA_ASSIGN(bool taken, family(*this, op, body));
     if (taken) return {};
   }
+  if (op.name == "uniform_quantize" || op.name == "uniform_dequantize")
+    return Unimplemented("'{}' has a quantized type; quantized types cannot be computed with.", op.name);
+  if (op.name.starts_with("interpreter."))
+    return Unimplemented("'{}' is an instrument of StableHLO's interpreter, not a computation.", op.name);
   return Unimplemented("The operation '{}' is not known to this version.", op.name);
 }
 

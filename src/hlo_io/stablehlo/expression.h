@@ -89,6 +89,7 @@ inline Expr Sign(Expr a) { return Apply(Opcode::kSign, a); }
 inline Expr Floor(Expr a) { return Apply(Opcode::kFloor, a); }
 inline Expr Sqrt(Expr a) { return Apply(Opcode::kSqrt, a); }
 inline Expr Exp(Expr a) { return Apply(Opcode::kExp, a); }
+inline Expr Expm1(Expr a) { return Apply(Opcode::kExpm1, a); }
 inline Expr Log(Expr a) { return Apply(Opcode::kLog, a); }
 inline Expr Log1p(Expr a) { return Apply(Opcode::kLog1p, a); }
 inline Expr Sin(Expr a) { return Apply(Opcode::kSin, a); }

@@ -22,6 +22,8 @@ struct Conversion {
   std::string entry = "main";
   // The entry takes and gives arrays only: tokens are made where they are taken.
   bool arrays_only = false;
+  // How many devices run it, where the module does not say.
+  int64_t replicas = 1, partitions = 1;
   // Where the entry's comparisons go (self_check/self_check.h). Their values are then what it gives, in pairs. Without
   // it operations that compare are UNIMPLEMENTED.
   std::vector<CheckRule>* checks = nullptr;

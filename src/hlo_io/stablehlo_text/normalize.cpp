@@ -52,7 +52,12 @@ Result<> TextParser::Normalize(Op& op) {
   auto otherwise = [&](std::string_view name, auto make) {
     if (op.Find(name) == nullptr) add(name, make());
   };
-  auto flag = [&](std::string_view name) { otherwise(name, [&] { return Flag(false); }); };
+  // A flag that stands by itself is set.
+  auto flag = [&](std::string_view name) {
+    for (auto& [key, value] : op.attributes)
+      if (key == name && value->kind == Kind::kUnit) value = Flag(true);
+    otherwise(name, [&] { return Flag(false); });
+  };
   auto rank_of = [&](std::size_t operand) -> int64_t {
     return operand < op.operands.size() ? tree_.values[static_cast<std::size_t>(op.operands[operand])]->dims.ssize() : 0;
   };
@@ -129,6 +134,8 @@ Result<> TextParser::Normalize(Op& op) {
       add("api_version", Word(kWords[version->integer]));
     }
     flag("has_side_effect");
+  } else if (n == "all_reduce" || n == "all_gather" || n == "reduce_scatter") {
+    flag("use_global_device_ids");
   } else if (n == "collective_broadcast") {
     flag("has_dynamic_root");
   } else if (n == "infeed") {

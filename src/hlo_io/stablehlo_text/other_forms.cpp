@@ -52,16 +52,18 @@ Result<> TextParser::ParseCheck(Op& op, std::span<const ResultName> results, std
     std::string key(lex_.Next().text);
     lex_.Next();
     // A number may have a type behind a colon; so may the operation, but of arrays.
-    const bool typed = lex_.token().kind == MlirTok::kNumber && lex_.LookAhead().punct == ':';
-    if (typed) {
+    if (lex_.token().kind == MlirTok::kString) {
+      KRAFLA_ASSIGN(std::string text, lex_.String());
+      op.attributes.emplace_back(std::move(key), Text(text));
+    } else if (lex_.token().kind == MlirTok::kNumber) {
       const MlirLexer::Token number = lex_.Next();
-      const std::string_view type = lex_.LookAhead().text;
+      const std::string_view type = lex_.Is(':') ? lex_.LookAhead().text : std::string_view();
       const bool own = type == "f64" || type == "ui64" || type == "i64";
       Attribute value;
       const bool whole = number.text.find_first_of(".eE") == std::string_view::npos;
       value.kind = whole ? Attribute::Kind::kInteger : Attribute::Kind::kFloat;
       std::string bytes;
-      KRAFLA_TRY(StoreElement(number.text, whole ? ElementType::kS64 : ElementType::kF64, bytes));
+      KRAFLA_TRY(StoreElement(number.text, whole ? ElementType::kU64 : ElementType::kF64, bytes));
       if (whole) std::memcpy(&value.integer, bytes.data(), 8);
       else std::memcpy(&value.number, bytes.data(), 8);
       op.attributes.emplace_back(std::move(key), Keep(std::move(value)));
