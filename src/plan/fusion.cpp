@@ -188,6 +188,23 @@ class FusionPlanner {
     uses.contexts.push_back(c);
   }
 
+  // Whether it does more than give a value: a transfer, a call of the host's that says so, a loop around one.
+  bool HasEffect(const Instruction& i) {
+    if (HasTrait(i.opcode(), op_trait::kSideEffect)) return true;
+    if (i.opcode() == Opcode::kCustomCall && i.attr<CustomCallAttributes>().has_side_effect) return true;
+    for (const Computation* c : i.called()) {
+      auto [known, fresh] = has_effect_.emplace(c, false);
+      if (fresh)
+        for (const auto& inner : c->instructions())
+          if (HasEffect(*inner)) {
+            has_effect_[c] = true;
+            break;
+          }
+      if (has_effect_[c]) return true;
+    }
+    return false;
+  }
+
   void DecideKept() {
     std::vector<Uses> uses(class_.size());
     const auto& all = computation_.instructions();
@@ -197,7 +214,7 @@ class FusionPlanner {
       const Instruction& i = **it;
       Uses& mine = uses[Index(&i)];
       // Nothing reads it: dead, or the root.
-      if (!mine.keep && mine.contexts.empty() && !HasTrait(i.opcode(), op_trait::kSideEffect)) continue;
+      if (!mine.keep && mine.contexts.empty() && !HasEffect(i)) continue;
       switch (class_[Index(&i)]) {
         case Class::kStructural:
           // Other names of one value pass on what is asked of them.
@@ -571,6 +588,7 @@ class FusionPlanner {
   FusionPlan plan_;
   std::vector<Class> class_;
   std::vector<Kind> hero_kind_;
+  std::unordered_map<const Computation*, bool> has_effect_;
   std::vector<int> position_, group_of_;
   std::vector<FusionGroup> groups_;
   std::vector<std::vector<const Instruction*>> inputs_;

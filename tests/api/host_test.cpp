@@ -71,6 +71,68 @@ TEST_P(HostTest, CustomCallRunsAFunction) {
   EXPECT_NE(failed.error().ToString().find("test.triple"), std::string::npos) << failed.error().ToString();
 }
 
+// Calls that say that they have an effect run whether or not somebody reads what they give, in the module's order, in
+// loops and branches too.
+TEST_P(HostTest, CustomCallsWithEffectsAlwaysRun) {
+  std::vector<float> seen;
+  ASSERT_TRUE(registry_.AddFunction("test.note", [&](const CustomCallFrame& frame) -> Result<> {
+    for (const Literal* o : frame.operands)
+      if (o->shape().IsArray()) seen.push_back(o->data<float>()[0]);
+    return {};
+  }));
+  auto executable = Compile(R"(HloModule m
+loud {
+  x = f32[] parameter(0)
+  noted = () custom-call(x), custom_call_target="test.note", custom_call_has_side_effect=true
+  ROOT y = f32[] negate(x)
+}
+quiet {
+  ROOT x = f32[] parameter(0)
+}
+step {
+  p = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  v = f32[] get-tuple-element(p), index=1
+  noted = () custom-call(v), custom_call_target="test.note", custom_call_has_side_effect=true
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  two = f32[] constant(2)
+  twice = f32[] multiply(v, two)
+  ROOT r = (s32[], f32[]) tuple(next, twice)
+}
+less {
+  p = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  three = s32[] constant(3)
+  ROOT c = pred[] compare(i, three), direction=LT
+}
+ENTRY main {
+  x = f32[] parameter(0)
+  chosen = pred[] parameter(1)
+  t = token[] after-all()
+  first = (token[], f32[]) custom-call(t, x), custom_call_target="test.note", custom_call_has_side_effect=true
+  after = token[] get-tuple-element(first), index=0
+  n = f32[] negate(x)
+  second = token[] custom-call(after, n), custom_call_target="test.note", custom_call_has_side_effect=true
+  zero = s32[] constant(0)
+  start = (s32[], f32[]) tuple(zero, x)
+  loop = (s32[], f32[]) while(start), condition=less, body=step
+  c = f32[] conditional(chosen, x, x), true_computation=loud, false_computation=quiet
+  ROOT r = f32[] add(x, x)
+})");
+  ASSERT_NE(executable, nullptr);
+  const Literal x = MakeLiteral<float>("f32[]", {5});
+  for (const bool chosen : {true, false}) {
+    seen.clear();
+    const Literal c = MakeLiteral<bool>("pred[]", {chosen});
+    auto out = executable->Run(std::vector<const Literal*>{&x, &c});
+    ASSERT_TRUE(out.has_value()) << out.error().ToString();
+    std::vector<float> expected = {5, -5, 5, 10, 20};
+    if (chosen) expected.push_back(5);
+    EXPECT_EQ(seen, expected);
+  }
+}
+
 TEST_P(HostTest, UnknownCustomCallDoesNotCompile) {
   AddTriple();
   auto out = CompileText(*client_, R"(HloModule m

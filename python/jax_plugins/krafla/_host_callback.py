@@ -81,6 +81,8 @@ def _view(array):
 
 
 def _find(config):
+    if config.startswith('"'):  # as HLO text has it
+        config = json.loads(config)
     kind, first, rest = config.split(":", 2)
     if kind == "name":
         if first not in _named:
