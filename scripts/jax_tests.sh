@@ -6,7 +6,7 @@
 #
 # JAX_CHECKOUT holds tests/ at the tag of the installed jaxlib. Environment:
 #   PYTHON                   the interpreter, with jax, pytest, pytest-xdist, absl-py and hypothesis (python3)
-#   KRAFLA_PJRT_LIBRARY      libpjrt_krafla.so (build/release/plugins/pjrt/libpjrt_krafla.so)
+#   KRAFLA_PJRT_LIBRARY      libpjrt_krafla.so (build/release/libpjrt_krafla.so)
 #   KRAFLA_DEVICE            the device: vulkan:"llvmpipe", cpu, vulkan:0*4 ...
 #   KRAFLA_JAX_RESULTS       folder for SUITE.xml, logs and the table (build/jax-tests)
 #   KRAFLA_JAX_BASELINE      results of another plugin to compare with
@@ -28,7 +28,7 @@ mkdir -p "$results"
 export PYTHONPATH=$root/tests/python${PYTHONPATH:+:$PYTHONPATH}
 if [ -z "${PJRT_NAMES_AND_LIBRARY_PATHS:-}" ]; then
   export PYTHONPATH=$root/python:$PYTHONPATH
-  export KRAFLA_PJRT_LIBRARY=${KRAFLA_PJRT_LIBRARY:-$root/build/release/plugins/pjrt/libpjrt_krafla.so}
+  export KRAFLA_PJRT_LIBRARY=${KRAFLA_PJRT_LIBRARY:-$root/build/release/libpjrt_krafla.so}
 fi
 export JAX_PLATFORMS=${JAX_PLATFORMS:-vulkan,cpu} JAX_NUM_GENERATED_CASES=${JAX_NUM_GENERATED_CASES:-1}
 export PYTHONDONTWRITEBYTECODE=1

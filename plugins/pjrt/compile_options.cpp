@@ -43,13 +43,30 @@ DeviceAssignment ReadAssignment(Reader reader) {
   return out;
 }
 
-ProgramOptions Read(std::string_view bytes) {
+// One entry of env_option_overrides, a map: the names of XLA's flags, which tune what is not here, are taken and
+// ignored, any other is a mistake of whoever wrote it.
+Result<> CheckOverride(Reader entry) {
+  while (entry.next()) {
+    if (entry.tag() != 1) {
+      entry.skip();
+      continue;
+    }
+    const protozero::data_view name = entry.get_view();
+    const std::string_view text(name.data(), name.size());
+    if (!text.starts_with("xla_")) return InvalidArgument("No such compile option: '{}'", text);
+  }
+  return {};
+}
+
+Result<ProgramOptions> Read(std::string_view bytes) {
   ProgramOptions out;
   int64_t replicas = 0, partitions = 0;
   Reader options(bytes.data(), bytes.size());
   while (options.next()) {
     if (options.tag() == 4) {
       out.portable = options.get_bool();
+    } else if (options.tag() == 7) {
+      KRAFLA_TRY(CheckOverride(options.get_message()));
     } else if (options.tag() == 3) {
       Reader build = options.get_message();
       while (build.next()) {
@@ -75,7 +92,7 @@ ProgramOptions Read(std::string_view bytes) {
 Result<ProgramOptions> ParseProgramOptions(std::string_view bytes) {
   ProgramOptions out;
   try {
-    out = Read(bytes);
+    KRAFLA_ASSIGN(out, Read(bytes));
   } catch (const protozero::exception& e) {
     return InvalidArgument("The compile options are no CompileOptionsProto: {}.", e.what());
   }

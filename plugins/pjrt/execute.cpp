@@ -56,6 +56,11 @@ class Run {
       // It is there: what makes it ran before on this lane, or the run waited for it.
       a.array->ready()->Wait();
       if (const Status* error = a.array->ready()->error()) return Failure(*error);
+      if (const Shape& wanted = program_->parameters()[out.size()]; wanted.IsToken()) {
+        KRAFLA_ASSIGN(Literal token, Literal::Create(wanted));
+        out.push_back({std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(token))), false});
+        continue;
+      }
       KRAFLA_ASSIGN(std::shared_ptr<DeviceBuffer> value, a.array->OnDevice(lane));
       // Others who hold the array may still read it: the run gets no leave to overwrite it then.
       const bool donated = a.donated && a.array.use_count() == 1;
@@ -108,6 +113,8 @@ Result<> Check(const Program& program, const PJRT_Device& device, PJRT_Buffer* c
                              b->device()->description.id, device.description.id);
     const Shape& given = b->shape();
     const Shape& wanted = parameters[i];
+    // Callers give an empty array for the first token, later what a run gave: a token says only what came before.
+    if (wanted.IsToken() && (given.IsToken() || (given.IsArray() && given.element_count() == 0))) continue;
     if (given.element_type() != wanted.element_type() || given.rank() != wanted.rank() ||
         (!Shape::SameDims(given, wanted) && !wanted.IsDynamic()))
       return InvalidArgument("Argument {} of '{}' is {}, the program takes {}.", i, program.name(),

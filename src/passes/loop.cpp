@@ -59,7 +59,7 @@ bool Loop::ResultTakenApart() const {
   return true;
 }
 
-Loop::Rebuilt Loop::Rebuild(const std::vector<std::size_t>& kept, const std::vector<Instruction*>& added) const {
+Loop::Rebuilt Loop::Rebuild(const std::vector<std::size_t>& kept, const std::vector<Instruction*>& added) {
   Rewriter rewrite(*while_);
   std::vector<int64_t> place(size(), -1);
   std::vector<Instruction*> initial, next;
@@ -91,10 +91,15 @@ Loop::Rebuilt Loop::Rebuild(const std::vector<std::size_t>& kept, const std::vec
   for (Instruction* element : users) {
     int64_t to = place[static_cast<std::size_t>(element->attr<TupleIndexAttributes>().index)];
     KRAFLA_CHECK(to >= 0 || element->users().empty());
-    if (to < 0) continue;
+    if (to < 0) {
+      while_->parent()->Remove(element);
+      continue;
+    }
     element->ReplaceOperand(0, out.instruction);
     element->set_attributes(TupleIndexAttributes{to});
   }
+  // Not left to RemoveDead, which would keep a loop whose body has an effect.
+  while_->parent()->Remove(std::exchange(while_, out.instruction));
   SideEffects effects;
   RemoveDead(condition(), effects);
   RemoveDead(body(), effects);

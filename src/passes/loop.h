@@ -33,12 +33,12 @@ class Loop {
 
   // Replaces the loop by one with the elements `kept` (indices, in order) of the old state followed by `added`, values
   // from outside which the body passes on. ResultTakenApart must hold; uses of elements not kept must be gone.
-  // Returns the loop and the body's new elements.
+  // Returns the loop, which this object then describes, and the body's new elements.
   struct Rebuilt {
     Instruction* instruction;
     std::vector<Instruction*> added;
   };
-  Rebuilt Rebuild(const std::vector<std::size_t>& kept, const std::vector<Instruction*>& added) const;
+  Rebuilt Rebuild(const std::vector<std::size_t>& kept, const std::vector<Instruction*>& added);
 
  private:
   explicit Loop(Instruction* instruction) : while_(instruction) {}

@@ -23,12 +23,12 @@ bool IsCheap(const Instruction& i) {
 
 class Mover {
  public:
-  Mover(const Loop& loop, SideEffects& effects) : loop_(loop) {
+  Mover(Loop& loop, SideEffects& effects) : loop_(loop) {
     for (const auto& i : loop.body().instructions())
       if (IsInvariant(*i, effects)) invariant_.insert(i.get());
   }
 
-  // Whether anything moved. Leaves the old loop for dead code removal.
+  // Whether anything moved.
   bool Run() {
     std::vector<Instruction*> moved, work;
     std::unordered_set<const Instruction*> seen;
@@ -108,7 +108,7 @@ class Mover {
     return out;
   }
 
-  const Loop& loop_;
+  Loop& loop_;
   std::unordered_set<const Instruction*> invariant_;
 };
 

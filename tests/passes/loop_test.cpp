@@ -122,6 +122,17 @@ TEST(WhileSimplifier, SlimsTheState) {
   EXPECT_EQ(Expression(*module->entry()->root()->operand(1)), "p1");
 }
 
+TEST(WhileSimplifier, LeavesNoSecondLoopWhereTheBodyHasAnEffect) {
+  std::string text(kFatLoop);
+  const std::string add = " y = f32[4] add(x, f)\n";
+  text.replace(text.find(add), add.size(),
+               add + " n = () custom-call(y), custom_call_target=\"note\", custom_call_has_side_effect=true\n");
+  auto module = RunOn(text, {"while_simplifier", "while_invariant_motion", "while_simplifier"});
+  ASSERT_TRUE(module);
+  EXPECT_EQ(Find(*module, Opcode::kWhile).size(), 1u);
+  EXPECT_EQ(Find(*module, Opcode::kCustomCall).size(), 1u);
+}
+
 TEST(WhileInvariantMotion, MovesWhatCosts) {
   auto module = RunOn(kFatLoop, {"while_simplifier", "while_invariant_motion", "while_simplifier"});
   ASSERT_TRUE(module);

@@ -62,7 +62,8 @@ class PackageTest(unittest.TestCase):
             jaxlib.__version__ = version
 
     def test_device_option(self):
-        code = "import jax\njax.config.update('krafla_device', 'cpu*3')\nprint(len(jax.devices()))"
+        code = ("import jax\njax.config.update('jax_pjrt_client_create_options', {'device': 'cpu*3'})\n"
+                "print(len(jax.devices()))")
         out = run(code, KRAFLA_DEVICE="")
         self.assertEqual(out.stdout.strip(), "3", out.stderr)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX on Vulkan devices: registers krafla's PJRT plugin as the platform "vulkan".
 
-JAX finds this package by itself and calls initialize(). The devices are chosen by KRAFLA_DEVICE or by
-jax.config.update("krafla_device", ...) before the first computation: "vulkan" (the best), "vulkan:1",
-"vulkan:0*4" (four virtual devices on one), "vulkan:0,vulkan:1", "cpu", "cpu*8". Platforms:
+JAX finds this package by itself and calls initialize(). The devices are chosen by KRAFLA_DEVICE, or in the program,
+before its first computation, by jax.config.update("jax_pjrt_client_create_options", {"device": ..}): "vulkan" (the
+best), "vulkan:1", "vulkan:0*4" (four virtual devices on one), "vulkan:0,vulkan:1", "cpu", "cpu*8". Platforms:
 
   JAX_PLATFORMS=vulkan,cpu   Vulkan first, JAX's own CPU back end beside it
   JAX_PLATFORMS unset        the same, as krafla has a higher priority than the CPU

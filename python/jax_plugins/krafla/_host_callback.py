@@ -6,11 +6,11 @@ JAX's own way hands function pointers to platforms that it knows by name. Here t
 executable that calls it, or "name:NAME:JSON" one that every process with this package has (_linalg.py). The plugin
 calls one C function, set below, with arrays in host memory.
 """
+import collections
 import ctypes
 import itertools
 import json
 import os
-import threading
 import traceback
 import weakref
 
@@ -29,18 +29,19 @@ _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, cty
                              ctypes.POINTER(_Array), ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t)
 
 
-class _Callable:
-    """A function of this process. The table holds it weakly; executables that call it, strongly."""
+class _Owner:
+    """What an executable keeps alive so that its function stays in the table."""
 
-    def __init__(self, function):
-        self.function = function
 
+# Runs that were begun may outlive their executable: that many functions stay after their owners have gone, several
+# times as many as runs that a device lets wait.
+_RETIRED = 1024
 
 _SALT = os.urandom(8).hex()
 _ids = itertools.count()
-_functions = weakref.WeakValueDictionary()
+_functions = {}
+_retired = collections.deque()
 _named = {}
-_lock = threading.Lock()
 _installed = None  # what ctypes must keep
 
 
@@ -89,11 +90,17 @@ def _find(config):
             raise RuntimeError(f"The program calls the host function {first!r}, which this version of krafla does not "
                                "have.")
         return _named[first](json.loads(rest))
-    with _lock:
-        entry = _functions.get(int(rest)) if first == _SALT else None
-    if entry is None:
-        raise RuntimeError("The program calls a Python function of another process or of one that is gone.")
-    return entry.function
+    function = _functions.get(int(rest)) if first == _SALT else None
+    if function is None:
+        raise RuntimeError("The program calls a Python function of another process.")
+    return function
+
+
+def _retire(number):
+    # May run within any allocation of this thread: no lock, and what a deque and a dictionary do alone is atomic.
+    _retired.append(number)
+    if len(_retired) > _RETIRED:
+        _functions.pop(_retired.popleft(), None)
 
 
 def _call(config, config_size, operands, n_operands, results, n_results, error, error_capacity):
@@ -151,11 +158,10 @@ def _make_emitter(original, platform):
                                        f"Expected: {aval.dtype}, Actual: {value.dtype}")
             return out
 
-        entry = _Callable(checked)
-        with _lock:
-            number = next(_ids)
-            _functions[number] = entry
-        ctx.module_context.add_keepalive(entry)
+        owner, number = _Owner(), next(_ids)
+        _functions[number] = checked
+        weakref.finalize(owner, _retire, number).atexit = False
+        ctx.module_context.add_keepalive(owner)
         types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
         if token:
             operands, types = [token, *operands], [hlo.TokenType.get(), *types]
@@ -165,7 +171,7 @@ def _make_emitter(original, platform):
         results = list(call.results)
         if token:
             token, *results = results
-        return results, token, entry
+        return results, token, owner
 
     emit_python_callback.krafla = True
     return emit_python_callback

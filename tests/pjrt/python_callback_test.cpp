@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that call back, in the order that tokens give, and the options of compiling.
+#include "plugins/pjrt/python_callback.h"
+
+#include "tests/pjrt/plugin.h"
+
+namespace krafla::pjrt_test {
+namespace {
+
+std::vector<std::string> seen;
+
+// Notes what came; gives the doubles; fails for "fail".
+int Note(const char* config, size_t config_size, const KraflaHostArray* operands, size_t num_operands,
+         KraflaHostArray* results, size_t num_results, char* error, size_t error_capacity) {
+  std::string text(config, config_size);
+  for (size_t i = 0; i < num_operands; ++i) {
+    text += " " + std::string(operands[i].type) + "[";
+    for (size_t d = 0; d < operands[i].rank; ++d) text += std::to_string(operands[i].dims[d]);
+    text += "]";
+  }
+  seen.push_back(text);
+  if (text.find("fail") != std::string::npos) {
+    std::snprintf(error, error_capacity, "no doubles today");
+    return 1;
+  }
+  for (size_t i = 0; i < num_results; ++i)
+    for (size_t n = 0; n < results[i].bytes / sizeof(float); ++n)
+      static_cast<float*>(results[i].data)[n] = 2 * static_cast<const float*>(operands[i].data)[n];
+  return 0;
+}
+
+class PythonCallbackTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    seen.clear();
+    void* library = dlopen(KRAFLA_PJRT_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    auto* set = reinterpret_cast<void (*)(KraflaPythonCallback)>(dlsym(library, "krafla_set_python_callback"));
+    ASSERT_NE(set, nullptr);
+    set(Note);
+  }
+
+  const Client client_ = NewClient(GetParam());
+  PJRT_Device* const device_ = Devices(client_)[0];
+};
+
+TEST_P(PythonCallbackTest, GivesArraysBothWays) {
+  const Loaded loaded = Compile(client_, R"(HloModule m
+ENTRY main {
+  a = f32[4] parameter(0)
+  b = f32[4] parameter(1)
+  d = (f32[4], f32[4]) custom-call(a, b), custom_call_target="krafla_python_callback", backend_config="two"
+  x = f32[4] get-tuple-element(d), index=0
+  y = f32[4] get-tuple-element(d), index=1
+  ROOT r = f32[4] subtract(y, x)
+})");
+  const Buffer a = Floats(client_, device_, {1, 2, 3, 4}), b = Floats(client_, device_, {2, 4, 6, 8});
+  const Outcome out = Execute(loaded, {{a.get(), b.get()}});
+  ASSERT_EQ(out.error.code, 0u) << out.error.message;
+  EXPECT_EQ(ToHost<float>(out.results[0][0]), (std::vector<float>{2, 4, 6, 8}));
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_NE(seen[0].find("two"), std::string::npos) << seen[0];
+  EXPECT_NE(seen[0].find(" f32[4] f32[4]"), std::string::npos) << seen[0];
+}
+
+TEST_P(PythonCallbackTest, ItsErrorIsTheRuns) {
+  const Loaded loaded = Compile(client_, R"(HloModule m
+ENTRY main {
+  a = f32[4] parameter(0)
+  ROOT d = f32[4] custom-call(a), custom_call_target="krafla_python_callback", backend_config="fail"
+})");
+  const Buffer a = Floats(client_, device_, {1, 2, 3, 4});
+  const Outcome out = Execute(loaded, {{a.get()}});
+  const Error error = out.error.code != 0 ? out.error : Await(out.done[0]);
+  EXPECT_EQ(error.code, 13u);
+  EXPECT_NE(error.message.find("no doubles today"), std::string::npos) << error.message;
+}
+
+// JAX gives an empty array for the first token, and what a run gave for the next.
+TEST_P(PythonCallbackTest, TokensComeInAndGoOut) {
+  const Loaded loaded = Compile(client_, R"(
+module @m {
+  func.func public @main(%t: !stablehlo.token, %a: tensor<4xf32>) -> (!stablehlo.token, tensor<4xf32>) {
+    %0 = stablehlo.custom_call @krafla_python_callback(%t, %a) {has_side_effect = true, backend_config = "first"} : (!stablehlo.token, tensor<4xf32>) -> !stablehlo.token
+    %1 = stablehlo.custom_call @krafla_python_callback(%0, %a) {has_side_effect = true, backend_config = "second"} : (!stablehlo.token, tensor<4xf32>) -> !stablehlo.token
+    return %1, %a : !stablehlo.token, tensor<4xf32>
+  }
+})",
+                                "mlir");
+  const Buffer a = Floats(client_, device_, {1, 2, 3, 4}), empty = Floats(client_, device_, {});
+  const Outcome one = Execute(loaded, {{empty.get(), a.get()}});
+  ASSERT_EQ(one.error.code, 0u) << one.error.message;
+  const Outcome two = Execute(loaded, {{one.results[0][0].get(), a.get()}});
+  ASSERT_EQ(two.error.code, 0u) << two.error.message;
+  EXPECT_EQ(ToHost<float>(two.results[0][1]), (std::vector<float>{1, 2, 3, 4}));
+  ASSERT_EQ(seen.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NE(seen[i].find(i % 2 == 0 ? "first" : "second"), std::string::npos) << seen[i];
+  const Outcome wrong = Execute(loaded, {{a.get(), a.get()}});
+  EXPECT_EQ(wrong.error.code, 3u) << wrong.error.message;
+}
+
+// CompileOptionsProto{executable_build_options{1, 1}, env_option_overrides{name: {}}}
+std::string WithOverride(std::string_view name) {
+  std::string out = Options();
+  const auto size = static_cast<char>(name.size());
+  out += {0x3a, static_cast<char>(size + 4), 0x0a, size};
+  out += name;
+  out += {0x12, 0x00};
+  return out;
+}
+
+TEST_P(PythonCallbackTest, OptionsOfCompiling) {
+  EXPECT_EQ(TryCompile(client_, kAdd, "hlo", WithOverride("xla_embed_ir_in_executable")).second.code, 0u);
+  const Error error = TryCompile(client_, kAdd, "hlo", WithOverride("invalid_key")).second;
+  EXPECT_EQ(error.code, 3u);
+  EXPECT_NE(error.message.find("No such compile option: 'invalid_key'"), std::string::npos) << error.message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, PythonCallbackTest, testing::Values("cpu"));
+
+}  // namespace
+}  // namespace krafla::pjrt_test
