@@ -98,7 +98,8 @@ bool KernelBuilder::RegionFits(const FusionGroup& g) {
     if (WithoutOnes(s.operand_dims) != WithoutOnes(first.operand_dims) ||
         WithoutOnes(s.row_dims) != WithoutOnes(first.row_dims))
       return false;
-    if (!contiguous) return false;
+    // Equal extents may be other dimensions: only where each one's rows come first are they the same.
+    if (!contiguous || !RowsContiguous(s)) return false;
   }
   for (const Instruction* root : g.roots) {
     int64_t count = root->shape().element_count();
