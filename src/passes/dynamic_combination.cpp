@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "passes/dynamic_values.h"
+#include "passes/expansions.h"
 #include "passes/lift.h"
 #include "passes/scalar_facts.h"
 
@@ -113,6 +114,25 @@ Lowered ReduceWindow(DynamicOp& op) {
   std::vector<Instruction*> values = op.Values();
   for (std::size_t n = 0; n < arrays; ++n) values[n] = op.Masked(values[n], masked, Neutral(op, n, arrays));
   return op.SameOn(std::move(values), std::move(sizes));
+}
+
+// Elements that do not count are not selected, and windows that are not there update nothing.
+Lowered SelectAndScatter(DynamicOp& op) {
+  const BoundedValue &x = op.operand(0), &source = op.operand(1);
+  const Window& window = op.attr<WindowAttributes>().window;
+  DimensionSizes windows(At(op.shape().rank()), nullptr);
+  for (int64_t d = 0; d < op.shape().rank(); ++d) {
+    const WindowDim& w = window[At(d)];
+    if (x.IsSized(d) && !FitsScalars(x.value->shape().dim(d), w)) return std::nullopt;
+    if (x.IsSized(d)) windows[At(d)] = IsTrivial(w) ? x.size(d) : WindowCount(op, x.size(d), w);
+    windows[At(d)] = op.Merge(windows[At(d)], source.size(d));
+  }
+  Instruction* whole = op.Same({}).value;
+  Instruction* counts = op.Mask(x.value->shape().dims(), x.leaves[0]);
+  KRAFLA_ASSIGN(Instruction * made,
+                ExpandSelectAndScatter(whole, counts, op.Mask(source.value->shape().dims(), windows)));
+  if (made == nullptr) return std::nullopt;
+  return op.Array(made, x.leaves[0]);
 }
 
 Lowered Dot(DynamicOp& op) {
@@ -227,6 +247,7 @@ Lowered LowerDynamicCombination(DynamicOp& op) {
   const Opcode opcode = op.instruction().opcode();
   if (opcode == Opcode::kReduce) return Reduce(op);
   if (opcode == Opcode::kReduceWindow) return ReduceWindow(op);
+  if (opcode == Opcode::kSelectAndScatter) return SelectAndScatter(op);
   if (opcode == Opcode::kDot) return Dot(op);
   if (opcode == Opcode::kConvolution) return Convolution(op);
   if (opcode == Opcode::kSort) return Sort(op);

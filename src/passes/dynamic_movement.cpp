@@ -183,6 +183,18 @@ Lowered Pad(DynamicOp& op) {
 
 }  // namespace
 
+Result<Instruction*> TakeAlong(DynamicOp& op, Instruction* x, int64_t dim, Instruction* places) {
+  GatherAttributes a;
+  a.collapsed_slice_dims = {dim};
+  a.start_index_map = {dim};
+  a.index_vector_dim = 1;
+  a.slice_sizes = x->shape().dims();
+  a.slice_sizes[At(dim)] = 1;
+  for (int64_t d = 0; d < x->shape().rank(); ++d)
+    if (d != dim) a.offset_dims.push_back(d);
+  return op.rewrite().Infer(Opcode::kGather, {x, places}, a);
+}
+
 Instruction* Relinearize(DynamicOp& op, const BoundedValue& x, std::span<const int64_t> dims,
                          const DimensionSizes& sizes) {
   Rewriter& rewrite = op.rewrite();

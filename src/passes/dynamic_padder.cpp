@@ -8,6 +8,7 @@
 // An operation that no rule covers is put, with its sizes set as they were, into a computation of its own that a call
 // runs: there is no kernel for a call, so that the evaluator takes it and the report names it.
 #include <algorithm>
+#include <unordered_set>
 
 #include "passes/dynamic_values.h"
 #include "passes/passes.h"
@@ -307,12 +308,13 @@ Lowered ComputationPadder::ApplyRule(DynamicOp& op) {
   if (IsDynamicCall(i)) return DynamicCall(op);
   if (IsElementwise(opcode) || opcode == Opcode::kMap || opcode == Opcode::kBitcastConvert)
     return LowerDynamicElementwise(op);
-  // Each device's sizes are its own; only a sum over devices of equally large values keeps them.
-  if (opcode == Opcode::kAllReduce && op.operand_count() == 1 && !op.shape().IsTuple())
-    return op.Same(op.operand(0).leaves[0]);
-  if (HasTrait(opcode, op_trait::kCollective))
+  if (HasTrait(opcode, op_trait::kCollective)) {
+    KRAFLA_ASSIGN(std::optional<BoundedValue> made, LowerDynamicCollective(op));
+    if (made) return made;
     return Unimplemented("{} of {} is not supported", OpcodeName(opcode), i.shape().ToString(false));
-  for (auto rule : {LowerDynamicMovement, LowerDynamicIndexing, LowerDynamicCombination}) {
+  }
+  for (auto rule : {LowerDynamicMovement, LowerDynamicIndexing, LowerDynamicCombination, LowerDynamicScan,
+                    LowerDynamicProduct}) {
     KRAFLA_ASSIGN(std::optional<BoundedValue> made, rule(op));
     if (made) return made;
   }
@@ -480,9 +482,11 @@ Result<bool> DynamicPadder(Module& module, const PassOptions&) {
   // values have sizes; what is called for each element has scalars.
   std::vector<Computation*> order = ReachableComputations(module);
   std::unordered_map<const Computation*, Shape> results;
+  std::unordered_set<const Computation*> scan_bodies;
   for (const Computation* c : order)
     for (const auto& i : c->instructions()) {
       if (i->opcode() == Opcode::kWhile) results[i->called(1)] = i->shape();
+      if (i->opcode() == Opcode::kScan) scan_bodies.insert(i->called(0));
       if (i->opcode() == Opcode::kConditional || i->opcode() == Opcode::kCall)
         for (const Computation* callee : i->called()) results[callee] = i->shape();
     }
@@ -493,6 +497,12 @@ Result<bool> DynamicPadder(Module& module, const PassOptions&) {
   for (Computation* c : order) {
     if (!HasDynamic(*c)) continue;
     auto it = results.find(c);
+    if (scan_bodies.contains(c)) {
+      if (it != results.end()) return Unimplemented("the computation {} is called by a scan and by others", c->name());
+      KRAFLA_TRY(TakeSizesOutOfScanBody(*c));
+      changed = true;
+      continue;
+    }
     const Shape declared = it != results.end() ? it->second : c->root()->shape();
     KRAFLA_TRY(ComputationPadder(*c, effects).Run(declared, c == module.entry()));
     changed = true;

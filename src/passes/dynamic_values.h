@@ -96,6 +96,16 @@ Lowered LowerDynamicElementwise(DynamicOp& op);
 Lowered LowerDynamicMovement(DynamicOp& op);      // dynamic_movement.cpp
 Lowered LowerDynamicIndexing(DynamicOp& op);      // dynamic_indexing.cpp: slices and updates, gather, scatter
 Lowered LowerDynamicCombination(DynamicOp& op);   // dynamic_combination.cpp: reductions, contractions, sort
+Lowered LowerDynamicScan(DynamicOp& op);          // dynamic_scan.cpp
+Lowered LowerDynamicProduct(DynamicOp& op);       // dynamic_product.cpp: ragged and scaled dots
+Lowered LowerDynamicCollective(DynamicOp& op);    // dynamic_collective.cpp
+
+// A scan's computation works on slices of dynamic shape. Those of elementwise arithmetic do it alike on slices as large
+// as the bound; others are UNIMPLEMENTED.
+Result<> TakeSizesOutOfScanBody(Computation& c);
+
+// out[..., i, ...] = x[..., places[i], ...] along `dim`; `places` is s32[n], kept within x.
+Result<Instruction*> TakeAlong(DynamicOp& op, Instruction* x, int64_t dim, Instruction* places);
 
 // The elements of `x` that count, in row-major order, under other dimensions: `sizes` of the bounds `dims`.
 Instruction* Relinearize(DynamicOp& op, const BoundedValue& x, std::span<const int64_t> dims,

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan as a counted loop over slices, where it is more than a running combination of one array: several arrays or
-// carries, results that are not the carry, computations on whole slices.
+// carries, results that are not the carry, computations on whole slices, a length that is known at run time only.
+#include "passes/expansions.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
 
 namespace krafla {
 
-namespace {
-
-// What the scan kernel does itself: one array, one carry, both results the same elementwise combination.
 bool IsRunningCombination(const Instruction& i) {
   const Computation& c = *i.called(0);
   const Instruction* root = c.root();
@@ -23,9 +21,11 @@ bool IsRunningCombination(const Instruction& i) {
   return true;
 }
 
+namespace {
+
 class Expander {
  public:
-  explicit Expander(Instruction* i) : i_(i), rewrite_(*i), a_(i->attr<ScanAttributes>()) {}
+  Expander(Instruction* i, Instruction* turns) : i_(i), turns_(turns), rewrite_(*i), a_(i->attr<ScanAttributes>()) {}
 
   Result<Instruction*> Run() {
     const auto carries = static_cast<std::size_t>(a_.num_carries);
@@ -36,7 +36,7 @@ class Expander {
     const Shape& whole = inputs > 0 ? i_->operand(0)->shape() : i_->shape().tuple_elements()[0];
     const int64_t length = whole.dims()[static_cast<std::size_t>(a_.dimension)];
 
-    // State: the turn, the carries, the outputs, the inputs.
+    // State: the turn, the carries, the outputs, the inputs, and how many turns there are if that is not the length.
     std::vector<Instruction*> state = {rewrite_.Constant(ScalarOfInt(ElementType::kS32, 0))};
     for (std::size_t n = 0; n < carries; ++n) state.push_back(i_->operand(inputs + n));
     for (std::size_t n = 0; n < outputs; ++n) {
@@ -44,11 +44,12 @@ class Expander {
       state.push_back(rewrite_.Splat(ScalarZero(shape.element_type()), shape.dims()));
     }
     for (std::size_t n = 0; n < inputs; ++n) state.push_back(i_->operand(n));
+    if (turns_ != nullptr) state.push_back(turns_);
     Instruction* start = rewrite_.Tuple(state);
 
     KRAFLA_ASSIGN(Computation * body, Body(start->shape(), length, carries, outputs, inputs));
     WhileAttributes counted;
-    counted.known_trip_count = length;
+    if (turns_ == nullptr) counted.known_trip_count = length;
     Instruction* loop = rewrite_.Add(Opcode::kWhile, start->shape(), {start}, counted, {Condition(start->shape(), length), body});
     std::vector<Instruction*> results;
     for (std::size_t n = 0; n < outputs; ++n) results.push_back(rewrite_.Element(loop, static_cast<int64_t>(1 + carries + n)));
@@ -66,12 +67,17 @@ class Expander {
                   TupleIndexAttributes{static_cast<int64_t>(n)});
   }
 
+  // The number of turns, in the condition or the body.
+  Instruction* Turns(Computation* c, Instruction* state, int64_t length) const {
+    return turns_ == nullptr ? Number(c, length) : Element(c, state, state->shape().tuple_elements().size() - 1);
+  }
+
   Computation* Condition(const Shape& shape, int64_t length) {
     Computation* c = i_->parent()->parent()->AddComputation("scan_condition");
     Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
     CompareAttributes less;
     less.direction = ComparisonDirection::kLt;
-    c->set_root(c->Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred), {Element(c, state, 0), Number(c, length)}, less));
+    c->set_root(c->Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred), {Element(c, state, 0), Turns(c, state, length)}, less));
     return c;
   }
 
@@ -81,7 +87,11 @@ class Expander {
     Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
     const Shape s32 = Shape::MakeScalar(ElementType::kS32);
     Instruction* turn = Element(c, state, 0);
-    Instruction* at = a_.is_reverse ? c->Add(Opcode::kSubtract, s32, {Number(c, length - 1), turn}) : turn;
+    Instruction* at = turn;
+    if (a_.is_reverse) {
+      Instruction* left = c->Add(Opcode::kSubtract, s32, {Turns(c, state, length), turn});
+      at = c->Add(Opcode::kSubtract, s32, {left, Number(c, 1)});
+    }
     Instruction* zero = Number(c, 0);
     auto starts = [&](const Shape& of) {
       std::vector<Instruction*> out(of.dims().size(), zero);
@@ -116,21 +126,24 @@ class Expander {
       next.push_back(c->Add(Opcode::kDynamicUpdateSlice, all->shape(), operands));
     }
     for (std::size_t n = 0; n < inputs; ++n) next.push_back(Element(c, state, 1 + carries + outputs + n));
+    if (turns_ != nullptr) next.push_back(Turns(c, state, length));
     c->set_root(c->Add(Opcode::kTuple, shape, next));
     return c;
   }
 
-  Instruction* i_;
+  Instruction *i_, *turns_;
   Rewriter rewrite_;
   ScanAttributes a_;
 };
 
 }  // namespace
 
+Result<Instruction*> ExpandScan(Instruction* scan, Instruction* turns) { return Expander(scan, turns).Run(); }
+
 Result<bool> ScanExpander(Module& module, const PassOptions&) {
   return RewriteAll(module, Opcode::kScan, [](Instruction* i) -> Result<Instruction*> {
     if (IsRunningCombination(*i)) return nullptr;
-    return Expander(i).Run();
+    return ExpandScan(i, nullptr);
   });
 }
 

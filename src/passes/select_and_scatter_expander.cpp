@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "passes/expansions.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
@@ -56,7 +57,9 @@ bool Disjoint(const Window& window) {
   return true;
 }
 
-Result<Instruction*> Expand(Instruction* i) {
+}  // namespace
+
+Result<Instruction*> ExpandSelectAndScatter(Instruction* i, Instruction* counts, Instruction* window_counts) {
   Instruction *x = i->operand(0), *source = i->operand(1), *init = i->operand(2);
   const Shape& shape = x->shape();
   if (!IsStatic(*i) || shape.rank() == 0 || shape.element_count() >= (int64_t{1} << 31)) return nullptr;
@@ -67,21 +70,28 @@ Result<Instruction*> Expand(Instruction* i) {
   Module& module = *i->parent()->parent();
   Instruction* linear =
       rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, Dims{count}), {}, IotaAttributes{0});
+  Instruction* places = rewrite.Reshape(linear, shape.dims());
+  if (counts != nullptr)
+    places = rewrite.Select(counts, places, rewrite.Splat(ScalarOfInt(ElementType::kS32, -1), shape.dims()));
   KRAFLA_ASSIGN(Computation * selection, AddSelection(module, *i->called(0), shape.element_type()));
   KRAFLA_ASSIGN(Instruction * selected,
                 rewrite.Infer(Opcode::kReduceWindow,
-                              {x, rewrite.Reshape(linear, shape.dims()),
+                              {x, places,
                                rewrite.Constant(ScalarZero(shape.element_type())),
                                rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))},
                               a, {selection}));
   // Windows that lie in padding have the index -1: out of range, so their updates are skipped.
+  Instruction* chosen = rewrite.Element(selected, 1);
+  if (window_counts != nullptr)
+    chosen = rewrite.Select(window_counts, chosen,
+                            rewrite.Splat(ScalarOfInt(ElementType::kS32, -1), chosen->shape().dims()));
   ScatterAttributes scatter;
   scatter.inserted_window_dims = {0};
   scatter.scatter_dims_to_operand_dims = {0};
   scatter.index_vector_dim = 1;
   scatter.unique_indices = Disjoint(a.window);
   const Dims flat{count};
-  Instruction* indices = rewrite.Reshape(rewrite.Element(selected, 1), {windows, 1});
+  Instruction* indices = rewrite.Reshape(chosen, {windows, 1});
   KRAFLA_ASSIGN(Instruction * out,
                 rewrite.Infer(Opcode::kScatter,
                               {rewrite.Broadcast(init, flat, {}), indices, rewrite.Reshape(source, {windows})}, scatter,
@@ -89,10 +99,9 @@ Result<Instruction*> Expand(Instruction* i) {
   return rewrite.Reshape(out, shape.dims());
 }
 
-}  // namespace
-
 Result<bool> SelectAndScatterExpander(Module& module, const PassOptions&) {
-  return RewriteAll(module, Opcode::kSelectAndScatter, Expand);
+  return RewriteAll(module, Opcode::kSelectAndScatter,
+                    [](Instruction* i) { return ExpandSelectAndScatter(i, nullptr, nullptr); });
 }
 
 }  // namespace krafla

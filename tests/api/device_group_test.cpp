@@ -121,6 +121,64 @@ TEST(DeviceGroup, OneDeviceMakesAsManyVirtualOnesAsAreNeededAGroupDoesNot) {
   EXPECT_NE(out.run.error().message().find("6 devices"), std::string::npos);
 }
 
+// Two replicas with 1 and 3 of 4 elements: 1 and 11 12 13.
+std::string OfRunTimeSize(std::string_view body) {
+  return Format(R"(
+HloModule sized, replica_count=2
+sum {{
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT r = s32[] add(a, b)
+}}
+ENTRY e {{
+  replica = u32[] replica-id()
+  r = s32[] convert(replica)
+  one = s32[] constant(1)
+  two = s32[] constant(2)
+  ten = s32[] constant(10)
+  twice = s32[] multiply(r, two)
+  n = s32[] add(twice, one)
+  tens = s32[] multiply(r, ten)
+  base = s32[4] broadcast(tens), dimensions={{}}
+  count = s32[4] constant({{1, 2, 3, 4}})
+  whole = s32[4] add(base, count)
+  x = s32[<=4] set-dimension-size(whole, n), dimensions={{0}}
+  {}
+}}
+)", body);
+}
+
+void ExpectOnBoth(std::string_view body, const std::vector<int32_t>& first, const std::vector<int32_t>& second) {
+  SCOPED_TRACE(body);
+  Outcome out = RunOn("cpu*2", OfRunTimeSize(body));
+  ASSERT_TRUE(out.run) << out.run.error().ToString();
+  for (std::size_t d = 0; d < 2; ++d) {
+    ASSERT_EQ(out.results[d].size(), 1u);
+    const auto got = out.results[d][0].data<int32_t>();
+    EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), d == 0 ? first : second) << "device " << d;
+  }
+}
+
+// Every device has its own sizes, and what travels brings its size along.
+TEST(DeviceGroup, CollectivesOfRunTimeSize) {
+  ExpectOnBoth("ROOT y = s32[<=8] all-gather(x), replica_groups={{0,1}}, dimensions={0}", {1, 11, 12, 13}, {1, 11, 12, 13});
+  ExpectOnBoth("ROOT y = s32[<=4] collective-permute(x), source_target_pairs={{0,1},{1,0}}", {11, 12, 13}, {1});
+  ExpectOnBoth("ROOT y = s32[<=4] collective-permute(x), source_target_pairs={{0,1}}", {0}, {1});
+  ExpectOnBoth("ROOT y = s32[<=4] collective-broadcast(x), replica_groups={{1,0}}", {11, 12, 13}, {11, 12, 13});
+  ExpectOnBoth("xx = s32[<=8] concatenate(x, x), dimensions={0}\n"
+               "ROOT y = s32[<=8] all-to-all(xx), replica_groups={{0,1}}, dimensions={0}",
+               {1, 11, 12, 13}, {1, 11, 12, 13});
+  ExpectOnBoth("v = s32[<=4] reverse(x), dimensions={0}\n"
+               "both = (s32[<=4], s32[<=4]) all-to-all(x, v), replica_groups={{0,1}}\n"
+               "a = s32[<=4] get-tuple-element(both), index=0\n b = s32[<=4] get-tuple-element(both), index=1\n"
+               "ROOT y = s32[<=8] concatenate(a, b), dimensions={0}",
+               {1, 11, 12, 13}, {1, 13, 12, 11});
+  ExpectOnBoth("same = s32[<=4] set-dimension-size(whole, two), dimensions={0}\n"
+               "ROOT y = s32[<=2] reduce-scatter(same), replica_groups={{0,1}}, dimensions={0}, to_apply=sum", {12}, {14});
+  ExpectOnBoth("same = s32[<=4] set-dimension-size(whole, two), dimensions={0}\n"
+               "ROOT y = s32[<=4] all-reduce(same), replica_groups={{0,1}}, to_apply=sum", {12, 14}, {12, 14});
+}
+
 // Devices that take different branches, each with a collective over all of them.
 TEST(DeviceGroup, WhatNeverMeetsEndsInAnError) {
   Outcome out = RunOn("cpu*2", R"(

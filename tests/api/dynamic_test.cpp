@@ -103,8 +103,8 @@ ENTRY main {
   }
 }
 
-// No rule makes this static, so the evaluator runs it with its sizes; the report says so.
-TEST_P(DynamicTest, WhatIsLeftToTheEvaluator) {
+// Selections, running sums and products of ragged rows: all of it on the device, whatever the sizes are.
+TEST_P(DynamicTest, WhatIsCombinedOnTheDevice) {
   auto executable = Compile(R"(HloModule m
 ge { a = f32[] parameter(0)
  b = f32[] parameter(1)
@@ -112,22 +112,67 @@ ge { a = f32[] parameter(0)
 add { a = f32[] parameter(0)
  b = f32[] parameter(1)
  ROOT r = f32[] add(a, b) }
+step { a = f32[] parameter(0)
+ c = f32[] parameter(1)
+ d = f32[] add(c, c)
+ s = f32[] add(d, a)
+ ROOT r = (f32[], f32[]) tuple(c, s) }
 ENTRY main {
   x = f32[<=6] parameter(0)
   s = f32[<=3] parameter(1)
   z = f32[] constant(0)
   y = f32[<=6] add(x, x)
   c = f32[<=6] select-and-scatter(y, s, z), window={size=2 stride=2}, select=ge, scatter=add
-  ROOT r = f32[<=6] negate(c)
+  n = f32[<=6] negate(c)
+  both = (f32[<=6], f32[]) scan(x, z), dimensions={0}, num_carries=1, is_reverse=true, to_apply=step
+  before = f32[<=6] get-tuple-element(both), index=0
+  last = f32[] get-tuple-element(both), index=1
+  rows = f32[<=6,1] reshape(x)
+  w = f32[2,1,1] constant({{{2}},{{3}}})
+  g = s32[2] constant({1,2})
+  d = f32[<=6,1] ragged-dot(rows, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0}
+  ROOT r = (f32[<=6], f32[<=6], f32[], f32[<=6,1]) tuple(n, before, last, d)
+})");
+  ASSERT_NE(executable, nullptr);
+  EXPECT_TRUE(executable->report().fallbacks.empty());
+  auto run = [&](std::vector<float> x, std::vector<float> s) {
+    std::vector<Literal> arguments;
+    arguments.push_back(MakeLiteral(Format("f32[{}]", x.size()), x));
+    arguments.push_back(MakeLiteral(Format("f32[{}]", s.size()), s));
+    return Run(*executable, arguments);
+  };
+  // The largest first, so that what it leaves behind is there to be met by the other.
+  auto whole = run({1, 2, 4, 3, 5, 6}, {10, 20, 30});
+  ASSERT_EQ(whole.size(), 4u);
+  EXPECT_EQ(Values<float>(whole[0]), (std::vector<float>{-0.0f, -10, -20, -0.0f, -0.0f, -30}));
+  auto got = run({1, 2, 4, 3}, {10, 20});
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_EQ(Values<float>(got[0]), (std::vector<float>{-0.0f, -10, -20, -0.0f}));
+  EXPECT_EQ(Values<float>(got[1]), (std::vector<float>{22, 10, 3, 0}));
+  EXPECT_EQ(Values<float>(got[2]), (std::vector<float>{45}));
+  EXPECT_EQ(Values<float>(got[3]), (std::vector<float>{2, 6, 12, 0}));
+}
+
+// No rule makes this static, so the evaluator runs it with its sizes; the report says so.
+TEST_P(DynamicTest, WhatIsLeftToTheEvaluator) {
+  auto executable = Compile(R"(HloModule m
+ENTRY main {
+  x = f32[<=3,<=3] parameter(0)
+  y = f32[<=3,<=3] add(x, x)
+  c = f32[<=3,<=3] cholesky(y), lower=true
+  ROOT r = f32[<=3,<=3] negate(c)
 })");
   ASSERT_NE(executable, nullptr);
   EXPECT_EQ(executable->report().fallbacks.size(), GetParam().selector == "cpu" ? 0u : 1u);
   std::vector<Literal> arguments;
-  arguments.push_back(MakeLiteral<float>("f32[4]", {1, 2, 4, 3}));
-  arguments.push_back(MakeLiteral<float>("f32[2]", {10, 20}));
+  arguments.push_back(MakeLiteral<float>("f32[2,2]", {2, 1, 1, 2.5f}));
   auto got = Run(*executable, arguments);
   ASSERT_EQ(got.size(), 1u);
-  EXPECT_EQ(Values<float>(got[0]), (std::vector<float>{-0.0f, -10, -20, -0.0f}));
+  const auto values = Values<float>(got[0]);
+  ASSERT_EQ(values.size(), 4u);
+  EXPECT_EQ(values[0], -2);
+  EXPECT_EQ(values[2], -1);
+  EXPECT_EQ(values[3], -2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DynamicTest, ::testing::ValuesIn(DeviceCases()), CaseName);

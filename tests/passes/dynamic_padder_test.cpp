@@ -287,9 +287,87 @@ TEST(DynamicPadder, Sort) {
              "ROOT r = (f32[3,<=5], s32[3,<=5]) sort(x, k), dimensions={1}, is_stable=true, to_apply=less2");
 }
 
+// The source is as large as there are windows.
+TEST(DynamicPadder, SelectAndScatter) {
+  for (std::string_view window : {"size=3 stride=3", "size=3 stride=2", "size=2", "size=2 stride=2 pad=1_1"}) {
+    const std::string windows = window == "size=3 stride=3" ? "2" : window == "size=2" ? "6" : window.ends_with("1_1") ? "4" : "3";
+    ExpectBody(Format("x = f32[<=7] parameter(0)\n s = f32[<={0}] reduce-window(x, z), window={{{1}}}, to_apply=add\n"
+                      "ROOT r = f32[<=7] select-and-scatter(x, s, z), window={{{1}}}, select=ge, scatter=add",
+                      windows, window), {0, 1, 2, 3, 4, 5, 6, 7});
+  }
+  ExpectBody("x = f32[<=6,4] parameter(0)\n s = f32[<=3,3] reduce-window(x, z), window={size=2x2 stride=2x1}, "
+             "to_apply=max\n"
+             "ROOT r = f32[<=6,4] select-and-scatter(x, s, z), window={size=2x2 stride=2x1}, select=ge, scatter=add",
+             {0, 1, 2, 5, 6});
+}
+
+// What is carried out is what the last turn that counts left.
+TEST(DynamicPadder, Scan) {
+  for (std::string_view reverse : {"false", "true"}) {
+    ExpectSame(Format(R"(HloModule m
+running {{ x = f32[3] parameter(0)
+ c = f32[3] parameter(1)
+ s = f32[3] add(c, x)
+ ROOT r = (f32[3], f32[3]) tuple(s, s) }}
+ENTRY main {{ x = f32[<=5,3] parameter(0)
+ i = f32[3] parameter(1)
+ ROOT r = (f32[<=5,3], f32[3]) scan(x, i), dimensions={{0}}, num_carries=1, is_reverse={}, to_apply=running }})",
+                      reverse), {0, 1, 3, 5});
+    ExpectSame(Format(R"(HloModule m
+wide {{ x = f32[<=3] parameter(0)
+ c = f32[<=3] parameter(1)
+ t = f32[] constant(2)
+ b = f32[<=3] broadcast(t), dimensions={{}}
+ y = f32[<=3] multiply(b, x)
+ s = f32[<=3] add(c, y)
+ ROOT r = (f32[<=3], f32[<=3]) tuple(s, s) }}
+ENTRY main {{ x = f32[<=5,<=3] parameter(0)
+ i = f32[<=3] parameter(1)
+ ROOT r = (f32[<=5,<=3], f32[<=3]) scan(x, i), dimensions={{0}}, num_carries=1, is_reverse={}, to_apply=wide }})",
+                      reverse), {0, 1, 2, 3, 5});
+    ExpectSame(Format(R"(HloModule m
+two {{ x = f32[] parameter(0)
+ y = f32[] parameter(1)
+ c = f32[] parameter(2)
+ m = f32[] multiply(x, y)
+ s = f32[] add(c, m)
+ d = f32[] subtract(s, x)
+ ROOT r = (f32[], f32[], f32[]) tuple(d, m, s) }}
+ENTRY main {{ x = f32[<=5] parameter(0)
+ y = f32[<=5] parameter(1)
+ i = f32[] parameter(2)
+ ROOT r = (f32[<=5], f32[<=5], f32[]) scan(x, y, i), dimensions={{0}}, num_carries=1, is_reverse={}, to_apply=two }})",
+                      reverse), {0, 1, 3, 5});
+  }
+}
+
+TEST(DynamicPadder, RaggedDot) {
+  // Rows, groups, or what is contracted; the sizes of groups sum to less, as much and more than there are rows.
+  ExpectBody("x = f32[<=5,2] parameter(0)\n w = f32[2,2,3] parameter(1)\n g = s32[2] constant({2,2})\n"
+             "ROOT r = f32[<=5,3] ragged-dot(x, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+             "lhs_ragged_dims={0}, rhs_group_dims={0}");
+  ExpectBody("x = f32[6,<=5] parameter(0)\n w = f32[2,<=5,3] parameter(1)\n g = s32[2] constant({2,3})\n"
+             "ROOT r = f32[6,3] ragged-dot(x, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+             "lhs_ragged_dims={0}, rhs_group_dims={0}");
+  ExpectBody("x = f32[6,2] parameter(0)\n w = f32[<=3,2,4] parameter(1)\n g = s32[<=3] parameter(2)\n"
+             "ROOT r = f32[6,4] ragged-dot(x, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+             "lhs_ragged_dims={0}, rhs_group_dims={0}", {1, 2, 3});
+  ExpectBody("x = f32[2,<=5] parameter(0)\n w = f32[<=5,3] parameter(1)\n g = s32[2] constant({1,2})\n"
+             "ROOT r = f32[2,2,3] ragged-dot(x, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+             "lhs_ragged_dims={1}");
+}
+
+// A block of scales is as long as both sizes say.
+TEST(DynamicPadder, ScaledDot) {
+  ExpectBody("x = f32[<=4,2] parameter(0)\n y = f32[2,3] parameter(1)\n s = f32[1,1] constant({{2}})\n"
+             "t = f32[2,1] constant({{1},{3}})\n"
+             "ROOT r = f32[<=4,3] scaled-dot(x, y, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}", {0, 1, 3, 4});
+  ExpectBody("x = f32[3,<=8] parameter(0)\n y = f32[<=8,3] parameter(1)\n s = f32[3,2] parameter(2)\n"
+             "t = f32[<=8,1] parameter(3)\n"
+             "ROOT r = f32[3,3] scaled-dot(x, y, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}", {2, 4, 8});
+}
+
 TEST(DynamicPadder, LeftToTheEvaluator) {
-  ExpectBody("x = f32[<=6] parameter(0)\n s = f32[<=2] parameter(1)\n"
-             "ROOT r = f32[<=6] select-and-scatter(x, s, z), window={size=3 stride=3}, select=ge, scatter=add", {6}, 1);
   ExpectBody("x = f32[<=5,3] parameter(0)\n m = f32[3] constant({1,2,3})\n"
              "ROOT r = f32[<=5,3] batch-norm-inference(x, m, m, m, m), epsilon=0.5, feature_index=1", {0, 1, 3, 5}, 1);
 }
@@ -380,15 +458,16 @@ ENTRY main { x = f32[<=5] parameter(0)
   EXPECT_EQ(module->entry_layout_result->ToString(false), "(f32[5], s32[])");
 }
 
-TEST(DynamicPadder, RefusesWhatNeedsOtherDevices) {
-  auto module = ParseHloText(R"(HloModule m
-ENTRY main { x = f32[<=5] parameter(0)
- ROOT r = f32[<=5] collective-permute(x), source_target_pairs={{0,0}} })");
-  ASSERT_TRUE(module);
-  const std::string pass[] = {"dynamic_padder"};
-  auto run = RunPasses(**module, pass);
-  ASSERT_FALSE(run);
-  EXPECT_EQ(run.error().code(), StatusCode::kUnimplemented);
+// On one device; tests/api has them between devices.
+TEST(DynamicPadder, Collectives) {
+  ExpectBody("x = f32[<=5] parameter(0)\n ROOT r = f32[<=5] collective-permute(x), source_target_pairs={{0,0}}");
+  ExpectBody("x = f32[<=5,3] parameter(0)\n ROOT r = f32[<=5,3] all-gather(x), replica_groups={{0}}, dimensions={0}");
+  ExpectBody("x = f32[<=5,3] parameter(0)\n"
+             "ROOT r = f32[<=5,3] reduce-scatter(x), replica_groups={{0}}, dimensions={0}, to_apply=add");
+  ExpectBody("x = f32[<=5] parameter(0)\n y = f32[<=5] parameter(1)\n"
+             "ROOT r = (f32[<=5], f32[<=5]) all-reduce(x, y), replica_groups={}, to_apply=add");
+  ExpectBody("x = f32[<=5] parameter(0)\n ROOT r = f32[<=5] all-to-all(x), replica_groups={{0}}, dimensions={0}");
+  ExpectBody("x = f32[<=5] parameter(0)\n ROOT r = f32[<=5] collective-broadcast(x), replica_groups={{0}}");
 }
 
 }  // namespace

@@ -190,6 +190,22 @@ Result<Value> EvalReduce(Context& context, const Instruction& i, Operands operan
 }
 
 // to_apply(x..., carry...) -> (y..., carry...): x and y are slices along the dimension, in order or backwards.
+namespace {
+
+// A scan's result at run time: as long as the arrays that it walks along, and across no larger than any of them.
+Result<Shape> StackedShape(const Shape& declared, int64_t dimension, std::span<const Value> arrays) {
+  Dims dims = declared.dims();
+  for (const Value& x : arrays) {
+    if (declared.IsDynamicDim(dimension)) dims[At(dimension)] = x.shape().dim(dimension);
+    if (x.shape().rank() != declared.rank()) continue;
+    for (int64_t d = 0; d < declared.rank(); ++d)
+      if (declared.IsDynamicDim(d)) dims[At(d)] = std::min(dims[At(d)], x.shape().dim(d));
+  }
+  return Shape::MakeArray(declared.element_type(), dims);
+}
+
+}  // namespace
+
 Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands) {
   const auto& a = i.attr<ScanAttributes>();
   const Computation& computation = *i.called(0);
@@ -209,7 +225,8 @@ Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands
     return InvalidArgument("a scan with {} results cannot have {} carries", shapes.size(), carries);
   std::vector<Literal> stacked;
   for (std::size_t r = 0; r + carries < shapes.size(); ++r) {
-    KRAFLA_ASSIGN(Literal out, NewLiteral(context, shapes[r].WithStaticDims()));
+    KRAFLA_ASSIGN(Shape shape, StackedShape(shapes[r], a.dimension, operands.first(inputs)));
+    KRAFLA_ASSIGN(Literal out, NewLiteral(context, shape));
     if (inputs == 0) length = out.shape().dim(a.dimension);
     if (out.shape().dim(a.dimension) != length)
       return InvalidArgument("a scan over {} elements does not give {}", length, out.shape().ToString(false));
@@ -248,6 +265,9 @@ Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands
     for (std::size_t r = 0; r < stacked.size(); ++r) {
       Dims dims;
       View view = slice_view(stacked[r].shape(), step, dims);
+      if (leaves[r].shape().dims() != dims)
+        return InvalidArgument("the computation of a scan gives {} for a slice of {}", leaves[r].shape().ToString(false),
+                               stacked[r].shape().ToString(false));
       CopyView(dims, StorageBytes(stacked[r].shape().element_type()), leaves[r].array().bytes().data(),
                DenseView(leaves[r].shape()), stacked[r].bytes().data(), view);
     }
