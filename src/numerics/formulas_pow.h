@@ -147,7 +147,9 @@ typename Ops::F Cbrt(const Ops& o, typename Ops::F x) {
 
   const auto scaled = o.FromBits(o.IAdd(o.Bits(t), o.Shl(o.ISub(third, k(42)), k(23))));
   const auto normal = o.BAnd(o.Ge(magnitude, o.Const(in::kMinNormal)), o.Lt(magnitude, o.Const(in::kInf)));
-  return o.Select(normal, in::WithSign(o, scaled, x), x);
+  // A subnormal counts as zero: its cube root is far from it, so that it must not be the result.
+  const auto tiny = o.Lt(magnitude, o.Const(in::kMinNormal));
+  return o.Select(normal, in::WithSign(o, scaled, x), o.Select(tiny, in::WithSign(o, o.Const(0.0f), x), x));
 }
 
 // y of 12 bits near 1 / sqrt(x), then the exact 1 - x y^2 and the binomial series in it.

@@ -83,7 +83,7 @@ TEST(F64, BinaryFormulas) {
     atan_worst = std::max(atan_worst, UlpError(scalar::Atan2(y, x), std::atan2(static_cast<long double>(y), static_cast<long double>(x))));
     ASSERT_EQ(std::bit_cast<uint64_t>(scalar::Remainder(x, y) + 0.0), std::bit_cast<uint64_t>(std::fmod(x, y) + 0.0)) << x << " " << y;
   }
-  EXPECT_LE(pow_worst, 24);
+  EXPECT_LE(pow_worst, 2);
   EXPECT_LE(atan_worst, 1);
 }
 
