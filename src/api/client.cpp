@@ -22,12 +22,17 @@ Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<c
 }
 
 Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffers(std::vector<DeviceArgument> arguments) {
+  std::lock_guard lock(running_);
   std::vector<std::shared_ptr<const Literal>> literals;
-  for (DeviceArgument& a : arguments) {
-    KRAFLA_ASSIGN(auto literal, a.buffer->ToLiteral());
-    literals.push_back(std::move(literal));
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    if (arguments[a].buffer == nullptr) return InvalidArgument("argument {} is missing", a);
+    auto literal = arguments[a].buffer->ToLiteral();
+    if (!literal) return Failure(std::move(literal).error().WithContext(Format("in argument {}", a)));
+    literals.push_back(std::move(*literal));
   }
   KRAFLA_ASSIGN(std::vector<Literal> results, RunShared(std::move(literals)));
+  for (DeviceArgument& a : arguments)
+    if (a.donated) a.buffer->Release();
   std::vector<std::shared_ptr<DeviceBuffer>> out;
   for (Literal& r : results) out.push_back(std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(r))));
   return out;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client, Compile, Executable: the only place that joins plan, code generation, runtime and the CPU back end.
 //
-// A Client is one device (or the CPU). An Executable is a module made ready for it. Neither is thread-safe; several
-// executables of one client may be used from one thread at a time.
+// A Client is one device (or the CPU). An Executable is a module made ready for it. Threads: any may call Compile,
+// ToDevice and RunOnBuffers at any time (runs of one executable come one after the other), and executables of one client
+// may be used by different threads at once. The rest of an Executable is for one thread at a time: SetArguments, Execute
+// and Results are three calls.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -92,8 +95,10 @@ class Executable {
   // ShareArguments, Execute, TakeResults: no copies.
   Result<std::vector<Literal>> RunShared(std::vector<std::shared_ptr<const Literal>> arguments);
 
-  // Runs once on buffers of this executable's client or of the host, to the end; the results are new buffers, or
-  // donated ones taken over. Forgets what SetArguments was given.
+  // Runs once on buffers; the results are new ones, or hold what was donated. May return before the device is done: the
+  // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the place
+  // of (input_output_alias) is overwritten where it lies, unless somebody else holds its memory. Buffers of the host and
+  // of other devices go through the host. Forgets what SetArguments was given.
   virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments);
 
   // For groups of devices (api/device_group.h). `host` says which device this is and does what lies between devices; it
@@ -115,6 +120,7 @@ class Executable {
  protected:
   CompileReport report_;
   std::string device_description_;
+  std::mutex running_;  // of RunOnBuffers
 };
 
 struct DeviceDescription {
@@ -137,6 +143,7 @@ class Client {
   // The module need not be verified.
   virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) = 0;
   // The array on the device. Where the device works in the host's memory it is the literal itself, without a copy.
+  // Executables compiled with other features (CompileOptions) may be on another device, which gets it through the host.
   virtual Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal);
   // What the validation layers had to say since the last call (KRAFLA_VALIDATE=1).
   virtual std::vector<std::string> TakeValidationMessages() { return {}; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/cpu_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/bounded_executable.h"
@@ -81,6 +82,53 @@ class CpuProgram : public Executable {
     has_results_ = false;
     return std::exchange(results_, {});
   }
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override {
+    using Buffers = std::vector<std::shared_ptr<DeviceBuffer>>;
+    return WithoutExceptions([&]() -> Result<Buffers> {
+      std::lock_guard lock(running_);
+      KRAFLA_TRY(CheckBuffers(arguments, this->arguments()));
+      arguments_.clear();
+      results_.clear();
+      has_results_ = false;
+      // What other devices have; a host's buffers are read where they are.
+      std::vector<std::shared_ptr<const Literal>> copies;
+      pointers_.clear();
+      for (std::size_t a = 0; a < arguments.size(); ++a) {
+        const auto* here = dynamic_cast<const HostBuffer*>(arguments[a].buffer.get());
+        const Literal* literal = here != nullptr ? here->literal().get() : nullptr;
+        if (literal == nullptr) {
+          auto copy = arguments[a].buffer->ToLiteral();
+          if (!copy) return Failure(std::move(copy).error().WithContext(Format("in argument {}", a)));
+          literal = copies.emplace_back(std::move(*copy)).get();
+        }
+        pointers_.push_back(literal->bytes().empty() ? nullptr : literal->bytes().data());
+      }
+      std::vector<std::shared_ptr<const Literal>> made;
+      result_pointers_.clear();
+      for (std::size_t r = 0; r < results().size(); ++r) {
+        const int alias = executable_->plan().result_aliases[r];
+        std::shared_ptr<const Literal> taken;
+        if (alias >= 0) taken = Overwritable(arguments, static_cast<std::size_t>(alias));
+        if (taken == nullptr) {
+          KRAFLA_ASSIGN(Literal fresh, Literal::CreateUninitialized(results()[r]));
+          taken = std::make_shared<const Literal>(std::move(fresh));
+        }
+        // Literals are constant for those who share them, and nobody shares these.
+        result_pointers_.push_back(taken->bytes().empty() ? nullptr : const_cast<std::byte*>(taken->bytes().data()));
+        made.push_back(std::move(taken));
+      }
+      const Result<> run = executable_->Run(pointers_, result_pointers_);
+      pointers_.clear();
+      result_pointers_.clear();
+      for (DeviceArgument& a : arguments)
+        if (a.donated) a.buffer->Release();
+      KRAFLA_TRY(run);
+      Buffers out;
+      out.reserve(made.size());
+      for (auto& literal : made) out.push_back(std::make_shared<HostBuffer>(std::move(literal)));
+      return out;
+    });
+  }
   Result<> Join(const EvaluatorHost* host, int64_t devices) override {
     std::unique_ptr<HostServices> services = services_->For(*host);
     KRAFLA_TRY(executable_->Configure(GroupOptions(*services, devices)));
@@ -102,6 +150,18 @@ class CpuProgram : public Executable {
   static CpuExecutable::Options GroupOptions(const HostServices& services, int64_t devices) {
     int64_t threads = std::max<int64_t>(1, ThreadPool::DefaultThreads() / std::max<int64_t>(1, devices));
     return {.threads = devices > 1 ? static_cast<int>(threads) : 0, .evaluator = services.evaluator_options()};
+  }
+  // The argument's literal where the run may write to it: donated, and nobody else has it.
+  static std::shared_ptr<const Literal> Overwritable(std::span<const DeviceArgument> arguments, std::size_t number) {
+    const auto literal_of = [&](const DeviceArgument& a) -> const Literal* {
+      const auto* host = dynamic_cast<const HostBuffer*>(a.buffer.get());
+      return host != nullptr ? host->literal().get() : nullptr;
+    };
+    const Literal* wanted = literal_of(arguments[number]);
+    if (!arguments[number].donated || wanted == nullptr) return nullptr;
+    const auto& literal = static_cast<const HostBuffer&>(*arguments[number].buffer).literal();
+    const auto is_it = [&](const DeviceArgument& a) { return literal_of(a) == wanted; };
+    return literal.use_count() == 1 && std::ranges::count_if(arguments, is_it) == 1 ? literal : nullptr;
   }
   Result<> MakeResults() {
     if (results_.size() == results().size()) return {};

@@ -11,30 +11,56 @@
 
 namespace krafla {
 
-// Immutable, but for a run that it is donated to. Any thread may read; shared by pointers.
+// Bytes of a device's array, row-major, that the host can read.
+struct HostView {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;  // keeps them
+};
+
+// Immutable, but for a run that it is donated to. Any thread may read; shared by pointers, dropped on any thread, before
+// or after the client and the executables.
 class DeviceBuffer {
  public:
   virtual ~DeviceBuffer() = default;
 
   // Row-major. A dynamic dimension has the size that the array has, no bound.
   virtual const Shape& shape() const = 0;
-  // The array in the host's memory, after the device is done with it: where it lies if the host can read it there,
-  // else a copy.
+  // Returns once the device has made the array. What went wrong meanwhile is an error here, and in all that reads it.
+  virtual Result<> Wait() const { return {}; }
+  // The array in the host's memory, after the device is done with it: where it lies if it is a literal, else a copy.
   virtual Result<std::shared_ptr<const Literal>> ToLiteral() const = 0;
+  // The same as bytes: without a copy where the host can read the device's memory as fast as its own.
+  virtual Result<HostView> View() const {
+    KRAFLA_ASSIGN(std::shared_ptr<const Literal> literal, ToLiteral());
+    const std::span<const std::byte> bytes = literal->bytes();
+    return HostView{bytes, std::move(literal)};
+  }
+  // Of the run that it is donated to: it holds no array any more.
+  virtual void Release() = 0;
 };
 
 // An array in the host's memory: the CPU's buffers, and what any client takes as an argument.
 class HostBuffer final : public DeviceBuffer {
  public:
-  explicit HostBuffer(std::shared_ptr<const Literal> literal) : literal_(std::move(literal)) {}
-  const Shape& shape() const override { return literal_->shape(); }
-  Result<std::shared_ptr<const Literal>> ToLiteral() const override { return literal_; }
+  explicit HostBuffer(std::shared_ptr<const Literal> literal) : shape_(literal->shape()), literal_(std::move(literal)) {}
+  const Shape& shape() const override { return shape_; }
+  Result<std::shared_ptr<const Literal>> ToLiteral() const override {
+    if (literal_ == nullptr) return FailedPrecondition("a donated buffer has no array any more");
+    return literal_;
+  }
+
+  void Release() override { literal_.reset(); }
+
+  // Null once donated.
+  const std::shared_ptr<const Literal>& literal() const { return literal_; }
 
  private:
+  Shape shape_;
   std::shared_ptr<const Literal> literal_;
 };
 
-// One buffer a leaf, and whether the run may overwrite it: then nobody else reads it from here on.
+// One buffer a leaf, and whether the run may overwrite it: then nobody else reads it from here on, and it holds no array
+// any more when the run has begun.
 struct DeviceArgument {
   std::shared_ptr<DeviceBuffer> buffer;
   bool donated = false;

@@ -85,14 +85,30 @@ void CountExchanges(const plan::ProgramPlan& plan, const plan::StepList& list, C
   }
 }
 
+static Result<> CheckCount(std::size_t given, const std::vector<Shape>& shapes) {
+  if (given == shapes.size()) return {};
+  return InvalidArgument("the module takes {} arguments, {} were given", shapes.size(), given);
+}
+
+static Result<> CheckShape(std::size_t number, const Shape& got, const Shape& wanted) {
+  if (got.element_type() == wanted.element_type() && got.dims() == wanted.dims()) return {};
+  return InvalidArgument("argument {} is {}, the module takes {}", number, got.ToString(false), wanted.ToString(false));
+}
+
 Result<> CheckArguments(std::span<const Literal* const> arguments, const std::vector<Shape>& shapes) {
-  if (arguments.size() != shapes.size())
-    return InvalidArgument("the module takes {} arguments, {} were given", shapes.size(), arguments.size());
+  KRAFLA_TRY(CheckCount(arguments.size(), shapes));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     if (arguments[i] == nullptr) return InvalidArgument("argument {} is missing", i);
-    const Shape& got = arguments[i]->shape();
-    if (got.element_type() != shapes[i].element_type() || got.dims() != shapes[i].dims())
-      return InvalidArgument("argument {} is {}, the module takes {}", i, got.ToString(false), shapes[i].ToString(false));
+    KRAFLA_TRY(CheckShape(i, arguments[i]->shape(), shapes[i]));
+  }
+  return {};
+}
+
+Result<> CheckBuffers(std::span<const DeviceArgument> arguments, const std::vector<Shape>& shapes) {
+  KRAFLA_TRY(CheckCount(arguments.size(), shapes));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (arguments[i].buffer == nullptr) return InvalidArgument("argument {} is missing", i);
+    KRAFLA_TRY(CheckShape(i, arguments[i].buffer->shape(), shapes[i]));
   }
   return {};
 }

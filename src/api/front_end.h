@@ -24,6 +24,9 @@ void CountExchanges(const plan::ProgramPlan& plan, const plan::StepList& list, C
 // INVALID_ARGUMENT unless there is one literal a shape, each of that shape (layouts aside).
 Result<> CheckArguments(std::span<const Literal* const> arguments, const std::vector<Shape>& shapes);
 
+// The same of buffers.
+Result<> CheckBuffers(std::span<const DeviceArgument> arguments, const std::vector<Shape>& shapes);
+
 // As the copy constructor, with RESOURCE_EXHAUSTED instead of an exception.
 Result<Literal> CopyOf(const Literal& literal);
 

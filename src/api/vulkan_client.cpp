@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/vulkan_client.h"
 
+#include <mutex>
+
 #include "api/bounded_executable.h"
 #include "api/front_end.h"
 #include "api/host_services.h"
@@ -31,6 +33,14 @@ class VulkanClient : public Client {
     return WithoutExceptions([&] { return TryCompile(std::move(module), options); });
   }
 
+  // On the device that the last program was compiled for: clients have one, unless programs switch features off.
+  Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal) override {
+    return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
+      KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, CurrentDevice());
+      return VulkanBuffer::Of(*device, literal);
+    });
+  }
+
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
 
  private:
@@ -58,8 +68,9 @@ class VulkanClient : public Client {
 
   // `matrices`: the self-test tries cooperative matrices too.
   Result<std::shared_ptr<vk::Device>> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
+    std::lock_guard lock(mutex_);
     auto it = devices_.find({names, matrices});
-    if (it != devices_.end()) return it->second;
+    if (it != devices_.end()) return current_ = it->second;
     KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
     KRAFLA_ASSIGN(std::shared_ptr<vk::Device> made, vk::Device::Create(instance_, physical_, profile));
     KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile, matrices));
@@ -72,13 +83,22 @@ class VulkanClient : public Client {
       KRAFLA_ASSIGN(made, vk::Device::Create(instance_, physical_, profile));
     }
     devices_.emplace(std::pair(names, matrices), made);
-    return made;
+    return current_ = made;
+  }
+  Result<std::shared_ptr<vk::Device>> CurrentDevice() {
+    {
+      std::lock_guard lock(mutex_);
+      if (current_ != nullptr) return current_;
+    }
+    return DeviceWithout({}, !physical_.profile.is_cpu);
   }
 
   std::shared_ptr<vk::Instance> instance_;
   vk::PhysicalDevice physical_;
+  std::mutex mutex_;  // of what follows
   // By what is switched off, and whether cooperative matrices were tested.
   std::map<std::pair<std::vector<std::string>, bool>, std::shared_ptr<vk::Device>> devices_;
+  std::shared_ptr<vk::Device> current_;
 };
 
 }  // namespace

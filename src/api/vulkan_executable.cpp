@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/vulkan_executable.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -13,19 +11,16 @@
 #include "cpu_fallback/executor/host_threads.h"
 
 namespace krafla {
-namespace {
-
-constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstArgument = 4;
-constexpr uint64_t kImportFrom = 1 << 20;   // bytes of an argument that is worth an import
-constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlignment that the specification allows
 
 // std::bad_alloc is turned into an error further up.
-Result<AlignedBytes> HostBytes(uint64_t size) {
+Result<AlignedBytes> VulkanExecutable::HostBytes(uint64_t size) {
   if (!HostHasRoom(size)) return ResourceExhausted("The host has no memory for {} bytes of the device's.", size);
   return AlignedBytes(static_cast<std::size_t>(size));
 }
 
-uint64_t BufferBytes(const Shape& shape) { return std::max<uint64_t>(static_cast<uint64_t>(shape.byte_size()), 16); }
+namespace {
+
+constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlignment that the specification allows
 
 // For cutting submissions, so that no watchdog fires: rather too much than too little.
 double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
@@ -86,10 +81,6 @@ bool VulkanExecutable::UsesCustomKernels(const plan::ProgramPlan& plan, const Cu
   return false;
 }
 
-VulkanExecutable::~VulkanExecutable() {
-  for (std::size_t a = 0; a < imported_.size(); ++a) ReleaseArgument(a);
-}
-
 Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk::Device> device,
                                                              const DeviceProfile& profile, plan::ProgramPlan plan,
                                                              const CompileOptions& options, CompileReport report,
@@ -108,7 +99,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   Stopwatch pipelines;
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->CreatePipelines());
-  KRAFLA_TRY(out->BuildNodes(out->plan_.steps, out->nodes_, out->CopiesOfDonated()));
+  KRAFLA_TRY(out->BuildNodes(out->plan_.steps, out->nodes_));
   // The other members of a group are made from it.
   if (!options.for_group) out->DropWhatIsCompiled();
   out->report_.pipeline_ms = pipelines.Milliseconds();
@@ -136,7 +127,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHos
   out->services_ = services_->For(*host);
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->Join(host, devices));
-  KRAFLA_TRY(out->BuildNodes(plan_.steps, out->nodes_, out->CopiesOfDonated()));
+  KRAFLA_TRY(out->BuildNodes(plan_.steps, out->nodes_));
   return out;
 }
 
@@ -244,11 +235,7 @@ Result<> VulkanExecutable::AllocateBuffers() {
   }
   for (std::size_t s = 0; s < plan_.states.size(); ++s)
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], state_offsets_[s], plan_.states[s]));
-  buffers_.resize(buffers_.size() + plan_.arguments.size());
-  slots_.resize(plan_.arguments.size());
-  imported_.resize(plan_.arguments.size());
-  for (std::size_t r = 0; r < plan_.results.size(); ++r)
-    KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.results[r].byte_size()), Format("result {}", r)));
+  slots_.resize(plan_.arguments.size() + plan_.results.size());
   return {};
 }
 
@@ -284,18 +271,18 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
     case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kDeviceId: return {kDeviceIds, static_cast<uint64_t>(a.number) * kAlignment + offset, size};
     case plan::Allocation::Kind::kState: return {kConstants, state_offsets_[number] + offset, size};
-    case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstArgument + number), offset, size};
+    case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstSlot + number), offset, size};
     case plan::Allocation::Kind::kResult:
-      return {static_cast<uint32_t>(kFirstArgument + plan_.arguments.size() + number), offset, size};
+      return {static_cast<uint32_t>(kFirstSlot + plan_.arguments.size() + number), offset, size};
   }
   KRAFLA_UNREACHABLE();
 }
 
 std::pair<vk::Buffer*, uint64_t> VulkanExecutable::Place(const plan::Slice& slice) const {
   vk::BufferSlice s = SliceOf(slice);
-  const std::size_t argument = s.buffer - kFirstArgument;
-  const bool is_argument = s.buffer >= kFirstArgument && argument < slots_.size();
-  return {buffers_[s.buffer].get(), s.offset + (is_argument ? slots_[argument].offset : 0)};
+  if (s.buffer < kFirstSlot) return {buffers_[s.buffer].get(), s.offset};
+  const vk::BufferBinding& slot = slots_[s.buffer - kFirstSlot];
+  return {slot.buffer, slot.offset + s.offset};
 }
 
 void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending) {
@@ -333,34 +320,27 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
   }
 }
 
+// Those of every program: what is the executable's own, then a slot for each argument and each result.
+std::vector<vk::ProgramBuffer> VulkanExecutable::ProgramBuffers() const {
+  std::vector<vk::ProgramBuffer> out;
+  for (const auto& b : buffers_) out.push_back(vk::ProgramBuffer::Fixed(b));
+  int slot = 0;
+  for (const Shape& s : plan_.arguments) out.push_back(vk::ProgramBuffer::Slot(slot++, VulkanBuffer::BytesOf(s)));
+  for (std::size_t r = 0; r < plan_.results.size(); ++r) {
+    out.push_back(vk::ProgramBuffer::Slot(slot++, VulkanBuffer::BytesOf(plan_.results[r])));
+    const int argument = plan_.result_aliases[r];
+    if (argument >= 0) out.back().same_memory = static_cast<int>(kFirstSlot) + argument;
+  }
+  return out;
+}
+
 Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes) {
   if (pending.empty()) return {};
-  std::vector<vk::ProgramBuffer> buffers;
-  for (std::size_t b = 0; b < buffers_.size(); ++b) {
-    const std::size_t argument = b - kFirstArgument;
-    if (b >= kFirstArgument && argument < plan_.arguments.size())
-      buffers.push_back(vk::ProgramBuffer::Slot(static_cast<int>(argument), BufferBytes(plan_.arguments[argument])));
-    else
-      buffers.push_back(vk::ProgramBuffer::Fixed(buffers_[b]));
-  }
   KRAFLA_ASSIGN(std::unique_ptr<vk::Program> program,
-                vk::Program::Create(device_, std::move(buffers), pipelines_, std::move(pending)));
+                vk::Program::Create(device_, ProgramBuffers(), pipelines_, std::move(pending)));
   pending.clear();
   nodes.nodes.push_back(DeviceNode{std::move(program)});
   return {};
-}
-
-// A result that takes over an argument's buffer starts from the argument, which stays as it is.
-std::vector<vk::Step> VulkanExecutable::CopiesOfDonated() const {
-  std::vector<vk::Step> out;
-  for (std::size_t r = 0; r < plan_.result_aliases.size(); ++r) {
-    const int argument = plan_.result_aliases[r];
-    const auto size = static_cast<uint64_t>(plan_.results[r].byte_size());
-    if (argument < 0 || size == 0) continue;
-    out.push_back(vk::Copy{{static_cast<uint32_t>(kFirstArgument + static_cast<std::size_t>(argument)), 0, size},
-                           {static_cast<uint32_t>(kFirstArgument + plan_.arguments.size() + r), 0, size}});
-  }
-  return out;
 }
 
 // The device has the constants and the pipelines now; the module stays only where the host runs some of it.
@@ -374,7 +354,8 @@ void VulkanExecutable::DropWhatIsCompiled() {
   plan_.module.reset();
 }
 
-Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes, std::vector<vk::Step> pending) {
+Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes) {
+  std::vector<vk::Step> pending;
   for (const plan::Step& step : steps.steps) {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
       if (emitted_[static_cast<std::size_t>(launch->kernel)]) {
@@ -411,167 +392,6 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
     }
   }
   return Flush(pending, nodes);
-}
-
-// Makes sure that nothing uses the argument's buffer any more. Memory of the host must outlive its import.
-void VulkanExecutable::ReleaseArgument(std::size_t number) {
-  std::shared_ptr<vk::Buffer>& buffer = buffers_[kFirstArgument + number];
-  if (imported_[number] == nullptr) return;
-  if (buffer != nullptr && !device_->Settle({buffer->last_use()})) {
-    vk::Abandon(std::make_shared<std::shared_ptr<const Literal>>(imported_[number]));
-    vk::Abandon(buffer);
-  }
-  buffer.reset();
-  imported_[number].reset();
-  slots_[number] = {};
-}
-
-Result<> VulkanExecutable::PlaceArgument(std::size_t number, const Literal& literal) {
-  ReleaseArgument(number);
-  std::shared_ptr<vk::Buffer>& buffer = buffers_[kFirstArgument + number];
-  if (buffer == nullptr) {
-    KRAFLA_ASSIGN(buffer, device_->Allocate(BufferBytes(plan_.arguments[number]), vk::MemoryKind::kDevice,
-                                            Format("argument {}", number)));
-    slots_[number] = {buffer.get(), 0};
-  }
-  if (literal.bytes().empty()) return {};
-  return device_->Upload(*buffer, 0, literal.bytes());
-}
-
-bool VulkanExecutable::ImportArgument(std::size_t number, const std::shared_ptr<const Literal>& literal) {
-  // Only where shaders run in the host's memory anyway: elsewhere each read would cross the bus.
-  const DeviceProfile& profile = device_->profile();
-  const std::span<const std::byte> bytes = literal->bytes();
-  const uint64_t alignment = profile.limits.host_import_alignment;
-  if (!profile.is_cpu || !profile.features.external_memory_host || alignment == 0 || bytes.size() < kImportFrom)
-    return false;
-  if (imported_[number] == literal) return true;
-  // The pages that hold the bytes, with whatever else is in the first and the last one. Nothing writes to an argument's
-  // buffer: a result that takes it over begins with a copy.
-  const uint64_t begin = reinterpret_cast<uintptr_t>(bytes.data()), first = begin / alignment * alignment;
-  const uint64_t last = (begin + bytes.size() + alignment - 1) / alignment * alignment;
-  // A larger alignment than the system's pages could reach into some that are not there.
-  if (alignment > static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) return false;
-  if ((begin - first) % std::max<uint64_t>(16, profile.limits.min_storage_buffer_offset_alignment) != 0) return false;
-  auto made = device_->ImportHost(reinterpret_cast<void*>(first), last - first);
-  if (!made) return false;
-  ReleaseArgument(number);
-  buffers_[kFirstArgument + number] = std::move(*made);
-  slots_[number] = {buffers_[kFirstArgument + number].get(), begin - first};
-  imported_[number] = literal;
-  return true;
-}
-
-Result<> VulkanExecutable::SetArguments(std::span<const Literal* const> arguments) {
-  return WithoutExceptions([&]() -> Result<> {
-    KRAFLA_TRY(CheckArguments(arguments, plan_.arguments));
-    has_arguments_ = false;
-    for (std::size_t a = 0; a < arguments.size(); ++a) KRAFLA_TRY(PlaceArgument(a, *arguments[a]));
-    has_arguments_ = true;
-    return {};
-  });
-}
-
-Result<> VulkanExecutable::ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) {
-  return WithoutExceptions([&]() -> Result<> {
-    std::vector<const Literal*> literals;
-    for (const auto& a : arguments) literals.push_back(a.get());
-    KRAFLA_TRY(CheckArguments(literals, plan_.arguments));
-    has_arguments_ = false;
-    for (std::size_t a = 0; a < arguments.size(); ++a) {
-      if (!ImportArgument(a, arguments[a])) KRAFLA_TRY(PlaceArgument(a, *arguments[a]));
-      arguments[a].reset();
-    }
-    has_arguments_ = true;
-    return {};
-  });
-}
-
-Result<> VulkanExecutable::Execute() {
-  return WithoutExceptions([&]() -> Result<> {
-    if (!has_arguments_ && !plan_.arguments.empty()) return FailedPrecondition("no arguments have been set");
-    has_results_ = false;
-    KRAFLA_TRY(RunNodes(nodes_));
-    KRAFLA_TRY(device_->Wait(device_->LastSubmitted()));
-    has_results_ = true;
-    return {};
-  });
-}
-
-Result<std::vector<Literal>> VulkanExecutable::Results() {
-  return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
-    if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
-    std::vector<Literal> out;
-    for (std::size_t r = 0; r < plan_.results.size(); ++r) {
-      KRAFLA_ASSIGN(Literal made, Literal::CreateUninitialized(plan_.results[r]));
-      if (!made.bytes().empty())
-        KRAFLA_TRY(device_->Download(*buffers_[kFirstArgument + plan_.arguments.size() + r], 0, made.bytes()));
-      out.push_back(std::move(made));
-    }
-    return out;
-  });
-}
-
-Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes) {
-  auto [buffer, offset] = Place(slice);
-  uint32_t word = 0;
-  KRAFLA_TRY(device_->Download(*buffer, offset, std::span(reinterpret_cast<std::byte*>(&word), static_cast<std::size_t>(bytes))));
-  return word;
-}
-
-Result<> VulkanExecutable::RunNodes(const NodeList& list) {
-  for (const Node& node : list.nodes) {
-    if (const auto* device = std::get_if<DeviceNode>(&node)) {
-      KRAFLA_TRY(device->program->Submit(slots_));
-    } else if (const auto* host = std::get_if<HostNode>(&node)) {
-      KRAFLA_TRY(RunHost(*host));
-    } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
-      if (loop->trip_count) {
-        for (int64_t turn = 0; turn < *loop->trip_count; ++turn) KRAFLA_TRY(RunNodes(*loop->body));
-        continue;
-      }
-      while (true) {
-        KRAFLA_TRY(RunNodes(*loop->condition));
-        KRAFLA_ASSIGN(uint32_t go, ReadWord(loop->predicate, 1));
-        if (go == 0) break;
-        KRAFLA_TRY(RunNodes(*loop->body));
-      }
-    } else if (const auto* branch = std::get_if<ConditionalNode>(&node)) {
-      KRAFLA_ASSIGN(uint32_t word, ReadWord(branch->index, branch->index_is_pred ? 1 : 4));
-      auto last = static_cast<int64_t>(branch->branches.size()) - 1;
-      int64_t index = static_cast<int32_t>(word);
-      // XLA: an index out of range takes the last branch; of a predicate's two, the first is for true.
-      if (branch->index_is_pred) index = word != 0 ? 0 : 1;
-      else if (index < 0 || index > last) index = last;
-      KRAFLA_TRY(RunNodes(*branch->branches[static_cast<std::size_t>(index)]));
-    }
-  }
-  return {};
-}
-
-Result<> VulkanExecutable::RunHost(const HostNode& node) {
-  KRAFLA_TRY(device_->Wait(device_->LastSubmitted()));
-  std::vector<std::byte*> pointers;
-  std::vector<AlignedBytes> copies(node.bindings.size());
-  for (std::size_t b = 0; b < node.bindings.size(); ++b) {
-    auto [buffer, offset] = Place(node.bindings[b]);
-    if (buffer->host() != nullptr && buffer->host_cached()) {
-      pointers.push_back(buffer->host() + offset);
-      continue;
-    }
-    KRAFLA_ASSIGN(copies[b], HostBytes(static_cast<uint64_t>(node.bindings[b].size) + AlignedBytes::kAlignment));
-    auto bytes = copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size));
-    KRAFLA_TRY(device_->Download(*buffer, offset, bytes));
-    pointers.push_back(bytes.data());
-  }
-  KRAFLA_TRY(host_kernels_[static_cast<std::size_t>(node.kernel)]->Run(pointers, SharedThreadPool(),
-                                                                       host_scratch_.data()));
-  for (std::size_t b = 0; b < node.bindings.size(); ++b) {
-    if (copies[b].size() == 0 || !node.written[b]) continue;
-    auto [buffer, offset] = Place(node.bindings[b]);
-    KRAFLA_TRY(device_->Upload(*buffer, offset, copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size))));
-  }
-  return {};
 }
 
 }  // namespace krafla

@@ -3,6 +3,7 @@
 // loops and branches driven by the host, and what the device does not take run by the CPU's kernels in between.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <variant>
@@ -10,6 +11,7 @@
 
 #include "api/client.h"
 #include "api/host_services.h"
+#include "api/vulkan_buffer.h"
 #include "base/aligned_bytes.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
@@ -28,7 +30,6 @@ class VulkanExecutable : public Executable {
                                                     std::unique_ptr<HostServices> services);
   // Whether a custom call of the plan has a kernel of its own, which finds its buffers as descriptors.
   static bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls);
-  ~VulkanExecutable() override;
 
   const std::vector<Shape>& arguments() const override { return plan_.arguments; }
   const std::vector<Shape>& results() const override { return plan_.results; }
@@ -39,8 +40,14 @@ class VulkanExecutable : public Executable {
   Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
   Result<> Execute() override;
   Result<std::vector<Literal>> Results() override;
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
 
  private:
+  // Buffers of every program: the executable's own, then the slots: the arguments, then the results.
+  static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
+  // Runs given to the device and not waited for.
+  static constexpr std::size_t kMostInFlight = 8;
+
   struct NodeList;
   struct DeviceNode {
     std::unique_ptr<vk::Program> program;
@@ -85,20 +92,28 @@ class VulkanExecutable : public Executable {
   Result<> EmitKernels(const DeviceProfile& profile, const CompileOptions& options);
   Result<> AllocateBuffers();
   Result<> CreatePipelines();
-  // `pending`: what to do first.
-  Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes, std::vector<vk::Step> pending = {});
-  std::vector<vk::Step> CopiesOfDonated() const;
+  Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);
+  std::vector<vk::ProgramBuffer> ProgramBuffers() const;
   void DropWhatIsCompiled();
-  Result<> PlaceArgument(std::size_t number, const Literal& literal);
-  // False where the device cannot work in these pages.
-  bool ImportArgument(std::size_t number, const std::shared_ptr<const Literal>& literal);
-  void ReleaseArgument(std::size_t number);
+  static Result<AlignedBytes> HostBytes(uint64_t size);
   Result<> Flush(std::vector<vk::Step>& pending, NodeList& nodes);
   void AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending);
   vk::BufferSlice SliceOf(const plan::Slice& slice) const;
   // The buffer that holds an allocation, and where in it.
   std::pair<vk::Buffer*, uint64_t> Place(const plan::Slice& slice) const;
 
+  // vulkan_run.cpp
+  Result<> PlaceArguments(std::span<const Literal* const> literals,
+                          std::span<const std::shared_ptr<const Literal>> shared);
+  // What makes results with a bit in `copied` begin as the arguments that they take the place of.
+  Result<vk::Program*> CopiesOfAliased(const std::vector<bool>& copied);
+  Result<std::vector<std::shared_ptr<VulkanBuffer>>> OnDevice(std::span<const DeviceArgument> arguments);
+  // Results in slots_, those of donated arguments where they are; marks the others that begin as an argument in copied_.
+  Result<std::vector<std::shared_ptr<vk::Buffer>>> PlaceResults(
+      std::span<const DeviceArgument> arguments, std::span<const std::shared_ptr<VulkanBuffer>> placed);
+  // From slots_ to slots_; not to the end.
+  Result<> RunProgram();
+  Result<> Submit(vk::Program& program);
   Result<> RunNodes(const NodeList& list);
   Result<> RunHost(const HostNode& node);
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
@@ -112,18 +127,23 @@ class VulkanExecutable : public Executable {
   uint64_t& scratch_bytes_;
   std::vector<std::unique_ptr<CpuKernel>> host_kernels_;
   std::vector<std::string> entry_points_;  // of the custom kernels; empty: "main"
-  // Buffers of every program: arena, constants, scratch, the ids of the device, then the arguments, then the results.
-  // Arguments are slots of the programs: their buffers are made or imported when they are set.
-  std::vector<std::shared_ptr<vk::Buffer>> buffers_;
-  std::vector<vk::BufferBinding> slots_;                  // the arguments' buffers, for Submit
-  std::vector<std::shared_ptr<const Literal>> imported_;  // whose pages an argument's buffer is; else null
+  std::vector<std::shared_ptr<vk::Buffer>> buffers_;      // before kFirstSlot
+  std::vector<vk::BufferBinding> slots_;                  // of this run
+  std::map<std::vector<bool>, std::unique_ptr<vk::Program>> copies_;
+  std::vector<bool> copied_;                              // of this run: results that begin as an argument
   std::vector<uint64_t> constant_offsets_;
   std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
   std::vector<uint64_t> state_offsets_;  // in the same buffer
   NodeList nodes_;
   AlignedBytes host_scratch_;
   std::unique_ptr<HostServices> services_;
-  bool has_arguments_ = false, has_results_ = false;
+  // Of SetArguments and Execute.
+  std::vector<std::shared_ptr<VulkanBuffer>> arguments_;
+  std::vector<std::shared_ptr<vk::Buffer>> results_;
+  bool has_results_ = false;
+  vk::Event last_;                                     // submitted
+  std::array<vk::Event, kMostInFlight> in_flight_;     // the last ones of as many runs
+  std::size_t run_ = 0;
 };
 
 }  // namespace krafla

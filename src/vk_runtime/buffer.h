@@ -13,6 +13,7 @@ struct VmaAllocation_T;
 
 namespace krafla::vk {
 
+class BufferPool;
 class Device;
 class Transfer;
 
@@ -50,6 +51,7 @@ class Buffer {
   }
 
  private:
+  friend class BufferPool;
   friend class Device;
   friend class Transfer;
   Buffer() = default;
@@ -59,6 +61,7 @@ class Buffer {
   VkBuffer handle_ = VK_NULL_HANDLE;
   VmaAllocation_T* allocation_ = nullptr;
   VkDeviceMemory imported_ = VK_NULL_HANDLE;  // instead of allocation_: the caller's pages
+  std::shared_ptr<const void> pages_;         // what owns those
   uint64_t size_ = 0, capacity_ = 0, address_ = 0, id_ = 0;
   std::byte* host_ = nullptr;
   bool host_cached_ = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "vk_runtime/buffer_pool.h"
 #include "vk_runtime/pipeline.h"
 #include "vk_runtime/transfer.h"
 #include "vk_runtime/vk_status.h"
@@ -136,6 +137,7 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
                              VK_API_VERSION_1_3);
   pipelines_ = std::make_unique<PipelineStore>(*this, feedback);
   transfer_ = std::make_unique<Transfer>(*this);
+  pool_ = std::make_unique<BufferPool>(*this);
   return {};
 }
 
@@ -145,9 +147,12 @@ Device::~Device() {
   if (queue_ != nullptr && !Settle(LastSubmitted())) {
     Abandon(std::shared_ptr<PipelineStore>(std::move(pipelines_)));
     Abandon(std::shared_ptr<Transfer>(std::move(transfer_)));
+    Abandon(std::shared_ptr<BufferPool>(std::move(pool_)));
+    for (Retired& r : retired_) Abandon(std::const_pointer_cast<void>(std::move(r.pages)));
     Abandon(std::shared_ptr<Queue>(std::move(queue_)));
     return;
   }
+  pool_.reset();
   transfer_.reset();
   pipelines_.reset();
   for (const Retired& r : retired_) Destroy(r);
@@ -230,11 +235,18 @@ Result<> Device::Wait(Event event) {
   return {};
 }
 
-Result<bool> Device::IsComplete(Event event) {
+Result<uint64_t> Device::Completed() {
   KRAFLA_TRY(Alive());
   uint64_t number = 0;
   VkResult r = queue_->Completed(number);
   if (r != VK_SUCCESS) return Fail(r, "ask how far the queue is");
+  return number;
+}
+
+Result<bool> Device::IsComplete(Event event) {
+  KRAFLA_TRY(Alive());
+  if (event.number <= queue_->known_complete()) return true;
+  KRAFLA_ASSIGN(uint64_t number, Completed());
   return event.number <= number;
 }
 

@@ -23,6 +23,7 @@ struct VmaAllocator_T;
 
 namespace krafla::vk {
 
+class BufferPool;
 class PipelineStore;
 class Transfer;
 
@@ -73,14 +74,21 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Memory. Contents are undefined. RESOURCE_EXHAUSTED names the bytes wanted and what is free.
   Result<std::shared_ptr<Buffer>> Allocate(uint64_t size, MemoryKind kind, std::string_view what = "a buffer");
+  // One of at least `size` bytes that has been used before, if there is one, and that is kept when it is dropped. What
+  // was submitted earlier may still use it: what is submitted now comes after that. `idle`: nothing uses it, so that the
+  // host may write to it at once.
+  Result<std::shared_ptr<Buffer>> AllocateRecycled(uint64_t size, bool idle, std::string_view what = "a buffer");
   // The caller's pages as a buffer, without a copy: `data` and `size` must be multiples of
-  // profile().limits.host_import_alignment, and outlive the buffer and its uses. UNIMPLEMENTED without
-  // VK_EXT_external_memory_host.
-  Result<std::shared_ptr<Buffer>> ImportHost(void* data, uint64_t size);
+  // profile().limits.host_import_alignment, and outlive the buffer and its uses; `owner` does if it keeps them.
+  // UNIMPLEMENTED without VK_EXT_external_memory_host.
+  Result<std::shared_ptr<Buffer>> ImportHost(void* data, uint64_t size, std::shared_ptr<const void> owner = nullptr);
   // Waits for the buffer's last use, then copies.
   Result<> Upload(Buffer& to, uint64_t offset, std::span<const std::byte> from);
   Result<> Download(const Buffer& from, uint64_t offset, std::span<std::byte> to);
+  // Before the host reads a buffer with host_cached() where it is; after WaitFor.
+  Result<> PrepareHostRead(const Buffer& from);
   Result<uint32_t> DownloadWord(const Buffer& from, uint64_t offset);
+  // Kept buffers count.
   uint64_t allocated_bytes() const { return allocated_.load(std::memory_order_relaxed); }
   uint64_t peak_allocated_bytes() const { return peak_.load(std::memory_order_relaxed); }
 
@@ -88,6 +96,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<Event> Submit(VkCommandBuffer commands, const KernelNames& names);
   Result<> Wait(Event event);
   Result<> WaitFor(const Buffer& buffer) { return Wait({buffer.last_use()}); }
+  // The number of the last submission that is complete.
+  Result<uint64_t> Completed();
   Result<bool> IsComplete(Event event);
   Event LastSubmitted() const { return {queue_->last_submitted()}; }
   // For destructors: true if nothing numbered up to `event` can still run. Never reports, never waits past the limit.
@@ -97,12 +107,14 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   friend class Buffer;
+  friend class BufferPool;
   friend class Transfer;
   struct Retired {
     VkBuffer buffer;
     VmaAllocation_T* allocation;
     VkDeviceMemory imported;
     uint64_t last_use, bytes;
+    std::shared_ptr<const void> pages;
   };
   struct Recent {
     uint64_t number = 0;
@@ -113,7 +125,9 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<> Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
                 DeviceOptions options);
   Result<> InitMemory(const PhysicalDevice& physical);
+  // Once more, without the buffers that were kept, where there is no room for them.
   Result<std::unique_ptr<Buffer>> AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what);
+  Result<std::unique_ptr<Buffer>> TryAllocate(uint64_t size, MemoryKind kind, std::string_view what);
   Result<> CheckRoom(uint64_t bytes, std::string_view what);
   std::string FreeMemory();
   void Retire(Buffer& buffer);
@@ -133,6 +147,7 @@ class Device : public std::enable_shared_from_this<Device> {
   VmaAllocator_T* allocator_ = nullptr;
   std::unique_ptr<PipelineStore> pipelines_;
   std::unique_ptr<Transfer> transfer_;
+  std::unique_ptr<BufferPool> pool_;
   std::atomic<uint64_t> allocated_ = 0, peak_ = 0, next_id_ = 1;
 
   mutable std::mutex mutex_;  // of what follows

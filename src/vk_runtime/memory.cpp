@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "vk_runtime/buffer_pool.h"
 #include "vk_runtime/device.h"
 #include "vk_runtime/transfer.h"
 #include "vk_runtime/vk_status.h"
@@ -118,6 +119,21 @@ Result<> Device::CheckRoom(uint64_t bytes, std::string_view what) {
 }
 
 Result<std::unique_ptr<Buffer>> Device::AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what) {
+  auto made = TryAllocate(size, kind, what);
+  if (made || made.error().code() != StatusCode::kResourceExhausted || pool_ == nullptr || !pool_->Clear()) return made;
+  // What was kept goes back to the driver once nothing uses it.
+  KRAFLA_TRY(Wait(LastSubmitted()));
+  return TryAllocate(size, kind, what);
+}
+
+Result<std::shared_ptr<Buffer>> Device::AllocateRecycled(uint64_t size, bool idle, std::string_view what) {
+  KRAFLA_ASSIGN(std::unique_ptr<Buffer> buffer, pool_->Take(size, idle, what));
+  return std::shared_ptr<Buffer>(buffer.release(), [device = shared_from_this()](Buffer* b) {
+    device->pool_->Give(std::unique_ptr<Buffer>(b));
+  });
+}
+
+Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind kind, std::string_view what) {
   KRAFLA_TRY(Alive());
   Collect();
   if (size > UINT64_MAX - kGranule) return ResourceExhausted("{} of {} bytes was wanted.", what, size);
@@ -175,7 +191,7 @@ Result<std::shared_ptr<Buffer>> Device::Allocate(uint64_t size, MemoryKind kind,
   return buffer;
 }
 
-Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size) {
+Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, std::shared_ptr<const void> owner) {
   KRAFLA_TRY(Alive());
   uint32_t alignment = profile_.limits.host_import_alignment;
   if (!profile_.features.external_memory_host || alignment == 0) {
@@ -229,6 +245,7 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size) {
   buffer->imported_ = imported;
   r = functions_.vkBindBufferMemory(handle_, handle, imported, 0);
   if (r != VK_SUCCESS) return Fail(r, "bind host memory to a buffer");
+  buffer->pages_ = std::move(owner);
   buffer->size_ = buffer->capacity_ = size;
   buffer->id_ = next_id_.fetch_add(1, std::memory_order_relaxed);
   buffer->host_ = static_cast<std::byte*>(data);
@@ -239,13 +256,13 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size) {
 
 void Device::Retire(Buffer& buffer) {
   Retired retired = {buffer.handle_, buffer.allocation_, buffer.imported_, buffer.last_use(),
-                     buffer.allocation_ != nullptr ? buffer.capacity_ : 0};
+                     buffer.allocation_ != nullptr ? buffer.capacity_ : 0, std::move(buffer.pages_)};
   if (retired.last_use <= queue_->known_complete() || is_lost_.load(std::memory_order_acquire)) {
     Destroy(retired);
     return;
   }
   std::lock_guard lock(mutex_);
-  retired_.push_back(retired);
+  retired_.push_back(std::move(retired));
 }
 
 void Device::Destroy(const Retired& retired) {
@@ -290,11 +307,15 @@ Result<> Device::Download(const Buffer& from, uint64_t offset, std::span<std::by
   if (to.empty()) return {};
   if (!from.host_cached()) return transfer_->Download(from, offset, to);
   KRAFLA_TRY(WaitFor(from));
-  if (from.allocation_ != nullptr) {
-    VkResult r = vmaInvalidateAllocation(allocator_, from.allocation_, offset, to.size());
-    if (r != VK_SUCCESS) return Fail(r, "read mapped memory");
-  }
+  KRAFLA_TRY(PrepareHostRead(from));
   std::memcpy(to.data(), from.host() + offset, to.size());
+  return {};
+}
+
+Result<> Device::PrepareHostRead(const Buffer& from) {
+  if (from.allocation_ == nullptr) return {};
+  VkResult r = vmaInvalidateAllocation(allocator_, from.allocation_, 0, VK_WHOLE_SIZE);
+  if (r != VK_SUCCESS) return Fail(r, "read mapped memory");
   return {};
 }
 

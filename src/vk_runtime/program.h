@@ -36,7 +36,7 @@ struct ProgramBuffer {
 
 // What a run puts in a slot. The buffer may be dropped once the run is submitted.
 struct BufferBinding {
-  const Buffer* buffer = nullptr;
+  Buffer* buffer = nullptr;
   uint64_t offset = 0;
 };
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// An array in a Vulkan device's memory, or in pages of the host that the device works in.
+#pragma once
+
+#include <memory>
+
+#include "api/device_buffer.h"
+#include "vk_runtime/device.h"
+
+namespace krafla {
+
+class VulkanBuffer final : public DeviceBuffer {
+ public:
+  // `memory` from the device's recycling pool.
+  VulkanBuffer(Shape shape, std::shared_ptr<vk::Buffer> memory) : shape_(std::move(shape)), memory_(std::move(memory)) {}
+
+  // Bytes of device memory that an array takes.
+  static uint64_t BytesOf(const Shape& shape);
+  static Result<std::shared_ptr<VulkanBuffer>> CopyOf(vk::Device& device, const Literal& literal);
+  // In the literal's own pages where the device works in the host's memory and they suit it, else a copy.
+  static Result<std::shared_ptr<VulkanBuffer>> Of(vk::Device& device, const std::shared_ptr<const Literal>& literal);
+
+  const Shape& shape() const override { return shape_; }
+  Result<> Wait() const override;
+  Result<std::shared_ptr<const Literal>> ToLiteral() const override;
+  Result<HostView> View() const override;
+  void Release() override;
+
+  // Null once donated.
+  const std::shared_ptr<vk::Buffer>& memory() const { return memory_; }
+  uint64_t offset() const { return offset_; }
+  // Whether a run that it is donated to may write to its memory: not where that is a literal's, or somebody reads it.
+  bool IsOverwritable() const { return literal_ == nullptr && memory_.use_count() == 1; }
+
+ private:
+  Result<> CheckThere() const;
+
+  Shape shape_;
+  std::shared_ptr<vk::Buffer> memory_;
+  uint64_t offset_ = 0;
+  std::shared_ptr<const Literal> literal_;  // whose pages `memory_` is
+};
+
+}  // namespace krafla
