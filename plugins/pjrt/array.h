@@ -40,11 +40,15 @@ class Array {
   const std::shared_ptr<Completion>& ready() const { return ready_; }
   int64_t bytes() const { return bytes_; }
 
+  // The lane whose jobs, in their order, give the array its value; null where that comes from elsewhere.
+  const Lane* maker() const { return maker_; }
+  void set_maker(const Lane* maker) { maker_ = maker; }
+
   // Before `ready` is finished.
   void Set(std::shared_ptr<DeviceBuffer> value, bool on_device);
-  // Once ready and without error.
+  // Null before it is set, and where the array has failed. It may be set long before `ready`: the device is at work then.
   std::shared_ptr<DeviceBuffer> value() const;
-  // The value where the lane's device reads it fastest; the first time it is taken there. Needs the lane's turn.
+  // The value where the lane's device reads it fastest; the first time it is taken there. For who has the lane's turn.
   Result<std::shared_ptr<DeviceBuffer>> OnDevice(Lane& lane);
   // Gives the value away: nobody reads this array any more.
   std::shared_ptr<DeviceBuffer> Take();
@@ -53,6 +57,7 @@ class Array {
   const std::shared_ptr<Completion> ready_;
   const int64_t bytes_;
   const std::shared_ptr<MemoryCount> count_;
+  const Lane* maker_ = nullptr;
   mutable std::mutex mutex_;
   std::shared_ptr<DeviceBuffer> value_;
   bool on_device_ = false;

@@ -8,6 +8,7 @@ struct PJRT_DeviceAssignmentSerialized {
   std::string bytes;
 };
 struct PJRT_SerializedCompileOptions {};
+struct PJRT_ExecuteContext {};
 
 namespace krafla::pjrt {
 
@@ -123,6 +124,16 @@ Result<> Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args& args
     std::memcpy(out.code, source.code.data(), source.code.size());
   }
   out.code_size = source.code.size();
+  return {};
+}
+
+// Contexts carry user data to handlers of custom calls; ours take none.
+Result<> ExecuteContext_Create(PJRT_ExecuteContext_Create_Args& args) {
+  args.context = new PJRT_ExecuteContext;
+  return {};
+}
+Result<> ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args& args) {
+  delete args.context;
   return {};
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs. The caller gets buffers at once; a lane fills them, or says through their events why not.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <unordered_set>
 
 #include "plugins/pjrt/buffer.h"
@@ -40,9 +42,11 @@ class Run {
     results.clear();
   }
   // Without it.
-  void Tell() {
-    if (outcome_) {
+  void Tell(Lane& lane) {
+    if (outcome_ && waits_.empty()) {
       done->Finish();
+    } else if (outcome_) {
+      lane.FinishAfter(std::move(waits_), done);
     } else {
       done->Finish(std::move(outcome_).error().WithContext(Format("while running '{}'", program_->name())));
     }
@@ -53,9 +57,11 @@ class Run {
     std::vector<DeviceArgument> out;
     out.reserve(from.size());
     for (Argument& a : from) {
-      // It is there: what makes it ran before on this lane, or the run waited for it.
-      a.array->ready()->Wait();
-      if (const Status* error = a.array->ready()->error()) return Failure(*error);
+      // What makes it ran before on this lane, or the run waited for it: without a value it has failed, or will at once.
+      if (a.array->value() == nullptr) {
+        a.array->ready()->Wait();
+        if (const Status* error = a.array->ready()->error()) return Failure(*error);
+      }
       if (const Shape& wanted = program_->parameters()[out.size()]; wanted.IsToken()) {
         KRAFLA_ASSIGN(Literal token, Literal::Create(wanted));
         out.push_back({std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(token))), false});
@@ -69,9 +75,12 @@ class Run {
     }
     return out;
   }
-  static Result<> Fill(std::vector<std::shared_ptr<Array>>& to, std::vector<std::shared_ptr<DeviceBuffer>> from) {
+  Result<> Fill(std::vector<std::shared_ptr<Array>>& to, std::vector<std::shared_ptr<DeviceBuffer>> from) {
     if (to.size() != from.size()) return Internal("{} results came of a program of {}", from.size(), to.size());
-    for (std::size_t i = 0; i < to.size(); ++i) to[i]->Set(std::move(from[i]), true);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      if (auto wait = from[i]->Waiter()) waits_.push_back(std::move(wait));
+      to[i]->Set(std::move(from[i]), true);
+    }
     return {};
   }
   // Runs return before the device is done; events are told when it is.
@@ -101,6 +110,16 @@ class Run {
 
   const std::shared_ptr<Program> program_;
   Result<> outcome_;
+  Lane::Waits waits_;
+};
+
+// A run that waits for arrays which come from elsewhere: posted by the last of them.
+struct Postponed {
+  std::atomic<std::size_t> missing = 0;
+  std::move_only_function<void()> post;
+  void Count() {
+    if (missing.fetch_sub(1) == 1) post();
+  }
 };
 
 // What the caller gave for one device. INVALID_ARGUMENT before anything is donated.
@@ -183,13 +202,20 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
       } else {
         KRAFLA_ASSIGN(a.array, buffer.array());
       }
-      if (!a.array->ready()->done()) all_there = false;
+      if (!a.array->ready()->done() && a.array->value() == nullptr) {
+        all_there = false;
+        if (a.array->maker() != devices[d]->lane) missing.push_back(a.array->ready());
+      }
       own.push_back(std::move(a));
     }
+  }
+  for (std::size_t d = 0; d < devices.size(); ++d) {
     std::vector<std::shared_ptr<Array>>& results = run->results.emplace_back();
     for (std::size_t i = 0; i < program->results().size(); ++i) {
       std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(devices[d]->memories[0], program->results()[i], run->done);
       results.push_back(*buffer->array());
+      // Runs that are posted now come before those that read their results; others may not.
+      if (missing.empty()) results.back()->set_maker(devices[d]->lane);
       args.output_lists[d][i] = buffer.release();
     }
     if (args.device_complete_events != nullptr) args.device_complete_events[d] = NewEvent(run->done);
@@ -203,16 +229,26 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
       ran = true;
     }
     if (ran) {
-      run->Tell();
+      run->Tell(lane);
       return {};
     }
   }
-  Lane::Job job{[run, &lane] { run->Work(lane); }, [run] { run->Tell(); }};
-  if (program->is_group()) {
-    Lane::PostToAll(program->lanes(), std::move(job));
-  } else {
-    lane.Post(std::move(job));
+  auto post = [run, program, &lane](Lane::WhenFull when_full) {
+    Lane::Job job{[run, &lane] { run->Work(lane); }, [run, &lane] { run->Tell(lane); }};
+    if (program->is_group()) {
+      Lane::PostToAll(program->lanes(), std::move(job), when_full);
+    } else {
+      lane.Post(std::move(job), when_full);
+    }
+  };
+  if (missing.empty()) {
+    post(Lane::WhenFull::kWait);
+    return {};
   }
+  auto postponed = std::make_shared<Postponed>();
+  postponed->missing = missing.size();
+  postponed->post = [post] { post(Lane::WhenFull::kPostAnyway); };
+  for (const std::shared_ptr<Completion>& one : missing) one->Then([postponed](const Status*) { postponed->Count(); });
   return {};
 }
 

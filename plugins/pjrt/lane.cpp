@@ -23,7 +23,8 @@ struct Meeting {
 
 }  // namespace
 
-Lane::Lane(std::shared_ptr<Client> client) : client_(std::move(client)), worker_([this] { Work(); }) {}
+Lane::Lane(std::shared_ptr<Client> client)
+    : client_(std::move(client)), worker_([this] { Work(); }), watcher_([this] { Watch(); }) {}
 
 Lane::~Lane() {
   {
@@ -32,15 +33,28 @@ Lane::~Lane() {
     job_or_turn_.notify_all();
   }
   worker_.join();
+  {
+    std::lock_guard lock(mutex_);
+    watch_ending_ = true;
+    watched_or_end_.notify_all();
+  }
+  watcher_.join();
+}
+
+bool Lane::IsOwnThread() const {
+  return std::this_thread::get_id() == worker_.get_id() || std::this_thread::get_id() == watcher_.get_id();
 }
 
 void Lane::Post(Job job, WhenFull when_full) {
   std::unique_lock lock(mutex_);
-  // A job that posts another must not wait for itself.
-  if (when_full == WhenFull::kWait && std::this_thread::get_id() != worker_.get_id())
-    room_.wait(lock, [this] { return jobs_.size() < kMaxWaiting; });
+  if (when_full == WhenFull::kWait) WaitForRoom(lock);
   jobs_.push_back(std::move(job));
   if (!taken_) job_or_turn_.notify_one();
+}
+
+// A callback that posts a job must not wait for itself.
+void Lane::WaitForRoom(std::unique_lock<std::mutex>& lock) {
+  if (!IsOwnThread()) room_.wait(lock, [this] { return jobs_.size() < kMaxWaiting && watched_.size() < kMaxWaiting; });
 }
 
 void Lane::PostToAll(std::span<Lane* const> lanes, Job job, WhenFull when_full) {
@@ -48,6 +62,11 @@ void Lane::PostToAll(std::span<Lane* const> lanes, Job job, WhenFull when_full) 
   auto meeting = std::make_shared<Meeting>();
   meeting->missing = lanes.size();
   meeting->job = std::move(job);
+  // Not with the order's lock, which a callback of a full lane may want.
+  for (Lane* lane : lanes) {
+    std::unique_lock lock(lane->mutex_);
+    if (when_full == WhenFull::kWait) lane->WaitForRoom(lock);
+  }
   std::lock_guard order(OrderOfGroups());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const bool first = i == 0;
@@ -66,22 +85,13 @@ void Lane::PostToAll(std::span<Lane* const> lanes, Job job, WhenFull when_full) 
     auto tell = [meeting, first] {
       if (first && meeting->job.tell) meeting->job.tell();
     };
-    lanes[i]->Post({std::move(work), std::move(tell)}, when_full);
+    lanes[i]->Post({std::move(work), std::move(tell)}, WhenFull::kPostAnyway);
   }
 }
 
 Lane::Turn Lane::TryEnter() {
   std::lock_guard lock(mutex_);
-  if (taken_ || entering_ > 0 || !jobs_.empty()) return Turn();
-  taken_ = true;
-  return Turn(this);
-}
-
-Lane::Turn Lane::Enter() {
-  std::unique_lock lock(mutex_);
-  ++entering_;
-  turn_.wait(lock, [this] { return !taken_; });
-  --entering_;
+  if (taken_ || !jobs_.empty() || watched_.size() >= kMaxWaiting) return Turn();
   taken_ = true;
   return Turn(this);
 }
@@ -89,17 +99,13 @@ Lane::Turn Lane::Enter() {
 void Lane::Leave() {
   std::lock_guard lock(mutex_);
   taken_ = false;
-  if (entering_ > 0) {
-    turn_.notify_one();
-  } else if (!jobs_.empty() || ending_) {
-    job_or_turn_.notify_one();
-  }
+  if (!jobs_.empty() || ending_) job_or_turn_.notify_one();
 }
 
 void Lane::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    job_or_turn_.wait(lock, [this] { return !taken_ && entering_ == 0 && (!jobs_.empty() || ending_); });
+    job_or_turn_.wait(lock, [this] { return !taken_ && (!jobs_.empty() || ending_); });
     if (jobs_.empty()) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
@@ -109,10 +115,37 @@ void Lane::Work() {
     job.work();
     lock.lock();
     taken_ = false;
-    if (entering_ > 0) turn_.notify_one();
     lock.unlock();
     if (job.tell) job.tell();
     job = {};
+    lock.lock();
+  }
+}
+
+void Lane::FinishAfter(Waits waits, std::shared_ptr<Completion> done) {
+  std::lock_guard lock(mutex_);
+  watched_.push_back({std::move(waits), std::move(done)});
+  watched_or_end_.notify_one();
+}
+
+void Lane::Watch() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    watched_or_end_.wait(lock, [this] { return !watched_.empty() || watch_ending_; });
+    if (watched_.empty()) return;
+    // It counts as long as it is waited for.
+    Watched next = std::move(watched_.front());
+    lock.unlock();
+    std::optional<Status> error;
+    for (const auto& wait : next.waits) {
+      if (Result<> outcome = wait(); !outcome && !error) error = std::move(outcome).error();
+    }
+    lock.lock();
+    watched_.pop_front();
+    room_.notify_one();
+    lock.unlock();
+    next.done->Finish(std::move(error));
+    next = {};
     lock.lock();
   }
 }

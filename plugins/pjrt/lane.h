@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may use a client, which takes one thread at a time: jobs in the order in which they were posted, on a thread of
-// their own, and callers who find it idle or wait for it.
+// The order of runs on one client: jobs one after the other as they were posted, on a thread of their own, and callers
+// who find it idle. What devices do behind that is waited for by another thread.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,10 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "api/client.h"
+#include "plugins/pjrt/completion.h"
 
 namespace krafla::pjrt {
 
@@ -21,16 +23,15 @@ class Lane {
     std::move_only_function<void()> work;  // with the turn
     std::move_only_function<void()> tell;  // afterwards, without it: runs the callbacks of whoever waits
   };
-  // Posting waits while so many jobs have not begun: what they hold (arguments, results' names) is bounded.
+  // Posting waits while so many jobs have not begun, or so many runs not ended: what they hold is bounded.
   static constexpr std::size_t kMaxWaiting = 64;
 
   explicit Lane(std::shared_ptr<Client> client);
-  // Runs what was posted, then ends.
+  // Runs what was posted and waits for what was run, then ends.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // For who has the turn only.
   Client& client() { return *client_; }
   const std::shared_ptr<Client>& shared_client() const { return client_; }
   const DeviceDescription& device() const { return client_->device(); }
@@ -57,23 +58,32 @@ class Lane {
   };
   // The turn if nobody has it and nothing waits for it.
   Turn TryEnter();
-  // The turn, before all jobs that have not begun.
-  Turn Enter();
+
+  // Finishes `done` when all of `waits` have returned, in the order of the calls.
+  using Waits = std::vector<std::function<Result<>()>>;
+  void FinishAfter(Waits waits, std::shared_ptr<Completion> done);
 
  private:
+  struct Watched {
+    Waits waits;
+    std::shared_ptr<Completion> done;
+  };
   void Leave();
   void Work();
+  void Watch();
+  bool IsOwnThread() const;
+  void WaitForRoom(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<Client> client_;
   std::mutex mutex_;
   std::condition_variable job_or_turn_;  // the worker waits here
   std::condition_variable room_;         // who posts waits here
-  std::condition_variable turn_;         // who enters waits here
+  std::condition_variable watched_or_end_;  // the watcher waits here
   std::deque<Job> jobs_;
+  std::deque<Watched> watched_;
   bool taken_ = false;
-  int entering_ = 0;
-  bool ending_ = false;
-  std::thread worker_;
+  bool ending_ = false, watch_ending_ = false;
+  std::thread worker_, watcher_;
 };
 
 }  // namespace krafla::pjrt

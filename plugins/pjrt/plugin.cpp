@@ -82,6 +82,17 @@ PJRT_Api MakeApi() {
   KRAFLA_PJRT_FILL(Client_CreateErrorBuffer, buffer)
   KRAFLA_PJRT_FILL(Client_CreateViewOfDeviceBuffer, buffer)
 
+  KRAFLA_PJRT_FILL(Client_CreateBuffersForAsyncHostToDevice, transfer_manager)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_Destroy, transfer_manager)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_TransferData, done_with_h2d_transfer)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_TransferLiteral, done_with_h2d_transfer)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_RetrieveBuffer, buffer_out)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_Device, device_out)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_BufferCount, buffer_count)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_BufferSize, buffer_size)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_SetBufferError, error_message_size)
+  KRAFLA_PJRT_FILL(AsyncHostToDeviceTransferManager_AddMetadata, num_metadata)
+
   KRAFLA_PJRT_FILL(DeviceDescription_Id, id)
   KRAFLA_PJRT_FILL(DeviceDescription_ProcessIndex, process_index)
   KRAFLA_PJRT_FILL(DeviceDescription_Attributes, attributes)
@@ -152,6 +163,8 @@ PJRT_Api MakeApi() {
   KRAFLA_PJRT_FILL(LoadedExecutable_Delete, executable)
   KRAFLA_PJRT_FILL(LoadedExecutable_IsDeleted, is_deleted)
   KRAFLA_PJRT_FILL(LoadedExecutable_Execute, execute_device)
+  KRAFLA_PJRT_FILL(ExecuteContext_Create, context)
+  KRAFLA_PJRT_FILL(ExecuteContext_Destroy, context)
 
   KRAFLA_PJRT_FILL(Client_TopologyDescription, topology)
   KRAFLA_PJRT_FILL(TopologyDescription_Destroy, topology)

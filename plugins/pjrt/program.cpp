@@ -92,7 +92,6 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
   out->Describe(*module);
   if (out->devices_.size() == 1) {
     Lane& lane = *out->lanes_[0];
-    const Lane::Turn turn = lane.Enter();
     KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, lane.client().Compile(std::move(module), {}));
     out->parameters_ = executable->arguments();
     out->results_ = executable->results();
@@ -101,11 +100,6 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
   } else {
     std::vector<std::shared_ptr<Client>> members;
     for (PJRT_Device* device : out->devices_) members.push_back(device->lane->shared_client());
-    std::vector<Lane::Turn> turns;
-    // In one order for all, so that two that wait do not wait for each other.
-    std::vector<Lane*> lanes = out->lanes_;
-    std::ranges::sort(lanes);
-    for (Lane* lane : lanes) turns.push_back(lane->Enter());
     DeviceGroup group(std::move(members));
     KRAFLA_ASSIGN(out->group_, group.Compile(std::move(module), {}));
     out->parameters_ = out->group_->arguments();
@@ -124,8 +118,8 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
   return out;
 }
 
-// Executables go while nobody runs on their devices. This thread does not wait for that: it may hold what a run needs
-// (Python's lock, when the run calls back).
+// An executable that goes may have to wait for its device. This thread does not: it may hold what a run needs (Python's
+// lock, when the run calls back).
 Program::~Program() {
   for (auto& [lane, executable] : singles_) {
     if (executable != nullptr)

@@ -80,9 +80,9 @@ Result<> Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& args) {
   KRAFLA_ASSIGN(const std::shared_ptr<Array> array, args.src->array());
   auto* const to = static_cast<std::byte*>(args.dst);
   args.event = NewEvent(WhenThere(array, [to, strides = std::move(strides)](const DeviceBuffer& value) -> Result<> {
-    KRAFLA_ASSIGN(std::shared_ptr<const Literal> literal, value.ToLiteral());
-    const Shape& own = literal->shape();
-    CopyStrided(to, strides, literal->bytes().data(), DenseStrides(own), own.dims(),
+    KRAFLA_ASSIGN(const HostView view, value.View());
+    const Shape& own = value.shape();
+    CopyStrided(to, strides, view.bytes.data(), DenseStrides(own), own.dims(),
                 static_cast<std::size_t>(StorageBytes(own.element_type())));
     return {};
   }));
@@ -95,8 +95,8 @@ Result<> Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
     return InvalidArgument("{} bytes from {} on are not all within the array's {}.", args.transfer_size, args.offset, size);
   KRAFLA_ASSIGN(const std::shared_ptr<Array> array, args.buffer->array());
   auto copy = [to = args.dst, offset = args.offset, bytes = args.transfer_size](const DeviceBuffer& value) -> Result<> {
-    KRAFLA_ASSIGN(std::shared_ptr<const Literal> literal, value.ToLiteral());
-    std::memcpy(to, literal->bytes().data() + offset, static_cast<std::size_t>(bytes));
+    KRAFLA_ASSIGN(const HostView view, value.View());
+    if (bytes > 0) std::memcpy(to, view.bytes.data() + offset, static_cast<std::size_t>(bytes));
     return {};
   };
   args.event = NewEvent(WhenThere(array, std::move(copy)));
