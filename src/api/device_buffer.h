@@ -2,6 +2,7 @@
 // One array where a device keeps it: what a program leaves for the next one without a trip through the host.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -37,6 +38,8 @@ class DeviceBuffer {
   }
   // Of the run that it is donated to: it holds no array any more.
   virtual void Release() = 0;
+  // Waits as Wait does, for who keeps no hold of the buffer, which may be donated meanwhile. Null: the array is there.
+  virtual std::function<Result<>()> Waiter() const { return nullptr; }
 };
 
 // An array in the host's memory: the CPU's buffers, and what any client takes as an argument.

@@ -68,6 +68,13 @@ Result<> VulkanBuffer::Wait() const {
   return memory_->device().WaitFor(*memory_);
 }
 
+std::function<Result<>()> VulkanBuffer::Waiter() const {
+  if (memory_ == nullptr) return nullptr;
+  return [device = memory_->device().shared_from_this(), event = vk::Event{memory_->last_use()}] {
+    return device->Wait(event);
+  };
+}
+
 Result<std::shared_ptr<const Literal>> VulkanBuffer::ToLiteral() const {
   KRAFLA_TRY(Wait());
   if (literal_ != nullptr) return literal_;

@@ -22,6 +22,8 @@ class VulkanBuffer final : public DeviceBuffer {
 
   const Shape& shape() const override { return shape_; }
   Result<> Wait() const override;
+  // Of what has used the memory so far.
+  std::function<Result<>()> Waiter() const override;
   Result<std::shared_ptr<const Literal>> ToLiteral() const override;
   Result<HostView> View() const override;
   void Release() override;
