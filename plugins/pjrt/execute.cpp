@@ -83,16 +83,10 @@ class Run {
     }
     return {};
   }
-  // Runs return before the device is done; events are told when it is.
-  static Result<> WaitForAll(const std::vector<std::shared_ptr<DeviceBuffer>>& results) {
-    for (const std::shared_ptr<DeviceBuffer>& r : results) KRAFLA_TRY(r->Wait());
-    return {};
-  }
   Result<> OnOne(Lane& lane) {
     KRAFLA_ASSIGN(std::vector<DeviceArgument> own, Take(arguments[0], lane));
     const auto begin = std::chrono::steady_clock::now();
     KRAFLA_ASSIGN(std::vector<std::shared_ptr<DeviceBuffer>> out, program_->Run(lane, std::move(own)));
-    KRAFLA_TRY(WaitForAll(out));
     const auto ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
     program_->set_last_run_ns(ns);
     return Fill(results[0], std::move(out));
@@ -103,7 +97,6 @@ class Run {
       KRAFLA_ASSIGN(own.emplace_back(), Take(arguments[d], *program_->devices()[d]->lane));
     }
     KRAFLA_ASSIGN(auto out, program_->RunGroup(std::move(own)));
-    for (const auto& of_device : out) KRAFLA_TRY(WaitForAll(of_device));
     for (std::size_t d = 0; d < out.size(); ++d) KRAFLA_TRY(Fill(results[d], std::move(out[d])));
     return {};
   }
