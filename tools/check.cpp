@@ -14,6 +14,7 @@
 #include "check_outcome.h"
 #include "command.h"
 #include "hlo_io/data/corpus.h"
+#include "ir/sharding.h"
 #include "test_calls.h"
 
 namespace krafla::cli {
@@ -83,6 +84,60 @@ void CompareResults(const std::vector<Literal>& results, const RecordedArrays& a
   }
 }
 
+// A model as it is before partitioning: each device gets its block of the arguments and has to give that of the results.
+Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
+                           const GroupOptions& group_options) {
+  Outcome out;
+  auto module = LoadModule(c.module_path);
+  if (!module) return Error(module.error());
+  (*module)->replica_count = c.replicas;
+  (*module)->num_partitions = c.partitions;
+  std::vector<Shape> parameters, result_shapes;
+  for (const Instruction* p : (*module)->entry()->parameters())
+    for (const Shape* leaf : TupleLeaves(p->shape())) parameters.push_back(*leaf);
+  for (const Shape* leaf : TupleLeaves((*module)->entry()->root()->shape())) result_shapes.push_back(*leaf);
+  auto executable = group.Compile(std::move(*module), options, group_options);
+  if (!executable) return Error(executable.error());
+  out.report = (*executable)->report();
+  RecordedCase whole = c;  // the arrays of one device are the whole ones
+  whole.replicas = whole.partitions = 1;
+  auto arrays = ReadArrays(whole, parameters, result_shapes);
+  if (!arrays) return Error(arrays.error());
+  auto blocks = [&](const std::vector<Literal>& from, const std::vector<std::string>& shardings, int64_t device,
+                    std::vector<Literal>& to) -> Result<> {
+    if (shardings.size() != from.size())
+      return InvalidArgument("{} arrays are recorded; the program has shardings of {}", from.size(), shardings.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      KRAFLA_ASSIGN(Sharding sharding, ParseSharding(shardings[i], c.partitions));
+      KRAFLA_ASSIGN(Literal block, BlockOf(from[i], sharding, device % c.partitions));
+      to.push_back(std::move(block));
+    }
+    return {};
+  };
+  const int64_t devices = c.replicas * c.partitions;
+  for (int64_t d = 0; d < devices; ++d) {
+    std::vector<Literal> own;
+    if (auto cut = blocks(arrays->inputs[0], (*executable)->parameter_shardings(), d, own); !cut) return Error(cut.error());
+    std::vector<const Literal*> pointers;
+    for (const Literal& a : own) pointers.push_back(&a);
+    if (auto set = (*executable)->SetArguments(d, pointers); !set) return Error(set.error());
+  }
+  Stopwatch run;
+  if (auto done = (*executable)->Execute(); !done) return Error(done.error());
+  out.run_ms = run.Milliseconds();
+  out.kind = Outcome::Kind::kPassed;
+  for (int64_t d = 0; d < devices; ++d) {
+    auto results = (*executable)->Results(d);
+    if (!results) return Error(results.error());
+    RecordedArrays own;
+    own.tolerances = arrays->tolerances;
+    own.outputs.emplace_back();
+    if (auto cut = blocks(arrays->outputs[0], (*executable)->result_shardings(), d, own.outputs[0]); !cut) return Error(cut.error());
+    CompareResults(*results, own, 0, Format(" of device {}", d), out);
+  }
+  return out;
+}
+
 // A case for several devices: those of the group, or as many virtual ones of its only device as are needed.
 Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
                        const GroupOptions& group_options) {
@@ -92,6 +147,13 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
     out.kind = Outcome::Kind::kSkipped;
     out.reason = Format("needs {} devices, {} names {}", devices, group.selector(), group.size());
     return out;
+  }
+  // A model is recorded before partitioning too, and has to give the same from there.
+  if (c.is_model) {
+    out = CheckUnpartitioned(c, group, options, group_options);
+    if (out.kind != Outcome::Kind::kPassed) out.reason = "unpartitioned: " + out.reason;
+    if (out.kind != Outcome::Kind::kPassed || c.module_path_spmd.empty()) return out;
+    out = Outcome();
   }
   // The program of one device, where the recorded one is not that already.
   auto module = LoadModule(c.module_path_spmd.empty() ? c.module_path : c.module_path_spmd);

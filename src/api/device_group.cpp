@@ -15,6 +15,9 @@
 #include "api/reduction_combiner.h"
 #include "collectives/rendezvous.h"
 #include "cpu_fallback/evaluator/evaluator.h"
+#include "ir/verifier.h"
+#include "passes/pipeline.h"
+#include "passes/spmd_partitioner.h"
 
 namespace krafla {
 namespace {
@@ -132,11 +135,12 @@ class OthersTurn {
 class Group final : public GroupExecutable {
  public:
   static Result<std::unique_ptr<GroupExecutable>> Make(std::span<const std::shared_ptr<Client>> clients,
-                                                       std::unique_ptr<Module> module, const CompileOptions& options,
-                                                       const GroupOptions& group_options) {
+                                                       std::unique_ptr<Module> module, SpmdShardings shardings,
+                                                       const CompileOptions& options, const GroupOptions& group_options) {
     const DeviceGrid grid{module->replica_count, module->num_partitions};
     auto out = std::make_unique<Group>();
     out->grid_ = grid;
+    out->shardings_ = std::move(shardings);
     out->rendezvous_ = std::make_unique<Rendezvous>(grid.size(), Rendezvous::Options{group_options.time_limit});
     std::map<Client*, std::size_t> programs;  // by client: which member was compiled for it
     out->members_.resize(At(grid.size()));
@@ -178,6 +182,8 @@ class Group final : public GroupExecutable {
   const CompileReport& report() const override { return members_[0].executable->report(); }
   const std::vector<Shape>& arguments() const override { return members_[0].executable->arguments(); }
   const std::vector<Shape>& results() const override { return members_[0].executable->results(); }
+  const std::vector<std::string>& parameter_shardings() const override { return shardings_.parameters; }
+  const std::vector<std::string>& result_shardings() const override { return shardings_.results; }
 
   Result<> SetArguments(int64_t device, std::span<const Literal* const> arguments) override {
     KRAFLA_TRY(CheckDevice(device));
@@ -265,6 +271,7 @@ class Group final : public GroupExecutable {
   }
 
   DeviceGrid grid_;
+  SpmdShardings shardings_;
   Exchanges exchanges_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<Member> members_;
@@ -334,9 +341,22 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
                            selector(), size());
   std::vector<std::shared_ptr<Client>> clients(members_.begin(), members_.begin() + std::min(r * p, size()));
   while (static_cast<int64_t>(clients.size()) < r * p) clients.push_back(clients[0]);
+  // Before anything looks at the module's interface: it becomes that of one device.
+  SpmdShardings shardings;
+  if (p > 1) {
+    KRAFLA_TRY(Verify(*module));
+    PassOptions pass_options;
+    pass_options.disabled = options.disabled;
+    KRAFLA_ASSIGN(std::optional<SpmdShardings> made, PartitionModule(*module, pass_options));
+    if (made) {
+      shardings = std::move(*made);
+      const std::string passes[] = {"dce"};
+      KRAFLA_TRY(RunPasses(*module, passes, pass_options));
+    }
+  }
   CompileOptions own_options = options;
   own_options.for_group = true;
-  return Group::Make(clients, std::move(module), own_options, group_options);
+  return Group::Make(clients, std::move(module), std::move(shardings), own_options, group_options);
 }
 
 std::vector<std::string> DeviceGroup::TakeValidationMessages() {

@@ -30,6 +30,11 @@ class GroupExecutable {
   virtual const CompileReport& report() const = 0;
   virtual const std::vector<Shape>& arguments() const = 0;
   virtual const std::vector<Shape>& results() const = 0;
+  // How the leaves of the program's parameters and of its result lie over the partitions, as HLO text
+  // ("{devices=[2,1]<=[2]}", "{replicated}"): arguments() and results() are the blocks of one device. Empty for a
+  // program that was partitioned before it came here.
+  virtual const std::vector<std::string>& parameter_shardings() const = 0;
+  virtual const std::vector<std::string>& result_shardings() const = 0;
 
   // As Executable's, of one device.
   virtual Result<> SetArguments(int64_t device, std::span<const Literal* const> arguments) = 0;

@@ -31,6 +31,7 @@ KRAFLA_PASS(ScaledDotExpander);
 KRAFLA_PASS(ScanExpander);
 KRAFLA_PASS(ScanRecognizer);
 KRAFLA_PASS(SelectAndScatterExpander);
+KRAFLA_PASS(SpmdPartitioner);
 KRAFLA_PASS(StructuralSimplifier);
 KRAFLA_PASS(TopKExpander);
 KRAFLA_PASS(TupleSimplifier);

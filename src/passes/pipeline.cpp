@@ -38,6 +38,7 @@ constexpr std::array kPasses = {
     PassInfo{"scan_recognizer", "cumulative reduce-windows as scans", ScanRecognizer},
     PassInfo{"select_and_scatter_expander", "select-and-scatter as a reduce-window and a scatter",
              SelectAndScatterExpander},
+    PassInfo{"spmd_partitioner", "makes a program over several devices that of one of them", SpmdPartitioner},
     PassInfo{"structural_simplifier", "removes copies, annotations, and the split of collectives into start and done",
              StructuralSimplifier},
     PassInfo{"topk_expander", "topk as a stable sort and slices", TopKExpander},
@@ -51,6 +52,8 @@ static_assert(std::ranges::is_sorted(kPasses, {}, &PassInfo::name));
 
 // Once, in this order.
 constexpr auto kFirst = std::to_array<std::string_view>({
+    // The passes below know the program of one device; annotations are gone after them.
+    "spmd_partitioner",
     // While instructions still have the layouts that they were written with.
     "bitcast_expander",
     // Before anything that looks at one computation at a time.

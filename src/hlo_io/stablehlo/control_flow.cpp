@@ -152,24 +152,6 @@ Result<> Converter::CallOp(const Op& op, Body& body, const std::string& callee, 
   return {};
 }
 
-// The region of each device. On one device it is the program itself.
-Result<> Converter::ManualComputation(const Op& op, Body& body) {
-  if (module_->num_partitions != 1 || op.regions.size() != 1)
-    return Unimplemented("A region of manual sharding over {} partitions has to be partitioned first.", module_->num_partitions);
-  const Region& region = op.regions[0];
-  KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
-  if (operands.size() != region.arguments.size()) return InvalidArgument("A manual computation has {} arguments for {} operands.",
-                                                                         region.arguments.size(), operands.size());
-  if (++depth_ > 128) return InvalidArgument("Regions lie within others deeper than the limit of 128.");
-  for (std::size_t i = 0; i < operands.size(); ++i) body.values[region.arguments[i]] = operands[i];
-  KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(region.ops, body));
-  if (results.size() != op.results.size()) return InvalidArgument("A manual computation gives {} values for {} results.",
-                                                                  results.size(), op.results.size());
-  for (std::size_t i = 0; i < results.size(); ++i) body.values[op.results[i]] = results[i];
-  --depth_;
-  return {};
-}
-
 Result<bool> Converter::ConvertStructure(const Op& op, Body& body) {
   if (op.name == "while") {
     KRAFLA_TRY(While(op, body));
@@ -183,7 +165,9 @@ Result<bool> Converter::ConvertStructure(const Op& op, Body& body) {
     KRAFLA_TRY(CallOp(op, body, callee, true));
   } else if (op.name == "sdy.manual_computation") {
     KRAFLA_TRY(ManualComputation(op, body));
-  } else if (op.name == "sdy.sharding_constraint" || op.name == "sdy.reshard" || op.name == "builtin.unrealized_conversion_cast") {
+  } else if (op.name == "sdy.sharding_constraint" || op.name == "sdy.reshard") {
+    KRAFLA_TRY(ShardingConstraint(op, body));
+  } else if (op.name == "builtin.unrealized_conversion_cast") {
     KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
     KRAFLA_TRY(Bind(op, body, value));
   } else if (op.name == "sdy.sharding_group") {

@@ -1,18 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations between devices.
+#include <algorithm>
+
+#include "base/checked_math.h"
 #include "hlo_io/stablehlo/converter.h"
 
 namespace krafla::stablehlo {
 namespace {
 
-Result<CollectiveAttributes> CollectiveOf(const Op& op) {
+AttributeRef Field(AttributeRef dictionary, std::string_view key) {
+  for (const auto& [name, value] : dictionary->entries)
+    if (name == key) return value;
+  return nullptr;
+}
+
+// A mesh that an attribute spells out: {axes = [{name = "x", size = 2}], device_ids = dense<...>}.
+Result<SdyMesh> MeshOf(AttributeRef mesh) {
+  SdyMesh out;
+  AttributeRef axes = Field(mesh, "axes"), ids = Field(mesh, "device_ids");
+  if (axes == nullptr) return InvalidArgument("A mesh of replica groups has no axes.");
+  for (AttributeRef axis : axes->elements) {
+    AttributeRef name = Field(axis, "name"), size = Field(axis, "size");
+    if (name == nullptr || size == nullptr) return InvalidArgument("An axis of a mesh has no name or no size.");
+    out.axes.emplace_back(name->text, size->integer);
+  }
+  if (ids != nullptr) {
+    KRAFLA_ASSIGN(Dims list, IntegersOf(*ids));
+    out.devices.assign(list.begin(), list.end());
+    std::vector<int64_t> sorted = out.devices;
+    std::ranges::sort(sorted);
+    int64_t count = 1;
+    for (const auto& [name, size] : out.axes) count = CheckedMul(count, size).value_or(-1);
+    bool each = count == static_cast<int64_t>(sorted.size());
+    for (std::size_t i = 0; each && i < sorted.size(); ++i) each = sorted[i] == static_cast<int64_t>(i);
+    if (!each) return InvalidArgument("A mesh of {} devices names others, or not each once.", count);
+  }
+  return out;
+}
+
+// Replica groups along the axes of a mesh (StableHLO's replica_group_mesh_axes).
+Result<std::vector<std::vector<int64_t>>> MeshGroups(const Converter& c, AttributeRef groups) {
+  AttributeRef mesh = Field(groups, "mesh"), axes = Field(groups, "axes");
+  if (mesh == nullptr || axes == nullptr) return InvalidArgument("Replica groups have neither numbers nor a mesh and axes.");
+  SdyMesh over;
+  if (mesh->kind == Attribute::Kind::kString) {
+    auto it = c.meshes().find(mesh->text);
+    if (it == c.meshes().end()) return InvalidArgument("Replica groups name the mesh '{}', which is not defined.", mesh->text);
+    over = it->second;
+  } else {
+    KRAFLA_ASSIGN(over, MeshOf(mesh));
+  }
+  std::vector<SdyAxis> along;
+  for (AttributeRef axis : axes->elements) {
+    SdyAxis one;
+    AttributeRef name = Field(axis, "name"), part = Field(axis, "sub_axis_info");
+    if (name == nullptr) return InvalidArgument("An axis of replica groups has no name.");
+    one.name = name->text;
+    if (part != nullptr) {
+      AttributeRef before = Field(part, "pre_size"), size = Field(part, "size");
+      if (before == nullptr || size == nullptr) return InvalidArgument("A part of an axis has no size.");
+      one.pre_size = before->integer;
+      one.size = size->integer;
+    }
+    along.push_back(std::move(one));
+  }
+  return GroupsAlong(over, along);
+}
+
+Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
   CollectiveAttributes out;
   if (AttributeRef channel = op.Find("channel_id"); channel != nullptr && channel->integer > 0) out.channel_id = channel->integer;
   if (AttributeRef global = op.Find("use_global_device_ids"); global != nullptr) out.use_global_device_ids = global->integer != 0;
   AttributeRef groups = op.Find("replica_groups");
   if (groups == nullptr) return out;
-  if (groups->kind != Attribute::Kind::kDense)
-    return Unimplemented("Replica groups over the named axes of a mesh cannot be read from StableHLO yet.");
+  if (groups->kind == Attribute::Kind::kDictionary) {
+    KRAFLA_ASSIGN(out.replica_groups, MeshGroups(c, groups));
+    return out;
+  }
+  if (groups->kind != Attribute::Kind::kDense) return InvalidArgument("Replica groups are no array of numbers.");
   KRAFLA_ASSIGN(Dims flat, IntegersOf(*groups));
   const Dims& dims = groups->type->dims;
   if (dims.size() != 2) return InvalidArgument("Replica groups are an array of {} dimensions, not of two.", dims.size());
@@ -29,7 +94,7 @@ Result<CollectiveAttributes> CollectiveOf(const Op& op) {
 
 // The blocks of `split` change places and are put together along `concat`.
 Result<> AllToAll(Converter& c, const Op& op, Body& body) {
-  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(op));
+  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(c, op));
   KRAFLA_ASSIGN(int64_t split, IntAttribute(op, "split_dimension"));
   KRAFLA_ASSIGN(int64_t concat, IntAttribute(op, "concat_dimension"));
   KRAFLA_ASSIGN(int64_t count, IntAttribute(op, "split_count"));
@@ -91,7 +156,7 @@ Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body) {
   else if (n == "cross-replica-sum") opcode = Opcode::kAllReduce;
   if (!opcode) return false;
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
-  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(op));
+  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(c, op));
   if (AttributeRef root = op.Find("has_dynamic_root"); root != nullptr && root->integer != 0)
     return Unimplemented("A collective whose root is known only when the program runs cannot be computed.");
   if (!dimension.empty()) {

@@ -52,7 +52,7 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
   if (a.target == "ApproxTopK") return ApproxTopK(c, op, body);
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
-  if (PassesOn(a.target) && operands.size() == 1 && op.results.size() == 1) {
+  if (PassesOn(a.target) && operands.size() == 1 && op.results.size() == 1 && c.module().num_partitions == 1) {
     KRAFLA_ASSIGN(Shape want, c.ShapeOfValue(op.results[0]));
     if (Shape::Compatible(want, operands[0]->shape())) return c.Bind(op, body, operands[0]);
   }
@@ -84,11 +84,14 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
     a.operand_layouts = std::move(shapes);
   }
   KRAFLA_TRY(c.Emit(op, body, Opcode::kCustomCall, std::move(operands), std::move(a)));
-  if (config.empty()) return {};
+  std::string sharding;
+  if (AttributeRef given = op.FindDiscardable("mhlo.sharding"); given != nullptr) sharding = given->text;
+  if (config.empty() && sharding.empty()) return {};
   Instruction* call = body.computation->instructions().back().get();
   while (call->opcode() == Opcode::kGetTupleElement) call = call->operand(0);
   InstructionMetadata metadata = call->metadata();
   metadata.backend_config = std::move(config);
+  metadata.sharding = std::move(sharding);
   call->set_metadata(std::move(metadata));
   return {};
 }

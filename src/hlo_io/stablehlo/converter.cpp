@@ -162,14 +162,24 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   };
   KRAFLA_TRY(count("mhlo.num_replicas", &module_->replica_count));
   KRAFLA_TRY(count("mhlo.num_partitions", &module_->num_partitions));
+  std::string meshes;
   for (const Op& op : tree_.module.regions[0].ops) {
     if (op.name == "func") {
       KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
       if (!functions_.emplace(symbol, &op).second) return InvalidArgument("The function '{}' is defined twice.", symbol);
-    } else if (op.name != "sdy.mesh") {
+    } else if (op.name == "sdy.mesh") {
+      KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
+      AttributeRef mesh = op.Find("mesh");
+      if (mesh == nullptr) return InvalidArgument("The mesh '{}' has no axes.", symbol);
+      KRAFLA_ASSIGN(meshes_[symbol], ParseSdyMesh(mesh->text));
+      meshes += Format("{}{} = {}", meshes.empty() ? "" : ", ", symbol, mesh->text);
+    } else {
       return Unimplemented("A module cannot hold the operation '{}'.", op.name);
     }
   }
+  // Where XLA's HLO has them.
+  if (!meshes.empty() && module_->num_partitions > 1)
+    module_->other_attributes.emplace_back("frontend_attributes", "{xla.sdy.meshes={" + meshes + "}}");
   auto main = functions_.find(conversion_.entry);
   if (main == functions_.end()) return InvalidArgument("The module has no function '{}'.", conversion_.entry);
   open_[main->first] = true;
@@ -230,11 +240,18 @@ Result<Computation*> Converter::ConvertFunction(const Op& func, bool is_entry) {
       body.values[argument] = AddParameter(*body.computation, parameters++, std::move(*shape));
     }
   }
+  const bool partitioned = is_entry && !arrays_only && module_->num_partitions > 1;
+  if (partitioned)
+    if (auto read = ParameterShardings(func, *body.computation); !read) return context(std::move(read).error());
   auto results = ConvertOps(region.ops, body);
   if (!results) return context(std::move(results).error());
   if (auto checked = CheckResults(func, *results); !checked) return context(std::move(checked).error());
   Instruction* root = nullptr;
-  if (arrays_only) {
+  if (partitioned) {
+    auto sharded = ShardedRoot(func, *body.computation, std::move(*results));
+    if (!sharded) return context(std::move(sharded).error());
+    root = *sharded;
+  } else if (arrays_only) {
     KRAFLA_ASSIGN(root, EntryRoot(*body.computation, std::move(*results)));
   } else if (results->size() == 1) {  // the entry's only result stands by itself; so does a function's
     root = (*results)[0];

@@ -13,6 +13,7 @@
 #include "hlo_io/stablehlo/to_module.h"
 #include "ir/builder.h"
 #include "ir/module.h"
+#include "ir/sdy_sharding.h"
 
 namespace krafla::stablehlo {
 
@@ -47,6 +48,7 @@ class Converter {
   bool checks() const { return conversion_.checks != nullptr; }
   // A comparison of the entry: INVALID_ARGUMENT elsewhere.
   Result<> AddCheck(const Body& body, CheckRule rule, Instruction* actual, Instruction* expected);
+  const SdyMeshes& meshes() const { return meshes_; }
   // The computation of a function of the program.
   Result<Computation*> Function(const std::string& name);
 
@@ -63,7 +65,14 @@ class Converter {
   Result<> While(const Op& op, Body& body);
   Result<> Conditional(const Op& op, Body& body);
   Result<> CallOp(const Op& op, Body& body, const std::string& callee, bool composite);
+  // sharding.cpp
   Result<> ManualComputation(const Op& op, Body& body);
+  Result<> ShardingConstraint(const Op& op, Body& body);
+  // What an argument or a result says of its sharding, as HLO text; empty where it says nothing.
+  Result<std::string> ShardingIn(AttributeRef dictionary) const;
+  Result<> ParameterShardings(const Op& func, Computation& entry) const;
+  // The values that the entry returns, marked with the shardings that the function declares.
+  Result<Instruction*> ShardedRoot(const Op& func, Computation& entry, std::vector<Instruction*> results) const;
   // Values from outside that the regions use, in the order of their first use.
   std::vector<ValueId> Captures(const Op& op) const;
   // A computation of one tuple parameter: the first elements are the region's arguments, the next `captures`.
@@ -80,6 +89,7 @@ class Converter {
   std::unique_ptr<Module> module_;
   const Computation* entry_ = nullptr;
   std::vector<Instruction*> compared_;  // actual, expected, actual ...
+  SdyMeshes meshes_;
   std::unordered_map<std::string, const Op*> functions_;
   std::unordered_map<std::string, Computation*> converted_;
   std::unordered_map<std::string, bool> open_;  // functions being converted: no recursion

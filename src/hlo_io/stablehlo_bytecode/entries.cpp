@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of the dialects vhlo and builtin. Shardings (dialect sdy) are known by their presence only.
+// Attributes of the dialects vhlo and builtin; those of sdy: sdy_attributes.cpp.
 #include "hlo_io/stablehlo_bytecode/entries.h"
 
 #include "base/checked_math.h"
@@ -84,12 +84,14 @@ Result<AttributeRef> Entries::AttributeAt(uint64_t index) {
   other.kind = Kind::kOther;
   other.text = entry.custom ? "an attribute of another dialect" : std::string(entry.bytes.substr(0, 80));
   Result<Attribute> made = std::move(other);
-  const bool known = entry.custom && (entry.dialect == Dialect::kVhlo || entry.dialect == Dialect::kBuiltin);
+  const bool known = entry.custom && entry.dialect != Dialect::kOther;
   if (known) {
     slot.open = true;
     ++depth_;
     ByteStream s(entry.bytes);
-    made = entry.dialect == Dialect::kVhlo ? DecodeVhlo(s) : DecodeBuiltin(s);
+    made = entry.dialect == Dialect::kVhlo  ? DecodeVhlo(s)
+           : entry.dialect == Dialect::kSdy ? DecodeSdy(s)
+                                            : DecodeBuiltin(s);
     --depth_;
     slot.open = false;
     if (made && (s.failed() || !s.AtEnd()))

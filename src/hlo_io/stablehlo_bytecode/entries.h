@@ -29,6 +29,9 @@ class Entries {
   Result<Attribute> DecodeVhlo(ByteStream& s);
   Result<Attribute> DecodeBuiltin(ByteStream& s);
   Result<Attribute> DecodeDictionary(ByteStream& s);
+  // Shardings, as the text that MLIR prints for them.
+  Result<Attribute> DecodeSdy(ByteStream& s);
+  Result<std::string> SdyList(ByteStream& s);
   Result<> DecodeTensor(ByteStream& s, Attribute& out);
   Result<std::string> StringAt(uint64_t index) const;
   Result<Type> FunctionType(ByteStream& s);

@@ -404,7 +404,9 @@ Result<AttributeRef> TextParser::ParseHash() {
     out.kind = Kind::kOther;
     const std::size_t begin = lex_.token().begin;
     KRAFLA_TRY(lex_.SkipBrackets());
-    out.text = Format("#{}{}", token.text, lex_.text().substr(begin, std::min<std::size_t>(lex_.token().begin - begin, 200)));
+    // Shardings are read from their text; of others it is for messages.
+    const std::size_t kept = token.text.starts_with("sdy") ? std::string_view::npos : 200;
+    out.text = Format("#{}{}", token.text, lex_.text().substr(begin, std::min(lex_.token().begin - begin, kept)));
     return Keep(std::move(out));
   }
   if (token.text == "stablehlo" || token.text == "vhlo" || token.text == "mhlo" || token.text == "chlo") {  // <kind WORD>

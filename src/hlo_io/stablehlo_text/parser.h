@@ -79,6 +79,7 @@ class TextParser {
   Result<> ParseWhile(Op& op, std::span<const ResultName> results, std::size_t offset);
   Result<> ParseConvolution(Op& op);
   Result<> ParseKeyword(Op& op, std::string_view word);
+  Result<AttributeRef> BracketText(std::string_view before);
   Result<> ParseManualComputation(Op& op, std::span<const ResultName> results, std::size_t offset);
 
   // other_forms.cpp: of the dialects chlo, check and interpreter.

@@ -234,15 +234,26 @@ Result<> TextParser::ParseWhile(Op& op, std::span<const ResultName> results, std
   return Define(op, results, types, offset);
 }
 
+// What stands in brackets, kept as it is written, after `before`.
+Result<AttributeRef> TextParser::BracketText(std::string_view before) {
+  Attribute out;
+  out.kind = Attribute::Kind::kOther;
+  const std::size_t begin = lex_.token().begin;
+  KRAFLA_TRY(lex_.SkipBrackets());
+  out.text = Format("{}{}", before, lex_.text().substr(begin, lex_.token().begin - begin));
+  return Keep(std::move(out));
+}
+
 // (%a) in_shardings=[...] out_shardings=[...] manual_axes={"x"} (%arg: T) {...} : (T) -> T
 Result<> TextParser::ParseManualComputation(Op& op, std::span<const ResultName> results, std::size_t offset) {
   KRAFLA_TRY(lex_.Expect('('));
   KRAFLA_TRY(ParseOperands(op));
   KRAFLA_TRY(lex_.Expect(')'));
   while (lex_.token().kind == MlirTok::kWord) {
-    lex_.Next();
+    std::string key(lex_.Next().text);
     KRAFLA_TRY(lex_.Expect('='));
-    KRAFLA_TRY(lex_.SkipBrackets());
+    KRAFLA_ASSIGN(AttributeRef text, BracketText(""));
+    op.attributes.emplace_back(std::move(key), text);
   }
   Region region;
   scopes_.emplace_back();
@@ -263,9 +274,11 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
   if (n.starts_with("check.") || n.starts_with("interpreter.")) return ParseCheck(op, results, offset);
   if (n == "sdy.manual_computation") return ParseManualComputation(op, results, offset);
   if (n == "sdy.mesh") {
-    lex_.Next();
+    if (lex_.token().kind != MlirTok::kSymbol) return lex_.Unexpected("the name of the mesh");
+    op.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
     KRAFLA_TRY(lex_.Expect('='));
-    KRAFLA_TRY(lex_.SkipBrackets());
+    KRAFLA_ASSIGN(AttributeRef mesh, BracketText("#sdy.mesh"));
+    op.attributes.emplace_back("mesh", mesh);
     if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());
     return {};
   }
@@ -339,8 +352,9 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
       KRAFLA_ASSIGN(int64_t index, lex_.Int());
       KRAFLA_TRY(lex_.Expect(']'));
       op.attributes.emplace_back("index", Number(index));
-    } else if (lex_.Is('<')) {  // a sharding
-      KRAFLA_TRY(lex_.SkipBrackets());
+    } else if (lex_.Is('<')) {
+      KRAFLA_ASSIGN(AttributeRef sharding, BracketText("#sdy.sharding"));
+      op.attributes.emplace_back("sharding", sharding);
     } else if (lex_.token().kind == MlirTok::kWord) {
       const std::string_view word = lex_.Next().text;
       if (lex_.Accept('=')) KRAFLA_TRY(ParseKeyword(op, word));

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes of Shardy's dialect sdy (github.com/openxla/shardy, shardy/dialect/sdy/ir/bytecode.td), written out as
+// MLIR prints them: the text is what the rest of the house reads shardings from.
+#include "hlo_io/stablehlo_bytecode/entries.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+// Lists share their elements, so that a small file could say a long text.
+constexpr std::size_t kMaxText = std::size_t{1} << 20;
+
+std::string InBraces(std::string_view key, const std::string& list) {
+  return list.empty() ? std::string() : Format(", {}={{{}}}", key, list);
+}
+
+}  // namespace
+
+// "a, b, c"; strings in quotes.
+Result<std::string> Entries::SdyList(ByteStream& s) {
+  std::string out;
+  KRAFLA_ASSIGN(std::vector<AttributeRef> list, AttributeList(s));
+  for (AttributeRef one : list) {
+    if (!out.empty()) out += ", ";
+    out += one->kind == Attribute::Kind::kString ? "\"" + one->text + "\"" : one->text;
+    if (out.size() > kMaxText) return ResourceExhausted("A sharding has more than {} characters.", kMaxText);
+  }
+  return out;
+}
+
+Result<Attribute> Entries::DecodeSdy(ByteStream& s) {
+  const uint64_t code = s.Varint();
+  Attribute out;
+  out.kind = Attribute::Kind::kOther;
+  switch (code) {
+    case 0: {
+      KRAFLA_ASSIGN(std::string axes, SdyList(s));
+      out.text = Format("#sdy<manual_axes{{{}}}>", axes);
+      return out;
+    }
+    case 1: {
+      KRAFLA_ASSIGN(std::string name, StringAt(s.Varint()));
+      out.text = Format("\"{}\"={}", name, s.SignedVarint());
+      return out;
+    }
+    case 2: {
+      KRAFLA_ASSIGN(std::string axes, SdyList(s));
+      std::string ids;
+      const std::size_t count = s.Count();
+      for (std::size_t i = 0; i < count; ++i) ids += Format("{}{}", i > 0 ? ", " : "", s.SignedVarint());
+      out.text = Format("#sdy.mesh<[{}]{}>", axes, ids.empty() ? "" : Format(", device_ids=[{}]", ids));
+      return out;
+    }
+    case 3: {
+      const int64_t before = s.SignedVarint();
+      out.text = Format("({}){}", before, s.SignedVarint());
+      return out;
+    }
+    case 4: {
+      KRAFLA_ASSIGN(std::string name, StringAt(s.Varint()));
+      out.text = "\"" + name + "\"";
+      if (const uint64_t part = s.Varint(); (part & 1) != 0) {
+        KRAFLA_ASSIGN(AttributeRef info, AttributeAt(part >> 1));
+        out.text += ":" + info->text;
+      }
+      return out;
+    }
+    case 5: {
+      KRAFLA_ASSIGN(std::string axes, SdyList(s));
+      const bool closed = s.Byte() != 0;
+      const uint64_t priority = s.Varint();
+      out.text = Format("{{{}{}}}", axes, closed ? "" : axes.empty() ? "?" : ", ?");
+      if ((priority & 1) != 0) out.text += Format("p{}", priority >> 1);
+      return out;
+    }
+    case 6:
+    case 15:
+    case 17: {
+      KRAFLA_ASSIGN(AttributeRef mesh, NextAttribute(s));
+      KRAFLA_ASSIGN(std::string dims, SdyList(s));
+      KRAFLA_ASSIGN(std::string replicated, SdyList(s));
+      std::string unreduced;
+      if (code != 6) {
+        KRAFLA_ASSIGN(unreduced, SdyList(s));
+      }
+      if (code == 17) s.SignedVarint();
+      const std::string_view kind = "#sdy.";
+      const bool in_place = mesh->text.starts_with(kind);
+      out.text = Format("<{}, [{}]{}{}>", in_place ? mesh->text.substr(kind.size()) : "@\"" + mesh->text + "\"", dims,
+                        InBraces("replicated", replicated), InBraces("unreduced", unreduced));
+      return out;
+    }
+    case 7:
+    case 16: {
+      KRAFLA_ASSIGN(std::string all, SdyList(s));
+      out.text = "[" + all + "]";
+      return out;
+    }
+    default:
+      // Rules and parameters of what no program carries: passed over.
+      while (!s.AtEnd() && !s.failed()) s.Byte();
+      out.text = Format("sdy attribute {}", code);
+      return out;
+  }
+}
+
+}  // namespace krafla::stablehlo

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the partitioner knows of a value on its way from the whole program to that of one device, and how a value goes
+// from one sharding to another.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "ir/module.h"
+#include "ir/sharding.h"
+
+namespace krafla::spmd {
+
+// A manual computation: devices that differ in one of these splits hold values of their own, and only devices that
+// agree in all of them may be asked to put a value together.
+struct Region {
+  const Region* parent = nullptr;
+  int depth = 1;
+  std::vector<Split> splits;  // of the regions around it too
+};
+// Null: no manual computation. One of two regions of which the other is around it.
+const Region* Deepest(const Region* a, const Region* b);
+inline int DepthOf(const Region* region) { return region == nullptr ? 0 : region->depth; }
+
+// An array: `local` is the block that this device has. A tuple: its elements, and no instruction.
+struct Value {
+  Instruction* local = nullptr;
+  std::vector<Split> dims;  // one a dimension of an array
+  const Region* region = nullptr;
+  std::vector<Value> elements;
+  bool is_tuple = false;
+
+  bool IsArray() const { return !is_tuple && local->shape().IsArray(); }
+  bool IsWhole() const;
+  int64_t blocks() const;
+};
+std::vector<Split> WholeDims(int64_t rank);
+// The leaves of a tuple, depth first.
+void Leaves(Value& value, std::vector<Value*>& out);
+const Region* RegionOf(const Value& value);
+
+// Whether every block is somewhere, and each equally often: what a collective over the devices needs. `region`: within
+// each of its parts.
+bool Covers(std::span<const Split> dims, const Region* region, int64_t devices);
+
+// Emits into one computation.
+class Emitter {
+ public:
+  Emitter(Module& module, Computation& out, int64_t* next_channel)
+      : module_(module), out_(out), next_channel_(*next_channel) {}
+
+  Computation& out() { return out_; }
+  // Where new instructions say they are from.
+  void set_origin(const Instruction* origin) { origin_ = origin; }
+
+  Result<Instruction*> Infer(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
+                             std::vector<Computation*> called = {});
+  // An instruction like `like`, on local operands, of a local shape.
+  Instruction* Clone(const Instruction& like, Shape shape, std::vector<Instruction*> operands);
+
+  // `value` in another sharding of the same dimensions.
+  Result<Value> Reshard(Value value, std::span<const Split> dims);
+  Result<Value> Whole(Value value);
+  // All-reduce of partial results over the devices that differ in `along`, by `computation`.
+  Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims, const Region* region,
+                           Computation* computation);
+  // Puts the blocks of dimension `d` together.
+  Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along, std::span<const Split> others,
+                              const Region* region);
+  // The blocks that this device has of a whole array.
+  Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
+  // From one device to all.
+  Result<Instruction*> Broadcast(Instruction* value, int64_t device);
+  // Behind the end of dimension `d` zeros, up to `size`.
+  Result<Instruction*> PadTo(Instruction* value, int64_t d, int64_t size);
+
+  // A tuple's instruction, and the other way: with the shardings and regions of `like`.
+  Result<Instruction*> Materialize(const Value& value);
+  Result<Value> TakeApart(Instruction* instruction, const Value& like);
+  // Of one instruction: whole arrays in `region`.
+  Result<Value> TakeApartWhole(Instruction* instruction, const Region* region);
+
+ private:
+  Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
+  Result<Instruction*> Offset(const Split& split, int64_t block_size);
+  void SayOrigin(Instruction* made) const;
+
+  Module& module_;
+  Computation& out_;
+  int64_t& next_channel_;
+  const Instruction* origin_ = nullptr;
+  Instruction* partition_id_ = nullptr;
+  struct KnownOffset {
+    Split split;
+    int64_t block_size;
+    Instruction* offset;
+  };
+  std::vector<KnownOffset> offsets_;
+};
+
+}  // namespace krafla::spmd

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk over a program that makes it the program of one device, instruction by instruction.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/sdy_sharding.h"
+#include "passes/pipeline.h"
+#include "passes/spmd_emitter.h"
+
+namespace krafla::spmd {
+
+class Walk {
+ public:
+  Walk(Module& module, const PassOptions& options, SdyMeshes meshes)
+      : module_(module), options_(options), meshes_(std::move(meshes)) {}
+
+  // Emits `from` on `arguments` into the emitter's computation; calls are put in their place. `region`: of what has no
+  // operands.
+  Result<Value> Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter);
+  int64_t* next_channel() { return &next_channel_; }
+  int64_t devices() const { return module_.num_partitions; }
+
+ private:
+  // One computation on its way.
+  struct Scope {
+    std::unordered_map<const Instruction*, Value> values;
+    std::vector<Value> arguments;
+    const Region* region = nullptr;
+    Emitter& emitter;
+  };
+
+  Result<Value> Step(const Instruction& i, Scope& scope);
+  Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
+  Result<Value> Barrier(const Instruction& i, std::vector<Value> operands, Emitter& emitter);
+
+  // spmd_control_flow.cpp
+  Result<Value> Call(const Instruction& i, std::vector<Value> operands, Scope& scope);
+  Result<Value> While(const Instruction& i, Value init, const Region* region, Emitter& emitter);
+  Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
+  Result<Value> InRegion(Value value, const Region* region, Emitter& emitter);
+
+  // spmd_annotations.cpp: the custom calls that say where arrays lie. Nothing for other instructions.
+  Result<std::optional<Value>> Annotation(const Instruction& i, Scope& scope);
+  Result<Value> Constrain(const Instruction& i, Value value, Emitter& emitter);
+  Result<Value> GlobalToLocal(const Instruction& i, Scope& scope);
+  Result<Value> LocalToGlobal(const Instruction& i, Scope& scope);
+  Result<Value> FullToShard(const Instruction& i, Value value, Scope& scope);
+  Result<Value> ShardToFull(const Instruction& i, Value value, Scope& scope);
+  // The region along the manual axes of an annotation, within `parent`.
+  Result<const Region*> ManualRegion(const Instruction& annotation, const Region* parent, std::vector<std::string>* axes);
+  const Region* RegionAlong(const Region* parent, const std::vector<Split>& splits);
+  // The region of a body that takes nothing: where its results go says it.
+  Result<const Region*> RegionOfBody(const Instruction& call, const Region* parent);
+
+  Module& module_;
+  const PassOptions& options_;
+  SdyMeshes meshes_;
+  std::deque<Region> regions_;
+  int64_t next_channel_ = 1;
+  int depth_ = 0;
+};
+
+// The value of a frontend attribute, as written between its quotes; empty where there is none.
+std::string_view FrontendAttribute(const InstructionMetadata& metadata, std::string_view key);
+
+// The block of `shape` that a device has, rounded up; in the layout of `shape`.
+Result<Shape> BlockShape(const Shape& shape, const Sharding& sharding);
+
+}  // namespace krafla::spmd
