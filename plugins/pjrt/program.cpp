@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <protozero/pbf_reader.hpp>
 
+#include "api/op_sharding.h"
 #include "api/program_cost.h"
 #include "api/read_program.h"
 #include "plugins/pjrt/element_types.h"
@@ -83,6 +84,20 @@ void Program::Describe(const Module& module) {
       donates_[static_cast<std::size_t>(donor.parameter)] = donates_any_ = true;
 }
 
+// A program that says nothing of its arrays has all of each everywhere.
+Result<ShardingList> Program::Serialize(const std::vector<std::string>& shardings, std::size_t count) {
+  ShardingList out;
+  out.bytes.resize(count);
+  for (std::size_t i = 0; i < count && i < shardings.size(); ++i) {
+    KRAFLA_ASSIGN(out.bytes[i], SerializeOpSharding(shardings[i]));
+  }
+  for (const std::string& one : out.bytes) {
+    out.pointers.push_back(one.data());
+    out.sizes.push_back(one.size());
+  }
+  return out;
+}
+
 Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSource source) {
   std::shared_ptr<Program> out(new Program(client, std::move(source)));
   KRAFLA_ASSIGN(out->options_, ParseProgramOptions(out->source_.options));
@@ -105,6 +120,8 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
     out->parameters_ = out->group_->arguments();
     out->results_ = out->group_->results();
     out->report_ = out->group_->report();
+    KRAFLA_ASSIGN(out->parameter_shardings_, Serialize(out->group_->parameter_shardings(), out->parameters_.size()));
+    KRAFLA_ASSIGN(out->result_shardings_, Serialize(out->group_->result_shardings(), out->results_.size()));
   }
   out->donates_.resize(out->parameters_.size());
   for (const Shape& shape : out->results_) {

@@ -23,6 +23,13 @@ struct ProgramSource {
   std::string options;  // CompileOptionsProto
 };
 
+// Serialized OpShardings, as the interface hands them out.
+struct ShardingList {
+  std::vector<std::string> bytes;
+  std::vector<const char*> pointers;
+  std::vector<std::size_t> sizes;
+};
+
 class Program {
  public:
   static Result<std::shared_ptr<Program>> Compile(PJRT_Client& client, ProgramSource source);
@@ -38,6 +45,9 @@ class Program {
   // The devices' lanes, each once.
   const std::vector<Lane*>& lanes() const { return lanes_; }
   bool is_group() const { return group_ != nullptr; }
+  // Of a program for several partitions; empty for others.
+  const ShardingList& parameter_shardings() const { return parameter_shardings_; }
+  const ShardingList& result_shardings() const { return result_shardings_; }
 
   // Of one device.
   const std::vector<Shape>& parameters() const { return parameters_; }
@@ -69,6 +79,7 @@ class Program {
   Program(PJRT_Client& client, ProgramSource source) : client_(client), source_(std::move(source)) {}
   Result<std::unique_ptr<Module>> Read() const;
   Result<> Assign();
+  static Result<ShardingList> Serialize(const std::vector<std::string>& shardings, std::size_t count);
   void Describe(const Module& module);
   Result<Executable*> ExecutableOn(Lane& lane);
 
@@ -80,6 +91,7 @@ class Program {
   std::vector<Lane*> lanes_;
   std::vector<Shape> parameters_, results_;
   CompileReport report_;
+  ShardingList parameter_shardings_, result_shardings_;
   std::vector<bool> donates_;
   bool donates_any_ = false;
   std::vector<PJRT_Buffer_Type> result_types_;
