@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words, numbers and punctuation of the texts that shardings are written in. Backslashes are passed over: the text may
-// stand in a quoted string.
+// Words, numbers and punctuation of the texts that shardings are written in. Comments are passed over, and backslashes: the
+// text may stand in a quoted string.
 #pragma once
 
 #include <charconv>
@@ -77,8 +77,12 @@ class ShardingScanner {
            c == '-' || c == '$';
   }
   void Skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\\'))
-      ++at_;
+    for (;;) {
+      while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\\')) ++at_;
+      if (text_.substr(at_, 2) != "/*") return;  // a comment such as /*index=5*/
+      const std::size_t end = text_.find("*/", at_ + 2);
+      at_ = end == text_.npos ? text_.size() : end + 2;
+    }
   }
 
   std::string_view text_;

@@ -70,7 +70,7 @@ Result<std::vector<std::vector<int64_t>>> MeshGroups(const Converter& c, Attribu
 Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
   CollectiveAttributes out;
   if (AttributeRef channel = op.Find("channel_id"); channel != nullptr && channel->integer > 0) out.channel_id = channel->integer;
-  if (AttributeRef global = op.Find("use_global_device_ids"); global != nullptr) out.use_global_device_ids = global->integer != 0;
+  if (AttributeRef global = op.Find("use_global_device_ids"); global != nullptr) out.use_global_device_ids = global->kind == Attribute::Kind::kUnit || global->integer != 0;
   AttributeRef groups = op.Find("replica_groups");
   if (groups == nullptr) return out;
   if (groups->kind == Attribute::Kind::kDictionary) {
