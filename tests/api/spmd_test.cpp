@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs over several devices that are not partitioned yet: what they give, put together, is what the program gives
+// on one device. Arguments are small integers, so that sums are exact in any order and results equal to the bit.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "api/device_group.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/sharding.h"
+
+namespace krafla {
+namespace {
+
+constexpr std::string_view kHelpers = R"(
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+larger { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b) }
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT }
+turn { p = (s32[], f32[4,8], f32[4,8]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  x = f32[4,8] get-tuple-element(p), index=1
+  y = f32[4,8] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  m = s32[] add(n, one)
+  z = f32[4,8] add(x, y)
+  ROOT r = (s32[], f32[4,8], f32[4,8]) tuple(m, z, x) }
+goes_on { p = (s32[], f32[4,8], f32[4,8]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  three = s32[] constant(3)
+  ROOT r = pred[] compare(n, three), direction=LT }
+twice { x = f32[4,8] parameter(0)
+  ROOT r = f32[4,8] add(x, x) }
+square { x = f32[4,8] parameter(0)
+  ROOT r = f32[4,8] multiply(x, x) }
+)";
+
+struct Program {
+  const char* name;
+  const char* body;  // of parameters a: f32[4,8], b: f32[8,4], c: f32[4,8,4], d: f32[4,4,4,8]; with a line for ROOT
+};
+
+const Program kPrograms[] = {
+    {"elementwise", "x = f32[4,8] add(a, a)\n ROOT r = f32[4,8] multiply(x, a)"},
+    {"two_shardings", "t = f32[4,8] transpose(b), dimensions={1,0}\n ROOT r = f32[4,8] subtract(a, t)"},
+    {"select", "p = pred[4,8] compare(a, a), direction=GT\n n = f32[4,8] negate(a)\n ROOT r = f32[4,8] select(p, a, n)"},
+    {"clamp", "lo = f32[] constant(-1)\n hi = f32[] constant(2)\n ROOT r = f32[4,8] clamp(lo, a, hi)"},
+    {"dot", "ROOT r = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+    {"dot_itself", "ROOT r = f32[8,8] dot(a, a), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
+    {"dot_batch", "ROOT r = f32[4,8,4,8] dot(c, d), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"},
+    {"mlp", "h = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n z = f32[] constant(0)\n"
+            "zs = f32[4,4] broadcast(z), dimensions={}\n g = f32[4,4] maximum(h, zs)\n"
+            "ROOT r = f32[4,8] dot(g, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+    {"reduce_rows", "z = f32[] constant(0)\n ROOT r = f32[8] reduce(a, z), dimensions={0}, to_apply=sum"},
+    {"reduce_all", "z = f32[] constant(0)\n ROOT r = f32[] reduce(c, z), dimensions={0,1,2}, to_apply=sum"},
+    {"reduce_from_three", "z = f32[] constant(3)\n ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum"},
+    {"reduce_max", "z = f32[] constant(1)\n ROOT r = f32[4,4] reduce(c, z), dimensions={1}, to_apply=larger"},
+    {"softmax_like", "z = f32[] constant(-inf)\n m = f32[4] reduce(a, z), dimensions={1}, to_apply=larger\n"
+                     "bm = f32[4,8] broadcast(m), dimensions={0}\n ROOT r = f32[4,8] subtract(a, bm)"},
+    {"broadcast", "ROOT r = f32[3,4,8] broadcast(a), dimensions={1,2}"},
+    {"transpose", "ROOT r = f32[4,4,8] transpose(c), dimensions={2,0,1}"},
+    {"reshape_part", "ROOT r = f32[2,2,8] reshape(a)"},
+    {"reshape_melt", "ROOT r = f32[32,4] reshape(c)"},
+    {"reshape_ones", "ROOT r = f32[1,4,1,8] reshape(a)"},
+    {"reshape_odd", "ROOT r = f32[16,2] reshape(a)"},
+    {"concatenate", "ROOT r = f32[4,16] concatenate(a, a), dimensions={1}"},
+    {"slice", "ROOT r = f32[4,3] slice(a), slice={[0:4], [2:5]}"},
+    {"pad", "z = f32[] constant(7)\n ROOT r = f32[4,11] pad(a, z), padding=0_0x1_2"},
+    {"reverse", "ROOT r = f32[4,8] reverse(a), dimensions={1}"},
+    {"dynamic_slice", "i = s32[] constant(2)\n ROOT r = f32[4,3] dynamic-slice(a, i, i), dynamic_slice_sizes={4,3}"},
+    {"dynamic_update", "i = s32[] constant(3)\n s = f32[4,2] slice(a), slice={[0:4], [0:2]}\n"
+                       "ROOT r = f32[4,8] dynamic-update-slice(a, s, i, i)"},
+    {"sort", "ROOT r = f32[4,8] sort(a), dimensions={1}, to_apply=less"},
+    {"iota", "i = f32[4,8] iota(), iota_dimension=1\n ROOT r = f32[4,8] add(i, a)"},
+    {"window", "z = f32[] constant(0)\n ROOT r = f32[4,7] reduce-window(a, z), window={size=1x2}, to_apply=sum"},
+    {"convolution", "k = f32[3,3,8,2] slice(e), slice={[0:3], [0:3], [0:8], [0:2]}\n"
+                    "ROOT r = f32[4,4,4,2] convolution(d, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
+    {"convolution_kernel", "ROOT r = f32[8,3,3,8] convolution(d, d), window={size=4x4 pad=1_1x1_1}, dim_labels=f01b_i01o->b01f"},
+    {"gather_rows", "i = s32[4] constant({3, 0, 1, 1})\n"
+                    "ROOT r = f32[4,8] gather(a, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}"},
+    {"gather_batch", "x = s32[4,8] convert(a)\n m = s32[4,1] slice(x), slice={[0:4], [0:1]}\n"
+                     "ROOT r = f32[4,1] gather(a, m), offset_dims={1}, collapsed_slice_dims={}, operand_batching_dims={0}, "
+                     "start_indices_batching_dims={0}, start_index_map={1}, index_vector_dim=1, slice_sizes={1,1}"},
+    {"while", "n = s32[] constant(0)\n z = f32[] constant(1)\n ones = f32[4,8] broadcast(z), dimensions={}\n"
+              "s = (s32[], f32[4,8], f32[4,8]) tuple(n, a, ones)\n w = (s32[], f32[4,8], f32[4,8]) while(s), condition=goes_on, body=turn\n"
+              "ROOT r = f32[4,8] get-tuple-element(w), index=1"},
+    {"call", "ROOT r = f32[4,8] call(a), to_apply=twice"},
+    {"conditional", "z = f32[] constant(0)\n s = f32[] reduce(a, z), dimensions={0,1}, to_apply=sum\n p = pred[] compare(s, z), direction=GT\n"
+                    "ROOT r = f32[4,8] conditional(p, a, a), true_computation=twice, false_computation=square"},
+    {"constraint", "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", sharding=@S\n ROOT r = f32[4,8] add(x, a)"},
+    {"two_results", "x = f32[4,8] add(a, a)\n y = f32[8,4] negate(b)\n ROOT r = (f32[4,8], f32[8,4]) tuple(x, y)"},
+};
+
+struct Parameter {
+  const char* name;
+  std::vector<int64_t> dims;
+};
+const Parameter kParameters[] = {{"a", {4, 8}}, {"b", {8, 4}}, {"c", {4, 8, 4}}, {"d", {4, 4, 4, 8}}, {"e", {4, 4, 8, 4}}};
+
+// Over four devices, at random: which dimension, in how many blocks, in which order of devices.
+std::string RandomSharding(std::mt19937& random, std::size_t rank) {
+  if (random() % 5 == 0) return "{replicated}";
+  std::string tile;
+  int64_t left = 4;
+  const std::size_t first = random() % rank;
+  std::vector<int64_t> counts(rank, 1);
+  counts[first] = random() % 2 == 0 ? 2 : 4;
+  left /= counts[first];
+  if (left > 1 && rank > 1 && random() % 2 == 0) {
+    counts[(first + 1) % rank] = 2;
+    left = 1;
+  }
+  for (int64_t c : counts) tile += (tile.empty() ? "" : ",") + std::to_string(c);
+  if (left > 1) tile += ",2";
+  constexpr const char* kOrders[] = {"<=[4]", "<=[2,2]T(1,0)", "3,1,0,2"};
+  return "{devices=[" + tile + "]" + kOrders[random() % 3] + (left > 1 ? " last_tile_dim_replicate}" : "}");
+}
+
+std::string Replaced(std::string text, std::string_view from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  return text;
+}
+
+class Spmd : public testing::Test {
+ protected:
+  void SetUp() override { group_ = *DeviceGroup::Create("cpu*4"); }
+
+  static std::vector<Literal> Arguments() {
+    std::mt19937 random(7);
+    std::vector<Literal> out;
+    for (const Parameter& p : kParameters) {
+      Shape shape = *Shape::MakeArray(ElementType::kF32, p.dims);
+      std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
+      for (float& v : values) v = static_cast<float>(static_cast<int>(random() % 9) - 4);
+      out.push_back(*Literal::FromBytes(shape, std::as_bytes(std::span(values))));
+    }
+    return out;
+  }
+
+  std::shared_ptr<DeviceGroup> group_;
+};
+
+TEST_F(Spmd, GivesWhatOneDeviceGives) {
+  const std::vector<Literal> arguments = Arguments();
+  std::mt19937 random(20);
+  int64_t cut_results = 0;
+  for (const Program& program : kPrograms) {
+    std::vector<Literal> expected;
+    for (int round = 0; round < 8; ++round) {
+      std::string parameters;
+      for (std::size_t p = 0; p < std::size(kParameters); ++p) {
+        const Parameter& q = kParameters[p];
+        std::string dims;
+        for (int64_t d : q.dims) dims += (dims.empty() ? "" : ",") + std::to_string(d);
+        parameters += std::string(q.name) + " = f32[" + dims + "] parameter(" + std::to_string(p) + ")";
+        if (round > 0) parameters += ", sharding=" + RandomSharding(random, q.dims.size());
+        parameters += "\n";
+      }
+      const std::string body = Replaced(program.body, "@S", RandomSharding(random, 2));
+      const std::string text = "HloModule m, num_partitions=" + std::string(round == 0 ? "1" : "4") + std::string(kHelpers) +
+                               "ENTRY main {\n" + parameters + body + "\n}\n";
+      SCOPED_TRACE(std::string(program.name) + ":\n" + parameters + body);
+      auto module = ParseHloText(text, "test");
+      ASSERT_TRUE(module) << module.error().message();
+      auto executable = group_->Compile(std::move(*module), {});
+      ASSERT_TRUE(executable) << executable.error().message();
+      const auto& in = (*executable)->parameter_shardings();
+      const auto& out = (*executable)->result_shardings();
+      ASSERT_EQ(in.size(), round > 0 ? arguments.size() : 0);
+      const int64_t devices = round == 0 ? 1 : 4;
+      for (int64_t d = 0; d < devices; ++d) {
+        std::vector<Literal> blocks;
+        for (std::size_t p = 0; p < arguments.size(); ++p)
+          blocks.push_back(*BlockOf(arguments[p], round == 0 ? Sharding() : *ParseSharding(in[p], 4), d));
+        std::vector<const Literal*> pointers;
+        for (const Literal& b : blocks) pointers.push_back(&b);
+        auto set = (*executable)->SetArguments(d, pointers);
+        ASSERT_TRUE(set) << set.error().message();
+      }
+      auto ran = (*executable)->Execute();
+      ASSERT_TRUE(ran) << ran.error().message();
+      for (int64_t d = 0; d < devices; ++d) {
+        auto results = (*executable)->Results(d);
+        ASSERT_TRUE(results) << results.error().message();
+        if (round == 0) {
+          expected = std::move(*results);
+          continue;
+        }
+        ASSERT_EQ(results->size(), expected.size());
+        for (std::size_t r = 0; r < results->size(); ++r) {
+          const Sharding sharding = *ParseSharding(out[r], 4);
+          cut_results += !sharding.IsReplicated();
+          EXPECT_EQ((*results)[r], *BlockOf(expected[r], sharding, d)) << "result " << r << " of device " << d << " " << out[r];
+        }
+      }
+    }
+  }
+  EXPECT_GT(cut_results, 300);  // shardings do reach the results
+}
+
+// Results in shardings that are asked for, also such as do not divide a dimension; parameters likewise.
+TEST_F(Spmd, UnevenBlocks) {
+  auto module = ParseHloText(R"(
+HloModule m, num_partitions=4
+ENTRY main {
+  a = f32[6,3] parameter(0), sharding={devices=[4,1]<=[4]}
+  x = f32[6,3] add(a, a)
+  t = f32[3,6] transpose(x), dimensions={1,0}
+  ROOT r = (f32[6,3], f32[3,6]) tuple(x, t), sharding={{devices=[2,2]<=[4]}, {devices=[4,1]3,2,1,0}}
+}
+)", "test");
+  ASSERT_TRUE(module) << module.error().message();
+  auto executable = group_->Compile(std::move(*module), {});
+  ASSERT_TRUE(executable) << executable.error().message();
+  EXPECT_EQ((*executable)->arguments()[0].dims(), (Dims{2, 3}));
+  EXPECT_EQ((*executable)->results()[0].dims(), (Dims{3, 2}));
+  EXPECT_EQ((*executable)->results()[1].dims(), (Dims{1, 6}));
+  std::vector<float> values(18), sums(18), turned(18);
+  for (std::size_t i = 0; i < 18; ++i) {
+    values[i] = static_cast<float>(i + 1);
+    sums[i] = 2 * values[i];
+    turned[i % 3 * 6 + i / 3] = sums[i];
+  }
+  auto literal = [](Dims dims, const std::vector<float>& v) {
+    return *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, dims), std::as_bytes(std::span(v)));
+  };
+  for (int64_t d = 0; d < 4; ++d) {
+    Literal block = *BlockOf(literal({6, 3}, values), *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
+    const Literal* pointer = &block;
+    ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
+  }
+  ASSERT_TRUE((*executable)->Execute());
+  for (int64_t d = 0; d < 4; ++d) {
+    auto results = *(*executable)->Results(d);
+    EXPECT_EQ(results[0], *BlockOf(literal({6, 3}, sums), *ParseSharding("{devices=[2,2]<=[4]}", 4), d));
+    EXPECT_EQ(results[1], *BlockOf(literal({3, 6}, turned), *ParseSharding("{devices=[4,1]3,2,1,0}", 4), d));
+  }
+}
+
+Result<> CompileOnly(DeviceGroup& group, std::string_view text) {
+  KRAFLA_ASSIGN(auto module, ParseHloText(text, "test"));
+  KRAFLA_TRY(group.Compile(std::move(module), {}));
+  return {};
+}
+
+TEST_F(Spmd, WhatIsWrong) {
+  auto message = [&](std::string_view sharding, std::string_view rest) {
+    auto compiled = CompileOnly(*group_, Format("HloModule m, num_partitions=4\nENTRY main {{\n a = f32[4,8] parameter(0){}\n {}\n}}\n", sharding, rest));
+    return compiled ? std::string("compiled") : compiled.error().message();
+  };
+  EXPECT_NE(message(", sharding={devices=[2,1]<=[2]}", "ROOT r = f32[4,8] add(a, a)").find("names 2 devices"), std::string::npos);
+  EXPECT_NE(message(", sharding={devices=[2,1,2]<=[4]}", "ROOT r = f32[4,8] add(a, a)").find("has 3 dimensions"), std::string::npos);
+  EXPECT_NE(message("", "ROOT r = f32[2,8] custom-call(a), custom_call_target=\"Sharding\", sharding={replicated}").find("makes"), std::string::npos);
+  EXPECT_NE(message("", "ROOT r = f32[1,8] custom-call(a), custom_call_target=\"xla.sdy.GlobalToLocalShape\"").find("sharding"), std::string::npos);
+  EXPECT_NE(message("", "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+                        "y = f32[3,8] custom-call(x), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+                        "ROOT r = f32[3,8] add(y, y)").find("manual computation"), std::string::npos);
+}
+
+// GSPMD's way to say what Shardy calls a manual computation.
+TEST_F(Spmd, ManualRegionOfGspmd) {
+  auto module = ParseHloText(R"(
+HloModule m, num_partitions=4
+ENTRY main {
+  a = f32[4,2] parameter(0)
+  s = f32[4,2] custom-call(a), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  l = f32[2,2] custom-call(s), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  id = u32[] partition-id()
+  f = f32[] convert(id)
+  b = f32[2,2] broadcast(f), dimensions={}
+  x = f32[2,2] add(l, b)
+  m = f32[2,2] custom-call(x), custom_call_target="Sharding", sharding={manual}
+  ROOT g = f32[4,4] custom-call(m), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,2]<=[4]}
+}
+)", "test");
+  ASSERT_TRUE(module) << module.error().message();
+  auto executable = group_->Compile(std::move(*module), {});
+  ASSERT_TRUE(executable) << executable.error().message();
+  EXPECT_EQ((*executable)->parameter_shardings()[0], "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
+  EXPECT_EQ((*executable)->result_shardings()[0], "{devices=[2,2]<=[4]}");
+  const std::vector<float> zeros(4, 10.0f);
+  const Literal block = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}), std::as_bytes(std::span(zeros)));
+  const Literal* pointer = &block;
+  for (int64_t d = 0; d < 4; ++d) ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
+  ASSERT_TRUE((*executable)->Execute());
+  for (int64_t d = 0; d < 4; ++d) {
+    const std::vector<float> want(4, 10.0f + static_cast<float>(d));
+    EXPECT_EQ((*(*executable)->Results(d))[0], *Literal::FromBytes(block.shape(), std::as_bytes(std::span(want))));
+  }
+}
+
+}  // namespace
+}  // namespace krafla
