@@ -8,7 +8,8 @@
 
 namespace krafla {
 
-// A sharding in HLO text ("{devices=[2,1]<=[2]}") as the bytes of XLA's OpSharding (xla/xla_data.proto).
+// A sharding in HLO text ("{devices=[2,1]<=[2]}") as the bytes of XLA's OpSharding
+// (xla/xla_data.proto).
 Result<std::string> SerializeOpSharding(std::string_view text);
 
 }  // namespace krafla

@@ -16,7 +16,9 @@ Result<int64_t> SizeOf(const SdyMesh& mesh) {
   for (const auto& [name, size] : mesh.axes) {
     auto next = size < 1 ? std::nullopt : CheckedMul(out, size);
     if (!next || *next > kMaxDevices)
-      return InvalidArgument("The axis '{}' of a mesh has the size {}; a mesh has at most {} devices.", name, size, kMaxDevices);
+      return InvalidArgument(
+          "The axis '{}' of a mesh has the size {}; a mesh has at most {} devices.", name, size,
+          kMaxDevices);
     out = *next;
   }
   return out;
@@ -49,7 +51,8 @@ Result<SdyMesh> MeshBody(ShardingScanner& s) {
     std::vector<int64_t> sorted = out.devices;
     std::ranges::sort(sorted);
     bool each = static_cast<int64_t>(sorted.size()) == size;
-    for (std::size_t i = 0; each && i < sorted.size(); ++i) each = sorted[i] == static_cast<int64_t>(i) || out.axes.empty();
+    for (std::size_t i = 0; each && i < sorted.size(); ++i)
+      each = sorted[i] == static_cast<int64_t>(i) || out.axes.empty();
     if (!each) return InvalidArgument("A mesh of {} devices names others, or not each once.", size);
   }
   KRAFLA_TRY(s.Expect('>'));
@@ -90,7 +93,8 @@ Result<SdySharding> ShardingBody(ShardingScanner& s, const SdyMeshes& meshes) {
       name = s.Word();
     }
     auto it = meshes.find(name);
-    if (it == meshes.end()) return InvalidArgument("A sharding names the mesh '{}', which is not defined.", name);
+    if (it == meshes.end())
+      return InvalidArgument("A sharding names the mesh '{}', which is not defined.", name);
     out.mesh = it->second;
   } else if (s.Word() == "mesh") {
     KRAFLA_ASSIGN(out.mesh, MeshBody(s));
@@ -190,16 +194,19 @@ Result<std::vector<std::string>> ParseSdyManualAxes(std::string_view text) {
 Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devices) {
   KRAFLA_ASSIGN(int64_t total, SizeOf(mesh));
   if (total != devices)
-    return InvalidArgument("A sharding is over a mesh of {} devices; the program has {} partitions.", total, devices);
+    return InvalidArgument(
+        "A sharding is over a mesh of {} devices; the program has {} partitions.", total, devices);
   int64_t inner = total;
   for (const auto& [name, whole] : mesh.axes) {
     inner /= whole;
     if (name != axis.name) continue;
     int64_t size = whole, after = 1;
     if (axis.size != 0 || axis.pre_size != 0) {
-      auto used = axis.size < 1 || axis.pre_size < 1 ? std::nullopt : CheckedMul(axis.size, axis.pre_size);
+      auto used =
+          axis.size < 1 || axis.pre_size < 1 ? std::nullopt : CheckedMul(axis.size, axis.pre_size);
       if (!used || whole % *used != 0)
-        return InvalidArgument("The part ({}){} of the axis '{}' does not divide its size of {}.", axis.pre_size, axis.size, name, whole);
+        return InvalidArgument("The part ({}){} of the axis '{}' does not divide its size of {}.",
+                               axis.pre_size, axis.size, name, whole);
       size = axis.size;
       after = whole / *used;
     }
@@ -209,20 +216,24 @@ Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devic
     out.block.resize(static_cast<std::size_t>(devices));
     for (int64_t p = 0; p < devices; ++p) {
       const int64_t device = mesh.devices.empty() ? p : mesh.devices[static_cast<std::size_t>(p)];
-      out.block[static_cast<std::size_t>(device)] = static_cast<int32_t>(p / inner % whole / after % size);
+      out.block[static_cast<std::size_t>(device)] =
+          static_cast<int32_t>(p / inner % whole / after % size);
     }
     return out;
   }
-  return InvalidArgument("A sharding names the axis '{}', which its mesh does not have.", axis.name);
+  return InvalidArgument("A sharding names the axis '{}', which its mesh does not have.",
+                         axis.name);
 }
 
-Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices, const std::vector<std::string>* only) {
+Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
+                            const std::vector<std::string>* only) {
   Sharding out;
   // No axes: on one device where it says which, else everywhere.
   if (sdy.mesh.axes.empty()) {
     if (sdy.mesh.devices.size() == 1 && devices > 1) {
       if (sdy.mesh.devices[0] < 0 || sdy.mesh.devices[0] >= devices)
-        return InvalidArgument("A mesh names device {}; the program has {} partitions.", sdy.mesh.devices[0], devices);
+        return InvalidArgument("A mesh names device {}; the program has {} partitions.",
+                               sdy.mesh.devices[0], devices);
       out.only = sdy.mesh.devices[0];
     }
     return out;
@@ -241,28 +252,33 @@ Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices, const std::
   // Two dimensions cut along one axis would leave blocks without a device.
   int64_t blocks = 1;
   for (const Split& s : out.dims) {
-    if (blocks * s.count > devices) return InvalidArgument("A sharding has more blocks than there are devices.");
+    if (blocks * s.count > devices)
+      return InvalidArgument("A sharding has more blocks than there are devices.");
     blocks *= s.count;
   }
   return out;
 }
 
-Result<std::vector<std::vector<int64_t>>> GroupsAlong(const SdyMesh& mesh, const std::vector<SdyAxis>& axes) {
+Result<std::vector<std::vector<int64_t>>> GroupsAlong(const SdyMesh& mesh,
+                                                      const std::vector<SdyAxis>& axes) {
   KRAFLA_ASSIGN(int64_t devices, SizeOf(mesh));
   Split along;
   for (const SdyAxis& axis : axes) {
     KRAFLA_ASSIGN(Split one, SplitAlong(mesh, axis, devices));
-    if (along.count * one.count > devices) return InvalidArgument("Replica groups name the axis '{}' twice.", axis.name);
+    if (along.count * one.count > devices)
+      return InvalidArgument("Replica groups name the axis '{}' twice.", axis.name);
     along = Combine(along, one);
   }
-  // Devices with the same place along the other (parts of) axes: those that come n-th with each place along these.
+  // Devices with the same place along the other (parts of) axes: those that come n-th with each
+  // place along these.
   std::vector<std::vector<int64_t>> out(static_cast<std::size_t>(devices / along.count));
   std::vector<std::size_t> next(static_cast<std::size_t>(along.count), 0);
   for (auto& group : out) group.resize(static_cast<std::size_t>(along.count));
   for (int64_t p = 0; p < devices; ++p) {
     const int64_t device = mesh.devices.empty() ? p : mesh.devices[static_cast<std::size_t>(p)];
     const auto place = static_cast<std::size_t>(along.of(device));
-    if (next[place] >= out.size()) return InvalidArgument("Replica groups name a part of an axis twice.");
+    if (next[place] >= out.size())
+      return InvalidArgument("Replica groups name a part of an axis twice.");
     out[next[place]++][place] = device;
   }
   return out;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings of Shardy, MLIR's dialect sdy (github.com/openxla/shardy, docs/sharding_representation.md): dimensions are
-// cut along named axes of a mesh. Their text is the same in StableHLO and in the frontend attributes that XLA gives to
-// HLO (xla/service/spmd/shardy/constants.h): "#sdy.sharding<@mesh, [{\"x\"}, {\"y\":(2)4, ?}], replicated={\"z\"}>".
+// Shardings of Shardy, MLIR's dialect sdy (github.com/openxla/shardy,
+// docs/sharding_representation.md): dimensions are cut along named axes of a mesh. Their text is
+// the same in StableHLO and in the frontend attributes that XLA gives to HLO
+// (xla/service/spmd/shardy/constants.h): "#sdy.sharding<@mesh, [{\"x\"}, {\"y\":(2)4, ?}],
+// replicated={\"z\"}>".
 #pragma once
 
 #include <map>
@@ -45,10 +47,12 @@ Result<std::vector<SdySharding>> ParseSdyShardings(std::string_view text, const 
 Result<std::vector<std::string>> ParseSdyManualAxes(std::string_view text);
 
 // Over `devices` devices; along the axes named in `only` where that is given.
-Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices, const std::vector<std::string>* only = nullptr);
+Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
+                            const std::vector<std::string>* only = nullptr);
 // Where each device lies along an axis.
 Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devices);
 // Groups of the devices that differ along `axes` only, ordered along them.
-Result<std::vector<std::vector<int64_t>>> GroupsAlong(const SdyMesh& mesh, const std::vector<SdyAxis>& axes);
+Result<std::vector<std::vector<int64_t>>> GroupsAlong(const SdyMesh& mesh,
+                                                      const std::vector<SdyAxis>& axes);
 
 }  // namespace krafla

@@ -35,7 +35,8 @@ Result<int64_t> Product(const std::vector<int64_t>& dims, int64_t limit) {
   for (int64_t d : dims) {
     auto next = d < 1 ? std::nullopt : CheckedMul(out, d);
     if (!next || *next > limit)
-      return InvalidArgument("A sharding over tiles of which a dimension is {} does not fit {} devices.", d, limit);
+      return InvalidArgument(
+          "A sharding over tiles of which a dimension is {} does not fit {} devices.", d, limit);
     out = *next;
   }
   return out;
@@ -68,12 +69,14 @@ Result<Tiles> ParseTiles(ShardingScanner& s, int64_t devices) {
     if (order.size() != shape.size()) return s.Bad("as many dimensions in the permutation");
   }
   KRAFLA_ASSIGN(int64_t count, Product(shape, devices));
-  if (count != tiles) return InvalidArgument("A sharding of {} tiles names {} devices.", tiles, count);
+  if (count != tiles)
+    return InvalidArgument("A sharding of {} tiles names {} devices.", tiles, count);
   std::vector<int64_t> strides(shape.size(), 1), index(shape.size(), 0);
   for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
   for (int64_t n = 0; n < count; ++n) {
     int64_t device = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) device += index[i] * strides[static_cast<std::size_t>(order[i])];
+    for (std::size_t i = 0; i < order.size(); ++i)
+      device += index[i] * strides[static_cast<std::size_t>(order[i])];
     out.devices.push_back(device);
     for (std::size_t i = order.size(); i-- > 0;) {
       if (++index[i] < shape[static_cast<std::size_t>(order[i])]) break;
@@ -83,15 +86,19 @@ Result<Tiles> ParseTiles(ShardingScanner& s, int64_t devices) {
   return out;
 }
 
-Result<Sharding> FromTiles(const Tiles& tiles, const std::vector<std::string>& last, int64_t devices) {
+Result<Sharding> FromTiles(const Tiles& tiles, const std::vector<std::string>& last,
+                           int64_t devices) {
   Sharding out;
-  if (last.size() > tiles.dims.size()) return InvalidArgument("A sharding has more kinds of subgroups than dimensions.");
+  if (last.size() > tiles.dims.size())
+    return InvalidArgument("A sharding has more kinds of subgroups than dimensions.");
   if (static_cast<int64_t>(tiles.devices.size()) != devices)
-    return InvalidArgument("A sharding names {} devices; the program has {} partitions.", tiles.devices.size(), devices);
+    return InvalidArgument("A sharding names {} devices; the program has {} partitions.",
+                           tiles.devices.size(), devices);
   std::vector<bool> seen(static_cast<std::size_t>(devices), false);
   for (int64_t d : tiles.devices) {
     if (d < 0 || d >= devices || seen[static_cast<std::size_t>(d)])
-      return InvalidArgument("A sharding names device {} twice, or it is none of the {}.", d, devices);
+      return InvalidArgument("A sharding names device {} twice, or it is none of the {}.", d,
+                             devices);
     seen[static_cast<std::size_t>(d)] = true;
   }
   const std::size_t data = tiles.dims.size() - last.size();
@@ -131,7 +138,8 @@ Result<Sharding> ParseOne(ShardingScanner& s, int64_t devices) {
       KRAFLA_TRY(s.Expect('='));
       KRAFLA_ASSIGN(int64_t device, s.Number());
       if (device < 0 || device >= devices)
-        return InvalidArgument("A sharding names device {}; the program has {} partitions.", device, devices);
+        return InvalidArgument("A sharding names device {}; the program has {} partitions.", device,
+                               devices);
       out.only = device;
     } else if (word == "manual") {
       out.all_manual = true;
@@ -157,10 +165,14 @@ Result<Sharding> ParseOne(ShardingScanner& s, int64_t devices) {
       KRAFLA_TRY(s.Expect('{'));
       for (int depth = 1; depth > 0;) {
         if (s.AtEnd()) return s.Bad("'}'");
-        if (s.Is('"')) KRAFLA_TRY(s.Quoted());
-        else if (s.Accept('{')) ++depth;
-        else if (s.Accept('}')) --depth;
-        else if (s.Word().empty() && !s.Accept('=') && !s.Accept(',')) return s.Bad("a word of metadata");
+        if (s.Is('"'))
+          KRAFLA_TRY(s.Quoted());
+        else if (s.Accept('{'))
+          ++depth;
+        else if (s.Accept('}'))
+          --depth;
+        else if (s.Word().empty() && !s.Accept('=') && !s.Accept(','))
+          return s.Bad("a word of metadata");
       }
     } else if (word == "unreduced" || word == "mesh") {
       return Unimplemented("A sharding of the kind '{}' is not supported.", word);
@@ -179,7 +191,8 @@ std::string Joined(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// The shortest way to write a list of devices: an iota where it is one, of two transposed dimensions where it is that.
+// The shortest way to write a list of devices: an iota where it is one, of two transposed
+// dimensions where it is that.
 std::string DevicesText(const std::vector<int64_t>& devices) {
   const auto n = static_cast<int64_t>(devices.size());
   auto is = [&](int64_t rows, int64_t columns) {
@@ -211,7 +224,8 @@ const Split& Sharding::dim(int64_t d) const {
 }
 
 bool Sharding::IsReplicated() const {
-  return !only && !all_manual && std::ranges::all_of(dims, [](const Split& s) { return s.whole(); });
+  return !only && !all_manual &&
+         std::ranges::all_of(dims, [](const Split& s) { return s.whole(); });
 }
 
 int64_t Sharding::blocks() const {
@@ -224,7 +238,8 @@ bool operator==(const Sharding& a, const Sharding& b) {
   const auto rank = static_cast<int64_t>(std::max(a.dims.size(), b.dims.size()));
   for (int64_t d = 0; d < rank; ++d)
     if (!(a.dim(d) == b.dim(d))) return false;
-  return a.manual == b.manual && a.all_manual == b.all_manual && a.only == b.only && a.unknown == b.unknown;
+  return a.manual == b.manual && a.all_manual == b.all_manual && a.only == b.only &&
+         a.unknown == b.unknown;
 }
 
 Result<std::vector<Sharding>> ParseShardings(std::string_view text, int64_t devices) {
@@ -244,7 +259,8 @@ Result<std::vector<Sharding>> ParseShardings(std::string_view text, int64_t devi
 
 Result<Sharding> ParseSharding(std::string_view text, int64_t devices) {
   KRAFLA_ASSIGN(std::vector<Sharding> all, ParseShardings(text, devices));
-  if (all.size() != 1) return InvalidArgument("A sharding of {} values stands at one value.", all.size());
+  if (all.size() != 1)
+    return InvalidArgument("A sharding of {} values stands at one value.", all.size());
   return std::move(all[0]);
 }
 
@@ -254,7 +270,8 @@ Result<Literal> BlockOf(const Literal& whole, const Sharding& sharding, int64_t 
   Dims block, begin, count;
   for (std::size_t d = 0; d < rank; ++d) {
     const Split& split = sharding.dim(static_cast<int64_t>(d));
-    const int64_t size = shape.dims()[d] / split.count + (shape.dims()[d] % split.count != 0 ? 1 : 0);
+    const int64_t size =
+        shape.dims()[d] / split.count + (shape.dims()[d] % split.count != 0 ? 1 : 0);
     block.push_back(size);
     begin.push_back(std::min(size * split.of(device), shape.dims()[d]));
     count.push_back(std::min(size, shape.dims()[d] - begin[d]));
@@ -286,27 +303,33 @@ std::string ShardingToText(const Sharding& sharding, int64_t rank, int64_t devic
   if (sharding.unknown) return "{unknown}";
   if (sharding.IsReplicated() && sharding.manual.empty()) return "{replicated}";
   // Devices in the order of their tiles; those of one tile in their own order.
-  std::vector<int64_t> dims, order(static_cast<std::size_t>(devices)), tile(static_cast<std::size_t>(devices), 0);
+  std::vector<int64_t> dims, order(static_cast<std::size_t>(devices)),
+      tile(static_cast<std::size_t>(devices), 0);
   std::iota(order.begin(), order.end(), int64_t{0});
   int64_t tiles = 1;
   auto add = [&](const Split& split) {
     dims.push_back(split.count);
     tiles *= split.count;
-    for (int64_t d = 0; d < devices; ++d) tile[static_cast<std::size_t>(d)] = tile[static_cast<std::size_t>(d)] * split.count + split.of(d);
+    for (int64_t d = 0; d < devices; ++d)
+      tile[static_cast<std::size_t>(d)] =
+          tile[static_cast<std::size_t>(d)] * split.count + split.of(d);
   };
   for (int64_t d = 0; d < rank; ++d) add(sharding.dim(d));
   for (const Split& m : sharding.manual) add(m);
   const int64_t copies = devices / std::max<int64_t>(tiles, 1);
   std::string last;
-  for (std::size_t i = 0; i < sharding.manual.size(); ++i) last += last.empty() ? "manual" : ", manual";
+  for (std::size_t i = 0; i < sharding.manual.size(); ++i)
+    last += last.empty() ? "manual" : ", manual";
   if (copies > 1) {
     dims.push_back(copies);
     if (!last.empty()) last += ", replicated";
   }
   std::ranges::stable_sort(order, {}, [&](int64_t d) { return tile[static_cast<std::size_t>(d)]; });
   std::string out = Format("{{devices=[{}]{}", Joined(dims), DevicesText(order));
-  if (!last.empty()) out += Format(" last_tile_dims={{{}}}", last);
-  else if (copies > 1) out += " last_tile_dim_replicate";
+  if (!last.empty())
+    out += Format(" last_tile_dims={{{}}}", last);
+  else if (copies > 1)
+    out += " last_tile_dim_replicate";
   return out + "}";
 }
 

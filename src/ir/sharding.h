@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an array lies over the devices of a program: which block of each dimension a device has. Shardings of HLO text
-// (xla/hlo/ir/hlo_sharding.h) and of Shardy (sdy_sharding.h) are read into this form, which says nothing of how the
-// devices are numbered: any assignment of blocks to devices can be told, and two that agree are equal.
+// How an array lies over the devices of a program: which block of each dimension a device has.
+// Shardings of HLO text (xla/hlo/ir/hlo_sharding.h) and of Shardy (sdy_sharding.h) are read into
+// this form, which says nothing of how the devices are numbered: any assignment of blocks to
+// devices can be told, and two that agree are equal.
 #pragma once
 
 #include <cstdint>
@@ -44,14 +45,16 @@ struct Sharding {
   friend bool operator==(const Sharding& a, const Sharding& b);
 };
 
-// "{replicated}", "{maximal device=1}", "{manual}", "{unknown}", "{devices=[2,1,2]<=[4] last_tile_dim_replicate}",
-// "{devices=[2,2]0,2,1,3}", "{... last_tile_dims={manual, replicated}}"; of a tuple each leaf's. `devices`: how many
-// there are. INVALID_ARGUMENT where the text names others, or not all.
+// "{replicated}", "{maximal device=1}", "{manual}", "{unknown}", "{devices=[2,1,2]<=[4]
+// last_tile_dim_replicate}",
+// "{devices=[2,2]0,2,1,3}", "{... last_tile_dims={manual, replicated}}"; of a tuple each leaf's.
+// `devices`: how many there are. INVALID_ARGUMENT where the text names others, or not all.
 Result<std::vector<Sharding>> ParseShardings(std::string_view text, int64_t devices);
 // One, where a tuple of one is as good.
 Result<Sharding> ParseSharding(std::string_view text, int64_t devices);
 
-// The block of `whole` that a device has; zeros behind the end of a dimension that is not cut evenly.
+// The block of `whole` that a device has; zeros behind the end of a dimension that is not cut
+// evenly.
 Result<Literal> BlockOf(const Literal& whole, const Sharding& sharding, int64_t device);
 
 // As HLO text, for an array of `rank` dimensions.

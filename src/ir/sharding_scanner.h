@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words, numbers and punctuation of the texts that shardings are written in. Comments are passed over, and backslashes: the
-// text may stand in a quoted string.
+// Words, numbers and punctuation of the texts that shardings are written in. Comments are passed
+// over, and backslashes: the text may stand in a quoted string.
 #pragma once
 
 #include <charconv>
@@ -68,17 +68,20 @@ class ShardingScanner {
     return out;
   }
   Failure Bad(std::string_view expected) const {
-    return InvalidArgument("The sharding '{}' has {} expected at character {}.", text_.substr(0, 200), expected, at_);
+    return InvalidArgument("The sharding '{}' has {} expected at character {}.",
+                           text_.substr(0, 200), expected, at_);
   }
 
  private:
   static bool IsWordCharacter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-           c == '-' || c == '$';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-' || c == '$';
   }
   void Skip() {
     for (;;) {
-      while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\\')) ++at_;
+      while (at_ < text_.size() &&
+             (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\\'))
+        ++at_;
       if (text_.substr(at_, 2) != "/*") return;  // a comment such as /*index=5*/
       const std::size_t end = text_.find("*/", at_ + 2);
       at_ = end == text_.npos ? text_.size() : end + 2;

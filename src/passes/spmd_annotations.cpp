@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The custom calls by which a program says where its arrays lie: GSPMD's (xla/service/spmd/spmd_partitioner.cc,
-// HandleCustomCall) and Shardy's (xla/service/spmd/shardy/constants.h).
+// The custom calls by which a program says where its arrays lie: GSPMD's
+// (xla/service/spmd/spmd_partitioner.cc, HandleCustomCall) and Shardy's
+// (xla/service/spmd/shardy/constants.h).
 #include <algorithm>
 
 #include "ir/builder.h"
@@ -10,16 +11,20 @@
 namespace krafla::spmd {
 namespace {
 
-constexpr std::string_view kInShardings = "xla.sdy.in_shardings", kOutShardings = "xla.sdy.out_shardings",
+constexpr std::string_view kInShardings = "xla.sdy.in_shardings",
+                           kOutShardings = "xla.sdy.out_shardings",
                            kManualAxes = "xla.sdy.manual_axes", kSdySharding = "xla.sdy.sharding";
 
-// Along the axes that the region is manual in, the part of a dimension's split that makes `whole` into `part`.
+// Along the axes that the region is manual in, the part of a dimension's split that makes `whole`
+// into `part`.
 Result<Split> ManualPart(const Split& split, int64_t whole, int64_t part) {
   const int64_t ratio = part > 0 ? whole / part : 1;
   Split out;
   if (ratio == 1 && whole == part) return out;
   if (part <= 0 || whole % part != 0 || split.count % ratio != 0)
-    return InvalidArgument("A dimension of {} elements that is cut into {} has {} in a manual computation.", whole, split.count, part);
+    return InvalidArgument(
+        "A dimension of {} elements that is cut into {} has {} in a manual computation.", whole,
+        split.count, part);
   out.count = ratio;
   const auto inner = static_cast<int32_t>(split.count / ratio);
   for (int32_t b : split.block) out.block.push_back(b / inner);
@@ -30,7 +35,9 @@ Result<Split> ManualPart(const Split& split, int64_t whole, int64_t part) {
 bool IsBlock(const Shape& local, const Shape& global, const Sharding& sharding) {
   if (local.element_type() != global.element_type() || local.rank() != global.rank()) return false;
   for (int64_t d = 0; d < global.rank(); ++d)
-    if (global.dim(d) % sharding.dim(d).count != 0 || global.dim(d) / sharding.dim(d).count != local.dim(d)) return false;
+    if (global.dim(d) % sharding.dim(d).count != 0 ||
+        global.dim(d) / sharding.dim(d).count != local.dim(d))
+      return false;
   return true;
 }
 
@@ -38,7 +45,8 @@ bool IsBlock(const Shape& local, const Shape& global, const Sharding& sharding) 
 Result<> CheckPassedOn(const Instruction& i) {
   const Shape& from = i.operand(0)->shape();
   if (from.element_type() == i.shape().element_type() && from.rank() == i.shape().rank()) return {};
-  return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false), from.ToString(false));
+  return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false),
+                         from.ToString(false));
 }
 
 // "unspecified_dims=[0,2]": the dimensions that a constraint leaves open.
@@ -64,7 +72,8 @@ std::string_view FrontendAttribute(const InstructionMetadata& metadata, std::str
   const std::string_view all = metadata.frontend_attributes;
   for (std::size_t at = all.find(key); at != all.npos; at = all.find(key, at + 1)) {
     std::size_t begin = at + key.size();
-    if (all.substr(begin, 2) != "=\"" || (at > 0 && all[at - 1] != ',' && all[at - 1] != ' ')) continue;
+    if (all.substr(begin, 2) != "=\"" || (at > 0 && all[at - 1] != ',' && all[at - 1] != ' '))
+      continue;
     begin += 2;
     std::size_t end = begin;
     while (end < all.size() && all[end] != '"') end += all[end] == '\\' ? 2 : 1;
@@ -77,7 +86,8 @@ Result<Shape> BlockShape(const Shape& shape, const Sharding& sharding) {
   Dims dims = shape.dims();
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const int64_t count = sharding.dim(static_cast<int64_t>(d)).count;
-    if (dims[d] > int64_t{1} << 62) return Unimplemented("A dimension of {} elements is too large to partition.", dims[d]);
+    if (dims[d] > int64_t{1} << 62)
+      return Unimplemented("A dimension of {} elements is too large to partition.", dims[d]);
     dims[d] = dims[d] / count + (dims[d] % count != 0 ? 1 : 0);
   }
   KRAFLA_ASSIGN(Shape out, Shape::MakeArray(shape.element_type(), dims));
@@ -95,7 +105,8 @@ const Region* Walk::RegionAlong(const Region* parent, const std::vector<Split>& 
   return &regions_.back();
 }
 
-Result<const Region*> Walk::ManualRegion(const Instruction& annotation, const Region* parent, std::vector<std::string>* axes) {
+Result<const Region*> Walk::ManualRegion(const Instruction& annotation, const Region* parent,
+                                         std::vector<std::string>* axes) {
   KRAFLA_ASSIGN(*axes, ParseSdyManualAxes(FrontendAttribute(annotation.metadata(), kManualAxes)));
   std::string_view shardings = FrontendAttribute(annotation.metadata(), kInShardings);
   if (shardings.empty()) shardings = FrontendAttribute(annotation.metadata(), kOutShardings);
@@ -115,11 +126,14 @@ Result<const Region*> Walk::ManualRegion(const Instruction& annotation, const Re
 
 Result<const Region*> Walk::RegionOfBody(const Instruction& call, const Region* parent) {
   std::vector<std::string> axes;
-  if (!FrontendAttribute(call.metadata(), kInShardings).empty() && call.operand_count() > 0) return ManualRegion(call, parent, &axes);
+  if (!FrontendAttribute(call.metadata(), kInShardings).empty() && call.operand_count() > 0)
+    return ManualRegion(call, parent, &axes);
   std::vector<const Instruction*> users(call.users().begin(), call.users().end());
   for (std::size_t n = 0; n < users.size(); ++n) {
-    if (users[n]->opcode() == Opcode::kGetTupleElement) users.insert(users.end(), users[n]->users().begin(), users[n]->users().end());
-    else if (!FrontendAttribute(users[n]->metadata(), kOutShardings).empty()) return ManualRegion(*users[n], parent, &axes);
+    if (users[n]->opcode() == Opcode::kGetTupleElement)
+      users.insert(users.end(), users[n]->users().begin(), users[n]->users().end());
+    else if (!FrontendAttribute(users[n]->metadata(), kOutShardings).empty())
+      return ManualRegion(*users[n], parent, &axes);
   }
   return parent;
 }
@@ -130,10 +144,12 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
   if (target == "xla.sdy.LocalToGlobalShape") return LocalToGlobal(i, scope);
   if (i.operand_count() != 1) return std::nullopt;
   const bool resizes = target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
-  if (!resizes && target != "Sharding" && target != "xla.sdy.FuncResultSharding") return std::nullopt;
+  if (!resizes && target != "Sharding" && target != "xla.sdy.FuncResultSharding")
+    return std::nullopt;
   KRAFLA_TRY(CheckPassedOn(i));
   if (!resizes && !Shape::Compatible(i.shape(), i.operand(0)->shape()))
-    return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false), i.operand(0)->shape().ToString(false));
+    return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false),
+                           i.operand(0)->shape().ToString(false));
   if (target == "Sharding" || target == "xla.sdy.FuncResultSharding")
     return Constrain(i, scope.values.at(i.operand(0)), scope.emitter);
   if (target == "SPMDFullToShardShape") return FullToShard(i, scope.values.at(i.operand(0)), scope);
@@ -163,7 +179,8 @@ Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitte
   if (want.all_manual || want.unknown || want.only) return value;
   const Shape& shape = i.shape();
   if (want.dims.size() > value.dims.size())
-    return InvalidArgument("A sharding has {} dimensions, its value {}.", want.dims.size(), value.dims.size());
+    return InvalidArgument("A sharding has {} dimensions, its value {}.", want.dims.size(),
+                           value.dims.size());
   std::vector<Split> dims = WholeDims(shape.rank());
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const Split& split = want.dim(static_cast<int64_t>(d));
@@ -186,7 +203,8 @@ Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
   const bool tuple = i.shape().IsTuple();
   if (shardings.size() != i.operand_count() || (!tuple && i.operand_count() != 1) ||
       (tuple && i.shape().tuple_elements().size() != i.operand_count()))
-    return InvalidArgument("A manual computation has {} shardings for {} operands.", shardings.size(), i.operand_count());
+    return InvalidArgument("A manual computation has {} shardings for {} operands.",
+                           shardings.size(), i.operand_count());
   Value out;
   out.is_tuple = true;
   for (std::size_t o = 0; o < i.operand_count(); ++o) {
@@ -196,8 +214,9 @@ Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
       KRAFLA_ASSIGN(Sharding sharding, ShardingOf(shardings[o], devices(), &axes));
       sharding.dims.resize(value.dims.size());
       if (!IsBlock(local, i.operand(o)->shape(), sharding))
-        return InvalidArgument("Operand {} of a manual computation is {}; cut into {} blocks it is not {}.", o,
-                               i.operand(o)->shape().ToString(false), sharding.blocks(), local.ToString(false));
+        return InvalidArgument(
+            "Operand {} of a manual computation is {}; cut into {} blocks it is not {}.", o,
+            i.operand(o)->shape().ToString(false), sharding.blocks(), local.ToString(false));
       KRAFLA_ASSIGN(value, scope.emitter.Reshard(std::move(value), sharding.dims));
       value.dims = WholeDims(local.rank());
     }
@@ -216,7 +235,8 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
   const bool tuple = i.shape().IsTuple();
   if (shardings.size() != i.operand_count() || (!tuple && i.operand_count() != 1) ||
       (tuple && i.shape().tuple_elements().size() != i.operand_count()))
-    return InvalidArgument("A manual computation has {} shardings for {} results.", shardings.size(), i.operand_count());
+    return InvalidArgument("A manual computation has {} shardings for {} results.",
+                           shardings.size(), i.operand_count());
   Value out;
   out.is_tuple = true;
   for (std::size_t o = 0; o < i.operand_count(); ++o) {
@@ -227,11 +247,13 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
       KRAFLA_ASSIGN(Sharding sharding, ShardingOf(shardings[o], devices(), &axes));
       sharding.dims.resize(value.dims.size());
       if (!IsBlock(value.local->shape(), global, sharding))
-        return InvalidArgument("Result {} of a manual computation is {}; {} blocks of it are not {}.", o,
-                               value.local->shape().ToString(false), sharding.blocks(), global.ToString(false));
+        return InvalidArgument(
+            "Result {} of a manual computation is {}; {} blocks of it are not {}.", o,
+            value.local->shape().ToString(false), sharding.blocks(), global.ToString(false));
       value.dims = std::move(sharding.dims);
       if (!Covers(value.dims, scope.region, devices()))
-        return InvalidArgument("Result {} of a manual computation has blocks that no device has.", o);
+        return InvalidArgument("Result {} of a manual computation has blocks that no device has.",
+                               o);
     }
     value.region = scope.region;
     out.elements.push_back(std::move(value));
@@ -241,8 +263,13 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
 }
 
 Result<Value> Walk::FullToShard(const Instruction& i, Value value, Scope& scope) {
-  KRAFLA_ASSIGN(Sharding own, ParseSharding(i.metadata().sharding.empty() ? "{manual}" : i.metadata().sharding, devices()));
-  KRAFLA_ASSIGN(Sharding given, ParseSharding(i.operand(0)->metadata().sharding.empty() ? "{replicated}" : i.operand(0)->metadata().sharding, devices()));
+  KRAFLA_ASSIGN(
+      Sharding own,
+      ParseSharding(i.metadata().sharding.empty() ? "{manual}" : i.metadata().sharding, devices()));
+  KRAFLA_ASSIGN(Sharding given, ParseSharding(i.operand(0)->metadata().sharding.empty()
+                                                  ? "{replicated}"
+                                                  : i.operand(0)->metadata().sharding,
+                                              devices()));
   std::vector<Split> along = own.manual;
   if (own.all_manual || along.empty()) {
     along = {Split()};
@@ -253,7 +280,8 @@ Result<Value> Walk::FullToShard(const Instruction& i, Value value, Scope& scope)
   if (value.IsArray()) {
     std::vector<Split> dims;
     for (int64_t d = 0; d < i.shape().rank(); ++d) {
-      KRAFLA_ASSIGN(Split part, ManualPart(given.dim(d), i.operand(0)->shape().dim(d), i.shape().dim(d)));
+      KRAFLA_ASSIGN(Split part,
+                    ManualPart(given.dim(d), i.operand(0)->shape().dim(d), i.shape().dim(d)));
       dims.push_back(std::move(part));
     }
     KRAFLA_ASSIGN(value, scope.emitter.Reshard(std::move(value), dims));
@@ -266,13 +294,18 @@ Result<Value> Walk::FullToShard(const Instruction& i, Value value, Scope& scope)
 Result<Value> Walk::ShardToFull(const Instruction& i, Value value, Scope& scope) {
   KRAFLA_ASSIGN(value, scope.emitter.Whole(std::move(value)));
   if (value.IsArray()) {
-    KRAFLA_ASSIGN(Sharding given, ParseSharding(i.metadata().sharding.empty() ? "{replicated}" : i.metadata().sharding, devices()));
+    KRAFLA_ASSIGN(
+        Sharding given,
+        ParseSharding(i.metadata().sharding.empty() ? "{replicated}" : i.metadata().sharding,
+                      devices()));
     std::vector<Split> dims;
     for (int64_t d = 0; d < i.shape().rank(); ++d) {
-      KRAFLA_ASSIGN(Split part, ManualPart(given.dim(d), i.shape().dim(d), i.operand(0)->shape().dim(d)));
+      KRAFLA_ASSIGN(Split part,
+                    ManualPart(given.dim(d), i.shape().dim(d), i.operand(0)->shape().dim(d)));
       dims.push_back(std::move(part));
     }
-    if (!Covers(dims, scope.region, devices())) return InvalidArgument("The result of a manual computation has blocks that no device has.");
+    if (!Covers(dims, scope.region, devices()))
+      return InvalidArgument("The result of a manual computation has blocks that no device has.");
     value.dims = std::move(dims);
   }
   value.region = scope.region;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the partitioner knows of a value on its way from the whole program to that of one device, and how a value goes
-// from one sharding to another.
+// What the partitioner knows of a value on its way from the whole program to that of one device,
+// and how a value goes from one sharding to another.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace krafla::spmd {
 
-// A manual computation: devices that differ in one of these splits hold values of their own, and only devices that
-// agree in all of them may be asked to put a value together.
+// A manual computation: devices that differ in one of these splits hold values of their own, and
+// only devices that agree in all of them may be asked to put a value together.
 struct Region {
   const Region* parent = nullptr;
   int depth = 1;
@@ -44,8 +44,8 @@ std::vector<Split> WholeDims(int64_t rank);
 void Leaves(Value& value, std::vector<Value*>& out);
 const Region* RegionOf(const Value& value);
 
-// Whether every block is somewhere, and each equally often: what a collective over the devices needs. `region`: within
-// each of its parts.
+// Whether every block is somewhere, and each equally often: what a collective over the devices
+// needs. `region`: within each of its parts.
 bool Covers(std::span<const Split> dims, const Region* region, int64_t devices);
 
 // Emits into one computation.
@@ -58,8 +58,8 @@ class Emitter {
   // Where new instructions say they are from.
   void set_origin(const Instruction* origin) { origin_ = origin; }
 
-  Result<Instruction*> Infer(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
-                             std::vector<Computation*> called = {});
+  Result<Instruction*> Infer(Opcode opcode, std::vector<Instruction*> operands,
+                             Attributes attributes = {}, std::vector<Computation*> called = {});
   // An instruction like `like`, on local operands, of a local shape.
   Instruction* Clone(const Instruction& like, Shape shape, std::vector<Instruction*> operands);
 
@@ -67,11 +67,11 @@ class Emitter {
   Result<Value> Reshard(Value value, std::span<const Split> dims);
   Result<Value> Whole(Value value);
   // All-reduce of partial results over the devices that differ in `along`, by `computation`.
-  Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims, const Region* region,
-                           Computation* computation);
+  Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
+                           const Region* region, Computation* computation);
   // Puts the blocks of dimension `d` together.
-  Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along, std::span<const Split> others,
-                              const Region* region);
+  Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along,
+                              std::span<const Split> others, const Region* region);
   // The blocks that this device has of a whole array.
   Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
   // From one device to all.
@@ -86,7 +86,8 @@ class Emitter {
   Result<Value> TakeApartWhole(Instruction* instruction, const Region* region);
 
  private:
-  Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
+  Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others,
+                                      const Region* region);
   Result<Instruction*> Offset(const Split& split, int64_t block_size);
   void SayOrigin(Instruction* made) const;
 

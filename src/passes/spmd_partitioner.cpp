@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program over several devices that is written as one: parameters and results become the blocks that one device has,
-// and what lies between is done block by block where there is a rule for it (spmd_rules.cpp), and on whole arrays, which
-// the devices put together by an all-gather, where there is none. Shardings go from operands to results only; a
-// constraint is followed where it stands (docs/collectives.md).
+// A program over several devices that is written as one: parameters and results become the blocks
+// that one device has, and what lies between is done block by block where there is a rule for it
+// (spmd_rules.cpp), and on whole arrays, which the devices put together by an all-gather, where
+// there is none. Shardings go from operands to results only; a constraint is followed where it
+// stands (docs/collectives.md).
 #include "passes/spmd_partitioner.h"
 
 #include <algorithm>
@@ -24,15 +25,17 @@ constexpr std::string_view kMeshes = "frontend_attributes";
 bool IsMark(const Instruction& i) {
   if (i.opcode() != Opcode::kCustomCall) return false;
   const std::string& target = i.attr<CustomCallAttributes>().target;
-  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
-         target.starts_with("xla.sdy.");
+  return target == "Sharding" || target == "SPMDFullToShardShape" ||
+         target == "SPMDShardToFullShape" || target.starts_with("xla.sdy.");
 }
 
-// A module says nowhere whether it has been partitioned. One that has may keep the shardings of its parameters, but
-// then it has collectives or knows its partition; one that has not says more, or has neither.
+// A module says nowhere whether it has been partitioned. One that has may keep the shardings of its
+// parameters, but then it has collectives or knows its partition; one that has not says more, or
+// has neither.
 bool NeedsPartitioning(const Module& module) {
   if (module.num_partitions < 2 || module.entry() == nullptr) return false;
-  bool marked = !module.entry()->root()->metadata().sharding.empty(), sharded = marked, between_devices = false;
+  bool marked = !module.entry()->root()->metadata().sharding.empty(), sharded = marked,
+       between_devices = false;
   for (const Instruction* p : module.entry()->parameters()) {
     sharded |= !p->metadata().sharding.empty();
     marked |= !spmd::FrontendAttribute(p->metadata(), "xla.sdy.sharding").empty();
@@ -42,7 +45,8 @@ bool NeedsPartitioning(const Module& module) {
   for (const Computation* c : ReachableComputations(module))
     for (const auto& i : c->instructions()) {
       marked |= IsMark(*i);
-      between_devices |= i->opcode() == Opcode::kPartitionId || HasTrait(i->opcode(), op_trait::kCollective);
+      between_devices |=
+          i->opcode() == Opcode::kPartitionId || HasTrait(i->opcode(), op_trait::kCollective);
     }
   return marked || (sharded && !between_devices);
 }
@@ -59,8 +63,10 @@ Result<SdyMeshes> MeshesOf(const Module& module) {
 
 std::size_t LeafCount(const Shape& shape) { return TupleLeaves(shape).size(); }
 
-// The shardings of an instruction's leaves; unknown where it says nothing. One for a tuple is that of all its leaves.
-Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes& meshes, int64_t devices) {
+// The shardings of an instruction's leaves; unknown where it says nothing. One for a tuple is that
+// of all its leaves.
+Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes& meshes,
+                                          int64_t devices) {
   const std::size_t leaves = LeafCount(i.shape());
   std::vector<Sharding> out;
   if (!i.metadata().sharding.empty()) {
@@ -77,7 +83,8 @@ Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes&
   }
   if (out.size() == 1) out.assign(leaves, Sharding(out[0]));
   if (out.size() != leaves)
-    return InvalidArgument("{} has {} leaves, and a sharding of {}.", Describe(i), leaves, out.size());
+    return InvalidArgument("{} has {} leaves, and a sharding of {}.", Describe(i), leaves,
+                           out.size());
   return out;
 }
 
@@ -95,7 +102,9 @@ class Entry {
     for (const Instruction* p : old.parameters()) {
       emitter.set_origin(p);
       auto argument = Parameter(*p, emitter);
-      if (!argument) return Failure(std::move(argument).error().WithContext(Format("while partitioning {}", Describe(*p))));
+      if (!argument)
+        return Failure(
+            std::move(argument).error().WithContext(Format("while partitioning {}", Describe(*p))));
       arguments.push_back(std::move(*argument));
     }
     KRAFLA_ASSIGN(Value result, walk_.Run(old, std::move(arguments), nullptr, emitter));
@@ -112,11 +121,14 @@ class Entry {
     if (sharding.all_manual || !sharding.manual.empty())
       return Unimplemented("A manual sharding of a parameter or result is not supported.");
     if (static_cast<int64_t>(sharding.dims.size()) > shape.rank())
-      return InvalidArgument("The sharding of {} has {} dimensions.", shape.ToString(false), sharding.dims.size());
+      return InvalidArgument("The sharding of {} has {} dimensions.", shape.ToString(false),
+                             sharding.dims.size());
     if (shape.IsDynamic() && !sharding.IsReplicated())
-      return Unimplemented("An array with dynamic dimensions, {}, cannot be cut.", shape.ToString(false));
+      return Unimplemented("An array with dynamic dimensions, {}, cannot be cut.",
+                           shape.ToString(false));
     if (!spmd::Covers(sharding.dims, nullptr, module_.num_partitions))
-      return InvalidArgument("The sharding of {} has blocks that no device has.", shape.ToString(false));
+      return InvalidArgument("The sharding of {} has blocks that no device has.",
+                             shape.ToString(false));
     return {};
   }
 
@@ -131,7 +143,8 @@ class Entry {
       KRAFLA_ASSIGN(out, ParseSharding(user.metadata().sharding, module_.num_partitions));
     } else if (target == "xla.sdy.GlobalToLocalShape") {
       KRAFLA_ASSIGN(std::vector<SdySharding> all,
-                    ParseSdyShardings(spmd::FrontendAttribute(user.metadata(), "xla.sdy.in_shardings"), meshes_));
+                    ParseSdyShardings(
+                        spmd::FrontendAttribute(user.metadata(), "xla.sdy.in_shardings"), meshes_));
       for (std::size_t o = 0; o < user.operand_count() && o < all.size(); ++o)
         if (user.operand(o) == &parameter) {
           KRAFLA_ASSIGN(out, ShardingOf(all[o], module_.num_partitions));
@@ -140,12 +153,16 @@ class Entry {
     // Even blocks only, as nobody asked for others.
     bool even = !out.all_manual && !out.unknown && !out.only && out.manual.empty() &&
                 static_cast<int64_t>(out.dims.size()) <= parameter.shape().rank();
-    for (std::size_t d = 0; even && d < out.dims.size(); ++d) even = parameter.shape().dims()[d] % out.dims[d].count == 0;
-    if (!even || parameter.shape().IsDynamic() || !spmd::Covers(out.dims, nullptr, module_.num_partitions)) return Sharding();
+    for (std::size_t d = 0; even && d < out.dims.size(); ++d)
+      even = parameter.shape().dims()[d] % out.dims[d].count == 0;
+    if (!even || parameter.shape().IsDynamic() ||
+        !spmd::Covers(out.dims, nullptr, module_.num_partitions))
+      return Sharding();
     return out;
   }
 
-  Result<Shape> LocalShape(const Shape& shape, std::span<const Sharding> shardings, std::size_t* leaf) const {
+  Result<Shape> LocalShape(const Shape& shape, std::span<const Sharding> shardings,
+                           std::size_t* leaf) const {
     if (shape.IsTuple()) {
       std::vector<Shape> elements;
       for (const Shape& e : shape.tuple_elements()) {
@@ -168,11 +185,13 @@ class Entry {
         KRAFLA_ASSIGN(shardings[n], FromUse(p));
       }
       KRAFLA_TRY(CheckSharding(shardings[n], *leaves[n]));
-      shardings_.parameters.push_back(ShardingToText(shardings[n], leaves[n]->rank(), module_.num_partitions));
+      shardings_.parameters.push_back(
+          ShardingToText(shardings[n], leaves[n]->rank(), module_.num_partitions));
     }
     std::size_t leaf = 0;
     KRAFLA_ASSIGN(Shape local, LocalShape(p.shape(), shardings, &leaf));
-    Instruction* made = AddParameter(emitter.out(), p.attr<ParameterAttributes>().number, std::move(local), p.name());
+    Instruction* made = AddParameter(emitter.out(), p.attr<ParameterAttributes>().number,
+                                     std::move(local), p.name());
     made->set_attributes(p.attributes());
     made->set_location(p.location());
     KRAFLA_ASSIGN(Value out, emitter.TakeApartWhole(made, nullptr));
@@ -185,7 +204,8 @@ class Entry {
         KRAFLA_ASSIGN(v.local, emitter.Broadcast(v.local, *shardings[n].only));
         continue;
       }
-      for (std::size_t d = 0; d < v.dims.size(); ++d) v.dims[d] = shardings[n].dim(static_cast<int64_t>(d));
+      for (std::size_t d = 0; d < v.dims.size(); ++d)
+        v.dims[d] = shardings[n].dim(static_cast<int64_t>(d));
       KRAFLA_ASSIGN(v, CutPadding(std::move(v), *leaves[n], emitter));
     }
     return out;
@@ -203,13 +223,15 @@ class Entry {
     }
     if (!uneven) return value;
     KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), even));
-    for (std::size_t d = 0; d < even.size(); ++d) slice.limits.push_back(shape.dims()[d] / even[d].count);
+    for (std::size_t d = 0; d < even.size(); ++d)
+      slice.limits.push_back(shape.dims()[d] / even[d].count);
     KRAFLA_ASSIGN(value.local, emitter.Infer(Opcode::kSlice, {value.local}, std::move(slice)));
     return value;
   }
 
   Result<Instruction*> Root(const Instruction& root, Value result, Emitter& emitter) {
-    KRAFLA_ASSIGN(std::vector<Sharding> shardings, ShardingsOf(root, meshes_, module_.num_partitions));
+    KRAFLA_ASSIGN(std::vector<Sharding> shardings,
+                  ShardingsOf(root, meshes_, module_.num_partitions));
     // The sharding of a parameter that is returned is the parameter's.
     const bool says_nothing = root.opcode() == Opcode::kParameter;
     std::vector<Value*> values;
@@ -224,14 +246,16 @@ class Entry {
         if (v.IsArray()) sharding.dims = v.dims;
       }
       KRAFLA_TRY(CheckSharding(sharding, *leaves[n]));
-      shardings_.results.push_back(ShardingToText(sharding, leaves[n]->rank(), module_.num_partitions));
+      shardings_.results.push_back(
+          ShardingToText(sharding, leaves[n]->rank(), module_.num_partitions));
       if (!v.IsArray()) continue;
       KRAFLA_ASSIGN(v, ResultBlock(std::move(v), *leaves[n], sharding, emitter));
     }
     return emitter.Materialize(result);
   }
 
-  Result<Value> ResultBlock(Value value, const Shape& shape, const Sharding& sharding, Emitter& emitter) {
+  Result<Value> ResultBlock(Value value, const Shape& shape, const Sharding& sharding,
+                            Emitter& emitter) {
     std::vector<Split> dims(value.dims.size());
     for (std::size_t d = 0; d < dims.size(); ++d) {
       dims[d] = sharding.dim(static_cast<int64_t>(d));
@@ -240,7 +264,8 @@ class Entry {
       std::vector<Split> whole = value.dims;
       whole[d] = Split();
       KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), whole));
-      KRAFLA_ASSIGN(value.local, emitter.PadTo(value.local, static_cast<int64_t>(d), size + dims[d].count - over));
+      KRAFLA_ASSIGN(value.local, emitter.PadTo(value.local, static_cast<int64_t>(d),
+                                               size + dims[d].count - over));
     }
     return emitter.Reshard(std::move(value), dims);
   }
@@ -264,12 +289,14 @@ class Entry {
     }
     leaf = 0;
     if (module_.entry_layout_result) {
-      KRAFLA_ASSIGN(module_.entry_layout_result, LocalShape(*module_.entry_layout_result, all, &leaf));
+      KRAFLA_ASSIGN(module_.entry_layout_result,
+                    LocalShape(*module_.entry_layout_result, all, &leaf));
     }
     // A result keeps a parameter's place only where their blocks have one size.
     const Computation& entry = *module_.entry();
     std::erase_if(module_.input_output_aliases, [&](const InputOutputAlias& a) {
-      const Shape* in = At(entry.parameters()[static_cast<std::size_t>(a.parameter)]->shape(), a.parameter_index);
+      const Shape* in =
+          At(entry.parameters()[static_cast<std::size_t>(a.parameter)]->shape(), a.parameter_index);
       const Shape* out = At(entry.root()->shape(), a.output_index);
       return in == nullptr || out == nullptr || in->byte_size() != out->byte_size();
     });
@@ -282,7 +309,8 @@ class Entry {
   static const Shape* At(const Shape& shape, const Dims& index) {
     const Shape* out = &shape;
     for (int64_t i : index) {
-      if (!out->IsTuple() || i < 0 || static_cast<std::size_t>(i) >= out->tuple_elements().size()) return nullptr;
+      if (!out->IsTuple() || i < 0 || static_cast<std::size_t>(i) >= out->tuple_elements().size())
+        return nullptr;
       out = &out->tuple_elements()[static_cast<std::size_t>(i)];
     }
     return out;
@@ -300,7 +328,8 @@ Result<std::optional<SpmdShardings>> PartitionModule(Module& module, const PassO
   constexpr int64_t kMaxPartitions = 4096;
   if (!NeedsPartitioning(module)) return std::nullopt;
   if (module.num_partitions > kMaxPartitions)
-    return Unimplemented("A program for {} partitions cannot be partitioned; the limit is {}.", module.num_partitions, kMaxPartitions);
+    return Unimplemented("A program for {} partitions cannot be partitioned; the limit is {}.",
+                         module.num_partitions, kMaxPartitions);
   KRAFLA_ASSIGN(SdyMeshes meshes, MeshesOf(module));
   return Entry(module, options, std::move(meshes)).Partition();
 }

@@ -14,8 +14,9 @@ struct SpmdShardings {
   std::vector<std::string> parameters, results;
 };
 
-// The pass spmd_partitioner on a verified module, and what it made of the interface. Nothing where the module is for one
-// partition, or has been partitioned already; then it is left as it is.
-Result<std::optional<SpmdShardings>> PartitionModule(Module& module, const PassOptions& options = {});
+// The pass spmd_partitioner on a verified module, and what it made of the interface. Nothing where
+// the module is for one partition, or has been partitioned already; then it is left as it is.
+Result<std::optional<SpmdShardings>> PartitionModule(Module& module,
+                                                     const PassOptions& options = {});
 
 }  // namespace krafla

@@ -16,12 +16,17 @@ std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 // One instruction on its way.
 class Rule {
  public:
-  Rule(const Instruction& instruction, std::span<const Value> operands, const Region* region, Emitter& emitter)
-      : i_(instruction), operands_(operands.begin(), operands.end()), region_(region), emitter_(emitter),
+  Rule(const Instruction& instruction, std::span<const Value> operands, const Region* region,
+       Emitter& emitter)
+      : i_(instruction),
+        operands_(operands.begin(), operands.end()),
+        region_(region),
+        emitter_(emitter),
         devices_(instruction.parent()->parent()->num_partitions) {}
 
   Result<std::optional<Value>> Apply() {
-    if (IsElementwise(i_.opcode()) || i_.opcode() == Opcode::kMap || i_.opcode() == Opcode::kCopy) return Elementwise();
+    if (IsElementwise(i_.opcode()) || i_.opcode() == Opcode::kMap || i_.opcode() == Opcode::kCopy)
+      return Elementwise();
     if (i_.opcode() == Opcode::kBroadcast) return Broadcast();
     if (i_.opcode() == Opcode::kTranspose) return Transpose();
     if (i_.opcode() == Opcode::kReshape) return Reshape();
@@ -113,8 +118,10 @@ class Rule {
     std::vector<std::size_t> arrays;
     for (std::size_t o = 0; o < operands_.size(); ++o) {
       const Shape& shape = i_.operand(o)->shape();
-      if (Shape::SameDims(shape, i_.shape())) arrays.push_back(o);
-      else if (shape.rank() != 0) return std::nullopt;  // a bitcast-convert to another width
+      if (Shape::SameDims(shape, i_.shape()))
+        arrays.push_back(o);
+      else if (shape.rank() != 0)
+        return std::nullopt;  // a bitcast-convert to another width
     }
     if (arrays.empty()) return std::nullopt;
     Splits dims = Common(arrays);
@@ -139,7 +146,8 @@ class Rule {
   Out Transpose() {
     const Dims& permutation = i_.attr<DimensionsAttributes>().dimensions;
     Splits dims = WholeDims(i_.shape().rank());
-    for (std::size_t d = 0; d < permutation.size(); ++d) dims[d] = operands_[0].dims[At(permutation[d])];
+    for (std::size_t d = 0; d < permutation.size(); ++d)
+      dims[d] = operands_[0].dims[At(permutation[d])];
     if (!AnyCut(dims)) return std::nullopt;
     return Finish({operands_[0].local}, std::move(dims));
   }
@@ -155,8 +163,10 @@ class Rule {
       const std::size_t first_a = a, first_b = b;
       int64_t x = a < from.size() ? from[a++] : 1, y = b < to.size() ? to[b++] : 1;
       while (x != y) {
-        if (x < y) x *= from[a++];
-        else y *= to[b++];
+        if (x < y)
+          x *= from[a++];
+        else
+          y *= to[b++];
       }
       auto slowest = [](const Dims& dims, std::size_t begin, std::size_t end) {
         while (begin < end && dims[begin] == 1) ++begin;
@@ -174,12 +184,13 @@ class Rule {
     return Finish({operand}, std::move(out));
   }
 
-  // Whether `init` changes nothing under the operation of `computation`, so that parts may start from it each.
+  // Whether `init` changes nothing under the operation of `computation`, so that parts may start
+  // from it each.
   static bool IsNeutral(const Computation& computation, const Instruction* init) {
     const Instruction& root = *computation.root();
-    if (!init->IsConstant() || computation.instructions().size() != 3 || root.operand_count() != 2 ||
-        root.operand(0)->opcode() != Opcode::kParameter || root.operand(1)->opcode() != Opcode::kParameter ||
-        root.operand(0) == root.operand(1))
+    if (!init->IsConstant() || computation.instructions().size() != 3 ||
+        root.operand_count() != 2 || root.operand(0)->opcode() != Opcode::kParameter ||
+        root.operand(1)->opcode() != Opcode::kParameter || root.operand(0) == root.operand(1))
       return false;
     const ElementType type = init->shape().element_type();
     auto is = [&](double value) { return init->literal() == ScalarLiteral(type, value); };
@@ -198,13 +209,17 @@ class Rule {
     std::vector<std::size_t> arrays(count);
     std::iota(arrays.begin(), arrays.end(), std::size_t{0});
     Splits dims = Common(arrays);
-    const bool in_parts = count == 1 && !i_.shape().IsTuple() && IsNeutral(*i_.called(0), i_.operand(1));
+    const bool in_parts =
+        count == 1 && !i_.shape().IsTuple() && IsNeutral(*i_.called(0), i_.operand(1));
     Split along;
     Splits out;
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (std::ranges::find(reduced, static_cast<int64_t>(d)) == reduced.end()) out.push_back(dims[d]);
-      else if (in_parts) along = Combine(along, dims[d]);
-      else dims[d] = Split();
+      if (std::ranges::find(reduced, static_cast<int64_t>(d)) == reduced.end())
+        out.push_back(dims[d]);
+      else if (in_parts)
+        along = Combine(along, dims[d]);
+      else
+        dims[d] = Split();
     }
     if (!AnyCut(dims)) return std::nullopt;
     std::vector<Instruction*> made;
@@ -214,7 +229,8 @@ class Rule {
     }
     KRAFLA_ASSIGN(std::optional<Value> value, Finish(std::move(made), std::move(out)));
     if (!along.whole()) {
-      KRAFLA_ASSIGN(value->local, emitter_.Sum(value->local, along, value->dims, region_, i_.called(0)));
+      KRAFLA_ASSIGN(value->local,
+                    emitter_.Sum(value->local, along, value->dims, region_, i_.called(0)));
     }
     return value;
   }
@@ -233,25 +249,32 @@ class Rule {
   Out WithSum(Out value, const Split& along) {
     if (!value || along.whole()) return value;
     KRAFLA_ASSIGN(Computation * sum, SumOf(i_.shape().element_type()));
-    KRAFLA_ASSIGN((*value)->local, emitter_.Sum((*value)->local, along, (*value)->dims, region_, sum));
+    KRAFLA_ASSIGN((*value)->local,
+                  emitter_.Sum((*value)->local, along, (*value)->dims, region_, sum));
     return value;
   }
 
-  // Batch dimensions are cut alike; contracted ones too, which leaves parts of a sum; free ones stay as they are. Where
-  // that asks for more blocks than there are devices, the smaller operand gives way.
+  // Batch dimensions are cut alike; contracted ones too, which leaves parts of a sum; free ones
+  // stay as they are. Where that asks for more blocks than there are devices, the smaller operand
+  // gives way.
   Out Dot() {
     const auto& a = i_.attr<DotAttributes>();
     const bool left_first = Bytes(0) >= Bytes(1);
     const std::size_t keep = left_first ? 0 : 1, give = 1 - keep;
     const Dims* contracting[2] = {&a.lhs_contracting, &a.rhs_contracting};
     const Dims* batch[2] = {&a.lhs_batch, &a.rhs_batch};
-    Splits dims[2] = {WholeDims(i_.operand(0)->shape().rank()), WholeDims(i_.operand(1)->shape().rank())};
+    Splits dims[2] = {WholeDims(i_.operand(0)->shape().rank()),
+                      WholeDims(i_.operand(1)->shape().rank())};
     const std::size_t batches = a.lhs_batch.size();
-    // What comes out, and after it the contracted dimensions: together they have to cover the devices.
+    // What comes out, and after it the contracted dimensions: together they have to cover the
+    // devices.
     auto position = [&](std::size_t side, std::size_t d) -> std::optional<std::size_t> {
-      auto in = [&](const Dims& list) { return std::ranges::find(list, static_cast<int64_t>(d)) - list.begin(); };
+      auto in = [&](const Dims& list) {
+        return std::ranges::find(list, static_cast<int64_t>(d)) - list.begin();
+      };
       if (auto n = in(*batch[side]); n < batch[side]->ssize()) return static_cast<std::size_t>(n);
-      if (auto n = in(*contracting[side]); n < contracting[side]->ssize()) return At(i_.shape().rank() + n);
+      if (auto n = in(*contracting[side]); n < contracting[side]->ssize())
+        return At(i_.shape().rank() + n);
       std::size_t out = batches;
       if (side == 1) out += dims[0].size() - batches - a.lhs_contracting.size();
       for (std::size_t e = 0; e < d; ++e)
@@ -284,7 +307,8 @@ class Rule {
     return WithSum(Finish(std::move(made), std::move(all)), along);
   }
   static bool in_neither(const Dims& a, const Dims& b, std::size_t d) {
-    return std::ranges::find(a, static_cast<int64_t>(d)) == a.end() && std::ranges::find(b, static_cast<int64_t>(d)) == b.end();
+    return std::ranges::find(a, static_cast<int64_t>(d)) == a.end() &&
+           std::ranges::find(b, static_cast<int64_t>(d)) == b.end();
   }
 
   // Cut along the batch, the features that come out, or (parts of a sum) those that go in.
@@ -329,13 +353,14 @@ class Rule {
     return Finish(std::move(made), std::move(dims));
   }
 
-  // Rows of a table: the indices may be cut, and with them what comes out; of the table only dimensions that are taken
-  // whole, or that go along with the indices.
+  // Rows of a table: the indices may be cut, and with them what comes out; of the table only
+  // dimensions that are taken whole, or that go along with the indices.
   Out GatherByIndices() {
     GatherAttributes a = i_.attr<GatherAttributes>();
     const Shape& table = i_.operand(0)->shape();
     const Shape& indices = i_.operand(1)->shape();
-    Splits all = WholeDims(i_.shape().rank()), of_table = WholeDims(table.rank()), of_indices = WholeDims(indices.rank());
+    Splits all = WholeDims(i_.shape().rank()), of_table = WholeDims(table.rank()),
+           of_indices = WholeDims(indices.rank());
     auto place = [&](Split& slot, const Split& split) {
       if (!slot.whole()) return;
       slot = split;
@@ -353,10 +378,12 @@ class Rule {
       auto it = std::ranges::find(a.start_indices_batching_dims, batch_in[n]);
       if (it != a.start_indices_batching_dims.end())
         place(all[At(batch_out[n])],
-              operands_[0].dims[At(a.operand_batching_dims[static_cast<std::size_t>(it - a.start_indices_batching_dims.begin())])]);
+              operands_[0].dims[At(a.operand_batching_dims[static_cast<std::size_t>(
+                  it - a.start_indices_batching_dims.begin())])]);
       of_indices[At(batch_in[n])] = all[At(batch_out[n])];
       if (it != a.start_indices_batching_dims.end())
-        of_table[At(a.operand_batching_dims[static_cast<std::size_t>(it - a.start_indices_batching_dims.begin())])] = all[At(batch_out[n])];
+        of_table[At(a.operand_batching_dims[static_cast<std::size_t>(
+            it - a.start_indices_batching_dims.begin())])] = all[At(batch_out[n])];
     }
     std::size_t offset = 0;
     for (int64_t d = 0; d < table.rank(); ++d) {
@@ -392,11 +419,13 @@ class Rule {
       first(1);
       const auto& s = i_.attr<SliceAttributes>();
       for (int64_t d = 0; d < rank; ++d)
-        alone[At(d)] = s.starts[At(d)] == 0 && s.limits[At(d)] == shape->dim(d) && s.strides[At(d)] == 1;
+        alone[At(d)] =
+            s.starts[At(d)] == 0 && s.limits[At(d)] == shape->dim(d) && s.strides[At(d)] == 1;
     } else if (op == Opcode::kPad) {
       first(1);
       const auto& p = i_.attr<PadAttributes>();
-      for (std::size_t d = 0; d < alone.size(); ++d) alone[d] = p.low[d] == 0 && p.high[d] == 0 && p.interior[d] == 0;
+      for (std::size_t d = 0; d < alone.size(); ++d)
+        alone[d] = p.low[d] == 0 && p.high[d] == 0 && p.interior[d] == 0;
     } else if (op == Opcode::kReverse) {
       first(1);
       for (int64_t d : i_.attr<DimensionsAttributes>().dimensions) alone[At(d)] = false;
@@ -406,7 +435,8 @@ class Rule {
       for (int64_t d = 0; d < rank; ++d) alone[At(d)] = sizes[At(d)] == shape->dim(d);
     } else if (op == Opcode::kDynamicUpdateSlice) {
       first(2);
-      for (int64_t d = 0; d < rank; ++d) alone[At(d)] = i_.operand(1)->shape().dim(d) == shape->dim(d);
+      for (int64_t d = 0; d < rank; ++d)
+        alone[At(d)] = i_.operand(1)->shape().dim(d) == shape->dim(d);
     } else if (op == Opcode::kSort) {
       first(operands_.size());
       alone[At(i_.attr<SortAttributes>().dimension)] = false;
@@ -420,7 +450,8 @@ class Rule {
       for (std::size_t d = 0; d < alone.size(); ++d) alone[d] = window[d] == WindowDim();
     } else if (op == Opcode::kFft) {
       first(1);
-      for (int64_t d = rank - i_.attr<FftAttributes>().length.ssize(); d < rank; ++d) alone[At(d)] = false;
+      for (int64_t d = rank - i_.attr<FftAttributes>().length.ssize(); d < rank; ++d)
+        alone[At(d)] = false;
     } else if (op == Opcode::kCholesky || op == Opcode::kTriangularSolve) {
       first(op == Opcode::kCholesky ? 1 : 2);
       for (int64_t d = rank - 2; d < rank; ++d) alone[At(d)] = false;
@@ -454,8 +485,9 @@ class Rule {
 
 }  // namespace
 
-Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::span<const Value> operands,
-                                        const Region* region, Emitter& emitter) {
+Result<std::optional<Value>> DoByBlocks(const Instruction& instruction,
+                                        std::span<const Value> operands, const Region* region,
+                                        Emitter& emitter) {
   bool any = false;
   for (const Value& v : operands) {
     if (!v.IsArray() || v.local->shape().IsDynamic()) return std::nullopt;

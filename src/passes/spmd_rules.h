@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that can be done block by block: how their operands have to be cut, and what comes out.
+// Operations that can be done block by block: how their operands have to be cut, and what comes
+// out.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,10 @@
 
 namespace krafla::spmd {
 
-// `operands`: arrays of one region. Nothing where the operation has no rule, or no operand is cut: then it is done on
-// whole arrays. The results have one sharding each.
-Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::span<const Value> operands,
-                                        const Region* region, Emitter& emitter);
+// `operands`: arrays of one region. Nothing where the operation has no rule, or no operand is cut:
+// then it is done on whole arrays. The results have one sharding each.
+Result<std::optional<Value>> DoByBlocks(const Instruction& instruction,
+                                        std::span<const Value> operands, const Region* region,
+                                        Emitter& emitter);
 
 }  // namespace krafla::spmd

@@ -6,18 +6,24 @@
 
 namespace krafla::spmd {
 
-Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter) {
+Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, const Region* region,
+                        Emitter& emitter) {
   constexpr int kMaxDepth = 256;
   if (depth_ >= kMaxDepth)
-    return Unimplemented("Computations call each other deeper than the limit of {} of a program to be partitioned.", kMaxDepth);
+    return Unimplemented(
+        "Computations call each other deeper than the limit of {} of a program to be partitioned.",
+        kMaxDepth);
   ++depth_;
   Scope scope{{}, std::move(arguments), region, emitter};
   for (const auto& i : from.instructions()) {
     emitter.set_origin(i.get());
     auto made = Step(*i, scope);
-    if (!made) return Failure(std::move(made).error().WithContext(Format("while partitioning {}", Describe(*i))));
+    if (!made)
+      return Failure(
+          std::move(made).error().WithContext(Format("while partitioning {}", Describe(*i))));
     if (static_cast<int64_t>(emitter.out().instructions().size()) > options_.max_instructions)
-      return ResourceExhausted("The program has more than {} instructions once it is partitioned.", options_.max_instructions);
+      return ResourceExhausted("The program has more than {} instructions once it is partitioned.",
+                               options_.max_instructions);
     // Operations of a device come in the order in which the program has them.
     if (!made->is_tuple && !i->control_predecessors().empty())
       for (const Instruction* before : i->control_predecessors()) {
@@ -36,7 +42,8 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   if (i.opcode() == Opcode::kParameter) {
     const auto number = static_cast<std::size_t>(i.attr<ParameterAttributes>().number);
     if (number >= scope.arguments.size())
-      return InvalidArgument("Parameter {} is given no value; {} are.", number, scope.arguments.size());
+      return InvalidArgument("Parameter {} is given no value; {} are.", number,
+                             scope.arguments.size());
     return scope.arguments[number];
   }
   if (i.opcode() == Opcode::kCustomCall) {
@@ -46,7 +53,8 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   if (i.opcode() == Opcode::kGetTupleElement) {
     const auto index = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);
     const Value& tuple = scope.values.at(i.operand(0));
-    if (!tuple.is_tuple || index >= tuple.elements.size()) return Internal("a tuple has no element {}", index);
+    if (!tuple.is_tuple || index >= tuple.elements.size())
+      return Internal("a tuple has no element {}", index);
     return tuple.elements[index];
   }
   std::vector<Value> operands;
@@ -63,13 +71,15 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   }
   if (i.opcode() == Opcode::kCall) return Call(i, std::move(operands), scope);
   if (i.opcode() == Opcode::kWhile) return While(i, std::move(operands[0]), region, emitter);
-  if (i.opcode() == Opcode::kConditional) return Conditional(i, std::move(operands), region, emitter);
+  if (i.opcode() == Opcode::kConditional)
+    return Conditional(i, std::move(operands), region, emitter);
   if (i.opcode() == Opcode::kDomain) return std::move(operands[0]);
   if (i.opcode() == Opcode::kOptimizationBarrier) return Barrier(i, std::move(operands), emitter);
   return Plain(i, std::move(operands), region, emitter);
 }
 
-Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter) {
+Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, const Region* region,
+                          Emitter& emitter) {
   bool tuples = false;
   for (Value& v : operands) {
     KRAFLA_ASSIGN(v, InRegion(std::move(v), region, emitter));

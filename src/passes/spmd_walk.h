@@ -20,9 +20,10 @@ class Walk {
   Walk(Module& module, const PassOptions& options, SdyMeshes meshes)
       : module_(module), options_(options), meshes_(std::move(meshes)) {}
 
-  // Emits `from` on `arguments` into the emitter's computation; calls are put in their place. `region`: of what has no
-  // operands.
-  Result<Value> Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter);
+  // Emits `from` on `arguments` into the emitter's computation; calls are put in their place.
+  // `region`: of what has no operands.
+  Result<Value> Run(const Computation& from, std::vector<Value> arguments, const Region* region,
+                    Emitter& emitter);
   int64_t* next_channel() { return &next_channel_; }
   int64_t devices() const { return module_.num_partitions; }
 
@@ -36,16 +37,19 @@ class Walk {
   };
 
   Result<Value> Step(const Instruction& i, Scope& scope);
-  Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
+  Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region,
+                      Emitter& emitter);
   Result<Value> Barrier(const Instruction& i, std::vector<Value> operands, Emitter& emitter);
 
   // spmd_control_flow.cpp
   Result<Value> Call(const Instruction& i, std::vector<Value> operands, Scope& scope);
   Result<Value> While(const Instruction& i, Value init, const Region* region, Emitter& emitter);
-  Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
+  Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region,
+                            Emitter& emitter);
   Result<Value> InRegion(Value value, const Region* region, Emitter& emitter);
 
-  // spmd_annotations.cpp: the custom calls that say where arrays lie. Nothing for other instructions.
+  // spmd_annotations.cpp: the custom calls that say where arrays lie. Nothing for other
+  // instructions.
   Result<std::optional<Value>> Annotation(const Instruction& i, Scope& scope);
   Result<Value> Constrain(const Instruction& i, Value value, Emitter& emitter);
   Result<Value> GlobalToLocal(const Instruction& i, Scope& scope);
@@ -53,7 +57,8 @@ class Walk {
   Result<Value> FullToShard(const Instruction& i, Value value, Scope& scope);
   Result<Value> ShardToFull(const Instruction& i, Value value, Scope& scope);
   // The region along the manual axes of an annotation, within `parent`.
-  Result<const Region*> ManualRegion(const Instruction& annotation, const Region* parent, std::vector<std::string>* axes);
+  Result<const Region*> ManualRegion(const Instruction& annotation, const Region* parent,
+                                     std::vector<std::string>* axes);
   const Region* RegionAlong(const Region* parent, const std::vector<Split>& splits);
   // The region of a body that takes nothing: where its results go says it.
   Result<const Region*> RegionOfBody(const Instruction& call, const Region* parent);

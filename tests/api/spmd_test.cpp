@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs over several devices that are not partitioned yet: what they give, put together, is what the program gives
-// on one device. Arguments are small integers, so that sums are exact in any order and results equal to the bit.
+// Programs over several devices that are not partitioned yet: what they give, put together, is what
+// the program gives on one device. Arguments are small integers, so that sums are exact in any
+// order and results equal to the bit.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -42,26 +43,41 @@ square { x = f32[4,8] parameter(0)
 
 struct Program {
   const char* name;
-  const char* body;  // of parameters a: f32[4,8], b: f32[8,4], c: f32[4,8,4], d: f32[4,4,4,8]; with a line for ROOT
+  const char* body;  // of parameters a: f32[4,8], b: f32[8,4], c: f32[4,8,4], d: f32[4,4,4,8]; with
+                     // a line for ROOT
 };
 
 const Program kPrograms[] = {
     {"elementwise", "x = f32[4,8] add(a, a)\n ROOT r = f32[4,8] multiply(x, a)"},
-    {"two_shardings", "t = f32[4,8] transpose(b), dimensions={1,0}\n ROOT r = f32[4,8] subtract(a, t)"},
-    {"select", "p = pred[4,8] compare(a, a), direction=GT\n n = f32[4,8] negate(a)\n ROOT r = f32[4,8] select(p, a, n)"},
-    {"clamp", "lo = f32[] constant(-1)\n hi = f32[] constant(2)\n ROOT r = f32[4,8] clamp(lo, a, hi)"},
+    {"two_shardings",
+     "t = f32[4,8] transpose(b), dimensions={1,0}\n ROOT r = f32[4,8] subtract(a, t)"},
+    {"select",
+     "p = pred[4,8] compare(a, a), direction=GT\n n = f32[4,8] negate(a)\n ROOT r = f32[4,8] "
+     "select(p, a, n)"},
+    {"clamp",
+     "lo = f32[] constant(-1)\n hi = f32[] constant(2)\n ROOT r = f32[4,8] clamp(lo, a, hi)"},
     {"dot", "ROOT r = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
-    {"dot_itself", "ROOT r = f32[8,8] dot(a, a), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
-    {"dot_batch", "ROOT r = f32[4,8,4,8] dot(c, d), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"},
-    {"mlp", "h = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n z = f32[] constant(0)\n"
-            "zs = f32[4,4] broadcast(z), dimensions={}\n g = f32[4,4] maximum(h, zs)\n"
-            "ROOT r = f32[4,8] dot(g, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
-    {"reduce_rows", "z = f32[] constant(0)\n ROOT r = f32[8] reduce(a, z), dimensions={0}, to_apply=sum"},
-    {"reduce_all", "z = f32[] constant(0)\n ROOT r = f32[] reduce(c, z), dimensions={0,1,2}, to_apply=sum"},
-    {"reduce_from_three", "z = f32[] constant(3)\n ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum"},
-    {"reduce_max", "z = f32[] constant(1)\n ROOT r = f32[4,4] reduce(c, z), dimensions={1}, to_apply=larger"},
-    {"softmax_like", "z = f32[] constant(-inf)\n m = f32[4] reduce(a, z), dimensions={1}, to_apply=larger\n"
-                     "bm = f32[4,8] broadcast(m), dimensions={0}\n ROOT r = f32[4,8] subtract(a, bm)"},
+    {"dot_itself",
+     "ROOT r = f32[8,8] dot(a, a), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
+    {"dot_batch",
+     "ROOT r = f32[4,8,4,8] dot(c, d), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={1}"},
+    {"mlp",
+     "h = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n z = f32[] "
+     "constant(0)\n"
+     "zs = f32[4,4] broadcast(z), dimensions={}\n g = f32[4,4] maximum(h, zs)\n"
+     "ROOT r = f32[4,8] dot(g, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+    {"reduce_rows",
+     "z = f32[] constant(0)\n ROOT r = f32[8] reduce(a, z), dimensions={0}, to_apply=sum"},
+    {"reduce_all",
+     "z = f32[] constant(0)\n ROOT r = f32[] reduce(c, z), dimensions={0,1,2}, to_apply=sum"},
+    {"reduce_from_three",
+     "z = f32[] constant(3)\n ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum"},
+    {"reduce_max",
+     "z = f32[] constant(1)\n ROOT r = f32[4,4] reduce(c, z), dimensions={1}, to_apply=larger"},
+    {"softmax_like",
+     "z = f32[] constant(-inf)\n m = f32[4] reduce(a, z), dimensions={1}, to_apply=larger\n"
+     "bm = f32[4,8] broadcast(m), dimensions={0}\n ROOT r = f32[4,8] subtract(a, bm)"},
     {"broadcast", "ROOT r = f32[3,4,8] broadcast(a), dimensions={1,2}"},
     {"transpose", "ROOT r = f32[4,4,8] transpose(c), dimensions={2,0,1}"},
     {"reshape_part", "ROOT r = f32[2,2,8] reshape(a)"},
@@ -72,35 +88,55 @@ const Program kPrograms[] = {
     {"slice", "ROOT r = f32[4,3] slice(a), slice={[0:4], [2:5]}"},
     {"pad", "z = f32[] constant(7)\n ROOT r = f32[4,11] pad(a, z), padding=0_0x1_2"},
     {"reverse", "ROOT r = f32[4,8] reverse(a), dimensions={1}"},
-    {"dynamic_slice", "i = s32[] constant(2)\n ROOT r = f32[4,3] dynamic-slice(a, i, i), dynamic_slice_sizes={4,3}"},
-    {"dynamic_update", "i = s32[] constant(3)\n s = f32[4,2] slice(a), slice={[0:4], [0:2]}\n"
-                       "ROOT r = f32[4,8] dynamic-update-slice(a, s, i, i)"},
+    {"dynamic_slice",
+     "i = s32[] constant(2)\n ROOT r = f32[4,3] dynamic-slice(a, i, i), dynamic_slice_sizes={4,3}"},
+    {"dynamic_update",
+     "i = s32[] constant(3)\n s = f32[4,2] slice(a), slice={[0:4], [0:2]}\n"
+     "ROOT r = f32[4,8] dynamic-update-slice(a, s, i, i)"},
     {"sort", "ROOT r = f32[4,8] sort(a), dimensions={1}, to_apply=less"},
     {"iota", "i = f32[4,8] iota(), iota_dimension=1\n ROOT r = f32[4,8] add(i, a)"},
-    {"window", "z = f32[] constant(0)\n ROOT r = f32[4,7] reduce-window(a, z), window={size=1x2}, to_apply=sum"},
-    {"convolution", "k = f32[3,3,8,2] slice(e), slice={[0:3], [0:3], [0:8], [0:2]}\n"
-                    "ROOT r = f32[4,4,4,2] convolution(d, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
-    {"convolution_kernel", "ROOT r = f32[8,3,3,8] convolution(d, d), window={size=4x4 pad=1_1x1_1}, dim_labels=f01b_i01o->b01f"},
-    {"gather_rows", "i = s32[4] constant({3, 0, 1, 1})\n"
-                    "ROOT r = f32[4,8] gather(a, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}"},
-    {"gather_batch", "x = s32[4,8] convert(a)\n m = s32[4,1] slice(x), slice={[0:4], [0:1]}\n"
-                     "ROOT r = f32[4,1] gather(a, m), offset_dims={1}, collapsed_slice_dims={}, operand_batching_dims={0}, "
-                     "start_indices_batching_dims={0}, start_index_map={1}, index_vector_dim=1, slice_sizes={1,1}"},
-    {"while", "n = s32[] constant(0)\n z = f32[] constant(1)\n ones = f32[4,8] broadcast(z), dimensions={}\n"
-              "s = (s32[], f32[4,8], f32[4,8]) tuple(n, a, ones)\n w = (s32[], f32[4,8], f32[4,8]) while(s), condition=goes_on, body=turn\n"
-              "ROOT r = f32[4,8] get-tuple-element(w), index=1"},
+    {"window",
+     "z = f32[] constant(0)\n ROOT r = f32[4,7] reduce-window(a, z), window={size=1x2}, "
+     "to_apply=sum"},
+    {"convolution",
+     "k = f32[3,3,8,2] slice(e), slice={[0:3], [0:3], [0:8], [0:2]}\n"
+     "ROOT r = f32[4,4,4,2] convolution(d, k), window={size=3x3 pad=1_1x1_1}, "
+     "dim_labels=b01f_01io->b01f"},
+    {"convolution_kernel",
+     "ROOT r = f32[8,3,3,8] convolution(d, d), window={size=4x4 pad=1_1x1_1}, "
+     "dim_labels=f01b_i01o->b01f"},
+    {"gather_rows",
+     "i = s32[4] constant({3, 0, 1, 1})\n"
+     "ROOT r = f32[4,8] gather(a, i), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}"},
+    {"gather_batch",
+     "x = s32[4,8] convert(a)\n m = s32[4,1] slice(x), slice={[0:4], [0:1]}\n"
+     "ROOT r = f32[4,1] gather(a, m), offset_dims={1}, collapsed_slice_dims={}, "
+     "operand_batching_dims={0}, "
+     "start_indices_batching_dims={0}, start_index_map={1}, index_vector_dim=1, slice_sizes={1,1}"},
+    {"while",
+     "n = s32[] constant(0)\n z = f32[] constant(1)\n ones = f32[4,8] broadcast(z), dimensions={}\n"
+     "s = (s32[], f32[4,8], f32[4,8]) tuple(n, a, ones)\n w = (s32[], f32[4,8], f32[4,8]) "
+     "while(s), condition=goes_on, body=turn\n"
+     "ROOT r = f32[4,8] get-tuple-element(w), index=1"},
     {"call", "ROOT r = f32[4,8] call(a), to_apply=twice"},
-    {"conditional", "z = f32[] constant(0)\n s = f32[] reduce(a, z), dimensions={0,1}, to_apply=sum\n p = pred[] compare(s, z), direction=GT\n"
-                    "ROOT r = f32[4,8] conditional(p, a, a), true_computation=twice, false_computation=square"},
-    {"constraint", "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", sharding=@S\n ROOT r = f32[4,8] add(x, a)"},
-    {"two_results", "x = f32[4,8] add(a, a)\n y = f32[8,4] negate(b)\n ROOT r = (f32[4,8], f32[8,4]) tuple(x, y)"},
+    {"conditional",
+     "z = f32[] constant(0)\n s = f32[] reduce(a, z), dimensions={0,1}, to_apply=sum\n p = pred[] "
+     "compare(s, z), direction=GT\n"
+     "ROOT r = f32[4,8] conditional(p, a, a), true_computation=twice, false_computation=square"},
+    {"constraint",
+     "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", sharding=@S\n ROOT r = "
+     "f32[4,8] add(x, a)"},
+    {"two_results",
+     "x = f32[4,8] add(a, a)\n y = f32[8,4] negate(b)\n ROOT r = (f32[4,8], f32[8,4]) tuple(x, y)"},
 };
 
 struct Parameter {
   const char* name;
   std::vector<int64_t> dims;
 };
-const Parameter kParameters[] = {{"a", {4, 8}}, {"b", {8, 4}}, {"c", {4, 8, 4}}, {"d", {4, 4, 4, 8}}, {"e", {4, 4, 8, 4}}};
+const Parameter kParameters[] = {
+    {"a", {4, 8}}, {"b", {8, 4}}, {"c", {4, 8, 4}}, {"d", {4, 4, 4, 8}}, {"e", {4, 4, 8, 4}}};
 
 // Over four devices, at random: which dimension, in how many blocks, in which order of devices.
 std::string RandomSharding(std::mt19937& random, std::size_t rank) {
@@ -118,11 +154,13 @@ std::string RandomSharding(std::mt19937& random, std::size_t rank) {
   for (int64_t c : counts) tile += (tile.empty() ? "" : ",") + std::to_string(c);
   if (left > 1) tile += ",2";
   constexpr const char* kOrders[] = {"<=[4]", "<=[2,2]T(1,0)", "3,1,0,2"};
-  return "{devices=[" + tile + "]" + kOrders[random() % 3] + (left > 1 ? " last_tile_dim_replicate}" : "}");
+  return "{devices=[" + tile + "]" + kOrders[random() % 3] +
+         (left > 1 ? " last_tile_dim_replicate}" : "}");
 }
 
 std::string Replaced(std::string text, std::string_view from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
   return text;
 }
 
@@ -157,13 +195,15 @@ TEST_F(Spmd, GivesWhatOneDeviceGives) {
         const Parameter& q = kParameters[p];
         std::string dims;
         for (int64_t d : q.dims) dims += (dims.empty() ? "" : ",") + std::to_string(d);
-        parameters += std::string(q.name) + " = f32[" + dims + "] parameter(" + std::to_string(p) + ")";
+        parameters +=
+            std::string(q.name) + " = f32[" + dims + "] parameter(" + std::to_string(p) + ")";
         if (round > 0) parameters += ", sharding=" + RandomSharding(random, q.dims.size());
         parameters += "\n";
       }
       const std::string body = Replaced(program.body, "@S", RandomSharding(random, 2));
-      const std::string text = "HloModule m, num_partitions=" + std::string(round == 0 ? "1" : "4") + std::string(kHelpers) +
-                               "ENTRY main {\n" + parameters + body + "\n}\n";
+      const std::string text =
+          "HloModule m, num_partitions=" + std::string(round == 0 ? "1" : "4") +
+          std::string(kHelpers) + "ENTRY main {\n" + parameters + body + "\n}\n";
       SCOPED_TRACE(std::string(program.name) + ":\n" + parameters + body);
       auto module = ParseHloText(text, "test");
       ASSERT_TRUE(module) << module.error().message();
@@ -176,7 +216,8 @@ TEST_F(Spmd, GivesWhatOneDeviceGives) {
       for (int64_t d = 0; d < devices; ++d) {
         std::vector<Literal> blocks;
         for (std::size_t p = 0; p < arguments.size(); ++p)
-          blocks.push_back(*BlockOf(arguments[p], round == 0 ? Sharding() : *ParseSharding(in[p], 4), d));
+          blocks.push_back(
+              *BlockOf(arguments[p], round == 0 ? Sharding() : *ParseSharding(in[p], 4), d));
         std::vector<const Literal*> pointers;
         for (const Literal& b : blocks) pointers.push_back(&b);
         auto set = (*executable)->SetArguments(d, pointers);
@@ -195,7 +236,8 @@ TEST_F(Spmd, GivesWhatOneDeviceGives) {
         for (std::size_t r = 0; r < results->size(); ++r) {
           const Sharding sharding = *ParseSharding(out[r], 4);
           cut_results += !sharding.IsReplicated();
-          EXPECT_EQ((*results)[r], *BlockOf(expected[r], sharding, d)) << "result " << r << " of device " << d << " " << out[r];
+          EXPECT_EQ((*results)[r], *BlockOf(expected[r], sharding, d))
+              << "result " << r << " of device " << d << " " << out[r];
         }
       }
     }
@@ -203,7 +245,8 @@ TEST_F(Spmd, GivesWhatOneDeviceGives) {
   EXPECT_GT(cut_results, 300);  // shardings do reach the results
 }
 
-// Results in shardings that are asked for, also such as do not divide a dimension; parameters likewise.
+// Results in shardings that are asked for, also such as do not divide a dimension; parameters
+// likewise.
 TEST_F(Spmd, UnevenBlocks) {
   auto module = ParseHloText(R"(
 HloModule m, num_partitions=4
@@ -213,7 +256,8 @@ ENTRY main {
   t = f32[3,6] transpose(x), dimensions={1,0}
   ROOT r = (f32[6,3], f32[3,6]) tuple(x, t), sharding={{devices=[2,2]<=[4]}, {devices=[4,1]3,2,1,0}}
 }
-)", "test");
+)",
+                             "test");
   ASSERT_TRUE(module) << module.error().message();
   auto executable = group_->Compile(std::move(*module), {});
   ASSERT_TRUE(executable) << executable.error().message();
@@ -227,18 +271,22 @@ ENTRY main {
     turned[i % 3 * 6 + i / 3] = sums[i];
   }
   auto literal = [](Dims dims, const std::vector<float>& v) {
-    return *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, dims), std::as_bytes(std::span(v)));
+    return *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, dims),
+                               std::as_bytes(std::span(v)));
   };
   for (int64_t d = 0; d < 4; ++d) {
-    Literal block = *BlockOf(literal({6, 3}, values), *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
+    Literal block = *BlockOf(literal({6, 3}, values),
+                             *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
     const Literal* pointer = &block;
     ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
   }
   ASSERT_TRUE((*executable)->Execute());
   for (int64_t d = 0; d < 4; ++d) {
     auto results = *(*executable)->Results(d);
-    EXPECT_EQ(results[0], *BlockOf(literal({6, 3}, sums), *ParseSharding("{devices=[2,2]<=[4]}", 4), d));
-    EXPECT_EQ(results[1], *BlockOf(literal({3, 6}, turned), *ParseSharding("{devices=[4,1]3,2,1,0}", 4), d));
+    EXPECT_EQ(results[0],
+              *BlockOf(literal({6, 3}, sums), *ParseSharding("{devices=[2,2]<=[4]}", 4), d));
+    EXPECT_EQ(results[1],
+              *BlockOf(literal({3, 6}, turned), *ParseSharding("{devices=[4,1]3,2,1,0}", 4), d));
   }
 }
 
@@ -250,16 +298,37 @@ Result<> CompileOnly(DeviceGroup& group, std::string_view text) {
 
 TEST_F(Spmd, WhatIsWrong) {
   auto message = [&](std::string_view sharding, std::string_view rest) {
-    auto compiled = CompileOnly(*group_, Format("HloModule m, num_partitions=4\nENTRY main {{\n a = f32[4,8] parameter(0){}\n {}\n}}\n", sharding, rest));
+    auto compiled = CompileOnly(
+        *group_,
+        Format(
+            "HloModule m, num_partitions=4\nENTRY main {{\n a = f32[4,8] parameter(0){}\n {}\n}}\n",
+            sharding, rest));
     return compiled ? std::string("compiled") : compiled.error().message();
   };
-  EXPECT_NE(message(", sharding={devices=[2,1]<=[2]}", "ROOT r = f32[4,8] add(a, a)").find("names 2 devices"), std::string::npos);
-  EXPECT_NE(message(", sharding={devices=[2,1,2]<=[4]}", "ROOT r = f32[4,8] add(a, a)").find("has 3 dimensions"), std::string::npos);
-  EXPECT_NE(message("", "ROOT r = f32[2,8] custom-call(a), custom_call_target=\"Sharding\", sharding={replicated}").find("makes"), std::string::npos);
-  EXPECT_NE(message("", "ROOT r = f32[1,8] custom-call(a), custom_call_target=\"xla.sdy.GlobalToLocalShape\"").find("sharding"), std::string::npos);
-  EXPECT_NE(message("", "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
-                        "y = f32[3,8] custom-call(x), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
-                        "ROOT r = f32[3,8] add(y, y)").find("manual computation"), std::string::npos);
+  EXPECT_NE(message(", sharding={devices=[2,1]<=[2]}", "ROOT r = f32[4,8] add(a, a)")
+                .find("names 2 devices"),
+            std::string::npos);
+  EXPECT_NE(message(", sharding={devices=[2,1,2]<=[4]}", "ROOT r = f32[4,8] add(a, a)")
+                .find("has 3 dimensions"),
+            std::string::npos);
+  EXPECT_NE(message("",
+                    "ROOT r = f32[2,8] custom-call(a), custom_call_target=\"Sharding\", "
+                    "sharding={replicated}")
+                .find("makes"),
+            std::string::npos);
+  EXPECT_NE(
+      message("",
+              "ROOT r = f32[1,8] custom-call(a), custom_call_target=\"xla.sdy.GlobalToLocalShape\"")
+          .find("sharding"),
+      std::string::npos);
+  EXPECT_NE(message("",
+                    "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", "
+                    "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+                    "y = f32[3,8] custom-call(x), custom_call_target=\"SPMDFullToShardShape\", "
+                    "sharding={manual}\n"
+                    "ROOT r = f32[3,8] add(y, y)")
+                .find("manual computation"),
+            std::string::npos);
 }
 
 // GSPMD's way to say what Shardy calls a manual computation.
@@ -277,20 +346,24 @@ ENTRY main {
   m = f32[2,2] custom-call(x), custom_call_target="Sharding", sharding={manual}
   ROOT g = f32[4,4] custom-call(m), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,2]<=[4]}
 }
-)", "test");
+)",
+                             "test");
   ASSERT_TRUE(module) << module.error().message();
   auto executable = group_->Compile(std::move(*module), {});
   ASSERT_TRUE(executable) << executable.error().message();
-  EXPECT_EQ((*executable)->parameter_shardings()[0], "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
+  EXPECT_EQ((*executable)->parameter_shardings()[0],
+            "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
   EXPECT_EQ((*executable)->result_shardings()[0], "{devices=[2,2]<=[4]}");
   const std::vector<float> zeros(4, 10.0f);
-  const Literal block = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}), std::as_bytes(std::span(zeros)));
+  const Literal block = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}),
+                                            std::as_bytes(std::span(zeros)));
   const Literal* pointer = &block;
   for (int64_t d = 0; d < 4; ++d) ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
   ASSERT_TRUE((*executable)->Execute());
   for (int64_t d = 0; d < 4; ++d) {
     const std::vector<float> want(4, 10.0f + static_cast<float>(d));
-    EXPECT_EQ((*(*executable)->Results(d))[0], *Literal::FromBytes(block.shape(), std::as_bytes(std::span(want))));
+    EXPECT_EQ((*(*executable)->Results(d))[0],
+              *Literal::FromBytes(block.shape(), std::as_bytes(std::span(want))));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of Shardy's dialect sdy (github.com/openxla/shardy, shardy/dialect/sdy/ir/bytecode.td), written out as
-// MLIR prints them: the text is what the rest of the house reads shardings from.
+// Attributes of Shardy's dialect sdy (github.com/openxla/shardy,
+// shardy/dialect/sdy/ir/bytecode.td), written out as MLIR prints them: the text is what the rest of
+// the house reads shardings from.
 #include "hlo_io/stablehlo_bytecode/entries.h"
 
 namespace krafla::stablehlo {
@@ -22,7 +23,8 @@ Result<std::string> Entries::SdyList(ByteStream& s) {
   for (AttributeRef one : list) {
     if (!out.empty()) out += ", ";
     out += one->kind == Attribute::Kind::kString ? "\"" + one->text + "\"" : one->text;
-    if (out.size() > kMaxText) return ResourceExhausted("A sharding has more than {} characters.", kMaxText);
+    if (out.size() > kMaxText)
+      return ResourceExhausted("A sharding has more than {} characters.", kMaxText);
   }
   return out;
 }
@@ -46,8 +48,10 @@ Result<Attribute> Entries::DecodeSdy(ByteStream& s) {
       KRAFLA_ASSIGN(std::string axes, SdyList(s));
       std::string ids;
       const std::size_t count = s.Count();
-      for (std::size_t i = 0; i < count; ++i) ids += Format("{}{}", i > 0 ? ", " : "", s.SignedVarint());
-      out.text = Format("#sdy.mesh<[{}]{}>", axes, ids.empty() ? "" : Format(", device_ids=[{}]", ids));
+      for (std::size_t i = 0; i < count; ++i)
+        ids += Format("{}{}", i > 0 ? ", " : "", s.SignedVarint());
+      out.text =
+          Format("#sdy.mesh<[{}]{}>", axes, ids.empty() ? "" : Format(", device_ids=[{}]", ids));
       return out;
     }
     case 3: {
@@ -85,7 +89,8 @@ Result<Attribute> Entries::DecodeSdy(ByteStream& s) {
       if (code == 17) s.SignedVarint();
       const std::string_view kind = "#sdy.";
       const bool in_place = mesh->text.starts_with(kind);
-      out.text = Format("<{}, [{}]{}{}>", in_place ? mesh->text.substr(kind.size()) : "@\"" + mesh->text + "\"", dims,
+      out.text = Format("<{}, [{}]{}{}>",
+                        in_place ? mesh->text.substr(kind.size()) : "@\"" + mesh->text + "\"", dims,
                         InBraces("replicated", replicated), InBraces("unreduced", unreduced));
       return out;
     }
