@@ -299,7 +299,11 @@ Value LowerConvert(Builder& b, ElementType from, ElementType to, Value v) {
     return b.Select(v, b.Const(kind, one), b.Const(kind, 0));
   }
   if (IsFloat(from)) {
-    if (to == ElementType::kPred) return b.FCompare(FCmp::kNeUnordered, v, b.Const(v.kind, 0));
+    if (to == ElementType::kPred) {
+      // By its bits: a subnormal is true also on a device that takes it for a zero.
+      const Kind bits = KindBits(v.kind) == 64 ? Kind::kU64 : Kind::kU32;
+      return b.Compare(Cmp::kNe, b.Shl(b.Bitcast(v, bits), b.Const(bits, 1)), b.Const(bits, 0));
+    }
     if (IsFloat(to)) return b.FConvert(v, kind);
     return FloatToInt(b, v, to);
   }

@@ -133,6 +133,28 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
   }
   EXPECT_GE(tested, 40);
 }
+// A number is true unless it is a zero; a device that takes subnormals for zeros has to look at their bits.
+TEST_P(ElementwiseBits, SubnormalsAreTrue) {
+  const Format& f = GetParam();
+  const uint64_t sign = uint64_t{1} << (f.mantissa + f.exponent), one = (uint64_t{1} << (f.exponent - 1)) - 1;
+  const uint64_t inf = ((uint64_t{1} << f.exponent) - 1) << f.mantissa;
+  const uint64_t numbers[] = {1, sign | 1, (uint64_t{1} << f.mantissa) - 1, inf, inf | 1, one << f.mantissa, 0, sign};
+  Literal x = *Literal::Create(*Shape::MakeArray(f.type, Dims{8}));
+  for (int i = 0; i < 8; ++i) std::memcpy(x.bytes().data() + i * f.bytes, &numbers[i], static_cast<std::size_t>(f.bytes));
+  const std::string text = krafla::Format("HloModule m\nENTRY main {{\n  x = {}[8] parameter(0)\n  ROOT r = pred[8] convert(x)\n}}\n",
+                                          ElementTypeName(f.type));
+  for (const char* device : {"cpu", "vulkan"}) {
+    auto client = SharedClient(device);
+    if (!client) continue;
+    auto executable = CompileText(**client, text);
+    ASSERT_TRUE(executable.has_value()) << executable.error().ToString();
+    const Literal* arguments[] = {&x};
+    auto got = (*executable)->Run(arguments);
+    ASSERT_TRUE(got.has_value()) << got.error().ToString();
+    for (int i = 0; i < 8; ++i)
+      EXPECT_EQ(static_cast<int>((*got)[0].bytes()[static_cast<std::size_t>(i)]), i < 6) << device << ", number " << i;
+  }
+}
 INSTANTIATE_TEST_SUITE_P(Types, ElementwiseBits, ::testing::ValuesIn(kFormats),
                          [](const auto& c) { return std::string(ElementTypeName(c.param.type)); });
 
