@@ -19,6 +19,7 @@ constexpr std::array kPasses = {
     PassInfo{"bitcast_expander", "bitcasts as reshapes and transposes; drops layouts", BitcastExpander},
     PassInfo{"call_inliner", "puts called computations in the place of their calls", CallInliner},
     PassInfo{"collective_simplifier", "removes collectives among one device", CollectiveSimplifier},
+    PassInfo{"complex_expander", "sorts and scatters of complex numbers as those of their parts", ComplexExpander},
     PassInfo{"conditional_simplifier", "takes known branches; small branches become selects", ConditionalSimplifier},
     PassInfo{"constant_folding", "computes what depends on constants only", ConstantFolding},
     PassInfo{"contraction_expander", "complex and pred dots and convolutions as those of numbers", ContractionExpander},
@@ -98,6 +99,7 @@ constexpr auto kLast = std::to_array<std::string_view>({
     // Transposes have met and merged before they disappear into dots.
     "dot_canonicalizer",
     "contraction_expander",
+    "complex_expander",
     // What they make needs the simplifications below only.
     "select_and_scatter_expander",
     "topk_expander",
