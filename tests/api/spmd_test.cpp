@@ -114,6 +114,22 @@ const Program kPrograms[] = {
      "ROOT r = f32[4,1] gather(a, m), offset_dims={1}, collapsed_slice_dims={}, "
      "operand_batching_dims={0}, "
      "start_indices_batching_dims={0}, start_index_map={1}, index_vector_dim=1, slice_sizes={1,1}"},
+    {"scatter_add",
+     "i = s32[4] constant({3, 0, 1, 1})\n z = f32[] constant(0)\n t = f32[5,8] broadcast(z), "
+     "dimensions={}\n"
+     "ROOT r = f32[5,8] scatter(t, i, a), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum"},
+    {"scatter_max",
+     "i = s32[4] constant({2, 0, 1, 1})\n"
+     "ROOT r = f32[4,8] scatter(a, i, a), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=larger"},
+    {"scatter_batch",
+     "x = s32[4,8] convert(a)\n m = s32[4,1] slice(x), slice={[0:4], [0:1]}\n v = f32[4,1] "
+     "convert(m)\n"
+     "ROOT r = f32[4,8] scatter(a, m, v), update_window_dims={1}, inserted_window_dims={}, "
+     "input_batching_dims={0}, scatter_indices_batching_dims={0}, "
+     "scatter_dims_to_operand_dims={1}, "
+     "index_vector_dim=1, to_apply=sum"},
     {"while",
      "n = s32[] constant(0)\n z = f32[] constant(1)\n ones = f32[4,8] broadcast(z), dimensions={}\n"
      "s = (s32[], f32[4,8], f32[4,8]) tuple(n, a, ones)\n w = (s32[], f32[4,8], f32[4,8]) "
