@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots and convolutions in terms of those that back ends have kernels for:
-//   complex           four real ones: (a + bi)(c + di) = (ac - bd) + (ad + bc)i, summed part by part
+//   complex           four real ones: (a + bi)(c + di) = (ac - bd) + (ad + bc)i, summed part by part; small dots of few
+//                     products as those products, added up in their order
 //   pred              of 0 and 1, counted in 32 bits: any product is true where the count is not 0
 //   bytes             widened to 32 bits before a sum of 32 bits: the bytes themselves, which fast kernels exist for
 //   many contracted dimensions that the operands do not hold side by side and in the same order: transposed before
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/builder.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -38,6 +40,61 @@ Instruction* ExpandComplex(Instruction* i) {
   Instruction* real = rewrite.Binary(Opcode::kSubtract, product(re[0], re[1]), product(im[0], im[1]));
   Instruction* imaginary = rewrite.Binary(Opcode::kAdd, product(re[0], im[1]), product(im[0], re[1]));
   return rewrite.Add(Opcode::kComplex, i->shape(), {real, imaginary});
+}
+
+// One side of product number `index` of a dot's sums, over the result's dimensions.
+Instruction* Factor(Rewriter& rewrite, const Instruction* dot, std::size_t side, const Dims& index) {
+  const DotAttributes& a = dot->attr<DotAttributes>();
+  const Dims& contracting = side == 0 ? a.lhs_contracting : a.rhs_contracting;
+  const Dims& batch = side == 0 ? a.lhs_batch : a.rhs_batch;
+  Instruction* x = dot->operand(side);
+  const int64_t rank = x->shape().rank();
+  SliceAttributes slice{Dims(static_cast<std::size_t>(rank), 0), x->shape().dims(), Dims(static_cast<std::size_t>(rank), 1)};
+  std::vector<bool> dropped(static_cast<std::size_t>(rank), false);
+  for (std::size_t c = 0; c < contracting.size(); ++c) {
+    const auto d = static_cast<std::size_t>(contracting[c]);
+    slice.starts[d] = index[c];
+    slice.limits[d] = index[c] + 1;
+    dropped[d] = true;
+  }
+  // Result dimensions: batch, those of the left side, those of the right.
+  int64_t next = side == 0 ? batch.ssize() : dot->shape().rank() - (rank - contracting.ssize() - batch.ssize());
+  Dims kept, mapping;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (dropped[static_cast<std::size_t>(d)]) continue;
+    const auto at = std::ranges::find(batch, d);
+    kept.push_back(x->shape().dim(d));
+    mapping.push_back(at != batch.end() ? at - batch.begin() : next++);
+  }
+  Instruction* one = rewrite.Reshape(rewrite.Slice(x, std::move(slice)), kept);
+  return rewrite.Broadcast(one, dot->shape().dims(), mapping);
+}
+
+// A small dot of few complex products, added up in XLA's order: where few cancel, the order counts.
+Instruction* UnrollComplexDot(Instruction* i) {
+  constexpr int64_t kMostProducts = 4, kMostWork = 4096;
+  if (i->opcode() != Opcode::kDot) return nullptr;
+  for (const Instruction* x : i->operands())
+    if (x->shape().element_type() != i->shape().element_type()) return nullptr;
+  Dims dims;
+  int64_t depth = 1;
+  for (int64_t d : i->attr<DotAttributes>().lhs_contracting) {
+    dims.push_back(i->operand(0)->shape().dim(d));
+    if (dims.back() < 1 || dims.back() > kMostProducts) return nullptr;
+    depth *= dims.back();
+    if (depth > kMostProducts) return nullptr;
+  }
+  if (i->shape().element_count() > kMostWork / depth) return nullptr;
+  Rewriter rewrite(*i);
+  Instruction* sum = rewrite.Splat(ScalarLiteral(i->shape().element_type(), 0), i->shape().dims());
+  Dims index(dims.size(), 0);
+  for (int64_t n = 0; n < depth; ++n) {
+    Instruction* product =
+        rewrite.Binary(Opcode::kMultiply, Factor(rewrite, i, 0, index), Factor(rewrite, i, 1, index));
+    sum = rewrite.Binary(Opcode::kAdd, sum, product);
+    NextIndex(std::span<int64_t>(index.data(), index.size()), dims);
+  }
+  return sum;
 }
 
 Instruction* ExpandPred(Instruction* i) {
@@ -120,7 +177,11 @@ Instruction* Expand(Instruction* i) {
   if (i->opcode() != Opcode::kDot && i->opcode() != Opcode::kConvolution) return nullptr;
   const ElementType type = i->shape().element_type();
   auto complex = [](const Instruction* x) { return IsComplex(x->shape().element_type()); };
-  if (IsComplex(type)) return std::ranges::all_of(i->operands(), complex) ? ExpandComplex(i) : nullptr;
+  if (IsComplex(type)) {
+    if (!std::ranges::all_of(i->operands(), complex)) return nullptr;
+    Instruction* unrolled = UnrollComplexDot(i);
+    return unrolled != nullptr ? unrolled : ExpandComplex(i);
+  }
   auto pred = [](const Instruction* x) { return x->shape().element_type() == ElementType::kPred; };
   if (std::ranges::any_of(i->operands(), pred)) return ExpandPred(i);
   if (Instruction* narrow = NarrowBytes(i)) return narrow;

@@ -29,6 +29,15 @@ TensorView ViewOf(const Dims& dims, const Dims& strides, int64_t first, int64_t 
   return out;
 }
 
+// Few sums of a few products: oneDNN's overhead is more than they take, and the reduction rounds each product, as XLA
+// does, which counts where so few cancel.
+bool IsSmall(const ConvKernel& body) {
+  double depth = static_cast<double>(At(body.kernel_dims, body.attributes.kernel_input_feature)), outputs = 1;
+  for (const WindowDim& w : body.attributes.window) depth *= static_cast<double>(w.size);
+  for (int64_t d : body.output_dims) outputs *= static_cast<double>(d);
+  return depth <= 8 && outputs * depth <= 20000;
+}
+
 class OneDnnConv final : public CpuKernel {
  public:
   // Null: oneDNN does not take it.
@@ -48,6 +57,7 @@ class OneDnnConv final : public CpuKernel {
     for (const Dims* dims : {&body.input_dims, &body.kernel_dims, &body.output_dims})
       for (int64_t d : *dims)
         if (d == 0) return none;
+    if (IsSmall(body)) return none;
     auto out = std::make_unique<OneDnnConv>();
     KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, body.output_dims));
     const TensorView input = ViewOf(body.input_dims, RowMajorStrides(body.input_dims), a.input_batch, a.input_feature,

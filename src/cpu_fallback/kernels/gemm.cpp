@@ -20,6 +20,7 @@
 #define KRAFLA_CPU_GEMM_SIZES
 namespace krafla::cpu {
 constexpr int64_t kGemmDepth = 256;  // of a panel, along k
+constexpr int64_t kRoundedDepth = 8;
 constexpr int kGemmRows = 8;         // of the register tile
 struct GemmTile {
   int64_t column_step = 0;  // columns of the register tile
@@ -47,17 +48,22 @@ HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64
   V sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
-  for (int64_t p = 0; p < depth; ++p) {
-    const V b0 = hn::LoadU(d, rhs), b1 = hn::LoadU(d, rhs + lanes), b2 = hn::LoadU(d, rhs + 2 * lanes);
-    rhs += kVectors * lanes;
-    for (int r = 0; r < kRows; ++r) {
-      const V a = hn::Set(d, lhs[r]);
-      sum[r][0] = hn::MulAdd(a, b0, sum[r][0]);
-      sum[r][1] = hn::MulAdd(a, b1, sum[r][1]);
-      sum[r][2] = hn::MulAdd(a, b2, sum[r][2]);
+  auto over_depth = [&](auto multiply_add) HWY_ATTR {
+    for (int64_t p = 0; p < depth; ++p) {
+      const V b0 = hn::LoadU(d, rhs), b1 = hn::LoadU(d, rhs + lanes), b2 = hn::LoadU(d, rhs + 2 * lanes);
+      rhs += kVectors * lanes;
+      for (int r = 0; r < kRows; ++r) {
+        const V a = hn::Set(d, lhs[r]);
+        sum[r][0] = multiply_add(a, b0, sum[r][0]);
+        sum[r][1] = multiply_add(a, b1, sum[r][1]);
+        sum[r][2] = multiply_add(a, b2, sum[r][2]);
+      }
+      lhs += kGemmRows;
     }
-    lhs += kGemmRows;
-  }
+  };
+  // Sums of a few products cost their loads and stores, and cancel: each product is rounded, as in XLA.
+  if (depth <= kRoundedDepth) over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
+  else over_depth([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
   for (int r = 0; r < kRows; ++r) {
     if (r >= rows) break;
     for (int v = 0; v < kVectors; ++v) {

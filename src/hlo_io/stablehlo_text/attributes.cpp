@@ -139,6 +139,10 @@ Result<AttributeRef> TextParser::ParseAttribute() {
         out.kind = Kind::kArray;
         if (lex_.Accept(']')) return Keep(std::move(out));
         do {
+          if (lex_.Accept('?')) {  // among bounds: there is none
+            out.elements.push_back(Number(kDynamicDim));
+            continue;
+          }
           KRAFLA_ASSIGN(AttributeRef one, ParseAttribute());
           out.elements.push_back(one);
         } while (lex_.Accept(','));
@@ -417,6 +421,22 @@ Result<AttributeRef> TextParser::ParseHash() {
     AttributeRef out = Word(lex_.Next().text);
     KRAFLA_TRY(lex_.Expect('>'));
     return out;
+  }
+  if (token.text == "stablehlo.conv" && lex_.LookAhead().text == "raw") {  // <raw a = 0, b = [1]>
+    const std::size_t begin = lex_.token().begin;
+    lex_.Next();
+    lex_.Next();
+    Attribute out;
+    out.kind = Kind::kDictionary;
+    while (!lex_.Accept('>')) {
+      if (lex_.token().kind != MlirTok::kWord) return lex_.ErrorAt(begin, "raw dimension numbers are named");
+      std::string key(lex_.Next().text);
+      KRAFLA_TRY(lex_.Expect('='));
+      KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
+      out.entries.emplace_back(std::move(key), value);
+      lex_.Accept(',');
+    }
+    return Keep(std::move(out));
   }
   if (token.text == "stablehlo.conv") {
     lex_.Next();

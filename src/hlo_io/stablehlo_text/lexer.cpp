@@ -79,7 +79,7 @@ MlirLexer::Token MlirLexer::LexAt(std::size_t at) const {
       while (end < n && IsHex(text_[end])) ++end;
     } else {
       while (end < n && IsDigit(text_[end])) ++end;
-      if (end + 1 < n && text_[end] == '.' && IsDigit(text_[end + 1])) {
+      if (end < n && text_[end] == '.') {
         ++end;
         while (end < n && IsDigit(text_[end])) ++end;
       }

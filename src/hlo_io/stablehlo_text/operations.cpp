@@ -121,7 +121,13 @@ Result<> TextParser::ParseFunction(Op& op) {
   Region region;
   Attribute arguments;
   arguments.kind = Attribute::Kind::kArray;
-  KRAFLA_TRY(ParseArguments(region.arguments, &arguments.elements));
+  // Without a body the arguments have types only.
+  if (lex_.Is('(') && lex_.LookAhead().kind != MlirTok::kValue) {
+    lex_.Next();
+    KRAFLA_TRY(ParseTypeList(')'));
+  } else {
+    KRAFLA_TRY(ParseArguments(region.arguments, &arguments.elements));
+  }
   op.attributes.emplace_back("arg_attrs", Keep(std::move(arguments)));
   Type type;
   type.kind = Type::Kind::kFunction;
@@ -133,7 +139,12 @@ Result<> TextParser::ParseFunction(Op& op) {
   function_type.type = Keep(std::move(type));
   op.attributes.emplace_back("function_type", Keep(std::move(function_type)));
   if (lex_.AcceptWord("attributes")) KRAFLA_TRY(ParseDictionary());
-  if (!lex_.Is('{')) return lex_.Unexpected("the body of the function");
+  // A function that is only declared has no body.
+  if (!lex_.Is('{')) {
+    KRAFLA_TRY(SkipLocation());
+    scopes_.pop_back();
+    return {};
+  }
   KRAFLA_TRY(ParseBody(region));
   KRAFLA_TRY(SkipLocation());
   scopes_.pop_back();

@@ -282,6 +282,12 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
     if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());
     return {};
   }
+  if (n == "constant" && lex_.Is('(')) return ParseGeneric(op, results, offset);
+  if (n == "arith.constant") {  // of no array, or as StableHLO's
+    KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
+    op.attributes.emplace_back("value", value);
+    return Define(op, results, std::vector<TypeRef>(1, value->type != nullptr ? value->type : Keep(Type())), offset);
+  }
   if (n == "constant" || n == "chlo.constant") {
     if (lex_.Is('{')) {
       KRAFLA_ASSIGN(op.discardable, ParseDictionary());

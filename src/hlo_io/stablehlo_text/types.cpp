@@ -76,6 +76,13 @@ Result<TextParser::Signature> TextParser::ParseSignature() {
     KRAFLA_ASSIGN(TypeRef type, ParseType());
     out.results.push_back(type);
   } while (lex_.Accept(','));
+  if (lex_.AcceptWord("to")) {  // a cast: "T to T"
+    out.operands = std::move(out.results);
+    KRAFLA_ASSIGN(TypeRef type, ParseType());
+    out.results = {type};
+    out.functional = true;
+    return out;
+  }
   if (lex_.token().kind != MlirTok::kArrow) return out;
   // "T, T -> T", as CHLO prints.
   out.operands = std::move(out.results);
@@ -122,10 +129,14 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
     out.text = "tensor of " + (element->text.empty() ? "another type" : element->text);
   }
   if (lex_.Accept(',')) {
+    // "#stablehlo.bounds<3, ?>", or "#stablehlo.type_extensions<bounds = [3, ?]>"
     const bool bounds = lex_.token().kind == MlirTok::kHash && lex_.token().text.ends_with("bounds");
     KRAFLA_ASSIGN(AttributeRef encoding, ParseAttribute());
-    if (bounds)
-      for (AttributeRef e : encoding->elements) out.bounds.push_back(e->integer);
+    AttributeRef list = bounds ? encoding : nullptr;
+    for (const auto& [key, value] : encoding->entries)
+      if (key == "bounds") list = value;
+    if (list != nullptr)
+      for (AttributeRef e : list->elements) out.bounds.push_back(e->integer);
     if (!out.bounds.empty() && out.bounds.size() != out.dims.size())
       return lex_.Error(Format("{} bounds for {} dimensions", out.bounds.size(), out.dims.size()));
   }
