@@ -35,6 +35,30 @@ class CliTest(unittest.TestCase):
         for command in ("devices", "run", "check", "bench", "opt", "ops", "demo"):
             self.assertIn(command, out.stdout)
 
+    def test_modules_that_check_themselves(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "sums.mlir"
+            path.write_text("""
+func.func @right() {
+  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = stablehlo.add %0, %0 : tensor<2xf32>
+  check.expect_eq_const %1, dense<[2.0, 4.0]> : tensor<2xf32>
+  func.return
+}
+// -----
+func.func @wrong() {
+  %0 = stablehlo.constant dense<3> : tensor<i32>
+  check.expect_eq_const %0, dense<4> : tensor<i32>
+  func.return
+}
+""")
+            for where in (path, folder):
+                out = krafla("check", where, "-d", "cpu")
+                self.assertEqual(out.returncode, 1, out.stderr)
+                self.assertIn("sums.mlir#wrong", out.stdout)
+                self.assertIn("got 3, expected 4", out.stdout)
+                self.assertTrue(out.stdout.endswith("1 passed, 1 failed, 0 skipped\n"), out.stdout)
+
     def test_usage_errors_exit_2(self):
         self.assertEqual(krafla().returncode, 2)
         self.assertEqual(krafla("frobnicate").returncode, 2)

@@ -87,6 +87,58 @@ TEST(StablehloText, PrettyAndGenericForms) {
   EXPECT_EQ(m.input_output_aliases[0].output_index, Dims{0});
 }
 
+// Forms that are printed seldom: a function without a body, raw dimension numbers, bounds of some dimensions, flags
+// that stand by themselves, CHLO's region and structure.
+TEST(StablehloText, SeldomForms) {
+  auto module = ReadModule(R"mlir(
+func.func private @elsewhere(tensor<?xf32>, i32) -> tensor<2xf32>
+func.func @main(%x: tensor<1x4x4x2xf32>, %k: tensor<3x3x2x5xf32>, %v: tensor<4xi32>, %g: tensor<2xi64>,
+                %l: tensor<6x3xf32>, %r: tensor<2x3x4xf32>) -> (tensor<1x2x2x5xf32>, tensor<4xi32>, tensor<6x4xf32>, tensor<4xi32>) {
+  %0 = "stablehlo.convolution"(%x, %k) {batch_group_count = 1 : i64, feature_group_count = 1 : i64,
+    dimension_numbers = #stablehlo.conv<raw input_batch_dimension = 0, input_feature_dimension = 3,
+      input_spatial_dimensions = [1, 2], kernel_input_feature_dimension = 2, kernel_output_feature_dimension = 3,
+      kernel_spatial_dimensions = [0, 1], output_batch_dimension = 0, output_feature_dimension = 3,
+      output_spatial_dimensions = [1, 2]>} : (tensor<1x4x4x2xf32>, tensor<3x3x2x5xf32>) -> tensor<1x2x2x5xf32>
+  %c = stablehlo.constant() {value = dense<3> : tensor<i32>} : () -> tensor<i32>
+  %1:2 = chlo.scan(%v) inits(%c) dimension=0 attributes {is_reverse = true} {
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %s = stablehlo.add %a, %b : tensor<i32>
+    stablehlo.return %s, %s : tensor<i32>, tensor<i32>
+  } : (tensor<4xi32>, tensor<i32>) -> (tensor<4xi32>, tensor<i32>)
+  %2 = "chlo.ragged_dot"(%l, %r, %g) {ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [],
+    rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+    lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>,
+    precision_config = [#chlo<precision HIGHEST>, #chlo<precision DEFAULT>]} :
+    (tensor<6x3xf32>, tensor<2x3x4xf32>, tensor<2xi64>) -> tensor<6x4xf32>
+  %3 = "stablehlo.all_reduce"(%v) ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %s = stablehlo.add %a, %b : tensor<i32>
+    stablehlo.return %s : tensor<i32>
+  }) {replica_groups = dense<0> : tensor<1x1xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>,
+      use_global_device_ids} : (tensor<4xi32>) -> tensor<4xi32>
+  return %0, %1#0, %2, %3 : tensor<1x2x2x5xf32>, tensor<4xi32>, tensor<6x4xf32>, tensor<4xi32>
+}
+)mlir", "seldom.mlir");
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto verified = Verify(**module);
+  ASSERT_TRUE(verified) << verified.error().ToString();
+  EXPECT_NE(Line(**module, Opcode::kConvolution).find("dim_labels=b01f_01io->b01f"), std::string::npos)
+      << Line(**module, Opcode::kConvolution);
+  EXPECT_NE(Line(**module, Opcode::kScan).find("is_reverse=true"), std::string::npos) << Line(**module, Opcode::kScan);
+  EXPECT_NE(Line(**module, Opcode::kRaggedDot).find("highest"), std::string::npos) << Line(**module, Opcode::kRaggedDot);
+  EXPECT_NE(Line(**module, Opcode::kAllReduce).find("use_global_device_ids=true"), std::string::npos)
+      << Line(**module, Opcode::kAllReduce);
+
+  auto bounded = ReadModule(
+      "func.func @main(%a: tensor<?x3xf32, #stablehlo.type_extensions<bounds = [5, ?]>>) -> "
+      "tensor<?x3xf32, #stablehlo.bounds<5, ?>> {\n"
+      "  %0 = stablehlo.abs %a : tensor<?x3xf32, #stablehlo.bounds<5, ?>>\n"
+      "  return %0 : tensor<?x3xf32, #stablehlo.bounds<5, ?>>\n}\n", "bounded.mlir");
+  ASSERT_TRUE(bounded) << bounded.error().ToString();
+  EXPECT_TRUE((*bounded)->entry()->root()->shape().IsDynamic());
+  EXPECT_EQ((*bounded)->entry()->root()->shape().dim(0), 5);
+}
+
 TEST(StablehloText, SaysWhereAndWhat) {
   auto bad = [](std::string_view line) {
     auto read = ReadModule(Format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");
@@ -118,7 +170,7 @@ TEST(StablehloText, AnyBytesGiveAModuleOrAnError) {
   for (const auto& path : Programs()) texts.push_back(testing::ReadText(path));
   for (const std::string& text : texts) {
     if (text.size() > 30000) continue;
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 1200; ++round) {
       std::string changed = text;
       for (unsigned k = 0; k <= random() % 3; ++k) changed[random() % changed.size()] = kBytes[random() % kBytes.size()];
       if (round % 8 == 0) changed.resize(random() % changed.size());

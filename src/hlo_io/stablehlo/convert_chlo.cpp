@@ -200,7 +200,7 @@ Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
     made = ShortFormula(n, arguments[0]);
   } else if (operands.size() == 2 && (n == "next_after" || n == "mulhi")) {
     const ElementType type = operands[0]->shape().element_type();
-    const bool fits = n == "mulhi" ? IsIntegral(type) && BitWidth(type) >= 4 : IsFloat(type) && BitWidth(type) >= 8;
+    const bool fits = n == "mulhi" ? IsIntegral(type) && BitWidth(type) >= 4 : IsFloat(type) && BitWidth(type) >= 16;
     if (!fits) return Unimplemented("'{}' of type {} cannot be computed.", op.name, ElementTypeName(type));
     made = n == "mulhi" ? MulHi(arguments[0], arguments[1]) : NextAfter(arguments[0], arguments[1]);
   }
