@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // select-and-scatter as a reduce-window that finds the linear index of the element each window selects, and a scatter
-// of the source to these indices (XLA: select_and_scatter_expander.cc). Both visit what they combine in row-major
-// order, as select-and-scatter does, so that selections that are no order (a comparison that meets a NaN) and sums of
-// floats where windows overlap come out to the bit.
+// of the source to these indices (XLA: select_and_scatter_expander.cc). Both visit what they combine in the order of
+// select-and-scatter, so that equals, selections that are no order (a comparison that meets a NaN) and sums of floats
+// where windows overlap come out to the bit: row-major, but for the last taps of one dimension (ir/window_order.h), which
+// are looked at one after the other when the reduce-window is done with the rest.
 #include <array>
 #include <memory>
 #include <utility>
 
+#include "ir/window_order.h"
 #include "passes/expansions.h"
+#include "passes/lift.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
@@ -57,6 +60,50 @@ bool Disjoint(const Window& window) {
   return true;
 }
 
+struct Selected {
+  Instruction *value, *at;
+};
+
+// The index that is selected of what is selected so far and then, one after the other, the last taps along `dim`. Each
+// of them is a strided slice for all windows. Null: the selection is more than arithmetic on scalars.
+Result<Instruction*> SelectAmongLast(Rewriter& rewrite, const Instruction& i, int64_t dim, Selected so_far, Selected all) {
+  const Window& window = i.attr<WindowAttributes>().window;
+  const Shape& windows = i.operand(1)->shape();
+  PadAttributes pad;
+  Dims taps, tap(window.size(), 0);
+  for (const WindowDim& w : window) {
+    pad.low.push_back(w.padding_low);
+    pad.high.push_back(w.padding_high);
+    pad.interior.push_back(w.base_dilation - 1);
+    taps.push_back(w.size);
+  }
+  taps[static_cast<std::size_t>(dim)] = 1;
+  const ElementType type = i.operand(0)->shape().element_type();
+  KRAFLA_ASSIGN(Instruction * values, rewrite.Infer(Opcode::kPad, {all.value, rewrite.Constant(ScalarZero(type))}, pad));
+  KRAFLA_ASSIGN(Instruction * places,
+                rewrite.Infer(Opcode::kPad, {all.at, rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))}, pad));
+  Instruction* zero = rewrite.Splat(ScalarZero(ElementType::kS32), windows.dims());
+  do {
+    SliceAttributes cut;
+    for (std::size_t d = 0; d < window.size(); ++d) {
+      const WindowDim& w = window[d];
+      const int64_t at = (static_cast<int64_t>(d) == dim ? w.size - 1 : tap[d]) * w.window_dilation;
+      cut.starts.push_back(at);
+      cut.limits.push_back(at + (windows.dims()[d] - 1) * w.stride + 1);
+      cut.strides.push_back(w.stride);
+    }
+    const Selected next = {rewrite.Slice(values, cut), rewrite.Slice(places, cut)};
+    Instruction* stays = LiftInto(rewrite, *i.called(0), std::array{so_far.value, next.value}, windows.dims());
+    if (stays == nullptr) return nullptr;
+    stays = rewrite.Binary(Opcode::kAnd, stays, rewrite.Compare(ComparisonDirection::kGe, so_far.at, zero));
+    stays = rewrite.Binary(Opcode::kOr, stays, rewrite.Compare(ComparisonDirection::kLt, next.at, zero));
+    so_far = {rewrite.Select(stays, so_far.value, next.value), rewrite.Select(stays, so_far.at, next.at)};
+  } while (NextIndex(tap, taps));
+  return so_far.at;
+}
+
+constexpr int64_t kMostLastTaps = 1024;  // that are written out
+
 }  // namespace
 
 Result<Instruction*> ExpandSelectAndScatter(Instruction* i, Instruction* counts, Instruction* window_counts) {
@@ -74,14 +121,29 @@ Result<Instruction*> ExpandSelectAndScatter(Instruction* i, Instruction* counts,
   if (counts != nullptr)
     places = rewrite.Select(counts, places, rewrite.Splat(ScalarOfInt(ElementType::kS32, -1), shape.dims()));
   KRAFLA_ASSIGN(Computation * selection, AddSelection(module, *i->called(0), shape.element_type()));
+  const std::optional<int64_t> last = DimensionVisitedLast(a.window, shape.dims(), source->shape().dims());
+  WindowAttributes first = a;
+  if (last) {
+    int64_t taps = 1;
+    for (std::size_t d = 0; d < a.window.size(); ++d)
+      if (static_cast<int64_t>(d) != *last) taps = taps > kMostLastTaps ? taps : taps * a.window[d].size;
+    if (taps > kMostLastTaps) return nullptr;
+    WindowDim& w = first.window[static_cast<std::size_t>(*last)];
+    --w.size;
+    w.padding_high -= w.window_dilation;
+  }
   KRAFLA_ASSIGN(Instruction * selected,
                 rewrite.Infer(Opcode::kReduceWindow,
                               {x, places,
                                rewrite.Constant(ScalarZero(shape.element_type())),
                                rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))},
-                              a, {selection}));
-  // Windows that lie in padding have the index -1: out of range, so their updates are skipped.
+                              first, {selection}));
   Instruction* chosen = rewrite.Element(selected, 1);
+  if (last) {
+    KRAFLA_ASSIGN(chosen, SelectAmongLast(rewrite, *i, *last, {rewrite.Element(selected, 0), chosen}, {x, places}));
+    if (chosen == nullptr) return nullptr;
+  }
+  // Windows that lie in padding have the index -1: out of range, so their updates are skipped.
   if (window_counts != nullptr)
     chosen = rewrite.Select(window_counts, chosen,
                             rewrite.Splat(ScalarOfInt(ElementType::kS32, -1), chosen->shape().dims()));

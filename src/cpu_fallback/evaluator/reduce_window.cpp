@@ -11,6 +11,7 @@
 #include "cpu_fallback/evaluator/odometer.h"
 #include "cpu_fallback/evaluator/scalar_program.h"
 #include "cpu_fallback/evaluator/strided.h"
+#include "ir/window_order.h"
 
 namespace krafla::evaluator {
 
@@ -176,7 +177,7 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
 }
 
 // Each window selects one element (the first stays while select(old, new) holds); the window's source value is
-// combined into the result there. XLA: hlo_evaluator.cc HandleSelectAndScatter.
+// combined into the result there. XLA: hlo_evaluator.cc HandleSelectAndScatter; the order is that of ir/window_order.h.
 Result<Value> EvalSelectAndScatter(Context& context, const Instruction& i, Operands operands) {
   const Window& window = i.attr<WindowAttributes>().window;
   const Literal &in = operands[0].array(), &source = operands[1].array(), &init = operands[2].array();
@@ -190,6 +191,7 @@ Result<Value> EvalSelectAndScatter(Context& context, const Instruction& i, Opera
   KRAFLA_TRY(context.SpendProduct(windows, taps));
   const Dims strides = RowMajorStrides(in.shape().dims());
   const std::size_t rank = window.size();
+  const std::optional<int64_t> last = DimensionVisitedLast(window, i.operand(0)->shape().dims(), i.operand(1)->shape().dims());
   // The selection goes over blocks of windows, the scatter in order.
   std::vector<int64_t> positions(At(kBlock) * std::max<std::size_t>(rank, 1)), offsets(At(kBlock)), chosen(At(kBlock));
   AlignedBytes old_values(At(kBlock * bytes)), new_values(At(kBlock * bytes));
@@ -203,7 +205,8 @@ Result<Value> EvalSelectAndScatter(Context& context, const Instruction& i, Opera
       chosen[At(k)] = -1;
     }
     Dims tap(rank, 0);
-    for (int64_t t = 0; t < taps; ++t, NextIndex(tap, sizes)) {
+    for (int64_t t = 0; t < (last ? 2 * taps : taps); ++t, NextIndex(tap, sizes)) {
+      if (last && (tap[At(*last)] == sizes[At(*last)] - 1) != (t >= taps)) continue;
       if (TapOffsets(window, in.shape(), strides, tap, positions, count, offsets.data()) == Inside::kNone) continue;
       for (int64_t k = 0; k < count; ++k) {
         if (offsets[At(k)] < 0) continue;
