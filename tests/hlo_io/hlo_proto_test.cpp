@@ -128,6 +128,13 @@ TEST(HloProto, KeepsEveryAttribute) {
   ExpectRoundTrip(text, "many");
 }
 
+// Keys that are no words, and values that are no dictionaries though they begin and end like one.
+TEST(HloProto, KeepsOddFrontendAttributes) {
+  ExpectRoundTrip("HloModule m\n\nENTRY e {\n  ROOT a = f32[2]{0} parameter(0), "
+                  "frontend_attributes={plain.key=\"1\",\"a b\"=\"2\",\"in\\177line\"=\"3\",x={y=\"z\"},w=\"{\\\"}\"}\n}\n",
+                  "odd");
+}
+
 TEST(HloProto, AnyBytesGiveAModuleOrAnError) {
   auto module = ParseHloText("HloModule m\nENTRY e { a = f32[2,3] parameter(0) c = f32[2,3] constant({{1,2,3},{4,5,6}}) ROOT r = f32[2,3] add(a, c) }");
   ASSERT_TRUE(module) << module.error().ToString();
