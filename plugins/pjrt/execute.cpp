@@ -205,7 +205,8 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   for (std::size_t d = 0; d < devices.size(); ++d) {
     std::vector<std::shared_ptr<Array>>& results = run->results.emplace_back();
     for (std::size_t i = 0; i < program->results().size(); ++i) {
-      std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(devices[d]->memories[0], program->results()[i], run->done);
+      std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(
+          devices[d]->memories[static_cast<std::size_t>(program->result_memories()[i])], program->results()[i], run->done);
       results.push_back(*buffer->array());
       // Runs that are posted now come before those that read their results; others may not.
       if (missing.empty()) results.back()->set_maker(devices[d]->lane);

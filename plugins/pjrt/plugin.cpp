@@ -146,7 +146,6 @@ PJRT_Api MakeApi() {
   KRAFLA_PJRT_FILL(Executable_OutputDimensions, dim_sizes)
   KRAFLA_PJRT_FILL(Executable_OptimizedProgram, program)
   KRAFLA_PJRT_FILL(Executable_OutputMemoryKinds, memory_kind_sizes)
-  KRAFLA_PJRT_FILL(Executable_ParameterMemoryKinds, memory_kind_sizes)
   KRAFLA_PJRT_FILL(Executable_GetCostAnalysis, properties)
   KRAFLA_PJRT_FILL(Executable_GetCompiledMemoryStats, host_temp_size_in_bytes)
   KRAFLA_PJRT_FILL(Executable_SizeOfGeneratedCodeInBytes, size_in_bytes)

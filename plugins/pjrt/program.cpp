@@ -30,6 +30,15 @@ Result<std::string_view> ModuleWithin(std::string_view bytes) {
   return InvalidArgument("The HloModuleProtoWithConfig holds no module.");
 }
 
+// Memory space 5 of XLA's layouts.
+std::vector<bool> ResultsOnHost(const Module& module) {
+  std::vector<bool> out;
+  if (module.entry_layout_result)
+    for (const Shape* leaf : TupleLeaves(*module.entry_layout_result))
+      out.push_back(leaf->layout().tail.find("S(5)") != std::string::npos);
+  return out;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Module>> Program::Read() const {
@@ -104,6 +113,12 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
   KRAFLA_TRY(out->Assign());
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, out->Read());
   if (module->entry() == nullptr) return InvalidArgument("The program has no entry computation.");
+  const std::vector<bool> on_host = ResultsOnHost(*module);
+  if (out->source_.format == "mlir") {
+    // StableHLO promises nothing else about layouts, and these are not those of one device.
+    module->entry_layout_result.reset();
+    module->entry_layout_parameters.clear();
+  }
   out->Describe(*module);
   if (out->devices_.size() == 1) {
     Lane& lane = *out->lanes_[0];
@@ -129,9 +144,12 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
     out->result_ranks_.push_back(static_cast<std::size_t>(shape.rank()));
     out->result_dims_.insert(out->result_dims_.end(), shape.dims().begin(), shape.dims().end());
   }
-  const std::size_t longest = std::max(out->parameters_.size(), out->results_.size());
-  out->memory_kinds_.assign(longest, kDeviceMemory.data());
-  out->memory_kind_sizes_.assign(longest, kDeviceMemory.size());
+  for (std::size_t i = 0; i < out->results_.size(); ++i) {
+    out->result_memories_.push_back(i < on_host.size() && on_host[i] ? kHostMemoryId : kDeviceMemoryId);
+    const std::string_view kind = out->result_memories_.back() == kHostMemoryId ? kHostMemory : kDeviceMemory;
+    out->memory_kinds_.push_back(kind.data());
+    out->memory_kind_sizes_.push_back(kind.size());
+  }
   return out;
 }
 

@@ -61,7 +61,8 @@ class Program {
   const std::vector<PJRT_Buffer_Type>& result_types() const { return result_types_; }
   const std::vector<int64_t>& result_dims() const { return result_dims_; }
   const std::vector<std::size_t>& result_ranks() const { return result_ranks_; }
-  // As long as the longer one of parameters and results.
+  // Of the results: kDeviceMemoryId or kHostMemoryId.
+  const std::vector<int32_t>& result_memories() const { return result_memories_; }
   const std::vector<const char*>& memory_kinds() const { return memory_kinds_; }
   const std::vector<std::size_t>& memory_kind_sizes() const { return memory_kind_sizes_; }
   const NamedValues& cost() const { return cost_; }
@@ -97,6 +98,7 @@ class Program {
   std::vector<PJRT_Buffer_Type> result_types_;
   std::vector<int64_t> result_dims_;
   std::vector<std::size_t> result_ranks_;
+  std::vector<int32_t> result_memories_;
   std::vector<const char*> memory_kinds_;
   std::vector<std::size_t> memory_kind_sizes_;
   NamedValues cost_;

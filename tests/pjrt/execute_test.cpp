@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiling and running: results, donation, errors, serialization, threads.
+#include <fstream>
 #include <thread>
 
 #include "tests/pjrt/plugin.h"
@@ -194,6 +195,38 @@ TEST_P(ExecuteTest, TellsOfItself) {
   program.code = code.data();
   EXPECT_PJRT_OK(Api().PJRT_Executable_OptimizedProgram(&text));
   EXPECT_EQ(code, kStableHlo);
+}
+
+// Ten thousand calls leave nothing behind.
+TEST_P(ExecuteTest, MemoryStaysFlat) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep what is freed";
+#endif
+  const auto resident_pages = [] {
+    int64_t all = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident;
+  };
+  const Loaded loaded = Compile(client_, kAdd);
+  const Buffer one = Floats(client_, device_, {1, 1, 1, 1});
+  Buffer sum = Make4(0);
+  auto run = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      Outcome out = Execute(loaded, {{sum.get(), one.get()}});
+      ASSERT_EQ(out.error.code, 0u) << out.error.message;
+      sum = std::move(out.results[0][0]);
+    }
+    EXPECT_EQ(Ready(sum).code, 0u);
+  };
+  run(2000);
+  const int64_t before = resident_pages();
+  run(10000);
+  EXPECT_LE(resident_pages() - before, 256) << "pages";
+  EXPECT_EQ(ToHost<float>(sum)[0], 12000);
+  auto stats = Make<PJRT_Device_MemoryStats_Args>();
+  stats.device = device_;
+  EXPECT_PJRT_OK(Api().PJRT_Device_MemoryStats(&stats));
+  EXPECT_EQ(stats.bytes_in_use, 32);
 }
 
 TEST_P(ExecuteTest, SeveralThreadsAtOnce) {
