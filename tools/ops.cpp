@@ -40,6 +40,24 @@ std::string Accuracy(double ulp) {
   return Format("{} ULP", ulp);
 }
 
+constexpr const char* kExceptions = R"(
+## Exceptions
+
+Every operation runs on the CPU and on Vulkan with XLA's results, with these exceptions.
+
+| what | where it runs, or how it may differ | why |
+|---|---|---|
+| infeed, outfeed, custom calls to registered functions | on the host, named in the report | their other end is there |
+| between devices: collectives, send, recv | elements pass through the host's memory | works on any mix of devices |
+| f64, c128 on a device without float64 | on the host, named in the report | no arithmetic of 64 bits to build on |
+| reduce and scatter of complex numbers by multiplication | on the host, named in the report | the signs of zeros tell in which order parts were multiplied |
+| cholesky, triangular-solve, fft, topk along a dynamic dimension, custom calls of dynamic shape | on the host, named in the report | a masked matrix has other factors |
+| subnormal numbers of f32, f64 and bf16 | as arguments and results they may count as zeros of their sign | devices flush them, and so does XLA:CPU; f16 and narrower types keep theirs |
+| NaN | its sign and payload are free, but where bits are only moved | devices are free to choose |
+| sums and products of floats in dot, convolution, reduce, scan, fft, factorisations | to an error bound, the same in every run on a device | no order is prescribed |
+| select-and-scatter with a NaN in a window of more than 16 elements | a device may select another element | a window is folded in parts, and comparisons with a NaN are no order |
+)";
+
 }  // namespace
 
 int Ops(bool markdown, bool json) {
@@ -62,6 +80,7 @@ int Ops(bool markdown, bool json) {
                   std::string(Where(op.lowering)).c_str(), std::string(op.doc).c_str());
     }
   }
+  if (markdown) std::printf("%s", kExceptions);
   return kRight;
 }
 
