@@ -12,7 +12,7 @@ class Cnn(nn.Module):
     @nn.compact
     def __call__(self, x, train):
         x = nn.Conv(16, (3, 3))(x[..., None])
-        x = nn.relu(nn.BatchNorm(use_running_average=not train)(x))
+        x = nn.relu(nn.BatchNorm(use_running_average=not train, momentum=0.9)(x))
         x = nn.max_pool(x, (2, 2), (2, 2))
         x = nn.relu(nn.Conv(32, (3, 3))(x))
         x = nn.avg_pool(x, (2, 2), (2, 2))
@@ -48,7 +48,7 @@ order = np.random.default_rng(1)
 carry = (params, statistics, optimizer.init(params))
 size = 32
 batches = len(train_x) // size
-for _ in range(8):
+for _ in range(8 if batches > 40 else 25):
     chosen = order.permutation(len(train_x))[:batches * size]
     carry, losses = epoch(carry, train_x[chosen].reshape(batches, size, 8, 8), train_y[chosen].reshape(batches, size))
 

@@ -228,14 +228,19 @@ Complex<Ops> Tanh(const Ops& o, const Complex<Ops>& z) {
   const auto far = o.Gt(o.Abs(a), o.Const(o.digits()));
   const auto e = o.Exp(o.Neg(o.Abs(a)));
   const auto turn = o.Select(IsFiniteNumber(o, b), o.Mul(o.Sin(b), o.Cos(b)), zero);
-  const Complex<Ops> decayed{CopySign(o, one, a), o.Mul(o.Mul(o.Mul(o.Const(4.0), turn), e), e)};
+  Complex<Ops> decayed{CopySign(o, one, a), o.Mul(o.Mul(o.Mul(o.Const(4.0), turn), e), e)};
+  // An angle that is none is felt anywhere but at infinity (C, annex G.6.2.6).
+  const auto nan = o.Sub(o.Const(kInfinity), o.Const(kInfinity));
+  const auto felt = o.Select(IsFiniteNumber(o, a), o.Select(IsFiniteNumber(o, b), zero, one), zero);
+  decayed = Select(o, o.Eq(felt, one), {nan, nan}, decayed);
   const auto t = o.Tan(b);
   const auto beta = o.Add(one, o.Mul(t, t));
   const auto s = o.Sinh(o.Select(far, zero, a));
   const auto rho = o.Sqrt(o.Add(one, o.Mul(s, s)));
   const auto denominator = o.Add(one, o.Mul(o.Mul(beta, s), s));
   const Complex<Ops> near{o.Div(o.Mul(o.Mul(beta, rho), s), denominator), o.Div(t, denominator)};
-  return Select(o, o.Eq(b, zero), {o.Tanh(a), b}, Select(o, far, decayed, near));
+  // XLA gives +0 for an angle of -0 too.
+  return Select(o, o.Eq(b, zero), {o.Tanh(a), zero}, Select(o, far, decayed, near));
 }
 // -i tanh(iz)
 template <class Ops>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program asks of the host: custom calls with functions and with kernels, infeed, outfeed and host channels.
+#include <algorithm>
 #include <thread>
 
 #include "api/host_transfers.h"

@@ -95,6 +95,11 @@ TEST(Complex, IntermediateValuesDoNotOverflow) {
   // exp(89) overflows a float, its products with cos(0.78) and sin(0.78) do not.
   EXPECT_LE(RelativeError(ComplexExp(C32(89.0f, 0.78f)), std::exp(Wide(89.0L, static_cast<long double>(0.78f)))), 1e-5);
   EXPECT_EQ(ComplexTanh(C32(100, 1)), C32(1, 0));
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(ComplexTanh(C32(inf, inf)), C32(1, 0));
+  EXPECT_TRUE(std::isnan(ComplexTanh(C32(1e30f, inf)).real()));
+  EXPECT_TRUE(std::isnan(ComplexTan(C32(-inf, 1e8f)).imag()));
+  EXPECT_EQ(ComplexTan(C32(1, inf)), C32(0, 1));
   EXPECT_EQ(ComplexLogistic(C32(-200, 1)), C32(0, 0));
   EXPECT_EQ(ComplexLogistic(C32(200, 1)).real(), 1.0f);
   EXPECT_EQ(ComplexPower(C32(0, 0), C32(2, 0)), C32(0, 0));

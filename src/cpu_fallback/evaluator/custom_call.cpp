@@ -16,7 +16,9 @@ constexpr std::string_view kBuiltIn[] = {
     "MoveToHost", "MoveToDevice", "xla.sdy.*",
     // Computations.
     "TopK", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
-    "lapack_ctrsm_ffi", "lapack_ztrsm_ffi", "PadToStatic", "SliceToDynamic"};
+    "lapack_ctrsm_ffi", "lapack_ztrsm_ffi", "PadToStatic", "SliceToDynamic",
+    // JAX's lax.dce_sink: keeps what it is given from being removed.
+    "dce_sink"};
 constexpr std::size_t kMarks = 8;
 
 bool IsAmong(std::string_view target, std::span<const std::string_view> names) {
@@ -101,6 +103,7 @@ Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands op
       operands.size() == 2)
     return LapackTriangularSolve(context, i, operands);
   if (target == "PadToStatic" && operands.size() == 1) return PadToStatic(context, i, operands[0]);
+  if (target == "dce_sink" && i.shape().IsTuple() && i.shape().tuple_elements().empty()) return Value::Tuple({});
   if (target == "SliceToDynamic") return SliceToDynamic(context, i, operands);
   if (target == "Qr" && operands.size() == 1) return HouseholderQr(context, i, operands);
   if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2)
