@@ -137,6 +137,20 @@ ENTRY main {
   }
 }
 
+TEST_P(HostTest, DceSinkTakesWhatItIsGiven) {
+  auto executable = Compile(R"(HloModule m
+ENTRY main {
+  x = f32[2] parameter(0)
+  n = f32[2] negate(x)
+  gone = () custom-call(n), custom_call_target="dce_sink", custom_call_has_side_effect=true
+  ROOT y = f32[2] add(x, x)
+})");
+  ASSERT_NE(executable, nullptr);
+  auto got = Run(*executable, {MakeLiteral<float>("f32[2]", {1, 2})});
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(Values<float>(got[0]), (std::vector<float>{2, 4}));
+}
+
 TEST_P(HostTest, UnknownCustomCallDoesNotCompile) {
   AddTriple();
   auto out = CompileText(*client_, R"(HloModule m
