@@ -2,17 +2,27 @@
 """A pytest plugin for running JAX's own test-suite through a PJRT plugin (scripts/jax_tests.sh).
 
 KRAFLA_JAX_TEST_TIMEOUT  seconds a test may take; then its worker process ends, and pytest-xdist names the test
+KRAFLA_JAX_TEST_DUT      the platform whose tests are run, where JAX's tests know only platforms by name: "cpu"
 KRAFLA_JAX_TEST_SAMPLE   the share of the tests to run, chosen by a hash of the test's name: "0.25"
 """
 import faulthandler
 import os
 import sys
+import types
 import zlib
 
 import pytest
 
 _TIMEOUT = float(os.environ.get("KRAFLA_JAX_TEST_TIMEOUT", "120"))
 _SAMPLE = float(os.environ.get("KRAFLA_JAX_TEST_SAMPLE", "1"))
+
+
+def pytest_configure(config):
+    named = os.environ.get("KRAFLA_JAX_TEST_DUT")
+    if named:
+        from jax._src import test_util
+
+        test_util._TEST_DUT = types.SimpleNamespace(value=named)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -108,6 +108,28 @@ class PackageTest(unittest.TestCase):
                                                            execution_devices=jax.devices()[:1])
         np.testing.assert_allclose(loaded(a), [1, 2, 3, 4], rtol=1e-6)
 
+    def test_tridiagonal_eigenvectors(self):
+        from jax.scipy.linalg import eigh_tridiagonal
+
+        d, e = np.arange(1, 7).astype(np.float32), np.full(5, 0.5, np.float32)
+        w, v = (np.asarray(x) for x in eigh_tridiagonal(d, e))
+        np.testing.assert_allclose((np.diag(d) + np.diag(e, 1) + np.diag(e, -1)) @ v, v * w, atol=1e-5)
+
+    def test_singular_tridiagonal_systems(self):
+        import functools
+
+        solve = jax.jit(functools.partial(jax.lax.linalg.tridiagonal_solve, perturb_singular=True))
+        for n in (1, 2, 5):
+            x = solve(np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(n, np.float32),
+                      np.ones((n, 2), np.float32))
+            self.assertEqual(x.shape, (n, 2))
+            self.assertTrue(np.isfinite(x).all(), x)
+            d = np.arange(2, 2 + n).astype(np.float32)
+            b = np.ones((n, 1), np.float32)
+            off = np.ones(n, np.float32)
+            full = np.diag(d) + np.diag(off[1:], -1) + np.diag(off[1:], 1)
+            np.testing.assert_allclose(solve(off, d, off, b), np.linalg.solve(full, b), rtol=1e-5)
+
     def test_matrices_with_nan_decompose_to_nan(self):
         a = np.array([np.eye(3), np.full((3, 3), np.nan)], np.float32)
         w, v = jax.jit(jnp.linalg.eigh)(a)

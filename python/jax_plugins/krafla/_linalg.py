@@ -19,12 +19,13 @@ def _lapack(name, dtype):
     return getattr(scipy.linalg.lapack, letter + name)
 
 
-def _batched(one):
-    """Calls one(matrix..) for every matrix of a batch; NaN for those that fail. Gives arrays like `results`."""
+def _batched(one, rank=2):
+    """Calls one(array..) for every first operand of this rank in a batch; NaN for those that fail. Gives arrays like
+    `results`."""
 
     def run(*operands, results):
         out = [np.zeros(shape, dtype) for shape, dtype in results]
-        batch = operands[0].shape[:-2]
+        batch = operands[0].shape[:-rank]
         for at in np.ndindex(*batch):
             matrices = [x[at] for x in operands]
             try:
@@ -132,7 +133,26 @@ def _lu(p):
     return one
 
 
-_ROUTINES = {"eigh": _eigh, "svd": _svd, "eig": _eig, "schur": _schur, "hessenberg": _hessenberg,
+def _tridiagonal_solve(p):
+    """With pivots that vanish made as large as rounding: eigenvectors by inverse iteration ask for that."""
+    def one(lower, diagonal, upper, right):
+        n = len(diagonal)
+        if n < 3:  # LAPACK's interface wants three; the added ones are their own
+            lower, upper = (np.concatenate([v, np.zeros(3 - n, v.dtype)]) for v in (lower, upper))
+            upper[n - 1] = 0
+            diagonal = np.concatenate([diagonal, np.ones(3 - n, diagonal.dtype)])
+            right = np.concatenate([right, np.zeros((3 - n, right.shape[1]), right.dtype)])
+            lower[n:] = 0
+        parts = _lapack("gttrf", diagonal.dtype)(lower[1:], diagonal, upper[:-1])[:5]
+        pivots = parts[1]
+        largest = max(np.abs(v).max() for v in (lower[1:], diagonal, upper[:-1]))
+        least = np.finfo(pivots.dtype).eps * (largest or 1)
+        pivots[np.abs(pivots) < least] = least
+        return (_lapack("gttrs", diagonal.dtype)(*parts, right)[0][:n],)
+    return one
+
+
+_ROUTINES = {"tridiagonal_solve": _tridiagonal_solve, "eigh": _eigh, "svd": _svd, "eig": _eig, "schur": _schur, "hessenberg": _hessenberg,
              "tridiagonal": _tridiagonal, "geqp3": _pivoted_qr, "lu": _lu}
 
 
@@ -142,7 +162,7 @@ def _named(name, parameters):
     def call(*operands):
         results = [(tuple(shape), np.dtype(dtype)) for shape, dtype in parameters["results"]]
         with np.errstate(all="ignore"):
-            return _batched(one)(*operands, results=results)
+            return _batched(one, 1 if name == "tridiagonal_solve" else 2)(*operands, results=results)
     return call
 
 
@@ -197,3 +217,11 @@ def install(platform):
                                         ("lu_p", "lu", plain)):
         if hasattr(linalg, primitive):
             mlir.register_lowering(getattr(linalg, primitive), _rule(name, parameters), platform=platform)
+
+    on_device = mlir.lower_fun(linalg._tridiagonal_solve_jax, multiple_results=False)
+    on_host = _rule("tridiagonal_solve", plain)
+
+    def tridiagonal_solve(ctx, *operands, **params):
+        return (on_host if params.get("perturb_singular") else on_device)(ctx, *operands, **params)
+
+    mlir.register_lowering(linalg.tridiagonal_solve_p, tridiagonal_solve, platform=platform)
