@@ -147,7 +147,9 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
   if (!resizes && target != "Sharding" && target != "xla.sdy.FuncResultSharding")
     return std::nullopt;
   KRAFLA_TRY(CheckPassedOn(i));
-  if (!resizes && !Shape::Compatible(i.shape(), i.operand(0)->shape()))
+  const bool fixed =
+      !i.shape().IsArray() || i.shape().IsDynamic() || i.operand(0)->shape().IsDynamic();
+  if ((!resizes || fixed) && !Shape::Compatible(i.shape(), i.operand(0)->shape()))
     return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false),
                            i.operand(0)->shape().ToString(false));
   if (target == "Sharding" || target == "xla.sdy.FuncResultSharding")
@@ -210,7 +212,13 @@ Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
   for (std::size_t o = 0; o < i.operand_count(); ++o) {
     const Shape& local = tuple ? i.shape().tuple_elements()[o] : i.shape();
     Value value = scope.values.at(i.operand(o));
-    if (value.IsArray()) {
+    if (!value.IsArray() || value.local->shape().IsDynamic()) {
+      if (!Shape::Compatible(local, i.operand(o)->shape()))
+        return InvalidArgument(
+            "Operand {} of a manual computation is {}; it cannot be cut into {}.", o,
+            i.operand(o)->shape().ToString(false), local.ToString(false));
+      KRAFLA_ASSIGN(value, InRegion(std::move(value), region, scope.emitter));
+    } else {
       KRAFLA_ASSIGN(Sharding sharding, ShardingOf(shardings[o], devices(), &axes));
       sharding.dims.resize(value.dims.size());
       if (!IsBlock(local, i.operand(o)->shape(), sharding))
@@ -243,7 +251,12 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
     const Shape& global = tuple ? i.shape().tuple_elements()[o] : i.shape();
     KRAFLA_ASSIGN(Value value, InRegion(scope.values.at(i.operand(o)), region, scope.emitter));
     KRAFLA_ASSIGN(value, scope.emitter.Whole(std::move(value)));
-    if (value.IsArray()) {
+    if (!value.IsArray() || value.local->shape().IsDynamic()) {
+      if (!Shape::Compatible(global, i.operand(o)->shape()))
+        return InvalidArgument(
+            "Result {} of a manual computation is {}; it cannot be put together to {}.", o,
+            i.operand(o)->shape().ToString(false), global.ToString(false));
+    } else {
       KRAFLA_ASSIGN(Sharding sharding, ShardingOf(shardings[o], devices(), &axes));
       sharding.dims.resize(value.dims.size());
       if (!IsBlock(value.local->shape(), global, sharding))

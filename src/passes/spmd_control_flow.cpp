@@ -9,7 +9,9 @@ namespace krafla::spmd {
 Result<Value> Walk::InRegion(Value value, const Region* region, Emitter& emitter) {
   if (value.is_tuple) {
     for (Value& e : value.elements) {
+      const Instruction* before = e.local;
       KRAFLA_ASSIGN(e, InRegion(std::move(e), region, emitter));
+      if (e.local == nullptr || e.local != before) value.local = nullptr;
     }
     return value;
   }

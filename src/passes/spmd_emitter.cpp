@@ -60,6 +60,7 @@ void Leaves(Value& value, std::vector<Value*>& out) {
     out.push_back(&value);
     return;
   }
+  value.local = nullptr;
   for (Value& e : value.elements) Leaves(e, out);
 }
 
@@ -262,7 +263,9 @@ Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
 Result<Value> Emitter::Whole(Value value) {
   if (value.is_tuple) {
     for (Value& e : value.elements) {
+      const Instruction* before = e.local;
       KRAFLA_ASSIGN(e, Whole(std::move(e)));
+      if (e.local == nullptr || e.local != before) value.local = nullptr;
     }
     return value;
   }
@@ -291,7 +294,7 @@ Result<Instruction*> Emitter::PadTo(Instruction* value, int64_t d, int64_t size)
 }
 
 Result<Instruction*> Emitter::Materialize(const Value& value) {
-  if (!value.is_tuple) return value.local;
+  if (!value.is_tuple || value.local != nullptr) return value.local;
   std::vector<Instruction*> elements;
   for (const Value& e : value.elements) {
     KRAFLA_ASSIGN(Instruction * one, Materialize(e));
@@ -302,6 +305,7 @@ Result<Instruction*> Emitter::Materialize(const Value& value) {
 
 Result<Value> Emitter::TakeApart(Instruction* instruction, const Value& like) {
   Value out = like;
+  out.local = nullptr;
   if (!like.is_tuple) {
     out.local = instruction;
     return out;
@@ -317,8 +321,8 @@ Result<Value> Emitter::TakeApart(Instruction* instruction, const Value& like) {
 Result<Value> Emitter::TakeApartWhole(Instruction* instruction, const Region* region) {
   Value out;
   out.region = region;
+  out.local = instruction;
   if (!instruction->shape().IsTuple()) {
-    out.local = instruction;
     if (instruction->shape().IsArray()) out.dims = WholeDims(instruction->shape().rank());
     return out;
   }

@@ -27,7 +27,8 @@ struct Region {
 const Region* Deepest(const Region* a, const Region* b);
 inline int DepthOf(const Region* region) { return region == nullptr ? 0 : region->depth; }
 
-// An array: `local` is the block that this device has. A tuple: its elements, and no instruction.
+// An array: `local` is the block that this device has. A tuple: its elements, and the instruction
+// that gives them where one does and they are as it gave them.
 struct Value {
   Instruction* local = nullptr;
   std::vector<Split> dims;  // one a dimension of an array
@@ -40,7 +41,7 @@ struct Value {
   int64_t blocks() const;
 };
 std::vector<Split> WholeDims(int64_t rank);
-// The leaves of a tuple, depth first.
+// The leaves of a tuple, depth first, to be changed.
 void Leaves(Value& value, std::vector<Value*>& out);
 const Region* RegionOf(const Value& value);
 

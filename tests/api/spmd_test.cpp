@@ -23,6 +23,11 @@ larger { a = f32[] parameter(0)
 less { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT r = pred[] compare(a, b), direction=LT }
+pairs { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT }
 turn { p = (s32[], f32[4,8], f32[4,8]) parameter(0)
   n = s32[] get-tuple-element(p), index=0
   x = f32[4,8] get-tuple-element(p), index=1
@@ -94,6 +99,9 @@ const Program kPrograms[] = {
      "i = s32[] constant(3)\n s = f32[4,2] slice(a), slice={[0:4], [0:2]}\n"
      "ROOT r = f32[4,8] dynamic-update-slice(a, s, i, i)"},
     {"sort", "ROOT r = f32[4,8] sort(a), dimensions={1}, to_apply=less"},
+    {"sort_pairs",
+     "i = s32[4,8] iota(), iota_dimension=0\n"
+     "ROOT r = (f32[4,8], s32[4,8]) sort(a, i), dimensions={0}, is_stable=true, to_apply=pairs"},
     {"iota", "i = f32[4,8] iota(), iota_dimension=1\n ROOT r = f32[4,8] add(i, a)"},
     {"window",
      "z = f32[] constant(0)\n ROOT r = f32[4,7] reduce-window(a, z), window={size=1x2}, "

@@ -381,6 +381,14 @@ Result<AttributeRef> TextParser::ParseFields() {
       if (lex_.token().kind == MlirTok::kWord && !lex_.IsWord("true") && !lex_.IsWord("false") && !lex_.IsWord("dense") &&
           !lex_.IsWord("array") && key == "mode") {
         out.entries.emplace_back(std::move(key), Word(lex_.Next().text));
+      } else if (key == "sub_axis_info" && lex_.Accept('(')) {  // (2)4: of 4, after parts of 2 in all
+        Attribute part;
+        part.kind = Kind::kDictionary;
+        KRAFLA_ASSIGN(int64_t before, lex_.Int());
+        KRAFLA_TRY(lex_.Expect(')'));
+        KRAFLA_ASSIGN(int64_t size, lex_.Int());
+        part.entries = {{"pre_size", Number(before)}, {"size", Number(size)}};
+        out.entries.emplace_back(std::move(key), Keep(std::move(part)));
       } else {
         KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
         out.entries.emplace_back(std::move(key), value);

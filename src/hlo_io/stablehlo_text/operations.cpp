@@ -132,7 +132,10 @@ Result<> TextParser::ParseFunction(Op& op) {
   Type type;
   type.kind = Type::Kind::kFunction;
   if (lex_.token().kind == MlirTok::kArrow) {
-    KRAFLA_ASSIGN(type.results, ParseResultTypes());
+    Attribute results;
+    results.kind = Attribute::Kind::kArray;
+    KRAFLA_ASSIGN(type.results, ParseResultTypes(&results.elements));
+    op.attributes.emplace_back("res_attrs", Keep(std::move(results)));
   }
   Attribute function_type;
   function_type.kind = Attribute::Kind::kType;

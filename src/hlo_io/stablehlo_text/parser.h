@@ -33,8 +33,8 @@ class TextParser {
   Result<TypeRef> ParseType();
   Result<TypeRef> ParseTensor(bool buffer);
   Result<Type> ElementOf(std::string_view word) const;
-  Result<std::vector<TypeRef>> ParseTypeList(char close);
-  Result<std::vector<TypeRef>> ParseResultTypes();
+  Result<std::vector<TypeRef>> ParseTypeList(char close, std::vector<AttributeRef>* attributes = nullptr);
+  Result<std::vector<TypeRef>> ParseResultTypes(std::vector<AttributeRef>* attributes = nullptr);
   // "(T, T) -> T", or the types after an operation's colon.
   struct Signature {
     std::vector<TypeRef> operands, results;

@@ -240,7 +240,9 @@ Result<AttributeRef> TextParser::BracketText(std::string_view before) {
   out.kind = Attribute::Kind::kOther;
   const std::size_t begin = lex_.token().begin;
   KRAFLA_TRY(lex_.SkipBrackets());
-  out.text = Format("{}{}", before, lex_.text().substr(begin, lex_.token().begin - begin));
+  std::string_view text = lex_.text().substr(begin, lex_.token().begin - begin);
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);  // up to the closing bracket
+  out.text = Format("{}{}", before, text);
   return Keep(std::move(out));
 }
 

@@ -43,23 +43,28 @@ Result<Type> TextParser::ElementOf(std::string_view word) const {
   return lex_.Error(Format("'{}' is not a type", word.substr(0, 40)));
 }
 
-Result<std::vector<TypeRef>> TextParser::ParseTypeList(char close) {
+Result<std::vector<TypeRef>> TextParser::ParseTypeList(char close, std::vector<AttributeRef>* attributes) {
   std::vector<TypeRef> out;
   if (lex_.Accept(close)) return out;
   do {
     KRAFLA_ASSIGN(TypeRef type, ParseType());
     out.push_back(type);
-    if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());  // attributes of a result
+    Attribute dictionary;
+    dictionary.kind = Attribute::Kind::kDictionary;
+    if (lex_.Is('{')) {  // attributes of a result
+      KRAFLA_ASSIGN(dictionary.entries, ParseDictionary());
+    }
+    if (attributes != nullptr) attributes->push_back(Keep(std::move(dictionary)));
   } while (lex_.Accept(','));
   KRAFLA_TRY(lex_.Expect(close));
   return out;
 }
 
 // "-> T" or "-> (T, T)".
-Result<std::vector<TypeRef>> TextParser::ParseResultTypes() {
+Result<std::vector<TypeRef>> TextParser::ParseResultTypes(std::vector<AttributeRef>* attributes) {
   if (lex_.token().kind != MlirTok::kArrow) return lex_.Unexpected("'->'");
   lex_.Next();
-  if (lex_.Accept('(')) return ParseTypeList(')');
+  if (lex_.Accept('(')) return ParseTypeList(')', attributes);
   KRAFLA_ASSIGN(TypeRef type, ParseType());
   return std::vector<TypeRef>{type};
 }
