@@ -20,12 +20,15 @@ bool CanLift(const Instruction& i) {
 
 }  // namespace
 
-Instruction* LiftInto(Rewriter& rewrite, const Computation& scalar_function, std::span<Instruction* const> arguments,
-                      std::span<const int64_t> dims) {
+std::vector<Instruction*> LiftResultsInto(Rewriter& rewrite, const Computation& scalar_function,
+                                          std::span<Instruction* const> arguments, std::span<const int64_t> dims) {
+  const Instruction* root = scalar_function.root();
+  const bool several = root->opcode() == Opcode::kTuple;
   for (const auto& i : scalar_function.instructions())
-    if (!CanLift(*i)) return nullptr;
+    if (!(several && i.get() == root) && !CanLift(*i)) return {};
   std::unordered_map<const Instruction*, Instruction*> lifted;
   for (const auto& i : scalar_function.instructions()) {
+    if (several && i.get() == root) continue;
     Instruction*& out = lifted[i.get()];
     Opcode op = i->opcode();
     if (op == Opcode::kParameter) {
@@ -40,7 +43,16 @@ Instruction* LiftInto(Rewriter& rewrite, const Computation& scalar_function, std
       out = rewrite.Add(op, ArrayShape(i->shape().element_type(), dims), std::move(operands), i->attributes());
     }
   }
-  return lifted.at(scalar_function.root());
+  if (!several) return {lifted.at(root)};
+  std::vector<Instruction*> out;
+  for (const Instruction* element : root->operands()) out.push_back(lifted.at(element));
+  return out;
+}
+
+Instruction* LiftInto(Rewriter& rewrite, const Computation& scalar_function, std::span<Instruction* const> arguments,
+                      std::span<const int64_t> dims) {
+  std::vector<Instruction*> out = LiftResultsInto(rewrite, scalar_function, arguments, dims);
+  return out.size() == 1 ? out[0] : nullptr;
 }
 
 std::optional<Opcode> BinaryOpcode(const Computation& computation) {

@@ -14,6 +14,10 @@ namespace krafla {
 Instruction* LiftInto(Rewriter& rewrite, const Computation& scalar_function, std::span<Instruction* const> arguments,
                       std::span<const int64_t> dims);
 
+// The same for a function of one result or a tuple of them; empty where LiftInto is null.
+std::vector<Instruction*> LiftResultsInto(Rewriter& rewrite, const Computation& scalar_function,
+                                          std::span<Instruction* const> arguments, std::span<const int64_t> dims);
+
 // The opcode of a computation that applies one binary instruction to its two parameters.
 // Parameter 0 is the left operand, unless the operation commutes.
 std::optional<Opcode> BinaryOpcode(const Computation& computation);

@@ -39,6 +39,7 @@ KRAFLA_PASS(TupleSimplifier);
 KRAFLA_PASS(WhileInvariantMotion);
 KRAFLA_PASS(WhileSimplifier);
 KRAFLA_PASS(WhileTripCount);
+KRAFLA_PASS(WindowOrder);
 
 #undef KRAFLA_PASS
 

@@ -48,6 +48,7 @@ constexpr std::array kPasses = {
              WhileInvariantMotion},
     PassInfo{"while_simplifier", "removes loop state that is constant, passed on, or not needed", WhileSimplifier},
     PassInfo{"while_trip_count", "counts the turns of counted loops; inlines those of one or none", WhileTripCount},
+    PassInfo{"window_order", "windows whose last elements XLA visits last, where the order shows", WindowOrder},
 };
 static_assert(std::ranges::is_sorted(kPasses, {}, &PassInfo::name));
 
@@ -70,6 +71,8 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "batch_norm_expander",
     // Everything below knows static shapes only.
     "dynamic_padder",
+    // Before a reduce-window of constants is computed.
+    "window_order",
     // Makes reduce-windows that the recognizer turns into scans.
     "ragged_dot_expander",
     "scaled_dot_expander",

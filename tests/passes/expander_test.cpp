@@ -443,6 +443,55 @@ ENTRY main {
   }
 }
 
+// The same order in a reduce-window by 2 a + b, recorded from XLA:CPU; a sum stays as it is.
+TEST(WindowOrder, WherePaddingIs) {
+  auto text = [](std::string_view combine) {
+    return Format(R"(HloModule m
+f {{ a = s32[] parameter(0)
+ b = s32[] parameter(1)
+ two = s32[] constant(2)
+ d = s32[] multiply(a, two)
+ ROOT r = s32[] {} }}
+ENTRY main {{
+ x = s32[2,2] constant({{{{1,2}},{{3,4}}}})
+ z = s32[] constant(0)
+ ROOT r = s32[1,2] reduce-window(x, z), window={{size=2x2 pad=0_0x1_0}}, to_apply=f }})", combine);
+  };
+  auto module = RunOn(text("add(d, b)"), {"window_order"});
+  ASSERT_TRUE(module);
+  auto got = RunWith(*module, {});
+  ASSERT_TRUE(got) << got.error().ToString();
+  const auto values = got->data<int32_t>();
+  EXPECT_EQ(std::vector<int32_t>(values.begin(), values.end()), (std::vector<int32_t>{5, 28}));
+  auto sum = RunOn(text("add(a, b)"), {"window_order"});
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum->entry()->root()->opcode(), Opcode::kReduceWindow);
+}
+
+// Pairs, of which equals keep the first: the element that select-and-scatter would select.
+TEST(WindowOrder, Pairs) {
+  auto module = RunOn(R"(HloModule m
+f { a = s32[] parameter(0)
+ i = s32[] parameter(1)
+ b = s32[] parameter(2)
+ j = s32[] parameter(3)
+ p = pred[] compare(a, b), direction=LE
+ v = s32[] select(p, a, b)
+ k = s32[] select(p, i, j)
+ ROOT r = (s32[], s32[]) tuple(v, k) }
+ENTRY main {
+ x = s32[2,2] constant({{1,0},{0,1}})
+ n = s32[2,2] constant({{10,11},{12,13}})
+ z = s32[] constant(9)
+ m = s32[] constant(-1)
+ ROOT r = (s32[1,2], s32[1,2]) reduce-window(x, n, z, m), window={size=2x2 pad=0_0x1_0}, to_apply=f })", {"window_order"});
+  ASSERT_TRUE(module);
+  auto got = RunWith(*module, {});
+  ASSERT_TRUE(got) << got.error().ToString();
+  const auto at = got->elements()[1].data<int32_t>();
+  EXPECT_EQ(std::vector<int32_t>(at.begin(), at.end()), (std::vector<int32_t>{12, 12}));
+}
+
 TEST(SelectAndScatterExpander, NotANumber) {
   const Literal floats = FloatLine(12, 30);
   for (std::string_view direction : {"GE", "GT", "LT", "EQ"})

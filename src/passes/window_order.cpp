@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reduce-window by a computation for which the order matters (a choice between equals, a difference) gives XLA:CPU's
+// answer, which visits the last taps of one dimension after all others where padding makes it (ir/window_order.h): a
+// reduce-window of the rest, then these taps one after the other, each a strided slice for all windows.
+#include "ir/window_order.h"
+
+#include "passes/lift.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+#include "passes/scalar_facts.h"
+
+namespace krafla {
+
+namespace {
+
+constexpr int64_t kMostTaps = 1024;  // that are written out
+
+// The same in any order, sums of floats up to rounding.
+bool AnyOrder(const Computation& combiner) {
+  const std::optional<Opcode> opcode = BinaryOpcode(combiner);
+  return opcode && HasTrait(*opcode, op_trait::kCommutative) && HasTrait(*opcode, op_trait::kAssociative);
+}
+
+Result<Instruction*> Expand(Instruction* i) {
+  if (!IsStatic(*i) || AnyOrder(*i->called(0))) return nullptr;
+  const Window& window = i->attr<WindowAttributes>().window;
+  const std::size_t arrays = i->operand_count() / 2;
+  const Shape& x = i->operand(0)->shape();
+  const Dims windows = i->shape().IsTuple() ? i->shape().tuple_elements()[0].dims() : i->shape().dims();
+  for (const WindowDim& w : window)
+    if (w.reversal) return nullptr;
+  const std::optional<int64_t> last = DimensionVisitedLast(window, x.dims(), windows);
+  if (!last || i->shape().IsTuple() != (arrays > 1)) return nullptr;
+  const auto dim = static_cast<std::size_t>(*last);
+  Dims taps, tap(window.size(), 0);
+  int64_t count = 1;
+  for (std::size_t d = 0; d < window.size(); ++d) {
+    taps.push_back(d == dim ? 1 : window[d].size);
+    if (count <= kMostTaps) count *= taps[d];
+  }
+  if (count > kMostTaps) return nullptr;
+
+  KRAFLA_TRY(i->called(0)->SortTopologically());
+  Rewriter rewrite(*i);
+  WindowAttributes rest = i->attr<WindowAttributes>();
+  --rest.window[dim].size;
+  rest.window[dim].padding_high -= rest.window[dim].window_dilation;
+  KRAFLA_ASSIGN(Instruction * made,
+                rewrite.Infer(Opcode::kReduceWindow, {i->operands().begin(), i->operands().end()}, rest, {i->called(0)}));
+  std::vector<Instruction*> so_far, padded;
+  for (std::size_t n = 0; n < arrays; ++n)
+    so_far.push_back(arrays > 1 ? rewrite.Element(made, static_cast<int64_t>(n)) : made);
+
+  PadAttributes pad;
+  for (const WindowDim& w : window) {
+    pad.low.push_back(w.padding_low);
+    pad.high.push_back(w.padding_high);
+    pad.interior.push_back(w.base_dilation - 1);
+  }
+  auto with_padding = [&](Instruction* array) {
+    return rewrite.Infer(Opcode::kPad, {array, rewrite.Constant(ScalarZero(array->shape().element_type()))}, pad);
+  };
+  for (std::size_t n = 0; n < arrays; ++n) {
+    KRAFLA_ASSIGN(Instruction * p, with_padding(i->operand(n)));
+    padded.push_back(p);
+  }
+  KRAFLA_ASSIGN(Instruction * there, with_padding(rewrite.Splat(ScalarOne(ElementType::kPred), x.dims())));
+  do {
+    SliceAttributes cut;
+    for (std::size_t d = 0; d < window.size(); ++d) {
+      const WindowDim& w = window[d];
+      cut.starts.push_back((d == dim ? w.size - 1 : tap[d]) * w.window_dilation);
+      cut.limits.push_back(cut.starts[d] + (windows[d] - 1) * w.stride + 1);
+      cut.strides.push_back(w.stride);
+    }
+    std::vector<Instruction*> arguments = so_far;
+    for (Instruction* p : padded) arguments.push_back(rewrite.Slice(p, cut));
+    std::vector<Instruction*> next = LiftResultsInto(rewrite, *i->called(0), arguments, windows);
+    if (next.size() != arrays) return nullptr;
+    Instruction* inside = rewrite.Slice(there, cut);
+    for (std::size_t n = 0; n < arrays; ++n) so_far[n] = rewrite.Select(inside, next[n], so_far[n]);
+  } while (NextIndex(tap, taps));
+  return arrays > 1 ? rewrite.Tuple(std::move(so_far)) : so_far[0];
+}
+
+}  // namespace
+
+Result<bool> WindowOrder(Module& module, const PassOptions&) {
+  return RewriteAll(module, Opcode::kReduceWindow, Expand);
+}
+
+}  // namespace krafla
