@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reduce-window by a computation for which the order matters (a choice between equals, a difference) gives XLA:CPU's
-// answer, which visits the last taps of one dimension after all others where padding makes it (ir/window_order.h): a
-// reduce-window of the rest, then these taps one after the other, each a strided slice for all windows.
+// answer, which visits the last taps of one dimension after all others where padding makes it (ir/window_order.h) and
+// passes over padding: the taps one after the other, each a strided slice for all windows. Of a window of many taps only
+// those that come last are, after a reduce-window of the rest.
 #include "ir/window_order.h"
 
 #include "passes/lift.h"
@@ -13,12 +14,19 @@ namespace krafla {
 
 namespace {
 
-constexpr int64_t kMostTaps = 1024;  // that are written out
+constexpr int64_t kFewTaps = 64;     // all of a window, written out
+constexpr int64_t kMostTaps = 1024;  // those that come last, written out
 
 // The same in any order, sums of floats up to rounding.
 bool AnyOrder(const Computation& combiner) {
   const std::optional<Opcode> opcode = BinaryOpcode(combiner);
   return opcode && HasTrait(*opcode, op_trait::kCommutative) && HasTrait(*opcode, op_trait::kAssociative);
+}
+
+bool IsPadded(const Window& window) {
+  for (const WindowDim& w : window)
+    if (w.padding_low > 0 || w.padding_high > 0 || w.base_dilation != 1) return true;
+  return false;
 }
 
 Result<Instruction*> Expand(Instruction* i) {
@@ -30,26 +38,35 @@ Result<Instruction*> Expand(Instruction* i) {
   for (const WindowDim& w : window)
     if (w.reversal) return nullptr;
   const std::optional<int64_t> last = DimensionVisitedLast(window, x.dims(), windows);
-  if (!last || i->shape().IsTuple() != (arrays > 1)) return nullptr;
-  const auto dim = static_cast<std::size_t>(*last);
+  if (i->shape().IsTuple() != (arrays > 1)) return nullptr;
+  const std::size_t dim = last ? static_cast<std::size_t>(*last) : window.size();
   Dims taps, tap(window.size(), 0);
-  int64_t count = 1;
+  int64_t all = 1, late = 1;
   for (std::size_t d = 0; d < window.size(); ++d) {
-    taps.push_back(d == dim ? 1 : window[d].size);
-    if (count <= kMostTaps) count *= taps[d];
+    taps.push_back(window[d].size);
+    if (all <= kMostTaps) all *= taps[d];
+    if (late <= kMostTaps && d != dim) late *= taps[d];
   }
-  if (count > kMostTaps) return nullptr;
+  const bool whole = all <= kFewTaps;
+  if (whole ? !IsPadded(window) : !last || late > kMostTaps) return nullptr;
+  for (int64_t n : windows)
+    if (n == 0) return nullptr;
+  if (x.element_count() == 0) return nullptr;
 
   KRAFLA_TRY(i->called(0)->SortTopologically());
   Rewriter rewrite(*i);
-  WindowAttributes rest = i->attr<WindowAttributes>();
-  --rest.window[dim].size;
-  rest.window[dim].padding_high -= rest.window[dim].window_dilation;
-  KRAFLA_ASSIGN(Instruction * made,
-                rewrite.Infer(Opcode::kReduceWindow, {i->operands().begin(), i->operands().end()}, rest, {i->called(0)}));
   std::vector<Instruction*> so_far, padded;
-  for (std::size_t n = 0; n < arrays; ++n)
-    so_far.push_back(arrays > 1 ? rewrite.Element(made, static_cast<int64_t>(n)) : made);
+  if (whole) {
+    for (std::size_t n = 0; n < arrays; ++n) so_far.push_back(rewrite.Broadcast(i->operand(arrays + n), windows, {}));
+  } else {
+    WindowAttributes rest = i->attr<WindowAttributes>();
+    --rest.window[dim].size;
+    rest.window[dim].padding_high -= rest.window[dim].window_dilation;
+    KRAFLA_ASSIGN(Instruction * made, rewrite.Infer(Opcode::kReduceWindow, {i->operands().begin(), i->operands().end()},
+                                                    rest, {i->called(0)}));
+    for (std::size_t n = 0; n < arrays; ++n)
+      so_far.push_back(arrays > 1 ? rewrite.Element(made, static_cast<int64_t>(n)) : made);
+  }
 
   PadAttributes pad;
   for (const WindowDim& w : window) {
@@ -65,21 +82,25 @@ Result<Instruction*> Expand(Instruction* i) {
     padded.push_back(p);
   }
   KRAFLA_ASSIGN(Instruction * there, with_padding(rewrite.Splat(ScalarOne(ElementType::kPred), x.dims())));
-  do {
-    SliceAttributes cut;
-    for (std::size_t d = 0; d < window.size(); ++d) {
-      const WindowDim& w = window[d];
-      cut.starts.push_back((d == dim ? w.size - 1 : tap[d]) * w.window_dilation);
-      cut.limits.push_back(cut.starts[d] + (windows[d] - 1) * w.stride + 1);
-      cut.strides.push_back(w.stride);
-    }
-    std::vector<Instruction*> arguments = so_far;
-    for (Instruction* p : padded) arguments.push_back(rewrite.Slice(p, cut));
-    std::vector<Instruction*> next = LiftResultsInto(rewrite, *i->called(0), arguments, windows);
-    if (next.size() != arrays) return nullptr;
-    Instruction* inside = rewrite.Slice(there, cut);
-    for (std::size_t n = 0; n < arrays; ++n) so_far[n] = rewrite.Select(inside, next[n], so_far[n]);
-  } while (NextIndex(tap, taps));
+  for (bool comes_last : {false, true}) {
+    if (comes_last ? !last : !whole) continue;
+    do {
+      if (last && (tap[dim] == taps[dim] - 1) != comes_last) continue;
+      SliceAttributes cut;
+      for (std::size_t d = 0; d < window.size(); ++d) {
+        const WindowDim& w = window[d];
+        cut.starts.push_back(tap[d] * w.window_dilation);
+        cut.limits.push_back(cut.starts[d] + (windows[d] - 1) * w.stride + 1);
+        cut.strides.push_back(w.stride);
+      }
+      std::vector<Instruction*> arguments = so_far;
+      for (Instruction* p : padded) arguments.push_back(rewrite.Slice(p, cut));
+      std::vector<Instruction*> next = LiftResultsInto(rewrite, *i->called(0), arguments, windows);
+      if (next.size() != arrays) return nullptr;
+      Instruction* inside = rewrite.Slice(there, cut);
+      for (std::size_t n = 0; n < arrays; ++n) so_far[n] = rewrite.Select(inside, next[n], so_far[n]);
+    } while (NextIndex(tap, taps));
+  }
   return arrays > 1 ? rewrite.Tuple(std::move(so_far)) : so_far[0];
 }
 
