@@ -139,6 +139,44 @@ func.func @main(%x: tensor<1x4x4x2xf32>, %k: tensor<3x3x2x5xf32>, %v: tensor<4xi
   EXPECT_EQ((*bounded)->entry()->root()->shape().dim(0), 5);
 }
 
+// Sizes that types leave open follow from constants and static shapes, or they are refused.
+TEST(StablehloText, OpenSizes) {
+  auto module = ReadModule(R"mlir(
+func.func @main(%a: tensor<4x3xf32>) -> (tensor<?x3xf32>, tensor<?xf32>) {
+  %n = stablehlo.get_dimension_size %a, dim = 0 : (tensor<4x3xf32>) -> tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %m = stablehlo.multiply %n, %two : tensor<i32>
+  %m1 = stablehlo.reshape %m : (tensor<i32>) -> tensor<1xi32>
+  %c3 = stablehlo.constant dense<3> : tensor<1xi32>
+  %s = stablehlo.concatenate %m1, %c3, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %b = stablehlo.dynamic_broadcast_in_dim %one, %s, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<?x3xf32>
+  %i = stablehlo.dynamic_iota %s, dim = 0 : (tensor<2xi32>) -> tensor<?x3xf32>
+  %t = stablehlo.add %b, %i : tensor<?x3xf32>
+  %c = stablehlo.constant dense<24> : tensor<1xi32>
+  %f = stablehlo.dynamic_reshape %t, %c : (tensor<?x3xf32>, tensor<1xi32>) -> tensor<?xf32>
+  return %t, %f : tensor<?x3xf32>, tensor<?xf32>
+}
+)mlir", "open.mlir");
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto verified = Verify(**module);
+  ASSERT_TRUE(verified) << verified.error().ToString();
+  EXPECT_EQ((*module)->entry()->root()->shape().ToString(false), "(f32[8,3], f32[24])");
+  auto unknown = ReadModule(
+      "func.func @main(%a: tensor<4xf32>, %s: tensor<1xi32>) -> tensor<?xf32> {\n"
+      "  %0 = stablehlo.dynamic_reshape %a, %s : (tensor<4xf32>, tensor<1xi32>) -> tensor<?xf32>\n"
+      "  return %0 : tensor<?xf32>\n}\n", "unknown.mlir");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), StatusCode::kUnimplemented) << unknown.error().ToString();
+  auto wrong = ReadModule(
+      "func.func @main(%a: tensor<4xf32>) -> tensor<?x2xf32> {\n"
+      "  %s = stablehlo.constant dense<[1, 4]> : tensor<2xi32>\n"
+      "  %0 = stablehlo.dynamic_reshape %a, %s : (tensor<4xf32>, tensor<2xi32>) -> tensor<?x2xf32>\n"
+      "  return %0 : tensor<?x2xf32>\n}\n", "wrong.mlir");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code(), StatusCode::kInvalidArgument) << wrong.error().ToString();
+}
+
 TEST(StablehloText, SaysWhereAndWhat) {
   auto bad = [](std::string_view line) {
     auto read = ReadModule(Format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");

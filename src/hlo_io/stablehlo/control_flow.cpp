@@ -54,6 +54,11 @@ Result<Converter::TupleBody> Converter::BeginTupleBody(const Region& region, std
     out.elements.push_back(element);
   }
   for (std::size_t i = 0; i < region.arguments.size(); ++i) {
+    if (IsOpen(TypeOfValue(region.arguments[i]))) {
+      KRAFLA_TRY(CheckFits("an argument of a region", TypeOfValue(region.arguments[i]), out.elements[i]->shape()));
+      out.body.values[region.arguments[i]] = out.elements[i];
+      continue;
+    }
     KRAFLA_ASSIGN(Shape want, ShapeOfValue(region.arguments[i]));
     if (!Shape::Compatible(want, out.elements[i]->shape()))
       return InvalidArgument("Argument {} of a region is {}; the value for it is {}.", i, want.ToString(false),

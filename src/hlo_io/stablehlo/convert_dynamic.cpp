@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations whose shapes are operands: taken where those are constants, which is how shape polymorphism arrives once
-// it is refined.
+// Operations whose shapes are operands: taken where those follow from constants and static shapes, which is how shape
+// polymorphism arrives once the arguments' sizes are known.
 #include "hlo_io/stablehlo/converter.h"
 
 namespace krafla::stablehlo {
@@ -29,6 +29,27 @@ Result<Dims> Constant(Converter& c, const Op& op, const Body& body, std::size_t 
 
 Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
   const std::string& n = op.name;
+  // Where the type leaves a size open, the sizes are those of the operand, if it is known.
+  const bool sized = n == "dynamic_broadcast_in_dim" || n == "dynamic_iota" || n == "dynamic_reshape";
+  if (sized && op.results.size() == 1 && Converter::IsOpen(c.TypeOfValue(op.results[0]))) {
+    KRAFLA_ASSIGN(Dims dims, Constant(c, op, body, n == "dynamic_iota" ? 0 : 1));
+    KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(c.TypeOfValue(op.results[0])->element, dims));
+    Instruction* made = nullptr;
+    if (n == "dynamic_iota") {
+      KRAFLA_ASSIGN(int64_t dimension, IntAttribute(op, "iota_dimension"));
+      KRAFLA_ASSIGN(made, AddInferred(*body.computation, Opcode::kIota, {}, IotaAttributes{dimension}, {}, &shape));
+    } else {
+      KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, 0));
+      if (n == "dynamic_reshape") {
+        KRAFLA_ASSIGN(made, AddReshape(*body.computation, operand, dims));
+      } else {
+        KRAFLA_ASSIGN(Dims dimensions, DimsAttribute(op, "broadcast_dimensions"));
+        KRAFLA_ASSIGN(made, BroadcastInDim(body, operand, dimensions, shape));
+      }
+    }
+    KRAFLA_TRY(c.Bind(op, body, made));
+    return true;
+  }
   if (n == "dynamic_broadcast_in_dim") return ConvertDataMovement(c, Renamed(op, "broadcast_in_dim", 1), body);
   if (n == "dynamic_iota") return ConvertDataMovement(c, Renamed(op, "iota", 0), body);
   if (n == "dynamic_reshape") {

@@ -2,8 +2,6 @@
 // Functions, and what every operation shares.
 #include "hlo_io/stablehlo/converter.h"
 
-#include <cstring>
-
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/self_check/self_check.h"
 
@@ -68,6 +66,26 @@ Result<Shape> Converter::ShapeOf(TypeRef type) const {
   return Unimplemented("A value of type {} cannot be computed with.", type->text.empty() ? "none" : type->text);
 }
 
+bool Converter::IsOpen(TypeRef type) {
+  if (type->kind != Type::Kind::kTensor || type->unranked) return false;
+  for (std::size_t d = 0; d < type->dims.size(); ++d)
+    if (type->dims[d] == kDynamicDim && (d >= type->bounds.size() || type->bounds[d] == kDynamicDim)) return true;
+  return false;
+}
+
+Result<> Converter::CheckFits(std::string_view what, TypeRef type, const Shape& shape) const {
+  if (IsOpen(type)) {
+    bool fits = shape.IsArray() && shape.element_type() == type->element && shape.rank() == type->dims.ssize();
+    for (std::size_t d = 0; fits && d < type->dims.size(); ++d)
+      fits = type->dims[d] == kDynamicDim || type->dims[d] == shape.dim(static_cast<int64_t>(d));
+    if (fits) return {};
+    return InvalidArgument("'{}' gives {}, which is not of its type.", what, shape.ToString(false));
+  }
+  KRAFLA_ASSIGN(Shape want, ShapeOf(type));
+  if (Shape::Compatible(want, shape)) return {};
+  return InvalidArgument("'{}' is declared to give {}; it gives {}.", what, want.ToString(false), shape.ToString(false));
+}
+
 Result<Instruction*> Converter::Operand(const Op& op, const Body& body, std::size_t i) const {
   if (i >= op.operands.size()) return InvalidArgument("'{}' has {} operands, too few.", op.name, op.operands.size());
   auto it = body.values.find(op.operands[i]);
@@ -87,9 +105,7 @@ Result<std::vector<Instruction*>> Converter::Operands(const Op& op, const Body& 
 
 Result<> Converter::Bind(const Op& op, Body& body, Instruction* value) {
   if (op.results.size() != 1) return InvalidArgument("'{}' has {} results, not one.", op.name, op.results.size());
-  KRAFLA_ASSIGN(Shape want, ShapeOfValue(op.results[0]));
-  if (!Shape::Compatible(want, value->shape()))
-    return InvalidArgument("'{}' is declared to give {}; it gives {}.", op.name, want.ToString(false), value->shape().ToString(false));
+  KRAFLA_TRY(CheckFits(op.name, TypeOfValue(op.results[0]), value->shape()));
   body.values[op.results[0]] = value;
   return {};
 }
@@ -97,23 +113,34 @@ Result<> Converter::Bind(const Op& op, Body& body, Instruction* value) {
 Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<Instruction*> operands, Attributes attributes,
                          std::vector<Computation*> called, bool tuple) {
   std::vector<Shape> shapes;
+  bool open = false;
+  for (ValueId result : op.results) open |= IsOpen(TypeOfValue(result));
   for (ValueId result : op.results) {
+    if (open) break;
     KRAFLA_ASSIGN(Shape shape, ShapeOfValue(result));
     shapes.push_back(std::move(shape));
   }
-  tuple = tuple || shapes.size() != 1;
+  tuple = tuple || op.results.size() != 1;
   Shape declared;
-  if (tuple) {
+  if (open) {
+    // The shape follows from the operands, or it is not known here.
+  } else if (tuple) {
     KRAFLA_ASSIGN(declared, Shape::MakeTuple(std::move(shapes)));
   } else {
     declared = shapes[0];
   }
   KRAFLA_ASSIGN(Instruction * made, AddInferred(*body.computation, opcode, std::move(operands), std::move(attributes),
-                                                std::move(called), &declared));
+                                                std::move(called), open ? nullptr : &declared));
   if (std::string metadata = MetadataOf(op); !metadata.empty()) {
     InstructionMetadata m;
     m.metadata = std::move(metadata);
     made->set_metadata(std::move(m));
+  }
+  if (open) {
+    const bool whole = tuple && made->shape().IsTuple() && made->shape().tuple_elements().size() == op.results.size();
+    if (tuple && !whole) return InvalidArgument("'{}' does not give {} results.", op.name, op.results.size());
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+      KRAFLA_TRY(CheckFits(op.name, TypeOfValue(op.results[i]), tuple ? made->shape().tuple_elements()[i] : made->shape()));
   }
   if (!tuple) {
     body.values[op.results[0]] = made;
@@ -124,21 +151,6 @@ Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<In
     body.values[op.results[i]] = element;
   }
   return {};
-}
-
-std::optional<Dims> Converter::ConstantDims(const Instruction* instruction) const {
-  if (!instruction->IsConstant() || !IsIntegral(instruction->shape().element_type())) return std::nullopt;
-  const Literal& literal = instruction->literal();
-  const ElementType type = literal.shape().element_type();
-  const auto width = static_cast<std::size_t>(StorageBytes(type));
-  Dims out;
-  for (std::size_t at = 0; at < literal.bytes().size(); at += width) {
-    uint64_t value = 0;
-    std::memcpy(&value, literal.bytes().data() + at, width);
-    if (IsSigned(type) && width < 8 && (value >> (width * 8 - 1)) != 0) value |= ~uint64_t{0} << (width * 8);
-    out.push_back(static_cast<int64_t>(value));
-  }
-  return out;
 }
 
 Instruction* Converter::CopyConstant(const Instruction& constant, Body& into) const {
@@ -314,6 +326,10 @@ Result<> Converter::CheckResults(const Op& func, std::span<Instruction* const> r
   const std::vector<TypeRef>& types = declared->type->results;
   if (types.size() != results.size()) return InvalidArgument("{} values are returned, {} are declared.", results.size(), types.size());
   for (std::size_t i = 0; i < types.size(); ++i) {
+    if (IsOpen(types[i])) {
+      KRAFLA_TRY(CheckFits(Format("result {}", i), types[i], results[i]->shape()));
+      continue;
+    }
     KRAFLA_ASSIGN(Shape want, ShapeOf(types[i]));
     if (!Shape::Compatible(want, results[i]->shape()))
       return InvalidArgument("Result {} is {}, and declared to be {}.", i, results[i]->shape().ToString(false), want.ToString(false));

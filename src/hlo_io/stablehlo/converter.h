@@ -42,7 +42,11 @@ class Converter {
   Result<> Bind(const Op& op, Body& body, Instruction* value);
   // A computation of a region whose values are its parameters; constants from around it are copied in.
   Result<Computation*> RegionComputation(const Op& op, const Body& outer, std::size_t region);
-  // The constant that an operand is, as integers; nullopt where it is none.
+  // Whether a type leaves a size open, which then follows from operands.
+  static bool IsOpen(TypeRef type);
+  // INVALID_ARGUMENT unless the value that `what` makes is of the type, sizes aside that it leaves open.
+  Result<> CheckFits(std::string_view what, TypeRef type, const Shape& shape) const;
+  // The integers that an operand is, where they follow from constants and static shapes (fold_integers.cpp).
   std::optional<Dims> ConstantDims(const Instruction* instruction) const;
   Module& module() { return *module_; }
   bool checks() const { return conversion_.checks != nullptr; }

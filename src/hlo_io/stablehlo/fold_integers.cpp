@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that a program computes from other sizes: known here, where they follow from constants and static shapes.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "hlo_io/stablehlo/converter.h"
+
+namespace krafla::stablehlo {
+namespace {
+
+constexpr std::size_t kMostElements = 256;
+
+std::optional<Dims> Elements(const Literal& literal) {
+  const ElementType type = literal.shape().element_type();
+  if (!IsIntegral(type)) return std::nullopt;
+  const auto width = static_cast<std::size_t>(StorageBytes(type));
+  if (literal.bytes().size() / width > kMostElements) return std::nullopt;
+  Dims out;
+  for (std::size_t at = 0; at < literal.bytes().size(); at += width) {
+    uint64_t value = 0;
+    std::memcpy(&value, literal.bytes().data() + at, width);
+    if (IsSigned(type) && width < 8 && (value >> (width * 8 - 1)) != 0) value |= ~uint64_t{0} << (width * 8);
+    out.push_back(static_cast<int64_t>(value));
+  }
+  return out;
+}
+
+std::optional<int64_t> Combined(Opcode opcode, int64_t a, int64_t b) {
+  if (opcode == Opcode::kAdd) return CheckedAdd(a, b);
+  if (opcode == Opcode::kMultiply) return CheckedMul(a, b);
+  if (opcode == Opcode::kSubtract) {
+    int64_t out = 0;
+    if (__builtin_sub_overflow(a, b, &out)) return std::nullopt;
+    return out;
+  }
+  if (opcode == Opcode::kMaximum) return std::max(a, b);
+  if (opcode == Opcode::kMinimum) return std::min(a, b);
+  if (opcode == Opcode::kDivide && b > 0) return a / b;
+  return std::nullopt;
+}
+
+// Vectors and scalars of integers. `left`: how many more instructions may be looked at.
+std::optional<Dims> Fold(const Instruction& i, int& left) {
+  if (--left < 0 || !i.shape().IsArray()) return std::nullopt;
+  auto operand = [&](std::size_t n) { return Fold(*i.operand(n), left); };
+  const Opcode opcode = i.opcode();
+  if (opcode == Opcode::kConstant) return Elements(i.literal());
+  if (!IsIntegral(i.shape().element_type()) || i.shape().rank() > 1) return std::nullopt;
+  if (opcode == Opcode::kReshape) return operand(0);
+  if (opcode == Opcode::kConvert) {
+    if (!IsIntegral(i.operand(0)->shape().element_type())) return std::nullopt;
+    auto out = operand(0);
+    // A size that does not fit is nothing that a program means.
+    const int bits = BitWidth(i.shape().element_type());
+    if (out && bits < 64)
+      for (int64_t value : *out)
+        if (value < 0 || (value >> (bits - 1)) != 0) return std::nullopt;
+    return out;
+  }
+  if (opcode == Opcode::kGetDimensionSize) {
+    const Shape& shape = i.operand(0)->shape();
+    const int64_t d = i.attr<DimensionsAttributes>().dimensions[0];
+    return shape.IsDynamic() ? std::nullopt : std::optional(Dims{shape.dim(d)});
+  }
+  if (opcode == Opcode::kBroadcast) {
+    auto value = operand(0);
+    if (!value || value->size() != 1 || i.shape().element_count() > static_cast<int64_t>(kMostElements)) return std::nullopt;
+    return Dims(static_cast<std::size_t>(i.shape().element_count()), (*value)[0]);
+  }
+  if (opcode == Opcode::kConcatenate) {
+    Dims out;
+    for (std::size_t n = 0; n < i.operand_count(); ++n) {
+      auto part = operand(n);
+      if (!part || out.size() + part->size() > kMostElements) return std::nullopt;
+      for (int64_t value : *part) out.push_back(value);
+    }
+    return out;
+  }
+  if (opcode == Opcode::kSlice && i.shape().rank() == 1) {
+    auto whole = operand(0);
+    if (!whole) return std::nullopt;
+    const SliceAttributes& a = i.attr<SliceAttributes>();
+    Dims out;
+    for (int64_t at = a.starts[0]; at < a.limits[0] && at < whole->ssize(); at += a.strides[0])
+      out.push_back((*whole)[static_cast<std::size_t>(at)]);
+    return out;
+  }
+  if (i.operand_count() != 2) return std::nullopt;
+  auto a = operand(0);
+  auto b = a ? operand(1) : std::nullopt;
+  if (!b || a->size() != b->size()) return std::nullopt;
+  for (std::size_t n = 0; n < a->size(); ++n) {
+    auto value = Combined(opcode, (*a)[n], (*b)[n]);
+    if (!value) return std::nullopt;
+    (*a)[n] = *value;
+  }
+  return a;
+}
+
+}  // namespace
+
+std::optional<Dims> Converter::ConstantDims(const Instruction* instruction) const {
+  int left = 1000;
+  return Fold(*instruction, left);
+}
+
+}  // namespace krafla::stablehlo
