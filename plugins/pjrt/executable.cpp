@@ -112,18 +112,18 @@ Result<> Executable_OutputDimensions(PJRT_Executable_OutputDimensions_Args& args
   return {};
 }
 
-// The program as it came: callers convert it to HLO themselves.
+// Callers convert StableHLO to HLO themselves.
 Result<> Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args& args) {
-  const ProgramSource& source = args.executable->program->source();
+  const Program::Text text = args.executable->program->OptimizedText();
   PJRT_Program& out = *args.program;
-  out.format = source.format.data();
-  out.format_size = source.format.size();
+  out.format = text.format.data();
+  out.format_size = text.format.size();
   if (out.code != nullptr) {
-    if (out.code_size < source.code.size())
-      return InvalidArgument("The program takes {} bytes, there is room for {}.", source.code.size(), out.code_size);
-    std::memcpy(out.code, source.code.data(), source.code.size());
+    if (out.code_size < text.code.size())
+      return InvalidArgument("The program takes {} bytes, there is room for {}.", text.code.size(), out.code_size);
+    std::memcpy(out.code, text.code.data(), text.code.size());
   }
-  out.code_size = source.code.size();
+  out.code_size = text.code.size();
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
 
 #include "api/op_sharding.h"
 #include "api/program_cost.h"
@@ -28,6 +29,31 @@ Result<std::string_view> ModuleWithin(std::string_view bytes) {
     return InvalidArgument("The program is no HloModuleProtoWithConfig: {}.", e.what());
   }
   return InvalidArgument("The HloModuleProtoWithConfig holds no module.");
+}
+
+// HloModuleProtoWithConfig: readers want the entry's layout in HloModuleConfigProto too, where HloModuleProto has it as
+// host_program_shape.
+Result<std::string> WithConfig(const Module& module) {
+  KRAFLA_ASSIGN(const std::string proto, SerializeProgram(module));
+  std::string out;
+  try {
+    protozero::pbf_writer both(out);
+    both.add_message(1, proto);
+    protozero::pbf_writer config(both, 2);
+    protozero::pbf_reader reader(proto);
+    while (reader.next()) {
+      if (reader.tag() == 4) {
+        config.add_message(1, reader.get_view());
+      } else {
+        reader.skip();
+      }
+    }
+    config.add_int64(4, module.replica_count);
+    config.add_int64(5, module.num_partitions);
+  } catch (const protozero::exception& e) {
+    return Internal("the module's own proto is damaged: {}", e.what());
+  }
+  return out;
 }
 
 // Memory space 5 of XLA's layouts.
@@ -183,6 +209,15 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Program::Run(Lane& lane, std:
 Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> Program::RunGroup(
     std::vector<std::vector<DeviceArgument>> arguments) {
   return group_->RunOnBuffers(std::move(arguments));
+}
+
+Program::Text Program::OptimizedText() {
+  std::lock_guard lock(mutex_);
+  if (group_ != nullptr && options_.assignment.partitions > 1) {
+    if (!partitioned_) partitioned_ = WithConfig(group_->module()).value_or("");
+    if (!partitioned_->empty()) return {*partitioned_, "hlo_with_config"};
+  }
+  return {source_.code, source_.format};
 }
 
 PJRT_LoadedExecutable* NewLoadedExecutable(std::shared_ptr<Program> program) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,11 @@ class Program {
   const std::vector<const char*>& memory_kinds() const { return memory_kinds_; }
   const std::vector<std::size_t>& memory_kind_sizes() const { return memory_kind_sizes_; }
   const NamedValues& cost() const { return cost_; }
+  // The program in a form for people: that of one device where it has been partitioned, else as it came.
+  struct Text {
+    std::string_view code, format;
+  };
+  Text OptimizedText();
 
   // For who has the turn of the lane, of all lanes.
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> Run(Lane& lane, std::vector<DeviceArgument> arguments);
@@ -102,8 +108,9 @@ class Program {
   std::vector<const char*> memory_kinds_;
   std::vector<std::size_t> memory_kind_sizes_;
   NamedValues cost_;
-  std::mutex mutex_;  // of singles_
+  std::mutex mutex_;  // of singles_ and partitioned_
   std::map<Lane*, std::unique_ptr<Executable>> singles_;
+  std::optional<std::string> partitioned_;  // HloModuleProtoWithConfig; empty where it cannot be written
   std::unique_ptr<GroupExecutable> group_;
   std::atomic<int64_t> last_run_ns_ = INT64_MAX;
 };

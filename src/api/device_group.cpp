@@ -182,6 +182,7 @@ class Group final : public GroupExecutable {
   const CompileReport& report() const override { return members_[0].executable->report(); }
   const std::vector<Shape>& arguments() const override { return members_[0].executable->arguments(); }
   const std::vector<Shape>& results() const override { return members_[0].executable->results(); }
+  const Module& module() const override { return members_[0].executable->module(); }
   const std::vector<std::string>& parameter_shardings() const override { return shardings_.parameters; }
   const std::vector<std::string>& result_shardings() const override { return shardings_.results; }
 

@@ -48,6 +48,8 @@ class GroupExecutable {
       std::vector<std::vector<DeviceArgument>> arguments) = 0;
 
   virtual std::string PlacementLine() const = 0;
+  // Of one device, after the passes.
+  virtual const Module& module() const = 0;
 };
 
 class DeviceGroup {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -13,5 +14,8 @@ namespace krafla {
 // HLO text, HloModuleProto, StableHLO text or bytecode; told apart by the bytes. `name` is for messages only. The module
 // is not verified; Client::Compile does that.
 Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name);
+
+// HloModuleProto, for callers who have a reader of their own.
+Result<std::string> SerializeProgram(const Module& module);
 
 }  // namespace krafla

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "corpus_files.h"
+#include "hlo_io/hlo_proto/wire.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 
 namespace krafla {
@@ -150,6 +151,30 @@ TEST(HloProto, AnyBytesGiveAModuleOrAnError) {
   }
   EXPECT_GT(read, 0);
   EXPECT_LT(read, 20000);
+}
+
+// XLA's reader refuses a program shape without its parameters' names and a literal without a layout, be it empty.
+TEST(HloProto, HasWhatXlaInsistsOn) {
+  auto module = ParseHloText("HloModule m\nENTRY e { first = f32[] parameter(0) c = f32[] constant(3) ROOT r = f32[] add(first, c) }");
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto bytes = SerializeHloProto(**module);
+  ASSERT_TRUE(bytes);
+  int names = 0;
+  hlo_proto::Reader reader(*bytes);
+  while (reader.next()) {
+    if (reader.tag() != 4) {
+      reader.skip();
+      continue;
+    }
+    hlo_proto::Reader shape = reader.get_message();
+    while (shape.next()) {
+      if (shape.tag() == 3) names += shape.get_string() == "first";
+      else shape.skip();
+    }
+  }
+  EXPECT_EQ(names, 1);
+  // Shape {element_type: F32, layout {}}, as the literal's field 1.
+  EXPECT_NE(bytes->find(std::string("\x0a\x04\x10\x0b\x2a\x00", 6)), std::string::npos);
 }
 
 TEST(HloProto, SaysWhatIsWrong) {

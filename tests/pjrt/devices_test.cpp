@@ -80,6 +80,24 @@ TEST(Devices, RunOneProgramTogether) {
       EXPECT_EQ(Await(out.done[d]).code, 0u);
     }
   }
+  // What a partitioned program has become is told as HLO.
+  auto get = Make<PJRT_LoadedExecutable_GetExecutable_Args>();
+  get.loaded_executable = loaded.get();
+  EXPECT_PJRT_OK(Api().PJRT_LoadedExecutable_GetExecutable(&get));
+  const Executable executable(get.executable);
+  auto text = Make<PJRT_Executable_OptimizedProgram_Args>();
+  auto program = Make<PJRT_Program>();
+  text.executable = executable.get();
+  text.program = &program;
+  EXPECT_PJRT_OK(Api().PJRT_Executable_OptimizedProgram(&text));
+  EXPECT_EQ(std::string_view(program.format, program.format_size), "hlo_with_config");
+  std::string code(program.code_size, ' ');
+  program.code = code.data();
+  EXPECT_PJRT_OK(Api().PJRT_Executable_OptimizedProgram(&text));
+  EXPECT_NE(code.find("all-reduce"), std::string::npos);
+  const Loaded again = Compile(client, code, "hlo_with_config", Options(1, 4));
+  EXPECT_EQ(ToHost<float>(Execute(again, lists).results[0][0]), (std::vector<float>{10, 14}));
+
   auto ids = Make<PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args>();
   ids.executable = loaded.get();
   EXPECT_PJRT_OK(Api().PJRT_LoadedExecutable_AddressableDeviceLogicalIds(&ids));

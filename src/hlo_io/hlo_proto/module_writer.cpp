@@ -75,10 +75,14 @@ class ModuleWriter {
   Result<> WriteProgramShape(Writer writer) {
     if (module_.entry_layout_result) {
       for (const Shape& s : module_.entry_layout_parameters) KRAFLA_TRY(WriteShape(Writer(writer, 1), s));
-      return WriteShape(Writer(writer, 2), *module_.entry_layout_result);
+      KRAFLA_TRY(WriteShape(Writer(writer, 2), *module_.entry_layout_result));
+    } else {
+      for (const Instruction* p : module_.entry()->parameters()) KRAFLA_TRY(WriteShape(Writer(writer, 1), p->shape()));
+      KRAFLA_TRY(WriteShape(Writer(writer, 2), module_.entry()->root()->shape()));
     }
-    for (const Instruction* p : module_.entry()->parameters()) KRAFLA_TRY(WriteShape(Writer(writer, 1), p->shape()));
-    return WriteShape(Writer(writer, 2), module_.entry()->root()->shape());
+    // XLA refuses a program shape with fewer names than parameters.
+    for (const Instruction* p : module_.entry()->parameters()) writer.add_string(3, p->name());
+    return {};
   }
 
   void WriteAliases(Writer& writer) {

@@ -139,6 +139,11 @@ Result<> WriteShape(Writer writer, const Shape& shape) {
     for (int64_t d = 0; d < shape.rank(); ++d) dynamic.push_back(shape.IsDynamicDim(d) ? 1 : 0);
     WriteInts(writer, shape_field::kIsDynamic, dynamic);
   }
+  if (shape.rank() == 0 && shape.layout().tail.empty()) {
+    // XLA asks for a layout in literals; protozero leaves out a message of which nothing is written.
+    writer.add_message(shape_field::kLayout, std::string());
+    return {};
+  }
   Writer layout(writer, shape_field::kLayout);
   if (shape.rank() > 0) WriteInts(layout, layout_field::kMinorToMajor, shape.layout().minor_to_major);
   return WriteLayoutTail(layout, shape.layout().tail);
