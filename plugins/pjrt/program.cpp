@@ -216,6 +216,13 @@ Program::Text Program::OptimizedText() {
   if (group_ != nullptr && options_.assignment.partitions > 1) {
     if (!partitioned_) partitioned_ = WithConfig(group_->module()).value_or("");
     if (!partitioned_->empty()) return {*partitioned_, "hlo_with_config"};
+  } else if (source_.format == "mlir" && source_.code.find("sdy") != std::string::npos) {
+    // JAX's programs for one device may hold shardings of Shardy too, which callers cannot convert.
+    if (!partitioned_) {
+      partitioned_ = "";
+      if (Result<std::unique_ptr<Module>> module = Read()) partitioned_ = WithConfig(**module).value_or("");
+    }
+    if (!partitioned_->empty()) return {*partitioned_, "hlo_with_config"};
   }
   return {source_.code, source_.format};
 }

@@ -12,7 +12,7 @@ Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_
 }
 
 Result<std::string> SerializeProgram(const Module& module) {
-  return WithoutExceptions([&] { return SerializeHloProto(module); });
+  return WithoutExceptions([&] { return SerializeHloProto(module, true); });
 }
 
 }  // namespace krafla

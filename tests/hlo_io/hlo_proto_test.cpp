@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "corpus_files.h"
 #include "hlo_io/hlo_proto/wire.h"
@@ -236,6 +237,29 @@ TEST(HloProto, RecordedTextsRoundTrip) {
     ++count;
   }
   if (count == 0) GTEST_SKIP() << "Neither KRAFLA_MODELS nor KRAFLA_CORPUS is set.";
+}
+
+// XLA refuses a module where two instructions share a name.
+TEST(HloProto, NamesAreUniqueOnRequest) {
+  auto module = ParseHloText(R"(HloModule m
+f { x = f32[] parameter(0)
+ ROOT y = f32[] negate(x) }
+ENTRY main { x = f32[] parameter(0)
+ y = f32[] call(x), to_apply=f
+ ROOT z = f32[] add(y, x) })");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  for (const bool unique : {false, true}) {
+    auto bytes = SerializeHloProto(**module, unique);
+    ASSERT_TRUE(bytes.has_value()) << bytes.error().ToString();
+    auto again = ParseHloProto(std::as_bytes(std::span(*bytes)));
+    ASSERT_TRUE(again.has_value()) << again.error().ToString();
+    std::set<std::string> names;
+    std::size_t count = 0;
+    for (const auto& c : (*again)->computations())
+      for (const auto& i : c->instructions()) names.insert(std::string(i->name())), ++count;
+    EXPECT_EQ(count, 5u);
+    EXPECT_EQ(names.size(), unique ? 5u : 3u);
+  }
 }
 
 }  // namespace

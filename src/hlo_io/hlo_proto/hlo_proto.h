@@ -28,7 +28,8 @@ Result<std::unique_ptr<Module>> ParseHloProto(std::span<const std::byte> bytes, 
 // Whether the bytes begin like a serialized HloModuleProto or HloProto and not like text.
 bool LooksLikeHloProto(std::string_view bytes);
 
-// UNIMPLEMENTED for a sharding, layout or metadata text that has no counterpart in the proto.
-Result<std::string> SerializeHloProto(const Module& module);
+// UNIMPLEMENTED for a sharding, layout or metadata text that has no counterpart in the proto. With `unique_names`
+// instructions are renamed where others of the module have their name, which XLA's reader refuses.
+Result<std::string> SerializeHloProto(const Module& module, bool unique_names = false);
 
 }  // namespace krafla

@@ -44,7 +44,7 @@ std::vector<const Computation*> CalleesFirst(const Module& module) {
 
 class ModuleWriter {
  public:
-  explicit ModuleWriter(const Module& module) : module_(module) {}
+  ModuleWriter(const Module& module, bool unique_names) : module_(module), unique_names_(unique_names) {}
 
   Result<std::string> Write() {
     namespace f = module_field;
@@ -148,9 +148,17 @@ class ModuleWriter {
     return {};
   }
 
+  // XLA's reader wants names that no other instruction of the module has; here they are their computation's own.
+  std::string UniqueName(const Instruction& i) {
+    std::string name(i.name());
+    if (!unique_names_) return name;
+    for (int n = i.id(); !names_.insert(name).second; ++n) name = Format("{}.{}", i.name(), n);
+    return name;
+  }
+
   Result<> WriteInstruction(Writer writer, const Instruction& i) {
     namespace f = instruction_field;
-    WriteString(writer, f::kName, i.name());
+    WriteString(writer, f::kName, UniqueName(i));
     WriteString(writer, f::kOpcode, OpcodeName(i.opcode()));
     KRAFLA_TRY(WriteShape(Writer(writer, f::kShape), i.shape()));
     writer.add_int64(f::kId, instruction_ids_.at(&i));
@@ -175,8 +183,10 @@ class ModuleWriter {
   }
 
   const Module& module_;
+  const bool unique_names_;
   std::unordered_map<const Computation*, int64_t> computation_ids_;
   std::unordered_map<const Instruction*, int64_t> instruction_ids_;
+  std::unordered_set<std::string> names_;  // of instructions
 };
 
 }  // namespace
@@ -184,10 +194,10 @@ class ModuleWriter {
 
 namespace krafla {
 
-Result<std::string> SerializeHloProto(const Module& module) {
+Result<std::string> SerializeHloProto(const Module& module, bool unique_names) {
   std::unique_ptr<Module> sorted = module.Clone();
   for (const auto& computation : sorted->computations()) KRAFLA_TRY(computation->SortTopologically());
-  return hlo_proto::ModuleWriter(*sorted).Write();
+  return hlo_proto::ModuleWriter(*sorted, unique_names).Write();
 }
 
 }  // namespace krafla
