@@ -166,6 +166,7 @@ PJRT_Api MakeApi() {
   KRAFLA_PJRT_FILL(ExecuteContext_Destroy, context)
 
   KRAFLA_PJRT_FILL(Client_TopologyDescription, topology)
+  KRAFLA_PJRT_FILL(TopologyDescription_Create, topology)
   KRAFLA_PJRT_FILL(TopologyDescription_Destroy, topology)
   KRAFLA_PJRT_FILL(TopologyDescription_PlatformName, platform_name_size)
   KRAFLA_PJRT_FILL(TopologyDescription_PlatformVersion, platform_version_size)
