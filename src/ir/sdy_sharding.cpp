@@ -113,12 +113,15 @@ Result<SdySharding> ShardingBody(ShardingScanner& s, const SdyMeshes& meshes) {
   while (s.Accept(',')) {
     const std::string_view word = s.Word();
     KRAFLA_TRY(s.Expect('='));
-    s.Accept("max");
-    s.Accept("min");
-    s.Accept("sum");
+    const bool sum = s.Accept("sum") || s.Is('{');
+    if (!sum && !s.Accept("max") && !s.Accept("min")) return s.Bad("axes");
     KRAFLA_ASSIGN(std::vector<SdyAxis> axes, AxisList(s, nullptr));
-    if (word != "replicated" && !axes.empty())
-      return Unimplemented("A sharding with {} axes is not supported.", word);
+    if (word == "unreduced" && !sum)
+      return Unimplemented("Parts of a maximum or minimum in a sharding are not supported.");
+    if (word == "unreduced")
+      out.unreduced = std::move(axes);
+    else if (word != "replicated")
+      return s.Bad("replicated or unreduced");
   }
   KRAFLA_TRY(s.Expect('>'));
   return out;
@@ -248,6 +251,11 @@ Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
       split = Combine(split, one);
     }
     out.dims.push_back(std::move(split));
+  }
+  for (const SdyAxis& axis : sdy.unreduced) {
+    if (only != nullptr && std::ranges::find(*only, axis.name) == only->end()) continue;
+    KRAFLA_ASSIGN(Split one, SplitAlong(sdy.mesh, axis, devices));
+    if (!one.whole()) out.unreduced.push_back(std::move(one));
   }
   // Two dimensions cut along one axis would leave blocks without a device.
   int64_t blocks = 1;

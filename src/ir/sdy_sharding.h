@@ -32,6 +32,7 @@ struct SdyAxis {
 struct SdySharding {
   SdyMesh mesh;
   std::vector<std::vector<SdyAxis>> dims;
+  std::vector<SdyAxis> unreduced;
   std::vector<bool> open_dims;  // one a dimension: whether it may be cut further
 };
 

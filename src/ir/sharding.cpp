@@ -117,6 +117,8 @@ Result<Sharding> FromTiles(const Tiles& tiles, const std::vector<std::string>& l
       out.dims.push_back(std::move(split));
     } else if (last[k - data] == "manual") {
       if (!split.whole()) out.manual.push_back(std::move(split));
+    } else if (last[k - data] == "unreduced") {
+      if (!split.whole()) out.unreduced.push_back(std::move(split));
     } else if (last[k - data] != "replicated") {
       return Unimplemented("Devices that are {} in a sharding are not supported.", last[k - data]);
     }
@@ -174,7 +176,12 @@ Result<Sharding> ParseOne(ShardingScanner& s, int64_t devices) {
         else if (s.Word().empty() && !s.Accept('=') && !s.Accept(','))
           return s.Bad("a word of metadata");
       }
-    } else if (word == "unreduced" || word == "mesh") {
+    } else if (word == "unreduced") {
+      Split each{devices, {}};
+      for (int64_t d = 0; d < devices && devices > 1; ++d)
+        each.block.push_back(static_cast<int32_t>(d));
+      out.unreduced.push_back(std::move(each));
+    } else if (word == "mesh") {
       return Unimplemented("A sharding of the kind '{}' is not supported.", word);
     } else {
       return s.Bad("a word of a sharding");
@@ -224,7 +231,7 @@ const Split& Sharding::dim(int64_t d) const {
 }
 
 bool Sharding::IsReplicated() const {
-  return !only && !all_manual &&
+  return !only && !all_manual && unreduced.empty() &&
          std::ranges::all_of(dims, [](const Split& s) { return s.whole(); });
 }
 
@@ -238,8 +245,8 @@ bool operator==(const Sharding& a, const Sharding& b) {
   const auto rank = static_cast<int64_t>(std::max(a.dims.size(), b.dims.size()));
   for (int64_t d = 0; d < rank; ++d)
     if (!(a.dim(d) == b.dim(d))) return false;
-  return a.manual == b.manual && a.all_manual == b.all_manual && a.only == b.only &&
-         a.unknown == b.unknown;
+  return a.manual == b.manual && a.unreduced == b.unreduced && a.all_manual == b.all_manual &&
+         a.only == b.only && a.unknown == b.unknown;
 }
 
 Result<std::vector<Sharding>> ParseShardings(std::string_view text, int64_t devices) {
@@ -316,10 +323,13 @@ std::string ShardingToText(const Sharding& sharding, int64_t rank, int64_t devic
   };
   for (int64_t d = 0; d < rank; ++d) add(sharding.dim(d));
   for (const Split& m : sharding.manual) add(m);
+  for (const Split& u : sharding.unreduced) add(u);
   const int64_t copies = devices / std::max<int64_t>(tiles, 1);
   std::string last;
   for (std::size_t i = 0; i < sharding.manual.size(); ++i)
     last += last.empty() ? "manual" : ", manual";
+  for (std::size_t i = 0; i < sharding.unreduced.size(); ++i)
+    last += last.empty() ? "unreduced" : ", unreduced";
   if (copies > 1) {
     dims.push_back(copies);
     if (!last.empty()) last += ", replicated";

@@ -31,11 +31,12 @@ struct Split {
 Split Combine(const Split& major, const Split& minor);
 
 struct Sharding {
-  std::vector<Split> dims;      // one a dimension; fewer: the rest are whole
-  std::vector<Split> manual;    // the manual axes of a region that these devices are in
-  bool all_manual = false;      // each device by itself
-  std::optional<int64_t> only;  // the one device that has the array
-  bool unknown = false;         // says nothing: "{unknown}", or {} on a value that may be anywhere
+  std::vector<Split> dims;       // one a dimension; fewer: the rest are whole
+  std::vector<Split> manual;     // the manual axes of a region that these devices are in
+  std::vector<Split> unreduced;  // devices that differ in these have parts of a sum
+  bool all_manual = false;       // each device by itself
+  std::optional<int64_t> only;   // the one device that has the array
+  bool unknown = false;          // says nothing: "{unknown}", or {} on a value that may be anywhere
 
   const Split& dim(int64_t d) const;
   bool IsReplicated() const;

@@ -36,6 +36,7 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
                           Emitter& emitter) {
   // The state keeps the sharding that it starts with.
   KRAFLA_ASSIGN(init, InRegion(std::move(init), region, emitter));
+  KRAFLA_ASSIGN(init, emitter.Settle(std::move(init)));
   KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
   Computation* parts[2] = {nullptr, nullptr};
   for (std::size_t n = 0; n < 2; ++n) {  // condition, body
@@ -57,6 +58,7 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
                         got.size());
       for (std::size_t k = 0; k < got.size(); ++k) {
         KRAFLA_ASSIGN(*got[k], InRegion(std::move(*got[k]), region, inner));
+        KRAFLA_ASSIGN(*got[k], inner.Settle(std::move(*got[k])));
         if (!got[k]->IsArray()) continue;
         KRAFLA_ASSIGN(*got[k], inner.Reshard(std::move(*got[k]), want[k]->dims));
       }
@@ -79,6 +81,7 @@ Result<Value> Walk::Conditional(const Instruction& i, std::vector<Value> operand
   Value like;
   for (std::size_t b = 0; b < i.called().size(); ++b) {
     KRAFLA_ASSIGN(Value operand, InRegion(std::move(operands[b + 1]), region, emitter));
+    KRAFLA_ASSIGN(operand, emitter.Settle(std::move(operand)));
     KRAFLA_ASSIGN(Instruction * given, emitter.Materialize(operand));
     made_operands.push_back(given);
     const Computation& from = *i.called(b);

@@ -241,14 +241,55 @@ Result<Instruction*> Emitter::Cut(Instruction* whole, std::span<const Split> dim
                DynamicSliceAttributes{std::move(local)});
 }
 
+Result<Value> Emitter::Settle(Value value) {
+  if (value.is_tuple) {
+    for (Value& e : value.elements) {
+      const Instruction* before = e.local;
+      KRAFLA_ASSIGN(e, Settle(std::move(e)));
+      if (e.local == nullptr || e.local != before) value.local = nullptr;
+    }
+    return value;
+  }
+  if (value.unreduced.empty()) return value;
+  Split along;
+  for (const Split& s : value.unreduced) along = Combine(along, s);
+  Computation* sum = module_.AddComputation("sum");
+  const Shape scalar = Shape::MakeScalar(value.local->shape().element_type());
+  Instruction* x = AddParameter(*sum, 0, scalar);
+  Instruction* y = AddParameter(*sum, 1, scalar);
+  KRAFLA_ASSIGN(Instruction * root, AddInferred(*sum, Opcode::kAdd, {x, y}));
+  sum->set_root(root);
+  KRAFLA_ASSIGN(value.local, Sum(value.local, along, value.dims, value.region, sum));
+  value.unreduced.clear();
+  return value;
+}
+
+Result<Value> Emitter::Unsettle(Value value, const std::vector<Split>& along) {
+  Split all;
+  for (const Split& s : along) all = Combine(all, s);
+  KRAFLA_ASSIGN(Instruction * place, Offset(all, 1));
+  Instruction* zero = AddScalarConstant(out_, ElementType::kS32, 0);
+  KRAFLA_ASSIGN(Instruction * first, Infer(Opcode::kCompare, {place, zero}, CompareAttributes{}));
+  const Shape& shape = value.local->shape();
+  KRAFLA_ASSIGN(Instruction * everywhere, AddBroadcastScalar(out_, first, shape.dims()));
+  KRAFLA_ASSIGN(Literal nothing, Literal::Create(Shape::MakeScalar(shape.element_type())));
+  KRAFLA_ASSIGN(Instruction * zeros,
+                AddBroadcastScalar(out_, AddConstant(out_, std::move(nothing)), shape.dims()));
+  KRAFLA_ASSIGN(value.local, Infer(Opcode::kSelect, {everywhere, value.local, zeros}));
+  value.unreduced = along;
+  return value;
+}
+
 Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
   const auto rank = value.dims.size();
   for (std::size_t d = 0; d < rank; ++d) {
     if (value.dims[d].whole() || value.dims[d] == dims[d]) continue;
     const Split along = value.dims[d];
     value.dims[d] = Split();
+    std::vector<Split> others = value.dims;
+    others.insert(others.end(), value.unreduced.begin(), value.unreduced.end());
     KRAFLA_ASSIGN(value.local,
-                  Gather(value.local, static_cast<int64_t>(d), along, value.dims, value.region));
+                  Gather(value.local, static_cast<int64_t>(d), along, others, value.region));
   }
   std::vector<Split> cut(rank);
   for (std::size_t d = 0; d < rank; ++d) {
@@ -269,6 +310,7 @@ Result<Value> Emitter::Whole(Value value) {
     }
     return value;
   }
+  KRAFLA_ASSIGN(value, Settle(std::move(value)));
   if (!value.IsArray() || value.IsWhole()) return value;
   const std::vector<Split> whole = WholeDims(static_cast<int64_t>(value.dims.size()));
   return Reshard(std::move(value), whole);

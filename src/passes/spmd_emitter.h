@@ -31,7 +31,8 @@ inline int DepthOf(const Region* region) { return region == nullptr ? 0 : region
 // that gives them where one does and they are as it gave them.
 struct Value {
   Instruction* local = nullptr;
-  std::vector<Split> dims;  // one a dimension of an array
+  std::vector<Split> dims;       // one a dimension of an array
+  std::vector<Split> unreduced;  // devices that differ in these have parts of a sum
   const Region* region = nullptr;
   std::vector<Value> elements;
   bool is_tuple = false;
@@ -67,6 +68,9 @@ class Emitter {
   // `value` in another sharding of the same dimensions.
   Result<Value> Reshard(Value value, std::span<const Split> dims);
   Result<Value> Whole(Value value);
+  // Without parts of sums; and the other way: zeros but on the first device along each of `along`.
+  Result<Value> Settle(Value value);
+  Result<Value> Unsettle(Value value, const std::vector<Split>& along);
   // All-reduce of partial results over the devices that differ in `along`, by `computation`.
   Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
                            const Region* region, Computation* computation);

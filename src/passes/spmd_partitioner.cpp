@@ -126,7 +126,9 @@ class Entry {
     if (shape.IsDynamic() && !sharding.IsReplicated())
       return Unimplemented("An array with dynamic dimensions, {}, cannot be cut.",
                            shape.ToString(false));
-    if (!spmd::Covers(sharding.dims, nullptr, module_.num_partitions))
+    std::vector<Split> all = sharding.dims;
+    all.insert(all.end(), sharding.unreduced.begin(), sharding.unreduced.end());
+    if (!spmd::Covers(all, nullptr, module_.num_partitions))
       return InvalidArgument("The sharding of {} has blocks that no device has.",
                              shape.ToString(false));
     return {};
@@ -152,6 +154,7 @@ class Entry {
     }
     // Even blocks only, as nobody asked for others.
     bool even = !out.all_manual && !out.unknown && !out.only && out.manual.empty() &&
+                out.unreduced.empty() &&
                 static_cast<int64_t>(out.dims.size()) <= parameter.shape().rank();
     for (std::size_t d = 0; even && d < out.dims.size(); ++d)
       even = parameter.shape().dims()[d] % out.dims[d].count == 0;
@@ -206,6 +209,7 @@ class Entry {
       }
       for (std::size_t d = 0; d < v.dims.size(); ++d)
         v.dims[d] = shardings[n].dim(static_cast<int64_t>(d));
+      v.unreduced = shardings[n].unreduced;
       KRAFLA_ASSIGN(v, CutPadding(std::move(v), *leaves[n], emitter));
     }
     return out;
@@ -243,7 +247,10 @@ class Entry {
       if (!v.IsArray() || sharding.only) sharding = Sharding();
       if (sharding.unknown || says_nothing || !v.IsArray()) {
         sharding = Sharding();
-        if (v.IsArray()) sharding.dims = v.dims;
+        if (v.IsArray()) {
+          sharding.dims = v.dims;
+          sharding.unreduced = v.unreduced;
+        }
       }
       KRAFLA_TRY(CheckSharding(sharding, *leaves[n]));
       shardings_.results.push_back(
@@ -257,6 +264,9 @@ class Entry {
   Result<Value> ResultBlock(Value value, const Shape& shape, const Sharding& sharding,
                             Emitter& emitter) {
     std::vector<Split> dims(value.dims.size());
+    if (!(value.unreduced == sharding.unreduced)) {
+      KRAFLA_ASSIGN(value, emitter.Settle(std::move(value)));
+    }
     for (std::size_t d = 0; d < dims.size(); ++d) {
       dims[d] = sharding.dim(static_cast<int64_t>(d));
       const int64_t size = shape.dims()[d], over = size % dims[d].count;
@@ -267,7 +277,10 @@ class Entry {
       KRAFLA_ASSIGN(value.local, emitter.PadTo(value.local, static_cast<int64_t>(d),
                                                size + dims[d].count - over));
     }
-    return emitter.Reshard(std::move(value), dims);
+    KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), dims));
+    if (value.unreduced.empty() && !sharding.unreduced.empty())
+      return emitter.Unsettle(std::move(value), sharding.unreduced);
+    return value;
   }
 
   // The entry's layouts and aliases are about whole arrays.

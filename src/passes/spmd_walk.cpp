@@ -83,6 +83,7 @@ Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, con
   bool tuples = false;
   for (Value& v : operands) {
     KRAFLA_ASSIGN(v, InRegion(std::move(v), region, emitter));
+    KRAFLA_ASSIGN(v, emitter.Settle(std::move(v)));
     tuples |= v.is_tuple;
   }
   if (!tuples) {

@@ -45,6 +45,7 @@ TEST(Sharding, TextAndBack) {
         "{devices=[1,2,2]<=[4] last_tile_dim_replicate}",
         "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}", "{devices=[4]3,1,0,2}",
         "{devices=[1,2,2]<=[4] last_tile_dims={manual, replicated}}",
+        "{devices=[1,2,2]<=[4] last_tile_dims={unreduced, replicated}}", "{unreduced}",
         "{devices=[2,2]<=[2,2]T(1,0) last_tile_dims={manual}}"}) {
     auto read = ParseSharding(text, 4);
     ASSERT_TRUE(read) << text << read.error().message();
@@ -72,7 +73,7 @@ TEST(Sharding, WhatIsWrong) {
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().code(), StatusCode::kInvalidArgument) << text;
   }
-  EXPECT_EQ(ParseShardings("{devices=[1,2]<=[2] last_tile_dims={unreduced}}", 2).error().code(),
+  EXPECT_EQ(ParseShardings("{devices=[1,2]<=[2] last_tile_dims={other}}", 2).error().code(),
             StatusCode::kUnimplemented);
 }
 

@@ -10,8 +10,8 @@ namespace {
 // Lists share their elements, so that a small file could say a long text.
 constexpr std::size_t kMaxText = std::size_t{1} << 20;
 
-std::string InBraces(std::string_view key, const std::string& list) {
-  return list.empty() ? std::string() : Format(", {}={{{}}}", key, list);
+std::string InBraces(std::string_view key, std::string_view kind, const std::string& list) {
+  return list.empty() ? std::string() : Format(", {}={}{{{}}}", key, kind, list);
 }
 
 }  // namespace
@@ -86,12 +86,17 @@ Result<Attribute> Entries::DecodeSdy(ByteStream& s) {
       if (code != 6) {
         KRAFLA_ASSIGN(unreduced, SdyList(s));
       }
-      if (code == 17) s.SignedVarint();
+      const int64_t by = code == 17 ? s.SignedVarint() : 0;  // sum, max, min
       const std::string_view kind = "#sdy.";
       const bool in_place = mesh->text.starts_with(kind);
       out.text = Format("<{}, [{}]{}{}>",
                         in_place ? mesh->text.substr(kind.size()) : "@\"" + mesh->text + "\"", dims,
-                        InBraces("replicated", replicated), InBraces("unreduced", unreduced));
+                        InBraces("replicated", "", replicated),
+                        InBraces("unreduced",
+                                 by == 1   ? "max"
+                                 : by == 2 ? "min"
+                                           : "",
+                                 unreduced));
       return out;
     }
     case 7:
