@@ -197,6 +197,32 @@ TEST_P(ExecuteTest, TellsOfItself) {
   EXPECT_EQ(code, kStableHlo);
 }
 
+// In the memory that the program names.
+TEST_P(ExecuteTest, ResultsMayLieInTheHostsMemory) {
+  const Loaded loaded = Compile(client_, R"(
+module @memories {
+  func.func public @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32> {mhlo.memory_kind = "pinned_host"}) {
+    %0 = stablehlo.add %a, %a : tensor<4xf32>
+    return %a, %0 : tensor<4xf32>, tensor<4xf32>
+  }
+})",
+                                "mlir");
+  const Buffer a = Make4(1);
+  const Outcome out = Execute(loaded, {{a.get()}});
+  ASSERT_EQ(out.error.code, 0u) << out.error.message;
+  for (const auto& [result, kind] : {std::pair{0, "device"}, {1, "pinned_host"}}) {
+    const Buffer& buffer = out.results[0][static_cast<std::size_t>(result)];
+    auto memory = Make<PJRT_Buffer_Memory_Args>();
+    memory.buffer = buffer.get();
+    EXPECT_PJRT_OK(Api().PJRT_Buffer_Memory(&memory));
+    auto name = Make<PJRT_Memory_Kind_Args>();
+    name.memory = memory.memory;
+    EXPECT_PJRT_OK(Api().PJRT_Memory_Kind(&name));
+    EXPECT_EQ(std::string_view(name.kind, name.kind_size), kind);
+    EXPECT_EQ(ToHost<float>(buffer)[3], result == 0 ? 4 : 8);
+  }
+}
+
 // Ten thousand calls leave nothing behind.
 TEST_P(ExecuteTest, MemoryStaysFlat) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
