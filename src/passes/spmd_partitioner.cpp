@@ -236,8 +236,9 @@ class Entry {
   Result<Instruction*> Root(const Instruction& root, Value result, Emitter& emitter) {
     KRAFLA_ASSIGN(std::vector<Sharding> shardings,
                   ShardingsOf(root, meshes_, module_.num_partitions));
-    // The sharding of a parameter that is returned is the parameter's.
-    const bool says_nothing = root.opcode() == Opcode::kParameter;
+    // The sharding of a parameter that is returned is the parameter's; that of a constraint has been followed as far as
+    // it cuts evenly.
+    const bool says_nothing = root.opcode() == Opcode::kParameter || root.opcode() == Opcode::kCustomCall;
     std::vector<Value*> values;
     spmd::Leaves(result, values);
     const std::vector<const Shape*> leaves = TupleLeaves(root.shape());
