@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "api/bounded_executable.h"
+#include "api/emitted_kernels.h"
 #include "api/front_end.h"
 #include "api/host_services.h"
 #include "api/self_test_cases.h"
@@ -54,7 +55,7 @@ class VulkanClient : public Client {
       for (const FeatureName& known : FeatureNames())
         if (known.name == name) off.insert(name);
     // Kernels that are not ours have their buffers as descriptors.
-    if (VulkanExecutable::UsesCustomKernels(plan, CustomCallsOf(options))) off.insert("bda");
+    if (UsesCustomKernels(plan, CustomCallsOf(options))) off.insert("bda");
     // As the code generator decides (EmitOptions).
     bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
     KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout({off.begin(), off.end()}, matrices));

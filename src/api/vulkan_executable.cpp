@@ -2,12 +2,11 @@
 #include "api/vulkan_executable.h"
 
 #include <algorithm>
-#include <limits>
 
+#include "api/emitted_kernels.h"
 #include "api/front_end.h"
 #include "base/checked_math.h"
 #include "base/host_memory.h"
-#include "collectives/participants.h"
 #include "cpu_fallback/executor/host_threads.h"
 
 namespace krafla {
@@ -20,66 +19,13 @@ Result<AlignedBytes> VulkanExecutable::HostBytes(uint64_t size) {
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlignment that the specification allows
-
 // For cutting submissions, so that no watchdog fires: rather too much than too little.
 double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
   double flops_per_ms = is_cpu ? 5e6 : 2e8, bytes_per_ms = is_cpu ? 1e6 : 2e7;
   return std::max(kernel.flops / flops_per_ms, kernel.bytes / bytes_per_ms);
 }
 
-// The kernel of a custom call, or null.
-const CustomCallKernel* CustomKernelOf(const plan::KernelPlan& kernel, const CustomCallRegistry& custom_calls) {
-  const auto* host = std::get_if<plan::HostKernel>(&kernel.body);
-  if (host == nullptr || host->instruction->opcode() != Opcode::kCustomCall) return nullptr;
-  return custom_calls.FindKernel(host->instruction->attr<CustomCallAttributes>().target);
-}
-
-// A custom kernel as if it had been generated here.
-Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, const CustomCallKernel& kernel) {
-  const Instruction& call = *std::get<plan::HostKernel>(plan.body).instruction;
-  const std::string& target = call.attr<CustomCallAttributes>().target;
-  std::vector<Shape> arrays;
-  auto add = [&](const Shape& shape) {
-    for (const Shape* leaf : TupleLeaves(shape))
-      if (leaf->IsArray()) arrays.push_back(*leaf);
-  };
-  for (const Instruction* o : call.operands()) add(o->shape());
-  const std::size_t first_result = arrays.size();
-  add(call.shape());
-  spirv::EmittedProgram out;
-  spirv::EmittedKernel& made = out.kernels.emplace_back();
-  made.words = kernel.spirv;
-  made.variant = "custom";
-  const std::size_t count = kernel.bindings.empty() ? arrays.size() : kernel.bindings.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const int array = kernel.bindings.empty() ? static_cast<int>(i) : kernel.bindings[i];
-    if (array < 0 || static_cast<std::size_t>(array) >= arrays.size() ||
-        static_cast<std::size_t>(array) >= plan.bindings.size())
-      return InvalidArgument("{}: the kernel of custom call '{}' binds array {} of {}.", call.name(), target, array,
-                             arrays.size());
-    made.buffers.push_back({array, true, plan.bindings[static_cast<std::size_t>(array)].written});
-  }
-  spirv::EmittedDispatch dispatch;
-  if (kernel.grid) {
-    dispatch.grid = kernel.grid(arrays);
-  } else if (first_result < arrays.size()) {
-    const int64_t groups = CeilDiv(arrays[first_result].element_count(), kernel.elements_per_workgroup);
-    if (groups > std::numeric_limits<uint32_t>::max())
-      return InvalidArgument("{}: the kernel of custom call '{}' would need {} workgroups.", call.name(), target, groups);
-    dispatch.grid[0] = static_cast<uint32_t>(groups);
-  }
-  out.dispatches.push_back(std::move(dispatch));
-  return out;
-}
-
 }  // namespace
-
-bool VulkanExecutable::UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls) {
-  for (const plan::KernelPlan& kernel : plan.kernels)
-    if (CustomKernelOf(kernel, custom_calls) != nullptr) return true;
-  return false;
-}
 
 Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk::Device> device,
                                                              const DeviceProfile& profile, plan::ProgramPlan plan,
@@ -94,7 +40,17 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->device_description_ = description;
   out->services_ = std::move(services);
   Stopwatch emit;
-  KRAFLA_TRY(out->EmitKernels(profile, options));
+  KRAFLA_ASSIGN(EmittedKernels emitted, EmitKernels(out->plan_, profile, options));
+  out->emitted_ = std::move(emitted.programs);
+  out->entry_points_ = std::move(emitted.entry_points);
+  out->scratch_bytes_ = emitted.scratch_bytes;
+  KRAFLA_TRY(out->CompileHostKernels());
+  ReportPlacement(out->plan_, out->emitted_, emitted.refusals, out->report_);
+  if (options.strict && !out->report_.fallbacks.empty()) {
+    const CompileReport::Fallback& f = out->report_.fallbacks[0];
+    return Unimplemented("'{}' ({}) does not run on {}: {} ({} steps in all; drop --strict to run them on the CPU)",
+                         f.instruction, f.opcode, description, f.reason, out->report_.fallbacks.size());
+  }
   out->report_.emit_ms = emit.Milliseconds();
   Stopwatch pipelines;
   KRAFLA_TRY(out->AllocateBuffers());
@@ -113,7 +69,7 @@ Result<> VulkanExecutable::Join(const EvaluatorHost* host, int64_t) {
   for (const plan::Allocation& a : plan_.allocations) {
     if (a.kind != plan::Allocation::Kind::kDeviceId) continue;
     const auto id = static_cast<uint32_t>(a.number == 0 ? host->replica : host->partition);
-    KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], static_cast<uint64_t>(a.number) * kAlignment,
+    KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], static_cast<uint64_t>(a.number) * kSliceAlignment,
                                std::as_bytes(std::span(&id, 1))));
   }
   return {};
@@ -147,71 +103,15 @@ Result<> VulkanExecutable::CompileHostKernels() {
   return {};
 }
 
-Result<> VulkanExecutable::EmitKernels(const DeviceProfile& profile, const CompileOptions& options) {
-  spirv::EmitOptions emit_options;
-  emit_options.enable_cooperative_matrix = options.enabled.contains("coopmat");
-  emit_options.allow_cooperative_matrix = !options.disabled.contains("coopmat");
-  emitted_.resize(plan_.kernels.size());
-  std::vector<std::string> refusals(plan_.kernels.size());
-  entry_points_.resize(plan_.kernels.size());
-  for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
-    const CustomCallKernel* custom = CustomKernelOf(plan_.kernels[k], CustomCallsOf(options));
-    if (custom != nullptr) entry_points_[k] = custom->entry_point;
-    auto emitted = custom != nullptr ? WrapCustomKernel(plan_.kernels[k], *custom)
-                                     : spirv::Emit(plan_.kernels[k], profile, emit_options);
-    if (emitted) {
-      uint64_t scratch = 0;
-      for (int64_t bytes : emitted->scratch_bytes) scratch += RoundUp(bytes, kAlignment);
-      scratch_bytes_ = std::max(scratch_bytes_, scratch);
-      emitted_[k] = std::move(*emitted);
-      continue;
-    }
-    if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
-    refusals[k] = emitted.error().message();
-  }
-  KRAFLA_TRY(CompileHostKernels());
-
-  report_.device_instructions = report_.instructions;
-  auto visit = [&](auto&& self, const plan::StepList& list) -> void {
-    for (const plan::Step& step : list.steps) {
-      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-        auto k = static_cast<std::size_t>(launch->kernel);
-        if (emitted_[k]) {
-          for (const spirv::EmittedDispatch& d : emitted_[k]->dispatches)
-            if (emitted_[k]->kernels[static_cast<std::size_t>(d.kernel)].uses_cooperative_matrix)
-              ++report_.cooperative_matrix_launches;
-          continue;
-        }
-        report_.device_instructions -= launch->instruction_count;
-        if (IsBetweenDevices(launch->instruction->opcode())) continue;  // report_.exchanges
-        report_.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
-                                     refusals[k], launch->instruction_count});
-      } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-        self(self, *loop->condition);
-        self(self, *loop->body);
-      } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
-        for (const auto& b : branch->branches) self(self, *b);
-      }
-    }
-  };
-  visit(visit, plan_.steps);
-  if (options.strict && !report_.fallbacks.empty()) {
-    const CompileReport::Fallback& f = report_.fallbacks[0];
-    return Unimplemented("'{}' ({}) does not run on {}: {} ({} steps in all; drop --strict to run them on the CPU)",
-                         f.instruction, f.opcode, device_description_, f.reason, report_.fallbacks.size());
-  }
-  return {};
-}
-
 Result<> VulkanExecutable::AllocateBuffers() {
   uint64_t constant_bytes = 0;
   for (const Literal* c : plan_.constants) {
     constant_offsets_.push_back(constant_bytes);
-    constant_bytes += static_cast<uint64_t>(RoundUp(c->shape().byte_size(), kAlignment));
+    constant_bytes += static_cast<uint64_t>(RoundUp(c->shape().byte_size(), kSliceAlignment));
   }
   for (const std::vector<std::byte>& s : plan_.states) {
     state_offsets_.push_back(constant_bytes);
-    constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(s.size()), kAlignment));
+    constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(s.size()), kSliceAlignment));
   }
   auto allocate = [&](uint64_t bytes, std::string_view what) -> Result<> {
     KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> made,
@@ -221,12 +121,12 @@ Result<> VulkanExecutable::AllocateBuffers() {
   };
   for (const auto& program : emitted_) {
     table_offsets_.push_back(constant_bytes);
-    if (program) constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kAlignment));
+    if (program) constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kSliceAlignment));
   }
   KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
   KRAFLA_TRY(allocate(scratch_bytes_, "scratch"));
-  KRAFLA_TRY(allocate(2 * kAlignment, "the ids of the device"));
+  KRAFLA_TRY(allocate(2 * kSliceAlignment, "the ids of the device"));
   for (std::size_t c = 0; c < plan_.constants.size(); ++c)
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constant_offsets_[c], plan_.constants[c]->bytes()));
   for (std::size_t k = 0; k < emitted_.size(); ++k) {
@@ -269,7 +169,7 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
   switch (a.kind) {
     case plan::Allocation::Kind::kArena: return {kArena, static_cast<uint64_t>(a.offset) + offset, size};
     case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
-    case plan::Allocation::Kind::kDeviceId: return {kDeviceIds, static_cast<uint64_t>(a.number) * kAlignment + offset, size};
+    case plan::Allocation::Kind::kDeviceId: return {kDeviceIds, static_cast<uint64_t>(a.number) * kSliceAlignment + offset, size};
     case plan::Allocation::Kind::kState: return {kConstants, state_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstSlot + number), offset, size};
     case plan::Allocation::Kind::kResult:
@@ -293,7 +193,7 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
   uint64_t scratch = 0;
   for (int64_t bytes : program.scratch_bytes) {
     scratch_offsets.push_back(scratch);
-    scratch += static_cast<uint64_t>(RoundUp(bytes, kAlignment));
+    scratch += static_cast<uint64_t>(RoundUp(bytes, kSliceAlignment));
   }
   for (const spirv::EmittedDispatch& dispatch : program.dispatches) {
     const spirv::EmittedKernel& emitted = program.kernels[static_cast<std::size_t>(dispatch.kernel)];

@@ -28,8 +28,6 @@ class VulkanExecutable : public Executable {
                                                     plan::ProgramPlan plan, const CompileOptions& options,
                                                     CompileReport report, const std::string& description,
                                                     std::unique_ptr<HostServices> services);
-  // Whether a custom call of the plan has a kernel of its own, which finds its buffers as descriptors.
-  static bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls);
 
   const std::vector<Shape>& arguments() const override { return plan_.arguments; }
   const std::vector<Shape>& results() const override { return plan_.results; }
@@ -89,7 +87,6 @@ class VulkanExecutable : public Executable {
         pipelines_(shared_->pipelines),
         scratch_bytes_(shared_->scratch_bytes) {}
   Result<> CompileHostKernels();
-  Result<> EmitKernels(const DeviceProfile& profile, const CompileOptions& options);
   Result<> AllocateBuffers();
   Result<> CreatePipelines();
   Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of a plan as SPIR-V for a device of some profile, and what that says of where instructions run. No device
+// is needed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/client.h"
+#include "plan/program_plan.h"
+#include "spirv_codegen/emit.h"
+
+namespace krafla {
+
+// Of slices within buffers: the largest minStorageBufferOffsetAlignment that the specification allows.
+constexpr uint64_t kSliceAlignment = 256;
+
+struct EmittedKernels {
+  // All by kernel of the plan.
+  std::vector<std::optional<spirv::EmittedProgram>> programs;  // empty: the CPU runs it
+  std::vector<std::string> refusals;                           // why
+  std::vector<std::string> entry_points;                       // of custom kernels; empty: "main"
+  uint64_t scratch_bytes = 0;
+};
+Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,
+                                   const CompileOptions& options);
+
+// Adds to the report which instructions run on the device and why others do not.
+void ReportPlacement(const plan::ProgramPlan& plan,
+                     const std::vector<std::optional<spirv::EmittedProgram>>& programs,
+                     const std::vector<std::string>& refusals, CompileReport& report);
+
+// Where the module would run on a device of this profile. Nothing is made ready to run.
+Result<CompileReport> PlacementOn(const DeviceProfile& profile, std::unique_ptr<Module> module,
+                                  const CompileOptions& options);
+
+// Whether a custom call of the plan has a kernel of its own, which finds its buffers as descriptors.
+bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls);
+
+}  // namespace krafla
