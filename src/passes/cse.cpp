@@ -51,6 +51,9 @@ bool Commutes(const Instruction& i) {
          !IsFloat(i.shape().element_type()) && !IsComplex(i.shape().element_type());
 }
 
+// Computations of while and conditional belong to their caller alone (call_inliner): never one for two, but often alike.
+bool OwnsCalled(const Instruction& i) { return i.opcode() == Opcode::kWhile || i.opcode() == Opcode::kConditional; }
+
 uint64_t HashInstruction(const Instruction& i) {
   uint64_t hash = Mix(static_cast<uint64_t>(i.opcode()), i.operand_count());
   hash = HashShape(hash, i.shape());
@@ -63,14 +66,21 @@ uint64_t HashInstruction(const Instruction& i) {
       hash = Mix(hash, static_cast<uint64_t>(operand->id()));
   }
   hash = Mix(hash, sum);
-  for (const Computation* c : i.called()) hash = Mix(hash, reinterpret_cast<uintptr_t>(c));
+  for (const Computation* c : i.called())
+    hash = Mix(hash, OwnsCalled(i) ? c->instructions().size() : reinterpret_cast<uintptr_t>(c));
   return hash;
 }
 
+bool SameComputation(const Computation& a, const Computation& b);
+
 bool SameButForOperands(const Instruction& a, const Instruction& b) {
-  return a.opcode() == b.opcode() && a.operand_count() == b.operand_count() &&
-         Shape::Compatible(a.shape(), b.shape()) && a.attributes() == b.attributes() &&
-         std::ranges::equal(a.called(), b.called());
+  if (a.opcode() != b.opcode() || a.operand_count() != b.operand_count() || !Shape::Compatible(a.shape(), b.shape()) ||
+      a.attributes() != b.attributes())
+    return false;
+  const auto same = [&](const Computation* x, const Computation* y) {
+    return x == y || (OwnsCalled(a) && SameComputation(*x, *y));
+  };
+  return std::ranges::equal(a.called(), b.called(), same);
 }
 
 bool SameInstruction(const Instruction& a, const Instruction& b) {
@@ -133,13 +143,12 @@ uint64_t HashComputation(const Computation& c) {
   return hash;
 }
 
-// Computations of while and conditional belong to their caller alone (call_inliner), so only those of other callers
-// merge. What is merged away has no caller left and goes with dce.
+// Those that belong to one caller do not merge. What is merged away has no caller left and goes with dce.
 bool MergeComputations(Module& module, const std::vector<Computation*>& order, SideEffects& effects) {
   std::unordered_set<const Computation*> owned = {module.entry()};
   for (const Computation* c : order)
     for (const auto& i : c->instructions())
-      if (i->opcode() == Opcode::kWhile || i->opcode() == Opcode::kConditional)
+      if (OwnsCalled(*i))
         owned.insert(i->called().begin(), i->called().end());
   std::unordered_map<uint64_t, std::vector<Computation*>> seen;
   std::unordered_map<const Computation*, Computation*> merged;

@@ -156,6 +156,35 @@ ENTRY main { x = f32[4] parameter(0)
   EXPECT_EQ(module->computations().size(), 2u);
 }
 
+// Each loop keeps a body of its own; one of two that are the same goes with its body.
+TEST(Cse, MergesLoops) {
+  auto loops = [](std::string_view one, std::string_view other) {
+    auto module = RunOn(Format(R"(HloModule m
+c1 {{ s = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5)
+  ROOT go = pred[] compare(i, n), direction=LT }}
+b1 {{ s = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(s), index=0 v = f32[] get-tuple-element(s), index=1
+  k = s32[] constant(1) j = s32[] add(i, k) w = f32[] {} ROOT r = (s32[], f32[]) tuple(j, w) }}
+c2 {{ t = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(t), index=0 n = s32[] constant(5)
+  ROOT go = pred[] compare(i, n), direction=LT }}
+b2 {{ t = (s32[], f32[]) parameter(0) i = s32[] get-tuple-element(t), index=0 v = f32[] get-tuple-element(t), index=1
+  k = s32[] constant(1) j = s32[] add(i, k) w = f32[] {} ROOT r = (s32[], f32[]) tuple(j, w) }}
+ENTRY main {{ x = f32[] parameter(0)
+ z = s32[] constant(0)
+ init = (s32[], f32[]) tuple(z, x)
+ p = (s32[], f32[]) while(init), condition=c1, body=b1
+ q = (s32[], f32[]) while(init), condition=c2, body=b2
+ a = f32[] get-tuple-element(p), index=1
+ b = f32[] get-tuple-element(q), index=1
+ ROOT r = (f32[], f32[]) tuple(a, b) }})", one, other),
+                        {"cse", "dce"});
+    return module ? std::pair(Find(*module, Opcode::kWhile).size(), module->computations().size()) : std::pair(0ul, 0ul);
+  };
+  EXPECT_EQ(loops("add(v, v)", "add(v, v)"), std::pair(1ul, 3ul));
+  EXPECT_EQ(loops("add(v, v)", "multiply(v, v)"), std::pair(2ul, 5ul));
+  const std::string_view random = "rng(v, v), distribution=rng_uniform";
+  EXPECT_EQ(loops(random, random), std::pair(2ul, 5ul));
+}
+
 TEST(Cse, OrderOfOperands) {
   auto count = [](std::string_view type) {
     auto module = RunOn(Entry(Format("x = {0}[4] parameter(0)\n y = {0}[4] parameter(1)\n a = {0}[4] add(x, y)\n"

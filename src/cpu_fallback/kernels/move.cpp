@@ -66,6 +66,17 @@ void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, in
     for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
 }
 
+// A column spread over the columns.
+template <class T>
+void Splat(T value, T* to, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto all = hn::Set(d, value);
+  int64_t c = 0;
+  for (; c + lanes <= count; c += lanes) hn::StoreU(all, d, to + c);
+  for (; c < count; ++c) to[c] = value;
+}
+
 template <class T>
 void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes, TileStrides ts, int64_t rows,
                 int64_t columns) {
@@ -80,6 +91,10 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
       std::memcpy(to + r * ts.row, from + r * fs.row, static_cast<std::size_t>(columns) * sizeof(T));
     return;
   }
+  if (fs.column == 0 && ts.column == 1) {
+    for (int64_t r = 0; r < rows; ++r) Splat(from[r * fs.row], to + r * ts.row, columns);
+    return;
+  }
   if (fs.row == 1 && ts.column == 1 && rows > 1) {
     TransposeTile(from, fs.column, to, ts.row, rows, columns);
     return;
@@ -92,9 +107,7 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
   for (int64_t r = 0; r < rows; ++r) {
     const T* a = from + r * fs.row;
     T* b = to + r * ts.row;
-    if (fs.column == 0 && ts.column == 1) {
-      std::fill_n(b, columns, *a);
-    } else if (ts.column == 1) {
+    if (ts.column == 1) {
       for (int64_t c = 0; c < columns; ++c) b[c] = a[c * fs.column];
     } else {
       for (int64_t c = 0; c < columns; ++c) b[c * ts.column] = a[c * fs.column];
