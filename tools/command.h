@@ -87,7 +87,7 @@ struct OptOptions {
 };
 int Opt(const OptOptions& options);
 
-int Ops(bool markdown, bool json);
+int Ops(const DeviceOptions& device, bool markdown);
 int Demo(const DeviceOptions& options);
 
 // Arguments for a module: made from a seed, floats in [-1, 1), integers small.

@@ -62,11 +62,12 @@ int main(int argc, char** argv) {
   cmd->add_option("--disable", opt.disabled, "features or passes to leave out")->delimiter(',');
   cmd->callback([&] { code = Opt(opt); });
 
-  bool markdown = false, json = false;
-  cmd = app.add_subcommand("ops", "list every operation, its types and where it runs");
+  DeviceOptions ops;
+  bool markdown = false;
+  cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
   cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
-  cmd->add_flag("--json", json, "a JSON object a line");
-  cmd->callback([&] { code = Ops(markdown, json); });
+  ops.AddTo(*cmd);
+  cmd->callback([&] { code = Ops(ops, markdown); });
 
   DeviceOptions demo;
   cmd = app.add_subcommand("demo", "run a small network on pictures of digits and check its answers");

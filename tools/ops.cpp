@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "api/emitted_kernels.h"
 #include "command.h"
+#include "cpu_fallback/executor/host_threads.h"
+#include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/opcode.h"
+#include "ir/verifier.h"
+#include "op_examples.h"
 
 namespace krafla::cli {
 namespace {
@@ -58,29 +64,129 @@ Every operation runs on the CPU and on Vulkan with XLA's results, with these exc
 | select-and-scatter with a NaN in a window of more than 16 elements | a device may select another element | a window is folded in parts, and comparisons with a NaN are no order |
 )";
 
-}  // namespace
+// Where the examples of an operation run.
+struct Places {
+  std::vector<ElementType> device;
+  std::map<std::string, std::vector<ElementType>> host;     // by reason
+  std::map<std::string, std::vector<ElementType>> refused;  // by message: the type is taken, the module is not
+  bool asked = false;
+};
 
-int Ops(bool markdown, bool json) {
-  if (markdown)
-    std::printf("# Operations\n\nWritten by `krafla ops --md` from `src/ir/ops.def`; a test keeps it fresh.\n\n"
-                "| HLO | StableHLO | operands | types | how it runs | accuracy (f32) | what it does |\n|---|---|---|---|---|---|---|\n");
-  for (const OpInfo& op : AllOps()) {
-    std::string arity = op.arity < 0 ? "any" : std::to_string(op.arity);
+std::string Names(std::span<const ElementType> types) {
+  std::string out;
+  for (ElementType t : types) out += Format("{}{}", out.empty() ? "" : " ", ElementTypeName(t));
+  return out;
+}
+
+// Null for a CPU: everything runs there.
+Result<std::optional<DeviceProfile>> ProfileAtHand(const DeviceOptions& device, std::string& description) {
+  KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(device.selector));
+  description = client->device().description;
+  if (client->device().is_cpu) return std::nullopt;
+  std::vector<std::string> features;
+  for (const std::string& name : device.disabled)
+    for (const FeatureName& known : FeatureNames())
+      if (known.name == name) features.push_back(name);
+  KRAFLA_ASSIGN(DeviceProfile profile, client->device().profile.WithDisabled(features));
+  return profile;
+}
+
+void Ask(const OpInfo& op, const DeviceProfile* profile, const CompileOptions& options, Places& out) {
+  for (ElementType type : TypesOf(op)) {
+    const std::optional<std::string> text = ExampleOf(op, type);
+    if (!text) return;
+    out.asked = true;
+    auto module = ParseHloText(*text);
+    if (!module || !Verify(**module)) continue;  // the operation does not take this type, though others of its kind
+    if (profile == nullptr) {
+      out.device.push_back(type);
+      continue;
+    }
+    auto report = PlacementOn(*profile, std::move(*module), options);
+    if (!report)
+      out.refused[report.error().message()].push_back(type);
+    else if (report->fallbacks.empty())
+      out.device.push_back(type);
+    else
+      out.host[report->fallbacks[0].reason].push_back(type);
+  }
+}
+
+std::string Summary(const Places& places, bool is_cpu) {
+  if (!places.asked) return "-";
+  std::string out;
+  auto add = [&](const char* where, std::string_view types) { out += Format("{}{}{}", out.empty() ? "" : "; ", where, types); };
+  const bool everywhere = places.host.empty() && places.refused.empty();
+  if (!places.device.empty()) add(is_cpu ? "cpu" : "device", everywhere ? "" : ": " + Names(places.device));
+  for (const auto& [reason, types] : places.host) add("host", places.device.empty() ? "" : ": " + Names(types));
+  for (const auto& [reason, types] : places.refused) add("not supported: ", Names(types));
+  return out;
+}
+
+int OpsHere(const DeviceOptions& device, bool json) {
+  auto options = device.ToCompileOptions();
+  if (!options) return Fail(options.error());
+  std::string description;
+  auto profile = ProfileAtHand(device, description);
+  if (!profile) return FailDevice(profile.error());
+  const DeviceProfile* on = *profile ? &**profile : nullptr;
+  std::vector<Places> places(AllOps().size());
+  SharedThreadPool().ParallelFor(static_cast<int64_t>(places.size()), 1, [&](int64_t begin, int64_t end, int) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      Ask(AllOps()[i], on, *options, places[i]);
+  });
+  if (!json) std::printf("# %s\n", description.c_str());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const OpInfo& op = AllOps()[i];
     if (json) {
       nlohmann::ordered_json line = {{"hlo", op.name}, {"stablehlo", op.stablehlo_name}, {"operands", op.arity},
                                      {"types", Types(op.types)}, {"runs", Where(op.lowering)}, {"accuracy", Accuracy(op.ulp)},
                                      {"doc", op.doc}};
+      if (places[i].asked) {
+        auto by_reason = [](const std::map<std::string, std::vector<ElementType>>& map) {
+          auto out = nlohmann::ordered_json::array();
+          for (const auto& [reason, types] : map) out.push_back({{"types", Names(types)}, {"reason", reason}});
+          return out;
+        };
+        line["device"] = description;
+        line["on_device"] = Names(places[i].device);
+        line["on_host"] = by_reason(places[i].host);
+        line["not_supported"] = by_reason(places[i].refused);
+      }
       std::printf("%s\n", line.dump().c_str());
-    } else if (markdown) {
-      std::printf("| %s | %s | %s | %s | %s | %s | %s |\n", std::string(op.name).c_str(), std::string(op.stablehlo_name).c_str(),
-                  arity.c_str(), Types(op.types).c_str(), std::string(Where(op.lowering)).c_str(), Accuracy(op.ulp).c_str(),
-                  std::string(op.doc).c_str());
-    } else {
-      std::printf("%-26s %-4s %-36s %-26s %s\n", std::string(op.name).c_str(), arity.c_str(), Types(op.types).c_str(),
-                  std::string(Where(op.lowering)).c_str(), std::string(op.doc).c_str());
+      continue;
     }
+    std::printf("%-26s %-4s %-36s %-26s %-10s %s\n", std::string(op.name).c_str(),
+                (op.arity < 0 ? "any" : std::to_string(op.arity)).c_str(), Types(op.types).c_str(),
+                std::string(Where(op.lowering)).c_str(), Summary(places[i], on == nullptr).c_str(), std::string(op.doc).c_str());
+  }
+  if (json) return kRight;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    for (const auto& [reason, types] : places[i].host)
+      std::printf("# %s of %s on the host: %s\n", std::string(AllOps()[i].name).c_str(), Names(types).c_str(), reason.c_str());
+    for (const auto& [reason, types] : places[i].refused)
+      std::printf("# %s of %s: %s\n", std::string(AllOps()[i].name).c_str(), Names(types).c_str(), reason.c_str());
   }
   if (markdown) std::printf("%s", kExceptions);
+  return kRight;
+}
+
+void OpsDocument() {
+  std::printf("# Operations\n\nWritten by `krafla ops --md` from `src/ir/ops.def`; a test keeps it fresh. `krafla ops` lists "
+              "them with the\nelement types that run on the device at hand, and why others run on the host.\n\n"
+              "| HLO | StableHLO | operands | types | how it runs | accuracy (f32) | what it does |\n|---|---|---|---|---|---|---|\n");
+  for (const OpInfo& op : AllOps())
+    std::printf("| %s | %s | %s | %s | %s | %s | %s |\n", std::string(op.name).c_str(), std::string(op.stablehlo_name).c_str(),
+                (op.arity < 0 ? "any" : std::to_string(op.arity)).c_str(), Types(op.types).c_str(),
+                std::string(Where(op.lowering)).c_str(), Accuracy(op.ulp).c_str(), std::string(op.doc).c_str());
+  std::printf("%s", kExceptions);
+}
+
+}  // namespace
+
+int Ops(const DeviceOptions& device, bool markdown) {
+  if (!markdown) return OpsHere(device, device.json);
+  OpsDocument();
   return kRight;
 }
 

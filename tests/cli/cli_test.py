@@ -154,6 +154,14 @@ func.func @wrong() {
     def test_ops_document_is_fresh(self):
         self.assertEqual(krafla("ops", "--md").stdout, (ROOT / "docs/ops.md").read_text())
 
+    def test_ops_on_a_device(self):
+        out = krafla("ops", "-d", "cpu", "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        ops = {line["hlo"]: line for line in map(json.loads, out.stdout.splitlines())}
+        self.assertIn("bf16", ops["add"]["on_device"].split())
+        self.assertNotIn("f32", ops["popcnt"]["on_device"].split())
+        self.assertNotIn("device", ops["tuple"])  # no work of its own
+
     def test_demo(self):
         out = krafla("demo", "-d", "cpu")
         self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
