@@ -167,7 +167,6 @@ int OpsHere(const DeviceOptions& device, bool json) {
     for (const auto& [reason, types] : places[i].refused)
       std::printf("# %s of %s: %s\n", std::string(AllOps()[i].name).c_str(), Names(types).c_str(), reason.c_str());
   }
-  if (markdown) std::printf("%s", kExceptions);
   return kRight;
 }
 
