@@ -79,6 +79,14 @@ Result<Instruction*> AddInferred(Computation& computation, Opcode opcode, std::v
   return computation.Add(opcode, std::move(shape), std::move(operands), std::move(attributes), std::move(called), name);
 }
 
+Computation* AddBinaryComputation(Module& module, Opcode opcode, const Shape& shape) {
+  Computation* c = module.AddComputation(OpcodeName(opcode));
+  Instruction* a = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "a");
+  Instruction* b = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{1, {}}, {}, "b");
+  c->set_root(c->Add(opcode, shape, {a, b}));
+  return c;
+}
+
 Instruction* AddParameter(Computation& computation, int64_t number, Shape shape, std::string_view name) {
   KRAFLA_CHECK(number >= 0);
   ParameterAttributes attributes;

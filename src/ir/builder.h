@@ -26,6 +26,9 @@ Result<Instruction*> AddInferred(Computation& computation, Opcode opcode, std::v
                                  Attributes attributes = {}, std::vector<Computation*> called = {},
                                  const Shape* declared = nullptr, std::string_view name = {});
 
+// A computation of two values of `shape` with one binary instruction, which gives one of it.
+Computation* AddBinaryComputation(Module& module, Opcode opcode, const Shape& shape);
+
 Instruction* AddParameter(Computation& computation, int64_t number, Shape shape, std::string_view name = {});
 Instruction* AddConstant(Computation& computation, Literal literal, std::string_view name = {});
 

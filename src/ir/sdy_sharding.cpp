@@ -267,29 +267,4 @@ Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
   return out;
 }
 
-Result<std::vector<std::vector<int64_t>>> GroupsAlong(const SdyMesh& mesh,
-                                                      const std::vector<SdyAxis>& axes) {
-  KRAFLA_ASSIGN(int64_t devices, SizeOf(mesh));
-  Split along;
-  for (const SdyAxis& axis : axes) {
-    KRAFLA_ASSIGN(Split one, SplitAlong(mesh, axis, devices));
-    if (along.count * one.count > devices)
-      return InvalidArgument("Replica groups name the axis '{}' twice.", axis.name);
-    along = Combine(along, one);
-  }
-  // Devices with the same place along the other (parts of) axes: those that come n-th with each
-  // place along these.
-  std::vector<std::vector<int64_t>> out(static_cast<std::size_t>(devices / along.count));
-  std::vector<std::size_t> next(static_cast<std::size_t>(along.count), 0);
-  for (auto& group : out) group.resize(static_cast<std::size_t>(along.count));
-  for (int64_t p = 0; p < devices; ++p) {
-    const int64_t device = mesh.devices.empty() ? p : mesh.devices[static_cast<std::size_t>(p)];
-    const auto place = static_cast<std::size_t>(along.of(device));
-    if (next[place] >= out.size())
-      return InvalidArgument("Replica groups name a part of an axis twice.");
-    out[next[place]++][place] = device;
-  }
-  return out;
-}
-
 }  // namespace krafla

@@ -52,8 +52,5 @@ Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
                             const std::vector<std::string>* only = nullptr);
 // Where each device lies along an axis.
 Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devices);
-// Groups of the devices that differ along `axes` only, ordered along them.
-Result<std::vector<std::vector<int64_t>>> GroupsAlong(const SdyMesh& mesh,
-                                                      const std::vector<SdyAxis>& axes);
 
 }  // namespace krafla

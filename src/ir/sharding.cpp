@@ -7,6 +7,7 @@
 
 #include "base/checked_math.h"
 #include "base/inline_vector.h"
+#include "ir/replica_groups.h"
 #include "ir/sharding_scanner.h"
 
 namespace krafla {
@@ -58,31 +59,16 @@ Result<Tiles> ParseTiles(ShardingScanner& s, int64_t devices) {
   }
   KRAFLA_TRY(s.Expect('['));
   KRAFLA_ASSIGN(std::vector<int64_t> shape, Numbers(s, ']'));
-  std::vector<int64_t> order(shape.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
+  Dims order;
   if (s.Accept("T(")) {
-    KRAFLA_ASSIGN(order, Numbers(s, ')'));
-    std::vector<int64_t> sorted = order;
-    std::ranges::sort(sorted);
-    for (std::size_t i = 0; i < sorted.size(); ++i)
-      if (sorted[i] != static_cast<int64_t>(i)) return s.Bad("a permutation");
+    KRAFLA_ASSIGN(std::vector<int64_t> read, Numbers(s, ')'));
+    order.assign(read.begin(), read.end());
     if (order.size() != shape.size()) return s.Bad("as many dimensions in the permutation");
   }
   KRAFLA_ASSIGN(int64_t count, Product(shape, devices));
   if (count != tiles)
     return InvalidArgument("A sharding of {} tiles names {} devices.", tiles, count);
-  std::vector<int64_t> strides(shape.size(), 1), index(shape.size(), 0);
-  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  for (int64_t n = 0; n < count; ++n) {
-    int64_t device = 0;
-    for (std::size_t i = 0; i < order.size(); ++i)
-      device += index[i] * strides[static_cast<std::size_t>(order[i])];
-    out.devices.push_back(device);
-    for (std::size_t i = order.size(); i-- > 0;) {
-      if (++index[i] < shape[static_cast<std::size_t>(order[i])]) break;
-      index[i] = 0;
-    }
-  }
+  KRAFLA_ASSIGN(out.devices, IotaDevices(Dims(shape.begin(), shape.end()), std::move(order)));
   return out;
 }
 

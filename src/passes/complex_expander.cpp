@@ -13,14 +13,10 @@ namespace krafla {
 
 namespace {
 
-ElementType PartType(ElementType type) {
-  return type == ElementType::kC64 ? ElementType::kF32 : type == ElementType::kC128 ? ElementType::kF64 : type;
-}
-
 bool IsComplexArray(const Instruction* x) { return x->shape().IsArray() && IsComplex(x->shape().element_type()); }
 
 Instruction* Part(Rewriter& rewrite, Opcode opcode, Instruction* x) {
-  return rewrite.Add(opcode, x->shape().WithElementType(PartType(x->shape().element_type())), {x});
+  return rewrite.Add(opcode, x->shape().WithElementType(RealPart(x->shape().element_type())), {x});
 }
 
 // The comparator of parts. Complex numbers that the old one does not look at are not put together.
@@ -35,7 +31,7 @@ Computation* ComparatorOfParts(const Instruction& sort) {
   };
   std::vector<Instruction*> arguments;
   for (std::size_t n = 0; n < sort.operand_count(); ++n) {
-    const ElementType type = sort.operand(n)->shape().element_type(), part = PartType(type);
+    const ElementType type = sort.operand(n)->shape().element_type(), part = RealPart(type);
     Instruction *left = parameter(part), *right = parameter(part);
     if (!IsComplex(type)) {
       arguments.insert(arguments.end(), {left, right});
@@ -91,9 +87,9 @@ Instruction* ExpandScatter(Instruction* i) {
   Rewriter rewrite(*i);
   const ElementType type = i->shape().element_type();
   Computation* combiner = CloneComputation(*i->called(0));
-  for (const auto& step : combiner->instructions()) step->set_shape(step->shape().WithElementType(PartType(type)));
+  for (const auto& step : combiner->instructions()) step->set_shape(step->shape().WithElementType(RealPart(type)));
   auto scatter = [&](Opcode part) {
-    return rewrite.Add(Opcode::kScatter, i->shape().WithElementType(PartType(type)),
+    return rewrite.Add(Opcode::kScatter, i->shape().WithElementType(RealPart(type)),
                        {Part(rewrite, part, i->operand(0)), i->operand(1), Part(rewrite, part, i->operand(2))},
                        i->attributes(), {combiner});
   };

@@ -6,6 +6,7 @@
 //   batch:       an ordinary dot.
 #include <algorithm>
 
+#include "ir/builder.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"

@@ -288,14 +288,6 @@ const Literal* SplatOf(const Instruction* x) {
   return &x->literal();
 }
 
-Computation* AddBinaryComputation(Module& module, Opcode opcode, const Shape& shape) {
-  Computation* c = module.AddComputation(OpcodeName(opcode));
-  Instruction* a = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "a");
-  Instruction* b = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{1, {}}, {}, "b");
-  c->set_root(c->Add(opcode, shape, {a, b}));
-  return c;
-}
-
 namespace {
 
 // `from` must be in topological order.

@@ -96,9 +96,6 @@ Result<bool> SweepModule(Module& module, Simplifier simplify);
 // The scalar that all elements of `x` have, where a constant says so: x is a scalar constant, or a broadcast of one.
 const Literal* SplatOf(const Instruction* x);
 
-// A computation of two scalars with one binary instruction.
-Computation* AddBinaryComputation(Module& module, Opcode opcode, const Shape& shape);
-
 // Copies the instructions of `from` other than parameters into `into`, with `arguments` for the parameters. Returns
 // what stands for its root.
 Instruction* InlineInto(Computation& into, const Computation& from, std::span<Instruction* const> arguments);

@@ -193,16 +193,8 @@ Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitte
       dims[static_cast<std::size_t>(d)] = value.dims[static_cast<std::size_t>(d)];
       if (!Covers(dims, value.region, devices())) dims[static_cast<std::size_t>(d)] = Split();
     }
-  std::vector<Split> all = dims;
-  all.insert(all.end(), want.unreduced.begin(), want.unreduced.end());
-  if (!Covers(all, value.region, devices())) return value;
-  if (!(value.unreduced == want.unreduced)) {
-    KRAFLA_ASSIGN(value, emitter.Settle(std::move(value)));
-  }
-  KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), dims));
-  if (value.unreduced.empty() && !want.unreduced.empty())
-    return emitter.Unsettle(std::move(value), want.unreduced);
-  return value;
+  if (!Covers(Together(dims, want.unreduced), value.region, devices())) return value;
+  return emitter.ReshardTo(std::move(value), dims, want.unreduced);
 }
 
 Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
@@ -233,13 +225,7 @@ Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
         return InvalidArgument(
             "Operand {} of a manual computation is {}; cut into {} blocks it is not {}.", o,
             i.operand(o)->shape().ToString(false), sharding.blocks(), local.ToString(false));
-      if (!(value.unreduced == sharding.unreduced)) {
-        KRAFLA_ASSIGN(value, scope.emitter.Settle(std::move(value)));
-      }
-      KRAFLA_ASSIGN(value, scope.emitter.Reshard(std::move(value), sharding.dims));
-      if (value.unreduced.empty() && !sharding.unreduced.empty()) {
-        KRAFLA_ASSIGN(value, scope.emitter.Unsettle(std::move(value), sharding.unreduced));
-      }
+      KRAFLA_ASSIGN(value, scope.emitter.ReshardTo(std::move(value), sharding.dims, sharding.unreduced));
       value.unreduced.clear();  // within, each device has a value of its own
       value.dims = WholeDims(local.rank());
     }
@@ -280,9 +266,7 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
             value.local->shape().ToString(false), sharding.blocks(), global.ToString(false));
       value.dims = std::move(sharding.dims);
       value.unreduced = std::move(sharding.unreduced);
-      std::vector<Split> all = value.dims;
-      all.insert(all.end(), value.unreduced.begin(), value.unreduced.end());
-      if (!Covers(all, scope.region, devices()))
+      if (!Covers(Together(value.dims, value.unreduced), scope.region, devices()))
         return InvalidArgument("Result {} of a manual computation has blocks that no device has.",
                                o);
     }

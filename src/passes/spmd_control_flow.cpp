@@ -7,14 +7,8 @@ namespace krafla::spmd {
 
 // A value from around a region is the same for all of its devices: whole.
 Result<Value> Walk::InRegion(Value value, const Region* region, Emitter& emitter) {
-  if (value.is_tuple) {
-    for (Value& e : value.elements) {
-      const Instruction* before = e.local;
-      KRAFLA_ASSIGN(e, InRegion(std::move(e), region, emitter));
-      if (e.local == nullptr || e.local != before) value.local = nullptr;
-    }
-    return value;
-  }
+  if (value.is_tuple)
+    return ForElements(std::move(value), [&](Value e) { return InRegion(std::move(e), region, emitter); });
   if (value.region == region) return value;
   KRAFLA_ASSIGN(value, emitter.Whole(std::move(value)));
   value.region = region;

@@ -55,6 +55,21 @@ std::vector<Split> WholeDims(int64_t rank) {
   return std::vector<Split>(static_cast<std::size_t>(rank));
 }
 
+std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced) {
+  std::vector<Split> out(dims.begin(), dims.end());
+  out.insert(out.end(), unreduced.begin(), unreduced.end());
+  return out;
+}
+
+Result<Value> ForElements(Value tuple, const std::function<Result<Value>(Value)>& change) {
+  for (Value& e : tuple.elements) {
+    const Instruction* before = e.local;
+    KRAFLA_ASSIGN(e, change(std::move(e)));
+    if (e.local == nullptr || e.local != before) tuple.local = nullptr;
+  }
+  return tuple;
+}
+
 void Leaves(Value& value, std::vector<Value*>& out) {
   if (!value.is_tuple) {
     out.push_back(&value);
@@ -169,6 +184,8 @@ Result<Instruction*> Emitter::Gather(Instruction* local, int64_t d, const Split&
 Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along,
                                   std::span<const Split> dims, const Region* region,
                                   Computation* computation) {
+  if (computation == nullptr)
+    computation = AddBinaryComputation(module_, Opcode::kAdd, Shape::MakeScalar(partial->shape().element_type()));
   KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, dims, region));
   return Infer(Opcode::kAllReduce, {partial}, std::move(attributes), {computation});
 }
@@ -242,24 +259,11 @@ Result<Instruction*> Emitter::Cut(Instruction* whole, std::span<const Split> dim
 }
 
 Result<Value> Emitter::Settle(Value value) {
-  if (value.is_tuple) {
-    for (Value& e : value.elements) {
-      const Instruction* before = e.local;
-      KRAFLA_ASSIGN(e, Settle(std::move(e)));
-      if (e.local == nullptr || e.local != before) value.local = nullptr;
-    }
-    return value;
-  }
+  if (value.is_tuple) return ForElements(std::move(value), [this](Value e) { return Settle(std::move(e)); });
   if (value.unreduced.empty()) return value;
   Split along;
   for (const Split& s : value.unreduced) along = Combine(along, s);
-  Computation* sum = module_.AddComputation("sum");
-  const Shape scalar = Shape::MakeScalar(value.local->shape().element_type());
-  Instruction* x = AddParameter(*sum, 0, scalar);
-  Instruction* y = AddParameter(*sum, 1, scalar);
-  KRAFLA_ASSIGN(Instruction * root, AddInferred(*sum, Opcode::kAdd, {x, y}));
-  sum->set_root(root);
-  KRAFLA_ASSIGN(value.local, Sum(value.local, along, value.dims, value.region, sum));
+  KRAFLA_ASSIGN(value.local, Sum(value.local, along, value.dims, value.region));
   value.unreduced.clear();
   return value;
 }
@@ -286,10 +290,8 @@ Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
     if (value.dims[d].whole() || value.dims[d] == dims[d]) continue;
     const Split along = value.dims[d];
     value.dims[d] = Split();
-    std::vector<Split> others = value.dims;
-    others.insert(others.end(), value.unreduced.begin(), value.unreduced.end());
-    KRAFLA_ASSIGN(value.local,
-                  Gather(value.local, static_cast<int64_t>(d), along, others, value.region));
+    KRAFLA_ASSIGN(value.local, Gather(value.local, static_cast<int64_t>(d), along,
+                                      Together(value.dims, value.unreduced), value.region));
   }
   std::vector<Split> cut(rank);
   for (std::size_t d = 0; d < rank; ++d) {
@@ -301,15 +303,17 @@ Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
   return value;
 }
 
-Result<Value> Emitter::Whole(Value value) {
-  if (value.is_tuple) {
-    for (Value& e : value.elements) {
-      const Instruction* before = e.local;
-      KRAFLA_ASSIGN(e, Whole(std::move(e)));
-      if (e.local == nullptr || e.local != before) value.local = nullptr;
-    }
-    return value;
+Result<Value> Emitter::ReshardTo(Value value, std::span<const Split> dims, const std::vector<Split>& unreduced) {
+  if (!(value.unreduced == unreduced)) {
+    KRAFLA_ASSIGN(value, Settle(std::move(value)));
   }
+  KRAFLA_ASSIGN(value, Reshard(std::move(value), dims));
+  if (value.unreduced.empty() && !unreduced.empty()) return Unsettle(std::move(value), unreduced);
+  return value;
+}
+
+Result<Value> Emitter::Whole(Value value) {
+  if (value.is_tuple) return ForElements(std::move(value), [this](Value e) { return Whole(std::move(e)); });
   KRAFLA_ASSIGN(value, Settle(std::move(value)));
   if (!value.IsArray() || value.IsWhole()) return value;
   const std::vector<Split> whole = WholeDims(static_cast<int64_t>(value.dims.size()));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <span>
 #include <unordered_map>
@@ -42,6 +43,10 @@ struct Value {
   int64_t blocks() const;
 };
 std::vector<Split> WholeDims(int64_t rank);
+// All splits of an array that is cut by `dims` and in parts of a sum: those that a device's place depends on.
+std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced);
+// A tuple whose elements have gone through `change`.
+Result<Value> ForElements(Value tuple, const std::function<Result<Value>(Value)>& change);
 // The leaves of a tuple, depth first, to be changed.
 void Leaves(Value& value, std::vector<Value*>& out);
 const Region* RegionOf(const Value& value);
@@ -71,9 +76,11 @@ class Emitter {
   // Without parts of sums; and the other way: zeros but on the first device along each of `along`.
   Result<Value> Settle(Value value);
   Result<Value> Unsettle(Value value, const std::vector<Split>& along);
-  // All-reduce of partial results over the devices that differ in `along`, by `computation`.
+  // All of that: settled, unless that is what is wanted, cut by `dims`, and in parts of a sum along `unreduced`.
+  Result<Value> ReshardTo(Value value, std::span<const Split> dims, const std::vector<Split>& unreduced);
+  // All-reduce of partial results over the devices that differ in `along`, by `computation`; null: their sum.
   Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
-                           const Region* region, Computation* computation);
+                           const Region* region, Computation* computation = nullptr);
   // Puts the blocks of dimension `d` together.
   Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along,
                               std::span<const Split> others, const Region* region);

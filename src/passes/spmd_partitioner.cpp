@@ -126,9 +126,7 @@ class Entry {
     if (shape.IsDynamic() && !sharding.IsReplicated())
       return Unimplemented("An array with dynamic dimensions, {}, cannot be cut.",
                            shape.ToString(false));
-    std::vector<Split> all = sharding.dims;
-    all.insert(all.end(), sharding.unreduced.begin(), sharding.unreduced.end());
-    if (!spmd::Covers(all, nullptr, module_.num_partitions))
+    if (!spmd::Covers(spmd::Together(sharding.dims, sharding.unreduced), nullptr, module_.num_partitions))
       return InvalidArgument("The sharding of {} has blocks that no device has.",
                              shape.ToString(false));
     return {};
@@ -190,6 +188,7 @@ class Entry {
       KRAFLA_TRY(CheckSharding(shardings[n], *leaves[n]));
       shardings_.parameters.push_back(
           ShardingToText(shardings[n], leaves[n]->rank(), module_.num_partitions));
+      parameters_.push_back(shardings[n]);
     }
     std::size_t leaf = 0;
     KRAFLA_ASSIGN(Shape local, LocalShape(p.shape(), shardings, &leaf));
@@ -256,6 +255,7 @@ class Entry {
       KRAFLA_TRY(CheckSharding(sharding, *leaves[n]));
       shardings_.results.push_back(
           ShardingToText(sharding, leaves[n]->rank(), module_.num_partitions));
+      results_.push_back(sharding);
       if (!v.IsArray()) continue;
       KRAFLA_ASSIGN(v, ResultBlock(std::move(v), *leaves[n], sharding, emitter));
     }
@@ -278,33 +278,20 @@ class Entry {
       KRAFLA_ASSIGN(value.local, emitter.PadTo(value.local, static_cast<int64_t>(d),
                                                size + dims[d].count - over));
     }
-    KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), dims));
-    if (value.unreduced.empty() && !sharding.unreduced.empty())
-      return emitter.Unsettle(std::move(value), sharding.unreduced);
-    return value;
+    return emitter.ReshardTo(std::move(value), dims, sharding.unreduced);
   }
 
   // The entry's layouts and aliases are about whole arrays.
   Result<> Header(const Computation& old) {
     std::size_t leaf = 0;
-    std::vector<Sharding> all;
-    for (const std::string& text : shardings_.parameters) {
-      KRAFLA_ASSIGN(Sharding one, ParseSharding(text, module_.num_partitions));
-      all.push_back(std::move(one));
-    }
     if (module_.entry_layout_parameters.size() == old.parameters().size())
       for (Shape& shape : module_.entry_layout_parameters) {
-        KRAFLA_ASSIGN(shape, LocalShape(shape, all, &leaf));
+        KRAFLA_ASSIGN(shape, LocalShape(shape, parameters_, &leaf));
       }
-    all.clear();
-    for (const std::string& text : shardings_.results) {
-      KRAFLA_ASSIGN(Sharding one, ParseSharding(text, module_.num_partitions));
-      all.push_back(std::move(one));
-    }
     leaf = 0;
     if (module_.entry_layout_result) {
       KRAFLA_ASSIGN(module_.entry_layout_result,
-                    LocalShape(*module_.entry_layout_result, all, &leaf));
+                    LocalShape(*module_.entry_layout_result, results_, &leaf));
     }
     // A result keeps a parameter's place only where their blocks have one size.
     const Computation& entry = *module_.entry();
@@ -334,6 +321,7 @@ class Entry {
   SdyMeshes meshes_;
   Walk walk_;
   SpmdShardings shardings_;
+  std::vector<Sharding> parameters_, results_;  // the same, by leaf
 };
 
 }  // namespace

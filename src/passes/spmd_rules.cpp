@@ -236,22 +236,9 @@ class Rule {
     return value;
   }
 
-  // Sum of two scalars of a type, for partial results.
-  Result<Computation*> SumOf(ElementType type) {
-    Computation* sum = emitter_.out().parent()->AddComputation("sum");
-    const Shape scalar = Shape::MakeScalar(type);
-    Instruction* x = AddParameter(*sum, 0, scalar);
-    Instruction* y = AddParameter(*sum, 1, scalar);
-    KRAFLA_ASSIGN(Instruction * root, AddInferred(*sum, Opcode::kAdd, {x, y}));
-    sum->set_root(root);
-    return sum;
-  }
-
   Out WithSum(Out value, const Split& along) {
     if (!value || along.whole()) return value;
-    KRAFLA_ASSIGN(Computation * sum, SumOf(i_.shape().element_type()));
-    KRAFLA_ASSIGN((*value)->local,
-                  emitter_.Sum((*value)->local, along, (*value)->dims, region_, sum));
+    KRAFLA_ASSIGN((*value)->local, emitter_.Sum((*value)->local, along, (*value)->dims, region_));
     return value;
   }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/replica_groups.h"
 #include "ir/sdy_sharding.h"
 
 namespace krafla {
@@ -127,12 +128,12 @@ TEST(SdySharding, AlongSomeAxes) {
   EXPECT_EQ(ShardingOf((*all)[0], 4, &axes)->dim(0).block, (std::vector<int32_t>{0, 0, 1, 1}));
 }
 
-TEST(SdySharding, Groups) {
-  const SdyMesh mesh{{{"x", 2}, {"y", 2}}, {0, 2, 1, 3}};
-  EXPECT_EQ(*GroupsAlong(mesh, {{"y", 0, 0}}), (std::vector<std::vector<int64_t>>{{0, 2}, {1, 3}}));
-  EXPECT_EQ(*GroupsAlong(mesh, {{"x", 0, 0}}), (std::vector<std::vector<int64_t>>{{0, 1}, {2, 3}}));
-  EXPECT_EQ(*GroupsAlong(mesh, {{"x", 0, 0}, {"y", 0, 0}}),
-            (std::vector<std::vector<int64_t>>{{0, 2, 1, 3}}));
+TEST(ReplicaGroups, AlongAxesOfAMesh) {
+  const DeviceMesh mesh{{2, 2}, {0, 2, 1, 3}};
+  const MeshAxisPart x{0}, y{1};
+  EXPECT_EQ(*MeshGroups(mesh, {{y}}), (ReplicaGroups{{0, 2}, {1, 3}}));
+  EXPECT_EQ(*MeshGroups(mesh, {{x}}), (ReplicaGroups{{0, 1}, {2, 3}}));
+  EXPECT_EQ(*MeshGroups(mesh, {{x, y}}), (ReplicaGroups{{0, 2, 1, 3}}));
 }
 
 TEST(SdySharding, WhatIsWrong) {

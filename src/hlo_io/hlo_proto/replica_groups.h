@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hlo_io/hlo_proto/wire.h"
-#include "hlo_io/replica_groups.h"
+#include "ir/replica_groups.h"
 
 namespace krafla::hlo_proto {
 

@@ -15,7 +15,7 @@
 #include "hlo_io/hlo_text/attribute_set.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/hlo_text/lexer.h"
-#include "hlo_io/replica_groups.h"
+#include "ir/replica_groups.h"
 #include "ir/module.h"
 
 namespace krafla::hlo_text {

@@ -4,23 +4,18 @@
 
 #include "base/checked_math.h"
 #include "hlo_io/stablehlo/converter.h"
+#include "ir/replica_groups.h"
 
 namespace krafla::stablehlo {
 namespace {
 
-AttributeRef Field(AttributeRef dictionary, std::string_view key) {
-  for (const auto& [name, value] : dictionary->entries)
-    if (name == key) return value;
-  return nullptr;
-}
-
 // A mesh that an attribute spells out: {axes = [{name = "x", size = 2}], device_ids = dense<...>}.
 Result<SdyMesh> MeshOf(AttributeRef mesh) {
   SdyMesh out;
-  AttributeRef axes = Field(mesh, "axes"), ids = Field(mesh, "device_ids");
+  AttributeRef axes = Entry(mesh, "axes"), ids = Entry(mesh, "device_ids");
   if (axes == nullptr) return InvalidArgument("A mesh of replica groups has no axes.");
   for (AttributeRef axis : axes->elements) {
-    AttributeRef name = Field(axis, "name"), size = Field(axis, "size");
+    AttributeRef name = Entry(axis, "name"), size = Entry(axis, "size");
     if (name == nullptr || size == nullptr) return InvalidArgument("An axis of a mesh has no name or no size.");
     out.axes.emplace_back(name->text, size->integer);
   }
@@ -39,8 +34,8 @@ Result<SdyMesh> MeshOf(AttributeRef mesh) {
 }
 
 // Replica groups along the axes of a mesh (StableHLO's replica_group_mesh_axes).
-Result<std::vector<std::vector<int64_t>>> MeshGroups(const Converter& c, AttributeRef groups) {
-  AttributeRef mesh = Field(groups, "mesh"), axes = Field(groups, "axes");
+Result<ReplicaGroups> GroupsOfMesh(const Converter& c, AttributeRef groups) {
+  AttributeRef mesh = Entry(groups, "mesh"), axes = Entry(groups, "axes");
   if (mesh == nullptr || axes == nullptr) return InvalidArgument("Replica groups have neither numbers nor a mesh and axes.");
   SdyMesh over;
   if (mesh->kind == Attribute::Kind::kString) {
@@ -50,21 +45,27 @@ Result<std::vector<std::vector<int64_t>>> MeshGroups(const Converter& c, Attribu
   } else {
     KRAFLA_ASSIGN(over, MeshOf(mesh));
   }
-  std::vector<SdyAxis> along;
+  DeviceMesh devices;
+  for (const auto& [name, size] : over.axes) devices.sizes.push_back(size);
+  devices.devices = over.devices;
+  std::vector<MeshAxisPart> along;
   for (AttributeRef axis : axes->elements) {
-    SdyAxis one;
-    AttributeRef name = Field(axis, "name"), part = Field(axis, "sub_axis_info");
+    AttributeRef name = Entry(axis, "name"), part = Entry(axis, "sub_axis_info");
     if (name == nullptr) return InvalidArgument("An axis of replica groups has no name.");
-    one.name = name->text;
+    const auto found = std::ranges::find(over.axes, name->text, [](const auto& a) { return a.first; });
+    if (found == over.axes.end())
+      return InvalidArgument("Replica groups name the axis '{}', which their mesh does not have.", name->text);
+    MeshAxisPart one{found - over.axes.begin(), 1, 0};
     if (part != nullptr) {
-      AttributeRef before = Field(part, "pre_size"), size = Field(part, "size");
-      if (before == nullptr || size == nullptr) return InvalidArgument("A part of an axis has no size.");
-      one.pre_size = before->integer;
+      AttributeRef before = Entry(part, "pre_size"), size = Entry(part, "size");
+      if (before == nullptr || size == nullptr || size->integer < 1)
+        return InvalidArgument("A part of an axis has no size.");
+      one.above = before->integer;
       one.size = size->integer;
     }
-    along.push_back(std::move(one));
+    along.push_back(one);
   }
-  return GroupsAlong(over, along);
+  return MeshGroups(devices, along);
 }
 
 Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
@@ -74,7 +75,7 @@ Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
   AttributeRef groups = op.Find("replica_groups");
   if (groups == nullptr) return out;
   if (groups->kind == Attribute::Kind::kDictionary) {
-    KRAFLA_ASSIGN(out.replica_groups, MeshGroups(c, groups));
+    KRAFLA_ASSIGN(out.replica_groups, GroupsOfMesh(c, groups));
     return out;
   }
   if (groups->kind != Attribute::Kind::kDense) return InvalidArgument("Replica groups are no array of numbers.");
@@ -171,13 +172,8 @@ Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body) {
     called.push_back(computation);
   } else if (n == "cross-replica-sum") {
     if (operands.size() != 1) return InvalidArgument("'{}' takes one operand, {} given.", n, operands.size());
-    Computation* sum = c.module().AddComputation("sum");
-    const Shape scalar = Shape::MakeScalar(operands[0]->shape().element_type());
-    Instruction* x = AddParameter(*sum, 0, scalar);
-    Instruction* y = AddParameter(*sum, 1, scalar);
-    KRAFLA_ASSIGN(Instruction * root, AddInferred(*sum, Opcode::kAdd, {x, y}));
-    sum->set_root(root);
-    called.push_back(sum);
+    called.push_back(AddBinaryComputation(c.module(), Opcode::kAdd,
+                                          Shape::MakeScalar(operands[0]->shape().element_type())));
   }
   KRAFLA_TRY(c.Emit(op, body, *opcode, std::move(operands), std::move(a), std::move(called)));
   return true;

@@ -15,13 +15,6 @@ std::string Place(const Op& op) {
   return op.location.empty() ? Format("in operation '{}'", op.name) : Format("in operation '{}' at {}", op.name, op.location);
 }
 
-AttributeRef Entry(const Attribute* dictionary, std::string_view key) {
-  if (dictionary == nullptr || dictionary->kind != Kind::kDictionary) return nullptr;
-  for (const auto& [name, value] : dictionary->entries)
-    if (name == key) return value;
-  return nullptr;
-}
-
 // What the text of a module would say of where an operation is from.
 std::string MetadataOf(const Op& op) {
   return op.op_name.empty() ? std::string() : Format("op_name=\"{}\"", hlo_text::Escape(op.op_name));

@@ -51,6 +51,14 @@ struct Attribute {
   bool splat = false;
 };
 
+// The value of a dictionary's key; null where there is none.
+inline AttributeRef Entry(AttributeRef dictionary, std::string_view key) {
+  if (dictionary == nullptr || dictionary->kind != Attribute::Kind::kDictionary) return nullptr;
+  for (const auto& [name, value] : dictionary->entries)
+    if (name == key) return value;
+  return nullptr;
+}
+
 using ValueId = int32_t;  // an index into Tree::values
 
 struct Op;

@@ -12,13 +12,6 @@ namespace {
 
 using Kind = Attribute::Kind;
 
-AttributeRef Entry(AttributeRef dictionary, std::string_view key) {
-  if (dictionary == nullptr || dictionary->kind != Kind::kDictionary) return nullptr;
-  for (const auto& [name, value] : dictionary->entries)
-    if (name == key) return value;
-  return nullptr;
-}
-
 void Annotate(Instruction* instruction, std::string sharding, std::string frontend_attributes = {},
               std::string backend_config = {}) {
   InstructionMetadata metadata = instruction->metadata();

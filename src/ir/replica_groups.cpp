@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hlo_io/replica_groups.h"
+#include "ir/replica_groups.h"
 
 #include <algorithm>
 #include <numeric>
