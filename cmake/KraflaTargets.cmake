@@ -7,6 +7,12 @@ if(CCACHE)
 endif()
 # -O3 costs a third more build time here and gains nothing outside the CPU kernels, which ask for it themselves.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+# Half of a small file's time goes into headers and templates that all files of a room share, so they are compiled
+# in batches (docs/decisions/0010-batches.md). -DCMAKE_UNITY_BUILD=OFF compiles each alone.
+if(NOT DEFINED CMAKE_UNITY_BUILD)
+  set(CMAKE_UNITY_BUILD ON)
+endif()
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 find_package(Threads REQUIRED)
 
 add_library(krafla_flags INTERFACE)
@@ -19,7 +25,9 @@ target_compile_options(krafla_flags INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 14 reports these wrongly inside std::vector, std::format and std::expected.
   target_compile_options(krafla_flags INTERFACE -fpch-preprocess -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-array-bounds
-    -Wno-free-nonheap-object -Wno-dangling-reference)
+    -Wno-free-nonheap-object -Wno-dangling-reference
+    # Within a batch it takes every file for a header.
+    -Wno-subobject-linkage)
 endif()
 target_compile_definitions(krafla_flags INTERFACE _GLIBCXX_ASSERTIONS)
 target_link_options(krafla_flags INTERFACE -Wl,-z,relro,-z,now)

@@ -90,6 +90,7 @@ class Shape {
 
 // The shapes of the leaves of `shape`, depth first; tokens included.
 std::vector<const Shape*> TupleLeaves(const Shape& shape);
+inline std::size_t LeafCount(const Shape& shape) { return TupleLeaves(shape).size(); }
 
 // Row-major strides in elements: strides[i] = product of dims after i.
 Dims RowMajorStrides(std::span<const int64_t> dims);

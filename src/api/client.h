@@ -21,11 +21,14 @@
 #include "base/status.h"
 #include "ir/literal.h"
 #include "ir/module.h"
+#include "krafla/export.h"
 #include "plan/device_profile.h"
 
 namespace krafla {
 
+KRAFLA_EXPORT_BEGIN
 class CustomCallRegistry;
+KRAFLA_EXPORT_END
 
 struct CompileOptions {
   // Features off and on by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", and names of passes.

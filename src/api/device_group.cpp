@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "api/reduction_combiner.h"
+#include "base/index.h"
 #include "collectives/rendezvous.h"
 #include "cpu_fallback/evaluator/evaluator.h"
 #include "ir/verifier.h"
@@ -22,9 +23,7 @@
 namespace krafla {
 namespace {
 
-constexpr int64_t kMaxDevices = 1024;  // each is a thread
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
+constexpr int64_t kMaxGroup = 1024;  // each is a thread
 
 // What the instructions between devices mean for this grid. Programs compiled apart, for devices that differ, have the
 // same instructions in the same order, so that the n-th of one is the n-th of another.
@@ -285,8 +284,8 @@ Result<std::pair<std::string, int64_t>> SplitCount(std::string_view part) {
   std::string_view digits = part.substr(star + 1);
   int64_t count = 0;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-  if (error != std::errc() || end != digits.data() + digits.size() || count < 1 || count > kMaxDevices)
-    return InvalidArgument("'{}': after the * stands how many virtual devices to make, 1 to {}", part, kMaxDevices);
+  if (error != std::errc() || end != digits.data() + digits.size() || count < 1 || count > kMaxGroup)
+    return InvalidArgument("'{}': after the * stands how many virtual devices to make, 1 to {}", part, kMaxGroup);
   return std::pair{std::string(part.substr(0, star)), count};
 }
 
@@ -312,8 +311,8 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view select
     // Two names of one device are one client.
     for (const auto& [name, other] : clients)
       if (other != nullptr && other->device().selector == client->device().selector) client = other;
-    if (out->size() + counted.second > kMaxDevices)
-      return InvalidArgument("'{}' names more than {} devices", selector, kMaxDevices);
+    if (out->size() + counted.second > kMaxGroup)
+      return InvalidArgument("'{}' names more than {} devices", selector, kMaxGroup);
     for (int64_t n = 0; n < counted.second; ++n) out->members_.push_back(client);
     part.clear();
   }
@@ -334,9 +333,9 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
                                                               const CompileOptions& options,
                                                               const GroupOptions& group_options) {
   const int64_t r = module->replica_count, p = module->num_partitions;
-  if (r < 1 || p < 1 || r > kMaxDevices || p > kMaxDevices || r * p > kMaxDevices)
+  if (r < 1 || p < 1 || r > kMaxGroup || p > kMaxGroup || r * p > kMaxGroup)
     return InvalidArgument("a program of {} replicas and {} partitions does not run here: 1 to {} devices do", r, p,
-                           kMaxDevices);
+                           kMaxGroup);
   if (size() > 1 && r * p > size())
     return InvalidArgument("the program is for {} devices ({} replicas, {} partitions), but {} names {}", r * p, r, p,
                            selector(), size());

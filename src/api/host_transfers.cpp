@@ -15,11 +15,11 @@ int64_t BytesOf(const HostTransfers::Item& item) {
 }
 
 // The arrays of an item put together as `shape`.
-Result<Literal> Assemble(const Shape& shape, HostTransfers::Item& item, std::size_t& next) {
+Result<Literal> AssembleItem(const Shape& shape, HostTransfers::Item& item, std::size_t& next) {
   if (shape.IsTuple()) {
     std::vector<Literal> elements;
     for (const Shape& s : shape.tuple_elements()) {
-      KRAFLA_ASSIGN(Literal e, Assemble(s, item, next));
+      KRAFLA_ASSIGN(Literal e, AssembleItem(s, item, next));
       elements.push_back(std::move(e));
     }
     return Literal::MakeTuple(std::move(elements));
@@ -69,7 +69,7 @@ Result<HostTransfers::Item> HostTransfers::Pop(Key key, Limit limit) {
 Result<Literal> HostTransfers::Take(Key key, const Shape& shape) {
   KRAFLA_ASSIGN(Item item, Pop(key, run_limit_));
   std::size_t next = 0;
-  KRAFLA_ASSIGN(Literal out, Assemble(shape, item, next));
+  KRAFLA_ASSIGN(Literal out, AssembleItem(shape, item, next));
   if (next != item.size())
     return InvalidArgument("The host gave {} arrays, the program takes {}.", item.size(), next);
   return out;

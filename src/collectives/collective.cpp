@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
+
 namespace krafla {
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // Below this an all-reduce is summed by every member for itself: another meeting costs more than the sums.
 constexpr int64_t kSmallBytes = 4096;

@@ -5,10 +5,10 @@
 #include <optional>
 #include <string_view>
 
+#include "base/index.h"
+
 namespace krafla {
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // XLA: GetCollectiveOpGroupMode in collective_ops_utils.cc. Ops that know use_global_device_ids work across both
 // replicas and partitions with it off; for the others a channel means partitions.

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
+
 namespace krafla {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // One dimension of a copy, strides in bytes.
 struct Axis {

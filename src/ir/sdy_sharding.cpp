@@ -4,12 +4,11 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "ir/shape_rules.h"
 #include "ir/sharding_scanner.h"
 
 namespace krafla {
 namespace {
-
-constexpr int64_t kMaxDevices = int64_t{1} << 20;
 
 Result<int64_t> SizeOf(const SdyMesh& mesh) {
   int64_t out = 1;

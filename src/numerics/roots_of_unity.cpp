@@ -7,13 +7,14 @@
 #include <numbers>
 #include <utility>
 
+#include "base/index.h"
+
 namespace krafla {
 
 using C = std::complex<double>;
 
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 C Product(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
 
 // In place, n a power of two, forward.

@@ -72,7 +72,7 @@ Instruction* WidenScalars(Instruction* i) {
   return changed ? rewrite.Add(i->opcode(), i->shape(), std::move(operands)) : nullptr;
 }
 
-Instruction* Simplify(Instruction* i) {
+Instruction* SimplifyAlgebra(Instruction* i) {
   if (!i->shape().IsArray() || i->shape().element_count() == 0) return nullptr;
   if (Instruction* with = WidenScalars(i)) return with;
   if (Instruction* with = SimplifyArithmetic(i)) return with;
@@ -83,6 +83,6 @@ Instruction* Simplify(Instruction* i) {
 
 }  // namespace
 
-Result<bool> AlgebraicSimplifier(Module& module, const PassOptions&) { return SweepModule(module, Simplify); }
+Result<bool> AlgebraicSimplifier(Module& module, const PassOptions&) { return SweepModule(module, SimplifyAlgebra); }
 
 }  // namespace krafla

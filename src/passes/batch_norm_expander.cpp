@@ -10,9 +10,9 @@ namespace krafla {
 
 namespace {
 
-class Expander {
+class BatchNorm {
  public:
-  explicit Expander(Instruction* i)
+  explicit BatchNorm(Instruction* i)
       : i_(i),
         rewrite_(*i),
         attributes_(i->attr<BatchNormAttributes>()),
@@ -119,15 +119,15 @@ bool Takes(const Instruction& i) {
 }  // namespace
 
 Result<bool> BatchNormExpander(Module& module, const PassOptions&) {
-  auto when_possible = [](Result<Instruction*> (Expander::*expand)()) {
+  auto when_possible = [](Result<Instruction*> (BatchNorm::*expand)()) {
     return [expand](Instruction* i) -> Result<Instruction*> {
       if (!Takes(*i)) return nullptr;
-      return (Expander(i).*expand)();
+      return (BatchNorm(i).*expand)();
     };
   };
-  KRAFLA_ASSIGN(bool inference, RewriteAll(module, Opcode::kBatchNormInference, when_possible(&Expander::Inference)));
-  KRAFLA_ASSIGN(bool training, RewriteAll(module, Opcode::kBatchNormTraining, when_possible(&Expander::Training)));
-  KRAFLA_ASSIGN(bool grad, RewriteAll(module, Opcode::kBatchNormGrad, when_possible(&Expander::Grad)));
+  KRAFLA_ASSIGN(bool inference, RewriteAll(module, Opcode::kBatchNormInference, when_possible(&BatchNorm::Inference)));
+  KRAFLA_ASSIGN(bool training, RewriteAll(module, Opcode::kBatchNormTraining, when_possible(&BatchNorm::Training)));
+  KRAFLA_ASSIGN(bool grad, RewriteAll(module, Opcode::kBatchNormGrad, when_possible(&BatchNorm::Grad)));
   return inference || training || grad;
 }
 

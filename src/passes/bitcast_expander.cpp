@@ -33,7 +33,7 @@ Result<Instruction*> Reinterpret(Rewriter& rewrite, Instruction* flat, ElementTy
 
 // `source`: the shape of the operand as it was written. By now another instruction may stand in for it, with the same
 // elements but in a layout that nobody chose.
-Result<Instruction*> Expand(Instruction* i, const Shape& source) {
+Result<Instruction*> ExpandBitcast(Instruction* i, const Shape& source) {
   Instruction* x = i->operand(0);
   if (!IsStatic(*i) || !source.IsArray() || !i->shape().IsArray()) return nullptr;
   ElementType from = source.element_type(), to = i->shape().element_type();
@@ -99,7 +99,7 @@ Result<bool> BitcastExpander(Module& module, const PassOptions&) {
     for (const auto& i : c->instructions())
       if (i->opcode() == Opcode::kBitcast) sources.emplace(i.get(), i->operand(0)->shape());
   KRAFLA_ASSIGN(bool expanded,
-                RewriteAll(module, Opcode::kBitcast, [&](Instruction* i) { return Expand(i, sources.at(i)); }));
+                RewriteAll(module, Opcode::kBitcast, [&](Instruction* i) { return ExpandBitcast(i, sources.at(i)); }));
   bool dropped = DropLayouts(module);
   return expanded || dropped;
 }

@@ -37,7 +37,7 @@ Instruction* SimplifyPermute(Instruction* i, const Module& module) {
   return Rewriter(*i).Splat(ScalarZero(i->shape().element_type()), i->shape().dims());
 }
 
-Instruction* Simplify(Instruction* i, const Module& module) {
+Instruction* SimplifyCollective(Instruction* i, const Module& module) {
   Opcode op = i->opcode();
   if ((op == Opcode::kReplicaId && module.replica_count == 1) ||
       (op == Opcode::kPartitionId && module.num_partitions == 1))
@@ -65,7 +65,7 @@ Result<bool> CollectiveSimplifier(Module& module, const PassOptions&) {
     std::vector<Instruction*> order, replaced;
     for (const auto& i : c->instructions()) order.push_back(i.get());
     for (Instruction* i : order) {
-      Instruction* with = Simplify(i, module);
+      Instruction* with = SimplifyCollective(i, module);
       if (with == nullptr) continue;
       Replace(i, with);
       replaced.push_back(i);

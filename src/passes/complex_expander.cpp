@@ -15,10 +15,6 @@ namespace {
 
 bool IsComplexArray(const Instruction* x) { return x->shape().IsArray() && IsComplex(x->shape().element_type()); }
 
-Instruction* Part(Rewriter& rewrite, Opcode opcode, Instruction* x) {
-  return rewrite.Add(opcode, x->shape().WithElementType(RealPart(x->shape().element_type())), {x});
-}
-
 // The comparator of parts. Complex numbers that the old one does not look at are not put together.
 Computation* ComparatorOfParts(const Instruction& sort) {
   Computation& old = *sort.called(0);
@@ -57,8 +53,8 @@ Result<Instruction*> ExpandSort(Instruction* i) {
       operands.push_back(x);
       continue;
     }
-    operands.push_back(Part(rewrite, Opcode::kReal, x));
-    operands.push_back(Part(rewrite, Opcode::kImag, x));
+    operands.push_back(rewrite.Part(Opcode::kReal, x));
+    operands.push_back(rewrite.Part(Opcode::kImag, x));
   }
   KRAFLA_ASSIGN(Instruction * made, rewrite.Infer(Opcode::kSort, std::move(operands), i->attributes(), {ComparatorOfParts(*i)}));
   std::vector<Instruction*> results;
@@ -90,7 +86,7 @@ Instruction* ExpandScatter(Instruction* i) {
   for (const auto& step : combiner->instructions()) step->set_shape(step->shape().WithElementType(RealPart(type)));
   auto scatter = [&](Opcode part) {
     return rewrite.Add(Opcode::kScatter, i->shape().WithElementType(RealPart(type)),
-                       {Part(rewrite, part, i->operand(0)), i->operand(1), Part(rewrite, part, i->operand(2))},
+                       {rewrite.Part(part, i->operand(0)), i->operand(1), rewrite.Part(part, i->operand(2))},
                        i->attributes(), {combiner});
   };
   Instruction* real = scatter(Opcode::kReal);

@@ -81,7 +81,7 @@ Result<Instruction*> SelectBranches(Instruction* conditional) {
   return result;
 }
 
-Result<Instruction*> Simplify(Instruction* i, SideEffects& effects) {
+Result<Instruction*> SimplifyConditional(Instruction* i, SideEffects& effects) {
   std::size_t count = i->called().size();
   const Literal* known = SplatOf(i->operand(0));
   std::optional<std::size_t> taken;
@@ -103,7 +103,7 @@ Result<Instruction*> Simplify(Instruction* i, SideEffects& effects) {
 
 Result<bool> ConditionalSimplifier(Module& module, const PassOptions&) {
   SideEffects effects;
-  return RewriteAll(module, Opcode::kConditional, [&](Instruction* i) { return Simplify(i, effects); });
+  return RewriteAll(module, Opcode::kConditional, [&](Instruction* i) { return SimplifyConditional(i, effects); });
 }
 
 }  // namespace krafla

@@ -14,7 +14,7 @@ namespace krafla {
 namespace {
 
 // Iotas and broadcasts are made into operands only up to this size, and results this small are always worth it.
-constexpr int64_t kSmallElements = 1024;
+constexpr int64_t kFoldedElements = 1024;
 
 bool IsSplat(const Literal& literal) {
   auto bytes = literal.bytes();
@@ -73,7 +73,7 @@ class Folder {
       work += operand->shape().element_count();
     }
     int64_t bytes = i->shape().byte_size();
-    bool small = i->shape().element_count() <= kSmallElements && bytes <= std::max<int64_t>(256, 4 * constant_bytes);
+    bool small = i->shape().element_count() <= kFoldedElements && bytes <= std::max<int64_t>(256, 4 * constant_bytes);
     bool no_growth = bytes <= constant_bytes;
     if (!small && !no_growth && !(bytes <= options_.fold_byte_limit && bytes <= 2 * constant_bytes)) return nullptr;
     int64_t limit = std::min(options_.fold_work_limit, budget_);
@@ -112,7 +112,7 @@ class Folder {
   }
 
   static bool IsSmallGenerator(const Instruction& i) {
-    if (i.shape().element_count() > kSmallElements || !IsStatic(i)) return false;
+    if (i.shape().element_count() > kFoldedElements || !IsStatic(i)) return false;
     return i.opcode() == Opcode::kIota || (i.opcode() == Opcode::kBroadcast && i.operand(0)->IsConstant());
   }
 

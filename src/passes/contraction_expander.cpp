@@ -17,22 +17,14 @@ namespace krafla {
 
 namespace {
 
-ElementType PartType(ElementType type) {
-  return type == ElementType::kC64 ? ElementType::kF32 : type == ElementType::kC128 ? ElementType::kF64 : type;
-}
-
-Instruction* Part(Rewriter& rewrite, Opcode opcode, Instruction* x) {
-  return rewrite.Add(opcode, x->shape().WithElementType(PartType(x->shape().element_type())), {x});
-}
-
 // `i`, both of whose operands are complex, as contractions of real and imaginary parts.
 Instruction* ExpandComplex(Instruction* i) {
   Rewriter rewrite(*i);
-  const Shape part = i->shape().WithElementType(PartType(i->shape().element_type()));
+  const Shape part = i->shape().WithElementType(RealPart(i->shape().element_type()));
   Instruction *re[2], *im[2];
   for (std::size_t n = 0; n < 2; ++n) {
-    re[n] = Part(rewrite, Opcode::kReal, i->operand(n));
-    im[n] = Part(rewrite, Opcode::kImag, i->operand(n));
+    re[n] = rewrite.Part(Opcode::kReal, i->operand(n));
+    im[n] = rewrite.Part(Opcode::kImag, i->operand(n));
   }
   auto product = [&](Instruction* a, Instruction* b) {
     return rewrite.Add(i->opcode(), part, {a, b}, i->attributes());
@@ -173,7 +165,7 @@ Instruction* ArrangeContracted(Instruction* i) {
   return rewrite.Add(Opcode::kDot, i->shape(), {lhs, rhs}, a);
 }
 
-Instruction* Expand(Instruction* i) {
+Instruction* ExpandContraction(Instruction* i) {
   if (i->opcode() != Opcode::kDot && i->opcode() != Opcode::kConvolution) return nullptr;
   const ElementType type = i->shape().element_type();
   auto complex = [](const Instruction* x) { return IsComplex(x->shape().element_type()); };
@@ -190,6 +182,6 @@ Instruction* Expand(Instruction* i) {
 
 }  // namespace
 
-Result<bool> ContractionExpander(Module& module, const PassOptions&) { return SweepModule(module, Expand); }
+Result<bool> ContractionExpander(Module& module, const PassOptions&) { return SweepModule(module, ExpandContraction); }
 
 }  // namespace krafla

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/dims.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -12,21 +13,13 @@ namespace krafla {
 
 namespace {
 
-Dims FreeDims(const Shape& shape, const Dims& contracting, const Dims& batch) {
-  Dims out;
-  for (int64_t d = 0; d < shape.rank(); ++d)
-    if (std::ranges::find(contracting, d) == contracting.end() && std::ranges::find(batch, d) == batch.end())
-      out.push_back(d);
-  return out;
-}
-
 // Takes a transpose off one side. True if it did.
 bool Absorb(Instruction*& side, Dims& contracting, Dims& batch) {
   if (side->opcode() != Opcode::kTranspose || !IsStatic(*side)) return false;
   const Dims& permutation = side->attr<DimensionsAttributes>().dimensions;
   auto source = [&](int64_t d) { return permutation[static_cast<std::size_t>(d)]; };
   int64_t last = -1;
-  for (int64_t d : FreeDims(side->shape(), contracting, batch)) {
+  for (int64_t d : FreeDims(side->shape().rank(), contracting, batch)) {
     if (source(d) < last) return false;
     last = source(d);
   }
@@ -53,7 +46,7 @@ bool SortContracting(DotAttributes& a) {
   return true;
 }
 
-Instruction* SimplifyDot(Instruction* i) {
+Instruction* CanonicalizeDot(Instruction* i) {
   DotAttributes a = i->attr<DotAttributes>();
   Instruction *lhs = i->operand(0), *rhs = i->operand(1);
   bool changed = Absorb(lhs, a.lhs_contracting, a.lhs_batch);
@@ -95,14 +88,14 @@ Instruction* SimplifyTransposedDot(Instruction* i) {
   return rewrite.Transpose(swapped, permutation);
 }
 
-Instruction* Simplify(Instruction* i) {
-  if (i->opcode() == Opcode::kDot) return SimplifyDot(i);
+Instruction* Canonicalize(Instruction* i) {
+  if (i->opcode() == Opcode::kDot) return CanonicalizeDot(i);
   if (i->opcode() == Opcode::kTranspose) return SimplifyTransposedDot(i);
   return nullptr;
 }
 
 }  // namespace
 
-Result<bool> DotCanonicalizer(Module& module, const PassOptions&) { return SweepModule(module, Simplify); }
+Result<bool> DotCanonicalizer(Module& module, const PassOptions&) { return SweepModule(module, Canonicalize); }
 
 }  // namespace krafla

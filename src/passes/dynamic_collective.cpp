@@ -3,14 +3,13 @@
 // travel with them, as s32 arrays by collectives of the same kind.
 #include <algorithm>
 
+#include "base/index.h"
 #include "passes/dynamic_values.h"
 #include "passes/scalar_facts.h"
 
 namespace krafla {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // A channel that no other instruction of the module uses.
 int64_t FreeChannel(const Module& module) {

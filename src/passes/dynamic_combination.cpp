@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/index.h"
 #include "passes/dynamic_values.h"
 #include "passes/expansions.h"
 #include "passes/lift.h"
@@ -13,9 +14,6 @@ namespace krafla {
 
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
-constexpr int64_t kLargest = int64_t{1} << 29;
 
 bool IsPlainFloat(ElementType t) {
   return t == ElementType::kF16 || t == ElementType::kBF16 || t == ElementType::kF32 || t == ElementType::kF64;

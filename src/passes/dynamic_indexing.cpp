@@ -3,6 +3,7 @@
 // not by the bounds.
 #include <algorithm>
 
+#include "base/index.h"
 #include "passes/dynamic_values.h"
 #include "passes/scalar_facts.h"
 
@@ -10,9 +11,6 @@ namespace krafla {
 
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
-constexpr int64_t kLargest = int64_t{1} << 29;
 
 Lowered Slice(DynamicOp& op) {
   const BoundedValue& x = op.operand(0);

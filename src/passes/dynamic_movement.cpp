@@ -3,6 +3,7 @@
 // dynamic_padder.cc what happens to the elements.
 #include <algorithm>
 
+#include "base/index.h"
 #include "passes/dynamic_values.h"
 #include "passes/scalar_facts.h"
 
@@ -10,10 +11,7 @@ namespace krafla {
 
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
 // Numbers in an attribute beyond this would let the arithmetic of sizes leave s32.
-constexpr int64_t kLargest = int64_t{1} << 29;
 
 Lowered Broadcast(DynamicOp& op) {
   DimensionSizes sizes(At(op.shape().rank()), nullptr);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/index.h"
 #include "passes/dynamic_values.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -18,8 +19,6 @@
 namespace krafla {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 int64_t DynamicDimensions(const Shape& shape) {
   int64_t out = 0;
@@ -227,8 +226,6 @@ Result<> ComputationPadder::Visit(Instruction* i) {
   replaced_.push_back(i);
   return {};
 }
-
-std::size_t LeafCount(const Shape& shape) { return TupleLeaves(shape).size(); }
 
 // Ops that pass their operand's leaves on.
 std::optional<BoundedValue> PassOn(DynamicOp& op) {

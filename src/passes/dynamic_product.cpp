@@ -3,6 +3,8 @@
 // and so are the numbers that say how large groups are and what blocks are scaled by.
 #include <algorithm>
 
+#include "base/index.h"
+#include "ir/dims.h"
 #include "passes/dynamic_values.h"
 #include "passes/scalar_facts.h"
 
@@ -10,18 +12,15 @@ namespace krafla {
 
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-bool Has(const Dims& dims, int64_t d) { return std::ranges::find(dims, d) != dims.end(); }
-
-struct Sides {
+struct ProductSizes {
   DimensionSizes lhs, rhs;  // of the contracted dimensions only
   DimensionSizes result;    // batch, free of the left, free of the right
 };
 
 // `skipped`: a free dimension of the right that the result does not have, or -1.
-Sides SizesOf(DynamicOp& op, const DotAttributes& a, int64_t skipped) {
+ProductSizes SizesOf(DynamicOp& op, const DotAttributes& a, int64_t skipped) {
   const BoundedValue &lhs = op.operand(0), &rhs = op.operand(1);
-  Sides out{op.SizesIn(lhs, {}), op.SizesIn(rhs, {}), {}};
+  ProductSizes out{op.SizesIn(lhs, {}), op.SizesIn(rhs, {}), {}};
   for (std::size_t c = 0; c < a.lhs_contracting.size(); ++c) {
     Instruction* n = op.Merge(lhs.size(a.lhs_contracting[c]), rhs.size(a.rhs_contracting[c]));
     out.lhs[At(a.lhs_contracting[c])] = n;
@@ -30,9 +29,9 @@ Sides SizesOf(DynamicOp& op, const DotAttributes& a, int64_t skipped) {
   for (std::size_t b = 0; b < a.lhs_batch.size(); ++b)
     out.result.push_back(op.Merge(lhs.size(a.lhs_batch[b]), rhs.size(a.rhs_batch[b])));
   for (int64_t d = 0; d < lhs.value->shape().rank(); ++d)
-    if (!Has(a.lhs_contracting, d) && !Has(a.lhs_batch, d)) out.result.push_back(lhs.size(d));
+    if (!Contains(a.lhs_contracting, d) && !Contains(a.lhs_batch, d)) out.result.push_back(lhs.size(d));
   for (int64_t d = 0; d < rhs.value->shape().rank(); ++d)
-    if (!Has(a.rhs_contracting, d) && !Has(a.rhs_batch, d) && d != skipped) out.result.push_back(rhs.size(d));
+    if (!Contains(a.rhs_contracting, d) && !Contains(a.rhs_batch, d) && d != skipped) out.result.push_back(rhs.size(d));
   return out;
 }
 
@@ -47,11 +46,11 @@ Lowered RaggedDot(DynamicOp& op) {
   const BoundedValue& groups = op.operand(2);
   const int64_t ragged = a.lhs_ragged_dims[0], last = groups.value->shape().rank() - 1;
   const int64_t group_dim = a.rhs_group_dims.empty() ? -1 : a.rhs_group_dims[0];
-  Sides sides = SizesOf(op, a.dot, group_dim);
+  ProductSizes sides = SizesOf(op, a.dot, group_dim);
   DimensionSizes counts = op.SizesIn(groups, {});
   counts[At(last)] = groups.size(last);
   if (group_dim >= 0) counts[At(last)] = op.Merge(counts[At(last)], op.operand(1).size(group_dim));
-  if (Has(a.dot.lhs_contracting, ragged)) sides.result.insert(sides.result.begin(), counts[At(last)]);
+  if (Contains(a.dot.lhs_contracting, ragged)) sides.result.insert(sides.result.begin(), counts[At(last)]);
   Instruction* lhs = WithZeros(op, op.operand(0), sides.lhs);
   Instruction* rhs = WithZeros(op, op.operand(1), sides.rhs);
   return op.SameOn({lhs, rhs, WithZeros(op, groups, counts)}, std::move(sides.result));
@@ -83,7 +82,7 @@ Lowered ScaledDot(DynamicOp& op) {
     if (op.value(n)->shape().element_count() == 0 ||
         (n < 2 && op.value(n)->shape().element_type() == ElementType::kF8E8M0FNU))
       return std::nullopt;
-  Sides sides = SizesOf(op, a, -1);
+  ProductSizes sides = SizesOf(op, a, -1);
   std::vector<Instruction*> values = {WithZeros(op, op.operand(0), sides.lhs), WithZeros(op, op.operand(1), sides.rhs)};
   for (std::size_t n = 0; n < 2; ++n) {
     Instruction* scale = op.value(n + 2);

@@ -3,6 +3,7 @@
 // that the bound's last elements do no harm to those that count; what it carries out must stop at the size.
 #include <algorithm>
 
+#include "base/index.h"
 #include "passes/dynamic_values.h"
 #include "passes/expansions.h"
 #include "passes/scalar_facts.h"
@@ -10,8 +11,6 @@
 namespace krafla {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // The sizes without that of `dim`.
 DimensionSizes Across(const DimensionSizes& sizes, int64_t dim) {

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "passes/scalar_facts.h"
 
 namespace krafla {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

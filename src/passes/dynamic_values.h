@@ -12,6 +12,9 @@
 
 namespace krafla {
 
+// Of sizes, strides and offsets that sizes are computed with in 32 bits: twice it is no overflow.
+inline constexpr int64_t kLargest = int64_t{1} << 29;
+
 // s32[]: the shape of a size.
 const Shape& SizeShape();
 

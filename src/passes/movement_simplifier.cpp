@@ -92,7 +92,7 @@ Dims Inverse(const Dims& permutation) {
   return out;
 }
 
-Instruction* Simplify(Instruction* i) {
+Instruction* SimplifyMovement(Instruction* i) {
   if (!i->shape().IsArray()) {
     if (i->opcode() == Opcode::kReduce) return SimplifyReduce(i);
     if (i->opcode() == Opcode::kSort) return SimplifySort(i);
@@ -239,6 +239,6 @@ Instruction* SimplifyIota(Instruction* i) {
   return Rewriter(*i).Splat(std::move(*zero), i->shape().dims());
 }
 
-Result<bool> MovementSimplifier(Module& module, const PassOptions&) { return SweepModule(module, Simplify); }
+Result<bool> MovementSimplifier(Module& module, const PassOptions&) { return SweepModule(module, SimplifyMovement); }
 
 }  // namespace krafla

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/dims.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
@@ -16,18 +17,10 @@ namespace krafla {
 namespace {
 
 int64_t PositionOf(const Dims& dims, int64_t d) { return std::ranges::find(dims, d) - dims.begin(); }
-bool Has(const Dims& dims, int64_t d) { return std::ranges::find(dims, d) != dims.end(); }
 
-Dims FreeDims(const Shape& shape, const Dims& contracting, const Dims& batch) {
-  Dims out;
-  for (int64_t d = 0; d < shape.rank(); ++d)
-    if (!Has(contracting, d) && !Has(batch, d)) out.push_back(d);
-  return out;
-}
-
-class Expander {
+class RaggedDotParts {
  public:
-  explicit Expander(Instruction* i)
+  explicit RaggedDotParts(Instruction* i)
       : i_(i),
         rewrite_(*i),
         a_(i->attr<RaggedDotAttributes>().dot),
@@ -40,11 +33,11 @@ class Expander {
   }
 
   Result<Instruction*> Run() {
-    if (Has(a_.lhs_batch, ragged_)) return rewrite_.Add(Opcode::kDot, i_->shape(), {lhs_, rhs_}, a_);
+    if (Contains(a_.lhs_batch, ragged_)) return rewrite_.Add(Opcode::kDot, i_->shape(), {lhs_, rhs_}, a_);
     if (groups_ == 0 || rows_ == 0 || i_->shape().element_count() == 0)
       return rewrite_.Splat(ScalarZero(i_->shape().element_type()), i_->shape().dims());
     KRAFLA_ASSIGN(Instruction * mask, Mask());
-    return Has(a_.lhs_contracting, ragged_) ? Contracting(mask) : Free(mask);
+    return Contains(a_.lhs_contracting, ragged_) ? Contracting(mask) : Free(mask);
   }
 
  private:
@@ -92,8 +85,8 @@ class Expander {
     Dims out;
     auto count = static_cast<std::size_t>(i_->operand(2)->shape().rank() - 1);
     Dims order = a_.lhs_batch;
-    Dims more = Has(a_.lhs_contracting, ragged_) ? a_.lhs_contracting
-                                                 : FreeDims(lhs_->shape(), a_.lhs_contracting, a_.lhs_batch);
+    Dims more = Contains(a_.lhs_contracting, ragged_) ? a_.lhs_contracting
+                                                 : FreeDims(lhs_->shape().rank(), a_.lhs_contracting, a_.lhs_batch);
     order.append(more.begin(), more.end());
     for (std::size_t n = 0; n < count; ++n) out.push_back(order[n]);
     return out;
@@ -101,13 +94,13 @@ class Expander {
 
   Result<Instruction*> Free(Instruction* mask) {
     int64_t group_dim = i_->attr<RaggedDotAttributes>().rhs_group_dims[0];
-    Dims lhs_free = FreeDims(lhs_->shape(), a_.lhs_contracting, a_.lhs_batch);
-    Dims rhs_free = FreeDims(rhs_->shape(), a_.rhs_contracting, a_.rhs_batch);
+    Dims lhs_free = FreeDims(lhs_->shape().rank(), a_.lhs_contracting, a_.lhs_batch);
+    Dims rhs_free = FreeDims(rhs_->shape().rank(), a_.rhs_contracting, a_.rhs_batch);
     KRAFLA_ASSIGN(Instruction * products, rewrite_.Infer(Opcode::kDot, {lhs_, rhs_}, a_, {}, nullptr));
     // Accumulate in the type that the result is declared in.
     products->set_shape(products->shape().WithElementType(i_->shape().element_type()));
     auto place = [&](int64_t d) {
-      return Has(a_.lhs_batch, d) ? PositionOf(a_.lhs_batch, d) : a_.lhs_batch.ssize() + PositionOf(lhs_free, d);
+      return Contains(a_.lhs_batch, d) ? PositionOf(a_.lhs_batch, d) : a_.lhs_batch.ssize() + PositionOf(lhs_free, d);
     };
     Dims mapping;
     for (int64_t d : Leading()) mapping.push_back(place(d));
@@ -138,7 +131,7 @@ class Expander {
     Dims lhs_where = Leading(), rhs_where;
     lhs_where.push_back(ragged_);
     for (int64_t d : lhs_where)
-      rhs_where.push_back(Has(a_.lhs_batch, d)
+      rhs_where.push_back(Contains(a_.lhs_batch, d)
                               ? a_.rhs_batch[static_cast<std::size_t>(PositionOf(a_.lhs_batch, d))]
                               : a_.rhs_contracting[static_cast<std::size_t>(PositionOf(a_.lhs_contracting, d))]);
     KRAFLA_ASSIGN(Instruction * lhs, Masked(lhs_, mask, lhs_where));
@@ -163,7 +156,7 @@ class Expander {
 Result<bool> RaggedDotExpander(Module& module, const PassOptions&) {
   return RewriteAll(module, Opcode::kRaggedDot, [](Instruction* i) -> Result<Instruction*> {
     if (!IsStatic(*i)) return nullptr;
-    return Expander(i).Run();
+    return RaggedDotParts(i).Run();
   });
 }
 

@@ -59,6 +59,10 @@ class Rewriter {
     return Add(Opcode::kSelect, a->shape(), {p, a, b});
   }
   Instruction* Convert(Instruction* x, ElementType type);
+  // real or imag of a complex array.
+  Instruction* Part(Opcode opcode, Instruction* x) {
+    return Add(opcode, x->shape().WithElementType(RealPart(x->shape().element_type())), {x});
+  }
   Instruction* Reshape(Instruction* x, std::span<const int64_t> dims);
   Instruction* Reshape(Instruction* x, std::initializer_list<int64_t> dims) {
     return Reshape(x, std::span<const int64_t>(dims.begin(), dims.size()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rng as rng-get-and-update-state, rng-bit-generator and arithmetic (XLA: rng_expander.cc). Each instruction has a key
 // of its own, so that two of them are independent although their counters begin alike.
+#include <cmath>
 #include <numbers>
 
 #include "numerics/rng.h"
@@ -12,9 +13,9 @@ namespace krafla {
 
 namespace {
 
-class Expander {
+class RandomNumbers {
  public:
-  Expander(Instruction* i, uint64_t key) : i_(i), rewrite_(*i), key_(key) {}
+  RandomNumbers(Instruction* i, uint64_t key) : i_(i), rewrite_(*i), key_(key) {}
 
   Result<Instruction*> Run() {
     const Shape& shape = i_->shape();
@@ -134,7 +135,7 @@ class Expander {
 Result<bool> RngExpander(Module& module, const PassOptions&) {
   uint64_t number = 0;
   return RewriteAll(module, Opcode::kRng, [&](Instruction* i) {
-    return Expander(i, ++number * 0x9e3779b97f4a7c15u).Run();
+    return RandomNumbers(i, ++number * 0x9e3779b97f4a7c15u).Run();
   });
 }
 

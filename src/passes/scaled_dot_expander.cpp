@@ -21,7 +21,7 @@ Instruction* Repeat(Rewriter& rewrite, Instruction* scale, const Dims& dims) {
   return rewrite.Reshape(rewrite.Broadcast(scale, blocks, mapping), dims);
 }
 
-Result<Instruction*> Expand(Instruction* i) {
+Result<Instruction*> ExpandScaledDot(Instruction* i) {
   if (!IsStatic(*i)) return nullptr;
   Rewriter rewrite(*i);
   ElementType wide = ElementType::kF32;
@@ -46,7 +46,7 @@ Result<Instruction*> Expand(Instruction* i) {
 }  // namespace
 
 Result<bool> ScaledDotExpander(Module& module, const PassOptions&) {
-  return RewriteAll(module, Opcode::kScaledDot, Expand);
+  return RewriteAll(module, Opcode::kScaledDot, ExpandScaledDot);
 }
 
 }  // namespace krafla

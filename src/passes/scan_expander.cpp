@@ -23,9 +23,9 @@ bool IsRunningCombination(const Instruction& i) {
 
 namespace {
 
-class Expander {
+class ScanLoop {
  public:
-  Expander(Instruction* i, Instruction* turns) : i_(i), turns_(turns), rewrite_(*i), a_(i->attr<ScanAttributes>()) {}
+  ScanLoop(Instruction* i, Instruction* turns) : i_(i), turns_(turns), rewrite_(*i), a_(i->attr<ScanAttributes>()) {}
 
   Result<Instruction*> Run() {
     const auto carries = static_cast<std::size_t>(a_.num_carries);
@@ -138,7 +138,7 @@ class Expander {
 
 }  // namespace
 
-Result<Instruction*> ExpandScan(Instruction* scan, Instruction* turns) { return Expander(scan, turns).Run(); }
+Result<Instruction*> ExpandScan(Instruction* scan, Instruction* turns) { return ScanLoop(scan, turns).Run(); }
 
 Result<bool> ScanExpander(Module& module, const PassOptions&) {
   return RewriteAll(module, Opcode::kScan, [](Instruction* i) -> Result<Instruction*> {

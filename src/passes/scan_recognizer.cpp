@@ -10,14 +10,14 @@ namespace krafla {
 
 namespace {
 
-struct Run {
+struct Cumulation {
   std::size_t dimension;
   bool reverse;
 };
 
-std::optional<Run> FindRun(const Instruction& i) {
+std::optional<Cumulation> FindCumulation(const Instruction& i) {
   const Window& window = i.attr<WindowAttributes>().window;
-  std::optional<Run> out;
+  std::optional<Cumulation> out;
   for (std::size_t d = 0; d < window.size(); ++d) {
     const WindowDim& w = window[d];
     if (w.stride != 1 || w.window_dilation != 1 || w.base_dilation != 1 || w.reversal) return std::nullopt;
@@ -25,9 +25,9 @@ std::optional<Run> FindRun(const Instruction& i) {
     int64_t n = i.operand(0)->shape().dims()[d];
     if (out || w.size != n || n < 2) return std::nullopt;
     if (w.padding_low == n - 1 && w.padding_high == 0)
-      out = Run{d, false};
+      out = Cumulation{d, false};
     else if (w.padding_low == 0 && w.padding_high == n - 1)
-      out = Run{d, true};
+      out = Cumulation{d, true};
     else
       return std::nullopt;
   }
@@ -36,7 +36,7 @@ std::optional<Run> FindRun(const Instruction& i) {
 
 Result<Instruction*> ToScan(Instruction* i) {
   if (i->operand_count() != 2 || !IsStatic(*i) || !i->operand(1)->shape().IsScalar()) return nullptr;
-  auto run = FindRun(*i);
+  auto run = FindCumulation(*i);
   auto opcode = BinaryOpcode(*i->called(0));
   if (!run || !opcode || !HasTrait(*opcode, op_trait::kAssociative)) return nullptr;
   if (run->reverse && !HasTrait(*opcode, op_trait::kCommutative)) return nullptr;

@@ -61,8 +61,6 @@ Result<SdyMeshes> MeshesOf(const Module& module) {
   return out;
 }
 
-std::size_t LeafCount(const Shape& shape) { return TupleLeaves(shape).size(); }
-
 // The shardings of an instruction's leaves; unknown where it says nothing. One for a tuple is that
 // of all its leaves.
 Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes& meshes,

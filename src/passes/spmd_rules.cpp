@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/index.h"
 #include "ir/builder.h"
 
 namespace krafla::spmd {
 namespace {
 
 using Splits = std::vector<Split>;
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // One instruction on its way.
 class Rule {

@@ -71,7 +71,7 @@ Instruction* SimplifyAfterAll(Instruction* i) {
   return Rewriter(*i).Add(Opcode::kAfterAll, i->shape(), std::move(tokens));
 }
 
-Instruction* Simplify(Instruction* i) {
+Instruction* SimplifyStructure(Instruction* i) {
   Opcode op = i->opcode();
   // add-dependency: what has side effects keeps its order in any case.
   if (op == Opcode::kCopy || op == Opcode::kDomain || op == Opcode::kAddDependency) return i->operand(0);
@@ -95,7 +95,7 @@ Result<bool> StructuralSimplifier(Module& module, const PassOptions&) {
     std::vector<Instruction*> order, replaced;
     for (const auto& i : c->instructions()) order.push_back(i.get());
     for (Instruction* i : order) {
-      Instruction* with = Simplify(i);
+      Instruction* with = SimplifyStructure(i);
       if (with == nullptr) continue;
       Replace(i, with);
       replaced.push_back(i);

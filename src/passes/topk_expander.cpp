@@ -26,7 +26,7 @@ Computation* AddComparator(Module& module, ElementType type, bool largest) {
   return c;
 }
 
-Result<Instruction*> Expand(Instruction* i) {
+Result<Instruction*> ExpandTopK(Instruction* i) {
   Instruction* x = i->operand(0);
   const Shape& shape = x->shape();
   // Complex numbers have no order.
@@ -52,6 +52,6 @@ Result<Instruction*> Expand(Instruction* i) {
 
 }  // namespace
 
-Result<bool> TopKExpander(Module& module, const PassOptions&) { return RewriteAll(module, Opcode::kTopK, Expand); }
+Result<bool> TopKExpander(Module& module, const PassOptions&) { return RewriteAll(module, Opcode::kTopK, ExpandTopK); }
 
 }  // namespace krafla

@@ -8,7 +8,7 @@ namespace krafla {
 
 namespace {
 
-Instruction* Simplify(Instruction* i) {
+Instruction* SimplifyTuple(Instruction* i) {
   if (i->opcode() == Opcode::kGetTupleElement) {
     Instruction* tuple = i->operand(0);
     if (tuple->opcode() != Opcode::kTuple) return nullptr;
@@ -38,6 +38,6 @@ Instruction* Simplify(Instruction* i) {
 
 }  // namespace
 
-Result<bool> TupleSimplifier(Module& module, const PassOptions&) { return SweepModule(module, Simplify); }
+Result<bool> TupleSimplifier(Module& module, const PassOptions&) { return SweepModule(module, SimplifyTuple); }
 
 }  // namespace krafla

@@ -29,7 +29,7 @@ bool IsPadded(const Window& window) {
   return false;
 }
 
-Result<Instruction*> Expand(Instruction* i) {
+Result<Instruction*> VisitInOrder(Instruction* i) {
   if (!IsStatic(*i) || AnyOrder(*i->called(0))) return nullptr;
   const Window& window = i->attr<WindowAttributes>().window;
   const std::size_t arrays = i->operand_count() / 2;
@@ -107,7 +107,7 @@ Result<Instruction*> Expand(Instruction* i) {
 }  // namespace
 
 Result<bool> WindowOrder(Module& module, const PassOptions&) {
-  return RewriteAll(module, Opcode::kReduceWindow, Expand);
+  return RewriteAll(module, Opcode::kReduceWindow, VisitInOrder);
 }
 
 }  // namespace krafla

@@ -17,7 +17,7 @@ const Shape& LeafShape(const ValueRef& v) {
 
 namespace {
 
-int LeafCount(const Shape& s) { return s.IsTuple() ? static_cast<int>(TupleLeaves(s).size()) : 1; }
+int Leaves(const Shape& s) { return static_cast<int>(LeafCount(s)); }
 
 }  // namespace
 
@@ -29,12 +29,12 @@ ValueRef ResolveValue(ValueRef v, bool through_reshape) {
       const Shape& tuple = i.operand(0)->shape();
       int leaf = v.leaf;
       for (int64_t k = 0; k < i.attr<TupleIndexAttributes>().index; ++k)
-        leaf += LeafCount(tuple.tuple_elements()[static_cast<std::size_t>(k)]);
+        leaf += Leaves(tuple.tuple_elements()[static_cast<std::size_t>(k)]);
       v = {i.operand(0), leaf};
     } else if (op == Opcode::kTuple) {
       int leaf = v.leaf;
       std::size_t n = 0;
-      while (leaf >= LeafCount(i.operand(n)->shape())) leaf -= LeafCount(i.operand(n++)->shape());
+      while (leaf >= Leaves(i.operand(n)->shape())) leaf -= Leaves(i.operand(n++)->shape());
       v = {i.operand(n), leaf};
     } else if (op == Opcode::kOptimizationBarrier && i.operand_count() == 1) {
       v = {i.operand(0), v.leaf};
@@ -450,7 +450,7 @@ Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computati
     return parameters[static_cast<std::size_t>(v.instruction->attr<ParameterAttributes>().number)];
   });
   std::vector<ScalarValue> out;
-  int leaves = LeafCount(computation.root()->shape());
+  int leaves = Leaves(computation.root()->shape());
   for (int leaf = 0; leaf < leaves; ++leaf) {
     ValueRef v{computation.root(), leaf};
     // On arrays (a scan's slices) the computation is the same at every element: any index will do.

@@ -12,7 +12,7 @@
 namespace krafla::vk {
 namespace {
 
-constexpr uint64_t kGranule = 16;  // capacities are multiples of it
+constexpr uint64_t kCapacityGranule = 16;  // capacities are multiples of it
 
 VmaVulkanFunctions FunctionsFor(const VolkDeviceTable& d) {
   VmaVulkanFunctions f = {};
@@ -136,8 +136,8 @@ Result<std::shared_ptr<Buffer>> Device::AllocateRecycled(uint64_t size, bool idl
 Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind kind, std::string_view what) {
   KRAFLA_TRY(Alive());
   Collect();
-  if (size > UINT64_MAX - kGranule) return ResourceExhausted("{} of {} bytes was wanted.", what, size);
-  uint64_t capacity = std::max(kGranule, (size + kGranule - 1) / kGranule * kGranule);
+  if (size > UINT64_MAX - kCapacityGranule) return ResourceExhausted("{} of {} bytes was wanted.", what, size);
+  uint64_t capacity = std::max(kCapacityGranule, (size + kCapacityGranule - 1) / kCapacityGranule * kCapacityGranule);
   KRAFLA_TRY(CheckRoom(capacity, what));
   VkBufferCreateInfo info = BufferInfo(capacity, uses_addresses());
   VmaAllocationCreateInfo wanted = {};

@@ -12,12 +12,12 @@
 namespace krafla::testing {
 namespace {
 
-struct Format {
+struct FloatFormat {
   ElementType type;
   int bytes, mantissa, exponent;  // bits of the two fields
   int64_t count;
 };
-constexpr Format kFormats[] = {{ElementType::kF16, 2, 10, 5, 65536},
+constexpr FloatFormat kFormats[] = {{ElementType::kF16, 2, 10, 5, 65536},
                                {ElementType::kBF16, 2, 7, 8, 65536},
                                {ElementType::kF32, 4, 23, 8, int64_t{1} << 22},
                                {ElementType::kF64, 8, 52, 11, int64_t{1} << 15}};
@@ -27,13 +27,13 @@ uint64_t Load(const std::byte* p, int bytes) {
   std::memcpy(&out, p, static_cast<std::size_t>(bytes));
   return out;
 }
-uint64_t Mantissa(const Format& f, uint64_t x) { return x & ((uint64_t{1} << f.mantissa) - 1); }
-uint64_t Exponent(const Format& f, uint64_t x) { return x >> f.mantissa & ((uint64_t{1} << f.exponent) - 1); }
-bool IsNan(const Format& f, uint64_t x) { return Exponent(f, x) == (uint64_t{1} << f.exponent) - 1 && Mantissa(f, x) != 0; }
-bool IsSubnormal(const Format& f, uint64_t x) { return Exponent(f, x) == 0 && Mantissa(f, x) != 0; }
+uint64_t Mantissa(const FloatFormat& f, uint64_t x) { return x & ((uint64_t{1} << f.mantissa) - 1); }
+uint64_t Exponent(const FloatFormat& f, uint64_t x) { return x >> f.mantissa & ((uint64_t{1} << f.exponent) - 1); }
+bool IsNan(const FloatFormat& f, uint64_t x) { return Exponent(f, x) == (uint64_t{1} << f.exponent) - 1 && Mantissa(f, x) != 0; }
+bool IsSubnormal(const FloatFormat& f, uint64_t x) { return Exponent(f, x) == 0 && Mantissa(f, x) != 0; }
 // f16 subnormals are normal where they are computed.
-bool Flushes(const Format& f) { return f.type != ElementType::kF16; }
-uint64_t Canonical(const Format& f, uint64_t x) {
+bool Flushes(const FloatFormat& f) { return f.type != ElementType::kF16; }
+uint64_t Canonical(const FloatFormat& f, uint64_t x) {
   if (IsNan(f, x)) return ~uint64_t{0};
   return Flushes(f) && IsSubnormal(f, x) ? x >> (f.mantissa + f.exponent) << (f.mantissa + f.exponent) : x;
 }
@@ -45,7 +45,7 @@ uint64_t Mix(uint64_t x) {
 }
 // Number `i` of `count`: all bit patterns, or as many spread evenly, with the rest of their bits at random. `salt`:
 // another order for another operand.
-uint64_t Pattern(const Format& f, int64_t i, uint64_t salt) {
+uint64_t Pattern(const FloatFormat& f, int64_t i, uint64_t salt) {
   const int bits = 8 * f.bytes, index_bits = std::countr_zero(static_cast<uint64_t>(f.count));
   auto n = static_cast<uint64_t>(i);
   if (salt != 0) n = (n * ((2 * salt + 0x9e3779b1u) | 1)) & (static_cast<uint64_t>(f.count) - 1);
@@ -55,7 +55,7 @@ uint64_t Pattern(const Format& f, int64_t i, uint64_t salt) {
   if (Flushes(f) && IsSubnormal(f, x)) x ^= Mantissa(f, x);
   return x;
 }
-Literal Input(const Format& f, uint64_t salt) {
+Literal Input(const FloatFormat& f, uint64_t salt) {
   auto shape = Shape::MakeArray(f.type, Dims{f.count});
   Literal out = *Literal::Create(*shape);
   for (int64_t i = 0; i < f.count; ++i) {
@@ -77,7 +77,7 @@ std::vector<const OpInfo*> Operations() {
   return out;
 }
 
-std::string Text(const OpInfo& op, const Format& f) {
+std::string Text(const OpInfo& op, const FloatFormat& f) {
   const std::string shape = krafla::Format("{}[{}]", ElementTypeName(f.type), f.count);
   std::string result = shape, operands;
   if (op.opcode == Opcode::kIsFinite) result = krafla::Format("pred[{}]", f.count);
@@ -90,11 +90,11 @@ std::string Text(const OpInfo& op, const Format& f) {
   return text + krafla::Format("  ROOT r = {} {}({})\n}}\n", result, op.name, operands);
 }
 
-class ElementwiseBits : public ::testing::TestWithParam<Format> {};
-void PrintTo(const Format& f, std::ostream* out) { *out << ElementTypeName(f.type); }
+class ElementwiseBits : public ::testing::TestWithParam<FloatFormat> {};
+void PrintTo(const FloatFormat& f, std::ostream* out) { *out << ElementTypeName(f.type); }
 
 TEST_P(ElementwiseBits, GpuIsCpu) {
-  const Format& f = GetParam();
+  const FloatFormat& f = GetParam();
   auto cpu = SharedClient("cpu"), gpu = SharedClient("vulkan");
   ASSERT_TRUE(cpu.has_value());
   if (!gpu) GTEST_SKIP() << gpu.error().ToString();
@@ -135,7 +135,7 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
 }
 // A number is true unless it is a zero; a device that takes subnormals for zeros has to look at their bits.
 TEST_P(ElementwiseBits, SubnormalsAreTrue) {
-  const Format& f = GetParam();
+  const FloatFormat& f = GetParam();
   const uint64_t sign = uint64_t{1} << (f.mantissa + f.exponent), one = (uint64_t{1} << (f.exponent - 1)) - 1;
   const uint64_t inf = ((uint64_t{1} << f.exponent) - 1) << f.mantissa;
   const uint64_t numbers[] = {1, sign | 1, (uint64_t{1} << f.mantissa) - 1, inf, inf | 1, one << f.mantissa, 0, sign};

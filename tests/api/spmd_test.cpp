@@ -188,7 +188,7 @@ std::string Replaced(std::string text, std::string_view from, const std::string&
   return text;
 }
 
-class Spmd : public testing::Test {
+class Spmd : public ::testing::Test {
  protected:
   void SetUp() override { group_ = *DeviceGroup::Create("cpu*4"); }
 

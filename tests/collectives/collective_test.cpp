@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each algorithm against loops over indices.
+#include "base/index.h"
 #include "group_fixture.h"
 
 namespace krafla {
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 TEST(Collective, AllReduceSumsInTheOrderOfRanks) {
   const DeviceGrid grid{4, 1};

@@ -12,12 +12,6 @@ using plan::IndexId;
 using plan::NodeId;
 using plan::ProgramBuilder;
 
-int64_t Product(std::span<const int64_t> dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
-}
-
 double ReadNumber(ElementType storage, const std::byte* data, int64_t i) {
   const uint64_t v = reference::ReadElement(storage, data, i);
   if (IsSigned(storage)) return StorageBytes(storage) == 8 ? static_cast<double>(static_cast<int64_t>(v)) : static_cast<int32_t>(v);

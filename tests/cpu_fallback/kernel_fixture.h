@@ -13,6 +13,12 @@
 
 namespace krafla {
 
+inline int64_t Product(std::span<const int64_t> dims) {
+  int64_t out = 1;
+  for (int64_t d : dims) out *= d;
+  return out;
+}
+
 // Interesting and random values of a storage type; NaNs included.
 inline void FillRandom(ElementType storage, std::span<std::byte> bytes, std::mt19937& random) {
   const int width = StorageBytes(storage);

@@ -13,12 +13,6 @@ using plan::Store;
 constexpr ElementType kComputeTypes[] = {ElementType::kPred, ElementType::kS32, ElementType::kU32, ElementType::kS64,
                                          ElementType::kU64,  ElementType::kF32, ElementType::kF64};
 
-int64_t Product(std::span<const int64_t> dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
-}
-
 // The index of the row-major element at the iterators.
 IndexId RowMajor(ProgramBuilder& b) {
   std::vector<IndexId> iters;

@@ -11,12 +11,6 @@ namespace {
 using plan::NodeId;
 using plan::ProgramBuilder;
 
-int64_t Numel(std::span<const int64_t> dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
-}
-
 enum class Order { kLess, kGreater, kTotal, kTwoKeys };
 
 // Compares operand 0; with two keys, operand 1 where those are equal.
@@ -182,7 +176,7 @@ TEST(OrderKernelTest, Scatters) {
           window = {3, 4};
         }
         s.attributes.index_vector_dim = 1;
-        const int64_t components = s.indices_dims[1], updates = Numel(s.updates_dims);
+        const int64_t components = s.indices_dims[1], updates = Product(s.updates_dims);
         s.indices_binding = 0, s.indices_type = kS64;
         s.updates = {1}, s.outputs = {2}, s.types = {type};
         s.combiner.hlo_type = type;

@@ -11,12 +11,6 @@ using plan::ProgramBuilder;
 using plan::Reduction;
 using plan::ReduceStage;
 
-int64_t Product(std::span<const int64_t> dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
-}
-
 // The whole region by the scalar definitions: rows one after the other, elements in order.
 void ReferenceReduce(const plan::ReduceKernel& k, const std::vector<std::byte*>& buffers) {
   std::vector<int64_t> row(k.row_dims.size(), 0);

@@ -10,7 +10,7 @@
 namespace krafla {
 namespace {
 
-Literal Read(std::string_view shape, std::string_view text) {
+Literal ReadLiteral(std::string_view shape, std::string_view text) {
   auto s = ParseShape(shape);
   EXPECT_TRUE(s.has_value()) << shape;
   auto literal = ParseLiteral(text, *s);
@@ -29,48 +29,48 @@ std::vector<T> Values(const Literal& literal) {
 }
 
 TEST(HloLiteral, NestedAndFlat) {
-  EXPECT_EQ(Values<int32_t>(Read("s32[2,1,3]", "{ { {1,2,3} }, { {4,5,6} } }")), (std::vector<int32_t>{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(Values<int32_t>(Read("s32[2,2]", "{ /*i0=0*/ { 1, 2 }, /*i0=1*/ { 3, 4 } }")), (std::vector<int32_t>{1, 2, 3, 4}));
-  EXPECT_EQ(Values<int32_t>(Read("s32[2,2]{0,1}", "{{1,2},{3,4}}")), (std::vector<int32_t>{1, 2, 3, 4}));
+  EXPECT_EQ(Values<int32_t>(ReadLiteral("s32[2,1,3]", "{ { {1,2,3} }, { {4,5,6} } }")), (std::vector<int32_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(Values<int32_t>(ReadLiteral("s32[2,2]", "{ /*i0=0*/ { 1, 2 }, /*i0=1*/ { 3, 4 } }")), (std::vector<int32_t>{1, 2, 3, 4}));
+  EXPECT_EQ(Values<int32_t>(ReadLiteral("s32[2,2]{0,1}", "{{1,2},{3,4}}")), (std::vector<int32_t>{1, 2, 3, 4}));
   // A value without braces is the first element.
-  EXPECT_EQ(Values<float>(Read("f32[3]", "7")), (std::vector<float>{7, 0, 0}));
-  EXPECT_EQ(Read("f32[2,0]", "{ {}, {} }").bytes().size(), 0u);
-  EXPECT_EQ(Read("f32[0]", "{}").bytes().size(), 0u);
-  Literal tuple = Read("(f32[2], s32[], (pred[1], u8[2]))", "( {1.5, 2}, -3, ( {true}, {4, 5} ) )");
+  EXPECT_EQ(Values<float>(ReadLiteral("f32[3]", "7")), (std::vector<float>{7, 0, 0}));
+  EXPECT_EQ(ReadLiteral("f32[2,0]", "{ {}, {} }").bytes().size(), 0u);
+  EXPECT_EQ(ReadLiteral("f32[0]", "{}").bytes().size(), 0u);
+  Literal tuple = ReadLiteral("(f32[2], s32[], (pred[1], u8[2]))", "( {1.5, 2}, -3, ( {true}, {4, 5} ) )");
   EXPECT_EQ(Values<uint8_t>(tuple.elements()[2].elements()[1]), (std::vector<uint8_t>{4, 5}));
 }
 
 TEST(HloLiteral, Numbers) {
-  EXPECT_EQ(Values<int64_t>(Read("s64[2]", "{-9223372036854775808, 9223372036854775807}")),
+  EXPECT_EQ(Values<int64_t>(ReadLiteral("s64[2]", "{-9223372036854775808, 9223372036854775807}")),
             (std::vector<int64_t>{INT64_MIN, INT64_MAX}));
-  EXPECT_EQ(Values<uint64_t>(Read("u64[1]", "{18446744073709551615}")), (std::vector<uint64_t>{UINT64_MAX}));
-  EXPECT_EQ(Values<int8_t>(Read("s4[3]", "{-8, 7, 0}")), (std::vector<int8_t>{-8, 7, 0}));
-  EXPECT_EQ(Values<int8_t>(Read("s1[2]", "{-1, 0}")), (std::vector<int8_t>{-1, 0}));
-  EXPECT_EQ(Values<uint8_t>(Read("pred[4]", "{true, false, 1, 0}")), (std::vector<uint8_t>{1, 0, 1, 0}));
-  EXPECT_EQ(Values<float>(Read("f32[9]", "{1, -2, 3.5, 0.5, 1e3, -1.25e-2, 1E+2, 0, 7.}")),
+  EXPECT_EQ(Values<uint64_t>(ReadLiteral("u64[1]", "{18446744073709551615}")), (std::vector<uint64_t>{UINT64_MAX}));
+  EXPECT_EQ(Values<int8_t>(ReadLiteral("s4[3]", "{-8, 7, 0}")), (std::vector<int8_t>{-8, 7, 0}));
+  EXPECT_EQ(Values<int8_t>(ReadLiteral("s1[2]", "{-1, 0}")), (std::vector<int8_t>{-1, 0}));
+  EXPECT_EQ(Values<uint8_t>(ReadLiteral("pred[4]", "{true, false, 1, 0}")), (std::vector<uint8_t>{1, 0, 1, 0}));
+  EXPECT_EQ(Values<float>(ReadLiteral("f32[9]", "{1, -2, 3.5, 0.5, 1e3, -1.25e-2, 1E+2, 0, 7.}")),
             (std::vector<float>{1, -2, 3.5f, 0.5f, 1e3f, -1.25e-2f, 1e2f, 0, 7}));
   // bf16: the upper half of f32, to nearest, ties to even.
-  EXPECT_EQ(Values<uint16_t>(Read("bf16[3]", "{1.00390625, 1.01171875, 1}")), (std::vector<uint16_t>{0x3f80, 0x3f82, 0x3f80}));
-  EXPECT_EQ(Values<uint16_t>(Read("f16[3]", "{65504, 6e-8, -0.0}")), (std::vector<uint16_t>{0x7bff, 0x0001, 0x8000}));
-  EXPECT_EQ(Values<uint8_t>(Read("f8e4m3fn[4]", "{1, -0.5, 448, nan}")), (std::vector<uint8_t>{0x38, 0xb0, 0x7e, 0x7f}));
-  EXPECT_EQ(Values<uint8_t>(Read("f4e2m1fn[3]", "{6, -0.5, 1}")), (std::vector<uint8_t>{0x7, 0x9, 0x2}));
+  EXPECT_EQ(Values<uint16_t>(ReadLiteral("bf16[3]", "{1.00390625, 1.01171875, 1}")), (std::vector<uint16_t>{0x3f80, 0x3f82, 0x3f80}));
+  EXPECT_EQ(Values<uint16_t>(ReadLiteral("f16[3]", "{65504, 6e-8, -0.0}")), (std::vector<uint16_t>{0x7bff, 0x0001, 0x8000}));
+  EXPECT_EQ(Values<uint8_t>(ReadLiteral("f8e4m3fn[4]", "{1, -0.5, 448, nan}")), (std::vector<uint8_t>{0x38, 0xb0, 0x7e, 0x7f}));
+  EXPECT_EQ(Values<uint8_t>(ReadLiteral("f4e2m1fn[3]", "{6, -0.5, 1}")), (std::vector<uint8_t>{0x7, 0x9, 0x2}));
   // The integer -0 is 0, the number -0.0 keeps its sign; too small is 0.
-  auto zeros = Values<float>(Read("f32[4]", "{-0, -0.0, 1e-60, -1e-400}"));
+  auto zeros = Values<float>(ReadLiteral("f32[4]", "{-0, -0.0, 1e-60, -1e-400}"));
   EXPECT_FALSE(std::signbit(zeros[0]));
   EXPECT_TRUE(std::signbit(zeros[1]));
   EXPECT_EQ(zeros[2], 0.0f);
   EXPECT_EQ(zeros[3], 0.0f);
-  auto c = Values<float>(Read("f32[2]", "{inf, -inf}"));
+  auto c = Values<float>(ReadLiteral("f32[2]", "{inf, -inf}"));
   EXPECT_EQ(c[0], INFINITY);
   EXPECT_EQ(c[1], -INFINITY);
-  Literal nan = Read("f32[4]", "{nan, -nan, nan(0x7), -nan(0x400001)}");
+  Literal nan = ReadLiteral("f32[4]", "{nan, -nan, nan(0x7), -nan(0x400001)}");
   uint32_t bits[4];
   std::memcpy(bits, nan.bytes().data(), 16);
   EXPECT_EQ(bits[0], 0x7fc00000u);
   EXPECT_EQ(bits[1], 0xffc00000u);
   EXPECT_EQ(bits[2], 0x7f800007u);
   EXPECT_EQ(bits[3], 0xffc00001u);
-  Literal z = Read("c64[2]", "{(1, -2.5), (inf, -0.0)}");
+  Literal z = ReadLiteral("c64[2]", "{(1, -2.5), (inf, -0.0)}");
   float parts[4];
   std::memcpy(parts, z.bytes().data(), 16);
   EXPECT_EQ(parts[1], -2.5f);
@@ -102,9 +102,9 @@ TEST(HloLiteral, Refused) {
 
 TEST(HloLiteral, ElidedConstantsAreFilledTheSameEachTime) {
   for (const char* shape : {"f32[7]", "pred[3]", "s1[4]", "u2[3]", "c64[2]", "f8e8m0fnu[9]", "f4e2m1fn[6]", "s64[3,3]"}) {
-    Literal a = Read(shape, "{...}");
-    EXPECT_TRUE(a == Read(shape, " { ... } ")) << shape;
-    EXPECT_TRUE(a == Read(shape, PrintLiteral(a))) << shape << " " << PrintLiteral(a);
+    Literal a = ReadLiteral(shape, "{...}");
+    EXPECT_TRUE(a == ReadLiteral(shape, " { ... } ")) << shape;
+    EXPECT_TRUE(a == ReadLiteral(shape, PrintLiteral(a))) << shape << " " << PrintLiteral(a);
   }
 }
 

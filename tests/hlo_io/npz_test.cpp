@@ -30,7 +30,7 @@ class NpzTest : public ::testing::Test {
   std::filesystem::path path_;
 };
 
-Literal Make(std::string_view shape, std::string_view text) {
+Literal MakeLiteral(std::string_view shape, std::string_view text) {
   auto s = ParseShape(shape);
   auto l = ParseLiteral(text, *s);
   EXPECT_TRUE(l.has_value()) << (l ? "" : l.error().ToString());
@@ -39,14 +39,14 @@ Literal Make(std::string_view shape, std::string_view text) {
 
 TEST_F(NpzTest, RoundTrip) {
   std::vector<NamedLiteral> arrays;
-  arrays.push_back({"b", Make("f32[2,3]", "{{1,2,3},{4,5,6}}")});
-  arrays.push_back({"a", Make("s64[]", "-7")});
-  arrays.push_back({"p", Make("pred[3]", "{true,false,true}")});
-  arrays.push_back({"h", Make("bf16[2]", "{1,-2}")});
-  arrays.push_back({"q", Make("f8e4m3fn[2]", "{1,448}")});
-  arrays.push_back({"n", Make("s4[2]", "{-8,7}")});
-  arrays.push_back({"c", Make("c128[1]", "{(1,-1)}")});
-  arrays.push_back({"e", Make("f32[0,5]", "{}")});
+  arrays.push_back({"b", MakeLiteral("f32[2,3]", "{{1,2,3},{4,5,6}}")});
+  arrays.push_back({"a", MakeLiteral("s64[]", "-7")});
+  arrays.push_back({"p", MakeLiteral("pred[3]", "{true,false,true}")});
+  arrays.push_back({"h", MakeLiteral("bf16[2]", "{1,-2}")});
+  arrays.push_back({"q", MakeLiteral("f8e4m3fn[2]", "{1,448}")});
+  arrays.push_back({"n", MakeLiteral("s4[2]", "{-8,7}")});
+  arrays.push_back({"c", MakeLiteral("c128[1]", "{(1,-1)}")});
+  arrays.push_back({"e", MakeLiteral("f32[0,5]", "{}")});
   ASSERT_TRUE(WriteNpz(path(), arrays).has_value());
   auto read = ReadNpz(path());
   ASSERT_TRUE(read.has_value()) << read.error().ToString();
@@ -65,13 +65,13 @@ TEST_F(NpzTest, RoundTrip) {
 
 TEST_F(NpzTest, TokensAndTuplesAreRefused) {
   std::vector<NamedLiteral> arrays;
-  arrays.push_back({"t", Make("(f32[1])", "({1})")});
+  arrays.push_back({"t", MakeLiteral("(f32[1])", "({1})")});
   EXPECT_FALSE(WriteNpz(path(), arrays).has_value());
 }
 
 TEST_F(NpzTest, DamageIsNoticed) {
   std::vector<NamedLiteral> arrays;
-  arrays.push_back({"x", Make("s32[64]", "7")});
+  arrays.push_back({"x", MakeLiteral("s32[64]", "7")});
   ASSERT_TRUE(WriteNpz(path(), arrays).has_value());
   const std::string whole = testing::ReadText(path_);
   // The data of a stored entry: a changed byte breaks the checksum.
@@ -127,17 +127,17 @@ TEST(Npy, HeadersAreAligned) {
 }
 
 TEST(AdoptShape, StandIns) {
-  EXPECT_TRUE(AdoptShape(Make("u16[2]", "{1,2}"), *ParseShape("bf16[2]")).has_value());
-  EXPECT_TRUE(AdoptShape(Make("u8[2]", "{1,2}"), *ParseShape("f8e5m2[2]")).has_value());
-  EXPECT_TRUE(AdoptShape(Make("s8[2]", "{-8,7}"), *ParseShape("s4[2]")).has_value());
-  EXPECT_TRUE(AdoptShape(Make("f32[2]", "{1,2}"), *ParseShape("f32[<=3]")).has_value());
-  EXPECT_FALSE(AdoptShape(Make("s8[2]", "{-9,7}"), *ParseShape("s4[2]")).has_value());
-  EXPECT_FALSE(AdoptShape(Make("u8[1]", "{2}"), *ParseShape("pred[1]")).has_value());
-  EXPECT_FALSE(AdoptShape(Make("u8[1]", "{16}"), *ParseShape("f4e2m1fn[1]")).has_value());
-  EXPECT_FALSE(AdoptShape(Make("u16[2]", "{1,2}"), *ParseShape("f16[2]")).has_value());
-  EXPECT_FALSE(AdoptShape(Make("u16[2]", "{1,2}"), *ParseShape("bf16[1,2]")).has_value());
-  EXPECT_FALSE(AdoptShape(Make("f32[4]", "1"), *ParseShape("f32[<=3]")).has_value());
-  EXPECT_FALSE(AdoptShape(Make("f32[2]", "{1,2}"), *ParseShape("f64[2]")).has_value());
+  EXPECT_TRUE(AdoptShape(MakeLiteral("u16[2]", "{1,2}"), *ParseShape("bf16[2]")).has_value());
+  EXPECT_TRUE(AdoptShape(MakeLiteral("u8[2]", "{1,2}"), *ParseShape("f8e5m2[2]")).has_value());
+  EXPECT_TRUE(AdoptShape(MakeLiteral("s8[2]", "{-8,7}"), *ParseShape("s4[2]")).has_value());
+  EXPECT_TRUE(AdoptShape(MakeLiteral("f32[2]", "{1,2}"), *ParseShape("f32[<=3]")).has_value());
+  EXPECT_FALSE(AdoptShape(MakeLiteral("s8[2]", "{-9,7}"), *ParseShape("s4[2]")).has_value());
+  EXPECT_FALSE(AdoptShape(MakeLiteral("u8[1]", "{2}"), *ParseShape("pred[1]")).has_value());
+  EXPECT_FALSE(AdoptShape(MakeLiteral("u8[1]", "{16}"), *ParseShape("f4e2m1fn[1]")).has_value());
+  EXPECT_FALSE(AdoptShape(MakeLiteral("u16[2]", "{1,2}"), *ParseShape("f16[2]")).has_value());
+  EXPECT_FALSE(AdoptShape(MakeLiteral("u16[2]", "{1,2}"), *ParseShape("bf16[1,2]")).has_value());
+  EXPECT_FALSE(AdoptShape(MakeLiteral("f32[4]", "1"), *ParseShape("f32[<=3]")).has_value());
+  EXPECT_FALSE(AdoptShape(MakeLiteral("f32[2]", "{1,2}"), *ParseShape("f64[2]")).has_value());
 }
 
 }  // namespace

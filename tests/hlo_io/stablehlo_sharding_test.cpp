@@ -10,7 +10,7 @@
 namespace krafla {
 namespace {
 
-Result<std::unique_ptr<Module>> Read(std::string_view text) {
+Result<std::unique_ptr<Module>> ReadSharded(std::string_view text) {
   KRAFLA_ASSIGN(auto tree, stablehlo::ParseText(text));
   return stablehlo::ToModule(*tree);
 }
@@ -51,50 +51,50 @@ std::string WithGroups(std::string_view groups) {
 }
 
 TEST(StablehloSharding, ManualComputation) {
-  auto module = Read(WithGroups("dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>"));
+  auto module = ReadSharded(WithGroups("dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>"));
   ASSERT_TRUE(module) << module.error().message();
   ASSERT_TRUE(Verify(**module));
   EXPECT_PRED_FORMAT2(
-      testing::IsSubstring,
+      ::testing::IsSubstring,
       R"(xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>})",
       Lines(**module, "HloModule"));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "sharding={devices=[4,1]<=[2,2]T(1,0)}",
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "sharding={devices=[4,1]<=[2,2]T(1,0)}",
                       Lines(**module, " parameter(0), sharding"));
   const std::string constraint = Lines(**module, "unspecified_dims=[1]");
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "custom_call_target=\"Sharding\"", constraint);
-  EXPECT_PRED_FORMAT2(testing::IsSubstring,
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "custom_call_target=\"Sharding\"", constraint);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
                       R"(xla.sdy.in_shardings="[<@mesh, [{\"x\", \"y\"}, {}]>]")",
                       Lines(**module, "GlobalToLocalShape"));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, R"(xla.sdy.manual_axes="{\"x\", \"y\"}")",
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, R"(xla.sdy.manual_axes="{\"x\", \"y\"}")",
                       Lines(**module, "LocalToGlobalShape"));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring,
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
                       "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}",
                       Lines(**module, "ROOT"));
 }
 
 TEST(StablehloSharding, GroupsAlongAxes) {
   auto groups = [](std::string_view text) {
-    auto module = Read(WithGroups(text));
+    auto module = ReadSharded(WithGroups(text));
     return module ? Lines(**module, "replica_groups") : module.error().message();
   };
   EXPECT_PRED_FORMAT2(
-      testing::IsSubstring, "{{0,1},{2,3}}",
+      ::testing::IsSubstring, "{{0,1},{2,3}}",
       groups(
           R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>)"));
   EXPECT_PRED_FORMAT2(
-      testing::IsSubstring, "{{0,2},{1,3}}",
+      ::testing::IsSubstring, "{{0,2},{1,3}}",
       groups(
           R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "y">]>)"));
   EXPECT_PRED_FORMAT2(
-      testing::IsSubstring, "{{0,1},{2,3}}",
+      ::testing::IsSubstring, "{{0,1},{2,3}}",
       groups(
           R"(#stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "z", size = 4>]>, axes = [#stablehlo.axis_ref<name = "z", sub_axis_info = (2)2>]>)"));
   EXPECT_PRED_FORMAT2(
-      testing::IsSubstring, "axis 'w'",
+      ::testing::IsSubstring, "axis 'w'",
       groups(
           R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "w">]>)"));
   EXPECT_PRED_FORMAT2(
-      testing::IsSubstring, "mesh 'none'",
+      ::testing::IsSubstring, "mesh 'none'",
       groups(
           R"(#stablehlo.replica_group_mesh_axes<mesh = @none, axes = [#stablehlo.axis_ref<name = "w">]>)"));
 }
@@ -105,7 +105,7 @@ TEST(StablehloSharding, OneDevice) {
   text.replace(text.find("num_partitions = 4"), 18, "num_partitions = 1");
   for (std::size_t at; (at = text.find("tensor<1x2xf32>")) != text.npos;)
     text.replace(at, 15, "tensor<4x2xf32>");
-  auto module = Read(text);
+  auto module = ReadSharded(text);
   ASSERT_TRUE(module) << module.error().message();
   EXPECT_EQ(Lines(**module, "sharding"), "");
   EXPECT_EQ(Lines(**module, "custom-call"), "");

@@ -22,7 +22,7 @@ double RelativeError(std::complex<T> got, Wide want) {
 }
 
 template <class T>
-struct Row {
+struct ComplexRow {
   const char* name;
   std::complex<T> (*f)(std::complex<T>);
   Wide (*truth)(Wide);
@@ -30,7 +30,7 @@ struct Row {
 
 template <class T>
 void CheckAll(double epsilons) {
-  const Row<T> rows[] = {{"exp", ComplexExp<T>, [](Wide z) { return std::exp(z); }},
+  const ComplexRow<T> rows[] = {{"exp", ComplexExp<T>, [](Wide z) { return std::exp(z); }},
                          {"log", ComplexLog<T>, [](Wide z) { return std::log(z); }},
                          {"sqrt", ComplexSqrt<T>, [](Wide z) { return std::sqrt(z); }},
                          {"rsqrt", ComplexRsqrt<T>, [](Wide z) { return 1.0L / std::sqrt(z); }},
@@ -50,7 +50,7 @@ void CheckAll(double epsilons) {
   std::mt19937 random(9);
   std::uniform_real_distribution<double> unit(-1, 1);
   const double limit = epsilons * static_cast<double>(std::numeric_limits<T>::epsilon());
-  for (const Row<T>& row : rows) {
+  for (const ComplexRow<T>& row : rows) {
     for (int i = 0; i < 3000; ++i) {
       const double scale = std::exp2(unit(random) * 5);
       const std::complex<T> z(static_cast<T>(unit(random) * scale), static_cast<T>(unit(random) * scale));

@@ -11,7 +11,7 @@
 namespace krafla {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinity64 = std::numeric_limits<double>::infinity();
 constexpr double kWrong = 1e30;
 
 double UlpError(double got, long double truth) {
@@ -62,7 +62,7 @@ TEST(F64, UnaryFormulas) {
       if (error > worst) worst = error, at = x;
     }
     EXPECT_LE(worst, f.budget) << f.name << " of " << at << " is " << f.mine(at);
-    for (double x : {0.0, -0.0, kInfinity, -kInfinity, std::nan(""), 1.0, -1.0, 5e-324, -5e-324, 1.7976931348623157e308}) {
+    for (double x : {0.0, -0.0, kInfinity64, -kInfinity64, std::nan(""), 1.0, -1.0, 5e-324, -5e-324, 1.7976931348623157e308}) {
       const double got = f.mine(x);
       const long double truth = f.truth(static_cast<long double>(x));
       EXPECT_LE(UlpError(got, truth), f.budget) << f.name << " of " << x << " is " << got;
@@ -88,7 +88,7 @@ TEST(F64, BinaryFormulas) {
 }
 
 TEST(F64, SpecialsOfTwo) {
-  const double numbers[] = {0.0, -0.0, 1, -1, kInfinity, -kInfinity, std::nan(""), 2, -2, 0.5, -0.5, 3, -3, 1e300, -1e300,
+  const double numbers[] = {0.0, -0.0, 1, -1, kInfinity64, -kInfinity64, std::nan(""), 2, -2, 0.5, -0.5, 3, -3, 1e300, -1e300,
                             1e-300, 5e-324, 4503599627370497.0, 9007199254740993.0};
   auto same = [](double got, double want) {
     return (got != got && want != want) || (std::bit_cast<uint64_t>(got) == std::bit_cast<uint64_t>(want));

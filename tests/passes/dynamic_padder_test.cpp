@@ -11,7 +11,7 @@ namespace krafla {
 namespace {
 
 // Small whole numbers, so that sums come out the same in any order.
-Literal Filled(const Shape& shape, uint32_t seed) {
+Literal FilledWithIntegers(const Shape& shape, uint32_t seed) {
   auto out = Literal::Create(shape);
   KRAFLA_CHECK(out.has_value());
   uint32_t state = seed * 2654435761u + 12345u;
@@ -27,7 +27,7 @@ Literal Filled(const Shape& shape, uint32_t seed) {
 
 // `live` at the start of an array of the bounds, and behind it what no result may depend on.
 Literal InBounds(const Literal& live, const Shape& bounds) {
-  Literal out = Filled(bounds.WithStaticDims(), 977);
+  Literal out = FilledWithIntegers(bounds.WithStaticDims(), 977);
   if (bounds.element_type() == ElementType::kF32)
     for (float& v : out.data<float>()) v = std::numeric_limits<float>::quiet_NaN();
   if (live.shape().element_count() == 0) return out;
@@ -63,7 +63,7 @@ bool AnyDynamic(const Module& module) {
 
 // Runs `text` both ways for all sizes of its parameters' dynamic dimensions: every one of them takes each of `sizes`
 // in turn, together. `host`: the number of operations that are left to the evaluator.
-void ExpectSame(std::string_view text, const std::vector<int64_t>& sizes, std::size_t host = 0,
+void ExpectSameOfSizes(std::string_view text, const std::vector<int64_t>& sizes, std::size_t host = 0,
                 const std::vector<std::string>& passes = {"dynamic_padder"}) {
   auto before = ParseHloText(text);
   ASSERT_TRUE(before) << before.error().ToString();
@@ -82,7 +82,7 @@ void ExpectSame(std::string_view text, const std::vector<int64_t>& sizes, std::s
         if (p->shape().IsDynamicDim(d))
           counts.push_back(static_cast<int32_t>(dims[static_cast<std::size_t>(d)] = std::min(size, p->shape().dim(d))));
       auto shape = Shape::MakeArray(p->shape().element_type(), dims);
-      given.push_back(Filled(*shape, static_cast<uint32_t>(given.size() + 1)));
+      given.push_back(FilledWithIntegers(*shape, static_cast<uint32_t>(given.size() + 1)));
       padded.push_back(InBounds(given.back(), p->shape()));
     }
     for (int32_t n : counts) {
@@ -146,7 +146,7 @@ argmax { a = f32[] parameter(0)
 
 // In the entry `body`, "z" is f32[] 0.
 void ExpectBody(std::string_view body, const std::vector<int64_t>& sizes = {0, 1, 3, 5}, std::size_t host = 0) {
-  ExpectSame(std::string(kFunctions) + "ENTRY main {\n z = f32[] constant(0)\n " + std::string(body) + "\n}", sizes,
+  ExpectSameOfSizes(std::string(kFunctions) + "ENTRY main {\n z = f32[] constant(0)\n " + std::string(body) + "\n}", sizes,
              host);
 }
 
@@ -304,7 +304,7 @@ TEST(DynamicPadder, SelectAndScatter) {
 // What is carried out is what the last turn that counts left.
 TEST(DynamicPadder, Scan) {
   for (std::string_view reverse : {"false", "true"}) {
-    ExpectSame(Format(R"(HloModule m
+    ExpectSameOfSizes(Format(R"(HloModule m
 running {{ x = f32[3] parameter(0)
  c = f32[3] parameter(1)
  s = f32[3] add(c, x)
@@ -313,7 +313,7 @@ ENTRY main {{ x = f32[<=5,3] parameter(0)
  i = f32[3] parameter(1)
  ROOT r = (f32[<=5,3], f32[3]) scan(x, i), dimensions={{0}}, num_carries=1, is_reverse={}, to_apply=running }})",
                       reverse), {0, 1, 3, 5});
-    ExpectSame(Format(R"(HloModule m
+    ExpectSameOfSizes(Format(R"(HloModule m
 wide {{ x = f32[<=3] parameter(0)
  c = f32[<=3] parameter(1)
  t = f32[] constant(2)
@@ -325,7 +325,7 @@ ENTRY main {{ x = f32[<=5,<=3] parameter(0)
  i = f32[<=3] parameter(1)
  ROOT r = (f32[<=5,<=3], f32[<=3]) scan(x, i), dimensions={{0}}, num_carries=1, is_reverse={}, to_apply=wide }})",
                       reverse), {0, 1, 2, 3, 5});
-    ExpectSame(Format(R"(HloModule m
+    ExpectSameOfSizes(Format(R"(HloModule m
 two {{ x = f32[] parameter(0)
  y = f32[] parameter(1)
  c = f32[] parameter(2)
@@ -377,9 +377,9 @@ TEST(DynamicPadder, BatchNormalisation) {
   const std::vector<std::string> passes = {"batch_norm_expander", "dynamic_padder"};
   const std::string entry = std::string(kFunctions) + "ENTRY main {\n x = f32[<=5,3] parameter(0)\n"
                             "m = f32[3] constant({1,2,3})\n v = f32[3] constant({3,3,3})\n";
-  ExpectSame(entry + "ROOT r = f32[<=5,3] batch-norm-inference(x, m, m, m, v), epsilon=1, feature_index=1 }",
+  ExpectSameOfSizes(entry + "ROOT r = f32[<=5,3] batch-norm-inference(x, m, m, m, v), epsilon=1, feature_index=1 }",
              {0, 1, 3, 5}, 0, passes);
-  ExpectSame(entry + "y = f32[<=5,3] broadcast(m), dimensions={1}\n n = s32[] get-dimension-size(x), dimensions={0}\n"
+  ExpectSameOfSizes(entry + "y = f32[<=5,3] broadcast(m), dimensions={1}\n n = s32[] get-dimension-size(x), dimensions={0}\n"
              "k = f32[<=5,3] set-dimension-size(y, n), dimensions={0}\n"
              "ROOT r = (f32[<=5,3], f32[3], f32[3]) batch-norm-training(k, m, m), epsilon=4, feature_index=1 }",
              {1, 3, 5}, 0, passes);
@@ -387,7 +387,7 @@ TEST(DynamicPadder, BatchNormalisation) {
 
 TEST(DynamicPadder, ControlFlow) {
   // The state's size changes in the loop.
-  ExpectSame(R"(HloModule m
+  ExpectSameOfSizes(R"(HloModule m
 cond { s = (s32[], f32[<=5]) parameter(0)
  i = s32[] get-tuple-element(s), index=0
  n = s32[] constant(3)
@@ -408,7 +408,7 @@ ENTRY main { x = f32[<=5] parameter(0)
  w = (s32[], f32[<=5]) while(s), condition=cond, body=body
  ROOT r = f32[<=5] get-tuple-element(w), index=1 })",
              {0, 1, 4, 5});
-  ExpectSame(R"(HloModule m
+  ExpectSameOfSizes(R"(HloModule m
 yes { x = f32[<=5] parameter(0)
  ROOT r = f32[<=5] negate(x) }
 no { x = f32[<=5] parameter(0)

@@ -23,7 +23,7 @@ double ToF64(Bits b) { return std::bit_cast<double>(b); }
 Bits Of(float f) { return std::bit_cast<uint32_t>(f); }
 Bits Of(double d) { return std::bit_cast<uint64_t>(d); }
 
-const MiniFloat* Format(ElementType t) {
+const MiniFloat* MiniFloatOf(ElementType t) {
   if (t == ElementType::kF16) return &kF16Format;
   if (t == ElementType::kBF16) return &kBF16Format;
   if (t == ElementType::kF8E5M2) return &kF8E5M2Format;
@@ -269,14 +269,14 @@ Bits ReadElement(const Bytes& bytes, ElementType storage, int64_t index) {
   KRAFLA_CHECK(at + size <= bytes.size());
   std::memcpy(&raw, bytes.data() + at, size);
   if (storage == ElementType::kPred) return raw != 0;
-  if (const MiniFloat* f = Format(storage)) return Of(DecodeMiniFloat(static_cast<uint32_t>(raw), *f));
+  if (const MiniFloat* f = MiniFloatOf(storage)) return Of(DecodeMiniFloat(static_cast<uint32_t>(raw), *f));
   if (IsSigned(storage) && size < 4) return static_cast<uint32_t>(SignExtend(raw, static_cast<int>(size * 8)));
   return raw;
 }
 
 void WriteElement(Bytes& bytes, ElementType storage, int64_t index, Bits value) {
   const auto size = static_cast<std::size_t>(StorageBytes(storage));
-  if (const MiniFloat* f = Format(storage)) value = EncodeMiniFloat(ToF32(value), *f);
+  if (const MiniFloat* f = MiniFloatOf(storage)) value = EncodeMiniFloat(ToF32(value), *f);
   const auto at = static_cast<std::size_t>(index) * size;
   KRAFLA_CHECK(at + size <= bytes.size());
   std::memcpy(bytes.data() + at, &value, size);
@@ -346,7 +346,7 @@ Bits Interpreter::Node(plan::NodeId id) {
     case NodeOp::kConvert: out = ConvertValue(type_of(0), n.type, v[0]); break;
     case NodeOp::kBitcast: out = v[0]; break;
     case NodeOp::kRound: {
-      const MiniFloat& f = *Format(n.storage);
+      const MiniFloat& f = *MiniFloatOf(n.storage);
       const uint32_t code =
           type_of(0) == ElementType::kF64 ? EncodeMiniFloat(ToF64(v[0]), f) : EncodeMiniFloat(ToF32(v[0]), f);
       out = Of(DecodeMiniFloat(code, f));
@@ -357,8 +357,8 @@ Bits Interpreter::Node(plan::NodeId id) {
       out = IsSigned(n.storage) ? static_cast<uint32_t>(SignExtend(v[0], bits)) : v[0] & ((Bits{1} << bits) - 1);
       break;
     }
-    case NodeOp::kEncode: out = EncodeMiniFloat(ToF32(v[0]), *Format(n.storage)); break;
-    case NodeOp::kDecode: out = Of(DecodeMiniFloat(static_cast<uint32_t>(v[0]), *Format(n.storage))); break;
+    case NodeOp::kEncode: out = EncodeMiniFloat(ToF32(v[0]), *MiniFloatOf(n.storage)); break;
+    case NodeOp::kDecode: out = Of(DecodeMiniFloat(static_cast<uint32_t>(v[0]), *MiniFloatOf(n.storage))); break;
     case NodeOp::kReducePrecision: {
       const int exponent = static_cast<int>(n.bits >> 32), mantissa = static_cast<int>(n.bits & 0xffffffffu);
       out = n.type == ElementType::kF64 ? Of(ReducePrecision(ToF64(v[0]), exponent, mantissa))

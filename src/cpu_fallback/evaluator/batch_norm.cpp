@@ -3,14 +3,13 @@
 #include <cmath>
 #include <vector>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<double> Load(const Literal& in) {
   std::vector<double> out(At(in.shape().element_count()));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "cpu_fallback/evaluator/strided.h"
 #include "numerics/formats.h"
 
 namespace krafla::evaluator {
@@ -13,10 +14,6 @@ namespace krafla::evaluator {
 namespace {
 
 constexpr int64_t kChunk = 512;
-
-struct Bits128 {
-  uint64_t low, high;
-};
 
 template <class T>
 void SelectBlock(const void* const* in, void* out, int64_t n, const BlockParams&) {

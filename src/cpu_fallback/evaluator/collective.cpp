@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/strided.h"
 
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 bool SingleDevice(const Context& context) {
   return context.host->replica_count == 1 && context.host->num_partitions == 1;

@@ -119,17 +119,17 @@ void StoreInts(const uint64_t* in, void* out, ElementType type, int64_t n) {
   }
 }
 
-constexpr int64_t kChunk = 256;
+constexpr int64_t kConverted = 256;
 
 // The value of a chunk in the type that holds all of the source type.
 enum class Via { kSigned, kUnsigned, kFloat, kDouble };
 struct Wide {
   Via via;
   union {
-    int64_t s[kChunk];
-    uint64_t u[kChunk];
-    float f[kChunk];
-    double d[kChunk];
+    int64_t s[kConverted];
+    uint64_t u[kConverted];
+    float f[kConverted];
+    double d[kConverted];
   };
 };
 
@@ -187,7 +187,7 @@ void StoreWide(const Wide& w, void* out, ElementType to, int64_t n) {
       for (int64_t i = 0; i < n; ++i) y[i] = x[i] != 0;  // NaN is true
     });
   } else if (IsIntegral(to)) {
-    uint64_t bits[kChunk];
+    uint64_t bits[kConverted];
     const int width = BitWidth(to);
     Visit(w, [&](const auto* x) {
       using T = std::remove_cvref_t<decltype(*x)>;
@@ -204,7 +204,7 @@ void StoreWide(const Wide& w, void* out, ElementType to, int64_t n) {
     if (w.via == Via::kFloat) return f->narrow(w.f, out, n);
     if (w.via == Via::kDouble) return f->narrow_double(w.d, out, n);
     // Integers go through f32, as XLA's do, and may be rounded twice.
-    float single[kChunk];
+    float single[kConverted];
     Visit(w, [&](const auto* x) {
       for (int64_t i = 0; i < n; ++i) single[i] = static_cast<float>(x[i]);
     });
@@ -258,8 +258,8 @@ void ConvertBlock(const void* const* in, void* out, int64_t n, const BlockParams
   }
   const int64_t in_bytes = StorageBytes(params.from), out_bytes = StorageBytes(params.to);
   Wide wide;
-  for (int64_t at = 0; at < n; at += kChunk) {
-    const int64_t count = std::min(kChunk, n - at);
+  for (int64_t at = 0; at < n; at += kConverted) {
+    const int64_t count = std::min(kConverted, n - at);
     LoadWide(x + at * in_bytes, params.from, count, wide);
     StoreWide(wide, y + at * out_bytes, params.to, count);
   }
@@ -292,12 +292,12 @@ void StochasticConvertBlock(const void* const* in, void* out, int64_t n, const B
   const int width = BitWidth(params.to);
   const uint64_t top = (uint64_t{1} << (width - 1)) - 1;
   const double scale = std::ldexp(1.0, random_bits);
-  for (int64_t at = 0; at < n; at += kChunk) {
-    const int64_t count = std::min(kChunk, n - at);
+  for (int64_t at = 0; at < n; at += kConverted) {
+    const int64_t count = std::min(kConverted, n - at);
     Wide value, random;
     LoadWide(x + at * StorageBytes(params.from), params.from, count, value);
     LoadWide(q + at * StorageBytes(params.from), random_type, count, random);
-    uint64_t bits[kChunk];
+    uint64_t bits[kConverted];
     for (int64_t i = 0; i < count; ++i) {
       double v = value.via == Via::kFloat ? static_cast<double>(value.f[i]) : value.d[i];
       double magnitude = std::abs(v);

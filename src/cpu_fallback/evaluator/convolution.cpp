@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "cpu_fallback/evaluator/odometer.h"
@@ -10,8 +11,6 @@
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // An operand in the accumulator type with its dimensions in the order `order`.
 Result<Literal> Arranged(Context& context, const Literal& in, std::span<const int64_t> order, ElementType type) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/strided.h"
@@ -9,8 +10,6 @@
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 void CopyAll(const Literal& from, const View& from_view, Literal& to) {
   CopyView(to.shape().dims(), StorageBytes(to.shape().element_type()), from.bytes().data(), from_view,

@@ -2,24 +2,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "cpu_fallback/evaluator/strided.h"
+#include "ir/dims.h"
 
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
-bool Has(std::span<const int64_t> dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
-
-Dims FreeDims(int64_t rank, std::span<const int64_t> batch, std::span<const int64_t> contracting) {
-  Dims out;
-  for (int64_t d = 0; d < rank; ++d)
-    if (!Has(batch, d) && !Has(contracting, d)) out.push_back(d);
-  return out;
-}
 
 struct DotOffsets {
   std::vector<int64_t> lhs_batch, rhs_batch, lhs_m, lhs_k, rhs_k, rhs_n;
@@ -28,10 +19,10 @@ struct DotOffsets {
 DotOffsets OffsetsOfDot(const Shape& lhs, const Shape& rhs, const DotAttributes& a) {
   return {OffsetsOf(lhs, a.lhs_batch),
           OffsetsOf(rhs, a.rhs_batch),
-          OffsetsOf(lhs, FreeDims(lhs.rank(), a.lhs_batch, a.lhs_contracting)),
+          OffsetsOf(lhs, FreeDims(lhs.rank(), a.lhs_contracting, a.lhs_batch)),
           OffsetsOf(lhs, a.lhs_contracting),
           OffsetsOf(rhs, a.rhs_contracting),
-          OffsetsOf(rhs, FreeDims(rhs.rank(), a.rhs_batch, a.rhs_contracting))};
+          OffsetsOf(rhs, FreeDims(rhs.rank(), a.rhs_contracting, a.rhs_batch))};
 }
 
 // The result in its natural order: batch, free dimensions of the left, free dimensions of the right.
@@ -134,8 +125,8 @@ Result<Literal> DotOf(Context& context, const Literal& lhs, const Literal& rhs, 
                       ElementType type) {
   Dims dims;
   for (int64_t d : a.lhs_batch) dims.push_back(lhs.shape().dim(d));
-  for (int64_t d : FreeDims(lhs.shape().rank(), a.lhs_batch, a.lhs_contracting)) dims.push_back(lhs.shape().dim(d));
-  for (int64_t d : FreeDims(rhs.shape().rank(), a.rhs_batch, a.rhs_contracting)) dims.push_back(rhs.shape().dim(d));
+  for (int64_t d : FreeDims(lhs.shape().rank(), a.lhs_contracting, a.lhs_batch)) dims.push_back(lhs.shape().dim(d));
+  for (int64_t d : FreeDims(rhs.shape().rank(), a.rhs_contracting, a.rhs_batch)) dims.push_back(rhs.shape().dim(d));
   KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(type, dims));
   KRAFLA_ASSIGN(Literal out, NewLiteral(context, shape));
   KRAFLA_TRY(RunDot(context, lhs, rhs, a, out));
@@ -154,7 +145,7 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
   KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
   if (r.lhs_ragged_dims.size() != 1) return InvalidArgument("a ragged-dot has one ragged dimension");
   const int64_t ragged = r.lhs_ragged_dims[0];
-  if (Has(a.lhs_batch, ragged)) {
+  if (Contains(a.lhs_batch, ragged)) {
     KRAFLA_TRY(RunDot(context, lhs, rhs, a, out));
     return Value::Own(std::move(out));
   }
@@ -169,7 +160,7 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
                            lhs.shape().ToString(false));
   const int bytes = StorageBytes(out.shape().element_type());
   const ElementType type = out.shape().element_type();
-  const bool contracting = Has(a.lhs_contracting, ragged);
+  const bool contracting = Contains(a.lhs_contracting, ragged);
   for (std::size_t b = 0; b < lhs_batches.size(); ++b) {
     // The operands of this batch: all of them, or each batch dimension cut to one index.
     Literal lhs_part, rhs_part;
@@ -218,7 +209,7 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
         for (int64_t& d : inner.rhs_batch) d -= d > r.rhs_group_dims[0] ? 1 : 0;
         KRAFLA_ASSIGN(Literal part, DotOf(context, rows, matrix, inner, type));
         int64_t position = a.lhs_batch.ssize();
-        for (int64_t d : FreeDims(lhs.shape().rank(), a.lhs_batch, a.lhs_contracting)) {
+        for (int64_t d : FreeDims(lhs.shape().rank(), a.lhs_contracting, a.lhs_batch)) {
           if (d == ragged) break;
           ++position;
         }

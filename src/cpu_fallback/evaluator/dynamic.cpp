@@ -3,6 +3,7 @@
 // of a result then follows from the operands' run-time shapes by the ordinary shape rules.
 #include <algorithm>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/strided.h"
 #include "ir/shape_rules.h"
@@ -10,8 +11,6 @@
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // The run-time dimensions of a reshape: both sides fall into groups of equal declared products; within a group the
 // dimension that may vary takes up what the operand has.

@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "cpu_fallback/evaluator/odometer.h"
@@ -16,8 +17,6 @@ namespace krafla::evaluator {
 namespace {
 
 using C = std::complex<double>;
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // Without the checks for infinities of std::complex's operator.
 C Mul(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }

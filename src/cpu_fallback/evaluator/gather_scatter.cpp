@@ -4,17 +4,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/odometer.h"
 #include "cpu_fallback/evaluator/scalar_program.h"
 #include "cpu_fallback/evaluator/strided.h"
+#include "ir/dims.h"
 
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-bool Has(std::span<const int64_t> dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
 
 // The dimensions of the indices array without index_vector_dim, and where an index vector's components lie.
 struct IndexSpace {
@@ -57,14 +56,14 @@ Result<Value> EvalGather(Context& context, const Instruction& i, Operands operan
   View from, to;
   std::size_t offset_dim = 0;
   for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (Has(a.collapsed_slice_dims, d) || Has(a.operand_batching_dims, d)) continue;
+    if (Contains(a.collapsed_slice_dims, d) || Contains(a.operand_batching_dims, d)) continue;
     slice_dims.push_back(std::min(a.slice_sizes[At(d)], shape.dim(d)));
     from.strides.push_back(in_strides[At(d)]);
     to.strides.push_back(out_strides[At(a.offset_dims[offset_dim++])]);
   }
   Dims batch_strides;  // of the result
   for (int64_t d = 0; d < out.shape().rank(); ++d)
-    if (!Has(a.offset_dims, d)) batch_strides.push_back(out_strides[At(d)]);
+    if (!Contains(a.offset_dims, d)) batch_strides.push_back(out_strides[At(d)]);
   Odometer<2> batch(space.dims, {space.strides, batch_strides});
   for (int64_t b = 0; b < batch.count(); ++b, batch.Next()) {
     from.offset = 0;
@@ -108,7 +107,7 @@ Result<Value> EvalScatter(Context& context, const Instruction& i, Operands opera
   Dims window_sizes(At(shape.rank()), 1);
   std::size_t window_dim = 0;
   for (int64_t d = 0; d < shape.rank(); ++d) {
-    if (Has(a.inserted_window_dims, d) || Has(a.input_batching_dims, d)) continue;
+    if (Contains(a.inserted_window_dims, d) || Contains(a.input_batching_dims, d)) continue;
     const int64_t u = a.update_window_dims[window_dim++];
     window_sizes[At(d)] = updates_shape.dim(u);
     window_dims.push_back(updates_shape.dim(u));
@@ -116,7 +115,7 @@ Result<Value> EvalScatter(Context& context, const Instruction& i, Operands opera
     window_update_strides.push_back(update_strides[At(u)]);
   }
   for (int64_t d = 0; d < updates_shape.rank(); ++d)
-    if (!Has(a.update_window_dims, d)) batch_strides.push_back(update_strides[At(d)]);
+    if (!Contains(a.update_window_dims, d)) batch_strides.push_back(update_strides[At(d)]);
 
   // Elements of one window are distinct, so they go through the computation in blocks; windows go in order.
   const bool overwrite = n == 1 && ReturnsParameter(computation, 1);

@@ -5,13 +5,12 @@
 #include <complex>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/block_op.h"
 
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 void Convert(const std::byte* in, ElementType from, std::byte* out, ElementType to, int64_t n) {
   const void* operands[] = {in};
@@ -24,12 +23,12 @@ void Convert(const std::byte* in, ElementType from, std::byte* out, ElementType 
 // Collects elements at base + offsets[k], then widens them.
 void Gather(const std::byte* in, ElementType type, int64_t base, std::span<const int64_t> offsets, std::byte* out,
             ElementType accumulator) {
-  constexpr int64_t kChunk = 256;
+  constexpr int64_t kNear = 256;
   const int64_t bytes = StorageBytes(type), wide = StorageBytes(accumulator);
   const int64_t n = static_cast<int64_t>(offsets.size());
-  alignas(16) std::byte near[kChunk * 16];
-  for (int64_t at = 0; at < n; at += kChunk) {
-    const int64_t count = std::min(kChunk, n - at);
+  alignas(16) std::byte near[kNear * 16];
+  for (int64_t at = 0; at < n; at += kNear) {
+    const int64_t count = std::min(kNear, n - at);
     const int64_t* o = offsets.data() + at;
     bool together = true;
     for (int64_t k = 0; k < count; ++k) together = together & (o[k] == o[0] + k);

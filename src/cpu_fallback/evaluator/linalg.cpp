@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 
@@ -17,16 +18,14 @@ namespace {
 
 using C = std::complex<double>;
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
 double Conj(double x) { return x; }
 C Conj(C x) { return std::conj(x); }
 double Real(double x) { return x; }
 double Real(C x) { return x.real(); }
 double Square(double x) { return x * x; }
 double Square(C x) { return x.real() * x.real() + x.imag() * x.imag(); }
-double Mul(double a, double b) { return a * b; }
-C Mul(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
+double Product(double a, double b) { return a * b; }
+C Product(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
 
 // The matrices of a batched array, in the wide type.
 template <class T>
@@ -71,7 +70,7 @@ void CholeskyFactor(T* a, int64_t n, bool lower) {
     a[c * n + c] = root;
     for (int64_t r = c + 1; r < n; ++r) {
       T sum = a[r * n + c];
-      for (int64_t k = 0; k < c; ++k) sum -= Mul(a[r * n + k], Conj(a[c * n + k]));
+      for (int64_t k = 0; k < c; ++k) sum -= Product(a[r * n + k], Conj(a[c * n + k]));
       a[r * n + c] = sum / root;
     }
   }
@@ -101,7 +100,7 @@ void Solve(const T* a, T* b, int64_t n, int64_t m, bool lower, bool unit, Triang
     for (int64_t c = begin; c < end; ++c) {
       const T v = element(r, c);
       const T* other = b + c * m;
-      for (int64_t k = 0; k < m; ++k) row[k] -= Mul(v, other[k]);
+      for (int64_t k = 0; k < m; ++k) row[k] -= Product(v, other[k]);
     }
     if (unit) continue;
     const T d = element(r, r);
@@ -249,10 +248,10 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
         // H^H on the columns that follow.
         for (int64_t c = k + 1; c < n; ++c) {
           T sum = x[k * n + c];
-          for (int64_t r = k + 1; r < m; ++r) sum += Mul(Conj(x[r * n + k]), x[r * n + c]);
-          sum = Mul(sum, Conj(tau));
+          for (int64_t r = k + 1; r < m; ++r) sum += Product(Conj(x[r * n + k]), x[r * n + c]);
+          sum = Product(sum, Conj(tau));
           x[k * n + c] -= sum;
-          for (int64_t r = k + 1; r < m; ++r) x[r * n + c] -= Mul(x[r * n + k], sum);
+          for (int64_t r = k + 1; r < m; ++r) x[r * n + c] -= Product(x[r * n + k], sum);
         }
       }
     }
@@ -290,10 +289,10 @@ Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operand
         const T tau = taus[At(b * count + k)];
         for (int64_t c = k; c < n; ++c) {
           T sum = x[k * n + c];
-          for (int64_t r = k + 1; r < m; ++r) sum += Mul(Conj(v[r * n + k]), x[r * n + c]);
-          sum = Mul(sum, tau);
+          for (int64_t r = k + 1; r < m; ++r) sum += Product(Conj(v[r * n + k]), x[r * n + c]);
+          sum = Product(sum, tau);
           x[k * n + c] -= sum;
-          for (int64_t r = k + 1; r < m; ++r) x[r * n + c] -= Mul(v[r * n + k], sum);
+          for (int64_t r = k + 1; r < m; ++r) x[r * n + c] -= Product(v[r * n + k], sum);
         }
       }
     }

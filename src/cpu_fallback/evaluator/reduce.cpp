@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/fold.h"
 #include "cpu_fallback/evaluator/odometer.h"
@@ -11,8 +12,6 @@
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // The dimensions of a reduce in two groups, with the operand's strides of each.
 struct Split {

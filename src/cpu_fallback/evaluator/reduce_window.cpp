@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "base/index.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/fold.h"
@@ -17,9 +18,7 @@ namespace krafla::evaluator {
 
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
-constexpr int64_t kBlock = 256;
+constexpr int64_t kWindows = 256;
 
 // Where tap `tap` of the window at `position` reads in one dimension; -1: padding.
 int64_t Source(const WindowDim& w, int64_t position, int64_t tap, int64_t extent) {
@@ -92,7 +91,7 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
   BlockParams widen, narrow;
   std::vector<AlignedBytes> acc, next, gathered;
   for (std::size_t o = 0; o < n; ++o) {
-    const std::size_t bytes = At(fold ? fold->wide_bytes : f.parameter_bytes(o)) * kBlock;
+    const std::size_t bytes = At(fold ? fold->wide_bytes : f.parameter_bytes(o)) * kWindows;
     acc.emplace_back(bytes, false);
     next.emplace_back(bytes, false);
     gathered.emplace_back(bytes, true);
@@ -101,13 +100,13 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
     widen.from = narrow.to = type;
     widen.to = narrow.from = fold->wide;
   }
-  AlignedBytes wide_taken(fold ? At(fold->wide_bytes * kBlock) : 0);
-  std::vector<int64_t> positions(At(kBlock) * std::max<std::size_t>(rank, 1)), offsets(At(kBlock));
+  AlignedBytes wide_taken(fold ? At(fold->wide_bytes * kWindows) : 0);
+  std::vector<int64_t> positions(At(kWindows) * std::max<std::size_t>(rank, 1)), offsets(At(kWindows));
   std::vector<const void*> in(2 * n);
   std::vector<void*> to(n);
   Dims position(rank, 0);
-  for (int64_t at = 0; at < results; at += kBlock) {
-    const int64_t count = std::min(kBlock, results - at);
+  for (int64_t at = 0; at < results; at += kWindows) {
+    const int64_t count = std::min(kWindows, results - at);
     for (int64_t k = 0; k < count; ++k) {
       std::copy(position.begin(), position.end(), positions.begin() + k * static_cast<int64_t>(rank));
       NextIndex(position, outs[0].shape().dims());
@@ -193,12 +192,12 @@ Result<Value> EvalSelectAndScatter(Context& context, const Instruction& i, Opera
   const std::size_t rank = window.size();
   const std::optional<int64_t> last = DimensionVisitedLast(window, i.operand(0)->shape().dims(), i.operand(1)->shape().dims());
   // The selection goes over blocks of windows, the scatter in order.
-  std::vector<int64_t> positions(At(kBlock) * std::max<std::size_t>(rank, 1)), offsets(At(kBlock)), chosen(At(kBlock));
-  AlignedBytes old_values(At(kBlock * bytes)), new_values(At(kBlock * bytes));
-  uint8_t keep[kBlock];
+  std::vector<int64_t> positions(At(kWindows) * std::max<std::size_t>(rank, 1)), offsets(At(kWindows)), chosen(At(kWindows));
+  AlignedBytes old_values(At(kWindows * bytes)), new_values(At(kWindows * bytes));
+  uint8_t keep[kWindows];
   Dims position(rank, 0);
-  for (int64_t at = 0; at < windows; at += kBlock) {
-    const int64_t count = std::min(kBlock, windows - at);
+  for (int64_t at = 0; at < windows; at += kWindows) {
+    const int64_t count = std::min(kWindows, windows - at);
     for (int64_t k = 0; k < count; ++k) {
       std::copy(position.begin(), position.end(), positions.begin() + k * static_cast<int64_t>(rank));
       NextIndex(position, source.shape().dims());

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "numerics/rng.h"
@@ -15,8 +16,6 @@
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 std::array<uint32_t, 2> Halves(uint64_t x) { return {static_cast<uint32_t>(x), static_cast<uint32_t>(x >> 32)}; }
 

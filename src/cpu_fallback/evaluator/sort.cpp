@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/index.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/odometer.h"
@@ -13,8 +14,6 @@
 namespace krafla::evaluator {
 
 namespace {
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 // A stable merge sort of `order` that stays inside its array whatever `before` answers: the comparator comes from the
 // module and need not be an order. `before` reports errors through `failed`.

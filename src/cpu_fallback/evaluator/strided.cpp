@@ -9,10 +9,6 @@ namespace krafla::evaluator {
 
 namespace {
 
-struct Bits128 {
-  uint64_t low, high;
-};
-
 template <class T>
 void CopyRow(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t n) {
   if (from_stride == 0 && to_stride == 1) {

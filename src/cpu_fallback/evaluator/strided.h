@@ -10,6 +10,11 @@
 
 namespace krafla::evaluator {
 
+// A c128, moved and not looked at.
+struct Bits128 {
+  uint64_t low, high;
+};
+
 // A rectangular set of elements: offset and strides in elements, strides of either sign or zero.
 struct View {
   int64_t offset = 0;

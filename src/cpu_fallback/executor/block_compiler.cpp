@@ -25,11 +25,11 @@ namespace {
 int ComputeWidth(ElementType type) { return StorageBytes(type); }
 
 template <class T>
-T& At(std::vector<T>& v, int i) {
+T& Item(std::vector<T>& v, int i) {
   return v[static_cast<std::size_t>(i)];
 }
 template <class T>
-const T& At(const std::vector<T>& v, int i) {
+const T& Item(const std::vector<T>& v, int i) {
   return v[static_cast<std::size_t>(i)];
 }
 
@@ -53,8 +53,8 @@ class BlockCompiler {
     for (std::size_t i = 0; i < program_.nodes.size(); ++i) KRAFLA_TRY(LowerNode(static_cast<NodeId>(i)));
     for (const plan::Store& store : program_.stores) KRAFLA_TRY(LowerStore(store));
     for (NodeId r : program_.results) {
-      out_.results_.push_back(At(slot_of_, r));
-      out_.result_types_.push_back(At(program_.nodes, r).type);
+      out_.results_.push_back(Item(slot_of_, r));
+      out_.result_types_.push_back(Item(program_.nodes, r).type);
     }
     FindDirectStores();
     PlaceSlots();
@@ -72,8 +72,8 @@ class BlockCompiler {
       const Node& n = program_.nodes[i];
       uint64_t d = 0;
       for (NodeId o : n.operands)
-        if (o != kNoNode) d |= At(depends_, o);
-      if (n.mask != kNoNode) d |= At(depends_, n.mask);
+        if (o != kNoNode) d |= Item(depends_, o);
+      if (n.mask != kNoNode) d |= Item(depends_, n.mask);
       if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) d |= Depends(n.index);
       // A param comes with each tile, so nothing made from it is known when the launch starts.
       if (n.op == NodeOp::kParam) d |= kParamBit | (options_.params_are_arrays ? 0 : options_.param_depends.value_or(n.depends));
@@ -85,7 +85,7 @@ class BlockCompiler {
       case IndexAtom::Kind::kIter: return uint64_t{1} << a.iter;
       case IndexAtom::Kind::kFloorDiv:
       case IndexAtom::Kind::kMod: return Depends(a.expr);
-      case IndexAtom::Kind::kValue: return At(depends_, a.node);
+      case IndexAtom::Kind::kValue: return Item(depends_, a.node);
     }
     return 0;
   }
@@ -118,7 +118,7 @@ class BlockCompiler {
         address.terms.push_back({BlockProgram::Term::Kind::kIter, a.iter, t.coefficient});
       } else if (!Varies(AtomDepends(a))) {
         if (a.kind == IndexAtom::Kind::kValue) {
-          address.terms.push_back({BlockProgram::Term::Kind::kValue, At(slot_of_, a.node), t.coefficient});
+          address.terms.push_back({BlockProgram::Term::Kind::kValue, Item(slot_of_, a.node), t.coefficient});
         } else {
           int dividend = UniformAddress(space_.expr(a.expr));
           out_.divisions_.push_back({dividend, a.divisor, a.kind == IndexAtom::Kind::kMod});
@@ -182,7 +182,7 @@ class BlockCompiler {
   }
   Result<int> AtomSlot(AtomId id) {
     const IndexAtom& a = space_.atom(id);
-    if (a.kind == IndexAtom::Kind::kValue) return At(slot_of_, a.node);
+    if (a.kind == IndexAtom::Kind::kValue) return Item(slot_of_, a.node);
     if (auto it = atom_slots_.find(id); it != atom_slots_.end()) return it->second;
     const auto range = space_.RangeOf(a.expr);
     if (range.hi > INT32_MAX || a.divisor > INT32_MAX)
@@ -211,8 +211,8 @@ class BlockCompiler {
       KRAFLA_ASSIGN(access.offsets, OffsetsSlot(e, /*whole=*/false));
     }
     if (mask != kNoNode) {
-      access.mask = At(slot_of_, mask);
-      access.mask_is_uniform = !Varies(At(depends_, mask));
+      access.mask = Item(slot_of_, mask);
+      access.mask_is_uniform = !Varies(Item(depends_, mask));
     }
     access.converted_width = ComputeWidth(plan::ComputeType(storage));
     return access;
@@ -220,11 +220,11 @@ class BlockCompiler {
 
   // A uniform value as an array.
   int SpreadSlot(NodeId node) {
-    int from = At(slot_of_, node);
+    int from = Item(slot_of_, node);
     if (auto it = spread_.find(from); it != spread_.end()) return it->second;
-    const int width = ComputeWidth(At(program_.nodes, node).type);
+    const int width = ComputeWidth(Item(program_.nodes, node).type);
     int out = NewSlot(width, false);
-    uint64_t depends = At(depends_, node);
+    uint64_t depends = Item(depends_, node);
     bool launch = depends == 0;
     Step step{.kind = Step::Kind::kSpread, .out = out, .in = {from, -1, -1}, .width = width};
     (launch ? out_.launch_steps_ : out_.tile_steps_).push_back(step);
@@ -234,10 +234,10 @@ class BlockCompiler {
   }
 
   Result<> LowerNode(NodeId id) {
-    const Node& n = At(program_.nodes, id);
-    const uint64_t depends = At(depends_, id);
+    const Node& n = Item(program_.nodes, id);
+    const uint64_t depends = Item(depends_, id);
     const bool varies = Varies(depends);
-    int& slot = At(slot_of_, id);
+    int& slot = Item(slot_of_, id);
     switch (n.op) {
       case NodeOp::kConstant: {
         slot = NewSlot(ComputeWidth(n.type), true);
@@ -277,7 +277,7 @@ class BlockCompiler {
         StepsFor(depends).push_back(step);
         return {};
       }
-      case NodeOp::kBitcast: slot = At(slot_of_, n.operands[0]); return {};
+      case NodeOp::kBitcast: slot = Item(slot_of_, n.operands[0]); return {};
       case NodeOp::kHlo:
       case NodeOp::kCompare:
       case NodeOp::kConvert:
@@ -291,19 +291,19 @@ class BlockCompiler {
   }
 
   Result<> LowerOp(NodeId id) {
-    const Node& n = At(program_.nodes, id);
-    const uint64_t depends = At(depends_, id);
+    const Node& n = Item(program_.nodes, id);
+    const uint64_t depends = Item(depends_, id);
     const bool varies = Varies(depends);
     Step step{.kind = Step::Kind::kOp, .is_uniform = !varies, .bits = n.bits};
     const bool is_select = n.op == NodeOp::kHlo && n.opcode == Opcode::kSelect;
     BlockKey key{.op = n.op, .opcode = n.opcode, .type = n.type,
-                 .operand = At(program_.nodes, n.operands[is_select ? 1 : 0]).type, .storage = n.storage,
+                 .operand = Item(program_.nodes, n.operands[is_select ? 1 : 0]).type, .storage = n.storage,
                  .direction = n.direction, .total_order = n.total_order};
     for (unsigned i = 0; i < 3; ++i) {
       NodeId o = n.operands[i];
       if (o == kNoNode) continue;
-      step.in[i] = At(slot_of_, o);
-      if (varies && !Varies(At(depends_, o))) key.uniform |= 1u << i;
+      step.in[i] = Item(slot_of_, o);
+      if (varies && !Varies(Item(depends_, o))) key.uniform |= 1u << i;
     }
     step.fn = FindBlockFn(key);
     if (step.fn == nullptr && key.uniform != 0) {
@@ -320,7 +320,7 @@ class BlockCompiler {
     }
     step.out = NewSlot(ComputeWidth(n.type), !varies);
     MarkFixed(step.out, depends);
-    At(slot_of_, id) = step.out;
+    Item(slot_of_, id) = step.out;
     StepsFor(depends).push_back(step);
     return {};
   }
@@ -328,12 +328,12 @@ class BlockCompiler {
   Result<> LowerStore(const plan::Store& store) {
     KRAFLA_ASSIGN(BlockProgram::Access access, LowerAccess(store.buffer, store.storage, store.index, store.mask));
     access.convert = FindNarrow(store.storage);
-    const Node& n = At(program_.nodes, store.node);
-    const bool value_varies = Varies(At(depends_, store.node));
+    const Node& n = Item(program_.nodes, store.node);
+    const bool value_varies = Varies(Item(depends_, store.node));
     const bool store_varies = value_varies || access.row_stride != 0 || access.column_stride != 0 ||
                               access.offsets >= 0 || (access.mask >= 0 && !access.mask_is_uniform);
     Step step{.kind = Step::Kind::kStore, .is_uniform = !store_varies};
-    step.in[0] = store_varies && !value_varies ? SpreadSlot(store.node) : At(slot_of_, store.node);
+    step.in[0] = store_varies && !value_varies ? SpreadSlot(store.node) : Item(slot_of_, store.node);
     (void)n;
     out_.accesses_.push_back(access);
     step.access = static_cast<int>(out_.accesses_.size()) - 1;
@@ -351,7 +351,7 @@ class BlockCompiler {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const Step& store = steps[i];
       if (store.kind != Step::Kind::kStore || store.is_uniform) continue;
-      const BlockProgram::Access& access = At(out_.accesses_, store.access);
+      const BlockProgram::Access& access = Item(out_.accesses_, store.access);
       if (access.convert != nullptr || access.mask >= 0 || access.offsets >= 0) continue;
       for (std::size_t j = 0; j < i; ++j) {
         Step& op = steps[j];
@@ -362,8 +362,8 @@ class BlockCompiler {
           if (later.kind == Step::Kind::kLoad) safe = false;
           for (int in : later.in)
             if (in >= 0 && from_memory[static_cast<std::size_t>(in)]) safe = false;
-          if (later.access >= 0 && At(out_.accesses_, later.access).mask >= 0 &&
-              from_memory[static_cast<std::size_t>(At(out_.accesses_, later.access).mask)])
+          if (later.access >= 0 && Item(out_.accesses_, later.access).mask >= 0 &&
+              from_memory[static_cast<std::size_t>(Item(out_.accesses_, later.access).mask)])
             safe = false;
         }
         if (safe) op.direct_store = store.access;
@@ -394,46 +394,46 @@ class BlockCompiler {
     std::vector<int> last_use(slots.size(), -1);
     const auto& steps = out_.tile_steps_;
     auto use = [&](int slot, std::size_t at) {
-      if (slot >= 0) At(last_use, slot) = static_cast<int>(at);
+      if (slot >= 0) Item(last_use, slot) = static_cast<int>(at);
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
       use(steps[i].out, i);
       for (int in : steps[i].in) use(in, i);
       if (steps[i].access >= 0) {
-        const BlockProgram::Access& access = At(out_.accesses_, steps[i].access);
+        const BlockProgram::Access& access = Item(out_.accesses_, steps[i].access);
         use(access.mask, i);
         use(access.offsets, i);
       }
     }
-    for (int r : out_.results_) At(last_use, r) = static_cast<int>(steps.size());
+    for (int r : out_.results_) Item(last_use, r) = static_cast<int>(steps.size());
     std::map<int, std::vector<int64_t>> free_registers;  // by width
     for (std::size_t i = 0; i < steps.size(); ++i) {
       auto release = [&](int slot) {
-        if (slot < 0 || At(slots, slot).is_uniform || fixed_[static_cast<std::size_t>(slot)]) return;
-        if (At(last_use, slot) != static_cast<int>(i) || At(slots, slot).offset < 0) return;
-        auto& list = free_registers[At(slots, slot).width];
-        if (std::find(list.begin(), list.end(), At(slots, slot).offset) == list.end())
-          list.push_back(At(slots, slot).offset);
+        if (slot < 0 || Item(slots, slot).is_uniform || fixed_[static_cast<std::size_t>(slot)]) return;
+        if (Item(last_use, slot) != static_cast<int>(i) || Item(slots, slot).offset < 0) return;
+        auto& list = free_registers[Item(slots, slot).width];
+        if (std::find(list.begin(), list.end(), Item(slots, slot).offset) == list.end())
+          list.push_back(Item(slots, slot).offset);
       };
       for (int in : steps[i].in) release(in);
       const int out = steps[i].out;
-      const bool places = out >= 0 && !At(slots, out).is_uniform && At(slots, out).offset < 0 &&
+      const bool places = out >= 0 && !Item(slots, out).is_uniform && Item(slots, out).offset < 0 &&
                           steps[i].kind != Step::Kind::kParam;
       if (places) {
-        auto& list = free_registers[At(slots, out).width];
+        auto& list = free_registers[Item(slots, out).width];
         if (list.empty()) {
-          At(slots, out).offset = take(elements * At(slots, out).width);
+          Item(slots, out).offset = take(elements * Item(slots, out).width);
         } else {
-          At(slots, out).offset = list.back();
+          Item(slots, out).offset = list.back();
           list.pop_back();
         }
       }
       // A load fills its register before it is done with its mask and its offsets.
       if (steps[i].access >= 0) {
-        release(At(out_.accesses_, steps[i].access).mask);
-        release(At(out_.accesses_, steps[i].access).offsets);
+        release(Item(out_.accesses_, steps[i].access).mask);
+        release(Item(out_.accesses_, steps[i].access).offsets);
       }
-      if (places && At(last_use, out) == static_cast<int>(i)) release(out);
+      if (places && Item(last_use, out) == static_cast<int>(i)) release(out);
     }
     out_.staging_offset_ = take(elements * 8);
     out_.frame_bytes_ = size;

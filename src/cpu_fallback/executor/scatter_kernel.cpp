@@ -5,19 +5,18 @@
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "base/index.h"
 #include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/kernels/move.h"
+#include "ir/dims.h"
 
 namespace krafla::cpu {
 
 namespace {
 
 constexpr int64_t kMostElements = 1024;
-constexpr std::size_t kMaxOperands = 32;
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-bool Has(std::span<const int64_t> dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
+constexpr std::size_t kMaxScattered = 32;
 
 int64_t ReadIndex(ElementType type, const std::byte* at) {
   switch (StorageBytes(type)) {
@@ -74,8 +73,8 @@ class ScatterRun final : public CpuKernel {
 KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
   auto out = std::make_unique<ScatterRun>();
   const ScatterAttributes& a = body.attributes;
-  if (body.updates.size() > kMaxOperands)
-    return Unimplemented("A scatter of {} arrays at once; the CPU's kernel takes {}.", body.updates.size(), kMaxOperands);
+  if (body.updates.size() > kMaxScattered)
+    return Unimplemented("A scatter of {} arrays at once; the CPU's kernel takes {}.", body.updates.size(), kMaxScattered);
   out->body_ = body;
   const Dims operand_strides = RowMajorStrides(body.operand_dims), update_strides = RowMajorStrides(body.updates_dims);
   const Dims index_strides = RowMajorStrides(body.indices_dims);
@@ -88,12 +87,12 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->batch_index_strides_.push_back(index_strides[d]);
   }
   for (std::size_t d = 0; d < body.updates_dims.size(); ++d)
-    if (!Has(a.update_window_dims, static_cast<int64_t>(d))) out->batch_update_strides_.push_back(update_strides[d]);
+    if (!Contains(a.update_window_dims, static_cast<int64_t>(d))) out->batch_update_strides_.push_back(update_strides[d]);
   // Operand dimensions that the window has, in order, are the update window dimensions.
   Dims window_sizes(body.operand_dims.size(), 1);
   std::size_t next = 0;
   for (std::size_t d = 0; d < body.operand_dims.size(); ++d) {
-    if (Has(a.inserted_window_dims, static_cast<int64_t>(d)) || Has(a.input_batching_dims, static_cast<int64_t>(d))) continue;
+    if (Contains(a.inserted_window_dims, static_cast<int64_t>(d)) || Contains(a.input_batching_dims, static_cast<int64_t>(d))) continue;
     const auto u = At(a.update_window_dims[next++]);
     window_sizes[d] = body.updates_dims[u];
     if (body.updates_dims[u] == 1) continue;
@@ -152,7 +151,7 @@ void ScatterRun::CombineRun(std::span<std::byte* const> bindings, std::byte* scr
   const std::size_t count = body_.types.size();
   const int64_t step = RoundUp(kMostElements * 8, 64);
   std::byte* arrays = scratch + RoundUp(combiner_.frame_bytes(), 64);
-  const void* params[2 * kMaxOperands];
+  const void* params[2 * kMaxScattered];
   for (int64_t begin = 0; begin < run_; begin += kMostElements) {
     const int64_t n = std::min(kMostElements, run_ - begin);
     for (std::size_t k = 0; k < 2 * count; ++k) {

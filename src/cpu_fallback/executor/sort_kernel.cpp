@@ -22,7 +22,7 @@ using plan::NodeId;
 using plan::NodeOp;
 
 constexpr int64_t kKeyBlock = 1024;
-constexpr std::size_t kMaxOperands = 64;
+constexpr std::size_t kMaxSorted = 64;
 
 // Whether node `a` is to the even params what `b` is to the odd ones of the same operand.
 bool SameSide(const ElementProgram& p, NodeId a, NodeId b) {
@@ -88,7 +88,7 @@ class SortRun final : public CpuKernel {
  private:
   struct Memory {
     std::byte* frame;
-    std::byte* values[kMaxOperands];  // each operand's row, dense, as stored
+    std::byte* values[kMaxSorted];  // each operand's row, dense, as stored
     std::byte* wide;                  // a block of an operand in its compute type
     std::byte* keys;                  // sorted: 64 or 128 bits a row element
     std::byte* order;                 // int32 positions
@@ -110,8 +110,8 @@ class SortRun final : public CpuKernel {
 
 KernelResult SortRun::Make(const plan::SortKernel& body, int threads) {
   auto out = std::make_unique<SortRun>();
-  if (body.inputs.size() > kMaxOperands)
-    return Unimplemented("A sort of {} arrays at once; the CPU's kernel takes {}.", body.inputs.size(), kMaxOperands);
+  if (body.inputs.size() > kMaxSorted)
+    return Unimplemented("A sort of {} arrays at once; the CPU's kernel takes {}.", body.inputs.size(), kMaxSorted);
   out->body_ = body;
   const auto dimension = static_cast<std::size_t>(body.dimension);
   out->length_ = body.dims[dimension];
@@ -186,7 +186,7 @@ SortRun::Memory SortRun::MemoryOf(std::byte* scratch) const {
 
 void SortRun::SortByKeys(const Memory& m) const {
   const KeyRule& rule = *key_;
-  const void* params[kMaxOperands] = {};
+  const void* params[kMaxSorted] = {};
   const auto length = static_cast<std::size_t>(length_), keep = static_cast<std::size_t>(keep_);
   int32_t* order = reinterpret_cast<int32_t*>(m.order);
   uint64_t* narrow = reinterpret_cast<uint64_t*>(m.keys);           // key above position

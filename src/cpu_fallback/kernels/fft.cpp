@@ -13,6 +13,7 @@
 #else
 #define KRAFLA_UNROLL _Pragma("GCC unroll 16")
 #endif
+#include "base/index.h"
 #include "numerics/butterfly.h"
 #include "numerics/roots_of_unity.h"
 
@@ -268,8 +269,6 @@ HWY_EXPORT(FromHalfDouble);
 namespace {
 
 constexpr int kMostPrime = 7;
-
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
 
 std::vector<int> PassRadices(int64_t n) {
   std::vector<int> out;

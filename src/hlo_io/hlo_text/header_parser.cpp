@@ -11,7 +11,6 @@ namespace {
 constexpr std::string_view kKept[] = {"frontend_attributes", "alias_passthrough_params",
                                       "allow_spmd_sharding_propagation_to_parameters",
                                       "allow_spmd_sharding_propagation_to_output", "result_layout", "schedule_name"};
-constexpr std::string_view kTables[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
 
 template <std::size_t N>
 bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
@@ -135,9 +134,9 @@ Result<> Parser::ParseEntryLayout() {
 
 // Tables that XLA prints after optimisation: a title, then lines of a number and a string or braces. Kept as written.
 Result<> Parser::ParseStackFrameTables() {
-  while (lex_.token().kind == Tok::kWord && IsOneOf(lex_.token().text, kTables)) {
+  while (lex_.token().kind == Tok::kWord && IsOneOf(lex_.token().text, kStackFrameTables)) {
     Token after = lex_.LookAhead();
-    bool last_title = after.kind == Tok::kWord && IsOneOf(after.text, kTables);
+    bool last_title = after.kind == Tok::kWord && IsOneOf(after.text, kStackFrameTables);
     if (after.kind != Tok::kNumber && !last_title) return {};  // a computation of that name
     Token title = lex_.Next();
     std::size_t begin = lex_.token().begin, end = begin;

@@ -25,6 +25,9 @@ enum class Tok : uint8_t {
   kBad,     // an unterminated string or comment: `text` says which
 };
 
+// Titles of the tables that XLA prints after optimisation.
+inline constexpr std::string_view kStackFrameTables[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
+
 struct Token {
   Tok kind = Tok::kEnd;
   char punct = 0;

@@ -16,8 +16,9 @@ bool IsPlain(std::string_view name) {
   return name != "ROOT" && name != "ENTRY" && !ElementTypeFromName(name);
 }
 
-constexpr std::string_view kTables[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
-bool IsTable(std::string_view name) { return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables); }
+bool IsTable(std::string_view name) {
+  return std::ranges::find(kStackFrameTables, name) != std::end(kStackFrameTables);
+}
 
 void AppendInstruction(std::string& out, const Instruction& instruction, const HloPrintOptions& options) {
   AppendName(out, instruction.name(), options.percent);

@@ -102,7 +102,7 @@ Result<SelfCheck> ReadOne(Tree& tree, Op& entry) {
   return out;
 }
 
-std::vector<std::string_view> Split(std::string_view text) {
+std::vector<std::string_view> Words(std::string_view text) {
   constexpr std::string_view kMark = "// -----";
   std::vector<std::string_view> out;
   for (;;) {
@@ -122,7 +122,7 @@ bool HasChecks(std::string_view text) {
 std::vector<SelfCheckPart> ReadSelfChecks(std::string_view text, std::string_view file) {
   std::vector<SelfCheckPart> out;
   int number = 0;
-  for (std::string_view part : Split(text)) {
+  for (std::string_view part : Words(text)) {
     ++number;
     if (!stablehlo::LooksLikeMlir(part)) continue;  // comments
     std::string name = Format("part {}", number);

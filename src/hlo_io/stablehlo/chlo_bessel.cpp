@@ -7,7 +7,7 @@ namespace {
 // Cephes: i1.c (f64) and i1f.c (f32): Chebyshev series of exp(-x) I1(x) on [0, 8] and of exp(-x) sqrt(x) I1(x) above.
 // Those of f32 are the last coefficients of those of f64.
 constexpr std::size_t kNearOfF32 = 17, kFarOfF32 = 7;
-constexpr double kNear[] = {
+constexpr double kNear0[] = {
     2.77791411276104639959e-18, -2.11142121435816608115e-17, 1.55363195773620046921e-16,
     -1.10559694773538630805e-15, 7.60068429473540693410e-15, -5.04218550472791168711e-14,
     3.22379336594557470981e-13, -1.98397439776494371520e-12, 1.17361862988909016308e-11,
@@ -18,7 +18,7 @@ constexpr double kNear[] = {
     -1.51357245063125314899e-3, 4.15642294431288815669e-3, -1.05640848946261981558e-2,
     2.47264490306265168283e-2, -5.29459812080949914269e-2, 1.02643658689847095384e-1,
     -1.76416518357834055153e-1, 2.52587186443633654823e-1};
-constexpr double kFar[] = {
+constexpr double kFarFrom0[] = {
     7.51729631084210481353e-18, 4.41434832307170791151e-18, -4.65030536848935832153e-17,
     -3.20952592199342395980e-17, 2.96262899764595013876e-16, 3.30820231092092828324e-16,
     -1.88035477551078244854e-15, -3.81440307243700780478e-15, 1.04202769841288027642e-14,
@@ -44,7 +44,7 @@ Expr Chebyshev(Expr x, std::span<const double> coefficients) {
 Expr BesselI1e(Expr x) {
   const bool wide = x.value != nullptr && x.value->shape().element_type() == ElementType::kF64;
   const Expr z = Abs(x);
-  const std::span<const double> all_near(kNear), all_far(kFar);
+  const std::span<const double> all_near(kNear0), all_far(kFarFrom0);
   const Expr near = z * Chebyshev(0.5 * z - 2, wide ? all_near : all_near.last(kNearOfF32));
   const Expr far = Chebyshev(32 / z - 2, wide ? all_far : all_far.last(kFarOfF32)) / Sqrt(z);
   return Sign(x) * Select(z <= 8, near, far);

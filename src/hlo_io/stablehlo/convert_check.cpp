@@ -19,18 +19,18 @@ int64_t IntegerOr(const Op& op, std::string_view key, int64_t otherwise) {
 }
 
 Result<CheckRule> RuleOf(const Op& op, std::string_view name) {
-  using Kind = CheckRule::Kind;
+  using Rule = CheckRule::Kind;
   const bool call = op.name == "custom_call";
   CheckRule out;
   out.place = op.location;
   if (name == "check.expect_eq" || name == "check.expect_eq_const") return out;
   if (name == "check.expect_almost_eq" || name == "check.expect_almost_eq_const") {
-    out.kind = Kind::kAlmost;
+    out.kind = Rule::kAlmost;
     out.tolerance = NumberOr(op, "tolerance", call ? 1e-3 : 1e-4);
     return out;
   }
   if (name == "check.expect_close") {
-    out.kind = Kind::kClose;
+    out.kind = Rule::kClose;
     out.min_ulp = static_cast<uint64_t>(IntegerOr(op, "min_ulp_difference", 0));
     out.max_ulp = static_cast<uint64_t>(IntegerOr(op, "max_ulp_difference", call ? 3 : 1));
     return out;

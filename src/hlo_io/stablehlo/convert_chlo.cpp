@@ -54,14 +54,14 @@ Expr ComplexAtan(Expr z) {
 
 // What an operation of one operand is by a short formula, a null value where it is none.
 Expr ShortFormula(std::string_view n, Expr x) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double infinity = std::numeric_limits<double>::infinity();
   const bool complex = IsComplex(x.value->shape().element_type());
   if (n == "square") return Square(x, complex);
   if (n == "atan") return complex ? ComplexAtan(x) : Apply(Opcode::kAtan2, x, x.Like(1));
   if (n == "conj") return complex ? Complex(RealOf(x), -ImagOf(x)) : x;
-  if (n == "is_inf") return Equal(Abs(x), kInfinity);
-  if (n == "is_pos_inf") return Equal(x, kInfinity);
-  if (n == "is_neg_inf") return Equal(x, -kInfinity);
+  if (n == "is_inf") return Equal(Abs(x), infinity);
+  if (n == "is_pos_inf") return Equal(x, infinity);
+  if (n == "is_neg_inf") return Equal(x, -infinity);
   return {};
 }
 

@@ -8,7 +8,6 @@
 namespace krafla::stablehlo {
 namespace {
 
-constexpr int kMaxDepth = 128;
 using Kind = Attribute::Kind;
 
 std::string Place(const Op& op) {
@@ -255,7 +254,7 @@ Result<Computation*> Converter::Function(const std::string& name) {
 
 Result<Computation*> Converter::ConvertFunction(const Op& func, bool is_entry) {
   if (func.regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func.regions.size());
-  if (++depth_ > kMaxDepth) return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxDepth);
+  if (++depth_ > kMaxRegionDepth) return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxRegionDepth);
   KRAFLA_ASSIGN(std::string name, StringAttribute(func, "sym_name"));
   auto context = [&](Status status) { return Failure(std::move(status).WithContext(Place(func)).WithContext(Format("in function '{}'", name))); };
   Body body;
@@ -358,7 +357,7 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
 
 Result<Computation*> Converter::RegionComputation(const Op& op, const Body& outer, std::size_t region) {
   if (region >= op.regions.size()) return InvalidArgument("'{}' has {} regions, too few.", op.name, op.regions.size());
-  if (++depth_ > kMaxDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxDepth);
+  if (++depth_ > kMaxRegionDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxRegionDepth);
   const Region& r = op.regions[region];
   Body body;
   body.computation = module_->AddComputation(Format("{}_region", op.name));

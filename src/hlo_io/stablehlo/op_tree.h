@@ -19,6 +19,9 @@
 
 namespace krafla::stablehlo {
 
+// How deep types and attributes, regions and calls may lie within others: what reads them recurses.
+inline constexpr int kMaxTypeDepth = 64, kMaxRegionDepth = 128;
+
 inline constexpr int64_t kDynamicDim = std::numeric_limits<int64_t>::min();
 
 struct Attribute;

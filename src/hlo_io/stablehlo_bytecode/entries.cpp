@@ -8,7 +8,6 @@
 namespace krafla::stablehlo {
 namespace {
 
-constexpr int kMaxDepth = 64;
 using Kind = Attribute::Kind;
 
 Result<Attribute> Word(ByteStream& s, std::span<const std::string_view> words) {
@@ -77,7 +76,7 @@ Result<AttributeRef> Entries::AttributeAt(uint64_t index) {
     return InvalidArgument("Attribute {} is asked for; the bytecode has {}.", index, attributes_.size());
   Slot<Attribute>& slot = attributes_[index];
   if (slot.value != nullptr) return slot.value;
-  if (slot.open || depth_ >= kMaxDepth)
+  if (slot.open || depth_ >= kMaxTypeDepth)
     return InvalidArgument("Attribute {} of the bytecode contains itself, or others too deep.", index);
   const Container::Entry& entry = container_.attributes[index];
   Attribute other;

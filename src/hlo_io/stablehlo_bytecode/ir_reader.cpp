@@ -10,7 +10,6 @@
 namespace krafla::stablehlo {
 namespace {
 
-constexpr int kMaxDepth = 128;
 
 // What an operation has after its location.
 enum Mask : uint8_t {
@@ -100,7 +99,7 @@ class IrReader {
   }
 
   Result<Op> ReadOp(ByteStream& s, Scope& scope, int depth) {
-    if (depth > kMaxDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxDepth);
+    if (depth > kMaxRegionDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxRegionDepth);
     const uint64_t name_index = s.Varint();
     const uint8_t mask = s.Byte();
     const uint64_t location = s.Varint();

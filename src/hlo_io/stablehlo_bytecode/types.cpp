@@ -5,7 +5,6 @@
 namespace krafla::stablehlo {
 namespace {
 
-constexpr int kMaxDepth = 64;
 
 Type Element(ElementType type) {
   Type out;
@@ -65,7 +64,7 @@ Result<TypeRef> Entries::TypeAt(uint64_t index) {
   if (index >= types_.size()) return InvalidArgument("Type {} is asked for; the bytecode has {}.", index, types_.size());
   Slot<Type>& slot = types_[index];
   if (slot.value != nullptr) return slot.value;
-  if (slot.open || depth_ >= kMaxDepth) return InvalidArgument("Type {} of the bytecode contains itself, or others too deep.", index);
+  if (slot.open || depth_ >= kMaxTypeDepth) return InvalidArgument("Type {} of the bytecode contains itself, or others too deep.", index);
   const Container::Entry& entry = container_.types[index];
   if (!entry.custom) return Unimplemented("A type written as text in bytecode cannot be read: '{}'.", entry.bytes.substr(0, 80));
   slot.open = true;

@@ -12,7 +12,6 @@ namespace krafla::stablehlo {
 namespace {
 
 using Kind = Attribute::Kind;
-constexpr int kMaxDepth = 64;
 
 void AppendBits(std::string& out, uint64_t bits, int width) { out.append(reinterpret_cast<const char*>(&bits), static_cast<std::size_t>(width)); }
 
@@ -109,7 +108,7 @@ Result<TextParser::Entries> TextParser::ParseDictionary() {
 }
 
 Result<AttributeRef> TextParser::ParseAttribute() {
-  if (++depth_ > kMaxDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
+  if (++depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
   struct Leave {
     int& depth;
     ~Leave() { --depth; }

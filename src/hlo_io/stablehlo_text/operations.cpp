@@ -9,7 +9,6 @@
 namespace krafla::stablehlo {
 namespace {
 
-constexpr int kMaxDepth = 128;
 
 // The name as the conversion knows it: StableHLO's own without its dialect.
 std::string PlainName(std::string_view name) {
@@ -191,7 +190,7 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
 }
 
 Result<Op> TextParser::ParseOp() {
-  if (++depth_ > kMaxDepth) return lex_.Error("regions lie within others deeper than the limit of 128");
+  if (++depth_ > kMaxRegionDepth) return lex_.Error("regions lie within others deeper than the limit of 128");
   const std::size_t offset = lex_.token().begin;
   std::vector<ResultName> results;
   if (lex_.token().kind == MlirTok::kValue) {

@@ -17,7 +17,6 @@ constexpr std::pair<std::string_view, ElementType> kElements[] = {
     {"f8E4M3B11FNUZ", ElementType::kF8E4M3B11FNUZ}, {"f8E5M2FNUZ", ElementType::kF8E5M2FNUZ},
     {"f8E4M3FNUZ", ElementType::kF8E4M3FNUZ}, {"f4E2M1FN", ElementType::kF4E2M1FN}, {"f8E8M0FNU", ElementType::kF8E8M0FNU},
     {"index", ElementType::kInvalid}};
-constexpr int kMaxDepth = 64;
 
 }  // namespace
 
@@ -154,7 +153,7 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
 }
 
 Result<TypeRef> TextParser::ParseType() {
-  if (++depth_ > kMaxDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
+  if (++depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
   struct Leave {
     int& depth;
     ~Leave() { --depth; }

@@ -91,7 +91,6 @@ Result<> CheckDimensionNumbers(const char* what, const Dims& numbers, int64_t ra
   return {};
 }
 
-bool Contains(const Dims& dims, int64_t value) { return std::find(dims.begin(), dims.end(), value) != dims.end(); }
 bool IsAscending(const Dims& dims) { return std::is_sorted(dims.begin(), dims.end()); }
 bool IsScalarOf(const Shape& shape, ElementType type) { return shape.IsScalar() && shape.element_type() == type; }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/dims.h"
 #include "ir/shape_rules.h"
 
 namespace krafla::shape_rules {
@@ -40,7 +41,6 @@ Result<const Shape*> DeclaredArray(const ShapeRuleInput& in);
 // Each number lies in [0, rank), none twice. `what` names the attribute.
 Result<> CheckDimensionNumbers(const char* what, const Dims& numbers, int64_t rank);
 Result<> CheckDimensionNumber(const char* what, int64_t number, int64_t rank);
-bool Contains(const Dims& dims, int64_t value);
 bool IsAscending(const Dims& dims);
 bool IsScalarOf(const Shape& shape, ElementType type);
 

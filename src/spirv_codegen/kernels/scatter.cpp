@@ -6,12 +6,11 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "ir/dims.h"
 #include "spirv_codegen/kernels/reduction_values.h"
 
 namespace krafla::spirv {
 namespace {
-
-bool Contains(const Dims& dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
 
 class ScatterEmitter {
  public:
