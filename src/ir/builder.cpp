@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ir/mini_float.h"
 #include "ir/shape_rules/checks.h"
 #include "numerics/formats.h"
 
@@ -132,17 +133,17 @@ Literal ScalarLiteral(ElementType type, double value) {
       std::memcpy(out.bytes().data(), parts, sizeof(parts));
       break;
     }
-    case ElementType::kF16: StoreMini(out, value, kF16Format); break;
-    case ElementType::kBF16: StoreMini(out, value, kBF16Format); break;
-    case ElementType::kF8E5M2: StoreMini(out, value, kF8E5M2Format); break;
-    case ElementType::kF8E4M3FN: StoreMini(out, value, kF8E4M3FNFormat); break;
-    case ElementType::kF8E4M3B11FNUZ: StoreMini(out, value, kF8E4M3B11FNUZFormat); break;
-    case ElementType::kF8E5M2FNUZ: StoreMini(out, value, kF8E5M2FNUZFormat); break;
-    case ElementType::kF8E4M3FNUZ: StoreMini(out, value, kF8E4M3FNUZFormat); break;
-    case ElementType::kF8E4M3: StoreMini(out, value, kF8E4M3Format); break;
-    case ElementType::kF8E3M4: StoreMini(out, value, kF8E3M4Format); break;
-    case ElementType::kF4E2M1FN: StoreMini(out, value, kF4E2M1FNFormat); break;
-    case ElementType::kF8E8M0FNU: StoreMini(out, value, kF8E8M0FNUFormat); break;
+    case ElementType::kF16:
+    case ElementType::kBF16:
+    case ElementType::kF8E5M2:
+    case ElementType::kF8E4M3FN:
+    case ElementType::kF8E4M3B11FNUZ:
+    case ElementType::kF8E5M2FNUZ:
+    case ElementType::kF8E4M3FNUZ:
+    case ElementType::kF8E4M3:
+    case ElementType::kF8E3M4:
+    case ElementType::kF4E2M1FN:
+    case ElementType::kF8E8M0FNU: StoreMini(out, value, *FindMiniFloat(type)); break;
     case ElementType::kInvalid:
     case ElementType::kTuple:
     case ElementType::kOpaque:

@@ -29,4 +29,25 @@ std::optional<int64_t> DimensionVisitedLast(const Window& window, const Dims& di
   return std::nullopt;
 }
 
+PadAttributes PaddingOf(const Window& window) {
+  PadAttributes out;
+  for (const WindowDim& w : window) {
+    out.low.push_back(w.padding_low);
+    out.high.push_back(w.padding_high);
+    out.interior.push_back(w.base_dilation - 1);
+  }
+  return out;
+}
+
+SliceAttributes TapSlice(const Window& window, const Dims& tap, const Dims& windows) {
+  SliceAttributes out;
+  for (std::size_t d = 0; d < window.size(); ++d) {
+    const WindowDim& w = window[d];
+    out.starts.push_back(tap[d] * w.window_dilation);
+    out.limits.push_back(out.starts[d] + (windows[d] - 1) * w.stride + 1);
+    out.strides.push_back(w.stride);
+  }
+  return out;
+}
+
 }  // namespace krafla

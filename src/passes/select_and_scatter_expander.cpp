@@ -69,29 +69,19 @@ struct Selected {
 Result<Instruction*> SelectAmongLast(Rewriter& rewrite, const Instruction& i, int64_t dim, Selected so_far, Selected all) {
   const Window& window = i.attr<WindowAttributes>().window;
   const Shape& windows = i.operand(1)->shape();
-  PadAttributes pad;
+  const PadAttributes pad = PaddingOf(window);
   Dims taps, tap(window.size(), 0);
-  for (const WindowDim& w : window) {
-    pad.low.push_back(w.padding_low);
-    pad.high.push_back(w.padding_high);
-    pad.interior.push_back(w.base_dilation - 1);
-    taps.push_back(w.size);
-  }
-  taps[static_cast<std::size_t>(dim)] = 1;
+  for (const WindowDim& w : window) taps.push_back(w.size);
+  const int64_t last = std::exchange(taps[static_cast<std::size_t>(dim)], 1) - 1;
   const ElementType type = i.operand(0)->shape().element_type();
   KRAFLA_ASSIGN(Instruction * values, rewrite.Infer(Opcode::kPad, {all.value, rewrite.Constant(ScalarZero(type))}, pad));
   KRAFLA_ASSIGN(Instruction * places,
                 rewrite.Infer(Opcode::kPad, {all.at, rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))}, pad));
   Instruction* zero = rewrite.Splat(ScalarZero(ElementType::kS32), windows.dims());
   do {
-    SliceAttributes cut;
-    for (std::size_t d = 0; d < window.size(); ++d) {
-      const WindowDim& w = window[d];
-      const int64_t at = (static_cast<int64_t>(d) == dim ? w.size - 1 : tap[d]) * w.window_dilation;
-      cut.starts.push_back(at);
-      cut.limits.push_back(at + (windows.dims()[d] - 1) * w.stride + 1);
-      cut.strides.push_back(w.stride);
-    }
+    Dims at = tap;
+    at[static_cast<std::size_t>(dim)] = last;
+    const SliceAttributes cut = TapSlice(window, at, windows.dims());
     const Selected next = {rewrite.Slice(values, cut), rewrite.Slice(places, cut)};
     Instruction* stays = LiftInto(rewrite, *i.called(0), std::array{so_far.value, next.value}, windows.dims());
     if (stays == nullptr) return nullptr;

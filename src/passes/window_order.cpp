@@ -68,14 +68,9 @@ Result<Instruction*> VisitInOrder(Instruction* i) {
       so_far.push_back(arrays > 1 ? rewrite.Element(made, static_cast<int64_t>(n)) : made);
   }
 
-  PadAttributes pad;
-  for (const WindowDim& w : window) {
-    pad.low.push_back(w.padding_low);
-    pad.high.push_back(w.padding_high);
-    pad.interior.push_back(w.base_dilation - 1);
-  }
   auto with_padding = [&](Instruction* array) {
-    return rewrite.Infer(Opcode::kPad, {array, rewrite.Constant(ScalarZero(array->shape().element_type()))}, pad);
+    return rewrite.Infer(Opcode::kPad, {array, rewrite.Constant(ScalarZero(array->shape().element_type()))},
+                         PaddingOf(window));
   };
   for (std::size_t n = 0; n < arrays; ++n) {
     KRAFLA_ASSIGN(Instruction * p, with_padding(i->operand(n)));
@@ -86,13 +81,7 @@ Result<Instruction*> VisitInOrder(Instruction* i) {
     if (comes_last ? !last : !whole) continue;
     do {
       if (last && (tap[dim] == taps[dim] - 1) != comes_last) continue;
-      SliceAttributes cut;
-      for (std::size_t d = 0; d < window.size(); ++d) {
-        const WindowDim& w = window[d];
-        cut.starts.push_back(tap[d] * w.window_dilation);
-        cut.limits.push_back(cut.starts[d] + (windows[d] - 1) * w.stride + 1);
-        cut.strides.push_back(w.stride);
-      }
+      const SliceAttributes cut = TapSlice(window, tap, windows);
       std::vector<Instruction*> arguments = so_far;
       for (Instruction* p : padded) arguments.push_back(rewrite.Slice(p, cut));
       std::vector<Instruction*> next = LiftResultsInto(rewrite, *i->called(0), arguments, windows);

@@ -144,6 +144,9 @@ class ProgramBuilder {
   std::unordered_multimap<std::size_t, NodeId> by_hash_;
 };
 
+// The expressions that a program evaluates: of loads, stores and index nodes, and inside their atoms.
+std::vector<IndexId> UsedExprs(const ElementProgram& program);
+
 // pred, s32, u32, s64, u64, f32, f64: what a value of `hlo_type` (real) is computed in.
 ElementType ComputeType(ElementType hlo_type);
 inline bool IsNarrow(ElementType hlo_type) { return ComputeType(hlo_type) != hlo_type; }

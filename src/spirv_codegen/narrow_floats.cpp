@@ -2,52 +2,13 @@
 // Conversions between f32 and narrow floats: by the integer arithmetic of numerics/formulas_formats.h, except where the
 // device converts f16 with a rounding that it promises.
 #include "base/status.h"
+#include "ir/mini_float.h"
 #include "numerics/formulas_formats.h"
 #include "spirv_codegen/float_ops.h"
 #include "spirv_codegen/spirv_ops.h"
 
 namespace krafla::spirv {
 namespace {
-
-MiniFloat FormatOf(ElementType t) {
-  switch (t) {
-    case ElementType::kF16: return kF16Format;
-    case ElementType::kBF16: return kBF16Format;
-    case ElementType::kF8E5M2: return kF8E5M2Format;
-    case ElementType::kF8E4M3FN: return kF8E4M3FNFormat;
-    case ElementType::kF8E4M3B11FNUZ: return kF8E4M3B11FNUZFormat;
-    case ElementType::kF8E5M2FNUZ: return kF8E5M2FNUZFormat;
-    case ElementType::kF8E4M3FNUZ: return kF8E4M3FNUZFormat;
-    case ElementType::kF8E4M3: return kF8E4M3Format;
-    case ElementType::kF8E3M4: return kF8E3M4Format;
-    case ElementType::kF4E2M1FN: return kF4E2M1FNFormat;
-    case ElementType::kF8E8M0FNU: return kF8E8M0FNUFormat;
-    case ElementType::kInvalid:
-    case ElementType::kPred:
-    case ElementType::kS1:
-    case ElementType::kS2:
-    case ElementType::kS4:
-    case ElementType::kS8:
-    case ElementType::kS16:
-    case ElementType::kS32:
-    case ElementType::kS64:
-    case ElementType::kU1:
-    case ElementType::kU2:
-    case ElementType::kU4:
-    case ElementType::kU8:
-    case ElementType::kU16:
-    case ElementType::kU32:
-    case ElementType::kU64:
-    case ElementType::kF32:
-    case ElementType::kF64:
-    case ElementType::kTuple:
-    case ElementType::kOpaque:
-    case ElementType::kToken:
-    case ElementType::kC64:
-    case ElementType::kC128: break;
-  }
-  KRAFLA_UNREACHABLE();
-}
 
 bool NativeF16(const Builder& b) {
   const DeviceFeatures& f = b.m.profile().features;
@@ -83,7 +44,7 @@ Value EncodeFloat(Builder& b, ElementType narrow, Value v, bool exact) {
   }
   if (narrow == ElementType::kBF16 && exact) return b.Shr(b.Bitcast(v, Kind::kU32), b.U32(16));
   const SpirvOps o{b, v.width};
-  return krafla::EncodeFloat(o, SpirvOps::F{v}, FormatOf(narrow)).v;
+  return krafla::EncodeFloat(o, SpirvOps::F{v}, *FindMiniFloat(narrow)).v;
 }
 
 Value DecodeFloat(Builder& b, ElementType narrow, Value code) {
@@ -94,7 +55,7 @@ Value DecodeFloat(Builder& b, ElementType narrow, Value code) {
     return b.FConvert(b.Bitcast(b.UConvert(code, Kind::kU16), Kind::kF16), Kind::kF32);
   }
   const SpirvOps o{b, code.width};
-  return krafla::DecodeFloat(o, SpirvOps::I{code}, FormatOf(narrow)).v;
+  return krafla::DecodeFloat(o, SpirvOps::I{code}, *FindMiniFloat(narrow)).v;
 }
 
 Value RoundFloat(Builder& b, ElementType narrow, Value v) {

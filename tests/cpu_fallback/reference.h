@@ -7,10 +7,10 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu_fallback/kernels/narrow_floats.h"
-#include "numerics/scalar_f64.h"
+#include "ir/mini_float.h"
 #include "numerics/formats.h"
 #include "numerics/formulas.h"
+#include "numerics/scalar_f64.h"
 #include "numerics/scalar_ops.h"
 #include "plan/element_program.h"
 
@@ -40,7 +40,7 @@ inline uint64_t ReadElement(ElementType storage, const std::byte* buffer, int64_
   const int width = StorageBytes(storage);
   uint64_t raw = 0;
   std::memcpy(&raw, buffer + index * width, static_cast<std::size_t>(width));
-  if (const MiniFloat* f = cpu::FindMiniFloat(storage)) {
+  if (const MiniFloat* f = FindMiniFloat(storage)) {
     if (storage == ElementType::kBF16) return Bits(BF16ToFloat(static_cast<uint16_t>(raw)));
     return Bits(DecodeMiniFloat(static_cast<uint32_t>(raw), *f));
   }
@@ -50,7 +50,7 @@ inline uint64_t ReadElement(ElementType storage, const std::byte* buffer, int64_
 }
 inline void WriteElement(ElementType storage, std::byte* buffer, int64_t index, uint64_t value) {
   const int width = StorageBytes(storage);
-  if (const MiniFloat* f = cpu::FindMiniFloat(storage)) value = EncodeMiniFloat(As<float>(value), *f);
+  if (const MiniFloat* f = FindMiniFloat(storage)) value = EncodeMiniFloat(As<float>(value), *f);
   std::memcpy(buffer + index * width, &value, static_cast<std::size_t>(width));
 }
 
@@ -279,12 +279,12 @@ class Interpreter {
       case NodeOp::kConvert: return ConvertValue(from, n.type, in[0]);
       case NodeOp::kBitcast: return in[0];
       case NodeOp::kRound: {
-        const MiniFloat& f = *cpu::FindMiniFloat(n.storage);
+        const MiniFloat& f = *FindMiniFloat(n.storage);
         const uint32_t code = from == ElementType::kF64 ? EncodeMiniFloat(As<double>(in[0]), f) : EncodeMiniFloat(As<float>(in[0]), f);
         return Bits(DecodeMiniFloat(code, f));
       }
-      case NodeOp::kEncode: return EncodeMiniFloat(As<float>(in[0]), *cpu::FindMiniFloat(n.storage));
-      case NodeOp::kDecode: return Bits(DecodeMiniFloat(static_cast<uint32_t>(in[0]), *cpu::FindMiniFloat(n.storage)));
+      case NodeOp::kEncode: return EncodeMiniFloat(As<float>(in[0]), *FindMiniFloat(n.storage));
+      case NodeOp::kDecode: return Bits(DecodeMiniFloat(static_cast<uint32_t>(in[0]), *FindMiniFloat(n.storage)));
       case NodeOp::kWrap: {
         const int shift = 32 - BitWidth(n.storage);
         const uint32_t up = static_cast<uint32_t>(in[0]) << shift;

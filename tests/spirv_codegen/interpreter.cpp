@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/status.h"
+#include "ir/mini_float.h"
 #include "numerics/formulas.h"
 #include "numerics/scalar_ops.h"
 
@@ -22,21 +23,6 @@ float ToF32(Bits b) { return std::bit_cast<float>(static_cast<uint32_t>(b)); }
 double ToF64(Bits b) { return std::bit_cast<double>(b); }
 Bits Of(float f) { return std::bit_cast<uint32_t>(f); }
 Bits Of(double d) { return std::bit_cast<uint64_t>(d); }
-
-const MiniFloat* MiniFloatOf(ElementType t) {
-  if (t == ElementType::kF16) return &kF16Format;
-  if (t == ElementType::kBF16) return &kBF16Format;
-  if (t == ElementType::kF8E5M2) return &kF8E5M2Format;
-  if (t == ElementType::kF8E4M3FN) return &kF8E4M3FNFormat;
-  if (t == ElementType::kF8E4M3) return &kF8E4M3Format;
-  if (t == ElementType::kF8E3M4) return &kF8E3M4Format;
-  if (t == ElementType::kF8E4M3B11FNUZ) return &kF8E4M3B11FNUZFormat;
-  if (t == ElementType::kF8E5M2FNUZ) return &kF8E5M2FNUZFormat;
-  if (t == ElementType::kF8E4M3FNUZ) return &kF8E4M3FNUZFormat;
-  if (t == ElementType::kF4E2M1FN) return &kF4E2M1FNFormat;
-  if (t == ElementType::kF8E8M0FNU) return &kF8E8M0FNUFormat;
-  return nullptr;
-}
 
 int64_t SignExtend(Bits v, int bits) { return static_cast<int64_t>(v << (64 - bits)) >> (64 - bits); }
 
@@ -269,14 +255,14 @@ Bits ReadElement(const Bytes& bytes, ElementType storage, int64_t index) {
   KRAFLA_CHECK(at + size <= bytes.size());
   std::memcpy(&raw, bytes.data() + at, size);
   if (storage == ElementType::kPred) return raw != 0;
-  if (const MiniFloat* f = MiniFloatOf(storage)) return Of(DecodeMiniFloat(static_cast<uint32_t>(raw), *f));
+  if (const MiniFloat* f = FindMiniFloat(storage)) return Of(DecodeMiniFloat(static_cast<uint32_t>(raw), *f));
   if (IsSigned(storage) && size < 4) return static_cast<uint32_t>(SignExtend(raw, static_cast<int>(size * 8)));
   return raw;
 }
 
 void WriteElement(Bytes& bytes, ElementType storage, int64_t index, Bits value) {
   const auto size = static_cast<std::size_t>(StorageBytes(storage));
-  if (const MiniFloat* f = MiniFloatOf(storage)) value = EncodeMiniFloat(ToF32(value), *f);
+  if (const MiniFloat* f = FindMiniFloat(storage)) value = EncodeMiniFloat(ToF32(value), *f);
   const auto at = static_cast<std::size_t>(index) * size;
   KRAFLA_CHECK(at + size <= bytes.size());
   std::memcpy(bytes.data() + at, &value, size);
@@ -346,7 +332,7 @@ Bits Interpreter::Node(plan::NodeId id) {
     case NodeOp::kConvert: out = ConvertValue(type_of(0), n.type, v[0]); break;
     case NodeOp::kBitcast: out = v[0]; break;
     case NodeOp::kRound: {
-      const MiniFloat& f = *MiniFloatOf(n.storage);
+      const MiniFloat& f = *FindMiniFloat(n.storage);
       const uint32_t code =
           type_of(0) == ElementType::kF64 ? EncodeMiniFloat(ToF64(v[0]), f) : EncodeMiniFloat(ToF32(v[0]), f);
       out = Of(DecodeMiniFloat(code, f));
@@ -357,8 +343,8 @@ Bits Interpreter::Node(plan::NodeId id) {
       out = IsSigned(n.storage) ? static_cast<uint32_t>(SignExtend(v[0], bits)) : v[0] & ((Bits{1} << bits) - 1);
       break;
     }
-    case NodeOp::kEncode: out = EncodeMiniFloat(ToF32(v[0]), *MiniFloatOf(n.storage)); break;
-    case NodeOp::kDecode: out = Of(DecodeMiniFloat(static_cast<uint32_t>(v[0]), *MiniFloatOf(n.storage))); break;
+    case NodeOp::kEncode: out = EncodeMiniFloat(ToF32(v[0]), *FindMiniFloat(n.storage)); break;
+    case NodeOp::kDecode: out = Of(DecodeMiniFloat(static_cast<uint32_t>(v[0]), *FindMiniFloat(n.storage))); break;
     case NodeOp::kReducePrecision: {
       const int exponent = static_cast<int>(n.bits >> 32), mantissa = static_cast<int>(n.bits & 0xffffffffu);
       out = n.type == ElementType::kF64 ? Of(ReducePrecision(ToF64(v[0]), exponent, mantissa))

@@ -21,28 +21,6 @@ using plan::Store;
 
 namespace {
 
-// The expressions that a program evaluates, those inside divisions too.
-std::vector<IndexId> UsedExprs(const ElementProgram& p) {
-  std::vector<bool> seen(p.space.expr_count(), false);
-  std::vector<IndexId> out;
-  auto use = [&](IndexId id) {
-    if (!seen[static_cast<std::size_t>(id)]) {
-      seen[static_cast<std::size_t>(id)] = true;
-      out.push_back(id);
-    }
-  };
-  for (const Node& n : p.nodes)
-    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) use(n.index);
-  for (const Store& s : p.stores) use(s.index);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    for (const IndexTerm& t : p.space.expr(out[i]).terms) {
-      const IndexAtom& a = p.space.atom(t.atom);
-      if (a.kind == IndexAtom::Kind::kFloorDiv || a.kind == IndexAtom::Kind::kMod) use(a.expr);
-    }
-  }
-  return out;
-}
-
 int CountDivisions(const ElementProgram& p) {
   std::vector<bool> seen(p.space.atom_count(), false);
   int count = 0;

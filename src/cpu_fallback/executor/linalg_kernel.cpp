@@ -11,8 +11,8 @@
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/kernels/block_ops.h"
-#include "cpu_fallback/kernels/narrow_floats.h"
 #include "cpu_fallback/kernels/row_update.h"
+#include "ir/mini_float.h"
 #include "numerics/complex_math.h"
 
 namespace krafla::cpu {

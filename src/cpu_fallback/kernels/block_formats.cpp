@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cpu_fallback/kernels/block_families.h"
-#include "cpu_fallback/kernels/narrow_floats.h"
+#include "ir/mini_float.h"
 
 namespace krafla::cpu {
 

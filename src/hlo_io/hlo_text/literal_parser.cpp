@@ -86,7 +86,7 @@ struct FloatBits {
   bool has_inf, has_nan;
 };
 FloatBits BitsOf(ElementType type) {
-  if (const MiniFloat* f = NarrowFormat(type)) {
+  if (const MiniFloat* f = FindMiniFloat(type)) {
     bool payload = f->specials == FloatSpecials::kInfAndNan;
     return {f->sign_mask(), payload ? f->exponent_mask() : 0u, payload ? (1u << f->mantissa_bits) - 1u : 0u, f->nan(),
             f->has_inf(), f->has_nan()};

@@ -24,7 +24,7 @@ void AppendNumber(std::string& out, T value) {
 bool AppendNan(std::string& out, ElementType type, uint64_t bits) {
   if (!std::isnan(DecodeReal(type, bits))) return false;
   uint64_t sign = 0, mantissa = 0, quiet = 0;
-  if (const MiniFloat* f = NarrowFormat(type)) {
+  if (const MiniFloat* f = FindMiniFloat(type)) {
     if (f->specials == FloatSpecials::kInfAndNan) {
       mantissa = (1u << f->mantissa_bits) - 1u;
       quiet = 1u << (f->mantissa_bits - 1);

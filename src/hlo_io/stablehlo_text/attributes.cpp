@@ -108,11 +108,8 @@ Result<TextParser::Entries> TextParser::ParseDictionary() {
 }
 
 Result<AttributeRef> TextParser::ParseAttribute() {
-  if (++depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
-  struct Leave {
-    int& depth;
-    ~Leave() { --depth; }
-  } leave{depth_};
+  const Deeper deeper(depth_);
+  if (depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
   switch (lex_.token().kind) {
     case MlirTok::kString: {
       AttributeRef out = Text(UnescapeMlir(lex_.Next().text));
@@ -250,7 +247,7 @@ Result<> TextParser::StoreElement(std::string_view text, ElementType type, std::
     if (!hlo_text::ParseReal(digits, &value)) return bad();
     if (negative) value = -value;
     if (type == ElementType::kF64) AppendBits(out, std::bit_cast<uint64_t>(value), 8);
-    else if (const MiniFloat* format = NarrowFormat(type)) AppendBits(out, EncodeMiniFloat(value, *format), width);
+    else if (const MiniFloat* format = FindMiniFloat(type)) AppendBits(out, EncodeMiniFloat(value, *format), width);
     else return bad();
     return {};
   }

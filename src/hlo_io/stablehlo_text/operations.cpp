@@ -190,7 +190,8 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
 }
 
 Result<Op> TextParser::ParseOp() {
-  if (++depth_ > kMaxRegionDepth) return lex_.Error("regions lie within others deeper than the limit of 128");
+  const Deeper deeper(depth_);
+  if (depth_ > kMaxRegionDepth) return lex_.Error("regions lie within others deeper than the limit of 128");
   const std::size_t offset = lex_.token().begin;
   std::vector<ResultName> results;
   if (lex_.token().kind == MlirTok::kValue) {
@@ -226,7 +227,6 @@ Result<Op> TextParser::ParseOp() {
   }
   KRAFLA_TRY(Normalize(op));
   KRAFLA_TRY(SkipLocation());
-  --depth_;
   return op;
 }
 

@@ -94,6 +94,12 @@ class TextParser {
   std::vector<Scope> scopes_;
   std::unordered_map<std::string_view, AttributeRef> attribute_aliases_;
   std::unordered_map<std::string_view, TypeRef> type_aliases_;
+  // One level deeper while it lives.
+  struct Deeper {
+    explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
+    ~Deeper() { --depth_; }
+    int& depth_;
+  };
   int depth_ = 0;
 };
 

@@ -153,11 +153,8 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
 }
 
 Result<TypeRef> TextParser::ParseType() {
-  if (++depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
-  struct Leave {
-    int& depth;
-    ~Leave() { --depth; }
-  } leave{depth_};
+  const Deeper deeper(depth_);
+  if (depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
   if (lex_.Accept('(')) {
     Type out;
     out.kind = Type::Kind::kFunction;
