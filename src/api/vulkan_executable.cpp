@@ -136,6 +136,9 @@ Result<> VulkanExecutable::AllocateBuffers() {
   for (std::size_t s = 0; s < plan_.states.size(); ++s)
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], state_offsets_[s], plan_.states[s]));
   slots_.resize(plan_.arguments.size() + plan_.results.size());
+  int64_t result_bytes = 0;
+  for (const Shape& r : plan_.results) result_bytes = std::max(result_bytes, r.byte_size());
+  if (result_bytes > kLargeResults) most_in_flight_ = kMostLargeInFlight;
   return {};
 }
 

@@ -43,8 +43,9 @@ class VulkanExecutable : public Executable {
  private:
   // Buffers of every program: the executable's own, then the slots: the arguments, then the results.
   static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
-  // Runs given to the device and not waited for.
-  static constexpr std::size_t kMostInFlight = 8;
+  // Runs given to the device and not waited for; fewer of those whose results are large, as each holds its own.
+  static constexpr std::size_t kMostInFlight = 32, kMostLargeInFlight = 8;
+  static constexpr int64_t kLargeResults = int64_t{1} << 20;  // bytes
 
   struct NodeList;
   struct DeviceNode {
@@ -140,6 +141,7 @@ class VulkanExecutable : public Executable {
   bool has_results_ = false;
   vk::Event last_;                                     // submitted
   std::array<vk::Event, kMostInFlight> in_flight_;     // the last ones of as many runs
+  std::size_t most_in_flight_ = kMostInFlight;
   std::size_t run_ = 0;
 };
 

@@ -133,7 +133,7 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> VulkanExecutable::RunOnBuffer
     KRAFLA_ASSIGN(auto placed, OnDevice(arguments));
     KRAFLA_ASSIGN(auto results, PlaceResults(arguments, placed));
     // So that the host cannot run ahead for ever.
-    vk::Event& oldest = in_flight_[run_++ % kMostInFlight];
+    vk::Event& oldest = in_flight_[run_++ % most_in_flight_];
     KRAFLA_TRY(device_->Wait(oldest));
     Result<> run = RunProgram();
     oldest = last_;

@@ -346,10 +346,11 @@ Result<Program::Recording*> Program::Prepare(std::span<const BufferBinding> slot
     }
   }
   if (chosen == nullptr) {
-    auto fresh = std::ranges::find(recordings_, false, &Recording::exists);
-    chosen = fresh != recordings_.end()
+    const std::span<Recording> all = std::span(recordings_).first(steps_.size() <= kShort ? kMostRecordings : 2);
+    auto fresh = std::ranges::find(all, false, &Recording::exists);
+    chosen = fresh != all.end()
                  ? &*fresh
-                 : &*std::ranges::min_element(recordings_, {}, [](const Recording& r) { return r.last.number; });
+                 : &*std::ranges::min_element(all, {}, [](const Recording& r) { return r.last.number; });
     KRAFLA_TRY(device_->Wait(chosen->last));
   }
   bool fresh = !chosen->exists;

@@ -81,7 +81,8 @@ class Program {
     uint64_t id = 0, offset = 0;  // of the buffer in a slot
     bool operator==(const Bound&) const = default;
   };
-  // A recording and what it is bound to. There are two, so that a run with new buffers need not wait for the last one.
+  // A recording and what it is bound to. There are several, made as they are wanted, so that runs with new buffers need
+  // not wait for those before: to wait for one costs more than a short program takes.
   struct Recording {
     std::vector<VkCommandBuffer> commands;   // one a submission
     std::shared_ptr<Buffer> table;           // address model
@@ -144,7 +145,9 @@ class Program {
   bool copies_slots_ = false;  // copies and fills name a slot's VkBuffer: other buffers, other commands
   std::vector<Bound> wanted_;  // of the run being prepared: kept to save an allocation
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  std::array<Recording, 2> recordings_;
+  static constexpr std::size_t kMostRecordings = 32;
+  static constexpr uint32_t kShort = 64;  // launches; of a longer program there are two
+  std::array<Recording, kMostRecordings> recordings_;
 };
 
 }  // namespace krafla::vk

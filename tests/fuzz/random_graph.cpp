@@ -16,7 +16,7 @@ struct Weighted {
   ElementType type;
   int weight;
 };
-constexpr Weighted kTypes[] = {
+constexpr Weighted kWeightedTypes[] = {
     {ElementType::kF32, 34}, {ElementType::kS32, 12}, {ElementType::kPred, 7}, {ElementType::kBF16, 8},
     {ElementType::kF16, 8}, {ElementType::kU32, 6}, {ElementType::kS8, 5}, {ElementType::kU8, 5}, {ElementType::kS64, 4},
     {ElementType::kU64, 2}, {ElementType::kS16, 2}, {ElementType::kU16, 2}, {ElementType::kF64, 3}, {ElementType::kC64, 3},
@@ -33,9 +33,9 @@ GraphMaker::GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& 
 
 ElementType GraphMaker::RandomType() {
   int64_t total = 0;
-  for (const Weighted& w : kTypes) total += w.weight;
+  for (const Weighted& w : kWeightedTypes) total += w.weight;
   int64_t at = random_.Below(total);
-  for (const Weighted& w : kTypes)
+  for (const Weighted& w : kWeightedTypes)
     if ((at -= w.weight) < 0) return w.type;
   return ElementType::kF32;
 }

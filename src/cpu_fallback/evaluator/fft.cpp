@@ -24,7 +24,7 @@ C Mul(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * 
 class Transform {
  public:
   // sign -1: forward; +1: backward, not scaled.
-  Transform(int64_t n, int sign) : n_(n), sign_(sign) {
+  Transform(int64_t n, int sign) : n_(n) {
     if (n <= 1) return;
     if (std::has_single_bit(static_cast<uint64_t>(n))) {
       MakeRadix2(n, sign, roots_);
@@ -100,7 +100,6 @@ class Transform {
   }
 
   int64_t n_, padded_ = 0;
-  int sign_;
   std::vector<C> roots_, forward_, backward_, chirp_, work_;
 };
 
