@@ -5,6 +5,8 @@
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 
+#include "plugins/pjrt/xla_flags.h"
+
 namespace krafla::pjrt {
 namespace {
 
@@ -43,19 +45,34 @@ DeviceAssignment ReadAssignment(Reader reader) {
   return out;
 }
 
-// One entry of env_option_overrides, a map: the names of XLA's flags, which tune what is not here, are taken and
-// ignored, any other is a mistake of whoever wrote it.
-Result<> CheckOverride(Reader entry) {
-  while (entry.next()) {
-    if (entry.tag() != 1) {
-      entry.skip();
-      continue;
+// OptionOverrideProto: one of four.
+FlagValue ReadFlagValue(Reader value) {
+  FlagValue out;
+  while (value.next()) {
+    switch (value.tag()) {
+      case 1: out = value.get_string(); break;
+      case 2: out = value.get_bool(); break;
+      case 3: out = value.get_int64(); break;
+      case 4: out = value.get_double(); break;
+      default: value.skip();
     }
-    const protozero::data_view name = entry.get_view();
-    const std::string_view text(name.data(), name.size());
-    if (!text.starts_with("xla_")) return InvalidArgument("No such compile option: '{}'", text);
   }
-  return {};
+  return out;
+}
+
+// One entry of env_option_overrides, a map: XLA's flags, which tune what is not here, are taken and ignored; any other
+// name, and a value that the flag cannot have, is a mistake of whoever wrote it.
+Result<> CheckOverride(Reader entry) {
+  std::string name;
+  FlagValue value;
+  while (entry.next()) {
+    switch (entry.tag()) {
+      case 1: name = entry.get_string(); break;
+      case 2: value = ReadFlagValue(entry.get_message()); break;
+      default: entry.skip();
+    }
+  }
+  return CheckXlaFlag(name, value);
 }
 
 Result<ProgramOptions> Read(std::string_view bytes) {

@@ -99,23 +99,6 @@ module @m {
   EXPECT_EQ(wrong.error.code, 3u) << wrong.error.message;
 }
 
-// CompileOptionsProto{executable_build_options{1, 1}, env_option_overrides{name: {}}}
-std::string WithOverride(std::string_view name) {
-  std::string out = Options();
-  const auto size = static_cast<char>(name.size());
-  out += {0x3a, static_cast<char>(size + 4), 0x0a, size};
-  out += name;
-  out += {0x12, 0x00};
-  return out;
-}
-
-TEST_P(PythonCallbackTest, OptionsOfCompiling) {
-  EXPECT_EQ(TryCompile(client_, kAdd, "hlo", WithOverride("xla_embed_ir_in_executable")).second.code, 0u);
-  const Error error = TryCompile(client_, kAdd, "hlo", WithOverride("invalid_key")).second;
-  EXPECT_EQ(error.code, 3u);
-  EXPECT_NE(error.message.find("No such compile option: 'invalid_key'"), std::string::npos) << error.message;
-}
-
 INSTANTIATE_TEST_SUITE_P(Devices, PythonCallbackTest, testing::Values("cpu"));
 
 }  // namespace
