@@ -136,6 +136,24 @@ class PackageTest(unittest.TestCase):
         np.testing.assert_allclose(w[0], np.ones(3), rtol=1e-6)
         self.assertTrue(np.isnan(w[1]).all() and np.isnan(v[1]).all())
 
+    def test_ordered_callback_in_a_manual_region(self):
+        # The region's token is StableHLO's among VHLO's types, with casts between.
+        code = ("import jax, jax.numpy as jnp, numpy as np\n"
+                "from jax.experimental import io_callback\n"
+                "from jax.sharding import Mesh, PartitionSpec as P\n"
+                "seen = []\n"
+                "def f(x):\n"
+                "    io_callback(lambda v: seen.append(v.sum()), None, x, ordered=True)\n"
+                "    return x + 1\n"
+                "mesh = Mesh(np.array(jax.devices()), 'i')\n"
+                "g = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i')))\n"
+                "print(g(jnp.arange(8.0)).tolist())\n"
+                "jax.effects_barrier()\n"
+                "print(sorted(float(v) for v in seen))")
+        out = run(code, KRAFLA_DEVICE="cpu*4")
+        self.assertEqual(out.stdout.splitlines(), [str([float(i) for i in range(1, 9)]), "[1.0, 5.0, 9.0, 13.0]"],
+                         out.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

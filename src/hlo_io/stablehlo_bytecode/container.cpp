@@ -21,6 +21,7 @@ Dialect DialectOf(std::string_view name) {
   if (name == "vhlo") return Dialect::kVhlo;
   if (name == "builtin") return Dialect::kBuiltin;
   if (name == "sdy") return Dialect::kSdy;
+  if (name == "stablehlo") return Dialect::kStablehlo;
   return Dialect::kOther;
 }
 

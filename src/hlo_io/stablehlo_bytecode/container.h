@@ -11,7 +11,7 @@
 
 namespace krafla::stablehlo {
 
-enum class Dialect : uint8_t { kVhlo, kBuiltin, kSdy, kOther };
+enum class Dialect : uint8_t { kVhlo, kBuiltin, kSdy, kStablehlo, kOther };
 
 struct Container {
   struct OpName {

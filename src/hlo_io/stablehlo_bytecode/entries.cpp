@@ -83,7 +83,7 @@ Result<AttributeRef> Entries::AttributeAt(uint64_t index) {
   other.kind = Kind::kOther;
   other.text = entry.custom ? "an attribute of another dialect" : std::string(entry.bytes.substr(0, 80));
   Result<Attribute> made = std::move(other);
-  const bool known = entry.custom && entry.dialect != Dialect::kOther;
+  const bool known = entry.custom && entry.dialect != Dialect::kStablehlo && entry.dialect != Dialect::kOther;
   if (known) {
     slot.open = true;
     ++depth_;

@@ -26,6 +26,7 @@ class Entries {
 
   Result<Type> DecodeVhloType(ByteStream& s);
   Result<Type> DecodeBuiltinType(ByteStream& s);
+  Result<Type> DecodeStablehloType(ByteStream& s);
   Result<Attribute> DecodeVhlo(ByteStream& s);
   Result<Attribute> DecodeBuiltin(ByteStream& s);
   Result<Attribute> DecodeDictionary(ByteStream& s);

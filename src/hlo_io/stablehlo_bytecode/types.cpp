@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the dialects vhlo (stablehlo/dialect/VhloBytecode.cpp) and builtin (mlir/IR/BuiltinDialectBytecode.td).
+// Types of the dialects vhlo (stablehlo/dialect/VhloBytecode.cpp), stablehlo (StablehloBytecode.cpp beside it) and builtin
+// (mlir/IR/BuiltinDialectBytecode.td).
 #include "hlo_io/stablehlo_bytecode/entries.h"
 
 namespace krafla::stablehlo {
@@ -73,10 +74,12 @@ Result<TypeRef> Entries::TypeAt(uint64_t index) {
   Result<Type> type = Other("a type of another dialect");
   if (entry.dialect == Dialect::kVhlo) type = DecodeVhloType(s);
   else if (entry.dialect == Dialect::kBuiltin) type = DecodeBuiltinType(s);
+  else if (entry.dialect == Dialect::kStablehlo) type = DecodeStablehloType(s);
   --depth_;
   slot.open = false;
   if (!type) return Failure(std::move(type).error());
-  const bool known = entry.dialect == Dialect::kVhlo || entry.dialect == Dialect::kBuiltin;
+  const bool known = entry.dialect == Dialect::kVhlo || entry.dialect == Dialect::kBuiltin ||
+                     entry.dialect == Dialect::kStablehlo;
   if (known && (s.failed() || !s.AtEnd())) return InvalidArgument("Type {} of the bytecode has bytes missing or left over.", index);
   tree_.types.push_back(std::move(*type));
   types_[index].value = &tree_.types.back();
@@ -177,6 +180,19 @@ Result<Type> Entries::DecodeVhloType(ByteStream& s) {
     }
     default: return Unimplemented("VHLO has a type of the number {}, which this version does not know.", code);
   }
+}
+
+// Values of Shardy's operations keep types of StableHLO where a program is written in VHLO; casts lie between. Tensors are
+// the builtin dialect's there, the token is StableHLO's own.
+Result<Type> Entries::DecodeStablehloType(ByteStream& s) {
+  const uint64_t code = s.Varint();
+  if (code == 0) {
+    Type out;
+    out.kind = Type::Kind::kToken;
+    return out;
+  }
+  while (!s.AtEnd() && !s.failed()) s.Byte();
+  return Other(Format("type {} of StableHLO", code));
 }
 
 Result<Type> Entries::DecodeBuiltinType(ByteStream& s) {
