@@ -74,10 +74,14 @@ Result<> Client_CreateBuffersForAsyncHostToDevice(PJRT_Client_CreateBuffersForAs
   for (std::size_t i = 0; i < args.num_shape_specs; ++i) {
     const PJRT_ShapeSpec& spec = args.shape_specs[i];
     KRAFLA_ASSIGN(const ElementType type, FromPjrtType(spec.element_type));
-    KRAFLA_ASSIGN(const Shape shape, Shape::MakeArray(type, std::span(spec.dims, spec.num_dims)));
+    KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(type, std::span(spec.dims, spec.num_dims)));
+    if (i < args.num_device_layouts && args.device_layouts != nullptr) {
+      KRAFLA_ASSIGN(shape, WithLayout(std::move(shape), args.device_layouts[i]));
+    }
     auto pending = std::make_unique<Pending>();
     pending->shape = shape;
-    KRAFLA_ASSIGN(pending->literal, Literal::Create(shape));
+    KRAFLA_ASSIGN(const Shape own, InMemory(shape));
+    KRAFLA_ASSIGN(pending->literal, Literal::Create(own));
     pending->buffer = NewBuffer(memory, shape, pending->promise.completion());
     KRAFLA_ASSIGN(pending->array, pending->buffer->array());
     out->pending.push_back(std::move(pending));
@@ -117,7 +121,7 @@ Result<> AsyncHostToDeviceTransferManager_TransferLiteral(
   if (args.shape_layout != nullptr) {
     KRAFLA_ASSIGN(strides, StridesOf(*args.shape_layout, shape));
   }
-  CopyStrided(dense.data(), DenseStrides(shape), static_cast<const std::byte*>(args.data), strides, shape.dims(),
+  CopyStrided(dense.data(), StridesInMemory(pending->shape), static_cast<const std::byte*>(args.data), strides, shape.dims(),
               static_cast<std::size_t>(StorageBytes(type)));
   KRAFLA_TRY(pending->Write(dense.data(), 0, shape.byte_size(), true));
   args.done_with_h2d_transfer = NewEvent(Completion::AlreadyDone());

@@ -96,7 +96,7 @@ Result<> Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_Args
   return {};
 }
 
-// Row-major, always. Shapes keep their layout's order as long as they live.
+// Shapes keep their layout's order as long as they live.
 Result<> Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args& args) {
   const Dims& order = args.buffer->shape().layout().minor_to_major;
   args.layout = {};

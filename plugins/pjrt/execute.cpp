@@ -4,11 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <unordered_set>
 
 #include "plugins/pjrt/buffer.h"
 #include "plugins/pjrt/event.h"
 #include "plugins/pjrt/program.h"
+#include "plugins/pjrt/strided_copy.h"
 
 namespace krafla::pjrt {
 namespace {
@@ -19,7 +21,17 @@ constexpr int64_t kShortRunNs = 200'000;
 struct Argument {
   std::shared_ptr<Array> array;
   bool donated = false;
+  std::optional<Shape> ordered;  // of a buffer in another layout than the parameter's
 };
+
+Result<Literal> Reordered(const DeviceBuffer& value, const Shape& from, const Shape& to) {
+  KRAFLA_ASSIGN(const Shape memory, InMemory(to));
+  KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(memory));
+  KRAFLA_ASSIGN(const HostView view, value.View());
+  CopyStrided(out.bytes().data(), StridesInMemory(to), view.bytes.data(), StridesInMemory(from), to.dims(),
+              static_cast<std::size_t>(StorageBytes(to.element_type())));
+  return out;
+}
 
 // One run, on its way.
 class Run {
@@ -65,6 +77,12 @@ class Run {
       if (const Shape& wanted = program_->parameters()[out.size()]; wanted.IsToken()) {
         KRAFLA_ASSIGN(Literal token, Literal::Create(wanted));
         out.push_back({std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(token))), false});
+        continue;
+      }
+      if (a.ordered) {
+        // Lies otherwise than the program takes it: a copy in the other order.
+        KRAFLA_ASSIGN(Literal copy, Reordered(*a.array->value(), *a.ordered, program_->parameters()[out.size()]));
+        out.push_back({std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(copy))), false});
         continue;
       }
       KRAFLA_ASSIGN(std::shared_ptr<DeviceBuffer> value, a.array->OnDevice(lane));
@@ -189,9 +207,12 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
     for (std::size_t i = 0; i < args.num_args; ++i) {
       PJRT_Buffer& buffer = *args.argument_lists[d][i];
       Argument a;
+      const Shape& wanted = program->parameters()[i];
+      if (wanted.IsArray() && buffer.shape().layout() != wanted.layout()) a.ordered = buffer.shape();
       if (donated[i]) {
         KRAFLA_ASSIGN(auto given, buffer.Donate());
-        a = {std::move(given.first), given.second};
+        a.array = std::move(given.first);
+        a.donated = given.second;
       } else {
         KRAFLA_ASSIGN(a.array, buffer.array());
       }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extension Shardings: how the arguments and results of a program for several devices lie over
+// The chain of extensions: Layouts (layouts.cpp), and here Shardings, how the arguments and results of a program for several devices lie over
 // them. Callers ask where they left the choice to us.
 #include "plugins/pjrt/entry.h"
 #include "plugins/pjrt/functions.h"
+#include "plugins/pjrt/layouts.h"
 #include "plugins/pjrt/program.h"
 
 namespace krafla::pjrt {
@@ -31,6 +32,7 @@ PJRT_Extension_Base* Extensions() {
     PJRT_Shardings_Extension out = {};
     out.base.struct_size = sizeof(PJRT_Shardings_Extension);
     out.base.type = kPjrtShardingsExtension;
+    out.base.next = &LayoutsExtension()->base;
     using Parameters = PJRT_Shardings_PJRT_Executable_ParameterShardings_Args;
     using Outputs = PJRT_Shardings_PJRT_Executable_OutputShardings_Args;
     out.PJRT_Shardings_PJRT_Executable_ParameterShardings = [](Parameters* args) -> PJRT_Error* {

@@ -14,6 +14,7 @@
 #include "api/device_group.h"
 #include "plugins/pjrt/client.h"
 #include "plugins/pjrt/compile_options.h"
+#include "plugins/pjrt/layouts.h"
 
 namespace krafla::pjrt {
 
@@ -50,9 +51,11 @@ class Program {
   const ShardingList& parameter_shardings() const { return parameter_shardings_; }
   const ShardingList& result_shardings() const { return result_shardings_; }
 
-  // Of one device.
+  // Of one device, in the layouts of the buffers.
   const std::vector<Shape>& parameters() const { return parameters_; }
   const std::vector<Shape>& results() const { return results_; }
+  const LayoutList& parameter_layouts() const { return parameter_layouts_; }
+  const LayoutList& result_layouts() const { return result_layouts_; }
   const CompileReport& report() const { return report_; }
   // Whether the program may overwrite the parameter.
   bool donates(std::size_t parameter) const { return donates_[parameter]; }
@@ -96,7 +99,9 @@ class Program {
   std::string name_, fingerprint_;
   std::vector<PJRT_Device*> devices_;
   std::vector<Lane*> lanes_;
+  CompileOptions compile_;
   std::vector<Shape> parameters_, results_;
+  LayoutList parameter_layouts_, result_layouts_;
   CompileReport report_;
   ShardingList parameter_shardings_, result_shardings_;
   std::vector<bool> donates_;

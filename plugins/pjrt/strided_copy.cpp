@@ -81,6 +81,32 @@ Dims DenseStrides(const Shape& shape) {
   return strides;
 }
 
+Dims StridesInMemory(const Shape& shape) {
+  Dims strides(shape.dims().size(), 0);
+  int64_t step = StorageBytes(shape.element_type());
+  for (int64_t d : shape.layout().minor_to_major) {
+    strides[static_cast<std::size_t>(d)] = step;
+    step *= std::max<int64_t>(1, shape.dim(d));
+  }
+  return strides;
+}
+
+Result<Shape> InMemory(const Shape& shape) {
+  if (!shape.IsArray() || shape.layout().IsRowMajor()) return shape;
+  Dims dims;
+  const Dims& order = shape.layout().minor_to_major;
+  for (std::size_t n = order.size(); n > 0; --n) dims.push_back(shape.dim(order[n - 1]));
+  return Shape::MakeArray(shape.element_type(), dims);
+}
+
+Result<Shape> WithLayout(Shape shape, const PJRT_Buffer_MemoryLayout* layout) {
+  if (layout == nullptr || layout->type != kPjrtTiledLayout) return shape;
+  KRAFLA_TRY(StridesOf(*layout, shape));
+  const PJRT_Buffer_MemoryLayout_Tiled& tiled = layout->tiled;
+  KRAFLA_TRY(shape.SetLayout({Dims(tiled.minor_to_major, tiled.minor_to_major + tiled.minor_to_major_size), {}}));
+  return shape;
+}
+
 Result<Dims> StridesOf(const PJRT_Buffer_MemoryLayout& layout, const Shape& shape) {
   const auto rank = static_cast<std::size_t>(shape.rank());
   Dims strides;

@@ -17,9 +17,16 @@ void CopyStrided(std::byte* to, std::span<const int64_t> to_strides, const std::
 
 // Row-major, in bytes.
 Dims DenseStrides(const Shape& shape);
+// In the order of the shape's layout.
+Dims StridesInMemory(const Shape& shape);
+// The row-major array that lies in memory as `shape` does in its layout: what devices know of a buffer.
+Result<Shape> InMemory(const Shape& shape);
 // What the layout says of such a shape. INVALID_ARGUMENT for one that is no order of its dimensions, UNIMPLEMENTED for
 // tiles.
 Result<Dims> StridesOf(const PJRT_Buffer_MemoryLayout& layout, const Shape& shape);
+
+// The shape in that order; strides are taken for what they are read with only and say nothing of it.
+Result<Shape> WithLayout(Shape shape, const PJRT_Buffer_MemoryLayout* layout);
 
 // Types below eight bits come a byte an element, with anything in the other bits; booleans as any byte. Makes them what
 // literals hold (krafla/literal.h).

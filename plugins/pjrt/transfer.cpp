@@ -16,18 +16,19 @@ Result<Shape> ShapeFrom(PJRT_Buffer_Type type, const int64_t* dims, std::size_t 
   return Shape::MakeArray(element, std::span(dims, rank));
 }
 
-// A buffer that holds the literal already.
-std::unique_ptr<PJRT_Buffer> BufferOf(PJRT_Memory* memory, Literal literal) {
-  std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(memory, literal.shape(), Completion::AlreadyDone());
+// A buffer that holds the literal, which is what lies in memory, already.
+std::unique_ptr<PJRT_Buffer> BufferOf(PJRT_Memory* memory, const Shape& shape, Literal literal) {
+  std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(memory, shape, Completion::AlreadyDone());
   // Taken to the device by the first run that reads it.
   (*buffer->array())->Set(std::make_shared<HostBuffer>(std::make_shared<const Literal>(std::move(literal))), false);
   return buffer;
 }
 
 Result<Literal> LiteralFrom(const void* data, const Shape& shape, std::span<const int64_t> strides) {
-  KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(shape));
+  KRAFLA_ASSIGN(const Shape memory, InMemory(shape));
+  KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(memory));
   if (data == nullptr && shape.byte_size() > 0) return InvalidArgument("There is no data for {}.", shape.ToString(false));
-  CopyStrided(literal.bytes().data(), DenseStrides(shape), static_cast<const std::byte*>(data), strides, shape.dims(),
+  CopyStrided(literal.bytes().data(), StridesInMemory(shape), static_cast<const std::byte*>(data), strides, shape.dims(),
               static_cast<std::size_t>(StorageBytes(shape.element_type())));
   Normalize(shape.element_type(), literal.bytes());
   return literal;
@@ -50,7 +51,8 @@ std::shared_ptr<Completion> WhenThere(const std::shared_ptr<Array>& array,
 // The bytes are copied before this returns, whatever the caller would allow: what they become has to outlive any
 // promise of the caller's.
 Result<> Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& args) {
-  KRAFLA_ASSIGN(const Shape shape, ShapeFrom(args.type, args.dims, args.num_dims));
+  KRAFLA_ASSIGN(Shape shape, ShapeFrom(args.type, args.dims, args.num_dims));
+  KRAFLA_ASSIGN(shape, WithLayout(std::move(shape), args.device_layout));
   KRAFLA_ASSIGN(PJRT_Memory* const memory, PlaceOf(args.device, args.memory));
   Dims strides = DenseStrides(shape);
   if (args.byte_strides != nullptr && args.num_byte_strides > 0) {
@@ -59,7 +61,7 @@ Result<> Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& args
     for (std::size_t d = 0; d < args.num_dims; ++d) strides[d] = args.byte_strides[d];
   }
   KRAFLA_ASSIGN(Literal literal, LiteralFrom(args.data, shape, strides));
-  args.buffer = BufferOf(memory, std::move(literal)).release();
+  args.buffer = BufferOf(memory, shape, std::move(literal)).release();
   args.done_with_host_buffer = NewEvent(Completion::AlreadyDone());
   return {};
 }
@@ -79,13 +81,17 @@ Result<> Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& args) {
   }
   KRAFLA_ASSIGN(const std::shared_ptr<Array> array, args.src->array());
   auto* const to = static_cast<std::byte*>(args.dst);
-  args.event = NewEvent(WhenThere(array, [to, strides = std::move(strides)](const DeviceBuffer& value) -> Result<> {
+  // What is not row-major has no dynamic dimensions; else the array may be smaller than the buffer's bounds.
+  std::optional<Shape> ordered;
+  if (!shape.layout().IsRowMajor()) ordered = shape;
+  auto copy = [to, strides = std::move(strides), ordered = std::move(ordered)](const DeviceBuffer& value) -> Result<> {
     KRAFLA_ASSIGN(const HostView view, value.View());
-    const Shape& own = value.shape();
-    CopyStrided(to, strides, view.bytes.data(), DenseStrides(own), own.dims(),
+    const Shape& own = ordered ? *ordered : value.shape();
+    CopyStrided(to, strides, view.bytes.data(), StridesInMemory(own), own.dims(),
                 static_cast<std::size_t>(StorageBytes(own.element_type())));
     return {};
-  }));
+  };
+  args.event = NewEvent(WhenThere(array, std::move(copy)));
   return {};
 }
 
@@ -138,10 +144,12 @@ Result<> Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args& args) {
 }
 
 Result<> Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args& args) {
-  KRAFLA_ASSIGN(const Shape shape, ShapeFrom(args.shape_element_type, args.shape_dims, args.shape_num_dims));
+  KRAFLA_ASSIGN(Shape shape, ShapeFrom(args.shape_element_type, args.shape_dims, args.shape_num_dims));
+  KRAFLA_ASSIGN(shape, WithLayout(std::move(shape), args.shape_layout));
   KRAFLA_ASSIGN(PJRT_Memory* const memory, PlaceOf(args.device, args.memory));
-  KRAFLA_ASSIGN(Literal literal, Literal::Create(shape));
-  args.buffer = BufferOf(memory, std::move(literal)).release();
+  KRAFLA_ASSIGN(const Shape own, InMemory(shape));
+  KRAFLA_ASSIGN(Literal literal, Literal::Create(own));
+  args.buffer = BufferOf(memory, shape, std::move(literal)).release();
   return {};
 }
 
@@ -156,7 +164,8 @@ Result<> Client_CreateErrorBuffer(PJRT_Client_CreateErrorBuffer_Args& args) {
 
 // A copy of the caller's array in the host's memory, who may have it back at once.
 Result<> Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args& args) {
-  KRAFLA_ASSIGN(const Shape shape, ShapeFrom(args.element_type, args.dims, args.num_dims));
+  KRAFLA_ASSIGN(Shape shape, ShapeFrom(args.element_type, args.dims, args.num_dims));
+  KRAFLA_ASSIGN(shape, WithLayout(std::move(shape), args.layout));
   KRAFLA_ASSIGN(PJRT_Memory* const memory, PlaceOf(args.device, KRAFLA_PJRT_HAS(args, memory) ? args.memory : nullptr));
   if (!memory->device->lane->device().is_cpu)
     return Unimplemented("Arrays of other libraries are taken as views by the CPU only, not by '{}'.",
@@ -166,7 +175,7 @@ Result<> Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Ar
     KRAFLA_ASSIGN(strides, StridesOf(*args.layout, shape));
   }
   KRAFLA_ASSIGN(Literal literal, LiteralFrom(args.device_buffer_ptr, shape, strides));
-  args.buffer = BufferOf(memory, std::move(literal)).release();
+  args.buffer = BufferOf(memory, shape, std::move(literal)).release();
   if (args.on_delete_callback != nullptr) args.on_delete_callback(args.device_buffer_ptr, args.on_delete_callback_arg);
   return {};
 }

@@ -35,6 +35,9 @@ struct CompileOptions {
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
+  // Arguments and results are what lies in memory where the header promises layouts: the row-major arrays of the
+  // dimensions from major to minor. UNIMPLEMENTED for an entry with tuples for parameters or dynamic dimensions.
+  bool lay_out_entry = false;
   // The executable keeps what Executable::Another needs.
   bool for_group = false;
   // Where custom calls are looked up; must outlive the executable. Null: CustomCallRegistry::Global().

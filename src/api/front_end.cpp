@@ -6,6 +6,7 @@
 #include "api/host_services.h"
 #include "collectives/participants.h"
 #include "passes/entry_interface.h"
+#include "passes/entry_layouts.h"
 #include "passes/pipeline.h"
 
 namespace krafla {
@@ -24,6 +25,7 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
                                           CompileReport& report, bool on_vulkan) {
   Stopwatch passes;
   KRAFLA_TRY(Verify(*module));
+  if (options.lay_out_entry) KRAFLA_TRY(LayOutEntry(*module));
   PassOptions pass_options;
   pass_options.disabled = options.disabled;
   const EntryInterface interface = EntryInterface::Of(*module);

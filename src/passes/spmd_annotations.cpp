@@ -143,6 +143,12 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
   if (target == "xla.sdy.GlobalToLocalShape") return GlobalToLocal(i, scope);
   if (target == "xla.sdy.LocalToGlobalShape") return LocalToGlobal(i, scope);
   if (i.operand_count() != 1) return std::nullopt;
+  // Of layouts and memories: the value itself.
+  if (target == "LayoutConstraint" || target == "MoveToHost" || target == "MoveToDevice" ||
+      target == "annotate_device_placement") {
+    if (!Shape::Compatible(i.shape(), i.operand(0)->shape())) return std::nullopt;
+    return scope.values.at(i.operand(0));
+  }
   const bool resizes = target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
   if (!resizes && target != "Sharding" && target != "xla.sdy.FuncResultSharding")
     return std::nullopt;

@@ -26,6 +26,8 @@ struct PJRT_Event;
 struct PJRT_Executable;
 struct PJRT_ExecuteContext;
 struct PJRT_FulfillAliasBufferCallback;
+struct PJRT_Layouts_MemoryLayout;
+struct PJRT_Layouts_SerializedLayout;
 struct PJRT_LoadedExecutable;
 struct PJRT_Memory;
 struct PJRT_SerializedCompileOptions;
@@ -215,6 +217,71 @@ struct PJRT_Buffer_DonateWithControlDependency_Callback_Args {
   PJRT_Error_Code error_code;
   const char* error_message;
   size_t error_message_size;
+};
+
+struct PJRT_Layouts_MemoryLayout_Destroy_Args {
+  KRAFLA_PJRT_HEAD
+  PJRT_Layouts_MemoryLayout* layout;
+};
+
+struct PJRT_Layouts_MemoryLayout_Serialize_Args {
+  KRAFLA_PJRT_HEAD
+  PJRT_Layouts_MemoryLayout* layout;
+  const char* serialized_bytes;
+  size_t serialized_bytes_size;
+  PJRT_Layouts_SerializedLayout* serialized_layout;  // owns the bytes, until the caller deletes it
+  void (*serialized_layout_deleter)(PJRT_Layouts_SerializedLayout* layout);
+};
+
+struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
+  KRAFLA_PJRT_HEAD
+  PJRT_Client* client;
+  PJRT_Buffer_Type type;
+  const int64_t* dims;
+  size_t num_dims;
+  PJRT_Layouts_MemoryLayout* layout;  // the caller's
+};
+
+struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
+  KRAFLA_PJRT_HEAD
+  PJRT_Buffer* buffer;
+  PJRT_Layouts_MemoryLayout* layout;  // the caller's
+};
+
+struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
+  KRAFLA_PJRT_HEAD
+  PJRT_TopologyDescription* topology_description;
+  PJRT_Buffer_Type type;
+  const int64_t* dims;
+  size_t num_dims;
+  PJRT_Layouts_MemoryLayout* layout;  // the caller's
+};
+
+struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
+  KRAFLA_PJRT_HEAD
+  PJRT_Executable* executable;
+  size_t num_outputs;
+  PJRT_Layouts_MemoryLayout** layouts;  // the executable's
+};
+
+struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
+  KRAFLA_PJRT_HEAD
+  PJRT_Executable* executable;
+  size_t num_parameters;
+  PJRT_Layouts_MemoryLayout** layouts;  // the executable's
+};
+
+struct PJRT_Layouts_Extension {
+  PJRT_Extension_Base base;
+  PJRT_Error* (*PJRT_Layouts_MemoryLayout_Destroy)(PJRT_Layouts_MemoryLayout_Destroy_Args* args);
+  PJRT_Error* (*PJRT_Layouts_MemoryLayout_Serialize)(PJRT_Layouts_MemoryLayout_Serialize_Args* args);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Client_GetDefaultLayout)(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args* args);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Buffer_MemoryLayout)(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args* args);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Topology_GetDefaultLayout)(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args* args);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Executable_GetOutputLayouts)(
+      PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args* args);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Executable_GetParameterLayouts)(
+      PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args* args);
 };
 
 struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {

@@ -47,6 +47,19 @@ Result<> ApproxTopK(Converter& c, const Op& op, Body& body) {
   return {};
 }
 
+constexpr std::string_view kLayoutConstraint = "LayoutConstraint";
+
+// The layout that JAX's with_layout_constraint asks for is the instruction's: of interest where a result's is left to us.
+Result<> ConstrainLayout(const Op& op, Instruction& call) {
+  AttributeRef layouts = op.Find("result_layouts");
+  if (layouts == nullptr || layouts->elements.size() != 1 || !call.shape().IsArray()) return {};
+  KRAFLA_ASSIGN(Dims order, IntegersOf(*layouts->elements[0]));
+  Shape shape = call.shape();
+  KRAFLA_TRY(shape.SetLayout(Layout{std::move(order), {}}));
+  call.set_shape(std::move(shape));
+  return {};
+}
+
 Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   CustomCallAttributes a;
   KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
@@ -83,7 +96,9 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
     }
     a.operand_layouts = std::move(shapes);
   }
+  const bool constrains_layout = a.target == kLayoutConstraint;
   KRAFLA_TRY(c.Emit(op, body, Opcode::kCustomCall, std::move(operands), std::move(a)));
+  if (constrains_layout) KRAFLA_TRY(ConstrainLayout(op, *body.computation->instructions().back()));
   std::string sharding;
   if (AttributeRef given = op.FindDiscardable("mhlo.sharding"); given != nullptr) sharding = given->text;
   if (config.empty() && sharding.empty()) return {};

@@ -190,7 +190,7 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   KRAFLA_ASSIGN(Computation * entry, ConvertFunction(*main->second, true));
   module_->set_entry(entry);
   KRAFLA_TRY(EntryAttributes(*main->second));
-  KRAFLA_TRY(EntryMemories(*main->second));
+  KRAFLA_TRY(EntryLayouts(*main->second));
   return std::move(module_);
 }
 
@@ -210,33 +210,6 @@ Result<> Converter::EntryAttributes(const Op& func) {
       module_->buffer_donors.push_back({number, {}});
     }
   }
-  return {};
-}
-
-// Results that are to be left in the host's memory: where XLA's HLO says so, in the layouts of the entry.
-Result<> Converter::EntryMemories(const Op& func) {
-  constexpr std::string_view kHostSpace = "S(5)";
-  AttributeRef attributes = func.Find("res_attrs");
-  if (attributes == nullptr) return {};
-  Shape result = module_->entry()->root()->shape();
-  const bool tuple = result.IsTuple();
-  std::vector<Shape> leaves = tuple ? result.tuple_elements() : std::vector<Shape>{result};
-  bool any = false;
-  for (std::size_t r = 0; r < attributes->elements.size() && r < leaves.size(); ++r) {
-    AttributeRef kind = Entry(attributes->elements[r], "mhlo.memory_kind");
-    if (kind == nullptr || !leaves[r].IsArray() || !kind->text.ends_with("_host")) continue;
-    Layout layout = leaves[r].layout();
-    layout.tail = kHostSpace;
-    KRAFLA_TRY(leaves[r].SetLayout(std::move(layout)));
-    any = true;
-  }
-  if (!any) return {};
-  if (tuple) {
-    KRAFLA_ASSIGN(module_->entry_layout_result, Shape::MakeTuple(std::move(leaves)));
-  } else {
-    module_->entry_layout_result = leaves[0];
-  }
-  for (const Instruction* p : module_->entry()->parameters()) module_->entry_layout_parameters.push_back(p->shape());
   return {};
 }
 

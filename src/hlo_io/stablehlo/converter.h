@@ -60,7 +60,8 @@ class Converter {
   Result<Computation*> ConvertFunction(const Op& func, bool is_entry = false);
   Result<Instruction*> EntryRoot(Computation& computation, std::vector<Instruction*> results) const;
   Result<> EntryAttributes(const Op& func);
-  Result<> EntryMemories(const Op& func);
+  // entry_layouts.cpp
+  Result<> EntryLayouts(const Op& func);
   Result<> CheckResults(const Op& func, std::span<Instruction* const> results) const;
   // Converts all but the terminator, and gives the terminator's operands.
   Result<std::vector<Instruction*>> ConvertOps(const std::vector<Op>& ops, Body& body);

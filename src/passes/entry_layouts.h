@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// For callers who keep arrays in the layouts that a module's header promises (entry_computation_layout), where everything
+// else here has arrays row-major.
+#pragma once
+
+#include "base/status.h"
+#include "ir/module.h"
+
+namespace krafla {
+
+// Makes each parameter and result what lies in memory: the row-major array of the dimensions from major to minor.
+// Transposes lead from it and to it, which passes that follow may cancel. The header promises nothing any more.
+// UNIMPLEMENTED unless parameters are arrays of fixed sizes, and so the results, be it in a tuple.
+Result<> LayOutEntry(Module& module);
+
+}  // namespace krafla
