@@ -203,6 +203,22 @@ Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitte
   return emitter.ReshardTo(std::move(value), dims, want.unreduced);
 }
 
+// A region that is manual in some axes only: how a value that goes in or out may stay cut along the others. Those
+// dimensions that the sharding leaves open and does not cut, as far as every block is somewhere, in the region and out of it.
+std::vector<Split> Walk::FreeSplits(const Value& value, const SdySharding& sdy, const Sharding& manual,
+                                    const Region* inside, const Region* outside) const {
+  std::vector<Split> free = WholeDims(static_cast<int64_t>(value.dims.size()));
+  std::vector<Split> all = Together(manual.dims, manual.unreduced);
+  for (std::size_t d = 0; d < free.size(); ++d) {
+    if (d >= sdy.open_dims.size() || !sdy.open_dims[d] || !manual.dim(static_cast<int64_t>(d)).whole()) continue;
+    free[d] = value.dims[d];
+    all[d] = value.dims[d];
+    if (Covers(free, inside, devices()) && Covers(all, outside, devices())) continue;
+    free[d] = all[d] = Split();
+  }
+  return free;
+}
+
 Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
   std::vector<std::string> axes;
   KRAFLA_ASSIGN(const Region* region, ManualRegion(i, scope.region, &axes));
@@ -231,9 +247,13 @@ Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
         return InvalidArgument(
             "Operand {} of a manual computation is {}; cut into {} blocks it is not {}.", o,
             i.operand(o)->shape().ToString(false), sharding.blocks(), local.ToString(false));
-      KRAFLA_ASSIGN(value, scope.emitter.ReshardTo(std::move(value), sharding.dims, sharding.unreduced));
+      const std::vector<Split> free = FreeSplits(value, shardings[o], sharding, region, scope.region);
+      std::vector<Split> cut = sharding.dims;
+      for (std::size_t d = 0; d < cut.size(); ++d)
+        if (!free[d].whole()) cut[d] = free[d];
+      KRAFLA_ASSIGN(value, scope.emitter.ReshardTo(std::move(value), cut, sharding.unreduced));
       value.unreduced.clear();  // within, each device has a value of its own
-      value.dims = WholeDims(local.rank());
+      value.dims = free;
     }
     value.region = region;
     out.elements.push_back(std::move(value));
@@ -257,8 +277,8 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
   for (std::size_t o = 0; o < i.operand_count(); ++o) {
     const Shape& global = tuple ? i.shape().tuple_elements()[o] : i.shape();
     KRAFLA_ASSIGN(Value value, InRegion(scope.values.at(i.operand(o)), region, scope.emitter));
-    KRAFLA_ASSIGN(value, scope.emitter.Whole(std::move(value)));
     if (!value.IsArray() || value.local->shape().IsDynamic()) {
+      KRAFLA_ASSIGN(value, scope.emitter.Whole(std::move(value)));
       if (!Shape::Compatible(global, i.operand(o)->shape()))
         return InvalidArgument(
             "Result {} of a manual computation is {}; it cannot be put together to {}.", o,
@@ -266,11 +286,16 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
     } else {
       KRAFLA_ASSIGN(Sharding sharding, ShardingOf(shardings[o], devices(), &axes));
       sharding.dims.resize(value.dims.size());
-      if (!IsBlock(value.local->shape(), global, sharding))
+      if (!IsBlock(i.operand(o)->shape(), global, sharding))
         return InvalidArgument(
             "Result {} of a manual computation is {}; {} blocks of it are not {}.", o,
-            value.local->shape().ToString(false), sharding.blocks(), global.ToString(false));
+            i.operand(o)->shape().ToString(false), sharding.blocks(), global.ToString(false));
+      KRAFLA_ASSIGN(value, scope.emitter.Settle(std::move(value)));
+      const std::vector<Split> free = FreeSplits(value, shardings[o], sharding, region, scope.region);
+      KRAFLA_ASSIGN(value, scope.emitter.Reshard(std::move(value), free));
       value.dims = std::move(sharding.dims);
+      for (std::size_t d = 0; d < value.dims.size(); ++d)
+        if (!free[d].whole()) value.dims[d] = free[d];
       value.unreduced = std::move(sharding.unreduced);
       if (!Covers(Together(value.dims, value.unreduced), scope.region, devices()))
         return InvalidArgument("Result {} of a manual computation has blocks that no device has.",

@@ -242,11 +242,11 @@ class Rule {
   }
 
   // Batch dimensions are cut alike; contracted ones too, which leaves parts of a sum; free ones
-  // stay as they are. Where that asks for more blocks than there are devices, the smaller operand
-  // gives way.
+  // stay as they are. Where that asks for more blocks than there are devices, the operand that is
+  // smaller as a whole gives way; of two alike the right one, as XLA has it.
   Out Dot() {
     const auto& a = i_.attr<DotAttributes>();
-    const bool left_first = Bytes(0) >= Bytes(1);
+    const bool left_first = i_.operand(0)->shape().byte_size() >= i_.operand(1)->shape().byte_size();
     const std::size_t keep = left_first ? 0 : 1, give = 1 - keep;
     const Dims* contracting[2] = {&a.lhs_contracting, &a.rhs_contracting};
     const Dims* batch[2] = {&a.lhs_batch, &a.rhs_batch};

@@ -54,6 +54,8 @@ class Walk {
   Result<Value> Constrain(const Instruction& i, Value value, Emitter& emitter);
   Result<Value> GlobalToLocal(const Instruction& i, Scope& scope);
   Result<Value> LocalToGlobal(const Instruction& i, Scope& scope);
+  std::vector<Split> FreeSplits(const Value& value, const SdySharding& sdy, const Sharding& manual,
+                                const Region* inside, const Region* outside) const;
   Result<Value> FullToShard(const Instruction& i, Value value, Scope& scope);
   Result<Value> ShardToFull(const Instruction& i, Value value, Scope& scope);
   // The region along the manual axes of an annotation, within `parent`.

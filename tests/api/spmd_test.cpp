@@ -8,6 +8,7 @@
 
 #include "api/device_group.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "hlo_io/read_module.h"
 #include "ir/sharding.h"
 
 namespace krafla {
@@ -389,6 +390,93 @@ ENTRY main {
     EXPECT_EQ((*(*executable)->Results(d))[0],
               *Literal::FromBytes(block.shape(), std::as_bytes(std::span(want))));
   }
+}
+
+// Annotations of layouts and memories say nothing of shardings.
+TEST_F(Spmd, LayoutsAndMemoriesKeepShardings) {
+  for (const char* target : {"LayoutConstraint", "MoveToHost", "MoveToDevice", "annotate_device_placement"}) {
+    auto module = ParseHloText(Format(R"(HloModule m, num_partitions=4
+ENTRY main {{
+  a = f32[4,8] parameter(0), sharding={{devices=[2,2]<=[4]}}
+  ROOT r = f32[4,8] custom-call(a), custom_call_target="{}"
+}})", target), "test");
+    ASSERT_TRUE(module) << module.error().message();
+    auto executable = group_->Compile(std::move(*module), {});
+    ASSERT_TRUE(executable) << executable.error().message();
+    EXPECT_EQ((*executable)->result_shardings()[0], "{devices=[2,2]<=[4]}") << target;
+  }
+}
+
+// A region that is manual along "j" only. Dimensions that its shardings leave open stay cut along "i", within and behind.
+TEST_F(Spmd, FreeAxesOfAManualRegion) {
+  for (const bool open : {true, false}) {
+    const std::string free = open ? "{?}" : "{}", manual = open ? R"({"j", ?})" : R"({"j"})";
+    auto module = ReadModule(Format(R"mlir(module @m attributes {{mhlo.num_partitions = 4 : i32}} {{
+  sdy.mesh @mesh = <["i"=2, "j"=2]>
+  func.func public @main(%x: tensor<4x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"i"}}, {{}}]>}}) -> (tensor<4x8xf32>, tensor<8xf32>) {{
+    %0:2 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{0}, {1}]>] out_shardings=[<@mesh, [{0}, {1}]>, <@mesh, [{1}]>] manual_axes={{"j"}} (%a: tensor<4x4xf32>) {{
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %s = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+      %y = stablehlo.multiply %a, %a : tensor<4x4xf32>
+      sdy.return %y, %s : tensor<4x4xf32>, tensor<4xf32>
+    }} : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
+    return %0#0, %0#1 : tensor<4x8xf32>, tensor<8xf32>
+  }}
+}})mlir", free, manual), "test");
+    ASSERT_TRUE(module) << module.error().message();
+    auto executable = group_->Compile(std::move(*module), {});
+    ASSERT_TRUE(executable) << executable.error().message();
+    const std::vector<std::string>& out = (*executable)->result_shardings();
+    const Sharding first = *ParseSharding(out[0], 4), second = *ParseSharding(out[1], 4);
+    EXPECT_EQ(first.dim(0).count, open ? 2 : 1) << out[0];
+    EXPECT_EQ(first.dim(1).count, 2) << out[0];
+    EXPECT_EQ(second.dim(0).count, 2) << out[1];
+    int gathers = 0;
+    for (const auto& c : (*executable)->module().computations())
+      for (const auto& i : c->instructions()) gathers += i->opcode() == Opcode::kAllGather;
+    EXPECT_EQ(gathers, open ? 0 : 1);
+
+    std::vector<float> x(32), squares(32), sums(8);
+    for (std::size_t n = 0; n < 32; ++n) {
+      x[n] = static_cast<float>(n);
+      squares[n] = x[n] * x[n];
+      sums[n % 8] += x[n];
+    }
+    auto literal = [](Dims dims, const std::vector<float>& v) {
+      return *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, dims), std::as_bytes(std::span(v)));
+    };
+    for (int64_t d = 0; d < 4; ++d) {
+      const Literal block =
+          *BlockOf(literal({4, 8}, x), *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
+      const Literal* pointer = &block;
+      ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
+    }
+    ASSERT_TRUE((*executable)->Execute());
+    for (int64_t d = 0; d < 4; ++d) {
+      const auto results = *(*executable)->Results(d);
+      EXPECT_EQ(results[0], *BlockOf(literal({4, 8}, squares), first, d));
+      EXPECT_EQ(results[1], *BlockOf(literal({8}, sums), second, d));
+    }
+  }
+}
+
+// Two operands that are cut along one axis in dimensions that come out: the larger as a whole keeps its own.
+TEST_F(Spmd, OneOperandOfADotGivesWay) {
+  auto shardings = [&](std::string_view dims) {
+    auto module = ParseHloText(Format(R"(HloModule m, num_partitions=4
+ENTRY main {{
+  a = f32[{0},4] parameter(0), sharding={{devices=[2,2]<=[4]}}
+  b = f32[4,{1}] parameter(1), sharding={{devices=[1,2,2]<=[4] last_tile_dim_replicate}}
+  ROOT r = f32[{0},{1}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}})", dims.substr(0, 1), dims.substr(1)), "test");
+    EXPECT_TRUE(module) << module.error().message();
+    auto executable = group_->Compile(std::move(*module), {});
+    EXPECT_TRUE(executable) << executable.error().message();
+    return (*executable)->result_shardings()[0];
+  };
+  EXPECT_EQ(shardings("84"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
+  EXPECT_EQ(shardings("88"), "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
+  EXPECT_EQ(shardings("48"), "{devices=[1,2,2]<=[4] last_tile_dim_replicate}");
 }
 
 }  // namespace
