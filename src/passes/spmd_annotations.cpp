@@ -165,25 +165,37 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
   return std::nullopt;
 }
 
+Result<std::optional<Sharding>> Walk::ConstraintOf(const Instruction& i) const {
+  if (!i.metadata().sharding.empty()) return ParseSharding(i.metadata().sharding, devices());
+  const std::string_view sdy = FrontendAttribute(i.metadata(), kSdySharding);
+  if (sdy.empty()) return std::nullopt;
+  std::vector<SdySharding> read;
+  if (sdy.starts_with("#sdy.sharding_per_value")) {
+    KRAFLA_ASSIGN(read, ParseSdyShardings(sdy, meshes_));
+  } else {
+    KRAFLA_ASSIGN(SdySharding one, ParseSdySharding(sdy, meshes_));
+    read.push_back(std::move(one));
+  }
+  if (read.size() != 1) return InvalidArgument("A value has {} shardings.", read.size());
+  return ShardingOf(read[0], devices());
+}
+
+Result<std::vector<Split>> Walk::PartsWanted(const Instruction& i) const {
+  if (i.users().size() != 1 || i.users()[0]->opcode() != Opcode::kCustomCall || !i.shape().IsArray())
+    return std::vector<Split>();
+  const Instruction& user = *i.users()[0];
+  const std::string& target = user.attr<CustomCallAttributes>().target;
+  if (target != "Sharding" && target != "xla.sdy.FuncResultSharding") return std::vector<Split>();
+  KRAFLA_ASSIGN(std::optional<Sharding> want, ConstraintOf(user));
+  return want ? std::move(want->unreduced) : std::vector<Split>();
+}
+
 // A constraint is followed as far as it cuts evenly; it says nothing about results.
 Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitter) {
   if (!value.IsArray() || value.local->shape().IsDynamic()) return value;
-  Sharding want;
-  if (!i.metadata().sharding.empty()) {
-    KRAFLA_ASSIGN(want, ParseSharding(i.metadata().sharding, devices()));
-  } else if (std::string_view sdy = FrontendAttribute(i.metadata(), kSdySharding); !sdy.empty()) {
-    std::vector<SdySharding> read;
-    if (sdy.starts_with("#sdy.sharding_per_value")) {
-      KRAFLA_ASSIGN(read, ParseSdyShardings(sdy, meshes_));
-    } else {
-      KRAFLA_ASSIGN(SdySharding one, ParseSdySharding(sdy, meshes_));
-      read.push_back(std::move(one));
-    }
-    if (read.size() != 1) return InvalidArgument("A value has {} shardings.", read.size());
-    KRAFLA_ASSIGN(want, ShardingOf(read[0], devices()));
-  } else {
-    return value;
-  }
+  KRAFLA_ASSIGN(std::optional<Sharding> given, ConstraintOf(i));
+  if (!given) return value;
+  const Sharding& want = *given;
   if (want.all_manual || want.unknown || want.only) return value;
   const Shape& shape = i.shape();
   if (want.dims.size() > value.dims.size())

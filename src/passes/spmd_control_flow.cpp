@@ -28,9 +28,8 @@ Result<Value> Walk::Call(const Instruction& i, std::vector<Value> operands, Scop
 
 Result<Value> Walk::While(const Instruction& i, Value init, const Region* region,
                           Emitter& emitter) {
-  // The state keeps the sharding that it starts with.
+  // The state keeps the sharding that it starts with, sums in parts among it.
   KRAFLA_ASSIGN(init, InRegion(std::move(init), region, emitter));
-  KRAFLA_ASSIGN(init, emitter.Settle(std::move(init)));
   KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
   Computation* parts[2] = {nullptr, nullptr};
   for (std::size_t n = 0; n < 2; ++n) {  // condition, body
@@ -52,9 +51,8 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
                         got.size());
       for (std::size_t k = 0; k < got.size(); ++k) {
         KRAFLA_ASSIGN(*got[k], InRegion(std::move(*got[k]), region, inner));
-        KRAFLA_ASSIGN(*got[k], inner.Settle(std::move(*got[k])));
         if (!got[k]->IsArray()) continue;
-        KRAFLA_ASSIGN(*got[k], inner.Reshard(std::move(*got[k]), want[k]->dims));
+        KRAFLA_ASSIGN(*got[k], inner.ReshardTo(std::move(*got[k]), want[k]->dims, want[k]->unreduced));
       }
     }
     KRAFLA_ASSIGN(Instruction * root, inner.Materialize(out));

@@ -104,6 +104,10 @@ bool Covers(std::span<const Split> dims, const Region* region, int64_t devices) 
   return true;
 }
 
+bool SamePlaces(std::span<const Split> a, std::span<const Split> b, int64_t devices) {
+  return Places(a, nullptr, devices) == Places(b, nullptr, devices);
+}
+
 void Emitter::SayOrigin(Instruction* made) const {
   if (origin_ == nullptr) return;
   made->set_location(origin_->location());
@@ -303,10 +307,39 @@ Result<Value> Emitter::Reshard(Value value, std::span<const Split> dims) {
   return value;
 }
 
+Result<Value> Emitter::BlocksAsParts(Value value, std::size_t d, const std::vector<Split>& along) {
+  const Shape& block = value.local->shape();
+  const Split split = value.dims[d];
+  Dims dims = block.dims();
+  dims[d] *= split.count;
+  KRAFLA_ASSIGN(Literal nothing, Literal::Create(Shape::MakeScalar(block.element_type())));
+  Instruction* zero = AddConstant(out_, std::move(nothing));
+  KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(out_, zero, dims));
+  std::vector<Instruction*> operands{zeros, value.local};
+  for (std::size_t e = 0; e < dims.size(); ++e) {
+    Instruction* start = nullptr;
+    if (e == d) {
+      KRAFLA_ASSIGN(start, Offset(split, block.dim(static_cast<int64_t>(d))));
+    } else {
+      start = AddScalarConstant(out_, ElementType::kS32, 0);
+    }
+    operands.push_back(start);
+  }
+  KRAFLA_ASSIGN(value.local, Infer(Opcode::kDynamicUpdateSlice, std::move(operands)));
+  value.dims[d] = Split();
+  value.unreduced = along;
+  return value;
+}
+
 Result<Value> Emitter::ReshardTo(Value value, std::span<const Split> dims, const std::vector<Split>& unreduced) {
   if (!(value.unreduced == unreduced)) {
     KRAFLA_ASSIGN(value, Settle(std::move(value)));
   }
+  for (std::size_t d = 0; value.unreduced.empty() && !unreduced.empty() && d < value.dims.size(); ++d)
+    if (dims[d].whole() && !value.dims[d].whole() &&
+        SamePlaces(std::span(&value.dims[d], 1), unreduced, module_.num_partitions)) {
+      KRAFLA_ASSIGN(value, BlocksAsParts(std::move(value), d, unreduced));
+    }
   KRAFLA_ASSIGN(value, Reshard(std::move(value), dims));
   if (value.unreduced.empty() && !unreduced.empty()) return Unsettle(std::move(value), unreduced);
   return value;

@@ -55,6 +55,9 @@ const Region* RegionOf(const Value& value);
 // needs. `region`: within each of its parts.
 bool Covers(std::span<const Split> dims, const Region* region, int64_t devices);
 
+// Whether two devices differ in one of `a` exactly where they differ in one of `b`.
+bool SamePlaces(std::span<const Split> a, std::span<const Split> b, int64_t devices);
+
 // Emits into one computation.
 class Emitter {
  public:
@@ -76,6 +79,8 @@ class Emitter {
   // Without parts of sums; and the other way: zeros but on the first device along each of `along`.
   Result<Value> Settle(Value value);
   Result<Value> Unsettle(Value value, const std::vector<Split>& along);
+  // A sum in parts of which each device's is its block, with zeros around it: in place of putting dimension `d` together.
+  Result<Value> BlocksAsParts(Value value, std::size_t d, const std::vector<Split>& along);
   // All of that: settled, unless that is what is wanted, cut by `dims`, and in parts of a sum along `unreduced`.
   Result<Value> ReshardTo(Value value, std::span<const Split> dims, const std::vector<Split>& unreduced);
   // All-reduce of partial results over the devices that differ in `along`, by `computation`; null: their sum.

@@ -6,6 +6,7 @@
 
 #include "base/index.h"
 #include "ir/builder.h"
+#include "passes/spmd_parts.h"
 
 namespace krafla::spmd {
 namespace {
@@ -16,10 +17,11 @@ using Splits = std::vector<Split>;
 class Rule {
  public:
   Rule(const Instruction& instruction, std::span<const Value> operands, const Region* region,
-       Emitter& emitter)
+       const std::vector<Split>& parts, Emitter& emitter)
       : i_(instruction),
         operands_(operands.begin(), operands.end()),
         region_(region),
+        parts_(parts),
         emitter_(emitter),
         devices_(instruction.parent()->parent()->num_partitions) {}
 
@@ -228,15 +230,26 @@ class Rule {
       made.push_back(one);
     }
     KRAFLA_ASSIGN(std::optional<Value> value, Finish(std::move(made), std::move(out)));
-    if (!along.whole()) {
-      KRAFLA_ASSIGN(value->local,
-                    emitter_.Sum(value->local, along, value->dims, region_, i_.called(0)));
+    if (along.whole()) return value;
+    if (StaysInParts(along) && AddsTwo(*i_.called(0)) && IsNumber(i_.shape().element_type())) {
+      value->unreduced = parts_;
+      return value;
     }
+    KRAFLA_ASSIGN(value->local,
+                  emitter_.Sum(value->local, along, value->dims, region_, i_.called(0)));
     return value;
+  }
+
+  bool StaysInParts(const Split& along) const {
+    return !parts_.empty() && SamePlaces(std::span(&along, 1), parts_, devices_);
   }
 
   Out WithSum(Out value, const Split& along) {
     if (!value || along.whole()) return value;
+    if (StaysInParts(along)) {
+      (*value)->unreduced = parts_;
+      return value;
+    }
     KRAFLA_ASSIGN((*value)->local, emitter_.Sum((*value)->local, along, (*value)->dims, region_));
     return value;
   }
@@ -446,21 +459,18 @@ class Rule {
     KRAFLA_ASSIGN(Instruction * n, Operand(1, of_indices));
     KRAFLA_ASSIGN(Instruction * u, Operand(2, of_updates));
     if (along.whole()) return Finish({x, n, u}, std::move(all));
-    // Each device adds to zeros; the array comes to the sum of all.
+    // Each device adds to zeros; the array comes to the sum of all, or to the first part of it.
     Instruction* zero = AddScalarConstant(emitter_.out(), array.element_type(), 0);
     KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(emitter_.out(), zero, x->shape().dims()));
     KRAFLA_ASSIGN(std::optional<Value> out, WithSum(Finish({zeros, n, u}, std::move(all)), along));
+    if (!out->unreduced.empty()) {
+      Value start = *out;
+      start.local = x;
+      KRAFLA_ASSIGN(start, emitter_.Unsettle(std::move(start), parts_));
+      x = start.local;
+    }
     KRAFLA_ASSIGN(out->local, emitter_.Infer(Opcode::kAdd, {x, out->local}));
     return out;
-  }
-  static bool IsNumber(ElementType type) {
-    return IsFloat(type) || IsComplex(type) || (IsIntegral(type) && type != ElementType::kPred);
-  }
-  static bool AddsTwo(const Computation& computation) {
-    const Instruction& root = *computation.root();
-    return root.opcode() == Opcode::kAdd && computation.instructions().size() == 3 &&
-           root.operand(0)->opcode() == Opcode::kParameter &&
-           root.operand(1)->opcode() == Opcode::kParameter && root.operand(0) != root.operand(1);
   }
 
   // Operations that leave some dimensions alone: those may be cut, in all arrays alike.
@@ -539,6 +549,7 @@ class Rule {
   const Instruction& i_;
   std::vector<Value> operands_;
   const Region* region_;
+  const std::vector<Split>& parts_;  // along which a sum is wanted in parts
   Emitter& emitter_;
   int64_t devices_;
 };
@@ -547,14 +558,14 @@ class Rule {
 
 Result<std::optional<Value>> DoByBlocks(const Instruction& instruction,
                                         std::span<const Value> operands, const Region* region,
-                                        Emitter& emitter) {
+                                        const std::vector<Split>& parts, Emitter& emitter) {
   bool any = false;
   for (const Value& v : operands) {
     if (!v.IsArray() || v.local->shape().IsDynamic()) return std::nullopt;
     any |= !v.IsWhole();
   }
   if (!any || instruction.shape().IsDynamic()) return std::nullopt;
-  return Rule(instruction, operands, region, emitter).Apply();
+  return Rule(instruction, operands, region, parts, emitter).Apply();
 }
 
 }  // namespace krafla::spmd

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/spmd_walk.h"
 
+#include <algorithm>
+
 #include "ir/builder.h"
+#include "passes/spmd_parts.h"
 #include "passes/spmd_rules.h"
 
 namespace krafla::spmd {
@@ -75,19 +78,47 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
     return Conditional(i, std::move(operands), region, emitter);
   if (i.opcode() == Opcode::kDomain) return std::move(operands[0]);
   if (i.opcode() == Opcode::kOptimizationBarrier) return Barrier(i, std::move(operands), emitter);
+  if (PartsThrough(i, operands).empty()) {
+    // Added up once, whoever else needs it.
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      if (operands[o].is_tuple || operands[o].unreduced.empty()) continue;
+      KRAFLA_ASSIGN(operands[o], emitter.Settle(scope.values.at(i.operand(o))));
+      scope.values.at(i.operand(o)) = operands[o];
+    }
+  }
   return Plain(i, std::move(operands), region, emitter);
 }
 
 Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, const Region* region,
                           Emitter& emitter) {
-  bool tuples = false;
   for (Value& v : operands) {
     KRAFLA_ASSIGN(v, InRegion(std::move(v), region, emitter));
-    KRAFLA_ASSIGN(v, emitter.Settle(std::move(v)));
-    tuples |= v.is_tuple;
   }
-  if (!tuples) {
-    KRAFLA_ASSIGN(std::optional<Value> by_blocks, DoByBlocks(i, operands, region, emitter));
+  // Parts of a sum become parts of another: as in a region where each device works for itself.
+  if (const std::vector<Split> parts = PartsThrough(i, operands); !parts.empty()) {
+    const Region* within = RegionAlong(region, parts);
+    if (std::ranges::all_of(operands, [&](const Value& v) { return Covers(v.dims, within, devices()); })) {
+      for (Value& v : operands) {
+        v.unreduced.clear();
+        v.region = within;
+      }
+      KRAFLA_ASSIGN(Value out, OnBlocks(i, std::move(operands), within, {}, emitter));
+      out.region = region;
+      out.unreduced = parts;
+      return out;
+    }
+  }
+  for (Value& v : operands) {
+    KRAFLA_ASSIGN(v, emitter.Settle(std::move(v)));
+  }
+  KRAFLA_ASSIGN(const std::vector<Split> wanted, PartsWanted(i));
+  return OnBlocks(i, std::move(operands), region, wanted, emitter);
+}
+
+Result<Value> Walk::OnBlocks(const Instruction& i, std::vector<Value> operands, const Region* region,
+                             const std::vector<Split>& parts, Emitter& emitter) {
+  if (std::ranges::none_of(operands, [](const Value& v) { return v.is_tuple; })) {
+    KRAFLA_ASSIGN(std::optional<Value> by_blocks, DoByBlocks(i, operands, region, parts, emitter));
     if (by_blocks) return std::move(*by_blocks);
   }
   std::vector<Instruction*> whole;

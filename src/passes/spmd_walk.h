@@ -39,6 +39,9 @@ class Walk {
   Result<Value> Step(const Instruction& i, Scope& scope);
   Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region,
                       Emitter& emitter);
+  // By blocks where there is a rule for it, else on whole arrays. `parts`: see DoByBlocks.
+  Result<Value> OnBlocks(const Instruction& i, std::vector<Value> operands, const Region* region,
+                         const std::vector<Split>& parts, Emitter& emitter);
   Result<Value> Barrier(const Instruction& i, std::vector<Value> operands, Emitter& emitter);
 
   // spmd_control_flow.cpp
@@ -51,6 +54,10 @@ class Walk {
   // spmd_annotations.cpp: the custom calls that say where arrays lie. Nothing for other
   // instructions.
   Result<std::optional<Value>> Annotation(const Instruction& i, Scope& scope);
+  // The sharding that a constraint asks for; none where it says nothing.
+  Result<std::optional<Sharding>> ConstraintOf(const Instruction& i) const;
+  // Where all that is made of the instruction is a sum in parts: along which devices.
+  Result<std::vector<Split>> PartsWanted(const Instruction& i) const;
   Result<Value> Constrain(const Instruction& i, Value value, Emitter& emitter);
   Result<Value> GlobalToLocal(const Instruction& i, Scope& scope);
   Result<Value> LocalToGlobal(const Instruction& i, Scope& scope);
