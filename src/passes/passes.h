@@ -10,6 +10,7 @@ namespace krafla {
 #define KRAFLA_PASS(Function) Result<bool> Function(Module& module, const PassOptions& options)
 
 KRAFLA_PASS(AlgebraicSimplifier);
+KRAFLA_PASS(AllReduceCombiner);
 KRAFLA_PASS(BarrierRemover);
 KRAFLA_PASS(BatchNormExpander);
 KRAFLA_PASS(BitcastExpander);

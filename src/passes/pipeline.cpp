@@ -14,6 +14,7 @@ namespace {
 constexpr std::array kPasses = {
     PassInfo{"algebraic_simplifier", "applies identities of elementwise operations that keep every bit",
              AlgebraicSimplifier},
+    PassInfo{"all_reduce_combiner", "makes all-reduces that do not wait for each other one", AllReduceCombiner},
     PassInfo{"barrier_remover", "removes optimization barriers; the last pass", BarrierRemover},
     PassInfo{"batch_norm_expander", "batch normalisation as arithmetic and reductions", BatchNormExpander},
     PassInfo{"bitcast_expander", "bitcasts as reshapes and transposes; drops layouts", BitcastExpander},
@@ -106,6 +107,8 @@ constexpr auto kLast = std::to_array<std::string_view>({
     // What they make needs the simplifications below only.
     "select_and_scatter_expander",
     "topk_expander",
+    // After those that nobody needs or that are alike have gone.
+    "all_reduce_combiner",
     // Nothing below merges a recomputation with what it recomputes but cse, which runs before.
     "cse",
     "barrier_remover",
