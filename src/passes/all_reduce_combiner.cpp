@@ -13,7 +13,7 @@ namespace {
 // Large ones gain nothing, and each would have to wait for the last.
 constexpr int64_t kMaxBytes = int64_t{4} << 20;
 
-bool IsPlain(const Computation& c) {
+bool IsOneOperation(const Computation& c) {
   const Instruction& root = *c.root();
   return c.instructions().size() == 3 && root.operand_count() == 2 && root.operand(0) != root.operand(1) &&
          HasTrait(root.opcode(), op_trait::kCommutative) && root.operand(0)->opcode() == Opcode::kParameter &&
@@ -27,13 +27,13 @@ bool Alike(const Instruction& a, const Instruction& b) {
     return false;
   if (a.shape().element_type() != b.shape().element_type()) return false;
   const Computation &c = *a.called(0), &d = *b.called(0);
-  return &c == &d || (IsPlain(c) && IsPlain(d) && c.root()->opcode() == d.root()->opcode() &&
+  return &c == &d || (IsOneOperation(c) && IsOneOperation(d) && c.root()->opcode() == d.root()->opcode() &&
                       c.root()->shape().element_type() == d.root()->shape().element_type());
 }
 
-class Combiner {
+class Meetings {
  public:
-  explicit Combiner(Computation& computation) : computation_(computation) {}
+  explicit Meetings(Computation& computation) : computation_(computation) {}
 
   Result<bool> Run() {
     std::vector<Instruction*> order;
@@ -112,7 +112,7 @@ Result<bool> AllReduceCombiner(Module& module, const PassOptions&) {
     const auto is_one = [](const auto& i) { return i->opcode() == Opcode::kAllReduce; };
     if (std::ranges::count_if(c->instructions(), is_one) < 2) continue;
     KRAFLA_TRY(c->SortTopologically());
-    KRAFLA_ASSIGN(const bool combined, Combiner(*c).Run());
+    KRAFLA_ASSIGN(const bool combined, Meetings(*c).Run());
     changed |= combined;
   }
   return changed;

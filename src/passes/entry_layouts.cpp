@@ -3,14 +3,13 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "ir/attributes.h"
 
 namespace krafla {
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
-bool IsPlain(const Shape& shape) { return !shape.IsTuple() && !shape.IsDynamic(); }
+bool IsFixedArray(const Shape& shape) { return !shape.IsTuple() && !shape.IsDynamic(); }
 
 Dims MajorToMinor(const Layout& layout) {
   const Dims& order = layout.minor_to_major;
@@ -61,8 +60,8 @@ Result<> LayOutEntry(Module& module) {
   module.entry_layout_parameters.clear();
 
   const auto& results = result.tuple_elements();
-  const bool plain = std::ranges::all_of(parameters, IsPlain) &&
-                     (result.IsTuple() ? std::ranges::all_of(results, IsPlain) : IsPlain(result));
+  const bool plain = std::ranges::all_of(parameters, IsFixedArray) &&
+                     (result.IsTuple() ? std::ranges::all_of(results, IsFixedArray) : IsFixedArray(result));
   if (!plain) return Unimplemented("Tuples and dynamic dimensions of an entry computation are kept row-major only.");
 
   for (std::size_t n = 0; n < parameters.size(); ++n)

@@ -246,6 +246,12 @@ class Entry {
       if (sharding.unknown || says_nothing || !v.IsArray()) {
         sharding = Sharding();
         if (v.IsArray()) {
+          // Sums come out in parts only where the program says so.
+          const bool flat = root.opcode() == Opcode::kTuple && root.operand_count() == values.size();
+          const Opcode leaf = flat ? root.operand(n)->opcode() : root.opcode();
+          if (leaf != Opcode::kCustomCall && leaf != Opcode::kParameter) {
+            KRAFLA_ASSIGN(v, emitter.Settle(std::move(v)));
+          }
           sharding.dims = v.dims;
           sharding.unreduced = v.unreduced;
         }

@@ -8,7 +8,7 @@
 namespace krafla::spmd {
 namespace {
 
-bool IsZero(const Instruction& i) {
+bool IsZeroConstant(const Instruction& i) {
   return i.IsConstant() && i.shape().IsScalar() && i.literal() == ScalarLiteral(i.shape().element_type(), 0);
 }
 
@@ -28,9 +28,9 @@ bool IsLinear(const Instruction& i, const std::vector<bool>& parts) {
   if (op == Opcode::kSelect) return !parts[0] && parts[1] && parts[2];
   if (op == Opcode::kDynamicSlice || op == Opcode::kGather) return first;
   if (op == Opcode::kDynamicUpdateSlice) return count == 2 && parts[0] && parts[1];
-  if (op == Opcode::kPad) return first && IsZero(*i.operand(1));
+  if (op == Opcode::kPad) return first && IsZeroConstant(*i.operand(1));
   if (op == Opcode::kReduce)
-    return first && parts.size() == 2 && AddsTwo(*i.called(0)) && IsZero(*i.operand(1));
+    return first && parts.size() == 2 && AddsTwo(*i.called(0)) && IsZeroConstant(*i.operand(1));
   return false;
 }
 

@@ -601,6 +601,19 @@ TEST_F(SumsInParts, AreSettledForTheRest) {
   for (const auto& results : four.results) EXPECT_EQ(results[0], one.results[0][0]);
 }
 
+// A result that nobody wants in parts is none.
+TEST_F(SumsInParts, ComeOutWhereTheyAreAskedForOnly) {
+  const std::string body = R"(    %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}, {}], unreduced={"j"}> : tensor<4x4xf32>
+    %2 = stablehlo.negate %1 : tensor<4x4xf32>
+    return %1, %2 : tensor<4x4xf32>, tensor<4x4xf32>)";
+  const std::string result = "(tensor<4x4xf32>, tensor<4x4xf32>)";
+  const Ran one = Run(1, result, body), four = Run(4, result, body);
+  ASSERT_EQ(four.results.size(), 4u);
+  ExpectPartsOf(one.results[0][0], four);
+  for (const auto& results : four.results) EXPECT_EQ(results[1], one.results[0][1]);
+}
+
 // Gradients of several batches are added up in parts, and over the devices once.
 TEST_F(SumsInParts, AccumulateInLoops) {
   const std::string body = R"(    %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
