@@ -64,7 +64,7 @@ endfunction()
 # The owners of the precompiled headers of the rooms above the IR: of those that work in every run, and of those that
 # work once a program.
 if(NOT KRAFLA_SANITIZE)
-  file(WRITE ${PROJECT_BINARY_DIR}/ir_headers.cpp "// nothing but the precompiled header\n")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/ir_headers.cpp CONTENT "// nothing but the precompiled header\n")
   foreach(owner krafla_ir_headers krafla_ir_headers_once)
     add_library(${owner} STATIC ${PROJECT_BINARY_DIR}/ir_headers.cpp)
     target_link_libraries(${owner} PRIVATE krafla_flags)
