@@ -216,13 +216,33 @@ Lowered FromOne(DynamicOp& op) {
   return out;
 }
 
-// Rows of the input go where offsets say in the output, whose size the result has.
+// Rows of the input go where offsets say in the output, whose size the result has. Nothing comes from behind the size
+// of the input, and what offsets and sizes do not have is no row: the number of rows sent says so. What goes behind the
+// size of the receiver's output does not count there.
 Lowered RaggedAllToAll(DynamicOp& op) {
-  for (std::size_t n = 2; n < op.operand_count(); ++n)
-    if (op.operand(n).IsSized()) return std::nullopt;
+  Rewriter& rewrite = op.rewrite();
+  std::vector<Instruction*> values = op.Values();
+  Instruction*& rows = values[3];
+  const ElementType type = rows->shape().element_type();
+  const Dims dims = rows->shape().dims();
+  Instruction* zero = rewrite.Splat(ScalarZero(type), dims);
+  if (Instruction* limit = op.operand(0).size(0)) {
+    const ElementType wide = ElementType::kS64;
+    Instruction* last = rewrite.Broadcast(rewrite.Convert(limit, wide), dims, {});
+    Instruction* none = rewrite.Splat(ScalarZero(wide), dims);
+    Instruction* from = rewrite.Add(Opcode::kClamp, last->shape(), {none, rewrite.Convert(values[2], wide), last});
+    Instruction* left = rewrite.Binary(Opcode::kSubtract, last, from);
+    rows = rewrite.Add(Opcode::kClamp, last->shape(), {none, rewrite.Convert(rows, wide), left});
+    rows = rewrite.Convert(rows, type);
+  }
+  for (std::size_t n = 2; n < 5; ++n) {
+    if (!op.operand(n).IsSized()) continue;
+    Instruction* there = op.Mask(dims, op.operand(n).leaves[0]);
+    rows = rewrite.Select(there, rows, zero);
+  }
   DimensionSizes sizes = op.SizesIn(op.operand(1), {});
   for (int64_t d = 0; d < op.shape().rank(); ++d) sizes[At(d)] = op.operand(1).size(d);
-  return op.Same(std::move(sizes));
+  return op.SameOn(std::move(values), std::move(sizes));
 }
 
 }  // namespace

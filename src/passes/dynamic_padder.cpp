@@ -50,6 +50,16 @@ bool IsDynamicOpcode(const Instruction& i) {
   return i.opcode() == Opcode::kSetDimensionSize || i.opcode() == Opcode::kDynamicReshape || IsDynamicCall(i);
 }
 
+bool IsHostTransfer(const Instruction& i) {
+  const auto* a = std::get_if<ChannelAttributes>(&i.attributes());
+  return a != nullptr && a->is_host_transfer;
+}
+
+// The send or recv that `i` is, or ends.
+const Instruction* TransferOf(const Instruction& i) {
+  return HasTrait(i.opcode(), op_trait::kAsyncDone) ? i.operand(0) : &i;
+}
+
 // One computation's instructions, operands first.
 class ComputationPadder {
  public:
@@ -65,7 +75,9 @@ class ComputationPadder {
   Result<BoundedValue> Lower(Instruction* i, const std::vector<const BoundedValue*>& operands);
   Lowered ApplyRule(DynamicOp& op);
   Result<BoundedValue> LowerControl(Instruction* i, const std::vector<const BoundedValue*>& operands);
-  Result<BoundedValue> CallOut(DynamicOp& op);
+  Result<BoundedValue> CallOut(DynamicOp& op, const Instruction* done = nullptr);
+  Result<> VisitHostTransfer(Instruction* done);
+  void Follow(Instruction* effect);
 
   BoundedValue Untouched(Instruction* i) const;
   // The shape before the pass.
@@ -187,12 +199,37 @@ Result<> ComputationPadder::Run(const Shape& result, bool is_entry) {
   return c_.SortTopologically();
 }
 
+// `effect`, or what is below the tuples around it, stays behind the one before.
+void ComputationPadder::Follow(Instruction* effect) {
+  while (!effects_.Has(*effect) && effect->operand_count() > 0) effect = effect->operand(0);
+  if (last_effect_ != nullptr && moved_effects_) effect->AddControlPredecessor(last_effect_);
+  last_effect_ = effect;
+}
+
+// A send or recv stays with what ends it: they are called out together.
+Result<> ComputationPadder::VisitHostTransfer(Instruction* done) {
+  const Instruction& start = *TransferOf(*done);
+  std::vector<BoundedValue> values;
+  for (Instruction* operand : start.operands()) {
+    auto it = known_.find(operand);
+    values.push_back(it != known_.end() ? it->second : Untouched(operand));
+  }
+  std::vector<const BoundedValue*> operands;
+  for (const BoundedValue& v : values) operands.push_back(&v);
+  DynamicOp op(start, operands, sizes_);
+  KRAFLA_ASSIGN(BoundedValue made, CallOut(op, done));
+  moved_effects_ = true;
+  Follow(made.value);
+  known_[done] = std::move(made);
+  return {};
+}
+
 Result<> ComputationPadder::Visit(Instruction* i) {
+  if (IsHostTransfer(*i) && TransferOf(*i)->shape().IsDynamic()) {
+    replaced_.push_back(i);
+    return i == TransferOf(*i) ? Result<>() : VisitHostTransfer(i);
+  }
   const bool effect = effects_.Has(*i);
-  auto follow = [&](Instruction* x) {
-    if (last_effect_ != nullptr && moved_effects_) x->AddControlPredecessor(last_effect_);
-    last_effect_ = x;
-  };
   bool sized = i->shape().IsDynamic() || IsDynamicOpcode(*i), replaced = false;
   std::vector<BoundedValue> values;
   for (Instruction* operand : i->operands()) {
@@ -209,7 +246,7 @@ Result<> ComputationPadder::Visit(Instruction* i) {
     }
     if (replaced)
       for (std::size_t n = 0; n < values.size(); ++n) i->ReplaceOperand(n, values[n].value);
-    if (effect) follow(i);
+    if (effect) Follow(i);
     return {};
   }
   std::vector<const BoundedValue*> operands;
@@ -217,10 +254,7 @@ Result<> ComputationPadder::Visit(Instruction* i) {
   KRAFLA_ASSIGN(BoundedValue made, Lower(i, operands));
   if (effect) {
     moved_effects_ = true;
-    // Below the tuples around it.
-    Instruction* acts = made.value;
-    while (!effects_.Has(*acts) && acts->operand_count() > 0) acts = acts->operand(0);
-    follow(acts);
+    Follow(made.value);
   }
   known_[i] = std::move(made);
   replaced_.push_back(i);
@@ -311,7 +345,7 @@ Lowered ComputationPadder::ApplyRule(DynamicOp& op) {
     return Unimplemented("{} of {} is not supported", OpcodeName(opcode), i.shape().ToString(false));
   }
   for (auto rule : {LowerDynamicMovement, LowerDynamicIndexing, LowerDynamicCombination, LowerDynamicScan,
-                    LowerDynamicProduct}) {
+                    LowerDynamicProduct, LowerDynamicChannel}) {
     KRAFLA_ASSIGN(std::optional<BoundedValue> made, rule(op));
     if (made) return made;
   }
@@ -389,7 +423,8 @@ Instruction* PutTogether(Rewriter& rewrite, const Shape& shape, Instruction* tup
   return rewrite.Tuple(std::move(elements));
 }
 
-Result<BoundedValue> ComputationPadder::CallOut(DynamicOp& op) {
+// `done`: what ends the instruction, and gives its result.
+Result<BoundedValue> ComputationPadder::CallOut(DynamicOp& op, const Instruction* done) {
   const Instruction& i = op.instruction();
   Computation* callee = c_.parent()->AddComputation(Format("dynamic_{}", OpcodeName(i.opcode())));
   // Outside: the operands, then their sizes. Inside: parameters for these.
@@ -411,6 +446,7 @@ Result<BoundedValue> ComputationPadder::CallOut(DynamicOp& op) {
     operands.push_back(operand);
   }
   Instruction* result = callee->AddClone(i, std::move(operands));
+  if (done != nullptr) result = callee->AddClone(*done, {result});
   Rewriter inside(*result);
   std::vector<Instruction*> leaves, results, result_sizes;
   TakeApart(inside, result, leaves);
@@ -433,7 +469,7 @@ Result<BoundedValue> ComputationPadder::CallOut(DynamicOp& op) {
                                   {callee});
   BoundedValue out;
   int64_t next = 0;
-  out.value = PutTogether(outside, i.shape(), call, next);
+  out.value = PutTogether(outside, result->shape(), call, next);
   for (const Instruction* leaf : leaves) {
     DimensionSizes own(At(leaf->shape().rank()), nullptr);
     for (int64_t d = 0; d < leaf->shape().rank(); ++d)
@@ -489,6 +525,7 @@ Result<bool> DynamicPadder(Module& module, const PassOptions&) {
     }
   const Shape result = module.entry()->root()->shape();
   results[module.entry()] = result;
+  KRAFLA_TRY(CheckDynamicChannels(module));
   bool changed = false;
   SideEffects effects;
   for (Computation* c : order) {

@@ -102,6 +102,10 @@ Lowered LowerDynamicCombination(DynamicOp& op);   // dynamic_combination.cpp: re
 Lowered LowerDynamicScan(DynamicOp& op);          // dynamic_scan.cpp
 Lowered LowerDynamicProduct(DynamicOp& op);       // dynamic_product.cpp: ragged and scaled dots
 Lowered LowerDynamicCollective(DynamicOp& op);    // dynamic_collective.cpp
+Lowered LowerDynamicChannel(DynamicOp& op);       // dynamic_channel.cpp: send and recv between devices
+
+// INVALID_ARGUMENT where the two ends of a channel do not agree on dynamic dimensions.
+Result<> CheckDynamicChannels(const Module& module);
 
 // A scan's computation works on slices of dynamic shape. Those of elementwise arithmetic do it alike on slices as large
 // as the bound; others are UNIMPLEMENTED.

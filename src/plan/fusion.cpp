@@ -2,6 +2,7 @@
 #include "plan/fusion.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plan/families/dot_operands.h"
 #include "plan/kernel_builder.h"
@@ -205,6 +206,23 @@ class FusionPlanner {
     return false;
   }
 
+  // Effects and meetings of devices stay in the order in which they stand: a device that received before it sent would
+  // wait for one that does the same, and devices with programs of their own must come to their meetings in one order.
+  bool KeepsItsPlace(const Instruction& i) {
+    if (HasEffect(i) || HasTrait(i.opcode(), op_trait::kCollective)) return true;
+    for (const Computation* c : i.called()) {
+      auto [known, fresh] = keeps_place_.emplace(c, false);
+      if (fresh)
+        for (const auto& inner : c->instructions())
+          if (KeepsItsPlace(*inner)) {
+            keeps_place_[c] = true;
+            break;
+          }
+      if (keeps_place_[c]) return true;
+    }
+    return false;
+  }
+
   void DecideKept() {
     std::vector<Uses> uses(class_.size());
     const auto& all = computation_.instructions();
@@ -343,9 +361,11 @@ class FusionPlanner {
   // ---- groups -----------------------------------------------------------------------------------------------------
 
   void MakeGroups() {
+    const Instruction* before = nullptr;
     for (const auto& owned : computation_.instructions()) {
       const Instruction* i = owned.get();
       if (!plan_.kept_.contains(i)) continue;
+      if (KeepsItsPlace(*i)) before_[i] = std::exchange(before, i);
       FusionGroup g;
       if (class_[Index(i)] == Class::kHero) {
         g.kind = hero_kind_[Index(i)];
@@ -366,11 +386,13 @@ class FusionPlanner {
 
   int GroupOf(const Instruction* i) const { return group_of_[Index(i)]; }
 
-  // Kept instructions of other groups that `g` reads. Parameters and constants are nobody's.
+  // Kept instructions of other groups that `g` reads, or that stand before one of its effects. Parameters and constants
+  // are nobody's.
   std::vector<const Instruction*> ReadBy(const FusionGroup& g) const {
     std::vector<const Instruction*> out, stack;
     std::unordered_set<const Instruction*> seen, own;
     auto push_operands = [&](const Instruction* i) {
+      if (auto it = before_.find(i); it != before_.end() && it->second != nullptr) stack.push_back(it->second);
       if (class_[Index(i)] == Class::kHero && i->opcode() == Opcode::kDot && hero_kind_[Index(i)] == Kind::kDot) {
         for (const Instruction* o : DotBases(*i)) stack.push_back(o);
         return;
@@ -588,7 +610,8 @@ class FusionPlanner {
   FusionPlan plan_;
   std::vector<Class> class_;
   std::vector<Kind> hero_kind_;
-  std::unordered_map<const Computation*, bool> has_effect_;
+  std::unordered_map<const Computation*, bool> has_effect_, keeps_place_;
+  std::unordered_map<const Instruction*, const Instruction*> before_;  // of those that keep their place: the one before
   std::vector<int> position_, group_of_;
   std::vector<FusionGroup> groups_;
   std::vector<std::vector<const Instruction*>> inputs_;

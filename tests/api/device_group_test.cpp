@@ -130,6 +130,34 @@ sum {{
   b = s32[] parameter(1)
   ROOT r = s32[] add(a, b)
 }}
+again {{
+  p = (s32[], s32[<=4], token[]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  three = s32[] constant(3)
+  ROOT more = pred[] compare(n, three), direction=LT
+}}
+turn {{
+  p = (s32[], s32[<=4], token[]) parameter(0)
+  n = s32[] get-tuple-element(p), index=0
+  t = token[] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  next = s32[] add(n, one)
+  replica = u32[] replica-id()
+  r = s32[] convert(replica)
+  ten = s32[] constant(10)
+  tens = s32[] multiply(r, ten)
+  base = s32[4] broadcast(tens), dimensions={{}}
+  count = s32[4] constant({{1, 2, 3, 4}})
+  whole = s32[4] add(base, count)
+  x = s32[<=4] set-dimension-size(whole, next), dimensions={{0}}
+  s = (s32[<=4], u32[], token[]) send(x, t), channel_id=3
+  q = token[] send-done(s), channel_id=3
+  v = (s32[<=4], u32[], token[]) recv(q), channel_id=3
+  w = (s32[<=4], token[]) recv-done(v), channel_id=3
+  y = s32[<=4] get-tuple-element(w), index=0
+  u = token[] get-tuple-element(w), index=1
+  ROOT out = (s32[], s32[<=4], token[]) tuple(next, y, u)
+}}
 ENTRY e {{
   replica = u32[] replica-id()
   r = s32[] convert(replica)
@@ -148,19 +176,28 @@ ENTRY e {{
 )", body);
 }
 
-void ExpectOnBoth(std::string_view body, const std::vector<int32_t>& first, const std::vector<int32_t>& second) {
-  SCOPED_TRACE(body);
-  Outcome out = RunOn("cpu*2", OfRunTimeSize(body));
-  ASSERT_TRUE(out.run) << out.run.error().ToString();
-  for (std::size_t d = 0; d < 2; ++d) {
-    ASSERT_EQ(out.results[d].size(), 1u);
-    const auto got = out.results[d][0].data<int32_t>();
-    EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), d == 0 ? first : second) << "device " << d;
+// Two virtual devices on the CPU, and on the GPU that is here.
+class GroupOfRunTimeSize : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto group = DeviceGroup::Create(GetParam());
+    if (!group) GTEST_SKIP() << group.error().ToString();
   }
-}
+  void ExpectOnBoth(std::string_view body, const std::vector<int32_t>& first, const std::vector<int32_t>& second) {
+    SCOPED_TRACE(body);
+    Outcome out = RunOn(std::string(GetParam()) + "*2", OfRunTimeSize(body));
+    ASSERT_TRUE(out.run) << out.run.error().ToString();
+    for (std::size_t d = 0; d < 2; ++d) {
+      ASSERT_EQ(out.results[d].size(), 1u);
+      const auto got = out.results[d][0].data<int32_t>();
+      EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), d == 0 ? first : second) << "device " << d;
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, GroupOfRunTimeSize, ::testing::Values("cpu", "vulkan"));
 
 // Every device has its own sizes, and what travels brings its size along.
-TEST(DeviceGroup, CollectivesOfRunTimeSize) {
+TEST_P(GroupOfRunTimeSize, Collectives) {
   ExpectOnBoth("ROOT y = s32[<=8] all-gather(x), replica_groups={{0,1}}, dimensions={0}", {1, 11, 12, 13}, {1, 11, 12, 13});
   ExpectOnBoth("ROOT y = s32[<=4] collective-permute(x), source_target_pairs={{0,1},{1,0}}", {11, 12, 13}, {1});
   ExpectOnBoth("ROOT y = s32[<=4] collective-permute(x), source_target_pairs={{0,1}}", {0}, {1});
@@ -177,6 +214,92 @@ TEST(DeviceGroup, CollectivesOfRunTimeSize) {
                "ROOT y = s32[<=2] reduce-scatter(same), replica_groups={{0,1}}, dimensions={0}, to_apply=sum", {12}, {14});
   ExpectOnBoth("same = s32[<=4] set-dimension-size(whole, two), dimensions={0}\n"
                "ROOT y = s32[<=4] all-reduce(same), replica_groups={{0,1}}, to_apply=sum", {12, 14}, {12, 14});
+}
+
+TEST_P(GroupOfRunTimeSize, SendAndRecv) {
+  ExpectOnBoth("t = token[] after-all()\n"
+               "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1\n q = token[] send-done(s), channel_id=1\n"
+               "v = (s32[<=4], u32[], token[]) recv(t), channel_id=1\n"
+               "w = (s32[<=4], token[]) recv-done(v), channel_id=1\n"
+               "y = s32[<=4] get-tuple-element(w), index=0\n ROOT z = s32[<=4] negate(y)",
+               {-11, -12, -13}, {-1});
+  // From the second device to the first only: what does not come is empty.
+  ExpectOnBoth("t = token[] after-all()\n"
+               "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1,\n"
+               "  frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+               "q = token[] send-done(s), channel_id=1\n"
+               "v = (s32[<=4], u32[], token[]) recv(t), channel_id=1,\n"
+               "  frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+               "w = (s32[<=4], token[]) recv-done(v), channel_id=1\n"
+               "y = s32[<=4] get-tuple-element(w), index=0\n"
+               "ROOT z = s32[<=8] concatenate(x, y), dimensions={0}",
+               {1, 11, 12, 13}, {11, 12, 13});
+  // A tuple, with an array of two such dimensions.
+  ExpectOnBoth("t = token[] after-all()\n"
+               "b = s32[<=4,4] broadcast(x), dimensions={0}\n"
+               "b2 = s32[<=4,<=4] set-dimension-size(b, two), dimensions={1}\n"
+               "xs = (s32[<=4,<=4], s32[], s32[<=4]) tuple(b2, r, x)\n"
+               "s = ((s32[<=4,<=4], s32[], s32[<=4]), u32[], token[]) send(xs, t), channel_id=7\n"
+               "q = token[] send-done(s), channel_id=7\n"
+               "v = ((s32[<=4,<=4], s32[], s32[<=4]), u32[], token[]) recv(t), channel_id=7\n"
+               "w = ((s32[<=4,<=4], s32[], s32[<=4]), token[]) recv-done(v), channel_id=7\n"
+               "y = (s32[<=4,<=4], s32[], s32[<=4]) get-tuple-element(w), index=0\n"
+               "y0 = s32[<=4,<=4] get-tuple-element(y), index=0\n y1 = s32[] get-tuple-element(y), index=1\n"
+               "y2 = s32[<=4] get-tuple-element(y), index=2\n"
+               "zero = s32[] constant(0)\n sums = s32[<=4] reduce(y0, zero), dimensions={1}, to_apply=sum\n"
+               "one_more = s32[1] reshape(y1)\n"
+               "ROOT r2 = s32[<=9] concatenate(sums, one_more, y2), dimensions={0}",
+               {22, 24, 26, 1, 11, 12, 13}, {2, 0, 1});
+  // Turn by turn of a loop, a row longer each time.
+  ExpectOnBoth("zero = s32[] constant(0)\n none = s32[<=4] set-dimension-size(whole, zero), dimensions={0}\n"
+               "t = token[] after-all()\n init = (s32[], s32[<=4], token[]) tuple(zero, none, t)\n"
+               "out = (s32[], s32[<=4], token[]) while(init), condition=again, body=turn\n"
+               "ROOT y = s32[<=4] get-tuple-element(out), index=1",
+               {11, 12, 13}, {1, 2, 3});
+}
+
+TEST_P(GroupOfRunTimeSize, RaggedAllToAll) {
+  // Rows of x behind its size are not sent, though the sizes ask for three of each.
+  ExpectOnBoth("o = s32[6] constant({7, 7, 7, 7, 7, 7})\n at = s32[2] constant({0, 0})\n"
+               "three = s32[] constant(3)\n many = s32[2] broadcast(three), dimensions={}\n"
+               "rows = s32[] multiply(r, three)\n to = s32[2] broadcast(rows), dimensions={}\n"
+               "ROOT y = s32[6] ragged-all-to-all(x, o, at, many, to, many), replica_groups={{0,1}}",
+               {1, 7, 7, 11, 12, 13}, {1, 7, 7, 11, 12, 13});
+  // What is received has the size of one's own output: 2 + 2 r.
+  ExpectOnBoth("o = s32[4] constant({7, 7, 7, 7})\n more = s32[] add(n, one)\n"
+               "os = s32[<=4] set-dimension-size(o, more), dimensions={0}\n at = s32[2] constant({0, 0})\n"
+               "rs = s32[2] broadcast(r), dimensions={}\n ones = s32[2] constant({1, 1})\n"
+               "ROOT y = s32[<=4] ragged-all-to-all(x, os, at, ones, rs, ones), replica_groups={{0,1}}",
+               {1, 11}, {1, 11, 7, 7});
+  // Offsets and sizes of which the first counts on the first device, both on the second.
+  ExpectOnBoth("o = s32[4] constant({7, 7, 7, 7})\n at = u8[2] constant({0, 0})\n"
+               "many = s32[] add(r, one)\n ats = u8[<=2] set-dimension-size(at, many), dimensions={0}\n"
+               "size = u8[2] constant({1, 2})\n sizes = u8[<=2] set-dimension-size(size, many), dimensions={0}\n"
+               "place = s32[] multiply(r, two)\n places = s32[2] broadcast(place), dimensions={}\n"
+               "to = u8[2] convert(places)\n tos = u8[<=2] set-dimension-size(to, many), dimensions={0}\n"
+               "ROOT y = s32[4] ragged-all-to-all(x, o, ats, sizes, tos, sizes), replica_groups={{0,1}}",
+               {1, 7, 11, 7}, {7, 7, 11, 12});
+  // Two updates for each member, of which the second counts on the second device.
+  ExpectOnBoth("o = s32[4] constant({7, 7, 7, 7})\n at = s64[2,2] constant({{0, 0}, {0, 2}})\n"
+               "many = s32[] add(r, one)\n ats = s64[2,<=2] set-dimension-size(at, many), dimensions={1}\n"
+               "size = s64[2,2] constant({{1, 1}, {1, 1}})\n"
+               "sizes = s64[2,<=2] set-dimension-size(size, many), dimensions={1}\n"
+               "to = s64[2,2] constant({{0, 1}, {2, 3}})\n r64 = s64[] convert(r)\n"
+               "shift = s64[2,2] broadcast(r64), dimensions={}\n to2 = s64[2,2] add(to, shift)\n"
+               "tos = s64[2,<=2] set-dimension-size(to2, many), dimensions={1}\n"
+               "ROOT y = s32[4] ragged-all-to-all(x, o, ats, sizes, tos, sizes), replica_groups={{0,1}}",
+               {1, 11, 11, 7}, {7, 7, 1, 11});
+}
+
+// The ends of a channel do not agree: an error before anything runs.
+TEST(DeviceGroup, WhatIsSentIsWhatIsReceived) {
+  Outcome out = RunOn("cpu*2", OfRunTimeSize(
+      "t = token[] after-all()\n"
+      "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1\n q = token[] send-done(s), channel_id=1\n"
+      "v = (s32[4], u32[], token[]) recv(t), channel_id=1\n"
+      "w = (s32[4], token[]) recv-done(v), channel_id=1\n ROOT y = s32[4] get-tuple-element(w), index=0"));
+  EXPECT_EQ(out.run.error().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(out.run.error().message().find("channel 1"), std::string::npos) << out.run.error().ToString();
 }
 
 // Devices that take different branches, each with a collective over all of them.

@@ -332,6 +332,43 @@ ENTRY main {
   EXPECT_EQ(Values<float>(got[0]), (std::vector<float>{3, 6, 9, 12}));
 }
 
+// The host hears and gives arrays of the size that they have.
+TEST_P(HostTest, SendAndRecvOfRunTimeSize) {
+  auto executable = Compile(R"(HloModule m
+ENTRY main {
+  x = f32[<=4] parameter(0)
+  t = token[] after-all()
+  s = (f32[<=4], u32[], token[]) send(x, t), channel_id=5, is_host_transfer=true
+  sd = token[] send-done(s), channel_id=5, is_host_transfer=true
+  r = (f32[<=4,2], u32[], token[]) recv(sd), channel_id=6, is_host_transfer=true
+  rd = (f32[<=4,2], token[]) recv-done(r), channel_id=6, is_host_transfer=true
+  got = f32[<=4,2] get-tuple-element(rd), index=0
+  t2 = token[] get-tuple-element(rd), index=1
+  again = (f32[<=4,2], u32[], token[]) send(got, t2), channel_id=5, is_host_transfer=true
+  sd2 = token[] send-done(again), channel_id=5, is_host_transfer=true
+  ROOT sum = f32[<=4,2] negate(got)
+})");
+  ASSERT_NE(executable, nullptr);
+  std::string heard;
+  std::thread host([&] {
+    for (int n = 0; n < 2; ++n) {
+      auto item = transfers_->PopFromDevice(5, 5000ms);
+      if (!item) return;
+      heard += (*item)[0].shape().ToString(false) + " ";
+      if (n > 0) return;
+      std::vector<Literal> answer;
+      answer.push_back(MakeLiteral<float>("f32[1,2]", {7, 8}));
+      transfers_->PushToDevice(6, std::move(answer));
+    }
+  });
+  auto got = Run(*executable, {MakeLiteral<float>("f32[3]", {1, 2, 3})});
+  host.join();
+  EXPECT_EQ(heard, "f32[3] f32[1,2] ");
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].shape().ToString(false), "f32[1,2]");
+  EXPECT_EQ(Values<float>(got[0]), (std::vector<float>{-7, -8}));
+}
+
 TEST(HostTransfersTest, AFullQueueMakesTheRunWait) {
   HostTransfers transfers(30ms, 10);
   const Literal twelve = MakeLiteral<float>("f32[3]", {1, 2, 3});

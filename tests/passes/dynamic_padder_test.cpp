@@ -468,6 +468,38 @@ TEST(DynamicPadder, Collectives) {
              "ROOT r = (f32[<=5], f32[<=5]) all-reduce(x, y), replica_groups={}, to_apply=add");
   ExpectBody("x = f32[<=5] parameter(0)\n ROOT r = f32[<=5] all-to-all(x), replica_groups={{0}}, dimensions={0}");
   ExpectBody("x = f32[<=5] parameter(0)\n ROOT r = f32[<=5] collective-broadcast(x), replica_groups={{0}}");
+  // Four rows from row 1 on to row 2 on: as many as both have.
+  const std::string ragged = "from = s32[1] constant({1})\n rows = s32[1] constant({4})\n to = s32[1] constant({2})\n"
+                             "ROOT r = f32[<=6,3] ragged-all-to-all(x, o, from, rows, to, rows), replica_groups={{0}}";
+  ExpectBody("x = f32[<=5,3] parameter(0)\n o = f32[<=6,3] parameter(1)\n" + ragged, {0, 1, 2, 3, 4, 5, 6});
+  ExpectBody("x = f32[5,3] parameter(0)\n o = f32[<=6,3] parameter(1)\n" + ragged, {0, 1, 2, 3, 4, 5, 6});
+  for (std::string_view type : {"s32", "u8", "s64", "u64"})
+    ExpectBody(Format("x = f32[<=5,3] parameter(0)\n o = f32[6,3] parameter(1)\n n = s32[<=1] parameter(2)\n"
+                      "one = {0}[1] constant({{1}})\n s = s32[] get-dimension-size(n), dimensions={{0}}\n"
+                      "from = {0}[<=1] set-dimension-size(one, s), dimensions={{0}}\n"
+                      "ROOT r = f32[6,3] ragged-all-to-all(x, o, from, from, one, from), replica_groups={{{{0}}}}",
+                      type),
+               {0, 1, 2, 5});
+}
+
+// What travels is the data with its sizes.
+TEST(DynamicPadder, Channels) {
+  constexpr std::string_view kText = R"(HloModule m, replica_count=2
+ENTRY main { x = f32[<=5,<=3] parameter(0)
+ t = token[] after-all()
+ s = (f32[<=5,<=3], u32[], token[]) send(x, t), channel_id=1
+ d = token[] send-done(s), channel_id=1
+ v = (f32[<=5,<=3], u32[], token[]) recv(d), channel_id=1
+ w = (f32[<=5,<=3], token[]) recv-done(v), channel_id=1
+ ROOT y = f32[<=5,<=3] get-tuple-element(w), index=0 })";
+  auto module = RunOn(kText, {"dynamic_padder"});
+  ASSERT_TRUE(module);
+  EXPECT_FALSE(AnyDynamic(*module));
+  ASSERT_EQ(Find(*module, Opcode::kSend).size(), 1u);
+  EXPECT_EQ(Find(*module, Opcode::kSend)[0]->shape().ToString(false), "((f32[5,3], s32[2]), u32[], token[])");
+  EXPECT_EQ(Find(*module, Opcode::kRecv)[0]->shape().ToString(false), "((f32[5,3], s32[2]), u32[], token[])");
+  EXPECT_EQ(Find(*module, Opcode::kRecvDone)[0]->shape().ToString(false), "((f32[5,3], s32[2]), token[])");
+  EXPECT_EQ(module->entry()->root()->shape().ToString(false), "(f32[5,3], s32[], s32[])");
 }
 
 }  // namespace

@@ -90,6 +90,31 @@ ENTRY main {
   EXPECT_EQ(Launches(*plan), 1);
 }
 
+// The two sums could be one kernel, but a device would then wait for an array before it has sent its own.
+TEST(PlannerTest, EffectsStayInTheirOrder) {
+  auto plan = PlanText(R"(HloModule m, replica_count=2
+ENTRY main {
+  x = f32[8] parameter(0)
+  a = f32[8] add(x, x)
+  t = token[] after-all()
+  s = (f32[8], u32[], token[]) send(a, t), channel_id=1
+  q = token[] send-done(s), channel_id=1
+  v = (f32[8], u32[], token[]) recv(t), channel_id=1
+  w = (f32[8], token[]) recv-done(v), channel_id=1
+  y = f32[8] get-tuple-element(w), index=0
+  ROOT r = f32[8] add(x, y)
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  std::string order;
+  for (const Step& s : plan->steps.steps)
+    if (const auto* launch = std::get_if<LaunchStep>(&s)) {
+      const KernelPlan& kernel = plan->kernels[static_cast<std::size_t>(launch->kernel)];
+      const auto* host = std::get_if<HostKernel>(&kernel.body);
+      order += host != nullptr ? Format("{} ", OpcodeName(host->instruction->opcode())) : "kernel ";
+    }
+  EXPECT_EQ(order, "kernel send send-done recv recv-done kernel ");
+}
+
 // Every module of the corpus and of the models plans, with no kernel left to the host but where a family is missing.
 TEST(PlannerTest, EverythingPlans) {
   for (const char* variable : {"KRAFLA_MODELS", "KRAFLA_CORPUS"}) {
