@@ -22,6 +22,37 @@ Result<std::vector<Literal>> RunPlain(std::unique_ptr<Module> module, DeviceGrou
   return executable->TakeResults();
 }
 
+// What the program has sent to the host is for the next one to receive.
+Result<> PassOn(std::span<const int64_t> channels, HostTransfers& transfers) {
+  for (int64_t channel : channels) {
+    KRAFLA_ASSIGN(HostTransfers::Item item, transfers.PopFromDevice(channel, std::chrono::seconds(1)));
+    transfers.PushToDevice(channel, std::move(item));
+  }
+  return {};
+}
+
+// Programs one after the other.
+Result<std::vector<Literal>> RunAlone(std::vector<std::unique_ptr<Module>> programs, std::vector<const Literal*> inputs,
+                                      DeviceGroup& group, const CompileOptions& options) {
+  std::vector<Literal> out;
+  std::span<const Literal* const> left = inputs;
+  for (auto& program : programs) {
+    std::vector<int64_t> channels;
+    for (const auto& i : program->entry()->instructions())
+      if (i->opcode() == Opcode::kSend) channels.push_back(i->attr<ChannelAttributes>().channel_id.value_or(0));
+    KRAFLA_ASSIGN(auto executable, group.client(0).Compile(std::move(program), options));
+    const std::size_t count = executable->arguments().size();
+    if (count > left.size()) return InvalidArgument("{} arguments for programs that take more", inputs.size());
+    KRAFLA_TRY(executable->SetArguments(left.first(count)));
+    left = left.subspan(count);
+    KRAFLA_TRY(executable->Execute());
+    KRAFLA_ASSIGN(std::vector<Literal> results, executable->TakeResults());
+    for (Literal& result : results) out.push_back(std::move(result));
+    KRAFLA_TRY(PassOn(channels, *options.transfers));
+  }
+  return out;
+}
+
 // Runs the program on its devices; the arrays that they give, device by device.
 Result<std::vector<Literal>> RunParallel(ParallelProgram program, DeviceGroup& group, const CompileOptions& options,
                                          const GroupOptions& group_options) {
@@ -30,9 +61,10 @@ Result<std::vector<Literal>> RunParallel(ParallelProgram program, DeviceGroup& g
     KRAFLA_ASSIGN(std::vector<Literal> arrays, RunPlain(std::move(item), group, options));
     options.transfers->PushInfeed(std::move(arrays));
   }
-  const int64_t devices = program.module->replica_count * program.module->num_partitions;
   std::vector<const Literal*> pointers;
   for (const Literal& input : inputs) pointers.push_back(&input);
+  if (program.module == nullptr) return RunAlone(std::move(program.alone), std::move(pointers), group, options);
+  const int64_t devices = program.module->replica_count * program.module->num_partitions;
   if (pointers.size() % static_cast<std::size_t>(devices) != 0)
     return InvalidArgument("{} arguments for {} devices", pointers.size(), devices);
   const std::size_t each = pointers.size() / static_cast<std::size_t>(devices);

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hlo_io/hlo_text/hlo_text.h"
+#include "hlo_io/read_module.h"
 
 namespace krafla {
 namespace {
@@ -20,7 +20,7 @@ Outcome RunOn(const std::string& selector, const std::string& text, GroupOptions
   Outcome out;
   out.run = [&]() -> Result<> {
     KRAFLA_ASSIGN(auto group, DeviceGroup::Create(selector));
-    KRAFLA_ASSIGN(auto module, ParseHloText(text, "test"));
+    KRAFLA_ASSIGN(auto module, ReadModule(text, "test"));
     KRAFLA_ASSIGN(auto executable, group->Compile(std::move(module), {}, options));
     out.report = executable->report();
     for (int64_t d = 0; d < executable->device_count(); ++d) KRAFLA_TRY(executable->SetArguments(d, {}));
@@ -302,6 +302,57 @@ TEST(DeviceGroup, WhatIsSentIsWhatIsReceived) {
   EXPECT_NE(out.run.error().message().find("channel 1"), std::string::npos) << out.run.error().ToString();
 }
 
+// StableHLO's collectives with a root, on two replicas of two partitions with 1, 2, 3 and 4.
+std::string Rooted(std::string_view body) {
+  return Format(R"mlir(
+module attributes {{mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 2 : i32}} {{
+  func.func @main() -> tensor<1xi32> {{
+    %r = stablehlo.replica_id : tensor<ui32>
+    %p = stablehlo.partition_id : tensor<ui32>
+    %c1 = stablehlo.constant dense<1> : tensor<ui32>
+    %c2 = stablehlo.constant dense<2> : tensor<ui32>
+    %rr = stablehlo.multiply %r, %c2 : tensor<ui32>
+    %rp = stablehlo.add %rr, %p : tensor<ui32>
+    %id = stablehlo.add %rp, %c1 : tensor<ui32>
+    %i = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %x = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+    %one = stablehlo.constant dense<1> : tensor<1xi64>
+    %y = {} -> tensor<1xi32>
+    return %y : tensor<1xi32>
+  }}
+}}
+)mlir", body);
+}
+
+TEST(DeviceGroup, CollectivesWithARoot) {
+  auto expect = [](std::string_view body, const std::vector<int32_t>& want) {
+    Outcome out = RunOn("cpu*4", Rooted(body));
+    ASSERT_TRUE(out.run) << out.run.error().ToString() << body;
+    std::vector<int32_t> got;
+    for (const auto& results : out.results) got.push_back(results[0].data<int32_t>()[0]);
+    EXPECT_EQ(got, want) << body;
+  };
+  const std::string sum = "({ ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n %s = stablehlo.add %a, %b : tensor<i32>\n"
+                          " stablehlo.return %s : tensor<i32> })";
+  const std::string reduce = "\"stablehlo.collective_reduce\"(%x) " + sum;
+  const std::string reduce_at = "\"stablehlo.collective_reduce\"(%x, %one) " + sum;
+  const std::string broadcast = "\"stablehlo.collective_broadcast\"(%x, %one) ";
+  const std::string channel = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>";
+  // Replicas; replicas and their partitions; devices.
+  expect(reduce + " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<1xi32>)", {4, 6, 0, 0});
+  expect(reduce_at + " {replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>, has_dynamic_root} : "
+                     "(tensor<1xi32>, tensor<1xi64>)", {4, 6, 0, 0});
+  expect(reduce + " {replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>, " + channel + "} : (tensor<1xi32>)",
+         {0, 0, 10, 0});
+  expect(reduce_at + " {replica_groups = dense<[[3, 0], [2, 1]]> : tensor<2x2xi64>, has_dynamic_root, "
+                     "use_global_device_ids, " + channel + "} : (tensor<1xi32>, tensor<1xi64>)", {5, 5, 0, 0});
+  // Replicas; partitions.
+  expect(broadcast + " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, has_dynamic_root} : "
+                     "(tensor<1xi32>, tensor<1xi64>)", {3, 4, 3, 4});
+  expect(broadcast + " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, has_dynamic_root, " + channel + "} : "
+                     "(tensor<1xi32>, tensor<1xi64>)", {2, 2, 4, 4});
+}
+
 // Devices that take different branches, each with a collective over all of them.
 TEST(DeviceGroup, WhatNeverMeetsEndsInAnError) {
   Outcome out = RunOn("cpu*2", R"(
@@ -416,7 +467,7 @@ ENTRY e {
 
 TEST(DeviceGroup, AnErrorOnOneDeviceIsTheErrorOfTheRun) {
   auto group = *DeviceGroup::Create("cpu*2");
-  auto module = *ParseHloText("HloModule m, replica_count=2\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT r = f32[4] "
+  auto module = *ReadModule("HloModule m, replica_count=2\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT r = f32[4] "
                               "all-gather(x), replica_groups={}, dimensions={0}\n}\n", "test");
   auto executable = group->Compile(std::move(module), {});
   ASSERT_TRUE(executable) << executable.error().ToString();

@@ -56,13 +56,42 @@ module @devices {
 
 // -----
 
+func.func @probed() {
+  %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+  %1 = interpreter.probe %0, probe_id = "here" : tensor<2xi32>
+  %2 = stablehlo.add %1, %1 : tensor<2xi32>
+  check.expect_serialized_eq %2, probe_id = "here" : tensor<2xi32>
+  func.return
+}
+
+// -----
+
+module @two_programs {
+  func.func @abs(%a : tensor<2xf32>) -> tensor<2xf32> {
+    %r = stablehlo.abs %a : tensor<2xf32>
+    return %r : tensor<2xf32>
+  }
+  func.func @none() -> tensor<f32> {
+    %r = stablehlo.constant dense<1.0> : tensor<f32>
+    return %r : tensor<f32>
+  }
+  func.func @main() {
+    %0 = stablehlo.constant dense<-1.0> : tensor<2xf32>
+    %1:2 = "interpreter.run_parallel"(%0) {programs=[[@abs], [@none]]} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>)
+    check.expect_eq_const %1#0, dense<1.0> : tensor<2xf32>
+    func.return
+  }
+}
+
+// -----
+
 func.func @broken() { %0 = stablehlo.nothing : tensor<f32> }
 )mlir";
 
 TEST(SelfCheck, PartsOfAFile) {
   ASSERT_TRUE(HasChecks(kParts));
   std::vector<SelfCheckPart> parts = ReadSelfChecks(kParts, "parts.mlir");
-  ASSERT_EQ(parts.size(), 4u);
+  ASSERT_EQ(parts.size(), 6u);
   ASSERT_TRUE(parts[0].check) << parts[0].check.error().ToString();
   EXPECT_EQ(parts[0].name, "add_works");
   ASSERT_EQ(parts[0].check->rules.size(), 2u);
@@ -81,8 +110,16 @@ TEST(SelfCheck, PartsOfAFile) {
   ASSERT_TRUE(parts[2].check->parallel);
   EXPECT_EQ(parts[2].check->parallel->module->replica_count, 2);
   EXPECT_EQ(parts[2].check->module->entry()->parameters().size(), 2u);
-  EXPECT_FALSE(parts[3].check);
-  for (int i = 0; i < 3; ++i) {
+
+  ASSERT_TRUE(parts[3].check) << parts[3].check.error().ToString();
+  const auto& compared = parts[3].check->module->entry()->root()->operands();
+  EXPECT_EQ(compared[0]->opcode(), Opcode::kAdd);
+  EXPECT_EQ(compared[1]->opcode(), Opcode::kConstant);
+  ASSERT_TRUE(parts[4].check) << parts[4].check.error().ToString();
+  EXPECT_EQ(parts[4].check->parallel->module, nullptr);
+  EXPECT_EQ(parts[4].check->parallel->alone.size(), 2u);
+  EXPECT_FALSE(parts[5].check);
+  for (int i = 0; i < 5; ++i) {
     auto verified = Verify(*parts[static_cast<std::size_t>(i)].check->module);
     EXPECT_TRUE(verified) << verified.error().ToString();
   }

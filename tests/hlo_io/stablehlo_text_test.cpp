@@ -177,6 +177,38 @@ func.func @main(%a: tensor<4x3xf32>) -> (tensor<?x3xf32>, tensor<?xf32>) {
   EXPECT_EQ(wrong.error().code(), StatusCode::kInvalidArgument) << wrong.error().ToString();
 }
 
+// Types that XLA has not: they are read, and named where something is to be computed with them.
+TEST(StablehloText, TypesThatCannotBeComputedWith) {
+  auto error = [](std::string_view line) {
+    const std::string text = Format("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n  {}\n  return %a : "
+                                    "tensor<2xf32>\n}}\n", line);
+    EXPECT_TRUE(stablehlo::ParseText(text, "types.mlir")) << text;
+    auto read = ReadModule(text, "types.mlir");
+    EXPECT_FALSE(read) << text;
+    if (read) return std::string();
+    EXPECT_EQ(read.error().code(), StatusCode::kUnimplemented) << text;
+    return read.error().ToString();
+  };
+  EXPECT_NE(error("%0 = stablehlo.constant dense<[0.5, 0x1F]> : tensor<2xf6E2M3FN>").find("f6E2M3FN"), std::string::npos);
+  EXPECT_NE(error("%0 = stablehlo.uniform_quantize %a : (tensor<2xf32>) -> tensor<2x!quant.uniform<i8:f32, 0.5:-20>>")
+                .find("!quant.uniform<i8:f32, 0.5:-20>"), std::string::npos);
+  EXPECT_NE(error("%0 = stablehlo.constant() {value = dense<1> : tensor<2xi8>} : () -> "
+                  "tensor<2x!quant.uniform<i8<-128:127>:f32:0, {0.1:-30, 0.5}>>")
+                .find("!quant.uniform<i8<-128:127>:f32:0, {0.1:-30, 0.5}>"), std::string::npos);
+}
+
+// HLO has no order of complex numbers.
+TEST(StablehloText, LargerComplexNumber) {
+  auto module = ReadModule("func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {\n"
+                           "  %b = stablehlo.negate %a : tensor<2xcomplex<f32>>\n"
+                           "  %0 = stablehlo.maximum %a, %b : tensor<2xcomplex<f32>>\n"
+                           "  return %0 : tensor<2xcomplex<f32>>\n}\n", "complex.mlir");
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto verified = Verify(**module);
+  ASSERT_TRUE(verified) << verified.error().ToString();
+  EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kSelect);
+}
+
 TEST(StablehloText, SaysWhereAndWhat) {
   auto bad = [](std::string_view line) {
     auto read = ReadModule(Format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");

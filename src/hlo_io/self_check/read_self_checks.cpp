@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo_io/self_check/self_check.h"
+
+#include <algorithm>
+
 #include "hlo_io/stablehlo/to_module.h"
 #include "hlo_io/stablehlo_text/stablehlo_text.h"
 
@@ -58,12 +61,17 @@ Result<ParallelProgram> TakeParallel(Tree& tree, Op& entry) {
   Op run = ops[at];
   int64_t rows = 0, items = 0;
   KRAFLA_ASSIGN(std::vector<std::string> programs, Symbols(run.Find("programs"), &rows));
-  for (const std::string& program : programs)
-    if (program != programs[0]) return Unimplemented("Devices that run different programs cannot be checked.");
   ParallelProgram out;
-  const stablehlo::Conversion conversion{.entry = programs[0], .arrays_only = true, .replicas = rows,
-                                         .partitions = static_cast<int64_t>(programs.size()) / rows};
-  KRAFLA_ASSIGN(out.module, stablehlo::ToModule(tree, conversion));
+  if (std::ranges::count(programs, programs[0]) == std::ssize(programs)) {
+    const stablehlo::Conversion conversion{.entry = programs[0], .arrays_only = true, .replicas = rows,
+                                           .partitions = static_cast<int64_t>(programs.size()) / rows};
+    KRAFLA_ASSIGN(out.module, stablehlo::ToModule(tree, conversion));
+  } else {
+    for (const std::string& program : programs) {
+      KRAFLA_ASSIGN(auto module, stablehlo::ToModule(tree, {.entry = program, .arrays_only = true}));
+      out.alone.push_back(std::move(module));
+    }
+  }
   if (run.Find("infeed") != nullptr) {
     KRAFLA_ASSIGN(std::vector<std::string> queue, Symbols(run.Find("infeed"), &items));
     for (const std::string& item : queue) {

@@ -26,9 +26,11 @@ struct CheckRule {
   std::string place;  // "add.mlir:8:3"
 };
 
-// A program that several devices run together (interpreter.run_parallel).
+// A program that several devices run together (interpreter.run_parallel), or programs of which each runs on a device of
+// its own and hears of the others through the host.
 struct ParallelProgram {
-  std::unique_ptr<Module> module;              // of module->replica_count times num_partitions devices
+  std::unique_ptr<Module> module;              // of module->replica_count times num_partitions devices; or null:
+  std::vector<std::unique_ptr<Module>> alone;  // device by device
   std::unique_ptr<Module> inputs;              // gives the arguments of device 0, then of device 1 ...
   std::vector<std::unique_ptr<Module>> infeed; // each gives an item
 };

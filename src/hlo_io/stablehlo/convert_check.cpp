@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that compare two values: those of the dialect `check`, and custom calls that stand for them
-// (stablehlo/tools/StablehloTranslateMain.cpp has the limits of the latter).
+// (stablehlo/tools/StablehloTranslateMain.cpp has the limits of the latter). A probe of the interpreter writes a value
+// to a file for a later comparison; here it is the value.
 #include "hlo_io/self_check/self_check.h"
 #include "hlo_io/stablehlo/converter.h"
 
@@ -23,7 +24,7 @@ Result<CheckRule> RuleOf(const Op& op, std::string_view name) {
   const bool call = op.name == "custom_call";
   CheckRule out;
   out.place = op.location;
-  if (name == "check.expect_eq" || name == "check.expect_eq_const") return out;
+  if (name == "check.expect_eq" || name == "check.expect_eq_const" || name == "check.expect_serialized_eq") return out;
   if (name == "check.expect_almost_eq" || name == "check.expect_almost_eq_const") {
     out.kind = Rule::kAlmost;
     out.tolerance = NumberOr(op, "tolerance", call ? 1e-3 : 1e-4);
@@ -46,6 +47,14 @@ Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body) {
   if (call) {
     KRAFLA_ASSIGN(name, StringAttribute(op, "call_target_name"));
   }
+  if (name == "interpreter.probe") {
+    KRAFLA_ASSIGN(std::vector<Instruction*> probed, c.Operands(op, body));
+    KRAFLA_ASSIGN(std::string id, StringAttribute(op, "probe_id"));
+    if (probed.size() != 1) return InvalidArgument("'{}' looks at one value, {} given.", name, probed.size());
+    c.KeepProbe(body, std::move(id), probed[0]);
+    KRAFLA_TRY(c.Bind(op, body, probed[0]));
+    return true;
+  }
   if (!name.starts_with("check.")) return false;
   if (!c.checks()) {
     if (call) return false;
@@ -55,6 +64,13 @@ Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body) {
   if (AttributeRef value = op.Find("value"); value != nullptr && operands.size() == 1) {
     KRAFLA_ASSIGN(Literal literal, LiteralOf(*value, operands[0]->shape()));
     operands.push_back(AddConstant(*body.computation, std::move(literal)));
+  }
+  if (name == "check.expect_serialized_eq" && operands.size() == 1) {
+    KRAFLA_ASSIGN(std::string id, StringAttribute(op, "probe_id"));
+    Instruction* probed = c.Probed(id);
+    if (probed == nullptr || IntegerOr(op, "iter", 0) != 0)
+      return Unimplemented("What the probe '{}' sees in the course of a loop is not kept.", id.substr(0, 60));
+    operands.push_back(probed);
   }
   if (operands.size() != 2) return InvalidArgument("'{}' compares two values, {} given.", name, operands.size());
   CheckRule rule;

@@ -68,6 +68,8 @@ Result<ReplicaGroups> GroupsOfMesh(const Converter& c, AttributeRef groups) {
   return MeshGroups(devices, along);
 }
 
+}  // namespace
+
 Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
   CollectiveAttributes out;
   if (AttributeRef channel = op.Find("channel_id"); channel != nullptr && channel->integer > 0) out.channel_id = channel->integer;
@@ -92,6 +94,8 @@ Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
   }
   return out;
 }
+
+namespace {
 
 // The blocks of `split` change places and are put together along `concat`.
 Result<> AllToAll(Converter& c, const Op& op, Body& body) {
@@ -147,6 +151,8 @@ Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body) {
     KRAFLA_TRY(AllToAll(c, op, body));
     return true;
   }
+  KRAFLA_ASSIGN(bool rooted, ConvertRooted(c, op, body));
+  if (rooted) return true;
   std::optional<Opcode> opcode;
   std::string_view dimension;
   if (n == "all_reduce") opcode = Opcode::kAllReduce;
@@ -158,8 +164,6 @@ Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body) {
   if (!opcode) return false;
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(c, op));
-  if (AttributeRef root = op.Find("has_dynamic_root"); root != nullptr && root->integer != 0)
-    return Unimplemented("A collective whose root is known only when the program runs cannot be computed.");
   if (!dimension.empty()) {
     KRAFLA_ASSIGN(a.dimension, IntAttribute(op, dimension));
   }

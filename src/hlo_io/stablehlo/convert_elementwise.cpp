@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that work on each element: most are an opcode of the same name.
 #include "hlo_io/stablehlo/converter.h"
+#include "hlo_io/stablehlo/expression.h"
 #include "hlo_io/stablehlo/words.h"
 
 namespace krafla::stablehlo {
@@ -36,6 +37,17 @@ Result<Instruction*> Over(Body& body, Instruction* value, const Shape& shape) {
   return AddBroadcastScalar(*body.computation, value, shape.dims());
 }
 
+// The one of two complex numbers with the larger (smaller) real part or, where these are equal, imaginary part; HLO has
+// no order of complex numbers.
+Result<Instruction*> ComplexExtreme(Body& body, Opcode opcode, Instruction* a, Instruction* b) {
+  Formula formula(*body.computation);
+  const Expr x = formula.Of(a), y = formula.Of(b);
+  const auto direction = opcode == Opcode::kMaximum ? ComparisonDirection::kGt : ComparisonDirection::kLt;
+  const Expr real = formula.Compared(direction, RealOf(x), RealOf(y));
+  const Expr imag = formula.Compared(direction, ImagOf(x), ImagOf(y));
+  return formula.Take(Select(Select(Equal(RealOf(x), RealOf(y)), imag, real), x, y));
+}
+
 }  // namespace
 
 Result<bool> ConvertElementwise(Converter& c, const Op& op, Body& body) {
@@ -46,6 +58,12 @@ Result<bool> ConvertElementwise(Converter& c, const Op& op, Body& body) {
   if (static_cast<int>(operands.size()) != GetOpInfo(opcode).arity)
     return InvalidArgument("'{}' takes {} operands, {} given.", op.name, GetOpInfo(opcode).arity, operands.size());
   Attributes attributes;
+  if ((opcode == Opcode::kMaximum || opcode == Opcode::kMinimum) && IsComplex(operands[0]->shape().element_type()) &&
+      Shape::Compatible(operands[0]->shape(), operands[1]->shape())) {
+    KRAFLA_ASSIGN(Instruction * extreme, ComplexExtreme(body, opcode, operands[0], operands[1]));
+    KRAFLA_TRY(c.Bind(op, body, extreme));
+    return true;
+  }
   if (opcode == Opcode::kCompare) {
     CompareAttributes a;
     KRAFLA_ASSIGN(int64_t direction, WordAttribute(op, "comparison_direction", kDirectionWords));

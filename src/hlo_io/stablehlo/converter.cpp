@@ -312,6 +312,15 @@ Result<std::vector<Instruction*>> Converter::ConvertOps(const std::vector<Op>& o
   return Operands(ops.back(), body);
 }
 
+void Converter::KeepProbe(const Body& body, std::string name, Instruction* value) {
+  if (body.computation == entry_) probes_[std::move(name)] = value;
+}
+
+Instruction* Converter::Probed(const std::string& name) const {
+  auto it = probes_.find(name);
+  return it != probes_.end() ? it->second : nullptr;
+}
+
 Result<> Converter::ConvertOp(const Op& op, Body& body) {
   using Family = Result<bool> (*)(Converter&, const Op&, Body&);
   KRAFLA_ASSIGN(bool structure, ConvertStructure(op, body));
@@ -321,8 +330,14 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
     KRAFLA_ASSIGN(bool taken, family(*this, op, body));
     if (taken) return {};
   }
-  if (op.name == "uniform_quantize" || op.name == "uniform_dequantize")
-    return Unimplemented("'{}' has a quantized type; quantized types cannot be computed with.", op.name);
+  if (op.name == "uniform_quantize" || op.name == "uniform_dequantize") {
+    std::string type;
+    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+      for (ValueId value : *values)
+        if (type.empty()) type = TypeOfValue(value)->text;
+    return Unimplemented("'{}' has the type {}; quantized types cannot be computed with.", op.name,
+                         type.empty() ? "quantized" : type);
+  }
   if (op.name.starts_with("interpreter."))
     return Unimplemented("'{}' is an instrument of StableHLO's interpreter, not a computation.", op.name);
   return Unimplemented("The operation '{}' is not known to this version.", op.name);

@@ -52,6 +52,9 @@ class Converter {
   bool checks() const { return conversion_.checks != nullptr; }
   // A comparison of the entry: INVALID_ARGUMENT elsewhere.
   Result<> AddCheck(const Body& body, CheckRule rule, Instruction* actual, Instruction* expected);
+  // interpreter.probe: a value under a name, which a comparison may ask for. Null where the entry has none.
+  void KeepProbe(const Body& body, std::string name, Instruction* value);
+  Instruction* Probed(const std::string& name) const;
   const SdyMeshes& meshes() const { return meshes_; }
   // The computation of a function of the program.
   Result<Computation*> Function(const std::string& name);
@@ -95,6 +98,7 @@ class Converter {
   std::unique_ptr<Module> module_;
   const Computation* entry_ = nullptr;
   std::vector<Instruction*> compared_;  // actual, expected, actual ...
+  std::unordered_map<std::string, Instruction*> probes_;
   SdyMeshes meshes_;
   std::unordered_map<std::string, const Op*> functions_;
   std::unordered_map<std::string, Computation*> converted_;
@@ -110,12 +114,15 @@ Result<bool> ConvertReduction(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertIndexing(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body);
+Result<bool> ConvertRooted(Converter& c, const Op& op, Body& body);  // of ConvertCollective
 Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body);
 Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body);
 
 // What families share. StableHLO lets a dimension of one element repeat; HLO wants it gone first.
 Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims& dimensions, const Shape& result);
+// The groups and the mode of an operation between devices.
+Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op);
 // The precisions of a dot's or convolution's operands; none where all are the default.
 Result<std::vector<Precision>> PrecisionsOf(const Op& op);
 

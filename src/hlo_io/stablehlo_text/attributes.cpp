@@ -298,6 +298,11 @@ Result<AttributeRef> TextParser::ParseDense() {
   Attribute out;
   out.kind = Kind::kDense;
   KRAFLA_ASSIGN(out.type, ParseType());
+  if (out.type->kind == Type::Kind::kOther) {
+    out.kind = Kind::kOther;
+    out.text = "a value of type " + out.type->text;
+    return Keep(std::move(out));
+  }
   if (out.type->kind != Type::Kind::kTensor) return lex_.ErrorAt(begin, "a dense value has a type that is no tensor of numbers");
   int64_t count = 1;
   for (int64_t d : out.type->dims) {

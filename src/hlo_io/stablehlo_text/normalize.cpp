@@ -138,6 +138,9 @@ Result<> TextParser::Normalize(Op& op) {
     flag("use_global_device_ids");
   } else if (n == "collective_broadcast") {
     flag("has_dynamic_root");
+  } else if (n == "collective_reduce") {
+    flag("use_global_device_ids");
+    flag("has_dynamic_root");
   } else if (n == "infeed") {
     otherwise("infeed_config", [&] { return Text(""); });
   } else if (n == "outfeed") {

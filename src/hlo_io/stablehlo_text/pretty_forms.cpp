@@ -295,7 +295,7 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
       KRAFLA_ASSIGN(op.discardable, ParseDictionary());
     }
     KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
-    if (value->kind != Attribute::Kind::kDense) return lex_.ErrorAt(offset, "a constant has a value that is not dense");
+    if (value->type == nullptr) return lex_.ErrorAt(offset, "a constant has a value that is not dense");
     op.attributes.emplace_back("value", value);
     return Define(op, results, std::vector<TypeRef>{value->type}, offset);
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 
 #include "hlo_io/stablehlo_text/parser.h"
@@ -17,6 +18,7 @@ constexpr std::pair<std::string_view, ElementType> kElements[] = {
     {"f8E4M3B11FNUZ", ElementType::kF8E4M3B11FNUZ}, {"f8E5M2FNUZ", ElementType::kF8E5M2FNUZ},
     {"f8E4M3FNUZ", ElementType::kF8E4M3FNUZ}, {"f4E2M1FN", ElementType::kF4E2M1FN}, {"f8E8M0FNU", ElementType::kF8E8M0FNU},
     {"index", ElementType::kInvalid}};
+constexpr std::size_t kMaxTypeName = 120;  // in messages
 
 }  // namespace
 
@@ -169,9 +171,15 @@ Result<TypeRef> TextParser::ParseType() {
     if (name == "stablehlo.token" || name == "mhlo.token") {
       out.kind = Type::Kind::kToken;
     } else {
+      // Quantized types among them, "!quant.uniform<i8:f32, 0.1:-30>".
       out.kind = Type::Kind::kOther;
       out.text = "!" + std::string(name);
-      if (lex_.Is('<')) KRAFLA_TRY(lex_.SkipBrackets());
+      if (lex_.Is('<')) {
+        const std::size_t begin = lex_.token().begin;
+        KRAFLA_TRY(lex_.SkipBrackets());
+        const std::string_view parameters = lex_.text().substr(begin, lex_.token().begin - begin);
+        out.text += parameters.substr(0, std::min(parameters.rfind('>') + 1, kMaxTypeName));
+      }
     }
     return Keep(std::move(out));
   }
