@@ -37,8 +37,9 @@ Result<Instruction*> Over(Body& body, Instruction* value, const Shape& shape) {
   return AddBroadcastScalar(*body.computation, value, shape.dims());
 }
 
-// The one of two complex numbers with the larger (smaller) real part or, where these are equal, imaginary part; HLO has
-// no order of complex numbers.
+// The one of two complex numbers with the larger (smaller) real part or, where these are equal, imaginary part, as
+// StableHLO's specification says and JAX spells out; HLO has no order of complex numbers. XLA:CPU leaves the imaginary
+// parts out.
 Result<Instruction*> ComplexExtreme(Body& body, Opcode opcode, Instruction* a, Instruction* b) {
   Formula formula(*body.computation);
   const Expr x = formula.Of(a), y = formula.Of(b);
