@@ -2,6 +2,7 @@
 // send and recv of bounded dynamic shape between devices. What is sent has the bounds, and the sizes are one more
 // element of the same message, s32[n] in the order of leaves and of their dimensions: (data, sizes). What nobody sends
 // to receives zeros, and so sizes of zero.
+#include "base/index.h"
 #include "passes/dynamic_values.h"
 #include "passes/scalar_facts.h"
 
@@ -9,20 +10,11 @@ namespace krafla {
 
 namespace {
 
-std::size_t At(int64_t i) { return static_cast<std::size_t>(i); }
-
-int64_t SizeCount(const Shape& data) {
-  int64_t out = 0;
-  for (const Shape* leaf : TupleLeaves(data))
-    for (int64_t d = 0; d < leaf->rank(); ++d) out += leaf->IsDynamicDim(d);
-  return out;
-}
-
 // What travels in the place of `data`.
 Result<Shape> MessageShape(const Shape& data) {
   std::vector<Shape> elements = {data.WithStaticDims()};
   elements[0].ClearLayout();
-  KRAFLA_ASSIGN(Shape sizes, Shape::MakeArray(ElementType::kS32, Dims{SizeCount(data)}));
+  KRAFLA_ASSIGN(Shape sizes, Shape::MakeArray(ElementType::kS32, Dims{DynamicDimensions(data)}));
   elements.push_back(std::move(sizes));
   return Shape::MakeTuple(std::move(elements));
 }

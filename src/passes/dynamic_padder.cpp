@@ -20,13 +20,6 @@ namespace krafla {
 
 namespace {
 
-int64_t DynamicDimensions(const Shape& shape) {
-  int64_t out = 0;
-  for (const Shape* leaf : TupleLeaves(shape))
-    for (int64_t d = 0; d < leaf->rank(); ++d) out += leaf->IsDynamicDim(d);
-  return out;
-}
-
 // What takes the place of a shape: its elements (itself, if no tuple) and the sizes in one tuple.
 Result<Shape> Packed(const Shape& shape) {
   const int64_t sizes = DynamicDimensions(shape);

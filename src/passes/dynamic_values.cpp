@@ -17,6 +17,13 @@ const Shape& SizeShape() {
   return *kShape;
 }
 
+int64_t DynamicDimensions(const Shape& shape) {
+  int64_t out = 0;
+  for (const Shape* leaf : TupleLeaves(shape))
+    for (int64_t d = 0; d < leaf->rank(); ++d) out += leaf->IsDynamicDim(d);
+  return out;
+}
+
 bool BoundedValue::IsSized() const {
   for (const DimensionSizes& leaf : leaves)
     for (const Instruction* s : leaf)

@@ -18,6 +18,9 @@ inline constexpr int64_t kLargest = int64_t{1} << 29;
 // s32[]: the shape of a size.
 const Shape& SizeShape();
 
+// How many dimensions of all leaves are dynamic: so many sizes a value of the shape has.
+int64_t DynamicDimensions(const Shape& shape);
+
 // By dimension of one array; null, or no entry at all: the dimension is as large as its bound.
 using DimensionSizes = std::vector<Instruction*>;
 
