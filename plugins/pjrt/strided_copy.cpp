@@ -83,6 +83,8 @@ Dims DenseStrides(const Shape& shape) {
 
 Dims StridesInMemory(const Shape& shape) {
   Dims strides(shape.dims().size(), 0);
+  // Beside a dimension of none others may be so large that their product overflows.
+  if (shape.element_count() == 0) return strides;
   int64_t step = StorageBytes(shape.element_type());
   for (int64_t d : shape.layout().minor_to_major) {
     strides[static_cast<std::size_t>(d)] = step;
