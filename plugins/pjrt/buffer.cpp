@@ -32,19 +32,16 @@ bool PJRT_Buffer::deleted() const {
   return array_ == nullptr;
 }
 
-krafla::Result<const void*> PJRT_Buffer::HostPointer() {
+krafla::Result<uint64_t> PJRT_Buffer::Address() {
   KRAFLA_ASSIGN(std::shared_ptr<Array> array, this->array());
   array->ready()->Wait();
   if (const krafla::Status* error = array->ready()->error()) return krafla::Failure(*error);
-  KRAFLA_ASSIGN(std::shared_ptr<const krafla::Literal> literal, array->value()->ToLiteral());
-  std::lock_guard lock(mutex_);
-  if (pinned_ == nullptr) pinned_ = std::move(literal);
-  return pinned_->bytes().data();
+  return array->value()->Address();
 }
 
 void PJRT_Buffer::AddReference() {
   std::lock_guard lock(mutex_);
-  ++references_;
+  if (references_++ == 0) pinned_ = array_;
 }
 
 krafla::Result<> PJRT_Buffer::DropReference() {
@@ -155,18 +152,14 @@ Result<> Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalRefer
 }
 
 Result<> Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args) {
-  if (!args.buffer->device()->lane->device().is_cpu)
-    return Unimplemented("Arrays of a Vulkan device have no address that others could use.");
-  KRAFLA_ASSIGN(const void* pointer, args.buffer->HostPointer());
-  args.device_memory_ptr = const_cast<void*>(pointer);
+  KRAFLA_ASSIGN(const uint64_t address, args.buffer->Address());
+  args.device_memory_ptr = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
   return {};
 }
 
 Result<> Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args& args) {
-  if (!args.buffer->device()->lane->device().is_cpu)
-    return Unimplemented("Arrays of a Vulkan device have no address that others could use.");
-  KRAFLA_ASSIGN(const void* pointer, args.buffer->HostPointer());
-  args.buffer_pointer = reinterpret_cast<std::uintptr_t>(pointer);
+  KRAFLA_ASSIGN(const uint64_t address, args.buffer->Address());
+  args.buffer_pointer = static_cast<std::uintptr_t>(address);
   return {};
 }
 

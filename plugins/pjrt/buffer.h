@@ -25,8 +25,9 @@ struct PJRT_Buffer {
   void Delete();
   bool deleted() const;
 
-  // Where the array lies in the host's memory; kept there while there are references. Waits until the array is there.
-  krafla::Result<const void*> HostPointer();
+  // Where the array lies (DeviceBuffer::Address). Waits until it is there.
+  krafla::Result<uint64_t> Address();
+  // The array stays where it lies while there are references.
   void AddReference();
   krafla::Result<> DropReference();
 
@@ -35,7 +36,7 @@ struct PJRT_Buffer {
   const krafla::Shape shape_;
   mutable std::mutex mutex_;
   std::shared_ptr<krafla::pjrt::Array> array_;  // null once deleted
-  std::shared_ptr<const krafla::Literal> pinned_;
+  std::shared_ptr<krafla::pjrt::Array> pinned_;
   int references_ = 0;
 };
 

@@ -36,6 +36,9 @@ class DeviceBuffer {
     const std::span<const std::byte> bytes = literal->bytes();
     return HostView{bytes, std::move(literal)};
   }
+  // Where the array lies as long as the buffer holds it: in the host's memory, or by the device's own counting, which
+  // only the device can follow. UNIMPLEMENTED on a device without buffer device addresses.
+  virtual Result<uint64_t> Address() const = 0;
   // Of the run that it is donated to: it holds no array any more.
   virtual void Release() = 0;
   // Waits as Wait does, for who keeps no hold of the buffer, which may be donated meanwhile. Null: the array is there.
@@ -51,7 +54,10 @@ class HostBuffer final : public DeviceBuffer {
     if (literal_ == nullptr) return FailedPrecondition("a donated buffer has no array any more");
     return literal_;
   }
-
+  Result<uint64_t> Address() const override {
+    KRAFLA_ASSIGN(std::shared_ptr<const Literal> literal, ToLiteral());
+    return reinterpret_cast<std::uintptr_t>(literal->bytes().data());
+  }
   void Release() override { literal_.reset(); }
 
   // Null once donated.

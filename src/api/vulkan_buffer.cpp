@@ -90,6 +90,12 @@ Result<HostView> VulkanBuffer::View() const {
   return HostView{{memory_->host() + offset_, static_cast<std::size_t>(shape_.byte_size())}, memory_};
 }
 
+Result<uint64_t> VulkanBuffer::Address() const {
+  KRAFLA_TRY(CheckThere());
+  if (memory_->address() == 0) return Unimplemented("The device does not give buffers addresses.");
+  return memory_->address() + offset_;
+}
+
 void VulkanBuffer::Release() {
   memory_.reset();
   literal_.reset();

@@ -26,6 +26,7 @@ class VulkanBuffer final : public DeviceBuffer {
   std::function<Result<>()> Waiter() const override;
   Result<std::shared_ptr<const Literal>> ToLiteral() const override;
   Result<HostView> View() const override;
+  Result<uint64_t> Address() const override;
   void Release() override;
 
   // Null once donated.

@@ -125,6 +125,26 @@ TEST_P(DeviceBufferTest, ResultsAreTheNextArguments) {
   EXPECT_EQ(Get<float>(RunOn(*executable, {{x}})[0]), Get<float>(all[1]));
 }
 
+TEST_P(DeviceBufferTest, Address) {
+  auto executable = Compile(kTwice);
+  ASSERT_NE(executable, nullptr);
+  Buffer a = RunOn(*executable, {{Put("f32[64]", Ramp(64))}})[0], b = RunOn(*executable, {{a}})[0];
+  ASSERT_NE(b, nullptr);
+  auto at = a->Address(), other = b->Address();
+#ifdef KRAFLA_HAVE_VULKAN
+  if (const auto* v = dynamic_cast<const VulkanBuffer*>(a.get()); v != nullptr && v->memory()->address() == 0) {
+    ASSERT_FALSE(at.has_value());
+    EXPECT_EQ(at.error().code(), StatusCode::kUnimplemented);
+    return;
+  }
+#endif
+  ASSERT_TRUE(at.has_value() && other.has_value());
+  EXPECT_EQ(*at, *a->Address());
+  EXPECT_GE(std::max(*at, *other) - std::min(*at, *other), 64 * sizeof(float)) << "both lie in the same place";
+  a->Release();
+  EXPECT_EQ(a->Address().error().code(), StatusCode::kFailedPrecondition);
+}
+
 TEST_P(DeviceBufferTest, DonatedIsOverwrittenWhereItLies) {
   auto executable = Compile(kUpdate);
   ASSERT_NE(executable, nullptr);
