@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls, loops and branches of a program that is being partitioned.
+#include <algorithm>
+
 #include "ir/builder.h"
 #include "passes/spmd_walk.h"
 
@@ -26,10 +28,39 @@ Result<Value> Walk::Call(const Instruction& i, std::vector<Value> operands, Scop
   return Run(*i.called(0), std::move(operands), region, scope.emitter);
 }
 
+// What is whole at the start and cut after a turn is cut from the start on: that takes no exchange, and to put it
+// together in each turn would.
+Result<Value> Walk::StateOf(const Computation& body, Value init, const Region* region, Emitter& emitter) {
+  constexpr int kMostTried = 2;  // one within another: each doubles the work
+  if (tried_loops_ >= kMostTried) return init;
+  std::vector<Value*> starts;
+  Leaves(init, starts);
+  if (std::ranges::none_of(starts, [](const Value* v) { return v->IsArray() && v->IsWhole(); })) return init;
+  ++tried_loops_;
+  KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
+  Computation* made = module_.AddComputation(body.name());  // called by nothing
+  Emitter inner(module_, *made, &next_channel_);
+  KRAFLA_ASSIGN(Value argument, inner.TakeApart(AddParameter(*made, 0, state->shape()), init));
+  KRAFLA_ASSIGN(Value out, Run(body, {std::move(argument)}, region, inner));
+  made->set_root(made->instructions().front().get());
+  --tried_loops_;
+  std::vector<Value*> turned;
+  Leaves(out, turned);
+  for (std::size_t k = 0; k < starts.size() && k < turned.size(); ++k) {
+    Value& start = *starts[k];
+    const Value& end = *turned[k];
+    if (!start.IsArray() || !start.IsWhole() || !end.IsArray() || end.region != region || !end.unreduced.empty())
+      continue;
+    KRAFLA_ASSIGN(start, emitter.Reshard(std::move(start), end.dims));
+  }
+  return init;
+}
+
 Result<Value> Walk::While(const Instruction& i, Value init, const Region* region,
                           Emitter& emitter) {
   // The state keeps the sharding that it starts with, sums in parts among it.
   KRAFLA_ASSIGN(init, InRegion(std::move(init), region, emitter));
+  KRAFLA_ASSIGN(init, StateOf(*i.called(1), std::move(init), region, emitter));
   KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
   Computation* parts[2] = {nullptr, nullptr};
   for (std::size_t n = 0; n < 2; ++n) {  // condition, body

@@ -47,6 +47,8 @@ class Walk {
   // spmd_control_flow.cpp
   Result<Value> Call(const Instruction& i, std::vector<Value> operands, Scope& scope);
   Result<Value> While(const Instruction& i, Value init, const Region* region, Emitter& emitter);
+  // The state as a loop starts with it.
+  Result<Value> StateOf(const Computation& body, Value init, const Region* region, Emitter& emitter);
   Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region,
                             Emitter& emitter);
   Result<Value> InRegion(Value value, const Region* region, Emitter& emitter);
@@ -78,6 +80,7 @@ class Walk {
   std::deque<Region> regions_;
   int64_t next_channel_ = 1;
   int depth_ = 0;
+  int tried_loops_ = 0;  // around what is being walked: loops whose body is walked to see what a turn makes
 };
 
 // The value of a frontend attribute, as written between its quotes; empty where there is none.

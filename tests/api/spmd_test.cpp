@@ -659,5 +659,42 @@ ENTRY main {{
   EXPECT_EQ(shardings("48"), "{devices=[1,2,2]<=[4] last_tile_dim_replicate}");
 }
 
+// A state that is whole at the start and cut after a turn is cut all the time, in a loop within a loop too.
+TEST_F(Spmd, StateOfALoopIsCutAsATurnLeavesIt) {
+  const std::string text = R"(HloModule m, num_partitions=4
+goes_on { s = (s32[], f32[8,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT go = pred[] compare(i, n), direction=LT }
+inner_turn { s = (s32[], f32[8,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8,4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[8,4] add(x, x)
+  cut = f32[8,4] custom-call(y), custom_call_target="Sharding", sharding={devices=[4,1]<=[4]}
+  ROOT r = (s32[], f32[8,4]) tuple(next, cut) }
+turn { s = (s32[], f32[8,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8,4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  zero = s32[] constant(0)
+  start = (s32[], f32[8,4]) tuple(zero, x)
+  w = (s32[], f32[8,4]) while(start), condition=goes_on, body=inner_turn
+  y = f32[8,4] get-tuple-element(w), index=1
+  ROOT r = (s32[], f32[8,4]) tuple(next, y) }
+ENTRY main { x = f32[8,4] parameter(0), sharding={replicated}
+  zero = s32[] constant(0)
+  s = (s32[], f32[8,4]) tuple(zero, x)
+  w = (s32[], f32[8,4]) while(s), condition=goes_on, body=turn
+  ROOT r = f32[8,4] get-tuple-element(w), index=1 })";
+  auto module = ParseHloText(text, "test");
+  ASSERT_TRUE(module) << module.error().message();
+  auto executable = group_->Compile(std::move(*module), {});
+  ASSERT_TRUE(executable) << executable.error().message();
+  EXPECT_EQ((*executable)->result_shardings()[0], "{devices=[4,1]<=[4]}");
+}
+
 }  // namespace
 }  // namespace krafla
