@@ -58,17 +58,23 @@ class VulkanClient : public Client {
     if (UsesCustomKernels(plan, CustomCallsOf(options))) off.insert("bda");
     // As the code generator decides (EmitOptions).
     bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
-    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, DeviceWithout({off.begin(), off.end()}, matrices));
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout({off.begin(), off.end()}, matrices));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
     KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
-                  VulkanExecutable::Create(device, device->profile(), std::move(plan), options, std::move(report),
-                                           device_.description, std::move(services)));
+                  VulkanExecutable::Create(tested.device, tested.device->profile(), std::move(plan), options,
+                                           std::move(report), device_.description + tested.note, std::move(services)));
     return WithRunTimeSizes(std::move(interface), std::move(out));
   }
 
+  // A device that has gone through the self-test, and what that has switched off, said for people.
+  struct Tested {
+    std::shared_ptr<vk::Device> device;
+    std::string note;
+  };
+
   // `matrices`: the self-test tries cooperative matrices too.
-  Result<std::shared_ptr<vk::Device>> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
+  Result<Tested> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
     std::lock_guard lock(mutex_);
     auto it = devices_.find({names, matrices});
     if (it != devices_.end()) return current_ = it->second;
@@ -76,30 +82,31 @@ class VulkanClient : public Client {
     KRAFLA_ASSIGN(std::shared_ptr<vk::Device> made, vk::Device::Create(instance_, physical_, profile));
     KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile, matrices));
     KRAFLA_ASSIGN(vk::SelfTestOutcome outcome, vk::RunSelfTest(made, cases));
+    std::string note;
     if (!outcome.failed.empty()) {
       // What the driver computes wrongly is not used, and said.
-      device_.description += "; switched off by the self-test:";
-      for (const std::string& name : outcome.failed) device_.description += " " + name;
+      note = "; switched off by the self-test:";
+      for (const std::string& name : outcome.failed) note += " " + name;
       KRAFLA_ASSIGN(profile, profile.WithDisabled(outcome.failed));
       KRAFLA_ASSIGN(made, vk::Device::Create(instance_, physical_, profile));
     }
-    devices_.emplace(std::pair(names, matrices), made);
-    return current_ = made;
+    return current_ = devices_[{names, matrices}] = {std::move(made), std::move(note)};
   }
   Result<std::shared_ptr<vk::Device>> CurrentDevice() {
     {
       std::lock_guard lock(mutex_);
-      if (current_ != nullptr) return current_;
+      if (current_.device != nullptr) return current_.device;
     }
-    return DeviceWithout({}, !physical_.profile.is_cpu);
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, !physical_.profile.is_cpu));
+    return std::move(tested.device);
   }
 
   std::shared_ptr<vk::Instance> instance_;
   vk::PhysicalDevice physical_;
   std::mutex mutex_;  // of what follows
   // By what is switched off, and whether cooperative matrices were tested.
-  std::map<std::pair<std::vector<std::string>, bool>, std::shared_ptr<vk::Device>> devices_;
-  std::shared_ptr<vk::Device> current_;
+  std::map<std::pair<std::vector<std::string>, bool>, Tested> devices_;
+  Tested current_;
 };
 
 }  // namespace
