@@ -14,35 +14,6 @@ namespace krafla {
 
 namespace {
 
-
-bool IsPlainFloat(ElementType t) {
-  return t == ElementType::kF16 || t == ElementType::kBF16 || t == ElementType::kF32 || t == ElementType::kF64;
-}
-
-// x with combiner(a, x) = a to the bit.
-std::optional<Literal> IdentityOf(const Computation& combiner, ElementType type) {
-  std::optional<Opcode> opcode = BinaryOpcode(combiner);
-  const bool is_float = IsPlainFloat(type), is_integer = IsIntegral(type) || type == ElementType::kPred;
-  if (!opcode || (!is_float && !is_integer)) return std::nullopt;
-  const double infinity = std::numeric_limits<double>::infinity();
-  const int width = BitWidth(type);
-  if (*opcode == Opcode::kAdd) return is_float ? ScalarOfDouble(type, -0.0) : ScalarZero(type);
-  if (*opcode == Opcode::kMultiply) return ScalarOne(type);
-  if (*opcode == Opcode::kMaximum) {
-    if (is_float) return ScalarOfDouble(type, -infinity);
-    return IsSigned(type) ? ScalarOfInt(type, -(int64_t{1} << (width - 2)) * 2) : ScalarZero(type);
-  }
-  if (*opcode == Opcode::kMinimum) {
-    if (is_float) return ScalarOfDouble(type, infinity);
-    if (IsSigned(type)) return ScalarOfInt(type, ((int64_t{1} << (width - 2)) - 1) * 2 + 1);
-    return ScalarOfInt(type, type == ElementType::kPred ? 1 : -1);
-  }
-  if (!is_integer) return std::nullopt;
-  if (*opcode == Opcode::kAnd) return ScalarOfInt(type, type == ElementType::kPred ? 1 : -1);
-  if (*opcode == Opcode::kOr || *opcode == Opcode::kXor) return ScalarZero(type);
-  return std::nullopt;
-}
-
 // What stands in for an element of operand `n` of a reduction that does not count: the identity of the combiner, or
 // the initial value, which XLA wants to be one.
 Instruction* Neutral(DynamicOp& op, std::size_t n, std::size_t arrays) {

@@ -196,4 +196,35 @@ bool ConvertIsLossless(ElementType from, ElementType to) {
   return to == ElementType::kF16 || to == ElementType::kBF16;
 }
 
+namespace {
+
+bool IsPlainFloat(ElementType t) {
+  return t == ElementType::kF16 || t == ElementType::kBF16 || t == ElementType::kF32 || t == ElementType::kF64;
+}
+
+}  // namespace
+
+std::optional<Literal> IdentityOf(const Computation& combiner, ElementType type) {
+  std::optional<Opcode> opcode = BinaryOpcode(combiner);
+  const bool is_float = IsPlainFloat(type), is_integer = IsIntegral(type) || type == ElementType::kPred;
+  if (!opcode || (!is_float && !is_integer)) return std::nullopt;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const int width = BitWidth(type);
+  if (*opcode == Opcode::kAdd) return is_float ? ScalarOfDouble(type, -0.0) : ScalarZero(type);
+  if (*opcode == Opcode::kMultiply) return ScalarOne(type);
+  if (*opcode == Opcode::kMaximum) {
+    if (is_float) return ScalarOfDouble(type, -infinity);
+    return IsSigned(type) ? ScalarOfInt(type, -(int64_t{1} << (width - 2)) * 2) : ScalarZero(type);
+  }
+  if (*opcode == Opcode::kMinimum) {
+    if (is_float) return ScalarOfDouble(type, infinity);
+    if (IsSigned(type)) return ScalarOfInt(type, ((int64_t{1} << (width - 2)) - 1) * 2 + 1);
+    return ScalarOfInt(type, type == ElementType::kPred ? 1 : -1);
+  }
+  if (!is_integer) return std::nullopt;
+  if (*opcode == Opcode::kAnd) return ScalarOfInt(type, type == ElementType::kPred ? 1 : -1);
+  if (*opcode == Opcode::kOr || *opcode == Opcode::kXor) return ScalarZero(type);
+  return std::nullopt;
+}
+
 }  // namespace krafla

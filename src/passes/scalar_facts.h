@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ir/literal.h"
+#include "ir/module.h"
 
 namespace krafla {
 
@@ -39,5 +39,8 @@ Literal ScalarOfDouble(ElementType type, double value);
 
 // Every value of `from` is exactly one of `to`.
 bool ConvertIsLossless(ElementType from, ElementType to);
+
+// x with combiner(a, x) = a to the bit; none where the combiner is not one operation that has such an x.
+std::optional<Literal> IdentityOf(const Computation& combiner, ElementType type);
 
 }  // namespace krafla

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reduce-window by a computation for which the order matters (a choice between equals, a difference) gives XLA:CPU's
-// answer, which visits the last taps of one dimension after all others where padding makes it (ir/window_order.h) and
-// passes over padding: the taps one after the other, each a strided slice for all windows. Of a window of many taps only
-// those that come last are, after a reduce-window of the rest.
+// A reduce-window by a computation for which the order matters (a choice between equals, a difference), or by a sum that
+// starts from something else than zero, gives XLA:CPU's answer, which visits the last taps of one dimension after all
+// others where padding makes it (ir/window_order.h) and passes over padding: the taps one after the other, each a strided
+// slice for all windows. Of a window of many taps only those that come last are, after a reduce-window of the rest; a sum
+// of many starts from zero, and its initial value comes to it at the end.
 #include "ir/window_order.h"
+
+#include <algorithm>
 
 #include "passes/lift.h"
 #include "passes/passes.h"
@@ -29,9 +32,37 @@ bool IsPadded(const Window& window) {
   return false;
 }
 
+// Whether it is all the same how often the initial value takes part: kernels take it for padding.
+bool OftenIsOnce(const Computation& combiner, const Instruction& init) {
+  const Opcode opcode = *BinaryOpcode(combiner);
+  if (opcode != Opcode::kAdd && opcode != Opcode::kMultiply && opcode != Opcode::kXor) return true;
+  if (!init.IsConstant()) return false;
+  if (opcode == Opcode::kMultiply) return IsOne(init.literal());
+  return IsPositiveZero(init.literal()) || IsNegativeZero(init.literal());
+}
+
+// From the identity, and the initial value once.
+Result<Instruction*> StartOnce(Instruction* i) {
+  Instruction* init = i->operand(1);
+  std::optional<Literal> identity = IdentityOf(*i->called(0), init->shape().element_type());
+  if (!identity) return nullptr;
+  Rewriter rewrite(*i);
+  KRAFLA_ASSIGN(Instruction * made,
+                rewrite.Infer(Opcode::kReduceWindow, {i->operand(0), rewrite.Constant(std::move(*identity))},
+                              i->attr<WindowAttributes>(), {i->called(0)}));
+  return rewrite.Binary(*BinaryOpcode(*i->called(0)), rewrite.Broadcast(init, i->shape().dims(), {}), made);
+}
+
 Result<Instruction*> VisitInOrder(Instruction* i) {
-  if (!IsStatic(*i) || AnyOrder(*i->called(0))) return nullptr;
+  if (!IsStatic(*i)) return nullptr;
   const Window& window = i->attr<WindowAttributes>().window;
+  const bool any_order = AnyOrder(*i->called(0));
+  if (any_order) {
+    if (!IsPadded(window) || OftenIsOnce(*i->called(0), *i->operand(1))) return nullptr;
+    int64_t all = 1;
+    for (const WindowDim& w : window) all = all > kFewTaps ? all : all * w.size;
+    if (all > kFewTaps || std::ranges::any_of(window, &WindowDim::reversal)) return StartOnce(i);
+  }
   const std::size_t arrays = i->operand_count() / 2;
   const Shape& x = i->operand(0)->shape();
   const Dims windows = i->shape().IsTuple() ? i->shape().tuple_elements()[0].dims() : i->shape().dims();

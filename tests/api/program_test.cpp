@@ -459,6 +459,33 @@ ENTRY main {
   EXPECT_EQ(got.error().code(), StatusCode::kInvalidArgument) << got.error().ToString();
 }
 
+// XLA passes over padding: an initial value that is no identity takes part once, however much padding a window has.
+TEST_P(ProgramTest, InitialValueOfAWindowTakesPartOnce) {
+  auto executable = Compile(R"(HloModule m
+add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }
+multiply { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] multiply(a, b) }
+ENTRY main {
+  x = s32[1,4] parameter(0)
+  n = s32[] parameter(1)
+  ten = s32[] constant(10)
+  few = s32[1,4] reduce-window(x, ten), window={size=1x3 pad=0_0x1_1}, to_apply=add
+  holes = s32[1,7] reduce-window(x, n), window={size=1x1 lhs_dilate=1x2}, to_apply=add
+  many = s32[1,4] reduce-window(x, n), window={size=1x200 pad=0_0x199_0}, to_apply=add
+  product = s32[1,4] reduce-window(x, n), window={size=1x100 pad=0_0x99_0}, to_apply=multiply
+  ROOT r = (s32[1,4], s32[1,7], s32[1,4], s32[1,4]) tuple(few, holes, many, product)
+})");
+  ASSERT_NE(executable, nullptr);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral<int32_t>("s32[1,4]", {1, 2, 3, 4}));
+  arguments.push_back(MakeLiteral<int32_t>("s32[]", {5}));
+  auto got = Run(*executable, arguments);
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_EQ(Values<int32_t>(got[0]), (std::vector<int32_t>{13, 16, 19, 17}));
+  EXPECT_EQ(Values<int32_t>(got[1]), (std::vector<int32_t>{6, 5, 7, 5, 8, 5, 9}));
+  EXPECT_EQ(Values<int32_t>(got[2]), (std::vector<int32_t>{6, 8, 11, 15}));
+  EXPECT_EQ(Values<int32_t>(got[3]), (std::vector<int32_t>{5, 10, 30, 120}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, ProgramTest, ::testing::ValuesIn(DeviceCases()), CaseName);
 
 }  // namespace
