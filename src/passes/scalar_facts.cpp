@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ir/builder.h"
+#include "passes/lift.h"
 
 namespace krafla {
 

@@ -36,9 +36,10 @@ bool IsPadded(const Window& window) {
 bool OftenIsOnce(const Computation& combiner, const Instruction& init) {
   const Opcode opcode = *BinaryOpcode(combiner);
   if (opcode != Opcode::kAdd && opcode != Opcode::kMultiply && opcode != Opcode::kXor) return true;
-  if (!init.IsConstant()) return false;
-  if (opcode == Opcode::kMultiply) return IsOne(init.literal());
-  return IsPositiveZero(init.literal()) || IsNegativeZero(init.literal());
+  const Literal* value = SplatOf(&init);
+  if (value == nullptr) return false;
+  if (opcode == Opcode::kMultiply) return IsOne(*value);
+  return IsPositiveZero(*value) || IsNegativeZero(*value);
 }
 
 // From the identity, and the initial value once.
