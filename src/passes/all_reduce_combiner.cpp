@@ -2,8 +2,10 @@
 // All-reduces that do not wait for each other, over the same devices and by the same operation, become one of several
 // operands: the devices meet once (as XLA has it, xla/service/all_reduce_combiner.cc). Elements are added up as before.
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
+#include "passes/lift.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -13,13 +15,6 @@ namespace {
 // Large ones gain nothing, and each would have to wait for the last.
 constexpr int64_t kMaxBytes = int64_t{4} << 20;
 
-bool IsOneOperation(const Computation& c) {
-  const Instruction& root = *c.root();
-  return c.instructions().size() == 3 && root.operand_count() == 2 && root.operand(0) != root.operand(1) &&
-         HasTrait(root.opcode(), op_trait::kCommutative) && root.operand(0)->opcode() == Opcode::kParameter &&
-         root.operand(1)->opcode() == Opcode::kParameter;
-}
-
 bool Alike(const Instruction& a, const Instruction& b) {
   const auto &x = a.attr<CollectiveAttributes>(), &y = b.attr<CollectiveAttributes>();
   if (x.channel_id.has_value() != y.channel_id.has_value() || x.use_global_device_ids != y.use_global_device_ids ||
@@ -27,8 +22,10 @@ bool Alike(const Instruction& a, const Instruction& b) {
     return false;
   if (a.shape().element_type() != b.shape().element_type()) return false;
   const Computation &c = *a.called(0), &d = *b.called(0);
-  return &c == &d || (IsOneOperation(c) && IsOneOperation(d) && c.root()->opcode() == d.root()->opcode() &&
-                      c.root()->shape().element_type() == d.root()->shape().element_type());
+  if (&c == &d) return true;
+  const std::optional<Opcode> opcode = BinaryOpcode(c);
+  return opcode && HasTrait(*opcode, op_trait::kCommutative) && opcode == BinaryOpcode(d) &&
+         c.root()->shape().element_type() == d.root()->shape().element_type();
 }
 
 class Meetings {

@@ -28,10 +28,9 @@ ProductSizes SizesOf(DynamicOp& op, const DotAttributes& a, int64_t skipped) {
   }
   for (std::size_t b = 0; b < a.lhs_batch.size(); ++b)
     out.result.push_back(op.Merge(lhs.size(a.lhs_batch[b]), rhs.size(a.rhs_batch[b])));
-  for (int64_t d = 0; d < lhs.value->shape().rank(); ++d)
-    if (!Contains(a.lhs_contracting, d) && !Contains(a.lhs_batch, d)) out.result.push_back(lhs.size(d));
-  for (int64_t d = 0; d < rhs.value->shape().rank(); ++d)
-    if (!Contains(a.rhs_contracting, d) && !Contains(a.rhs_batch, d) && d != skipped) out.result.push_back(rhs.size(d));
+  for (int64_t d : FreeDims(lhs.value->shape().rank(), a.lhs_contracting, a.lhs_batch)) out.result.push_back(lhs.size(d));
+  for (int64_t d : FreeDims(rhs.value->shape().rank(), a.rhs_contracting, a.rhs_batch))
+    if (d != skipped) out.result.push_back(rhs.size(d));
   return out;
 }
 

@@ -8,10 +8,6 @@
 
 namespace krafla {
 
-namespace {
-
-}  // namespace
-
 const Shape& SizeShape() {
   static const auto* const kShape = new Shape(Shape::MakeScalar(ElementType::kS32));
   return *kShape;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "passes/lift.h"
 
 namespace krafla::spmd {
 namespace {
@@ -52,12 +53,7 @@ std::vector<Split> PartsThrough(const Instruction& instruction, std::span<const 
   return *along;
 }
 
-bool AddsTwo(const Computation& computation) {
-  const Instruction& root = *computation.root();
-  return root.opcode() == Opcode::kAdd && computation.instructions().size() == 3 &&
-         root.operand(0)->opcode() == Opcode::kParameter && root.operand(1)->opcode() == Opcode::kParameter &&
-         root.operand(0) != root.operand(1);
-}
+bool AddsTwo(const Computation& computation) { return BinaryOpcode(computation) == Opcode::kAdd; }
 
 bool IsNumber(ElementType type) {
   return IsFloat(type) || IsComplex(type) || (IsIntegral(type) && type != ElementType::kPred);

@@ -6,6 +6,7 @@
 
 #include "base/index.h"
 #include "ir/builder.h"
+#include "passes/lift.h"
 #include "passes/spmd_parts.h"
 
 namespace krafla::spmd {
@@ -189,14 +190,11 @@ class Rule {
   // Whether `init` changes nothing under the operation of `computation`, so that parts may start
   // from it each.
   static bool IsNeutral(const Computation& computation, const Instruction* init) {
-    const Instruction& root = *computation.root();
-    if (!init->IsConstant() || computation.instructions().size() != 3 ||
-        root.operand_count() != 2 || root.operand(0)->opcode() != Opcode::kParameter ||
-        root.operand(1)->opcode() != Opcode::kParameter || root.operand(0) == root.operand(1))
-      return false;
+    const std::optional<Opcode> opcode = BinaryOpcode(computation);
+    if (!opcode || !init->IsConstant()) return false;
     const ElementType type = init->shape().element_type();
     auto is = [&](double value) { return init->literal() == ScalarLiteral(type, value); };
-    const Opcode op = root.opcode();
+    const Opcode op = *opcode;
     if (op == Opcode::kAdd) return is(0) || (IsFloat(type) && is(-0.0));
     if (op == Opcode::kMultiply) return is(1);
     if (op == Opcode::kOr) return is(0);
