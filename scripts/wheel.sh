@@ -11,8 +11,6 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
 out=$root/build/wheels
 mkdir -p "$out"
-# As CMakePresets.json has it; pip takes the compiler from the environment.
-if [ -z "${CXX:-}" ] && command -v g++-14 >/dev/null; then export CC=gcc-14 CXX=g++-14; fi
 "$python" -m pip wheel --no-build-isolation --no-deps --no-index -w "$out" "$root"
 wheel=$(ls -t "$out"/krafla-*.whl | head -1)
 echo "built $wheel"

@@ -62,9 +62,24 @@ std::unique_ptr<PJRT_Device> NewDevice(PJRT_Client& client, Lane& lane, int32_t 
   return device;
 }
 
+// jax.distributed.initialize passes on how many processes there are. One that took itself for the only one would be
+// process 0 of 1 everywhere, and every process would compute the whole.
+Result<> CheckProcesses(PJRT_Client_Create_Args& args) {
+  KRAFLA_ASSIGN(const std::optional<int64_t> node, FindInteger(args.create_options, args.num_options, "node_id"));
+  KRAFLA_ASSIGN(const std::optional<int64_t> nodes, FindInteger(args.create_options, args.num_options, "num_nodes"));
+  if (nodes.value_or(1) > 1)
+    return Unimplemented(
+        "This is process {} of {}, and krafla's devices do not yet exchange arrays between processes: its programs run on "
+        "the devices of one process. Start one process, which has all devices of the machine (KRAFLA_DEVICE="
+        "vulkan:0,vulkan:1), or run the processes on another platform (JAX_PLATFORMS=cpu).",
+        node.value_or(0), *nodes);
+  return {};
+}
+
 }  // namespace
 
 Result<> Client_Create(PJRT_Client_Create_Args& args) {
+  KRAFLA_TRY(CheckProcesses(args));
   KRAFLA_ASSIGN(std::optional<std::string> selector, FindText(args.create_options, args.num_options, "device"));
   if (!selector) {
     if (const char* wish = std::getenv("KRAFLA_DEVICE"); wish != nullptr && *wish != '\0') selector = wish;
@@ -111,6 +126,10 @@ Result<> Client_ProcessIndex(PJRT_Client_ProcessIndex_Args& args) {
   args.process_index = 0;
   return {};
 }
+
+// Which processes of a distributed program are alive. There is one, this one (Client_Create refuses more), and it knows;
+// jaxlib tells it regularly and ends the process where that is an error.
+Result<> Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_Args&) { return {}; }
 
 Result<> Client_PlatformVersion(PJRT_Client_PlatformVersion_Args& args) {
   args.platform_version = args.client->platform_version.data();

@@ -167,6 +167,18 @@ Result<> Check(const Program& program, const PJRT_Device& device, PJRT_Buffer* c
   return {};
 }
 
+// The end of a run whose error is raised by the call: what the call had given out goes with it.
+Result<> WaitForEnd(const Completion& done, std::size_t results, PJRT_LoadedExecutable_Execute_Args& args) {
+  done.Wait();
+  const Status* error = done.error();
+  if (error == nullptr) return {};
+  for (std::size_t d = 0; d < args.num_devices; ++d) {
+    for (std::size_t i = 0; i < results; ++i) delete std::exchange(args.output_lists[d][i], nullptr);
+    if (args.device_complete_events != nullptr) delete std::exchange(args.device_complete_events[d], nullptr);
+  }
+  return Failure(*error);
+}
+
 }  // namespace
 
 Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
@@ -237,6 +249,9 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   }
 
   Lane& lane = *devices[0]->lane;
+  // A callback that runs a program of its own kind is on a lane's thread; waiting there could be for itself.
+  const bool wait = program->calls_user_function() &&
+                    std::ranges::none_of(program->lanes(), [](const Lane* l) { return l->IsOwnThread(); });
   if (all_there && !program->is_group() && program->last_run_ns() < kShortRunNs) {
     bool ran = false;
     if (const Lane::Turn turn = lane.TryEnter()) {
@@ -245,7 +260,7 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
     }
     if (ran) {
       run->Tell(lane);
-      return {};
+      return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>();
     }
   }
   auto post = [run, program, &lane](Lane::WhenFull when_full) {
@@ -258,13 +273,13 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   };
   if (missing.empty()) {
     post(Lane::WhenFull::kWait);
-    return {};
+    return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>();
   }
   auto postponed = std::make_shared<Postponed>();
   postponed->missing = missing.size();
   postponed->post = [post] { post(Lane::WhenFull::kPostAnyway); };
   for (const std::shared_ptr<Completion>& one : missing) one->Then([postponed](const Status*) { postponed->Count(); });
-  return {};
+  return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>();
 }
 
 }  // namespace krafla::pjrt

@@ -38,6 +38,8 @@ class Lane {
 
   enum class WhenFull { kWait, kPostAnyway };
   void Post(Job job, WhenFull when_full = WhenFull::kWait);
+  // Whether the caller is one of the lane's own threads, which must not wait for what the lane has yet to do.
+  bool IsOwnThread() const;
   // One job that has the turn of several lanes at once. `lanes` holds each once.
   static void PostToAll(std::span<Lane* const> lanes, Job job, WhenFull when_full = WhenFull::kWait);
 
@@ -71,7 +73,6 @@ class Lane {
   void Leave();
   void Work();
   void Watch();
-  bool IsOwnThread() const;
   void WaitForRoom(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<Client> client_;

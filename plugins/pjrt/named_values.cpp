@@ -27,14 +27,28 @@ void NamedValues::Add(std::string_view name, std::vector<int64_t> value) {
 void NamedValues::Add(std::string_view name, float value) { New(name, kPjrtFloat, 1).float_value = value; }
 void NamedValues::Add(std::string_view name, bool value) { New(name, kPjrtBool, 1).bool_value = value; }
 
+namespace {
+
+const PJRT_NamedValue* Find(const PJRT_NamedValue* values, std::size_t count, std::string_view name) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (std::string_view(values[i].name, values[i].name_size) == name) return &values[i];
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::optional<int64_t>> FindInteger(const PJRT_NamedValue* values, std::size_t count, std::string_view name) {
+  const PJRT_NamedValue* v = Find(values, count, name);
+  if (v == nullptr) return std::nullopt;
+  if (v->type != kPjrtInt64) return InvalidArgument("The option '{}' has to be an integer.", name);
+  return v->int64_value;
+}
+
 Result<std::optional<std::string>> FindText(const PJRT_NamedValue* values, std::size_t count, std::string_view name) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const PJRT_NamedValue& v = values[i];
-    if (std::string_view(v.name, v.name_size) != name) continue;
-    if (v.type != kPjrtString) return InvalidArgument("The option '{}' has to be a text.", name);
-    return std::string(v.string_value, v.value_size);
-  }
-  return std::nullopt;
+  const PJRT_NamedValue* v = Find(values, count, name);
+  if (v == nullptr) return std::nullopt;
+  if (v->type != kPjrtString) return InvalidArgument("The option '{}' has to be a text.", name);
+  return std::string(v->string_value, v->value_size);
 }
 
 }  // namespace krafla::pjrt

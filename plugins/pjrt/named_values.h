@@ -35,7 +35,8 @@ class NamedValues {
   std::deque<std::vector<int64_t>> lists_;
 };
 
-// The text under `name`, if it is there. INVALID_ARGUMENT if it is no text.
+// The value under `name`, if it is there. INVALID_ARGUMENT if it has another type.
+Result<std::optional<int64_t>> FindInteger(const PJRT_NamedValue* values, std::size_t count, std::string_view name);
 Result<std::optional<std::string>> FindText(const PJRT_NamedValue* values, std::size_t count, std::string_view name);
 
 }  // namespace krafla::pjrt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GetPjrtApi: the one symbol of the plugin, and the table behind it.
+// GetPjrtApi: what callers look up first, and the table behind it.
 #include "krafla/export.h"
 #include "plugins/pjrt/entry.h"
 #include "plugins/pjrt/functions.h"
@@ -68,6 +68,7 @@ PJRT_Api MakeApi() {
   KRAFLA_PJRT_FILL(Client_Destroy, client)
   KRAFLA_PJRT_FILL(Client_PlatformName, platform_name_size)
   KRAFLA_PJRT_FILL(Client_ProcessIndex, process_index)
+  KRAFLA_PJRT_FILL(Client_UpdateGlobalProcessInfo, num_process_infos)
   KRAFLA_PJRT_FILL(Client_PlatformVersion, platform_version_size)
   KRAFLA_PJRT_FILL(Client_Devices, num_devices)
   KRAFLA_PJRT_FILL(Client_AddressableDevices, num_addressable_devices)

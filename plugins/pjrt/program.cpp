@@ -10,6 +10,7 @@
 #include "api/read_program.h"
 #include "plugins/pjrt/element_types.h"
 #include "plugins/pjrt/fingerprint.h"
+#include "plugins/pjrt/python_callback_calls.h"
 
 namespace krafla::pjrt {
 namespace {
@@ -167,6 +168,7 @@ Result<> Program::Assign() {
 }
 
 void Program::Describe(const Module& module) {
+  calls_user_function_ = CallsUserFunction(module);
   name_ = module.name();
   fingerprint_ = Fingerprint({source_.code, source_.format, source_.options, client_.platform_version});
   const ProgramCost cost = CostOf(module);

@@ -47,6 +47,9 @@ class Program {
   // The devices' lanes, each once.
   const std::vector<Lane*>& lanes() const { return lanes_; }
   bool is_group() const { return group_ != nullptr; }
+  // Whether it calls functions that the caller wrote: their errors are raised by the call that runs them, and what they print
+  // comes before it returns, as with XLA's CPU client.
+  bool calls_user_function() const { return calls_user_function_; }
   // Of a program for several partitions; empty for others.
   const ShardingList& parameter_shardings() const { return parameter_shardings_; }
   const ShardingList& result_shardings() const { return result_shardings_; }
@@ -105,7 +108,7 @@ class Program {
   CompileReport report_;
   ShardingList parameter_shardings_, result_shardings_;
   std::vector<bool> donates_;
-  bool donates_any_ = false;
+  bool donates_any_ = false, calls_user_function_ = false;
   std::vector<PJRT_Buffer_Type> result_types_;
   std::vector<int64_t> result_dims_;
   std::vector<std::size_t> result_ranks_;

@@ -9,11 +9,11 @@
 
 #include "krafla/custom_call.h"
 #include "krafla/element_type.h"
+#include "plugins/pjrt/python_callback_calls.h"
 
 namespace krafla::pjrt {
 namespace {
 
-constexpr char kTarget[] = "krafla_python_callback";
 constexpr size_t kErrorCapacity = 8192;
 
 std::atomic<KraflaPythonCallback> callback{nullptr};
@@ -56,6 +56,19 @@ Result<> Call(const CustomCallFrame& frame) {
 }
 
 }  // namespace
+
+bool CallsUserFunction(const Module& module) {
+  for (const std::unique_ptr<Computation>& computation : module.computations()) {
+    for (const std::unique_ptr<Instruction>& i : computation->instructions()) {
+      if (i->opcode() != Opcode::kCustomCall || i->attr<CustomCallAttributes>().target != kPythonCallbackTarget) continue;
+      std::string_view config = i->metadata().backend_config;
+      if (config.starts_with('"')) config.remove_prefix(1);  // as HLO text has it
+      if (!config.starts_with("name:")) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace krafla::pjrt
 
 void krafla_set_python_callback(KraflaPythonCallback function) {
@@ -63,5 +76,6 @@ void krafla_set_python_callback(KraflaPythonCallback function) {
   pjrt::callback.store(function);
   CustomCallRegistry& registry = CustomCallRegistry::Global();
   // Already there after the second call: that is fine.
-  if (registry.FindFunction(pjrt::kTarget) == nullptr) (void)registry.AddFunction(pjrt::kTarget, pjrt::Call);
+  const std::string target(pjrt::kPythonCallbackTarget);
+  if (registry.FindFunction(target) == nullptr) (void)registry.AddFunction(target, pjrt::Call);
 }

@@ -55,6 +55,14 @@ Complex<Ops> Select(const Ops& o, typename Ops::B c, const Complex<Ops>& x, cons
   return {o.Select(c, x.re, y.re), o.Select(c, x.im, y.im)};
 }
 
+// XLA's elemental_ir_emitter.cc: bounds are compared lexicographically with >= and <= on the real part, so that the real
+// parts alone decide. A NaN there takes the upper bound.
+template <class Ops>
+Complex<Ops> Clamp(const Ops& o, const Complex<Ops>& low, const Complex<Ops>& x, const Complex<Ops>& high) {
+  const Complex<Ops> raised = Select(o, o.Ge(low.re, x.re), low, x);
+  return Select(o, o.Le(raised.re, high.re), raised, high);
+}
+
 template <class Ops>
 Complex<Ops> Multiply(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
   return {o.Sub(o.Mul(x.re, y.re), o.Mul(x.im, y.im)), o.Add(o.Mul(x.re, y.im), o.Mul(x.im, y.re))};

@@ -99,5 +99,10 @@ KRAFLA_COMPLEX_BINARY(Divide)
 KRAFLA_COMPLEX_BINARY(Power)
 KRAFLA_COMPLEX_BINARY(Atan2)
 #undef KRAFLA_COMPLEX_BINARY
+template <class T>
+std::complex<T> ComplexClamp(std::complex<T> low, std::complex<T> x, std::complex<T> high) {
+  using complex_internal::Parts;
+  return complex_internal::Whole<T>(complex_formulas::Clamp(ScalarReal<T>{}, Parts(low), Parts(x), Parts(high)));
+}
 
 }  // namespace krafla

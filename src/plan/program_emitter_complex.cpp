@@ -44,7 +44,7 @@ bool HasComplexFormula(Opcode opcode) {
     if (f.opcode == opcode) return true;
   for (const BinaryFormula& f : kBinary)
     if (f.opcode == opcode) return true;
-  return opcode == Opcode::kAbs;
+  return opcode == Opcode::kAbs || opcode == Opcode::kClamp;
 }
 
 Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<const ScalarValue> x) {
@@ -78,6 +78,10 @@ Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<
   const NodeReal ops{b_, real};
   const Number a{x[0].re, x[0].im};
   if (op == Opcode::kAbs) return ScalarValue{cf::Abs(ops, a)};
+  if (op == Opcode::kClamp) {
+    const Number out = cf::Clamp(ops, a, {x[1].re, x[1].im}, {x[2].re, x[2].im});
+    return ScalarValue{out.re, out.im};
+  }
   for (const UnaryFormula& f : kUnary) {
     if (f.opcode != op) continue;
     const Number out = f.run(ops, a);

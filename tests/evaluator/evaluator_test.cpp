@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 
@@ -441,6 +442,28 @@ TEST_F(EvaluatorTest, SetDimensionSizeThenReduce) {
   ASSERT_TRUE(out) << out.error().ToString();
   EXPECT_EQ(Values<int32_t>(out->elements()[0]), (std::vector<int32_t>{2, 20, 200}));
   EXPECT_EQ(Values<int32_t>(out->elements()[1]), (std::vector<int32_t>{222}));
+}
+
+// The values are those of jaxlib 0.10.2's XLA:CPU: the real parts alone decide.
+TEST_F(EvaluatorTest, ClampsComplexNumbersByTheirRealParts) {
+  using C = std::complex<float>;
+  auto complex = [](Dims dims, std::vector<C> values) { return Make(ElementType::kC64, dims, values); };
+  const std::vector<C> x = {{1, 2}, {kNan, 0}, {1, kNan}, {0, kNan}, {2, kNan}, {kNan, kNan}, {3, 0}, {-3, 0}};
+  auto clamp = [&](C low, C high) {
+    return Values<C>(*Apply(Opcode::kClamp, ArrayOf(ElementType::kC64, {8}),
+                            {complex({}, {low}), complex({8}, x), complex({}, {high})}));
+  };
+  auto same = [](const std::vector<C>& got, const std::vector<C>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(got[i].real() == want[i].real() || (std::isnan(got[i].real()) && std::isnan(want[i].real()))) << i;
+      EXPECT_TRUE(got[i].imag() == want[i].imag() || (std::isnan(got[i].imag()) && std::isnan(want[i].imag()))) << i;
+    }
+  };
+  same(clamp({0, 1}, {2, 3}), {{1, 2}, {2, 3}, {1, kNan}, {0, 1}, {2, kNan}, {2, 3}, {2, 3}, {0, 1}});
+  same(clamp({kNan, 1}, {2, 3}), {{1, 2}, {2, 3}, {1, kNan}, {0, kNan}, {2, kNan}, {2, 3}, {2, 3}, {-3, 0}});
+  same(clamp({0, 1}, {2, kNan}), {{1, 2}, {2, kNan}, {1, kNan}, {0, 1}, {2, kNan}, {2, kNan}, {2, kNan}, {0, 1}});
+  same(clamp({4, 1}, {2, 3}), std::vector<C>(8, C{2, 3}));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ calls one C function, set below, with arrays in host memory.
 """
 import collections
 import ctypes
+import functools
 import itertools
 import json
 import os
@@ -46,7 +47,8 @@ _installed = None  # what ctypes must keep
 
 
 def register_named(name, make):
-    """make(parameters) gives a function of arrays that returns a tuple of arrays."""
+    """make(parameters) gives a function of arrays that returns a tuple of arrays. It also takes `results`, the shape and
+    dtype of each: a program that was exported with symbolic shapes learns them when it is compiled."""
     _named[name] = make
 
 
@@ -81,7 +83,7 @@ def _view(array):
     return np.frombuffer(memory, dtype=dtype, count=int(np.prod(dims, dtype=np.int64))).reshape(dims)
 
 
-def _find(config):
+def _find(config, results):
     if config.startswith('"'):  # as HLO text has it
         config = json.loads(config)
     kind, first, rest = config.split(":", 2)
@@ -89,7 +91,7 @@ def _find(config):
         if first not in _named:
             raise RuntimeError(f"The program calls the host function {first!r}, which this version of krafla does not "
                                "have.")
-        return _named[first](json.loads(rest))
+        return functools.partial(_named[first](json.loads(rest)), results=results)
     function = _functions.get(int(rest)) if first == _SALT else None
     if function is None:
         raise RuntimeError("The program calls a Python function of another process.")
@@ -105,14 +107,14 @@ def _retire(number):
 
 def _call(config, config_size, operands, n_operands, results, n_results, error, error_capacity):
     try:
-        function = _find(ctypes.string_at(config, config_size).decode())
+        views = [_view(results[i]) for i in range(n_results)]
+        function = _find(ctypes.string_at(config, config_size).decode(), [(v.shape, v.dtype) for v in views])
         # Copies: what the function keeps must outlive the call.
         out = function(*(_view(operands[i]).copy() for i in range(n_operands)))
         if len(out) != n_results:
             raise RuntimeError(f"Mismatched number of outputs from callback. Expected: {n_results}, Actual: {len(out)}")
-        for i in range(n_results):
-            view = _view(results[i])
-            view[...] = np.asarray(out[i]).astype(view.dtype, copy=False)
+        for view, value in zip(views, out):
+            view[...] = np.asarray(value).astype(view.dtype, copy=False)
         return 0
     except BaseException:  # nothing may cross the C frame
         text = traceback.format_exc().encode("utf-8", "replace")
@@ -121,11 +123,11 @@ def _call(config, config_size, operands, n_operands, results, n_results, error, 
         return 1
 
 
-def _emit(ctx, config, operands, result_types, has_side_effect):
+def _emit(config, operands, result_types, has_side_effect, result_shapes=None):
     from jax._src.interpreters import mlir
 
     return mlir.custom_call(TARGET, result_types=result_types, operands=operands, backend_config=config,
-                            api_version=1, has_side_effect=has_side_effect)
+                            api_version=1, has_side_effect=has_side_effect, result_shapes=result_shapes)
 
 
 def named_call(ctx, name, parameters, operands, result_avals):
@@ -133,7 +135,10 @@ def named_call(ctx, name, parameters, operands, result_avals):
     from jax._src.interpreters import mlir
 
     types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
-    return _emit(ctx, f"name:{name}:{json.dumps(parameters)}", operands, types, False).results
+    shapes = None
+    if any(not isinstance(d, int) for aval in result_avals for d in aval.shape):
+        shapes = [mlir.eval_dynamic_shape_as_tensor(ctx, aval.shape) for aval in result_avals]
+    return _emit(f"name:{name}:{json.dumps(parameters)}", operands, types, False, shapes).results
 
 
 def _make_emitter(original, platform):
@@ -165,7 +170,7 @@ def _make_emitter(original, platform):
         types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
         if token:
             operands, types = [token, *operands], [hlo.TokenType.get(), *types]
-        call = _emit(ctx, f"id:{_SALT}:{number}", list(operands), types, options.get("has_side_effect", True))
+        call = _emit(f"id:{_SALT}:{number}", list(operands), types, options.get("has_side_effect", True))
         if options.get("sharding") is not None and not token:
             mlir.set_sharding(ctx.module_context, call, options["sharding"])
         results = list(call.results)
@@ -185,6 +190,12 @@ def install(platform, library):
     setter.argtypes, setter.restype = [_FUNCTION], None
     _installed = _FUNCTION(_call)
     setter(_installed)
+
+    # Named functions keep their names and parameters, so programs that call them may be exported and serialized. Functions
+    # of one process are kept alive by their executable, and jax.export refuses programs that need that.
+    from jax._src.export import _export
+
+    _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE.add(TARGET)
 
     from jax._src import callback, checkify, debugging
     from jax._src.interpreters import mlir

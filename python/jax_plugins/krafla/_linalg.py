@@ -159,8 +159,7 @@ _ROUTINES = {"tridiagonal_solve": _tridiagonal_solve, "eigh": _eigh, "svd": _svd
 def _named(name, parameters):
     one = _ROUTINES[name](parameters)
 
-    def call(*operands):
-        results = [(tuple(shape), np.dtype(dtype)) for shape, dtype in parameters["results"]]
+    def call(*operands, results):
         with np.errstate(all="ignore"):
             return _batched(one, 1 if name == "tridiagonal_solve" else 2)(*operands, results=results)
     return call
@@ -172,12 +171,7 @@ for _name in _ROUTINES:
 
 def _rule(name, parameters_of):
     def rule(ctx, *operands, **params):
-        parameters = parameters_of(ctx.avals_in, params)
-        for aval in (*ctx.avals_in, *ctx.avals_out):
-            if not all(isinstance(d, int) for d in aval.shape):
-                raise NotImplementedError(f"{name} on the platform vulkan needs shapes that are known, not {aval.shape}")
-        parameters["results"] = [[list(aval.shape), np.dtype(aval.dtype).name] for aval in ctx.avals_out]
-        return _host_callback.named_call(ctx, name, parameters, list(operands), ctx.avals_out)
+        return _host_callback.named_call(ctx, name, parameters_of(ctx.avals_in, params), list(operands), ctx.avals_out)
     return rule
 
 

@@ -20,6 +20,7 @@ BlockFn Find(Opcode opcode) {
       KRAFLA_BINARY(kDivide, ComplexDivide(a, b)),
       KRAFLA_BINARY(kPower, ComplexPower(a, b)),
       KRAFLA_BINARY(kAtan2, ComplexAtan2(a, b)),
+      {Opcode::kClamp, &TernaryBlock<decltype([](C low, C x, C high) -> C { return ComplexClamp(low, x, high); }), C>},
       {Opcode::kAbs, &UnaryBlock<decltype([](C a) -> T { return ComplexAbs(a); }), C, T>},
       {Opcode::kReal, &UnaryBlock<decltype([](C a) -> T { return a.real(); }), C, T>},
       {Opcode::kImag, &UnaryBlock<decltype([](C a) -> T { return a.imag(); }), C, T>},
