@@ -209,6 +209,25 @@ TEST(StablehloText, LargerComplexNumber) {
   EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kSelect);
 }
 
+// jaxlib writes every array of equal numbers so; spelled out they would take many times the memory of the program's run.
+TEST(StablehloText, ArraysOfOneValueStayOneValue) {
+  Result<std::unique_ptr<Module>> module = ReadModule(R"mlir(
+module @m {
+  func.func public @main() -> (tensor<4096x4096xf32>, tensor<2x3xi32>) {
+    %0 = stablehlo.constant dense<2.5> : tensor<4096x4096xf32>
+    %1 = stablehlo.constant dense<7> : tensor<2x3xi32>
+    return %0, %1 : tensor<4096x4096xf32>, tensor<2x3xi32>
+  }
+})mlir",
+                                                       "splats.mlir");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  int64_t elements = 0;
+  for (const auto& i : (*module)->entry()->instructions())
+    if (i->opcode() == Opcode::kConstant) elements += i->shape().element_count();
+  EXPECT_EQ(elements, 1 + 6);
+  EXPECT_NE(Line(**module, Opcode::kBroadcast).find("f32[4096,4096]"), std::string::npos);
+}
+
 TEST(StablehloText, SaysWhereAndWhat) {
   auto bad = [](std::string_view line) {
     auto read = ReadModule(Format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");

@@ -4,6 +4,13 @@
 
 namespace krafla::stablehlo {
 
+namespace {
+
+// Elements of an array that is written out even where all are the same: small ones stay constants that people can read.
+constexpr int64_t kLargestSplat = 16;
+
+}  // namespace
+
 Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims& dimensions, const Shape& result) {
   const Shape& from = operand->shape();
   if (dimensions.ssize() != from.rank())
@@ -29,8 +36,14 @@ Result<bool> ConvertDataMovement(Converter& c, const Op& op, Body& body) {
     AttributeRef value = op.Find("value");
     if (value == nullptr || op.results.size() != 1) return InvalidArgument("A constant has no value.");
     KRAFLA_ASSIGN(Shape shape, c.ShapeOfValue(op.results[0]));
-    KRAFLA_ASSIGN(Literal literal, LiteralOf(*value, shape));
-    KRAFLA_TRY(c.Bind(op, body, AddConstant(*body.computation, std::move(literal))));
+    // One value for a whole array stays one value: programs hold dozens of such arrays as large as what they compute.
+    const bool one_value = value->kind == Attribute::Kind::kDense && value->splat && shape.IsArray() && shape.element_count() > kLargestSplat;
+    KRAFLA_ASSIGN(Literal literal, LiteralOf(*value, one_value ? Shape::MakeScalar(shape.element_type()) : shape));
+    Instruction* made = AddConstant(*body.computation, std::move(literal));
+    if (one_value) {
+      KRAFLA_ASSIGN(made, BroadcastInDim(body, made, {}, shape));
+    }
+    KRAFLA_TRY(c.Bind(op, body, made));
     return true;
   }
   if (n == "iota") {
