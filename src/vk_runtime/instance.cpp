@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "vk_runtime/device_selector.h"
+#include "vk_runtime/driver_symbols.h"
 #include "vk_runtime/vk_status.h"
 
 namespace krafla::vk {
@@ -21,6 +22,7 @@ Result<> LoadVulkan() {
   static bool loaded = false;
   std::lock_guard lock(mutex);
   if (loaded) return {};
+  BindDriversToTheirOwnLlvm();
   if (volkInitialize() != VK_SUCCESS) {
     return Unavailable("The Vulkan loader (libvulkan.so.1) was not found. {}.", kHowToGetADriver);
   }
