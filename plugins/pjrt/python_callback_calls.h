@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "ir/module.h"
+#include "api/client.h"
 
 namespace krafla::pjrt {
 
