@@ -34,6 +34,37 @@ TEST(Devices, OptionsNameThem) {
   EXPECT_NE(Take(Api().PJRT_Client_Create(&args)).code, 0u);
 }
 
+// What jax.distributed.initialize passes on, and what jaxlib's watcher calls then: any error there ends the process.
+TEST(Devices, BelongToOneProcess) {
+  auto create = [](int64_t node, int64_t nodes) {
+    std::vector<PJRT_NamedValue> options(3);
+    for (PJRT_NamedValue& o : options) o.struct_size = sizeof(PJRT_NamedValue);
+    auto name = [](PJRT_NamedValue& o, std::string_view text) { o.name = text.data(), o.name_size = text.size(); };
+    name(options[0], "device");
+    options[0].type = kPjrtString, options[0].string_value = "cpu", options[0].value_size = 3;
+    name(options[1], "node_id");
+    options[1].type = kPjrtInt64, options[1].int64_value = node, options[1].value_size = 1;
+    name(options[2], "num_nodes");
+    options[2].type = kPjrtInt64, options[2].int64_value = nodes, options[2].value_size = 1;
+    auto args = Make<PJRT_Client_Create_Args>();
+    args.create_options = options.data();
+    args.num_options = options.size();
+    const Error error = Take(Api().PJRT_Client_Create(&args));
+    return std::pair(error, Client(args.client));
+  };
+  const auto [none, client] = create(0, 1);
+  ASSERT_EQ(none.code, 0u) << none.message;
+  auto info = Make<PJRT_ProcessInfo>();
+  auto update = Make<PJRT_Client_UpdateGlobalProcessInfo_Args>();
+  update.client = client.get();
+  update.process_infos = &info;
+  update.num_process_infos = 1;
+  EXPECT_PJRT_OK(Api().PJRT_Client_UpdateGlobalProcessInfo(&update));
+  const auto [refused, nothing] = create(1, 2);
+  EXPECT_EQ(refused.code, 12u);
+  EXPECT_NE(refused.message.find("process 1 of 2"), std::string::npos) << refused.message;
+}
+
 TEST(Devices, HaveIdsKindsAndMemories) {
   const Client client = NewClient("cpu*2");
   std::vector<int> ids;

@@ -50,6 +50,54 @@ class PackageTest(unittest.TestCase):
                   KRAFLA_PJRT_LIBRARY="/nowhere/lib.so")
         self.assertIn("KRAFLA_PJRT_LIBRARY names /nowhere/lib.so", out.stdout)
 
+    def test_error_of_a_callback_is_raised_by_the_call(self):
+        def boom(x):
+            raise ValueError("negative")
+
+        f = jax.jit(lambda x: jax.pure_callback(boom, x, x))
+        with self.assertRaisesRegex(jax.errors.JaxRuntimeError, "negative"):
+            f(jnp.float32(1))
+        said = []
+        g = jax.jit(lambda x: (jax.debug.callback(said.append, x), x + 1)[1])
+        for n in range(3):
+            g(jnp.float32(n))
+            self.assertEqual(len(said), n + 1)  # nobody waited for the result
+
+    def test_decompositions_export_with_symbolic_shapes(self):
+        b, n = jax.export.symbolic_shape("b,n")
+        x = np.random.RandomState(0).randn(3, 4, 4).astype(np.float32)
+        for function in (jnp.linalg.inv, jnp.linalg.det, jnp.linalg.eigvals, lambda x: jnp.linalg.eigh(x)[0],
+                         lambda x: jnp.linalg.svd(x, compute_uv=False), jnp.linalg.pinv):
+            exported = jax.export.export(jax.jit(function))(jax.ShapeDtypeStruct((b, n, n), jnp.float32))
+            again = jax.export.deserialize(exported.serialize())
+            np.testing.assert_array_equal(again.call(x), jax.jit(function)(x))
+
+    def test_clients_that_know_platforms_by_name(self):
+        # As mjx has it: before the first use of a device, and after.
+        with tempfile.TemporaryDirectory() as folder:
+            package = os.path.join(folder, "mujoco", "mjx", "_src")
+            os.makedirs(package)
+            for level in (package, os.path.dirname(package), os.path.join(folder, "mujoco")):
+                open(os.path.join(level, "__init__.py"), "w").close()
+            with open(os.path.join(package, "io.py"), "w") as f:
+                f.write("class types:\n  class Impl: JAX = 'jax'\n"
+                        "def _resolve_impl(device):\n"
+                        "  if device.platform == 'cpu': return 'cpu'\n"
+                        "  raise ValueError(device)\n")
+            use = ("import jax, mujoco.mjx._src.io as io; devices = jax.devices()[0], jax.devices('cpu')[0]; "
+                   "print(*(io._resolve_impl(d) for d in devices))")
+            for code in (use, "import jax; jax.devices(); " + use):
+                out = run(code, PYTHONPATH=os.environ.get("PYTHONPATH", "") + os.pathsep + folder)
+                self.assertEqual(out.stdout.split(), ["jax", "cpu"], out.stderr)
+
+    def test_distributed_with_one_process(self):
+        out = run("import jax, socket, time\n"
+                  "s = socket.socket(); s.bind(('127.0.0.1', 0)); port = s.getsockname()[1]; s.close()\n"
+                  "jax.distributed.initialize(f'127.0.0.1:{port}', 1, 0)\n"
+                  "print(jax.process_index(), jax.process_count(), jax.jit(lambda x: x + 1)(1))\n"
+                  "time.sleep(2)\nprint('alive')")
+        self.assertEqual(out.stdout.split(), ["0", "1", "2", "alive"], out.stderr)
+
     def test_too_old_jaxlib_is_refused_with_a_sentence(self):
         import jaxlib
 
