@@ -27,7 +27,16 @@ struct Prepared {
   std::string placement;
   double compile_wall_ms = 0;
 
-  Result<> Execute() { return together ? together->Execute() : alone->Execute(); }
+  // Each run gets the limit anew.
+  Result<> Execute(const DeviceOptions& options) {
+    const RunLimit limit = options.ToRunLimit();
+    if (together) together->SetLimit(&limit);
+    if (alone) alone->SetLimit(&limit);
+    Result<> done = together ? together->Execute() : alone->Execute();
+    if (together) together->SetLimit(&kUnlimited);
+    if (alone) alone->SetLimit(&kUnlimited);
+    return done;
+  }
 };
 
 std::vector<const Literal*> Pointers(const std::vector<Literal>& literals) {
@@ -104,15 +113,15 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   out.launches = prepared.report.launches;
   out.placement = prepared.placement;
   Stopwatch first;
-  KRAFLA_TRY(prepared.Execute());
+  KRAFLA_TRY(prepared.Execute(options.device));
   out.first_ms = first.Milliseconds() + prepared.compile_wall_ms - out.compile_ms;
-  KRAFLA_TRY(prepared.Execute());
+  KRAFLA_TRY(prepared.Execute(options.device));
   std::vector<double> times;
   Stopwatch total;
   while (options.iterations > 0 ? static_cast<int>(times.size()) < options.iterations
                                 : (times.size() < 3 || total.Milliseconds() < options.min_time * 1000) && times.size() < 100000) {
     Stopwatch one;
-    KRAFLA_TRY(prepared.Execute());
+    KRAFLA_TRY(prepared.Execute(options.device));
     times.push_back(one.Milliseconds());
   }
   std::sort(times.begin(), times.end());
@@ -128,6 +137,7 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
 int Bench(const BenchOptions& options) {
   auto compile_options = options.device.ToCompileOptions();
   if (!compile_options) return Fail(compile_options.error()), kUsage;
+  compile_options->transfers = HostTransfers::WithoutHost();
   auto group = DeviceGroup::Create(options.device.selector);
   if (!group) return FailDevice(group.error());
   int code = kRight;
@@ -136,18 +146,23 @@ int Bench(const BenchOptions& options) {
                 "peak MB", "launches");
   for (const std::string& path : options.paths) {
     std::vector<RecordedCase> cases;
-    bool is_file = std::filesystem::is_regular_file(path);
+    std::error_code error;
+    const bool is_file = std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
     if (!is_file) {
       auto found = FindCases(path);
       if (!found) return Fail(found.error());
       cases = std::move(found->cases);
+      if (cases.empty()) {
+        std::fprintf(stderr, "krafla: no recorded case under %s\n", path.c_str());
+        return kUsage;
+      }
     }
     std::size_t count = is_file ? 1 : cases.size();
     for (std::size_t n = 0; n < count; ++n) {
       auto timing = is_file ? Time(path, path, nullptr, **group, *compile_options, options)
                             : Time(cases[n].name, ModuleOf(cases[n]), &cases[n], **group, *compile_options, options);
       if (!timing) {
-        code = Fail(timing.error());
+        code = Fail(InFile(is_file ? path : cases[n].name, timing.error()));
         continue;
       }
       if (options.device.json) {

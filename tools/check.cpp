@@ -86,7 +86,7 @@ void CompareResults(const std::vector<Literal>& results, const RecordedArrays& a
 
 // A model as it is before partitioning: each device gets its block of the arguments and has to give that of the results.
 Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
-                           const GroupOptions& group_options) {
+                           const DeviceOptions& device) {
   Outcome out;
   auto module = LoadModule(c.module_path);
   if (!module) return Error(module.error());
@@ -96,20 +96,20 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
   for (const Instruction* p : (*module)->entry()->parameters())
     for (const Shape* leaf : TupleLeaves(p->shape())) parameters.push_back(*leaf);
   for (const Shape* leaf : TupleLeaves((*module)->entry()->root()->shape())) result_shapes.push_back(*leaf);
-  auto executable = group.Compile(std::move(*module), options, group_options);
+  auto executable = group.Compile(std::move(*module), options, device.ToGroupOptions());
   if (!executable) return Error(executable.error());
   out.report = (*executable)->report();
   RecordedCase whole = c;  // the arrays of one device are the whole ones
   whole.replicas = whole.partitions = 1;
   auto arrays = ReadArrays(whole, parameters, result_shapes);
   if (!arrays) return Error(arrays.error());
-  auto blocks = [&](const std::vector<Literal>& from, const std::vector<std::string>& shardings, int64_t device,
+  auto blocks = [&](const std::vector<Literal>& from, const std::vector<std::string>& shardings, int64_t number,
                     std::vector<Literal>& to) -> Result<> {
     if (shardings.size() != from.size())
       return InvalidArgument("{} arrays are recorded; the program has shardings of {}", from.size(), shardings.size());
     for (std::size_t i = 0; i < from.size(); ++i) {
       KRAFLA_ASSIGN(Sharding sharding, ParseSharding(shardings[i], c.partitions));
-      KRAFLA_ASSIGN(Literal block, BlockOf(from[i], sharding, device % c.partitions));
+      KRAFLA_ASSIGN(Literal block, BlockOf(from[i], sharding, number % c.partitions));
       to.push_back(std::move(block));
     }
     return {};
@@ -122,6 +122,8 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
     for (const Literal& a : own) pointers.push_back(&a);
     if (auto set = (*executable)->SetArguments(d, pointers); !set) return Error(set.error());
   }
+  const RunLimit limit = device.ToRunLimit();
+  (*executable)->SetLimit(&limit);
   Stopwatch run;
   if (auto done = (*executable)->Execute(); !done) return Error(done.error());
   out.run_ms = run.Milliseconds();
@@ -140,7 +142,7 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
 
 // A case for several devices: those of the group, or as many virtual ones of its only device as are needed.
 Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
-                       const GroupOptions& group_options) {
+                       const DeviceOptions& device) {
   Outcome out;
   const int64_t devices = c.replicas * c.partitions;
   if (group.size() > 1 && group.size() < devices) {
@@ -150,7 +152,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
   }
   // A model is recorded before partitioning too, and has to give the same from there.
   if (c.is_model) {
-    out = CheckUnpartitioned(c, group, options, group_options);
+    out = CheckUnpartitioned(c, group, options, device);
     if (out.kind != Outcome::Kind::kPassed) out.reason = "unpartitioned: " + out.reason;
     if (out.kind != Outcome::Kind::kPassed || c.module_path_spmd.empty()) return out;
     out = Outcome();
@@ -160,7 +162,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
   if (!module) return Error(module.error());
   (*module)->replica_count = c.replicas;
   (*module)->num_partitions = c.partitions;
-  auto executable = group.Compile(std::move(*module), options, group_options);
+  auto executable = group.Compile(std::move(*module), options, device.ToGroupOptions());
   if (!executable) return Error(executable.error());
   out.report = (*executable)->report();
   auto arrays = ReadArrays(c, (*executable)->arguments(), (*executable)->results(), RecordedPart::kAll);
@@ -173,6 +175,8 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
     for (const Literal& a : arrays->inputs[static_cast<std::size_t>(d)]) pointers.push_back(&a);
     if (auto set = (*executable)->SetArguments(d, pointers); !set) return Error(set.error());
   }
+  const RunLimit limit = device.ToRunLimit();
+  (*executable)->SetLimit(&limit);
   Stopwatch run;
   if (auto done = (*executable)->Execute(); !done) return Error(done.error());
   out.run_ms = run.Milliseconds();
@@ -186,8 +190,8 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
 }
 
 Outcome CheckCase(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
-                  const GroupOptions& group_options) {
-  if (c.replicas * c.partitions > 1) return CheckGroupCase(c, group, options, group_options);
+                  const DeviceOptions& device) {
+  if (c.replicas * c.partitions > 1) return CheckGroupCase(c, group, options, device);
   Outcome out;
   auto module = LoadModule(c.module_path);
   if (!module) return Error(module.error());
@@ -199,6 +203,8 @@ Outcome CheckCase(const RecordedCase& c, DeviceGroup& group, const CompileOption
   if (!arrays) return Error(arrays.error());
   if (auto set = (*executable)->ShareArguments(ToShared(std::move(arrays->inputs[0]))); !set) return Error(set.error());
   QueueForDevice(*arrays, *options.transfers);
+  const RunLimit limit = device.ToRunLimit();
+  (*executable)->SetLimit(&limit);
   Stopwatch run;
   if (auto done = (*executable)->Execute(); !done) return Error(done.error());
   out.run_ms = run.Milliseconds();
@@ -212,6 +218,12 @@ Outcome CheckCase(const RecordedCase& c, DeviceGroup& group, const CompileOption
   CompareResults(*results, *arrays, 0, "", out);
   if (out.kind == Outcome::Kind::kPassed) CheckTransfers(*arrays, *options.transfers, out);
   return out;
+}
+
+// One case that ends in an exception is an error of its own.
+Outcome CheckCaseSafely(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options, const DeviceOptions& device) {
+  Result<Outcome> out = WithoutExceptions([&]() -> Result<Outcome> { return CheckCase(c, group, options, device); });
+  return out ? std::move(*out) : Error(out.error());
 }
 
 void Print(const RecordedCase& c, const Outcome& o, const std::string& device, bool json) {
@@ -293,7 +305,7 @@ int Check(const CheckOptions& options) {
       if (n >= cases.size() + self_checks.size()) return;
       std::vector<std::pair<RecordedCase, Outcome>> outcomes;
       if (n < cases.size()) {
-        outcomes.emplace_back(cases[n], CheckCase(cases[n], **group, own_options, options.device.ToGroupOptions()));
+        outcomes.emplace_back(cases[n], CheckCaseSafely(cases[n], **group, own_options, options.device));
       } else {
         for (auto& [name, outcome] : RunSelfChecks(self_checks[n - cases.size()], **group, own_options,
                                                    options.device.ToGroupOptions())) {
@@ -339,8 +351,12 @@ int Check(const CheckOptions& options) {
   if (without_form > 0)
     std::fprintf(stderr, "krafla: %lld cases have no form '%s'\n", static_cast<long long>(without_form), options.form.c_str());
   std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
-  std::printf("%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(passed), static_cast<long long>(failed),
-              static_cast<long long>(skipped));
+  if (options.device.json)
+    std::printf("{\"passed\":%lld,\"failed\":%lld,\"skipped\":%lld}\n", static_cast<long long>(passed),
+                static_cast<long long>(failed), static_cast<long long>(skipped));
+  else
+    std::printf("%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(passed), static_cast<long long>(failed),
+                static_cast<long long>(skipped));
   return failed == 0 ? kRight : kCheckFailed;
 }
 

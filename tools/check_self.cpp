@@ -5,9 +5,9 @@
 
 #include "api/front_end.h"
 #include "api/host_transfers.h"
+#include "base/file.h"
 #include "check_outcome.h"
 #include "command.h"
-#include "hlo_io/data/json_reading.h"
 #include "hlo_io/self_check/self_check.h"
 
 namespace krafla::cli {
@@ -157,7 +157,7 @@ std::vector<std::pair<std::string, Outcome>> RunSelfChecks(const std::string& fi
   // These programs have constants for arguments: without this the compiler would compute them whole.
   CompileOptions unfolded = options;
   unfolded.disabled.insert("constant_folding");
-  auto text = ReadWholeFile(file);
+  auto text = ReadFile(file);
   if (!text) {
     out.emplace_back(name, Error(text.error()));
     return out;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,18 +21,29 @@ namespace krafla::cli {
 
 enum ExitCode : int { kRight = 0, kCheckFailed = 1, kUsage = 2, kBadInput = 3, kDeviceFailed = 4, kNoMemory = 5 };
 
-// -d, --strict, --disable, --enable, --json.
+// What a subcommand takes of DeviceOptions besides the device and its features.
+struct Takes {
+  bool json = true;
+  bool runs = true;  // it runs programs, which may be limited
+};
+
+// -d, --strict, --disable, --enable, --json, --time-limit.
 struct DeviceOptions {
   std::string selector;
   bool strict = false;
   bool json = false;
   std::vector<std::string> disabled, enabled;
-  double time_limit = 60;  // seconds
+  std::optional<double> time_limit;  // seconds
 
-  void AddTo(CLI::App& app, bool with_json = true);
+  void AddTo(CLI::App& app, Takes takes = {});
   Result<CompileOptions> ToCompileOptions() const;  // unknown feature names are errors that list the known ones
   GroupOptions ToGroupOptions() const;
+  // Of a run that begins now.
+  RunLimit ToRunLimit() const;
 };
+
+// INVALID_ARGUMENT, with those that there are, for a name that is neither a feature, nor "fusion", nor a pass.
+Result<> CheckFeatureName(const std::string& name);
 
 // Prints "krafla: ..." to standard error and returns the exit code for it.
 int Fail(const Status& status);
@@ -40,7 +52,8 @@ Status InFile(const std::string& path, const Status& status);
 // A failure to find or open a device.
 int FailDevice(const Status& status);
 
-// Reads a module: HLO text now; told apart by content. Errors name the file.
+// Reads a module in any form, told apart by content: of a file, of the module in a model folder, or of standard input
+// ("-"). Errors name the file.
 Result<std::unique_ptr<Module>> LoadModule(const std::string& path);
 
 bool StderrIsTerminal();
@@ -51,6 +64,9 @@ int64_t PeakBytes();
 
 // Milliseconds for people: "0.12 ms", "1.5 s".
 std::string FormatMs(double ms);
+
+// "x" of {"f32[2]", "s32[]"}: what people are told of a module's arguments.
+std::string ListOfParameters(const Module& module);
 
 int Devices(const DeviceOptions& options);
 
@@ -84,6 +100,7 @@ struct OptOptions {
   std::string module, passes, stage = "optimized", output, emit = "hlo", selector;
   bool list_passes = false;
   std::vector<std::string> disabled;
+  int64_t replicas = 0, partitions = 0;  // 0: as the module says
 };
 int Opt(const OptOptions& options);
 

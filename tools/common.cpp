@@ -4,52 +4,63 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <random>
 
+#include "base/file.h"
 #include "command.h"
 #include "hlo_io/read_module.h"
 #include "passes/pipeline.h"
 
 namespace krafla::cli {
 
-void DeviceOptions::AddTo(CLI::App& app, bool with_json) {
+void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
   app.add_option("-d,--device", selector,
                  "cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:\"name part\", vulkan:type=cpu "
-                 "(default: the best Vulkan device, else cpu); for programs of several devices also N virtual ones "
-                 "of one, cpu*8 or vulkan:0*4, or a list, vulkan:0,vulkan:1")
+                 "(default: the best Vulkan device, or cpu where there is none); for programs of several devices also N "
+                 "virtual ones of one, cpu*8 or vulkan:0*4, or a list, vulkan:0,vulkan:1")
       ->envname("KRAFLA_DEVICE");
   app.add_flag("--strict", strict, "any step that the device does not take is an error");
-  app.add_option("--disable", disabled, "features or passes to switch off, by name")->delimiter(',');
+  app.add_option("--disable", disabled,
+                 "features or passes to switch off, by name: fusion, bda, coopmat, .. (an unknown name lists them all)")
+      ->delimiter(',');
   app.add_option("--enable", enabled, "features to force, by name")->delimiter(',');
-  app.add_option("--time-limit", time_limit, "seconds that a device waits for others in one collective (default 60)")
-      ->check(CLI::Range(0.001, 1e6));
-  if (with_json) app.add_flag("--json", json, "a JSON object a line");
+  if (takes.runs)
+    app.add_option("--time-limit", time_limit,
+                   "seconds after which a run is ended (default: none); also how long a device waits for others in one "
+                   "collective (default 60)")
+        ->check(CLI::Range(0.001, 1e6));
+  if (takes.json) app.add_flag("--json", json, "a JSON object a line");
 }
 
 GroupOptions DeviceOptions::ToGroupOptions() const {
   GroupOptions out;
-  out.time_limit = std::chrono::milliseconds(static_cast<int64_t>(time_limit * 1000));
+  if (time_limit) out.time_limit = std::chrono::milliseconds(static_cast<int64_t>(*time_limit * 1000));
   return out;
+}
+
+RunLimit DeviceOptions::ToRunLimit() const {
+  RunLimit out;
+  if (time_limit) out.deadline = RunLimit::Clock::now() + std::chrono::microseconds(static_cast<int64_t>(*time_limit * 1e6));
+  return out;
+}
+
+Result<> CheckFeatureName(const std::string& name) {
+  bool known = name == "fusion" || FindPass(name).has_value();
+  for (const FeatureName& f : FeatureNames()) known |= f.name == name;
+  if (known) return {};
+  std::string names = "fusion";
+  for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
+  return InvalidArgument("unknown feature '{}'; there are {}, and the passes that krafla opt --list-passes lists", name,
+                         names);
 }
 
 Result<CompileOptions> DeviceOptions::ToCompileOptions() const {
   CompileOptions out;
   out.strict = strict;
-  auto known = [](const std::string& name) {
-    if (name == "fusion") return true;
-    for (const FeatureName& f : FeatureNames())
-      if (f.name == name) return true;
-    return FindPass(name).has_value();
-  };
   for (const auto* list : {&disabled, &enabled})
     for (const std::string& name : *list) {
-      if (!known(name)) {
-        std::string names = "fusion";
-        for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
-        return InvalidArgument("'{}' is no feature: there are {}, and the passes that krafla opt --list-passes lists", name,
-                               names);
-      }
+      KRAFLA_TRY(CheckFeatureName(name));
       (list == &disabled ? out.disabled : out.enabled).insert(name);
     }
   return out;
@@ -91,21 +102,41 @@ int Fail(const Status& status) {
 
 Status InFile(const std::string& path, const Status& status) {
   Status out(status.code(), path + ": " + status.message());
-  for (const std::string& line : status.context()) out = std::move(out).WithContext(line);
+  for (const std::string& line : status.context()) (void)std::move(out).WithContext(line);
   return out;
 }
 
 int FailDevice(const Status& status) {
   Fail(status);
+  if (status.code() == StatusCode::kResourceExhausted) return kNoMemory;
   return status.code() == StatusCode::kInvalidArgument ? kUsage : kDeviceFailed;
 }
 
 Result<std::unique_ptr<Module>> LoadModule(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return NotFound("{} cannot be opened", path);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) return NotFound("{} cannot be read", path);
-  return ReadModule(text, path);
+  if (path == "-") {
+    KRAFLA_ASSIGN(const std::string bytes, ReadStandardInput());
+    return ReadModule(bytes, "standard input");
+  }
+  std::string file = path;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    for (const char* form : {"hlo", "pb", "mlir", "mlirbc"})
+      if (std::string inside = Format("{}/module.{}", path, form); std::filesystem::exists(inside, error)) {
+        file = std::move(inside);
+        break;
+      }
+  KRAFLA_ASSIGN(const std::string bytes, ReadFile(file));
+  return ReadModule(bytes, file);
+}
+
+std::string ListOfParameters(const Module& module) {
+  constexpr std::size_t kShown = 12;
+  std::string out;
+  const auto parameters = module.entry()->parameters();
+  for (std::size_t i = 0; i < parameters.size() && i < kShown; ++i)
+    out += Format("{}{} {}", i == 0 ? "" : ", ", parameters[i]->name(), parameters[i]->shape().ToString(false));
+  if (parameters.size() > kShown) out += Format(" and {} more", parameters.size() - kShown);
+  return out;
 }
 
 bool StderrIsTerminal() { return isatty(STDERR_FILENO) != 0; }

@@ -82,7 +82,7 @@ Result<int> RunDemo(const DeviceOptions& options) {
               100.0 * right / static_cast<double>(count));
   std::printf("compiled in %s, all %lld pictures in %s\n", FormatMs(compile_ms).c_str(), static_cast<long long>(count),
               FormatMs(best).c_str());
-  std::printf("%s\n", executable->PlacementLine().c_str());
+  std::fprintf(stderr, "krafla: %s\n", executable->PlacementLine().c_str());
   Comparison comparison = Compare(results[0], arrays.outputs[0][0], nullptr, arrays.tolerances[0]);
   if (!comparison.passed) {
     std::printf("FAILED: not XLA's recorded answers: %s\n", comparison.reason.c_str());

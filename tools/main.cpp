@@ -1,17 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
-#include <iostream>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <numeric>
 
 #include "command.h"
 
 using namespace krafla::cli;  // NOLINT
 
-int main(int argc, char** argv) {
+namespace {
+
+// How many letters one word is from another (Levenshtein).
+std::size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+bool IsCommand(const CLI::App& app, std::string_view word) {
+  return std::ranges::any_of(app.get_subcommands({}), [&](const CLI::App* command) { return command->get_name() == word; });
+}
+
+// A first word that is no command.
+int UnknownCommand(const CLI::App& app, std::string_view word) {
+  std::string nearest;
+  std::size_t best = 3;
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (const std::size_t distance = Distance(word, command->get_name()); distance < best) {
+      best = distance;
+      nearest = command->get_name();
+    }
+  std::fprintf(stderr, "krafla: there is no command '%s'%s; see krafla --help\n", std::string(word).c_str(),
+               nearest.empty() ? "" : krafla::Format(", did you mean {}?", nearest).c_str());
+  return kUsage;
+}
+
+// Results that could not be written were not given.
+int FlushResults(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "krafla: standard output cannot be written: %s\n", std::strerror(errno));
+  return code == kRight ? kBadInput : code;
+}
+
+int RunCommand(int argc, char** argv) {
   CLI::App app{"krafla compiles HLO to SPIR-V and runs it on any Vulkan GPU, or on the CPU."};
   app.set_version_flag("--version", std::string("krafla ") + KRAFLA_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 right, 1 a check failed, 2 usage, 3 unsupported or invalid input, 4 device or driver, "
-             "5 out of memory.");
+  app.footer("Exit codes: 0 success, 1 a check failed, 2 usage, 3 unsupported or invalid input, or a file that cannot be "
+             "read or written, 4 device or driver, or a time limit, 5 out of memory.\n"
+             "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers), "
+             "KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the CPU back end).");
+  constexpr const char* kModule = "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
   int code = kRight;
 
   DeviceOptions devices;
@@ -21,14 +71,17 @@ int main(int argc, char** argv) {
 
   RunOptions run;
   cmd = app.add_subcommand("run", "run a module and print its results");
-  cmd->add_option("module", run.module, "HLO text")->required();
-  cmd->add_option("--inputs", run.inputs, "arguments, from an .npz (in its order); {} stands for the number of a device");
-  cmd->add_option("--input", run.literals, "one argument: 'f32[2,2]=1 2 3 4' (repeatable)");
-  cmd->add_flag("--random", run.random, "made-up arguments");
-  cmd->add_option("--seed", run.seed, "of --random");
+  cmd->add_option("module", run.module, kModule)->required();
+  CLI::Option* inputs = cmd->add_option(
+      "--inputs", run.inputs, "arguments, from an .npz (in its order); {} stands for the number of a device");
+  CLI::Option* input = cmd->add_option("--input", run.literals, "one argument: 'f32[2,2]=1 2 3 4' (repeatable)");
+  CLI::Option* random = cmd->add_flag("--random", run.random, "random arguments");
+  inputs->excludes(input)->excludes(random);
+  input->excludes(random);
+  cmd->add_option("--seed", run.seed, "the seed of --random")->needs(random);
   cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device");
   cmd->add_option("--replicas", run.replicas, "run as so many replicas, whatever the module says")->check(CLI::Range(1, 1024));
-  cmd->add_option("--partitions", run.partitions, "run as so many partitions")->check(CLI::Range(1, 1024));
+  cmd->add_option("--partitions", run.partitions, "run as so many partitions, whatever the module says")->check(CLI::Range(1, 1024));
   run.device.AddTo(*cmd);
   cmd->callback([&] { code = Run(run); });
 
@@ -43,47 +96,72 @@ int main(int argc, char** argv) {
 
   BenchOptions bench;
   cmd = app.add_subcommand("bench", "time modules");
-  cmd->add_option("path", bench.paths, "model folders, or module files (run on made-up arguments)")->required();
-  cmd->add_option("--iters", bench.iterations, "timed runs; 0: as many as fit --min-time");
-  cmd->add_option("--min-time", bench.min_time, "seconds of timed runs");
+  cmd->add_option("path", bench.paths, "model folders, or module files (run on random arguments)")->required();
+  cmd->add_option("--iters", bench.iterations, "timed runs; 0: as many as fit --min-time")
+      ->check(CLI::Range(0, 1'000'000'000));
+  cmd->add_option("--min-time", bench.min_time, "seconds of timed runs")->check(CLI::Range(0.0, 1e6));
   bench.device.AddTo(*cmd);
   cmd->callback([&] { code = Bench(bench); });
 
   OptOptions opt;
   cmd = app.add_subcommand("opt", "show a module at a stage of the compiler");
-  cmd->add_option("module", opt.module, "HLO text");
+  cmd->add_option("module", opt.module, kModule);
   cmd->add_option("--passes", opt.passes, "run these passes, in this order, instead of the pipeline");
   cmd->add_flag("--list-passes", opt.list_passes, "list the passes");
   cmd->add_option("--stage", opt.stage, "parsed, optimized, plan or spirv")
       ->check(CLI::IsMember({"parsed", "optimized", "plan", "spirv"}));
   cmd->add_option("-o", opt.output, "write here (spirv: a folder) instead of standard output");
   cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));
-  cmd->add_option("-d,--device", opt.selector, "the device to plan and emit for")->envname("KRAFLA_DEVICE");
+  cmd->add_option("-d,--device", opt.selector,
+                  "the Vulkan device to emit SPIR-V for (default: KRAFLA_DEVICE where it names one, else the best)");
   cmd->add_option("--disable", opt.disabled, "features or passes to leave out")->delimiter(',');
+  cmd->add_option("--replicas", opt.replicas, "compile for so many replicas, whatever the module says")->check(CLI::Range(1, 1024));
+  cmd->add_option("--partitions", opt.partitions, "compile for so many partitions, whatever the module says")
+      ->check(CLI::Range(1, 1024));
   cmd->callback([&] { code = Opt(opt); });
 
   DeviceOptions ops;
   bool markdown = false;
   cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
   cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
-  ops.AddTo(*cmd);
+  ops.AddTo(*cmd, {.runs = false});
   cmd->callback([&] { code = Ops(ops, markdown); });
 
   DeviceOptions demo;
   cmd = app.add_subcommand("demo", "run a small network on pictures of digits and check its answers");
-  demo.AddTo(*cmd, false);
+  demo.AddTo(*cmd, {.json = false, .runs = false});
   cmd->callback([&] { code = Demo(demo); });
 
+  // "krafla help run" is "krafla run --help".
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(argv[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.push_back("--help");
+  } else if (argc > 1 && argv[1][0] != '-' && !IsCommand(app, argv[1])) {
+    return UnknownCommand(app, argv[1]);
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Success& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
     app.exit(e);
     return kUsage;
-  } catch (const std::bad_alloc&) {
-    std::cerr << "krafla: out of memory\n";
-    return kNoMemory;
   }
   return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int code = kBadInput;
+  try {
+    code = RunCommand(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "krafla: out of memory\n");
+    code = kNoMemory;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "krafla: %s\n  This is a bug in krafla; please report it with the module.\n", e.what());
+  }
+  return FlushResults(code);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -20,13 +21,16 @@ Result<> Write(const std::string& path, std::string_view text) {
   }
   std::ofstream out(path, std::ios::binary);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!out) return NotFound("{} cannot be written", path);
+  out.close();
+  if (!out) return DataLoss("'{}' cannot be written", path);
   return {};
 }
 
 // One .spv a kernel into a folder, or a list of the kernels on standard output.
 Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile, const std::string& folder) {
-  if (!folder.empty()) std::filesystem::create_directories(folder);
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) return DataLoss("the folder '{}' cannot be made: {}", folder, error.message());
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     auto emitted = spirv::Emit(plan.kernels[k], profile);
     if (!emitted) {
@@ -48,7 +52,11 @@ Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile,
 
 Result<> Show(const OptOptions& options) {
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(options.module));
+  if (options.replicas > 0) module->replica_count = options.replicas;
+  if (options.partitions > 0) module->num_partitions = options.partitions;
   KRAFLA_TRY(Verify(*module));
+  // What is compiled is compiled for these devices; as it was read, it may be looked at anyhow.
+  if (options.stage != "parsed") KRAFLA_TRY(VerifyDevices(*module));
   PassOptions pass_options;
   pass_options.disabled.insert(options.disabled.begin(), options.disabled.end());
   if (!options.passes.empty()) {
@@ -73,15 +81,24 @@ Result<> Show(const OptOptions& options) {
   plan_options.fusion.fuse = !pass_options.disabled.contains("fusion");
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
   if (options.stage == "plan") return Write(options.output, plan::ToString(plan));
-  for (const DeviceDescription& d : ListDevices())
-    if (!d.is_cpu && (options.selector.empty() || options.selector == d.selector || options.selector == "vulkan"))
-      return WriteSpirv(plan, d.profile, options.output);
-  return NotFound("no Vulkan device fits '{}'; SPIR-V is made for one", options.selector);
+  KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
+  return WriteSpirv(plan, client->device().profile, options.output);
+}
+
+// The device that SPIR-V is made for: KRAFLA_DEVICE counts where it names a Vulkan one.
+Result<> ChooseDevice(OptOptions& options) {
+  const char* wish = std::getenv("KRAFLA_DEVICE");
+  if (options.selector.empty()) options.selector = wish != nullptr && std::string_view(wish).starts_with("vulkan") ? wish : "vulkan";
+  KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
+  if (options.stage == "spirv" && client->device().is_cpu)
+    return InvalidArgument("SPIR-V is made for a Vulkan device, not for '{}'", options.selector);
+  return {};
 }
 
 }  // namespace
 
-int Opt(const OptOptions& options) {
+int Opt(const OptOptions& given) {
+  OptOptions options = given;
   if (options.list_passes) {
     for (const PassInfo& pass : AllPasses())
       std::printf("%-28s %s\n", std::string(pass.name).c_str(), std::string(pass.doc).c_str());
@@ -91,6 +108,10 @@ int Opt(const OptOptions& options) {
     std::fprintf(stderr, "krafla: opt needs a module (or --list-passes)\n");
     return kUsage;
   }
+  for (const std::string& name : options.disabled)
+    if (auto known = CheckFeatureName(name); !known) return Fail(known.error()), kUsage;
+  if (!options.selector.empty() || options.stage == "spirv")
+    if (auto device = ChooseDevice(options); !device) return FailDevice(device.error());
   auto shown = Show(options);
   return shown ? kRight : Fail(shown.error());
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
+#include "api/host_transfers.h"
 #include "command.h"
 #include "hlo_io/data/npz.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/verifier.h"
 
 namespace krafla::cli {
 namespace {
@@ -36,6 +39,42 @@ std::string ForDevice(std::string path, int64_t device) {
   return at == path.npos ? path : path.replace(at, 2, std::to_string(device));
 }
 
+// What the options give a device, as far as it can be told without reading large arrays.
+Result<std::vector<Shape>> GivenShapes(const RunOptions& options, int64_t device) {
+  std::vector<Shape> out;
+  if (!options.inputs.empty()) {
+    const std::string path = ForDevice(options.inputs, device);
+    if (path.ends_with(".npy"))
+      return InvalidArgument("'{}' is one array; --inputs takes an archive of all arguments, as numpy.savez writes it", path);
+    KRAFLA_ASSIGN(const NpzArchive archive, NpzArchive::Open(path));
+    for (const NpzArchive::Array& array : archive.arrays()) out.push_back(array.shape);
+  }
+  for (const std::string& text : options.literals) {
+    KRAFLA_ASSIGN(const Literal literal, ParseInput(text));
+    out.push_back(literal.shape());
+  }
+  return out;
+}
+
+// Before anything is compiled, which may take long: the arguments are as many as the module takes. Of one device also:
+// they are of the right shapes.
+Result<> CheckGiven(const RunOptions& options, const Module& module, bool alone) {
+  if (options.random) return {};
+  const auto parameters = module.entry()->parameters();
+  KRAFLA_ASSIGN(const std::vector<Shape> given, GivenShapes(options, 0));
+  std::vector<std::pair<std::string, const Shape*>> wanted;
+  for (const Instruction* p : parameters)
+    for (const Shape* leaf : TupleLeaves(p->shape())) wanted.emplace_back(p->name(), leaf);
+  if (given.size() != wanted.size())
+    return InvalidArgument("the module takes {} arguments{}{}; {} were given (--inputs, --input or --random)", wanted.size(),
+                           wanted.empty() ? "" : ": ", ListOfParameters(module), given.size());
+  for (std::size_t i = 0; alone && i < given.size(); ++i)
+    if (!CanStandFor(given[i], *wanted[i].second))
+      return InvalidArgument("argument {} ({}): expected {}, got {}", i, wanted[i].first, wanted[i].second->ToString(false),
+                             given[i].ToString(false));
+  return {};
+}
+
 Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vector<Shape>& shapes, int64_t device) {
   if (options.random) return RandomArguments(shapes, options.seed + static_cast<uint64_t>(device));
   std::vector<Literal> given;
@@ -48,14 +87,30 @@ Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vec
     given.push_back(std::move(literal));
   }
   if (given.size() != shapes.size())
-    return InvalidArgument("the module takes {} arguments, {} were given (--inputs, --input or --random)", shapes.size(),
-                           given.size());
+    return InvalidArgument("device {} takes {} arguments, {} were given", device, shapes.size(), given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     auto adopted = AdoptShape(std::move(given[i]), shapes[i]);
     if (!adopted) return Failure(std::move(adopted).error().WithContext(Format("While reading argument {}", i)));
     given[i] = std::move(*adopted);
   }
   return given;
+}
+
+// One result of device `device` (-1: there is one device).
+void PrintResult(const Literal& result, std::size_t number, int64_t device, bool json) {
+  const std::string shape = result.shape().ToString(false), text = PrintLiteral(result);
+  if (json) {
+    nlohmann::ordered_json line;
+    if (device >= 0) line["device"] = device;
+    line["result"] = number;
+    line["shape"] = shape;
+    line["value"] = text;
+    std::printf("%s\n", line.dump().c_str());
+  } else if (device >= 0) {
+    std::printf("device %lld: %s %s\n", static_cast<long long>(device), shape.c_str(), text.c_str());
+  } else {
+    std::printf("%s %s\n", shape.c_str(), text.c_str());
+  }
 }
 
 int Save(const std::string& path, std::vector<Literal> results) {
@@ -82,6 +137,8 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
     for (const Literal& a : *arguments) pointers.push_back(&a);
     if (auto set = (*executable)->SetArguments(d, pointers); !set) return Fail(set.error());
   }
+  const RunLimit limit = options.device.ToRunLimit();
+  (*executable)->SetLimit(&limit);
   if (auto done = (*executable)->Execute(); !done) return Fail(done.error());
   std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
   for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
@@ -91,9 +148,7 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
       if (int code = Save(ForDevice(options.save, d), std::move(*results)); code != kRight) return code;
       continue;
     }
-    for (const Literal& r : *results)
-      std::printf("device %lld: %s %s\n", static_cast<long long>(d), r.shape().ToString(false).c_str(),
-                  PrintLiteral(r).c_str());
+    for (std::size_t r = 0; r < results->size(); ++r) PrintResult((*results)[r], r, d, options.device.json);
   }
   return kRight;
 }
@@ -107,21 +162,25 @@ int Run(const RunOptions& options) {
   if (!module) return Fail(module.error());
   if (options.replicas > 0) (*module)->replica_count = options.replicas;
   if (options.partitions > 0) (*module)->num_partitions = options.partitions;
+  const bool alone = (*module)->replica_count == 1 && (*module)->num_partitions == 1;
+  if (auto verified = Verify(**module); !verified) return Fail(InFile(options.module, verified.error()));
+  if (auto checked = CheckGiven(options, **module, alone); !checked) return Fail(checked.error());
+  // Nobody feeds a program that is run from here.
+  compile_options->transfers = HostTransfers::WithoutHost();
   auto group = DeviceGroup::Create(options.device.selector);
   if (!group) return FailDevice(group.error());
-  if ((*module)->replica_count > 1 || (*module)->num_partitions > 1)
+  if (!alone)
     return RunTogether(options, **group, std::move(*module), *compile_options);
   auto executable = (*group)->client(0).Compile(std::move(*module), *compile_options);
   if (!executable) return Fail(InFile(options.module, executable.error()));
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
   auto arguments = Arguments(options, (*executable)->arguments(), 0);
   if (!arguments) return Fail(arguments.error());
-  auto results = (*executable)->RunShared(ToShared(std::move(*arguments)));
+  auto results = (*executable)->RunShared(ToShared(std::move(*arguments)), options.device.ToRunLimit());
   if (!results) return Fail(results.error());
   std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
   if (!options.save.empty()) return Save(options.save, std::move(*results));
-  for (const Literal& r : *results)
-    std::printf("%s %s\n", r.shape().ToString(false).c_str(), PrintLiteral(r).c_str());
+  for (std::size_t r = 0; r < results->size(); ++r) PrintResult((*results)[r], r, -1, options.device.json);
   return kRight;
 }
 

@@ -10,6 +10,7 @@
 #include "krafla/literal.h"
 #include "krafla/literal_util.h"
 #include "krafla/local_client.h"
+#include "krafla/run_options.h"
 #include "krafla/shape.h"
 #include "krafla/shape_util.h"
 #include "krafla/span.h"

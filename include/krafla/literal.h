@@ -30,15 +30,16 @@ class Literal {
   std::span<std::byte> bytes() { return bytes_.span(); }
   std::span<const std::byte> bytes() const { return bytes_.span(); }
 
-  // T must have the storage size of the element type.
+  // The elements as T, which has the storage size of the element type; empty for a T of another size, and for what is
+  // no array. Look at shape() first where the type is not known.
   template <typename T>
   std::span<T> data() {
-    KRAFLA_CHECK(static_cast<int>(sizeof(T)) == StorageBytes(shape_.element_type()));
+    if (static_cast<int>(sizeof(T)) != StorageBytes(shape_.element_type())) [[unlikely]] return {};
     return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
   template <typename T>
   std::span<const T> data() const {
-    KRAFLA_CHECK(static_cast<int>(sizeof(T)) == StorageBytes(shape_.element_type()));
+    if (static_cast<int>(sizeof(T)) != StorageBytes(shape_.element_type())) [[unlikely]] return {};
     return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
 

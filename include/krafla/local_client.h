@@ -6,8 +6,12 @@
 //   Result<LocalExecutable> executable = client->Compile(*program);
 //   Result<Literal> result = executable->Run({x, y});
 //
-// Nothing here throws or aborts on bad input; every error is a Status. A client and its executables may be used from
-// one thread at a time.
+// Nothing here throws or aborts on bad input; every error is a Status. Any thread may use a client or an executable at
+// any time: runs of one executable come one after the other, those of different executables do not wait for each other.
+// A LocalDeviceGroup is for one thread at a time.
+//
+// A device that is lost (a driver's reset, a cable) fails everything that was compiled for it with ABORTED. The client
+// stays: what it compiles next runs on the device made anew.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +24,7 @@
 
 #include "krafla/export.h"
 #include "krafla/literal.h"
+#include "krafla/run_options.h"
 #include "krafla/span.h"
 #include "krafla/xla_computation.h"
 
@@ -63,8 +68,8 @@ class LocalExecutable {
   const BuildReport& report() const;
 
   // Runs once, to the end. An argument a parameter; the result is one literal, a tuple where the program gives one.
-  Result<Literal> Run(std::span<const Literal* const> arguments);
-  Result<Literal> Run(Span<Literal> arguments = {});
+  Result<Literal> Run(std::span<const Literal* const> arguments, const RunOptions& options = {});
+  Result<Literal> Run(Span<Literal> arguments = {}, const RunOptions& options = {});
 
  private:
   friend class LocalClient;
@@ -77,8 +82,10 @@ class LocalClient {
  public:
   // Every Vulkan device, best first, and the CPU.
   static std::vector<DeviceInfo> Devices();
-  // "cpu", "vulkan", "vulkan:1", "vulkan:\"radeon\"", ...; "": the best device here.
-  static Result<LocalClient> Create(std::string_view selector = "");
+  // "cpu", "vulkan", "vulkan:1", "vulkan:\"radeon\"", ...; "": the best Vulkan device, or the CPU where there is no
+  // Vulkan loader, driver or device at all (device().description says which is missing). A driver that is there and
+  // fails is an error.
+  static Result<LocalClient> Create(std::string_view selector = "", const ClientOptions& options = {});
 
   LocalClient(LocalClient&&) noexcept;
   LocalClient& operator=(LocalClient&&) noexcept;
@@ -119,7 +126,7 @@ class LocalDeviceGroup {
 // A program in any form that krafla reads, told apart by its bytes: HLO text, HloModuleProto, StableHLO.
 Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages = "<text>");
 Result<XlaComputation> LoadHloFile(const std::string& path);
-// "" for a null computation.
+// "" for a null computation, and where there is no memory for the text.
 std::string ToHloText(const XlaComputation& computation);
 // "{ {1, 2}, {3, 4} }"
 std::string ToString(const Literal& literal);

@@ -259,11 +259,11 @@ Program::~Program() {
     Lane::PostToAll(lanes_, {[gone = std::move(group_)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
 }
 
-// A portable program is compiled for each client that it is run on.
+// A portable program is compiled for each client that it is run on; any program again after its device was lost.
 Result<Executable*> Program::ExecutableOn(Lane& lane) {
   std::lock_guard lock(mutex_);
   std::unique_ptr<Executable>& executable = singles_[&lane];
-  if (executable == nullptr) {
+  if (executable == nullptr || executable->IsLost()) {
     KRAFLA_ASSIGN(std::unique_ptr<Module> module, Read());
     KRAFLA_TRY(OrderEntry(*module));
     KRAFLA_ASSIGN(executable, lane.client().Compile(std::move(module), compile_));

@@ -21,6 +21,8 @@ class BoundedExecutable : public Executable {
     KRAFLA_ASSIGN(std::vector<const Literal*> padded, PadArguments(declared_, arguments, made));
     return inner_->SetArguments(padded);
   }
+  bool IsLost() const override { return inner_->IsLost(); }
+  void SetLimit(const RunLimit* limit) override { inner_->SetLimit(limit); }
   Result<> Execute() override { return inner_->Execute(); }
   Result<std::vector<Literal>> Results() override {
     KRAFLA_ASSIGN(std::vector<Literal> padded, inner_->Results());

@@ -9,13 +9,34 @@
 
 namespace krafla {
 
-Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arguments) {
+namespace {
+
+// Sets a limit for one run.
+class Limited {
+ public:
+  Limited(Executable& executable, const RunLimit& limit) : executable_(executable) { executable_.SetLimit(&limit); }
+  ~Limited() { executable_.SetLimit(&kUnlimited); }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+
+ private:
+  Executable& executable_;
+};
+
+}  // namespace
+
+Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arguments, const RunLimit& limit) {
+  std::lock_guard lock(running_);
+  const Limited limited(*this, limit);
   KRAFLA_TRY(SetArguments(arguments));
   KRAFLA_TRY(Execute());
   return Results();
 }
 
-Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<const Literal>> arguments) {
+Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<const Literal>> arguments,
+                                                   const RunLimit& limit) {
+  std::lock_guard lock(running_);
+  const Limited limited(*this, limit);
   KRAFLA_TRY(ShareArguments(std::move(arguments)));
   KRAFLA_TRY(Execute());
   return TakeResults();
@@ -115,19 +136,23 @@ std::vector<DeviceDescription> ListDevices(std::string* why) {
   return out;
 }
 
-Result<std::shared_ptr<Client>> Client::Create(std::string_view selector) {
+Result<std::shared_ptr<Client>> Client::Create(std::string_view selector, const ClientOptions& options) {
   if (selector == "cpu") return std::make_shared<CpuClient>();
-  bool any = selector.empty();
+  const bool any = selector.empty();
   if (!any && !selector.starts_with("vulkan"))
     return InvalidArgument("'{}' is no device: say cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., "
                            "vulkan:type=discrete or vulkan:\"part of the name\"", selector);
 #ifdef KRAFLA_HAVE_VULKAN
-  auto client = CreateVulkanClient(any ? "vulkan" : selector);
-  if (client || !any) return client;
+  auto client = CreateVulkanClient(any ? "vulkan" : selector, options);
+  // What is not there at all is no failure; anything else is not to be passed over.
+  if (client || !any || client.error().code() != StatusCode::kNotFound) return client;
+  const std::string why = client.error().message();
 #else
-  if (!any) return Unavailable("this krafla was built without Vulkan; use -d cpu");
+  (void)options;
+  const std::string why = "This krafla was built without Vulkan.";
+  if (!any) return Unavailable("{} Use -d cpu.", why);
 #endif
-  return std::make_shared<CpuClient>();
+  return std::make_shared<CpuClient>(why);
 }
 
 }  // namespace krafla

@@ -2,9 +2,9 @@
 // Client, Compile, Executable: the only place that joins plan, code generation, runtime and the CPU back end.
 //
 // A Client is one device (or the CPU). An Executable is a module made ready for it. Threads: any may call Compile,
-// ToDevice and RunOnBuffers at any time (runs of one executable come one after the other), and executables of one client
-// may be used by different threads at once. The rest of an Executable is for one thread at a time: SetArguments, Execute
-// and Results are three calls.
+// ToDevice, Run, RunShared and RunOnBuffers at any time (runs of one executable come one after the other), and executables of
+// one client may be used by different threads at once. The rest of an Executable is for one thread at a time:
+// SetArguments, Execute and Results are three calls.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,12 @@
 
 #include "api/device_buffer.h"
 #include "api/host_transfers.h"
+#include "base/run_limit.h"
 #include "base/status.h"
 #include "ir/literal.h"
 #include "ir/module.h"
 #include "krafla/export.h"
+#include "krafla/run_options.h"
 #include "plan/device_profile.h"
 
 namespace krafla {
@@ -97,9 +99,15 @@ class Executable {
   virtual Result<std::vector<Literal>> TakeResults() { return Results(); }
 
   // SetArguments, Execute, Results.
-  Result<std::vector<Literal>> Run(std::span<const Literal* const> arguments);
+  Result<std::vector<Literal>> Run(std::span<const Literal* const> arguments, const RunLimit& limit = kUnlimited);
   // ShareArguments, Execute, TakeResults: no copies.
-  Result<std::vector<Literal>> RunShared(std::vector<std::shared_ptr<const Literal>> arguments);
+  Result<std::vector<Literal>> RunShared(std::vector<std::shared_ptr<const Literal>> arguments,
+                                         const RunLimit& limit = kUnlimited);
+  // What ends the runs to come before they are done: looked at between steps, at each turn of a loop and in waits. A run
+  // that was ended has no results; the next one begins anew. `limit` must outlive those runs; kUnlimited: nothing.
+  virtual void SetLimit(const RunLimit* limit) { limit_ = limit; }
+  // Whether its device was lost: it can run nothing any more, and the module has to be compiled again.
+  virtual bool IsLost() const { return false; }
 
   // Runs once on buffers; the results are new ones, or hold what was donated. May return before the device is done: the
   // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the place
@@ -126,7 +134,8 @@ class Executable {
  protected:
   CompileReport report_;
   std::string device_description_;
-  std::mutex running_;  // of RunOnBuffers
+  const RunLimit* limit_ = &kUnlimited;
+  std::recursive_mutex running_;  // from the arguments to the results
 };
 
 struct DeviceDescription {
@@ -141,9 +150,11 @@ std::vector<DeviceDescription> ListDevices(std::string* why = nullptr);
 class Client {
  public:
   virtual ~Client() = default;
-  // "cpu", "vulkan", "vulkan:1", ... ; "" is the best Vulkan device, else the CPU.
-  // INVALID_ARGUMENT for a bad selector, NOT_FOUND or UNAVAILABLE where there is no such device.
-  static Result<std::shared_ptr<Client>> Create(std::string_view selector);
+  // "cpu", "vulkan", "vulkan:1", ... ; "" is the best Vulkan device, or the CPU where there is no loader, driver or
+  // device at all: its description says so, and what is compiled with `strict` is refused.
+  // INVALID_ARGUMENT for a bad selector, NOT_FOUND where there is no such device, and what went wrong where Vulkan is
+  // there and fails.
+  static Result<std::shared_ptr<Client>> Create(std::string_view selector, const ClientOptions& options = {});
 
   const DeviceDescription& device() const { return device_; }
   // The module need not be verified.

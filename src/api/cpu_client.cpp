@@ -57,10 +57,12 @@ class CpuProgram : public Executable {
 
   Result<> Execute() override {
     return WithoutExceptions([&]() -> Result<> {
+      std::lock_guard lock(running_);
       if (arguments_.empty() && !arguments().empty()) return FailedPrecondition("no arguments have been set");
       KRAFLA_TRY(MakeResults());
       has_results_ = false;
-      KRAFLA_TRY(executable_->Run(pointers_, result_pointers_));
+      services_->SetLimit(limit_);
+      KRAFLA_TRY(executable_->Run(pointers_, result_pointers_, *limit_));
       has_results_ = true;
       return {};
     });
@@ -117,7 +119,8 @@ class CpuProgram : public Executable {
         result_pointers_.push_back(taken->bytes().empty() ? nullptr : const_cast<std::byte*>(taken->bytes().data()));
         made.push_back(std::move(taken));
       }
-      const Result<> run = executable_->Run(pointers_, result_pointers_);
+      services_->SetLimit(limit_);
+      const Result<> run = executable_->Run(pointers_, result_pointers_, *limit_);
       pointers_.clear();
       result_pointers_.clear();
       for (DeviceArgument& a : arguments)
@@ -187,14 +190,17 @@ class CpuProgram : public Executable {
 
 }  // namespace
 
-CpuClient::CpuClient() {
+CpuClient::CpuClient(std::string why_not_vulkan) : why_not_vulkan_(std::move(why_not_vulkan)) {
   device_.selector = "cpu";
-  device_.description = "cpu";
+  device_.description = why_not_vulkan_.empty() ? "cpu" : Format("cpu, as there is no Vulkan device ({})", why_not_vulkan_);
   device_.is_cpu = true;
 }
 
 Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> module, const CompileOptions& options) {
   return WithoutExceptions([&]() -> Result<std::unique_ptr<Executable>> {
+    if (options.strict && !why_not_vulkan_.empty())
+      return Unavailable("There is no device that could take every step: {} Choose the device cpu, or drop --strict.",
+                         why_not_vulkan_);
     CompileReport report;
     EntryInterface interface = EntryInterface::Of(*module);
     KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));

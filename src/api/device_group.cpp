@@ -194,6 +194,9 @@ class Group final : public GroupExecutable {
     return members_[At(device)].executable->Results();
   }
 
+  void SetLimit(const RunLimit* limit) override {
+    for (Member& m : members_) m.executable->SetLimit(limit);
+  }
   Result<> Execute() override {
     return OnAllDevices([this](std::size_t d) { return members_[d].executable->Execute(); });
   }

@@ -42,6 +42,8 @@ class GroupExecutable {
   // Runs all devices once, each on a thread, to the end. When one fails, the others are broken off, and its error is
   // returned.
   virtual Result<> Execute() = 0;
+  // As Executable's, of all devices.
+  virtual void SetLimit(const RunLimit* limit) = 0;
 
   // As Executable::RunOnBuffers, arguments and results by device.
   virtual Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunOnBuffers(

@@ -16,6 +16,15 @@ int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// A program for several devices is for groups (api/device_group.h), whose members are compiled one by one.
+Result<> CheckDevices(const Module& module, bool for_group) {
+  if (!for_group && (module.replica_count != 1 || module.num_partitions != 1))
+    return InvalidArgument("The program is for {} replicas and {} partitions, and this is one device: compile it for a "
+                           "group of devices (LocalDeviceGroup).",
+                           module.replica_count, module.num_partitions);
+  return VerifyDevices(module);
+}
+
 }  // namespace
 
 Stopwatch::Stopwatch() : start_(Now()) {}
@@ -25,6 +34,8 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
                                           CompileReport& report, bool on_vulkan) {
   Stopwatch passes;
   KRAFLA_TRY(Verify(*module));
+  KRAFLA_TRY(CheckDevices(*module, options.for_group));
+  KRAFLA_TRY(CheckBuiltInCalls(*module, CustomCallsOf(options)));
   if (options.lay_out_entry) KRAFLA_TRY(LayOutEntry(*module));
   PassOptions pass_options;
   pass_options.disabled = options.disabled;

@@ -4,6 +4,7 @@
 
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 #include "api/client.h"
 #include "base/host_memory.h"
@@ -37,6 +38,10 @@ auto WithoutExceptions(F&& f) -> decltype(f()) {
     return f();
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {
+  } catch (const std::system_error& e) {
+    return ResourceExhausted("The system refused a thread, a lock or a file: {}.", e.what());
+  } catch (const std::exception& e) {
+    return Internal("An exception reached the API: {}.", e.what());
   }
   return ResourceExhausted("The host has no memory left for this; the process may have {} bytes in all.",
                            HostMemoryLimit());

@@ -10,8 +10,8 @@ namespace krafla {
 HostServices::HostServices(const CustomCallRegistry& custom_calls, std::shared_ptr<HostTransfers> transfers)
     : custom_calls_(custom_calls), transfers_(std::move(transfers)) {
   host_.custom_call = [this](const Instruction& i, std::span<const Literal* const> o) { return Call(i, o); };
-  host_.infeed = [this](const Shape& shape) { return transfers_->TakeInfeed(shape); };
-  host_.outfeed = [this](const Literal& value) { return transfers_->GiveOutfeed(value); };
+  host_.infeed = [this](const Shape& shape) { return transfers_->TakeInfeed(shape, *limit_); };
+  host_.outfeed = [this](const Literal& value) { return transfers_->GiveOutfeed(value, *limit_); };
   host_.collective = [this](const Instruction& i, std::span<const Literal* const> o) { return Transfer(i, o); };
 }
 
@@ -51,13 +51,24 @@ Result<Literal> HostServices::Transfer(const Instruction& transfer, std::span<co
                          transfer.name());
   const int64_t number = channel->channel_id.value_or(0);
   if (transfer.opcode() == Opcode::kRecvDone)
-    return transfers_->TakeFromHost(number, transfer.shape().tuple_elements()[0]);
-  KRAFLA_TRY(transfers_->GiveToHost(number, *operands[0]));
+    return transfers_->TakeFromHost(number, transfer.shape().tuple_elements()[0], *limit_);
+  KRAFLA_TRY(transfers_->GiveToHost(number, *operands[0], *limit_));
   return Literal();
 }
 
 const CustomCallRegistry& CustomCallsOf(const CompileOptions& options) {
   return options.custom_calls != nullptr ? *options.custom_calls : CustomCallRegistry::Global();
+}
+
+Result<> CheckBuiltInCalls(const Module& module, const CustomCallRegistry& custom_calls) {
+  for (const auto& computation : module.computations())
+    for (const auto& i : computation->instructions()) {
+      if (i->opcode() != Opcode::kCustomCall) continue;
+      const std::string& target = i->attr<CustomCallAttributes>().target;
+      if (custom_calls.FindFunction(target) == nullptr && custom_calls.FindKernel(target) == nullptr)
+        KRAFLA_TRY(CheckBuiltInCustomCall(*i));
+    }
+  return {};
 }
 
 Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom_calls, bool on_vulkan) {

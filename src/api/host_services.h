@@ -23,6 +23,8 @@ class HostServices {
 
   // Good as long as this object.
   EvaluatorOptions evaluator_options() const { return {.host = &host_}; }
+  // What ends the waits of the run that is about to begin; must outlive it.
+  void SetLimit(const RunLimit* limit) { limit_ = limit; }
 
  private:
   Result<Literal> Call(const Instruction& call, std::span<const Literal* const> operands) const;
@@ -31,10 +33,14 @@ class HostServices {
   const CustomCallRegistry& custom_calls_;
   std::shared_ptr<HostTransfers> transfers_;
   EvaluatorHost host_;
+  const RunLimit* limit_ = &kUnlimited;
 };
 
 // The registry that `options` means.
 const CustomCallRegistry& CustomCallsOf(const CompileOptions& options);
+
+// INVALID_ARGUMENT for the first custom call that krafla computes itself whose shapes are not what the call gives.
+Result<> CheckBuiltInCalls(const Module& module, const CustomCallRegistry& custom_calls);
 
 // NOT_FOUND for the first custom call of the module that nobody has: names the target, and those that there are.
 Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom_calls, bool on_vulkan);

@@ -48,17 +48,31 @@ void HostTransfers::Push(Key key, Item item) {
   changed_.notify_all();
 }
 
-Result<HostTransfers::Item> HostTransfers::Pop(Key key, Limit limit) {
+template <typename Ready>
+Result<bool> HostTransfers::WaitUntil(std::unique_lock<std::mutex>& lock, Limit wait, const RunLimit& limit,
+                                      Ready ready) {
+  const auto end = RunLimit::Clock::now() + wait;
+  const auto over = [&] { return cancelled_ || ready(); };
+  while (!changed_.wait_until(lock, limit.NextLook(end), over)) {
+    KRAFLA_TRY(limit.Check());
+    if (RunLimit::Clock::now() >= end) return false;
+  }
+  return true;
+}
+
+Result<HostTransfers::Item> HostTransfers::Pop(Key key, Limit wait, const RunLimit& limit) {
   static constexpr const char* kNames[] = {"infeed", "outfeed", "channel to the device", "channel from the device"};
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[key];  // queues are never removed
-  const bool ready = changed_.wait_for(lock, limit, [&] { return cancelled_ || !queue.items.empty(); });
   const auto what = [&] {
     return key.second < 0 ? std::string(kNames[static_cast<int>(key.first)])
                           : Format("{} {}", kNames[static_cast<int>(key.first)], key.second);
   };
+  if (!has_host_ && queue.items.empty())
+    return FailedPrecondition("The program waits for the host on {}, and no host feeds it here.", what());
+  KRAFLA_ASSIGN(const bool ready, WaitUntil(lock, wait, limit, [&] { return !queue.items.empty(); }));
   if (cancelled_) return MakeError(StatusCode::kCancelled, "The transfers were cancelled ({}).", what());
-  if (!ready) return DeadlineExceeded("Nothing came through {} within {} ms.", what(), limit.count());
+  if (!ready) return DeadlineExceeded("Nothing came through {} within {} ms.", what(), wait.count());
   Item out = std::move(queue.items.front());
   queue.items.pop_front();
   queue.bytes -= BytesOf(out);
@@ -66,8 +80,8 @@ Result<HostTransfers::Item> HostTransfers::Pop(Key key, Limit limit) {
   return out;
 }
 
-Result<Literal> HostTransfers::Take(Key key, const Shape& shape) {
-  KRAFLA_ASSIGN(Item item, Pop(key, run_limit_));
+Result<Literal> HostTransfers::Take(Key key, const Shape& shape, const RunLimit& limit) {
+  KRAFLA_ASSIGN(Item item, Pop(key, run_limit_, limit));
   std::size_t next = 0;
   KRAFLA_ASSIGN(Literal out, AssembleItem(shape, item, next));
   if (next != item.size())
@@ -75,7 +89,8 @@ Result<Literal> HostTransfers::Take(Key key, const Shape& shape) {
   return out;
 }
 
-Result<> HostTransfers::Give(Key key, const Literal& value) {
+Result<> HostTransfers::Give(Key key, const Literal& value, const RunLimit& limit) {
+  if (!has_host_) return {};
   Item item;
   for (const Literal* leaf : value.ArrayLeaves()) {
     KRAFLA_ASSIGN(Literal copy, CopyOf(*leaf));
@@ -84,8 +99,9 @@ Result<> HostTransfers::Give(Key key, const Literal& value) {
   const int64_t bytes = BytesOf(item);
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[key];
-  const bool room = changed_.wait_for(
-      lock, run_limit_, [&] { return cancelled_ || queue.items.empty() || bytes <= queue_bytes_ - queue.bytes; });
+  KRAFLA_ASSIGN(const bool room, WaitUntil(lock, run_limit_, limit, [&] {
+    return queue.items.empty() || bytes <= queue_bytes_ - queue.bytes;
+  }));
   if (cancelled_) return MakeError(StatusCode::kCancelled, "The transfers were cancelled.");
   if (!room)
     return DeadlineExceeded("The host has left {} bytes lying in a queue of at most {} for {} ms.", queue.bytes,
@@ -96,19 +112,29 @@ Result<> HostTransfers::Give(Key key, const Literal& value) {
   return {};
 }
 
+std::shared_ptr<HostTransfers> HostTransfers::WithoutHost() {
+  auto out = std::make_shared<HostTransfers>();
+  out->has_host_ = false;
+  return out;
+}
+
 void HostTransfers::PushInfeed(Item item) { Push({Kind::kInfeed, -1}, std::move(item)); }
-Result<HostTransfers::Item> HostTransfers::PopOutfeed(Limit limit) { return Pop({Kind::kOutfeed, -1}, limit); }
+Result<HostTransfers::Item> HostTransfers::PopOutfeed(Limit wait) { return Pop({Kind::kOutfeed, -1}, wait, kUnlimited); }
 void HostTransfers::PushToDevice(int64_t channel, Item item) { Push({Kind::kToDevice, channel}, std::move(item)); }
-Result<HostTransfers::Item> HostTransfers::PopFromDevice(int64_t channel, Limit limit) {
-  return Pop({Kind::kFromDevice, channel}, limit);
+Result<HostTransfers::Item> HostTransfers::PopFromDevice(int64_t channel, Limit wait) {
+  return Pop({Kind::kFromDevice, channel}, wait, kUnlimited);
 }
-Result<Literal> HostTransfers::TakeInfeed(const Shape& shape) { return Take({Kind::kInfeed, -1}, shape); }
-Result<> HostTransfers::GiveOutfeed(const Literal& value) { return Give({Kind::kOutfeed, -1}, value); }
-Result<Literal> HostTransfers::TakeFromHost(int64_t channel, const Shape& shape) {
-  return Take({Kind::kToDevice, channel}, shape);
+Result<Literal> HostTransfers::TakeInfeed(const Shape& shape, const RunLimit& limit) {
+  return Take({Kind::kInfeed, -1}, shape, limit);
 }
-Result<> HostTransfers::GiveToHost(int64_t channel, const Literal& value) {
-  return Give({Kind::kFromDevice, channel}, value);
+Result<> HostTransfers::GiveOutfeed(const Literal& value, const RunLimit& limit) {
+  return Give({Kind::kOutfeed, -1}, value, limit);
+}
+Result<Literal> HostTransfers::TakeFromHost(int64_t channel, const Shape& shape, const RunLimit& limit) {
+  return Take({Kind::kToDevice, channel}, shape, limit);
+}
+Result<> HostTransfers::GiveToHost(int64_t channel, const Literal& value, const RunLimit& limit) {
+  return Give({Kind::kFromDevice, channel}, value, limit);
 }
 
 void HostTransfers::Cancel() {

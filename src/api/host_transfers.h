@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/run_limit.h"
 #include "base/status.h"
 #include "ir/literal.h"
 
@@ -30,6 +32,9 @@ class HostTransfers {
 
   explicit HostTransfers(Limit run_limit = kRunLimit, int64_t queue_bytes = kQueueBytes)
       : run_limit_(run_limit), queue_bytes_(queue_bytes) {}
+  // Of a program whose host neither gives nor takes anything: what a run gives is dropped, and to take something that is
+  // not there already is FAILED_PRECONDITION at once.
+  static std::shared_ptr<HostTransfers> WithoutHost();
 
   // The host's side.
   void PushInfeed(Item item);
@@ -44,10 +49,10 @@ class HostTransfers {
   int64_t waiting() const;
 
   // The run's side. Items that do not fit `shape` are INVALID_ARGUMENT, and are gone.
-  Result<Literal> TakeInfeed(const Shape& shape);
-  Result<> GiveOutfeed(const Literal& value);
-  Result<Literal> TakeFromHost(int64_t channel, const Shape& shape);
-  Result<> GiveToHost(int64_t channel, const Literal& value);
+  Result<Literal> TakeInfeed(const Shape& shape, const RunLimit& limit = kUnlimited);
+  Result<> GiveOutfeed(const Literal& value, const RunLimit& limit = kUnlimited);
+  Result<Literal> TakeFromHost(int64_t channel, const Shape& shape, const RunLimit& limit = kUnlimited);
+  Result<> GiveToHost(int64_t channel, const Literal& value, const RunLimit& limit = kUnlimited);
 
  private:
   enum class Kind : uint8_t { kInfeed, kOutfeed, kToDevice, kFromDevice };
@@ -58,12 +63,16 @@ class HostTransfers {
   };
 
   void Push(Key key, Item item);
-  Result<Item> Pop(Key key, Limit limit);
-  Result<Literal> Take(Key key, const Shape& shape);
-  Result<> Give(Key key, const Literal& value);
+  Result<Item> Pop(Key key, Limit wait, const RunLimit& limit);
+  Result<Literal> Take(Key key, const Shape& shape, const RunLimit& limit);
+  Result<> Give(Key key, const Literal& value, const RunLimit& limit);
+  // Until `ready` holds, the transfers are cancelled or `wait` has passed: whether it holds. With the lock held.
+  template <typename Ready>
+  Result<bool> WaitUntil(std::unique_lock<std::mutex>& lock, Limit wait, const RunLimit& limit, Ready ready);
 
   const Limit run_limit_;
   const int64_t queue_bytes_;
+  bool has_host_ = true;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, Queue> queues_;

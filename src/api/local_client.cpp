@@ -2,11 +2,10 @@
 // The public face of Client and Executable.
 #include "krafla/local_client.h"
 
-#include <fstream>
-#include <iterator>
-
 #include "api/client.h"
 #include "api/device_group.h"
+#include "api/front_end.h"
+#include "base/file.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"
 #include "ir/module.h"
@@ -86,24 +85,28 @@ LocalExecutable::~LocalExecutable() = default;
 const ProgramShape& LocalExecutable::program_shape() const { return impl_->shape; }
 const BuildReport& LocalExecutable::report() const { return impl_->report; }
 
-Result<Literal> LocalExecutable::Run(std::span<const Literal* const> arguments) {
-  if (arguments.size() != impl_->shape.parameters.size())
-    return InvalidArgument("The program takes {} arguments, {} were given: it is {}.", impl_->shape.parameters.size(),
-                           arguments.size(), impl_->shape.ToString());
-  std::vector<const Literal*> leaves;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == nullptr) return InvalidArgument("Argument {} is a null pointer.", i);
-    AppendLeaves(*arguments[i], leaves);
-  }
-  KRAFLA_ASSIGN(std::vector<Literal> results, impl_->executable->Run(leaves));
-  std::size_t next = 0;
-  return Assemble(impl_->shape.result, results, next);
+Result<Literal> LocalExecutable::Run(std::span<const Literal* const> arguments, const RunOptions& options) {
+  return WithoutExceptions([&]() -> Result<Literal> {
+    if (arguments.size() != impl_->shape.parameters.size())
+      return InvalidArgument("The program takes {} arguments, {} were given: it is {}.", impl_->shape.parameters.size(),
+                             arguments.size(), impl_->shape.ToString());
+    std::vector<const Literal*> leaves;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i] == nullptr) return InvalidArgument("Argument {} is a null pointer.", i);
+      AppendLeaves(*arguments[i], leaves);
+    }
+    KRAFLA_ASSIGN(std::vector<Literal> results, impl_->executable->Run(leaves, {options.deadline, options.stop}));
+    std::size_t next = 0;
+    return Assemble(impl_->shape.result, results, next);
+  });
 }
 
-Result<Literal> LocalExecutable::Run(Span<Literal> arguments) {
-  std::vector<const Literal*> pointers;
-  for (const Literal& argument : arguments) pointers.push_back(&argument);
-  return Run(std::span<const Literal* const>(pointers));
+Result<Literal> LocalExecutable::Run(Span<Literal> arguments, const RunOptions& options) {
+  return WithoutExceptions([&] {
+    std::vector<const Literal*> pointers;
+    for (const Literal& argument : arguments) pointers.push_back(&argument);
+    return Run(std::span<const Literal* const>(pointers), options);
+  });
 }
 
 struct LocalClient::Impl {
@@ -122,21 +125,25 @@ std::vector<DeviceInfo> LocalClient::Devices() {
   return out;
 }
 
-Result<LocalClient> LocalClient::Create(std::string_view selector) {
-  auto impl = std::make_unique<Impl>();
-  KRAFLA_ASSIGN(impl->client, Client::Create(selector));
-  impl->device = Brief(impl->client->device());
-  return LocalClient(std::move(impl));
+Result<LocalClient> LocalClient::Create(std::string_view selector, const ClientOptions& options) {
+  return WithoutExceptions([&]() -> Result<LocalClient> {
+    auto impl = std::make_unique<Impl>();
+    KRAFLA_ASSIGN(impl->client, Client::Create(selector, options));
+    impl->device = Brief(impl->client->device());
+    return LocalClient(std::move(impl));
+  });
 }
 
 const DeviceInfo& LocalClient::device() const { return impl_->device; }
 
 Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, const BuildOptions& options) {
-  auto impl = std::make_unique<LocalExecutable::Impl>();
-  KRAFLA_ASSIGN(impl->shape, computation.GetProgramShape());
-  KRAFLA_ASSIGN(impl->executable, impl_->client->Compile(computation.module()->Clone(), ToInternal(options)));
-  impl->report = ReportOf(*impl->executable);
-  return LocalExecutable(std::move(impl));
+  return WithoutExceptions([&]() -> Result<LocalExecutable> {
+    auto impl = std::make_unique<LocalExecutable::Impl>();
+    KRAFLA_ASSIGN(impl->shape, computation.GetProgramShape());
+    KRAFLA_ASSIGN(impl->executable, impl_->client->Compile(computation.module()->Clone(), ToInternal(options)));
+    impl->report = ReportOf(*impl->executable);
+    return LocalExecutable(std::move(impl));
+  });
 }
 
 Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Literal> arguments) {
@@ -154,9 +161,11 @@ LocalDeviceGroup& LocalDeviceGroup::operator=(LocalDeviceGroup&&) noexcept = def
 LocalDeviceGroup::~LocalDeviceGroup() = default;
 
 Result<LocalDeviceGroup> LocalDeviceGroup::Create(std::string_view selector) {
-  auto impl = std::make_unique<Impl>();
-  KRAFLA_ASSIGN(impl->group, DeviceGroup::Create(selector));
-  return LocalDeviceGroup(std::move(impl));
+  return WithoutExceptions([&]() -> Result<LocalDeviceGroup> {
+    auto impl = std::make_unique<Impl>();
+    KRAFLA_ASSIGN(impl->group, DeviceGroup::Create(selector));
+    return LocalDeviceGroup(std::move(impl));
+  });
 }
 
 int64_t LocalDeviceGroup::size() const { return impl_->group->size(); }
@@ -164,50 +173,56 @@ int64_t LocalDeviceGroup::size() const { return impl_->group->size(); }
 Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& computation,
                                                        Span<std::vector<Literal>> arguments,
                                                        const BuildOptions& options) {
-  KRAFLA_ASSIGN(ProgramShape shape, computation.GetProgramShape());
-  KRAFLA_ASSIGN(std::unique_ptr<GroupExecutable> executable,
-                impl_->group->Compile(computation.module()->Clone(), ToInternal(options)));
-  if (static_cast<int64_t>(arguments.size()) != executable->device_count())
-    return InvalidArgument("The program runs on {} devices, arguments for {} were given.", executable->device_count(),
-                           arguments.size());
-  for (std::size_t d = 0; d < arguments.size(); ++d) {
-    if (arguments[d].size() != shape.parameters.size())
-      return InvalidArgument("The program takes {} arguments, {} were given for device {}.", shape.parameters.size(),
-                             arguments[d].size(), d);
-    std::vector<const Literal*> leaves;
-    for (const Literal& argument : arguments[d]) AppendLeaves(argument, leaves);
-    KRAFLA_TRY(executable->SetArguments(static_cast<int64_t>(d), leaves));
-  }
-  KRAFLA_TRY(executable->Execute());
-  std::vector<Literal> out;
-  for (std::size_t d = 0; d < arguments.size(); ++d) {
-    KRAFLA_ASSIGN(std::vector<Literal> results, executable->Results(static_cast<int64_t>(d)));
-    std::size_t next = 0;
-    KRAFLA_ASSIGN(Literal result, Assemble(shape.result, results, next));
-    out.push_back(std::move(result));
-  }
-  return out;
+  return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
+    KRAFLA_ASSIGN(ProgramShape shape, computation.GetProgramShape());
+    KRAFLA_ASSIGN(std::unique_ptr<GroupExecutable> executable,
+                  impl_->group->Compile(computation.module()->Clone(), ToInternal(options)));
+    if (static_cast<int64_t>(arguments.size()) != executable->device_count())
+      return InvalidArgument("The program runs on {} devices, arguments for {} were given.", executable->device_count(),
+                             arguments.size());
+    for (std::size_t d = 0; d < arguments.size(); ++d) {
+      if (arguments[d].size() != shape.parameters.size())
+        return InvalidArgument("The program takes {} arguments, {} were given for device {}.", shape.parameters.size(),
+                               arguments[d].size(), d);
+      std::vector<const Literal*> leaves;
+      for (const Literal& argument : arguments[d]) AppendLeaves(argument, leaves);
+      KRAFLA_TRY(executable->SetArguments(static_cast<int64_t>(d), leaves));
+    }
+    KRAFLA_TRY(executable->Execute());
+    std::vector<Literal> out;
+    for (std::size_t d = 0; d < arguments.size(); ++d) {
+      KRAFLA_ASSIGN(std::vector<Literal> results, executable->Results(static_cast<int64_t>(d)));
+      std::size_t next = 0;
+      KRAFLA_ASSIGN(Literal result, Assemble(shape.result, results, next));
+      out.push_back(std::move(result));
+    }
+    return out;
+  });
 }
 
 Result<XlaComputation> LoadHlo(std::string_view bytes, std::string_view name_for_messages) {
-  return Finish(ReadModule(bytes, name_for_messages));
+  return WithoutExceptions([&] { return Finish(ReadModule(bytes, name_for_messages)); });
 }
 
 Result<XlaComputation> LoadHloFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("'{}' cannot be opened.", path);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return Unavailable("'{}' cannot be read.", path);
-  return LoadHlo(text, path);
+  return WithoutExceptions([&]() -> Result<XlaComputation> {
+    KRAFLA_ASSIGN(const std::string bytes, ReadFile(path));
+    return LoadHlo(bytes, path);
+  });
 }
 
 std::string ToHloText(const XlaComputation& computation) {
-  return computation.IsNull() ? std::string() : PrintModule(*computation.module());
+  if (computation.IsNull()) return {};
+  return WithoutExceptions([&] { return Result<std::string>(PrintModule(*computation.module())); }).value_or("");
 }
 
 // Here and not with the others, as reading text is not the business of shapes.
-Result<Shape> ShapeUtil::ParseShape(std::string_view text) { return krafla::ParseShape(text); }
+Result<Shape> ShapeUtil::ParseShape(std::string_view text) {
+  return WithoutExceptions([&] { return krafla::ParseShape(text); });
+}
 
-std::string ToString(const Literal& literal) { return PrintLiteral(literal); }
+std::string ToString(const Literal& literal) {
+  return WithoutExceptions([&] { return Result<std::string>(PrintLiteral(literal)); }).value_or("");
+}
 
 }  // namespace krafla

@@ -25,8 +25,9 @@ DeviceDescription Describe(const DeviceProfile& profile, std::size_t number) {
 
 class VulkanClient : public Client {
  public:
-  VulkanClient(std::shared_ptr<vk::Instance> instance, const vk::PhysicalDevice& physical, std::size_t number)
-      : instance_(std::move(instance)), physical_(physical) {
+  VulkanClient(std::shared_ptr<vk::Instance> instance, const vk::PhysicalDevice& physical, std::size_t number,
+               const ClientOptions& options)
+      : instance_(std::move(instance)), physical_(physical), options_(options) {
     device_ = Describe(physical.profile, number);
   }
 
@@ -77,25 +78,45 @@ class VulkanClient : public Client {
   Result<Tested> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
     std::lock_guard lock(mutex_);
     auto it = devices_.find({names, matrices});
-    if (it != devices_.end()) return current_ = it->second;
+    // A lost device is made anew; what was compiled for it stays lost.
+    if (it != devices_.end() && it->second.device->Alive()) return current_ = it->second;
     KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
-    KRAFLA_ASSIGN(std::shared_ptr<vk::Device> made, vk::Device::Create(instance_, physical_, profile));
     KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile, matrices));
-    KRAFLA_ASSIGN(vk::SelfTestOutcome outcome, vk::RunSelfTest(made, cases));
+    std::shared_ptr<vk::Device> made;
+    vk::SelfTestOutcome outcome;
+    // A device that is lost while a feature is tested may have been lost by anybody: it is tested once more. A feature
+    // that loses its device twice is not used, and not tested again, by this device.
+    std::set<std::string> suspected, off;
+    while (true) {
+      KRAFLA_ASSIGN(made, NewDevice(profile));
+      std::string lost_in;
+      auto tested = vk::RunSelfTest(made, cases, off, &lost_in);
+      if (tested) {
+        outcome = std::move(*tested);
+        break;
+      }
+      if (lost_in.empty()) return Failure(std::move(tested).error());
+      if (!suspected.insert(lost_in).second && !off.insert(lost_in).second) return Failure(std::move(tested).error());
+    }
     std::string note;
     if (!outcome.failed.empty()) {
       // What the driver computes wrongly is not used, and said.
       note = "; switched off by the self-test:";
       for (const std::string& name : outcome.failed) note += " " + name;
       KRAFLA_ASSIGN(profile, profile.WithDisabled(outcome.failed));
-      KRAFLA_ASSIGN(made, vk::Device::Create(instance_, physical_, profile));
+      KRAFLA_ASSIGN(made, NewDevice(profile));
     }
     return current_ = devices_[{names, matrices}] = {std::move(made), std::move(note)};
+  }
+  Result<std::shared_ptr<vk::Device>> NewDevice(const DeviceProfile& profile) {
+    vk::DeviceOptions options;
+    options.wait_limit = options_.wait_limit;
+    return vk::Device::Create(instance_, physical_, profile, std::move(options));
   }
   Result<std::shared_ptr<vk::Device>> CurrentDevice() {
     {
       std::lock_guard lock(mutex_);
-      if (current_.device != nullptr) return current_.device;
+      if (current_.device != nullptr && current_.device->Alive()) return current_.device;
     }
     KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, !physical_.profile.is_cpu));
     return std::move(tested.device);
@@ -103,6 +124,7 @@ class VulkanClient : public Client {
 
   std::shared_ptr<vk::Instance> instance_;
   vk::PhysicalDevice physical_;
+  ClientOptions options_;
   std::mutex mutex_;  // of what follows
   // By what is switched off, and whether cooperative matrices were tested.
   std::map<std::pair<std::vector<std::string>, bool>, Tested> devices_;
@@ -118,11 +140,11 @@ Result<std::vector<DeviceDescription>> ListVulkanDevices() {
   return out;
 }
 
-Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector) {
+Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options) {
   KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Create());
   KRAFLA_ASSIGN(const vk::PhysicalDevice* physical, instance->Select(selector));
   auto number = static_cast<std::size_t>(physical - instance->devices().data());
-  return std::make_shared<VulkanClient>(instance, *physical, number);
+  return std::make_shared<VulkanClient>(instance, *physical, number, options);
 }
 
 }  // namespace krafla

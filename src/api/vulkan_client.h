@@ -6,6 +6,6 @@
 namespace krafla {
 
 Result<std::vector<DeviceDescription>> ListVulkanDevices();
-Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector);
+Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options);
 
 }  // namespace krafla

@@ -8,6 +8,7 @@
 #include "base/checked_math.h"
 #include "base/host_memory.h"
 #include "cpu_fallback/executor/host_threads.h"
+#include "plan/plan_check.h"
 
 namespace krafla {
 
@@ -32,6 +33,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
                                                              const CompileOptions& options, CompileReport report,
                                                              const std::string& description,
                                                              std::unique_ptr<HostServices> services) {
+  KRAFLA_TRY(plan::CheckPlan(plan));
   auto shared = std::make_shared<Shared>();
   shared->plan = std::move(plan);
   auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(std::move(shared)));
@@ -127,6 +129,9 @@ Result<> VulkanExecutable::AllocateBuffers() {
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
   KRAFLA_TRY(allocate(scratch_bytes_, "scratch"));
   KRAFLA_TRY(allocate(2 * kSliceAlignment, "the ids of the device"));
+  // Zeros until somebody says which member of a group this is.
+  const std::vector<std::byte> first(2 * kSliceAlignment);
+  KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], 0, first));
   for (std::size_t c = 0; c < plan_.constants.size(); ++c)
     KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constant_offsets_[c], plan_.constants[c]->bytes()));
   for (std::size_t k = 0; k < emitted_.size(); ++k) {

@@ -37,6 +37,7 @@ class VulkanExecutable : public Executable {
   Result<> SetArguments(std::span<const Literal* const> arguments) override;
   Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
   Result<> Execute() override;
+  bool IsLost() const override { return !device_->Alive().has_value(); }
   Result<std::vector<Literal>> Results() override;
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
 
@@ -45,6 +46,8 @@ class VulkanExecutable : public Executable {
   static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
   // Runs given to the device and not waited for; fewer of those whose results are large, as each holds its own.
   static constexpr std::size_t kMostInFlight = 32, kMostLargeInFlight = 8;
+  // Turns of a counted loop given to the device beyond those that it was waited for.
+  static constexpr int64_t kMostTurnsAhead = 64;
   static constexpr int64_t kLargeResults = int64_t{1} << 20;  // bytes
 
   struct NodeList;

@@ -55,7 +55,7 @@ Result<> VulkanExecutable::Execute() {
       copied_[r] = plan_.result_aliases[r] >= 0;
     }
     KRAFLA_TRY(RunProgram());
-    KRAFLA_TRY(device_->Wait(last_));
+    KRAFLA_TRY(device_->Wait(last_, *limit_));
     has_results_ = true;
     return {};
   });
@@ -134,7 +134,7 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> VulkanExecutable::RunOnBuffer
     KRAFLA_ASSIGN(auto results, PlaceResults(arguments, placed));
     // So that the host cannot run ahead for ever.
     vk::Event& oldest = in_flight_[run_++ % most_in_flight_];
-    KRAFLA_TRY(device_->Wait(oldest));
+    KRAFLA_TRY(device_->Wait(oldest, *limit_));
     Result<> run = RunProgram();
     oldest = last_;
     for (DeviceArgument& a : arguments)
@@ -172,6 +172,7 @@ Result<> VulkanExecutable::Submit(vk::Program& program) {
 }
 
 Result<> VulkanExecutable::RunProgram() {
+  services_->SetLimit(limit_);
   if (std::ranges::find(copied_, true) != copied_.end()) {
     KRAFLA_ASSIGN(vk::Program * copies, CopiesOfAliased(copied_));
     KRAFLA_TRY(Submit(*copies));
@@ -182,22 +183,34 @@ Result<> VulkanExecutable::RunProgram() {
 Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes) {
   auto [buffer, offset] = Place(slice);
   uint32_t word = 0;
+  KRAFLA_TRY(device_->WaitFor(*buffer, *limit_));
   KRAFLA_TRY(device_->Download(*buffer, offset, std::span(reinterpret_cast<std::byte*>(&word), static_cast<std::size_t>(bytes))));
   return word;
 }
 
 Result<> VulkanExecutable::RunNodes(const NodeList& list) {
   for (const Node& node : list.nodes) {
+    KRAFLA_TRY(limit_->Check());
     if (const auto* device = std::get_if<DeviceNode>(&node)) {
       KRAFLA_TRY(Submit(*device->program));
     } else if (const auto* host = std::get_if<HostNode>(&node)) {
       KRAFLA_TRY(RunHost(*host));
     } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
       if (loop->trip_count) {
-        for (int64_t turn = 0; turn < *loop->trip_count; ++turn) KRAFLA_TRY(RunNodes(*loop->body));
+        vk::Event before;
+        for (int64_t turn = 0; turn < *loop->trip_count; ++turn) {
+          KRAFLA_TRY(limit_->Check());
+          // So that the host cannot run ahead for ever.
+          if (turn % kMostTurnsAhead == 0) {
+            KRAFLA_TRY(device_->Wait(before, *limit_));
+            before = last_;
+          }
+          KRAFLA_TRY(RunNodes(*loop->body));
+        }
         continue;
       }
       while (true) {
+        KRAFLA_TRY(limit_->Check());
         KRAFLA_TRY(RunNodes(*loop->condition));
         KRAFLA_ASSIGN(uint32_t go, ReadWord(loop->predicate, 1));
         if (go == 0) break;
@@ -221,8 +234,11 @@ Result<> VulkanExecutable::RunHost(const HostNode& node) {
   std::vector<AlignedBytes> copies(node.bindings.size());
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
     auto [buffer, offset] = Place(node.bindings[b]);
+    const auto size = static_cast<uint64_t>(node.bindings[b].size);
+    if (size > buffer->size() || offset > buffer->size() - size)
+      return Internal("a host kernel has {} bytes from byte {} of a buffer of {}", size, offset, buffer->size());
     // Whoever used it last, this program or another.
-    KRAFLA_TRY(device_->WaitFor(*buffer));
+    KRAFLA_TRY(device_->WaitFor(*buffer, *limit_));
     if (buffer->host() != nullptr && buffer->host_cached()) {
       pointers.push_back(buffer->host() + offset);
       continue;

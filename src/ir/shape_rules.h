@@ -32,6 +32,8 @@ struct ShapeRuleInput {
   const Shape* declared = nullptr;
   // Of the module, for collectives whose groups are implicit.
   int64_t replica_count = 1, num_partitions = 1;
+  // Whether these are the devices that the module is compiled for, and not what its text happens to say.
+  bool device_counts_known = false;
 };
 
 // The result shape, in the row-major layout, with dynamic flags propagated. Errors: INVALID_ARGUMENT, a whole

@@ -13,10 +13,15 @@ namespace krafla {
 // Every rule of the language: each instruction's arity, attributes and shape agree with its row of ops.def, graphs
 // are acyclic and in topological order, computations do not call themselves, parameters are numbered 0..n-1, called
 // computations have the signatures that their callers need, async pairs match, aliases name what exists, collectives
-// name devices that exist. Sorts each computation topologically.
+// name devices that exist where the module says how many there are. Sorts each computation topologically.
 // Errors: INVALID_ARGUMENT with the instruction and its line; UNIMPLEMENTED for legal programs that nothing here runs
 // (unbounded dynamic dimensions).
 Result<> Verify(Module& module);
+
+// Of a verified module that is about to be compiled for replica_count times num_partitions devices: whether these can
+// serve it. Verify believes replica groups and pairs where a count is 1, as texts often leave the counts out; here they
+// must name the devices that there are, and shapes follow from those. INVALID_ARGUMENT names the instruction.
+Result<> VerifyDevices(const Module& module);
 
 class VerifiedModule {
  public:

@@ -19,6 +19,8 @@ struct Binding {
   ElementType storage = ElementType::kF32;  // as ProgramBuffer: never complex
   int64_t element_count = 0;
   bool read = true, written = false;
+  // What the kernel may touch.
+  int64_t byte_size() const { return element_count * StorageBytes(storage); }
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vk_runtime/cache_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <memory>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -93,6 +96,26 @@ bool MakeFolders(const std::string& path) {
   return true;
 }
 
+// Removes what processes left that were ended while they wrote: NAME.bin.PID.N.tmp, of no use to anybody after so long.
+void Sweep(const std::string& folder) {
+  constexpr time_t kOldSeconds = 600;
+  struct CloseFolder {
+    void operator()(DIR* d) const { ::closedir(d); }
+  };
+  const std::unique_ptr<DIR, CloseFolder> open(::opendir(folder.c_str()));
+  if (open == nullptr) return;
+  const time_t now = ::time(nullptr);
+  while (const dirent* entry = ::readdir(open.get())) {
+    const std::string_view name = entry->d_name;
+    if (!name.ends_with(".tmp") || name.find(".bin.") == name.npos) continue;
+    struct stat info;
+    if (::fstatat(::dirfd(open.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
+        info.st_uid != ::geteuid() || now - info.st_mtime < kOldSeconds)
+      continue;
+    ::unlinkat(::dirfd(open.get()), entry->d_name, 0);
+  }
+}
+
 }  // namespace
 
 std::string DefaultCacheDir() {
@@ -108,7 +131,8 @@ std::string DefaultCacheDir() {
 }
 
 std::optional<std::vector<std::byte>> ReadCacheFile(const std::string& path, const DeviceProfile& device) {
-  File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  // Without O_NONBLOCK a pipe in its place would keep the call until somebody writes to it.
+  File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   struct stat info;
   if (file.fd < 0 || ::fstat(file.fd, &info) != 0) return std::nullopt;
   if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) return std::nullopt;
@@ -129,6 +153,7 @@ bool WriteCacheFile(const std::string& path, const DeviceProfile& device, std::s
   if (payload.size() > kMaxBytes) return false;
   std::size_t slash = path.rfind('/');
   if (slash != std::string::npos && slash > 0 && !MakeFolders(path.substr(0, slash))) return false;
+  Sweep(slash == std::string::npos ? "." : path.substr(0, slash + 1));
   static std::atomic<unsigned> serial = 0;
   std::string temporary = Format("{}.{}.{}.tmp", path, ::getpid(), serial++);
   Header header = HeaderFor(device, payload);

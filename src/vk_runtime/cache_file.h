@@ -20,7 +20,7 @@ std::string DefaultCacheDir();
 // version, or damaged.
 std::optional<std::vector<std::byte>> ReadCacheFile(const std::string& path, const DeviceProfile& device);
 // By a temporary file and a rename; folders are made with mode 0700. False if it could not be written, which is never
-// an error.
+// an error. Temporary files that others left there are removed after ten minutes.
 bool WriteCacheFile(const std::string& path, const DeviceProfile& device, std::span<const std::byte> payload);
 
 }  // namespace krafla::vk

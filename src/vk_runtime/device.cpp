@@ -173,7 +173,7 @@ Failure Device::Fail(VkResult result, std::string_view what) {
   if (!lost_) {
     lost_ = Status(StatusCode::kAborted,
                    Format("The device {} was lost; the driver said so when asked to {}. {}{} Its results and "
-                               "buffers are gone: create the device again.",
+                               "buffers are gone: compile again what is to run on it, and give it its arrays again.",
                                profile_.name, what, LastKernels(), FaultDescription()));
     is_lost_.store(true, std::memory_order_release);
   }
@@ -220,10 +220,17 @@ Result<Event> Device::Submit(VkCommandBuffer commands, const KernelNames& names)
   return event;
 }
 
-Result<> Device::Wait(Event event) {
+Result<> Device::Wait(Event event, const RunLimit& limit) {
   KRAFLA_TRY(Alive());
   if (event.number <= queue_->known_complete()) return {};
-  VkResult r = queue_->Wait(event.number, Clock::now() + options_.wait_limit);
+  const Clock::time_point end = Clock::now() + options_.wait_limit;
+  VkResult r = VK_TIMEOUT;
+  while (r == VK_TIMEOUT) {
+    r = queue_->Wait(event.number, limit.NextLook(end));
+    if (r != VK_TIMEOUT) break;
+    KRAFLA_TRY(limit.Check());
+    if (Clock::now() >= end) break;
+  }
   if (r == VK_TIMEOUT) {
     return DeadlineExceeded("{} did not finish its work within {} ms; it goes on. The limit of a wait can be raised.",
                             profile_.name, options_.wait_limit.count());

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/run_limit.h"
 #include "base/status.h"
 #include "plan/device_profile.h"
 #include "vk_runtime/buffer.h"
@@ -94,8 +95,9 @@ class Device : public std::enable_shared_from_this<Device> {
 
   // Work.
   Result<Event> Submit(VkCommandBuffer commands, const KernelNames& names);
-  Result<> Wait(Event event);
-  Result<> WaitFor(const Buffer& buffer) { return Wait({buffer.last_use()}); }
+  // DEADLINE_EXCEEDED once the wait's own limit has passed, or what `limit` says; the work goes on.
+  Result<> Wait(Event event, const RunLimit& limit = kUnlimited);
+  Result<> WaitFor(const Buffer& buffer, const RunLimit& limit = kUnlimited) { return Wait({buffer.last_use()}, limit); }
   // The number of the last submission that is complete.
   Result<uint64_t> Completed();
   Result<bool> IsComplete(Event event);

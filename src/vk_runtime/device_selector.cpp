@@ -39,7 +39,7 @@ std::string ListOf(std::span<const DeviceProfile* const> devices) {
 }  // namespace
 
 Result<std::size_t> SelectDevice(std::string_view selector, std::span<const DeviceProfile* const> devices) {
-  if (devices.empty()) return Unavailable("No Vulkan device is there to choose '{}' from.", selector);
+  if (devices.empty()) return NotFound("No Vulkan device is there to choose '{}' from.", selector);
   std::string_view rest = selector;
   if (!rest.starts_with("vulkan") || (rest.size() > 6 && rest[6] != ':')) {
     return InvalidArgument(

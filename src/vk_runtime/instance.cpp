@@ -2,6 +2,7 @@
 #include "vk_runtime/instance.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 
@@ -24,10 +25,24 @@ Result<> LoadVulkan() {
   if (loaded) return {};
   BindDriversToTheirOwnLlvm();
   if (volkInitialize() != VK_SUCCESS) {
-    return Unavailable("The Vulkan loader (libvulkan.so.1) was not found. {}.", kHowToGetADriver);
+    return NotFound("The Vulkan loader (libvulkan.so.1) was not found. {}.", kHowToGetADriver);
   }
   loaded = true;
   return {};
+}
+
+// KRAFLA_VALIDATE: whether it asks for validation. A word that means neither yes nor no is an error, as what was to be
+// validated would not be.
+Result<bool> ValidationAskedFor() {
+  const char* asked = std::getenv("KRAFLA_VALIDATE");
+  if (asked == nullptr) return false;
+  std::string word;
+  for (const char* c = asked; *c != 0; ++c) word += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  for (const char* yes : {"1", "true", "on", "yes"})
+    if (word == yes) return true;
+  for (const char* no : {"", "0", "false", "off", "no"})
+    if (word == no) return false;
+  return InvalidArgument("KRAFLA_VALIDATE is '{}'; say 1, true, on or yes, or 0, false, off or no.", asked);
 }
 
 bool LayerInstalled(const char* name) {
@@ -73,14 +88,22 @@ Instance::~Instance() {
 }
 
 Result<> Instance::Init(InstanceOptions options) {
+  KRAFLA_ASSIGN(bool validate, ValidationAskedFor());
+  validate |= options.validate;
+  Result<> made = Open(validate);
+  // Nothing to validate on is not what was asked for.
+  if (!made && validate && made.error().code() == StatusCode::kNotFound)
+    return FailedPrecondition("Validation was asked for. {}", made.error().message());
+  return made;
+}
+
+Result<> Instance::Open(bool validate) {
   KRAFLA_TRY(LoadVulkan());
   if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {
-    return Unavailable("The Vulkan loader has only version 1.0; krafla needs 1.1. {}.", kHowToGetADriver);
+    return NotFound("The Vulkan loader has only version 1.0; krafla needs 1.1. {}.", kHowToGetADriver);
   }
-  const char* asked = std::getenv("KRAFLA_VALIDATE");
-  bool validate = options.validate || (asked != nullptr && std::strcmp(asked, "1") == 0);
   if (validate && !LayerInstalled(kValidationLayer)) {
-    return Unavailable(
+    return FailedPrecondition(
         "Validation was asked for, but the layer {} is not installed (Debian: "
         "vulkan-validationlayers).",
         kValidationLayer);
@@ -117,7 +140,8 @@ Result<> Instance::Init(InstanceOptions options) {
   info.ppEnabledExtensionNames = extensions.data();
   VkResult r = vkCreateInstance(&info, nullptr, &handle_);
   if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
-    return Unavailable("No Vulkan driver was found. {}.", kHowToGetADriver);
+    handle_ = VK_NULL_HANDLE;
+    return NotFound("No Vulkan driver was found. {}.", kHowToGetADriver);
   }
   if (r != VK_SUCCESS) {
     handle_ = VK_NULL_HANDLE;
@@ -140,6 +164,7 @@ Result<> Instance::ListDevices() {
   VkResult r = vkEnumeratePhysicalDevices(handle_, &count, nullptr);
   std::vector<VkPhysicalDevice> handles(count);
   if (r == VK_SUCCESS) r = vkEnumeratePhysicalDevices(handle_, &count, handles.data());
+  // The loader says VK_ERROR_INITIALIZATION_FAILED where no driver has a device.
   if (r != VK_SUCCESS && r != VK_INCOMPLETE && r != VK_ERROR_INITIALIZATION_FAILED) {
     return VulkanError(r, "list the devices");
   }
@@ -153,7 +178,7 @@ Result<> Instance::ListDevices() {
     if (!known) devices_.push_back(std::move(*device));
   }
   if (devices_.empty()) {
-    return Unavailable("The Vulkan drivers that are installed offer no device with Vulkan 1.1 and a compute queue. {}.",
+    return NotFound("The Vulkan drivers that are installed offer no device with Vulkan 1.1 and a compute queue. {}.",
                        kHowToGetADriver);
   }
   std::ranges::stable_sort(devices_, {}, [](const auto& d) { return Rank(d.profile.type); });

@@ -14,14 +14,15 @@
 namespace krafla::vk {
 
 struct InstanceOptions {
-  // VK_LAYER_KHRONOS_validation with core and synchronization checks. The environment's KRAFLA_VALIDATE=1 asks for it
-  // too. UNAVAILABLE where the layer is not installed.
+  // VK_LAYER_KHRONOS_validation with core and synchronization checks. The environment's KRAFLA_VALIDATE (1, true, on or
+  // yes) asks for it too. FAILED_PRECONDITION where the layer is not installed.
   bool validate = false;
 };
 
 class Instance {
  public:
-  // UNAVAILABLE, with what to install, where there is no loader, no driver or no device.
+  // NOT_FOUND, with what to install, where there is no loader, no driver or no device at all, and no validation was asked
+  // for. Other errors are failures of what is there.
   static Result<std::shared_ptr<Instance>> Create(InstanceOptions options = {});
   ~Instance();
   Instance(const Instance&) = delete;
@@ -41,6 +42,7 @@ class Instance {
  private:
   Instance() = default;
   Result<> Init(InstanceOptions options);
+  Result<> Open(bool validate);
   Result<> ListDevices();
   static VKAPI_ATTR VkBool32 VKAPI_CALL OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                                   VkDebugUtilsMessageTypeFlagsEXT types,

@@ -120,6 +120,7 @@ class Program {
 
   Result<Recording*> Prepare(std::span<const BufferBinding> slots);
   Result<> CreateRecording(Recording& recording);
+  Result<> AllocateRecording(Recording& recording);
   void WriteTable(Recording& recording, std::span<const BufferBinding> slots, bool everything);
   void WriteDescriptors(Recording& recording, std::span<const BufferBinding> slots);
   Result<> Record(Recording& recording, std::span<const BufferBinding> slots);

@@ -28,15 +28,25 @@ void HostBarrier(const VolkDeviceTable& vk, VkCommandBuffer commands) {
 
 }  // namespace
 
+// All of it or nothing: what exists is taken for whole.
 Result<> Program::CreateRecording(Recording& recording) {
+  Result<> made = AllocateRecording(recording);
+  if (made) {
+    recording.exists = true;
+  } else {
+    Destroy(recording);
+  }
+  return made;
+}
+
+Result<> Program::AllocateRecording(Recording& recording) {
   const VolkDeviceTable& vk = device_->vk();
-  recording.exists = true;  // Destroy takes what is there
   if (device_->uses_addresses()) {
-    if (rows_ > 0 && recording.table == nullptr) {
+    if (rows_ > 0) {
       KRAFLA_ASSIGN(recording.table,
                     device_->Allocate(uint64_t{rows_} * 8, MemoryKind::kUpload, "a table of addresses"));
     }
-  } else if (set_count_ > 0 && recording.pool == VK_NULL_HANDLE) {
+  } else if (set_count_ > 0) {
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptor_count_};
     auto info = Struct<VkDescriptorPoolCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
     info.maxSets = set_count_;
@@ -45,7 +55,6 @@ Result<> Program::CreateRecording(Recording& recording) {
     VkResult r = vk.vkCreateDescriptorPool(device_->handle(), &info, nullptr, &recording.pool);
     if (r != VK_SUCCESS) {
       recording.pool = VK_NULL_HANDLE;
-      recording.exists = false;
       return device_->Fail(r, "create a descriptor pool");
     }
     std::vector<VkDescriptorSetLayout> layouts;
@@ -61,12 +70,9 @@ Result<> Program::CreateRecording(Recording& recording) {
     allocate.pSetLayouts = layouts.data();
     recording.sets.resize(set_count_);
     r = vk.vkAllocateDescriptorSets(device_->handle(), &allocate, recording.sets.data());
-    if (r != VK_SUCCESS) {
-      Destroy(recording);
-      return device_->Fail(r, "allocate descriptor sets");
-    }
+    if (r != VK_SUCCESS) return device_->Fail(r, "allocate descriptor sets");
   }
-  if (!chunks_.empty() && recording.commands.empty()) {
+  if (!chunks_.empty()) {
     recording.commands.resize(chunks_.size());
     auto info = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
     info.commandPool = pool_;
@@ -75,7 +81,6 @@ Result<> Program::CreateRecording(Recording& recording) {
     VkResult r = vk.vkAllocateCommandBuffers(device_->handle(), &info, recording.commands.data());
     if (r != VK_SUCCESS) {
       recording.commands.clear();
-      Destroy(recording);
       return device_->Fail(r, "allocate command buffers");
     }
   }

@@ -36,14 +36,10 @@ std::string CachePath(const Device& device, std::span<const SelfTestCase> cases)
                      device.profile().driver_version, HashOf(cases), device.uses_addresses() ? "a" : "d");
 }
 
-// Of a test that ended with a lost device: what was found so far holds, the rest is to be tested.
-constexpr std::string_view kPartial = "(partial)";
-
-void Save(const std::string& path, const DeviceProfile& profile, const std::set<std::string>& failed, bool partial) {
+void Save(const std::string& path, const DeviceProfile& profile, const std::set<std::string>& failed) {
   if (path.empty()) return;
   std::string text;
   for (const std::string& feature : failed) text += feature + "\n";
-  if (partial) text += kPartial;
   WriteCacheFile(path, profile, std::as_bytes(std::span(text)));
 }
 
@@ -74,55 +70,46 @@ Result<std::string> RunCase(const std::shared_ptr<Device>& device, const SelfTes
 
 }  // namespace
 
-Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<const SelfTestCase> cases) {
+Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<const SelfTestCase> cases,
+                                    const std::set<std::string>& without, std::string* lost_in) {
   KRAFLA_TRY(device->Alive());
   SelfTestOutcome outcome;
-  std::set<std::string> failed;
+  std::set<std::string> failed = without;
   std::string path = CachePath(*device, cases);
   if (auto bytes = path.empty() ? std::nullopt : ReadCacheFile(path, device->profile())) {
-    bool partial = false;
     std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
     while (!text.empty()) {
       std::size_t end = std::min(text.find('\n'), text.size());
-      std::string_view line = text.substr(0, end);
-      if (line == kPartial) {
-        partial = true;
-      } else if (!line.empty()) {
-        failed.emplace(line);
-      }
+      if (end > 0) failed.emplace(text.substr(0, end));
       text.remove_prefix(std::min(end + 1, text.size()));
     }
-    if (!partial) {
-      outcome.failed.assign(failed.begin(), failed.end());
-      outcome.from_cache = true;
-      return outcome;
-    }
+    outcome.failed.assign(failed.begin(), failed.end());
+    outcome.from_cache = true;
+    return outcome;
   }
-  std::set<std::string> known = failed;
-  bool certain = true;
+  bool certain = without.empty();
   for (const SelfTestCase& c : cases) {
     if (c.kernel.binding_count != 2) {
       return InvalidArgument("The self-test kernel '{}' has {} buffers; it must have 2.", c.kernel.name,
                              c.kernel.binding_count);
     }
-    if (known.contains(c.feature)) continue;
+    if (without.contains(c.feature)) continue;
     Result<std::string> reason = RunCase(device, c);
     if (reason && reason->empty()) continue;
-    failed.insert(c.feature);
     if (!reason && !device->Alive()) {
-      Save(path, device->profile(), failed, true);
+      if (lost_in != nullptr) *lost_in = c.feature;
       return Failure(std::move(reason).error().WithContext("While testing the feature " + c.feature));
     }
-    // No room and no time may be there tomorrow: not to be remembered.
-    if (!reason && (reason.error().code() == StatusCode::kResourceExhausted ||
-                    reason.error().code() == StatusCode::kDeadlineExceeded)) {
-      certain = false;
-    }
+    failed.insert(c.feature);
+    // What a driver computes or refuses today it does tomorrow. Other failures (no room, no time, an error that it does not
+    // explain) are of the moment.
+    certain = certain && (reason || reason.error().code() == StatusCode::kUnimplemented ||
+                          reason.error().code() == StatusCode::kInvalidArgument);
     outcome.reasons.push_back(
         Format("{}: kernel '{}': {}.", c.feature, c.kernel.name, reason ? *reason : reason.error().message()));
   }
   outcome.failed.assign(failed.begin(), failed.end());
-  if (certain) Save(path, device->profile(), failed, false);
+  if (certain) Save(path, device->profile(), failed);
   return outcome;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,8 +31,11 @@ struct SelfTestOutcome {
   bool from_cache = false;           // then there are no reasons
 };
 
-// A kernel that the driver refuses to compile, or fails to run, fails its feature. A lost device is an error, and is
-// remembered on disk as a failure of the feature whose case was running, so that the next start survives.
-Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<const SelfTestCase> cases);
+// A kernel that the driver refuses to compile, or fails to run, fails its feature. A lost device is an error: `lost_in`
+// then is the feature whose case was running, which may have had nothing to do with it. Features in `without` are not
+// tested, and fail. Only what shows that the driver computes wrongly or refuses a kernel is kept on disk, not what failed
+// for want of memory or time or without a reason.
+Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<const SelfTestCase> cases,
+                                    const std::set<std::string>& without = {}, std::string* lost_in = nullptr);
 
 }  // namespace krafla::vk

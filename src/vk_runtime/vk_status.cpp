@@ -26,7 +26,7 @@ constexpr Row kRows[] = {
     {VK_ERROR_TOO_MANY_OBJECTS, "VK_ERROR_TOO_MANY_OBJECTS", kResourceExhausted},
     {VK_ERROR_FORMAT_NOT_SUPPORTED, "VK_ERROR_FORMAT_NOT_SUPPORTED", kUnimplemented},
     {VK_ERROR_FRAGMENTED_POOL, "VK_ERROR_FRAGMENTED_POOL", kResourceExhausted},
-    {VK_ERROR_UNKNOWN, "VK_ERROR_UNKNOWN", kInternal},
+    {VK_ERROR_UNKNOWN, "VK_ERROR_UNKNOWN", kUnavailable},
     {VK_ERROR_OUT_OF_POOL_MEMORY, "VK_ERROR_OUT_OF_POOL_MEMORY", kResourceExhausted},
     {VK_ERROR_INVALID_EXTERNAL_HANDLE, "VK_ERROR_INVALID_EXTERNAL_HANDLE", kInvalidArgument},
     {VK_ERROR_FRAGMENTATION, "VK_ERROR_FRAGMENTATION", kResourceExhausted},
@@ -51,7 +51,7 @@ std::string_view ResultName(VkResult result) {
 
 StatusCode ResultCode(VkResult result) {
   const Row* row = Find(result);
-  return row == nullptr ? kInternal : row->code;
+  return row == nullptr ? kUnavailable : row->code;  // the driver's, whatever it is
 }
 
 Failure VulkanError(VkResult result, std::string_view what) {

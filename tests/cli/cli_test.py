@@ -4,10 +4,12 @@
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 KRAFLA = sys.argv.pop(1)
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -18,6 +20,10 @@ ADD = "HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n  ROOT r = f32[4] a
 
 def krafla(*args, **kwargs):
     return subprocess.run([KRAFLA, *map(str, args)], capture_output=True, text=True, timeout=120, **kwargs)
+
+
+def has_vulkan():
+    return "vulkan:" in krafla("devices").stdout
 
 
 class CliTest(unittest.TestCase):
@@ -67,6 +73,145 @@ func.func @wrong() {
         self.assertEqual(out.returncode, 2)
         self.assertIn("nonsense", out.stderr)
         self.assertEqual(krafla("run", self.module(ADD), "-d", "toaster", "--random").returncode, 2)
+
+    def test_conflicts_exit_2(self):
+        m = self.module(ADD)
+        for options in (("--random", "--inputs", "x.npz"), ("--random", "--input", "f32[4]=1 2 3 4"),
+                        ("--inputs", "x.npz", "--input", "f32[4]=1 2 3 4"), ("--input", "f32[4]=1 2 3 4", "--seed", "3")):
+            self.assertEqual(krafla("run", m, "-d", "cpu", *options).returncode, 2, options)
+        for options in (("--disable", "nonsense"), ("-d", "toaster", "--stage", "plan"), ("--stage", "spirv", "-d", "cpu")):
+            out = krafla("opt", m, *options)
+            self.assertEqual(out.returncode, 2, (options, out.stderr))
+        self.assertEqual(krafla("bench", m, "-d", "cpu", "--iters", "-3").returncode, 2)
+        with tempfile.TemporaryDirectory() as empty:
+            for command in ("check", "bench"):
+                out = krafla(command, empty, "-d", "cpu")
+                self.assertEqual(out.returncode, 2, out.stdout)
+                self.assertIn("no recorded case", out.stderr)
+
+    def test_unknown_commands_are_named(self):
+        out = krafla("rum", "m.hlo")
+        self.assertEqual(out.returncode, 2)
+        self.assertIn("'rum', did you mean run?", out.stderr)
+        self.assertIn("no command 'frobnicate'", krafla("frobnicate").stderr)
+        self.assertIn("bench", krafla("help").stdout)
+        self.assertIn("--partitions", krafla("help", "run").stdout)
+
+    def test_things_that_are_no_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe)
+            npz = self.npz(4)
+            for path in (folder, "/dev/zero", "/proc/self/mem", pipe, "/nonexistent/m"):
+                for command in (("run", path, "--random", "-d", "cpu"), ("opt", path), ("bench", path, "-d", "cpu"),
+                                ("run", self.module(ADD), "--inputs", path, "-d", "cpu")):
+                    out = krafla(*command)
+                    expected = (2, 3) if command == ("bench", folder, "-d", "cpu") else (3,)
+                    self.assertIn(out.returncode, expected, (command, out.stderr))
+                    self.assertTrue(out.stderr.startswith("krafla: "), out.stderr)
+            for out in ("/proc/nope", "/dev/null/x", "/proc/x/y"):
+                self.assertEqual(krafla("opt", self.module(ADD), "--stage", "spirv", "-o", out).returncode, 3 if has_vulkan() else 4)
+                self.assertEqual(krafla("opt", self.module(ADD), "-o", out).returncode, 3)
+                done = krafla("run", self.module(ADD), "-d", "cpu", "--inputs", npz, "--save", out)
+                self.assertEqual(done.returncode, 3, done.stderr)
+
+    def test_a_pipe_at_the_cache_hangs_nobody(self):
+        if not has_vulkan():
+            self.skipTest("no Vulkan device")
+        with tempfile.TemporaryDirectory() as folder:
+            env = {**os.environ, "KRAFLA_CACHE_DIR": folder}
+            run = lambda: krafla("run", self.module(ADD), "-d", "vulkan", "--random", env=env)
+            self.assertEqual(run().returncode, 0)
+            made = os.listdir(folder)
+            self.assertTrue(made)
+            for name in made:
+                os.unlink(os.path.join(folder, name))
+                os.mkfifo(os.path.join(folder, name))
+            # What a process that was killed left behind.
+            old, young = (os.path.join(folder, f"pipelines-x.bin.{n}.0.tmp") for n in (1, 2))
+            for path in (old, young):
+                open(path, "w").close()
+            os.utime(old, (0, 0))
+            out = run()
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertFalse(os.path.exists(old))
+            self.assertTrue(os.path.exists(young))
+
+    def test_results_that_cannot_be_written(self):
+        for command in (("run", self.module(ADD), "-d", "cpu", "--random"), ("opt", self.module(ADD)), ("opt", "--list-passes"),
+                        ("check", MLP, "-d", "cpu"), ("bench", MLP, "-d", "cpu", "--iters", "1"), ("devices",), ("ops", "-d", "cpu"),
+                        ("ops", "--md")):
+            with open("/dev/full", "w") as full:
+                out = subprocess.run([KRAFLA, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+            self.assertEqual(out.returncode, 3, (command, out.stderr))
+            self.assertIn("standard output cannot be written", out.stderr)
+
+    def test_runs_end(self):
+        infeed = self.module("HloModule m\nENTRY e {\n t = token[] after-all()\n ROOT r = (f32[4], token[]) infeed(t)\n}\n")
+        out = krafla("run", infeed, "-d", "cpu", "--random")
+        self.assertEqual(out.returncode, 3, out.stderr)
+        self.assertIn("no host feeds it", out.stderr)
+        forever = self.module("HloModule m\nc {\n p = s32[] parameter(0)\n ROOT r = pred[] compare(p, p), direction=EQ\n}\n"
+                              "b {\n p = s32[] parameter(0)\n ROOT r = s32[] add(p, p)\n}\n"
+                              "ENTRY e {\n x = s32[] parameter(0)\n ROOT w = s32[] while(x), condition=c, body=b\n}\n")
+        for command in (("run", forever, "--random"), ("bench", forever)):
+            out = krafla(*command, "-d", "cpu", "--time-limit", "0.2")
+            self.assertEqual(out.returncode, 4, out.stderr)
+            self.assertIn("deadline", out.stderr)
+
+    def test_nothing_falls_back_silently(self):
+        nothing = {**os.environ, "VK_DRIVER_FILES": "/nonexistent/icd.json"}
+        nothing.pop("KRAFLA_DEVICE", None)
+        nothing.pop("KRAFLA_VALIDATE", None)
+        m = self.module(ADD)
+        out = krafla("run", m, "--random", env=nothing)
+        if "vulkan" in krafla("devices").stdout or "loader" in out.stderr or "river" in out.stderr:
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertIn("as there is no Vulkan device (", out.stderr)
+        self.assertEqual(krafla("run", m, "--random", "--strict", env=nothing).returncode, 4)
+        self.assertEqual(krafla("run", m, "--random", env={**nothing, "KRAFLA_VALIDATE": "true"}).returncode, 4)
+        out = krafla("run", m, "--random", env={**os.environ, "KRAFLA_VALIDATE": "maybe", "KRAFLA_DEVICE": ""})
+        self.assertEqual(out.returncode, 2, out.stderr)
+        self.assertIn("'maybe'", out.stderr)
+
+    def npz(self, count, name="x"):
+        """An archive of one array of `count` floats, packed."""
+        f = tempfile.NamedTemporaryFile(suffix=".npz", delete=False)
+        self.addCleanup(os.unlink, f.name)
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count},), }}"
+        header += " " * (64 - (len(header) + 11) % 64) + "\n"
+        with zipfile.ZipFile(f, "w", zipfile.ZIP_DEFLATED) as z, z.open(name + ".npy", "w") as entry:
+            entry.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+            for _ in range(0, count * 4, 1 << 20):
+                entry.write(bytes(min(1 << 20, count * 4)))
+        return f.name
+
+    def test_arguments_are_looked_at_first(self):
+        m = self.module(ADD)
+        out = krafla("run", m, "-d", "cpu")
+        self.assertEqual(out.returncode, 3)
+        self.assertIn("takes 1 arguments: x f32[4]; 0 were given", out.stderr)
+        self.assertNotIn("instructions on", out.stderr)  # nothing was compiled
+        out = krafla("run", m, "-d", "cpu", "--input", "f64[4]=1 2 3 4")
+        self.assertIn("argument 0 (x): expected f32[4], got f64[4]", out.stderr)
+        self.assertNotIn("instructions on", out.stderr)
+        # A megabyte that unpacks to a gigabyte: its header is enough.
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+        bomb = self.npz(1 << 28)
+        self.assertLess(os.path.getsize(bomb), 2 << 20)
+        out = krafla("run", m, "-d", "cpu", "--inputs", bomb, preexec_fn=limit)
+        self.assertEqual(out.returncode, 3, out.stderr)
+        self.assertIn("expected f32[4], got f32[268435456]", out.stderr)
+        npy = tempfile.NamedTemporaryFile(suffix=".npy")
+        self.assertIn("numpy.savez", krafla("run", m, "-d", "cpu", "--inputs", npy.name).stderr)
+
+    def test_run_takes_folders_and_standard_input(self):
+        out = krafla("run", MLP, "-d", "cpu", "--random")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        out = krafla("run", "-", "-d", "cpu", "--input", "f32[4]=1 2 3 4", "--json", input=ADD)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertEqual(json.loads(out.stdout), {"result": 0, "shape": "f32[4]", "value": "{2,4,6,8}"})
 
     def test_no_such_device_exits_4(self):
         self.assertEqual(krafla("run", self.module(ADD), "-d", "vulkan:97", "--random").returncode, 4)
@@ -118,7 +263,9 @@ func.func @wrong() {
         out = krafla("check", MLP, "-d", "cpu")
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertEqual(out.stdout.strip().splitlines()[-1], "1 passed, 0 failed, 0 skipped")
-        line = json.loads(krafla("check", MLP, "-d", "cpu", "--json").stdout.splitlines()[0])
+        lines = [json.loads(line) for line in krafla("check", MLP, "-d", "cpu", "--json").stdout.splitlines()]
+        self.assertEqual(lines[-1], {"passed": 1, "failed": 0, "skipped": 0})
+        line = lines[0]
         for key in ("case", "device", "status", "reason", "max_abs", "max_rel", "max_ulp", "placed_on_device",
                     "instructions", "compile_ms", "run_ms"):
             self.assertIn(key, line)

@@ -101,6 +101,82 @@ def made_cases(folder):
     yield case("proto_cut", "error", b"\x0a\x04main\x12\x04main\x1a\xff\xff\xff\xff\x0f")
 
 
+ADD = "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] add(a, b)\n}\n"
+
+
+def device_cases(folder):
+    """Collectives among more devices than the program is run on, and custom calls that give what they do not."""
+    def case(name, expect, body, wanted, header="", extra=""):
+        path = folder / (name + ".hlo")
+        path.write_text(f"HloModule m{header}\n{extra}ENTRY e {{\n{body}}}\n")
+        return name, path, expect, wanted
+
+    x = "  x = f32[4096] parameter(0)\n"
+    four = {"listed": "replica_groups={{0,1,2,3}}", "iota": "replica_groups=[1,4]<=[4]",
+            "global": "channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true"}
+    for form, groups in four.items():
+        for op, result, attributes, extra in (
+                ("all-reduce", "f32[4096]", "to_apply=add", ADD),
+                ("all-gather", "f32[16384]", "dimensions={0}", ""),
+                ("reduce-scatter", "f32[1024]", "dimensions={0}, to_apply=add", ADD),
+                ("all-to-all", "f32[4096]", "dimensions={0}", ""),
+                ("collective-broadcast", "f32[4096]", "", "")):
+            if form == "global" and op in ("all-to-all", "collective-broadcast"):
+                continue
+            body = x + f"  ROOT r = {result} {op}(x), {groups}{', ' if attributes else ''}{attributes}\n"
+            yield case(f"{op}_{form}", "error", body, "1 replicas and 1 partitions", extra=extra)
+    groups = four["listed"]
+    yield case("all-gather-start", "error", x + f"  s = (f32[4096], f32[16384]) all-gather-start(x), {groups}, dimensions={{0}}\n"
+               "  ROOT r = f32[16384] all-gather-done(s)\n", "1 replicas")
+    yield case("all-reduce-start", "error", x + f"  s = f32[4096] all-reduce-start(x), {groups}, to_apply=add\n"
+               "  ROOT r = f32[4096] all-reduce-done(s)\n", "1 replicas", extra=ADD)
+    yield case("async-start", "error", x + "  s = ((f32[4096]), f32[1024], u32[]) async-start(x), calls=c\n"
+               "  ROOT r = f32[1024] async-done(s)\n", "1 replicas",
+               extra=ADD + f"c {{\n  y = f32[4096] parameter(0)\n  ROOT q = f32[1024] reduce-scatter(y), {groups}, dimensions={{0}}, "
+               "to_apply=add\n}\n")
+    pairs = "source_target_pairs={{0,1},{1,0}}"
+    yield case("collective-permute", "error", x + f"  ROOT r = f32[4096] collective-permute(x), {pairs}\n", "1 replicas")
+    yield case("collective-permute-start", "error", x + f"  s = (f32[4096], f32[4096]) collective-permute-start(x), {pairs}\n"
+               "  ROOT r = f32[4096] collective-permute-done(s)\n", "1 replicas")
+    yield case("ragged-all-to-all", "error", x + "  o = f32[4096] parameter(1)\n  i = s32[4] parameter(2)\n"
+               f"  ROOT r = f32[4096] ragged-all-to-all(x, o, i, i, i, i), {groups}\n", "1 replicas")
+    yield case("send", "error", x + "  t = token[] after-all()\n  s = (f32[4096], u32[], token[]) send(x, t), channel_id=1\n"
+               "  ROOT d = token[] send-done(s), channel_id=1\n", "channel")
+    # Groups that divide otherwise than the shapes say, though all the devices are there.
+    yield case("empty_groups", "error", x + "  ROOT r = f32[16384] all-gather(x), replica_groups={}, dimensions={0}\n", "")
+    yield case("too_few_pairs", "error", x + "  ROOT r = f32[4096] collective-permute(x), source_target_pairs={{0,5}}\n", "",
+               header=", replica_count=4")
+
+    two = x + "  y = f32[4096] parameter(1)\n"
+    for target in ("Sharding", "LayoutConstraint", "MoveToHost", "SPMDFullToShardShape", "SPMDShardToFullShape",
+                   "annotate_device_placement", "xla.sdy.GlobalToLocalShape"):
+        call = f'custom_call_target="{target}"'
+        yield case(f"call_{target}_tuple", "error", two + f"  ROOT r = (f32[16], f32[16]) custom-call(x, y), {call}\n", target)
+        yield case(f"call_{target}_larger", "error", x + f"  ROOT r = f32[8192] custom-call(x), {call}\n", target)
+        yield case(f"call_{target}_of_tuple", "error", two + "  t = (f32[4096], f32[4096]) tuple(x, y)\n"
+                   f"  ROOT r = (f32[8], f32[4096]) custom-call(t), {call}\n", target)
+        yield case(f"call_{target}_type", "error", x + f"  ROOT r = s64[2048] custom-call(x), {call}\n", target)
+    for target, results in {"TopK": ("(f32[65536], s32[16])", "(f32[4], f32[4])", "f32[4]", "(f32[4], s32[4], s32[4])"),
+                            "PadToStatic": ("(f32[8], s32[])", "(f32[4096])", "f32[4096]", "(f32[4096], f32[])"),
+                            "Qr": ("(f32[4096], f32[1])", "f32[4096]"),
+                            "dce_sink": ("f32[4096]", "(f32[1])"),
+                            "lapack_strsm_ffi": ("f32[4096]",),
+                            "ProductOfElementaryHouseholderReflectors": ("f32[4096]", "(f32[1])")}.items():
+        for n, result in enumerate(results):
+            yield case(f"call_{target}_{n}", "error", x + f'  ROOT r = {result} custom-call(x), custom_call_target="{target}"\n', target)
+    matrix = "  x = f32[8,4] parameter(0)\n  t = f32[4] parameter(1)\n"
+    for target, operands, result in (("Qr", "x", "(f32[8,4], f32[400])"), ("Qr", "x", "(f32[8,400], f32[4])"), ("Qr", "t", "(f32[4], f32[4])"),
+                                     ("ProductOfElementaryHouseholderReflectors", "x, t", "f32[8,800]"),
+                                     ("ProductOfElementaryHouseholderReflectors", "x, x", "f32[8,4]"),
+                                     ("lapack_strsm_ffi", "x, t", "f32[4]"), ("lapack_strsm_ffi", "x, x", "f32[80,40]")):
+        n = abs(hash((target, operands, result)))
+        yield case(f"call_{target}_{n}", "error", matrix + f'  ROOT r = {result} custom-call({operands}), custom_call_target="{target}"\n', target)
+    sized = x + "  n = s32[] parameter(1)\n"
+    for n, (operands, result) in enumerate((("x, n", "f32[8192]"), ("x, n", "s8[4096]"), ("x", "f32[4096]"), ("x, x", "f32[4096]"))):
+        yield case(f"call_SliceToDynamic_{n}", "error", sized + f'  ROOT r = {result} custom-call({operands}), custom_call_target="SliceToDynamic"\n',
+                   "SliceToDynamic")
+
+
 def corpus_cases(folder):
     for c in json.loads((folder / "manifest.json").read_text())["cases"]:
         yield c["name"], folder / c["file"], c["expect"], ""
@@ -114,7 +190,7 @@ def main():
     right, wrong = 0, 0
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
-        cases = [*small_cases(work), *made_cases(work)]
+        cases = [*small_cases(work), *made_cases(work), *device_cases(work)]
         for folder in folders:
             cases += corpus_cases(folder)
         for name, path, expect, wanted in cases:

@@ -242,14 +242,14 @@ TEST(VulkanInstance, SnapshotIsTheCommittedProfile) {
   GTEST_SKIP() << "There is no committed profile of " << now.name << ", " << now.driver_info;
 }
 
-TEST(VulkanInstanceDeath, NoDriverIsUnavailable) {
+TEST(VulkanInstanceDeath, NoDriverIsNotFound) {
   // The loader reads the environment once, so this needs a process of its own.
   EXPECT_EXIT(
       {
         setenv("VK_DRIVER_FILES", "/nonexistent/icd.json", 1);
         unsetenv("KRAFLA_VALIDATE");
         auto instance = Instance::Create();
-        bool right = !instance && instance.error().code() == StatusCode::kUnavailable &&
+        bool right = !instance && instance.error().code() == StatusCode::kNotFound &&
                      instance.error().message().find("mesa-vulkan-drivers") != std::string::npos;
         _exit(right ? 0 : 1);  // the loader leaks a little, which is not what this is about
       },

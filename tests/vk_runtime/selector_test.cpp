@@ -65,7 +65,7 @@ TEST_F(Selector, RefusesWhatIsNoSelector) {
   }
   all_.clear();
   EXPECT_EQ(Pick("vulkan"), -1);
-  EXPECT_EQ(code_, StatusCode::kUnavailable);
+  EXPECT_EQ(code_, StatusCode::kNotFound);
 }
 
 }  // namespace

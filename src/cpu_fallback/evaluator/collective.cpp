@@ -133,7 +133,8 @@ Result<Value> EvalCollective(Context& context, const Instruction& i, Operands op
   } else {
     KRAFLA_ASSIGN(result, OnOneDevice(context, i, operands));
   }
-  if (i.opcode() != Opcode::kAllGatherStart && i.opcode() != Opcode::kCollectivePermuteStart) return result;
+  if (i.opcode() != Opcode::kAllGatherStart && i.opcode() != Opcode::kCollectivePermuteStart)
+    return Checked(i, i.shape(), std::move(result));
   // (operands, results, contexts...)
   std::vector<Value> elements = {Join(operands), std::move(result)};
   const auto& shapes = i.shape().tuple_elements();
@@ -141,7 +142,7 @@ Result<Value> EvalCollective(Context& context, const Instruction& i, Operands op
     KRAFLA_ASSIGN(Value v, Zeros(context, shapes[e]));
     elements.push_back(std::move(v));
   }
-  return Value::Tuple(std::move(elements));
+  return Checked(i, i.shape(), Value::Tuple(std::move(elements)));
 }
 
 Result<Value> EvalCollectiveDone(Context&, const Instruction& i, Operands operands) {
@@ -158,7 +159,7 @@ Result<Value> EvalChannel(Context& context, const Instruction& i, Operands opera
   if (opcode == Opcode::kRecvDone) {
     // Only here, and not at the recv, as a device may begin to receive before it sends.
     KRAFLA_ASSIGN(Value received, CallHook(context, i, {}));
-    return Value::Tuple({std::move(received), Value::Token()});
+    return Checked(i, i.shape(), Value::Tuple({std::move(received), Value::Token()}));
   }
   const auto& shapes = i.shape().tuple_elements();
   if (shapes.size() != 3) return InvalidArgument("{} gives (data, context, token)", OpcodeName(opcode));

@@ -55,6 +55,9 @@ using Operands = std::span<Value>;
 
 // Whether a literal of shape `got` may stand where `want` is declared: a dynamic dimension may be smaller.
 bool Accepts(const Shape& want, const Shape& got);
+// `value`, which came from the world outside or from an instruction whose shape nothing else has compared with its
+// operands'; INTERNAL where it is not of shape `want`.
+Result<Value> Checked(const Instruction& instruction, const Shape& want, Value value);
 
 // The shape of the result with the run-time dimensions: the instruction's own, row-major, unless an operand is smaller
 // than its bound.

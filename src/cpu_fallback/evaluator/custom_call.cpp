@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cpu_fallback/evaluator/context.h"
+#include "ir/shape_rules.h"
 
 namespace krafla::evaluator {
 
@@ -28,6 +29,84 @@ bool IsAmong(std::string_view target, std::span<const std::string_view> names) {
 }
 
 bool IsIdentity(std::string_view target) { return IsAmong(target, std::span(kBuiltIn).first(kMarks)); }
+
+bool IsLapackSolve(std::string_view target) {
+  return target == "lapack_strsm_ffi" || target == "lapack_dtrsm_ffi" || target == "lapack_ctrsm_ffi" ||
+         target == "lapack_ztrsm_ffi";
+}
+
+// Equal types and bounds; which of the dimensions are dynamic may differ.
+bool SameArrays(const Shape& a, const Shape& b) {
+  if (a.IsTuple() != b.IsTuple() || a.element_type() != b.element_type()) return false;
+  if (!a.IsTuple()) return a.dims() == b.dims();
+  return std::ranges::equal(a.tuple_elements(), b.tuple_elements(), SameArrays);
+}
+
+// Whether HLO's own operation on the operands of `call` gives what the call does.
+bool Gives(const Instruction& call, Opcode opcode, const Attributes& attributes) {
+  std::vector<const Shape*> operands;
+  for (const Instruction* o : call.operands()) operands.push_back(&o->shape());
+  auto inferred = InferShape({.opcode = opcode, .operands = operands, .attributes = attributes});
+  return inferred && SameArrays(*inferred, call.shape());
+}
+
+bool IsMatrixOf(const Shape& shape) {
+  return shape.IsArray() && shape.rank() >= 2 &&
+         (IsFloat(shape.element_type()) || IsComplex(shape.element_type()));
+}
+
+// `taus` has one number for each of at most min(m, n) columns of each of the matrices; exactly as many if `all`.
+bool AreTausOf(const Shape& taus, const Shape& matrices, bool all) {
+  if (!taus.IsArray() || taus.element_type() != matrices.element_type() || taus.rank() != matrices.rank() - 1)
+    return false;
+  for (int64_t d = 0; d + 1 < taus.rank(); ++d)
+    if (taus.dim(d) != matrices.dim(d)) return false;
+  const int64_t most = std::min(matrices.dim(matrices.rank() - 2), matrices.dim(matrices.rank() - 1));
+  const int64_t count = taus.dim(taus.rank() - 1);
+  return all ? count == most : count <= most;
+}
+
+bool IsSize(const Shape& shape) { return shape.IsScalar() && shape.element_type() == ElementType::kS32; }
+
+// What CheckBuiltInCustomCall asks.
+bool ShapesFit(const Instruction& call) {
+  const std::string& target = call.attr<CustomCallAttributes>().target;
+  const Shape& result = call.shape();
+  const std::vector<Shape>& results = result.tuple_elements();
+  const auto operands = call.operands();
+  if (IsIdentity(target)) {
+    // Several operands and a tuple of as many results: element by element.
+    if (operands.size() == 1 && SameArrays(operands[0]->shape(), result)) return true;
+    return result.IsTuple() && !operands.empty() &&
+           std::ranges::equal(operands, results, [](const Instruction* o, const Shape& r) { return SameArrays(o->shape(), r); });
+  }
+  if (target == "dce_sink") return result.IsTuple() && results.empty();
+  if (target == "TopK") {
+    if (operands.size() != 1 || results.empty() || !results[0].IsArray() || results[0].rank() == 0) return false;
+    return Gives(call, Opcode::kTopK, TopKAttributes{.k = results[0].dims().back()});
+  }
+  // Sides and transposes, which the configuration says, matter to the shapes of the operands only.
+  if (IsLapackSolve(target)) {
+    auto solves = [&](bool left) {
+      return Gives(call, Opcode::kTriangularSolve, TriangularSolveAttributes{.left_side = left});
+    };
+    return operands.size() == 2 && (solves(true) || solves(false));
+  }
+  if (target == "Qr")
+    return operands.size() == 1 && IsMatrixOf(operands[0]->shape()) && results.size() == 2 &&
+           SameArrays(results[0], operands[0]->shape()) && AreTausOf(results[1], operands[0]->shape(), true);
+  if (target == "ProductOfElementaryHouseholderReflectors")
+    return operands.size() == 2 && IsMatrixOf(operands[0]->shape()) && SameArrays(result, operands[0]->shape()) &&
+           AreTausOf(operands[1]->shape(), operands[0]->shape(), false);
+  if (target == "PadToStatic")
+    return operands.size() == 1 && operands[0]->shape().IsArray() &&
+           std::ssize(results) == operands[0]->shape().rank() + 1 && SameArrays(results[0], operands[0]->shape()) &&
+           std::ranges::all_of(results.begin() + 1, results.end(), IsSize);
+  if (target == "SliceToDynamic")
+    return result.IsArray() && std::ssize(operands) == result.rank() + 1 && SameArrays(operands[0]->shape(), result) &&
+           std::all_of(operands.begin() + 1, operands.end(), [](const Instruction* o) { return IsSize(o->shape()); });
+  return true;
+}
 
 // An array that is all of its bound, and its sizes.
 Result<Value> PadToStatic(Context& context, const Instruction& i, const Value& x) {
@@ -72,43 +151,39 @@ Result<Value> SliceToDynamic(Context& context, const Instruction& i, Operands op
 
 }  // namespace
 
-Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands operands) {
+namespace {
+
+// Of a call whose shapes have been checked.
+Result<Value> Compute(Context& context, const Instruction& i, Operands operands) {
   const std::string& target = i.attr<CustomCallAttributes>().target;
+  if (IsIdentity(target)) {
+    if (operands.size() == 1 && !i.shape().IsTuple()) return std::move(operands[0]);
+    if (operands.size() == 1 && operands[0].is_tuple()) return std::move(operands[0]);
+    return Value::Tuple(std::vector<Value>(operands.begin(), operands.end()));
+  }
+  if (target == "TopK") return TopK(context, operands[0].array(), i.shape().tuple_elements()[0].dims().back(), true);
+  if (IsLapackSolve(target)) return LapackTriangularSolve(context, i, operands);
+  if (target == "PadToStatic") return PadToStatic(context, i, operands[0]);
+  if (target == "SliceToDynamic") return SliceToDynamic(context, i, operands);
+  if (target == "Qr") return HouseholderQr(context, i, operands);
+  if (target == "ProductOfElementaryHouseholderReflectors") return HouseholderProduct(context, i, operands);
+  if (target == "dce_sink") return Value::Tuple({});
+  return NotFound("{}: there is no custom call '{}'", Describe(i), target);
+}
+
+}  // namespace
+
+Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands operands) {
   if (context.host->custom_call) {
     std::vector<Literal> storage;
     KRAFLA_ASSIGN(std::vector<const Literal*> pointers, LiteralPointers(operands, storage));
     Result<Literal> out = context.host->custom_call(i, pointers);
-    if (out && !Accepts(i.shape(), out->shape()))
-      return InvalidArgument("custom call '{}' gave {}, not {}", target, out->shape().ToString(false),
-                             i.shape().ToString(false));
-    if (out) return Value::Own(std::move(*out));
+    if (out) return Checked(i, i.shape(), Value::Own(std::move(*out)));
     if (out.error().code() != StatusCode::kNotFound) return Failure(std::move(out).error());
   }
-  if (IsIdentity(target)) {
-    // Several operands and a tuple of as many results: element by element.
-    if (operands.size() == 1 && (!operands[0].is_array() || operands[0].shape().byte_size() == i.shape().byte_size()))
-      return std::move(operands[0]);
-    if (i.shape().IsTuple() && i.shape().tuple_elements().size() == operands.size())
-      return Value::Tuple(std::vector<Value>(operands.begin(), operands.end()));
-    return Unimplemented("custom call '{}' from {} to {} needs a device group", target,
-                         operands.empty() ? "nothing" : operands[0].is_array() ? operands[0].shape().ToString(false)
-                                                                                : "a tuple",
-                         i.shape().ToString(false));
-  }
-  if (target == "TopK" && operands.size() == 1 && i.shape().tuple_elements().size() == 2 &&
-      i.shape().tuple_elements()[0].rank() > 0)
-    return TopK(context, operands[0].array(), i.shape().tuple_elements()[0].dims().back(), true);
-  if ((target == "lapack_strsm_ffi" || target == "lapack_dtrsm_ffi" || target == "lapack_ctrsm_ffi" ||
-       target == "lapack_ztrsm_ffi") &&
-      operands.size() == 2)
-    return LapackTriangularSolve(context, i, operands);
-  if (target == "PadToStatic" && operands.size() == 1) return PadToStatic(context, i, operands[0]);
-  if (target == "dce_sink" && i.shape().IsTuple() && i.shape().tuple_elements().empty()) return Value::Tuple({});
-  if (target == "SliceToDynamic") return SliceToDynamic(context, i, operands);
-  if (target == "Qr" && operands.size() == 1) return HouseholderQr(context, i, operands);
-  if (target == "ProductOfElementaryHouseholderReflectors" && operands.size() == 2)
-    return HouseholderProduct(context, i, operands);
-  return NotFound("{}: there is no custom call '{}'", Describe(i), target);
+  KRAFLA_TRY(CheckBuiltInCustomCall(i));
+  KRAFLA_ASSIGN(Value out, Compute(context, i, operands));
+  return Checked(i, i.shape(), std::move(out));
 }
 
 }  // namespace krafla::evaluator
@@ -117,5 +192,13 @@ namespace krafla {
 
 std::span<const std::string_view> BuiltInCustomCalls() { return evaluator::kBuiltIn; }
 bool IsBuiltInCustomCall(std::string_view target) { return evaluator::IsAmong(target, evaluator::kBuiltIn); }
+Result<> CheckBuiltInCustomCall(const Instruction& call) {
+  if (evaluator::ShapesFit(call)) return {};
+  std::string operands;
+  for (const Instruction* o : call.operands())
+    operands += Format("{}{}", operands.empty() ? "" : ", ", o->shape().ToString(false));
+  return InvalidArgument("{}: the custom call '{}' on one device does not make {} of ({})", Describe(call),
+                         call.attr<CustomCallAttributes>().target, call.shape().ToString(false), operands);
+}
 
 }  // namespace krafla

@@ -5,10 +5,16 @@
 #include <span>
 #include <string_view>
 
+#include "base/status.h"
+#include "ir/module.h"
+
 namespace krafla {
 
 // Names that end in '*' stand for all that begin so.
 std::span<const std::string_view> BuiltInCustomCalls();
 bool IsBuiltInCustomCall(std::string_view target);
+// INVALID_ARGUMENT for a call of one of these whose operands it does not take, or whose result is not what it gives.
+// Nothing to say of other calls.
+Result<> CheckBuiltInCustomCall(const Instruction& call);
 
 }  // namespace krafla

@@ -368,6 +368,20 @@ bool Accepts(const Shape& want, const Shape& got) {
   return true;
 }
 
+static bool Fits(const Shape& want, const Value& got) {
+  if (!want.IsTuple()) return got.is_array() && Accepts(want, got.shape());
+  if (!got.is_tuple() || got.elements().size() != want.tuple_elements().size()) return false;
+  for (std::size_t e = 0; e < got.elements().size(); ++e)
+    if (!Fits(want.tuple_elements()[e], got.elements()[e])) return false;
+  return true;
+}
+
+Result<Value> Checked(const Instruction& instruction, const Shape& want, Value value) {
+  if (Fits(want, value)) return value;
+  std::string got = value.is_array() ? value.shape().ToString(false) : "a tuple of other shapes";
+  return Internal("{} gave {}, not {}", Describe(instruction), got, want.ToString(false));
+}
+
 }  // namespace evaluator
 
 Result<Literal> Evaluate(const Computation& computation, std::span<const Literal* const> arguments,
@@ -399,6 +413,7 @@ Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<co
   for (const Literal* operand : operands) values.push_back(evaluator::Value::Borrow(*operand));
   evaluator::Context context(options);
   KRAFLA_ASSIGN(evaluator::Value out, evaluator::RunInstruction(context, instruction, values));
+  KRAFLA_ASSIGN(out, evaluator::Checked(instruction, instruction.shape(), std::move(out)));
   return std::move(out).ToLiteral();
 }
 

@@ -8,12 +8,14 @@
 
 #include "base/host_memory.h"
 #include "cpu_fallback/executor/host_threads.h"
+#include "plan/plan_check.h"
 
 namespace krafla {
 
 using plan::Allocation;
 
 Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Create(plan::ProgramPlan plan, const Options& options) {
+  KRAFLA_TRY(plan::CheckPlan(plan));
   std::unique_ptr<CpuExecutable> out(new CpuExecutable(std::make_shared<const plan::ProgramPlan>(std::move(plan))));
   out->kernels_.resize(out->plan_->kernels.size());
   KRAFLA_TRY(out->Configure(options));
@@ -83,7 +85,8 @@ Result<> CpuExecutable::Configure(const Options& options) {
   return {};
 }
 
-Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results) {
+Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
+                            const RunLimit& limit) {
   if (arguments.size() != plan_->arguments.size() || results.size() != plan_->results.size()) {
     return InvalidArgument("The program takes {} arguments and gives {} results, but {} and {} buffers came.",
                            plan_->arguments.size(), plan_->results.size(), arguments.size(), results.size());
@@ -96,6 +99,7 @@ Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::sp
       return InvalidArgument("Result {} of {} has no buffer.", i, plan_->results[i].ToString());
 
   std::lock_guard<std::mutex> lock(in_use_);
+  limit_ = &limit;
   UseHostThreads(pool_->threads());
   for (std::size_t i = 0; i < bases_.size(); ++i) {
     const Allocation& a = plan_->allocations[i];
@@ -119,6 +123,7 @@ Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::sp
 }
 
 Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {
+  KRAFLA_TRY(limit_->Check());
   const auto kernel = static_cast<std::size_t>(step.kernel);
   for (std::size_t i = 0; i < step.bindings.size(); ++i) bindings_[i] = Address(step.bindings[i]);
   const std::span<std::byte* const> bindings(bindings_.data(), step.bindings.size());
@@ -144,10 +149,14 @@ Result<> CpuExecutable::RunSteps(const plan::StepList& list) {
       }
     } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
       if (loop->trip_count) {
-        for (int64_t i = 0; i < *loop->trip_count; ++i) KRAFLA_TRY(RunSteps(*loop->body));
+        for (int64_t i = 0; i < *loop->trip_count; ++i) {
+          KRAFLA_TRY(limit_->Check());
+          KRAFLA_TRY(RunSteps(*loop->body));
+        }
         continue;
       }
       while (true) {
+        KRAFLA_TRY(limit_->Check());
         KRAFLA_TRY(RunSteps(*loop->condition));
         if (*Address(loop->predicate) == std::byte{0}) break;
         KRAFLA_TRY(RunSteps(*loop->body));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/aligned_bytes.h"
+#include "base/run_limit.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
@@ -35,7 +36,8 @@ class CpuExecutable {
   // One pointer a leaf of the arguments and the results; null for leaves without bytes. A result that shares an
   // argument's buffer may be given that argument's pointer; otherwise the argument is copied to it first.
   // Runs of one executable come one after the other, whatever threads they are called from.
-  Result<> Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results);
+  Result<> Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
+               const RunLimit& limit = kUnlimited);
 
   const plan::ProgramPlan& plan() const { return *plan_; }
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size()); }
@@ -63,6 +65,7 @@ class CpuExecutable {
   std::vector<std::byte*> bases_;  // of the allocations, during a run
   std::vector<std::byte*> bindings_;
   Observer observer_;
+  const RunLimit* limit_ = &kUnlimited;  // during a run
   std::mutex in_use_;
 };
 

@@ -11,43 +11,67 @@ namespace krafla::cpu {
 
 namespace {
 
-// Array leaves of `literal`, depth first, filled from the next bindings.
-void ReadLeaves(Literal& literal, std::span<std::byte* const> bindings, std::size_t& next) {
-  if (literal.shape().IsTuple()) {
-    for (Literal& element : literal.elements()) ReadLeaves(element, bindings, next);
-  } else if (literal.shape().IsArray()) {
-    std::span<std::byte> bytes = literal.bytes();
-    if (!bytes.empty()) std::memcpy(bytes.data(), bindings[next], bytes.size());
-    ++next;
+// The arrays of a host kernel, one a binding, in order. `sizes`: the bytes of each binding, which no literal may exceed,
+// whatever it says that it is.
+struct HostArrays {
+  std::span<std::byte* const> bindings;
+  std::span<const int64_t> sizes;
+  std::size_t next = 0;
+
+  // Where the next array lies, if it is of `bytes` bytes; at most as many where its dimensions are dynamic.
+  Result<std::byte*> Take(const Shape& shape, std::size_t bytes, bool dynamic) {
+    const std::size_t at = next++;
+    if (at >= sizes.size() || at >= bindings.size())
+      return Internal("array {} ({}) of a host kernel has no binding", at, shape.ToString(false));
+    const auto room = static_cast<std::size_t>(sizes[at]);
+    if (dynamic ? bytes > room : bytes != room)
+      return Internal("array {} ({}) of a host kernel is {} bytes, its binding has {}", at, shape.ToString(false), bytes,
+                      room);
+    return bindings[at];
   }
-}
-void WriteLeaves(const Literal& literal, std::span<std::byte* const> bindings, std::size_t& next) {
-  if (literal.shape().IsTuple()) {
-    for (const Literal& element : literal.elements()) WriteLeaves(element, bindings, next);
-  } else if (literal.shape().IsArray()) {
-    std::span<const std::byte> bytes = literal.bytes();
-    if (!bytes.empty()) std::memcpy(bindings[next], bytes.data(), bytes.size());
-    ++next;
+  // Array leaves of `literal`, depth first, filled from the next bindings.
+  Result<> Read(Literal& literal) {
+    for (Literal& element : literal.elements()) KRAFLA_TRY(Read(element));
+    if (!literal.shape().IsArray()) return {};
+    const std::span<std::byte> bytes = literal.bytes();
+    KRAFLA_ASSIGN(const std::byte* from, Take(literal.shape(), bytes.size(), false));
+    if (!bytes.empty()) std::memcpy(bytes.data(), from, bytes.size());
+    return {};
   }
+  Result<> Write(const Literal& literal, bool dynamic) {
+    for (const Literal& element : literal.elements()) KRAFLA_TRY(Write(element, dynamic));
+    if (!literal.shape().IsArray()) return {};
+    const std::span<const std::byte> bytes = literal.bytes();
+    KRAFLA_ASSIGN(std::byte * to, Take(literal.shape(), bytes.size(), dynamic));
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    return {};
+  }
+};
+
+std::vector<int64_t> SizesOf(const plan::KernelPlan& plan) {
+  std::vector<int64_t> out;
+  for (const plan::Binding& b : plan.bindings) out.push_back(b.byte_size());
+  return out;
 }
 
 class HostKernelRun final : public CpuKernel {
  public:
-  HostKernelRun(const Instruction* instruction, const CpuKernelOptions& options)
-      : instruction_(instruction), options_(options.evaluator) {}
+  HostKernelRun(const Instruction* instruction, const plan::KernelPlan& plan, const CpuKernelOptions& options)
+      : instruction_(instruction), options_(options.evaluator), sizes_(SizesOf(plan)) {}
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool&, std::byte*) const override {
     std::vector<Literal> operands;
-    std::size_t next = 0;
+    HostArrays arrays{bindings, sizes_};
     for (const Instruction* operand : instruction_->operands()) {
       KRAFLA_ASSIGN(Literal literal, Literal::Create(operand->shape()));
-      ReadLeaves(literal, bindings, next);
+      KRAFLA_TRY(arrays.Read(literal));
       operands.push_back(std::move(literal));
     }
     std::vector<const Literal*> pointers;
     for (const Literal& operand : operands) pointers.push_back(&operand);
     KRAFLA_ASSIGN(Literal result, Evaluate(pointers));
-    WriteLeaves(result, bindings, next);
+    Result<> written = arrays.Write(result, instruction_->shape().IsDynamic());
+    if (!written) return Failure(std::move(written).error().WithContext(Format("at {}", Describe(*instruction_))));
     return {};
   }
 
@@ -74,6 +98,7 @@ class HostKernelRun final : public CpuKernel {
 
   const Instruction* instruction_;
   EvaluatorOptions options_;
+  std::vector<int64_t> sizes_;  // of the bindings, in bytes
   mutable std::atomic<uint64_t> times_run_ = 0;
 };
 
@@ -82,6 +107,7 @@ class ExchangeRun final : public CpuKernel {
  public:
   ExchangeRun(const Instruction* instruction, const CpuKernelOptions& options)
       : instruction_(instruction), host_(options.evaluator.host) {
+    // What the hook takes and gives are the instruction's own arrays, and so are the bindings (CheckPlan).
     for (const Instruction* operand : instruction_->operands())
       for (const Shape* leaf : TupleLeaves(operand->shape())) operand_leaves_ += leaf->IsArray() ? 1 : 0;
   }
@@ -110,10 +136,10 @@ class ExchangeRun final : public CpuKernel {
 
 }  // namespace
 
-KernelResult MakeHostKernel(const plan::KernelPlan&, const plan::HostKernel& body, const CpuKernelOptions& options) {
+KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body, const CpuKernelOptions& options) {
   if (ExchangeRun::Takes(*body.instruction, options.evaluator.host))
     return std::make_unique<ExchangeRun>(body.instruction, options);
-  return std::make_unique<HostKernelRun>(body.instruction, options);
+  return std::make_unique<HostKernelRun>(body.instruction, plan, options);
 }
 
 }  // namespace krafla::cpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/file.h"
 #include "hlo_io/data/corpus.h"
 #include "hlo_io/data/json_reading.h"
 
@@ -47,7 +48,7 @@ struct Finder {
 
   // meta.json and module.* in one folder.
   Result<> Model(const fs::path& folder) {
-    KRAFLA_ASSIGN(std::string text, ReadWholeFile((folder / "meta.json").string()));
+    KRAFLA_ASSIGN(std::string text, ReadFile((folder / "meta.json").string()));
     KRAFLA_ASSIGN(Json meta, ParseJsonObject(text, (folder / "meta.json").string()));
     RecordedCase out;
     KRAFLA_ASSIGN(out.name, StringMember(meta, "name", folder.filename().string()));
@@ -71,7 +72,7 @@ struct Finder {
 
   // manifest.json with many cases; a manifest of modules to be refused has no outputs and is passed over.
   Result<> Family(const fs::path& folder) {
-    KRAFLA_ASSIGN(std::string text, ReadWholeFile((folder / "manifest.json").string()));
+    KRAFLA_ASSIGN(std::string text, ReadFile((folder / "manifest.json").string()));
     KRAFLA_ASSIGN(Json manifest, ParseJsonObject(text, (folder / "manifest.json").string()));
     KRAFLA_ASSIGN(std::string family, StringMember(manifest, "family", folder.filename().string()));
     const Json* cases = FindMember(manifest, "cases");

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hlo_io/data/json_reading.h"
 
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 namespace krafla {
 namespace {
 
 // Some functions of the JSON library recurse once a level.
 constexpr int kMaxDepth = 100;
-constexpr std::streamoff kMaxFile = std::streamoff{1} << 30;
 
 int Depth(std::string_view text) {
   int depth = 0, deepest = 0;
@@ -32,18 +29,6 @@ int Depth(std::string_view text) {
 }
 
 }  // namespace
-
-Result<std::string> ReadWholeFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return NotFound("'{}' cannot be opened", path);
-  const std::streamoff size = in.tellg();
-  if (size < 0) return Unavailable("the size of '{}' is not known", path);
-  if (size > kMaxFile) return ResourceExhausted("'{}' has {} bytes, past the limit of {}", path, size, kMaxFile);
-  std::string out(static_cast<std::size_t>(size), '\0');
-  in.seekg(0);
-  if (size > 0 && !in.read(out.data(), size)) return Unavailable("'{}' cannot be read", path);
-  return out;
-}
 
 Result<Json> ParseJsonObject(std::string_view text, std::string_view where) {
   if (Depth(text) > kMaxDepth) return InvalidArgument("{}: JSON is nested deeper than the limit of {}", where, kMaxDepth);

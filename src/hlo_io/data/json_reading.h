@@ -13,7 +13,6 @@ namespace krafla {
 
 using Json = nlohmann::json;
 
-Result<std::string> ReadWholeFile(const std::string& path);
 // An object. `where` is for messages.
 Result<Json> ParseJsonObject(std::string_view text, std::string_view where);
 

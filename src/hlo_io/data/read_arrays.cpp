@@ -3,9 +3,9 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
+#include "base/file.h"
 #include "hlo_io/data/corpus.h"
 #include "hlo_io/data/element_codec.h"
 #include "hlo_io/data/json_reading.h"
@@ -34,7 +34,7 @@ Result<Tolerance> ToTolerance(const Json& json) {
 // data.bin: arrays as ["f32[2,3]", offset, bytes], read one at a time.
 class DataFile {
  public:
-  explicit DataFile(const std::string& path) : path_(path), in_(path, std::ios::binary) {}
+  explicit DataFile(const std::string& path) : path_(path), in_(InputFile::Open(path)) {}
 
   Result<Literal> Read(const Json& ref) {
     if (!ref.is_array() || ref.size() != 3 || !ref[0].is_string())
@@ -45,17 +45,12 @@ class DataFile {
     KRAFLA_ASSIGN(int64_t bytes, AsInt(ref[2], "bytes"));
     if (!shape.IsArray() || bytes != shape.byte_size())
       return InvalidArgument("an array of {} takes {} bytes, not {}", text, shape.byte_size(), bytes);
-    if (!in_) return NotFound("'{}' cannot be opened", path_);
-    if (size_ < 0) {
-      in_.seekg(0, std::ios::end);
-      size_ = in_.tellg();
-    }
-    if (offset < 0 || offset > size_ || bytes > size_ - offset)
-      return OutOfRange("'{}' has {} bytes; an array of {} at {} does not lie in it", path_, size_, bytes, offset);
+    if (!in_) return Failure(in_.error());
+    const int64_t size = in_->size();
+    if (offset < 0 || offset > size || bytes > size - offset)
+      return OutOfRange("'{}' has {} bytes; an array of {} at {} does not lie in it", path_, size, bytes, offset);
     KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(shape));
-    in_.seekg(offset);
-    if (bytes > 0 && !in_.read(reinterpret_cast<char*>(out.bytes().data()), bytes))
-      return DataLoss("'{}' cannot be read at {}", path_, offset);
+    KRAFLA_TRY(in_->ReadAt(offset, out.bytes().data(), out.bytes().size()));
     if (shape.element_type() == ElementType::kPred)
       for (uint8_t b : out.data<uint8_t>())
         if (b > 1) return DataLoss("an array of {} holds {}, which pred does not have", text, b);
@@ -102,8 +97,7 @@ class DataFile {
 
  private:
   std::string path_;
-  std::ifstream in_;
-  int64_t size_ = -1;
+  Result<InputFile> in_;
 };
 
 Result<RecordedArrays> ReadFamilyCase(const RecordedCase& c) {

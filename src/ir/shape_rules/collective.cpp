@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops between devices. XLA: hlo_verifier.cc CheckReplicaGroups and the Handle* functions of the collectives,
 // collective_ops_utils.h GetCollectiveOpGroupMode. As in XLA, a count of 1 is not compared with the ids: texts often
-// leave the counts of the module out, and whoever compiles it gives them. What runs a module must know the real ones.
+// leave the counts of the module out, and whoever compiles it gives them. Who does so sets device_counts_known.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -89,7 +89,7 @@ Result<int64_t> CheckGroups(const ShapeRuleInput& in, const CollectiveAttributes
                                group.size());
       all.insert(all.end(), group.begin(), group.end());
     }
-    if (ids == 1) ids = static_cast<int64_t>(all.size());
+    if (ids == 1 && !in.device_counts_known) ids = static_cast<int64_t>(all.size());
     KRAFLA_TRY(CheckIds("replica_groups", word, all, ids));
     if (rules.covering && static_cast<int64_t>(all.size()) != ids)
       return InvalidArgument("replica_groups must name each of the {} {}s; it names {}.", ids, word, all.size());
@@ -179,7 +179,7 @@ Result<> CheckPairs(const ShapeRuleInput& in, const CollectiveAttributes& a) {
   KRAFLA_ASSIGN(CollectiveMode mode, ModeOf(in, a));
   KRAFLA_ASSIGN(int64_t ids, IdCount(in, mode));
   const char* word = IdWord(mode);
-  if (ids == 1) ids = kMaxDevices;
+  if (ids == 1 && !in.device_counts_known) ids = kMaxDevices;
   std::vector<int64_t> sources, targets;
   for (auto [source, target] : a.source_target_pairs) {
     sources.push_back(source);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a client waits for its device, and when a run is to end though it is not done.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <stop_token>
+
+#include "krafla/export.h"
+
+KRAFLA_EXPORT_BEGIN
+namespace krafla {
+
+struct ClientOptions {
+  // The longest that anything waits for work that the device was given: then the call gives DEADLINE_EXCEEDED, and the
+  // work goes on. A device that hangs for good does not keep its caller.
+  std::chrono::milliseconds wait_limit = std::chrono::minutes(30);
+};
+
+// Looked at between the steps of a run, at each turn of a loop, and while the run waits for the device or the host. A
+// run that was ended gives no results; the executable may run again at once. On a device, steps that were given to it
+// already are finished before those of the next run.
+struct RunOptions {
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};  // past it: DEADLINE_EXCEEDED
+  std::stop_token stop = {};                                           // once it is requested: CANCELLED
+};
+
+}  // namespace krafla
+KRAFLA_EXPORT_END

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "base/host_memory.h"
+
+namespace krafla {
+namespace {
+
+constexpr std::size_t kFirstRead = std::size_t{64} << 10;  // of what has no size
+constexpr int kPipeLimitMs = 60'000;                       // without a byte from the writer of a pipe
+
+std::string Reason(int error) { return std::strerror(error); }
+
+Failure CannotOpen(const std::string& path, int error) {
+  const StatusCode code = error == EACCES || error == EPERM ? StatusCode::kPermissionDenied : StatusCode::kNotFound;
+  return MakeError(code, "'{}' cannot be opened: {}.", path, Reason(error));
+}
+
+const char* KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "something else";
+}
+
+Failure NoFile(const std::string& path, mode_t mode) {
+  return InvalidArgument("'{}' is not a file but {}.", path, KindOf(mode));
+}
+
+// Read to the end; `expected` bytes of it are foreseen. Waits `limit_ms` (-1: for ever) for each part of a pipe.
+Result<std::string> ReadToEnd(int descriptor, const std::string& path, std::size_t expected, int limit_ms) {
+  std::string out;
+  std::size_t have = 0;
+  const auto no_room = [&](std::size_t bytes) {
+    return ResourceExhausted("'{}' has {} bytes or more, for which the host has no memory (this process may have {}).", path,
+                             bytes, HostMemoryLimit());
+  };
+  try {
+    for (std::size_t room = expected + 1;;) {
+      if (!HostHasRoom(room)) return no_room(room);
+      out.resize_and_overwrite(room, [](char*, std::size_t size) { return size; });
+      while (have < out.size()) {
+        const ssize_t got = ::read(descriptor, out.data() + have, out.size() - have);
+        if (got == 0) {
+          out.resize(have);
+          return out;
+        }
+        if (got > 0) {
+          have += static_cast<std::size_t>(got);
+          continue;
+        }
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN) return DataLoss("'{}' cannot be read: {}.", path, Reason(errno));
+        pollfd waiting = {descriptor, POLLIN, 0};
+        if (::poll(&waiting, 1, limit_ms) == 0)
+          return DataLoss("'{}' is a pipe, and nobody has written to it for {} ms.", path, limit_ms);
+      }
+      room = have + std::max(have, kFirstRead);
+    }
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  return no_room(have);
+}
+
+}  // namespace
+
+Result<InputFile> InputFile::Open(const std::string& path) {
+  // Without O_NONBLOCK a pipe would keep the call until somebody writes to it.
+  InputFile out(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), 0);
+  if (out.descriptor_ < 0) return CannotOpen(path, errno);
+  struct stat info;
+  if (::fstat(out.descriptor_, &info) != 0) return CannotOpen(path, errno);
+  if (!S_ISREG(info.st_mode)) return NoFile(path, info.st_mode);
+  out.size_ = info.st_size;
+  return out;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<> InputFile::ReadAt(int64_t offset, void* to, std::size_t bytes) const {
+  auto* at = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_, at, bytes, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return DataLoss("'{}' cannot be read: {}.", path_, Reason(errno));
+    if (got == 0) return DataLoss("'{}' ends at byte {}; {} more were expected.", path_, offset, bytes);
+    at += got;
+    offset += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return {};
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  struct Closer {
+    int descriptor;
+    ~Closer() {
+      if (descriptor >= 0) ::close(descriptor);
+    }
+  } file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.descriptor < 0) return CannotOpen(path, errno);
+  struct stat info;
+  if (::fstat(file.descriptor, &info) != 0) return CannotOpen(path, errno);
+  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) return NoFile(path, info.st_mode);
+  if (S_ISREG(info.st_mode)) return ReadToEnd(file.descriptor, path, static_cast<std::size_t>(info.st_size), kPipeLimitMs);
+  KRAFLA_ASSIGN(std::string out, ReadToEnd(file.descriptor, path, kFirstRead, kPipeLimitMs));
+  if (out.empty()) return DataLoss("'{}' is a pipe that nobody writes to.", path);
+  return out;
+}
+
+Result<std::string> ReadStandardInput() { return ReadToEnd(STDIN_FILENO, "standard input", kFirstRead, -1); }
+
+}  // namespace krafla

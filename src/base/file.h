@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading files that somebody named. A path may lead to anything: a folder, a device without an end, a pipe that nobody
+// writes to, a file of more bytes than there is memory. Nothing here throws, waits for ever or allocates what it has not
+// checked. Every error names the path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace krafla {
+
+// A regular file, open for reading; closes itself.
+class InputFile {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for what is no regular file.
+  static Result<InputFile> Open(const std::string& path);
+
+  InputFile(InputFile&& other) noexcept
+      : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_) {}
+  InputFile& operator=(InputFile&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(descriptor_, other.descriptor_);
+    size_ = other.size_;
+    return *this;
+  }
+  ~InputFile();
+
+  // Bytes, when it was opened.
+  int64_t size() const { return size_; }
+  // All of `to`, from byte `offset`. DATA_LOSS where the file ends before.
+  Result<> ReadAt(int64_t offset, void* to, std::size_t bytes) const;
+  // The descriptor, for who closes it.
+  int Release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  InputFile(std::string path, int descriptor, int64_t size)
+      : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+
+  std::string path_;
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+};
+
+// All of a regular file, or of a pipe that somebody writes to (a shell's <(..)). RESOURCE_EXHAUSTED for more than the
+// host has memory for.
+Result<std::string> ReadFile(const std::string& path);
+// All of standard input.
+Result<std::string> ReadStandardInput();
+
+}  // namespace krafla

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/plan_check.h"
+
+namespace krafla::plan {
+namespace {
+
+bool Within(int64_t offset, int64_t size, int64_t limit) {
+  return offset >= 0 && size >= 0 && size <= limit && offset <= limit - size;
+}
+
+class PlanChecker {
+ public:
+  explicit PlanChecker(const ProgramPlan& plan) : plan_(plan) {}
+
+  Result<> Run() {
+    for (std::size_t a = 0; a < plan_.allocations.size(); ++a) KRAFLA_TRY(Check(plan_.allocations[a], a));
+    for (const KernelPlan& kernel : plan_.kernels)
+      if (const auto* host = std::get_if<HostKernel>(&kernel.body)) KRAFLA_TRY(Check(kernel, *host->instruction));
+    return Check(plan_.steps);
+  }
+
+ private:
+  // The bytes of what an allocation stands for; -1 where there is no such thing.
+  int64_t BytesBehind(const Allocation& a) const {
+    const auto of = [&](const auto& list, auto bytes) -> int64_t {
+      return a.number < 0 || a.number >= std::ssize(list) ? -1 : bytes(list[static_cast<std::size_t>(a.number)]);
+    };
+    const auto of_shape = [](const Shape& s) { return s.byte_size(); };
+    switch (a.kind) {
+      case Allocation::Kind::kArgument: return of(plan_.arguments, of_shape);
+      case Allocation::Kind::kResult: return of(plan_.results, of_shape);
+      case Allocation::Kind::kConstant: return of(plan_.constants, [](const Literal* c) { return std::ssize(c->bytes()); });
+      case Allocation::Kind::kState: return of(plan_.states, [](const auto& s) { return std::ssize(s); });
+      case Allocation::Kind::kArena: return plan_.arena_size;
+      case Allocation::Kind::kDeviceId: return a.number == 0 || a.number == 1 ? int64_t{sizeof(uint32_t)} : -1;
+    }
+    KRAFLA_UNREACHABLE();
+  }
+
+  Result<> Check(const Allocation& a, std::size_t number) const {
+    const int64_t offset = a.kind == Allocation::Kind::kArena ? a.offset : 0;
+    if (Within(offset, a.size, BytesBehind(a))) return {};
+    return Internal("allocation {} of the plan is {} bytes from byte {} of {}", number, a.size, offset, BytesBehind(a));
+  }
+
+  Result<> Check(const Slice& s, std::string_view what) const {
+    if (s.allocation < 0 || s.allocation >= std::ssize(plan_.allocations))
+      return Internal("{} uses allocation {} of {}", what, s.allocation, plan_.allocations.size());
+    const int64_t size = plan_.allocations[static_cast<std::size_t>(s.allocation)].size;
+    if (Within(s.offset, s.size, size)) return {};
+    return Internal("{} uses {} bytes from byte {} of allocation {}, which has {}", what, s.size, s.offset, s.allocation,
+                    size);
+  }
+
+  Result<> CheckSize(const Slice& s, int64_t least, std::string_view what) const {
+    KRAFLA_TRY(Check(s, what));
+    if (s.size >= least) return {};
+    return Internal("{} has {} bytes for {}", what, s.size, least);
+  }
+
+  // The leaves of a host kernel's operands and result, in order, are its bindings.
+  static Result<> Check(const KernelPlan& kernel, const Instruction& instruction) {
+    std::size_t next = 0;
+    const auto take = [&](const Shape& shape) -> Result<> {
+      for (const Shape* leaf : TupleLeaves(shape)) {
+        if (!leaf->IsArray()) continue;
+        const int64_t bytes = next < kernel.bindings.size() ? kernel.bindings[next].byte_size() : -1;
+        if (bytes != leaf->byte_size())
+          return Internal("{}: array {} of a host kernel is {}, and its binding has {} bytes", Describe(instruction), next,
+                          leaf->ToString(false), bytes);
+        ++next;
+      }
+      return {};
+    };
+    for (const Instruction* operand : instruction.operands()) KRAFLA_TRY(take(operand->shape()));
+    KRAFLA_TRY(take(instruction.shape()));
+    if (next == kernel.bindings.size()) return {};
+    return Internal("{}: a host kernel of {} arrays has {} bindings", Describe(instruction), next, kernel.bindings.size());
+  }
+
+  Result<> Check(const LaunchStep& step) const {
+    const std::string_view name = step.instruction != nullptr ? std::string_view(step.instruction->name()) : "a launch";
+    if (step.kernel < 0 || step.kernel >= std::ssize(plan_.kernels)) return Internal("{} has no kernel", name);
+    const KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(step.kernel)];
+    if (kernel.bindings.size() != step.bindings.size())
+      return Internal("{} gives kernel '{}' {} buffers, it has {}", name, kernel.name, step.bindings.size(),
+                      kernel.bindings.size());
+    for (std::size_t b = 0; b < step.bindings.size(); ++b) {
+      Result<> fits = CheckSize(step.bindings[b], kernel.bindings[b].byte_size(), name);
+      if (!fits)
+        return Failure(std::move(fits).error().WithContext(Format("in binding {} of kernel '{}'", b, kernel.name)));
+    }
+    return {};
+  }
+
+  Result<> Check(const StepList& list) const {
+    for (const Step& step : list.steps) {
+      if (const auto* launch = std::get_if<LaunchStep>(&step)) {
+        KRAFLA_TRY(Check(*launch));
+      } else if (const auto* copy = std::get_if<CopyStep>(&step)) {
+        KRAFLA_TRY(Check(copy->to, "a copy"));
+        KRAFLA_TRY(CheckSize(copy->from, copy->to.size, "a copy"));
+      } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
+        KRAFLA_TRY(CheckSize(loop->predicate, 1, "the predicate of a loop"));
+        KRAFLA_TRY(Check(*loop->condition));
+        KRAFLA_TRY(Check(*loop->body));
+      } else if (const auto* branch = std::get_if<ConditionalStep>(&step)) {
+        KRAFLA_TRY(CheckSize(branch->index, branch->index_is_pred ? 1 : 4, "the index of a conditional"));
+        for (const auto& b : branch->branches) KRAFLA_TRY(Check(*b));
+      }
+    }
+    return {};
+  }
+
+  const ProgramPlan& plan_;
+};
+
+}  // namespace
+
+Result<> CheckPlan(const ProgramPlan& plan) { return PlanChecker(plan).Run(); }
+
+}  // namespace krafla::plan
