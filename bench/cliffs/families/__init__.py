@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Importing this package declares all cases."""
+from . import (conv, dot, elementwise, fft, gather, image, linalg, loops, orders, pool, programs, random_numbers, reduce,  # noqa: F401
+               scatter, shapes)
