@@ -40,7 +40,8 @@ def parse():
     ap.add_argument("--above", type=float, default=report.SLOWER, help="the table shows ratios from here on (default 1.3; 0: all)")
     ap.add_argument("--json", metavar="FILE", help="append a line for each case to this file")
     ap.add_argument("--resume", action="store_true", help="do not run again what --json's file has already")
-    ap.add_argument("--from", dest="source", metavar="FILE", help="only print the tables of such a file")
+    ap.add_argument("--from", dest="sources", nargs="+", default=[], metavar="FILE",
+                    help="run nothing, take such files; of several, the least times of each case")
     ap.add_argument("--baseline", metavar="FILE", help=f"name cases with more than {report.GROWN} times its ratio, and more than 1")
     ap.add_argument("--write-baseline", metavar="FILE", help="store the ratios; cases that are not run keep theirs")
     ap.add_argument("--library", default=os.environ.get("KRAFLA_PJRT_LIBRARY", str(LIBRARY)), help="krafla's PJRT plugin")
@@ -127,7 +128,7 @@ def run(a, chosen, mode):
 
 def main():
     a = parse()
-    for path in filter(None, (a.baseline, a.source, a.cases)):
+    for path in filter(None, (a.baseline, a.cases, *a.sources)):
         if not pathlib.Path(path).exists():
             return refuse(f"{path} is not there")
     if a.resume and not a.json:
@@ -141,8 +142,8 @@ def main():
     if a.list:
         print("\n".join(c.name for c in chosen))
         return 0
-    if a.source:
-        found = read_lines(pathlib.Path(a.source))
+    if a.sources:
+        found = report.least([read_lines(pathlib.Path(path)) for path in a.sources])
         records = [found[c.name] for c in chosen if c.name in found]
     elif not pathlib.Path(a.library).exists():
         return refuse(f"{a.library} is not there: build the target pjrt_krafla, or say --library")

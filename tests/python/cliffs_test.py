@@ -61,6 +61,9 @@ class Cliffs(unittest.TestCase):
         self.assertEqual(written[:4], lines[:4])
         self.assertEqual(len(written), 6)
         self.assertIn("of 5 cases", done.stdout)
+        done = cliffs("--from", str(self.lines), str(self.lines))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("of 5 cases", done.stdout)
 
     def test_what_goes_wrong_is_told_and_the_rest_goes_on(self):
         bad = self.folder / "bad.py"
@@ -96,6 +99,12 @@ class Baseline(unittest.TestCase):
         self.assertTrue(worse(0.1, 1.1))
         self.assertFalse(report.regressions([{"case": "new", "ratio": 100}], {}))
         self.assertTrue(report.regressions([{"case": "a", "ratio": 1, "wrong": "4 of 4 differ"}], {"a": 1}))
+
+    def test_least_of_several_runs(self):
+        run = {"a": {"case": "a", "xla_ms": 2.0, "krafla_ms": 6.0, "ratio": 3.0}}
+        again = {"a": {"case": "a", "xla_ms": 3.0, "krafla_ms": 3.0, "ratio": 1.0}, "b": {"case": "b", "failed": {}}}
+        self.assertEqual(report.least([run, again])["a"], {"case": "a", "xla_ms": 2.0, "krafla_ms": 3.0, "ratio": 1.5})
+        self.assertEqual(report.least([run, again])["b"], again["b"])
 
 
 if __name__ == "__main__":
