@@ -35,7 +35,7 @@ class Array:
         if self.kind == "integers":
             return random.integers(int(self.low), int(self.high), shape, np.int64).astype(dtype)
         if self.kind == "uniform":
-            return (random.random(shape, np.float32) * np.float32(self.high - self.low) + np.float32(self.low)).astype(dtype)
+            return (random.random(shape, np.float32) * (self.high - self.low) + self.low).astype(dtype)
         if self.kind == "distinct":  # the first of a permutation of 0..high
             return random.permutation(int(self.high))[: shape[0]].astype(dtype)
         if self.kind == "ascending":
@@ -118,6 +118,14 @@ def case(name, function, *arrays, tolerance=None, view=None, x64=False):
         raise ValueError(f"two cases are named {name}")
     x64 = x64 or any(a.dtype in WIDE for a in arrays)
     CASES[name] = Case(name, function, arrays, tolerance, view, x64)
+
+
+def declare(name, *arrays, **options):
+    """case() as a decorator."""
+    def of(function):
+        case(name, function, *arrays, **options)
+        return function
+    return of
 
 
 def load(path=None):

@@ -32,16 +32,19 @@ def tables(records, above):
     text = []
     if timed:
         shown = [r for r in timed if r["ratio"] >= above]
-        text.append(f"Milliseconds a call; ratio: krafla's over XLA:CPU's. {len(shown)} of {len(timed)} cases have {above:g} or more.\n")
+        text.append("Milliseconds a call; ratio: krafla's over XLA:CPU's. "
+                    f"{len(shown)} of {len(timed)} cases have {above:g} or more.\n")
         text.append(table(["case", "XLA", "krafla", "ratio", "compile"], map(cells, shown)))
         families = {}
         for r in timed:
             families.setdefault(r["family"], []).append(r)
         lines = [family_line(name, rows) for name, rows in sorted(families.items(), key=lambda f: -mean_ratio(f[1]))]
         text.append("By family: the geometric mean of the ratios, and of the times to compile.\n")
-        text.append(table(["family", "cases", "ratio", f"above {SLOWER}", f"above {CLIFF}", "worst", "compile ratio"], [*lines, family_line("all", timed)]))
+        head = ["family", "cases", "ratio", f"above {SLOWER}", f"above {CLIFF}", "worst", "compile ratio"]
+        text.append(table(head, [*lines, family_line("all", timed)]))
     wrong = [f"- {r['case']}: {r['wrong']}" for r in records if r.get("wrong")]
-    failed = [f"- {r['case']} ({who}): {' '.join(why.split())[:300]}" for r in records for who, why in r.get("failed", {}).items()]
+    failed = [f"- {r['case']} ({who}): {' '.join(why.split())[:300]}"
+              for r in records for who, why in r.get("failed", {}).items()]
     for title, lines in (("Results that differ", wrong), ("Not done", failed)):
         if lines:
             text.append(f"{title}:\n\n" + "\n".join(lines) + "\n")
@@ -81,6 +84,11 @@ def write_baseline(path, records, before):
     path.write_text(json.dumps(merged, indent=0) + "\n")
 
 
+def slower(record, baseline):
+    stored = baseline.get(record["case"])
+    return stored is not None and record.get("ratio", 0) > max(1.0, GROWN * stored)
+
+
 def regressions(records, baseline):
     """Sentences: what is slower than the baseline allows, wrong, or failed on krafla's side."""
     found = []
@@ -89,7 +97,6 @@ def regressions(records, baseline):
             found.append(f"{r['case']}: the results differ: {r['wrong']}")
         if "krafla" in r.get("failed", {}):
             found.append(f"{r['case']}: not done: {r['failed']['krafla']}")
-        stored = baseline.get(r["case"])
-        if stored is not None and r.get("ratio", 0) > max(1.0, GROWN * stored):
-            found.append(f"{r['case']}: {number(r['ratio'])} x XLA's time, {number(stored)} in the baseline")
+        if slower(r, baseline):
+            found.append(f"{r['case']}: {number(r['ratio'])} x XLA's time, {number(baseline[r['case']])} in the baseline")
     return found

@@ -28,7 +28,8 @@ case("bad/good", lambda x: x * 2, normal(4))
 
 
 def cliffs(*arguments):
-    return subprocess.run([sys.executable, str(TOOL), "--budget", "1", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, str(TOOL), "--budget", "1", *arguments], capture_output=True, text=True,
+                          check=False)
 
 
 class Cliffs(unittest.TestCase):

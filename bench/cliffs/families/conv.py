@@ -93,9 +93,11 @@ for dilation in (2, 3):
          layout="nchw", kinds=FORWARD)
 conv("2d 4x4 base-dilation 2 nhwc", (4, 14, 14, 32), 4, 32, padding=(2, 2), lhs=2)
 conv("2d 2x2 base-dilation 2 nhwc", (4, 14, 14, 32), 2, 32, padding=(1, 1), lhs=2)
-conv("2d 3x3 base-dilation 2 nhwc bf16", (4, 14, 14, 32), 3, 32, padding=transposed(3, 2), lhs=2, dtype="bf16", kinds=FORWARD)
+conv("2d 3x3 base-dilation 2 nhwc bf16", (4, 14, 14, 32), 3, 32, padding=transposed(3, 2), lhs=2, dtype="bf16",
+     kinds=FORWARD)
 conv("2d 3x3 base-dilation 2 window-dilation 2", (4, 14, 14, 32), 3, 32, padding=(3, 2), rhs=2, lhs=2, kinds=FORWARD)
-conv("2d 3x3 base-dilation 2 depthwise", (4, 14, 14, 32), 3, 32, padding=transposed(3, 2), lhs=2, groups=32, kinds=FORWARD)
+conv("2d 3x3 base-dilation 2 depthwise", (4, 14, 14, 32), 3, 32, padding=transposed(3, 2), lhs=2, groups=32,
+     kinds=FORWARD)
 conv("1d 4 base-dilation 2", (4, 256, 32), 4, 32, padding=(2, 2), lhs=2, kinds=FORWARD)
 conv("3d 3x3x3 base-dilation 2", (1, 8, 8, 8, 16), 3, 16, padding=transposed(3, 2), lhs=2, kinds=FORWARD)
 for groups in (2, 4, 8, 32):

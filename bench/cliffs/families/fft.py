@@ -6,7 +6,8 @@ import jax
 from cases import case, normal, values
 
 F = jnp.fft
-for batch, n in ((256, 256), (64, 1024), (1, 65536), (4096, 16), (64, 1000), (64, 360), (64, 997), (16, 4099), (64, 15)):
+for batch, n in ((256, 256), (64, 1024), (1, 65536), (4096, 16), (64, 1000), (64, 360),
+                 (64, 997), (16, 4099), (64, 15)):
     case(f"fft/c2c {batch}x{n}", F.fft, values("c64", batch, n))
 for batch, n in ((64, 1024), (64, 1000), (64, 997)):
     case(f"fft/r2c {batch}x{n}", F.rfft, normal(batch, n))
@@ -21,8 +22,11 @@ case("fft/3d r2c 32x32x32", F.rfftn, normal(32, 32, 32))
 case("fft/along axis 0 1024x64", lambda x: F.fft(x, axis=0), values("c64", 1024, 64))
 case("fft/c2c 64x512 c128", F.fft, values("c128", 64, 512))
 case("fft/r2c 64x512 f64", F.rfft, values("f64", 64, 512))
-case("fft/convolution of 2 signals of 16384", lambda x, y: F.irfft(F.rfft(x, 32768) * F.rfft(y, 32768), 32768), normal(16384), normal(16384))
-case("fft/spectrogram", lambda x: jnp.abs(F.rfft(x[jnp.arange(400)[None] + 160 * jnp.arange(98)[:, None]] * jnp.hanning(400))) ** 2, normal(16000))
+case("fft/convolution of 2 signals of 16384", lambda x, y: F.irfft(F.rfft(x, 32768) * F.rfft(y, 32768), 32768),
+     normal(16384), normal(16384))
+case("fft/spectrogram",
+     lambda x: jnp.abs(F.rfft(x[jnp.arange(400)[None] + 160 * jnp.arange(98)[:, None]] * jnp.hanning(400))) ** 2,
+     normal(16000))
 case("fft/stft of scipy", lambda x: jax.scipy.signal.stft(x, nperseg=256)[2], normal(32768))
 case("fft/shift", lambda x: F.fftshift(x), values("c64", 512, 512))
 case("fft/gradient", jax.grad(lambda x: (jnp.abs(F.rfft(x)) ** 2).sum()), normal(64, 1024))

@@ -13,11 +13,15 @@ def lowest(dtype):
     return -np.inf if dtype[0] in "bf" else np.iinfo(DTYPES[dtype]).min
 
 
-def pool(name, shape, window, stride, padding="SAME", kind="max", layout="nhwc", dtype="f32", gradient=False, dilation=1):
+def pool(name, shape, window, stride, padding="SAME", kind="max", layout="nhwc", dtype="f32", gradient=False,
+         dilation=1):
     rank = len(shape) - 2
-    place = (lambda v, rest=1: (rest, *[v] * rank, rest)) if layout == "nhwc" else (lambda v, rest=1: (rest, rest, *[v] * rank))
+
+    def place(v):
+        return (1, *[v] * rank, 1) if layout == "nhwc" else (1, 1, *[v] * rank)
+
     shape = shape if layout == "nhwc" else (shape[0], shape[-1], *shape[1:-1])
-    kinds = {"max": (lowest(dtype), lax.max), "min": (-lowest(dtype) if dtype[0] in "bf" else 2**31 - 1, lax.min), "avg": (0, lax.add)}
+    kinds = {"max": (lowest(dtype), lax.max), "min": (np.inf, lax.min), "avg": (0, lax.add)}
     start, op = kinds[kind]
 
     def f(x):
@@ -33,7 +37,8 @@ for kind in ("max", "avg"):
     for layout in ("nhwc", "nchw"):
         for window, stride in ((2, 2), (3, 1), (3, 2), (3, 3)):
             for gradient in (False, True):
-                pool(f"{window}x{window} s{stride} {layout}", X, window, stride, kind=kind, layout=layout, gradient=gradient)
+                pool(f"{window}x{window} s{stride} {layout}", X, window, stride, kind=kind, layout=layout,
+                     gradient=gradient)
     pool("2x2 s1 valid", X, 2, 1, "VALID", kind)
     pool("3x3 s2 valid", X, 3, 2, "VALID", kind, gradient=True)
     for gradient in (False, True):
@@ -51,7 +56,9 @@ pool("3x3 s2", X, 3, 2, kind="min")
 pool("2x2 s1", X, 2, 1, kind="max", gradient=True)
 pool("15x15 s1 one channel", (1, 256, 256, 1), 15, 1)
 pool("15x15 s1 one channel", (1, 256, 256, 1), 15, 1, kind="avg")
-case("pool/running sum of 64 in 100000", lambda x: lax.reduce_window(x, np.float32(0), lax.add, (64,), (1,), "VALID"), values("f32", 100000))
-case("pool/running max of 64 in 100000", lambda x: lax.reduce_window(x, np.float32(-np.inf), lax.max, (64,), (1,), "VALID"), values("f32", 100000))
+case("pool/running sum of 64 in 100000", lambda x: lax.reduce_window(x, np.float32(0), lax.add, (64,), (1,), "VALID"),
+     values("f32", 100000))
+case("pool/running max of 64 in 100000",
+     lambda x: lax.reduce_window(x, np.float32(-np.inf), lax.max, (64,), (1,), "VALID"), values("f32", 100000))
 case("pool/global average nhwc", lambda x: x.mean((1, 2)), values("f32", *X))
 case("pool/global average nchw", lambda x: x.mean((2, 3)), values("f32", 4, 32, 56, 56))

@@ -12,6 +12,10 @@ def threefry(function):
     return lambda words, *rest: function(R.wrap_key_data(words, impl="threefry2x32"), *rest)
 
 
+def neighbours(s):
+    return sum(jnp.roll(s, d, a) for d in (1, -1) for a in (0, 1))
+
+
 def draw(name, function, *rest, **options):
     case(f"random/{name}", threefry(function), key_data(), *rest, **options)
 
@@ -46,17 +50,22 @@ draw("dirichlet", lambda k: R.dirichlet(k, jnp.ones(8), (500,)), tolerance=1e-2)
 draw("poisson", lambda k: R.poisson(k, 5.0, (5000,)))
 draw("binomial", lambda k: R.binomial(k, 20, 0.3, (2000,)))
 draw("student t", lambda k: R.t(k, 3.0, (2000,)), tolerance=1e-2)
-draw("multivariate normal 1000x4", lambda k: R.multivariate_normal(k, jnp.zeros(4), jnp.eye(4) + 0.5, (1000,)), tolerance=1e-2)
+draw("multivariate normal 1000x4", lambda k: R.multivariate_normal(k, jnp.zeros(4), jnp.eye(4) + 0.5, (1000,)),
+     tolerance=1e-2)
 draw("orthogonal 64", lambda k: R.orthogonal(k, 64), tolerance=1e-2)
 draw("rademacher", lambda k: R.rademacher(k, (N,)))
 draw("split 1000", lambda k: R.key_data(R.split(k, 1000)))
 draw("fold_in 1000", lambda k: R.key_data(jax.vmap(lambda n: R.fold_in(k, n))(jnp.arange(1000))))
 draw("uniform of 4", lambda k: R.uniform(k, (4,)))
-draw("a number in each of 1000 turns", lambda k: jax.lax.scan(lambda k, _: (lambda a, b: (a, R.uniform(b)))(*R.split(k)), k, None, 1000)[1])
+draw("a number in each of 1000 turns",
+     lambda k: jax.lax.scan(lambda k, _: (lambda a, b: (a, R.uniform(b)))(*R.split(k)), k, None, 1000)[1])
 draw("1000 keys, 100 normals each", lambda k: jax.vmap(lambda k: R.normal(k, (100,)))(R.split(k, 1000)), tolerance=1e-3)
 draw("monte carlo of pi", lambda k: ((R.uniform(k, (100000, 2)) ** 2).sum(1) < 1).mean() * 4)
-draw("ising sweep 128x128", lambda k, s: jnp.where(R.uniform(k, s.shape) < jax.nn.sigmoid(0.8 * sum(jnp.roll(s, d, a) for d in (1, -1) for a in (0, 1))), 1.0, -1.0), normal(128, 128))
+draw("ising sweep 128x128",
+     lambda k, s: jnp.where(R.uniform(k, s.shape) < jax.nn.sigmoid(0.8 * neighbours(s)), 1.0, -1.0),
+     normal(128, 128))
 for impl in ("rbg", "unsafe_rbg"):
     words = integers(4, high=2**31, dtype="u32")
     case(f"random/{impl} bits", lambda w, impl=impl: R.bits(R.wrap_key_data(w, impl=impl), (N,)), words)
-    case(f"random/{impl} normal", lambda w, impl=impl: R.normal(R.wrap_key_data(w, impl=impl), (N,)), words, tolerance=1e-3)
+    case(f"random/{impl} normal", lambda w, impl=impl: R.normal(R.wrap_key_data(w, impl=impl), (N,)), words,
+         tolerance=1e-3)
