@@ -9,7 +9,8 @@ Both back ends run each case through JAX, each in a process of its own: compiled
 turns (A B A B). A time is the least of several calls, of processor time on one thread pinned to one core unless --clock
 and --threads say otherwise; the ratio is krafla's over XLA's.
 
-Exit codes: 0 done, 1 worse than the baseline (with --baseline: slower, wrong or failed), 2 usage.
+Exit codes: 0 done, 1 worse than the baseline (with --baseline: slower, wrong or failed), 2 usage, or a back end that
+does not start, 130 interrupted.
 """
 import argparse
 import json
@@ -20,8 +21,10 @@ import sys
 import time
 
 import report
+from backend import Backend, Gone, environment
 
 HERE = pathlib.Path(__file__).resolve().parent
+INTERRUPTED = 130
 AGAIN = 3  # times that a case worse than the baseline is measured again
 LIBRARY = HERE.parent.parent / "build/release/libpjrt_krafla.so"
 
@@ -85,7 +88,6 @@ def chosen_cases(a):
 
 def measure(a, chosen, done, mode, baseline):
     """Yields a record a case. One that is worse than the baseline is measured again before that is believed."""
-    from backend import Backend, environment
     import session
 
     core = None
@@ -119,11 +121,15 @@ def measure(a, chosen, done, mode, baseline):
 
 
 def run(a, chosen, mode, baseline):
-    """The records, as far as it came before an interruption; each is in --json's file when the next case begins."""
+    """(records, whether it came to the end). Each record is in --json's file when the next case begins."""
     lines = pathlib.Path(a.json) if a.json else None
     done = {}
-    if a.resume and lines.exists():
-        done = {name: r for name, r in read_lines(lines).items() if r.get("mode") == mode}
+    if lines and lines.exists():
+        if a.resume:
+            done = {name: r for name, r in read_lines(lines).items() if r.get("mode") == mode}
+        if not lines.read_text().endswith("\n"):
+            with open(lines, "a") as f:  # after a line that was cut short
+                f.write("\n")
     records = []
     try:
         for record in measure(a, chosen, done, mode, baseline):
@@ -133,7 +139,7 @@ def run(a, chosen, mode, baseline):
             records.append(record)
     except KeyboardInterrupt:
         print(f"cliffs: interrupted after {len(records)} of {len(chosen)} cases", file=sys.stderr)
-    return records
+    return records, len(records) == len(chosen)
 
 
 def main():
@@ -143,7 +149,10 @@ def main():
             return refuse(f"{path} is not there")
     if a.resume and not a.json:
         return refuse("--resume needs --json FILE, where the earlier results are")
-    baseline = json.loads(pathlib.Path(a.baseline).read_text()) if a.baseline else {}
+    try:
+        baseline = json.loads(pathlib.Path(a.baseline).read_text()) if a.baseline else {}
+    except ValueError as e:
+        return refuse(f"{a.baseline} is no JSON: {e}")
     try:
         chosen = chosen_cases(a)
     except (ValueError, re.error) as e:
@@ -153,13 +162,17 @@ def main():
     if a.list:
         print("\n".join(c.name for c in chosen))
         return 0
+    finished = True
     if a.sources:
         found = report.least([read_lines(pathlib.Path(path)) for path in a.sources])
         records = [found[c.name] for c in chosen if c.name in found]
     elif not pathlib.Path(a.library).exists():
         return refuse(f"{a.library} is not there: build the target pjrt_krafla, or say --library")
     else:
-        records = run(a, chosen, f"{a.device}, {a.clock} time, threads: {a.threads}", baseline)
+        try:
+            records, finished = run(a, chosen, f"{a.device}, {a.clock} time, threads: {a.threads}", baseline)
+        except Gone as e:
+            return refuse(f"a back end does not start: {e}")
     print(report.tables(records, a.above))
     if a.write_baseline:
         path = pathlib.Path(a.write_baseline)
@@ -167,8 +180,9 @@ def main():
     if a.baseline:
         worse = report.regressions(records, baseline)
         print(f"Worse than {a.baseline}: {len(worse)}\n" + "".join(f"- {line}\n" for line in worse))
-        return 1 if worse else 0
-    return 0
+        if worse:
+            return 1
+    return 0 if finished else INTERRUPTED
 
 
 if __name__ == "__main__":

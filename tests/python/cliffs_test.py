@@ -55,7 +55,7 @@ class Cliffs(unittest.TestCase):
 
         # As an interruption leaves the file: one case missing, one line cut short.
         lines = self.lines.read_text().splitlines(True)
-        self.lines.write_text("".join(lines[:4]) + lines[4][:20] + "\n")
+        self.lines.write_text("".join(lines[:4]) + lines[4][:20])
         done = cliffs("--filter", TINY, "--json", str(self.lines), "--resume")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         written = self.lines.read_text().splitlines(True)
@@ -84,7 +84,8 @@ class Cliffs(unittest.TestCase):
 
     def test_usage(self):
         for arguments in (("--filter", "("), ("--filter", "no such case"), ("--family", "none"), ("--resume",),
-                          ("--from", "/no/file"), ("--baseline", "/no/file")):
+                          ("--from", "/no/file"), ("--baseline", "/no/file"), ("--baseline", str(TOOL / "README.md")),
+                          ("--filter", TINY, "--device", "none")):
             done = cliffs(*arguments)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertTrue(done.stderr.startswith("cliffs: "), done.stderr)
