@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "api/front_end.h"
 #include "command.h"
@@ -14,6 +17,7 @@ namespace {
 struct Timing {
   std::string name;
   double compile_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0;
+  double cpu_ms = 0;  // processor time a run, of all threads
   int64_t peak_bytes = 0;
   int kernels = 0, launches = 0;
   std::string placement;
@@ -118,12 +122,16 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   KRAFLA_TRY(prepared.Execute(options.device));
   std::vector<double> times;
   Stopwatch total;
+  const std::clock_t cpu = std::clock();
   while (options.iterations > 0 ? static_cast<int>(times.size()) < options.iterations
                                 : (times.size() < 3 || total.Milliseconds() < options.min_time * 1000) && times.size() < 100000) {
     Stopwatch one;
     KRAFLA_TRY(prepared.Execute(options.device));
     times.push_back(one.Milliseconds());
+    if (options.every_ms > one.Milliseconds())
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options.every_ms - one.Milliseconds()));
   }
+  out.cpu_ms = static_cast<double>(std::clock() - cpu) * 1e3 / CLOCKS_PER_SEC / static_cast<double>(times.size());
   std::sort(times.begin(), times.end());
   out.min_ms = times.front();
   out.median_ms = times[times.size() / 2];
@@ -169,6 +177,7 @@ int Bench(const BenchOptions& options) {
         nlohmann::ordered_json line = {{"case", timing->name}, {"device", (*group)->selector()},
                                        {"compile_ms", timing->compile_ms}, {"first_ms", timing->first_ms},
                                        {"median_ms", timing->median_ms}, {"min_ms", timing->min_ms}, {"p90_ms", timing->p90_ms},
+                                       {"cpu_ms", timing->cpu_ms},
                                        {"peak_bytes", timing->peak_bytes}, {"kernels", timing->kernels},
                                        {"launches", timing->launches}};
         std::printf("%s\n", line.dump().c_str());

@@ -27,13 +27,14 @@ struct Takes {
   bool runs = true;  // it runs programs, which may be limited
 };
 
-// -d, --strict, --disable, --enable, --json, --time-limit.
+// -d, --strict, --disable, --enable, --threads, --json, --time-limit.
 struct DeviceOptions {
   std::string selector;
   bool strict = false;
   bool json = false;
   std::vector<std::string> disabled, enabled;
   std::optional<double> time_limit;  // seconds
+  int threads = 0;                   // of the CPU's kernels; 0: as many as there are processors
 
   void AddTo(CLI::App& app, Takes takes = {});
   Result<CompileOptions> ToCompileOptions() const;  // unknown feature names are errors that list the known ones
@@ -93,6 +94,7 @@ struct BenchOptions {
   std::vector<std::string> paths;
   int iterations = 0;      // 0: until min_time
   double min_time = 1.0;   // seconds
+  double every_ms = 0;     // between the starts of two runs, at least
 };
 int Bench(const BenchOptions& options);
 

@@ -100,6 +100,8 @@ int RunCommand(int argc, char** argv) {
   cmd->add_option("--iters", bench.iterations, "timed runs; 0: as many as fit --min-time")
       ->check(CLI::Range(0, 1'000'000'000));
   cmd->add_option("--min-time", bench.min_time, "seconds of timed runs")->check(CLI::Range(0.0, 1e6));
+  cmd->add_option("--every", bench.every_ms, "start a run every so many milliseconds, as an application does")
+      ->check(CLI::Range(0.0, 60e3));
   bench.device.AddTo(*cmd);
   cmd->callback([&] { code = Bench(bench); });
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -107,7 +108,7 @@ class LocalClient {
 // in their header.
 class LocalDeviceGroup {
  public:
-  static Result<LocalDeviceGroup> Create(std::string_view selector);
+  static Result<LocalDeviceGroup> Create(std::string_view selector, const ClientOptions& options = {});
   LocalDeviceGroup(LocalDeviceGroup&&) noexcept;
   LocalDeviceGroup& operator=(LocalDeviceGroup&&) noexcept;
   ~LocalDeviceGroup();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a client waits for its device, and when a run is to end though it is not done.
+// Of clients and of runs: whose threads, how long a client waits for its device, when a run is to end though it is not
+// done.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <stop_token>
 
@@ -11,7 +13,15 @@
 KRAFLA_EXPORT_BEGIN
 namespace krafla {
 
+// Runs run(0) .. run(tasks - 1), at once where it can, and returns when all have ended. Several threads may call it.
+using ParallelFor = std::function<void(int tasks, const std::function<void(int task)>& run)>;
+
 struct ClientOptions {
+  // How many threads the CPU's kernels run on, the one that calls Run included. 0: KRAFLA_THREADS in the environment, else
+  // as many as there are processors that this process may use.
+  int threads = 0;
+  // If set, the kernels run on the program's own threads, by this, in up to `threads` tasks; krafla starts none.
+  ParallelFor parallel_for = {};
   // The longest that anything waits for work that the device was given: then the call gives DEADLINE_EXCEEDED, and the
   // work goes on. A device that hangs for good does not keep its caller.
   std::chrono::milliseconds wait_limit = std::chrono::minutes(30);

@@ -20,6 +20,7 @@
 #include "api/host_transfers.h"
 #include "base/run_limit.h"
 #include "base/status.h"
+#include "base/thread_pool.h"
 #include "ir/literal.h"
 #include "ir/module.h"
 #include "krafla/export.h"
@@ -44,6 +45,8 @@ struct CompileOptions {
   bool for_group = false;
   // Where custom calls are looked up; must outlive the executable. Null: CustomCallRegistry::Global().
   const CustomCallRegistry* custom_calls = nullptr;
+  // What the kernels that are compiled for the CPU run on. Null: the threads that all executables of this process share.
+  std::shared_ptr<ThreadPool> threads = nullptr;
   // What infeed, outfeed and host channels are connected to. Null: the client's own.
   std::shared_ptr<HostTransfers> transfers = nullptr;
 };

@@ -16,12 +16,14 @@ class CpuProgram : public Executable {
  public:
   static Result<std::unique_ptr<Executable>> Create(plan::ProgramPlan plan, CompileReport report,
                                                     const std::string& description,
-                                                    std::unique_ptr<HostServices> services) {
+                                                    std::unique_ptr<HostServices> services,
+                                                    std::shared_ptr<ThreadPool> threads) {
     auto out = std::make_unique<CpuProgram>();
     out->services_ = std::move(services);
+    out->threads_ = std::move(threads);
     Stopwatch emit;
     KRAFLA_ASSIGN(out->executable_,
-                  CpuExecutable::Create(std::move(plan), {.evaluator = out->services_->evaluator_options()}));
+                  CpuExecutable::Create(std::move(plan), {.pool = out->threads_, .evaluator = out->services_->evaluator_options()}));
     report.emit_ms = emit.Milliseconds();
     report.device_instructions = report.instructions;
     out->report_ = std::move(report);
@@ -141,6 +143,7 @@ class CpuProgram : public Executable {
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override {
     auto out = std::make_unique<CpuProgram>();
     out->services_ = services_->For(*host);
+    out->threads_ = threads_;
     KRAFLA_ASSIGN(out->executable_, executable_->Another(GroupOptions(*out->services_, devices)));
     out->report_ = report_;
     out->device_description_ = device_description_;
@@ -149,10 +152,13 @@ class CpuProgram : public Executable {
   const Module& module() const override { return *executable_->plan().module; }
 
  private:
-  // The machine's threads, shared out evenly.
-  static CpuExecutable::Options GroupOptions(const HostServices& services, int64_t devices) {
-    int64_t threads = std::max<int64_t>(1, ThreadPool::DefaultThreads() / std::max<int64_t>(1, devices));
-    return {.threads = devices > 1 ? static_cast<int>(threads) : 0, .evaluator = services.evaluator_options()};
+  // The threads, shared out evenly. Those of someone else are not ours to share out.
+  CpuExecutable::Options GroupOptions(const HostServices& services, int64_t devices) const {
+    CpuExecutable::Options out{.pool = threads_, .evaluator = services.evaluator_options()};
+    if (devices <= 1 || (threads_ != nullptr && !threads_->owns_threads())) return out;
+    const int threads = threads_ != nullptr ? threads_->threads() : ThreadPool::DefaultThreads();
+    out.threads = std::max(1, threads / static_cast<int>(devices));
+    return out;
   }
   // The argument's literal where the run may write to it: donated, and nobody else has it.
   static std::shared_ptr<const Literal> Overwritable(std::span<const DeviceArgument> arguments, std::size_t number) {
@@ -180,6 +186,7 @@ class CpuProgram : public Executable {
   }
 
   std::unique_ptr<HostServices> services_;  // the executable's kernels point to it
+  std::shared_ptr<ThreadPool> threads_;     // null: the shared ones
   std::unique_ptr<CpuExecutable> executable_;
   std::vector<std::shared_ptr<const Literal>> arguments_;
   std::vector<Literal> results_;
@@ -207,7 +214,7 @@ Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> m
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
     KRAFLA_ASSIGN(std::unique_ptr<Executable> out, CpuProgram::Create(std::move(plan), std::move(report),
-                                                                      device_.description, std::move(services)));
+                                                                      device_.description, std::move(services), options.threads));
     return WithRunTimeSizes(std::move(interface), std::move(out));
   });
 }

@@ -63,6 +63,15 @@ CompileOptions ToInternal(const BuildOptions& options) {
   return out;
 }
 
+// Null: the threads that all executables share.
+Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options) {
+  if (options.threads < 0 || options.threads > ThreadPool::kMaxThreads)
+    return InvalidArgument("ClientOptions::threads is {}; it is from 1 to {}, or 0 for as many as there are processors.",
+                           options.threads, ThreadPool::kMaxThreads);
+  if (options.threads == 0 && !options.parallel_for) return std::shared_ptr<ThreadPool>();
+  return std::make_shared<ThreadPool>(ThreadPool::Options{.threads = options.threads, .run_tasks = options.parallel_for});
+}
+
 Result<XlaComputation> Finish(Result<std::unique_ptr<Module>> module) {
   if (!module) return Failure(std::move(module).error());
   KRAFLA_TRY(Verify(**module));
@@ -111,6 +120,7 @@ Result<Literal> LocalExecutable::Run(Span<Literal> arguments, const RunOptions& 
 
 struct LocalClient::Impl {
   std::shared_ptr<Client> client;
+  std::shared_ptr<ThreadPool> threads;
   DeviceInfo device;
 };
 
@@ -128,6 +138,7 @@ std::vector<DeviceInfo> LocalClient::Devices() {
 Result<LocalClient> LocalClient::Create(std::string_view selector, const ClientOptions& options) {
   return WithoutExceptions([&]() -> Result<LocalClient> {
     auto impl = std::make_unique<Impl>();
+    KRAFLA_ASSIGN(impl->threads, ThreadsOf(options));
     KRAFLA_ASSIGN(impl->client, Client::Create(selector, options));
     impl->device = Brief(impl->client->device());
     return LocalClient(std::move(impl));
@@ -140,7 +151,9 @@ Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, 
   return WithoutExceptions([&]() -> Result<LocalExecutable> {
     auto impl = std::make_unique<LocalExecutable::Impl>();
     KRAFLA_ASSIGN(impl->shape, computation.GetProgramShape());
-    KRAFLA_ASSIGN(impl->executable, impl_->client->Compile(computation.module()->Clone(), ToInternal(options)));
+    CompileOptions compile = ToInternal(options);
+    compile.threads = impl_->threads;
+    KRAFLA_ASSIGN(impl->executable, impl_->client->Compile(computation.module()->Clone(), compile));
     impl->report = ReportOf(*impl->executable);
     return LocalExecutable(std::move(impl));
   });
@@ -153,6 +166,7 @@ Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Lit
 
 struct LocalDeviceGroup::Impl {
   std::shared_ptr<DeviceGroup> group;
+  std::shared_ptr<ThreadPool> threads;
 };
 
 LocalDeviceGroup::LocalDeviceGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -160,9 +174,10 @@ LocalDeviceGroup::LocalDeviceGroup(LocalDeviceGroup&&) noexcept = default;
 LocalDeviceGroup& LocalDeviceGroup::operator=(LocalDeviceGroup&&) noexcept = default;
 LocalDeviceGroup::~LocalDeviceGroup() = default;
 
-Result<LocalDeviceGroup> LocalDeviceGroup::Create(std::string_view selector) {
+Result<LocalDeviceGroup> LocalDeviceGroup::Create(std::string_view selector, const ClientOptions& options) {
   return WithoutExceptions([&]() -> Result<LocalDeviceGroup> {
     auto impl = std::make_unique<Impl>();
+    KRAFLA_ASSIGN(impl->threads, ThreadsOf(options));
     KRAFLA_ASSIGN(impl->group, DeviceGroup::Create(selector));
     return LocalDeviceGroup(std::move(impl));
   });
@@ -175,8 +190,10 @@ Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& com
                                                        const BuildOptions& options) {
   return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
     KRAFLA_ASSIGN(ProgramShape shape, computation.GetProgramShape());
+    CompileOptions compile = ToInternal(options);
+    compile.threads = impl_->threads;
     KRAFLA_ASSIGN(std::unique_ptr<GroupExecutable> executable,
-                  impl_->group->Compile(computation.module()->Clone(), ToInternal(options)));
+                  impl_->group->Compile(computation.module()->Clone(), compile));
     if (static_cast<int64_t>(arguments.size()) != executable->device_count())
       return InvalidArgument("The program runs on {} devices, arguments for {} were given.", executable->device_count(),
                              arguments.size());

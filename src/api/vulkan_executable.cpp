@@ -41,6 +41,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->report_ = std::move(report);
   out->device_description_ = description;
   out->services_ = std::move(services);
+  out->threads_ = options.threads;
   Stopwatch emit;
   KRAFLA_ASSIGN(EmittedKernels emitted, EmitKernels(out->plan_, profile, options));
   out->emitted_ = std::move(emitted.programs);
@@ -83,6 +84,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHos
   out->report_ = report_;
   out->device_description_ = device_description_;
   out->services_ = services_->For(*host);
+  out->threads_ = threads_;
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->Join(host, devices));
   KRAFLA_TRY(out->BuildNodes(plan_.steps, out->nodes_));
@@ -96,7 +98,7 @@ Result<> VulkanExecutable::CompileHostKernels() {
   for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
     if (emitted_[k]) continue;
     CpuKernelOptions cpu;
-    cpu.threads = SharedThreadPool().threads();
+    cpu.threads = HostThreads().threads();
     cpu.evaluator = services_->evaluator_options();
     KRAFLA_ASSIGN(host_kernels_[k], CompileKernel(plan_.kernels[k], cpu));
     host_scratch = std::max(host_scratch, host_kernels_[k]->scratch_bytes());

@@ -15,6 +15,7 @@
 #include "base/aligned_bytes.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/host_threads.h"
 #include "plan/program_plan.h"
 #include "spirv_codegen/emit.h"
 #include "vk_runtime/device.h"
@@ -137,6 +138,8 @@ class VulkanExecutable : public Executable {
   std::vector<uint64_t> state_offsets_;  // in the same buffer
   NodeList nodes_;
   AlignedBytes host_scratch_;
+  std::shared_ptr<ThreadPool> threads_;  // of the host's kernels; null: the shared ones
+  ThreadPool& HostThreads() const { return threads_ != nullptr ? *threads_ : SharedThreadPool(); }
   std::unique_ptr<HostServices> services_;
   // Of SetArguments and Execute.
   std::vector<std::shared_ptr<VulkanBuffer>> arguments_;

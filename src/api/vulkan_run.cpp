@@ -4,7 +4,6 @@
 
 #include "api/front_end.h"
 #include "api/vulkan_executable.h"
-#include "cpu_fallback/executor/host_threads.h"
 
 namespace krafla {
 
@@ -248,8 +247,7 @@ Result<> VulkanExecutable::RunHost(const HostNode& node) {
     KRAFLA_TRY(device_->Download(*buffer, offset, bytes));
     pointers.push_back(bytes.data());
   }
-  KRAFLA_TRY(host_kernels_[static_cast<std::size_t>(node.kernel)]->Run(pointers, SharedThreadPool(),
-                                                                       host_scratch_.data()));
+  KRAFLA_TRY(host_kernels_[static_cast<std::size_t>(node.kernel)]->Run(pointers, HostThreads(), host_scratch_.data()));
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
     if (copies[b].size() == 0 || !node.written[b]) continue;
     auto [buffer, offset] = Place(node.bindings[b]);

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -75,6 +77,122 @@ TEST(ThreadPoolTest, SeveralCallers) {
   }
   for (std::thread& c : callers) c.join();
   EXPECT_EQ(sum.load(), 4 * 300 * 50);
+}
+
+// Workers that never get a processor: they wake and stop there until the gate opens.
+struct Gate {
+  std::atomic<bool> open{false};
+  std::atomic<int> arrived{0};
+  std::function<void(int)> Function() {
+    return [this](int) {
+      ++arrived;
+      while (!open) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    };
+  }
+};
+
+void LetWorkersSleep(const ThreadPool& pool) {
+  while (pool.counts().asleep < pool.threads() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(ThreadPoolTest, LoopsDoNotWaitForWorkersThatNeverStart) {
+  Gate gate;
+  ThreadPool pool({.threads = 4, .on_wake = gate.Function()});
+  LetWorkersSleep(pool);
+  for (int i = 0; i < 3; ++i) ExpectEachOnce(pool, 1000, 1);
+  const ThreadPool::Counts counts = pool.counts();
+  EXPECT_GT(counts.calls, 0);
+  EXPECT_EQ(counts.taken_back, counts.calls);
+  EXPECT_EQ(counts.sleeps, 0);
+  gate.open = true;
+  LetWorkersSleep(pool);
+  ExpectEachOnce(pool, 1000, 1);
+}
+
+TEST(ThreadPoolTest, LoopsRunAloneForAWhileAfterWorkersCameLate) {
+  Gate gate;
+  ThreadPool pool({.threads = 2, .on_wake = gate.Function()});
+  LetWorkersSleep(pool);
+  // The first loop outlasts what a worker may take to start.
+  pool.ParallelFor(100, 1, [](int64_t, int64_t, int) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+  EXPECT_EQ(pool.counts().late, 1);
+  for (int i = 0; i < 5; ++i) ExpectEachOnce(pool, 100, 1);
+  const ThreadPool::Counts counts = pool.counts();
+  EXPECT_GT(counts.alone, 0);
+  EXPECT_LT(counts.shared, 6);
+  gate.open = true;
+}
+
+TEST(ThreadPoolTest, WorkersThatComeLateAgainAndAgainAreCalledLessAndLess) {
+  Gate gate;
+  ThreadPool pool({.threads = 2, .on_wake = gate.Function()});
+  LetWorkersSleep(pool);
+  // At most some 2 + 4 + 8 + .. ms of running alone between calls: each loop here takes 1 ms.
+  for (int i = 0; i < 60; ++i)
+    pool.ParallelFor(100, 10, [](int64_t, int64_t, int) { std::this_thread::sleep_for(std::chrono::microseconds(125)); });
+  const ThreadPool::Counts counts = pool.counts();
+  EXPECT_GE(counts.late, 1);
+  EXPECT_LE(counts.shared, 20);
+  gate.open = true;
+}
+
+TEST(ThreadPoolTest, LittleWorkDoesNotWakeAnyone) {
+  ThreadPool pool(3);
+  LetWorkersSleep(pool);
+  std::thread::id here = std::this_thread::get_id();
+  for (int i = 0; i < 20; ++i) {
+    pool.ParallelFor(4, 1, [&](int64_t, int64_t, int) { EXPECT_EQ(std::this_thread::get_id(), here); });
+    pool.ParallelParts(4, 20e3, [&](int64_t, int64_t, int) { EXPECT_EQ(std::this_thread::get_id(), here); });
+  }
+  EXPECT_EQ(pool.counts().calls, 0);
+  EXPECT_EQ(pool.counts().alone, 40);
+}
+
+TEST(ThreadPoolTest, PartsThatTakeLongAreShared) {
+  ThreadPool pool(2);
+  std::vector<std::atomic<int>> hits(3);
+  pool.ParallelParts(3, 1e6, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) hits[static_cast<std::size_t>(i)].fetch_add(1);
+  });
+  for (auto& h : hits) EXPECT_EQ(h.load(), 1);
+  EXPECT_EQ(pool.counts().shared, 1);
+}
+
+TEST(ThreadPoolTest, LoopsOnThreadsOfTheProgram) {
+  std::atomic<int> asked{0};
+  auto run_tasks = [&](int tasks, const std::function<void(int)>& task) {
+    asked += tasks;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < tasks; ++t) threads.emplace_back([&task, t] { task(t); });
+    for (std::thread& t : threads) t.join();
+  };
+  ThreadPool pool({.threads = 3, .run_tasks = run_tasks});
+  EXPECT_FALSE(pool.owns_threads());
+  ExpectEachOnce(pool, 1000, 1);
+  EXPECT_EQ(asked.load(), 3);
+  // One after the other is right too, and so is one that runs no task at all.
+  ThreadPool serial({.threads = 3, .run_tasks = [](int tasks, const std::function<void(int)>& task) {
+                       for (int t = 0; t < tasks; ++t) task(t);
+                     }});
+  ExpectEachOnce(serial, 1000, 1);
+  ThreadPool lazy({.threads = 3, .run_tasks = [](int, const std::function<void(int)>&) {}});
+  ExpectEachOnce(lazy, 1000, 1);
+}
+
+TEST(ThreadPoolTest, LoopsOfAnotherPoolInsideOneHaveItsWorkerNumbers) {
+  ThreadPool outer(4), inner(2);
+  outer.ParallelFor(16, 1, [&](int64_t, int64_t, int) {
+    inner.ParallelFor(10, 1, [&](int64_t, int64_t, int worker) { EXPECT_EQ(worker, 0); });
+  });
+}
+
+TEST(ThreadPoolTest, AnExceptionLeavesThePoolUsable) {
+  ThreadPool pool({.threads = 2, .run_tasks = [](int tasks, const std::function<void(int)>& task) {
+                     for (int t = 0; t < tasks; ++t) task(t);
+                   }});
+  EXPECT_THROW(pool.ParallelFor(100, 1, [](int64_t, int64_t, int) { throw std::bad_alloc(); }), std::bad_alloc);
+  ExpectEachOnce(pool, 100, 1);
+  EXPECT_EQ(pool.counts().shared, 2);
 }
 
 TEST(ThreadPoolTest, ThreadsFromTheEnvironment) {

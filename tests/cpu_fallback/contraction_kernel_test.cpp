@@ -146,6 +146,19 @@ TEST(DotKernelTest, Types) {
       }
 }
 
+// Products that oneDNN gets in parts: over the batch, the rows or the columns.
+TEST(DotKernelTest, Parts) {
+  using enum ElementType;
+  for (ElementType type : {kF32, kBF16})
+    for (After after : {After::kStore, After::kTransposedStore}) {
+      CheckDot({{}, 37, 500, 150, type, type, kF32, kF32, false, false, false, after});
+      CheckDot({{}, 37, 500, 150, type, type, kF32, kF32, true, true, false, after});
+      CheckDot({{}, 700, 50, 70, type, type, kF32, kF32, false, true, false, after});
+      CheckDot({{9}, 60, 70, 70, type, type, kF32, kF32, false, false, false, after});
+      CheckDot({{2, 9}, 40, 70, 70, type, type, kF32, kF32, false, false, true, after});
+    }
+}
+
 struct ConvCase {
   int64_t batch, in, out;
   Dims input, window, strides, low, high, window_dilation, base_dilation;
@@ -265,13 +278,31 @@ TEST(ConvKernelTest, GroupsDilationsReversalNegativePadding) {
   }
 }
 
+// Convolutions that oneDNN gets in parts: over the images, the rows or the output channels.
+TEST(ConvKernelTest, Parts) {
+  for (bool last : {false, true})
+    for (After after : {After::kStore, After::kBiasRelu}) {
+      CheckConv({7, 8, 40, {14, 15}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+      CheckConv({3, 8, 40, {24, 21}, {3, 3}, {2, 1}, {0, 1}, {2, 1}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+      CheckConv({1, 16, 20, {41, 30}, {5, 3}, {2, 1}, {3, 1}, {4, 2}, {2, 1}, {1, 1}, {.channels_last = last, .after = after}});
+      CheckConv({1, 33, 200, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+      CheckConv({1, 64, 144, {4, 4}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+      CheckConv({1, 64, 64, {40, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.groups = 64, .channels_last = last, .after = after}});
+      CheckConv({1, 32, 32, {33, 31}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.groups = 4, .channels_last = last, .after = after}});
+      CheckConv({1, 16, 32, {2000}, {5}, {1}, {2}, {2}, {1}, {1}, {.channels_last = last, .after = after}});
+      CheckConv({1, 8, 16, {12, 13, 14}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {.channels_last = last, .after = after}});
+    }
+}
+
 TEST(ConvKernelTest, Types) {
   using enum ElementType;
   struct Types {
     ElementType input, sum, result;
   };
-  for (const Types& t : {Types{kBF16, kF32, kBF16}, {kF16, kF32, kF16}, {kF64, kF64, kF64}, {kS8, kS32, kS32}, {kU8, kU32, kU32}, {kS32, kS32, kS32}})
+  for (const Types& t : {Types{kBF16, kF32, kBF16}, {kF16, kF32, kF16}, {kF64, kF64, kF64}, {kS8, kS32, kS32}, {kU8, kU32, kU32}, {kS32, kS32, kS32}}) {
+    CheckConv({1, 16, 64, {30, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.input_type = t.input, .sum = t.sum, .result = t.result}});
     CheckConv({1, 8, 16, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.input_type = t.input, .sum = t.sum, .result = t.result}});
+  }
 }
 
 }  // namespace

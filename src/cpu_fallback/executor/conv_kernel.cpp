@@ -70,12 +70,12 @@ class OneDnnConv final : public CpuKernel {
     const std::optional<Epilogue::Direct>& direct = out->epilogue_.direct();
     // oneDNN saturates where HLO wraps.
     if (direct && (direct->storage == body.accumulate_type || IsFloat(direct->storage))) {
-      out->convolution_ = MakeOneDnnConvolution(input, kernel, result(direct->strides, direct->storage), window);
+      out->convolution_ = MakeOneDnnConvolution(input, kernel, result(direct->strides, direct->storage), window, threads);
       out->writes_result_ = out->convolution_ != nullptr;
     }
     if (out->convolution_ == nullptr) {
       out->convolution_ =
-          MakeOneDnnConvolution(input, kernel, result(RowMajorStrides(body.output_dims), body.accumulate_type), window);
+          MakeOneDnnConvolution(input, kernel, result(RowMajorStrides(body.output_dims), body.accumulate_type), window, threads);
     }
     if (out->convolution_ == nullptr) return none;
     out->input_ = body.input_binding;
@@ -99,7 +99,7 @@ class OneDnnConv final : public CpuKernel {
     } else if (epilogue_.in_place() >= 0 && !epilogue_.SharesMemory(bindings, epilogue_.in_place())) {
       to = bindings[static_cast<std::size_t>(epilogue_.in_place())];
     }
-    if (!convolution_->Run(input, kernel, to, scratch))
+    if (!convolution_->Run(input, kernel, to, pool, scratch))
       return Internal("oneDNN could not run a convolution that it had accepted.");
     if (!writes_result_) epilogue_.Run(bindings, to, pool, scratch);
     return {};
@@ -107,7 +107,7 @@ class OneDnnConv final : public CpuKernel {
 
  private:
   Epilogue epilogue_;
-  std::unique_ptr<OneDnnPrimitive> convolution_;
+  std::unique_ptr<OneDnnProblem> convolution_;
   bool writes_result_ = false;
   int input_ = 0, kernel_ = 1;
   int64_t sums_ = 0;

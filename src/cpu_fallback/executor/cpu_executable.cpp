@@ -34,10 +34,9 @@ Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Another(const Options& opt
 Result<> CpuExecutable::Configure(const Options& options) {
   int threads = options.threads;
   if (kernel_threads_ > 0) threads = std::min(threads, kernel_threads_);
-  own_pool_ = threads > 0 ? std::make_unique<ThreadPool>(threads) : nullptr;
+  own_pool_ = threads > 0 ? std::make_shared<ThreadPool>(threads) : options.pool;
   pool_ = own_pool_ ? own_pool_.get() : &SharedThreadPool();
   if (kernel_threads_ == 0) kernel_threads_ = pool_->threads();
-  UseHostThreads(pool_->threads());
   if (const EvaluatorHost* host = options.evaluator.host) {
     device_ids_[0] = static_cast<uint32_t>(host->replica);
     device_ids_[1] = static_cast<uint32_t>(host->partition);
@@ -100,7 +99,6 @@ Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::sp
 
   std::lock_guard<std::mutex> lock(in_use_);
   limit_ = &limit;
-  UseHostThreads(pool_->threads());
   for (std::size_t i = 0; i < bases_.size(); ++i) {
     const Allocation& a = plan_->allocations[i];
     const auto number = static_cast<std::size_t>(a.number);

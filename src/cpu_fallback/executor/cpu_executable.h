@@ -23,7 +23,8 @@ namespace krafla {
 class CpuExecutable {
  public:
   struct Options {
-    int threads = 0;  // 0: the pool that all executables share; else a pool of its own
+    int threads = 0;  // else than 0: a pool of its own
+    std::shared_ptr<ThreadPool> pool = nullptr;  // null: the one that all executables share
     EvaluatorOptions evaluator = {};  // its host, if any, must outlive the executable
   };
   static Result<std::unique_ptr<CpuExecutable>> Create(plan::ProgramPlan plan, const Options& options);
@@ -55,7 +56,7 @@ class CpuExecutable {
   Result<> Launch(const plan::LaunchStep& step);
 
   std::shared_ptr<const plan::ProgramPlan> plan_;
-  std::unique_ptr<ThreadPool> own_pool_;
+  std::shared_ptr<ThreadPool> own_pool_;
   ThreadPool* pool_ = nullptr;
   int kernel_threads_ = 0;  // that the kernels have scratch for
   std::vector<std::shared_ptr<const CpuKernel>> kernels_;

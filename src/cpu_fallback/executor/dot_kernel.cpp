@@ -57,7 +57,7 @@ class DotRun final : public CpuKernel {
       gemv_->Run(lhs, rhs, to, pool, scratch);
     } else if (gemm_) {
       gemm_->Run(lhs, rhs, to, pool, scratch);
-    } else if (!matmul_->Run(lhs, rhs, to, scratch)) {
+    } else if (!matmul_->Run(lhs, rhs, to, pool, scratch)) {
       return Internal("oneDNN could not run a matrix product that it had accepted.");
     }
     return {};
@@ -96,9 +96,9 @@ class DotRun final : public CpuKernel {
       return;
     }
     if (flops > kSmallFlops && b.k > 0) {
-      matmul_ = MakeMatmul(direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type);
+      matmul_ = MakeMatmul(direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type, threads);
       writes_result_ = direct.has_value() && matmul_ != nullptr;
-      if (matmul_ == nullptr) matmul_ = MakeMatmul(dense, b.accumulate_type);
+      if (matmul_ == nullptr) matmul_ = MakeMatmul(dense, b.accumulate_type, threads);
     }
     if (matmul_ != nullptr) {
       product_scratch_ = matmul_->scratch_bytes();
@@ -109,7 +109,7 @@ class DotRun final : public CpuKernel {
     writes_result_ = own_direct;
   }
 
-  std::unique_ptr<OneDnnPrimitive> MakeMatmul(const Dims& result_strides, ElementType result_type) const {
+  std::unique_ptr<OneDnnProblem> MakeMatmul(const Dims& result_strides, ElementType result_type, int threads) const {
     const plan::DotKernel& b = body_;
     if (b.batch.size() > 6) return nullptr;
     TensorView lhs{b.batch, b.lhs_batch_strides, b.lhs_type}, rhs{b.batch, b.rhs_batch_strides, b.rhs_type};
@@ -134,7 +134,7 @@ class DotRun final : public CpuKernel {
       if (s <= 0) return nullptr;
     for (int64_t s : result.strides)
       if (s <= 0) return nullptr;
-    return MakeOneDnnMatmul(lhs, rhs, result);
+    return MakeOneDnnMatmul(lhs, rhs, result, threads);
   }
 
   plan::DotKernel body_;
@@ -142,7 +142,7 @@ class DotRun final : public CpuKernel {
   Epilogue epilogue_;
   std::optional<Gemv> gemv_;
   std::optional<Gemm> gemm_;
-  std::unique_ptr<OneDnnPrimitive> matmul_;
+  std::unique_ptr<OneDnnProblem> matmul_;
   bool writes_result_ = false;
   int64_t product_scratch_ = 0, sums_ = 0;
 };

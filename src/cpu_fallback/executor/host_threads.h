@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of this process. Where oneDNN brings OpenMP's, our loops run on those too: two sets of spinning threads
-// on the same cores would take them from each other.
+// The threads that the CPU's kernels run on. All of them are the pool's: oneDNN is called with one thread a call, and
+// what it computes is cut into parts (docs/decisions/0011-own-threads.md).
 #pragma once
 
 #include "base/thread_pool.h"
 
 namespace krafla {
 
-// The pool that all executables of this process share.
+// The pool that all executables of this process share where nobody asks for another.
 ThreadPool& SharedThreadPool();
-// What oneDNN may use when the calling thread makes or runs one of its primitives.
-void UseHostThreads(int threads);
 
 }  // namespace krafla

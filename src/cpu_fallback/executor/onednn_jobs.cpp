@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/onednn_jobs.h"
+
+#ifdef KRAFLA_HAVE_ONEDNN
+
+#include <algorithm>
+#include <atomic>
+#include <string_view>
+
+#include "base/checked_math.h"
+
+#if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
+// Of the OpenMP library that oneDNN is linked with.
+extern "C" int omp_get_max_threads(void);
+extern "C" void omp_set_num_threads(int);
+#elif DNNL_CPU_RUNTIME != DNNL_RUNTIME_SEQ
+#error "oneDNN is used where it is built with OpenMP or without threads."
+#endif
+
+namespace krafla::cpu::onednn {
+
+using dnnl::memory;
+
+dnnl::engine& Engine() {
+  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+std::optional<memory::data_type> DataTypeOf(ElementType type) {
+  if (type == ElementType::kF32) return memory::data_type::f32;
+  if (type == ElementType::kF16) return memory::data_type::f16;
+  if (type == ElementType::kBF16) return memory::data_type::bf16;
+  if (type == ElementType::kS8) return memory::data_type::s8;
+  if (type == ElementType::kU8) return memory::data_type::u8;
+  if (type == ElementType::kS32) return memory::data_type::s32;
+  return std::nullopt;
+}
+
+std::optional<memory::desc> Describe(const TensorView& view) {
+  const std::optional<memory::data_type> type = DataTypeOf(view.type);
+  if (!type) return std::nullopt;
+  return memory::desc(memory::dims(view.dims.begin(), view.dims.end()), *type,
+                      memory::dims(view.strides.begin(), view.strides.end()));
+}
+
+bool IsFast(const dnnl::primitive_desc_base& primitive) {
+  const std::string_view implementation = primitive.impl_info_str();
+  return implementation.find("ref") == std::string_view::npos && implementation.find("naive") == std::string_view::npos;
+}
+
+dnnl::primitive_attr UserScratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+double ElementsOf(const TensorView& view) {
+  double out = 1;
+  for (int64_t d : view.dims) out *= static_cast<double>(d);
+  return out;
+}
+
+#if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
+// Settings of the calling thread alone (OpenMP 5.2, 2.4).
+OneThread::OneThread() : before_(omp_get_max_threads()) {
+  if (before_ != 1) omp_set_num_threads(1);
+}
+OneThread::~OneThread() {
+  if (before_ != 1) omp_set_num_threads(before_);
+}
+#else
+OneThread::OneThread() : before_(1) {}
+OneThread::~OneThread() = default;
+#endif
+
+void Jobs::Job::AddMemory(int argument, const memory::desc& desc, Place place) {
+  arguments[count] = argument;
+  memories[count] = memory(desc, Engine(), nullptr);
+  places[count++] = place;
+}
+
+Place Jobs::Take(int64_t bytes) {
+  const int64_t at = taken_;
+  taken_ += RoundUp(bytes, 64);
+  return {Place::Array::kScratch, at};
+}
+
+void Jobs::Add(Phase phase, Job job, double nanoseconds, int64_t scratchpad_bytes) {
+  PhaseJobs& to = phases_[static_cast<std::size_t>(phase)];
+  to.jobs.push_back(std::move(job));
+  to.nanoseconds += nanoseconds;
+  scratchpad_bytes_ = std::max(scratchpad_bytes_, scratchpad_bytes);
+}
+
+void Jobs::AddMove(Phase phase, const memory::desc& from, Place from_place, const memory::desc& to, Place to_place) {
+  const dnnl::reorder::primitive_desc d(Engine(), from, Engine(), to, UserScratchpad());
+  Job job;
+  job.primitive = dnnl::reorder(d);
+  job.scratchpad = memory(d.scratchpad_desc(), Engine(), nullptr);
+  job.AddMemory(DNNL_ARG_FROM, from, from_place);
+  job.AddMemory(DNNL_ARG_TO, to, to_place);
+  Add(phase, std::move(job), static_cast<double>(from.get_size() + to.get_size()) / kBytesPerNanosecond,
+      static_cast<int64_t>(d.scratchpad_desc().get_size()));
+}
+
+namespace {
+
+// The elements that lie in one block along `dim`.
+int64_t BlockAlong(const memory::desc& desc, int dim) {
+  int64_t out = 1;
+  const memory::dims sizes = desc.get_inner_blks(), dims = desc.get_inner_idxs();
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (dims[i] == dim) out *= sizes[i];
+  return out;
+}
+
+}  // namespace
+
+void Jobs::AddMoves(Phase phase, const memory::desc& from, Place from_place, const memory::desc& to, Place to_place, int dim,
+                    int threads) {
+  constexpr std::size_t kOneMoveBytes = 256 * 1024;
+  const memory::dims dims = from.get_dims();
+  const int64_t extent = dims[static_cast<std::size_t>(dim)];
+  const int64_t unit = BlockAlong(from, dim) * BlockAlong(to, dim);
+  int64_t parts = std::min<int64_t>(2 * threads, static_cast<int64_t>(from.get_size() / kOneMoveBytes) + 1);
+  parts = std::min(parts, extent / unit);
+  if (threads == 1 || parts < 2) return AddMove(phase, from, from_place, to, to_place);
+  const int64_t step = RoundUp(CeilDiv(extent, parts), unit);
+  std::vector<std::pair<memory::desc, memory::desc>> pieces;
+  for (int64_t begin = 0; begin < extent; begin += step) {
+    memory::dims part = dims, offsets(dims.size(), 0);
+    part[static_cast<std::size_t>(dim)] = std::min(step, extent - begin);
+    offsets[static_cast<std::size_t>(dim)] = begin;
+    memory::desc a = from.submemory_desc(part, offsets, /*allow_empty=*/true);
+    memory::desc b = to.submemory_desc(part, offsets, /*allow_empty=*/true);
+    // A layout that cannot be cut there.
+    if (!a || !b) return AddMove(phase, from, from_place, to, to_place);
+    pieces.emplace_back(std::move(a), std::move(b));
+  }
+  for (const auto& [a, b] : pieces) AddMove(phase, a, from_place, b, to_place);
+}
+
+void Jobs::Clear() {
+  for (PhaseJobs& p : phases_) p = {};
+  taken_ = scratchpad_bytes_ = 0;
+}
+
+void Jobs::Finish(int threads) {
+  scratchpad_bytes_ = RoundUp(scratchpad_bytes_, 64);
+  std::size_t most = 1;
+  for (const PhaseJobs& p : phases_) most = std::max(most, p.jobs.size());
+  scratch_bytes_ = taken_ + scratchpad_bytes_ * std::min<int64_t>(threads, most > 1 ? threads : 1);
+}
+
+bool Jobs::RunJob(const Job& job, std::byte* const* arrays, std::byte* scratchpad) const {
+  static dnnl::stream stream(Engine());
+  dnnl_exec_arg_t arguments[kMostMemories + 1];
+  for (int i = 0; i < job.count; ++i) {
+    const Place& place = job.places[i];
+    job.memories[i].set_data_handle(arrays[static_cast<std::size_t>(place.array)] + place.offset);
+    arguments[i] = {job.arguments[i], job.memories[i].get()};
+  }
+  job.scratchpad.set_data_handle(scratchpad);
+  arguments[job.count] = {DNNL_ARG_SCRATCHPAD, job.scratchpad.get()};
+  return dnnl_primitive_execute(job.primitive.get(), stream.get(), job.count + 1, arguments) == dnnl_success;
+}
+
+bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch) const {
+  std::lock_guard<std::mutex> lock(in_use_);
+  std::byte* const arrays[] = {static_cast<std::byte*>(const_cast<void*>(a)), static_cast<std::byte*>(const_cast<void*>(b)),
+                               static_cast<std::byte*>(result), scratch};
+  std::atomic<bool> good{true};
+  for (const PhaseJobs& phase : phases_) {
+    pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds, [&](int64_t begin, int64_t end, int worker) {
+      const OneThread one_thread;
+      for (int64_t i = begin; i < end; ++i)
+        if (!RunJob(phase.jobs[static_cast<std::size_t>(i)], arrays, scratch + taken_ + worker * scratchpad_bytes_))
+          good.store(false, std::memory_order_relaxed);
+    });
+  }
+  return good.load();
+}
+
+}  // namespace krafla::cpu::onednn
+
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Primitives of oneDNN that solve a problem together, each on one thread: phases of jobs, the jobs of one phase in any
+// order and at once.
+#pragma once
+
+#ifdef KRAFLA_HAVE_ONEDNN
+
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+#include <vector>
+
+#include "cpu_fallback/executor/onednn.h"
+
+namespace krafla::cpu::onednn {
+
+dnnl::engine& Engine();
+std::optional<dnnl::memory::data_type> DataTypeOf(ElementType type);
+// Nothing for types that oneDNN lacks.
+std::optional<dnnl::memory::desc> Describe(const TensorView& view);
+// Its own code, not the reference implementation.
+bool IsFast(const dnnl::primitive_desc_base& primitive);
+dnnl::primitive_attr UserScratchpad();
+double ElementsOf(const TensorView& view);
+
+// oneDNN asks OpenMP how many threads it may have when it makes a primitive and when it runs one: one, as long as one of
+// these is alive on this thread. Then OpenMP starts no team. What the thread had set before comes back.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+// Where a memory lies: in one of the arrays of the problem, or in its scratch.
+struct Place {
+  enum class Array : uint8_t { kA, kB, kResult, kScratch } array = Array::kScratch;
+  int64_t offset = 0;  // bytes
+};
+
+class Jobs final : public OneDnnProblem {
+ public:
+  // Room in the scratch.
+  Place Take(int64_t bytes);
+  // Moves are made before or after the computation, which is the phase between.
+  enum class Phase : uint8_t { kBefore, kCompute, kAfter };
+  // Throws dnnl::error, as do the next two.
+  void AddMove(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to, Place to_place);
+  // The same in several jobs, cut along dimension `dim`, where there is much to move.
+  void AddMoves(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to, Place to_place,
+                int dim, int threads);
+  // src and weights give dst.
+  template <class PrimitiveDescriptor>
+  void AddProduct(const PrimitiveDescriptor& d, Place src, Place weights, Place dst, double flops) {
+    Job job;
+    job.primitive = dnnl::primitive(d);
+    job.scratchpad = dnnl::memory(d.scratchpad_desc(), Engine(), nullptr);
+    job.AddMemory(DNNL_ARG_SRC, d.src_desc(), src);
+    job.AddMemory(DNNL_ARG_WEIGHTS, d.weights_desc(), weights);
+    job.AddMemory(DNNL_ARG_DST, d.dst_desc(), dst);
+    Add(Phase::kCompute, std::move(job), flops / kFlopsPerNanosecond, static_cast<int64_t>(d.scratchpad_desc().get_size()));
+  }
+  // What has been added is forgotten.
+  void Clear();
+  void Finish(int threads);
+
+  int64_t scratch_bytes() const override { return scratch_bytes_; }
+  bool Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch) const override;
+
+ private:
+  static constexpr double kFlopsPerNanosecond = 80;
+  static constexpr double kBytesPerNanosecond = 8;
+  static constexpr int kMostMemories = 3;
+
+  struct Job {
+    dnnl::primitive primitive;
+    int count = 0;
+    int arguments[kMostMemories];
+    mutable dnnl::memory memories[kMostMemories];  // carry the pointers of a run
+    Place places[kMostMemories];
+    mutable dnnl::memory scratchpad;
+
+    void AddMemory(int argument, const dnnl::memory::desc& desc, Place place);
+  };
+  struct PhaseJobs {
+    std::vector<Job> jobs;
+    double nanoseconds = 0;
+  };
+
+  void Add(Phase phase, Job job, double nanoseconds, int64_t scratchpad_bytes);
+  bool RunJob(const Job& job, std::byte* const* arrays, std::byte* scratchpad) const;
+
+  PhaseJobs phases_[3];
+  int64_t taken_ = 0, scratchpad_bytes_ = 0, scratch_bytes_ = 0;
+  mutable std::mutex in_use_;
+};
+
+}  // namespace krafla::cpu::onednn
+
+#endif

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/checked_math.h"
+#include "base/index.h"
+#include "cpu_fallback/executor/onednn_jobs.h"
+
+namespace krafla::cpu {
+
+#ifdef KRAFLA_HAVE_ONEDNN
+
+namespace onednn {
+namespace {
+
+// Products of fewer operations, some 25 us of one core, are one part.
+constexpr double kOnePartFlops = 4e6;
+constexpr double kLeastPartFlops = 1e6;
+
+// dims[dim] cut to [begin, begin + size).
+TensorView Cut(TensorView view, std::size_t dim, int64_t begin, int64_t size) {
+  view.offset += begin * view.strides[dim];
+  view.dims[dim] = size;
+  return view;
+}
+Place PlaceOf(Place::Array array, const TensorView& view) { return {array, view.offset * StorageBytes(view.type)}; }
+
+bool AddMatmul(Jobs& jobs, const TensorView& a, const TensorView& b, const TensorView& result) {
+  const std::optional<dnnl::memory::desc> da = Describe(a), db = Describe(b), dr = Describe(result);
+  if (!da || !db || !dr) return false;
+  const dnnl::matmul::primitive_desc d(Engine(), *da, *db, *dr, UserScratchpad(), /*allow_empty=*/true);
+  if (!d || !IsFast(d)) return false;
+  jobs.AddProduct(d, PlaceOf(Place::Array::kA, a), PlaceOf(Place::Array::kB, b), PlaceOf(Place::Array::kResult, result),
+                  2 * ElementsOf(result) * static_cast<double>(a.dims.back()));
+  return true;
+}
+
+// Where a product is cut: along a batch dimension, the rows or the columns of the result.
+struct MatmulCut {
+  std::size_t dim = 0;
+  int64_t step = 0;
+};
+MatmulCut ChooseCut(const TensorView& result, int64_t parts) {
+  const std::size_t rank = result.dims.size();
+  for (std::size_t d = 0; d + 2 < rank; ++d)
+    if (result.dims[d] >= parts) return {d, CeilDiv(result.dims[d], parts)};
+  const int64_t m = result.dims[rank - 2], n = result.dims[rank - 1];
+  // Along the longer side the parts have the least to read twice. Columns in whole registers.
+  if (n >= m) return {rank - 1, RoundUp(CeilDiv(n, parts), n >= 64 * parts ? 64 : 16)};
+  return {rank - 2, RoundUp(CeilDiv(m, parts), m >= 64 * parts ? 16 : 4)};
+}
+
+bool AddMatmulParts(Jobs& jobs, const TensorView& a, const TensorView& b, const TensorView& result, int64_t parts) {
+  if (parts < 2) return AddMatmul(jobs, a, b, result);
+  const MatmulCut cut = ChooseCut(result, parts);
+  const std::size_t rank = result.dims.size();
+  for (int64_t begin = 0; begin < result.dims[cut.dim]; begin += cut.step) {
+    const int64_t size = std::min(cut.step, result.dims[cut.dim] - begin);
+    TensorView part_a = a, part_b = b;
+    if (cut.dim != rank - 1 && a.dims[cut.dim] > 1) part_a = Cut(a, cut.dim, begin, size);
+    if (cut.dim != rank - 2 && b.dims[cut.dim] > 1) part_b = Cut(b, cut.dim, begin, size);
+    if (!AddMatmul(jobs, part_a, part_b, Cut(result, cut.dim, begin, size))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace onednn
+
+std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const TensorView& b, const TensorView& result,
+                                                int threads) {
+  using namespace onednn;
+  try {
+    const OneThread one_thread;
+    const double flops = 2 * ElementsOf(result) * static_cast<double>(a.dims.back());
+    const int64_t parts = threads == 1 || flops < kOnePartFlops
+                              ? 1
+                              : std::min<int64_t>(2 * threads, static_cast<int64_t>(flops / kLeastPartFlops));
+    auto jobs = std::make_unique<Jobs>();
+    if (!AddMatmulParts(*jobs, a, b, result, parts)) {
+      jobs->Clear();
+      if (parts < 2 || !AddMatmul(*jobs, a, b, result)) return nullptr;
+    }
+    jobs->Finish(threads);
+    return jobs;
+  } catch (const dnnl::error&) {
+    return nullptr;  // oneDNN does not take this problem
+  }
+}
+
+#else
+
+std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView&, const TensorView&, const TensorView&, int) {
+  return nullptr;
+}
+
+#endif
+
+}  // namespace krafla::cpu
