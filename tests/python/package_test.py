@@ -63,6 +63,18 @@ class PackageTest(unittest.TestCase):
             g(jnp.float32(n))
             self.assertEqual(len(said), n + 1)  # nobody waited for the result
 
+    def test_equal_elements_of_a_padded_pool(self):
+        # The gradient of a max pool goes to the first of equal elements, as on JAX's CPU back end.
+        x = np.maximum(np.random.RandomState(0).randn(2, 9, 9, 3), 0.5).astype(np.float32)
+
+        def pool(x):
+            return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1),
+                                         ((0, 0), (1, 1), (1, 1), (0, 0))).sum()
+
+        ours = jax.jit(jax.grad(pool))(x)
+        theirs = jax.jit(jax.grad(pool))(jax.device_put(x, jax.devices("cpu")[0]))
+        np.testing.assert_array_equal(ours, theirs)
+
     def test_decompositions_export_with_symbolic_shapes(self):
         b, n = jax.export.symbolic_shape("b,n")
         x = np.random.RandomState(0).randn(3, 4, 4).astype(np.float32)
