@@ -2,12 +2,8 @@
 // What every back end does first: verify, optimise, plan.
 #pragma once
 
-#include <new>
-#include <stdexcept>
-#include <system_error>
-
 #include "api/client.h"
-#include "base/host_memory.h"
+#include "base/without_exceptions.h"
 #include "plan/planner.h"
 
 namespace krafla {
@@ -30,22 +26,6 @@ Result<> CheckBuffers(std::span<const DeviceArgument> arguments, const std::vect
 
 // As the copy constructor, with RESOURCE_EXHAUSTED instead of an exception.
 Result<Literal> CopyOf(const Literal& literal);
-
-// f(), whose small allocations (large ones are checked where they are made) may fail: no exception leaves the API.
-template <typename F>
-auto WithoutExceptions(F&& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-  } catch (const std::length_error&) {
-  } catch (const std::system_error& e) {
-    return ResourceExhausted("The system refused a thread, a lock or a file: {}.", e.what());
-  } catch (const std::exception& e) {
-    return Internal("An exception reached the API: {}.", e.what());
-  }
-  return ResourceExhausted("The host has no memory left for this; the process may have {} bytes in all.",
-                           HostMemoryLimit());
-}
 
 // Milliseconds since it was made.
 class Stopwatch {

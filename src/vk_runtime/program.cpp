@@ -361,7 +361,12 @@ Result<Program::Recording*> Program::Prepare(std::span<const BufferBinding> slot
   } else {
     WriteDescriptors(*chosen, slots);
   }
-  if (!chosen->recorded || copies_slots_ || !device_->uses_addresses()) KRAFLA_TRY(Record(*chosen, slots));
+  if (!chosen->recorded || copies_slots_ || !device_->uses_addresses()) {
+    Result<> recorded = Record(*chosen, slots);
+    // Commands that could not be ended cannot be begun again.
+    if (!recorded) Destroy(*chosen);
+    KRAFLA_TRY(std::move(recorded));
+  }
   chosen->bound = wanted_;
   return chosen;
 }

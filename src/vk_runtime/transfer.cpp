@@ -73,7 +73,12 @@ Result<Event> Transfer::Copy(Chunk& chunk, VkBuffer from, VkBuffer to, const VkB
   vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
                           nullptr, 0, nullptr);
   r = vk.vkEndCommandBuffer(commands);
-  if (r != VK_SUCCESS) return device_.Fail(r, "record a transfer");
+  if (r != VK_SUCCESS) {
+    // Commands that could not be ended cannot be begun again.
+    vk.vkFreeCommandBuffers(device_.handle(), pool_, 1, &chunk.commands);
+    chunk.commands = VK_NULL_HANDLE;
+    return device_.Fail(r, "record a transfer");
+  }
   KRAFLA_ASSIGN(chunk.done, device_.Submit(commands, name));
   return chunk.done;
 }

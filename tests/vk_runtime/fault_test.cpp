@@ -206,6 +206,36 @@ TEST_P(FaultTest, EveryCallMayFail) {
   std::filesystem::remove_all(folder_);
 }
 
+// Whatever a run was refused, the next one of the same program has it all.
+TEST_P(FaultTest, ARunAfterAFailedOneWorks) {
+  ASSERT_NO_FATAL_FAILURE(Open({.cache_dir = "", .patch_functions = InstallFaults}));
+  auto x = MakeBuffer(Ramp(64)), y = MakeBuffer(Ramp(64, 0, 0));
+  std::vector<KernelCode> kernels = {AxpyKernel(device_->profile())};
+  for (VkResult error : {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_OUT_OF_HOST_MEMORY}) {
+    for (int at = 0;; ++at) {
+      auto program = Program::Create(device_, {ProgramBuffer::Fixed(x), ProgramBuffer::Slot(0, 256)}, MakePipelines(kernels),
+                                     {Axpy(0, 0, 1, 64, 2)});
+      ASSERT_OK(program);
+      const BufferBinding slot[] = {{y.get()}};
+      Faults::Reset(at, error);
+      auto failed = (*program)->Run(slot);
+      const bool hit = Faults::hit;
+      Faults::fail_at = -1;
+      if (!hit) {
+        EXPECT_GT(at, 2);
+        break;
+      }
+      const std::string where = Format("after call {} ({}) failed", at, Faults::name.load());
+      if (!failed) {
+        EXPECT_EQ(failed.error().code(), StatusCode::kResourceExhausted) << where;
+      }
+      auto again = (*program)->Run(slot);
+      ASSERT_TRUE(again) << where << ": " << again.error().ToString();
+      EXPECT_EQ(Read(*y), Ramp(64, 0, 3)) << where;
+    }
+  }
+}
+
 TEST_P(FaultTest, LossIsStickyAndNamesTheKernels) {
   Faults::Reset(-1, VK_ERROR_DEVICE_LOST);
   ASSERT_NO_FATAL_FAILURE(Open({.cache_dir = "", .patch_functions = InstallFaults}));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vk_runtime/self_test.h"
 
+#include <atomic>
+
 #include "test_device.h"
 
 namespace krafla::vk {
@@ -45,6 +47,42 @@ TEST_P(SelfTestTest, FindsTheFeaturesThatAreWrong) {
   ASSERT_OK(outcome);
   EXPECT_FALSE(outcome->from_cache);
   EXPECT_EQ(outcome->failed, (std::vector<std::string>{"int8"}));
+  std::filesystem::remove_all(folder);
+}
+
+// A device that is lost says nothing of the feature that was being tested.
+TEST_P(SelfTestTest, ALostDeviceIsNotRemembered) {
+  static std::atomic<bool> lost;
+  static PFN_vkQueueSubmit submit;
+  lost = false;
+  std::string folder = FreshFolder("self-test-loss");
+  const auto patch = [](VolkDeviceTable& table) {
+    submit = table.vkQueueSubmit;
+    table.vkQueueSubmit = [](VkQueue queue, uint32_t count, const VkSubmitInfo* info, VkFence fence) {
+      return lost ? VK_ERROR_DEVICE_LOST : submit(queue, count, info, fence);
+    };
+  };
+  ASSERT_NO_FATAL_FAILURE(Open({.cache_dir = folder, .patch_functions = patch}));
+  const std::vector<SelfTestCase> cases = {CopyWord("fp16", 42), CopyWord("coopmat", 42)};
+  lost = true;
+  std::string lost_in;
+  auto outcome = RunSelfTest(device_, cases, {"fp16"}, &lost_in);
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), StatusCode::kAborted);
+  EXPECT_EQ(lost_in, "coopmat");
+  lost = false;
+  ASSERT_NO_FATAL_FAILURE(Open({.cache_dir = folder}));
+  // What was left out fails for this device, and is tested again by the next.
+  outcome = RunSelfTest(device_, cases, {"fp16"});
+  ASSERT_OK(outcome);
+  EXPECT_EQ(outcome->failed, std::vector<std::string>{"fp16"});
+  outcome = RunSelfTest(device_, cases);
+  ASSERT_OK(outcome);
+  EXPECT_FALSE(outcome->from_cache);
+  EXPECT_TRUE(outcome->failed.empty());
+  outcome = RunSelfTest(device_, cases);
+  ASSERT_OK(outcome);
+  EXPECT_TRUE(outcome->from_cache);
   std::filesystem::remove_all(folder);
 }
 

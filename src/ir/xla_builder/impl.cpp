@@ -3,6 +3,7 @@
 
 #include <format>
 
+#include "base/without_exceptions.h"
 #include "ir/shape_rules/checks.h"
 
 namespace krafla {
@@ -122,7 +123,7 @@ XlaOp Run(const char* call, XlaBuilder* builder, Span<XlaOp> operands, const Bod
       arguments += ", ...";
     }
   }
-  Result<Instruction*> made = body(b, instructions);
+  Result<Instruction*> made = WithoutExceptions([&] { return body(b, instructions); });
   if (!made) return fail(std::move(made).error());
   b.one_shot_metadata.reset();
   return builder->MakeOp(b.HandleOf(*made));

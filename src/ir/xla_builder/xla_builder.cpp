@@ -4,6 +4,7 @@
 #include <format>
 #include <set>
 
+#include "base/without_exceptions.h"
 #include "ir/shape_rules/checks.h"
 #include "ir/verifier.h"
 #include "ir/xla_builder/impl.h"
@@ -91,7 +92,7 @@ Result<XlaComputation> XlaBuilder::Build(XlaOp root) {
     KRAFLA_TRY(Verify(*b.module));
     return XlaComputation(std::shared_ptr<const Module>(std::move(b.module)));
   };
-  Result<XlaComputation> out = finish();
+  Result<XlaComputation> out = WithoutExceptions(finish);
   b.Reset();
   return out;
 }
