@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: oneDNN's where it has one, else a sum over the window like any other reduction.
+// Convolutions: as ordinary ones, by oneDNN where it is fast at them, else a sum over the window like any other reduction.
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/index.h"
+#include "cpu_fallback/executor/conv_pieces.h"
 #include "cpu_fallback/executor/epilogue.h"
 #include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/kernels/conv_gemm.h"
+#include "cpu_fallback/kernels/gemm.h"
 
 namespace krafla::cpu {
 
@@ -16,101 +20,130 @@ using plan::IndexId;
 using plan::NodeId;
 using plan::ProgramBuilder;
 
-int64_t At(const Dims& dims, int64_t i) { return dims[static_cast<std::size_t>(i)]; }
-
-// Dimensions and strides in the order batch, feature, spatial.
-TensorView ViewOf(const Dims& dims, const Dims& strides, int64_t first, int64_t second, const Dims& spatial,
-                  ElementType type) {
-  TensorView out{{At(dims, first), At(dims, second)}, {At(strides, first), At(strides, second)}, type};
-  for (int64_t s : spatial) {
-    out.dims.push_back(At(dims, s));
-    out.strides.push_back(At(strides, s));
-  }
-  return out;
-}
-
 // Few sums of a few products: oneDNN's overhead is more than they take, and the reduction rounds each product, as XLA
 // does, which counts where so few cancel.
 bool IsSmall(const ConvKernel& body) {
-  double depth = static_cast<double>(At(body.kernel_dims, body.attributes.kernel_input_feature)), outputs = 1;
+  double depth = static_cast<double>(body.kernel_dims[At(body.attributes.kernel_input_feature)]), outputs = 1;
   for (const WindowDim& w : body.attributes.window) depth *= static_cast<double>(w.size);
   for (int64_t d : body.output_dims) outputs *= static_cast<double>(d);
   return depth <= 8 && outputs * depth <= 20000;
 }
 
-class OneDnnConv final : public CpuKernel {
+class PiecesConv final : public CpuKernel {
  public:
-  // Null: oneDNN does not take it.
+  // Null: no kernel takes it.
   static Result<std::unique_ptr<CpuKernel>> Make(const ConvKernel& body, int threads) {
-    const ConvolutionAttributes& a = body.attributes;
     std::unique_ptr<CpuKernel> none;
-    if (a.batch_group_count != 1 || a.window.empty() || a.window.size() > 3) return none;
-    ConvolutionWindow window;
-    window.groups = a.feature_group_count;
-    for (const WindowDim& w : a.window) {
-      if (w.reversal || w.base_dilation != 1 || w.padding_low < 0 || w.padding_high < 0) return none;
-      window.strides.push_back(w.stride);
-      window.dilations.push_back(w.window_dilation);
-      window.padding_low.push_back(w.padding_low);
-      window.padding_high.push_back(w.padding_high);
-    }
+    if (body.attributes.window.empty() || IsSmall(body)) return none;
     for (const Dims* dims : {&body.input_dims, &body.kernel_dims, &body.output_dims})
       for (int64_t d : *dims)
         if (d == 0) return none;
-    if (IsSmall(body)) return none;
-    auto out = std::make_unique<OneDnnConv>();
+    auto out = std::make_unique<PiecesConv>();
     KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, body.output_dims));
-    const TensorView input = ViewOf(body.input_dims, RowMajorStrides(body.input_dims), a.input_batch, a.input_feature,
-                                    a.input_spatial, body.input_type);
-    const TensorView kernel = ViewOf(body.kernel_dims, RowMajorStrides(body.kernel_dims), a.kernel_output_feature,
-                                     a.kernel_input_feature, a.kernel_spatial, body.kernel_type);
-    auto result = [&](const Dims& strides, ElementType type) {
-      return ViewOf(body.output_dims, strides, a.output_batch, a.output_feature, a.output_spatial, type);
+    if (!out->ChooseProduct(body, threads)) return none;
+    out->input_.binding = body.input_binding;
+    out->input_.storage = body.input_type;
+    out->kernel_.binding = body.kernel_binding;
+    out->kernel_.storage = body.kernel_type;
+    int64_t size = 0;
+    const auto take = [&](int64_t bytes) {
+      const int64_t at = size;
+      size += RoundUp(bytes, 64);
+      return at;
     };
-    const std::optional<Epilogue::Direct>& direct = out->epilogue_.direct();
-    // oneDNN saturates where HLO wraps.
-    if (direct && (direct->storage == body.accumulate_type || IsFloat(direct->storage))) {
-      out->convolution_ = MakeOneDnnConvolution(input, kernel, result(direct->strides, direct->storage), window, threads);
-      out->writes_result_ = out->convolution_ != nullptr;
-    }
-    if (out->convolution_ == nullptr) {
-      out->convolution_ =
-          MakeOneDnnConvolution(input, kernel, result(RowMajorStrides(body.output_dims), body.accumulate_type), window, threads);
-    }
-    if (out->convolution_ == nullptr) return none;
-    out->input_ = body.input_binding;
-    out->kernel_ = body.kernel_binding;
+    for (Operand* operand : {&out->input_, &out->kernel_})
+      if (operand->widened()) operand->copy = take(operand->count * StorageBytes(operand->type));
     int64_t count = 1;
     for (int64_t d : body.output_dims) count *= d;
-    int64_t size = RoundUp(std::max(out->convolution_->scratch_bytes(), out->epilogue_.scratch_bytes(threads)), 64);
-    out->sums_ = size;
-    if (!out->writes_result_) size += RoundUp(count * StorageBytes(body.accumulate_type), 64);
+    if (!out->writes_result_) out->sums_ = take(count * StorageBytes(body.accumulate_type));
+    out->working_ = take(std::max(out->onednn_ ? out->onednn_->scratch_bytes() : out->gemm_->scratch_bytes(),
+                                  out->epilogue_.scratch_bytes(threads)));
     out->scratch_bytes_ = size;
     return std::unique_ptr<CpuKernel>(std::move(out));
   }
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
-    const std::byte* input = bindings[static_cast<std::size_t>(input_)];
-    const std::byte* kernel = bindings[static_cast<std::size_t>(kernel_)];
+    const std::byte* input = input_.Prepare(bindings, pool, scratch);
+    const std::byte* kernel = kernel_.Prepare(bindings, pool, scratch);
     std::byte* to = scratch + sums_;
     if (writes_result_) {
-      const Epilogue::Direct& direct = *epilogue_.direct();
-      to = bindings[static_cast<std::size_t>(direct.binding)] + direct.offset * StorageBytes(direct.storage);
+      to = bindings[At(epilogue_.direct()->binding)];
     } else if (epilogue_.in_place() >= 0 && !epilogue_.SharesMemory(bindings, epilogue_.in_place())) {
-      to = bindings[static_cast<std::size_t>(epilogue_.in_place())];
+      to = bindings[At(epilogue_.in_place())];
     }
-    if (!convolution_->Run(input, kernel, to, pool, scratch))
+    for (const TensorView& view : zeros_) FillWithZeros(view, to);
+    if (gemm_) {
+      gemm_->Run(input, kernel, to, pool, scratch + working_);
+    } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_)) {
       return Internal("oneDNN could not run a convolution that it had accepted.");
-    if (!writes_result_) epilogue_.Run(bindings, to, pool, scratch);
+    }
+    if (!writes_result_) epilogue_.Run(bindings, to, pool, scratch + working_);
     return {};
   }
 
  private:
+  // An array that is read, through a copy in a wider type where that is what is multiplied.
+  struct Operand {
+    int binding = 0;
+    ElementType storage = ElementType::kF32, type = ElementType::kF32;
+    int64_t count = 0, copy = 0;
+
+    bool widened() const { return storage != type; }
+    const std::byte* Prepare(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
+      const std::byte* from = bindings[At(binding)];
+      if (!widened()) return from;
+      std::byte* to = scratch + copy;
+      pool.ParallelFor(count, 16 * 1024, [&](int64_t begin, int64_t end, int) {
+        WidenElements(storage, type, from + begin * StorageBytes(storage), to + begin * StorageBytes(type), end - begin);
+      });
+      return to;
+    }
+  };
+
+  // Who multiplies what, from the best to what always can.
+  bool ChooseProduct(const ConvKernel& body, int threads) {
+    if (Choose(body, /*own=*/false, threads)) return true;
+    ConvKernel wide = body;
+    for (ElementType* type : {&wide.input_type, &wide.kernel_type}) {
+      if (!CanWiden(*type, body.accumulate_type)) return false;
+      *type = body.accumulate_type;
+    }
+    const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
+    return (widened && Choose(wide, /*own=*/false, threads)) || Choose(wide, /*own=*/true, threads);
+  }
+
+  bool Choose(const ConvKernel& body, bool own, int threads) {
+    const std::optional<Epilogue::Direct>& direct = epilogue_.direct();
+    // oneDNN saturates where HLO wraps.
+    if (direct && (direct->storage == body.accumulate_type || IsFloat(direct->storage)))
+      writes_result_ = ChooseFor(body, direct->strides, direct->offset, direct->storage, own, threads);
+    if (!writes_result_ && !ChooseFor(body, RowMajorStrides(body.output_dims), 0, body.accumulate_type, own, threads))
+      return false;
+    const auto operand = [](ElementType type, const Dims& dims) {
+      Operand out{.type = type, .count = 1};
+      for (int64_t d : dims) out.count *= d;
+      return out;
+    };
+    input_ = operand(body.input_type, body.input_dims);
+    kernel_ = operand(body.kernel_type, body.kernel_dims);
+    return true;
+  }
+  bool ChooseFor(const ConvKernel& body, const Dims& strides, int64_t offset, ElementType type, bool own, int threads) {
+    std::optional<ConvPieces> pieces = CutIntoOrdinary(body, strides, offset, type);
+    if (!pieces) return false;
+    if (!own) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads);
+    else if (ConvGemm::Takes(pieces->ordinary, body.accumulate_type)) gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);
+    zeros_ = std::move(pieces->zeros);
+    return onednn_ != nullptr || gemm_.has_value();
+  }
+
   Epilogue epilogue_;
-  std::unique_ptr<OneDnnProblem> convolution_;
+  std::unique_ptr<OneDnnProblem> onednn_;
+  std::optional<ConvGemm> gemm_;
+  std::vector<TensorView> zeros_;
   bool writes_result_ = false;
-  int input_ = 0, kernel_ = 1;
-  int64_t sums_ = 0;
+  Operand input_, kernel_;
+  int64_t sums_ = 0, working_ = 0;
 };
 
 // rows: the output; elements: the window and the input features of a group.
@@ -120,8 +153,8 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
   const ElementType type = body.accumulate_type;
   plan::ReduceKernel out;
   out.row_dims = body.output_dims;
-  for (std::size_t d = 0; d < spatial; ++d) out.element_dims.push_back(At(body.kernel_dims, a.kernel_spatial[d]));
-  const int64_t group_inputs = At(body.kernel_dims, a.kernel_input_feature);
+  for (std::size_t d = 0; d < spatial; ++d) out.element_dims.push_back(body.kernel_dims[At(a.kernel_spatial[d])]);
+  const int64_t group_inputs = body.kernel_dims[At(a.kernel_input_feature)];
   out.element_dims.push_back(group_inputs);
   Dims all = out.row_dims;
   all.append(out.element_dims.begin(), out.element_dims.end());
@@ -133,8 +166,8 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
   const IndexId feature = s.Iter(static_cast<int>(a.output_feature));
   const IndexId input_feature = s.Iter(rows + static_cast<int>(spatial));
   std::vector<IndexId> input(body.input_dims.size(), 0), kernel(body.kernel_dims.size(), 0);
-  const int64_t outputs = At(body.kernel_dims, a.kernel_output_feature);
-  auto at = [](std::vector<IndexId>& index, int64_t d) -> IndexId& { return index[static_cast<std::size_t>(d)]; };
+  const int64_t outputs = body.kernel_dims[At(a.kernel_output_feature)];
+  auto at = [](std::vector<IndexId>& index, int64_t d) -> IndexId& { return index[At(d)]; };
   at(kernel, a.kernel_output_feature) = feature;
   at(kernel, a.kernel_input_feature) = input_feature;
   // Group g of the output features reads group g of the input features, or of the batch.
@@ -144,14 +177,14 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
   at(input, a.input_batch) = s.Iter(static_cast<int>(a.output_batch));
   if (a.batch_group_count > 1)
     at(input, a.input_batch) =
-        s.Add(s.Mul(group, At(body.input_dims, a.input_batch) / a.batch_group_count), at(input, a.input_batch));
+        s.Add(s.Mul(group, body.input_dims[At(a.input_batch)] / a.batch_group_count), at(input, a.input_batch));
   NodeId inside = plan::kNoNode;
   for (std::size_t d = 0; d < spatial; ++d) {
     const WindowDim& w = a.window[d];
     const IndexId k = s.Iter(rows + static_cast<int>(d));
     at(kernel, a.kernel_spatial[d]) = w.reversal ? s.Sub(s.Constant(w.size - 1), k) : k;
     IndexId t = s.AddConstant(s.Add(s.Mul(s.Iter(static_cast<int>(a.output_spatial[d])), w.stride), s.Mul(k, w.window_dilation)), -w.padding_low);
-    const int64_t extent = At(body.input_dims, a.input_spatial[d]);
+    const int64_t extent = body.input_dims[At(a.input_spatial[d])];
     const int64_t spread = extent == 0 ? 0 : (extent - 1) * w.base_dilation + 1;
     inside = b.And(inside, b.InRange(t, 0, spread));
     if (w.base_dilation > 1) {
@@ -193,7 +226,7 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
 }  // namespace
 
 KernelResult MakeConvKernel(const plan::KernelPlan& plan, const ConvKernel& body, const CpuKernelOptions& options) {
-  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, OneDnnConv::Make(body, options.threads));
+  KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, PiecesConv::Make(body, options.threads));
   if (made != nullptr) return made;
   KRAFLA_ASSIGN(plan::ReduceKernel reduction, AsReduction(body));
   return MakeReduceKernel(plan, reduction, options);

@@ -6,19 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
-#include "base/inline_vector.h"
 #include "base/thread_pool.h"
-#include "ir/element_type.h"
+#include "cpu_fallback/kernels/convolution_problem.h"
 
 namespace krafla::cpu {
-
-// A view of an array: logical dimensions with strides, and where it begins, in elements.
-struct TensorView {
-  Dims dims, strides;
-  ElementType type = ElementType::kF32;
-  int64_t offset = 0;
-};
 
 class OneDnnProblem {
  public:
@@ -34,13 +27,7 @@ class OneDnnProblem {
 std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const TensorView& b, const TensorView& result,
                                                 int threads);
 
-struct ConvolutionWindow {
-  Dims strides, dilations, padding_low, padding_high;  // dilations as HLO counts them: 1 is dense
-  int64_t groups = 1;
-};
-// input [batch, channels, spatial...], kernel [output channels, input channels of a group, spatial...], result [batch,
-// output channels, spatial...].
-std::unique_ptr<OneDnnProblem> MakeOneDnnConvolution(const TensorView& input, const TensorView& kernel,
-                                                     const TensorView& result, const ConvolutionWindow& window, int threads);
+// All of them, over parts of the same arrays; null where oneDNN is not fast at one of them.
+std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads);
 
 }  // namespace krafla::cpu

@@ -3,6 +3,7 @@
 // of their own, over some images, some rows of the result or some output channels. Where oneDNN has nothing fast for the
 // arrays as they lie, they are copied to channels-last order first.
 #include <algorithm>
+#include <string_view>
 
 #include "base/checked_math.h"
 #include "base/index.h"
@@ -70,10 +71,20 @@ dnnl::convolution_forward::primitive_desc DescribeConvolution(const memory::desc
   return {Engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, input, kernel, result,
           list(w.strides), dilations, list(w.padding_low), list(w.padding_high), UserScratchpad(), /*allow_empty=*/true};
 }
-bool TakesIt(const dnnl::convolution_forward::primitive_desc& d) { return d && IsFast(d); }
+bool IsDense(const memory::desc& desc) {
+  std::size_t size = memory::data_type_size(desc.get_data_type());
+  for (int64_t d : desc.get_dims()) size *= static_cast<std::size_t>(d);
+  return desc.get_inner_nblks() > 0 || desc.get_size() == size;
+}
+bool TakesIt(const dnnl::convolution_forward::primitive_desc& d) {
+  if (!d || !IsFast(d)) return false;
+  // Those by matrix products take images one after the other, whatever the strides say (3.7.2, bf16).
+  const bool by_products = std::string_view(d.impl_info_str()).find("gemm") != std::string_view::npos;
+  return !by_products || (IsDense(d.src_desc()) && IsDense(d.dst_desc()));
+}
 
-memory::desc AnyLayout(const memory::desc& like, memory::data_type type) {
-  return memory::desc(like.get_dims(), type, memory::format_tag::any);
+memory::desc AnyLayout(const TensorView& like, memory::data_type type) {
+  return memory::desc(memory::dims(like.dims.begin(), like.dims.end()), type, memory::format_tag::any);
 }
 
 // Images [image, image + images), rows [row, row + rows) of the first spatial dimension, and output channels.
@@ -159,8 +170,9 @@ MadeParts MakeParts(const Convolution& c, const std::vector<Part>& parts, memory
     if (part.input.view.dims[2] == 0) return {};  // nothing but padding
     if (own_results) part.result = {ChannelsLast(part.result.view, part.result.view.type), {}};
     const bool first = out.parts.empty() || out.own_kernels;
+    if (IrregularDim(part.input.view) >= 0 || IrregularDim(part.result.view) >= 0) return {};
     auto d = DescribeConvolution(part.input.desc(),
-                                 first ? AnyLayout(part.kernel.desc(), type) : out.parts.front().primitive.weights_desc(),
+                                 first ? AnyLayout(part.kernel.view, type) : out.parts.front().primitive.weights_desc(),
                                  part.result.desc(), part.window);
     if (!TakesIt(d)) return {};
     out.parts.push_back({std::move(d), p, std::move(part)});
@@ -168,12 +180,11 @@ MadeParts MakeParts(const Convolution& c, const std::vector<Part>& parts, memory
   return out;
 }
 
-MadeParts FindParts(const Convolution& c, memory::data_type type, int threads) {
+MadeParts FindParts(const Convolution& c, memory::data_type type, int64_t most_parts) {
   const Dims& dims = c.result.view.dims;
   const double flops = c.flops();
-  const int64_t parts = threads == 1 || flops < kOneConvolutionFlops
-                            ? 1
-                            : std::min<int64_t>(2 * threads, static_cast<int64_t>(flops / kLeastConvolutionFlops));
+  const int64_t parts =
+      flops < kOneConvolutionFlops ? 1 : std::min(most_parts, static_cast<int64_t>(flops / kLeastConvolutionFlops));
   struct Way {
     Along along;
     bool own_results = false;
@@ -196,40 +207,61 @@ MadeParts FindParts(const Convolution& c, memory::data_type type, int threads) {
   return MakeParts(c, {Whole(c)}, type, false);
 }
 
-// Where the kernel is in the layout `wanted`.
-Place AddKernel(Jobs& jobs, const Operand& kernel, const memory::desc& wanted, int threads) {
-  const memory::desc given = kernel.desc();
-  if (given == wanted) return kernel.place();
-  const Place place = jobs.Take(static_cast<int64_t>(wanted.get_size()));
-  jobs.AddMoves(Jobs::Phase::kBefore, given, kernel.place(), wanted, place, 0, threads);
-  return place;
-}
-void AddMovesOf(Jobs& jobs, Jobs::Phase phase, const Operand& from, const Operand& to, int threads) {
-  const int dim = from.view.dims[0] > 1 ? 0 : 2;
-  jobs.AddMoves(phase, from.desc(), from.place(), to.desc(), to.place(), dim, threads);
+// Between an array and a copy of it with layout `layout` at `place`. What of the array oneDNN cannot describe at once is
+// moved piece by piece.
+void AddMovesOf(Jobs& jobs, Jobs::Phase phase, const Operand& array, const memory::desc& layout, Place place, int threads) {
+  const int irregular = IrregularDim(array.view);
+  if (irregular < 0) {
+    const int dim = array.view.dims[0] > 1 ? 0 : 2;
+    if (phase == Jobs::Phase::kBefore) jobs.AddMoves(phase, array.desc(), array.place(), layout, place, dim, threads);
+    else jobs.AddMoves(phase, layout, place, array.desc(), array.place(), dim, threads);
+    return;
+  }
+  const auto d = static_cast<std::size_t>(irregular);
+  const int64_t extent = array.view.dims[d];
+  // Without its last element a dimension does not reach over the next any more; backwards there is only one at a time.
+  const int64_t step = array.view.strides[d] < 0 ? 1 : extent - 1;
+  for (int64_t begin = 0; begin < extent; begin += step) {
+    Operand piece = array;
+    memory::dims sizes = layout.get_dims(), offsets(sizes.size(), 0);
+    piece.view.offset += begin * array.view.strides[d];
+    piece.view.dims[d] = sizes[d] = std::min(step, extent - begin);
+    if (sizes[d] == 1) piece.view.strides[d] = 1;
+    offsets[d] = begin;
+    AddMovesOf(jobs, phase, piece, layout.submemory_desc(sizes, offsets), place, threads);
+  }
 }
 
-// `channels_last`: through copies of the input and the result in that order, of element type `type`, where they are not
-// so already.
-bool AddConvolution(Jobs& jobs, const Convolution& c, ElementType type, bool channels_last, int threads) {
+// Where the kernel is in the layout `wanted`.
+Place AddKernel(Jobs& jobs, const Operand& kernel, const memory::desc& wanted, int threads) {
+  const std::optional<memory::desc> given = Describe(kernel.view);
+  if (given && *given == wanted) return kernel.place();
+  const Place place = jobs.Take(static_cast<int64_t>(wanted.get_size()));
+  // The layouts of s8 kernels hold sums over the whole of them, too.
+  if (kernel.view.type == ElementType::kS8) jobs.AddMove(Jobs::Phase::kBefore, kernel.desc(), kernel.place(), wanted, place);
+  else AddMovesOf(jobs, Jobs::Phase::kBefore, kernel, wanted, place, threads);
+  return place;
+}
+
+// `channels_last`: through copies of the input and the result in that order, where they are not so already.
+bool AddConvolution(Jobs& jobs, const Convolution& c, bool channels_last, int64_t parts, int threads) {
   Convolution staged = c;
   bool moved[2] = {false, false};
   if (channels_last) {
     Operand* operands[2] = {&staged.input, &staged.result};
     for (int i = 0; i < 2; ++i) {
       TensorView& view = operands[i]->view;
-      const ElementType to = view.type == ElementType::kF16 ? type : view.type;
-      moved[i] = !IsChannelsLast(view) || to != view.type;
-      if (moved[i]) view = ChannelsLast(view, to);
+      moved[i] = !IsChannelsLast(view);
+      if (moved[i]) view = ChannelsLast(view, view.type);
     }
     if (!moved[0] && !moved[1]) return false;
   }
-  MadeParts made = FindParts(staged, *DataTypeOf(type), threads);
+  MadeParts made = FindParts(staged, *DataTypeOf(c.kernel.view.type), parts);
   if (made.parts.empty()) return false;
   const auto in_scratch = [&](Operand& operand) { operand.base = jobs.Take(static_cast<int64_t>(operand.desc().get_size())); };
   if (moved[0]) {
     in_scratch(staged.input);
-    AddMovesOf(jobs, Jobs::Phase::kBefore, c.input, staged.input, threads);
+    AddMovesOf(jobs, Jobs::Phase::kBefore, c.input, staged.input.desc(), staged.input.base, threads);
   }
   if (moved[1] && !made.own_results) in_scratch(staged.result);
   std::optional<Place> kernel;
@@ -240,20 +272,21 @@ bool AddConvolution(Jobs& jobs, const Convolution& c, ElementType type, bool cha
     if (!kernel || made.own_kernels)
       kernel = AddKernel(jobs, p.part.kernel, p.primitive.weights_desc(), threads);
     jobs.AddProduct(p.primitive, p.part.input.place(), *kernel, p.part.result.place(), p.part.flops());
-    if (made.own_results) AddMovesOf(jobs, Jobs::Phase::kAfter, p.part.result, ConvolutionOf(c, p.cut).result, threads);
+    if (made.own_results)
+      AddMovesOf(jobs, Jobs::Phase::kAfter, ConvolutionOf(c, p.cut).result, p.part.result.desc(), p.part.result.base, threads);
   }
-  if (moved[1] && !made.own_results) AddMovesOf(jobs, Jobs::Phase::kAfter, staged.result, c.result, threads);
+  if (moved[1] && !made.own_results)
+    AddMovesOf(jobs, Jobs::Phase::kAfter, c.result, staged.result.desc(), staged.result.base, threads);
   return true;
 }
 
 // In whatever layouts oneDNN likes, in one part.
-bool AddAnyLayout(Jobs& jobs, const Convolution& c, memory::data_type kernel_type) {
+bool AddAnyLayout(Jobs& jobs, const Convolution& c) {
+  if (IrregularDim(c.input.view) >= 0 || IrregularDim(c.kernel.view) >= 0 || IrregularDim(c.result.view) >= 0) return false;
   const memory::desc input = c.input.desc(), kernel = c.kernel.desc(), result = c.result.desc();
-  const auto type = [&](const memory::desc& desc) {
-    return desc.get_data_type() == memory::data_type::f16 ? kernel_type : desc.get_data_type();
-  };
-  const auto d = DescribeConvolution(AnyLayout(input, type(input)), AnyLayout(kernel, kernel_type),
-                                     AnyLayout(result, type(result)), c.window);
+  const auto d = DescribeConvolution(AnyLayout(c.input.view, input.get_data_type()),
+                                     AnyLayout(c.kernel.view, kernel.get_data_type()),
+                                     AnyLayout(c.result.view, result.get_data_type()), c.window);
   if (!TakesIt(d)) return false;
   const auto place = [&](const memory::desc& wanted, const Operand& given) {
     return wanted == given.desc() ? given.place() : jobs.Take(static_cast<int64_t>(wanted.get_size()));
@@ -266,30 +299,32 @@ bool AddAnyLayout(Jobs& jobs, const Convolution& c, memory::data_type kernel_typ
   return true;
 }
 
+bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, int threads) {
+  const auto& [input, kernel, result, window] = problem;
+  if (kernel.type == ElementType::kS8 && IrregularDim(kernel) >= 0) return false;
+  if (window.strides.size() > 3 || !DataTypeOf(input.type) || !DataTypeOf(kernel.type) || !DataTypeOf(result.type)) return false;
+  Convolution c{{input, {Place::Array::kA, 0}}, {kernel, {Place::Array::kB, 0}}, {result, {Place::Array::kResult, 0}}, window};
+  if (window.groups > 1) {
+    TensorView& k = c.kernel.view;
+    k.dims.insert(k.dims.begin(), window.groups);
+    k.dims[1] /= window.groups;
+    k.strides.insert(k.strides.begin(), k.dims[1] * kernel.strides[0]);
+  }
+  return AddConvolution(jobs, c, false, parts, threads) || AddConvolution(jobs, c, true, parts, threads) ||
+         AddAnyLayout(jobs, c);
+}
+
 }  // namespace
 }  // namespace onednn
 
-std::unique_ptr<OneDnnProblem> MakeOneDnnConvolution(const TensorView& input, const TensorView& kernel,
-                                                     const TensorView& result, const ConvolutionWindow& window, int threads) {
+std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads) {
   using namespace onednn;
   try {
     const OneThread one_thread;
-    if (!DataTypeOf(input.type) || !DataTypeOf(kernel.type) || !DataTypeOf(result.type)) return nullptr;
-    Convolution c{{input, {Place::Array::kA, 0}}, {kernel, {Place::Array::kB, 0}}, {result, {Place::Array::kResult, 0}}, window};
-    if (window.groups > 1) {
-      TensorView& k = c.kernel.view;
-      k.dims.insert(k.dims.begin(), window.groups);
-      k.dims[1] /= window.groups;
-      k.strides.insert(k.strides.begin(), k.dims[1] * kernel.strides[0]);
-    }
+    const int64_t parts = threads == 1 ? 1 : CeilDiv(2 * threads, std::max<int64_t>(1, std::ssize(problems)));
     auto jobs = std::make_unique<Jobs>();
-    bool added = AddConvolution(*jobs, c, kernel.type, false, threads) || AddConvolution(*jobs, c, kernel.type, true, threads) ||
-                 AddAnyLayout(*jobs, c, *DataTypeOf(kernel.type));
-    // Where the CPU does not compute in f16: f32 has all of its values, and the result is rounded once, on its way out.
-    if (!added && input.type == ElementType::kF16 && kernel.type == ElementType::kF16)
-      added = AddConvolution(*jobs, c, ElementType::kF32, true, threads) ||
-              AddAnyLayout(*jobs, c, memory::data_type::f32);
-    if (!added) return nullptr;
+    for (const ConvolutionProblem& p : problems)
+      if (!AddProblem(*jobs, p, parts, threads)) return nullptr;
     jobs->Finish(threads);
     return jobs;
   } catch (const dnnl::error&) {
@@ -299,10 +334,7 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnConvolution(const TensorView& input, co
 
 #else
 
-std::unique_ptr<OneDnnProblem> MakeOneDnnConvolution(const TensorView&, const TensorView&, const TensorView&,
-                                                     const ConvolutionWindow&, int) {
-  return nullptr;
-}
+std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem>, int) { return nullptr; }
 
 #endif
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <string_view>
+#include <vector>
 
 #include "base/checked_math.h"
 
@@ -36,9 +37,22 @@ std::optional<memory::data_type> DataTypeOf(ElementType type) {
   return std::nullopt;
 }
 
+int IrregularDim(const TensorView& view) {
+  std::vector<std::size_t> order;
+  for (std::size_t d = 0; d < view.dims.size(); ++d) {
+    if (view.dims[d] == 1) continue;
+    if (view.strides[d] < 0) return static_cast<int>(d);
+    order.push_back(d);
+  }
+  std::ranges::sort(order, {}, [&](std::size_t d) { return view.strides[d]; });
+  for (std::size_t i = 0; i + 1 < order.size(); ++i)
+    if (view.strides[order[i]] * view.dims[order[i]] > view.strides[order[i + 1]]) return static_cast<int>(order[i]);
+  return -1;
+}
+
 std::optional<memory::desc> Describe(const TensorView& view) {
   const std::optional<memory::data_type> type = DataTypeOf(view.type);
-  if (!type) return std::nullopt;
+  if (!type || IrregularDim(view) >= 0) return std::nullopt;
   return memory::desc(memory::dims(view.dims.begin(), view.dims.end()), *type,
                       memory::dims(view.strides.begin(), view.strides.end()));
 }

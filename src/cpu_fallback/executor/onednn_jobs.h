@@ -16,7 +16,10 @@ namespace krafla::cpu::onednn {
 
 dnnl::engine& Engine();
 std::optional<dnnl::memory::data_type> DataTypeOf(ElementType type);
-// Nothing for types that oneDNN lacks.
+// The dimension of a view that oneDNN cannot describe: elements along it run backwards, or reach over those of a dimension
+// with larger strides, as every second one of an odd number does. -1: none.
+int IrregularDim(const TensorView& view);
+// Nothing for types that oneDNN lacks and for irregular views.
 std::optional<dnnl::memory::desc> Describe(const TensorView& view);
 // Its own code, not the reference implementation.
 bool IsFast(const dnnl::primitive_desc_base& primitive);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/checked_math.h"
 #include "base/status.h"
@@ -19,8 +20,6 @@
 #ifndef KRAFLA_CPU_GEMM_SIZES
 #define KRAFLA_CPU_GEMM_SIZES
 namespace krafla::cpu {
-constexpr int64_t kGemmDepth = 256;  // of a panel, along k
-constexpr int64_t kRoundedDepth = 8;
 constexpr int kGemmRows = 8;         // of the register tile
 struct GemmTile {
   int64_t column_step = 0;  // columns of the register tile
@@ -28,6 +27,8 @@ struct GemmTile {
   void (*run)(const void* lhs, const void* rhs, int64_t depth, int64_t rows, int64_t columns, void* result,
               int64_t result_stride, bool add) = nullptr;
 };
+constexpr int64_t kGemmDepth = 256;  // of a panel, along k
+constexpr int64_t kRoundedDepth = 8;
 }  // namespace krafla::cpu
 #endif
 
@@ -109,6 +110,74 @@ GemmTile FindTile(ElementType type) {
   // Integers wrap: signs do not matter once widened.
   if (type == ElementType::kS32 || type == ElementType::kU32) return TileOf<uint32_t>();
   if (type == ElementType::kS64 || type == ElementType::kU64) return TileOf<uint64_t>();
+  KRAFLA_UNREACHABLE();
+}
+
+// As Tile, with rows that lie anywhere.
+template <class T, int kRows, int kColumns>
+HWY_INLINE void RowsTile(const T* const* rows, int64_t segments, int64_t length, const T* HWY_RESTRICT rhs, int64_t count,
+                         int64_t columns, T* HWY_RESTRICT result, int64_t stride, bool add) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const std::size_t lanes = hn::Lanes(d);
+  V sum[kRows][kColumns];
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kColumns; ++v) sum[r][v] = hn::Zero(d);
+  auto over_depth = [&](auto multiply_add) HWY_ATTR {
+    for (int64_t s = 0; s < segments; ++s, rows += kPointerRows) {
+      const T* a[kRows];
+      for (int r = 0; r < kRows; ++r) a[r] = rows[r];
+      for (int64_t i = 0; i < length; ++i) {
+        V b[kColumns];
+        for (int v = 0; v < kColumns; ++v) b[v] = hn::LoadU(d, rhs + static_cast<std::size_t>(v) * lanes);
+        rhs += kColumns * lanes;
+        for (int r = 0; r < kRows; ++r) {
+          const V x = hn::Set(d, a[r][i]);
+          for (int v = 0; v < kColumns; ++v) sum[r][v] = multiply_add(x, b[v], sum[r][v]);
+        }
+      }
+    }
+  };
+  if (segments * length <= kRoundedDepth) over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
+  else over_depth([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= count) break;
+    for (int v = 0; v < kColumns; ++v) {
+      const int64_t first = v * static_cast<int64_t>(lanes);
+      if (first >= columns) break;
+      T* to = result + r * stride + first;
+      const std::size_t n = std::min(lanes, static_cast<std::size_t>(columns - first));
+      const V value = add ? hn::Add(hn::LoadN(d, to, n), sum[r][v]) : sum[r][v];
+      hn::StoreN(value, d, to, n);
+    }
+  }
+}
+
+template <class T>
+void RunRowsTile(const void* const* rows_pointer, int64_t segments, int64_t length, const void* rhs_pointer, int64_t vectors,
+                 int64_t count, int64_t columns, void* result_pointer, int64_t stride, bool add) {
+  const T* const* rows = reinterpret_cast<const T* const*>(rows_pointer);
+  const T* rhs = static_cast<const T*>(rhs_pointer);
+  T* result = static_cast<T*>(result_pointer);
+  const auto run = [&](auto run_columns) HWY_ATTR {
+    constexpr int kColumns = decltype(run_columns)::value;
+    if (count > 4) RowsTile<T, kPointerRows, kColumns>(rows, segments, length, rhs, count, columns, result, stride, add);
+    else RowsTile<T, 4, kColumns>(rows, segments, length, rhs, count, columns, result, stride, add);
+  };
+  if (vectors == 3) run(std::integral_constant<int, 3>());
+  else if (vectors == 2) run(std::integral_constant<int, 2>());
+  else run(std::integral_constant<int, 1>());
+}
+
+template <class T>
+PointerTile RowsTileOf() {
+  return {static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>())), &RunRowsTile<T>};
+}
+PointerTile FindPointerTileHere(ElementType type) {
+  if (type == ElementType::kF32) return RowsTileOf<float>();
+  if (type == ElementType::kF64) return RowsTileOf<double>();
+  if (type == ElementType::kS32 || type == ElementType::kU32) return RowsTileOf<uint32_t>();
+  if (type == ElementType::kS64 || type == ElementType::kU64) return RowsTileOf<uint64_t>();
   KRAFLA_UNREACHABLE();
 }
 
@@ -221,6 +290,11 @@ namespace krafla::cpu {
 HWY_EXPORT(FindTile);
 HWY_EXPORT(FindVectorFn);
 HWY_EXPORT(AddTo);
+HWY_EXPORT(FindPointerTileHere);
+
+PointerTile FindPointerTile(ElementType accumulate_type) {
+  return HWY_DYNAMIC_DISPATCH(FindPointerTileHere)(accumulate_type);
+}
 
 namespace {
 
@@ -252,6 +326,25 @@ void Widen(ElementType storage, ElementType type, const std::byte* raw, std::byt
   KRAFLA_CHECK(convert != nullptr);
   convert({to, {values, nullptr, nullptr}, n, 0});
 }
+
+}  // namespace
+
+bool CanWiden(ElementType storage, ElementType type) {
+  if (IsComplex(storage) || storage == ElementType::kPred) return false;
+  const ElementType compute = plan::ComputeType(storage);
+  if (compute == type) return true;
+  if (StorageBytes(compute) == StorageBytes(type) && IsFloat(compute) == IsFloat(type)) return true;
+  return FindBlockFn({.op = plan::NodeOp::kConvert, .type = type, .operand = compute}) != nullptr;
+}
+
+void WidenElements(ElementType storage, ElementType type, const std::byte* from, std::byte* to, int64_t n) {
+  constexpr int64_t kStrip = 1024;
+  alignas(64) std::byte middle[kStrip * 8];
+  for (int64_t i = 0; i < n; i += kStrip)
+    Widen(storage, type, from + i * StorageBytes(storage), middle, to + i * StorageBytes(type), std::min(kStrip, n - i));
+}
+
+namespace {
 
 // Packs [outer, depth] into groups of `group` outer indices, each [depth][group], padded with zeros.
 void Pack(const Operand& from, ElementType type, int64_t outer, int64_t depth, int64_t group, std::byte* to,

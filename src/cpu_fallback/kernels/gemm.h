@@ -22,6 +22,21 @@ struct GemmProblem {
   ElementType accumulate_type = ElementType::kF32;
 };
 
+// The inner loop of products whose left rows are not one matrix, as those of a convolution: result[r, 0..columns) (+)= sum
+// over segments s and i < length of rows[s * kPointerRows + r][i] * rhs[(s * length + i) * vectors * lanes + ..].
+// `columns` is at most vectors * lanes, vectors 1 to 3, `count` rows of the result at most kPointerRows.
+constexpr int64_t kPointerRows = 8;
+struct PointerTile {
+  int64_t lanes = 0;
+  void (*run)(const void* const* rows, int64_t segments, int64_t length, const void* rhs, int64_t vectors, int64_t count,
+              int64_t columns, void* result, int64_t result_stride, bool add) = nullptr;
+};
+PointerTile FindPointerTile(ElementType accumulate_type);
+
+// Whether there is a way from a storage type to an accumulation type, and that way: `n` elements, dense.
+bool CanWiden(ElementType storage, ElementType type);
+void WidenElements(ElementType storage, ElementType type, const std::byte* from, std::byte* to, int64_t n);
+
 class Gemm {
  public:
   Gemm(const GemmProblem& problem, int threads);

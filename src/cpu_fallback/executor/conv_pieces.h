@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A convolution of HLO as ordinary ones: no base dilation, no reversal, no negative padding, no batch groups. Each is
+// over views of the same three arrays.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "cpu_fallback/kernels/convolution_problem.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::cpu {
+
+struct ConvPieces {
+  // Strides of kernels may be negative: a window that is reversed.
+  std::vector<ConvolutionProblem> ordinary;
+  // Parts of the result that no element of the input reaches.
+  std::vector<TensorView> zeros;
+};
+
+// `result_strides` and `result_offset`, in elements: where the result lies. Nothing where there would be more than a few
+// thousand pieces.
+std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Dims& result_strides, int64_t result_offset,
+                                          ElementType result_type);
+
+// Writes zeros to the view.
+void FillWithZeros(const TensorView& view, std::byte* base);
+
+}  // namespace krafla::cpu

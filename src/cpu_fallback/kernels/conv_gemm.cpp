@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/kernels/conv_gemm.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/checked_math.h"
+#include "base/index.h"
+#include "cpu_fallback/kernels/move.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+constexpr int64_t kChunkDepth = 256;  // products that are summed before they are added to what was there
+constexpr int64_t kTaskRows = 64;
+
+int64_t Taps(const TensorView& kernel) {
+  int64_t out = 1;
+  for (std::size_t d = 2; d < kernel.dims.size(); ++d) out *= kernel.dims[d];
+  return out;
+}
+
+}  // namespace
+
+bool ConvGemm::Takes(std::span<const ConvolutionProblem> problems, ElementType type) {
+  using enum ElementType;
+  if (type != kF32 && type != kF64 && type != kS32 && type != kU32 && type != kS64 && type != kU64) return false;
+  for (const ConvolutionProblem& p : problems)
+    if (p.window.strides.size() > kMostSpatial || p.input.type != type || p.kernel.type != type || p.result.type != type)
+      return false;
+  return true;
+}
+
+ConvGemm::ConvGemm(std::span<const ConvolutionProblem> problems, ElementType type, int threads)
+    : type_(type), width_(StorageBytes(type)), tile_(FindPointerTile(type)) {
+  for (const ConvolutionProblem& p : problems) {
+    Problem problem{.p = p};
+    problem.channels = p.kernel.dims[1];
+    problem.outputs = p.kernel.dims[0] / p.window.groups;
+    problem.taps = Taps(p.kernel);
+    problem.positions = p.result.dims[0];
+    for (std::size_t d = 2; d < p.result.dims.size(); ++d) problem.positions *= p.result.dims[d];
+    problem.row_tasks = CeilDiv(problem.positions, kTaskRows);
+    problem.packed_kernel = kernels_bytes_;
+    problem.first_pack = packs_;
+    problem.first_task = tasks_;
+    packs_ += p.window.groups;
+    tasks_ += p.window.groups * problem.row_tasks;
+    kernels_bytes_ += p.window.groups * KernelBytes(problem);
+    sums_bytes_ = std::max(sums_bytes_, RoundUp(kPointerRows * columns_of(problem) * width_, 64));
+    flops_ += 2.0 * static_cast<double>(problem.positions * p.window.groups) *
+              static_cast<double>(problem.taps * problem.channels) * static_cast<double>(columns_of(problem));
+    problems_.push_back(std::move(problem));
+  }
+  // Sums, positions, pointers, gathered rows, zeros.
+  worker_bytes_ = sums_bytes_ + RoundUp(kTaskRows * static_cast<int64_t>(sizeof(Position)), 64) +
+                  kChunkDepth * kPointerRows * static_cast<int64_t>(sizeof(void*)) + kChunkDepth * kPointerRows * width_ +
+                  kChunkDepth * width_;
+  scratch_bytes_ = kernels_bytes_ + worker_bytes_ * threads;
+}
+
+int64_t ConvGemm::columns_of(const Problem& problem) const { return RoundUp(problem.outputs, tile_.lanes); }
+int64_t ConvGemm::KernelBytes(const Problem& problem) const {
+  return RoundUp(columns_of(problem) * problem.taps * problem.channels * width_, 64);
+}
+
+template <class F>
+void ConvGemm::ForEachChunk(const Problem& problem, F&& f) const {
+  const int64_t taps = std::max<int64_t>(1, kChunkDepth / problem.channels), channels = std::min(problem.channels, kChunkDepth);
+  for (int64_t tap = 0; tap < problem.taps; tap += taps)
+    for (int64_t c = 0; c < problem.channels; c += channels)
+      f(Chunk{tap, std::min(taps, problem.taps - tap), c, std::min(channels, problem.channels - c)});
+}
+
+template <class F>
+void ConvGemm::ForEachColumns(const Problem& problem, F&& f) const {
+  int64_t vectors = CeilDiv(problem.outputs, tile_.lanes);
+  for (int64_t column = 0; column < problem.outputs;) {
+    // Three vectors at a time; four are two and two.
+    const int64_t now = vectors == 4 ? 2 : std::min<int64_t>(vectors, 3);
+    f(column, std::min(now * tile_.lanes, problem.outputs - column), now);
+    column += now * tile_.lanes;
+    vectors -= now;
+  }
+}
+
+// Chunk after chunk, columns after columns: [taps][channels][columns], padded with zeros to whole vectors.
+void ConvGemm::PackKernel(const Problem& problem, int64_t group, const std::byte* kernel, std::byte* to) const {
+  const TensorView& view = problem.p.kernel;
+  ForEachChunk(problem, [&](const Chunk& chunk) {
+    ForEachColumns(problem, [&](int64_t column, int64_t columns, int64_t vectors) {
+      const int64_t step = vectors * tile_.lanes;
+      if (columns < step) std::memset(to, 0, static_cast<std::size_t>(chunk.taps * chunk.channels * step * width_));
+      for (int64_t t = 0; t < chunk.taps; ++t) {
+        int64_t rest = chunk.first_tap + t;
+        int64_t at = view.offset + (group * problem.outputs + column) * view.strides[0] + chunk.first_channel * view.strides[1];
+        for (std::size_t d = view.dims.size(); d-- > 2; rest /= view.dims[d]) at += rest % view.dims[d] * view.strides[d];
+        MoveTile(width_, kernel + at * width_, {view.strides[1], view.strides[0]}, to, {step, 1}, chunk.channels, columns);
+        to += chunk.channels * step * width_;
+      }
+    });
+  });
+}
+
+// Where each tap of the chunk finds the channels of each row, dense: in the input, gathered, or zeros.
+void ConvGemm::FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk, const std::byte* input,
+                        const void** pointers, std::byte* gathered, const std::byte* zeros) const {
+  const TensorView& view = problem.p.input;
+  const ConvolutionWindow& window = problem.p.window;
+  const std::size_t spatial = window.strides.size();
+  const int64_t channel_stride = view.strides[1];
+  const bool dense = channel_stride == 1 || chunk.channels == 1;
+  const int64_t row_stride = rows.size() > 1 ? rows[1].input - rows[0].input : 0;
+  bool even = true;
+  for (std::size_t r = 1; r < rows.size(); ++r) even &= rows[r].input - rows[r - 1].input == row_stride;
+  int64_t shift[kMostSpatial], index[kMostSpatial], rest = chunk.first_tap;
+  for (std::size_t d = spatial; d-- > 0; rest /= problem.p.kernel.dims[2 + d]) {
+    index[d] = rest % problem.p.kernel.dims[2 + d];
+    shift[d] = index[d] * window.dilations[d];
+  }
+  for (int64_t t = 0; t < chunk.taps; ++t, pointers += kPointerRows) {
+    int64_t moved = chunk.first_channel * channel_stride;
+    for (std::size_t d = 0; d < spatial; ++d) moved += shift[d] * view.strides[2 + d];
+    const std::byte* from = input + moved * width_;
+    std::size_t inside = 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      bool in = true;
+      for (std::size_t d = 0; d < spatial; ++d)
+        in &= static_cast<uint64_t>(rows[r].at[d] + shift[d]) < static_cast<uint64_t>(view.dims[2 + d]);
+      pointers[r] = in ? from + rows[r].input * width_ : zeros;
+      inside += in;
+    }
+    for (std::size_t r = rows.size(); r < kPointerRows; ++r) pointers[r] = zeros;
+    if (!dense && inside > 0) {
+      if (even && inside == rows.size()) {
+        MoveTile(width_, from + rows[0].input * width_, {row_stride, channel_stride}, gathered, {chunk.channels, 1},
+                 static_cast<int64_t>(rows.size()), chunk.channels);
+      } else {
+        for (std::size_t r = 0; r < rows.size(); ++r)
+          if (pointers[r] != zeros)
+            MoveTile(width_, from + rows[r].input * width_, {0, channel_stride},
+                     gathered + static_cast<int64_t>(r) * chunk.channels * width_, {0, 1}, 1, chunk.channels);
+      }
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        if (pointers[r] != zeros) pointers[r] = gathered + static_cast<int64_t>(r) * chunk.channels * width_;
+      gathered += kPointerRows * chunk.channels * width_;
+    }
+    for (std::size_t d = spatial; d-- > 0;) {
+      shift[d] += window.dilations[d];
+      if (++index[d] < problem.p.kernel.dims[2 + d]) break;
+      index[d] = shift[d] = 0;
+    }
+  }
+}
+
+void ConvGemm::RunTask(const Problem& problem, int64_t task, const std::byte* input, std::byte* result,
+                       const std::byte* scratch, std::byte* memory) const {
+  const ConvolutionProblem& p = problem.p;
+  const int64_t group = task / problem.row_tasks, first_row = task % problem.row_tasks * kTaskRows;
+  const int64_t count = std::min(kTaskRows, problem.positions - first_row), stride = columns_of(problem);
+  const auto take = [&](int64_t bytes) { return std::exchange(memory, memory + RoundUp(bytes, 64)); };
+  std::byte* sums = take(sums_bytes_);
+  Position* rows = reinterpret_cast<Position*>(take(kTaskRows * static_cast<int64_t>(sizeof(Position))));
+  const void** pointers = reinterpret_cast<const void**>(take(kChunkDepth * kPointerRows * static_cast<int64_t>(sizeof(void*))));
+  std::byte* gathered = take(kChunkDepth * kPointerRows * width_);
+  std::byte* zeros = take(kChunkDepth * width_);
+  std::memset(zeros, 0, static_cast<std::size_t>(kChunkDepth * width_));
+  for (int64_t r = 0; r < count; ++r) {
+    Position& position = rows[r];
+    int64_t rest = first_row + r;
+    position.input = p.input.offset + group * problem.channels * p.input.strides[1];
+    position.result = p.result.offset + group * problem.outputs * p.result.strides[1];
+    for (std::size_t d = p.window.strides.size(); d-- > 0; rest /= p.result.dims[2 + d]) {
+      const int64_t o = rest % p.result.dims[2 + d];
+      position.at[d] = o * p.window.strides[d] - p.window.padding_low[d];
+      position.input += position.at[d] * p.input.strides[2 + d];
+      position.result += o * p.result.strides[2 + d];
+    }
+    position.input += rest * p.input.strides[0];
+    position.result += rest * p.result.strides[0];
+  }
+  for (int64_t r = 0; r < count; r += kPointerRows) {
+    const int64_t now = std::min(kPointerRows, count - r);
+    const std::byte* kernel = scratch + problem.packed_kernel + group * KernelBytes(problem);
+    ForEachChunk(problem, [&](const Chunk& chunk) {
+      FindRows(problem, {rows + r, At(now)}, chunk, input, pointers, gathered, zeros);
+      ForEachColumns(problem, [&](int64_t column, int64_t columns, int64_t vectors) {
+        tile_.run(pointers, chunk.taps, chunk.channels, kernel, vectors, now, columns, sums + column * width_, stride,
+                  chunk.first_tap + chunk.first_channel > 0);
+        kernel += chunk.taps * chunk.channels * vectors * tile_.lanes * width_;
+      });
+    });
+    for (int64_t k = 0; k < now;) {
+      // Positions one after the other in the result.
+      int64_t run = 1;
+      const int64_t step = k + 1 < now ? rows[r + k + 1].result - rows[r + k].result : 0;
+      while (k + run < now && rows[r + k + run].result - rows[r + k + run - 1].result == step) ++run;
+      MoveTile(width_, sums + k * stride * width_, {stride, 1}, result + rows[r + k].result * width_,
+               {step, p.result.strides[1]}, run, problem.outputs);
+      k += run;
+    }
+  }
+}
+
+void ConvGemm::Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
+                   std::byte* scratch) const {
+  const auto problem_of = [&](int64_t number, int64_t Problem::* first) -> const Problem& {
+    return *std::prev(std::upper_bound(problems_.begin(), problems_.end(), number,
+                                       [&](int64_t n, const Problem& p) { return n < p.*first; }));
+  };
+  pool.ParallelParts(packs_, static_cast<double>(kernels_bytes_) / 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t n = begin; n < end; ++n) {
+      const Problem& problem = problem_of(n, &Problem::first_pack);
+      const int64_t group = n - problem.first_pack;
+      PackKernel(problem, group, kernel, scratch + problem.packed_kernel + group * KernelBytes(problem));
+    }
+  });
+  pool.ParallelParts(tasks_, flops_ / 30, [&](int64_t begin, int64_t end, int worker) {
+    std::byte* memory = scratch + kernels_bytes_ + worker * worker_bytes_;
+    for (int64_t n = begin; n < end; ++n) {
+      const Problem& problem = problem_of(n, &Problem::first_task);
+      RunTask(problem, n - problem.first_task, input, result, scratch, memory);
+    }
+  });
+}
+
+}  // namespace krafla::cpu
