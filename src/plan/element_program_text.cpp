@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ElementProgram::ToString, for tests and for people.
+#include <algorithm>
 #include <bit>
 
 #include "plan/element_program.h"
@@ -7,23 +8,64 @@
 namespace krafla::plan {
 namespace {
 
-std::string IndexText(const IndexSpace& space, IndexId id) {
-  const IndexExpr& e = space.expr(id);
-  std::string out;
-  for (const IndexTerm& t : e.terms) {
-    const IndexAtom& a = space.atom(t.atom);
-    if (!out.empty()) out += " + ";
-    if (t.coefficient != 1) out += Format("{}*", t.coefficient);
-    switch (a.kind) {
-      case IndexAtom::Kind::kIter: out += Format("i{}", a.iter); break;
-      case IndexAtom::Kind::kFloorDiv: out += Format("({})/{}", IndexText(space, a.expr), a.divisor); break;
-      case IndexAtom::Kind::kMod: out += Format("({})%{}", IndexText(space, a.expr), a.divisor); break;
-      case IndexAtom::Kind::kValue: out += Format("%{}", a.node); break;
+// Index expressions as text. They share their parts, and written out in full the parts of parts would be repeated
+// without end: what is nested deeper than two divisions has a name, `#7`, and a line of its own below the program.
+class IndexWriter {
+ public:
+  explicit IndexWriter(const IndexSpace& space) : space_(space), depth_(space.expr_count(), -1), named_(space.expr_count(), false) {}
+
+  std::string operator()(IndexId id) {
+    const IndexExpr& e = space_.expr(id);
+    std::string out;
+    for (const IndexTerm& t : e.terms) {
+      const IndexAtom& a = space_.atom(t.atom);
+      if (!out.empty()) out += " + ";
+      if (t.coefficient != 1) out += Format("{}*", t.coefficient);
+      switch (a.kind) {
+        case IndexAtom::Kind::kIter: out += Format("i{}", a.iter); break;
+        case IndexAtom::Kind::kFloorDiv: out += Format("({})/{}", Dividend(a.expr), a.divisor); break;
+        case IndexAtom::Kind::kMod: out += Format("({})%{}", Dividend(a.expr), a.divisor); break;
+        case IndexAtom::Kind::kValue: out += Format("%{}", a.node); break;
+      }
     }
+    if (e.constant != 0 || out.empty()) out += Format("{}{}", out.empty() ? "" : " + ", e.constant);
+    return out;
   }
-  if (e.constant != 0 || out.empty()) out += Format("{}{}", out.empty() ? "" : " + ", e.constant);
-  return out;
-}
+
+  // A line for each expression that was named.
+  std::string Names() {
+    std::string out;
+    for (std::size_t n = 0; n < names_.size(); ++n) {
+      const std::string text = (*this)(names_[n]);
+      out += Format("  #{} = {}\n", names_[n], text);
+    }
+    return out;
+  }
+
+ private:
+  std::string Dividend(IndexId id) {
+    if (Depth(id) < 2) return (*this)(id);
+    if (!named_[static_cast<std::size_t>(id)]) names_.push_back(id);
+    named_[static_cast<std::size_t>(id)] = true;
+    return Format("#{}", id);
+  }
+  // How many divisions lie within each other, up to two.
+  int Depth(IndexId id) {
+    if (depth_[static_cast<std::size_t>(id)] >= 0) return depth_[static_cast<std::size_t>(id)];
+    int depth = 0;
+    for (const IndexTerm& t : space_.expr(id).terms) {
+      const IndexAtom& a = space_.atom(t.atom);
+      if (a.kind == IndexAtom::Kind::kFloorDiv || a.kind == IndexAtom::Kind::kMod)
+        depth = std::max(depth, std::min(2, 1 + Depth(a.expr)));
+    }
+    return depth_[static_cast<std::size_t>(id)] = depth;
+  }
+
+  const IndexSpace& space_;
+  std::vector<int> depth_;
+  std::vector<bool> named_;
+  std::vector<IndexId> names_;
+};
 
 std::string ConstantText(const Node& n) {
   if (n.type == ElementType::kF32) return Format("{}", std::bit_cast<float>(static_cast<uint32_t>(n.bits)));
@@ -38,6 +80,7 @@ constexpr std::string_view kDirections[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
 }  // namespace
 
 std::string ElementProgram::ToString() const {
+  IndexWriter index_text(space);
   std::string out = "over [";
   for (std::size_t i = 0; i < space.dims().size(); ++i) out += Format("{}{}", i ? "," : "", space.dims()[i]);
   out += "]\n";
@@ -49,9 +92,9 @@ std::string ElementProgram::ToString() const {
     out += Format("  %{} = {} ", i, ElementTypeName(n.type));
     switch (n.op) {
       case NodeOp::kConstant: out += "constant " + ConstantText(n); break;
-      case NodeOp::kIndex: out += "index " + IndexText(space, n.index); break;
+      case NodeOp::kIndex: out += "index " + index_text(n.index); break;
       case NodeOp::kParam: out += Format("param {}", n.bits); break;
-      case NodeOp::kLoad: out += Format("load {} b{}[{}]", ElementTypeName(n.storage), n.buffer, IndexText(space, n.index)); break;
+      case NodeOp::kLoad: out += Format("load {} b{}[{}]", ElementTypeName(n.storage), n.buffer, index_text(n.index)); break;
       case NodeOp::kHlo: out += Format("{} {}", OpcodeName(n.opcode), operands); break;
       case NodeOp::kCompare:
         out += Format("compare {} {}{}", kDirections[static_cast<int>(n.direction)], operands, n.total_order ? " total" : "");
@@ -70,7 +113,7 @@ std::string ElementProgram::ToString() const {
     out += "\n";
   }
   for (const Store& s : stores) {
-    out += Format("  store {} b{}[{}] = %{}", ElementTypeName(s.storage), s.buffer, IndexText(space, s.index), s.node);
+    out += Format("  store {} b{}[{}] = %{}", ElementTypeName(s.storage), s.buffer, index_text(s.index), s.node);
     if (s.mask != kNoNode) out += Format(" if %{}", s.mask);
     out += "\n";
   }
@@ -79,7 +122,7 @@ std::string ElementProgram::ToString() const {
     for (NodeId r : results) out += Format(" %{}", r);
     out += "\n";
   }
-  return out;
+  return out + index_text.Names();
 }
 
 }  // namespace krafla::plan

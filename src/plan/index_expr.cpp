@@ -10,19 +10,55 @@ namespace krafla::plan {
 
 IndexSpace::IndexSpace(std::span<const int64_t> iteration_dims) : dims_(iteration_dims) { exprs_.push_back({}); }
 
-IndexId IndexSpace::Intern(IndexExpr expr) {
-  for (std::size_t i = 0; i < exprs_.size(); ++i)
-    if (exprs_[i] == expr) return static_cast<IndexId>(i);
-  exprs_.push_back(std::move(expr));
-  return static_cast<IndexId>(exprs_.size() - 1);
+namespace {
+
+uint64_t Mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0xff51afd7ed558ccdull;
+  return h ^ h >> 29;
 }
 
-AtomId IndexSpace::InternAtom(const IndexAtom& atom) {
-  for (std::size_t i = 0; i < atoms_.size(); ++i)
-    if (atoms_[i] == atom) return static_cast<AtomId>(i);
-  atoms_.push_back(atom);
-  return static_cast<AtomId>(atoms_.size() - 1);
+uint64_t HashIndex(const IndexExpr& e) {
+  uint64_t h = Mix(0x9E3779B97F4A7C15ull, static_cast<uint64_t>(e.constant));
+  for (const IndexTerm& t : e.terms) h = Mix(Mix(h, static_cast<uint64_t>(t.coefficient)), static_cast<uint64_t>(t.atom));
+  return h;
 }
+
+uint64_t HashIndex(const IndexAtom& a) {
+  uint64_t h = Mix(static_cast<uint64_t>(a.kind), static_cast<uint64_t>(a.iter));
+  for (int64_t v : {int64_t{a.expr}, a.divisor, int64_t{a.node}, a.lo, a.hi}) h = Mix(h, static_cast<uint64_t>(v));
+  return h;
+}
+
+// The place of `item` in `items`, where it is added if it is new.
+template <typename T>
+int InternItem(T item, std::vector<T>& items, std::vector<int>& table) {
+  constexpr std::size_t kFew = 12;
+  if (items.size() < kFew) {
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (items[i] == item) return static_cast<int>(i);
+    items.push_back(std::move(item));
+    return static_cast<int>(items.size() - 1);
+  }
+  if (table.size() < 2 * items.size()) {
+    table.assign(8 * items.size(), -1);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      std::size_t at = HashIndex(items[i]) % table.size();
+      while (table[at] >= 0) at = (at + 1) % table.size();
+      table[at] = static_cast<int>(i);
+    }
+  }
+  std::size_t at = HashIndex(item) % table.size();
+  for (; table[at] >= 0; at = (at + 1) % table.size())
+    if (items[static_cast<std::size_t>(table[at])] == item) return table[at];
+  items.push_back(std::move(item));
+  return table[at] = static_cast<int>(items.size() - 1);
+}
+
+}  // namespace
+
+IndexId IndexSpace::Intern(IndexExpr expr) { return InternItem(std::move(expr), exprs_, expr_table_); }
+
+AtomId IndexSpace::InternAtom(const IndexAtom& atom) { return InternItem(atom, atoms_, atom_table_); }
 
 IndexId IndexSpace::Constant(int64_t value) { return Intern({value, {}}); }
 

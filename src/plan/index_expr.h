@@ -85,6 +85,7 @@ class IndexSpace {
   void RenumberNodes(std::span<const int> to) {
     for (IndexAtom& a : atoms_)
       if (a.kind == IndexAtom::Kind::kValue) a.node = to[static_cast<std::size_t>(a.node)];
+    atom_table_.clear();
   }
 
   friend bool operator==(const IndexSpace& a, const IndexSpace& b) {
@@ -98,6 +99,8 @@ class IndexSpace {
   Dims dims_;
   std::vector<IndexExpr> exprs_;
   std::vector<IndexAtom> atoms_;
+  // Open hash tables of ids (-1: free), made once there are more than a look at each is worth.
+  std::vector<int> expr_table_, atom_table_;
 };
 
 }  // namespace krafla::plan

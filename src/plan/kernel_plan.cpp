@@ -17,6 +17,16 @@ class Hasher {
   void Add(const ElementProgram& p) {
     Add(p.space.dims());
     Add(p.space.expr_count());
+    // Kernels often differ in nothing but a constant of an index (the pieces of a concatenate).
+    for (std::size_t e = 0; e < p.space.expr_count(); ++e) {
+      const IndexExpr& expr = p.space.expr(static_cast<IndexId>(e));
+      Add(static_cast<uint64_t>(expr.constant));
+      for (const IndexTerm& t : expr.terms) Add(static_cast<uint64_t>(t.coefficient) << 20 ^ static_cast<uint64_t>(t.atom));
+    }
+    for (std::size_t a = 0; a < p.space.atom_count(); ++a) {
+      const IndexAtom& atom = p.space.atom(static_cast<AtomId>(a));
+      Add(static_cast<uint64_t>(atom.divisor) ^ static_cast<uint64_t>(atom.hi) << 24);
+    }
     for (const Node& n : p.nodes) {
       Add(static_cast<uint64_t>(n.op) | static_cast<uint64_t>(n.opcode) << 8 | static_cast<uint64_t>(n.type) << 16 |
           static_cast<uint64_t>(n.storage) << 24 | static_cast<uint64_t>(n.direction) << 32);
@@ -66,7 +76,7 @@ uint64_t HashProblem(const KernelPlan& kernel) {
         }
         if constexpr (std::is_same_v<T, DotKernel>) {
           h.Add(body.batch);
-          for (int64_t v : {body.m, body.n, body.k, body.lhs_m_stride, body.lhs_k_stride, body.rhs_k_stride, body.rhs_n_stride})
+          for (int64_t v : {body.m, body.n, body.k, body.lhs_offset, body.rhs_offset, body.lhs_m_stride, body.lhs_k_stride, body.rhs_k_stride, body.rhs_n_stride})
             h.Add(static_cast<uint64_t>(v));
           h.Add(body.epilogue);
         }

@@ -9,15 +9,13 @@ using plan::AtomId;
 using plan::IndexAtom;
 using plan::IndexExpr;
 using plan::IndexId;
-using plan::IndexSpace;
 using plan::IndexTerm;
 using plan::NodeId;
 using plan::NodeOp;
 
-namespace {
-
-LanePattern PatternOfAtom(const IndexSpace& space, AtomId id, int dim, int width) {
-  const IndexAtom& atom = space.atom(id);
+LanePattern LanePatterns::OfAtom(AtomId id) {
+  const IndexAtom& atom = space_->atom(id);
+  const int dim = dim_, width = width_;
   const bool varies = ((atom.depends >> dim) & 1) != 0;
   switch (atom.kind) {
     case IndexAtom::Kind::kIter:
@@ -26,7 +24,7 @@ LanePattern PatternOfAtom(const IndexSpace& space, AtomId id, int dim, int width
     case IndexAtom::Kind::kFloorDiv:
     case IndexAtom::Kind::kMod: break;
   }
-  const LanePattern inner = PatternOf(space, atom.expr, dim, width);
+  const LanePattern inner = Of(atom.expr);
   if (!inner.affine) return inner;
   const bool is_mod = atom.kind == IndexAtom::Kind::kMod;
   const int64_t d = atom.divisor;
@@ -38,24 +36,29 @@ LanePattern PatternOfAtom(const IndexSpace& space, AtomId id, int dim, int width
   return LanePattern{false, 0, false};
 }
 
-}  // namespace
-
-LanePattern PatternOf(const IndexSpace& space, IndexId id, int dim, int width) {
-  const IndexExpr& e = space.expr(id);
-  LanePattern out{true, 0, e.constant % width == 0};
+LanePattern LanePatterns::Of(IndexId id) {
+  std::optional<LanePattern>& known = known_[static_cast<std::size_t>(id)];
+  if (known) return *known;
+  const IndexExpr& e = space_->expr(id);
+  LanePattern out{true, 0, e.constant % width_ == 0};
   for (const IndexTerm& t : e.terms) {
-    const LanePattern p = PatternOfAtom(space, t.atom, dim, width);
-    if (!p.affine) return LanePattern{false, 0, false};
+    const LanePattern p = OfAtom(t.atom);
+    if (!p.affine) {
+      out = LanePattern{false, 0, false};
+      break;
+    }
     out.stride += t.coefficient * p.stride;
-    out.aligned = out.aligned && (t.coefficient % width == 0 || p.aligned);
+    out.aligned = out.aligned && (t.coefficient % width_ == 0 || p.aligned);
   }
+  known = out;
   return out;
 }
 
 bool PrefersVectors(const plan::ElementProgram& program, int dim, int width) {
   if (dim < 0 || program.space.dims()[static_cast<std::size_t>(dim)] % width != 0) return false;
+  LanePatterns patterns(program.space, dim, width);
   auto is_vector = [&](IndexId index) {
-    const LanePattern p = PatternOf(program.space, index, dim, width);
+    const LanePattern p = patterns.Of(index);
     return p.affine && p.stride == 1 && p.aligned;
   };
   bool any = false;
@@ -74,7 +77,8 @@ bool PrefersVectors(const plan::ElementProgram& program, int dim, int width) {
 
 ProgramLowering::ProgramLowering(Builder& builder, Buffers& buffers, const plan::ElementProgram& program, int dim,
                                  int width)
-    : b_(&builder), buffers_(&buffers), program_(&program), dim_(dim), width_(width) {
+    : b_(&builder), buffers_(&buffers), program_(&program), dim_(dim), width_(width),
+      patterns_(program.space, dim, width) {
   iters_.resize(program.space.dims().size());
   nodes_.resize(program.nodes.size());
   for (auto& a : atoms_) a.resize(program.space.atom_count());
@@ -185,7 +189,7 @@ Value ProgramLowering::EmitLoad(const plan::Node& node) {
     const Value bits = buffers_->Load(node.buffer, bytes, safe(Index(node.index), condition), 1, kind64);
     return masked(FromStorage(b, node.storage, bits));
   }
-  const LanePattern pattern = PatternOf(program_->space, node.index, dim_, width_);
+  const LanePattern pattern = patterns_.Of(node.index);
   const bool mask_uniform = !mask || mask.width == 1;
   if (pattern.affine && pattern.stride == 1 && pattern.aligned && mask_uniform) {
     const Value bits = buffers_->Load(node.buffer, bytes, safe(Index(node.index), mask), width_, kind64);
@@ -276,7 +280,7 @@ void ProgramLowering::EmitStore(const plan::Store& store, Value limit) {
     b.If(condition, [&] { buffers_->Store(store.buffer, bytes, index, bits); });
     return;
   }
-  const LanePattern pattern = PatternOf(program_->space, store.index, dim_, width_);
+  const LanePattern pattern = patterns_.Of(store.index);
   bits = b.Splat(bits, width_);
   if (pattern.affine && pattern.stride == 1 && pattern.aligned && condition.width == 1) {
     const Value index = Index(store.index);

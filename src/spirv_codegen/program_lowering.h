@@ -20,7 +20,20 @@ struct LanePattern {
   int64_t stride = 0;
   bool aligned = false;  // the first point's index is a multiple of `width`
 };
-LanePattern PatternOf(const plan::IndexSpace& space, plan::IndexId id, int dim, int width);
+// Of the expressions of one space, each worked out once: they share their parts.
+class LanePatterns {
+ public:
+  LanePatterns(const plan::IndexSpace& space, int dim, int width)
+      : space_(&space), dim_(dim), width_(width), known_(space.expr_count()) {}
+  LanePattern Of(plan::IndexId id);
+
+ private:
+  LanePattern OfAtom(plan::AtomId id);
+
+  const plan::IndexSpace* space_;
+  int dim_, width_;
+  std::vector<std::optional<LanePattern>> known_;
+};
 
 // Whether groups of `width` along `dim` pay: every store is scalar along it or a vector store, and some access is one.
 bool PrefersVectors(const plan::ElementProgram& program, int dim, int width);
@@ -58,6 +71,7 @@ class ProgramLowering {
   const plan::ElementProgram* program_;
   int dim_;
   int width_;
+  LanePatterns patterns_;
   uint64_t varying_ = 0;
   std::vector<Value> iters_, params_, nodes_;
   std::vector<Value> atoms_[2], exprs_[2];

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <format>
 #include <map>
+#include <optional>
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/block_program.h"
@@ -68,6 +69,7 @@ class BlockCompiler {
   // Which dimensions a node varies with, found anew: the params' are the caller's.
   void FindDepends() {
     depends_.assign(program_.nodes.size(), 0);
+    expr_depends_.assign(space_.expr_count(), std::nullopt);
     for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
       const Node& n = program_.nodes[i];
       uint64_t d = 0;
@@ -89,9 +91,14 @@ class BlockCompiler {
     }
     return 0;
   }
+  // Expressions share their parts: each is looked at once. (A node's indices are made of nodes before it, so what is
+  // remembered is complete.)
   uint64_t Depends(IndexId id) const {
+    std::optional<uint64_t>& known = expr_depends_[static_cast<std::size_t>(id)];
+    if (known) return *known;
     uint64_t d = 0;
     for (const IndexTerm& t : space_.expr(id).terms) d |= AtomDepends(space_.atom(t.atom));
+    known = d;
     return d;
   }
   bool Varies(uint64_t depends) const { return (depends & tile_mask_) != 0; }
@@ -120,15 +127,27 @@ class BlockCompiler {
         if (a.kind == IndexAtom::Kind::kValue) {
           address.terms.push_back({BlockProgram::Term::Kind::kValue, Item(slot_of_, a.node), t.coefficient});
         } else {
-          int dividend = UniformAddress(space_.expr(a.expr));
-          out_.divisions_.push_back({dividend, a.divisor, a.kind == IndexAtom::Kind::kMod});
-          address.terms.push_back({BlockProgram::Term::Kind::kDivision, static_cast<int>(out_.divisions_.size()) - 1,
-                                   t.coefficient});
+          address.terms.push_back({BlockProgram::Term::Kind::kDivision, UniformDivision(t.atom), t.coefficient});
         }
       }
     }
     out_.addresses_.push_back(std::move(address));
     return static_cast<int>(out_.addresses_.size()) - 1;
+  }
+
+  // The slot of a quotient or remainder that is the same throughout a tile, made once for all that use it.
+  int UniformDivision(AtomId id) {
+    if (auto it = division_slots_.find(id); it != division_slots_.end()) return it->second;
+    const IndexAtom& a = space_.atom(id);
+    const uint64_t depends = AtomDepends(a);
+    int dividend = UniformAddress(space_.expr(a.expr));
+    int out = NewSlot(8, true);
+    MarkFixed(out, depends);
+    StepsFor(depends).push_back({.kind = a.kind == IndexAtom::Kind::kMod ? Step::Kind::kUniformModulus : Step::Kind::kUniformDivide,
+                                 .is_uniform = true, .out = out, .bits = static_cast<uint64_t>(a.divisor),
+                                 .address = dividend});
+    division_slots_.emplace(id, out);
+    return out;
   }
 
   struct Split {
@@ -445,11 +464,12 @@ class BlockCompiler {
   uint64_t tile_mask_ = 0;
   BlockProgram out_;
   std::vector<uint64_t> depends_;
+  mutable std::vector<std::optional<uint64_t>> expr_depends_;
   std::vector<int> slot_of_;
   std::vector<bool> fixed_;  // slots that keep their register throughout
   std::vector<int> param_slot_;
   std::map<int, int> spread_;
-  std::map<AtomId, int> atom_slots_;
+  std::map<AtomId, int> atom_slots_, division_slots_;
 };
 
 Result<BlockProgram> BlockProgram::Compile(const ElementProgram& program, const Options& options) {

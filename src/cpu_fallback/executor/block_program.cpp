@@ -43,9 +43,9 @@ int64_t BlockProgram::Evaluate(const Address& address, const int64_t* origin, st
         break;
       }
       case Term::Kind::kDivision: {
-        const Division& d = divisions_[static_cast<std::size_t>(t.number)];
-        const int64_t dividend = Evaluate(addresses_[static_cast<std::size_t>(d.address)], origin, slots);
-        value += t.factor * (d.is_modulus ? dividend % d.divisor : dividend / d.divisor);
+        int64_t v;
+        std::memcpy(&v, slots[t.number], sizeof(v));
+        value += t.factor * v;
         break;
       }
     }
@@ -108,6 +108,14 @@ void BlockProgram::RunSteps(const std::vector<Step>& steps, std::byte* memory, c
         BlockModulus(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
                      static_cast<int32_t>(s.bits), n);
         break;
+      case Step::Kind::kUniformDivide:
+      case Step::Kind::kUniformModulus: {
+        const int64_t dividend = Evaluate(addresses_[static_cast<std::size_t>(s.address)], origin, slots);
+        const auto divisor = static_cast<int64_t>(s.bits);
+        const int64_t value = s.kind == Step::Kind::kUniformDivide ? dividend / divisor : dividend % divisor;
+        std::memcpy(slots[s.out], &value, sizeof(value));
+        break;
+      }
       case Step::Kind::kConstant: std::memcpy(slots[s.out], &s.bits, static_cast<std::size_t>(s.width)); break;
       case Step::Kind::kParam:
         slots[s.out] = const_cast<std::byte*>(static_cast<const std::byte*>(params[s.bits]));

@@ -59,20 +59,15 @@ class BlockProgram {
  private:
   friend class BlockCompiler;
 
-  // constant + sum of factors times iterators, uniform s32 values and divisions.
+  // constant + sum of factors times iterators, uniform s32 values and uniform quotients and remainders.
   struct Term {
     enum class Kind : uint8_t { kIter, kValue, kDivision } kind = Kind::kIter;
-    int number = 0;  // dimension, slot or division
+    int number = 0;  // dimension or slot
     int64_t factor = 0;
   };
   struct Address {
     int64_t constant = 0;
     std::vector<Term> terms;
-  };
-  struct Division {
-    int address = 0;  // of the dividend
-    int64_t divisor = 1;
-    bool is_modulus = false;
   };
   // How an access moves through memory within a tile: affinely, or by an array of offsets.
   struct Access {
@@ -87,7 +82,9 @@ class BlockProgram {
     int converted_width = 4;  // of the compute type
   };
   struct Step {
-    enum class Kind : uint8_t { kOp, kLoad, kStore, kRamp, kSpread, kMulAdd, kDivide, kModulus, kConstant, kParam };
+    enum class Kind : uint8_t {
+      kOp, kLoad, kStore, kRamp, kSpread, kMulAdd, kDivide, kModulus, kUniformDivide, kUniformModulus, kConstant, kParam
+    };
     Kind kind = Kind::kOp;
     bool is_uniform = false;
     int out = -1;                 // slot
@@ -95,7 +92,7 @@ class BlockProgram {
     BlockFn fn = nullptr;
     uint64_t bits = 0;
     int access = -1;              // kLoad, kStore
-    int address = -1;             // kRamp
+    int address = -1;             // kRamp; kUniformDivide, kUniformModulus: the dividend
     int64_t row_stride = 0, column_stride = 0;  // kRamp
     int width = 4;                // kSpread, kConstant
     int direct_store = -1;        // kOp: the access that its result goes to when that is dense
@@ -115,7 +112,6 @@ class BlockProgram {
   TileShape tile_;
   std::vector<Slot> slots_;
   std::vector<Address> addresses_;
-  std::vector<Division> divisions_;
   std::vector<Access> accesses_;
   std::vector<Step> launch_steps_, tile_steps_;
   std::vector<int> results_;  // slots

@@ -51,9 +51,10 @@ int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
   for (const ReduceStage& stage : k.stages) {
     if (stage.scope != ReduceStage::Scope::kElement) continue;
     if (stage.program.space.dims()[static_cast<std::size_t>(dim)] % width != 0) return 0;
+    LanePatterns patterns(stage.program.space, dim, width);
     for (const plan::Node& n : stage.program.nodes) {
       if (n.op != plan::NodeOp::kLoad) continue;
-      const LanePattern p = PatternOf(stage.program.space, n.index, dim, width);
+      const LanePattern p = patterns.Of(n.index);
       if (p.affine && p.stride == 1 && (p.aligned || width == 1)) out += StorageBytes(n.storage);
     }
   }
@@ -157,9 +158,10 @@ class RowEmitter {
   bool ElementVectors(const plan::ElementProgram& program) const {
     if (p_.element_dim < 0 || program.space.dims()[static_cast<std::size_t>(p_.element_dim)] % 4 != 0) return false;
     if (!program.stores.empty()) return PrefersVectors(program, p_.element_dim, 4);
+    LanePatterns patterns(program.space, p_.element_dim, 4);
     for (const plan::Node& n : program.nodes) {
       if (n.op != plan::NodeOp::kLoad) continue;
-      const LanePattern p = PatternOf(program.space, n.index, p_.element_dim, 4);
+      const LanePattern p = patterns.Of(n.index);
       if (p.affine && p.stride == 1 && p.aligned) return true;
     }
     return false;
