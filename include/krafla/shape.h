@@ -50,8 +50,15 @@ class Shape {
   const Dims& dims() const { return dims_; }
   int64_t dim(int64_t i) const { return dims_[static_cast<std::size_t>(i)]; }
   bool IsDynamicDim(int64_t i) const { return (dynamic_ >> i) & 1; }
-  bool IsDynamic() const;  // also inside a tuple
+  bool IsDynamic() const { return dynamic_ != 0; }  // also inside a tuple
   const std::vector<Shape>& tuple_elements() const { return elements_; }
+
+  // Leaves of a tuple, depth first, tokens included; 1 for what is no tuple.
+  int64_t leaf_count() const { return leaf_count_; }
+  const Shape& leaf(int64_t n) const;
+  // Of a tuple: the first leaf of element `element`, and the element that leaf `leaf` lies in.
+  int64_t FirstLeaf(std::size_t element) const;
+  std::size_t ElementOfLeaf(int64_t leaf) const;
 
   // Arrays: product of the dimensions; tuples, tokens: 0.
   int64_t element_count() const { return element_count_; }
@@ -81,16 +88,18 @@ class Shape {
  private:
   ElementType type_ = ElementType::kInvalid;
   Dims dims_;
-  uint64_t dynamic_ = 0;
+  uint64_t dynamic_ = 0;  // of an array a bit a dimension; of a tuple 1 when one of its leaves has any
   Layout layout_;
   std::vector<Shape> elements_;
+  std::vector<int64_t> first_leaf_;  // of each element; empty where each is a leaf
+  int64_t leaf_count_ = 1;
   int64_t element_count_ = 0;
   int64_t byte_size_ = 0;
 };
 
 // The shapes of the leaves of `shape`, depth first; tokens included.
 std::vector<const Shape*> TupleLeaves(const Shape& shape);
-inline std::size_t LeafCount(const Shape& shape) { return TupleLeaves(shape).size(); }
+inline std::size_t LeafCount(const Shape& shape) { return static_cast<std::size_t>(shape.leaf_count()); }
 
 // Row-major strides in elements: strides[i] = product of dims after i.
 Dims RowMajorStrides(std::span<const int64_t> dims);

@@ -119,6 +119,7 @@ void ReportPlacement(const plan::ProgramPlan& plan,
     }
   };
   visit(visit, plan.steps);
+  for (const plan::StepList& callee : plan.callees) visit(visit, callee);
 }
 
 Result<CompileReport> PlacementOn(const DeviceProfile& profile, std::unique_ptr<Module> module,

@@ -54,9 +54,11 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
   report.instructions = plan.instruction_count;
   report.kernels = static_cast<int>(plan.kernels.size());
   report.launches = CountLaunches(plan.steps);
+  for (const plan::StepList& callee : plan.callees) report.launches += CountLaunches(callee);
   report.arena_bytes = plan.arena_size;
   report.peak_live_bytes = plan.peak_live_bytes;
   CountExchanges(plan, plan.steps, report);
+  for (const plan::StepList& callee : plan.callees) CountExchanges(plan, callee, report);
   return plan;
 }
 

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   Stopwatch pipelines;
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->CreatePipelines());
-  KRAFLA_TRY(out->BuildNodes(out->plan_.steps, out->nodes_));
+  KRAFLA_TRY(out->BuildProgram());
   // The other members of a group are made from it.
   if (!options.for_group) out->DropWhatIsCompiled();
   out->report_.pipeline_ms = pipelines.Milliseconds();
@@ -87,7 +87,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHos
   out->threads_ = threads_;
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->Join(host, devices));
-  KRAFLA_TRY(out->BuildNodes(plan_.steps, out->nodes_));
+  KRAFLA_TRY(out->BuildProgram());
   return out;
 }
 
@@ -257,11 +257,18 @@ Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes
 void VulkanExecutable::DropWhatIsCompiled() {
   emitted_.clear();
   plan_.steps = {};
+  plan_.callees.clear();
   plan_.constants.clear();
   for (const auto& kernel : host_kernels_)
     if (kernel != nullptr) return;
   plan_.kernels.clear();
   plan_.module.reset();
+}
+
+Result<> VulkanExecutable::BuildProgram() {
+  callees_.resize(plan_.callees.size());
+  for (std::size_t c = 0; c < callees_.size(); ++c) KRAFLA_TRY(BuildNodes(plan_.callees[c], callees_[c]));
+  return BuildNodes(plan_.steps, nodes_);
 }
 
 Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes) {
@@ -299,6 +306,9 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
         KRAFLA_TRY(BuildNodes(*b, *node.branches.back()));
       }
       nodes.nodes.push_back(std::move(node));
+    } else if (const auto* call = std::get_if<plan::CallStep>(&step)) {
+      KRAFLA_TRY(Flush(pending, nodes));
+      nodes.nodes.push_back(CallNode{call->callee});
     }
   }
   return Flush(pending, nodes);

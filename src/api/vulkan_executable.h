@@ -70,7 +70,10 @@ class VulkanExecutable : public Executable {
     bool index_is_pred = false;
     std::vector<std::unique_ptr<NodeList>> branches;
   };
-  using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode>;
+  struct CallNode {
+    int callee = 0;
+  };
+  using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode, CallNode>;
   struct NodeList {
     std::vector<Node> nodes;
   };
@@ -94,6 +97,7 @@ class VulkanExecutable : public Executable {
   Result<> CompileHostKernels();
   Result<> AllocateBuffers();
   Result<> CreatePipelines();
+  Result<> BuildProgram();
   Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);
   std::vector<vk::ProgramBuffer> ProgramBuffers() const;
   void DropWhatIsCompiled();
@@ -137,6 +141,7 @@ class VulkanExecutable : public Executable {
   std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
   std::vector<uint64_t> state_offsets_;  // in the same buffer
   NodeList nodes_;
+  std::vector<NodeList> callees_;
   AlignedBytes host_scratch_;
   std::shared_ptr<ThreadPool> threads_;  // of the host's kernels; null: the shared ones
   ThreadPool& HostThreads() const { return threads_ != nullptr ? *threads_ : SharedThreadPool(); }

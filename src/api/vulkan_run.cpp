@@ -223,6 +223,8 @@ Result<> VulkanExecutable::RunNodes(const NodeList& list) {
       if (branch->index_is_pred) index = word != 0 ? 0 : 1;
       else if (index < 0 || index > last) index = last;
       KRAFLA_TRY(RunNodes(*branch->branches[static_cast<std::size_t>(index)]));
+    } else if (const auto* call = std::get_if<CallNode>(&node)) {
+      KRAFLA_TRY(RunNodes(callees_[static_cast<std::size_t>(call->callee)]));
     }
   }
   return {};

@@ -20,19 +20,81 @@ std::string UniqueName(std::string_view wanted, std::unordered_map<std::string, 
 
 }  // namespace
 
+namespace {
+
+// From here on a search costs more than an index.
+constexpr std::size_t kManyOperands = 32, kManyUsers = 64;
+
+}  // namespace
+
+bool Instruction::HasOperand(const Instruction* operand) const {
+  if (operand_places_) return operand_places_->contains(operand);
+  return std::find(operands_.begin(), operands_.end(), operand) != operands_.end();
+}
+
+std::vector<std::size_t> Instruction::PlacesOf(const Instruction* operand) const {
+  std::vector<std::size_t> out;
+  if (operand_places_) {
+    if (auto at = operand_places_->find(operand); at != operand_places_->end()) out.assign(at->second.begin(), at->second.end());
+    return out;
+  }
+  for (std::size_t n = 0; n < operands_.size(); ++n)
+    if (operands_[n] == operand) out.push_back(n);
+  return out;
+}
+
+void Instruction::AddUser(Instruction* user) {
+  users_.push_back(user);
+  if (user_places_) {
+    (*user_places_)[user] = users_.size() - 1;
+  } else if (users_.size() > kManyUsers) {
+    user_places_ = std::make_unique<std::unordered_map<const Instruction*, std::size_t>>();
+    for (std::size_t n = 0; n < users_.size(); ++n) (*user_places_)[users_[n]] = n;
+  }
+}
+
 void Instruction::RemoveUser(Instruction* user) {
-  if (std::find(user->operands_.begin(), user->operands_.end(), this) != user->operands_.end()) return;
-  users_.erase(std::remove(users_.begin(), users_.end(), user), users_.end());
+  if (user->HasOperand(this)) return;
+  if (!user_places_) {
+    users_.erase(std::remove(users_.begin(), users_.end(), user), users_.end());
+    return;
+  }
+  auto at = user_places_->find(user);
+  if (at == user_places_->end()) return;
+  const std::size_t place = at->second;
+  user_places_->erase(at);
+  if (users_.back() != user) {
+    users_[place] = users_.back();
+    (*user_places_)[users_[place]] = place;
+  }
+  users_.pop_back();
+}
+
+void Instruction::IndexOperands() {
+  operand_places_.reset();
+  if (operands_.size() <= kManyOperands) return;
+  operand_places_ = std::make_unique<std::unordered_map<const Instruction*, std::vector<uint32_t>>>();
+  for (std::size_t n = 0; n < operands_.size(); ++n) (*operand_places_)[operands_[n]].push_back(static_cast<uint32_t>(n));
+}
+
+void Instruction::SetOperand(std::size_t i, Instruction* with) {
+  if (operand_places_) {
+    auto at = operand_places_->find(operands_[i]);
+    std::erase(at->second, static_cast<uint32_t>(i));
+    if (at->second.empty()) operand_places_->erase(at);
+    (*operand_places_)[with].push_back(static_cast<uint32_t>(i));
+  }
+  operands_[i] = with;
 }
 
 void Instruction::ReplaceOperand(std::size_t i, Instruction* with) {
   Instruction* old = operands_[i];
   if (old == with) return;
-  // Asked of the few operands, not of the many users that a hub may have.
-  bool used = std::find(operands_.begin(), operands_.end(), with) != operands_.end();
-  operands_[i] = with;
+  // Asked of the operands, not of the many users that a hub may have.
+  bool used = HasOperand(with);
+  SetOperand(i, with);
   old->RemoveUser(this);
-  if (!used) with->users_.push_back(this);
+  if (!used) with->AddUser(this);
 }
 
 void Instruction::ReplaceAllUsesWith(Instruction* with) {
@@ -40,11 +102,20 @@ void Instruction::ReplaceAllUsesWith(Instruction* with) {
   if (parent_->root() == this) parent_->set_root(with);
   std::vector<Instruction*> users = std::move(users_);
   users_.clear();
+  user_places_.reset();
   for (Instruction* user : users) {
-    bool used = std::find(user->operands_.begin(), user->operands_.end(), with) != user->operands_.end();
-    for (Instruction*& operand : user->operands_)
-      if (operand == this) operand = with;
-    if (!used) with->users_.push_back(user);
+    bool used = user->HasOperand(with);
+    if (user->operand_places_) {
+      auto node = user->operand_places_->extract(this);
+      for (uint32_t n : node.mapped()) user->operands_[n] = with;
+      std::vector<uint32_t>& places = (*user->operand_places_)[with];
+      if (places.size() < node.mapped().size()) places.swap(node.mapped());
+      places.insert(places.end(), node.mapped().begin(), node.mapped().end());
+    } else {
+      for (Instruction*& operand : user->operands_)
+        if (operand == this) operand = with;
+    }
+    if (!used) with->AddUser(user);
   }
 }
 
@@ -90,9 +161,10 @@ Instruction* Computation::AddClone(const Instruction& other, std::vector<Instruc
 void Computation::SetOperands(Instruction* instruction, std::vector<Instruction*> operands) {
   KRAFLA_CHECK(instruction->operands_.empty());
   instruction->operands_ = std::move(operands);
+  instruction->IndexOperands();
   // It had no operands, so where an operand lists it already, it is the last: no need to search a long list of users.
   for (Instruction* operand : instruction->operands_)
-    if (operand->users_.empty() || operand->users_.back() != instruction) operand->users_.push_back(instruction);
+    if (operand->users_.empty() || operand->users_.back() != instruction) operand->AddUser(instruction);
 }
 
 void Computation::Remove(Instruction* instruction) { RemoveAll({&instruction, 1}); }
@@ -108,12 +180,18 @@ void Computation::RemoveAll(std::span<Instruction* const> dead) {
     for (Instruction* operand : instruction->operands_)
       if (!set.contains(operand)) left.insert(operand);
     instruction->operands_.clear();
+    instruction->operand_places_.reset();
     names_.erase(instruction->name_);
     if (instruction->opcode_ != Opcode::kParameter) continue;
     for (Instruction*& parameter : parameters_)
       if (parameter == instruction) parameter = nullptr;
   }
-  for (Instruction* operand : left) std::erase_if(operand->users_, [&](Instruction* u) { return set.contains(u); });
+  for (Instruction* operand : left) {
+    std::erase_if(operand->users_, [&](Instruction* u) { return set.contains(u); });
+    if (!operand->user_places_) continue;
+    operand->user_places_->clear();
+    for (std::size_t n = 0; n < operand->users_.size(); ++n) (*operand->user_places_)[operand->users_[n]] = n;
+  }
   for (auto& owned : instructions_) {
     auto& before = owned->control_predecessors_;
     before.erase(std::remove_if(before.begin(), before.end(), [&](Instruction* p) { return set.contains(p); }),
@@ -176,12 +254,11 @@ Computation* Module::AddComputation(std::string_view name) {
   return computations_.back().get();
 }
 
-void Module::Remove(Computation* computation) {
-  KRAFLA_CHECK(computation != entry_);
-  names_.erase(computation->name_);
-  computations_.erase(std::remove_if(computations_.begin(), computations_.end(),
-                                     [&](const auto& owned) { return owned.get() == computation; }),
-                      computations_.end());
+void Module::RemoveAll(std::span<Computation* const> computations) {
+  std::unordered_set<const Computation*> gone(computations.begin(), computations.end());
+  KRAFLA_CHECK(!gone.contains(entry_));
+  for (const Computation* c : computations) names_.erase(c->name_);
+  std::erase_if(computations_, [&](const auto& owned) { return gone.contains(owned.get()); });
 }
 
 std::unique_ptr<Module> Module::Clone() const {

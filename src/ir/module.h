@@ -54,7 +54,9 @@ class Instruction {
   std::span<Instruction* const> operands() const { return operands_; }
   Instruction* operand(std::size_t i) const { return operands_[i]; }
   std::size_t operand_count() const { return operands_.size(); }
-  // Each user once, in the order in which they came to use it.
+  // The places of `operand` among the operands.
+  std::vector<std::size_t> PlacesOf(const Instruction* operand) const;
+  // Each user once, in the order in which they came to use it (of many, where one left the last took its place).
   std::span<Instruction* const> users() const { return users_; }
   void ReplaceOperand(std::size_t i, Instruction* with);
   // Every use of this (the computation's root too) becomes a use of `with`.
@@ -89,7 +91,11 @@ class Instruction {
   friend class Computation;
   friend class Module;
   Instruction() = default;
+  bool HasOperand(const Instruction* operand) const;
+  void AddUser(Instruction* user);
   void RemoveUser(Instruction* user);
+  void SetOperand(std::size_t i, Instruction* with);
+  void IndexOperands();
 
   Opcode opcode_ = Opcode::kTuple;
   int id_ = 0;
@@ -97,6 +103,9 @@ class Instruction {
   std::string name_;
   Computation* parent_ = nullptr;
   std::vector<Instruction*> operands_, users_, control_predecessors_;
+  // Where each operand of an instruction with many stands, and each user of one with many; null where there are few.
+  std::unique_ptr<std::unordered_map<const Instruction*, std::vector<uint32_t>>> operand_places_;
+  std::unique_ptr<std::unordered_map<const Instruction*, std::size_t>> user_places_;
   std::vector<Computation*> called_;
   Attributes attributes_;
   SourceLocation location_;
@@ -179,8 +188,9 @@ class Module {
 
   // A taken name is made unique.
   Computation* AddComputation(std::string_view name);
-  // Nothing may call the computation any more.
-  void Remove(Computation* computation);
+  // Nothing may call the computations any more.
+  void Remove(Computation* computation) { RemoveAll({&computation, 1}); }
+  void RemoveAll(std::span<Computation* const> computations);
   // A deep copy, names and ids kept.
   std::unique_ptr<Module> Clone() const;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/shape.h"
 
+#include <algorithm>
+
 #include "base/checked_math.h"
 
 namespace krafla {
@@ -63,8 +65,43 @@ Result<Shape> Shape::MakeTuple(std::vector<Shape> elements) {
     if (!sum) return InvalidArgument("the byte size of a tuple does not fit 63 bits");
     out.byte_size_ = *sum;
   }
+  bool flat = true;
+  out.leaf_count_ = 0;
+  for (const Shape& e : elements) {
+    if (e.dynamic_ != 0) out.dynamic_ = 1;
+    flat = flat && !e.IsTuple();
+    out.leaf_count_ += e.leaf_count_;
+  }
+  if (!flat) {
+    int64_t first = 0;
+    out.first_leaf_.reserve(elements.size());
+    for (const Shape& e : elements) {
+      out.first_leaf_.push_back(first);
+      first += e.leaf_count_;
+    }
+  }
   out.elements_ = std::move(elements);
   return out;
+}
+
+int64_t Shape::FirstLeaf(std::size_t element) const {
+  return first_leaf_.empty() ? static_cast<int64_t>(element) : first_leaf_[element];
+}
+
+std::size_t Shape::ElementOfLeaf(int64_t leaf) const {
+  if (first_leaf_.empty()) return static_cast<std::size_t>(leaf);
+  // The last element that begins there or before: empty tuples before it begin there too.
+  return static_cast<std::size_t>(std::upper_bound(first_leaf_.begin(), first_leaf_.end(), leaf) - first_leaf_.begin()) - 1;
+}
+
+const Shape& Shape::leaf(int64_t n) const {
+  const Shape* at = this;
+  while (at->IsTuple()) {
+    const std::size_t element = at->ElementOfLeaf(n);
+    n -= at->FirstLeaf(element);
+    at = &at->elements_[element];
+  }
+  return *at;
 }
 
 Shape Shape::MakeToken() {
@@ -77,13 +114,6 @@ Shape Shape::MakeOpaque() {
   Shape out;
   out.type_ = ElementType::kOpaque;
   return out;
-}
-
-bool Shape::IsDynamic() const {
-  if (dynamic_ != 0) return true;
-  for (const Shape& e : elements_)
-    if (e.IsDynamic()) return true;
-  return false;
 }
 
 Result<> Shape::SetLayout(Layout layout) {

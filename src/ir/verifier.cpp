@@ -88,10 +88,10 @@ class InstructionChecker {
 
 }  // namespace
 
-Result<> Verify(Module& module) {
+Result<> Verify(Module& module, CallDepth depth) {
   KRAFLA_TRY(verifier::CheckStructure(module));
   for (const auto& c : module.computations()) KRAFLA_TRY(c->SortTopologically());
-  KRAFLA_TRY(verifier::CheckCallGraph(module));
+  KRAFLA_TRY(verifier::CheckCallGraph(module, depth == CallDepth::kOfInput ? verifier::kMaxCallDepth : 2 * verifier::kMaxCallDepth));
   InstructionChecker checker(module);
   for (const auto& c : module.computations())
     for (const auto& i : c->instructions()) KRAFLA_TRY(checker.Check(*i));

@@ -16,7 +16,10 @@ namespace krafla {
 // name devices that exist where the module says how many there are. Sorts each computation topologically.
 // Errors: INVALID_ARGUMENT with the instruction and its line; UNIMPLEMENTED for legal programs that nothing here runs
 // (unbounded dynamic dimensions).
-Result<> Verify(Module& module);
+// Passes put computations that do nothing but call between a loop and a body that it shares, so that calls may then be
+// twice as deep.
+enum class CallDepth : uint8_t { kOfInput, kAfterPasses };
+Result<> Verify(Module& module, CallDepth depth = CallDepth::kOfInput);
 
 // Of a verified module that is about to be compiled for replica_count times num_partitions devices: whether these can
 // serve it. Verify believes replica groups and pairs where a count is 1, as texts often leave the counts out; here they
@@ -26,7 +29,7 @@ Result<> VerifyDevices(const Module& module);
 class VerifiedModule {
  public:
   static Result<VerifiedModule> Make(std::unique_ptr<Module> module) {
-    KRAFLA_TRY(Verify(*module));
+    KRAFLA_TRY(Verify(*module, CallDepth::kAfterPasses));
     return VerifiedModule(std::move(module));
   }
   const Module& module() const { return *module_; }

@@ -18,7 +18,7 @@ Result<bool> Dce(Module& module, const PassOptions&) {
   std::vector<Computation*> unreachable;
   for (const auto& c : module.computations())
     if (!reachable.contains(c.get())) unreachable.push_back(c.get());
-  for (Computation* c : unreachable) module.Remove(c);
+  module.RemoveAll(unreachable);
   return changed || !unreachable.empty();
 }
 

@@ -7,9 +7,10 @@ namespace krafla {
 
 namespace {
 
-bool CanLift(const Instruction& i) {
+bool CanLift(const Instruction& i, const LiftedCallee& callee) {
   Opcode op = i.opcode();
   if (!i.shape().IsScalar()) return false;
+  if (op == Opcode::kCall) return callee && callee(*i.called(0)) != nullptr;
   if (op == Opcode::kParameter || op == Opcode::kConstant) return true;
   bool passes_on = op == Opcode::kBroadcast || op == Opcode::kReshape || op == Opcode::kCopy;
   if (!passes_on && !IsElementwise(op)) return false;
@@ -21,11 +22,12 @@ bool CanLift(const Instruction& i) {
 }  // namespace
 
 std::vector<Instruction*> LiftResultsInto(Rewriter& rewrite, const Computation& scalar_function,
-                                          std::span<Instruction* const> arguments, std::span<const int64_t> dims) {
+                                          std::span<Instruction* const> arguments, std::span<const int64_t> dims,
+                                          const LiftedCallee& callee) {
   const Instruction* root = scalar_function.root();
   const bool several = root->opcode() == Opcode::kTuple;
   for (const auto& i : scalar_function.instructions())
-    if (!(several && i.get() == root) && !CanLift(*i)) return {};
+    if (!(several && i.get() == root) && !CanLift(*i, callee)) return {};
   std::unordered_map<const Instruction*, Instruction*> lifted;
   for (const auto& i : scalar_function.instructions()) {
     if (several && i.get() == root) continue;
@@ -35,12 +37,15 @@ std::vector<Instruction*> LiftResultsInto(Rewriter& rewrite, const Computation& 
       out = arguments[static_cast<std::size_t>(i->attr<ParameterAttributes>().number)];
     } else if (op == Opcode::kConstant) {
       out = rewrite.Broadcast(rewrite.Add(op, i->shape(), {}, i->attributes()), dims, {});
-    } else if (!IsElementwise(op)) {
+    } else if (op != Opcode::kCall && !IsElementwise(op)) {
       out = lifted.at(i->operand(0));
     } else {
       std::vector<Instruction*> operands;
       for (const Instruction* operand : i->operands()) operands.push_back(lifted.at(operand));
-      out = rewrite.Add(op, ArrayShape(i->shape().element_type(), dims), std::move(operands), i->attributes());
+      std::vector<Computation*> called;
+      if (op == Opcode::kCall) called.push_back(callee(*i->called(0)));
+      out = rewrite.Add(op, ArrayShape(i->shape().element_type(), dims), std::move(operands), i->attributes(),
+                        std::move(called));
     }
   }
   if (!several) return {lifted.at(root)};
@@ -50,8 +55,8 @@ std::vector<Instruction*> LiftResultsInto(Rewriter& rewrite, const Computation& 
 }
 
 Instruction* LiftInto(Rewriter& rewrite, const Computation& scalar_function, std::span<Instruction* const> arguments,
-                      std::span<const int64_t> dims) {
-  std::vector<Instruction*> out = LiftResultsInto(rewrite, scalar_function, arguments, dims);
+                      std::span<const int64_t> dims, const LiftedCallee& callee) {
+  std::vector<Instruction*> out = LiftResultsInto(rewrite, scalar_function, arguments, dims, callee);
   return out.size() == 1 ? out[0] : nullptr;
 }
 

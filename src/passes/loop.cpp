@@ -75,7 +75,7 @@ Loop::Rebuilt Loop::Rebuild(const std::vector<std::size_t>& kept, const std::vec
   Instruction* old_condition_state = ChangeState(condition(), state, place);
   Instruction* old_body_state = ChangeState(body(), state, place);
   Instruction* body_state = body().parameters()[0];
-  Rebuilt out{nullptr, {}};
+  Rebuilt out{nullptr, {}, {}};
   for (std::size_t n = 0; n < added.size(); ++n) {
     auto index = static_cast<int64_t>(kept.size() + n);
     out.added.push_back(body().Add(Opcode::kGetTupleElement, added[n]->shape(), {body_state},
@@ -92,14 +92,13 @@ Loop::Rebuilt Loop::Rebuild(const std::vector<std::size_t>& kept, const std::vec
     int64_t to = place[static_cast<std::size_t>(element->attr<TupleIndexAttributes>().index)];
     KRAFLA_CHECK(to >= 0 || element->users().empty());
     if (to < 0) {
-      while_->parent()->Remove(element);
+      out.gone.push_back(element);
       continue;
     }
     element->ReplaceOperand(0, out.instruction);
     element->set_attributes(TupleIndexAttributes{to});
   }
-  // Not left to RemoveDead, which would keep a loop whose body has an effect.
-  while_->parent()->Remove(std::exchange(while_, out.instruction));
+  out.gone.push_back(std::exchange(while_, out.instruction));
   SideEffects effects;
   RemoveDead(condition(), effects);
   RemoveDead(body(), effects);

@@ -171,6 +171,13 @@ Instruction* SimplifyPad(Instruction* i) {
   return grows ? nullptr : rewrite.Slice(x, std::move(slice));
 }
 
+// A concatenate of which another along the same dimension takes the pieces: others that use it too would make it be
+// computed twice.
+static bool IsPartOfAnother(const Instruction* x, int64_t dimension) {
+  return x->opcode() == Opcode::kConcatenate && x->users().size() == 1 &&
+         x->attr<DimensionsAttributes>().dimensions[0] == dimension && IsStatic(*x);
+}
+
 Instruction* SimplifyConcatenate(Instruction* i) {
   int64_t dimension = i->attr<DimensionsAttributes>().dimensions[0];
   Rewriter rewrite(*i);
@@ -191,11 +198,17 @@ Instruction* SimplifyConcatenate(Instruction* i) {
     }
     parts.push_back(x);
   };
-  for (Instruction* x : i->operands()) {
-    // A nested one that others use too would be computed twice.
-    if (x->opcode() == Opcode::kConcatenate && x->users().size() == 1 &&
-        x->attr<DimensionsAttributes>().dimensions[0] == dimension && IsStatic(*x)) {
-      for (Instruction* inner : x->operands()) add(inner);
+  // The outermost of a nest takes all pieces at once; each taking those of the next would copy the innermost's again
+  // and again.
+  const Instruction* user = i->users().size() == 1 ? i->users()[0] : nullptr;
+  const bool is_part = user != nullptr && !i->IsRoot() && user->opcode() == Opcode::kConcatenate &&
+                       user->attr<DimensionsAttributes>().dimensions[0] == dimension;
+  std::vector<Instruction*> work(i->operands().rbegin(), i->operands().rend());
+  while (!work.empty()) {
+    Instruction* x = work.back();
+    work.pop_back();
+    if (!is_part && IsPartOfAnother(x, dimension)) {
+      work.insert(work.end(), x->operands().rbegin(), x->operands().rend());
       changed = true;
     } else {
       add(x);

@@ -25,6 +25,9 @@ struct PassOptions {
   int64_t fold_module_work_limit = int64_t{1} << 23;
   // A folded constant may have this many bytes, or as many as the constants it replaces.
   int64_t fold_byte_limit = int64_t{1} << 20;
+  // Copies of called computations may add this many instructions, and four times as many as the module has. What goes
+  // beyond stays a computation that is compiled once and called: a nest of calls would double at each level.
+  int64_t inline_growth = 20'000;
   // Inlining stops with RESOURCE_EXHAUSTED rather than make a module larger than this.
   int64_t max_instructions = 5'000'000;
 };

@@ -28,8 +28,8 @@ class Mover {
       if (IsInvariant(*i, effects)) invariant_.insert(i.get());
   }
 
-  // Whether anything moved.
-  bool Run() {
+  // Whether anything moved. What must be removed from the loop's computation goes to `gone`.
+  bool Run(std::vector<Instruction*>& gone) {
     std::vector<Instruction*> moved, work;
     std::unordered_set<const Instruction*> seen;
     auto need = [&](Instruction* i) {
@@ -57,6 +57,7 @@ class Mover {
     // The uses must leave the body's instructions before Rebuild cleans up.
     Loop::Rebuilt rebuilt = loop_.Rebuild(all, outside);
     for (std::size_t n = 0; n < moved.size(); ++n) Replace(moved[n], rebuilt.added[n]);
+    gone.insert(gone.end(), rebuilt.gone.begin(), rebuilt.gone.end());
     return true;
   }
 
@@ -120,17 +121,19 @@ Result<bool> WhileInvariantMotion(Module& module, const PassOptions&) {
   // Inner loops first: what leaves one may leave the next.
   for (Computation* c : ReachableComputations(module)) {
     bool here = false;
+    std::vector<Instruction*> gone;
     for (Instruction* i : LoopsOf(*c)) {
       auto loop = Loop::Of(i);
       if (!loop || !loop->ResultTakenApart()) continue;
       KRAFLA_TRY(loop->body().SortTopologically());
-      if (!Mover(*loop, effects).Run()) continue;
+      if (!Mover(*loop, effects).Run(gone)) continue;
       here = true;
       RemoveDead(loop->body(), effects);
       KRAFLA_TRY(loop->body().SortTopologically());
     }
     if (!here) continue;
     changed = true;
+    c->RemoveAll(gone);
     RemoveDead(*c, effects);
     KRAFLA_TRY(c->SortTopologically());
   }

@@ -23,10 +23,7 @@ Instruction* CloneInto(Computation& c, const Instruction& i) {
 }
 
 // Elements of the parameter of `c` with number `n` become a copy of `value`.
-bool SinkConstant(Computation& c, std::size_t n, const Instruction& value) {
-  std::vector<Instruction*> uses;
-  for (Instruction* user : c.parameters()[0]->users())
-    if (Loop::ElementOf(*user) == n) uses.push_back(user);
+bool SinkConstant(Computation& c, std::size_t n, const std::vector<Instruction*>& uses, const Instruction& value) {
   Instruction* copy = nullptr;
   for (Instruction* use : uses) {
     // Being passed on is no use.
@@ -37,8 +34,7 @@ bool SinkConstant(Computation& c, std::size_t n, const Instruction& value) {
     std::vector<Instruction*> users(use->users().begin(), use->users().end());
     bool is_root = use->IsRoot();
     for (Instruction* user : users) {
-      for (std::size_t k = 0; k < user->operand_count(); ++k) {
-        if (user->operand(k) != use) continue;
+      for (std::size_t k : user->PlacesOf(use)) {
         if (user == c.root() && user->opcode() == Opcode::kTuple && k == n) continue;  // stays invariant
         user->ReplaceOperand(k, copy);
       }
@@ -48,22 +44,32 @@ bool SinkConstant(Computation& c, std::size_t n, const Instruction& value) {
   return copy != nullptr;
 }
 
+// The get-tuple-elements of a tuple of `size`, by element.
+std::vector<std::vector<Instruction*>> ElementsOf(const Instruction& tuple, std::size_t size) {
+  std::vector<std::vector<Instruction*>> out(size);
+  for (Instruction* user : tuple.users())
+    if (user->opcode() == Opcode::kGetTupleElement)
+      out[static_cast<std::size_t>(user->attr<TupleIndexAttributes>().index)].push_back(user);
+  return out;
+}
+
 bool BypassInvariants(const Loop& loop) {
   bool changed = false;
-  std::vector<Instruction*> users(loop.instruction()->users().begin(), loop.instruction()->users().end());
+  const auto results = ElementsOf(*loop.instruction(), loop.size());
+  const auto in_body = ElementsOf(*loop.body().parameters()[0], loop.size());
+  const auto in_condition = ElementsOf(*loop.condition().parameters()[0], loop.size());
   for (std::size_t n = 0; n < loop.size(); ++n) {
     if (!loop.IsInvariant(n)) continue;
     Instruction* initial = loop.Initial(n);
-    for (Instruction* user : users) {
-      if (user->opcode() != Opcode::kGetTupleElement || initial == nullptr) continue;
-      if (user->attr<TupleIndexAttributes>().index != static_cast<int64_t>(n)) continue;
+    for (Instruction* user : results[n]) {
+      if (initial == nullptr) break;
       if (user->users().empty() && !user->IsRoot()) continue;
       Replace(user, initial);
       changed = true;
     }
     if (initial == nullptr || !IsFreeConstant(*initial) || !IsStatic(*initial)) continue;
-    changed |= SinkConstant(loop.body(), n, *initial);
-    changed |= SinkConstant(loop.condition(), n, *initial);
+    changed |= SinkConstant(loop.body(), n, in_body[n], *initial);
+    changed |= SinkConstant(loop.condition(), n, in_condition[n], *initial);
   }
   return changed;
 }
@@ -122,6 +128,7 @@ Result<bool> WhileSimplifier(Module& module, const PassOptions&) {
   SideEffects effects;
   for (Computation* c : ReachableComputations(module)) {
     bool here = false;
+    std::vector<Instruction*> gone;
     for (Instruction* i : LoopsOf(*c)) {
       if (i->IsRoot()) here |= EndInTuple(*c);
       if (i->called(1)->root()->opcode() != Opcode::kParameter) here |= EndInTuple(*i->called(1));
@@ -136,13 +143,15 @@ Result<bool> WhileSimplifier(Module& module, const PassOptions&) {
       if (!loop->ResultTakenApart()) continue;
       std::vector<std::size_t> live = LiveElements(*loop, effects);
       if (live.size() == loop->size() || live.empty()) continue;
-      loop->Rebuild(live, {});
+      std::vector<Instruction*> old = loop->Rebuild(live, {}).gone;
+      gone.insert(gone.end(), old.begin(), old.end());
       here = true;
       KRAFLA_TRY(loop->body().SortTopologically());
       KRAFLA_TRY(loop->condition().SortTopologically());
     }
     if (!here) continue;
     changed = true;
+    c->RemoveAll(gone);
     RemoveDead(*c, effects);
     KRAFLA_TRY(c->SortTopologically());
   }

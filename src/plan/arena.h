@@ -19,7 +19,8 @@ struct ArenaSize {
   int64_t bytes = 0;
   int64_t largest_live_set = 0;  // what no packing could go below
 };
-// Places the largest first, each at the lowest offset where it meets none that is alive with it.
+// Places the largest first, each at the lowest offset where it meets none that is alive with it; where so many are alive
+// together that this would take too long, in the order of time.
 ArenaSize PackArena(std::span<LiveRange> ranges);
 
 }  // namespace krafla::plan

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plan/families/dot_operands.h"
+#include "plan/group_graph.h"
 #include "plan/kernel_builder.h"
 
 namespace krafla::plan {
@@ -32,7 +33,9 @@ StridedOperand FoldStrides(const Instruction* operand) {
   IndexSpace space(operand->shape().dims());
   std::vector<IndexId> index;
   for (int64_t d = 0; d < operand->shape().rank(); ++d) index.push_back(space.Iter(static_cast<int>(d)));
-  while (true) {
+  // Many dots may read one long chain of views.
+  constexpr int kMostViews = 64;
+  for (int views = 0; views < kMostViews; ++views) {
     // Is reading `at` row-major affine in every dimension?
     IndexId offset = space.Linearize(index, at->shape().dims());
     Dims strides;
@@ -85,8 +88,8 @@ bool FusionPlan::HasBuffer(const ValueRef& v) const {
 // Works out one FusionPlan. Steps in Run(), in order.
 class FusionPlanner {
  public:
-  FusionPlanner(const Computation& computation, const FusionOptions& options)
-      : computation_(computation), options_(options) {}
+  FusionPlanner(const Computation& computation, const FusionOptions& options, EffectFacts& effects)
+      : computation_(computation), options_(options), effects_(effects) {}
 
   Result<FusionPlan> Run() {
     Classify();
@@ -105,15 +108,31 @@ class FusionPlanner {
   using Kind = FusionGroup::Kind;
 
   enum class Class : uint8_t { kStructural, kFusible, kHero };
-  // A place where an inlined value is evaluated: kernel `group`, by index map `map`, `evals` times.
+  // A place where an inlined value is evaluated: kernel `group`, by index map `map`, `evals` times. The kernel's program
+  // has it `copies` times, once for each way in which it reaches the value's index.
   struct Context {
     int group, map;
     double evals;
+    int64_t copies = 1;
   };
   struct Uses {
     bool keep = false;
+    bool many = false;  // more places than it could be inlined into; a place may be listed several times
     std::vector<Context> contexts;
   };
+  // What is inlined into a kernel, and how often its program evaluates that in all.
+  struct GroupSize {
+    int nodes = 0;
+    int64_t evaluations = 0;
+  };
+  static constexpr int64_t kMostInlined = 4;  // evaluations, in multiples of FusionOptions::max_nodes
+  static constexpr std::size_t kMostContexts = 12;
+  static constexpr int64_t kMostCopies = int64_t{1} << 20;
+  // Of merged kernels: what their programs may evaluate, reductions, reductions and roots, and how often a merge that
+  // cannot be built is tried for one reduction.
+  static constexpr double kMostEvaluations = 8192;
+  static constexpr std::size_t kMostReductions = 8, kMostMembers = 24;
+  static constexpr int kMostRefusals = 16;
 
   std::optional<Kind> HeroKind(const Instruction& i) const {
     const Opcode op = i.opcode();
@@ -131,12 +150,18 @@ class FusionPlanner {
     if (op == Opcode::kRngGetAndUpdateState) return Kind::kRng;
     if (op == Opcode::kWhile) return Kind::kWhile;
     if (op == Opcode::kConditional) return Kind::kConditional;
+    if (op == Opcode::kCall) return IsStaticComputation(*i.called(0)) ? Kind::kCall : Kind::kHost;
     if (op == Opcode::kDynamicUpdateSlice) return IsEmittable(i) && FitsIndex(i) ? Kind::kDynamicUpdate : Kind::kHost;
     if (op == Opcode::kConcatenate && IsEmittable(i) && FitsIndex(i) &&
         (i.shape().element_count() >= 4096 || i.operand_count() > 4))
       return Kind::kConcatenate;
     if (IsEmittable(i) && FitsIndex(i)) return std::nullopt;
     return Kind::kHost;
+  }
+
+  // The evaluator runs the computations into which dynamic_padder puts what it has no rule for.
+  static bool IsStaticComputation(const Computation& c) {
+    return std::ranges::none_of(c.instructions(), [](const auto& i) { return i->shape().IsDynamic(); });
   }
 
   // Element offsets are 32-bit in kernels.
@@ -181,58 +206,26 @@ class FusionPlanner {
   void Keep(std::vector<Uses>& uses, const Instruction* i) { uses[Index(i)].keep = true; }
 
   static void AddContext(Uses& uses, const Context& c) {
-    for (Context& have : uses.contexts)
-      if (have.group == c.group && have.map == c.map) {
-        have.evals = std::max(have.evals, c.evals);
-        return;
-      }
+    if (!uses.many)
+      for (Context& have : uses.contexts)
+        if (have.group == c.group && have.map == c.map) {
+          have.evals = std::max(have.evals, c.evals);
+          have.copies = std::max(have.copies, c.copies);
+          return;
+        }
+    if (uses.contexts.size() == kMostContexts) uses.many = true;
     uses.contexts.push_back(c);
-  }
-
-  // Whether it does more than give a value: a transfer, a call of the host's that says so, a loop around one.
-  bool HasEffect(const Instruction& i) {
-    if (HasTrait(i.opcode(), op_trait::kSideEffect)) return true;
-    if (i.opcode() == Opcode::kCustomCall && i.attr<CustomCallAttributes>().has_side_effect) return true;
-    for (const Computation* c : i.called()) {
-      auto [known, fresh] = has_effect_.emplace(c, false);
-      if (fresh)
-        for (const auto& inner : c->instructions())
-          if (HasEffect(*inner)) {
-            has_effect_[c] = true;
-            break;
-          }
-      if (has_effect_[c]) return true;
-    }
-    return false;
-  }
-
-  // Effects and meetings of devices stay in the order in which they stand: a device that received before it sent would
-  // wait for one that does the same, and devices with programs of their own must come to their meetings in one order.
-  bool KeepsItsPlace(const Instruction& i) {
-    if (HasEffect(i) || HasTrait(i.opcode(), op_trait::kCollective)) return true;
-    for (const Computation* c : i.called()) {
-      auto [known, fresh] = keeps_place_.emplace(c, false);
-      if (fresh)
-        for (const auto& inner : c->instructions())
-          if (KeepsItsPlace(*inner)) {
-            keeps_place_[c] = true;
-            break;
-          }
-      if (keeps_place_[c]) return true;
-    }
-    return false;
   }
 
   void DecideKept() {
     std::vector<Uses> uses(class_.size());
     const auto& all = computation_.instructions();
     Keep(uses, computation_.root());
-    std::unordered_map<int, int> nodes_in_group;
     for (auto it = all.rbegin(); it != all.rend(); ++it) {
       const Instruction& i = **it;
       Uses& mine = uses[Index(&i)];
       // Nothing reads it: dead, or the root.
-      if (!mine.keep && mine.contexts.empty() && !HasEffect(i)) continue;
+      if (!mine.keep && !mine.many && mine.contexts.empty() && !effects_.HasEffect(i)) continue;
       switch (class_[Index(&i)]) {
         case Class::kStructural:
           // Other names of one value pass on what is asked of them.
@@ -251,8 +244,10 @@ class FusionPlanner {
           HeroUses(i, uses);
           break;
         case Class::kFusible:
-          if (mine.keep || !options_.fuse || !Inline(i, mine, nodes_in_group)) {
+          if (mine.keep || !options_.fuse || !Inline(i, mine)) {
             plan_.kept_.insert(&i);
+            asked_[Index(&i)] = std::move(mine);
+            mine = {};
             mine.contexts = {{i.id(), 0, static_cast<double>(i.shape().element_count())}};
           }
           FusibleUses(i, mine, uses);
@@ -261,17 +256,19 @@ class FusionPlanner {
     }
   }
 
-  bool Inline(const Instruction& i, const Uses& mine, std::unordered_map<int, int>& nodes_in_group) {
+  bool Inline(const Instruction& i, const Uses& mine) {
     double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
+    double cost = ElementCost(i.opcode(), i.shape().element_type());
+    if (mine.many) return cost == 0 && i.operand_count() == 0;
     double evals = 0;
-    std::unordered_set<int> groups;
+    std::vector<std::pair<int, int64_t>> groups;  // and the copies in each
     for (const Context& c : mine.contexts) {
       evals += c.evals;
-      groups.insert(c.group);
+      auto at = std::ranges::find(groups, c.group, &std::pair<int, int64_t>::first);
+      if (at == groups.end()) groups.push_back({c.group, c.copies});
+      else at->second += c.copies;
     }
     double factor = evals / elements;
-    double cost = ElementCost(i.opcode(), i.shape().element_type());
-    if (mine.contexts.size() > 12) return cost == 0 && i.operand_count() == 0;
     int operands = 0;
     for (const Instruction* o : i.operands())
       if (o->opcode() != Opcode::kConstant) ++operands;
@@ -287,9 +284,16 @@ class FusionPlanner {
       take = cost <= 1 && operands == 1 && factor <= 2.01;
     }
     if (!take) return false;
-    for (int g : groups)
-      if (nodes_in_group[g] >= options_.max_nodes) return false;
-    for (int g : groups) ++nodes_in_group[g];
+    // What a kernel reaches on several ways it evaluates several times: where that doubles at each of a chain's steps,
+    // the chain is cut.
+    for (const auto& [g, copies] : groups) {
+      const GroupSize& have = size_of_group_[g];
+      if (have.nodes >= options_.max_nodes || have.evaluations + copies > kMostInlined * options_.max_nodes) return false;
+    }
+    for (const auto& [g, copies] : groups) {
+      ++size_of_group_[g].nodes;
+      size_of_group_[g].evaluations += copies;
+    }
     return true;
   }
 
@@ -300,21 +304,31 @@ class FusionPlanner {
     for (std::size_t n = 0; n < i.operand_count(); ++n) {
       const Instruction* o = i.operand(n);
       double ratio_cap = static_cast<double>(std::max<int64_t>(o->shape().element_count(), 1));
+      bool scalar = o->shape().element_count() == 1;
+      std::vector<Context> asked;  // by group and map
       for (Context c : mine.contexts) {
-        bool scalar = o->shape().element_count() == 1;
         if (scalar) c.evals = 1, c.map = 0;  // hoisted out of every loop
+        if (o->shape().rank() == 0) c.copies = 1;
         if (!same_map && !scalar) c.map = i.id() * 8 + static_cast<int>(std::min<std::size_t>(n, 7)) + 1;
         if (i.opcode() == Opcode::kConcatenate) c.evals = std::min(c.evals, ratio_cap);
-        AddContext(uses[Index(o)], c);
+        auto same = [&](const Context& have) { return have.group == c.group && have.map == c.map; };
+        auto at = std::ranges::find_if(asked, same);
+        if (at == asked.end()) {
+          asked.push_back(c);
+        } else {
+          at->evals = std::max(at->evals, c.evals);
+          if (o->shape().rank() > 0) at->copies = std::min(at->copies + c.copies, kMostCopies);
+        }
       }
+      for (const Context& c : asked) AddContext(uses[Index(o)], c);
     }
   }
 
   // The values that a dot's kernel reads.
-  static std::array<const Instruction*, 2> DotBases(const Instruction& dot) {
+  static std::array<ValueRef, 2> DotBases(const Instruction& dot) {
     std::optional<DotOperands> o = ChooseDotOperands(dot);
     KRAFLA_CHECK(o.has_value());
-    return {o->lhs.base.instruction, o->rhs.base.instruction};
+    return {o->lhs.base, o->rhs.base};
   }
 
   void HeroUses(const Instruction& i, std::vector<Uses>& uses) {
@@ -326,15 +340,14 @@ class FusionPlanner {
       std::size_t inputs = i.operand_count() / 2;
       double evals = static_cast<double>(i.operand(0)->shape().element_count());
       if (i.opcode() == Opcode::kReduceWindow) {
-        evals = static_cast<double>(i.shape().IsTuple() ? TupleLeaves(i.shape())[0]->element_count()
-                                                        : i.shape().element_count());
+        evals = static_cast<double>(i.shape().leaf(0).element_count());
         for (const WindowDim& w : i.attr<WindowAttributes>().window) evals *= static_cast<double>(w.size);
       }
       for (std::size_t n = 0; n < i.operand_count(); ++n) context(i.operand(n), n < inputs ? -1 : 0, evals);
       return;
     }
     if (kind == Kind::kDot) {
-      for (const Instruction* o : DotBases(i)) Keep(uses, o);
+      for (const ValueRef& o : DotBases(i)) Keep(uses, o.instruction);
       return;
     }
     if (kind == Kind::kDynamicUpdate) {
@@ -365,7 +378,7 @@ class FusionPlanner {
     for (const auto& owned : computation_.instructions()) {
       const Instruction* i = owned.get();
       if (!plan_.kept_.contains(i)) continue;
-      if (KeepsItsPlace(*i)) before_[i] = std::exchange(before, i);
+      if (effects_.KeepsItsPlace(*i)) before_[i] = std::exchange(before, i);
       FusionGroup g;
       if (class_[Index(i)] == Class::kHero) {
         g.kind = hero_kind_[Index(i)];
@@ -377,58 +390,55 @@ class FusionPlanner {
       group_of_[Index(i)] = static_cast<int>(groups_.size());
       groups_.push_back(std::move(g));
     }
+    graph_.emplace(groups_.size());
     inputs_.resize(groups_.size());
-    for (std::size_t g = 0; g < groups_.size(); ++g) inputs_[g] = ReadBy(groups_[g]);
-    readers_.resize(groups_.size());
+    values_.resize(groups_.size());
+    for (std::size_t g = 0; g < groups_.size(); ++g) FindReads(g);
     for (std::size_t g = 0; g < groups_.size(); ++g)
-      for (const Instruction* i : inputs_[g]) readers_[static_cast<std::size_t>(GroupOf(i))].insert(static_cast<int>(g));
+      for (const Instruction* i : inputs_[g]) graph_->AddReader(GroupOf(i), static_cast<int>(g));
   }
 
   int GroupOf(const Instruction* i) const { return group_of_[Index(i)]; }
 
-  // Kept instructions of other groups that `g` reads, or that stand before one of its effects. Parameters and constants
-  // are nobody's.
-  std::vector<const Instruction*> ReadBy(const FusionGroup& g) const {
-    std::vector<const Instruction*> out, stack;
-    std::unordered_set<const Instruction*> seen, own;
+  // inputs_: the kept instructions of other groups that group `g` reads, or that stand before one of its effects, by id.
+  // Parameters and constants are nobody's. values_: the buffers that it reads.
+  void FindReads(std::size_t g) {
+    std::vector<const Instruction*>& made = inputs_[g];
+    std::vector<ValueRef>& values = values_[g];
+    made.clear(), values.clear();
+    std::vector<ValueRef> stack;
+    std::unordered_set<ValueRef, ValueRefHash> seen;
+    std::unordered_set<const Instruction*> own(groups_[g].heroes.begin(), groups_[g].heroes.end());
+    own.insert(groups_[g].roots.begin(), groups_[g].roots.end());
+    auto push = [&](const Instruction* o) {
+      for (int64_t leaf = 0; leaf < o->shape().leaf_count(); ++leaf) stack.push_back({o, static_cast<int>(leaf)});
+    };
     auto push_operands = [&](const Instruction* i) {
-      if (auto it = before_.find(i); it != before_.end() && it->second != nullptr) stack.push_back(it->second);
+      if (auto it = before_.find(i); it != before_.end() && it->second != nullptr) made.push_back(it->second);
       if (class_[Index(i)] == Class::kHero && i->opcode() == Opcode::kDot && hero_kind_[Index(i)] == Kind::kDot) {
-        for (const Instruction* o : DotBases(*i)) stack.push_back(o);
+        for (const ValueRef& o : DotBases(*i)) stack.push_back(o);
         return;
       }
-      for (const Instruction* o : i->operands()) stack.push_back(o);
+      for (const Instruction* o : i->operands()) push(o);
     };
-    for (const Instruction* i : g.heroes) own.insert(i), push_operands(i);
-    for (const Instruction* i : g.roots) own.insert(i), push_operands(i);
+    for (const Instruction* i : groups_[g].heroes) push_operands(i);
+    for (const Instruction* i : groups_[g].roots) push_operands(i);
     while (!stack.empty()) {
-      const Instruction* i = stack.back();
+      const ValueRef v = ResolveValue(stack.back(), true);
       stack.pop_back();
-      if (own.contains(i) || !seen.insert(i).second) continue;
-      if (plan_.kept_.contains(i)) {
-        out.push_back(i);
-        continue;
-      }
-      push_operands(i);
-    }
-    return out;
-  }
-
-  // Would making one group of a and b put it on a cycle? True when some third group lies on a path from a to b.
-  bool MergeMakesCycle(int a, int b) const {
-    std::vector<int> stack;
-    std::unordered_set<int> seen;
-    for (int r : readers_[static_cast<std::size_t>(a)])
-      if (r != b && seen.insert(r).second) stack.push_back(r);
-    while (!stack.empty()) {
-      int g = stack.back();
-      stack.pop_back();
-      for (int r : readers_[static_cast<std::size_t>(g)]) {
-        if (r == b) return true;
-        if (r != a && seen.insert(r).second) stack.push_back(r);
+      const Instruction* i = v.instruction;
+      if (own.contains(i) || !seen.insert(v).second) continue;
+      const bool kept = plan_.kept_.contains(i);
+      if (kept) made.push_back(i);
+      if (kept || plan_.HasBuffer(v)) {
+        if (LeafShape(v).IsArray()) values.push_back(v);
+      } else {
+        push_operands(i);
       }
     }
-    return false;
+    std::ranges::sort(made, {}, &Instruction::id);
+    made.erase(std::unique(made.begin(), made.end()), made.end());
+    std::erase_if(made, [&](const Instruction* i) { return own.contains(i); });
   }
 
   // b becomes part of a.
@@ -436,18 +446,15 @@ class FusionPlanner {
     auto ga = static_cast<std::size_t>(a), gb = static_cast<std::size_t>(b);
     for (const Instruction* i : groups_[gb].heroes) group_of_[Index(i)] = a;
     for (const Instruction* i : groups_[gb].roots) group_of_[Index(i)] = a;
-    for (const Instruction* i : inputs_[gb]) readers_[static_cast<std::size_t>(GroupOf(i))].erase(b);
-    for (int r : readers_[gb])
-      if (r != a) readers_[ga].insert(r);
-    readers_[ga].erase(b);
-    readers_[ga].erase(a);
+    for (const Instruction* i : inputs_[gb]) graph_->RemoveReader(GroupOf(i), b);
     groups_[ga] = std::move(merged);
     groups_[gb] = FusionGroup();
-    inputs_[ga] = ReadBy(groups_[ga]);
     inputs_[gb].clear();
-    readers_[gb].clear();
+    values_[gb].clear();
+    FindReads(ga);
     for (const Instruction* i : inputs_[ga])
-      if (GroupOf(i) != a) readers_[static_cast<std::size_t>(GroupOf(i))].insert(a);
+      if (GroupOf(i) != a) graph_->AddReader(GroupOf(i), a);
+    graph_->Merge(a, b);
   }
 
   FusionGroup Joined(int a, int b) const {
@@ -497,21 +504,56 @@ class FusionPlanner {
     return built.has_value() && static_cast<int>(built->kernel.bindings.size()) <= options_.max_bindings;
   }
 
+  // About how many instructions the program of a merged group evaluates: what one member reads of another at an index
+  // that is not its own is evaluated there again.
+  double Evaluations(const FusionGroup& g) const {
+    std::unordered_map<int, double> copies;  // by the member's id
+    double total = 0;
+    auto nodes = [&](const Instruction* i) {
+      auto it = size_of_group_.find(i->id());
+      return it == size_of_group_.end() ? 1.0 : static_cast<double>(it->second.evaluations + 1);
+    };
+    for (const Instruction* hero : g.heroes) copies[hero->id()] = 1, total += nodes(hero);
+    for (auto r = g.roots.rbegin(); r != g.roots.rend(); ++r) {
+      double mine = 1;
+      if (auto asked = asked_.find(Index(*r)); asked != asked_.end()) {
+        for (const Context& c : asked->second.contexts) {
+          auto member = copies.find(c.group);
+          if (member == copies.end()) continue;
+          mine += c.map == 0 ? member->second - 1 : static_cast<double>(c.copies) * member->second;
+        }
+      }
+      copies[(*r)->id()] = mine;
+      total += mine * nodes(*r);
+      if (total > kMostEvaluations) break;
+    }
+    return total;
+  }
+
   void MergeReduceRegions() {
     for (std::size_t n = 0; n < groups_.size(); ++n) {
       bool changed = true;
+      int refused = 0;
       while (changed && groups_[n].kind == Kind::kReduce && groups_[n].heroes[0]->opcode() == Opcode::kReduce) {
         changed = false;
-        std::vector<int> readers(readers_[n].begin(), readers_[n].end());
+        const int me = static_cast<int>(n);
+        std::vector<int> readers(graph_->readers(me).begin(), graph_->readers(me).end());
         std::sort(readers.begin(), readers.end());
         for (int r : readers) {
           const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
           if (other.kind != Kind::kLoop && other.kind != Kind::kReduce) continue;
-          FusionGroup merged = Joined(static_cast<int>(n), r);
+          const std::size_t heroes = groups_[n].heroes.size() + other.heroes.size();
+          if (heroes > kMostReductions || heroes + groups_[n].roots.size() + other.roots.size() > kMostMembers) continue;
+          FusionGroup merged = Joined(me, r);
           merged.kind = Kind::kReduce;
+          if (!KernelBuilder::RegionFits(merged) || graph_->PathAround(me, r)) continue;
+          if (refused >= kMostRefusals) break;
           FindInternal(merged);
-          if (!KernelBuilder::RegionFits(merged) || MergeMakesCycle(static_cast<int>(n), r) || !Buildable(merged)) continue;
-          Merge(static_cast<int>(n), r, std::move(merged));
+          if (Evaluations(merged) > kMostEvaluations || !Buildable(merged)) {
+            ++refused;
+            continue;
+          }
+          Merge(me, r, std::move(merged));
           changed = true;
           break;
         }
@@ -522,24 +564,24 @@ class FusionPlanner {
   void MergeEpilogues() {
     for (std::size_t n = 0; n < groups_.size(); ++n) {
       if (groups_[n].kind != Kind::kDot && groups_[n].kind != Kind::kConvolution) continue;
-      if (readers_[n].size() != 1) continue;
-      int r = *readers_[n].begin();
+      const int me = static_cast<int>(n);
+      if (graph_->readers(me).size() != 1) continue;
+      int r = *graph_->readers(me).begin();
       const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
       if (other.kind != Kind::kLoop || other.roots.size() != 1) continue;
       const Instruction* hero = groups_[n].heroes[0];
       if (other.roots[0]->shape().element_count() != hero->shape().element_count()) continue;
       std::unordered_set<const Instruction*> own = {hero, other.roots[0]};
       if (ReadOutside(hero, own)) continue;
-      FusionGroup merged = Joined(static_cast<int>(n), r);
+      FusionGroup merged = Joined(me, r);
       FindInternal(merged);
       if (!Buildable(merged)) continue;
-      Merge(static_cast<int>(n), r, std::move(merged));
+      Merge(me, r, std::move(merged));
     }
   }
 
   void MergeSiblings() {
     // Neighbours by position that run over the same dimensions and share an input.
-    std::unordered_map<const Instruction*, std::vector<int>> loops_by_input;
     for (std::size_t n = 0; n < groups_.size(); ++n) {
       if (groups_[n].kind != Kind::kLoop || groups_[n].roots.empty()) continue;
       const Instruction* root = groups_[n].roots[0];
@@ -548,23 +590,36 @@ class FusionPlanner {
         const FusionGroup& other = groups_[m];
         if (other.kind != Kind::kLoop || other.roots.empty() || other.roots.size() >= 6) continue;
         if (other.roots[0]->shape().dims() != root->shape().dims()) continue;
-        if (!SharesInput(m, n) && root->shape().element_count() > 65536) continue;
+        if (root->shape().element_count() > 65536 && !SharesInput(m, n)) continue;
         auto a = static_cast<int>(m), b = static_cast<int>(n);
-        if (MergeMakesCycle(a, b) || MergeMakesCycle(b, a) || readers_[n].contains(a)) continue;
+        if (graph_->Reads(a, b) || graph_->PathAround(a, b) || graph_->PathAround(b, a)) continue;
         FusionGroup merged = Joined(a, b);
         FindInternal(merged);
-        if (!Buildable(merged)) continue;
+        if (LoopBindings(m, n, merged) > options_.max_bindings || Evaluations(merged) > kMostEvaluations) continue;
         Merge(a, b, std::move(merged));
         merged_away = true;
       }
     }
   }
 
+  // The bindings of `merged`, the loop of groups a and b: what either reads and neither makes, and what is read outside.
+  // Loops over the same dimensions that can be built can be built as one, so that no more need be asked.
+  int LoopBindings(std::size_t a, std::size_t b, const FusionGroup& merged) const {
+    std::unordered_set<ValueRef, ValueRefHash> read(values_[a].begin(), values_[a].end());
+    read.insert(values_[b].begin(), values_[b].end());
+    for (const Instruction* root : merged.roots) read.erase({root, 0});
+    return static_cast<int>(read.size() + merged.roots.size() - merged.internal.size());
+  }
+
   bool SharesInput(std::size_t a, std::size_t b) const {
-    for (const Instruction* x : inputs_[a])
-      for (const Instruction* y : inputs_[b])
-        if (x == y && x->shape().IsArray() && x->shape().element_count() > 1) return true;
-    return readers_[a].contains(static_cast<int>(b));
+    auto x = inputs_[a].begin(), y = inputs_[b].begin();
+    while (x != inputs_[a].end() && y != inputs_[b].end()) {
+      if (*x == *y && (*x)->shape().IsArray() && (*x)->shape().element_count() > 1) return true;
+      if ((*x)->id() < (*y)->id()) ++x;
+      else if ((*y)->id() < (*x)->id()) ++y;
+      else ++x, ++y;
+    }
+    return graph_->Reads(static_cast<int>(b), static_cast<int>(a));
   }
 
   Result<> OrderGroups() {
@@ -592,7 +647,7 @@ class FusionPlanner {
       std::pop_heap(ready.begin(), ready.end());
       int g = ready.back().second;
       ready.pop_back();
-      for (int r : readers_[static_cast<std::size_t>(g)])
+      for (int r : graph_->readers(g))
         if (--waiting[static_cast<std::size_t>(r)] == 0) {
           ready.push_back({-place(r), r});
           std::push_heap(ready.begin(), ready.end());
@@ -607,19 +662,23 @@ class FusionPlanner {
 
   const Computation& computation_;
   const FusionOptions& options_;
+  EffectFacts& effects_;
   FusionPlan plan_;
   std::vector<Class> class_;
   std::vector<Kind> hero_kind_;
-  std::unordered_map<const Computation*, bool> has_effect_, keeps_place_;
   std::unordered_map<const Instruction*, const Instruction*> before_;  // of those that keep their place: the one before
   std::vector<int> position_, group_of_;
   std::vector<FusionGroup> groups_;
   std::vector<std::vector<const Instruction*>> inputs_;
-  std::vector<std::unordered_set<int>> readers_;
+  std::vector<std::vector<ValueRef>> values_;
+  std::unordered_map<int, GroupSize> size_of_group_;   // by the id of its root, of its hero, or a piece's number
+  std::unordered_map<std::size_t, Uses> asked_;        // of kept instructions that could have been inlined
+  std::optional<GroupGraph> graph_;
 };
 
-Result<FusionPlan> FusionPlan::Make(const Computation& computation, const FusionOptions& options) {
-  return FusionPlanner(computation, options).Run();
+Result<FusionPlan> FusionPlan::Make(const Computation& computation, const FusionOptions& options, EffectFacts* effects) {
+  EffectFacts own;
+  return FusionPlanner(computation, options, effects != nullptr ? *effects : own).Run();
 }
 
 }  // namespace krafla::plan

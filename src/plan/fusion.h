@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "ir/module.h"
+#include "plan/effect_facts.h"
 #include "plan/program_emitter.h"
 
 namespace krafla::plan {
@@ -39,6 +40,7 @@ struct FusionGroup {
     kLinalg,
     kWhile,
     kConditional,
+    kCall,           // of a computation that several call: planned once, its steps run by each
     kHost,           // one instruction, run by the evaluator
   } kind = Kind::kLoop;
   std::vector<const Instruction*> heroes;  // in topological order; of kLoop: none
@@ -50,7 +52,9 @@ struct FusionGroup {
 class FusionPlan {
  public:
   // The kernels of `computation` in an order that respects their dependences.
-  static Result<FusionPlan> Make(const Computation& computation, const FusionOptions& options);
+  // `effects`: what is known of the module's computations, to be asked again by the next; may be null.
+  static Result<FusionPlan> Make(const Computation& computation, const FusionOptions& options,
+                                 EffectFacts* effects = nullptr);
 
   const std::vector<FusionGroup>& groups() const { return groups_; }
   // Whether `v` (resolved through reshapes) has a buffer: parameters, constants with more than one element, heroes,

@@ -99,7 +99,8 @@ Result<BuiltKernel> KernelBuilder::Build() {
     case FusionGroup::Kind::kConcatenate:
     case FusionGroup::Kind::kRng:
     case FusionGroup::Kind::kWhile:
-    case FusionGroup::Kind::kConditional: break;
+    case FusionGroup::Kind::kConditional:
+    case FusionGroup::Kind::kCall: break;
   }
   if (!out) return out;
   BuiltKernel& built = *out;
@@ -138,13 +139,11 @@ Result<BuiltKernel> KernelBuilder::BuildLoop() {
   return std::move(out_);
 }
 
-Result<BuiltKernel> KernelBuilder::BuildConcatenatePiece(std::size_t n) {
+Result<BuiltKernel> KernelBuilder::BuildConcatenatePiece(std::size_t n, int64_t begin) {
   const Instruction& i = *group_.heroes[0];
   auto d = static_cast<std::size_t>(i.attr<DimensionsAttributes>().dimensions[0]);
   const Instruction* piece = i.operand(n);
   const Dims& dims = piece->shape().dims();
-  int64_t begin = 0;
-  for (std::size_t k = 0; k < n; ++k) begin += i.operand(k)->shape().dims()[d];
   ProgramBuilder builder(dims);
   ProgramEmitter* self = nullptr;
   ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {

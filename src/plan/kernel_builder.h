@@ -21,11 +21,11 @@ class KernelBuilder {
  public:
   KernelBuilder(const FusionPlan& plan, const FusionGroup& group) : plan_(plan), group_(group) {}
 
-  // kWhile and kConditional are no kernels. kConcatenate and kRng are several: see below.
+  // kWhile, kConditional and kCall are no kernels. kConcatenate and kRng are several: see below.
   // Errors: UNIMPLEMENTED when the group cannot be one kernel (the planner then does not merge).
   Result<BuiltKernel> Build();
-  // The kernel that writes operand `n` of a concatenate into its place.
-  Result<BuiltKernel> BuildConcatenatePiece(std::size_t n);
+  // The kernel that writes operand `n` of a concatenate into its place, which begins at `begin` of the dimension.
+  Result<BuiltKernel> BuildConcatenatePiece(std::size_t n, int64_t begin);
 
   // The two kernels of an rng-bit-generator.
   Result<BuiltKernel> BuildRngBits();

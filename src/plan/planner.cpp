@@ -15,6 +15,12 @@ namespace {
 
 using SliceMap = std::unordered_map<ValueRef, Slice, ValueRefHash>;
 
+struct SliceHash {
+  std::size_t operator()(const Slice& s) const {
+    return std::hash<int64_t>()(s.offset * 1000003 + s.allocation) ^ std::hash<int64_t>()(s.size * 31);
+  }
+};
+
 std::vector<ValueRef> ArrayLeaves(const Instruction* i) {
   std::vector<ValueRef> out;
   int leaf = 0;
@@ -75,6 +81,7 @@ class Planner {
   Slice NewAllocation(Allocation::Kind kind, int number, int64_t size) {
     plan_.allocations.push_back({kind, number, 0, size});
     touched_.push_back({-1, -1});
+    frame_of_.push_back(-1);
     return {static_cast<int>(plan_.allocations.size()) - 1, 0, size};
   }
   Slice NewTemporary(int64_t size) { return NewAllocation(Allocation::Kind::kArena, 0, size); }
@@ -112,6 +119,7 @@ class Planner {
 
   void Touch(const Slice& s) {
     auto& [first, last] = touched_[static_cast<std::size_t>(s.allocation)];
+    if (!loop_starts_.empty() && last < loop_starts_.back()) touched_in_loop_.push_back(s.allocation);
     if (first < 0) first = now_;
     last = std::max(last, now_);
   }
@@ -119,21 +127,40 @@ class Planner {
   // More than any machine has, and far from where sums would overflow.
   static constexpr int64_t kMaxTemporaries = int64_t{1} << 56;
 
-  Result<> PackTemporaries() {
-    std::vector<LiveRange> ranges(plan_.allocations.size());
+  // Packs the temporaries among the allocations from `begin` on that are no parts of a frame. Of a shared computation
+  // they make one allocation, its frame (those of computations that it calls are not in it: others call them too); of
+  // the program, the arena.
+  enum class Frames : uint8_t { kAreTemporaries, kHavePlaces };
+  Result<ArenaSize> Pack(std::size_t begin, Frames frames) {
+    std::vector<LiveRange> ranges;
+    std::vector<std::size_t> packed;
     int64_t total = 0;
-    for (std::size_t a = 0; a < ranges.size(); ++a) {
-      if (plan_.allocations[a].kind != Allocation::Kind::kArena || touched_[a].first < 0) continue;
+    for (std::size_t a = begin; a < plan_.allocations.size(); ++a) {
+      if (plan_.allocations[a].kind != Allocation::Kind::kArena || touched_[a].first < 0 || frame_of_[a] >= 0) continue;
+      if (frames == Frames::kHavePlaces && is_frame_.contains(static_cast<int>(a))) continue;
       const int64_t size = plan_.allocations[a].size;
       if (size > kMaxTemporaries - total)
         return ResourceExhausted("The program's intermediate values take more than {} bytes; one has {}.", kMaxTemporaries,
                                  size);
       total += size;
-      ranges[a] = {size, touched_[a].first, touched_[a].second, 0};
+      ranges.push_back({size, touched_[a].first, touched_[a].second, 0});
+      packed.push_back(a);
     }
-    ArenaSize size = PackArena(ranges);
-    for (std::size_t a = 0; a < ranges.size(); ++a)
-      if (plan_.allocations[a].kind == Allocation::Kind::kArena) plan_.allocations[a].offset = ranges[a].offset;
+    const ArenaSize size = PackArena(ranges);
+    for (std::size_t n = 0; n < packed.size(); ++n) plan_.allocations[packed[n]].offset = ranges[n].offset;
+    return size;
+  }
+
+  Result<> PackTemporaries() {
+    // A computation that is called again calls again what it calls. Callees are done before their callers.
+    for (std::size_t c = callees_.size(); c-- > 0;)
+      for (int inner : callees_[c].calls) {
+        auto& [first, last] = touched_[static_cast<std::size_t>(callees_[static_cast<std::size_t>(inner)].frame)];
+        last = std::max(last, touched_[static_cast<std::size_t>(callees_[c].frame)].second);
+      }
+    KRAFLA_ASSIGN(ArenaSize size, Pack(0, Frames::kAreTemporaries));
+    for (std::size_t a = 0; a < plan_.allocations.size(); ++a)
+      if (frame_of_[a] >= 0) plan_.allocations[a].offset += plan_.allocations[static_cast<std::size_t>(frame_of_[a])].offset;
     plan_.arena_size = size.bytes;
     plan_.peak_live_bytes = size.largest_live_set;
     return {};
@@ -146,7 +173,20 @@ class Planner {
     FusionPlan fusion;
     std::vector<Piece> pieces;
     SliceMap slices;                                                          // values that have a place
-    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;     // pieces that read a value
+    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> loop_states;  // those that a while makes, by their place
+    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;     // pieces that read a value, rising
+    std::unordered_map<ValueRef, int, ValueRefHash> results;                  // how many results a value is
+
+    void Place(const ValueRef& v, const Slice& slice) {
+      slices[v] = slice;
+      if (v.instruction->opcode() == Opcode::kWhile) loop_states[slice].push_back(v);
+    }
+    // Whether `v` is a result beside the result `except`, or any.
+    bool IsResult(const ValueRef& v) const { return results.contains(v); }
+    bool IsResult(const ValueRef& v, const ValueRef& except) const {
+      auto it = results.find(v);
+      return it != results.end() && it->second > (v == except ? 1 : 0);
+    }
     std::unordered_map<ValueRef, int, ValueRefHash> maker;                    // the piece that makes a value
   };
 
@@ -157,11 +197,17 @@ class Planner {
       piece.group = &group;
       piece.instructions = CountInstructions(scope.fusion, group, counted);
       if (group.kind == FusionGroup::Kind::kConcatenate) {
-        for (std::size_t n = 0; n < group.heroes[0]->operand_count(); ++n) {
-          if (group.heroes[0]->operand(n)->shape().element_count() == 0) continue;
-          KernelBuilder builder(scope.fusion, group);
-          KRAFLA_ASSIGN(BuiltKernel kernel, builder.BuildConcatenatePiece(n));
-          piece.kernels.push_back(std::move(kernel));
+        const Instruction& whole = *group.heroes[0];
+        const auto d = static_cast<std::size_t>(whole.attr<DimensionsAttributes>().dimensions[0]);
+        int64_t begin = 0;
+        for (std::size_t n = 0; n < whole.operand_count(); ++n) {
+          const Shape& shape = whole.operand(n)->shape();
+          if (shape.element_count() > 0) {
+            KernelBuilder builder(scope.fusion, group);
+            KRAFLA_ASSIGN(BuiltKernel kernel, builder.BuildConcatenatePiece(n, begin));
+            piece.kernels.push_back(std::move(kernel));
+          }
+          begin += shape.dims()[d];
         }
       } else if (group.kind == FusionGroup::Kind::kRng && group.heroes[0]->opcode() == Opcode::kRngGetAndUpdateState) {
         KernelBuilder counter(scope.fusion, group);
@@ -173,7 +219,7 @@ class Planner {
         piece.kernels.push_back(std::move(made));
         KRAFLA_ASSIGN(made, state.BuildRngState());
         piece.kernels.push_back(std::move(made));
-      } else if (group.kind != FusionGroup::Kind::kWhile && group.kind != FusionGroup::Kind::kConditional) {
+      } else if (!IsControl(group.kind)) {
         KernelBuilder builder(scope.fusion, group);
         KRAFLA_ASSIGN(BuiltKernel kernel, builder.Build());
         piece.kernels.push_back(std::move(kernel));
@@ -190,7 +236,7 @@ class Planner {
         }
       if (piece.kernels.empty() && !piece.group->heroes.empty()) {
         const Instruction* hero = piece.group->heroes[0];
-        if (hero->opcode() == Opcode::kWhile || hero->opcode() == Opcode::kConditional) {
+        if (IsControl(piece.group->kind)) {
           for (const Instruction* o : hero->operands())
             for (const ValueRef& v : ArrayLeaves(o)) scope.readers[ResolveValue(v, true)].push_back(at);
           for (const ValueRef& v : ArrayLeaves(hero)) scope.maker.emplace(v, at);
@@ -203,6 +249,10 @@ class Planner {
       }
     }
     return {};
+  }
+
+  static bool IsControl(FusionGroup::Kind kind) {
+    return kind == FusionGroup::Kind::kWhile || kind == FusionGroup::Kind::kConditional || kind == FusionGroup::Kind::kCall;
   }
 
   static bool ReadsBinding(const Piece&, const BuiltKernel& kernel, std::size_t b) {
@@ -242,7 +292,7 @@ class Planner {
                            StepList& steps, bool is_entry) {
     Scope scope;
     scope.computation = &c;
-    KRAFLA_ASSIGN(scope.fusion, FusionPlan::Make(c, options_.fusion));
+    KRAFLA_ASSIGN(scope.fusion, FusionPlan::Make(c, options_.fusion, &effects_));
     KRAFLA_TRY(BuildPieces(scope));
 
     std::size_t n = 0;
@@ -250,13 +300,18 @@ class Planner {
     for (const Instruction* p : c.parameters())
       for (const ValueRef& v : ArrayLeaves(p)) {
         parameters.push_back(v);
-        scope.slices[v] = arguments[n++];
+        scope.Place(v, arguments[n++]);
       }
     std::vector<ValueRef> roots;
-    for (const ValueRef& v : ArrayLeaves(c.root())) roots.push_back(ResolveValue(v, true));
+    for (const ValueRef& v : ArrayLeaves(c.root())) {
+      roots.push_back(ResolveValue(v, true));
+      ++scope.results[roots.back()];
+    }
 
     if (is_entry && options_.alias_donated) AliasDonated(scope, parameters, roots, results);
-    for (std::size_t r = 0; r < roots.size(); ++r) Preassign(scope, parameters, roots, r, results[r]);
+    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> held;
+    for (const ValueRef& p : parameters) held[scope.slices.at(p)].push_back(p);
+    for (std::size_t r = 0; r < roots.size(); ++r) Preassign(scope, held, roots[r], results[r]);
 
     for (std::size_t p = 0; p < scope.pieces.size(); ++p) KRAFLA_TRY(PlanPiece(scope, static_cast<int>(p), steps));
 
@@ -268,12 +323,11 @@ class Planner {
   void CopyRoots(Scope& scope, std::span<const ValueRef> roots, std::span<const Slice> results, StepList& steps) {
     std::vector<Slice> sources;
     for (const ValueRef& v : roots) sources.push_back(SliceOf(scope, v));
+    std::unordered_set<Slice, SliceHash> overwritten;
+    for (std::size_t r = 0; r < roots.size(); ++r)
+      if (!(sources[r] == results[r])) overwritten.insert(results[r]);
     for (std::size_t r = 0; r < roots.size(); ++r) {
-      if (sources[r] == results[r]) continue;
-      bool overwritten = false;
-      for (std::size_t o = 0; o < roots.size(); ++o)
-        overwritten = overwritten || (o != r && results[o] == sources[r] && !(sources[o] == results[o]));
-      if (!overwritten) continue;
+      if (sources[r] == results[r] || !overwritten.contains(sources[r])) continue;
       Slice saved = NewTemporary(sources[r].size);
       AddCopy(sources[r], saved, steps);
       sources[r] = saved;
@@ -300,35 +354,26 @@ class Planner {
     auto it = scope.slices.find(v);
     if (it != scope.slices.end()) return it->second;
     Slice made = NewTemporary(LeafShape(v).byte_size());
-    scope.slices.emplace(v, made);
+    scope.Place(v, made);
     return made;
   }
 
-  // The last reader of `v`, or -1. Results count as readers after everything.
+  // Whether a piece after `piece` reads `v`. Results are not asked for here.
   static bool ReadAfter(const Scope& scope, const ValueRef& v, int piece) {
     auto it = scope.readers.find(v);
-    if (it == scope.readers.end()) return false;
-    for (int r : it->second)
-      if (r > piece) return true;
-    return false;
+    return it != scope.readers.end() && it->second.back() > piece;
   }
 
-  // The values from `v` down that are updated in place one after the other, `v` first, ending with the value that the
-  // chain starts from.
-  std::vector<ValueRef> UpdateChain(const Scope& scope, ValueRef v) {
-    std::vector<ValueRef> out = {v};
-    while (true) {
-      auto it = scope.maker.find(v);
-      if (it == scope.maker.end()) return out;
-      const Instruction* update = UpdatedOperand(scope.pieces[static_cast<std::size_t>(it->second)]);
-      if (update == nullptr || update != v.instruction) return out;
-      ValueRef from = ResolveValue({update->operand(static_cast<std::size_t>(v.leaf)), 0}, true);
-      // Whoever else reads what is overwritten must have done so.
-      if (ReadAfter(scope, from, it->second)) return out;
-      if (ReadsWhileUpdating(scope, it->second, from)) return out;
-      out.push_back(from);
-      v = from;
-    }
+  // What `v` is where an update in place makes it of that value, which nothing needs afterwards.
+  std::optional<ValueRef> UpdatedInPlace(const Scope& scope, const ValueRef& v) {
+    auto it = scope.maker.find(v);
+    if (it == scope.maker.end()) return std::nullopt;
+    const Instruction* update = UpdatedOperand(scope.pieces[static_cast<std::size_t>(it->second)]);
+    if (update == nullptr || update != v.instruction) return std::nullopt;
+    ValueRef from = ResolveValue({update->operand(static_cast<std::size_t>(v.leaf)), 0}, true);
+    // Whoever else reads what is overwritten must have done so.
+    if (ReadAfter(scope, from, it->second) || ReadsWhileUpdating(scope, it->second, from)) return std::nullopt;
+    return from;
   }
 
   // The update's own kernel reads the array that it writes.
@@ -339,68 +384,78 @@ class Planner {
     return false;
   }
 
-  static bool IsResult(std::span<const ValueRef> roots, const ValueRef& v, std::size_t except) {
-    for (std::size_t r = 0; r < roots.size(); ++r)
-      if (r != except && roots[r] == v) return true;
-    return false;
-  }
-
   void AliasDonated(Scope& scope, std::span<const ValueRef> parameters, std::span<const ValueRef> roots,
                     std::span<const Slice> results) {
+    std::unordered_map<int64_t, std::size_t> root_of_leaf;
     std::vector<ValueRef> result_leaves = ArrayLeaves(scope.computation->root());
+    for (std::size_t r = 0; r < roots.size(); ++r) root_of_leaf.emplace(result_leaves[r].leaf, r);
+    std::unordered_map<ValueRef, std::size_t, ValueRefHash> argument_of;
+    for (std::size_t q = 0; q < parameters.size(); ++q) argument_of.emplace(parameters[q], q);
+    // Where the updates that end in a value begin.
+    std::unordered_map<ValueRef, ValueRef, ValueRefHash> start_of;
+    auto start = [&](ValueRef v) {
+      std::vector<ValueRef> chain;
+      while (!start_of.contains(v)) {
+        chain.push_back(v);
+        std::optional<ValueRef> from = UpdatedInPlace(scope, v);
+        if (!from) break;
+        v = *from;
+      }
+      auto known = start_of.find(v);
+      const ValueRef first = known != start_of.end() ? known->second : v;
+      for (const ValueRef& c : chain) start_of.emplace(c, first);
+      return first;
+    };
     std::unordered_set<int> taken;
     for (const InputOutputAlias& alias : plan_.module->input_output_aliases) {
       if (alias.output_index.size() > 1 || !alias.parameter_index.empty()) continue;
       int64_t wanted = alias.output_index.empty() ? 0 : alias.output_index[0];
-      for (std::size_t r = 0; r < roots.size(); ++r) {
-        if (result_leaves[r].leaf != wanted) continue;
-        const Instruction* p = scope.computation->parameters()[static_cast<std::size_t>(alias.parameter)];
-        ValueRef from{p, 0};
-        std::vector<ValueRef> chain = UpdateChain(scope, roots[r]);
-        if (chain.size() < 2 || !(chain.back() == from) || !taken.insert(static_cast<int>(alias.parameter)).second) continue;
-        if (IsResult(roots, from, r)) continue;
-        int argument = 0;
-        for (std::size_t q = 0; q < parameters.size(); ++q)
-          if (parameters[q] == from) argument = static_cast<int>(q);
-        plan_.result_aliases[static_cast<std::size_t>(wanted)] =
-            plan_.allocations[static_cast<std::size_t>(scope.slices[parameters[static_cast<std::size_t>(argument)]].allocation)].number;
-        scope.slices[from] = results[r];
-      }
+      auto at = root_of_leaf.find(wanted);
+      if (at == root_of_leaf.end()) continue;
+      const std::size_t r = at->second;
+      ValueRef from{scope.computation->parameters()[static_cast<std::size_t>(alias.parameter)], 0};
+      if (roots[r] == from || !(start(roots[r]) == from) || !taken.insert(static_cast<int>(alias.parameter)).second) continue;
+      if (scope.IsResult(from, roots[r])) continue;
+      auto argument = argument_of.find(from);
+      const ValueRef& given = parameters[argument == argument_of.end() ? 0 : argument->second];
+      plan_.result_aliases[static_cast<std::size_t>(wanted)] =
+          plan_.allocations[static_cast<std::size_t>(scope.slices[given].allocation)].number;
+      scope.Place(from, results[r]);
     }
   }
 
-  // Lets the maker of root `r` write straight to its destination where nothing still needs what is there.
-  void Preassign(Scope& scope, std::span<const ValueRef> parameters, std::span<const ValueRef> roots, std::size_t r,
+  // Lets the maker of result `v` write straight to its destination where nothing still needs what is there. `held`: the
+  // parameters by their places.
+  void Preassign(Scope& scope, const std::unordered_map<Slice, std::vector<ValueRef>, SliceHash>& held, const ValueRef& v,
                  const Slice& destination) {
-    const ValueRef& v = roots[r];
     if (scope.slices.contains(v) || !scope.maker.contains(v)) return;
-    std::vector<ValueRef> chain = UpdateChain(scope, v);
-    // Of the chain only what is made here moves to the destination.
+    // Of the values that are updated in place to become `v`, those that are made here move to the destination.
     std::vector<ValueRef> moved;
-    for (const ValueRef& c : chain) {
-      if (!scope.maker.contains(c) || scope.slices.contains(c) || IsResult(roots, c, r)) break;
-      moved.push_back(c);
+    std::optional<ValueRef> from = v;
+    while (from && scope.maker.contains(*from) && !scope.slices.contains(*from) && !scope.IsResult(*from, v)) {
+      moved.push_back(*from);
+      from = UpdatedInPlace(scope, *from);
     }
     if (moved.empty()) {
-      if (IsResult(roots, v, r) && !scope.slices.contains(v)) moved.push_back(v);
-      else return;
+      if (!scope.IsResult(v, v)) return;
+      moved.push_back(v);
+      from = UpdatedInPlace(scope, v);
     }
     int first_write = scope.maker.at(moved.back());
     // Who holds the destination now? (The state of a loop: its parameter.)
-    for (const ValueRef& p : parameters) {
-      if (!(scope.slices.at(p) == destination)) continue;
-      bool in_place = moved.size() < chain.size() && chain[moved.size()] == p;
-      for (std::size_t o = 0; o < roots.size(); ++o)
-        if (o != r && roots[o] == p) return;
-      auto it = scope.readers.find(p);
-      if (it == scope.readers.end()) continue;
-      for (int reader : it->second) {
-        if (reader < first_write) continue;
-        if (reader == first_write && (in_place || SafeToShare(scope, reader, p, moved.back()))) continue;
-        return;
+    if (auto holders = held.find(destination); holders != held.end()) {
+      for (const ValueRef& p : holders->second) {
+        bool in_place = from == p;
+        if (scope.IsResult(p, v)) return;
+        auto it = scope.readers.find(p);
+        if (it == scope.readers.end()) continue;
+        for (auto reader = it->second.rbegin(); reader != it->second.rend() && *reader >= first_write; ++reader) {
+          if (*reader == first_write && (in_place || SafeToShare(scope, *reader, p, moved.back()))) continue;
+          return;
+        }
       }
     }
-    for (const ValueRef& m : moved) scope.slices[m] = destination;
+    for (const ValueRef& m : moved) scope.Place(m, destination);
   }
 
   static bool SafeToShare(const Scope& scope, int piece, const ValueRef& read, const ValueRef& written) {
@@ -418,6 +473,7 @@ class Planner {
     Piece& piece = scope.pieces[static_cast<std::size_t>(number)];
     if (piece.group->kind == FusionGroup::Kind::kWhile) return PlanWhile(scope, number, steps);
     if (piece.group->kind == FusionGroup::Kind::kConditional) return PlanConditional(scope, number, steps);
+    if (piece.group->kind == FusionGroup::Kind::kCall) return PlanCall(scope, number, steps);
     if (const Instruction* update = UpdatedOperand(piece)) PlaceUpdated(scope, number, *update, steps);
     for (BuiltKernel& built : piece.kernels) {
       bool empty = !std::holds_alternative<HostKernel>(built.kernel.body);
@@ -468,12 +524,9 @@ class Planner {
       if (!scope.slices.contains(made)) {
         bool temporary = plan_.allocations[static_cast<std::size_t>(source.allocation)].kind == Allocation::Kind::kArena &&
                          scope.maker.contains(from);
-        bool results_need_it = false;
-        for (const ValueRef& v : ArrayLeaves(scope.computation->root()))
-          results_need_it = results_need_it || ResolveValue(v, true) == from;
-        if (temporary && !results_need_it && !ReadAfter(scope, from, piece) && !ReadsWhileUpdating(scope, piece, from) &&
+        if (temporary && !scope.IsResult(from) && !ReadAfter(scope, from, piece) && !ReadsWhileUpdating(scope, piece, from) &&
             OnlyNameOf(scope, from, source))
-          scope.slices[made] = source;
+          scope.Place(made, source);
       }
       Slice destination = SliceOf(scope, made);
       if (!(destination == source)) AddCopy(source, destination, steps);
@@ -482,16 +535,23 @@ class Planner {
 
   // No other value that is still read lies in the same slice.
   static bool OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice) {
-    for (const auto& [value, s] : scope.slices)
-      if (!(value == v) && s == slice && value.instruction->opcode() == Opcode::kWhile) return false;
-    return true;
+    auto states = scope.loop_states.find(slice);
+    if (states == scope.loop_states.end()) return true;
+    return std::ranges::all_of(states->second, [&](const ValueRef& state) { return state == v; });
   }
 
-  // Temporaries from before a loop that it touches live to its end.
-  void ExtendOverLoop(int start) {
-    for (std::size_t a = 0; a < touched_.size(); ++a)
-      if (touched_[a].first >= 0 && touched_[a].first < start && touched_[a].second >= start)
-        touched_[a].second = std::max(touched_[a].second, now_);
+  // Temporaries from before a loop that it touches live to its end. touched_in_loop_ lists what the loops that are being
+  // planned touch, from `begin` on what this one does; what began within it is no concern of the loops around it.
+  void ExtendOverLoop(int start, std::size_t begin) {
+    std::size_t kept = begin;
+    for (std::size_t n = begin; n < touched_in_loop_.size(); ++n) {
+      auto& [first, last] = touched_[static_cast<std::size_t>(touched_in_loop_[n])];
+      if (first >= start) continue;
+      last = std::max(last, now_);
+      touched_in_loop_[kept++] = touched_in_loop_[n];
+    }
+    touched_in_loop_.resize(kept);
+    loop_starts_.pop_back();
   }
 
   Result<> PlanWhile(Scope& scope, int number, StepList& steps) {
@@ -501,24 +561,23 @@ class Planner {
     std::vector<ValueRef> inits, states = ArrayLeaves(&loop), parameters = ArrayLeaves(body.parameters()[0]);
     for (const ValueRef& v : ArrayLeaves(loop.operand(0))) inits.push_back(ResolveValue(v, true));
     std::vector<ValueRef> next = ArrayLeaves(body.root());
+    std::unordered_map<ValueRef, int, ValueRefHash> uses;
+    for (const ValueRef& v : inits) ++uses[v];
     std::vector<Slice> slices;
     for (std::size_t k = 0; k < states.size(); ++k) {
       Slice init = SliceOf(scope, inits[k]);
       bool invariant = ResolveValue(next[k], true) == parameters[k];
       if (invariant && !scope.slices.contains(states[k])) {
         slices.push_back(init);
-        scope.slices[states[k]] = init;
+        scope.Place(states[k], init);
         continue;
       }
       if (!scope.slices.contains(states[k])) {
-        int uses = static_cast<int>(std::count(inits.begin(), inits.end(), inits[k]));
         bool temporary = plan_.allocations[static_cast<std::size_t>(init.allocation)].kind == Allocation::Kind::kArena &&
                          scope.maker.contains(inits[k]);
-        bool results_need_it = false;
-        for (const ValueRef& v : ArrayLeaves(scope.computation->root()))
-          results_need_it = results_need_it || ResolveValue(v, true) == inits[k];
-        if (temporary && uses == 1 && !results_need_it && !ReadAfter(scope, inits[k], number) && OnlyNameOf(scope, inits[k], init))
-          scope.slices[states[k]] = init;
+        if (temporary && uses[inits[k]] == 1 && !scope.IsResult(inits[k]) && !ReadAfter(scope, inits[k], number) &&
+            OnlyNameOf(scope, inits[k], init))
+          scope.Place(states[k], init);
       }
       Slice state = SliceOf(scope, states[k]);
       if (!(state == init)) AddCopy(init, state, steps);
@@ -530,6 +589,8 @@ class Planner {
     step.condition = std::make_unique<StepList>();
     step.body = std::make_unique<StepList>();
     int start = ++now_;
+    loop_starts_.push_back(start);
+    const std::size_t begin = touched_in_loop_.size();
     for (const Slice& s : slices) Touch(s);
     step.predicate = NewTemporary(1);
     Touch(step.predicate);
@@ -539,7 +600,7 @@ class Planner {
     ++now_;
     for (const Slice& s : slices) Touch(s);
     Touch(step.predicate);
-    ExtendOverLoop(start);
+    ExtendOverLoop(start, begin);
     plan_.instruction_count += 1;
     steps.steps.push_back(std::move(step));
     return {};
@@ -575,9 +636,83 @@ class Planner {
     return {};
   }
 
+  // A computation that several call: its steps work on fixed slices of a frame of its own, which callers copy to and
+  // from. (Nothing calls itself, so one frame is enough.)
+  struct Callee {
+    std::vector<Slice> parameters, results;
+    int frame = 0;           // the allocation
+    std::vector<int> calls;  // the computations that it calls
+  };
+
+  Result<int> PlanCallee(const Computation& c) {
+    if (auto known = callee_of_.find(&c); known != callee_of_.end()) return known->second;
+    Callee callee;
+    const std::size_t begin = plan_.allocations.size();
+    const int began = ++now_;
+    for (const Instruction* p : c.parameters())
+      for (const ValueRef& v : ArrayLeaves(p)) {
+        callee.parameters.push_back(NewTemporary(LeafShape(v).byte_size()));
+        Touch(callee.parameters.back());
+      }
+    for (const ValueRef& v : ArrayLeaves(c.root())) callee.results.push_back(NewTemporary(LeafShape(v).byte_size()));
+    // Loops around the call do not reach into it: all that it touches is its own.
+    std::vector<int> loop_starts, touched_in_loop, calls;
+    loop_starts.swap(loop_starts_), touched_in_loop.swap(touched_in_loop_), calls.swap(calls_);
+    StepList steps;
+    KRAFLA_TRY(PlanComputation(c, callee.parameters, callee.results, steps, false));
+    loop_starts.swap(loop_starts_), touched_in_loop.swap(touched_in_loop_), calls.swap(calls_);
+    callee.calls = std::move(calls);
+    ++now_;
+    for (const Slice& s : callee.results) Touch(s);
+    KRAFLA_ASSIGN(ArenaSize size, Pack(begin, Frames::kHavePlaces));
+    const std::size_t end = plan_.allocations.size();
+    callee.frame = NewTemporary(size.bytes).allocation;
+    touched_[static_cast<std::size_t>(callee.frame)] = {began, now_};
+    for (std::size_t a = begin; a < end; ++a)
+      if (plan_.allocations[a].kind == Allocation::Kind::kArena && frame_of_[a] < 0 && !is_frame_.contains(static_cast<int>(a)))
+        frame_of_[a] = callee.frame;
+    is_frame_.insert(callee.frame);
+    plan_.callees.push_back(std::move(steps));
+    callees_.push_back(std::move(callee));
+    const int number = static_cast<int>(callees_.size()) - 1;
+    callee_of_.emplace(&c, number);
+    return number;
+  }
+
+  Result<> PlanCall(Scope& scope, int number, StepList& steps) {
+    const Instruction& i = *scope.pieces[static_cast<std::size_t>(number)].group->heroes[0];
+    std::vector<Slice> given;
+    for (const Instruction* o : i.operands())
+      for (const ValueRef& v : ArrayLeaves(o)) {
+        given.push_back(SliceOf(scope, ResolveValue(v, true)));
+        Touch(given.back());
+      }
+    KRAFLA_ASSIGN(const int called, PlanCallee(*i.called(0)));
+    calls_.push_back(called);
+    const Callee& callee = callees_[static_cast<std::size_t>(called)];
+    const Slice frame{callee.frame, 0, 0};
+    Touch(frame);
+    for (std::size_t k = 0; k < given.size(); ++k) AddCopy(given[k], callee.parameters[k], steps);
+    ++now_;
+    steps.steps.push_back(CallStep{called, &i});
+    std::size_t k = 0;
+    for (const ValueRef& v : ArrayLeaves(&i)) AddCopy(callee.results[k++], SliceOf(scope, v), steps);
+    Touch(frame);
+    plan_.instruction_count += 1;
+    return {};
+  }
+
   const PlanOptions& options_;
   ProgramPlan plan_;
+  EffectFacts effects_;
   int now_ = 0;
+  std::vector<int> loop_starts_;      // of the loops that are being planned: the step before their first
+  std::vector<int> touched_in_loop_;
+  std::vector<int> frame_of_;         // by allocation: the allocation that it is a part of, or -1
+  std::unordered_set<int> is_frame_;
+  std::vector<Callee> callees_;
+  std::unordered_map<const Computation*, int> callee_of_;
+  std::vector<int> calls_;            // of the computation that is being planned
   std::vector<std::pair<int, int>> touched_;  // by allocation: first and last step
   std::array<std::optional<Slice>, 2> device_ids_;
   std::unordered_map<const Instruction*, Slice> constants_, states_;

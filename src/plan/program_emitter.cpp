@@ -10,32 +10,19 @@
 namespace krafla::plan {
 
 const Shape& LeafShape(const ValueRef& v) {
-  const Shape* s = &v.instruction->shape();
-  if (!s->IsTuple()) return *s;
-  return *TupleLeaves(*s)[static_cast<std::size_t>(v.leaf)];
+  return v.instruction->shape().leaf(v.leaf);
 }
-
-namespace {
-
-int Leaves(const Shape& s) { return static_cast<int>(LeafCount(s)); }
-
-}  // namespace
 
 ValueRef ResolveValue(ValueRef v, bool through_reshape) {
   while (true) {
     const Instruction& i = *v.instruction;
     Opcode op = i.opcode();
     if (op == Opcode::kGetTupleElement) {
-      const Shape& tuple = i.operand(0)->shape();
-      int leaf = v.leaf;
-      for (int64_t k = 0; k < i.attr<TupleIndexAttributes>().index; ++k)
-        leaf += Leaves(tuple.tuple_elements()[static_cast<std::size_t>(k)]);
-      v = {i.operand(0), leaf};
+      const auto element = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);
+      v = {i.operand(0), v.leaf + static_cast<int>(i.operand(0)->shape().FirstLeaf(element))};
     } else if (op == Opcode::kTuple) {
-      int leaf = v.leaf;
-      std::size_t n = 0;
-      while (leaf >= Leaves(i.operand(n)->shape())) leaf -= Leaves(i.operand(n++)->shape());
-      v = {i.operand(n), leaf};
+      const std::size_t n = i.shape().ElementOfLeaf(v.leaf);
+      v = {i.operand(n), v.leaf - static_cast<int>(i.shape().FirstLeaf(n))};
     } else if (op == Opcode::kOptimizationBarrier && i.operand_count() == 1) {
       v = {i.operand(0), v.leaf};
     } else if (IsOneOf(op, {Opcode::kCopy, Opcode::kDomain, Opcode::kAddDependency})) {
@@ -81,6 +68,9 @@ bool IsEmittable(const Instruction& i) {
 
 Result<ScalarValue> ProgramEmitter::Emit(const ValueRef& given, std::span<const IndexId> index, NodeId mask) {
   ValueRef v = ResolveValue(given, false);
+  // What a scalar is made of is read at indices that no iteration changes, all of them in range: no mask is needed, and
+  // under many masks it is one value.
+  if (index.empty()) mask = kNoNode;
   Key key{v, {index.begin(), index.end()}, mask};
   if (auto it = memo_.find(key); it != memo_.end()) return it->second;
   KRAFLA_ASSIGN(std::optional<ScalarValue> outside, boundary_(v, index, mask));
@@ -450,7 +440,7 @@ Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computati
     return parameters[static_cast<std::size_t>(v.instruction->attr<ParameterAttributes>().number)];
   });
   std::vector<ScalarValue> out;
-  int leaves = Leaves(computation.root()->shape());
+  int leaves = static_cast<int>(LeafCount(computation.root()->shape()));
   for (int leaf = 0; leaf < leaves; ++leaf) {
     ValueRef v{computation.root(), leaf};
     // On arrays (a scan's slices) the computation is the same at every element: any index will do.

@@ -56,7 +56,11 @@ struct ConditionalStep {
   std::vector<std::unique_ptr<StepList>> branches;  // pred: true, false
   const Instruction* instruction = nullptr;
 };
-using Step = std::variant<LaunchStep, CopyStep, WhileStep, ConditionalStep>;
+struct CallStep {
+  int callee = 0;                             // into ProgramPlan::callees
+  const Instruction* instruction = nullptr;
+};
+using Step = std::variant<LaunchStep, CopyStep, WhileStep, ConditionalStep, CallStep>;
 struct StepList {
   std::vector<Step> steps;
 };
@@ -71,6 +75,7 @@ struct ProgramPlan {
   int64_t arena_size = 0;
   int64_t peak_live_bytes = 0;                // lower bound: the largest live set
   StepList steps;
+  std::vector<StepList> callees;              // of computations that several call; each calls only those before it
   std::vector<Shape> arguments, results;      // leaves
   // Argument leaf whose buffer result leaf i shares, or -1.
   std::vector<int> result_aliases;

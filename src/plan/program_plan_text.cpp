@@ -95,6 +95,8 @@ void StepsText(const ProgramPlan& plan, const StepList& list, const std::string&
         out += Format("{}  branch {}\n", indent, b);
         StepsText(plan, *branch->branches[b], indent + "    ", out);
       }
+    } else if (const auto* call = std::get_if<CallStep>(&step)) {
+      out += Format("{}call c{} {}\n", indent, call->callee, call->instruction->name());
     }
   }
 }
@@ -112,6 +114,10 @@ std::string ToString(const ProgramPlan& plan) {
     out += Indent(BodyText(kernel), "  ");
   }
   out += Format("arena {} bytes, largest live set {}\n", plan.arena_size, plan.peak_live_bytes);
+  for (std::size_t c = 0; c < plan.callees.size(); ++c) {
+    out += Format("callee c{}\n", c);
+    StepsText(plan, plan.callees[c], "  ", out);
+  }
   StepsText(plan, plan.steps, "", out);
   return out;
 }

@@ -171,6 +171,8 @@ Result<> CpuExecutable::RunSteps(const plan::StepList& list) {
         branch = index >= 0 && index < branches ? index : branches - 1;
       }
       KRAFLA_TRY(RunSteps(*conditional->branches[static_cast<std::size_t>(branch)]));
+    } else if (const auto* call = std::get_if<plan::CallStep>(&step)) {
+      KRAFLA_TRY(RunSteps(plan_->callees[static_cast<std::size_t>(call->callee)]));
     }
   }
   return {};

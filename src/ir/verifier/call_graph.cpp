@@ -35,7 +35,7 @@ struct Frame {
 
 }  // namespace
 
-Result<> CheckCallGraph(const Module& module) {
+Result<> CheckCallGraph(const Module& module, int max_depth) {
   std::unordered_map<const Computation*, Node> nodes;
   nodes.reserve(module.computations().size());
   std::vector<Frame> stack;
@@ -70,9 +70,9 @@ Result<> CheckCallGraph(const Module& module) {
         continue;
       }
       node.height = std::max(node.height, called.height + 1);
-      if (node.height > kMaxCallDepth)
+      if (node.height > max_depth)
         return At(i, Status(StatusCode::kUnimplemented,
-                            Format("Computations call each other more than {} deep.", kMaxCallDepth)));
+                            Format("Computations call each other more than {} deep.", max_depth)));
       if (called.speaker != nullptr) {
         if (CallsPerElement(i.opcode()))
           return At(i, Status(StatusCode::kUnimplemented,

@@ -24,7 +24,7 @@ Failure At(const Instruction& instruction, Status error);
 // Pointers, owners, roots, parameters, device counts.
 Result<> CheckStructure(const Module& module);
 // No computation calls itself; depth; nothing that talks to the world inside a reducer or comparator.
-Result<> CheckCallGraph(const Module& module);
+Result<> CheckCallGraph(const Module& module, int max_depth);
 // Starts, updates and dones.
 Result<> CheckAsyncPair(const Instruction& instruction);
 // Input-output aliases, donors, the layout of the entry.
