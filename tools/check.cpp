@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "api/device_group.h"
@@ -307,8 +308,13 @@ int Check(const CheckOptions& options) {
       if (n < cases.size()) {
         outcomes.emplace_back(cases[n], CheckCaseSafely(cases[n], **group, own_options, options.device));
       } else {
-        for (auto& [name, outcome] : RunSelfChecks(self_checks[n - cases.size()], **group, own_options,
-                                                   options.device.ToGroupOptions())) {
+        const std::string& file = self_checks[n - cases.size()];
+        using Named = std::vector<std::pair<std::string, Outcome>>;
+        Result<Named> checked = WithoutExceptions([&]() -> Result<Named> {
+          return RunSelfChecks(file, **group, own_options, options.device.ToGroupOptions());
+        });
+        if (!checked) checked = Named{{file, Error(checked.error())}};
+        for (auto& [name, outcome] : *checked) {
           RecordedCase c;
           c.name = std::move(name);
           outcomes.emplace_back(std::move(c), std::move(outcome));
@@ -338,7 +344,13 @@ int Check(const CheckOptions& options) {
     }
   };
   std::vector<std::thread> threads;
-  for (int j = 1; j < options.jobs; ++j) threads.emplace_back(work);
+  for (int j = 1; j < options.jobs; ++j) {
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: these do the rest
+    }
+  }
   work();
   for (std::thread& t : threads) t.join();
   if (StderrIsTerminal()) std::fprintf(stderr, "\r\x1b[K");

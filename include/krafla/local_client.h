@@ -94,8 +94,8 @@ class LocalClient {
 
   const DeviceInfo& device() const;
   Result<LocalExecutable> Compile(const XlaComputation& computation, const BuildOptions& options = {});
-  // Compiles and runs once.
-  Result<Literal> Execute(const XlaComputation& computation, Span<Literal> arguments = {});
+  // Compiles and runs once. `run` is of the run alone.
+  Result<Literal> Execute(const XlaComputation& computation, Span<Literal> arguments = {}, const RunOptions& run = {});
 
  private:
   struct Impl;
@@ -114,9 +114,9 @@ class LocalDeviceGroup {
   ~LocalDeviceGroup();
 
   int64_t size() const;
-  // Compiles and runs once on every device. Arguments and results are lists by device.
+  // Compiles and runs once on every device. Arguments and results are lists by device. `run` is of the run alone.
   Result<std::vector<Literal>> Execute(const XlaComputation& computation, Span<std::vector<Literal>> arguments,
-                                       const BuildOptions& options = {});
+                                       const BuildOptions& options = {}, const RunOptions& run = {});
 
  private:
   struct Impl;

@@ -294,7 +294,7 @@ Result<std::pair<std::string, int64_t>> SplitCount(std::string_view part) {
 
 }  // namespace
 
-Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view selector) {
+Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view selector, const ClientOptions& options) {
   std::shared_ptr<DeviceGroup> out(new DeviceGroup());
   std::map<std::string, std::shared_ptr<Client>> clients;
   std::string part;
@@ -309,7 +309,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view select
     KRAFLA_ASSIGN(auto counted, SplitCount(part));
     std::shared_ptr<Client>& client = clients[counted.first];
     if (client == nullptr) {
-      KRAFLA_ASSIGN(client, Client::Create(counted.first));
+      KRAFLA_ASSIGN(client, Client::Create(counted.first, options));
     }
     // Two names of one device are one client.
     for (const auto& [name, other] : clients)

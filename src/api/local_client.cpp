@@ -159,9 +159,9 @@ Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, 
   });
 }
 
-Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Literal> arguments) {
+Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Literal> arguments, const RunOptions& run) {
   KRAFLA_ASSIGN(LocalExecutable executable, Compile(computation));
-  return executable.Run(arguments);
+  return executable.Run(arguments, run);
 }
 
 struct LocalDeviceGroup::Impl {
@@ -178,7 +178,7 @@ Result<LocalDeviceGroup> LocalDeviceGroup::Create(std::string_view selector, con
   return WithoutExceptions([&]() -> Result<LocalDeviceGroup> {
     auto impl = std::make_unique<Impl>();
     KRAFLA_ASSIGN(impl->threads, ThreadsOf(options));
-    KRAFLA_ASSIGN(impl->group, DeviceGroup::Create(selector));
+    KRAFLA_ASSIGN(impl->group, DeviceGroup::Create(selector, options));
     return LocalDeviceGroup(std::move(impl));
   });
 }
@@ -187,7 +187,7 @@ int64_t LocalDeviceGroup::size() const { return impl_->group->size(); }
 
 Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& computation,
                                                        Span<std::vector<Literal>> arguments,
-                                                       const BuildOptions& options) {
+                                                       const BuildOptions& options, const RunOptions& run) {
   return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
     KRAFLA_ASSIGN(ProgramShape shape, computation.GetProgramShape());
     CompileOptions compile = ToInternal(options);
@@ -205,6 +205,8 @@ Result<std::vector<Literal>> LocalDeviceGroup::Execute(const XlaComputation& com
       for (const Literal& argument : arguments[d]) AppendLeaves(argument, leaves);
       KRAFLA_TRY(executable->SetArguments(static_cast<int64_t>(d), leaves));
     }
+    const RunLimit limit{run.deadline, run.stop};
+    executable->SetLimit(&limit);
     KRAFLA_TRY(executable->Execute());
     std::vector<Literal> out;
     for (std::size_t d = 0; d < arguments.size(); ++d) {

@@ -267,6 +267,20 @@ ENTRY e { t = token[] after-all()
   EXPECT_EQ(options_.transfers->waiting(), 0);
 }
 
+TEST(SafetyApiTest, GroupsEnd) {
+  auto group = LocalDeviceGroup::Create("cpu*2", {.wait_limit = 5s});
+  ASSERT_TRUE(group.has_value());
+  std::string text(kLoop);
+  text.replace(0, std::string_view("HloModule m").size(), "HloModule m, replica_count=2");
+  auto program = LoadHlo(text);
+  ASSERT_TRUE(program.has_value()) << program.error().ToString();
+  std::vector<std::vector<Literal>> arguments(2);
+  for (auto& a : arguments) a.push_back(*LiteralUtil::CreateR0<int32_t>(-1));
+  auto late = group->Execute(*program, arguments, {}, {.deadline = std::chrono::steady_clock::now() + 20ms});
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code(), StatusCode::kDeadlineExceeded) << late.error().ToString();
+}
+
 TEST(SafetyApiTest, PublicRunsEnd) {
   auto client = LocalClient::Create("cpu", {.wait_limit = 5s});
   ASSERT_TRUE(client.has_value());

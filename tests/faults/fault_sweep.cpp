@@ -118,7 +118,11 @@ class Sweep {
 
   // How often each function is called when nothing fails.
   Result<std::vector<int64_t>> Count(const Network& network, const Mode& mode) {
-    if (mode.cold) ClearCache();
+    if (mode.cold) {
+      ClearCache();
+    } else {
+      KRAFLA_TRY(Twice(network, mode));  // fills the cache
+    }
     layer_.Disarm();
     std::snprintf(current, sizeof current, "%s, %s, no fault", network.recorded.name.c_str(), mode.name);
     KRAFLA_TRY(Twice(network, mode));
