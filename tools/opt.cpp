@@ -113,7 +113,10 @@ int Opt(const OptOptions& given) {
   if (!options.selector.empty() || options.stage == "spirv")
     if (auto device = ChooseDevice(options); !device) return FailDevice(device.error());
   auto shown = Show(options);
-  return shown ? kRight : Fail(shown.error());
+  if (shown) return kRight;
+  // Readers name the file themselves.
+  const bool named = shown.error().message().find(options.module) != std::string::npos;
+  return Fail(named ? shown.error() : InFile(options.module, shown.error()));
 }
 
 }  // namespace krafla::cli

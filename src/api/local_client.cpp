@@ -130,9 +130,12 @@ LocalClient& LocalClient::operator=(LocalClient&&) noexcept = default;
 LocalClient::~LocalClient() = default;
 
 std::vector<DeviceInfo> LocalClient::Devices() {
-  std::vector<DeviceInfo> out;
-  for (const DeviceDescription& device : ListDevices()) out.push_back(Brief(device));
-  return out;
+  return WithoutExceptions([]() -> Result<std::vector<DeviceInfo>> {
+           std::vector<DeviceInfo> out;
+           for (const DeviceDescription& device : ListDevices()) out.push_back(Brief(device));
+           return out;
+         })
+      .value_or(std::vector<DeviceInfo>());
 }
 
 Result<LocalClient> LocalClient::Create(std::string_view selector, const ClientOptions& options) {
