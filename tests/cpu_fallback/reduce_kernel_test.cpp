@@ -277,38 +277,88 @@ TEST(ReduceKernelTest, RegionsOfSeveralStages) {
 }
 
 // Pooling: a window over a padded plane, rows along width or along channels.
+struct WindowCase {
+  bool channels_last = true;
+  Dims input, output, size, stride, dilation, low;  // spatial
+  int64_t channels = 6;
+  ElementType type = ElementType::kF32;
+  Opcode op = Opcode::kMaximum;
+  Reduction::Kind kind = Reduction::Kind::kMax;
+  double outside = -50, init = -50;
+  bool after = false;  // the sums are multiplied by 2 before they are stored
+};
+
+NodeId Number(ProgramBuilder& b, ElementType type, double value) {
+  return IsFloat(type) ? b.ConstantFloat(type, value) : b.ConstantInt(type, static_cast<int64_t>(value));
+}
+
+void CheckWindow(const WindowCase& c) {
+  const std::size_t first = c.channels_last ? 0 : 1, channel = c.channels_last ? 2 : 0;
+  Dims in(3, c.channels), rows(3, c.channels);
+  for (std::size_t d = 0; d < 2; ++d) in[first + d] = c.input[d], rows[first + d] = c.output[d];
+  plan::ReduceKernel k;
+  k.row_dims = rows, k.element_dims = c.size;
+  Buffers buffers{{{c.type, Product(in), false}, {c.type, Product(rows), true}}};
+  Dims all = rows;
+  all.append(c.size.begin(), c.size.end());
+  ProgramBuilder b(all);
+  buffers.AddTo(b);
+  auto& s = b.space();
+  NodeId mask = plan::kNoNode;
+  std::vector<IndexId> at(3);
+  at[channel] = s.Iter(static_cast<int>(channel));
+  for (std::size_t d = 0; d < 2; ++d) {
+    const IndexId row = s.Mul(s.Iter(static_cast<int>(first + d)), c.stride[d]), element = s.Mul(s.Iter(static_cast<int>(3 + d)), c.dilation[d]);
+    at[first + d] = s.AddConstant(s.Add(row, element), -c.low[d]);
+    mask = b.And(mask, b.InRange(at[first + d], 0, c.input[d]));
+  }
+  NodeId value = b.Load(0, c.type, s.Linearize(at, in), mask);
+  if (mask != plan::kNoNode) value = b.Select(mask, value, Number(b, c.type, c.outside));
+  b.AddResult(value);
+  ReduceStage stage;
+  stage.program = std::move(b).Finish();
+  stage.reductions.push_back(MakeReduction(c.op, c.kind, c.type, 0, c.init));
+  k.stages.push_back(std::move(stage));
+  ProgramBuilder o(rows);
+  buffers.AddTo(o);
+  std::vector<IndexId> out = {o.space().Iter(0), o.space().Iter(1), o.space().Iter(2)};
+  NodeId sum = o.Param(c.type, 0, 7);
+  if (c.after) sum = o.Hlo(Opcode::kMultiply, c.type, {sum, Number(o, c.type, 2)});
+  o.AddStore({.buffer = 1, .index = o.space().Linearize(out, rows), .node = sum, .storage = c.type});
+  ReduceStage store;
+  store.scope = ReduceStage::Scope::kRow;
+  store.program = std::move(o).Finish();
+  k.stages.push_back(std::move(store));
+  CheckReduce(k, Format("window of {} {} by {} over {} by {}, {}", OpcodeName(c.op), c.size[0], c.size[1], c.input[0], c.input[1],
+                        c.channels_last ? "channels last" : "channels first"));
+}
+
 TEST(ReduceKernelTest, Windows) {
-  for (bool channels_last : {false, true}) {
-    const int64_t h = 13, w = 40, c = 6;
-    const Dims rows = channels_last ? Dims{h, w, c} : Dims{c, h, w};
-    plan::ReduceKernel k;
-    k.row_dims = rows, k.element_dims = {3, 2};
-    Buffers buffers{{{ElementType::kF32, h * w * c, false}, {ElementType::kF32, h * w * c, true}}};
-    Dims all = rows;
-    all.push_back(3), all.push_back(2);
-    ProgramBuilder b(all);
-    buffers.AddTo(b);
-    auto& s = b.space();
-    const int dh = channels_last ? 0 : 1, dw = dh + 1, dc = channels_last ? 2 : 0;
-    IndexId y = s.AddConstant(s.Add(s.Iter(dh), s.Iter(3)), -1), x = s.Add(s.Iter(dw), s.Iter(4));
-    NodeId mask = b.And(b.InRange(y, 0, h), b.InRange(x, 0, w));
-    std::vector<IndexId> at(3);
-    at[static_cast<std::size_t>(dh)] = y, at[static_cast<std::size_t>(dw)] = x, at[static_cast<std::size_t>(dc)] = s.Iter(dc);
-    NodeId value = b.Load(0, ElementType::kF32, s.Linearize(at, rows), mask);
-    b.AddResult(b.Select(mask, value, b.ConstantFloat(ElementType::kF32, -50)));
-    ReduceStage stage;
-    stage.program = std::move(b).Finish();
-    stage.reductions.push_back(MakeReduction(Opcode::kMaximum, Reduction::Kind::kMax, ElementType::kF32, 0, -50));
-    k.stages.push_back(std::move(stage));
-    ProgramBuilder o(rows);
-    buffers.AddTo(o);
-    std::vector<IndexId> out = {o.space().Iter(0), o.space().Iter(1), o.space().Iter(2)};
-    o.AddStore({.buffer = 1, .index = o.space().Linearize(out, rows), .node = o.Param(ElementType::kF32, 0, 7), .storage = ElementType::kF32});
-    ReduceStage store;
-    store.scope = ReduceStage::Scope::kRow;
-    store.program = std::move(o).Finish();
-    k.stages.push_back(std::move(store));
-    CheckReduce(k, "window");
+  using enum ElementType;
+  for (bool last : {false, true}) {
+    for (bool after : {false, true}) {
+      CheckWindow({.channels_last = last, .input = {13, 40}, .output = {13, 40}, .size = {3, 2}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 0}, .after = after});
+      // Padding on both sides, strides, dilation, tiles that end within the array.
+      CheckWindow({.channels_last = last, .input = {70, 90}, .output = {35, 45}, .size = {3, 3}, .stride = {2, 2}, .dilation = {1, 1}, .low = {1, 1}, .after = after});
+      CheckWindow({.channels_last = last, .input = {31, 47}, .output = {10, 16}, .size = {2, 4}, .stride = {3, 3}, .dilation = {2, 3}, .low = {2, 5}, .after = after});
+      CheckWindow({.channels_last = last, .input = {20, 20}, .output = {10, 10}, .size = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}, .low = {0, 0}, .after = after});
+    }
+    // Windows that lie outside wholly.
+    CheckWindow({.channels_last = last, .input = {4, 5}, .output = {12, 14}, .size = {2, 2}, .stride = {1, 1}, .dilation = {1, 1}, .low = {5, 4}});
+    CheckWindow({.channels_last = last, .input = {70, 61}, .output = {70, 61}, .size = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 1}, .channels = 1});
+    CheckWindow({.channels_last = last, .input = {9, 9}, .output = {9, 9}, .size = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 1}, .channels = 500});
+    for (ElementType type : {kF32, kF64, kS32, kU64}) {
+      WindowCase c{.channels_last = last, .input = {21, 33}, .output = {21, 33}, .size = {3, 5}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 2}, .type = type};
+      c.op = Opcode::kAdd, c.kind = Reduction::Kind::kSum, c.outside = c.init = 0;
+      CheckWindow(c);
+      // What lies outside counts.
+      c.outside = 3, c.init = 1;
+      CheckWindow(c);
+      c.op = Opcode::kMinimum, c.kind = Reduction::Kind::kMin, c.outside = 2, c.init = 7;
+      CheckWindow(c);
+      c.op = Opcode::kMultiply, c.kind = Reduction::Kind::kProduct, c.outside = 2, c.init = 1, c.size = {2, 2};
+      CheckWindow(c);
+    }
   }
 }
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/executor/window_fold.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 
@@ -75,6 +77,7 @@ class ReduceRun final : public CpuKernel {
   // One worker's memory, and what it is working on.
   struct Worker {
     std::byte* memory = nullptr;
+    std::span<std::byte* const> bindings;
     TileGrid::Tile row_tile, element_tile;
     Dims origin;
     int64_t lanes = 1;
@@ -108,9 +111,12 @@ class ReduceRun final : public CpuKernel {
   void RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const;
   void RunRowStage(Worker& worker, const CompiledStage& stage) const;
   void RunRowTile(Worker& worker) const;
+  void RunInPlace(Worker& worker) const;
   Result<> RunSplit(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const;
 
   Layout layout_ = Layout::kElements;
+  std::optional<WindowFold> window_;  // of the one element stage
+  std::optional<WindowFold::Target> window_target_;  // the sums are made where they are stored
   std::size_t row_rank_ = 0;
   TileShape tile_;
   TileGrid rows_, elements_;
@@ -151,6 +157,9 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   for (int64_t d : body.row_dims)
     if (d == 0) return out;
   out->row_rank_ = row_rank;
+  const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
+  if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
+  if (out->window_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
   out->ChooseLayout(body);
   KRAFLA_TRY(out->CompileStages(body));
   out->PlaceMemory(threads);
@@ -184,7 +193,7 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   for (int64_t d : body.element_dims) element_count *= d;
   int best_row = -1, best_element = -1;
   double row_cost = 1e300, element_cost = 1e300;
-  for (int d = 0; d < rank; ++d) {
+  for (int d = 0; d < rank && !window_; ++d) {
     if (extent(d) == 1 || (ordered && d >= row_rank && d != innermost_before(rank))) continue;
     // Short arrays pay a step's overhead often.
     const double c = cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(extent(d), 512));
@@ -200,7 +209,10 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
       if (d != taken && extent(d) > 1 && (out < 0 || extent(d) >= extent(out))) out = d;
     return out;
   };
-  if (best_row < 0 && best_element < 0) {
+  if (window_) {
+    layout_ = Layout::kRows;
+    tile_ = window_->tile();
+  } else if (best_row < 0 && best_element < 0) {
     layout_ = Layout::kElements;
   } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
     const int64_t columns = std::min<int64_t>(extent(best_row), 512);
@@ -243,7 +255,7 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
     case Layout::kElementsByRows: max_lanes_ = tile_.rows; break;
   }
   if (element_count == 0) elements_ = TileGrid();
-  if (rows_.count() < kFewRowTiles)
+  if (rows_.count() < kFewRowTiles && !window_)
     chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1, std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
   // About 10 us of work for a thread.
   const double row_tile_time = 20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
@@ -338,6 +350,7 @@ void ReduceRun::PlaceMemory(int threads) {
 
 void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const {
   worker.memory = memory;
+  worker.bindings = bindings;
   worker.origin.resize(row_rank_ + elements_.rank());
   for (const CompiledStage& stage : stages_) {
     stage.program.Start(memory + stage.frame, bindings);
@@ -536,7 +549,10 @@ void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t 
     InitialValues(worker, r, next);
     next += r.values.size();
   }
-  FoldTiles(worker, stage, begin, end, false, to);
+  if (window_)
+    window_->Run(worker.bindings, worker.row_tile.origin, worker.row_tile.rows, worker.row_tile.columns, to[0],
+                 worker.row_tile.columns);
+  else FoldTiles(worker, stage, begin, end, false, to);
   next = to;
   for (const CompiledReduction& r : stage.reductions) {
     Finish(worker, r, next);
@@ -551,7 +567,24 @@ void ReduceRun::RunRowStage(Worker& worker, const CompiledStage& stage) const {
   stage.program.RunTile(worker.memory + stage.frame, worker.row_tile.origin, rows, columns, params);
 }
 
+// The sums of a window where they are stored.
+void ReduceRun::RunInPlace(Worker& worker) const {
+  const TileGrid::Tile& tile = worker.row_tile;
+  const CompiledReduction& r = stages_[0].reductions[0];
+  const int width = r.values[0].width;
+  int64_t at = window_target_->offset;
+  for (std::size_t d = 0; d < row_rank_; ++d) at += tile.origin[d] * window_target_->strides[d];
+  const int64_t stride = tile_.row_dim < 0 ? tile.columns : window_target_->strides[static_cast<std::size_t>(tile_.row_dim)];
+  std::byte* to = worker.bindings[static_cast<std::size_t>(window_target_->buffer)] + at * width;
+  const std::byte* initial = worker.memory + initials_ + 8 * r.first_param;
+  const bool dense = stride == tile.columns;
+  for (int64_t row = 0; row < (dense ? 1 : tile.rows); ++row)
+    Fill(width, initial, to + row * stride * width, dense ? tile.rows * tile.columns : tile.columns);
+  window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, to, stride);
+}
+
 void ReduceRun::RunRowTile(Worker& worker) const {
+  if (window_target_) return RunInPlace(worker);
   for (const CompiledStage& stage : stages_) {
     if (stage.scope == ReduceStage::Scope::kRow) RunRowStage(worker, stage);
     else RunElements(worker, stage, 0, elements_.count());

@@ -140,9 +140,68 @@ void ReduceColumns(const void* in, int64_t rows, int64_t count, void* accumulato
   }
 }
 
+template <class T, class F, int kArrays>
+HWY_INLINE void FoldDense(const T* const* arrays, int64_t offset, std::size_t n, T* HWY_RESTRICT to) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const T* in[kArrays];
+  for (int k = 0; k < kArrays; ++k) in[k] = arrays[k] + offset;
+  std::size_t c = 0;
+  for (; c + lanes <= n; c += lanes) {
+    auto value = hn::LoadU(d, to + c);
+    for (int k = 0; k < kArrays; ++k) value = F::Do(d, value, hn::LoadU(d, in[k] + c));
+    hn::StoreU(value, d, to + c);
+  }
+  if (c == n) return;
+  auto value = hn::LoadN(d, to + c, n - c);
+  for (int k = 0; k < kArrays; ++k) value = F::Do(d, value, hn::LoadN(d, in[k] + c, n - c));
+  hn::StoreN(value, d, to + c, n - c);
+}
+
+template <class T, class F>
+HWY_INLINE void FoldStrided(const T* HWY_RESTRICT in, int64_t stride, std::size_t n, T* HWY_RESTRICT to) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t c = 0;
+  if constexpr (sizeof(T) >= 4) {
+    if (stride == 2) {
+      // Loads of pairs: the last one's second half may lie behind the array.
+      for (; c + lanes < n; c += lanes) {
+        hn::Vec<decltype(d)> even, odd;
+        hn::LoadInterleaved2(d, in + 2 * c, even, odd);
+        hn::StoreU(F::Do(d, hn::LoadU(d, to + c), even), d, to + c);
+      }
+    } else if (stride == 0) {
+      const auto value = hn::Set(d, *in);
+      for (; c + lanes <= n; c += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, to + c), value), d, to + c);
+    }
+  }
+  for (; c < n; ++c) to[c] = Combine<T, F>(to[c], in[static_cast<int64_t>(c) * stride]);
+}
+
+template <class T, class F>
+void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_stride, int64_t column_stride, int64_t rows,
+                 int64_t columns, void* accumulator, int64_t accumulator_stride) {
+  const T* const* in = reinterpret_cast<const T* const*>(in_pointers);
+  T* to = static_cast<T*>(accumulator);
+  if (column_stride == 1 && row_stride == columns && accumulator_stride == columns) columns *= rows, rows = 1;
+  const std::size_t n = static_cast<std::size_t>(columns);
+  for (int64_t r = 0; r < rows; ++r, to += accumulator_stride) {
+    const int64_t at = r * row_stride;
+    int64_t k = 0;
+    if (column_stride == 1) {
+      for (; k + 4 <= arrays; k += 4) FoldDense<T, F, 4>(in + k, at, n, to);
+      for (; k + 2 <= arrays; k += 2) FoldDense<T, F, 2>(in + k, at, n, to);
+      for (; k < arrays; ++k) FoldDense<T, F, 1>(in + k, at, n, to);
+    } else {
+      for (; k < arrays; ++k) FoldStrided<T, F>(in[k] + at, column_stride, n, to);
+    }
+  }
+}
+
 template <class T, class F>
 ReduceOps Pick() {
-  return {&ReduceRow<T, F>, &ReduceColumns<T, F>};
+  return {&ReduceRow<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>};
 }
 template <class T>
 ReduceOps FindOfType(plan::Reduction::Kind kind) {

@@ -15,6 +15,11 @@ struct ReduceOps {
   void (*row)(const void* in, int64_t n, void* accumulator) = nullptr;
   // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].
   void (*columns)(const void* in, int64_t rows, int64_t columns, void* accumulator) = nullptr;
+  // accumulator[r * accumulator_stride + c] (op)= in[r * row_stride + c * column_stride] for one array after the other.
+  // Strides in elements; at most kMostTiles arrays.
+  static constexpr int64_t kMostTiles = 8;
+  void (*tiles)(const void* const* in, int64_t arrays, int64_t row_stride, int64_t column_stride, int64_t rows,
+                int64_t columns, void* accumulator, int64_t accumulator_stride) = nullptr;
 };
 
 // `type` is a compute type. Null functions for kOther and for ops that the type does not have.

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions whose elements are loads under bounds, as those of a window: for each element of the window the part of a
+// tile of rows that it lies inside the array for is a rectangle, and folded with strides. No index is computed an element
+// of the array, no mask is made.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/kernels/reduce_ops.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::cpu {
+
+class WindowFold {
+ public:
+  // Nothing where `stage` does more than this, or windows are so large that there are better ways.
+  static std::optional<WindowFold> Find(const plan::ReduceStage& stage, std::span<const int64_t> row_dims,
+                                        std::span<const int64_t> element_dims);
+
+  // Of row dimensions alone.
+  const TileShape& tile() const { return tile_; }
+  // Folds all elements of the rows in the tile at `origin` into `accumulator`, which has its initial values.
+  // `accumulator_stride`: elements from one row of the tile to the next.
+  void Run(std::span<std::byte* const> buffers, std::span<const int64_t> origin, int64_t rows, int64_t columns,
+           std::byte* accumulator, int64_t accumulator_stride) const;
+
+  // A stage of rows that does nothing but store the sums: where to, so that they can be made there.
+  struct Target {
+    int buffer = 0;
+    int64_t offset = 0;  // elements
+    Dims strides;        // one a row dimension, 1 along the tile's columns
+  };
+  std::optional<Target> FindTarget(const plan::ReduceStage& stage) const;
+
+ private:
+  // lo <= constant + sum of coefficient * iterator < hi, over row dimensions, then element dimensions.
+  struct Bound {
+    Dims coefficients;
+    int64_t constant = 0, lo = 0, hi = 0;
+  };
+
+  bool FindBounds(const plan::ElementProgram& program, plan::NodeId mask);
+  bool FindOutside(const plan::Reduction& reduction, ElementType type, uint64_t bits);
+  void ChooseWindowTile(std::span<const int64_t> row_dims);
+  int64_t StrideOf(int dim) const { return dim < 0 ? 0 : strides_[static_cast<std::size_t>(dim)]; }
+
+  ReduceOps ops_;
+  TileShape tile_;
+  std::size_t row_rank_ = 0;
+  Dims element_dims_;
+  int buffer_ = 0, width_ = 4;
+  int64_t offset_ = 0;  // elements
+  Dims strides_;        // of the load, over row dimensions, then element dimensions
+  std::vector<Bound> bounds_;
+  bool skips_outside_ = true;
+  uint64_t outside_ = 0;  // what an element outside counts as
+};
+
+}  // namespace krafla::cpu
