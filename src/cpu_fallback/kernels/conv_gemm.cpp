@@ -43,6 +43,7 @@ ConvGemm::ConvGemm(std::span<const ConvolutionProblem> problems, ElementType typ
     problem.positions = p.result.dims[0];
     for (std::size_t d = 2; d < p.result.dims.size(); ++d) problem.positions *= p.result.dims[d];
     problem.row_tasks = CeilDiv(problem.positions, kTaskRows);
+    problem.images_first = p.input.strides[0] < p.input.strides.back() * p.window.strides.back();
     problem.packed_kernel = kernels_bytes_;
     problem.first_pack = packs_;
     problem.first_task = tasks_;
@@ -54,9 +55,9 @@ ConvGemm::ConvGemm(std::span<const ConvolutionProblem> problems, ElementType typ
               static_cast<double>(problem.taps * problem.channels) * static_cast<double>(columns_of(problem));
     problems_.push_back(std::move(problem));
   }
-  // Sums, positions, pointers, gathered rows, zeros.
+  // Sums, positions, segments, gathered rows, zeros.
   worker_bytes_ = sums_bytes_ + RoundUp(kTaskRows * static_cast<int64_t>(sizeof(Position)), 64) +
-                  kChunkDepth * kPointerRows * static_cast<int64_t>(sizeof(void*)) + kChunkDepth * kPointerRows * width_ +
+                  kChunkDepth * static_cast<int64_t>(sizeof(RowSegment)) + kChunkDepth * kPointerRows * width_ +
                   kChunkDepth * width_;
   scratch_bytes_ = kernels_bytes_ + worker_bytes_ * threads;
 }
@@ -104,55 +105,60 @@ void ConvGemm::PackKernel(const Problem& problem, int64_t group, const std::byte
   });
 }
 
-// Where each tap of the chunk finds the channels of each row, dense: in the input, gathered, or zeros.
-void ConvGemm::FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk, const std::byte* input,
-                        const void** pointers, std::byte* gathered, const std::byte* zeros) const {
+// Channels are read where they lie where all rows see the tap, and with zeros in the place of rows that do not where they
+// are dense; else they are gathered.
+std::size_t ConvGemm::FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk,
+                               const std::byte* input, RowSegment* segments, std::byte* gathered, const std::byte* zeros) const {
   const TensorView& view = problem.p.input;
   const ConvolutionWindow& window = problem.p.window;
   const std::size_t spatial = window.strides.size();
   const int64_t channel_stride = view.strides[1];
   const bool dense = channel_stride == 1 || chunk.channels == 1;
-  const int64_t row_stride = rows.size() > 1 ? rows[1].input - rows[0].input : 0;
-  bool even = true;
-  for (std::size_t r = 1; r < rows.size(); ++r) even &= rows[r].input - rows[r - 1].input == row_stride;
+  // One position in several images: what one sees all see.
+  const bool together = std::ranges::all_of(rows, [&](const Position& row) { return std::ranges::equal(row.at, rows[0].at); });
   int64_t shift[kMostSpatial], index[kMostSpatial], rest = chunk.first_tap;
   for (std::size_t d = spatial; d-- > 0; rest /= problem.p.kernel.dims[2 + d]) {
     index[d] = rest % problem.p.kernel.dims[2 + d];
     shift[d] = index[d] * window.dilations[d];
   }
-  for (int64_t t = 0; t < chunk.taps; ++t, pointers += kPointerRows) {
+  std::size_t found = 0;
+  for (int64_t t = 0; t < chunk.taps; ++t) {
     int64_t moved = chunk.first_channel * channel_stride;
     for (std::size_t d = 0; d < spatial; ++d) moved += shift[d] * view.strides[2 + d];
     const std::byte* from = input + moved * width_;
+    RowSegment& segment = segments[found];
+    segment.number = t;
+    segment.stride = dense ? 1 : channel_stride;
     std::size_t inside = 0;
+    bool in = true;
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      bool in = true;
-      for (std::size_t d = 0; d < spatial; ++d)
-        in &= static_cast<uint64_t>(rows[r].at[d] + shift[d]) < static_cast<uint64_t>(view.dims[2 + d]);
-      pointers[r] = in ? from + rows[r].input * width_ : zeros;
-      inside += in;
-    }
-    for (std::size_t r = rows.size(); r < kPointerRows; ++r) pointers[r] = zeros;
-    if (!dense && inside > 0) {
-      if (even && inside == rows.size()) {
-        MoveTile(width_, from + rows[0].input * width_, {row_stride, channel_stride}, gathered, {chunk.channels, 1},
-                 static_cast<int64_t>(rows.size()), chunk.channels);
-      } else {
-        for (std::size_t r = 0; r < rows.size(); ++r)
-          if (pointers[r] != zeros)
-            MoveTile(width_, from + rows[r].input * width_, {0, channel_stride},
-                     gathered + static_cast<int64_t>(r) * chunk.channels * width_, {0, 1}, 1, chunk.channels);
+      if (r == 0 || !together) {
+        in = true;
+        for (std::size_t d = 0; d < spatial; ++d)
+          in &= static_cast<uint64_t>(rows[r].at[d] + shift[d]) < static_cast<uint64_t>(view.dims[2 + d]);
       }
-      for (std::size_t r = 0; r < rows.size(); ++r)
-        if (pointers[r] != zeros) pointers[r] = gathered + static_cast<int64_t>(r) * chunk.channels * width_;
-      gathered += kPointerRows * chunk.channels * width_;
+      segment.rows[r] = in ? from + rows[r].input * width_ : zeros;
+      inside += in;
     }
     for (std::size_t d = spatial; d-- > 0;) {
       shift[d] += window.dilations[d];
       if (++index[d] < problem.p.kernel.dims[2 + d]) break;
       index[d] = shift[d] = 0;
     }
+    if (inside == 0) continue;
+    ++found;
+    if (inside < rows.size() && !dense) {
+      segment.stride = 1;
+      for (std::size_t r = 0; r < rows.size(); ++r, gathered += chunk.channels * width_) {
+        if (segment.rows[r] == zeros) continue;
+        MoveTile(width_, static_cast<const std::byte*>(segment.rows[r]), {0, channel_stride}, gathered, {0, 1}, 1, chunk.channels);
+        segment.rows[r] = gathered;
+      }
+    }
+    // Rows that nobody asks for are computed and not stored.
+    for (std::size_t r = rows.size(); r < kPointerRows; ++r) segment.rows[r] = segment.rows[0];
   }
+  return found;
 }
 
 void ConvGemm::RunTask(const Problem& problem, int64_t task, const std::byte* input, std::byte* result,
@@ -163,7 +169,7 @@ void ConvGemm::RunTask(const Problem& problem, int64_t task, const std::byte* in
   const auto take = [&](int64_t bytes) { return std::exchange(memory, memory + RoundUp(bytes, 64)); };
   std::byte* sums = take(sums_bytes_);
   Position* rows = reinterpret_cast<Position*>(take(kTaskRows * static_cast<int64_t>(sizeof(Position))));
-  const void** pointers = reinterpret_cast<const void**>(take(kChunkDepth * kPointerRows * static_cast<int64_t>(sizeof(void*))));
+  RowSegment* segments = reinterpret_cast<RowSegment*>(take(kChunkDepth * static_cast<int64_t>(sizeof(RowSegment))));
   std::byte* gathered = take(kChunkDepth * kPointerRows * width_);
   std::byte* zeros = take(kChunkDepth * width_);
   std::memset(zeros, 0, static_cast<std::size_t>(kChunkDepth * width_));
@@ -172,22 +178,28 @@ void ConvGemm::RunTask(const Problem& problem, int64_t task, const std::byte* in
     int64_t rest = first_row + r;
     position.input = p.input.offset + group * problem.channels * p.input.strides[1];
     position.result = p.result.offset + group * problem.outputs * p.result.strides[1];
+    int64_t image = 0;
+    if (problem.images_first) {
+      image = rest % p.result.dims[0];
+      rest /= p.result.dims[0];
+    }
     for (std::size_t d = p.window.strides.size(); d-- > 0; rest /= p.result.dims[2 + d]) {
       const int64_t o = rest % p.result.dims[2 + d];
       position.at[d] = o * p.window.strides[d] - p.window.padding_low[d];
       position.input += position.at[d] * p.input.strides[2 + d];
       position.result += o * p.result.strides[2 + d];
     }
-    position.input += rest * p.input.strides[0];
-    position.result += rest * p.result.strides[0];
+    if (!problem.images_first) image = rest;
+    position.input += image * p.input.strides[0];
+    position.result += image * p.result.strides[0];
   }
   for (int64_t r = 0; r < count; r += kPointerRows) {
     const int64_t now = std::min(kPointerRows, count - r);
     const std::byte* kernel = scratch + problem.packed_kernel + group * KernelBytes(problem);
     ForEachChunk(problem, [&](const Chunk& chunk) {
-      FindRows(problem, {rows + r, At(now)}, chunk, input, pointers, gathered, zeros);
+      const std::size_t found = FindRows(problem, {rows + r, At(now)}, chunk, input, segments, gathered, zeros);
       ForEachColumns(problem, [&](int64_t column, int64_t columns, int64_t vectors) {
-        tile_.run(pointers, chunk.taps, chunk.channels, kernel, vectors, now, columns, sums + column * width_, stride,
+        tile_.run({segments, found}, chunk.channels, kernel, vectors, now, columns, sums + column * width_, stride,
                   chunk.first_tap + chunk.first_channel > 0);
         kernel += chunk.taps * chunk.channels * vectors * tile_.lanes * width_;
       });

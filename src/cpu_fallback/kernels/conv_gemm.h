@@ -28,6 +28,7 @@ class ConvGemm {
     int64_t channels = 1, outputs = 1;  // of a group
     int64_t taps = 1, positions = 1;    // of the window; of the result in all images
     int64_t row_tasks = 1;
+    bool images_first = false;          // positions that follow each other are those of the images, not of a row
     int64_t packed_kernel = 0;          // bytes from the beginning of the scratch; one group's after the other
     int64_t first_pack = 0, first_task = 0;
   };
@@ -50,8 +51,9 @@ class ConvGemm {
   template <class F>
   void ForEachColumns(const Problem& problem, F&& f) const;
   void PackKernel(const Problem& problem, int64_t group, const std::byte* kernel, std::byte* to) const;
-  void FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk, const std::byte* input,
-                const void** pointers, std::byte* gathered, const std::byte* zeros) const;
+  // The segments of a chunk, one a tap that some row sees; how many there are.
+  std::size_t FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk, const std::byte* input,
+                       RowSegment* segments, std::byte* gathered, const std::byte* zeros) const;
   void RunTask(const Problem& problem, int64_t task, const std::byte* input, std::byte* result, const std::byte* scratch,
                std::byte* memory) const;
 

@@ -47,12 +47,16 @@ HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
   V sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r)
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
+  }
   auto over_depth = [&](auto multiply_add) HWY_ATTR {
     for (int64_t p = 0; p < depth; ++p) {
       const V b0 = hn::LoadU(d, rhs), b1 = hn::LoadU(d, rhs + lanes), b2 = hn::LoadU(d, rhs + 2 * lanes);
       rhs += kVectors * lanes;
+      HWY_UNROLL(8)
       for (int r = 0; r < kRows; ++r) {
         const V a = hn::Set(d, lhs[r]);
         sum[r][0] = multiply_add(a, b0, sum[r][0]);
@@ -65,8 +69,10 @@ HWY_INLINE void Tile(const T* HWY_RESTRICT lhs, const T* HWY_RESTRICT rhs, int64
   // Sums of a few products cost their loads and stores, and cancel: each product is rounded, as in XLA.
   if (depth <= kRoundedDepth) over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
   else over_depth([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
+  HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     if (r >= rows) break;
+    HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) {
       const int64_t first = v * static_cast<int64_t>(lanes);
       if (first >= columns) break;
@@ -115,33 +121,44 @@ GemmTile FindTile(ElementType type) {
 
 // As Tile, with rows that lie anywhere.
 template <class T, int kRows, int kColumns>
-HWY_INLINE void RowsTile(const T* const* rows, int64_t segments, int64_t length, const T* HWY_RESTRICT rhs, int64_t count,
+HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, const T* HWY_RESTRICT rhs_begin, int64_t count,
                          int64_t columns, T* HWY_RESTRICT result, int64_t stride, bool add) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
   V sum[kRows][kColumns];
-  for (int r = 0; r < kRows; ++r)
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(3)
     for (int v = 0; v < kColumns; ++v) sum[r][v] = hn::Zero(d);
+  }
   auto over_depth = [&](auto multiply_add) HWY_ATTR {
-    for (int64_t s = 0; s < segments; ++s, rows += kPointerRows) {
+    for (const RowSegment& s : segments) {
       const T* a[kRows];
-      for (int r = 0; r < kRows; ++r) a[r] = rows[r];
-      for (int64_t i = 0; i < length; ++i) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) a[r] = static_cast<const T*>(s.rows[r]);
+      const T* HWY_RESTRICT rhs = rhs_begin + s.number * length * kColumns * static_cast<int64_t>(lanes);
+      const int64_t end = length * s.stride;
+      for (int64_t i = 0; i != end; i += s.stride) {
         V b[kColumns];
+        HWY_UNROLL(3)
         for (int v = 0; v < kColumns; ++v) b[v] = hn::LoadU(d, rhs + static_cast<std::size_t>(v) * lanes);
         rhs += kColumns * lanes;
+        HWY_UNROLL(8)
         for (int r = 0; r < kRows; ++r) {
           const V x = hn::Set(d, a[r][i]);
+          HWY_UNROLL(3)
           for (int v = 0; v < kColumns; ++v) sum[r][v] = multiply_add(x, b[v], sum[r][v]);
         }
       }
     }
   };
-  if (segments * length <= kRoundedDepth) over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
+  if (std::ssize(segments) * length <= kRoundedDepth) over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
   else over_depth([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
+  HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     if (r >= count) break;
+    HWY_UNROLL(3)
     for (int v = 0; v < kColumns; ++v) {
       const int64_t first = v * static_cast<int64_t>(lanes);
       if (first >= columns) break;
@@ -154,15 +171,14 @@ HWY_INLINE void RowsTile(const T* const* rows, int64_t segments, int64_t length,
 }
 
 template <class T>
-void RunRowsTile(const void* const* rows_pointer, int64_t segments, int64_t length, const void* rhs_pointer, int64_t vectors,
-                 int64_t count, int64_t columns, void* result_pointer, int64_t stride, bool add) {
-  const T* const* rows = reinterpret_cast<const T* const*>(rows_pointer);
+void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const void* rhs_pointer, int64_t vectors, int64_t count,
+                 int64_t columns, void* result_pointer, int64_t stride, bool add) {
   const T* rhs = static_cast<const T*>(rhs_pointer);
   T* result = static_cast<T*>(result_pointer);
   const auto run = [&](auto run_columns) HWY_ATTR {
     constexpr int kColumns = decltype(run_columns)::value;
-    if (count > 4) RowsTile<T, kPointerRows, kColumns>(rows, segments, length, rhs, count, columns, result, stride, add);
-    else RowsTile<T, 4, kColumns>(rows, segments, length, rhs, count, columns, result, stride, add);
+    if (count > 4) RowsTile<T, kPointerRows, kColumns>(segments, length, rhs, count, columns, result, stride, add);
+    else RowsTile<T, 4, kColumns>(segments, length, rhs, count, columns, result, stride, add);
   };
   if (vectors == 3) run(std::integral_constant<int, 3>());
   else if (vectors == 2) run(std::integral_constant<int, 2>());

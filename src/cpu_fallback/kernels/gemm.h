@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/inline_vector.h"
 #include "base/thread_pool.h"
@@ -22,13 +23,19 @@ struct GemmProblem {
   ElementType accumulate_type = ElementType::kF32;
 };
 
-// The inner loop of products whose left rows are not one matrix, as those of a convolution: result[r, 0..columns) (+)= sum
-// over segments s and i < length of rows[s * kPointerRows + r][i] * rhs[(s * length + i) * vectors * lanes + ..].
-// `columns` is at most vectors * lanes, vectors 1 to 3, `count` rows of the result at most kPointerRows.
+// The inner loop of products whose left rows are not one matrix, as those of a convolution. A segment is a part of the
+// depth, `length` products long, over which each row lies with one stride:
+//   result[r, 0..columns) (+)= sum over segments s and i < length of
+//       s.rows[r][i * s.stride] * rhs[(s.number * length + i) * vectors * lanes + 0..columns)
+// for r < count, at most kPointerRows; `columns` is at most vectors * lanes, vectors 1 to 3.
 constexpr int64_t kPointerRows = 8;
+struct RowSegment {
+  const void* rows[kPointerRows];
+  int64_t stride = 1, number = 0;
+};
 struct PointerTile {
   int64_t lanes = 0;
-  void (*run)(const void* const* rows, int64_t segments, int64_t length, const void* rhs, int64_t vectors, int64_t count,
+  void (*run)(std::span<const RowSegment> segments, int64_t length, const void* rhs, int64_t vectors, int64_t count,
               int64_t columns, void* result, int64_t result_stride, bool add) = nullptr;
 };
 PointerTile FindPointerTile(ElementType accumulate_type);
