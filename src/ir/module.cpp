@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/work.h"
+
 namespace krafla {
 
 namespace {
@@ -29,6 +31,7 @@ constexpr std::size_t kManyOperands = 32, kManyUsers = 64;
 
 bool Instruction::HasOperand(const Instruction* operand) const {
   if (operand_places_) return operand_places_->contains(operand);
+  CountWork(static_cast<int64_t>(operands_.size()));
   return std::find(operands_.begin(), operands_.end(), operand) != operands_.end();
 }
 
@@ -56,6 +59,7 @@ void Instruction::AddUser(Instruction* user) {
 void Instruction::RemoveUser(Instruction* user) {
   if (user->HasOperand(this)) return;
   if (!user_places_) {
+    CountWork(static_cast<int64_t>(users_.size()));
     users_.erase(std::remove(users_.begin(), users_.end(), user), users_.end());
     return;
   }
@@ -170,15 +174,24 @@ void Computation::SetOperands(Instruction* instruction, std::vector<Instruction*
 void Computation::Remove(Instruction* instruction) { RemoveAll({&instruction, 1}); }
 
 void Computation::RemoveAll(std::span<Instruction* const> dead) {
-  std::unordered_set<const Instruction*> set(dead.begin(), dead.end());
+  if (dead.empty()) return;
+  CountWork(static_cast<int64_t>(instructions_.size()));
+  enum : uint8_t { kStays, kGoes, kLosesUsers };
+  std::vector<uint8_t> state(static_cast<std::size_t>(next_id_), kStays);
+  auto state_of = [&](const Instruction* i) -> uint8_t& { return state[static_cast<std::size_t>(i->id_)]; };
+  auto goes = [&](const Instruction* i) { return state_of(i) == kGoes; };
+  for (Instruction* instruction : dead) state_of(instruction) = kGoes;
   for (Instruction* instruction : dead) {
     KRAFLA_CHECK(instruction != root_);
-    for (Instruction* user : instruction->users_) KRAFLA_CHECK(set.contains(user));
+    KRAFLA_CHECK(std::ranges::all_of(instruction->users_, goes));
   }
-  std::unordered_set<Instruction*> left;  // operands that stay, each to be told once
+  std::vector<Instruction*> left;  // operands that stay, each to be told once
   for (Instruction* instruction : dead) {
     for (Instruction* operand : instruction->operands_)
-      if (!set.contains(operand)) left.insert(operand);
+      if (state_of(operand) == kStays) {
+        state_of(operand) = kLosesUsers;
+        left.push_back(operand);
+      }
     instruction->operands_.clear();
     instruction->operand_places_.reset();
     names_.erase(instruction->name_);
@@ -187,22 +200,30 @@ void Computation::RemoveAll(std::span<Instruction* const> dead) {
       if (parameter == instruction) parameter = nullptr;
   }
   for (Instruction* operand : left) {
-    std::erase_if(operand->users_, [&](Instruction* u) { return set.contains(u); });
+    std::erase_if(operand->users_, goes);
     if (!operand->user_places_) continue;
     operand->user_places_->clear();
     for (std::size_t n = 0; n < operand->users_.size(); ++n) (*operand->user_places_)[operand->users_[n]] = n;
   }
   for (auto& owned : instructions_) {
     auto& before = owned->control_predecessors_;
-    before.erase(std::remove_if(before.begin(), before.end(), [&](Instruction* p) { return set.contains(p); }),
-                 before.end());
+    std::erase_if(before, goes);
   }
-  instructions_.erase(std::remove_if(instructions_.begin(), instructions_.end(),
-                                     [&](const auto& owned) { return set.contains(owned.get()); }),
-                      instructions_.end());
+  std::erase_if(instructions_, [&](const auto& owned) { return goes(owned.get()); });
 }
 
 Result<> Computation::SortTopologically() {
+  // Mostly there is nothing to do.
+  CountWork(static_cast<int64_t>(instructions_.size()));
+  std::vector<uint8_t> seen(static_cast<std::size_t>(next_id_), 0);
+  auto is_seen = [&](const Instruction* i) { return seen[static_cast<std::size_t>(i->id_)] != 0; };
+  bool sorted = true;
+  for (const auto& i : instructions_) {
+    sorted = std::ranges::all_of(i->operands_, is_seen) && std::ranges::all_of(i->control_predecessors_, is_seen);
+    if (!sorted) break;
+    seen[static_cast<std::size_t>(i->id_)] = 1;
+  }
+  if (sorted) return {};
   enum : uint8_t { kNew, kOpen, kDone };
   std::vector<uint8_t> state(static_cast<std::size_t>(next_id_), kNew);
   std::vector<Instruction*> order;
@@ -240,9 +261,12 @@ Result<> Computation::SortTopologically() {
   }
   std::vector<std::size_t> place(static_cast<std::size_t>(next_id_));
   for (std::size_t n = 0; n < order.size(); ++n) place[static_cast<std::size_t>(order[n]->id_)] = n;
-  std::sort(instructions_.begin(), instructions_.end(), [&](const auto& a, const auto& b) {
-    return place[static_cast<std::size_t>(a->id_)] < place[static_cast<std::size_t>(b->id_)];
-  });
+  std::vector<std::unique_ptr<Instruction>> placed(order.size());
+  for (auto& owned : instructions_) {
+    std::unique_ptr<Instruction>& to = placed[place[static_cast<std::size_t>(owned->id_)]];
+    to = std::move(owned);
+  }
+  instructions_ = std::move(placed);
   return {};
 }
 

@@ -48,6 +48,7 @@ class MapLifter {
 
   // A computation that does what `f` does to each element of arrays of dimensions `dims`; null where there is none.
   Computation* Lifted(Computation& f, const Dims& dims) {
+    if (dims.empty()) return &f;
     if (f.parameters().empty()) return nullptr;
     auto [it, fresh] = lifted_.emplace(std::pair{&f, std::vector<int64_t>(dims.begin(), dims.end())}, nullptr);
     if (!fresh) return it->second;

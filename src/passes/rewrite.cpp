@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/work.h"
 #include "ir/builder.h"
 
 namespace krafla {
@@ -20,6 +21,7 @@ std::vector<Computation*> ReachableComputations(const Module& module) {
   auto open = [&](Computation* c) {
     if (!seen.insert(c).second) return;
     std::vector<Computation*> callees;
+    CountWork(static_cast<int64_t>(c->instructions().size()));
     for (const auto& i : c->instructions())
       for (Computation* callee : i->called()) callees.push_back(callee);
     stack.push_back({c, std::move(callees), 0});
@@ -50,6 +52,7 @@ bool SideEffects::Has(const Computation& c) {
   if (it != known_.end()) return it->second;
   bool has = false;
   for (const auto& i : c.instructions()) {
+    CountWork(1);
     if (!Has(*i)) continue;
     has = true;
     break;
@@ -59,11 +62,17 @@ bool SideEffects::Has(const Computation& c) {
 }
 
 bool RemoveDead(Computation& c, SideEffects& effects) {
-  std::unordered_set<const Instruction*> live;
-  live.reserve(c.instructions().size());
+  int bound = 0;
+  for (const auto& i : c.instructions()) bound = std::max(bound, i->id() + 1);
+  std::vector<uint8_t> live(static_cast<std::size_t>(bound), 0);
+  std::size_t count = 0;
+  auto is_live = [&](const Instruction* i) { return live[static_cast<std::size_t>(i->id())] != 0; };
   std::vector<Instruction*> work;
   auto mark = [&](Instruction* i) {
-    if (live.insert(i).second) work.push_back(i);
+    if (is_live(i)) return;
+    live[static_cast<std::size_t>(i->id())] = 1;
+    ++count;
+    work.push_back(i);
   };
   mark(c.root());
   bool has_control = false;
@@ -76,25 +85,25 @@ bool RemoveDead(Computation& c, SideEffects& effects) {
     work.pop_back();
     for (Instruction* operand : i->operands()) mark(operand);
   }
-  if (live.size() == c.instructions().size()) return false;
+  if (count == c.instructions().size()) return false;
   std::vector<Instruction*> dead;
   for (const auto& i : c.instructions())
-    if (!live.contains(i.get())) dead.push_back(i.get());
+    if (!is_live(i.get())) dead.push_back(i.get());
   if (has_control) {
     // What had to come before a dead predecessor still comes before its successor.
     for (const auto& owned : c.instructions()) {
-      if (!live.contains(owned.get())) continue;
+      if (!is_live(owned.get())) continue;
       std::unordered_set<const Instruction*> seen;
       std::vector<Instruction*> through;
       auto look = [&](Instruction* before) {
         if (!seen.insert(before).second) return;
-        if (live.contains(before))
+        if (is_live(before))
           owned->AddControlPredecessor(before);
         else
           through.push_back(before);
       };
       for (Instruction* before : owned->control_predecessors())
-        if (!live.contains(before) && seen.insert(before).second) through.push_back(before);
+        if (!is_live(before) && seen.insert(before).second) through.push_back(before);
       while (!through.empty()) {
         Instruction* gone = through.back();
         through.pop_back();
@@ -261,6 +270,7 @@ Result<bool> SweepModule(Module& module, Simplifier simplify) {
       order.reserve(c->instructions().size());
       for (const auto& i : c->instructions()) order.push_back(i.get());
       bool swept = false;
+      CountWork(static_cast<int64_t>(order.size()));
       for (Instruction* i : order) {
         if (i->users().empty() && !i->IsRoot()) continue;
         for (int tries = 0; tries < kTries; ++tries) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/checked_math.h"
+#include "base/work.h"
 
 namespace krafla::plan {
 
@@ -44,6 +45,7 @@ class Placed {
       out.insert(out.end(), begun.begin(), begun.end());
     }
     work += last - first + static_cast<int64_t>(out.size());
+    CountWork(last - first + static_cast<int64_t>(out.size()));
     return out;
   }
 
@@ -153,8 +155,8 @@ ArenaSize PackArena(std::span<LiveRange> ranges) {
   int64_t live = 0;
   for (const auto& [step, delta] : change) out.largest_live_set = std::max(out.largest_live_set, live += delta);
 
-  // Enough for any few thousand ranges, and for any number of which few are alive together.
-  constexpr int64_t kWork = int64_t{1} << 24, kWorkEach = 256;
+  // Enough for any thousand ranges, and for any number of which few are alive together.
+  constexpr int64_t kWork = int64_t{1} << 20, kWorkEach = 64;
   const auto packed = PackBySize(order, kWork + kWorkEach * static_cast<int64_t>(order.size()));
   out.bytes = packed ? *packed : PackByTime(order);
   return out;

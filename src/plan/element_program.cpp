@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/status.h"
+#include "base/work.h"
 
 namespace krafla::plan {
 
@@ -56,6 +57,7 @@ std::size_t HashNode(const Node& n) {
   mix(static_cast<uint64_t>(n.op) | static_cast<uint64_t>(n.opcode) << 8 | static_cast<uint64_t>(n.type) << 16 |
       static_cast<uint64_t>(n.storage) << 24 | static_cast<uint64_t>(n.direction) << 32);
   for (NodeId o : n.operands) mix(static_cast<uint64_t>(o) + 7);
+  mix(static_cast<uint64_t>(n.mask));
   mix(static_cast<uint64_t>(n.buffer) << 32 ^ static_cast<uint64_t>(n.index));
   mix(n.bits);
   return static_cast<std::size_t>(h);
@@ -72,14 +74,20 @@ NodeId ProgramBuilder::Intern(Node n) {
   for (NodeId o : n.operands)
     if (o != kNoNode) n.depends |= node(o).depends;
   if (n.mask != kNoNode) n.depends |= node(n.mask).depends;
-  std::size_t hash = HashNode(n);
-  auto [first, last] = by_hash_.equal_range(hash);
-  for (auto it = first; it != last; ++it)
-    if (node(it->second) == n) return it->second;
+  CountWork(1);
+  if (table_.size() < 2 * program_.nodes.size() + 32) {
+    table_.assign(8 * program_.nodes.size() + 128, kNoNode);
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
+      std::size_t at = HashNode(program_.nodes[i]) % table_.size();
+      while (table_[at] != kNoNode) at = (at + 1) % table_.size();
+      table_[at] = static_cast<NodeId>(i);
+    }
+  }
+  std::size_t at = HashNode(n) % table_.size();
+  for (; table_[at] != kNoNode; at = (at + 1) % table_.size())
+    if (node(table_[at]) == n) return table_[at];
   program_.nodes.push_back(n);
-  NodeId id = static_cast<NodeId>(program_.nodes.size()) - 1;
-  by_hash_.emplace(hash, id);
-  return id;
+  return table_[at] = static_cast<NodeId>(program_.nodes.size()) - 1;
 }
 
 NodeId ProgramBuilder::Constant(ElementType type, uint64_t bits) {

@@ -13,7 +13,6 @@
 #include <optional>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/attributes.h"
@@ -141,7 +140,7 @@ class ProgramBuilder {
   std::optional<NodeId> NarrowInteger(Opcode opcode, ElementType type, std::span<const NodeId> operands);
 
   ElementProgram program_;
-  std::unordered_multimap<std::size_t, NodeId> by_hash_;
+  std::vector<NodeId> table_;  // an open hash table of the nodes; kNoNode: free
 };
 
 // The expressions that a program evaluates: of loads, stores and index nodes, and inside their atoms.

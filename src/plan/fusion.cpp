@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/work.h"
 #include "plan/families/dot_operands.h"
 #include "plan/group_graph.h"
 #include "plan/kernel_builder.h"
@@ -125,12 +126,12 @@ class FusionPlanner {
     int nodes = 0;
     int64_t evaluations = 0;
   };
-  static constexpr int64_t kMostInlined = 4;  // evaluations, in multiples of FusionOptions::max_nodes
+  // So many evaluations are few; beyond, an instruction may have so many on average.
+  static constexpr int64_t kFewEvaluations = 128, kMostCopiesEach = 4;
   static constexpr std::size_t kMostContexts = 12;
   static constexpr int64_t kMostCopies = int64_t{1} << 20;
-  // Of merged kernels: what their programs may evaluate, reductions, reductions and roots, and how often a merge that
-  // cannot be built is tried for one reduction.
-  static constexpr double kMostEvaluations = 8192;
+  // Of merged kernels: reductions, reductions and roots, and how often a merge that cannot be built is tried for one
+  // reduction.
   static constexpr std::size_t kMostReductions = 8, kMostMembers = 24;
   static constexpr int kMostRefusals = 16;
 
@@ -288,7 +289,8 @@ class FusionPlanner {
     // the chain is cut.
     for (const auto& [g, copies] : groups) {
       const GroupSize& have = size_of_group_[g];
-      if (have.nodes >= options_.max_nodes || have.evaluations + copies > kMostInlined * options_.max_nodes) return false;
+      if (have.nodes >= options_.max_nodes) return false;
+      if (have.evaluations + copies > std::max<int64_t>(kFewEvaluations, kMostCopiesEach * (have.nodes + 1))) return false;
     }
     for (const auto& [g, copies] : groups) {
       ++size_of_group_[g].nodes;
@@ -490,6 +492,7 @@ class FusionPlanner {
       stack.pop_back();
       if (at == computation_.root()) return true;
       for (const Instruction* user : at->users()) {
+        CountWork(1);
         if (own.contains(user) || !seen.insert(user).second) continue;
         if (plan_.kept_.contains(user)) return true;
         stack.push_back(user);
@@ -504,30 +507,33 @@ class FusionPlanner {
     return built.has_value() && static_cast<int>(built->kernel.bindings.size()) <= options_.max_bindings;
   }
 
-  // About how many instructions the program of a merged group evaluates: what one member reads of another at an index
-  // that is not its own is evaluated there again.
-  double Evaluations(const FusionGroup& g) const {
+  // Whether the program of a merged group evaluates little more than its members' own would: what one member reads of
+  // another at an index that is not its own is evaluated there again.
+  bool EvaluatesLittleMore(const FusionGroup& g) const {
     std::unordered_map<int, double> copies;  // by the member's id
-    double total = 0;
-    auto nodes = [&](const Instruction* i) {
+    double own = 0, total = 0;
+    auto evaluations = [&](const Instruction* i) {
       auto it = size_of_group_.find(i->id());
       return it == size_of_group_.end() ? 1.0 : static_cast<double>(it->second.evaluations + 1);
     };
-    for (const Instruction* hero : g.heroes) copies[hero->id()] = 1, total += nodes(hero);
+    for (const Instruction* hero : g.heroes) {
+      copies[hero->id()] = 1;
+      own += evaluations(hero);
+    }
+    total = own;
     for (auto r = g.roots.rbegin(); r != g.roots.rend(); ++r) {
       double mine = 1;
-      if (auto asked = asked_.find(Index(*r)); asked != asked_.end()) {
+      if (auto asked = asked_.find(Index(*r)); asked != asked_.end())
         for (const Context& c : asked->second.contexts) {
           auto member = copies.find(c.group);
           if (member == copies.end()) continue;
           mine += c.map == 0 ? member->second - 1 : static_cast<double>(c.copies) * member->second;
         }
-      }
       copies[(*r)->id()] = mine;
-      total += mine * nodes(*r);
-      if (total > kMostEvaluations) break;
+      own += evaluations(*r);
+      total += mine * evaluations(*r);
     }
-    return total;
+    return total <= 2 * own + static_cast<double>(kFewEvaluations);
   }
 
   void MergeReduceRegions() {
@@ -549,7 +555,7 @@ class FusionPlanner {
           if (!KernelBuilder::RegionFits(merged) || graph_->PathAround(me, r)) continue;
           if (refused >= kMostRefusals) break;
           FindInternal(merged);
-          if (Evaluations(merged) > kMostEvaluations || !Buildable(merged)) {
+          if (!EvaluatesLittleMore(merged) || !Buildable(merged)) {
             ++refused;
             continue;
           }
@@ -595,7 +601,7 @@ class FusionPlanner {
         if (graph_->Reads(a, b) || graph_->PathAround(a, b) || graph_->PathAround(b, a)) continue;
         FusionGroup merged = Joined(a, b);
         FindInternal(merged);
-        if (LoopBindings(m, n, merged) > options_.max_bindings || Evaluations(merged) > kMostEvaluations) continue;
+        if (LoopBindings(m, n, merged) > options_.max_bindings || !EvaluatesLittleMore(merged)) continue;
         Merge(a, b, std::move(merged));
         merged_away = true;
       }

@@ -5,6 +5,8 @@
 #include <queue>
 #include <utility>
 
+#include "base/work.h"
+
 namespace krafla::plan {
 
 namespace {
@@ -44,12 +46,15 @@ bool GroupGraph::PathAround(int a, int b) {
     return false;
   };
   look(a, false);
-  while (!stack.empty()) {
+  bool found = false;
+  const int64_t before = visits_;
+  while (!stack.empty() && !found) {
     const int g = stack.back();
     stack.pop_back();
-    if (look(g, true) || visits_ > last) return true;
+    found = look(g, true) || visits_ > last;
   }
-  return false;
+  CountWork(visits_ - before);
+  return found;
 }
 
 void GroupGraph::Merge(int a, int b) {

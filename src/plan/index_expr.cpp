@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "base/work.h"
 #include "ir/shape.h"
 
 namespace krafla::plan {
@@ -33,6 +34,7 @@ uint64_t HashIndex(const IndexAtom& a) {
 template <typename T>
 int InternItem(T item, std::vector<T>& items, std::vector<int>& table) {
   constexpr std::size_t kFew = 12;
+  CountWork(1);
   if (items.size() < kFew) {
     for (std::size_t i = 0; i < items.size(); ++i)
       if (items[i] == item) return static_cast<int>(i);

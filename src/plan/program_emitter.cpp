@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/work.h"
 #include "plan/program_emitter_complex.h"
 
 namespace krafla::plan {
@@ -15,6 +16,7 @@ const Shape& LeafShape(const ValueRef& v) {
 
 ValueRef ResolveValue(ValueRef v, bool through_reshape) {
   while (true) {
+    CountWork(1);
     const Instruction& i = *v.instruction;
     Opcode op = i.opcode();
     if (op == Opcode::kGetTupleElement) {

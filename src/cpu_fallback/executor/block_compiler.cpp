@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/checked_math.h"
+#include "base/work.h"
 #include "cpu_fallback/executor/block_program.h"
 
 namespace krafla::cpu {
@@ -96,6 +97,7 @@ class BlockCompiler {
   uint64_t Depends(IndexId id) const {
     std::optional<uint64_t>& known = expr_depends_[static_cast<std::size_t>(id)];
     if (known) return *known;
+    CountWork(1);
     uint64_t d = 0;
     for (const IndexTerm& t : space_.expr(id).terms) d |= AtomDepends(space_.atom(t.atom));
     known = d;
