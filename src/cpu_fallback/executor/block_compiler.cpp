@@ -7,6 +7,7 @@
 #include "base/checked_math.h"
 #include "base/work.h"
 #include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/lanes.h"
 
 namespace krafla::cpu {
 
@@ -40,7 +41,7 @@ const T& Item(const std::vector<T>& v, int i) {
 class BlockCompiler {
  public:
   BlockCompiler(const ElementProgram& program, const BlockProgram::Options& options)
-      : program_(program), options_(options), space_(program.space) {
+      : program_(program), options_(options), space_(program.space), lanes_(program) {
     const TileShape& tile = options.tile;
     if (tile.row_dim >= 0) tile_mask_ |= uint64_t{1} << tile.row_dim;
     if (tile.column_dim >= 0) tile_mask_ |= uint64_t{1} << tile.column_dim;
@@ -52,7 +53,8 @@ class BlockCompiler {
   Result<BlockProgram> Run() {
     FindDepends();
     slot_of_.assign(program_.nodes.size(), -1);
-    for (std::size_t i = 0; i < program_.nodes.size(); ++i) KRAFLA_TRY(LowerNode(static_cast<NodeId>(i)));
+    narrow_slot_of_.assign(program_.nodes.size(), {-1, -1});
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) KRAFLA_TRY(LowerForms(static_cast<NodeId>(i)));
     for (const plan::Store& store : program_.stores) KRAFLA_TRY(LowerStore(store));
     for (NodeId r : program_.results) {
       out_.results_.push_back(Item(slot_of_, r));
@@ -239,11 +241,10 @@ class BlockCompiler {
     return access;
   }
 
-  // A uniform value as an array.
-  int SpreadSlot(NodeId node) {
-    int from = Item(slot_of_, node);
+  // A uniform value of a node, in slot `from`, as an array.
+  int SpreadSlot(NodeId node, int from) {
     if (auto it = spread_.find(from); it != spread_.end()) return it->second;
-    const int width = ComputeWidth(Item(program_.nodes, node).type);
+    const int width = Item(out_.slots_, from).width;
     int out = NewSlot(width, false);
     uint64_t depends = Item(depends_, node);
     bool launch = depends == 0;
@@ -254,19 +255,89 @@ class BlockCompiler {
     return out;
   }
 
+  int& NarrowSlot(NodeId id, int width) {
+    return narrow_slot_of_[static_cast<std::size_t>(id)][width == 1 ? 0 : 1];
+  }
+
+  Result<> LowerForms(NodeId id) {
+    if (lanes_.NeedsWide(id)) KRAFLA_TRY(LowerNode(id));
+    for (int width : {1, 2})
+      if (lanes_.NeedsNarrow(id, width)) KRAFLA_TRY(LowerNarrow(id, width));
+    return {};
+  }
+
+  // The low bits of a node.
+  Result<> LowerNarrow(NodeId id, int width) {
+    const Node& n = Item(program_.nodes, id);
+    const bool varies = Varies(Item(depends_, id));
+    Lanes::Form form = lanes_.FormOf(id, width);
+    if (lanes_.NeedsWide(id) && form.kind != Lanes::Form::Kind::kLoad && form.kind != Lanes::Form::Kind::kConstant)
+      form = {};
+    int& slot = NarrowSlot(id, width);
+    switch (form.kind) {
+      case Lanes::Form::Kind::kConstant: slot = ConstantSlot(n.bits, width); return {};
+      case Lanes::Form::Kind::kLoad: return LowerLoad(id, width, nullptr, slot);
+      case Lanes::Form::Kind::kSame:
+        slot = Item(program_.nodes, form.from).type == ElementType::kPred ? Item(slot_of_, form.from)
+                                                                         : NarrowSlot(form.from, width);
+        return {};
+      case Lanes::Form::Kind::kTruncate:
+      case Lanes::Form::Kind::kConvert: {
+        const NodeId from = form.kind == Lanes::Form::Kind::kConvert ? form.from : id;
+        const ElementType type = form.kind == Lanes::Form::Kind::kConvert ? form.type
+                                 : width == 1                             ? ElementType::kU8
+                                                                          : ElementType::kU16;
+        const ElementType operand = Item(program_.nodes, from).type;
+        Step step{.kind = Step::Kind::kOp, .is_uniform = !varies, .in = {Item(slot_of_, from), -1, -1}};
+        step.fn = FindBlockFn({.op = NodeOp::kConvert, .type = type, .operand = operand});
+        if (step.fn == nullptr)
+          return Unimplemented("The CPU's block interpreter has no loop from {} to {}.", ElementTypeName(operand),
+                               ElementTypeName(type));
+        PushOp(step, id, width, slot);
+        return {};
+      }
+      case Lanes::Form::Kind::kOp: break;
+    }
+    std::array<int, 3> in = {-1, -1, -1};
+    const bool is_select = n.opcode == Opcode::kSelect;
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (n.operands[i] == kNoNode) continue;
+      in[i] = is_select && i == 0 ? Item(slot_of_, n.operands[i]) : NarrowSlot(n.operands[i], width);
+    }
+    return LowerOp(id, {.op = n.op, .opcode = n.opcode, .type = form.type, .operand = form.type}, in, width, slot);
+  }
+
+  int ConstantSlot(uint64_t bits, int width) {
+    const int slot = NewSlot(width, true);
+    fixed_.back() = true;
+    out_.launch_steps_.push_back({.kind = Step::Kind::kConstant, .is_uniform = true, .out = slot, .bits = bits,
+                                  .width = width});
+    return slot;
+  }
+
+  Result<> LowerLoad(NodeId id, int width, ConvertFn convert, int& slot) {
+    const Node& n = Item(program_.nodes, id);
+    const uint64_t depends = Item(depends_, id);
+    const bool varies = Varies(depends);
+    KRAFLA_ASSIGN(BlockProgram::Access access, LowerAccess(n.buffer, n.storage, n.index, n.mask));
+    access.convert = convert;
+    access.converted_width = width;
+    slot = NewSlot(width, !varies);
+    MarkFixed(slot, depends);
+    out_.accesses_.push_back(access);
+    Step step{.kind = Step::Kind::kLoad, .is_uniform = !varies, .out = slot,
+              .access = static_cast<int>(out_.accesses_.size()) - 1};
+    StepsFor(depends).push_back(step);
+    return {};
+  }
+
   Result<> LowerNode(NodeId id) {
     const Node& n = Item(program_.nodes, id);
     const uint64_t depends = Item(depends_, id);
     const bool varies = Varies(depends);
     int& slot = Item(slot_of_, id);
     switch (n.op) {
-      case NodeOp::kConstant: {
-        slot = NewSlot(ComputeWidth(n.type), true);
-        fixed_.back() = true;
-        out_.launch_steps_.push_back({.kind = Step::Kind::kConstant, .is_uniform = true, .out = slot, .bits = n.bits,
-                                      .width = ComputeWidth(n.type)});
-        return {};
-      }
+      case NodeOp::kConstant: slot = ConstantSlot(n.bits, ComputeWidth(n.type)); return {};
       case NodeOp::kParam: {
         slot = NewSlot(ComputeWidth(n.type), !varies);
         param_slot_.push_back(slot);
@@ -287,50 +358,52 @@ class BlockCompiler {
                                      .column_stride = split.column_stride});
         return {};
       }
-      case NodeOp::kLoad: {
-        KRAFLA_ASSIGN(BlockProgram::Access access, LowerAccess(n.buffer, n.storage, n.index, n.mask));
-        access.convert = FindWiden(n.storage);
-        slot = NewSlot(ComputeWidth(n.type), !varies);
-        MarkFixed(slot, depends);
-        out_.accesses_.push_back(access);
-        Step step{.kind = Step::Kind::kLoad, .is_uniform = !varies, .out = slot,
-                  .access = static_cast<int>(out_.accesses_.size()) - 1};
-        StepsFor(depends).push_back(step);
-        return {};
-      }
+      case NodeOp::kLoad: return LowerLoad(id, ComputeWidth(n.type), FindWiden(n.storage), slot);
       case NodeOp::kBitcast: slot = Item(slot_of_, n.operands[0]); return {};
+      case NodeOp::kConvert:
+        // Between s32 and u32 the bits stay.
+        if (IsIntegral(n.type) && IsIntegral(Item(program_.nodes, n.operands[0]).type) &&
+            BitWidth(n.type) == BitWidth(Item(program_.nodes, n.operands[0]).type)) {
+          slot = Item(slot_of_, n.operands[0]);
+          return {};
+        }
+        break;
       case NodeOp::kHlo:
       case NodeOp::kCompare:
-      case NodeOp::kConvert:
       case NodeOp::kRound:
       case NodeOp::kWrap:
       case NodeOp::kEncode:
       case NodeOp::kDecode:
       case NodeOp::kReducePrecision: break;
     }
-    return LowerOp(id);
-  }
-
-  Result<> LowerOp(NodeId id) {
-    const Node& n = Item(program_.nodes, id);
-    const uint64_t depends = Item(depends_, id);
-    const bool varies = Varies(depends);
-    Step step{.kind = Step::Kind::kOp, .is_uniform = !varies, .bits = n.bits};
     const bool is_select = n.op == NodeOp::kHlo && n.opcode == Opcode::kSelect;
+    const ElementType read = lanes_.ReadType(id);
     BlockKey key{.op = n.op, .opcode = n.opcode, .type = n.type,
                  .operand = Item(program_.nodes, n.operands[is_select ? 1 : 0]).type, .storage = n.storage,
                  .direction = n.direction, .total_order = n.total_order};
+    if (read != ElementType::kInvalid) key.operand = read;
+    std::array<int, 3> in = {-1, -1, -1};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const NodeId o = n.operands[i];
+      if (o != kNoNode) in[i] = read == ElementType::kInvalid ? Item(slot_of_, o) : NarrowSlot(o, StorageBytes(read));
+    }
+    return LowerOp(id, key, in, ComputeWidth(n.type), slot);
+  }
+
+  // An op of node `id`, on operands in slots `in`, whose value of `width` bytes goes to `slot`.
+  Result<> LowerOp(NodeId id, BlockKey key, std::array<int, 3> in, int width, int& slot) {
+    const Node& n = Item(program_.nodes, id);
+    const bool varies = Varies(Item(depends_, id));
+    Step step{.kind = Step::Kind::kOp, .is_uniform = !varies, .in = in, .bits = n.bits};
     for (unsigned i = 0; i < 3; ++i) {
       NodeId o = n.operands[i];
-      if (o == kNoNode) continue;
-      step.in[i] = Item(slot_of_, o);
-      if (varies && !Varies(Item(depends_, o))) key.uniform |= 1u << i;
+      if (o != kNoNode && varies && !Varies(Item(depends_, o))) key.uniform |= 1u << i;
     }
     step.fn = FindBlockFn(key);
     if (step.fn == nullptr && key.uniform != 0) {
       // Second best: fewer uniform operands.
       for (unsigned i = 0; i < 3; ++i)
-        if ((key.uniform >> i) & 1) step.in[i] = SpreadSlot(n.operands[i]);
+        if ((key.uniform >> i) & 1) step.in[i] = SpreadSlot(n.operands[i], in[i]);
       key.uniform = 0;
       step.fn = FindBlockFn(key);
     }
@@ -339,23 +412,31 @@ class BlockCompiler {
                            n.op == NodeOp::kHlo ? OpcodeName(n.opcode) : std::string_view("a conversion or comparison"),
                            ElementTypeName(key.operand));
     }
-    step.out = NewSlot(ComputeWidth(n.type), !varies);
-    MarkFixed(step.out, depends);
-    Item(slot_of_, id) = step.out;
-    StepsFor(depends).push_back(step);
+    PushOp(step, id, width, slot);
     return {};
+  }
+  void PushOp(Step& step, NodeId id, int width, int& slot) {
+    const uint64_t depends = Item(depends_, id);
+    slot = step.out = NewSlot(width, !Varies(depends));
+    MarkFixed(slot, depends);
+    StepsFor(depends).push_back(step);
   }
 
   Result<> LowerStore(const plan::Store& store) {
     KRAFLA_ASSIGN(BlockProgram::Access access, LowerAccess(store.buffer, store.storage, store.index, store.mask));
-    access.convert = FindNarrow(store.storage);
-    const Node& n = Item(program_.nodes, store.node);
+    const NodeId source = lanes_.SourceOf(store);
+    int value = Item(slot_of_, source);
+    access.convert = source == store.node ? FindNarrow(store.storage) : FindRoundNarrow(store.storage);
+    if (const int width = StorageBytes(store.storage); width < 4 && lanes_.NeedsNarrow(store.node, width) &&
+        IsIntegral(store.storage)) {
+      value = NarrowSlot(store.node, width);
+      access.convert = nullptr;
+    }
     const bool value_varies = Varies(Item(depends_, store.node));
     const bool store_varies = value_varies || access.row_stride != 0 || access.column_stride != 0 ||
                               access.offsets >= 0 || (access.mask >= 0 && !access.mask_is_uniform);
     Step step{.kind = Step::Kind::kStore, .is_uniform = !store_varies};
-    step.in[0] = store_varies && !value_varies ? SpreadSlot(store.node) : Item(slot_of_, store.node);
-    (void)n;
+    step.in[0] = store_varies && !value_varies ? SpreadSlot(store.node, value) : value;
     out_.accesses_.push_back(access);
     step.access = static_cast<int>(out_.accesses_.size()) - 1;
     out_.tile_steps_.push_back(step);
@@ -367,7 +448,8 @@ class BlockCompiler {
   void FindDirectStores() {
     std::vector<bool> from_memory(out_.slots_.size(), false);
     for (const Step& s : out_.tile_steps_)
-      if (s.kind == Step::Kind::kLoad || s.kind == Step::Kind::kParam) from_memory[static_cast<std::size_t>(s.out)] = true;
+      if (s.kind == Step::Kind::kParam || (s.kind == Step::Kind::kLoad && Item(out_.accesses_, s.access).convert == nullptr))
+        from_memory[static_cast<std::size_t>(s.out)] = true;
     auto& steps = out_.tile_steps_;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const Step& store = steps[i];
@@ -376,7 +458,9 @@ class BlockCompiler {
       if (access.convert != nullptr || access.mask >= 0 || access.offsets >= 0) continue;
       for (std::size_t j = 0; j < i; ++j) {
         Step& op = steps[j];
-        if (op.kind != Step::Kind::kOp || op.out != store.in[0] || op.direct_store >= 0) continue;
+        const bool makes = op.kind == Step::Kind::kOp ||
+                           (op.kind == Step::Kind::kLoad && Item(out_.accesses_, op.access).convert != nullptr);
+        if (!makes || op.out != store.in[0] || op.direct_store >= 0) continue;
         bool safe = true;
         for (std::size_t k = j + 1; k < steps.size(); ++k) {
           const Step& later = steps[k];
@@ -463,11 +547,13 @@ class BlockCompiler {
   const ElementProgram& program_;
   const BlockProgram::Options& options_;
   const plan::IndexSpace& space_;
+  const Lanes lanes_;
   uint64_t tile_mask_ = 0;
   BlockProgram out_;
   std::vector<uint64_t> depends_;
   mutable std::vector<std::optional<uint64_t>> expr_depends_;
   std::vector<int> slot_of_;
+  std::vector<std::array<int, 2>> narrow_slot_of_;  // of 1 and of 2 bytes
   std::vector<bool> fixed_;  // slots that keep their register throughout
   std::vector<int> param_slot_;
   std::map<int, int> spread_;

@@ -58,28 +58,30 @@ void BlockProgram::RunSteps(const std::vector<Step>& steps, std::byte* memory, c
   std::byte** slots = SlotPointers(memory);
   std::byte* const* buffers = slots + slots_.size();
   const int64_t n = rows * columns;
-  uint64_t stored = 0;  // accesses below 64 whose store an op has already made
+  uint64_t stored = 0;  // accesses below 64 whose store has already been made
+  // Where a step puts its result that may go to a buffer at once.
+  auto direct = [&](const Step& s) {
+    const Access& a = accesses_[static_cast<std::size_t>(s.direct_store)];
+    const bool dense = (columns == 1 || a.column_stride == 1) && (rows == 1 || a.row_stride == columns);
+    if (!dense || s.direct_store >= 64) return memory + slots_[static_cast<std::size_t>(s.out)].offset;
+    stored |= uint64_t{1} << s.direct_store;
+    return buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
+  };
   for (const Step& s : steps) {
     switch (s.kind) {
       case Step::Kind::kOp: {
-        if (s.direct_store >= 0 && s.direct_store < 64) {
-          const Access& a = accesses_[static_cast<std::size_t>(s.direct_store)];
-          const bool dense = (columns == 1 || a.column_stride == 1) && (rows == 1 || a.row_stride == columns);
-          if (dense) {
-            const int64_t at = Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots);
-            slots[s.out] = buffers[a.buffer] + at * a.width;
-            stored |= uint64_t{1} << s.direct_store;
-          } else {
-            slots[s.out] = memory + slots_[static_cast<std::size_t>(s.out)].offset;
-          }
-        }
+        if (s.direct_store >= 0) slots[s.out] = direct(s);
         BlockArgs args{slots[s.out], {nullptr, nullptr, nullptr}, s.is_uniform ? 1 : n, s.bits};
         for (std::size_t i = 0; i < 3; ++i)
           if (s.in[i] >= 0) args.in[i] = slots[s.in[i]];
         s.fn(args);
         break;
       }
-      case Step::Kind::kLoad: Load(s, memory, origin, rows, columns); break;
+      case Step::Kind::kLoad: {
+        std::byte* home = s.direct_store >= 0 ? direct(s) : memory + slots_[static_cast<std::size_t>(s.out)].offset;
+        Load(s, memory, home, origin, rows, columns);
+        break;
+      }
       case Step::Kind::kStore:
         if (s.access < 64 && ((stored >> s.access) & 1)) break;
         Store(s, memory, origin, rows, columns);
@@ -124,11 +126,10 @@ void BlockProgram::RunSteps(const std::vector<Step>& steps, std::byte* memory, c
   }
 }
 
-void BlockProgram::Load(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows,
+void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,
                         int64_t columns) const {
   std::byte** slots = SlotPointers(memory);
   const Access& a = accesses_[static_cast<std::size_t>(step.access)];
-  std::byte* home = memory + slots_[static_cast<std::size_t>(step.out)].offset;
   if (step.is_uniform) rows = columns = 1;
   const int64_t n = rows * columns;
   const uint8_t* mask = nullptr;

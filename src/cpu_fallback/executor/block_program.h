@@ -95,7 +95,7 @@ class BlockProgram {
     int address = -1;             // kRamp; kUniformDivide, kUniformModulus: the dividend
     int64_t row_stride = 0, column_stride = 0;  // kRamp
     int width = 4;                // kSpread, kConstant
-    int direct_store = -1;        // kOp: the access that its result goes to when that is dense
+    int direct_store = -1;        // kOp, a kLoad that converts: the access that its result goes to when that is dense
   };
   struct Slot {
     int width = 4;
@@ -106,7 +106,8 @@ class BlockProgram {
   int64_t Evaluate(const Address& address, const int64_t* origin, std::byte* const* slots) const;
   void RunSteps(const std::vector<Step>& steps, std::byte* memory, const int64_t* origin, int64_t rows,
                 int64_t columns, const void* const* params) const;
-  void Load(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
+  void Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,
+            int64_t columns) const;
   void Store(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
 
   TileShape tile_;

@@ -13,12 +13,21 @@ using plan::NodeOp;
 
 // About 24 KiB of registers: they share the L1 cache with what loads bring in.
 int64_t TileElements(const ElementProgram& program) {
-  int64_t values = 2;
-  for (const Node& n : program.nodes)
-    if (n.op == NodeOp::kHlo || n.op == NodeOp::kLoad) ++values;
+  // Integers of a byte or two are mostly computed in lanes of that width.
+  const auto bytes_of = [](const Node& n) {
+    const bool is_narrow = IsIntegral(n.storage) && plan::IsNarrow(n.storage);
+    return static_cast<int64_t>(StorageBytes(is_narrow ? n.storage : n.type));
+  };
+  int64_t bytes = 0, widest = 1;
+  for (const Node& n : program.nodes) {
+    if (n.op != NodeOp::kHlo && n.op != NodeOp::kLoad) continue;
+    bytes += bytes_of(n);
+    widest = std::max(widest, bytes_of(n));
+  }
+  for (const plan::Store& s : program.stores) widest = std::max<int64_t>(widest, StorageBytes(s.storage));
   // Registers are reused; long programs rarely keep more than a dozen alive.
-  values = std::min<int64_t>(values, 12);
-  return std::clamp<int64_t>(24 * 1024 / 4 / values / 64 * 64, 512, 2048);
+  bytes = std::min(bytes + 2 * widest, 12 * widest);
+  return std::clamp<int64_t>(24 * 1024 / bytes / 64 * 64, 512, 8192);
 }
 
 // Nanoseconds for a tile, roughly.

@@ -26,6 +26,12 @@ struct ConvertOp {
   static HWY_INLINE Stored<To> Do(Stored<From> x) {
     if constexpr (std::is_same_v<To, bool>) {
       return x != From{0} ? 1 : 0;
+    } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
+      // The limits are floats, and what lies between them converts by way of an s32.
+      constexpr From kLow{std::numeric_limits<To>::min()}, kHigh{std::numeric_limits<To>::max()};
+      const From number = x == x ? x : From{0};
+      const From low = number < kLow ? kLow : number;
+      return static_cast<To>(static_cast<int32_t>(low > kHigh ? kHigh : low));
     } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
       // 2^digits is exact in either float type; everything below it converts.
       constexpr From kEnd = static_cast<From>(uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * From{2};
@@ -65,6 +71,10 @@ BlockFn FindConvertFrom(ElementType to) {
   if (to == ElementType::kPred) return &ScalarUnaryLoop<Stored<From>, uint8_t, ConvertOp<From, bool>>;
   if (to == ElementType::kS32) return &ScalarUnaryLoop<Stored<From>, int32_t, ConvertOp<From, int32_t>>;
   if (to == ElementType::kU32) return &ScalarUnaryLoop<Stored<From>, uint32_t, ConvertOp<From, uint32_t>>;
+  if (to == ElementType::kS8) return &ScalarUnaryLoop<Stored<From>, int8_t, ConvertOp<From, int8_t>>;
+  if (to == ElementType::kU8) return &ScalarUnaryLoop<Stored<From>, uint8_t, ConvertOp<From, uint8_t>>;
+  if (to == ElementType::kS16) return &ScalarUnaryLoop<Stored<From>, int16_t, ConvertOp<From, int16_t>>;
+  if (to == ElementType::kU16) return &ScalarUnaryLoop<Stored<From>, uint16_t, ConvertOp<From, uint16_t>>;
   if (to == ElementType::kS64) return &ScalarUnaryLoop<Stored<From>, int64_t, ConvertOp<From, int64_t>>;
   if (to == ElementType::kU64) return &ScalarUnaryLoop<Stored<From>, uint64_t, ConvertOp<From, uint64_t>>;
   if (to == ElementType::kF32) return &ScalarUnaryLoop<Stored<From>, float, ConvertOp<From, float>>;
@@ -101,13 +111,16 @@ template <class T>
 void WrapLoop(const BlockArgs& args, int bits, bool is_signed) {
   const T* a = static_cast<const T*>(args.in[0]);
   T* out = static_cast<T*>(args.out);
+  const int64_t n = args.n;
   const int shift = 32 - bits;
   if (is_signed) {
-    for (int64_t i = 0; i < args.n; ++i)
+    KRAFLA_VECTOR_LOOP
+    for (int64_t i = 0; i < n; ++i)
       out[i] = static_cast<T>(static_cast<int32_t>(static_cast<uint32_t>(a[i]) << shift) >> shift);
   } else {
     const uint32_t mask = 0xffffffffu >> shift;
-    for (int64_t i = 0; i < args.n; ++i) out[i] = static_cast<T>(static_cast<uint32_t>(a[i]) & mask);
+    KRAFLA_VECTOR_LOOP
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(static_cast<uint32_t>(a[i]) & mask);
   }
 }
 template <int kBits, bool kSigned>
@@ -132,9 +145,11 @@ template <class T>
 void ReducePrecisionLoop(const BlockArgs& args) {
   const T* a = static_cast<const T*>(args.in[0]);
   T* out = static_cast<T*>(args.out);
+  const int64_t n = args.n;
   const int exponent_bits = static_cast<int>(args.bits >> 32);
   const int mantissa_bits = static_cast<int>(args.bits & 0xffffffffu);
-  for (int64_t i = 0; i < args.n; ++i) out[i] = krafla::ReducePrecision(a[i], exponent_bits, mantissa_bits);
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = krafla::ReducePrecision(a[i], exponent_bits, mantissa_bits);
 }
 
 BlockFn FindConvertOp(const BlockKey& key) {
@@ -143,6 +158,10 @@ BlockFn FindConvertOp(const BlockKey& key) {
   if (key.op == NodeOp::kConvert) {
     if (key.operand == ElementType::kF32 && key.type == ElementType::kS32) return &ConvertF32S32;
     if (key.operand == ElementType::kPred) return FindConvertFrom<bool>(key.type);
+    if (key.operand == ElementType::kS8) return FindConvertFrom<int8_t>(key.type);
+    if (key.operand == ElementType::kU8) return FindConvertFrom<uint8_t>(key.type);
+    if (key.operand == ElementType::kS16) return FindConvertFrom<int16_t>(key.type);
+    if (key.operand == ElementType::kU16) return FindConvertFrom<uint16_t>(key.type);
     if (key.operand == ElementType::kS32) return FindConvertFrom<int32_t>(key.type);
     if (key.operand == ElementType::kU32) return FindConvertFrom<uint32_t>(key.type);
     if (key.operand == ElementType::kS64) return FindConvertFrom<int64_t>(key.type);
@@ -166,6 +185,7 @@ template <class From, class To>
 void PlainConvert(const void* in, void* out, int64_t n) {
   const From* a = static_cast<const From*>(in);
   To* to = static_cast<To*>(out);
+  KRAFLA_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(a[i]);
 }
 void WidenF16(const void* in, void* out, int64_t count) {
@@ -197,12 +217,46 @@ void NarrowF16(const void* in, void* out, int64_t count) {
 void WidenBF16(const void* in, void* out, int64_t n) {
   const uint16_t* a = static_cast<const uint16_t*>(in);
   uint32_t* to = static_cast<uint32_t*>(out);
+  KRAFLA_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint32_t>(a[i]) << 16;
 }
 void NarrowBF16(const void* in, void* out, int64_t n) {
   const uint32_t* a = static_cast<const uint32_t*>(in);
   uint16_t* to = static_cast<uint16_t*>(out);
+  KRAFLA_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint16_t>(a[i] >> 16);
+}
+
+// Rounded as well: what kRound and a narrow store do one after the other.
+void RoundNarrowF16(const void* in, void* out, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> dh;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
+  const float* a = static_cast<const float*>(in);
+  hwy::float16_t* to = static_cast<hwy::float16_t*>(out);
+  const auto narrow = [&](auto x) HWY_ATTR { return hn::DemoteTo(dh, QuietNan(d, x, x)); };
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(narrow(hn::LoadU(d, a + i)), dh, to + i);
+  if (i < n) hn::StoreN(narrow(hn::LoadN(d, a + i, n - i)), dh, to + i, n - i);
+}
+void RoundNarrowBF16(const void* in, void* out, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint16_t, decltype(d)> dh;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
+  const float* a = static_cast<const float*>(in);
+  uint16_t* to = static_cast<uint16_t*>(out);
+  const auto narrow = [&](auto x) HWY_ATTR {
+    return hn::TruncateTo(dh, hn::ShiftRight<16>(hn::BitCast(du, RoundBF16::Do(d, x))));
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(narrow(hn::LoadU(d, a + i)), dh, to + i);
+  if (i < n) hn::StoreN(narrow(hn::LoadN(d, a + i, n - i)), dh, to + i, n - i);
+}
+ConvertFn FindRoundNarrowOf(ElementType storage) {
+  if (storage == ElementType::kF16) return &RoundNarrowF16;
+  if (storage == ElementType::kBF16) return &RoundNarrowBF16;
+  return nullptr;
 }
 
 ConvertFn FindWidenOf(ElementType storage) {
@@ -230,8 +284,10 @@ namespace krafla::cpu {
 HWY_EXPORT(FindConvertOp);
 HWY_EXPORT(FindWidenOf);
 HWY_EXPORT(FindNarrowOf);
+HWY_EXPORT(FindRoundNarrowOf);
 BlockFn FindConvertBlock(const BlockKey& key) { return HWY_DYNAMIC_DISPATCH(FindConvertOp)(key); }
 ConvertFn FindWiden(ElementType storage) { return HWY_DYNAMIC_DISPATCH(FindWidenOf)(storage); }
 ConvertFn FindNarrow(ElementType storage) { return HWY_DYNAMIC_DISPATCH(FindNarrowOf)(storage); }
+ConvertFn FindRoundNarrow(ElementType storage) { return HWY_DYNAMIC_DISPATCH(FindRoundNarrowOf)(storage); }
 }  // namespace krafla::cpu
 #endif

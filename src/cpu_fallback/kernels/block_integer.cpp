@@ -2,6 +2,7 @@
 // Integer ops as XLA defines them (hlo_evaluator_typed_visitor.h): everything wraps, x / 0 is all ones, x % 0 is x,
 // MIN / -1 is MIN, shifts by an amount outside [0, bits) give 0 or the sign.
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -105,6 +106,54 @@ struct IntShiftRightLogical {
 KRAFLA_SCALAR_BINARY(ScalarShiftRightArithmetic, ShiftRightArithmeticInt)
 KRAFLA_SCALAR_BINARY(ScalarDivide, DivideInt)
 KRAFLA_SCALAR_BINARY(ScalarRemainder, RemainderInt)
+
+// Quotients of integers of at most half a float's mantissa, by way of floats: the quotient is at least 1 / y away from
+// the next integer, further than the division's rounding goes. -1 is left to a negation: MIN / -1 has no room.
+template <class T, bool kRemainder>
+struct FloatQuotient {
+  using Float = std::conditional_t<sizeof(T) <= 2, float, double>;
+  using Word = std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>;
+  using Unsigned = std::make_unsigned_t<T>;
+  static T Finish(T x, T y, T quotient, bool is_negated) {
+    const T q = is_negated ? static_cast<T>(Unsigned{0} - static_cast<Unsigned>(x)) : quotient;
+    if constexpr (kRemainder) {
+      const T rest = static_cast<T>(static_cast<Unsigned>(x) - static_cast<Unsigned>(static_cast<Unsigned>(q) * y));
+      return y == 0 ? x : rest;
+    } else {
+      return y == 0 ? static_cast<T>(~T{0}) : q;
+    }
+  }
+  static HWY_INLINE T Do(T x, T y) {
+    const bool is_negated = std::is_signed_v<T> && y == static_cast<T>(-1);
+    const T safe = y == 0 || is_negated ? T{1} : y;
+    return Finish(x, y, static_cast<T>(static_cast<Word>(static_cast<Float>(x) / static_cast<Float>(safe))), is_negated);
+  }
+};
+// By one number: times its reciprocal, taken a little away from zero so that whole quotients are reached.
+template <class T, bool kRemainder>
+void DivideByOneLoop(const BlockArgs& args) {
+  using Quotient = FloatQuotient<T, kRemainder>;
+  using Float = typename Quotient::Float;
+  const T* a = static_cast<const T*>(args.in[0]);
+  const T y = *static_cast<const T*>(args.in[1]);
+  T* out = static_cast<T*>(args.out);
+  const int64_t n = args.n;
+  const bool is_negated = std::is_signed_v<T> && y == static_cast<T>(-1);
+  const Float divisor = static_cast<Float>(y == 0 || is_negated ? T{1} : y);
+  const Float one = Float{1} / divisor;
+  const Float reciprocal = std::nextafter(one, one < 0 ? Float{-2} : Float{2});
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const T quotient = static_cast<T>(static_cast<typename Quotient::Word>(static_cast<Float>(a[i]) * reciprocal));
+    out[i] = Quotient::Finish(a[i], y, quotient, is_negated);
+  }
+}
+template <class T, bool kRemainder>
+BlockFn PickDivide(unsigned uniform) {
+  if (uniform == 0) return &ScalarBinaryLoop<T, FloatQuotient<T, kRemainder>>;
+  if (uniform == 2) return &DivideByOneLoop<T, kRemainder>;
+  return nullptr;
+}
 KRAFLA_SCALAR_BINARY(ScalarPower, PowInt)
 KRAFLA_SCALAR_BINARY(ScalarMulhi, MulhiInt)
 KRAFLA_SCALAR_UNARY(ScalarClz, ClzInt)
@@ -128,8 +177,9 @@ void IntClampLoop(const BlockArgs& args) {
   }
 }
 
+// What narrow lanes have too.
 template <class T>
-BlockFn FindOfType(const BlockKey& key) {
+BlockFn FindPlain(const BlockKey& key) {
   const unsigned u = key.uniform;
   if (key.opcode == Opcode::kAdd) return PickBinary<T, IntAdd>(u);
   if (key.opcode == Opcode::kSubtract) return PickBinary<T, IntSubtract>(u);
@@ -139,27 +189,41 @@ BlockFn FindOfType(const BlockKey& key) {
   if (key.opcode == Opcode::kXor) return PickBinary<T, IntXor>(u);
   if (key.opcode == Opcode::kMaximum) return PickBinary<T, IntMaximum>(u);
   if (key.opcode == Opcode::kMinimum) return PickBinary<T, IntMinimum>(u);
-  if (key.opcode == Opcode::kShiftLeft) return PickBinary<T, IntShiftLeft>(u);
-  if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<T, IntShiftRightLogical>(u);
-  if (key.opcode == Opcode::kShiftRightArithmetic) return PickScalarBinary<T, ScalarShiftRightArithmetic>(u);
-  if (key.opcode == Opcode::kDivide) return PickScalarBinary<T, ScalarDivide>(u);
-  if (key.opcode == Opcode::kRemainder) return PickScalarBinary<T, ScalarRemainder>(u);
-  if (key.opcode == Opcode::kPower) return PickScalarBinary<T, ScalarPower>(u);
-  if (key.opcode == Opcode::kMulhi) return PickScalarBinary<T, ScalarMulhi>(u);
   if (key.opcode == Opcode::kNot) return PickUnary<T, IntNot>(u);
   if (key.opcode == Opcode::kNegate) return PickUnary<T, IntNegate>(u);
   if (key.opcode == Opcode::kAbs) return PickUnary<T, IntAbs>(u);
   if (key.opcode == Opcode::kSign) return PickUnary<T, IntSign>(u);
-  if (key.opcode == Opcode::kClz) return PickScalarUnary<T, T, ScalarClz>(u);
-  if (key.opcode == Opcode::kPopulationCount) return PickScalarUnary<T, T, ScalarPopcount>(u);
   if (key.opcode == Opcode::kClamp && u == 0) return &IntClampLoop<T, false>;
   if (key.opcode == Opcode::kClamp && u == 5) return &IntClampLoop<T, true>;
+  if constexpr (sizeof(T) <= 4) {
+    if (key.opcode == Opcode::kDivide) return PickDivide<T, false>(u);
+    if (key.opcode == Opcode::kRemainder) return PickDivide<T, true>(u);
+  } else {
+    if (key.opcode == Opcode::kDivide) return PickScalarBinary<T, ScalarDivide>(u);
+    if (key.opcode == Opcode::kRemainder) return PickScalarBinary<T, ScalarRemainder>(u);
+  }
   return nullptr;
+}
+template <class T>
+BlockFn FindOfType(const BlockKey& key) {
+  const unsigned u = key.uniform;
+  if (key.opcode == Opcode::kShiftLeft) return PickBinary<T, IntShiftLeft>(u);
+  if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<T, IntShiftRightLogical>(u);
+  if (key.opcode == Opcode::kShiftRightArithmetic) return PickScalarBinary<T, ScalarShiftRightArithmetic>(u);
+  if (key.opcode == Opcode::kPower) return PickScalarBinary<T, ScalarPower>(u);
+  if (key.opcode == Opcode::kMulhi) return PickScalarBinary<T, ScalarMulhi>(u);
+  if (key.opcode == Opcode::kClz) return PickScalarUnary<T, T, ScalarClz>(u);
+  if (key.opcode == Opcode::kPopulationCount) return PickScalarUnary<T, T, ScalarPopcount>(u);
+  return FindPlain<T>(key);
 }
 
 BlockFn FindInteger(const BlockKey& key) {
   if (key.type == ElementType::kS32) return FindOfType<int32_t>(key);
   if (key.type == ElementType::kU32) return FindOfType<uint32_t>(key);
+  if (key.type == ElementType::kS8) return FindPlain<int8_t>(key);
+  if (key.type == ElementType::kU8) return FindPlain<uint8_t>(key);
+  if (key.type == ElementType::kS16) return FindPlain<int16_t>(key);
+  if (key.type == ElementType::kU16) return FindPlain<uint16_t>(key);
   if (key.type == ElementType::kS64) return FindOfType<int64_t>(key);
   if (key.type == ElementType::kU64) return FindOfType<uint64_t>(key);
   return nullptr;
@@ -181,8 +245,10 @@ void Ramp(int32_t* out, int64_t rows, int64_t columns, int64_t base, int64_t row
 void MulAdd(int32_t* out, const int32_t* a, int32_t factor, const int32_t* b, int64_t n) {
   const uint32_t f = static_cast<uint32_t>(factor);
   if (b == nullptr) {
+    KRAFLA_VECTOR_LOOP
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int32_t>(static_cast<uint32_t>(a[i]) * f);
   } else {
+    KRAFLA_VECTOR_LOOP
     for (int64_t i = 0; i < n; ++i)
       out[i] = static_cast<int32_t>(static_cast<uint32_t>(a[i]) * f + static_cast<uint32_t>(b[i]));
   }
@@ -203,10 +269,12 @@ struct Reciprocal {
 };
 void Divide(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
   const Reciprocal reciprocal(divisor);
+  KRAFLA_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) out[i] = reciprocal.Divide(a[i]);
 }
 void Modulus(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
   const Reciprocal reciprocal(divisor);
+  KRAFLA_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) out[i] = a[i] - reciprocal.Divide(a[i]) * divisor;
 }
 

@@ -12,6 +12,15 @@
 
 #include "cpu_fallback/kernels/block_ops.h"
 
+// Before a loop over arrays that are the same or apart: no iteration waits for another one.
+#ifndef KRAFLA_VECTOR_LOOP
+#if defined(__clang__)
+#define KRAFLA_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define KRAFLA_VECTOR_LOOP _Pragma("GCC ivdep")
+#endif
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -122,21 +131,27 @@ template <class In, class Out, class F>
 void ScalarUnaryLoop(const BlockArgs& args) {
   const In* a = static_cast<const In*>(args.in[0]);
   Out* out = static_cast<Out*>(args.out);
-  for (int64_t i = 0; i < args.n; ++i) out[i] = F::Do(a[i]);
+  const int64_t n = args.n;
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = F::Do(a[i]);
 }
 template <class T, class F>
 void ScalarBinaryLoop(const BlockArgs& args) {
   const T* a = static_cast<const T*>(args.in[0]);
   const T* b = static_cast<const T*>(args.in[1]);
   T* out = static_cast<T*>(args.out);
-  for (int64_t i = 0; i < args.n; ++i) out[i] = F::Do(a[i], b[i]);
+  const int64_t n = args.n;
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = F::Do(a[i], b[i]);
 }
 template <class T, class F>
 void ScalarBinaryUniformLoop(const BlockArgs& args) {
   const T* a = static_cast<const T*>(args.in[0]);
   const T b = *static_cast<const T*>(args.in[1]);
   T* out = static_cast<T*>(args.out);
-  for (int64_t i = 0; i < args.n; ++i) out[i] = F::Do(a[i], b);
+  const int64_t n = args.n;
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = F::Do(a[i], b);
 }
 template <class In, class Out, class F>
 BlockFn PickScalarUnary(unsigned uniform) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector loops of the block interpreter: one function for each op, compute type and pattern of operands that are a
-// single value. Arrays are of compute types (pred one byte of 0 or 1). Same bits as the scalar formulas of numerics.
+// single value. Arrays are of compute types (pred one byte of 0 or 1), and of s8, u8, s16, u16 where the plain integer
+// ops, compares, selects and conversions are concerned. Same bits as the scalar formulas of numerics.
 #pragma once
 
 #include <array>
@@ -41,6 +42,8 @@ BlockFn FindBlockFn(const BlockKey& key);
 using ConvertFn = void (*)(const void* in, void* out, int64_t n);
 ConvertFn FindWiden(ElementType storage);
 ConvertFn FindNarrow(ElementType storage);
+// From any f32, rounded; null where there is none.
+ConvertFn FindRoundNarrow(ElementType storage);
 
 // Index arithmetic on s32 arrays.
 // out[r * columns + c] = base + r * row_step + c * column_step.

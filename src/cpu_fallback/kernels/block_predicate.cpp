@@ -119,7 +119,9 @@ void SelectWholeLoop(const BlockArgs& args) {
   const bool p = *static_cast<const uint8_t*>(args.in[0]) != 0;
   const T* from = static_cast<const T*>(args.in[p ? 1 : 2]);
   T* out = static_cast<T*>(args.out);
-  for (int64_t i = 0; i < args.n; ++i) out[i] = from[i];
+  const int64_t n = args.n;
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = from[i];
 }
 template <class T>
 BlockFn PickSelect(unsigned uniform) {
@@ -162,7 +164,9 @@ void PredClampLoop(const BlockArgs& args) {
   const uint8_t* x = static_cast<const uint8_t*>(args.in[1]);
   const uint8_t* hi = static_cast<const uint8_t*>(args.in[2]);
   uint8_t* out = static_cast<uint8_t*>(args.out);
-  for (int64_t i = 0; i < args.n; ++i) out[i] = static_cast<uint8_t>((lo[i] | x[i]) & hi[i]);
+  const int64_t n = args.n;
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>((lo[i] | x[i]) & hi[i]);
 }
 
 template <class T>
@@ -180,7 +184,10 @@ void IsFiniteLoop(const BlockArgs& args) {
 
 BlockFn FindPredicate(const BlockKey& key) {
   if (key.op == plan::NodeOp::kCompare) {
-    if (key.operand == ElementType::kPred) return FindCompareOfType<uint8_t, false>(key);
+    if (key.operand == ElementType::kPred || key.operand == ElementType::kU8) return FindCompareOfType<uint8_t, false>(key);
+    if (key.operand == ElementType::kS8) return FindCompareOfType<int8_t, false>(key);
+    if (key.operand == ElementType::kU16) return FindCompareOfType<uint16_t, false>(key);
+    if (key.operand == ElementType::kS16) return FindCompareOfType<int16_t, false>(key);
     if (key.operand == ElementType::kS32) return FindCompareOfType<int32_t, false>(key);
     if (key.operand == ElementType::kU32) return FindCompareOfType<uint32_t, false>(key);
     if (key.operand == ElementType::kS64) return FindCompareOfType<int64_t, false>(key);
@@ -192,7 +199,8 @@ BlockFn FindPredicate(const BlockKey& key) {
     return nullptr;
   }
   if (key.opcode == Opcode::kSelect) {
-    if (key.type == ElementType::kPred) return PickSelect<uint8_t>(key.uniform);
+    if (StorageBytes(key.type) == 1) return PickSelect<uint8_t>(key.uniform);
+    if (key.type == ElementType::kS16 || key.type == ElementType::kU16) return PickSelect<uint16_t>(key.uniform);
     if (key.type == ElementType::kS32 || key.type == ElementType::kU32) return PickSelect<uint32_t>(key.uniform);
     if (key.type == ElementType::kF32) return PickSelect<float>(key.uniform);
     if (key.type == ElementType::kS64 || key.type == ElementType::kU64) return PickSelect<uint64_t>(key.uniform);
