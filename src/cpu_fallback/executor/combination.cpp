@@ -25,6 +25,7 @@ std::optional<SimpleCombiner> FindSimpleCombiner(const plan::ElementProgram& com
   const Node &a = node(n->operands[0]), &b = node(n->operands[1]);
   if (a.op != NodeOp::kParam || b.op != NodeOp::kParam || a.bits + b.bits != 1) return std::nullopt;
   if (a.bits != 0 && !HasTrait(n->opcode, op_trait::kCommutative)) return std::nullopt;
+  out.opcode = n->opcode;
   out.op = FindBlockFn({.op = n->op, .opcode = n->opcode, .type = n->type, .operand = a.type, .storage = n->storage});
   if (out.op == nullptr) return std::nullopt;
   return out;

@@ -13,6 +13,7 @@ namespace krafla::cpu {
 struct SimpleCombiner {
   enum class Kind : uint8_t { kReplace, kKeep, kOp } kind = Kind::kOp;
   BlockFn op = nullptr;  // kOp: of two arrays
+  Opcode opcode = Opcode::kAdd;
   BlockFn round = nullptr;  // what the narrow type does to the result
 };
 std::optional<SimpleCombiner> FindSimpleCombiner(const plan::ElementProgram& combiner);

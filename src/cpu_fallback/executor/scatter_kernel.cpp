@@ -9,6 +9,7 @@
 #include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/scatter_ops.h"
 #include "ir/dims.h"
 
 namespace krafla::cpu {
@@ -17,32 +18,7 @@ namespace {
 
 constexpr int64_t kMostElements = 1024;
 constexpr std::size_t kMaxScattered = 32;
-
-int64_t ReadIndex(ElementType type, const std::byte* at) {
-  switch (StorageBytes(type)) {
-    case 1: {
-      uint8_t v;
-      std::memcpy(&v, at, 1);
-      return IsSigned(type) ? static_cast<int64_t>(static_cast<int8_t>(v)) : static_cast<int64_t>(v);
-    }
-    case 2: {
-      uint16_t v;
-      std::memcpy(&v, at, 2);
-      return IsSigned(type) ? static_cast<int64_t>(static_cast<int16_t>(v)) : static_cast<int64_t>(v);
-    }
-    case 4: {
-      uint32_t v;
-      std::memcpy(&v, at, 4);
-      return IsSigned(type) ? static_cast<int64_t>(static_cast<int32_t>(v)) : static_cast<int64_t>(v);
-    }
-    default: {
-      uint64_t v;
-      std::memcpy(&v, at, 8);
-      // An unsigned index beyond every array.
-      return !IsSigned(type) && v > INT64_MAX ? INT64_MAX : static_cast<int64_t>(v);
-    }
-  }
-}
+constexpr int64_t kStarts = 256;  // windows whose places are found together
 
 class ScatterRun final : public CpuKernel {
  public:
@@ -51,10 +27,14 @@ class ScatterRun final : public CpuKernel {
 
  private:
   void CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const;
+  void CombineWindow(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from,
+                     Dims& window) const;
 
   plan::ScatterKernel body_;
   // The positions of index vectors, and of their windows in the updates.
   Dims batch_, batch_index_strides_, batch_update_strides_;
+  // The innermost of them, which batch_ no longer has.
+  int64_t row_ = 1, row_index_stride_ = 0, row_update_stride_ = 0, row_operand_stride_ = 0;
   int64_t component_stride_ = 0;
   struct Component {
     int64_t stride = 0, last = 0;  // of the operand; the largest start inside
@@ -65,6 +45,8 @@ class ScatterRun final : public CpuKernel {
   Dims window_, window_operand_strides_, window_update_strides_;
   int64_t run_ = 1, run_operand_stride_ = 1, run_update_stride_ = 1;
   bool dense_ = false;
+  AddStartsFn add_starts_ = nullptr;
+  ScatterElementsFn elements_ = nullptr;  // windows of one element, combined by one plain op
   std::optional<SimpleCombiner> simple_;
   BlockProgram combiner_;
   std::vector<ConvertFn> widen_, narrow_;
@@ -122,9 +104,29 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     const int64_t d = a.scatter_indices_batching_dims[k];
     out->batching_.emplace_back(At(d - (d > a.index_vector_dim ? 1 : 0)), operand_strides[At(a.input_batching_dims[k])]);
   }
+  if (!out->batch_.empty()) {
+    const std::size_t inner = out->batch_.size() - 1;
+    out->row_ = out->batch_.back();
+    out->row_index_stride_ = out->batch_index_strides_.back();
+    out->row_update_stride_ = out->batch_update_strides_.back();
+    std::erase_if(out->batching_, [&](const auto& b) {
+      if (b.first == inner) out->row_operand_stride_ += b.second;
+      return b.first == inner;
+    });
+    out->batch_.pop_back();
+    out->batch_index_strides_.pop_back();
+    out->batch_update_strides_.pop_back();
+  }
+  out->add_starts_ = FindAddStarts(body.indices_type);
   out->simple_ = FindSimpleCombiner(body.combiner.combiner);
-  out->dense_ = body.types.size() == 1 && out->simple_ && FindWiden(body.types[0]) == nullptr &&
-                out->simple_->round == nullptr &&
+  if (out->simple_ && body.types.size() == 1 && out->run_ == 1 && out->window_.empty()) {
+    if (out->simple_->kind == SimpleCombiner::Kind::kReplace) out->elements_ = FindScatterReplace(body.types[0]);
+    if (out->simple_->kind == SimpleCombiner::Kind::kOp)
+      out->elements_ = FindScatterElements(out->simple_->opcode, body.types[0]);
+  }
+  const bool as_stored = out->simple_ && (out->simple_->kind != SimpleCombiner::Kind::kOp ||
+                                          (FindWiden(body.types[0]) == nullptr && out->simple_->round == nullptr));
+  out->dense_ = body.types.size() == 1 && as_stored &&
                 (out->run_ == 1 || (out->run_operand_stride_ == 1 && out->run_update_stride_ == 1));
   for (ElementType t : body.types) {
     out->widen_.push_back(FindWiden(t));
@@ -190,6 +192,20 @@ void ScatterRun::CombineRun(std::span<std::byte* const> bindings, std::byte* scr
   }
 }
 
+void ScatterRun::CombineWindow(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from,
+                               Dims& window) const {
+  if (window.empty()) return CombineRun(bindings, scratch, to, from);
+  std::fill(window.begin(), window.end(), 0);
+  do {
+    int64_t to_run = to, from_run = from;
+    for (std::size_t d = 0; d < window.size(); ++d) {
+      to_run += window[d] * window_operand_strides_[d];
+      from_run += window[d] * window_update_strides_[d];
+    }
+    CombineRun(bindings, scratch, to_run, from_run);
+  } while (NextIndex({window.data(), window.size()}, window_));
+}
+
 Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std::byte* scratch) const {
   for (int64_t d : body_.updates_dims)
     if (d == 0) return {};
@@ -197,30 +213,30 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
   const std::byte* indices = bindings[At(body_.indices_binding)];
   const int index_width = StorageBytes(body_.indices_type);
   Dims batch(batch_.size(), 0), window(window_.size(), 0);
+  int64_t starts[kStarts];
   do {
     int64_t index_at = 0, update = 0, to = 0;
     for (std::size_t d = 0; d < batch.size(); ++d) {
       index_at += batch[d] * batch_index_strides_[d];
       update += batch[d] * batch_update_strides_[d];
     }
-    bool inside = true;
-    for (std::size_t c = 0; c < components_.size(); ++c) {
-      const int64_t start =
-          ReadIndex(body_.indices_type, indices + (index_at + static_cast<int64_t>(c) * component_stride_) * index_width);
-      inside = inside && start >= 0 && start <= components_[c].last;
-      if (inside) to += start * components_[c].stride;
-    }
-    if (!inside) continue;
     for (const auto& [position, stride] : batching_) to += batch[position] * stride;
-    std::fill(window.begin(), window.end(), 0);
-    do {
-      int64_t to_run = to, from_run = update;
-      for (std::size_t d = 0; d < window.size(); ++d) {
-        to_run += window[d] * window_operand_strides_[d];
-        from_run += window[d] * window_update_strides_[d];
+    for (int64_t begin = 0; begin < row_; begin += kStarts) {
+      const int64_t n = std::min(kStarts, row_ - begin);
+      for (int64_t i = 0; i < n; ++i) starts[i] = to + (begin + i) * row_operand_stride_;
+      for (std::size_t c = 0; c < components_.size(); ++c) {
+        const int64_t at = index_at + begin * row_index_stride_ + static_cast<int64_t>(c) * component_stride_;
+        add_starts_(indices + at * index_width, row_index_stride_, n, components_[c].last, components_[c].stride, starts);
       }
-      CombineRun(bindings, scratch, to_run, from_run);
-    } while (NextIndex({window.data(), window.size()}, window_));
+      const int64_t from = update + begin * row_update_stride_;
+      if (elements_ != nullptr) {
+        elements_(bindings[At(body_.outputs[0])], starts,
+                  bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]), row_update_stride_, n);
+        continue;
+      }
+      for (int64_t i = 0; i < n; ++i)
+        if (starts[i] != kOutside) CombineWindow(bindings, scratch, starts[i], from + i * row_update_stride_, window);
+    }
   } while (NextIndex({batch.data(), batch.size()}, batch_));
   return {};
 }

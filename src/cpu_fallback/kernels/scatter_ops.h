@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of a scatter: where windows begin, and single elements combined there one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ir/element_type.h"
+#include "ir/opcode.h"
+
+namespace krafla::cpu {
+
+// One component of `n` index vectors, `stride` elements apart: starts[i] += index * factor where 0 <= index <= last,
+// else starts[i] = kOutside, from which no later component brings it back.
+inline constexpr int64_t kOutside = INT64_MIN;
+using AddStartsFn = void (*)(const std::byte* indices, int64_t stride, int64_t n, int64_t last, int64_t factor,
+                             int64_t* starts);
+AddStartsFn FindAddStarts(ElementType index);
+
+// out[starts[i]] = out[starts[i]] op updates[i * stride], in order, for starts that are not kOutside. Elements are of the
+// storage type, of which every value is what its HLO type has (rounded, wrapped).
+using ScatterElementsFn = void (*)(std::byte* out, const int64_t* starts, const std::byte* updates, int64_t stride,
+                                   int64_t n);
+// Null where there is none. `op`: add, multiply, maximum, minimum, and, or.
+ScatterElementsFn FindScatterElements(Opcode op, ElementType storage);
+ScatterElementsFn FindScatterReplace(ElementType storage);
+
+}  // namespace krafla::cpu
