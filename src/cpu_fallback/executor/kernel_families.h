@@ -7,6 +7,7 @@
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/iteration.h"
+#include "cpu_fallback/executor/row_gather.h"
 
 namespace krafla::cpu {
 
@@ -36,13 +37,17 @@ class LoopRunner {
  public:
   static Result<LoopRunner> Make(plan::ElementProgram program);
 
-  int64_t scratch_bytes(int threads) const { return program_.frame_bytes() * threads; }
+  int64_t scratch_bytes(int threads) const {
+    return rows_ ? rows_->scratch_bytes(threads) : program_.frame_bytes() * threads;
+  }
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
 
  private:
   BlockProgram program_;
   TileGrid grid_;
   int64_t grain_ = 1;  // tiles that are worth a thread
+  TileGrid::Tile only_;  // when there is one tile
+  std::optional<RowGather> rows_;  // instead of all that
 };
 
 }  // namespace krafla::cpu

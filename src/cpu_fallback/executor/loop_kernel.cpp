@@ -76,9 +76,12 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program) {
   for (int64_t d : program.space.dims())
     if (d == 0) return out;  // no tiles
   MakeAffine(program);
+  KRAFLA_ASSIGN(out.rows_, RowGather::Make(program));
+  if (out.rows_) return out;
   const TileShape tile = ChooseTile(program, {.max_elements = TileElements(program)});
   KRAFLA_ASSIGN(out.program_, BlockProgram::Compile(program, {.tile = tile}));
   out.grid_ = TileGrid(program.space.dims(), tile);
+  if (out.grid_.count() == 1) out.grid_.Seek(0, out.only_);
   // A thread should have work for about 10 us before another one is woken.
   const double time = TileTime(program, static_cast<double>(tile.rows * tile.columns));
   out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / time));
@@ -86,6 +89,12 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program) {
 }
 
 void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const {
+  if (rows_) return rows_->Run(buffers, pool, scratch);
+  if (grid_.count() == 1) {
+    program_.Start(scratch, buffers);
+    program_.RunTile(scratch, only_.origin, only_.rows, only_.columns);
+    return;
+  }
   pool.ParallelFor(grid_.count(), grain_, [&](int64_t begin, int64_t end, int worker) {
     std::byte* memory = scratch + worker * program_.frame_bytes();
     program_.Start(memory, buffers);

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/row_gather.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu_fallback/kernels/block_ops.h"
+#include "cpu_fallback/kernels/move.h"
+
+namespace krafla::cpu {
+
+using plan::ElementProgram;
+using plan::IndexAtom;
+using plan::IndexTerm;
+using plan::kNoNode;
+using plan::Node;
+using plan::NodeId;
+using plan::NodeOp;
+
+namespace {
+
+// Shorter rows are quicker as elements of tiles.
+constexpr int64_t kLeastRowBytes = 8;
+
+bool HasValue(const ElementProgram& program, plan::IndexId index) {
+  for (const IndexTerm& t : program.space.expr(index).terms)
+    if (program.space.atom(t.atom).kind == IndexAtom::Kind::kValue) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) {
+  if (program.stores.size() != 1 || !program.results.empty()) return std::nullopt;
+  const plan::Store& store = program.stores[0];
+  const auto node = [&](NodeId id) -> const Node& { return program.nodes[static_cast<std::size_t>(id)]; };
+  RowGather out;
+  // The element itself, or a constant where a predicate of the row is false.
+  NodeId value = store.node, inside = kNoNode;
+  if (const Node& n = node(value); n.op == NodeOp::kHlo && n.opcode == Opcode::kSelect) {
+    const Node& other = node(n.operands[2]);
+    if (other.op != NodeOp::kConstant) return std::nullopt;
+    inside = n.operands[0];
+    value = n.operands[1];
+    uint64_t fill = other.bits;
+    if (const ConvertFn narrow = FindNarrow(store.storage)) narrow(&other.bits, &fill, 1);
+    out.fill_ = fill;
+  }
+  const Node& load = node(value);
+  if (load.op != NodeOp::kLoad || load.mask != kNoNode || load.storage != store.storage || store.mask != kNoNode ||
+      load.buffer == store.buffer || !HasValue(program, load.index))
+    return std::nullopt;
+  const Dims& dims = program.space.dims();
+  const int column = static_cast<int>(dims.size()) - 1;
+  if (column < 0) return std::nullopt;
+  const auto from = program.space.StrideAlong(load.index, column), to = program.space.StrideAlong(store.index, column);
+  if (!from.affine || !to.affine || from.stride != 1 || to.stride != 1) return std::nullopt;
+  if (inside != kNoNode && ((node(inside).depends >> column) & 1)) return std::nullopt;
+  for (plan::IndexId index : {load.index, store.index}) {
+    const auto range = program.space.RangeOf(index);
+    if (range.lo < 0 || range.hi > INT32_MAX) return std::nullopt;
+  }
+  out.from_ = load.buffer;
+  out.to_ = store.buffer;
+  out.width_ = StorageBytes(store.storage);
+  out.columns_ = dims[static_cast<std::size_t>(column)];
+  if (out.columns_ * out.width_ < kLeastRowBytes) return std::nullopt;
+
+  ElementProgram places = program;
+  places.stores.clear();
+  for (plan::IndexId index : {load.index, store.index}) {
+    places.nodes.push_back({.op = NodeOp::kIndex, .type = ElementType::kS32, .index = index,
+                            .depends = program.space.Depends(index)});
+    places.results.push_back(static_cast<NodeId>(places.nodes.size()) - 1);
+  }
+  if (inside != kNoNode) places.results.push_back(inside);
+  const uint64_t outer = ~(uint64_t{1} << column);
+  const TileShape tile = ChooseTile(places, {.column_dims = outer, .row_dims = outer, .max_elements = 512});
+  KRAFLA_ASSIGN(out.places_, BlockProgram::Compile(places, {.tile = tile}));
+  Dims rows = dims;
+  rows.back() = 1;
+  out.grid_ = TileGrid(rows, tile);
+  const double time = 50 + static_cast<double>(tile.rows * tile.columns) * (10 + static_cast<double>(out.columns_ * out.width_) * 0.05);
+  out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / time));
+  return out;
+}
+
+void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte* const> buffers) const {
+  const auto from_place = places_.ResultValue(memory, 0), to_place = places_.ResultValue(memory, 1);
+  const auto at = [](const BlockProgram::Value& v, int64_t i) {
+    int32_t index;
+    std::memcpy(&index, v.data + (v.is_uniform ? 0 : i) * 4, 4);
+    return static_cast<int64_t>(index);
+  };
+  const std::byte* from = buffers[static_cast<std::size_t>(from_)];
+  std::byte* to = buffers[static_cast<std::size_t>(to_)];
+  const auto bytes = static_cast<std::size_t>(columns_ * width_);
+  if (!fill_) {
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + at(to_place, i) * width_, from + at(from_place, i) * width_, bytes);
+    return;
+  }
+  const auto inside = places_.ResultValue(memory, 2);
+  for (int64_t i = 0; i < n; ++i) {
+    std::byte* row = to + at(to_place, i) * width_;
+    if (inside.data[inside.is_uniform ? 0 : i] != std::byte{0}) {
+      std::memcpy(row, from + at(from_place, i) * width_, bytes);
+    } else {
+      Fill(width_, reinterpret_cast<const std::byte*>(&*fill_), row, columns_);
+    }
+  }
+}
+
+void RowGather::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const {
+  pool.ParallelFor(grid_.count(), grain_, [&](int64_t begin, int64_t end, int worker) {
+    std::byte* memory = scratch + worker * places_.frame_bytes();
+    places_.Start(memory, buffers);
+    TileGrid::Tile tile;
+    grid_.Seek(begin, tile);
+    for (int64_t i = begin; i < end; ++i, grid_.Next(tile)) {
+      places_.RunTile(memory, tile.origin, tile.rows, tile.columns);
+      CopyRows(memory, tile.rows * tile.columns, buffers);
+    }
+  });
+}
+
+}  // namespace krafla::cpu

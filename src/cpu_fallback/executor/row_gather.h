@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop kernel that copies whole rows whose places are computed: table[indices[i], :]. The places are found once a row
+// by a block program of their own, and each row is one copy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/iteration.h"
+#include "base/thread_pool.h"
+
+namespace krafla::cpu {
+
+class RowGather {
+ public:
+  // Nothing where the program does something else.
+  static Result<std::optional<RowGather>> Make(const plan::ElementProgram& program);
+
+  int64_t scratch_bytes(int threads) const { return places_.frame_bytes() * threads; }
+  void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
+
+ private:
+  void CopyRows(const std::byte* memory, int64_t n, std::span<std::byte* const> buffers) const;
+
+  BlockProgram places_;  // results: where a row comes from, where it goes, and with fill_: whether it comes from there
+  TileGrid grid_;
+  int from_ = 0, to_ = 0;  // buffers
+  int width_ = 1;
+  int64_t columns_ = 1;
+  std::optional<uint64_t> fill_;  // what the rows are full of that come from nowhere
+  int64_t grain_ = 1;
+};
+
+}  // namespace krafla::cpu
