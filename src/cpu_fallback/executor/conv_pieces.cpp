@@ -53,6 +53,9 @@ std::vector<Phase> PhasesOf(const WindowDim& w, int64_t input, int64_t output) {
       phase.inputs = std::clamp<int64_t>(end, phase.input_begin, input) - phase.input_begin;
       phase.padding_low = phase.input_begin - begin;
       phase.padding_high = end - phase.input_begin - phase.inputs;
+      // What the stride leaves over at the end does no harm, and a whole array is better than a view of most of it.
+      if (phase.inputs > 0 && input - phase.input_begin - phase.inputs < phase.stride)
+        phase.inputs = input - phase.input_begin;
     }
     out.push_back(phase);
   }

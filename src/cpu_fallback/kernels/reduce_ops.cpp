@@ -159,7 +159,8 @@ HWY_INLINE void FoldDense(const T* const* arrays, int64_t offset, std::size_t n,
 }
 
 template <class T, class F>
-HWY_INLINE void FoldStrided(const T* HWY_RESTRICT in, int64_t stride, std::size_t n, T* HWY_RESTRICT to) {
+HWY_INLINE void FoldStrided(const T* const* arrays, int64_t count, int64_t offset, int64_t stride, std::size_t n,
+                            T* HWY_RESTRICT to) {
   const hn::ScalableTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t c = 0;
@@ -167,16 +168,21 @@ HWY_INLINE void FoldStrided(const T* HWY_RESTRICT in, int64_t stride, std::size_
     if (stride == 2) {
       // Loads of pairs: the last one's second half may lie behind the array.
       for (; c + lanes < n; c += lanes) {
-        hn::Vec<decltype(d)> even, odd;
-        hn::LoadInterleaved2(d, in + 2 * c, even, odd);
-        hn::StoreU(F::Do(d, hn::LoadU(d, to + c), even), d, to + c);
+        auto value = hn::LoadU(d, to + c);
+        for (int64_t k = 0; k < count; ++k) {
+          hn::Vec<decltype(d)> even, odd;
+          hn::LoadInterleaved2(d, arrays[k] + offset + 2 * c, even, odd);
+          value = F::Do(d, value, even);
+        }
+        hn::StoreU(value, d, to + c);
       }
-    } else if (stride == 0) {
-      const auto value = hn::Set(d, *in);
-      for (; c + lanes <= n; c += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, to + c), value), d, to + c);
+    } else if (stride == 0 && count == 1) {
+      const auto constant = hn::Set(d, arrays[0][offset]);
+      for (; c + lanes <= n; c += lanes) hn::StoreU(F::Do(d, hn::LoadU(d, to + c), constant), d, to + c);
     }
   }
-  for (; c < n; ++c) to[c] = Combine<T, F>(to[c], in[static_cast<int64_t>(c) * stride]);
+  for (; c < n; ++c)
+    for (int64_t k = 0; k < count; ++k) to[c] = Combine<T, F>(to[c], arrays[k][offset + static_cast<int64_t>(c) * stride]);
 }
 
 template <class T, class F>
@@ -194,7 +200,7 @@ void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_str
       for (; k + 2 <= arrays; k += 2) FoldDense<T, F, 2>(in + k, at, n, to);
       for (; k < arrays; ++k) FoldDense<T, F, 1>(in + k, at, n, to);
     } else {
-      for (; k < arrays; ++k) FoldStrided<T, F>(in[k] + at, column_stride, n, to);
+      FoldStrided<T, F>(in, arrays, at, column_stride, n, to);
     }
   }
 }
