@@ -294,6 +294,37 @@ TEST(ConvKernelTest, Parts) {
     }
 }
 
+// What is computed as several ordinary convolutions.
+TEST(ConvKernelTest, Pieces) {
+  using enum ElementType;
+  for (bool last : {false, true})
+    for (ElementType type : {kF32, kF64, kF16, kBF16, kS32}) {
+      const ElementType sum = type == kF64 ? kF64 : type == kS32 ? kS32 : kF32;
+      const auto with = [&](ConvCase::Extra x) {
+        x.channels_last = last, x.input_type = type, x.sum = sum, x.result = sum;
+        return x;
+      };
+      // Gradients of strided convolutions: phases of odd and even extents, also such that see nothing.
+      CheckConv({2, 8, 16, {9, 8}, {3, 3}, {1, 1}, {1, 2}, {2, 1}, {1, 1}, {2, 2}, with({.reversal = true})});
+      CheckConv({2, 8, 16, {7, 5}, {4, 5}, {1, 1}, {3, 2}, {3, 5}, {1, 1}, {3, 2}, with({.reversal = true})});
+      CheckConv({2, 8, 16, {9, 9}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, {1, 1}, {2, 2}, with({})});
+      CheckConv({1, 8, 16, {9, 9}, {3, 4}, {2, 3}, {2, 2}, {2, 2}, {2, 1}, {3, 2}, with({})});
+      CheckConv({1, 8, 16, {20}, {5}, {1}, {4}, {3}, {1}, {4}, with({.reversal = true})});
+      CheckConv({1, 8, 8, {5, 4, 3}, {2, 3, 2}, {1, 1, 1}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {2, 2, 2}, with({})});
+      CheckConv({2, 16, 16, {9, 9}, {3, 3}, {1, 1}, {1, 2}, {2, 1}, {1, 1}, {2, 2}, with({.groups = 4, .reversal = true})});
+      // Nothing but padding on one side; more of the input than is read.
+      CheckConv({1, 8, 16, {9, 9}, {3, 3}, {1, 1}, {5, -3}, {-4, 6}, {1, 1}, {1, 1}, with({})});
+      CheckConv({1, 8, 16, {10, 11}, {1, 1}, {2, 3}, {0, 0}, {0, 0}, {1, 1}, {1, 1}, with({})});
+      CheckConv({6, 9, 6, {12, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, with({.batch_groups = 3})});
+      // More than three spatial dimensions.
+      CheckConv({1, 4, 8, {4, 3, 4, 3}, {2, 2, 2, 2}, {1, 1, 1, 1}, {1, 0, 1, 0}, {0, 1, 0, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, with({})});
+    }
+  for (bool last : {false, true}) {
+    CheckConv({1, 8, 16, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.reversal = true, .channels_last = last, .input_type = kS8, .sum = kS32, .result = kS32}});
+    CheckConv({1, 8, 16, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 2}, {1, 1}, {2, 2}, {.channels_last = last, .input_type = kS8, .sum = kS32, .result = kS32}});
+  }
+}
+
 TEST(ConvKernelTest, Types) {
   using enum ElementType;
   struct Types {
