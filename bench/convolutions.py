@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions, their gradients and pools on one core: krafla's CPU beside XLA's.
 
-    JAX_PLATFORMS=cpu JAX_ENABLE_X64=1 taskset -c 0 bench/convolutions.py KRAFLA [KRAFLA...] [--filter TEXT] [--rounds 2]
+    JAX_PLATFORMS=cpu JAX_ENABLE_X64=1 taskset -c 0 bench/convolutions.py KRAFLA [KRAFLA...] [--filter TEXT]
 
 Each case is lowered by JAX to StableHLO, which `krafla bench` runs on one thread. Prints processor time a run in ms, the
 least of some runs, and krafla's by XLA's; more than one KRAFLA is before and after.
