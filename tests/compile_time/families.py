@@ -488,7 +488,7 @@ def sorts(n):
 @family
 def sort_wide(n):
     """One sort of many operands."""
-    m = min(n // 4, 2000)
+    m = max(2, min(n // 4, 2000))
     before = "lt {\n" + "\n".join(f" p{k} = f32[] parameter({k})" for k in range(2 * m)) + "\n ROOT r = pred[] compare(p0, p1), direction=LT }\n"
     lines = [f"x{k} = f32[8] parameter({k})" for k in range(m)]
     shape = "(" + ", ".join(["f32[8]"] * m) + ")"
@@ -499,7 +499,7 @@ def sort_wide(n):
 @family
 def reduce_wide(n):
     """One reduction of many operands."""
-    m = min(n // 5, 2000)
+    m = max(2, min(n // 5, 2000))
     shape = "(" + ", ".join(["f32[]"] * m) + ")"
     before = "f {\n" + "\n".join(f" p{k} = f32[] parameter({k})" for k in range(2 * m)) + "\n" + "\n".join(
         f" a{k} = f32[] add(p{k}, p{k+m})" for k in range(m)) + f"\n ROOT r = {shape} tuple({', '.join(f'a{k}' for k in range(m))}) }}\n"
