@@ -10,6 +10,7 @@
 
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "passes/pipeline.h"
+#include "plan/group_graph.h"
 
 namespace krafla::plan {
 namespace {
@@ -138,6 +139,39 @@ TEST(PlannerTest, EverythingPlans) {
     for (const auto& [name, count] : hosts) std::printf(" %s %d", name.c_str(), count);
     std::printf("\n");
   }
+}
+
+// Each level calls the one below twice: past the budget of copies a level is planned once, however often it is called.
+TEST(PlannerTest, CallsPastTheBudgetArePlannedOnce) {
+  std::string text = "HloModule m\nff0 { a = f32[4] parameter(0)\n b = f32[4] sine(a)\n ROOT r = f32[4] add(a, b) }\n";
+  constexpr int kLevels = 60;
+  for (int k = 1; k < kLevels; ++k)
+    text += Format("ff{} {{ a = f32[4] parameter(0)\n b = f32[4] call(a), to_apply=ff{}\n ROOT r = f32[4] call(b), to_apply=ff{} }}\n",
+                   k, k - 1, k - 1);
+  text += Format("ENTRY e {{ x = f32[4] parameter(0)\n ROOT r = f32[4] call(x), to_apply=ff{} }}\n", kLevels - 1);
+  auto plan = PlanText(text);
+  if (!plan) FAIL() << plan.error().ToString();
+  EXPECT_GT(plan->callees.size(), 2u);
+  EXPECT_LE(plan->callees.size(), static_cast<std::size_t>(kLevels));
+  // Frames do not overlap: every callee may be on the way while another runs.
+  EXPECT_GT(plan->arena_size, 0);
+}
+
+TEST(GroupGraphTest, FindsPathsAroundAndKeepsOrderAcrossMerges) {
+  GroupGraph graph(5);
+  graph.AddReader(0, 1);
+  graph.AddReader(1, 2);
+  graph.AddReader(0, 2);
+  graph.AddReader(0, 3);
+  EXPECT_TRUE(graph.PathAround(0, 2));   // by way of 1
+  EXPECT_FALSE(graph.PathAround(0, 3));  // read directly only
+  EXPECT_FALSE(graph.PathAround(3, 0));
+  graph.Merge(0, 3);                     // 1 and 2 are now placed after it
+  graph.AddReader(2, 4);
+  EXPECT_TRUE(graph.PathAround(0, 2));
+  EXPECT_TRUE(graph.PathAround(0, 4));
+  EXPECT_TRUE(graph.PathAround(1, 4));
+  EXPECT_FALSE(graph.PathAround(4, 0));
 }
 
 }  // namespace
