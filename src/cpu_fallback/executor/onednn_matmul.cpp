@@ -3,6 +3,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/onednn_jobs.h"
 
 namespace krafla::cpu {
