@@ -76,6 +76,70 @@ TEST(LoopKernelTest, EveryOpHasTheBitsOfTheScalarDefinition) {
   }
 }
 
+TEST(LoopKernelTest, EveryOpOnNarrowTypes) {
+  for (const OpCase& c : kOps) {
+    for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS4,
+                             ElementType::kBF16, ElementType::kF16}) {
+      if (IsIntegral(type) ? !c.integers : !c.floats) continue;
+      for (unsigned uniform = 0; uniform < (1u << c.arity); ++uniform) {
+        for (int64_t n : {1, 7, 1003}) {
+          CheckLoop(OneOp(c.opcode, type, c.arity, n, uniform),
+                    std::string(OpcodeName(c.opcode)) + " " + std::string(ElementTypeName(type)) + " uniform " +
+                        std::to_string(uniform) + " n " + std::to_string(n));
+        }
+      }
+    }
+  }
+}
+
+// By numbers of either sign, powers of two, and the ends of the type.
+TEST(LoopKernelTest, DividesByOneNumber) {
+  for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS32,
+                           ElementType::kU32}) {
+    const int bits = BitWidth(type);
+    const int64_t top = IsSigned(type) ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
+    for (int64_t divisor : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{10}, int64_t{64}, int64_t{127}, top, int64_t{-1}, int64_t{-7}, -top - 1}) {
+      if (divisor < 0 && !IsSigned(type)) continue;
+      for (Opcode op : {Opcode::kDivide, Opcode::kRemainder}) {
+        const int64_t n = 70000;
+        const int64_t dims[] = {n};
+        ProgramBuilder b(dims);
+        int in = b.AddBuffer(type, n, false), out = b.AddBuffer(type, n, true);
+        NodeId x = b.Load(in, type, b.space().Iter(0));
+        NodeId y = b.Hlo(op, type, {x, b.ConstantInt(plan::ComputeType(type), divisor)});
+        b.AddStore({.buffer = out, .index = b.space().Iter(0), .node = y, .storage = type});
+        CheckLoop(std::move(b).Finish(), std::string(OpcodeName(op)) + " by " + std::to_string(divisor));
+      }
+    }
+  }
+}
+
+// Values that some read as they are and others by their low bits.
+TEST(LoopKernelTest, NarrowValuesForSeveralReaders) {
+  for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16}) {
+    const int64_t n = 1500;
+    const int64_t dims[] = {n};
+    ProgramBuilder b(dims);
+    const IndexId i = b.space().Iter(0);
+    const auto load = [&](ElementType t) { return b.Load(b.AddBuffer(t, n, false), t, i); };
+    const auto store = [&](NodeId node, ElementType t) {
+      b.AddStore({.buffer = b.AddBuffer(t, n, true), .index = i, .node = node, .storage = t});
+    };
+    NodeId x = load(type), y = load(type), wide = load(ElementType::kS32);
+    NodeId sum = b.Hlo(Opcode::kAdd, type, {x, b.Hlo(Opcode::kMultiply, type, {x, y})});
+    NodeId larger = b.Hlo(Opcode::kMaximum, type, {sum, y});
+    NodeId chosen = b.Select(b.Compare(ComparisonDirection::kLt, larger, x), sum, b.Convert(wide, ElementType::kS32, type));
+    store(sum, type);
+    store(chosen, type);
+    store(b.Convert(chosen, type, ElementType::kF32), ElementType::kF32);
+    store(b.Convert(larger, type, ElementType::kS64), ElementType::kS64);
+    store(b.Convert(sum, type, ElementType::kS32), ElementType::kS32);
+    store(b.Convert(sum, type, ElementType::kBF16), ElementType::kBF16);
+    store(b.Compare(ComparisonDirection::kGe, x, y), ElementType::kPred);
+    CheckLoop(std::move(b).Finish(), std::string(ElementTypeName(type)));
+  }
+}
+
 TEST(LoopKernelTest, EveryFormulaHasTheBitsOfTheScalarOne) {
   for (Opcode op : {Opcode::kExp, Opcode::kExpm1, Opcode::kLogistic, Opcode::kTanh, Opcode::kSinh, Opcode::kCosh,
                     Opcode::kErf, Opcode::kLog, Opcode::kLog1p, Opcode::kAsinh, Opcode::kAcosh, Opcode::kAtanh,
@@ -210,6 +274,27 @@ TEST(LoopKernelTest, GathersRowsAndElements) {
     NodeId x = b.Load(table, ElementType::kF32, s.Add(s.Mul(row, 40), s.Iter(along_row ? 0 : 1)));
     b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = ElementType::kF32});
     CheckLoop(std::move(b).Finish(), "gather");
+  }
+}
+
+// table[indices[i], :], and a constant where a predicate of the row is false.
+TEST(LoopKernelTest, GathersRows) {
+  for (ElementType type : {ElementType::kF32, ElementType::kS8, ElementType::kBF16, ElementType::kF64}) {
+    for (bool fill : {false, true}) {
+      const int64_t dims[] = {700, 24};
+      ProgramBuilder b(dims);
+      auto& s = b.space();
+      int table = b.AddBuffer(type, 50 * 24, false), indices = b.AddBuffer(ElementType::kS32, 700, false);
+      int out = b.AddBuffer(type, 700 * 24, true);
+      NodeId index = b.Load(indices, ElementType::kS32, s.Iter(0));
+      NodeId x = b.Load(table, type, s.Add(s.Mul(b.ClampedIndex(index, 0, 49), 24), s.Iter(1)));
+      const ElementType c = plan::ComputeType(type);
+      if (fill)
+        x = b.Select(b.Compare(ComparisonDirection::kLt, index, b.ConstantInt(ElementType::kS32, 1)), x,
+                     IsFloat(type) ? b.ConstantFloat(c, 2.5) : b.ConstantInt(c, -3));
+      b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
+      CheckLoop(std::move(b).Finish(), "rows of " + std::string(ElementTypeName(type)));
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // Sort, scan and scatter against plain loops.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "kernel_fixture.h"
 
@@ -152,8 +153,9 @@ TEST(OrderKernelTest, Scatters) {
   using enum ElementType;
   enum class Shape { kRows, kElements, kWindows };
   for (Shape shape : {Shape::kRows, Shape::kElements, Shape::kWindows})
-    for (ElementType type : {kF32, kS8, kBF16, kF64})
-      for (bool replace : {false, true}) {
+    for (ElementType type : {kF32, kS8, kBF16, kF64, kU8, kU16, kS32, kF16})
+      for (std::optional<Opcode> op : {std::optional<Opcode>(), std::optional(Opcode::kAdd), std::optional(Opcode::kMultiply),
+                                       std::optional(Opcode::kMaximum), std::optional(Opcode::kMinimum)}) {
         std::mt19937 random(4);
         const int64_t rows = 12, columns = 30, n = 25;
         plan::ScatterKernel s;
@@ -183,7 +185,7 @@ TEST(OrderKernelTest, Scatters) {
         ProgramBuilder b({});
         const ElementType c = plan::ComputeType(type);
         NodeId old = b.Param(c, 0, 0), update = b.Param(c, 1, 0);
-        b.AddResult(replace ? update : b.Hlo(Opcode::kAdd, type, {old, update}));
+        b.AddResult(op ? b.Hlo(*op, type, {old, update}) : update);
         s.combiner.combiner = std::move(b).Finish();
         std::vector<int64_t> indices;
         for (int64_t i = 0; i < n * components; ++i) indices.push_back(static_cast<int64_t>(random() % 16) - 2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions. Float to integer: NaN gives 0, values outside the range its nearest end (XLA: elemental_ir_emitter.cc
 // EmitFloatUnaryOp, kConvert). Integers wrap. To pred: x != 0.
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -107,6 +108,28 @@ struct RoundBF16 {
   }
 };
 
+// f64 to f32 rounded to odd: what is then rounded to a mantissa of at most 22 bits is rounded once (Boldo and
+// Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+void RoundToOdd(const BlockArgs& args) {
+  const double* a = static_cast<const double*>(args.in[0]);
+  float* out = static_cast<float*>(args.out);
+  const int64_t n = args.n;
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i) {
+    const float nearest = static_cast<float>(a[i]);
+    const double back = nearest;
+    const uint32_t bits = std::bit_cast<uint32_t>(nearest);
+    const uint32_t toward_zero = std::fabs(back) > std::fabs(a[i]) ? bits - 1 : bits;
+    const bool exact = back == a[i] || a[i] != a[i];
+    out[i] = std::bit_cast<float>(exact ? bits : toward_zero | 1u);
+  }
+}
+template <class Round>
+void RoundF64(const BlockArgs& args) {
+  RoundToOdd(args);
+  UnaryLoop<float, Round>({args.out, {args.out, nullptr, nullptr}, args.n, 0});
+}
+
 template <class T>
 void WrapLoop(const BlockArgs& args, int bits, bool is_signed) {
   const T* a = static_cast<const T*>(args.in[0]);
@@ -176,6 +199,10 @@ BlockFn FindConvertOp(const BlockKey& key) {
   if (key.op == NodeOp::kRound && key.operand == ElementType::kF32) {
     if (key.storage == ElementType::kF16) return &UnaryLoop<float, RoundF16>;
     if (key.storage == ElementType::kBF16) return &UnaryLoop<float, RoundBF16>;
+  }
+  if (key.op == NodeOp::kRound && key.operand == ElementType::kF64) {
+    if (key.storage == ElementType::kF16) return &RoundF64<RoundF16>;
+    if (key.storage == ElementType::kBF16) return &RoundF64<RoundBF16>;
   }
   return FindFormatBlock(key);
 }
@@ -256,7 +283,7 @@ void RoundNarrowBF16(const void* in, void* out, int64_t count) {
 ConvertFn FindRoundNarrowOf(ElementType storage) {
   if (storage == ElementType::kF16) return &RoundNarrowF16;
   if (storage == ElementType::kBF16) return &RoundNarrowBF16;
-  return nullptr;
+  return FindFormatNarrow(storage);  // it rounds
 }
 
 ConvertFn FindWidenOf(ElementType storage) {
