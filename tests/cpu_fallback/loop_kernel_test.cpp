@@ -326,6 +326,24 @@ TEST(LoopKernelTest, IotaReverseAndStrides) {
   CheckLoop(std::move(b).Finish(), "iota");
 }
 
+// Every second element up to the last one of an array, and rows from their ends.
+TEST(LoopKernelTest, SecondElementsAndReversedRows) {
+  for (ElementType type : {ElementType::kU8, ElementType::kU16, ElementType::kF32, ElementType::kF64})
+    for (int64_t n : {3, 64, 65, 1000}) {
+      const int64_t dims[] = {7, n};
+      for (bool reversed : {false, true}) {
+        ProgramBuilder b(dims);
+        auto& s = b.space();
+        const int64_t row = reversed ? n : 2 * n;
+        int in = b.AddBuffer(type, 7 * row, false), out = b.AddBuffer(type, 7 * n, true);
+        const IndexId column = reversed ? s.AddConstant(s.Mul(s.Iter(1), -1), n - 1) : s.AddConstant(s.Mul(s.Iter(1), 2), 1);
+        NodeId x = b.Load(in, type, s.Add(s.Mul(s.Iter(0), row), column));
+        b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
+        CheckLoop(std::move(b).Finish(), "strides");
+      }
+    }
+}
+
 TEST(LoopKernelTest, SeveralOutputsAndLongChains) {
   const int64_t dims[] = {13, 700};
   ProgramBuilder b(dims);

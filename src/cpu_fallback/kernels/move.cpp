@@ -77,6 +77,30 @@ void Splat(T value, T* to, int64_t count) {
   for (; c < count; ++c) to[c] = value;
 }
 
+// Every second element: the real or the imaginary parts of complex numbers. The last element is read alone: what follows
+// it may be outside the array.
+template <class T>
+void EverySecond(const T* from, T* to, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes < count; c += lanes) {
+    hn::Vec<decltype(d)> even, odd;
+    hn::LoadInterleaved2(d, from + 2 * c, even, odd);
+    hn::StoreU(even, d, to + c);
+  }
+  for (; c < count; ++c) to[c] = from[2 * c];
+}
+// from[0], from[-1], ...
+template <class T>
+void Backwards(const T* from, T* to, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= count; c += lanes) hn::StoreU(hn::Reverse(d, hn::LoadU(d, from - c - lanes + 1)), d, to + c);
+  for (; c < count; ++c) to[c] = from[-c];
+}
+
 template <class T>
 void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes, TileStrides ts, int64_t rows,
                 int64_t columns) {
@@ -107,7 +131,11 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
   for (int64_t r = 0; r < rows; ++r) {
     const T* a = from + r * fs.row;
     T* b = to + r * ts.row;
-    if (ts.column == 1) {
+    if (ts.column == 1 && fs.column == 2) {
+      EverySecond(a, b, columns);
+    } else if (ts.column == 1 && fs.column == -1) {
+      Backwards(a, b, columns);
+    } else if (ts.column == 1) {
       for (int64_t c = 0; c < columns; ++c) b[c] = a[c * fs.column];
     } else {
       for (int64_t c = 0; c < columns; ++c) b[c * ts.column] = a[c * fs.column];
