@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kMostElements = 1024;
 constexpr std::size_t kMaxScattered = 32;
+constexpr int64_t kShortRun = 16;
 constexpr int64_t kStarts = 256;  // windows whose places are found together
 
 class ScatterRun final : public CpuKernel {
@@ -46,7 +47,7 @@ class ScatterRun final : public CpuKernel {
   int64_t run_ = 1, run_operand_stride_ = 1, run_update_stride_ = 1;
   bool dense_ = false;
   AddStartsFn add_starts_ = nullptr;
-  ScatterElementsFn elements_ = nullptr;  // windows of one element, combined by one plain op
+  ScatterElementsFn elements_ = nullptr;  // of windows that are short runs, combined by one plain op
   std::optional<SimpleCombiner> simple_;
   BlockProgram combiner_;
   std::vector<ConvertFn> widen_, narrow_;
@@ -119,15 +120,17 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
   }
   out->add_starts_ = FindAddStarts(body.indices_type);
   out->simple_ = FindSimpleCombiner(body.combiner.combiner);
-  if (out->simple_ && body.types.size() == 1 && out->run_ == 1 && out->window_.empty()) {
+  const bool as_stored = out->simple_ && (out->simple_->kind != SimpleCombiner::Kind::kOp ||
+                                          (FindWiden(body.types[0]) == nullptr && out->simple_->round == nullptr));
+  const bool contiguous = out->run_ == 1 || (out->run_operand_stride_ == 1 && out->run_update_stride_ == 1);
+  out->dense_ = body.types.size() == 1 && as_stored && contiguous;
+  // Short rows are quicker element by element than by a call each; so are those that have to be widened and narrowed.
+  if (out->simple_ && body.types.size() == 1 && out->window_.empty() && contiguous &&
+      (out->run_ <= kShortRun || !out->dense_)) {
     if (out->simple_->kind == SimpleCombiner::Kind::kReplace) out->elements_ = FindScatterReplace(body.types[0]);
     if (out->simple_->kind == SimpleCombiner::Kind::kOp)
       out->elements_ = FindScatterElements(out->simple_->opcode, body.types[0]);
   }
-  const bool as_stored = out->simple_ && (out->simple_->kind != SimpleCombiner::Kind::kOp ||
-                                          (FindWiden(body.types[0]) == nullptr && out->simple_->round == nullptr));
-  out->dense_ = body.types.size() == 1 && as_stored &&
-                (out->run_ == 1 || (out->run_operand_stride_ == 1 && out->run_update_stride_ == 1));
   for (ElementType t : body.types) {
     out->widen_.push_back(FindWiden(t));
     out->narrow_.push_back(FindNarrow(t));
@@ -231,7 +234,8 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
       const int64_t from = update + begin * row_update_stride_;
       if (elements_ != nullptr) {
         elements_(bindings[At(body_.outputs[0])], starts,
-                  bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]), row_update_stride_, n);
+                  bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]), row_update_stride_, n,
+                  run_);
         continue;
       }
       for (int64_t i = 0; i < n; ++i)

@@ -73,22 +73,31 @@ HWY_INLINE T CombineTwo(T x, T y) {
 }
 
 template <Opcode kOp, class S>
-void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, int64_t stride, int64_t n) {
+void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, int64_t stride, int64_t n,
+                 int64_t run) {
   using Stored = typename S::Stored;
   Stored* out = reinterpret_cast<Stored*>(out_bytes);
   const Stored* from = reinterpret_cast<const Stored*>(updates);
+  const auto combine = [](Stored& to, Stored value) HWY_ATTR {
+    to = S::Narrow(CombineTwo<kOp, typename S::Computed>(S::Widen(to), S::Widen(value)));
+  };
+  if (run == 1) {
+    for (int64_t i = 0; i < n; ++i)
+      if (starts[i] != kOutside) combine(out[starts[i]], from[i * stride]);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) {
     if (starts[i] == kOutside) continue;
-    Stored& to = out[starts[i]];
-    to = S::Narrow(CombineTwo<kOp, typename S::Computed>(S::Widen(to), S::Widen(from[i * stride])));
+    for (int64_t k = 0; k < run; ++k) combine(out[starts[i] + k], from[i * stride + k]);
   }
 }
 template <class T>
-void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, int64_t stride, int64_t n) {
+void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, int64_t stride, int64_t n,
+                 int64_t run) {
   T* out = reinterpret_cast<T*>(out_bytes);
   const T* from = reinterpret_cast<const T*>(updates);
   for (int64_t i = 0; i < n; ++i)
-    if (starts[i] != kOutside) out[starts[i]] = from[i * stride];
+    for (int64_t k = 0; k < run && starts[i] != kOutside; ++k) out[starts[i] + k] = from[i * stride + k];
 }
 
 template <class S>

@@ -17,10 +17,10 @@ using AddStartsFn = void (*)(const std::byte* indices, int64_t stride, int64_t n
                              int64_t* starts);
 AddStartsFn FindAddStarts(ElementType index);
 
-// out[starts[i]] = out[starts[i]] op updates[i * stride], in order, for starts that are not kOutside. Elements are of the
-// storage type, of which every value is what its HLO type has (rounded, wrapped).
+// out[starts[i] + k] = out[starts[i] + k] op updates[i * stride + k] for k < run, in order, for starts that are not
+// kOutside. Elements are of the storage type; results are rounded or wrapped as their HLO type has it.
 using ScatterElementsFn = void (*)(std::byte* out, const int64_t* starts, const std::byte* updates, int64_t stride,
-                                   int64_t n);
+                                   int64_t n, int64_t run);
 // Null where there is none. `op`: add, multiply, maximum, minimum, and, or.
 ScatterElementsFn FindScatterElements(Opcode op, ElementType storage);
 ScatterElementsFn FindScatterReplace(ElementType storage);
