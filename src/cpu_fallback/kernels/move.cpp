@@ -148,8 +148,26 @@ void MoveTileMaskedOf(const std::byte* from_bytes, TileStrides fs, std::byte* to
                       int64_t rows, int64_t columns) {
   const T* from = reinterpret_cast<const T*>(from_bytes);
   T* to = reinterpret_cast<T*>(to_bytes);
+  const hn::ScalableTag<T> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t r = 0; r < rows; ++r, mask += columns, to += columns) {
-    for (int64_t c = 0; c < columns; ++c) {
+    int64_t c = 0;
+    // Pads: vectors that are wholly inside or wholly outside.
+    for (; fs.column == 1 && c + lanes <= columns; c += lanes) {
+      const auto outside = hn::Eq(hn::LoadU(d8, mask + c), hn::Zero(d8));
+      if (hn::AllFalse(d8, outside)) {
+        hn::StoreU(hn::LoadU(d, from + r * fs.row + c), d, to + c);
+      } else if (hn::AllTrue(d8, outside)) {
+        hn::StoreU(hn::Zero(d), d, to + c);
+      } else {
+        for (int64_t k = c; k < c + lanes; ++k) {
+          to[k] = T{};
+          if (mask[k] != 0) to[k] = from[r * fs.row + k];
+        }
+      }
+    }
+    for (; c < columns; ++c) {
       to[c] = T{};
       if (mask[c] != 0) to[c] = from[r * fs.row + c * fs.column];
     }
