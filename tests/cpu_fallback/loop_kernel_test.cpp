@@ -98,7 +98,8 @@ TEST(LoopKernelTest, DividesByOneNumber) {
                            ElementType::kU32}) {
     const int bits = BitWidth(type);
     const int64_t top = IsSigned(type) ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
-    for (int64_t divisor : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{10}, int64_t{64}, int64_t{127}, top, int64_t{-1}, int64_t{-7}, -top - 1}) {
+    for (int64_t divisor : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{10}, int64_t{41}, int64_t{49}, int64_t{64}, int64_t{127}, top,
+                            int64_t{-1}, int64_t{-7}, int64_t{-49}, -top - 1}) {
       if (divisor < 0 && !IsSigned(type)) continue;
       for (Opcode op : {Opcode::kDivide, Opcode::kRemainder}) {
         const int64_t n = 70000;
@@ -129,6 +130,10 @@ TEST(LoopKernelTest, NarrowValuesForSeveralReaders) {
     NodeId sum = b.Hlo(Opcode::kAdd, type, {x, b.Hlo(Opcode::kMultiply, type, {x, y})});
     NodeId larger = b.Hlo(Opcode::kMaximum, type, {sum, y});
     NodeId chosen = b.Select(b.Compare(ComparisonDirection::kLt, larger, x), sum, b.Convert(wide, ElementType::kS32, type));
+    // More than the lanes hold: the larger of two such values is not that of their low bits.
+    store(b.Convert(b.Hlo(Opcode::kMaximum, ElementType::kS32, {wide, b.Hlo(Opcode::kNot, ElementType::kS32, {wide})}),
+                    ElementType::kS32, type),
+          type);
     store(sum, type);
     store(chosen, type);
     store(b.Convert(chosen, type, ElementType::kF32), ElementType::kF32);
