@@ -76,16 +76,19 @@ Result<std::string> ReadToEnd(int descriptor, const std::string& path, std::size
 
 }  // namespace
 
-Result<InputFile> InputFile::Open(const std::string& path) {
+Result<InputFile> InputFile::OpenFileOrPipe(const std::string& path, bool takes_pipe) {
   // Without O_NONBLOCK a pipe would keep the call until somebody writes to it.
-  InputFile out(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), 0);
+  InputFile out(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (out.descriptor_ < 0) return CannotOpen(path, errno);
   struct stat info;
   if (::fstat(out.descriptor_, &info) != 0) return CannotOpen(path, errno);
-  if (!S_ISREG(info.st_mode)) return NoFile(path, info.st_mode);
-  out.size_ = info.st_size;
+  const bool is_pipe = S_ISFIFO(info.st_mode);
+  if (!S_ISREG(info.st_mode) && !(takes_pipe && is_pipe)) return NoFile(path, info.st_mode);
+  out.size_ = is_pipe ? -1 : info.st_size;
   return out;
 }
+
+Result<InputFile> InputFile::Open(const std::string& path) { return OpenFileOrPipe(path, /*takes_pipe=*/false); }
 
 InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -106,18 +109,9 @@ Result<> InputFile::ReadAt(int64_t offset, void* to, std::size_t bytes) const {
 }
 
 Result<std::string> ReadFile(const std::string& path) {
-  struct Closer {
-    int descriptor;
-    ~Closer() {
-      if (descriptor >= 0) ::close(descriptor);
-    }
-  } file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.descriptor < 0) return CannotOpen(path, errno);
-  struct stat info;
-  if (::fstat(file.descriptor, &info) != 0) return CannotOpen(path, errno);
-  if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode)) return NoFile(path, info.st_mode);
-  if (S_ISREG(info.st_mode)) return ReadToEnd(file.descriptor, path, static_cast<std::size_t>(info.st_size), kPipeLimitMs);
-  KRAFLA_ASSIGN(std::string out, ReadToEnd(file.descriptor, path, kFirstRead, kPipeLimitMs));
+  KRAFLA_ASSIGN(const InputFile file, InputFile::OpenFileOrPipe(path, /*takes_pipe=*/true));
+  if (file.size_ >= 0) return ReadToEnd(file.descriptor_, path, static_cast<std::size_t>(file.size_), kPipeLimitMs);
+  KRAFLA_ASSIGN(std::string out, ReadToEnd(file.descriptor_, path, kFirstRead, kPipeLimitMs));
   if (out.empty()) return DataLoss("'{}' is a pipe that nobody writes to.", path);
   return out;
 }

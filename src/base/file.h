@@ -36,8 +36,10 @@ class InputFile {
   int Release() { return std::exchange(descriptor_, -1); }
 
  private:
-  InputFile(std::string path, int descriptor, int64_t size)
-      : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+  InputFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  // A pipe has no size: -1.
+  static Result<InputFile> OpenFileOrPipe(const std::string& path, bool takes_pipe);
+  friend Result<std::string> ReadFile(const std::string& path);
 
   std::string path_;
   int descriptor_ = -1;
