@@ -252,6 +252,7 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   // A callback that runs a program of its own kind is on a lane's thread; waiting there could be for itself.
   const bool wait = program->calls_user_function() &&
                     std::ranges::none_of(program->lanes(), [](const Lane* l) { return l->IsOwnThread(); });
+  auto outcome = [&] { return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>(); };
   if (all_there && !program->is_group() && program->last_run_ns() < kShortRunNs) {
     bool ran = false;
     if (const Lane::Turn turn = lane.TryEnter()) {
@@ -260,7 +261,7 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
     }
     if (ran) {
       run->Tell(lane);
-      return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>();
+      return outcome();
     }
   }
   auto post = [run, program, &lane](Lane::WhenFull when_full) {
@@ -273,13 +274,13 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   };
   if (missing.empty()) {
     post(Lane::WhenFull::kWait);
-    return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>();
+    return outcome();
   }
   auto postponed = std::make_shared<Postponed>();
   postponed->missing = missing.size();
   postponed->post = [post] { post(Lane::WhenFull::kPostAnyway); };
   for (const std::shared_ptr<Completion>& one : missing) one->Then([postponed](const Status*) { postponed->Count(); });
-  return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>();
+  return outcome();
 }
 
 }  // namespace krafla::pjrt
