@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
+#include "ir/builder.h"
 #include "passes/algebra.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
@@ -134,7 +135,7 @@ Instruction* SimplifyPower(const Sides& s) {
   if (IsOne(*s.cy)) return s.x;
   bool is_float = IsFloat(s.type);
   // Formats whose values are rounded from f32 would be squared in f32 and rounded once: the same.
-  if (is_float ? ScalarBits(*s.cy) == ScalarBits(ScalarOfDouble(s.type, 2.0)) : ScalarInt(*s.cy) == 2)
+  if (is_float ? ScalarBits(*s.cy) == ScalarBits(ScalarLiteral(s.type, 2.0)) : ScalarInt(*s.cy) == 2)
     return rewrite.Binary(Opcode::kMultiply, s.x, s.x);
   if (is_float && IsMinusOne(*s.cy))
     return rewrite.Binary(Opcode::kDivide, rewrite.Splat(ScalarOne(s.type), s.i->shape().dims()), s.x);

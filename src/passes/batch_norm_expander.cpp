@@ -2,6 +2,7 @@
 // batch-norm-inference, -training and -grad as arithmetic and reductions (XLA: batchnorm_expander.cc). Unlike there,
 // the variance is the mean of (x - mean)^2, not E[x^2] - mean^2, which loses all digits of a small variance and may
 // come out negative; and types narrower than f32 are computed in f32 and rounded once.
+#include "ir/builder.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
@@ -71,7 +72,7 @@ class BatchNorm {
     return rewrite_.Add(Opcode::kBroadcast, shape_, {x}, DimensionsAttributes{Dims{attributes_.feature_index}});
   }
   Instruction* Like(Instruction* x, double value) {
-    return rewrite_.Splat(ScalarOfDouble(wide_, value), x->shape().dims());
+    return rewrite_.Splat(ScalarLiteral(wide_, value), x->shape().dims());
   }
   Result<Instruction*> Sum(Instruction* x) {
     return rewrite_.Reduce(Opcode::kAdd, x, ScalarZero(wide_), others_);

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "numerics/rng.h"
+#include "ir/builder.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/scalar_facts.h"
@@ -56,7 +57,7 @@ class RandomNumbers {
     return rewrite_.Binary(Opcode::kMultiply, high, Number(wide, std::ldexp(1.0, -kept), dims));
   }
   Instruction* Number(ElementType type, double value, const Dims& dims) {
-    return rewrite_.Splat(ScalarOfDouble(type, value), dims);
+    return rewrite_.Splat(ScalarLiteral(type, value), dims);
   }
   Instruction* Parameter(std::size_t n, ElementType type) {
     return rewrite_.Broadcast(rewrite_.Convert(i_->operand(n), type), i_->shape().dims(), {});

@@ -151,28 +151,6 @@ Literal ScalarOfInt(ElementType type, int64_t value) {
   return ScalarFromBits(type, bits);
 }
 
-Literal ScalarOfDouble(ElementType type, double value) {
-  if (type == ElementType::kF64) return ScalarFromBits(type, std::bit_cast<uint64_t>(value));
-  if (type == ElementType::kF32) return ScalarFromBits(type, std::bit_cast<uint32_t>(static_cast<float>(value)));
-  auto format = FormatOf(type);
-  KRAFLA_CHECK(format.has_value());
-  uint64_t sign = std::signbit(value) ? format->sign_mask() : 0;
-  double magnitude = std::fabs(value);
-  if (std::isnan(value))
-    return ScalarFromBits(type, format->exponent_mask() | uint64_t{1} << (format->mantissa_bits - 1));
-  int exponent = 0;
-  if (magnitude > 0 && !std::isinf(magnitude)) exponent = std::ilogb(magnitude);
-  int least = 1 - format->bias();
-  int scale = std::max(exponent, least) - format->mantissa_bits;  // of the last place
-  double units = std::isinf(magnitude) ? magnitude : std::nearbyint(std::ldexp(magnitude, -scale));
-  uint64_t limit = format->exponent_mask();
-  if (std::isinf(units)) return ScalarFromBits(type, sign | limit);
-  // A carry out of the mantissa steps the exponent by itself.
-  auto bits = static_cast<uint64_t>(units) +
-              (static_cast<uint64_t>(std::max(exponent, least) - least) << format->mantissa_bits);
-  return ScalarFromBits(type, sign | std::min(bits, limit));
-}
-
 bool ConvertIsLossless(ElementType from, ElementType to) {
   if (from == to) return true;
   auto wide = FormatOf(to);
@@ -211,14 +189,14 @@ std::optional<Literal> IdentityOf(const Computation& combiner, ElementType type)
   if (!opcode || (!is_float && !is_integer)) return std::nullopt;
   const double infinity = std::numeric_limits<double>::infinity();
   const int width = BitWidth(type);
-  if (*opcode == Opcode::kAdd) return is_float ? ScalarOfDouble(type, -0.0) : ScalarZero(type);
+  if (*opcode == Opcode::kAdd) return is_float ? ScalarLiteral(type, -0.0) : ScalarZero(type);
   if (*opcode == Opcode::kMultiply) return ScalarOne(type);
   if (*opcode == Opcode::kMaximum) {
-    if (is_float) return ScalarOfDouble(type, -infinity);
+    if (is_float) return ScalarLiteral(type, -infinity);
     return IsSigned(type) ? ScalarOfInt(type, -(int64_t{1} << (width - 2)) * 2) : ScalarZero(type);
   }
   if (*opcode == Opcode::kMinimum) {
-    if (is_float) return ScalarOfDouble(type, infinity);
+    if (is_float) return ScalarLiteral(type, infinity);
     if (IsSigned(type)) return ScalarOfInt(type, ((int64_t{1} << (width - 2)) - 1) * 2 + 1);
     return ScalarOfInt(type, type == ElementType::kPred ? 1 : -1);
   }

@@ -34,8 +34,6 @@ std::optional<int> Log2OfPowerOfTwo(const Literal& scalar);
 Literal ScalarZero(ElementType type);
 Literal ScalarOne(ElementType type);
 Literal ScalarOfInt(ElementType type, int64_t value);  // integers and pred
-// The nearest value of a float type, rounded to nearest even.
-Literal ScalarOfDouble(ElementType type, double value);
 
 // Every value of `from` is exactly one of `to`.
 bool ConvertIsLossless(ElementType from, ElementType to);

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "differential.h"
 
+#include <sys/resource.h>
+
 #include <cmath>
 #include <cstring>
+#include <ctime>
+#include <optional>
+#include <span>
 
+#include "api/device_group.h"
 #include "cpu_fallback/evaluator/evaluator.h"
+#include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
+#include "random_graph.h"
 
 namespace krafla::fuzz {
 namespace {
@@ -115,7 +123,7 @@ Result<ReferenceRun> RunReference(const Module& module, const std::vector<Litera
   return out;
 }
 
-Differential::Differential(const std::vector<std::string>& selectors) {
+Differential::Differential(const std::vector<std::string>& selectors, double budget_factor) : budget_factor_(budget_factor) {
   for (const std::string& selector : selectors) {
     Backend backend;
     backend.name = selector;
@@ -135,37 +143,163 @@ Differential::Differential(const std::vector<std::string>& selectors) {
   }
 }
 
-Outcome Differential::Check(const Module& module, const std::vector<Literal>& arguments) {
-  auto reference = RunReference(module, arguments);
-  if (!reference) {
-    bool refused = reference.error().code() == StatusCode::kUnimplemented || reference.error().code() == StatusCode::kResourceExhausted;
-    return {refused ? Verdict::kRefused : Verdict::kError, "evaluator", reference.error().ToString()};
-  }
-  Outcome worst;
-  auto note = [&](Verdict verdict, const Backend& backend, std::string what) {
-    if (verdict > worst.verdict) worst = {verdict, backend.name, std::move(what)};
+namespace {
+
+bool IsRefusal(const Status& status) {
+  return status.code() == StatusCode::kUnimplemented || status.code() == StatusCode::kResourceExhausted;
+}
+
+double ProcessorSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// The most memory that this process had at once, which never falls.
+int64_t PeakBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * int64_t{1024};
+}
+
+// Empty, or which form does not say what the module says.
+std::string WrongForm(const Module& module) {
+  const std::string text = PrintModule(module);
+  auto from_text = ParseHloText(text, "printed");
+  if (!from_text) return "from its own text: " + from_text.error().ToString();
+  if (PrintModule(**from_text) != text) return "from its own text it prints as\n" + PrintModule(**from_text);
+  auto bytes = SerializeHloProto(module);
+  if (!bytes) return IsRefusal(bytes.error()) ? "" : "to a proto: " + bytes.error().ToString();
+  auto from_proto = ParseHloProto(std::as_bytes(std::span(*bytes)), "serialised");
+  if (!from_proto) return "from its own proto: " + from_proto.error().ToString();
+  if (auto verified = Verify(**from_proto); !verified) return "from its own proto: " + verified.error().ToString();
+  auto again = SerializeHloProto(**from_proto);
+  if (!again || *again != *bytes) return "its proto, read and written again, has other bytes";
+  return "";
+}
+
+}  // namespace
+
+Result<Differential::Results> Differential::Run(Backend& backend, const Module& module, const std::vector<Literal>& arguments,
+                                                std::string& costly) {
+  const int64_t devices = module.replica_count * module.num_partitions;
+  int64_t instructions = 0, constants = 0;
+  for (const auto& computation : module.computations())
+    for (const auto& i : computation->instructions()) {
+      ++instructions;
+      if (i->opcode() == Opcode::kConstant) constants += i->shape().byte_size();
+    }
+  const double begin = ProcessorSeconds();
+  const int64_t bytes = PeakBytes();
+  auto check_cost = [&] {
+    // A driver's compiler is not ours to bound.
+    if (!backend.client->device().is_cpu) return;
+    const CompileBudget budget;
+    const auto n = static_cast<double>(instructions);
+    const double seconds = ProcessorSeconds() - begin;
+    const int64_t grown = PeakBytes() - bytes;
+    if (seconds > budget_factor_ * (budget.seconds + n * budget.seconds_per_instruction))
+      costly = Format("compiling {} instructions took {} s of processor time", instructions, seconds);
+    else if (static_cast<double>(grown) > budget_factor_ * static_cast<double>(budget.bytes + instructions * budget.bytes_per_instruction + 64 * constants))
+      costly = Format("compiling {} instructions took {} bytes", instructions, grown);
   };
-  std::vector<const Literal*> pointers;
-  for (const Literal& a : arguments) pointers.push_back(&a);
-  for (Backend& backend : backends_) {
-    auto executable = backend.client->Compile(module.Clone(), backend.options);
-    auto results = executable ? (*executable)->Run(pointers) : Failure(executable.error());
-    if (!results) {
-      bool refused = results.error().code() == StatusCode::kUnimplemented || results.error().code() == StatusCode::kResourceExhausted;
-      note(refused ? Verdict::kRefused : Verdict::kError, backend, results.error().ToString());
-      continue;
-    }
-    if (results->size() != reference->results.size()) {
-      note(Verdict::kDisagree, backend, Format("{} results instead of {}", results->size(), reference->results.size()));
-      continue;
-    }
-    for (std::size_t i = 0; i < results->size(); ++i) {
-      std::string difference = Difference(reference->results[i], (*results)[i]);
-      if (difference.empty()) continue;
-      note(reference->denormal ? Verdict::kDenormal : Verdict::kDisagree, backend, Format("result {}: {}", i, difference));
-      break;
+  Results out;
+  if (devices == 1) {
+    KRAFLA_ASSIGN(auto executable, backend.client->Compile(module.Clone(), backend.options));
+    check_cost();
+    std::vector<const Literal*> pointers;
+    for (const Literal& a : arguments) pointers.push_back(&a);
+    KRAFLA_ASSIGN(auto results, executable->Run(pointers));
+    out.devices.push_back(std::move(results));
+    return out;
+  }
+  DeviceGroup group(backend.client);
+  KRAFLA_ASSIGN(auto executable, group.Compile(module.Clone(), backend.options));
+  check_cost();
+  for (int64_t d = 0; d < devices; ++d) {
+    std::vector<Literal> own = d == 0 ? arguments : MakeArguments(module, static_cast<uint64_t>(d) + 1000);
+    std::vector<const Literal*> pointers;
+    for (const Literal& a : own) pointers.push_back(&a);
+    KRAFLA_TRY(executable->SetArguments(d, pointers));
+  }
+  KRAFLA_TRY(executable->Execute());
+  for (int64_t d = 0; d < devices; ++d) {
+    KRAFLA_ASSIGN(auto results, executable->Results(d));
+    out.devices.push_back(std::move(results));
+  }
+  return out;
+}
+
+Outcome Differential::Check(const Module& module, const std::vector<Literal>& arguments) {
+  if (std::string wrong = WrongForm(module); !wrong.empty()) return {Verdict::kError, "reader", wrong};
+  Outcome worst;
+  auto note = [&](Verdict verdict, const std::string& backend, std::string what) {
+    if (verdict > worst.verdict) worst = {verdict, backend, std::move(what)};
+  };
+  // What the others are held against: the evaluator, or the first back end that runs a program of several devices.
+  std::optional<Results> expected;
+  std::optional<Status> refused;
+  std::string by;
+  bool denormal = false;
+  if (auto devices = VerifyDevices(module); !devices) {
+    // What names devices that are not there is refused before anything runs.
+    refused = devices.error();
+    by = "verifier";
+  } else if (module.replica_count * module.num_partitions == 1) {
+    auto reference = RunReference(module, arguments);
+    by = "evaluator";
+    if (reference) {
+      denormal = reference->denormal;
+      expected.emplace().devices.push_back(std::move(reference->results));
+    } else {
+      refused = reference.error();
     }
   }
+  for (Backend& backend : backends_) {
+    std::string costly;
+    auto results = Run(backend, module, arguments, costly);
+    if (!costly.empty()) note(Verdict::kCostly, backend.name, costly);
+    if (!results) {
+      if (expected) {
+        note(IsRefusal(results.error()) ? Verdict::kRefused : Verdict::kError, backend.name, results.error().ToString());
+      } else if (!refused) {
+        refused = results.error();
+        by = backend.name;
+      } else if (refused->code() != results.error().code()) {
+        note(Verdict::kError, backend.name, Format("{}, where {} says: {}", results.error().ToString(), by, refused->ToString()));
+      }
+      continue;
+    }
+    if (refused) {
+      // A call that nobody has may be dead code by the time that somebody would look for it.
+      const bool may_run = IsRefusal(*refused) || refused->code() == StatusCode::kNotFound;
+      note(may_run ? Verdict::kRefused : Verdict::kError, by, Format("{}, and {} runs it", refused->ToString(), backend.name));
+      continue;
+    }
+    if (!expected) {
+      for (const auto& device : results->devices)
+        for (const Literal& r : device) denormal |= HasDenormal(r);
+      expected = std::move(*results);
+      by = backend.name;
+      continue;
+    }
+    for (std::size_t d = 0; d < expected->devices.size(); ++d) {
+      const auto& want = expected->devices[d];
+      const auto& got = results->devices[d];
+      if (want.size() != got.size()) {
+        note(Verdict::kDisagree, backend.name, Format("{} results instead of {}", got.size(), want.size()));
+        break;
+      }
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        std::string difference = Difference(want[i], got[i]);
+        if (difference.empty()) continue;
+        note(denormal ? Verdict::kDenormal : Verdict::kDisagree, backend.name,
+             Format("result {} of device {}, against {}: {}", i, d, by, difference));
+        break;
+      }
+    }
+  }
+  if (refused) note(Verdict::kRefused, by, refused->ToString());
   return worst;
 }
 

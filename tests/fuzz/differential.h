@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One module on several back ends against the evaluator.
+// One module on several back ends against the evaluator, and in several forms: as it is, and read back from HLO text and
+// from its proto. A program of several devices runs on as many virtual ones, and the first back end is what the others
+// are held against. What a compile costs is bounded.
 #pragma once
 
 #include <map>
@@ -15,10 +17,18 @@ namespace krafla::fuzz {
 
 enum class Verdict {
   kAgree,
-  kRefused,    // UNIMPLEMENTED or RESOURCE_EXHAUSTED: said, and counted
+  kRefused,    // by all alike, or by one with UNIMPLEMENTED or RESOURCE_EXHAUSTED: said, and counted
   kDenormal,   // differs, and some value was denormal, which devices may flush
   kDisagree,
+  kCostly,     // a compile took more than CompileBudget
   kError,      // any other error
+};
+constexpr int kVerdicts = 6;
+
+// What a compile may cost the CPU back end.
+struct CompileBudget {
+  double seconds_per_instruction = 0.002, seconds = 0.5;       // processor time
+  int64_t bytes_per_instruction = 1 << 16, bytes = 64 << 20;   // by which the process may grow, with 64 times the constants
 };
 
 struct Outcome {
@@ -39,9 +49,10 @@ class Differential {
  public:
   // Selectors as the command line takes them; "cpu!fusion,dce" is "cpu" with these disabled. A device that is not here
   // is left out, and named in `absent`.
-  explicit Differential(const std::vector<std::string>& selectors);
+  // `budget_factor`: for builds that are slow, as sanitizers make them.
+  explicit Differential(const std::vector<std::string>& selectors, double budget_factor = 1);
 
-  // The worst outcome of all back ends.
+  // The worst outcome of all back ends and forms.
   Outcome Check(const Module& module, const std::vector<Literal>& arguments);
 
   std::vector<std::string> absent;
@@ -53,7 +64,13 @@ class Differential {
     std::shared_ptr<Client> client;
     CompileOptions options;
   };
+  struct Results {
+    std::vector<std::vector<Literal>> devices;
+  };
+  Result<Results> Run(Backend& backend, const Module& module, const std::vector<Literal>& arguments, std::string& costly);
+
   std::vector<Backend> backends_;
+  double budget_factor_;
 };
 
 }  // namespace krafla::fuzz

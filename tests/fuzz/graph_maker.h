@@ -68,8 +68,21 @@ class GraphMaker {
   Instruction* Mapping();
   Instruction* RandomBits();
   Instruction* Softmax();
-  // A chain of unary and binary operations of one type and shape.
-  Instruction* Chain(Computation& computation, Instruction* value, int length);
+  // A chain of unary and binary operations of one type and shape; constants take its static one.
+  Instruction* Chain(Computation& computation, Instruction* value, int length, bool with_constants = true);
+
+  // random_structures.cpp: what joins programs together.
+  std::vector<std::vector<int64_t>> Groups(int64_t devices);
+  Instruction* Collective();
+  Instruction* DynamicSize();
+  Instruction* CustomCall();
+  Instruction* Decomposition();
+  Instruction* Transform();
+  Instruction* Nest();
+  Instruction* Scan();
+
+  // One operation of any kind, into the pool.
+  void MakeOne();
 
   Module& module_;
   Computation* c_;
@@ -78,6 +91,9 @@ class GraphMaker {
   int64_t budget_;  // elements of the next array
   Ops pool_;
   int parameters_ = 0;
+  int64_t channels_ = 0;
+  int branches_ = 0;  // around c_
+  int depth_ = 0;     // of loops and branches around c_; only the entry has parameters to add
 };
 
 }  // namespace krafla::fuzz

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 #include "graph_maker.h"
 #include "ir/verifier.h"
@@ -29,6 +30,10 @@ GraphMaker::GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& 
     : module_(module), c_(module.AddComputation("main")), random_(seed), options_(options), budget_(options.max_elements) {
   module.set_entry(c_);
   if (random_.Chance(8)) budget_ = options.max_large;
+  if (options_.devices && random_.Chance(30)) {
+    static constexpr std::pair<int64_t, int64_t> kDevices[] = {{2, 1}, {1, 2}, {4, 1}, {2, 2}, {1, 4}, {3, 1}};
+    std::tie(module.replica_count, module.num_partitions) = kDevices[random_.Below(std::ssize(kDevices))];
+  }
 }
 
 ElementType GraphMaker::RandomType() {
@@ -104,7 +109,7 @@ Instruction* GraphMaker::Fresh(ElementType type, std::span<const int64_t> dims) 
   if (!shape) return nullptr;
   if (dims.size() > 0 && !IsComplex(type) && type != ElementType::kPred && random_.Chance(12))
     return AddOf(Opcode::kIota, type, dims, {}, IotaAttributes{random_.Below(std::ssize(dims))});
-  if (random_.Chance(15)) return Filled(*shape, static_cast<double>(random_.Between(-3, 5)) / (IsFloat(type) ? 2 : 1));
+  if (depth_ > 0 || random_.Chance(15)) return Filled(*shape, static_cast<double>(random_.Between(-3, 5)) / (IsFloat(type) ? 2 : 1));
   return AddParameter(*c_, parameters_++, *shape);
 }
 
@@ -267,7 +272,7 @@ Instruction* GraphMaker::Identity(Opcode opcode, ElementType type) {
   return Constant(type, opcode == Opcode::kMultiply || opcode == Opcode::kAnd ? 1 : 0);
 }
 
-void GraphMaker::Make() {
+void GraphMaker::MakeOne() {
   using Maker = Instruction* (GraphMaker::*)();
   struct Row {
     Maker maker;
@@ -278,18 +283,22 @@ void GraphMaker::Make() {
       {&GraphMaker::Movement, 20}, {&GraphMaker::Join, 4}, {&GraphMaker::DynamicMovement, 5}, {&GraphMaker::Reduction, 9},
       {&GraphMaker::VariadicReduction, 2}, {&GraphMaker::WindowReduction, 4}, {&GraphMaker::DotProduct, 6},
       {&GraphMaker::Convolution, 3}, {&GraphMaker::Sorting, 3}, {&GraphMaker::GatherOrScatter, 6}, {&GraphMaker::Loop, 2},
-      {&GraphMaker::Branch, 2}, {&GraphMaker::Mapping, 2}, {&GraphMaker::RandomBits, 1}, {&GraphMaker::Softmax, 1}};
+      {&GraphMaker::Branch, 2}, {&GraphMaker::Mapping, 2}, {&GraphMaker::RandomBits, 1}, {&GraphMaker::Softmax, 1},
+      {&GraphMaker::DynamicSize, 2}, {&GraphMaker::CustomCall, 1}, {&GraphMaker::Decomposition, 1}, {&GraphMaker::Transform, 1},
+      {&GraphMaker::Nest, 3}, {&GraphMaker::Scan, 1}};
   int64_t total = 0;
   for (const Row& row : kMakers) total += row.weight;
-  int64_t count = random_.Between(2, options_.max_operations);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t at = random_.Below(total);
-    for (const Row& row : kMakers) {
-      if ((at -= row.weight) >= 0) continue;
-      Keep((this->*row.maker)());
-      break;
-    }
+  // What devices say to each other, where there are some; else now and then, as what it means on one.
+  if (branches_ == 0 && random_.Chance(module_.replica_count * module_.num_partitions > 1 ? 20 : 1)) return void(Keep(Collective()));
+  int64_t at = random_.Below(total);
+  for (const Row& row : kMakers) {
+    if ((at -= row.weight) >= 0) continue;
+    return void(Keep((this->*row.maker)()));
   }
+}
+
+void GraphMaker::Make() {
+  for (int64_t i = random_.Between(2, options_.max_operations); i > 0; --i) MakeOne();
   // What nobody uses, last made first, and now and then a value that somebody does.
   Ops results;
   for (auto it = pool_.rbegin(); it != pool_.rend() && results.size() < 8; ++it)

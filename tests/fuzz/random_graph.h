@@ -34,6 +34,7 @@ struct RandomGraphOptions {
   int max_operations = 24;
   int64_t max_elements = 1 << 12;   // of most arrays
   int64_t max_large = 1 << 17;      // of a few
+  bool devices = true;              // some are programs of several devices
 };
 
 // A verified module; the same for a seed on every machine.

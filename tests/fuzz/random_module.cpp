@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random modules on every back end against the evaluator, bit for bit.
 //
-//   random_module [--seed N] [--count N] [--seconds S] [-d DEVICE]... [--out FOLDER]
+//   random_module [--seed N] [--count N] [--seconds S] [--budget-factor F] [-d DEVICE]... [--out FOLDER]
 //   random_module --replay PATH... [-d DEVICE]...
 //
 // The first form makes modules from seeds and shrinks what fails into FOLDER/NAME.hlo (with NAME.npz, where only those
@@ -39,6 +39,7 @@ struct Options {
   std::string out;
   bool worker = false;
   int64_t limit = 1 << 30;  // failures after which to stop
+  double budget_factor = 1;
 };
 
 constexpr int kArgumentSets = 3;
@@ -84,7 +85,7 @@ Result<std::vector<std::vector<Literal>>> ArgumentSets(const Module& module, fs:
 }
 
 int Replay(const Options& options) {
-  Differential differential(options.devices);
+  Differential differential(options.devices, options.budget_factor);
   for (const std::string& line : differential.absent) std::printf("left out: %s\n", line.c_str());
   std::vector<fs::path> files;
   for (const std::string& path : options.replay) {
@@ -139,10 +140,10 @@ void Report(const Options& options, uint64_t seed, const std::string& kind, cons
 }
 
 int Worker(const Options& options) {
-  Differential differential(options.devices);
+  Differential differential(options.devices, options.budget_factor);
   for (const std::string& line : differential.absent) std::printf("left out: %s\n", line.c_str());
   if (differential.backend_count() == 0) return 1;
-  int64_t tally[5] = {};
+  int64_t tally[kVerdicts] = {};
   double end = Now() + options.seconds;
   int failures = 0;
   for (int64_t i = 0; i < options.count && Now() < end; ++i) {
@@ -167,11 +168,12 @@ int Worker(const Options& options) {
       Outcome o = differential.Check(m, a);
       return o.verdict == outcome.verdict && o.backend == outcome.backend;
     };
-    Report(options, seed, outcome.verdict == Verdict::kError ? "error" : "wrong", outcome, {std::move(module), arguments}, fails);
+    Report(options, seed, outcome.verdict == Verdict::kError ? "error" : outcome.verdict == Verdict::kCostly ? "costly" : "wrong", outcome, {std::move(module), arguments}, fails);
     if (++failures >= options.limit) break;
   }
-  std::printf("%lld agree, %lld refused, %lld differ after denormals, %lld disagree, %lld errors\n", static_cast<long long>(tally[0]),
-              static_cast<long long>(tally[1]), static_cast<long long>(tally[2]), static_cast<long long>(tally[3]), static_cast<long long>(tally[4]));
+  static constexpr const char* kNames[kVerdicts] = {"agree", "refused", "differ after denormals", "disagree", "costly", "errors"};
+  for (int v = 0; v < kVerdicts; ++v) std::printf("%s%lld %s", v == 0 ? "" : ", ", static_cast<long long>(tally[v]), kNames[v]);
+  std::printf("\n");
   return failures == 0 ? 0 : 1;
 }
 
@@ -200,6 +202,7 @@ int Supervise(Options options) {
   fs::create_directories(options.out);
   std::vector<std::string> devices;
   for (const std::string& d : options.devices) devices.insert(devices.end(), {"-d", d});
+  devices.insert(devices.end(), {"--budget-factor", std::to_string(options.budget_factor)});
   double end = Now() + options.seconds;
   uint64_t first = options.seed, last = options.seed + static_cast<uint64_t>(options.count);
   int code = 0;
@@ -241,6 +244,7 @@ int Main(int argc, char** argv) {
     else if (flag == "--seconds") options.seconds = std::strtod(value().c_str(), nullptr);
     else if (flag == "--shrink-seconds") options.shrink_seconds = std::strtod(value().c_str(), nullptr);
     else if (flag == "--limit") options.limit = std::strtoll(value().c_str(), nullptr, 10);
+    else if (flag == "--budget-factor") options.budget_factor = std::strtod(value().c_str(), nullptr);
     else if (flag == "-d") options.devices.push_back(value());
     else if (flag == "--out") options.out = value();
     else if (flag == "--worker") options.worker = true;

@@ -49,6 +49,7 @@ Instruction* GraphMaker::Elementwise() {
   if (is_unary) return Add(opcode, {a});
   // The square of a float becomes a product, which is nearer the truth than the formula.
   bool power = opcode == Opcode::kPower && !IsIntegral(a->shape().element_type());
+  if (power && depth_ > 0) return Add(Opcode::kMultiply, {a, Like(a)});
   Instruction* b = power ? AddParameter(*c_, parameters_++, a->shape()) : Like(a);
   return power || random_.Chance(50) ? Add(opcode, {a, b}) : Add(opcode, {b, a});
 }
@@ -479,7 +480,7 @@ Instruction* GraphMaker::GatherOrScatter() {
   return sum ? PlainZero(made) : made;
 }
 
-Instruction* GraphMaker::Chain(Computation& computation, Instruction* value, int length) {
+Instruction* GraphMaker::Chain(Computation& computation, Instruction* value, int length, bool with_constants) {
   ElementType type = value->shape().element_type();
   for (int i = 0; i < length; ++i) {
     Opcode opcode = random_.Chance(50) ? Opcode::kAdd : Opcode::kMultiply;
@@ -489,7 +490,7 @@ Instruction* GraphMaker::Chain(Computation& computation, Instruction* value, int
     if (GetOpInfo(opcode).arity == 2) {
       auto other = AddBroadcastScalar(computation, AddScalarConstant(computation, type, static_cast<double>(random_.Between(0, 3))),
                                       value->shape().dims());
-      operands.push_back(other && random_.Chance(60) ? *other : value);
+      operands.push_back(other && with_constants && random_.Chance(60) ? *other : value);
     }
     auto made = AddInferred(computation, opcode, operands);
     if (made) value = *made;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "ir/builder.h"
 #include "pass_harness.h"
 #include "passes/scalar_facts.h"
 
@@ -190,14 +191,24 @@ TEST(ConstantFolding, FoldsSmallKeepsSymbolic) {
 }
 
 TEST(ScalarFacts, RoundsToNarrowFloats) {
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kF16, 1.0)), 0x3c00u);
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kF16, 65520.0)), 0x7c00u);   // halfway to 2^16: inf
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kF16, 65519.0)), 0x7bffu);
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kF16, 0x1p-24)), 0x0001u);
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kF16, 0x1p-25)), 0x0000u);   // tie to even
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kBF16, -1.00390625)), 0xbf80u);  // 1 + 2^-8: tie to even
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kBF16, 3.0)), 0x4040u);
-  EXPECT_EQ(ScalarBits(ScalarOfDouble(ElementType::kBF16, std::nan(""))), 0x7fc0u);
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 1.0)), 0x3c00u);
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 65520.0)), 0x7c00u);   // halfway to 2^16: inf
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 65519.0)), 0x7bffu);
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 0x1p-24)), 0x0001u);
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 0x1p-25)), 0x0000u);   // tie to even
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kBF16, -1.00390625)), 0xbf80u);  // 1 + 2^-8: tie to even
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kBF16, 3.0)), 0x4040u);
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kBF16, std::nan(""))), 0x7fc0u);
+}
+
+TEST(ScalarFacts, IdentityOfASumIsANegativeZero) {
+  Module module("m");
+  for (auto [type, bits] : {std::pair(ElementType::kF16, 0x8000u), std::pair(ElementType::kBF16, 0x8000u),
+                            std::pair(ElementType::kF32, 0x80000000u)}) {
+    const Computation* sum = AddBinaryComputation(module, Opcode::kAdd, Shape::MakeScalar(type));
+    ASSERT_TRUE(IdentityOf(*sum, type).has_value());
+    EXPECT_EQ(ScalarBits(*IdentityOf(*sum, type)), bits);
+  }
 }
 
 }  // namespace

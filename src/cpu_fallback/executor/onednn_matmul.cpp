@@ -5,6 +5,7 @@
 #include "base/index.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/executor/onednn_jobs.h"
+#include "cpu_fallback/executor/regular_product.h"
 
 namespace krafla::cpu {
 
@@ -16,6 +17,9 @@ namespace {
 // Products of fewer operations, some 25 us of one core, are one part.
 constexpr double kOnePartFlops = 4e6;
 constexpr double kLeastPartFlops = 1e6;
+// Of smaller products, and of more, each would wait longer for oneDNN's set-up than for its sums.
+constexpr double kLeastProductFlops = 50e3;
+constexpr int64_t kMostProducts = 4096;
 
 // dims[dim] cut to [begin, begin + size).
 TensorView Cut(TensorView view, std::size_t dim, int64_t begin, int64_t size) {
@@ -76,10 +80,21 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const Tenso
     const int64_t parts = threads == 1 || flops < kOnePartFlops
                               ? 1
                               : std::min<int64_t>(2 * threads, static_cast<int64_t>(flops / kLeastPartFlops));
+    const std::optional<RegularProducts> products = SplitIntoRegularProducts(a, b, result, kMostProducts, kLeastProductFlops);
+    if (!products) return nullptr;
+    const auto add = [&products](Jobs& to, int64_t parts_of_one) {
+      for (const RegularProducts::Offsets& at : products->offsets) {
+        TensorView one_a = products->a, one_b = products->b, one_result = products->result;
+        one_a.offset += at.a, one_b.offset += at.b, one_result.offset += at.result;
+        if (!AddMatmulParts(to, one_a, one_b, one_result, parts_of_one)) return false;
+      }
+      return true;
+    };
+    const int64_t parts_of_one = CeilDiv(parts, std::ssize(products->offsets));
     auto jobs = std::make_unique<Jobs>();
-    if (!AddMatmulParts(*jobs, a, b, result, parts)) {
+    if (!add(*jobs, parts_of_one)) {
       jobs->Clear();
-      if (parts < 2 || !AddMatmul(*jobs, a, b, result)) return nullptr;
+      if (parts_of_one < 2 || !add(*jobs, 1)) return nullptr;
     }
     jobs->Finish(threads);
     return jobs;
