@@ -3,10 +3,12 @@
 //
 //   random_module [--seed N] [--count N] [--seconds S] [--budget-factor F] [-d DEVICE]... [--out FOLDER]
 //   random_module --replay PATH... [-d DEVICE]...
+//   random_module --write FOLDER [--seed N] [--count N]
 //
 // The first form makes modules from seeds and shrinks what fails into FOLDER/NAME.hlo (with NAME.npz, where only those
 // arguments show it). A worker process runs them, so that a crash is a finding like any other. The second form runs
-// such files again: an .npz beside one gives its arguments, else a few made ones do.
+// such files again: an .npz beside one gives its arguments, else a few made ones do. The third writes modules as HLO text,
+// proto and arguments, SEED.hlo, SEED.pb and SEED.npz, for other programs to run (stablehlo_forms.py).
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +23,7 @@
 
 #include "differential.h"
 #include "hlo_io/data/npz.h"
+#include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
 #include "random_graph.h"
@@ -36,7 +39,7 @@ struct Options {
   int64_t count = 100;
   double seconds = 1e9, shrink_seconds = 60;
   std::vector<std::string> devices, replay;
-  std::string out;
+  std::string out, write;
   bool worker = false;
   int64_t limit = 1 << 30;  // failures after which to stop
   double budget_factor = 1;
@@ -137,6 +140,24 @@ void Report(const Options& options, uint64_t seed, const std::string& kind, cons
   std::printf("  %zu instructions, shrunk to %zu: %s.hlo%s\n", before, failing.module->entry()->instructions().size(), stem.c_str(),
               saved ? "" : saved.error().message().c_str());
   std::fflush(stdout);
+}
+
+int Write(const Options& options) {
+  fs::create_directories(options.write);
+  for (int64_t i = 0; i < options.count; ++i) {
+    const uint64_t seed = options.seed + static_cast<uint64_t>(i);
+    auto module = MakeRandomModule(seed, {.devices = false});
+    if (!Verify(*module) || !VerifyDevices(*module)) continue;
+    const std::string stem = options.write + "/" + std::to_string(seed);
+    auto proto = SerializeHloProto(*module, /*unique_names=*/true);
+    if (!proto) continue;
+    std::ofstream(stem + ".pb", std::ios::binary) << *proto;
+    Failing all{std::move(module), {}};
+    all.arguments = MakeArguments(*all.module, seed);
+    if (auto saved = Save(stem, all, true, "seed " + std::to_string(seed)); !saved)
+      return std::fprintf(stderr, "%s\n", saved.error().ToString().c_str()), 1;
+  }
+  return 0;
 }
 
 int Worker(const Options& options) {
@@ -247,6 +268,7 @@ int Main(int argc, char** argv) {
     else if (flag == "--budget-factor") options.budget_factor = std::strtod(value().c_str(), nullptr);
     else if (flag == "-d") options.devices.push_back(value());
     else if (flag == "--out") options.out = value();
+    else if (flag == "--write") options.write = value();
     else if (flag == "--worker") options.worker = true;
     else if (flag == "--print") return std::printf("%s", PrintModule(*MakeRandomModule(options.seed)).c_str()), 0;
     else if (flag == "--replay") single = &options.replay.emplace_back(value());
@@ -254,6 +276,7 @@ int Main(int argc, char** argv) {
     else return std::fprintf(stderr, "random_module: unknown argument '%s'\n", flag.c_str()), 2;
   }
   if (options.devices.empty()) options.devices = {"cpu", "vulkan"};
+  if (!options.write.empty()) return Write(options);
   if (!options.replay.empty()) return Replay(options);
   return options.worker || options.out.empty() ? Worker(options) : Supervise(options);
 }

@@ -178,6 +178,29 @@ TEST(HloProto, HasWhatXlaInsistsOn) {
   EXPECT_NE(bytes->find(std::string("\x0a\x04\x10\x0b\x2a\x00", 6)), std::string::npos);
 }
 
+// And one without the messages that say nothing of scalars: dimension numbers, windows, paddings.
+TEST(HloProto, WritesMessagesWithoutFields) {
+  for (const auto& [text, field] : {std::pair("ROOT r = f32[] dot(a, a)", 30), std::pair("ROOT r = f32[] pad(a, a), padding=", 21)}) {
+    auto module = ParseHloText(std::string("HloModule m\nENTRY e { a = f32[] parameter(0) ") + text + "}");
+    ASSERT_TRUE(module) << module.error().ToString();
+    auto bytes = SerializeHloProto(**module);
+    ASSERT_TRUE(bytes);
+    int found = 0;
+    hlo_proto::Reader reader(*bytes);
+    while (reader.next(3)) {
+      hlo_proto::Reader computation = reader.get_message();
+      while (computation.next(2)) {
+        hlo_proto::Reader instruction = computation.get_message();
+        while (instruction.next(static_cast<uint32_t>(field))) {
+          ++found;
+          instruction.skip();
+        }
+      }
+    }
+    EXPECT_EQ(found, 1) << text;
+  }
+}
+
 TEST(HloProto, SaysWhatIsWrong) {
   EXPECT_FALSE(FromProto("").has_value());
   auto module = ParseHloText("HloModule m\nENTRY e { ROOT a = f32[2,3] parameter(0) }");

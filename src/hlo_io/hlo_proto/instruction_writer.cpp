@@ -52,18 +52,20 @@ class AttributeWriter {
   }
   Result<> operator()(const DynamicSliceAttributes& a) { return Ints(f::kDynamicSliceSizes, a.slice_sizes); }
   Result<> operator()(const PadAttributes& a) {
-    Writer config(w_, f::kPaddingConfig);
+    std::string dims;
+    Writer config(dims);
     for (std::size_t d = 0; d < a.low.size(); ++d) WriteFields(Writer(config, 1), a.low[d], a.high[d], a.interior[d]);
+    w_.add_message(f::kPaddingConfig, dims);
     return {};
   }
   Result<> operator()(const DotAttributes& a) {
-    DotDims(Writer(w_, f::kDotDims), a);
+    w_.add_message(f::kDotDims, DotDims(a));
     return Precisions(a.precision, a.algorithm);
   }
   Result<> operator()(const RaggedDotAttributes& a) {
     {
       Writer ragged(w_, f::kRaggedDotDims);
-      DotDims(Writer(ragged, 1), a.dot);
+      ragged.add_message(1, DotDims(a.dot));
       WriteInts(ragged, 2, a.lhs_ragged_dims);
       WriteInts(ragged, 3, a.rhs_group_dims);
     }
@@ -260,11 +262,16 @@ class AttributeWriter {
     return {};
   }
   Result<> One(int64_t dimension) { return Ints(f::kDimensions, Dims{dimension}); }
-  static void DotDims(Writer writer, const DotAttributes& a) {
+  // As bytes: an open writer leaves out a message without fields, and XLA wants this one to be there, as it wants windows
+  // and paddings.
+  static std::string DotDims(const DotAttributes& a) {
+    std::string out;
+    Writer writer(out);
     WriteInts(writer, 1, a.lhs_contracting);
     WriteInts(writer, 2, a.rhs_contracting);
     WriteInts(writer, 3, a.lhs_batch);
     WriteInts(writer, 4, a.rhs_batch);
+    return out;
   }
   Result<> Precisions(const std::vector<Precision>& precision, std::string_view algorithm) {
     int64_t number = 0;
@@ -280,10 +287,12 @@ class AttributeWriter {
     return {};
   }
   void WriteWindow(const Window& window) {
-    Writer out(w_, f::kWindow);
+    std::string dims;
+    Writer writer(dims);
     for (const WindowDim& d : window)
-      WriteFields(Writer(out, 1), d.size, d.stride, d.padding_low, d.padding_high, d.window_dilation, d.base_dilation,
+      WriteFields(Writer(writer, 1), d.size, d.stride, d.padding_low, d.padding_high, d.window_dilation, d.base_dilation,
                   static_cast<int64_t>(d.reversal));
+    w_.add_message(f::kWindow, dims);
   }
 
   Writer& w_;
