@@ -20,6 +20,7 @@ struct Timing {
   double cpu_ms = 0;  // processor time a run, of all threads
   int64_t peak_bytes = 0;
   int kernels = 0, launches = 0;
+  DeviceWork work;
   std::string placement;
 };
 
@@ -137,6 +138,7 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   out.median_ms = times[times.size() / 2];
   out.p90_ms = times[std::min(times.size() - 1, times.size() * 9 / 10)];
   out.peak_bytes = PeakBytes();
+  if (prepared.alone) out.work = prepared.alone->device_work();
   return out;
 }
 
@@ -179,7 +181,8 @@ int Bench(const BenchOptions& options) {
                                        {"median_ms", timing->median_ms}, {"min_ms", timing->min_ms}, {"p90_ms", timing->p90_ms},
                                        {"cpu_ms", timing->cpu_ms},
                                        {"peak_bytes", timing->peak_bytes}, {"kernels", timing->kernels},
-                                       {"launches", timing->launches}};
+                                       {"launches", timing->launches}, {"submissions", timing->work.submissions},
+                                       {"longest_submission_ms", timing->work.longest_ms}};
         std::printf("%s\n", line.dump().c_str());
       } else {
         std::printf("%-28s %10.2f %10.2f %10.3f %10.3f %10.3f %8.0f %8d\n", timing->name.c_str(), timing->compile_ms,

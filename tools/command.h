@@ -27,13 +27,14 @@ struct Takes {
   bool runs = true;  // it runs programs, which may be limited
 };
 
-// -d, --strict, --disable, --enable, --threads, --json, --time-limit.
+// -d, --strict, --disable, --enable, --threads, --json, --time-limit, --submission-ms.
 struct DeviceOptions {
   std::string selector;
   bool strict = false;
   bool json = false;
   std::vector<std::string> disabled, enabled;
   std::optional<double> time_limit;  // seconds
+  double submission_ms = krafla::CompileOptions().submission_ms;
   int threads = 0;                   // of the CPU's kernels; 0: as many as there are processors
 
   void AddTo(CLI::App& app, Takes takes = {});

@@ -30,6 +30,10 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
                    "seconds after which a run is ended (default: none); also how long a device waits for others in one "
                    "collective (default 60)")
         ->check(CLI::Range(0.001, 1e6));
+  if (takes.runs)
+    app.add_option("--submission-ms", submission_ms,
+                   "about how long one submission to a GPU may take; longer work is cut (default: 100)")
+        ->check(CLI::Range(0.001, 1e6));
   app.add_option("--threads", threads,
                  "how many threads the CPU's kernels run on (default: KRAFLA_THREADS, else the processors that this "
                  "process may use)")
@@ -62,6 +66,7 @@ Result<> CheckFeatureName(const std::string& name) {
 Result<CompileOptions> DeviceOptions::ToCompileOptions() const {
   CompileOptions out;
   out.strict = strict;
+  out.submission_ms = submission_ms;
   if (threads > 0) out.threads = std::make_shared<ThreadPool>(threads);
   for (const auto* list : {&disabled, &enabled})
     for (const std::string& name : *list) {

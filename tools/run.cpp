@@ -179,6 +179,9 @@ int Run(const RunOptions& options) {
   auto results = (*executable)->RunShared(ToShared(std::move(*arguments)), options.device.ToRunLimit());
   if (!results) return Fail(results.error());
   std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
+  if (const DeviceWork work = (*executable)->device_work(); work.longest_ms > 0)
+    std::fprintf(stderr, "krafla: %d submissions of %s, the longest of %s\n", work.submissions,
+                 FormatMs(work.measured_ms).c_str(), FormatMs(work.longest_ms).c_str());
   if (!options.save.empty()) return Save(options.save, std::move(*results));
   for (std::size_t r = 0; r < results->size(); ++r) PrintResult((*results)[r], r, -1, options.device.json);
   return kRight;

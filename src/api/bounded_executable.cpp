@@ -22,6 +22,7 @@ class BoundedExecutable : public Executable {
     return inner_->SetArguments(padded);
   }
   bool IsLost() const override { return inner_->IsLost(); }
+  DeviceWork device_work() override { return inner_->device_work(); }
   void SetLimit(const RunLimit* limit) override { inner_->SetLimit(limit); }
   Result<> Execute() override { return inner_->Execute(); }
   Result<std::vector<Literal>> Results() override {

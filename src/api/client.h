@@ -43,6 +43,9 @@ struct CompileOptions {
   bool lay_out_entry = false;
   // The executable keeps what Executable::Another needs.
   bool for_group = false;
+  // About how long one submission to a GPU may take: longer work is cut into several, since drivers reset a device that
+  // does not answer, others wait meanwhile, and a run can be ended between submissions only.
+  double submission_ms = 100;
   // Where custom calls are looked up; must outlive the executable. Null: CustomCallRegistry::Global().
   const CustomCallRegistry* custom_calls = nullptr;
   // What the kernels that are compiled for the CPU run on. Null: the threads that all executables of this process share.
@@ -70,6 +73,14 @@ struct CompileReport {
   int exchanges = 0;
   int64_t exchange_instructions = 0;
   double compile_ms() const { return passes_ms + plan_ms + emit_ms; }
+};
+
+// What a device is given in a run; loops count once.
+struct DeviceWork {
+  int submissions = 0;
+  // As the first runs were measured; programs that are short by far are not, and count nothing.
+  double longest_ms = 0;   // of one submission
+  double measured_ms = 0;  // of all
 };
 
 struct EvaluatorHost;
@@ -111,6 +122,7 @@ class Executable {
   virtual void SetLimit(const RunLimit* limit) { limit_ = limit; }
   // Whether its device was lost: it can run nothing any more, and the module has to be compiled again.
   virtual bool IsLost() const { return false; }
+  virtual DeviceWork device_work() { return {}; }
 
   // Runs once on buffers; the results are new ones, or hold what was donated. May return before the device is done: the
   // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the place

@@ -7,6 +7,7 @@
 #include "api/front_end.h"
 #include "base/checked_math.h"
 #include "base/host_memory.h"
+#include "base/processors.h"
 #include "cpu_fallback/executor/host_threads.h"
 #include "plan/plan_check.h"
 
@@ -20,9 +21,11 @@ Result<AlignedBytes> VulkanExecutable::HostBytes(uint64_t size) {
 
 namespace {
 
-// For cutting submissions, so that no watchdog fires: rather too much than too little.
+// For cutting submissions before any has been measured: rather too much than too little. A processor that runs shaders
+// manages far more than 2.5 billion operations a second in kernels that are long, an integrated GPU more than 200 billion.
 double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
-  double flops_per_ms = is_cpu ? 5e6 : 2e8, bytes_per_ms = is_cpu ? 1e6 : 2e7;
+  static const double processors = UsableProcessors();
+  const double flops_per_ms = is_cpu ? 2.5e6 * processors : 2e8, bytes_per_ms = is_cpu ? 5e5 * processors : 2e7;
   return std::max(kernel.flops / flops_per_ms, kernel.bytes / bytes_per_ms);
 }
 
@@ -42,6 +45,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->device_description_ = description;
   out->services_ = std::move(services);
   out->threads_ = options.threads;
+  out->program_options_ = {.submit_ms = options.submission_ms, .launch_ms = 1.5 * options.submission_ms};
   Stopwatch emit;
   KRAFLA_ASSIGN(EmittedKernels emitted, EmitKernels(out->plan_, profile, options));
   out->emitted_ = std::move(emitted.programs);
@@ -85,6 +89,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHos
   out->device_description_ = device_description_;
   out->services_ = services_->For(*host);
   out->threads_ = threads_;
+  out->program_options_ = program_options_;
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->Join(host, devices));
   KRAFLA_TRY(out->BuildProgram());
@@ -162,6 +167,8 @@ Result<> VulkanExecutable::CreatePipelines() {
       c.binding_count = static_cast<uint32_t>(kernel.buffers.size());
       c.subgroup_size = kernel.subgroup_size;
       c.full_subgroups = kernel.full_subgroups;
+      // A kernel that is not ours may read NumWorkgroups.
+      c.splittable = entry_points_[k].empty();
       code.push_back(std::move(c));
     }
   }
@@ -205,6 +212,9 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
     scratch_offsets.push_back(scratch);
     scratch += static_cast<uint64_t>(RoundUp(bytes, kSliceAlignment));
   }
+  double shares = 0;
+  for (const spirv::EmittedDispatch& dispatch : program.dispatches) shares += dispatch.share;
+  const double ms = EstimatedMs(kernel, device_->profile().is_cpu);
   for (const spirv::EmittedDispatch& dispatch : program.dispatches) {
     const spirv::EmittedKernel& emitted = program.kernels[static_cast<std::size_t>(dispatch.kernel)];
     vk::Launch launch;
@@ -224,7 +234,7 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
                                                       : vk::Access::kRead);
     }
     launch.push = dispatch.push;
-    launch.estimated_ms = EstimatedMs(kernel, device_->profile().is_cpu) / static_cast<double>(program.dispatches.size());
+    launch.estimated_ms = ms * dispatch.share / shares;
     launch.name = step.instruction->name();
     pending.push_back(std::move(launch));
   }
@@ -247,7 +257,7 @@ std::vector<vk::ProgramBuffer> VulkanExecutable::ProgramBuffers() const {
 Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes) {
   if (pending.empty()) return {};
   KRAFLA_ASSIGN(std::unique_ptr<vk::Program> program,
-                vk::Program::Create(device_, ProgramBuffers(), pipelines_, std::move(pending)));
+                vk::Program::Create(device_, ProgramBuffers(), pipelines_, std::move(pending), program_options_));
   pending.clear();
   nodes.nodes.push_back(DeviceNode{std::move(program)});
   return {};

@@ -39,6 +39,7 @@ class VulkanExecutable : public Executable {
   Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
   Result<> Execute() override;
   bool IsLost() const override { return !device_->Alive().has_value(); }
+  DeviceWork device_work() override;
   Result<std::vector<Literal>> Results() override;
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
 
@@ -120,6 +121,7 @@ class VulkanExecutable : public Executable {
   // From slots_ to slots_; not to the end.
   Result<> RunProgram();
   Result<> Submit(vk::Program& program);
+  static void AddWork(const NodeList& list, DeviceWork& work);
   Result<> RunNodes(const NodeList& list);
   Result<> RunHost(const HostNode& node);
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
@@ -150,6 +152,8 @@ class VulkanExecutable : public Executable {
   std::vector<std::shared_ptr<VulkanBuffer>> arguments_;
   std::vector<std::shared_ptr<vk::Buffer>> results_;
   bool has_results_ = false;
+  vk::ProgramOptions program_options_;
+  std::optional<vk::Pacer> pacer_;                     // of this run
   vk::Event last_;                                     // submitted
   std::array<vk::Event, kMostInFlight> in_flight_;     // the last ones of as many runs
   std::size_t most_in_flight_ = kMostInFlight;

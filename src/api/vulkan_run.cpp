@@ -161,17 +161,45 @@ Result<vk::Program*> VulkanExecutable::CopiesOfAliased(const std::vector<bool>& 
     buffers[to].same_memory = -1;
     if (size > 0) steps.push_back(vk::Copy{{static_cast<uint32_t>(from), 0, size}, {static_cast<uint32_t>(to), 0, size}});
   }
-  KRAFLA_ASSIGN(program, vk::Program::Create(device_, std::move(buffers), {}, std::move(steps)));
+  KRAFLA_ASSIGN(program, vk::Program::Create(device_, std::move(buffers), {}, std::move(steps), program_options_));
   return program.get();
 }
 
 Result<> VulkanExecutable::Submit(vk::Program& program) {
-  KRAFLA_ASSIGN(last_, program.Submit(slots_));
+  KRAFLA_ASSIGN(last_, program.Submit(slots_, &*pacer_));
   return {};
+}
+
+void VulkanExecutable::AddWork(const NodeList& list, DeviceWork& work) {
+  for (const Node& node : list.nodes) {
+    if (const auto* device = std::get_if<DeviceNode>(&node)) {
+      // What cannot be read of a lost device stays as it was.
+      (void)device->program->TakeMeasures();
+      const vk::ProgramStatistics& s = device->program->statistics();
+      work.submissions += s.submissions;
+      work.longest_ms = std::max(work.longest_ms, s.longest_ms);
+      work.measured_ms += s.total_ms;
+    } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
+      AddWork(*loop->condition, work);
+      AddWork(*loop->body, work);
+    } else if (const auto* branch = std::get_if<ConditionalNode>(&node)) {
+      for (const auto& b : branch->branches) AddWork(*b, work);
+    }
+  }
+}
+
+DeviceWork VulkanExecutable::device_work() {
+  std::lock_guard lock(running_);
+  DeviceWork out;
+  AddWork(nodes_, out);
+  for (const NodeList& callee : callees_) AddWork(callee, out);
+  return out;
 }
 
 Result<> VulkanExecutable::RunProgram() {
   services_->SetLimit(limit_);
+  // Two submissions: the device has the next one when it is done with one.
+  pacer_.emplace(*device_, *limit_, 2 * program_options_.submit_ms);
   if (std::ranges::find(copied_, true) != copied_.end()) {
     KRAFLA_ASSIGN(vk::Program * copies, CopiesOfAliased(copied_));
     KRAFLA_TRY(Submit(*copies));

@@ -74,7 +74,33 @@ double ProgramCost(const ElementProgram& p) {
   double cost = 0;
   for (const Node& n : p.nodes)
     if (n.op == NodeOp::kHlo) cost += ElementCost(n.opcode, n.type);
+    else if (n.op == NodeOp::kLoad) cost += 1;
   return cost;
+}
+
+double Points(const Dims& dims) {
+  double points = 1;
+  for (int64_t d : dims) points *= static_cast<double>(d);
+  return points;
+}
+
+// The operations of a kernel whose family has not said.
+double OperationsOf(const KernelBody& body) {
+  if (const auto* loop = std::get_if<LoopKernel>(&body)) return Points(loop->program.space.dims()) * ProgramCost(loop->program);
+  if (const auto* reduce = std::get_if<ReduceKernel>(&body)) {
+    double operations = 0;
+    for (const ReduceStage& stage : reduce->stages) {
+      double each = ProgramCost(stage.program);
+      for (const Reduction& r : stage.reductions) each += ProgramCost(r.combiner);
+      operations += each * Points(reduce->row_dims) * (stage.scope == ReduceStage::Scope::kElement ? Points(reduce->element_dims) : 1);
+    }
+    return operations;
+  }
+  if (const auto* scan = std::get_if<ScanKernel>(&body)) return Points(scan->dims) * (2 + ProgramCost(scan->reduction.combiner));
+  if (const auto* scatter = std::get_if<ScatterKernel>(&body)) {
+    return Points(scatter->updates_dims) * (8 + ProgramCost(scatter->combiner.combiner));
+  }
+  return 0;
 }
 
 }  // namespace
@@ -105,12 +131,7 @@ Result<BuiltKernel> KernelBuilder::Build() {
   if (!out) return out;
   BuiltKernel& built = *out;
   built.kernel.name = first->name();
-  if (built.kernel.flops == 0)
-    if (const auto* loop = std::get_if<LoopKernel>(&built.kernel.body)) {
-      double points = 1;
-      for (int64_t d : loop->program.space.dims()) points *= static_cast<double>(d);
-      built.kernel.flops = points * ProgramCost(loop->program);
-    }
+  if (built.kernel.flops == 0) built.kernel.flops = OperationsOf(built.kernel.body);
   for (const Binding& b : built.kernel.bindings)
     built.kernel.bytes += static_cast<double>(b.element_count) * StorageBytes(b.storage);
   return out;

@@ -45,9 +45,11 @@ struct EmittedDispatch {
   int kernel = 0;  // of EmittedProgram::kernels
   std::array<uint32_t, 3> grid = {1, 1, 1};
   std::vector<uint32_t> push;  // EmittedKernel::push_words of them
+  double share = 1;            // of the program's work, as weighed against the other dispatches
 };
 
-// Dispatches run in order, with a memory barrier between neighbours.
+// Dispatches run in order, with a memory barrier between neighbours. No generated kernel reads NumWorkgroups, so a dispatch
+// may be given to the device in parts of its grid (vkCmdDispatchBase).
 struct EmittedProgram {
   std::vector<EmittedKernel> kernels;
   std::vector<EmittedDispatch> dispatches;

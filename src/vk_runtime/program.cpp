@@ -3,6 +3,7 @@
 #include "vk_runtime/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "vk_runtime/schedule.h"
@@ -50,6 +51,7 @@ Program::~Program() {
       return;
     }
   }
+  EndMeasuring();
   for (Recording& r : recordings_) Destroy(r);
   if (pool_ != VK_NULL_HANDLE) device_->vk().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
 }
@@ -168,13 +170,6 @@ Result<> Program::Check() const {
   return {};
 }
 
-double Program::MsOf(uint32_t step) const {
-  double ms = 0;
-  if (const auto* launch = std::get_if<Launch>(&steps_[step])) ms = launch->estimated_ms;
-  if (const auto* copy = std::get_if<Copy>(&steps_[step])) ms = copy->estimated_ms;
-  return std::isfinite(ms) && ms > 0 ? ms : 0;
-}
-
 // Fills in everything that is known before the first run.
 void Program::Plan() {
   for (uint32_t i = 0; i < buffers_.size(); ++i) {
@@ -221,58 +216,33 @@ void Program::Plan() {
     }
   }
 
-  std::vector<std::string> names;
-  double chunk_ms = 0;
-  auto close_chunk = [&] {
-    if (names.empty()) return;
-    chunks_.back().names = std::make_shared<const std::vector<std::string>>(std::move(names));
-    names.clear();
-    chunk_ms = 0;
-  };
-  auto add = [&](const Piece& piece, double ms, bool new_group) {
-    if (!names.empty() && chunk_ms + ms > options_.submit_ms) close_chunk();
-    if (names.empty()) {
-      chunks_.emplace_back();
-      new_group = true;
-    }
-    if (new_group) chunks_.back().groups.emplace_back();
-    chunks_.back().groups.back().push_back(piece);
-    chunk_ms += ms;
-    const auto* launch = std::get_if<Launch>(&steps_[piece.step]);
+  std::vector<double> ms;
+  for (const Step& step : steps_) {
+    double estimate = 0;
+    if (const auto* launch = std::get_if<Launch>(&step)) estimate = launch->estimated_ms;
+    if (const auto* copy = std::get_if<Copy>(&step)) estimate = copy->estimated_ms;
+    ms.push_back(std::isfinite(estimate) && estimate > 0 ? estimate : 0);
+  }
+  calibration_ = Calibration(std::move(ms), options_.submit_ms);
+  levels_ = ScheduleSteps(steps_, memory_of_, options_.reorder);
+  statistics_.barriers = levels_.empty() ? 0 : static_cast<int>(levels_.size()) - 1;
+  Cut();
+}
+
+void Program::Cut() {
+  StepFacts facts;
+  facts.ms = calibration_.ms();
+  for (const Step& step : steps_) {
+    const auto* launch = std::get_if<Launch>(&step);
+    facts.is_splittable.push_back(launch != nullptr && pipelines_[launch->pipeline]->splittable());
     if (launch != nullptr) {
-      names.push_back(launch->name.empty() ? pipelines_[launch->pipeline]->name() : launch->name);
+      facts.names.push_back(launch->name.empty() ? pipelines_[launch->pipeline]->name() : launch->name);
     } else {
-      names.push_back(std::holds_alternative<Copy>(steps_[piece.step]) ? "copy" : "fill");
-    }
-  };
-  std::vector<std::vector<uint32_t>> levels = ScheduleSteps(steps_, memory_of_, options_.reorder);
-  statistics_.barriers = levels.empty() ? 0 : static_cast<int>(levels.size()) - 1;
-  for (const auto& level : levels) {
-    bool new_group = true;
-    for (uint32_t step : level) {
-      double ms = MsOf(step);
-      const auto* launch = std::get_if<Launch>(&steps_[step]);
-      int parts = 1;
-      if (launch != nullptr && ms > options_.launch_ms && pipelines_[launch->pipeline]->splittable()) {
-        parts = static_cast<int>(std::min(4096.0, std::ceil(ms / options_.submit_ms)));
-      }
-      if (parts <= 1) {
-        add({step}, ms, new_group);
-      } else {
-        int axis = static_cast<int>(std::ranges::max_element(launch->grid) - launch->grid);
-        uint32_t total = launch->grid[axis];
-        uint32_t each = (total + static_cast<uint32_t>(parts) - 1) / static_cast<uint32_t>(parts);
-        for (uint32_t begin = 0; begin < total; begin += each) {
-          uint32_t count = std::min(each, total - begin);
-          add({step, axis, begin, count}, ms * count / total, new_group);
-          new_group = false;
-        }
-      }
-      new_group = false;
+      facts.names.push_back(std::holds_alternative<Copy>(step) ? "copy" : "fill");
     }
   }
-  close_chunk();
-  statistics_.submissions = static_cast<int>(chunks_.size());
+  submissions_ = CutIntoSubmissions(steps_, levels_, facts, options_);
+  statistics_.submissions = static_cast<int>(submissions_.size());
 }
 
 Result<> Program::CheckSlots(std::span<const BufferBinding> slots) const {
@@ -325,36 +295,47 @@ Result<> Program::CheckSlots(std::span<const BufferBinding> slots) const {
   return {};
 }
 
-Result<Program::Recording*> Program::Prepare(std::span<const BufferBinding> slots) {
+// One that is not in use, else a new one, else the one that is done first. The one that was measured serves measured
+// runs alone.
+Result<Program::Recording*> Program::FreeRecording(bool is_measured) {
+  if (is_measured && measured_ != nullptr) {
+    KRAFLA_TRY(device_->Wait(measured_->last));
+    return measured_;
+  }
+  const std::span<Recording> all = std::span(recordings_).first(steps_.size() <= kShort ? kMostRecordings : 2);
+  for (Recording& r : all) {
+    if (!r.exists || &r == measured_) continue;
+    KRAFLA_ASSIGN(bool free, device_->IsComplete(r.last));
+    if (free) return &r;
+  }
+  Recording* chosen = nullptr;
+  for (Recording& r : all) {
+    if (&r == measured_) continue;
+    if (!r.exists) return &r;
+    if (chosen == nullptr || r.last.number < chosen->last.number) chosen = &r;
+  }
+  KRAFLA_TRY(device_->Wait(chosen->last));
+  return chosen;
+}
+
+Result<Program::Recording*> Program::Prepare(std::span<const BufferBinding> slots, bool is_measured) {
   if (slots.size() != slot_count_) {
     return InvalidArgument("A program with {} slots was run with {} buffers.", slot_count_, slots.size());
   }
   wanted_.clear();
   for (const BufferBinding& s : slots) wanted_.push_back({s.buffer != nullptr ? s.buffer->id() : 0, s.offset});
   for (Recording& r : recordings_) {
-    if (r.recorded && r.bound == wanted_) return &r;
+    if (r.recorded && r.bound == wanted_ && (&r == measured_) == is_measured) return &r;
   }
   KRAFLA_TRY(CheckSlots(slots));
-  // One that is not in use, else a new one, else the one that is done first.
-  Recording* chosen = nullptr;
-  for (Recording& r : recordings_) {
-    if (!r.exists) continue;
-    KRAFLA_ASSIGN(bool free, device_->IsComplete(r.last));
-    if (free) {
-      chosen = &r;
-      break;
-    }
-  }
-  if (chosen == nullptr) {
-    const std::span<Recording> all = std::span(recordings_).first(steps_.size() <= kShort ? kMostRecordings : 2);
-    auto fresh = std::ranges::find(all, false, &Recording::exists);
-    chosen = fresh != all.end()
-                 ? &*fresh
-                 : &*std::ranges::min_element(all, {}, [](const Recording& r) { return r.last.number; });
-    KRAFLA_TRY(device_->Wait(chosen->last));
-  }
+  KRAFLA_ASSIGN(Recording * chosen, FreeRecording(is_measured));
   bool fresh = !chosen->exists;
   if (fresh) KRAFLA_TRY(CreateRecording(*chosen));
+  if (is_measured && measured_ == nullptr) {
+    KRAFLA_TRY(BeginMeasuring());
+    measured_ = chosen;
+    chosen->recorded = false;
+  }
   chosen->bound.clear();  // nothing, until all is done
   if (device_->uses_addresses()) {
     WriteTable(*chosen, slots, fresh);
@@ -364,23 +345,42 @@ Result<Program::Recording*> Program::Prepare(std::span<const BufferBinding> slot
   if (!chosen->recorded || copies_slots_ || !device_->uses_addresses()) {
     Result<> recorded = Record(*chosen, slots);
     // Commands that could not be ended cannot be begun again.
-    if (!recorded) Destroy(*chosen);
+    if (!recorded) {
+      if (chosen == measured_) EndMeasuring();
+      Destroy(*chosen);
+    }
     KRAFLA_TRY(std::move(recorded));
   }
   chosen->bound = wanted_;
   return chosen;
 }
 
-Result<Event> Program::Submit(std::span<const BufferBinding> slots) {
+Result<Event> Program::Submit(std::span<const BufferBinding> slots, Pacer* pacer) {
   KRAFLA_TRY(device_->Alive());
-  KRAFLA_ASSIGN(Recording * recording, Prepare(slots));
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    KRAFLA_ASSIGN(recording->last, device_->Submit(recording->commands[i], chunks_[i].names));
+  KRAFLA_TRY(TakeMeasures());
+  const bool is_measured = calibration_.IsWanted() && !is_measure_pending_;
+  const bool by_clock = is_measured && !HasTimestamps();
+  const RunLimit& limit = pacer != nullptr ? pacer->limit() : kUnlimited;
+  KRAFLA_ASSIGN(Recording * recording, Prepare(slots, is_measured));
+  if (by_clock) {
+    taken_ms_.assign(submissions_.size(), 0);
+    KRAFLA_TRY(device_->Wait(device_->LastSubmitted(), limit));
+  }
+  for (std::size_t i = 0; i < submissions_.size(); ++i) {
+    if (pacer != nullptr) KRAFLA_TRY(pacer->Admit(submissions_[i].ms));
+    const Clock::time_point begin = Clock::now();
+    KRAFLA_ASSIGN(recording->last, device_->Submit(recording->commands[i], submissions_[i].names));
     for (const ProgramBuffer& b : buffers_) {
       if (b.fixed != nullptr) b.fixed->Use(recording->last.number);
     }
     for (const BufferBinding& s : slots) s.buffer->Use(recording->last.number);
+    if (pacer != nullptr) pacer->Note(recording->last, submissions_[i].ms);
+    if (by_clock) {
+      KRAFLA_TRY(device_->Wait(recording->last, limit));
+      taken_ms_[i] = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    }
   }
+  is_measure_pending_ = is_measured;
   return recording->last;
 }
 

@@ -17,9 +17,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "vk_runtime/calibration.h"
 #include "vk_runtime/device.h"
+#include "vk_runtime/pacer.h"
 #include "vk_runtime/pipeline.h"
 #include "vk_runtime/step.h"
+#include "vk_runtime/submission.h"
 
 namespace krafla::vk {
 
@@ -40,20 +43,13 @@ struct BufferBinding {
   uint64_t offset = 0;
 };
 
-struct ProgramOptions {
-  // Submissions are cut where their estimated time would pass this: drivers reset a device that does not answer
-  // (amdgpu after 2 s, Windows too).
-  double submit_ms = 100;
-  // A splittable launch estimated at more than this is cut along its grid.
-  double launch_ms = 250;
-  bool reorder = true;  // steps within what their conflicts allow: fewer barriers
-};
-
 struct ProgramStatistics {
   int launches = 0, copies = 0, fills = 0;
   int barriers = 0;     // between steps
   int submissions = 0;  // a run
   int recordings = 0;   // so far
+  // Of a run, as its submissions were measured in the first ones; 0: they were not, being short.
+  double longest_ms = 0, total_ms = 0;
 };
 
 class Program {
@@ -65,8 +61,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Submits and returns. Slot k gets slots[k].
-  Result<Event> Submit(std::span<const BufferBinding> slots);
+  // Submits and returns. Slot k gets slots[k]. With a `pacer` it waits as that asks, and may be ended in between.
+  Result<Event> Submit(std::span<const BufferBinding> slots, Pacer* pacer = nullptr);
   // Submits and waits.
   Result<> Run(std::span<const BufferBinding> slots);
   // Runs the steps one after the other with nothing overlapping; milliseconds of each step, 0 for one that does
@@ -74,6 +70,8 @@ class Program {
   Result<std::vector<double>> Profile(std::span<const BufferBinding> slots);
 
   const ProgramStatistics& statistics() const { return statistics_; }
+  // Takes up what a measured run has left, where that is complete.
+  Result<> TakeMeasures();
   Device& device() const { return *device_; }
 
  private:
@@ -96,17 +94,6 @@ class Program {
     uint32_t row, buffer;  // row: in addresses
     uint64_t offset;
   };
-  // A piece of work in recorded order: a step, or a part of a launch along one axis.
-  struct Piece {
-    uint32_t step;
-    int axis = -1;
-    uint32_t begin = 0, count = 0;
-  };
-  struct Chunk {                             // one submission
-    std::vector<std::vector<Piece>> groups;  // a barrier between each
-    KernelNames names;
-  };
-
   Program() = default;
   Result<> Check() const;
   Result<> CheckLaunch(const Launch& launch, std::size_t step) const;
@@ -116,9 +103,10 @@ class Program {
   const Buffer& BufferOf(uint32_t buffer, std::span<const BufferBinding> slots) const;
   uint64_t OffsetOf(uint32_t buffer, std::span<const BufferBinding> slots) const;
   void Plan();
-  double MsOf(uint32_t step) const;
+  void Cut();
 
-  Result<Recording*> Prepare(std::span<const BufferBinding> slots);
+  Result<Recording*> Prepare(std::span<const BufferBinding> slots, bool is_measured);
+  Result<Recording*> FreeRecording(bool is_measured);
   Result<> CreateRecording(Recording& recording);
   Result<> AllocateRecording(Recording& recording);
   void WriteTable(Recording& recording, std::span<const BufferBinding> slots, bool everything);
@@ -127,6 +115,12 @@ class Program {
   void RecordPiece(VkCommandBuffer commands, const Piece& piece, const Recording& recording,
                    std::span<const BufferBinding> slots, VkPipeline& current) const;
   void Destroy(Recording& recording);
+  // Measured runs (program_measure.cpp): two timestamps a submission, or the host's clock where there are none.
+  Result<> BeginMeasuring();
+  void EndMeasuring();
+  bool HasTimestamps() const { return device_->profile().limits.timestamp_valid_bits != 0; }
+  void RecordTimestamp(VkCommandBuffer commands, std::size_t number) const;
+  Result<> ReadTimestamps(std::span<double> ms) const;
 
   std::shared_ptr<Device> device_;
   std::vector<ProgramBuffer> buffers_;
@@ -137,7 +131,9 @@ class Program {
   std::size_t slot_count_ = 0;
   std::vector<uint32_t> memory_of_;
   std::vector<bool> written_;  // slots that some step writes
-  std::vector<Chunk> chunks_;
+  std::vector<std::vector<uint32_t>> levels_;
+  std::vector<Submission> submissions_;
+  Calibration calibration_;
   std::vector<uint32_t> first_row_;  // of each step, in the table
   std::vector<TableEntry> fixed_entries_, slot_entries_;
   uint32_t rows_ = 0;
@@ -149,6 +145,10 @@ class Program {
   static constexpr std::size_t kMostRecordings = 32;
   static constexpr uint32_t kShort = 64;  // launches; of a longer program there are two
   std::array<Recording, kMostRecordings> recordings_;
+  Recording* measured_ = nullptr;      // the one of the measured runs
+  VkQueryPool queries_ = VK_NULL_HANDLE;
+  std::vector<double> taken_ms_;       // by the host's clock
+  bool is_measure_pending_ = false;    // a measured run was submitted
 };
 
 }  // namespace krafla::vk

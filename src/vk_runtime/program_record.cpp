@@ -72,12 +72,12 @@ Result<> Program::AllocateRecording(Recording& recording) {
     r = vk.vkAllocateDescriptorSets(device_->handle(), &allocate, recording.sets.data());
     if (r != VK_SUCCESS) return device_->Fail(r, "allocate descriptor sets");
   }
-  if (!chunks_.empty()) {
-    recording.commands.resize(chunks_.size());
+  if (!submissions_.empty()) {
+    recording.commands.resize(submissions_.size());
     auto info = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
     info.commandPool = pool_;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    info.commandBufferCount = static_cast<uint32_t>(chunks_.size());
+    info.commandBufferCount = static_cast<uint32_t>(submissions_.size());
     VkResult r = vk.vkAllocateCommandBuffers(device_->handle(), &info, recording.commands.data());
     if (r != VK_SUCCESS) {
       recording.commands.clear();
@@ -186,7 +186,8 @@ Result<> Program::Record(Recording& recording, std::span<const BufferBinding> sl
   const VolkDeviceTable& vk = device_->vk();
   recording.recorded = false;
   ++statistics_.recordings;
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+  const bool is_measured = &recording == measured_ && queries_ != VK_NULL_HANDLE;
+  for (std::size_t i = 0; i < submissions_.size(); ++i) {
     VkCommandBuffer commands = recording.commands[i];
     auto begin = Struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     // A loop submits its body again before the last turn is over.
@@ -194,12 +195,21 @@ Result<> Program::Record(Recording& recording, std::span<const BufferBinding> sl
     VkResult r = vk.vkBeginCommandBuffer(commands, &begin);
     if (r != VK_SUCCESS) return device_->Fail(r, "begin a command buffer");
     VkPipeline current = VK_NULL_HANDLE;
-    for (const auto& group : chunks_[i].groups) {
+    if (is_measured) {
+      vk.vkCmdResetQueryPool(commands, queries_, static_cast<uint32_t>(2 * i), 2);
+      WorkBarrier(vk, commands);
+      RecordTimestamp(commands, 2 * i);
+    }
+    for (const auto& group : submissions_[i].groups) {
       // The first one is between this and what was submitted before.
       WorkBarrier(vk, commands);
       for (const Piece& piece : group) RecordPiece(commands, piece, recording, slots, current);
     }
-    if (i + 1 == chunks_.size()) HostBarrier(vk, commands);
+    if (is_measured) {
+      WorkBarrier(vk, commands);
+      RecordTimestamp(commands, 2 * i + 1);
+    }
+    if (i + 1 == submissions_.size()) HostBarrier(vk, commands);
     r = vk.vkEndCommandBuffer(commands);
     if (r != VK_SUCCESS) return device_->Fail(r, "record a command buffer");
   }
@@ -214,12 +224,12 @@ Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slot
   if (limits.timestamp_valid_bits == 0) {
     return Unimplemented("{} has no timestamps on its compute queue.", device_->profile().name);
   }
-  KRAFLA_ASSIGN(Recording * recording, Prepare(slots));
+  KRAFLA_ASSIGN(Recording * recording, Prepare(slots, /*is_measured=*/false));
   std::vector<double> out(steps_.size());
   std::size_t most = 0;
-  for (const Chunk& chunk : chunks_) {
+  for (const Submission& submission : submissions_) {
     std::size_t pieces = 0;
-    for (const auto& group : chunk.groups) pieces += group.size();
+    for (const auto& group : submission.groups) pieces += group.size();
     most = std::max(most, pieces);
   }
   if (most == 0) return out;
@@ -262,7 +272,7 @@ Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slot
   if (r != VK_SUCCESS) return device_->Fail(r, "allocate a command buffer");
 
   uint64_t mask = limits.timestamp_valid_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << limits.timestamp_valid_bits) - 1;
-  for (const Chunk& chunk : chunks_) {
+  for (const Submission& submission : submissions_) {
     auto begin = Struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
     r = vk.vkBeginCommandBuffer(commands, &begin);
@@ -273,7 +283,7 @@ Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slot
     uint32_t query = 0;
     std::vector<uint32_t> steps;
     vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, scratch.queries, query++);
-    for (const auto& group : chunk.groups) {
+    for (const auto& group : submission.groups) {
       for (const Piece& piece : group) {
         RecordPiece(commands, piece, *recording, slots, current);
         WorkBarrier(vk, commands);
@@ -284,7 +294,7 @@ Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slot
     HostBarrier(vk, commands);
     r = vk.vkEndCommandBuffer(commands);
     if (r != VK_SUCCESS) return device_->Fail(r, "record a command buffer");
-    KRAFLA_ASSIGN(scratch.last, device_->Submit(commands, chunk.names));
+    KRAFLA_ASSIGN(scratch.last, device_->Submit(commands, submission.names));
     recording->last = scratch.last;
     for (const ProgramBuffer& b : buffers_) {
       if (b.fixed != nullptr) b.fixed->Use(scratch.last.number);

@@ -288,10 +288,6 @@ Result<BuiltKernel> KernelBuilder::FinishReduce(ReduceKernel kernel) {
   }
   kernel.row_dims = rows;
   kernel.element_dims = elements;
-  double points = 1;
-  for (int64_t d : rows) points *= static_cast<double>(d);
-  for (int64_t d : elements) points *= static_cast<double>(d);
-  out_.kernel.flops = points * static_cast<double>(kernel.stages.size());
   out_.kernel.body = std::move(kernel);
   ShareBindings();
   return std::move(out_);
