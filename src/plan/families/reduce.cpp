@@ -28,6 +28,8 @@ bool EmittableComputation(const Computation& c) {
   return true;
 }
 
+constexpr int64_t kLongestRegionRow = int64_t{1} << 22;
+
 Dims WithoutOnes(const Dims& dims) {
   Dims out;
   for (int64_t d : dims)
@@ -91,6 +93,10 @@ bool KernelBuilder::RegionFits(const FusionGroup& g) {
   if (g.heroes[0]->opcode() != Opcode::kReduce) return false;
   Split first = SplitOf(*g.heroes[0]);
   if (first.rows == 0 || first.elements == 0) return false;
+  // Stages that wait for each other are one workgroup's: few or very long rows keep theirs in kernels of their own, which
+  // share a row among workgroups.
+  const bool is_long = (first.rows < 8 && first.rows * first.elements > 65536) || first.elements > kLongestRegionRow;
+  if (g.heroes.size() > 1 && is_long) return false;
   bool contiguous = RowsContiguous(first);
   for (std::size_t n = 1; n < g.heroes.size(); ++n) {
     if (g.heroes[n]->opcode() != Opcode::kReduce) return false;
@@ -106,7 +112,7 @@ bool KernelBuilder::RegionFits(const FusionGroup& g) {
     if (count == first.rows) continue;
     if (count != first.rows * first.elements) return false;
     // A whole pass over the elements pays where a row is walked in order and there are rows enough to share out.
-    if (!contiguous || (first.rows < 8 && count > 65536)) return false;
+    if (!contiguous || is_long) return false;
   }
   return true;
 }

@@ -4,6 +4,7 @@
 //   subgroup   a subgroup takes a row, four elements a lane and turn: what CPU-type devices like best
 //   workgroup  a workgroup takes a row; partial results meet in shared memory
 //   split      few long rows: the elements are cut into parts, whose results a second kernel reduces
+// Where an invocation takes more than a chain of elements, it accumulates them in chains (ReductionValues).
 // All of them run the stages of a row one after the other in one kernel. The order of a sum depends on the problem and
 // the profile only, never on timing.
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/reduction_values.h"
+#include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
 namespace {
@@ -76,6 +78,12 @@ class RowEmitter {
     if (variant_ == Variant::kWorkgroup) MakeShared();
   }
 
+  // Kinds of the values of a part, which EmitPart gives and EmitFromParts takes.
+  static std::vector<Kind> PartKinds(const plan::KernelPlan& plan, const ReduceKernel& k, const DeviceProfile& profile) {
+    KernelWriter w(plan, profile);
+    return ReductionValues(w.b, w.buffers, k.stages.front().reductions, /*wide=*/true).Kinds();
+  }
+
   // All stages of a row.
   void EmitRow(const Work& work) {
     Values known;
@@ -85,7 +93,7 @@ class RowEmitter {
         lowering.EmitStores(work.store_limit);
         continue;
       }
-      const ReductionValues values(b_, w_.buffers, stage.reductions);
+      const ReductionValues values(b_, w_.buffers, stage.reductions, IsLong(work.begin, work.end));
       const Values init = values.InitValues();
       Values total = ReduceElements(stage, work, known, values);
       total = Meet(values, total);
@@ -96,7 +104,7 @@ class RowEmitter {
   // The first stage's reductions over a part of the elements, into scratch buffers.
   void EmitPart(const Work& work, const std::function<void(const Values&)>& store) {
     const ReduceStage& stage = k_.stages.front();
-    const ReductionValues values(b_, w_.buffers, stage.reductions);
+    const ReductionValues values(b_, w_.buffers, stage.reductions, /*wide=*/true);
     const Values total = Meet(values, ReduceElements(stage, work, {}, values));
     store(values.Strip(total));
   }
@@ -104,12 +112,10 @@ class RowEmitter {
   // As EmitRow with the first stage's elements replaced by `load(part)`, its partial results.
   void EmitFromParts(const Work& work, const std::function<Values(Value)>& load) {
     const ReduceStage& stage = k_.stages.front();
-    const ReductionValues values(b_, w_.buffers, stage.reductions);
+    const ReductionValues values(b_, w_.buffers, stage.reductions, /*wide=*/true);
     const Values init = values.InitValues();
-    Values state = values.Start(row_width_);
-    state = Walk(work.begin, work.end, 1, state, [&](Value part, const Values& s) {
-      return values.Merge(s, values.Restore(load(part)));
-    });
+    const auto merge = [&](Value part, const Values& s) { return values.Merge(s, values.Restore(load(part))); };
+    Values state = Walk(work.begin, work.end, 1, values.Start(row_width_), merge);
     state = Meet(values, state);
     Values known = values.Finish(state, init);
     for (std::size_t i = 1; i < k_.stages.size(); ++i) {
@@ -139,8 +145,8 @@ class RowEmitter {
     uint64_t varying = 0;
     for (int d = p_.row_rank; d < p_.row_rank + p_.element_rank; ++d) varying |= uint64_t{1} << d;
     base.EmitInvariants(varying);
-    const Values start = values.Start(width);
-    const Values state = Walk(work.begin, work.end, vector ? 4 : 1, start, [&](Value element, const Values& s) {
+    const uint32_t step = vector ? 4 : 1;
+    const auto accumulate = [&](Value element, const Values& s) {
       ProgramLowering lowering = base;
       lowering.SetLinear(element, p_.row_rank, p_.row_rank + p_.element_rank);
       Values inputs;
@@ -151,7 +157,10 @@ class RowEmitter {
       }
       lowering.EmitStores();
       return inputs.empty() ? s : values.Accumulate(s, inputs, width);
-    });
+    };
+    const Values state = values.is_wide() && !stage.reductions.empty()
+                             ? WalkChains(work, step, values, width, accumulate)
+                             : Walk(work.begin, work.end, step, values.Start(width), accumulate);
     return variant_ == Variant::kSerial ? state : values.Horizontal(state, width);
   }
 
@@ -167,18 +176,35 @@ class RowEmitter {
     return false;
   }
 
+  // Invocations that share a row.
+  uint32_t Lanes() const { return variant_ == Variant::kSubgroup ? subgroup_ : variant_ == Variant::kWorkgroup ? local_ : 1; }
+  Value Lane() {
+    return variant_ == Variant::kSubgroup ? b_.SubgroupLane() : variant_ == Variant::kWorkgroup ? b_.LocalIndex() : b_.U32(0);
+  }
+
+  // Whether an invocation takes more of the elements than two chains.
+  bool IsLong(Value begin, Value end) const {
+    uint64_t first, last;
+    if (!b_.m.IsConstant(begin, &first) || !b_.m.IsConstant(end, &last)) return true;
+    return last - first > uint64_t{2} * kSumChain * Lanes();
+  }
+
+  // The same as Walk in chains of kSumChain turns.
+  Values WalkChains(const Work& work, uint32_t step, const ReductionValues& values, int width,
+                    const std::function<Values(Value, const Values&)>& body) {
+    const uint32_t turn = Lanes() * step;
+    const Value first = b_.Add(work.begin, b_.Mul(Lane(), b_.U32(step))), length = b_.U32(turn * kSumChain);
+    return b_.For(first, work.end, length, values.Start(width), [&](Value i, const Values& state) {
+      const Value end = b_.Min(b_.Add(i, length), work.end);
+      return values.Absorb(state, b_.For(i, end, b_.U32(turn), values.StartChain(width), body));
+    });
+  }
+
   // This invocation's turns over [begin, end), `step` elements each.
   Values Walk(Value begin, Value end, uint32_t step, const Values& start,
               const std::function<Values(Value, const Values&)>& body) {
-    uint32_t lanes = 1;
-    Value lane = b_.U32(0);
-    if (variant_ == Variant::kSubgroup) {
-      lanes = subgroup_;
-      lane = b_.SubgroupLane();
-    } else if (variant_ == Variant::kWorkgroup) {
-      lanes = local_;
-      lane = b_.LocalIndex();
-    }
+    const uint32_t lanes = Lanes();
+    const Value lane = Lane();
     uint64_t first, last;
     const bool constant = b_.m.IsConstant(begin, &first) && b_.m.IsConstant(end, &last);
     const uint64_t turn = uint64_t{lanes} * step;
@@ -291,6 +317,9 @@ uint32_t PowerOfTwoAtMost(uint32_t n) {
   return p;
 }
 
+// What one workgroup does cannot be cut: longer columns and rows are split into parts.
+constexpr int64_t kLongestColumn = int64_t{1} << 17, kLongestRow = int64_t{1} << 21;
+
 Choice Choose(const ReduceKernel& k, const Problem& p, const DeviceProfile& profile, bool second_pass) {
   Choice c;
   const int64_t by_row = ContiguousBytes(k, p.row_dim, 4);
@@ -316,12 +345,14 @@ Choice Choose(const ReduceKernel& k, const Problem& p, const DeviceProfile& prof
     if (splittable && serial_items < wanted && p.elements >= 1024) {
       c.parts = std::clamp<int64_t>(CeilDiv(wanted, std::max<int64_t>(serial_items, 1)), 1, p.elements / 256);
     }
+    if (splittable) c.parts = std::max(c.parts, p.elements / kLongestColumn);
     return c;
   }
   const int64_t long_row = profile.is_cpu ? int64_t{1} << 17 : 4096;
   if (splittable && p.elements >= 8 * long_row && p.rows < (profile.is_cpu ? 8 : 256)) {
     c.parts = std::clamp<int64_t>((profile.is_cpu ? 32 : 512) / p.rows, 1, p.elements / long_row);
   }
+  if (splittable) c.parts = std::max(c.parts, p.elements / kLongestRow);
   if (subgroup != 0 && (profile.is_cpu || p.elements <= long_row)) {
     c.variant = Variant::kSubgroup;
     c.subgroup = subgroup;
@@ -416,12 +447,7 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
   const int64_t chunk = RoundUp(CeilDiv(p.elements, c.parts), 64);
   const int64_t parts = CeilDiv(p.elements, chunk);
   std::vector<BufferDesc> scratch;
-  std::vector<Kind> kinds;
-  for (const plan::Reduction& r : k.stages.front().reductions) {
-    for (std::size_t i = 0; i < r.inputs.size(); ++i) {
-      kinds.push_back(ComputeKind(r.combiner.nodes[static_cast<std::size_t>(r.combiner.results[i])].type));
-    }
-  }
+  const std::vector<Kind> kinds = RowEmitter::PartKinds(plan, k, profile);
   for (Kind kind : kinds) {
     const int bytes = KindBits(kind) == 64 ? 8 : 4;
     scratch.push_back({parts * p.rows, bytes});
@@ -496,6 +522,7 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
         return loaded;
       });
     }));
+    dispatch.share = static_cast<double>(parts) / static_cast<double>(p.elements);
     AddKernel(out, w, std::move(dispatch), c2.local, c2.subgroup, "reduce.join", c2.reason);
   }
   return out;

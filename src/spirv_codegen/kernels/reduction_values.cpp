@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "spirv_codegen/kernels/wide_sum.h"
+
 namespace krafla::spirv {
 namespace {
 
@@ -48,22 +50,29 @@ Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram
   return out;
 }
 
-ReductionValues::ReductionValues(Builder& b, Buffers& buffers, std::span<const Reduction> reductions)
-    : b_(b), buffers_(buffers), reductions_(reductions) {}
+ReductionValues::ReductionValues(Builder& b, Buffers& buffers, std::span<const Reduction> reductions, bool wide)
+    : b_(b), buffers_(buffers), reductions_(reductions), wide_(wide) {}
 
 bool ReductionValues::HasIdentity(const Reduction& r) const {
   return r.inputs.size() == 1 && r.kind != Reduction::Kind::kOther;
 }
 
+bool ReductionValues::IsWide(const Reduction& r) const {
+  return wide_ && HasIdentity(r) && r.kind == Reduction::Kind::kSum && IsWideKind(ComputeKind(ValueType(r, 0)));
+}
+
+std::size_t ReductionValues::ValueCount(const Reduction& r) const { return r.inputs.size() + (IsWide(r) ? 1 : 0); }
+
 std::vector<Kind> ReductionValues::Kinds() const {
   std::vector<Kind> out;
   for (const Reduction& r : reductions_) {
     for (std::size_t i = 0; i < r.inputs.size(); ++i) out.push_back(ComputeKind(ValueType(r, i)));
+    if (IsWide(r)) out.push_back(out.back());
   }
   return out;
 }
 
-Values ReductionValues::Start(int width) const {
+Values ReductionValues::StartOf(int width, bool wide) const {
   Values out;
   for (const Reduction& r : reductions_) {
     for (std::size_t i = 0; i < r.inputs.size(); ++i) {
@@ -71,6 +80,7 @@ Values ReductionValues::Start(int width) const {
       const uint64_t bits = HasIdentity(r) ? IdentityBits(r.kind, t) : 0;
       out.push_back(b_.Splat(b_.Const(ComputeKind(t), bits), width));
     }
+    if (wide && IsWide(r)) out.push_back(b_.Zero(out.back().kind, width));
     if (!HasIdentity(r)) out.push_back(b_.m.Bool(false));
   }
   return out;
@@ -102,11 +112,30 @@ Values ReductionValues::Accumulate(const Values& state, const Values& inputs, in
   return out;
 }
 
+Values ReductionValues::Absorb(const Values& state, const Values& chain) const {
+  // The chain as a state that has lost nothing.
+  Values full;
+  std::size_t at = 0;
+  for (const Reduction& r : reductions_) {
+    for (std::size_t i = 0; i < r.inputs.size(); ++i) full.push_back(chain[at++]);
+    if (IsWide(r)) full.push_back(b_.Zero(full.back().kind, full.back().width));
+    if (!HasIdentity(r)) full.push_back(chain[at++]);
+  }
+  return Merge(state, full);
+}
+
 Values ReductionValues::Merge(const Values& left, const Values& right) const {
   Values out;
   std::size_t s = 0;
   for (const Reduction& r : reductions_) {
     const std::size_t n = r.inputs.size();
+    if (IsWide(r)) {
+      const WideSum sum = MergeWide(b_, {left[s], left[s + 1]}, {right[s], right[s + 1]});
+      out.push_back(sum.high);
+      out.push_back(sum.low);
+      s += 2;
+      continue;
+    }
     Values sum = Combine(r, std::span(left).subspan(s, n), std::span(right).subspan(s, n));
     const bool flagged = !HasIdentity(r);
     for (std::size_t i = 0; i < n; ++i) {
@@ -147,14 +176,15 @@ Values ReductionValues::Finish(const Values& state, const Values& init) const {
   std::size_t s = 0, in = 0;
   for (const Reduction& r : reductions_) {
     const std::size_t n = r.inputs.size();
-    const std::span<const Value> total = std::span(state).subspan(s, n);
+    const Values rounded = IsWide(r) ? Values{RoundWide(b_, {state[s], state[s + 1]})} : Values{};
+    const std::span<const Value> total = IsWide(r) ? std::span(rounded) : std::span(state).subspan(s, n);
     Values sum = Combine(r, std::span(init).subspan(in, n), total);
     const bool flagged = !HasIdentity(r);
     for (std::size_t i = 0; i < n; ++i) {
       const Value value = b_.Splat(sum[i], total[i].width);
       out.push_back(flagged ? b_.Select(state[s + n], value, init[in + i]) : value);
     }
-    s += n + (flagged ? 1 : 0);
+    s += ValueCount(r) + (flagged ? 1 : 0);
     in += n;
   }
   return out;
@@ -164,7 +194,7 @@ Values ReductionValues::Strip(const Values& state) const {
   Values out;
   std::size_t s = 0;
   for (const Reduction& r : reductions_) {
-    for (std::size_t i = 0; i < r.inputs.size(); ++i) out.push_back(state[s++]);
+    for (std::size_t i = 0; i < ValueCount(r); ++i) out.push_back(state[s++]);
     if (!HasIdentity(r)) ++s;
   }
   return out;
@@ -174,7 +204,7 @@ Values ReductionValues::Restore(const Values& values) const {
   Values out;
   std::size_t in = 0;
   for (const Reduction& r : reductions_) {
-    for (std::size_t i = 0; i < r.inputs.size(); ++i) out.push_back(values[in++]);
+    for (std::size_t i = 0; i < ValueCount(r); ++i) out.push_back(values[in++]);
     if (!HasIdentity(r)) out.push_back(b_.m.Bool(true));
   }
   return out;

@@ -13,14 +13,22 @@ namespace krafla::spirv {
 Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram& program,
                         std::span<const Value> params);
 
+// Where sums are long, elements are accumulated in chains, each from Start(), and the chains are absorbed by a state that
+// is wide: its sums in f32 are two values each (WideSum).
 class ReductionValues {
  public:
-  ReductionValues(Builder& b, Buffers& buffers, std::span<const plan::Reduction> reductions);
+  // `wide`: of the states that are not chains.
+  ReductionValues(Builder& b, Buffers& buffers, std::span<const plan::Reduction> reductions, bool wide = false);
+
+  bool is_wide() const { return wide_; }
 
   // The state is a flat list of values, for phis: those of each reduction, then its flag if it has one.
-  Values Start(int width) const;
-  // `inputs`: the values of all reductions in order, without flags.
+  Values Start(int width) const { return StartOf(width, wide_); }
+  Values StartChain(int width) const { return StartOf(width, false); }
+  // `inputs`: the values of all reductions in order, without flags. Of a chain, or of a state that is not wide.
   Values Accumulate(const Values& state, const Values& inputs, int width) const;
+  // A chain after a state.
+  Values Absorb(const Values& state, const Values& chain) const;
   // left before right.
   Values Merge(const Values& left, const Values& right) const;
   // Lanes of vectors into scalars.
@@ -39,11 +47,16 @@ class ReductionValues {
 
  private:
   bool HasIdentity(const plan::Reduction& r) const;
+  bool IsWide(const plan::Reduction& r) const;
+  // Values of the reduction in a state, without its flag.
+  std::size_t ValueCount(const plan::Reduction& r) const;
+  Values StartOf(int width, bool wide) const;
   Values Combine(const plan::Reduction& r, std::span<const Value> left, std::span<const Value> right) const;
 
   Builder& b_;
   Buffers& buffers_;
   std::span<const plan::Reduction> reductions_;
+  bool wide_;
 };
 
 }  // namespace krafla::spirv
