@@ -323,18 +323,9 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   const Instruction* root = computation.root();
   if (shapes.size() == 1 && !IsComplex(shapes[0]->element_type()) && root->operand_count() == 2 && root->operand(0) != root->operand(1) &&
       root->operand(0)->opcode() == Opcode::kParameter && root->operand(1)->opcode() == Opcode::kParameter) {
-    const bool pred = out.hlo_type == ElementType::kPred;
-    const std::pair<Opcode, Reduction::Kind> kinds[] = {
-        {Opcode::kAdd, pred ? Reduction::Kind::kOr : Reduction::Kind::kSum},
-        {Opcode::kMultiply, pred ? Reduction::Kind::kAnd : Reduction::Kind::kProduct},
-        {Opcode::kMaximum, Reduction::Kind::kMax},
-        {Opcode::kMinimum, Reduction::Kind::kMin},
-        {Opcode::kAnd, Reduction::Kind::kAnd},
-        {Opcode::kOr, Reduction::Kind::kOr}};
-    for (const auto& [opcode, kind] : kinds)
-      if (root->opcode() == opcode) out.kind = kind;
+    out.kind = KindOf(root->opcode(), out.hlo_type);
   }
-  bool wide = WideAccumulation(out);
+  const bool wide = AccumulatesWide(out);
   {
     ProgramBuilder builder({});
     ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
@@ -374,10 +365,18 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   return out;
 }
 
-// Narrow floats are summed and multiplied in f32 and rounded once.
-bool KernelBuilder::WideAccumulation(const Reduction& r) {
-  return IsFloat(r.hlo_type) && IsNarrow(r.hlo_type) &&
-         (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct);
+Reduction::Kind KernelBuilder::KindOf(Opcode opcode, ElementType type) {
+  const bool pred = type == ElementType::kPred;
+  const std::pair<Opcode, Reduction::Kind> kinds[] = {
+      {Opcode::kAdd, pred ? Reduction::Kind::kOr : Reduction::Kind::kSum},
+      {Opcode::kMultiply, pred ? Reduction::Kind::kAnd : Reduction::Kind::kProduct},
+      {Opcode::kMaximum, Reduction::Kind::kMax},
+      {Opcode::kMinimum, Reduction::Kind::kMin},
+      {Opcode::kAnd, Reduction::Kind::kAnd},
+      {Opcode::kOr, Reduction::Kind::kOr}};
+  for (const auto& [of, kind] : kinds)
+    if (opcode == of) return kind;
+  return Reduction::Kind::kOther;
 }
 
 }  // namespace krafla::plan

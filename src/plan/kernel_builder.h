@@ -78,7 +78,7 @@ class KernelBuilder {
   void ShareBindings();
   Result<Reduction> MakeReduction(const Computation& computation, std::span<const ValueRef> inits,
                                   std::span<const Shape* const> shapes);
-  static bool WideAccumulation(const Reduction& reduction);
+  static Reduction::Kind KindOf(Opcode opcode, ElementType type);
   static ElementType AccumulateType(ElementType result);
   // Instructions without a buffer of their own from which `root` is computed, and itself.
   std::unordered_set<const Instruction*> ReachingRoot(const Instruction* root) const;

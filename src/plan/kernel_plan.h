@@ -45,6 +45,12 @@ struct Reduction {
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
+// Whether values run in a wider type than `hlo_type`, and whoever stores a result rounds it.
+inline bool AccumulatesWide(const Reduction& r) {
+  return IsFloat(r.hlo_type) && IsNarrow(r.hlo_type) &&
+         (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct);
+}
+
 // A region over rows x elements. Stages run in order; each later stage sees the results of all earlier reductions as
 // params, numbered from 0 in the order of stages, reductions and values. A plain reduce is one element stage with a
 // reduction and one row stage that stores; softmax is two reductions and an element stage that stores; reduce-window
@@ -107,9 +113,10 @@ struct SortKernel {
   friend bool operator==(const SortKernel&, const SortKernel&) = default;
 };
 
-// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction. Lines begin with
-// `init`, or each with its own element of binding `start`, and leave their last value in binding `last` (-1: none).
-// Both are arrays of `type` over the dimensions but `dimension`.
+// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction, whose kind is kOther where
+// the elements must be combined one after the other. Lines begin with `init`, or each with its own element of binding
+// `start`, and leave their last value in binding `last` (-1: none). Both are arrays of `type` over the dimensions but
+// `dimension`.
 struct ScanKernel {
   Dims dims;
   int dimension = 0;

@@ -217,7 +217,7 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
                     AddResults(builder, value);
                     r.inputs.push_back(results++);
                     if (value.im != kNoNode) r.inputs.push_back(results++);
-                    made.push_back({{hero, static_cast<int>(n)}, WideAccumulation(r)});
+                    made.push_back({{hero, static_cast<int>(n)}, AccumulatesWide(r)});
                   }
                   out.reductions.push_back(std::move(r));
                 }
@@ -314,7 +314,7 @@ Result<BuiltKernel> KernelBuilder::BuildReduceWindow() {
   std::vector<ValueRef> inits;
   for (std::size_t n = 0; n < inputs; ++n) inits.push_back({hero.operand(inputs + n), 0});
   KRAFLA_ASSIGN(Reduction reduction, MakeReduction(*hero.called(0), inits, leaves));
-  bool round = WideAccumulation(reduction);
+  bool round = AccumulatesWide(reduction);
 
   ReduceStage reducing;
   {

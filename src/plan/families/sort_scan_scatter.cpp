@@ -124,9 +124,18 @@ Result<BuiltKernel> KernelBuilder::BuildScan() {
   });
   ScalarValue parameters[] = {{builder.Param(ComputeType(kernel.type), 1, 0), kNoNode},
                               {builder.Param(ComputeType(kernel.type), 0, 0), kNoNode}};
-  KRAFLA_ASSIGN(std::vector<ScalarValue> next, emitter.EmitComputation(*hero.called(0), parameters));
-  builder.AddResult(next[1].re);
   kernel.reduction.hlo_type = kernel.type;
+  const Instruction& step = *hero.called(0)->root()->operand(1);
+  const auto is_parameter = [](const Instruction* i) { return i->opcode() == Opcode::kParameter; };
+  if (a.is_associative && step.operand_count() == 2 && step.operand(0) != step.operand(1) &&
+      is_parameter(step.operand(0)) && is_parameter(step.operand(1)))
+    kernel.reduction.kind = KindOf(step.opcode(), kernel.type);
+  if (AccumulatesWide(kernel.reduction)) {
+    builder.AddResult(builder.Hlo(step.opcode(), ElementType::kF32, {parameters[1].re, parameters[0].re}));
+  } else {
+    KRAFLA_ASSIGN(std::vector<ScalarValue> next, emitter.EmitComputation(*hero.called(0), parameters));
+    builder.AddResult(next[1].re);
+  }
   kernel.reduction.combiner = std::move(builder).Finish();
   ProgramBuilder init({});
   ProgramEmitter* self = nullptr;

@@ -7,6 +7,7 @@
 #include "base/checked_math.h"
 #include "ir/shape.h"
 #include "spirv_codegen/kernels/conv.h"
+#include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
 
@@ -168,7 +169,8 @@ Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvPr
     if (elements <= 9) {
       for (int64_t e = 0; e < elements; ++e) acc = step(u(e), acc);
     } else {
-      acc = b.For(u(0), u(elements), u(1), acc, step);
+      const ChainedSums chains(b, kind, width, acc.size(), 2 * elements);
+      acc = chains.Finish(chains.Add(u(0), u(elements), 1, ChainedSums::kChain / 2, chains.Start(), step));
     }
     auto finish = [&](Value coordinate, Value sum) {
       Values where = at;

@@ -356,6 +356,7 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
   }
   PanelOptions panel;
   panel.lanes = profile.is_cpu ? (subgroup != 0 ? subgroup : 8) : WorkgroupSize(profile, 32);
+  panel.chained = profile.is_cpu;
   const uint32_t need = profile.is_cpu ? subgroup : 0;
   const int64_t words = PackedWords(t, panel.lanes);
   // Pixels are always packed; kernels where they are large, for a dot's reason.

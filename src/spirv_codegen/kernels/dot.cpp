@@ -12,6 +12,7 @@
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/coop_tile.h"
 #include "spirv_codegen/kernels/dot.h"
+#include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
 namespace {
@@ -133,19 +134,20 @@ Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_
     std::swap(bt.rows, bt.columns);
     std::swap(bt.row_stride, bt.column_stride);
     const StridedSource b_rows(w, bt, p.BOffset(b, batch), ReadAs{t.accumulate}, false, true);
-    Values acc(count, b.Zero(kind, 4));
-    acc = b.For(b.Mul(b.SubgroupLane(), u(4)), u(t.depth), u(int64_t{subgroup} * 4), acc,
-                [&](Value k, const Values& before) {
-                  Values av(static_cast<std::size_t>(tile_rows)), bv(static_cast<std::size_t>(tile_columns));
-                  a->Load(row, tile_rows, k, 4, av);
-                  b_rows.Load(column, tile_columns, k, 4, bv);
-                  Values out = before;
-                  for (std::size_t i = 0; i < count; ++i) {
-                    out[i] = MultiplyAdd(b, out[i], av[i / static_cast<std::size_t>(tile_columns)],
-                                         bv[i % static_cast<std::size_t>(tile_columns)]);
-                  }
-                  return out;
-                });
+    const ChainedSums chains(b, kind, 4, count, t.depth / int64_t{subgroup});
+    auto step = [&](Value k, const Values& before) {
+      Values av(static_cast<std::size_t>(tile_rows)), bv(static_cast<std::size_t>(tile_columns));
+      a->Load(row, tile_rows, k, 4, av);
+      b_rows.Load(column, tile_columns, k, 4, bv);
+      Values out = before;
+      for (std::size_t i = 0; i < count; ++i) {
+        out[i] = MultiplyAdd(b, out[i], av[i / static_cast<std::size_t>(tile_columns)],
+                             bv[i % static_cast<std::size_t>(tile_columns)]);
+      }
+      return out;
+    };
+    const Values acc = chains.Finish(chains.Add(b.Mul(b.SubgroupLane(), u(4)), u(t.depth), subgroup * 4,
+                                                ChainedSums::kChain / 2, chains.Start(), step));
     auto add = [&](Value x, Value y) {
       return IsFloatKind(kind) ? b.FAdd(x, y) : b.Add(x, y);
     };
@@ -250,6 +252,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   PanelOptions panel;
   panel.lanes = profile.is_cpu ? (subgroup != 0 ? subgroup : 8) : WorkgroupSize(profile, 32);
   panel.column_vectors = p.tile.columns > 1;
+  panel.chained = profile.is_cpu;
   panel.tile_rows = p.tile.rows >= 8 ? 8 : static_cast<int>(p.tile.rows);
   if (!profile.is_cpu && p.tile.rows >= 4 && p.tile.rows < 8) panel.tile_rows = 4;
   // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.

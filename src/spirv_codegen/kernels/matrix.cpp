@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
 
@@ -181,6 +182,19 @@ void FinishRows(Builder& b, const TileProblem& p, const TileOperands& operands, 
   });
 }
 
+Value Sum(Builder& b, Value x, Value y) { return IsFloatKind(x.kind) ? b.FAdd(x, y) : b.Add(x, y); }
+
+// The lanes of `x` by the four values of `y`.
+Value FourProducts(Builder& b, Value x, std::span<const Value> y) {
+  auto product = [&](int i) {
+    const Value at = b.Extract(x, i), other = y[static_cast<std::size_t>(i)];
+    return IsFloatKind(other.kind) ? b.FMul(b.Splat(at, other.width), other) : b.Mul(b.Splat(at, other.width), other);
+  };
+  const Value first = MultiplyAdd(b, product(0), b.Extract(x, 1), y[1]);
+  const Value second = MultiplyAdd(b, product(2), b.Extract(x, 3), y[3]);
+  return Sum(b, first, second);
+}
+
 }  // namespace
 
 int64_t PackedWords(const TileProblem& p, uint32_t lanes) {
@@ -271,6 +285,14 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
       }
       a->Load(row, options.tile_rows, k, count, av);
       Values out = acc;  // [block][row]
+      if (count == 4 && options.chained) {
+        // Four products are added up before the sum takes them: it loses half as much.
+        for (std::size_t c = 0; c < blocks; ++c) {
+          const auto line = std::span<const Value>(bv).subspan(c * 4, 4);
+          for (std::size_t i = 0; i < tile; ++i) out[c * tile + i] = Sum(b, out[c * tile + i], FourProducts(b, av[i], line));
+        }
+        return out;
+      }
       for (int kk = 0; kk < count; ++kk) {
         for (std::size_t c = 0; c < blocks; ++c) {
           const Value bk = bv[c * static_cast<std::size_t>(count) + static_cast<std::size_t>(kk)];
@@ -281,16 +303,34 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
       }
       return out;
     };
-    auto segment_sum = [&](Value segment, const Values& before) {
+    const ChainedSums sums(b, kind, width, tile * blocks, p.segments * p.depth, options.chained);
+    const int64_t whole = p.depth / 4 * 4;
+    auto enter = [&](Value segment) {
       a->Enter(segment);
       if (direct) direct->Enter(segment);
       packed_base = b.Add(panel_base, b.Mul(segment, u(padded * options.lanes)));
-      const int64_t whole = p.depth / 4 * 4;
-      Values acc = b.For(u(0), u(whole), u(4), before, [&](Value k, const Values& s) { return step(k, 4, s); });
+    };
+    auto tail = [&](Values acc) {
       for (int64_t k = whole; k < p.depth; ++k) acc = step(u(k), 1, acc);
       return acc;
     };
-    const Values acc = b.For(u(0), u(p.segments), u(1), Values(tile * blocks, b.Zero(kind, width)), segment_sum);
+    auto four = [&](Value k, const Values& acc) { return step(k, 4, acc); };
+    Values state = sums.Start();
+    if (p.segments > 1 && p.depth <= ChainedSums::kChain) {
+      // A chain is several segments.
+      const auto together = static_cast<uint32_t>(ChainedSums::kChain / p.depth);
+      state = sums.Add(u(0), u(p.segments), 1, together, state, [&](Value segment, const Values& before) {
+        enter(segment);
+        return tail(b.For(u(0), u(whole), u(4), before, four));
+      });
+    } else {
+      state = b.For(u(0), u(p.segments), u(1), state, [&](Value segment, const Values& before) {
+        enter(segment);
+        const Values most = sums.Add(u(0), u(whole), 4, ChainedSums::kChain / 4, before, four);
+        return whole < p.depth ? sums.Absorb(most, tail) : most;
+      });
+    }
+    const Values acc = sums.Finish(state);
     for (std::size_t c = 0; c < blocks; ++c) {
       const auto part = std::span(acc).subspan(c * tile, tile);
       FinishRows(b, p, operands, batch, row, column[c], Values(part.begin(), part.end()), options.tile_rows);

@@ -117,6 +117,7 @@ struct PanelOptions {
   uint32_t lanes = 8;
   bool column_vectors = true;
   int packed_binding = -1;
+  bool chained = false;  // sums in chains (wide_sum.h), which need three times the registers between them
 };
 Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
                                    const PanelOptions& options);

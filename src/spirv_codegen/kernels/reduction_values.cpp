@@ -124,6 +124,17 @@ Values ReductionValues::Absorb(const Values& state, const Values& chain) const {
   return Merge(state, full);
 }
 
+Values ReductionValues::Round(const Values& state) const {
+  Values out;
+  std::size_t s = 0;
+  for (const Reduction& r : reductions_) {
+    if (IsWide(r)) out.push_back(RoundWide(b_, {state[s], state[s + 1]}));
+    else out.insert(out.end(), state.begin() + static_cast<std::ptrdiff_t>(s), state.begin() + static_cast<std::ptrdiff_t>(s + r.inputs.size()));
+    s += ValueCount(r) + (HasIdentity(r) ? 0 : 1);
+  }
+  return out;
+}
+
 Values ReductionValues::Merge(const Values& left, const Values& right) const {
   Values out;
   std::size_t s = 0;
@@ -172,12 +183,12 @@ Values ReductionValues::InitValues() const {
 }
 
 Values ReductionValues::Finish(const Values& state, const Values& init) const {
+  const Values rounded = Round(state);
   Values out;
   std::size_t s = 0, in = 0;
   for (const Reduction& r : reductions_) {
     const std::size_t n = r.inputs.size();
-    const Values rounded = IsWide(r) ? Values{RoundWide(b_, {state[s], state[s + 1]})} : Values{};
-    const std::span<const Value> total = IsWide(r) ? std::span(rounded) : std::span(state).subspan(s, n);
+    const std::span<const Value> total = std::span<const Value>(rounded).subspan(in, n);
     Values sum = Combine(r, std::span(init).subspan(in, n), total);
     const bool flagged = !HasIdentity(r);
     for (std::size_t i = 0; i < n; ++i) {

@@ -29,6 +29,8 @@ class ReductionValues {
   Values Accumulate(const Values& state, const Values& inputs, int width) const;
   // A chain after a state.
   Values Absorb(const Values& state, const Values& chain) const;
+  // The values as they stand, each as one; without flags.
+  Values Round(const Values& state) const;
   // left before right.
   Values Merge(const Values& left, const Values& right) const;
   // Lanes of vectors into scalars.

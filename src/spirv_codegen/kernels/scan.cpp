@@ -1,50 +1,250 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScanKernel: an invocation walks a line from end to end. The order of combination is XLA's, so any computation will do.
+// ScanKernel, in three ways.
+//   line     an invocation walks a line from end to end
+//   chunks   few or long lines of an associative combination: chunks' totals, what each chunk begins with, and the
+//            elements of each chunk
+//   in order a line whose elements must be combined one after the other, where it is long: a dispatch a stretch
+// Sums in f32 are wide all the way (wide_sum.h). The order of combination depends on the problem and the profile only.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/reduction_values.h"
 
 namespace krafla::spirv {
+namespace {
+
+// Elements that one invocation takes in a dispatch, which cannot be cut.
+constexpr int64_t kLongestStretch = int64_t{1} << 16;
+
+class ScanEmitter {
+ public:
+  ScanEmitter(const plan::KernelPlan& plan, const plan::ScanKernel& scan, const DeviceProfile& profile)
+      : plan_(plan), scan_(scan), profile_(profile), reduction_(scan.reduction),
+        is_ordered_(scan.reduction.kind == plan::Reduction::Kind::kOther),
+        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)) {
+    reduction_.inputs = {0};
+    for (std::size_t d = 0; d < scan.dims.size(); ++d) {
+      if (static_cast<int>(d) < scan.dimension) outer_ *= scan.dims[d];
+      if (static_cast<int>(d) > scan.dimension) inner_ *= scan.dims[d];
+    }
+    length_ = scan.dims[static_cast<std::size_t>(scan.dimension)];
+    lines_ = outer_ * inner_;
+  }
+
+  Result<EmittedProgram> Emit() {
+    if (lines_ * length_ == 0) return std::move(out_);
+    if (is_ordered_) {
+      KRAFLA_TRY(EmitInOrder());
+    } else if (length_ > 2 * kLongestStretch || (lines_ < (profile_.is_cpu ? 64 : 4096) && length_ >= (profile_.is_cpu ? 4096 : 512))) {
+      KRAFLA_TRY(EmitChunks());
+    } else {
+      KRAFLA_TRY(EmitLines());
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // A kernel under construction with what all of them need.
+  struct Kernel {
+    Kernel(const ScanEmitter& scan, int push_words = 0)
+        : w(scan.plan_, scan.profile_, scan.scratch_, push_words), b(w.b),
+          values(b, w.buffers, std::span(&scan.reduction_, 1), /*wide=*/true) {}
+    Value U32(int64_t v) const { return b.U32(static_cast<uint32_t>(v)); }
+
+    KernelWriter w;
+    Builder& b;
+    ReductionValues values;
+  };
+
+  // body(item) for `items`.
+  Result<> Finish(Kernel& k, int64_t items, std::string variant, std::vector<uint32_t> push, double share,
+                  const std::function<void(Value)>& body) {
+    KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local_), profile_));
+    const Value item = k.b.Add(k.b.Mul(GroupNumber(k.b, grid), k.b.U32(local_)), k.b.LocalIndex());
+    k.b.If(k.b.Compare(Cmp::kULt, item, k.U32(items)), [&] { body(item); });
+    AddKernel(out_, k.w, {0, grid.size, std::move(push), share}, local_, 0, std::move(variant));
+    return {};
+  }
+
+  int bytes() const { return StorageBytes(scan_.type); }
+  Value LoadStored(Kernel& k, int binding, Value at) const {
+    const Kind kind64 = scan_.type == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
+    return FromStorage(k.b, scan_.type, k.w.buffers.Load(binding, bytes(), at, 1, kind64));
+  }
+  void StoreRounded(Kernel& k, int binding, Value at, Value v) const {
+    if (plan::AccumulatesWide(reduction_)) v = LowerRound(k.b, scan_.type, v);
+    k.w.buffers.Store(binding, bytes(), at, ToStorage(k.b, scan_.type, v));
+  }
+  // Of turn 0 of the line.
+  Value FirstOf(Kernel& k, Value line) const {
+    const Value before = k.b.UDiv(line, k.U32(inner_));
+    return k.b.Add(k.b.Mul(before, k.U32(length_ * inner_)), k.b.Sub(line, k.b.Mul(before, k.U32(inner_))));
+  }
+  Value ElementAt(Kernel& k, Value first, Value turn) const {
+    const Value e = scan_.is_reverse ? k.b.Sub(k.U32(length_ - 1), turn) : turn;
+    return k.b.Add(first, k.b.Mul(e, k.U32(inner_)));
+  }
+  Value InitOf(Kernel& k, Value line) const {
+    if (scan_.start >= 0) return LoadStored(k, scan_.start, line);
+    return RunScalarProgram(k.b, k.w.buffers, scan_.reduction.init, {})[0];
+  }
+
+  // The turns [begin, end) of a line from a state on; stores each, and gives the last state.
+  Values WalkAndStore(Kernel& k, Value first, Value begin, Value end, const Values& state) const {
+    return k.b.For(begin, end, k.b.U32(1), state, [&](Value turn, const Values& before) {
+      const Value at = ElementAt(k, first, turn);
+      const Values next = k.values.Absorb(before, {LoadStored(k, scan_.input, at)});
+      StoreRounded(k, scan_.output, at, k.values.Round(next)[0]);
+      return next;
+    });
+  }
+
+  Result<> EmitLines() {
+    Kernel k(*this);
+    return Finish(k, lines_, "scan.line", {}, 1, [&](Value line) {
+      const Values start = k.values.Absorb(k.values.Start(1), {InitOf(k, line)});
+      const Values end = WalkAndStore(k, FirstOf(k, line), k.b.U32(0), k.U32(length_), start);
+      if (scan_.last >= 0) StoreRounded(k, scan_.last, line, k.values.Round(end)[0]);
+    });
+  }
+
+  Result<> EmitInOrder() {
+    auto walk = [&](Kernel& k, Value line, Value begin, Value end, Value start) {
+      const Value first = FirstOf(k, line);
+      return k.b.For(begin, end, k.b.U32(1), {start}, [&](Value turn, const Values& carry) {
+        const Value at = ElementAt(k, first, turn);
+        const Value operands[] = {carry[0], LoadStored(k, scan_.input, at)};
+        const Values next = RunScalarProgram(k.b, k.w.buffers, scan_.reduction.combiner, operands);
+        StoreRounded(k, scan_.output, at, next[0]);
+        return Values{next[0]};
+      })[0];
+    };
+    if (length_ <= 2 * kLongestStretch) {
+      Kernel k(*this);
+      return Finish(k, lines_, "scan.line", {}, 1, [&](Value line) {
+        const Value end = walk(k, line, k.b.U32(0), k.U32(length_), InitOf(k, line));
+        if (scan_.last >= 0) StoreRounded(k, scan_.last, line, end);
+      });
+    }
+    // What a line has come to waits in scratch.
+    const Kind kind = ComputeKind(plan::ComputeType(scan_.type));
+    AddScratch(kind, lines_);
+    {
+      Kernel k(*this);
+      KRAFLA_TRY(Finish(k, lines_, "scan.start", {}, 1.0 / static_cast<double>(length_),
+                        [&](Value line) { StoreScratch(k, 0, line, InitOf(k, line)); }));
+    }
+    Kernel k(*this, 1);
+    const Value begin = k.w.buffers.PushWord(0);
+    KRAFLA_TRY(Finish(k, lines_, "scan.stretch", {0}, 1, [&](Value line) {
+      const Value stop = k.b.Min(k.b.Add(begin, k.U32(kLongestStretch)), k.U32(length_));
+      const Value end = walk(k, line, begin, stop, LoadScratch(k, 0, kind, line));
+      StoreScratch(k, 0, line, end);
+      if (scan_.last >= 0) StoreRounded(k, scan_.last, line, end);
+    }));
+    for (int64_t at = kLongestStretch; at < length_; at += kLongestStretch) {
+      EmittedDispatch next = out_.dispatches[1];
+      next.push = {static_cast<uint32_t>(at)};
+      out_.dispatches.push_back(std::move(next));
+    }
+    return {};
+  }
+
+  Result<> EmitChunks() {
+    const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(length_)));
+    const auto chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(root, 16))));
+    const int64_t chunks = CeilDiv(length_, chunk);
+    {
+      Kernel kinds(*this);
+      kinds_ = kinds.values.Kinds();
+    }
+    for (Kind kind : kinds_) AddScratch(kind, chunks * lines_);
+    // Chunk c of line l is entry c * lines + l.
+    auto turns = [&](Kernel& k, Value c) {
+      const Value begin = k.b.Mul(c, k.U32(chunk));
+      return std::pair(begin, k.b.Min(k.b.Add(begin, k.U32(chunk)), k.U32(length_)));
+    };
+    {
+      Kernel k(*this);
+      KRAFLA_TRY(Finish(k, chunks * lines_, "scan.totals", {}, 1, [&](Value item) {
+        const Value c = k.b.UDiv(item, k.U32(lines_)), line = k.b.Sub(item, k.b.Mul(c, k.U32(lines_)));
+        const Value first = FirstOf(k, line);
+        const auto [begin, end] = turns(k, c);
+        Save(k, item, k.b.For(begin, end, k.b.U32(1), k.values.Start(1), [&](Value turn, const Values& state) {
+          return k.values.Absorb(state, {LoadStored(k, scan_.input, ElementAt(k, first, turn))});
+        }));
+      }));
+    }
+    {
+      Kernel k(*this);
+      const double share = static_cast<double>(chunks) / static_cast<double>(length_);
+      KRAFLA_TRY(Finish(k, lines_, "scan.carries", {}, share, [&](Value line) {
+        const Values start = k.values.Absorb(k.values.Start(1), {InitOf(k, line)});
+        k.b.For(k.b.U32(0), k.U32(chunks), k.b.U32(1), start, [&](Value c, const Values& carry) {
+          const Value at = k.b.Add(k.b.Mul(c, k.U32(lines_)), line);
+          const Values total = Saved(k, at);
+          Save(k, at, carry);
+          return k.values.Merge(carry, total);
+        });
+      }));
+    }
+    Kernel k(*this);
+    return Finish(k, chunks * lines_, "scan.chunks", {}, 1, [&](Value item) {
+      const Value c = k.b.UDiv(item, k.U32(lines_)), line = k.b.Sub(item, k.b.Mul(c, k.U32(lines_)));
+      const auto [begin, end] = turns(k, c);
+      const Values last = WalkAndStore(k, FirstOf(k, line), begin, end, Saved(k, item));
+      if (scan_.last < 0) return;
+      k.b.If(k.b.Compare(Cmp::kEq, c, k.U32(chunks - 1)),
+             [&] { StoreRounded(k, scan_.last, line, k.values.Round(last)[0]); });
+    });
+  }
+
+  void AddScratch(Kind kind, int64_t count) {
+    const int each = KindBits(kind) == 64 ? 8 : 4;
+    scratch_.push_back({count, each});
+    out_.scratch_bytes.push_back(count * each);
+  }
+  void StoreScratch(Kernel& k, std::size_t number, Value at, Value v) const {
+    if (v.kind == Kind::kBool) v = k.b.Select(v, k.b.U32(1), k.b.U32(0));
+    if (KindBits(v.kind) != 64) v = k.b.Bitcast(v, Kind::kU32);
+    k.w.buffers.Store(static_cast<int>(plan_.bindings.size() + number), KindBits(v.kind) == 64 ? 8 : 4, at, v);
+  }
+  Value LoadScratch(Kernel& k, std::size_t number, Kind kind, Value at) const {
+    const int each = KindBits(kind) == 64 ? 8 : 4;
+    const Value bits = k.w.buffers.Load(static_cast<int>(plan_.bindings.size() + number), each, at, 1, kind);
+    if (kind == Kind::kBool) return k.b.Compare(Cmp::kNe, bits, k.b.U32(0));
+    return each == 4 ? k.b.Bitcast(bits, kind) : bits;
+  }
+  void Save(Kernel& k, Value at, const Values& state) const {
+    for (std::size_t i = 0; i < state.size(); ++i) StoreScratch(k, i, at, state[i]);
+  }
+  Values Saved(Kernel& k, Value at) const {
+    Values out;
+    for (std::size_t i = 0; i < kinds_.size(); ++i) out.push_back(LoadScratch(k, i, kinds_[i], at));
+    return out;
+  }
+
+  const plan::KernelPlan& plan_;
+  const plan::ScanKernel& scan_;
+  const DeviceProfile& profile_;
+  plan::Reduction reduction_;
+  bool is_ordered_;
+  uint32_t local_;
+  int64_t outer_ = 1, inner_ = 1, length_ = 1, lines_ = 1;
+  std::vector<BufferDesc> scratch_;
+  std::vector<Kind> kinds_;  // of a state, as it lies in scratch
+  EmittedProgram out_;
+};
+
+}  // namespace
 
 Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan,
                                 const DeviceProfile& profile, const EmitOptions&) {
   KRAFLA_TRY(CheckProgram(scan.reduction.combiner, profile));
   KRAFLA_TRY(CheckProgram(scan.reduction.init, profile));
-  int64_t outer = 1, inner = 1;
-  for (std::size_t d = 0; d < scan.dims.size(); ++d) {
-    if (static_cast<int>(d) < scan.dimension) outer *= scan.dims[d];
-    if (static_cast<int>(d) > scan.dimension) inner *= scan.dims[d];
-  }
-  const int64_t length = scan.dims[static_cast<std::size_t>(scan.dimension)];
-  EmittedProgram out;
-  if (outer * inner * length == 0) return out;
-
-  const uint32_t local = WorkgroupSize(profile, profile.is_cpu ? 8 : 64);
-  KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(outer * inner, local), profile));
-  KernelWriter w(plan, profile);
-  Builder& b = w.b;
-  auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
-  const int bytes = StorageBytes(scan.type);
-  const Kind kind64 = scan.type == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
-  const Value line = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
-  b.If(b.Compare(Cmp::kULt, line, u32(outer * inner)), [&] {
-    const Value before = b.UDiv(line, u32(inner));
-    const Value first = b.Add(b.Mul(before, u32(length * inner)), b.Sub(line, b.Mul(before, u32(inner))));
-    Values start = RunScalarProgram(b, w.buffers, scan.reduction.init, {});
-    if (scan.start >= 0) start = {FromStorage(b, scan.type, w.buffers.Load(scan.start, bytes, line, 1, kind64))};
-    const Values end = b.For(b.U32(0), u32(length), b.U32(1), start, [&](Value turn, const Values& carry) {
-      const Value e = scan.is_reverse ? b.Sub(u32(length - 1), turn) : turn;
-      const Value at = b.Add(first, b.Mul(e, u32(inner)));
-      const Value x = FromStorage(b, scan.type, w.buffers.Load(scan.input, bytes, at, 1, kind64));
-      const Value operands[] = {carry[0], x};
-      const Values next = RunScalarProgram(b, w.buffers, scan.reduction.combiner, operands);
-      w.buffers.Store(scan.output, bytes, at, ToStorage(b, scan.type, next[0]));
-      return Values{next[0]};
-    });
-    if (scan.last >= 0) w.buffers.Store(scan.last, bytes, line, ToStorage(b, scan.type, end[0]));
-  });
-  out.kernels.push_back(w.Finish({local, 1, 1}, "scan.line"));
-  out.dispatches.push_back({0, grid.size, {}});
-  return out;
+  return ScanEmitter(plan, scan, profile).Emit();
 }
 
 }  // namespace krafla::spirv

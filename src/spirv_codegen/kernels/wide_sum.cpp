@@ -47,4 +47,42 @@ Value RoundWide(Builder& b, const WideSum& sum) {
   return b.Select(is_lost, b.FAdd(sum.high, sum.low), sum.high);
 }
 
+ChainedSums::ChainedSums(Builder& b, Kind kind, int width, std::size_t count, int64_t depth, bool chained)
+    : b_(b), kind_(kind), width_(width), count_(count), chained_(chained && IsWideKind(kind) && depth >= 4 * kChain) {}
+
+Values ChainedSums::Start() const {
+  Values out = Zeros();
+  if (chained_) out.resize(2 * count_, b_.Zero(kind_, width_));
+  return out;
+}
+
+Values ChainedSums::Absorb(const Values& state, const std::function<Values(const Values&)>& chain) const {
+  if (!chained_) return chain(state);
+  const Values more = chain(Zeros());
+  Values out = state;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const WideSum sum = AddWide(b_, {state[i], state[count_ + i]}, more[i]);
+    out[i] = sum.high;
+    out[count_ + i] = sum.low;
+  }
+  return out;
+}
+
+Values ChainedSums::Add(Value begin, Value end, uint32_t step, uint32_t turns, const Values& state,
+                        const std::function<Values(Value, const Values&)>& body) const {
+  if (!chained_) return b_.For(begin, end, b_.U32(step), state, body);
+  const Value length = b_.U32(step * turns);
+  return b_.For(begin, end, length, state, [&](Value at, const Values& sums) {
+    const Value stop = b_.Min(b_.Add(at, length), end);
+    return Absorb(sums, [&](const Values& zeros) { return b_.For(at, stop, b_.U32(step), zeros, body); });
+  });
+}
+
+Values ChainedSums::Finish(const Values& state) const {
+  if (!chained_) return state;
+  Values out;
+  for (std::size_t i = 0; i < count_; ++i) out.push_back(RoundWide(b_, {state[i], state[count_ + i]}));
+  return out;
+}
+
 }  // namespace krafla::spirv

@@ -3,6 +3,9 @@
 // beside it (Knuth's TwoSum), so that the error is that of one chain, whatever the length.
 #pragma once
 
+#include <functional>
+#include <span>
+
 #include "spirv_codegen/builder.h"
 
 namespace krafla::spirv {
@@ -23,5 +26,32 @@ WideSum AddWide(Builder& b, const WideSum& sum, Value more);
 WideSum MergeWide(Builder& b, const WideSum& x, const WideSum& y);
 // As one value. Where the sum is not finite the errors are NaN, and where they are zero its sign is kept.
 Value RoundWide(Builder& b, const WideSum& sum);
+
+// Sums of products, `count` of them side by side, over a depth that is known: in chains that a wide sum takes up.
+// Integers, and depths of less than four chains, are accumulated as they come.
+class ChainedSums {
+ public:
+  static constexpr int64_t kChain = 128;  // products
+
+  // `depth`: products of each sum. `chained`: whether chains are wanted.
+  ChainedSums(Builder& b, Kind kind, int width, std::size_t count, int64_t depth, bool chained = true);
+
+  Values Start() const;
+  // Adds the turns of [begin, end) in steps of `step` to `state`; `turns` of them are a chain. body(i, sums) adds one.
+  Values Add(Value begin, Value end, uint32_t step, uint32_t turns, const Values& state,
+             const std::function<Values(Value, const Values&)>& body) const;
+  // A chain by itself, which begins from zeros.
+  Values Absorb(const Values& state, const std::function<Values(const Values&)>& chain) const;
+  Values Finish(const Values& state) const;
+
+ private:
+  Values Zeros() const { return Values(count_, b_.Zero(kind_, width_)); }
+
+  Builder& b_;
+  Kind kind_;
+  int width_;
+  std::size_t count_;
+  bool chained_;
+};
 
 }  // namespace krafla::spirv
