@@ -2,7 +2,35 @@
 // ConvKernel.
 #include "spirv_codegen/kernels/conv.h"
 
+#include "spirv_codegen/kernels/split_sum.h"
+
 namespace krafla::spirv {
+namespace {
+
+int64_t OutputCount(const ConvProblem& p) {
+  int64_t n = 1;
+  for (int64_t d : p.k.output_dims) n *= d;
+  return n;
+}
+
+}  // namespace
+
+int64_t SplitOf(const ConvProblem& p) { return PartCount(p.window * p.inputs, OutputCount(p)); }
+
+Result<EmittedProgram> EmitConvInParts(
+    const plan::KernelPlan& plan, const ConvProblem& p, int64_t parts, const DeviceProfile& profile,
+    const std::function<Result<EmittedProgram>(const plan::KernelPlan&, const plan::ElementProgram&)>& emit) {
+  const plan::KernelPlan with_parts = WithParts(plan, p.k.accumulate_type, parts, OutputCount(p));
+  std::vector<int64_t> dims(p.k.output_dims.begin(), p.k.output_dims.end());
+  dims.insert(dims.begin(), parts);
+  const plan::ElementProgram epilogue = PartEpilogue(with_parts, dims, p.k.accumulate_type);
+  EmittedProgram out;
+  out.scratch_bytes.push_back(with_parts.bindings.back().byte_size());
+  KRAFLA_ASSIGN(EmittedProgram sums, emit(with_parts, epilogue));
+  AddParts(out, std::move(sums), static_cast<double>(p.window * p.inputs));
+  KRAFLA_TRY(AddJoin(out, plan, {p.k.epilogue, p.k.accumulate_type, p.k.result_type, parts}, profile));
+  return out;
+}
 
 Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKernel& k, const DeviceProfile& profile,
                                 const EmitOptions& options) {

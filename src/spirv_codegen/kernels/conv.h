@@ -24,6 +24,13 @@ struct ConvProblem {
   int64_t OutputExtent(int s) const;
 };
 
+// Into how many parts the sums over window and features are split (split_sum.h); 1: not at all.
+int64_t SplitOf(const ConvProblem& problem);
+// `emit` gives the kernels for a plan with parts and the epilogue that stores them, over [parts, output dims...].
+Result<EmittedProgram> EmitConvInParts(
+    const plan::KernelPlan& plan, const ConvProblem& problem, int64_t parts, const DeviceProfile& profile,
+    const std::function<Result<EmittedProgram>(const plan::KernelPlan&, const plan::ElementProgram&)>& emit);
+
 // As a product of matrices whose one side is never written down: pixels by window and features. False, with
 // a reason: not this one.
 bool TakesGemm(const ConvProblem& problem, const DeviceProfile& profile, std::string& reason);

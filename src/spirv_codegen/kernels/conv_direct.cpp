@@ -94,9 +94,10 @@ plan::ElementProgram ProductProgram(const plan::KernelPlan& plan, const ConvProb
   return std::move(b).Finish();
 }
 
-}  // namespace
-
-Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile) {
+// The sums of `parts` parts of window and features, or of all, given to `epilogue` over the output dims, after the part
+// where there are several.
+Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProblem& p, int64_t parts,
+                                    const plan::ElementProgram& epilogue_program, const DeviceProfile& profile) {
   const plan::ElementProgram program = ProductProgram(plan, p);
   EmittedProgram out;
   const Dims& dims = p.k.output_dims;
@@ -115,22 +116,25 @@ Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvPr
   std::vector<int64_t> items_dims(dims.begin(), dims.end());
   items_dims[static_cast<std::size_t>(p.out_minor)] /= width;
   if (tile > 1) items_dims[static_cast<std::size_t>(tile_dim)] = CeilDiv(items_dims[static_cast<std::size_t>(tile_dim)], tile);
-  int64_t items = 1;
-  for (int64_t d : items_dims) items *= d;
+  int64_t of_part = 1;
+  for (int64_t d : items_dims) of_part *= d;
+  const int64_t items = of_part * parts;
   const uint32_t local = WorkgroupSize(profile, profile.is_cpu ? 32 : 64);
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
   KernelWriter w(plan, profile);
   Builder& b = w.b;
   auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
   const Kind kind = ComputeKind(p.k.accumulate_type);
-  const Epilogue epilogue(w, p.k.epilogue, p.k.accumulate_type, p.k.result_type);
+  const Epilogue epilogue(w, epilogue_program, p.k.accumulate_type, parts > 1 ? p.k.accumulate_type : p.k.result_type);
   const Value item = b.Add(b.Mul(GroupNumber(b, grid), u(local)), b.LocalIndex());
   const int element_rank = p.spatial + 1;
-  const int64_t elements = p.window * p.inputs;
+  const int64_t elements = p.window * p.inputs, part_length = CeilDiv(elements, parts);
 
   auto body = [&] {
     Values at(dims.size());
-    Value rest = item;
+    const Value part = b.UDiv(item, u(of_part));
+    const Value begin = b.Mul(part, u(part_length)), end = b.Min(b.Add(begin, u(part_length)), u(elements));
+    Value rest = parts > 1 ? b.Sub(item, b.Mul(part, u(of_part))) : item;
     for (int d = p.rank; d-- > 0;) {
       const auto i = static_cast<std::size_t>(d);
       const Value extent = u(items_dims[i]);
@@ -152,7 +156,9 @@ Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvPr
     uint64_t varying = tile > 1 ? uint64_t{1} << tile_dim : 0;
     for (int d = p.rank; d < p.rank + element_rank; ++d) varying |= uint64_t{1} << d;
     base.EmitInvariants(varying);
-    auto step = [&](Value element, const Values& acc) {
+    auto step = [&](Value turn, const Values& acc) {
+      // llvmpipe begins one turn more than there are (EmitPanels).
+      const Value element = b.Min(turn, u(elements - 1));
       ProgramLowering shared = base;
       shared.SetLinear(element, p.rank, p.rank + element_rank);
       if (tile > 1) shared.EmitInvariants(uint64_t{1} << tile_dim);
@@ -166,11 +172,11 @@ Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvPr
       return sums;
     };
     Values acc(static_cast<std::size_t>(tile), b.Zero(kind, width));
-    if (elements <= 9) {
+    if (parts == 1 && elements <= 9) {
       for (int64_t e = 0; e < elements; ++e) acc = step(u(e), acc);
     } else {
-      const ChainedSums chains(b, kind, width, acc.size(), 2 * elements);
-      acc = chains.Finish(chains.Add(u(0), u(elements), 1, ChainedSums::kChain / 2, chains.Start(), step));
+      const ChainedSums chains(b, kind, width, acc.size(), 2 * part_length);
+      acc = chains.Finish(chains.Add(begin, end, 1, ChainedSums::kChain / 2, chains.Start(), step));
     }
     auto finish = [&](Value coordinate, Value sum) {
       Values where = at;
@@ -180,7 +186,8 @@ Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvPr
         where[i] = coordinate;
         if (dims[i] % tile != 0) inside = b.Compare(Cmp::kULt, coordinate, u(dims[i]));
       }
-      epilogue.Emit(where, p.out_minor, sum, inside);
+      if (parts > 1) where.insert(where.begin(), part);
+      epilogue.Emit(where, p.out_minor + (parts > 1 ? 1 : 0), sum, inside);
     };
     const Value first = tile > 1 ? at[static_cast<std::size_t>(tile_dim)] : u(0);
     if (tile == 1 || !epilogue.is_big()) {
@@ -202,6 +209,16 @@ Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvPr
   out.kernels.push_back(w.Finish({local, 1, 1}, width == 4 ? "conv.direct.vec4" : "conv.direct"));
   out.dispatches.push_back({0, grid.size, {}});
   return out;
+}
+
+}  // namespace
+
+Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile) {
+  const int64_t parts = SplitOf(p);
+  if (parts <= 1) return EmitProducts(plan, p, 1, p.k.epilogue, profile);
+  return EmitConvInParts(plan, p, parts, profile, [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {
+    return EmitProducts(with_parts, p, parts, epilogue, profile);
+  });
 }
 
 }  // namespace krafla::spirv

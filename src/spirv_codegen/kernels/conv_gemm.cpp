@@ -10,6 +10,7 @@
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/conv.h"
 #include "spirv_codegen/kernels/coop_tile.h"
+#include "spirv_codegen/kernels/split_sum.h"
 
 namespace krafla::spirv {
 namespace {
@@ -202,10 +203,34 @@ bool KernelDepthIsContiguous(const ConvProblem& p) {
   return p.inputs == 1 || p.kernel_strides[static_cast<std::size_t>(p.a.kernel_input_feature)] == expected;
 }
 
+// A source whose segments are some of another's: those from `first` on.
+class SomeSegments : public MatrixSource {
+ public:
+  SomeSegments(Builder& b, std::unique_ptr<MatrixSource> all, Value first, int64_t count)
+      : b_(b), all_(std::move(all)), first_(first), count_(count) {}
+  void PrepareRows(Value row, int rows) override { all_->PrepareRows(row, rows); }
+  void PrepareColumns(Value column, int columns) override { all_->PrepareColumns(column, columns); }
+  void Enter(Value segment) override {
+    all_->Enter(b_.Min(b_.Add(first_, segment), b_.U32(static_cast<uint32_t>(count_ - 1))));
+  }
+  void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override {
+    all_->Load(row, rows, column, columns, out);
+  }
+
+ private:
+  Builder& b_;
+  std::unique_ptr<MatrixSource> all_;
+  Value first_;
+  int64_t count_;
+};
+
 struct ConvGemm {
   const ConvProblem& p;
   TileProblem tile;
   bool last;
+  // Where the window is split (split_sum.h): batches are (part, group), each of tile.segments positions.
+  int64_t parts = 1;
+  const plan::ElementProgram* epilogue_of_parts = nullptr;  // over [parts, output dims...]
 
   explicit ConvGemm(const ConvProblem& problem) : p(problem), last(ChannelsLast(problem)) {
     tile.batch = p.groups;
@@ -216,9 +241,38 @@ struct ConvGemm {
     tile.depth = last ? p.inputs : p.inputs * p.window;
   }
 
+  void Split(int64_t wanted, const plan::ElementProgram& epilogue) {
+    epilogue_of_parts = &epilogue;
+    tile.segments = CeilDiv(p.window, wanted);
+    parts = CeilDiv(p.window, tile.segments);
+    tile.batch = parts * p.groups;
+  }
+
   int64_t KernelStride(int64_t d) const { return p.kernel_strides[static_cast<std::size_t>(d)]; }
 
   TileOperands Operands(KernelWriter& w, bool depth_in_range, bool raw = false) const {
+    TileOperands of_groups = OperandsOfGroups(w, depth_in_range, raw);
+    if (parts == 1) return of_groups;
+    Builder& b = w.b;
+    auto u = [&b](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+    const auto some = [this, &b, u](const auto& make) {
+      return [this, &b, u, make](Value batch) -> std::unique_ptr<MatrixSource> {
+        const Value first = b.Mul(b.UDiv(batch, u(p.groups)), u(tile.segments));
+        return std::make_unique<SomeSegments>(b, make(b.UMod(batch, u(p.groups))), first, p.window);
+      };
+    };
+    TileOperands out = of_groups;
+    out.make_a = some(of_groups.make_a);
+    out.make_b = some(of_groups.make_b);
+    out.segment_count = [this, &b, u](Value batch) {
+      const Value first = b.Mul(b.UDiv(batch, u(p.groups)), u(tile.segments));
+      return b.Min(u(tile.segments), b.Sub(u(p.window), first));
+    };
+    return out;
+  }
+
+ private:
+  TileOperands OperandsOfGroups(KernelWriter& w, bool depth_in_range, bool raw) const {
     TileOperands out;
     const ReadAs as{p.k.accumulate_type, raw};
     const ConvolutionAttributes& a = p.a;
@@ -247,7 +301,9 @@ struct ConvGemm {
         return std::make_unique<PixelColumns>(w, p, as, group, depth_in_range);
       };
     }
-    const Epilogue epilogue(w, p.k.epilogue, p.k.accumulate_type, p.k.result_type);
+    const Epilogue epilogue = epilogue_of_parts != nullptr
+                                  ? Epilogue(w, *epilogue_of_parts, p.k.accumulate_type, p.k.accumulate_type)
+                                  : Epilogue(w, p.k.epilogue, p.k.accumulate_type, p.k.result_type);
     out.big_finish = epilogue.is_big();
     out.finish = [this, &b, epilogue](Value group, Value row, Value column, Value acc, Value condition) {
       Finish(b, epilogue, group, row, column, acc, condition);
@@ -255,7 +311,6 @@ struct ConvGemm {
     return out;
   }
 
- private:
   int64_t SegmentGranule() const {
     int64_t g = p.groups > 1 ? p.outputs * KernelStride(p.a.kernel_output_feature) : 0;
     for (int64_t d : p.a.kernel_spatial) {
@@ -274,9 +329,11 @@ struct ConvGemm {
     }
     return out;
   }
-  void Finish(Builder& b, const Epilogue& epilogue, Value group, Value row, Value column, Value acc,
+  void Finish(Builder& b, const Epilogue& epilogue, Value batch, Value row, Value column, Value acc,
               Value condition) const {
     auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+    const bool in_parts = epilogue_of_parts != nullptr;
+    const Value group = in_parts ? b.UMod(batch, u(p.groups)) : batch;
     auto coordinates = [&](Value pixel, Value feature) {
       Values at(static_cast<std::size_t>(p.rank));
       for (int d = p.spatial; d-- > 0;) {
@@ -286,12 +343,13 @@ struct ConvGemm {
       }
       at[static_cast<std::size_t>(p.a.output_batch)] = pixel;
       at[static_cast<std::size_t>(p.a.output_feature)] = b.Add(b.Mul(group, u(p.outputs)), feature);
+      if (in_parts) at.insert(at.begin(), b.UDiv(batch, u(p.groups)));
       return at;
     };
     auto both = [&](Value x) { return condition ? b.LAnd(condition, x) : x; };
     if (last) {
       const Value in = p.groups > 1 ? both(b.Compare(Cmp::kULt, column, u(p.outputs))) : condition;
-      epilogue.Emit(coordinates(row, column), static_cast<int>(p.a.output_feature), acc, in);
+      epilogue.Emit(coordinates(row, column), static_cast<int>(p.a.output_feature) + (in_parts ? 1 : 0), acc, in);
       return;
     }
     if (acc.width == 1 || p.k.output_dims[static_cast<std::size_t>(p.out_minor)] % 4 == 0) {
@@ -321,6 +379,7 @@ bool TakesGemm(const ConvProblem& p, const DeviceProfile& profile, std::string& 
   if (p.pixels > INT32_MAX || p.inputs * p.window > INT32_MAX) return reason = "an extent above 2^31", false;
   if (p.groups > 1 && p.outputs % 4 != 0) return reason = "groups of an odd size", false;
   if (ChannelsLast(p)) return true;
+  if (SplitOf(p) > 1) return reason = "pixels side by side, and a window of many", false;
   bool spatial_minor = false;
   for (int64_t d : p.a.output_spatial) spatial_minor = spatial_minor || d == p.out_minor;
   if (!spatial_minor || p.a.output_spatial.back() != p.out_minor) return reason = "pixels are not side by side", false;
@@ -329,15 +388,19 @@ bool TakesGemm(const ConvProblem& p, const DeviceProfile& profile, std::string& 
   return true;
 }
 
-Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile,
-                                    const EmitOptions& options) {
-  const ConvGemm gemm(p);
+namespace {
+
+Result<EmittedProgram> EmitGemm(const plan::KernelPlan& plan, const ConvGemm& gemm, const DeviceProfile& profile,
+                                const EmitOptions& options) {
+  const ConvProblem& p = gemm.p;
   const TileProblem& t = gemm.tile;
   EmittedProgram out;
   const ElementType a_type = gemm.last ? p.k.input_type : p.k.kernel_type;
   const ElementType b_type = gemm.last ? p.k.kernel_type : p.k.input_type;
-  std::string no_matrices;
-  if (const auto tile = ChooseCoopTile(t, a_type, b_type, profile, options, no_matrices)) {
+  std::string no_matrices = "a window in parts";
+  if (gemm.parts > 1) {
+    // A part may have fewer positions than others.
+  } else if (const auto tile = ChooseCoopTile(t, a_type, b_type, profile, options, no_matrices)) {
     auto operands = [&](KernelWriter& w, bool depth_in_range) { return gemm.Operands(w, depth_in_range, /*raw=*/true); };
     return EmitCoopTile(plan, profile, t, a_type, operands, *tile, "conv.coop");
   }
@@ -370,6 +433,7 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
     {
       KernelWriter w(plan, profile, descs);
       KRAFLA_ASSIGN(auto dispatch, EmitPack(w, t, gemm.Operands(w, t.depth % 4 == 0), panel.lanes, scratch, local));
+      dispatch.share = std::min(1.0, 8.0 / static_cast<double>(t.rows));
       AddKernel(out, w, std::move(dispatch), local, 0, "conv.pack", "");
     }
     panel.packed_binding = scratch;
@@ -384,6 +448,20 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
   AddKernel(out, w, std::move(dispatch), panel.lanes, need, "conv.panel",
       (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
   return out;
+}
+
+}  // namespace
+
+Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile,
+                                    const EmitOptions& options) {
+  ConvGemm gemm(p);
+  const int64_t wanted = std::min(SplitOf(p), p.window);
+  if (wanted <= 1) return EmitGemm(plan, gemm, profile, options);
+  return EmitConvInParts(plan, p, CeilDiv(p.window, CeilDiv(p.window, wanted)), profile,
+                         [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {
+                           gemm.Split(wanted, epilogue);
+                           return EmitGemm(with_parts, gemm, profile, options);
+                         });
 }
 
 }  // namespace krafla::spirv

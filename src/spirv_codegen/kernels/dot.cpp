@@ -5,6 +5,7 @@
 //   panel     sums in registers, lanes along the columns, no shared memory; b first packed into panels where it is
 //             read often (CPU-type devices), or as it lies; accepts everything
 //   tile      through shared memory (GPUs)
+// A depth too long for one workgroup is split first (split_sum.h): its parts are batches of another dot.
 // and before all of them
 //   coop      cooperative matrices, where the device has them for these types
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/coop_tile.h"
 #include "spirv_codegen/kernels/dot.h"
+#include "spirv_codegen/kernels/split_sum.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
@@ -187,6 +189,41 @@ bool ReadsWell(const StridedMatrix& b) {
   return b.column_stride == 1 && b.columns % 4 == 0 && b.row_stride % 4 == 0 && b.offset_granule % 4 == 0;
 }
 
+// The dot of [first, first + parts * depth) of k in `parts` parts, whose sums go to the last binding from `entry` on.
+Result<EmittedProgram> EmitPart(const plan::KernelPlan& with_parts, const DotKernel& k, int64_t first, int64_t parts,
+                                int64_t depth, int64_t entry, const DeviceProfile& profile, const EmitOptions& options) {
+  DotKernel part = k;
+  part.batch.insert(part.batch.begin(), parts);
+  part.lhs_batch_strides.insert(part.lhs_batch_strides.begin(), depth * k.lhs_k_stride);
+  part.rhs_batch_strides.insert(part.rhs_batch_strides.begin(), depth * k.rhs_k_stride);
+  part.lhs_offset += first * k.lhs_k_stride;
+  part.rhs_offset += first * k.rhs_k_stride;
+  part.k = depth;
+  part.result_type = k.accumulate_type;
+  std::vector<int64_t> dims(part.batch.begin(), part.batch.end());
+  dims.push_back(k.m);
+  dims.push_back(k.n);
+  part.epilogue = PartEpilogue(with_parts, dims, k.accumulate_type, entry);
+  return EmitDot(with_parts, part, profile, options);
+}
+
+Result<EmittedProgram> EmitSplitDot(const plan::KernelPlan& plan, const DotKernel& k, int64_t wanted,
+                                    const DeviceProfile& profile, const EmitOptions& options) {
+  const int64_t depth = RoundUp(CeilDiv(k.k, wanted), 64), whole = k.k / depth, rest = k.k % depth;
+  const int64_t outputs = Product(k.batch) * k.m * k.n, parts = whole + (rest > 0 ? 1 : 0);
+  const plan::KernelPlan with_parts = WithParts(plan, k.accumulate_type, parts, outputs);
+  EmittedProgram out;
+  out.scratch_bytes.push_back(with_parts.bindings.back().byte_size());
+  KRAFLA_ASSIGN(EmittedProgram most, EmitPart(with_parts, k, 0, whole, depth, 0, profile, options));
+  AddParts(out, std::move(most), static_cast<double>(whole * depth));
+  if (rest > 0) {
+    KRAFLA_ASSIGN(EmittedProgram last, EmitPart(with_parts, k, whole * depth, 1, rest, whole * outputs, profile, options));
+    AddParts(out, std::move(last), static_cast<double>(rest));
+  }
+  KRAFLA_TRY(AddJoin(out, plan, {k.epilogue, k.accumulate_type, k.result_type, parts}, profile));
+  return out;
+}
+
 }  // namespace
 
 Value DotProblem::BOffset(Builder& builder, Value batch) const {
@@ -204,6 +241,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   KRAFLA_TRY(CheckType(k.lhs_type, profile));
   KRAFLA_TRY(CheckType(k.rhs_type, profile));
   KRAFLA_TRY(CheckType(k.result_type, profile));
+  if (const int64_t parts = PartCount(k.k, batch * k.m * k.n); parts > 1) return EmitSplitDot(plan, k, parts, profile, options);
   const uint32_t subgroup = FixedSubgroupSize(profile);
   // A row of sums is taken by lanes along the columns: the longer of the two, or the one that lies so in memory.
   const bool rhs_rows = k.rhs_n_stride == 1 || k.rhs_k_stride != 1;
@@ -274,6 +312,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       KernelWriter w(plan, profile, descs);
       const TileOperands operands = p.Operands(w, k.k % 4 == 0);
       KRAFLA_ASSIGN(auto dispatch, EmitPack(w, p.tile, operands, panel.lanes, scratch, local));
+      dispatch.share = std::min(1.0, 8.0 / static_cast<double>(p.tile.rows));
       AddKernel(out, w, std::move(dispatch), local, 0, "dot.pack", "");
     }
     panel.packed_binding = scratch;

@@ -314,17 +314,21 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
       for (int64_t k = whole; k < p.depth; ++k) acc = step(u(k), 1, acc);
       return acc;
     };
-    auto four = [&](Value k, const Values& acc) { return step(k, 4, acc); };
+    // llvmpipe begins one turn more than there are, with no lane left, and reads an address that all lanes share even so:
+    // rows of b may lie far apart, and one that is not there far outside.
+    const Value last_four = u(std::max<int64_t>(whole, 4) - 4);
+    auto four = [&](Value k, const Values& acc) { return step(b.Min(k, last_four), 4, acc); };
+    const Value segments = operands.segment_count ? operands.segment_count(batch) : u(p.segments);
     Values state = sums.Start();
     if (p.segments > 1 && p.depth <= ChainedSums::kChain) {
       // A chain is several segments.
       const auto together = static_cast<uint32_t>(ChainedSums::kChain / p.depth);
-      state = sums.Add(u(0), u(p.segments), 1, together, state, [&](Value segment, const Values& before) {
+      state = sums.Add(u(0), segments, 1, together, state, [&](Value segment, const Values& before) {
         enter(segment);
         return tail(b.For(u(0), u(whole), u(4), before, four));
       });
     } else {
-      state = b.For(u(0), u(p.segments), u(1), state, [&](Value segment, const Values& before) {
+      state = b.For(u(0), segments, u(1), state, [&](Value segment, const Values& before) {
         enter(segment);
         const Values most = sums.Add(u(0), u(whole), 4, ChainedSums::kChain / 4, before, four);
         return whole < p.depth ? sums.Absorb(most, tail) : most;
@@ -446,7 +450,8 @@ Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, co
       b.WorkgroupBarrier();
       return sums;
     };
-    acc = b.For(u(0), u(p.segments), u(1), acc, [&](Value segment, const Values& before) {
+    const Value segments = operands.segment_count ? operands.segment_count(batch) : u(p.segments);
+    acc = b.For(u(0), segments, u(1), acc, [&](Value segment, const Values& before) {
       a->Enter(segment);
       bm->Enter(segment);
       return b.For(u(0), u(RoundUp(p.depth, o.block_depth)), u(o.block_depth), before, block_sum);

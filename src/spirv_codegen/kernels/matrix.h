@@ -106,6 +106,8 @@ struct TileProblem {
 struct TileOperands {
   std::function<std::unique_ptr<MatrixSource>(Value batch)> make_a, make_b;
   std::function<void(Value batch, Value row, Value column, Value acc, Value condition)> finish;
+  // How many of TileProblem::segments a batch has; none: all.
+  std::function<Value(Value batch)> segment_count;
   bool big_finish = false;
 };
 

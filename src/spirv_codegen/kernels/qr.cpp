@@ -202,7 +202,8 @@ Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKe
   return QrEmitter(plan, k, profile).Emit();
 }
 
-// The columns of the product do not depend on each other: an invocation a column takes all reflectors, last to first.
+// The columns of the product do not depend on each other: an invocation a column takes all reflectors, last to first. What
+// it does in one dispatch cannot be cut, so that a dispatch takes a block of reflectors.
 Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
                                               const DeviceProfile& profile) {
   constexpr int kA = 0, kTaus = 1, kOut = 2;
@@ -211,6 +212,9 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
   if (narrow) scratch.push_back(k.batch * k.rows * k.columns);
   LinalgProgram program(plan, k, profile, scratch);
   const int work = narrow ? program.scratch(0) : kOut;
+  constexpr int64_t kMostTurns = int64_t{1} << 16;
+  const int64_t block = std::max<int64_t>(1, kMostTurns / std::max<int64_t>(k.rows, 1));
+  const int64_t top_block = k.reflectors == 0 ? 0 : (k.reflectors - 1) / block * block;
   const int product = program.Add("qr.product", [&](LinalgKernelWriter& w) {
     Builder& b = w.b;
     Numbers& n = w.numbers;
@@ -221,13 +225,15 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
     auto load = [&](Value r) { return n.LoadWide(work, place(r, column)); };
     auto store = [&](Value r, Number v) { n.StoreWide(work, place(r, column), v); };
     auto reflector = [&](Value r, Value c) { return n.Load(kA, k.type, place(r, c)); };
-    b.For(b.U32(0), w.U32(k.rows), b.U32(1), [&](Value r) {
-      store(r, n.Select(b.Compare(Cmp::kEq, r, column), n.Real(1), n.Real(0)));
+    b.If(b.Compare(Cmp::kEq, w.at, w.U32(top_block)), [&] {
+      b.For(b.U32(0), w.U32(k.rows), b.U32(1), [&](Value r) {
+        store(r, n.Select(b.Compare(Cmp::kEq, r, column), n.Real(1), n.Real(0)));
+      });
     });
     // A reflector past the column finds zeros below it and changes nothing.
-    const Value count = b.Min(b.Add(column, b.U32(1)), w.U32(k.reflectors));
-    b.For(b.U32(0), count, b.U32(1), [&](Value turn) {
-      const Value at = b.Sub(b.Sub(count, b.U32(1)), turn), below = b.Add(at, b.U32(1));
+    const Value last = b.Min(b.Min(b.Add(column, b.U32(1)), w.U32(k.reflectors)), b.Add(w.at, w.U32(block)));
+    b.For(w.at, last, b.U32(1), [&](Value turn) {
+      const Value at = b.Sub(b.Sub(last, b.U32(1)), b.Sub(turn, w.at)), below = b.Add(at, b.U32(1));
       const Number top = load(at), start[] = {top};
       const Values sum = b.For(below, w.U32(k.rows), b.U32(1), n.Pack(start), [&](Value r, const Values& carried) {
         const Number next[] = {n.Add(n.Unpack(carried, 0), n.Mul(n.Conj(reflector(r, at)), load(r)))};
@@ -241,7 +247,7 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
       });
     });
   });
-  KRAFLA_TRY(program.Run(product, k.columns));
+  for (int64_t at = top_block; at >= 0; at -= block) KRAFLA_TRY(program.Run(product, k.columns, at));
   if (narrow) KRAFLA_TRY(program.RunRound("qr.round", work, kOut, k.rows * k.columns));
   return program.Take();
 }

@@ -15,6 +15,25 @@ ElementType ValueType(const Reduction& r, std::size_t i) {
   return r.combiner.nodes[static_cast<std::size_t>(r.combiner.results[i])].type;
 }
 
+// Whether each value is a sum of its own: of complex numbers, whose reductions have no kind, the real and imaginary parts.
+bool IsSumOfParts(const Reduction& r) {
+  const std::size_t n = r.inputs.size();
+  const auto is_param = [&](plan::NodeId id, std::size_t number) {
+    const plan::Node& node = r.combiner.nodes[static_cast<std::size_t>(id)];
+    return node.op == plan::NodeOp::kParam && node.bits == number;
+  };
+  for (std::size_t i = 0; i < n; ++i) {
+    const plan::Node& sum = r.combiner.nodes[static_cast<std::size_t>(r.combiner.results[i])];
+    if (sum.op != plan::NodeOp::kHlo || sum.opcode != Opcode::kAdd || !IsFloat(sum.type)) return false;
+    if (!(is_param(sum.operands[0], i) && is_param(sum.operands[1], n + i)) &&
+        !(is_param(sum.operands[0], n + i) && is_param(sum.operands[1], i)))
+      return false;
+  }
+  return n > 1;
+}
+
+Reduction::Kind KindOf(const Reduction& r) { return IsSumOfParts(r) ? Reduction::Kind::kSum : r.kind; }
+
 // x such that op(x, y) = y for every y: -0 for a float sum, so that a sum of -0 stays -0.
 uint64_t IdentityBits(Reduction::Kind kind, ElementType t) {
   const bool wide = BitWidth(t) == 64;
@@ -54,20 +73,20 @@ ReductionValues::ReductionValues(Builder& b, Buffers& buffers, std::span<const R
     : b_(b), buffers_(buffers), reductions_(reductions), wide_(wide) {}
 
 bool ReductionValues::HasIdentity(const Reduction& r) const {
-  return r.inputs.size() == 1 && r.kind != Reduction::Kind::kOther;
+  return (r.inputs.size() == 1 && r.kind != Reduction::Kind::kOther) || IsSumOfParts(r);
 }
 
 bool ReductionValues::IsWide(const Reduction& r) const {
-  return wide_ && HasIdentity(r) && r.kind == Reduction::Kind::kSum && IsWideKind(ComputeKind(ValueType(r, 0)));
+  return wide_ && HasIdentity(r) && KindOf(r) == Reduction::Kind::kSum && IsWideKind(ComputeKind(ValueType(r, 0)));
 }
 
-std::size_t ReductionValues::ValueCount(const Reduction& r) const { return r.inputs.size() + (IsWide(r) ? 1 : 0); }
+std::size_t ReductionValues::ValueCount(const Reduction& r) const { return r.inputs.size() * (IsWide(r) ? 2 : 1); }
 
 std::vector<Kind> ReductionValues::Kinds() const {
   std::vector<Kind> out;
   for (const Reduction& r : reductions_) {
     for (std::size_t i = 0; i < r.inputs.size(); ++i) out.push_back(ComputeKind(ValueType(r, i)));
-    if (IsWide(r)) out.push_back(out.back());
+    if (IsWide(r)) out.insert(out.end(), r.inputs.size(), ComputeKind(ValueType(r, 0)));
   }
   return out;
 }
@@ -77,10 +96,10 @@ Values ReductionValues::StartOf(int width, bool wide) const {
   for (const Reduction& r : reductions_) {
     for (std::size_t i = 0; i < r.inputs.size(); ++i) {
       const ElementType t = ValueType(r, i);
-      const uint64_t bits = HasIdentity(r) ? IdentityBits(r.kind, t) : 0;
+      const uint64_t bits = HasIdentity(r) ? IdentityBits(KindOf(r), t) : 0;
       out.push_back(b_.Splat(b_.Const(ComputeKind(t), bits), width));
     }
-    if (wide && IsWide(r)) out.push_back(b_.Zero(out.back().kind, width));
+    if (wide && IsWide(r)) out.insert(out.end(), r.inputs.size(), b_.Zero(out.back().kind, width));
     if (!HasIdentity(r)) out.push_back(b_.m.Bool(false));
   }
   return out;
@@ -118,7 +137,7 @@ Values ReductionValues::Absorb(const Values& state, const Values& chain) const {
   std::size_t at = 0;
   for (const Reduction& r : reductions_) {
     for (std::size_t i = 0; i < r.inputs.size(); ++i) full.push_back(chain[at++]);
-    if (IsWide(r)) full.push_back(b_.Zero(full.back().kind, full.back().width));
+    if (IsWide(r)) full.insert(full.end(), r.inputs.size(), b_.Zero(full.back().kind, full.back().width));
     if (!HasIdentity(r)) full.push_back(chain[at++]);
   }
   return Merge(state, full);
@@ -128,8 +147,8 @@ Values ReductionValues::Round(const Values& state) const {
   Values out;
   std::size_t s = 0;
   for (const Reduction& r : reductions_) {
-    if (IsWide(r)) out.push_back(RoundWide(b_, {state[s], state[s + 1]}));
-    else out.insert(out.end(), state.begin() + static_cast<std::ptrdiff_t>(s), state.begin() + static_cast<std::ptrdiff_t>(s + r.inputs.size()));
+    const std::size_t n = r.inputs.size();
+    for (std::size_t i = 0; i < n; ++i) out.push_back(IsWide(r) ? RoundWide(b_, {state[s + i], state[s + n + i]}) : state[s + i]);
     s += ValueCount(r) + (HasIdentity(r) ? 0 : 1);
   }
   return out;
@@ -141,10 +160,14 @@ Values ReductionValues::Merge(const Values& left, const Values& right) const {
   for (const Reduction& r : reductions_) {
     const std::size_t n = r.inputs.size();
     if (IsWide(r)) {
-      const WideSum sum = MergeWide(b_, {left[s], left[s + 1]}, {right[s], right[s + 1]});
-      out.push_back(sum.high);
-      out.push_back(sum.low);
-      s += 2;
+      Values low;
+      for (std::size_t i = s; i < s + n; ++i) {
+        const WideSum sum = MergeWide(b_, {left[i], left[n + i]}, {right[i], right[n + i]});
+        out.push_back(sum.high);
+        low.push_back(sum.low);
+      }
+      out.insert(out.end(), low.begin(), low.end());
+      s += 2 * n;
       continue;
     }
     Values sum = Combine(r, std::span(left).subspan(s, n), std::span(right).subspan(s, n));

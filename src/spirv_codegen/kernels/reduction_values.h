@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running values of reductions in a kernel. A reduction whose combiner is a plain op starts from that op's identity and
+// Running values of reductions in a kernel. A reduction whose combiner is a plain op (or a sum of parts) starts from that op's identity and
 // takes the init value at the end, once; any other starts with no value, and a flag says whether there is one.
 #pragma once
 
@@ -14,7 +14,7 @@ Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram
                         std::span<const Value> params);
 
 // Where sums are long, elements are accumulated in chains, each from Start(), and the chains are absorbed by a state that
-// is wide: its sums in f32 are two values each (WideSum).
+// is wide: its sums in f32 are two values each (WideSum): all highs of a reduction, then all lows.
 class ReductionValues {
  public:
   // `wide`: of the states that are not chains.

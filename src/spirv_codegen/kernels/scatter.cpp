@@ -2,7 +2,8 @@
 // ScatterKernel, deterministic: an invocation owns one place of the window and takes the updates in their order, so no
 // two invocations ever meet at an element. Along a dimension where windows start anywhere and are longer than 1, they
 // may overlap: there an invocation owns the operand's coordinates with one remainder by the window's length, of which
-// every window has exactly one. Where the indices are unique every update goes on its own.
+// every window has exactly one. Where the indices are unique every update goes on its own. Many updates in order are given
+// to several dispatches, since what an invocation does in one cannot be cut.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -157,7 +158,11 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
   KRAFLA_TRY(CheckType(s.indices_type, profile));
   for (ElementType type : s.types) KRAFLA_TRY(CheckType(type, profile));
   EmittedProgram out;
-  KernelWriter w(plan, profile);
+  int64_t updates = 1;
+  for (int64_t d : s.updates_dims) updates *= d;
+  constexpr int64_t kMostInOrder = int64_t{1} << 16;
+  const bool in_stretches = updates > kMostInOrder;
+  KernelWriter w(plan, profile, {}, in_stretches ? 1 : 0);
   Builder& b = w.b;
   ScatterEmitter scatter(w, s);
   const int64_t window = scatter.window_count(), batch = scatter.batch_count();
@@ -178,11 +183,15 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
       return;
     }
     const ScatterEmitter::Place place = scatter.WindowPlace(item, /*alone=*/false);
-    b.For(b.U32(0), b.U32(static_cast<uint32_t>(batch)), b.U32(1), [&](Value n) { scatter.Apply(n, place); });
+    const Value first = in_stretches ? w.buffers.PushWord(0) : b.U32(0);
+    const Value end = b.Min(b.Add(first, b.U32(kMostInOrder)), b.U32(static_cast<uint32_t>(batch)));
+    b.For(first, end, b.U32(1), [&](Value n) { scatter.Apply(n, place); });
   });
   out.kernels.push_back(w.Finish({local, 1, 1}, apart ? "scatter.apart" : "scatter.in_order",
                                  apart ? "" : "the indices may repeat, and updates keep their order"));
-  out.dispatches.push_back({0, grid.size, {}});
+  for (int64_t first = 0; first < (apart ? 1 : batch); first += kMostInOrder) {
+    out.dispatches.push_back({0, grid.size, in_stretches ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
+  }
   return out;
 }
 
