@@ -158,6 +158,21 @@ func.func @wrong() {
             out = krafla(*command, "-d", "cpu", "--time-limit", "0.2")
             self.assertEqual(out.returncode, 4, out.stderr)
             self.assertIn("deadline", out.stderr)
+        if "vulkan" in krafla("devices").stdout:
+            # More work than any device does in the time, given to it piece by piece.
+            long = self.module("HloModule m\nb {\n p = (s32[], f32[1024,1024]) parameter(0)\n"
+                               " i = s32[] get-tuple-element(p), index=0\n o = s32[] constant(1)\n n = s32[] add(i, o)\n"
+                               " x = f32[1024,1024] get-tuple-element(p), index=1\n"
+                               " d = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                               " ROOT r = (s32[], f32[1024,1024]) tuple(n, d)\n}\n"
+                               "c {\n p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+                               " e = s32[] constant(10000000)\n ROOT r = pred[] compare(i, e), direction=LT\n}\n"
+                               "ENTRY e {\n z = s32[] constant(0)\n x = f32[1024,1024] parameter(0)\n"
+                               " t = (s32[], f32[1024,1024]) tuple(z, x)\n"
+                               " ROOT w = (s32[], f32[1024,1024]) while(t), condition=c, body=b\n}\n")
+            out = krafla("run", long, "--random", "-d", "vulkan", "--time-limit", "0.2")
+            self.assertEqual(out.returncode, 4, out.stderr)
+            self.assertIn("deadline", out.stderr)
 
     def test_nothing_falls_back_silently(self):
         nothing = {**os.environ, "VK_DRIVER_FILES": "/nonexistent/icd.json"}

@@ -129,6 +129,29 @@ TEST(ConvTest, ShapesAndLayouts) {
   }
 }
 
+// Weight gradients have windows as large as an image: more positions than one workgroup takes. As products of matrices,
+// and directly.
+TEST(ConvTest, WindowsInParts) {
+  const int64_t size = 257;
+  for (const ConvShape& s : {ConvShape{1, 4, 8, {size, size + 1}, {W(size, 1, 1), W(size, 1)}, 1, 1, "parts"},
+                             ConvShape{1, 4, 3, {size + 1, size}, {W(size), W(size)}, 1, 1, "few_features"}}) {
+    for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) {
+      const plan::KernelPlan plan = Conv(s, layout);
+      CheckOnIntegers(plan);
+      std::vector<Bytes> memory;
+      for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
+      std::vector<Bytes> want = memory;
+      RunKernel(plan, want);
+      for (const auto& device : Devices()) {
+        std::vector<Bytes> got = memory;
+        auto run = device->Run(plan, got, {.treat_as_gpu = true});
+        ASSERT_TRUE(run.has_value()) << run.error().ToString();
+        ExpectSame(plan, got, want, device->name());
+      }
+    }
+  }
+}
+
 TEST(ConvTest, Types) {
   const ConvShape& s = Shapes()[1];
   for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) {

@@ -76,6 +76,30 @@ TEST(DotTest, SharedTilesOnCpuDevices) {
   }
 }
 
+// Depths that one workgroup does not take: two parts and a rest, the epilogue after all of them.
+TEST(DotTest, DepthsInParts) {
+  const int64_t k = (1 << 18) + 3;
+  for (const plan::KernelPlan& plan :
+       {Dot({{}, 3, 5, k}, {.bias = true}), Dot({{2}, 9, 8, k}, {.lhs = Order::kTransposed}),
+        Dot({{}, 2, 8, k + 1}, {.rhs = Order::kTransposed}),
+        Dot({{}, 4, 4, k}, {.type = ElementType::kS8, .accumulate = ElementType::kS32, .result = ElementType::kS32}),
+        Dot({{}, 1, 1, k}, {.type = ElementType::kBF16, .result = ElementType::kBF16})}) {
+    CheckOnIntegers(plan);
+  }
+  // As GPUs get them: tiles in shared memory.
+  const plan::KernelPlan tiles = Dot({{}, 16, 16, k}, {});
+  std::vector<Bytes> memory;
+  for (const plan::Binding& b : tiles.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
+  std::vector<Bytes> want = memory;
+  RunKernel(tiles, want);
+  for (const auto& device : Devices()) {
+    std::vector<Bytes> got = memory;
+    auto run = device->Run(tiles, got, {.treat_as_gpu = true});
+    ASSERT_TRUE(run.has_value()) << run.error().ToString();
+    ExpectSame(tiles, got, want, device->name());
+  }
+}
+
 // Not a check: prints GFLOP/s where KRAFLA_BENCH is set.
 TEST(DotTest, Speed) {
   if (getenv("KRAFLA_BENCH") == nullptr) GTEST_SKIP() << "KRAFLA_BENCH is not set";

@@ -51,10 +51,21 @@ TEST(ScanTest, Types) {
   CheckKernel(corners, CornerMemory(corners));
 }
 
+// Few lines, in chunks.
+TEST(ScanTest, LongLines) {
+  for (bool reverse : {false, true}) {
+    CheckOnIntegers(Scan({5003}, 0, reverse, ElementType::kF32, Opcode::kAdd, 7));
+    CheckOnIntegers(Scan({3, 4500}, 1, reverse, ElementType::kS64, Opcode::kAdd, 7));
+    CheckOnIntegers(Scan({4500, 3}, 0, reverse, ElementType::kS8, Opcode::kMaximum, -3));
+  }
+}
+
 // Not associative: only the order from the start is right.
 TEST(ScanTest, AnyComputationInOrder) {
   CheckOnIntegers(Scan({4, 50}, 1, false, ElementType::kS32, Opcode::kSubtract, 3));
   CheckOnIntegers(Scan({4, 50}, 1, true, ElementType::kS32, Opcode::kSubtract, 3));
+  // In stretches, a dispatch each.
+  CheckOnIntegers(Scan({2, 140'000}, 1, true, ElementType::kS32, Opcode::kSubtract, 3));
 }
 
 }  // namespace

@@ -85,6 +85,14 @@ TEST(ScatterTest, UniqueIndices) {
   }
 }
 
+// In stretches, a dispatch each.
+TEST(ScatterTest, ManyUpdatesInOrder) {
+  const plan::KernelPlan plan = Scatter(Rows(6, 3, 140'000), ElementType::kS32, Opcode::kSubtract);
+  CheckKernel(plan, Memory(plan, -1, 6));
+  const plan::KernelPlan replace = Scatter(Rows(6, 3, 70'000), ElementType::kF32, Opcode::kAdd, /*replace=*/true);
+  CheckKernel(replace, Memory(replace, -1, 6));
+}
+
 // Windows that stand out past an edge are left out whole.
 TEST(ScatterTest, WindowsAtEdges) {
   Case c{{10, 12}, {30, 2}, {30, 3, 4}, {}};

@@ -185,6 +185,79 @@ TEST_P(ProgramTest, LongWorkIsCut) {
   EXPECT_EQ(Read(*counts), Ramp(105, 5, 0));  // 1, +3 times 1, +1
 }
 
+// Spins of an estimate that is far too low, which no grid cuts.
+std::vector<Step> Spins(int count, double estimated_ms) {
+  Launch spin;
+  spin.bindings = {{0, 0, 4}, {1, 0, 4}};
+  spin.push = {1'000'000};
+  spin.estimated_ms = estimated_ms;
+  return std::vector<Step>(static_cast<std::size_t>(count), spin);
+}
+
+void ExpectMeasured(Program& program) {
+  EXPECT_EQ(program.statistics().submissions, 1);
+  ASSERT_OK(program.Run({}));
+  ASSERT_OK(program.Run({}));
+  ASSERT_OK(program.Run({}));
+  // Three spins of a millisecond or so, where 0.01 ms was asked for.
+  EXPECT_EQ(program.statistics().submissions, 3);
+  EXPECT_GT(program.statistics().longest_ms, 0.015);
+  EXPECT_GE(program.statistics().total_ms, program.statistics().longest_ms);
+  for (int i = 0; i < 4; ++i) ASSERT_OK(program.Run({}));
+  const int recordings = program.statistics().recordings;
+  for (int i = 0; i < 4; ++i) ASSERT_OK(program.Run({}));
+  EXPECT_EQ(program.statistics().recordings, recordings) << "nothing is measured for ever";
+}
+
+TEST_P(ProgramTest, FirstRunsCorrectTheEstimates) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  auto in = MakeBuffer(Ramp(1, 3)), out = MakeBuffer(Ramp(1));
+  auto program = Program::Create(device_, {ProgramBuffer::Fixed(in), ProgramBuffer::Fixed(out)},
+                                 MakePipelines({SpinKernel(device_->profile())}), Spins(3, 0.003),
+                                 {.submit_ms = 0.01, .launch_ms = 0.015});
+  ASSERT_OK(program);
+  ExpectMeasured(**program);
+}
+
+TEST_P(ProgramTest, TheHostsClockMeasuresWhereThereAreNoTimestamps) {
+  auto profile = physical().profile.WithDisabled(GetParam());
+  ASSERT_OK(profile);
+  profile->limits.timestamp_valid_bits = 0;
+  auto device = Device::Create(instance_, physical(), *profile, {.cache_dir = ""});
+  ASSERT_OK(device);
+  device_ = *device;
+  auto in = MakeBuffer(Ramp(1, 3)), out = MakeBuffer(Ramp(1));
+  auto program = Program::Create(device_, {ProgramBuffer::Fixed(in), ProgramBuffer::Fixed(out)},
+                                 MakePipelines({SpinKernel(device_->profile())}), Spins(3, 0.003),
+                                 {.submit_ms = 0.01, .launch_ms = 0.015});
+  ASSERT_OK(program);
+  ExpectMeasured(**program);
+}
+
+// A run that has a limit is two submissions ahead of the device at most, and ends between them.
+TEST_P(ProgramTest, ALimitedRunEndsBetweenSubmissions) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  auto in = MakeBuffer(Ramp(1, 3)), out = MakeBuffer(Ramp(1));
+  auto program = Program::Create(device_, {ProgramBuffer::Fixed(in), ProgramBuffer::Fixed(out)},
+                                 MakePipelines({SpinKernel(device_->profile())}), Spins(100, 100), {});
+  ASSERT_OK(program);
+  ASSERT_EQ((*program)->statistics().submissions, 100);
+  const uint64_t before = device_->LastSubmitted().number;
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    while (device_->LastSubmitted().number == before) std::this_thread::yield();
+    stop.request_stop();
+  });
+  const RunLimit limit{{}, stop.get_token()};
+  Pacer pacer(*device_, limit, 200);
+  auto event = (*program)->Submit({}, &pacer);
+  ASSERT_FALSE(event);
+  EXPECT_EQ(event.error().code(), StatusCode::kCancelled) << event.error().ToString();
+  EXPECT_LT(device_->LastSubmitted().number - before, 100u);
+  // The next one runs to its end.
+  ASSERT_OK((*program)->Run({}));
+}
+
 TEST_P(ProgramTest, ManyKernelsAndSubmissionsFromThreads) {
   ASSERT_NO_FATAL_FAILURE(Open());
   auto pipelines = MakePipelines({AxpyKernel(device_->profile())});

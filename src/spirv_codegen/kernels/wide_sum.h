@@ -10,9 +10,8 @@
 
 namespace krafla::spirv {
 
-// Steps of a chain. Sixty-four additions lose some two units in the last place of the chain's sum at worst in practice,
-// and the six operations of a TwoSum are a few per cent of them.
-inline constexpr uint32_t kSumChain = 64;
+// Steps of a chain. The six operations of a TwoSum are a few per cent of so many steps, each of which also reads.
+inline constexpr uint32_t kSumChain = 32;
 
 // high + low, where low is what the additions to high have lost.
 struct WideSum {
