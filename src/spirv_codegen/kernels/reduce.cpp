@@ -194,7 +194,8 @@ class RowEmitter {
                     const std::function<Values(Value, const Values&)>& body) {
     const uint32_t turn = Lanes() * step;
     const Value first = b_.Add(work.begin, b_.Mul(Lane(), b_.U32(step))), length = b_.U32(turn * kSumChain);
-    return b_.For(first, work.end, length, values.Start(width), [&](Value i, const Values& state) {
+    return b_.For(first, work.end, length, values.Start(width), [&](Value at, const Values& state) {
+      const Value i = b_.Min(at, b_.Sub(work.end, b_.U32(1)));  // see kSumChain
       const Value end = b_.Min(b_.Add(i, length), work.end);
       return values.Absorb(state, b_.For(i, end, b_.U32(turn), values.StartChain(width), body));
     });
