@@ -149,6 +149,13 @@ class FaultTest : public DeviceTest {
                   Program::Create(device, {ProgramBuffer::Slot(0, 1024), ProgramBuffer::Fixed(one),
                                            ProgramBuffer::Slot(1, 1024)},
                                   pipelines, {Axpy(0, 1, 2, 256, 2), Copy{{2, 0, 1024}, {0, 0, 1024}}}));
+    // Runs that are measured, after which it is cut anew.
+    KRAFLA_ASSIGN(auto spare, device->Allocate(1024, MemoryKind::kDevice));
+    Launch estimated = Axpy(0, 0, 1, 256, 2);
+    estimated.estimated_ms = 1e-6;
+    KRAFLA_ASSIGN(auto measured, Program::Create(device, {ProgramBuffer::Fixed(one), ProgramBuffer::Fixed(spare)}, pipelines,
+                                                 {estimated, estimated}, {.submit_ms = 1e-5, .launch_ms = 1}));
+    for (int run = 0; run < 3; ++run) KRAFLA_TRY(measured->Run({}));
     std::vector<BufferBinding> there = {{x.get()}, {y.get()}}, back = {{y.get()}, {x.get()}};
     KRAFLA_TRY(program->Submit(there));
     KRAFLA_TRY(program->Submit(back));
