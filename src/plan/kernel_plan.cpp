@@ -115,4 +115,15 @@ uint64_t HashProblem(const KernelPlan& kernel) {
   return h.value();
 }
 
+std::size_t InputCount(LinalgKernel::Op op) {
+  switch (op) {
+    case LinalgKernel::Op::kCholesky:
+    case LinalgKernel::Op::kLu:
+    case LinalgKernel::Op::kQr: return 1;
+    case LinalgKernel::Op::kTriangularSolve:
+    case LinalgKernel::Op::kHouseholderProduct: return 2;
+  }
+  KRAFLA_UNREACHABLE();
+}
+
 }  // namespace krafla::plan

@@ -157,9 +157,10 @@ struct FftKernel {
 //   kCholesky            a -> the factor
 //   kTriangularSolve     a, b -> x
 //   kQr                  a -> a with R and the reflectors below it, taus (LAPACK: geqrf)
+//   kLu                  a -> a with L and U, pivots and permutation (s32; LAPACK: getrf)
 //   kHouseholderProduct  a, taus -> the first columns of the product of the reflectors (LAPACK: orgqr)
 struct LinalgKernel {
-  enum class Op : uint8_t { kCholesky, kTriangularSolve, kQr, kHouseholderProduct } op = Op::kCholesky;
+  enum class Op : uint8_t { kCholesky, kTriangularSolve, kLu, kQr, kHouseholderProduct } op = Op::kCholesky;
   ElementType type = ElementType::kF32;  // of HLO: complex numbers lie as pairs
   int64_t batch = 1;
   int64_t rows = 0, columns = 0;         // of the result's matrices
@@ -168,6 +169,7 @@ struct LinalgKernel {
   TriangularTranspose transpose = TriangularTranspose::kNoTranspose;
   friend bool operator==(const LinalgKernel&, const LinalgKernel&) = default;
 };
+std::size_t InputCount(LinalgKernel::Op op);
 
 // What no other family takes: one instruction run by the evaluator on the host. Inputs are the operands' leaves,
 // outputs the result's leaves, in binding order.

@@ -53,6 +53,9 @@ class LinalgTest : public DeviceTest {
     if (type == ElementType::kF64) {
       const auto* p = reinterpret_cast<const double*>(l.bytes().data());
       out.assign(p, p + l.bytes().size() / 8);
+    } else if (type == ElementType::kS32) {
+      const auto* p = reinterpret_cast<const int32_t*>(l.bytes().data());
+      out.assign(p, p + l.bytes().size() / 4);
     } else if (type == ElementType::kBF16) {
       const auto* p = reinterpret_cast<const uint16_t*>(l.bytes().data());
       for (std::size_t i = 0; i < l.bytes().size() / 2; ++i) out.push_back(std::bit_cast<float>(uint32_t{p[i]} << 16));
@@ -242,11 +245,65 @@ TEST_P(LinalgTest, Qr) {
   Compare(QrText("f32", 150, 130), 1e-4);
 }
 
+std::string LuText(std::string_view type, std::string_view batch, int m, int n) {
+  return Format("HloModule m\nENTRY main {{\n  a = {0}[{1}{2},{3}] parameter(0)\n"
+                     "  ROOT lu = ({0}[{1}{2},{3}], s32[{1}{4}], s32[{1}{2}]) custom-call(a), "
+                     "custom_call_target=\"LuDecomposition\"\n}}\n",
+                     type, batch, m, n, std::min(m, n));
+}
+
+// Matrices of an invocation or a vector lane, of a workgroup, of panels; the pivots are the same ones everywhere.
+TEST_P(LinalgTest, Lu) {
+  for (std::string_view type : {"f32", "f64", "c64", "c128"})
+    for (auto [m, n] : {std::pair{1, 1}, {3, 3}, {7, 4}, {4, 9}, {17, 17}, {20, 33}})
+      Compare(LuText(type, "5,", m, n), BoundOf(type));
+  Compare(LuText("bf16", "3,", 4, 4), BoundOf("bf16"));
+  Compare(LuText("f32", "", 150, 130), 1e-4);
+  Compare(LuText("f32", "", 130, 170), 1e-4);
+  Compare(LuText("f32", "0,", 3, 3), 0);
+  Compare(LuText("f32", "2,", 3, 0), 0);
+}
+
+// A column of zeros is passed over, as by LAPACK.
+TEST_P(LinalgTest, LuOfSingularMatrices) {
+  for (int n : {4, 20, 100}) {
+    std::vector<float> a(static_cast<std::size_t>(2 * n * n), 0.0f);
+    for (int i = 0; i < n * n; ++i) a[static_cast<std::size_t>(n * n + i)] = 3.0f;  // of rank one
+    std::vector<Literal> arguments;
+    arguments.push_back(MakeLiteral(Format("f32[2,{0},{0}]", n), a));
+    auto got = Run(LuText("f32", "2,", n, n), arguments);
+    ASSERT_EQ(got.size(), 3u);
+    const std::vector<float> lu = Values<float>(got[0]);
+    for (std::size_t i = 0; i < lu.size(); ++i) {
+      const std::size_t size = a.size() / 2, row = i % size / static_cast<std::size_t>(n), column = i % static_cast<std::size_t>(n);
+      EXPECT_EQ(lu[i], i < size ? 0.0f : row == 0 ? 3.0f : column == 0 ? 1.0f : 0.0f);
+    }
+    const std::vector<int32_t> permutation = Values<int32_t>(got[2]);
+    for (std::size_t i = 0; i < permutation.size(); ++i) EXPECT_EQ(permutation[i], static_cast<int32_t>(i % static_cast<std::size_t>(n)));
+  }
+}
+
+// Blocks of all sizes, with and without vectors of matrices.
+TEST_P(LinalgTest, FactorsAndSolutionsInBatches) {
+  for (int n : {2, 9, 16, 65, 130}) {
+    const int batch = n > 16 ? 1 : 19;
+    Compare(Format("HloModule m\nENTRY main {{\n  a = f32[{1},{0},{0}] parameter(0)\n  ROOT l = f32[{1},{0},{0}] cholesky(a), "
+                   "lower=true\n}}\n", n, batch), 1e-5, Fill::kPositive);
+    for (bool left : {true, false})
+      Compare(Format("HloModule m\nENTRY main {{\n  a = f32[{1},{0},{0}] parameter(0)\n  b = f32[{1},{2}] parameter(1)\n"
+                     "  ROOT x = f32[{1},{2}] triangular-solve(a, b), left_side={3}, lower=false, transpose_a=NO_TRANSPOSE\n}}\n",
+                     n, batch, left ? Format("{},{}", n, 5) : Format("{},{}", 5, n), left),
+              1e-5, Fill::kTriangular);
+  }
+}
+
 // Nothing above falls back to the host, but for f64 where the device has none.
 TEST_P(LinalgTest, StaysOnTheDevice) {
   options_.strict = true;
   Compare(FftText("c64[3,101]", "c64[3,101]", "FFT", "101"), 1e-6);
   Compare(QrText("f32", 6, 4), 1e-5);
+  Compare(LuText("f32", "2,", 6, 4), 1e-5);
+  Compare(LuText("f32", "", 120, 120), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, LinalgTest, ::testing::ValuesIn(DeviceCases()), CaseName);

@@ -123,22 +123,28 @@ def _call(config, config_size, operands, n_operands, results, n_results, error, 
         return 1
 
 
-def _emit(config, operands, result_types, has_side_effect, result_shapes=None):
+def _emit(config, operands, result_types, has_side_effect):
     from jax._src.interpreters import mlir
 
     return mlir.custom_call(TARGET, result_types=result_types, operands=operands, backend_config=config,
-                            api_version=1, has_side_effect=has_side_effect, result_shapes=result_shapes)
+                            api_version=1, has_side_effect=has_side_effect)
 
 
-def named_call(ctx, name, parameters, operands, result_avals):
-    """A custom call of a registered function."""
+def custom_call(ctx, target, operands, result_avals, config=""):
+    """A custom call without effects. Its results may have symbolic shapes."""
     from jax._src.interpreters import mlir
 
     types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
     shapes = None
     if any(not isinstance(d, int) for aval in result_avals for d in aval.shape):
         shapes = [mlir.eval_dynamic_shape_as_tensor(ctx, aval.shape) for aval in result_avals]
-    return _emit(f"name:{name}:{json.dumps(parameters)}", operands, types, False, shapes).results
+    return mlir.custom_call(target, result_types=types, operands=list(operands), backend_config=config, api_version=1,
+                            result_shapes=shapes).results
+
+
+def named_call(ctx, name, parameters, operands, result_avals):
+    """A custom call of a registered function."""
+    return custom_call(ctx, TARGET, operands, result_avals, f"name:{name}:{json.dumps(parameters)}")
 
 
 def _make_emitter(original, platform):

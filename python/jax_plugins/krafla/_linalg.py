@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decompositions that JAX takes from LAPACK on the CPU and from vendor libraries on GPUs.
 
-cholesky, triangular_solve, qr and householder products are instructions or custom calls of krafla itself; those here run
+cholesky, triangular_solve, lu, qr and householder products are instructions or custom calls of krafla itself; the others run
 in LAPACK (NumPy's and SciPy's) on the host, as named host functions (_host_callback.py). Where LAPACK does not converge,
 or the matrix has NaNs or infinities, the results are NaN, as everywhere in JAX.
 """
@@ -122,17 +122,6 @@ def _pivoted_qr(p):
     return one
 
 
-def _lu(p):
-    def one(a):
-        m, n = a.shape
-        packed, pivots, info = _lapack("getrf", a.dtype)(a)
-        permutation = np.arange(m)
-        for k, other in enumerate(pivots):
-            permutation[[k, other]] = permutation[[other, k]]
-        return packed, pivots, permutation
-    return one
-
-
 def _tridiagonal_solve(p):
     """With pivots that vanish made as large as rounding: eigenvectors by inverse iteration ask for that."""
     def one(lower, diagonal, upper, right):
@@ -153,7 +142,7 @@ def _tridiagonal_solve(p):
 
 
 _ROUTINES = {"tridiagonal_solve": _tridiagonal_solve, "eigh": _eigh, "svd": _svd, "eig": _eig, "schur": _schur, "hessenberg": _hessenberg,
-             "tridiagonal": _tridiagonal, "geqp3": _pivoted_qr, "lu": _lu}
+             "tridiagonal": _tridiagonal, "geqp3": _pivoted_qr}
 
 
 def _named(name, parameters):
@@ -207,10 +196,14 @@ def install(platform):
     lower = lambda avals_in, p: {"lower": bool(p["lower"])}
     for primitive, name, parameters in (("eigh_p", "eigh", eigh), ("svd_p", "svd", svd), ("eig_p", "eig", eig),
                                         ("schur_p", "schur", schur), ("hessenberg_p", "hessenberg", plain),
-                                        ("tridiagonal_p", "tridiagonal", lower), ("geqp3_p", "geqp3", plain),
-                                        ("lu_p", "lu", plain)):
+                                        ("tridiagonal_p", "tridiagonal", lower), ("geqp3_p", "geqp3", plain)):
         if hasattr(linalg, primitive):
             mlir.register_lowering(getattr(linalg, primitive), _rule(name, parameters), platform=platform)
+
+    def lu(ctx, operand):
+        return _host_callback.custom_call(ctx, "LuDecomposition", [operand], ctx.avals_out)
+
+    mlir.register_lowering(linalg.lu_p, lu, platform=platform)
 
     on_device = mlir.lower_fun(linalg._tridiagonal_solve_jax, multiple_results=False)
     on_host = _rule("tridiagonal_solve", plain)

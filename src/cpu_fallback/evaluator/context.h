@@ -122,6 +122,7 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
 Result<Value> EvalCholesky(Context& context, const Instruction& i, Operands operands);
 Result<Value> EvalTriangularSolve(Context& context, const Instruction& i, Operands operands);
 Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Operands operands);
+Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands operands);
 Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands operands);
 Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operands operands);
 // batch_norm.cpp

@@ -16,7 +16,7 @@ constexpr std::string_view kBuiltIn[] = {
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement",
     "MoveToHost", "MoveToDevice", "xla.sdy.*",
     // Computations.
-    "TopK", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
+    "TopK", "LuDecomposition", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
     "lapack_ctrsm_ffi", "lapack_ztrsm_ffi", "PadToStatic", "SliceToDynamic",
     // JAX's lax.dce_sink: keeps what it is given from being removed.
     "dce_sink"};
@@ -66,6 +66,14 @@ bool AreTausOf(const Shape& taus, const Shape& matrices, bool all) {
   return all ? count == most : count <= most;
 }
 
+// `vector` has `count` s32 for each of the matrices.
+bool AreIndicesOf(const Shape& vector, const Shape& matrices, int64_t count) {
+  if (!vector.IsArray() || vector.element_type() != ElementType::kS32 || vector.rank() != matrices.rank() - 1) return false;
+  for (int64_t d = 0; d + 1 < vector.rank(); ++d)
+    if (vector.dim(d) != matrices.dim(d)) return false;
+  return vector.dim(vector.rank() - 1) == count;
+}
+
 bool IsSize(const Shape& shape) { return shape.IsScalar() && shape.element_type() == ElementType::kS32; }
 
 // What CheckBuiltInCustomCall asks.
@@ -91,6 +99,13 @@ bool ShapesFit(const Instruction& call) {
       return Gives(call, Opcode::kTriangularSolve, TriangularSolveAttributes{.left_side = left});
     };
     return operands.size() == 2 && (solves(true) || solves(false));
+  }
+  if (target == "LuDecomposition") {
+    if (operands.size() != 1 || !IsMatrixOf(operands[0]->shape()) || results.size() != 3) return false;
+    const Shape& a = operands[0]->shape();
+    const int64_t rows = a.dim(a.rank() - 2), columns = a.dim(a.rank() - 1);
+    return SameArrays(results[0], a) && AreIndicesOf(results[1], a, std::min(rows, columns)) &&
+           AreIndicesOf(results[2], a, rows);
   }
   if (target == "Qr")
     return operands.size() == 1 && IsMatrixOf(operands[0]->shape()) && results.size() == 2 &&
@@ -165,6 +180,7 @@ Result<Value> Compute(Context& context, const Instruction& i, Operands operands)
   if (IsLapackSolve(target)) return LapackTriangularSolve(context, i, operands);
   if (target == "PadToStatic") return PadToStatic(context, i, operands[0]);
   if (target == "SliceToDynamic") return SliceToDynamic(context, i, operands);
+  if (target == "LuDecomposition") return LuDecomposition(context, i, operands);
   if (target == "Qr") return HouseholderQr(context, i, operands);
   if (target == "ProductOfElementaryHouseholderReflectors") return HouseholderProduct(context, i, operands);
   if (target == "dce_sink") return Value::Tuple({});

@@ -210,6 +210,56 @@ Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Oper
   return SolveAll(context, operands[0].array(), operands[1].array(), attr);
 }
 
+// The custom call "LuDecomposition": L and U in one matrix, the rows that each row was exchanged with, and where each row
+// of the factors comes from. XLA: lu_decomposition.cc; pivots as LAPACK's getrf chooses them.
+Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands operands) {
+  const Literal& in = operands[0].array();
+  KRAFLA_TRY(ExpectMatrix(in.shape()));
+  if (i.shape().tuple_elements().size() != 3) return InvalidArgument("LuDecomposition gives (lu, pivots, permutation)");
+  const int64_t m = in.shape().dim(in.shape().rank() - 2), n = in.shape().dims().back(), least = std::min(m, n);
+  Dims dims(in.shape().dims().begin(), in.shape().dims().end() - 1);
+  KRAFLA_ASSIGN(Shape permutation_shape, Shape::MakeArray(ElementType::kS32, dims));
+  dims.back() = least;
+  KRAFLA_ASSIGN(Shape pivots_shape, Shape::MakeArray(ElementType::kS32, dims));
+  KRAFLA_ASSIGN(Literal lu_out, NewLiteral(context, in.shape()));
+  KRAFLA_ASSIGN(Literal pivots_out, NewLiteral(context, pivots_shape));
+  KRAFLA_ASSIGN(Literal permutation_out, NewLiteral(context, permutation_shape));
+  KRAFLA_TRY(context.SpendProduct(in.shape().element_count() + permutation_shape.element_count(), least + 1));
+  const int64_t batch = m == 0 ? 0 : permutation_shape.element_count() / m;
+  WithWide(in.shape().element_type(), [&]<class T>(T) {
+    std::vector<T> a = Load<T>(in);
+    for (int64_t b = 0; b < batch; ++b) {
+      T* x = a.data() + b * m * n;
+      int32_t* pivots = pivots_out.data<int32_t>().data() + b * least;
+      int32_t* permutation = permutation_out.data<int32_t>().data() + b * m;
+      for (int64_t r = 0; r < m; ++r) permutation[r] = static_cast<int32_t>(r);
+      const auto magnitude = [](T v) {
+        if constexpr (std::is_same_v<T, C>) return std::abs(v.real()) + std::abs(v.imag());
+        else return std::abs(v);
+      };
+      for (int64_t k = 0; k < least; ++k) {
+        int64_t pivot = k;
+        for (int64_t r = k + 1; r < m; ++r)
+          if (magnitude(x[r * n + k]) > magnitude(x[pivot * n + k])) pivot = r;
+        pivots[k] = static_cast<int32_t>(pivot);
+        std::swap(permutation[k], permutation[pivot]);
+        if (pivot != k) std::swap_ranges(x + k * n, x + (k + 1) * n, x + pivot * n);
+        if (x[k * n + k] == T(0)) continue;
+        for (int64_t r = k + 1; r < m; ++r) {
+          const T quotient = x[r * n + k] /= x[k * n + k];
+          for (int64_t c = k + 1; c < n; ++c) x[r * n + c] -= Product(quotient, x[k * n + c]);
+        }
+      }
+    }
+    Store(a, lu_out);
+  });
+  std::vector<Value> elements;
+  elements.push_back(Value::Own(std::move(lu_out)));
+  elements.push_back(Value::Own(std::move(pivots_out)));
+  elements.push_back(Value::Own(std::move(permutation_out)));
+  return Value::Tuple(std::move(elements));
+}
+
 // The custom call "Qr": (a, taus) as LAPACK's geqrf gives them. XLA: qr_expander.cc.
 Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands operands) {
   const Literal& in = operands[0].array();

@@ -88,6 +88,30 @@ void UpdateDouble(bool complex, const double* coefficients, const double* from, 
   else Update<double, false>(coefficients, from, from_stride, depth, to, to_stride, rows, columns);
 }
 
+template <class T, class F>
+HWY_INLINE void ForVectors(int64_t count, F&& f) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) f(d, i);
+  const hn::CappedTag<T, 1> one;
+  for (; i < count; ++i) f(one, i);
+}
+template <class T>
+void Divide(T* row, int64_t count, T by) {
+  ForVectors<T>(count, [&](auto d, int64_t i) HWY_ATTR {
+    hn::StoreU(hn::Div(hn::LoadU(d, row + i), hn::Set(d, by)), d, row + i);
+  });
+}
+template <class T>
+void Negate(const T* row, int64_t count, T* out) {
+  ForVectors<T>(count, [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(hn::Neg(hn::LoadU(d, row + i)), d, out + i); });
+}
+void DivideFloats(float* row, int64_t count, float by) { Divide(row, count, by); }
+void DivideDoubles(double* row, int64_t count, double by) { Divide(row, count, by); }
+void NegateFloats(const float* row, int64_t count, float* out) { Negate(row, count, out); }
+void NegateDoubles(const double* row, int64_t count, double* out) { Negate(row, count, out); }
+
 }  // namespace krafla::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -96,6 +120,10 @@ namespace krafla::cpu {
 
 HWY_EXPORT(UpdateFloat);
 HWY_EXPORT(UpdateDouble);
+HWY_EXPORT(DivideFloats);
+HWY_EXPORT(DivideDoubles);
+HWY_EXPORT(NegateFloats);
+HWY_EXPORT(NegateDoubles);
 
 template <>
 void UpdateRows<float>(bool complex, const float* coefficients, const float* from, int64_t from_stride, int64_t depth,
@@ -106,6 +134,23 @@ template <>
 void UpdateRows<double>(bool complex, const double* coefficients, const double* from, int64_t from_stride,
                         int64_t depth, double* to, int64_t to_stride, int64_t rows, int64_t columns) {
   HWY_DYNAMIC_DISPATCH(UpdateDouble)(complex, coefficients, from, from_stride, depth, to, to_stride, rows, columns);
+}
+
+template <>
+void DivideRow<float>(float* row, int64_t count, float by) {
+  HWY_DYNAMIC_DISPATCH(DivideFloats)(row, count, by);
+}
+template <>
+void DivideRow<double>(double* row, int64_t count, double by) {
+  HWY_DYNAMIC_DISPATCH(DivideDoubles)(row, count, by);
+}
+template <>
+void NegateRow<float>(const float* row, int64_t count, float* out) {
+  HWY_DYNAMIC_DISPATCH(NegateFloats)(row, count, out);
+}
+template <>
+void NegateRow<double>(const double* row, int64_t count, double* out) {
+  HWY_DYNAMIC_DISPATCH(NegateDoubles)(row, count, out);
 }
 
 }  // namespace krafla::cpu

@@ -14,4 +14,10 @@ template <class T>
 void UpdateRows(bool complex, const T* coefficients, const T* from, int64_t from_stride, int64_t depth, T* to,
                 int64_t to_stride, int64_t rows, int64_t columns);
 
+// row[i] /= by, and out[i] = -row[i]; of T float or double.
+template <class T>
+void DivideRow(T* row, int64_t count, T by);
+template <class T>
+void NegateRow(const T* row, int64_t count, T* out);
+
 }  // namespace krafla::cpu

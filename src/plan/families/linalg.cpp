@@ -36,12 +36,13 @@ bool SameArray(const Shape& a, const Shape& b) {
 }
 
 // Of vectors that belong to the matrices of `a`.
-bool IsTaus(const Shape& taus, const Shape& a) {
-  if (!taus.IsArray() || taus.element_type() != a.element_type() || taus.rank() != a.rank() - 1) return false;
+bool AreVectors(const Shape& taus, const Shape& a, ElementType type) {
+  if (!taus.IsArray() || taus.element_type() != type || taus.rank() != a.rank() - 1) return false;
   for (int64_t d = 0; d + 2 < a.rank(); ++d)
     if (taus.dim(d) != a.dim(d)) return false;
   return true;
 }
+bool IsTaus(const Shape& taus, const Shape& a) { return AreVectors(taus, a, a.element_type()); }
 
 std::optional<LinalgKernel::Op> OpOf(const Instruction& i) {
   if (i.opcode() == Opcode::kCholesky) return LinalgKernel::Op::kCholesky;
@@ -55,6 +56,13 @@ std::optional<LinalgKernel::Op> OpOf(const Instruction& i) {
     const auto& leaves = i.shape().tuple_elements();
     if (leaves.size() == 2 && SameArray(leaves[0], a) && IsTaus(leaves[1], a) && leaves[1].dims().back() == least)
       return LinalgKernel::Op::kQr;
+  }
+  if (target == "LuDecomposition" && i.operand_count() == 1 && i.shape().IsTuple()) {
+    const auto& leaves = i.shape().tuple_elements();
+    if (leaves.size() == 3 && SameArray(leaves[0], a) && AreVectors(leaves[1], a, ElementType::kS32) &&
+        leaves[1].dims().back() == least && AreVectors(leaves[2], a, ElementType::kS32) &&
+        leaves[2].dims().back() == a.dim(a.rank() - 2))
+      return LinalgKernel::Op::kLu;
   }
   if (target == "ProductOfElementaryHouseholderReflectors" && i.operand_count() == 2 && SameArray(i.shape(), a) &&
       IsTaus(i.operand(1)->shape(), a) && i.operand(1)->shape().dims().back() <= least)
@@ -106,7 +114,7 @@ Result<BuiltKernel> KernelBuilder::BuildLinalg() {
     kernel.unit_diagonal = a.unit_diagonal;
     kernel.transpose = a.transpose_a;
     inner = static_cast<double>(a.left_side ? kernel.rows : kernel.columns);
-  } else {
+  } else if (kernel.op != LinalgKernel::Op::kLu) {
     const Shape& taus =
         kernel.op == LinalgKernel::Op::kQr ? hero.shape().tuple_elements()[1] : hero.operand(1)->shape();
     kernel.reflectors = taus.dims().back();

@@ -8,33 +8,6 @@
 #include "spirv_codegen/kernels/linalg.h"
 
 namespace krafla::spirv {
-namespace {
-
-// A square of numbers in the workgroup's memory.
-class SharedSquare {
- public:
-  SharedSquare(LinalgKernelWriter& w, int64_t size) : w_(w), size_(size), width_(w.numbers.complex() ? 2 : 1) {
-    array_ = w.b.SharedArray(w.numbers.kind(), width_, static_cast<uint32_t>(size * size));
-  }
-  Number Load(Value row, Value column) {
-    const Value v = w_.b.LoadShared(array_, w_.numbers.kind(), width_, Place(row, column));
-    return width_ == 1 ? Number{v, {}} : Number{w_.b.Extract(v, 0), w_.b.Extract(v, 1)};
-  }
-  void Store(Value row, Value column, Number v) {
-    const Value lanes[] = {v.re, v.im};
-    w_.b.StoreShared(array_, Place(row, column), width_ == 1 ? v.re : w_.b.Composite(lanes));
-  }
-
- private:
-  Value Place(Value row, Value column) { return w_.b.Add(w_.b.Mul(row, w_.U32(size_)), column); }
-  LinalgKernelWriter& w_;
-  int64_t size_;
-  int width_;
-  Id array_;
-};
-
-}  // namespace
-
 Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
                                     const DeviceProfile& profile) {
   constexpr int kA = 0, kOut = 1;
@@ -69,7 +42,7 @@ Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::Li
   const int factor = program.AddGroups("cholesky.factor", static_cast<uint32_t>(block), [&](LinalgKernelWriter& w) {
     Builder& b = w.b;
     Numbers& num = w.numbers;
-    SharedSquare s(w, block);
+    SharedMatrix s(w, block, block);
     const Value row = b.LocalIndex(), size = b.Sub(block_end(w), w.at), own = b.Compare(Cmp::kULt, row, size);
     b.If(own, [&] {
       b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1), [&](Value c) {

@@ -65,6 +65,19 @@ Result<> LinalgProgram::RunRound(std::string variant, int work, int result, int6
   return Run(kernel, count);
 }
 
+SharedMatrix::SharedMatrix(LinalgKernelWriter& w, int64_t rows, int64_t columns)
+    : w_(w), columns_(columns), width_(w.numbers.complex() ? 2 : 1) {
+  array_ = w.b.SharedArray(w.numbers.kind(), width_, static_cast<uint32_t>(rows * columns));
+}
+Number SharedMatrix::LoadAt(Value number) {
+  const Value v = w_.b.LoadShared(array_, w_.numbers.kind(), width_, number);
+  return width_ == 1 ? Number{v, {}} : Number{w_.b.Extract(v, 0), w_.b.Extract(v, 1)};
+}
+void SharedMatrix::StoreAt(Value number, Number v) {
+  const Value lanes[] = {v.re, v.im};
+  w_.b.StoreShared(array_, number, width_ == 1 ? v.re : w_.b.Composite(lanes));
+}
+
 void EmitSubstitution(LinalgKernelWriter& w, const SubstitutionBlock& s) {
   Builder& b = w.b;
   Numbers& n = w.numbers;
@@ -119,6 +132,7 @@ Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::Lina
   switch (kernel.op) {
     case Op::kCholesky: return EmitCholesky(plan, kernel, profile);
     case Op::kTriangularSolve: return EmitTriangularSolve(plan, kernel, profile);
+    case Op::kLu: return EmitLu(plan, kernel, profile);
     case Op::kQr: return EmitQr(plan, kernel, profile);
     case Op::kHouseholderProduct: return EmitHouseholderProduct(plan, kernel, profile);
   }

@@ -50,6 +50,24 @@ class LinalgProgram {
   EmittedProgram out_;
 };
 
+// A matrix in the workgroup's memory.
+class SharedMatrix {
+ public:
+  SharedMatrix(LinalgKernelWriter& w, int64_t rows, int64_t columns);
+  Number Load(Value row, Value column) { return LoadAt(Place(row, column)); }
+  void Store(Value row, Value column, Number v) { StoreAt(Place(row, column), v); }
+  // By number in row-major order.
+  Number LoadAt(Value number);
+  void StoreAt(Value number, Number v);
+
+ private:
+  Value Place(Value row, Value column) { return w_.b.Add(w_.b.Mul(row, w_.U32(columns_)), column); }
+  LinalgKernelWriter& w_;
+  int64_t columns_;
+  int width_;
+  Id array_;
+};
+
 // An element by row and column.
 using ElementLoad = std::function<Number(Value row, Value column)>;
 using ElementStore = std::function<void(Value row, Value column, Number value)>;
@@ -78,6 +96,8 @@ Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::Li
                                     const DeviceProfile& profile);
 Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
                                            const DeviceProfile& profile);
+Result<EmittedProgram> EmitLu(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
+                              const DeviceProfile& profile);
 Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
                               const DeviceProfile& profile);
 Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,

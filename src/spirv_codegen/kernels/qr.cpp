@@ -83,22 +83,13 @@ class QrEmitter {
     const int whole = program_.AddGroups("qr.shared", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       Numbers& n = w.numbers;
-      const int width = n.complex() ? 2 : 1;
-      const Id array = b.SharedArray(n.kind(), width, static_cast<uint32_t>(rows_ * columns_));
-      auto shared_load = [&](Value at) {
-        const Value v = b.LoadShared(array, n.kind(), width, at);
-        return width == 1 ? Number{v, {}} : Number{b.Extract(v, 0), b.Extract(v, 1)};
-      };
-      auto shared_store = [&](Value at, Number v) {
-        const Value lanes[] = {v.re, v.im};
-        b.StoreShared(array, at, width == 1 ? v.re : b.Composite(lanes));
-      };
+      SharedMatrix shared(w, rows_, columns_);
       WorkingCopy a;
-      a.load = [&](Value r, Value c) { return shared_load(b.Add(b.Mul(r, w.U32(columns_)), c)); };
-      a.store = [&](Value r, Value c, Number v) { shared_store(b.Add(b.Mul(r, w.U32(columns_)), c), v); };
+      a.load = [&](Value r, Value c) { return shared.Load(r, c); };
+      a.store = [&](Value r, Value c, Number v) { shared.Store(r, c, v); };
       const Value first = b.Mul(w.matrix, w.U32(rows_ * columns_));
       b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
-        shared_store(e, n.Load(kA, k_.type, b.Add(first, e)));
+        shared.StoreAt(e, n.Load(kA, k_.type, b.Add(first, e)));
       });
       b.For(b.U32(0), w.U32(k_.reflectors), b.U32(1), [&](Value k) {
         b.WorkgroupBarrier();
@@ -110,7 +101,7 @@ class QrEmitter {
       });
       b.WorkgroupBarrier();
       b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
-        n.StoreWide(program_.scratch(0), b.Add(first, e), shared_load(e));
+        n.StoreWide(program_.scratch(0), b.Add(first, e), shared.LoadAt(e));
       });
     });
     KRAFLA_TRY(program_.Run(whole, 1));

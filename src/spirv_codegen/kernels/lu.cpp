@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// LU factors with partial pivoting, pivots as LAPACK's getrf chooses them. Matrices of a few numbers: an invocation
+// each. Of some thousand: a workgroup each, in its memory. Larger ones: panels of columns, two dispatches a column that
+// find and exchange its pivot and eliminate within the panel, then rows to its right and the rest as in cholesky.cpp.
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/linalg.h"
+
+namespace krafla::spirv {
+namespace {
+
+constexpr int64_t kNumbersOfAnInvocation = 64;
+
+class LuEmitter {
+ public:
+  LuEmitter(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile)
+      : k_(k), profile_(profile), rows_(k.rows), columns_(k.columns), least_(std::min(k.rows, k.columns)),
+        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)), narrow_(Numbers::WideType(k.type) != k.type),
+        program_(plan, k, profile, narrow_ ? std::vector<int64_t>{k.batch * k.rows * k.columns} : std::vector<int64_t>{}),
+        work_(narrow_ ? program_.scratch(0) : kOut) {}
+
+  Result<EmittedProgram> Emit() {
+    const ElementType wide = Numbers::WideType(k_.type);
+    const int64_t number = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
+    const int64_t shared = rows_ * columns_ * number + local_ * (StorageBytes(RealPart(wide)) + 4);
+    if (rows_ * columns_ <= kNumbersOfAnInvocation) KRAFLA_TRY(EmitEach());
+    else if (shared <= profile_.limits.max_shared_memory_bytes - 1024) KRAFLA_TRY(EmitShared());
+    else KRAFLA_TRY(EmitPanels());
+    if (narrow_) KRAFLA_TRY(program_.RunRound("lu.round", work_, kOut, rows_ * columns_));
+    return program_.Take();
+  }
+
+ private:
+  struct MatrixElements {
+    ElementLoad load;
+    ElementStore store;
+  };
+  struct Candidate {
+    Value magnitude, row;
+  };
+
+  // An invocation a matrix.
+  Result<> EmitEach() {
+    const int each = program_.Add("lu.each", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      Numbers& n = w.numbers;
+      b.For(b.U32(0), w.U32(rows_ * columns_), b.U32(1), [&](Value e) {
+        const Value at = b.Add(b.Mul(w.matrix, w.U32(rows_ * columns_)), e);
+        n.StoreWide(work_, at, n.Load(kA, k_.type, at));
+      });
+      b.For(b.U32(0), w.U32(least_), b.U32(1), [&](Value k) {
+        const Value below = b.Add(k, b.U32(1));
+        const Candidate pivot = FindPivot(w, Column(w, k), k, below, b.U32(1));
+        SavePivot(w, k, pivot.row);
+        b.For(b.U32(0), w.U32(columns_), b.U32(1), [&](Value c) {
+          const Number x = Load(w, k, c), y = Load(w, pivot.row, c);
+          Store(w, k, c, y);
+          Store(w, pivot.row, c, x);
+        });
+        const Number diagonal = Divisor(w, Load(w, k, k));
+        b.For(below, w.U32(rows_), b.U32(1), [&](Value r) { EliminateRow(w, Matrix(w), diagonal, k, r, w.U32(columns_)); });
+      });
+      SavePermutation(w);
+    });
+    return program_.Run(each, 1);
+  }
+
+  // A workgroup a matrix, in its memory.
+  Result<> EmitShared() {
+    const int whole = program_.AddGroups("lu.shared", local_, [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      Numbers& n = w.numbers;
+      SharedMatrix shared(w, rows_, columns_);
+      const MatrixElements a = {[&](Value r, Value c) { return shared.Load(r, c); },
+                                [&](Value r, Value c, Number v) { shared.Store(r, c, v); }};
+      const Value first = b.Mul(w.matrix, w.U32(rows_ * columns_));
+      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
+        shared.StoreAt(e, n.Load(kA, k_.type, b.Add(first, e)));
+      });
+      b.For(b.U32(0), w.U32(least_), b.U32(1), [&](Value k) {
+        b.WorkgroupBarrier();
+        const Value below = b.Add(k, b.U32(1));
+        const Value pivot = FindPivotTogether(w, [&](Value r) { return a.load(r, k); }, k);
+        b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, k, pivot); });
+        b.For(b.LocalIndex(), w.U32(columns_), w.U32(local_), [&](Value c) {
+          const Number x = a.load(k, c), y = a.load(pivot, c);
+          a.store(k, c, y);
+          a.store(pivot, c, x);
+        });
+        b.WorkgroupBarrier();
+        const Number diagonal = Divisor(w, a.load(k, k));
+        b.For(b.Add(below, b.LocalIndex()), w.U32(rows_), w.U32(local_),
+              [&](Value r) { EliminateRow(w, a, diagonal, k, r, w.U32(columns_)); });
+      });
+      b.WorkgroupBarrier();
+      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
+        n.StoreWide(work_, b.Add(first, e), shared.LoadAt(e));
+      });
+      b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePermutation(w); });
+    });
+    return program_.Run(whole, 1);
+  }
+
+  Result<> EmitPanels() {
+    const auto panel_begin = [&](LinalgKernelWriter& w) { return w.b.And(w.at, w.U32(~(kPanel - 1))); };
+    const auto panel_end = [&](LinalgKernelWriter& w) {
+      return w.b.Min(w.b.Add(panel_begin(w), w.U32(kPanel)), w.U32(least_));
+    };
+    const int start = program_.Add("lu.copy", [&](LinalgKernelWriter& w) {
+      const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
+      w.numbers.StoreWide(work_, at, w.numbers.Load(kA, k_.type, at));
+    });
+    // Of column `at`: one workgroup finds the pivot and exchanges the rows of the panel.
+    const int pivot = program_.AddGroups("lu.pivot", local_, [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      const Value row = FindPivotTogether(w, Column(w, w.at), w.at);
+      b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, w.at, row); });
+      b.For(b.Add(panel_begin(w), b.LocalIndex()), panel_end(w), w.U32(local_), [&](Value c) {
+        const Number x = Load(w, w.at, c), y = Load(w, row, c);
+        Store(w, w.at, c, y);
+        Store(w, row, c, x);
+      });
+    });
+    const int eliminate = program_.Add("lu.eliminate", [&](LinalgKernelWriter& w) {
+      const Value row = w.b.Add(w.b.Add(w.at, w.b.U32(1)), w.item);
+      EliminateRow(w, Matrix(w), Divisor(w, Load(w, w.at, w.at)), w.at, row, panel_end(w));
+    });
+    // An invocation a column beside the panel: its rows are exchanged; right of it they become those of U.
+    const int exchange = program_.Add("lu.exchange", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      const Value end = panel_end(w), width = b.Sub(end, w.at);
+      const Value left = b.Compare(Cmp::kULt, w.item, w.at);
+      const Value column = b.Select(left, w.item, b.Add(w.item, width));
+      b.For(w.at, end, b.U32(1), [&](Value k) {
+        const Value other = LoadPivot(w, k);
+        const Number x = Load(w, k, column), y = Load(w, other, column);
+        Store(w, k, column, y);
+        Store(w, other, column, x);
+      });
+      b.If(b.LNot(left), [&] {
+        SubstitutionBlock s;
+        s.begin = w.at;
+        s.end = end;
+        s.unit = true;
+        s.m = [&](Value r, Value c) { return Load(w, r, c); };
+        s.load = [&](Value r) { return Load(w, r, column); };
+        s.store = [&](Value r, Number v) { Store(w, r, column, v); };
+        EmitSubstitution(w, s);
+      });
+    });
+    const int tile = IsComplex(k_.type) ? 2 : 4;
+    const int update = program_.Add("lu.update", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      UpdateTile t;
+      t.rows = t.columns = tile;
+      t.begin = w.at;
+      t.end = panel_end(w);
+      t.row_bound = w.U32(rows_);
+      t.column_bound = w.U32(columns_);
+      const Value across = b.UDiv(b.Add(b.Sub(w.U32(columns_), t.end), w.U32(tile - 1)), w.U32(tile));
+      const Value i = b.UDiv(w.item, across), j = b.Sub(w.item, b.Mul(i, across));
+      t.row = b.Add(t.end, b.Mul(i, w.U32(tile)));
+      t.column = b.Add(t.end, b.Mul(j, w.U32(tile)));
+      t.left = t.right = t.load = [&](Value r, Value c) { return Load(w, r, c); };
+      t.store = [&](Value r, Value c, Number v) { Store(w, r, c, v); };
+      EmitUpdateTile(w, t);
+    });
+    const int finish = program_.Add("lu.permutation", [&](LinalgKernelWriter& w) { SavePermutation(w); });
+
+    KRAFLA_TRY(program_.Run(start, rows_ * columns_));
+    for (int64_t at = 0; at < least_; at += kPanel) {
+      const int64_t end = std::min(least_, at + kPanel);
+      for (int64_t k = at; k < end; ++k) {
+        KRAFLA_TRY(program_.Run(pivot, 1, k));
+        KRAFLA_TRY(program_.Run(eliminate, rows_ - k - 1, k));
+      }
+      KRAFLA_TRY(program_.Run(exchange, columns_ - (end - at), at));
+      if (end < rows_ && end < columns_)
+        KRAFLA_TRY(program_.Run(update, CeilDiv(rows_ - end, int64_t{tile}) * CeilDiv(columns_ - end, int64_t{tile}), at));
+    }
+    return program_.Run(finish, 1);
+  }
+
+  // row r -= quotient * row k for columns k + 1 up to `end`; the quotient stays in column k.
+  void EliminateRow(LinalgKernelWriter& w, const MatrixElements& a, Number diagonal, Value k, Value r, Value end) {
+    const Number quotient = w.numbers.Div(a.load(r, k), diagonal);
+    a.store(r, k, quotient);
+    w.b.For(w.b.Add(k, w.b.U32(1)), end, w.b.U32(1), [&](Value c) {
+      a.store(r, c, w.numbers.Sub(a.load(r, c), w.numbers.Mul(quotient, a.load(k, c))));
+    });
+  }
+
+  // What a column of zeros is divided by is one.
+  Number Divisor(LinalgKernelWriter& w, Number diagonal) {
+    Numbers& n = w.numbers;
+    Value zero = w.b.FCompare(FCmp::kEq, diagonal.re, n.Constant(0));
+    if (n.complex()) zero = w.b.LAnd(zero, w.b.FCompare(FCmp::kEq, diagonal.im, n.Constant(0)));
+    return n.Select(zero, n.Real(1), diagonal);
+  }
+
+  Value Magnitude(LinalgKernelWriter& w, Number v) {
+    const auto absolute = [&](Value x) { return w.b.Glsl(4 /* FAbs */, {x}, w.numbers.kind(), 1); };
+    return w.numbers.complex() ? w.b.FAdd(absolute(v.re), absolute(v.im)) : absolute(v.re);
+  }
+
+  using ColumnLoad = std::function<Number(Value row)>;
+
+  // The largest of row `k` and rows begin, begin + step, ..; the first of equal ones.
+  Candidate FindPivot(LinalgKernelWriter& w, const ColumnLoad& column, Value k, Value begin, Value step) {
+    Builder& b = w.b;
+    const Values found = b.For(begin, w.U32(rows_), step, {Magnitude(w, column(k)), k}, [&](Value r, const Values& best) {
+      const Value here = Magnitude(w, column(r)), larger = b.FCompare(FCmp::kGt, here, best[0]);
+      return Values{b.Select(larger, here, best[0]), b.Select(larger, r, best[1])};
+    });
+    return {found[0], found[1]};
+  }
+
+  // By all invocations of the workgroup, each of which gets it. Ends in a barrier.
+  Value FindPivotTogether(LinalgKernelWriter& w, const ColumnLoad& column, Value k) {
+    Builder& b = w.b;
+    const Kind kind = w.numbers.kind();
+    const Id magnitudes = b.SharedArray(kind, 1, local_), found = b.SharedArray(Kind::kU32, 1, local_);
+    const Candidate own = FindPivot(w, column, k, b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(local_));
+    b.StoreShared(magnitudes, b.LocalIndex(), own.magnitude);
+    b.StoreShared(found, b.LocalIndex(), own.row);
+    b.WorkgroupBarrier();
+    const Values best = b.For(b.U32(1), w.U32(local_), b.U32(1), {b.LoadShared(magnitudes, kind, 1, b.U32(0)), b.LoadShared(found, Kind::kU32, 1, b.U32(0))},
+                              [&](Value i, const Values& carried) {
+      const Value here = b.LoadShared(magnitudes, kind, 1, i), row = b.LoadShared(found, Kind::kU32, 1, i);
+      const Value earlier = b.LAnd(b.FCompare(FCmp::kEq, here, carried[0]), b.Compare(Cmp::kULt, row, carried[1]));
+      const Value better = b.LOr(b.FCompare(FCmp::kGt, here, carried[0]), earlier);
+      return Values{b.Select(better, here, carried[0]), b.Select(better, row, carried[1])};
+    });
+    b.WorkgroupBarrier();
+    return best[1];
+  }
+
+  Value Place(LinalgKernelWriter& w, Value r, Value c) {
+    return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(rows_)), r), w.U32(columns_)), c);
+  }
+  Number Load(LinalgKernelWriter& w, Value r, Value c) { return w.numbers.LoadWide(work_, Place(w, r, c)); }
+  void Store(LinalgKernelWriter& w, Value r, Value c, Number v) { w.numbers.StoreWide(work_, Place(w, r, c), v); }
+  MatrixElements Matrix(LinalgKernelWriter& w) {
+    return {[&](Value r, Value c) { return Load(w, r, c); }, [&](Value r, Value c, Number v) { Store(w, r, c, v); }};
+  }
+  ColumnLoad Column(LinalgKernelWriter& w, Value c) {
+    return [this, &w, c](Value r) { return Load(w, r, c); };
+  }
+
+  Value PivotPlace(LinalgKernelWriter& w, Value k) { return w.b.Add(w.b.Mul(w.matrix, w.U32(least_)), k); }
+  void SavePivot(LinalgKernelWriter& w, Value k, Value row) { w.buffers.Store(kPivots, 4, PivotPlace(w, k), row); }
+  Value LoadPivot(LinalgKernelWriter& w, Value k) { return w.buffers.Load(kPivots, 4, PivotPlace(w, k), 1); }
+
+  // The identity with the exchanges of the pivots, by the invocation that saved them or in a later dispatch.
+  void SavePermutation(LinalgKernelWriter& w) {
+    Builder& b = w.b;
+    const Value first = b.Mul(w.matrix, w.U32(rows_));
+    b.For(b.U32(0), w.U32(rows_), b.U32(1), [&](Value r) { w.buffers.Store(kPermutation, 4, b.Add(first, r), r); });
+    b.For(b.U32(0), w.U32(least_), b.U32(1), [&](Value k) {
+      const Value here = b.Add(first, k), there = b.Add(first, LoadPivot(w, k));
+      const Value x = w.buffers.Load(kPermutation, 4, here, 1), y = w.buffers.Load(kPermutation, 4, there, 1);
+      w.buffers.Store(kPermutation, 4, here, y);
+      w.buffers.Store(kPermutation, 4, there, x);
+    });
+  }
+
+  static constexpr int kA = 0, kOut = 1, kPivots = 2, kPermutation = 3;
+  static constexpr int64_t kPanel = 32;
+  const plan::LinalgKernel& k_;
+  const DeviceProfile& profile_;
+  int64_t rows_, columns_, least_;
+  uint32_t local_;
+  bool narrow_;
+  LinalgProgram program_;
+  int work_;
+};
+
+}  // namespace
+
+Result<EmittedProgram> EmitLu(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile) {
+  return LuEmitter(plan, k, profile).Emit();
+}
+
+}  // namespace krafla::spirv
