@@ -107,7 +107,8 @@ uint64_t HashProblem(const KernelPlan& kernel) {
           for (int64_t v : {body.batch, body.rows, body.columns, body.reflectors}) h.Add(static_cast<uint64_t>(v));
           h.Add(static_cast<uint64_t>(body.op) | static_cast<uint64_t>(body.lower) << 8 |
                 static_cast<uint64_t>(body.left_side) << 9 | static_cast<uint64_t>(body.unit_diagonal) << 10 |
-                static_cast<uint64_t>(body.transpose) << 11);
+                static_cast<uint64_t>(body.transpose) << 11 | static_cast<uint64_t>(body.vectors) << 13 |
+                static_cast<uint64_t>(body.full) << 14);
         }
         if constexpr (std::is_same_v<T, HostKernel>) h.Add(reinterpret_cast<uintptr_t>(body.instruction));
       },
@@ -119,7 +120,9 @@ std::size_t InputCount(LinalgKernel::Op op) {
   switch (op) {
     case LinalgKernel::Op::kCholesky:
     case LinalgKernel::Op::kLu:
-    case LinalgKernel::Op::kQr: return 1;
+    case LinalgKernel::Op::kQr:
+    case LinalgKernel::Op::kEigh:
+    case LinalgKernel::Op::kSvd: return 1;
     case LinalgKernel::Op::kTriangularSolve:
     case LinalgKernel::Op::kHouseholderProduct: return 2;
   }

@@ -158,13 +158,16 @@ struct FftKernel {
 //   kTriangularSolve     a, b -> x
 //   kQr                  a -> a with R and the reflectors below it, taus (LAPACK: geqrf)
 //   kLu                  a -> a with L and U, pivots and permutation (s32; LAPACK: getrf)
+//   kEigh                a -> the eigenvectors of a Hermitian a in columns, ascending eigenvalues
+//   kSvd                 a -> descending singular values; with `vectors`: u and the adjoint of v too
 //   kHouseholderProduct  a, taus -> the first columns of the product of the reflectors (LAPACK: orgqr)
 struct LinalgKernel {
-  enum class Op : uint8_t { kCholesky, kTriangularSolve, kLu, kQr, kHouseholderProduct } op = Op::kCholesky;
+  enum class Op : uint8_t { kCholesky, kTriangularSolve, kLu, kQr, kHouseholderProduct, kEigh, kSvd } op = Op::kCholesky;
   ElementType type = ElementType::kF32;  // of HLO: complex numbers lie as pairs
   int64_t batch = 1;
-  int64_t rows = 0, columns = 0;         // of the result's matrices
-  int64_t reflectors = 0;                // of the last two
+  int64_t rows = 0, columns = 0;         // of the result's matrices; of kSvd the operand's
+  int64_t reflectors = 0;                // of kQr and kHouseholderProduct
+  bool vectors = false, full = false;    // of kSvd; `full`: all of u and v, not the first min(rows, columns)
   bool lower = false, left_side = false, unit_diagonal = false;
   TriangularTranspose transpose = TriangularTranspose::kNoTranspose;
   friend bool operator==(const LinalgKernel&, const LinalgKernel&) = default;

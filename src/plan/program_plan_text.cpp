@@ -65,7 +65,7 @@ std::string BodyText(const KernelPlan& kernel) {
         if constexpr (std::is_same_v<T, FftKernel>)
           return Format("{} lengths {} batch {}\n", ElementTypeName(body.real), DimsText(body.lengths), body.batch);
         if constexpr (std::is_same_v<T, LinalgKernel>) {
-          constexpr std::string_view kOps[] = {"cholesky", "triangular solve", "lu", "qr", "householder product"};
+          constexpr std::string_view kOps[] = {"cholesky", "triangular solve", "lu", "qr", "householder product", "eigh", "svd"};
           return Format("{} of {}, batch {} rows {} columns {}\n", kOps[static_cast<std::size_t>(body.op)],
                              ElementTypeName(body.type), body.batch, body.rows, body.columns);
         }

@@ -159,6 +159,7 @@ def device_cases(folder):
     for target, results in {"TopK": ("(f32[65536], s32[16])", "(f32[4], f32[4])", "f32[4]", "(f32[4], s32[4], s32[4])"),
                             "PadToStatic": ("(f32[8], s32[])", "(f32[4096])", "f32[4096]", "(f32[4096], f32[])"),
                             "LuDecomposition": ("(f32[4096], s32[1], s32[4096])", "f32[4096]"),
+                            "Eigh": ("(f32[4096], f32[4096])", "f32[4096]"), "krafla_svd": ("(f32[1])", "f32[4096]"),
                             "Qr": ("(f32[4096], f32[1])", "f32[4096]"),
                             "dce_sink": ("f32[4096]", "(f32[1])"),
                             "lapack_strsm_ffi": ("f32[4096]",),
@@ -168,7 +169,8 @@ def device_cases(folder):
     matrix = "  x = f32[8,4] parameter(0)\n  t = f32[4] parameter(1)\n"
     for target, operands, result in (("Qr", "x", "(f32[8,4], f32[400])"), ("Qr", "x", "(f32[8,400], f32[4])"), ("Qr", "t", "(f32[4], f32[4])"),
                                      ("LuDecomposition", "x", "(f32[8,4], s32[4], s32[4])"), ("LuDecomposition", "x", "(f32[8,4], f32[4], s32[8])"),
-                                     ("LuDecomposition", "x", "(f32[8,4], s32[8], s32[8])"),
+                                     ("LuDecomposition", "x", "(f32[8,4], s32[8], s32[8])"), ("Eigh", "x", "(f32[8,4], f32[4])"),
+                                     ("krafla_svd", "x", "f32[8]"), ("krafla_svd", "x", "(f32[4], f32[8,8], f32[4,8])"),
                                      ("ProductOfElementaryHouseholderReflectors", "x, t", "f32[8,800]"),
                                      ("ProductOfElementaryHouseholderReflectors", "x, x", "f32[8,4]"),
                                      ("lapack_strsm_ffi", "x, t", "f32[4]"), ("lapack_strsm_ffi", "x, x", "f32[80,40]")):

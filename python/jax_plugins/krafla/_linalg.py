@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decompositions that JAX takes from LAPACK on the CPU and from vendor libraries on GPUs.
 
-cholesky, triangular_solve, lu, qr and householder products are instructions or custom calls of krafla itself; the others run
-in LAPACK (NumPy's and SciPy's) on the host, as named host functions (_host_callback.py). Where LAPACK does not converge,
-or the matrix has NaNs or infinities, the results are NaN, as everywhere in JAX.
+cholesky, triangular_solve, lu, qr, householder products, and eigh and svd of small matrices are instructions or custom
+calls of krafla itself; the others run in LAPACK (NumPy's and SciPy's) on the host, as named host functions
+(_host_callback.py). Where LAPACK does not converge, or the matrix has NaNs or infinities, the results are NaN, as
+everywhere in JAX.
 """
 import functools
 
@@ -17,6 +18,33 @@ def _lapack(name, dtype):
 
     letter = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[np.dtype(dtype).str[1:]]
     return getattr(scipy.linalg.lapack, letter + name)
+
+
+def _stacked(decompose):
+    """Calls decompose(a), which gives a tuple, once for all matrices of a batch; NaN for those that are not finite or do
+    not converge. Gives arrays like `results`."""
+
+    def run(a, results):
+        good = np.isfinite(a).all((-2, -1))
+        a = np.where(good[..., None, None], a, 0)
+        try:
+            found = decompose(a)
+        except np.linalg.LinAlgError:  # one of them does not converge: zeros always do
+            good = good.copy()
+            for at in np.ndindex(*good.shape):
+                try:
+                    decompose(a[at])
+                except np.linalg.LinAlgError:
+                    good[at] = False
+            found = decompose(np.where(good[..., None, None], a, 0))
+        out = []
+        for (shape, dtype), value in zip(results, found):
+            array = np.array(value, dtype).reshape(shape)
+            array[~good] = np.nan
+            out.append(array)
+        return tuple(out)
+
+    return run
 
 
 def _batched(one, rank=2):
@@ -44,23 +72,28 @@ def _batched(one, rank=2):
 
 
 def _eigh(p):
-    def one(a):
+    first, last = p["range"] or (0, None)
+
+    def decompose(a):
         w, v = np.linalg.eigh(a, UPLO="L" if p["lower"] else "U")
-        first, last = p["range"] or (0, len(w))
-        return v[:, first:last], w[first:last]
-    return one
+        return v[..., first:last], w[..., first:last]
+    return _stacked(decompose)
 
 
 def _svd(p):
-    def one(a):
-        if not p["compute_uv"]:
-            return (np.linalg.svd(a, compute_uv=False),)
+    if not p["compute_uv"]:
+        return _stacked(lambda a: (np.linalg.svd(a, compute_uv=False),))
+
+    def decompose(a):
         u, s, vh = np.linalg.svd(a, full_matrices=p["full_matrices"])
         return s, u, vh
-    return one
+    return _stacked(decompose)
 
 
 def _eig(p):
+    if not p["left"]:
+        return _stacked(np.linalg.eig if p["right"] else lambda a: (np.linalg.eigvals(a),))
+
     def one(a):
         if np.iscomplexobj(a):
             w, left, right, info = _lapack("geev", a.dtype)(a, compute_vl=p["left"], compute_vr=p["right"])
@@ -72,7 +105,7 @@ def _eig(p):
         if info != 0:
             raise np.linalg.LinAlgError("geev")
         return [w] + ([left] if p["left"] else []) + ([right] if p["right"] else [])
-    return one
+    return _batched(one)
 
 
 def _pairs(w, v):
@@ -91,7 +124,7 @@ def _schur(p):
 
         t, z = scipy.linalg.schur(a, output="complex" if np.iscomplexobj(a) else "real")
         return (t, z) if p["vectors"] else (t,)
-    return one
+    return _batched(one)
 
 
 def _hessenberg(p):
@@ -100,7 +133,7 @@ def _hessenberg(p):
         if info != 0:
             raise np.linalg.LinAlgError("gehrd")
         return packed, taus[:a.shape[-1] - 1]
-    return one
+    return _batched(one)
 
 
 def _tridiagonal(p):
@@ -110,7 +143,7 @@ def _tridiagonal(p):
         if info != 0:
             raise np.linalg.LinAlgError(name)
         return packed, d, e, taus
-    return one
+    return _batched(one)
 
 
 def _pivoted_qr(p):
@@ -119,7 +152,7 @@ def _pivoted_qr(p):
         if info != 0:
             raise np.linalg.LinAlgError("geqp3")
         return packed, pivots, taus
-    return one
+    return _batched(one)
 
 
 def _tridiagonal_solve(p):
@@ -138,19 +171,20 @@ def _tridiagonal_solve(p):
         least = np.finfo(pivots.dtype).eps * (largest or 1)
         pivots[np.abs(pivots) < least] = least
         return (_lapack("gttrs", diagonal.dtype)(*parts, right)[0][:n],)
-    return one
+    return _batched(one, rank=1)
 
 
-_ROUTINES = {"tridiagonal_solve": _tridiagonal_solve, "eigh": _eigh, "svd": _svd, "eig": _eig, "schur": _schur, "hessenberg": _hessenberg,
-             "tridiagonal": _tridiagonal, "geqp3": _pivoted_qr}
+# Each gives a function of arrays and of the shapes and types of the results.
+_ROUTINES = {"tridiagonal_solve": _tridiagonal_solve, "eigh": _eigh, "svd": _svd, "eig": _eig, "schur": _schur,
+             "hessenberg": _hessenberg, "tridiagonal": _tridiagonal, "geqp3": _pivoted_qr}
 
 
 def _named(name, parameters):
-    one = _ROUTINES[name](parameters)
+    run = _ROUTINES[name](parameters)
 
     def call(*operands, results):
         with np.errstate(all="ignore"):
-            return _batched(one, 1 if name == "tridiagonal_solve" else 2)(*operands, results=results)
+            return run(*operands, results=results)
     return call
 
 
@@ -171,6 +205,16 @@ def _range(avals_in, subset, what):
     if what == "svd":
         raise NotImplementedError("subset_by_index of svd is not supported on the platform vulkan")
     return list(subset)
+
+
+# The smaller side of the largest matrix that krafla decomposes itself.
+_MOST_EIGH = 256
+_MOST_SVD = 256
+
+
+def _larger(aval, most):
+    rows, columns = aval.shape[-2:]
+    return isinstance(rows, int) and isinstance(columns, int) and min(rows, columns) > most
 
 
 def install(platform):
@@ -194,9 +238,9 @@ def install(platform):
 
     plain = lambda avals_in, p: {}
     lower = lambda avals_in, p: {"lower": bool(p["lower"])}
-    for primitive, name, parameters in (("eigh_p", "eigh", eigh), ("svd_p", "svd", svd), ("eig_p", "eig", eig),
-                                        ("schur_p", "schur", schur), ("hessenberg_p", "hessenberg", plain),
-                                        ("tridiagonal_p", "tridiagonal", lower), ("geqp3_p", "geqp3", plain)):
+    for primitive, name, parameters in (("eig_p", "eig", eig), ("schur_p", "schur", schur),
+                                        ("hessenberg_p", "hessenberg", plain), ("tridiagonal_p", "tridiagonal", lower),
+                                        ("geqp3_p", "geqp3", plain)):
         if hasattr(linalg, primitive):
             mlir.register_lowering(getattr(linalg, primitive), _rule(name, parameters), platform=platform)
 
@@ -204,6 +248,25 @@ def install(platform):
         return _host_callback.custom_call(ctx, "LuDecomposition", [operand], ctx.avals_out)
 
     mlir.register_lowering(linalg.lu_p, lu, platform=platform)
+
+    # Kernels of krafla up to a size, and where the size is not known; LAPACK beyond, as its blocked algorithms win there.
+    eigh_on_host, svd_on_host = _rule("eigh", eigh), _rule("svd", svd)
+
+    def eigh_rule(ctx, operand, **params):
+        a = ctx.avals_in[0]
+        if _range(ctx.avals_in, params.get("subset_by_index"), "eigh") is not None or _larger(a, _MOST_EIGH):
+            return eigh_on_host(ctx, operand, **params)
+        config = f"{int(bool(params['lower']))},1,100,0"  # lower, sort; the others are of XLA's algorithm
+        return _host_callback.custom_call(ctx, "Eigh", [operand], ctx.avals_out, config)
+
+    def svd_rule(ctx, operand, **params):
+        if _larger(ctx.avals_in[0], _MOST_SVD):
+            return svd_on_host(ctx, operand, **params)
+        _range(ctx.avals_in, params.get("subset_by_index"), "svd")
+        return _host_callback.custom_call(ctx, "krafla_svd", [operand], ctx.avals_out)
+
+    mlir.register_lowering(linalg.eigh_p, eigh_rule, platform=platform)
+    mlir.register_lowering(linalg.svd_p, svd_rule, platform=platform)
 
     on_device = mlir.lower_fun(linalg._tridiagonal_solve_jax, multiple_results=False)
     on_host = _rule("tridiagonal_solve", plain)

@@ -125,6 +125,9 @@ Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Oper
 Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands operands);
 Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands operands);
 Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operands operands);
+// eigen.cpp
+Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands operands);
+Result<Value> SingularValues(Context& context, const Instruction& i, Operands operands);
 // batch_norm.cpp
 Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands operands);
 // rng.cpp

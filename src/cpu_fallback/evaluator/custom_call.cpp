@@ -16,7 +16,7 @@ constexpr std::string_view kBuiltIn[] = {
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement",
     "MoveToHost", "MoveToDevice", "xla.sdy.*",
     // Computations.
-    "TopK", "LuDecomposition", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
+    "TopK", "LuDecomposition", "Eigh", "krafla_svd", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
     "lapack_ctrsm_ffi", "lapack_ztrsm_ffi", "PadToStatic", "SliceToDynamic",
     // JAX's lax.dce_sink: keeps what it is given from being removed.
     "dce_sink"};
@@ -66,12 +66,20 @@ bool AreTausOf(const Shape& taus, const Shape& matrices, bool all) {
   return all ? count == most : count <= most;
 }
 
-// `vector` has `count` s32 for each of the matrices.
-bool AreIndicesOf(const Shape& vector, const Shape& matrices, int64_t count) {
-  if (!vector.IsArray() || vector.element_type() != ElementType::kS32 || vector.rank() != matrices.rank() - 1) return false;
+// `vector` has `count` elements for each of the matrices.
+bool AreVectorsOf(const Shape& vector, ElementType type, const Shape& matrices, int64_t count) {
+  if (!vector.IsArray() || vector.element_type() != type || vector.rank() != matrices.rank() - 1) return false;
   for (int64_t d = 0; d + 1 < vector.rank(); ++d)
     if (vector.dim(d) != matrices.dim(d)) return false;
   return vector.dim(vector.rank() - 1) == count;
+}
+
+// `m` has a rows x columns matrix for each of the matrices.
+bool AreMatricesOf(const Shape& m, const Shape& matrices, int64_t rows, int64_t columns) {
+  if (!m.IsArray() || m.element_type() != matrices.element_type() || m.rank() != matrices.rank()) return false;
+  for (int64_t d = 0; d + 2 < m.rank(); ++d)
+    if (m.dim(d) != matrices.dim(d)) return false;
+  return m.dim(m.rank() - 2) == rows && m.dim(m.rank() - 1) == columns;
 }
 
 bool IsSize(const Shape& shape) { return shape.IsScalar() && shape.element_type() == ElementType::kS32; }
@@ -104,8 +112,22 @@ bool ShapesFit(const Instruction& call) {
     if (operands.size() != 1 || !IsMatrixOf(operands[0]->shape()) || results.size() != 3) return false;
     const Shape& a = operands[0]->shape();
     const int64_t rows = a.dim(a.rank() - 2), columns = a.dim(a.rank() - 1);
-    return SameArrays(results[0], a) && AreIndicesOf(results[1], a, std::min(rows, columns)) &&
-           AreIndicesOf(results[2], a, rows);
+    return SameArrays(results[0], a) && AreVectorsOf(results[1], ElementType::kS32, a, std::min(rows, columns)) &&
+           AreVectorsOf(results[2], ElementType::kS32, a, rows);
+  }
+  if (target == "Eigh") {
+    if (operands.size() != 1 || !IsMatrixOf(operands[0]->shape()) || results.size() != 2) return false;
+    const Shape& a = operands[0]->shape();
+    const int64_t n = a.dim(a.rank() - 1);
+    return a.dim(a.rank() - 2) == n && SameArrays(results[0], a) && AreVectorsOf(results[1], RealPart(a.element_type()), a, n);
+  }
+  if (target == "krafla_svd") {
+    if (operands.size() != 1 || !IsMatrixOf(operands[0]->shape()) || (result.IsTuple() && results.size() != 3)) return false;
+    const Shape& a = operands[0]->shape();
+    const int64_t rows = a.dim(a.rank() - 2), columns = a.dim(a.rank() - 1), least = std::min(rows, columns);
+    if (!AreVectorsOf(result.IsTuple() ? results[0] : result, RealPart(a.element_type()), a, least)) return false;
+    return !result.IsTuple() || (AreMatricesOf(results[1], a, rows, least) && AreMatricesOf(results[2], a, least, columns)) ||
+           (AreMatricesOf(results[1], a, rows, rows) && AreMatricesOf(results[2], a, columns, columns));
   }
   if (target == "Qr")
     return operands.size() == 1 && IsMatrixOf(operands[0]->shape()) && results.size() == 2 &&
@@ -181,6 +203,8 @@ Result<Value> Compute(Context& context, const Instruction& i, Operands operands)
   if (target == "PadToStatic") return PadToStatic(context, i, operands[0]);
   if (target == "SliceToDynamic") return SliceToDynamic(context, i, operands);
   if (target == "LuDecomposition") return LuDecomposition(context, i, operands);
+  if (target == "Eigh") return HermitianEigen(context, i, operands);
+  if (target == "krafla_svd") return SingularValues(context, i, operands);
   if (target == "Qr") return HouseholderQr(context, i, operands);
   if (target == "ProductOfElementaryHouseholderReflectors") return HouseholderProduct(context, i, operands);
   if (target == "dce_sink") return Value::Tuple({});

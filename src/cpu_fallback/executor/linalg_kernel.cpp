@@ -38,7 +38,7 @@ class LinalgRun final : public CpuKernel {
     widen_ = FindWiden(body.type);
     if (widen_ != nullptr) format_ = FindMiniFloat(body.type);
     WithNumber(body.type, [&]<class T>(T) {
-      work_bytes_ = RoundUp(WorkNumbers() * static_cast<int64_t>(sizeof(T)), 64);
+      work_bytes_ = RoundUp(WorkBytes<T>(), 64);
       worker_bytes_ = work_bytes_ + RoundUp(PackedNumbers<T>() * static_cast<int64_t>(sizeof(T)), 64);
       small_ = TakesSmall<T>();
     });
@@ -59,13 +59,17 @@ class LinalgRun final : public CpuKernel {
   }
 
  private:
-  int64_t WorkNumbers() const {
+  template <class T>
+  int64_t WorkBytes() const {
+    constexpr auto kNumber = static_cast<int64_t>(sizeof(T));
     switch (body_.op) {
-      case Op::kCholesky: return body_.rows * body_.columns;
-      case Op::kTriangularSolve: return body_.left_side ? 0 : body_.rows * body_.columns;
+      case Op::kCholesky: return body_.rows * body_.columns * kNumber;
+      case Op::kTriangularSolve: return body_.left_side ? 0 : body_.rows * body_.columns * kNumber;
       case Op::kLu: return 0;
       case Op::kQr:
-      case Op::kHouseholderProduct: return body_.rows + body_.columns;
+      case Op::kHouseholderProduct: return linalg::QrNumbers<T>(body_) * kNumber;
+      case Op::kEigh: return linalg::EighBytes<T>(body_);
+      case Op::kSvd: return linalg::SvdBytes<T>(body_);
     }
     KRAFLA_UNREACHABLE();
   }
@@ -73,10 +77,12 @@ class LinalgRun final : public CpuKernel {
   int64_t PackedNumbers() const {
     switch (body_.op) {
       case Op::kCholesky:
-      case Op::kLu: return linalg::PackedNumbers<T>(body_.columns);
-      case Op::kTriangularSolve: return linalg::PackedNumbers<T>(std::max(body_.rows, body_.columns));
+      case Op::kLu:
       case Op::kQr:
-      case Op::kHouseholderProduct: return 0;
+      case Op::kHouseholderProduct: return linalg::PackedNumbers<T>(body_.columns);
+      case Op::kTriangularSolve: return linalg::PackedNumbers<T>(std::max(body_.rows, body_.columns));
+      case Op::kEigh:
+      case Op::kSvd: return 0;
     }
     KRAFLA_UNREACHABLE();
   }
@@ -86,7 +92,9 @@ class LinalgRun final : public CpuKernel {
   bool TakesSmall() const {
     if (linalg::kIsComplex<T> || widen_ != nullptr || body_.batch < 2) return false;
     if (body_.op != Op::kCholesky && body_.op != Op::kTriangularSolve && body_.op != Op::kLu) return false;
-    return std::ranges::all_of(counts_, [](int64_t c) { return c <= kMostSmallNumbers; });
+    // A vector costs the same whether its lanes are used or not.
+    const int64_t most = body_.batch < kMostLanes / 2 ? kMostSmallNumbers / 4 : kMostSmallNumbers;
+    return std::ranges::all_of(counts_, [&](int64_t c) { return c <= most; });
   }
 
   template <class T>
@@ -130,6 +138,7 @@ class LinalgRun final : public CpuKernel {
 
   template <class T>
   void RunMatrix(std::span<std::byte* const> bindings, int64_t matrix, std::byte* own, ThreadPool& pool) const {
+    using R = typename linalg::RealOf<T>::Type;
     std::byte* next = own + wide_at_;
     T* at[4] = {};
     for (std::size_t i = 0; i < numbers(); ++i) {
@@ -149,8 +158,10 @@ class LinalgRun final : public CpuKernel {
       case Op::kCholesky: linalg::Cholesky(body_, at[0], at[1], work, packed, pool); break;
       case Op::kTriangularSolve: linalg::TriangularSolve(body_, at[0], at[1], at[2], work, packed, pool); break;
       case Op::kLu: linalg::Lu(body_, at[0], at[1], integers(2), integers(3), packed, pool); break;
-      case Op::kQr: linalg::Qr(body_, at[0], at[1], at[2], work); break;
-      case Op::kHouseholderProduct: linalg::HouseholderProduct(body_, at[0], at[1], at[2], work); break;
+      case Op::kQr: linalg::Qr(body_, at[0], at[1], at[2], work, packed, pool); break;
+      case Op::kHouseholderProduct: linalg::HouseholderProduct(body_, at[0], at[1], at[2], work, packed, pool); break;
+      case Op::kEigh: linalg::Eigh(body_, at[0], at[1], reinterpret_cast<R*>(at[2]), own); break;
+      case Op::kSvd: linalg::Svd(body_, at[0], reinterpret_cast<R*>(at[1]), at[2], at[3], own); break;
     }
     if constexpr (std::is_same_v<T, float>) {
       if (format_ == nullptr) return;

@@ -1,17 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-// Householder QR as LAPACK's geqrf and orgqr define it.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
+// Householder QR as LAPACK's geqrf and orgqr define it. kPanel reflectors at a time are one block I - V T V^H (Schreiber and
+// Van Loan, "A storage-efficient WY representation for products of Householder transformations").
 #include "cpu_fallback/executor/linalg_algorithms.h"
-#include "cpu_fallback/executor/linalg_numbers.h"
+#include "cpu_fallback/executor/linalg_rotations.h"
 
 namespace krafla::cpu::linalg {
 
 namespace {
 
-// a[k.., c..] -= v conj(tau) (v^H a) for the reflector v with v[0] = 1 (`v` holds it, `row` is scratch for a row).
+constexpr int64_t kPanel = 16;
+
+// The reflectors [first, first + count) of a matrix of `rows` rows.
+template <class T>
+struct ReflectorBlock {
+  int64_t rows = 0, count = 0;  // of v
+  T* v = nullptr;               // rows x kPanel: unit lower trapezoidal
+  T* t = nullptr;               // kPanel x kPanel, upper triangular
+  T *product = nullptr, *scratch = nullptr;  // kPanel rows of the matrix that it is applied to
+};
+
+template <class T>
+struct BlockMemory {
+  static int64_t Numbers(int64_t rows, int64_t columns) {
+    return rows * kPanel + kPanel * kPanel + 2 * kPanel * columns + rows + columns;
+  }
+};
+
+// v and t from column `first` on of the packed reflectors in a.
+template <class T>
+ReflectorBlock<T> MakeBlock(const T* a, int64_t stride, int64_t all_rows, int64_t first, int64_t count, const T* taus,
+                            int64_t columns, T* work) {
+  ReflectorBlock<T> b;
+  b.rows = all_rows - first;
+  b.count = count;
+  b.v = work;
+  b.t = b.v + b.rows * kPanel;
+  b.product = b.t + kPanel * kPanel;
+  b.scratch = b.product + kPanel * columns;
+  for (int64_t r = 0; r < b.rows; ++r)
+    for (int64_t c = 0; c < count; ++c)
+      b.v[r * kPanel + c] = r < c ? T(0) : r == c ? T(1) : a[(first + r) * stride + first + c];
+  // The products of the columns of v in the upper triangle, then t.
+  std::fill(b.t, b.t + kPanel * kPanel, T(0));
+  for (int64_t r = 0; r < b.rows; ++r) {
+    const T* row = b.v + r * kPanel;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t j = i + 1; j < count; ++j) b.t[i * kPanel + j] += Mul(Conj(row[i]), row[j]);
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    const T tau = taus[first + j];
+    for (int64_t i = 0; i < j; ++i) {  // by rows from the top: those below are products still
+      T sum = T(0);
+      for (int64_t k = i; k < j; ++k) sum += Mul(b.t[i * kPanel + k], b.t[k * kPanel + j]);
+      b.t[i * kPanel + j] = -Mul(tau, sum);
+    }
+    b.t[j * kPanel + j] = tau;
+  }
+  return b;
+}
+
+// a = H a or, `adjoint`, H^H a for the block's rows of a.
+template <class T>
+void ApplyBlock(const ReflectorBlock<T>& b, bool adjoint, T* a, int64_t stride, int64_t columns, T* packed, ThreadPool& pool) {
+  if (columns <= 0) return;
+  std::fill(b.product, b.product + b.count * columns, T(0));
+  for (int64_t at = 0; at < b.rows; at += kBlock)
+    SubtractProduct<T>({b.v + at * kPanel, 1, kPanel, true}, a + at * stride, stride, std::min(kBlock, b.rows - at), b.product,
+                       columns, b.count, columns, false, packed, pool);
+  // scratch = T (v^H a) or T^H (v^H a); product is -v^H a.
+  const Factor<T> t = adjoint ? Factor<T>{b.t, 1, kPanel, true} : Factor<T>{b.t, kPanel, 1, false};
+  std::fill(b.scratch, b.scratch + b.count * columns, T(0));
+  SubtractProduct<T>(t, b.product, columns, b.count, b.scratch, columns, b.count, columns, false, packed, pool);
+  SubtractProduct<T>({b.v, kPanel, 1}, b.scratch, columns, b.count, a, stride, b.rows, columns, false, packed, pool);
+}
+
+}  // namespace
+
+template <class T>
+ReflectorOf<T> MakeReflectorOf(T* x, int64_t count) {
+  using Wide = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
+  double tail = 0;
+  for (int64_t i = 1; i < count; ++i) tail += Square(Wide(x[i]));
+  if (tail + Square(Wide(x[0])) < 1e-200) {
+    // v is the same for multiples of x.
+    const double scale = ScaleOf(LargestPart<T>({x, static_cast<std::size_t>(count)}));
+    if (scale > 1e90) {
+      for (int64_t i = 0; i < count; ++i) x[i] = Scaled(x[i], scale);
+      ReflectorOf<T> out = MakeReflectorOf(x, count);
+      out.beta /= scale;
+      return out;
+    }
+  }
+  const Wide alpha = x[0];
+  double imaginary = 0;
+  if constexpr (kIsComplex<T>) imaginary = alpha.imag();
+  ReflectorOf<T> out;
+  x[0] = 1;
+  out.beta = Real(alpha);
+  if (tail == 0 && imaginary == 0) return out;
+  out.beta = -std::copysign(std::sqrt(tail + Square(alpha)), Real(alpha));
+  if constexpr (kIsComplex<T>) out.tau = T(std::complex<double>((out.beta - alpha.real()) / out.beta, -alpha.imag() / out.beta));
+  else out.tau = static_cast<T>((out.beta - alpha) / out.beta);
+  const Wide scale = Divide(Wide(1), Wide(alpha - out.beta));
+  for (int64_t i = 1; i < count; ++i) x[i] = T(Mul(Wide(x[i]), scale));
+  return out;
+}
+
 template <class T>
 void Reflect(const T* v, T tau, T* a, int64_t stride, int64_t rows, int64_t columns, T* row) {
   std::fill(row, row + columns, T(0));
@@ -28,51 +122,89 @@ void Reflect(const T* v, T tau, T* a, int64_t stride, int64_t rows, int64_t colu
   }
 }
 
-}  // namespace
-
 template <class T>
-void Qr(const plan::LinalgKernel& k, const T* in, T* a, T* taus, T* work) {
-  const int64_t m = k.rows, n = k.columns;
-  std::memcpy(static_cast<void*>(a), in, static_cast<std::size_t>(m * n) * sizeof(T));
+void FactorColumns(T* columns, int64_t stride, int64_t rows, int64_t count, T* taus, T* scratch) {
   using R = typename RealOf<T>::Type;
-  for (int64_t c = 0; c < k.reflectors; ++c) {
-    R tail = 0;
-    for (int64_t r = c + 1; r < m; ++r) tail += Square(a[r * n + c]);
-    const T alpha = a[c * n + c];
-    R imaginary = 0;
-    if constexpr (kIsComplex<T>) imaginary = alpha.imag();
-    T tau = 0;
-    if (tail != 0 || imaginary != 0) {
-      const R beta = -std::copysign(std::sqrt(tail + Square(alpha)), Real(alpha));
-      if constexpr (kIsComplex<T>) tau = T((beta - alpha.real()) / beta, -alpha.imag() / beta);
-      else tau = (beta - alpha) / beta;
-      const T scale = T(1) / (alpha - beta);
-      for (int64_t r = c + 1; r < m; ++r) a[r * n + c] = Mul(a[r * n + c], scale);
-      a[c * n + c] = beta;
+  Coefficients<T> coefficients;
+  for (int64_t c = 0; c < std::min(rows, count); ++c) {
+    T* v = columns + c * stride + c;
+    const int64_t size = rows - c;
+    const ReflectorOf<T> h = MakeReflectorOf(v, size);
+    taus[c] = h.tau;
+    if (h.tau != T(0)) {
+      const T* adjoint = v;
+      if constexpr (kIsComplex<T>) {
+        for (int64_t i = 0; i < size; ++i) scratch[i] = Conj(v[i]);
+        adjoint = scratch;
+      }
+      for (int64_t next = c + 1; next < count; next += kUpdateRows) {
+        const int64_t now = std::min(kUpdateRows, count - next);
+        for (int64_t i = 0; i < now; ++i) {
+          T sum = T(0);
+          DotRows<R>(kIsComplex<T>, reinterpret_cast<const R*>(adjoint),
+                     reinterpret_cast<const R*>(columns + (next + i) * stride + c), size, reinterpret_cast<R*>(&sum));
+          coefficients(0, i) = Mul(Conj(h.tau), sum);
+        }
+        Update(coefficients, v, size, 1, columns + next * stride + c, stride, now, size);
+      }
     }
-    taus[c] = tau;
-    if (c + 1 == n || tau == T(0)) continue;
-    work[0] = 1;
-    for (int64_t r = c + 1; r < m; ++r) work[r - c] = a[r * n + c];
-    Reflect(work, Conj(tau), a + c * n + c + 1, n, m - c, n - c - 1, work + m);
+    v[0] = static_cast<R>(h.beta);
   }
 }
 
 template <class T>
-void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, T* q, T* work) {
+int64_t QrNumbers(const plan::LinalgKernel& k) {
+  return BlockMemory<T>::Numbers(k.rows, k.columns) + kPanel * k.rows;
+}
+
+template <class T>
+void Qr(const plan::LinalgKernel& k, const T* in, T* a, T* taus, T* work, T* packed, ThreadPool& pool) {
+  const int64_t m = k.rows, n = k.columns;
+  std::copy(in, in + m * n, a);
+  T *panel = work, *rest = work + kPanel * m;
+  for (int64_t first = 0; first < k.reflectors; first += kPanel) {
+    const int64_t rows = m - first, count = std::min(kPanel, k.reflectors - first), end = first + count;
+    T* corner = a + first * n + first;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < count; ++c) panel[c * rows + r] = corner[r * n + c];
+    FactorColumns(panel, rows, rows, count, taus + first, rest);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < count; ++c) corner[r * n + c] = panel[c * rows + r];
+    if (end == n) break;
+    const ReflectorBlock<T> block = MakeBlock(a, n, m, first, count, taus, n, rest);
+    ApplyBlock(block, true, corner + count, n, n - end, packed, pool);
+  }
+}
+
+template <class T>
+void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, T* q, T* work, T* packed, ThreadPool& pool) {
   const int64_t m = k.rows, n = k.columns;
   std::fill(q, q + m * n, T(0));
   for (int64_t d = 0; d < std::min(m, n); ++d) q[d * n + d] = 1;
-  for (int64_t c = k.reflectors - 1; c >= 0; --c) {
-    work[0] = 1;
-    for (int64_t r = c + 1; r < m; ++r) work[r - c] = a[r * n + c];
-    Reflect(work, taus[c], q + c * n + c, n, m - c, n - c, work + m);
+  const int64_t panels = (k.reflectors + kPanel - 1) / kPanel;
+  for (int64_t panel = panels - 1; panel >= 0; --panel) {
+    const int64_t first = panel * kPanel, end = std::min(k.reflectors, first + kPanel);
+    if (end - first >= 4 && n - first > kUpdateRows) {
+      const ReflectorBlock<T> block = MakeBlock(a, n, m, first, end - first, taus, n, work);
+      ApplyBlock(block, false, q + first * n + first, n, n - first, packed, pool);
+      continue;
+    }
+    for (int64_t c = end - 1; c >= first; --c) {
+      T *v = work, *row = work + m;
+      v[0] = 1;
+      for (int64_t r = c + 1; r < m; ++r) v[r - c] = a[r * n + c];
+      Reflect(v, taus[c], q + c * n + c, n, m - c, n - c, row);
+    }
   }
 }
 
-#define KRAFLA_INSTANTIATE(T) \
-  template void Qr<T>(const plan::LinalgKernel&, const T*, T*, T*, T*); \
-  template void HouseholderProduct<T>(const plan::LinalgKernel&, const T*, const T*, T*, T*);
+#define KRAFLA_INSTANTIATE(T)                                                        \
+  template ReflectorOf<T> MakeReflectorOf<T>(T*, int64_t);                           \
+  template void Reflect<T>(const T*, T, T*, int64_t, int64_t, int64_t, T*);          \
+  template void FactorColumns<T>(T*, int64_t, int64_t, int64_t, T*, T*);             \
+  template int64_t QrNumbers<T>(const plan::LinalgKernel&);                          \
+  template void Qr<T>(const plan::LinalgKernel&, const T*, T*, T*, T*, T*, ThreadPool&); \
+  template void HouseholderProduct<T>(const plan::LinalgKernel&, const T*, const T*, T*, T*, T*, ThreadPool&);
 KRAFLA_FOR_NUMBERS(KRAFLA_INSTANTIATE)
 #undef KRAFLA_INSTANTIATE
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky factors and triangular systems: blocks of kBlock rows, within them groups of kUpdateRows, which the rows
+// Cholesky factors and triangular systems: blocks of at most kBlock rows, within them groups of kUpdateRows, which the rows
 // before them are subtracted from at once.
 #include <algorithm>
 #include <cmath>
@@ -12,13 +12,17 @@ namespace krafla::cpu::linalg {
 
 namespace {
 
+// What is left after the first block should be worth its own update.
+int64_t BlockFor(int64_t n) { return n <= 2 * kBlock ? kBlock / 2 : kBlock; }
+
 // The upper factor u of a = u^H u, in place in the upper triangle; what is below may be written over. False where a is
 // not positive definite.
 template <class T>
 bool FactorUpper(T* u, int64_t n, T* packed, ThreadPool& pool) {
   Coefficients<T> coefficients;
-  for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t end = std::min(n, at + kBlock);
+  const int64_t block = BlockFor(n);
+  for (int64_t at = 0; at < n; at += block) {
+    const int64_t end = std::min(n, at + block);
     for (int64_t group = at; group < end; group += kUpdateRows) {
       const int64_t count = std::min(kUpdateRows, end - group);
       for (int64_t p = at; p < group; ++p)
@@ -44,9 +48,9 @@ bool FactorUpper(T* u, int64_t n, T* packed, ThreadPool& pool) {
 template <class T>
 void Substitute(const Factor<T>& m, bool forward, bool unit, T* y, int64_t n, int64_t sides, T* packed, ThreadPool& pool) {
   Coefficients<T> coefficients;
-  const int64_t blocks = (n + kBlock - 1) / kBlock;
+  const int64_t block = BlockFor(n), blocks = (n + block - 1) / block;
   for (int64_t step = 0; step < blocks; ++step) {
-    const int64_t at = (forward ? step : blocks - 1 - step) * kBlock, end = std::min(n, at + kBlock);
+    const int64_t at = (forward ? step : blocks - 1 - step) * block, end = std::min(n, at + block);
     for (int64_t done = 0; done < end - at; done += kUpdateRows) {
       const int64_t count = std::min(kUpdateRows, end - at - done);
       // The group's first row, and the first of the block's rows that are solved.

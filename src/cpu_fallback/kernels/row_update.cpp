@@ -107,6 +107,80 @@ template <class T>
 void Negate(const T* row, int64_t count, T* out) {
   ForVectors<T>(count, [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(hn::Neg(hn::LoadU(d, row + i)), d, out + i); });
 }
+template <int kVectors, class D, class T = hn::TFromD<D>>
+HWY_INLINE void RotateColumns(D d, const T* HWY_RESTRICT cosines, const T* HWY_RESTRICT sines, int64_t count, T* rows,
+                              int64_t stride) {
+  using V = hn::Vec<D>;
+  const std::size_t lanes = hn::Lanes(d);
+  V x[kVectors];
+  for (int v = 0; v < kVectors; ++v) x[v] = hn::LoadU(d, rows + static_cast<std::size_t>(v) * lanes);
+  for (int64_t i = 0; i < count; ++i, rows += stride) {
+    const V c = hn::Set(d, cosines[i]), s = hn::Set(d, sines[i]);
+    for (int v = 0; v < kVectors; ++v) {
+      T* at = rows + static_cast<std::size_t>(v) * lanes;
+      const V y = hn::LoadU(d, at + stride);
+      hn::StoreU(hn::MulAdd(s, y, hn::Mul(c, x[v])), d, at);
+      x[v] = hn::NegMulAdd(s, x[v], hn::Mul(c, y));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(x[v], d, rows + static_cast<std::size_t>(v) * lanes);
+}
+template <class T>
+void Rotate(const T* cosines, const T* sines, int64_t first, int64_t count, T* rows, int64_t stride, int64_t columns) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  cosines += first;
+  sines += first;
+  rows += first * stride;
+  int64_t c = 0;
+  for (; c + 4 * lanes <= columns; c += 4 * lanes) RotateColumns<4>(d, cosines, sines, count, rows + c, stride);
+  for (; c + lanes <= columns; c += lanes) RotateColumns<1>(d, cosines, sines, count, rows + c, stride);
+  const hn::CappedTag<T, 4> d4;
+  const auto few = static_cast<int64_t>(hn::Lanes(d4));
+  if (few < lanes)
+    for (; c + few <= columns; c += few) RotateColumns<1>(d4, cosines, sines, count, rows + c, stride);
+  const hn::CappedTag<T, 1> one;
+  for (; c < columns; ++c) RotateColumns<1>(one, cosines, sines, count, rows + c, stride);
+}
+void RotateFloats(const float* cosines, const float* sines, int64_t first, int64_t count, float* rows, int64_t stride,
+                  int64_t columns) {
+  Rotate(cosines, sines, first, count, rows, stride, columns);
+}
+void RotateDoubles(const double* cosines, const double* sines, int64_t first, int64_t count, double* rows, int64_t stride,
+                   int64_t columns) {
+  Rotate(cosines, sines, first, count, rows, stride, columns);
+}
+
+template <class T>
+void Dot(bool complex, const T* x, const T* y, int64_t count, T* out) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t n = complex ? 2 * count : count;
+  V same = hn::Zero(d), crossed = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n && lanes > 1; i += lanes) {
+    const V a = hn::LoadU(d, x + i), b = hn::LoadU(d, y + i);
+    same = hn::MulAdd(a, b, same);
+    if (complex) crossed = hn::MulAdd(a, hn::Reverse2(d, b), crossed);
+  }
+  if (!complex) {
+    T sum = hn::ReduceSum(d, same);
+    for (; i < n; ++i) sum += x[i] * y[i];
+    out[0] = sum;
+    return;
+  }
+  T re = hn::ReduceSum(d, hn::OddEven(hn::Neg(same), same)), im = hn::ReduceSum(d, crossed);
+  for (; i < n; i += 2) {
+    re += x[i] * y[i] - x[i + 1] * y[i + 1];
+    im += x[i] * y[i + 1] + x[i + 1] * y[i];
+  }
+  out[0] = re;
+  out[1] = im;
+}
+void DotFloats(bool complex, const float* x, const float* y, int64_t count, float* sum) { Dot(complex, x, y, count, sum); }
+void DotDoubles(bool complex, const double* x, const double* y, int64_t count, double* sum) { Dot(complex, x, y, count, sum); }
+
 void DivideFloats(float* row, int64_t count, float by) { Divide(row, count, by); }
 void DivideDoubles(double* row, int64_t count, double by) { Divide(row, count, by); }
 void NegateFloats(const float* row, int64_t count, float* out) { Negate(row, count, out); }
@@ -120,6 +194,10 @@ namespace krafla::cpu {
 
 HWY_EXPORT(UpdateFloat);
 HWY_EXPORT(UpdateDouble);
+HWY_EXPORT(RotateFloats);
+HWY_EXPORT(RotateDoubles);
+HWY_EXPORT(DotFloats);
+HWY_EXPORT(DotDoubles);
 HWY_EXPORT(DivideFloats);
 HWY_EXPORT(DivideDoubles);
 HWY_EXPORT(NegateFloats);
@@ -136,6 +214,24 @@ void UpdateRows<double>(bool complex, const double* coefficients, const double* 
   HWY_DYNAMIC_DISPATCH(UpdateDouble)(complex, coefficients, from, from_stride, depth, to, to_stride, rows, columns);
 }
 
+template <>
+void RotateRows<float>(const float* cosines, const float* sines, int64_t first, int64_t count, float* rows, int64_t stride,
+                       int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(RotateFloats)(cosines, sines, first, count, rows, stride, columns);
+}
+template <>
+void RotateRows<double>(const double* cosines, const double* sines, int64_t first, int64_t count, double* rows,
+                        int64_t stride, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(RotateDoubles)(cosines, sines, first, count, rows, stride, columns);
+}
+template <>
+void DotRows<float>(bool complex, const float* x, const float* y, int64_t count, float* sum) {
+  HWY_DYNAMIC_DISPATCH(DotFloats)(complex, x, y, count, sum);
+}
+template <>
+void DotRows<double>(bool complex, const double* x, const double* y, int64_t count, double* sum) {
+  HWY_DYNAMIC_DISPATCH(DotDoubles)(complex, x, y, count, sum);
+}
 template <>
 void DivideRow<float>(float* row, int64_t count, float by) {
   HWY_DYNAMIC_DISPATCH(DivideFloats)(row, count, by);

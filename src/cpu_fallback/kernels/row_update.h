@@ -14,6 +14,15 @@ template <class T>
 void UpdateRows(bool complex, const T* coefficients, const T* from, int64_t from_stride, int64_t depth, T* to,
                 int64_t to_stride, int64_t rows, int64_t columns);
 
+// Plane rotations of neighbouring rows, one after the other from `first` on: rotation i makes
+// (c x + s y, c y - s x) of rows i = x and i + 1 = y.
+template <class T>
+void RotateRows(const T* cosines, const T* sines, int64_t first, int64_t count, T* rows, int64_t stride, int64_t columns);
+
+// The sum of x[i] y[i]; of complex numbers, `count` pairs, into both parts of `sum`.
+template <class T>
+void DotRows(bool complex, const T* x, const T* y, int64_t count, T* sum);
+
 // row[i] /= by, and out[i] = -row[i]; of T float or double.
 template <class T>
 void DivideRow(T* row, int64_t count, T by);

@@ -6,7 +6,8 @@
 
 namespace krafla::cpu {
 
-inline constexpr int64_t kMostSmallNumbers = 256;  // of one matrix
+inline constexpr int64_t kMostSmallNumbers = 1024;  // of one matrix
+inline constexpr int64_t kMostLanes = 16;
 
 // The factor of each n x n matrix; zeros in the other triangle, NaN in its own where it is not positive definite.
 template <class T>

@@ -135,6 +135,8 @@ Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::Lina
     case Op::kLu: return EmitLu(plan, kernel, profile);
     case Op::kQr: return EmitQr(plan, kernel, profile);
     case Op::kHouseholderProduct: return EmitHouseholderProduct(plan, kernel, profile);
+    case Op::kEigh:
+    case Op::kSvd: return Unimplemented("Eigenvalues and singular values are found by the CPU's kernels.");
   }
   KRAFLA_UNREACHABLE();
 }
