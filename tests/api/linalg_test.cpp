@@ -163,29 +163,27 @@ TEST_P(LinalgTest, Cholesky) {
       }
 }
 
-// The second of three matrices has a negative pivot in its second block.
+// The second of three matrices has a negative pivot at its end.
 TEST_P(LinalgTest, CholeskyOfAnIndefiniteMatrixIsNaN) {
-  constexpr int kN = 40;
-  std::vector<float> a(3 * kN * kN, 0.0f);
-  for (int m = 0; m < 3; ++m)
-    for (int i = 0; i < kN; ++i) a[static_cast<std::size_t>((m * kN + i) * kN + i)] = m == 1 && i == 35 ? -1.0f : 4.0f;
-  std::vector<Literal> arguments;
-  arguments.push_back(MakeLiteral("f32[3,40,40]", a));
-  auto got = Run(R"(HloModule m
-ENTRY main {
-  a = f32[3,40,40] parameter(0)
-  ROOT l = f32[3,40,40] cholesky(a), lower=true
-})", arguments);
-  ASSERT_EQ(got.size(), 1u);
-  const std::vector<float> l = Values<float>(got[0]);
-  for (std::size_t i = 0; i < l.size(); ++i) {
-    const std::size_t m = i / (kN * kN), r = i / kN % kN, c = i % kN;
-    if (c > r) {
-      EXPECT_EQ(l[i], 0.0f);
-    } else if (m == 1) {
-      EXPECT_TRUE(std::isnan(l[i]));
-    } else {
-      EXPECT_EQ(l[i], c == r ? 2.0f : 0.0f);
+  for (std::size_t n : {4u, 12u, 40u}) {
+    std::vector<float> a(3 * n * n, 0.0f);
+    for (std::size_t m = 0; m < 3; ++m)
+      for (std::size_t i = 0; i < n; ++i) a[(m * n + i) * n + i] = m == 1 && i + 2 == n ? -1.0f : 4.0f;
+    std::vector<Literal> arguments;
+    arguments.push_back(MakeLiteral(Format("f32[3,{0},{0}]", n), a));
+    auto got = Run(Format("HloModule m\nENTRY main {{\n  a = f32[3,{0},{0}] parameter(0)\n"
+                          "  ROOT l = f32[3,{0},{0}] cholesky(a), lower=true\n}}\n", n), arguments);
+    ASSERT_EQ(got.size(), 1u);
+    const std::vector<float> l = Values<float>(got[0]);
+    for (std::size_t i = 0; i < l.size(); ++i) {
+      const std::size_t m = i / (n * n), r = i / n % n, c = i % n;
+      if (c > r) {
+        EXPECT_EQ(l[i], 0.0f);
+      } else if (m == 1) {
+        EXPECT_TRUE(std::isnan(l[i]));
+      } else {
+        EXPECT_EQ(l[i], c == r ? 2.0f : 0.0f);
+      }
     }
   }
 }
@@ -260,6 +258,7 @@ TEST_P(LinalgTest, Lu) {
   Compare(LuText("bf16", "3,", 4, 4), BoundOf("bf16"));
   Compare(LuText("f32", "", 150, 130), 1e-4);
   Compare(LuText("f32", "", 130, 170), 1e-4);
+  Compare(LuText("c128", "", 270, 40), 1e-12);
   Compare(LuText("f32", "0,", 3, 3), 0);
   Compare(LuText("f32", "2,", 3, 0), 0);
 }
@@ -285,16 +284,19 @@ TEST_P(LinalgTest, LuOfSingularMatrices) {
 
 // Blocks of all sizes, with and without vectors of matrices.
 TEST_P(LinalgTest, FactorsAndSolutionsInBatches) {
-  for (int n : {2, 9, 16, 65, 130}) {
-    const int batch = n > 16 ? 1 : 19;
-    Compare(Format("HloModule m\nENTRY main {{\n  a = f32[{1},{0},{0}] parameter(0)\n  ROOT l = f32[{1},{0},{0}] cholesky(a), "
-                   "lower=true\n}}\n", n, batch), 1e-5, Fill::kPositive);
-    for (bool left : {true, false})
-      Compare(Format("HloModule m\nENTRY main {{\n  a = f32[{1},{0},{0}] parameter(0)\n  b = f32[{1},{2}] parameter(1)\n"
-                     "  ROOT x = f32[{1},{2}] triangular-solve(a, b), left_side={3}, lower=false, transpose_a=NO_TRANSPOSE\n}}\n",
-                     n, batch, left ? Format("{},{}", n, 5) : Format("{},{}", 5, n), left),
-              1e-5, Fill::kTriangular);
-  }
+  for (std::string_view type : {"f32", "c64"})
+    for (int n : {2, 9, 16, 65, 130}) {
+      const int batch = n > 16 ? 1 : 19;
+      for (bool lower : {true, false})
+        Compare(Format("HloModule m\nENTRY main {{\n  a = {2}[{1},{0},{0}] parameter(0)\n  ROOT l = {2}[{1},{0},{0}] cholesky(a), "
+                       "lower={3}\n}}\n", n, batch, type, lower), 1e-5, Fill::kPositive);
+      for (bool left : {true, false})
+        Compare(Format("HloModule m\nENTRY main {{\n  a = {4}[{1},{0},{0}] parameter(0)\n  b = {4}[{1},{2}] parameter(1)\n"
+                       "  ROOT x = {4}[{1},{2}] triangular-solve(a, b), left_side={3}, lower={3}, transpose_a={5}\n}}\n",
+                       n, batch, left ? Format("{},{}", n, 5) : Format("{},{}", 5, n), left, type,
+                       type == "f32" ? "NO_TRANSPOSE" : "ADJOINT"),
+                1e-5, Fill::kTriangular);
+    }
 }
 
 // Nothing above falls back to the host, but for f64 where the device has none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense linear algebra on the CPU. Matrices of a batch go to the threads, small real ones a vector of them at a time; a
-// single large one shares its rows among them.
+// Dense linear algebra on the CPU. Matrices of a batch go to the threads, small ones a vector of them at a time; a single
+// large one shares its rows among them.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -40,9 +40,9 @@ class LinalgRun final : public CpuKernel {
     WithNumber(body.type, [&]<class T>(T) {
       work_bytes_ = RoundUp(WorkBytes<T>(), 64);
       worker_bytes_ = work_bytes_ + RoundUp(PackedNumbers<T>() * static_cast<int64_t>(sizeof(T)), 64);
-      small_ = TakesSmall<T>();
     });
     element_bytes_ = StorageBytes(IsComplex(body.type) ? RealPart(body.type) : body.type);
+    small_ = TakesSmall();
     wide_at_ = worker_bytes_;
     // Wide copies of a matrix of each binding.
     if (widen_ != nullptr)
@@ -52,7 +52,7 @@ class LinalgRun final : public CpuKernel {
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
     WithNumber(body_.type, [&]<class T>(T) {
-      if (small_) RunSmall<T>(bindings, pool);
+      if (small_) RunSmall<typename linalg::RealOf<T>::Type>(bindings, pool);
       else RunEach<T>(bindings, pool, scratch);
     });
     return {};
@@ -87,43 +87,43 @@ class LinalgRun final : public CpuKernel {
     KRAFLA_UNREACHABLE();
   }
 
-  // Several matrices of few real numbers.
-  template <class T>
+  // Several matrices of few numbers.
   bool TakesSmall() const {
-    if (linalg::kIsComplex<T> || widen_ != nullptr || body_.batch < 2) return false;
+    if (widen_ != nullptr || body_.batch < 2) return false;
     if (body_.op != Op::kCholesky && body_.op != Op::kTriangularSolve && body_.op != Op::kLu) return false;
     // A vector costs the same whether its lanes are used or not.
     const int64_t most = body_.batch < kMostLanes / 2 ? kMostSmallNumbers / 4 : kMostSmallNumbers;
     return std::ranges::all_of(counts_, [&](int64_t c) { return c <= most; });
   }
 
+  // T: of the parts of numbers.
   template <class T>
   void RunSmall(std::span<std::byte* const> bindings, ThreadPool& pool) const {
-    if constexpr (!linalg::kIsComplex<T>) {
-      constexpr int64_t kTogether = 64;  // several vectors of matrices
-      const double work = 20 + static_cast<double>(body_.rows * body_.columns) * static_cast<double>(std::max(body_.rows, body_.columns));
-      const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(50000 / (work * kTogether)));
-      pool.ParallelFor(CeilDiv(body_.batch, kTogether), grain, [&](int64_t begin, int64_t end, int) {
-        const int64_t first = begin * kTogether, count = std::min(end * kTogether, body_.batch) - first;
-        const auto at = [&]<class N>(std::size_t binding, N) {
-          return reinterpret_cast<N*>(bindings[binding]) + first * counts_[binding];
-        };
-        if (body_.op == Op::kCholesky) {
-          CholeskyOfSmall<T>(at(0, T()), at(1, T()), body_.rows, body_.lower, count);
-        } else if (body_.op == Op::kLu) {
-          LuOfSmall<T>(at(0, T()), at(1, T()), at(2, int32_t()), at(3, int32_t()), body_.rows, body_.columns, count);
-        } else {
-          SmallSystem s;
-          s.n = body_.left_side ? body_.rows : body_.columns;
-          s.sides = body_.left_side ? body_.columns : body_.rows;
-          s.turned = body_.left_side != (body_.transpose == TriangularTranspose::kNoTranspose);
-          s.forward = body_.lower != s.turned;
-          s.unit = body_.unit_diagonal;
-          s.by_rows = body_.left_side;
-          SolveSmall<T>(s, at(0, T()), at(1, T()), at(2, T()), count);
-        }
-      });
-    }
+    constexpr int64_t kTogether = 64;  // several vectors of matrices
+    const bool complex = IsComplex(body_.type);
+    const double work = 20 + static_cast<double>(body_.rows * body_.columns) * static_cast<double>(std::max(body_.rows, body_.columns));
+    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(50000 / (work * kTogether)));
+    pool.ParallelFor(CeilDiv(body_.batch, kTogether), grain, [&](int64_t begin, int64_t end, int) {
+      const int64_t first = begin * kTogether, count = std::min(end * kTogether, body_.batch) - first;
+      const auto at = [&]<class N>(std::size_t binding, N) {
+        return reinterpret_cast<N*>(bindings[binding]) + first * counts_[binding];
+      };
+      if (body_.op == Op::kCholesky) {
+        CholeskyOfSmall<T>(complex, at(0, T()), at(1, T()), body_.rows, body_.lower, count);
+      } else if (body_.op == Op::kLu) {
+        LuOfSmall<T>(complex, at(0, T()), at(1, T()), at(2, int32_t()), at(3, int32_t()), body_.rows, body_.columns, count);
+      } else {
+        SmallSystem s;
+        s.n = body_.left_side ? body_.rows : body_.columns;
+        s.sides = body_.left_side ? body_.columns : body_.rows;
+        s.turned = body_.left_side != (body_.transpose == TriangularTranspose::kNoTranspose);
+        s.conjugate = body_.transpose == TriangularTranspose::kAdjoint;
+        s.forward = body_.lower != s.turned;
+        s.unit = body_.unit_diagonal;
+        s.by_rows = body_.left_side;
+        SolveSmall<T>(complex, s, at(0, T()), at(1, T()), at(2, T()), count);
+      }
+    });
   }
 
   template <class T>

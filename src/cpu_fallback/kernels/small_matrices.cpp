@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/small_matrices.cpp"
@@ -13,88 +14,174 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One matrix in each lane: number e of all of them lies at numbers[e * lanes].
-template <class T>
+// A number in each lane.
+template <class V>
+struct RealLanes {
+  V re;
+};
+template <class V>
+struct ComplexLanes {
+  V re, im;
+};
+
+template <class V>
+HWY_INLINE RealLanes<V> ConjIf(bool, RealLanes<V> a) {
+  return a;
+}
+template <class V>
+HWY_INLINE ComplexLanes<V> ConjIf(bool conjugate, ComplexLanes<V> a) {
+  return {a.re, conjugate ? hn::Neg(a.im) : a.im};
+}
+// c - a b
+template <class V>
+HWY_INLINE RealLanes<V> Less(RealLanes<V> a, RealLanes<V> b, RealLanes<V> c) {
+  return {hn::NegMulAdd(a.re, b.re, c.re)};
+}
+template <class V>
+HWY_INLINE ComplexLanes<V> Less(ComplexLanes<V> a, ComplexLanes<V> b, ComplexLanes<V> c) {
+  return {hn::NegMulAdd(a.re, b.re, hn::MulAdd(a.im, b.im, c.re)), hn::NegMulAdd(a.re, b.im, hn::NegMulAdd(a.im, b.re, c.im))};
+}
+template <class V>
+HWY_INLINE V LessSquare(RealLanes<V> a, V c) {
+  return hn::NegMulAdd(a.re, a.re, c);
+}
+template <class V>
+HWY_INLINE V LessSquare(ComplexLanes<V> a, V c) {
+  return hn::NegMulAdd(a.re, a.re, hn::NegMulAdd(a.im, a.im, c));
+}
+template <class V>
+HWY_INLINE RealLanes<V> OverReal(RealLanes<V> a, V b) {
+  return {hn::Div(a.re, b)};
+}
+template <class V>
+HWY_INLINE ComplexLanes<V> OverReal(ComplexLanes<V> a, V b) {
+  return {hn::Div(a.re, b), hn::Div(a.im, b)};
+}
+template <class V>
+HWY_INLINE RealLanes<V> Over(RealLanes<V> a, RealLanes<V> b) {
+  return {hn::Div(a.re, b.re)};
+}
+// Smith's method: no overflow where the quotient has none.
+template <class V>
+HWY_INLINE ComplexLanes<V> Over(ComplexLanes<V> a, ComplexLanes<V> b) {
+  const auto real = hn::Ge(hn::Abs(b.re), hn::Abs(b.im));
+  const V large = hn::IfThenElse(real, b.re, b.im), small = hn::IfThenElse(real, b.im, b.re);
+  const V x = hn::IfThenElse(real, a.re, a.im), y = hn::IfThenElse(real, a.im, a.re);
+  const V ratio = hn::Div(small, large), divisor = hn::MulAdd(small, ratio, large);
+  const V im = hn::Div(hn::NegMulAdd(x, ratio, y), divisor);
+  return {hn::Div(hn::MulAdd(y, ratio, x), divisor), hn::IfThenElse(real, im, hn::Neg(im))};
+}
+template <class V>
+HWY_INLINE V PivotSize(RealLanes<V> a) {
+  return hn::Abs(a.re);
+}
+template <class V>
+HWY_INLINE V PivotSize(ComplexLanes<V> a) {
+  return hn::Add(hn::Abs(a.re), hn::Abs(a.im));
+}
+template <class M, class V>
+HWY_INLINE RealLanes<V> Choose(M mask, RealLanes<V> a, RealLanes<V> b) {
+  return {hn::IfThenElse(mask, a.re, b.re)};
+}
+template <class M, class V>
+HWY_INLINE ComplexLanes<V> Choose(M mask, ComplexLanes<V> a, ComplexLanes<V> b) {
+  return {hn::IfThenElse(mask, a.re, b.re), hn::IfThenElse(mask, a.im, b.im)};
+}
+
+// One matrix in each lane: part e of its numbers lies at parts[e * lanes].
+template <class T, bool kComplex>
 struct LaneMatrices {
   using D = hn::CappedTag<T, 64 / sizeof(T)>;
   using V = hn::Vec<D>;
+  using Number = std::conditional_t<kComplex, ComplexLanes<V>, RealLanes<V>>;
+  static constexpr int64_t kParts = kComplex ? 2 : 1;
   static HWY_INLINE int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
+  static HWY_INLINE Number Of(V re) {
+    if constexpr (kComplex) return {re, hn::Zero(D())};
+    else return {re};
+  }
 
-  // Lanes past `count` repeat the last matrix.
-  HWY_INLINE void Read(const T* from, int64_t size, int64_t count) {
-    const int64_t lanes = Lanes();
+  // `size` numbers of each matrix, from matrix `first` on. Lanes past `count` repeat the last matrix.
+  HWY_INLINE void Read(const T* from, int64_t first, int64_t size, int64_t count) {
+    const int64_t lanes = Lanes(), reals = size * kParts;
     for (int64_t w = 0; w < lanes; ++w) {
-      const T* matrix = from + std::min(w, count - 1) * size;
-      for (int64_t e = 0; e < size; ++e) numbers[e * lanes + w] = matrix[e];
+      const T* matrix = from + (first + std::min(w, count - 1)) * reals;
+      for (int64_t e = 0; e < reals; ++e) parts[e * lanes + w] = matrix[e];
     }
   }
-  HWY_INLINE void Write(T* to, int64_t size, int64_t count) const {
-    const int64_t lanes = Lanes();
+  HWY_INLINE void Write(T* to, int64_t first, int64_t size, int64_t count) const {
+    const int64_t lanes = Lanes(), reals = size * kParts;
     for (int64_t w = 0; w < count; ++w)
-      for (int64_t e = 0; e < size; ++e) to[w * size + e] = numbers[e * lanes + w];
+      for (int64_t e = 0; e < reals; ++e) to[(first + w) * reals + e] = parts[e * lanes + w];
   }
-  HWY_INLINE V Get(int64_t e) const { return hn::Load(D(), numbers + e * Lanes()); }
-  HWY_INLINE void Set(int64_t e, V v) { hn::Store(v, D(), numbers + e * Lanes()); }
+  HWY_INLINE Number Get(int64_t e) const {
+    const T* at = parts + e * kParts * Lanes();
+    if constexpr (kComplex) return {hn::Load(D(), at), hn::Load(D(), at + Lanes())};
+    else return {hn::Load(D(), at)};
+  }
+  HWY_INLINE void Set(int64_t e, Number v) {
+    T* at = parts + e * kParts * Lanes();
+    hn::Store(v.re, D(), at);
+    if constexpr (kComplex) hn::Store(v.im, D(), at + Lanes());
+  }
 
-  alignas(64) T numbers[kMostSmallNumbers * (64 / sizeof(T))];
+  alignas(64) T parts[kMostSmallNumbers * (64 / sizeof(T))];
 };
 
-template <class T>
+template <bool kComplex, class T>
 void CholeskyHere(const T* a, T* out, int64_t n, bool lower, int64_t count) {
-  using M = LaneMatrices<T>;
+  using M = LaneMatrices<T, kComplex>;
   const typename M::D d;
   M m;
   const int64_t lanes = M::Lanes(), size = n * n;
-  // The lower factor, where `lower` or mirrored.
+  // The lower factor, or its conjugate mirrored.
   const int64_t down = lower ? n : 1, across = lower ? 1 : n;
   for (int64_t first = 0; first < count; first += lanes) {
     const int64_t now = std::min(lanes, count - first);
-    m.Read(a + first * size, size, now);
+    m.Read(a, first, size, now);
     auto good = hn::Eq(hn::Zero(d), hn::Zero(d));
     for (int64_t c = 0; c < n; ++c) {
-      auto diagonal = m.Get(c * (down + across));
-      for (int64_t k = 0; k < c; ++k) {
-        const auto v = m.Get(c * down + k * across);
-        diagonal = hn::NegMulAdd(v, v, diagonal);
-      }
+      auto diagonal = m.Get(c * (down + across)).re;
+      for (int64_t k = 0; k < c; ++k) diagonal = LessSquare(m.Get(c * down + k * across), diagonal);
       good = hn::And(good, hn::Gt(diagonal, hn::Zero(d)));
       const auto root = hn::Sqrt(diagonal);
-      m.Set(c * (down + across), root);
+      m.Set(c * (down + across), M::Of(root));
       for (int64_t r = c + 1; r < n; ++r) {
         auto sum = m.Get(r * down + c * across);
+        // In the mirror both factors are conjugates, and so is the sum.
         for (int64_t k = 0; k < c; ++k)
-          sum = hn::NegMulAdd(m.Get(r * down + k * across), m.Get(c * down + k * across), sum);
-        m.Set(r * down + c * across, hn::Div(sum, root));
-        m.Set(c * down + r * across, hn::Zero(d));
+          sum = Less(m.Get(r * down + k * across), ConjIf(true, m.Get(c * down + k * across)), sum);
+        m.Set(r * down + c * across, OverReal(sum, root));
+        m.Set(c * down + r * across, M::Of(hn::Zero(d)));
       }
     }
     if (!hn::AllTrue(d, good)) {
-      const auto nan = hn::Set(d, std::numeric_limits<T>::quiet_NaN());
+      const auto nan = M::Of(hn::Set(d, std::numeric_limits<T>::quiet_NaN()));
       for (int64_t r = 0; r < n; ++r)
         for (int64_t c = 0; c <= r; ++c)
-          m.Set(r * down + c * across, hn::IfThenElse(good, m.Get(r * down + c * across), nan));
+          m.Set(r * down + c * across, Choose(good, m.Get(r * down + c * across), nan));
     }
-    m.Write(out + first * size, size, now);
+    m.Write(out, first, size, now);
   }
 }
 
-template <class T>
+template <bool kComplex, class T>
 void LuHere(const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns, int64_t count) {
-  using M = LaneMatrices<T>;
+  using M = LaneMatrices<T, kComplex>;
   const typename M::D d;
   M m;
   const int64_t lanes = M::Lanes(), size = rows * columns, least = std::min(rows, columns);
   alignas(64) T chosen[64 / sizeof(T)];
   for (int64_t first = 0; first < count; first += lanes) {
     const int64_t now = std::min(lanes, count - first);
-    m.Read(a + first * size, size, now);
+    m.Read(a, first, size, now);
     for (int64_t w = 0; w < now; ++w)
       for (int64_t r = 0; r < rows; ++r) permutation[(first + w) * rows + r] = static_cast<int32_t>(r);
     for (int64_t k = 0; k < least; ++k) {
-      auto largest = hn::Abs(m.Get(k * columns + k));
+      auto largest = PivotSize(m.Get(k * columns + k));
       auto pivot = hn::Set(d, static_cast<T>(k));
       for (int64_t r = k + 1; r < rows; ++r) {
-        const auto here = hn::Abs(m.Get(r * columns + k));
+        const auto here = PivotSize(m.Get(r * columns + k));
         const auto larger = hn::Gt(here, largest);
         largest = hn::IfThenElse(larger, here, largest);
         pivot = hn::IfThenElse(larger, hn::Set(d, static_cast<T>(r)), pivot);
@@ -104,8 +191,8 @@ void LuHere(const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t ro
         if (hn::AllFalse(d, exchange)) continue;
         for (int64_t c = 0; c < columns; ++c) {
           const auto x = m.Get(k * columns + c), y = m.Get(r * columns + c);
-          m.Set(k * columns + c, hn::IfThenElse(exchange, y, x));
-          m.Set(r * columns + c, hn::IfThenElse(exchange, x, y));
+          m.Set(k * columns + c, Choose(exchange, y, x));
+          m.Set(r * columns + c, Choose(exchange, x, y));
         }
       }
       hn::Store(pivot, d, chosen);
@@ -117,54 +204,59 @@ void LuHere(const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t ro
       }
       // A column of zeros stays.
       const auto top = m.Get(k * columns + k);
-      const auto diagonal = hn::IfThenElse(hn::Eq(top, hn::Zero(d)), hn::Set(d, T(1)), top);
+      const auto diagonal = Choose(hn::Eq(PivotSize(top), hn::Zero(d)), M::Of(hn::Set(d, T(1))), top);
       for (int64_t r = k + 1; r < rows; ++r) {
-        const auto quotient = hn::Div(m.Get(r * columns + k), diagonal);
+        const auto quotient = Over(m.Get(r * columns + k), diagonal);
         m.Set(r * columns + k, quotient);
         for (int64_t c = k + 1; c < columns; ++c)
-          m.Set(r * columns + c, hn::NegMulAdd(quotient, m.Get(k * columns + c), m.Get(r * columns + c)));
+          m.Set(r * columns + c, Less(quotient, m.Get(k * columns + c), m.Get(r * columns + c)));
       }
     }
-    m.Write(lu + first * size, size, now);
+    m.Write(lu, first, size, now);
   }
 }
 
-template <class T>
+template <bool kComplex, class T>
 void SolveHere(const SmallSystem& s, const T* a, const T* b, T* x, int64_t count) {
-  using M = LaneMatrices<T>;
+  using M = LaneMatrices<T, kComplex>;
   M m, y;
   const int64_t lanes = M::Lanes(), n = s.n, sides = s.sides;
   const int64_t down = s.turned ? 1 : n, across = s.turned ? n : 1;
   const int64_t next_row = s.by_rows ? sides : 1, next_side = s.by_rows ? 1 : n;
   for (int64_t first = 0; first < count; first += lanes) {
     const int64_t now = std::min(lanes, count - first);
-    m.Read(a + first * n * n, n * n, now);
-    y.Read(b + first * n * sides, n * sides, now);
+    m.Read(a, first, n * n, now);
+    y.Read(b, first, n * sides, now);
     for (int64_t step = 0; step < n; ++step) {
       const int64_t row = s.forward ? step : n - 1 - step;
       const int64_t begin = s.forward ? 0 : row + 1, end = s.forward ? row : n;
-      const auto diagonal = m.Get(row * (down + across));
+      const auto diagonal = ConjIf(s.conjugate, m.Get(row * (down + across)));
       for (int64_t side = 0; side < sides; ++side) {
         auto sum = y.Get(row * next_row + side * next_side);
         for (int64_t k = begin; k < end; ++k)
-          sum = hn::NegMulAdd(m.Get(row * down + k * across), y.Get(k * next_row + side * next_side), sum);
-        y.Set(row * next_row + side * next_side, s.unit ? sum : hn::Div(sum, diagonal));
+          sum = Less(ConjIf(s.conjugate, m.Get(row * down + k * across)), y.Get(k * next_row + side * next_side), sum);
+        y.Set(row * next_row + side * next_side, s.unit ? sum : Over(sum, diagonal));
       }
     }
-    y.Write(x + first * n * sides, n * sides, now);
+    y.Write(x, first, n * sides, now);
   }
 }
 
-void CholeskyFloats(const float* a, float* out, int64_t n, bool lower, int64_t count) { CholeskyHere(a, out, n, lower, count); }
-void CholeskyDoubles(const double* a, double* out, int64_t n, bool lower, int64_t count) { CholeskyHere(a, out, n, lower, count); }
-void LuFloats(const float* a, float* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns, int64_t count) {
-  LuHere(a, lu, pivots, permutation, rows, columns, count);
+template <class T>
+void Cholesky(bool complex, const T* a, T* out, int64_t n, bool lower, int64_t count) {
+  if (complex) CholeskyHere<true>(a, out, n, lower, count);
+  else CholeskyHere<false>(a, out, n, lower, count);
 }
-void LuDoubles(const double* a, double* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns, int64_t count) {
-  LuHere(a, lu, pivots, permutation, rows, columns, count);
+template <class T>
+void Lu(bool complex, const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns, int64_t count) {
+  if (complex) LuHere<true>(a, lu, pivots, permutation, rows, columns, count);
+  else LuHere<false>(a, lu, pivots, permutation, rows, columns, count);
 }
-void SolveFloats(const SmallSystem& s, const float* a, const float* b, float* x, int64_t count) { SolveHere(s, a, b, x, count); }
-void SolveDoubles(const SmallSystem& s, const double* a, const double* b, double* x, int64_t count) { SolveHere(s, a, b, x, count); }
+template <class T>
+void Solve(bool complex, const SmallSystem& s, const T* a, const T* b, T* x, int64_t count) {
+  if (complex) SolveHere<true>(s, a, b, x, count);
+  else SolveHere<false>(s, a, b, x, count);
+}
 
 }  // namespace krafla::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -172,37 +264,30 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace krafla::cpu {
 
-HWY_EXPORT(CholeskyFloats);
-HWY_EXPORT(CholeskyDoubles);
-HWY_EXPORT(LuFloats);
-HWY_EXPORT(LuDoubles);
-HWY_EXPORT(SolveFloats);
-HWY_EXPORT(SolveDoubles);
+template <class T>
+void CholeskyOfSmall(bool complex, const T* a, T* out, int64_t n, bool lower, int64_t count) {
+  HWY_EXPORT_T(Kernel, Cholesky<T>);
+  HWY_DYNAMIC_DISPATCH_T(Kernel)(complex, a, out, n, lower, count);
+}
+template <class T>
+void LuOfSmall(bool complex, const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns,
+               int64_t count) {
+  HWY_EXPORT_T(Kernel, Lu<T>);
+  HWY_DYNAMIC_DISPATCH_T(Kernel)(complex, a, lu, pivots, permutation, rows, columns, count);
+}
+template <class T>
+void SolveSmall(bool complex, const SmallSystem& s, const T* a, const T* b, T* x, int64_t count) {
+  HWY_EXPORT_T(Kernel, Solve<T>);
+  HWY_DYNAMIC_DISPATCH_T(Kernel)(complex, s, a, b, x, count);
+}
 
-template <>
-void CholeskyOfSmall<float>(const float* a, float* out, int64_t n, bool lower, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(CholeskyFloats)(a, out, n, lower, count);
-}
-template <>
-void CholeskyOfSmall<double>(const double* a, double* out, int64_t n, bool lower, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(CholeskyDoubles)(a, out, n, lower, count);
-}
-template <>
-void LuOfSmall<float>(const float* a, float* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(LuFloats)(a, lu, pivots, permutation, rows, columns, count);
-}
-template <>
-void LuOfSmall<double>(const double* a, double* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(LuDoubles)(a, lu, pivots, permutation, rows, columns, count);
-}
-template <>
-void SolveSmall<float>(const SmallSystem& s, const float* a, const float* b, float* x, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(SolveFloats)(s, a, b, x, count);
-}
-template <>
-void SolveSmall<double>(const SmallSystem& s, const double* a, const double* b, double* x, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(SolveDoubles)(s, a, b, x, count);
-}
+#define KRAFLA_INSTANTIATE(T)                                                                                     \
+  template void CholeskyOfSmall<T>(bool, const T*, T*, int64_t, bool, int64_t);                                   \
+  template void LuOfSmall<T>(bool, const T*, T*, int32_t*, int32_t*, int64_t, int64_t, int64_t);                  \
+  template void SolveSmall<T>(bool, const SmallSystem&, const T*, const T*, T*, int64_t);
+KRAFLA_INSTANTIATE(float)
+KRAFLA_INSTANTIATE(double)
+#undef KRAFLA_INSTANTIATE
 
 }  // namespace krafla::cpu
 #endif

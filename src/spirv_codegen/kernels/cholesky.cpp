@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky factors by blocks of columns: one workgroup a matrix factors the diagonal block in shared memory, an
+// Cholesky factors: of small matrices an invocation each; else by blocks of columns: one workgroup a matrix factors the diagonal block in shared memory, an
 // invocation a row solves the panel below it, and tiles of what is left are updated. The work is done on the lower
 // factor in scratch; a matrix that is not positive definite gives NaN (XLA: cholesky_expander.cc).
 #include <limits>
@@ -8,6 +8,57 @@
 #include "spirv_codegen/kernels/linalg.h"
 
 namespace krafla::spirv {
+namespace {
+
+// Small matrices: an invocation each, in the result or, of narrow types, in scratch.
+Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile) {
+  constexpr int kA = 0, kOut = 1;
+  const int64_t n = k.rows;
+  const bool narrow = Numbers::WideType(k.type) != k.type;
+  LinalgProgram program(plan, k, profile, narrow ? std::vector<int64_t>{k.batch * n * n} : std::vector<int64_t>{});
+  const int work = narrow ? program.scratch(0) : kOut;
+  const int each = program.Add("cholesky.each", [&](LinalgKernelWriter& w) {
+    Builder& b = w.b;
+    Numbers& num = w.numbers;
+    // The lower factor, or its conjugate mirrored.
+    const auto place = [&](Value r, Value c) {
+      return b.Add(b.Mul(b.Add(b.Mul(w.matrix, w.U32(n)), k.lower ? r : c), w.U32(n)), k.lower ? c : r);
+    };
+    const auto load = [&](Value r, Value c) { return num.LoadWide(work, place(r, c)); };
+    const auto store = [&](Value r, Value c, Number v) { num.StoreWide(work, place(r, c), v); };
+    const Values good = b.For(b.U32(0), w.U32(n), b.U32(1), {b.m.Bool(true)}, [&](Value c, const Values& carried) {
+      const Values diagonal = b.For(b.U32(0), c, b.U32(1), {num.Load(kA, k.type, place(c, c)).re}, [&](Value i, const Values& sum) {
+        return Values{b.FSub(sum[0], num.Square(load(c, i)))};
+      });
+      const Value positive = b.FCompare(FCmp::kGt, diagonal[0], num.Constant(0));
+      const Value root = b.Glsl(31 /* Sqrt */, {b.Select(positive, diagonal[0], num.Constant(1))}, num.kind(), 1);
+      const Number divisor = {root, num.complex() ? num.Constant(0) : Value{}};
+      store(c, c, divisor);
+      b.For(b.Add(c, b.U32(1)), w.U32(n), b.U32(1), [&](Value r) {
+        const Number start[] = {num.Load(kA, k.type, place(r, c))};
+        // In the mirror both factors are conjugates, and so is the sum.
+        const Values sum = b.For(b.U32(0), c, b.U32(1), num.Pack(start), [&](Value i, const Values& so_far) {
+          const Number next[] = {num.Sub(num.Unpack(so_far, 0), num.Mul(load(r, i), num.Conj(load(c, i))))};
+          return num.Pack(next);
+        });
+        store(r, c, num.Div(num.Unpack(sum, 0), divisor));
+        store(c, r, num.Real(0));
+      });
+      return Values{b.LAnd(carried[0], positive)};
+    });
+    b.If(b.LNot(good[0]), [&] {
+      b.For(b.U32(0), w.U32(n), b.U32(1), [&](Value r) {
+        b.For(b.U32(0), b.Add(r, b.U32(1)), b.U32(1),
+              [&](Value c) { store(r, c, num.Real(std::numeric_limits<double>::quiet_NaN())); });
+      });
+    });
+  });
+  KRAFLA_TRY(program.Run(each, 1));
+  if (narrow) KRAFLA_TRY(program.RunRound("cholesky.round", work, kOut, n * n));
+  return program.Take();
+}
+
+}  // namespace
 Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
                                     const DeviceProfile& profile) {
   constexpr int kA = 0, kOut = 1;
@@ -16,8 +67,9 @@ Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::Li
   const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
   int64_t block = 32;
   while (block > 8 && (block * block * element > profile.limits.max_shared_memory_bytes / 2 ||
-                       block > WorkgroupSize(profile, 1u << 30)))
+                       block > WorkgroupSize(profile, 1u << 30) || block / 2 >= n))
     block /= 2;
+  if (n * n <= kNumbersOfAnInvocation) return EmitEach(plan, k, profile);
   // Scratch 0: the lower factor. Scratch 1: what each matrix has failed with: not zero where it is not positive.
   LinalgProgram program(plan, k, profile, {k.batch * n * n, k.batch});
   const int work = program.scratch(0), failed = program.scratch(1);

@@ -9,6 +9,9 @@
 
 namespace krafla::spirv {
 
+// Matrices of no more numbers are worked on by an invocation each.
+inline constexpr int64_t kNumbersOfAnInvocation = 64;
+
 // One kernel under construction.
 struct LinalgKernelWriter {
   Builder& b;

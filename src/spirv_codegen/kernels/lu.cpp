@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // LU factors with partial pivoting, pivots as LAPACK's getrf chooses them. Matrices of a few numbers: an invocation
-// each. Of some thousand: a workgroup each, in its memory. Larger ones: panels of columns, two dispatches a column that
-// find and exchange its pivot and eliminate within the panel, then rows to its right and the rest as in cholesky.cpp.
+// each. Of some thousand: a workgroup each, in its memory. Larger ones: panels of columns, each by a workgroup in its
+// memory if it fits, else by two dispatches a column that find and exchange its pivot and eliminate within the panel; then
+// rows to its right and the rest as in cholesky.cpp.
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/linalg.h"
 
 namespace krafla::spirv {
 namespace {
-
-constexpr int64_t kNumbersOfAnInvocation = 64;
 
 class LuEmitter {
  public:
@@ -49,7 +48,7 @@ class LuEmitter {
       });
       b.For(b.U32(0), w.U32(least_), b.U32(1), [&](Value k) {
         const Value below = b.Add(k, b.U32(1));
-        const Candidate pivot = FindPivot(w, Column(w, k), k, below, b.U32(1));
+        const Candidate pivot = FindPivot(w, Column(w, k), k, w.U32(rows_), below, b.U32(1));
         SavePivot(w, k, pivot.row);
         b.For(b.U32(0), w.U32(columns_), b.U32(1), [&](Value c) {
           const Number x = Load(w, k, c), y = Load(w, pivot.row, c);
@@ -76,21 +75,7 @@ class LuEmitter {
       b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
         shared.StoreAt(e, n.Load(kA, k_.type, b.Add(first, e)));
       });
-      b.For(b.U32(0), w.U32(least_), b.U32(1), [&](Value k) {
-        b.WorkgroupBarrier();
-        const Value below = b.Add(k, b.U32(1));
-        const Value pivot = FindPivotTogether(w, [&](Value r) { return a.load(r, k); }, k);
-        b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, k, pivot); });
-        b.For(b.LocalIndex(), w.U32(columns_), w.U32(local_), [&](Value c) {
-          const Number x = a.load(k, c), y = a.load(pivot, c);
-          a.store(k, c, y);
-          a.store(pivot, c, x);
-        });
-        b.WorkgroupBarrier();
-        const Number diagonal = Divisor(w, a.load(k, k));
-        b.For(b.Add(below, b.LocalIndex()), w.U32(rows_), w.U32(local_),
-              [&](Value r) { EliminateRow(w, a, diagonal, k, r, w.U32(columns_)); });
-      });
+      FactorShared(w, a, w.U32(rows_), w.U32(columns_), w.U32(least_), b.U32(0));
       b.WorkgroupBarrier();
       b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
         n.StoreWide(work_, b.Add(first, e), shared.LoadAt(e));
@@ -100,36 +85,84 @@ class LuEmitter {
     return program_.Run(whole, 1);
   }
 
+  // All invocations of a workgroup: LU of `rows` x `columns` numbers from row and column `first` of the matrix on, that lie
+  // at `a`. Begins with a barrier; does not end with one.
+  void FactorShared(LinalgKernelWriter& w, const MatrixElements& a, Value rows, Value columns, Value least, Value first) {
+    Builder& b = w.b;
+    b.For(b.U32(0), least, b.U32(1), [&](Value k) {
+      b.WorkgroupBarrier();
+      const Value below = b.Add(k, b.U32(1));
+      const Value pivot = FindPivotTogether(w, [&](Value r) { return a.load(r, k); }, k, rows);
+      b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, b.Add(first, k), b.Add(first, pivot)); });
+      b.For(b.LocalIndex(), columns, w.U32(local_), [&](Value c) {
+        const Number x = a.load(k, c), y = a.load(pivot, c);
+        a.store(k, c, y);
+        a.store(pivot, c, x);
+      });
+      b.WorkgroupBarrier();
+      const Number diagonal = Divisor(w, a.load(k, k));
+      b.For(b.Add(below, b.LocalIndex()), rows, w.U32(local_),
+            [&](Value r) { EliminateRow(w, a, diagonal, k, r, columns); });
+    });
+  }
+
   Result<> EmitPanels() {
-    const auto panel_begin = [&](LinalgKernelWriter& w) { return w.b.And(w.at, w.U32(~(kPanel - 1))); };
+    const ElementType wide = Numbers::WideType(k_.type);
+    const int64_t number = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
+    const int64_t room = profile_.limits.max_shared_memory_bytes - 1024 - local_ * (StorageBytes(RealPart(wide)) + 4);
+    int64_t width = kWidestPanel;
+    while (width > kNarrowestShared && rows_ * width * number > room) width /= 2;
+    const bool in_shared = rows_ * width * number <= room;
+    if (!in_shared) width = kWidestPanel;
+    const auto panel_begin = [&](LinalgKernelWriter& w) { return w.b.And(w.at, w.U32(~(width - 1))); };
     const auto panel_end = [&](LinalgKernelWriter& w) {
-      return w.b.Min(w.b.Add(panel_begin(w), w.U32(kPanel)), w.U32(least_));
+      return w.b.Min(w.b.Add(panel_begin(w), w.U32(width)), w.U32(least_));
     };
     const int start = program_.Add("lu.copy", [&](LinalgKernelWriter& w) {
       const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
       w.numbers.StoreWide(work_, at, w.numbers.Load(kA, k_.type, at));
     });
-    // Of column `at`: one workgroup finds the pivot and exchanges the rows of the panel.
-    const int pivot = program_.AddGroups("lu.pivot", local_, [&](LinalgKernelWriter& w) {
-      Builder& b = w.b;
-      const Value row = FindPivotTogether(w, Column(w, w.at), w.at);
-      b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, w.at, row); });
-      b.For(b.Add(panel_begin(w), b.LocalIndex()), panel_end(w), w.U32(local_), [&](Value c) {
-        const Number x = Load(w, w.at, c), y = Load(w, row, c);
-        Store(w, w.at, c, y);
-        Store(w, row, c, x);
+    int panel = -1, pivot = -1, eliminate = -1;
+    if (in_shared) {
+      panel = program_.AddGroups("lu.panel", local_, [&](LinalgKernelWriter& w) {
+        Builder& b = w.b;
+        SharedMatrix shared(w, rows_, width);
+        const MatrixElements a = {[&](Value r, Value c) { return shared.Load(r, c); },
+                                  [&](Value r, Value c, Number v) { shared.Store(r, c, v); }};
+        const Value rows = b.Sub(w.U32(rows_), w.at), columns = b.Sub(panel_end(w), w.at);
+        const auto for_all = [&](const std::function<void(Value, Value)>& body) {
+          b.For(b.LocalIndex(), rows, w.U32(local_), [&](Value r) {
+            b.For(b.U32(0), columns, b.U32(1), [&](Value c) { body(r, c); });
+          });
+        };
+        for_all([&](Value r, Value c) { a.store(r, c, Load(w, b.Add(w.at, r), b.Add(w.at, c))); });
+        FactorShared(w, a, rows, columns, columns, w.at);
+        b.WorkgroupBarrier();
+        for_all([&](Value r, Value c) { Store(w, b.Add(w.at, r), b.Add(w.at, c), a.load(r, c)); });
       });
-    });
-    const int eliminate = program_.Add("lu.eliminate", [&](LinalgKernelWriter& w) {
-      const Value row = w.b.Add(w.b.Add(w.at, w.b.U32(1)), w.item);
-      EliminateRow(w, Matrix(w), Divisor(w, Load(w, w.at, w.at)), w.at, row, panel_end(w));
-    });
+    } else {
+      // Of column `at`: one workgroup finds the pivot and exchanges the rows of the panel.
+      pivot = program_.AddGroups("lu.pivot", local_, [&](LinalgKernelWriter& w) {
+        Builder& b = w.b;
+        const Value row = FindPivotTogether(w, Column(w, w.at), w.at, w.U32(rows_));
+        b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, w.at, row); });
+        b.For(b.Add(panel_begin(w), b.LocalIndex()), panel_end(w), w.U32(local_), [&](Value c) {
+          const Number x = Load(w, w.at, c), y = Load(w, row, c);
+          Store(w, w.at, c, y);
+          Store(w, row, c, x);
+        });
+      });
+      eliminate = program_.Add("lu.eliminate", [&](LinalgKernelWriter& w) {
+        const Value row = w.b.Add(w.b.Add(w.at, w.b.U32(1)), w.item);
+        EliminateRow(w, Matrix(w), Divisor(w, Load(w, w.at, w.at)), w.at, row, panel_end(w));
+      });
+    }
     // An invocation a column beside the panel: its rows are exchanged; right of it they become those of U.
     const int exchange = program_.Add("lu.exchange", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
-      const Value end = panel_end(w), width = b.Sub(end, w.at);
+      const Value end = panel_end(w);
       const Value left = b.Compare(Cmp::kULt, w.item, w.at);
-      const Value column = b.Select(left, w.item, b.Add(w.item, width));
+      const Value column = b.Select(left, w.item, b.Add(w.item, b.Sub(end, w.at)));
       b.For(w.at, end, b.U32(1), [&](Value k) {
         const Value other = LoadPivot(w, k);
         const Number x = Load(w, k, column), y = Load(w, other, column);
@@ -167,9 +200,10 @@ class LuEmitter {
     const int finish = program_.Add("lu.permutation", [&](LinalgKernelWriter& w) { SavePermutation(w); });
 
     KRAFLA_TRY(program_.Run(start, rows_ * columns_));
-    for (int64_t at = 0; at < least_; at += kPanel) {
-      const int64_t end = std::min(least_, at + kPanel);
-      for (int64_t k = at; k < end; ++k) {
+    for (int64_t at = 0; at < least_; at += width) {
+      const int64_t end = std::min(least_, at + width);
+      if (in_shared) KRAFLA_TRY(program_.Run(panel, 1, at));
+      for (int64_t k = at; k < end && !in_shared; ++k) {
         KRAFLA_TRY(program_.Run(pivot, 1, k));
         KRAFLA_TRY(program_.Run(eliminate, rows_ - k - 1, k));
       }
@@ -204,10 +238,10 @@ class LuEmitter {
 
   using ColumnLoad = std::function<Number(Value row)>;
 
-  // The largest of row `k` and rows begin, begin + step, ..; the first of equal ones.
-  Candidate FindPivot(LinalgKernelWriter& w, const ColumnLoad& column, Value k, Value begin, Value step) {
+  // The largest of row `k` and rows begin, begin + step, .. below `rows`; the first of equal ones.
+  Candidate FindPivot(LinalgKernelWriter& w, const ColumnLoad& column, Value k, Value rows, Value begin, Value step) {
     Builder& b = w.b;
-    const Values found = b.For(begin, w.U32(rows_), step, {Magnitude(w, column(k)), k}, [&](Value r, const Values& best) {
+    const Values found = b.For(begin, rows, step, {Magnitude(w, column(k)), k}, [&](Value r, const Values& best) {
       const Value here = Magnitude(w, column(r)), larger = b.FCompare(FCmp::kGt, here, best[0]);
       return Values{b.Select(larger, here, best[0]), b.Select(larger, r, best[1])};
     });
@@ -215,11 +249,11 @@ class LuEmitter {
   }
 
   // By all invocations of the workgroup, each of which gets it. Ends in a barrier.
-  Value FindPivotTogether(LinalgKernelWriter& w, const ColumnLoad& column, Value k) {
+  Value FindPivotTogether(LinalgKernelWriter& w, const ColumnLoad& column, Value k, Value rows) {
     Builder& b = w.b;
     const Kind kind = w.numbers.kind();
     const Id magnitudes = b.SharedArray(kind, 1, local_), found = b.SharedArray(Kind::kU32, 1, local_);
-    const Candidate own = FindPivot(w, column, k, b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(local_));
+    const Candidate own = FindPivot(w, column, k, rows, b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(local_));
     b.StoreShared(magnitudes, b.LocalIndex(), own.magnitude);
     b.StoreShared(found, b.LocalIndex(), own.row);
     b.WorkgroupBarrier();
@@ -264,7 +298,7 @@ class LuEmitter {
   }
 
   static constexpr int kA = 0, kOut = 1, kPivots = 2, kPermutation = 3;
-  static constexpr int64_t kPanel = 32;
+  static constexpr int64_t kWidestPanel = 32, kNarrowestShared = 8;  // columns
   const plan::LinalgKernel& k_;
   const DeviceProfile& profile_;
   int64_t rows_, columns_, least_;
