@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package: what it registers with JAX, and that nothing goes wrong silently."""
+import functools
 import logging
 import os
 import subprocess
@@ -83,6 +84,27 @@ class PackageTest(unittest.TestCase):
             exported = jax.export.export(jax.jit(function))(jax.ShapeDtypeStruct((b, n, n), jnp.float32))
             again = jax.export.deserialize(exported.serialize())
             np.testing.assert_array_equal(again.call(x), jax.jit(function)(x))
+
+    def test_decompositions_of_batches(self):
+        # By krafla's kernels and, beyond 256, by NumPy; what is not finite stays in its matrix.
+        random = np.random.RandomState(0)
+        for n in (3, 40, 260):
+            x = random.randn(3, n, n).astype(np.float32)
+            x += x.swapaxes(1, 2)
+            x[1, 0, 0] = np.nan
+            good = x[[0, 2]]
+            w, v = (np.asarray(r) for r in jax.jit(jnp.linalg.eigh)(x))
+            u, s, vh = (np.asarray(r) for r in jax.jit(jnp.linalg.svd)(x))
+            lu, _, rows = (np.asarray(r) for r in jax.jit(jax.lax.linalg.lu)(x))
+            e = np.asarray(jax.jit(jnp.linalg.eigvals)(x)) if n < 100 else np.full((3, n), np.nan)
+            for result in (w, v, u, s, vh, e):
+                self.assertTrue(np.isnan(result[1]).all())
+            near = functools.partial(np.testing.assert_allclose, rtol=0, atol=n * 1e-5)
+            near(good @ v[[0, 2]], v[[0, 2]] * w[[0, 2], None, :])
+            near((u * s[:, None, :] @ vh)[[0, 2]], good)
+            near(((np.tril(lu, -1) + np.eye(n)) @ np.triu(lu))[[0, 2]], np.take_along_axis(x, rows[:, :, None], 1)[[0, 2]])
+            if n < 100:
+                near(np.sort(e[[0, 2]].real), w[[0, 2]])
 
     def test_clients_that_know_platforms_by_name(self):
         # As mjx has it: before the first use of a device, and after.

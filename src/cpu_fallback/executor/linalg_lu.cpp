@@ -29,7 +29,8 @@ struct LuMatrix {
   T* Row(int64_t r) const { return a + r * columns; }
 };
 
-// a[top.., first..last) -= a[top.., k] a[k, first..last) where top - 1 = k is the pivot's row, by the quotients in a[top.., k].
+// Exchanges row k with its pivot's and subtracts multiples of it from the rows below, in columns k + 1 to `last`; the
+// quotients stay in column k.
 template <class T>
 void EliminateColumn(const LuMatrix<T>& m, int64_t k, int64_t last) {
   int64_t pivot = k;

@@ -29,7 +29,7 @@ struct BlockMemory {
 // v and t from column `first` on of the packed reflectors in a.
 template <class T>
 ReflectorBlock<T> MakeBlock(const T* a, int64_t stride, int64_t all_rows, int64_t first, int64_t count, const T* taus,
-                            int64_t columns, T* work) {
+                            int64_t columns, T* work, T* packed, ThreadPool& pool) {
   ReflectorBlock<T> b;
   b.rows = all_rows - first;
   b.count = count;
@@ -40,19 +40,18 @@ ReflectorBlock<T> MakeBlock(const T* a, int64_t stride, int64_t all_rows, int64_
   for (int64_t r = 0; r < b.rows; ++r)
     for (int64_t c = 0; c < count; ++c)
       b.v[r * kPanel + c] = r < c ? T(0) : r == c ? T(1) : a[(first + r) * stride + first + c];
-  // The products of the columns of v in the upper triangle, then t.
+  // t = -v^H v, of which the upper triangle becomes T column by column.
   std::fill(b.t, b.t + kPanel * kPanel, T(0));
-  for (int64_t r = 0; r < b.rows; ++r) {
-    const T* row = b.v + r * kPanel;
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t j = i + 1; j < count; ++j) b.t[i * kPanel + j] += Mul(Conj(row[i]), row[j]);
-  }
+  for (int64_t at = 0; at < b.rows; at += kBlock)
+    SubtractProduct<T>({b.v + at * kPanel, 1, kPanel, true}, b.v + at * kPanel, kPanel, std::min(kBlock, b.rows - at), b.t,
+                       kPanel, count, count, false, packed, pool);
   for (int64_t j = 0; j < count; ++j) {
     const T tau = taus[first + j];
     for (int64_t i = 0; i < j; ++i) {  // by rows from the top: those below are products still
       T sum = T(0);
       for (int64_t k = i; k < j; ++k) sum += Mul(b.t[i * kPanel + k], b.t[k * kPanel + j]);
-      b.t[i * kPanel + j] = -Mul(tau, sum);
+      b.t[i * kPanel + j] = Mul(tau, sum);
+      b.t[j * kPanel + i] = T(0);
     }
     b.t[j * kPanel + j] = tau;
   }
@@ -171,7 +170,7 @@ void Qr(const plan::LinalgKernel& k, const T* in, T* a, T* taus, T* work, T* pac
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < count; ++c) corner[r * n + c] = panel[c * rows + r];
     if (end == n) break;
-    const ReflectorBlock<T> block = MakeBlock(a, n, m, first, count, taus, n, rest);
+    const ReflectorBlock<T> block = MakeBlock(a, n, m, first, count, taus, n, rest, packed, pool);
     ApplyBlock(block, true, corner + count, n, n - end, packed, pool);
   }
 }
@@ -185,7 +184,7 @@ void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, 
   for (int64_t panel = panels - 1; panel >= 0; --panel) {
     const int64_t first = panel * kPanel, end = std::min(k.reflectors, first + kPanel);
     if (end - first >= 4 && n - first > kUpdateRows) {
-      const ReflectorBlock<T> block = MakeBlock(a, n, m, first, end - first, taus, n, work);
+      const ReflectorBlock<T> block = MakeBlock(a, n, m, first, end - first, taus, n, work, packed, pool);
       ApplyBlock(block, false, q + first * n + first, n, n - first, packed, pool);
       continue;
     }
