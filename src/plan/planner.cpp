@@ -32,13 +32,27 @@ std::vector<ValueRef> ArrayLeaves(const Instruction* i) {
 }
 
 // Reads of binding `read` and the store to `written` touch the same element in each point, so the two may share bytes.
+// Executors evaluate a point's values before its stores, but a value that is only read they may read as late as they store
+// it: such a one must not go elsewhere.
 bool SafeInPlace(const KernelPlan& kernel, int read, int written) {
   const auto* loop = std::get_if<LoopKernel>(&kernel.body);
-  if (loop == nullptr || loop->program.stores.size() != 1) return false;
-  const Store& store = loop->program.stores[0];
-  if (store.buffer != written || store.mask != kNoNode) return false;
+  if (loop == nullptr) return false;
+  const auto node = [&](NodeId id) -> const Node& { return loop->program.nodes[static_cast<std::size_t>(id)]; };
+  const Store* store = nullptr;
+  for (const Store& s : loop->program.stores) {
+    if (s.buffer == written) {
+      if (store != nullptr || s.mask != kNoNode) return false;
+      store = &s;
+      continue;
+    }
+    const Node* source = &node(s.node);
+    while ((source->op == NodeOp::kBitcast || source->op == NodeOp::kConvert) && source->operands[0] != kNoNode)
+      source = &node(source->operands[0]);
+    if ((source->op == NodeOp::kLoad && source->buffer == read) || s.mask != kNoNode) return false;
+  }
+  if (store == nullptr) return false;
   for (const Node& n : loop->program.nodes)
-    if (n.op == NodeOp::kLoad && n.buffer == read && (n.index != store.index || n.storage != store.storage)) return false;
+    if (n.op == NodeOp::kLoad && n.buffer == read && (n.index != store->index || n.storage != store->storage)) return false;
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/aligned_bytes.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/tape.h"
 #include "reference.h"
 
 namespace krafla {
@@ -58,14 +59,52 @@ inline AlignedBytes RandomBuffer(ElementType storage, int64_t count, std::mt1993
   return out;
 }
 
+// Runs a kernel as a loop of one turn does.
+inline void RunOnTape(const plan::KernelPlan& plan, std::shared_ptr<const CpuKernel> kernel,
+                      std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) {
+  plan::ProgramPlan program;
+  plan::LaunchStep launch;
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    const int64_t size = plan.bindings[b].byte_size();
+    program.allocations.push_back({.kind = plan::Allocation::Kind::kArena, .size = size});
+    const auto first = std::find(buffers.begin(), buffers.end(), buffers[b]);  // two bindings may share a buffer
+    launch.bindings.push_back({static_cast<int>(first - buffers.begin()), 0, size});
+  }
+  plan::WhileStep loop;
+  loop.trip_count = 1;
+  loop.body = std::make_unique<plan::StepList>();
+  loop.body->steps.push_back(std::move(launch));
+  cpu::TapeBuilder builder(program);
+  builder.AddLoop(loop, {&kernel, 1});
+  cpu::Tape tape = std::move(builder).Finish();
+  cpu::TapeRun run{.pool = pool, .scratch = scratch, .limit = kUnlimited};
+  auto done = tape.Run(buffers, run);
+  ASSERT_TRUE(done) << done.error().ToString();
+}
+
+// Runs a kernel, and once more as part of a loop, which must leave the same bytes.
 inline void RunKernel(const plan::KernelPlan& plan, std::span<std::byte* const> buffers, int threads = 2) {
-  auto kernel = CompileKernel(plan, {.threads = threads, .evaluator = {}});
-  ASSERT_TRUE(kernel) << kernel.error().ToString();
+  auto compiled = CompileKernel(plan, {.threads = threads, .evaluator = {}});
+  ASSERT_TRUE(compiled) << compiled.error().ToString();
+  std::shared_ptr<const CpuKernel> kernel = std::move(*compiled);
   ThreadPool pool(threads);
-  AlignedBytes scratch(static_cast<std::size_t>((*kernel)->scratch_bytes()), false);
+  AlignedBytes scratch(static_cast<std::size_t>(kernel->scratch_bytes()), false);
   if (scratch.size() > 0) std::memset(scratch.data(), 0xcd, scratch.size());
-  auto run = (*kernel)->Run(buffers, pool, scratch.data());
+  std::vector<AlignedBytes> copies;
+  std::vector<std::byte*> copied;
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    copies.emplace_back(static_cast<std::size_t>(plan.bindings[b].byte_size()));
+    if (copies.back().size() > 0) std::memcpy(copies.back().data(), buffers[b], copies.back().size());
+    const auto first = std::find(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(b), buffers[b]);
+    copied.push_back(copies[static_cast<std::size_t>(first - buffers.begin())].data());
+  }
+  auto run = kernel->Run(buffers, pool, scratch.data());
   ASSERT_TRUE(run) << run.error().ToString();
+  RunOnTape(plan, kernel, copied, pool, scratch.data());
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    if (copies[b].size() == 0) continue;
+    EXPECT_EQ(std::memcmp(copied[b], buffers[b], copies[b].size()), 0) << "binding " << b << " by a tape";
+  }
 }
 
 // Equal bits, but that any NaN is as good as any other where the type has them.

@@ -157,6 +157,48 @@ TEST(PlannerTest, CallsPastTheBudgetArePlannedOnce) {
   EXPECT_GT(plan->arena_size, 0);
 }
 
+// A kernel of several results writes each over what it is made of, where no other one is that value as it was.
+TEST(PlannerTest, LoopsUpdateTheirStateInPlace) {
+  const auto copies = [](std::string_view body) {
+    auto plan = PlanText(Format(R"(HloModule m
+turns {{ s = (s32[], f32[9], f32[9]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT l = pred[] compare(i, n), direction=LT }}
+step {{ s = (s32[], f32[9], f32[9]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[9] get-tuple-element(s), index=1
+  y = f32[9] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+{} }}
+ENTRY e {{ p = f32[9] parameter(0)
+  q = f32[9] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[9], f32[9]) tuple(zero, p, q)
+  ROOT w = (s32[], f32[9], f32[9]) while(s), condition=turns, body=step }})", body));
+    if (!plan) return -1;
+    int n = 0;
+    for (const Step& step : plan->steps.steps)
+      if (const auto* loop = std::get_if<WhileStep>(&step))
+        for (const Step& inner : loop->body->steps) n += std::holds_alternative<CopyStep>(inner);
+    return n;
+  };
+  EXPECT_EQ(copies(R"(x2 = f32[9] multiply(x, x)
+  y2 = f32[9] negate(y)
+  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"), 0);
+  // Each is made of both.
+  EXPECT_EQ(copies(R"(x2 = f32[9] multiply(x, y)
+  y2 = f32[9] add(x, y)
+  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"), 0);
+  // They change places.
+  EXPECT_GT(copies("ROOT t = (s32[], f32[9], f32[9]) tuple(j, y, x)"), 0);
+  // Another element is read than the one that is written.
+  EXPECT_GT(copies(R"(x2 = f32[9] reverse(y), dimensions={0}
+  y2 = f32[9] add(x, y)
+  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"), 0);
+}
+
 TEST(GroupGraphTest, FindsPathsAroundAndKeepsOrderAcrossMerges) {
   GroupGraph graph(5);
   graph.AddReader(0, 1);

@@ -407,6 +407,11 @@ class BlockCompiler {
       key.uniform = 0;
       step.fn = FindBlockFn(key);
     }
+    if (!varies || out_.tile_.rows * out_.tile_.columns == 1) {
+      BlockKey single = key;
+      single.uniform = 0;
+      step.scalar = FindScalarOp(single);
+    }
     if (step.fn == nullptr) {
       return Unimplemented("The CPU's block interpreter has no loop for {} of {}.",
                            n.op == NodeOp::kHlo ? OpcodeName(n.opcode) : std::string_view("a conversion or comparison"),
@@ -480,7 +485,7 @@ class BlockCompiler {
   void PlaceSlots() {
     auto& slots = out_.slots_;
     const int64_t elements = out_.tile_.rows * out_.tile_.columns;
-    int64_t size = RoundUp(static_cast<int64_t>(slots.size() + out_.buffer_count_) * 8, 64);
+    int64_t size = RoundUp(static_cast<int64_t>(1 + slots.size() + out_.buffer_count_) * 8, 64);
     auto take = [&](int64_t bytes) {
       int64_t at = size;
       size += RoundUp(bytes, 64);
@@ -495,6 +500,8 @@ class BlockCompiler {
     size = RoundUp(size, 64);
     for (std::size_t i = 0; i < slots.size(); ++i)
       if (!slots[i].is_uniform && fixed_[i]) slots[i].offset = take(elements * slots[i].width);
+    out_.kept_bytes_ = size;
+    size = 0;
 
     std::vector<int> last_use(slots.size(), -1);
     const auto& steps = out_.tile_steps_;
@@ -526,6 +533,7 @@ class BlockCompiler {
                           steps[i].kind != Step::Kind::kParam;
       if (places) {
         auto& list = free_registers[Item(slots, out).width];
+        Item(slots, out).is_kept = false;
         if (list.empty()) {
           Item(slots, out).offset = take(elements * Item(slots, out).width);
         } else {
@@ -541,7 +549,7 @@ class BlockCompiler {
       if (places && Item(last_use, out) == static_cast<int>(i)) release(out);
     }
     out_.staging_offset_ = take(elements * 8);
-    out_.frame_bytes_ = size;
+    out_.frame_bytes_ = out_.kept_bytes_ + size;
   }
 
   const ElementProgram& program_;

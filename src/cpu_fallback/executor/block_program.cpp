@@ -7,15 +7,11 @@
 
 namespace krafla::cpu {
 
-// A frame: the slots' pointers, the buffers' pointers, then registers.
-namespace {
-std::byte** SlotPointers(std::byte* memory) { return reinterpret_cast<std::byte**>(memory); }
-}  // namespace
-
 void BlockProgram::Start(std::byte* memory, std::span<std::byte* const> buffers) const {
   std::byte** slots = SlotPointers(memory);
+  *Registers(memory) = memory + kept_bytes_;
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    slots[i] = slots_[i].offset < 0 ? nullptr : memory + slots_[i].offset;
+    slots[i] = slots_[i].offset < 0 ? nullptr : Home(memory, static_cast<int>(i));
   for (std::size_t b = 0; b < buffer_count_; ++b) slots[slots_.size() + b] = buffers[b];
   RunSteps(launch_steps_, memory, nullptr, tile_.rows, tile_.columns, nullptr);
 }
@@ -27,7 +23,7 @@ void BlockProgram::RunTile(std::byte* memory, std::span<const int64_t> origin, i
 
 BlockProgram::Value BlockProgram::ResultValue(const std::byte* memory, std::size_t i) const {
   const int slot = results_[i];
-  std::byte* const* slots = reinterpret_cast<std::byte* const*>(memory);
+  std::byte* const* slots = SlotPointers(const_cast<std::byte*>(memory));
   return {slots[slot], slots_[static_cast<std::size_t>(slot)].is_uniform, result_types_[i]};
 }
 
@@ -55,74 +51,77 @@ int64_t BlockProgram::Evaluate(const Address& address, const int64_t* origin, st
 
 void BlockProgram::RunSteps(const std::vector<Step>& steps, std::byte* memory, const int64_t* origin, int64_t rows,
                             int64_t columns, const void* const* params) const {
+  uint64_t stored = 0;
+  for (const Step& s : steps) RunStep(s, memory, origin, rows, columns, params, &stored);
+}
+
+inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns,
+                                  const void* const* params, uint64_t* stored) const {
   std::byte** slots = SlotPointers(memory);
   std::byte* const* buffers = slots + slots_.size();
   const int64_t n = rows * columns;
-  uint64_t stored = 0;  // accesses below 64 whose store has already been made
   // Where a step puts its result that may go to a buffer at once.
-  auto direct = [&](const Step& s) {
+  auto home = [&] {
+    if (s.direct_store < 0 || s.direct_store >= 64 || stored == nullptr) return Home(memory, s.out);
     const Access& a = accesses_[static_cast<std::size_t>(s.direct_store)];
     const bool dense = (columns == 1 || a.column_stride == 1) && (rows == 1 || a.row_stride == columns);
-    if (!dense || s.direct_store >= 64) return memory + slots_[static_cast<std::size_t>(s.out)].offset;
-    stored |= uint64_t{1} << s.direct_store;
+    if (!dense) return Home(memory, s.out);
+    *stored |= uint64_t{1} << s.direct_store;
     return buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
   };
-  for (const Step& s : steps) {
-    switch (s.kind) {
-      case Step::Kind::kOp: {
-        if (s.direct_store >= 0) slots[s.out] = direct(s);
-        BlockArgs args{slots[s.out], {nullptr, nullptr, nullptr}, s.is_uniform ? 1 : n, s.bits};
-        for (std::size_t i = 0; i < 3; ++i)
-          if (s.in[i] >= 0) args.in[i] = slots[s.in[i]];
-        s.fn(args);
-        break;
-      }
-      case Step::Kind::kLoad: {
-        std::byte* home = s.direct_store >= 0 ? direct(s) : memory + slots_[static_cast<std::size_t>(s.out)].offset;
-        Load(s, memory, home, origin, rows, columns);
-        break;
-      }
-      case Step::Kind::kStore:
-        if (s.access < 64 && ((stored >> s.access) & 1)) break;
-        Store(s, memory, origin, rows, columns);
-        break;
-      case Step::Kind::kRamp: {
-        const int64_t base = Evaluate(addresses_[static_cast<std::size_t>(s.address)], origin, slots);
-        if (s.is_uniform) {
-          const int32_t value = static_cast<int32_t>(base);
-          std::memcpy(slots[s.out], &value, sizeof(value));
-        } else {
-          BlockRamp(reinterpret_cast<int32_t*>(slots[s.out]), rows, columns, base, s.row_stride, s.column_stride);
-        }
-        break;
-      }
-      case Step::Kind::kSpread: Fill(s.width, slots[s.in[0]], slots[s.out], n); break;
-      case Step::Kind::kMulAdd:
-        BlockMulAdd(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
-                    static_cast<int32_t>(s.bits), s.in[1] < 0 ? nullptr : reinterpret_cast<const int32_t*>(slots[s.in[1]]),
-                    n);
-        break;
-      case Step::Kind::kDivide:
-        BlockDivide(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
-                    static_cast<int32_t>(s.bits), n);
-        break;
-      case Step::Kind::kModulus:
-        BlockModulus(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
-                     static_cast<int32_t>(s.bits), n);
-        break;
-      case Step::Kind::kUniformDivide:
-      case Step::Kind::kUniformModulus: {
-        const int64_t dividend = Evaluate(addresses_[static_cast<std::size_t>(s.address)], origin, slots);
-        const auto divisor = static_cast<int64_t>(s.bits);
-        const int64_t value = s.kind == Step::Kind::kUniformDivide ? dividend / divisor : dividend % divisor;
-        std::memcpy(slots[s.out], &value, sizeof(value));
-        break;
-      }
-      case Step::Kind::kConstant: std::memcpy(slots[s.out], &s.bits, static_cast<std::size_t>(s.width)); break;
-      case Step::Kind::kParam:
-        slots[s.out] = const_cast<std::byte*>(static_cast<const std::byte*>(params[s.bits]));
-        break;
+  switch (s.kind) {
+    case Step::Kind::kOp: {
+      if (s.direct_store >= 0) slots[s.out] = home();
+      BlockArgs args{slots[s.out], {nullptr, nullptr, nullptr}, s.is_uniform ? 1 : n, s.bits};
+      for (std::size_t i = 0; i < 3; ++i)
+        if (s.in[i] >= 0) args.in[i] = slots[s.in[i]];
+      s.fn(args);
+      break;
     }
+    case Step::Kind::kLoad: {
+      Load(s, memory, home(), origin, rows, columns);
+      break;
+    }
+    case Step::Kind::kStore:
+      if (stored != nullptr && s.access < 64 && ((*stored >> s.access) & 1)) break;
+      Store(s, memory, origin, rows, columns);
+      break;
+    case Step::Kind::kRamp: {
+      const int64_t base = Evaluate(addresses_[static_cast<std::size_t>(s.address)], origin, slots);
+      if (s.is_uniform) {
+        const int32_t value = static_cast<int32_t>(base);
+        std::memcpy(slots[s.out], &value, sizeof(value));
+      } else {
+        BlockRamp(reinterpret_cast<int32_t*>(slots[s.out]), rows, columns, base, s.row_stride, s.column_stride);
+      }
+      break;
+    }
+    case Step::Kind::kSpread: Fill(s.width, slots[s.in[0]], slots[s.out], n); break;
+    case Step::Kind::kMulAdd:
+      BlockMulAdd(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
+                  static_cast<int32_t>(s.bits), s.in[1] < 0 ? nullptr : reinterpret_cast<const int32_t*>(slots[s.in[1]]),
+                  n);
+      break;
+    case Step::Kind::kDivide:
+      BlockDivide(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
+                  static_cast<int32_t>(s.bits), n);
+      break;
+    case Step::Kind::kModulus:
+      BlockModulus(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
+                   static_cast<int32_t>(s.bits), n);
+      break;
+    case Step::Kind::kUniformDivide:
+    case Step::Kind::kUniformModulus: {
+      const int64_t dividend = Evaluate(addresses_[static_cast<std::size_t>(s.address)], origin, slots);
+      const auto divisor = static_cast<int64_t>(s.bits);
+      const int64_t value = s.kind == Step::Kind::kUniformDivide ? dividend / divisor : dividend % divisor;
+      std::memcpy(slots[s.out], &value, sizeof(value));
+      break;
+    }
+    case Step::Kind::kConstant: std::memcpy(slots[s.out], &s.bits, static_cast<std::size_t>(s.width)); break;
+    case Step::Kind::kParam:
+      slots[s.out] = const_cast<std::byte*>(static_cast<const std::byte*>(params[s.bits]));
+      break;
   }
 }
 
@@ -145,7 +144,7 @@ void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, co
   }
   const std::byte* from = slots[slots_.size() + static_cast<std::size_t>(a.buffer)] +
                           Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
-  std::byte* staging = a.convert == nullptr ? home : memory + staging_offset_;
+  std::byte* staging = a.convert == nullptr ? home : *Registers(memory) + staging_offset_;
   if (a.offsets >= 0) {
     GatherElements(a.width, from, reinterpret_cast<const int32_t*>(slots[a.offsets]), mask, staging, n);
   } else if (mask != nullptr) {
@@ -185,7 +184,7 @@ void BlockProgram::Store(const Step& step, std::byte* memory, const int64_t* ori
   const bool dense = a.offsets < 0 && mask == nullptr && (columns == 1 || a.column_stride == 1) &&
                      (rows == 1 || a.row_stride == columns);
   if (a.convert != nullptr) {
-    std::byte* narrow = dense ? to : memory + staging_offset_;
+    std::byte* narrow = dense ? to : *Registers(memory) + staging_offset_;
     a.convert(from, narrow, n);
     from = narrow;
   }
@@ -198,6 +197,14 @@ void BlockProgram::Store(const Step& step, std::byte* memory, const int64_t* ori
   } else {
     MoveTile(a.width, from, {columns, 1}, to, {a.row_stride, a.column_stride}, rows, columns);
   }
+}
+
+const TapeOp* BlockProgram::RunStepOfTape(const TapeOp* op, TapeRun&) {
+  static constexpr int64_t kOrigin[64] = {};
+  const auto* program = reinterpret_cast<const BlockProgram*>(op->in[0]);
+  program->RunStep(*static_cast<const Step*>(op->what.object), op->out, kOrigin, op->n, static_cast<int64_t>(op->bits), nullptr,
+                   nullptr);
+  return op + 1;
 }
 
 }  // namespace krafla::cpu

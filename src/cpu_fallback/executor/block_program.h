@@ -13,9 +13,13 @@
 
 #include "base/status.h"
 #include "cpu_fallback/kernels/block_ops.h"
+#include "cpu_fallback/kernels/tape_op.h"
 #include "plan/element_program.h"
+#include "plan/program_plan.h"
 
 namespace krafla::cpu {
+
+class TapeBuilder;
 
 struct TileShape {
   int row_dim = -1;     // of the iteration space; -1: none
@@ -51,6 +55,10 @@ class BlockProgram {
   // Runs one tile at `origin` (one index an iteration dimension).
   void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                const void* const* params = nullptr) const;
+  // Adds to `tape` what Start and RunTile do over buffers that lie at `buffers`, for the only tile of the space. The
+  // program must live as long as the tape. False, and nothing added: it has params.
+  bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const;
+
   std::size_t result_count() const { return results_.size(); }
   Value ResultValue(const std::byte* memory, std::size_t i) const;
   // How many values a tile computes: for estimates of time.
@@ -58,6 +66,7 @@ class BlockProgram {
 
  private:
   friend class BlockCompiler;
+  friend class BlockTape;
 
   // constant + sum of factors times iterators, uniform s32 values and uniform quotients and remainders.
   struct Term {
@@ -90,6 +99,7 @@ class BlockProgram {
     int out = -1;                 // slot
     std::array<int, 3> in = {-1, -1, -1};
     BlockFn fn = nullptr;
+    TapeOp::Fn scalar = nullptr;  // what does the same on single values
     uint64_t bits = 0;
     int access = -1;              // kLoad, kStore
     int address = -1;             // kRamp; kUniformDivide, kUniformModulus: the dividend
@@ -100,12 +110,25 @@ class BlockProgram {
   struct Slot {
     int width = 4;
     bool is_uniform = false;
-    int64_t offset = -1;  // of its register in the frame; -1: it only ever points elsewhere
+    int64_t offset = -1;  // of its register; -1: it only ever points elsewhere
+    bool is_kept = true;  // the register is one of the frame; else of those that tiles fill anew
   };
 
   int64_t Evaluate(const Address& address, const int64_t* origin, std::byte* const* slots) const;
+  // A frame: the address of the registers that tiles fill anew, the slots' pointers, the buffers' pointers, then
+  // registers that are kept; by default the others come right behind.
+  static std::byte** Registers(std::byte* memory) { return reinterpret_cast<std::byte**>(memory); }
+  static std::byte** SlotPointers(std::byte* memory) { return reinterpret_cast<std::byte**>(memory) + 1; }
+  std::byte* Home(std::byte* memory, int slot) const {
+    const Slot& s = slots_[static_cast<std::size_t>(slot)];
+    return s.is_kept ? memory + s.offset : *Registers(memory) + s.offset;
+  }
   void RunSteps(const std::vector<Step>& steps, std::byte* memory, const int64_t* origin, int64_t rows,
                 int64_t columns, const void* const* params) const;
+  // `stored`: accesses below 64 whose store has already been made; null: nothing is stored before its step comes.
+  void RunStep(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns,
+               const void* const* params, uint64_t* stored) const;
+  static const TapeOp* RunStepOfTape(const TapeOp* op, TapeRun& run);
   void Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,
             int64_t columns) const;
   void Store(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
@@ -118,6 +141,7 @@ class BlockProgram {
   std::vector<int> results_;  // slots
   std::vector<ElementType> result_types_;
   std::size_t buffer_count_ = 0;
+  int64_t kept_bytes_ = 0;  // of the frame, before the registers that tiles fill anew
   int64_t staging_offset_ = 0, frame_bytes_ = 0;
 };
 

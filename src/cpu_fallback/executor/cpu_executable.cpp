@@ -81,7 +81,22 @@ Result<> CpuExecutable::Configure(const Options& options) {
       bases_[i] = reinterpret_cast<std::byte*>(&device_ids_[a.number]);
     }
   }
+  tapes_.clear();
+  MakeTapes(plan_->steps);
+  for (const plan::StepList& callee : plan_->callees) MakeTapes(callee);
   return {};
+}
+
+void CpuExecutable::MakeTapes(const plan::StepList& list) {
+  for (const plan::Step& step : list.steps) {
+    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      cpu::TapeBuilder builder(*plan_);
+      builder.AddLoop(*loop, kernels_);
+      tapes_.emplace(loop, std::move(builder).Finish());
+    } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
+      for (const auto& branch : conditional->branches) MakeTapes(*branch);
+    }
+  }
 }
 
 Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
@@ -132,6 +147,29 @@ Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {
   return result;
 }
 
+// On its tape, but for those inside others, which are there only where each launch is timed.
+Result<> CpuExecutable::RunLoop(const plan::WhileStep& loop) {
+  if (auto tape = tapes_.find(&loop); tape != tapes_.end() && !observer_) {
+    cpu::TapeRun run{.pool = *pool_, .scratch = scratch_.data(), .limit = *limit_};
+    run.run_steps = [](void* owner, const plan::StepList& steps) { return static_cast<CpuExecutable*>(owner)->RunSteps(steps); };
+    run.owner = this;
+    return tape->second.Run(bases_, run);
+  }
+  if (loop.trip_count) {
+    for (int64_t i = 0; i < *loop.trip_count; ++i) {
+      KRAFLA_TRY(limit_->Check());
+      KRAFLA_TRY(RunSteps(*loop.body));
+    }
+    return {};
+  }
+  while (true) {
+    KRAFLA_TRY(limit_->Check());
+    KRAFLA_TRY(RunSteps(*loop.condition));
+    if (*Address(loop.predicate) == std::byte{0}) return {};
+    KRAFLA_TRY(RunSteps(*loop.body));
+  }
+}
+
 Result<> CpuExecutable::RunSteps(const plan::StepList& list) {
   for (const plan::Step& step : list.steps) {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
@@ -146,19 +184,7 @@ Result<> CpuExecutable::RunSteps(const plan::StepList& list) {
         });
       }
     } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-      if (loop->trip_count) {
-        for (int64_t i = 0; i < *loop->trip_count; ++i) {
-          KRAFLA_TRY(limit_->Check());
-          KRAFLA_TRY(RunSteps(*loop->body));
-        }
-        continue;
-      }
-      while (true) {
-        KRAFLA_TRY(limit_->Check());
-        KRAFLA_TRY(RunSteps(*loop->condition));
-        if (*Address(loop->predicate) == std::byte{0}) break;
-        KRAFLA_TRY(RunSteps(*loop->body));
-      }
+      KRAFLA_TRY(RunLoop(*loop));
     } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
       const int64_t branches = static_cast<int64_t>(conditional->branches.size());
       int64_t branch;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/aligned_bytes.h"
@@ -16,6 +17,7 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/tape.h"
 #include "plan/program_plan.h"
 
 namespace krafla {
@@ -54,6 +56,8 @@ class CpuExecutable {
   }
   Result<> RunSteps(const plan::StepList& list);
   Result<> Launch(const plan::LaunchStep& step);
+  Result<> RunLoop(const plan::WhileStep& loop);
+  void MakeTapes(const plan::StepList& list);
 
   std::shared_ptr<const plan::ProgramPlan> plan_;
   std::shared_ptr<ThreadPool> own_pool_;
@@ -65,6 +69,7 @@ class CpuExecutable {
   std::vector<std::vector<std::byte>> states_;
   std::vector<std::byte*> bases_;  // of the allocations, during a run
   std::vector<std::byte*> bindings_;
+  std::unordered_map<const plan::WhileStep*, cpu::Tape> tapes_;  // of the loops that are in no other one
   Observer observer_;
   const RunLimit* limit_ = &kUnlimited;  // during a run
   std::mutex in_use_;

@@ -12,8 +12,13 @@
 #include "base/thread_pool.h"
 #include "cpu_fallback/evaluator/evaluator.h"
 #include "plan/kernel_plan.h"
+#include "plan/program_plan.h"
 
 namespace krafla {
+
+namespace cpu {
+class TapeBuilder;
+}
 
 struct CpuKernelOptions {
   int threads = 1;  // at most this many workers run the kernel: sizes its scratch
@@ -26,6 +31,9 @@ class CpuKernel {
 
   // One pointer a binding of the plan. `scratch`: scratch_bytes() at a 64-byte boundary, contents of no matter.
   virtual Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const = 0;
+  // Adds to `tape` what Run does over buffers that lie at `bindings`, where that is little work for one thread. The kernel
+  // must live as long as the tape. False, and nothing added: the tape has to call Run.
+  virtual bool AppendTo(cpu::TapeBuilder&, std::span<const plan::Slice>) const { return false; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
  protected:

@@ -41,6 +41,7 @@ class LoopRunner {
     return rows_ ? rows_->scratch_bytes(threads) : program_.frame_bytes() * threads;
   }
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
+  bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const;
 
  private:
   BlockProgram program_;

@@ -204,11 +204,12 @@ void Lanes::FindNeeds() {
     if (s.mask != kNoNode) needs(s.mask).wide = true;
   }
   for (NodeId r : program_.results) needs(r).wide = true;
-  // Indices are made of wide values. The space still lists the atoms of nodes that are gone.
-  for (std::size_t a = 0; a < program_.space.atom_count(); ++a)
-    if (const plan::IndexAtom& atom = program_.space.atom(static_cast<plan::AtomId>(a));
-        atom.kind == plan::IndexAtom::Kind::kValue && atom.node != kNoNode)
-      needs(atom.node).wide = true;
+  // Indices are made of wide values. (Atoms that no expression uses may name nodes that are gone.)
+  for (plan::IndexId id : plan::UsedExprs(program_)) {
+    for (const plan::IndexTerm& t : program_.space.expr(id).terms)
+      if (const plan::IndexAtom& atom = program_.space.atom(t.atom); atom.kind == plan::IndexAtom::Kind::kValue)
+        needs(atom.node).wide = true;
+  }
   for (std::size_t i = program_.nodes.size(); i-- > 0;) {
     const auto id = static_cast<NodeId>(i);
     const Node& n = program_.nodes[i];

@@ -64,6 +64,9 @@ class LoopKernelRun final : public CpuKernel {
     runner_.Run(bindings, pool, scratch);
     return {};
   }
+  bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> bindings) const override {
+    return runner_.AppendTo(tape, bindings);
+  }
 
  private:
   LoopRunner runner_;
@@ -103,6 +106,11 @@ void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std:
     for (int64_t i = begin; i < end; ++i, grid_.Next(tile))
       program_.RunTile(memory, tile.origin, tile.rows, tile.columns);
   });
+}
+
+bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const {
+  if (rows_ || grid_.count() != 1) return false;
+  return program_.AppendTo(tape, buffers, only_.rows, only_.columns);
 }
 
 KernelResult MakeLoopKernel(const plan::KernelPlan&, const plan::LoopKernel& body, const CpuKernelOptions& options) {
