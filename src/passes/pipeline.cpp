@@ -38,6 +38,7 @@ constexpr std::array kPasses = {
     PassInfo{"scaled_dot_expander", "scaled-dot as multiplications and a dot", ScaledDotExpander},
     PassInfo{"scan_expander", "scans that are more than running combinations as loops", ScanExpander},
     PassInfo{"scan_recognizer", "cumulative reduce-windows as scans", ScanRecognizer},
+    PassInfo{"scatter_simplifier", "scatters of one window as updates of a slice", ScatterSimplifier},
     PassInfo{"select_and_scatter_expander", "select-and-scatter as a reduce-window and a scatter",
              SelectAndScatterExpander},
     PassInfo{"spmd_partitioner", "makes a program over several devices that of one of them", SpmdPartitioner},
@@ -103,6 +104,8 @@ constexpr auto kLast = std::to_array<std::string_view>({
     // Transposes have met and merged before they disappear into dots.
     "dot_canonicalizer",
     "contraction_expander",
+    // What is known of indices is known by now.
+    "scatter_simplifier",
     "complex_expander",
     // What they make needs the simplifications below only.
     "select_and_scatter_expander",

@@ -2,6 +2,7 @@
 #include "plan/fusion.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/work.h"
@@ -333,6 +334,30 @@ class FusionPlanner {
     return {o->lhs.base, o->rhs.base};
   }
 
+  // Whether the update of a dynamic-update-slice is made of elements of the array other than those that it takes the place
+  // of. In a kernel of its own it leaves the array free to be updated in place. What is far away counts as such.
+  bool ReadsWhatItUpdates(const Instruction& update) const {
+    constexpr std::size_t kFar = 64;
+    const ValueRef array = ResolveValue({update.operand(0), 0}, true);
+    std::vector<const Instruction*> stack = {update.operand(1)};
+    std::unordered_set<const Instruction*> seen;
+    while (!stack.empty()) {
+      const Instruction* i = stack.back();
+      stack.pop_back();
+      if (!seen.insert(i).second) continue;
+      CountWork(1);
+      if (seen.size() > kFar) return true;
+      if (ResolveValue({i, 0}, true) == array) return true;
+      if (class_[Index(i)] == Class::kHero || IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kGetTupleElement})) continue;
+      if (i->opcode() == Opcode::kDynamicSlice && ResolveValue({i->operand(0), 0}, true) == array &&
+          i->attr<DynamicSliceAttributes>().slice_sizes == update.operand(1)->shape().dims() &&
+          std::ranges::equal(i->operands().subspan(1), update.operands().subspan(2)))
+        continue;
+      for (const Instruction* o : i->operands()) stack.push_back(o);
+    }
+    return false;
+  }
+
   void HeroUses(const Instruction& i, std::vector<Uses>& uses) {
     Kind kind = hero_kind_[Index(&i)];
     auto context = [&](const Instruction* o, int map, double evals) {
@@ -354,7 +379,8 @@ class FusionPlanner {
     }
     if (kind == Kind::kDynamicUpdate) {
       Keep(uses, i.operand(0));
-      context(i.operand(1), -1, static_cast<double>(i.operand(1)->shape().element_count()));
+      if (ReadsWhatItUpdates(i)) Keep(uses, i.operand(1));
+      else context(i.operand(1), -1, static_cast<double>(i.operand(1)->shape().element_count()));
       for (std::size_t n = 2; n < i.operand_count(); ++n) context(i.operand(n), 0, 1);
       return;
     }
@@ -628,6 +654,43 @@ class FusionPlanner {
     return graph_->Reads(static_cast<int>(b), static_cast<int>(a));
   }
 
+  // Groups whose result may take the place of a value, and the other readers of that value: those had better run before.
+  struct Overwrites {
+    std::vector<int> readers_before;              // how many, of each group
+    std::vector<std::vector<int>> writers_after;  // of each group
+  };
+  Overwrites FindOverwrites() const {
+    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> writers;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].kind != Kind::kDynamicUpdate && groups_[g].kind != Kind::kScatter) continue;
+      if (!groups_[g].heroes.empty()) writers[ResolveValue({groups_[g].heroes[0]->operand(0), 0}, true)].push_back(static_cast<int>(g));
+    }
+    // Of a loop's body: what becomes the next turn's state.
+    const auto& parameters = computation_.parameters();
+    if (parameters.size() == 1 && parameters[0]->shape().IsTuple() && parameters[0]->shape() == computation_.root()->shape()) {
+      for (int64_t leaf = 0; leaf < parameters[0]->shape().leaf_count(); ++leaf) {
+        const ValueRef made = ResolveValue({computation_.root(), static_cast<int>(leaf)}, true);
+        const int g = GroupOf(made.instruction);
+        if (g >= 0) writers[{parameters[0], static_cast<int>(leaf)}].push_back(g);
+      }
+    }
+    Overwrites out{std::vector<int>(groups_.size(), 0), std::vector<std::vector<int>>(groups_.size())};
+    if (writers.empty()) return out;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].heroes.empty() && groups_[g].roots.empty()) continue;
+      for (const ValueRef& read : values_[g]) {
+        const auto found = writers.find(read);
+        if (found == writers.end()) continue;
+        for (int w : found->second) {
+          if (w == static_cast<int>(g)) continue;
+          out.writers_after[g].push_back(w);
+          ++out.readers_before[static_cast<std::size_t>(w)];
+        }
+      }
+    }
+    return out;
+  }
+
   Result<> OrderGroups() {
     std::vector<int> waiting(groups_.size(), 0);
     // A group goes where its last member stands; among the ready ones the earliest first.
@@ -638,6 +701,16 @@ class FusionPlanner {
       return out;
     };
     std::vector<std::pair<int, int>> ready;  // (-place, group): a max-heap by that is a min-heap by place
+    std::set<std::pair<int, int>> held;      // (place, group): ready, but others still read what it overwrites
+    Overwrites overwrites = FindOverwrites();
+    const auto make_ready = [&](int g) {
+      if (overwrites.readers_before[static_cast<std::size_t>(g)] > 0) {
+        held.emplace(place(g), g);
+      } else {
+        ready.push_back({-place(g), g});
+        std::push_heap(ready.begin(), ready.end());
+      }
+    };
     std::size_t alive = 0;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].heroes.empty() && groups_[g].roots.empty()) continue;
@@ -646,18 +719,28 @@ class FusionPlanner {
       for (const Instruction* i : inputs_[g]) before.insert(GroupOf(i));
       before.erase(static_cast<int>(g));
       waiting[g] = static_cast<int>(before.size());
-      if (before.empty()) ready.push_back({-place(static_cast<int>(g)), static_cast<int>(g)});
+      if (before.empty()) make_ready(static_cast<int>(g));
     }
-    std::make_heap(ready.begin(), ready.end());
-    while (!ready.empty()) {
-      std::pop_heap(ready.begin(), ready.end());
-      int g = ready.back().second;
-      ready.pop_back();
+    while (!ready.empty() || !held.empty()) {
+      int g;
+      if (!ready.empty()) {
+        std::pop_heap(ready.begin(), ready.end());
+        g = ready.back().second;
+        ready.pop_back();
+      } else {
+        g = held.begin()->second;
+        held.erase(held.begin());
+      }
       for (int r : graph_->readers(g))
-        if (--waiting[static_cast<std::size_t>(r)] == 0) {
-          ready.push_back({-place(r), r});
+        if (--waiting[static_cast<std::size_t>(r)] == 0) make_ready(r);
+      for (int w : overwrites.writers_after[static_cast<std::size_t>(g)]) {
+        if (--overwrites.readers_before[static_cast<std::size_t>(w)] > 0) continue;
+        if (auto at = held.find({place(w), w}); at != held.end()) {
+          held.erase(at);
+          ready.push_back({-place(w), w});
           std::push_heap(ready.begin(), ready.end());
         }
+      }
       FindInternal(groups_[static_cast<std::size_t>(g)]);
       plan_.groups_.push_back(std::move(groups_[static_cast<std::size_t>(g)]));
       --alive;

@@ -390,11 +390,15 @@ class Planner {
     return from;
   }
 
-  // The update's own kernel reads the array that it writes.
+  // The update's own kernel reads the array that it writes, elsewhere than where it writes.
   static bool ReadsWhileUpdating(const Scope& scope, int piece, const ValueRef& from) {
-    for (const BuiltKernel& k : scope.pieces[static_cast<std::size_t>(piece)].kernels)
+    for (const BuiltKernel& k : scope.pieces[static_cast<std::size_t>(piece)].kernels) {
+      const auto written = std::ranges::find_if(k.kernel.bindings, &Binding::written) - k.kernel.bindings.begin();
       for (std::size_t b = 0; b < k.values.size(); ++b)
-        if (k.values[b] == from && k.kernel.bindings[b].read && !k.kernel.bindings[b].written) return true;
+        if (k.values[b] == from && k.kernel.bindings[b].read && !k.kernel.bindings[b].written &&
+            !SafeInPlace(k.kernel, static_cast<int>(b), static_cast<int>(written)))
+          return true;
+    }
     return false;
   }
 

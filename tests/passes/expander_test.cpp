@@ -525,5 +525,47 @@ TEST(Pipeline, SameResults) {
              {});
 }
 
+// One window of a scatter, inside and outside, set, added and multiplied, in every place of the index vector.
+TEST(ScatterSimplifier, OneWindowIsAnUpdate) {
+  const auto text = [](std::string_view combiner, std::string_view operand, std::string_view indices, std::string_view updates,
+                       std::string_view attributes) {
+    return Format(R"(HloModule m
+combine {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] {} }}
+ENTRY main {{
+  x = {} parameter(0)
+  y = {} parameter(1)
+  i = {} parameter(2)
+  ROOT s = {} scatter(x, i, y), to_apply=combine, {} }})",
+                  combiner, operand, updates, indices, operand, attributes);
+  };
+  const auto indices = [](std::span<const int32_t> values) {
+    auto shape = Shape::MakeArray(ElementType::kS32, Dims{static_cast<int64_t>(values.size())});
+    auto out = Literal::Create(*shape);
+    std::ranges::copy(values, out->data<int32_t>().begin());
+    return std::move(*out);
+  };
+  for (std::string_view combiner : {"add(a, b)", "multiply(b, a)", "copy(b)", "subtract(a, b)", "copy(a)"}) {
+    for (int32_t i : {-7, -1, 0, 2, 3, 4, 5, 100}) {
+      const Literal one = indices(std::array{i});
+      auto after = ExpectSame(text(combiner, "f32[5]", "s32[1]", "f32[]",
+                                   "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0"),
+                              {"scatter_simplifier"}, 0, &one);
+      EXPECT_TRUE(after != nullptr && Find(*after, Opcode::kScatter).empty());
+      // Windows of two rows, an index vector of its own dimension.
+      ExpectSame(text(combiner, "f32[5,3]", "s32[1]", "f32[1,2,3]",
+                      "update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"),
+                 {"scatter_simplifier"}, 0, &one);
+      for (int32_t j : {-1, 0, 1, 2}) {
+        const Literal two = indices(std::array{j, i});
+        ExpectSame(text(combiner, "f32[6,4,3]", "s32[2]", "f32[2]",
+                        "update_window_dims={0}, inserted_window_dims={1,2}, scatter_dims_to_operand_dims={2,0}, index_vector_dim=0"),
+                   {"scatter_simplifier"}, 0, &two);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace krafla

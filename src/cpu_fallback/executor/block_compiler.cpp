@@ -411,6 +411,8 @@ class BlockCompiler {
       BlockKey single = key;
       single.uniform = 0;
       step.scalar = FindScalarOp(single);
+    } else if (out_.tile_.rows * out_.tile_.columns * width <= kSmallBytes) {
+      step.small = FindSmallOp(key);
     }
     if (step.fn == nullptr) {
       return Unimplemented("The CPU's block interpreter has no loop for {} of {}.",

@@ -99,7 +99,7 @@ class BlockProgram {
     int out = -1;                 // slot
     std::array<int, 3> in = {-1, -1, -1};
     BlockFn fn = nullptr;
-    TapeOp::Fn scalar = nullptr;  // what does the same on single values
+    TapeOp::Fn scalar = nullptr, small = nullptr;  // what does the same on single values, on small arrays
     uint64_t bits = 0;
     int access = -1;              // kLoad, kStore
     int address = -1;             // kRamp; kUniformDivide, kUniformModulus: the dividend

@@ -27,7 +27,7 @@ const TapeOp* CallConvert(const TapeOp* op, TapeRun&) {
 }
 // out, an s64: the value of in[0], an s32 or, with n 8, an s64, times bits, plus that of in[1] if there is one.
 template <class T, bool kAdds>
-const TapeOp* ScaleIndex(const TapeOp* op, TapeRun&) {
+const TapeOp* ScaleIndex(const TapeOp* op, TapeRun& run) {
   T value;
   std::memcpy(&value, op->in[0], sizeof(value));
   int64_t sum = static_cast<int64_t>(value) * static_cast<int64_t>(op->bits);
@@ -37,7 +37,7 @@ const TapeOp* ScaleIndex(const TapeOp* op, TapeRun&) {
     sum += more;
   }
   std::memcpy(op->out, &sum, sizeof(sum));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 // n bytes (kBytes of them where that is not 0) at in[0], moved by the T at in[1] times bits.
 template <class T>
@@ -47,14 +47,14 @@ int64_t Distance(const TapeOp* op) {
   return static_cast<int64_t>(value) * static_cast<int64_t>(op->bits);
 }
 template <class T, int kBytes>
-const TapeOp* CopyFromIndex(const TapeOp* op, TapeRun&) {
+const TapeOp* CopyFromIndex(const TapeOp* op, TapeRun& run) {
   std::memmove(op->out, op->in[0] + Distance<T>(op), kBytes > 0 ? kBytes : static_cast<std::size_t>(op->n));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 template <class T, int kBytes>
-const TapeOp* CopyToIndex(const TapeOp* op, TapeRun&) {
+const TapeOp* CopyToIndex(const TapeOp* op, TapeRun& run) {
   std::memmove(op->out + Distance<T>(op), op->in[0], kBytes > 0 ? kBytes : static_cast<std::size_t>(op->n));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 template <class T>
 TapeOp::Fn FromIndex(int64_t bytes) {
@@ -267,7 +267,7 @@ class BlockTape {
       return AddAsElsewhere(s);
     }
     TapeOp op{.run = &CallBlock, .n = CountOf(s), .bits = s.bits, .what = {.block = s.fn}};
-    if (op.n == 1 && s.scalar != nullptr) op = {.run = s.scalar};
+    if (op.n == 1 ? s.scalar != nullptr : s.small != nullptr) op = {.run = op.n == 1 ? s.scalar : s.small, .n = op.n};
     const int number = tape_.Add(op);
     Operands(number, s);
     tape_.Out(number, PlaceResult(at, s.out));

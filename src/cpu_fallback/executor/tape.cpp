@@ -21,30 +21,35 @@ constexpr int64_t kCopyGrain = 256 * 1024;
 
 const TapeOp* Stop(const TapeOp*, TapeRun&) { return nullptr; }
 
-// Whether a run may go on after a turn of a loop.
-bool MayGoOn(TapeRun& run) {
-  if (++run.turns % kTurnsBetweenLooks != 0) return true;
+// What follows a turn after which it is asked whether the run may go on. (Apart, so that the others need no stack.)
+[[gnu::noinline]] const TapeOp* GoOn(const TapeOp* next, TapeRun& run) {
   run.status = run.limit.Check();
-  return run.status.has_value();
+  return run.status ? next : nullptr;
+}
+const TapeOp* AfterTurn(const TapeOp* next, TapeRun& run) {
+  if (++run.turns % kTurnsBetweenLooks == 0) [[unlikely]]
+    return GoOn(next, run);
+  return GoTo(next, run);
 }
 
 // out: the turns to come, n: how far back the body is.
-const TapeOp* StartCount(const TapeOp* op, TapeRun&) {
+const TapeOp* StartCount(const TapeOp* op, TapeRun& run) {
   std::memcpy(op->out, &op->bits, sizeof(op->bits));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 const TapeOp* NextTurn(const TapeOp* op, TapeRun& run) {
   int64_t left;
   std::memcpy(&left, op->out, sizeof(left));
   --left;
   std::memcpy(op->out, &left, sizeof(left));
-  if (!MayGoOn(run)) return nullptr;
-  return left > 0 ? op + op->n : op + 1;
+  return AfterTurn(left > 0 ? op + op->n : op + 1, run);
 }
 // n: how far to go.
-const TapeOp* Jump(const TapeOp* op, TapeRun&) { return op + op->n; }
-const TapeOp* JumpBack(const TapeOp* op, TapeRun& run) { return MayGoOn(run) ? op + op->n : nullptr; }
-const TapeOp* JumpIfFalse(const TapeOp* op, TapeRun&) { return op + (*op->in[0] == std::byte{0} ? op->n : 1); }
+const TapeOp* Jump(const TapeOp* op, TapeRun& run) { return GoTo(op + op->n, run); }
+const TapeOp* JumpBack(const TapeOp* op, TapeRun& run) { return AfterTurn(op + op->n, run); }
+const TapeOp* JumpIfFalse(const TapeOp* op, TapeRun& run) {
+  return GoTo(op + (*op->in[0] == std::byte{0} ? op->n : 1), run);
+}
 // in[0]: a pred (bits 1) or an s32; in[1]: how far to go for each of n branches. An index out of range takes the last
 // branch (XLA: conditional).
 const TapeOp* Branch(const TapeOp* op, TapeRun&) {
@@ -62,9 +67,9 @@ const TapeOp* Branch(const TapeOp* op, TapeRun&) {
 }
 
 template <int kBytes>
-const TapeOp* CopyFixed(const TapeOp* op, TapeRun&) {
+const TapeOp* CopyFixed(const TapeOp* op, TapeRun& run) {
   std::memcpy(op->out, op->in[0], kBytes);
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 const TapeOp* CopySmall(const TapeOp* op, TapeRun&) {
   std::memmove(op->out, op->in[0], static_cast<std::size_t>(op->n));
@@ -99,6 +104,9 @@ TapeOp CopyOp(int64_t bytes) {
     case 2: return {.run = &CopyFixed<2>};
     case 4: return {.run = &CopyFixed<4>};
     case 8: return {.run = &CopyFixed<8>};
+    case 12: return {.run = &CopyFixed<12>};
+    case 16: return {.run = &CopyFixed<16>};
+    case 32: return {.run = &CopyFixed<32>};
     default: return {.run = bytes > kCopyGrain ? &CopyLarge : &CopySmall, .n = bytes};
   }
 }

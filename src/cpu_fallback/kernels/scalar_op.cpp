@@ -25,14 +25,14 @@ template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint8_t>>;
 
 template <class In, class Out, auto kFunction>
-const TapeOp* ScalarUnary(const TapeOp* op, TapeRun&) {
+const TapeOp* ScalarUnary(const TapeOp* op, TapeRun& run) {
   PutValue<Out>(op->out, static_cast<Out>(kFunction(ValueAt<In>(op->in[0]))));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 template <class In, class Out, auto kFunction>
-const TapeOp* ScalarBinary(const TapeOp* op, TapeRun&) {
+const TapeOp* ScalarBinary(const TapeOp* op, TapeRun& run) {
   PutValue<Out>(op->out, static_cast<Out>(kFunction(ValueAt<In>(op->in[0]), ValueAt<In>(op->in[1]))));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 
 template <class T>
@@ -76,14 +76,14 @@ T ScalarNegate(T x) {
 }
 
 template <class T>
-const TapeOp* ScalarClamp(const TapeOp* op, TapeRun&) {
+const TapeOp* ScalarClamp(const TapeOp* op, TapeRun& run) {
   PutValue<T>(op->out, ScalarMinimum(ScalarMaximum(ValueAt<T>(op->in[0]), ValueAt<T>(op->in[1])), ValueAt<T>(op->in[2])));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 template <class T>
-const TapeOp* ScalarSelect(const TapeOp* op, TapeRun&) {
+const TapeOp* ScalarSelect(const TapeOp* op, TapeRun& run) {
   PutValue<T>(op->out, ValueAt<T>(op->in[*op->in[0] != std::byte{0} ? 1 : 2]));
-  return op + 1;
+  return GoTo(op + 1, run);
 }
 
 template <class T>

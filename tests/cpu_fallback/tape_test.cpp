@@ -10,6 +10,7 @@
 #include "base/run_limit.h"
 #include "cpu_fallback/executor/tape.h"
 #include "cpu_fallback/kernels/tape_op.h"
+#include "kernel_fixture.h"
 
 namespace krafla {
 namespace {
@@ -65,9 +66,11 @@ int Compare(const BlockKey& key, std::span<const ElementType> operands) {
     }
     uint64_t expected = 0, got = 0;
     block({&expected, {&in[0], &in[1], &in[2]}, 1, 0});
-    cpu::TapeOp op{.run = single, .out = reinterpret_cast<std::byte*>(&got)};
-    for (std::size_t k = 0; k < 3; ++k) op.in[k] = reinterpret_cast<const std::byte*>(&in[k]);
-    EXPECT_EQ(op.run(&op, run), &op + 1);
+    std::array<cpu::TapeOp, 2> tape;
+    tape[0] = {.run = single, .out = reinterpret_cast<std::byte*>(&got)};
+    tape[1].run = [](const cpu::TapeOp*, cpu::TapeRun&) -> const cpu::TapeOp* { return nullptr; };
+    for (std::size_t k = 0; k < 3; ++k) tape[0].in[k] = reinterpret_cast<const std::byte*>(&in[k]);
+    tape[0].run(tape.data(), run);
     ++count;
     const bool is_nan = IsFloat(key.type) && (key.type == ElementType::kF32
                                                   ? std::isnan(std::bit_cast<float>(static_cast<uint32_t>(expected))) &&
@@ -109,6 +112,65 @@ TEST(ScalarOp, ComparisonsAndConversionsAreThoseOfBlocks) {
     for (ElementType to : kTypes) count += Compare({.op = NodeOp::kConvert, .type = to, .operand = t}, std::array{t});
   }
   EXPECT_GT(count, 5000);
+}
+
+TEST(SmallOp, ArraysAreThoseOfBlocks) {
+  ThreadPool pool(1);
+  cpu::TapeRun run{.pool = pool, .scratch = nullptr, .limit = kUnlimited};
+  std::array<cpu::TapeOp, 2> tape;
+  tape[1].run = [](const cpu::TapeOp*, cpu::TapeRun&) -> const cpu::TapeOp* { return nullptr; };
+  int count = 0;
+  for (ElementType t : kTypes) {
+    const std::vector<uint64_t> values = ValuesOf(t);
+    const auto width = static_cast<std::size_t>(StorageBytes(t));
+    for (Opcode o : {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kAnd, Opcode::kOr, Opcode::kXor}) {
+      for (unsigned uniform : {0u, 1u, 2u}) {
+        const BlockKey key{.opcode = o, .type = t, .operand = t, .uniform = uniform};
+        const cpu::TapeOp::Fn small = cpu::FindSmallOp(key);
+        if (small == nullptr) continue;
+        const cpu::BlockFn block = cpu::FindBlockFn(key);
+        for (std::size_t n = 1; n * width <= static_cast<std::size_t>(cpu::kSmallBytes); ++n) {
+          std::array<std::byte, 80> a{}, b{}, expected{}, got{};
+          for (std::size_t i = 0; i < n; ++i) {
+            std::memcpy(a.data() + i * width, &values[(i + n) % values.size()], width);
+            std::memcpy(b.data() + i * width, &values[(i * 5 + n) % values.size()], width);
+          }
+          block({expected.data(), {a.data(), b.data(), nullptr}, static_cast<int64_t>(n), 0});
+          tape[0] = {.run = small, .out = got.data(), .in = {a.data(), b.data(), nullptr}, .n = static_cast<int64_t>(n)};
+          tape[0].run(tape.data(), run);
+          ++count;
+          if (!IsFloat(t)) {
+            EXPECT_EQ(got, expected) << OpcodeName(o) << " of " << n << " " << ElementTypeName(t);
+            continue;
+          }
+          for (std::size_t i = 0; i < got.size() / width; ++i)
+            EXPECT_TRUE(SameElement(t, got.data(), expected.data(), static_cast<int64_t>(i))) << OpcodeName(o) << " of " << n;
+        }
+      }
+    }
+  }
+  EXPECT_GT(count, 500);
+}
+
+// A loop of many turns needs no stack.
+TEST(Tape, LongLoopsComeToTheirEnd) {
+  plan::ProgramPlan program;
+  constexpr int64_t kTurns = 3'000'000;
+  program.allocations.push_back({.kind = plan::Allocation::Kind::kArena, .size = 64});
+  plan::WhileStep loop;
+  loop.trip_count = kTurns;
+  loop.body = std::make_unique<plan::StepList>();
+  for (int64_t k = 0; k < 4; ++k) loop.body->steps.push_back(plan::CopyStep{{0, 8 * k, 8}, {0, 8 * (k + 1), 8}});
+  cpu::TapeBuilder builder(program);
+  builder.AddLoop(loop, {});
+  cpu::Tape tape = std::move(builder).Finish();
+  ThreadPool pool(1);
+  cpu::TapeRun run{.pool = pool, .scratch = nullptr, .limit = kUnlimited};
+  std::array<uint64_t, 8> memory = {42};
+  std::byte* base = reinterpret_cast<std::byte*>(memory.data());
+  ASSERT_TRUE(tape.Run({&base, 1}, run));
+  EXPECT_EQ(memory[4], 42u);
+  EXPECT_EQ(run.turns, static_cast<uint64_t>(kTurns));
 }
 
 }  // namespace
