@@ -56,8 +56,10 @@ class BlockProgram {
   void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                const void* const* params = nullptr) const;
   // Adds to `tape` what Start and RunTile do over buffers that lie at `buffers`, for the only tile of the space. The
-  // program must live as long as the tape. False, and nothing added: it has params.
-  bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const;
+  // program must live as long as the tape and have no params.
+  void AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const;
+
+  bool has_params() const;
 
   std::size_t result_count() const { return results_.size(); }
   Value ResultValue(const std::byte* memory, std::size_t i) const;

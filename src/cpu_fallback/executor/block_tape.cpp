@@ -235,7 +235,7 @@ class BlockTape {
       case Kind::kModulus:
       case Kind::kUniformDivide:
       case Kind::kUniformModulus: return AddAsElsewhere(s);
-      case Kind::kParam: return;  // AppendTo refuses these
+      case Kind::kParam: return;  // there is none
     }
   }
 
@@ -385,10 +385,12 @@ class BlockTape {
   int64_t frame_ = 0;
 };
 
-bool BlockProgram::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const {
-  if (std::ranges::any_of(tile_steps_, [](const Step& s) { return s.kind == Step::Kind::kParam; })) return false;
+bool BlockProgram::has_params() const {
+  return std::ranges::any_of(tile_steps_, [](const Step& s) { return s.kind == Step::Kind::kParam; });
+}
+
+void BlockProgram::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const {
   BlockTape(*this, tape, buffers, rows, columns).Append();
-  return true;
 }
 
 }  // namespace krafla::cpu

@@ -37,18 +37,25 @@ class LoopRunner {
  public:
   static Result<LoopRunner> Make(plan::ElementProgram program);
 
-  int64_t scratch_bytes(int threads) const {
-    return rows_ ? rows_->scratch_bytes(threads) : program_.frame_bytes() * threads;
-  }
+  int64_t scratch_bytes(int threads) const { return frame_bytes_ * threads; }
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
   bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const;
 
  private:
-  BlockProgram program_;
-  TileGrid grid_;
-  int64_t grain_ = 1;  // tiles that are worth a thread
-  TileGrid::Tile only_;  // when there is one tile
-  std::optional<RowGather> rows_;  // instead of all that
+  // A part of the space with a program of its own (pieces.h).
+  struct Piece {
+    BlockProgram program;
+    TileGrid grid;
+    TileGrid::Tile only;  // when there is one tile
+  };
+  static void RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,
+                       std::byte* memory);
+
+  std::vector<Piece> pieces_;
+  std::vector<RowGather> rows_;  // parts that are copies of rows
+  int64_t frame_bytes_ = 0;
+  int64_t tiles_ = 0;   // of all pieces
+  int64_t grain_ = 1;   // tiles that are worth a thread
 };
 
 }  // namespace krafla::cpu

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/executor/pieces.h"
 
 namespace krafla::cpu {
 
@@ -78,39 +79,57 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program) {
   LoopRunner out;
   for (int64_t d : program.space.dims())
     if (d == 0) return out;  // no tiles
-  MakeAffine(program);
-  KRAFLA_ASSIGN(out.rows_, RowGather::Make(program));
-  if (out.rows_) return out;
-  const TileShape tile = ChooseTile(program, {.max_elements = TileElements(program)});
-  KRAFLA_ASSIGN(out.program_, BlockProgram::Compile(program, {.tile = tile}));
-  out.grid_ = TileGrid(program.space.dims(), tile);
-  if (out.grid_.count() == 1) out.grid_.Seek(0, out.only_);
+  double time = 0;
+  for (ElementProgram& part : CutIntoPieces(std::move(program))) {
+    KRAFLA_ASSIGN(std::optional<RowGather> rows, RowGather::Make(part));
+    if (rows) {
+      out.frame_bytes_ = std::max(out.frame_bytes_, rows->scratch_bytes(1));
+      out.rows_.push_back(std::move(*rows));
+      continue;
+    }
+    Piece piece;
+    const TileShape tile = ChooseTile(part, {.max_elements = TileElements(part)});
+    KRAFLA_ASSIGN(piece.program, BlockProgram::Compile(part, {.tile = tile}));
+    piece.grid = TileGrid(part.space.dims(), tile);
+    if (piece.grid.count() == 1) piece.grid.Seek(0, piece.only);
+    time += TileTime(part, static_cast<double>(tile.rows * tile.columns)) * static_cast<double>(piece.grid.count());
+    out.tiles_ += piece.grid.count();
+    out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
+    out.pieces_.push_back(std::move(piece));
+  }
   // A thread should have work for about 10 us before another one is woken.
-  const double time = TileTime(program, static_cast<double>(tile.rows * tile.columns));
-  out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / time));
+  out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 * static_cast<double>(out.tiles_) / std::max(time, 1.0)));
   return out;
 }
 
+void LoopRunner::RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,
+                          std::byte* memory) {
+  piece.program.Start(memory, buffers);
+  if (piece.grid.count() == 1) return piece.program.RunTile(memory, piece.only.origin, piece.only.rows, piece.only.columns);
+  TileGrid::Tile tile;
+  piece.grid.Seek(begin, tile);
+  for (int64_t i = begin; i < end; ++i, piece.grid.Next(tile))
+    piece.program.RunTile(memory, tile.origin, tile.rows, tile.columns);
+}
+
 void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const {
-  if (rows_) return rows_->Run(buffers, pool, scratch);
-  if (grid_.count() == 1) {
-    program_.Start(scratch, buffers);
-    program_.RunTile(scratch, only_.origin, only_.rows, only_.columns);
-    return;
-  }
-  pool.ParallelFor(grid_.count(), grain_, [&](int64_t begin, int64_t end, int worker) {
-    std::byte* memory = scratch + worker * program_.frame_bytes();
-    program_.Start(memory, buffers);
-    TileGrid::Tile tile;
-    grid_.Seek(begin, tile);
-    for (int64_t i = begin; i < end; ++i, grid_.Next(tile))
-      program_.RunTile(memory, tile.origin, tile.rows, tile.columns);
+  pool.ParallelFor(tiles_, grain_, [&](int64_t begin, int64_t end, int worker) {
+    std::byte* memory = scratch + worker * frame_bytes_;
+    for (const Piece& piece : pieces_) {
+      const int64_t count = piece.grid.count();
+      if (begin < count && end > 0) RunTiles(piece, std::max<int64_t>(begin, 0), std::min(end, count), buffers, memory);
+      begin -= count, end -= count;
+    }
   });
+  for (const RowGather& rows : rows_) rows.Run(buffers, pool, scratch);
 }
 
 bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const {
-  if (rows_ || grid_.count() != 1) return false;
-  return program_.AppendTo(tape, buffers, only_.rows, only_.columns);
+  if (!rows_.empty()) return false;
+  for (const Piece& piece : pieces_)
+    if (piece.grid.count() != 1 || piece.program.has_params()) return false;
+  for (const Piece& piece : pieces_) piece.program.AppendTo(tape, buffers, piece.only.rows, piece.only.columns);
+  return true;
 }
 
 KernelResult MakeLoopKernel(const plan::KernelPlan&, const plan::LoopKernel& body, const CpuKernelOptions& options) {

@@ -25,6 +25,7 @@ using plan::NodeOp;
 constexpr int64_t kWindowTileElements = 2048;
 // Longer sums are better cut into pieces, which other layouts do.
 constexpr int64_t kMostWindowElements = 1024;
+constexpr int64_t kLongRun = 8;
 
 // The coefficients of an index that is affine in all dimensions.
 std::optional<Dims> AffineCoefficients(const IndexSpace& space, IndexId index) {
@@ -97,6 +98,10 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   if (out.ops_.tiles == nullptr) return std::nullopt;
   out.ChooseWindowTile(row_dims);
   if (out.tile_.column_dim < 0) return std::nullopt;
+  // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows.
+  for (std::size_t d = out.row_rank_; d < out.strides_.size(); ++d)
+    if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= kLongRun && std::abs(out.strides_[At(out.tile_.column_dim)]) > 2)
+      return std::nullopt;
   // A bound over both sides of the tile is no rectangle.
   for (const Bound& b : out.bounds_)
     if (out.tile_.row_dim >= 0 && b.coefficients[At(out.tile_.row_dim)] != 0 && b.coefficients[At(out.tile_.column_dim)] != 0)

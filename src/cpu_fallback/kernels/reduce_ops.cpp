@@ -71,6 +71,17 @@ HWY_INLINE T Combine(T x, T y) {
   return hn::GetLane(F::Do(d, hn::Set(d, x), hn::Set(d, y)));
 }
 
+// Halves onto halves, down to one.
+template <class F, class D>
+HWY_INLINE hn::TFromD<D> FoldLanes(D, hn::Vec<D> v) {
+  if constexpr (HWY_MAX_LANES_D(D) == 1) {
+    return hn::GetLane(v);
+  } else {
+    const hn::Half<D> dh;
+    return FoldLanes<F>(dh, F::Do(dh, hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
+  }
+}
+
 template <class T, class F>
 void ReduceRow(const void* in, int64_t count, void* accumulator) {
   const hn::ScalableTag<T> d;
@@ -93,12 +104,7 @@ void ReduceRow(const void* in, int64_t count, void* accumulator) {
       total = F::Do(d, F::Do(d, s0, s1), F::Do(d, s2, s3));
     }
     for (; i + lanes <= n; i += lanes) total = F::Do(d, total, hn::LoadU(d, a + i));
-    // Halves onto halves.
-    HWY_ALIGN T lane[HWY_MAX_BYTES / sizeof(T)];
-    hn::Store(total, d, lane);
-    for (std::size_t half = lanes / 2; half > 0; half /= 2)
-      for (std::size_t k = 0; k < half; ++k) lane[k] = Combine<T, F>(lane[k], lane[k + half]);
-    sum = Combine<T, F>(sum, lane[0]);
+    sum = Combine<T, F>(sum, FoldLanes<F>(d, total));
   }
   for (; i < n; ++i) sum = Combine<T, F>(sum, a[i]);
   *static_cast<T*>(accumulator) = sum;

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop's iteration space cut where its conditions on indices change: what a pad, a concatenate, a roll or an
+// interleaving decides for every element is then the same throughout a piece, and gone from its program.
+#pragma once
+
+#include <vector>
+
+#include "plan/element_program.h"
+
+namespace krafla::cpu {
+
+// The same program over [begin, begin + extent) of dimension `dim` alone: conditions on indices that are decided there
+// are, and what they leave out is dropped.
+plan::ElementProgram Restrict(const plan::ElementProgram& program, int dim, int64_t begin, int64_t extent);
+
+// Programs that together do what `program` does, each point once, with index expressions as affine as they get.
+std::vector<plan::ElementProgram> CutIntoPieces(plan::ElementProgram program);
+
+}  // namespace krafla::cpu
