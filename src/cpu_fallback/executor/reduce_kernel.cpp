@@ -202,6 +202,9 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
       (d < row_rank ? row_cost : element_cost) = c;
     }
   }
+  // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is left.
+  constexpr double kOwnCombiner = 3;
+  if (ordered && best_row >= 0 && extent(best_row) >= 16) element_cost += kOwnCombiner;
   // The second side: the longest other dimension of the same part.
   auto other = [&](int first, int last, int taken) {
     int out = -1;
@@ -215,7 +218,9 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   } else if (best_row < 0 && best_element < 0) {
     layout_ = Layout::kElements;
   } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
-    const int64_t columns = std::min<int64_t>(extent(best_row), 512);
+    // Of few columns each tile reads all of the cache lines that it touches where they lie along the elements.
+    const bool is_transposed = row_cost > element_cost - kOwnCombiner;
+    const int64_t columns = std::min<int64_t>(extent(best_row), ordered && is_transposed ? 128 : 512);
     tile_.column_dim = best_row, tile_.columns = columns;
     const int second_row = other(0, row_rank, best_row);
     const int second_element = ordered ? innermost_before(rank) : other(row_rank, rank, -1);

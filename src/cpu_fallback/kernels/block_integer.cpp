@@ -129,29 +129,61 @@ struct FloatQuotient {
     return Finish(x, y, static_cast<T>(static_cast<Word>(static_cast<Float>(x) / static_cast<Float>(safe))), is_negated);
   }
 };
-// By one number: times its reciprocal, taken a little away from zero so that whole quotients are reached.
+// By one number: |x| * ceil(2^s / |y|) >> s with s = bits + ceil(log2 |y|), as in Reciprocal below: 2^s / |y| is rounded up by
+// less than 1, which |x| <= 2^bits times stays below 2^bits * 2^ceil(log2 |y|) = 2^s, one quotient's worth over |y|.
 template <class T, bool kRemainder>
 void DivideByOneLoop(const BlockArgs& args) {
-  using Quotient = FloatQuotient<T, kRemainder>;
-  using Float = typename Quotient::Float;
+  using Unsigned = std::make_unsigned_t<T>;
+  using Wide = std::conditional_t<sizeof(T) == 1, uint32_t, uint64_t>;
   const T* a = static_cast<const T*>(args.in[0]);
   const T y = *static_cast<const T*>(args.in[1]);
   T* out = static_cast<T*>(args.out);
   const int64_t n = args.n;
-  const bool is_negated = std::is_signed_v<T> && y == static_cast<T>(-1);
-  const Float divisor = static_cast<Float>(y == 0 || is_negated ? T{1} : y);
-  const Float one = Float{1} / divisor;
-  const Float reciprocal = std::nextafter(one, one < 0 ? Float{-2} : Float{2});
+  if (y == 0) {
+    KRAFLA_VECTOR_LOOP
+    for (int64_t i = 0; i < n; ++i) out[i] = kRemainder ? a[i] : static_cast<T>(~T{0});
+    return;
+  }
+  const Unsigned divisor = y < 0 ? static_cast<Unsigned>(Unsigned{0} - static_cast<Unsigned>(y)) : static_cast<Unsigned>(y);
+  constexpr int kBits = sizeof(T) * 8 - (std::is_signed_v<T> ? 1 : 0);
+  const int shift = kBits + std::bit_width(static_cast<Unsigned>(divisor - 1));
+  const Wide factor = static_cast<Wide>(((uint64_t{1} << shift) + divisor - 1) / divisor);
   KRAFLA_VECTOR_LOOP
   for (int64_t i = 0; i < n; ++i) {
-    const T quotient = static_cast<T>(static_cast<typename Quotient::Word>(static_cast<Float>(a[i]) * reciprocal));
-    out[i] = Quotient::Finish(a[i], y, quotient, is_negated);
+    const T x = a[i];
+    const bool is_negative = std::is_signed_v<T> && x < 0;
+    const Unsigned size = is_negative ? static_cast<Unsigned>(Unsigned{0} - static_cast<Unsigned>(x)) : static_cast<Unsigned>(x);
+    const Unsigned q = static_cast<Unsigned>((static_cast<Wide>(size) * factor) >> shift);
+    if constexpr (kRemainder) {
+      const Unsigned rest = static_cast<Unsigned>(size - static_cast<Unsigned>(q * divisor));
+      out[i] = static_cast<T>(is_negative ? static_cast<Unsigned>(Unsigned{0} - rest) : rest);
+    } else {
+      out[i] = static_cast<T>(is_negative != (std::is_signed_v<T> && y < 0) ? static_cast<Unsigned>(Unsigned{0} - q) : q);
+    }
   }
+}
+// A u32's factor has 33 bits: by way of doubles, whose quotient is further from the next integer than rounding goes; the
+// reciprocal is taken a little up, so that whole quotients are reached.
+template <bool kRemainder>
+void DivideU32ByOneLoop(const BlockArgs& args) {
+  using Quotient = FloatQuotient<uint32_t, kRemainder>;
+  const uint32_t* a = static_cast<const uint32_t*>(args.in[0]);
+  const uint32_t y = *static_cast<const uint32_t*>(args.in[1]);
+  uint32_t* out = static_cast<uint32_t*>(args.out);
+  const int64_t n = args.n;
+  const double reciprocal = std::nextafter(1.0 / static_cast<double>(y == 0 ? 1u : y), 2.0);
+  KRAFLA_VECTOR_LOOP
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = Quotient::Finish(a[i], y, static_cast<uint32_t>(static_cast<double>(a[i]) * reciprocal), false);
 }
 template <class T, bool kRemainder>
 BlockFn PickDivide(unsigned uniform) {
   if (uniform == 0) return &ScalarBinaryLoop<T, FloatQuotient<T, kRemainder>>;
-  if (uniform == 2) return &DivideByOneLoop<T, kRemainder>;
+  if constexpr (std::is_same_v<T, uint32_t>) {
+    if (uniform == 2) return &DivideU32ByOneLoop<kRemainder>;
+  } else {
+    if (uniform == 2) return &DivideByOneLoop<T, kRemainder>;
+  }
   return nullptr;
 }
 KRAFLA_SCALAR_BINARY(ScalarPower, PowInt)
