@@ -465,12 +465,12 @@ class BlockCompiler {
       if (access.convert != nullptr || access.mask >= 0 || access.offsets >= 0) continue;
       for (std::size_t j = 0; j < i; ++j) {
         Step& op = steps[j];
-        const bool makes = op.kind == Step::Kind::kOp ||
-                           (op.kind == Step::Kind::kLoad && Item(out_.accesses_, op.access).convert != nullptr);
+        const bool makes = op.kind == Step::Kind::kOp || op.kind == Step::Kind::kLoad;
         if (!makes || op.out != store.in[0] || op.direct_store >= 0) continue;
         bool safe = true;
         for (std::size_t k = j + 1; k < steps.size(); ++k) {
           const Step& later = steps[k];
+          if (k == i) continue;
           if (later.kind == Step::Kind::kLoad) safe = false;
           for (int in : later.in)
             if (in >= 0 && from_memory[static_cast<std::size_t>(in)]) safe = false;
@@ -478,6 +478,11 @@ class BlockCompiler {
               from_memory[static_cast<std::size_t>(Item(out_.accesses_, later.access).mask)])
             safe = false;
         }
+        // Where it goes to must be known by then.
+        for (const BlockProgram::Term& t : Item(out_.addresses_, access.address).terms)
+          if (t.kind != BlockProgram::Term::Kind::kIter)
+            for (std::size_t k = j; k < steps.size(); ++k)
+              if (steps[k].out == t.number) safe = false;
         if (safe) op.direct_store = store.access;
       }
     }

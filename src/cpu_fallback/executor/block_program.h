@@ -107,7 +107,7 @@ class BlockProgram {
     int address = -1;             // kRamp; kUniformDivide, kUniformModulus: the dividend
     int64_t row_stride = 0, column_stride = 0;  // kRamp
     int width = 4;                // kSpread, kConstant
-    int direct_store = -1;        // kOp, a kLoad that converts: the access that its result goes to when that is dense
+    int direct_store = -1;        // kOp, kLoad: the access that its result goes to when that is dense
   };
   struct Slot {
     int width = 4;

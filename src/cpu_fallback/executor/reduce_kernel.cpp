@@ -220,10 +220,13 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
     // Of few columns each tile reads all of the cache lines that it touches where they lie along the elements.
     const bool is_transposed = row_cost > element_cost - kOwnCombiner;
-    const int64_t columns = std::min<int64_t>(extent(best_row), ordered && is_transposed ? 128 : 512);
-    tile_.column_dim = best_row, tile_.columns = columns;
     const int second_row = other(0, row_rank, best_row);
     const int second_element = ordered ? innermost_before(rank) : other(row_rank, rank, -1);
+    int64_t columns = std::min<int64_t>(extent(best_row), ordered && is_transposed ? 128 : 512);
+    // Few elements are in one tile, where they may be transposed.
+    if (second_element >= 0 && extent(second_element) <= 16)
+      columns = std::min(columns, RoundUp(kTileElements / extent(second_element), 16));
+    tile_.column_dim = best_row, tile_.columns = columns;
     if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
       layout_ = Layout::kRows;
       tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / 2 / columns);

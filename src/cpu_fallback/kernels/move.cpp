@@ -11,6 +11,15 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+// Before a loop over registers.
+#ifndef KRAFLA_UNROLLED
+#if defined(__clang__)
+#define KRAFLA_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define KRAFLA_UNROLLED _Pragma("GCC unroll 16")
+#endif
+#endif
+
 #ifndef KRAFLA_CPU_MOVE_TABLE
 #define KRAFLA_CPU_MOVE_TABLE
 namespace krafla::cpu {
@@ -29,41 +38,80 @@ HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// to[c, r] = from[r, c] for 4-byte elements, both dense along their second index: 4 x 4 at a time in registers.
-HWY_INLINE void Transpose4x4(const uint32_t* from, int64_t from_row, uint32_t* to, int64_t to_row) {
-  const hn::Full128<uint32_t> d;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + from_row);
-  const auto r2 = hn::LoadU(d, from + 2 * from_row), r3 = hn::LoadU(d, from + 3 * from_row);
-  const hn::Full128<uint64_t> d64;
-  const auto a = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1)), b = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
-  const auto e = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1)), f = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, a, b)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, a, b)), d, to + to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, e, f)), d, to + 2 * to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, e, f)), d, to + 3 * to_row);
+// to[c, r] = from[r, c], both dense along their second index, for as many rows and columns as kBytes hold: rows i and
+// i + half laid between each other, as often as halves go.
+template <class T, std::size_t kBytes>
+HWY_INLINE void TransposeBlock(const T* from, int64_t from_row, T* to, int64_t to_row) {
+  constexpr std::size_t kSide = kBytes / sizeof(T);
+  const hn::FixedTag<T, kSide> d;
+  using V = hn::Vec<decltype(d)>;
+  V rows[kSide];
+  KRAFLA_UNROLLED
+  for (std::size_t i = 0; i < kSide; ++i) rows[i] = hn::LoadU(d, from + static_cast<int64_t>(i) * from_row);
+  KRAFLA_UNROLLED
+  for (std::size_t half = kSide / 2; half > 0; half /= 2) {
+    V next[kSide];
+    KRAFLA_UNROLLED
+    for (std::size_t i = 0; i < kSide / 2; ++i) {
+      next[2 * i] = hn::InterleaveLower(d, rows[i], rows[i + kSide / 2]);
+      next[2 * i + 1] = hn::InterleaveUpper(d, rows[i], rows[i + kSide / 2]);
+    }
+    KRAFLA_UNROLLED
+    for (std::size_t i = 0; i < kSide; ++i) rows[i] = next[i];
+  }
+  KRAFLA_UNROLLED
+  for (std::size_t i = 0; i < kSide; ++i) hn::StoreU(rows[i], d, to + static_cast<int64_t>(i) * to_row);
+}
+// Blocks of kBytes over the rows from `r` on and all columns that fill one; the rest number by number. Returns the first
+// row that is not done.
+template <class T, std::size_t kBytes>
+HWY_INLINE int64_t TransposeBlocks(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t r, int64_t rows,
+                                   int64_t columns) {
+  constexpr int64_t kSide = kBytes / sizeof(T);
+  const int64_t last_row = r + (rows - r) / kSide * kSide, last_column = columns / kSide * kSide;
+  const auto block = [&](int64_t row, int64_t c) HWY_ATTR {
+    TransposeBlock<T, kBytes>(from + row + c * from_column, from_column, to + row * to_row + c, to_row);
+  };
+  // Along the side whose lines are further apart, so that each is done with before it leaves the cache.
+  if (from_column >= to_row) {
+    for (int64_t c = 0; c < last_column; c += kSide)
+      for (int64_t row = r; row < last_row; row += kSide) block(row, c);
+  } else {
+    for (int64_t row = r; row < last_row; row += kSide)
+      for (int64_t c = 0; c < last_column; c += kSide) block(row, c);
+  }
+  for (int64_t c = last_column; c < columns; ++c)
+    for (int64_t row = r; row < last_row; ++row) to[row * to_row + c] = from[row + c * from_column];
+  return last_row;
 }
 
 // from is dense along rows (row stride 1), to along columns: to[r * to_row + c] = from[r + c * from_column].
 template <class T>
 void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
+  constexpr int64_t kSide = 16 / sizeof(T);
   int64_t r = 0;
-  if constexpr (sizeof(T) == 4) {
-    for (; r + 4 <= rows; r += 4) {
-      int64_t c = 0;
-      for (; c + 4 <= columns; c += 4)
-        Transpose4x4(reinterpret_cast<const uint32_t*>(from + r + c * from_column), from_column,
-                     reinterpret_cast<uint32_t*>(to + r * to_row + c), to_row);
-      for (; c < columns; ++c)
-        for (int64_t k = 0; k < 4; ++k) to[(r + k) * to_row + c] = from[r + k + c * from_column];
-    }
-  } else {
-    constexpr int64_t kBlock = 8;
-    for (; r + kBlock <= rows; r += kBlock)
-      for (int64_t c = 0; c < columns; ++c)
-        for (int64_t k = 0; k < kBlock; ++k) to[(r + k) * to_row + c] = from[r + k + c * from_column];
-  }
+  if (columns >= kSide) r = TransposeBlocks<T, 16>(from, from_column, to, to_row, 0, rows, columns);
+  if constexpr (sizeof(T) <= 2) r = TransposeBlocks<T, 8>(from, from_column, to, to_row, r, rows, columns);
   for (; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
+}
+
+// Rows too short for memcpy's first look at them.
+template <class T>
+void CopyRows(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t rows, int64_t columns) {
+  constexpr int64_t kShortBytes = 512;
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const bool is_short = columns * static_cast<int64_t>(sizeof(T)) <= kShortBytes;
+  for (int64_t r = 0; r < rows; ++r, from += from_row, to += to_row) {
+    if (!is_short) {
+      std::memcpy(to, from, static_cast<std::size_t>(columns) * sizeof(T));
+      continue;
+    }
+    int64_t c = 0;
+    for (; c + lanes <= columns; c += lanes) hn::StoreU(hn::LoadU(d, from + c), d, to + c);
+    if (c < columns) hn::StoreN(hn::LoadN(d, from + c, static_cast<std::size_t>(columns - c)), d, to + c, static_cast<std::size_t>(columns - c));
+  }
 }
 
 // A column spread over the columns.
@@ -91,6 +139,24 @@ void EverySecond(const T* from, T* to, int64_t count) {
   }
   for (; c < count; ++c) to[c] = from[2 * c];
 }
+// To every second element. What lies between may be another thread's: it is not written, not even with what it was.
+template <class T>
+void ToEverySecond(const T* from, T* to, int64_t count) {
+  int64_t c = 0;
+#if HWY_TARGET <= HWY_AVX2
+  if constexpr (sizeof(T) >= 4) {
+    const hn::ScalableTag<T> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto even = hn::Eq(hn::And(hn::Iota(d, 0), hn::Set(d, T{1})), hn::Zero(d));
+    for (; c + lanes < count; c += lanes) {
+      const auto x = hn::LoadU(d, from + c);
+      hn::BlendedStore(hn::InterleaveWholeLower(d, x, x), even, d, to + 2 * c);
+      hn::BlendedStore(hn::InterleaveWholeUpper(d, x, x), even, d, to + 2 * c + lanes);
+    }
+  }
+#endif
+  for (; c < count; ++c) to[2 * c] = from[c];
+}
 // from[0], from[-1], ...
 template <class T>
 void Backwards(const T* from, T* to, int64_t count) {
@@ -111,8 +177,7 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
       std::memcpy(to, from, static_cast<std::size_t>(rows * columns) * sizeof(T));
       return;
     }
-    for (int64_t r = 0; r < rows; ++r)
-      std::memcpy(to + r * ts.row, from + r * fs.row, static_cast<std::size_t>(columns) * sizeof(T));
+    CopyRows(from, fs.row, to, ts.row, rows, columns);
     return;
   }
   if (fs.column == 0 && ts.column == 1) {
@@ -135,6 +200,8 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
       EverySecond(a, b, columns);
     } else if (ts.column == 1 && fs.column == -1) {
       Backwards(a, b, columns);
+    } else if (ts.column == 2 && fs.column == 1) {
+      ToEverySecond(a, b, columns);
     } else if (ts.column == 1) {
       for (int64_t c = 0; c < columns; ++c) b[c] = a[c * fs.column];
     } else {
