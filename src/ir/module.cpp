@@ -146,6 +146,7 @@ Instruction* Computation::Add(Opcode opcode, Shape shape, std::vector<Instructio
   out->attributes_ = std::move(attributes);
   out->called_ = std::move(called);
   instructions_.push_back(std::move(owned));
+  ++parent_->counts_[static_cast<std::size_t>(opcode)];
   SetOperands(out, std::move(operands));
   if (opcode == Opcode::kParameter) {
     auto number = static_cast<std::size_t>(out->attr<ParameterAttributes>().number);
@@ -195,6 +196,7 @@ void Computation::RemoveAll(std::span<Instruction* const> dead) {
     instruction->operands_.clear();
     instruction->operand_places_.reset();
     names_.erase(instruction->name_);
+    --parent_->counts_[static_cast<std::size_t>(instruction->opcode_)];
     if (instruction->opcode_ != Opcode::kParameter) continue;
     for (Instruction*& parameter : parameters_)
       if (parameter == instruction) parameter = nullptr;
@@ -282,6 +284,8 @@ void Module::RemoveAll(std::span<Computation* const> computations) {
   std::unordered_set<const Computation*> gone(computations.begin(), computations.end());
   KRAFLA_CHECK(!gone.contains(entry_));
   for (const Computation* c : computations) names_.erase(c->name_);
+  for (const Computation* c : gone)
+    for (const auto& i : c->instructions_) --counts_[static_cast<std::size_t>(i->opcode_)];
   std::erase_if(computations_, [&](const auto& owned) { return gone.contains(owned.get()); });
 }
 

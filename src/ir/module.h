@@ -193,6 +193,9 @@ class Module {
   void RemoveAll(std::span<Computation* const> computations);
   // A deep copy, names and ids kept.
   std::unique_ptr<Module> Clone() const;
+  // Instructions with this opcode in all computations, also in those that nothing calls. What looks for one opcode need not
+  // walk a module without any.
+  int64_t CountOf(Opcode opcode) const { return counts_[static_cast<std::size_t>(opcode)]; }
 
   int64_t replica_count = 1;
   int64_t num_partitions = 1;
@@ -210,6 +213,9 @@ class Module {
   Computation* entry_ = nullptr;
   std::vector<std::unique_ptr<Computation>> computations_;
   std::unordered_map<std::string, int> names_;
+  std::vector<int64_t> counts_ = std::vector<int64_t>(AllOps().size(), 0);  // by opcode
+
+  friend class Computation;
 };
 
 // Whether `a` and `b` are the same graph: computations, instructions in order, shapes with layouts, attributes,

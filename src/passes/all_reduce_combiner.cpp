@@ -105,6 +105,7 @@ class Meetings {
 
 Result<bool> AllReduceCombiner(Module& module, const PassOptions&) {
   bool changed = false;
+  if (module.CountOf(Opcode::kAllReduce) < 2) return changed;
   for (Computation* c : ReachableComputations(module)) {
     const auto is_one = [](const auto& i) { return i->opcode() == Opcode::kAllReduce; };
     if (std::ranges::count_if(c->instructions(), is_one) < 2) continue;

@@ -195,6 +195,10 @@ class Inliner {
 
 }  // namespace
 
-Result<bool> CallInliner(Module& module, const PassOptions& options) { return Inliner(module, options).Run(); }
+Result<bool> CallInliner(Module& module, const PassOptions& options) {
+  int64_t callers = 0;
+  for (Opcode op : {Opcode::kCall, Opcode::kFusion, Opcode::kAsyncStart, Opcode::kWhile, Opcode::kConditional}) callers += module.CountOf(op);
+  return callers == 0 ? false : Inliner(module, options).Run();
+}
 
 }  // namespace krafla

@@ -77,6 +77,7 @@ class MapLifter {
 }  // namespace
 
 Result<bool> MapInliner(Module& module, const PassOptions& options) {
+  if (module.CountOf(Opcode::kMap) == 0) return false;
   MapLifter lifter(module, options);
   return RewriteAll(module, Opcode::kMap, [&](Instruction* map) { return lifter.Lift(map); });
 }

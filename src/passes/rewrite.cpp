@@ -23,7 +23,8 @@ std::vector<Computation*> ReachableComputations(const Module& module) {
     std::vector<Computation*> callees;
     CountWork(static_cast<int64_t>(c->instructions().size()));
     for (const auto& i : c->instructions())
-      for (Computation* callee : i->called()) callees.push_back(callee);
+      for (Computation* callee : i->called())
+        if (!seen.contains(callee)) callees.push_back(callee);
     stack.push_back({c, std::move(callees), 0});
   };
   if (module.entry() != nullptr) open(module.entry());
@@ -241,6 +242,7 @@ void Replace(Instruction* old, Instruction* with) {
 Result<bool> RewriteAll(Module& module, Opcode opcode,
                         const std::function<Result<Instruction*>(Instruction*)>& rewrite) {
   bool changed = false;
+  if (module.CountOf(opcode) == 0) return changed;
   for (Computation* c : ReachableComputations(module)) {
     std::vector<Instruction*> found, replaced;
     for (const auto& i : c->instructions())

@@ -117,6 +117,7 @@ class Mover {
 
 Result<bool> WhileInvariantMotion(Module& module, const PassOptions&) {
   bool changed = false;
+  if (module.CountOf(Opcode::kWhile) == 0) return changed;
   SideEffects effects;
   // Inner loops first: what leaves one may leave the next.
   for (Computation* c : ReachableComputations(module)) {

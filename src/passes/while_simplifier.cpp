@@ -125,6 +125,7 @@ std::vector<std::size_t> LiveElements(const Loop& loop, SideEffects& effects) {
 
 Result<bool> WhileSimplifier(Module& module, const PassOptions&) {
   bool changed = false;
+  if (module.CountOf(Opcode::kWhile) == 0) return changed;
   SideEffects effects;
   for (Computation* c : ReachableComputations(module)) {
     bool here = false;

@@ -157,6 +157,43 @@ Result<> Converter::CallOp(const Op& op, Body& body, const std::string& callee, 
   return {};
 }
 
+// What the region does is done here, in the computation around it, and the future stands for its results: the passes make
+// one operation of a start and its done anyway, and decide for themselves what runs beside what.
+Result<> Converter::AsyncStart(const Op& op, Body& body) {
+  if (op.regions.size() != 1 || op.results.size() != 1)
+    return InvalidArgument("'async_start' has {} regions and {} results, not one of each.", op.regions.size(), op.results.size());
+  if (++depth_ > 128) return InvalidArgument("Regions lie within others deeper than the limit of 128.");
+  const Region& region = op.regions[0];
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
+  if (region.arguments.size() != operands.size())
+    return InvalidArgument("The region of 'async_start' has {} arguments for {} values.", region.arguments.size(), operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    KRAFLA_TRY(CheckFits("an argument of a region", TypeOfValue(region.arguments[i]), operands[i]->shape()));
+    body.values[region.arguments[i]] = operands[i];
+  }
+  KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(region.ops, body));
+  if (results.size() != 1) {
+    KRAFLA_ASSIGN(Instruction * tuple, AddTuple(*body.computation, results));
+    results = {tuple};
+  }
+  body.values[op.results[0]] = results[0];
+  --depth_;
+  return {};
+}
+
+Result<> Converter::AsyncDone(const Op& op, Body& body) {
+  KRAFLA_ASSIGN(Instruction * future, Operand(op, body, 0));
+  if (op.results.size() == 1) return Bind(op, body, future);
+  if (!future->shape().IsTuple() || future->shape().tuple_elements().size() != op.results.size())
+    return InvalidArgument("'async_done' has {} results of a future of {}.", op.results.size(), future->shape().ToString(false));
+  for (std::size_t i = 0; i < op.results.size(); ++i) {
+    KRAFLA_ASSIGN(Instruction * element, AddGetTupleElement(*body.computation, future, static_cast<int64_t>(i)));
+    KRAFLA_TRY(CheckFits(op.name, TypeOfValue(op.results[i]), element->shape()));
+    body.values[op.results[i]] = element;
+  }
+  return {};
+}
+
 Result<bool> Converter::ConvertStructure(const Op& op, Body& body) {
   if (op.name == "while") {
     KRAFLA_TRY(While(op, body));
@@ -168,6 +205,10 @@ Result<bool> Converter::ConvertStructure(const Op& op, Body& body) {
   } else if (op.name == "composite") {
     KRAFLA_ASSIGN(std::string callee, StringAttribute(op, "decomposition"));
     KRAFLA_TRY(CallOp(op, body, callee, true));
+  } else if (op.name == "async_start") {
+    KRAFLA_TRY(AsyncStart(op, body));
+  } else if (op.name == "async_done") {
+    KRAFLA_TRY(AsyncDone(op, body));
   } else if (op.name == "sdy.manual_computation") {
     KRAFLA_TRY(ManualComputation(op, body));
   } else if (op.name == "sdy.sharding_constraint" || op.name == "sdy.reshard") {

@@ -73,6 +73,8 @@ class Converter {
 
   Result<> While(const Op& op, Body& body);
   Result<> Conditional(const Op& op, Body& body);
+  Result<> AsyncStart(const Op& op, Body& body);
+  Result<> AsyncDone(const Op& op, Body& body);
   Result<> CallOp(const Op& op, Body& body, const std::string& callee, bool composite);
   // sharding.cpp
   Result<> ManualComputation(const Op& op, Body& body);
