@@ -132,7 +132,7 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
 
   auto body = [&] {
     Values at(dims.size());
-    const Value part = b.UDiv(item, u(of_part));
+    const Value part = parts > 1 ? b.UDiv(item, u(of_part)) : u(0);
     const Value begin = b.Mul(part, u(part_length)), end = b.Min(b.Add(begin, u(part_length)), u(elements));
     Value rest = parts > 1 ? b.Sub(item, b.Mul(part, u(of_part))) : item;
     for (int d = p.rank; d-- > 0;) {
