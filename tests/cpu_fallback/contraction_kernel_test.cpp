@@ -294,6 +294,30 @@ TEST(ConvKernelTest, Parts) {
     }
 }
 
+// Sums that oneDNN makes in parts: along the window's rows, channels and other dimensions, also such that see nothing but
+// padding; and long products.
+TEST(ConvKernelTest, LongSums) {
+  for (bool last : {false, true}) {
+    const After after = last ? After::kStore : After::kBiasRelu;
+    CheckConv({3, 64, 32, {5, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+    CheckConv({1, 300, 128, {5, 4}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+    CheckConv({2, 64, 32, {16, 15}, {16, 14}, {1, 1}, {1, 1}, {1, 2}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+    CheckConv({1, 24, 16, {12, 17}, {7, 40}, {2, 2}, {9, 20}, {9, 21}, {2, 1}, {1, 1}, {.channels_last = last, .after = after}});
+    CheckConv({2, 16, 16, {4, 4}, {9, 9}, {1, 1}, {8, 8}, {8, 8}, {1, 1}, {1, 1}, {.channels_last = last, .after = after}});
+    CheckConv({1, 32, 64, {90}, {50}, {1}, {30}, {31}, {1}, {1}, {.channels_last = last, .after = after}});
+    CheckConv({1, 16, 16, {20, 20}, {17, 17}, {1, 1}, {7, 7}, {7, 7}, {1, 1}, {1, 1}, {.groups = 8, .channels_last = last, .after = after}});
+  }
+}
+TEST(DotKernelTest, LongSums) {
+  using enum ElementType;
+  for (bool transposed : {false, true})
+    for (After after : {After::kStore, After::kBiasRelu, After::kTransposedStore}) {
+      CheckDot({{}, 20, 33, 2500, kF32, kF32, kF32, kF32, transposed, transposed, false, after});
+      CheckDot({{3}, 20, 33, 1100, kBF16, kBF16, kF32, kF32, false, transposed, false, after});
+      CheckDot({{}, 20, 33, 5000, kF16, kF16, kF32, kF16, false, transposed, false, after});
+    }
+}
+
 // What is computed as several ordinary convolutions.
 TEST(ConvKernelTest, Pieces) {
   using enum ElementType;

@@ -3,6 +3,7 @@
 // of their own, over some images, some rows of the result or some output channels. Where oneDNN has nothing fast for the
 // arrays as they lie, they are copied to channels-last order first.
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "base/checked_math.h"
@@ -25,6 +26,13 @@ constexpr double kLeastConvolutionFlops = 1e6;
 // Parts over fewer positions of the result than this are poor: they do not fill the registers, and read the kernel for
 // little.
 constexpr int64_t kLeastPositions = 48;
+// The sum of so many products is made in parts: of about half as many along the window's rows, of this many along
+// channels.
+constexpr int64_t kLongDepth = 256, kRowsDepth = 384, kChannelsDepth = 512;
+// Of a result that is added to; larger ones would leave the cache in between.
+constexpr double kResultBytes = 1 << 20;
+// Where so many operations follow from an element of the input, copying it costs next to nothing.
+constexpr double kLeastFlopsToCopy = 2000;
 
 // An array as oneDNN sees it, from `base` on.
 struct Operand {
@@ -65,12 +73,14 @@ bool IsChannelsLast(const TensorView& view) {
 }
 
 dnnl::convolution_forward::primitive_desc DescribeConvolution(const memory::desc& input, const memory::desc& kernel,
-                                                              const memory::desc& result, const ConvolutionWindow& w) {
+                                                              const memory::desc& result, const ConvolutionWindow& w,
+                                                              bool adds = false) {
   const auto list = [](const Dims& dims) { return memory::dims(dims.begin(), dims.end()); };
   memory::dims dilations = list(w.dilations);
   for (auto& v : dilations) --v;
   return {Engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, input, kernel, result,
-          list(w.strides), dilations, list(w.padding_low), list(w.padding_high), UserScratchpad(), /*allow_empty=*/true};
+          list(w.strides), dilations, list(w.padding_low), list(w.padding_high), adds ? AddingToResult() : UserScratchpad(),
+          /*allow_empty=*/true};
 }
 bool IsDense(const memory::desc& desc) {
   std::size_t size = memory::data_type_size(desc.get_data_type());
@@ -129,33 +139,106 @@ std::vector<Part> CutConvolution(const Convolution& c, int64_t parts, Along alon
   return out;
 }
 
+void CutView(Operand& operand, std::size_t dim, int64_t begin, int64_t size) {
+  operand.view.offset += begin * operand.view.strides[dim];
+  operand.view.dims[dim] = size;
+}
+
+// The input that `outputs` positions from `output` on see through `taps` elements of the window from `tap` on, in spatial
+// dimension d; what lies outside of it is padding.
+void CutInput(Convolution& c, const ConvolutionWindow& window, std::size_t d, int64_t output, int64_t outputs, int64_t tap,
+              int64_t taps) {
+  const int64_t extent = c.input.view.dims[2 + d];
+  const int64_t first = output * window.strides[d] + tap * window.dilations[d] - window.padding_low[d];
+  const int64_t end = first + (outputs - 1) * window.strides[d] + (taps - 1) * window.dilations[d] + 1;
+  const int64_t from = std::clamp<int64_t>(first, 0, extent), to = std::clamp<int64_t>(end, from, extent);
+  CutView(c.input, 2 + d, from, to - from);
+  c.window.padding_low[d] = from - first;
+  c.window.padding_high[d] = end - to;
+}
+
+std::size_t FirstKernelDim(const Convolution& c) { return c.window.groups > 1 ? 2 : 1; }  // of the channels
+
 Convolution ConvolutionOf(const Convolution& c, const Part& part) {
   Convolution out = c;
-  const auto cut = [](Operand& operand, std::size_t dim, int64_t begin, int64_t size) {
-    operand.view.offset += begin * operand.view.strides[dim];
-    operand.view.dims[dim] = size;
-  };
-  cut(out.input, 0, part.image, part.images);
-  cut(out.result, 0, part.image, part.images);
-  cut(out.result, 1, part.channel, part.channels);
-  if (c.window.groups == 1) cut(out.kernel, 0, part.channel, part.channels);
+  CutView(out.input, 0, part.image, part.images);
+  CutView(out.result, 0, part.image, part.images);
+  CutView(out.result, 1, part.channel, part.channels);
+  if (c.window.groups == 1) CutView(out.kernel, 0, part.channel, part.channels);
   if (part.rows == c.result.view.dims[2]) return out;
-  cut(out.result, 2, part.row, part.rows);
-  // The rows of the input that these rows of the result see; what lies outside of it is padding.
-  const int64_t extent = c.input.view.dims[2], taps = c.kernel.view.dims[c.window.groups > 1 ? 3 : 2];
-  const int64_t first = part.row * c.window.strides[0] - c.window.padding_low[0];
-  const int64_t end = first + (part.rows - 1) * c.window.strides[0] + (taps - 1) * c.window.dilations[0] + 1;
-  const int64_t from = std::clamp<int64_t>(first, 0, extent), to = std::clamp<int64_t>(end, from, extent);
-  cut(out.input, 2, from, to - from);
-  out.window.padding_low[0] = from - first;
-  out.window.padding_high[0] = end - to;
+  CutView(out.result, 2, part.row, part.rows);
+  CutInput(out, c.window, 0, part.row, part.rows, 0, c.kernel.view.dims[FirstKernelDim(c) + 1]);
   return out;
 }
 
+// A sum of many products is made of parts, whose sums are added: their length bounds the error. First the window's rows are
+// parted, which costs nothing; then channels and the window's other dimensions, for which the input is copied, because
+// oneDNN wants it dense in them.
+struct DepthCut {
+  int64_t rows = 1;  // of the window
+  Dims size;         // channels, then the other dimensions of the window
+};
+DepthCut ChooseDepth(const Convolution& c) {
+  const TensorView& kernel = c.kernel.view;
+  const std::size_t first = FirstKernelDim(c);
+  DepthCut out{kernel.dims[first + 1], {kernel.dims[first]}};
+  out.size.append(kernel.dims.begin() + first + 2, kernel.dims.end());
+  // Results of other types than f32 round more than long sums do.
+  if (c.result.view.type != ElementType::kF32) return out;
+  const auto depth = [&] {
+    int64_t product = out.rows;
+    for (int64_t s : out.size) product *= s;
+    return product;
+  };
+  if (depth() > kLongDepth) out.rows = CeilDiv(out.rows, std::max<int64_t>(2, CeilDiv(depth(), kRowsDepth)));
+  if (2 * ElementsOf(kernel) / static_cast<double>(kernel.dims[first]) < kLeastFlopsToCopy) return out;
+  const auto cut = [&](int64_t& size, int64_t unit) {
+    if (depth() <= kChannelsDepth || size <= unit) return;
+    const int64_t most = std::max<int64_t>(unit, kChannelsDepth / (depth() / size) / unit * unit);
+    size = RoundUp(CeilDiv(size, CeilDiv(size, most)), unit);
+  };
+  if (c.window.groups == 1) cut(out.size[0], 32);
+  for (std::size_t d = 1; d < out.size.size(); ++d) cut(out.size[d], 1);
+  if (c.window.groups == 1) cut(out.size[0], 16);
+  return out;
+}
+
+// Some of the channels and of the dimensions of the window but the first.
+std::vector<Convolution> CutChannels(const Convolution& c, const Dims& size) {
+  const std::size_t first = FirstKernelDim(c);
+  const auto kernel_dim = [&](std::size_t d) { return d == 0 ? first : first + 1 + d; };
+  Dims counts, index(size.size(), 0);
+  for (std::size_t d = 0; d < size.size(); ++d) counts.push_back(CeilDiv(c.kernel.view.dims[kernel_dim(d)], size[d]));
+  std::vector<Convolution> out;
+  do {
+    Convolution part = c;
+    for (std::size_t d = 0; d < size.size(); ++d) {
+      const int64_t begin = index[d] * size[d], count = std::min(size[d], c.kernel.view.dims[kernel_dim(d)] - begin);
+      if (counts[d] == 1) continue;
+      CutView(part.kernel, kernel_dim(d), begin, count);
+      if (d == 0) CutView(part.input, 1, begin, count);
+      else CutInput(part, c.window, d, 0, c.result.view.dims[2 + d], begin, count);
+    }
+    out.push_back(std::move(part));
+  } while (NextIndex({index.data(), index.size()}, counts));
+  return out;
+}
+Convolution RowsOfWindow(const Convolution& c, int64_t begin, int64_t size) {
+  Convolution out = c;
+  CutView(out.kernel, FirstKernelDim(c) + 1, begin, size);
+  CutInput(out, c.window, 0, 0, c.result.view.dims[2], begin, size);
+  return out;
+}
+
+// One after the other, all but the first of which add to the result.
+struct MadeProduct {
+  dnnl::convolution_forward::primitive_desc primitive;  // empty: nothing but padding
+  Convolution product;
+};
 struct MadePart {
-  dnnl::convolution_forward::primitive_desc primitive;
+  std::vector<MadeProduct> products;  // one a part of the depth
   Part cut;
-  Convolution part;
+  Operand result;
 };
 struct MadeParts {
   std::vector<MadePart> parts;  // none: oneDNN has nothing fast
@@ -163,31 +246,54 @@ struct MadeParts {
   bool own_results = false;     // each part's result is in scratch of its own, and moved to its place afterwards
 };
 
-// For arrays as they lie, the kernel in any layout of `type`. Parts with all channels share one layout of the kernel.
-MadeParts MakeParts(const Convolution& c, const std::vector<Part>& parts, memory::data_type type, bool own_results) {
-  MadeParts out{{}, parts.front().channels != c.result.view.dims[1], own_results};
+// For arrays as they lie, the kernel in any layout of `type`. The result is the sum of the slices, `rows` rows of their
+// windows at a time. Parts with all channels share one layout of the kernel.
+MadeParts MakeParts(const std::vector<Convolution>& slices, int64_t rows, const std::vector<Part>& parts,
+                    memory::data_type type, bool own_results) {
+  const TensorView& whole = slices.front().result.view;
+  MadeParts out{{}, parts.front().channels != whole.dims[1], own_results};
+  std::vector<std::optional<memory::desc>> layouts;
   for (const Part& p : parts) {
-    Convolution part = ConvolutionOf(c, p);
-    if (part.input.view.dims[2] == 0) return {};  // nothing but padding
-    if (own_results) part.result = {ChannelsLast(part.result.view, part.result.view.type), {}};
-    const bool first = out.parts.empty() || out.own_kernels;
-    if (IrregularDim(part.input.view) >= 0 || IrregularDim(part.result.view) >= 0) return {};
-    auto d = DescribeConvolution(part.input.desc(),
-                                 first ? AnyLayout(part.kernel.view, type) : out.parts.front().primitive.weights_desc(),
-                                 part.result.desc(), part.window);
-    if (!TakesIt(d)) return {};
-    out.parts.push_back({std::move(d), p, std::move(part)});
+    MadePart made{{}, p, ConvolutionOf(slices.front(), p).result};
+    if (own_results) made.result = {ChannelsLast(made.result.view, whole.type), {}};
+    bool adds = false;
+    for (const Convolution& slice : slices) {
+      Convolution part = ConvolutionOf(slice, p);
+      part.result = made.result;
+      const int64_t window_rows = part.kernel.view.dims[FirstKernelDim(part) + 1];
+      for (int64_t row = 0; row < window_rows; row += rows) {
+        Convolution product = rows < window_rows ? RowsOfWindow(part, row, std::min(rows, window_rows - row)) : part;
+        const std::size_t n = made.products.size();
+        if (n == layouts.size()) layouts.emplace_back();
+        made.products.emplace_back();
+        if (std::ranges::count(product.input.view.dims, 0) == 0) {
+          if (IrregularDim(product.input.view) >= 0 || IrregularDim(product.result.view) >= 0) return {};
+          if (out.own_kernels) layouts[n].reset();
+          auto d = DescribeConvolution(product.input.desc(), layouts[n] ? *layouts[n] : AnyLayout(product.kernel.view, type),
+                                       product.result.desc(), product.window, adds);
+          if (!TakesIt(d)) return {};
+          layouts[n] = d.weights_desc();
+          made.products.back().primitive = std::move(d);
+          adds = true;
+        }
+        made.products.back().product = std::move(product);
+      }
+    }
+    if (!adds) return {};  // nothing but padding
+    out.parts.push_back(std::move(made));
   }
   return out;
 }
 
-MadeParts FindParts(const Convolution& c, memory::data_type type, int64_t most_parts) {
+MadeParts FindParts(const Convolution& c, const std::vector<Convolution>& slices, int64_t rows, memory::data_type type,
+                    int64_t most_parts) {
   const Dims& dims = c.result.view.dims;
   const double flops = c.flops();
   const int64_t parts =
       flops < kOneConvolutionFlops ? 1 : std::min(most_parts, static_cast<int64_t>(flops / kLeastConvolutionFlops));
   struct Way {
     Along along;
+    int64_t parts = 0;
     bool own_results = false;
   };
   std::vector<Way> ways;
@@ -196,16 +302,26 @@ MadeParts FindParts(const Convolution& c, memory::data_type type, int64_t most_p
     for (std::size_t d = 2; d < dims.size(); ++d) positions *= dims[d];
     const int64_t pieces = CeilDiv(parts, dims[0]);
     const bool channels = c.window.groups == 1 && dims[1] >= 16 * pieces;
-    if (dims[0] >= parts) ways.push_back({Along::kImages});
-    if (dims[2] >= pieces && (positions / pieces >= kLeastPositions || !channels)) ways.push_back({Along::kRows});
-    if (channels) ways.insert(ways.end(), {{Along::kChannels}, {Along::kChannels, true}});
-    if (dims[0] > 1) ways.push_back({Along::kImages});
+    if (dims[0] >= parts) ways.push_back({Along::kImages, parts});
+    if (dims[2] >= pieces && (positions / pieces >= kLeastPositions || !channels)) ways.push_back({Along::kRows, parts});
+    if (channels) ways.insert(ways.end(), {{Along::kChannels, parts}, {Along::kChannels, parts, true}});
+    if (dims[0] > 1) ways.push_back({Along::kImages, parts});
+  }
+  std::size_t most_jobs = std::numeric_limits<std::size_t>::max();
+  if (slices.size() > 1 || rows < c.kernel.view.dims[FirstKernelDim(c) + 1]) {
+    const double bytes = ElementsOf(c.result.view) * StorageBytes(c.result.view.type);
+    const auto in_cache = static_cast<int64_t>(bytes / kResultBytes);
+    if (in_cache > parts) ways.insert(ways.begin(), {dims[0] >= in_cache ? Along::kImages : Along::kRows, in_cache});
+    // Each has several products: one image at a time they may be thousands.
+    most_jobs = static_cast<std::size_t>(4 * std::max(parts, in_cache));
   }
   for (const Way& way : ways) {
-    MadeParts made = MakeParts(c, CutConvolution(c, parts, way.along), type, way.own_results);
+    const std::vector<Part> cut = CutConvolution(c, way.parts, way.along);
+    if (cut.size() > most_jobs) continue;
+    MadeParts made = MakeParts(slices, rows, cut, type, way.own_results);
     if (!made.parts.empty()) return made;
   }
-  return MakeParts(c, {Whole(c)}, type, false);
+  return MakeParts(slices, rows, {Whole(c)}, type, false);
 }
 
 // Between an array and a copy of it with layout `layout` at `place`. What of the array oneDNN cannot describe at once is
@@ -244,39 +360,56 @@ Place AddKernel(Jobs& jobs, const Operand& kernel, const memory::desc& wanted, i
   return place;
 }
 
-// `channels_last`: through copies of the input and the result in that order, where they are not so already.
-bool AddConvolution(Jobs& jobs, const Convolution& c, bool channels_last, int64_t parts, int threads) {
-  Convolution staged = c;
-  bool moved[2] = {false, false};
-  if (channels_last) {
-    Operand* operands[2] = {&staged.input, &staged.result};
-    for (int i = 0; i < 2; ++i) {
-      TensorView& view = operands[i]->view;
-      moved[i] = !IsChannelsLast(view);
-      if (moved[i]) view = ChannelsLast(view, view.type);
-    }
-    if (!moved[0] && !moved[1]) return false;
-  }
-  MadeParts made = FindParts(staged, *DataTypeOf(c.kernel.view.type), parts);
-  if (made.parts.empty()) return false;
+struct Copy {
+  Operand from, to;
+};
+
+// `channels_last`: through copies of the input and the result in that order, where they are not so already. `cut`: long
+// sums in parts.
+bool AddConvolution(Jobs& jobs, const Convolution& c, bool channels_last, bool cut, int64_t parts, int threads) {
   const auto in_scratch = [&](Operand& operand) { operand.base = jobs.Take(static_cast<int64_t>(operand.desc().get_size())); };
-  if (moved[0]) {
-    in_scratch(staged.input);
-    AddMovesOf(jobs, Jobs::Phase::kBefore, c.input, staged.input.desc(), staged.input.base, threads);
+  Convolution staged = c;
+  const bool moves_input = channels_last && !IsChannelsLast(c.input.view), moves_result = channels_last && !IsChannelsLast(c.result.view);
+  if (channels_last && !moves_input && !moves_result) return false;
+  if (moves_result) staged.result.view = ChannelsLast(c.result.view, c.result.view.type);
+  DepthCut depth{c.kernel.view.dims[FirstKernelDim(c) + 1], {}};
+  std::vector<Convolution> slices = {staged};
+  if (cut) {
+    depth = ChooseDepth(c);
+    slices = CutChannels(staged, depth.size);
+    if (slices.size() == 1 && depth.rows == c.kernel.view.dims[FirstKernelDim(c) + 1]) return false;
   }
-  if (moved[1] && !made.own_results) in_scratch(staged.result);
-  std::optional<Place> kernel;
+  std::vector<Copy> copies;
+  for (Convolution& slice : slices) {
+    if (std::ranges::count(slice.input.view.dims, 0) > 0 || (!moves_input && slices.size() == 1)) continue;
+    Copy copy{slice.input, {ChannelsLast(slice.input.view, slice.input.view.type), {}}};
+    in_scratch(copy.to);
+    slice.input = copy.to;
+    copies.push_back(std::move(copy));
+  }
+  MadeParts made = FindParts(staged, slices, depth.rows, *DataTypeOf(c.kernel.view.type), parts);
+  if (made.parts.empty()) return false;
+  for (const Copy& copy : copies)
+    AddMovesOf(jobs, Jobs::Phase::kBefore, copy.from, copy.to.desc(), copy.to.base, threads);
+  if (moves_result && !made.own_results) in_scratch(staged.result);
+  std::vector<std::optional<Place>> kernels;  // one a product
   for (MadePart& p : made.parts) {
-    p.part.input.base = staged.input.base;
-    p.part.result.base = staged.result.base;
-    if (made.own_results) in_scratch(p.part.result);
-    if (!kernel || made.own_kernels)
-      kernel = AddKernel(jobs, p.part.kernel, p.primitive.weights_desc(), threads);
-    jobs.AddProduct(p.primitive, p.part.input.place(), *kernel, p.part.result.place(), p.part.flops());
+    p.result.base = staged.result.base;
+    if (made.own_results) in_scratch(p.result);
+    if (made.own_kernels) kernels.clear();
+    kernels.resize(p.products.size());
+    bool adds = false;
+    for (std::size_t n = 0; n < p.products.size(); ++n) {
+      const auto& [primitive, product] = p.products[n];
+      if (!primitive) continue;
+      if (!kernels[n]) kernels[n] = AddKernel(jobs, product.kernel, primitive.weights_desc(), threads);
+      jobs.AddProduct(primitive, product.input.place(), *kernels[n], p.result.place(), product.flops(), adds);
+      adds = true;
+    }
     if (made.own_results)
-      AddMovesOf(jobs, Jobs::Phase::kAfter, ConvolutionOf(c, p.cut).result, p.part.result.desc(), p.part.result.base, threads);
+      AddMovesOf(jobs, Jobs::Phase::kAfter, ConvolutionOf(c, p.cut).result, p.result.desc(), p.result.base, threads);
   }
-  if (moved[1] && !made.own_results)
+  if (moves_result && !made.own_results)
     AddMovesOf(jobs, Jobs::Phase::kAfter, c.result, staged.result.desc(), staged.result.base, threads);
   return true;
 }
@@ -317,8 +450,10 @@ bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, in
     k.dims[1] /= window.groups;
     k.strides.insert(k.strides.begin(), k.dims[1] * kernel.strides[0]);
   }
-  return AddConvolution(jobs, c, false, parts, threads) || AddConvolution(jobs, c, true, parts, threads) ||
-         AddAnyLayout(jobs, c);
+  for (const bool cut : {true, false})
+    for (const bool channels_last : {false, true})
+      if (AddConvolution(jobs, c, channels_last, cut, parts, threads)) return true;
+  return AddAnyLayout(jobs, c);
 }
 
 }  // namespace

@@ -68,6 +68,14 @@ dnnl::primitive_attr UserScratchpad() {
   return attributes;
 }
 
+dnnl::primitive_attr AddingToResult() {
+  dnnl::post_ops sum;
+  sum.append_sum();
+  dnnl::primitive_attr attributes = UserScratchpad();
+  attributes.set_post_ops(sum);
+  return attributes;
+}
+
 double ElementsOf(const TensorView& view) {
   double out = 1;
   for (int64_t d : view.dims) out *= static_cast<double>(d);
@@ -87,7 +95,7 @@ OneThread::OneThread() : before_(1) {}
 OneThread::~OneThread() = default;
 #endif
 
-void Jobs::Job::AddMemory(int argument, const memory::desc& desc, Place place) {
+void Jobs::Step::AddMemory(int argument, const memory::desc& desc, Place place) {
   arguments[count] = argument;
   memories[count] = memory(desc, Engine(), nullptr);
   places[count++] = place;
@@ -99,21 +107,22 @@ Place Jobs::Take(int64_t bytes) {
   return {Place::Array::kScratch, at};
 }
 
-void Jobs::Add(Phase phase, Job job, double nanoseconds, int64_t scratchpad_bytes) {
+void Jobs::Add(Phase phase, Step step, double nanoseconds, int64_t scratchpad_bytes, bool after_last) {
   PhaseJobs& to = phases_[static_cast<std::size_t>(phase)];
-  to.jobs.push_back(std::move(job));
+  if (!after_last) to.jobs.emplace_back();
+  to.jobs.back().push_back(std::move(step));
   to.nanoseconds += nanoseconds;
   scratchpad_bytes_ = std::max(scratchpad_bytes_, scratchpad_bytes);
 }
 
 void Jobs::AddMove(Phase phase, const memory::desc& from, Place from_place, const memory::desc& to, Place to_place) {
   const dnnl::reorder::primitive_desc d(Engine(), from, Engine(), to, UserScratchpad());
-  Job job;
-  job.primitive = dnnl::reorder(d);
-  job.scratchpad = memory(d.scratchpad_desc(), Engine(), nullptr);
-  job.AddMemory(DNNL_ARG_FROM, from, from_place);
-  job.AddMemory(DNNL_ARG_TO, to, to_place);
-  Add(phase, std::move(job), static_cast<double>(from.get_size() + to.get_size()) / kBytesPerNanosecond,
+  Step step;
+  step.primitive = dnnl::reorder(d);
+  step.scratchpad = memory(d.scratchpad_desc(), Engine(), nullptr);
+  step.AddMemory(DNNL_ARG_FROM, from, from_place);
+  step.AddMemory(DNNL_ARG_TO, to, to_place);
+  Add(phase, std::move(step), static_cast<double>(from.get_size() + to.get_size()) / kBytesPerNanosecond,
       static_cast<int64_t>(d.scratchpad_desc().get_size()));
 }
 
@@ -166,17 +175,17 @@ void Jobs::Finish(int threads) {
   scratch_bytes_ = taken_ + scratchpad_bytes_ * std::min<int64_t>(threads, most > 1 ? threads : 1);
 }
 
-bool Jobs::RunJob(const Job& job, std::byte* const* arrays, std::byte* scratchpad) const {
+bool Jobs::RunStep(const Step& step, std::byte* const* arrays, std::byte* scratchpad) const {
   static dnnl::stream stream(Engine());
   dnnl_exec_arg_t arguments[kMostMemories + 1];
-  for (int i = 0; i < job.count; ++i) {
-    const Place& place = job.places[i];
-    job.memories[i].set_data_handle(arrays[static_cast<std::size_t>(place.array)] + place.offset);
-    arguments[i] = {job.arguments[i], job.memories[i].get()};
+  for (int i = 0; i < step.count; ++i) {
+    const Place& place = step.places[i];
+    step.memories[i].set_data_handle(arrays[static_cast<std::size_t>(place.array)] + place.offset);
+    arguments[i] = {step.arguments[i], step.memories[i].get()};
   }
-  job.scratchpad.set_data_handle(scratchpad);
-  arguments[job.count] = {DNNL_ARG_SCRATCHPAD, job.scratchpad.get()};
-  return dnnl_primitive_execute(job.primitive.get(), stream.get(), job.count + 1, arguments) == dnnl_success;
+  step.scratchpad.set_data_handle(scratchpad);
+  arguments[step.count] = {DNNL_ARG_SCRATCHPAD, step.scratchpad.get()};
+  return dnnl_primitive_execute(step.primitive.get(), stream.get(), step.count + 1, arguments) == dnnl_success;
 }
 
 bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch) const {
@@ -188,8 +197,8 @@ bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std
     pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds, [&](int64_t begin, int64_t end, int worker) {
       const OneThread one_thread;
       for (int64_t i = begin; i < end; ++i)
-        if (!RunJob(phase.jobs[static_cast<std::size_t>(i)], arrays, scratch + taken_ + worker * scratchpad_bytes_))
-          good.store(false, std::memory_order_relaxed);
+        for (const Step& step : phase.jobs[static_cast<std::size_t>(i)])
+          if (!RunStep(step, arrays, scratch + taken_ + worker * scratchpad_bytes_)) good.store(false, std::memory_order_relaxed);
     });
   }
   return good.load();

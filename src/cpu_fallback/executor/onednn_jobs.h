@@ -24,6 +24,8 @@ std::optional<dnnl::memory::desc> Describe(const TensorView& view);
 // Its own code, not the reference implementation.
 bool IsFast(const dnnl::primitive_desc_base& primitive);
 dnnl::primitive_attr UserScratchpad();
+// Besides, the result is added to what is there.
+dnnl::primitive_attr AddingToResult();
 double ElementsOf(const TensorView& view);
 
 // oneDNN asks OpenMP how many threads it may have when it makes a primitive and when it runs one: one, as long as one of
@@ -56,16 +58,17 @@ class Jobs final : public OneDnnProblem {
   // The same in several jobs, cut along dimension `dim`, where there is much to move.
   void AddMoves(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to, Place to_place,
                 int dim, int threads);
-  // src and weights give dst.
+  // src and weights give dst. `after_last`: runs where the job that was added last does, after it.
   template <class PrimitiveDescriptor>
-  void AddProduct(const PrimitiveDescriptor& d, Place src, Place weights, Place dst, double flops) {
-    Job job;
-    job.primitive = dnnl::primitive(d);
-    job.scratchpad = dnnl::memory(d.scratchpad_desc(), Engine(), nullptr);
-    job.AddMemory(DNNL_ARG_SRC, d.src_desc(), src);
-    job.AddMemory(DNNL_ARG_WEIGHTS, d.weights_desc(), weights);
-    job.AddMemory(DNNL_ARG_DST, d.dst_desc(), dst);
-    Add(Phase::kCompute, std::move(job), flops / kFlopsPerNanosecond, static_cast<int64_t>(d.scratchpad_desc().get_size()));
+  void AddProduct(const PrimitiveDescriptor& d, Place src, Place weights, Place dst, double flops, bool after_last = false) {
+    Step step;
+    step.primitive = dnnl::primitive(d);
+    step.scratchpad = dnnl::memory(d.scratchpad_desc(), Engine(), nullptr);
+    step.AddMemory(DNNL_ARG_SRC, d.src_desc(), src);
+    step.AddMemory(DNNL_ARG_WEIGHTS, d.weights_desc(), weights);
+    step.AddMemory(DNNL_ARG_DST, d.dst_desc(), dst);
+    Add(Phase::kCompute, std::move(step), flops / kFlopsPerNanosecond, static_cast<int64_t>(d.scratchpad_desc().get_size()),
+        after_last);
   }
   // What has been added is forgotten.
   void Clear();
@@ -79,7 +82,7 @@ class Jobs final : public OneDnnProblem {
   static constexpr double kBytesPerNanosecond = 8;
   static constexpr int kMostMemories = 3;
 
-  struct Job {
+  struct Step {
     dnnl::primitive primitive;
     int count = 0;
     int arguments[kMostMemories];
@@ -89,13 +92,14 @@ class Jobs final : public OneDnnProblem {
 
     void AddMemory(int argument, const dnnl::memory::desc& desc, Place place);
   };
+  using Job = std::vector<Step>;  // one after the other
   struct PhaseJobs {
     std::vector<Job> jobs;
     double nanoseconds = 0;
   };
 
-  void Add(Phase phase, Job job, double nanoseconds, int64_t scratchpad_bytes);
-  bool RunJob(const Job& job, std::byte* const* arrays, std::byte* scratchpad) const;
+  void Add(Phase phase, Step step, double nanoseconds, int64_t scratchpad_bytes, bool after_last = false);
+  bool RunStep(const Step& step, std::byte* const* arrays, std::byte* scratchpad) const;
 
   PhaseJobs phases_[3];
   int64_t taken_ = 0, scratchpad_bytes_ = 0, scratch_bytes_ = 0;

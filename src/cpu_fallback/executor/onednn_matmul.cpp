@@ -21,6 +21,9 @@ constexpr double kLeastPartFlops = 1e6;
 constexpr double kLeastProductFlops = 50e3;
 constexpr int64_t kMostProducts = 4096;
 
+// Products that one primitive sums; it does so itself in blocks of 512.
+constexpr int64_t kSumDepth = 1024;
+
 // dims[dim] cut to [begin, begin + size).
 TensorView Cut(TensorView view, std::size_t dim, int64_t begin, int64_t size) {
   view.offset += begin * view.strides[dim];
@@ -29,13 +32,32 @@ TensorView Cut(TensorView view, std::size_t dim, int64_t begin, int64_t size) {
 }
 Place PlaceOf(Place::Array array, const TensorView& view) { return {array, view.offset * StorageBytes(view.type)}; }
 
+// As one primitive after the other, each over a part of the depth: what is summed before it is added to what was there
+// bounds the error. Results of other types than f32 round more than that.
 bool AddMatmul(Jobs& jobs, const TensorView& a, const TensorView& b, const TensorView& result) {
-  const std::optional<dnnl::memory::desc> da = Describe(a), db = Describe(b), dr = Describe(result);
-  if (!da || !db || !dr) return false;
-  const dnnl::matmul::primitive_desc d(Engine(), *da, *db, *dr, UserScratchpad(), /*allow_empty=*/true);
-  if (!d || !IsFast(d)) return false;
-  jobs.AddProduct(d, PlaceOf(Place::Array::kA, a), PlaceOf(Place::Array::kB, b), PlaceOf(Place::Array::kResult, result),
-                  2 * ElementsOf(result) * static_cast<double>(a.dims.back()));
+  const std::size_t rank = result.dims.size();
+  const int64_t depth = a.dims.back();
+  const int64_t parts = result.type == ElementType::kF32 ? CeilDiv(depth, kSumDepth) : 1;
+  const int64_t step = RoundUp(CeilDiv(depth, parts), 16);
+  const std::optional<dnnl::memory::desc> dr = Describe(result);
+  struct Product {
+    dnnl::matmul::primitive_desc d;
+    Place a, b;
+    double flops;
+  };
+  std::vector<Product> products;
+  for (int64_t begin = 0; begin < depth; begin += step) {
+    const int64_t size = std::min(step, depth - begin);
+    const TensorView part_a = Cut(a, rank - 1, begin, size), part_b = Cut(b, rank - 2, begin, size);
+    const std::optional<dnnl::memory::desc> da = Describe(part_a), db = Describe(part_b);
+    if (!da || !db || !dr) return false;
+    dnnl::matmul::primitive_desc d(Engine(), *da, *db, *dr, begin == 0 ? UserScratchpad() : AddingToResult(), /*allow_empty=*/true);
+    if (!d || !IsFast(d)) return false;
+    products.push_back({std::move(d), PlaceOf(Place::Array::kA, part_a), PlaceOf(Place::Array::kB, part_b),
+                        2 * ElementsOf(result) * static_cast<double>(size)});
+  }
+  for (const Product& p : products)
+    jobs.AddProduct(p.d, p.a, p.b, PlaceOf(Place::Array::kResult, result), p.flops, &p != products.data());
   return true;
 }
 

@@ -2,12 +2,14 @@
 // Rows of elements, reduced in stages. A tile lies along element dimensions (its values are folded into one number a
 // row), along row dimensions (rows side by side, folded element by element), or both.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <optional>
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/executor/window_fold.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
@@ -27,6 +29,7 @@ constexpr std::size_t kMaxValues = 64;  // that the reductions of one stage have
 // number of threads: results do not depend on it.
 constexpr int64_t kFewRowTiles = 16;
 constexpr int64_t kChunkElements = 32768;
+constexpr int64_t kWindowTurns = 64;  // elements of a window that are added in turn
 
 enum class Layout : uint8_t {
   kRows,            // columns along a row dimension, rows of the tile along another: one lane a row
@@ -52,6 +55,8 @@ struct CompiledReduction {
 
 struct CompiledStage {
   ReduceStage::Scope scope = ReduceStage::Scope::kElement;
+  bool sums_floats = false;  // some reduction's result depends on the order
+  bool sums_f32 = false;     // all reductions are sums of f32
   BlockProgram program;
   std::vector<int> params;  // that it reads
   std::vector<CompiledReduction> reductions;
@@ -98,15 +103,25 @@ class ReduceRun final : public CpuKernel {
   // Sets the stage's params up as its tiles want them; returns the pointers.
   const void* const* Params(const Worker& worker, const CompiledStage& stage) const;
   void InitialValues(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
-  // Folds elements [begin, end) of the tile grid into `to`; with `fresh`, `to` has nothing to start with.
+  // Folds elements [begin, end) of the tile grid into `to`; with `fresh`, `to` has nothing to start with. Floats are
+  // folded in groups of tiles: sums of f32 add the groups in f64, others combine them in pairs, so that the error grows
+  // with the logarithm of their number.
   void FoldTiles(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end, bool fresh,
                  std::byte* const* to) const;
+  void FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
+  void FoldInF64(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
+  void FoldWindow(Worker& worker, std::byte* to) const;
+  // The next tiles, one after the other.
+  void FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
   void FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
                 int64_t columns, bool fresh, std::byte* const* to) const;
   void Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
                const std::byte* const* values) const;
   void CombineRow(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
                   const std::byte* const* values) const;
+  // All reductions of a stage: their accumulators in turn.
+  void CombineStage(const Worker& worker, const CompiledStage& stage, std::byte* const* accumulators,
+                    const std::byte* const* values) const;
   void Finish(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
   void RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const;
   void RunRowStage(Worker& worker, const CompiledStage& stage) const;
@@ -116,6 +131,7 @@ class ReduceRun final : public CpuKernel {
 
   Layout layout_ = Layout::kElements;
   std::optional<WindowFold> window_;  // of the one element stage
+  bool window_in_groups_ = false;
   std::optional<WindowFold::Target> window_target_;  // the sums are made where they are stored
   std::size_t row_rank_ = 0;
   TileShape tile_;
@@ -126,10 +142,12 @@ class ReduceRun final : public CpuKernel {
   int64_t max_lanes_ = 1, tile_elements_ = 1;
   int64_t chunks_ = 1;
   int64_t grain_ = 1;
+  int64_t group_tiles_ = 1;  // folded in turn
 
   // Offsets in a worker's scratch.
   int64_t accumulators_ = 0, accumulator_bytes_ = 0, initials_ = 0, spreads_ = 0, spread_bytes_ = 0, pointers_ = 0,
-          init_frame_ = 0, temporaries_ = 0, temporary_bytes_ = 0, worker_bytes_ = 0;
+          init_frame_ = 0, temporaries_ = 0, temporary_bytes_ = 0, groups_ = 0, worker_bytes_ = 0;
+  int64_t stage_values_ = 1;  // the most that a stage has
   int64_t shared_ = 0;  // partial results of chunks, behind the workers
   int max_values_ = 1;
 };
@@ -159,7 +177,9 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   out->row_rank_ = row_rank;
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
   if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
-  if (out->window_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
+  const auto is_f32_sum = [](const Reduction& r) { return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32; };
+  out->window_in_groups_ = out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
+  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
   out->ChooseLayout(body);
   KRAFLA_TRY(out->CompileStages(body));
   out->PlaceMemory(threads);
@@ -263,6 +283,9 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
     case Layout::kElementsByRows: max_lanes_ = tile_.rows; break;
   }
   if (element_count == 0) elements_ = TileGrid();
+  // Values of one lane that follow each other in a tile: a row of values has accumulators of its own.
+  const int64_t turns = layout_ == Layout::kRowsByElements ? tile_.rows : layout_ == Layout::kRows ? 1 : 8;
+  group_tiles_ = std::max<int64_t>(1, GroupTurns(element_count) / turns);
   if (rows_.count() < kFewRowTiles && !window_)
     chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1, std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
   // About 10 us of work for a thread.
@@ -290,9 +313,12 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
     std::sort(made.params.begin(), made.params.end());
     made.params.erase(std::unique(made.params.begin(), made.params.end()), made.params.end());
     std::size_t stage_values = 0;
+    made.sums_f32 = true;
     for (const Reduction& r : stage.reductions) {
       CompiledReduction reduction;
       reduction.first_param = param_count_;
+      made.sums_floats |= IsFloat(r.hlo_type) && r.kind != Reduction::Kind::kMax && r.kind != Reduction::Kind::kMin;
+      made.sums_f32 &= r.kind == Reduction::Kind::kSum && r.inputs.size() == 1 && plan::ComputeType(r.hlo_type) == ElementType::kF32;
       for (int input : r.inputs) {
         const plan::NodeId node = stage.program.results[static_cast<std::size_t>(input)];
         const ElementType type = stage.program.nodes[static_cast<std::size_t>(node)].type;
@@ -329,7 +355,7 @@ void ReduceRun::PlaceMemory(int threads) {
     size += RoundUp(bytes, 64);
     return at;
   };
-  int64_t init_bytes = 0, most_values = 1;
+  int64_t init_bytes = 0;
   for (CompiledStage& stage : stages_) {
     stage.frame = take(stage.program.frame_bytes());
     int64_t values = 0;
@@ -338,7 +364,7 @@ void ReduceRun::PlaceMemory(int threads) {
       init_bytes = std::max(init_bytes, r.init.frame_bytes());
       values += static_cast<int64_t>(r.values.size());
     }
-    most_values = std::max(most_values, values);
+    stage_values_ = std::max(stage_values_, values);
   }
   accumulator_bytes_ = RoundUp(max_lanes_ * 8, 64);
   accumulators_ = take(accumulator_bytes_ * param_count_);
@@ -351,9 +377,12 @@ void ReduceRun::PlaceMemory(int threads) {
   // For each value: a combiner's results, two halves of a row, and an array of a value that is uniform.
   temporary_bytes_ = RoundUp(std::max(tile_elements_, max_lanes_) * 8, 64);
   temporaries_ = take(4 * max_values_ * temporary_bytes_);
+  // A partial result for each power of two of groups, and the next one.
+  const int levels = 1 + std::bit_width(static_cast<uint64_t>(CeilDiv(elements_.count(), group_tiles_)));
+  if (std::ranges::any_of(stages_, &CompiledStage::sums_floats)) groups_ = take(levels * stage_values_ * accumulator_bytes_);
   worker_bytes_ = size;
   shared_ = worker_bytes_ * threads;
-  scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * most_values * accumulator_bytes_ : 0);
+  scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * stage_values_ * accumulator_bytes_ : 0);
 }
 
 void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const {
@@ -522,13 +551,93 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
   }
 }
 
+void ReduceRun::CombineStage(const Worker& worker, const CompiledStage& stage, std::byte* const* accumulators,
+                             const std::byte* const* values) const {
+  for (const CompiledReduction& r : stage.reductions) {
+    Combine(worker, r, worker.lanes, accumulators, values);
+    accumulators += r.values.size();
+    values += r.values.size();
+  }
+}
+
 void ReduceRun::FoldTiles(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end, bool fresh,
                           std::byte* const* to) const {
-  const void* const* params = Params(worker, stage);
-  std::byte* frame = worker.memory + stage.frame;
   if (begin == end) return;
   elements_.Seek(begin, worker.element_tile);
-  for (int64_t i = begin; i < end; ++i, elements_.Next(worker.element_tile)) {
+  if (!stage.sums_floats || end - begin <= group_tiles_) FoldInTurn(worker, stage, end - begin, fresh, to);
+  else if (stage.sums_f32) FoldInF64(worker, stage, end - begin, fresh, to);
+  else FoldInPairs(worker, stage, end - begin, fresh, to);
+}
+
+void ReduceRun::FoldInF64(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
+  std::byte* partial[kMaxValues];
+  double* totals[kMaxValues];
+  const auto lanes = static_cast<std::size_t>(worker.lanes);
+  const std::size_t values = stage.reductions.size();
+  std::byte* memory = worker.memory + groups_;
+  for (std::size_t v = 0; v < values; ++v, memory += 2 * accumulator_bytes_) {
+    partial[v] = memory;
+    totals[v] = reinterpret_cast<double*>(memory + accumulator_bytes_);
+    if (fresh) std::fill_n(totals[v], lanes, -0.0);
+    else std::copy_n(reinterpret_cast<const float*>(to[v]), lanes, totals[v]);
+  }
+  for (int64_t tile = 0; tile < tiles; tile += group_tiles_) {
+    FoldInTurn(worker, stage, std::min(group_tiles_, tiles - tile), true, partial);
+    for (std::size_t v = 0; v < values; ++v) AddF32(reinterpret_cast<const float*>(partial[v]), lanes, totals[v]);
+  }
+  for (std::size_t v = 0; v < values; ++v)
+    RoundTotals(totals[v], lanes, reinterpret_cast<float*>(to[v]));
+}
+
+void ReduceRun::FoldWindow(Worker& worker, std::byte* to) const {
+  const TileGrid::Tile& tile = worker.row_tile;
+  const auto fold = [&](std::byte* sum, int64_t begin, int64_t end) {
+    window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, sum, tile.columns, begin, end);
+  };
+  if (!window_in_groups_) return fold(to, 0, window_->elements());
+  const auto lanes = static_cast<std::size_t>(worker.lanes);
+  float* partial = reinterpret_cast<float*>(worker.memory + groups_);
+  double* total = reinterpret_cast<double*>(worker.memory + groups_ + accumulator_bytes_);
+  std::copy_n(reinterpret_cast<const float*>(to), lanes, total);
+  for (int64_t begin = 0; begin < window_->elements(); begin += kWindowTurns) {
+    std::fill_n(partial, lanes, -0.0f);
+    fold(reinterpret_cast<std::byte*>(partial), begin, std::min(begin + kWindowTurns, window_->elements()));
+    AddF32(partial, lanes, total);
+  }
+  RoundTotals(total, lanes, reinterpret_cast<float*>(to));
+}
+
+void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
+  std::size_t values = 0;
+  for (const CompiledReduction& r : stage.reductions) values += r.values.size();
+  std::byte* partial[2][kMaxValues];
+  const auto point_at = [&](int which, int level) {
+    for (std::size_t v = 0; v < values; ++v)
+      partial[which][v] = worker.memory + groups_ + (level * stage_values_ + static_cast<int64_t>(v)) * accumulator_bytes_;
+  };
+  // As the digits of a binary counter: `level` partial results, each of more groups than the next.
+  int level = 0;
+  const auto merge = [&] {
+    point_at(0, level - 2), point_at(1, level - 1);
+    CombineStage(worker, stage, partial[0], partial[1]);
+    --level;
+  };
+  uint64_t groups = 0;
+  for (int64_t tile = 0; tile < tiles; tile += group_tiles_) {
+    point_at(0, level++);
+    FoldInTurn(worker, stage, std::min(group_tiles_, tiles - tile), true, partial[0]);
+    for (uint64_t carry = ++groups; carry % 2 == 0; carry /= 2) merge();
+  }
+  while (level > 1) merge();
+  point_at(0, 0);
+  if (!fresh) return CombineStage(worker, stage, to, partial[0]);
+  for (std::size_t v = 0; v < values; ++v) std::memcpy(to[v], partial[0][v], static_cast<std::size_t>(accumulator_bytes_));
+}
+
+void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
+  const void* const* params = Params(worker, stage);
+  std::byte* frame = worker.memory + stage.frame;
+  for (; tiles > 0; --tiles, elements_.Next(worker.element_tile)) {
     std::copy(worker.element_tile.origin.begin(), worker.element_tile.origin.end(),
               worker.origin.begin() + static_cast<std::ptrdiff_t>(row_rank_));
     const int64_t rows = worker.row_tile.rows * worker.element_tile.rows;
@@ -557,9 +666,7 @@ void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t 
     InitialValues(worker, r, next);
     next += r.values.size();
   }
-  if (window_)
-    window_->Run(worker.bindings, worker.row_tile.origin, worker.row_tile.rows, worker.row_tile.columns, to[0],
-                 worker.row_tile.columns);
+  if (window_) FoldWindow(worker, to[0]);
   else FoldTiles(worker, stage, begin, end, false, to);
   next = to;
   for (const CompiledReduction& r : stage.reductions) {
@@ -588,7 +695,7 @@ void ReduceRun::RunInPlace(Worker& worker) const {
   const bool dense = stride == tile.columns;
   for (int64_t row = 0; row < (dense ? 1 : tile.rows); ++row)
     Fill(width, initial, to + row * stride * width, dense ? tile.rows * tile.columns : tile.columns);
-  window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, to, stride);
+  window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, to, stride, 0, window_->elements());
 }
 
 void ReduceRun::RunRowTile(Worker& worker) const {
@@ -640,10 +747,27 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
         const std::byte* from[kMaxValues];
         for (std::size_t k = 0; k < r.values.size(); ++k) to[k] = Accumulator(first, r.first_param + static_cast<int>(k));
         InitialValues(first, r, to);
-        for (int64_t chunk = 0; chunk < chunks_; ++chunk) {
-          for (std::size_t k = 0; k < r.values.size(); ++k) from[k] = partial(chunk, v + k);
-          Combine(first, r, first.lanes, to, from);
+        // Neighbours in pairs, until the first one has all.
+        if (stage.sums_f32) {
+          double* total = reinterpret_cast<double*>(first.memory + groups_);
+          const auto lanes = static_cast<std::size_t>(first.lanes);
+          float* sum = reinterpret_cast<float*>(to[0]);
+          std::copy_n(sum, lanes, total);
+          for (int64_t chunk = 0; chunk < chunks_; ++chunk) AddF32(reinterpret_cast<const float*>(partial(chunk, v)), lanes, total);
+          RoundTotals(total, lanes, sum);
+          Finish(first, r, to);
+          ++v;
+          continue;
         }
+        std::byte* left[kMaxValues];
+        for (int64_t step = 1; step < chunks_; step *= 2) {
+          for (int64_t chunk = 0; chunk + step < chunks_; chunk += 2 * step) {
+            for (std::size_t k = 0; k < r.values.size(); ++k) left[k] = partial(chunk, v + k), from[k] = partial(chunk + step, v + k);
+            Combine(first, r, first.lanes, left, from);
+          }
+        }
+        for (std::size_t k = 0; k < r.values.size(); ++k) from[k] = partial(0, v + k);
+        Combine(first, r, first.lanes, to, from);
         Finish(first, r, to);
         v += r.values.size();
       }

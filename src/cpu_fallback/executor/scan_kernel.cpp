@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running combinations along a dimension: all rows beside each other, one element after the other, as HLO orders them.
+// Running combinations along a dimension: all rows beside each other, one element after the other, as HLO orders them;
+// running sums of floats in blocks.
 #include <algorithm>
 #include <cstring>
 
@@ -7,6 +8,7 @@
 #include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/running_sum.h"
 
 namespace krafla::cpu {
 
@@ -29,8 +31,15 @@ class ScanRun final : public CpuKernel {
     KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.reduction.combiner,
                                                         {.tile = {.rows = 1, .columns = out->lanes_}, .params_are_arrays = true}));
     out->widen_ = FindWiden(body.type);
-    out->narrow_ = FindNarrow(body.type);
+    out->narrow_ = plan::AccumulatesWide(body.reduction) ? FindRoundNarrow(body.type) : FindNarrow(body.type);
+    const ElementType compute = plan::ComputeType(body.type);
+    out->in_blocks_ = body.reduction.kind == plan::Reduction::Kind::kSum && IsFloat(compute);
     out->worker_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) + RoundUp(out->init_.frame_bytes(), 64) + 2 * RoundUp(out->lanes_ * 8, 64);
+    if (out->in_blocks_) {
+      out->block_ = out->worker_bytes_;
+      out->worker_bytes_ += RoundUp(out->lanes_ * RunningSum<double>::kBlockSteps * StorageBytes(compute), 64) +
+                            RoundUp(RunningSum<double>::MemoryElements(out->lanes_) * StorageBytes(compute), 64);
+    }
     out->scratch_bytes_ = out->worker_bytes_ * threads;
     return out;
   }
@@ -59,22 +68,13 @@ class ScanRun final : public CpuKernel {
         } else {
           Fill(wide, init_.ResultValue(init_frame, 0).data, sum, n);
         }
-        for (int64_t step = 0; step < length_; ++step) {
-          const int64_t i = body_.is_reverse ? length_ - 1 - step : step;
-          const int64_t at = ((o * length_ + i) * inner_ + first) * width;
-          const std::byte* next = input + at;
-          if (widen_ != nullptr) {
-            widen_(next, value, n);
-            next = value;
-          }
-          Combine(frame, sum, next, n, wide);
-          if (narrow_ != nullptr) narrow_(sum, output + at, n);
-          else std::memcpy(output + at, sum, static_cast<std::size_t>(n * width));
-        }
+        const int64_t first_element = o * length_ * inner_ + first;
+        if (!in_blocks_) RunSteps(frame, sum, value, input, output, first_element, n);
+        else if (wide == 8) RunBlocks<double>(frame + block_, sum, input, output, first_element, n);
+        else RunBlocks<float>(frame + block_, sum, input, output, first_element, n);
         if (body_.last >= 0) {
           std::byte* to = bindings[static_cast<std::size_t>(body_.last)] + (o * inner_ + first) * width;
-          if (narrow_ != nullptr) narrow_(sum, to, n);
-          else std::memcpy(to, sum, static_cast<std::size_t>(n * width));
+          Put(sum, to, n);
         }
       }
     });
@@ -82,6 +82,57 @@ class ScanRun final : public CpuKernel {
   }
 
  private:
+  // n lines from element `first` on, step by step; `sum` holds what they begin with and end with.
+  void RunSteps(std::byte* frame, std::byte* sum, std::byte* value, const std::byte* input, std::byte* output, int64_t first,
+                int64_t n) const {
+    const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
+    for (int64_t step = 0; step < length_; ++step) {
+      const int64_t i = body_.is_reverse ? length_ - 1 - step : step;
+      const int64_t at = (first + i * inner_) * width;
+      const std::byte* next = input + at;
+      if (widen_ != nullptr) {
+        widen_(next, value, n);
+        next = value;
+      }
+      Combine(frame, sum, next, n, wide);
+      Put(sum, output + at, n);
+    }
+  }
+  void Put(const std::byte* values, std::byte* to, int64_t n) const {
+    if (narrow_ != nullptr) narrow_(values, to, n);
+    else std::memcpy(to, values, static_cast<std::size_t>(n * StorageBytes(body_.type)));
+  }
+
+  // As RunSteps, a block of steps at a time.
+  template <class T>
+  void RunBlocks(std::byte* memory, std::byte* sum_bytes, const std::byte* input, std::byte* output, int64_t first,
+                 int64_t n) const {
+    using Sums = RunningSum<T>;
+    const int width = StorageBytes(body_.type);
+    T* sum = reinterpret_cast<T*>(sum_bytes);
+    T* block = reinterpret_cast<T*>(memory);
+    Sums sums(block + RoundUp(lanes_ * Sums::kBlockSteps, 64 / static_cast<int64_t>(sizeof(T))), sum, n);
+    T* last = sum;
+    for (int64_t step = 0; step < length_; step += Sums::kBlockSteps) {
+      const int64_t steps = std::min(Sums::kBlockSteps, length_ - step);
+      // As the block lies in memory.
+      const int64_t low = first + (body_.is_reverse ? length_ - step - steps : step) * inner_;
+      const bool together = n == inner_;
+      const int64_t rows = together ? 1 : steps, count = together ? steps * n : n;
+      for (int64_t r = 0; r < rows; ++r) {
+        const std::byte* from = input + (low + r * inner_) * width;
+        if (widen_ != nullptr) widen_(from, block + r * n, count);
+        else std::memcpy(block + r * n, from, static_cast<std::size_t>(count * width));
+      }
+      T* begin = body_.is_reverse ? block + (steps - 1) * n : block;
+      sums.AddBlock(begin, steps, body_.is_reverse ? -n : n);
+      for (int64_t r = 0; r < rows; ++r)
+        Put(reinterpret_cast<const std::byte*>(block + r * n), output + (low + r * inner_) * width, count);
+      last = body_.is_reverse ? block : block + (steps - 1) * n;
+    }
+    std::copy_n(last, n, sum);
+  }
+
   void Combine(std::byte* frame, std::byte* sum, const std::byte* next, int64_t n, int wide) const {
     if (simple_ && simple_->kind == SimpleCombiner::Kind::kOp) {
       simple_->op({sum, {sum, next, nullptr}, n, 0});
@@ -100,7 +151,8 @@ class ScanRun final : public CpuKernel {
   BlockProgram init_, combiner_;
   std::optional<SimpleCombiner> simple_;
   ConvertFn widen_ = nullptr, narrow_ = nullptr;
-  int64_t worker_bytes_ = 0;
+  bool in_blocks_ = false;
+  int64_t block_ = 0, worker_bytes_ = 0;
 };
 
 }  // namespace

@@ -70,6 +70,7 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   WindowFold out;
   out.row_rank_ = row_dims.size();
   out.element_dims_ = Dims(element_dims.begin(), element_dims.end());
+  out.elements_ = elements;
   NodeId value = program.results[At(reduction.inputs[0])], mask = kNoNode;
   if (node(value).op == NodeOp::kHlo && node(value).opcode == Opcode::kSelect) {
     const Node& select = node(value);
@@ -184,7 +185,7 @@ std::optional<WindowFold::Target> WindowFold::FindTarget(const plan::ReduceStage
 }
 
 void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_t> origin, int64_t rows, int64_t columns,
-                     std::byte* accumulator, int64_t accumulator_stride) const {
+                     std::byte* accumulator, int64_t accumulator_stride, int64_t begin, int64_t end) const {
   const std::byte* base = buffers[At(buffer_)];
   const int64_t row_stride = StrideOf(tile_.row_dim), column_stride = StrideOf(tile_.column_dim);
   // Elements of the window with the same rectangle are folded together.
@@ -208,7 +209,9 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
   int64_t corner = offset_;
   for (std::size_t d = 0; d < row_rank_; ++d) corner += origin[d] * strides_[d];
   Dims element(element_dims_.size(), 0);
-  do {
+  int64_t rest = begin;
+  for (std::size_t e = element.size(); e-- > 0; rest /= element_dims_[e]) element[e] = rest % element_dims_[e];
+  for (; begin < end; ++begin, NextIndex({element.data(), element.size()}, element_dims_)) {
     int64_t at = corner;
     for (std::size_t e = 0; e < element.size(); ++e) at += element[e] * strides_[row_rank_ + e];
     Interval r{0, rows}, c{0, columns};
@@ -240,7 +243,7 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
     fold({{r.end, rows}, all}, &outside, 1, 0, 0);
     fold({r, {0, c.begin}}, &outside, 1, 0, 0);
     fold({r, {c.end, columns}}, &outside, 1, 0, 0);
-  } while (NextIndex({element.data(), element.size()}, element_dims_));
+  }
   flush();
 }
 

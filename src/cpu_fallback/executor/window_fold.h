@@ -22,10 +22,11 @@ class WindowFold {
 
   // Of row dimensions alone.
   const TileShape& tile() const { return tile_; }
-  // Folds all elements of the rows in the tile at `origin` into `accumulator`, which has its initial values.
+  int64_t elements() const { return elements_; }
+  // Folds elements [begin, end) of the rows in the tile at `origin` into `accumulator`, which has its initial values.
   // `accumulator_stride`: elements from one row of the tile to the next.
   void Run(std::span<std::byte* const> buffers, std::span<const int64_t> origin, int64_t rows, int64_t columns,
-           std::byte* accumulator, int64_t accumulator_stride) const;
+           std::byte* accumulator, int64_t accumulator_stride, int64_t begin, int64_t end) const;
 
   // A stage of rows that does nothing but store the sums: where to, so that they can be made there.
   struct Target {
@@ -51,6 +52,7 @@ class WindowFold {
   TileShape tile_;
   std::size_t row_rank_ = 0;
   Dims element_dims_;
+  int64_t elements_ = 1;
   int buffer_ = 0, width_ = 4;
   int64_t offset_ = 0;  // elements
   Dims strides_;        // of the load, over row dimensions, then element dimensions

@@ -29,6 +29,7 @@ struct GemmTile {
 };
 constexpr int64_t kGemmDepth = 256;  // of a panel, along k
 constexpr int64_t kRoundedDepth = 8;
+constexpr int64_t kGemvTurns = 128;
 }  // namespace krafla::cpu
 #endif
 
@@ -260,18 +261,24 @@ HWY_INLINE void DotRows(const float* vector, const S* matrix, int64_t stride, in
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  V s0[kRows], s1[kRows];
-  for (int r = 0; r < kRows; ++r) s0[r] = s1[r] = hn::Zero(d);
+  V s0[kRows], s1[kRows], total[kRows];
+  for (int r = 0; r < kRows; ++r) total[r] = hn::Zero(d);
   int64_t p = 0;
-  for (; p + 2 * lanes <= k; p += 2 * lanes) {
-    const V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
-    for (int r = 0; r < kRows; ++r) {
-      s0[r] = hn::MulAdd(a, LoadF32(d, matrix + r * stride + p), s0[r]);
-      s1[r] = hn::MulAdd(b, LoadF32(d, matrix + r * stride + p + lanes), s1[r]);
+  while (p + 2 * lanes <= k) {
+    // Lanes sum so many products before they are added to what was there: that bounds the error.
+    const int64_t end = std::min(k, p + kGemvTurns * 2 * lanes);
+    for (int r = 0; r < kRows; ++r) s0[r] = s1[r] = hn::Zero(d);
+    for (; p + 2 * lanes <= end; p += 2 * lanes) {
+      const V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
+      for (int r = 0; r < kRows; ++r) {
+        s0[r] = hn::MulAdd(a, LoadF32(d, matrix + r * stride + p), s0[r]);
+        s1[r] = hn::MulAdd(b, LoadF32(d, matrix + r * stride + p + lanes), s1[r]);
+      }
     }
+    for (int r = 0; r < kRows; ++r) total[r] = hn::Add(total[r], hn::Add(s0[r], s1[r]));
   }
   for (int r = 0; r < kRows; ++r) {
-    float sum = hn::ReduceSum(d, hn::Add(s0[r], s1[r]));
+    float sum = hn::ReduceSum(d, total[r]);
     for (int64_t q = p; q < k; ++q) sum += vector[q] * OneF32(matrix + r * stride + q);
     to[r] = sum;
   }
