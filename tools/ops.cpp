@@ -60,7 +60,7 @@ Every operation runs on the CPU and on Vulkan with XLA's results, with these exc
 | reduce and scatter of complex numbers by multiplication | on the host, named in the report | the signs of zeros tell in which order parts were multiplied |
 | cholesky, triangular-solve, fft, topk along a dynamic dimension, custom calls of dynamic shape | on the host, named in the report | a masked matrix has other factors |
 | subnormal numbers of f32, f64 and bf16 | as arguments and results they may count as zeros of their sign | devices flush them, and so does XLA:CPU; f16 and narrower types keep theirs |
-| NaN | its sign and payload are free, but where bits are only moved | devices are free to choose |
+| NaN | arithmetic gives the positive quiet one, whatever the machine's own; moved bits stay | the same bits on every device (docs/decisions/0003-same-bits.md) |
 | sums and products of floats in dot, convolution, reduce, scan, fft, factorisations | to an error bound, the same in every run on a device | no order is prescribed |
 | select-and-scatter with a NaN in a window of more than 16 elements | a device may select another element | a window is folded in parts, and comparisons with a NaN are no order |
 )";

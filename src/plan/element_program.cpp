@@ -332,6 +332,19 @@ IndexId ProgramBuilder::ClampedIndex(NodeId value, int64_t lo, int64_t hi) {
   return space().Value(clamped, lo, hi, depends);
 }
 
+std::optional<NodeId> ProgramBuilder::CodeOf(NodeId id, ElementType narrow) {
+  const Node n = node(id);
+  if (n.op == NodeOp::kDecode && n.storage == narrow) return n.operands[0];
+  if (n.op == NodeOp::kLoad && n.storage == narrow)
+    return Load(n.buffer, StorageBytes(narrow) == 2 ? ElementType::kU16 : ElementType::kU8, n.index, n.mask);
+  // +0, which is what pads.
+  if (n.op == NodeOp::kConstant && n.bits == 0) return Constant(ElementType::kU32, 0);
+  if (n.op != NodeOp::kHlo || n.opcode != Opcode::kSelect) return std::nullopt;
+  const std::optional<NodeId> a = CodeOf(n.operands[1], narrow), b = a ? CodeOf(n.operands[2], narrow) : std::nullopt;
+  if (!b) return std::nullopt;
+  return Hlo(Opcode::kSelect, ElementType::kU32, {n.operands[0], *a, *b});
+}
+
 void ProgramBuilder::AddStore(Store store) {
   const Node n = node(store.node);
   // A double that is only moved is 64 bits: devices without doubles move it too.
@@ -339,10 +352,9 @@ void ProgramBuilder::AddStore(Store store) {
     store.node = Load(n.buffer, ElementType::kU64, n.index, n.mask);
     store.storage = ElementType::kU64;
   }
-  if (IsFloat(store.storage) && IsNarrow(store.storage) && n.storage == store.storage) {
-    const ElementType u = StorageBytes(store.storage) == 2 ? ElementType::kU16 : ElementType::kU8;
-    if (n.op == NodeOp::kDecode) store.node = n.operands[0], store.storage = u;
-    else if (n.op == NodeOp::kLoad) store.node = Load(n.buffer, u, n.index, n.mask), store.storage = u;
+  if (IsFloat(store.storage) && IsNarrow(store.storage)) {
+    if (std::optional<NodeId> code = CodeOf(store.node, store.storage))
+      store.node = *code, store.storage = StorageBytes(store.storage) == 2 ? ElementType::kU16 : ElementType::kU8;
   }
   program_.stores.push_back(store);
 }

@@ -127,7 +127,7 @@ class ProgramBuilder {
   // An integer node (any integer compute type) clamped into [lo, hi], as an index.
   IndexId ClampedIndex(NodeId node, int64_t lo, int64_t hi);
 
-  // A narrow float that was decoded and is stored again keeps its bits: they are stored as they were.
+  // A narrow float that was decoded, perhaps selected, and is stored again keeps its bits: they are stored as they were.
   void AddStore(Store store);
   void AddResult(NodeId node) { program_.results.push_back(node); }
   // Drops what no store and no result needs.
@@ -137,6 +137,8 @@ class ProgramBuilder {
   NodeId Intern(Node node);
   NodeId Wrap(NodeId a, ElementType narrow);
   NodeId Round(NodeId a, ElementType narrow);
+  // The bits of a narrow float that is only moved.
+  std::optional<NodeId> CodeOf(NodeId id, ElementType narrow);
   std::optional<NodeId> NarrowInteger(Opcode opcode, ElementType type, std::span<const NodeId> operands);
 
   ElementProgram program_;

@@ -2,6 +2,7 @@
 #include "spirv_codegen/program_lowering.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace krafla::spirv {
 
@@ -81,8 +82,69 @@ ProgramLowering::ProgramLowering(Builder& builder, Buffers& buffers, const plan:
       patterns_(program.space, dim, width) {
   iters_.resize(program.space.dims().size());
   nodes_.resize(program.nodes.size());
+  seen_.resize(program.nodes.size());
+  FindSeen();
   for (auto& a : atoms_) a.resize(program.space.atom_count());
   for (auto& e : exprs_) e.resize(program.space.expr_count());
+}
+
+void ProgramLowering::FindSeen() {
+  const auto see = [&](NodeId id) { seen_[static_cast<std::size_t>(id)] = true; };
+  for (const plan::Store& s : program_->stores) see(s.node);
+  for (std::size_t i = program_->nodes.size(); i-- > 0;) {
+    const plan::Node& n = program_->nodes[i];
+    const bool moves = n.op == NodeOp::kRound || n.op == NodeOp::kConvert || n.op == NodeOp::kReducePrecision ||
+                       (n.op == NodeOp::kHlo && (n.opcode == Opcode::kAbs || n.opcode == Opcode::kNegate || n.opcode == Opcode::kSelect));
+    const bool looks = n.op == NodeOp::kBitcast || n.op == NodeOp::kEncode || (n.op == NodeOp::kCompare && n.total_order);
+    if (!looks && !(moves && seen_[i])) continue;
+    for (NodeId o : n.operands)
+      if (o != plan::kNoNode) see(o);
+  }
+}
+void ProgramLowering::SeeResults() {
+  for (NodeId id : program_->results) seen_[static_cast<std::size_t>(id)] = true;
+  FindSeen();
+}
+
+Value ProgramLowering::Settle(const plan::Node& node, Value out) {
+  const auto operand = [&](std::size_t i) { return Node(node.operands[i]); };
+  switch (node.op) {
+    case NodeOp::kHlo:
+      if (node.opcode == Opcode::kAbs || node.opcode == Opcode::kNegate || node.opcode == Opcode::kSelect) return out;
+      return SettledNan(*b_, out);
+    case NodeOp::kLoad: return node.storage == ElementType::kF16 ? SettledConversion(*b_, out, out) : out;
+    case NodeOp::kConvert:
+      if (!IsFloat(node.type) || !IsFloat(program_->nodes[static_cast<std::size_t>(node.operands[0])].type)) return out;
+      return SettledConversion(*b_, out, operand(0));
+    case NodeOp::kRound:
+      // The formats that are rounded by numbers' bits give it by themselves.
+      return node.storage == ElementType::kF16 ? SettledConversion(*b_, out, operand(0)) : out;
+    case NodeOp::kDecode: return node.storage == ElementType::kF16 ? SettledConversion(*b_, out, out) : out;
+    case NodeOp::kConstant:
+    case NodeOp::kIndex:
+    case NodeOp::kParam:
+    case NodeOp::kCompare:
+    case NodeOp::kBitcast:
+    case NodeOp::kWrap:
+    case NodeOp::kEncode:
+    case NodeOp::kReducePrecision: return out;
+  }
+  return out;
+}
+
+// The product or the quotient of two bf16 numbers that is just below the smallest normal number rounds up to it, also
+// where the device takes what it rounds, a subnormal f32, for a zero.
+Value ProgramLowering::RoundProduct(const plan::Node& round, Value out) {
+  const plan::Node& n = program_->nodes[static_cast<std::size_t>(round.operands[0])];
+  if (n.op != NodeOp::kHlo || (n.opcode != Opcode::kMultiply && n.opcode != Opcode::kDivide)) return out;
+  Builder& b = *b_;
+  const Value scaled = b.FMul(Node(n.operands[0]), b.F32(0x1p64f)), y = Node(n.operands[1]);
+  const Value bits = b.Bitcast(n.opcode == Opcode::kMultiply ? b.FMul(scaled, y) : b.FDiv(scaled, y), Kind::kU32);
+  const Value magnitude = b.And(bits, b.U32(0x7fffffffu));
+  const uint32_t half_below = std::bit_cast<uint32_t>((0x1p-126f - 0x1p-134f) * 0x1p64f), normal = std::bit_cast<uint32_t>(0x1p-62f);
+  const Value up = b.Compare(Cmp::kULt, b.Sub(magnitude, b.U32(half_below)), b.U32(normal - half_below));
+  const Value smallest = b.Bitcast(b.Or(b.And(bits, b.U32(0x80000000u)), b.U32(0x00800000u)), Kind::kF32);
+  return b.Select(up, smallest, out);
 }
 
 void ProgramLowering::SetIter(int d, Value coordinate) { iters_[static_cast<std::size_t>(d)] = coordinate; }
@@ -228,7 +290,9 @@ Value ProgramLowering::Node(NodeId id) {
       if (o != plan::kNoNode) operands[count++] = Node(o);
     }
     out = LowerNode(*b_, *program_, node, std::span<const Value>(operands, count));
+    if (node.op == NodeOp::kRound && node.storage == ElementType::kBF16) out = RoundProduct(node, out);
   }
+  if (seen_[static_cast<std::size_t>(id)] && IsFloat(node.type)) out = Settle(node, out);
   return nodes_[static_cast<std::size_t>(id)] = out;
 }
 

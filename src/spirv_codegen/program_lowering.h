@@ -44,6 +44,8 @@ class ProgramLowering {
   ProgramLowering(Builder& builder, Buffers& buffers, const plan::ElementProgram& program, int dim = -1, int width = 1);
 
   // The u32 coordinate along `d`; along the vector dimension that of the first point.
+  // The bits of results are seen: a NaN out of arithmetic has to be the one that all devices give.
+  void SeeResults();
   void SetIter(int d, Value coordinate);
   void SetParam(int number, Value value);
   // Coordinates of row-major position `linear` in the dimensions [first, last) of the space.
@@ -58,6 +60,10 @@ class ProgramLowering {
   void EmitStores(Value limit = {});
 
  private:
+  void FindSeen();
+  // What `out`, node's value, is where its bits are seen.
+  Value Settle(const plan::Node& node, Value out);
+  Value RoundProduct(const plan::Node& round, Value out);
   Value IndexValue(plan::IndexId id, bool vector);
   // The terms of `e` whose atoms depend on `varying` or, if not `inside`, that do not; no value: there are none.
   Value Terms(const plan::IndexExpr& e, bool vector, uint64_t varying, bool inside);
@@ -73,6 +79,7 @@ class ProgramLowering {
   int width_;
   LanePatterns patterns_;
   uint64_t varying_ = 0;
+  std::vector<bool> seen_;  // floats whose bits, or the sign of which as a NaN, matter to someone
   std::vector<Value> iters_, params_, nodes_;
   std::vector<Value> atoms_[2], exprs_[2];
 };

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "numerics/nan.h"
 #include "spirv/unified1/GLSL.std.450.h"
 #include "spirv_codegen/float_ops.h"
 
@@ -193,6 +194,31 @@ Kind ComputeKind(ElementType t) {
   if (t == ElementType::kS64 || t == ElementType::kU64) return Kind::kU64;
   KRAFLA_CHECK(t == ElementType::kS32 || t == ElementType::kU32);
   return Kind::kU32;
+}
+
+namespace {
+
+// By its bits: a compiler may take a number to be equal to itself.
+Value IsNanByBits(Builder& b, Value v) {
+  const Kind kind = v.kind == Kind::kF64 ? Kind::kU64 : Kind::kU32;
+  const uint64_t inf = v.kind == Kind::kF64 ? 0x7ff0000000000000u : 0x7f800000u;
+  const Value magnitude = b.And(b.Bitcast(v, kind), b.Const(kind, ~uint64_t{0} >> (65 - KindBits(kind))));
+  return b.Compare(Cmp::kULt, b.Const(kind, inf), magnitude);
+}
+uint64_t NanBits(Kind kind) { return kind == Kind::kF64 ? kNanF64 : kNanF32; }
+
+}  // namespace
+
+Value SettledNan(Builder& b, Value v) {
+  if (v.kind != Kind::kF32 && v.kind != Kind::kF64) return v;
+  return b.Select(IsNanByBits(b, v), b.Const(v.kind, NanBits(v.kind)), v);
+}
+Value SettledConversion(Builder& b, Value v, Value from) {
+  const Kind bits = from.kind == Kind::kF64 ? Kind::kU64 : Kind::kU32;
+  const Value negative = b.Compare(Cmp::kSLt, b.Bitcast(from, bits), b.Const(bits, 0));
+  const uint64_t nan = NanBits(v.kind), sign = v.kind == Kind::kF64 ? uint64_t{1} << 63 : 0x80000000u;
+  const Value quiet = b.Select(negative, b.Const(v.kind, nan | sign), b.Const(v.kind, nan));
+  return b.Select(IsNanByBits(b, from), quiet, v);
 }
 
 Value LowerWrap(Builder& b, ElementType narrow, Value v) {

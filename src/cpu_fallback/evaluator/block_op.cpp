@@ -8,6 +8,7 @@
 
 #include "cpu_fallback/evaluator/strided.h"
 #include "numerics/formats.h"
+#include "numerics/nan.h"
 
 namespace krafla::evaluator {
 
@@ -73,6 +74,18 @@ void ReducePrecision16(const void* const* in, void* out, int64_t n, const BlockP
 
 }  // namespace
 
+// Operations that touch the sign of what they move at most: on bit patterns, where NaNs keep their bits.
+BlockFn FindMove(Opcode opcode, ElementType type) {
+  using B8 = uint8_t;
+  using B16 = uint16_t;
+  if (opcode == Opcode::kReal && StorageBytes(type) == 1) return &UnaryBlock<decltype([](B8 a) -> B8 { return a; }), B8, B8>;
+  if (opcode == Opcode::kReal && StorageBytes(type) == 2) return &UnaryBlock<decltype([](B16 a) -> B16 { return a; }), B16, B16>;
+  if (type != ElementType::kBF16) return nullptr;
+  if (opcode == Opcode::kAbs) return &UnaryBlock<decltype([](B16 a) -> B16 { return a & 0x7fff; }), B16, B16>;
+  if (opcode == Opcode::kNegate) return &UnaryBlock<decltype([](B16 a) -> B16 { return a ^ 0x8000; }), B16, B16>;
+  return nullptr;
+}
+
 BlockFn FindTotalOrderKernel(ElementType type) {
   switch (StorageBytes(type)) {
     case 1: return &TotalOrderBlock<uint8_t>;
@@ -81,6 +94,16 @@ BlockFn FindTotalOrderKernel(ElementType type) {
     case 8: return &TotalOrderBlock<uint64_t>;
     default: return nullptr;
   }
+}
+
+void SettleNans(ElementType type, void* values, int64_t n) {
+  const auto settle = [&](auto* x, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) x[i] = Settled(x[i]);
+  };
+  if (type == ElementType::kF32) settle(static_cast<float*>(values), n);
+  if (type == ElementType::kF64) settle(static_cast<double*>(values), n);
+  if (type == ElementType::kC64) settle(static_cast<float*>(values), 2 * n);
+  if (type == ElementType::kC128) settle(static_cast<double*>(values), 2 * n);
 }
 
 void BlockOp::Run(const void* const* in, void* out, int64_t n) const {
@@ -114,6 +137,7 @@ Result<BlockOp> MakeBlockOp(Opcode opcode, ElementType type, ElementType result)
   out.arity = arity;
   for (int o = 0; o < std::min(arity, BlockOp::kMaxArity); ++o) out.in_bytes[o] = StorageBytes(type);
   out.out_bytes = StorageBytes(result);
+  if (IsNarrowFloat(type) && (out.run = FindMove(opcode, type)) != nullptr) return out;
   if (IsNarrowFloat(type)) {
     out.run = FindFloatKernel(opcode);
     for (int o = 0; o < arity && o < BlockOp::kMaxArity; ++o) out.widen[o] = FindWiden(type);

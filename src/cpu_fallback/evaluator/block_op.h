@@ -60,6 +60,9 @@ BlockFn FindTotalOrderKernel(ElementType type);
 BlockFn FindStochasticConvert();
 void ConvertBlock(const void* const* in, void* out, int64_t n, const BlockParams& params);
 
+// Floats (also the parts of complex numbers) that arithmetic gave: a NaN becomes the NaN.
+void SettleNans(ElementType type, void* values, int64_t n);
+
 template <class F, class In, class Out>
 void UnaryBlock(const void* const* in, void* out, int64_t n, const BlockParams&) {
   const In* x = static_cast<const In*>(in[0]);

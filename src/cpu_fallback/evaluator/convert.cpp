@@ -10,6 +10,7 @@
 
 #include "cpu_fallback/evaluator/block_op.h"
 #include "numerics/formats.h"
+#include "numerics/nan.h"
 
 namespace krafla::evaluator {
 
@@ -180,6 +181,18 @@ void Visit(const Wide& w, F f) {
   }
 }
 
+template <class T, class To>
+void StoreFloats(const Wide& w, void* out, int64_t n) {
+  To* y = static_cast<To*>(out);
+  Visit(w, [&](const auto* x) {
+    using From = std::remove_cvref_t<decltype(*x)>;
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_floating_point_v<From> && !std::is_same_v<From, T>) y[i] = SettledConversion(static_cast<T>(x[i]), x[i]);
+      else y[i] = static_cast<T>(x[i]);
+    }
+  });
+}
+
 void StoreWide(const Wide& w, void* out, ElementType to, int64_t n) {
   if (to == ElementType::kPred) {
     uint8_t* y = static_cast<uint8_t*>(out);
@@ -210,21 +223,13 @@ void StoreWide(const Wide& w, void* out, ElementType to, int64_t n) {
     });
     f->narrow(single, out, n);
   } else if (to == ElementType::kF32) {
-    Visit(w, [&](const auto* x) {
-      for (int64_t i = 0; i < n; ++i) static_cast<float*>(out)[i] = static_cast<float>(x[i]);
-    });
+    StoreFloats<float, float>(w, out, n);
   } else if (to == ElementType::kF64) {
-    Visit(w, [&](const auto* x) {
-      for (int64_t i = 0; i < n; ++i) static_cast<double*>(out)[i] = static_cast<double>(x[i]);
-    });
+    StoreFloats<double, double>(w, out, n);
   } else if (to == ElementType::kC64) {
-    Visit(w, [&](const auto* x) {
-      for (int64_t i = 0; i < n; ++i) static_cast<std::complex<float>*>(out)[i] = static_cast<float>(x[i]);
-    });
+    StoreFloats<float, std::complex<float>>(w, out, n);
   } else if (to == ElementType::kC128) {
-    Visit(w, [&](const auto* x) {
-      for (int64_t i = 0; i < n; ++i) static_cast<std::complex<double>*>(out)[i] = static_cast<double>(x[i]);
-    });
+    StoreFloats<double, std::complex<double>>(w, out, n);
   }
 }
 

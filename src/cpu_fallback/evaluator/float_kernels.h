@@ -3,14 +3,19 @@
 #pragma once
 
 #include "cpu_fallback/evaluator/block_op.h"
+#include "numerics/nan.h"
 #include "numerics/scalar_math.h"
 
 namespace krafla::evaluator {
 
 #define KRAFLA_UNARY(op, expr) \
-  {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return expr; }), T, T>}
+  {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return Settled<T>(expr); }), T, T>}
 #define KRAFLA_BINARY(op, expr) \
-  {Opcode::op, &BinaryBlock<decltype([](T a, T b) -> T { return expr; }), T, T>}
+  {Opcode::op, &BinaryBlock<decltype([](T a, T b) -> T { return Settled<T>(expr); }), T, T>}
+
+// Moves what it is given, but for the sign: a NaN keeps its bits.
+#define KRAFLA_MOVE(op, expr) \
+  {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return expr; }), T, T>}
 
 template <class T>
 BlockFn FindRealKernel(Opcode opcode) {
@@ -25,16 +30,16 @@ BlockFn FindRealKernel(Opcode opcode) {
       KRAFLA_BINARY(kPower, scalar::Pow(a, b)),
       KRAFLA_BINARY(kAtan2, scalar::Atan2(a, b)),
       {Opcode::kClamp,
-       &TernaryBlock<decltype([](T lo, T x, T hi) -> T { return scalar::Clamp(lo, x, hi); }), T>},
-      KRAFLA_UNARY(kAbs, scalar::Abs(a)),
-      KRAFLA_UNARY(kNegate, -a),
+       &TernaryBlock<decltype([](T lo, T x, T hi) -> T { return Settled(scalar::Clamp(lo, x, hi)); }), T>},
+      KRAFLA_MOVE(kAbs, scalar::Abs(a)),
+      KRAFLA_MOVE(kNegate, -a),
       KRAFLA_UNARY(kSign, scalar::Sign(a)),
       KRAFLA_UNARY(kFloor, scalar::Floor(a)),
       KRAFLA_UNARY(kCeil, scalar::Ceil(a)),
       KRAFLA_UNARY(kRoundNearestAfz, scalar::RoundNearestAfz(a)),
       KRAFLA_UNARY(kRoundNearestEven, scalar::RoundNearestEven(a)),
-      KRAFLA_UNARY(kReal, a),
-      KRAFLA_UNARY(kImag, (static_cast<void>(a), T(0))),
+      KRAFLA_MOVE(kReal, a),
+      KRAFLA_MOVE(kImag, (static_cast<void>(a), T(0))),
       KRAFLA_UNARY(kAcos, scalar::Acos(a)),
       KRAFLA_UNARY(kAcosh, scalar::Acosh(a)),
       KRAFLA_UNARY(kAsin, scalar::Asin(a)),
@@ -66,6 +71,7 @@ BlockFn FindRealKernel(Opcode opcode) {
   return nullptr;
 }
 
+#undef KRAFLA_MOVE
 #undef KRAFLA_UNARY
 #undef KRAFLA_BINARY
 

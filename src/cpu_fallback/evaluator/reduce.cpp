@@ -75,6 +75,7 @@ void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const
           fold.row(acc, block, count);
         }
       }
+      SettleNans(fold.wide, acc, 1);
       Widen(acc, fold.wide, y + k * bytes, type, 1);
     }
     return;
@@ -96,6 +97,7 @@ void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const
         Widen(x + (kept.offset() + reduced.offset() + at) * bytes, type, block, fold.wide, count);
         fold.each(acc, block, count);
       }
+      SettleNans(fold.wide, acc, count);
       Widen(acc, fold.wide, y + (k * row + at) * bytes, type, count);
     }
   }

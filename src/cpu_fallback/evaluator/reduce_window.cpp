@@ -162,6 +162,7 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
     for (std::size_t o = 0; o < n; ++o) {
       const int64_t bytes = f.parameter_bytes(o);
       if (fold) {
+        SettleNans(fold->wide, acc[0].data(), count);
         const void* source[] = {acc[0].data()};
         ConvertBlock(source, outs[0].bytes().data() + at * bytes, count, narrow);
       } else {

@@ -48,6 +48,7 @@ struct CompiledReduction {
   int first_param = 0;
   ReduceOps ops;           // of one value
   BlockFn wrap = nullptr;  // narrow integers are summed in 32 bits
+  ElementType arithmetic = ElementType::kInvalid;  // of floats that are no longer what was loaded
   BlockProgram combiner;   // otherwise
   int64_t combiner_frame = 0;
   BlockProgram init;
@@ -340,6 +341,8 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
         const ElementType type = plan::ComputeType(r.hlo_type);
         reduction.wrap = FindBlockFn({.op = NodeOp::kWrap, .type = type, .operand = type, .storage = r.hlo_type});
       }
+      const ElementType computed = plan::ComputeType(r.hlo_type);
+      if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
       made.reductions.push_back(std::move(reduction));
     }
@@ -654,6 +657,7 @@ void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t t
 
 void ReduceRun::Finish(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const {
   if (r.wrap != nullptr) r.wrap({to[0], {to[0], nullptr, nullptr}, worker.lanes, 0});
+  if (r.arithmetic != ElementType::kInvalid) SettleNans(r.arithmetic, to[0], worker.lanes);
 }
 
 void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const {
@@ -696,6 +700,8 @@ void ReduceRun::RunInPlace(Worker& worker) const {
   for (int64_t row = 0; row < (dense ? 1 : tile.rows); ++row)
     Fill(width, initial, to + row * stride * width, dense ? tile.rows * tile.columns : tile.columns);
   window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, to, stride, 0, window_->elements());
+  for (int64_t row = 0; row < (dense ? 1 : tile.rows); ++row)
+    SettleNans(r.arithmetic, to + row * stride * width, dense ? tile.rows * tile.columns : tile.columns);
 }
 
 void ReduceRun::RunRowTile(Worker& worker) const {

@@ -126,6 +126,7 @@ class ScanRun final : public CpuKernel {
       }
       T* begin = body_.is_reverse ? block + (steps - 1) * n : block;
       sums.AddBlock(begin, steps, body_.is_reverse ? -n : n);
+      SettleNans(plan::ComputeType(body_.type), block, steps * n);
       for (int64_t r = 0; r < rows; ++r)
         Put(reinterpret_cast<const std::byte*>(block + r * n), output + (low + r * inner_) * width, count);
       last = body_.is_reverse ? block : block + (steps - 1) * n;

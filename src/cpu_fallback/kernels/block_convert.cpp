@@ -41,6 +41,8 @@ struct ConvertOp {
       const To inside = static_cast<To>(low || high ? From{0} : x);
       const To end = high ? std::numeric_limits<To>::max() : x == x ? std::numeric_limits<To>::min() : To{0};
       return low || high ? end : inside;
+    } else if constexpr (std::is_floating_point_v<From> && std::is_floating_point_v<To> && !std::is_same_v<From, To>) {
+      return SettledConversion(static_cast<To>(x), x);
     } else {
       return static_cast<To>(x);
     }

@@ -74,31 +74,31 @@ void FloatClampLoop(const BlockArgs& args) {
   for (; i + lanes <= n; i += lanes) {
     const auto low = kBounds ? lo0 : hn::LoadU(d, lo + i);
     const auto high = kBounds ? hi0 : hn::LoadU(d, hi + i);
-    hn::StoreU(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadU(d, x + i)), high), d, out + i);
+    hn::StoreU(Arithmetic<FloatMinimum>::Do(d, FloatMaximum::Do(d, low, hn::LoadU(d, x + i)), high), d, out + i);
   }
   if (i < n) {
     const std::size_t rest = n - i;
     const auto low = kBounds ? lo0 : hn::LoadN(d, lo + i, rest);
     const auto high = kBounds ? hi0 : hn::LoadN(d, hi + i, rest);
-    hn::StoreN(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadN(d, x + i, rest)), high), d, out + i, rest);
+    hn::StoreN(Arithmetic<FloatMinimum>::Do(d, FloatMaximum::Do(d, low, hn::LoadN(d, x + i, rest)), high), d, out + i, rest);
   }
 }
 
 template <class T>
 BlockFn FindOfType(const BlockKey& key) {
-  if (key.opcode == Opcode::kAdd) return PickBinary<T, FloatAdd>(key.uniform);
-  if (key.opcode == Opcode::kSubtract) return PickBinary<T, FloatSubtract>(key.uniform);
-  if (key.opcode == Opcode::kMultiply) return PickBinary<T, FloatMultiply>(key.uniform);
-  if (key.opcode == Opcode::kDivide) return PickBinary<T, FloatDivide>(key.uniform);
-  if (key.opcode == Opcode::kMaximum) return PickBinary<T, FloatMaximum>(key.uniform);
-  if (key.opcode == Opcode::kMinimum) return PickBinary<T, FloatMinimum>(key.uniform);
+  if (key.opcode == Opcode::kAdd) return PickBinary<T, Arithmetic<FloatAdd>>(key.uniform);
+  if (key.opcode == Opcode::kSubtract) return PickBinary<T, Arithmetic<FloatSubtract>>(key.uniform);
+  if (key.opcode == Opcode::kMultiply) return PickBinary<T, Arithmetic<FloatMultiply>>(key.uniform);
+  if (key.opcode == Opcode::kDivide) return PickBinary<T, Arithmetic<FloatDivide>>(key.uniform);
+  if (key.opcode == Opcode::kMaximum) return PickBinary<T, Arithmetic<FloatMaximum>>(key.uniform);
+  if (key.opcode == Opcode::kMinimum) return PickBinary<T, Arithmetic<FloatMinimum>>(key.uniform);
   if (key.opcode == Opcode::kAbs) return PickUnary<T, FloatAbs>(key.uniform);
   if (key.opcode == Opcode::kNegate) return PickUnary<T, FloatNegate>(key.uniform);
-  if (key.opcode == Opcode::kFloor) return PickUnary<T, FloatFloor>(key.uniform);
-  if (key.opcode == Opcode::kCeil) return PickUnary<T, FloatCeil>(key.uniform);
-  if (key.opcode == Opcode::kRoundNearestEven) return PickUnary<T, FloatRoundEven>(key.uniform);
-  if (key.opcode == Opcode::kRoundNearestAfz) return PickUnary<T, FloatRoundAway>(key.uniform);
-  if (key.opcode == Opcode::kSign) return PickUnary<T, FloatSign>(key.uniform);
+  if (key.opcode == Opcode::kFloor) return PickUnary<T, Arithmetic<FloatFloor>>(key.uniform);
+  if (key.opcode == Opcode::kCeil) return PickUnary<T, Arithmetic<FloatCeil>>(key.uniform);
+  if (key.opcode == Opcode::kRoundNearestEven) return PickUnary<T, Arithmetic<FloatRoundEven>>(key.uniform);
+  if (key.opcode == Opcode::kRoundNearestAfz) return PickUnary<T, Arithmetic<FloatRoundAway>>(key.uniform);
+  if (key.opcode == Opcode::kSign) return PickUnary<T, Arithmetic<FloatSign>>(key.uniform);
   if (key.opcode == Opcode::kClamp && key.uniform == 0) return &FloatClampLoop<T, false>;
   if (key.opcode == Opcode::kClamp && key.uniform == 5) return &FloatClampLoop<T, true>;
   return nullptr;
@@ -112,12 +112,33 @@ BlockFn FindFloat(const BlockKey& key) {
   return nullptr;
 }
 
+template <class T>
+void SettleOf(T* values, std::size_t n) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    // Nothing is written where there is none.
+    const auto x = hn::LoadU(d, values + i);
+    if (!hn::AllFalse(d, hn::IsNaN(x))) [[unlikely]] hn::StoreU(SettledNan(d, x), d, values + i);
+  }
+  for (; i < n; ++i) values[i] = Settled(values[i]);
+}
+void Settle(ElementType type, void* values, int64_t n) {
+  if (type == ElementType::kF32) SettleOf(static_cast<float*>(values), static_cast<std::size_t>(n));
+#if HWY_HAVE_FLOAT64
+  if (type == ElementType::kF64) SettleOf(static_cast<double*>(values), static_cast<std::size_t>(n));
+#endif
+}
+
 }  // namespace krafla::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
 HWY_EXPORT(FindFloat);
+HWY_EXPORT(Settle);
+void SettleNans(ElementType type, void* values, int64_t n) { HWY_DYNAMIC_DISPATCH(Settle)(type, values, n); }
 BlockFn FindFloatBlock(const BlockKey& key) { return HWY_DYNAMIC_DISPATCH(FindFloat)(key); }
 }  // namespace krafla::cpu
 #endif

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cpu_fallback/kernels/block_families.h"
+#include "numerics/nan.h"
 #include "numerics/scalar_f64.h"
 
 namespace krafla::cpu {
@@ -23,7 +24,7 @@ void BinaryFunctionLoop(const BlockArgs& args) {
   const T* a = static_cast<const T*>(args.in[0]);
   const T* b = static_cast<const T*>(args.in[1]);
   T* out = static_cast<T*>(args.out);
-  for (int64_t i = 0; i < args.n; ++i) out[i] = kFunction(a[i], b[i]);
+  for (int64_t i = 0; i < args.n; ++i) out[i] = Settled(kFunction(a[i], b[i]));
 }
 
 float RemainderF32(float x, float y) { return std::fmod(x, y); }

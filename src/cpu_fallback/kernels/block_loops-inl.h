@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "cpu_fallback/kernels/block_ops.h"
+#include "numerics/nan.h"
 
 // Before a loop over arrays that are the same or apart: no iteration waits for another one.
 #ifndef KRAFLA_VECTOR_LOOP
@@ -67,6 +68,20 @@ HWY_INLINE hn::Vec<ByteTag<D>> BytesFromMask(D d, hn::Mask<D> mask) {
     return hn::TruncateTo(ByteTag<D>(), ones);
   }
 }
+
+// A result of arithmetic: a NaN is the NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V SettledNan(D d, V x) {
+  return hn::IfThenElse(hn::IsNaN(x), hn::Set(d, NanOf<hn::TFromD<D>>()), x);
+}
+// An operation whose results are.
+template <class F>
+struct Arithmetic {
+  template <class D, class... V>
+  static HWY_INLINE hn::Vec<D> Do(D d, V... operands) {
+    return SettledNan(d, F::Do(d, operands...));
+  }
+};
 
 template <class T, class F>
 void UnaryLoop(const BlockArgs& args) {

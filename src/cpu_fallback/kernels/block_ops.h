@@ -45,6 +45,9 @@ ConvertFn FindNarrow(ElementType storage);
 // From any f32, rounded; null where there is none.
 ConvertFn FindRoundNarrow(ElementType storage);
 
+// Floats that arithmetic gave: a NaN becomes the NaN (docs/decisions/0003-same-bits.md). Of other types: nothing.
+void SettleNans(ElementType type, void* values, int64_t n);
+
 // Index arithmetic on s32 arrays.
 // out[r * columns + c] = base + r * row_step + c * column_step.
 void BlockRamp(int32_t* out, int64_t rows, int64_t columns, int64_t base, int64_t row_step, int64_t column_step);

@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 
 #include "cpu_fallback/kernels/block_ops.h"
+#include "numerics/nan.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -127,6 +128,11 @@ struct VectorF64Ops {
   }
 };
 
+// A NaN is the one that arithmetic gives.
+HWY_INLINE VectorF64Ops::VF SettledResult(const VectorF64Ops::F& x) {
+  return hn::IfThenElse(hn::IsNaN(x.v), hn::Set(VectorF64Ops::DF(), NanOf<double>()), x.v);
+}
+
 template <class Formula>
 HWY_FLATTEN void FormulaF64Loop(const BlockArgs& args) {
   const VectorF64Ops ops;
@@ -136,7 +142,7 @@ HWY_FLATTEN void FormulaF64Loop(const BlockArgs& args) {
   double* out = static_cast<double*>(args.out);
   for (std::size_t i = 0; i < n; i += lanes) {
     const std::size_t count = n - i < lanes ? n - i : lanes;
-    hn::StoreN(Formula::Do(ops, VectorF64Ops::F(hn::LoadN(d, a + i, count))).v, d, out + i, count);
+    hn::StoreN(SettledResult(Formula::Do(ops, VectorF64Ops::F(hn::LoadN(d, a + i, count)))), d, out + i, count);
   }
 }
 template <class Formula>
@@ -150,7 +156,7 @@ HWY_FLATTEN void Formula2F64Loop(const BlockArgs& args) {
   for (std::size_t i = 0; i < n; i += lanes) {
     const std::size_t count = n - i < lanes ? n - i : lanes;
     const VectorF64Ops::F x(hn::LoadN(d, a + i, count)), y(hn::LoadN(d, b + i, count));
-    hn::StoreN(Formula::Do(ops, x, y).v, d, out + i, count);
+    hn::StoreN(SettledResult(Formula::Do(ops, x, y)), d, out + i, count);
   }
 }
 

@@ -16,6 +16,7 @@
 
 #include "cpu_fallback/kernels/block_ops.h"
 #include "numerics/formulas.h"
+#include "numerics/nan.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
@@ -152,6 +153,11 @@ struct VectorOps {
   }
 };
 
+// A NaN is the one that arithmetic gives.
+HWY_INLINE VectorOps::VF SettledResult(const VectorOps::F& x) {
+  return hn::IfThenElse(hn::IsNaN(x.v), hn::Set(VectorOps::DF(), NanOf<float>()), x.v);
+}
+
 template <class Formula>
 HWY_FLATTEN void FormulaLoop(const BlockArgs& args) {
   const VectorOps ops;
@@ -160,8 +166,9 @@ HWY_FLATTEN void FormulaLoop(const BlockArgs& args) {
   const float* a = static_cast<const float*>(args.in[0]);
   float* out = static_cast<float*>(args.out);
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(Formula::Do(ops, VectorOps::F(hn::LoadU(d, a + i))).v, d, out + i);
-  if (i < n) hn::StoreN(Formula::Do(ops, VectorOps::F(hn::LoadN(d, a + i, n - i))).v, d, out + i, n - i);
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(SettledResult(Formula::Do(ops, VectorOps::F(hn::LoadU(d, a + i)))), d, out + i);
+  if (i < n) hn::StoreN(SettledResult(Formula::Do(ops, VectorOps::F(hn::LoadN(d, a + i, n - i)))), d, out + i, n - i);
 }
 template <class Formula>
 HWY_FLATTEN void Formula2Loop(const BlockArgs& args) {
@@ -174,7 +181,7 @@ HWY_FLATTEN void Formula2Loop(const BlockArgs& args) {
   for (std::size_t i = 0; i < n; i += lanes) {
     const std::size_t count = n - i < lanes ? n - i : lanes;
     const VectorOps::F x(hn::LoadN(d, a + i, count)), y(hn::LoadN(d, b + i, count));
-    hn::StoreN(Formula::Do(ops, x, y).v, d, out + i, count);
+    hn::StoreN(SettledResult(Formula::Do(ops, x, y)), d, out + i, count);
   }
 }
 

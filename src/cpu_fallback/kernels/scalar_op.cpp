@@ -6,6 +6,7 @@
 
 #include "cpu_fallback/kernels/tape_op.h"
 #include "numerics/formulas_int.h"
+#include "numerics/nan.h"
 
 namespace krafla::cpu {
 
@@ -39,7 +40,7 @@ template <class T>
 T ScalarMaximum(T x, T y) {
   if constexpr (std::is_floating_point_v<T>) {
     if (x == y) return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(x) & std::bit_cast<BitsOf<T>>(y));
-    return x > y || x != x ? x : y;
+    return Settled(x > y || x != x ? x : y);
   } else {
     return x > y ? x : y;
   }
@@ -48,7 +49,7 @@ template <class T>
 T ScalarMinimum(T x, T y) {
   if constexpr (std::is_floating_point_v<T>) {
     if (x == y) return std::bit_cast<T>(std::bit_cast<BitsOf<T>>(x) | std::bit_cast<BitsOf<T>>(y));
-    return x < y || x != x ? x : y;
+    return Settled(x < y || x != x ? x : y);
   } else {
     return x < y ? x : y;
   }
@@ -57,17 +58,17 @@ T ScalarMinimum(T x, T y) {
 template <class T>
 T ScalarAdd(T x, T y) {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<BitsOf<T>>(x) + static_cast<BitsOf<T>>(y));
-  else return x + y;
+  else return Settled(x + y);
 }
 template <class T>
 T ScalarSubtract(T x, T y) {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<BitsOf<T>>(x) - static_cast<BitsOf<T>>(y));
-  else return x - y;
+  else return Settled(x - y);
 }
 template <class T>
 T ScalarMultiply(T x, T y) {
   if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<BitsOf<T>>(x) * static_cast<BitsOf<T>>(y));
-  else return x * y;
+  else return Settled(x * y);
 }
 template <class T>
 T ScalarNegate(T x) {
@@ -131,7 +132,7 @@ template <class T>
 TapeOp::Fn FloatOfType(Opcode opcode) {
   using U = BitsOf<T>;
   constexpr U kSign = U{1} << (sizeof(T) * 8 - 1);
-  if (opcode == Opcode::kDivide) return &ScalarBinary<T, T, [](T x, T y) { return x / y; }>;
+  if (opcode == Opcode::kDivide) return &ScalarBinary<T, T, [](T x, T y) { return Settled(x / y); }>;
   if (opcode == Opcode::kAbs) return &ScalarUnary<U, U, [](U x) { return x & static_cast<U>(~kSign); }>;
   return ArithmeticOfType<T>(opcode);
 }
@@ -146,7 +147,10 @@ TapeOp::Fn PredicateOp(Opcode opcode) {
 // Those whose result every type of number holds, or that round as the machine does.
 template <class In, class Out>
 TapeOp::Fn Conversion() {
-  return &ScalarUnary<In, Out, [](In x) { return static_cast<Out>(x); }>;
+  return &ScalarUnary<In, Out, [](In x) {
+    if constexpr (std::is_floating_point_v<In>) return SettledConversion(static_cast<Out>(x), x);
+    else return static_cast<Out>(x);
+  }>;
 }
 template <class In>
 TapeOp::Fn ConversionFrom(ElementType to) {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "cpu_fallback/kernels/tape_op.h"
+#include "numerics/nan.h"
 
 namespace krafla::cpu {
 
@@ -53,14 +54,21 @@ TapeOp::Fn PickSmall(unsigned uniform) {
   return nullptr;
 }
 
+// A result of arithmetic on elements of T, alone or in a vector: a NaN is the NaN.
+template <class T, class V>
+V SettledSmall(V x) {
+  if constexpr (!std::is_floating_point_v<T>) return x;
+  else if constexpr (std::is_same_v<T, V>) return Settled(x);
+  else return x == x ? x : V{} + NanOf<T>();
+}
+
 template <class T>
 TapeOp::Fn SmallOfType(const BlockKey& key) {
-
-  if (key.opcode == Opcode::kAdd) return PickSmall<T, [](auto x, auto y) { return x + y; }>(key.uniform);
-  if (key.opcode == Opcode::kSubtract) return PickSmall<T, [](auto x, auto y) { return x - y; }>(key.uniform);
-  if (key.opcode == Opcode::kMultiply) return PickSmall<T, [](auto x, auto y) { return x * y; }>(key.uniform);
+  if (key.opcode == Opcode::kAdd) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x + y); }>(key.uniform);
+  if (key.opcode == Opcode::kSubtract) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x - y); }>(key.uniform);
+  if (key.opcode == Opcode::kMultiply) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x * y); }>(key.uniform);
   if constexpr (std::is_floating_point_v<T>) {
-    if (key.opcode == Opcode::kDivide) return PickSmall<T, [](auto x, auto y) { return x / y; }>(key.uniform);
+    if (key.opcode == Opcode::kDivide) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x / y); }>(key.uniform);
   } else {
     if (key.opcode == Opcode::kAnd) return PickSmall<T, [](auto x, auto y) { return x & y; }>(key.uniform);
     if (key.opcode == Opcode::kOr) return PickSmall<T, [](auto x, auto y) { return x | y; }>(key.uniform);

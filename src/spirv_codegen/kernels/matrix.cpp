@@ -45,7 +45,7 @@ Value MultiplyAdd(Builder& b, Value acc, Value x, Value y) {
 
 Value AsResult(Builder& b, ElementType accumulate, ElementType result, Value acc) {
   const ElementType compute = plan::ComputeType(result);
-  const Value v = LowerConvert(b, accumulate, compute, acc);
+  const Value v = SettledNan(b, LowerConvert(b, accumulate, compute, acc));
   if (compute == result) return v;
   return IsFloat(result) ? LowerRound(b, result, v) : LowerWrap(b, result, v);
 }

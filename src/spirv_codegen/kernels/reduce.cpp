@@ -140,6 +140,8 @@ class RowEmitter {
     const int width = variant_ == Variant::kSerial ? row_width_ : vector ? 4 : 1;
     const int dim = variant_ == Variant::kSerial ? p_.row_dim : p_.element_dim;
     ProgramLowering base(b_, w_.buffers, program, dim, width);
+    if (std::ranges::any_of(stage.reductions, [](const plan::Reduction& r) { return r.kind == plan::Reduction::Kind::kOther; }))
+      base.SeeResults();
     base.SetLinear(work.row, 0, p_.row_rank);
     for (std::size_t i = 0; i < known.size(); ++i) base.SetParam(static_cast<int>(i), known[i]);
     uint64_t varying = 0;

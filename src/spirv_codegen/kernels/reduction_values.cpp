@@ -61,8 +61,9 @@ uint64_t IdentityBits(Reduction::Kind kind, ElementType t) {
 }  // namespace
 
 Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram& program,
-                        std::span<const Value> params) {
+                        std::span<const Value> params, bool seen) {
   ProgramLowering lowering(b, buffers, program);
+  if (seen) lowering.SeeResults();
   for (std::size_t i = 0; i < params.size(); ++i) lowering.SetParam(static_cast<int>(i), params[i]);
   Values out;
   for (plan::NodeId r : program.results) out.push_back(lowering.Node(r));
@@ -108,7 +109,7 @@ Values ReductionValues::StartOf(int width, bool wide) const {
 Values ReductionValues::Combine(const Reduction& r, std::span<const Value> left, std::span<const Value> right) const {
   Values params(left.begin(), left.end());
   params.insert(params.end(), right.begin(), right.end());
-  return RunScalarProgram(b_, buffers_, r.combiner, params);
+  return RunScalarProgram(b_, buffers_, r.combiner, params, /*seen=*/r.kind == Reduction::Kind::kOther);
 }
 
 Values ReductionValues::Accumulate(const Values& state, const Values& inputs, int width) const {
@@ -216,7 +217,8 @@ Values ReductionValues::Finish(const Values& state, const Values& init) const {
     const bool flagged = !HasIdentity(r);
     for (std::size_t i = 0; i < n; ++i) {
       const Value value = b_.Splat(sum[i], total[i].width);
-      out.push_back(flagged ? b_.Select(state[s + n], value, init[in + i]) : value);
+      // Any other combination may have moved its values.
+      out.push_back(r.kind != Reduction::Kind::kOther ? SettledNan(b_, value) : b_.Select(state[s + n], value, init[in + i]));
     }
     s += ValueCount(r) + (flagged ? 1 : 0);
     in += n;

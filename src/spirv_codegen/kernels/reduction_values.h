@@ -10,8 +10,9 @@
 namespace krafla::spirv {
 
 // Runs a dimensionless program on parameters of any width.
+// `seen`: the bits of its results are seen.
 Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram& program,
-                        std::span<const Value> params);
+                        std::span<const Value> params, bool seen = false);
 
 // Where sums are long, elements are accumulated in chains, each from Start(), and the chains are absorbed by a state that
 // is wide: its sums in f32 are two values each (WideSum): all highs of a reduction, then all lows.

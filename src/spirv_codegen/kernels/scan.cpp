@@ -74,6 +74,7 @@ class ScanEmitter {
     return FromStorage(k.b, scan_.type, k.w.buffers.Load(binding, bytes(), at, 1, kind64));
   }
   void StoreRounded(Kernel& k, int binding, Value at, Value v) const {
+    if (reduction_.kind != plan::Reduction::Kind::kOther) v = SettledNan(k.b, v);
     if (plan::AccumulatesWide(reduction_)) v = LowerRound(k.b, scan_.type, v);
     k.w.buffers.Store(binding, bytes(), at, ToStorage(k.b, scan_.type, v));
   }
@@ -116,7 +117,8 @@ class ScanEmitter {
       return k.b.For(begin, end, k.b.U32(1), {start}, [&](Value turn, const Values& carry) {
         const Value at = ElementAt(k, first, turn);
         const Value operands[] = {carry[0], LoadStored(k, scan_.input, at)};
-        const Values next = RunScalarProgram(k.b, k.w.buffers, scan_.reduction.combiner, operands);
+        const Values next = RunScalarProgram(k.b, k.w.buffers, scan_.reduction.combiner, operands,
+                                             /*seen=*/reduction_.kind == plan::Reduction::Kind::kOther);
         StoreRounded(k, scan_.output, at, next[0]);
         return Values{next[0]};
       })[0];

@@ -137,7 +137,7 @@ class ScatterEmitter {
       params[k] = FromStorage(b_, type, w_.buffers.Load(s_.outputs[k], StorageBytes(type), operand_at, 1, kind64));
       params[n + k] = FromStorage(b_, type, w_.buffers.Load(s_.updates[k], StorageBytes(type), update_at, 1, kind64));
     }
-    const Values made = RunScalarProgram(b_, w_.buffers, s_.combiner.combiner, params);
+    const Values made = RunScalarProgram(b_, w_.buffers, s_.combiner.combiner, params, /*seen=*/true);
     for (std::size_t k = 0; k < n; ++k)
       w_.buffers.Store(s_.outputs[k], StorageBytes(s_.types[k]), operand_at, ToStorage(b_, s_.types[k], made[k]));
   }
