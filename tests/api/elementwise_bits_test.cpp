@@ -5,6 +5,7 @@
 // arguments are left out, and a subnormal result may be a zero of its sign.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "api_fixture.h"
@@ -229,6 +230,42 @@ TEST(OtherElementwiseBits, SelectedNans) {
       for (int64_t i = 0; i < 65536; ++i)
         different += Load((*got)[0].bytes().data() + i * f.bytes, f.bytes) != Pattern(f, i, (i & 3) == 3 ? 0 : 1);
       EXPECT_EQ(different, 0) << type << " on " << device;
+    }
+  }
+}
+TEST(OtherElementwiseBits, ReducedNans) {
+  constexpr int64_t kRows = 33, kColumns = 70;
+  std::vector<float> numbers(kRows * kColumns, 1.0f);
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t c = 0; c < kColumns; c += 7) {
+      const float sign = c % 2 == 0 ? 1.0f : -1.0f;
+      numbers[static_cast<std::size_t>(r * kColumns + c)] = r % 2 == 0 ? sign * INFINITY : std::bit_cast<float>(0xff812345u);
+    }
+  Literal x = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{kRows, kColumns}), std::as_bytes(std::span(numbers)));
+  const Literal* arguments[] = {&x};
+  for (const char* op : {"add", "multiply", "maximum"}) {
+    const std::string text = krafla::Format(
+        "HloModule m\nc {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT r = f32[] {}(a, b)\n}}\n"
+        "ENTRY main {{\n  x = f32[33,70] parameter(0)\n  z = f32[] constant(-0)\n  rows = f32[33] reduce(x, z), dimensions={{1}}, to_apply=c\n"
+        "  columns = f32[70] reduce(x, z), dimensions={{0}}, to_apply=c\n"
+        "  run = f32[33,70] reduce-window(x, z), window={{size=1x70 pad=0_0x69_0}}, to_apply=c\n"
+        "  pool = f32[32,69] reduce-window(x, z), window={{size=2x2}}, to_apply=c\n"
+        "  ROOT t = (f32[33], f32[70], f32[33,70], f32[32,69]) tuple(rows, columns, run, pool)\n}}\n", op);
+    for (const char* device : {"cpu", "vulkan"}) {
+      auto client = SharedClient(device);
+      if (!client) continue;
+      auto executable = CompileText(**client, text);
+      ASSERT_TRUE(executable.has_value()) << executable.error().ToString();
+      auto got = (*executable)->Run(arguments);
+      ASSERT_TRUE(got.has_value()) << got.error().ToString();
+      int64_t nans = 0, others = 0;
+      for (const Literal& part : *got)
+        for (float v : part.data<float>()) {
+          nans += v != v;
+          others += v != v && std::bit_cast<uint32_t>(v) != 0x7fc00000u;
+        }
+      EXPECT_GT(nans, 0) << op;
+      EXPECT_EQ(others, 0) << op << " on " << device;
     }
   }
 }

@@ -74,13 +74,13 @@ void FloatClampLoop(const BlockArgs& args) {
   for (; i + lanes <= n; i += lanes) {
     const auto low = kBounds ? lo0 : hn::LoadU(d, lo + i);
     const auto high = kBounds ? hi0 : hn::LoadU(d, hi + i);
-    hn::StoreU(Arithmetic<FloatMinimum>::Do(d, FloatMaximum::Do(d, low, hn::LoadU(d, x + i)), high), d, out + i);
+    hn::StoreU(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadU(d, x + i)), high), d, out + i);
   }
   if (i < n) {
     const std::size_t rest = n - i;
     const auto low = kBounds ? lo0 : hn::LoadN(d, lo + i, rest);
     const auto high = kBounds ? hi0 : hn::LoadN(d, hi + i, rest);
-    hn::StoreN(Arithmetic<FloatMinimum>::Do(d, FloatMaximum::Do(d, low, hn::LoadN(d, x + i, rest)), high), d, out + i, rest);
+    hn::StoreN(FloatMinimum::Do(d, FloatMaximum::Do(d, low, hn::LoadN(d, x + i, rest)), high), d, out + i, rest);
   }
 }
 
@@ -90,8 +90,8 @@ BlockFn FindOfType(const BlockKey& key) {
   if (key.opcode == Opcode::kSubtract) return PickBinary<T, Arithmetic<FloatSubtract>>(key.uniform);
   if (key.opcode == Opcode::kMultiply) return PickBinary<T, Arithmetic<FloatMultiply>>(key.uniform);
   if (key.opcode == Opcode::kDivide) return PickBinary<T, Arithmetic<FloatDivide>>(key.uniform);
-  if (key.opcode == Opcode::kMaximum) return PickBinary<T, Arithmetic<FloatMaximum>>(key.uniform);
-  if (key.opcode == Opcode::kMinimum) return PickBinary<T, Arithmetic<FloatMinimum>>(key.uniform);
+  if (key.opcode == Opcode::kMaximum) return PickBinary<T, FloatMaximum>(key.uniform);
+  if (key.opcode == Opcode::kMinimum) return PickBinary<T, FloatMinimum>(key.uniform);
   if (key.opcode == Opcode::kAbs) return PickUnary<T, FloatAbs>(key.uniform);
   if (key.opcode == Opcode::kNegate) return PickUnary<T, FloatNegate>(key.uniform);
   if (key.opcode == Opcode::kFloor) return PickUnary<T, Arithmetic<FloatFloor>>(key.uniform);

@@ -9,24 +9,26 @@
 
 #include <hwy/highway.h>
 
+#include "numerics/nan.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 struct FloatMaximum {
   template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
+  static HWY_INLINE V Do(D d, V x, V y) {
     V larger = hn::IfThenElse(hn::Gt(x, y), x, y);
     larger = hn::IfThenElse(hn::Eq(x, y), hn::And(x, y), larger);
-    return hn::IfThenElse(hn::IsNaN(x), x, larger);
+    return hn::IfThenElse(hn::IsEitherNaN(x, y), hn::Set(d, NanOf<hn::TFromD<D>>()), larger);
   }
 };
 struct FloatMinimum {
   template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
+  static HWY_INLINE V Do(D d, V x, V y) {
     V smaller = hn::IfThenElse(hn::Lt(x, y), x, y);
     smaller = hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), smaller);
-    return hn::IfThenElse(hn::IsNaN(x), x, smaller);
+    return hn::IfThenElse(hn::IsEitherNaN(x, y), hn::Set(d, NanOf<hn::TFromD<D>>()), smaller);
   }
 };
 
