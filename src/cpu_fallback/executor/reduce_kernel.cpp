@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <optional>
 
 #include "base/checked_math.h"
+#include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/executor/window_fold.h"
@@ -155,6 +157,15 @@ class ReduceRun final : public CpuKernel {
 
 KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   auto out = std::make_unique<ReduceRun>();
+  for (ReduceStage& stage : body.stages) {
+    std::vector<Reduction> parts;
+    for (Reduction& r : stage.reductions) {
+      std::vector<Reduction> independent = IndependentParts(r);
+      if (independent.empty()) parts.push_back(std::move(r));
+      std::ranges::move(independent, std::back_inserter(parts));
+    }
+    stage.reductions = std::move(parts);
+  }
   // Divisions in index expressions go away where dimensions can be split; all stages share the row dimensions.
   std::size_t row_rank = body.row_dims.size();
   for (int round = 0; round < 8; ++round) {
@@ -225,7 +236,8 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   }
   // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is left.
   constexpr double kOwnCombiner = 3;
-  if (ordered && best_row >= 0 && extent(best_row) >= 16) element_cost += kOwnCombiner;
+  if (ordered && best_row >= 0 && extent(best_row) >= 16 && best_element >= 0 && extent(best_element) >= 32)
+    element_cost += kOwnCombiner;
   // The second side: the longest other dimension of the same part.
   auto other = [&](int first, int last, int taken) {
     int out = -1;

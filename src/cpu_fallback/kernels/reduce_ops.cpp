@@ -216,18 +216,33 @@ ReduceOps Pick() {
   return {&ReduceRow<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>};
 }
 template <class T>
-ReduceOps FindOfType(plan::Reduction::Kind kind) {
+ReduceOps FindExtremum(plan::Reduction::Kind kind) {
+  return kind == plan::Reduction::Kind::kMax ? Pick<T, MaxOp<T>>() : Pick<T, MinOp<T>>();
+}
+template <class T>
+ReduceOps FindFloat(plan::Reduction::Kind kind) {
   switch (kind) {
     case plan::Reduction::Kind::kSum: return Pick<T, SumOp<T>>();
     case plan::Reduction::Kind::kProduct: return Pick<T, ProductOp<T>>();
-    case plan::Reduction::Kind::kMax: return Pick<T, MaxOp<T>>();
-    case plan::Reduction::Kind::kMin: return Pick<T, MinOp<T>>();
+    case plan::Reduction::Kind::kMax:
+    case plan::Reduction::Kind::kMin: return FindExtremum<T>(kind);
     case plan::Reduction::Kind::kAnd:
-      if constexpr (std::is_integral_v<T>) return Pick<T, AndOp<T>>();
-      return {};
     case plan::Reduction::Kind::kOr:
-      if constexpr (std::is_integral_v<T>) return Pick<T, OrOp<T>>();
-      return {};
+    case plan::Reduction::Kind::kOther: return {};
+  }
+  return {};
+}
+// Signed numbers are the same bits but where they are compared.
+template <class Unsigned>
+ReduceOps FindInteger(plan::Reduction::Kind kind, bool is_signed) {
+  switch (kind) {
+    case plan::Reduction::Kind::kSum: return Pick<Unsigned, SumOp<Unsigned>>();
+    case plan::Reduction::Kind::kProduct: return Pick<Unsigned, ProductOp<Unsigned>>();
+    case plan::Reduction::Kind::kMax:
+    case plan::Reduction::Kind::kMin:
+      return is_signed ? FindExtremum<std::make_signed_t<Unsigned>>(kind) : FindExtremum<Unsigned>(kind);
+    case plan::Reduction::Kind::kAnd: return Pick<Unsigned, AndOp<Unsigned>>();
+    case plan::Reduction::Kind::kOr: return Pick<Unsigned, OrOp<Unsigned>>();
     case plan::Reduction::Kind::kOther: return {};
   }
   return {};
@@ -248,12 +263,10 @@ ReduceOps FindOfPred(plan::Reduction::Kind kind) {
 
 ReduceOps FindReduce(plan::Reduction::Kind kind, ElementType type) {
   if (type == ElementType::kPred) return FindOfPred(kind);
-  if (type == ElementType::kS32) return FindOfType<int32_t>(kind);
-  if (type == ElementType::kU32) return FindOfType<uint32_t>(kind);
-  if (type == ElementType::kS64) return FindOfType<int64_t>(kind);
-  if (type == ElementType::kU64) return FindOfType<uint64_t>(kind);
-  if (type == ElementType::kF32) return FindOfType<float>(kind);
-  if (type == ElementType::kF64) return FindOfType<double>(kind);
+  if (type == ElementType::kS32 || type == ElementType::kU32) return FindInteger<uint32_t>(kind, type == ElementType::kS32);
+  if (type == ElementType::kS64 || type == ElementType::kU64) return FindInteger<uint64_t>(kind, type == ElementType::kS64);
+  if (type == ElementType::kF32) return FindFloat<float>(kind);
+  if (type == ElementType::kF64) return FindFloat<double>(kind);
   return {};
 }
 
