@@ -209,20 +209,21 @@ void IntClampLoop(const BlockArgs& args) {
   }
 }
 
-// What narrow lanes have too.
+// What narrow lanes have too. What does not look at the sign is compiled for unsigned numbers only.
 template <class T>
 BlockFn FindPlain(const BlockKey& key) {
+  using U = std::make_unsigned_t<T>;
   const unsigned u = key.uniform;
-  if (key.opcode == Opcode::kAdd) return PickBinary<T, IntAdd>(u);
-  if (key.opcode == Opcode::kSubtract) return PickBinary<T, IntSubtract>(u);
-  if (key.opcode == Opcode::kMultiply) return PickBinary<T, IntMultiply>(u);
-  if (key.opcode == Opcode::kAnd) return PickBinary<T, IntAnd>(u);
-  if (key.opcode == Opcode::kOr) return PickBinary<T, IntOr>(u);
-  if (key.opcode == Opcode::kXor) return PickBinary<T, IntXor>(u);
+  if (key.opcode == Opcode::kAdd) return PickBinary<U, IntAdd>(u);
+  if (key.opcode == Opcode::kSubtract) return PickBinary<U, IntSubtract>(u);
+  if (key.opcode == Opcode::kMultiply) return PickBinary<U, IntMultiply>(u);
+  if (key.opcode == Opcode::kAnd) return PickBinary<U, IntAnd>(u);
+  if (key.opcode == Opcode::kOr) return PickBinary<U, IntOr>(u);
+  if (key.opcode == Opcode::kXor) return PickBinary<U, IntXor>(u);
   if (key.opcode == Opcode::kMaximum) return PickBinary<T, IntMaximum>(u);
   if (key.opcode == Opcode::kMinimum) return PickBinary<T, IntMinimum>(u);
-  if (key.opcode == Opcode::kNot) return PickUnary<T, IntNot>(u);
-  if (key.opcode == Opcode::kNegate) return PickUnary<T, IntNegate>(u);
+  if (key.opcode == Opcode::kNot) return PickUnary<U, IntNot>(u);
+  if (key.opcode == Opcode::kNegate) return PickUnary<U, IntNegate>(u);
   if (key.opcode == Opcode::kAbs) return PickUnary<T, IntAbs>(u);
   if (key.opcode == Opcode::kSign) return PickUnary<T, IntSign>(u);
   if (key.opcode == Opcode::kClamp && u == 0) return &IntClampLoop<T, false>;
@@ -238,9 +239,10 @@ BlockFn FindPlain(const BlockKey& key) {
 }
 template <class T>
 BlockFn FindOfType(const BlockKey& key) {
+  using U = std::make_unsigned_t<T>;
   const unsigned u = key.uniform;
-  if (key.opcode == Opcode::kShiftLeft) return PickBinary<T, IntShiftLeft>(u);
-  if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<T, IntShiftRightLogical>(u);
+  if (key.opcode == Opcode::kShiftLeft) return PickBinary<U, IntShiftLeft>(u);
+  if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<U, IntShiftRightLogical>(u);
   if (key.opcode == Opcode::kShiftRightArithmetic) return PickScalarBinary<T, ScalarShiftRightArithmetic>(u);
   if (key.opcode == Opcode::kPower) return PickScalarBinary<T, ScalarPower>(u);
   if (key.opcode == Opcode::kMulhi) return PickScalarBinary<T, ScalarMulhi>(u);

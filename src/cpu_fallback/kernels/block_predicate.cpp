@@ -33,8 +33,6 @@ HWY_INLINE auto CompareVectors(V x, V y) {
   if constexpr (kDirection == ComparisonDirection::kEq) return hn::Eq(x, y);
   // hn::Ne of floats is ordered on some targets: false for NaN.
   if constexpr (kDirection == ComparisonDirection::kNe) return hn::Not(hn::Eq(x, y));
-  if constexpr (kDirection == ComparisonDirection::kGe) return hn::Ge(x, y);
-  if constexpr (kDirection == ComparisonDirection::kGt) return hn::Gt(x, y);
   if constexpr (kDirection == ComparisonDirection::kLe) return hn::Le(x, y);
   if constexpr (kDirection == ComparisonDirection::kLt) return hn::Lt(x, y);
 }
@@ -76,14 +74,31 @@ BlockFn PickCompare(unsigned uniform) {
   }
   return nullptr;
 }
+// The compare with its operands exchanged.
+template <BlockFn kCompare>
+void ExchangedLoop(const BlockArgs& args) {
+  kCompare({args.out, {args.in[1], args.in[0], nullptr}, args.n, args.bits});
+}
+template <class T, class F>
+BlockFn PickExchanged(unsigned uniform) {
+  switch (uniform & 3u) {
+    case 0: return &ExchangedLoop<&CompareLoop<T, false, false, F>>;
+    case 1: return &ExchangedLoop<&CompareLoop<T, false, true, F>>;
+    case 2: return &ExchangedLoop<&CompareLoop<T, true, false, F>>;
+    case 3: break;
+  }
+  return nullptr;
+}
 template <class T, bool kTotal>
 BlockFn FindCompareOfType(const BlockKey& key) {
+  // Whether numbers are equal does not depend on their sign.
+  using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   const unsigned u = key.uniform;
   switch (key.direction) {
-    case ComparisonDirection::kEq: return PickCompare<T, CompareOp<T, kTotal, ComparisonDirection::kEq>>(u);
-    case ComparisonDirection::kNe: return PickCompare<T, CompareOp<T, kTotal, ComparisonDirection::kNe>>(u);
-    case ComparisonDirection::kGe: return PickCompare<T, CompareOp<T, kTotal, ComparisonDirection::kGe>>(u);
-    case ComparisonDirection::kGt: return PickCompare<T, CompareOp<T, kTotal, ComparisonDirection::kGt>>(u);
+    case ComparisonDirection::kEq: return PickCompare<U, CompareOp<U, kTotal, ComparisonDirection::kEq>>(u);
+    case ComparisonDirection::kNe: return PickCompare<U, CompareOp<U, kTotal, ComparisonDirection::kNe>>(u);
+    case ComparisonDirection::kGe: return PickExchanged<T, CompareOp<T, kTotal, ComparisonDirection::kLe>>(u);
+    case ComparisonDirection::kGt: return PickExchanged<T, CompareOp<T, kTotal, ComparisonDirection::kLt>>(u);
     case ComparisonDirection::kLe: return PickCompare<T, CompareOp<T, kTotal, ComparisonDirection::kLe>>(u);
     case ComparisonDirection::kLt: return PickCompare<T, CompareOp<T, kTotal, ComparisonDirection::kLt>>(u);
   }
@@ -201,10 +216,8 @@ BlockFn FindPredicate(const BlockKey& key) {
   if (key.opcode == Opcode::kSelect) {
     if (StorageBytes(key.type) == 1) return PickSelect<uint8_t>(key.uniform);
     if (key.type == ElementType::kS16 || key.type == ElementType::kU16) return PickSelect<uint16_t>(key.uniform);
-    if (key.type == ElementType::kS32 || key.type == ElementType::kU32) return PickSelect<uint32_t>(key.uniform);
-    if (key.type == ElementType::kF32) return PickSelect<float>(key.uniform);
-    if (key.type == ElementType::kS64 || key.type == ElementType::kU64) return PickSelect<uint64_t>(key.uniform);
-    if (key.type == ElementType::kF64) return PickSelect<double>(key.uniform);
+    if (StorageBytes(key.type) == 4) return PickSelect<uint32_t>(key.uniform);
+    if (StorageBytes(key.type) == 8) return PickSelect<uint64_t>(key.uniform);
     return nullptr;
   }
   if (key.opcode == Opcode::kIsFinite && key.uniform == 0) {

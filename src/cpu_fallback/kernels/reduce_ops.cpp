@@ -203,7 +203,6 @@ void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_str
     int64_t k = 0;
     if (column_stride == 1) {
       for (; k + 4 <= arrays; k += 4) FoldDense<T, F, 4>(in + k, at, n, to);
-      for (; k + 2 <= arrays; k += 2) FoldDense<T, F, 2>(in + k, at, n, to);
       for (; k < arrays; ++k) FoldDense<T, F, 1>(in + k, at, n, to);
     } else {
       FoldStrided<T, F>(in, arrays, at, column_stride, n, to);
