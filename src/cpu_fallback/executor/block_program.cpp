@@ -7,22 +7,6 @@
 
 namespace krafla::cpu {
 
-namespace {
-
-// Asks for what the next tile takes up in memory after this one's `bytes` bytes, while this one is worked on. Where there is no
-// such tile nothing is lost. The processor follows long arrays by itself.
-constexpr int64_t kLeastAhead = 1024, kMostAhead = 8192;
-void FetchAhead(const std::byte* at, int64_t bytes) {
-  if (bytes < kLeastAhead || bytes > kMostAhead) return;
-  for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(at + bytes + b);
-}
-void FetchAheadToWrite(const std::byte* at, int64_t bytes) {
-  if (bytes < kLeastAhead || bytes > kMostAhead) return;
-  for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(at + bytes + b, 1);
-}
-
-}  // namespace
-
 void BlockProgram::Start(std::byte* memory, std::span<std::byte* const> buffers) const {
   std::byte** slots = SlotPointers(memory);
   *Registers(memory) = memory + kept_bytes_;
@@ -83,9 +67,7 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
     const bool dense = (columns == 1 || a.column_stride == 1) && (rows == 1 || a.row_stride == columns);
     if (!dense) return Home(memory, s.out);
     *stored |= uint64_t{1} << s.direct_store;
-    std::byte* to = buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
-    FetchAheadToWrite(to, n * a.width);
-    return to;
+    return buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
   };
   switch (s.kind) {
     case Step::Kind::kOp: {
@@ -174,7 +156,6 @@ void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, co
   } else {
     const bool dense = (columns == 1 || a.column_stride == 1) && (rows == 1 || a.row_stride == columns);
     if (dense) {
-      FetchAhead(from, n * a.width);
       if (a.convert == nullptr) {
         slots[step.out] = const_cast<std::byte*>(from);
         return;

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "base/checked_math.h"
-#include "plan/collapse.h"
 
 namespace krafla::cpu {
 
@@ -127,16 +126,6 @@ DimSplit FindSplit(const ElementProgram& program) {
     }
   }
   return {-1, 1};
-}
-
-void MakeAffine(ElementProgram& program) {
-  for (int round = 0; round < 8; ++round) {
-    const DimSplit split = FindSplit(program);
-    if (split.dim < 0) break;
-    program = SplitDim(program, split.dim, split.inner);
-  }
-  ElementProgram* programs[] = {&program};
-  plan::CollapseTogether(programs, {});
 }
 
 namespace {

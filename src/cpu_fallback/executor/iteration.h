@@ -14,16 +14,12 @@ namespace krafla::cpu {
 // The same program over dimension `dim` split in two, the inner one of `inner` elements (a divisor of its extent).
 plan::ElementProgram SplitDim(const plan::ElementProgram& program, int dim, int64_t inner);
 
-// Splits dimensions so that floor divisions and moduli of iterators go away. All programs share leading dimensions and
-// stay so; `program_dims` below dimension `rank` only. Returns true when something changed.
 struct DimSplit {
   int dim = 0;
   int64_t inner = 1;
 };
 // The next split that would make some index expression simpler; dim -1: none.
 DimSplit FindSplit(const plan::ElementProgram& program);
-// Splits and joins until nothing changes.
-void MakeAffine(plan::ElementProgram& program);
 
 struct TileWish {
   // Dimensions that may be the sides of a tile; bit d.

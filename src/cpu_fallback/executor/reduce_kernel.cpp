@@ -256,16 +256,17 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
     const int second_row = other(0, row_rank, best_row);
     const int second_element = ordered ? innermost_before(rank) : other(row_rank, rank, -1);
     int64_t columns = std::min<int64_t>(extent(best_row), ordered && is_transposed ? 128 : 512);
-    // Few elements are in one tile, where they may be transposed.
-    if (second_element >= 0 && extent(second_element) <= 16)
-      columns = std::min(columns, RoundUp(kTileElements / extent(second_element), 16));
+    // Few elements are in one tile, where they may be transposed; own combiners take long arrays at a time.
+    const bool few = second_element >= 0 && extent(second_element) <= 16;
+    if (few && !ordered) columns = std::min(columns, RoundUp(kTileElements / extent(second_element), 16));
+    const int64_t most_rows = few ? extent(second_element) : kTileElements / columns;
     tile_.column_dim = best_row, tile_.columns = columns;
     if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
       layout_ = Layout::kRows;
       tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / 2 / columns);
     } else if (second_element >= 0) {
       layout_ = Layout::kRowsByElements;
-      tile_.row_dim = second_element, tile_.rows = std::min(extent(second_element), std::max<int64_t>(kTileElements / columns, 1));
+      tile_.row_dim = second_element, tile_.rows = std::min(extent(second_element), std::max<int64_t>(most_rows, 1));
     } else {
       layout_ = Layout::kRows;
     }

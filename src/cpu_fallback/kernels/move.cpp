@@ -139,24 +139,6 @@ void EverySecond(const T* from, T* to, int64_t count) {
   }
   for (; c < count; ++c) to[c] = from[2 * c];
 }
-// To every second element. What lies between may be another thread's: it is not written, not even with what it was.
-template <class T>
-void ToEverySecond(const T* from, T* to, int64_t count) {
-  int64_t c = 0;
-#if HWY_TARGET <= HWY_AVX2
-  if constexpr (sizeof(T) >= 4) {
-    const hn::ScalableTag<T> d;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    const auto even = hn::Eq(hn::And(hn::Iota(d, 0), hn::Set(d, T{1})), hn::Zero(d));
-    for (; c + lanes < count; c += lanes) {
-      const auto x = hn::LoadU(d, from + c);
-      hn::BlendedStore(hn::InterleaveWholeLower(d, x, x), even, d, to + 2 * c);
-      hn::BlendedStore(hn::InterleaveWholeUpper(d, x, x), even, d, to + 2 * c + lanes);
-    }
-  }
-#endif
-  for (; c < count; ++c) to[2 * c] = from[c];
-}
 // from[0], from[-1], ...
 template <class T>
 void Backwards(const T* from, T* to, int64_t count) {
@@ -200,8 +182,6 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
       EverySecond(a, b, columns);
     } else if (ts.column == 1 && fs.column == -1) {
       Backwards(a, b, columns);
-    } else if (ts.column == 2 && fs.column == 1) {
-      ToEverySecond(a, b, columns);
     } else if (ts.column == 1) {
       for (int64_t c = 0; c < columns; ++c) b[c] = a[c * fs.column];
     } else {
