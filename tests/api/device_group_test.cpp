@@ -379,7 +379,7 @@ ENTRY e {
 }
 
 TEST(DeviceGroup, TheTimeLimitEndsTheWaitForADeviceThatLoopsOn) {
-  // Replica 1 counts to 400000 first.
+  // Replica 1 counts to two thousand million first.
   Outcome out = RunOn("cpu*2", R"(
 HloModule slow, replica_count=2
 step {
@@ -396,7 +396,7 @@ more {
   n = s32[] get-tuple-element(p), index=0
   id = u32[] replica-id()
   sid = s32[] convert(id)
-  many = s32[] constant(400000)
+  many = s32[] constant(2000000000)
   limit = s32[] multiply(sid, many)
   ROOT c = pred[] compare(n, limit), direction=LT
 }
