@@ -109,7 +109,7 @@ Values ReductionValues::StartOf(int width, bool wide) const {
 Values ReductionValues::Combine(const Reduction& r, std::span<const Value> left, std::span<const Value> right) const {
   Values params(left.begin(), left.end());
   params.insert(params.end(), right.begin(), right.end());
-  return RunScalarProgram(b_, buffers_, r.combiner, params, /*seen=*/r.kind == Reduction::Kind::kOther);
+  return RunScalarProgram(b_, buffers_, r.combiner, params, /*seen=*/!HasIdentity(r));
 }
 
 Values ReductionValues::Accumulate(const Values& state, const Values& inputs, int width) const {
@@ -217,8 +217,8 @@ Values ReductionValues::Finish(const Values& state, const Values& init) const {
     const bool flagged = !HasIdentity(r);
     for (std::size_t i = 0; i < n; ++i) {
       const Value value = b_.Splat(sum[i], total[i].width);
-      // Any other combination may have moved its values.
-      out.push_back(r.kind != Reduction::Kind::kOther ? SettledNan(b_, value) : b_.Select(state[s + n], value, init[in + i]));
+      // A combination that has no identity may have moved its values.
+      out.push_back(flagged ? b_.Select(state[s + n], value, init[in + i]) : SettledNan(b_, value));
     }
     s += ValueCount(r) + (flagged ? 1 : 0);
     in += n;
