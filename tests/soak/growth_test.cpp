@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "growth.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+
+namespace krafla {
+namespace {
+
+// A sample a second, 600 of them.
+std::vector<Growth> Judge(Holding holding, const std::function<double(int)>& held, GrowthRule rule) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 600; ++i) {
+    Sample s{.seconds = static_cast<double>(i)};
+    s.held.fill(100000);
+    s.held[static_cast<std::size_t>(holding)] = held(i);
+    samples.push_back(s);
+  }
+  return JudgeGrowth(samples, rule);
+}
+
+bool Grows(Holding holding, const std::function<double(int)>& held, GrowthRule rule = GrowthRule::kAnHour) {
+  bool grows = false;
+  for (const Growth& g : Judge(holding, held, rule)) {
+    EXPECT_TRUE(g.holding == holding || !g.grows()) << HoldingName(g.holding);
+    if (g.holding == holding) grows = g.grows();
+  }
+  return grows;
+}
+
+TEST(Growth, MemoryByMoreThanTwoMegabytesAnHourAndOnePercent) {
+  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 100000 + i * 2000.0 / 3600; }));
+  EXPECT_TRUE(Grows(Holding::kMemory, [](int i) { return 100000 + i * 2200.0 / 3600; }));
+  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 1000000 + i * 9000.0 / 3600; }));
+  EXPECT_TRUE(Grows(Holding::kMemory, [](int i) { return 1000000 + i * 11000.0 / 3600; }));
+  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 100000 - i * 9000.0 / 3600; }));
+}
+
+TEST(Growth, WarmingUpIsNone) {
+  for (const Holding holding : kHoldings) EXPECT_FALSE(Grows(holding, [](int i) { return 100.0 * std::min(i, 250); }));
+}
+
+TEST(Growth, NoiseIsNone) {
+  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 100000 + (i * 7919 % 101) * 5.0; }));
+}
+
+TEST(Growth, OneDescriptorOrThreadMore) {
+  for (const Holding holding : {Holding::kDescriptors, Holding::kThreads}) {
+    EXPECT_FALSE(Grows(holding, [](int i) { return 7.0 + i % 2; }));
+    EXPECT_TRUE(Grows(holding, [](int i) { return 7.0 + (i >= 599); }));
+    EXPECT_TRUE(Grows(holding, [](int i) { return 7.0 + i / 200; }, GrowthRule::kAsItIs));
+  }
+}
+
+TEST(Growth, ShortRunsAreNotExtrapolated) {
+  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 50000 + i * 4000.0 / 300; }, GrowthRule::kAsItIs));
+  EXPECT_TRUE(Grows(Holding::kMemory, [](int i) { return 50000 + i * 4200.0 / 300; }, GrowthRule::kAsItIs));
+}
+
+TEST(Growth, SamplesAreOfThisProcess) {
+  auto before = TakeSample(0, 1e9);
+  ASSERT_TRUE(before) << before.error().ToString();
+  const int open_file = open("/dev/null", O_RDONLY);
+  std::vector<char> memory(64 << 20, 1);
+  auto after = TakeSample(0, 1e9);
+  ASSERT_TRUE(after) << after.error().ToString();
+  EXPECT_EQ(after->of(Holding::kDescriptors), before->of(Holding::kDescriptors) + 1);
+  EXPECT_GT(after->of(Holding::kMemory), before->of(Holding::kMemory) + 60000);
+  EXPECT_GT(after->of(Holding::kMappings), before->of(Holding::kMappings));
+  EXPECT_EQ(after->of(Holding::kThreads), 1);
+  close(open_file);
+}
+
+}  // namespace
+}  // namespace krafla
