@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "base/file.h"
@@ -26,10 +29,11 @@ Result<double> EntriesOf(const char* folder) {
 }
 
 struct Line {
-  double middle, end, an_hour;
+  double begin, end;
+  double a_second, deviation;  // the slope, and how far noise alone may have moved it
 };
 
-// By least squares over what is in the second half.
+// By least squares. What follows a high sample is often high too: the noise counts as of so many samples fewer.
 Line FitLine(std::span<const Sample> samples, Holding holding) {
   const double n = static_cast<double>(samples.size());
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
@@ -39,7 +43,16 @@ Line FitLine(std::span<const Sample> samples, Holding holding) {
     xy += (s.seconds - mean_x) * (s.of(holding) - mean_y);
   }
   const double slope = xx > 0 ? xy / xx : 0;
-  return {mean_y + slope * (samples.front().seconds - mean_x), mean_y + slope * (samples.back().seconds - mean_x), slope * 3600};
+  double squares = 0, neighbours = 0, last = 0;
+  for (const Sample& s : samples) {
+    const double rest = s.of(holding) - mean_y - slope * (s.seconds - mean_x);
+    squares += rest * rest, neighbours += rest * last, last = rest;
+  }
+  const double correlation = squares > 0 ? std::clamp(neighbours / squares, 0.0, 0.9) : 0;
+  const double deviation =
+      xx > 0 && n > 2 ? std::sqrt(squares / (n - 2) / xx * (1 + correlation) / (1 - correlation)) : 0;
+  auto at = [&](const Sample& s) { return mean_y + slope * (s.seconds - mean_x); };
+  return {at(samples.front()), at(samples.back()), slope, deviation};
 }
 
 double Highest(std::span<const Sample> samples, Holding holding) {
@@ -105,9 +118,10 @@ std::vector<Growth> JudgeGrowth(std::span<const Sample> samples, GrowthRule rule
     } else {
       const Line line = FitLine(second, holding);
       const Limit limit = LimitOf(holding, rule);
-      g.middle = line.middle, g.end = line.end;
-      g.growth = rule == GrowthRule::kAnHour ? line.an_hour : line.end - line.middle;
-      g.limit = std::max(limit.share * line.middle, limit.least);
+      const double seconds = rule == GrowthRule::kAnHour ? 3600 : second.back().seconds - second.front().seconds;
+      g.middle = line.begin, g.end = line.end;
+      g.growth = line.a_second * seconds, g.deviation = line.deviation * seconds;
+      g.limit = std::max(limit.share * line.begin, limit.least);
     }
     out.push_back(g);
   }

@@ -33,11 +33,14 @@ enum class GrowthRule {
 struct Growth {
   Holding holding;
   double middle = 0, end = 0;  // of the line; of descriptors and threads the highest number of each half
-  double growth = 0, limit = 0;
-  bool grows() const { return growth > limit; }
+  double growth = 0, deviation = 0;  // of the line's slope, with its standard deviation
+  double limit = 0;
+  // More than is allowed, and more than noise.
+  bool grows() const { return growth > limit && growth > 2 * deviation; }
 };
 // The first half is for warming up. Over the second one a line is fitted to memory and mappings; descriptors and threads
-// may never be more than they were at some time in the first half. Wants eight samples.
+// may never be more than they were at some time in the first half. Wants kFewestSamples.
+inline constexpr std::size_t kFewestSamples = 8;
 std::vector<Growth> JudgeGrowth(std::span<const Sample> samples, GrowthRule rule);
 
 }  // namespace krafla

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <functional>
 
 namespace krafla {
@@ -45,6 +46,12 @@ TEST(Growth, WarmingUpIsNone) {
 
 TEST(Growth, NoiseIsNone) {
   EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 100000 + (i * 7919 % 101) * 5.0; }));
+  // A slow wave: some of its pieces rise, and so does a line over one and a half of it.
+  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 100000 + 5000 * std::sin(i / 30.0); }));
+}
+
+TEST(Growth, ThroughNoise) {
+  EXPECT_TRUE(Grows(Holding::kMemory, [](int i) { return 100000 + (i * 7919 % 101) * 5.0 + i * 4000.0 / 3600; }));
 }
 
 TEST(Growth, OneDescriptorOrThreadMore) {

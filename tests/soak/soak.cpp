@@ -29,7 +29,7 @@ namespace {
 constexpr const char* kUsage =
     "soak MODELS [-d DEVICE] [--seconds N | --rounds N] [--json] [--leak memory_kb|descriptors|mappings|threads]\n";
 constexpr int kExitUsage = 2, kExitNoDevice = 77;
-constexpr std::size_t kFewestSamples = 8, kMostSamples = 400, kRowsShown = 12;
+constexpr std::size_t kMostSamples = 400, kRowsShown = 12;
 
 struct SoakOptions {
   std::string models, device = "cpu";
@@ -112,6 +112,8 @@ Soaked Soak(Workload& workload, const SoakOptions& options) {
     if (out.outcome = workload.Round(out.rounds); !out.outcome) return out;
     ++out.rounds;
     if (options.leak) Leak(*options.leak);
+    // After whole cycles, as each of its rounds leaves something else in free lists; short runs have too few of them.
+    if (options.seconds && out.rounds % Workload::kCycle != 0) continue;
     if (!out.samples.empty() && seconds() < out.samples.back().seconds + between) continue;
     auto sample = TakeSample(seconds(), threads);
     if (!sample) {
@@ -136,7 +138,7 @@ void PrintTable(const Soaked& soaked, const std::vector<Growth>& growths, Growth
     std::printf("\n");
   }
   for (const Growth& g : growths)
-    std::printf("%-12s %+.1f %s, allowed %.1f: %s\n", HoldingName(g.holding), g.growth,
+    std::printf("%-12s %+.1f (deviation %.1f) %s, allowed %.1f: %s\n", HoldingName(g.holding), g.growth, g.deviation,
                 g.limit > 0 && rule == GrowthRule::kAnHour ? "an hour" : "in the second half", g.limit, g.grows() ? "GROWS" : "good");
 }
 
@@ -149,7 +151,8 @@ void PrintJson(const Soaked& soaked, const std::vector<Growth>& growths, GrowthR
     line["samples"].push_back(std::move(row));
   }
   for (const Growth& g : growths)
-    line["growth"][HoldingName(g.holding)] = {{"middle", g.middle}, {"end", g.end}, {"growth", g.growth}, {"allowed", g.limit},
+    line["growth"][HoldingName(g.holding)] = {{"middle", g.middle}, {"end", g.end}, {"growth", g.growth},
+                                              {"deviation", g.deviation}, {"allowed", g.limit},
                                               {"grows", g.grows()}};
   std::printf("%s\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }

@@ -28,14 +28,14 @@ def expect(what, out, code, grows=()):
         print(f"{what}: exit {out.returncode}, expected {code}; grows: {seen}, expected {grows}\n{out.stdout}{out.stderr}")
 
 
-expect("cpu", soak("--rounds", "100", "--json"), 0)
+expect("cpu", soak("--rounds", "60", "--json"), 0)
 out = soak("--rounds", "24", "--json", "-d", "vulkan:llvmpipe")
 if out.returncode == 77:
     print("not looked at: lavapipe, which is not there")
 else:
     expect("lavapipe", out, 0)
 for lost in HOLDINGS:
-    expect(f"--leak {lost}", soak("--rounds", "24", "--json", "--leak", lost), 1, [lost])
+    expect(f"--leak {lost}", soak("--rounds", "16", "--json", "--leak", lost), 1, [lost])
 for usage in ((), ("--rounds", "0"), ("--rounds", "8", "--seconds", "8"), ("--rounds",), ("--leak", "time", "--rounds", "8"),
               ("--rounds", "8", "--what")):
     expect(f"usage {usage}", soak(*usage), 2)

@@ -20,6 +20,9 @@ struct SoakedNetwork {
 
 class Workload {
  public:
+  // So many rounds differ from each other; then they begin anew.
+  static constexpr int64_t kCycle = 6;
+
   // `models`: the folder tests/models. `cache`: KRAFLA_CACHE_DIR of this process, which rounds empty now and then. What is
   // made here stays for all rounds, as an application's own client and network do.
   static Result<std::unique_ptr<Workload>> Create(const std::string& models, std::string device, std::string cache);
