@@ -56,14 +56,17 @@ void FillWhole(ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
   }
 }
 
-void CheckReduce(const plan::ReduceKernel& body, const std::string& what) {
+using Fill = void (*)(ElementType storage, AlignedBytes& bytes, std::mt19937& random);
+void FillAny(ElementType storage, AlignedBytes& bytes, std::mt19937& random) { FillRandom(storage, bytes.span(), random); }
+
+void CheckReduce(const plan::ReduceKernel& body, const std::string& what, Fill fill = &FillWhole) {
   std::mt19937 random(11);
   plan::KernelPlan kernel;
   kernel.name = what;
   std::vector<AlignedBytes> got, want;
   for (const plan::ProgramBuffer& b : body.stages[0].program.buffers) {
     AlignedBytes bytes(static_cast<std::size_t>(b.element_count * StorageBytes(b.storage)));
-    FillWhole(b.storage, bytes, random);
+    fill(b.storage, bytes, random);
     got.push_back(bytes);
     want.push_back(std::move(bytes));
     kernel.bindings.push_back({b.storage, b.element_count, !b.written, b.written});
@@ -99,9 +102,9 @@ struct Buffers {
   }
 };
 
-// out[row dims] = reduction over the other dimensions of in[dims]; `row_first`: rows are the leading dimensions of in.
-plan::ReduceKernel PlainReduce(Dims rows, Dims elements, bool row_first, Opcode op, Reduction::Kind kind, ElementType type,
-                               double init) {
+// out[row dims] = reduction over the other dimensions of in[dims], which follow the first `leading` of the rows'.
+plan::ReduceKernel ReduceBehind(std::size_t leading, Dims rows, Dims elements, Opcode op, Reduction::Kind kind,
+                                ElementType type, double init) {
   plan::ReduceKernel k;
   k.row_dims = rows, k.element_dims = elements;
   Buffers buffers{{{type, Product(rows) * Product(elements), false}, {type, Product(rows), true}}};
@@ -112,8 +115,13 @@ plan::ReduceKernel PlainReduce(Dims rows, Dims elements, bool row_first, Opcode 
   std::vector<IndexId> r, e;
   for (std::size_t d = 0; d < rows.size(); ++d) r.push_back(b.space().Iter(static_cast<int>(d)));
   for (std::size_t d = 0; d < elements.size(); ++d) e.push_back(b.space().Iter(static_cast<int>(rows.size() + d)));
-  IndexId at = row_first ? b.space().Add(b.space().Mul(b.space().Linearize(r, rows), Product(elements)), b.space().Linearize(e, elements))
-                         : b.space().Add(b.space().Mul(b.space().Linearize(e, elements), Product(rows)), b.space().Linearize(r, rows));
+  std::vector<IndexId> order(r.begin(), r.begin() + static_cast<std::ptrdiff_t>(leading));
+  Dims dims(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(leading));
+  order.insert(order.end(), e.begin(), e.end());
+  dims.append(elements.begin(), elements.end());
+  order.insert(order.end(), r.begin() + static_cast<std::ptrdiff_t>(leading), r.end());
+  dims.append(rows.begin() + static_cast<std::ptrdiff_t>(leading), rows.end());
+  const IndexId at = b.space().Linearize(order, dims);
   b.AddResult(b.Load(0, type, at));
   ReduceStage s;
   s.program = std::move(b).Finish();
@@ -131,6 +139,12 @@ plan::ReduceKernel PlainReduce(Dims rows, Dims elements, bool row_first, Opcode 
   store.program = std::move(o).Finish();
   k.stages.push_back(std::move(store));
   return k;
+}
+
+// `row_first`: rows are the leading dimensions of in.
+plan::ReduceKernel PlainReduce(const Dims& rows, const Dims& elements, bool row_first, Opcode op, Reduction::Kind kind,
+                               ElementType type, double init) {
+  return ReduceBehind(row_first ? rows.size() : 0, rows, elements, op, kind, type, init);
 }
 
 TEST(ReduceKernelTest, SumsOfEveryShapeAndSide) {
@@ -166,6 +180,62 @@ TEST(ReduceKernelTest, AllKindsAndTypes) {
           CheckReduce(PlainReduce(rows, {333}, row_first, c.op, c.kind, type, c.init),
                       std::string(OpcodeName(c.op)) + " " + std::string(ElementTypeName(type)));
     }
+  }
+}
+
+// Integers of all sizes, so that sums wrap; floats with NaNs, infinities and zeros of both signs.
+TEST(ReduceKernelTest, NarrowTypesInTheirOwnLanes) {
+  struct Case {
+    Opcode op;
+    Reduction::Kind kind;
+    double init;
+  };
+  for (const Case& c : {Case{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Case{Opcode::kMinimum, Reduction::Kind::kMin, 3},
+                        Case{Opcode::kAnd, Reduction::Kind::kAnd, -1}, Case{Opcode::kOr, Reduction::Kind::kOr, 0},
+                        Case{Opcode::kAdd, Reduction::Kind::kSum, 100}, Case{Opcode::kMultiply, Reduction::Kind::kProduct, 3}}) {
+    for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kBF16,
+                             ElementType::kF16, ElementType::kF32, ElementType::kS4}) {
+      if (IsFloat(type) && c.kind != Reduction::Kind::kMax && c.kind != Reduction::Kind::kMin) continue;
+      const double init = type == ElementType::kS4 && c.init == 100 ? 5 : IsSigned(type) || IsFloat(type) ? c.init : std::abs(c.init);
+      for (std::size_t leading : {0, 1, 2})
+        for (const auto& [rows, elements] : {std::pair<Dims, int64_t>{{3, 40}, 130}, {{40, 3}, 63}, {{2, 530}, 19}, {{20, 17}, 40}})
+          CheckReduce(ReduceBehind(leading, rows, {elements}, c.op, c.kind, type, init),
+                      std::string(OpcodeName(c.op)) + " " + std::string(ElementTypeName(type)) + " behind " +
+                          std::to_string(leading) + " of " + std::to_string(rows[0]) + " x " + std::to_string(rows[1]),
+                      &FillAny);
+    }
+  }
+}
+
+TEST(ReduceKernelTest, ExtremaOfNansAndZeros) {
+  for (ElementType type : {ElementType::kBF16, ElementType::kF16, ElementType::kF32}) {
+    for (Reduction::Kind kind : {Reduction::Kind::kMax, Reduction::Kind::kMin}) {
+      const Opcode op = kind == Reduction::Kind::kMax ? Opcode::kMaximum : Opcode::kMinimum;
+      for (std::size_t leading : {0, 1})
+        CheckReduce(ReduceBehind(leading, {64}, {40}, op, kind, type, kind == Reduction::Kind::kMax ? -INFINITY : INFINITY),
+                    "extrema of " + std::string(ElementTypeName(type)),
+                    [](ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
+                      // Rows of zeros, with a NaN of either sign here and there.
+                      const int64_t n = static_cast<int64_t>(bytes.size()) / StorageBytes(storage);
+                      for (int64_t i = 0; i < n; ++i) {
+                        const uint32_t which = random() % 80;
+                        const float value = which == 0 ? NAN : which == 1 ? -NAN : which % 2 == 0 ? 0.0f : -0.0f;
+                        reference::WriteElement(storage, bytes.data(), i, reference::Bits(value));
+                      }
+                    });
+    }
+  }
+}
+
+// One value under two reductions, one of which needs it as a whole.
+TEST(ReduceKernelTest, OneValueReducedInTwoWays) {
+  plan::ReduceKernel k = PlainReduce({40}, {300}, true, Opcode::kMaximum, Reduction::Kind::kMax, ElementType::kS8, -128);
+  ReduceStage& stage = k.stages[0];
+  for (Reduction::Kind kind : {Reduction::Kind::kProduct, Reduction::Kind::kMin}) {
+    const Opcode op = kind == Reduction::Kind::kProduct ? Opcode::kMultiply : Opcode::kMinimum;
+    stage.reductions.resize(1);
+    stage.reductions.push_back(MakeReduction(op, kind, ElementType::kS8, 0, 1));
+    CheckReduce(k, "two ways", &FillAny);
   }
 }
 

@@ -41,7 +41,7 @@ const T& Item(const std::vector<T>& v, int i) {
 class BlockCompiler {
  public:
   BlockCompiler(const ElementProgram& program, const BlockProgram::Options& options)
-      : program_(program), options_(options), space_(program.space), lanes_(program) {
+      : program_(program), options_(options), space_(program.space), lanes_(program, options.result_lanes) {
     const TileShape& tile = options.tile;
     if (tile.row_dim >= 0) tile_mask_ |= uint64_t{1} << tile.row_dim;
     if (tile.column_dim >= 0) tile_mask_ |= uint64_t{1} << tile.column_dim;
@@ -56,9 +56,12 @@ class BlockCompiler {
     narrow_slot_of_.assign(program_.nodes.size(), {-1, -1});
     for (std::size_t i = 0; i < program_.nodes.size(); ++i) KRAFLA_TRY(LowerForms(static_cast<NodeId>(i)));
     for (const plan::Store& store : program_.stores) KRAFLA_TRY(LowerStore(store));
-    for (NodeId r : program_.results) {
-      out_.results_.push_back(Item(slot_of_, r));
-      out_.result_types_.push_back(Item(program_.nodes, r).type);
+    for (std::size_t i = 0; i < program_.results.size(); ++i) {
+      const NodeId r = program_.results[i];
+      const ElementType lane = i < options_.result_lanes.size() ? options_.result_lanes[i] : ElementType::kInvalid;
+      const bool is_narrow = lane != ElementType::kInvalid;
+      out_.results_.push_back(is_narrow ? NarrowSlot(r, StorageBytes(lane)) : Item(slot_of_, r));
+      out_.result_types_.push_back(is_narrow ? lane : Item(program_.nodes, r).type);
     }
     FindDirectStores();
     PlaceSlots();

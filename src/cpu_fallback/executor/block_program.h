@@ -36,6 +36,9 @@ class BlockProgram {
     std::optional<uint64_t> param_depends = std::nullopt;
     // A program without dimensions whose params are arrays of up to tile.columns elements.
     bool params_are_arrays = false;
+    // Results that are wanted as a narrow type stores them; kInvalid, or none at all: in their compute type. The low bits
+    // of any integer, and floats that are loaded from memory of that type.
+    std::span<const ElementType> result_lanes = {};
   };
   // UNIMPLEMENTED names the node that has no loop.
   static Result<BlockProgram> Compile(const plan::ElementProgram& program, const Options& options);
@@ -47,7 +50,7 @@ class BlockProgram {
   struct Value {
     const std::byte* data = nullptr;
     bool is_uniform = false;
-    ElementType type = ElementType::kF32;  // compute type
+    ElementType type = ElementType::kF32;  // compute type, or one of Options::result_lanes
   };
 
   // Sets `memory` up for a run over these buffers. The frame keeps what does not change from tile to tile.

@@ -151,6 +151,16 @@ std::vector<AccessShape> AccessesOf(const ElementProgram& program) {
 }  // namespace
 
 // Values that a dimension does not change cost nothing more along it.
+std::optional<Dims> AffineCoefficients(const plan::IndexSpace& space, plan::IndexId index) {
+  Dims out(space.dims().size(), 0);
+  for (const plan::IndexTerm& t : space.expr(index).terms) {
+    const plan::IndexAtom& a = space.atom(t.atom);
+    if (a.kind != plan::IndexAtom::Kind::kIter) return std::nullopt;
+    out[static_cast<std::size_t>(a.iter)] = t.coefficient;
+  }
+  return out;
+}
+
 double CostAlong(const ElementProgram& program, int dim) {
   double cost = 0;
   for (const AccessShape& a : AccessesOf(program)) {

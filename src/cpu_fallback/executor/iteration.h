@@ -3,6 +3,7 @@
 // affine, joined where memory allows it, and one or two of them become the sides of a tile.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct TileWish {
   uint64_t row_dims = ~uint64_t{0};
   int64_t max_elements = 2048;
 };
+// The coefficient of each dimension in an index that is affine in all of them; else nothing.
+std::optional<Dims> AffineCoefficients(const plan::IndexSpace& space, plan::IndexId index);
+
 // What an element costs, in nanoseconds, roughly, when arrays run along `dim`.
 double CostAlong(const plan::ElementProgram& program, int dim);
 TileShape ChooseTile(const plan::ElementProgram& program, const TileWish& wish = {});

@@ -48,7 +48,8 @@ double FloatConstant(const Node& n) {
 
 }  // namespace
 
-Lanes::Lanes(const plan::ElementProgram& program) : program_(program) {
+Lanes::Lanes(const plan::ElementProgram& program, std::span<const ElementType> results)
+    : program_(program), results_(results) {
   only_wide_.assign(program.nodes.size(), false);
   FindRanges();
   FindNeeds();
@@ -128,6 +129,7 @@ NodeId Lanes::Saturated(const Node& convert, ElementType lane) const {
 
 Lanes::Form Lanes::FormOf(NodeId id, int width) const {
   const Node& n = node(id);
+  if (n.op == NodeOp::kLoad && IsFloat(n.storage) && StorageBytes(n.storage) == width) return {Form::Kind::kLoad, n.storage, kNoNode};
   if (!IsWord(n.type)) return {};
   const ElementType lane = LaneOf(n.type == ElementType::kS32, width);
   const NodeId a = n.operands[0];
@@ -203,7 +205,11 @@ void Lanes::FindNeeds() {
     else needs(SourceOf(s)).wide = true;
     if (s.mask != kNoNode) needs(s.mask).wide = true;
   }
-  for (NodeId r : program_.results) needs(r).wide = true;
+  for (std::size_t i = 0; i < program_.results.size(); ++i) {
+    const ElementType lane = i < results_.size() ? results_[i] : ElementType::kInvalid;
+    if (lane != ElementType::kInvalid) needs(program_.results[i]).narrow[At(StorageBytes(lane))] = true;
+    else needs(program_.results[i]).wide = true;
+  }
   // Indices are made of wide values. (Atoms that no expression uses may name nodes that are gone.)
   for (plan::IndexId id : plan::UsedExprs(program_)) {
     for (const plan::IndexTerm& t : program_.space.expr(id).terms)

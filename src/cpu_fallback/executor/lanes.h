@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace krafla::cpu {
 
 class Lanes {
  public:
-  explicit Lanes(const plan::ElementProgram& program);
+  // `results`: as BlockProgram::Options::result_lanes.
+  explicit Lanes(const plan::ElementProgram& program, std::span<const ElementType> results = {});
 
   // Which forms of a node's value the program needs: its compute type, its low bits in `width` (1 or 2) bytes.
   bool NeedsWide(plan::NodeId id) const { return needs_[static_cast<std::size_t>(id)].wide; }
@@ -61,6 +63,7 @@ class Lanes {
   plan::NodeId Saturated(const plan::Node& convert, ElementType lane) const;
 
   const plan::ElementProgram& program_;
+  std::span<const ElementType> results_;
   std::vector<Range> ranges_;  // of s32 and u32 nodes
   std::vector<Needs> needs_;
   std::vector<bool> only_wide_;  // computed wide in any case: reading them narrow would cost a step more

@@ -12,6 +12,7 @@
 #include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/long_sum.h"
+#include "cpu_fallback/executor/reduce_tiling.h"
 #include "cpu_fallback/executor/window_fold.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
@@ -25,7 +26,6 @@ using plan::NodeOp;
 using plan::ReduceStage;
 using plan::Reduction;
 
-constexpr int64_t kTileElements = 2048;
 constexpr std::size_t kMaxValues = 64;  // that the reductions of one stage have
 // Work is shared out along the elements when there are fewer tiles of rows than this. Sizes alone decide, never the
 // number of threads: results do not depend on it.
@@ -33,15 +33,10 @@ constexpr int64_t kFewRowTiles = 16;
 constexpr int64_t kChunkElements = 32768;
 constexpr int64_t kWindowTurns = 64;  // elements of a window that are added in turn
 
-enum class Layout : uint8_t {
-  kRows,            // columns along a row dimension, rows of the tile along another: one lane a row
-  kRowsByElements,  // columns along a row dimension, rows of the tile along an element dimension
-  kElements,        // both sides along element dimensions: one lane
-  kElementsByRows,  // columns are all the elements, rows of the tile along a row dimension: one lane a row
-};
+using Layout = ReduceLayout;
 
 struct Value {
-  int width = 4;
+  int width = 4;   // while it is reduced
   int result = 0;  // of the stage's program
 };
 
@@ -49,7 +44,8 @@ struct CompiledReduction {
   std::vector<Value> values;
   int first_param = 0;
   ReduceOps ops;           // of one value
-  BlockFn wrap = nullptr;  // narrow integers are summed in 32 bits
+  ConvertFn narrow = nullptr, widen = nullptr;  // of values that are reduced as they are stored
+  BlockFn wrap = nullptr;  // narrow integers that are summed in 32 bits
   ElementType arithmetic = ElementType::kInvalid;  // of floats that are no longer what was loaded
   BlockProgram combiner;   // otherwise
   int64_t combiner_frame = 0;
@@ -137,6 +133,7 @@ class ReduceRun final : public CpuKernel {
   bool window_in_groups_ = false;
   std::optional<WindowFold::Target> window_target_;  // the sums are made where they are stored
   std::size_t row_rank_ = 0;
+  ReduceLanes lanes_;
   TileShape tile_;
   TileGrid rows_, elements_;
   std::vector<CompiledStage> stages_;
@@ -192,6 +189,9 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   const auto is_f32_sum = [](const Reduction& r) { return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32; };
   out->window_in_groups_ = out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
   if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
+  out->lanes_ = FindReduceLanes(body);
+  if (out->window_)
+    for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
   out->ChooseLayout(body);
   KRAFLA_TRY(out->CompileStages(body));
   out->PlaceMemory(threads);
@@ -199,97 +199,19 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
 }
 
 void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
-  const int row_rank = static_cast<int>(body.row_dims.size());
-  const int rank = row_rank + static_cast<int>(body.element_dims.size());
-  auto extent = [&](int d) {
-    return d < row_rank ? body.row_dims[static_cast<std::size_t>(d)] : body.element_dims[static_cast<std::size_t>(d - row_rank)];
-  };
-  auto cost = [&](int d) {
-    double sum = 0;
-    for (const ReduceStage& stage : body.stages)
-      if (stage.scope == ReduceStage::Scope::kElement) sum += CostAlong(stage.program, d);
-    return sum;
-  };
-  // Combiners that may not commute (the selection of a select-and-scatter) see a row's elements in order: tiles then
-  // lie along the innermost dimensions of elements.
-  bool ordered = false;
-  for (const ReduceStage& stage : body.stages)
-    for (const Reduction& r : stage.reductions) ordered |= r.kind == Reduction::Kind::kOther;
-  auto innermost_before = [&](int end) {
-    int out = end - 1;
-    while (out >= row_rank && extent(out) == 1) --out;
-    return out < row_rank ? -1 : out;
-  };
-  int64_t row_count = 1, element_count = 1;
-  for (int64_t d : body.row_dims) row_count *= d;
+  int64_t element_count = 1;
   for (int64_t d : body.element_dims) element_count *= d;
-  int best_row = -1, best_element = -1;
-  double row_cost = 1e300, element_cost = 1e300;
-  for (int d = 0; d < rank && !window_; ++d) {
-    if (extent(d) == 1 || (ordered && d >= row_rank && d != innermost_before(rank))) continue;
-    // Short arrays pay a step's overhead often.
-    const double c = cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(extent(d), 512));
-    if (d < row_rank ? c <= row_cost : c <= element_cost) {
-      (d < row_rank ? best_row : best_element) = d;
-      (d < row_rank ? row_cost : element_cost) = c;
-    }
-  }
-  // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is left.
-  constexpr double kOwnCombiner = 3;
-  if (ordered && best_row >= 0 && extent(best_row) >= 16 && best_element >= 0 && extent(best_element) >= 32)
-    element_cost += kOwnCombiner;
-  // The second side: the longest other dimension of the same part.
-  auto other = [&](int first, int last, int taken) {
-    int out = -1;
-    for (int d = first; d < last; ++d)
-      if (d != taken && extent(d) > 1 && (out < 0 || extent(d) >= extent(out))) out = d;
-    return out;
-  };
   if (window_) {
     layout_ = Layout::kRows;
     tile_ = window_->tile();
-  } else if (best_row < 0 && best_element < 0) {
-    layout_ = Layout::kElements;
-  } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
-    // Of few columns each tile reads all of the cache lines that it touches where they lie along the elements.
-    const bool is_transposed = row_cost > element_cost - kOwnCombiner;
-    const int second_row = other(0, row_rank, best_row);
-    const int second_element = ordered ? innermost_before(rank) : other(row_rank, rank, -1);
-    int64_t columns = std::min<int64_t>(extent(best_row), ordered && is_transposed ? 128 : 512);
-    // Few elements are in one tile, where they may be transposed; own combiners take long arrays at a time.
-    const bool few = second_element >= 0 && extent(second_element) <= 16;
-    if (few && !ordered) columns = std::min(columns, RoundUp(kTileElements / extent(second_element), 16));
-    const int64_t most_rows = few ? extent(second_element) : kTileElements / columns;
-    tile_.column_dim = best_row, tile_.columns = columns;
-    if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
-      layout_ = Layout::kRows;
-      tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / 2 / columns);
-    } else if (second_element >= 0) {
-      layout_ = Layout::kRowsByElements;
-      tile_.row_dim = second_element, tile_.rows = std::min(extent(second_element), std::max<int64_t>(most_rows, 1));
-    } else {
-      layout_ = Layout::kRows;
-    }
   } else {
-    const int64_t columns = std::min<int64_t>(extent(best_element), kTileElements);
-    tile_.column_dim = best_element, tile_.columns = columns;
-    int second_element = other(row_rank, rank, best_element);
-    if (ordered) second_element = innermost_before(best_element);
-    int second_row = -1;
-    for (int d = row_rank - 1; d >= 0 && second_row < 0; --d)
-      if (extent(d) > 1) second_row = d;
-    if (second_element < 0 && columns == extent(best_element) && columns <= 256 && second_row >= 0) {
-      layout_ = Layout::kElementsByRows;
-      tile_.row_dim = second_row, tile_.rows = std::min(extent(second_row), kTileElements / columns);
-    } else {
-      layout_ = Layout::kElements;
-      if (second_element >= 0 && kTileElements / columns > 1 && (!ordered || columns == extent(best_element)))
-        tile_.row_dim = second_element, tile_.rows = std::min(extent(second_element), kTileElements / columns);
-    }
+    const ReduceTiling tiling = ChooseReduceTiling(body, lanes_);
+    layout_ = tiling.layout;
+    tile_ = tiling.tile;
   }
   tile_elements_ = tile_.rows * tile_.columns;
   rows_ = TileGrid(body.row_dims, PartOf(tile_, 0, body.row_dims.size()));
-  elements_ = TileGrid(body.element_dims, PartOf(tile_, row_rank, body.element_dims.size()));
+  elements_ = TileGrid(body.element_dims, PartOf(tile_, static_cast<int>(row_rank_), body.element_dims.size()));
   switch (layout_) {
     case Layout::kRows: max_lanes_ = tile_elements_; break;
     case Layout::kRowsByElements: max_lanes_ = tile_.columns; break;
@@ -305,16 +227,17 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   // About 10 us of work for a thread.
   const double row_tile_time = 20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
   grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / row_tile_time));
-  (void)row_count;
 }
 
 Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
   const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
-  for (const ReduceStage& stage : body.stages) {
+  for (std::size_t number = 0; number < body.stages.size(); ++number) {
+    const ReduceStage& stage = body.stages[number];
     CompiledStage made;
     made.scope = stage.scope;
     const bool is_row = stage.scope == ReduceStage::Scope::kRow;
-    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask};
+    const std::vector<ElementType>& lanes = lanes_[number];
+    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes};
     // A row stage has the lanes of the accumulators.
     if (is_row) {
       options.tile = PartOf(tile_, 0, row_rank_);
@@ -331,12 +254,13 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
     for (const Reduction& r : stage.reductions) {
       CompiledReduction reduction;
       reduction.first_param = param_count_;
-      made.sums_floats |= IsFloat(r.hlo_type) && r.kind != Reduction::Kind::kMax && r.kind != Reduction::Kind::kMin;
+      made.sums_floats |= DependsOnOrder(r);
       made.sums_f32 &= r.kind == Reduction::Kind::kSum && r.inputs.size() == 1 && plan::ComputeType(r.hlo_type) == ElementType::kF32;
       for (int input : r.inputs) {
         const plan::NodeId node = stage.program.results[static_cast<std::size_t>(input)];
         const ElementType type = stage.program.nodes[static_cast<std::size_t>(node)].type;
-        reduction.values.push_back({StorageBytes(type), input});
+        const ElementType lane = lanes[static_cast<std::size_t>(input)];
+        reduction.values.push_back({StorageBytes(lane == ElementType::kInvalid ? type : lane), input});
         param_widths_.push_back(StorageBytes(type));
         ++param_count_;
       }
@@ -344,12 +268,19 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       stage_values += reduction.values.size();
       if (stage_values > kMaxValues)
         return Unimplemented("A stage that reduces {} values at once; the CPU's kernel takes {}.", stage_values, kMaxValues);
-      if (r.inputs.size() == 1) reduction.ops = FindReduceOps(r.kind, plan::ComputeType(r.hlo_type));
+      const ElementType lane = r.inputs.size() == 1 ? lanes[static_cast<std::size_t>(r.inputs[0])] : ElementType::kInvalid;
+      if (lane != ElementType::kInvalid) {
+        reduction.ops = FindReduceOps(r.kind, lane);
+        reduction.narrow = FindNarrow(lane);
+        reduction.widen = FindWiden(lane);
+      } else if (r.inputs.size() == 1) {
+        reduction.ops = FindReduceOps(r.kind, plan::ComputeType(r.hlo_type));
+      }
       if (reduction.ops.row == nullptr) {
         const int64_t most = std::max(tile_elements_, max_lanes_);
         KRAFLA_ASSIGN(reduction.combiner,
                       BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
-      } else if (plan::IsNarrow(r.hlo_type) && IsIntegral(r.hlo_type) &&
+      } else if (lane == ElementType::kInvalid && plan::IsNarrow(r.hlo_type) && IsIntegral(r.hlo_type) &&
                  (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct)) {
         const ElementType type = plan::ComputeType(r.hlo_type);
         reduction.wrap = FindBlockFn({.op = NodeOp::kWrap, .type = type, .operand = type, .storage = r.hlo_type});
@@ -411,9 +342,12 @@ void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* co
       if (r.ops.row == nullptr) r.combiner.Start(memory + r.combiner_frame, bindings);
       r.init.Start(memory + init_frame_, bindings);
       r.init.RunTile(memory + init_frame_, {}, 1, 1);
-      for (std::size_t v = 0; v < r.values.size(); ++v)
-        std::memcpy(memory + initials_ + 8 * (r.first_param + static_cast<int>(v)),
-                    r.init.ResultValue(memory + init_frame_, v).data, static_cast<std::size_t>(r.values[v].width));
+      for (std::size_t v = 0; v < r.values.size(); ++v) {
+        const std::byte* from = r.init.ResultValue(memory + init_frame_, v).data;
+        std::byte* to = memory + initials_ + 8 * (r.first_param + static_cast<int>(v));
+        if (r.narrow != nullptr) r.narrow(from, to, 1);
+        else std::memcpy(to, from, static_cast<std::size_t>(r.values[v].width));
+      }
     }
   }
 }
@@ -669,6 +603,11 @@ void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t t
 }
 
 void ReduceRun::Finish(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const {
+  if (r.widen != nullptr) {
+    std::byte* narrow = worker.memory + temporaries_;
+    std::memcpy(narrow, to[0], static_cast<std::size_t>(worker.lanes * r.values[0].width));
+    r.widen(narrow, to[0], worker.lanes);
+  }
   if (r.wrap != nullptr) r.wrap({to[0], {to[0], nullptr, nullptr}, worker.lanes, 0});
   if (r.arithmetic != ElementType::kInvalid) SettleNans(r.arithmetic, to[0], worker.lanes);
 }

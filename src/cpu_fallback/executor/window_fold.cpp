@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "cpu_fallback/executor/iteration.h"
 #include "ir/shape.h"
 
 namespace krafla::cpu {
@@ -15,8 +16,6 @@ namespace krafla::cpu {
 namespace {
 
 using plan::ElementProgram;
-using plan::IndexId;
-using plan::IndexSpace;
 using plan::kNoNode;
 using plan::Node;
 using plan::NodeId;
@@ -26,17 +25,6 @@ constexpr int64_t kWindowTileElements = 2048;
 // Longer sums are better cut into pieces, which other layouts do.
 constexpr int64_t kMostWindowElements = 1024;
 constexpr int64_t kLongRun = 8;
-
-// The coefficients of an index that is affine in all dimensions.
-std::optional<Dims> AffineCoefficients(const IndexSpace& space, IndexId index) {
-  Dims out(space.dims().size(), 0);
-  for (const plan::IndexTerm& t : space.expr(index).terms) {
-    const plan::IndexAtom& a = space.atom(t.atom);
-    if (a.kind != plan::IndexAtom::Kind::kIter) return std::nullopt;
-    out[At(a.iter)] = t.coefficient;
-  }
-  return out;
-}
 
 // The i in [0, count) with lo <= at + step * i < hi; step is not 0.
 struct Interval {

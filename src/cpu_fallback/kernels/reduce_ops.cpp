@@ -8,143 +8,10 @@
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/reduce_ops.cpp"
 #include <hwy/foreach_target.h>
 
-#include "cpu_fallback/kernels/float_extrema-inl.h"
+#include "cpu_fallback/kernels/reduce_loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
-
-template <class T>
-struct SumOp {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
-    return hn::Add(x, y);
-  }
-};
-template <class T>
-struct ProductOp {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
-    return hn::Mul(x, y);
-  }
-};
-template <class T>
-struct MaxOp {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D d, V x, V y) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return FloatMaximum::Do(d, x, y);
-    } else {
-      return hn::Max(x, y);
-    }
-  }
-};
-template <class T>
-struct MinOp {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D d, V x, V y) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return FloatMinimum::Do(d, x, y);
-    } else {
-      return hn::Min(x, y);
-    }
-  }
-};
-template <class T>
-struct AndOp {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
-    return hn::And(x, y);
-  }
-};
-template <class T>
-struct OrOp {
-  template <class D, class V = hn::Vec<D>>
-  static HWY_INLINE V Do(D, V x, V y) {
-    return hn::Or(x, y);
-  }
-};
-
-// One value of each operation on plain numbers, by a vector of one.
-template <class T, class F>
-HWY_INLINE T Combine(T x, T y) {
-  const hn::CappedTag<T, 1> d;
-  return hn::GetLane(F::Do(d, hn::Set(d, x), hn::Set(d, y)));
-}
-
-// Halves onto halves, down to one.
-template <class F, class D>
-HWY_INLINE hn::TFromD<D> FoldLanes(D, hn::Vec<D> v) {
-  if constexpr (HWY_MAX_LANES_D(D) == 1) {
-    return hn::GetLane(v);
-  } else {
-    const hn::Half<D> dh;
-    return FoldLanes<F>(dh, F::Do(dh, hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
-  }
-}
-
-template <class T, class F>
-void ReduceRow(const void* in, int64_t count, void* accumulator) {
-  const hn::ScalableTag<T> d;
-  using V = hn::Vec<decltype(d)>;
-  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
-  const T* a = static_cast<const T*>(in);
-  T sum = *static_cast<T*>(accumulator);
-  std::size_t i = 0;
-  if (n >= lanes) {
-    V total = hn::LoadU(d, a);
-    i = lanes;
-    if (n >= 8 * lanes) {
-      V s0 = total, s1 = hn::LoadU(d, a + lanes), s2 = hn::LoadU(d, a + 2 * lanes), s3 = hn::LoadU(d, a + 3 * lanes);
-      for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
-        s0 = F::Do(d, s0, hn::LoadU(d, a + i));
-        s1 = F::Do(d, s1, hn::LoadU(d, a + i + lanes));
-        s2 = F::Do(d, s2, hn::LoadU(d, a + i + 2 * lanes));
-        s3 = F::Do(d, s3, hn::LoadU(d, a + i + 3 * lanes));
-      }
-      total = F::Do(d, F::Do(d, s0, s1), F::Do(d, s2, s3));
-    }
-    for (; i + lanes <= n; i += lanes) total = F::Do(d, total, hn::LoadU(d, a + i));
-    sum = Combine<T, F>(sum, FoldLanes<F>(d, total));
-  }
-  for (; i < n; ++i) sum = Combine<T, F>(sum, a[i]);
-  *static_cast<T*>(accumulator) = sum;
-}
-
-template <class T, class F>
-void ReduceColumns(const void* in, int64_t rows, int64_t count, void* accumulator) {
-  const hn::ScalableTag<T> d;
-  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
-  const T* a = static_cast<const T*>(in);
-  T* to = static_cast<T*>(accumulator);
-  if (rows == 0) return;
-  std::size_t c = 0;
-  // A few rows, as windows have them, are taken in turn, as XLA does: in sums of few elements the order counts.
-  if (rows <= 4) {
-    for (; c < n; c += lanes) {
-      const std::size_t left = std::min(lanes, n - c);
-      auto s = hn::LoadN(d, to + c, left);
-      for (int64_t r = 0; r < rows; ++r) s = F::Do(d, s, hn::LoadN(d, a + static_cast<std::size_t>(r) * n + c, left));
-      hn::StoreN(s, d, to + c, left);
-    }
-    return;
-  }
-  for (; c + 2 * lanes <= n; c += 2 * lanes) {
-    auto s0 = hn::LoadU(d, a + c), s1 = hn::LoadU(d, a + c + lanes);
-    for (int64_t r = 1; r < rows; ++r) {
-      const T* row = a + static_cast<std::size_t>(r) * n + c;
-      s0 = F::Do(d, s0, hn::LoadU(d, row));
-      s1 = F::Do(d, s1, hn::LoadU(d, row + lanes));
-    }
-    hn::StoreU(F::Do(d, hn::LoadU(d, to + c), s0), d, to + c);
-    hn::StoreU(F::Do(d, hn::LoadU(d, to + c + lanes), s1), d, to + c + lanes);
-  }
-  for (; c < n; c += lanes) {
-    const std::size_t left = std::min(lanes, n - c);
-    auto s = hn::LoadN(d, a + c, left);
-    for (int64_t r = 1; r < rows; ++r) s = F::Do(d, s, hn::LoadN(d, a + static_cast<std::size_t>(r) * n + c, left));
-    hn::StoreN(F::Do(d, hn::LoadN(d, to + c, left), s), d, to + c, left);
-  }
-}
 
 template <class T, class F, int kArrays>
 HWY_INLINE void FoldDense(const T* const* arrays, int64_t offset, std::size_t n, T* HWY_RESTRICT to) {
@@ -216,6 +83,15 @@ ReduceOps Pick() {
 }
 template <class T>
 ReduceOps FindExtremum(plan::Reduction::Kind kind) {
+  if constexpr (std::is_same_v<T, float>) {
+    constexpr int32_t kInfinity = 0x7f800000;
+    if (kind == plan::Reduction::Kind::kMax) {
+      using F = ExtremumOfBits<int32_t, kInfinity, true>;
+      return {&ReduceRow<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MaxOp<T>>};
+    }
+    using F = ExtremumOfBits<int32_t, kInfinity, false>;
+    return {&ReduceRow<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MinOp<T>>};
+  }
   return kind == plan::Reduction::Kind::kMax ? Pick<T, MaxOp<T>>() : Pick<T, MinOp<T>>();
 }
 template <class T>
@@ -246,22 +122,7 @@ ReduceOps FindInteger(plan::Reduction::Kind kind, bool is_signed) {
   }
   return {};
 }
-// Predicates are 0 and 1: or is the sum and the maximum, and the product and the minimum.
-ReduceOps FindOfPred(plan::Reduction::Kind kind) {
-  switch (kind) {
-    case plan::Reduction::Kind::kSum:
-    case plan::Reduction::Kind::kMax:
-    case plan::Reduction::Kind::kOr: return Pick<uint8_t, OrOp<uint8_t>>();
-    case plan::Reduction::Kind::kProduct:
-    case plan::Reduction::Kind::kMin:
-    case plan::Reduction::Kind::kAnd: return Pick<uint8_t, AndOp<uint8_t>>();
-    case plan::Reduction::Kind::kOther: return {};
-  }
-  return {};
-}
-
 ReduceOps FindReduce(plan::Reduction::Kind kind, ElementType type) {
-  if (type == ElementType::kPred) return FindOfPred(kind);
   if (type == ElementType::kS32 || type == ElementType::kU32) return FindInteger<uint32_t>(kind, type == ElementType::kS32);
   if (type == ElementType::kS64 || type == ElementType::kU64) return FindInteger<uint64_t>(kind, type == ElementType::kS64);
   if (type == ElementType::kF32) return FindFloat<float>(kind);
@@ -276,6 +137,7 @@ HWY_AFTER_NAMESPACE();
 namespace krafla::cpu {
 HWY_EXPORT(FindReduce);
 ReduceOps FindReduceOps(plan::Reduction::Kind kind, ElementType type) {
+  if (StorageBytes(type) < 4) return FindNarrowReduceOps(kind, type);
   return HWY_DYNAMIC_DISPATCH(FindReduce)(kind, type);
 }
 }  // namespace krafla::cpu

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a reduction is walked: which dimensions its tiles lie along, and in which lanes its values are combined.
+#pragma once
+
+#include <vector>
+
+#include "cpu_fallback/executor/block_program.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::cpu {
+
+enum class ReduceLayout : uint8_t {
+  kRows,            // columns along a row dimension, rows of the tile along another: one lane a row
+  kRowsByElements,  // columns along a row dimension, rows of the tile along an element dimension
+  kElements,        // both sides along element dimensions: one lane
+  kElementsByRows,  // columns are all the elements, rows of the tile along a row dimension: one lane a row
+};
+struct ReduceTiling {
+  ReduceLayout layout = ReduceLayout::kElements;
+  TileShape tile;
+};
+
+// For each result of each stage the narrow type as which it is combined, and its accumulators are kept until they are
+// done; kInvalid: its compute type.
+using ReduceLanes = std::vector<std::vector<ElementType>>;
+ReduceLanes FindReduceLanes(const plan::ReduceKernel& body);
+
+ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLanes& lanes);
+
+// Whether the result depends on the order in which values are combined.
+bool DependsOnOrder(const plan::Reduction& reduction);
+
+}  // namespace krafla::cpu

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of plain reductions, and the loops over rows and columns.
+#if defined(KRAFLA_CPU_REDUCE_LOOPS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef KRAFLA_CPU_REDUCE_LOOPS_INL
+#undef KRAFLA_CPU_REDUCE_LOOPS_INL
+#else
+#define KRAFLA_CPU_REDUCE_LOOPS_INL
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "cpu_fallback/kernels/float_extrema-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+
+// Values that are combined as they are.
+struct AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Enter(D, V v) {
+    return v;
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Leave(D, V v) {
+    return v;
+  }
+};
+
+template <class T>
+struct SumOp : AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    return hn::Add(x, y);
+  }
+};
+template <class T>
+struct ProductOp : AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    return hn::Mul(x, y);
+  }
+};
+template <class T>
+struct MaxOp : AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x, V y) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return FloatMaximum::Do(d, x, y);
+    } else {
+      return hn::Max(x, y);
+    }
+  }
+};
+template <class T>
+struct MinOp : AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D d, V x, V y) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return FloatMinimum::Do(d, x, y);
+    } else {
+      return hn::Min(x, y);
+    }
+  }
+};
+template <class T>
+struct AndOp : AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    return hn::And(x, y);
+  }
+};
+template <class T>
+struct OrOp : AsTheyAre {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    return hn::Or(x, y);
+  }
+};
+
+// Extrema of floats by their bits, in integers of the same width whose order is theirs: +0 is larger than -0, and a NaN is
+// beyond all others. T: the integers; kInfinity: the bits of infinity.
+template <class T, T kInfinity, bool kIsMax>
+struct ExtremumOfBits {
+  static constexpr T kMagnitude = std::numeric_limits<T>::max();
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Flip(D d, V v) {
+    return hn::Xor(v, hn::And(hn::BroadcastSignBit(v), hn::Set(d, kMagnitude)));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Enter(D d, V bits) {
+    const auto is_nan = hn::Gt(hn::And(bits, hn::Set(d, kMagnitude)), hn::Set(d, kInfinity));
+    return hn::IfThenElse(is_nan, hn::Set(d, kIsMax ? kMagnitude : std::numeric_limits<T>::min()), Flip(d, bits));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Leave(D d, V key) {
+    return Flip(d, key);
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V Do(D, V x, V y) {
+    if constexpr (kIsMax) return hn::Max(x, y);
+    else return hn::Min(x, y);
+  }
+};
+
+// One value of each operation on plain numbers, by a vector of one.
+template <class T, class F>
+HWY_INLINE T Combine(T x, T y) {
+  const hn::CappedTag<T, 1> d;
+  return hn::GetLane(F::Do(d, hn::Set(d, x), hn::Set(d, y)));
+}
+
+// Halves onto halves, down to one.
+template <class F, class D>
+HWY_INLINE hn::TFromD<D> FoldLanes(D, hn::Vec<D> v) {
+  if constexpr (HWY_MAX_LANES_D(D) == 1) {
+    return hn::GetLane(v);
+  } else {
+    const hn::Half<D> dh;
+    return FoldLanes<F>(dh, F::Do(dh, hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
+  }
+}
+
+// Values as F combines them.
+template <class F, class D>
+HWY_INLINE hn::Vec<D> EnterAt(D d, const hn::TFromD<D>* at) {
+  return F::Enter(d, hn::LoadU(d, at));
+}
+template <class F, class D>
+HWY_INLINE hn::Vec<D> EnterSome(D d, const hn::TFromD<D>* at, std::size_t n) {
+  return F::Enter(d, hn::LoadN(d, at, n));
+}
+
+// *accumulator = *accumulator (op) in[0] (op) ... in[n - 1].
+template <class T, class F>
+void ReduceRow(const void* in, int64_t count, void* accumulator) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> d1;
+  using V = hn::Vec<decltype(d)>;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
+  const T* a = static_cast<const T*>(in);
+  T sum = hn::GetLane(EnterAt<F>(d1, static_cast<T*>(accumulator)));
+  std::size_t i = 0;
+  if (n >= lanes) {
+    V total = EnterAt<F>(d, a);
+    i = lanes;
+    if (n >= 8 * lanes) {
+      V s0 = total, s1 = EnterAt<F>(d, a + lanes), s2 = EnterAt<F>(d, a + 2 * lanes), s3 = EnterAt<F>(d, a + 3 * lanes);
+      for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
+        s0 = F::Do(d, s0, EnterAt<F>(d, a + i));
+        s1 = F::Do(d, s1, EnterAt<F>(d, a + i + lanes));
+        s2 = F::Do(d, s2, EnterAt<F>(d, a + i + 2 * lanes));
+        s3 = F::Do(d, s3, EnterAt<F>(d, a + i + 3 * lanes));
+      }
+      total = F::Do(d, F::Do(d, s0, s1), F::Do(d, s2, s3));
+    }
+    for (; i + lanes <= n; i += lanes) total = F::Do(d, total, EnterAt<F>(d, a + i));
+    sum = Combine<T, F>(sum, FoldLanes<F>(d, total));
+  }
+  for (; i < n; ++i) sum = Combine<T, F>(sum, hn::GetLane(EnterAt<F>(d1, a + i)));
+  *static_cast<T*>(accumulator) = hn::GetLane(F::Leave(d1, hn::Set(d1, sum)));
+}
+
+// accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].
+template <class T, class F>
+void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accumulator) {
+  const hn::ScalableTag<T> d;
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count), rows = static_cast<std::size_t>(row_count);
+  const T* a = static_cast<const T*>(in);
+  T* to = static_cast<T*>(accumulator);
+  if (rows == 0) return;
+  std::size_t c = 0;
+  // A few rows, as windows have them, are taken in turn, as XLA does: in sums of few elements the order counts.
+  if (rows <= 4) {
+    for (; c < n; c += lanes) {
+      const std::size_t left = std::min(lanes, n - c);
+      auto s = EnterSome<F>(d, to + c, left);
+      for (std::size_t r = 0; r < rows; ++r) s = F::Do(d, s, EnterSome<F>(d, a + r * n + c, left));
+      hn::StoreN(F::Leave(d, s), d, to + c, left);
+    }
+    return;
+  }
+  // Even rows and odd ones: the next addition need not wait for the last one.
+  for (; c + 2 * lanes <= n; c += 2 * lanes) {
+    const T* at = a + c;
+    auto s0 = EnterAt<F>(d, at), s1 = EnterAt<F>(d, at + lanes);
+    auto t0 = EnterAt<F>(d, at + n), t1 = EnterAt<F>(d, at + n + lanes);
+    std::size_t r = 2;
+    for (; r + 2 <= rows; r += 2) {
+      const T* row = at + r * n;
+      s0 = F::Do(d, s0, EnterAt<F>(d, row));
+      s1 = F::Do(d, s1, EnterAt<F>(d, row + lanes));
+      t0 = F::Do(d, t0, EnterAt<F>(d, row + n));
+      t1 = F::Do(d, t1, EnterAt<F>(d, row + n + lanes));
+    }
+    if (r < rows) s0 = F::Do(d, s0, EnterAt<F>(d, at + r * n)), s1 = F::Do(d, s1, EnterAt<F>(d, at + r * n + lanes));
+    hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c), F::Do(d, s0, t0))), d, to + c);
+    hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c + lanes), F::Do(d, s1, t1))), d, to + c + lanes);
+  }
+  for (; c < n; c += lanes) {
+    const std::size_t left = std::min(lanes, n - c);
+    auto s = EnterSome<F>(d, a + c, left), t = EnterSome<F>(d, a + n + c, left);
+    std::size_t r = 2;
+    for (; r + 2 <= rows; r += 2) {
+      s = F::Do(d, s, EnterSome<F>(d, a + r * n + c, left));
+      t = F::Do(d, t, EnterSome<F>(d, a + (r + 1) * n + c, left));
+    }
+    if (r < rows) s = F::Do(d, s, EnterSome<F>(d, a + r * n + c, left));
+    hn::StoreN(F::Leave(d, F::Do(d, EnterSome<F>(d, to + c, left), F::Do(d, s, t))), d, to + c, left);
+  }
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
