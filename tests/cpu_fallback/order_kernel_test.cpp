@@ -99,6 +99,8 @@ TEST(OrderKernelTest, Sorts) {
         CheckSort({500}, 0, order, {key, kS32}, -1, few);
         CheckSort({3, 40, 5}, 1, order, {key, kF32, kU8}, -1, few);
         CheckSort({4, 300}, 1, order, {key, kS32}, 10, few);
+        // Longer than what a partial sort gathers before it knows a limit.
+        CheckSort({4, 3000}, 1, order, {key, kS32}, 5, few);
         if (order != Order::kTwoKeys) CheckSort({7, 1}, 1, order, {key}, -1, few);
       }
 }

@@ -10,6 +10,7 @@
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/scalar_program.h"
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/sort_keys.h"
 
 namespace krafla::cpu {
 
@@ -22,6 +23,7 @@ using plan::NodeId;
 using plan::NodeOp;
 
 constexpr int64_t kKeyBlock = 1024;
+constexpr std::size_t kCandidates = 512;  // that a partial sort gathers, besides those that it keeps
 constexpr std::size_t kMaxSorted = 64;
 
 // Whether node `a` is to the even params what `b` is to the odd ones of the same operand.
@@ -67,17 +69,16 @@ std::optional<KeyRule> FindKey(const ElementProgram& p) {
 
 // An unsigned integer that is in order where the values are. Floats compared plainly have no order with NaN; here it
 // comes last, as in total order, and zeros are equal.
-template <class U, class S>
-U IntegerKey(U bits, const KeyRule& rule) {
-  constexpr U kTop = U{1} << (sizeof(U) * 8 - 1);
-  U key = bits;
-  if (IsFloat(rule.type)) {
-    if (!rule.total_order && static_cast<U>(bits << 1) == 0) bits = 0;
-    key = (bits & kTop) != 0 ? static_cast<U>(~bits) : static_cast<U>(bits | kTop);
-  } else if (IsSigned(rule.type)) {
+uint64_t WideKey(uint64_t bits, const KeyOrder& order) {
+  constexpr uint64_t kTop = uint64_t{1} << 63;
+  uint64_t key = bits;
+  if (order.is_float) {
+    if (order.equal_zeros && bits == kTop) bits = 0;
+    key = (bits & kTop) != 0 ? ~bits : bits | kTop;
+  } else if (order.is_signed) {
     key = bits ^ kTop;
   }
-  return rule.descending ? static_cast<U>(~key) : key;
+  return order.descending ? ~key : key;
 }
 
 class SortRun final : public CpuKernel {
@@ -185,12 +186,17 @@ SortRun::Memory SortRun::MemoryOf(std::byte* scratch) const {
 }
 
 void SortRun::SortByKeys(const Memory& m) const {
-  const KeyRule& rule = *key_;
+  const KeyOrder rule{.is_float = IsFloat(key_->type), .is_signed = IsSigned(key_->type), .equal_zeros = !key_->total_order,
+                      .descending = key_->descending};
   const void* params[kMaxSorted] = {};
   const auto length = static_cast<std::size_t>(length_), keep = static_cast<std::size_t>(keep_);
   int32_t* order = reinterpret_cast<int32_t*>(m.order);
   uint64_t* narrow = reinterpret_cast<uint64_t*>(m.keys);           // key above position
   hwy::uint128_t* wide = reinterpret_cast<hwy::uint128_t*>(m.keys);  // key in the high half
+  const bool is_partial = keep > 0 && keep < length / 4;
+  std::size_t count = 0;
+  bool has_limit = false;
+  uint32_t limit = 0;
   for (int64_t at = 0; at < length_; at += kKeyBlock) {
     const int64_t n = std::min(kKeyBlock, length_ - at);
     for (int o : key_operands_) {
@@ -205,26 +211,42 @@ void SortRun::SortByKeys(const Memory& m) const {
     }
     program_.RunTile(m.frame, {}, 1, n, params);
     const std::byte* key = program_.ResultValue(m.frame, 0).data;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t position = at + i;
-      if (key_width_ == 8) {
+    if (key_width_ == 8) {
+      for (int64_t i = 0; i < n; ++i) {
         uint64_t bits;
         std::memcpy(&bits, key + 8 * i, 8);
-        wide[position].hi = IntegerKey<uint64_t, int64_t>(bits, rule);
-        wide[position].lo = static_cast<uint64_t>(position);
-      } else {
-        uint32_t bits = 0;
-        std::memcpy(&bits, key + key_width_ * i, static_cast<std::size_t>(key_width_));
-        narrow[position] = static_cast<uint64_t>(IntegerKey<uint32_t, int32_t>(bits, rule)) << 32 | static_cast<uint64_t>(position);
+        wide[at + i].hi = WideKey(bits, rule);
+        wide[at + i].lo = static_cast<uint64_t>(at + i);
       }
+      continue;
+    }
+    alignas(64) uint32_t keys[kKeyBlock];
+    const uint32_t* bits = reinterpret_cast<const uint32_t*>(key);
+    if (key_width_ == 1) {
+      for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(key[i]);
+      bits = keys;
+    }
+    MakeKeys(bits, n, rule, keys);
+    if (has_limit) {
+      count += static_cast<std::size_t>(AppendBelow(keys, n, limit, at, narrow + count));
+    } else {
+      for (int64_t i = 0; i < n; ++i)
+        narrow[count++] = static_cast<uint64_t>(keys[i]) << 32 | static_cast<uint64_t>(at + i);
+    }
+    // Of the first ones a few are kept: what comes later is among them only below the last one's key.
+    if (is_partial && count >= 2 * keep + kCandidates) {
+      hwy::VQPartialSort(narrow, count, keep, hwy::SortAscending());
+      limit = static_cast<uint32_t>(narrow[keep - 1] >> 32);
+      has_limit = true;
+      count = keep;
     }
   }
   if (key_width_ == 8) {
     hwy::VQSort(wide, length, hwy::SortAscending());
     for (std::size_t i = 0; i < keep; ++i) order[i] = static_cast<int32_t>(wide[i].lo);
   } else {
-    if (keep < length / 4) hwy::VQPartialSort(narrow, length, keep, hwy::SortAscending());
-    else hwy::VQSort(narrow, length, hwy::SortAscending());
+    if (keep < count / 4) hwy::VQPartialSort(narrow, count, keep, hwy::SortAscending());
+    else hwy::VQSort(narrow, count, hwy::SortAscending());
     for (std::size_t i = 0; i < keep; ++i) order[i] = static_cast<int32_t>(narrow[i] & 0xffffffffu);
   }
 }
