@@ -2,6 +2,7 @@
 #include "growth.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,7 +68,7 @@ struct Limit {
 };
 Limit LimitOf(Holding holding, GrowthRule rule) {
   switch (holding) {
-    case Holding::kMemory: return rule == GrowthRule::kAnHour ? Limit{0.01, 2048} : Limit{0.05, 4096};
+    case Holding::kMemory: return rule == GrowthRule::kAnHour ? Limit{0.01, 2048} : Limit{0.1, 4096};
     case Holding::kMappings: return rule == GrowthRule::kAnHour ? Limit{0.01, 16} : Limit{0.05, 16};
     case Holding::kDescriptors:
     case Holding::kThreads: return {0, 0};
@@ -100,6 +101,10 @@ Result<Sample> TakeSample(double seconds, double threads) {
   set(Holding::kDescriptors, descriptors);
   KRAFLA_ASSIGN(const std::string maps, ReadFile("/proc/self/maps"));
   set(Holding::kMappings, static_cast<double>(std::ranges::count(maps, '\n')));
+#ifdef __GLIBC__
+  // What is free and kept for later goes up and down by megabytes, as threads come to share arenas or not.
+  malloc_trim(0);
+#endif
   KRAFLA_ASSIGN(const std::string statm, ReadFile("/proc/self/statm"));
   const std::size_t second = statm.find(' ');
   if (second == std::string::npos) return DataLoss("/proc/self/statm is '{}'", statm);

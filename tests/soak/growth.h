@@ -21,7 +21,7 @@ struct Sample {
 
   double of(Holding holding) const { return held[static_cast<std::size_t>(holding)]; }
 };
-// Of this process. Threads that have ended stay listed for a moment: waits up to a second for their number to come down to
+// Of this process, after malloc has given back what is free. Threads that have ended stay listed for a moment: waits up to a second for their number to come down to
 // `threads`.
 Result<Sample> TakeSample(double seconds, double threads);
 

@@ -63,8 +63,8 @@ TEST(Growth, OneDescriptorOrThreadMore) {
 }
 
 TEST(Growth, ShortRunsAreNotExtrapolated) {
-  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 50000 + i * 4000.0 / 300; }, GrowthRule::kAsItIs));
-  EXPECT_TRUE(Grows(Holding::kMemory, [](int i) { return 50000 + i * 4200.0 / 300; }, GrowthRule::kAsItIs));
+  EXPECT_FALSE(Grows(Holding::kMemory, [](int i) { return 30000 + i * 4000.0 / 300; }, GrowthRule::kAsItIs));
+  EXPECT_TRUE(Grows(Holding::kMemory, [](int i) { return 30000 + i * 4200.0 / 300; }, GrowthRule::kAsItIs));
 }
 
 TEST(Growth, SamplesAreOfThisProcess) {

@@ -29,7 +29,7 @@ def expect(what, out, code, grows=()):
 
 
 expect("cpu", soak("--rounds", "60", "--json"), 0)
-out = soak("--rounds", "24", "--json", "-d", "vulkan:llvmpipe")
+out = soak("--rounds", "36", "--json", "-d", "vulkan:llvmpipe")
 if out.returncode == 77:
     print("not looked at: lavapipe, which is not there")
 else:
