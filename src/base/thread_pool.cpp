@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/interruption.h"
 #include "base/processors.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -103,6 +104,7 @@ struct ThreadPool::Shared {
   int64_t chunk = 1;
   Body body = nullptr;
   void* context = nullptr;
+  LimitedWork* work = nullptr;  // of the thread whose loop it is
 
   // Own threads only.
   std::array<Seat, kMaxThreads> seats;
@@ -119,6 +121,7 @@ struct ThreadPool::Shared {
   // The chunks of worker's part, then those that are left of the others'.
   void RunChunks(const ThreadPool* pool, int worker) {
     const InsideWhile here({pool, worker});
+    const HelpedWork helped(work);
     for (int i = 0; i < workers; ++i) {
       Part& part = parts[static_cast<std::size_t>((worker + i) % workers)];
       while (part.next.load(std::memory_order_relaxed) < part.end) {
@@ -204,6 +207,7 @@ void ThreadPool::Run(int64_t count, int64_t grain, double nanoseconds, Body body
   s.workers = workers;
   s.body = body;
   s.context = context;
+  s.work = HelpedWork::OfThisThread();
   if (run_tasks_) {
     s.shared_loops.fetch_add(1, std::memory_order_relaxed);
     run_tasks_(workers, [this](int worker) { shared_->RunChunks(this, worker); });

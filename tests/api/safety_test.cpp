@@ -232,6 +232,25 @@ TEST_P(SafetyTest, RunsEndByDeadlineAndByRequest) {
   }
 }
 
+// One kernel that would take some ten seconds.
+TEST_P(SafetyTest, LongKernelsEndByDeadline) {
+  if (options_.disabled.contains("fusion")) GTEST_SKIP() << "Without fusion the intermediate values are larger than a buffer may be.";
+  std::string text =
+      "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"
+      "ENTRY e { x = f32[20000] parameter(0)\n"
+      "h0 = f32[20000,20000] broadcast(x), dimensions={0}\n v = f32[20000,20000] broadcast(x), dimensions={1}\n"
+      "t0 = f32[20000,20000] multiply(h0, v)\n";
+  for (int i = 0; i < 40; ++i) text += Format("t{} = f32[20000,20000] tanh(t{})\n", i + 1, i);
+  text += "z = f32[] constant(0)\n ROOT r = f32[] reduce(t40, z), dimensions={0,1}, to_apply=add }";
+  auto executable = Compile(text);
+  ASSERT_NE(executable, nullptr);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral<float>("f32[20000]", std::vector<float>(20000, 0.5f)));
+  auto late = executable->Run(Pointers(arguments), {.deadline = RunLimit::Clock::now() + 20ms});
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code(), StatusCode::kDeadlineExceeded) << late.error().ToString();
+}
+
 TEST_P(SafetyTest, WaitsForTheHostEnd) {
   options_.transfers = std::make_shared<HostTransfers>();
   auto executable = Compile(R"(HloModule m

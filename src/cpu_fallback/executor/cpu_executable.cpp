@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/host_memory.h"
+#include "base/interruption.h"
 #include "cpu_fallback/executor/host_threads.h"
 #include "plan/plan_check.h"
 
@@ -132,7 +133,9 @@ Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::sp
       if (a.kind == Allocation::Kind::kArgument && a.number == argument) bases_[i] = results[r];
     }
   }
-  return RunSteps(plan_->steps);
+  const LimitedWork work(limit);
+  KRAFLA_TRY(RunSteps(plan_->steps));
+  return work.Outcome();
 }
 
 Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {

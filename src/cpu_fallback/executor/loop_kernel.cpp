@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/interruption.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/pieces.h"
 
 namespace krafla::cpu {
 
 namespace {
+
+// Tiles, of some microseconds, after which a loop asks whether it may go on.
+constexpr int64_t kTilesBetweenLooks = 16;
 
 using plan::ElementProgram;
 using plan::Node;
@@ -108,8 +112,10 @@ void LoopRunner::RunTiles(const Piece& piece, int64_t begin, int64_t end, std::s
   if (piece.grid.count() == 1) return piece.program.RunTile(memory, piece.only.origin, piece.only.rows, piece.only.columns);
   TileGrid::Tile tile;
   piece.grid.Seek(begin, tile);
-  for (int64_t i = begin; i < end; ++i, piece.grid.Next(tile))
+  for (int64_t i = begin; i < end; ++i, piece.grid.Next(tile)) {
+    if ((i - begin) % kTilesBetweenLooks == kTilesBetweenLooks - 1 && IsInterrupted()) return;
     piece.program.RunTile(memory, tile.origin, tile.rows, tile.columns);
+  }
 }
 
 void LoopRunner::Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/checked_math.h"
+#include "base/interruption.h"
 
 #if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
 // Of the OpenMP library that oneDNN is linked with.
@@ -196,7 +197,7 @@ bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std
   for (const PhaseJobs& phase : phases_) {
     pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds, [&](int64_t begin, int64_t end, int worker) {
       const OneThread one_thread;
-      for (int64_t i = begin; i < end; ++i)
+      for (int64_t i = begin; i < end && !IsInterrupted(); ++i)
         for (const Step& step : phase.jobs[static_cast<std::size_t>(i)])
           if (!RunStep(step, arrays, scratch + taken_ + worker * scratchpad_bytes_)) good.store(false, std::memory_order_relaxed);
     });

@@ -17,6 +17,8 @@ namespace {
 // Products of fewer operations, some 25 us of one core, are one part.
 constexpr double kOnePartFlops = 4e6;
 constexpr double kLeastPartFlops = 1e6;
+// A run can be ended between parts only: half a second of one core.
+constexpr double kMostPartFlops = 5e10;
 // Of smaller products, and of more, each would wait longer for oneDNN's set-up than for its sums.
 constexpr double kLeastProductFlops = 50e3;
 constexpr int64_t kMostProducts = 4096;
@@ -99,9 +101,10 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const Tenso
   try {
     const OneThread one_thread;
     const double flops = 2 * ElementsOf(result) * static_cast<double>(a.dims.back());
-    const int64_t parts = threads == 1 || flops < kOnePartFlops
-                              ? 1
-                              : std::min<int64_t>(2 * threads, static_cast<int64_t>(flops / kLeastPartFlops));
+    const int64_t for_threads = threads == 1 || flops < kOnePartFlops
+                                    ? 1
+                                    : std::min<int64_t>(2 * threads, static_cast<int64_t>(flops / kLeastPartFlops));
+    const int64_t parts = std::max(for_threads, static_cast<int64_t>(flops / kMostPartFlops));
     const std::optional<RegularProducts> products = SplitIntoRegularProducts(a, b, result, kMostProducts, kLeastProductFlops);
     if (!products) return nullptr;
     const auto add = [&products](Jobs& to, int64_t parts_of_one) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/checked_math.h"
+#include "base/interruption.h"
 #include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/long_sum.h"
@@ -32,6 +33,8 @@ constexpr std::size_t kMaxValues = 64;  // that the reductions of one stage have
 constexpr int64_t kFewRowTiles = 16;
 constexpr int64_t kChunkElements = 32768;
 constexpr int64_t kWindowTurns = 64;  // elements of a window that are added in turn
+constexpr int64_t kFoldsBetweenLooks = 16;        // tiles after which it is asked whether the run may go on
+constexpr int64_t kElementsBetweenLooks = 65536;  // of a window
 
 using Layout = ReduceLayout;
 
@@ -544,12 +547,17 @@ void ReduceRun::FoldWindow(Worker& worker, std::byte* to) const {
   const auto fold = [&](std::byte* sum, int64_t begin, int64_t end) {
     window_->Run(worker.bindings, tile.origin, tile.rows, tile.columns, sum, tile.columns, begin, end);
   };
-  if (!window_in_groups_) return fold(to, 0, window_->elements());
+  if (!window_in_groups_) {
+    for (int64_t begin = 0; begin < window_->elements() && !IsInterrupted(); begin += kElementsBetweenLooks)
+      fold(to, begin, std::min(begin + kElementsBetweenLooks, window_->elements()));
+    return;
+  }
   const auto lanes = static_cast<std::size_t>(worker.lanes);
   float* partial = reinterpret_cast<float*>(worker.memory + groups_);
   double* total = reinterpret_cast<double*>(worker.memory + groups_ + accumulator_bytes_);
   std::copy_n(reinterpret_cast<const float*>(to), lanes, total);
   for (int64_t begin = 0; begin < window_->elements(); begin += kWindowTurns) {
+    if (begin % kElementsBetweenLooks == 0 && IsInterrupted()) return;
     std::fill_n(partial, lanes, -0.0f);
     fold(reinterpret_cast<std::byte*>(partial), begin, std::min(begin + kWindowTurns, window_->elements()));
     AddF32(partial, lanes, total);
@@ -588,6 +596,7 @@ void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t t
   const void* const* params = Params(worker, stage);
   std::byte* frame = worker.memory + stage.frame;
   for (; tiles > 0; --tiles, elements_.Next(worker.element_tile)) {
+    if (tiles % kFoldsBetweenLooks == 0 && IsInterrupted()) return;
     std::copy(worker.element_tile.origin.begin(), worker.element_tile.origin.end(),
               worker.origin.begin() + static_cast<std::ptrdiff_t>(row_rank_));
     const int64_t rows = worker.row_tile.rows * worker.element_tile.rows;
@@ -739,7 +748,7 @@ Result<> ReduceRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, 
   pool.ParallelFor(rows_.count(), grain_, [&](int64_t begin, int64_t end, int number) {
     Worker worker;
     Start(worker, scratch + number * worker_bytes_, bindings);
-    for (int64_t row = begin; row < end; ++row) {
+    for (int64_t row = begin; row < end && !IsInterrupted(); ++row) {
       SeekRow(worker, row);
       RunRowTile(worker);
     }

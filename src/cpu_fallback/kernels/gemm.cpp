@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/checked_math.h"
+#include "base/interruption.h"
 #include "base/status.h"
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/kernels/move.h"
@@ -453,7 +454,7 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
     std::byte* packed_lhs = memory;
     std::byte* packed_rhs = packed_lhs + RoundUp(rows_ * max_depth * width, 64);
     std::byte* staging = packed_rhs + RoundUp(columns_ * max_depth * width, 64);
-    for (int64_t task = begin; task < end; ++task) {
+    for (int64_t task = begin; task < end && !IsInterrupted(); ++task) {
       const int64_t b = task / (row_tasks * column_tasks);
       const int64_t j = task / row_tasks % column_tasks * columns_, i = task % row_tasks * rows_;
       const int64_t rows = std::min(rows_, p.m - i), columns = std::min(columns_, p.n - j);

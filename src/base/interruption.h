@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a limit reaches into work that takes long: the thread that begins a run says under which limit, the threads that help
+// it know too, and loops ask between their pieces. Loops that were interrupted leave any values behind, so only those ask
+// whose values are no addresses; whoever began asks at the end.
+#pragma once
+
+#include <atomic>
+
+#include "base/run_limit.h"
+
+namespace krafla {
+
+class LimitedWork {
+ public:
+  // Of this thread, until the end of its life. A limit that cannot strike costs nothing.
+  explicit LimitedWork(const RunLimit& limit);
+  ~LimitedWork();
+  LimitedWork(const LimitedWork&) = delete;
+  LimitedWork& operator=(const LimitedWork&) = delete;
+
+  // The error, where some loop was interrupted.
+  Result<> Outcome() const { return is_over_.load(std::memory_order_relaxed) ? limit_.Check() : Result<>(); }
+
+ private:
+  friend bool IsInterrupted();
+  friend class HelpedWork;
+
+  const RunLimit& limit_;
+  LimitedWork* before_;
+  std::atomic<bool> is_over_{false};
+};
+
+// The work of another thread, on a thread that helps with it.
+class HelpedWork {
+ public:
+  static LimitedWork* OfThisThread();
+  explicit HelpedWork(LimitedWork* work);
+  ~HelpedWork();
+  HelpedWork(const HelpedWork&) = delete;
+  HelpedWork& operator=(const HelpedWork&) = delete;
+
+ private:
+  LimitedWork* before_;
+};
+
+// Whether the work of this thread is to end: looks at the clock where there is a limit.
+bool IsInterrupted();
+
+}  // namespace krafla
