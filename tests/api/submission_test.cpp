@@ -7,7 +7,7 @@
 namespace krafla::testing {
 namespace {
 
-constexpr std::string_view kAdd = R"(
+constexpr std::string_view kSubmittedAdd = R"(
 add {
   p = f32[] parameter(0)
   q = f32[] parameter(1)
@@ -98,7 +98,7 @@ Literal SomeFloats(const Shape& shape) {
 
 TEST_P(SubmissionTest, CuttingChangesNoBit) {
   for (const Family& family : Families()) {
-    const std::string text = "HloModule m\n" + std::string(kAdd) + "\nENTRY e {\n " + family.entry + "\n}\n";
+    const std::string text = "HloModule m\n" + std::string(kSubmittedAdd) + "\nENTRY e {\n " + family.entry + "\n}\n";
     std::vector<std::vector<std::byte>> whole;
     int submissions = 0;
     for (const double ms : {1e6, 0.02}) {
@@ -141,7 +141,7 @@ TEST_P(SubmissionTest, WhatOneWorkgroupDoesIsBounded) {
   };
   options_.submission_ms = 1e-3;
   for (const auto& [entry, least] : cases) {
-    auto executable = CompileText(*client_, "HloModule m\n" + std::string(kAdd) + "\nENTRY e {\n " + entry + "\n}\n", options_);
+    auto executable = CompileText(*client_, "HloModule m\n" + std::string(kSubmittedAdd) + "\nENTRY e {\n " + entry + "\n}\n", options_);
     ASSERT_TRUE(executable.has_value()) << executable.error().ToString();
     EXPECT_GE((*executable)->device_work().submissions, least) << entry;
   }
@@ -153,7 +153,7 @@ TEST(LongSums, LoseLittle) {
   if (!client) GTEST_SKIP() << client.error().ToString();
   const double tenth = static_cast<double>(0.1f);
   auto check = [&](const std::string& entry, std::vector<Literal> arguments, double want, int64_t at) {
-    auto executable = CompileText(**client, "HloModule m\n" + std::string(kAdd) + "\nENTRY e {\n " + entry + "\n}\n");
+    auto executable = CompileText(**client, "HloModule m\n" + std::string(kSubmittedAdd) + "\nENTRY e {\n " + entry + "\n}\n");
     ASSERT_TRUE(executable.has_value()) << executable.error().ToString();
     auto results = (*executable)->Run(Pointers(arguments));
     ASSERT_TRUE(results.has_value()) << results.error().ToString();

@@ -10,35 +10,16 @@
 
 #include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
-#include "cpu_fallback/evaluator/gemm.h"
+#include "cpu_fallback/evaluator/wide_matrix.h"
 #include "ir/eigh_config.h"
 
 namespace krafla::evaluator {
 
 namespace {
 
-using Complex = std::complex<double>;
+using Complex = WideComplex;
 constexpr int kMostSweeps = 60;
 constexpr double kRounding = std::numeric_limits<double>::epsilon();
-
-double ConjOf(double x) { return x; }
-Complex ConjOf(Complex x) { return std::conj(x); }
-double RealOf(double x) { return x; }
-double RealOf(Complex x) { return x.real(); }
-
-template <class T>
-std::vector<T> LoadWide(const Literal& in) {
-  std::vector<T> out(At(in.shape().element_count()));
-  ToAccumulator(in.bytes().data(), in.shape().element_type(), reinterpret_cast<std::byte*>(out.data()),
-                std::is_same_v<T, Complex> ? ElementType::kC128 : ElementType::kF64, in.shape().element_count());
-  return out;
-}
-template <class T>
-void StoreWide(const std::vector<T>& in, Literal& out) {
-  FromAccumulator(reinterpret_cast<const std::byte*>(in.data()),
-                  std::is_same_v<T, Complex> ? ElementType::kC128 : ElementType::kF64, out.bytes().data(),
-                  out.shape().element_type(), out.shape().element_count());
-}
 
 // The rotation (c, s) and the phase f with |f| = 1 that make [[p, x], [conj x, q]] diagonal:
 // columns (c p - s conj(f) q, s f p + c q).
@@ -59,7 +40,7 @@ template <class T>
 void RotateColumns(T* m, int64_t rows, int64_t stride, int64_t p, int64_t q, const JacobiRotation<T>& j) {
   for (int64_t r = 0; r < rows; ++r) {
     const T x = m[r * stride + p], y = m[r * stride + q];
-    m[r * stride + p] = j.c * x - j.s * ConjOf(j.phase) * y;
+    m[r * stride + p] = j.c * x - j.s * Conj(j.phase) * y;
     m[r * stride + q] = j.s * j.phase * x + j.c * y;
   }
 }
@@ -79,7 +60,7 @@ void JacobiEigen(std::vector<T>& a, std::vector<T>& v, int64_t n) {
     for (int64_t p = 0; p < n; ++p)
       for (int64_t q = p + 1; q < n; ++q) {
         const T x = a[At(p * n + q)];
-        const double here = RealOf(a[At(p * n + p)]), there = RealOf(a[At(q * n + q)]);
+        const double here = Real(a[At(p * n + p)]), there = Real(a[At(q * n + q)]);
         if (std::abs(x) <= kRounding * 1e-3 * (std::abs(here) + std::abs(there)) || std::abs(x) < 1e-290) continue;
         rotated = true;
         const auto j = RotationFor(here, there, x);
@@ -88,7 +69,7 @@ void JacobiEigen(std::vector<T>& a, std::vector<T>& v, int64_t n) {
         for (int64_t c = 0; c < n; ++c) {
           const T y = a[At(p * n + c)], z = a[At(q * n + c)];
           a[At(p * n + c)] = j.c * y - j.s * j.phase * z;
-          a[At(q * n + c)] = j.s * ConjOf(j.phase) * y + j.c * z;
+          a[At(q * n + c)] = j.s * Conj(j.phase) * y + j.c * z;
         }
         RotateColumns(v.data(), n, n, p, q, j);
       }
@@ -110,7 +91,7 @@ void JacobiColumns(std::vector<T>& a, std::vector<T>& v, int64_t m, int64_t n) {
           const T y = a[At(r * n + p)], z = a[At(r * n + q)];
           here += std::norm(y);
           there += std::norm(z);
-          x += ConjOf(y) * z;
+          x += Conj(y) * z;
         }
         if (std::abs(x) <= kRounding * std::sqrt(here * there) || std::abs(x) < 1e-290) continue;
         rotated = true;
@@ -136,7 +117,7 @@ void OrthonormalColumns(const std::vector<T>& columns, const std::vector<double>
       for (int again = 0; again < 2; ++again)
         for (int64_t k = 0; k < c; ++k) {
           T product = 0;
-          for (int64_t r = 0; r < m; ++r) product += ConjOf(u[At(r * count + k)]) * x[At(r)];
+          for (int64_t r = 0; r < m; ++r) product += Conj(u[At(r * count + k)]) * x[At(r)];
           for (int64_t r = 0; r < m; ++r) x[At(r)] -= product * u[At(r * count + k)];
         }
       double length = 0;
@@ -162,7 +143,7 @@ Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands op
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), 16 * (n + 1)));
   const bool lower = EighReadsLower(i.metadata().backend_config);
   const auto run = [&]<class T>(T) {
-    const std::vector<T> all = LoadWide<T>(in);
+    const std::vector<T> all = LoadMatrices<T>(in);
     std::vector<T> all_vectors(all.size());
     std::vector<double> all_values(At(values_shape.element_count()));
     for (int64_t b = 0; b * n < values_shape.element_count(); ++b) {
@@ -170,15 +151,15 @@ Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands op
       for (int64_t r = 0; r < n; ++r)
         for (int64_t c = 0; c <= r; ++c) {
           const T* matrix = all.data() + b * n * n;
-          const T x = lower ? matrix[r * n + c] : ConjOf(matrix[c * n + r]);
-          a[At(r * n + c)] = r == c ? T(RealOf(x)) : x;
-          a[At(c * n + r)] = r == c ? T(RealOf(x)) : ConjOf(x);
+          const T x = lower ? matrix[r * n + c] : Conj(matrix[c * n + r]);
+          a[At(r * n + c)] = r == c ? T(Real(x)) : x;
+          a[At(c * n + r)] = r == c ? T(Real(x)) : Conj(x);
         }
       const bool finite = AllFinite(a.data(), n * n);
       if (finite) JacobiEigen(a, v, n);
       std::vector<int64_t> order(At(n));
       std::iota(order.begin(), order.end(), int64_t{0});
-      const auto value = [&](int64_t k) { return finite ? RealOf(a[At(k * n + k)]) : std::numeric_limits<double>::quiet_NaN(); };
+      const auto value = [&](int64_t k) { return finite ? Real(a[At(k * n + k)]) : std::numeric_limits<double>::quiet_NaN(); };
       if (finite) std::ranges::sort(order, {}, value);
       for (int64_t c = 0; c < n; ++c) {
         all_values[At(b * n + c)] = value(order[At(c)]);
@@ -186,8 +167,8 @@ Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands op
           all_vectors[At((b * n + r) * n + c)] = finite ? v[At(r * n + order[At(c)])] : T(std::numeric_limits<double>::quiet_NaN());
       }
     }
-    StoreWide(all_vectors, vectors);
-    StoreWide(all_values, values);
+    StoreMatrices(all_vectors, vectors);
+    StoreMatrices(all_values, values);
   };
   if (IsComplex(in.shape().element_type())) run(Complex());
   else run(double());
@@ -225,7 +206,7 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
   int64_t batch = 1;
   for (int64_t d = 0; d + 2 < rank; ++d) batch *= in.shape().dim(d);
   const auto run = [&]<class T>(T) {
-    const std::vector<T> all = LoadWide<T>(in);
+    const std::vector<T> all = LoadMatrices<T>(in);
     std::vector<T> all_u(At(u_shape.element_count())), all_v(At(v_shape.element_count()));
     std::vector<double> all_values(At(values_shape.element_count()));
     for (int64_t b = 0; b < batch; ++b) {
@@ -233,7 +214,7 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
       const bool finite = AllFinite(matrix, m * n);
       std::vector<T> a(At(m * n)), v(At(n * n), T(0)), long_vectors(At(m * long_count), T(0));
       for (int64_t r = 0; r < m; ++r)
-        for (int64_t c = 0; c < n; ++c) a[At(r * n + c)] = wide ? ConjOf(matrix[c * m + r]) : matrix[r * n + c];
+        for (int64_t c = 0; c < n; ++c) a[At(r * n + c)] = wide ? Conj(matrix[c * m + r]) : matrix[r * n + c];
       if (finite) JacobiColumns(a, v, m, n);
       std::vector<int64_t> order(At(n));
       std::iota(order.begin(), order.end(), int64_t{0});
@@ -261,11 +242,11 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
           all_u[At((b * rows + r) * u_columns + c)] = !finite ? nan : wide ? v_sorted[At(r * n + c)] : long_vectors[At(r * long_count + c)];
       for (int64_t r = 0; r < v_rows; ++r)
         for (int64_t c = 0; c < columns; ++c)
-          all_v[At((b * v_rows + r) * columns + c)] = !finite ? nan : ConjOf(wide ? long_vectors[At(c * long_count + r)] : v_sorted[At(c * n + r)]);
+          all_v[At((b * v_rows + r) * columns + c)] = !finite ? nan : Conj(wide ? long_vectors[At(c * long_count + r)] : v_sorted[At(c * n + r)]);
     }
-    StoreWide(all_values, values);
-    StoreWide(all_u, u);
-    StoreWide(all_v, vh);
+    StoreMatrices(all_values, values);
+    StoreMatrices(all_u, u);
+    StoreMatrices(all_v, vh);
   };
   if (IsComplex(in.shape().element_type())) run(Complex());
   else run(double());

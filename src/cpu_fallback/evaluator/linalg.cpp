@@ -8,45 +8,19 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/index.h"
 #include "cpu_fallback/evaluator/context.h"
-#include "cpu_fallback/evaluator/gemm.h"
+#include "cpu_fallback/evaluator/wide_matrix.h"
 
 namespace krafla::evaluator {
 
 namespace {
 
-using C = std::complex<double>;
+using C = WideComplex;
 
-double Conj(double x) { return x; }
-C Conj(C x) { return std::conj(x); }
-double Real(double x) { return x; }
-double Real(C x) { return x.real(); }
 double Square(double x) { return x * x; }
 double Square(C x) { return x.real() * x.real() + x.imag() * x.imag(); }
 double Product(double a, double b) { return a * b; }
 C Product(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
-
-// The matrices of a batched array, in the wide type.
-template <class T>
-std::vector<T> Load(const Literal& in) {
-  std::vector<T> out(At(in.shape().element_count()));
-  ToAccumulator(in.bytes().data(), in.shape().element_type(), reinterpret_cast<std::byte*>(out.data()),
-                std::is_same_v<T, C> ? ElementType::kC128 : ElementType::kF64, in.shape().element_count());
-  return out;
-}
-template <class T>
-void Store(const std::vector<T>& in, Literal& out) {
-  FromAccumulator(reinterpret_cast<const std::byte*>(in.data()),
-                  std::is_same_v<T, C> ? ElementType::kC128 : ElementType::kF64, out.bytes().data(),
-                  out.shape().element_type(), out.shape().element_count());
-}
-
-// Calls f(double{}) or f(C{}).
-template <class F>
-auto WithWide(ElementType type, F f) {
-  return IsComplex(type) ? f(C{}) : f(double{});
-}
 
 Result<> ExpectMatrix(const Shape& shape) {
   if (shape.rank() < 2) return InvalidArgument("{} is no matrix", shape.ToString(false));
@@ -119,9 +93,9 @@ Result<Value> EvalCholesky(Context& context, const Instruction& i, Operands oper
   if (out.shape().element_count() == 0) return Value::Own(std::move(out));
   const bool lower = i.attr<CholeskyAttributes>().lower;
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    std::vector<T> a = Load<T>(in);
+    std::vector<T> a = LoadMatrices<T>(in);
     for (std::size_t at = 0; at < a.size(); at += At(n * n)) CholeskyFactor(a.data() + at, n, lower);
-    Store(a, out);
+    StoreMatrices(a, out);
   });
   return Value::Own(std::move(out));
 }
@@ -141,8 +115,8 @@ Result<Value> SolveAll(Context& context, const Literal& a_in, const Literal& b_i
     return InvalidArgument("{} cannot be solved with {}", b_in.shape().ToString(false), a_in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(b_in.shape().element_count(), n));
   WithWide(b_in.shape().element_type(), [&]<class T>(T) {
-    const std::vector<T> a = Load<T>(a_in);
-    std::vector<T> b = Load<T>(b_in);
+    const std::vector<T> a = LoadMatrices<T>(a_in);
+    std::vector<T> b = LoadMatrices<T>(b_in);
     for (std::size_t k = 0; k * At(n * n) < a.size(); ++k) {
       const T* matrix = a.data() + k * At(n * n);
       T* right = b.data() + k * At(rows * columns);
@@ -168,7 +142,7 @@ Result<Value> SolveAll(Context& context, const Literal& a_in, const Literal& b_i
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) right[r * columns + c] = turned[At(c * rows + r)];
     }
-    Store(b, out);
+    StoreMatrices(b, out);
   });
   return Value::Own(std::move(out));
 }
@@ -227,7 +201,7 @@ Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands o
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count() + permutation_shape.element_count(), least + 1));
   const int64_t batch = m == 0 ? 0 : permutation_shape.element_count() / m;
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    std::vector<T> a = Load<T>(in);
+    std::vector<T> a = LoadMatrices<T>(in);
     for (int64_t b = 0; b < batch; ++b) {
       T* x = a.data() + b * m * n;
       int32_t* pivots = pivots_out.data<int32_t>().data() + b * least;
@@ -251,7 +225,7 @@ Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands o
         }
       }
     }
-    Store(a, lu_out);
+    StoreMatrices(a, lu_out);
   });
   std::vector<Value> elements;
   elements.push_back(Value::Own(std::move(lu_out)));
@@ -274,7 +248,7 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
   if (taus_out.shape().element_count() != batch * count || taus_out.shape().element_type() != in.shape().element_type())
     return InvalidArgument("Qr of {} gives {} taus a matrix", in.shape().ToString(false), count);
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    std::vector<T> a = Load<T>(in), taus(At(batch * count));
+    std::vector<T> a = LoadMatrices<T>(in), taus(At(batch * count));
     for (int64_t b = 0; b < batch; ++b) {
       T* x = a.data() + b * m * n;
       for (int64_t k = 0; k < count; ++k) {
@@ -305,8 +279,8 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
         }
       }
     }
-    Store(a, a_out);
-    Store(taus, taus_out);
+    StoreMatrices(a, a_out);
+    StoreMatrices(taus, taus_out);
   });
   std::vector<Value> elements;
   elements.push_back(Value::Own(std::move(a_out)));
@@ -329,7 +303,7 @@ Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operand
                            in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), count + 1));
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    const std::vector<T> a = Load<T>(in), taus = Load<T>(taus_in);
+    const std::vector<T> a = LoadMatrices<T>(in), taus = LoadMatrices<T>(taus_in);
     std::vector<T> q(a.size(), T(0));
     for (int64_t b = 0; b < batch; ++b) {
       const T* v = a.data() + b * m * n;
@@ -346,7 +320,7 @@ Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operand
         }
       }
     }
-    Store(q, out);
+    StoreMatrices(q, out);
   });
   return Value::Own(std::move(out));
 }

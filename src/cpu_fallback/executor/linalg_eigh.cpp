@@ -66,13 +66,7 @@ bool SymmetricQr(double* diagonal, double* beside, int64_t n, const RotationList
   constexpr double kEps = std::numeric_limits<typename RealOf<T>::Type>::epsilon() / 2;
   int64_t steps_left = kStepsAnEigenvalue * n;
   for (int64_t high = n - 1; high > 0;) {
-    int64_t low = high;
-    for (; low > 0; --low) {
-      const double here = std::abs(beside[low - 1]);
-      if (here > kNothing && here > kEps * (std::abs(diagonal[low - 1]) + std::abs(diagonal[low]))) continue;
-      beside[low - 1] = 0;
-      break;
-    }
+    const int64_t low = FirstOfPart(diagonal, beside, high, kEps);
     if (low == high) {
       --high;
       continue;

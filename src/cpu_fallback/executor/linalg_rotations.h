@@ -75,6 +75,18 @@ inline Rotation MakeRotation(double x, double y) {
 // What is not larger is nothing, beside numbers of at most 1.
 inline constexpr double kNothing = 1e-150;
 
+// Where the last part of a matrix of two diagonals begins that ends with row `high`: numbers beside the diagonal are zero
+// from where they are nothing beside it.
+inline int64_t FirstOfPart(const double* diagonal, double* beside, int64_t high, double eps) {
+  for (int64_t low = high; low > 0; --low) {
+    const double here = std::abs(beside[low - 1]);
+    if (here > kNothing && here > eps * (std::abs(diagonal[low - 1]) + std::abs(diagonal[low]))) continue;
+    beside[low - 1] = 0;
+    return low;
+  }
+  return 0;
+}
+
 template <class T>
 void RotateNumbers(const RotationList<typename RealOf<T>::Type>& list, int64_t first, int64_t count, T* rows,
                    int64_t columns) {

@@ -67,13 +67,7 @@ bool BidiagonalQr(const Bidiagonal<T>& m, int64_t u_size, const RotationList<typ
   double *d = m.diagonal, *e = m.beside;
   int64_t steps_left = kStepsASingularValue * m.columns;
   for (int64_t high = m.columns - 1; high > 0;) {
-    int64_t low = high;
-    for (; low > 0; --low) {
-      const double here = std::abs(e[low - 1]);
-      if (here > kNothing && here > kEps * (std::abs(d[low - 1]) + std::abs(d[low]))) continue;
-      e[low - 1] = 0;
-      break;
-    }
+    const int64_t low = FirstOfPart(d, e, high, kEps);
     if (low == high) {
       --high;
       continue;

@@ -13,23 +13,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
-#define KRAFLA_BINARY(Name, expression)              \
-  struct Name {                                      \
-    template <class D, class V = hn::Vec<D>>         \
-    static HWY_INLINE V Do(D d, V x, V y) {          \
-      (void)d;                                       \
-      return expression;                             \
-    }                                                \
-  };
-#define KRAFLA_UNARY(Name, expression)               \
-  struct Name {                                      \
-    template <class D, class V = hn::Vec<D>>         \
-    static HWY_INLINE V Do(D d, V x) {               \
-      (void)d;                                       \
-      return expression;                             \
-    }                                                \
-  };
-
 KRAFLA_BINARY(FloatAdd, hn::Add(x, y))
 KRAFLA_BINARY(FloatSubtract, hn::Sub(x, y))
 KRAFLA_BINARY(FloatMultiply, hn::Mul(x, y))
@@ -86,9 +69,9 @@ void FloatClampLoop(const BlockArgs& args) {
 
 template <class T>
 BlockFn FindOfType(const BlockKey& key) {
-  if (key.opcode == Opcode::kAdd) return PickBinary<T, Arithmetic<FloatAdd>>(key.uniform);
+  if (key.opcode == Opcode::kAdd) return PickBinary<T, Arithmetic<FloatAdd>, true>(key.uniform);
   if (key.opcode == Opcode::kSubtract) return PickBinary<T, Arithmetic<FloatSubtract>>(key.uniform);
-  if (key.opcode == Opcode::kMultiply) return PickBinary<T, Arithmetic<FloatMultiply>>(key.uniform);
+  if (key.opcode == Opcode::kMultiply) return PickBinary<T, Arithmetic<FloatMultiply>, true>(key.uniform);
   if (key.opcode == Opcode::kDivide) return PickBinary<T, Arithmetic<FloatDivide>>(key.uniform);
   if (key.opcode == Opcode::kMaximum) return PickBinary<T, FloatMaximum>(key.uniform);
   if (key.opcode == Opcode::kMinimum) return PickBinary<T, FloatMinimum>(key.uniform);

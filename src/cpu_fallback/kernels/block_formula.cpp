@@ -8,14 +8,8 @@
 
 namespace krafla::cpu {
 
-BlockFn FindExpFormula(Opcode opcode);
-BlockFn FindLogFormula(Opcode opcode);
-BlockFn FindTrigFormula(Opcode opcode);
-BlockFn FindRootFormula(Opcode opcode);
-BlockFn FindExpF64Formula(Opcode opcode);
-BlockFn FindLogF64Formula(Opcode opcode);
-BlockFn FindTrigF64Formula(Opcode opcode);
-BlockFn FindSpecialF64Formula(Opcode opcode);
+BlockFn FindF32Formula(Opcode opcode);
+BlockFn FindF64Formula(Opcode opcode);
 
 namespace {
 
@@ -35,15 +29,11 @@ BlockFn FindFormulaBlock(const BlockKey& key) {
   if (key.uniform != 0) return nullptr;
   if (key.type == ElementType::kF64) {
     if (key.opcode == Opcode::kRemainder) return &BinaryFunctionLoop<double, scalar::Remainder>;
-    for (BlockFn (*find)(Opcode) : {FindExpF64Formula, FindLogF64Formula, FindTrigF64Formula, FindSpecialF64Formula})
-      if (BlockFn fn = find(key.opcode)) return fn;
-    return nullptr;
+    return FindF64Formula(key.opcode);
   }
   if (key.type != ElementType::kF32) return nullptr;
   if (key.opcode == Opcode::kRemainder) return &BinaryFunctionLoop<float, RemainderF32>;
-  for (BlockFn (*find)(Opcode) : {FindExpFormula, FindLogFormula, FindTrigFormula, FindRootFormula})
-    if (BlockFn fn = find(key.opcode)) return fn;
-  return nullptr;
+  return FindF32Formula(key.opcode);
 }
 
 }  // namespace krafla::cpu

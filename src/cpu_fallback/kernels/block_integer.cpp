@@ -18,23 +18,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
-#define KRAFLA_BINARY(Name, expression)              \
-  struct Name {                                      \
-    template <class D, class V = hn::Vec<D>>         \
-    static HWY_INLINE V Do(D d, V x, V y) {          \
-      (void)d;                                       \
-      return expression;                             \
-    }                                                \
-  };
-#define KRAFLA_UNARY(Name, expression)               \
-  struct Name {                                      \
-    template <class D, class V = hn::Vec<D>>         \
-    static HWY_INLINE V Do(D d, V x) {               \
-      (void)d;                                       \
-      return expression;                             \
-    }                                                \
-  };
-
 KRAFLA_BINARY(IntAdd, hn::Add(x, y))
 KRAFLA_BINARY(IntSubtract, hn::Sub(x, y))
 KRAFLA_BINARY(IntMultiply, hn::Mul(x, y))
@@ -214,14 +197,14 @@ template <class T>
 BlockFn FindPlain(const BlockKey& key) {
   using U = std::make_unsigned_t<T>;
   const unsigned u = key.uniform;
-  if (key.opcode == Opcode::kAdd) return PickBinary<U, IntAdd>(u);
+  if (key.opcode == Opcode::kAdd) return PickBinary<U, IntAdd, true>(u);
   if (key.opcode == Opcode::kSubtract) return PickBinary<U, IntSubtract>(u);
-  if (key.opcode == Opcode::kMultiply) return PickBinary<U, IntMultiply>(u);
-  if (key.opcode == Opcode::kAnd) return PickBinary<U, IntAnd>(u);
-  if (key.opcode == Opcode::kOr) return PickBinary<U, IntOr>(u);
-  if (key.opcode == Opcode::kXor) return PickBinary<U, IntXor>(u);
-  if (key.opcode == Opcode::kMaximum) return PickBinary<T, IntMaximum>(u);
-  if (key.opcode == Opcode::kMinimum) return PickBinary<T, IntMinimum>(u);
+  if (key.opcode == Opcode::kMultiply) return PickBinary<U, IntMultiply, true>(u);
+  if (key.opcode == Opcode::kAnd) return PickBinary<U, IntAnd, true>(u);
+  if (key.opcode == Opcode::kOr) return PickBinary<U, IntOr, true>(u);
+  if (key.opcode == Opcode::kXor) return PickBinary<U, IntXor, true>(u);
+  if (key.opcode == Opcode::kMaximum) return PickBinary<T, IntMaximum, true>(u);
+  if (key.opcode == Opcode::kMinimum) return PickBinary<T, IntMinimum, true>(u);
   if (key.opcode == Opcode::kNot) return PickUnary<U, IntNot>(u);
   if (key.opcode == Opcode::kNegate) return PickUnary<U, IntNegate>(u);
   if (key.opcode == Opcode::kAbs) return PickUnary<T, IntAbs>(u);

@@ -22,6 +22,26 @@
 #endif
 #endif
 
+// An operation on vectors of any type, by an expression of x and y.
+#ifndef KRAFLA_BINARY
+#define KRAFLA_BINARY(Name, expression)              \
+  struct Name {                                      \
+    template <class D, class V = hn::Vec<D>>         \
+    static HWY_INLINE V Do(D d, V x, V y) {          \
+      (void)d;                                       \
+      return expression;                             \
+    }                                                \
+  };
+#define KRAFLA_UNARY(Name, expression)               \
+  struct Name {                                      \
+    template <class D, class V = hn::Vec<D>>         \
+    static HWY_INLINE V Do(D d, V x) {               \
+      (void)d;                                       \
+      return expression;                             \
+    }                                                \
+  };
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -105,14 +125,6 @@ void BinaryLoop(const BlockArgs& args) {
   const auto a0 = hn::Set(d, kA ? a[0] : T{});
   const auto b0 = hn::Set(d, kB ? b[0] : T{});
   std::size_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto x0 = kA ? a0 : hn::LoadU(d, a + i);
-    const auto y0 = kB ? b0 : hn::LoadU(d, b + i);
-    const auto x1 = kA ? a0 : hn::LoadU(d, a + i + lanes);
-    const auto y1 = kB ? b0 : hn::LoadU(d, b + i + lanes);
-    hn::StoreU(F::Do(d, x0, y0), d, out + i);
-    hn::StoreU(F::Do(d, x1, y1), d, out + i + lanes);
-  }
   for (; i + lanes <= n; i += lanes) {
     const auto x = kA ? a0 : hn::LoadU(d, a + i);
     const auto y = kB ? b0 : hn::LoadU(d, b + i);
@@ -125,12 +137,20 @@ void BinaryLoop(const BlockArgs& args) {
   }
 }
 
-// Both operands arrays, or either one uniform. (Both uniform is a block of one.)
-template <class T, class F>
+// A loop with its operands exchanged.
+template <BlockFn kLoop>
+void ExchangedLoop(const BlockArgs& args) {
+  kLoop({args.out, {args.in[1], args.in[0], nullptr}, args.n, args.bits});
+}
+
+// Both operands arrays, or either one uniform. (Both uniform is a block of one.) kCommutes: to the bit.
+template <class T, class F, bool kCommutes = false>
 BlockFn PickBinary(unsigned uniform) {
   switch (uniform & 3u) {
     case 0: return &BinaryLoop<T, false, false, F>;
-    case 1: return &BinaryLoop<T, true, false, F>;
+    case 1:
+      if constexpr (kCommutes) return &ExchangedLoop<&BinaryLoop<T, false, true, F>>;
+      else return &BinaryLoop<T, true, false, F>;
     case 2: return &BinaryLoop<T, false, true, F>;
     case 3: break;
   }

@@ -64,20 +64,17 @@ void CompareLoop(const BlockArgs& args) {
     hn::StoreN(F::Do(d, NextN<kA>(d, a, i, n - i), NextN<kB>(d, b, i, n - i)), d8, out + i, n - i);
 }
 
-template <class T, class F>
+template <class T, class F, bool kCommutes = false>
 BlockFn PickCompare(unsigned uniform) {
   switch (uniform & 3u) {
     case 0: return &CompareLoop<T, false, false, F>;
-    case 1: return &CompareLoop<T, true, false, F>;
+    case 1:
+      if constexpr (kCommutes) return &ExchangedLoop<&CompareLoop<T, false, true, F>>;
+      else return &CompareLoop<T, true, false, F>;
     case 2: return &CompareLoop<T, false, true, F>;
     case 3: break;
   }
   return nullptr;
-}
-// The compare with its operands exchanged.
-template <BlockFn kCompare>
-void ExchangedLoop(const BlockArgs& args) {
-  kCompare({args.out, {args.in[1], args.in[0], nullptr}, args.n, args.bits});
 }
 template <class T, class F>
 BlockFn PickExchanged(unsigned uniform) {
@@ -95,8 +92,8 @@ BlockFn FindCompareOfType(const BlockKey& key) {
   using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   const unsigned u = key.uniform;
   switch (key.direction) {
-    case ComparisonDirection::kEq: return PickCompare<U, CompareOp<U, kTotal, ComparisonDirection::kEq>>(u);
-    case ComparisonDirection::kNe: return PickCompare<U, CompareOp<U, kTotal, ComparisonDirection::kNe>>(u);
+    case ComparisonDirection::kEq: return PickCompare<U, CompareOp<U, kTotal, ComparisonDirection::kEq>, true>(u);
+    case ComparisonDirection::kNe: return PickCompare<U, CompareOp<U, kTotal, ComparisonDirection::kNe>, true>(u);
     case ComparisonDirection::kGe: return PickExchanged<T, CompareOp<T, kTotal, ComparisonDirection::kLe>>(u);
     case ComparisonDirection::kGt: return PickExchanged<T, CompareOp<T, kTotal, ComparisonDirection::kLt>>(u);
     case ComparisonDirection::kLe: return PickCompare<T, CompareOp<T, kTotal, ComparisonDirection::kLe>>(u);
@@ -227,10 +224,10 @@ BlockFn FindPredicate(const BlockKey& key) {
   }
   if (key.type != ElementType::kPred) return nullptr;
   if (key.opcode == Opcode::kAnd || key.opcode == Opcode::kMultiply || key.opcode == Opcode::kMinimum)
-    return PickBinary<uint8_t, PredAnd>(key.uniform);
+    return PickBinary<uint8_t, PredAnd, true>(key.uniform);
   if (key.opcode == Opcode::kOr || key.opcode == Opcode::kAdd || key.opcode == Opcode::kMaximum)
-    return PickBinary<uint8_t, PredOr>(key.uniform);
-  if (key.opcode == Opcode::kXor) return PickBinary<uint8_t, PredXor>(key.uniform);
+    return PickBinary<uint8_t, PredOr, true>(key.uniform);
+  if (key.opcode == Opcode::kXor) return PickBinary<uint8_t, PredXor, true>(key.uniform);
   if (key.opcode == Opcode::kNot) return PickUnary<uint8_t, PredNot>(key.uniform);
   if (key.opcode == Opcode::kClamp && key.uniform == 0) return &PredClampLoop;
   return nullptr;

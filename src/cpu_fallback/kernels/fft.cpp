@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes as in C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, section 1.7 (Stockham).
-// The butterflies are templates that no target attribute reaches: see formula_ops-inl.h.
+// The butterflies are templates that no target attribute reaches: see formula_lanes-inl.h.
 #include "cpu_fallback/kernels/fft.h"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/unaligned.h"
 #include "cpu_fallback/kernels/tape_op.h"
 #include "numerics/formulas_int.h"
 #include "numerics/nan.h"
@@ -13,26 +14,16 @@ namespace krafla::cpu {
 namespace {
 
 template <class T>
-T ValueAt(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-template <class T>
-void PutValue(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof(T));
-}
-template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint8_t>>;
 
 template <class In, class Out, auto kFunction>
 const TapeOp* ScalarUnary(const TapeOp* op, TapeRun& run) {
-  PutValue<Out>(op->out, static_cast<Out>(kFunction(ValueAt<In>(op->in[0]))));
+  StoreAs<Out>(op->out, static_cast<Out>(kFunction(LoadAs<In>(op->in[0]))));
   return GoTo(op + 1, run);
 }
 template <class In, class Out, auto kFunction>
 const TapeOp* ScalarBinary(const TapeOp* op, TapeRun& run) {
-  PutValue<Out>(op->out, static_cast<Out>(kFunction(ValueAt<In>(op->in[0]), ValueAt<In>(op->in[1]))));
+  StoreAs<Out>(op->out, static_cast<Out>(kFunction(LoadAs<In>(op->in[0]), LoadAs<In>(op->in[1]))));
   return GoTo(op + 1, run);
 }
 
@@ -78,12 +69,12 @@ T ScalarNegate(T x) {
 
 template <class T>
 const TapeOp* ScalarClamp(const TapeOp* op, TapeRun& run) {
-  PutValue<T>(op->out, ScalarMinimum(ScalarMaximum(ValueAt<T>(op->in[0]), ValueAt<T>(op->in[1])), ValueAt<T>(op->in[2])));
+  StoreAs<T>(op->out, ScalarMinimum(ScalarMaximum(LoadAs<T>(op->in[0]), LoadAs<T>(op->in[1])), LoadAs<T>(op->in[2])));
   return GoTo(op + 1, run);
 }
 template <class T>
 const TapeOp* ScalarSelect(const TapeOp* op, TapeRun& run) {
-  PutValue<T>(op->out, ValueAt<T>(op->in[*op->in[0] != std::byte{0} ? 1 : 2]));
+  StoreAs<T>(op->out, LoadAs<T>(op->in[*op->in[0] != std::byte{0} ? 1 : 2]));
   return GoTo(op + 1, run);
 }
 

@@ -7,21 +7,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/unaligned.h"
 #include "ir/element_type.h"
 #include "ir/mini_float.h"
 
 namespace krafla {
-
-template <typename T>
-T LoadAs(const std::byte* from) {
-  T out;
-  std::memcpy(&out, from, sizeof(T));
-  return out;
-}
-template <typename T>
-void StoreAs(std::byte* to, T value) {
-  std::memcpy(to, &value, sizeof(T));
-}
 
 // Real floating point, any width: the value and the bit pattern of the element at `from`.
 inline uint64_t LoadBits(const std::byte* from, int storage_bytes) {
