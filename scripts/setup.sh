@@ -24,7 +24,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 build_packages=(
   g++-14 cmake ninja-build ccache git
   libvulkan-dev libvulkan-volk-dev spirv-headers spirv-tools glslang-tools
-  libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev libeigen3-dev libprotozero-dev
+  libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev libasmjit-dev libeigen3-dev libprotozero-dev
   libcli11-dev nlohmann-json3-dev libzip-dev libxxhash-dev libgtest-dev libbenchmark-dev
 )
 mesa_packages=(mesa-vulkan-drivers mesa-libgallium)
@@ -59,7 +59,7 @@ if [ "$id" = debian ] && dpkg --compare-versions "$(mesa_version)" lt 25.2; then
 fi
 # Debian 12's own headers, volk and SPIR-V tools are too old even when they are installed.
 if [ "$id" = debian ] && [ "$version" = 12 ]; then
-  for p in libvulkan-dev spirv-headers spirv-tools glslang-tools libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev; do
+  for p in libvulkan-dev spirv-headers spirv-tools glslang-tools libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev libasmjit-dev; do
     if installed "$p" && ! dpkg-query -W -f='${Version}' "$p" | grep -qE '~bpo13|^(1\.4|1\.6|2025|3\.|15|16|1\.[2-9])'; then missing+=("$p"); fi
   done
 fi

@@ -24,7 +24,7 @@ ALLOWED = {
 }
 # words that only some rooms may include
 ONLY = {"vulkan/": ["vk_runtime"], "volk": ["vk_runtime"], "vk_mem_alloc": ["vk_runtime"],
-        "hwy/": ["cpu_fallback"], "dnnl": ["cpu_fallback"], "zip.h": ["hlo_io"]}
+        "hwy/": ["cpu_fallback"], "asmjit": ["cpu_fallback"], "dnnl": ["cpu_fallback"], "zip.h": ["hlo_io"]}
 MAX_LINES = 800
 
 

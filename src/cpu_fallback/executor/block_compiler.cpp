@@ -8,6 +8,7 @@
 #include "base/work.h"
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/lanes.h"
+#include "cpu_fallback/executor/native_planner.h"
 
 namespace krafla::cpu {
 
@@ -63,6 +64,7 @@ class BlockCompiler {
       out_.results_.push_back(is_narrow ? NarrowSlot(r, StorageBytes(lane)) : Item(slot_of_, r));
       out_.result_types_.push_back(is_narrow ? lane : Item(program_.nodes, r).type);
     }
+    NativePlanner(out_, keys_, options_.elements).Run();
     FindDirectStores();
     PlaceSlots();
     return std::move(out_);
@@ -224,7 +226,7 @@ class BlockCompiler {
 
   Result<BlockProgram::Access> LowerAccess(int buffer, ElementType storage, IndexId index, NodeId mask) {
     const IndexExpr& e = space_.expr(index);
-    BlockProgram::Access access{.buffer = buffer, .width = StorageBytes(storage)};
+    BlockProgram::Access access{.buffer = buffer, .width = StorageBytes(storage), .storage = storage};
     access.address = UniformAddress(e);
     const Split split = SplitExpr(e);
     access.row_stride = split.row_stride;
@@ -292,7 +294,9 @@ class BlockCompiler {
                                                                           : ElementType::kU16;
         const ElementType operand = Item(program_.nodes, from).type;
         Step step{.kind = Step::Kind::kOp, .is_uniform = !varies, .in = {Item(slot_of_, from), -1, -1}};
-        step.fn = FindBlockFn({.op = NodeOp::kConvert, .type = type, .operand = operand});
+        const BlockKey key{.op = NodeOp::kConvert, .type = type, .operand = operand};
+        step.fn = FindBlockFn(key);
+        step.key = AddKey(key);
         if (step.fn == nullptr)
           return Unimplemented("The CPU's block interpreter has no loop from {} to {}.", ElementTypeName(operand),
                                ElementTypeName(type));
@@ -402,6 +406,7 @@ class BlockCompiler {
       NodeId o = n.operands[i];
       if (o != kNoNode && varies && !Varies(Item(depends_, o))) key.uniform |= 1u << i;
     }
+    step.key = AddKey(key);
     step.fn = FindBlockFn(key);
     if (step.fn == nullptr && key.uniform != 0) {
       // Second best: fewer uniform operands.
@@ -425,6 +430,10 @@ class BlockCompiler {
     PushOp(step, id, width, slot);
     return {};
   }
+  int AddKey(const BlockKey& key) {
+    keys_.push_back(key);
+    return static_cast<int>(keys_.size()) - 1;
+  }
   void PushOp(Step& step, NodeId id, int width, int& slot) {
     const uint64_t depends = Item(depends_, id);
     slot = step.out = NewSlot(width, !Varies(depends));
@@ -437,6 +446,7 @@ class BlockCompiler {
     const NodeId source = lanes_.SourceOf(store);
     int value = Item(slot_of_, source);
     access.convert = source == store.node ? FindNarrow(store.storage) : FindRoundNarrow(store.storage);
+    access.rounds = source != store.node;
     if (const int width = StorageBytes(store.storage); width < 4 && lanes_.NeedsNarrow(store.node, width) &&
         IsIntegral(store.storage)) {
       value = NarrowSlot(store.node, width);
@@ -474,12 +484,10 @@ class BlockCompiler {
         for (std::size_t k = j + 1; k < steps.size(); ++k) {
           const Step& later = steps[k];
           if (k == i) continue;
-          if (later.kind == Step::Kind::kLoad) safe = false;
-          for (int in : later.in)
-            if (in >= 0 && from_memory[static_cast<std::size_t>(in)]) safe = false;
-          if (later.access >= 0 && Item(out_.accesses_, later.access).mask >= 0 &&
-              from_memory[static_cast<std::size_t>(Item(out_.accesses_, later.access).mask)])
-            safe = false;
+          if (later.kind == Step::Kind::kLoad || later.kind == Step::Kind::kNative) safe = false;
+          out_.ForEachInput(later, [&](int in) {
+            if (from_memory[static_cast<std::size_t>(in)]) safe = false;
+          });
         }
         // Where it goes to must be known by then.
         for (const BlockProgram::Term& t : Item(out_.addresses_, access.address).terms)
@@ -508,8 +516,10 @@ class BlockCompiler {
       }
     }
     size = RoundUp(size, 64);
+    std::vector<bool> is_made(slots.size(), false);
+    for (const Step& s : out_.launch_steps_) out_.ForEachOutput(s, [&](int slot) { is_made[static_cast<std::size_t>(slot)] = true; });
     for (std::size_t i = 0; i < slots.size(); ++i)
-      if (!slots[i].is_uniform && fixed_[i]) slots[i].offset = take(elements * slots[i].width);
+      if (!slots[i].is_uniform && fixed_[i] && is_made[i]) slots[i].offset = take(elements * slots[i].width);
     out_.kept_bytes_ = size;
     size = 0;
 
@@ -519,13 +529,8 @@ class BlockCompiler {
       if (slot >= 0) Item(last_use, slot) = static_cast<int>(at);
     };
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      use(steps[i].out, i);
-      for (int in : steps[i].in) use(in, i);
-      if (steps[i].access >= 0) {
-        const BlockProgram::Access& access = Item(out_.accesses_, steps[i].access);
-        use(access.mask, i);
-        use(access.offsets, i);
-      }
+      out_.ForEachInput(steps[i], [&](int slot) { use(slot, i); });
+      out_.ForEachOutput(steps[i], [&](int slot) { use(slot, i); });
     }
     for (int r : out_.results_) Item(last_use, r) = static_cast<int>(steps.size());
     std::map<int, std::vector<int64_t>> free_registers;  // by width
@@ -537,11 +542,8 @@ class BlockCompiler {
         if (std::find(list.begin(), list.end(), Item(slots, slot).offset) == list.end())
           list.push_back(Item(slots, slot).offset);
       };
-      for (int in : steps[i].in) release(in);
-      const int out = steps[i].out;
-      const bool places = out >= 0 && !Item(slots, out).is_uniform && Item(slots, out).offset < 0 &&
-                          steps[i].kind != Step::Kind::kParam;
-      if (places) {
+      const auto place = [&](int out) {
+        if (Item(slots, out).is_uniform || Item(slots, out).offset >= 0 || steps[i].kind == Step::Kind::kParam) return;
         auto& list = free_registers[Item(slots, out).width];
         Item(slots, out).is_kept = false;
         if (list.empty()) {
@@ -550,16 +552,29 @@ class BlockCompiler {
           Item(slots, out).offset = list.back();
           list.pop_back();
         }
-      }
+      };
       // A load fills its register before it is done with its mask and its offsets.
-      if (steps[i].access >= 0) {
+      const bool reads_late = steps[i].access >= 0;
+      if (!reads_late) out_.ForEachInput(steps[i], release);
+      else release(steps[i].in[0]);
+      out_.ForEachOutput(steps[i], place);
+      if (reads_late) {
         release(Item(out_.accesses_, steps[i].access).mask);
         release(Item(out_.accesses_, steps[i].access).offsets);
       }
-      if (places && Item(last_use, out) == static_cast<int>(i)) release(out);
+      out_.ForEachOutput(steps[i], [&](int out) {
+        if (steps[i].kind != Step::Kind::kParam) release(out);
+      });
     }
-    out_.staging_offset_ = take(elements * 8);
+    if (NeedsStaging()) out_.staging_offset_ = take(elements * 8);
     out_.frame_bytes_ = out_.kept_bytes_ + size;
+  }
+  // Loads and stores of the tape, too, that convert.
+  bool NeedsStaging() const {
+    for (const std::vector<Step>* steps : {&out_.launch_steps_, &out_.tile_steps_})
+      for (const Step& s : *steps)
+        if (s.access >= 0 && Item(out_.accesses_, s.access).convert != nullptr) return true;
+    return false;
   }
 
   const ElementProgram& program_;
@@ -574,6 +589,7 @@ class BlockCompiler {
   std::vector<std::array<int, 2>> narrow_slot_of_;  // of 1 and of 2 bytes
   std::vector<bool> fixed_;  // slots that keep their register throughout
   std::vector<int> param_slot_;
+  std::vector<BlockKey> keys_;
   std::map<int, int> spread_;
   std::map<AtomId, int> atom_slots_, division_slots_;
 };

@@ -123,10 +123,46 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
       break;
     }
     case Step::Kind::kConstant: std::memcpy(slots[s.out], &s.bits, static_cast<std::size_t>(s.width)); break;
+    case Step::Kind::kNative:
+      RunNative(native_parts_[static_cast<std::size_t>(s.native)], memory, origin, rows, columns);
+      break;
     case Step::Kind::kParam:
       slots[s.out] = const_cast<std::byte*>(static_cast<const std::byte*>(params[s.bits]));
       break;
   }
+}
+
+void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const int64_t* origin, int64_t rows,
+                             int64_t columns) const {
+  std::byte** slots = SlotPointers(memory);
+  std::byte* const* buffers = slots + slots_.size();
+  // A tile of single columns goes along its rows.
+  const bool along_rows = tile_.columns == 1;
+  const int64_t length = along_rows ? rows : columns;
+  std::array<native::StreamArgument, kMaxNativeOperands> streams;
+  bool is_flat = true;
+  for (std::size_t i = 0; i < part.operands.size(); ++i) {
+    const NativeOperand& o = part.operands[i];
+    native::StreamArgument& stream = streams[i];
+    switch (o.kind) {
+      case NativeOperand::Kind::kSlot:
+        stream = {slots[o.number], o.is_uniform ? 0 : length * o.width};
+        continue;
+      case NativeOperand::Kind::kAccess: {
+        const Access& a = accesses_[static_cast<std::size_t>(o.number)];
+        stream = {buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width,
+                  o.row_stride * a.width};
+        break;
+      }
+      case NativeOperand::Kind::kRamp:
+        stream = {reinterpret_cast<std::byte*>(Evaluate(addresses_[static_cast<std::size_t>(o.number)], origin, slots)),
+                  o.row_stride};
+        break;
+    }
+    if (!o.is_uniform) is_flat &= o.row_stride == length * o.column_stride;
+  }
+  if (along_rows || is_flat) part.function(streams.data(), 1, rows * columns);
+  else part.function(streams.data(), rows, columns);
 }
 
 void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,

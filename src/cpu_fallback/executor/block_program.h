@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/status.h"
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/kernels/tape_op.h"
+#include "cpu_fallback/native/native_code.h"
 #include "plan/element_program.h"
 #include "plan/program_plan.h"
 
@@ -39,6 +41,8 @@ class BlockProgram {
     // Results that are wanted as a narrow type stores them; kInvalid, or none at all: in their compute type. The low bits
     // of any integer, and floats that are loaded from memory of that type.
     std::span<const ElementType> result_lanes = {};
+    // How many elements a run has, over all tiles: native code is made where that is worth its compilation.
+    int64_t elements = 0;
   };
   // UNIMPLEMENTED names the node that has no loop.
   static Result<BlockProgram> Compile(const plan::ElementProgram& program, const Options& options);
@@ -68,10 +72,15 @@ class BlockProgram {
   Value ResultValue(const std::byte* memory, std::size_t i) const;
   // How many values a tile computes: for estimates of time.
   int step_count() const { return static_cast<int>(tile_steps_.size()); }
+  // How many of them are native code, each for many operations.
+  int native_count() const { return static_cast<int>(native_parts_.size()); }
+  // What tiles fill anew, in bytes: how large a tile may be is a question of these.
+  int64_t register_bytes() const { return frame_bytes_ - kept_bytes_; }
 
  private:
   friend class BlockCompiler;
   friend class BlockTape;
+  friend class NativePlanner;
 
   // constant + sum of factors times iterators, uniform s32 values and uniform quotients and remainders.
   struct Term {
@@ -94,10 +103,13 @@ class BlockProgram {
     bool mask_is_uniform = false;
     ConvertFn convert = nullptr;
     int converted_width = 4;  // of the compute type
+    ElementType storage = ElementType::kInvalid;
+    bool rounds = false;  // a store: `convert` takes any number
   };
   struct Step {
     enum class Kind : uint8_t {
-      kOp, kLoad, kStore, kRamp, kSpread, kMulAdd, kDivide, kModulus, kUniformDivide, kUniformModulus, kConstant, kParam
+      kOp, kLoad, kStore, kRamp, kSpread, kMulAdd, kDivide, kModulus, kUniformDivide, kUniformModulus, kConstant, kParam,
+      kNative
     };
     Kind kind = Kind::kOp;
     bool is_uniform = false;
@@ -111,7 +123,24 @@ class BlockProgram {
     int64_t row_stride = 0, column_stride = 0;  // kRamp
     int width = 4;                // kSpread, kConstant
     int direct_store = -1;        // kOp, kLoad: the access that its result goes to when that is dense
+    int key = -1;                 // kOp: what `fn` was found by, while the program is compiled
+    int native = -1;              // kNative: the part
   };
+  // Operations in one loop of native code, and its streams.
+  struct NativeOperand {
+    enum class Kind : uint8_t { kSlot, kAccess, kRamp } kind = Kind::kSlot;
+    int number = 0;  // slot, access, address
+    int width = 4;
+    bool is_uniform = false;
+    bool is_output = false;
+    int64_t row_stride = 0, column_stride = 1;  // elements; of a slot whatever its array has
+  };
+  struct NativePart {
+    std::shared_ptr<const native::NativeCode> code;
+    native::LaneFunction function = nullptr;
+    std::vector<NativeOperand> operands;
+  };
+  static constexpr std::size_t kMaxNativeOperands = 48;
   struct Slot {
     int width = 4;
     bool is_uniform = false;
@@ -134,6 +163,28 @@ class BlockProgram {
   void RunStep(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns,
                const void* const* params, uint64_t* stored) const;
   static const TapeOp* RunStepOfTape(const TapeOp* op, TapeRun& run);
+  void RunNative(const NativePart& part, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
+  // The slots that a step reads and writes, its access' mask and offsets among them.
+  template <class Function>
+  void ForEachInput(const Step& s, Function function) const {
+    for (int in : s.in)
+      if (in >= 0) function(in);
+    if (s.access >= 0) {
+      const Access& a = accesses_[static_cast<std::size_t>(s.access)];
+      if (a.mask >= 0) function(a.mask);
+      if (a.offsets >= 0) function(a.offsets);
+    }
+    if (s.native >= 0)
+      for (const NativeOperand& o : native_parts_[static_cast<std::size_t>(s.native)].operands)
+        if (o.kind == NativeOperand::Kind::kSlot && !o.is_output) function(o.number);
+  }
+  template <class Function>
+  void ForEachOutput(const Step& s, Function function) const {
+    if (s.out >= 0) function(s.out);
+    if (s.native >= 0)
+      for (const NativeOperand& o : native_parts_[static_cast<std::size_t>(s.native)].operands)
+        if (o.kind == NativeOperand::Kind::kSlot && o.is_output) function(o.number);
+  }
   void Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,
             int64_t columns) const;
   void Store(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
@@ -143,6 +194,7 @@ class BlockProgram {
   std::vector<Address> addresses_;
   std::vector<Access> accesses_;
   std::vector<Step> launch_steps_, tile_steps_;
+  std::vector<NativePart> native_parts_;
   std::vector<int> results_;  // slots
   std::vector<ElementType> result_types_;
   std::size_t buffer_count_ = 0;

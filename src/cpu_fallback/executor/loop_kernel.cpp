@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/checked_math.h"
 #include "base/interruption.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/pieces.h"
@@ -33,6 +34,25 @@ int64_t TileElements(const ElementProgram& program) {
   // Registers are reused; long programs rarely keep more than a dozen alive.
   bytes = std::min(bytes + 2 * widest, 12 * widest);
   return std::clamp<int64_t>(24 * 1024 / bytes / 64 * 64, 512, 8192);
+}
+
+// Native code has few arrays or none: then what a tile costs by itself is spread over more elements.
+constexpr int64_t kNativeTile = 32768;
+constexpr int64_t kNativeRegisters = 24 * 1024;
+
+Result<BlockProgram> CompileTiled(const ElementProgram& program, TileShape& tile) {
+  int64_t elements = 1;
+  for (int64_t d : program.space.dims()) elements = CheckedMul(elements, d).value_or(INT64_MAX);
+  const int64_t usual = TileElements(program);
+  // Tiles for several threads should be left.
+  const int64_t large = std::min(elements / 16 / 64 * 64, kNativeTile);
+  if (native::HasNativeCode() && large > usual) {
+    tile = ChooseTile(program, {.max_elements = large});
+    KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .elements = elements}));
+    if (native.native_count() > 0 && native.register_bytes() <= kNativeRegisters) return native;
+  }
+  tile = ChooseTile(program, {.max_elements = usual});
+  return BlockProgram::Compile(program, {.tile = tile, .elements = elements});
 }
 
 // Nanoseconds for a tile, roughly.
@@ -92,11 +112,12 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program) {
       continue;
     }
     Piece piece;
-    const TileShape tile = ChooseTile(part, {.max_elements = TileElements(part)});
-    KRAFLA_ASSIGN(piece.program, BlockProgram::Compile(part, {.tile = tile}));
+    TileShape tile;
+    KRAFLA_ASSIGN(piece.program, CompileTiled(part, tile));
     piece.grid = TileGrid(part.space.dims(), tile);
     if (piece.grid.count() == 1) piece.grid.Seek(0, piece.only);
-    time += TileTime(part, static_cast<double>(tile.rows * tile.columns)) * static_cast<double>(piece.grid.count());
+    const double speed = piece.program.native_count() > 0 ? 0.3 : 1;
+    time += speed * TileTime(part, static_cast<double>(tile.rows * tile.columns)) * static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
     out.pieces_.push_back(std::move(piece));

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replaces the lane-wise steps of a block program by native code. What depends on nothing but lane-wise steps and memory is
+// one loop; a step that is not lane-wise (a gather of bytes, a transposing load) stays and parts what comes before it from
+// what needs it. Values that only live inside a loop have no array any more.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/native/lane_builder.h"
+
+namespace krafla::cpu {
+
+class NativePlanner {
+ public:
+  // keys: of the steps' operations. elements: as BlockProgram::Options.
+  NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, int64_t elements)
+      : out_(program), keys_(keys), elements_(elements) {}
+  // Leaves the program as it is where native code is not had or not worth it.
+  void Run();
+
+ private:
+  using Step = BlockProgram::Step;
+  using Access = BlockProgram::Access;
+  using Operand = BlockProgram::NativeOperand;
+  using LaneValue = native::LaneBuilder::Value;
+
+  // A loop in the making.
+  struct Loop {
+    native::LaneBuilder builder;
+    std::vector<Operand> operands;          // of the graph's streams
+    std::map<int, LaneValue> values;        // by slot
+    std::map<int, int> access_streams;      // by access
+    std::map<int, int> outputs;             // slots that steps elsewhere need: their streams
+    int op_count = 0;
+  };
+  // Where a slot's value comes from.
+  struct Source {
+    enum class Kind : uint8_t { kOutside, kPlain, kNative, kMemory } kind = Kind::kOutside;
+    int level = -1;  // kPlain: runs behind that loop; kNative: the loop
+    int step = -1;   // kMemory: a load or a ramp, which any loop can do
+    int alias = -1;  // a spread: of that slot
+  };
+
+  bool IsWorthIt() const;
+  bool IsUniform(int slot) const { return out_.slots_[static_cast<std::size_t>(slot)].is_uniform; }
+  const Access& AccessOf(int number) const { return out_.accesses_[static_cast<std::size_t>(number)]; }
+  int64_t LaneStride(const Access& a) const { return along_rows_ ? a.row_stride : a.column_stride; }
+  int64_t RowStride(const Access& a) const { return along_rows_ ? 0 : a.row_stride; }
+  bool IsReachable(const Access& a, bool is_store) const;
+  bool GoesAlong(int64_t row_stride, int64_t lane_stride) const;
+
+  void FindSources();
+  void FindConstants();
+  int LevelFor(const Step& s) const;
+  int OpenLevel(int wanted);
+  Loop& LoopAt(int level);
+  bool TryOp(int number, const Step& s);
+  bool TryLoad(int number, const Step& s);
+  bool TryIndexOp(const Step& s);
+  void MakePlain(int number, const Step& s);
+  void PlaceStores();
+  bool StoreIn(int level, const Step& s);
+
+  std::optional<LaneValue> ValueIn(int level, int slot);
+  std::optional<LaneValue> LoadIn(Loop& loop, int step);
+  int StreamOf(Loop& loop, int access, native::LaneStream stream);
+  int Stream(Loop& loop, const Operand& operand, native::LaneStream stream);
+  void NeedArray(int slot);
+  void Define(int slot, int level, LaneValue value);
+  bool Finish();
+  void DropSpreads();
+
+  BlockProgram& out_;
+  const std::vector<BlockKey>& keys_;
+  int64_t elements_;
+  bool along_rows_ = false;
+  std::vector<Source> sources_;
+  std::map<int, uint64_t> constants_;
+  std::vector<std::unique_ptr<Loop>> loops_;
+  std::vector<int> plain_level_;  // of each step; kAbsorbed: none
+  std::vector<bool> is_needed_;   // a load or a ramp that a plain step reads
+  static constexpr int kAbsorbed = -2;
+};
+
+}  // namespace krafla::cpu

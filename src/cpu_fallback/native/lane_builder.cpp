@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program's operations as lane operations; the block interpreter's loops (kernels/block_*.cpp) say what each gives.
+#include "cpu_fallback/native/lane_builder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "numerics/nan.h"
+
+namespace krafla::cpu::native {
+
+namespace {
+
+using Value = LaneBuilder::Value;
+using Nans = LaneBuilder::Nans;
+
+ElementType UnsignedOf(int width) {
+  return width == 1 ? ElementType::kU8 : width == 2 ? ElementType::kU16 : width == 4 ? ElementType::kU32 : ElementType::kU64;
+}
+ElementType SignedOf(int width) {
+  return width == 1 ? ElementType::kS8 : width == 2 ? ElementType::kS16 : width == 4 ? ElementType::kS32 : ElementType::kS64;
+}
+uint64_t NanBits(ElementType type) { return type == ElementType::kF64 ? kNanF64 : kNanF32; }
+uint64_t SignBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{1} << 63 : uint64_t{1} << 31; }
+
+}  // namespace
+
+int LaneBuilder::AddStream(LaneStream stream) {
+  graph_.streams.push_back(stream);
+  return static_cast<int>(graph_.streams.size()) - 1;
+}
+
+int LaneBuilder::Add(LaneNode node) {
+  const auto [it, is_new] = known_.try_emplace(node, static_cast<int>(graph_.nodes.size()));
+  if (!is_new) return it->second;
+  graph_.nodes.push_back(node);
+  // A constant is made before the loop, wherever it stands.
+  if (is_region_open_) in_region_.push_back(node);
+  return it->second;
+}
+
+int LaneBuilder::Constant(ElementType type, uint64_t bits) {
+  const int width = StorageBytes(type);
+  if (width < 8) bits &= (uint64_t{1} << (8 * width)) - 1;
+  return Add({LaneOp::kConstant, type, -1, -1, -1, bits});
+}
+int LaneBuilder::ConstantOf(ElementType type, double value) {
+  if (type == ElementType::kF32) return Constant(type, std::bit_cast<uint32_t>(static_cast<float>(value)));
+  if (type == ElementType::kF64) return Constant(type, std::bit_cast<uint64_t>(value));
+  return Constant(type, static_cast<uint64_t>(static_cast<int64_t>(value)));
+}
+
+void LaneBuilder::BeginRegion(int condition) {
+  is_region_open_ = true;
+  const int begin = static_cast<int>(graph_.nodes.size());
+  graph_.regions.push_back({condition, begin, begin});
+}
+void LaneBuilder::EndRegion(std::span<const int> taken, std::span<const int> otherwise, std::span<int> phis) {
+  for (const LaneNode& n : in_region_) known_.erase(n);
+  in_region_.clear();
+  is_region_open_ = false;
+  graph_.regions.back().end = static_cast<int>(graph_.nodes.size());
+  const uint64_t number = graph_.regions.size() - 1;
+  for (std::size_t i = 0; i < taken.size(); ++i)
+    phis[i] = Add({LaneOp::kPhi, TypeOf(otherwise[i]), taken[i], otherwise[i], -1, number});
+}
+
+Value LaneBuilder::As(Value v, ElementType type) {
+  const ElementType from = TypeOf(v.node);
+  if (from == type) return v;
+  if (from == ElementType::kPred) {
+    const ElementType byte = ElementType::kU8;
+    return {Bitcast(Select(v.node, Constant(byte, 1), Constant(byte, 0)), type)};
+  }
+  if (type == ElementType::kPred) return {Compare(LaneOp::kNe, v.node, Constant(from, 0))};
+  return {Bitcast(Seen(v), type)};
+}
+
+bool LaneBuilder::HoldsNoNan(int id) const {
+  const LaneNode& n = node(id);
+  // None but the NaN.
+  if (n.op == LaneOp::kSettle || ((n.op == LaneOp::kMax || n.op == LaneOp::kMin) && IsFloat(n.type))) return true;
+  if (n.op != LaneOp::kConstant) return false;
+  if (n.type == ElementType::kF32) return !std::isnan(std::bit_cast<float>(static_cast<uint32_t>(n.bits))) || n.bits == kNanF32;
+  if (n.type == ElementType::kF64) return !std::isnan(std::bit_cast<double>(n.bits)) || n.bits == kNanF64;
+  return false;
+}
+
+// `number`, or where x is a NaN the quiet one of its sign.
+int LaneBuilder::QuietNanOf(int x, int number) {
+  const ElementType type = TypeOf(number), from = TypeOf(x);
+  const int is_nan = Compare(LaneOp::kNe, x, x);
+  const int is_negative = Compare(LaneOp::kLt, Bitcast(x, SignedOf(StorageBytes(from))), Constant(SignedOf(StorageBytes(from)), 0));
+  const int quiet = Select(is_negative, Constant(type, NanBits(type) | SignBits(type)), Constant(type, NanBits(type)));
+  return Select(is_nan, quiet, number);
+}
+
+int LaneBuilder::TotalOrderKey(int x) {
+  const ElementType s = SignedOf(StorageBytes(TypeOf(x))), u = UnsignedOf(StorageBytes(TypeOf(x)));
+  const int bits = Bitcast(x, s);
+  const int all = Add(LaneOp::kSar, s, bits, Constant(s, static_cast<uint64_t>(BitWidth(s) - 1)));
+  const int flip = Bitcast(Add(LaneOp::kShr, u, Bitcast(all, u), Constant(u, 1)), s);
+  return Add(LaneOp::kXor, s, bits, flip);
+}
+
+std::optional<Value> LaneBuilder::Apply(const BlockKey& key, uint64_t bits, std::span<const Value> operands) {
+  using plan::NodeOp;
+  switch (key.op) {
+    case NodeOp::kConstant:
+    case NodeOp::kIndex:
+    case NodeOp::kParam:
+    case NodeOp::kLoad:
+    case NodeOp::kBitcast:
+    case NodeOp::kEncode:
+    case NodeOp::kDecode: return std::nullopt;
+    case NodeOp::kReducePrecision: (void)bits; return std::nullopt;
+    case NodeOp::kCompare: return Compared(key, operands);
+    case NodeOp::kConvert: return Converted(key.type, As(operands[0], key.operand));
+    case NodeOp::kRound: return Rounded(As(operands[0], key.operand), key.storage);
+    case NodeOp::kWrap: {
+      const Value x = As(operands[0], key.type);
+      const int width = BitWidth(key.storage);
+      if (!IsIntegral(key.storage) || width >= 32) return std::nullopt;
+      if (IsUnsigned(key.storage))
+        return Value{Add(LaneOp::kAnd, key.type, x.node, Constant(key.type, (uint64_t{1} << width) - 1))};
+      const int by = Constant(key.type, static_cast<uint64_t>(32 - width));
+      return Value{Add(LaneOp::kSar, key.type, Add(LaneOp::kShl, key.type, x.node, by), by)};
+    }
+    case NodeOp::kHlo: break;
+  }
+  if (key.opcode == Opcode::kSelect) {
+    const Value p = As(operands[0], ElementType::kPred), t = As(operands[1], key.type), f = As(operands[2], key.type);
+    const auto is_free = [&](const Value& v) { return v.nans == Nans::kPending || HoldsNoNan(v.node); };
+    if ((t.nans == Nans::kPending || f.nans == Nans::kPending) && is_free(t) && is_free(f))
+      return Value{Select(p.node, t.node, f.node), Nans::kPending};
+    return Value{Select(p.node, Seen(t), Seen(f))};
+  }
+  if (key.opcode == Opcode::kIsFinite) {
+    if (!IsFloat(key.operand)) return std::nullopt;
+    const int x = As(operands[0], key.operand).node;
+    // The difference of a number and itself is a number for finite ones only.
+    const int zero = Add(LaneOp::kSub, key.operand, x, x);
+    return Value{Compare(LaneOp::kEq, zero, zero)};
+  }
+  if (key.type == ElementType::kPred) return Predicate(key, operands);
+  std::array<Value, 3> x;
+  for (std::size_t i = 0; i < operands.size() && i < 3; ++i) x[i] = As(operands[i], key.type);
+  const std::span<const Value> given(x.data(), std::min<std::size_t>(operands.size(), 3));
+  return IsFloat(key.type) ? Float(key, given) : Integer(key, given);
+}
+
+std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Value> x) {
+  const ElementType t = key.type;
+  if (t != ElementType::kF32 && t != ElementType::kF64) return std::nullopt;
+  const auto number = [&](LaneOp op) { return Value{Add(op, t, x[0].node, x.size() > 1 ? x[1].node : -1), Nans::kPending}; };
+  if (key.opcode == Opcode::kAdd) return number(LaneOp::kAdd);
+  if (key.opcode == Opcode::kSubtract) return number(LaneOp::kSub);
+  if (key.opcode == Opcode::kMultiply) return number(LaneOp::kMul);
+  if (key.opcode == Opcode::kDivide) return number(LaneOp::kDiv);
+  if (key.opcode == Opcode::kFloor) return number(LaneOp::kFloor);
+  if (key.opcode == Opcode::kCeil) return number(LaneOp::kCeil);
+  if (key.opcode == Opcode::kRoundNearestEven) return number(LaneOp::kRoundEven);
+  // These give no NaN but the NaN.
+  if (key.opcode == Opcode::kMaximum) return Value{Add(LaneOp::kMax, t, x[0].node, x[1].node)};
+  if (key.opcode == Opcode::kMinimum) return Value{Add(LaneOp::kMin, t, x[0].node, x[1].node)};
+  if (key.opcode == Opcode::kClamp)
+    return Value{Add(LaneOp::kMin, t, Add(LaneOp::kMax, t, x[0].node, x[1].node), x[2].node)};
+  if (key.opcode == Opcode::kAbs) return Value{Add(LaneOp::kAbs, t, Seen(x[0]))};
+  if (key.opcode == Opcode::kNegate) return Value{Add(LaneOp::kNeg, t, Seen(x[0]))};
+  const ElementType u = UnsignedOf(StorageBytes(t));
+  const auto with_sign = [&](int magnitude) {
+    const int sign = Add(LaneOp::kAnd, u, Bitcast(x[0].node, u), Constant(u, SignBits(t)));
+    return Bitcast(Add(LaneOp::kOr, u, Bitcast(magnitude, u), sign), t);
+  };
+  if (key.opcode == Opcode::kSign) {
+    const int is_number = Compare(LaneOp::kLt, ConstantOf(t, 0), Add(LaneOp::kAbs, t, x[0].node));
+    return Value{Select(is_number, with_sign(ConstantOf(t, 1)), x[0].node), Nans::kPending};
+  }
+  if (key.opcode == Opcode::kRoundNearestAfz) {
+    const int whole = Add(LaneOp::kTrunc, t, x[0].node);
+    const int rest = Add(LaneOp::kAbs, t, Add(LaneOp::kSub, t, x[0].node, whole));
+    const int up = Compare(LaneOp::kLe, ConstantOf(t, 0.5), rest);
+    return Value{with_sign(Select(up, Add(LaneOp::kAdd, t, whole, with_sign(ConstantOf(t, 1))), whole)), Nans::kPending};
+  }
+  std::array<int, 2> seen = {Seen(x[0]), x.size() > 1 ? Seen(x[1]) : -1};
+  const std::optional<int> formula = ApplyFormula(*this, key.opcode, t, std::span<const int>(seen.data(), std::min<std::size_t>(x.size(), 2)));
+  if (!formula) return std::nullopt;
+  return Value{*formula, Nans::kPending};
+}
+
+std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const Value> x) {
+  const ElementType t = key.type;
+  const int width = StorageBytes(t);
+  if (!IsIntegral(t) || BitWidth(t) != 8 * width) return std::nullopt;
+  const ElementType u = UnsignedOf(width);
+  const bool is_signed = IsSigned(t);
+  const auto plain = [&](LaneOp op) { return Value{Add(op, t, x[0].node, x.size() > 1 ? x[1].node : -1)}; };
+  if (key.opcode == Opcode::kAdd) return plain(LaneOp::kAdd);
+  if (key.opcode == Opcode::kSubtract) return plain(LaneOp::kSub);
+  if (key.opcode == Opcode::kMultiply) return plain(LaneOp::kMul);
+  if (key.opcode == Opcode::kAnd) return plain(LaneOp::kAnd);
+  if (key.opcode == Opcode::kOr) return plain(LaneOp::kOr);
+  if (key.opcode == Opcode::kXor) return plain(LaneOp::kXor);
+  if (key.opcode == Opcode::kMaximum) return plain(LaneOp::kMax);
+  if (key.opcode == Opcode::kMinimum) return plain(LaneOp::kMin);
+  if (key.opcode == Opcode::kNot) return plain(LaneOp::kNot);
+  if (key.opcode == Opcode::kNegate) return Value{Add(LaneOp::kSub, t, Constant(t, 0), x[0].node)};
+  if (key.opcode == Opcode::kAbs) return is_signed ? plain(LaneOp::kAbs) : x[0];
+  if (key.opcode == Opcode::kSign) {
+    const int low = is_signed ? Add(LaneOp::kMax, t, x[0].node, Constant(t, ~uint64_t{0})) : x[0].node;
+    return Value{Add(LaneOp::kMin, t, low, Constant(t, 1))};
+  }
+  if (key.opcode == Opcode::kClamp)
+    return Value{Add(LaneOp::kMin, t, Add(LaneOp::kMax, t, x[0].node, x[1].node), x[2].node)};
+  if (width < 4) return std::nullopt;
+  if (key.opcode == Opcode::kShiftLeft) return plain(LaneOp::kShl);
+  if (key.opcode == Opcode::kShiftRightArithmetic || key.opcode == Opcode::kShiftRightLogical) {
+    const ElementType as = key.opcode == Opcode::kShiftRightLogical ? u : SignedOf(width);
+    const LaneOp op = key.opcode == Opcode::kShiftRightLogical ? LaneOp::kShr : LaneOp::kSar;
+    return Value{Bitcast(Add(op, as, Bitcast(x[0].node, as), Bitcast(x[1].node, as)), t)};
+  }
+  if (key.opcode == Opcode::kPopulationCount) return plain(LaneOp::kPopcount);
+  if (key.opcode == Opcode::kClz) return plain(LaneOp::kClz);
+  if (width == 8) return std::nullopt;
+  if (key.opcode == Opcode::kMulhi) return plain(LaneOp::kMulHigh);
+  if (key.opcode == Opcode::kDivide || key.opcode == Opcode::kRemainder) {
+    // x / 0 is all ones, x % 0 is x; MIN / -1 is MIN, x % -1 is 0.
+    const int zero = Constant(t, 0), one = Constant(t, 1);
+    const int by_zero = Compare(LaneOp::kEq, x[1].node, zero);
+    int unsafe = by_zero, by_minus = -1;
+    if (is_signed) {
+      by_minus = Compare(LaneOp::kEq, x[1].node, Constant(t, ~uint64_t{0}));
+      unsafe = Add(LaneOp::kOr, ElementType::kPred, by_zero, by_minus);
+    }
+    int q = Add(LaneOp::kDiv, t, x[0].node, Select(unsafe, one, x[1].node));
+    if (is_signed) q = Select(by_minus, Add(LaneOp::kSub, t, zero, x[0].node), q);
+    if (key.opcode == Opcode::kDivide) return Value{Select(by_zero, Constant(t, ~uint64_t{0}), q)};
+    const int rest = Add(LaneOp::kSub, t, x[0].node, Add(LaneOp::kMul, t, q, x[1].node));
+    return Value{Select(by_zero, x[0].node, rest)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> LaneBuilder::Predicate(const BlockKey& key, std::span<const Value> operands) {
+  const ElementType t = ElementType::kPred;
+  const auto x = [&](std::size_t i) { return As(operands[i], t).node; };
+  if (key.opcode == Opcode::kAnd || key.opcode == Opcode::kMultiply || key.opcode == Opcode::kMinimum)
+    return Value{Add(LaneOp::kAnd, t, x(0), x(1))};
+  if (key.opcode == Opcode::kOr || key.opcode == Opcode::kAdd || key.opcode == Opcode::kMaximum)
+    return Value{Add(LaneOp::kOr, t, x(0), x(1))};
+  if (key.opcode == Opcode::kXor) return Value{Add(LaneOp::kXor, t, x(0), x(1))};
+  if (key.opcode == Opcode::kNot) return Value{Add(LaneOp::kNot, t, x(0))};
+  if (key.opcode == Opcode::kClamp) return Value{Add(LaneOp::kAnd, t, Add(LaneOp::kOr, t, x(0), x(1)), x(2))};
+  return std::nullopt;
+}
+
+std::optional<Value> LaneBuilder::Compared(const BlockKey& key, std::span<const Value> operands) {
+  const ElementType t = key.operand == ElementType::kPred ? ElementType::kU8 : key.operand;
+  Value a = As(operands[0], t), b = As(operands[1], t);
+  int x = a.node, y = b.node;
+  if (IsFloat(t) && key.total_order) x = TotalOrderKey(Seen(a)), y = TotalOrderKey(Seen(b));
+  switch (key.direction) {
+    case ComparisonDirection::kEq: return Value{Compare(LaneOp::kEq, x, y)};
+    case ComparisonDirection::kNe: return Value{Compare(LaneOp::kNe, x, y)};
+    case ComparisonDirection::kLe: return Value{Compare(LaneOp::kLe, x, y)};
+    case ComparisonDirection::kLt: return Value{Compare(LaneOp::kLt, x, y)};
+    case ComparisonDirection::kGe: return Value{Compare(LaneOp::kLe, y, x)};
+    case ComparisonDirection::kGt: return Value{Compare(LaneOp::kLt, y, x)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> LaneBuilder::Converted(ElementType to, Value x) {
+  const ElementType from = TypeOf(x.node);
+  if (from == to) return x;
+  if (to == ElementType::kPred) return Value{Compare(LaneOp::kNe, x.node, Constant(from, 0))};
+  if (from == ElementType::kPred) return Value{Select(x.node, ConstantOf(to, 1), ConstantOf(to, 0))};
+  const int from_width = StorageBytes(from), to_width = StorageBytes(to);
+  if (IsFloat(from) && IsFloat(to)) {
+    const int number = Add(LaneOp::kFloatToFloat, to, x.node);
+    // A pending NaN stays one, of whatever sign.
+    if (x.nans == Nans::kPending) return Value{number, Nans::kPending};
+    return Value{QuietNanOf(x.node, number)};
+  }
+  if (IsFloat(from)) {
+    if (to_width >= 4) return Value{Add(LaneOp::kFloatToInt, to, x.node)};
+    const ElementType word = ElementType::kS32;
+    const int bits = BitWidth(to);
+    const int64_t low = IsSigned(to) ? -(int64_t{1} << (bits - 1)) : 0, high = (int64_t{1} << (IsSigned(to) ? bits - 1 : bits)) - 1;
+    int v = Add(LaneOp::kFloatToInt, word, x.node);
+    v = Add(LaneOp::kMin, word, Add(LaneOp::kMax, word, v, Constant(word, static_cast<uint64_t>(low))), Constant(word, static_cast<uint64_t>(high)));
+    return Value{Add(LaneOp::kTruncate, to, v)};
+  }
+  if (IsFloat(to)) {
+    if (from_width >= 4) return Value{Add(LaneOp::kIntToFloat, to, x.node)};
+    return Value{Add(LaneOp::kIntToFloat, to, Add(LaneOp::kExtend, ElementType::kS32, x.node))};
+  }
+  if (to_width == from_width) return Value{Bitcast(x.node, to)};
+  return Value{Add(to_width > from_width ? LaneOp::kExtend : LaneOp::kTruncate, to, x.node)};
+}
+
+std::optional<Value> LaneBuilder::Rounded(Value x, ElementType storage) {
+  const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  if (TypeOf(x.node) != f) return std::nullopt;
+  if (storage == ElementType::kF16) {
+    const int half = Add(LaneOp::kFloatToHalf, ElementType::kU16, x.node);
+    const int number = Add(LaneOp::kHalfToFloat, f, half);
+    if (x.nans == Nans::kPending) return Value{number, Nans::kPending};
+    return Value{QuietNanOf(x.node, number)};
+  }
+  if (storage == ElementType::kBF16) {
+    const int bits = Bitcast(x.node, u);
+    const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
+    const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
+    const int number = Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
+    // The rounding may carry a NaN's bits away.
+    if (x.nans == Nans::kPending) return Value{Select(Compare(LaneOp::kEq, x.node, x.node), number, Constant(f, kNanF32))};
+    return Value{QuietNanOf(x.node, number)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> LaneBuilder::Widen(int stored, ElementType storage) {
+  const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  if (storage == ElementType::kF16) {
+    const int x = Add(LaneOp::kHalfToFloat, f, stored);
+    return Value{QuietNanOf(x, x)};
+  }
+  if (storage == ElementType::kBF16)
+    return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};
+  if (IsIntegral(storage) && StorageBytes(storage) < 4)
+    return Value{Add(LaneOp::kExtend, IsSigned(storage) ? ElementType::kS32 : ElementType::kU32, stored)};
+  return std::nullopt;
+}
+
+std::optional<int> LaneBuilder::Narrow(Value value, ElementType storage, bool rounds) {
+  if (rounds) {
+    if (storage == ElementType::kF16) {
+      const int x = value.nans == Nans::kPending ? Settle(value.node) : QuietNanOf(value.node, value.node);
+      return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
+    }
+    if (storage != ElementType::kBF16) return std::nullopt;
+    const std::optional<Value> rounded = Rounded(value, storage);
+    if (!rounded) return std::nullopt;
+    value = *rounded;
+  }
+  const int x = Seen(value);
+  const ElementType u = ElementType::kU32;
+  if (storage == ElementType::kF16) return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
+  if (storage == ElementType::kBF16)
+    return Add(LaneOp::kTruncate, ElementType::kU16, Add(LaneOp::kShr, u, Bitcast(x, u), Constant(u, 16)));
+  if (IsIntegral(storage) && StorageBytes(storage) < 4 && StorageBytes(TypeOf(x)) == 4)
+    return Add(LaneOp::kTruncate, UnsignedOf(StorageBytes(storage)), x);
+  return std::nullopt;
+}
+
+}  // namespace krafla::cpu::native

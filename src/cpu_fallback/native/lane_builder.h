@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes lane graphs: equal nodes are one, and NaNs are settled where their bits are seen.
+#pragma once
+
+#include <bit>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "cpu_fallback/kernels/block_ops.h"
+#include "cpu_fallback/native/lane_graph.h"
+
+namespace krafla::cpu::native {
+
+class LaneBuilder {
+ public:
+  // A value of the program, which is a node and what is known of the NaNs in it.
+  //   kRaw      a NaN has the bits that it must have
+  //   kPending  a NaN may have any bits, and is to be the NaN
+  // An operation on numbers takes either: it gives a NaN for any NaN, and what it gives is pending itself. What shows the
+  // bits of its operand (a store, a bitcast, the sign, total order, a conversion's sign) takes it settled; a select of
+  // nothing but pending values, or of ones that hold no NaN but the NaN, is pending as a whole. So every value that is
+  // seen is the one that settling each operation's result would have given.
+  enum class Nans : uint8_t { kRaw, kPending };
+  struct Value {
+    int node = -1;
+    Nans nans = Nans::kRaw;
+  };
+
+  LaneGraph& graph() { return graph_; }
+  const LaneNode& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  ElementType TypeOf(int id) const { return node(id).type; }
+
+  int AddStream(LaneStream stream);
+  int Add(LaneNode node);
+  int Add(LaneOp op, ElementType type, int a, int b = -1, int c = -1) { return Add({op, type, a, b, c, 0}); }
+  int Constant(ElementType type, uint64_t bits);
+  int ConstantOf(ElementType type, double value);  // of any number type
+  int Compare(LaneOp op, int a, int b) { return Add(op, ElementType::kPred, a, b); }
+  int Select(int p, int t, int f) { return Add(LaneOp::kSelect, TypeOf(t), p, t, f); }
+  int Bitcast(int a, ElementType type) { return TypeOf(a) == type ? a : Add(LaneOp::kBitcast, type, a); }
+  int Settle(int a) { return Add(LaneOp::kSettle, TypeOf(a), a); }
+
+  // Nodes between the two run only where the condition holds for some lane.
+  void BeginRegion(int condition);
+  void EndRegion(std::span<const int> taken, std::span<const int> otherwise, std::span<int> phis);
+
+  // The bits of a value as they are to be.
+  int Seen(Value v) { return v.nans == Nans::kPending ? Settle(v.node) : v.node; }
+  // As `type`: values of one width share registers in a block program.
+  Value As(Value v, ElementType type);
+
+  // What BlockKey says on these operands; nothing: it has no lane operations.
+  std::optional<Value> Apply(const BlockKey& key, uint64_t bits, std::span<const Value> operands);
+  // Between storage and compute type.
+  std::optional<Value> Widen(int stored, ElementType storage);
+  std::optional<int> Narrow(Value value, ElementType storage, bool rounds);
+
+ private:
+  struct Hash {
+    std::size_t operator()(const LaneNode& n) const {
+      uint64_t h = (static_cast<uint64_t>(n.op) << 8 | static_cast<uint64_t>(n.type)) + n.bits * 0x9e3779b97f4a7c15u;
+      for (int o : {n.a, n.b, n.c}) h = (h ^ static_cast<uint64_t>(o + 1)) * 0xff51afd7ed558ccdu, h ^= h >> 29;
+      return static_cast<std::size_t>(h);
+    }
+  };
+  std::optional<Value> Float(const BlockKey& key, std::span<const Value> x);
+  std::optional<Value> Integer(const BlockKey& key, std::span<const Value> x);
+  std::optional<Value> Predicate(const BlockKey& key, std::span<const Value> x);
+  std::optional<Value> Compared(const BlockKey& key, std::span<const Value> x);
+  std::optional<Value> Converted(ElementType to, Value x);
+  std::optional<Value> Rounded(Value x, ElementType storage);
+  int TotalOrderKey(int x);
+  int QuietNanOf(int x, int number);
+  bool HoldsNoNan(int id) const;
+
+  LaneGraph graph_;
+  std::unordered_map<LaneNode, int, Hash> known_;
+  std::vector<LaneNode> in_region_;
+  bool is_region_open_ = false;
+};
+
+// The formulas of numerics as lane operations, settled; nothing: there is none, or it has loops.
+std::optional<int> ApplyFormula(LaneBuilder& builder, Opcode opcode, ElementType type, std::span<const int> operands);
+
+}  // namespace krafla::cpu::native

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/native/lane_graph.h"
+
+namespace krafla::cpu::native {
+
+std::string LaneGraph::Key() const {
+  std::string key;
+  key.reserve(nodes.size() * 24 + streams.size() * 8 + stores.size() * 12 + 16);
+  const auto put = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  put(static_cast<uint32_t>(nodes.size()));
+  put(static_cast<uint32_t>(streams.size()));
+  put(static_cast<uint32_t>(regions.size()));
+  for (const LaneNode& n : nodes) {
+    put(n.op);
+    put(n.type);
+    put(n.a);
+    put(n.b);
+    put(n.c);
+    put(n.bits);
+  }
+  for (const LaneStream& s : streams) {
+    put(s.kind);
+    put(s.width);
+    put(s.stride);
+  }
+  for (const LaneRegion& r : regions) {
+    put(r.condition);
+    put(r.begin);
+    put(r.end);
+  }
+  for (const LaneStore& s : stores) {
+    put(s.stream);
+    put(s.node);
+    put(s.mask);
+  }
+  return key;
+}
+
+std::vector<bool> LaneGraph::Used() const {
+  std::vector<bool> used(nodes.size(), false);
+  for (const LaneStore& s : stores) {
+    used[static_cast<std::size_t>(s.node)] = true;
+    if (s.mask >= 0) used[static_cast<std::size_t>(s.mask)] = true;
+  }
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    if (!used[i]) continue;
+    const LaneNode& n = nodes[i];
+    for (int o : {n.a, n.b, n.c})
+      if (o >= 0) used[static_cast<std::size_t>(o)] = true;
+    if (n.op == LaneOp::kPhi) used[static_cast<std::size_t>(regions[n.bits].condition)] = true;
+  }
+  return used;
+}
+
+}  // namespace krafla::cpu::native

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a lane-wise segment of a block program computes for one element: a straight-line SSA graph of operations on lanes,
+// over streams of memory. It knows no processor; an emitter turns it into a loop of machine code.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/element_type.h"
+
+namespace krafla::cpu::native {
+
+// Types of lanes: pred, s8 to u64, f32, f64. Floats of 16 bits are u16 until they are converted.
+enum class LaneOp : uint8_t {
+  kConstant,     // bits
+  kUniform,      // the value at stream number bits, the same for all elements
+  kRow,          // the same for all elements of a row
+  kLoad,         // the element of stream number bits; with b, a pred, 0 where that is false, and no access
+  kRamp,         // s32: the row's start, from stream number bits >> 32, plus the column times the low half of bits
+  kGather,       // the element a (s32) of stream number bits; b as in kLoad
+  kAdd, kSub, kMul,
+  kDiv,          // floats; s32 and u32: by what is neither 0 nor, for s32, -1
+  kMin, kMax,    // floats: as XLA, a NaN wins (and is the NaN), +0 is larger than -0
+  kSqrt, kNeg, kAbs,
+  kFloor, kCeil, kRoundEven, kTrunc,
+  kAnd, kOr, kXor, kNot,  // integers and preds
+  kShl, kShr, kSar,       // by any amount, unsigned: all bits gone, or the sign, from the width on
+  kMulHigh,               // s32, u32: the upper half of the product
+  kMulLow32,              // u64: the product of the lower halves
+  kPopcount, kClz,        // integers of 32 and 64 bits
+  kEq, kNe, kLt, kLe,     // of a's type, to pred; floats: ordered, kNe unordered
+  kSelect,                // a ? b : c
+  kBitcast,               // between types of one width
+  kExtend,                // an integer to a wider one, by the sign of its own type
+  kTruncate,              // an integer to a narrower one
+  kIntToFloat,            // rounded to nearest even
+  kFloatToInt,            // to s32, u32, s64, u64: truncates, saturates; NaN gives 0
+  kTruncateToInt,         // f32 to s32 or u32 that can hold it; else any bits
+  kFloatToFloat,          // between f32 and f64; of a NaN: a NaN of its sign
+  kHalfToFloat,           // u16, the bits of an f16, to f32; of a NaN: a NaN of its sign
+  kFloatToHalf,           // and back, rounded to nearest even
+  kSettle,                // a NaN becomes the NaN (docs/decisions/0003-same-bits.md)
+  kPhi,                   // of region number bits: a where its condition holds, else b
+};
+
+struct LaneNode {
+  LaneOp op = LaneOp::kConstant;
+  ElementType type = ElementType::kF32;
+  int a = -1, b = -1, c = -1;
+  uint64_t bits = 0;
+  friend bool operator==(const LaneNode&, const LaneNode&) = default;
+};
+
+// Memory that a loop goes along, or a value that it takes.
+struct LaneStream {
+  enum class Kind : uint8_t {
+    kUniform,  // one value
+    kRow,      // one value a row
+    kDense,    // an element for each
+    kStrided,  // an element for each, `stride` elements apart
+    kRamp,     // no memory: the stream's base is an s64, the value at the row's start, its row stride what rows add
+    kGather,   // elements anywhere
+  } kind = Kind::kDense;
+  int width = 4;  // of an element, in bytes
+  int stride = 1;
+};
+
+struct LaneStore {
+  int stream = 0;
+  int node = 0;
+  int mask = -1;  // a pred
+};
+
+// Nodes [begin, end) run only where `condition` holds for some lane. Their values are used by each other and by the
+// region's phis, which lie right behind them.
+struct LaneRegion {
+  int condition = -1;
+  int begin = 0, end = 0;
+};
+
+struct LaneGraph {
+  std::vector<LaneNode> nodes;  // operands come before users
+  std::vector<LaneStream> streams;
+  std::vector<LaneRegion> regions;  // in order, none inside another
+  std::vector<LaneStore> stores;    // after all loads of the same elements
+
+  // The bytes that tell it from every other graph.
+  std::string Key() const;
+  // Which nodes the stores need.
+  std::vector<bool> Used() const;
+};
+
+// What a compiled graph is called with: a stream each.
+struct StreamArgument {
+  std::byte* base = nullptr;
+  int64_t row_stride = 0;  // bytes; a ramp: numbers
+};
+using LaneFunction = void (*)(const StreamArgument* streams, int64_t rows, int64_t columns);
+
+}  // namespace krafla::cpu::native

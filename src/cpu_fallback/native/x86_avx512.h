@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX-512: a vector of as many lanes as the widest type of the graph has in 64 bytes; narrower types use a part of a
+// register, preds are mask registers. The assembler's allocator gives registers to all values.
+//
+// rows times: values of the row; then all full vectors of columns, and a masked one for the rest.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <asmjit/x86.h>
+#include <cstring>
+
+#include "cpu_fallback/native/x86_emitter.h"
+#include "numerics/nan.h"
+
+namespace krafla::cpu::native {
+
+namespace x86 = asmjit::x86;
+namespace Inst = x86::Inst;
+using asmjit::Imm;
+using asmjit::InstId;
+using asmjit::Operand;
+
+// A second copy of the loop's body, for the last vector, is worth its code up to here.
+inline constexpr std::size_t kCopiedNodes = 96;
+inline constexpr std::size_t kHoistedConstants = 12;
+
+enum class FloatCompare : uint8_t { kEq = 0, kLt = 17, kLe = 18, kUnordered = 3, kNe = 4, kOrdered = 7, kGe = 29, kGt = 30 };
+
+inline int WidthOf(ElementType type) { return StorageBytes(type); }
+
+// The instruction for elements of 1, 2, 4 or 8 bytes.
+inline InstId OfWidth(int width, InstId b, InstId w, InstId d, InstId q) {
+  return width == 1 ? b : width == 2 ? w : width == 4 ? d : q;
+}
+
+class Avx512Emitter {
+ public:
+  Avx512Emitter(const LaneGraph& graph, x86::Compiler& cc) : graph_(graph), cc_(cc), used_(graph.Used()) {
+    int widest = 1;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+      if (used_[i]) widest = std::max(widest, WidthOf(graph.nodes[i].type)), ++used_count_;
+    for (const LaneStore& s : graph.stores) widest = std::max(widest, graph.streams[static_cast<std::size_t>(s.stream)].width);
+    lanes_ = 64 / widest;
+    values_.resize(graph.nodes.size());
+    fixed_.resize(graph.nodes.size(), false);
+  }
+
+  void Run() {
+    asmjit::FuncNode* f = cc_.addFunc(asmjit::FuncSignatureT<void, const void*, int64_t, int64_t>());
+    f->frame().setAvxEnabled();
+    f->frame().setAvx512Enabled();
+    f->frame().setAvxCleanup();
+    streams_ = cc_.newIntPtr(), rows_ = cc_.newInt64(), columns_ = cc_.newInt64();
+    f->setArg(0, streams_);
+    f->setArg(1, rows_);
+    f->setArg(2, columns_);
+    bases_.resize(graph_.streams.size());
+    running_.resize(graph_.streams.size());
+    for (std::size_t s = 0; s < bases_.size(); ++s) {
+      bases_[s] = cc_.newIntPtr();
+      cc_.mov(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument))));
+    }
+    HoistConstants();
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (used_[i] && graph_.nodes[i].op == LaneOp::kUniform) LoadOne(static_cast<int>(i));
+
+    index_ = cc_.newInt64();
+    const asmjit::Label row = cc_.newLabel(), row_end = cc_.newLabel();
+    cc_.bind(row);
+    StartRow();
+    cc_.xor_(index_, index_);
+    if (used_count_ <= kCopiedNodes) {
+      EmitLoops(row_end);
+    } else {
+      EmitMaskedLoop();
+    }
+    cc_.bind(row_end);
+    EndRow();
+    cc_.dec(rows_);
+    cc_.jnz(row);
+    cc_.ret();
+    cc_.endFunc();
+  }
+
+ private:
+  struct Value {
+    x86::Vec v;
+    x86::KReg k;
+    bool is_set = false;
+  };
+
+  const LaneNode& At(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
+  ElementType TypeOf(int id) const { return At(id).type; }
+  int WidthOfNode(int id) const { return WidthOf(TypeOf(id)); }
+  Value& ValueOf(int id) { return values_[static_cast<std::size_t>(id)]; }
+
+  // Registers.
+  x86::Vec NewVector(int width) {
+    const int bytes = width * lanes_;
+    if (bytes > 32) return cc_.newZmm();
+    if (bytes > 16) return cc_.newYmm();
+    return cc_.newXmm();
+  }
+  x86::Vec NewOf(ElementType type) { return NewVector(WidthOf(type)); }
+  void Set(int id, const x86::Vec& v) { ValueOf(id).v = v, ValueOf(id).is_set = true; }
+  void Set(int id, const x86::KReg& k) { ValueOf(id).k = k, ValueOf(id).is_set = true; }
+
+  // Constants in memory.
+  x86::Mem ConstantMemory(uint64_t bits, int width) {
+    return cc_.newConst(asmjit::ConstPoolScope::kLocal, &bits, static_cast<std::size_t>(width));
+  }
+  x86::Mem Broadcast(x86::Mem m, int width, int bytes) const {
+    switch (bytes / width) {
+      case 2: return m._1to2();
+      case 4: return m._1to4();
+      case 8: return m._1to8();
+      case 16: return m._1to16();
+      default: return m;
+    }
+  }
+  Operand BroadcastConstant(uint64_t bits, int width) {
+    return Broadcast(ConstantMemory(bits, width), width, std::max(16, width * lanes_));
+  }
+  x86::Vec LoadConstant(uint64_t bits, int width) {
+    const x86::Vec v = NewVector(width);
+    if (bits == 0) {
+      Emit(Inst::kIdVpxord, v, v, v);
+    } else {
+      Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
+           ConstantMemory(bits, width));
+    }
+    return v;
+  }
+  void HoistConstants() {
+    std::vector<int> uses(graph_.nodes.size(), 0);
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!used_[i]) continue;
+      const LaneNode& n = graph_.nodes[i];
+      for (int o : {n.a, n.b, n.c})
+        if (o >= 0) ++uses[static_cast<std::size_t>(o)];
+      // What must be in a register every time counts for more.
+      for (int o : {n.a, n.c})
+        if (o >= 0) ++uses[static_cast<std::size_t>(o)];
+    }
+    for (const LaneStore& s : graph_.stores) uses[static_cast<std::size_t>(s.node)] += 2;
+    std::vector<int> constants;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (used_[i] && graph_.nodes[i].op == LaneOp::kConstant) constants.push_back(static_cast<int>(i));
+    std::stable_sort(constants.begin(), constants.end(), [&](int a, int b) {
+      return uses[static_cast<std::size_t>(a)] > uses[static_cast<std::size_t>(b)];
+    });
+    if (constants.size() > kHoistedConstants) constants.resize(kHoistedConstants);
+    for (int c : constants) {
+      if (TypeOf(c) == ElementType::kPred) continue;
+      Set(c, LoadConstant(At(c).bits, WidthOfNode(c)));
+      fixed_[static_cast<std::size_t>(c)] = true;
+    }
+  }
+
+  // A value in a register; as the last operand of an instruction that takes a broadcast, perhaps from memory.
+  x86::Vec Register(int id) {
+    const Value& v = ValueOf(id);
+    if (v.is_set) return v.v;
+    return LoadConstant(At(id).bits, WidthOfNode(id));
+  }
+  Operand RegisterOrMemory(int id) {
+    const Value& v = ValueOf(id);
+    if (v.is_set) return v.v;
+    const int width = WidthOfNode(id);
+    if (width < 4) return LoadConstant(At(id).bits, width);
+    return BroadcastConstant(At(id).bits, width);
+  }
+  x86::KReg Mask(int id) {
+    const Value& v = ValueOf(id);
+    if (v.is_set) return v.k;
+    const x86::KReg k = cc_.newKq();
+    if (At(id).bits != 0) cc_.kxnorq(k, k, k);
+    else cc_.kxorq(k, k, k);
+    return k;
+  }
+
+  template <class... Operands>
+  void Emit(InstId id, const Operands&... operands) {
+    cc_.emit(id, operands...);
+  }
+  template <class... Operands>
+  void EmitMasked(InstId id, const x86::KReg& k, bool zeroes, const Operands&... operands) {
+    cc_.setExtraReg(k);
+    if (zeroes) cc_.addInstOptions(asmjit::InstOptions::kX86_ZMask);
+    cc_.emit(id, operands...);
+  }
+
+  // Loops.
+  void StartRow() {
+    for (std::size_t s = 0; s < bases_.size(); ++s) {
+      if (graph_.streams[s].kind != LaneStream::Kind::kStrided) continue;
+      if (!running_[s].isValid()) running_[s] = cc_.newIntPtr();
+      cc_.mov(running_[s], bases_[s]);
+    }
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!used_[i]) continue;
+      if (graph_.nodes[i].op == LaneOp::kRow) LoadOne(static_cast<int>(i));
+      if (graph_.nodes[i].op == LaneOp::kRamp) StartRamp(static_cast<int>(i));
+    }
+  }
+  void EndRow() {
+    for (std::size_t s = 0; s < bases_.size(); ++s) {
+      if (graph_.streams[s].kind == LaneStream::Kind::kUniform || graph_.streams[s].kind == LaneStream::Kind::kGather) continue;
+      cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) + offsetof(StreamArgument, row_stride))));
+    }
+  }
+  void Advance() {
+    cc_.add(index_, lanes_);
+    for (std::size_t s = 0; s < bases_.size(); ++s) {
+      const LaneStream& stream = graph_.streams[s];
+      if (stream.kind == LaneStream::Kind::kStrided) cc_.add(running_[s], lanes_ * stream.stride * stream.width);
+    }
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const LaneNode& n = graph_.nodes[i];
+      if (!used_[i] || n.op != LaneOp::kRamp) continue;
+      const auto step = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(lanes_);
+      const x86::Vec v = values_[i].v;
+      Emit(Inst::kIdVpaddd, v, v, BroadcastConstant(step, 4));
+    }
+  }
+  void EmitLoops(const asmjit::Label& row_end) {
+    const asmjit::Label loop = cc_.newLabel(), rest = cc_.newLabel();
+    const x86::Gp last = cc_.newInt64();
+    cc_.lea(last, x86::ptr(columns_, -lanes_));
+    cc_.test(last, last);
+    cc_.js(rest);
+    cc_.bind(loop);
+    Body(false);
+    Advance();
+    cc_.cmp(index_, last);
+    cc_.jle(loop);
+    cc_.bind(rest);
+    const x86::Gp count = cc_.newInt64();
+    cc_.mov(count, columns_);
+    cc_.sub(count, index_);
+    cc_.jz(row_end);
+    MakeTailMask(count);
+    Body(true);
+  }
+  // The same body for every vector, all under a mask.
+  void EmitMaskedLoop() {
+    const asmjit::Label loop = cc_.newLabel();
+    cc_.bind(loop);
+    const x86::Gp count = cc_.newInt64(), most = cc_.newInt64();
+    cc_.mov(count, columns_);
+    cc_.sub(count, index_);
+    cc_.mov(most, lanes_);
+    cc_.cmp(count, most);
+    cc_.cmovg(count, most);
+    MakeTailMask(count);
+    Body(true);
+    Advance();
+    cc_.cmp(index_, columns_);
+    cc_.jl(loop);
+  }
+  void MakeTailMask(const x86::Gp& count) {
+    const x86::Gp bits = cc_.newUInt64();
+    cc_.mov(bits, -1);
+    cc_.bzhi(bits, bits, count);
+    tail_ = cc_.newKq();
+    cc_.kmovq(tail_, bits);
+  }
+  void Body(bool is_tail) {
+    is_tail_ = is_tail;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const LaneOp op = graph_.nodes[i].op;
+      if (op != LaneOp::kUniform && op != LaneOp::kRow && op != LaneOp::kRamp && !fixed_[i]) values_[i].is_set = false;
+    }
+    std::size_t region = 0;
+    asmjit::Label skip;
+    bool is_inside = false;
+    for (std::size_t i = 0; i <= graph_.nodes.size(); ++i) {
+      const int id = static_cast<int>(i);
+      if (is_inside && graph_.regions[region].end == id) {
+        EndRegion(region, skip);
+        is_inside = false;
+        ++region;
+      }
+      while (!is_inside && region < graph_.regions.size() && graph_.regions[region].begin == id) {
+        if (IsNeeded(region)) {
+          skip = BeginRegion(region);
+          is_inside = true;
+          break;
+        }
+        ++region;
+      }
+      if (i < graph_.nodes.size() && used_[i]) EmitNode(id);
+    }
+    for (const LaneStore& s : graph_.stores) EmitStore(s);
+  }
+
+  // Regions.
+  template <class Function>
+  void ForEachPhi(std::size_t region, Function function) const {
+    for (std::size_t i = static_cast<std::size_t>(graph_.regions[region].end);
+         i < graph_.nodes.size() && graph_.nodes[i].op == LaneOp::kPhi && graph_.nodes[i].bits == region; ++i)
+      if (used_[i]) function(static_cast<int>(i));
+  }
+  bool IsNeeded(std::size_t region) const {
+    bool is_needed = false;
+    ForEachPhi(region, [&](int) { is_needed = true; });
+    return is_needed && graph_.regions[region].end > graph_.regions[region].begin;
+  }
+  asmjit::Label BeginRegion(std::size_t region) {
+    ForEachPhi(region, [&](int phi) {
+      const x86::Vec v = NewOf(TypeOf(phi));
+      Emit(Inst::kIdVmovdqa32, v, Register(At(phi).b));
+      Set(phi, v);
+    });
+    const x86::KReg k = Mask(graph_.regions[region].condition);
+    const asmjit::Label skip = cc_.newLabel();
+    Emit(OfLanes(Inst::kIdKortestb, Inst::kIdKortestw, Inst::kIdKortestd, Inst::kIdKortestq), k, k);
+    cc_.jz(skip);
+    return skip;
+  }
+  void EndRegion(std::size_t region, const asmjit::Label& skip) {
+    const x86::KReg k = Mask(graph_.regions[region].condition);
+    ForEachPhi(region, [&](int phi) {
+      const int width = WidthOfNode(phi);
+      EmitMasked(width == 8 ? Inst::kIdVmovdqa64 : Inst::kIdVmovdqa32, k, false, ValueOf(phi).v, Register(At(phi).a));
+    });
+    cc_.bind(skip);
+  }
+  InstId OfLanes(InstId b, InstId w, InstId d, InstId q) const {
+    return lanes_ == 8 ? b : lanes_ == 16 ? w : lanes_ == 32 ? d : q;
+  }
+
+  // Memory.
+  x86::Mem Address(std::size_t stream) const {
+    const int shift = std::countr_zero(static_cast<unsigned>(graph_.streams[stream].width));
+    return x86::ptr(bases_[stream], index_, static_cast<uint32_t>(shift));
+  }
+  // One value in all lanes.
+  void LoadOne(int id) {
+    const LaneNode& n = At(id);
+    const x86::Mem from = x86::ptr(bases_[n.bits]);
+    if (n.type == ElementType::kPred) {
+      const x86::Gp bits = cc_.newUInt64();
+      cc_.movzx(bits.r32(), x86::byte_ptr(bases_[n.bits]));
+      cc_.neg(bits);
+      const x86::KReg k = cc_.newKq();
+      cc_.kmovq(k, bits);
+      return Set(id, k);
+    }
+    const int width = WidthOf(n.type);
+    const x86::Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewVector(width);
+    Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v, from);
+    Set(id, v);
+  }
+  void StartRamp(int id) {
+    const LaneNode& n = At(id);
+    std::array<int32_t, 16> steps{};
+    for (uint32_t i = 0; i < 16; ++i) steps[i] = static_cast<int32_t>(i * static_cast<uint32_t>(n.bits));
+    const x86::Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewVector(4);
+    Emit(Inst::kIdVpbroadcastd, v, bases_[n.bits >> 32].r32());
+    Emit(Inst::kIdVpaddd, v, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, steps.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
+    Set(id, v);
+  }
+  // The lanes that a masked access may touch.
+  bool NeedsMask(int mask) const { return is_tail_ || mask >= 0; }
+  x86::KReg AccessMask(int mask, int width) {
+    if (mask < 0) return tail_;
+    // A register has 16 bytes at least, and a mask any bits above those of the lanes.
+    if (!is_tail_ && width * lanes_ >= 16) return Mask(mask);
+    const x86::KReg k = cc_.newKq();
+    if (is_tail_) {
+      cc_.kandq(k, Mask(mask), tail_);
+    } else {
+      const x86::Gp bits = cc_.newUInt32();
+      cc_.mov(bits, (1u << lanes_) - 1);
+      cc_.kmovd(k, bits);
+      cc_.kandq(k, k, Mask(mask));
+    }
+    return k;
+  }
+  x86::KReg FreshAccessMask(int mask, int width) {  // gathers and scatters clear theirs
+    const x86::KReg k = cc_.newKq();
+    if (NeedsMask(mask)) cc_.kmovq(k, AccessMask(mask, width));
+    else cc_.kxnorq(k, k, k);
+    return k;
+  }
+  InstId MoveOf(int width) const {
+    return OfWidth(width, Inst::kIdVmovdqu8, Inst::kIdVmovdqu16, Inst::kIdVmovdqu32, Inst::kIdVmovdqu64);
+  }
+  void LoadVector(const x86::Vec& v, const x86::Mem& from, int width, int mask) {
+    if (NeedsMask(mask)) EmitMasked(MoveOf(width), AccessMask(mask, width), true, v, from);
+    else if (width * lanes_ == 8) Emit(Inst::kIdVmovq, v, from);
+    else Emit(Inst::kIdVmovdqu32, v, from);
+  }
+  x86::Vec Places(int stride) {  // of the lanes of a strided stream, in bytes
+    std::array<int32_t, 16> at{};
+    for (int i = 0; i < 16; ++i) at[static_cast<std::size_t>(i)] = i * stride;
+    const x86::Vec v = NewVector(4);
+    Emit(Inst::kIdVmovdqu32, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, at.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
+    return v;
+  }
+  static x86::Mem Indexed(const x86::Gp& base, const x86::Vec& places, uint32_t shift) { return x86::ptr(base, places, shift); }
+  void GatherVector(const x86::Vec& v, const x86::Mem& from, int width, int mask) {
+    const x86::KReg k = FreshAccessMask(mask, width);
+    Emit(Inst::kIdVpxord, v, v, v);
+    EmitMasked(width == 8 ? Inst::kIdVpgatherdq : Inst::kIdVpgatherdd, k, false, v, from);
+  }
+  void EmitLoad(int id) {
+    const LaneNode& n = At(id);
+    const LaneStream& stream = graph_.streams[n.bits];
+    const int width = stream.width;
+    const x86::Vec v = NewVector(width);
+    if (stream.kind == LaneStream::Kind::kStrided) {
+      GatherVector(v, Indexed(running_[n.bits], Places(stream.stride * width), 0), width, n.b);
+    } else {
+      LoadVector(v, Address(n.bits), width, n.b);
+    }
+    if (n.type != ElementType::kPred) return Set(id, v);
+    const x86::KReg k = cc_.newKq();
+    Emit(Inst::kIdVptestmb, k, v, v);
+    Set(id, k);
+  }
+  void EmitStore(const LaneStore& s) {
+    const auto number = static_cast<std::size_t>(s.stream);
+    const LaneStream& stream = graph_.streams[number];
+    const int width = stream.width;
+    x86::Vec v;
+    if (TypeOf(s.node) == ElementType::kPred) {
+      v = NewVector(1);
+      EmitMasked(Inst::kIdVmovdqu8, Mask(s.node), true, v, LoadConstant(1, 1));
+    } else {
+      v = Register(s.node);
+    }
+    if (stream.kind == LaneStream::Kind::kStrided) {
+      EmitMasked(width == 8 ? Inst::kIdVpscatterdq : Inst::kIdVpscatterdd, FreshAccessMask(s.mask, width), false,
+                 Indexed(running_[number], Places(stream.stride * width), 0), v);
+      return;
+    }
+    const x86::Mem to = Address(number);
+    if (NeedsMask(s.mask)) EmitMasked(MoveOf(width), AccessMask(s.mask, width), false, to, v);
+    else if (width * lanes_ == 8) Emit(Inst::kIdVmovq, to, v);
+    else Emit(Inst::kIdVmovdqu32, to, v);
+  }
+
+  // Nodes.
+  void EmitNode(int id);
+  void EmitCompare(int id);
+  void EmitExtremum(int id);
+  void EmitDivide(int id);
+  void EmitShift(int id);
+  void EmitSelect(int id);
+  void EmitMulHigh(int id);
+  void EmitMulBytes(int id);
+  void EmitConversion(int id);
+  void EmitFloatToInt(int id);
+  void EmitMaskOp(int id);
+  // out = op(a, b).
+  void Binary(int id, InstId op, bool commutes) {
+    const LaneNode& n = At(id);
+    int a = n.a, b = n.b;
+    if (commutes && !ValueOf(a).is_set) std::swap(a, b);
+    const x86::Vec v = NewOf(n.type);
+    Emit(op, v, Register(a), RegisterOrMemory(b));
+    Set(id, v);
+  }
+  void Unary(int id, InstId op) {
+    const x86::Vec v = NewOf(TypeOf(id));
+    Emit(op, v, Register(At(id).a));
+    Set(id, v);
+  }
+  void UnaryWith(int id, InstId op, int immediate) {
+    const x86::Vec v = NewOf(TypeOf(id));
+    Emit(op, v, Register(At(id).a), Imm(immediate));
+    Set(id, v);
+  }
+  void WithConstant(int id, InstId op, uint64_t bits) {
+    const x86::Vec v = NewOf(TypeOf(id));
+    Emit(op, v, Register(At(id).a), BroadcastConstant(bits, WidthOfNode(id)));
+    Set(id, v);
+  }
+  x86::KReg CompareFloats(int width, FloatCompare how, const x86::Vec& a, const Operand& b) {
+    const x86::KReg k = cc_.newKq();
+    Emit(width == 8 ? Inst::kIdVcmppd : Inst::kIdVcmpps, k, a, b, Imm(static_cast<int>(how)));
+    return k;
+  }
+  void Blend(const x86::Vec& out, const x86::KReg& k, int width, const x86::Vec& no, const Operand& yes) {
+    EmitMasked(OfWidth(width, Inst::kIdVpblendmb, Inst::kIdVpblendmw, Inst::kIdVpblendmd, Inst::kIdVpblendmq), k, false, out, no, yes);
+  }
+
+  const LaneGraph& graph_;
+  x86::Compiler& cc_;
+  std::vector<bool> used_;
+  std::size_t used_count_ = 0;
+  int lanes_ = 16;
+  std::vector<Value> values_;
+  std::vector<bool> fixed_;  // hoisted constants
+  std::vector<x86::Gp> bases_, running_;
+  x86::Gp streams_, rows_, columns_, index_;
+  x86::KReg tail_;
+  bool is_tail_ = false;
+};
+
+}  // namespace krafla::cpu::native

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lane graphs as x86-64 machine code.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "cpu_fallback/native/lane_graph.h"
+
+namespace krafla::cpu::native {
+
+enum class X86Target : uint8_t {
+  kAvx512,  // F BW CD DQ VL, and what counts bits where the processor has it
+};
+
+// Whether this processor has what the target needs.
+bool HasTarget(X86Target target);
+// Whether the target has an operation for every node.
+bool CanEmit(X86Target target, const LaneGraph& graph);
+
+// The machine code of a LaneFunction, position-independent; empty: the assembler refused it.
+std::vector<std::byte> Emit(X86Target target, const LaneGraph& graph);
+
+}  // namespace krafla::cpu::native
