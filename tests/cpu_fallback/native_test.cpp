@@ -346,6 +346,41 @@ TEST_F(NativeTest, StreamsOfEveryKind) {
     }
 }
 
+// Parts side by side: in, turned around by one, and out again.
+TEST_F(NativeTest, InterleavedStreams) {
+  for (ElementType type : {ElementType::kU32, ElementType::kU64})
+    for (int parts : {2, 3, 4})
+      for (bool is_mixed : {false, true})
+        for (int64_t n : {1, 3, 7, 8, 9, 15, 16, 17, 40}) {
+          const int width = StorageBytes(type);
+          LaneBuilder b;
+          b.AddStream({.kind = LaneStream::Kind::kInterleaved, .width = width, .stride = parts});
+          b.AddStream({.kind = LaneStream::Kind::kInterleaved, .width = width, .stride = parts});
+          const auto load = [&](int part) {
+            return b.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(part) << 32});
+          };
+          LaneStore store{1, load(1), -1};
+          for (int p = 1; p < parts; ++p) store.parts[static_cast<std::size_t>(p - 1)] = load((p + 1) % parts);
+          b.graph().stores.push_back(store);
+          GuardedArray in(static_cast<std::size_t>(n * parts * width)), out(static_cast<std::size_t>(n * parts * width)),
+              wide(static_cast<std::size_t>(n * 8));
+          if (is_mixed) {  // vectors of half the lanes
+            b.AddStream({.width = 8});
+            b.graph().stores.push_back({2, b.Constant(ElementType::kU64, 5), -1});
+          }
+          const auto code = Compile(b.graph());
+          ASSERT_NE(code, nullptr);
+          Fill(in.data(), type, n * parts, random_);
+          const StreamArgument streams[] = {{in.data(), 0}, {out.data(), 0}, {wide.data(), 0}};
+          code->function()(streams, 1, n);
+          for (int64_t i = 0; i < n; ++i)
+            for (int p = 0; p < parts; ++p)
+              ASSERT_EQ(std::memcmp(out.data() + (i * parts + p) * width, in.data() + (i * parts + (p + 1) % parts) * width,
+                                    static_cast<std::size_t>(width)), 0)
+                  << parts << " parts of " << ElementTypeName(type) << ", " << n << " at " << i << ", " << p;
+        }
+}
+
 TEST_F(NativeTest, EqualGraphsShareTheirCode) {
   const auto make = [](uint64_t constant) {
     LaneBuilder b;

@@ -55,6 +55,44 @@ bool NativePlanner::GoesAlong(int64_t row_stride, int64_t lane_stride) const {
   return row_stride == out_.tile_.columns * lane_stride;
 }
 
+// Whether `next` goes through the elements right behind those of `access`.
+bool NativePlanner::AreNeighbours(int access, int next) const {
+  const Access &a = AccessOf(access), &b = AccessOf(next);
+  if (a.buffer != b.buffer || a.width != b.width || a.row_stride != b.row_stride || a.column_stride != b.column_stride) return false;
+  const BlockProgram::Address& from = out_.addresses_[static_cast<std::size_t>(a.address)];
+  const BlockProgram::Address& to = out_.addresses_[static_cast<std::size_t>(b.address)];
+  return to.constant == from.constant + 1 && std::ranges::equal(from.terms, to.terms, [](const auto& x, const auto& y) {
+    return x.kind == y.kind && x.number == y.number && x.factor == y.factor;
+  });
+}
+
+// Loads, and stores, of all of 2 to 4 elements that lie side by side.
+void NativePlanner::FindInterleaved() {
+  for (Step::Kind kind : {Step::Kind::kLoad, Step::Kind::kStore}) {
+    std::vector<int> candidates;
+    for (const Step& s : out_.tile_steps_) {
+      if (s.kind != kind || s.is_uniform) continue;
+      const Access& a = AccessOf(s.access);
+      const int64_t stride = LaneStride(a);
+      if (a.mask < 0 && a.offsets < 0 && a.width >= 4 && stride >= 2 && stride <= native::kMaxInterleaved && IsReachable(a, kind == Step::Kind::kStore))
+        candidates.push_back(s.access);
+    }
+    // Programs have few of them; many are not worth the comparing.
+    if (candidates.size() > 64) continue;
+    for (int first : candidates) {
+      const int parts = static_cast<int>(LaneStride(AccessOf(first)));
+      std::vector<int> found = {first};
+      while (static_cast<int>(found.size()) < parts) {
+        const auto next = std::ranges::find_if(candidates, [&](int c) { return !interleaved_.contains(c) && AreNeighbours(found.back(), c); });
+        if (next == candidates.end()) break;
+        found.push_back(*next);
+      }
+      if (interleaved_.contains(first) || static_cast<int>(found.size()) < parts) continue;
+      for (int p = 0; p < parts; ++p) interleaved_[found[static_cast<std::size_t>(p)]] = {first, p, parts};
+    }
+  }
+}
+
 bool NativePlanner::IsReachable(const Access& a, bool is_store) const {
   const ElementType type = LaneTypeOf(a.storage);
   if (type == ElementType::kInvalid) return false;
@@ -131,7 +169,14 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   LaneStream stream{.width = a.width, .stride = static_cast<int>(stride)};
   stream.kind = stride == 0 ? LaneStream::Kind::kRow : stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
   const ElementType type = LaneTypeOf(a.storage);
-  const auto at = static_cast<uint64_t>(StreamOf(loop, s.access, stream));
+  int access = s.access;
+  uint64_t part = 0;
+  if (const auto it = interleaved_.find(access); it != interleaved_.end()) {
+    stream.kind = LaneStream::Kind::kInterleaved;
+    access = it->second.first;
+    part = static_cast<uint64_t>(it->second.part) << 32;
+  }
+  const auto at = static_cast<uint64_t>(StreamOf(loop, access, stream)) | part;
   const int stored = loop.builder.Add({stride == 0 ? LaneOp::kRow : LaneOp::kLoad, type, -1, -1, -1, at});
   if (a.convert == nullptr) return LaneValue{stored};
   return loop.builder.Widen(stored, a.storage);
@@ -311,6 +356,18 @@ bool NativePlanner::StoreIn(int level, const Step& s) {
   const int64_t stride = LaneStride(a);
   LaneStream stream{.width = a.width, .stride = static_cast<int>(stride)};
   stream.kind = stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
+  if (const auto it = interleaved_.find(s.access); it != interleaved_.end()) {
+    stream.kind = LaneStream::Kind::kInterleaved;
+    const int pair = StreamOf(loop, it->second.first, stream);
+    std::map<int, int>& parts = loop.parts[pair];
+    parts[it->second.part] = node;
+    if (static_cast<int>(parts.size()) < it->second.parts) return true;
+    native::LaneStore store{pair, parts[0], -1};
+    for (int p = 1; p < it->second.parts; ++p) store.parts[static_cast<std::size_t>(p - 1)] = parts[p];
+    loop.builder.graph().stores.push_back(store);
+    loop.parts.erase(pair);
+    return true;
+  }
   const int at = StreamOf(loop, s.access, stream);
   loop.operands[static_cast<std::size_t>(at)].is_output = true;
   loop.builder.graph().stores.push_back({at, node, mask ? loop.builder.As(*mask, ElementType::kPred).node : -1});
@@ -350,7 +407,7 @@ void NativePlanner::PlaceStores() {
 
 bool NativePlanner::Finish() {
   for (const auto& loop : loops_)
-    if (loop->operands.size() > BlockProgram::kMaxNativeOperands) return false;
+    if (loop->operands.size() > BlockProgram::kMaxNativeOperands || !loop->parts.empty()) return false;
   std::vector<BlockProgram::NativePart> parts(loops_.size());
   for (std::size_t l = 0; l < loops_.size(); ++l) {
     Loop& loop = *loops_[l];
@@ -394,6 +451,7 @@ void NativePlanner::Run() {
   along_rows_ = out_.tile_.columns == 1 && out_.tile_.rows > 1;
   FindSources();
   FindConstants();
+  FindInterleaved();
   plain_level_.assign(out_.tile_steps_.size(), kAbsorbed);
   is_needed_.assign(out_.tile_steps_.size(), false);
   for (std::size_t i = 0; i < out_.tile_steps_.size(); ++i) {

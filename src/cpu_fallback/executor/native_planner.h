@@ -33,6 +33,7 @@ class NativePlanner {
     std::vector<Operand> operands;          // of the graph's streams
     std::map<int, LaneValue> values;        // by slot
     std::map<int, int> access_streams;      // by access
+    std::map<int, std::map<int, int>> parts;  // of interleaved streams that are yet to be stored: their nodes
     std::map<int, int> outputs;             // slots that steps elsewhere need: their streams
     int op_count = 0;
   };
@@ -53,6 +54,8 @@ class NativePlanner {
   bool GoesAlong(int64_t row_stride, int64_t lane_stride) const;
 
   void FindSources();
+  void FindInterleaved();
+  bool AreNeighbours(int access, int next) const;
   void FindConstants();
   int LevelFor(const Step& s) const;
   int OpenLevel(int wanted);
@@ -79,6 +82,12 @@ class NativePlanner {
   bool along_rows_ = false;
   std::vector<Source> sources_;
   std::map<int, uint64_t> constants_;
+  // Accesses that are parts of an interleaved stream.
+  struct Part {
+    int first = -1;  // the access of part 0
+    int part = 0, parts = 1;
+  };
+  std::map<int, Part> interleaved_;
   std::vector<std::unique_ptr<Loop>> loops_;
   std::vector<int> plain_level_;  // of each step; kAbsorbed: none
   std::vector<bool> is_needed_;   // a load or a ramp that a plain step reads

@@ -32,6 +32,7 @@ std::string LaneGraph::Key() const {
     put(s.stream);
     put(s.node);
     put(s.mask);
+    put(s.parts);
   }
   return key;
 }
@@ -40,7 +41,8 @@ std::vector<bool> LaneGraph::Used() const {
   std::vector<bool> used(nodes.size(), false);
   for (const LaneStore& s : stores) {
     used[static_cast<std::size_t>(s.node)] = true;
-    if (s.mask >= 0) used[static_cast<std::size_t>(s.mask)] = true;
+    for (int n : {s.mask, s.parts[0], s.parts[1], s.parts[2]})
+      if (n >= 0) used[static_cast<std::size_t>(n)] = true;
   }
   for (std::size_t i = nodes.size(); i-- > 0;) {
     if (!used[i]) continue;

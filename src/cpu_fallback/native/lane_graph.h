@@ -3,6 +3,8 @@
 // over streams of memory. It knows no processor; an emitter turns it into a loop of machine code.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,7 +18,8 @@ enum class LaneOp : uint8_t {
   kConstant,     // bits
   kUniform,      // the value at stream number bits, the same for all elements
   kRow,          // the same for all elements of a row
-  kLoad,         // the element of stream number bits; with b, a pred, 0 where that is false, and no access
+  kLoad,         // the element of the stream in the low half of bits, of an interleaved one the part in the high half;
+                 // with b, a pred, 0 where that is false, and no access
   kRamp,         // s32: the row's start, from stream number bits >> 32, plus the column times the low half of bits
   kGather,       // the element a (s32) of stream number bits; b as in kLoad
   kAdd, kSub, kMul,
@@ -59,6 +62,7 @@ struct LaneStream {
     kRow,      // one value a row
     kDense,    // an element for each
     kStrided,  // an element for each, `stride` elements apart
+    kInterleaved,  // `stride` (2 to 4) elements for each, side by side
     kRamp,     // no memory: the stream's base is an s64, the value at the row's start, its row stride what rows add
     kGather,   // elements anywhere
   } kind = Kind::kDense;
@@ -66,10 +70,13 @@ struct LaneStream {
   int stride = 1;
 };
 
+inline constexpr int kMaxInterleaved = 4;
+
 struct LaneStore {
   int stream = 0;
   int node = 0;
-  int mask = -1;  // a pred
+  int mask = -1;  // a pred; not with an interleaved stream
+  std::array<int, kMaxInterleaved - 1> parts = {-1, -1, -1};  // of an interleaved stream: those behind `node`
 };
 
 // Nodes [begin, end) run only where `condition` holds for some lane. Their values are used by each other and by the

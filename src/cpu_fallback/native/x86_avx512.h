@@ -57,6 +57,7 @@ class Avx512Emitter {
     f->setArg(2, columns_);
     bases_.resize(graph_.streams.size());
     running_.resize(graph_.streams.size());
+    part_vectors_.resize(graph_.streams.size());
     for (std::size_t s = 0; s < bases_.size(); ++s) {
       bases_[s] = cc_.newIntPtr();
       cc_.mov(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument))));
@@ -191,10 +192,16 @@ class Avx512Emitter {
     cc_.emit(id, operands...);
   }
 
+  // Whether a stream has an address of its own that goes along with the loop.
+  bool Runs(std::size_t stream) const {
+    const LaneStream::Kind kind = graph_.streams[stream].kind;
+    return kind == LaneStream::Kind::kStrided || kind == LaneStream::Kind::kInterleaved;
+  }
+
   // Loops.
   void StartRow() {
     for (std::size_t s = 0; s < bases_.size(); ++s) {
-      if (graph_.streams[s].kind != LaneStream::Kind::kStrided) continue;
+      if (!Runs(s)) continue;
       if (!running_[s].isValid()) running_[s] = cc_.newIntPtr();
       cc_.mov(running_[s], bases_[s]);
     }
@@ -214,7 +221,7 @@ class Avx512Emitter {
     cc_.add(index_, lanes_);
     for (std::size_t s = 0; s < bases_.size(); ++s) {
       const LaneStream& stream = graph_.streams[s];
-      if (stream.kind == LaneStream::Kind::kStrided) cc_.add(running_[s], lanes_ * stream.stride * stream.width);
+      if (Runs(s)) cc_.add(running_[s], lanes_ * stream.stride * stream.width);
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const LaneNode& n = graph_.nodes[i];
@@ -265,9 +272,28 @@ class Avx512Emitter {
     cc_.bzhi(bits, bits, count);
     tail_ = cc_.newKq();
     cc_.kmovq(tail_, bits);
+    for (int parts = 2; parts <= kMaxInterleaved; ++parts) {
+      if (!HasInterleaved(parts)) continue;
+      const x86::Gp all = cc_.newInt64(), rest = cc_.newUInt64();
+      cc_.imul(all, count, parts);
+      cc_.mov(rest, -1);
+      cc_.bzhi(rest, rest, all);
+      for (int v = 0; v < parts; ++v) {
+        x86::KReg& k = part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(v)];
+        k = cc_.newKq();
+        cc_.kmovq(k, rest);
+        if (v + 1 < parts) cc_.shr(rest, lanes_);
+      }
+    }
+  }
+  bool HasInterleaved(int parts) const {
+    return std::ranges::any_of(graph_.streams, [&](const LaneStream& s) {
+      return s.kind == LaneStream::Kind::kInterleaved && s.stride == parts;
+    });
   }
   void Body(bool is_tail) {
     is_tail_ = is_tail;
+    for (auto& vectors : part_vectors_) vectors = {};
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const LaneOp op = graph_.nodes[i].op;
       if (op != LaneOp::kUniform && op != LaneOp::kRow && op != LaneOp::kRamp && !fixed_[i]) values_[i].is_set = false;
@@ -408,8 +434,9 @@ class Avx512Emitter {
   }
   void EmitLoad(int id) {
     const LaneNode& n = At(id);
-    const LaneStream& stream = graph_.streams[n.bits];
+    const LaneStream& stream = graph_.streams[n.bits & 0xffffffffu];
     const int width = stream.width;
+    if (stream.kind == LaneStream::Kind::kInterleaved) return EmitPart(id);
     const x86::Vec v = NewVector(width);
     if (stream.kind == LaneStream::Kind::kStrided) {
       GatherVector(v, Indexed(running_[n.bits], Places(stream.stride * width), 0), width, n.b);
@@ -425,6 +452,7 @@ class Avx512Emitter {
     const auto number = static_cast<std::size_t>(s.stream);
     const LaneStream& stream = graph_.streams[number];
     const int width = stream.width;
+    if (stream.kind == LaneStream::Kind::kInterleaved) return StoreParts(s);
     x86::Vec v;
     if (TypeOf(s.node) == ElementType::kPred) {
       v = NewVector(1);
@@ -441,6 +469,16 @@ class Avx512Emitter {
     if (NeedsMask(s.mask)) EmitMasked(MoveOf(width), AccessMask(s.mask, width), false, to, v);
     else if (width * lanes_ == 8) Emit(Inst::kIdVmovq, to, v);
     else Emit(Inst::kIdVmovdqu32, to, v);
+  }
+
+  void EmitPart(int id);
+  void StoreParts(const LaneStore& s);
+  template <class Function>
+  x86::Vec Sequence(int width, Function function);
+  void MergePart(const x86::Vec& to, const x86::Vec& places, const x86::Vec& from, int width, uint32_t lanes);
+  x86::Mem PartAddress(std::size_t stream, int part) const {
+    const LaneStream& s = graph_.streams[stream];
+    return x86::ptr(running_[stream], part * lanes_ * s.width);
   }
 
   // Nodes.
@@ -498,6 +536,8 @@ class Avx512Emitter {
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_;
+  std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved + 1> part_tails_;  // by number of parts
+  std::vector<std::array<x86::Vec, kMaxInterleaved>> part_vectors_;  // of interleaved streams, as loaded
   bool is_tail_ = false;
 };
 
