@@ -153,13 +153,17 @@ class NativeTest : public testing::Test {
   std::mt19937_64 random_{7};
 };
 
-// One operation, operands dense or uniform.
-void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random) {
+// One operation, operands dense, uniform or constants of the code.
+void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random, unsigned constant = 0) {
+  std::array<uint64_t, 3> constants{};
+  for (std::size_t i = 0; i < c.operands.size(); ++i) constants[i] = SpecialBits(c.operands[i], random);
   LaneBuilder b;
   std::vector<LaneValue> values;
   for (std::size_t i = 0; i < c.operands.size(); ++i) {
     const bool is_uniform = (uniform >> i) & 1;
+    if ((constant >> i) & 1) values.push_back({b.Constant(c.operands[i], constants[i])});
     const int s = b.AddStream({.kind = is_uniform ? LaneStream::Kind::kUniform : LaneStream::Kind::kDense, .width = StorageBytes(c.operands[i])});
+    if ((constant >> i) & 1) continue;
     values.push_back({b.Add({is_uniform ? LaneOp::kUniform : LaneOp::kLoad, c.operands[i], -1, -1, -1, static_cast<uint64_t>(s)})});
   }
   const std::optional<LaneValue> result = b.Apply(c.key, c.bits, values);
@@ -176,6 +180,7 @@ void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random) {
   std::vector<int64_t> lengths;
   for (int64_t n = 0; n <= 20; ++n) lengths.push_back(n);
   for (int64_t n : {31, 32, 33, 47, 63, 64, 65, 127, 128, 129, 700}) lengths.push_back(n);
+  if (constant != 0) lengths = {1, 64, 101};
   for (int64_t n : lengths) {
     std::vector<std::unique_ptr<GuardedArray>> arrays;
     std::vector<std::vector<std::byte>> spread;
@@ -187,6 +192,8 @@ void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random) {
       const int64_t count = is_uniform ? 1 : n;
       arrays.push_back(std::make_unique<GuardedArray>(static_cast<std::size_t>(count * width)));
       Fill(arrays.back()->data(), c.operands[i], count, random);
+      if ((constant >> i) & 1)
+        for (int64_t e = 0; e < count; ++e) std::memcpy(arrays.back()->data() + e * width, &constants[i], static_cast<std::size_t>(width));
       streams.push_back({arrays.back()->data(), 0});
       spread.emplace_back(static_cast<std::size_t>(std::max<int64_t>(n, 1) * width));
       for (int64_t e = 0; e < n; ++e)
@@ -207,7 +214,7 @@ void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random) {
       std::memcpy(&x, spread[0].data() + e * StorageBytes(c.operands[0]), static_cast<std::size_t>(StorageBytes(c.operands[0])));
       if (c.operands.size() > 1)
         std::memcpy(&y, spread[1].data() + e * StorageBytes(c.operands[1]), static_cast<std::size_t>(StorageBytes(c.operands[1])));
-      FAIL() << NameOf(c) << " uniform " << uniform << " n " << n << " at " << e << std::hex << ": got " << g << ", want " << w << " of "
+      FAIL() << NameOf(c) << " uniform " << uniform << " constant " << constant << " n " << n << " at " << e << std::hex << ": got " << g << ", want " << w << " of "
              << x << ", " << y;
     }
   }
@@ -219,6 +226,9 @@ TEST_F(NativeTest, EveryOperationHasTheInterpretersBits) {
   for (const Case& c : cases) {
     CheckCase(c, 0, random_);
     for (unsigned uniform = 1; uniform + 1 < (1u << c.operands.size()); ++uniform) CheckCase(c, uniform, random_);
+    if (c.operands.size() > 1)
+      for (unsigned constant = 1; constant < (1u << c.operands.size()); ++constant)
+        for (int turn = 0; turn < 12; ++turn) CheckCase(c, 0, random_, constant);
     if (HasFatalFailure()) return;
   }
 }

@@ -207,7 +207,7 @@ TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
     }
   }
   int second = transposed;
-  if (second < 0 && columns < 512) {
+  if (second < 0 && columns < wish.few_columns) {
     double best_second = 1e300;
     for (int d = rank - 1; d >= 0; --d) {
       if (d == tile.column_dim || !((wish.row_dims >> d) & 1) || dims[static_cast<std::size_t>(d)] == 1) continue;

@@ -27,6 +27,7 @@ struct TileWish {
   uint64_t column_dims = ~uint64_t{0};
   uint64_t row_dims = ~uint64_t{0};
   int64_t max_elements = 2048;
+  int64_t few_columns = 512;  // below which a tile gets rows
 };
 // The coefficient of each dimension in an index that is affine in all of them; else nothing.
 std::optional<Dims> AffineCoefficients(const plan::IndexSpace& space, plan::IndexId index);

@@ -47,7 +47,7 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, TileShape& tile
   // Tiles for several threads should be left.
   const int64_t large = std::min(elements / 16 / 64 * 64, kNativeTile);
   if (native::HasNativeCode() && large > usual) {
-    tile = ChooseTile(program, {.max_elements = large});
+    tile = ChooseTile(program, {.max_elements = large, .few_columns = large / 2});
     KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .elements = elements}));
     if (native.native_count() > 0 && native.register_bytes() <= kNativeRegisters) return native;
   }

@@ -14,8 +14,8 @@ using native::LaneStream;
 
 namespace {
 
-// Lanes times operations from which on a compilation is worth it: some 20 us of the interpreter's time.
-constexpr int64_t kWorthwhile = 100000;
+// Lanes times operations from which on a compilation is worth it: a microsecond of the interpreter's time.
+constexpr int64_t kWorthwhile = 16384;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
 // Rows of fewer elements are not gone along one by one.
@@ -42,7 +42,8 @@ bool NativePlanner::IsWorthIt() const {
   for (const Step& s : out_.tile_steps_) {
     if (s.is_uniform) continue;
     if (s.kind == Step::Kind::kOp || s.kind == Step::Kind::kMulAdd || s.kind == Step::Kind::kDivide || s.kind == Step::Kind::kModulus) ++work;
-    if (s.access >= 0 && AccessOf(s.access).convert != nullptr) ++work;
+    // Conversions, and elements that lie side by side.
+    if (s.access >= 0 && (AccessOf(s.access).convert != nullptr || IsSideBySide(AccessOf(s.access)))) ++work;
   }
   if (work == 0) return false;
   if (native::UseOfNativeCode() == native::NativeUse::kAlways) return true;
@@ -73,8 +74,7 @@ void NativePlanner::FindInterleaved() {
     for (const Step& s : out_.tile_steps_) {
       if (s.kind != kind || s.is_uniform) continue;
       const Access& a = AccessOf(s.access);
-      const int64_t stride = LaneStride(a);
-      if (a.mask < 0 && a.offsets < 0 && a.width >= 4 && stride >= 2 && stride <= native::kMaxInterleaved && IsReachable(a, kind == Step::Kind::kStore))
+      if (a.mask < 0 && a.offsets < 0 && a.width >= 4 && IsSideBySide(a) && IsReachable(a, kind == Step::Kind::kStore))
         candidates.push_back(s.access);
     }
     // Programs have few of them; many are not worth the comparing.
@@ -175,6 +175,7 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
     stream.kind = LaneStream::Kind::kInterleaved;
     access = it->second.first;
     part = static_cast<uint64_t>(it->second.part) << 32;
+    ++loop.op_count;
   }
   const auto at = static_cast<uint64_t>(StreamOf(loop, access, stream)) | part;
   const int stored = loop.builder.Add({stride == 0 ? LaneOp::kRow : LaneOp::kLoad, type, -1, -1, -1, at});
@@ -362,6 +363,7 @@ bool NativePlanner::StoreIn(int level, const Step& s) {
     std::map<int, int>& parts = loop.parts[pair];
     parts[it->second.part] = node;
     if (static_cast<int>(parts.size()) < it->second.parts) return true;
+    ++loop.op_count;
     native::LaneStore store{pair, parts[0], -1};
     for (int p = 1; p < it->second.parts; ++p) store.parts[static_cast<std::size_t>(p - 1)] = parts[p];
     loop.builder.graph().stores.push_back(store);
@@ -447,8 +449,8 @@ void NativePlanner::DropSpreads() {
 }
 
 void NativePlanner::Run() {
-  if (!IsWorthIt()) return;
   along_rows_ = out_.tile_.columns == 1 && out_.tile_.rows > 1;
+  if (!IsWorthIt()) return;
   FindSources();
   FindConstants();
   FindInterleaved();

@@ -21,6 +21,7 @@ ElementType SignedOf(int width) {
   return width == 1 ? ElementType::kS8 : width == 2 ? ElementType::kS16 : width == 4 ? ElementType::kS32 : ElementType::kS64;
 }
 uint64_t NanBits(ElementType type) { return type == ElementType::kF64 ? kNanF64 : kNanF32; }
+uint64_t InfBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{0x7ff} << 52 : uint64_t{0x7f800000}; }
 uint64_t SignBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{1} << 63 : uint64_t{1} << 31; }
 
 }  // namespace
@@ -63,6 +64,15 @@ void LaneBuilder::EndRegion(std::span<const int> taken, std::span<const int> oth
   const uint64_t number = graph_.regions.size() - 1;
   for (std::size_t i = 0; i < taken.size(); ++i)
     phis[i] = Add({LaneOp::kPhi, TypeOf(otherwise[i]), taken[i], otherwise[i], -1, number});
+}
+
+int LaneBuilder::Seen(Value v) {
+  switch (v.nans) {
+    case Nans::kRaw: break;
+    case Nans::kPending: return Settle(v.node);
+    case Nans::kSigned: return QuietNanOf(v.node, v.node);
+  }
+  return v.node;
 }
 
 Value LaneBuilder::As(Value v, ElementType type) {
@@ -133,6 +143,7 @@ std::optional<Value> LaneBuilder::Apply(const BlockKey& key, uint64_t bits, std:
     const auto is_free = [&](const Value& v) { return v.nans == Nans::kPending || HoldsNoNan(v.node); };
     if ((t.nans == Nans::kPending || f.nans == Nans::kPending) && is_free(t) && is_free(f))
       return Value{Select(p.node, t.node, f.node), Nans::kPending};
+    if (t.nans == Nans::kSigned && f.nans == Nans::kSigned) return Value{Select(p.node, t.node, f.node), Nans::kSigned};
     return Value{Select(p.node, Seen(t), Seen(f))};
   }
   if (key.opcode == Opcode::kIsFinite) {
@@ -160,13 +171,16 @@ std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Val
   if (key.opcode == Opcode::kFloor) return number(LaneOp::kFloor);
   if (key.opcode == Opcode::kCeil) return number(LaneOp::kCeil);
   if (key.opcode == Opcode::kRoundNearestEven) return number(LaneOp::kRoundEven);
-  // These give no NaN but the NaN.
-  if (key.opcode == Opcode::kMaximum) return Value{Add(LaneOp::kMax, t, x[0].node, x[1].node)};
-  if (key.opcode == Opcode::kMinimum) return Value{Add(LaneOp::kMin, t, x[0].node, x[1].node)};
-  if (key.opcode == Opcode::kClamp)
-    return Value{Add(LaneOp::kMin, t, Add(LaneOp::kMax, t, x[0].node, x[1].node), x[2].node)};
-  if (key.opcode == Opcode::kAbs) return Value{Add(LaneOp::kAbs, t, Seen(x[0]))};
-  if (key.opcode == Opcode::kNegate) return Value{Add(LaneOp::kNeg, t, Seen(x[0]))};
+  if (key.opcode == Opcode::kMaximum || key.opcode == Opcode::kMinimum) return Extremum(key.opcode, t, x[0], x[1]);
+  if (key.opcode == Opcode::kClamp) {
+    const std::optional<Value> low = Extremum(Opcode::kMaximum, t, x[0], x[1]);
+    return low ? Extremum(Opcode::kMinimum, t, *low, x[2]) : low;
+  }
+  if (key.opcode == Opcode::kAbs || key.opcode == Opcode::kNegate) {
+    const LaneOp op = key.opcode == Opcode::kAbs ? LaneOp::kAbs : LaneOp::kNeg;
+    if (x[0].nans == Nans::kSigned) return Value{Add(op, t, x[0].node), Nans::kSigned};
+    return Value{Add(op, t, Seen(x[0]))};
+  }
   const ElementType u = UnsignedOf(StorageBytes(t));
   const auto with_sign = [&](int magnitude) {
     const int sign = Add(LaneOp::kAnd, u, Bitcast(x[0].node, u), Constant(u, SignBits(t)));
@@ -182,10 +196,56 @@ std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Val
     const int up = Compare(LaneOp::kLe, ConstantOf(t, 0.5), rest);
     return Value{with_sign(Select(up, Add(LaneOp::kAdd, t, whole, with_sign(ConstantOf(t, 1))), whole)), Nans::kPending};
   }
-  std::array<int, 2> seen = {Seen(x[0]), x.size() > 1 ? Seen(x[1]) : -1};
+  // A formula takes any NaN of a sign.
+  const auto given = [&](const Value& v) { return v.nans == Nans::kSigned ? v.node : Seen(v); };
+  std::array<int, 2> seen = {given(x[0]), x.size() > 1 ? given(x[1]) : -1};
   const std::optional<int> formula = ApplyFormula(*this, key.opcode, t, std::span<const int>(seen.data(), std::min<std::size_t>(x.size(), 2)));
   if (!formula) return std::nullopt;
   return Value{*formula, Nans::kPending};
+}
+
+// With a number on one side it is one comparison, which gives the other operand where that is a NaN. Of two zeros it gives
+// that operand too: right for the smaller of it and +0 and for the larger of it and -0; adding +0 makes a +0 of the larger
+// of -0 and +0.
+std::optional<Value> LaneBuilder::Extremum(Opcode opcode, ElementType type, Value x, Value y) {
+  const bool is_max = opcode == Opcode::kMaximum;
+  if (node(x.node).op != LaneOp::kConstant) std::swap(x, y);
+  const LaneNode c = node(x.node);
+  const bool is_number = c.op == LaneOp::kConstant && (c.bits & ~SignBits(type)) <= InfBits(type);
+  const bool is_minus_zero = is_number && c.bits == SignBits(type), is_plus_zero = is_number && c.bits == 0;
+  if (!is_number || (!is_max && is_minus_zero)) return Value{Add(is_max ? LaneOp::kMax : LaneOp::kMin, type, x.node, y.node)};
+  const int chosen = Add(is_max ? LaneOp::kGreater : LaneOp::kLesser, type, x.node, y.node);
+  if (is_max && is_plus_zero) return Value{Add(LaneOp::kAdd, type, chosen, x.node), Nans::kPending};
+  return Value{chosen, Nans::kPending};
+}
+
+// x / divisor, which is not 0, by a multiplication: floor(n / d) = n * ceil(2^s / d) >> s for 0 <= n <= 2^31 with
+// s = 31 + ceil(log2(d)), as in kernels/block_integer.cpp. For all 32 bits the factor needs 33: f + 2^32 with
+// f = ceil(2^(32 + l) / d) - 2^32 and l = ceil(log2(d)); then n * (f + 2^32) >> (32 + l) = (h + ((n - h) >> 1)) >> (l - 1),
+// where h = n * f >> 32 (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
+int LaneBuilder::Quotient(ElementType type, int x, uint64_t divisor) {
+  const ElementType u = ElementType::kU32;
+  const auto shifted = [&](int a, int by) { return by == 0 ? a : Add(LaneOp::kShr, u, a, Constant(u, static_cast<uint64_t>(by))); };
+  if (type == u) {
+    if (divisor == 1) return x;
+    const int l = std::bit_width(divisor - 1);
+    if (std::has_single_bit(divisor)) return shifted(x, l);
+    const uint64_t factor = ((((uint64_t{1} << l) - divisor) << 32) / divisor) + 1;
+    const int high = Add(LaneOp::kMulHigh, u, x, Constant(u, factor));
+    return shifted(Add(LaneOp::kAdd, u, high, shifted(Add(LaneOp::kSub, u, x, high), 1)), l - 1);
+  }
+  const auto number = static_cast<int32_t>(static_cast<uint32_t>(divisor));
+  const uint64_t size = number < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{number}) : static_cast<uint64_t>(number);
+  int q = Bitcast(Add(LaneOp::kAbs, type, x), u);
+  if (size > 1) {
+    const int shift = 31 + std::bit_width(size - 1);
+    const uint64_t factor = ((uint64_t{1} << shift) + size - 1) / size;
+    q = shifted(Add(LaneOp::kMulHigh, u, q, Constant(u, factor)), shift - 32);
+  }
+  // With the sign of the quotient.
+  const int sign = Add(LaneOp::kSar, type, x, Constant(type, 31));
+  const int flip = number < 0 ? Add(LaneOp::kNot, type, sign) : sign;
+  return Add(LaneOp::kSub, type, Add(LaneOp::kXor, type, Bitcast(q, type), flip), flip);
 }
 
 std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const Value> x) {
@@ -224,6 +284,11 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   if (width == 8) return std::nullopt;
   if (key.opcode == Opcode::kMulhi) return plain(LaneOp::kMulHigh);
   if (key.opcode == Opcode::kDivide || key.opcode == Opcode::kRemainder) {
+    if (const LaneNode d = node(x[1].node); d.op == LaneOp::kConstant && d.bits != 0) {
+      const int q = Quotient(t, x[0].node, d.bits);
+      if (key.opcode == Opcode::kDivide) return Value{q};
+      return Value{Add(LaneOp::kSub, t, x[0].node, Add(LaneOp::kMul, t, q, x[1].node))};
+    }
     // x / 0 is all ones, x % 0 is x; MIN / -1 is MIN, x % -1 is 0.
     const int zero = Constant(t, 0), one = Constant(t, 1);
     const int by_zero = Compare(LaneOp::kEq, x[1].node, zero);
@@ -280,7 +345,7 @@ std::optional<Value> LaneBuilder::Converted(ElementType to, Value x) {
     const int number = Add(LaneOp::kFloatToFloat, to, x.node);
     // A pending NaN stays one, of whatever sign.
     if (x.nans == Nans::kPending) return Value{number, Nans::kPending};
-    return Value{QuietNanOf(x.node, number)};
+    return Value{number, Nans::kSigned};
   }
   if (IsFloat(from)) {
     if (to_width >= 4) return Value{Add(LaneOp::kFloatToInt, to, x.node)};
@@ -305,8 +370,7 @@ std::optional<Value> LaneBuilder::Rounded(Value x, ElementType storage) {
   if (storage == ElementType::kF16) {
     const int half = Add(LaneOp::kFloatToHalf, ElementType::kU16, x.node);
     const int number = Add(LaneOp::kHalfToFloat, f, half);
-    if (x.nans == Nans::kPending) return Value{number, Nans::kPending};
-    return Value{QuietNanOf(x.node, number)};
+    return Value{number, x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
   }
   if (storage == ElementType::kBF16) {
     const int bits = Bitcast(x.node, u);
@@ -323,8 +387,7 @@ std::optional<Value> LaneBuilder::Rounded(Value x, ElementType storage) {
 std::optional<Value> LaneBuilder::Widen(int stored, ElementType storage) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
   if (storage == ElementType::kF16) {
-    const int x = Add(LaneOp::kHalfToFloat, f, stored);
-    return Value{QuietNanOf(x, x)};
+    return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned};
   }
   if (storage == ElementType::kBF16)
     return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};

@@ -18,11 +18,13 @@ class LaneBuilder {
   // A value of the program, which is a node and what is known of the NaNs in it.
   //   kRaw      a NaN has the bits that it must have
   //   kPending  a NaN may have any bits, and is to be the NaN
+  //   kSigned   a NaN may have any bits but its sign's, and is to be the quiet one of that sign
   // An operation on numbers takes either: it gives a NaN for any NaN, and what it gives is pending itself. What shows the
   // bits of its operand (a store, a bitcast, the sign, total order, a conversion's sign) takes it settled; a select of
-  // nothing but pending values, or of ones that hold no NaN but the NaN, is pending as a whole. So every value that is
+  // nothing but pending values, or of ones that hold no NaN but the NaN, is pending as a whole, and of nothing but signed
+  // ones signed. So every value that is
   // seen is the one that settling each operation's result would have given.
-  enum class Nans : uint8_t { kRaw, kPending };
+  enum class Nans : uint8_t { kRaw, kPending, kSigned };
   struct Value {
     int node = -1;
     Nans nans = Nans::kRaw;
@@ -47,7 +49,7 @@ class LaneBuilder {
   void EndRegion(std::span<const int> taken, std::span<const int> otherwise, std::span<int> phis);
 
   // The bits of a value as they are to be.
-  int Seen(Value v) { return v.nans == Nans::kPending ? Settle(v.node) : v.node; }
+  int Seen(Value v);
   // As `type`: values of one width share registers in a block program.
   Value As(Value v, ElementType type);
 
@@ -74,6 +76,8 @@ class LaneBuilder {
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);
   bool HoldsNoNan(int id) const;
+  std::optional<Value> Extremum(Opcode opcode, ElementType type, Value x, Value y);
+  int Quotient(ElementType type, int x, uint64_t divisor);
 
   LaneGraph graph_;
   std::unordered_map<LaneNode, int, Hash> known_;

@@ -25,6 +25,7 @@ enum class LaneOp : uint8_t {
   kAdd, kSub, kMul,
   kDiv,          // floats; s32 and u32: by what is neither 0 nor, for s32, -1
   kMin, kMax,    // floats: as XLA, a NaN wins (and is the NaN), +0 is larger than -0
+  kGreater, kLesser,  // floats: a > b ? a : b, a < b ? a : b; so b for zeros and where either is a NaN
   kSqrt, kNeg, kAbs,
   kFloor, kCeil, kRoundEven, kTrunc,
   kAnd, kOr, kXor, kNot,  // integers and preds

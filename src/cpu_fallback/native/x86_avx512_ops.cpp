@@ -46,6 +46,8 @@ void Avx512Emitter::EmitNode(int id) {
       if (is_float) return EmitExtremum(id);
       return Binary(id, is_signed ? OfWidth(width, Inst::kIdVpmaxsb, Inst::kIdVpmaxsw, Inst::kIdVpmaxsd, Inst::kIdVpmaxsq)
                                   : OfWidth(width, Inst::kIdVpmaxub, Inst::kIdVpmaxuw, Inst::kIdVpmaxud, Inst::kIdVpmaxuq), true);
+    case LaneOp::kGreater: return Binary(id, is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps, false);
+    case LaneOp::kLesser: return Binary(id, is_double ? Inst::kIdVminpd : Inst::kIdVminps, false);
     case LaneOp::kSqrt: return Unary(id, is_double ? Inst::kIdVsqrtpd : Inst::kIdVsqrtps);
     case LaneOp::kNeg:
       return WithConstant(id, is_double ? Inst::kIdVpxorq : Inst::kIdVpxord, is_double ? uint64_t{1} << 63 : uint64_t{1} << 31);
@@ -112,7 +114,7 @@ void Avx512Emitter::EmitMaskOp(int id) {
     }
     case LaneOp::kConstant: case LaneOp::kUniform: case LaneOp::kRow: case LaneOp::kLoad: case LaneOp::kRamp:
     case LaneOp::kGather: case LaneOp::kAdd: case LaneOp::kSub: case LaneOp::kMul: case LaneOp::kDiv: case LaneOp::kMin:
-    case LaneOp::kMax: case LaneOp::kSqrt: case LaneOp::kNeg: case LaneOp::kAbs: case LaneOp::kFloor: case LaneOp::kCeil:
+    case LaneOp::kMax: case LaneOp::kGreater: case LaneOp::kLesser: case LaneOp::kSqrt: case LaneOp::kNeg: case LaneOp::kAbs: case LaneOp::kFloor: case LaneOp::kCeil:
     case LaneOp::kRoundEven: case LaneOp::kTrunc: case LaneOp::kShl: case LaneOp::kShr: case LaneOp::kSar:
     case LaneOp::kMulHigh: case LaneOp::kMulLow32: case LaneOp::kPopcount: case LaneOp::kClz: case LaneOp::kEq:
     case LaneOp::kNe: case LaneOp::kLt: case LaneOp::kLe: case LaneOp::kExtend: case LaneOp::kTruncate:
@@ -276,7 +278,7 @@ void Avx512Emitter::EmitConversion(int id) {
     }
     case LaneOp::kConstant: case LaneOp::kUniform: case LaneOp::kRow: case LaneOp::kLoad: case LaneOp::kRamp:
     case LaneOp::kGather: case LaneOp::kAdd: case LaneOp::kSub: case LaneOp::kMul: case LaneOp::kDiv: case LaneOp::kMin:
-    case LaneOp::kMax: case LaneOp::kSqrt: case LaneOp::kNeg: case LaneOp::kAbs: case LaneOp::kFloor: case LaneOp::kCeil:
+    case LaneOp::kMax: case LaneOp::kGreater: case LaneOp::kLesser: case LaneOp::kSqrt: case LaneOp::kNeg: case LaneOp::kAbs: case LaneOp::kFloor: case LaneOp::kCeil:
     case LaneOp::kRoundEven: case LaneOp::kTrunc: case LaneOp::kAnd: case LaneOp::kOr: case LaneOp::kXor: case LaneOp::kNot:
     case LaneOp::kShl: case LaneOp::kShr: case LaneOp::kSar: case LaneOp::kMulHigh: case LaneOp::kMulLow32:
     case LaneOp::kPopcount: case LaneOp::kClz: case LaneOp::kEq: case LaneOp::kNe: case LaneOp::kLt: case LaneOp::kLe:
