@@ -141,8 +141,7 @@ bool IsLeftToTheInterpreter(const Case& c) {
   if (!IsIntegral(k.type)) return false;
   if (k.opcode == Opcode::kPower) return true;
   const bool divides = k.opcode == Opcode::kDivide || k.opcode == Opcode::kRemainder;
-  if (StorageBytes(k.type) == 8) return divides || k.opcode == Opcode::kMulhi;
-  return StorageBytes(k.type) < 4 && divides;
+  return StorageBytes(k.type) == 8 && (divides || k.opcode == Opcode::kMulhi);
 }
 
 class NativeTest : public testing::Test {

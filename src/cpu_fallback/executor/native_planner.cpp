@@ -14,8 +14,9 @@ using native::LaneStream;
 
 namespace {
 
-// Lanes times operations from which on a compilation is worth it: a microsecond of the interpreter's time.
-constexpr int64_t kWorthwhile = 16384;
+// Lanes times operations from which on a compilation is worth it: half a microsecond of the interpreter's time, which a
+// program that runs some hundred times makes up for.
+constexpr int64_t kWorthwhile = 8192;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
 // Rows of fewer elements are not gone along one by one.

@@ -20,6 +20,7 @@ ElementType UnsignedOf(int width) {
 ElementType SignedOf(int width) {
   return width == 1 ? ElementType::kS8 : width == 2 ? ElementType::kS16 : width == 4 ? ElementType::kS32 : ElementType::kS64;
 }
+int64_t SignExtended(uint64_t bits, int width) { return static_cast<int64_t>(bits << (64 - 8 * width)) >> (64 - 8 * width); }
 uint64_t NanBits(ElementType type) { return type == ElementType::kF64 ? kNanF64 : kNanF32; }
 uint64_t InfBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{0x7ff} << 52 : uint64_t{0x7f800000}; }
 uint64_t SignBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{1} << 63 : uint64_t{1} << 31; }
@@ -31,7 +32,31 @@ int LaneBuilder::AddStream(LaneStream stream) {
   return static_cast<int>(graph_.streams.size()) - 1;
 }
 
+// What the formulas' words leave to be dropped: masks before shifts that lose those bits, zeros that are added.
+std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
+  if (n.b < 0 || node(n.b).op != LaneOp::kConstant) return std::nullopt;
+  const uint64_t constant = node(n.b).bits;
+  const bool is_float = IsFloat(n.type);
+  // x - (+0) is x for every number.
+  if (constant == 0 && n.op == LaneOp::kSub) return n.a;
+  if (constant == 0 && !is_float && (n.op == LaneOp::kOr || n.op == LaneOp::kXor || n.op == LaneOp::kAdd || n.op == LaneOp::kShl || n.op == LaneOp::kShr)) return n.a;
+  return std::nullopt;
+}
+
 int LaneBuilder::Add(LaneNode node) {
+  if (const std::optional<int> known = Simplified(node)) return *known;
+  if (node.op == LaneOp::kShl && this->node(node.b).op == LaneOp::kConstant) {
+    const auto width = static_cast<uint64_t>(BitWidth(node.type));
+    const LaneNode from = this->node(node.a);
+    const uint64_t by = this->node(node.b).bits;
+    const bool has_constant = from.b >= 0 && this->node(from.b).op == LaneOp::kConstant;
+    if (has_constant && by < width) {
+      const uint64_t constant = this->node(from.b).bits, kept = (~uint64_t{0} >> (64 - width)) >> by;
+      if (from.op == LaneOp::kAnd && (constant & kept) == kept) return Add(LaneOp::kShl, node.type, from.a, node.b);
+      if (from.op == LaneOp::kShl && constant + by < width)
+        return Add(LaneOp::kShl, node.type, from.a, Constant(node.type, constant + by));
+    }
+  }
   const auto [it, is_new] = known_.try_emplace(node, static_cast<int>(graph_.nodes.size()));
   if (!is_new) return it->second;
   graph_.nodes.push_back(node);
@@ -49,6 +74,14 @@ int LaneBuilder::ConstantOf(ElementType type, double value) {
   if (type == ElementType::kF32) return Constant(type, std::bit_cast<uint32_t>(static_cast<float>(value)));
   if (type == ElementType::kF64) return Constant(type, std::bit_cast<uint64_t>(value));
   return Constant(type, static_cast<uint64_t>(static_cast<int64_t>(value)));
+}
+
+int LaneBuilder::Bitcast(int a, ElementType type) {
+  // By value: a node more may move them all.
+  const LaneNode n = node(a);
+  if (n.type == type) return a;
+  if (n.op == LaneOp::kConstant) return Constant(type, n.bits);
+  return Add(LaneOp::kBitcast, type, n.op == LaneOp::kBitcast ? n.a : a);
 }
 
 void LaneBuilder::BeginRegion(int condition) {
@@ -86,10 +119,15 @@ Value LaneBuilder::As(Value v, ElementType type) {
   return {Bitcast(Seen(v), type)};
 }
 
+bool LaneBuilder::IsNumber(int id) const {
+  const LaneNode& n = node(id);
+  return n.op == LaneOp::kIntToFloat || (n.op == LaneOp::kConstant && HoldsNoNan(id) && n.bits != NanBits(n.type));
+}
 bool LaneBuilder::HoldsNoNan(int id) const {
   const LaneNode& n = node(id);
   // None but the NaN.
   if (n.op == LaneOp::kSettle || ((n.op == LaneOp::kMax || n.op == LaneOp::kMin) && IsFloat(n.type))) return true;
+  if (n.op == LaneOp::kIntToFloat) return true;
   if (n.op != LaneOp::kConstant) return false;
   if (n.type == ElementType::kF32) return !std::isnan(std::bit_cast<float>(static_cast<uint32_t>(n.bits))) || n.bits == kNanF32;
   if (n.type == ElementType::kF64) return !std::isnan(std::bit_cast<double>(n.bits)) || n.bits == kNanF64;
@@ -98,6 +136,7 @@ bool LaneBuilder::HoldsNoNan(int id) const {
 
 // `number`, or where x is a NaN the quiet one of its sign.
 int LaneBuilder::QuietNanOf(int x, int number) {
+  if (IsNumber(x)) return number;
   const ElementType type = TypeOf(number), from = TypeOf(x);
   const int is_nan = Compare(LaneOp::kNe, x, x);
   const int is_negative = Compare(LaneOp::kLt, Bitcast(x, SignedOf(StorageBytes(from))), Constant(SignedOf(StorageBytes(from)), 0));
@@ -272,7 +311,18 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   }
   if (key.opcode == Opcode::kClamp)
     return Value{Add(LaneOp::kMin, t, Add(LaneOp::kMax, t, x[0].node, x[1].node), x[2].node)};
-  if (width < 4) return std::nullopt;
+  const bool divides = key.opcode == Opcode::kDivide || key.opcode == Opcode::kRemainder;
+  if (width < 4) {
+    if (!divides) return std::nullopt;
+    // In wider lanes; the low bits of what 32 bits give are what the narrow operation gives.
+    const ElementType wide = is_signed ? ElementType::kS32 : ElementType::kU32;
+    const auto extended = [&](int a) {
+      return node(a).op == LaneOp::kConstant ? Constant(wide, is_signed ? static_cast<uint64_t>(SignExtended(node(a).bits, width)) : node(a).bits)
+                                             : Add(LaneOp::kExtend, wide, a);
+    };
+    const int q = Divided(key.opcode, wide, extended(x[0].node), extended(x[1].node), width);
+    return Value{Add(LaneOp::kTruncate, t, q)};
+  }
   if (key.opcode == Opcode::kShiftLeft) return plain(LaneOp::kShl);
   if (key.opcode == Opcode::kShiftRightArithmetic || key.opcode == Opcode::kShiftRightLogical) {
     const ElementType as = key.opcode == Opcode::kShiftRightLogical ? u : SignedOf(width);
@@ -283,27 +333,33 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   if (key.opcode == Opcode::kClz) return plain(LaneOp::kClz);
   if (width == 8) return std::nullopt;
   if (key.opcode == Opcode::kMulhi) return plain(LaneOp::kMulHigh);
-  if (key.opcode == Opcode::kDivide || key.opcode == Opcode::kRemainder) {
-    if (const LaneNode d = node(x[1].node); d.op == LaneOp::kConstant && d.bits != 0) {
-      const int q = Quotient(t, x[0].node, d.bits);
-      if (key.opcode == Opcode::kDivide) return Value{q};
-      return Value{Add(LaneOp::kSub, t, x[0].node, Add(LaneOp::kMul, t, q, x[1].node))};
-    }
-    // x / 0 is all ones, x % 0 is x; MIN / -1 is MIN, x % -1 is 0.
-    const int zero = Constant(t, 0), one = Constant(t, 1);
-    const int by_zero = Compare(LaneOp::kEq, x[1].node, zero);
-    int unsafe = by_zero, by_minus = -1;
-    if (is_signed) {
-      by_minus = Compare(LaneOp::kEq, x[1].node, Constant(t, ~uint64_t{0}));
-      unsafe = Add(LaneOp::kOr, ElementType::kPred, by_zero, by_minus);
-    }
-    int q = Add(LaneOp::kDiv, t, x[0].node, Select(unsafe, one, x[1].node));
-    if (is_signed) q = Select(by_minus, Add(LaneOp::kSub, t, zero, x[0].node), q);
-    if (key.opcode == Opcode::kDivide) return Value{Select(by_zero, Constant(t, ~uint64_t{0}), q)};
-    const int rest = Add(LaneOp::kSub, t, x[0].node, Add(LaneOp::kMul, t, q, x[1].node));
-    return Value{Select(by_zero, x[0].node, rest)};
-  }
+  if (divides) return Value{Divided(key.opcode, t, x[0].node, x[1].node, width)};
   return std::nullopt;
+}
+
+// Of s32 or u32, that hold numbers of `width` bytes: x / 0 is all ones, x % 0 is x; MIN / -1 is MIN, x % -1 is 0.
+int LaneBuilder::Divided(Opcode opcode, ElementType t, int x, int y, int width) {
+  const bool is_signed = t == ElementType::kS32;
+  const auto rest_of = [&](int quotient) { return Add(LaneOp::kSub, t, x, Add(LaneOp::kMul, t, quotient, y)); };
+  if (const LaneNode d = node(y); d.op == LaneOp::kConstant && d.bits != 0) {
+    const int q = Quotient(t, x, d.bits);
+    return opcode == Opcode::kDivide ? q : rest_of(q);
+  }
+  const int zero = Constant(t, 0), one = Constant(t, 1);
+  const int by_zero = Compare(LaneOp::kEq, y, zero);
+  int unsafe = by_zero, by_minus = -1;
+  if (is_signed) {
+    by_minus = Compare(LaneOp::kEq, y, Constant(t, ~uint64_t{0}));
+    unsafe = Add(LaneOp::kOr, ElementType::kPred, by_zero, by_minus);
+  }
+  const int divisor = Select(unsafe, one, y);
+  const ElementType f = ElementType::kF32;
+  // The quotient of numbers of 16 bits is further from the next integer than a float's division rounds.
+  int q = width == 4 ? Add(LaneOp::kDiv, t, x, divisor)
+                     : Add(LaneOp::kTruncateToInt, t, Add(LaneOp::kDiv, f, Add(LaneOp::kIntToFloat, f, x), Add(LaneOp::kIntToFloat, f, divisor)));
+  if (is_signed) q = Select(by_minus, Add(LaneOp::kSub, t, zero, x), q);
+  if (opcode == Opcode::kDivide) return Select(by_zero, Constant(t, ~uint64_t{0}), q);
+  return Select(by_zero, x, rest_of(q));
 }
 
 std::optional<Value> LaneBuilder::Predicate(const BlockKey& key, std::span<const Value> operands) {

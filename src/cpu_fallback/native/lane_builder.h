@@ -41,7 +41,7 @@ class LaneBuilder {
   int ConstantOf(ElementType type, double value);  // of any number type
   int Compare(LaneOp op, int a, int b) { return Add(op, ElementType::kPred, a, b); }
   int Select(int p, int t, int f) { return Add(LaneOp::kSelect, TypeOf(t), p, t, f); }
-  int Bitcast(int a, ElementType type) { return TypeOf(a) == type ? a : Add(LaneOp::kBitcast, type, a); }
+  int Bitcast(int a, ElementType type);
   int Settle(int a) { return Add(LaneOp::kSettle, TypeOf(a), a); }
 
   // Nodes between the two run only where the condition holds for some lane.
@@ -75,8 +75,11 @@ class LaneBuilder {
   std::optional<Value> Rounded(Value x, ElementType storage);
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);
-  bool HoldsNoNan(int id) const;
+  std::optional<int> Simplified(const LaneNode& node) const;
+  bool IsNumber(int id) const;     // never a NaN
+  bool HoldsNoNan(int id) const;   // but the NaN
   std::optional<Value> Extremum(Opcode opcode, ElementType type, Value x, Value y);
+  int Divided(Opcode opcode, ElementType type, int x, int y, int width);
   int Quotient(ElementType type, int x, uint64_t divisor);
 
   LaneGraph graph_;

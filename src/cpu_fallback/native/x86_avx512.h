@@ -42,7 +42,7 @@ class Avx512Emitter {
       if (used_[i]) widest = std::max(widest, WidthOf(graph.nodes[i].type)), ++used_count_;
     for (const LaneStore& s : graph.stores) widest = std::max(widest, graph.streams[static_cast<std::size_t>(s.stream)].width);
     lanes_ = 64 / widest;
-    values_.resize(graph.nodes.size());
+    for (auto& values : values_) values.resize(graph.nodes.size());
     fixed_.resize(graph.nodes.size(), false);
   }
 
@@ -57,7 +57,7 @@ class Avx512Emitter {
     f->setArg(2, columns_);
     bases_.resize(graph_.streams.size());
     running_.resize(graph_.streams.size());
-    part_vectors_.resize(graph_.streams.size());
+    for (auto& vectors : part_vectors_) vectors.resize(graph_.streams.size());
     for (std::size_t s = 0; s < bases_.size(); ++s) {
       bases_[s] = cc_.newIntPtr();
       cc_.mov(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument))));
@@ -94,7 +94,12 @@ class Avx512Emitter {
   const LaneNode& At(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
   ElementType TypeOf(int id) const { return At(id).type; }
   int WidthOfNode(int id) const { return WidthOf(TypeOf(id)); }
-  Value& ValueOf(int id) { return values_[static_cast<std::size_t>(id)]; }
+  // The value in the vector that is being made, or the one for all.
+  Value& ValueOf(int id) {
+    const LaneOp op = At(id).op;
+    const bool is_shared = op == LaneOp::kUniform || op == LaneOp::kRow || fixed_[static_cast<std::size_t>(id)];
+    return values_[is_shared ? 0 : vector_][static_cast<std::size_t>(id)];
+  }
 
   // Registers.
   x86::Vec NewVector(int width) {
@@ -217,38 +222,37 @@ class Avx512Emitter {
       cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) + offsetof(StreamArgument, row_stride))));
     }
   }
-  void Advance() {
-    cc_.add(index_, lanes_);
+  void Advance(int vectors) {
+    cc_.add(index_, vectors * lanes_);
     for (std::size_t s = 0; s < bases_.size(); ++s) {
       const LaneStream& stream = graph_.streams[s];
-      if (Runs(s)) cc_.add(running_[s], lanes_ * stream.stride * stream.width);
+      if (Runs(s)) cc_.add(running_[s], vectors * lanes_ * stream.stride * stream.width);
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const LaneNode& n = graph_.nodes[i];
       if (!used_[i] || n.op != LaneOp::kRamp) continue;
-      const auto step = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(lanes_);
-      const x86::Vec v = values_[i].v;
+      const auto step = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(vectors * lanes_);
+      const x86::Vec v = values_[0][i].v;
       Emit(Inst::kIdVpaddd, v, v, BroadcastConstant(step, 4));
     }
   }
   void EmitLoops(const asmjit::Label& row_end) {
     const asmjit::Label loop = cc_.newLabel(), rest = cc_.newLabel();
     const x86::Gp last = cc_.newInt64();
-    cc_.lea(last, x86::ptr(columns_, -lanes_));
+    // Two vectors at a time: the processor finds more to do at once where operations wait for each other.
+    const int vectors = graph_.regions.empty() ? kVectors : 1;
+    cc_.lea(last, x86::ptr(columns_, -vectors * lanes_));
     cc_.test(last, last);
     cc_.js(rest);
     cc_.bind(loop);
-    Body(false);
-    Advance();
+    Body(false, vectors);
+    Advance(vectors);
     cc_.cmp(index_, last);
     cc_.jle(loop);
     cc_.bind(rest);
-    const x86::Gp count = cc_.newInt64();
-    cc_.mov(count, columns_);
-    cc_.sub(count, index_);
-    cc_.jz(row_end);
-    MakeTailMask(count);
-    Body(true);
+    cc_.cmp(index_, columns_);
+    cc_.je(row_end);
+    EmitMaskedLoop();
   }
   // The same body for every vector, all under a mask.
   void EmitMaskedLoop() {
@@ -261,8 +265,8 @@ class Avx512Emitter {
     cc_.cmp(count, most);
     cc_.cmovg(count, most);
     MakeTailMask(count);
-    Body(true);
-    Advance();
+    Body(true, 1);
+    Advance(1);
     cc_.cmp(index_, columns_);
     cc_.jl(loop);
   }
@@ -291,13 +295,15 @@ class Avx512Emitter {
       return s.kind == LaneStream::Kind::kInterleaved && s.stride == parts;
     });
   }
-  void Body(bool is_tail) {
+  void Body(bool is_tail, int vectors) {
     is_tail_ = is_tail;
-    for (auto& vectors : part_vectors_) vectors = {};
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      const LaneOp op = graph_.nodes[i].op;
-      if (op != LaneOp::kUniform && op != LaneOp::kRow && op != LaneOp::kRamp && !fixed_[i]) values_[i].is_set = false;
-    }
+    for (auto& all : part_vectors_)
+      for (auto& loaded : all) loaded = {};
+    for (std::size_t v = 0; v < kVectors; ++v)
+      for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+        const LaneOp op = graph_.nodes[i].op;
+        if (op != LaneOp::kUniform && op != LaneOp::kRow && (op != LaneOp::kRamp || v > 0) && !fixed_[i]) values_[v][i].is_set = false;
+      }
     std::size_t region = 0;
     asmjit::Label skip;
     bool is_inside = false;
@@ -316,9 +322,13 @@ class Avx512Emitter {
         }
         ++region;
       }
-      if (i < graph_.nodes.size() && used_[i]) EmitNode(id);
+      if (i >= graph_.nodes.size() || !used_[i]) continue;
+      for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);
+      vector_ = 0;
     }
-    for (const LaneStore& s : graph_.stores) EmitStore(s);
+    for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_)
+      for (const LaneStore& s : graph_.stores) EmitStore(s);
+    vector_ = 0;
   }
 
   // Regions.
@@ -358,9 +368,10 @@ class Avx512Emitter {
   }
 
   // Memory.
+  int Ahead() const { return static_cast<int>(vector_) * lanes_; }  // of the index
   x86::Mem Address(std::size_t stream) const {
     const int shift = std::countr_zero(static_cast<unsigned>(graph_.streams[stream].width));
-    return x86::ptr(bases_[stream], index_, static_cast<uint32_t>(shift));
+    return x86::ptr(bases_[stream], index_, static_cast<uint32_t>(shift), Ahead() * graph_.streams[stream].width);
   }
   // One value in all lanes.
   void LoadOne(int id) {
@@ -426,7 +437,9 @@ class Avx512Emitter {
     Emit(Inst::kIdVmovdqu32, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, at.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
     return v;
   }
-  static x86::Mem Indexed(const x86::Gp& base, const x86::Vec& places, uint32_t shift) { return x86::ptr(base, places, shift); }
+  static x86::Mem Indexed(const x86::Gp& base, const x86::Vec& places, uint32_t shift, int offset = 0) {
+    return x86::ptr(base, places, shift, offset);
+  }
   void GatherVector(const x86::Vec& v, const x86::Mem& from, int width, int mask) {
     const x86::KReg k = FreshAccessMask(mask, width);
     Emit(Inst::kIdVpxord, v, v, v);
@@ -439,7 +452,7 @@ class Avx512Emitter {
     if (stream.kind == LaneStream::Kind::kInterleaved) return EmitPart(id);
     const x86::Vec v = NewVector(width);
     if (stream.kind == LaneStream::Kind::kStrided) {
-      GatherVector(v, Indexed(running_[n.bits], Places(stream.stride * width), 0), width, n.b);
+      GatherVector(v, Indexed(running_[n.bits], Places(stream.stride * width), 0, Ahead() * stream.stride * width), width, n.b);
     } else {
       LoadVector(v, Address(n.bits), width, n.b);
     }
@@ -462,7 +475,7 @@ class Avx512Emitter {
     }
     if (stream.kind == LaneStream::Kind::kStrided) {
       EmitMasked(width == 8 ? Inst::kIdVpscatterdq : Inst::kIdVpscatterdd, FreshAccessMask(s.mask, width), false,
-                 Indexed(running_[number], Places(stream.stride * width), 0), v);
+                 Indexed(running_[number], Places(stream.stride * width), 0, Ahead() * stream.stride * width), v);
       return;
     }
     const x86::Mem to = Address(number);
@@ -478,7 +491,7 @@ class Avx512Emitter {
   void MergePart(const x86::Vec& to, const x86::Vec& places, const x86::Vec& from, int width, uint32_t lanes);
   x86::Mem PartAddress(std::size_t stream, int part) const {
     const LaneStream& s = graph_.streams[stream];
-    return x86::ptr(running_[stream], part * lanes_ * s.width);
+    return x86::ptr(running_[stream], (Ahead() * s.stride + part * lanes_) * s.width);
   }
 
   // Nodes.
@@ -523,7 +536,9 @@ class Avx512Emitter {
     return k;
   }
   void Blend(const x86::Vec& out, const x86::KReg& k, int width, const x86::Vec& no, const Operand& yes) {
-    EmitMasked(OfWidth(width, Inst::kIdVpblendmb, Inst::kIdVpblendmw, Inst::kIdVpblendmd, Inst::kIdVpblendmq), k, false, out, no, yes);
+    // To the allocator a mask means that `out` is read, so it is written before.
+    Emit(Inst::kIdVmovdqa32, out, no);
+    EmitMasked(OfWidth(width, Inst::kIdVpblendmb, Inst::kIdVpblendmw, Inst::kIdVpblendmd, Inst::kIdVpblendmq), k, false, out, out, yes);
   }
 
   const LaneGraph& graph_;
@@ -531,13 +546,15 @@ class Avx512Emitter {
   std::vector<bool> used_;
   std::size_t used_count_ = 0;
   int lanes_ = 16;
-  std::vector<Value> values_;
+  static constexpr int kVectors = 2;
+  std::array<std::vector<Value>, kVectors> values_;
+  std::size_t vector_ = 0;  // the one that is being made
   std::vector<bool> fixed_;  // hoisted constants
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_;
   std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved + 1> part_tails_;  // by number of parts
-  std::vector<std::array<x86::Vec, kMaxInterleaved>> part_vectors_;  // of interleaved streams, as loaded
+  std::array<std::vector<std::array<x86::Vec, kMaxInterleaved>>, kVectors> part_vectors_;  // of interleaved streams, as loaded
   bool is_tail_ = false;
 };
 

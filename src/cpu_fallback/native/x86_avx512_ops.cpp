@@ -17,8 +17,14 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kConstant:
     case LaneOp::kUniform:
     case LaneOp::kRow:
-    case LaneOp::kRamp:
     case LaneOp::kPhi: return;
+    case LaneOp::kRamp: {
+      if (vector_ == 0) return;
+      const x86::Vec v = NewVector(4);
+      const auto ahead = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(Ahead());
+      Emit(Inst::kIdVpaddd, v, values_[0][static_cast<std::size_t>(id)].v, BroadcastConstant(ahead, 4));
+      return Set(id, v);
+    }
     case LaneOp::kLoad: return EmitLoad(id);
     case LaneOp::kGather: {
       const x86::Vec v = NewVector(width);

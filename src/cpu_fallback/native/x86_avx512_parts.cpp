@@ -35,7 +35,7 @@ void Avx512Emitter::EmitPart(int id) {
   const int part = static_cast<int>(n.bits >> 32);
   const LaneStream& stream = graph_.streams[number];
   const int parts = stream.stride, width = stream.width;
-  auto& vectors = part_vectors_[number];
+  auto& vectors = part_vectors_[vector_][number];
   for (int v = 0; v < parts; ++v) {
     x86::Vec& vector = vectors[static_cast<std::size_t>(v)];
     if (vector.isValid()) continue;
