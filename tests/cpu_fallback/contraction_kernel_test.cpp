@@ -130,6 +130,35 @@ TEST(DotKernelTest, Batches) {
           CheckDot({batch, m, 70, 50, kF32, kF32, kF32, kF32, false, share, share, after});
 }
 
+TEST(DotKernelTest, BatchesOfTinyMatrices) {
+  using enum ElementType;
+  struct Size {
+    int64_t m, n, k;
+  };
+  for (const Size& s : {Size{2, 2, 2}, {3, 3, 3}, {4, 4, 4}, {1, 3, 2}, {3, 1, 5}, {2, 2, 8}, {2, 3, 9}, {1, 1, 1}, {5, 2, 3}})
+    for (const Dims& batch : {Dims{37}, Dims{3, 21}, Dims{7}})
+      for (bool lt : {false, true})
+        for (bool rt : {false, true})
+          for (ElementType t : {kF32, kF64}) {
+            CheckDot({batch, s.m, s.n, s.k, t, t, t, t, lt, rt});
+            CheckDot({batch, s.m, s.n, s.k, t, t, t, t, lt, rt, true, After::kTransposedStore});
+          }
+}
+
+TEST(DotKernelTest, VectorsOfEveryType) {
+  using enum ElementType;
+  struct Types {
+    ElementType lhs, rhs, sum, result;
+  };
+  for (const Types& t : {Types{kF64, kF64, kF64, kF64}, {kS32, kS32, kS32, kS32}, {kS8, kS8, kS32, kS8}, {kU8, kS8, kS32, kS32}, {kS8, kU8, kS32, kS32},
+                         {kU8, kU8, kU32, kU8}, {kBF16, kF32, kF32, kF32}, {kF32, kF16, kF32, kF32}})
+    for (bool transposed : {false, true})
+      for (int64_t k : {3, 53, 3000}) {
+        CheckDot({{}, 1, 37, k, t.lhs, t.rhs, t.sum, t.result, transposed, transposed});
+        CheckDot({{3}, 41, 1, k, t.lhs, t.rhs, t.sum, t.result, transposed, transposed});
+      }
+}
+
 TEST(DotKernelTest, Types) {
   using enum ElementType;
   struct Types {

@@ -3,8 +3,11 @@
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/epilogue.h"
+#include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
-#include "cpu_fallback/kernels/gemm.h"
+#include "cpu_fallback/kernels/gemv.h"
+#include "cpu_fallback/kernels/shared_product.h"
+#include "cpu_fallback/kernels/tiny_products.h"
 
 namespace krafla::cpu {
 
@@ -13,10 +16,29 @@ namespace {
 // Below this oneDNN's overhead, some 10 us, is what one waits for.
 constexpr double kSmallFlops = 500e3;
 
+// A batch dimension that the operands walk as one, and the result as two, is two: then the result's strides are known.
+plan::DotKernel WithBatchesSplit(plan::DotKernel body) {
+  while (body.epilogue.space.dims().size() == body.batch.size() + 2) {
+    const DimSplit split = FindSplit(body.epilogue);
+    if (split.dim < 0 || split.dim >= static_cast<int>(body.batch.size())) break;
+    body.epilogue = SplitDim(body.epilogue, split.dim, split.inner);
+    const auto d = static_cast<std::size_t>(split.dim);
+    const auto in_two = [&](Dims& dims, int64_t outer, int64_t inner) {
+      dims[d] = outer;
+      dims.insert(dims.begin() + split.dim + 1, inner);
+    };
+    in_two(body.batch, body.batch[d] / split.inner, split.inner);
+    in_two(body.lhs_batch_strides, body.lhs_batch_strides[d] * split.inner, body.lhs_batch_strides[d]);
+    in_two(body.rhs_batch_strides, body.rhs_batch_strides[d] * split.inner, body.rhs_batch_strides[d]);
+  }
+  return body;
+}
+
 class DotRun final : public CpuKernel {
  public:
-  static KernelResult Make(const plan::DotKernel& body, int threads) {
+  static KernelResult Make(const plan::DotKernel& as_planned, int threads) {
     auto out = std::make_unique<DotRun>();
+    const plan::DotKernel body = WithBatchesSplit(as_planned);
     Dims dims = body.batch;
     dims.push_back(body.m);
     dims.push_back(body.n);
@@ -53,8 +75,12 @@ class DotRun final : public CpuKernel {
 
  private:
   Result<> Multiply(const std::byte* lhs, const std::byte* rhs, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
-    if (gemv_) {
+    if (tiny_) {
+      tiny_->Run(lhs, rhs, to, pool);
+    } else if (gemv_) {
       gemv_->Run(lhs, rhs, to, pool, scratch);
+    } else if (shared_) {
+      shared_->Run(lhs, rhs, to, pool, scratch);
     } else if (gemm_) {
       gemm_->Run(lhs, rhs, to, pool, scratch);
     } else if (!matmul_->Run(lhs, rhs, to, pool, scratch)) {
@@ -89,6 +115,17 @@ class DotRun final : public CpuKernel {
     const bool own_direct = same_type && dense_result;
     const double flops = 2.0 * static_cast<double>(count_) * static_cast<double>(b.k);
     const GemmProblem& own = own_direct ? at_result : p;
+    tiny_ = TinyProducts::Make(own);
+    if (tiny_) {
+      writes_result_ = own_direct;
+      return;
+    }
+    if (SharedProduct::Takes(own)) {
+      shared_.emplace(own, threads);
+      product_scratch_ = shared_->scratch_bytes();
+      writes_result_ = own_direct;
+      return;
+    }
     if (Gemv::Takes(own)) {
       gemv_.emplace(own);
       product_scratch_ = gemv_->scratch_bytes();
@@ -140,7 +177,9 @@ class DotRun final : public CpuKernel {
   plan::DotKernel body_;
   int64_t count_ = 0;
   Epilogue epilogue_;
+  std::optional<TinyProducts> tiny_;
   std::optional<Gemv> gemv_;
+  std::optional<SharedProduct> shared_;
   std::optional<Gemm> gemm_;
   std::unique_ptr<OneDnnProblem> matmul_;
   bool writes_result_ = false;

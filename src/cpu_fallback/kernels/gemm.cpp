@@ -30,7 +30,6 @@ struct GemmTile {
 };
 constexpr int64_t kGemmDepth = 256;  // of a panel, along k
 constexpr int64_t kRoundedDepth = 8;
-constexpr int64_t kGemvTurns = 128;
 }  // namespace krafla::cpu
 #endif
 
@@ -199,121 +198,12 @@ PointerTile FindPointerTileHere(ElementType type) {
   KRAFLA_UNREACHABLE();
 }
 
-// Vector times matrix. Loads of a storage type as f32.
-template <class D>
-HWY_INLINE hn::Vec<D> LoadF32(D d, const float* p) {
-  return hn::LoadU(d, p);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> LoadF32(D d, const hwy::float16_t* p) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), p));
-}
-template <class D>
-HWY_INLINE hn::Vec<D> LoadF32(D d, const uint16_t* p) {  // bf16
-  const hn::RebindToUnsigned<D> du;
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(hn::Rebind<uint16_t, D>(), p))));
-}
-HWY_INLINE float OneF32(const float* p) { return *p; }
-HWY_INLINE float OneF32(const hwy::float16_t* p) {
-  const hn::CappedTag<float, 1> d;
-  return hn::GetLane(hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, decltype(d)>(), p)));
-}
-HWY_INLINE float OneF32(const uint16_t* p) {
-  const uint32_t bits = static_cast<uint32_t>(*p) << 16;
-  float out;
-  std::memcpy(&out, &bits, sizeof(out));
-  return out;
-}
-
-// to[0, n) (+)= sum over kRows rows of vector[r] * matrix[r, 0..n).
-template <class S, int kRows>
-HWY_INLINE void AddRows(const float* vector, const S* matrix, int64_t stride, int64_t n, float* to, bool fresh) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t j = 0;
-  for (; j + lanes <= n; j += lanes) {
-    auto sum = fresh ? hn::Zero(d) : hn::LoadU(d, to + j);
-    auto sum2 = hn::Zero(d);
-    for (int r = 0; r < kRows; r += 2) {
-      sum = hn::MulAdd(hn::Set(d, vector[r]), LoadF32(d, matrix + r * stride + j), sum);
-      if (r + 1 < kRows) sum2 = hn::MulAdd(hn::Set(d, vector[r + 1]), LoadF32(d, matrix + (r + 1) * stride + j), sum2);
-    }
-    hn::StoreU(hn::Add(sum, sum2), d, to + j);
-  }
-  for (; j < n; ++j) {
-    float sum = fresh ? 0.0f : to[j];
-    for (int r = 0; r < kRows; ++r) sum += vector[r] * OneF32(matrix + r * stride + j);
-    to[j] = sum;
-  }
-}
-
-// to[0, n) = vector[0, k) * matrix[k, n], the matrix dense along n.
-template <class S>
-void VectorTimesRows(const float* vector, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, float* to) {
-  const S* matrix = static_cast<const S*>(matrix_pointer);
-  bool fresh = true;
-  int64_t p = 0;
-  for (; p + 8 <= k; p += 8, fresh = false) AddRows<S, 8>(vector + p, matrix + p * stride, stride, n, to, fresh);
-  for (; p < k; ++p, fresh = false) AddRows<S, 1>(vector + p, matrix + p * stride, stride, n, to, fresh);
-}
-
-template <class S, int kRows>
-HWY_INLINE void DotRows(const float* vector, const S* matrix, int64_t stride, int64_t k, float* to) {
-  const hn::ScalableTag<float> d;
-  using V = hn::Vec<decltype(d)>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  V s0[kRows], s1[kRows], total[kRows];
-  for (int r = 0; r < kRows; ++r) total[r] = hn::Zero(d);
-  int64_t p = 0;
-  while (p + 2 * lanes <= k) {
-    // Lanes sum so many products before they are added to what was there: that bounds the error.
-    const int64_t end = std::min(k, p + kGemvTurns * 2 * lanes);
-    for (int r = 0; r < kRows; ++r) s0[r] = s1[r] = hn::Zero(d);
-    for (; p + 2 * lanes <= end; p += 2 * lanes) {
-      const V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
-      for (int r = 0; r < kRows; ++r) {
-        s0[r] = hn::MulAdd(a, LoadF32(d, matrix + r * stride + p), s0[r]);
-        s1[r] = hn::MulAdd(b, LoadF32(d, matrix + r * stride + p + lanes), s1[r]);
-      }
-    }
-    for (int r = 0; r < kRows; ++r) total[r] = hn::Add(total[r], hn::Add(s0[r], s1[r]));
-  }
-  for (int r = 0; r < kRows; ++r) {
-    float sum = hn::ReduceSum(d, total[r]);
-    for (int64_t q = p; q < k; ++q) sum += vector[q] * OneF32(matrix + r * stride + q);
-    to[r] = sum;
-  }
-}
-
-// The matrix dense along k.
-template <class S>
-void VectorTimesColumns(const float* vector, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, float* to) {
-  const S* matrix = static_cast<const S*>(matrix_pointer);
-  int64_t j = 0;
-  for (; j + 4 <= n; j += 4) DotRows<S, 4>(vector, matrix + j * stride, stride, k, to + j);
-  for (; j < n; ++j) DotRows<S, 1>(vector, matrix + j * stride, stride, k, to + j);
-}
-
-using VectorFn = void (*)(const float*, const void*, int64_t, int64_t, int64_t, float*);
-VectorFn FindVectorFn(ElementType storage, bool dense_along_k) {
-  if (storage == ElementType::kF32) return dense_along_k ? &VectorTimesColumns<float> : &VectorTimesRows<float>;
-  if (storage == ElementType::kF16)
-    return dense_along_k ? &VectorTimesColumns<hwy::float16_t> : &VectorTimesRows<hwy::float16_t>;
-  if (storage == ElementType::kBF16) return dense_along_k ? &VectorTimesColumns<uint16_t> : &VectorTimesRows<uint16_t>;
-  KRAFLA_UNREACHABLE();
-}
-void AddTo(float* to, const float* from, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
-}
-
 }  // namespace krafla::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
 HWY_EXPORT(FindTile);
-HWY_EXPORT(FindVectorFn);
-HWY_EXPORT(AddTo);
 HWY_EXPORT(FindPointerTileHere);
 
 PointerTile FindPointerTile(ElementType accumulate_type) {
@@ -403,26 +293,11 @@ void Pack(const Operand& from, ElementType type, int64_t outer, int64_t depth, i
   }
 }
 
-int64_t Product(std::span<const int64_t> dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
-}
-// Offsets of batch `b` of operands with these strides.
-int64_t BatchOffset(int64_t b, std::span<const int64_t> dims, std::span<const int64_t> strides) {
-  int64_t out = 0;
-  for (std::size_t d = dims.size(); d-- > 0;) {
-    out += b % dims[d] * strides[d];
-    b /= dims[d];
-  }
-  return out;
-}
-
 constexpr int64_t kStagingBytes = 3 * kGemmDepth * 64 * 8;
 
 }  // namespace
 
-Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches_(Product(problem.batch)) {
+Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches_(BatchCount(problem)) {
   const int64_t step = HWY_DYNAMIC_DISPATCH(FindTile)(problem.accumulate_type).column_step;
   const int width = StorageBytes(problem.accumulate_type);
   // Tasks of about 96 x 384, smaller when there would be too few of them.
@@ -476,103 +351,6 @@ void Gemm::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
       }
     }
   });
-}
-
-bool Gemv::Takes(const GemmProblem& p) {
-  if (p.m != 1 && p.n != 1) return false;
-  if (p.accumulate_type != ElementType::kF32 || p.k == 0) return false;
-  auto narrow = [](ElementType t) { return t == ElementType::kF32 || t == ElementType::kF16 || t == ElementType::kBF16; };
-  if (!narrow(p.lhs_type) || !narrow(p.rhs_type)) return false;
-  if (p.m == 1) return p.rhs_k_stride == 1 || p.rhs_n_stride == 1 || p.n == 1;
-  return p.result_m_stride == 1 && (p.lhs_k_stride == 1 || p.lhs_m_stride == 1);
-}
-
-Gemv::Gemv(const GemmProblem& problem) : problem_(problem), batches_(Product(problem.batch)) {
-  GemmProblem& p = problem_;
-  if (p.m != 1) {
-    exchanged_ = true;
-    std::swap(p.lhs_batch_strides, p.rhs_batch_strides);
-    std::swap(p.lhs_type, p.rhs_type);
-    std::swap(p.m, p.n);
-    std::swap(p.lhs_k_stride, p.rhs_k_stride);
-    p.rhs_n_stride = p.lhs_m_stride;
-    p.lhs_m_stride = 0;
-  }
-  // Few, long columns: k is cut into chunks of a fixed size, so that results do not depend on the threads.
-  if (p.rhs_k_stride != 1 && batches_ * p.n < 2048 && p.k >= 2048) chunks_ = std::min<int64_t>(16, p.k / 1024);
-  scratch_bytes_ = RoundUp(batches_ * p.k * 4, 64) + RoundUp(chunks_ > 1 ? chunks_ * batches_ * p.n * 4 : 0, 64);
-}
-
-void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool,
-               std::byte* scratch) const {
-  const GemmProblem& p = problem_;
-  if (exchanged_) std::swap(lhs, rhs);
-  const int lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type);
-  const bool dense_along_k = p.rhs_k_stride == 1;
-  const auto run = HWY_DYNAMIC_DISPATCH(FindVectorFn)(p.rhs_type, dense_along_k);
-  // The vectors as dense f32.
-  float* vectors = reinterpret_cast<float*>(scratch);
-  float* partial = reinterpret_cast<float*>(scratch + RoundUp(batches_ * p.k * 4, 64));
-  const bool direct = p.lhs_type == ElementType::kF32 && p.lhs_k_stride == 1;
-  if (!direct) {
-    ConvertFn widen = FindWiden(p.lhs_type);
-    for (int64_t b = 0; b < batches_; ++b) {
-      const std::byte* from = lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * lhs_width;
-      float* to = vectors + b * p.k;
-      if (widen == nullptr) {
-        MoveTile(4, from, {0, p.lhs_k_stride}, reinterpret_cast<std::byte*>(to), {0, 1}, 1, p.k);
-      } else if (p.lhs_k_stride == 1) {
-        widen(from, to, p.k);
-      } else {
-        // The upper half of the target holds the raw elements until they are widened.
-        std::byte* raw = reinterpret_cast<std::byte*>(to) + p.k * 2;
-        MoveTile(2, from, {0, p.lhs_k_stride}, raw, {0, 1}, 1, p.k);
-        for (int64_t k = 0; k < p.k; ++k) {
-          std::byte one[2];
-          std::memcpy(one, raw + 2 * k, 2);
-          widen(one, to + k, 1);
-        }
-      }
-    }
-  }
-  auto vector = [&](int64_t b) {
-    return direct ? reinterpret_cast<const float*>(lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * 4)
-                  : vectors + b * p.k;
-  };
-  // Blocks of columns: about 16 KiB of a row, so that the sums stay in the L1 cache.
-  const int64_t columns = dense_along_k ? 16 : 2048;
-  const int64_t blocks = CeilDiv(p.n, columns);
-  const int64_t block_columns = RoundUp(CeilDiv(p.n, blocks), 16);
-  const double task_time = static_cast<double>(std::min(p.n, columns)) * static_cast<double>(p.k) / static_cast<double>(chunks_) * rhs_width / 8;  // ns
-  auto column_tasks = [&](int64_t k_begin, int64_t k_end, int64_t b, int64_t j, int64_t count, float* to) {
-    const std::byte* matrix = rhs + (BatchOffset(b, p.batch, p.rhs_batch_strides) + j * p.rhs_n_stride + k_begin * p.rhs_k_stride) * rhs_width;
-    run(vector(b) + k_begin, matrix, k_end - k_begin, dense_along_k ? p.rhs_n_stride : p.rhs_k_stride, count, to);
-  };
-  float* out = reinterpret_cast<float*>(result);
-  if (chunks_ == 1) {
-    // Finer than blocks, so that threads can share: 64 columns at the least where rows are dense.
-    const int64_t unit = dense_along_k ? block_columns : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, 2 * pool.threads()), 16)));
-    const int64_t units = CeilDiv(p.n, unit);
-    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(task_time * static_cast<double>(unit) / static_cast<double>(std::min(p.n, columns)), 1.0)));
-    pool.ParallelFor(batches_ * units, grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t b = t / units, j = t % units * unit;
-        column_tasks(0, p.k, b, j, std::min(unit, p.n - j), out + BatchOffset(b, p.batch, p.result_batch_strides) + j);
-      }
-    });
-    return;
-  }
-  pool.ParallelFor(batches_ * chunks_, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t b = t / chunks_, c = t % chunks_;
-      column_tasks(p.k * c / chunks_, p.k * (c + 1) / chunks_, b, 0, p.n, partial + t * p.n);
-    }
-  });
-  for (int64_t b = 0; b < batches_; ++b) {
-    float* to = out + BatchOffset(b, p.batch, p.result_batch_strides);
-    std::memcpy(to, partial + b * chunks_ * p.n, static_cast<std::size_t>(p.n) * 4);
-    for (int64_t c = 1; c < chunks_; ++c) HWY_DYNAMIC_DISPATCH(AddTo)(to, partial + (b * chunks_ + c) * p.n, p.n);
-  }
 }
 
 }  // namespace krafla::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of our own: any strides, any storage type, of any size. What oneDNN does not take, what is too small
-// for it, and products with a vector, which are a matter of memory bandwidth alone.
+// Matrix products of our own: any strides, any storage type, of any size. What oneDNN does not take and what is too
+// small for it.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,21 @@ struct GemmProblem {
   ElementType lhs_type = ElementType::kF32, rhs_type = ElementType::kF32;
   ElementType accumulate_type = ElementType::kF32;
 };
+
+inline int64_t BatchCount(const GemmProblem& p) {
+  int64_t out = 1;
+  for (int64_t d : p.batch) out *= d;
+  return out;
+}
+// Where batch `b` begins in an operand with these strides along `dims`.
+inline int64_t BatchOffset(int64_t b, std::span<const int64_t> dims, std::span<const int64_t> strides) {
+  int64_t out = 0;
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    out += b % dims[d] * strides[d];
+    b /= dims[d];
+  }
+  return out;
+}
 
 // The inner loop of products whose left rows are not one matrix, as those of a convolution. A segment is a part of the
 // depth, `length` products long, over which each row lies with one stride:
@@ -55,23 +70,6 @@ class Gemm {
   int64_t batches_ = 1;
   int64_t rows_ = 1, columns_ = 1;  // of a task
   int64_t scratch_bytes_ = 0, worker_bytes_ = 0;
-};
-
-// Products of a vector (f32 accumulation; f32, f16 or bf16 storage) with a matrix that is dense along k or n.
-class Gemv {
- public:
-  // `problem` has m == 1 or n == 1.
-  static bool Takes(const GemmProblem& problem);
-  explicit Gemv(const GemmProblem& problem);
-  int64_t scratch_bytes() const { return scratch_bytes_; }
-  void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
-
- private:
-  GemmProblem problem_;  // with m == 1: operands exchanged where n was
-  bool exchanged_ = false;
-  int64_t batches_ = 1;
-  int64_t chunks_ = 1;  // of k, when n alone does not keep the threads busy
-  int64_t scratch_bytes_ = 0;
 };
 
 }  // namespace krafla::cpu

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/kernels/gemv.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "base/checked_math.h"
+#include "base/interruption.h"
+#include "base/status.h"
+#include "cpu_fallback/kernels/move.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu_fallback/kernels/gemv.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef KRAFLA_CPU_GEMV_TURNS
+#define KRAFLA_CPU_GEMV_TURNS
+namespace krafla::cpu {
+constexpr int64_t kGemvTurns = 128;
+}  // namespace krafla::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace krafla::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// bf16 as it is stored.
+struct Bf16 {
+  uint16_t bits;
+};
+
+// `count` elements of a storage type as those of the sums; zeros after them.
+template <class D, class S>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const S* p, std::size_t count) {
+  if constexpr (std::is_same_v<S, hn::TFromD<D>>) {
+    return count == hn::Lanes(d) ? hn::LoadU(d, p) : hn::LoadN(d, p, count);
+  } else if constexpr (std::is_same_v<S, Bf16>) {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Rebind<uint16_t, D> narrow;
+    const auto* from = reinterpret_cast<const uint16_t*>(p);
+    const auto bits = count == hn::Lanes(d) ? hn::LoadU(narrow, from) : hn::LoadN(narrow, from, count);
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+  } else {
+    const hn::Rebind<S, D> narrow;
+    return hn::PromoteTo(d, count == hn::Lanes(d) ? hn::LoadU(narrow, p) : hn::LoadN(narrow, p, count));
+  }
+}
+
+// to[0, n) (+)= sum over kRows rows of vector[r] * matrix[r, 0..n).
+template <class T, class S, int kRows>
+HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_t n, T* to, bool fresh) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto piece = [&](int64_t j, std::size_t count) HWY_ATTR {
+    auto sum = fresh ? hn::Zero(d) : hn::LoadN(d, to + j, count);
+    auto sum2 = hn::Zero(d);
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; r += 2) {
+      sum = hn::MulAdd(hn::Set(d, vector[r]), LoadAs(d, matrix + r * stride + j, count), sum);
+      if (r + 1 < kRows) sum2 = hn::MulAdd(hn::Set(d, vector[r + 1]), LoadAs(d, matrix + (r + 1) * stride + j, count), sum2);
+    }
+    hn::StoreN(hn::Add(sum, sum2), d, to + j, count);
+  };
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) piece(j, hn::Lanes(d));
+  if (j < n) piece(j, static_cast<std::size_t>(n - j));
+}
+
+// to[0, n) = vector[0, k) * matrix[k, n], the matrix dense along n.
+template <class T, class S>
+void VectorTimesRows(const void* vector_pointer, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, void* result) {
+  const T* vector = static_cast<const T*>(vector_pointer);
+  const S* matrix = static_cast<const S*>(matrix_pointer);
+  T* to = static_cast<T*>(result);
+  bool fresh = true;
+  int64_t p = 0;
+  for (; p + 8 <= k; p += 8, fresh = false) AddRows<T, S, 8>(vector + p, matrix + p * stride, stride, n, to, fresh);
+  for (; p < k; ++p, fresh = false) AddRows<T, S, 1>(vector + p, matrix + p * stride, stride, n, to, fresh);
+}
+
+// to[r] = the sum of the lanes of sums[r].
+template <class D, int kRows>
+HWY_INLINE void StoreSums(D d, const hn::Vec<D> (&sums)[kRows], hn::TFromD<D>* to) {
+  using T = hn::TFromD<D>;
+  if constexpr (kRows == 4 && sizeof(T) == 4 && hn::MaxLanes(D()) >= 4) {
+    // Within blocks of four lanes first, all rows at a time.
+    const hn::Repartition<uint64_t, D> pairs;
+    const auto two = [&](auto a, auto b) HWY_ATTR { return hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)); };
+    const auto low = hn::BitCast(pairs, two(sums[0], sums[1])), high = hn::BitCast(pairs, two(sums[2], sums[3]));
+    auto four = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, low, high)), hn::BitCast(d, hn::InterleaveUpper(pairs, low, high)));
+    if constexpr (hn::MaxLanes(D()) >= 16) four = hn::Add(four, hn::ConcatLowerUpper(d, four, four));
+    if constexpr (hn::MaxLanes(D()) >= 8) four = hn::Add(four, hn::SwapAdjacentBlocks(four));
+    const hn::CappedTag<T, 4> block;
+    hn::StoreU(hn::ResizeBitCast(block, four), block, to);
+  } else {
+    for (int r = 0; r < kRows; ++r) to[r] = hn::ReduceSum(d, sums[r]);
+  }
+}
+
+template <class T, class S, int kRows>
+HWY_INLINE void DotRows(const T* vector, const S* matrix, int64_t stride, int64_t k, T* to) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V total[kRows];
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) total[r] = hn::Zero(d);
+  int64_t p = 0;
+  while (p + 2 * lanes <= k) {
+    // Lanes sum so many products before they are added to what was there: that bounds the error.
+    const int64_t end = std::min(k, p + kGemvTurns * 2 * lanes);
+    V s0[kRows], s1[kRows];
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) s0[r] = s1[r] = hn::Zero(d);
+    for (; p + 2 * lanes <= end; p += 2 * lanes) {
+      const V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
+      HWY_UNROLL(4)
+      for (int r = 0; r < kRows; ++r) {
+        s0[r] = hn::MulAdd(a, LoadAs(d, matrix + r * stride + p, hn::Lanes(d)), s0[r]);
+        s1[r] = hn::MulAdd(b, LoadAs(d, matrix + r * stride + p + lanes, hn::Lanes(d)), s1[r]);
+      }
+    }
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) total[r] = hn::Add(total[r], hn::Add(s0[r], s1[r]));
+  }
+  for (; p < k; p += lanes) {
+    const auto count = static_cast<std::size_t>(std::min(lanes, k - p));
+    const V a = hn::LoadN(d, vector + p, count);
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) total[r] = hn::MulAdd(a, LoadAs(d, matrix + r * stride + p, count), total[r]);
+  }
+  StoreSums(d, total, to);
+}
+
+// The matrix dense along k.
+template <class T, class S>
+void VectorTimesColumns(const void* vector_pointer, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, void* result) {
+  const T* vector = static_cast<const T*>(vector_pointer);
+  const S* matrix = static_cast<const S*>(matrix_pointer);
+  T* to = static_cast<T*>(result);
+  int64_t j = 0;
+  for (; j + 4 <= n; j += 4) DotRows<T, S, 4>(vector, matrix + j * stride, stride, k, to + j);
+  for (; j < n; ++j) DotRows<T, S, 1>(vector, matrix + j * stride, stride, k, to + j);
+}
+
+using VectorFn = void (*)(const void*, const void*, int64_t, int64_t, int64_t, void*);
+template <class T, class S>
+VectorFn VectorFnOf(bool dense_along_k) {
+  return dense_along_k ? &VectorTimesColumns<T, S> : &VectorTimesRows<T, S>;
+}
+// Null where there is none.
+VectorFn FindVectorFn(ElementType sum, ElementType matrix, bool dense_along_k) {
+  using enum ElementType;
+  if (sum == kF32) {
+    if (matrix == kF32) return VectorFnOf<float, float>(dense_along_k);
+    if (matrix == kF16) return VectorFnOf<float, hwy::float16_t>(dense_along_k);
+    if (matrix == kBF16) return VectorFnOf<float, Bf16>(dense_along_k);
+  }
+  if (sum == kF64 && matrix == kF64) return VectorFnOf<double, double>(dense_along_k);
+  // Integers wrap: signs do not matter once widened.
+  if (sum == kS32 || sum == kU32) {
+    if (matrix == kS32 || matrix == kU32) return VectorFnOf<int32_t, int32_t>(dense_along_k);
+    if (matrix == kS8) return VectorFnOf<int32_t, int8_t>(dense_along_k);
+    if (matrix == kU8) return VectorFnOf<int32_t, uint8_t>(dense_along_k);
+  }
+  return nullptr;
+}
+
+// to = the sum of `rows` dense rows of n.
+template <class T>
+void SumRowsOf(const void* rows_pointer, int64_t rows, int64_t n, void* to_pointer) {
+  const T* from = static_cast<const T*>(rows_pointer);
+  T* to = static_cast<T*>(to_pointer);
+  std::copy_n(from, n, to);
+  for (int64_t r = 1; r < rows; ++r)
+    for (int64_t i = 0; i < n; ++i) to[i] += from[r * n + i];
+}
+void SumRows(ElementType type, const void* rows_pointer, int64_t rows, int64_t n, void* to) {
+  if (type == ElementType::kF32) SumRowsOf<float>(rows_pointer, rows, n, to);
+  else if (type == ElementType::kF64) SumRowsOf<double>(rows_pointer, rows, n, to);
+  else SumRowsOf<uint32_t>(rows_pointer, rows, n, to);
+}
+
+}  // namespace krafla::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace krafla::cpu {
+HWY_EXPORT(FindVectorFn);
+HWY_EXPORT(SumRows);
+
+bool Gemv::Takes(const GemmProblem& p) {
+  if ((p.m != 1 && p.n != 1) || p.k == 0) return false;
+  const ElementType matrix = p.m == 1 ? p.rhs_type : p.lhs_type, vector = p.m == 1 ? p.lhs_type : p.rhs_type;
+  if (HWY_DYNAMIC_DISPATCH(FindVectorFn)(p.accumulate_type, matrix, true) == nullptr) return false;
+  if (!CanWiden(vector, p.accumulate_type)) return false;
+  if (p.m == 1) return p.rhs_k_stride == 1 || p.rhs_n_stride == 1 || p.n == 1;
+  return p.result_m_stride == 1 && (p.lhs_k_stride == 1 || p.lhs_m_stride == 1);
+}
+
+Gemv::Gemv(const GemmProblem& problem) : problem_(problem), batches_(BatchCount(problem)) {
+  GemmProblem& p = problem_;
+  if (p.m != 1) {
+    exchanged_ = true;
+    std::swap(p.lhs_batch_strides, p.rhs_batch_strides);
+    std::swap(p.lhs_type, p.rhs_type);
+    std::swap(p.m, p.n);
+    std::swap(p.lhs_k_stride, p.rhs_k_stride);
+    p.rhs_n_stride = p.lhs_m_stride;
+    p.lhs_m_stride = 0;
+  }
+  const int width = StorageBytes(p.accumulate_type);
+  // Integers of the same width hold the same bits.
+  const bool same = p.lhs_type == p.accumulate_type || (IsIntegral(p.lhs_type) && StorageBytes(p.lhs_type) == width);
+  direct_ = same && (p.lhs_k_stride == 1 || p.k == 1);
+  // Few, long columns: k is cut into chunks of a fixed size, so that results do not depend on the threads.
+  if (p.rhs_k_stride != 1 && batches_ * p.n < 2048 && p.k >= 2048) chunks_ = std::min<int64_t>(16, p.k / 1024);
+  if (!direct_) vector_bytes_ = RoundUp(batches_ * p.k * width, 64);
+  if (chunks_ > 1) partial_bytes_ = RoundUp(chunks_ * batches_ * p.n * width, 64);
+  // And one vector as it is stored.
+  scratch_bytes_ = vector_bytes_ + partial_bytes_ + (direct_ ? 0 : RoundUp(p.k * StorageBytes(p.lhs_type), 64));
+}
+
+void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool,
+               std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  if (exchanged_) std::swap(lhs, rhs);
+  const int lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type), width = StorageBytes(p.accumulate_type);
+  const bool dense_along_k = p.rhs_k_stride == 1;
+  const auto run = HWY_DYNAMIC_DISPATCH(FindVectorFn)(p.accumulate_type, p.rhs_type, dense_along_k);
+  std::byte* vectors = scratch;
+  std::byte* partial = scratch + vector_bytes_;
+  std::byte* raw = partial + partial_bytes_;
+  if (!direct_) {
+    for (int64_t b = 0; b < batches_; ++b) {
+      const std::byte* from = lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * lhs_width;
+      std::byte* to = vectors + b * p.k * width;
+      if (p.lhs_k_stride == 1) {
+        WidenElements(p.lhs_type, p.accumulate_type, from, to, p.k);
+      } else if (p.lhs_type == p.accumulate_type) {
+        MoveTile(width, from, {0, p.lhs_k_stride}, to, {0, 1}, 1, p.k);
+      } else {
+        MoveTile(lhs_width, from, {0, p.lhs_k_stride}, raw, {0, 1}, 1, p.k);
+        WidenElements(p.lhs_type, p.accumulate_type, raw, to, p.k);
+      }
+    }
+  }
+  const auto vector = [&](int64_t b) {
+    return direct_ ? lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * lhs_width : vectors + b * p.k * width;
+  };
+  // Blocks of columns: about 16 KiB of a row, so that the sums stay in the L1 cache.
+  const int64_t columns = dense_along_k ? 16 : 2048;
+  const int64_t blocks = CeilDiv(p.n, columns);
+  const int64_t block_columns = RoundUp(CeilDiv(p.n, blocks), 16);
+  const auto column_tasks = [&](int64_t k_begin, int64_t k_end, int64_t b, int64_t j, int64_t count, std::byte* to) {
+    const std::byte* matrix = rhs + (BatchOffset(b, p.batch, p.rhs_batch_strides) + j * p.rhs_n_stride + k_begin * p.rhs_k_stride) * rhs_width;
+    run(vector(b) + k_begin * width, matrix, k_end - k_begin, dense_along_k ? p.rhs_n_stride : p.rhs_k_stride, count, to);
+  };
+  if (chunks_ == 1) {
+    // Finer than blocks, so that threads can share: 64 columns at the least where rows are dense.
+    const int64_t unit = dense_along_k ? block_columns : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, 2 * pool.threads()), 16)));
+    const int64_t units = CeilDiv(p.n, unit);
+    const double unit_time = static_cast<double>(std::min(p.n, unit) * p.k * rhs_width) / 8;  // ns
+    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(unit_time, 1.0)));
+    pool.ParallelFor(batches_ * units, grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+        const int64_t b = t / units, j = t % units * unit;
+        column_tasks(0, p.k, b, j, std::min(unit, p.n - j), result + (BatchOffset(b, p.batch, p.result_batch_strides) + j) * width);
+      }
+    });
+    return;
+  }
+  pool.ParallelFor(batches_ * chunks_, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t b = t / chunks_, c = t % chunks_;
+      column_tasks(p.k * c / chunks_, p.k * (c + 1) / chunks_, b, 0, p.n, partial + t * p.n * width);
+    }
+  });
+  for (int64_t b = 0; b < batches_; ++b)
+    HWY_DYNAMIC_DISPATCH(SumRows)(p.accumulate_type, partial + b * chunks_ * p.n * width, chunks_, p.n,
+                                  result + BatchOffset(b, p.batch, p.result_batch_strides) * width);
+}
+
+}  // namespace krafla::cpu
+#endif

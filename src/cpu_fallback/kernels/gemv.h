@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with a vector: a matter of memory bandwidth alone.
+#pragma once
+
+#include "cpu_fallback/kernels/gemm.h"
+
+namespace krafla::cpu {
+
+// A matrix that is dense along k or n, in f32, f16 or bf16 (summed in f32), f64 (in f64), or s32, u32, s8 or u8 (in 32
+// bits). The vector is of any type that can be widened to the sums'.
+class Gemv {
+ public:
+  static bool Takes(const GemmProblem& problem);
+  explicit Gemv(const GemmProblem& problem);
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+  void Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
+
+ private:
+  GemmProblem problem_;  // with m == 1: operands exchanged where n was
+  bool exchanged_ = false;
+  bool direct_ = false;    // the vectors are read where they lie
+  int64_t batches_ = 1;
+  int64_t chunks_ = 1;  // of k, when n alone does not keep the threads busy
+  int64_t vector_bytes_ = 0, partial_bytes_ = 0, scratch_bytes_ = 0;
+};
+
+}  // namespace krafla::cpu
