@@ -253,7 +253,7 @@ TEST(ReduceKernelTest, EmptyElementsGiveTheInitialValue) {
 // argmax: two values, the index of the first largest.
 TEST(ReduceKernelTest, VariadicReductionKeepsTheOrder) {
   for (bool row_first : {false, true}) {
-    for (int64_t elements : {5, 300, 70000}) {
+    for (int64_t elements : {5, 16, 24, 64, 300, 70000}) {
       const int64_t rows = elements > 1000 ? 2 : 37;
       plan::ReduceKernel k;
       k.row_dims = {rows}, k.element_dims = {elements};
@@ -319,7 +319,9 @@ TEST(ReduceKernelTest, RegionsOfSeveralStages) {
         ProgramBuilder b(all);
         buffers.AddTo(b);
         NodeId x = b.Load(0, ElementType::kF32, index(b.space()));
-        b.AddResult(b.Hlo(Opcode::kSubtract, ElementType::kF32, {x, b.Param(ElementType::kF32, 0, 1)}));
+        // What is of the row alone is computed once a row.
+        const NodeId most = b.Param(ElementType::kF32, 0, 1);
+        b.AddResult(b.Hlo(Opcode::kSubtract, ElementType::kF32, {x, b.Hlo(Opcode::kAdd, ElementType::kF32, {most, most})}));
         second.program = std::move(b).Finish();
         second.reductions.push_back(MakeReduction(Opcode::kAdd, Reduction::Kind::kSum, ElementType::kF32, 0, 0));
       }
@@ -336,7 +338,9 @@ TEST(ReduceKernelTest, RegionsOfSeveralStages) {
         ProgramBuilder b(all);
         buffers.AddTo(b);
         NodeId x = b.Load(0, ElementType::kF32, index(b.space()));
-        NodeId y = b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, b.Param(ElementType::kF32, 1, 1)});
+        const NodeId most = b.Param(ElementType::kF32, 0, 1), sum = b.Param(ElementType::kF32, 1, 1);
+        const NodeId scale = b.Hlo(Opcode::kSubtract, ElementType::kF32, {sum, most});
+        const NodeId y = b.Select(b.Compare(ComparisonDirection::kLt, sum, most), b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, scale}), x);
         b.AddStore({.buffer = 1, .index = index(b.space()), .node = y, .storage = ElementType::kF32});
         fourth.program = std::move(b).Finish();
       }

@@ -9,11 +9,14 @@
 #include <optional>
 
 #include "base/checked_math.h"
+#include "base/index.h"
 #include "base/interruption.h"
 #include "cpu_fallback/executor/combination.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/long_sum.h"
+#include "cpu_fallback/executor/reduce_stage.h"
 #include "cpu_fallback/executor/reduce_tiling.h"
+#include "cpu_fallback/executor/row_values.h"
 #include "cpu_fallback/executor/window_fold.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
@@ -37,33 +40,6 @@ constexpr int64_t kFoldsBetweenLooks = 16;        // tiles after which it is ask
 constexpr int64_t kElementsBetweenLooks = 65536;  // of a window
 
 using Layout = ReduceLayout;
-
-struct Value {
-  int width = 4;   // while it is reduced
-  int result = 0;  // of the stage's program
-};
-
-struct CompiledReduction {
-  std::vector<Value> values;
-  int first_param = 0;
-  ReduceOps ops;           // of one value
-  ConvertFn narrow = nullptr, widen = nullptr;  // of values that are reduced as they are stored
-  BlockFn wrap = nullptr;  // narrow integers that are summed in 32 bits
-  ElementType arithmetic = ElementType::kInvalid;  // of floats that are no longer what was loaded
-  BlockProgram combiner;   // otherwise
-  int64_t combiner_frame = 0;
-  BlockProgram init;
-};
-
-struct CompiledStage {
-  ReduceStage::Scope scope = ReduceStage::Scope::kElement;
-  bool sums_floats = false;  // some reduction's result depends on the order
-  bool sums_f32 = false;     // all reductions are sums of f32
-  BlockProgram program;
-  std::vector<int> params;  // that it reads
-  std::vector<CompiledReduction> reductions;
-  int64_t frame = 0;  // where its frame is in a worker's scratch
-};
 
 // The dimensions of a tile that lie in [first, first + dims.size()), renumbered.
 TileShape PartOf(const TileShape& tile, int first, std::size_t rank) {
@@ -91,6 +67,9 @@ class ReduceRun final : public CpuKernel {
   };
 
   void ChooseLayout(const plan::ReduceKernel& body);
+  // The tile of what has a value a row.
+  TileShape RowTile() const;
+  Result<> CompileRowValues(plan::ReduceKernel& body);
   Result<> CompileStages(const plan::ReduceKernel& body);
   void PlaceMemory(int threads);
 
@@ -119,12 +98,13 @@ class ReduceRun final : public CpuKernel {
                 int64_t columns, bool fresh, std::byte* const* to) const;
   void Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
                const std::byte* const* values) const;
-  void CombineRow(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
-                  const std::byte* const* values) const;
+  void CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n, std::byte* const* accumulators,
+                   const std::byte* const* values) const;
   // All reductions of a stage: their accumulators in turn.
   void CombineStage(const Worker& worker, const CompiledStage& stage, std::byte* const* accumulators,
                     const std::byte* const* values) const;
   void Finish(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
+  void RunRowValues(const Worker& worker, const CompiledStage& stage) const;
   void RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const;
   void RunRowStage(Worker& worker, const CompiledStage& stage) const;
   void RunRowTile(Worker& worker) const;
@@ -141,7 +121,7 @@ class ReduceRun final : public CpuKernel {
   TileGrid rows_, elements_;
   std::vector<CompiledStage> stages_;
   int param_count_ = 0;
-  std::vector<int> param_widths_;
+  std::vector<int> param_widths_, row_value_widths_;
   int64_t max_lanes_ = 1, tile_elements_ = 1;
   int64_t chunks_ = 1;
   int64_t grain_ = 1;
@@ -196,6 +176,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   if (out->window_)
     for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
   out->ChooseLayout(body);
+  KRAFLA_TRY(out->CompileRowValues(body));
   KRAFLA_TRY(out->CompileStages(body));
   out->PlaceMemory(threads);
   return out;
@@ -232,21 +213,43 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / row_tile_time));
 }
 
+TileShape ReduceRun::RowTile() const {
+  if (layout_ == Layout::kElementsByRows) return {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
+  return PartOf(tile_, 0, row_rank_);
+}
+
+// Where a tile has one row, what is the same throughout it is computed once as it is.
+Result<> ReduceRun::CompileRowValues(plan::ReduceKernel& body) {
+  const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
+  stages_.resize(body.stages.size());
+  if (layout_ == Layout::kElements || window_) return {};
+  int next = 0;
+  for (const ReduceStage& stage : body.stages)
+    for (const Reduction& r : stage.reductions) next += static_cast<int>(r.inputs.size());
+  for (std::size_t s = 0; s < body.stages.size(); ++s) {
+    if (body.stages[s].scope != ReduceStage::Scope::kElement) continue;
+    std::optional<RowValues> values = TakeRowValues(body.stages[s].program, body.row_dims, next);
+    if (!values) continue;
+    KRAFLA_ASSIGN(stages_[s].row_values, BlockProgram::Compile(values->program, {.tile = RowTile(), .param_depends = row_mask}));
+    stages_[s].first_row_value = next;
+    stages_[s].row_value_count = static_cast<int>(values->types.size());
+    next += stages_[s].row_value_count;
+    for (ElementType t : values->types) row_value_widths_.push_back(StorageBytes(t));
+  }
+  return {};
+}
+
 Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
   const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
   for (std::size_t number = 0; number < body.stages.size(); ++number) {
     const ReduceStage& stage = body.stages[number];
-    CompiledStage made;
+    CompiledStage& made = stages_[number];
     made.scope = stage.scope;
     const bool is_row = stage.scope == ReduceStage::Scope::kRow;
     const std::vector<ElementType>& lanes = lanes_[number];
     BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes};
     // A row stage has the lanes of the accumulators.
-    if (is_row) {
-      options.tile = PartOf(tile_, 0, row_rank_);
-      if (layout_ == Layout::kElementsByRows)
-        options.tile = {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
-    }
+    if (is_row) options.tile = RowTile();
     KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, options));
     for (const plan::Node& n : stage.program.nodes)
       if (n.op == NodeOp::kParam) made.params.push_back(static_cast<int>(n.bits));
@@ -279,7 +282,7 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       } else if (r.inputs.size() == 1) {
         reduction.ops = FindReduceOps(r.kind, plan::ComputeType(r.hlo_type));
       }
-      if (reduction.ops.row == nullptr) {
+      if (reduction.ops.rows == nullptr) {
         const int64_t most = std::max(tile_elements_, max_lanes_);
         KRAFLA_ASSIGN(reduction.combiner,
                       BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
@@ -293,8 +296,9 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
       made.reductions.push_back(std::move(reduction));
     }
-    stages_.push_back(std::move(made));
   }
+  param_widths_.insert(param_widths_.end(), row_value_widths_.begin(), row_value_widths_.end());
+  param_count_ += static_cast<int>(row_value_widths_.size());
   return {};
 }
 
@@ -308,6 +312,7 @@ void ReduceRun::PlaceMemory(int threads) {
   int64_t init_bytes = 0;
   for (CompiledStage& stage : stages_) {
     stage.frame = take(stage.program.frame_bytes());
+    if (stage.row_value_count > 0) stage.row_values_frame = take(stage.row_values.frame_bytes());
     int64_t values = 0;
     for (CompiledReduction& r : stage.reductions) {
       r.combiner_frame = take(r.combiner.frame_bytes());
@@ -341,8 +346,9 @@ void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* co
   worker.origin.resize(row_rank_ + elements_.rank());
   for (const CompiledStage& stage : stages_) {
     stage.program.Start(memory + stage.frame, bindings);
+    if (stage.row_value_count > 0) stage.row_values.Start(memory + stage.row_values_frame, bindings);
     for (const CompiledReduction& r : stage.reductions) {
-      if (r.ops.row == nullptr) r.combiner.Start(memory + r.combiner_frame, bindings);
+      if (r.ops.rows == nullptr) r.combiner.Start(memory + r.combiner_frame, bindings);
       r.init.Start(memory + init_frame_, bindings);
       r.init.RunTile(memory + init_frame_, {}, 1, 1);
       for (std::size_t v = 0; v < r.values.size(); ++v) {
@@ -373,8 +379,7 @@ const void* const* ReduceRun::Params(const Worker& worker, const CompiledStage& 
       MoveTile(width, lanes, {0, 1}, spread, {worker.lanes, 1}, tile_.rows, worker.lanes);
       pointers[p] = spread;
     } else if (layout_ == Layout::kElementsByRows) {
-      for (int64_t r = 0; r < worker.lanes; ++r)
-        Fill(width, lanes + r * width, spread + r * tile_.columns * width, tile_.columns);
+      MoveTile(width, lanes, {1, 0}, spread, {tile_.columns, 1}, worker.lanes, tile_.columns);
       pointers[p] = spread;
     }
   }
@@ -410,11 +415,12 @@ void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_
     std::memcpy(accumulators[v], temporary + static_cast<int64_t>(v) * step, static_cast<std::size_t>(n * r.values[v].width));
 }
 
-// One accumulator a value and n new ones: neighbours are combined until one is left, so that the order stays.
-void ReduceRun::CombineRow(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
-                           const std::byte* const* values) const {
-  if (r.ops.row != nullptr) {
-    r.ops.row(values[0], n, accumulators[0]);
+// One accumulator a value and row, and n new ones in each: neighbours are combined until one is left, so that the order
+// stays. While their number is even, those of all rows are combined as one array.
+void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n, std::byte* const* accumulators,
+                            const std::byte* const* values) const {
+  if (r.ops.rows != nullptr) {
+    r.ops.rows(values[0], rows, n, accumulators[0]);
     return;
   }
   if (n == 0) return;
@@ -428,24 +434,31 @@ void ReduceRun::CombineRow(const Worker& worker, const CompiledReduction& r, int
   const std::byte* from[kMaxValues];
   std::copy(values, values + r.values.size(), from);
   while (n > 1) {
-    const int64_t pairs = n / 2;
+    const int64_t pairs = n / 2, odd = n % 2;
     for (std::size_t v = 0; v < r.values.size(); ++v) {
       const int width = r.values[v].width;
-      MoveTile(width, from[v] + width, {0, 2}, right[v], {0, 1}, 1, pairs);
-      if (n % 2 != 0) std::memcpy(right[v] + pairs * width, from[v] + (n - 1) * width, static_cast<std::size_t>(width));
-      MoveTile(width, from[v], {0, 2}, left[v], {0, 1}, 1, pairs);
+      // Of an odd number each row's last one stays as it is, behind the pairs.
+      const int64_t lines = odd == 0 ? 1 : rows, each = odd == 0 ? rows * pairs : pairs;
+      MoveTile(width, from[v] + width, {n, 2}, right[v], {pairs, 1}, lines, each);
+      if (odd != 0) MoveTile(width, from[v] + (n - 1) * width, {0, n}, right[v] + rows * pairs * width, {0, 1}, 1, rows);
+      MoveTile(width, from[v], {n, 2}, left[v], {pairs, 1}, lines, each);
     }
-    Combine(worker, r, pairs, left, right);
+    Combine(worker, r, rows * pairs, left, right);
     for (std::size_t v = 0; v < r.values.size(); ++v) {
       const int width = r.values[v].width;
-      if (n % 2 != 0) std::memcpy(left[v] + pairs * width, right[v] + pairs * width, static_cast<std::size_t>(width));
       from[v] = left[v];
+      if (odd == 0) continue;
+      // Combined ones and the one left over, row by row.
+      std::byte* together = worker.memory + temporaries_ + static_cast<int64_t>(v) * step;
+      MoveTile(width, left[v], {pairs, 1}, together, {pairs + 1, 1}, rows, pairs);
+      MoveTile(width, right[v] + rows * pairs * width, {0, 1}, together + pairs * width, {0, pairs + 1}, 1, rows);
+      std::memcpy(left[v], together, static_cast<std::size_t>(rows * (pairs + 1) * width));
     }
-    n = pairs + n % 2;
+    n = pairs + odd;
   }
   for (std::size_t v = 0; v < r.values.size(); ++v)
-    if (from[v] != right[v]) std::memcpy(right[v], from[v], static_cast<std::size_t>(r.values[v].width));
-  Combine(worker, r, 1, accumulators, right);
+    if (from[v] != right[v]) std::memcpy(right[v], from[v], static_cast<std::size_t>(rows * r.values[v].width));
+  Combine(worker, r, rows, accumulators, right);
 }
 
 void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
@@ -486,17 +499,20 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
     case Layout::kElements: {
       int64_t n = rows * columns;
       if (fresh) copy(to, 1), advance(1), --n;
-      CombineRow(worker, r, n, to, values);
+      CombineRows(worker, r, 1, n, to, values);
       break;
     }
     case Layout::kElementsByRows: {
+      if (!fresh) {
+        CombineRows(worker, r, rows, columns, to, values);
+        break;
+      }
       std::byte* lane[kMaxValues];
       std::copy(to, to + count, lane);
       for (int64_t i = 0; i < rows; ++i) {
-        int64_t n = columns;
-        if (fresh) copy(lane, 1), advance(1), --n;
-        CombineRow(worker, r, n, lane, values);
-        advance(n);
+        copy(lane, 1), advance(1);
+        CombineRows(worker, r, 1, columns - 1, lane, values);
+        advance(columns - 1);
         for (std::size_t v = 0; v < count; ++v) lane[v] += r.values[v].width;
       }
       break;
@@ -621,7 +637,24 @@ void ReduceRun::Finish(const Worker& worker, const CompiledReduction& r, std::by
   if (r.arithmetic != ElementType::kInvalid) SettleNans(r.arithmetic, to[0], worker.lanes);
 }
 
+void ReduceRun::RunRowValues(const Worker& worker, const CompiledStage& stage) const {
+  if (stage.row_value_count == 0) return;
+  const void** pointers = reinterpret_cast<const void**>(worker.memory + pointers_);
+  for (int p = 0; p < stage.first_row_value; ++p) pointers[p] = Accumulator(worker, p);
+  int64_t rows = worker.row_tile.rows, columns = worker.row_tile.columns;
+  if (layout_ == Layout::kElementsByRows) columns = rows, rows = 1;
+  std::byte* frame = worker.memory + stage.row_values_frame;
+  stage.row_values.RunTile(frame, worker.row_tile.origin, rows, columns, pointers);
+  for (int v = 0; v < stage.row_value_count; ++v) {
+    const BlockProgram::Value value = stage.row_values.ResultValue(frame, At(v));
+    const int param = stage.first_row_value + v, width = param_widths_[At(param)];
+    if (value.is_uniform) Fill(width, value.data, Accumulator(worker, param), worker.lanes);
+    else std::memcpy(Accumulator(worker, param), value.data, At(worker.lanes * width));
+  }
+}
+
 void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const {
+  RunRowValues(worker, stage);
   std::byte* to[kMaxValues];
   std::size_t n = 0;
   for (const CompiledReduction& r : stage.reductions)
@@ -688,6 +721,7 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
         RunRowStage(first, stage);
         continue;
       }
+      RunRowValues(first, stage);
       std::size_t values = 0;
       for (const CompiledReduction& r : stage.reductions) values += r.values.size();
       auto partial = [&](int64_t chunk, std::size_t v) {

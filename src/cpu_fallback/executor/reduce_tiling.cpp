@@ -2,6 +2,7 @@
 #include "cpu_fallback/executor/reduce_tiling.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "base/checked_math.h"
@@ -27,13 +28,14 @@ constexpr int64_t kTileElements = 2048;
 constexpr int64_t kDenseElements = 16384;
 constexpr int64_t kDenseColumns = 4096;
 constexpr int64_t kFewColumns = 16;
+constexpr int64_t kShortRow = 64;
 
 // The lanes that one reduction may have.
 ElementType LaneFor(const ElementProgram& program, const Lanes& lanes, const Reduction& r) {
   const ElementType type = r.hlo_type;
   const auto id = program.results[At(r.inputs[0])];
   const Node& n = program.nodes[At(id)];
-  if (r.inputs.size() != 1 || FindReduceOps(r.kind, type).row == nullptr || StorageBytes(type) > 2 || type == ElementType::kPred)
+  if (r.inputs.size() != 1 || FindReduceOps(r.kind, type).rows == nullptr || StorageBytes(type) > 2 || type == ElementType::kPred)
     return ElementType::kInvalid;
   // Values that are computed in a wider type stay there.
   if (lanes.FormOf(id, StorageBytes(type)).kind == Lanes::Form::Kind::kTruncate) return ElementType::kInvalid;
@@ -130,6 +132,9 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
   constexpr double kOwnCombiner = 3;
   if (ordered && best_row >= 0 && extent(best_row) >= 16 && best_element >= 0 && extent(best_element) >= 32)
     element_cost += kOwnCombiner;
+  // Short rows of a power of two are halved all at once, as one array.
+  if (ordered && best_element >= 0 && element_count == extent(best_element) && element_count <= kShortRow && std::has_single_bit(At(element_count)))
+    element_cost = std::min(element_cost, cost(best_element));
   // The second side: the longest other dimension of the same part.
   auto other = [&](int first, int last, int taken) {
     int out = -1;

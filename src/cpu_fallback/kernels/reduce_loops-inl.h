@@ -133,34 +133,49 @@ HWY_INLINE hn::Vec<D> EnterSome(D d, const hn::TFromD<D>* at, std::size_t n) {
   return F::Enter(d, hn::LoadN(d, at, n));
 }
 
-// *accumulator = *accumulator (op) in[0] (op) ... in[n - 1].
+// sum (op) a[0] (op) ... a[n - 1], for n below twice the lanes: in vectors of half the length, a quarter, ...
+template <class F, class D>
+HWY_INLINE hn::TFromD<D> FoldShort(D d, const hn::TFromD<D>* a, std::size_t n, hn::TFromD<D> sum) {
+  using T = hn::TFromD<D>;
+  if (n >= hn::Lanes(d)) {
+    sum = Combine<T, F>(sum, FoldLanes<F>(d, EnterAt<F>(d, a)));
+    a += hn::Lanes(d), n -= hn::Lanes(d);
+  }
+  if constexpr (HWY_MAX_LANES_D(D) > 1) sum = FoldShort<F>(hn::Half<D>(), a, n, sum);
+  return sum;
+}
+
+// accumulator[r] = accumulator[r] (op) in[r, 0] (op) ... in[r, n - 1].
 template <class T, class F>
-void ReduceRow(const void* in, int64_t count, void* accumulator) {
+void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> d1;
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count);
   const T* a = static_cast<const T*>(in);
-  T sum = hn::GetLane(EnterAt<F>(d1, static_cast<T*>(accumulator)));
-  std::size_t i = 0;
-  if (n >= lanes) {
-    V total = EnterAt<F>(d, a);
-    i = lanes;
-    if (n >= 8 * lanes) {
-      V s0 = total, s1 = EnterAt<F>(d, a + lanes), s2 = EnterAt<F>(d, a + 2 * lanes), s3 = EnterAt<F>(d, a + 3 * lanes);
-      for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
-        s0 = F::Do(d, s0, EnterAt<F>(d, a + i));
-        s1 = F::Do(d, s1, EnterAt<F>(d, a + i + lanes));
-        s2 = F::Do(d, s2, EnterAt<F>(d, a + i + 2 * lanes));
-        s3 = F::Do(d, s3, EnterAt<F>(d, a + i + 3 * lanes));
+  T* to = static_cast<T*>(accumulator);
+  for (int64_t r = 0; r < rows; ++r, a += n) {
+    T sum = hn::GetLane(EnterAt<F>(d1, to + r));
+    std::size_t i = 0;
+    if (n >= 2 * lanes) {
+      V total = EnterAt<F>(d, a);
+      i = lanes;
+      if (n >= 8 * lanes) {
+        V s0 = total, s1 = EnterAt<F>(d, a + lanes), s2 = EnterAt<F>(d, a + 2 * lanes), s3 = EnterAt<F>(d, a + 3 * lanes);
+        for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
+          s0 = F::Do(d, s0, EnterAt<F>(d, a + i));
+          s1 = F::Do(d, s1, EnterAt<F>(d, a + i + lanes));
+          s2 = F::Do(d, s2, EnterAt<F>(d, a + i + 2 * lanes));
+          s3 = F::Do(d, s3, EnterAt<F>(d, a + i + 3 * lanes));
+        }
+        total = F::Do(d, F::Do(d, s0, s1), F::Do(d, s2, s3));
       }
-      total = F::Do(d, F::Do(d, s0, s1), F::Do(d, s2, s3));
+      for (; i + lanes <= n; i += lanes) total = F::Do(d, total, EnterAt<F>(d, a + i));
+      sum = Combine<T, F>(sum, FoldLanes<F>(d, total));
     }
-    for (; i + lanes <= n; i += lanes) total = F::Do(d, total, EnterAt<F>(d, a + i));
-    sum = Combine<T, F>(sum, FoldLanes<F>(d, total));
+    sum = FoldShort<F>(d, a + i, n - i, sum);
+    to[r] = hn::GetLane(F::Leave(d1, hn::Set(d1, sum)));
   }
-  for (; i < n; ++i) sum = Combine<T, F>(sum, hn::GetLane(EnterAt<F>(d1, a + i)));
-  *static_cast<T*>(accumulator) = hn::GetLane(F::Leave(d1, hn::Set(d1, sum)));
 }
 
 // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].

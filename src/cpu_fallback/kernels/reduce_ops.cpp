@@ -79,7 +79,7 @@ void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_str
 
 template <class T, class F>
 ReduceOps Pick() {
-  return {&ReduceRow<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>};
+  return {&ReduceRows<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>};
 }
 template <class T>
 ReduceOps FindExtremum(plan::Reduction::Kind kind) {
@@ -87,10 +87,10 @@ ReduceOps FindExtremum(plan::Reduction::Kind kind) {
     constexpr int32_t kInfinity = 0x7f800000;
     if (kind == plan::Reduction::Kind::kMax) {
       using F = ExtremumOfBits<int32_t, kInfinity, true>;
-      return {&ReduceRow<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MaxOp<T>>};
+      return {&ReduceRows<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MaxOp<T>>};
     }
     using F = ExtremumOfBits<int32_t, kInfinity, false>;
-    return {&ReduceRow<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MinOp<T>>};
+    return {&ReduceRows<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MinOp<T>>};
   }
   return kind == plan::Reduction::Kind::kMax ? Pick<T, MaxOp<T>>() : Pick<T, MinOp<T>>();
 }

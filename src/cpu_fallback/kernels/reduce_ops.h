@@ -11,8 +11,8 @@
 namespace krafla::cpu {
 
 struct ReduceOps {
-  // *accumulator = *accumulator (op) in[0] (op) ... in[n - 1].
-  void (*row)(const void* in, int64_t n, void* accumulator) = nullptr;
+  // accumulator[r] = accumulator[r] (op) in[r, 0] (op) ... in[r, n - 1].
+  void (*rows)(const void* in, int64_t rows, int64_t n, void* accumulator) = nullptr;
   // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].
   void (*columns)(const void* in, int64_t rows, int64_t columns, void* accumulator) = nullptr;
   // accumulator[r * accumulator_stride + c] (op)= in[r * row_stride + c * column_stride] for one array after the other.
