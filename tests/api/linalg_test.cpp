@@ -127,6 +127,20 @@ TEST_P(LinalgTest, RealFftOfAnyLength) {
   }
 }
 
+// Lines that are transformed side by side: a block of them and some more.
+TEST_P(LinalgTest, FftOfManyLines) {
+  for (int n : {1, 15, 16, 101, 360}) {
+    Compare(FftText(Format("c64[3,7,{}]", n), Format("c64[3,7,{}]", n), "FFT", std::to_string(n)), 1e-6);
+    Compare(FftText(Format("c64[9,{}]", n), Format("c64[9,{}]", n), "IFFT", std::to_string(n)), 1e-6);
+  }
+  for (int n : {3, 34, 120}) {
+    const std::string real = Format("f32[21,{}]", n), half = Format("c64[21,{}]", n / 2 + 1);
+    Compare(FftText(half, real, "RFFT", std::to_string(n)), 1e-6);
+    Compare(FftText(real, half, "IRFFT", std::to_string(n)), 1e-6);
+  }
+  Compare(FftText("c128[18,45]", "c128[18,45]", "FFT", "45"), 1e-14);
+}
+
 TEST_P(LinalgTest, FftOfSeveralDimensions) {
   Compare(FftText("c64[2,5,16]", "c64[2,5,16]", "FFT", "5,16"), 1e-6);
   Compare(FftText("c64[2,33,7,20]", "c64[2,33,7,20]", "IFFT", "33,7,20"), 1e-6);

@@ -394,6 +394,34 @@ TEST(LoopKernelTest, InPlaceUpdateReadsBeforeItWrites) {
   }
 }
 
+// Complex numbers that are only moved, one by one and by computed places, and numbers that are taken apart.
+TEST(LoopKernelTest, MovesOfPairsAndParts) {
+  const int64_t dims[] = {40, 30};
+  for (bool gathered : {false, true}) {
+    ProgramBuilder b(dims);
+    const int in = b.AddBuffer(ElementType::kF32, 2 * 1200, false), places = b.AddBuffer(ElementType::kS32, 40, false);
+    const int out = b.AddBuffer(ElementType::kF32, 2 * 1200, true);
+    plan::IndexSpace& space = b.space();
+    const IndexId row = gathered ? b.ClampedIndex(b.Load(places, ElementType::kS32, space.Iter(0)), 0, 29) : space.Iter(1);
+    const IndexId from = space.Mul(space.Add(space.Mul(row, 40), gathered ? space.Iter(1) : space.Iter(0)), 2);
+    const IndexId to = space.Mul(space.Add(space.Mul(space.Iter(0), 30), space.Iter(1)), 2);
+    for (int64_t part : {0, 1})
+      b.AddStore({.buffer = out, .index = space.AddConstant(to, part), .node = b.Load(in, ElementType::kF32, space.AddConstant(from, part)), .storage = ElementType::kF32});
+    CheckLoop(std::move(b).Finish(), gathered ? "gathered pairs" : "pairs");
+  }
+  for (ElementType part : {ElementType::kU8, ElementType::kU16}) {
+    const int64_t parts = 4 / StorageBytes(part), space_dims[] = {300, parts};
+    ProgramBuilder b(space_dims);
+    const int in = b.AddBuffer(ElementType::kF32, 300, false), out = b.AddBuffer(part, 300 * parts, true);
+    plan::IndexSpace& space = b.space();
+    const NodeId bits = b.BitcastConvert(b.Load(in, ElementType::kF32, space.Iter(0)), ElementType::kF32, ElementType::kU32);
+    const NodeId count = b.Convert(b.Index(space.Mul(space.Iter(1), 32 / parts)), ElementType::kS32, ElementType::kU32);
+    const NodeId shifted = b.Hlo(Opcode::kShiftRightLogical, ElementType::kU32, {bits, count});
+    b.AddStore({.buffer = out, .index = space.Add(space.Mul(space.Iter(0), parts), space.Iter(1)), .node = b.Convert(shifted, ElementType::kU32, part), .storage = part});
+    CheckLoop(std::move(b).Finish(), "parts");
+  }
+}
+
 TEST(LoopKernelTest, EmptyAndScalarSpaces) {
   CheckLoop(OneOp(Opcode::kAdd, ElementType::kF32, 2, 0, 0), "empty");
   ProgramBuilder b({});

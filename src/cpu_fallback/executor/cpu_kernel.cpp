@@ -2,6 +2,7 @@
 #include "cpu_fallback/executor/cpu_kernel.h"
 
 #include "cpu_fallback/executor/kernel_families.h"
+#include "cpu_fallback/executor/wide_moves.h"
 
 namespace krafla {
 
@@ -11,7 +12,9 @@ struct Maker {
   const plan::KernelPlan& plan;
   const CpuKernelOptions& options;
 
-  cpu::KernelResult operator()(const plan::LoopKernel& body) const { return cpu::MakeLoopKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::LoopKernel& body) const {
+    return cpu::MakeLoopKernel(plan, {cpu::InPiecesOfMemory(body.program)}, options);
+  }
   cpu::KernelResult operator()(const plan::ReduceKernel& body) const { return cpu::MakeReduceKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::DotKernel& body) const { return cpu::MakeDotKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::ConvKernel& body) const { return cpu::MakeConvKernel(plan, body, options); }

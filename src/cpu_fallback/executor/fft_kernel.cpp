@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms dimension by dimension, lines to the threads: the last dimension line by line, others in blocks of
-// columns that lie beside each other. Real lines of even length are transformed as half as many complex points.
+// Fourier transforms dimension by dimension, lines to the threads: the last dimension line by line, or short lines turned
+// into columns, others in blocks of columns that lie beside each other. Real lines of even length are transformed as half
+// as many complex points.
 #include <algorithm>
+#include <bit>
 #include <complex>
 #include <cstring>
+#include <utility>
 
 #include "base/checked_math.h"
+#include "base/interruption.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/kernels/fft.h"
+#include "cpu_fallback/kernels/move.h"
 #include "numerics/roots_of_unity.h"
 
 namespace krafla::cpu {
@@ -16,6 +21,10 @@ namespace {
 
 constexpr int64_t kColumns = 16;  // of a block
 constexpr int64_t kGrainPoints = 4096;
+// Lines are turned into columns, whose passes are whole vectors, while a block of them stays in the L2 cache. Long lines of
+// a power of two have whole vectors themselves but for a pass or two.
+constexpr int64_t kBlockBytes = 640 << 10;
+constexpr int64_t kShortLine = 256;
 
 template <class T>
 class FftRun final : public CpuKernel {
@@ -36,9 +45,14 @@ class FftRun final : public CpuKernel {
         }
     if (sign > 0)
       for (int64_t n : body.lengths) scale_ /= static_cast<T>(n);
+    int64_t lines = batch_;
+    for (std::size_t d = 0; d + 1 < dims_.size(); ++d) lines *= dims_[d];
+    const int64_t block = (4 * axes_.back()->points() * kColumns + axes_.back()->scratch_numbers(kColumns)) * static_cast<int64_t>(sizeof(T));
+    const bool is_regular = std::has_single_bit(static_cast<uint64_t>(axes_.back()->points())) && axes_.back()->points() > kShortLine;
+    if (lines >= kColumns / 2 && block <= kBlockBytes && !is_regular) together_ = std::min(lines, kColumns);
     int64_t numbers = 0;
     for (std::size_t d = 0; d < axes_.size(); ++d) {
-      const int64_t columns = d + 1 < axes_.size() ? kColumns : 1;
+      const int64_t columns = d + 1 < axes_.size() ? kColumns : together_;
       numbers = std::max(numbers, 4 * axes_[d]->points() * columns + axes_[d]->scratch_numbers(columns));
     }
     worker_bytes_ = RoundUp(numbers * static_cast<int64_t>(sizeof(T)), 64);
@@ -85,48 +99,77 @@ class FftRun final : public CpuKernel {
     for (std::size_t d = 0; d + 1 < dims_.size(); ++d) lines *= dims_[d];
     const LineFft<T>& fft = *axes_.back();
     const int64_t points = fft.points();
-    pool.ParallelFor(lines, std::max<int64_t>(1, kGrainPoints / std::max<int64_t>(points, 1)),
+    pool.ParallelFor(CeilDiv(lines, together_), std::max<int64_t>(1, kGrainPoints / std::max<int64_t>(points * together_, 1)),
                      [&](int64_t begin, int64_t end, int worker) {
-      const Work w = WorkOf(scratch, worker, points);
-      for (int64_t l = begin; l < end; ++l) {
-        switch (type_) {
-          case FftType::kFft:
-          case FftType::kIfft:
-            SplitPairs(in + l * 2 * n_, n_, w.x);
-            JoinPairs(fft.Run(w.x, w.spare, 1, w.scratch), n_, scale, out + l * 2 * n_);
-            break;
-          case FftType::kRfft: ForwardReal(fft, in + l * n_, out + l * 2 * half_, w); break;
-          case FftType::kIrfft: BackwardReal(fft, in + l * 2 * half_, out + l * n_, scale, w); break;
+      const Work w = WorkOf(scratch, worker, points * together_);
+      for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+        const int64_t first = t * together_, count = std::min(together_, lines - first);
+        if (count == 1) {
+          LoadLine(in, first, w.x);
+          StoreLine(fft.Run(w.x, w.spare, 1, w.scratch), first, scale, out);
+          continue;
         }
+        for (int64_t l = 0; l < count; ++l) LoadLine(in, first + l, {w.spare.re + l * points, w.spare.im + l * points});
+        Turn(w.spare, {points, 1}, w.x, {1, count}, count, points);
+        const SplitLine<T> done = fft.Run(w.x, w.spare, count, w.scratch), other = done.re == w.x.re ? w.spare : w.x;
+        Turn(done, {1, count}, other, {points, 1}, count, points);
+        for (int64_t l = 0; l < count; ++l) StoreLine({other.re + l * points, other.im + l * points}, first + l, scale, out);
       }
     });
   }
 
-  void ForwardReal(const LineFft<T>& fft, const T* in, T* out, const Work& w) const {
-    if (packed_) {
-      SplitPairs(in, n_ / 2, w.x);
-      HalfSpectrum(fft.Run(w.x, w.spare, 1, w.scratch), n_ / 2, roots_.data(), out);
-      return;
-    }
-    std::copy(in, in + n_, w.x.re);
-    std::fill(w.x.im, w.x.im + n_, T(0));
-    JoinPairs(fft.Run(w.x, w.spare, 1, w.scratch), half_, T(1), out);
+  void Turn(SplitLine<T> from, TileStrides from_strides, SplitLine<T> to, TileStrides to_strides, int64_t lines, int64_t points) const {
+    for (const auto& [a, b] : {std::pair{from.re, to.re}, std::pair{from.im, to.im}})
+      MoveTile(sizeof(T), reinterpret_cast<const std::byte*>(a), from_strides, reinterpret_cast<std::byte*>(b), to_strides, lines, points);
   }
 
-  void BackwardReal(const LineFft<T>& fft, const T* in, T* out, T scale, const Work& w) const {
-    if (packed_) {
-      FromHalfSpectrum(in, n_ / 2, roots_.data(), w.x);
-      JoinPairs(fft.Run(w.x, w.spare, 1, w.scratch), n_ / 2, scale, out);
-      return;
+  // Line `l` as the points that are transformed.
+  void LoadLine(const T* arrays, int64_t l, SplitLine<T> to) const {
+    switch (type_) {
+      case FftType::kFft:
+      case FftType::kIfft: SplitPairs(arrays + l * 2 * n_, n_, to); break;
+      case FftType::kRfft: {
+        const T* in = arrays + l * n_;
+        if (packed_) {
+          SplitPairs(in, n_ / 2, to);
+        } else {
+          std::copy(in, in + n_, to.re);
+          std::fill(to.im, to.im + n_, T(0));
+        }
+        break;
+      }
+      case FftType::kIrfft: {
+        const T* in = arrays + l * 2 * half_;
+        if (packed_) {
+          FromHalfSpectrum(in, n_ / 2, roots_.data(), to);
+          break;
+        }
+        for (int64_t k = 0; k < n_; ++k) {
+          const bool mirrored = k >= half_;
+          const T* from = in + 2 * (mirrored ? n_ - k : k);
+          to.re[k] = from[0];
+          to.im[k] = k == 0 ? T(0) : mirrored ? -from[1] : from[1];
+        }
+        break;
+      }
     }
-    for (int64_t k = 0; k < n_; ++k) {
-      const bool mirrored = k >= half_;
-      const T* from = in + 2 * (mirrored ? n_ - k : k);
-      w.x.re[k] = from[0];
-      w.x.im[k] = k == 0 ? T(0) : mirrored ? -from[1] : from[1];
+  }
+  void StoreLine(SplitLine<T> from, int64_t l, T scale, T* arrays) const {
+    switch (type_) {
+      case FftType::kFft:
+      case FftType::kIfft: JoinPairs(from, n_, scale, arrays + l * 2 * n_); break;
+      case FftType::kRfft:
+        if (packed_) HalfSpectrum(from, n_ / 2, roots_.data(), arrays + l * 2 * half_);
+        else JoinPairs(from, half_, T(1), arrays + l * 2 * half_);
+        break;
+      case FftType::kIrfft:
+        if (packed_) {
+          JoinPairs(from, n_ / 2, scale, arrays + l * n_);
+        } else {
+          for (int64_t k = 0; k < n_; ++k) arrays[l * n_ + k] = from.re[k] * scale;
+        }
+        break;
     }
-    const SplitLine<T> done = fft.Run(w.x, w.spare, 1, w.scratch);
-    for (int64_t k = 0; k < n_; ++k) out[k] = done.re[k] * scale;
   }
 
   // Dimension `d`, not the last, of arrays of dims_.
@@ -158,6 +201,7 @@ class FftRun final : public CpuKernel {
   int64_t n_, half_;
   bool packed_ = false;
   T scale_ = 1;
+  int64_t together_ = 1;  // lines of the last dimension that are transformed as columns
   std::vector<std::unique_ptr<LineFft<T>>> axes_;
   std::vector<T> roots_;
   int64_t worker_bytes_ = 0, spectrum_ = 0, between_offset_ = 0;

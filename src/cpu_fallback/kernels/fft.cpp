@@ -13,7 +13,6 @@
 #else
 #define KRAFLA_UNROLL _Pragma("GCC unroll 16")
 #endif
-#include "base/index.h"
 #include "numerics/butterfly.h"
 #include "numerics/roots_of_unity.h"
 
@@ -238,6 +237,36 @@ HWY_INLINE void FromHalfLoop(const T* pairs, int64_t h, const T* roots, SplitLin
   for (; 2 * k <= h; ++k) FromHalfStep(hn::CappedTag<T, 1>(), pairs, h, k, roots, table, z);
 }
 
+// to[r, c] = from[r, c] times factor r. Of one column vectors run along r.
+template <class T>
+HWY_INLINE void MultiplyLoop(SplitLine<T> from, const T* re, const T* im, int64_t rows, int64_t columns, SplitLine<T> to) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto some = [&](int64_t at, int64_t n, auto u, auto v) HWY_ATTR {
+    const auto count = static_cast<std::size_t>(n);
+    const auto p = hn::LoadN(d, from.re + at, count), q = hn::LoadN(d, from.im + at, count);
+    hn::StoreN(hn::Sub(hn::Mul(p, u), hn::Mul(q, v)), d, to.re + at, count);
+    hn::StoreN(hn::Add(hn::Mul(p, v), hn::Mul(q, u)), d, to.im + at, count);
+  };
+  if (columns == 1) {
+    for (int64_t r = 0; r < rows; r += lanes) {
+      const int64_t n = std::min(lanes, rows - r);
+      some(r, n, hn::LoadN(d, re + r, static_cast<std::size_t>(n)), hn::LoadN(d, im + r, static_cast<std::size_t>(n)));
+    }
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto u = hn::Set(d, re[r]), v = hn::Set(d, im[r]);
+    for (int64_t c = 0; c < columns; c += lanes) some(r * columns + c, std::min(lanes, columns - c), u, v);
+  }
+}
+void MultiplyFloat(SplitLine<float> from, const float* re, const float* im, int64_t rows, int64_t columns, SplitLine<float> to) {
+  MultiplyLoop(from, re, im, rows, columns, to);
+}
+void MultiplyDouble(SplitLine<double> from, const double* re, const double* im, int64_t rows, int64_t columns, SplitLine<double> to) {
+  MultiplyLoop(from, re, im, rows, columns, to);
+}
+
 void SplitFloat(const float* p, int64_t n, SplitLine<float> to) { SplitLoop(p, n, to); }
 void SplitDouble(const double* p, int64_t n, SplitLine<double> to) { SplitLoop(p, n, to); }
 void JoinFloat(SplitLine<float> x, int64_t n, float scale, float* p) { JoinLoop(x, n, scale, p); }
@@ -257,6 +286,8 @@ namespace krafla::cpu {
 
 HWY_EXPORT(PassFloat);
 HWY_EXPORT(PassDouble);
+HWY_EXPORT(MultiplyFloat);
+HWY_EXPORT(MultiplyDouble);
 HWY_EXPORT(SplitFloat);
 HWY_EXPORT(SplitDouble);
 HWY_EXPORT(JoinFloat);
@@ -296,6 +327,12 @@ void Append(const std::vector<std::complex<double>>& from, std::vector<T>& re, s
 
 void RunPass(const FftPassArgs<float>& a) { HWY_DYNAMIC_DISPATCH(PassFloat)(a); }
 void RunPass(const FftPassArgs<double>& a) { HWY_DYNAMIC_DISPATCH(PassDouble)(a); }
+void MultiplyRows(SplitLine<float> from, const float* re, const float* im, int64_t rows, int64_t columns, SplitLine<float> to) {
+  HWY_DYNAMIC_DISPATCH(MultiplyFloat)(from, re, im, rows, columns, to);
+}
+void MultiplyRows(SplitLine<double> from, const double* re, const double* im, int64_t rows, int64_t columns, SplitLine<double> to) {
+  HWY_DYNAMIC_DISPATCH(MultiplyDouble)(from, re, im, rows, columns, to);
+}
 
 }  // namespace
 
@@ -350,13 +387,7 @@ SplitLine<T> LineFft<T>::Run(SplitLine<T> x, SplitLine<T> spare, int64_t columns
   const int64_t count = padded_ * columns;
   SplitLine<T> a{scratch, scratch + count}, b{scratch + 2 * count, scratch + 3 * count};
   auto multiply = [&](SplitLine<T> from, const std::vector<T>& re, const std::vector<T>& im, int64_t rows, SplitLine<T> to) {
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c) {
-        const int64_t i = r * columns + c;
-        const T p = from.re[i], q = from.im[i], u = re[At(r)], v = im[At(r)];
-        to.re[i] = p * u - q * v;
-        to.im[i] = p * v + q * u;
-      }
+    MultiplyRows(from, re.data(), im.data(), rows, columns, to);
   };
   multiply(x, chirp_re_, chirp_im_, n_, a);
   for (T* part : {a.re, a.im}) std::fill(part + n_ * columns, part + count, T(0));

@@ -85,12 +85,89 @@ HWY_INLINE int64_t TransposeBlocks(const T* from, int64_t from_column, T* to, in
   return last_row;
 }
 
+// Three or four arrays laid between each other, the coordinates of points or the channels of pixels, and taken apart: as
+// TransposeTile of kColumns columns that are dense in `to`, and of kRows rows that are dense in `from`. Return how many of
+// the other side's elements are done.
+template <class T, int kColumns>
+int64_t Interleave(const T* from, int64_t from_column, T* to, int64_t rows) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes) {
+    const auto a = hn::LoadU(d, from + r), b = hn::LoadU(d, from + from_column + r), c = hn::LoadU(d, from + 2 * from_column + r);
+    if constexpr (kColumns == 3) hn::StoreInterleaved3(a, b, c, d, to + 3 * r);
+    else hn::StoreInterleaved4(a, b, c, hn::LoadU(d, from + 3 * from_column + r), d, to + 4 * r);
+  }
+  return r;
+}
+template <class T, int kRows>
+int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) {
+    [[maybe_unused]] hn::Vec<decltype(d)> x, y, z, w;
+    if constexpr (kRows == 3) hn::LoadInterleaved3(d, from + 3 * c, x, y, z);
+    else hn::LoadInterleaved4(d, from + 4 * c, x, y, z, w);
+    hn::StoreU(x, d, to + c);
+    hn::StoreU(y, d, to + to_row + c);
+    hn::StoreU(z, d, to + 2 * to_row + c);
+    if constexpr (kRows == 4) hn::StoreU(w, d, to + 3 * to_row + c);
+  }
+  return c;
+}
+
+#if HWY_MAX_BYTES >= 32
+// Squares of four by four elements of 8 bytes, four of them at a time so that whole cache lines are read and written.
+// Returns the first row that is not done.
+inline int64_t TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* to, int64_t to_row, int64_t rows, int64_t columns) {
+  const hn::FixedTag<uint64_t, 4> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t last_row = rows / 4 * 4, last_column = columns / 4 * 4;
+  const auto square = [&](int64_t row, int64_t c) HWY_ATTR {
+    const uint64_t* at = from + row + c * from_column;
+    const V a = hn::LoadU(d, at), b = hn::LoadU(d, at + from_column);
+    const V e = hn::LoadU(d, at + 2 * from_column), f = hn::LoadU(d, at + 3 * from_column);
+    const V even_low = hn::InterleaveLower(d, a, b), odd_low = hn::InterleaveUpper(d, a, b);
+    const V even_high = hn::InterleaveLower(d, e, f), odd_high = hn::InterleaveUpper(d, e, f);
+    uint64_t* out = to + row * to_row + c;
+    hn::StoreU(hn::ConcatLowerLower(d, even_high, even_low), d, out);
+    hn::StoreU(hn::ConcatLowerLower(d, odd_high, odd_low), d, out + to_row);
+    hn::StoreU(hn::ConcatUpperUpper(d, even_high, even_low), d, out + 2 * to_row);
+    hn::StoreU(hn::ConcatUpperUpper(d, odd_high, odd_low), d, out + 3 * to_row);
+  };
+  for (int64_t row = 0; row < last_row; row += 8)
+    for (int64_t c = 0; c < last_column; c += 8)
+      for (int64_t r = row; r < std::min(row + 8, last_row); r += 4)
+        for (int64_t k = c; k < std::min(c + 8, last_column); k += 4) square(r, k);
+  for (int64_t c = last_column; c < columns; ++c)
+    for (int64_t row = 0; row < last_row; ++row) to[row * to_row + c] = from[row + c * from_column];
+  return last_row;
+}
+#endif
+
 // from is dense along rows (row stride 1), to along columns: to[r * to_row + c] = from[r + c * from_column].
 template <class T>
 void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = 16 / sizeof(T);
   int64_t r = 0;
-  if (columns >= kSide) r = TransposeBlocks<T, 16>(from, from_column, to, to_row, 0, rows, columns);
+  if (columns == to_row && (columns == 3 || columns == 4)) {
+    r = columns == 3 ? Interleave<T, 3>(from, from_column, to, rows) : Interleave<T, 4>(from, from_column, to, rows);
+    for (; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
+    return;
+  }
+  if (rows == from_column && (rows == 3 || rows == 4)) {
+    int64_t c = rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns) : Deinterleave<T, 4>(from, to, to_row, columns);
+    for (; c < columns; ++c)
+      for (int64_t k = 0; k < rows; ++k) to[k * to_row + c] = from[k + c * from_column];
+    return;
+  }
+#if HWY_MAX_BYTES >= 32
+  if constexpr (sizeof(T) == 8)
+    if (columns >= 4) r = TransposeWide(from, from_column, to, to_row, rows, columns);
+#endif
+  if (columns >= kSide) r = TransposeBlocks<T, 16>(from, from_column, to, to_row, r, rows, columns);
   if constexpr (sizeof(T) <= 2) r = TransposeBlocks<T, 8>(from, from_column, to, to_row, r, rows, columns);
   for (; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) to[r * to_row + c] = from[r + c * from_column];
@@ -125,19 +202,23 @@ void Splat(T value, T* to, int64_t count) {
   for (; c < count; ++c) to[c] = value;
 }
 
-// Every second element: the real or the imaginary parts of complex numbers. The last element is read alone: what follows
-// it may be outside the array.
-template <class T>
-void EverySecond(const T* from, T* to, int64_t count) {
+// Every second, third or fourth element: the parts of complex numbers, coordinates of points, channels of pixels. The last
+// element is read alone: what follows it may be outside the array.
+template <class T, int kStride>
+void EveryNth(const T* from, T* to, int64_t count) {
   const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
   for (; c + lanes < count; c += lanes) {
-    hn::Vec<decltype(d)> even, odd;
-    hn::LoadInterleaved2(d, from + 2 * c, even, odd);
-    hn::StoreU(even, d, to + c);
+    [[maybe_unused]] V first, other[3];
+    const T* at = from + kStride * c;
+    if constexpr (kStride == 2) hn::LoadInterleaved2(d, at, first, other[0]);
+    if constexpr (kStride == 3) hn::LoadInterleaved3(d, at, first, other[0], other[1]);
+    if constexpr (kStride == 4) hn::LoadInterleaved4(d, at, first, other[0], other[1], other[2]);
+    hn::StoreU(first, d, to + c);
   }
-  for (; c < count; ++c) to[c] = from[2 * c];
+  for (; c < count; ++c) to[c] = from[kStride * c];
 }
 // from[0], from[-1], ...
 template <class T>
@@ -179,7 +260,11 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
     const T* a = from + r * fs.row;
     T* b = to + r * ts.row;
     if (ts.column == 1 && fs.column == 2) {
-      EverySecond(a, b, columns);
+      EveryNth<T, 2>(a, b, columns);
+    } else if (ts.column == 1 && fs.column == 3) {
+      EveryNth<T, 3>(a, b, columns);
+    } else if (ts.column == 1 && fs.column == 4) {
+      EveryNth<T, 4>(a, b, columns);
     } else if (ts.column == 1 && fs.column == -1) {
       Backwards(a, b, columns);
     } else if (ts.column == 1) {
@@ -240,7 +325,22 @@ void GatherOf(const std::byte* from_bytes, const int32_t* index, const uint8_t* 
   const T* from = reinterpret_cast<const T*>(from_bytes);
   T* to = reinterpret_cast<T*>(to_bytes);
   if (mask == nullptr) {
-    for (int64_t i = 0; i < n; ++i) to[i] = from[index[i]];
+    // Rows of a table, windows: neighbours lie side by side.
+    const hn::ScalableTag<int32_t> d;
+    constexpr std::size_t kLanes = hn::MaxLanes(d);
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto steps = hn::Iota(d, 0);
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      const int32_t first = index[i];
+      if (index[i + lanes - 1] - first == lanes - 1 &&
+          hn::AllTrue(d, hn::Eq(hn::Sub(hn::LoadU(d, index + i), hn::Set(d, first)), steps))) {
+        std::memcpy(to + i, from + first, kLanes * sizeof(T));
+        continue;
+      }
+      for (int64_t k = i; k < i + lanes; ++k) to[k] = from[index[k]];
+    }
+    for (; i < n; ++i) to[i] = from[index[i]];
     return;
   }
   for (int64_t i = 0; i < n; ++i) to[i] = mask[i] != 0 ? from[index[i]] : T{};
