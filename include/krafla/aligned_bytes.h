@@ -13,6 +13,12 @@
 KRAFLA_EXPORT_BEGIN
 namespace krafla {
 
+// Blocks of this size and more are counted, whoever holds them, and refused (std::bad_alloc) where the host has no room
+// for them beside those that are there: the system would promise it, and end the process that believes it.
+inline constexpr std::size_t kCountedHostBytes = std::size_t{64} << 20;
+void ClaimHostBytes(std::size_t size);
+void ReturnHostBytes(std::size_t size) noexcept;
+
 class AlignedBytes {
  public:
   static constexpr std::size_t kAlignment = 64;
@@ -22,7 +28,12 @@ class AlignedBytes {
   // Throws std::bad_alloc, which the API boundary turns into RESOURCE_EXHAUSTED.
   explicit AlignedBytes(std::size_t size, bool zeroed = true) : size_(size) {
     if (size == 0) return;
-    data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t(kAlignment)));
+    if (size >= kCountedHostBytes) ClaimHostBytes(size);
+    data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t(kAlignment), std::nothrow));
+    if (data_ == nullptr) {
+      if (size >= kCountedHostBytes) ReturnHostBytes(size);
+      throw std::bad_alloc();
+    }
     if (zeroed) std::memset(data_, 0, size);
   }
   AlignedBytes(const AlignedBytes& other) : AlignedBytes(other.size_, false) {
@@ -36,7 +47,9 @@ class AlignedBytes {
     return *this;
   }
   ~AlignedBytes() {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t(kAlignment));
+    if (data_ == nullptr) return;
+    ::operator delete(data_, std::align_val_t(kAlignment));
+    if (size_ >= kCountedHostBytes) ReturnHostBytes(size_);
   }
 
   std::byte* data() { return data_; }

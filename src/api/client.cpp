@@ -23,10 +23,21 @@ class Limited {
   Executable& executable_;
 };
 
+// The executable for one run. Others may have it for as long as they like: the limit counts from now.
+Result<std::unique_lock<std::recursive_timed_mutex>> TakeTurn(std::recursive_timed_mutex& running, const RunLimit& limit) {
+  std::unique_lock lock(running, std::try_to_lock);
+  while (!lock.owns_lock()) {
+    KRAFLA_TRY(limit.Check());
+    const auto long_after = RunLimit::Clock::now() + std::chrono::hours(1);
+    (void)lock.try_lock_until(limit.NextLook(long_after));
+  }
+  return lock;
+}
+
 }  // namespace
 
 Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arguments, const RunLimit& limit) {
-  std::lock_guard lock(running_);
+  KRAFLA_ASSIGN(const auto turn, TakeTurn(running_, limit));
   const Limited limited(*this, limit);
   KRAFLA_TRY(SetArguments(arguments));
   KRAFLA_TRY(Execute());
@@ -35,7 +46,7 @@ Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arg
 
 Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<const Literal>> arguments,
                                                    const RunLimit& limit) {
-  std::lock_guard lock(running_);
+  KRAFLA_ASSIGN(const auto turn, TakeTurn(running_, limit));
   const Limited limited(*this, limit);
   KRAFLA_TRY(ShareArguments(std::move(arguments)));
   KRAFLA_TRY(Execute());

@@ -150,7 +150,7 @@ class Executable {
   CompileReport report_;
   std::string device_description_;
   const RunLimit* limit_ = &kUnlimited;
-  std::recursive_mutex running_;  // from the arguments to the results
+  std::recursive_timed_mutex running_;  // from the arguments to the results
 };
 
 struct DeviceDescription {
@@ -177,7 +177,7 @@ class Client {
   // The array on the device. Where the device works in the host's memory it is the literal itself, without a copy.
   // Executables compiled with other features (CompileOptions) may be on another device, which gets it through the host.
   virtual Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal);
-  // What the validation layers had to say since the last call (KRAFLA_VALIDATE=1).
+  // What the validation layers had to say since the last call (KRAFLA_VALIDATE).
   virtual std::vector<std::string> TakeValidationMessages() { return {}; }
   // Infeed, outfeed and host channels of the executables that were not given others.
   HostTransfers& transfers() { return *transfers_; }

@@ -6,17 +6,18 @@
 #include "api/emitted_kernels.h"
 #include "api/front_end.h"
 #include "base/checked_math.h"
-#include "base/host_memory.h"
 #include "base/processors.h"
 #include "cpu_fallback/executor/host_threads.h"
 #include "plan/plan_check.h"
 
 namespace krafla {
 
-// std::bad_alloc is turned into an error further up.
 Result<AlignedBytes> VulkanExecutable::HostBytes(uint64_t size) {
-  if (!HostHasRoom(size)) return ResourceExhausted("The host has no memory for {} bytes of the device's.", size);
-  return AlignedBytes(static_cast<std::size_t>(size));
+  try {
+    return AlignedBytes(static_cast<std::size_t>(size), false);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("The host has no memory for {} bytes of the device's.", size);
+  }
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include "api/front_end.h"
 #include "api/vulkan_executable.h"
+#include "base/interruption.h"
 
 namespace krafla {
 
@@ -277,7 +278,9 @@ Result<> VulkanExecutable::RunHost(const HostNode& node) {
     KRAFLA_TRY(device_->Download(*buffer, offset, bytes));
     pointers.push_back(bytes.data());
   }
+  const LimitedWork work(*limit_);
   KRAFLA_TRY(host_kernels_[static_cast<std::size_t>(node.kernel)]->Run(pointers, HostThreads(), host_scratch_.data()));
+  KRAFLA_TRY(work.Outcome());
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
     if (copies[b].size() == 0 || !node.written[b]) continue;
     auto [buffer, offset] = Place(node.bindings[b]);

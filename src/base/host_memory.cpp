@@ -2,19 +2,22 @@
 #include "base/host_memory.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <limits>
+#include <mutex>
 #include <string_view>
 
 namespace krafla {
 namespace {
 
-constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
-// Below this what the system has left is not looked up: that takes some 20 us.
-constexpr uint64_t kLookFrom = uint64_t{64} << 20;
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+std::mutex claiming;
+uint64_t claimed = 0;  // bytes of the blocks that are counted
 
 // The beginning of a small file of /proc or /sys, without allocating.
 std::string_view ReadStart(const char* path, char* buffer, std::size_t size) {
@@ -38,17 +41,17 @@ uint64_t NumberAfter(std::string_view text, std::string_view key, uint64_t other
 
 uint64_t ReadMeminfo(std::string_view key, uint64_t otherwise) {
   char buffer[4096];
-  uint64_t kib = NumberAfter(ReadStart("/proc/meminfo", buffer, sizeof(buffer)), key, kUnlimited);
-  return kib == kUnlimited ? otherwise : kib * 1024;
+  uint64_t kib = NumberAfter(ReadStart("/proc/meminfo", buffer, sizeof(buffer)), key, kNoLimit);
+  return kib == kNoLimit ? otherwise : kib * 1024;
 }
 
 uint64_t FindLimit() {
   uint64_t swap = ReadMeminfo("SwapTotal:", 0);
-  uint64_t memory = ReadMeminfo("MemTotal:", kUnlimited - swap);
+  uint64_t memory = ReadMeminfo("MemTotal:", kNoLimit - swap);
   uint64_t limit = memory + swap;
   char buffer[64];
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
-    limit = std::min(limit, NumberAfter(ReadStart(path, buffer, sizeof(buffer)), "", kUnlimited));
+    limit = std::min(limit, NumberAfter(ReadStart(path, buffer, sizeof(buffer)), "", kNoLimit));
   for (int resource : {RLIMIT_AS, RLIMIT_DATA}) {
     rlimit r{};
     if (getrlimit(static_cast<__rlimit_resource_t>(resource), &r) == 0 && r.rlim_cur != RLIM_INFINITY)
@@ -64,11 +67,42 @@ uint64_t HostMemoryLimit() {
   return limit;
 }
 
+namespace {
+
+// What the system has given this process so far.
+uint64_t ResidentBytes() {
+  char buffer[128];
+  // "size resident ..", in pages.
+  const std::string_view text = ReadStart("/proc/self/statm", buffer, sizeof(buffer));
+  return NumberAfter(text, " ", 0) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool HasRoomBeside(uint64_t held, uint64_t bytes) {
+  // Below this what the system has left is not looked up: that takes some 20 us.
+  if (bytes < kCountedHostBytes) return true;
+  if (bytes > HostMemoryLimit() || held > HostMemoryLimit() - bytes) return false;
+  const uint64_t free = ReadMeminfo("MemAvailable:", kNoLimit / 4) + ReadMeminfo("SwapFree:", 0);
+  const uint64_t resident = ResidentBytes(), promised = held > resident ? held - resident : 0;
+  return promised <= free && bytes <= free - promised;
+}
+
+}  // namespace
+
 bool HostHasRoom(uint64_t bytes) {
-  if (bytes < kLookFrom) return true;
-  if (bytes > HostMemoryLimit()) return false;
-  const uint64_t free = ReadMeminfo("MemAvailable:", kUnlimited / 2);
-  return bytes <= free + ReadMeminfo("SwapFree:", 0);
+  if (bytes < kCountedHostBytes) return true;
+  std::lock_guard lock(claiming);
+  return HasRoomBeside(claimed, bytes);
+}
+
+void ClaimHostBytes(std::size_t size) {
+  std::lock_guard lock(claiming);
+  if (!HasRoomBeside(claimed, size)) throw std::bad_alloc();
+  claimed += size;
+}
+
+void ReturnHostBytes(std::size_t size) noexcept {
+  std::lock_guard lock(claiming);
+  claimed -= size;
 }
 
 }  // namespace krafla

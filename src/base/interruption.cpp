@@ -29,4 +29,12 @@ bool IsInterrupted() {
   return true;
 }
 
+Result<> CheckInterrupted() { return IsInterrupted() ? current_work->limit_.Check() : Result<>(); }
+
+bool InterruptionPoll::Ask() {
+  if (IsInterrupted()) return true;  // and asks again the next time: the answer stays
+  left_ = kPiece;
+  return false;
+}
+
 }  // namespace krafla

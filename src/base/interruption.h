@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "base/run_limit.h"
 
@@ -23,6 +24,7 @@ class LimitedWork {
 
  private:
   friend bool IsInterrupted();
+  friend Result<> CheckInterrupted();
   friend class HelpedWork;
 
   const RunLimit& limit_;
@@ -45,5 +47,24 @@ class HelpedWork {
 
 // Whether the work of this thread is to end: looks at the clock where there is a limit.
 bool IsInterrupted();
+// The same as an error: CANCELLED or DEADLINE_EXCEEDED.
+Result<> CheckInterrupted();
+
+// For loops of short turns: asks after every so much work only.
+class InterruptionPoll {
+ public:
+  // Whether to end now, before `operations` scalar operations more.
+  bool Ends(int64_t operations = 1) {
+    left_ -= operations;
+    return left_ < 0 && Ask();
+  }
+  // How many scalar operations pass between two looks: some tenths of a millisecond. Loops that cannot be left in the
+  // middle take pieces of this size.
+  static constexpr int64_t kPiece = int64_t{1} << 17;
+
+ private:
+  bool Ask();
+  int64_t left_ = kPiece;
+};
 
 }  // namespace krafla

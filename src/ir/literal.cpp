@@ -16,15 +16,11 @@ Result<Literal> Literal::Make(const Shape& shape, bool zeroed) {
     out.elements_.push_back(std::move(child));
   }
   if (!shape.IsArray()) return out;
-  const auto no_room = [&] {
-    return ResourceExhausted("The host has no memory for {} ({} bytes; this process may have {} in all).",
-                             shape.ToString(false), shape.byte_size(), HostMemoryLimit());
-  };
-  if (!HostHasRoom(static_cast<uint64_t>(shape.byte_size()))) return no_room();
   try {
     out.bytes_ = AlignedBytes(static_cast<std::size_t>(shape.byte_size()), zeroed);
   } catch (const std::bad_alloc&) {
-    return no_room();
+    return ResourceExhausted("The host has no memory for {} ({} bytes; this process may have {} in all).",
+                             shape.ToString(false), shape.byte_size(), HostMemoryLimit());
   }
   return out;
 }

@@ -70,12 +70,14 @@ C RootOfUnity(int64_t k, int64_t n, int sign) {
   return {c, sign * s};
 }
 
+C ChirpAt(int64_t k, int64_t n, int sign) {
+  const auto wide = static_cast<unsigned __int128>(k);
+  return RootOfUnity(static_cast<int64_t>(wide * wide % static_cast<unsigned __int128>(2 * n)), 2 * n, sign);
+}
+
 std::vector<C> Chirp(int64_t n, int sign) {
   std::vector<C> out(At(n));
-  for (int64_t k = 0; k < n; ++k) {
-    const auto wide = static_cast<unsigned __int128>(k);
-    out[At(k)] = RootOfUnity(static_cast<int64_t>(wide * wide % static_cast<unsigned __int128>(2 * n)), 2 * n, sign);
-  }
+  for (int64_t k = 0; k < n; ++k) out[At(k)] = ChirpAt(k, n, sign);
   return out;
 }
 

@@ -12,6 +12,7 @@ namespace krafla {
 std::complex<double> RootOfUnity(int64_t k, int64_t n, int sign);
 
 // w[j] = exp(sign pi i j**2 / n) for j < n: Bluestein's chirp, by which a transform of n points is a convolution.
+std::complex<double> ChirpAt(int64_t k, int64_t n, int sign);
 std::vector<std::complex<double>> Chirp(int64_t n, int sign);
 
 // The transform of the chirp's conjugate, laid around `padded` points (a power of two, at least 2 n - 1), divided by

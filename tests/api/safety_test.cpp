@@ -251,6 +251,62 @@ TEST_P(SafetyTest, LongKernelsEndByDeadline) {
   EXPECT_EQ(late.error().code(), StatusCode::kDeadlineExceeded) << late.error().ToString();
 }
 
+// A step that the evaluator takes, of 2^40 taps on places between elements: days.
+TEST_P(SafetyTest, EvaluatedStepsEndByDeadline) {
+  auto executable = Compile(
+      "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"
+      "ENTRY e { x = f32[1025] parameter(0)\n z = f32[] constant(0)\n"
+      "ROOT r = f32[1] reduce-window(x, z), window={size=1099511627777 lhs_dilate=1073741824}, to_apply=add }");
+  ASSERT_NE(executable, nullptr);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral<float>("f32[1025]", std::vector<float>(1025, 1)));
+  auto late = executable->Run(Pointers(arguments), {.deadline = RunLimit::Clock::now() + 20ms});
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code(), StatusCode::kDeadlineExceeded) << late.error().ToString();
+  std::stop_source stop;
+  std::jthread later([&] {
+    std::this_thread::sleep_for(20ms);
+    stop.request_stop();
+  });
+  auto stopped = executable->Run(Pointers(arguments), {.stop = stop.get_token()});
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code(), StatusCode::kCancelled) << stopped.error().ToString();
+}
+
+// While another thread runs the same executable, and does not end.
+TEST_P(SafetyTest, WaitsForOtherRunsEnd) {
+  auto executable = Compile(R"(HloModule m
+again { p = s32[] parameter(0)
+ ROOT t = pred[] constant(true) }
+turn { p = s32[] parameter(0)
+ one = s32[] constant(1)
+ ROOT next = s32[] add(p, one) }
+ENTRY e { x = s32[] parameter(0)
+ ROOT w = s32[] while(x), condition=again, body=turn })");
+  ASSERT_NE(executable, nullptr);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral<int32_t>("s32[]", {0}));
+  std::stop_source stop, other;
+  StatusCode first = StatusCode::kInternal;
+  std::jthread long_run([&] {
+    if (auto done = executable->Run(Pointers(arguments), {.stop = stop.get_token()}); !done) first = done.error().code();
+  });
+  std::this_thread::sleep_for(20ms);
+  auto late = executable->Run(Pointers(arguments), {.deadline = RunLimit::Clock::now() + 20ms});
+  std::jthread later([&] {
+    std::this_thread::sleep_for(20ms);
+    other.request_stop();
+  });
+  auto stopped = executable->Run(Pointers(arguments), {.stop = other.get_token()});
+  stop.request_stop();
+  long_run.join();
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code(), StatusCode::kDeadlineExceeded) << late.error().ToString();
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code(), StatusCode::kCancelled) << stopped.error().ToString();
+  EXPECT_EQ(first, StatusCode::kCancelled);
+}
+
 TEST_P(SafetyTest, WaitsForTheHostEnd) {
   options_.transfers = std::make_shared<HostTransfers>();
   auto executable = Compile(R"(HloModule m

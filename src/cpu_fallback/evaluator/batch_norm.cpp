@@ -3,7 +3,9 @@
 #include <cmath>
 #include <vector>
 
+#include "base/host_memory.h"
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 
@@ -11,14 +13,14 @@ namespace krafla::evaluator {
 
 namespace {
 
-std::vector<double> Load(const Literal& in) {
-  std::vector<double> out(At(in.shape().element_count()));
+HostVector<double> Load(const Literal& in) {
+  HostVector<double> out(At(in.shape().element_count()));
   ToAccumulator(in.bytes().data(), in.shape().element_type(), reinterpret_cast<std::byte*>(out.data()),
                 ElementType::kF64, in.shape().element_count());
   return out;
 }
 
-Result<Value> Store(Context& context, const std::vector<double>& in, const Shape& shape) {
+Result<Value> Store(Context& context, const HostVector<double>& in, const Shape& shape) {
   KRAFLA_ASSIGN(Literal out, NewLiteral(context, shape));
   if (static_cast<int64_t>(in.size()) != shape.element_count())
     return InvalidArgument("{} has not {} elements", shape.ToString(false), in.size());
@@ -38,8 +40,8 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
   for (int64_t d = a.feature_index + 1; d < shape.rank(); ++d) inner *= shape.dim(d);
   const int64_t n = shape.element_count();
   KRAFLA_TRY(context.SpendProduct(n, 8));
-  const std::vector<double> x = Load(operands[0].array());
-  std::vector<std::vector<double>> rest;
+  const HostVector<double> x = Load(operands[0].array());
+  std::vector<HostVector<double>> rest;
   for (std::size_t o = 1; o < operands.size(); ++o) rest.push_back(Load(operands[o].array()));
   auto feature = [&](int64_t k) { return At(k / inner % features); };
   const double count = features == 0 ? 0 : static_cast<double>(n) / static_cast<double>(features);
@@ -48,10 +50,11 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
     if (static_cast<int64_t>(rest[o].size()) != (whole ? n : features))
       return InvalidArgument("operand {} of {} does not fit {}", o + 1, OpcodeName(i.opcode()), shape.ToString(false));
   }
-  std::vector<double> y(x.size());
+  HostVector<double> y(x.size());
+  InterruptionPoll poll;
   if (i.opcode() == Opcode::kBatchNormInference) {
     const auto &scale = rest[0], &offset = rest[1], &mean = rest[2], &variance = rest[3];
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
       const std::size_t f = feature(k);
       y[At(k)] = (x[At(k)] - mean[f]) * scale[f] / std::sqrt(variance[f] + epsilon) + offset[f];
     }
@@ -62,19 +65,19 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
   std::vector<Value> elements;
   if (i.opcode() == Opcode::kBatchNormTraining) {
     const auto &scale = rest[0], &offset = rest[1];
-    std::vector<double> mean(At(features)), variance(At(features));
-    for (int64_t k = 0; k < n; ++k) mean[feature(k)] += x[At(k)];
+    HostVector<double> mean(At(features)), variance(At(features));
+    for (int64_t k = 0; k < n && !poll.Ends(); ++k) mean[feature(k)] += x[At(k)];
     for (double& m : mean) m /= count;
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
       const double d = x[At(k)] - mean[feature(k)];
       variance[feature(k)] += d * d;
     }
     for (double& v : variance) v /= count;
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
       const std::size_t f = feature(k);
       y[At(k)] = (x[At(k)] - mean[f]) * scale[f] / std::sqrt(variance[f] + epsilon) + offset[f];
     }
-    const std::vector<double>* results[] = {&y, &mean, &variance};
+    const HostVector<double>* results[] = {&y, &mean, &variance};
     for (std::size_t r = 0; r < 3; ++r) {
       KRAFLA_ASSIGN(Value v, Store(context, *results[r], operands[r == 0 ? 0 : 1].shape()));
       elements.push_back(std::move(v));
@@ -82,20 +85,20 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
     return Value::Tuple(std::move(elements));
   }
   const auto &scale = rest[0], &mean = rest[1], &variance = rest[2], &dy = rest[3];
-  std::vector<double> d_scale(At(features)), d_offset(At(features)), centred(At(features));
-  for (int64_t k = 0; k < n; ++k) {
+  HostVector<double> d_scale(At(features)), d_offset(At(features)), centred(At(features));
+  for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
     const std::size_t f = feature(k);
     d_offset[f] += dy[At(k)];
     centred[f] += dy[At(k)] * (x[At(k)] - mean[f]);
   }
   for (std::size_t f = 0; f < d_scale.size(); ++f) d_scale[f] = centred[f] / std::sqrt(variance[f] + epsilon);
-  for (int64_t k = 0; k < n; ++k) {
+  for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
     const std::size_t f = feature(k);
     const double square = variance[f] + epsilon;
     y[At(k)] = scale[f] / std::sqrt(square) *
                (dy[At(k)] - d_offset[f] / count - (x[At(k)] - mean[f]) * centred[f] / count / square);
   }
-  const std::vector<double>* results[] = {&y, &d_scale, &d_offset};
+  const HostVector<double>* results[] = {&y, &d_scale, &d_offset};
   for (std::size_t r = 0; r < 3; ++r) {
     KRAFLA_ASSIGN(Value v, Store(context, *results[r], operands[r == 0 ? 0 : 1].shape()));
     elements.push_back(std::move(v));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/strided.h"
 #include "numerics/formats.h"
 #include "numerics/nan.h"
@@ -109,10 +110,21 @@ void SettleNans(ElementType type, void* values, int64_t n) {
 void BlockOp::Run(const void* const* in, void* out, int64_t n) const {
   bool direct = narrow == nullptr;
   for (int o = 0; o < arity; ++o) direct = direct && widen[o] == nullptr;
-  if (direct) return run(in, out, n, params);
+  InterruptionPoll poll;
+  if (direct) {
+    const void* piece[kMaxArity] = {};
+    for (int64_t at = 0; at < n; at += InterruptionPoll::kPiece) {
+      const int64_t count = std::min(InterruptionPoll::kPiece, n - at);
+      if (poll.Ends(count)) return;
+      for (int o = 0; o < arity; ++o) piece[o] = static_cast<const std::byte*>(in[o]) + at * in_bytes[o];
+      run(piece, static_cast<std::byte*>(out) + at * out_bytes, count, params);
+    }
+    return;
+  }
   float scratch[kMaxArity][kChunk], result[kChunk];
   for (int64_t at = 0; at < n; at += kChunk) {
     const int64_t count = std::min(kChunk, n - at);
+    if (poll.Ends(count)) return;
     const void* chunk[kMaxArity];
     for (int o = 0; o < arity; ++o) {
       const std::byte* from = static_cast<const std::byte*>(in[o]) + at * in_bytes[o];

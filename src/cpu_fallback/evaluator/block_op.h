@@ -36,6 +36,7 @@ struct BlockOp {
   int out_bytes = 0;
   BlockParams params;
 
+  // A run that is to end (base/interruption.h) leaves the rest as it is.
   void Run(const void* const* in, void* out, int64_t n) const;
 };
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "numerics/formats.h"
 #include "numerics/nan.h"
@@ -262,9 +263,11 @@ void ConvertBlock(const void* const* in, void* out, int64_t n, const BlockParams
     return;
   }
   const int64_t in_bytes = StorageBytes(params.from), out_bytes = StorageBytes(params.to);
+  InterruptionPoll poll;
   Wide wide;
   for (int64_t at = 0; at < n; at += kConverted) {
     const int64_t count = std::min(kConverted, n - at);
+    if (poll.Ends(count)) return;
     LoadWide(x + at * in_bytes, params.from, count, wide);
     StoreWide(wide, y + at * out_bytes, params.to, count);
   }

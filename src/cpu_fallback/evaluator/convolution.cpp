@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "cpu_fallback/evaluator/odometer.h"
@@ -73,12 +74,15 @@ void Convolve(const Problem& p, const Window& window, const T* in, const T* kern
     out_points *= p.out_spatial[d];
   }
   Dims position(rank, 0), tap(rank, 0);
+  InterruptionPoll poll;
   for (int64_t n = 0; n < p.out_batch; ++n) {
     std::fill(position.begin(), position.end(), 0);
     for (int64_t o = 0; o < out_points; ++o) {
+      if (poll.Ends(1)) return;
       T* row = out + (n * out_points + o) * p.out_features;
       std::fill(tap.begin(), tap.end(), 0);
       for (int64_t t = 0; t < taps; ++t) {
+        if (poll.Ends(p.out_features * p.group_in)) return;
         int64_t source = 0;
         for (std::size_t d = 0; d < rank && source >= 0; ++d) {
           const int64_t at = Source(window[d], position[d], tap[d], p.in_spatial[d], p.kernel_spatial[d]);
@@ -157,7 +161,7 @@ Result<Value> EvalConvolution(Context& context, const Instruction& i, Operands o
   for (int64_t t : p.kernel_spatial) taps *= t;
   KRAFLA_TRY(context.SpendProduct(out.shape().element_count(), taps));
   if (in.shape().element_count() == 0 || kernel.shape().element_count() == 0) {
-    std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+    FillZeros(out.bytes());
     return Value::Own(std::move(out));
   }
   KRAFLA_ASSIGN(Literal x, Arranged(context, in, in_order, wide));

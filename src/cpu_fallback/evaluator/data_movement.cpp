@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/strided.h"
@@ -124,17 +125,26 @@ Result<Value> EvalIota(Context& context, const Instruction& i, Operands operands
   const Shape& shape = out.shape();
   if (shape.element_count() == 0) return Value::Own(std::move(out));
   const int64_t dimension = i.attr<IotaAttributes>().dimension;
-  const int64_t extent = shape.dim(dimension);
-  // The line 0, 1, ... once, converted as `convert` does from s64, then spread.
-  std::vector<int64_t> counts(At(extent));
-  for (int64_t k = 0; k < extent; ++k) counts[At(k)] = k;
+  const int64_t extent = shape.dim(dimension), inner = DenseView(shape).strides[At(dimension)];
   const int bytes = StorageBytes(shape.element_type());
-  AlignedBytes line(At(extent * bytes), false);
-  const void* in[] = {counts.data()};
-  MakeConvert(ElementType::kS64, shape.element_type()).Run(in, line.data(), extent);
-  View from{0, Dims(At(shape.rank()), 0)};
-  from.strides[At(dimension)] = 1;
-  CopyView(shape.dims(), bytes, line.data(), from, out.bytes().data(), DenseView(shape));
+  // 0, 1, ... a block at a time, converted as `convert` does from s64; each fills what lies inside of it.
+  constexpr int64_t kBlock = 512;
+  const BlockOp convert = MakeConvert(ElementType::kS64, shape.element_type());
+  int64_t counts[kBlock];
+  alignas(16) std::byte line[kBlock * sizeof(Bits128)];
+  const void* in[] = {counts};
+  InterruptionPoll poll;
+  for (int64_t at = 0; at < extent && !poll.Ends(kBlock); at += kBlock) {
+    const int64_t count = std::min(kBlock, extent - at);
+    for (int64_t k = 0; k < count; ++k) counts[k] = at + k;
+    std::byte* to = out.bytes().data() + at * inner * bytes;
+    convert.Run(in, inner == 1 ? to : line, count);
+    for (int64_t k = 0; inner > 1 && k < count; ++k) FillElements(to + k * inner * bytes, inner, bytes, line + k * bytes);
+  }
+  // What lies outside repeats the first turn.
+  const std::span<const std::byte> turn = out.bytes().first(At(extent * inner * bytes));
+  for (std::size_t at = turn.size(); at < out.bytes().size() && !poll.Ends(extent * inner); at += turn.size())
+    CopyBytes(turn, out.bytes().data() + at);
   return Value::Own(std::move(out));
 }
 

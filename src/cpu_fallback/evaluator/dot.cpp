@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "cpu_fallback/evaluator/strided.h"
@@ -13,7 +14,7 @@ namespace krafla::evaluator {
 namespace {
 
 struct DotOffsets {
-  std::vector<int64_t> lhs_batch, rhs_batch, lhs_m, lhs_k, rhs_k, rhs_n;
+  HostVector<int64_t> lhs_batch, rhs_batch, lhs_m, lhs_k, rhs_k, rhs_n;
 };
 
 DotOffsets OffsetsOfDot(const Shape& lhs, const Shape& rhs, const DotAttributes& a) {
@@ -42,10 +43,11 @@ Result<> RunDot(Context& context, const Literal& lhs, const Literal& rhs, const 
   const int64_t cells = static_cast<int64_t>(o.lhs_m.size() * o.rhs_n.size());
   KRAFLA_ASSIGN(Shape sums_shape, Shape::MakeArray(gemm.accumulator, Dims{cells}));
   KRAFLA_ASSIGN(Literal sums, Literal::CreateUninitialized(sums_shape));
-  for (std::size_t b = 0; b < o.lhs_batch.size(); ++b) {
+  InterruptionPoll poll;
+  for (std::size_t b = 0; b < o.lhs_batch.size() && !poll.Ends(cells); ++b) {
     gemm.lhs = lhs.bytes().data() + o.lhs_batch[b] * StorageBytes(gemm.lhs_type);
     gemm.rhs = rhs.bytes().data() + o.rhs_batch[b] * StorageBytes(gemm.rhs_type);
-    std::fill(sums.bytes().begin(), sums.bytes().end(), std::byte{0});
+    FillZeros(sums.bytes());
     gemm.Run(sums.bytes().data());
     FromAccumulator(sums.bytes().data(), gemm.accumulator,
                     out.bytes().data() + static_cast<int64_t>(b) * cells * StorageBytes(type), type, cells);
@@ -67,10 +69,14 @@ Result<Literal> Scaled(Context& context, const Literal& literal, const Literal& 
     double factor = 0;
     ToAccumulator(scale.bytes().data(), scale.shape().element_type(), reinterpret_cast<std::byte*>(&factor),
                   ElementType::kF64, 1);
-    for (double& v : out.data<double>()) v *= factor;
+    InterruptionPoll poll;
+    for (double& v : out.data<double>()) {
+      if (poll.Ends()) break;
+      v *= factor;
+    }
     return out;
   }
-  std::vector<double> factors(At(scale.shape().element_count()));
+  HostVector<double> factors(At(scale.shape().element_count()));
   ToAccumulator(scale.bytes().data(), scale.shape().element_type(), reinterpret_cast<std::byte*>(factors.data()),
                 ElementType::kF64, scale.shape().element_count());
   Dims index(At(shape.rank()), 0), block;
@@ -81,7 +87,8 @@ Result<Literal> Scaled(Context& context, const Literal& literal, const Literal& 
     block.push_back(std::max<int64_t>(1, shape.dim(d) / s));
   }
   const Dims strides = RowMajorStrides(scale.shape().dims());
-  for (int64_t k = 0; k < n; ++k) {
+  InterruptionPoll poll;
+  for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
     int64_t at = 0;
     for (std::size_t d = 0; d < index.size(); ++d) at += index[d] / block[d] * strides[d];
     out.data<double>()[At(k)] *= factors[At(at)];
@@ -149,12 +156,12 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
     KRAFLA_TRY(RunDot(context, lhs, rhs, a, out));
     return Value::Own(std::move(out));
   }
-  std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+  FillZeros(out.bytes());
   const int64_t groups = sizes.shape().rank() == 0 ? 0 : sizes.shape().dim(sizes.shape().rank() - 1);
   // Batches that have sizes of their own are done one at a time.
   const bool per_batch = sizes.shape().rank() > 1;
   const int64_t size_rows = groups == 0 ? 0 : sizes.shape().element_count() / groups;
-  const std::vector<int64_t> lhs_batches = per_batch ? OffsetsOf(lhs.shape(), a.lhs_batch) : std::vector<int64_t>{0};
+  const HostVector<int64_t> lhs_batches = per_batch ? OffsetsOf(lhs.shape(), a.lhs_batch) : HostVector<int64_t>{0};
   if (per_batch && size_rows != static_cast<int64_t>(lhs_batches.size()))
     return InvalidArgument("group sizes {} do not fit the batches of {}", sizes.shape().ToString(false),
                            lhs.shape().ToString(false));
@@ -178,6 +185,7 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
     }
     int64_t begin = 0;
     for (int64_t g = 0; g < groups; ++g) {
+      KRAFLA_TRY(CheckInterrupted());
       const int64_t size =
           std::clamp<int64_t>(IntegerAt(sizes, (per_batch ? static_cast<int64_t>(b) * groups : 0) + g), 0,
                               lhs.shape().dim(ragged) - begin);

@@ -116,7 +116,7 @@ Result<Value> LeadingPart(Context& context, const Literal& whole, const Shape& s
     common.push_back(std::min(shape.dim(d), whole.shape().dim(d)));
     fits = fits && common.back() == shape.dim(d);
   }
-  if (!fits) std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+  if (!fits) FillZeros(out.bytes());
   CopyView(common, StorageBytes(shape.element_type()), whole.bytes().data(), DenseView(whole.shape()),
            out.bytes().data(), DenseView(shape));
   return Value::Own(std::move(out));

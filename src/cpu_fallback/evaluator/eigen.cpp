@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <type_traits>
 
+#include "base/host_memory.h"
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/wide_matrix.h"
 #include "ir/eigh_config.h"
@@ -45,6 +46,9 @@ void RotateColumns(T* m, int64_t rows, int64_t stride, int64_t p, int64_t q, con
   }
 }
 
+// An order of all numbers: finite matrices too may give NaNs, by an overflow.
+bool IsBelow(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }
+
 template <class T>
 bool AllFinite(const T* m, int64_t count) {
   const auto* parts = reinterpret_cast<const double*>(m);
@@ -53,12 +57,14 @@ bool AllFinite(const T* m, int64_t count) {
 
 // a (n x n, Hermitian) becomes diagonal, v its eigenvectors in columns.
 template <class T>
-void JacobiEigen(std::vector<T>& a, std::vector<T>& v, int64_t n) {
+void JacobiEigen(HostVector<T>& a, HostVector<T>& v, int64_t n) {
   for (int64_t i = 0; i < n; ++i) v[At(i * n + i)] = 1;
+  InterruptionPoll poll;
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     bool rotated = false;
     for (int64_t p = 0; p < n; ++p)
       for (int64_t q = p + 1; q < n; ++q) {
+        if (poll.Ends(6 * n)) return;
         const T x = a[At(p * n + q)];
         const double here = Real(a[At(p * n + p)]), there = Real(a[At(q * n + q)]);
         if (std::abs(x) <= kRounding * 1e-3 * (std::abs(here) + std::abs(there)) || std::abs(x) < 1e-290) continue;
@@ -79,12 +85,14 @@ void JacobiEigen(std::vector<T>& a, std::vector<T>& v, int64_t n) {
 
 // The columns of a (m x n, m >= n) become orthogonal; v (n x n) takes the same rotations.
 template <class T>
-void JacobiColumns(std::vector<T>& a, std::vector<T>& v, int64_t m, int64_t n) {
+void JacobiColumns(HostVector<T>& a, HostVector<T>& v, int64_t m, int64_t n) {
   for (int64_t i = 0; i < n; ++i) v[At(i * n + i)] = 1;
+  InterruptionPoll poll;
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     bool rotated = false;
     for (int64_t p = 0; p < n; ++p)
       for (int64_t q = p + 1; q < n; ++q) {
+        if (poll.Ends(6 * m)) return;
         double here = 0, there = 0;
         T x = 0;
         for (int64_t r = 0; r < m; ++r) {
@@ -105,17 +113,18 @@ void JacobiColumns(std::vector<T>& a, std::vector<T>& v, int64_t m, int64_t n) {
 
 // u (m x count): its first columns are those of `columns` over their lengths, the others are added to them.
 template <class T>
-void OrthonormalColumns(const std::vector<T>& columns, const std::vector<double>& lengths, int64_t m, int64_t n, std::vector<T>& u, int64_t count) {
+void OrthonormalColumns(const HostVector<T>& columns, const std::vector<double>& lengths, int64_t m, int64_t n, HostVector<T>& u, int64_t count) {
   const double least = lengths.empty() ? 0 : lengths[0] * kRounding * static_cast<double>(m);
   int64_t unit = 0;
+  InterruptionPoll poll;
   for (int64_t c = 0; c < count; ++c) {
     bool made = c < n && lengths[At(c)] > least;
     for (int64_t r = 0; made && r < m; ++r) u[At(r * count + c)] = columns[At(r * n + c)] / lengths[At(c)];
     for (; !made && unit < m; ++unit) {
-      std::vector<T> x(At(m), T(0));
+      HostVector<T> x(At(m), T(0));
       x[At(unit)] = 1;
       for (int again = 0; again < 2; ++again)
-        for (int64_t k = 0; k < c; ++k) {
+        for (int64_t k = 0; k < c && !poll.Ends(2 * m); ++k) {
           T product = 0;
           for (int64_t r = 0; r < m; ++r) product += Conj(u[At(r * count + k)]) * x[At(r)];
           for (int64_t r = 0; r < m; ++r) x[At(r)] -= product * u[At(r * count + k)];
@@ -143,11 +152,11 @@ Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands op
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), 16 * (n + 1)));
   const bool lower = EighReadsLower(i.metadata().backend_config);
   const auto run = [&]<class T>(T) {
-    const std::vector<T> all = LoadMatrices<T>(in);
-    std::vector<T> all_vectors(all.size());
-    std::vector<double> all_values(At(values_shape.element_count()));
+    const HostVector<T> all = LoadMatrices<T>(in);
+    HostVector<T> all_vectors(all.size());
+    HostVector<double> all_values(At(values_shape.element_count()));
     for (int64_t b = 0; b * n < values_shape.element_count(); ++b) {
-      std::vector<T> a(At(n * n)), v(At(n * n), T(0));
+      HostVector<T> a(At(n * n)), v(At(n * n), T(0));
       for (int64_t r = 0; r < n; ++r)
         for (int64_t c = 0; c <= r; ++c) {
           const T* matrix = all.data() + b * n * n;
@@ -160,7 +169,7 @@ Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands op
       std::vector<int64_t> order(At(n));
       std::iota(order.begin(), order.end(), int64_t{0});
       const auto value = [&](int64_t k) { return finite ? Real(a[At(k * n + k)]) : std::numeric_limits<double>::quiet_NaN(); };
-      if (finite) std::ranges::sort(order, {}, value);
+      if (finite) std::ranges::sort(order, IsBelow, value);
       for (int64_t c = 0; c < n; ++c) {
         all_values[At(b * n + c)] = value(order[At(c)]);
         for (int64_t r = 0; r < n; ++r)
@@ -206,13 +215,13 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
   int64_t batch = 1;
   for (int64_t d = 0; d + 2 < rank; ++d) batch *= in.shape().dim(d);
   const auto run = [&]<class T>(T) {
-    const std::vector<T> all = LoadMatrices<T>(in);
-    std::vector<T> all_u(At(u_shape.element_count())), all_v(At(v_shape.element_count()));
-    std::vector<double> all_values(At(values_shape.element_count()));
+    const HostVector<T> all = LoadMatrices<T>(in);
+    HostVector<T> all_u(At(u_shape.element_count())), all_v(At(v_shape.element_count()));
+    HostVector<double> all_values(At(values_shape.element_count()));
     for (int64_t b = 0; b < batch; ++b) {
       const T* matrix = all.data() + b * m * n;
       const bool finite = AllFinite(matrix, m * n);
-      std::vector<T> a(At(m * n)), v(At(n * n), T(0)), long_vectors(At(m * long_count), T(0));
+      HostVector<T> a(At(m * n)), v(At(n * n), T(0)), long_vectors(At(m * long_count), T(0));
       for (int64_t r = 0; r < m; ++r)
         for (int64_t c = 0; c < n; ++c) a[At(r * n + c)] = wide ? Conj(matrix[c * m + r]) : matrix[r * n + c];
       if (finite) JacobiColumns(a, v, m, n);
@@ -225,9 +234,9 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
           for (int64_t r = 0; r < m; ++r) sum += std::norm(a[At(r * n + c)]);
           lengths[At(c)] = std::sqrt(sum);
         }
-        std::ranges::sort(order, std::greater(), [&](int64_t k) { return lengths[At(k)]; });
+        std::ranges::sort(order, [](double x, double y) { return IsBelow(y, x); }, [&](int64_t k) { return lengths[At(k)]; });
       }
-      std::vector<T> sorted(a.size()), v_sorted(v.size());
+      HostVector<T> sorted(a.size()), v_sorted(v.size());
       std::vector<double> sorted_lengths(At(n));
       for (int64_t c = 0; c < n; ++c) {
         sorted_lengths[At(c)] = all_values[At(b * n + c)] = lengths[At(order[At(c)])];

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/scalar_program.h"
+#include "cpu_fallback/evaluator/strided.h"
 
 namespace krafla::evaluator {
 
@@ -35,7 +37,8 @@ Result<Value> EvalElementwise(Context& context, const Instruction& i, Operands o
     filled[o] = AlignedBytes(bytes * kBlock, false);
     for (std::size_t k = 0; k < kBlock; ++k) std::memcpy(filled[o].data() + k * bytes, in[o], bytes);
   }
-  for (int64_t at = 0; at < n; at += kBlock) {
+  InterruptionPoll poll;
+  for (int64_t at = 0; at < n && !poll.Ends(kBlock); at += kBlock) {
     const void* block[BlockOp::kMaxArity];
     for (std::size_t o = 0; o < operands.size(); ++o)
       block[o] = filled[o].size() > 0 ? filled[o].data() : static_cast<const std::byte*>(in[o]) + at * op.in_bytes[o];
@@ -50,7 +53,8 @@ namespace {
 void PackBits(std::span<const std::byte> in, int bits, std::span<std::byte> out) {
   const std::size_t per = 8 / static_cast<std::size_t>(bits);
   const unsigned mask = (1u << bits) - 1;
-  for (std::size_t k = 0; k < out.size(); ++k) {
+  InterruptionPoll poll;
+  for (std::size_t k = 0; k < out.size() && !poll.Ends(); ++k) {
     unsigned byte = 0;
     for (std::size_t j = 0; j < per; ++j)
       byte |= (static_cast<unsigned>(in[k * per + j]) & mask) << (j * static_cast<std::size_t>(bits));
@@ -59,7 +63,8 @@ void PackBits(std::span<const std::byte> in, int bits, std::span<std::byte> out)
 }
 void UnpackBits(std::span<const std::byte> in, int bits, bool sign, std::span<std::byte> out) {
   const std::size_t per = 8 / static_cast<std::size_t>(bits);
-  for (std::size_t k = 0; k < out.size(); ++k) {
+  InterruptionPoll poll;
+  for (std::size_t k = 0; k < out.size() && !poll.Ends(); ++k) {
     unsigned v = static_cast<unsigned>(in[k / per]) >> ((k % per) * static_cast<std::size_t>(bits));
     v = (v << (8 - bits)) & 0xffu;
     if (sign)
@@ -81,9 +86,10 @@ Result<Value> EvalBitcastConvert(Context& context, const Instruction& i, Operand
     return InvalidArgument("{} and {} have not as many bits", in.shape().ToString(false),
                            out.shape().ToString(false));
   if (from_bits >= 8 && to_bits >= 8) {
-    if (!out.bytes().empty()) std::memcpy(out.bytes().data(), in.bytes().data(), out.bytes().size());
+    CopyBytes(in.bytes(), out.bytes().data());
   } else if (from_bits == to_bits) {
-    for (std::size_t k = 0; k < out.bytes().size(); ++k) {
+    InterruptionPoll poll;
+    for (std::size_t k = 0; k < out.bytes().size() && !poll.Ends(); ++k) {
       const unsigned v = (static_cast<unsigned>(in.bytes()[k]) << (8 - to_bits)) & 0xffu;
       const int extended = static_cast<int8_t>(v) >> (8 - to_bits);
       out.bytes()[k] = static_cast<std::byte>(IsSigned(to) ? static_cast<unsigned>(extended) : v >> (8 - to_bits));
@@ -96,7 +102,7 @@ Result<Value> EvalBitcastConvert(Context& context, const Instruction& i, Operand
     const std::size_t bits = static_cast<std::size_t>(in.shape().element_count()) * static_cast<std::size_t>(from_bits);
     // Whole bytes, the last one filled up with zeros.
     AlignedBytes padded_in((bits + 7) / 8 * 8 / static_cast<std::size_t>(from_bits));
-    if (!in.bytes().empty()) std::memcpy(padded_in.data(), in.bytes().data(), in.bytes().size());
+    CopyBytes(in.bytes(), padded_in.data());
     AlignedBytes packed((bits + 7) / 8);
     PackBits(padded_in.span(), from_bits, packed.span());
     UnpackBits(packed.span(), to_bits, IsSigned(to), out.bytes());

@@ -2,8 +2,12 @@
 #include "cpu_fallback/evaluator/evaluator.h"
 
 #include <algorithm>
+#include <new>
+#include <string_view>
 
 #include "base/checked_math.h"
+#include "base/host_memory.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/scalar_program.h"
 
@@ -105,6 +109,7 @@ Result<Literal> NewResult(Context& context, const Instruction& instruction, Oper
 Result<Value> RunComputation(Context& context, const Computation& computation, std::vector<Value> arguments) {
   if (context.depth >= kMaxDepth)
     return ResourceExhausted("computations call each other more than {} deep at '{}'", kMaxDepth, computation.name());
+  KRAFLA_TRY(CheckInterrupted());
   std::unique_ptr<Plan>& cached = context.plans[&computation];
   if (cached == nullptr) {
     KRAFLA_ASSIGN(cached, MakePlan(computation));
@@ -137,6 +142,8 @@ Result<Value> RunComputation(Context& context, const Computation& computation, s
       }
       Result<Value> value = RunInstruction(context, i, operands);
       if (!value) return Failure(std::move(value).error().WithContext(Format("at {}", Describe(i))));
+      // Where loops were left before their end, what they gave is not looked at.
+      KRAFLA_TRY(CheckInterrupted());
       // Results that nobody reads are dropped at once.
       if (!i.users().empty() || static_cast<int>(at) == plan.root_slot) slots[at] = std::move(*value);
     }
@@ -382,6 +389,18 @@ Result<Value> Checked(const Instruction& instruction, const Shape& want, Value v
   return Internal("{} gave {}, not {}", Describe(instruction), got, want.ToString(false));
 }
 
+// f(), whose arrays besides operands and results the host may have no room for.
+template <class F>
+static Result<Literal> WithMemory(std::string_view name, F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("The host has no memory for what '{}' takes besides its operands and its result (this process "
+                             "may have {} bytes in all).",
+                             name, HostMemoryLimit());
+  }
+}
+
 }  // namespace evaluator
 
 Result<Literal> Evaluate(const Computation& computation, std::span<const Literal* const> arguments,
@@ -399,9 +418,11 @@ Result<Literal> Evaluate(const Computation& computation, std::span<const Literal
                              parameters[p]->shape().ToString(false));
     values.push_back(evaluator::Value::Borrow(*arguments[p]));
   }
-  evaluator::Context context(options);
-  KRAFLA_ASSIGN(evaluator::Value out, evaluator::RunComputation(context, computation, std::move(values)));
-  return std::move(out).ToLiteral();
+  return evaluator::WithMemory(computation.name(), [&]() -> Result<Literal> {
+    evaluator::Context context(options);
+    KRAFLA_ASSIGN(evaluator::Value out, evaluator::RunComputation(context, computation, std::move(values)));
+    return std::move(out).ToLiteral();
+  });
 }
 
 Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<const Literal* const> operands,
@@ -411,10 +432,13 @@ Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<co
                            operands.size());
   std::vector<evaluator::Value> values;
   for (const Literal* operand : operands) values.push_back(evaluator::Value::Borrow(*operand));
-  evaluator::Context context(options);
-  KRAFLA_ASSIGN(evaluator::Value out, evaluator::RunInstruction(context, instruction, values));
-  KRAFLA_ASSIGN(out, evaluator::Checked(instruction, instruction.shape(), std::move(out)));
-  return std::move(out).ToLiteral();
+  return evaluator::WithMemory(instruction.name(), [&]() -> Result<Literal> {
+    evaluator::Context context(options);
+    KRAFLA_ASSIGN(evaluator::Value out, evaluator::RunInstruction(context, instruction, values));
+    KRAFLA_TRY(CheckInterrupted());
+    KRAFLA_ASSIGN(out, evaluator::Checked(instruction, instruction.shape(), std::move(out)));
+    return std::move(out).ToLiteral();
+  });
 }
 
 }  // namespace krafla

@@ -2,6 +2,8 @@
 // The evaluator: runs a module on the host one instruction at a time, slowly and obviously. It is the reference for
 // the tests, the constant folder, and the variant of every kernel that always accepts. It shares only ir, base and
 // numerics with the rest, so that it can judge the rest.
+//
+// The limit of this thread's work (base/interruption.h) reaches into it: CANCELLED or DEADLINE_EXCEEDED.
 #pragma once
 
 #include <cstdint>

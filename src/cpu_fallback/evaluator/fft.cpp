@@ -6,10 +6,13 @@
 #include <complex>
 #include <cstring>
 
+#include "base/host_memory.h"
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "cpu_fallback/evaluator/odometer.h"
+#include "cpu_fallback/evaluator/strided.h"
 #include "numerics/roots_of_unity.h"
 
 namespace krafla::evaluator {
@@ -37,7 +40,8 @@ class Transform {
     }
     // x[j] w[j], convolved with conj(w), times w, where w[j] = exp(sign pi i j**2 / n).
     padded_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
-    roots_ = Chirp(n, sign);
+    InterruptionPoll poll;
+    for (int64_t k = 0; k < n && !poll.Ends(8); ++k) roots_[At(k)] = ChirpAt(k, n, sign);
     MakeRadix2(padded_, -1, forward_);
     MakeRadix2(padded_, +1, backward_);
     chirp_.assign(At(padded_), C(0));
@@ -75,12 +79,14 @@ class Transform {
   }
 
  private:
-  static void MakeRadix2(int64_t n, int sign, std::vector<C>& roots) {
+  static void MakeRadix2(int64_t n, int sign, HostVector<C>& roots) {
     roots.resize(At(std::max<int64_t>(1, n / 2)));
-    for (int64_t k = 0; k < n / 2; ++k) roots[At(k)] = RootOfUnity(k, n, sign);
+    InterruptionPoll poll;
+    for (int64_t k = 0; k < n / 2 && !poll.Ends(8); ++k) roots[At(k)] = RootOfUnity(k, n, sign);
   }
-  static void Radix2(C* x, int64_t n, const std::vector<C>& roots) {
-    for (int64_t i = 1, j = 0; i < n; ++i) {
+  static void Radix2(C* x, int64_t n, const HostVector<C>& roots) {
+    InterruptionPoll poll;
+    for (int64_t i = 1, j = 0; i < n && !poll.Ends(); ++i) {
       int64_t bit = n >> 1;
       for (; j & bit; bit >>= 1) j ^= bit;
       j ^= bit;
@@ -90,6 +96,7 @@ class Transform {
       const int64_t step = n / (2 * half);
       for (int64_t base = 0; base < n; base += 2 * half) {
         for (int64_t k = 0; k < half; ++k) {
+          if (poll.Ends()) return;
           const C odd = Mul(x[base + k + half], roots[At(k * step)]);
           const C even = x[base + k];
           x[base + k] = even + odd;
@@ -100,20 +107,21 @@ class Transform {
   }
 
   int64_t n_, padded_ = 0;
-  std::vector<C> roots_, forward_, backward_, chirp_, work_;
+  HostVector<C> roots_, forward_, backward_, chirp_, work_;
 };
 
 // Transforms one dimension of a dense array of `dims`.
-void Along(std::vector<C>& x, std::span<const int64_t> dims, std::size_t axis, int sign) {
+void Along(HostVector<C>& x, std::span<const int64_t> dims, std::size_t axis, int sign) {
   const int64_t n = dims[axis];
   Transform transform(n, sign);
   Dims outer(dims), strides = RowMajorStrides(dims);
   const int64_t stride = strides[axis];
   outer.erase(outer.begin() + axis);
   strides.erase(strides.begin() + axis);
-  std::vector<C> line(At(n));
+  HostVector<C> line(At(n));
   Odometer<> lines(outer, {strides});
-  for (int64_t l = 0; l < lines.count(); ++l, lines.Next()) {
+  InterruptionPoll poll;
+  for (int64_t l = 0; l < lines.count() && !poll.Ends(n); ++l, lines.Next()) {
     C* at = x.data() + lines.offset();
     for (int64_t k = 0; k < n; ++k) line[At(k)] = at[k * stride];
     transform.Run(line.data());
@@ -132,7 +140,7 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
   if (axes > rank) return InvalidArgument("an fft of {} dimensions of {}", axes, shape.ToString(false));
   const int64_t n_in = shape.element_count(), n_out = out.shape().element_count();
   if (n_in == 0 || n_out == 0) {
-    std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+    FillZeros(out.bytes());
     return Value::Own(std::move(out));
   }
   KRAFLA_TRY(context.SpendProduct(std::max(n_in, n_out), 64));
@@ -140,21 +148,22 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
   const bool real_in = a.type == FftType::kRfft, real_out = a.type == FftType::kIrfft;
   const int sign = a.type == FftType::kFft || real_in ? -1 : 1;
   Dims dims = real_in ? shape.dims() : out.shape().dims();
-  std::vector<C> x(At(real_in ? n_in : n_out));
+  HostVector<C> x(At(real_in ? n_in : n_out));
   const ElementType type = shape.element_type();
+  InterruptionPoll poll;
   if (!real_out) {
     ToAccumulator(in.bytes().data(), type, reinterpret_cast<std::byte*>(x.data()), ElementType::kC128,
                   std::min(n_in, static_cast<int64_t>(x.size())));
     for (std::size_t d = rank - axes; d < rank; ++d) Along(x, dims, d, sign);
   } else {
     // Outer dimensions first, on the half spectrum; then each last line is completed by its mirror image.
-    std::vector<C> half(At(n_in));
+    HostVector<C> half(At(n_in));
     ToAccumulator(in.bytes().data(), type, reinterpret_cast<std::byte*>(half.data()), ElementType::kC128, n_in);
     for (std::size_t d = rank - axes; d + 1 < rank; ++d) Along(half, shape.dims(), d, sign);
     const int64_t n = dims.back(), have = shape.dims().back();
     const int64_t lines = n == 0 ? 0 : n_out / n;
     for (int64_t l = 0; l < lines; ++l) {
-      for (int64_t k = 0; k < n; ++k) {
+      for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
         const int64_t mirror = n - k;
         C v = 0;
         if (k <= n / 2 && k < have)
@@ -170,12 +179,15 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
   if (sign > 0) {
     double count = 1;
     for (std::size_t d = rank - axes; d < rank; ++d) count *= static_cast<double>(dims[d]);
-    for (C& v : x) v /= count;
+    for (C& v : x) {
+      if (poll.Ends()) break;
+      v /= count;
+    }
   }
   if (real_in) {
     const int64_t n = dims.back(), keep = out.shape().dims().back();
     for (int64_t l = 0; l * n < n_in; ++l)
-      for (int64_t k = 0; k < keep; ++k) x[At(l * keep + k)] = x[At(l * n + k)];
+      for (int64_t k = 0; k < keep && !poll.Ends(); ++k) x[At(l * keep + k)] = x[At(l * n + k)];
   }
   FromAccumulator(reinterpret_cast<const std::byte*>(x.data()), ElementType::kC128, out.bytes().data(),
                   out.shape().element_type(), n_out);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/odometer.h"
 #include "cpu_fallback/evaluator/scalar_program.h"
@@ -47,7 +48,7 @@ Result<Value> EvalGather(Context& context, const Instruction& i, Operands operan
   const Shape& shape = in.shape();
   const int bytes = StorageBytes(shape.element_type());
   // Slices of an operand that is empty, or smaller than its bound at run time, have nothing to read in places.
-  std::fill(out.bytes().begin(), out.bytes().end(), std::byte{0});
+  FillZeros(out.bytes());
   if (shape.element_count() == 0) return Value::Own(std::move(out));
   const IndexSpace space = MakeIndexSpace(indices.shape(), a.index_vector_dim);
   const Dims in_strides = RowMajorStrides(shape.dims()), out_strides = RowMajorStrides(out.shape().dims());
@@ -65,7 +66,8 @@ Result<Value> EvalGather(Context& context, const Instruction& i, Operands operan
   for (int64_t d = 0; d < out.shape().rank(); ++d)
     if (!Contains(a.offset_dims, d)) batch_strides.push_back(out_strides[At(d)]);
   Odometer<2> batch(space.dims, {space.strides, batch_strides});
-  for (int64_t b = 0; b < batch.count(); ++b, batch.Next()) {
+  InterruptionPoll poll;
+  for (int64_t b = 0; b < batch.count() && !poll.Ends(); ++b, batch.Next()) {
     from.offset = 0;
     for (std::size_t c = 0; c < a.start_index_map.size(); ++c) {
       const int64_t d = a.start_index_map[c];
@@ -135,7 +137,8 @@ Result<Value> EvalScatter(Context& context, const Instruction& i, Operands opera
   Odometer<2> batch(space.dims, {space.strides, batch_strides});
   // Windows may be many and all of them empty.
   const int64_t windows = updates_shape.element_count() == 0 ? 0 : batch.count();
-  for (int64_t b = 0; b < windows; ++b, batch.Next()) {
+  InterruptionPoll poll;
+  for (int64_t b = 0; b < windows && !poll.Ends(); ++b, batch.Next()) {
     int64_t base = 0;
     bool inside = true;
     for (std::size_t c = 0; c < a.scatter_dims_to_operand_dims.size(); ++c) {
@@ -160,6 +163,7 @@ Result<Value> EvalScatter(Context& context, const Instruction& i, Operands opera
     Odometer<2> window(window_dims, {window_strides, window_update_strides});
     for (int64_t at = 0; at < window.count(); at += kBlock) {
       const int64_t count = std::min(kBlock, window.count() - at);
+      if (poll.Ends(count)) break;
       for (int64_t k = 0; k < count; ++k, window.Next()) {
         places[At(k)] = base + window.offset(0);
         const int64_t source = from + window.offset(1);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/block_op.h"
 
 namespace krafla::evaluator {
@@ -85,6 +86,7 @@ void RunGemm(const Gemm& g, T* out) {
   const int64_t m = static_cast<int64_t>(g.lhs_m.size()), n = static_cast<int64_t>(g.rhs_n.size()),
                 k = static_cast<int64_t>(g.lhs_k.size());
   constexpr int64_t kN = 256, kK = 128, kM = 64;
+  InterruptionPoll poll;
   std::vector<T> a(At(std::min(m, kM) * std::min(k, kK))), b(At(std::min(n, kN) * std::min(k, kK)));
   for (int64_t n0 = 0; n0 < n; n0 += kN) {
     const int64_t nn = std::min(kN, n - n0);
@@ -95,6 +97,7 @@ void RunGemm(const Gemm& g, T* out) {
                reinterpret_cast<std::byte*>(b.data() + p * nn), g.accumulator);
       for (int64_t m0 = 0; m0 < m; m0 += kM) {
         const int64_t mm = std::min(kM, m - m0);
+        if (poll.Ends(mm * nn * kk)) return;
         for (int64_t i = 0; i < mm; ++i)
           Gather(g.lhs, g.lhs_type, g.lhs_m[At(m0 + i)], g.lhs_k.subspan(At(k0), At(kk)),
                  reinterpret_cast<std::byte*>(a.data() + i * kk), g.accumulator);
@@ -129,11 +132,11 @@ void Gemm::Run(std::byte* out) const {
   return RunGemm(*this, reinterpret_cast<uint64_t*>(out));
 }
 
-std::vector<int64_t> OffsetsOf(const Shape& shape, std::span<const int64_t> dimensions) {
+HostVector<int64_t> OffsetsOf(const Shape& shape, std::span<const int64_t> dimensions) {
   const Dims strides = RowMajorStrides(shape.dims());
-  std::vector<int64_t> out = {0};
+  HostVector<int64_t> out = {0};
   for (int64_t d : dimensions) {
-    std::vector<int64_t> next;
+    HostVector<int64_t> next;
     next.reserve(out.size() * At(shape.dim(d)));
     for (int64_t o : out)
       for (int64_t k = 0; k < shape.dim(d); ++k) next.push_back(o + k * strides[At(d)]);

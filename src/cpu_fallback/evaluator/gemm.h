@@ -4,8 +4,8 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
+#include "base/host_memory.h"
 #include "base/status.h"
 #include "ir/literal.h"
 
@@ -35,6 +35,7 @@ struct Gemm {
   const std::byte* rhs = nullptr;
   ElementType lhs_type, rhs_type, accumulator;
   std::span<const int64_t> lhs_m, lhs_k, rhs_k, rhs_n;
+  // A run that is to end (base/interruption.h) leaves the rest as it is.
   void Run(std::byte* out) const;
 };
 
@@ -44,6 +45,6 @@ void ToAccumulator(const std::byte* in, ElementType from, std::byte* out, Elemen
 void FromAccumulator(const std::byte* in, ElementType accumulator, std::byte* out, ElementType to, int64_t n);
 
 // The offsets of all index tuples over `dimensions` of a row-major array of `shape`, in order.
-std::vector<int64_t> OffsetsOf(const Shape& shape, std::span<const int64_t> dimensions);
+HostVector<int64_t> OffsetsOf(const Shape& shape, std::span<const int64_t> dimensions);
 
 }  // namespace krafla::evaluator

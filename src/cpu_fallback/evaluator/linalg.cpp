@@ -8,6 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/host_memory.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/wide_matrix.h"
 
@@ -36,6 +38,7 @@ void CholeskyFactor(T* a, int64_t n, bool lower) {
       for (int64_t c = r; c < n; ++c) a[c * n + r] = Conj(a[r * n + c]);
   }
   bool positive = true;
+  InterruptionPoll poll;
   for (int64_t c = 0; c < n && positive; ++c) {
     double diagonal = Real(a[c * n + c]);
     for (int64_t k = 0; k < c; ++k) diagonal -= Square(a[c * n + k]);
@@ -43,6 +46,7 @@ void CholeskyFactor(T* a, int64_t n, bool lower) {
     const double root = std::sqrt(diagonal);
     a[c * n + c] = root;
     for (int64_t r = c + 1; r < n; ++r) {
+      if (poll.Ends(c + 1)) return;
       T sum = a[r * n + c];
       for (int64_t k = 0; k < c; ++k) sum -= Product(a[r * n + k], Conj(a[c * n + k]));
       a[r * n + c] = sum / root;
@@ -66,12 +70,14 @@ void Solve(const T* a, T* b, int64_t n, int64_t m, bool lower, bool unit, Triang
     if (transpose == TriangularTranspose::kNoTranspose) return a[r * n + c];
     return transpose == TriangularTranspose::kAdjoint ? Conj(a[c * n + r]) : a[c * n + r];
   };
+  InterruptionPoll poll;
   const bool forward = lower == (transpose == TriangularTranspose::kNoTranspose);
   for (int64_t step = 0; step < n; ++step) {
     const int64_t r = forward ? step : n - 1 - step;
     T* row = b + r * m;
     const int64_t begin = forward ? 0 : r + 1, end = forward ? r : n;
     for (int64_t c = begin; c < end; ++c) {
+      if (poll.Ends(m)) return;
       const T v = element(r, c);
       const T* other = b + c * m;
       for (int64_t k = 0; k < m; ++k) row[k] -= Product(v, other[k]);
@@ -93,8 +99,9 @@ Result<Value> EvalCholesky(Context& context, const Instruction& i, Operands oper
   if (out.shape().element_count() == 0) return Value::Own(std::move(out));
   const bool lower = i.attr<CholeskyAttributes>().lower;
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    std::vector<T> a = LoadMatrices<T>(in);
-    for (std::size_t at = 0; at < a.size(); at += At(n * n)) CholeskyFactor(a.data() + at, n, lower);
+    HostVector<T> a = LoadMatrices<T>(in);
+    InterruptionPoll poll;
+    for (std::size_t at = 0; at < a.size() && !poll.Ends(n * n); at += At(n * n)) CholeskyFactor(a.data() + at, n, lower);
     StoreMatrices(a, out);
   });
   return Value::Own(std::move(out));
@@ -115,9 +122,10 @@ Result<Value> SolveAll(Context& context, const Literal& a_in, const Literal& b_i
     return InvalidArgument("{} cannot be solved with {}", b_in.shape().ToString(false), a_in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(b_in.shape().element_count(), n));
   WithWide(b_in.shape().element_type(), [&]<class T>(T) {
-    const std::vector<T> a = LoadMatrices<T>(a_in);
-    std::vector<T> b = LoadMatrices<T>(b_in);
-    for (std::size_t k = 0; k * At(n * n) < a.size(); ++k) {
+    const HostVector<T> a = LoadMatrices<T>(a_in);
+    HostVector<T> b = LoadMatrices<T>(b_in);
+    InterruptionPoll poll;
+    for (std::size_t k = 0; k * At(n * n) < a.size() && !poll.Ends(n * n); ++k) {
       const T* matrix = a.data() + k * At(n * n);
       T* right = b.data() + k * At(rows * columns);
       if (attr.left_side) {
@@ -125,10 +133,10 @@ Result<Value> SolveAll(Context& context, const Literal& a_in, const Literal& b_i
         continue;
       }
       // x op(a) = b: op(a)^T x^T = b^T.
-      std::vector<T> turned(At(rows * columns));
+      HostVector<T> turned(At(rows * columns));
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) turned[At(c * rows + r)] = right[r * columns + c];
-      std::vector<T> conjugate;
+      HostVector<T> conjugate;
       if (attr.transpose_a == TriangularTranspose::kNoTranspose) {
         Solve(matrix, turned.data(), n, rows, attr.lower, attr.unit_diagonal, TriangularTranspose::kTranspose);
       } else {
@@ -201,7 +209,8 @@ Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands o
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count() + permutation_shape.element_count(), least + 1));
   const int64_t batch = m == 0 ? 0 : permutation_shape.element_count() / m;
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    std::vector<T> a = LoadMatrices<T>(in);
+    HostVector<T> a = LoadMatrices<T>(in);
+    InterruptionPoll poll;
     for (int64_t b = 0; b < batch; ++b) {
       T* x = a.data() + b * m * n;
       int32_t* pivots = pivots_out.data<int32_t>().data() + b * least;
@@ -211,7 +220,7 @@ Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands o
         if constexpr (std::is_same_v<T, C>) return std::abs(v.real()) + std::abs(v.imag());
         else return std::abs(v);
       };
-      for (int64_t k = 0; k < least; ++k) {
+      for (int64_t k = 0; k < least && !poll.Ends(m); ++k) {
         int64_t pivot = k;
         for (int64_t r = k + 1; r < m; ++r)
           if (magnitude(x[r * n + k]) > magnitude(x[pivot * n + k])) pivot = r;
@@ -219,7 +228,7 @@ Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands o
         std::swap(permutation[k], permutation[pivot]);
         if (pivot != k) std::swap_ranges(x + k * n, x + (k + 1) * n, x + pivot * n);
         if (x[k * n + k] == T(0)) continue;
-        for (int64_t r = k + 1; r < m; ++r) {
+        for (int64_t r = k + 1; r < m && !poll.Ends(n); ++r) {
           const T quotient = x[r * n + k] /= x[k * n + k];
           for (int64_t c = k + 1; c < n; ++c) x[r * n + c] -= Product(quotient, x[k * n + c]);
         }
@@ -248,10 +257,11 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
   if (taus_out.shape().element_count() != batch * count || taus_out.shape().element_type() != in.shape().element_type())
     return InvalidArgument("Qr of {} gives {} taus a matrix", in.shape().ToString(false), count);
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    std::vector<T> a = LoadMatrices<T>(in), taus(At(batch * count));
+    HostVector<T> a = LoadMatrices<T>(in), taus(At(batch * count));
+    InterruptionPoll poll;
     for (int64_t b = 0; b < batch; ++b) {
       T* x = a.data() + b * m * n;
-      for (int64_t k = 0; k < count; ++k) {
+      for (int64_t k = 0; k < count && !poll.Ends(m); ++k) {
         // The reflector H = I - tau v v^H with v[k] = 1 that turns column k into beta e_k, beta real.
         double norm = 0;
         for (int64_t r = k + 1; r < m; ++r) norm += Square(x[r * n + k]);
@@ -270,7 +280,7 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
         }
         taus[At(b * count + k)] = tau;
         // H^H on the columns that follow.
-        for (int64_t c = k + 1; c < n; ++c) {
+        for (int64_t c = k + 1; c < n && !poll.Ends(m); ++c) {
           T sum = x[k * n + c];
           for (int64_t r = k + 1; r < m; ++r) sum += Product(Conj(x[r * n + k]), x[r * n + c]);
           sum = Product(sum, Conj(tau));
@@ -303,15 +313,16 @@ Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operand
                            in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), count + 1));
   WithWide(in.shape().element_type(), [&]<class T>(T) {
-    const std::vector<T> a = LoadMatrices<T>(in), taus = LoadMatrices<T>(taus_in);
-    std::vector<T> q(a.size(), T(0));
+    const HostVector<T> a = LoadMatrices<T>(in), taus = LoadMatrices<T>(taus_in);
+    HostVector<T> q(a.size(), T(0));
+    InterruptionPoll poll;
     for (int64_t b = 0; b < batch; ++b) {
       const T* v = a.data() + b * m * n;
       T* x = q.data() + b * m * n;
       for (int64_t d = 0; d < std::min(m, n); ++d) x[d * n + d] = 1;
       for (int64_t k = count - 1; k >= 0; --k) {
         const T tau = taus[At(b * count + k)];
-        for (int64_t c = k; c < n; ++c) {
+        for (int64_t c = k; c < n && !poll.Ends(m); ++c) {
           T sum = x[k * n + c];
           for (int64_t r = k + 1; r < m; ++r) sum += Product(Conj(v[r * n + k]), x[r * n + c]);
           sum = Product(sum, tau);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/fold.h"
 #include "cpu_fallback/evaluator/odometer.h"
@@ -58,19 +59,21 @@ void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const
   std::byte* y = out.bytes().data();
   alignas(16) std::byte first[16], acc[kBlock * 16], block[kBlock * 16];
   Widen(init.bytes().data(), type, first, fold.wide, 1);
+  InterruptionPoll poll;
   if (split.inner_reduced) {
     // One result after the other, each over rows that lie together.
     const int64_t row = split.reduced.back();
     Dims outer(split.reduced.begin(), split.reduced.end() - 1);
     Dims outer_strides(split.reduced_strides.begin(), split.reduced_strides.end() - 1);
     Odometer<> kept(split.kept, {split.kept_strides});
-    for (int64_t k = 0; k < kept.count(); ++k, kept.Next()) {
+    for (int64_t k = 0; k < kept.count() && !poll.Ends(); ++k, kept.Next()) {
       std::memcpy(acc, first, At(wide_bytes));
       Odometer<> reduced(outer, {outer_strides});
       for (int64_t r = 0; r < reduced.count(); ++r, reduced.Next()) {
         const std::byte* from = x + (kept.offset() + reduced.offset()) * bytes;
         for (int64_t at = 0; at < row; at += kBlock) {
           const int64_t count = std::min(kBlock, row - at);
+          if (poll.Ends(count)) return;
           Widen(from + at * bytes, type, block, fold.wide, count);
           fold.row(acc, block, count);
         }
@@ -91,9 +94,11 @@ void FoldReduce(const Folder& fold, const Split& split, const Literal& in, const
   for (int64_t k = 0; k < kept.count(); ++k, kept.Next()) {
     for (int64_t at = 0; at < row; at += kBlock) {
       const int64_t count = std::min(kBlock, row - at);
+      if (poll.Ends(count)) return;
       FillElements(acc, count, static_cast<int>(wide_bytes), first);
       Odometer<> reduced(split.reduced, {split.reduced_strides});
       for (int64_t r = 0; r < reduced.count(); ++r, reduced.Next()) {
+        if (poll.Ends(count)) return;
         Widen(x + (kept.offset() + reduced.offset() + at) * bytes, type, block, fold.wide, count);
         fold.each(acc, block, count);
       }
@@ -117,8 +122,10 @@ Result<> GeneralReduce(ScalarFunction& f, const Split& split, Operands operands,
   std::vector<const void*> in(2 * n);
   std::vector<void*> out(n);
   for (std::size_t o = 0; o < n; ++o) in[o] = out[o] = acc[o].data();
+  InterruptionPoll poll;
   for (int64_t at = 0; at < results; at += kBlock) {
     const int64_t count = std::min(kBlock, results - at);
+    if (poll.Ends(count)) return {};
     bool together = true;
     for (int64_t k = 0; k < count; ++k, kept.Next()) {
       base[At(k)] = kept.offset();

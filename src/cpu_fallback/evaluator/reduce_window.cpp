@@ -6,6 +6,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/fold.h"
@@ -20,10 +21,10 @@ namespace {
 
 constexpr int64_t kWindows = 256;
 
-// Where tap `tap` of the window at `position` reads in one dimension; -1: padding.
+// Where tap `tap` of the window at `position` reads in one dimension; -1: padding. Reversed windows are refused when shapes
+// are inferred.
 int64_t Source(const WindowDim& w, int64_t position, int64_t tap, int64_t extent) {
-  const int64_t t = w.reversal ? w.size - 1 - tap : tap;
-  const int64_t at = position * w.stride + t * w.window_dilation - w.padding_low;
+  const int64_t at = position * w.stride + tap * w.window_dilation - w.padding_low;
   if (at < 0 || at % w.base_dilation != 0) return -1;
   return at / w.base_dilation < extent ? at / w.base_dilation : -1;
 }
@@ -42,6 +43,41 @@ Result<int64_t> CountTaps(const Dims& sizes) {
   }
   return out;
 }
+
+// The taps that can read inside the operand for any of `count` windows: others, which may be most of those of a window
+// that is larger than its operand, read padding alone.
+struct TapRange {
+  Dims first, sizes;
+  int64_t count = 1;
+
+  TapRange(const Window& window, const Shape& shape, std::span<const int64_t> positions, int64_t windows) {
+    const std::size_t rank = window.size();
+    for (std::size_t d = 0; d < rank; ++d) {
+      const WindowDim& w = window[d];
+      __int128 least = positions[d], most = positions[d];
+      for (int64_t k = 1; k < windows; ++k) {
+        least = std::min<__int128>(least, positions[At(k) * rank + d]);
+        most = std::max<__int128>(most, positions[At(k) * rank + d]);
+      }
+      // 0 <= position * stride + t * dilation - low <= the last place of the operand, spread out.
+      const __int128 last = (static_cast<__int128>(shape.dim(static_cast<int64_t>(d))) - 1) * w.base_dilation;
+      const __int128 from = w.padding_low - most * w.stride, to = last + w.padding_low - least * w.stride;
+      const __int128 dilation = w.window_dilation;
+      const __int128 begin = from <= 0 ? 0 : std::min<__int128>((from + dilation - 1) / dilation, w.size);
+      const __int128 end = last < 0 || to < 0 ? begin : std::clamp<__int128>(to / dilation + 1, begin, w.size);
+      first.push_back(static_cast<int64_t>(begin));
+      sizes.push_back(static_cast<int64_t>(end - begin));
+      count *= sizes.back();  // at most as many as the window has
+    }
+  }
+  // The next tap after `tap`; after the last, the first.
+  void Next(Dims& tap) const {
+    for (std::size_t d = tap.size(); d-- > 0;) {
+      if (++tap[d] < first[d] + sizes[d]) return;
+      tap[d] = first[d];
+    }
+  }
+};
 
 // Offsets into the operand that one tap reads for results [at, at + count) ; -1 for padding. Returns whether all are
 // inside, or none.
@@ -105,7 +141,8 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
   std::vector<const void*> in(2 * n);
   std::vector<void*> to(n);
   Dims position(rank, 0);
-  for (int64_t at = 0; at < results; at += kWindows) {
+  InterruptionPoll poll;
+  for (int64_t at = 0; at < results && !poll.Ends(kWindows); at += kWindows) {
     const int64_t count = std::min(kWindows, results - at);
     for (int64_t k = 0; k < count; ++k) {
       std::copy(position.begin(), position.end(), positions.begin() + k * static_cast<int64_t>(rank));
@@ -122,8 +159,10 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
         FillElements(acc[o].data(), count, static_cast<int>(f.parameter_bytes(o)), init);
       }
     }
-    Dims tap(rank, 0);
-    for (int64_t t = 0; t < taps; ++t, NextIndex(tap, sizes)) {
+    const TapRange range(window, shape, positions, count);
+    Dims tap = range.first;
+    for (int64_t t = 0; t < range.count; ++t, range.Next(tap)) {
+      if (poll.Ends(count)) KRAFLA_TRY(CheckInterrupted());
       const Inside inside = TapOffsets(window, shape, strides, tap, positions, count, offsets.data());
       if (inside == Inside::kNone) continue;
       for (std::size_t o = 0; o < n; ++o) {
@@ -197,28 +236,33 @@ Result<Value> EvalSelectAndScatter(Context& context, const Instruction& i, Opera
   AlignedBytes old_values(At(kWindows * bytes)), new_values(At(kWindows * bytes));
   uint8_t keep[kWindows];
   Dims position(rank, 0);
-  for (int64_t at = 0; at < windows; at += kWindows) {
+  InterruptionPoll poll;
+  for (int64_t at = 0; at < windows && !poll.Ends(kWindows); at += kWindows) {
     const int64_t count = std::min(kWindows, windows - at);
     for (int64_t k = 0; k < count; ++k) {
       std::copy(position.begin(), position.end(), positions.begin() + k * static_cast<int64_t>(rank));
       NextIndex(position, source.shape().dims());
       chosen[At(k)] = -1;
     }
-    Dims tap(rank, 0);
-    for (int64_t t = 0; t < (last ? 2 * taps : taps); ++t, NextIndex(tap, sizes)) {
-      if (last && (tap[At(*last)] == sizes[At(*last)] - 1) != (t >= taps)) continue;
-      if (TapOffsets(window, in.shape(), strides, tap, positions, count, offsets.data()) == Inside::kNone) continue;
-      for (int64_t k = 0; k < count; ++k) {
-        if (offsets[At(k)] < 0) continue;
-        std::memcpy(new_values.data() + k * bytes, in.bytes().data() + offsets[At(k)] * bytes, At(bytes));
-      }
-      const void* pair[] = {old_values.data(), new_values.data()};
-      void* verdict[] = {keep};
-      KRAFLA_TRY(select.Run(pair, verdict, count));
-      for (int64_t k = 0; k < count; ++k) {
-        if (offsets[At(k)] < 0 || (chosen[At(k)] >= 0 && keep[k] != 0)) continue;
-        chosen[At(k)] = offsets[At(k)];
-        std::memcpy(old_values.data() + k * bytes, new_values.data() + k * bytes, At(bytes));
+    const TapRange range(window, in.shape(), positions, count);
+    for (int turn = 0; turn < (last ? 2 : 1); ++turn) {
+      Dims tap = range.first;
+      for (int64_t t = 0; t < range.count; ++t, range.Next(tap)) {
+        if (poll.Ends(count)) KRAFLA_TRY(CheckInterrupted());
+        if (last && (tap[At(*last)] == sizes[At(*last)] - 1) != (turn == 1)) continue;
+        if (TapOffsets(window, in.shape(), strides, tap, positions, count, offsets.data()) == Inside::kNone) continue;
+        for (int64_t k = 0; k < count; ++k) {
+          if (offsets[At(k)] < 0) continue;
+          std::memcpy(new_values.data() + k * bytes, in.bytes().data() + offsets[At(k)] * bytes, At(bytes));
+        }
+        const void* pair[] = {old_values.data(), new_values.data()};
+        void* verdict[] = {keep};
+        KRAFLA_TRY(select.Run(pair, verdict, count));
+        for (int64_t k = 0; k < count; ++k) {
+          if (offsets[At(k)] < 0 || (chosen[At(k)] >= 0 && keep[k] != 0)) continue;
+          chosen[At(k)] = offsets[At(k)];
+          std::memcpy(old_values.data() + k * bytes, new_values.data() + k * bytes, At(bytes));
+        }
       }
     }
     for (int64_t k = 0; k < count; ++k) {

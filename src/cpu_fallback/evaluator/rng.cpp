@@ -7,7 +7,9 @@
 #include <cstring>
 #include <numbers>
 
+#include "base/host_memory.h"
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "numerics/rng.h"
@@ -43,18 +45,23 @@ Result<Value> EvalRngBitGenerator(Context& context, const Instruction& i, Operan
                                                                 : kDefaultRngMethod;
   KRAFLA_ASSIGN(RngPlan plan, PlanRng(method, static_cast<int64_t>(s.size()), bits_shape.dims(), bytes == 8 ? 64 : 32));
   const RngStart start = StartOf(plan, s);
+  InterruptionPoll poll;
   if (bytes == 8) {
-    for (int64_t k = 0; k < n; ++k) bits.data<uint64_t>()[At(k)] = RngElement(plan, start, static_cast<uint64_t>(k));
+    for (int64_t k = 0; k < n && !poll.Ends(); ++k) bits.data<uint64_t>()[At(k)] = RngElement(plan, start, static_cast<uint64_t>(k));
   } else {
     // Narrow elements keep the low bits of 32.
-    std::vector<uint32_t> random(At(n));
-    for (int64_t k = 0; k < n; ++k) random[At(k)] = static_cast<uint32_t>(RngElement(plan, start, static_cast<uint64_t>(k)));
-    if (bytes == 4 && n > 0) std::memcpy(bits.bytes().data(), random.data(), At(4 * n));
-    if (bytes == 2)
-      for (int64_t k = 0; k < n; ++k) bits.data<uint16_t>()[At(k)] = static_cast<uint16_t>(random[At(k)]);
-    if (bytes == 1) {
-      const void* in[] = {random.data()};
-      MakeConvert(ElementType::kU32, bits_shape.element_type()).Run(in, bits.bytes().data(), n);
+    constexpr int64_t kBlock = 512;
+    uint32_t random[kBlock];
+    const void* in[] = {random};
+    const BlockOp convert = MakeConvert(ElementType::kU32, bits_shape.element_type());
+    for (int64_t at = 0; at < n && !poll.Ends(kBlock); at += kBlock) {
+      const int64_t count = std::min(kBlock, n - at);
+      for (int64_t k = 0; k < count; ++k) random[k] = static_cast<uint32_t>(RngElement(plan, start, static_cast<uint64_t>(at + k)));
+      std::byte* to = bits.bytes().data() + at * bytes;
+      if (bytes == 4) std::memcpy(to, random, At(4 * count));
+      if (bytes == 2)
+        for (int64_t k = 0; k < count; ++k) reinterpret_cast<uint16_t*>(to)[k] = static_cast<uint16_t>(random[k]);
+      if (bytes == 1) convert.Run(in, to, count);
     }
   }
   const std::array<uint64_t, 3> after = NextState(plan, s);
@@ -80,6 +87,7 @@ Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands)
   auto unit = [](uint32_t low, uint32_t high) {  // [0, 1), 53 bits
     return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
   };
+  InterruptionPoll poll;
   const bool normal = i.attr<RngAttributes>().distribution == RngDistribution::kNormal;
   if (type == ElementType::kPred || (IsIntegral(type) && !normal)) {
     uint64_t range[2];
@@ -87,9 +95,9 @@ Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands)
       const void* in[] = {operands[o].array().bytes().data()};
       MakeConvert(type, ElementType::kU64).Run(in, &range[o], 1);
     }
-    std::vector<uint64_t> values(At(n));
+    HostVector<uint64_t> values(At(n));
     const uint64_t width = range[1] - range[0];
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
       uint32_t w[4];
       block(k, w);
       const uint64_t x = uint64_t{w[1]} << 32 | w[0];
@@ -106,11 +114,11 @@ Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands)
     const void* in[] = {operands[o].array().bytes().data()};
     MakeConvert(type, ElementType::kF64).Run(in, &range[o], 1);
   }
-  std::vector<double> values(At(n));
+  HostVector<double> values(At(n));
   // A type's own precision, rounded down, so that rounding cannot reach the open end.
   const int bits = type == ElementType::kF64 ? 53 : type == ElementType::kF32 ? 24 : type == ElementType::kF16 ? 11 : 8;
   const double grain = std::ldexp(1.0, bits);
-  for (int64_t k = 0; k < n; ++k) {
+  for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
     uint32_t w[4];
     block(k, w);
     if (normal) {
@@ -125,8 +133,10 @@ Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands)
   MakeConvert(ElementType::kF64, type).Run(in, out.bytes().data(), n);
   if (!normal && type == ElementType::kF32) {
     const float open = static_cast<float>(range[1]);
-    for (float& v : out.data<float>())
+    for (float& v : out.data<float>()) {
+      if (poll.Ends()) break;
       if (v >= open && range[0] < range[1]) v = std::nextafter(open, static_cast<float>(range[0]));
+    }
   }
   return Value::Own(std::move(out));
 }

@@ -171,6 +171,7 @@ Result<> ScalarFunction::Run(std::span<const void* const> in, std::span<void* co
     }
     for (int64_t at = 0; at < n; at += ScalarProgram::kBlock) {
       const int64_t count = std::min(ScalarProgram::kBlock, n - at);
+      if (poll_.Ends(count * cost())) return CheckInterrupted();
       for (std::size_t p = 0; p < in.size(); ++p)
         operands[p] = static_cast<const std::byte*>(in[p]) + at * parameter_bytes_[p];
       program_->Run(operands, count);

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 
@@ -61,6 +62,7 @@ class ScalarFunction {
   Context& context_;
   const Computation& computation_;
   ScalarProgram* program_ = nullptr;
+  InterruptionPoll poll_;
   std::vector<int64_t> parameter_bytes_, output_bytes_;
 };
 

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/host_memory.h"
 #include "base/index.h"
+#include "base/interruption.h"
 #include "cpu_fallback/evaluator/block_op.h"
 #include "cpu_fallback/evaluator/context.h"
 #include "cpu_fallback/evaluator/odometer.h"
@@ -17,11 +19,13 @@ namespace {
 
 // A stable merge sort of `order` that stays inside its array whatever `before` answers: the comparator comes from the
 // module and need not be an order. `before` reports errors through `failed`.
+// A run that is to end leaves `order` half sorted.
 template <class Before>
-void MergeSort(std::vector<int64_t>& order, std::vector<int64_t>& spare, const Before& before) {
+void MergeSort(HostVector<int64_t>& order, HostVector<int64_t>& spare, const Before& before) {
   const int64_t n = static_cast<int64_t>(order.size());
   constexpr int64_t kRun = 8;
-  for (int64_t lo = 0; lo < n; lo += kRun) {
+  InterruptionPoll poll;
+  for (int64_t lo = 0; lo < n && !poll.Ends(kRun * kRun); lo += kRun) {
     const int64_t hi = std::min(n, lo + kRun);
     for (int64_t k = lo + 1; k < hi; ++k) {
       const int64_t v = order[At(k)];
@@ -38,7 +42,12 @@ void MergeSort(std::vector<int64_t>& order, std::vector<int64_t>& spare, const B
     for (int64_t lo = 0; lo < n; lo += 2 * width) {
       const int64_t mid = std::min(n, lo + width), hi = std::min(n, lo + 2 * width);
       int64_t a = lo, b = mid, to = lo;
-      while (a < mid && b < hi) spare[At(to++)] = before(order[At(b)], order[At(a)]) ? order[At(b++)] : order[At(a++)];
+      // Before the lists are exchanged: the order stays a permutation.
+      if (poll.Ends(kRun)) return;
+      while (a < mid && b < hi) {
+        if (poll.Ends()) return;
+        spare[At(to++)] = before(order[At(b)], order[At(a)]) ? order[At(b++)] : order[At(a++)];
+      }
       while (a < mid) spare[At(to++)] = order[At(a++)];
       while (b < hi) spare[At(to++)] = order[At(b++)];
     }
@@ -77,7 +86,7 @@ Result<Value> EvalSort(Context& context, const Instruction& i, Operands operands
   // Lines lie together while they are sorted.
   std::vector<AlignedBytes> lines;
   for (std::size_t o = 0; o < n; ++o) lines.emplace_back(At(length * f.parameter_bytes(2 * o)), false);
-  std::vector<int64_t> order(At(length)), spare;
+  HostVector<int64_t> order(At(length)), spare;
   std::vector<const void*> in(2 * n);
   uint8_t answer = 0;
   void* answers[] = {&answer};
@@ -109,6 +118,7 @@ Result<Value> EvalSort(Context& context, const Instruction& i, Operands operands
       return answer != 0;
     });
     if (failed) return Failure(std::move(error));
+    KRAFLA_TRY(CheckInterrupted());
     for (std::size_t o = 0; o < n; ++o) {
       const int64_t bytes = f.parameter_bytes(2 * o);
       std::byte* to = outs[o].bytes().data() + line.offset() * bytes;
@@ -146,8 +156,9 @@ Result<Value> TopK(Context& context, const Literal& operand, int64_t k, bool lar
   compare.params.direction = largest ? ComparisonDirection::kGt : ComparisonDirection::kLt;
   const int64_t bytes = StorageBytes(type);
   const int64_t lines = length == 0 ? 0 : shape.element_count() / length;
-  std::vector<int64_t> order(lines == 0 ? 0 : At(length)), spare;
+  HostVector<int64_t> order(lines == 0 ? 0 : At(length)), spare;
   for (int64_t l = 0; l < lines; ++l) {
+    KRAFLA_TRY(CheckInterrupted());
     const std::byte* x = operand.bytes().data() + l * length * bytes;
     std::iota(order.begin(), order.end(), 0);
     MergeSort(order, spare, [&](int64_t a, int64_t b) {

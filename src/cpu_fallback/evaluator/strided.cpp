@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/interruption.h"
+
 namespace krafla::evaluator {
 
 namespace {
@@ -19,7 +21,7 @@ void CopyRow(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64
   }
 }
 
-void CopyRow(int bytes, const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
+void CopyPiece(int bytes, const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
   if (from_stride == 1 && to_stride == 1) {
     std::memmove(to, from, static_cast<std::size_t>(n * bytes));
     return;
@@ -34,6 +36,17 @@ void CopyRow(int bytes, const std::byte* from, int64_t from_stride, std::byte* t
     case 8: return run(uint64_t{});
     default: return run(Bits128{});
   }
+}
+
+// Whether it came to the end: a run that is to end leaves the rest as it is.
+bool CopyRow(InterruptionPoll& poll, int bytes, const std::byte* from, int64_t from_stride, std::byte* to,
+             int64_t to_stride, int64_t n) {
+  for (int64_t at = 0; at < n; at += InterruptionPoll::kPiece) {
+    const int64_t count = std::min(InterruptionPoll::kPiece, n - at);
+    if (poll.Ends(count)) return false;
+    CopyPiece(bytes, from + at * from_stride * bytes, from_stride, to + at * to_stride * bytes, to_stride, count);
+  }
+  return true;
 }
 
 }  // namespace
@@ -71,6 +84,7 @@ void CopyView(std::span<const int64_t> dims, int element_bytes, const std::byte*
     for (std::size_t d = 0; d < last; ++d)
       if (from_strides[d] == 1 && extents[d] > 16) partner = d;
   }
+  InterruptionPoll poll;
   Dims index(extents.size(), 0);
   if (partner != last) {
     constexpr int64_t kTile = 32;
@@ -84,11 +98,12 @@ void CopyView(std::span<const int64_t> dims, int element_bytes, const std::byte*
       }
       for (int64_t c = 0; c < columns; c += kTile) {
         for (int64_t r = 0; r < row; r += kTile) {
+          if (poll.Ends(kTile * kTile)) return;
           const int64_t c_end = std::min(columns, c + kTile), r_count = std::min(kTile, row - r);
           for (int64_t k = c; k < c_end; ++k)
-            CopyRow(element_bytes, from + (f + k + r * from_strides[last]) * element_bytes, from_strides[last],
-                    to + (t + k * to_strides[partner] + r * to_strides[last]) * element_bytes, to_strides[last],
-                    r_count);
+            CopyPiece(element_bytes, from + (f + k + r * from_strides[last]) * element_bytes, from_strides[last],
+                      to + (t + k * to_strides[partner] + r * to_strides[last]) * element_bytes, to_strides[last],
+                      r_count);
         }
       }
       std::size_t d = last;
@@ -102,8 +117,9 @@ void CopyView(std::span<const int64_t> dims, int element_bytes, const std::byte*
   }
   int64_t f = 0, t = 0;
   while (true) {
-    CopyRow(element_bytes, from + f * element_bytes, from_strides[last], to + t * element_bytes, to_strides[last],
-            row);
+    if (!CopyRow(poll, element_bytes, from + f * element_bytes, from_strides[last], to + t * element_bytes,
+                 to_strides[last], row))
+      return;
     std::size_t d = last;
     while (d-- > 0) {
       f += from_strides[d];
@@ -118,7 +134,18 @@ void CopyView(std::span<const int64_t> dims, int element_bytes, const std::byte*
 }
 
 void FillElements(std::byte* to, int64_t count, int element_bytes, const std::byte* element) {
-  if (count > 0) CopyRow(element_bytes, element, 0, to, 1, count);
+  InterruptionPoll poll;
+  (void)CopyRow(poll, element_bytes, element, 0, to, 1, count);
+}
+
+void FillZeros(std::span<std::byte> out) {
+  constexpr std::byte kZero{0};
+  FillElements(out.data(), static_cast<int64_t>(out.size()), 1, &kZero);
+}
+
+void CopyBytes(std::span<const std::byte> from, std::byte* to) {
+  InterruptionPoll poll;
+  (void)CopyRow(poll, 1, from.data(), 1, to, 1, static_cast<int64_t>(from.size()));
 }
 
 int64_t IntegerAt(const Literal& literal, int64_t index) {

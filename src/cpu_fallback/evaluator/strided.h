@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between strided views, the work under all data movement.
+// Copies between strided views, the work under all data movement. A run that is to end (base/interruption.h) leaves the
+// rest as it is.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,10 @@ void CopyView(std::span<const int64_t> dims, int element_bytes, const std::byte*
 
 // `count` copies of one element.
 void FillElements(std::byte* to, int64_t count, int element_bytes, const std::byte* element);
+
+// `out` all zeros.
+void FillZeros(std::span<std::byte> out);
+void CopyBytes(std::span<const std::byte> from, std::byte* to);
 
 // Row-major view of a whole shape.
 inline View DenseView(const Shape& shape) { return {0, RowMajorStrides(shape.dims())}; }

@@ -4,8 +4,8 @@
 
 #include <complex>
 #include <type_traits>
-#include <vector>
 
+#include "base/host_memory.h"
 #include "base/index.h"
 #include "cpu_fallback/evaluator/gemm.h"
 #include "ir/literal.h"
@@ -23,14 +23,14 @@ template <class T>
 constexpr ElementType kWideType = std::is_same_v<T, WideComplex> ? ElementType::kC128 : ElementType::kF64;
 
 template <class T>
-std::vector<T> LoadMatrices(const Literal& in) {
-  std::vector<T> out(At(in.shape().element_count()));
+HostVector<T> LoadMatrices(const Literal& in) {
+  HostVector<T> out(At(in.shape().element_count()));
   ToAccumulator(in.bytes().data(), in.shape().element_type(), reinterpret_cast<std::byte*>(out.data()), kWideType<T>,
                 in.shape().element_count());
   return out;
 }
 template <class T>
-void StoreMatrices(const std::vector<T>& in, Literal& out) {
+void StoreMatrices(const HostVector<T>& in, Literal& out) {
   FromAccumulator(reinterpret_cast<const std::byte*>(in.data()), kWideType<T>, out.bytes().data(),
                   out.shape().element_type(), out.shape().element_count());
 }

@@ -54,17 +54,14 @@ Result<> CpuExecutable::Configure(const Options& options) {
     scratch = std::max(scratch, kernels_[k]->scratch_bytes());
     most_bindings = std::max(most_bindings, kernel.bindings.size());
   }
-  const auto no_room = [&] {
+  try {
+    // Not filled: what no run touches takes no memory, and a large arena would take seconds.
+    arena_ = AlignedBytes(static_cast<std::size_t>(plan_->arena_size), false);
+    scratch_ = AlignedBytes(static_cast<std::size_t>(scratch), false);
+  } catch (const std::bad_alloc&) {
     return ResourceExhausted("The program needs {} bytes for intermediate values and {} for scratch, which the host does "
                              "not have (this process may have {} in all).",
                              plan_->arena_size, scratch, HostMemoryLimit());
-  };
-  if (!HostHasRoom(static_cast<uint64_t>(plan_->arena_size) + static_cast<uint64_t>(scratch))) return no_room();
-  try {
-    arena_ = AlignedBytes(static_cast<std::size_t>(plan_->arena_size));
-    scratch_ = AlignedBytes(static_cast<std::size_t>(scratch));
-  } catch (const std::bad_alloc&) {
-    return no_room();
   }
   bindings_.resize(most_bindings);
   bases_.resize(plan_->allocations.size());

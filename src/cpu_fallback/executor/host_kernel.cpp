@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // One instruction run by the evaluator. Its operands' leaves come before its result's in the bindings.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
 #include <string>
 
+#include "base/interruption.h"
 #include "cpu_fallback/executor/kernel_families.h"
 
 namespace krafla::cpu {
 
 namespace {
+
+// A run that is to end leaves the rest as it is.
+void CopyInPieces(const std::byte* from, std::byte* to, std::size_t size) {
+  constexpr std::size_t kPiece = std::size_t{1} << 24;
+  for (std::size_t at = 0; at < size && !(size > kPiece && IsInterrupted()); at += kPiece)
+    std::memcpy(to + at, from + at, std::min(kPiece, size - at));
+}
 
 // The arrays of a host kernel, one a binding, in order. `sizes`: the bytes of each binding, which no literal may exceed,
 // whatever it says that it is.
@@ -35,7 +44,7 @@ struct HostArrays {
     if (!literal.shape().IsArray()) return {};
     const std::span<std::byte> bytes = literal.bytes();
     KRAFLA_ASSIGN(const std::byte* from, Take(literal.shape(), bytes.size(), false));
-    if (!bytes.empty()) std::memcpy(bytes.data(), from, bytes.size());
+    CopyInPieces(from, bytes.data(), bytes.size());
     return {};
   }
   Result<> Write(const Literal& literal, bool dynamic) {
@@ -43,7 +52,7 @@ struct HostArrays {
     if (!literal.shape().IsArray()) return {};
     const std::span<const std::byte> bytes = literal.bytes();
     KRAFLA_ASSIGN(std::byte * to, Take(literal.shape(), bytes.size(), dynamic));
-    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    CopyInPieces(bytes.data(), to, bytes.size());
     return {};
   }
 };
@@ -63,7 +72,7 @@ class HostKernelRun final : public CpuKernel {
     std::vector<Literal> operands;
     HostArrays arrays{bindings, sizes_};
     for (const Instruction* operand : instruction_->operands()) {
-      KRAFLA_ASSIGN(Literal literal, Literal::Create(operand->shape()));
+      KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(operand->shape()));
       KRAFLA_TRY(arrays.Read(literal));
       operands.push_back(std::move(literal));
     }
