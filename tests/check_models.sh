@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# check_models.sh KRAFLA DEVICE [FLAGS...]: the recorded networks of this folder, and those that KRAFLA_MODELS names.
-# Exit 77, with a reason, where the device is not there.
+# check_models.sh KRAFLA DEVICE [FLAGS...]: the recorded networks of this folder, and those that KRAFLA_MODELS names; or of
+# this folder those alone that KRAFLA_NETWORKS names, separated by spaces. Exit 77, with a reason, where the device is not there.
 set -u
 krafla=$1 device=$2
 shift 2
@@ -25,5 +25,10 @@ if [ "${KRAFLA_EXPECT_COOPMAT:-}" = 1 ]; then
       exit 1
     fi
   done
+fi
+if [ -n "${KRAFLA_NETWORKS:-}" ]; then
+  networks=()
+  for network in $KRAFLA_NETWORKS; do networks+=("$here/models/$network"); done
+  exec "$krafla" check "${networks[@]}" -d "$device" "$@"
 fi
 exec "$krafla" check "$here/models" "$here/../examples/digits/model" ${KRAFLA_MODELS:+"$KRAFLA_MODELS"} -d "$device" "$@"

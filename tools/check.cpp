@@ -320,7 +320,7 @@ int Check(const CheckOptions& options) {
           outcomes.emplace_back(std::move(c), std::move(outcome));
         }
       }
-      // Under KRAFLA_VALIDATE=1 a right answer got in a wrong way is a failure too.
+      // Under KRAFLA_VALIDATE a right answer got in a wrong way is a failure too.
       for (const std::string& message : (*group)->TakeValidationMessages()) {
         if (outcomes.empty()) break;
         Outcome& o = outcomes.back().second;

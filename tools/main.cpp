@@ -59,9 +59,9 @@ int RunCommand(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Exit codes: 0 success, 1 a check failed, 2 usage, 3 unsupported or invalid input, or a file that cannot be "
              "read or written, 4 device or driver, or a time limit, 5 out of memory.\n"
-             "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers), "
-             "KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the CPU back end), "
-             "KRAFLA_JIT (0: the CPU back end makes no native code).");
+             "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers; gpu: they look "
+             "at what shaders read and write), KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the "
+             "CPU back end), KRAFLA_JIT (0: the CPU back end makes no native code; always: however small the work is).");
   constexpr const char* kModule = "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
   int code = kRight;
 

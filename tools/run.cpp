@@ -153,6 +153,23 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
   return kRight;
 }
 
+int RunAlone(const RunOptions& options, Client& client, std::unique_ptr<Module> module, const CompileOptions& compile_options) {
+  auto executable = client.Compile(std::move(module), compile_options);
+  if (!executable) return Fail(InFile(options.module, executable.error()));
+  std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
+  auto arguments = Arguments(options, (*executable)->arguments(), 0);
+  if (!arguments) return Fail(arguments.error());
+  auto results = (*executable)->RunShared(ToShared(std::move(*arguments)), options.device.ToRunLimit());
+  if (!results) return Fail(results.error());
+  std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
+  if (const DeviceWork work = (*executable)->device_work(); work.longest_ms > 0)
+    std::fprintf(stderr, "krafla: %d submissions of %s, the longest of %s\n", work.submissions,
+                 FormatMs(work.measured_ms).c_str(), FormatMs(work.longest_ms).c_str());
+  if (!options.save.empty()) return Save(options.save, std::move(*results));
+  for (std::size_t r = 0; r < results->size(); ++r) PrintResult((*results)[r], r, -1, options.device.json);
+  return kRight;
+}
+
 }  // namespace
 
 int Run(const RunOptions& options) {
@@ -169,22 +186,12 @@ int Run(const RunOptions& options) {
   compile_options->transfers = HostTransfers::WithoutHost();
   auto group = DeviceGroup::Create(options.device.selector);
   if (!group) return FailDevice(group.error());
-  if (!alone)
-    return RunTogether(options, **group, std::move(*module), *compile_options);
-  auto executable = (*group)->client(0).Compile(std::move(*module), *compile_options);
-  if (!executable) return Fail(InFile(options.module, executable.error()));
-  std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
-  auto arguments = Arguments(options, (*executable)->arguments(), 0);
-  if (!arguments) return Fail(arguments.error());
-  auto results = (*executable)->RunShared(ToShared(std::move(*arguments)), options.device.ToRunLimit());
-  if (!results) return Fail(results.error());
-  std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
-  if (const DeviceWork work = (*executable)->device_work(); work.longest_ms > 0)
-    std::fprintf(stderr, "krafla: %d submissions of %s, the longest of %s\n", work.submissions,
-                 FormatMs(work.measured_ms).c_str(), FormatMs(work.longest_ms).c_str());
-  if (!options.save.empty()) return Save(options.save, std::move(*results));
-  for (std::size_t r = 0; r < results->size(); ++r) PrintResult((*results)[r], r, -1, options.device.json);
-  return kRight;
+  const int code = alone ? RunAlone(options, (*group)->client(0), std::move(*module), *compile_options)
+                         : RunTogether(options, **group, std::move(*module), *compile_options);
+  // Under KRAFLA_VALIDATE a right answer got in a wrong way is a failure too.
+  const std::vector<std::string> messages = (*group)->TakeValidationMessages();
+  for (const std::string& message : messages) std::fprintf(stderr, "krafla: validation: %s\n", message.c_str());
+  return code == kRight && !messages.empty() ? kCheckFailed : code;
 }
 
 }  // namespace krafla::cli

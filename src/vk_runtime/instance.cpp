@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "vk_runtime/device_selector.h"
 #include "vk_runtime/driver_symbols.h"
@@ -31,18 +32,20 @@ Result<> LoadVulkan() {
   return {};
 }
 
-// KRAFLA_VALIDATE: whether it asks for validation. A word that means neither yes nor no is an error, as what was to be
-// validated would not be.
-Result<bool> ValidationAskedFor() {
+// KRAFLA_VALIDATE: the validation that it asks for. A word that means nothing is an error, as what was to be validated
+// would not be.
+Result<Validation> ValidationAskedFor() {
   const char* asked = std::getenv("KRAFLA_VALIDATE");
-  if (asked == nullptr) return false;
+  if (asked == nullptr) return Validation::kNone;
   std::string word;
   for (const char* c = asked; *c != 0; ++c) word += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
   for (const char* yes : {"1", "true", "on", "yes"})
-    if (word == yes) return true;
+    if (word == yes) return Validation::kCalls;
   for (const char* no : {"", "0", "false", "off", "no"})
-    if (word == no) return false;
-  return InvalidArgument("KRAFLA_VALIDATE is '{}'; say 1, true, on or yes, or 0, false, off or no.", asked);
+    if (word == no) return Validation::kNone;
+  if (word == "gpu") return Validation::kShaders;
+  return InvalidArgument("KRAFLA_VALIDATE is '{}'; say 1, true, on or yes, gpu for what shaders do, or 0, false, off or no.",
+                         asked);
 }
 
 bool LayerInstalled(const char* name) {
@@ -51,6 +54,13 @@ bool LayerInstalled(const char* name) {
   std::vector<VkLayerProperties> layers(count);
   if (vkEnumerateInstanceLayerProperties(&count, layers.data()) < 0) return false;
   return std::ranges::any_of(layers, [&](const auto& l) { return std::strcmp(l.layerName, name) == 0; });
+}
+
+// The layer tells of the features that it switches on for its own shaders: not of us.
+bool IsAboutTheLayer(const VkDebugUtilsMessengerCallbackDataEXT& data) {
+  return data.pMessageIdName != nullptr && std::strcmp(data.pMessageIdName, "WARNING-GPU-Assisted-Validation") == 0 &&
+         (std::strstr(data.pMessage, "Internal Warning: Forcing ") != nullptr ||
+          std::strstr(data.pMessage, "Internal Warning: Adding a ") != nullptr);
 }
 
 Extensions InstanceExtensions(const char* layer) {
@@ -88,16 +98,19 @@ Instance::~Instance() {
 }
 
 Result<> Instance::Init(InstanceOptions options) {
-  KRAFLA_ASSIGN(bool validate, ValidationAskedFor());
-  validate |= options.validate;
-  Result<> made = Open(validate);
+  Validation validation = options.validation;
+  if (validation == Validation::kNone) {
+    KRAFLA_ASSIGN(validation, ValidationAskedFor());
+  }
+  Result<> made = Open(validation);
   // Nothing to validate on is not what was asked for.
-  if (!made && validate && made.error().code() == StatusCode::kNotFound)
+  if (!made && validation != Validation::kNone && made.error().code() == StatusCode::kNotFound)
     return FailedPrecondition("Validation was asked for. {}", made.error().message());
   return made;
 }
 
-Result<> Instance::Open(bool validate) {
+Result<> Instance::Open(Validation validation) {
+  const bool validate = validation != Validation::kNone;
   KRAFLA_TRY(LoadVulkan());
   if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {
     return NotFound("The Vulkan loader has only version 1.0; krafla needs 1.1. {}.", kHowToGetADriver);
@@ -121,12 +134,21 @@ Result<> Instance::Open(bool validate) {
   messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
   messenger.pfnUserCallback = &Instance::OnMessage;
   messenger.pUserData = this;
-  VkValidationFeatureEnableEXT enable[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-  VkValidationFeaturesEXT checks = {VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, &messenger, 1, enable, 0, nullptr};
+  // Either the one or the other: together they take several times as long, as the layer itself warns. There are no rays to
+  // query, and the layer warns where a device has none.
+  const VkBool32 on = VK_TRUE, off = VK_FALSE;
+  const bool calls = validation == Validation::kCalls;
+  const auto setting = [](const char* name, const VkBool32& value) {
+    return VkLayerSettingEXT{kValidationLayer, name, VK_LAYER_SETTING_TYPE_BOOL32_EXT, 1, &value};
+  };
+  const VkLayerSettingEXT settings[] = {setting("validate_core", calls ? on : off), setting("validate_sync", calls ? on : off),
+                                        setting("gpuav_enable", calls ? off : on), setting("gpuav_validate_ray_query", off)};
+  VkLayerSettingsCreateInfoEXT checks = {VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT, &messenger,
+                                         static_cast<uint32_t>(std::size(settings)), settings};
   if (validate) {
     layers.push_back(kValidationLayer);
     extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-    extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
+    extensions.push_back(VK_EXT_LAYER_SETTINGS_EXTENSION_NAME);
   }
   VkApplicationInfo application = {
       VK_STRUCTURE_TYPE_APPLICATION_INFO, nullptr, "krafla", 1, "krafla", 1, VK_API_VERSION_1_4};
@@ -199,6 +221,7 @@ std::vector<std::string> Instance::TakeValidationMessages() {
 
 VkBool32 Instance::OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
                              const VkDebugUtilsMessengerCallbackDataEXT* data, void* self) {
+  if (IsAboutTheLayer(*data)) return VK_FALSE;
   auto* instance = static_cast<Instance*>(self);
   std::lock_guard lock(instance->mutex_);
   instance->messages_.emplace_back(data->pMessage);

@@ -13,10 +13,17 @@
 
 namespace krafla::vk {
 
+// What VK_LAYER_KHRONOS_validation looks at.
+enum class Validation {
+  kNone,
+  kCalls,    // core and synchronization checks
+  kShaders,  // GPU-assisted checks: what each shader does with addresses and descriptors; shaders take many times as long
+};
+
 struct InstanceOptions {
-  // VK_LAYER_KHRONOS_validation with core and synchronization checks. The environment's KRAFLA_VALIDATE (1, true, on or
-  // yes) asks for it too. FAILED_PRECONDITION where the layer is not installed.
-  bool validate = false;
+  // The environment's KRAFLA_VALIDATE (1, true, on or yes; or gpu) asks for it too, where this does not.
+  // FAILED_PRECONDITION where the layer is not installed.
+  Validation validation = Validation::kNone;
 };
 
 class Instance {
@@ -42,7 +49,7 @@ class Instance {
  private:
   Instance() = default;
   Result<> Init(InstanceOptions options);
-  Result<> Open(bool validate);
+  Result<> Open(Validation validation);
   Result<> ListDevices();
   static VKAPI_ATTR VkBool32 VKAPI_CALL OnMessage(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                                   VkDebugUtilsMessageTypeFlagsEXT types,

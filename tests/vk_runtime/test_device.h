@@ -35,7 +35,7 @@ namespace krafla::vk {
 // One for the whole binary; null, with the reason, where there is no device.
 inline std::shared_ptr<Instance> TestInstance(std::string& why_not) {
   static Result<std::shared_ptr<Instance>> instance = [] {
-    Result<std::shared_ptr<Instance>> validated = Instance::Create({.validate = true});
+    Result<std::shared_ptr<Instance>> validated = Instance::Create({.validation = Validation::kCalls});
     return validated ? std::move(validated) : Instance::Create();
   }();
   if (instance) return *instance;
