@@ -13,11 +13,19 @@ import numpy as np
 from . import _host_callback
 
 
+_LAPACK_LETTER = {np.dtype(dtype): letter for dtype, letter in
+                  ((np.float32, "s"), (np.float64, "d"), (np.complex64, "c"), (np.complex128, "z"))}
+
+
 def _lapack(name, dtype):
     import scipy.linalg.lapack
 
-    letter = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}[np.dtype(dtype).str[1:]]
-    return getattr(scipy.linalg.lapack, letter + name)
+    return getattr(scipy.linalg.lapack, _LAPACK_LETTER[dtype] + name)
+
+
+def _as_lapack_has_it(a):
+    """Types that LAPACK does not know, f16, bf16 and f8 of all kinds, are decomposed as f32; the results are rounded."""
+    return a if a.dtype in _LAPACK_LETTER or a.dtype.kind in "biu" else a.astype(np.float32)
 
 
 def _stacked(decompose):
@@ -53,6 +61,8 @@ def _batched(one, rank=2):
 
     def run(*operands, results):
         out = [np.zeros(shape, dtype) for shape, dtype in results]
+        if operands[0].size == 0:  # LAPACK objects to leading dimensions of zero
+            return tuple(out)
         batch = operands[0].shape[:-rank]
         for at in np.ndindex(*batch):
             matrices = [x[at] for x in operands]
@@ -146,13 +156,50 @@ def _tridiagonal(p):
     return _batched(one)
 
 
+def _chosen_to_the_front(chosen):
+    """The order of columns that LAPACK gives a matrix before it pivots, and how many it leaves where they are: those
+    whose entry in `chosen` is not zero."""
+    order, front = np.arange(len(chosen)), 0
+    for column in np.flatnonzero(chosen):
+        order[[front, column]] = order[[column, front]]
+        front += 1
+    return order, front
+
+
 def _pivoted_qr(p):
-    def one(a):
-        packed, pivots, taus, _, info = _lapack("geqp3", a.dtype)(a)
-        if info != 0:
-            raise np.linalg.LinAlgError("geqp3")
-        return packed, pivots, taus
-    return _batched(one)
+    def checked(name, *result):
+        if result[-1] != 0:
+            raise np.linalg.LinAlgError(name)
+        return result
+
+    def one(a, chosen):
+        order, front = _chosen_to_the_front(chosen)
+        a, done = a[:, order], min(front, len(a))
+        taus = np.zeros(0, a.dtype)
+        if done > 0:
+            packed, taus, *_ = checked("geqrf", *_lapack("geqrf", a.dtype)(a[:, :front]))
+            a[:, :front] = packed
+            if front < len(order):
+                name, adjoint = ("unmqr", "C") if np.iscomplexobj(a) else ("ormqr", "T")
+                reflectors, rest = packed[:, :done], a[:, front:]
+                a[:, front:] = checked(name, *_lapack(name, a.dtype)("L", adjoint, reflectors, taus, rest,
+                                                                     max(1, 64 * rest.shape[1])))[0]
+        if done < min(a.shape):
+            packed, pivots, more, *_ = checked("geqp3", *_lapack("geqp3", a.dtype)(a[done:, front:]))
+            a[:done, front:] = a[:done, front:][:, pivots - 1]
+            a[done:, front:] = packed
+            order[front:] = order[front:][pivots - 1]
+            taus = np.concatenate([taus, more])
+        return a, order + 1, taus
+
+    batched = _batched(one)
+
+    def run(a, chosen, results):
+        if a.size > 0:
+            return batched(a, chosen, results=results)
+        order = [_chosen_to_the_front(row)[0] + 1 for row in chosen.reshape(-1, chosen.shape[-1])]
+        return tuple(np.array(order if k == 1 else [], dtype).reshape(shape) for k, (shape, dtype) in enumerate(results))
+    return run
 
 
 def _tridiagonal_solve(p):
@@ -184,7 +231,7 @@ def _named(name, parameters):
 
     def call(*operands, results):
         with np.errstate(all="ignore"):
-            return run(*operands, results=results)
+            return run(*(_as_lapack_has_it(operand) for operand in operands), results=results)
     return call
 
 
