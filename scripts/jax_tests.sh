@@ -4,7 +4,7 @@
 #
 #   scripts/jax_tests.sh JAX_CHECKOUT [SUITE...]        # SUITE as nn_test; default: the list below
 #
-# JAX_CHECKOUT holds tests/ at the tag of the installed jaxlib. Environment:
+# JAX_CHECKOUT holds tests/ and jax/_src at the tag of the installed jaxlib. Environment:
 #   PYTHON                   the interpreter, with jax, pytest, pytest-xdist, absl-py and hypothesis (python3)
 #   KRAFLA_PJRT_LIBRARY      libpjrt_krafla.so (build/release/libpjrt_krafla.so)
 #   KRAFLA_DEVICE            the device: vulkan:"llvmpipe", cpu, vulkan:0*4 ...
@@ -31,7 +31,7 @@ if [ -z "${PJRT_NAMES_AND_LIBRARY_PATHS:-}" ]; then
   export KRAFLA_PJRT_LIBRARY=${KRAFLA_PJRT_LIBRARY:-$root/build/release/libpjrt_krafla.so}
 fi
 export JAX_PLATFORMS=${JAX_PLATFORMS:-vulkan,cpu} JAX_NUM_GENERATED_CASES=${JAX_NUM_GENERATED_CASES:-1}
-export PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1 KRAFLA_JAX_TEST_SOURCES=$checkout
 cd "$checkout"
 for suite in "${suites[@]}"; do
   # A worker process of its own, so that a crash or a test over its time ends that test only.

@@ -109,7 +109,10 @@ Result<> Collective::FindGroups(const Instruction& i, const DeviceGrid& grid) {
                                                                 : to == from * n);
           }
         }
-        if (opcode_ == Opcode::kRaggedAllToAll) fits = operands_[2].dims.size() >= 1 && operands_[2].dims[0] == n;
+        if (opcode_ == Opcode::kRaggedAllToAll) {
+          const Dims& offsets = operands_[2].dims;
+          fits = offsets.size() == 1 ? offsets[0] >= n && offsets[0] % n == 0 : offsets.size() == 2 && offsets[0] == n;
+        }
         if (!fits)
           return InvalidArgument("{}: its arrays do not divide among a group of {} devices; was the module made for "
                                  "other numbers of replicas and partitions than {} and {}?",
@@ -278,7 +281,7 @@ void Collective::Permute(int group, std::size_t rank, std::span<const Contributi
   }
 }
 
-// Operands: input, output, input offsets, send sizes, output offsets, receive sizes; offsets and sizes have a row a
+// Operands: input, output, input offsets, send sizes, output offsets, receive sizes; as many offsets and sizes for each
 // member. The sender says where its rows go in the receiver's output. Rows that do not lie in an array are not moved.
 void Collective::RaggedAllToAll(std::size_t rank, std::span<const Contribution> members) const {
   const Leaf &in = operands_[0], &out = operands_[1], &offsets = operands_[2];

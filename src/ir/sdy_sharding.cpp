@@ -195,6 +195,9 @@ Result<std::vector<std::string>> ParseSdyManualAxes(std::string_view text) {
 
 Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devices) {
   KRAFLA_ASSIGN(int64_t total, SizeOf(mesh));
+  // Programs keep the shardings over one device that they were exported with; nothing is cut by them.
+  if (total == 1 && std::ranges::find(mesh.axes, axis.name, [](const auto& a) { return a.first; }) != mesh.axes.end())
+    return Split();
   if (total != devices)
     return InvalidArgument(
         "A sharding is over a mesh of {} devices; the program has {} partitions.", total, devices);

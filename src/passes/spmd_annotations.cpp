@@ -142,6 +142,11 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
   const std::string& target = i.attr<CustomCallAttributes>().target;
   if (target == "xla.sdy.GlobalToLocalShape") return GlobalToLocal(i, scope);
   if (target == "xla.sdy.LocalToGlobalShape") return LocalToGlobal(i, scope);
+  if ((target == "xla.sdy.ShardingGroup" || target == "control_dep") && i.shape().IsTuple() && i.shape().tuple_elements().empty()) {
+    Value nothing;
+    nothing.is_tuple = true;
+    return nothing;
+  }
   if (i.operand_count() != 1) return std::nullopt;
   // Of layouts and memories: the value itself.
   if (target == "LayoutConstraint" || target == "MoveToHost" || target == "MoveToDevice" ||

@@ -219,49 +219,6 @@ Result<Instruction*> Emitter::Offset(const Split& split, int64_t block_size) {
   return offset;
 }
 
-Result<Instruction*> Emitter::Cut(Instruction* whole, std::span<const Split> dims) {
-  const Shape& shape = whole->shape();
-  Dims local = shape.dims();
-  std::vector<std::size_t> cut;
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d].whole()) continue;
-    local[d] /= dims[d].count;
-    cut.push_back(d);
-  }
-  if (cut.empty()) return whole;
-  KRAFLA_ASSIGN(Shape block, Shape::MakeArray(shape.element_type(), local));
-  // What is the same along the cut dimensions is made smaller instead.
-  if (whole->opcode() == Opcode::kBroadcast) {
-    const Dims& mapped = whole->attr<DimensionsAttributes>().dimensions;
-    if (std::ranges::none_of(cut, [&](std::size_t d) {
-          return std::ranges::find(mapped, static_cast<int64_t>(d)) != mapped.end();
-        })) {
-      Instruction* made =
-          out_.Add(Opcode::kBroadcast, std::move(block), {whole->operand(0)}, whole->attributes());
-      SayOrigin(made);
-      return made;
-    }
-  } else if (whole->opcode() == Opcode::kIota) {
-    const auto along = static_cast<std::size_t>(whole->attr<IotaAttributes>().dimension);
-    if (std::ranges::find(cut, along) == cut.end()) {
-      Instruction* made = out_.Add(Opcode::kIota, std::move(block), {}, whole->attributes());
-      SayOrigin(made);
-      return made;
-    }
-  }
-  std::vector<Instruction*> operands{whole};
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d].whole()) {
-      operands.push_back(AddScalarConstant(out_, ElementType::kS32, 0));
-    } else {
-      KRAFLA_ASSIGN(Instruction * offset, Offset(dims[d], local[d]));
-      operands.push_back(offset);
-    }
-  }
-  return Infer(Opcode::kDynamicSlice, std::move(operands),
-               DynamicSliceAttributes{std::move(local)});
-}
-
 Result<Value> Emitter::Settle(Value value) {
   if (value.is_tuple) return ForElements(std::move(value), [this](Value e) { return Settle(std::move(e)); });
   if (value.unreduced.empty()) return value;

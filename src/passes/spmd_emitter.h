@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -89,7 +90,7 @@ class Emitter {
   // Puts the blocks of dimension `d` together.
   Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along,
                               std::span<const Split> others, const Region* region);
-  // The blocks that this device has of a whole array.
+  // The blocks that this device has of a whole array (spmd_cut.cpp).
   Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
   // From one device to all.
   Result<Instruction*> Broadcast(Instruction* value, int64_t device);
@@ -106,6 +107,11 @@ class Emitter {
   Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others,
                                       const Region* region);
   Result<Instruction*> Offset(const Split& split, int64_t block_size);
+  // spmd_cut.cpp: whether an array is made of positions, scalars and constants, element by element.
+  bool MadeOfNothing(const Instruction* i, int depth);
+  // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.
+  Result<Instruction*> Made(Instruction* whole, const Shape& block, std::span<const Split> dims);
+  Result<Instruction*> IotaBlock(const Instruction& iota, Shape block, const Split& split);
   void SayOrigin(Instruction* made) const;
 
   Module& module_;
@@ -119,6 +125,12 @@ class Emitter {
     Instruction* offset;
   };
   std::vector<KnownOffset> offsets_;
+  struct Block {
+    std::vector<Split> dims;
+    Instruction* made;
+  };
+  std::unordered_map<const Instruction*, std::vector<Block>> blocks_;
+  std::unordered_map<const Instruction*, bool> of_nothing_;
 };
 
 }  // namespace krafla::spmd

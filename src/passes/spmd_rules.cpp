@@ -496,7 +496,6 @@ class Rule {
         alone[d] = p.low[d] == 0 && p.high[d] == 0 && p.interior[d] == 0;
     } else if (op == Opcode::kReverse) {
       first(1);
-      for (int64_t d : i_.attr<DimensionsAttributes>().dimensions) alone[At(d)] = false;
     } else if (op == Opcode::kDynamicSlice) {
       first(1);
       const Dims& sizes = i_.attr<DynamicSliceAttributes>().slice_sizes;
@@ -541,6 +540,10 @@ class Rule {
     }
     KRAFLA_ASSIGN(std::optional<Value> out, Finish(std::move(made), std::move(dims)));
     if (!out->is_tuple) out->local->set_attributes(std::move(attributes));
+    // Each block is turned round where it lies; the first of them is the last now.
+    if (op == Opcode::kReverse)
+      for (int64_t d : i_.attr<DimensionsAttributes>().dimensions)
+        for (int32_t& block : out->dims[At(d)].block) block = static_cast<int32_t>(out->dims[At(d)].count) - 1 - block;
     return out;
   }
 

@@ -17,10 +17,13 @@ Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, c
         "Computations call each other deeper than the limit of {} of a program to be partitioned.",
         kMaxDepth);
   ++depth_;
-  Scope scope{{}, std::move(arguments), region, emitter};
+  Scope scope{{}, std::move(arguments), region, emitter, {}, {}};
+  KRAFLA_TRY(FindGroups(from, scope));
   for (const auto& i : from.instructions()) {
     emitter.set_origin(i.get());
     auto made = Step(*i, scope);
+    if (made)
+      if (auto alike = CutAlike(*i, *made, scope); !alike) made = Failure(std::move(alike).error());
     if (!made)
       return Failure(
           std::move(made).error().WithContext(Format("while partitioning {}", Describe(*i))));

@@ -34,6 +34,9 @@ class Walk {
     std::vector<Value> arguments;
     const Region* region = nullptr;
     Emitter& emitter;
+    // The groups that an instruction is in, and the instructions of a group, in order.
+    std::unordered_map<const Instruction*, std::vector<std::string>> groups;
+    std::map<std::string, std::vector<const Instruction*>> members;
   };
 
   Result<Value> Step(const Instruction& i, Scope& scope);
@@ -61,6 +64,15 @@ class Walk {
   // Where all that is made of the instruction is a sum in parts: along which devices.
   Result<std::vector<Split>> PartsWanted(const Instruction& i) const;
   Result<Value> Constrain(const Instruction& i, Value value, Emitter& emitter);
+
+  // spmd_groups.cpp: values that a program wants to be cut alike (xla.sdy.ShardingGroup).
+  // Where the arguments of a computation lie decides first, then what is made first.
+  Result<> FindGroups(const Computation& from, Scope& scope);
+  // `made` of `i`, as its groups have it; what was made before where the group learns of a cut only now.
+  Result<> CutAlike(const Instruction& i, Value& made, Scope& scope);
+  // As `dims` say where that cuts evenly and gives every block to a device; else as it is.
+  Result<Value> CutLike(Value value, const std::vector<Split>& dims, Emitter& emitter) const;
+
   Result<Value> GlobalToLocal(const Instruction& i, Scope& scope);
   Result<Value> LocalToGlobal(const Instruction& i, Scope& scope);
   std::vector<Split> FreeSplits(const Value& value, const SdySharding& sdy, const Sharding& manual,
@@ -78,6 +90,7 @@ class Walk {
   const PassOptions& options_;
   SdyMeshes meshes_;
   std::deque<Region> regions_;
+  std::map<std::string, std::vector<Split>> groups_;  // how the values of a group are cut, once that is known
   int64_t next_channel_ = 1;
   int depth_ = 0;
   int tried_loops_ = 0;  // around what is being walked: loops whose body is walked to see what a turn makes

@@ -4,12 +4,14 @@
 // order and results equal to the bit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "api/device_group.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"
 #include "ir/sharding.h"
+#include "passes/spmd_partitioner.h"
 
 namespace krafla {
 namespace {
@@ -94,6 +96,25 @@ const Program kPrograms[] = {
     {"slice", "ROOT r = f32[4,3] slice(a), slice={[0:4], [2:5]}"},
     {"pad", "z = f32[] constant(7)\n ROOT r = f32[4,11] pad(a, z), padding=0_0x1_2"},
     {"reverse", "ROOT r = f32[4,8] reverse(a), dimensions={1}"},
+    {"reverse_both", "x = f32[4,8] reverse(a), dimensions={1,0}\n ROOT r = f32[4,8] add(x, a)"},
+    {"positions",
+     "i = u32[4,8] iota(), iota_dimension=1\n j = u32[4,8] iota(), iota_dimension=0\n k = u32[4,8] xor(i, j)\n"
+     "s = u32[] constant(3)\n t = u32[4,8] broadcast(s), dimensions={}\n m = u32[4,8] multiply(k, t)\n"
+     "f = f32[4,8] convert(m)\n x = f32[4,8] custom-call(f), custom_call_target=\"Sharding\", sharding=@S\n"
+     "ROOT r = f32[4,8] add(x, a)"},
+    {"positions_reshaped",
+     "i = f32[32] iota(), iota_dimension=0\n j = f32[32] multiply(i, i)\n k = f32[8,1,4] reshape(j)\n"
+     "t = f32[4,8,1] transpose(k), dimensions={2,0,1}\n u = f32[4,8] reshape(t)\n ROOT r = f32[4,8] add(u, a)"},
+    {"positions_broadcast",
+     "i = f32[8] iota(), iota_dimension=0\n j = f32[8] add(i, i)\n k = f32[4,8,4] broadcast(j), dimensions={1}\n"
+     "ROOT r = f32[4,8,4] multiply(k, c)"},
+    {"alike",
+     "i = f32[4,8] iota(), iota_dimension=1\n"
+     "g = () custom-call(i), custom_call_target=\"xla.sdy.ShardingGroup\", custom_call_has_side_effect=true, "
+     "frontend_attributes={xla.sdy.sharding_group_id=\"0 : i64\"}\n"
+     "h = () custom-call(a), custom_call_target=\"xla.sdy.ShardingGroup\", custom_call_has_side_effect=true, "
+     "frontend_attributes={xla.sdy.sharding_group_id=\"0 : i64\"}\n"
+     "x = f32[4,8] add(i, i)\n ROOT r = (f32[4,8], f32[4,8], f32[4,8]) tuple(i, a, x)"},
     {"dynamic_slice",
      "i = s32[] constant(2)\n ROOT r = f32[4,3] dynamic-slice(a, i, i), dynamic_slice_sizes={4,3}"},
     {"dynamic_update",
@@ -638,6 +659,63 @@ TEST_F(SumsInParts, AccumulateInLoops) {
   ASSERT_EQ(four.results.size(), 4u);
   EXPECT_EQ(four.all_reduces, 1);
   for (const auto& results : four.results) EXPECT_EQ(results[0], one.results[0][0]);
+}
+
+// A chain of operations on positions, scalars and constants of which each device keeps a block is made for that block.
+TEST_F(Spmd, NobodyMakesAnArrayToKeepAPartOfIt) {
+  auto module = ParseHloText(R"(HloModule m, num_partitions=4
+ENTRY main {
+  key = u32[2] parameter(0), sharding={replicated}
+  x = f32[64,3] parameter(1), sharding={devices=[4,1]<=[4]}
+  first = u32[1] slice(key), slice={[0:1]}
+  k = u32[] reshape(first)
+  ks = u32[192] broadcast(k), dimensions={}
+  i = u32[192] iota(), iota_dimension=0
+  j = u32[192] xor(i, ks)
+  t = u32[192] multiply(j, j)
+  bits = u32[64,3] reshape(t)
+  f = f32[64,3] convert(bits)
+  ROOT r = f32[64,3] add(f, x)
+})", "test");
+  ASSERT_TRUE(module) << module.error().message();
+  auto shardings = PartitionModule(**module);
+  ASSERT_TRUE(shardings) << shardings.error().message();
+  ASSERT_TRUE(*shardings);
+  const Instruction* root = (*module)->entry()->root();
+  EXPECT_EQ(root->shape().dims(), (Dims{16, 3}));
+  std::vector<const Instruction*> needed{root};
+  for (std::size_t n = 0; n < needed.size(); ++n) {
+    EXPECT_LE(needed[n]->shape().element_count(), 48) << needed[n]->name();
+    for (const Instruction* o : needed[n]->operands())
+      if (std::ranges::find(needed, o) == needed.end()) needed.push_back(o);
+  }
+  EXPECT_GT(needed.size(), 8u);
+}
+
+TEST_F(Spmd, GroupsAreCutAlike) {
+  // What is made before anybody of the group is cut follows: a parameter that says nothing, and what is made of it.
+  const std::string text = R"(HloModule m, num_partitions=4
+ENTRY main {
+  w = f32[8,4] parameter(0)
+  a = f32[8,4] parameter(1), sharding={devices=[2,2]<=[4]}
+  i = f32[8,4] iota(), iota_dimension=0
+  c = f32[8,4] add(w, i)
+  b = f32[8,4] add(a, a)
+  g0 = () custom-call(w), custom_call_target="xla.sdy.ShardingGroup", frontend_attributes={xla.sdy.sharding_group_id="7 : i64"}
+  g1 = () custom-call(b), custom_call_target="xla.sdy.ShardingGroup", frontend_attributes={xla.sdy.sharding_group_id="7 : i64"}
+  g2 = () custom-call(c), custom_call_target="xla.sdy.ShardingGroup", frontend_attributes={xla.sdy.sharding_group_id="7 : i64"}
+  ROOT r = (f32[8,4], f32[8,4], f32[8,4]) tuple(w, b, c)
+})";
+  auto module = ParseHloText(text, "test");
+  ASSERT_TRUE(module) << module.error().message();
+  auto shardings = PartitionModule(**module);
+  ASSERT_TRUE(shardings) << shardings.error().message();
+  ASSERT_TRUE(*shardings);
+  EXPECT_EQ((**shardings).results, (std::vector<std::string>(3, "{devices=[2,2]<=[4]}")));
+  auto wrong = CompileOnly(*group_, Replaced(text, "g2 = () custom-call(c)", "d = f32[4,8] reshape(c)\n g2 = () custom-call(d)"));
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message().find("f32[8,4] and f32[4,8] are to be sharded alike"), std::string::npos)
+      << wrong.error().message();
 }
 
 // Two operands that are cut along one axis in dimensions that come out: the larger as a whole keeps its own.

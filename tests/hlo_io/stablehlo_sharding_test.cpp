@@ -99,6 +99,55 @@ TEST(StablehloSharding, GroupsAlongAxes) {
           R"(#stablehlo.replica_group_mesh_axes<mesh = @none, axes = [#stablehlo.axis_ref<name = "w">]>)"));
 }
 
+constexpr std::string_view kGroup = R"mlir(
+module @m attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=4]>
+  sdy.mesh @one = <["x"=1]>
+  func.func public @main(%arg0: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %arg1: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = sdy.sharding_constraint %arg1 <@one, [{"x"}]> : tensor<4xf32>
+    sdy.sharding_group %arg0 group_id=3 : tensor<4xf32>
+    stablehlo.custom_call @control_dep(%arg0, %0) {api_version = 4 : i32, backend_config = {}, has_side_effect = true} : (tensor<4xf32>, tensor<4xf32>) -> ()
+    return %0 : tensor<4xf32>
+  }
+}
+)mlir";
+
+TEST(StablehloSharding, Groups) {
+  auto module = ReadSharded(kGroup);
+  ASSERT_TRUE(module) << module.error().message();
+  ASSERT_TRUE(Verify(**module));
+  const std::string group = Lines(**module, "xla.sdy.ShardingGroup");
+  EXPECT_NE(group.find("= () custom-call(parameter)"), std::string::npos) << group;
+  EXPECT_NE(group.find(R"(xla.sdy.sharding_group_id="3 : i64")"), std::string::npos) << group;
+  // A sharding over one device, of a program exported for one, cuts nothing; what advises only is gone.
+  EXPECT_NE(Lines(**module, "Sharding\"").find("sharding={replicated}"), std::string::npos) << Lines(**module, "Sharding");
+  EXPECT_EQ(Lines(**module, "control_dep"), "");
+}
+
+TEST(StablehloSharding, RaggedAllToAll) {
+  const std::string text = R"mlir(
+module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%a: tensor<4xf32>, %b: tensor<6xf32>, %n: tensor<4xi32>) -> tensor<6xf32> {
+    %0 = stablehlo.custom_call @ragged_all_to_all(%a, %b, %n, %n, %n, %n) {api_version = 4 : i32, backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}} : (tensor<4xf32>, tensor<6xf32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) -> tensor<6xf32>
+    return %0 : tensor<6xf32>
+  }
+}
+)mlir";
+  auto module = ReadSharded(text);
+  ASSERT_TRUE(module) << module.error().message();
+  ASSERT_TRUE(Verify(**module));
+  const std::string line = Lines(**module, "ragged-all-to-all");
+  EXPECT_NE(line.find("replica_groups={{0,1}}"), std::string::npos) << line;
+  EXPECT_NE(line.find("channel_id=1"), std::string::npos) << line;
+  std::string odd = text;
+  for (std::size_t at; (at = odd.find("tensor<4xi32>")) != odd.npos;) odd.replace(at, 13, "tensor<3xi32>");
+  auto three = ReadSharded(odd);
+  EXPECT_TRUE(!three || !Verify(**three));
+  std::string none = text;
+  none.replace(none.find("replica_groups"), 14, "groups");
+  EXPECT_FALSE(ReadSharded(none));
+}
+
 // On one device shardings say nothing, and a manual computation is the program itself.
 TEST(StablehloSharding, OneDevice) {
   std::string text = WithGroups("dense<0> : tensor<1x1xi64>");

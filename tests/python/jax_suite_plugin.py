@@ -3,6 +3,7 @@
 
 KRAFLA_JAX_TEST_TIMEOUT  seconds a test may take; then its worker process ends, and pytest-xdist names the test
 KRAFLA_JAX_TEST_DUT      the platform whose tests are run, where JAX's tests know only platforms by name: "cpu"
+KRAFLA_JAX_TEST_SOURCES  a checkout of JAX: modules of jax._src that its tests import and its wheel leaves out
 KRAFLA_JAX_TEST_SAMPLE   the share of the tests to run, chosen by a hash of the test's name: "0.25"
 """
 import faulthandler
@@ -18,6 +19,13 @@ _SAMPLE = float(os.environ.get("KRAFLA_JAX_TEST_SAMPLE", "1"))
 
 
 def pytest_configure(config):
+    sources = os.environ.get("KRAFLA_JAX_TEST_SOURCES")
+    if sources:
+        import jax._src
+        import jax._src.pallas
+
+        for package in (jax._src, jax._src.pallas):
+            package.__path__.append(os.path.join(sources, *package.__name__.split(".")))
     named = os.environ.get("KRAFLA_JAX_TEST_DUT")
     if named:
         from jax._src import test_util

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables from the JUnit files of JAX's test-suite: results by suite, and failures grouped by cause.
 
-  jax_suite_report.py RESULTS [--baseline RESULTS] [--list]
+  jax_suite_report.py RESULTS [--baseline RESULTS] [--list] [--differences]
 
 RESULTS is a folder of SUITE.xml files. A baseline (the same suites through another plugin, XLA's CPU back end under a
 foreign name) tells what JAX itself cannot do on a platform that it does not know: the share in the last column is of
@@ -72,10 +72,13 @@ def main():
     parser.add_argument("results", type=pathlib.Path)
     parser.add_argument("--baseline", type=pathlib.Path)
     parser.add_argument("--list", action="store_true", help="name every failed test")
+    parser.add_argument("--differences", action="store_true",
+                        help="name every test that fails or is skipped here and passes with the baseline, or the reverse")
     arguments = parser.parse_args()
 
     totals = collections.Counter()
     causes = collections.defaultdict(list)
+    differences = []
     print("| suite | passed | failed | skipped | passed of run | of what the baseline passes |")
     print("|---|---|---|---|---|---|")
     for path in sorted(arguments.results.glob("*.xml")):
@@ -86,6 +89,8 @@ def main():
         against = "-"
         if arguments.baseline and (arguments.baseline / path.name).exists():
             base = read(arguments.baseline / path.name)
+            differences += [(path.stem, name, base.get(name, ("absent",))[0], cases.get(name, ("absent",))[0])
+                            for name in sorted(cases.keys() | base.keys())]
             both = [n for n in cases if base.get(n, ("",))[0] == "passed" and cases[n][0] != "skipped"]
             ok = sum(cases[n][0] == "passed" for n in both)
             totals["both"] += len(both)
@@ -105,6 +110,11 @@ def main():
         print("\n| failures | cause | for example |\n|---|---|---|")
         for text, names in sorted(causes.items(), key=lambda item: -len(item[1])):
             print(f"| {len(names)} | {text.replace('|', '/')} | {names[0]} |")
+    if arguments.differences:
+        print("\n| suite | test | with the baseline | here |\n|---|---|---|---|")
+        for suite, name, there, here in differences:
+            if there != here:
+                print(f"| {suite} | {name} | {there} | {here} |")
     if arguments.list:
         print()
         for text, names in sorted(causes.items(), key=lambda item: -len(item[1])):

@@ -18,9 +18,10 @@ constexpr std::string_view kBuiltIn[] = {
     // Computations.
     "TopK", "LuDecomposition", "Eigh", "krafla_svd", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
     "lapack_ctrsm_ffi", "lapack_ztrsm_ffi", "PadToStatic", "SliceToDynamic",
-    // JAX's lax.dce_sink: keeps what it is given from being removed.
-    "dce_sink"};
-constexpr std::size_t kMarks = 8;
+    // These give nothing: JAX's lax.dce_sink, which keeps what it is given from being removed; what is sharded alike; in
+    // what order operations run best.
+    "dce_sink", "xla.sdy.ShardingGroup", "control_dep"};
+constexpr std::size_t kMarks = 8, kEmpty = 3;
 
 bool IsAmong(std::string_view target, std::span<const std::string_view> names) {
   for (std::string_view name : names)
@@ -28,7 +29,11 @@ bool IsAmong(std::string_view target, std::span<const std::string_view> names) {
   return false;
 }
 
-bool IsIdentity(std::string_view target) { return IsAmong(target, std::span(kBuiltIn).first(kMarks)); }
+bool GivesNothing(std::string_view target) { return IsAmong(target, std::span(kBuiltIn).last(kEmpty)); }
+
+bool IsIdentity(std::string_view target) {
+  return IsAmong(target, std::span(kBuiltIn).first(kMarks)) && !GivesNothing(target);
+}
 
 bool IsLapackSolve(std::string_view target) {
   return target == "lapack_strsm_ffi" || target == "lapack_dtrsm_ffi" || target == "lapack_ctrsm_ffi" ||
@@ -96,7 +101,7 @@ bool ShapesFit(const Instruction& call) {
     return result.IsTuple() && !operands.empty() &&
            std::ranges::equal(operands, results, [](const Instruction* o, const Shape& r) { return SameArrays(o->shape(), r); });
   }
-  if (target == "dce_sink") return result.IsTuple() && results.empty();
+  if (GivesNothing(target)) return result.IsTuple() && results.empty();
   if (target == "TopK") {
     if (operands.size() != 1 || results.empty() || !results[0].IsArray() || results[0].rank() == 0) return false;
     return Gives(call, Opcode::kTopK, TopKAttributes{.k = results[0].dims().back()});
@@ -207,7 +212,7 @@ Result<Value> Compute(Context& context, const Instruction& i, Operands operands)
   if (target == "krafla_svd") return SingularValues(context, i, operands);
   if (target == "Qr") return HouseholderQr(context, i, operands);
   if (target == "ProductOfElementaryHouseholderReflectors") return HouseholderProduct(context, i, operands);
-  if (target == "dce_sink") return Value::Tuple({});
+  if (GivesNothing(target)) return Value::Tuple({});
   return NotFound("{}: there is no custom call '{}'", Describe(i), target);
 }
 

@@ -217,7 +217,7 @@ Result<bool> Converter::ConvertStructure(const Op& op, Body& body) {
     KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
     KRAFLA_TRY(Bind(op, body, value));
   } else if (op.name == "sdy.sharding_group") {
-    return true;  // says only that values are sharded alike
+    KRAFLA_TRY(ShardingGroup(op, body));
   } else if (op.name == "optimization_barrier") {
     KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
     KRAFLA_ASSIGN(Instruction * tuple, AddTuple(*body.computation, std::move(operands)));

@@ -70,11 +70,12 @@ Result<ReplicaGroups> GroupsOfMesh(const Converter& c, AttributeRef groups) {
 
 }  // namespace
 
-Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
+namespace {
+
+Result<CollectiveAttributes> CollectiveOf(const Converter& c, AttributeRef channel, AttributeRef global, AttributeRef groups) {
   CollectiveAttributes out;
-  if (AttributeRef channel = op.Find("channel_id"); channel != nullptr && channel->integer > 0) out.channel_id = channel->integer;
-  if (AttributeRef global = op.Find("use_global_device_ids"); global != nullptr) out.use_global_device_ids = global->kind == Attribute::Kind::kUnit || global->integer != 0;
-  AttributeRef groups = op.Find("replica_groups");
+  if (channel != nullptr && channel->integer > 0) out.channel_id = channel->integer;
+  if (global != nullptr) out.use_global_device_ids = global->kind == Attribute::Kind::kUnit || global->integer != 0;
   if (groups == nullptr) return out;
   if (groups->kind == Attribute::Kind::kDictionary) {
     KRAFLA_ASSIGN(out.replica_groups, GroupsOfMesh(c, groups));
@@ -93,6 +94,23 @@ Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
     out.replica_groups.push_back(std::move(group));
   }
   return out;
+}
+
+}  // namespace
+
+Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op) {
+  return CollectiveOf(c, op.Find("channel_id"), op.Find("use_global_device_ids"), op.Find("replica_groups"));
+}
+
+Result<> RaggedAllToAll(Converter& c, const Op& op, Body& body) {
+  AttributeRef config = op.Find("backend_config");
+  if (config == nullptr || config->kind != Attribute::Kind::kDictionary)
+    config = op.FindDiscardable("mhlo.backend_config");
+  if (Entry(config, "replica_groups") == nullptr)
+    return InvalidArgument("The custom call 'ragged_all_to_all' has no replica_groups in its backend_config.");
+  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(c, Entry(config, "channel_id"), nullptr, Entry(config, "replica_groups")));
+  KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
+  return c.Emit(op, body, Opcode::kRaggedAllToAll, std::move(operands), std::move(a));
 }
 
 namespace {

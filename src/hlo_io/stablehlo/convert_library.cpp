@@ -64,6 +64,8 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   CustomCallAttributes a;
   KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
   if (a.target == "ApproxTopK") return ApproxTopK(c, op, body);
+  if (a.target == "control_dep" && op.results.empty()) return {};  // an order of operations, which is the runtime's choice
+  if (a.target == "ragged_all_to_all") return RaggedAllToAll(c, op, body);
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   if (PassesOn(a.target) && operands.size() == 1 && op.results.size() == 1 && c.module().num_partitions == 1) {
     KRAFLA_ASSIGN(Shape want, c.ShapeOfValue(op.results[0]));

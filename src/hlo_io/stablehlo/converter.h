@@ -79,6 +79,7 @@ class Converter {
   // sharding.cpp
   Result<> ManualComputation(const Op& op, Body& body);
   Result<> ShardingConstraint(const Op& op, Body& body);
+  Result<> ShardingGroup(const Op& op, Body& body);
   // What an argument or a result says of its sharding, as HLO text; empty where it says nothing.
   Result<std::string> ShardingIn(AttributeRef dictionary) const;
   Result<> ParameterShardings(const Op& func, Computation& entry) const;
@@ -125,6 +126,9 @@ Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body);
 Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims& dimensions, const Shape& result);
 // The groups and the mode of an operation between devices.
 Result<CollectiveAttributes> CollectiveOf(const Converter& c, const Op& op);
+// StableHLO has no operation of that name: a custom call with the groups in its configuration (JAX's
+// lax.ragged_all_to_all; xla/hlo/translate/mhlo_to_hlo, ExportOp of CustomCallOp).
+Result<> RaggedAllToAll(Converter& c, const Op& op, Body& body);
 // The precisions of a dot's or convolution's operands; none where all are the default.
 Result<std::vector<Precision>> PrecisionsOf(const Op& op);
 

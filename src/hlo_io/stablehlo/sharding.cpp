@@ -101,6 +101,20 @@ Result<> Converter::ShardingConstraint(const Op& op, Body& body) {
   return Bind(op, body, call);
 }
 
+// As XLA writes it (xla/service/spmd/shardy/stablehlo_round_trip/export_ops.cc): a call that gives nothing.
+Result<> Converter::ShardingGroup(const Op& op, Body& body) {
+  if (module_->num_partitions == 1) return {};
+  KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
+  KRAFLA_ASSIGN(int64_t group, IntAttribute(op, "group_id"));
+  KRAFLA_ASSIGN(Shape nothing, Shape::MakeTuple({}));
+  Instruction* call = AddCall(*body.computation, "xla.sdy.ShardingGroup", std::move(nothing), {value});
+  auto attributes = call->attr<CustomCallAttributes>();
+  attributes.has_side_effect = true;  // else nothing needs it
+  call->set_attributes(std::move(attributes));
+  Annotate(call, {}, Format("xla.sdy.sharding_group_id=\"{} : i64\"", group));
+  return {};
+}
+
 Result<> Converter::ManualComputation(const Op& op, Body& body) {
   if (op.regions.size() != 1)
     return InvalidArgument("A manual computation has {} regions, not one.", op.regions.size());

@@ -300,10 +300,13 @@ Result<Shape> RaggedAllToAll(const ShapeRuleInput& in) {
   if (!rows_fit)
     return InvalidArgument("Input and output must be rows of one kind; they are {} and {}.",
                            Brief(input), Brief(output));
-  if (!IsIntegral(offsets.element_type()) || offsets.rank() < 1 || offsets.rank() > 2 || offsets.dim(0) != size)
-    return InvalidArgument("Offsets and sizes must be integers of one or two dimensions, the first {} long, one "
-                           "a member "
-                           "of the group; operand 2 is {}.", size, Brief(offsets));
+  // As many for each member of the group: a row of several, or one after the other.
+  const bool for_each = offsets.rank() == 1   ? offsets.dim(0) >= size && offsets.dim(0) % size == 0
+                        : offsets.rank() == 2 ? offsets.dim(0) == size
+                                              : false;
+  if (!IsIntegral(offsets.element_type()) || !for_each)
+    return InvalidArgument("Offsets and sizes must be integers of one dimension or two, as many for each of the {} "
+                           "members of the group; operand 2 is {}.", size, Brief(offsets));
   for (std::size_t i = 3; i < 6; ++i)
     if (!SameTypeAndDims(*in.operands[i], offsets))
       return InvalidArgument("Offsets and sizes must have one shape; operand 2 is {}, operand {} is {}.",
