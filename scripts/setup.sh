@@ -60,7 +60,7 @@ fi
 # Debian 12's own headers, volk and SPIR-V tools are too old even when they are installed.
 if [ "$id" = debian ] && [ "$version" = 12 ]; then
   for p in libvulkan-dev spirv-headers spirv-tools glslang-tools libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev libasmjit-dev; do
-    if installed "$p" && ! dpkg-query -W -f='${Version}' "$p" | grep -qE '~bpo13|^(1\.4|1\.6|2025|3\.|15|16|1\.[2-9])'; then missing+=("$p"); fi
+    if installed "$p" && ! dpkg-query -W -f='${Version}' "$p" | grep -qE '~bpo13|^(1\.4|1\.6|2025|3\.|15|16|1\.[2-9]|0\.0~git2023)'; then missing+=("$p"); fi
   done
 fi
 
