@@ -32,12 +32,13 @@ namespace krafla::vk {
     EXPECT_TRUE(expect_result) << expect_result.error().ToString(); \
   } while (false)
 
-// One for the whole binary; null, with the reason, where there is no device.
+// One for the whole binary; null, with the reason, where there is no device. It is not destroyed: the validation layer's
+// own statics may be gone by then.
 inline std::shared_ptr<Instance> TestInstance(std::string& why_not) {
-  static Result<std::shared_ptr<Instance>> instance = [] {
+  static const auto& instance = *new Result<std::shared_ptr<Instance>>([] {
     Result<std::shared_ptr<Instance>> validated = Instance::Create({.validation = Validation::kCalls});
     return validated ? std::move(validated) : Instance::Create();
-  }();
+  }());
   if (instance) return *instance;
   why_not = instance.error().ToString();
   return nullptr;
