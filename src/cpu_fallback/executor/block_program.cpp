@@ -161,8 +161,8 @@ void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const in
     }
     if (!o.is_uniform) is_flat &= o.row_stride == length * o.column_stride;
   }
-  if (along_rows || is_flat) part.function(streams.data(), 1, rows * columns);
-  else part.function(streams.data(), rows, columns);
+  if (along_rows || is_flat) part.code->Run(streams.data(), 1, rows * columns);
+  else part.code->Run(streams.data(), rows, columns);
 }
 
 void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,

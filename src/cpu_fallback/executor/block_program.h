@@ -137,7 +137,6 @@ class BlockProgram {
   };
   struct NativePart {
     std::shared_ptr<const native::NativeCode> code;
-    native::LaneFunction function = nullptr;
     std::vector<NativeOperand> operands;
   };
   static constexpr std::size_t kMaxNativeOperands = 48;

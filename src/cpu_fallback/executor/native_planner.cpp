@@ -418,7 +418,6 @@ bool NativePlanner::Finish() {
     if (!native::CanCompile(loop.builder.graph())) return false;
     parts[l].code = native::Compile(loop.builder.graph());
     if (parts[l].code == nullptr) return false;
-    parts[l].function = parts[l].code->function();
     parts[l].operands = std::move(loop.operands);
   }
   std::vector<Step> steps;

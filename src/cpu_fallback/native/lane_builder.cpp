@@ -347,16 +347,19 @@ int LaneBuilder::Divided(Opcode opcode, ElementType t, int x, int y, int width) 
   }
   const int zero = Constant(t, 0), one = Constant(t, 1);
   const int by_zero = Compare(LaneOp::kEq, y, zero);
+  const ElementType f = ElementType::kF32;
+  if (width < 4) {
+    // The quotient of numbers of 16 bits is further from the next integer than a float's division rounds, and MIN / -1 has
+    // room. By zero it may be anything, whose product with zero is none.
+    const int q = Add(LaneOp::kTruncateToInt, t, Add(LaneOp::kDiv, f, Add(LaneOp::kIntToFloat, f, x), Add(LaneOp::kIntToFloat, f, y)));
+    return opcode == Opcode::kDivide ? Select(by_zero, Constant(t, ~uint64_t{0}), q) : rest_of(q);
+  }
   int unsafe = by_zero, by_minus = -1;
   if (is_signed) {
     by_minus = Compare(LaneOp::kEq, y, Constant(t, ~uint64_t{0}));
     unsafe = Add(LaneOp::kOr, ElementType::kPred, by_zero, by_minus);
   }
-  const int divisor = Select(unsafe, one, y);
-  const ElementType f = ElementType::kF32;
-  // The quotient of numbers of 16 bits is further from the next integer than a float's division rounds.
-  int q = width == 4 ? Add(LaneOp::kDiv, t, x, divisor)
-                     : Add(LaneOp::kTruncateToInt, t, Add(LaneOp::kDiv, f, Add(LaneOp::kIntToFloat, f, x), Add(LaneOp::kIntToFloat, f, divisor)));
+  int q = Add(LaneOp::kDiv, t, x, Select(unsafe, one, y));
   if (is_signed) q = Select(by_minus, Add(LaneOp::kSub, t, zero, x), q);
   if (opcode == Opcode::kDivide) return Select(by_zero, Constant(t, ~uint64_t{0}), q);
   return Select(by_zero, x, rest_of(q));

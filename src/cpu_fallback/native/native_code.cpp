@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/native/native_code.h"
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -19,7 +21,7 @@ std::atomic<int64_t> compiled_count, shared_count, refused_count;
 NativeUse AskedFor() {
   const char* text = std::getenv("KRAFLA_JIT");
   const std::string_view wish = text == nullptr ? "1" : text;
-  return wish == "0" ? NativeUse::kNever : wish == "always" ? NativeUse::kAlways : NativeUse::kWorthwhile;
+  return wish == "0" ? NativeUse::kNever : wish == "always" || wish == "avx2" ? NativeUse::kAlways : NativeUse::kWorthwhile;
 }
 std::atomic<NativeUse>& Use() {
   static std::atomic<NativeUse> use = AskedFor();
@@ -27,6 +29,12 @@ std::atomic<NativeUse>& Use() {
 }
 
 #ifdef KRAFLA_HAVE_JIT
+std::atomic<bool>& Narrow() {
+  static std::atomic<bool> narrow = std::getenv("KRAFLA_JIT") != nullptr && std::string_view(std::getenv("KRAFLA_JIT")) == "avx2";
+  return narrow;
+}
+X86Target Target() { return HasTarget(X86Target::kAvx512) && !Narrow() ? X86Target::kAvx512 : X86Target::kAvx2; }
+
 // Code by its graph. What nobody holds any more is dropped when the table has doubled since the last look.
 class CodeTable {
  public:
@@ -59,27 +67,78 @@ CodeTable& Codes() {
 NativeCounts CountsOfNativeCode() { return {compiled_count.load(), shared_count.load(), refused_count.load()}; }
 void UseNativeCode(NativeUse use) { Use() = use; }
 
+NativeCode::NativeCode(std::unique_ptr<ExecutableMemory> memory, const LaneGraph& graph, int multiple)
+    : memory_(std::move(memory)),
+      function_(reinterpret_cast<LaneFunction>(reinterpret_cast<std::uintptr_t>(memory_->address()))),
+      multiple_(multiple) {
+  if (multiple == 1) return;
+  for (const LaneStream& s : graph.streams) streams_.push_back({s.kind, s.width});
+  for (const LaneNode& n : graph.nodes)
+    if (n.op == LaneOp::kRamp) streams_[n.bits >> 32].step = static_cast<int32_t>(static_cast<uint32_t>(n.bits));
+  for (const LaneStore& s : graph.stores) streams_[static_cast<std::size_t>(s.stream)].is_output = true;
+}
+
+// The last vector of a row is put together elsewhere.
+void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t columns) const {
+  constexpr std::size_t kMaxStreams = 64, kVectorBytes = 32;
+  alignas(kVectorBytes) std::array<std::byte, kMaxStreams * kVectorBytes> staging{};
+  std::array<StreamArgument, kMaxStreams> row, rest;
+  const int64_t whole = columns / multiple_ * multiple_, count = columns - whole;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (std::size_t s = 0; s < streams_.size(); ++s) {
+      const Stream& stream = streams_[s];
+      row[s] = {streams[s].base + r * streams[s].row_stride, 0};
+      rest[s] = row[s];
+      switch (stream.kind) {
+        case LaneStream::Kind::kUniform:
+        case LaneStream::Kind::kRow:
+        case LaneStream::Kind::kGather: break;
+        case LaneStream::Kind::kRamp: rest[s].base += whole * stream.step; break;
+        case LaneStream::Kind::kDense:
+        case LaneStream::Kind::kStrided:
+        case LaneStream::Kind::kInterleaved: {  // dense ones alone (CanEmit)
+          rest[s].base = staging.data() + s * kVectorBytes;
+          if (!stream.is_output)
+            std::memcpy(rest[s].base, row[s].base + whole * stream.width, static_cast<std::size_t>(count * stream.width));
+          break;
+        }
+      }
+    }
+    if (whole > 0) function_(row.data(), 1, whole);
+    function_(rest.data(), 1, multiple_);
+    for (std::size_t s = 0; s < streams_.size(); ++s)
+      if (streams_[s].is_output)
+        std::memcpy(row[s].base + whole * streams_[s].width, rest[s].base, static_cast<std::size_t>(count * streams_[s].width));
+  }
+}
+
 #ifdef KRAFLA_HAVE_JIT
-NativeUse UseOfNativeCode() { return HasTarget(X86Target::kAvx512) ? Use().load() : NativeUse::kNever; }
-bool CanCompile(const LaneGraph& graph) { return CanEmit(X86Target::kAvx512, graph); }
+NativeUse UseOfNativeCode() { return HasTarget(Target()) ? Use().load() : NativeUse::kNever; }
+void UseNarrowVectors(bool narrow) { Narrow() = narrow; }
+bool CanCompile(const LaneGraph& graph) {
+  return CanEmit(Target(), graph) && (TakesAnyLength(Target()) || graph.streams.size() <= 64);
+}
 std::shared_ptr<const NativeCode> Compile(const LaneGraph& graph) {
+  const X86Target target = Target();
   std::string key = graph.Key();
+  key.push_back(static_cast<char>(target));
   if (auto known = Codes().Find(key)) {
     ++shared_count;
     return known;
   }
-  std::unique_ptr<ExecutableMemory> memory = ExecutableMemory::Make(Emit(X86Target::kAvx512, graph));
+  std::unique_ptr<ExecutableMemory> memory = ExecutableMemory::Make(Emit(target, graph));
   if (memory == nullptr) {
     ++refused_count;
     return nullptr;
   }
   ++compiled_count;
-  auto code = std::make_shared<const NativeCode>(std::move(memory));
+  auto code = std::make_shared<const NativeCode>(std::move(memory), graph, TakesAnyLength(target) ? 1 : LanesOf(target, graph));
   Codes().Put(std::move(key), code);
   return code;
 }
 #else
 NativeUse UseOfNativeCode() { return NativeUse::kNever; }
+void UseNarrowVectors(bool) {}
 bool CanCompile(const LaneGraph&) { return false; }
 std::shared_ptr<const NativeCode> Compile(const LaneGraph&) { return nullptr; }
 #endif

@@ -2,8 +2,10 @@
 // Compiled lane graphs. Equal graphs share one function for as long as somebody holds it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cpu_fallback/native/executable_memory.h"
 #include "cpu_fallback/native/lane_graph.h"
@@ -12,17 +14,39 @@ namespace krafla::cpu::native {
 
 class NativeCode {
  public:
-  explicit NativeCode(std::unique_ptr<ExecutableMemory> memory) : memory_(std::move(memory)) {}
-  LaneFunction function() const { return reinterpret_cast<LaneFunction>(reinterpret_cast<std::uintptr_t>(memory_->address())); }
+  NativeCode(std::unique_ptr<ExecutableMemory> memory, const LaneGraph& graph, int multiple);
+
+  // Does the graph for all of rows times columns; a stream each.
+  void Run(const StreamArgument* streams, int64_t rows, int64_t columns) const {
+    if (multiple_ == 1 || columns % multiple_ == 0) {
+      if (columns > 0) function_(streams, rows, columns);
+    } else {
+      RunParts(streams, rows, columns);
+    }
+  }
 
  private:
+  void RunParts(const StreamArgument* streams, int64_t rows, int64_t columns) const;
+
   std::unique_ptr<ExecutableMemory> memory_;
+  LaneFunction function_;
+  int multiple_;  // of which the function takes columns
+  // Where it takes no rest: what the streams are.
+  struct Stream {
+    LaneStream::Kind kind = LaneStream::Kind::kDense;
+    int width = 4;
+    int64_t step = 0;  // of a ramp
+    bool is_output = false;
+  };
+  std::vector<Stream> streams_;
 };
 
 // Where native code is made: nowhere, where it is worth its compilation, or wherever it can be (for tests). It begins as
-// the environment has it (KRAFLA_JIT: 0, 1, always).
+// the environment has it (KRAFLA_JIT: 0, 1, always, avx2: always, and for no more than that).
 enum class NativeUse : uint8_t { kNever, kWorthwhile, kAlways };
 void UseNativeCode(NativeUse use);
+// For tests: makes code for AVX2 although the processor has more.
+void UseNarrowVectors(bool narrow);
 // kNever where this build or this processor has none.
 NativeUse UseOfNativeCode();
 inline bool HasNativeCode() { return UseOfNativeCode() != NativeUse::kNever; }

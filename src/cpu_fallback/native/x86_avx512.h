@@ -37,11 +37,8 @@ inline InstId OfWidth(int width, InstId b, InstId w, InstId d, InstId q) {
 class Avx512Emitter {
  public:
   Avx512Emitter(const LaneGraph& graph, x86::Compiler& cc) : graph_(graph), cc_(cc), used_(graph.Used()) {
-    int widest = 1;
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-      if (used_[i]) widest = std::max(widest, WidthOf(graph.nodes[i].type)), ++used_count_;
-    for (const LaneStore& s : graph.stores) widest = std::max(widest, graph.streams[static_cast<std::size_t>(s.stream)].width);
-    lanes_ = 64 / widest;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) used_count_ += used_[i] ? 1 : 0;
+    lanes_ = LanesOf(X86Target::kAvx512, graph);
     for (auto& values : values_) values.resize(graph.nodes.size());
     fixed_.resize(graph.nodes.size(), false);
   }

@@ -11,8 +11,14 @@
 namespace krafla::cpu::native {
 
 enum class X86Target : uint8_t {
+  kAvx2,    // with FMA, F16C and BMI2
   kAvx512,  // F BW CD DQ VL, and what counts bits where the processor has it
 };
+
+// The lanes of a vector of this graph.
+int LanesOf(X86Target target, const LaneGraph& graph);
+// Whether the code takes any number of columns; else multiples of the lanes alone.
+constexpr bool TakesAnyLength(X86Target target) { return target == X86Target::kAvx512; }
 
 // Whether this processor has what the target needs.
 bool HasTarget(X86Target target);

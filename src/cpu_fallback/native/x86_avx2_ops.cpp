@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// What AVX2 has for each operation on lanes, or what makes it up.
+#ifdef KRAFLA_HAVE_JIT
+
+#include "cpu_fallback/native/x86_avx2.h"
+
+namespace krafla::cpu::native {
+
+namespace x86 = asmjit::x86;
+namespace Inst = x86::Inst;
+using asmjit::Imm;
+using asmjit::InstId;
+using asmjit::Operand;
+
+namespace {
+
+InstId SizedInst(int width, InstId b, InstId w, InstId d, InstId q) { return width == 1 ? b : width == 2 ? w : width == 4 ? d : q; }
+uint64_t SignBit(int width) { return uint64_t{1} << (8 * width - 1); }
+uint64_t DoubleBits(double x) { return std::bit_cast<uint64_t>(x); }
+uint64_t FloatBits(float x) { return std::bit_cast<uint32_t>(x); }
+
+}  // namespace
+
+x86::Vec Avx2Emitter::Not(const Vec& v, int width) { return Make(width, Inst::kIdVpxor, v, Load(~uint64_t{0}, width)); }
+
+x86::Vec Avx2Emitter::Greater(ElementType type, const Vec& a, const Vec& b) {
+  const int width = WidthOf(type);
+  const InstId op = SizedInst(width, Inst::kIdVpcmpgtb, Inst::kIdVpcmpgtw, Inst::kIdVpcmpgtd, Inst::kIdVpcmpgtq);
+  if (IsSigned(type)) return Make(width, op, a, b);
+  const Vec sign = Load(SignBit(width), width);
+  return Make(width, op, Make(width, Inst::kIdVpxor, a, sign), Make(width, Inst::kIdVpxor, b, sign));
+}
+
+x86::Vec Avx2Emitter::Blend(int width, const Vec& mask, const Operand& yes, const Vec& no) {
+  return Make(width, Inst::kIdVpblendvb, no, yes, mask);
+}
+
+// The low `to` bytes of each lane's `from`.
+x86::Vec Avx2Emitter::Truncated(const Vec& v, int from, int to) {
+  if (from == to) return v;
+  std::array<uint8_t, 32> places;
+  places.fill(0x80);
+  for (int half = 0; half < 2; ++half)
+    for (int lane = 0; lane < 16 / from; ++lane)
+      for (int b = 0; b < to; ++b)
+        places[static_cast<std::size_t>(16 * half + lane * to + b)] = static_cast<uint8_t>(lane * from + b);
+  const bool is_long = from * lanes_ > 16;
+  const Vec packed = Make(from, Inst::kIdVpshufb, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, places.data(), is_long ? 32 : 16));
+  if (!is_long) return packed.xmm();
+  const Vec high = cc_.newXmm(), out = cc_.newXmm();
+  Emit(Inst::kIdVextracti128, high, packed.ymm(), Imm(1));
+  // Each half has 16 * to / from bytes.
+  const int bytes = 16 * to / from;
+  Emit(bytes == 8 ? Inst::kIdVpunpcklqdq : bytes == 4 ? Inst::kIdVpunpckldq : Inst::kIdVpunpcklwd, out, packed.xmm(), high);
+  return out;
+}
+
+x86::Vec Avx2Emitter::Masks(const Vec& v, int width) {
+  if (width == mask_width_) return v;
+  InstId op = 0;
+  if (width == 1) op = SizedInst(mask_width_, 0, Inst::kIdVpmovsxbw, Inst::kIdVpmovsxbd, Inst::kIdVpmovsxbq);
+  if (width == 2) op = mask_width_ == 4 ? Inst::kIdVpmovsxwd : Inst::kIdVpmovsxwq;
+  if (width == 4) op = Inst::kIdVpmovsxdq;
+  return Make(mask_width_, op, v.xmm());
+}
+
+void Avx2Emitter::Binary(int id, InstId op, bool commutes) {
+  const LaneNode& n = At(id);
+  int a = n.a, b = n.b;
+  if (commutes && !ValueOf(a).is_set) std::swap(a, b);
+  Set(id, Make(WidthOf(n.type), op, Register(a), RegisterOrMemory(b)));
+}
+
+void Avx2Emitter::EmitNode(int id) {
+  const LaneNode& n = At(id);
+  const int width = WidthOf(n.type);
+  const bool is_float = IsFloat(n.type), is_double = n.type == ElementType::kF64, is_signed = IsSigned(n.type);
+  const auto rounded = [&](int mode) {
+    Set(id, Make(width, is_double ? Inst::kIdVroundpd : Inst::kIdVroundps, Register(n.a), Imm(mode)));
+  };
+  switch (n.op) {
+    case LaneOp::kConstant:
+    case LaneOp::kUniform:
+    case LaneOp::kRow:
+    case LaneOp::kRamp:
+    case LaneOp::kPhi: return;
+    case LaneOp::kLoad: return EmitLoad(id);
+    case LaneOp::kAdd:
+      if (is_float) return Binary(id, is_double ? Inst::kIdVaddpd : Inst::kIdVaddps, true);
+      return Binary(id, SizedInst(width, Inst::kIdVpaddb, Inst::kIdVpaddw, Inst::kIdVpaddd, Inst::kIdVpaddq), true);
+    case LaneOp::kSub:
+      if (is_float) return Binary(id, is_double ? Inst::kIdVsubpd : Inst::kIdVsubps, false);
+      return Binary(id, SizedInst(width, Inst::kIdVpsubb, Inst::kIdVpsubw, Inst::kIdVpsubd, Inst::kIdVpsubq), false);
+    case LaneOp::kMul: return EmitMul(id);
+    case LaneOp::kDiv:
+      if (is_float) return Binary(id, is_double ? Inst::kIdVdivpd : Inst::kIdVdivps, false);
+      return EmitDivide(id);
+    case LaneOp::kMin:
+    case LaneOp::kMax: return is_float ? EmitExtremum(id) : EmitIntExtremum(id);
+    case LaneOp::kGreater: return Binary(id, is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps, false);
+    case LaneOp::kLesser: return Binary(id, is_double ? Inst::kIdVminpd : Inst::kIdVminps, false);
+    case LaneOp::kSqrt: return Unary(id, is_double ? Inst::kIdVsqrtpd : Inst::kIdVsqrtps);
+    case LaneOp::kNeg: return Set(id, Make(width, Inst::kIdVpxor, Register(n.a), Load(SignBit(width), width)));
+    case LaneOp::kAbs: {
+      const Vec a = Register(n.a);
+      if (is_float) return Set(id, Make(width, Inst::kIdVpand, a, Load(SignBit(width) - 1, width)));
+      if (width < 8) return Unary(id, SizedInst(width, Inst::kIdVpabsb, Inst::kIdVpabsw, Inst::kIdVpabsd, 0));
+      const Vec sign = Make(width, Inst::kIdVpcmpgtq, Load(0, width), a);
+      return Set(id, Make(width, Inst::kIdVpsubq, Make(width, Inst::kIdVpxor, a, sign), sign));
+    }
+    case LaneOp::kRoundEven: return rounded(8);
+    case LaneOp::kFloor: return rounded(9);
+    case LaneOp::kCeil: return rounded(10);
+    case LaneOp::kTrunc: return rounded(11);
+    case LaneOp::kAnd: return Binary(id, Inst::kIdVpand, true);
+    case LaneOp::kOr: return Binary(id, Inst::kIdVpor, true);
+    case LaneOp::kXor: return Binary(id, Inst::kIdVpxor, true);
+    case LaneOp::kNot: return Set(id, Not(Register(n.a), width));
+    case LaneOp::kShl:
+    case LaneOp::kShr:
+    case LaneOp::kSar: return EmitShift(id);
+    case LaneOp::kMulHigh: {
+      const InstId op = is_signed ? Inst::kIdVpmuldq : Inst::kIdVpmuludq;
+      const Vec a = Register(n.a), b = Register(n.b);
+      const Vec even = Make(width, Inst::kIdVpsrlq, Make(width, op, a, b), Imm(32));
+      const Vec odd = Make(width, op, Make(width, Inst::kIdVpsrlq, a, Imm(32)), Make(width, Inst::kIdVpsrlq, b, Imm(32)));
+      return Set(id, Make(width, Inst::kIdVpblendd, even, odd, Imm(0xaa)));
+    }
+    case LaneOp::kMulLow32: return Binary(id, Inst::kIdVpmuludq, true);
+    case LaneOp::kGather:
+    case LaneOp::kPopcount:
+    case LaneOp::kClz: return;  // CanEmit says no
+    case LaneOp::kEq:
+    case LaneOp::kNe:
+    case LaneOp::kLt:
+    case LaneOp::kLe: return EmitCompare(id);
+    case LaneOp::kSelect: return Set(id, Blend(width, MaskOf(n.a, width), RegisterOrMemory(n.b), Register(n.c)));
+    case LaneOp::kBitcast: return Set(id, Register(n.a));
+    case LaneOp::kExtend:
+    case LaneOp::kTruncate:
+    case LaneOp::kIntToFloat:
+    case LaneOp::kTruncateToInt:
+    case LaneOp::kFloatToFloat:
+    case LaneOp::kHalfToFloat:
+    case LaneOp::kFloatToHalf: return EmitConversion(id);
+    case LaneOp::kFloatToInt: return EmitFloatToInt(id);
+    case LaneOp::kSettle: {
+      const Vec a = Register(n.a);
+      const Vec is_nan = Make(width, is_double ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, a, Imm(3));
+      return Set(id, Blend(width, is_nan, Load(is_double ? kNanF64 : kNanF32, width), a));
+    }
+  }
+}
+
+void Avx2Emitter::EmitCompare(int id) {
+  const LaneNode& n = At(id);
+  const ElementType type = TypeOf(n.a);
+  const int width = WidthOf(type);
+  const Vec a = Register(n.a), b = Register(n.b);
+  if (IsFloat(type)) {
+    const int how = n.op == LaneOp::kEq ? 0 : n.op == LaneOp::kNe ? 4 : n.op == LaneOp::kLt ? 17 : 18;
+    return Set(id, Masks(Make(width, width == 8 ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(how)), width));
+  }
+  Vec v;
+  if (n.op == LaneOp::kEq || n.op == LaneOp::kNe)
+    v = Make(width, SizedInst(width, Inst::kIdVpcmpeqb, Inst::kIdVpcmpeqw, Inst::kIdVpcmpeqd, Inst::kIdVpcmpeqq), a, b);
+  else
+    v = n.op == LaneOp::kLt ? Greater(type, b, a) : Greater(type, a, b);
+  if (n.op == LaneOp::kNe || n.op == LaneOp::kLe) v = Not(v, width);
+  Set(id, Masks(v, width));
+}
+
+// Either order of the operands gives the one behind for zeros: both together the right sign.
+void Avx2Emitter::EmitExtremum(int id) {
+  const LaneNode& n = At(id);
+  const int width = WidthOf(n.type);
+  const bool is_double = width == 8, is_max = n.op == LaneOp::kMax;
+  const Vec a = Register(n.a), b = Register(n.b);
+  const InstId op = is_max ? (is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps) : (is_double ? Inst::kIdVminpd : Inst::kIdVminps);
+  const Vec v = Make(width, is_max ? Inst::kIdVpand : Inst::kIdVpor, Make(width, op, a, b), Make(width, op, b, a));
+  const Vec is_nan = Make(width, is_double ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(3));
+  Set(id, Blend(width, is_nan, Load(is_double ? kNanF64 : kNanF32, width), v));
+}
+void Avx2Emitter::EmitIntExtremum(int id) {
+  const LaneNode& n = At(id);
+  const int width = WidthOf(n.type);
+  const bool is_max = n.op == LaneOp::kMax;
+  if (width < 8) {
+    const InstId s = is_max ? SizedInst(width, Inst::kIdVpmaxsb, Inst::kIdVpmaxsw, Inst::kIdVpmaxsd, 0)
+                            : SizedInst(width, Inst::kIdVpminsb, Inst::kIdVpminsw, Inst::kIdVpminsd, 0);
+    const InstId u = is_max ? SizedInst(width, Inst::kIdVpmaxub, Inst::kIdVpmaxuw, Inst::kIdVpmaxud, 0)
+                            : SizedInst(width, Inst::kIdVpminub, Inst::kIdVpminuw, Inst::kIdVpminud, 0);
+    return Binary(id, IsSigned(n.type) ? s : u, true);
+  }
+  const Vec a = Register(n.a), b = Register(n.b), greater = Greater(n.type, a, b);
+  Set(id, is_max ? Blend(width, greater, a, b) : Blend(width, greater, b, a));
+}
+
+void Avx2Emitter::EmitMul(int id) {
+  const LaneNode& n = At(id);
+  const int width = WidthOf(n.type);
+  if (IsFloat(n.type)) return Binary(id, width == 8 ? Inst::kIdVmulpd : Inst::kIdVmulps, true);
+  if (width == 2 || width == 4) return Binary(id, width == 2 ? Inst::kIdVpmullw : Inst::kIdVpmulld, true);
+  const Vec a = Register(n.a), b = Register(n.b);
+  if (width == 1) {
+    const Vec even = Make(1, Inst::kIdVpand, Make(1, Inst::kIdVpmullw, a, b), Load(0x00ff, 2));
+    const Vec odd = Make(1, Inst::kIdVpmullw, Make(1, Inst::kIdVpsrlw, a, Imm(8)), Make(1, Inst::kIdVpsrlw, b, Imm(8)));
+    return Set(id, Make(1, Inst::kIdVpor, even, Make(1, Inst::kIdVpsllw, odd, Imm(8))));
+  }
+  const Vec low = Make(8, Inst::kIdVpmuludq, a, b);
+  const Vec left = Make(8, Inst::kIdVpmuludq, Make(8, Inst::kIdVpsrlq, a, Imm(32)), b);
+  const Vec right = Make(8, Inst::kIdVpmuludq, a, Make(8, Inst::kIdVpsrlq, b, Imm(32)));
+  const Vec cross = Make(8, Inst::kIdVpsllq, Make(8, Inst::kIdVpaddq, left, right), Imm(32));
+  Set(id, Make(8, Inst::kIdVpaddq, low, cross));
+}
+
+// Four words as doubles, and back where they are whole numbers after truncation.
+x86::Vec Avx2Emitter::WordsToDoubles(const Vec& v, bool is_signed) {
+  const Vec out = cc_.newYmm();
+  if (is_signed) {
+    Emit(Inst::kIdVcvtdq2pd, out, v.xmm());
+    return out;
+  }
+  // The number is the low half of the significand of 2^52 + it.
+  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52)};
+  const Mem m = cc_.newConst(asmjit::ConstPoolScope::kLocal, magic.data(), 32);
+  Emit(Inst::kIdVpmovzxdq, out, v.xmm());
+  Emit(Inst::kIdVpor, out, out, m);
+  Emit(Inst::kIdVsubpd, out, out, m);
+  return out;
+}
+x86::Vec Avx2Emitter::DoublesToWords(const Vec& v, bool is_signed) {
+  const Vec out = cc_.newXmm();
+  if (is_signed) {
+    Emit(Inst::kIdVcvttpd2dq, out, v.ymm());
+    return out;
+  }
+  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52)};
+  const Vec whole = cc_.newYmm(), high = cc_.newXmm();
+  Emit(Inst::kIdVroundpd, whole, v.ymm(), Imm(11));
+  Emit(Inst::kIdVaddpd, whole, whole, cc_.newConst(asmjit::ConstPoolScope::kLocal, magic.data(), 32));
+  Emit(Inst::kIdVextracti128, high, whole, Imm(1));
+  Emit(Inst::kIdVshufps, out, whole.xmm(), high, Imm(0x88));
+  return out;
+}
+
+// By way of doubles, as for AVX-512.
+void Avx2Emitter::EmitDivide(int id) {
+  const LaneNode& n = At(id);
+  const bool is_signed = IsSigned(n.type);
+  const Vec a = Register(n.a), b = Register(n.b);
+  const auto half = [&](const Vec& x, const Vec& y) {
+    const Vec q = cc_.newYmm();
+    Emit(Inst::kIdVdivpd, q, WordsToDoubles(x, is_signed), WordsToDoubles(y, is_signed));
+    return DoublesToWords(q, is_signed);
+  };
+  const Vec low = half(a, b);
+  if (lanes_ == 4) return Set(id, low);
+  const Vec x = cc_.newXmm(), y = cc_.newXmm(), v = cc_.newYmm();
+  Emit(Inst::kIdVextracti128, x, a, Imm(1));
+  Emit(Inst::kIdVextracti128, y, b, Imm(1));
+  Emit(Inst::kIdVinserti128, v, low.ymm(), half(x, y), Imm(1));
+  Set(id, v);
+}
+
+void Avx2Emitter::EmitShift(int id) {
+  const LaneNode& n = At(id);
+  const int width = WidthOf(n.type);
+  const bool is_wide = width == 8, is_constant = At(n.b).op == LaneOp::kConstant;
+  const Vec a = Register(n.a);
+  if (is_wide && n.op == LaneOp::kSar) {  // of a constant number of bits: the sign is moved along and taken away
+    const uint64_t by = std::min<uint64_t>(At(n.b).bits, 63);
+    const Vec sign = Load(SignBit(8) >> by, 8);
+    const Vec moved = Make(8, Inst::kIdVpsrlq, a, Imm(static_cast<int>(by)));
+    return Set(id, Make(8, Inst::kIdVpsubq, Make(8, Inst::kIdVpxor, moved, sign), sign));
+  }
+  if (is_constant) {
+    const InstId op = n.op == LaneOp::kShl   ? (is_wide ? Inst::kIdVpsllq : Inst::kIdVpslld)
+                      : n.op == LaneOp::kShr ? (is_wide ? Inst::kIdVpsrlq : Inst::kIdVpsrld)
+                                             : Inst::kIdVpsrad;
+    return Set(id, Make(width, op, a, Imm(static_cast<int>(std::min<uint64_t>(At(n.b).bits, 255)))));
+  }
+  const InstId op = n.op == LaneOp::kShl   ? (is_wide ? Inst::kIdVpsllvq : Inst::kIdVpsllvd)
+                    : n.op == LaneOp::kShr ? (is_wide ? Inst::kIdVpsrlvq : Inst::kIdVpsrlvd)
+                                           : Inst::kIdVpsravd;
+  Set(id, Make(width, op, a, RegisterOrMemory(n.b)));
+}
+
+void Avx2Emitter::EmitConversion(int id) {
+  const LaneNode& n = At(id);
+  const ElementType from = TypeOf(n.a);
+  const int width = WidthOf(n.type), from_width = WidthOf(from);
+  const bool is_signed = IsSigned(from);
+  const Vec a = Register(n.a);
+  if (n.op == LaneOp::kTruncate) return Set(id, Truncated(a, from_width, width));
+  if (n.op == LaneOp::kExtend) {
+    InstId op = 0;
+    if (from_width == 1) op = SizedInst(width, 0, is_signed ? Inst::kIdVpmovsxbw : Inst::kIdVpmovzxbw, is_signed ? Inst::kIdVpmovsxbd : Inst::kIdVpmovzxbd,
+                                        is_signed ? Inst::kIdVpmovsxbq : Inst::kIdVpmovzxbq);
+    if (from_width == 2) op = width == 4 ? (is_signed ? Inst::kIdVpmovsxwd : Inst::kIdVpmovzxwd) : (is_signed ? Inst::kIdVpmovsxwq : Inst::kIdVpmovzxwq);
+    if (from_width == 4) op = is_signed ? Inst::kIdVpmovsxdq : Inst::kIdVpmovzxdq;
+    return Set(id, Make(width, op, a.xmm()));
+  }
+  if (n.op == LaneOp::kHalfToFloat) return Set(id, Make(width, Inst::kIdVcvtph2ps, a.xmm()));
+  if (n.op == LaneOp::kFloatToHalf) return Set(id, Make(width, Inst::kIdVcvtps2ph, a, Imm(0)));
+  if (n.op == LaneOp::kFloatToFloat) {
+    if (width == 8) return Set(id, Make(8, Inst::kIdVcvtps2pd, a.xmm()));
+    return Set(id, Make(4, Inst::kIdVcvtpd2ps, a.ymm()));
+  }
+  if (n.op == LaneOp::kTruncateToInt) {
+    if (IsSigned(n.type)) return Set(id, Make(4, Inst::kIdVcvttps2dq, a));
+    // From 2^31 on: less by that, which is the top bit.
+    const Vec limit = Load(FloatBits(0x1p31f), 4);
+    const Vec is_big = Make(4, Inst::kIdVcmpps, a, limit, Imm(29));
+    const Vec low = Make(4, Inst::kIdVcvttps2dq, Make(4, Inst::kIdVsubps, a, Make(4, Inst::kIdVpand, is_big, limit)));
+    return Set(id, Make(4, Inst::kIdVpxor, low, Make(4, Inst::kIdVpslld, is_big, Imm(31))));
+  }
+  // Integers to floats.
+  if (from_width == 4 && width == 8) return Set(id, WordsToDoubles(a, is_signed));
+  if (from_width == 4 && is_signed) return Set(id, Make(4, Inst::kIdVcvtdq2ps, a));
+  if (from_width == 4) {
+    // Both halves are exact, and so is the upper one's product; the sum is rounded once.
+    const Vec high = Make(4, Inst::kIdVcvtdq2ps, Make(4, Inst::kIdVpsrld, a, Imm(16)));
+    const Vec low = Make(4, Inst::kIdVcvtdq2ps, Make(4, Inst::kIdVpand, a, Load(0xffff, 4)));
+    return Set(id, Make(4, Inst::kIdVaddps, Make(4, Inst::kIdVmulps, high, Load(FloatBits(65536.0f), 4)), low));
+  }
+  // The lower half is in the significand of 2^52 + it, the upper one, from which a sign takes 2^63, in that of 2^84 + it. What
+  // both have too much is taken from the upper one, exactly; the sum is rounded once.
+  const Vec low = Make(8, Inst::kIdVpblendd, Load(DoubleBits(0x1p52), 8), a, Imm(0x55));
+  const double much = is_signed ? 0x1p84 + 0x1p63 : 0x1p84;
+  const Vec high = Make(8, Inst::kIdVpxor, Make(8, Inst::kIdVpsrlq, a, Imm(32)), Load(DoubleBits(much), 8));
+  const Vec rest = Make(8, Inst::kIdVsubpd, high, Load(DoubleBits(much + 0x1p52), 8));
+  Set(id, Make(8, Inst::kIdVaddpd, rest, low));
+}
+
+void Avx2Emitter::EmitFloatToInt(int id) {
+  const LaneNode& n = At(id);
+  const int from_width = WidthOf(TypeOf(n.a));
+  const bool is_signed = IsSigned(n.type);
+  const Vec x = Register(n.a);
+  if (from_width == 8) {
+    // Every limit is a double; a NaN becomes the second operand, and is no number afterwards either.
+    const Vec number = Make(8, Inst::kIdVpand, x, Make(8, Inst::kIdVcmppd, x, x, Imm(7)));
+    const Vec low = Make(8, Inst::kIdVmaxpd, number, Load(DoubleBits(is_signed ? -0x1p31 : 0.0), 8));
+    const Vec inside = Make(8, Inst::kIdVminpd, low, Load(DoubleBits(is_signed ? 0x1p31 - 1 : 0x1p32 - 1), 8));
+    return Set(id, DoublesToWords(inside, is_signed));
+  }
+  if (is_signed) {
+    const Vec inside = Make(4, Inst::kIdVcvttps2dq, x);  // the smallest number for what does not fit
+    const Vec high = Make(4, Inst::kIdVcmpps, x, Load(FloatBits(0x1p31f), 4), Imm(29));
+    const Vec v = Blend(4, high, Load(0x7fffffff, 4), inside);
+    return Set(id, Make(4, Inst::kIdVpand, v, Make(4, Inst::kIdVcmpps, x, x, Imm(7))));
+  }
+  const Vec limit = Load(FloatBits(0x1p31f), 4);
+  const Vec positive = Make(4, Inst::kIdVmaxps, x, Load(0, 4));  // zero for a NaN
+  const Vec is_big = Make(4, Inst::kIdVcmpps, positive, limit, Imm(29));
+  const Vec low = Make(4, Inst::kIdVcvttps2dq, Make(4, Inst::kIdVsubps, positive, Make(4, Inst::kIdVpand, is_big, limit)));
+  const Vec v = Make(4, Inst::kIdVpxor, low, Make(4, Inst::kIdVpslld, is_big, Imm(31)));
+  Set(id, Make(4, Inst::kIdVpor, v, Make(4, Inst::kIdVcmpps, positive, Load(FloatBits(0x1p32f), 4), Imm(29))));
+}
+
+}  // namespace krafla::cpu::native
+
+#endif
