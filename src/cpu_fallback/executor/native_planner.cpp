@@ -17,6 +17,8 @@ namespace {
 // Lanes times operations from which on a compilation is worth it: half a microsecond of the interpreter's time, which a
 // program that runs some hundred times makes up for.
 constexpr int64_t kWorthwhile = 8192;
+// Each operation costs some microseconds to compile: it has to be done for that many elements.
+constexpr int64_t kFewElements = 256;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
 // Rows of fewer elements are not gone along one by one.
@@ -49,7 +51,7 @@ bool NativePlanner::IsWorthIt() const {
   if (work == 0) return false;
   if (native::UseOfNativeCode() == native::NativeUse::kAlways) return true;
   const int64_t elements = elements_ > 0 ? elements_ : out_.tile_.rows * out_.tile_.columns * 16;
-  return elements >= kWorthwhile / work;
+  return elements >= kFewElements && elements >= kWorthwhile / work;
 }
 
 bool NativePlanner::GoesAlong(int64_t row_stride, int64_t lane_stride) const {
