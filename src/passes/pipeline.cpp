@@ -28,11 +28,14 @@ constexpr std::array kPasses = {
     PassInfo{"custom_call_rewriter", "custom calls that name an HLO operation become that operation",
              CustomCallRewriter},
     PassInfo{"dce", "removes instructions and computations that nothing needs", Dce},
+    PassInfo{"dilated_window_expander", "sums over windows with one element of a dilated array each as that element",
+             DilatedWindowExpander},
     PassInfo{"dot_canonicalizer", "moves transposes around dots into their dimension numbers", DotCanonicalizer},
     PassInfo{"dynamic_padder", "makes dynamic dimensions static, their sizes scalars in the graph", DynamicPadder},
     PassInfo{"map_inliner", "map as elementwise instructions", MapInliner},
     PassInfo{"movement_simplifier", "collapses reshapes, broadcasts, transposes, slices, pads and concatenations",
              MovementSimplifier},
+    PassInfo{"piece_reducer", "reductions along a stack of few arrays combine the arrays", PieceReducer},
     PassInfo{"ragged_dot_expander", "ragged-dot as dots and masks", RaggedDotExpander},
     PassInfo{"rng_expander", "rng as random bits and arithmetic", RngExpander},
     PassInfo{"scaled_dot_expander", "scaled-dot as multiplications and a dot", ScaledDotExpander},
@@ -75,6 +78,7 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     "dynamic_padder",
     // Before a reduce-window of constants is computed.
     "window_order",
+    "dilated_window_expander",
     // Makes reduce-windows that the recognizer turns into scans.
     "ragged_dot_expander",
     "scaled_dot_expander",
@@ -110,6 +114,7 @@ constexpr auto kLast = std::to_array<std::string_view>({
     // What they make needs the simplifications below only.
     "select_and_scatter_expander",
     "topk_expander",
+    "piece_reducer",
     // After those that nobody needs or that are alike have gone.
     "all_reduce_combiner",
     // Nothing below merges a recomputation with what it recomputes but cse, which runs before.

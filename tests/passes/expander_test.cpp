@@ -525,6 +525,108 @@ TEST(Pipeline, SameResults) {
              {});
 }
 
+// The gradients of average pools whose windows do not overlap, by a dilation or by a pad.
+TEST(DilatedWindowExpander, OneElementAWindow) {
+  const auto text = [](std::string_view x, std::string_view window, std::string_view result, std::string_view pad = "") {
+    const std::string source = pad.empty() ? std::string("x") : Format("pad(x, i), padding={}", pad);
+    return Format(R"(HloModule m
+f {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = f32[] add(a, b) }}
+ENTRY main {{ x = {} parameter(0)
+ i = f32[] constant(0)
+ {}
+ ROOT r = {} reduce-window({}, i), window={{{}}}, to_apply=f }})",
+                  x, pad.empty() ? "" : "p = " + std::string(result.substr(0, result.find(';'))) + " " + source,
+                  pad.empty() ? result : result.substr(result.find(';') + 1), pad.empty() ? "x" : "p", window);
+  };
+  for (const auto& module : {ExpectSame(text("f32[3,4]", "size=2x3 pad=1_1x2_2 lhs_dilate=2x3", "f32[6,12]"), {"dilated_window_expander"}),
+                             ExpectSame(text("f32[3,4]", "size=1x3 pad=0_0x1_4 lhs_dilate=1x3", "f32[3,13]"), {"dilated_window_expander"}),
+                             ExpectSame(text("f32[3,4]", "size=2x2 pad=0_0x0_0 lhs_dilate=2x2", "f32[4,6]"), {"dilated_window_expander"}),
+                             ExpectSame(text("f32[3,4]", "size=2x2", "f32[7,10];f32[6,9]", "1_1_1x2_1_1"), {"dilated_window_expander"})}) {
+    ASSERT_TRUE(module);
+    EXPECT_TRUE(Find(*module, Opcode::kReduceWindow).empty());
+  }
+  // Another window beside them stays; so do windows of several elements.
+  ExpectSame(text("f32[3,4]", "size=2x3 pad=1_1x1_1 lhs_dilate=2x1", "f32[6,4]"), {"dilated_window_expander"});
+  auto longer = ExpectSame(text("f32[3]", "size=3 pad=2_2 lhs_dilate=2", "f32[7]"), {"dilated_window_expander"});
+  ASSERT_TRUE(longer);
+  EXPECT_EQ(Find(*longer, Opcode::kReduceWindow).size(), 1);
+}
+
+TEST(PieceReducer, StacksOfArrays) {
+  for (std::string_view op : {"add", "maximum", "subtract"}) {
+    auto module = ExpectSame(Format(R"(HloModule m
+f {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = f32[] {}(a, b) }}
+ENTRY main {{ x = f32[5] parameter(0)
+ y = f32[5] parameter(1)
+ x1 = f32[1,5] reshape(x)
+ y1 = f32[1,5] reshape(y)
+ c = f32[3,5] concatenate(x1, y1, x1), dimensions={{0}}
+ i = f32[] constant(2)
+ ROOT r = f32[5] reduce(c, i), dimensions={{0}}, to_apply=f }})", op), {"piece_reducer"});
+    ASSERT_TRUE(module);
+    EXPECT_TRUE(Find(*module, Opcode::kReduce).empty());
+  }
+  // The first true condition.
+  auto first = ExpectSame(R"(HloModule m
+f { a = pred[] parameter(0)
+ i = s32[] parameter(1)
+ b = pred[] parameter(2)
+ j = s32[] parameter(3)
+ k = s32[] select(a, i, j)
+ o = pred[] or(a, b)
+ ROOT r = (pred[], s32[]) tuple(o, k) }
+ENTRY main { x = pred[4] parameter(0)
+ y = pred[4] parameter(1)
+ x1 = pred[4,1] reshape(x)
+ y1 = pred[4,1] reshape(y)
+ c = pred[4,2] concatenate(x1, y1), dimensions={1}
+ n = s32[4,2] iota(), iota_dimension=1
+ no = pred[] constant(false)
+ none = s32[] constant(7)
+ r = (pred[4], s32[4]) reduce(c, n, no, none), dimensions={1}, to_apply=f
+ ROOT g = s32[4] get-tuple-element(r), index=1 })", {"piece_reducer"});
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(Find(*first, Opcode::kReduce).empty());
+}
+
+// Combiners of several operations keep their order: forwards as scans, backwards only where it does not count.
+TEST(ScanRecognizer, CombinersOfSeveralOperations) {
+  const auto text = [](std::string_view body, std::string_view pad) {
+    return Format(R"(HloModule m
+f {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ {} }}
+ENTRY main {{ x = f32[3,6] parameter(0)
+ i = f32[] constant(-inf)
+ ROOT r = f32[3,6] reduce-window(x, i), window={{size=1x6 pad=0_0x{}}}, to_apply=f }})", body, pad);
+  };
+  constexpr std::string_view kLogAddExp = R"(m = f32[] maximum(a, b)
+ d = f32[] subtract(a, b)
+ n = pred[] compare(d, d), direction=NE
+ s = f32[] add(a, b)
+ t = f32[] abs(d)
+ u = f32[] negate(t)
+ e = f32[] exponential(u)
+ l = f32[] log-plus-one(e)
+ v = f32[] add(m, l)
+ ROOT r = f32[] select(n, s, v))";
+  for (std::string_view pad : {"5_0", "0_5"}) {
+    auto module = ExpectSame(text(kLogAddExp, pad), {"scan_recognizer"}, 1e-5);
+    ASSERT_TRUE(module);
+    EXPECT_TRUE(Find(*module, Opcode::kReduceWindow).empty()) << pad;
+  }
+  constexpr std::string_view kOwn = R"(h = f32[] maximum(a, b)
+ q = f32[] constant(0.5)
+ ROOT r = f32[] multiply(h, q))";
+  auto backwards = ExpectSame(text(kOwn, "0_5"), {"scan_recognizer"});
+  ASSERT_TRUE(backwards);
+  EXPECT_EQ(Find(*backwards, Opcode::kReduceWindow).size(), 1);
+}
+
 // One window of a scatter, inside and outside, set, added and multiplied, in every place of the index vector.
 TEST(ScatterSimplifier, OneWindowIsAnUpdate) {
   const auto text = [](std::string_view combiner, std::string_view operand, std::string_view indices, std::string_view updates,

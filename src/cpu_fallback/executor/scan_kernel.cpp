@@ -15,6 +15,8 @@ namespace krafla::cpu {
 namespace {
 
 constexpr int64_t kMostLanes = 512;
+// Lines that lie one after the other are lanes too: so many of them, and so many of their elements at a time.
+constexpr int64_t kLinesTogether = 64, kLineSteps = 64;
 
 class ScanRun final : public CpuKernel {
  public:
@@ -25,20 +27,25 @@ class ScanRun final : public CpuKernel {
     out->length_ = body.dims[dimension];
     for (std::size_t d = 0; d < dimension; ++d) out->outer_ *= body.dims[d];
     for (std::size_t d = dimension + 1; d < body.dims.size(); ++d) out->inner_ *= body.dims[d];
-    out->lanes_ = std::min(out->inner_, kMostLanes);
+    const ElementType compute = plan::ComputeType(body.type);
+    out->in_blocks_ = body.reduction.kind == plan::Reduction::Kind::kSum && IsFloat(compute);
+    out->turns_ = !out->in_blocks_ && out->inner_ == 1 && out->outer_ > 1;
+    out->lanes_ = out->turns_ ? std::min(out->outer_, kLinesTogether) : std::min(out->inner_, kMostLanes);
     KRAFLA_ASSIGN(out->init_, BlockProgram::Compile(body.reduction.init, {}));
     out->simple_ = FindSimpleCombiner(body.reduction.combiner);
     KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.reduction.combiner,
                                                         {.tile = {.rows = 1, .columns = out->lanes_}, .params_are_arrays = true}));
     out->widen_ = FindWiden(body.type);
     out->narrow_ = plan::AccumulatesWide(body.reduction) ? FindRoundNarrow(body.type) : FindNarrow(body.type);
-    const ElementType compute = plan::ComputeType(body.type);
-    out->in_blocks_ = body.reduction.kind == plan::Reduction::Kind::kSum && IsFloat(compute);
     out->worker_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) + RoundUp(out->init_.frame_bytes(), 64) + 2 * RoundUp(out->lanes_ * 8, 64);
     if (out->in_blocks_) {
       out->block_ = out->worker_bytes_;
       out->worker_bytes_ += RoundUp(out->lanes_ * RunningSum<double>::kBlockSteps * StorageBytes(compute), 64) +
                             RoundUp(RunningSum<double>::MemoryElements(out->lanes_) * StorageBytes(compute), 64);
+    }
+    if (out->turns_) {
+      out->block_ = out->worker_bytes_;
+      out->worker_bytes_ += 2 * RoundUp(out->lanes_ * kLineSteps * 8, 64);
     }
     out->scratch_bytes_ = out->worker_bytes_ * threads;
     return out;
@@ -49,8 +56,9 @@ class ScanRun final : public CpuKernel {
     const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
     const std::byte* input = bindings[static_cast<std::size_t>(body_.input)];
     std::byte* output = bindings[static_cast<std::size_t>(body_.output)];
-    const int64_t parts = CeilDiv(inner_, lanes_);
-    pool.ParallelFor(outer_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
+    // Of lines beside each other, or of lines one after the other.
+    const int64_t parts = turns_ ? CeilDiv(outer_, lanes_) : CeilDiv(inner_, lanes_), lines = turns_ ? outer_ : inner_;
+    pool.ParallelFor(turns_ ? parts : outer_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
       std::byte* frame = scratch + worker * worker_bytes_;
       std::byte* init_frame = frame + RoundUp(combiner_.frame_bytes(), 64);
       std::byte* sum = init_frame + RoundUp(init_.frame_bytes(), 64);
@@ -59,8 +67,8 @@ class ScanRun final : public CpuKernel {
       init_.Start(init_frame, bindings);
       init_.RunTile(init_frame, {}, 1, 1);
       for (int64_t t = begin; t < end; ++t) {
-        const int64_t o = t / parts, first = t % parts * lanes_;
-        const int64_t n = std::min(lanes_, inner_ - first);
+        const int64_t o = turns_ ? 0 : t / parts, first = t % parts * lanes_;
+        const int64_t n = std::min(lanes_, lines - first);
         if (body_.start >= 0) {
           const std::byte* from = bindings[static_cast<std::size_t>(body_.start)] + (o * inner_ + first) * width;
           if (widen_ != nullptr) widen_(from, sum, n);
@@ -69,7 +77,8 @@ class ScanRun final : public CpuKernel {
           Fill(wide, init_.ResultValue(init_frame, 0).data, sum, n);
         }
         const int64_t first_element = o * length_ * inner_ + first;
-        if (!in_blocks_) RunSteps(frame, sum, value, input, output, first_element, n);
+        if (turns_) RunLines(frame, sum, input, output, first, n);
+        else if (!in_blocks_) RunSteps(frame, sum, value, input, output, first_element, n);
         else if (wide == 8) RunBlocks<double>(frame + block_, sum, input, output, first_element, n);
         else RunBlocks<float>(frame + block_, sum, input, output, first_element, n);
         if (body_.last >= 0) {
@@ -96,6 +105,25 @@ class ScanRun final : public CpuKernel {
       }
       Combine(frame, sum, next, n, wide);
       Put(sum, output + at, n);
+    }
+  }
+  // The n lines of inner_ == 1 from line `first` on: a block of their steps is turned, combined, and turned back.
+  void RunLines(std::byte* frame, std::byte* sum, const std::byte* input, std::byte* output, int64_t first, int64_t n) const {
+    const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
+    std::byte* stored = frame + block_;
+    std::byte* values = widen_ == nullptr ? stored : stored + RoundUp(lanes_ * kLineSteps * 8, 64);
+    for (int64_t step = 0; step < length_; step += kLineSteps) {
+      const int64_t steps = std::min(kLineSteps, length_ - step);
+      const int64_t at = (first * length_ + (body_.is_reverse ? length_ - step - steps : step)) * width;
+      MoveTile(width, input + at, {length_, 1}, stored, {1, n}, n, steps);
+      if (widen_ != nullptr) widen_(stored, values, steps * n);
+      for (int64_t s = 0; s < steps; ++s) {
+        std::byte* now = values + (body_.is_reverse ? steps - 1 - s : s) * n * wide;
+        Combine(frame, sum, now, n, wide);
+        std::memcpy(now, sum, static_cast<std::size_t>(n * wide));
+      }
+      if (values != stored || narrow_ != nullptr) Put(values, stored, steps * n);
+      MoveTile(width, stored, {1, n}, output + at, {length_, 1}, n, steps);
     }
   }
   void Put(const std::byte* values, std::byte* to, int64_t n) const {
@@ -152,7 +180,7 @@ class ScanRun final : public CpuKernel {
   BlockProgram init_, combiner_;
   std::optional<SimpleCombiner> simple_;
   ConvertFn widen_ = nullptr, narrow_ = nullptr;
-  bool in_blocks_ = false;
+  bool in_blocks_ = false, turns_ = false;
   int64_t block_ = 0, worker_bytes_ = 0;
 };
 
