@@ -27,58 +27,6 @@ double ElementCost(Opcode op, ElementType type) {
   return 1;
 }
 
-StridedOperand FoldStrides(const Instruction* operand) {
-  StridedOperand best;
-  best.strides = RowMajorStrides(operand->shape().dims());
-  const Instruction* at = operand;
-  // Index of `at` as expressions over the operand's own index.
-  IndexSpace space(operand->shape().dims());
-  std::vector<IndexId> index;
-  for (int64_t d = 0; d < operand->shape().rank(); ++d) index.push_back(space.Iter(static_cast<int>(d)));
-  // Many dots may read one long chain of views.
-  constexpr int kMostViews = 64;
-  for (int views = 0; views < kMostViews; ++views) {
-    // Is reading `at` row-major affine in every dimension?
-    IndexId offset = space.Linearize(index, at->shape().dims());
-    Dims strides;
-    bool affine = true;
-    for (int64_t d = 0; d < operand->shape().rank() && affine; ++d) {
-      IndexSpace::Affine a = space.StrideAlong(offset, static_cast<int>(d));
-      affine = a.affine;
-      strides.push_back(a.stride);
-    }
-    if (affine) best = {{at, 0}, space.expr(offset).constant, strides};
-    Opcode op = at->opcode();
-    if (op == Opcode::kCopy || (op == Opcode::kOptimizationBarrier && at->operand_count() == 1)) {
-      at = at->operand(0);
-    } else if (op == Opcode::kReshape) {
-      IndexId linear = space.Linearize(index, at->shape().dims());
-      index = space.Delinearize(linear, at->operand(0)->shape().dims());
-      at = at->operand(0);
-    } else if (op == Opcode::kTranspose) {
-      const Dims& permutation = at->attr<DimensionsAttributes>().dimensions;
-      std::vector<IndexId> next(index.size());
-      for (std::size_t d = 0; d < index.size(); ++d) next[static_cast<std::size_t>(permutation[d])] = index[d];
-      index = next;
-      at = at->operand(0);
-    } else if (op == Opcode::kSlice) {
-      const auto& a = at->attr<SliceAttributes>();
-      for (std::size_t d = 0; d < index.size(); ++d)
-        index[d] = space.AddConstant(space.Mul(index[d], a.strides[d]), a.starts[d]);
-      at = at->operand(0);
-    } else if (op == Opcode::kBroadcast && at->operand(0)->shape().rank() > 0) {
-      std::vector<IndexId> next;
-      for (int64_t d : at->attr<DimensionsAttributes>().dimensions) next.push_back(index[static_cast<std::size_t>(d)]);
-      index = next;
-      at = at->operand(0);
-    } else {
-      break;
-    }
-  }
-  best.base = ResolveValue(best.base, true);
-  return best;
-}
-
 bool FusionPlan::HasBuffer(const ValueRef& v) const {
   const Instruction& i = *v.instruction;
   if (i.opcode() == Opcode::kConstant) return i.shape().element_count() != 1;
@@ -116,6 +64,7 @@ class FusionPlanner {
     int group, map;
     double evals;
     int64_t copies = 1;
+    int dilations = 0;  // pads that lay elements apart on the way there, and windows
   };
   struct Uses {
     bool keep = false;
@@ -154,11 +103,33 @@ class FusionPlanner {
     if (op == Opcode::kConditional) return Kind::kConditional;
     if (op == Opcode::kCall) return IsStaticComputation(*i.called(0)) ? Kind::kCall : Kind::kHost;
     if (op == Opcode::kDynamicUpdateSlice) return IsEmittable(i) && FitsIndex(i) ? Kind::kDynamicUpdate : Kind::kHost;
-    if (op == Opcode::kConcatenate && IsEmittable(i) && FitsIndex(i) &&
-        (i.shape().element_count() >= 4096 || i.operand_count() > 4))
-      return Kind::kConcatenate;
+    if (op == Opcode::kConcatenate && IsManyPieces(i) && !HoldsIndexVectors(i)) return Kind::kConcatenate;
     if (IsEmittable(i) && FitsIndex(i)) return std::nullopt;
     return Kind::kHost;
+  }
+
+  // Whether a concatenate is better written piece by piece than by a choice for each element.
+  static bool IsManyPieces(const Instruction& i) {
+    return IsEmittable(i) && FitsIndex(i) && (i.shape().element_count() >= 4096 || i.operand_count() > 4);
+  }
+
+  // Whether a concatenate puts the components of the index vectors of gathers side by side, and they read each no more than
+  // once: then every reader knows which piece it reads, and nothing has to be put anywhere.
+  static bool HoldsIndexVectors(const Instruction& i) {
+    std::vector<const Instruction*> names = {&i};
+    for (std::size_t n = 0; n < names.size(); ++n) {
+      for (const Instruction* user : names[n]->users()) {
+        if (user->opcode() == Opcode::kCopy) {
+          names.push_back(user);
+          continue;
+        }
+        if (user->opcode() != Opcode::kGather || user->operand(0) == names[n] || !IsEmittable(*user)) return false;
+        const auto& a = user->attr<GatherAttributes>();
+        if (a.index_vector_dim != i.attr<DimensionsAttributes>().dimensions[0]) return false;
+        if (user->shape().element_count() > i.shape().element_count()) return false;
+      }
+    }
+    return !i.users().empty();
   }
 
   // The evaluator runs the computations into which dynamic_padder puts what it has no rule for.
@@ -213,6 +184,7 @@ class FusionPlanner {
         if (have.group == c.group && have.map == c.map) {
           have.evals = std::max(have.evals, c.evals);
           have.copies = std::max(have.copies, c.copies);
+          have.dilations = std::max(have.dilations, c.dilations);
           return;
         }
     if (uses.contexts.size() == kMostContexts) uses.many = true;
@@ -248,6 +220,12 @@ class FusionPlanner {
         case Class::kFusible:
           if (mine.keep || !options_.fuse || !Inline(i, mine)) {
             plan_.kept_.insert(&i);
+            if (i.opcode() == Opcode::kConcatenate && IsManyPieces(i)) {
+              class_[Index(&i)] = Class::kHero;
+              hero_kind_[Index(&i)] = Kind::kConcatenate;
+              HeroUses(i, uses);
+              break;
+            }
             asked_[Index(&i)] = std::move(mine);
             mine = {};
             mine.contexts = {{i.id(), 0, static_cast<double>(i.shape().element_count())}};
@@ -262,6 +240,11 @@ class FusionPlanner {
     double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
     double cost = ElementCost(i.opcode(), i.shape().element_type());
     if (mine.many) return cost == 0 && i.operand_count() == 0;
+    // Whether an index is that of an element, after a quotient of a quotient or for each of a window's, costs more than an
+    // array of zeros and elements.
+    if (IsDilation(i))
+      for (const Context& c : mine.contexts)
+        if (c.dilations > 0) return false;
     double evals = 0;
     std::vector<std::pair<int, int64_t>> groups;  // and the copies in each
     for (const Context& c : mine.contexts) {
@@ -279,7 +262,7 @@ class FusionPlanner {
       take = true;  // iota, broadcasts of constants
     } else if (cost == 0) {
       // Views: free but for concatenates, which cost a select a piece.
-      take = i.opcode() != Opcode::kConcatenate || (factor <= 2 && i.operand_count() <= 4);
+      take = i.opcode() != Opcode::kConcatenate || (factor <= 2 && i.operand_count() <= 4) || HoldsIndexVectors(i);
     } else if (groups.size() == 1) {
       take = factor <= 1.01 || (cost <= 2 && factor <= 64) || (cost <= 4 && factor <= 2);
     } else {
@@ -300,6 +283,10 @@ class FusionPlanner {
     return true;
   }
 
+  static bool IsDilation(const Instruction& i) {
+    return i.opcode() == Opcode::kPad && std::ranges::any_of(i.attr<PadAttributes>().interior, [](int64_t n) { return n > 0; });
+  }
+
   // What an inlined or kept fusible instruction asks of its operands, given where it is evaluated.
   void FusibleUses(const Instruction& i, const Uses& mine, std::vector<Uses>& uses) {
     bool same_map = IsElementwise(i.opcode()) ||
@@ -314,12 +301,14 @@ class FusionPlanner {
         if (o->shape().rank() == 0) c.copies = 1;
         if (!same_map && !scalar) c.map = i.id() * 8 + static_cast<int>(std::min<std::size_t>(n, 7)) + 1;
         if (i.opcode() == Opcode::kConcatenate) c.evals = std::min(c.evals, ratio_cap);
+        if (n == 0 && IsDilation(i)) ++c.dilations;
         auto same = [&](const Context& have) { return have.group == c.group && have.map == c.map; };
         auto at = std::ranges::find_if(asked, same);
         if (at == asked.end()) {
           asked.push_back(c);
         } else {
           at->evals = std::max(at->evals, c.evals);
+          at->dilations = std::max(at->dilations, c.dilations);
           if (o->shape().rank() > 0) at->copies = std::min(at->copies + c.copies, kMostCopies);
         }
       }
@@ -370,7 +359,9 @@ class FusionPlanner {
         evals = static_cast<double>(i.shape().leaf(0).element_count());
         for (const WindowDim& w : i.attr<WindowAttributes>().window) evals *= static_cast<double>(w.size);
       }
-      for (std::size_t n = 0; n < i.operand_count(); ++n) context(i.operand(n), n < inputs ? -1 : 0, evals);
+      for (std::size_t n = 0; n < i.operand_count(); ++n)
+        AddContext(uses[Index(i.operand(n))], {i.id(), n < inputs ? -1 : 0, i.operand(n)->shape().element_count() == 1 ? 1 : evals, 1,
+                                               i.opcode() == Opcode::kReduceWindow && n < inputs ? 1 : 0});
       return;
     }
     if (kind == Kind::kDot) {
@@ -389,6 +380,11 @@ class FusionPlanner {
       for (std::size_t n = 0; n < i.operand_count(); ++n)
         AddContext(uses[Index(i.operand(n))], {-1 - i.id() * 64 - static_cast<int>(n % 64), 0,
                                                static_cast<double>(i.operand(n)->shape().element_count())});
+      return;
+    }
+    if (kind == Kind::kSort) {
+      for (std::size_t n = 0; n < i.operand_count(); ++n)
+        if (!KernelBuilder::IsCarriedPosition(i, n)) Keep(uses, i.operand(n));
       return;
     }
     if (kind == Kind::kScan) {

@@ -39,6 +39,8 @@ class KernelBuilder {
   static bool TakesDot(const Instruction& i);
   static bool TakesConvolution(const Instruction& i);
   static bool TakesSort(const Instruction& i);
+  // Whether operand `n` of a sort is the position along its dimension, and is only carried along.
+  static bool IsCarriedPosition(const Instruction& sort, std::size_t n);
   static bool TakesScan(const Instruction& i);
   // What a scan's kernel reads for its carry.
   static const Instruction* ScanStart(const Instruction& scan);

@@ -99,8 +99,9 @@ struct ConvKernel {
 };
 
 // Rows of `length` elements, `stride` apart, each sorted on its own. Operand i is read from binding inputs[i] and
-// written to outputs[i]. The comparator is a dimensionless program: params 2i, 2i+1 are the left and right value of
-// operand i; one pred result.
+// written to outputs[i]; inputs[i] of -1 is the position along the dimension, s32 or u32, which the comparator does not
+// look at. The comparator is a dimensionless program: params 2i, 2i+1 are the left and right value of operand i; one pred
+// result.
 struct SortKernel {
   Dims dims;
   int dimension = 0;
@@ -108,7 +109,7 @@ struct SortKernel {
   std::vector<int> inputs, outputs;
   std::vector<ElementType> types;  // storage
   ElementProgram comparator;
-  // Of a top-k: keep this many (outputs have dims with `dimension` shortened); -1: all.
+  // Of a top-k: nothing reads more than this many of each row's first results; the rest need not be written. -1: all.
   int64_t keep = -1;
   friend bool operator==(const SortKernel&, const SortKernel&) = default;
 };

@@ -291,15 +291,20 @@ Result<ScalarValue> ProgramEmitter::EmitConcatenate(const Instruction& i, std::s
     if (extent > 0) {
       std::vector<IndexId> at(index.begin(), index.end());
       at[d] = space.AddConstant(index[d], -begin);
+      end = begin;
+      // Of no index here.
+      if (const IndexSpace::Range r = space.RangeOf(at[d]); r.hi < 0 || r.lo >= extent) continue;
       NodeId inside = b_.InRange(at[d], 0, extent);
       KRAFLA_ASSIGN(ScalarValue piece, Operand(i, n, at, b_.And(mask, inside)));
       NodeId before_end = b_.InRange(at[d], INT64_MIN / 4, extent);
       out = out ? SelectValue(before_end, piece, *out, i.shape().element_type()) : piece;
     }
-    end = begin;
   }
-  if (!out) return Internal("{}: no element to concatenate", Describe(i));
-  return *out;
+  if (out) return *out;
+  // No index is in range: the mask is false wherever this is asked for.
+  const ElementType real = RealPart(i.shape().element_type());
+  const NodeId any = b_.Constant(ComputeType(real), 0);
+  return ScalarValue{any, IsComplex(i.shape().element_type()) ? any : kNoNode};
 }
 
 Result<ScalarValue> ProgramEmitter::EmitGather(const Instruction& i, std::span<const IndexId> index, NodeId mask) {

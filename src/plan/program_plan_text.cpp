@@ -56,7 +56,8 @@ std::string BodyText(const KernelPlan& kernel) {
           return Format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims), DimsText(body.kernel_dims),
                              DimsText(body.output_dims), body.attributes.feature_group_count, body.epilogue.ToString());
         if constexpr (std::is_same_v<T, SortKernel>)
-          return Format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.comparator.ToString());
+          return Format("dims {} dimension {}{}\n{}", DimsText(body.dims), body.dimension,
+                        body.keep < 0 ? std::string() : Format(" keep {}", body.keep), body.comparator.ToString());
         if constexpr (std::is_same_v<T, ScanKernel>)
           return Format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.reduction.combiner.ToString());
         if constexpr (std::is_same_v<T, ScatterKernel>)

@@ -12,9 +12,10 @@ namespace {
 using plan::NodeId;
 using plan::ProgramBuilder;
 
-enum class Order { kLess, kGreater, kTotal, kTwoKeys };
+enum class Order { kLess, kGreater, kTotal, kTwoKeys, kAllKeys, kOwn };
 
-// Compares operand 0; with two keys, operand 1 where those are equal.
+// Compares operand 0; with two keys, operand 1 where those are equal; with all keys, each where those before are equal. An
+// order of its own compares a sum of both sides.
 plan::ElementProgram Comparator(Order order, std::span<const ElementType> types) {
   ProgramBuilder b({});
   std::vector<NodeId> p;
@@ -25,11 +26,20 @@ plan::ElementProgram Comparator(Order order, std::span<const ElementType> types)
     NodeId second = b.Compare(kLt, p[2], p[3]);
     first = b.Select(b.Compare(kEq, p[0], p[1]), second, first);
   }
+  if (order == Order::kAllKeys) {
+    first = b.Compare(kGt, p[p.size() - 2], p[p.size() - 1]);
+    for (std::size_t k = types.size() - 1; k-- > 0;) {
+      const NodeId rest = b.Hlo(Opcode::kAnd, ElementType::kPred, {b.Compare(kEq, p[2 * k], p[2 * k + 1]), first});
+      first = b.Hlo(Opcode::kOr, ElementType::kPred, {b.Compare(kLt, p[2 * k], p[2 * k + 1]), rest});
+    }
+  }
+  if (order == Order::kOwn) first = b.Compare(kLt, b.Hlo(Opcode::kAdd, types[0], {p[0], p[0]}), b.Hlo(Opcode::kAdd, types[0], {p[0], p[1]}));
   b.AddResult(first);
   return std::move(b).Finish();
 }
 
-void CheckSort(const Dims& dims, int dimension, Order order, std::vector<ElementType> types, int64_t keep, bool few) {
+// The last operand is the position where `positions`.
+void CheckSort(const Dims& dims, int dimension, Order order, std::vector<ElementType> types, int64_t keep, bool few, bool positions = false) {
   std::mt19937 random(9);
   int64_t count = 1, inner = 1;
   for (int64_t d : dims) count *= d;
@@ -45,22 +55,26 @@ void CheckSort(const Dims& dims, int dimension, Order order, std::vector<Element
   for (std::size_t i = 0; i < types.size(); ++i) {
     in.push_back(RandomBuffer(types[i], count, random));
     // Many equal keys, and no NaN but for total order.
-    if (i == 0)
+    if (i == 0 || order == Order::kAllKeys || (i == 1 && order == Order::kTwoKeys))
       for (int64_t k = 0; k < count; ++k) {
         const bool special = order == Order::kTotal && random() % 10 == 0;
-        if (!special) reference::WriteElement(types[0], in[0].data(), k, IsFloat(types[0]) && types[0] != ElementType::kF64
+        if (!special) reference::WriteElement(types[i], in[i].data(), k, IsFloat(types[i]) && types[i] != ElementType::kF64
             ? reference::Bits(static_cast<float>(static_cast<int>(random() % (few ? 5u : 100000u)) - 2))
-            : types[0] == ElementType::kF64 ? reference::Bits(static_cast<double>(random() % (few ? 5u : 100000u)))
+            : types[i] == ElementType::kF64 ? reference::Bits(static_cast<double>(random() % (few ? 5u : 100000u)))
                                             : static_cast<uint64_t>(random() % (few ? 5u : 100u)));
       }
-    sort.inputs.push_back(static_cast<int>(i));
+    const bool is_position = positions && i + 1 == types.size();
+    for (int64_t k = 0; is_position && k < count; ++k) reference::WriteElement(types[i], in[i].data(), k, static_cast<uint64_t>(k / inner % length));
+    sort.inputs.push_back(is_position ? -1 : static_cast<int>(i));
     plan.bindings.push_back({types[i], count, true, false});
   }
   for (std::size_t i = 0; i < types.size(); ++i) {
-    got.emplace_back(static_cast<std::size_t>(count / length * kept * StorageBytes(types[i])));
+    // What need not be written is not.
+    got.emplace_back(static_cast<std::size_t>(count * StorageBytes(types[i])));
+    std::memset(got.back().data(), 0x5a, got.back().size());
     want.push_back(got.back());
     sort.outputs.push_back(static_cast<int>(types.size() + i));
-    plan.bindings.push_back({types[i], count / length * kept, false, true});
+    plan.bindings.push_back({types[i], count, false, true});
   }
   for (AlignedBytes& b : in) pointers.push_back(b.data());
   for (AlignedBytes& b : got) pointers.push_back(b.data());
@@ -80,7 +94,7 @@ void CheckSort(const Dims& dims, int dimension, Order order, std::vector<Element
     for (std::size_t i = 0; i < types.size(); ++i)
       for (int64_t k = 0; k < kept; ++k) {
         const auto width = static_cast<std::size_t>(StorageBytes(types[i]));
-        const int64_t to = row / inner * kept * inner + k * inner + row % inner;
+        const int64_t to = base + k * inner;
         std::memcpy(want[i].data() + static_cast<std::size_t>(to) * width,
                     in[i].data() + static_cast<std::size_t>(base + at[static_cast<std::size_t>(k)] * inner) * width, width);
       }
@@ -102,7 +116,18 @@ TEST(OrderKernelTest, Sorts) {
         // Longer than what a partial sort gathers before it knows a limit.
         CheckSort({4, 3000}, 1, order, {key, kS32}, 5, few);
         if (order != Order::kTwoKeys) CheckSort({7, 1}, 1, order, {key}, -1, few);
+        CheckSort({4, 300}, 1, order, {key, kF32, kS32}, 10, few, true);
+        CheckSort({2, 90, 3}, 1, order, {key, kF32, kU32}, -1, few, true);
       }
+}
+
+TEST(OrderKernelTest, SortsByManyKeys) {
+  using enum ElementType;
+  for (int64_t keep : {-1, 7})
+    for (const std::vector<ElementType>& keys : {std::vector{kS32, kF32}, {kF32, kS8, kU32}, {kF64, kS32}, {kU8, kF64, kS64, kF32}, {kS32, kF16, kU64}})
+      for (const Dims& dims : {Dims{700}, Dims{3, 60, 2}})
+        CheckSort(dims, dims.size() == 1 ? 0 : 1, Order::kAllKeys, keys, keep, true);
+  CheckSort({300}, 0, Order::kOwn, {kS32, kF32, kS32}, -1, true, true);
 }
 
 TEST(OrderKernelTest, Scans) {
@@ -157,7 +182,7 @@ TEST(OrderKernelTest, Scatters) {
   for (Shape shape : {Shape::kRows, Shape::kElements, Shape::kWindows})
     for (ElementType type : {kF32, kS8, kBF16, kF64, kU8, kU16, kS32, kF16})
       for (std::optional<Opcode> op : {std::optional<Opcode>(), std::optional(Opcode::kAdd), std::optional(Opcode::kMultiply),
-                                       std::optional(Opcode::kMaximum), std::optional(Opcode::kMinimum)}) {
+                                       std::optional(Opcode::kMaximum), std::optional(Opcode::kMinimum), std::optional(Opcode::kSubtract)}) {
         std::mt19937 random(4);
         const int64_t rows = 12, columns = 30, n = 25;
         plan::ScatterKernel s;
@@ -187,6 +212,8 @@ TEST(OrderKernelTest, Scatters) {
         ProgramBuilder b({});
         const ElementType c = plan::ComputeType(type);
         NodeId old = b.Param(c, 0, 0), update = b.Param(c, 1, 0);
+        // A difference stands for what is no plain op.
+        if (op == Opcode::kSubtract) old = b.Hlo(Opcode::kAdd, type, {old, old});
         b.AddResult(op ? b.Hlo(*op, type, {old, update}) : update);
         s.combiner.combiner = std::move(b).Finish();
         std::vector<int64_t> indices;

@@ -35,6 +35,50 @@ int Launches(const ProgramPlan& plan) {
   return n;
 }
 
+// The components of index vectors are read where they are computed, not put side by side first.
+TEST(PlannerTest, IndexVectorsAreNotStored) {
+  auto plan = PlanText(R"(HloModule m
+ENTRY main {
+  x = f32[50,60] parameter(0)
+  i = s32[5000] parameter(1)
+  j = s32[5000] parameter(2)
+  k = s32[5000] add(j, j)
+  i1 = s32[5000,1] reshape(i)
+  k1 = s32[5000,1] reshape(k)
+  at = s32[5000,2] concatenate(i1, k1), dimensions={1}
+  ROOT g = f32[5000] gather(x, at), offset_dims={}, collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(Launches(*plan), 1);
+  EXPECT_EQ(plan->arena_size, 0);
+}
+
+TEST(PlannerTest, TopKKeepsWhatIsReadAndCarriesPositions) {
+  auto plan = PlanText(R"(HloModule m
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=GT }
+ENTRY main {
+  x = f32[4,100] parameter(0)
+  i = s32[4,100] iota(), iota_dimension=1
+  s = (f32[4,100], s32[4,100]) sort(x, i), dimensions={1}, is_stable=true, to_apply=less
+  v = f32[4,100] get-tuple-element(s), index=0
+  p = s32[4,100] get-tuple-element(s), index=1
+  v5 = f32[4,5] slice(v), slice={[0:4], [0:5]}
+  p7 = s32[4,4] slice(p), slice={[0:4], [3:7]}
+  ROOT r = (f32[4,5], s32[4,4]) tuple(v5, p7)
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  EXPECT_EQ(Launches(*plan), 3);  // no positions are made
+  for (const KernelPlan& kernel : plan->kernels)
+    if (const auto* sort = std::get_if<SortKernel>(&kernel.body)) {
+      EXPECT_EQ(sort->keep, 7);
+      EXPECT_EQ(sort->inputs[1], -1);
+    }
+}
+
 TEST(PlannerTest, ElementwiseChainIsOneKernel) {
   auto plan = PlanText(R"(HloModule m
 ENTRY main {

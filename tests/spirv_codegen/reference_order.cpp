@@ -51,8 +51,8 @@ void RunSort(const plan::SortKernel& sort, std::vector<Bytes>& memory) {
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
       std::vector<Bits> params;
       for (std::size_t i = 0; i < n; ++i) {
-        params.push_back(ReadElement(buffer(sort.inputs[i]), sort.types[i], first + a * step));
-        params.push_back(ReadElement(buffer(sort.inputs[i]), sort.types[i], first + b * step));
+        for (int64_t at : {a, b})
+          params.push_back(sort.inputs[i] < 0 ? static_cast<Bits>(at) : ReadElement(buffer(sort.inputs[i]), sort.types[i], first + at * step));
       }
       return Apply(sort.comparator, memory, params)[0] != 0;
     });
@@ -60,6 +60,10 @@ void RunSort(const plan::SortKernel& sort, std::vector<Bytes>& memory) {
       const auto bytes = static_cast<std::size_t>(StorageBytes(sort.types[i]));
       for (std::size_t p = 0; p < order.size(); ++p) {
         const auto from = static_cast<std::size_t>(first + order[p] * step), to = static_cast<std::size_t>(first + static_cast<int64_t>(p) * step);
+        if (sort.inputs[i] < 0) {
+          WriteElement(buffer(sort.outputs[i]), sort.types[i], static_cast<int64_t>(to), static_cast<Bits>(order[p]));
+          continue;
+        }
         std::copy_n(buffer(sort.inputs[i]).begin() + static_cast<std::ptrdiff_t>(from * bytes), bytes,
                     buffer(sort.outputs[i]).begin() + static_cast<std::ptrdiff_t>(to * bytes));
       }

@@ -58,6 +58,20 @@ TEST(SortTest, StableWithCarriedOperands) {
   }
 }
 
+// The position of each element, which no array holds.
+TEST(SortTest, CarriedPositions) {
+  for (ElementType type : {ElementType::kS32, ElementType::kU32}) {
+    plan::KernelPlan plan = Sort({5, 70}, 1, {ElementType::kS32, type}, Less);
+    auto& sort = std::get<plan::SortKernel>(plan.body);
+    sort.inputs[1] = -1;
+    plan.bindings.erase(plan.bindings.begin() + 1);
+    for (int& output : sort.outputs) --output;
+    std::vector<Bytes> memory;
+    for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
+    CheckKernel(plan, memory);
+  }
+}
+
 TEST(SortTest, Types) {
   for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS32,
                            ElementType::kU32, ElementType::kS64, ElementType::kU64}) {

@@ -2,6 +2,7 @@
 // Scatter: windows of updates combined into the output one after the other, in the order of the updates. A window that
 // is not wholly inside the operand is skipped (XLA: hlo_evaluator.cc HandleScatter).
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/checked_math.h"
@@ -28,6 +29,8 @@ class ScatterRun final : public CpuKernel {
 
  private:
   void CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const;
+  void CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts, int64_t from, int64_t n) const;
+  void StoredResult(std::byte* scratch, std::size_t operand, int64_t n, std::byte* narrow, const std::byte*& result) const;
   void CombineWindow(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from,
                      Dims& window) const;
 
@@ -46,7 +49,7 @@ class ScatterRun final : public CpuKernel {
   Dims window_, window_operand_strides_, window_update_strides_;
   int64_t run_ = 1, run_operand_stride_ = 1, run_update_stride_ = 1;
   bool dense_ = false;
-  AddStartsFn add_starts_ = nullptr;
+  FindStartsFn find_starts_ = nullptr;
   ScatterElementsFn elements_ = nullptr;  // of windows that are short runs, combined by one plain op
   std::optional<SimpleCombiner> simple_;
   BlockProgram combiner_;
@@ -118,7 +121,7 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->batch_index_strides_.pop_back();
     out->batch_update_strides_.pop_back();
   }
-  out->add_starts_ = FindAddStarts(body.indices_type);
+  out->find_starts_ = FindStartsOf(body.indices_type);
   out->simple_ = FindSimpleCombiner(body.combiner.combiner);
   const bool as_stored = out->simple_ && (out->simple_->kind != SimpleCombiner::Kind::kOp ||
                                           (FindWiden(body.types[0]) == nullptr && out->simple_->round == nullptr));
@@ -176,22 +179,79 @@ void ScatterRun::CombineRun(std::span<std::byte* const> bindings, std::byte* scr
     }
     combiner_.RunTile(scratch, {}, 1, n, params);
     for (std::size_t k = 0; k < count; ++k) {
-      const BlockProgram::Value value = combiner_.ResultValue(scratch, k);
-      const int width = StorageBytes(body_.types[k]), wide = StorageBytes(plan::ComputeType(body_.types[k]));
-      const std::byte* result = value.data;
-      std::byte* spread = arrays + static_cast<int64_t>(2 * k) * step;
-      if (value.is_uniform && n > 1) {
-        Fill(wide, value.data, spread, n);
-        result = spread;
-      }
-      std::byte* output = bindings[At(body_.outputs[k])] + (to + begin * run_operand_stride_) * width;
       std::byte narrow[kMostElements * 2];
-      if (narrow_[k] != nullptr) {
-        narrow_[k](result, narrow, n);
-        result = narrow;
-      }
+      const std::byte* result = nullptr;
+      StoredResult(scratch, k, n, narrow, result);
+      const int width = StorageBytes(body_.types[k]);
+      std::byte* output = bindings[At(body_.outputs[k])] + (to + begin * run_operand_stride_) * width;
       MoveTile(width, result, {0, 1}, output, {0, run_operand_stride_}, 1, n);
     }
+  }
+}
+
+// The combiner's values of an operand as they are stored.
+void ScatterRun::StoredResult(std::byte* scratch, std::size_t operand, int64_t n, std::byte* narrow, const std::byte*& result) const {
+  const BlockProgram::Value value = combiner_.ResultValue(scratch, operand);
+  const int wide = StorageBytes(plan::ComputeType(body_.types[operand]));
+  result = value.data;
+  if (value.is_uniform && n > 1) {
+    std::byte* spread = scratch + RoundUp(combiner_.frame_bytes(), 64) + static_cast<int64_t>(2 * operand) * RoundUp(kMostElements * 8, 64);
+    Fill(wide, value.data, spread, n);
+    result = spread;
+  }
+  if (narrow_[operand] != nullptr) {
+    narrow_[operand](result, narrow, n);
+    result = narrow;
+  }
+}
+
+// Single elements by a combiner of any kind, as many at once as are of different places. `starts` are inside.
+void ScatterRun::CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts, int64_t from,
+                                 int64_t n) const {
+  static_assert(kStarts <= kMostElements);
+  const std::size_t count = body_.types.size();
+  const int64_t step = RoundUp(kMostElements * 8, 64);
+  std::byte* arrays = scratch + RoundUp(combiner_.frame_bytes(), 64);
+  const void* params[2 * kMaxScattered];
+  for (int64_t begin = 0; begin < n;) {
+    // The places of this turn, in a table that is open at four times their number.
+    constexpr std::size_t kSlots = 4 * kStarts;
+    std::array<int64_t, kSlots> taken;
+    taken.fill(kOutside);
+    int64_t end = begin;
+    for (bool is_new = true; is_new && end < n; end += is_new ? 1 : 0) {
+      std::size_t slot = static_cast<std::size_t>(static_cast<uint64_t>(starts[end]) * 0x9e3779b97f4a7c15u >> 32) % kSlots;
+      while (taken[slot] != kOutside && taken[slot] != starts[end]) slot = (slot + 1) % kSlots;
+      is_new = taken[slot] == kOutside;
+      taken[slot] = starts[end];
+    }
+    const int64_t now = end - begin;
+    for (std::size_t k = 0; k < 2 * count; ++k) {
+      const std::size_t operand = k % count;
+      const int width = StorageBytes(body_.types[operand]);
+      std::byte* raw = arrays + static_cast<int64_t>(2 * k) * step;
+      const std::byte* memory = bindings[At(k >= count ? body_.updates[operand] : body_.outputs[operand])];
+      if (k >= count) {
+        MoveTile(width, memory + (from + begin * row_update_stride_) * width, {0, row_update_stride_}, raw, {0, 1}, 1, now);
+      } else {
+        for (int64_t i = 0; i < now; ++i) std::memcpy(raw + i * width, memory + starts[begin + i] * width, At(width));
+      }
+      params[k] = raw;
+      if (widen_[operand] != nullptr) {
+        widen_[operand](raw, raw + step, now);
+        params[k] = raw + step;
+      }
+    }
+    combiner_.RunTile(scratch, {}, 1, now, params);
+    for (std::size_t k = 0; k < count; ++k) {
+      std::byte narrow[kMostElements * 2];
+      const std::byte* result = nullptr;
+      StoredResult(scratch, k, now, narrow, result);
+      const int width = StorageBytes(body_.types[k]);
+      std::byte* output = bindings[At(body_.outputs[k])];
+      for (int64_t i = 0; i < now; ++i) std::memcpy(output + starts[begin + i] * width, result + i * width, At(width));
+    }
+    begin = end;
   }
 }
 
@@ -226,16 +286,27 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
     for (const auto& [position, stride] : batching_) to += batch[position] * stride;
     for (int64_t begin = 0; begin < row_; begin += kStarts) {
       const int64_t n = std::min(kStarts, row_ - begin);
-      for (int64_t i = 0; i < n; ++i) starts[i] = to + (begin + i) * row_operand_stride_;
+      const int64_t base = to + begin * row_operand_stride_;
       for (std::size_t c = 0; c < components_.size(); ++c) {
         const int64_t at = index_at + begin * row_index_stride_ + static_cast<int64_t>(c) * component_stride_;
-        add_starts_(indices + at * index_width, row_index_stride_, n, components_[c].last, components_[c].stride, starts);
+        find_starts_({.indices = indices + at * index_width, .stride = row_index_stride_, .last = components_[c].last,
+                      .factor = components_[c].stride, .adds = c > 0, .base = base, .step = row_operand_stride_}, n, starts);
       }
+      for (int64_t i = 0; components_.empty() && i < n; ++i) starts[i] = base + i * row_operand_stride_;
       const int64_t from = update + begin * row_update_stride_;
       if (elements_ != nullptr) {
         elements_(bindings[At(body_.outputs[0])], starts,
                   bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]), row_update_stride_, n,
                   run_);
+        continue;
+      }
+      if (run_ == 1 && window_.empty() && !dense_) {
+        for (int64_t i = 0; i < n;) {
+          int64_t end = i;
+          while (end < n && starts[end] != kOutside) ++end;
+          CombineElements(bindings, scratch, starts + i, from + i * row_update_stride_, end - i);
+          i = end + 1;
+        }
         continue;
       }
       for (int64_t i = 0; i < n; ++i)

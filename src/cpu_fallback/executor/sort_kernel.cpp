@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts rows. A comparator that compares one function of both sides turns into integer keys, which Highway's vector
-// quicksort orders together with the positions; any other one is run as it is by a stable merge sort.
+// Sorts rows. A comparator that compares functions of both sides, one after the other, turns into integer keys, which
+// Highway's vector quicksort orders together with the positions: 64 bits of keys at a time, the last ones first. Any other
+// comparator is run as it is by a stable merge sort.
 #include <hwy/contrib/sort/vqsort.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "base/interruption.h"
+#include "cpu_fallback/executor/comparator_keys.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/scalar_program.h"
 #include "cpu_fallback/kernels/move.h"
@@ -26,49 +29,7 @@ constexpr int64_t kKeyBlock = 1024;
 constexpr std::size_t kCandidates = 512;  // that a partial sort gathers, besides those that it keeps
 constexpr std::size_t kMaxSorted = 64;
 
-// Whether node `a` is to the even params what `b` is to the odd ones of the same operand.
-bool SameSide(const ElementProgram& p, NodeId a, NodeId b) {
-  if (a == kNoNode || b == kNoNode) return a == b;
-  const Node& x = p.nodes[static_cast<std::size_t>(a)];
-  const Node& y = p.nodes[static_cast<std::size_t>(b)];
-  if (x.op != y.op || x.type != y.type) return false;
-  if (x.op == NodeOp::kParam) return x.bits % 2 == 0 && y.bits == x.bits + 1;
-  if (x.opcode != y.opcode || x.storage != y.storage || x.bits != y.bits || x.direction != y.direction ||
-      x.total_order != y.total_order || x.op == NodeOp::kLoad)
-    return false;
-  for (std::size_t i = 0; i < 3; ++i)
-    if (!SameSide(p, x.operands[i], y.operands[i])) return false;
-  return true;
-}
-
-struct KeyRule {
-  NodeId node = kNoNode;  // the key of the left side
-  ElementType type = ElementType::kF32;
-  bool total_order = false, descending = false;
-};
-
-std::optional<KeyRule> FindKey(const ElementProgram& p) {
-  const Node& n = p.nodes[static_cast<std::size_t>(p.results[0])];
-  if (n.op != NodeOp::kCompare) return std::nullopt;
-  const bool less = n.direction == ComparisonDirection::kLt, greater = n.direction == ComparisonDirection::kGt;
-  if (!less && !greater) return std::nullopt;
-  KeyRule rule;
-  rule.total_order = n.total_order;
-  if (SameSide(p, n.operands[0], n.operands[1])) {
-    rule.node = n.operands[0];
-    rule.descending = greater;
-  } else if (SameSide(p, n.operands[1], n.operands[0])) {
-    rule.node = n.operands[1];
-    rule.descending = less;
-  } else {
-    return std::nullopt;
-  }
-  rule.type = p.nodes[static_cast<std::size_t>(rule.node)].type;
-  return rule;
-}
-
-// An unsigned integer that is in order where the values are. Floats compared plainly have no order with NaN; here it
-// comes last, as in total order, and zeros are equal.
+// An unsigned integer that is in order where the values are.
 uint64_t WideKey(uint64_t bits, const KeyOrder& order) {
   constexpr uint64_t kTop = uint64_t{1} << 63;
   uint64_t key = bits;
@@ -89,21 +50,35 @@ class SortRun final : public CpuKernel {
  private:
   struct Memory {
     std::byte* frame;
-    std::byte* values[kMaxSorted];  // each operand's row, dense, as stored
-    std::byte* wide;                  // a block of an operand in its compute type
-    std::byte* keys;                  // sorted: 64 or 128 bits a row element
-    std::byte* order;                 // int32 positions
+    std::byte* values[kMaxSorted];      // room for each operand's row
+    const std::byte* rows[kMaxSorted];  // each operand's row, dense, as stored
+    std::byte* wide;                    // a block of an operand in its compute type
+    std::byte* keys;                    // sorted: 64 or 128 bits a row element
+    std::byte* order;                   // int32 positions
+    std::byte* group;                   // where keys are of more than 64 bits: some of them, by position
+    std::byte* before;                  // and the order that is sorted
+  };
+  // Keys of 64 bits together.
+  struct KeyGroup {
+    std::size_t begin = 0, end = 0;
   };
   Memory MemoryOf(std::byte* scratch) const;
-  void SortByKeys(const Memory& memory) const;
+  bool IsOverwritten(std::span<std::byte* const> bindings, std::size_t k) const;
+  void MakeGroups();
+  // The keys of elements [at, at + n), in BlockProgram's results.
+  void RunKeys(const Memory& memory, int64_t at, int64_t n) const;
+  void KeysOf32(const Memory& memory, std::size_t key, int64_t n, uint32_t* keys) const;
+  void KeysOf64(const Memory& memory, const KeyGroup& group, int64_t n, uint64_t* keys) const;
+  void SortByKey(const Memory& memory) const;
+  void SortByGroups(const Memory& memory) const;
   void SortByComparator(const Memory& memory) const;
 
   plan::SortKernel body_;
   int64_t length_ = 0, outer_ = 1, inner_ = 1, keep_ = 0;
-  std::optional<KeyRule> key_;
-  std::vector<int> key_operands_;  // that the key reads
-  int key_width_ = 4;
-  BlockProgram program_;  // of the key
+  std::vector<KeyRule> keys_;
+  std::vector<KeyGroup> groups_;   // of more than one key of 32 bits
+  std::vector<int> key_operands_;  // that the keys read
+  BlockProgram program_;           // of the keys
   ScalarProgram comparator_;  // where there is none
   std::vector<ConvertFn> widen_;
   int64_t frame_bytes_ = 0, worker_bytes_ = 0;
@@ -121,13 +96,13 @@ KernelResult SortRun::Make(const plan::SortKernel& body, int threads) {
   out->keep_ = body.keep < 0 ? out->length_ : std::min(body.keep, out->length_);
   if (out->length_ > INT32_MAX) return Unimplemented("A sort of rows of {} elements.", out->length_);
   for (ElementType t : body.types) out->widen_.push_back(FindWiden(t));
-  out->key_ = FindKey(body.comparator);
-  if (out->key_) {
+  out->keys_ = FindKeys(body.comparator);
+  if (!out->keys_.empty()) {
     ElementProgram key = body.comparator;
-    key.results = {out->key_->node};
-    // Only what the key needs.
+    key.results.clear();
+    // Only what the keys need.
     std::vector<bool> needed(key.nodes.size(), false);
-    needed[static_cast<std::size_t>(out->key_->node)] = true;
+    for (const KeyRule& rule : out->keys_) needed[static_cast<std::size_t>(rule.node)] = true;
     for (std::size_t i = key.nodes.size(); i-- > 0;) {
       if (!needed[i]) continue;
       for (NodeId o : key.nodes[i].operands)
@@ -142,29 +117,31 @@ KernelResult SortRun::Make(const plan::SortKernel& body, int threads) {
         if (o != kNoNode) o = renumber[static_cast<std::size_t>(o)];
       if (n.op == NodeOp::kParam) {
         n.bits /= 2;  // the operand's number
-        if (std::find(out->key_operands_.begin(), out->key_operands_.end(), static_cast<int>(n.bits)) == out->key_operands_.end())
-          out->key_operands_.push_back(static_cast<int>(n.bits));
+        const int operand = static_cast<int>(n.bits);
+        if (std::ranges::find(out->key_operands_, operand) == out->key_operands_.end()) out->key_operands_.push_back(operand);
       }
       renumber[i] = static_cast<NodeId>(kept.size());
       kept.push_back(n);
     }
-    key.results = {renumber[static_cast<std::size_t>(out->key_->node)]};
+    for (const KeyRule& rule : out->keys_) key.results.push_back(renumber[static_cast<std::size_t>(rule.node)]);
     key.nodes = std::move(kept);
-    out->key_width_ = StorageBytes(out->key_->type);
-    if (out->key_operands_.empty()) out->key_.reset();
-    else {
+    if (out->key_operands_.empty()) {
+      out->keys_.clear();
+    } else {
       KRAFLA_ASSIGN(out->program_, BlockProgram::Compile(key, {.tile = {.rows = 1, .columns = kKeyBlock}, .params_are_arrays = true}));
     }
   }
-  if (!out->key_) {
+  if (out->keys_.empty()) {
     KRAFLA_ASSIGN(out->comparator_, ScalarProgram::Compile(body.comparator));
   }
+  out->MakeGroups();
   int64_t size = RoundUp(std::max<int64_t>(out->program_.frame_bytes(), static_cast<int64_t>(out->comparator_.slot_count()) * 8), 64);
   out->frame_bytes_ = size;
   for (ElementType t : body.types) size += RoundUp(out->length_ * StorageBytes(t), 64);
   size += RoundUp(kKeyBlock * 8 * static_cast<int64_t>(body.types.size()), 64);
   size += RoundUp(out->length_ * 16, 64);
   size += RoundUp(out->length_ * 4, 64);
+  if (out->groups_.size() > 1) size += RoundUp(out->length_ * 8, 64) + RoundUp(out->length_ * 4, 64);
   out->worker_bytes_ = size;
   out->scratch_bytes_ = size * threads;
   return out;
@@ -182,51 +159,119 @@ SortRun::Memory SortRun::MemoryOf(std::byte* scratch) const {
   scratch += RoundUp(kKeyBlock * 8 * static_cast<int64_t>(body_.types.size()), 64);
   m.keys = scratch;
   m.order = scratch + RoundUp(length_ * 16, 64);
+  m.group = m.order + RoundUp(length_ * 4, 64);
+  m.before = m.group + RoundUp(length_ * 8, 64);
   return m;
 }
 
-void SortRun::SortByKeys(const Memory& m) const {
-  const KeyOrder rule{.is_float = IsFloat(key_->type), .is_signed = IsSigned(key_->type), .equal_zeros = !key_->total_order,
-                      .descending = key_->descending};
+// From the last key on, as many as 64 bits hold.
+void SortRun::MakeGroups() {
+  if (keys_.empty() || (keys_.size() == 1 && StorageBytes(keys_[0].type) <= 4)) return;
+  std::size_t end = keys_.size();
+  while (end > 0) {
+    std::size_t begin = end;
+    int64_t bytes = 0;
+    while (begin > 0) {
+      bytes += std::max(StorageBytes(keys_[begin - 1].type), 4);
+      if (bytes > 8) break;
+      --begin;
+    }
+    groups_.push_back({begin, end});
+    end = begin;
+  }
+}
+
+void SortRun::RunKeys(const Memory& m, int64_t at, int64_t n) const {
   const void* params[kMaxSorted] = {};
+  for (int o : key_operands_) {
+    const auto i = static_cast<std::size_t>(o);
+    const std::byte* from = m.rows[i] + at * StorageBytes(body_.types[i]);
+    params[i] = from;
+    if (widen_[i] != nullptr) {
+      std::byte* to = m.wide + o * kKeyBlock * 8;
+      widen_[i](from, to, n);
+      params[i] = to;
+    }
+  }
+  program_.RunTile(m.frame, {}, 1, n, params);
+}
+
+namespace {
+KeyOrder OrderOf(const KeyRule& rule) {
+  return {.is_float = IsFloat(rule.type), .is_signed = IsSigned(rule.type), .equal_zeros = !rule.total_order, .descending = rule.descending};
+}
+}  // namespace
+
+void SortRun::KeysOf32(const Memory& m, std::size_t key, int64_t n, uint32_t* keys) const {
+  const std::byte* values = program_.ResultValue(m.frame, key).data;
+  const uint32_t* bits = reinterpret_cast<const uint32_t*>(values);
+  if (StorageBytes(keys_[key].type) == 1) {
+    for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(values[i]);
+    bits = keys;
+  }
+  MakeKeys(bits, n, OrderOf(keys_[key]), keys);
+}
+
+void SortRun::KeysOf64(const Memory& m, const KeyGroup& group, int64_t n, uint64_t* keys) const {
+  alignas(64) uint32_t part[kKeyBlock];
+  std::fill_n(keys, n, uint64_t{0});
+  for (std::size_t k = group.begin; k < group.end; ++k) {
+    if (StorageBytes(keys_[k].type) == 8) {
+      const std::byte* values = program_.ResultValue(m.frame, k).data;
+      const KeyOrder order = OrderOf(keys_[k]);
+      for (int64_t i = 0; i < n; ++i) {
+        uint64_t bits;
+        std::memcpy(&bits, values + 8 * i, 8);
+        keys[i] = WideKey(bits, order);
+      }
+      continue;
+    }
+    KeysOf32(m, k, n, part);
+    for (int64_t i = 0; i < n; ++i) keys[i] = keys[i] << 32 | part[i];
+  }
+}
+
+void SortRun::SortByGroups(const Memory& m) const {
   const auto length = static_cast<std::size_t>(length_), keep = static_cast<std::size_t>(keep_);
   int32_t* order = reinterpret_cast<int32_t*>(m.order);
-  uint64_t* narrow = reinterpret_cast<uint64_t*>(m.keys);           // key above position
-  hwy::uint128_t* wide = reinterpret_cast<hwy::uint128_t*>(m.keys);  // key in the high half
+  hwy::uint128_t* sorted = reinterpret_cast<hwy::uint128_t*>(m.keys);  // keys in the high half
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    alignas(64) uint64_t block[kKeyBlock];
+    for (int64_t at = 0; at < length_; at += kKeyBlock) {
+      const int64_t n = std::min(kKeyBlock, length_ - at);
+      RunKeys(m, at, n);
+      uint64_t* keys = g == 0 ? block : reinterpret_cast<uint64_t*>(m.group) + at;
+      KeysOf64(m, groups_[g], n, keys);
+      if (g > 0) continue;
+      for (int64_t i = 0; i < n; ++i) sorted[at + i].hi = keys[i], sorted[at + i].lo = static_cast<uint64_t>(at + i);
+    }
+    // What was sorted by later keys keeps its order where these are equal.
+    int32_t* before = reinterpret_cast<int32_t*>(m.before);
+    if (g > 0) {
+      const uint64_t* keys = reinterpret_cast<const uint64_t*>(m.group);
+      std::copy_n(order, length, before);
+      for (std::size_t i = 0; i < length; ++i) sorted[i].hi = keys[before[i]], sorted[i].lo = i;
+    }
+    const std::size_t wanted = g + 1 == groups_.size() ? keep : length;
+    // VQPartialSort of Highway 1.2 loses elements of 128 bits now and then.
+    hwy::VQSort(sorted, length, hwy::SortAscending());
+    for (std::size_t i = 0; i < wanted; ++i) order[i] = g > 0 ? before[sorted[i].lo] : static_cast<int32_t>(sorted[i].lo);
+  }
+}
+
+void SortRun::SortByKey(const Memory& m) const {
+  const auto length = static_cast<std::size_t>(length_), keep = static_cast<std::size_t>(keep_);
+  int32_t* order = reinterpret_cast<int32_t*>(m.order);
+  uint64_t* narrow = reinterpret_cast<uint64_t*>(m.keys);  // key above position
   const bool is_partial = keep > 0 && keep < length / 4;
   std::size_t count = 0;
   bool has_limit = false;
   uint32_t limit = 0;
   for (int64_t at = 0; at < length_; at += kKeyBlock) {
     const int64_t n = std::min(kKeyBlock, length_ - at);
-    for (int o : key_operands_) {
-      const auto i = static_cast<std::size_t>(o);
-      const std::byte* from = m.values[i] + at * StorageBytes(body_.types[i]);
-      params[i] = from;
-      if (widen_[i] != nullptr) {
-        std::byte* to = m.wide + o * kKeyBlock * 8;
-        widen_[i](from, to, n);
-        params[i] = to;
-      }
-    }
-    program_.RunTile(m.frame, {}, 1, n, params);
-    const std::byte* key = program_.ResultValue(m.frame, 0).data;
-    if (key_width_ == 8) {
-      for (int64_t i = 0; i < n; ++i) {
-        uint64_t bits;
-        std::memcpy(&bits, key + 8 * i, 8);
-        wide[at + i].hi = WideKey(bits, rule);
-        wide[at + i].lo = static_cast<uint64_t>(at + i);
-      }
-      continue;
-    }
+    RunKeys(m, at, n);
     alignas(64) uint32_t keys[kKeyBlock];
-    const uint32_t* bits = reinterpret_cast<const uint32_t*>(key);
-    if (key_width_ == 1) {
-      for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<uint32_t>(key[i]);
-      bits = keys;
-    }
-    MakeKeys(bits, n, rule, keys);
+    KeysOf32(m, 0, n, keys);
     if (has_limit) {
       count += static_cast<std::size_t>(AppendBelow(keys, n, limit, at, narrow + count));
     } else {
@@ -241,14 +286,9 @@ void SortRun::SortByKeys(const Memory& m) const {
       count = keep;
     }
   }
-  if (key_width_ == 8) {
-    hwy::VQSort(wide, length, hwy::SortAscending());
-    for (std::size_t i = 0; i < keep; ++i) order[i] = static_cast<int32_t>(wide[i].lo);
-  } else {
-    if (keep < count / 4) hwy::VQPartialSort(narrow, count, keep, hwy::SortAscending());
-    else hwy::VQSort(narrow, count, hwy::SortAscending());
-    for (std::size_t i = 0; i < keep; ++i) order[i] = static_cast<int32_t>(narrow[i] & 0xffffffffu);
-  }
+  if (keep < count / 4) hwy::VQPartialSort(narrow, count, keep, hwy::SortAscending());
+  else hwy::VQSort(narrow, count, hwy::SortAscending());
+  for (std::size_t i = 0; i < keep; ++i) order[i] = static_cast<int32_t>(narrow[i] & 0xffffffffu);
 }
 
 void SortRun::SortByComparator(const Memory& m) const {
@@ -260,7 +300,7 @@ void SortRun::SortByComparator(const Memory& m) const {
     if (slot < 0) return;
     const std::size_t o = param / 2;
     const int width = StorageBytes(body_.types[o]);
-    const std::byte* from = m.values[o] + position * static_cast<int64_t>(width);
+    const std::byte* from = m.rows[o] + position * static_cast<int64_t>(width);
     ScalarProgram::Slot& to = slots[static_cast<std::size_t>(slot)];
     if (widen_[o] != nullptr) widen_[o](from, &to, 1);
     else std::memcpy(&to, from, static_cast<std::size_t>(width));
@@ -276,28 +316,55 @@ void SortRun::SortByComparator(const Memory& m) const {
   });
 }
 
+// Whether operand `k`'s rows are written while they are read.
+bool SortRun::IsOverwritten(std::span<std::byte* const> bindings, std::size_t k) const {
+  const auto range = [&](int binding, std::size_t i) {
+    const std::byte* begin = bindings[static_cast<std::size_t>(binding)];
+    return std::pair{begin, begin + outer_ * length_ * inner_ * StorageBytes(body_.types[i])};
+  };
+  const auto [begin, end] = range(body_.inputs[k], k);
+  for (std::size_t o = 0; o < body_.outputs.size(); ++o) {
+    const auto [to, to_end] = range(body_.outputs[o], o);
+    if (begin < to_end && to < end) return true;
+  }
+  return false;
+}
+
 Result<> SortRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
   if (length_ == 0) return {};
   const int64_t grain = std::max<int64_t>(1, 2000 / length_);
+  bool in_place[kMaxSorted] = {};  // read where they lie
+  for (std::size_t k = 0; k < body_.types.size(); ++k)
+    in_place[k] = body_.inputs[k] >= 0 && inner_ == 1 && !IsOverwritten(bindings, k);
   pool.ParallelFor(outer_ * inner_, grain, [&](int64_t begin, int64_t end, int worker) {
-    const Memory m = MemoryOf(scratch + worker * worker_bytes_);
-    if (key_) program_.Start(m.frame, bindings);
+    Memory m = MemoryOf(scratch + worker * worker_bytes_);
+    if (!keys_.empty()) program_.Start(m.frame, bindings);
     else comparator_.Start({reinterpret_cast<ScalarProgram::Slot*>(m.frame), comparator_.slot_count()}, bindings);
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t o = row / inner_, i = row % inner_;
+    for (int64_t row = begin; row < end && !IsInterrupted(); ++row) {
+      const int64_t o = row / inner_, i = row % inner_, first = o * length_ * inner_ + i;
       for (std::size_t k = 0; k < body_.types.size(); ++k) {
+        if (body_.inputs[k] < 0) continue;
         const int width = StorageBytes(body_.types[k]);
-        const std::byte* from = bindings[static_cast<std::size_t>(body_.inputs[k])] + (o * length_ * inner_ + i) * width;
+        const std::byte* from = bindings[static_cast<std::size_t>(body_.inputs[k])] + first * width;
+        m.rows[k] = from;
+        if (in_place[k]) continue;
         MoveTile(width, from, {0, inner_}, m.values[k], {0, 1}, 1, length_);
+        m.rows[k] = m.values[k];
       }
-      key_ ? SortByKeys(m) : SortByComparator(m);
+      if (!groups_.empty()) SortByGroups(m);
+      else if (!keys_.empty()) SortByKey(m);
+      else SortByComparator(m);
       for (std::size_t k = 0; k < body_.types.size(); ++k) {
         const int width = StorageBytes(body_.types[k]);
-        std::byte* to = bindings[static_cast<std::size_t>(body_.outputs[k])] + (o * keep_ * inner_ + i) * width;
+        std::byte* to = bindings[static_cast<std::size_t>(body_.outputs[k])] + first * width;
         const int32_t* order = reinterpret_cast<const int32_t*>(m.order);
+        if (body_.inputs[k] < 0) {
+          MoveTile(width, m.order, {0, 1}, to, {0, inner_}, 1, keep_);
+          continue;
+        }
         // The keys are done with: their memory takes the sorted row.
         std::byte* sorted = inner_ == 1 ? to : m.keys;
-        GatherElements(width, m.values[k], order, nullptr, sorted, keep_);
+        GatherElements(width, m.rows[k], order, nullptr, sorted, keep_);
         if (sorted != to) MoveTile(width, sorted, {0, 1}, to, {0, inner_}, 1, keep_);
       }
     }

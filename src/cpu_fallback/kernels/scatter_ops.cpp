@@ -13,24 +13,35 @@
 HWY_BEFORE_NAMESPACE();
 namespace krafla::cpu::HWY_NAMESPACE {
 
-template <class I>
-void AddStarts(const std::byte* indices, int64_t stride, int64_t n, int64_t last, int64_t factor, int64_t* starts) {
-  const I* at = reinterpret_cast<const I*>(indices);
+template <class I, bool kAdds, bool kDense>
+void StartsLoop(const IndexComponent& c, int64_t n, int64_t* HWY_RESTRICT starts) {
+  const I* HWY_RESTRICT at = reinterpret_cast<const I*>(c.indices);
+  const int64_t base = c.base, step = c.step, factor = c.factor, stride = kDense ? 1 : c.stride;
+  const auto last = static_cast<uint64_t>(c.last);
   for (int64_t i = 0; i < n; ++i) {
-    const I raw = at[i * stride];
-    // An unsigned index beyond every array is negative here.
-    const int64_t index = static_cast<int64_t>(raw);
-    const bool inside = index >= 0 && index <= last && starts[i] != kOutside;
-    starts[i] = inside ? starts[i] + index * factor : kOutside;
+    // Below zero, and of an unsigned type beyond every array, is above `last` here.
+    const auto index = static_cast<int64_t>(at[i * stride]);
+    const int64_t before = kAdds ? starts[i] : base + i * step;
+    const bool inside = static_cast<uint64_t>(index) <= last && (!kAdds || before != kOutside);
+    starts[i] = inside ? before + index * factor : kOutside;
   }
 }
-AddStartsFn FindStarts(ElementType index) {
+template <class I>
+void StartsOf(const IndexComponent& c, int64_t n, int64_t* starts) {
+  if (c.last < 0) {
+    for (int64_t i = 0; i < n; ++i) starts[i] = kOutside;
+    return;
+  }
+  if (c.stride == 1) c.adds ? StartsLoop<I, true, true>(c, n, starts) : StartsLoop<I, false, true>(c, n, starts);
+  else c.adds ? StartsLoop<I, true, false>(c, n, starts) : StartsLoop<I, false, false>(c, n, starts);
+}
+FindStartsFn FindStarts(ElementType index) {
   const int width = StorageBytes(index);
   const bool is_signed = IsSigned(index);
-  if (width == 1) return is_signed ? &AddStarts<int8_t> : &AddStarts<uint8_t>;
-  if (width == 2) return is_signed ? &AddStarts<int16_t> : &AddStarts<uint16_t>;
-  if (width == 4) return is_signed ? &AddStarts<int32_t> : &AddStarts<uint32_t>;
-  return is_signed ? &AddStarts<int64_t> : &AddStarts<uint64_t>;
+  if (width == 1) return is_signed ? &StartsOf<int8_t> : &StartsOf<uint8_t>;
+  if (width == 2) return is_signed ? &StartsOf<int16_t> : &StartsOf<uint16_t>;
+  if (width == 4) return is_signed ? &StartsOf<int32_t> : &StartsOf<uint32_t>;
+  return is_signed ? &StartsOf<int64_t> : &StartsOf<uint64_t>;
 }
 
 // Storage types: what they are computed in, and there and back.
@@ -152,7 +163,7 @@ namespace krafla::cpu {
 HWY_EXPORT(FindStarts);
 HWY_EXPORT(FindElements);
 HWY_EXPORT(FindReplace);
-AddStartsFn FindAddStarts(ElementType index) { return HWY_DYNAMIC_DISPATCH(FindStarts)(index); }
+FindStartsFn FindStartsOf(ElementType index) { return HWY_DYNAMIC_DISPATCH(FindStarts)(index); }
 ScatterElementsFn FindScatterElements(Opcode op, ElementType storage) {
   return HWY_DYNAMIC_DISPATCH(FindElements)(op, storage);
 }

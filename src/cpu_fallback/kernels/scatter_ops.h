@@ -10,12 +10,18 @@
 
 namespace krafla::cpu {
 
-// One component of `n` index vectors, `stride` elements apart: starts[i] += index * factor where 0 <= index <= last,
-// else starts[i] = kOutside, from which no later component brings it back.
+// One component of `n` index vectors, `stride` elements apart: where 0 <= index <= last, starts[i] = index * factor plus
+// base + i * step, or where it `adds`, plus what starts[i] is; else starts[i] = kOutside, from which no later component
+// brings it back.
 inline constexpr int64_t kOutside = INT64_MIN;
-using AddStartsFn = void (*)(const std::byte* indices, int64_t stride, int64_t n, int64_t last, int64_t factor,
-                             int64_t* starts);
-AddStartsFn FindAddStarts(ElementType index);
+struct IndexComponent {
+  const std::byte* indices = nullptr;
+  int64_t stride = 0, last = 0, factor = 0;
+  bool adds = false;
+  int64_t base = 0, step = 0;
+};
+using FindStartsFn = void (*)(const IndexComponent& component, int64_t n, int64_t* starts);
+FindStartsFn FindStartsOf(ElementType index);
 
 // out[starts[i] + k] = out[starts[i] + k] op updates[i * stride + k] for k < run, in order, for starts that are not
 // kOutside. Elements are of the storage type; results are rounded or wrapped as their HLO type has it.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sort, scan and scatter: one instruction a kernel.
+#include <algorithm>
+
 #include "plan/kernel_builder.h"
 
 namespace krafla::plan {
@@ -13,11 +15,17 @@ bool RealStaticArrays(const Instruction& i) {
   return true;
 }
 
+// Complex numbers may be made and taken apart on the way.
 bool EmittableOnScalars(const Computation& c) {
   for (const auto& i : c.instructions()) {
     if (IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kTuple})) continue;
-    if (!IsEmittable(*i) || i->shape().rank() != 0 || IsComplex(i->shape().element_type())) return false;
+    if (!IsEmittable(*i) || i->shape().rank() != 0) return false;
   }
+  for (const Instruction* p : c.parameters())
+    if (IsComplex(p->shape().element_type())) return false;
+  const int leaves = static_cast<int>(LeafCount(c.root()->shape()));
+  for (int leaf = 0; leaf < leaves; ++leaf)
+    if (IsComplex(LeafShape({c.root(), leaf}).element_type())) return false;
   return true;
 }
 
@@ -47,14 +55,49 @@ bool KernelBuilder::TakesSort(const Instruction& i) {
   return RealStaticArrays(i) && EmittableOnScalars(*i.called(0));
 }
 
+namespace {
+
+// How many of a sort's first results along its dimension are read; -1: all.
+int64_t ReadOfSorted(const Instruction& sort) {
+  const auto dimension = static_cast<std::size_t>(sort.attr<SortAttributes>().dimension);
+  int64_t keep = 0;
+  std::vector<const Instruction*> results = {&sort};
+  for (std::size_t n = 0; n < results.size(); ++n) {
+    if (results[n]->IsRoot()) return -1;
+    for (const Instruction* user : results[n]->users()) {
+      if (user->opcode() == Opcode::kGetTupleElement) {
+        results.push_back(user);
+      } else if (user->opcode() == Opcode::kSlice) {
+        keep = std::max(keep, user->attr<SliceAttributes>().limits[dimension]);
+      } else {
+        return -1;
+      }
+    }
+  }
+  return keep < sort.operand(0)->shape().dims()[dimension] ? keep : -1;
+}
+
+}  // namespace
+
+bool KernelBuilder::IsCarriedPosition(const Instruction& sort, std::size_t n) {
+  const Instruction* x = sort.operand(n);
+  if (x->opcode() != Opcode::kIota || x->attr<IotaAttributes>().dimension != sort.attr<SortAttributes>().dimension) return false;
+  if (x->shape().element_type() != ElementType::kS32 && x->shape().element_type() != ElementType::kU32) return false;
+  if (sort.operand_count() == 1) return false;
+  for (std::size_t side : {0u, 1u})
+    if (const Instruction* p = sort.called(0)->parameters()[2 * n + side]; p->IsRoot() || !p->users().empty()) return false;
+  return true;
+}
+
 Result<BuiltKernel> KernelBuilder::BuildSort() {
   const Instruction& hero = *group_.heroes[0];
   SortKernel kernel;
   kernel.dims = hero.operand(0)->shape().dims();
   kernel.dimension = static_cast<int>(hero.attr<SortAttributes>().dimension);
   kernel.is_stable = hero.attr<SortAttributes>().is_stable;
+  kernel.keep = ReadOfSorted(hero);
   for (std::size_t n = 0; n < hero.operand_count(); ++n) {
-    kernel.inputs.push_back(Bind(ResolveValue({hero.operand(n), 0}, true), true, false));
+    kernel.inputs.push_back(IsCarriedPosition(hero, n) ? -1 : Bind(ResolveValue({hero.operand(n), 0}, true), true, false));
     kernel.types.push_back(hero.operand(n)->shape().element_type());
   }
   for (std::size_t n = 0; n < hero.operand_count(); ++n) kernel.outputs.push_back(Bind(ResultLeaf(hero, n), false, true));

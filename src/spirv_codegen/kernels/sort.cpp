@@ -128,11 +128,13 @@ class SortEmitter {
   EmittedKernel Gather(int from) const {
     KernelWriter w = Writer(0);
     ForElement(w, [&](Value n, Value start, Value place) {
-      const Value source = OperandIndex(w, start, w.buffers.Load(Scratch(from), 4, n, 1));
+      const Value position = w.buffers.Load(Scratch(from), 4, n, 1);
+      const Value source = OperandIndex(w, start, position);
       const Value to = OperandIndex(w, start, place);
       for (std::size_t i = 0; i < sort_.inputs.size(); ++i) {
         const int bytes = StorageBytes(sort_.types[i]);
-        w.buffers.Store(sort_.outputs[i], bytes, to, w.buffers.Load(sort_.inputs[i], bytes, source, 1));
+        const Value value = sort_.inputs[i] < 0 ? position : w.buffers.Load(sort_.inputs[i], bytes, source, 1);
+        w.buffers.Store(sort_.outputs[i], bytes, to, value);
       }
     });
     return w.Finish({local_, 1, 1}, "sort.gather");

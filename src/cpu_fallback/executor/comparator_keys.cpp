@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/comparator_keys.h"
+
+#include <optional>
+
+namespace krafla::cpu {
+
+using plan::ElementProgram;
+using plan::kNoNode;
+using plan::Node;
+using plan::NodeId;
+using plan::NodeOp;
+
+namespace {
+
+// Whether node `a` is to the even params what `b` is to the odd ones of the same operand.
+bool SameSide(const ElementProgram& p, NodeId a, NodeId b) {
+  if (a == kNoNode || b == kNoNode) return a == b;
+  const Node& x = p.nodes[static_cast<std::size_t>(a)];
+  const Node& y = p.nodes[static_cast<std::size_t>(b)];
+  if (x.op != y.op || x.type != y.type) return false;
+  if (x.op == NodeOp::kParam) return x.bits % 2 == 0 && y.bits == x.bits + 1;
+  if (x.opcode != y.opcode || x.storage != y.storage || x.bits != y.bits || x.direction != y.direction ||
+      x.total_order != y.total_order || x.op == NodeOp::kLoad)
+    return false;
+  for (std::size_t i = 0; i < 3; ++i)
+    if (!SameSide(p, x.operands[i], y.operands[i])) return false;
+  return true;
+}
+
+std::optional<KeyRule> OneKey(const ElementProgram& p, const Node& n) {
+  if (n.op != NodeOp::kCompare) return std::nullopt;
+  const bool less = n.direction == ComparisonDirection::kLt, greater = n.direction == ComparisonDirection::kGt;
+  if (!less && !greater) return std::nullopt;
+  KeyRule rule;
+  rule.total_order = n.total_order;
+  if (SameSide(p, n.operands[0], n.operands[1])) {
+    rule.node = n.operands[0];
+    rule.descending = greater;
+  } else if (SameSide(p, n.operands[1], n.operands[0])) {
+    rule.node = n.operands[1];
+    rule.descending = less;
+  } else {
+    return std::nullopt;
+  }
+  rule.type = p.nodes[static_cast<std::size_t>(rule.node)].type;
+  return rule;
+}
+
+// Whether `equal` is true where neither side of `order` comes before the other.
+bool IsTieOf(const Node& equal, const Node& order) {
+  if (equal.op != NodeOp::kCompare || equal.direction != ComparisonDirection::kEq || equal.total_order != order.total_order) return false;
+  const NodeId a = order.operands[0], b = order.operands[1];
+  return (equal.operands[0] == a && equal.operands[1] == b) || (equal.operands[0] == b && equal.operands[1] == a);
+}
+
+bool AppendKeys(const ElementProgram& p, NodeId id, std::vector<KeyRule>& keys) {
+  const auto node = [&](NodeId n) -> const Node& { return p.nodes[static_cast<std::size_t>(n)]; };
+  const Node& n = node(id);
+  if (auto key = OneKey(p, n)) {
+    keys.push_back(*key);
+    return true;
+  }
+  if (n.op != NodeOp::kHlo) return false;
+  // First the one comparison; where it ties, the rest.
+  const auto then = [&](NodeId first, NodeId tie, NodeId rest) {
+    auto key = OneKey(p, node(first));
+    if (!key || !IsTieOf(node(tie), node(first))) return false;
+    keys.push_back(*key);
+    return AppendKeys(p, rest, keys);
+  };
+  if (n.opcode == Opcode::kSelect) return then(n.operands[2], n.operands[0], n.operands[1]);
+  if (n.opcode != Opcode::kOr) return false;
+  for (std::size_t side : {0u, 1u}) {
+    const Node& both = node(n.operands[1 - side]);
+    if (both.op != NodeOp::kHlo || both.opcode != Opcode::kAnd) continue;
+    for (std::size_t tie : {0u, 1u}) {
+      const std::size_t before = keys.size();
+      if (then(n.operands[side], both.operands[tie], both.operands[1 - tie])) return true;
+      keys.resize(before);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<KeyRule> FindKeys(const ElementProgram& comparator) {
+  std::vector<KeyRule> keys;
+  if (!AppendKeys(comparator, comparator.results[0], keys)) keys.clear();
+  return keys;
+}
+
+}  // namespace krafla::cpu
