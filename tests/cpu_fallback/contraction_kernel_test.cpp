@@ -145,6 +145,15 @@ TEST(DotKernelTest, BatchesOfTinyMatrices) {
           }
 }
 
+TEST(DotKernelTest, ProductsOfDepthOne) {
+  using enum ElementType;
+  for (const Dims& batch : {Dims{}, Dims{5}, Dims{2, 3}})
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{37, 50}, {3, 1000}, {300, 20}})
+      for (ElementType t : {kF32, kF64})
+        for (After after : {After::kStore, After::kBiasRelu, After::kTransposedStore})
+          for (bool transposed : {false, true}) CheckDot({batch, m, n, 1, t, t, t, t, transposed, transposed, transposed, after});
+}
+
 TEST(DotKernelTest, VectorsOfEveryType) {
   using enum ElementType;
   struct Types {

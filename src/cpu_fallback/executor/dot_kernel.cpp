@@ -6,6 +6,7 @@
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
 #include "cpu_fallback/kernels/gemv.h"
+#include "cpu_fallback/kernels/outer_product.h"
 #include "cpu_fallback/kernels/shared_product.h"
 #include "cpu_fallback/kernels/tiny_products.h"
 
@@ -77,6 +78,8 @@ class DotRun final : public CpuKernel {
   Result<> Multiply(const std::byte* lhs, const std::byte* rhs, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
     if (tiny_) {
       tiny_->Run(lhs, rhs, to, pool);
+    } else if (outer_) {
+      RunOuterProduct(*outer_, lhs, rhs, to, pool);
     } else if (gemv_) {
       gemv_->Run(lhs, rhs, to, pool, scratch);
     } else if (shared_) {
@@ -117,6 +120,11 @@ class DotRun final : public CpuKernel {
     const GemmProblem& own = own_direct ? at_result : p;
     tiny_ = TinyProducts::Make(own);
     if (tiny_) {
+      writes_result_ = own_direct;
+      return;
+    }
+    if (IsOuterProduct(own)) {
+      outer_ = own;
       writes_result_ = own_direct;
       return;
     }
@@ -178,6 +186,7 @@ class DotRun final : public CpuKernel {
   int64_t count_ = 0;
   Epilogue epilogue_;
   std::optional<TinyProducts> tiny_;
+  std::optional<GemmProblem> outer_;
   std::optional<Gemv> gemv_;
   std::optional<SharedProduct> shared_;
   std::optional<Gemm> gemm_;

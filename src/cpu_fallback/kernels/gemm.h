@@ -30,6 +30,7 @@ inline int64_t BatchCount(const GemmProblem& p) {
 }
 // Where batch `b` begins in an operand with these strides along `dims`.
 inline int64_t BatchOffset(int64_t b, std::span<const int64_t> dims, std::span<const int64_t> strides) {
+  if (dims.size() == 1) return b * strides[0];
   int64_t out = 0;
   for (std::size_t d = dims.size(); d-- > 0;) {
     out += b % dims[d] * strides[d];
