@@ -196,11 +196,9 @@ void SortRun::RunKeys(const Memory& m, int64_t at, int64_t n) const {
   program_.RunTile(m.frame, {}, 1, n, params);
 }
 
-namespace {
 KeyOrder OrderOf(const KeyRule& rule) {
   return {.is_float = IsFloat(rule.type), .is_signed = IsSigned(rule.type), .equal_zeros = !rule.total_order, .descending = rule.descending};
 }
-}  // namespace
 
 void SortRun::KeysOf32(const Memory& m, std::size_t key, int64_t n, uint32_t* keys) const {
   const std::byte* values = program_.ResultValue(m.frame, key).data;

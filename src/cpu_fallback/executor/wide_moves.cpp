@@ -32,7 +32,7 @@ bool IsPair(ElementProgram& p, IndexId first, IndexId second) {
   return IsEven(p.space.expr(first)) && p.space.RangeOf(first).lo >= 0 && p.space.AddConstant(first, 1) == second;
 }
 
-// A value's loads as they are needed for the stores, none of anything else.
+// Every two stores are of the parts of one number, which was loaded from two neighbours.
 std::optional<ElementProgram> InPairs(const ElementProgram& program) {
   if (program.stores.empty() || program.stores.size() % 2 != 0 || !program.results.empty()) return std::nullopt;
   ElementProgram p = program;
