@@ -28,7 +28,7 @@ constexpr int64_t kTileElements = 2048;
 constexpr int64_t kDenseElements = 16384;
 constexpr int64_t kDenseColumns = 4096;
 constexpr int64_t kFewColumns = 16;
-constexpr int64_t kShortRow = 64;
+constexpr int64_t kPairedRow = 64;
 
 // The lanes that one reduction may have.
 ElementType LaneFor(const ElementProgram& program, const Lanes& lanes, const Reduction& r) {
@@ -133,7 +133,7 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
   if (ordered && best_row >= 0 && extent(best_row) >= 16 && best_element >= 0 && extent(best_element) >= 32)
     element_cost += kOwnCombiner;
   // Short rows of a power of two are halved all at once, as one array.
-  if (ordered && best_element >= 0 && element_count == extent(best_element) && element_count <= kShortRow && std::has_single_bit(At(element_count)))
+  if (ordered && best_element >= 0 && element_count == extent(best_element) && element_count <= kPairedRow && std::has_single_bit(At(element_count)))
     element_cost = std::min(element_cost, cost(best_element));
   // The second side: the longest other dimension of the same part.
   auto other = [&](int first, int last, int taken) {
