@@ -197,6 +197,7 @@ TEST_P(FaultTest, EveryCallMayFail) {
       std::filesystem::remove_all(folder_);
       Faults::Reset(at, error);
       auto result = Scenario();
+      Faults::fail_at = -1;  // calls that were not made now must not fail later
       std::string where = Format("call {} of {} ({}) fails with {}", at, calls, Faults::name.load(),
                                       static_cast<int>(error));
       if (!Faults::hit) continue;  // fewer calls than the first time: waits that were not needed
