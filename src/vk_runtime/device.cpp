@@ -130,7 +130,7 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
   VkQueue queue = VK_NULL_HANDLE;
   functions_.vkGetDeviceQueue(handle_, queue_family_, 0, &queue);
   queue_ = std::make_unique<Queue>(functions_, handle_, queue);
-  r = queue_->Init(profile_.features.timeline_semaphore);
+  r = queue_->Init(profile_.features.timeline_semaphore, instance_->validation() == Validation::kShaders);
   if (r != VK_SUCCESS) return Fail(r, "create a timeline semaphore");
   KRAFLA_TRY(InitMemory(physical));
   bool feedback = HasFeature(physical.extensions, physical.api_version, "VK_EXT_pipeline_creation_feedback",

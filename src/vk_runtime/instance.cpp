@@ -110,6 +110,7 @@ Result<> Instance::Init(InstanceOptions options) {
 }
 
 Result<> Instance::Open(Validation validation) {
+  validation_ = validation;
   const bool validate = validation != Validation::kNone;
   KRAFLA_TRY(LoadVulkan());
   if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {

@@ -42,7 +42,7 @@ class Instance {
   // "vulkan", "vulkan:1", "vulkan:uuid=..", "vulkan:pci=..", "vulkan:type=cpu", "vulkan:name part".
   Result<const PhysicalDevice*> Select(std::string_view selector) const;
 
-  bool validating() const { return messenger_ != VK_NULL_HANDLE; }
+  Validation validation() const { return validation_; }
   // Warnings and errors of the validation layer since the last call.
   std::vector<std::string> TakeValidationMessages();
 
@@ -56,6 +56,7 @@ class Instance {
                                                   const VkDebugUtilsMessengerCallbackDataEXT* data, void* self);
 
   VkInstance handle_ = VK_NULL_HANDLE;
+  Validation validation_ = Validation::kNone;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   std::vector<PhysicalDevice> devices_;
   std::mutex mutex_;

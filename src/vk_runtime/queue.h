@@ -25,7 +25,9 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  VkResult Init(bool timeline);
+  // `watched`: the validation layer looks at what shaders leave behind, so what waits for a submission waits for its look
+  // too.
+  VkResult Init(bool timeline, bool watched);
 
   // One vkQueueSubmit. On success `number` is the submission's.
   VkResult Submit(VkCommandBuffer commands, uint64_t& number);
@@ -45,12 +47,14 @@ class Queue {
   };
   void Raise(uint64_t number);                    // complete_ = max(complete_, number)
   void RecycleFences();                           // with mutex_ held
+  VkResult SubmitBatch(VkSubmitInfo info, VkFence fence);
   VkResult WaitForFence(uint64_t number, uint64_t timeout_ns);
 
   const VolkDeviceTable& functions_;
   VkDevice device_;
   VkQueue queue_;
   VkSemaphore semaphore_ = VK_NULL_HANDLE;  // a timeline
+  bool is_watched_ = false;
   std::mutex mutex_;                        // of the queue, and of the fences
   std::deque<Pending> pending_;
   std::vector<VkFence> free_fences_;
