@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// f64 formulas: erf, cbrt, remainder.
+// f64 formulas: erf, cbrt, remainder, square roots.
 #pragma once
 
 #include <array>
@@ -111,6 +111,16 @@ typename Ops::F Remainder(const Ops& o, typename Ops::F x, typename Ops::F y) {
   const auto remainder = o.Mul(o.Mul(number, PowerOfTwo(o, half)), PowerOfTwo(o, o.ISub(exponent, half)));
   const auto result = o.Select(works, WithSign(o, remainder, x), x);
   return o.Select(o.BOr(o.BNot(valid), o.Ne(y, y)), Nan(o), result);
+}
+
+// Every machine rounds a root correctly.
+template <class Ops>
+typename Ops::F Sqrt(const Ops& o, typename Ops::F x) {
+  return o.Sqrt(x);
+}
+template <class Ops>
+typename Ops::F Rsqrt(const Ops& o, typename Ops::F x) {
+  return o.Div(o.Const(1.0), o.Sqrt(x));
 }
 
 }  // namespace krafla::f64

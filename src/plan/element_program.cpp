@@ -360,42 +360,7 @@ void ProgramBuilder::AddStore(Store store) {
 }
 
 ElementProgram ProgramBuilder::Finish() && {
-  // Mark what the stores and results need, index values included; then renumber.
-  std::vector<bool> live(program_.nodes.size(), false);
-  std::vector<bool> index_seen(program_.space.expr_count(), false);
-  std::vector<NodeId> stack;
-  std::vector<IndexId> index_stack;
-  auto need = [&](NodeId n) {
-    if (n != kNoNode && !live[static_cast<std::size_t>(n)]) {
-      live[static_cast<std::size_t>(n)] = true;
-      stack.push_back(n);
-    }
-  };
-  auto need_index = [&](IndexId i) {
-    if (!index_seen[static_cast<std::size_t>(i)]) {
-      index_seen[static_cast<std::size_t>(i)] = true;
-      index_stack.push_back(i);
-    }
-  };
-  for (const Store& s : program_.stores) need(s.node), need(s.mask), need_index(s.index);
-  for (NodeId r : program_.results) need(r);
-  while (!stack.empty() || !index_stack.empty()) {
-    if (!index_stack.empty()) {
-      IndexId i = index_stack.back();
-      index_stack.pop_back();
-      for (const IndexTerm& t : program_.space.expr(i).terms) {
-        const IndexAtom& a = program_.space.atom(t.atom);
-        if (a.kind == IndexAtom::Kind::kValue) need(a.node);
-        if (a.kind == IndexAtom::Kind::kFloorDiv || a.kind == IndexAtom::Kind::kMod) need_index(a.expr);
-      }
-      continue;
-    }
-    const Node& n = node(stack.back());
-    stack.pop_back();
-    for (NodeId o : n.operands) need(o);
-    need(n.mask);
-    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) need_index(n.index);
-  }
+  const std::vector<bool> live = NeededNodes(program_);
   bool all = true;
   for (bool l : live) all = all && l;
   if (all) return std::move(program_);
@@ -418,6 +383,45 @@ ElementProgram ProgramBuilder::Finish() && {
   for (NodeId& r : program_.results) r = renumber[static_cast<std::size_t>(r)];
   program_.space.RenumberNodes(renumber);
   return std::move(program_);
+}
+
+std::vector<bool> NeededNodes(const ElementProgram& p) {
+  std::vector<bool> live(p.nodes.size(), false);
+  std::vector<bool> index_seen(p.space.expr_count(), false);
+  std::vector<NodeId> stack;
+  std::vector<IndexId> index_stack;
+  auto need = [&](NodeId n) {
+    if (n != kNoNode && !live[static_cast<std::size_t>(n)]) {
+      live[static_cast<std::size_t>(n)] = true;
+      stack.push_back(n);
+    }
+  };
+  auto need_index = [&](IndexId i) {
+    if (!index_seen[static_cast<std::size_t>(i)]) {
+      index_seen[static_cast<std::size_t>(i)] = true;
+      index_stack.push_back(i);
+    }
+  };
+  for (const Store& s : p.stores) need(s.node), need(s.mask), need_index(s.index);
+  for (NodeId r : p.results) need(r);
+  while (!stack.empty() || !index_stack.empty()) {
+    if (!index_stack.empty()) {
+      IndexId i = index_stack.back();
+      index_stack.pop_back();
+      for (const IndexTerm& t : p.space.expr(i).terms) {
+        const IndexAtom& a = p.space.atom(t.atom);
+        if (a.kind == IndexAtom::Kind::kValue) need(a.node);
+        if (a.kind == IndexAtom::Kind::kFloorDiv || a.kind == IndexAtom::Kind::kMod) need_index(a.expr);
+      }
+      continue;
+    }
+    const Node& n = p.nodes[static_cast<std::size_t>(stack.back())];
+    stack.pop_back();
+    for (NodeId o : n.operands) need(o);
+    need(n.mask);
+    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) need_index(n.index);
+  }
+  return live;
 }
 
 std::vector<IndexId> UsedExprs(const ElementProgram& p) {

@@ -145,6 +145,8 @@ class ProgramBuilder {
   std::vector<NodeId> table_;  // an open hash table of the nodes; kNoNode: free
 };
 
+// Of each node, whether the stores and results need it, also inside of indices.
+std::vector<bool> NeededNodes(const ElementProgram& program);
 // The expressions that a program evaluates: of loads, stores and index nodes, and inside their atoms.
 std::vector<IndexId> UsedExprs(const ElementProgram& program);
 

@@ -231,7 +231,7 @@ void NativePlanner::Define(int slot, int level, LaneValue value) {
   LoopAt(level).values[slot] = value;
 }
 
-bool NativePlanner::TryOp(int, const Step& s) {
+bool NativePlanner::TryOp(const Step& s) {
   if (s.kind == Step::Kind::kMulAdd || s.kind == Step::Kind::kDivide || s.kind == Step::Kind::kModulus) return TryIndexOp(s);
   if (s.kind != Step::Kind::kOp || s.key < 0) return false;
   const int level = OpenLevel(LevelFor(s));
@@ -255,7 +255,7 @@ bool NativePlanner::TryOp(int, const Step& s) {
 bool NativePlanner::TryIndexOp(const Step& s) {
   const int level = OpenLevel(LevelFor(s));
   LaneBuilder& b = LoopAt(level).builder;
-  const ElementType t = ElementType::kS32, u = ElementType::kU32;
+  const ElementType t = ElementType::kS32;
   const std::optional<LaneValue> a = ValueIn(level, s.in[0]);
   if (!a) return false;
   const int x = b.As(*a, t).node;
@@ -268,16 +268,9 @@ bool NativePlanner::TryIndexOp(const Step& s) {
       result = b.Add(LaneOp::kAdd, t, result, b.As(*c, t).node);
     }
   } else {
-    // floor(x / d) = (x * ceil(2^s / d)) >> s for 0 <= x < 2^31, with s = 31 + ceil(log2(d)), as in kernels/block_integer.cpp.
     const uint64_t divisor = s.bits;
     if (divisor == 0 || divisor > INT32_MAX) return false;
-    int quotient = x;
-    if (divisor > 1) {
-      const int shift = 31 + std::bit_width(divisor - 1);
-      const uint64_t factor = ((uint64_t{1} << shift) + divisor - 1) / divisor;
-      const int high = b.Add(LaneOp::kMulHigh, u, b.Bitcast(x, u), b.Constant(u, factor));
-      quotient = b.Bitcast(b.Add(LaneOp::kShr, u, high, b.Constant(u, static_cast<uint64_t>(shift - 32))), t);
-    }
+    const int quotient = b.Bitcast(b.QuotientBelow2To31(b.Bitcast(x, ElementType::kU32), divisor), t);
     result = s.kind == Step::Kind::kDivide ? quotient
                                            : b.Add(LaneOp::kSub, t, x, b.Add(LaneOp::kMul, t, quotient, b.Constant(t, divisor)));
   }
@@ -464,21 +457,17 @@ void NativePlanner::Run() {
     const int number = static_cast<int>(i);
     if (!s.is_uniform) {
       if ((s.kind == Step::Kind::kLoad || s.kind == Step::Kind::kRamp) && TryLoad(number, s)) continue;
-      if (TryOp(number, s)) continue;
+      if (TryOp(s)) continue;
     }
     MakePlain(number, s);
   }
-  int op_count = 0;
-  for (const auto& loop : loops_) op_count += loop->op_count;
   for (int slot : out_.results_) {
     const Source& source = sources_[static_cast<std::size_t>(slot)];
     if (source.kind == Source::Kind::kNative) NeedArray(slot);
     if (source.kind == Source::Kind::kMemory) is_needed_[static_cast<std::size_t>(source.step)] = true;
   }
   PlaceStores();
-  for (const auto& loop : loops_) op_count = std::max(op_count, loop->op_count);
-  if (op_count == 0) return;
-  Finish();
+  if (std::ranges::any_of(loops_, [](const auto& loop) { return loop->op_count > 0; })) Finish();
 }
 
 }  // namespace krafla::cpu

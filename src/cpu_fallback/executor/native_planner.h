@@ -61,7 +61,7 @@ class NativePlanner {
   int LevelFor(const Step& s) const;
   int OpenLevel(int wanted);
   Loop& LoopAt(int level);
-  bool TryOp(int number, const Step& s);
+  bool TryOp(const Step& s);
   bool TryLoad(int number, const Step& s);
   bool TryIndexOp(const Step& s);
   void MakePlain(int number, const Step& s);

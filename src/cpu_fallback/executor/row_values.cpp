@@ -6,45 +6,12 @@
 namespace krafla::cpu {
 
 using plan::ElementProgram;
-using plan::IndexAtom;
-using plan::IndexId;
-using plan::IndexTerm;
 using plan::kNoNode;
 using plan::Node;
 using plan::NodeId;
 using plan::NodeOp;
 
 namespace {
-
-// The nodes that results and stores need; operands come before users.
-std::vector<bool> FindNeeded(const ElementProgram& p) {
-  std::vector<bool> needed(p.nodes.size(), false);
-  const auto need = [&](NodeId id) {
-    if (id != kNoNode) needed[At(id)] = true;
-  };
-  const auto need_places = [&](const auto& self, IndexId id) -> void {
-    for (const IndexTerm& t : p.space.expr(id).terms) {
-      const IndexAtom& a = p.space.atom(t.atom);
-      if (a.kind == IndexAtom::Kind::kValue) need(a.node);
-      if (a.kind == IndexAtom::Kind::kFloorDiv || a.kind == IndexAtom::Kind::kMod) self(self, a.expr);
-    }
-  };
-  for (NodeId r : p.results) need(r);
-  for (const plan::Store& s : p.stores) {
-    need(s.node), need(s.mask);
-    need_places(need_places, s.index);
-  }
-  for (std::size_t i = p.nodes.size(); i-- > 0;) {
-    if (!needed[i]) continue;
-    const Node& n = p.nodes[i];
-    for (NodeId o : n.operands) need(o);
-    if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) {
-      need(n.mask);
-      need_places(need_places, n.index);
-    }
-  }
-  return needed;
-}
 
 bool IsLeaf(const Node& n) { return n.op == NodeOp::kParam || n.op == NodeOp::kConstant; }
 
@@ -60,7 +27,7 @@ std::optional<RowValues> TakeRowValues(ElementProgram& stage, const Dims& row_di
     of_row[i] = all;
   }
   // Those that something else reads. Values that are reduced or stored stay: they have a place for each element.
-  const std::vector<bool> needed = FindNeeded(stage);
+  const std::vector<bool> needed = plan::NeededNodes(stage);
   bool any = false;
   for (std::size_t i = 0; i < count; ++i) {
     if (!needed[i] || of_row[i]) continue;
@@ -90,7 +57,7 @@ std::optional<RowValues> TakeRowValues(ElementProgram& stage, const Dims& row_di
     n = {.op = NodeOp::kParam, .type = n.type, .bits = static_cast<uint64_t>(first_param) + out.types.size() - 1, .depends = n.depends};
   }
   // What only they needed is gone.
-  const std::vector<bool> left = FindNeeded(stage);
+  const std::vector<bool> left = plan::NeededNodes(stage);
   for (std::size_t i = 0; i < count; ++i)
     if (!left[i]) stage.nodes[i] = {.op = NodeOp::kConstant, .type = stage.nodes[i].type};
   return out;

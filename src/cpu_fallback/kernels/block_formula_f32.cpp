@@ -12,60 +12,19 @@ namespace krafla::cpu::HWY_NAMESPACE {
 
 using Ops = VectorOps;
 
-#define KRAFLA_FORMULA(Name)                                          \
+#define KRAFLA_FORMULA(key, Name, operand_count)                      \
   struct Name##Formula {                                              \
     template <class... Operands>                                      \
     static Ops::F Do(const Ops& ops, const Operands&... operands) {   \
       return krafla::Name(ops, operands...);                          \
     }                                                                 \
   };
-KRAFLA_FORMULA(Exp)
-KRAFLA_FORMULA(Expm1)
-KRAFLA_FORMULA(Logistic)
-KRAFLA_FORMULA(Tanh)
-KRAFLA_FORMULA(Sinh)
-KRAFLA_FORMULA(Cosh)
-KRAFLA_FORMULA(Erf)
-KRAFLA_FORMULA(Log)
-KRAFLA_FORMULA(Log1p)
-KRAFLA_FORMULA(Asinh)
-KRAFLA_FORMULA(Acosh)
-KRAFLA_FORMULA(Atanh)
-KRAFLA_FORMULA(Cbrt)
-KRAFLA_FORMULA(Rsqrt)
-KRAFLA_FORMULA(Sqrt)
-KRAFLA_FORMULA(Sin)
-KRAFLA_FORMULA(Cos)
-KRAFLA_FORMULA(Tan)
-KRAFLA_FORMULA(Asin)
-KRAFLA_FORMULA(Acos)
-KRAFLA_FORMULA(Pow)
-KRAFLA_FORMULA(Atan2)
-#undef KRAFLA_FORMULA
+#include "numerics/formulas.def"
 
 BlockFn FindFormulaF32(Opcode opcode) {
-  if (opcode == Opcode::kExp) return &FormulaLoop<Ops, ExpFormula>;
-  if (opcode == Opcode::kExpm1) return &FormulaLoop<Ops, Expm1Formula>;
-  if (opcode == Opcode::kLogistic) return &FormulaLoop<Ops, LogisticFormula>;
-  if (opcode == Opcode::kTanh) return &FormulaLoop<Ops, TanhFormula>;
-  if (opcode == Opcode::kSinh) return &FormulaLoop<Ops, SinhFormula>;
-  if (opcode == Opcode::kCosh) return &FormulaLoop<Ops, CoshFormula>;
-  if (opcode == Opcode::kErf) return &FormulaLoop<Ops, ErfFormula>;
-  if (opcode == Opcode::kLog) return &FormulaLoop<Ops, LogFormula>;
-  if (opcode == Opcode::kLog1p) return &FormulaLoop<Ops, Log1pFormula>;
-  if (opcode == Opcode::kAsinh) return &FormulaLoop<Ops, AsinhFormula>;
-  if (opcode == Opcode::kAcosh) return &FormulaLoop<Ops, AcoshFormula>;
-  if (opcode == Opcode::kAtanh) return &FormulaLoop<Ops, AtanhFormula>;
-  if (opcode == Opcode::kCbrt) return &FormulaLoop<Ops, CbrtFormula>;
-  if (opcode == Opcode::kRsqrt) return &FormulaLoop<Ops, RsqrtFormula>;
-  if (opcode == Opcode::kSqrt) return &FormulaLoop<Ops, SqrtFormula>;
-  if (opcode == Opcode::kSin) return &FormulaLoop<Ops, SinFormula>;
-  if (opcode == Opcode::kCos) return &FormulaLoop<Ops, CosFormula>;
-  if (opcode == Opcode::kTan) return &FormulaLoop<Ops, TanFormula>;
-  if (opcode == Opcode::kAsin) return &FormulaLoop<Ops, AsinFormula>;
-  if (opcode == Opcode::kAcos) return &FormulaLoop<Ops, AcosFormula>;
-  if (opcode == Opcode::kPower) return &Formula2Loop<Ops, PowFormula>;
-  if (opcode == Opcode::kAtan2) return &Formula2Loop<Ops, Atan2Formula>;
+#define KRAFLA_FORMULA(key, Name, operand_count) \
+  if (opcode == Opcode::key) return &FormulaLoop<Ops, Name##Formula, operand_count>;
+#include "numerics/formulas.def"
   return nullptr;
 }
 

@@ -8,6 +8,7 @@
 
 #include "cpu_fallback/kernels/block_families.h"
 #include "numerics/formulas_int.h"
+#include "numerics/reciprocal.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/block_integer.cpp"
@@ -112,7 +113,7 @@ struct FloatQuotient {
     return Finish(x, y, static_cast<T>(static_cast<Word>(static_cast<Float>(x) / static_cast<Float>(safe))), is_negated);
   }
 };
-// By one number: |x| * ceil(2^s / |y|) >> s with s = bits + ceil(log2 |y|), as in Reciprocal below: 2^s / |y| is rounded up by
+// By one number: |x| * ceil(2^s / |y|) >> s with s = bits + ceil(log2 |y|), as in numerics/reciprocal.h: 2^s / |y| is rounded up by
 // less than 1, which |x| <= 2^bits times stays below 2^bits * 2^ceil(log2 |y|) = 2^s, one quotient's worth over |y|.
 template <class T, bool kRemainder>
 void DivideByOneLoop(const BlockArgs& args) {
@@ -270,29 +271,15 @@ void MulAdd(int32_t* out, const int32_t* a, int32_t factor, const int32_t* b, in
       out[i] = static_cast<int32_t>(static_cast<uint32_t>(a[i]) * f + static_cast<uint32_t>(b[i]));
   }
 }
-// floor(x / divisor) = x * ceil(2^s / divisor) >> s for 0 <= x < 2^31, with s = 31 + ceil(log2(divisor)): the error
-// of the factor is below 2^(s - 31) / divisor, so x times it is below one divisor-th.
-struct Reciprocal {
-  uint64_t factor;
-  int shift;
-  explicit Reciprocal(int32_t divisor) {
-    const uint64_t v = static_cast<uint64_t>(divisor);
-    shift = 31 + std::bit_width(v - 1);
-    factor = ((uint64_t{1} << shift) + v - 1) / v;
-  }
-  int32_t Divide(int32_t x) const {
-    return static_cast<int32_t>((static_cast<uint64_t>(static_cast<uint32_t>(x)) * factor) >> shift);
-  }
-};
 void Divide(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
-  const Reciprocal reciprocal(divisor);
+  const Reciprocal reciprocal(static_cast<uint64_t>(divisor));
   KRAFLA_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = reciprocal.Divide(a[i]);
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int32_t>(reciprocal.Divide(static_cast<uint32_t>(a[i])));
 }
 void Modulus(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
-  const Reciprocal reciprocal(divisor);
+  const Reciprocal reciprocal(static_cast<uint64_t>(divisor));
   KRAFLA_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = a[i] - reciprocal.Divide(a[i]) * divisor;
+  for (int64_t i = 0; i < n; ++i) out[i] = a[i] - static_cast<int32_t>(reciprocal.Divide(static_cast<uint32_t>(a[i]))) * divisor;
 }
 
 }  // namespace krafla::cpu::HWY_NAMESPACE

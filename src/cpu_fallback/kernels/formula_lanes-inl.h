@@ -117,7 +117,8 @@ HWY_INLINE void StoreSome(hn::Vec<D> v, D d, T* to, std::size_t count) {
   }
 }
 
-template <class Ops, class Formula>
+// The formula is in the code once: it is long.
+template <class Ops, class Formula, int kOperands>
 HWY_FLATTEN void FormulaLoop(const BlockArgs& args) {
   const Ops ops;
   const typename Ops::DF d;
@@ -125,26 +126,17 @@ HWY_FLATTEN void FormulaLoop(const BlockArgs& args) {
   const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
   const T* a = static_cast<const T*>(args.in[0]);
   T* out = static_cast<T*>(args.out);
-  // The formula is in the code once: it is long.
   for (std::size_t i = 0; i < n; i += lanes) {
     const std::size_t count = n - i < lanes ? n - i : lanes;
     const typename Ops::F x(LoadSome(d, a + i, count));
-    StoreSome(SettledNan(d, Formula::Do(ops, x).v), d, out + i, count);
-  }
-}
-template <class Ops, class Formula>
-HWY_FLATTEN void Formula2Loop(const BlockArgs& args) {
-  const Ops ops;
-  const typename Ops::DF d;
-  using T = typename Ops::Number;
-  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(args.n);
-  const T* a = static_cast<const T*>(args.in[0]);
-  const T* b = static_cast<const T*>(args.in[1]);
-  T* out = static_cast<T*>(args.out);
-  for (std::size_t i = 0; i < n; i += lanes) {
-    const std::size_t count = n - i < lanes ? n - i : lanes;
-    const typename Ops::F x(LoadSome(d, a + i, count)), y(LoadSome(d, b + i, count));
-    StoreSome(SettledNan(d, Formula::Do(ops, x, y).v), d, out + i, count);
+    typename Ops::F result;
+    if constexpr (kOperands == 1) {
+      result = Formula::Do(ops, x);
+    } else {
+      const typename Ops::F y(LoadSome(d, static_cast<const T*>(args.in[1]) + i, count));
+      result = Formula::Do(ops, x, y);
+    }
+    StoreSome(SettledNan(d, result.v), d, out + i, count);
   }
 }
 

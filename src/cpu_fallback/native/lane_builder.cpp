@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "numerics/nan.h"
+#include "numerics/reciprocal.h"
 
 namespace krafla::cpu::native {
 
@@ -258,8 +259,16 @@ std::optional<Value> LaneBuilder::Extremum(Opcode opcode, ElementType type, Valu
   return Value{chosen, Nans::kPending};
 }
 
-// x / divisor, which is not 0, by a multiplication: floor(n / d) = n * ceil(2^s / d) >> s for 0 <= n <= 2^31 with
-// s = 31 + ceil(log2(d)), as in kernels/block_integer.cpp. For all 32 bits the factor needs 33: f + 2^32 with
+int LaneBuilder::QuotientBelow2To31(int x, uint64_t divisor) {
+  if (divisor == 1) return x;
+  const ElementType u = ElementType::kU32;
+  const Reciprocal reciprocal(divisor);
+  const int high = Add(LaneOp::kMulHigh, u, x, Constant(u, reciprocal.factor));
+  if (reciprocal.shift == 32) return high;
+  return Add(LaneOp::kShr, u, high, Constant(u, static_cast<uint64_t>(reciprocal.shift - 32)));
+}
+
+// x / divisor, which is not 0, by a multiplication. For all 32 bits of an unsigned number the factor needs 33: f + 2^32 with
 // f = ceil(2^(32 + l) / d) - 2^32 and l = ceil(log2(d)); then n * (f + 2^32) >> (32 + l) = (h + ((n - h) >> 1)) >> (l - 1),
 // where h = n * f >> 32 (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
 int LaneBuilder::Quotient(ElementType type, int x, uint64_t divisor) {
@@ -275,12 +284,7 @@ int LaneBuilder::Quotient(ElementType type, int x, uint64_t divisor) {
   }
   const auto number = static_cast<int32_t>(static_cast<uint32_t>(divisor));
   const uint64_t size = number < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{number}) : static_cast<uint64_t>(number);
-  int q = Bitcast(Add(LaneOp::kAbs, type, x), u);
-  if (size > 1) {
-    const int shift = 31 + std::bit_width(size - 1);
-    const uint64_t factor = ((uint64_t{1} << shift) + size - 1) / size;
-    q = shifted(Add(LaneOp::kMulHigh, u, q, Constant(u, factor)), shift - 32);
-  }
+  const int q = QuotientBelow2To31(Bitcast(Add(LaneOp::kAbs, type, x), u), size);
   // With the sign of the quotient.
   const int sign = Add(LaneOp::kSar, type, x, Constant(type, 31));
   const int flip = number < 0 ? Add(LaneOp::kNot, type, sign) : sign;

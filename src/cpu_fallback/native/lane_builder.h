@@ -58,6 +58,8 @@ class LaneBuilder {
   // Between storage and compute type.
   std::optional<Value> Widen(int stored, ElementType storage);
   std::optional<int> Narrow(Value value, ElementType storage, bool rounds);
+  // A u32 of at most 2^31 by a number of 1 to 2^31.
+  int QuotientBelow2To31(int x, uint64_t divisor);
 
  private:
   struct Hash {

@@ -49,10 +49,11 @@ struct LaneWords {
   }
 };
 
-struct LaneOps : LaneWords {
-  static constexpr ElementType kF = ElementType::kF32, kU = ElementType::kU32, kS = ElementType::kS32;
+// What f32 formulas with words of 32 bits and f64 formulas with words in lanes of 64 bits have in common.
+template <ElementType kNumber, ElementType kUnsigned, ElementType kSigned>
+struct LaneNumbers : LaneWords {
+  static constexpr ElementType kF = kNumber, kU = kUnsigned, kS = kSigned;
 
-  F Const(float x) const { return {builder->Constant(kF, std::bit_cast<uint32_t>(x))}; }
   I ConstI(uint32_t x) const { return {builder->Constant(kU, x)}; }
 
   F Add(F a, F b) const { return {Do(LaneOp::kAdd, kF, a.id, b.id)}; }
@@ -62,9 +63,6 @@ struct LaneOps : LaneWords {
   F Sqrt(F a) const { return {Do(LaneOp::kSqrt, kF, a.id)}; }
   F Neg(F a) const { return {Do(LaneOp::kNeg, kF, a.id)}; }
   F Abs(F a) const { return {Do(LaneOp::kAbs, kF, a.id)}; }
-  F Floor(F a) const { return {Do(LaneOp::kFloor, kF, a.id)}; }
-  F RoundEven(F a) const { return {Do(LaneOp::kRoundEven, kF, a.id)}; }
-  F Trunc(F a) const { return {Do(LaneOp::kTrunc, kF, a.id)}; }
 
   B Lt(F a, F b) const { return {builder->Compare(LaneOp::kLt, a.id, b.id)}; }
   B Le(F a, F b) const { return {builder->Compare(LaneOp::kLe, a.id, b.id)}; }
@@ -72,6 +70,24 @@ struct LaneOps : LaneWords {
   B Ge(F a, F b) const { return {builder->Compare(LaneOp::kLe, b.id, a.id)}; }
   B Eq(F a, F b) const { return {builder->Compare(LaneOp::kEq, a.id, b.id)}; }
   B Ne(F a, F b) const { return {builder->Compare(LaneOp::kNe, a.id, b.id)}; }
+
+  I And(I a, I b) const { return {Do(LaneOp::kAnd, kU, a.id, b.id)}; }
+  I Or(I a, I b) const { return {Do(LaneOp::kOr, kU, a.id, b.id)}; }
+  I Xor(I a, I b) const { return {Do(LaneOp::kXor, kU, a.id, b.id)}; }
+  I Shr(I a, I b) const { return {Do(LaneOp::kShr, kU, a.id, b.id)}; }
+
+  B IEq(I a, I b) const { return {builder->Compare(LaneOp::kEq, a.id, b.id)}; }
+  B INe(I a, I b) const { return {builder->Compare(LaneOp::kNe, a.id, b.id)}; }
+  B ULt(I a, I b) const { return {builder->Compare(LaneOp::kLt, a.id, b.id)}; }
+  B ULe(I a, I b) const { return {builder->Compare(LaneOp::kLe, a.id, b.id)}; }
+};
+
+struct LaneOps : LaneNumbers<ElementType::kF32, ElementType::kU32, ElementType::kS32> {
+  F Const(float x) const { return {builder->Constant(kF, std::bit_cast<uint32_t>(x))}; }
+
+  F Floor(F a) const { return {Do(LaneOp::kFloor, kF, a.id)}; }
+  F RoundEven(F a) const { return {Do(LaneOp::kRoundEven, kF, a.id)}; }
+  F Trunc(F a) const { return {Do(LaneOp::kTrunc, kF, a.id)}; }
 
   I Bits(F a) const { return {builder->Bitcast(a.id, kU)}; }
   F FromBits(I a) const { return {builder->Bitcast(a.id, kF)}; }
@@ -84,20 +100,12 @@ struct LaneOps : LaneWords {
   I ISub(I a, I b) const { return {Do(LaneOp::kSub, kU, a.id, b.id)}; }
   I IMul(I a, I b) const { return {Do(LaneOp::kMul, kU, a.id, b.id)}; }
   I UMulHi(I a, I b) const { return {Do(LaneOp::kMulHigh, kU, a.id, b.id)}; }
-  I And(I a, I b) const { return {Do(LaneOp::kAnd, kU, a.id, b.id)}; }
-  I Or(I a, I b) const { return {Do(LaneOp::kOr, kU, a.id, b.id)}; }
-  I Xor(I a, I b) const { return {Do(LaneOp::kXor, kU, a.id, b.id)}; }
   I Not(I a) const { return {Do(LaneOp::kNot, kU, a.id)}; }
   I Shl(I a, I b) const { return {Do(LaneOp::kShl, kU, a.id, b.id)}; }
-  I Shr(I a, I b) const { return {Do(LaneOp::kShr, kU, a.id, b.id)}; }
   I Sar(I a, I b) const { return {Do(LaneOp::kSar, kU, a.id, b.id)}; }
   I UDiv(I a, I b) const { return {Do(LaneOp::kDiv, kU, a.id, b.id)}; }
   I SDiv(I a, I b) const { return {builder->Bitcast(Do(LaneOp::kDiv, kS, Signed(a), Signed(b)), kU)}; }
 
-  B IEq(I a, I b) const { return {builder->Compare(LaneOp::kEq, a.id, b.id)}; }
-  B INe(I a, I b) const { return {builder->Compare(LaneOp::kNe, a.id, b.id)}; }
-  B ULt(I a, I b) const { return {builder->Compare(LaneOp::kLt, a.id, b.id)}; }
-  B ULe(I a, I b) const { return {builder->Compare(LaneOp::kLe, a.id, b.id)}; }
   B SLt(I a, I b) const { return {builder->Compare(LaneOp::kLt, Signed(a), Signed(b))}; }
   B SLe(I a, I b) const { return {builder->Compare(LaneOp::kLe, Signed(a), Signed(b))}; }
 
@@ -106,26 +114,8 @@ struct LaneOps : LaneWords {
 };
 
 // A word is a u64 lane whose upper half is zero.
-struct LaneF64Ops : LaneWords {
-  static constexpr ElementType kF = ElementType::kF64, kU = ElementType::kU64, kS = ElementType::kS64;
-
+struct LaneF64Ops : LaneNumbers<ElementType::kF64, ElementType::kU64, ElementType::kS64> {
   F Const(double x) const { return {builder->Constant(kF, std::bit_cast<uint64_t>(x))}; }
-  I ConstI(uint32_t x) const { return {builder->Constant(kU, x)}; }
-
-  F Add(F a, F b) const { return {Do(LaneOp::kAdd, kF, a.id, b.id)}; }
-  F Sub(F a, F b) const { return {Do(LaneOp::kSub, kF, a.id, b.id)}; }
-  F Mul(F a, F b) const { return {Do(LaneOp::kMul, kF, a.id, b.id)}; }
-  F Div(F a, F b) const { return {Do(LaneOp::kDiv, kF, a.id, b.id)}; }
-  F Sqrt(F a) const { return {Do(LaneOp::kSqrt, kF, a.id)}; }
-  F Neg(F a) const { return {Do(LaneOp::kNeg, kF, a.id)}; }
-  F Abs(F a) const { return {Do(LaneOp::kAbs, kF, a.id)}; }
-
-  B Lt(F a, F b) const { return {builder->Compare(LaneOp::kLt, a.id, b.id)}; }
-  B Le(F a, F b) const { return {builder->Compare(LaneOp::kLe, a.id, b.id)}; }
-  B Gt(F a, F b) const { return {builder->Compare(LaneOp::kLt, b.id, a.id)}; }
-  B Ge(F a, F b) const { return {builder->Compare(LaneOp::kLe, b.id, a.id)}; }
-  B Eq(F a, F b) const { return {builder->Compare(LaneOp::kEq, a.id, b.id)}; }
-  B Ne(F a, F b) const { return {builder->Compare(LaneOp::kNe, a.id, b.id)}; }
 
   I High(F a) const { return {Do(LaneOp::kShr, kU, Bits(a), K(32))}; }
   I Low(F a) const { return Word(Bits(a)); }
@@ -139,18 +129,10 @@ struct LaneF64Ops : LaneWords {
   I ISub(I a, I b) const { return Word(Do(LaneOp::kSub, kU, a.id, b.id)); }
   I IMul(I a, I b) const { return Word(Product(a, b)); }
   I UMulHi(I a, I b) const { return {Do(LaneOp::kShr, kU, Product(a, b), K(32))}; }
-  I And(I a, I b) const { return {Do(LaneOp::kAnd, kU, a.id, b.id)}; }
-  I Or(I a, I b) const { return {Do(LaneOp::kOr, kU, a.id, b.id)}; }
-  I Xor(I a, I b) const { return {Do(LaneOp::kXor, kU, a.id, b.id)}; }
   I Not(I a) const { return Word(Do(LaneOp::kNot, kU, a.id)); }
   I Shl(I a, I b) const { return Word(Do(LaneOp::kShl, kU, a.id, b.id)); }
-  I Shr(I a, I b) const { return {Do(LaneOp::kShr, kU, a.id, b.id)}; }
   I Sar(I a, I b) const { return Word(builder->Bitcast(Do(LaneOp::kSar, kS, Extended(a), builder->Bitcast(b.id, kS)), kU)); }
 
-  B IEq(I a, I b) const { return {builder->Compare(LaneOp::kEq, a.id, b.id)}; }
-  B INe(I a, I b) const { return {builder->Compare(LaneOp::kNe, a.id, b.id)}; }
-  B ULt(I a, I b) const { return {builder->Compare(LaneOp::kLt, a.id, b.id)}; }
-  B ULe(I a, I b) const { return {builder->Compare(LaneOp::kLe, a.id, b.id)}; }
   B SLt(I a, I b) const { return {builder->Compare(LaneOp::kLt, Extended(a), Extended(b))}; }
   B SLe(I a, I b) const { return {builder->Compare(LaneOp::kLe, Extended(a), Extended(b))}; }
 
