@@ -8,12 +8,14 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <stop_token>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
 
 #include "api/reduction_combiner.h"
 #include "base/index.h"
+#include "base/run_limit.h"
 #include "collectives/rendezvous.h"
 #include "cpu_fallback/evaluator/evaluator.h"
 #include "ir/verifier.h"
@@ -194,9 +196,7 @@ class Group final : public GroupExecutable {
     return members_[At(device)].executable->Results();
   }
 
-  void SetLimit(const RunLimit* limit) override {
-    for (Member& m : members_) m.executable->SetLimit(limit);
-  }
+  void SetLimit(const RunLimit* limit) override { limit_ = limit; }
   Result<> Execute() override {
     return OnAllDevices([this](std::size_t d) { return members_[d].executable->Execute(); });
   }
@@ -251,9 +251,12 @@ class Group final : public GroupExecutable {
     }
   };
 
-  // work(device), each on a thread. When one fails, the others are broken off, and its error is returned.
+  // work(device), each on a thread. When one fails, the others are broken off wherever they are, and its error is returned.
   Result<> OnAllDevices(const std::function<Result<>(std::size_t device)>& work) {
     rendezvous_->Begin();
+    const RunLimit limit = {limit_->deadline, rendezvous_->broken_off()};
+    const std::stop_callback stopped(limit_->stop, [this] { rendezvous_->RequestStop(); });
+    for (Member& m : members_) m.executable->SetLimit(&limit);
     std::vector<std::thread> threads;
     for (std::size_t d = 1; d < members_.size(); ++d) {
       try {
@@ -264,6 +267,7 @@ class Group final : public GroupExecutable {
     }
     members_[0].Run(work);
     for (std::thread& t : threads) t.join();
+    for (Member& m : members_) m.executable->SetLimit(&kUnlimited);
     if (std::optional<Status> failure = rendezvous_->failure()) return Failure(std::move(*failure));
     return {};
   }
@@ -278,6 +282,7 @@ class Group final : public GroupExecutable {
   Exchanges exchanges_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<Member> members_;
+  const RunLimit* limit_ = &kUnlimited;  // of the next run
 };
 
 // "vulkan:\"a*b\"*4" at the last star outside quotes: the device and how often.

@@ -16,6 +16,7 @@ void Rendezvous::Begin() {
   std::lock_guard lock(mutex_);
   devices_.assign(devices_.size(), Device());
   failure_.reset();
+  stop_ = std::stop_source();
   open_.clear();
   messages_.clear();
 }
@@ -26,6 +27,7 @@ bool Rendezvous::NobodyRuns() const {
 
 void Rendezvous::BreakOff(Status status) {
   if (!failure_) failure_ = std::move(status);
+  stop_.request_stop();
   changed_.notify_all();
 }
 
@@ -195,6 +197,16 @@ void Rendezvous::Leave(int64_t device, const Result<>& outcome) {
 std::optional<Status> Rendezvous::failure() const {
   std::lock_guard lock(mutex_);
   return failure_;
+}
+
+std::stop_token Rendezvous::broken_off() const {
+  std::lock_guard lock(mutex_);
+  return stop_.get_token();
+}
+
+void Rendezvous::RequestStop() {
+  std::lock_guard lock(mutex_);
+  stop_.request_stop();
 }
 
 }  // namespace krafla

@@ -5,6 +5,7 @@
 //
 // Nobody waits for what cannot come: when a device fails, when the time limit passes, or when no device is left that
 // could still do something, the run is broken off, and every wait ends with an error that says who was missing where.
+// Those that are at work elsewhere hear of it by a stop token.
 #pragma once
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,10 @@ class Rendezvous {
   void Leave(int64_t device, const Result<>& outcome);
   // Why the run was broken off: the first error.
   std::optional<Status> failure() const;
+  // Asks whoever is at work to stop once this run, up to the next Begin, is broken off. RequestStop breaks it off from
+  // outside without a reason of its own: the first who hears of it gives one when it leaves.
+  std::stop_token broken_off() const;
+  void RequestStop();
 
   static constexpr std::size_t kMaxQueued = 4;
 
@@ -88,6 +94,7 @@ class Rendezvous {
   std::condition_variable changed_;
   std::vector<Device> devices_;
   std::optional<Status> failure_;
+  std::stop_source stop_;
   // Those that not all have come to, by collective and group.
   std::map<std::pair<const Collective*, int>, std::shared_ptr<Meeting>> open_;
   std::map<Channel, std::deque<Message>> messages_;

@@ -379,7 +379,7 @@ ENTRY e {
 }
 
 TEST(DeviceGroup, TheTimeLimitEndsTheWaitForADeviceThatLoopsOn) {
-  // Replica 1 counts to two thousand million first.
+  // Replica 1 never comes to the sum, and hears that the others have given up.
   Outcome out = RunOn("cpu*2", R"(
 HloModule slow, replica_count=2
 step {
