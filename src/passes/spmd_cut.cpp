@@ -14,15 +14,29 @@ namespace {
 // Chains that are longer are cut where they end.
 constexpr int kMaxDepth = 400;
 
-bool AnyCut(std::span<const Split> dims) {
-  return std::ranges::any_of(dims, [](const Split& s) { return !s.whole(); });
-}
-
 // How the operand of a reshape has to be cut for its result to be cut by `dims`; nothing where no cut does that. A cut
 // dimension is the slowest of those that it melts or parts with.
 std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& to, std::span<const Split> dims) {
   if (std::ranges::find(from, 0) != from.end()) return std::nullopt;
   std::vector<Split> out(from.size());
+  for (const ReshapeGroup& g : ReshapeGroups(from, to))
+    for (std::size_t d = g.to; d < g.to_end; ++d) {
+      if (dims[d].whole()) continue;
+      const std::size_t p = g.slowest_from;
+      if (d != g.slowest_to || p >= g.from_end || from[p] % dims[d].count != 0) return std::nullopt;
+      out[p] = dims[d];
+    }
+  return out;
+}
+
+}  // namespace
+
+bool AnyCut(std::span<const Split> dims) {
+  return std::ranges::any_of(dims, [](const Split& s) { return !s.whole(); });
+}
+
+std::vector<ReshapeGroup> ReshapeGroups(const Dims& from, const Dims& to) {
+  std::vector<ReshapeGroup> out;
   std::size_t a = 0, b = 0;
   while (a < from.size() || b < to.size()) {
     const std::size_t first_a = a, first_b = b;
@@ -33,21 +47,14 @@ std::optional<std::vector<Split>> ThroughReshape(const Dims& from, const Dims& t
       else
         y *= to[b++];
     }
-    auto slowest = [](const Dims& sizes, std::size_t begin, std::size_t end) {
+    const auto slowest = [](const Dims& sizes, std::size_t begin, std::size_t end) {
       while (begin < end && sizes[begin] == 1) ++begin;
       return begin;
     };
-    const std::size_t p = slowest(from, first_a, a), q = slowest(to, first_b, b);
-    for (std::size_t d = first_b; d < b; ++d) {
-      if (dims[d].whole()) continue;
-      if (d != q || p >= a || from[p] % dims[d].count != 0) return std::nullopt;
-      out[p] = dims[d];
-    }
+    out.push_back({a, slowest(from, first_a, a), first_b, b, slowest(to, first_b, b)});
   }
   return out;
 }
-
-}  // namespace
 
 bool Emitter::MadeOfNothing(const Instruction* i, int depth) {
   const Shape& shape = i->shape();

@@ -44,6 +44,7 @@ struct Value {
   int64_t blocks() const;
 };
 std::vector<Split> WholeDims(int64_t rank);
+bool AnyCut(std::span<const Split> dims);
 // All splits of an array that is cut by `dims` and in parts of a sum: those that a device's place depends on.
 std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced);
 // A tuple whose elements have gone through `change`.
@@ -58,6 +59,15 @@ bool Covers(std::span<const Split> dims, const Region* region, int64_t devices);
 
 // Whether two devices differ in one of `a` exactly where they differ in one of `b`.
 bool SamePlaces(std::span<const Split> a, std::span<const Split> b, int64_t devices);
+
+// What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A cut
+// goes through along the slowest of each side, the first that is not 1; the end of the run where there is none.
+struct ReshapeGroup {
+  std::size_t from_end, slowest_from;
+  std::size_t to, to_end, slowest_to;
+};
+// Of shapes that have elements.
+std::vector<ReshapeGroup> ReshapeGroups(const Dims& from, const Dims& to);
 
 // Emits into one computation.
 class Emitter {

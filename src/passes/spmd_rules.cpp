@@ -2,12 +2,15 @@
 #include "passes/spmd_rules.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "base/index.h"
+#include "cpu_fallback/evaluator/custom_call.h"
 #include "ir/builder.h"
 #include "passes/lift.h"
 #include "passes/spmd_parts.h"
+#include "passes/spmd_walk.h"
 
 namespace krafla::spmd {
 namespace {
@@ -38,6 +41,7 @@ class Rule {
     if (i_.opcode() == Opcode::kConcatenate) return Concatenate();
     if (i_.opcode() == Opcode::kGather) return GatherByIndices();
     if (i_.opcode() == Opcode::kScatter) return Scatter();
+    if (i_.opcode() == Opcode::kCustomCall) return ManyProblems();
     return Along();
   }
 
@@ -79,10 +83,6 @@ class Rule {
     return value.local;
   }
 
-  static bool AnyCut(std::span<const Split> dims) {
-    return std::ranges::any_of(dims, [](const Split& s) { return !s.whole(); });
-  }
-
   static Result<Shape> Local(const Shape& shape, std::span<const Split> dims) {
     Dims local = shape.dims();
     for (std::size_t d = 0; d < dims.size(); ++d) local[d] /= dims[d].count;
@@ -91,10 +91,11 @@ class Rule {
     return out;
   }
 
-  // The results of an instruction, each cut by `dims`.
+  // The results of an instruction, each cut by `dims`, and whole in dimensions behind those.
   Out Finish(std::vector<Instruction*> operands, Splits dims) {
     Value out;
     if (!i_.shape().IsTuple()) {
+      dims.resize(At(i_.shape().rank()));
       KRAFLA_ASSIGN(Shape shape, Local(i_.shape(), dims));
       out.local = emitter_.Clone(i_, std::move(shape), std::move(operands));
       out.dims = std::move(dims);
@@ -108,11 +109,13 @@ class Rule {
     }
     KRAFLA_ASSIGN(Shape tuple, Shape::MakeTuple(std::move(shapes)));
     Instruction* made = emitter_.Clone(i_, std::move(tuple), std::move(operands));
-    Value like;
-    like.dims = std::move(dims);
-    like.region = region_;
     out.is_tuple = true;
-    out.elements.assign(i_.shape().tuple_elements().size(), like);
+    for (const Shape& s : i_.shape().tuple_elements()) {
+      Value& element = out.elements.emplace_back();
+      element.dims = dims;
+      element.dims.resize(At(s.rank()));
+      element.region = region_;
+    }
     return emitter_.TakeApart(made, out);
   }
 
@@ -161,22 +164,9 @@ class Rule {
     const Dims& to = i_.shape().dims();
     if (i_.shape().element_count() == 0) return std::nullopt;
     Splits in = WholeDims(from.ssize()), out = WholeDims(to.ssize());
-    std::size_t a = 0, b = 0;
-    while (a < from.size() || b < to.size()) {
-      const std::size_t first_a = a, first_b = b;
-      int64_t x = a < from.size() ? from[a++] : 1, y = b < to.size() ? to[b++] : 1;
-      while (x != y) {
-        if (x < y)
-          x *= from[a++];
-        else
-          y *= to[b++];
-      }
-      auto slowest = [](const Dims& dims, std::size_t begin, std::size_t end) {
-        while (begin < end && dims[begin] == 1) ++begin;
-        return begin;
-      };
-      const std::size_t p = slowest(from, first_a, a), q = slowest(to, first_b, b);
-      if (p >= a || q >= b) continue;
+    for (const ReshapeGroup& g : ReshapeGroups(from, to)) {
+      const std::size_t p = g.slowest_from, q = g.slowest_to;
+      if (p >= g.from_end || q >= g.to_end) continue;
       const Split& split = operands_[0].dims[p];
       if (split.whole() || to[q] % split.count != 0) continue;
       in[p] = split;
@@ -471,6 +461,40 @@ class Rule {
     return out;
   }
 
+  // JAX says of its custom calls how many dimensions of all operands and results only count problems, as XLA's partitioner
+  // reads it. What does not fit is as if nobody had said it.
+  int64_t SaidBatchRank() const {
+    const std::string_view said = FrontendAttribute(i_.metadata(), "num_batch_dims");
+    int64_t count = 0;
+    const auto [end, error] = std::from_chars(said.data(), said.data() + said.size(), count);
+    if (error != std::errc() || end != said.data() + said.size() || count < 1 || i_.operand_count() == 0) return 0;
+    std::vector<const Shape*> shapes;
+    for (const Instruction* o : i_.operands()) shapes.push_back(&o->shape());
+    if (!i_.shape().IsTuple()) shapes.push_back(&i_.shape());
+    for (const Shape& s : i_.shape().tuple_elements()) shapes.push_back(&s);
+    const auto fits = [&](const Shape* s) {
+      return s->IsArray() && s->rank() >= count && std::equal(s->dims().begin(), s->dims().begin() + count, shapes[0]->dims().begin());
+    };
+    return std::ranges::all_of(shapes, fits) ? count : 0;
+  }
+
+  // Decompositions of many matrices: each device has some of them.
+  Out ManyProblems() {
+    const auto batch_rank = At(std::max(BatchRankOfCustomCall(i_), SaidBatchRank()));
+    if (batch_rank == 0) return std::nullopt;
+    Splits batch(batch_rank);
+    for (const Value& v : operands_) Join(batch, std::span(v.dims).first(batch_rank));
+    if (!AnyCut(batch)) return std::nullopt;
+    std::vector<Instruction*> made;
+    for (std::size_t o = 0; o < operands_.size(); ++o) {
+      Splits dims = batch;
+      dims.resize(operands_[o].dims.size());
+      KRAFLA_ASSIGN(Instruction * one, Operand(o, dims));
+      made.push_back(one);
+    }
+    return Finish(std::move(made), std::move(batch));
+  }
+
   // Operations that leave some dimensions alone: those may be cut, in all arrays alike.
   Out Along() {
     std::vector<std::size_t> arrays;
@@ -522,6 +546,9 @@ class Rule {
     } else if (op == Opcode::kCholesky || op == Opcode::kTriangularSolve) {
       first(op == Opcode::kCholesky ? 1 : 2);
       for (int64_t d = rank - 2; d < rank; ++d) alone[At(d)] = false;
+    } else if (op == Opcode::kTopK) {
+      first(1);
+      alone[At(rank - 1)] = false;
     } else {
       return std::nullopt;
     }

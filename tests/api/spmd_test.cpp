@@ -173,6 +173,17 @@ const Program kPrograms[] = {
     {"constraint",
      "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", sharding=@S\n ROOT r = "
      "f32[4,8] add(x, a)"},
+    // Of upper triangles, which are exact.
+    {"decompositions",
+     "rows = s32[4,8,4] iota(), iota_dimension=1\n columns = s32[4,8,4] iota(), iota_dimension=2\n"
+     "above = pred[4,8,4] compare(rows, columns), direction=LE\n on = pred[4,8,4] compare(rows, columns), direction=EQ\n"
+     "z = f32[] constant(0)\n zs = f32[4,8,4] broadcast(z), dimensions={}\n t = f32[] constant(10)\n"
+     "ts = f32[4,8,4] broadcast(t), dimensions={}\n x = f32[4,8,4] select(above, c, zs)\n y = f32[4,8,4] select(on, ts, zs)\n"
+     "m = f32[4,8,4] add(x, y)\n"
+     "l = (f32[4,8,4], s32[4,4], s32[4,8]) custom-call(m), custom_call_target=\"LuDecomposition\"\n"
+     "u = f32[4,8,4] get-tuple-element(l), index=0\n p = s32[4,8] get-tuple-element(l), index=2\n"
+     "ROOT r = (f32[4,8,4], s32[4,8]) tuple(u, p)"},
+    {"top_k", "ROOT r = (f32[4,3], s32[4,3]) custom-call(a), custom_call_target=\"TopK\""},
     {"two_results",
      "x = f32[4,8] add(a, a)\n y = f32[8,4] negate(b)\n ROOT r = (f32[4,8], f32[8,4]) tuple(x, y)"},
 };
@@ -690,6 +701,38 @@ ENTRY main {
       if (std::ranges::find(needed, o) == needed.end()) needed.push_back(o);
   }
   EXPECT_GT(needed.size(), 8u);
+}
+
+// Nor are many matrices put together to decompose some of them: where the call is one of ours, and where JAX says it.
+TEST_F(Spmd, DecompositionsStayWhereTheirMatricesAre) {
+  for (const char* call : {R"(custom_call_target="LuDecomposition")",
+                           R"(custom_call_target="mine", frontend_attributes={num_batch_dims="2"})"}) {
+    auto module = ParseHloText(Replaced(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[4,8,5,3] parameter(0), sharding={devices=[2,2,1,1]<=[4]}
+  r = (f32[4,8,5,3], s32[4,8,3], s32[4,8,5]) custom-call(x), CALL
+  a = f32[4,8,5,3] get-tuple-element(r), index=0
+  b = s32[4,8,5] get-tuple-element(r), index=2
+  ROOT t = (f32[4,8,5,3], s32[4,8,5]) tuple(a, b)
+})", "CALL", call), "test");
+    ASSERT_TRUE(module) << module.error().message();
+    auto shardings = PartitionModule(**module);
+    ASSERT_TRUE(shardings && *shardings);
+    EXPECT_EQ((**shardings).results, (std::vector<std::string>{"{devices=[2,2,1,1]<=[4]}", "{devices=[2,2,1]<=[4]}"})) << call;
+    for (const auto& i : (*module)->entry()->instructions()) EXPECT_FALSE(HasTrait(i->opcode(), op_trait::kCollective)) << call;
+  }
+  // What is said and does not fit is as if nobody had said it.
+  for (const char* said : {"5", "-1", "two", "1x", "9223372036854775808", ""}) {
+    auto module = ParseHloText(Replaced(R"(HloModule m, num_partitions=4
+ENTRY main {
+  x = f32[4,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  ROOT r = f32[4] custom-call(x), custom_call_target="mine", frontend_attributes={num_batch_dims="SAID"}
+})", "SAID", said), "test");
+    ASSERT_TRUE(module) << module.error().message();
+    auto shardings = PartitionModule(**module);
+    ASSERT_TRUE(shardings && *shardings) << said;
+    EXPECT_EQ((*module)->entry()->root()->operand(0)->shape().dims(), (Dims{4, 8})) << said;
+  }
 }
 
 TEST_F(Spmd, GroupsAreCutAlike) {

@@ -72,6 +72,18 @@ TEST(StablehloSharding, ManualComputation) {
                       Lines(**module, "ROOT"));
 }
 
+TEST(StablehloSharding, FrontendAttributesStayWithTheirOperations) {
+  auto module = ReadSharded(R"mlir(module {
+  func.func public @main(%arg0: tensor<4x3x3xf32>) -> tensor<4x3xf32> {
+    %0 = stablehlo.custom_call @mine(%arg0) {mhlo.frontend_attributes = {num_batch_dims = "1", note = "a \"b\""}} : (tensor<4x3x3xf32>) -> tensor<4x3xf32>
+    return %0 : tensor<4x3xf32>
+  }
+})mlir");
+  ASSERT_TRUE(module) << module.error().message();
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, R"(frontend_attributes={num_batch_dims="1",note="a \"b\""})",
+                      Lines(**module, "custom_call_target=\"mine\""));
+}
+
 TEST(StablehloSharding, GroupsAlongAxes) {
   auto groups = [](std::string_view text) {
     auto module = ReadSharded(WithGroups(text));

@@ -130,21 +130,25 @@ def _emit(config, operands, result_types, has_side_effect):
                             api_version=1, has_side_effect=has_side_effect)
 
 
-def custom_call(ctx, target, operands, result_avals, config=""):
-    """A custom call without effects. Its results may have symbolic shapes."""
+def custom_call(ctx, target, operands, result_avals, config="", num_batch_dims=0):
+    """A custom call without effects. Its results may have symbolic shapes. The first num_batch_dims dimensions of all
+    operands and results count problems that may be spread over devices."""
     from jax._src.interpreters import mlir
 
     types = [mlir.aval_to_ir_type(ctx.module_context, aval) for aval in result_avals]
     shapes = None
     if any(not isinstance(d, int) for aval in result_avals for d in aval.shape):
         shapes = [mlir.eval_dynamic_shape_as_tensor(ctx, aval.shape) for aval in result_avals]
+    attributes = None
+    if num_batch_dims > 0:
+        attributes = {"mhlo.frontend_attributes": mlir.ir_attribute({"num_batch_dims": str(num_batch_dims)})}
     return mlir.custom_call(target, result_types=types, operands=list(operands), backend_config=config, api_version=1,
-                            result_shapes=shapes).results
+                            result_shapes=shapes, extra_attributes=attributes).results
 
 
-def named_call(ctx, name, parameters, operands, result_avals):
+def named_call(ctx, name, parameters, operands, result_avals, num_batch_dims):
     """A custom call of a registered function."""
-    return custom_call(ctx, TARGET, operands, result_avals, f"name:{name}:{json.dumps(parameters)}")
+    return custom_call(ctx, TARGET, operands, result_avals, f"name:{name}:{json.dumps(parameters)}", num_batch_dims)
 
 
 def _make_emitter(original, platform):

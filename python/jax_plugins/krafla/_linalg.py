@@ -241,7 +241,10 @@ for _name in _ROUTINES:
 
 def _rule(name, parameters_of):
     def rule(ctx, *operands, **params):
-        return _host_callback.named_call(ctx, name, parameters_of(ctx.avals_in, params), list(operands), ctx.avals_out)
+        # Before the matrices; the vectors beside them have a dimension less.
+        num_batch_dims = max(len(aval.shape) for aval in ctx.avals_in) - 2
+        return _host_callback.named_call(ctx, name, parameters_of(ctx.avals_in, params), list(operands), ctx.avals_out,
+                                         num_batch_dims)
     return rule
 
 

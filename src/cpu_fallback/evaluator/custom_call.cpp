@@ -236,6 +236,16 @@ Result<Value> EvalCustomCall(Context& context, const Instruction& i, Operands op
 namespace krafla {
 
 std::span<const std::string_view> BuiltInCustomCalls() { return evaluator::kBuiltIn; }
+int64_t BatchRankOfCustomCall(const Instruction& call) {
+  using namespace evaluator;
+  const std::string& target = call.attr<CustomCallAttributes>().target;
+  constexpr std::string_view kOfMatrices[] = {"LuDecomposition", "Eigh", "krafla_svd", "Qr",
+                                              "ProductOfElementaryHouseholderReflectors"};
+  const bool of_matrices = IsAmong(target, kOfMatrices) || IsLapackSolve(target);
+  if ((!of_matrices && target != "TopK") || !ShapesFit(call)) return 0;
+  return call.operand(0)->shape().rank() - (of_matrices ? 2 : 1);
+}
+
 bool IsBuiltInCustomCall(std::string_view target) { return evaluator::IsAmong(target, evaluator::kBuiltIn); }
 Result<> CheckBuiltInCustomCall(const Instruction& call) {
   if (evaluator::ShapesFit(call)) return {};

@@ -19,18 +19,6 @@ constexpr MetadataField kFields[] = {
     {15, "stack_frame_id", false},
 };
 
-// Text that the lexer takes for one token of the kind that the text of attributes has there.
-bool IsWord(std::string_view key) {
-  hlo_text::Lexer lex(key, "key");
-  return lex.token().kind == hlo_text::Tok::kWord && lex.Next().text == key;
-}
-bool IsInBraces(std::string_view value) {
-  hlo_text::Lexer lex(value, "value");
-  if (!lex.Is('{') || !value.ends_with('}')) return false;
-  auto braces = lex.RawBraces("a value");
-  return braces && *braces == value;
-}
-
 }  // namespace
 
 std::string MetadataText(Reader reader) {
@@ -89,11 +77,8 @@ std::string FrontendAttributesText(Reader reader) {
       else if (entry.tag() == 2) value = Bytes(entry);
       else entry.skip();
     }
-    // A value that is a dictionary or a list stands as it is; XLA quotes the others. Keys are words.
-    auto quoted = [](std::string_view text) { return "\"" + hlo_text::Escape(text) + "\""; };
     out += out.empty() ? "" : ",";
-    out += IsWord(key) ? std::string(key) : quoted(key);
-    out += "=" + (IsInBraces(value) ? std::string(value) : quoted(value));
+    out += hlo_text::FrontendAttribute(key, value);
   }
   return out;
 }

@@ -356,4 +356,16 @@ bool ParseReal(std::string_view text, double* out) {
   return true;
 }
 
+std::string FrontendAttribute(std::string_view key, std::string_view value) {
+  const auto quoted = [](std::string_view text) { return "\"" + Escape(text) + "\""; };
+  Lexer name(key, "key"), word(value, "value");
+  const bool is_word = name.token().kind == Tok::kWord && name.Next().text == key;
+  bool in_braces = false;
+  if (word.Is('{') && value.ends_with('}')) {
+    const auto braces = word.RawBraces("a value");
+    in_braces = braces && *braces == value;
+  }
+  return (is_word ? std::string(key) : quoted(key)) + "=" + (in_braces ? std::string(value) : quoted(value));
+}
+
 }  // namespace krafla::hlo_text

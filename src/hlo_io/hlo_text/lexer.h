@@ -114,6 +114,8 @@ inline std::string PlainName(std::string_view name) {
   return name.find('\\') == std::string_view::npos ? std::string(name) : Unescape(name);
 }
 std::string Escape(std::string_view bytes);
+// One of the frontend_attributes, as XLA prints it: key="value", without quotes where the value is in braces.
+std::string FrontendAttribute(std::string_view key, std::string_view value);
 
 // The whole of `text` as an integer of T; false when it is not one or does not fit.
 bool ParseInt64(std::string_view text, int64_t* out);

@@ -19,6 +19,19 @@ std::string MetadataOf(const Op& op) {
   return op.op_name.empty() ? std::string() : Format("op_name=\"{}\"", hlo_text::Escape(op.op_name));
 }
 
+// What the program's writer adds to an operation, as the text of a module has it.
+std::string FrontendAttributesOf(const Op& op) {
+  std::string out;
+  const AttributeRef given = op.FindDiscardable("mhlo.frontend_attributes");
+  if (given == nullptr || given->kind != Kind::kDictionary) return out;
+  for (const auto& [key, value] : given->entries) {
+    if (value->kind != Kind::kString) continue;
+    out += out.empty() ? "" : ",";
+    out += hlo_text::FrontendAttribute(key, value->text);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Shape> Converter::ShapeOf(TypeRef type) const {
@@ -123,11 +136,10 @@ Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<In
   }
   KRAFLA_ASSIGN(Instruction * made, AddInferred(*body.computation, opcode, std::move(operands), std::move(attributes),
                                                 std::move(called), open ? nullptr : &declared));
-  if (std::string metadata = MetadataOf(op); !metadata.empty()) {
-    InstructionMetadata m;
-    m.metadata = std::move(metadata);
-    made->set_metadata(std::move(m));
-  }
+  InstructionMetadata metadata;
+  metadata.metadata = MetadataOf(op);
+  metadata.frontend_attributes = FrontendAttributesOf(op);
+  if (!metadata.metadata.empty() || !metadata.frontend_attributes.empty()) made->set_metadata(std::move(metadata));
   if (open) {
     const bool whole = tuple && made->shape().IsTuple() && made->shape().tuple_elements().size() == op.results.size();
     if (tuple && !whole) return InvalidArgument("'{}' does not give {} results.", op.name, op.results.size());
