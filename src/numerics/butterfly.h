@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The discrete Fourier transform of a few points in registers, written once: on vectors of numbers it is CPU code, on
-// SPIR-V values it emits a shader. O supplies the type V and Add, Sub, Mul, Neg and
-// Root(k, n), the pair exp(2 pi i k / n).
+// SPIR-V values it emits a shader. O supplies the type V and Add, Sub, Mul, Neg, MulAdd(a, b, c) = c + a b,
+// NegMulAdd(a, b, c) = c - a b, each rounded once or twice, and Root(k, n), the pair exp(2 pi i k / n).
 #pragma once
 
 // Before every loop over points; on vectors it must unroll them, which keeps the points in registers.
@@ -18,7 +18,7 @@ struct ComplexValue {
 
 template <class O, class V>
 ComplexValue<V> ComplexProduct(O& o, ComplexValue<V> a, ComplexValue<V> b) {
-  return {o.Sub(o.Mul(a.re, b.re), o.Mul(a.im, b.im)), o.Add(o.Mul(a.re, b.im), o.Mul(a.im, b.re))};
+  return {o.NegMulAdd(a.im, b.im, o.Mul(a.re, b.re)), o.MulAdd(a.im, b.re, o.Mul(a.re, b.im))};
 }
 
 // Transforms x[0..R) in place, natural order to natural order, with exp(sign 2 pi i / R). R is 1, a prime, or a
@@ -62,7 +62,7 @@ inline ComplexValue<V> Turn(O& o, ComplexValue<V> x, int k, int n, int sign) {
   }
   const ComplexValue<V> w = o.Root(k, n);
   if (sign > 0) return ComplexProduct<O, V>(o, x, w);
-  return {o.Add(o.Mul(x.re, w.re), o.Mul(x.im, w.im)), o.Sub(o.Mul(x.im, w.re), o.Mul(x.re, w.im))};
+  return {o.MulAdd(x.im, w.im, o.Mul(x.re, w.re)), o.NegMulAdd(x.re, w.im, o.Mul(x.im, w.re))};
 }
 
 template <int P, class O, class V>
@@ -98,9 +98,10 @@ inline void Prime(O& o, ComplexValue<V>* x, int sign) {
       for (int j = 0; j < kHalf; ++j) {
         const ComplexValue<V> w = o.Root((j + 1) * k % P, P);
         const V c = w.re, s = w.im;
-        even = {o.Add(even.re, o.Mul(sums[j].re, c)), o.Add(even.im, o.Mul(sums[j].im, c))};
-        const ComplexValue<V> term{o.Mul(differences[j].re, s), o.Mul(differences[j].im, s)};
-        odd = j == 0 ? term : Plus(o, odd, term);
+        even = {o.MulAdd(sums[j].re, c, even.re), o.MulAdd(sums[j].im, c, even.im)};
+        const ComplexValue<V> d = differences[j];
+        odd = j == 0 ? ComplexValue<V>{o.Mul(d.re, s), o.Mul(d.im, s)}
+                     : ComplexValue<V>{o.MulAdd(d.re, s, odd.re), o.MulAdd(d.im, s, odd.im)};
       }
       x[k] = PlusTurned(o, even, odd, sign);
       x[P - k] = PlusTurned(o, even, odd, -sign);
@@ -138,5 +139,3 @@ inline void Butterfly(O& o, ComplexValue<V>* x, int sign) {
 }
 
 }  // namespace krafla
-
-#undef KRAFLA_UNROLL

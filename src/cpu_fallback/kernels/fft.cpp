@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes as in C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992, section 1.7 (Stockham).
+// Loops over points are unrolled, which keeps the points in registers.
 // The butterflies are templates that no target attribute reaches: see formula_lanes-inl.h.
 #include "cpu_fallback/kernels/fft.h"
 
@@ -13,6 +14,8 @@
 #else
 #define KRAFLA_UNROLL _Pragma("GCC unroll 16")
 #endif
+#include "base/checked_math.h"
+#include "base/index.h"
 #include "numerics/butterfly.h"
 #include "numerics/roots_of_unity.h"
 
@@ -28,9 +31,9 @@ namespace krafla::cpu {
 template <class T>
 struct FftPassArgs {
   int radix;
-  int sign;
   int64_t rest, s;
-  const T* twiddles;
+  const T* twiddles;  // [re or im][radix - 1][rest]
+  const T* spread;    // the same for every q: [re or im][radix - 1][rest][s]; null where they are not needed
   const T* roots;
   SplitLine<T> x, y;
 };
@@ -59,100 +62,138 @@ struct PointOps {
   static V Sub(const V& a, const V& b) { return hn::Sub(a.v, b.v); }
   static V Mul(const V& a, const V& b) { return hn::Mul(a.v, b.v); }
   static V Neg(const V& a) { return hn::Neg(a.v); }
+  static V MulAdd(const V& a, const V& b, const V& c) { return hn::MulAdd(a.v, b.v, c.v); }
+  static V NegMulAdd(const V& a, const V& b, const V& c) { return hn::NegMulAdd(a.v, b.v, c.v); }
   ComplexValue<V> Root(int k, int n) const {
     const T* at = roots + 2 * (k * (R / n));
     return {V(hn::Set(D(), at[0])), V(hn::Set(D(), at[1]))};
   }
 };
 
-// Vectors along q: s is at least a vector, or vectors are of one.
-template <int R, int kSign, class D, class T = hn::TFromD<D>>
-__attribute__((flatten)) void AlongColumns(D d, const FftPassArgs<T>& a, int64_t q_begin, int64_t q_end) {
-  using O = PointOps<D, R>;
+// Vectors along q. The last one lies over the one before it where s is no multiple of a vector; where s is less than one,
+// there is only a part.
+template <int R, bool kIsPart, class T>
+__attribute__((flatten)) void AlongColumns(const FftPassArgs<T>& a) {
+  const hn::ScalableTag<T> d;
+  using O = PointOps<decltype(d), R>;
   using V = typename O::V;
   O ops{a.roots};
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto part = static_cast<std::size_t>(a.s);
+  const auto load = [&](const T* from) HWY_ATTR { return kIsPart ? hn::LoadN(d, from, part) : hn::LoadU(d, from); };
+  const auto store = [&](const V& v, T* to) HWY_ATTR { kIsPart ? hn::StoreN(v.v, d, to, part) : hn::StoreU(v.v, d, to); };
   const int64_t plane = (R - 1) * a.rest;
   for (int64_t p = 0; p < a.rest; ++p) {
-    for (int64_t q = q_begin; q + lanes <= q_end; q += lanes) {
+    for (int64_t begin = 0; begin < a.s; begin += lanes) {
+      const int64_t q = kIsPart ? 0 : std::min(begin, a.s - lanes);
       ComplexValue<V> x[R];
+      KRAFLA_UNROLL
       for (int i = 0; i < R; ++i) {
         const int64_t at = q + a.s * (p + a.rest * i);
-        x[i] = {V(hn::LoadU(d, a.x.re + at)), V(hn::LoadU(d, a.x.im + at))};
+        x[i] = {V(load(a.x.re + at)), V(load(a.x.im + at))};
       }
-      Butterfly<R>(ops, x, kSign);
+      Butterfly<R>(ops, x, -1);
       T* re = a.y.re + q + a.s * R * p;
       T* im = a.y.im + q + a.s * R * p;
-      hn::StoreU(x[0].re.v, d, re);
-      hn::StoreU(x[0].im.v, d, im);
+      store(x[0].re, re);
+      store(x[0].im, im);
+      KRAFLA_UNROLL
       for (int j = 1; j < R; ++j) {
         const T* w = a.twiddles + (j - 1) * a.rest + p;
         const ComplexValue<V> v = ComplexProduct<O, V>(ops, x[j], {V(hn::Set(d, w[0])), V(hn::Set(d, w[plane]))});
-        hn::StoreU(v.re.v, d, re + a.s * j);
-        hn::StoreU(v.im.v, d, im + a.s * j);
+        store(v.re, re + a.s * j);
+        store(v.im, im + a.s * j);
       }
     }
   }
 }
 
-// s == 1: vectors along p, which the results interleave.
-template <int kSign, class T>
-__attribute__((flatten)) void FirstRadix4(const FftPassArgs<T>& a) {
+// `count` elements of each of R vectors, which are those of x[i] from element `m` on, to their places in y.
+template <int R, int kS, class T>
+HWY_INLINE void SpreadRuns(const T* from, int64_t lanes, int64_t m, T* y) {
+  if constexpr (kS <= hn::MaxLanes(hn::ScalableTag<T>())) {
+    const hn::CappedTag<T, kS> d;
+    for (int64_t k = 0; k < lanes; k += kS)
+      for (int j = 0; j < R; ++j) hn::StoreU(hn::LoadU(d, from + j * lanes + k), d, y + R * (m + k) + kS * j);
+  }
+}
+template <int R, class T>
+HWY_INLINE void Spread(const T* from, int64_t lanes, int64_t count, int64_t s, int64_t m, T* y) {
+  if (count == lanes && lanes % s == 0) {
+    if (s == 2) return SpreadRuns<R, 2>(from, lanes, m, y);
+    if (s == 4) return SpreadRuns<R, 4>(from, lanes, m, y);
+    if (s == 8) return SpreadRuns<R, 8>(from, lanes, m, y);
+  }
+  int64_t p = m / s, q = m % s;
+  for (int64_t l = 0; l < count; ++l) {
+    for (int j = 0; j < R; ++j) y[q + s * (R * p + j)] = from[j * lanes + l];
+    if (++q == s) q = 0, ++p;
+  }
+}
+
+// Vectors along p and q together, which lie side by side: s is less than a vector. The results are runs of s each.
+template <int R, class T>
+__attribute__((flatten)) void AlongRows(const FftPassArgs<T>& a) {
   const hn::ScalableTag<T> d;
-  using O = PointOps<decltype(d), 4>;
+  using O = PointOps<decltype(d), R>;
   using V = typename O::V;
   O ops{a.roots};
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t plane = 3 * a.rest;
-  for (int64_t p = 0; p + lanes <= a.rest; p += lanes) {
-    ComplexValue<V> x[4];
-    for (int i = 0; i < 4; ++i)
-      x[i] = {V(hn::LoadU(d, a.x.re + p + a.rest * i)), V(hn::LoadU(d, a.x.im + p + a.rest * i))};
-    Butterfly<4>(ops, x, kSign);
-    for (int j = 1; j < 4; ++j) {
-      const T* w = a.twiddles + (j - 1) * a.rest + p;
-      x[j] = ComplexProduct<O, V>(ops, x[j], {V(hn::LoadU(d, w)), V(hn::LoadU(d, w + plane))});
+  const int64_t all = a.rest * a.s, plane = (R - 1) * all, count = std::min(all, lanes);
+  const bool is_part = all < lanes;
+  const auto load = [&](const T* from) HWY_ATTR {
+    return is_part ? hn::LoadN(d, from, static_cast<std::size_t>(count)) : hn::LoadU(d, from);
+  };
+  for (int64_t begin = 0; begin < all; begin += lanes) {
+    const int64_t m = std::min(begin, all - count);
+    ComplexValue<V> x[R];
+    KRAFLA_UNROLL
+    for (int i = 0; i < R; ++i) x[i] = {V(load(a.x.re + m + all * i)), V(load(a.x.im + m + all * i))};
+    Butterfly<R>(ops, x, -1);
+    KRAFLA_UNROLL
+    for (int j = 1; j < R; ++j) {
+      const T* w = a.spread + (j - 1) * all + m;
+      x[j] = ComplexProduct<O, V>(ops, x[j], {V(load(w)), V(load(w + plane))});
     }
-    hn::StoreInterleaved4(x[0].re.v, x[1].re.v, x[2].re.v, x[3].re.v, d, a.y.re + 4 * p);
-    hn::StoreInterleaved4(x[0].im.v, x[1].im.v, x[2].im.v, x[3].im.v, d, a.y.im + 4 * p);
+    if constexpr (R == 4) {
+      if (a.s == 1 && !is_part) {
+        hn::StoreInterleaved4(x[0].re.v, x[1].re.v, x[2].re.v, x[3].re.v, d, a.y.re + 4 * m);
+        hn::StoreInterleaved4(x[0].im.v, x[1].im.v, x[2].im.v, x[3].im.v, d, a.y.im + 4 * m);
+        continue;
+      }
+    }
+    HWY_ALIGN T re[R * hn::MaxLanes(d)], im[R * hn::MaxLanes(d)];
+    KRAFLA_UNROLL
+    for (int j = 0; j < R; ++j) {
+      hn::Store(x[j].re.v, d, re + j * lanes);
+      hn::Store(x[j].im.v, d, im + j * lanes);
+    }
+    Spread<R>(re, lanes, count, a.s, m, a.y.re);
+    Spread<R>(im, lanes, count, a.s, m, a.y.im);
   }
 }
 
-template <int R, int kSign, class T>
-void Columns(const FftPassArgs<T>& a) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t q = 0;
-  if (a.s >= lanes) {
-    AlongColumns<R, kSign>(d, a, 0, a.s);
-    q = a.s / lanes * lanes;
-  }
-  const hn::CappedTag<T, 4> d4;
-  const auto lanes4 = static_cast<int64_t>(hn::Lanes(d4));
-  if (a.s - q >= lanes4) {
-    AlongColumns<R, kSign>(d4, a, q, a.s);
-    q += (a.s - q) / lanes4 * lanes4;
-  }
-  if (q < a.s) AlongColumns<R, kSign>(hn::CappedTag<T, 1>(), a, q, a.s);
+template <int R, class T>
+void PassOf(const FftPassArgs<T>& a) {
+  if (a.s >= static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()))) return AlongColumns<R, false>(a);
+  if (a.spread != nullptr) return AlongRows<R>(a);
+  AlongColumns<R, true>(a);
 }
 
-template <int kSign, class T>
-void SignedPass(const FftPassArgs<T>& a) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+template <class T>
+void AnyPass(const FftPassArgs<T>& a) {
   switch (a.radix) {
-    case 2: return Columns<2, kSign>(a);
-    case 3: return Columns<3, kSign>(a);
-    case 4:
-      if (a.s == 1 && a.rest % lanes == 0) return FirstRadix4<kSign>(a);
-      return Columns<4, kSign>(a);
-    case 5: return Columns<5, kSign>(a);
-    case 7: return Columns<7, kSign>(a);
-    case 8: return Columns<8, kSign>(a);
+    case 2: return PassOf<2>(a);
+    case 3: return PassOf<3>(a);
+    case 4: return PassOf<4>(a);
+    case 5: return PassOf<5>(a);
+    case 7: return PassOf<7>(a);
+    case 8: return PassOf<8>(a);
     default: return;
   }
 }
-void PassFloat(const FftPassArgs<float>& a) { a.sign < 0 ? SignedPass<-1>(a) : SignedPass<1>(a); }
-void PassDouble(const FftPassArgs<double>& a) { a.sign < 0 ? SignedPass<-1>(a) : SignedPass<1>(a); }
+void PassFloat(const FftPassArgs<float>& a) { AnyPass(a); }
+void PassDouble(const FftPassArgs<double>& a) { AnyPass(a); }
 
 template <class T>
 HWY_INLINE void SplitLoop(const T* pairs, int64_t n, SplitLine<T> to) {
@@ -300,6 +341,7 @@ HWY_EXPORT(FromHalfDouble);
 namespace {
 
 constexpr int kMostPrime = 7;
+constexpr int64_t kMostLanes = 16;
 
 std::vector<int> PassRadices(int64_t n) {
   std::vector<int> out;
@@ -307,14 +349,23 @@ std::vector<int> PassRadices(int64_t n) {
     out.push_back(radix);
     n /= radix;
   };
-  // The first pass of a single line is best at 4: then vectors of four lie beside each other.
+  // The first pass of a single line is best at 4, whose results one instruction or two put beside each other; after a
+  // large second one the runs are vectors.
   if (n % 4 == 0) take(4);
-  for (int p : {7, 5, 3})
-    while (n % p == 0) take(p);
   while (n % 8 == 0 && n != 16) take(8);
+  for (int p : {7, 5})
+    while (n % p == 0) take(p);
   while (n % 4 == 0) take(4);
+  while (n % 3 == 0) take(3);
   while (n % 2 == 0) take(2);
   return out;
+}
+
+// The least number of points at or above `least` that takes passes alone, and begins with one of 4.
+int64_t PaddedPoints(int64_t least) {
+  int64_t n = RoundUp(least, 4);
+  while (LargestPrimeFactor(n) > kMostPrime) n += 4;
+  return n;
 }
 
 template <class T>
@@ -334,29 +385,48 @@ void MultiplyRows(SplitLine<double> from, const double* re, const double* im, in
   HWY_DYNAMIC_DISPATCH(MultiplyDouble)(from, re, im, rows, columns, to);
 }
 
+// The transform of the chirp's conjugate, laid around `padded` points, divided by `padded`.
+std::vector<std::complex<double>> TransformedFilter(const std::vector<std::complex<double>>& chirp, int64_t padded) {
+  const std::size_t count = At(padded);
+  std::vector<double> numbers(4 * count, 0);
+  const SplitLine<double> x{numbers.data(), numbers.data() + count}, spare{x.im + count, x.im + 2 * count};
+  for (std::size_t k = 0; k < chirp.size(); ++k)
+    for (const std::size_t at : {k, (count - k) % count}) x.re[at] = chirp[k].real(), x.im[at] = -chirp[k].imag();
+  const SplitLine<double> done = LineFft<double>(padded, -1).Run(x, spare, 1, nullptr);
+  std::vector<std::complex<double>> out(count);
+  for (std::size_t k = 0; k < count; ++k) out[k] = std::complex(done.re[k], done.im[k]) / static_cast<double>(padded);
+  return out;
+}
+
+template <class T>
+SplitLine<T> Swapped(SplitLine<T> x) {
+  return {x.im, x.re};
+}
+
 }  // namespace
 
 template <class T>
-LineFft<T>::LineFft(int64_t n, int sign) : n_(n), sign_(sign) {
+LineFft<T>::LineFft(int64_t n, int sign) : n_(n), is_backward_(sign > 0) {
   if (LargestPrimeFactor(n) > kMostPrime) {
-    padded_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
-    const std::vector<std::complex<double>> chirp = Chirp(n, sign);
+    padded_ = PaddedPoints(2 * n - 1);
+    const std::vector<std::complex<double>> chirp = Chirp(n, -1);
     Append(chirp, chirp_re_, chirp_im_);
-    Append(ChirpFilter(chirp, padded_), filter_re_, filter_im_);
-    forward_ = std::make_unique<LineFft>(padded_, -1);
-    backward_ = std::make_unique<LineFft>(padded_, 1);
+    Append(TransformedFilter(chirp, padded_), filter_re_, filter_im_);
+    inner_ = std::make_unique<LineFft>(padded_, -1);
     return;
   }
-  int64_t current = n;
+  int64_t current = n, s = 1;
   for (int radix : PassRadices(n)) {
     Pass pass;
     pass.radix = radix;
     pass.rest = current / radix;
+    const int64_t copies = s < kMostLanes ? s : 0;
     for (int part = 0; part < 2; ++part)
       for (int64_t j = 1; j < radix; ++j)
         for (int64_t p = 0; p < pass.rest; ++p) {
-          const std::complex<double> w = RootOfUnity(p * j, current, sign);
+          const std::complex<double> w = RootOfUnity(p * j, current, -1);
           pass.twiddles.push_back(static_cast<T>(part == 0 ? w.real() : w.imag()));
+          pass.spread.insert(pass.spread.end(), At(copies), pass.twiddles.back());
         }
     for (int k = 0; k < radix; ++k) {
       const std::complex<double> w = RootOfUnity(k, radix, 1);
@@ -364,6 +434,7 @@ LineFft<T>::LineFft(int64_t n, int sign) : n_(n), sign_(sign) {
       pass.roots.push_back(static_cast<T>(w.imag()));
     }
     current = pass.rest;
+    s *= radix;
     passes_.push_back(std::move(pass));
   }
 }
@@ -373,27 +444,35 @@ int64_t LineFft<T>::scratch_numbers(int64_t columns) const {
   return padded_ == 0 ? 0 : 4 * padded_ * columns;
 }
 
+// With the parts of all numbers swapped, the transform forward is the one backward.
 template <class T>
 SplitLine<T> LineFft<T>::Run(SplitLine<T> x, SplitLine<T> spare, int64_t columns, T* scratch) const {
+  return is_backward_ ? Swapped(Forward(Swapped(x), Swapped(spare), columns, scratch)) : Forward(x, spare, columns, scratch);
+}
+
+template <class T>
+SplitLine<T> LineFft<T>::Forward(SplitLine<T> x, SplitLine<T> spare, int64_t columns, T* scratch) const {
   if (padded_ == 0) {
     int64_t s = columns;
     for (const Pass& pass : passes_) {
-      RunPass({pass.radix, sign_, pass.rest, s, pass.twiddles.data(), pass.roots.data(), x, spare});
+      const T* spread = columns == 1 && !pass.spread.empty() ? pass.spread.data() : nullptr;
+      RunPass({pass.radix, pass.rest, s, pass.twiddles.data(), spread, pass.roots.data(), x, spare});
       std::swap(x, spare);
       s *= pass.radix;
     }
     return x;
   }
   const int64_t count = padded_ * columns;
-  SplitLine<T> a{scratch, scratch + count}, b{scratch + 2 * count, scratch + 3 * count};
+  const SplitLine<T> a{scratch, scratch + count}, b{scratch + 2 * count, scratch + 3 * count};
   auto multiply = [&](SplitLine<T> from, const std::vector<T>& re, const std::vector<T>& im, int64_t rows, SplitLine<T> to) {
     MultiplyRows(from, re.data(), im.data(), rows, columns, to);
   };
   multiply(x, chirp_re_, chirp_im_, n_, a);
   for (T* part : {a.re, a.im}) std::fill(part + n_ * columns, part + count, T(0));
-  SplitLine<T> spectrum = forward_->Run(a, b, columns, nullptr);
+  const SplitLine<T> spectrum = inner_->Forward(a, b, columns, nullptr);
   multiply(spectrum, filter_re_, filter_im_, padded_, spectrum);
-  const SplitLine<T> done = backward_->Run(spectrum, spectrum.re == a.re ? b : a, columns, nullptr);
+  const SplitLine<T> other = spectrum.re == a.re ? b : a;
+  const SplitLine<T> done = Swapped(inner_->Forward(Swapped(spectrum), Swapped(other), columns, nullptr));
   multiply(done, chirp_re_, chirp_im_, n_, x);
   return x;
 }

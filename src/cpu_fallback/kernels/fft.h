@@ -32,15 +32,17 @@ class LineFft {
     int radix = 1;
     int64_t rest = 1;           // n / (radices so far and this one)
     std::vector<T> twiddles;    // re[radix - 1][rest] then im[radix - 1][rest]
+    std::vector<T> spread;      // of a single line whose runs are shorter than a vector: the same, once for each of a run
     std::vector<T> roots;       // pairs exp(2 pi i k / radix)
   };
+  SplitLine<T> Forward(SplitLine<T> x, SplitLine<T> spare, int64_t columns, T* scratch) const;
 
   int64_t n_;
-  int sign_;
+  bool is_backward_;
   std::vector<Pass> passes_;
-  // Bluestein.
+  // Bluestein: a convolution of padded_ points.
   int64_t padded_ = 0;
-  std::unique_ptr<LineFft> forward_, backward_;
+  std::unique_ptr<LineFft> inner_;
   std::vector<T> chirp_re_, chirp_im_, filter_re_, filter_im_;
 };
 

@@ -22,6 +22,8 @@ struct ButterflyOps {
   V Sub(V x, V y) { return b.FSub(x, y); }
   V Mul(V x, V y) { return b.FMul(x, y); }
   V Neg(V x) { return b.FNeg(x); }
+  V MulAdd(V x, V y, V z) { return b.FAdd(z, b.FMul(x, y)); }
+  V NegMulAdd(V x, V y, V z) { return b.FSub(z, b.FMul(x, y)); }
   Number Root(int k, int n) {
     const std::complex<double> w = RootOfUnity(k, n, 1);
     return {numbers.Constant(w.real()), numbers.Constant(w.imag())};
