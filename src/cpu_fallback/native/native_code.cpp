@@ -78,6 +78,11 @@ NativeCode::NativeCode(std::unique_ptr<ExecutableMemory> memory, const LaneGraph
   for (const LaneStore& s : graph.stores) streams_[static_cast<std::size_t>(s.stream)].is_output = true;
 }
 
+// The base of a ramp is a number, not a place in memory.
+static std::byte* Moved(std::byte* base, int64_t by) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(by));
+}
+
 // The last vector of a row is put together elsewhere.
 void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t columns) const {
   constexpr std::size_t kMaxStreams = 64, kVectorBytes = 32;
@@ -87,13 +92,13 @@ void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t c
   for (int64_t r = 0; r < rows; ++r) {
     for (std::size_t s = 0; s < streams_.size(); ++s) {
       const Stream& stream = streams_[s];
-      row[s] = {streams[s].base + r * streams[s].row_stride, 0};
+      row[s] = {Moved(streams[s].base, r * streams[s].row_stride), 0};
       rest[s] = row[s];
       switch (stream.kind) {
         case LaneStream::Kind::kUniform:
         case LaneStream::Kind::kRow:
         case LaneStream::Kind::kGather: break;
-        case LaneStream::Kind::kRamp: rest[s].base += whole * stream.step; break;
+        case LaneStream::Kind::kRamp: rest[s].base = Moved(rest[s].base, whole * stream.step); break;
         case LaneStream::Kind::kDense:
         case LaneStream::Kind::kStrided:
         case LaneStream::Kind::kInterleaved: {  // dense ones alone (CanEmit)
