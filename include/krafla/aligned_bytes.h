@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <new>
 #include <span>
 #include <utility>
 
@@ -19,6 +18,10 @@ inline constexpr std::size_t kCountedHostBytes = std::size_t{64} << 20;
 void ClaimHostBytes(std::size_t size);
 void ReturnHostBytes(std::size_t size) noexcept;
 
+// What AlignedBytes allocates and frees with: 64-byte aligned, larger ones used again (base/host_blocks.h). Throws std::bad_alloc.
+std::byte* TakeHostBlock(std::size_t size);
+void ReturnHostBlock(std::byte* data, std::size_t size) noexcept;
+
 class AlignedBytes {
  public:
   static constexpr std::size_t kAlignment = 64;
@@ -28,12 +31,7 @@ class AlignedBytes {
   // Throws std::bad_alloc, which the API boundary turns into RESOURCE_EXHAUSTED.
   explicit AlignedBytes(std::size_t size, bool zeroed = true) : size_(size) {
     if (size == 0) return;
-    if (size >= kCountedHostBytes) ClaimHostBytes(size);
-    data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t(kAlignment), std::nothrow));
-    if (data_ == nullptr) {
-      if (size >= kCountedHostBytes) ReturnHostBytes(size);
-      throw std::bad_alloc();
-    }
+    data_ = TakeHostBlock(size);
     if (zeroed) std::memset(data_, 0, size);
   }
   AlignedBytes(const AlignedBytes& other) : AlignedBytes(other.size_, false) {
@@ -47,9 +45,7 @@ class AlignedBytes {
     return *this;
   }
   ~AlignedBytes() {
-    if (data_ == nullptr) return;
-    ::operator delete(data_, std::align_val_t(kAlignment));
-    if (size_ >= kCountedHostBytes) ReturnHostBytes(size_);
+    if (data_ != nullptr) ReturnHostBlock(data_, size_);
   }
 
   std::byte* data() { return data_; }

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "base/host_blocks.h"
+
 namespace krafla {
 namespace {
 
@@ -81,6 +83,7 @@ bool HasRoomBeside(uint64_t held, uint64_t bytes) {
   // Below this what the system has left is not looked up: that takes some 20 us.
   if (bytes < kCountedHostBytes) return true;
   if (bytes > HostMemoryLimit() || held > HostMemoryLimit() - bytes) return false;
+  DropKeptBlocks();
   const uint64_t free = ReadMeminfo("MemAvailable:", kNoLimit / 4) + ReadMeminfo("SwapFree:", 0);
   const uint64_t resident = ResidentBytes(), promised = held > resident ? held - resident : 0;
   return promised <= free && bytes <= free - promised;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/host_blocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "base/host_memory.h"
+
+namespace krafla {
+namespace {
+
+// The address sanitizer sees no use of a freed block that is kept.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeeps = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool kKeeps = false;
+#else
+constexpr bool kKeeps = true;
+#endif
+#else
+constexpr bool kKeeps = true;
+#endif
+
+constexpr std::align_val_t kAlignment{AlignedBytes::kAlignment};
+constexpr std::size_t kMostBlocks = 64;
+
+// Sizes within an eighth of each other share their blocks; pages that nobody touches are not given by the system.
+std::size_t CapacityFor(std::size_t size) {
+  if (size < kKeptBytesFrom) return size;
+  const std::size_t step = std::bit_floor(size) / 8;
+  return (size + step - 1) / step * step;
+}
+bool IsKept(std::size_t size) { return kKeeps && size >= kKeptBytesFrom && size < kCountedHostBytes; }
+
+struct Block {
+  std::byte* data;
+  std::size_t capacity;
+};
+
+class KeptBlocks {
+ public:
+  std::byte* Take(std::size_t capacity) {
+    const std::lock_guard lock(mutex_);
+    // The last one to come is the likeliest to be in the cache.
+    const auto found = std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& b) { return b.capacity == capacity; });
+    if (found == blocks_.rend()) return nullptr;
+    std::byte* const data = found->data;
+    blocks_.erase(std::next(found).base());
+    counts_.kept_bytes -= capacity;
+    ++counts_.reused;
+    return data;
+  }
+  // False: there is no room for it.
+  bool Keep(Block block) {
+    if (block.capacity > MostKeptBytes()) return false;
+    for (;;) {
+      Block oldest;
+      {
+        const std::lock_guard lock(mutex_);
+        if (blocks_.size() < kMostBlocks && counts_.kept_bytes + block.capacity <= MostKeptBytes()) {
+          blocks_.push_back(block);
+          counts_.kept_bytes += block.capacity;
+          return true;
+        }
+        oldest = blocks_.front();
+        blocks_.erase(blocks_.begin());
+        counts_.kept_bytes -= oldest.capacity;
+      }
+      ::operator delete(oldest.data, kAlignment);
+    }
+  }
+  void Drop() {
+    const std::lock_guard lock(mutex_);
+    for (const Block& b : blocks_) ::operator delete(b.data, kAlignment);
+    blocks_.clear();
+    counts_.kept_bytes = 0;
+  }
+  HostBlockCounts counts() {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  KeptBlocks() { blocks_.reserve(kMostBlocks); }
+  friend KeptBlocks& Kept();
+  std::mutex mutex_;
+  std::vector<Block> blocks_;  // the oldest first
+  HostBlockCounts counts_;
+};
+// Arrays may be dropped after static objects are gone.
+KeptBlocks& Kept() {
+  static KeptBlocks* kept = new KeptBlocks;
+  return *kept;
+}
+
+}  // namespace
+
+uint64_t MostKeptBytes() {
+  static const uint64_t most = std::min<uint64_t>(uint64_t{128} << 20, HostMemoryLimit() / 32);
+  return most;
+}
+void DropKeptBlocks() noexcept { Kept().Drop(); }
+HostBlockCounts CountHostBlocks() { return Kept().counts(); }
+
+std::byte* TakeHostBlock(std::size_t size) {
+  const std::size_t capacity = IsKept(size) ? CapacityFor(size) : size;
+  if (IsKept(size))
+    if (std::byte* kept = Kept().Take(capacity)) return kept;
+  if (size >= kCountedHostBytes) ClaimHostBytes(size);
+  void* data = ::operator new(capacity, kAlignment, std::nothrow);
+  if (data == nullptr) {
+    DropKeptBlocks();
+    data = ::operator new(capacity, kAlignment, std::nothrow);
+  }
+  if (data != nullptr) return static_cast<std::byte*>(data);
+  if (size >= kCountedHostBytes) ReturnHostBytes(size);
+  throw std::bad_alloc();
+}
+
+void ReturnHostBlock(std::byte* data, std::size_t size) noexcept {
+  if (IsKept(size) && Kept().Keep({data, CapacityFor(size)})) return;
+  ::operator delete(data, kAlignment);
+  if (size >= kCountedHostBytes) ReturnHostBytes(size);
+}
+
+}  // namespace krafla
