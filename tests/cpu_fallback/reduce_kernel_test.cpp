@@ -95,6 +95,28 @@ Reduction MakeReduction(Opcode op, Reduction::Kind kind, ElementType type, int i
   return r;
 }
 
+// Numbers of one sign, of both, zeros of both signs, and now and then a NaN of either sign.
+void FillOfOneSign(ElementType storage, AlignedBytes& bytes, std::mt19937& random, int which) {
+  const int64_t n = static_cast<int64_t>(bytes.size()) / StorageBytes(storage);
+  const uint64_t sign = uint64_t{1} << (8 * StorageBytes(storage) - 1);
+  FillRandom(storage, bytes.span(), random);
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t raw = 0;
+    std::byte* at = bytes.data() + i * StorageBytes(storage);
+    std::memcpy(&raw, at, static_cast<std::size_t>(StorageBytes(storage)));
+    if (which == 0) raw &= ~sign;
+    if (which == 1) raw |= sign;
+    if (which == 2) raw &= sign;
+    const bool is_nan = (raw & ~sign) > (storage == ElementType::kF64 ? uint64_t{0x7ff} << 52 : storage == ElementType::kF32 ? 0x7f800000u : storage == ElementType::kF16 ? 0x7c00u : 0x7f80u);
+    if (is_nan && random() % 64 != 0) raw &= sign;
+    std::memcpy(at, &raw, static_cast<std::size_t>(StorageBytes(storage)));
+  }
+}
+template <int kWhich>
+void FillOf(ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
+  FillOfOneSign(storage, bytes, random, kWhich);
+}
+
 struct Buffers {
   std::vector<plan::ProgramBuffer> list;
   void AddTo(ProgramBuilder& b) const {
@@ -145,6 +167,20 @@ plan::ReduceKernel ReduceBehind(std::size_t leading, Dims rows, Dims elements, O
 plan::ReduceKernel PlainReduce(const Dims& rows, const Dims& elements, bool row_first, Opcode op, Reduction::Kind kind,
                                ElementType type, double init) {
   return ReduceBehind(row_first ? rows.size() : 0, rows, elements, op, kind, type, init);
+}
+
+// Their bounds as integers tell most, not all.
+TEST(ReduceKernelTest, ExtremaOfEverySign) {
+  for (ElementType type : {ElementType::kF32, ElementType::kF64, ElementType::kF16, ElementType::kBF16})
+    for (Reduction::Kind kind : {Reduction::Kind::kMax, Reduction::Kind::kMin}) {
+      const Opcode op = kind == Reduction::Kind::kMax ? Opcode::kMaximum : Opcode::kMinimum;
+      const double start = kind == Reduction::Kind::kMax ? -INFINITY : INFINITY;
+      for (int64_t elements : {5, 8, 16, 17, 33, 80, 128, 300})
+        for (std::size_t leading : {std::size_t{0}, std::size_t{1}})
+          for (Fill fill : {&FillOf<0>, &FillOf<1>, &FillOf<2>, &FillOf<3>})
+            CheckReduce(ReduceBehind(leading, {70}, {elements}, op, kind, type, start),
+                        std::string(OpcodeName(op)) + " of " + std::to_string(elements) + " " + std::string(ElementTypeName(type)), fill);
+    }
 }
 
 TEST(ReduceKernelTest, SumsOfEveryShapeAndSide) {

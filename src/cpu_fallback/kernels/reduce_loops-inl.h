@@ -19,6 +19,7 @@ namespace krafla::cpu::HWY_NAMESPACE {
 
 // Values that are combined as they are.
 struct AsTheyAre {
+  static constexpr bool kHasBounds = false;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Enter(D, V v) {
     return v;
@@ -85,6 +86,7 @@ struct OrOp : AsTheyAre {
 template <class T, T kInfinity, bool kIsMax>
 struct ExtremumOfBits {
   static constexpr T kMagnitude = std::numeric_limits<T>::max();
+  static constexpr bool kIsMaximum = kIsMax;
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V Flip(D d, V v) {
     return hn::Xor(v, hn::And(hn::BroadcastSignBit(v), hn::Set(d, kMagnitude)));
@@ -102,6 +104,48 @@ struct ExtremumOfBits {
   static HWY_INLINE V Do(D, V x, V y) {
     if constexpr (kIsMax) return hn::Max(x, y);
     else return hn::Min(x, y);
+  }
+
+  // The largest of the bits as signed integers, and as unsigned ones, take no keys and mostly tell the extremum: of numbers
+  // of which one is not negative the largest is the largest signed integer, and of numbers of which one is negative the
+  // least is the largest unsigned integer. A NaN is beyond infinity in one of the two.
+  static constexpr bool kHasBounds = true;
+  using Unsigned = std::make_unsigned_t<T>;
+  template <class D>
+  struct Bounds {
+    hn::Vec<D> largest;
+    hn::Vec<hn::RebindToUnsigned<D>> largest_unsigned;
+    HWY_INLINE void Add(D d, hn::Vec<D> bits) {
+      largest = hn::Max(largest, bits);
+      largest_unsigned = hn::Max(largest_unsigned, hn::BitCast(hn::RebindToUnsigned<D>(), bits));
+      (void)d;
+    }
+    HWY_INLINE void Add(D d, const Bounds& other) {
+      largest = hn::Max(largest, other.largest);
+      largest_unsigned = hn::Max(largest_unsigned, other.largest_unsigned);
+      (void)d;
+    }
+    HWY_INLINE bool HaveNoNan(D d) const {
+      const hn::RebindToUnsigned<D> du;
+      constexpr Unsigned kMinusInfinity = static_cast<Unsigned>(static_cast<Unsigned>(kInfinity) | (Unsigned{1} << (8 * sizeof(T) - 1)));
+      return hn::AllTrue(d, hn::Le(largest, hn::Set(d, kInfinity))) &&
+             hn::AllTrue(du, hn::Le(largest_unsigned, hn::Set(du, kMinusInfinity)));
+    }
+    // The extrema of the lanes, where all are told.
+    HWY_INLINE hn::Vec<D> Extrema(D d) const {
+      if constexpr (kIsMax) return largest;
+      else return hn::BitCast(d, largest_unsigned);
+    }
+  };
+  template <class D>
+  static HWY_INLINE Bounds<D> BoundsOf(D, hn::Vec<D> bits) {
+    return {bits, hn::BitCast(hn::RebindToUnsigned<D>(), bits)};
+  }
+  static HWY_INLINE bool IsTold(T extremum) { return (extremum >= 0) == kIsMax; }
+  template <class D>
+  static HWY_INLINE bool AreTold(D d, hn::Vec<D> extrema) {
+    if constexpr (kIsMax) return hn::AllTrue(d, hn::Ge(extrema, hn::Zero(d)));
+    else return hn::AllTrue(d, hn::Lt(extrema, hn::Zero(d)));
   }
 };
 
@@ -145,6 +189,34 @@ HWY_INLINE hn::TFromD<D> FoldShort(D d, const hn::TFromD<D>* a, std::size_t n, h
   return sum;
 }
 
+// Of n elements, at least a vector, where their bounds tell it. Elements may be looked at twice.
+template <class F, class D>
+HWY_INLINE bool ExtremumByBounds(D d, const hn::TFromD<D>* a, std::size_t n, hn::TFromD<D>* extremum) {
+  using B = typename F::template Bounds<D>;
+  const std::size_t lanes = hn::Lanes(d);
+  B b0 = F::BoundsOf(d, hn::LoadU(d, a));
+  std::size_t i = lanes;
+  if (n >= 8 * lanes) {
+    B b1 = F::BoundsOf(d, hn::LoadU(d, a + lanes)), b2 = F::BoundsOf(d, hn::LoadU(d, a + 2 * lanes)),
+      b3 = F::BoundsOf(d, hn::LoadU(d, a + 3 * lanes));
+    for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
+      b0.Add(d, hn::LoadU(d, a + i));
+      b1.Add(d, hn::LoadU(d, a + i + lanes));
+      b2.Add(d, hn::LoadU(d, a + i + 2 * lanes));
+      b3.Add(d, hn::LoadU(d, a + i + 3 * lanes));
+    }
+    b0.Add(d, b1), b2.Add(d, b3), b0.Add(d, b2);
+  }
+  for (; i + lanes <= n; i += lanes) b0.Add(d, hn::LoadU(d, a + i));
+  if (i < n) b0.Add(d, hn::LoadU(d, a + n - lanes));
+  if (!b0.HaveNoNan(d)) return false;
+  using T = hn::TFromD<D>;
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (F::kIsMaximum) *extremum = FoldLanes<MaxOp<T>>(d, b0.largest);
+  else *extremum = static_cast<T>(FoldLanes<MaxOp<hn::TFromD<decltype(du)>>>(du, b0.largest_unsigned));
+  return F::IsTold(*extremum);
+}
+
 // accumulator[r] = accumulator[r] (op) in[r, 0] (op) ... in[r, n - 1].
 template <class T, class F>
 void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) {
@@ -156,6 +228,12 @@ void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) 
   T* to = static_cast<T*>(accumulator);
   for (int64_t r = 0; r < rows; ++r, a += n) {
     T sum = hn::GetLane(EnterAt<F>(d1, to + r));
+    if constexpr (F::kHasBounds) {
+      if (T extremum; n >= lanes && ExtremumByBounds<F>(d, a, n, &extremum)) {
+        to[r] = hn::GetLane(F::Leave(d1, hn::Set(d1, Combine<T, F>(sum, hn::GetLane(F::Enter(d1, hn::Set(d1, extremum)))))));
+        continue;
+      }
+    }
     std::size_t i = 0;
     if (n >= 2 * lanes) {
       V total = EnterAt<F>(d, a);
@@ -200,6 +278,16 @@ void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accum
   // Even rows and odd ones: the next addition need not wait for the last one.
   for (; c + 2 * lanes <= n; c += 2 * lanes) {
     const T* at = a + c;
+    if constexpr (F::kHasBounds) {
+      auto b0 = F::BoundsOf(d, hn::LoadU(d, at)), b1 = F::BoundsOf(d, hn::LoadU(d, at + lanes));
+      for (std::size_t r = 1; r < rows; ++r) b0.Add(d, hn::LoadU(d, at + r * n)), b1.Add(d, hn::LoadU(d, at + r * n + lanes));
+      const auto x0 = b0.Extrema(d), x1 = b1.Extrema(d);
+      if (b0.HaveNoNan(d) && b1.HaveNoNan(d) && F::AreTold(d, x0) && F::AreTold(d, x1)) {
+        hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c), F::Enter(d, x0))), d, to + c);
+        hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c + lanes), F::Enter(d, x1))), d, to + c + lanes);
+        continue;
+      }
+    }
     auto s0 = EnterAt<F>(d, at), s1 = EnterAt<F>(d, at + lanes);
     auto t0 = EnterAt<F>(d, at + n), t1 = EnterAt<F>(d, at + n + lanes);
     std::size_t r = 2;

@@ -83,16 +83,18 @@ ReduceOps Pick() {
 }
 template <class T>
 ReduceOps FindExtremum(plan::Reduction::Kind kind) {
-  if constexpr (std::is_same_v<T, float>) {
-    constexpr int32_t kInfinity = 0x7f800000;
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    constexpr Bits kInfinity = sizeof(T) == 4 ? Bits{0x7f800000} : static_cast<Bits>(int64_t{0x7ff} << 52);
     if (kind == plan::Reduction::Kind::kMax) {
-      using F = ExtremumOfBits<int32_t, kInfinity, true>;
-      return {&ReduceRows<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MaxOp<T>>};
+      using F = ExtremumOfBits<Bits, kInfinity, true>;
+      return {&ReduceRows<Bits, F>, &ReduceColumns<Bits, F>, &ReduceTiles<T, MaxOp<T>>};
     }
-    using F = ExtremumOfBits<int32_t, kInfinity, false>;
-    return {&ReduceRows<int32_t, F>, &ReduceColumns<int32_t, F>, &ReduceTiles<T, MinOp<T>>};
+    using F = ExtremumOfBits<Bits, kInfinity, false>;
+    return {&ReduceRows<Bits, F>, &ReduceColumns<Bits, F>, &ReduceTiles<T, MinOp<T>>};
+  } else {
+    return kind == plan::Reduction::Kind::kMax ? Pick<T, MaxOp<T>>() : Pick<T, MinOp<T>>();
   }
-  return kind == plan::Reduction::Kind::kMax ? Pick<T, MaxOp<T>>() : Pick<T, MinOp<T>>();
 }
 template <class T>
 ReduceOps FindFloat(plan::Reduction::Kind kind) {
