@@ -12,7 +12,7 @@ void BlockProgram::Start(std::byte* memory, std::span<std::byte* const> buffers)
   *Registers(memory) = memory + kept_bytes_;
   for (std::size_t i = 0; i < slots_.size(); ++i)
     slots[i] = slots_[i].offset < 0 ? nullptr : Home(memory, static_cast<int>(i));
-  for (std::size_t b = 0; b < buffer_count_; ++b) slots[slots_.size() + b] = buffers[b];
+  for (std::size_t b = 0; b < buffer_count_; ++b) slots[slots_.size() + b] = b < buffers.size() ? buffers[b] : nullptr;
   RunSteps(launch_steps_, memory, nullptr, tile_.rows, tile_.columns, nullptr);
 }
 

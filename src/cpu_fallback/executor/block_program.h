@@ -57,8 +57,13 @@ class BlockProgram {
     ElementType type = ElementType::kF32;  // compute type, or one of Options::result_lanes
   };
 
-  // Sets `memory` up for a run over these buffers. The frame keeps what does not change from tile to tile.
+  // Sets `memory` up for a run over these buffers, all of the program's or the first ones. The frame keeps what does not
+  // change from tile to tile.
   void Start(std::byte* memory, std::span<std::byte* const> buffers) const;
+  // Buffers behind those that Start was given.
+  void SetBuffer(std::byte* memory, int buffer, std::byte* data) const {
+    SlotPointers(memory)[slots_.size() + static_cast<std::size_t>(buffer)] = data;
+  }
   // Runs one tile at `origin` (one index an iteration dimension).
   void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                const void* const* params = nullptr) const;

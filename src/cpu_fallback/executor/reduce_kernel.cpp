@@ -17,6 +17,7 @@
 #include "cpu_fallback/executor/reduce_stage.h"
 #include "cpu_fallback/executor/reduce_tiling.h"
 #include "cpu_fallback/executor/row_values.h"
+#include "cpu_fallback/executor/stage_arrays.h"
 #include "cpu_fallback/executor/window_fold.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
@@ -67,6 +68,8 @@ class ReduceRun final : public CpuKernel {
   };
 
   void ChooseLayout(const plan::ReduceKernel& body);
+  // Whether a tile lies along rows and along elements.
+  bool HasRowsAndElements() const { return layout_ == Layout::kRowsByElements || layout_ == Layout::kElementsByRows; }
   // The tile of what has a value a row.
   TileShape RowTile() const;
   Result<> CompileRowValues(plan::ReduceKernel& body);
@@ -81,7 +84,7 @@ class ReduceRun final : public CpuKernel {
   std::byte* Accumulator(const Worker& worker, int param) const {
     return worker.memory + accumulators_ + param * accumulator_bytes_;
   }
-  // Sets the stage's params up as its tiles want them; returns the pointers.
+  // Sets up the params that the stage's program has still; returns the pointers.
   const void* const* Params(const Worker& worker, const CompiledStage& stage) const;
   void InitialValues(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
   // Folds elements [begin, end) of the tile grid into `to`; with `fresh`, `to` has nothing to start with. Floats are
@@ -120,6 +123,7 @@ class ReduceRun final : public CpuKernel {
   TileShape tile_;
   TileGrid rows_, elements_;
   std::vector<CompiledStage> stages_;
+  std::optional<StageArrays> arrays_;
   int param_count_ = 0;
   std::vector<int> param_widths_, row_value_widths_;
   int64_t max_lanes_ = 1, tile_elements_ = 1;
@@ -128,8 +132,9 @@ class ReduceRun final : public CpuKernel {
   int64_t group_tiles_ = 1;  // folded in turn
 
   // Offsets in a worker's scratch.
-  int64_t accumulators_ = 0, accumulator_bytes_ = 0, initials_ = 0, spreads_ = 0, spread_bytes_ = 0, pointers_ = 0,
+  int64_t accumulators_ = 0, accumulator_bytes_ = 0, initials_ = 0, pointers_ = 0,
           init_frame_ = 0, temporaries_ = 0, temporary_bytes_ = 0, groups_ = 0, worker_bytes_ = 0;
+  std::vector<int64_t> array_places_;  // of arrays_
   int64_t stage_values_ = 1;  // the most that a stage has
   int64_t shared_ = 0;  // partial results of chunks, behind the workers
   int max_values_ = 1;
@@ -176,7 +181,10 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   if (out->window_)
     for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
   out->ChooseLayout(body);
+  out->arrays_.emplace(body);
+  if (out->layout_ != Layout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
   KRAFLA_TRY(out->CompileRowValues(body));
+  if (out->HasRowsAndElements()) out->arrays_->LoadParams(body, out->tile_);
   KRAFLA_TRY(out->CompileStages(body));
   out->PlaceMemory(threads);
   return out;
@@ -204,7 +212,7 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   }
   if (element_count == 0) elements_ = TileGrid();
   // Values of one lane that follow each other in a tile: a row of values has accumulators of its own.
-  const int64_t turns = layout_ == Layout::kRowsByElements ? tile_.rows : layout_ == Layout::kRows ? 1 : 8;
+  const int64_t turns = layout_ == Layout::kRowsByElements ? tile_.rows : layout_ == Layout::kRows ? 1 : std::max<int64_t>(8, tile_elements_ / 256);
   group_tiles_ = std::max<int64_t>(1, GroupTurns(element_count) / turns);
   if (rows_.count() < kFewRowTiles && !window_)
     chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1, std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
@@ -324,9 +332,8 @@ void ReduceRun::PlaceMemory(int threads) {
   accumulator_bytes_ = RoundUp(max_lanes_ * 8, 64);
   accumulators_ = take(accumulator_bytes_ * param_count_);
   initials_ = take(8 * param_count_);
-  const bool spreads = layout_ == Layout::kRowsByElements || layout_ == Layout::kElementsByRows;
-  spread_bytes_ = spreads ? RoundUp(tile_elements_ * 8, 64) : 0;
-  spreads_ = take(spread_bytes_ * param_count_);
+  for (const StageArrays::Array& a : arrays_->arrays())
+    array_places_.push_back(a.param >= 0 ? accumulators_ + a.param * accumulator_bytes_ : take(a.elements * a.width));
   pointers_ = take(static_cast<int64_t>(sizeof(void*)) * (param_count_ + 1));
   init_frame_ = take(init_bytes);
   // For each value: a combiner's results, two halves of a row, and an array of a value that is uniform.
@@ -365,24 +372,17 @@ void ReduceRun::SeekRow(Worker& worker, int64_t row_tile) const {
   rows_.Seek(row_tile, worker.row_tile);
   std::copy(worker.row_tile.origin.begin(), worker.row_tile.origin.end(), worker.origin.begin());
   worker.lanes = LanesOf(worker.row_tile);
+  for (std::size_t i = 0; i < array_places_.size(); ++i) {
+    std::byte* const base = arrays_->BaseOf(i, worker.memory + array_places_[i], worker.row_tile.origin);
+    for (const CompiledStage& stage : stages_)
+      if (stage.scope == ReduceStage::Scope::kElement)
+        stage.program.SetBuffer(worker.memory + stage.frame, arrays_->first_buffer() + static_cast<int>(i), base);
+  }
 }
 
 const void* const* ReduceRun::Params(const Worker& worker, const CompiledStage& stage) const {
   const void** pointers = reinterpret_cast<const void**>(worker.memory + pointers_);
-  for (int p : stage.params) {
-    std::byte* lanes = Accumulator(worker, p);
-    const int width = param_widths_[static_cast<std::size_t>(p)];
-    pointers[p] = lanes;
-    if (stage.scope == ReduceStage::Scope::kRow) continue;
-    std::byte* spread = worker.memory + spreads_ + p * spread_bytes_;
-    if (layout_ == Layout::kRowsByElements) {
-      MoveTile(width, lanes, {0, 1}, spread, {worker.lanes, 1}, tile_.rows, worker.lanes);
-      pointers[p] = spread;
-    } else if (layout_ == Layout::kElementsByRows) {
-      MoveTile(width, lanes, {1, 0}, spread, {tile_.columns, 1}, worker.lanes, tile_.columns);
-      pointers[p] = spread;
-    }
-  }
+  for (int p : stage.params) pointers[p] = Accumulator(worker, p);
   return pointers;
 }
 

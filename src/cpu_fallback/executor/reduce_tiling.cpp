@@ -11,6 +11,7 @@
 #include "cpu_fallback/executor/lanes.h"
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
+#include "cpu_fallback/native/native_code.h"
 
 namespace krafla::cpu {
 
@@ -27,6 +28,8 @@ constexpr int64_t kTileElements = 2048;
 // Tiles that are read where they lie in memory need no registers: they are larger, so that a tile's overhead counts less.
 constexpr int64_t kDenseElements = 16384;
 constexpr int64_t kDenseColumns = 4096;
+constexpr int64_t kNativeElements = 8192;
+constexpr int64_t kSummedLanes = 64;  // that a row is added in
 constexpr int64_t kFewColumns = 16;
 constexpr int64_t kPairedRow = 64;
 
@@ -43,7 +46,7 @@ ElementType LaneFor(const ElementProgram& program, const Lanes& lanes, const Red
   return type;
 }
 
-// Whether all that is reduced lies in memory as a tile along these dimensions has it.
+// Whether all that is reduced lies in memory as a tile along these dimensions has it; row_dim -1: a tile of one row.
 bool IsDense(const plan::ReduceKernel& body, const ReduceLanes& lanes, int column_dim, int row_dim) {
   const int row_rank = static_cast<int>(body.row_dims.size());
   const int64_t columns = column_dim < row_rank ? body.row_dims[At(column_dim)] : body.element_dims[At(column_dim - row_rank)];
@@ -57,7 +60,7 @@ bool IsDense(const plan::ReduceKernel& body, const ReduceLanes& lanes, int colum
       if (n.op != NodeOp::kLoad || n.mask != kNoNode) return false;
       if (lanes[s][i] == ElementType::kInvalid && n.storage != n.type) return false;
       const std::optional<Dims> strides = AffineCoefficients(program.space, n.index);
-      if (!strides || (*strides)[At(column_dim)] != 1 || (*strides)[At(row_dim)] != columns) return false;
+      if (!strides || (*strides)[At(column_dim)] != 1 || (row_dim >= 0 && (*strides)[At(row_dim)] != columns)) return false;
     }
   }
   return true;
@@ -173,7 +176,10 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
       layout = ReduceLayout::kRows;
     }
   } else {
-    const int64_t columns = std::min<int64_t>(extent(best_element), kTileElements);
+    // What is read where it lies. Lanes add no more in turn than a group has.
+    const int64_t most_dense = sums_floats ? std::min(kDenseElements, kSummedLanes * GroupTurns(element_count)) : kDenseElements;
+    const bool is_line = !ordered && IsDense(body, lanes, best_element, -1);
+    const int64_t columns = std::min(extent(best_element), is_line ? std::max(most_dense, kTileElements) : kTileElements);
     tile.column_dim = best_element, tile.columns = columns;
     int second_element = other(row_rank, rank, best_element);
     if (ordered) second_element = innermost_before(best_element);
@@ -182,17 +188,21 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
       if (extent(d) > 1) second_row = d;
     const bool by_rows = second_element < 0 && columns == extent(best_element) && second_row >= 0;
     const bool is_dense = by_rows && IsDense(body, lanes, best_element, second_row);
-    // Of several stages the params are the same throughout a tile of one row.
+    // The interpreter takes what is the same throughout a row best from tiles of one row. Native code goes through several
+    // rows at a call, and has few arrays.
     const auto is_element = [](const ReduceStage& stage) { return stage.scope == ReduceStage::Scope::kElement; };
-    const int64_t most_columns = std::ranges::count_if(body.stages, is_element) == 1 ? kTileElements / 2 : 256;
+    const bool is_native = std::ranges::count_if(body.stages, is_element) > 1 && native::HasNativeCode();
+    const int64_t most_columns = is_native ? kTileElements : std::ranges::count_if(body.stages, is_element) == 1 ? kTileElements / 2 : 256;
     if (by_rows && (columns <= most_columns || is_dense)) {
       layout = ReduceLayout::kElementsByRows;
       tile.row_dim = second_row;
-      tile.rows = std::min(extent(second_row), (is_dense ? kDenseElements : kTileElements) / columns);
+      tile.rows = std::min(extent(second_row), (is_dense ? kDenseElements : is_native ? kNativeElements : kTileElements) / columns);
     } else {
       layout = ReduceLayout::kElements;
-      if (second_element >= 0 && kTileElements / columns > 1 && (!ordered || columns == extent(best_element)))
-        tile.row_dim = second_element, tile.rows = std::min(extent(second_element), kTileElements / columns);
+      const bool is_block = !ordered && second_element >= 0 && columns == extent(best_element) && IsDense(body, lanes, best_element, second_element);
+      const int64_t most = is_block ? most_dense : kTileElements;
+      if (second_element >= 0 && most / columns > 1 && (!ordered || columns == extent(best_element)))
+        tile.row_dim = second_element, tile.rows = std::min(extent(second_element), most / columns);
     }
   }
   return {layout, tile};
