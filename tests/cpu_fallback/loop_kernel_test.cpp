@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/iteration.h"
 #include "kernel_fixture.h"
 
 namespace krafla {
@@ -90,6 +91,42 @@ TEST(LoopKernelTest, EveryOpOnNarrowTypes) {
       }
     }
   }
+}
+
+// Pixels: factors of each channel, and one of each pixel.
+ElementProgram Channels(int64_t images, int64_t pixels, int64_t channels, ElementType storage) {
+  const int64_t dims[] = {images, pixels, channels};
+  ProgramBuilder b(dims);
+  auto& space = b.space();
+  const int in = b.AddBuffer(storage, images * pixels * channels, false), factors = b.AddBuffer(ElementType::kF32, channels, false);
+  const int chosen = b.AddBuffer(ElementType::kPred, pixels, false), out = b.AddBuffer(ElementType::kF32, images * pixels * channels, true);
+  const NodeId x = b.Convert(b.Load(in, storage, RowMajor(b)), storage, ElementType::kF32);
+  const NodeId scaled = b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, b.Load(factors, ElementType::kF32, space.Iter(2))});
+  const NodeId number = b.Convert(b.Index(space.Mul(space.Iter(2), 2)), ElementType::kS32, ElementType::kF32);
+  const NodeId shifted = b.Hlo(Opcode::kAdd, ElementType::kF32, {scaled, number});
+  b.AddStore({.buffer = out, .index = RowMajor(b), .node = b.Select(b.Load(chosen, ElementType::kPred, space.Iter(1)), shifted, x),
+              .storage = ElementType::kF32});
+  return std::move(b).Finish();
+}
+
+TEST(LoopKernelTest, ShortRows) {
+  for (ElementType storage : {ElementType::kU8, ElementType::kF32})
+    for (int64_t channels : {2, 3, 4, 5, 15, 16})
+      for (int64_t pixels : {1, 2, 700, 5000})
+        CheckLoop(Channels(3, pixels, channels, storage), std::to_string(pixels) + " pixels of " + std::to_string(channels));
+}
+// What repeats in each of them is laid out once a run, so that native code goes through them as through one.
+TEST(LoopKernelTest, ShortRowsAreOneLoop) {
+  if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "The interpreter takes them step by step.";
+  const ElementProgram program = Channels(1, 5000, 3, ElementType::kU8);
+  const cpu::TileShape tile = cpu::ChooseTile(program);
+  EXPECT_EQ(tile.column_dim, 2);
+  EXPECT_EQ(tile.row_dim, 1);
+  EXPECT_GT(tile.rows, 100);
+  auto block = cpu::BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = 15000});
+  ASSERT_TRUE(block) << block.error().ToString();
+  EXPECT_EQ(block->native_count(), 1);
+  EXPECT_LE(block->step_count(), 2) << "the loop, and what is repeated of each pixel";
 }
 
 // By numbers of either sign, powers of two, and the ends of the type.

@@ -47,6 +47,12 @@ class BlockCompiler {
     if (tile.row_dim >= 0) tile_mask_ |= uint64_t{1} << tile.row_dim;
     if (tile.column_dim >= 0) tile_mask_ |= uint64_t{1} << tile.column_dim;
     if (options.params_are_arrays) tile_mask_ |= kParamBit;
+    const std::span<const int64_t> dims = space_.dims();
+    int64_t points = 1;
+    for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
+    if (options.memory_is_constant && tile.column_dim >= 0 && tile.rows > 1 && tile.columns < BlockProgram::kShortRow &&
+        tile.columns == dims[static_cast<std::size_t>(tile.column_dim)] && tile.rows * tile.columns < points)
+      whole_dims_ = uint64_t{1} << tile.column_dim;
     out_.tile_ = tile;
     out_.buffer_count_ = program.buffers.size();
   }
@@ -72,7 +78,7 @@ class BlockCompiler {
 
  private:
   using Step = BlockProgram::Step;
-  static constexpr uint64_t kParamBit = uint64_t{1} << 63;
+  static constexpr uint64_t kParamBit = uint64_t{1} << 63, kTileBit = uint64_t{1} << 62;
 
   // Which dimensions a node varies with, found anew: the params' are the caller's.
   void FindDepends() {
@@ -84,7 +90,11 @@ class BlockCompiler {
       for (NodeId o : n.operands)
         if (o != kNoNode) d |= Item(depends_, o);
       if (n.mask != kNoNode) d |= Item(depends_, n.mask);
-      if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) d |= Depends(n.index);
+      if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) {
+        d |= Depends(n.index);
+        // Offsets are made anew in every tile.
+        if (whole_dims_ != 0 && !SplitExpr(space_.expr(n.index)).varying.empty()) d |= kTileBit;
+      }
       // A param comes with each tile, so nothing made from it is known when the launch starts.
       if (n.op == NodeOp::kParam) d |= kParamBit | (options_.params_are_arrays ? 0 : options_.param_depends.value_or(n.depends));
       depends_[i] = d;
@@ -117,12 +127,11 @@ class BlockCompiler {
     fixed_.push_back(false);
     return static_cast<int>(out_.slots_.size()) - 1;
   }
-  // Steps of values that no dimension and no param changes run once a launch.
-  std::vector<Step>& StepsFor(uint64_t depends, bool is_param = false) {
-    return depends == 0 && !is_param ? out_.launch_steps_ : out_.tile_steps_;
-  }
+  // Steps of values that are the same in all tiles run once a launch.
+  bool IsOfLaunch(uint64_t depends) const { return (depends & ~whole_dims_) == 0; }
+  std::vector<Step>& StepsFor(uint64_t depends) { return IsOfLaunch(depends) ? out_.launch_steps_ : out_.tile_steps_; }
   void MarkFixed(int slot, uint64_t depends) {
-    if (depends == 0) fixed_[static_cast<std::size_t>(slot)] = true;
+    if (IsOfLaunch(depends)) fixed_[static_cast<std::size_t>(slot)] = true;
   }
 
   // The part of `id` that is the same throughout a tile, with the tile's origin for the iterators.
@@ -131,6 +140,8 @@ class BlockCompiler {
     for (const IndexTerm& t : e.terms) {
       const IndexAtom& a = space_.atom(t.atom);
       if (a.kind == IndexAtom::Kind::kIter) {
+        // Tiles that are as long as a dimension begin at 0.
+        if (((whole_dims_ >> a.iter) & 1) != 0) continue;
         address.terms.push_back({BlockProgram::Term::Kind::kIter, a.iter, t.coefficient});
       } else if (!Varies(AtomDepends(a))) {
         if (a.kind == IndexAtom::Kind::kValue) {
@@ -181,7 +192,7 @@ class BlockCompiler {
   Result<int> OffsetsSlot(const IndexExpr& e, bool whole) {
     const Split split = SplitExpr(e);
     int sum = -1;
-    uint64_t depends = tile_mask_;  // made anew in every tile
+    const uint64_t depends = tile_mask_ | kTileBit;  // made anew in every tile
     if (whole) {
       sum = NewSlot(4, false);
       Step ramp{.kind = Step::Kind::kRamp, .out = sum, .address = UniformAddress(e), .row_stride = split.row_stride,
@@ -252,7 +263,7 @@ class BlockCompiler {
     const int width = Item(out_.slots_, from).width;
     int out = NewSlot(width, false);
     uint64_t depends = Item(depends_, node);
-    bool launch = depends == 0;
+    const bool launch = IsOfLaunch(depends);
     Step step{.kind = Step::Kind::kSpread, .out = out, .in = {from, -1, -1}, .width = width};
     (launch ? out_.launch_steps_ : out_.tile_steps_).push_back(step);
     if (launch) fixed_[static_cast<std::size_t>(out)] = true;
@@ -582,6 +593,9 @@ class BlockCompiler {
   const plan::IndexSpace& space_;
   const Lanes lanes_;
   uint64_t tile_mask_ = 0;
+  // A short dimension that each tile has all of: what varies with nothing else, as the factors of three channels, is the
+  // same in all tiles, and laid out for a whole one once a launch.
+  uint64_t whole_dims_ = 0;
   BlockProgram out_;
   std::vector<uint64_t> depends_;
   mutable std::vector<std::optional<uint64_t>> expr_depends_;

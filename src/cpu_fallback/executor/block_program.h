@@ -41,9 +41,13 @@ class BlockProgram {
     // Results that are wanted as a narrow type stores them; kInvalid, or none at all: in their compute type. The low bits
     // of any integer, and floats that are loaded from memory of that type.
     std::span<const ElementType> result_lanes = {};
+    // No buffer that is loaded from changes between the tiles of a run.
+    bool memory_is_constant = false;
     // How many elements a run has, over all tiles: native code is made where that is worth its compilation.
     int64_t elements = 0;
   };
+  // Rows of fewer elements are not gone along one by one.
+  static constexpr int64_t kShortRow = 16;
   // UNIMPLEMENTED names the node that has no loop.
   static Result<BlockProgram> Compile(const plan::ElementProgram& program, const Options& options);
 
@@ -79,8 +83,6 @@ class BlockProgram {
   int step_count() const { return static_cast<int>(tile_steps_.size()); }
   // How many of them are native code, each for many operations.
   int native_count() const { return static_cast<int>(native_parts_.size()); }
-  // What tiles fill anew, in bytes: how large a tile may be is a question of these.
-  int64_t register_bytes() const { return frame_bytes_ - kept_bytes_; }
 
  private:
   friend class BlockCompiler;

@@ -175,6 +175,28 @@ double CostAlong(const ElementProgram& program, int dim) {
   return cost;
 }
 
+namespace {
+
+// How many elements follow each other along the short dimension `d` and one that is left for a tile's rows: accesses go on
+// in the next row, or repeat, in one of the two.
+int64_t ElementsInTurn(const ElementProgram& program, std::span<const AccessShape> accesses, int d, const TileWish& wish) {
+  const Dims& dims = program.space.dims();
+  const int64_t columns = dims[static_cast<std::size_t>(d)];
+  if (columns >= BlockProgram::kShortRow) return columns;
+  for (int r = 0; r < static_cast<int>(dims.size()); ++r) {
+    if (r == d || !((wish.row_dims >> r) & 1)) continue;
+    const bool is_flat = std::ranges::all_of(accesses, [&](const AccessShape& a) {
+      const IndexSpace::Affine along = program.space.StrideAlong(a.index, d), across = program.space.StrideAlong(a.index, r);
+      if (!along.affine || !across.affine) return false;
+      return (along.stride == 1 && across.stride == columns) || (!a.is_store && (along.stride == 0 || across.stride == 0));
+    });
+    if (is_flat) return columns * dims[static_cast<std::size_t>(r)];
+  }
+  return columns;
+}
+
+}  // namespace
+
 TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
   const IndexSpace& space = program.space;
   const Dims& dims = space.dims();
@@ -189,7 +211,7 @@ TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
     const int64_t extent = dims[static_cast<std::size_t>(d)];
     if (!((wish.column_dims >> d) & 1) || (extent == 1 && tile.column_dim >= 0)) continue;
     // Rows of the tile help short columns, so the overhead of a step counts for less.
-    const double elements = static_cast<double>(std::min<int64_t>(extent, 512));
+    const double elements = static_cast<double>(std::min<int64_t>(ElementsInTurn(program, accesses, d, wish), 512));
     const double cost = CostAlong(program, d) + 5.0 * static_cast<double>(work + 2) / (elements * 4);
     if (cost < best - 1e-9) best = cost, tile.column_dim = d;
   }

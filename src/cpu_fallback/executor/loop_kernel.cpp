@@ -40,6 +40,21 @@ int64_t TileElements(const ElementProgram& program) {
 constexpr int64_t kNativeTile = 32768;
 constexpr int64_t kNativeRegisters = 24 * 1024;
 
+// A program that moves elements along memory needs no arrays: they go from one buffer to the other.
+constexpr int64_t kMovedBytes = 64 * 1024;
+
+bool MovesAlong(const ElementProgram& program, int column_dim) {
+  if (column_dim < 0 || program.stores.empty()) return false;
+  const auto goes_along = [&](const auto& access) {
+    const plan::IndexSpace::Affine along = program.space.StrideAlong(access.index, column_dim);
+    return access.mask == plan::kNoNode && access.storage == program.stores[0].storage && along.affine &&
+           (along.stride == 0 || along.stride == 1);
+  };
+  // One value everywhere would be an array as long as a tile.
+  const auto is_move = [&](const Node& n) { return n.op == NodeOp::kLoad && n.depends != 0 && goes_along(n); };
+  return std::ranges::all_of(program.nodes, is_move) && std::ranges::all_of(program.stores, goes_along);
+}
+
 Result<BlockProgram> CompileTiled(const ElementProgram& program, TileShape& tile) {
   int64_t elements = 1;
   for (int64_t d : program.space.dims()) elements = CheckedMul(elements, d).value_or(INT64_MAX);
@@ -48,11 +63,18 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, TileShape& tile
   const int64_t large = std::min(elements / 16 / 64 * 64, kNativeTile);
   if (native::HasNativeCode() && large > usual) {
     tile = ChooseTile(program, {.max_elements = large, .few_columns = large / 2});
-    KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .elements = elements}));
-    if (native.native_count() > 0 && native.register_bytes() <= kNativeRegisters) return native;
+    KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements}));
+    if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) return native;
+  }
+  int64_t widest = 1;
+  for (const plan::Store& s : program.stores) widest = std::max<int64_t>(widest, StorageBytes(s.storage));
+  const int64_t moved = std::min(elements / 16 / 64 * 64, kMovedBytes / widest);
+  if (moved > usual) {
+    tile = ChooseTile(program, {.max_elements = moved, .few_columns = moved / 2});
+    if (MovesAlong(program, tile.column_dim)) return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements});
   }
   tile = ChooseTile(program, {.max_elements = usual});
-  return BlockProgram::Compile(program, {.tile = tile, .elements = elements});
+  return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements});
 }
 
 // Nanoseconds for a tile, roughly.

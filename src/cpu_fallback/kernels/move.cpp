@@ -230,6 +230,7 @@ void Backwards(const T* from, T* to, int64_t count) {
   for (; c < count; ++c) to[c] = from[-c];
 }
 
+constexpr int64_t kShortRow = 16;  // elements
 template <class T>
 void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes, TileStrides ts, int64_t rows,
                 int64_t columns) {
@@ -244,6 +245,11 @@ void MoveTileOf(const std::byte* from_bytes, TileStrides fs, std::byte* to_bytes
     return;
   }
   if (fs.column == 0 && ts.column == 1) {
+    // Short rows, each of one element as often: the transpose of a line that lies everywhere.
+    if (fs.row == 1 && columns <= kShortRow && rows > 1) {
+      TransposeTile(from, 0, to, ts.row, rows, columns);
+      return;
+    }
     for (int64_t r = 0; r < rows; ++r) Splat(from[r * fs.row], to + r * ts.row, columns);
     return;
   }
