@@ -405,6 +405,30 @@ TEST_P(NativeTest, InterleavedStreams) {
         }
 }
 
+// Memory behind the last one that is there is not touched.
+TEST_P(NativeTest, SomePartsOfInterleavedStreams) {
+  if (GetParam()) GTEST_SKIP() << "left to the interpreter";
+  for (ElementType type : {ElementType::kU32, ElementType::kU64})
+    for (int parts : {2, 3, 4})
+      for (int part = 0; part < parts; ++part)
+        for (int64_t n : {1, 3, 7, 8, 9, 15, 16, 17, 32, 40}) {
+          const int width = StorageBytes(type);
+          LaneBuilder b;
+          b.AddStream({.kind = LaneStream::Kind::kInterleaved, .width = width, .stride = parts, .reach = part + 1});
+          b.AddStream({.width = width});
+          b.graph().stores.push_back({1, b.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(part) << 32}), -1});
+          GuardedArray in(static_cast<std::size_t>(((n - 1) * parts + part + 1) * width)), out(static_cast<std::size_t>(n * width));
+          const auto code = Compile(b.graph());
+          ASSERT_NE(code, nullptr);
+          Fill(in.data(), type, (n - 1) * parts + part + 1, random_);
+          const StreamArgument streams[] = {{in.data(), 0}, {out.data(), 0}};
+          code->Run(streams, 1, n);
+          for (int64_t i = 0; i < n; ++i)
+            ASSERT_EQ(std::memcmp(out.data() + i * width, in.data() + (i * parts + part) * width, static_cast<std::size_t>(width)), 0)
+                << "part " << part << " of " << parts << ", " << n << " at " << i;
+        }
+}
+
 TEST_P(NativeTest, EqualGraphsShareTheirCode) {
   const auto make = [](uint64_t constant) {
     LaneBuilder b;

@@ -21,8 +21,6 @@ constexpr int64_t kWorthwhile = 8192;
 constexpr int64_t kFewElements = 256;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
-// Rows of fewer elements are not gone along one by one.
-constexpr int64_t kShortRow = 16;
 constexpr int64_t kNearBytes = 32;
 
 // The type of a lane that is loaded as it lies in memory.
@@ -55,22 +53,25 @@ bool NativePlanner::IsWorthIt() const {
 }
 
 bool NativePlanner::GoesAlong(int64_t row_stride, int64_t lane_stride) const {
-  if (along_rows_ || out_.tile_.rows == 1 || out_.tile_.columns >= kShortRow) return true;
+  if (along_rows_ || out_.tile_.rows == 1 || out_.tile_.columns >= BlockProgram::kShortRow) return true;
   return row_stride == out_.tile_.columns * lane_stride;
 }
 
-// Whether `next` goes through the elements right behind those of `access`.
-bool NativePlanner::AreNeighbours(int access, int next) const {
+// How many elements `next` is ahead of `access`, where they go through memory alike.
+std::optional<int64_t> NativePlanner::Distance(int access, int next) const {
   const Access &a = AccessOf(access), &b = AccessOf(next);
-  if (a.buffer != b.buffer || a.width != b.width || a.row_stride != b.row_stride || a.column_stride != b.column_stride) return false;
+  if (a.buffer != b.buffer || a.width != b.width || a.row_stride != b.row_stride || a.column_stride != b.column_stride) return std::nullopt;
   const BlockProgram::Address& from = out_.addresses_[static_cast<std::size_t>(a.address)];
   const BlockProgram::Address& to = out_.addresses_[static_cast<std::size_t>(b.address)];
-  return to.constant == from.constant + 1 && std::ranges::equal(from.terms, to.terms, [](const auto& x, const auto& y) {
+  const bool is_alike = std::ranges::equal(from.terms, to.terms, [](const auto& x, const auto& y) {
     return x.kind == y.kind && x.number == y.number && x.factor == y.factor;
   });
+  if (!is_alike) return std::nullopt;
+  return to.constant - from.constant;
 }
 
-// Loads, and stores, of all of 2 to 4 elements that lie side by side.
+// Loads of some of 2 to 4 elements that lie side by side, and stores of all of them. What lies between the first and the last
+// element of a load may be read too.
 void NativePlanner::FindInterleaved() {
   for (Step::Kind kind : {Step::Kind::kLoad, Step::Kind::kStore}) {
     std::vector<int> candidates;
@@ -82,16 +83,18 @@ void NativePlanner::FindInterleaved() {
     }
     // Programs have few of them; many are not worth the comparing.
     if (candidates.size() > 64) continue;
+    const auto constant_of = [&](int access) { return out_.addresses_[static_cast<std::size_t>(AccessOf(access).address)].constant; };
+    std::ranges::stable_sort(candidates, {}, constant_of);
     for (int first : candidates) {
+      if (interleaved_.contains(first)) continue;
       const int parts = static_cast<int>(LaneStride(AccessOf(first)));
-      std::vector<int> found = {first};
-      while (static_cast<int>(found.size()) < parts) {
-        const auto next = std::ranges::find_if(candidates, [&](int c) { return !interleaved_.contains(c) && AreNeighbours(found.back(), c); });
-        if (next == candidates.end()) break;
-        found.push_back(*next);
+      std::map<int, int> found;  // part to access
+      for (int c : candidates) {
+        const std::optional<int64_t> part = interleaved_.contains(c) ? std::nullopt : Distance(first, c);
+        if (part && *part >= 0 && *part < parts) found.try_emplace(static_cast<int>(*part), c);
       }
-      if (interleaved_.contains(first) || static_cast<int>(found.size()) < parts) continue;
-      for (int p = 0; p < parts; ++p) interleaved_[found[static_cast<std::size_t>(p)]] = {first, p, parts};
+      if (kind == Step::Kind::kStore && static_cast<int>(found.size()) < parts) continue;
+      for (const auto& [part, access] : found) interleaved_[access] = {first, part, parts, found.rbegin()->first + 1};
     }
   }
 }
@@ -176,6 +179,7 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   uint64_t part = 0;
   if (const auto it = interleaved_.find(access); it != interleaved_.end()) {
     stream.kind = LaneStream::Kind::kInterleaved;
+    stream.reach = it->second.reach;
     access = it->second.first;
     part = static_cast<uint64_t>(it->second.part) << 32;
     ++loop.op_count;

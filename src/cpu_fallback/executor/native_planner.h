@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cpu_fallback/executor/block_program.h"
@@ -56,7 +57,7 @@ class NativePlanner {
 
   void FindSources();
   void FindInterleaved();
-  bool AreNeighbours(int access, int next) const;
+  std::optional<int64_t> Distance(int access, int next) const;
   void FindConstants();
   int LevelFor(const Step& s) const;
   int OpenLevel(int wanted);
@@ -87,6 +88,7 @@ class NativePlanner {
   struct Part {
     int first = -1;  // the access of part 0
     int part = 0, parts = 1;
+    int reach = 1;  // behind the last part that there is
   };
   std::map<int, Part> interleaved_;
   std::vector<std::unique_ptr<Loop>> loops_;

@@ -22,6 +22,7 @@ std::string LaneGraph::Key() const {
     put(s.kind);
     put(s.width);
     put(s.stride);
+    put(s.reach);
   }
   for (const LaneRegion& r : regions) {
     put(r.condition);

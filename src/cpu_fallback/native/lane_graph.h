@@ -63,12 +63,13 @@ struct LaneStream {
     kRow,      // one value a row
     kDense,    // an element for each
     kStrided,  // an element for each, `stride` elements apart
-    kInterleaved,  // `stride` (2 to 4) elements for each, side by side
+    kInterleaved,  // `stride` (2 to 4) elements for each, side by side, of which the first `reach` are there
     kRamp,     // no memory: the stream's base is an s64, the value at the row's start, its row stride what rows add
     kGather,   // elements anywhere
   } kind = Kind::kDense;
   int width = 4;  // of an element, in bytes
   int stride = 1;
+  int reach = 0;  // of an interleaved stream that is loaded: memory behind the last one's may not be touched; 0: all
 };
 
 inline constexpr int kMaxInterleaved = 4;

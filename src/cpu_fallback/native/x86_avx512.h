@@ -274,23 +274,31 @@ class Avx512Emitter {
     tail_ = cc_.newKq();
     cc_.kmovq(tail_, bits);
     for (int parts = 2; parts <= kMaxInterleaved; ++parts) {
-      if (!HasInterleaved(parts)) continue;
-      const x86::Gp all = cc_.newInt64(), rest = cc_.newUInt64();
-      cc_.imul(all, count, parts);
-      cc_.mov(rest, -1);
-      cc_.bzhi(rest, rest, all);
-      for (int v = 0; v < parts; ++v) {
-        x86::KReg& k = part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(v)];
-        k = cc_.newKq();
-        cc_.kmovq(k, rest);
-        if (v + 1 < parts) cc_.shr(rest, lanes_);
+      for (int behind = 0; behind < parts; ++behind) {
+        if (!HasInterleaved(parts, behind)) continue;
+        const x86::Gp all = cc_.newInt64(), rest = cc_.newUInt64();
+        cc_.imul(all, count, parts);
+        if (behind > 0) cc_.sub(all, behind);
+        cc_.mov(rest, -1);
+        cc_.bzhi(rest, rest, all);
+        for (int v = 0; v < parts; ++v) {
+          x86::KReg& k = PartTail(parts, behind, v);
+          k = cc_.newKq();
+          cc_.kmovq(k, rest);
+          if (v + 1 < parts) cc_.shr(rest, lanes_);
+        }
       }
     }
   }
-  bool HasInterleaved(int parts) const {
+  // Elements of the last lane's that may not be touched.
+  static int Behind(const LaneStream& s) { return s.reach == 0 ? 0 : s.stride - s.reach; }
+  bool HasInterleaved(int parts, int behind) const {
     return std::ranges::any_of(graph_.streams, [&](const LaneStream& s) {
-      return s.kind == LaneStream::Kind::kInterleaved && s.stride == parts;
+      return s.kind == LaneStream::Kind::kInterleaved && s.stride == parts && Behind(s) == behind;
     });
+  }
+  x86::KReg& PartTail(int parts, int behind, int vector) {
+    return part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(behind)][static_cast<std::size_t>(vector)];
   }
   void Body(bool is_tail, int vectors) {
     is_tail_ = is_tail;
@@ -550,7 +558,7 @@ class Avx512Emitter {
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_;
-  std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved + 1> part_tails_;  // by number of parts
+  std::array<std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved>, kMaxInterleaved + 1> part_tails_;  // by parts, Behind
   std::array<std::vector<std::array<x86::Vec, kMaxInterleaved>>, kVectors> part_vectors_;  // of interleaved streams, as loaded
   bool is_tail_ = false;
 };

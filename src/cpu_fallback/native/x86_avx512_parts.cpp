@@ -41,10 +41,17 @@ void Avx512Emitter::EmitPart(int id) {
     if (vector.isValid()) continue;
     vector = NewVector(width);
     const x86::Mem from = PartAddress(number, v);
-    if (is_tail_)
-      EmitMasked(MoveOf(width), part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(v)], true, vector, from);
-    else
+    if (is_tail_) {
+      EmitMasked(MoveOf(width), PartTail(parts, Behind(stream), v), true, vector, from);
+    } else if (v + 1 == parts && Behind(stream) > 0) {
+      const x86::Gp bits = cc_.newUInt32();
+      const x86::KReg k = cc_.newKq();
+      cc_.mov(bits, (1u << (lanes_ - Behind(stream))) - 1);
+      cc_.kmovd(k, bits);
+      EmitMasked(MoveOf(width), k, true, vector, from);
+    } else {
       Emit(Inst::kIdVmovdqu32, vector, from);
+    }
   }
   // Lane l is element l * parts + part of all vectors one behind the other; the instructions take it modulo their lanes.
   const x86::Vec places = Sequence(width, [&](int lane) { return lane * parts + part; });
@@ -82,7 +89,7 @@ void Avx512Emitter::StoreParts(const LaneStore& s) {
     }
     const x86::Mem to = PartAddress(number, v);
     if (is_tail_)
-      EmitMasked(MoveOf(width), part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(v)], false, to, out);
+      EmitMasked(MoveOf(width), PartTail(parts, 0, v), false, to, out);
     else
       Emit(Inst::kIdVmovdqu32, to, out);
   }
