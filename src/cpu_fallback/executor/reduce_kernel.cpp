@@ -36,8 +36,9 @@ constexpr std::size_t kMaxValues = 64;  // that the reductions of one stage have
 // number of threads: results do not depend on it.
 constexpr int64_t kFewRowTiles = 16;
 constexpr int64_t kChunkElements = 32768;
+constexpr int64_t kManyElements = 32;  // of windows that do not overlap: bounds tell extrema of columns faster
 constexpr int64_t kWindowTurns = 64;  // elements of a window that are added in turn
-constexpr int64_t kFoldsBetweenLooks = 16;        // tiles after which it is asked whether the run may go on
+constexpr int64_t kFoldsBetweenLooks = 16;  // tiles after which it is asked whether the run may go on
 constexpr int64_t kElementsBetweenLooks = 65536;  // of a window
 
 using Layout = ReduceLayout;
@@ -68,8 +69,6 @@ class ReduceRun final : public CpuKernel {
   };
 
   void ChooseLayout(const plan::ReduceKernel& body);
-  // Whether a tile lies along rows and along elements.
-  bool HasRowsAndElements() const { return layout_ == Layout::kRowsByElements || layout_ == Layout::kElementsByRows; }
   // The tile of what has a value a row.
   TileShape RowTile() const;
   Result<> CompileRowValues(plan::ReduceKernel& body);
@@ -173,18 +172,20 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
     if (d == 0) return out;
   out->row_rank_ = row_rank;
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
+  out->lanes_ = FindReduceLanes(body);
   if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
+  const bool is_long_extremum = out->window_ && out->window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
+  if (is_long_extremum && ChooseReduceTiling(body, out->lanes_).has_dense_columns) out->window_.reset();
   const auto is_f32_sum = [](const Reduction& r) { return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32; };
   out->window_in_groups_ = out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
   if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
-  out->lanes_ = FindReduceLanes(body);
   if (out->window_)
     for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
   out->ChooseLayout(body);
   out->arrays_.emplace(body);
   if (out->layout_ != Layout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
   KRAFLA_TRY(out->CompileRowValues(body));
-  if (out->HasRowsAndElements()) out->arrays_->LoadParams(body, out->tile_);
+  if (out->layout_ == Layout::kRowsByElements || out->layout_ == Layout::kElementsByRows) out->arrays_->LoadParams(body, out->tile_);
   KRAFLA_TRY(out->CompileStages(body));
   out->PlaceMemory(threads);
   return out;

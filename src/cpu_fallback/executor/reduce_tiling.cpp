@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kTileElements = 2048;
 // Tiles that are read where they lie in memory need no registers: they are larger, so that a tile's overhead counts less.
-constexpr int64_t kDenseElements = 16384;
+constexpr int64_t kDenseBytes = 65536;
 constexpr int64_t kDenseColumns = 4096;
 constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;  // that a row is added in
@@ -44,6 +44,27 @@ ElementType LaneFor(const ElementProgram& program, const Lanes& lanes, const Red
   if (lanes.FormOf(id, StorageBytes(type)).kind == Lanes::Form::Kind::kTruncate) return ElementType::kInvalid;
   if (IsFloat(type) && n.storage != type) return ElementType::kInvalid;
   return type;
+}
+
+// The bytes of what is reduced of an element.
+int64_t WidestResult(const plan::ReduceKernel& body, const ReduceLanes& lanes) {
+  int64_t widest = 1;
+  for (std::size_t s = 0; s < body.stages.size(); ++s)
+    for (std::size_t i = 0; i < body.stages[s].program.results.size(); ++i) {
+      const ElementType lane = lanes[s][i];
+      const ElementProgram& program = body.stages[s].program;
+      widest = std::max<int64_t>(widest, StorageBytes(lane != ElementType::kInvalid ? lane : program.nodes[At(program.results[i])].type));
+    }
+  return widest;
+}
+
+bool Computes(const plan::ReduceKernel& body) {
+  const auto is_operation = [](const Node& n) {
+    return n.op != NodeOp::kLoad && n.op != NodeOp::kConstant && n.op != NodeOp::kParam && n.op != NodeOp::kIndex;
+  };
+  return std::ranges::any_of(body.stages, [&](const ReduceStage& stage) {
+    return stage.scope == ReduceStage::Scope::kElement && std::ranges::any_of(stage.program.nodes, is_operation);
+  });
 }
 
 // Whether all that is reduced lies in memory as a tile along these dimensions has it; row_dim -1: a tile of one row.
@@ -94,6 +115,7 @@ ReduceLanes FindReduceLanes(const plan::ReduceKernel& body) {
 ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLanes& lanes) {
   ReduceLayout layout = ReduceLayout::kElements;
   TileShape tile;
+  bool has_dense_columns = false;
   const int row_rank = static_cast<int>(body.row_dims.size());
   const int rank = row_rank + static_cast<int>(body.element_dims.size());
   auto extent = [&](int d) {
@@ -145,6 +167,9 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
       if (d != taken && extent(d) > 1 && (out < 0 || extent(d) >= extent(out))) out = d;
     return out;
   };
+  // Native code goes through several rows at a call, and has few arrays.
+  const int64_t tile_elements = native::HasNativeCode() && !ordered && Computes(body) ? kNativeElements : kTileElements;
+  const int64_t dense_elements = kDenseBytes / WidestResult(body, lanes);
   if (best_row < 0 && best_element < 0) {
     layout = ReduceLayout::kElements;
   } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
@@ -155,17 +180,18 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
     int64_t columns = std::min<int64_t>(extent(best_row), ordered && is_transposed ? 128 : 512);
     // Few elements are in one tile, where they may be transposed; own combiners take long arrays at a time.
     const bool few = second_element >= 0 && extent(second_element) <= 16;
-    if (few && !ordered) columns = std::min(columns, RoundUp(kTileElements / extent(second_element), 16));
-    const int64_t most_rows = few ? extent(second_element) : kTileElements / columns;
+    if (few && !ordered) columns = std::min(columns, RoundUp(tile_elements / extent(second_element), 16));
+    const int64_t most_rows = few ? extent(second_element) : tile_elements / columns;
     tile.column_dim = best_row, tile.columns = columns;
     const int64_t width = extent(best_row);
     if (second_element >= 0 && !few && !ordered && width >= kFewColumns && width <= kDenseColumns &&
         IsDense(body, lanes, best_row, second_element)) {
       // Sums of floats are cut into groups of tiles, which are no longer than their turns.
-      const int64_t turns = sums_floats ? GroupTurns(element_count) : kDenseElements;
+      const int64_t turns = sums_floats ? GroupTurns(element_count) : dense_elements;
       layout = ReduceLayout::kRowsByElements;
+      has_dense_columns = true;
       tile.columns = width, tile.row_dim = second_element;
-      tile.rows = std::min({extent(second_element), turns, kDenseElements / width});
+      tile.rows = std::min({extent(second_element), turns, dense_elements / width});
     } else if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
       layout = ReduceLayout::kRows;
       tile.row_dim = second_row, tile.rows = std::min(extent(second_row), kTileElements / 2 / columns);
@@ -177,35 +203,37 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
     }
   } else {
     // What is read where it lies. Lanes add no more in turn than a group has.
-    const int64_t most_dense = sums_floats ? std::min(kDenseElements, kSummedLanes * GroupTurns(element_count)) : kDenseElements;
+    const int64_t most_dense = sums_floats ? std::min(dense_elements, kSummedLanes * GroupTurns(element_count)) : dense_elements;
     const bool is_line = !ordered && IsDense(body, lanes, best_element, -1);
-    const int64_t columns = std::min(extent(best_element), is_line ? std::max(most_dense, kTileElements) : kTileElements);
+    const int64_t columns = std::min(extent(best_element), is_line ? std::max(most_dense, kTileElements) : tile_elements);
     tile.column_dim = best_element, tile.columns = columns;
     int second_element = other(row_rank, rank, best_element);
     if (ordered) second_element = innermost_before(best_element);
     int second_row = -1;
     for (int d = row_rank - 1; d >= 0 && second_row < 0; --d)
       if (extent(d) > 1) second_row = d;
-    const bool by_rows = second_element < 0 && columns == extent(best_element) && second_row >= 0;
-    const bool is_dense = by_rows && IsDense(body, lanes, best_element, second_row);
-    // The interpreter takes what is the same throughout a row best from tiles of one row. Native code goes through several
-    // rows at a call, and has few arrays.
+    const bool is_whole = columns == extent(best_element);
+    const bool are_rows = is_whole && second_row >= 0 && IsDense(body, lanes, best_element, second_row);
+    const bool is_block = !ordered && is_whole && second_element >= 0 && IsDense(body, lanes, best_element, second_element);
+    // The interpreter takes what is the same throughout a row best from tiles of one row.
     const auto is_element = [](const ReduceStage& stage) { return stage.scope == ReduceStage::Scope::kElement; };
-    const bool is_native = std::ranges::count_if(body.stages, is_element) > 1 && native::HasNativeCode();
-    const int64_t most_columns = is_native ? kTileElements : std::ranges::count_if(body.stages, is_element) == 1 ? kTileElements / 2 : 256;
-    if (by_rows && (columns <= most_columns || is_dense)) {
+    const int64_t most_columns = tile_elements == kNativeElements ? kTileElements
+                                 : std::ranges::count_if(body.stages, is_element) == 1 ? kTileElements / 2 : 256;
+    const bool by_rows = second_element < 0 && is_whole && second_row >= 0 && (columns <= most_columns || are_rows);
+    // Short rows that lie behind each other, of one of several element dimensions.
+    const bool by_short_rows = second_element >= 0 && !ordered && !is_block && are_rows && columns < kTileElements / 4;
+    if (by_rows || by_short_rows) {
       layout = ReduceLayout::kElementsByRows;
       tile.row_dim = second_row;
-      tile.rows = std::min(extent(second_row), (is_dense ? kDenseElements : is_native ? kNativeElements : kTileElements) / columns);
+      tile.rows = std::min(extent(second_row), (are_rows ? dense_elements : tile_elements) / columns);
     } else {
       layout = ReduceLayout::kElements;
-      const bool is_block = !ordered && second_element >= 0 && columns == extent(best_element) && IsDense(body, lanes, best_element, second_element);
-      const int64_t most = is_block ? most_dense : kTileElements;
-      if (second_element >= 0 && most / columns > 1 && (!ordered || columns == extent(best_element)))
+      const int64_t most = is_block ? most_dense : tile_elements;
+      if (second_element >= 0 && most / columns > 1 && (!ordered || is_whole))
         tile.row_dim = second_element, tile.rows = std::min(extent(second_element), most / columns);
     }
   }
-  return {layout, tile};
+  return {layout, tile, has_dense_columns};
 }
 
 }  // namespace krafla::cpu

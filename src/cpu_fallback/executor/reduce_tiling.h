@@ -18,6 +18,7 @@ enum class ReduceLayout : uint8_t {
 struct ReduceTiling {
   ReduceLayout layout = ReduceLayout::kElements;
   TileShape tile;
+  bool has_dense_columns = false;  // read where they lie, whole lines of them
 };
 
 // For each result of each stage the narrow type as which it is combined, and its accumulators are kept until they are

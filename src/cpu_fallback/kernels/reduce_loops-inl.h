@@ -189,7 +189,7 @@ HWY_INLINE hn::TFromD<D> FoldShort(D d, const hn::TFromD<D>* a, std::size_t n, h
   return sum;
 }
 
-// Of n elements, at least a vector, where their bounds tell it. Elements may be looked at twice.
+// Of *extremum and n elements, at least a vector, where their bounds tell it. Elements may be looked at twice.
 template <class F, class D>
 HWY_INLINE bool ExtremumByBounds(D d, const hn::TFromD<D>* a, std::size_t n, hn::TFromD<D>* extremum) {
   using B = typename F::template Bounds<D>;
@@ -209,6 +209,7 @@ HWY_INLINE bool ExtremumByBounds(D d, const hn::TFromD<D>* a, std::size_t n, hn:
   }
   for (; i + lanes <= n; i += lanes) b0.Add(d, hn::LoadU(d, a + i));
   if (i < n) b0.Add(d, hn::LoadU(d, a + n - lanes));
+  b0.Add(d, hn::Set(d, *extremum));
   if (!b0.HaveNoNan(d)) return false;
   using T = hn::TFromD<D>;
   const hn::RebindToUnsigned<D> du;
@@ -227,13 +228,14 @@ void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) 
   const T* a = static_cast<const T*>(in);
   T* to = static_cast<T*>(accumulator);
   for (int64_t r = 0; r < rows; ++r, a += n) {
-    T sum = hn::GetLane(EnterAt<F>(d1, to + r));
     if constexpr (F::kHasBounds) {
-      if (T extremum; n >= lanes && ExtremumByBounds<F>(d, a, n, &extremum)) {
-        to[r] = hn::GetLane(F::Leave(d1, hn::Set(d1, Combine<T, F>(sum, hn::GetLane(F::Enter(d1, hn::Set(d1, extremum)))))));
+      T extremum = to[r];
+      if (n >= lanes && ExtremumByBounds<F>(d, a, n, &extremum)) {
+        to[r] = extremum;
         continue;
       }
     }
+    T sum = hn::GetLane(EnterAt<F>(d1, to + r));
     std::size_t i = 0;
     if (n >= 2 * lanes) {
       V total = EnterAt<F>(d, a);
@@ -256,6 +258,43 @@ void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) 
   }
 }
 
+// kVectors of the columns that follow each other every n elements; at least two rows.
+template <class F, std::size_t kVectors, class D>
+HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std::size_t n, hn::TFromD<D>* HWY_RESTRICT to) {
+  using V = hn::Vec<D>;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto combine = [&](std::size_t k, V v) HWY_ATTR {
+    hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + k * lanes), v)), d, to + k * lanes);
+  };
+  if constexpr (F::kHasBounds) {
+    typename F::template Bounds<D> bounds[kVectors];
+    for (std::size_t k = 0; k < kVectors; ++k) bounds[k] = F::BoundsOf(d, hn::LoadU(d, at + k * lanes));
+    for (std::size_t r = 1; r < rows; ++r)
+      for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, at + r * n + k * lanes));
+    bool are_told = true;
+    for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, to + k * lanes));
+    for (std::size_t k = 0; k < kVectors; ++k) are_told = are_told && bounds[k].HaveNoNan(d) && F::AreTold(d, bounds[k].Extrema(d));
+    if (are_told) {
+      for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(bounds[k].Extrema(d), d, to + k * lanes);
+      return;
+    }
+  }
+  // Even rows and odd ones: the next addition need not wait for the last one.
+  V even[kVectors], odd[kVectors];
+  for (std::size_t k = 0; k < kVectors; ++k) even[k] = EnterAt<F>(d, at + k * lanes), odd[k] = EnterAt<F>(d, at + n + k * lanes);
+  std::size_t r = 2;
+  for (; r + 2 <= rows; r += 2) {
+    const auto* row = at + r * n;
+    for (std::size_t k = 0; k < kVectors; ++k) {
+      even[k] = F::Do(d, even[k], EnterAt<F>(d, row + k * lanes));
+      odd[k] = F::Do(d, odd[k], EnterAt<F>(d, row + n + k * lanes));
+    }
+  }
+  if (r < rows)
+    for (std::size_t k = 0; k < kVectors; ++k) even[k] = F::Do(d, even[k], EnterAt<F>(d, at + r * n + k * lanes));
+  for (std::size_t k = 0; k < kVectors; ++k) combine(k, F::Do(d, even[k], odd[k]));
+}
+
 // accumulator[c] = accumulator[c] (op) in[0, c] (op) ... in[rows - 1, c].
 template <class T, class F>
 void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accumulator) {
@@ -275,33 +314,9 @@ void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accum
     }
     return;
   }
-  // Even rows and odd ones: the next addition need not wait for the last one.
-  for (; c + 2 * lanes <= n; c += 2 * lanes) {
-    const T* at = a + c;
-    if constexpr (F::kHasBounds) {
-      auto b0 = F::BoundsOf(d, hn::LoadU(d, at)), b1 = F::BoundsOf(d, hn::LoadU(d, at + lanes));
-      for (std::size_t r = 1; r < rows; ++r) b0.Add(d, hn::LoadU(d, at + r * n)), b1.Add(d, hn::LoadU(d, at + r * n + lanes));
-      const auto x0 = b0.Extrema(d), x1 = b1.Extrema(d);
-      if (b0.HaveNoNan(d) && b1.HaveNoNan(d) && F::AreTold(d, x0) && F::AreTold(d, x1)) {
-        hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c), F::Enter(d, x0))), d, to + c);
-        hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c + lanes), F::Enter(d, x1))), d, to + c + lanes);
-        continue;
-      }
-    }
-    auto s0 = EnterAt<F>(d, at), s1 = EnterAt<F>(d, at + lanes);
-    auto t0 = EnterAt<F>(d, at + n), t1 = EnterAt<F>(d, at + n + lanes);
-    std::size_t r = 2;
-    for (; r + 2 <= rows; r += 2) {
-      const T* row = at + r * n;
-      s0 = F::Do(d, s0, EnterAt<F>(d, row));
-      s1 = F::Do(d, s1, EnterAt<F>(d, row + lanes));
-      t0 = F::Do(d, t0, EnterAt<F>(d, row + n));
-      t1 = F::Do(d, t1, EnterAt<F>(d, row + n + lanes));
-    }
-    if (r < rows) s0 = F::Do(d, s0, EnterAt<F>(d, at + r * n)), s1 = F::Do(d, s1, EnterAt<F>(d, at + r * n + lanes));
-    hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c), F::Do(d, s0, t0))), d, to + c);
-    hn::StoreU(F::Leave(d, F::Do(d, EnterAt<F>(d, to + c + lanes), F::Do(d, s1, t1))), d, to + c + lanes);
-  }
+  // Several vectors side by side: memory is read in longer pieces.
+  for (; c + 4 * lanes <= n; c += 4 * lanes) FoldColumns<F, 4>(d, a + c, rows, n, to + c);
+  for (; c + lanes <= n; c += lanes) FoldColumns<F, 1>(d, a + c, rows, n, to + c);
   for (; c < n; c += lanes) {
     const std::size_t left = std::min(lanes, n - c);
     auto s = EnterSome<F>(d, a + c, left), t = EnterSome<F>(d, a + n + c, left);
