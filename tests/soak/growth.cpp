@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/host_blocks.h"
 
 namespace krafla {
 namespace {
@@ -101,8 +102,9 @@ Result<Sample> TakeSample(double seconds, double threads) {
   set(Holding::kDescriptors, descriptors);
   KRAFLA_ASSIGN(const std::string maps, ReadFile("/proc/self/maps"));
   set(Holding::kMappings, static_cast<double>(std::ranges::count(maps, '\n')));
-#ifdef __GLIBC__
   // What is free and kept for later goes up and down by megabytes, as threads come to share arenas or not.
+  DropKeptBlocks();
+#ifdef __GLIBC__
   malloc_trim(0);
 #endif
   KRAFLA_ASSIGN(const std::string statm, ReadFile("/proc/self/statm"));
