@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <vector>
 
 #include "base/aligned_bytes.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/tape.h"
+#include "cpu_fallback/native/native_code.h"
 #include "reference.h"
 
 namespace krafla {
@@ -66,7 +68,7 @@ inline void RunOnTape(const plan::KernelPlan& plan, std::shared_ptr<const CpuKer
   plan::LaunchStep launch;
   for (std::size_t b = 0; b < buffers.size(); ++b) {
     const int64_t size = plan.bindings[b].byte_size();
-    program.allocations.push_back({.kind = plan::Allocation::Kind::kArena, .size = size});
+    program.allocations.push_back({.kind = plan::Allocation::Kind::kState, .size = size});
     const auto first = std::find(buffers.begin(), buffers.end(), buffers[b]);  // two bindings may share a buffer
     launch.bindings.push_back({static_cast<int>(first - buffers.begin()), 0, size});
   }
@@ -75,14 +77,23 @@ inline void RunOnTape(const plan::KernelPlan& plan, std::shared_ptr<const CpuKer
   loop.body = std::make_unique<plan::StepList>();
   loop.body->steps.push_back(std::move(launch));
   cpu::TapeBuilder builder(program);
-  builder.AddLoop(loop, {&kernel, 1});
+  EXPECT_TRUE(builder.AddLoop(loop, {&kernel, 1}));
   cpu::Tape tape = std::move(builder).Finish();
   cpu::TapeRun run{.pool = pool, .scratch = scratch, .limit = kUnlimited};
   auto done = tape.Run(buffers, run);
   ASSERT_TRUE(done) << done.error().ToString();
 }
 
-// Runs a kernel, and once more as part of a loop, which must leave the same bytes.
+// The same where native code does what it can of the loop.
+inline void RunInRoutine(const plan::KernelPlan& plan, std::shared_ptr<const CpuKernel> kernel,
+                         std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) {
+  const cpu::native::NativeUse use = cpu::native::UseOfNativeCode();
+  cpu::native::UseNativeCode(cpu::native::NativeUse::kAlways);
+  RunOnTape(plan, std::move(kernel), buffers, pool, scratch);
+  cpu::native::UseNativeCode(use);
+}
+
+// Runs a kernel, and twice more as part of a loop, which must leave the same bytes.
 inline void RunKernel(const plan::KernelPlan& plan, std::span<std::byte* const> buffers, int threads = 2) {
   auto compiled = CompileKernel(plan, {.threads = threads, .evaluator = {}});
   ASSERT_TRUE(compiled) << compiled.error().ToString();
@@ -90,20 +101,30 @@ inline void RunKernel(const plan::KernelPlan& plan, std::span<std::byte* const> 
   ThreadPool pool(threads);
   AlignedBytes scratch(static_cast<std::size_t>(kernel->scratch_bytes()), false);
   if (scratch.size() > 0) std::memset(scratch.data(), 0xcd, scratch.size());
-  std::vector<AlignedBytes> copies;
-  std::vector<std::byte*> copied;
-  for (std::size_t b = 0; b < buffers.size(); ++b) {
-    copies.emplace_back(static_cast<std::size_t>(plan.bindings[b].byte_size()));
-    if (copies.back().size() > 0) std::memcpy(copies.back().data(), buffers[b], copies.back().size());
-    const auto first = std::find(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(b), buffers[b]);
-    copied.push_back(copies[static_cast<std::size_t>(first - buffers.begin())].data());
+  struct Copy {
+    std::vector<AlignedBytes> bytes;
+    std::vector<std::byte*> at;
+  };
+  std::array<Copy, 2> copies;  // for the tape's instructions, and for native code
+  for (Copy& copy : copies) {
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      copy.bytes.emplace_back(static_cast<std::size_t>(plan.bindings[b].byte_size()));
+      if (copy.bytes.back().size() > 0) std::memcpy(copy.bytes.back().data(), buffers[b], copy.bytes.back().size());
+      const auto first = std::find(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(b), buffers[b]);
+      copy.at.push_back(copy.bytes[static_cast<std::size_t>(first - buffers.begin())].data());
+    }
   }
   auto run = kernel->Run(buffers, pool, scratch.data());
   ASSERT_TRUE(run) << run.error().ToString();
-  RunOnTape(plan, kernel, copied, pool, scratch.data());
-  for (std::size_t b = 0; b < buffers.size(); ++b) {
-    if (copies[b].size() == 0) continue;
-    EXPECT_EQ(std::memcmp(copied[b], buffers[b], copies[b].size()), 0) << "binding " << b << " by a tape";
+  RunOnTape(plan, kernel, copies[0].at, pool, scratch.data());
+  RunInRoutine(plan, kernel, copies[1].at, pool, scratch.data());
+  for (std::size_t c = 0; c < copies.size(); ++c) {
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      const AlignedBytes& bytes = copies[c].bytes[b];
+      if (bytes.size() == 0) continue;
+      EXPECT_EQ(std::memcmp(copies[c].at[b], buffers[b], bytes.size()), 0)
+          << "binding " << b << (c == 0 ? " by a tape" : " by a routine");
+    }
   }
 }
 

@@ -162,7 +162,7 @@ TEST(Tape, LongLoopsComeToTheirEnd) {
   loop.body = std::make_unique<plan::StepList>();
   for (int64_t k = 0; k < 4; ++k) loop.body->steps.push_back(plan::CopyStep{{0, 8 * k, 8}, {0, 8 * (k + 1), 8}});
   cpu::TapeBuilder builder(program);
-  builder.AddLoop(loop, {});
+  ASSERT_TRUE(builder.AddLoop(loop, {}));
   cpu::Tape tape = std::move(builder).Finish();
   ThreadPool pool(1);
   cpu::TapeRun run{.pool = pool, .scratch = nullptr, .limit = kUnlimited};

@@ -70,7 +70,8 @@ class BlockCompiler {
       out_.results_.push_back(is_narrow ? NarrowSlot(r, StorageBytes(lane)) : Item(slot_of_, r));
       out_.result_types_.push_back(is_narrow ? lane : Item(program_.nodes, r).type);
     }
-    NativePlanner(out_, keys_, options_.elements).Run();
+    if (options_.is_for_routine) out_.keys_ = keys_;
+    else NativePlanner(out_, keys_, options_.elements).Run();
     FindDirectStores();
     PlaceSlots();
     return std::move(out_);

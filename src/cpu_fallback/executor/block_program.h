@@ -22,6 +22,8 @@
 namespace krafla::cpu {
 
 class TapeBuilder;
+class RoutineBlock;
+struct RoutineStore;
 
 struct TileShape {
   int row_dim = -1;     // of the iteration space; -1: none
@@ -45,6 +47,8 @@ class BlockProgram {
     bool memory_is_constant = false;
     // How many elements a run has, over all tiles: native code is made where that is worth its compilation.
     int64_t elements = 0;
+    // For AddTo: no native code of its own, and what that needs is kept.
+    bool is_for_routine = false;
   };
   // Rows of fewer elements are not gone along one by one.
   static constexpr int64_t kShortRow = 16;
@@ -75,6 +79,10 @@ class BlockProgram {
   // program must live as long as the tape and have no params.
   void AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const;
 
+  // Adds the same to a routine's block, if that takes all of it; what is stored comes into `stores`.
+  bool AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns,
+             std::vector<RoutineStore>& stores) const;
+
   bool has_params() const;
 
   std::size_t result_count() const { return results_.size(); }
@@ -87,6 +95,7 @@ class BlockProgram {
  private:
   friend class BlockCompiler;
   friend class BlockTape;
+  friend class BlockRoutine;
   friend class NativePlanner;
 
   // constant + sum of factors times iterators, uniform s32 values and uniform quotients and remainders.
@@ -130,7 +139,7 @@ class BlockProgram {
     int64_t row_stride = 0, column_stride = 0;  // kRamp
     int width = 4;                // kSpread, kConstant
     int direct_store = -1;        // kOp, kLoad: the access that its result goes to when that is dense
-    int key = -1;                 // kOp: what `fn` was found by, while the program is compiled
+    int key = -1;                 // kOp: what `fn` was found by, while the program is compiled, or for a routine
     int native = -1;              // kNative: the part
   };
   // Operations in one loop of native code, and its streams.
@@ -201,6 +210,7 @@ class BlockProgram {
   std::vector<Access> accesses_;
   std::vector<Step> launch_steps_, tile_steps_;
   std::vector<NativePart> native_parts_;
+  std::vector<BlockKey> keys_;  // for a routine
   std::vector<int> results_;  // slots
   std::vector<ElementType> result_types_;
   std::size_t buffer_count_ = 0;

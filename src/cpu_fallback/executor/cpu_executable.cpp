@@ -80,21 +80,22 @@ Result<> CpuExecutable::Configure(const Options& options) {
     }
   }
   tapes_.clear();
-  MakeTapes(plan_->steps);
-  for (const plan::StepList& callee : plan_->callees) MakeTapes(callee);
+  KRAFLA_TRY(MakeTapes(plan_->steps));
+  for (const plan::StepList& callee : plan_->callees) KRAFLA_TRY(MakeTapes(callee));
   return {};
 }
 
-void CpuExecutable::MakeTapes(const plan::StepList& list) {
+Result<> CpuExecutable::MakeTapes(const plan::StepList& list) {
   for (const plan::Step& step : list.steps) {
     if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
       cpu::TapeBuilder builder(*plan_);
-      builder.AddLoop(*loop, kernels_);
+      KRAFLA_TRY(builder.AddLoop(*loop, kernels_));
       tapes_.emplace(loop, std::move(builder).Finish());
     } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
-      for (const auto& branch : conditional->branches) MakeTapes(*branch);
+      for (const auto& branch : conditional->branches) KRAFLA_TRY(MakeTapes(*branch));
     }
   }
+  return {};
 }
 
 Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,

@@ -57,7 +57,7 @@ class CpuExecutable {
   Result<> RunSteps(const plan::StepList& list);
   Result<> Launch(const plan::LaunchStep& step);
   Result<> RunLoop(const plan::WhileStep& loop);
-  void MakeTapes(const plan::StepList& list);
+  Result<> MakeTapes(const plan::StepList& list);
 
   std::shared_ptr<const plan::ProgramPlan> plan_;
   std::shared_ptr<ThreadPool> own_pool_;

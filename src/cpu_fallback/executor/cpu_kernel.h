@@ -17,6 +17,7 @@
 namespace krafla {
 
 namespace cpu {
+class RoutineBlock;
 class TapeBuilder;
 }
 
@@ -34,6 +35,8 @@ class CpuKernel {
   // Adds to `tape` what Run does over buffers that lie at `bindings`, where that is little work for one thread. The kernel
   // must live as long as the tape. False, and nothing added: the tape has to call Run.
   virtual bool AppendTo(cpu::TapeBuilder&, std::span<const plan::Slice>) const { return false; }
+  // Adds the same to a routine, in lanes, where all of it has lanes and is but a few elements. False, and nothing done.
+  virtual Result<bool> AppendTo(cpu::RoutineBlock&, std::span<const plan::Slice>) const { return false; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
  protected:

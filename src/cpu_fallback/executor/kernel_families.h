@@ -40,6 +40,7 @@ class LoopRunner {
   int64_t scratch_bytes(int threads) const { return frame_bytes_ * threads; }
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;
   bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers) const;
+  Result<bool> AppendTo(RoutineBlock& block, std::span<const plan::Slice> buffers) const;
 
  private:
   // A part of the space with a program of its own (pieces.h).
@@ -47,6 +48,7 @@ class LoopRunner {
     BlockProgram program;
     TileGrid grid;
     TileGrid::Tile only;  // when there is one tile
+    std::shared_ptr<const plan::ElementProgram> source;  // for routines, of a few elements
   };
   static void RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,
                        std::byte* memory);

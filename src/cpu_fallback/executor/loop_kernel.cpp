@@ -5,6 +5,8 @@
 #include "base/interruption.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/pieces.h"
+#include "cpu_fallback/executor/routine_block.h"
+#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 
@@ -114,6 +116,9 @@ class LoopKernelRun final : public CpuKernel {
   bool AppendTo(TapeBuilder& tape, std::span<const plan::Slice> bindings) const override {
     return runner_.AppendTo(tape, bindings);
   }
+  Result<bool> AppendTo(RoutineBlock& block, std::span<const plan::Slice> bindings) const override {
+    return runner_.AppendTo(block, bindings);
+  }
 
  private:
   LoopRunner runner_;
@@ -142,6 +147,8 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program) {
     time += speed * TileTime(part, static_cast<double>(tile.rows * tile.columns)) * static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
+    if (piece.grid.count() == 1 && tile.rows * tile.columns <= kRoutineElements && native::HasRoutines())
+      piece.source = std::make_shared<const ElementProgram>(std::move(part));
     out.pieces_.push_back(std::move(piece));
   }
   // A thread should have work for about 10 us before another one is woken.
@@ -178,6 +185,19 @@ bool LoopRunner::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffer
   for (const Piece& piece : pieces_)
     if (piece.grid.count() != 1 || piece.program.has_params()) return false;
   for (const Piece& piece : pieces_) piece.program.AppendTo(tape, buffers, piece.only.rows, piece.only.columns);
+  return true;
+}
+
+Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Slice> buffers) const {
+  if (!rows_.empty() || !std::ranges::all_of(pieces_, [](const Piece& p) { return p.source != nullptr; })) return false;
+  // All that pieces load is loaded before any of them stores, as if they ran at once.
+  std::vector<RoutineStore> stores;
+  for (const Piece& piece : pieces_) {
+    const BlockProgram::Options options{.tile = piece.program.tile(), .is_for_routine = true};
+    KRAFLA_ASSIGN(const BlockProgram lanes, BlockProgram::Compile(*piece.source, options));
+    if (!lanes.AddTo(block, buffers, piece.only.rows, piece.only.columns, stores)) return false;
+  }
+  for (const RoutineStore& s : stores) block.Add(s);
   return true;
 }
 

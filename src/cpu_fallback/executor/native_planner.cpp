@@ -23,18 +23,6 @@ constexpr int64_t kFewElements = 256;
 constexpr std::size_t kMaxNodes = 1500;
 constexpr int64_t kNearBytes = 32;
 
-// The type of a lane that is loaded as it lies in memory.
-ElementType LaneTypeOf(ElementType storage) {
-  if (storage == ElementType::kPred || storage == ElementType::kF32 || storage == ElementType::kF64) return storage;
-  if (storage == ElementType::kF16 || storage == ElementType::kBF16) return ElementType::kU16;
-  if (!IsIntegral(storage)) return ElementType::kInvalid;
-  if (BitWidth(storage) < 8) return IsSigned(storage) ? ElementType::kS8 : ElementType::kU8;
-  return storage;
-}
-ElementType UnsignedLane(int width) {
-  return width == 1 ? ElementType::kU8 : width == 2 ? ElementType::kU16 : width == 4 ? ElementType::kU32 : ElementType::kU64;
-}
-
 }  // namespace
 
 bool NativePlanner::IsWorthIt() const {
@@ -100,7 +88,7 @@ void NativePlanner::FindInterleaved() {
 }
 
 bool NativePlanner::IsReachable(const Access& a, bool is_store) const {
-  const ElementType type = LaneTypeOf(a.storage);
+  const ElementType type = native::LaneTypeOf(a.storage);
   if (type == ElementType::kInvalid) return false;
   if (a.offsets >= 0) return !is_store && a.width >= 4;
   const int64_t stride = LaneStride(a);
@@ -174,7 +162,7 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   const int64_t stride = LaneStride(a);
   LaneStream stream{.width = a.width, .stride = static_cast<int>(stride)};
   stream.kind = stride == 0 ? LaneStream::Kind::kRow : stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
-  const ElementType type = LaneTypeOf(a.storage);
+  const ElementType type = native::LaneTypeOf(a.storage);
   int access = s.access;
   uint64_t part = 0;
   if (const auto it = interleaved_.find(access); it != interleaved_.end()) {
@@ -198,7 +186,7 @@ std::optional<NativePlanner::LaneValue> NativePlanner::ValueIn(int level, int sl
   const int width = out_.slots_[static_cast<std::size_t>(slot)].width;
   LaneValue value;
   if (const auto it = constants_.find(slot); it != constants_.end()) {
-    value.node = loop.builder.Constant(UnsignedLane(width), it->second);
+    value.node = loop.builder.Constant(native::UnsignedOfWidth(width), it->second);
   } else if (source.kind == Source::Kind::kMemory) {
     const std::optional<LaneValue> loaded = LoadIn(loop, source.step);
     if (!loaded) return std::nullopt;
@@ -210,7 +198,7 @@ std::optional<NativePlanner::LaneValue> NativePlanner::ValueIn(int level, int sl
     const Operand operand{.kind = Operand::Kind::kSlot, .number = slot, .width = width, .is_uniform = is_uniform};
     const auto at = static_cast<uint64_t>(
         Stream(loop, operand, {.kind = is_uniform ? LaneStream::Kind::kUniform : LaneStream::Kind::kDense, .width = width}));
-    value.node = loop.builder.Add({is_uniform ? LaneOp::kUniform : LaneOp::kLoad, UnsignedLane(width), -1, -1, -1, at});
+    value.node = loop.builder.Add({is_uniform ? LaneOp::kUniform : LaneOp::kLoad, native::UnsignedOfWidth(width), -1, -1, -1, at});
   }
   loop.values.emplace(slot, value);
   return value;
@@ -299,7 +287,7 @@ bool NativePlanner::TryLoad(int number, const Step& s) {
       Loop& loop = LoopAt(level);
       LaneStream stream{.width = a.width, .stride = static_cast<int>(LaneStride(a))};
       stream.kind = a.offsets >= 0 ? LaneStream::Kind::kGather : stream.stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
-      const ElementType type = LaneTypeOf(a.storage);
+      const ElementType type = native::LaneTypeOf(a.storage);
       const auto at = static_cast<uint64_t>(StreamOf(loop, s.access, stream));
       const int p = mask ? loop.builder.As(*mask, ElementType::kPred).node : -1;
       const int i = offsets ? loop.builder.As(*offsets, ElementType::kS32).node : -1;
@@ -313,7 +301,7 @@ bool NativePlanner::TryLoad(int number, const Step& s) {
     }
     // Whether there are lanes for what it converts.
     LaneBuilder trial;
-    if (a.convert != nullptr && !trial.Widen(trial.Constant(LaneTypeOf(a.storage), 0), a.storage)) return false;
+    if (a.convert != nullptr && !trial.Widen(trial.Constant(native::LaneTypeOf(a.storage), 0), a.storage)) return false;
   }
   Source& source = sources_[static_cast<std::size_t>(s.out)];
   source.kind = Source::Kind::kMemory;

@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/routine_builder.h"
 
 namespace krafla::cpu {
 
@@ -125,6 +126,27 @@ void Tape::Bind(std::span<std::byte* const> bases) {
 
 Result<> Tape::Run(std::span<std::byte* const> bases, TapeRun& run) {
   Bind(bases);
+  if (code_ != nullptr) {
+    struct Owner {
+      const Tape& tape;
+      TapeRun& run;
+    } owner{*this, run};
+    native::RoutineRun routine;
+    routine.bases = reinterpret_cast<std::byte* const*>(frame_.data() + table_);
+    routine.owner = &owner;
+    routine.look = [](void* to) {
+      TapeRun& r = static_cast<Owner*>(to)->run;
+      r.status = r.limit.Check();
+      return r.status.has_value();
+    };
+    routine.call = [](void* to, int64_t number) {
+      const Owner& o = *static_cast<Owner*>(to);
+      for (const TapeOp* op = &o.tape.ops_[static_cast<std::size_t>(number)]; op != nullptr;) op = op->run(op, o.run);
+      return o.run.status.has_value();
+    };
+    code_->Run(routine);
+    return std::move(run.status);
+  }
   for (const TapeOp* op = ops_.data(); op != nullptr;) op = op->run(op, run);
   return std::move(run.status);
 }
@@ -150,24 +172,43 @@ bool TapeBuilder::MayOverlap(const Slice& a, const Slice& b) const {
   return is_outside(a) && is_outside(b);
 }
 
-void TapeBuilder::AddLoop(const plan::WhileStep& loop, std::span<const std::shared_ptr<const CpuKernel>> kernels) {
+Result<> TapeBuilder::AddLoop(const plan::WhileStep& loop, std::span<const std::shared_ptr<const CpuKernel>> kernels) {
   kernels_ = kernels;
+  RoutineBuilder routine(plan_, kernels, *this);
+  KRAFLA_ASSIGN(code_, routine.Make(loop));
+  if (code_ != nullptr) {
+    const std::span<const Slice> bases = routine.bases();
+    table_ = Reserve(static_cast<int64_t>(bases.size()) * 8);
+    for (std::size_t b = 0; b < bases.size(); ++b) Address(table_ + static_cast<int64_t>(b) * 8, PlaceOf(bases[b]));
+    return {};
+  }
+  // What was meant to be called.
+  ops_.clear(), links_.clear(), image_.clear();
   AddWhile(loop);
+  return {};
+}
+
+int64_t TapeBuilder::AddCall(const plan::Step& step) {
+  const int begin = Next();
+  AddStep(step);
+  Add({.run = &Stop});
+  return begin;
 }
 
 void TapeBuilder::AddSteps(const plan::StepList& list) {
-  for (const plan::Step& step : list.steps) {
-    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-      AddLaunch(*launch);
-    } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-      AddCopy(*copy);
-    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-      AddWhile(*loop);
-    } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
-      AddConditional(*conditional);
-    } else if (const auto* call = std::get_if<plan::CallStep>(&step)) {
-      Add({.run = &CallSteps, .what = {.object = &plan_.callees[static_cast<std::size_t>(call->callee)]}});
-    }
+  for (const plan::Step& step : list.steps) AddStep(step);
+}
+void TapeBuilder::AddStep(const plan::Step& step) {
+  if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+    AddLaunch(*launch);
+  } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+    AddCopy(*copy);
+  } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+    AddWhile(*loop);
+  } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
+    AddConditional(*conditional);
+  } else if (const auto* call = std::get_if<plan::CallStep>(&step)) {
+    Add({.run = &CallSteps, .what = {.object = &plan_.callees[static_cast<std::size_t>(call->callee)]}});
   }
 }
 
@@ -229,6 +270,8 @@ void TapeBuilder::AddConditional(const plan::ConditionalStep& conditional) {
 Tape TapeBuilder::Finish() && {
   Add({.run = &Stop});
   Tape tape;
+  tape.code_ = std::move(code_);
+  tape.table_ = table_;
   const auto registers = static_cast<int64_t>(image_.size());
   tape.ops_ = std::move(ops_);
   tape.frame_ = AlignedBytes(static_cast<std::size_t>(registers + register_bytes_));

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/kernels/tape_op.h"
+#include "cpu_fallback/native/routine.h"
 #include "plan/program_plan.h"
 
 namespace krafla {
@@ -54,6 +55,8 @@ class Tape {
 
   int64_t bytes() const { return static_cast<int64_t>(frame_.size() + ops_.size() * sizeof(TapeOp)); }
   std::size_t size() const { return ops_.size(); }
+  // Whether native code runs it, which calls instructions for what it does not do itself.
+  bool is_native() const { return code_ != nullptr; }
 
  private:
   friend class TapeBuilder;
@@ -71,6 +74,8 @@ class Tape {
     const std::byte* address = nullptr;  // that the links were made for
   };
   std::vector<Base> bases_;
+  std::shared_ptr<const native::RoutineCode> code_;
+  int64_t table_ = 0;  // of its addresses, in the frame
 };
 
 class TapeBuilder {
@@ -78,7 +83,9 @@ class TapeBuilder {
   explicit TapeBuilder(const plan::ProgramPlan& plan) : plan_(plan) {}
 
   // A loop of `plan` with everything inside it.
-  void AddLoop(const plan::WhileStep& loop, std::span<const std::shared_ptr<const CpuKernel>> kernels);
+  Result<> AddLoop(const plan::WhileStep& loop, std::span<const std::shared_ptr<const CpuKernel>> kernels);
+  // A step on its own, for native code to call: what to call it by.
+  int64_t AddCall(const plan::Step& step);
   Tape Finish() &&;
 
   // For kernels. Returns the instruction's number.
@@ -102,6 +109,7 @@ class TapeBuilder {
     TapePlace place;
   };
   void AddSteps(const plan::StepList& list);
+  void AddStep(const plan::Step& step);
   void AddLaunch(const plan::LaunchStep& launch);
   void AddCopy(const plan::CopyStep& copy);
   void AddConditional(const plan::ConditionalStep& conditional);
@@ -115,6 +123,8 @@ class TapeBuilder {
   std::vector<PendingLink> links_;
   std::vector<std::byte> image_;
   int64_t register_bytes_ = 0;
+  std::shared_ptr<const native::RoutineCode> code_;
+  int64_t table_ = 0;
 };
 
 // An instruction that copies `bytes` bytes from in[0] to out.

@@ -15,9 +15,6 @@ namespace {
 using Value = LaneBuilder::Value;
 using Nans = LaneBuilder::Nans;
 
-ElementType UnsignedOf(int width) {
-  return width == 1 ? ElementType::kU8 : width == 2 ? ElementType::kU16 : width == 4 ? ElementType::kU32 : ElementType::kU64;
-}
 ElementType SignedOf(int width) {
   return width == 1 ? ElementType::kS8 : width == 2 ? ElementType::kS16 : width == 4 ? ElementType::kS32 : ElementType::kS64;
 }
@@ -45,6 +42,7 @@ std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
 }
 
 int LaneBuilder::Add(LaneNode node) {
+  if (node.op != LaneOp::kConstant) node.lanes = static_cast<uint8_t>(lanes_);
   if (const std::optional<int> known = Simplified(node)) return *known;
   if (node.op == LaneOp::kShl && this->node(node.b).op == LaneOp::kConstant) {
     const auto width = static_cast<uint64_t>(BitWidth(node.type));
@@ -146,7 +144,7 @@ int LaneBuilder::QuietNanOf(int x, int number) {
 }
 
 int LaneBuilder::TotalOrderKey(int x) {
-  const ElementType s = SignedOf(StorageBytes(TypeOf(x))), u = UnsignedOf(StorageBytes(TypeOf(x)));
+  const ElementType s = SignedOf(StorageBytes(TypeOf(x))), u = UnsignedOfWidth(StorageBytes(TypeOf(x)));
   const int bits = Bitcast(x, s);
   const int all = Add(LaneOp::kSar, s, bits, Constant(s, static_cast<uint64_t>(BitWidth(s) - 1)));
   const int flip = Bitcast(Add(LaneOp::kShr, u, Bitcast(all, u), Constant(u, 1)), s);
@@ -221,7 +219,7 @@ std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Val
     if (x[0].nans == Nans::kSigned) return Value{Add(op, t, x[0].node), Nans::kSigned};
     return Value{Add(op, t, Seen(x[0]))};
   }
-  const ElementType u = UnsignedOf(StorageBytes(t));
+  const ElementType u = UnsignedOfWidth(StorageBytes(t));
   const auto with_sign = [&](int magnitude) {
     const int sign = Add(LaneOp::kAnd, u, Bitcast(x[0].node, u), Constant(u, SignBits(t)));
     return Bitcast(Add(LaneOp::kOr, u, Bitcast(magnitude, u), sign), t);
@@ -295,7 +293,7 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   const ElementType t = key.type;
   const int width = StorageBytes(t);
   if (!IsIntegral(t) || BitWidth(t) != 8 * width) return std::nullopt;
-  const ElementType u = UnsignedOf(width);
+  const ElementType u = UnsignedOfWidth(width);
   const bool is_signed = IsSigned(t);
   const auto plain = [&](LaneOp op) { return Value{Add(op, t, x[0].node, x.size() > 1 ? x[1].node : -1)}; };
   if (key.opcode == Opcode::kAdd) return plain(LaneOp::kAdd);
@@ -476,7 +474,7 @@ std::optional<int> LaneBuilder::Narrow(Value value, ElementType storage, bool ro
   if (storage == ElementType::kBF16)
     return Add(LaneOp::kTruncate, ElementType::kU16, Add(LaneOp::kShr, u, Bitcast(x, u), Constant(u, 16)));
   if (IsIntegral(storage) && StorageBytes(storage) < 4 && StorageBytes(TypeOf(x)) == 4)
-    return Add(LaneOp::kTruncate, UnsignedOf(StorageBytes(storage)), x);
+    return Add(LaneOp::kTruncate, UnsignedOfWidth(StorageBytes(storage)), x);
   return std::nullopt;
 }
 

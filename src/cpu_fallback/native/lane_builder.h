@@ -34,6 +34,10 @@ class LaneBuilder {
   const LaneNode& node(int id) const { return graph_.nodes[static_cast<std::size_t>(id)]; }
   ElementType TypeOf(int id) const { return node(id).type; }
 
+  // In a routine: the lanes of what is added from here on.
+  void UseLanes(int lanes) { lanes_ = lanes; }
+  int lanes() const { return lanes_; }
+
   int AddStream(LaneStream stream);
   int Add(LaneNode node);
   int Add(LaneOp op, ElementType type, int a, int b = -1, int c = -1) { return Add({op, type, a, b, c, 0}); }
@@ -64,7 +68,7 @@ class LaneBuilder {
  private:
   struct Hash {
     std::size_t operator()(const LaneNode& n) const {
-      uint64_t h = (static_cast<uint64_t>(n.op) << 8 | static_cast<uint64_t>(n.type)) + n.bits * 0x9e3779b97f4a7c15u;
+      uint64_t h = (static_cast<uint64_t>(n.op) << 16 | static_cast<uint64_t>(n.type) << 8 | n.lanes) + n.bits * 0x9e3779b97f4a7c15u;
       for (int o : {n.a, n.b, n.c}) h = (h ^ static_cast<uint64_t>(o + 1)) * 0xff51afd7ed558ccdu, h ^= h >> 29;
       return static_cast<std::size_t>(h);
     }
@@ -88,6 +92,7 @@ class LaneBuilder {
   std::unordered_map<LaneNode, int, Hash> known_;
   std::vector<LaneNode> in_region_;
   bool is_region_open_ = false;
+  int lanes_ = 0;
 };
 
 // The formulas of numerics as lane operations, settled; nothing: there is none, or it has loops.

@@ -17,6 +17,17 @@ std::string LaneGraph::Key() const {
     put(n.b);
     put(n.c);
     put(n.bits);
+    put(n.lanes);
+  }
+  for (const LaneAccess& a : accesses) {
+    put(a.base);
+    put(a.offset);
+    put(a.width);
+    put(static_cast<uint32_t>(a.terms.size()));
+    for (const LaneAccess::Term& t : a.terms) {
+      put(t.node);
+      put(t.bytes);
+    }
   }
   for (const LaneStream& s : streams) {
     put(s.kind);
@@ -46,10 +57,13 @@ std::vector<bool> LaneGraph::Used() const {
       if (n >= 0) used[static_cast<std::size_t>(n)] = true;
   }
   for (std::size_t i = nodes.size(); i-- > 0;) {
-    if (!used[i]) continue;
     const LaneNode& n = nodes[i];
+    if (n.op == LaneOp::kFixedStore) used[i] = true;
+    if (!used[i]) continue;
     for (int o : {n.a, n.b, n.c})
       if (o >= 0) used[static_cast<std::size_t>(o)] = true;
+    if (n.op == LaneOp::kFixedLoad || n.op == LaneOp::kFixedStore)
+      for (const LaneAccess::Term& t : accesses[n.bits].terms) used[static_cast<std::size_t>(t.node)] = true;
     if (n.op == LaneOp::kPhi) used[static_cast<std::size_t>(regions[n.bits].condition)] = true;
   }
   return used;

@@ -46,6 +46,12 @@ enum class LaneOp : uint8_t {
   kFloatToHalf,           // and back, rounded to nearest even
   kSettle,                // a NaN becomes the NaN (docs/decisions/0003-same-bits.md)
   kPhi,                   // of region number bits: a where its condition holds, else b
+  // Of routines (native/routine.h) alone.
+  kFixedLoad,             // from access number bits; with b, a pred, 0 where that is false, and no access
+  kFixedStore,            // of a, to access number bits; with b, a pred, where that is true
+  kSpread,                // a, one value, in all lanes
+  kPick,                  // lane number bits of a, as one value
+  kPut,                   // a with b, one value, in lane number bits
 };
 
 struct LaneNode {
@@ -53,8 +59,21 @@ struct LaneNode {
   ElementType type = ElementType::kF32;
   int a = -1, b = -1, c = -1;
   uint64_t bits = 0;
+  uint8_t lanes = 0;  // that it has in a routine; 0: those of the graph, or a constant
   friend bool operator==(const LaneNode&, const LaneNode&) = default;
 };
+
+// The type of a lane that is loaded as it lies in memory; kInvalid: there is none.
+inline ElementType LaneTypeOf(ElementType storage) {
+  if (storage == ElementType::kPred || storage == ElementType::kF32 || storage == ElementType::kF64) return storage;
+  if (storage == ElementType::kF16 || storage == ElementType::kBF16) return ElementType::kU16;
+  if (!IsIntegral(storage)) return ElementType::kInvalid;
+  if (BitWidth(storage) < 8) return IsSigned(storage) ? ElementType::kS8 : ElementType::kU8;
+  return storage;
+}
+inline ElementType UnsignedOfWidth(int width) {
+  return width == 1 ? ElementType::kU8 : width == 2 ? ElementType::kU16 : width == 4 ? ElementType::kU32 : ElementType::kU64;
+}
 
 // Memory that a loop goes along, or a value that it takes.
 struct LaneStream {
@@ -88,15 +107,28 @@ struct LaneRegion {
   int begin = 0, end = 0;
 };
 
+// `lanes` elements side by side, at a place of a routine's memory that one-valued integers may move.
+struct LaneAccess {
+  struct Term {
+    int node = -1;  // s32 or s64
+    int64_t bytes = 0;
+  };
+  int base = 0;  // into the routine's table of addresses
+  int64_t offset = 0;
+  int width = 4;
+  std::vector<Term> terms = {};
+};
+
 struct LaneGraph {
   std::vector<LaneNode> nodes;  // operands come before users
   std::vector<LaneStream> streams;
   std::vector<LaneRegion> regions;  // in order, none inside another
   std::vector<LaneStore> stores;    // after all loads of the same elements
+  std::vector<LaneAccess> accesses;
 
   // The bytes that tell it from every other graph.
   std::string Key() const;
-  // Which nodes the stores need.
+  // Which nodes the stores need, and those that are stores.
   std::vector<bool> Used() const;
 };
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "cpu_fallback/native/routine.h"
 #include "cpu_fallback/native/x86_emitter.h"
 
 namespace krafla::cpu::native {
@@ -35,15 +36,16 @@ std::atomic<bool>& Narrow() {
 }
 X86Target Target() { return HasTarget(X86Target::kAvx512) && !Narrow() ? X86Target::kAvx512 : X86Target::kAvx2; }
 
-// Code by its graph. What nobody holds any more is dropped when the table has doubled since the last look.
+// Code by what it was made of. What nobody holds any more is dropped when the table has doubled since the last look.
+template <class Code>
 class CodeTable {
  public:
-  std::shared_ptr<const NativeCode> Find(const std::string& key) {
+  std::shared_ptr<const Code> Find(const std::string& key) {
     const std::lock_guard lock(mutex_);
     const auto it = codes_.find(key);
     return it == codes_.end() ? nullptr : it->second.lock();
   }
-  void Put(std::string key, const std::shared_ptr<const NativeCode>& code) {
+  void Put(std::string key, const std::shared_ptr<const Code>& code) {
     const std::lock_guard lock(mutex_);
     codes_[std::move(key)] = code;
     if (codes_.size() < limit_) return;
@@ -53,11 +55,12 @@ class CodeTable {
 
  private:
   std::mutex mutex_;
-  std::unordered_map<std::string, std::weak_ptr<const NativeCode>> codes_;
+  std::unordered_map<std::string, std::weak_ptr<const Code>> codes_;
   std::size_t limit_ = 256;
 };
-CodeTable& Codes() {
-  static CodeTable* table = new CodeTable;
+template <class Code>
+CodeTable<Code>& Codes() {
+  static auto* table = new CodeTable<Code>;
   return *table;
 }
 #endif
@@ -117,6 +120,21 @@ void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t c
   }
 }
 
+std::string Routine::Key() const {
+  std::string key;
+  const auto put = [&](auto value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  put(base_count);
+  for (const RoutineItem& i : items) {
+    put(i.kind);
+    put(i.number);
+    put(i.count);
+    put(i.base);
+    put(i.offset);
+  }
+  for (const LaneGraph& g : blocks) key += g.Key();
+  return key;
+}
+
 #ifdef KRAFLA_HAVE_JIT
 NativeUse UseOfNativeCode() { return HasTarget(Target()) ? Use().load() : NativeUse::kNever; }
 void UseNarrowVectors(bool narrow) { Narrow() = narrow; }
@@ -127,7 +145,7 @@ std::shared_ptr<const NativeCode> Compile(const LaneGraph& graph) {
   const X86Target target = Target();
   std::string key = graph.Key();
   key.push_back(static_cast<char>(target));
-  if (auto known = Codes().Find(key)) {
+  if (auto known = Codes<NativeCode>().Find(key)) {
     ++shared_count;
     return known;
   }
@@ -138,10 +156,33 @@ std::shared_ptr<const NativeCode> Compile(const LaneGraph& graph) {
   }
   ++compiled_count;
   auto code = std::make_shared<const NativeCode>(std::move(memory), graph, TakesAnyLength(target) ? 1 : LanesOf(target, graph));
-  Codes().Put(std::move(key), code);
+  Codes<NativeCode>().Put(std::move(key), code);
+  return code;
+}
+
+bool HasRoutines() { return HasNativeCode() && Target() == X86Target::kAvx512; }
+std::shared_ptr<const RoutineCode> Compile(const Routine& routine) {
+  for (const LaneGraph& g : routine.blocks)
+    if (!CanEmit(X86Target::kAvx512, g)) return nullptr;
+  std::string key = routine.Key();
+  if (auto known = Codes<RoutineCode>().Find(key)) {
+    ++shared_count;
+    return known;
+  }
+  const std::vector<std::byte> bytes = Emit(routine);
+  std::unique_ptr<ExecutableMemory> memory = bytes.empty() ? nullptr : ExecutableMemory::Make(bytes);
+  if (memory == nullptr) {
+    ++refused_count;
+    return nullptr;
+  }
+  ++compiled_count;
+  auto code = std::make_shared<const RoutineCode>(std::move(memory));
+  Codes<RoutineCode>().Put(std::move(key), code);
   return code;
 }
 #else
+bool HasRoutines() { return false; }
+std::shared_ptr<const RoutineCode> Compile(const Routine&) { return nullptr; }
 NativeUse UseOfNativeCode() { return NativeUse::kNever; }
 void UseNarrowVectors(bool) {}
 bool CanCompile(const LaneGraph&) { return false; }

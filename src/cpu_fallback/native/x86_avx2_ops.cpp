@@ -127,6 +127,11 @@ void Avx2Emitter::EmitNode(int id) {
       return Set(id, Make(width, Inst::kIdVpblendd, even, odd, Imm(0xaa)));
     }
     case LaneOp::kMulLow32: return Binary(id, Inst::kIdVpmuludq, true);
+    case LaneOp::kFixedLoad:
+    case LaneOp::kFixedStore:
+    case LaneOp::kSpread:
+    case LaneOp::kPick:
+    case LaneOp::kPut:
     case LaneOp::kGather:
     case LaneOp::kPopcount:
     case LaneOp::kClz: return;  // CanEmit says no

@@ -80,6 +80,11 @@ class Avx512Emitter {
     cc_.ret();
     cc_.endFunc();
   }
+  // The graph once, as a part of a function that holds these addresses.
+  void RunBlock(const std::vector<x86::Gp>& bases) {
+    bases_ = bases;
+    Body(false, 1);
+  }
 
  private:
   struct Value {
@@ -183,6 +188,15 @@ class Avx512Emitter {
     return k;
   }
 
+  // By way of a register that is not spilled: the assembler would make the move from a mask in memory, which there is not,
+  // one to a mask register.
+  x86::Gp BitsOf(const x86::KReg& k) {
+    const x86::KReg near = cc_.newKq();
+    const x86::Gp bits = cc_.newUInt64();
+    cc_.kmovq(near, k);
+    cc_.kmovq(bits, near);
+    return bits;
+  }
   template <class... Operands>
   void Emit(InstId id, const Operands&... operands) {
     cc_.emit(id, operands...);
@@ -328,12 +342,18 @@ class Avx512Emitter {
         ++region;
       }
       if (i >= graph_.nodes.size() || !used_[i]) continue;
+      UseLanesOf(id);
       for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);
       vector_ = 0;
     }
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_)
       for (const LaneStore& s : graph_.stores) EmitStore(s);
     vector_ = 0;
+  }
+
+  // In a routine each node has lanes of its own, in a vector of the next power of two.
+  void UseLanesOf(int id) {
+    if (At(id).lanes > 0) lanes_ = static_cast<int>(std::bit_ceil(unsigned{At(id).lanes}));
   }
 
   // Regions.
@@ -349,6 +369,7 @@ class Avx512Emitter {
     return is_needed && graph_.regions[region].end > graph_.regions[region].begin;
   }
   asmjit::Label BeginRegion(std::size_t region) {
+    UseLanesOf(graph_.regions[region].condition);
     ForEachPhi(region, [&](int phi) {
       const x86::Vec v = NewOf(TypeOf(phi));
       Emit(Inst::kIdVmovdqa32, v, Register(At(phi).b));
@@ -356,11 +377,18 @@ class Avx512Emitter {
     });
     const x86::KReg k = Mask(graph_.regions[region].condition);
     const asmjit::Label skip = cc_.newLabel();
+    if (lanes_ < 8) {
+      const x86::Gp bits = BitsOf(k);
+      cc_.test(bits.r32(), (1 << lanes_) - 1);
+      cc_.jz(skip);
+      return skip;
+    }
     Emit(OfLanes(Inst::kIdKortestb, Inst::kIdKortestw, Inst::kIdKortestd, Inst::kIdKortestq), k, k);
     cc_.jz(skip);
     return skip;
   }
   void EndRegion(std::size_t region, const asmjit::Label& skip) {
+    UseLanesOf(graph_.regions[region].condition);
     const x86::KReg k = Mask(graph_.regions[region].condition);
     ForEachPhi(region, [&](int phi) {
       const int width = WidthOfNode(phi);
@@ -488,6 +516,16 @@ class Avx512Emitter {
     else if (width * lanes_ == 8) Emit(Inst::kIdVmovq, to, v);
     else Emit(Inst::kIdVmovdqu32, to, v);
   }
+
+  // Routines (x86_avx512_places.cpp).
+  void EmitPlaceOp(int id);
+  x86::Mem PlaceOf(const LaneAccess& access);
+  x86::KReg LaneMask(int id, int lanes);
+  void EmitFixedLoad(int id);
+  void EmitFixedStore(int id);
+  void EmitSpread(int id);
+  void EmitPick(int id);
+  void EmitPut(int id);
 
   void EmitPart(int id);
   void StoreParts(const LaneStore& s);

@@ -10,6 +10,7 @@ void Avx512Emitter::EmitNode(int id) {
   const LaneNode& n = At(id);
   const int width = WidthOf(n.type);
   const bool is_float = IsFloat(n.type), is_double = n.type == ElementType::kF64, is_signed = IsSigned(n.type);
+  if (n.op >= LaneOp::kFixedLoad) return EmitPlaceOp(id);
   if (n.type == ElementType::kPred && n.op != LaneOp::kLoad && n.op != LaneOp::kUniform && n.op != LaneOp::kRow &&
       n.op != LaneOp::kConstant && (n.op < LaneOp::kEq || n.op > LaneOp::kLe))
     return EmitMaskOp(id);
@@ -99,6 +100,11 @@ void Avx512Emitter::EmitNode(int id) {
       Blend(v, k, width, a, BroadcastConstant(is_double ? kNanF64 : kNanF32, width));
       return Set(id, v);
     }
+    case LaneOp::kFixedLoad:
+    case LaneOp::kFixedStore:
+    case LaneOp::kSpread:
+    case LaneOp::kPick:
+    case LaneOp::kPut: return;
   }
 }
 
@@ -125,7 +131,8 @@ void Avx512Emitter::EmitMaskOp(int id) {
     case LaneOp::kMulHigh: case LaneOp::kMulLow32: case LaneOp::kPopcount: case LaneOp::kClz: case LaneOp::kEq:
     case LaneOp::kNe: case LaneOp::kLt: case LaneOp::kLe: case LaneOp::kExtend: case LaneOp::kTruncate:
     case LaneOp::kIntToFloat: case LaneOp::kFloatToInt: case LaneOp::kTruncateToInt: case LaneOp::kFloatToFloat:
-    case LaneOp::kHalfToFloat: case LaneOp::kFloatToHalf: case LaneOp::kSettle: case LaneOp::kPhi: break;  // of no pred
+    case LaneOp::kHalfToFloat: case LaneOp::kFloatToHalf: case LaneOp::kSettle: case LaneOp::kPhi: case LaneOp::kFixedLoad: case LaneOp::kFixedStore:
+    case LaneOp::kSpread: case LaneOp::kPick: case LaneOp::kPut: break;  // of no pred, or done by now
   }
   Set(id, k);
 }
@@ -174,6 +181,14 @@ void Avx512Emitter::EmitDivide(int id) {
   const InstId to_double = is_signed ? Inst::kIdVcvtdq2pd : Inst::kIdVcvtudq2pd;
   const InstId to_int = is_signed ? Inst::kIdVcvttpd2dq : Inst::kIdVcvttpd2udq;
   const x86::Vec a = Register(n.a), b = Register(n.b);
+  if (lanes_ < 8) {
+    const x86::Vec p = NewVector(8), q = NewVector(8), v = NewVector(4);
+    Emit(to_double, p, a);
+    Emit(to_double, q, b);
+    Emit(Inst::kIdVdivpd, p, p, q);
+    Emit(to_int, v, p);
+    return Set(id, v);
+  }
   const auto half = [&](const x86::Vec& x, const x86::Vec& y) {
     const x86::Vec p = cc_.newZmm(), q = cc_.newZmm(), out = cc_.newYmm();
     Emit(to_double, p, x.ymm());
@@ -288,7 +303,8 @@ void Avx512Emitter::EmitConversion(int id) {
     case LaneOp::kRoundEven: case LaneOp::kTrunc: case LaneOp::kAnd: case LaneOp::kOr: case LaneOp::kXor: case LaneOp::kNot:
     case LaneOp::kShl: case LaneOp::kShr: case LaneOp::kSar: case LaneOp::kMulHigh: case LaneOp::kMulLow32:
     case LaneOp::kPopcount: case LaneOp::kClz: case LaneOp::kEq: case LaneOp::kNe: case LaneOp::kLt: case LaneOp::kLe:
-    case LaneOp::kSelect: case LaneOp::kBitcast: case LaneOp::kFloatToInt: case LaneOp::kSettle: case LaneOp::kPhi: break;
+    case LaneOp::kSelect: case LaneOp::kBitcast: case LaneOp::kFloatToInt: case LaneOp::kSettle: case LaneOp::kPhi:
+    case LaneOp::kFixedLoad: case LaneOp::kFixedStore: case LaneOp::kSpread: case LaneOp::kPick: case LaneOp::kPut: break;
   }
   Unary(id, op);
 }

@@ -8,6 +8,7 @@
 
 #include "cpu_fallback/native/x86_avx2.h"
 #include "cpu_fallback/native/x86_avx512.h"
+#include "cpu_fallback/native/x86_routine.h"
 
 // Debian's archive is compiled for programs, and one of its objects, which writes to stderr where the assembler finds a
 // fault of its own, cannot be part of a shared library. With these functions here no linker takes it.
@@ -45,7 +46,8 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
   switch (n.op) {
     case LaneOp::kPopcount:
     case LaneOp::kClz: return false;
-    case LaneOp::kGather: return false;
+    case LaneOp::kGather: case LaneOp::kFixedLoad: case LaneOp::kFixedStore: case LaneOp::kSpread: case LaneOp::kPick:
+    case LaneOp::kPut: return false;
     case LaneOp::kLoad: return n.b < 0;
     case LaneOp::kFloatToInt: return width == 4;
     case LaneOp::kIntToFloat: return width == 8 || StorageBytes(graph.nodes[static_cast<std::size_t>(n.a)].type) == 4;
@@ -73,8 +75,8 @@ bool HasAvx2For(const LaneGraph& graph) {
   return true;
 }
 
-template <class Emitter>
-std::vector<std::byte> Assemble(const LaneGraph& graph) {
+template <class Emitter, class Source>
+std::vector<std::byte> Assemble(const Source& source) {
   asmjit::CodeHolder code;
   if (code.init(asmjit::Environment::host(), asmjit::CpuInfo::host().features()) != asmjit::kErrorOk) return {};
   struct Refusals : asmjit::ErrorHandler {
@@ -83,7 +85,7 @@ std::vector<std::byte> Assemble(const LaneGraph& graph) {
   } refusals;
   code.setErrorHandler(&refusals);
   asmjit::x86::Compiler cc(&code);
-  Emitter(graph, cc).Run();
+  Emitter(source, cc).Run();
   if (cc.finalize() != asmjit::kErrorOk || refusals.is_any) return {};
   if (code.flatten() != asmjit::kErrorOk || code.resolveUnresolvedLinks() != asmjit::kErrorOk) return {};
   // It has no addresses but its own, relative ones.
@@ -128,6 +130,8 @@ std::vector<std::byte> Emit(X86Target target, const LaneGraph& graph) {
   }
   return {};
 }
+
+std::vector<std::byte> Emit(const Routine& routine) { return Assemble<RoutineEmitter>(routine); }
 
 }  // namespace krafla::cpu::native
 

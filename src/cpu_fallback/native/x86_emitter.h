@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpu_fallback/native/lane_graph.h"
+#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu::native {
 
@@ -27,5 +28,7 @@ bool CanEmit(X86Target target, const LaneGraph& graph);
 
 // The machine code of a LaneFunction, position-independent; empty: the assembler refused it.
 std::vector<std::byte> Emit(X86Target target, const LaneGraph& graph);
+// The same of a RoutineCode::Function, for AVX-512.
+std::vector<std::byte> Emit(const Routine& routine);
 
 }  // namespace krafla::cpu::native

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a block program of one tile of a few elements as lane nodes of a routine.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/checked_math.h"
+#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/routine_block.h"
+
+namespace krafla::cpu {
+
+using native::LaneBuilder;
+using native::LaneOp;
+
+class BlockRoutine {
+ public:
+  using Step = BlockProgram::Step;
+  using Kind = Step::Kind;
+  using Access = BlockProgram::Access;
+  using Value = LaneBuilder::Value;
+
+  // Of the tile, `rows` and `columns` from these on.
+  struct Part {
+    int64_t row = 0, column = 0, rows = 1, columns = 1;
+  };
+  BlockRoutine(const BlockProgram& program, RoutineBlock& block, std::span<const plan::Slice> buffers, const Part& part,
+               std::vector<RoutineStore>& stores)
+      : program_(program), block_(block), builder_(block.builder()), buffers_(buffers), part_(part), rows_(part.rows),
+        columns_(part.columns), n_(static_cast<int>(part.rows * part.columns)), stores_(stores),
+        values_(program.slots_.size()) {}
+
+  bool Add() {
+    for (const std::vector<Step>* steps : {&program_.launch_steps_, &program_.tile_steps_})
+      for (const Step& s : *steps)
+        if (!Add(s)) return false;
+    return true;
+  }
+
+ private:
+  int LanesOf(const Step& s) const { return s.is_uniform ? 1 : n_; }
+  std::optional<Value> ValueOf(int slot, int lanes) {
+    const std::optional<Value>& value = values_[static_cast<std::size_t>(slot)];
+    if (!value) return std::nullopt;
+    return block_.Spread(*value, lanes);
+  }
+  void Define(int slot, Value value) { values_[static_cast<std::size_t>(slot)] = value; }
+
+  bool Add(const Step& s) {
+    builder_.UseLanes(LanesOf(s));
+    switch (s.kind) {
+      case Kind::kConstant: {
+        const ElementType type = native::UnsignedOfWidth(s.width);
+        Define(s.out, {builder_.Constant(type, s.bits)});
+        return true;
+      }
+      case Kind::kSpread:
+        if (!values_[static_cast<std::size_t>(s.in[0])]) return false;
+        Define(s.out, *values_[static_cast<std::size_t>(s.in[0])]);
+        return true;
+      case Kind::kOp: return AddOp(s);
+      case Kind::kRamp: return AddRamp(s);
+      case Kind::kMulAdd:
+      case Kind::kDivide:
+      case Kind::kModulus: return AddIndexOp(s);
+      case Kind::kLoad: return AddLoad(s);
+      case Kind::kStore: return AddStore(s);
+      case Kind::kUniformDivide:
+      case Kind::kUniformModulus:
+      case Kind::kParam:
+      case Kind::kNative: return false;
+    }
+    return false;
+  }
+
+  bool AddOp(const Step& s) {
+    if (s.key < 0) return false;
+    const int lanes = LanesOf(s);
+    std::array<Value, 3> values;
+    std::size_t count = 0;
+    for (int in : s.in) {
+      if (in < 0) break;
+      const std::optional<Value> value = ValueOf(in, lanes);
+      if (!value) return false;
+      values[count++] = *value;
+    }
+    builder_.UseLanes(lanes);
+    const std::optional<Value> result =
+        builder_.Apply(program_.keys_[static_cast<std::size_t>(s.key)], s.bits, std::span<const Value>(values.data(), count));
+    if (result) Define(s.out, *result);
+    return result.has_value();
+  }
+
+  // The s32 of an address, without its iterators: they are 0 in the only tile.
+  std::optional<int> Index(const BlockProgram::Address& address) {
+    const ElementType t = ElementType::kS32;
+    int sum = builder_.Constant(t, static_cast<uint64_t>(address.constant));
+    for (const BlockProgram::Term& term : address.terms) {
+      if (term.kind == BlockProgram::Term::Kind::kIter) continue;
+      if (term.kind == BlockProgram::Term::Kind::kDivision) return std::nullopt;
+      const std::optional<Value> value = ValueOf(term.number, 1);
+      if (!value) return std::nullopt;
+      builder_.UseLanes(1);
+      const int x = builder_.As(*value, t).node;
+      const int scaled = term.factor == 1 ? x : builder_.Add(LaneOp::kMul, t, x, builder_.Constant(t, static_cast<uint64_t>(term.factor)));
+      sum = builder_.Add(LaneOp::kAdd, t, scaled, sum);
+    }
+    return sum;
+  }
+  bool AddRamp(const Step& s) {
+    const std::optional<int> start = Index(AddressOf(s.address));
+    if (!start) return false;
+    const int lanes = LanesOf(s);
+    Value value = block_.Spread({*start}, lanes);
+    if (lanes > 1) {
+      const ElementType t = ElementType::kS32;
+      builder_.UseLanes(lanes);
+      int steps = builder_.Add(LaneOp::kSpread, t, builder_.Constant(t, 0));
+      for (int64_t r = 0; r < rows_; ++r) {
+        for (int64_t c = 0; c < columns_; ++c) {
+          const int64_t step = (part_.row + r) * s.row_stride + (part_.column + c) * s.column_stride;
+          if (step == 0) continue;
+          steps = builder_.Add({LaneOp::kPut, t, steps, builder_.Constant(t, static_cast<uint64_t>(step)), -1,
+                                static_cast<uint64_t>(r * columns_ + c)});
+        }
+      }
+      value = {builder_.Add(LaneOp::kAdd, t, steps, value.node)};
+    }
+    Define(s.out, value);
+    return true;
+  }
+
+  bool AddIndexOp(const Step& s) {
+    const ElementType t = ElementType::kS32;
+    const int lanes = LanesOf(s);
+    const std::optional<Value> a = ValueOf(s.in[0], lanes);
+    const std::optional<Value> c = s.in[1] >= 0 ? ValueOf(s.in[1], lanes) : std::nullopt;
+    if (!a || (s.in[1] >= 0 && !c)) return false;
+    builder_.UseLanes(lanes);
+    const int x = builder_.As(*a, t).node;
+    int result = -1;
+    if (s.kind == Kind::kMulAdd) {
+      result = s.bits == 1 ? x : builder_.Add(LaneOp::kMul, t, x, builder_.Constant(t, s.bits));
+      if (c) result = builder_.Add(LaneOp::kAdd, t, result, builder_.As(*c, t).node);
+    } else {
+      if (s.bits == 0 || s.bits > INT32_MAX) return false;
+      const int quotient = builder_.Bitcast(builder_.QuotientBelow2To31(builder_.Bitcast(x, ElementType::kU32), s.bits), t);
+      result = s.kind == Kind::kDivide
+                   ? quotient
+                   : builder_.Add(LaneOp::kSub, t, x, builder_.Add(LaneOp::kMul, t, quotient, builder_.Constant(t, s.bits)));
+    }
+    Define(s.out, {result});
+    return true;
+  }
+
+  const BlockProgram::Address& AddressOf(int number) const { return program_.addresses_[static_cast<std::size_t>(number)]; }
+  const Access& AccessOf(const Step& s) const { return program_.accesses_[static_cast<std::size_t>(s.access)]; }
+  // The place of element 0; nothing: routines have no such places.
+  std::optional<RoutineAccess> PlaceOf(const Access& a) {
+    if (a.offsets >= 0) return std::nullopt;
+    const BlockProgram::Address& address = AddressOf(a.address);
+    const int64_t first = address.constant + part_.row * a.row_stride + part_.column * a.column_stride;
+    RoutineAccess out{.buffer = buffers_[static_cast<std::size_t>(a.buffer)], .offset = first * a.width, .width = a.width};
+    for (const BlockProgram::Term& term : address.terms) {
+      if (term.kind == BlockProgram::Term::Kind::kIter) continue;
+      if (term.kind == BlockProgram::Term::Kind::kDivision) return std::nullopt;
+      const std::optional<Value> value = ValueOf(term.number, 1);
+      if (!value) return std::nullopt;
+      builder_.UseLanes(1);
+      const int node = builder_.As(*value, ElementType::kS32).node;
+      if (const native::LaneNode& n = builder_.node(node); n.op == LaneOp::kConstant) {
+        out.offset += static_cast<int32_t>(static_cast<uint32_t>(n.bits)) * term.factor * a.width;
+      } else {
+        out.terms.push_back({node, term.factor * a.width});
+      }
+    }
+    return out;
+  }
+  bool IsDense(const Access& a) const {
+    return (columns_ == 1 || a.column_stride == 1) && (rows_ == 1 || a.row_stride == columns_);
+  }
+  // The access' mask in so many lanes, -1: it has none. False: it cannot be had.
+  bool FindMask(const Access& a, int lanes, int& mask) {
+    mask = -1;
+    if (a.mask < 0) return true;
+    const std::optional<Value> value = ValueOf(a.mask, lanes);
+    if (!value) return false;
+    builder_.UseLanes(lanes);
+    mask = builder_.As(*value, ElementType::kPred).node;
+    if (const native::LaneNode& n = builder_.node(mask); n.op == LaneOp::kConstant && n.bits == 1) mask = -1;
+    return true;
+  }
+
+  bool AddLoad(const Step& s) {
+    const Access& a = AccessOf(s);
+    const ElementType type = native::LaneTypeOf(a.storage);
+    std::optional<RoutineAccess> place = PlaceOf(a);
+    if (!place || type == ElementType::kInvalid) return false;
+    const int lanes = LanesOf(s);
+    std::optional<Value> value;
+    if (lanes == 1 || IsDense(a)) {
+      place->lanes = lanes;
+      if (!FindMask(a, lanes, place->mask)) return false;
+      value = block_.Load(*place, type);
+    } else if (a.mask < 0 && a.row_stride == 0 && a.column_stride == 0) {
+      value = block_.Load(*place, type);
+      if (value) value = block_.Spread(*value, lanes);
+    } else if (a.mask < 0 && type != ElementType::kPred) {
+      value = LoadApart(*place, a, type);
+    }
+    if (!value) return false;
+    if (a.convert != nullptr) {
+      builder_.UseLanes(lanes);
+      value = builder_.Widen(builder_.Seen(*value), a.storage);
+      if (!value) return false;
+    }
+    Define(s.out, *value);
+    return true;
+  }
+  std::optional<Value> LoadApart(const RoutineAccess& first, const Access& a, ElementType type) {
+    int all = -1;
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < columns_; ++c) {
+        RoutineAccess place = first;
+        place.offset += (r * a.row_stride + c * a.column_stride) * a.width;
+        const std::optional<Value> value = block_.Load(place, type);
+        if (!value) return std::nullopt;
+        builder_.UseLanes(1);
+        const int lane = builder_.Seen(*value);
+        builder_.UseLanes(n_);
+        all = all < 0 ? builder_.Add(LaneOp::kSpread, type, lane)
+                      : builder_.Add({LaneOp::kPut, type, all, lane, -1, static_cast<uint64_t>(r * columns_ + c)});
+      }
+    }
+    return Value{all};
+  }
+
+  bool AddStore(const Step& s) {
+    const Access& a = AccessOf(s);
+    const int lanes = LanesOf(s);
+    std::optional<RoutineAccess> place = PlaceOf(a);
+    if (!place || (lanes > 1 && !IsDense(a)) || native::LaneTypeOf(a.storage) == ElementType::kInvalid) return false;
+    place->lanes = lanes;
+    std::optional<Value> value = ValueOf(s.in[0], lanes);
+    if (!FindMask(a, lanes, place->mask) || !value) return false;
+    builder_.UseLanes(lanes);
+    if (a.convert != nullptr) {
+      if (a.storage == ElementType::kF16 || a.storage == ElementType::kBF16) value = builder_.As(*value, ElementType::kF32);
+      const std::optional<int> narrow = builder_.Narrow(*value, a.storage, a.rounds);
+      if (!narrow) return false;
+      value = Value{*narrow};
+    }
+    const ElementType type = builder_.TypeOf(value->node);
+    if (type != ElementType::kPred && StorageBytes(type) != a.width) return false;
+    if (!RoutineBlock::CanStore(*place)) return false;
+    stores_.push_back({*place, *value});
+    return true;
+  }
+
+  const BlockProgram& program_;
+  RoutineBlock& block_;
+  LaneBuilder& builder_;
+  std::span<const plan::Slice> buffers_;
+  Part part_;
+  int64_t rows_, columns_;
+  int n_;
+  std::vector<RoutineStore>& stores_;
+  std::vector<std::optional<Value>> values_;  // by slot
+};
+
+namespace {
+
+// Code for more is not worth its compilation.
+constexpr int64_t kMaxSlotsOfRoutine = 1024;
+
+}  // namespace
+
+// In parts of as many lanes as a vector has of the widest values. What does not vary in the tile they share.
+bool BlockProgram::AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns,
+                         std::vector<RoutineStore>& stores) const {
+  int widest = 4;
+  for (const Slot& s : slots_) widest = std::max(widest, s.width);
+  const int64_t lanes = kRoutineLanes * 4 / widest;
+  BlockRoutine::Part part{.rows = columns >= lanes ? 1 : std::min(rows, std::max<int64_t>(lanes / columns, 1)),
+                          .columns = std::min(columns, lanes)};
+  const int64_t parts = CeilDiv(rows, part.rows) * CeilDiv(columns, part.columns);
+  if (parts * static_cast<int64_t>(slots_.size()) > kMaxSlotsOfRoutine) return false;
+  const BlockRoutine::Part whole = part;
+  for (part.row = 0; part.row < rows; part.row += whole.rows) {
+    part.rows = std::min(whole.rows, rows - part.row);
+    for (part.column = 0; part.column < columns; part.column += whole.columns) {
+      part.columns = std::min(whole.columns, columns - part.column);
+      if (!BlockRoutine(*this, block, buffers, part, stores).Add()) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace krafla::cpu

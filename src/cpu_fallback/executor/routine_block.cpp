@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/routine_block.h"
+
+#include <algorithm>
+
+namespace krafla::cpu {
+
+using native::LaneAccess;
+using native::LaneOp;
+using plan::Allocation;
+using plan::Slice;
+
+namespace {
+
+// Vectors put together of single lanes; longer ones are stored and loaded.
+constexpr int kMaxJoined = 8;
+
+}  // namespace
+
+RoutinePlaces::Place RoutinePlaces::Of(int allocation, int64_t offset) {
+  const Allocation& a = plan_.allocations[static_cast<std::size_t>(allocation)];
+  const bool is_arena = a.kind == Allocation::Kind::kArena;
+  const auto [it, is_new] = base_of_.try_emplace(is_arena ? -1 : allocation, static_cast<int>(bases_.size()));
+  if (is_new) bases_.push_back({allocation, is_arena ? -a.offset : 0, 0});
+  return {it->second, offset + (is_arena ? a.offset : 0)};
+}
+
+bool RoutinePlaces::MayOverlap(const Slice& a, const Slice& b) const {
+  if (a.allocation == b.allocation) return a.offset < b.offset + b.size && b.offset < a.offset + a.size;
+  // A result may lie in the argument's place.
+  const auto is_outside = [&](const Slice& s) {
+    const Allocation::Kind kind = plan_.allocations[static_cast<std::size_t>(s.allocation)].kind;
+    return kind == Allocation::Kind::kArgument || kind == Allocation::Kind::kResult;
+  };
+  return is_outside(a) && is_outside(b);
+}
+
+bool RoutineBlock::IsNear(const RoutineAccess& access) {
+  const auto fits = [](int64_t x) { return x >= INT32_MIN / 2 && x <= INT32_MAX / 2; };
+  return fits(access.buffer.offset) && fits(access.offset) &&
+         std::ranges::all_of(access.terms, [&](const LaneAccess::Term& t) { return fits(t.bytes); });
+}
+
+int RoutineBlock::AddAccess(const RoutineAccess& access) {
+  const RoutinePlaces::Place place = places_.Of(access.buffer.allocation, access.buffer.offset + access.offset);
+  auto& accesses = builder_.graph().accesses;
+  accesses.push_back({place.base, place.offset, access.width, access.terms});
+  return static_cast<int>(accesses.size()) - 1;
+}
+
+RoutineBlock::Value RoutineBlock::Spread(Value value, int lanes) {
+  const native::LaneNode& n = builder_.node(value.node);
+  if (n.op == LaneOp::kConstant || n.lanes == lanes) return value;
+  builder_.UseLanes(lanes);
+  return {builder_.Add(LaneOp::kSpread, builder_.TypeOf(value.node), value.node), value.nans};
+}
+
+RoutineBlock::Value RoutineBlock::LaneOf(const Known& known) {
+  const native::LaneNode& n = builder_.node(known.value.node);
+  if (n.op == LaneOp::kConstant || n.lanes == 1) return known.value;
+  if (n.op == LaneOp::kSpread) return {n.a, known.value.nans};
+  builder_.UseLanes(1);
+  return {builder_.Add({LaneOp::kPick, n.type, known.value.node, -1, -1, static_cast<uint64_t>(known.lane)}), known.value.nans};
+}
+
+std::optional<RoutineBlock::Value> RoutineBlock::Forwarded(const RoutineAccess& from, ElementType type) {
+  std::vector<Known> parts;
+  const int64_t begin = from.buffer.offset + from.offset;
+  for (int i = 0; i < from.lanes; ++i) {
+    const auto it = known_.find({from.buffer.allocation, begin + i * from.width});
+    if (it == known_.end() || it->second.width != from.width) return std::nullopt;
+    parts.push_back(it->second);
+  }
+  const Value first = parts[0].value;
+  const bool is_one = std::ranges::all_of(parts, [&](const Known& k) { return k.value.node == first.node; });
+  const native::LaneNode node = builder_.node(first.node);
+  bool is_whole = is_one && node.lanes == from.lanes;
+  for (int i = 0; i < from.lanes && from.lanes > 1; ++i) is_whole &= parts[static_cast<std::size_t>(i)].lane == i;
+  Value value = first;
+  if (!is_whole && !(is_one && node.op == LaneOp::kConstant)) {
+    const bool has_preds = std::ranges::any_of(parts, [&](const Known& k) { return builder_.TypeOf(k.value.node) == ElementType::kPred; });
+    if (has_preds && !(from.lanes == 1 && node.lanes <= 1)) return std::nullopt;
+    if (from.lanes > kMaxJoined) return std::nullopt;
+    std::vector<int> lanes;
+    for (const Known& k : parts) {
+      const Value lane = LaneOf(k);
+      builder_.UseLanes(1);
+      lanes.push_back(from.lanes == 1 ? lane.node : builder_.Seen(lane));
+      if (from.lanes == 1) value = lane;
+    }
+    if (from.lanes > 1) {
+      builder_.UseLanes(from.lanes);
+      const ElementType as = builder_.TypeOf(lanes[0]);
+      int all = builder_.Add(LaneOp::kSpread, as, lanes[0]);
+      for (int i = 1; i < from.lanes; ++i)
+        all = builder_.Add({LaneOp::kPut, as, all, lanes[static_cast<std::size_t>(i)], -1, static_cast<uint64_t>(i)});
+      value = {all};
+    }
+  }
+  builder_.UseLanes(from.lanes);
+  return builder_.As(value, type);
+}
+
+std::optional<RoutineBlock::Value> RoutineBlock::Load(const RoutineAccess& from, ElementType type) {
+  if (!IsNear(from)) return std::nullopt;
+  const bool is_fixed = from.terms.empty() && from.mask < 0;
+  if (is_fixed)
+    if (std::optional<Value> value = Forwarded(from, type)) return value;
+  builder_.UseLanes(from.lanes);
+  const auto access = static_cast<uint64_t>(AddAccess(from));
+  const Value value{builder_.Add({LaneOp::kFixedLoad, type, -1, from.mask, -1, access})};
+  if (is_fixed) Remember(from, value);
+  return value;
+}
+
+void RoutineBlock::Forget(const Slice& slice) {
+  std::erase_if(known_, [&](const auto& item) {
+    return places_.MayOverlap({item.first.first, item.first.second, item.second.width}, slice);
+  });
+}
+void RoutineBlock::Remember(const RoutineAccess& at, Value value) {
+  for (int i = 0; i < at.lanes; ++i)
+    known_[{at.buffer.allocation, at.buffer.offset + at.offset + i * at.width}] = {value, i, at.width};
+}
+
+void RoutineBlock::Add(const RoutineStore& store) {
+  const RoutineAccess& to = store.to;
+  const bool is_fixed = to.terms.empty();
+  const Value value = Spread(store.value, to.lanes);
+  builder_.UseLanes(to.lanes);
+  const auto access = static_cast<uint64_t>(AddAccess(to));
+  builder_.Add({LaneOp::kFixedStore, builder_.TypeOf(value.node), builder_.Seen(value), to.mask, -1, access});
+  ++store_count_;
+  if (!is_fixed) return Forget(to.buffer);
+  Forget({to.buffer.allocation, to.buffer.offset + to.offset, int64_t{to.width} * to.lanes});
+  if (to.mask < 0) Remember(to, value);
+}
+
+bool RoutineBlock::Copy(const Slice& from, const Slice& to) {
+  const int64_t bytes = to.size;
+  int width = bytes % 4 == 0 ? 4 : 1;
+  if (const auto it = known_.find({from.allocation, from.offset}); it != known_.end() && bytes % it->second.width == 0)
+    width = it->second.width;
+  const int64_t lanes = bytes / width;
+  if (lanes > kRoutineLanes || from.allocation == to.allocation) return false;
+  const ElementType type = native::UnsignedOfWidth(width);
+  const RoutineAccess source{.buffer = from, .width = width, .lanes = static_cast<int>(lanes)};
+  const RoutineAccess target{.buffer = to, .width = width, .lanes = static_cast<int>(lanes)};
+  if (!IsNear(source) || !IsNear(target)) return false;
+  // As the type that it was stored as, so that nothing is converted.
+  const auto it = known_.find({from.allocation, from.offset});
+  const std::optional<Value> value = Load(source, it != known_.end() && it->second.width == width ? builder_.TypeOf(it->second.value.node) : type);
+  if (!value) return false;
+  Add({target, *value});
+  return true;
+}
+
+}  // namespace krafla::cpu

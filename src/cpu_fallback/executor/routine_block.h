@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Straight-line code of a routine (native/routine.h) in the making: lane nodes of several kernels over places of the
+// plan's memory. What one kernel stores and another one loads stays in registers, by element.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cpu_fallback/native/lane_builder.h"
+#include "cpu_fallback/native/routine.h"
+#include "plan/program_plan.h"
+
+namespace krafla::cpu {
+
+// The most lanes that a value has: of 4 bytes each they fill a vector.
+inline constexpr int64_t kRoutineLanes = 16;
+// The most elements that a kernel of a routine has.
+inline constexpr int64_t kRoutineElements = 256;
+
+// Where the bytes of allocations are: addresses of a table, and how far behind them.
+class RoutinePlaces {
+ public:
+  explicit RoutinePlaces(const plan::ProgramPlan& plan) : plan_(plan) {}
+  struct Place {
+    int base = 0;
+    int64_t offset = 0;
+  };
+  Place Of(int allocation, int64_t offset);
+  bool MayOverlap(const plan::Slice& a, const plan::Slice& b) const;
+  // What the table's addresses are: bytes behind an allocation.
+  std::span<const plan::Slice> bases() const { return bases_; }
+
+ private:
+  const plan::ProgramPlan& plan_;
+  std::vector<plan::Slice> bases_;
+  std::map<int, int> base_of_;  // by allocation; -1: all of the arena
+};
+
+// `lanes` elements of `width` bytes side by side, in a buffer.
+struct RoutineAccess {
+  plan::Slice buffer;
+  int64_t offset = 0;  // of the buffer, in bytes
+  int width = 4;
+  int lanes = 1;
+  std::vector<native::LaneAccess::Term> terms = {};  // where it may be elsewhere in the buffer
+  int mask = -1;       // a pred, of as many lanes
+};
+struct RoutineStore {
+  RoutineAccess to;
+  native::LaneBuilder::Value value;  // of one lane, or of as many
+};
+
+class RoutineBlock {
+ public:
+  using Value = native::LaneBuilder::Value;
+  explicit RoutineBlock(RoutinePlaces& places) : places_(places) {}
+
+  native::LaneBuilder& builder() { return builder_; }
+  bool is_empty() const { return store_count_ == 0; }
+  std::size_t node_count() { return builder_.graph().nodes.size(); }
+
+  // Nothing: the access is of a form that routines do not have.
+  std::optional<Value> Load(const RoutineAccess& from, ElementType type);
+  static bool CanStore(const RoutineAccess& to) { return IsNear(to); }
+  void Add(const RoutineStore& store);
+  // Copies up to 64 bytes. False, and nothing done: it does not.
+  bool Copy(const plan::Slice& from, const plan::Slice& to);
+  // A value of one lane in `lanes` of them.
+  Value Spread(Value value, int lanes);
+
+  native::LaneGraph Take() && { return std::move(builder_.graph()); }
+
+ private:
+  // What an element in memory is known to be.
+  struct Known {
+    Value value;
+    int lane = 0;
+    int width = 4;
+  };
+  static bool IsNear(const RoutineAccess& access);
+  int AddAccess(const RoutineAccess& access);
+  std::optional<Value> Forwarded(const RoutineAccess& from, ElementType type);
+  Value LaneOf(const Known& known);
+  void Forget(const plan::Slice& slice);
+  void Remember(const RoutineAccess& at, Value value);
+
+  RoutinePlaces& places_;
+  native::LaneBuilder builder_;
+  std::map<std::pair<int, int64_t>, Known> known_;  // by allocation and offset
+  int store_count_ = 0;
+};
+
+}  // namespace krafla::cpu

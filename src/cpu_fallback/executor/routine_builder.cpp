@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/routine_builder.h"
+
+#include "cpu_fallback/executor/cpu_kernel.h"
+#include "cpu_fallback/executor/tape.h"
+#include "cpu_fallback/native/native_code.h"
+
+namespace krafla::cpu {
+
+using native::RoutineItem;
+
+namespace {
+
+// Nodes times turns from which on a compilation is worth it, where the loop runs some hundred times.
+constexpr double kWorthwhileTurns = 4096;
+constexpr double kUnknownTurns = 100;
+// Of a routine; code for more is not made in one piece.
+constexpr std::size_t kMaxRoutineNodes = 6000;
+
+}  // namespace
+
+Result<std::shared_ptr<const native::RoutineCode>> RoutineBuilder::Make(const plan::WhileStep& loop) {
+  if (!native::HasRoutines()) return nullptr;
+  KRAFLA_TRY(AddLoop(loop, 1));
+  if (node_count_ == 0 || node_count_ > kMaxRoutineNodes || !is_near_) return nullptr;
+  if (native::UseOfNativeCode() != native::NativeUse::kAlways && work_ < kWorthwhileTurns) return nullptr;
+  routine_.base_count = static_cast<int>(places_.bases().size());
+  return native::Compile(routine_);
+}
+
+RoutineBlock& RoutineBuilder::Block() {
+  if (block_ == nullptr) block_ = std::make_unique<RoutineBlock>(places_);
+  return *block_;
+}
+void RoutineBuilder::EndBlock(double turns) {
+  if (block_ == nullptr) return;
+  if (!block_->is_empty()) {
+    node_count_ += block_->node_count();
+    work_ += turns * static_cast<double>(block_->node_count());
+    AddItem(RoutineItem::Kind::kBlock, static_cast<int64_t>(routine_.blocks.size()));
+    routine_.blocks.push_back(std::move(*block_).Take());
+  }
+  block_ = nullptr;
+}
+
+void RoutineBuilder::AddItem(RoutineItem::Kind kind, int64_t number, int64_t count, const plan::Slice& at) {
+  const RoutinePlaces::Place place = places_.Of(at.allocation, at.offset);
+  is_near_ &= place.offset <= INT32_MAX;
+  routine_.items.push_back({kind, number, count, place.base, place.offset});
+}
+
+void RoutineBuilder::AddCall(const plan::Step& step, double turns) {
+  EndBlock(turns);
+  AddItem(RoutineItem::Kind::kCall, tape_.AddCall(step));
+}
+
+Result<> RoutineBuilder::AddSteps(const plan::StepList& list, double turns) {
+  for (const plan::Step& step : list.steps) {
+    // What comes after that is not made.
+    if (node_count_ > kMaxRoutineNodes) return {};
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      const CpuKernel& kernel = *kernels_[static_cast<std::size_t>(launch->kernel)];
+      KRAFLA_ASSIGN(const bool is_added, kernel.AppendTo(Block(), launch->bindings));
+      if (!is_added) AddCall(step, turns);
+    } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+      if (copy->to.size > 0 && !Block().Copy(copy->from, copy->to)) AddCall(step, turns);
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      EndBlock(turns);
+      KRAFLA_TRY(AddLoop(*loop, turns));
+    } else if (const auto* choice = std::get_if<plan::ConditionalStep>(&step)) {
+      EndBlock(turns);
+      KRAFLA_TRY(AddChoice(*choice, turns));
+    } else if (std::holds_alternative<plan::CallStep>(step)) {
+      AddCall(step, turns);
+    }
+  }
+  EndBlock(turns);
+  return {};
+}
+
+Result<> RoutineBuilder::AddLoop(const plan::WhileStep& loop, double turns) {
+  const int64_t number = part_count_++;
+  if (loop.trip_count) {
+    if (*loop.trip_count <= 0) return {};
+    AddItem(RoutineItem::Kind::kCount, number, *loop.trip_count);
+    KRAFLA_TRY(AddSteps(*loop.body, turns * static_cast<double>(*loop.trip_count)));
+    AddItem(RoutineItem::Kind::kEndCount, number);
+    return {};
+  }
+  AddItem(RoutineItem::Kind::kWhile, number);
+  KRAFLA_TRY(AddSteps(*loop.condition, turns * kUnknownTurns));
+  AddItem(RoutineItem::Kind::kLeave, number, 0, loop.predicate);
+  KRAFLA_TRY(AddSteps(*loop.body, turns * kUnknownTurns));
+  AddItem(RoutineItem::Kind::kEndWhile, number);
+  return {};
+}
+
+Result<> RoutineBuilder::AddChoice(const plan::ConditionalStep& choice, double turns) {
+  const int64_t number = part_count_++;
+  AddItem(choice.index_is_pred ? RoutineItem::Kind::kChooseByPred : RoutineItem::Kind::kChoose, number,
+          static_cast<int64_t>(choice.branches.size()), choice.index);
+  for (std::size_t b = 0; b < choice.branches.size(); ++b) {
+    AddItem(RoutineItem::Kind::kBranch, number, static_cast<int64_t>(b));
+    KRAFLA_TRY(AddSteps(*choice.branches[b], turns));
+  }
+  AddItem(RoutineItem::Kind::kEndChoose, number);
+  return {};
+}
+
+}  // namespace krafla::cpu

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What routines have beside lane-wise operations: accesses to fixed places, and single lanes of vectors. What is stored
+// and loaded again in the next turn should be so in the same pieces, or the processor waits for the store: masked moves
+// are for lengths that no other move has.
+#ifdef KRAFLA_HAVE_JIT
+
+#include "cpu_fallback/native/x86_avx512.h"
+
+namespace krafla::cpu::native {
+
+void Avx512Emitter::EmitPlaceOp(int id) {
+  const LaneOp op = At(id).op;
+  if (op == LaneOp::kFixedLoad) return EmitFixedLoad(id);
+  if (op == LaneOp::kFixedStore) return EmitFixedStore(id);
+  if (op == LaneOp::kSpread) return EmitSpread(id);
+  if (op == LaneOp::kPick) return EmitPick(id);
+  EmitPut(id);
+}
+
+x86::Mem Avx512Emitter::PlaceOf(const LaneAccess& access) {
+  const x86::Gp base = bases_[static_cast<std::size_t>(access.base)];
+  const auto offset = static_cast<int32_t>(access.offset);
+  if (access.terms.empty()) return x86::ptr(base, offset);
+  x86::Gp sum;
+  for (const LaneAccess::Term& t : access.terms) {
+    const x86::Gp at = cc_.newInt64();
+    if (WidthOfNode(t.node) == 8) {
+      cc_.vmovq(at, Register(t.node).xmm());
+    } else {
+      cc_.vmovd(at.r32(), Register(t.node).xmm());
+      cc_.movsxd(at, at.r32());
+    }
+    if (t.bytes != 1) cc_.imul(at, at, static_cast<int32_t>(t.bytes));
+    if (sum.isValid()) cc_.add(sum, at);
+    else sum = at;
+  }
+  return x86::ptr(base, sum, 0, offset);
+}
+
+// Of the first lanes, and of the pred `id` if it is one.
+x86::KReg Avx512Emitter::LaneMask(int id, int lanes) {
+  const x86::Gp bits = cc_.newUInt64();
+  const x86::KReg k = cc_.newKq();
+  cc_.mov(bits, lanes == 64 ? ~uint64_t{0} : (uint64_t{1} << lanes) - 1);
+  cc_.kmovq(k, bits);
+  if (id >= 0) cc_.kandq(k, k, Mask(id));
+  return k;
+}
+
+void Avx512Emitter::EmitFixedLoad(int id) {
+  const LaneNode& n = At(id);
+  const LaneAccess& access = graph_.accesses[n.bits];
+  const int width = access.width, bytes = width * n.lanes;
+  const x86::Mem from = PlaceOf(access);
+  const x86::Vec v = NewVector(width);
+  if (n.b >= 0) {
+    EmitMasked(MoveOf(width), LaneMask(n.b, n.lanes), true, v, from);
+  } else if (bytes == 1) {
+    Emit(Inst::kIdVpbroadcastb, v, from);
+  } else if (bytes == 2) {
+    Emit(Inst::kIdVpbroadcastw, v, from);
+  } else if (bytes == 4) {
+    Emit(Inst::kIdVmovd, v, from);
+  } else if (bytes == 8) {
+    Emit(Inst::kIdVmovq, v, from);
+  } else if (bytes == 12) {
+    Emit(Inst::kIdVmovq, v, from);
+    Emit(Inst::kIdVpinsrd, v, v, from.cloneAdjusted(8), Imm(2));
+  } else if (bytes == 16 || bytes == 32 || bytes == 64) {
+    Emit(Inst::kIdVmovdqu32, v, from);
+  } else {
+    EmitMasked(MoveOf(width), LaneMask(-1, n.lanes), true, v, from);
+  }
+  if (n.type != ElementType::kPred) return Set(id, v);
+  const x86::KReg k = cc_.newKq();
+  Emit(Inst::kIdVptestmb, k, v, v);
+  Set(id, k);
+}
+
+void Avx512Emitter::EmitFixedStore(int id) {
+  const LaneNode& n = At(id);
+  const LaneAccess& access = graph_.accesses[n.bits];
+  const int width = access.width, bytes = width * n.lanes;
+  x86::Vec v;
+  if (TypeOf(n.a) == ElementType::kPred) {
+    v = NewVector(1);
+    EmitMasked(Inst::kIdVmovdqu8, Mask(n.a), true, v, LoadConstant(1, 1));
+  } else {
+    v = Register(n.a);
+  }
+  const x86::Mem to = PlaceOf(access);
+  if (n.b >= 0) {
+    EmitMasked(MoveOf(width), LaneMask(n.b, n.lanes), false, to, v);
+  } else if (bytes == 1) {
+    Emit(Inst::kIdVpextrb, to, v, Imm(0));
+  } else if (bytes == 2) {
+    Emit(Inst::kIdVpextrw, to, v, Imm(0));
+  } else if (bytes == 4) {
+    Emit(Inst::kIdVmovd, to, v.xmm());
+  } else if (bytes == 8) {
+    Emit(Inst::kIdVmovq, to, v.xmm());
+  } else if (bytes == 12) {
+    Emit(Inst::kIdVmovq, to, v.xmm());
+    Emit(Inst::kIdVpextrd, to.cloneAdjusted(8), v.xmm(), Imm(2));
+  } else if (bytes == 16 || bytes == 32 || bytes == 64) {
+    Emit(Inst::kIdVmovdqu32, to, v);
+  } else {
+    EmitMasked(MoveOf(width), LaneMask(-1, n.lanes), false, to, v);
+  }
+}
+
+void Avx512Emitter::EmitSpread(int id) {
+  const LaneNode& n = At(id);
+  if (n.type == ElementType::kPred) {
+    const x86::Gp bits = BitsOf(Mask(n.a));
+    const x86::KReg k = cc_.newKq();
+    cc_.and_(bits, 1);
+    cc_.neg(bits);
+    cc_.kmovq(k, bits);
+    return Set(id, k);
+  }
+  const int width = WidthOf(n.type);
+  const x86::Vec v = NewVector(width);
+  Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
+       Register(n.a).xmm());
+  Set(id, v);
+}
+
+void Avx512Emitter::EmitPick(int id) {
+  const LaneNode& n = At(id);
+  const int at = static_cast<int>(n.bits) * WidthOf(n.type);
+  x86::Vec from = Register(n.a);
+  if (at >= 16) {
+    const x86::Vec part = cc_.newXmm();
+    Emit(Inst::kIdVextracti32x4, part, from, Imm(at / 16));
+    from = part;
+  }
+  const x86::Vec v = cc_.newXmm();
+  Emit(Inst::kIdVpsrldq, v, from.xmm(), Imm(at % 16));
+  Set(id, v);
+}
+
+void Avx512Emitter::EmitPut(int id) {
+  const LaneNode& n = At(id);
+  const int width = WidthOf(n.type);
+  const x86::Vec v = NewVector(width), into = Register(n.a), value = Register(n.b);
+  if (width == 4 && lanes_ <= 4) {
+    Emit(Inst::kIdVinsertps, v, into, value.xmm(), Imm(static_cast<int>(n.bits) << 4));
+  } else if (width == 8 && lanes_ == 2 && n.bits == 1) {
+    Emit(Inst::kIdVpunpcklqdq, v, into, value.xmm());
+  } else {
+    const x86::Vec all = NewVector(width);
+    Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), all, value.xmm());
+    const x86::Gp bits = cc_.newUInt64();
+    const x86::KReg k = cc_.newKq();
+    cc_.mov(bits, uint64_t{1} << n.bits);
+    cc_.kmovq(k, bits);
+    Blend(v, k, width, into, all);
+  }
+  Set(id, v);
+}
+
+}  // namespace krafla::cpu::native
+
+#endif

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops as native code: the bits of what interprets them, an end where the run is to end, and kernels that have no lanes.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cpu_fallback/executor/cpu_executable.h"
+#include "cpu_fallback/native/native_code.h"
+#include "cpu_fallback/native/routine.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "passes/pipeline.h"
+#include "plan/planner.h"
+
+namespace krafla {
+namespace {
+
+using cpu::native::NativeUse;
+
+Result<std::unique_ptr<CpuExecutable>> CompileFor(NativeUse use, const std::string& text) {
+  const NativeUse before = cpu::native::UseOfNativeCode();
+  cpu::native::UseNativeCode(use);
+  auto out = [&]() -> Result<std::unique_ptr<CpuExecutable>> {
+    KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
+    KRAFLA_TRY(Verify(*module));
+    KRAFLA_TRY(RunPipeline(*module));
+    KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
+    KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), {}));
+    return CpuExecutable::Create(std::move(plan), {.threads = 1});
+  }();
+  cpu::native::UseNativeCode(before);
+  return out;
+}
+
+// Numbers that suit every type: small, and no two alike.
+std::vector<std::vector<std::byte>> ArgumentsOf(const plan::ProgramPlan& plan) {
+  std::vector<std::vector<std::byte>> out;
+  for (std::size_t i = 0; i < plan.arguments.size(); ++i) {
+    const Shape& shape = plan.arguments[i];
+    const int width = StorageBytes(shape.element_type());
+    std::vector<std::byte> bytes(static_cast<std::size_t>(shape.byte_size()));
+    for (std::size_t e = 0; e * static_cast<std::size_t>(width) < bytes.size(); ++e) {
+      const double number = 0.25 + 0.375 * static_cast<double>(e) - 0.5 * static_cast<double>(i);
+      uint64_t bits = e + 1 + i;
+      if (shape.element_type() == ElementType::kF32) bits = std::bit_cast<uint32_t>(static_cast<float>(number));
+      if (shape.element_type() == ElementType::kF64) bits = std::bit_cast<uint64_t>(number);
+      if (shape.element_type() == ElementType::kBF16) bits = std::bit_cast<uint32_t>(static_cast<float>(number)) >> 16;
+      std::memcpy(bytes.data() + e * static_cast<std::size_t>(width), &bits, static_cast<std::size_t>(width));
+    }
+    out.push_back(std::move(bytes));
+  }
+  return out;
+}
+
+std::vector<std::vector<std::byte>> Results(CpuExecutable& executable, const RunLimit& limit, Result<>& status) {
+  const auto arguments = ArgumentsOf(executable.plan());
+  std::vector<const std::byte*> given;
+  for (const auto& a : arguments) given.push_back(a.data());
+  std::vector<std::vector<std::byte>> out;
+  std::vector<std::byte*> to;
+  for (const Shape& r : executable.plan().results) out.emplace_back(static_cast<std::size_t>(r.byte_size()));
+  for (auto& r : out) to.push_back(r.data());
+  status = executable.Run(given, to, limit);
+  return out;
+}
+
+// Runs the program with native loops and without.
+void ExpectSameBits(const std::string& text) {
+  if (!cpu::native::HasRoutines()) GTEST_SKIP() << "no native loops in this build or on this processor";
+  auto plain = CompileFor(NativeUse::kNever, text);
+  ASSERT_TRUE(plain) << plain.error().ToString();
+  const auto counts = [] { return cpu::native::CountsOfNativeCode(); };
+  const auto before = counts();
+  auto native = CompileFor(NativeUse::kAlways, text);
+  ASSERT_TRUE(native) << native.error().ToString();
+  EXPECT_GT(counts().compiled + counts().shared, before.compiled + before.shared);
+  EXPECT_EQ(counts().refused, before.refused);
+  Result<> status;
+  const auto expected = Results(**plain, kUnlimited, status);
+  ASSERT_TRUE(status) << status.error().ToString();
+  for (int run = 0; run < 2; ++run) {
+    const auto got = Results(**native, kUnlimited, status);
+    ASSERT_TRUE(status) << status.error().ToString();
+    EXPECT_EQ(got, expected);
+  }
+}
+
+// A loop of `turns` turns whose body has the state `s` of `type`, and index i, and ends in `next`.
+std::string Counted(int turns, const std::string& type, const std::string& body, const std::string& more = "") {
+  return "HloModule m\n" + more + R"(
+body {
+  p = (s32[], )" + type + R"() parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  s = )" + type + R"( get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+)" + body + R"(
+  ROOT r = (s32[], )" + type + R"() tuple(j, next)
+}
+test {
+  p = (s32[], )" + type + R"() parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant()" + std::to_string(turns) + R"()
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = )" + type + R"( parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], )" + type + R"() tuple(zero, x)
+  w = (s32[], )" + type + R"() while(t), condition=test, body=body
+  ROOT out = )" + type + R"( get-tuple-element(w), index=1
+}
+)";
+}
+
+TEST(Routine, LanesOfEveryLength) {
+  for (int n : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100}) {
+    const std::string type = "f32[" + std::to_string(n) + "]";
+    ExpectSameBits(Counted(9, type, "  a = " + type + " sine(s)\n  k = f32[] constant(1.01)\n  b = " + type +
+                                        " broadcast(k), dimensions={}\n  next = " + type + " multiply(a, b)\n"));
+  }
+}
+
+TEST(Routine, TypesOfEveryWidth) {
+  for (const char* t : {"s8", "u16", "s32", "u64", "f64", "bf16"}) {
+    const std::string type = std::string(t) + "[6]";
+    ExpectSameBits(Counted(20, type, "  a = " + type + " add(s, s)\n  b = " + type + " multiply(a, s)\n  c = pred[6] compare(b, s), direction=GT\n"
+                                     "  d = " + type + " subtract(b, s)\n  next = " + type + " select(c, d, a)\n"));
+  }
+}
+
+// What one kernel stores by element another one loads as a vector, and the other way around.
+TEST(Routine, PartsOfVectorsStayInRegisters) {
+  ExpectSameBits(Counted(50, "f32[2]", R"(
+  a = f32[1] slice(s), slice={[1:2]}
+  b = f32[1] slice(s), slice={[0:1]}
+  c = f32[1] sine(b)
+  d = f32[1] negate(c)
+  e = f32[2] concatenate(a, d), dimensions={0}
+  h = f32[] constant(0.01)
+  hs = f32[2] broadcast(h), dimensions={}
+  f = f32[2] multiply(e, hs)
+  next = f32[2] add(s, f)
+)"));
+  ExpectSameBits(Counted(7, "f64[4]", R"(
+  a = f64[4] reverse(s), dimensions={0}
+  b = f64[2,2] reshape(a)
+  c = f64[2,2] transpose(b), dimensions={1,0}
+  d = f64[4] reshape(c)
+  k = f64[] constant(0.5)
+  ks = f64[4] broadcast(k), dimensions={}
+  f = f64[4] multiply(d, ks)
+  next = f64[4] add(f, s)
+)"));
+}
+
+TEST(Routine, PlacesThatAreComputed) {
+  ExpectSameBits(Counted(40, "f32[40]", R"(
+  before = s32[] subtract(i, one)
+  a = f32[1] dynamic-slice(s, before), dynamic_slice_sizes={1}
+  b = f32[1] dynamic-slice(s, i), dynamic_slice_sizes={1}
+  c = f32[1] multiply(a, a)
+  d = f32[1] add(c, b)
+  three = s32[] constant(37)
+  at = s32[] minimum(j, three)
+  row = f32[3] dynamic-slice(s, at), dynamic_slice_sizes={3}
+  t = f32[3] tanh(row)
+  u = f32[40] dynamic-update-slice(s, d, i)
+  next = f32[40] dynamic-update-slice(u, t, at)
+)"));
+}
+
+TEST(Routine, LoopsInLoopsAndBranches) {
+  const std::string more = R"(
+inner_body {
+  q = (s32[], f32[3]) parameter(0)
+  k = s32[] get-tuple-element(q), index=0
+  v = f32[3] get-tuple-element(q), index=1
+  one = s32[] constant(1)
+  l = s32[] add(k, one)
+  f = f32[] constant(0.75)
+  fs = f32[3] broadcast(f), dimensions={}
+  g = f32[3] multiply(v, fs)
+  ROOT r = (s32[], f32[3]) tuple(l, g)
+}
+inner_test {
+  q = (s32[], f32[3]) parameter(0)
+  k = s32[] get-tuple-element(q), index=0
+  v = f32[3] get-tuple-element(q), index=1
+  first = f32[1] slice(v), slice={[0:1]}
+  x = f32[] reshape(first)
+  limit = f32[] constant(0.05)
+  is_large = pred[] compare(x, limit), direction=GT
+  most = s32[] constant(5)
+  is_early = pred[] compare(k, most), direction=LT
+  ROOT c = pred[] and(is_large, is_early)
+}
+up {
+  v = f32[3] parameter(0)
+  zero = s32[] constant(0)
+  t = (s32[], f32[3]) tuple(zero, v)
+  w = (s32[], f32[3]) while(t), condition=inner_test, body=inner_body
+  ROOT r = f32[3] get-tuple-element(w), index=1
+}
+over { v = f32[3] parameter(0)  ROOT r = f32[3] exponential(v) }
+down { v = f32[3] parameter(0)  ROOT r = f32[3] negate(v) }
+same { v = f32[3] parameter(0)  ROOT r = f32[3] sine(v) }
+)";
+  ExpectSameBits(Counted(12, "f32[3]", R"(
+  zero = s32[] constant(0)
+  t = (s32[], f32[3]) tuple(zero, s)
+  w = (s32[], f32[3]) while(t), condition=inner_test, body=inner_body
+  v = f32[3] get-tuple-element(w), index=1
+  five = s32[] constant(5)
+  which = s32[] remainder(i, five)
+  a = f32[3] conditional(which, v, v, v), branch_computations={over, down, same}
+  b = f32[3] conditional(which, a, a, a), branch_computations={down, same, up}
+  three = s32[] constant(3)
+  is_early = pred[] compare(which, three), direction=LT
+  c = f32[3] conditional(is_early, b, b), true_computation=same, false_computation=over
+  next = f32[3] conditional(is_early, c, c), true_computation=up, false_computation=same
+)", more));
+}
+
+// A sort has no lanes.
+TEST(Routine, CallsWhatItDoesNotDo) {
+  ExpectSameBits(Counted(6, "f32[20]", R"(
+  a = f32[20] sine(s)
+  b = f32[20] sort(a), dimensions={0}, to_apply=less
+  k = f32[20] reverse(b), dimensions={0}
+  next = f32[20] add(k, s)
+)", "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
+}
+
+// An endless loop of a few nanoseconds a turn ends at the deadline.
+TEST(Routine, EndsWhereTheRunIsToEnd) {
+  using namespace std::chrono_literals;
+  const std::string text = R"(HloModule m
+body {
+  s = f32[4] parameter(0)
+  ROOT n = f32[4] negate(s)
+}
+test {
+  s = f32[4] parameter(0)
+  a = f32[1] slice(s), slice={[0:1]}
+  x = f32[] reshape(a)
+  ROOT c = pred[] compare(x, x), direction=EQ
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  ROOT w = f32[4] while(x), condition=test, body=body
+}
+)";
+  auto executable = CompileFor(NativeUse::kAlways, text);
+  ASSERT_TRUE(executable) << executable.error().ToString();
+  Result<> status;
+  Results(**executable, {.deadline = RunLimit::Clock::now() + 10ms}, status);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), StatusCode::kDeadlineExceeded);
+  std::stop_source stop;
+  stop.request_stop();
+  Results(**executable, {.stop = stop.get_token()}, status);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace krafla
