@@ -234,6 +234,20 @@ TEST(Routine, CallsWhatItDoesNotDo) {
 )", "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
 }
 
+// A kernel that is too little work for native code of its own is not where a loop runs it many times.
+TEST(Routine, TurnsMakeUpForCompilations) {
+  if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "no native code in this build or on this processor";
+  const auto made = [](int turns) {
+    const auto count = [] { return cpu::native::CountsOfNativeCode().compiled + cpu::native::CountsOfNativeCode().shared; };
+    const int64_t before = count();
+    auto executable = CompileFor(NativeUse::kWorthwhile, Counted(turns, "f32[400]", "  a = f32[400] multiply(s, s)\n  next = f32[400] add(a, s)\n"));
+    EXPECT_TRUE(executable);
+    return count() - before;
+  };
+  EXPECT_EQ(made(2), 0);
+  EXPECT_GE(made(1000), 1);
+}
+
 // An endless loop of a few nanoseconds a turn ends at the deadline.
 TEST(Routine, EndsWhereTheRunIsToEnd) {
   using namespace std::chrono_literals;

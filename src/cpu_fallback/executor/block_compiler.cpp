@@ -71,7 +71,7 @@ class BlockCompiler {
       out_.result_types_.push_back(is_narrow ? lane : Item(program_.nodes, r).type);
     }
     if (options_.is_for_routine) out_.keys_ = keys_;
-    else NativePlanner(out_, keys_, options_.elements).Run();
+    else NativePlanner(out_, keys_, options_.elements, options_.runs).Run();
     FindDirectStores();
     PlaceSlots();
     return std::move(out_);

@@ -45,8 +45,10 @@ class BlockProgram {
     std::span<const ElementType> result_lanes = {};
     // No buffer that is loaded from changes between the tiles of a run.
     bool memory_is_constant = false;
-    // How many elements a run has, over all tiles: native code is made where that is worth its compilation.
+    // How many elements a run has, over all tiles, and how many runs there are in one of the kernel's program: native
+    // code is made where that is worth its compilation.
     int64_t elements = 0;
+    int64_t runs = 1;
     // For AddTo: no native code of its own, and what that needs is kept.
     bool is_for_routine = false;
   };

@@ -15,6 +15,29 @@ namespace krafla {
 
 using plan::Allocation;
 
+namespace {
+
+constexpr int64_t kUnknownTurns = 100;
+constexpr int64_t kManyRuns = 1'000'000;
+
+// How often a run of the steps launches each kernel, roughly.
+void CountRuns(const plan::StepList& list, int64_t turns, std::vector<int64_t>& runs) {
+  for (const plan::Step& step : list.steps) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      int64_t& count = runs[static_cast<std::size_t>(launch->kernel)];
+      count = std::min(count + turns, kManyRuns);
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      const int64_t more = std::clamp<int64_t>(loop->trip_count.value_or(kUnknownTurns), 1, kManyRuns);
+      CountRuns(*loop->body, std::min(turns * more, kManyRuns), runs);
+      if (!loop->trip_count) CountRuns(*loop->condition, std::min(turns * more, kManyRuns), runs);
+    } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
+      for (const auto& branch : conditional->branches) CountRuns(*branch, turns, runs);
+    }
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Create(plan::ProgramPlan plan, const Options& options) {
   KRAFLA_TRY(plan::CheckPlan(plan));
   std::unique_ptr<CpuExecutable> out(new CpuExecutable(std::make_shared<const plan::ProgramPlan>(std::move(plan))));
@@ -43,11 +66,14 @@ Result<> CpuExecutable::Configure(const Options& options) {
     device_ids_[1] = static_cast<uint32_t>(host->partition);
   }
   CpuKernelOptions kernel_options{.threads = kernel_threads_, .evaluator = options.evaluator};
+  std::vector<int64_t> runs(plan_->kernels.size(), 0);
+  CountRuns(plan_->steps, 1, runs);
   int64_t scratch = 0;
   std::size_t most_bindings = 0;
   for (std::size_t k = 0; k < plan_->kernels.size(); ++k) {
     const plan::KernelPlan& kernel = plan_->kernels[k];
     if (kernels_[k] == nullptr || std::holds_alternative<plan::HostKernel>(kernel.body)) {
+      kernel_options.runs = std::max<int64_t>(runs[k], 1);
       KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> made, CompileKernel(kernel, kernel_options));
       kernels_[k] = std::move(made);
     }

@@ -24,6 +24,7 @@ class TapeBuilder;
 struct CpuKernelOptions {
   int threads = 1;  // at most this many workers run the kernel: sizes its scratch
   EvaluatorOptions evaluator;  // for instructions that no kernel takes
+  int64_t runs = 1;  // of the kernel in one of its program, roughly: more of them make up for a longer compilation
 };
 
 class CpuKernel {

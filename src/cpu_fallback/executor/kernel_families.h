@@ -35,7 +35,8 @@ KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel
 // A program run over its whole iteration space by all threads: a loop kernel, or the epilogue of another.
 class LoopRunner {
  public:
-  static Result<LoopRunner> Make(plan::ElementProgram program);
+  // runs: as CpuKernelOptions.
+  static Result<LoopRunner> Make(plan::ElementProgram program, int64_t runs = 1);
 
   int64_t scratch_bytes(int threads) const { return frame_bytes_ * threads; }
   void Run(std::span<std::byte* const> buffers, ThreadPool& pool, std::byte* scratch) const;

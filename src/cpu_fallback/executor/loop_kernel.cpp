@@ -57,7 +57,7 @@ bool MovesAlong(const ElementProgram& program, int column_dim) {
   return std::ranges::all_of(program.nodes, is_move) && std::ranges::all_of(program.stores, goes_along);
 }
 
-Result<BlockProgram> CompileTiled(const ElementProgram& program, TileShape& tile) {
+Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, TileShape& tile) {
   int64_t elements = 1;
   for (int64_t d : program.space.dims()) elements = CheckedMul(elements, d).value_or(INT64_MAX);
   const int64_t usual = TileElements(program);
@@ -65,7 +65,7 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, TileShape& tile
   const int64_t large = std::min(elements / 16 / 64 * 64, kNativeTile);
   if (native::HasNativeCode() && large > usual) {
     tile = ChooseTile(program, {.max_elements = large, .few_columns = large / 2});
-    KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements}));
+    KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
     if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) return native;
   }
   int64_t widest = 1;
@@ -73,10 +73,10 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, TileShape& tile
   const int64_t moved = std::min(elements / 16 / 64 * 64, kMovedBytes / widest);
   if (moved > usual) {
     tile = ChooseTile(program, {.max_elements = moved, .few_columns = moved / 2});
-    if (MovesAlong(program, tile.column_dim)) return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements});
+    if (MovesAlong(program, tile.column_dim)) return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs});
   }
   tile = ChooseTile(program, {.max_elements = usual});
-  return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements});
+  return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs});
 }
 
 // Nanoseconds for a tile, roughly.
@@ -126,7 +126,7 @@ class LoopKernelRun final : public CpuKernel {
 
 }  // namespace
 
-Result<LoopRunner> LoopRunner::Make(ElementProgram program) {
+Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
   LoopRunner out;
   for (int64_t d : program.space.dims())
     if (d == 0) return out;  // no tiles
@@ -140,7 +140,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program) {
     }
     Piece piece;
     TileShape tile;
-    KRAFLA_ASSIGN(piece.program, CompileTiled(part, tile));
+    KRAFLA_ASSIGN(piece.program, CompileTiled(part, runs, tile));
     piece.grid = TileGrid(part.space.dims(), tile);
     if (piece.grid.count() == 1) piece.grid.Seek(0, piece.only);
     const double speed = piece.program.native_count() > 0 ? 0.3 : 1;
@@ -202,7 +202,7 @@ Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Sli
 }
 
 KernelResult MakeLoopKernel(const plan::KernelPlan&, const plan::LoopKernel& body, const CpuKernelOptions& options) {
-  KRAFLA_ASSIGN(LoopRunner runner, LoopRunner::Make(body.program));
+  KRAFLA_ASSIGN(LoopRunner runner, LoopRunner::Make(body.program, options.runs));
   return std::make_unique<LoopKernelRun>(std::move(runner), options.threads);
 }
 

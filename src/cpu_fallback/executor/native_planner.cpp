@@ -37,7 +37,7 @@ bool NativePlanner::IsWorthIt() const {
   if (work == 0) return false;
   if (native::UseOfNativeCode() == native::NativeUse::kAlways) return true;
   const int64_t elements = elements_ > 0 ? elements_ : out_.tile_.rows * out_.tile_.columns * 16;
-  return elements >= kFewElements && elements >= kWorthwhile / work;
+  return elements >= kFewElements && elements >= kWorthwhile / work / runs_;
 }
 
 bool NativePlanner::GoesAlong(int64_t row_stride, int64_t lane_stride) const {

@@ -16,9 +16,9 @@ namespace krafla::cpu {
 
 class NativePlanner {
  public:
-  // keys: of the steps' operations. elements: as BlockProgram::Options.
-  NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, int64_t elements)
-      : out_(program), keys_(keys), elements_(elements) {}
+  // keys: of the steps' operations. elements, runs: as BlockProgram::Options.
+  NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, int64_t elements, int64_t runs)
+      : out_(program), keys_(keys), elements_(elements), runs_(runs) {}
   // Leaves the program as it is where native code is not had or not worth it.
   void Run();
 
@@ -80,7 +80,7 @@ class NativePlanner {
 
   BlockProgram& out_;
   const std::vector<BlockKey>& keys_;
-  int64_t elements_;
+  int64_t elements_, runs_;
   bool along_rows_ = false;
   std::vector<Source> sources_;
   std::map<int, uint64_t> constants_;
