@@ -158,6 +158,7 @@ void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const in
         stream = {reinterpret_cast<std::byte*>(Evaluate(addresses_[static_cast<std::size_t>(o.number)], origin, slots)),
                   o.row_stride};
         break;
+      case NativeOperand::Kind::kLane: stream = {nullptr, 0}; continue;  // the tile is flat
     }
     if (!o.is_uniform) is_flat &= o.row_stride == length * o.column_stride;
   }

@@ -146,7 +146,7 @@ class BlockProgram {
   };
   // Operations in one loop of native code, and its streams.
   struct NativeOperand {
-    enum class Kind : uint8_t { kSlot, kAccess, kRamp } kind = Kind::kSlot;
+    enum class Kind : uint8_t { kSlot, kAccess, kRamp, kLane } kind = Kind::kSlot;
     int number = 0;  // slot, access, address
     int width = 4;
     bool is_uniform = false;

@@ -66,7 +66,7 @@ void NativePlanner::FindInterleaved() {
     for (const Step& s : out_.tile_steps_) {
       if (s.kind != kind || s.is_uniform) continue;
       const Access& a = AccessOf(s.access);
-      if (a.mask < 0 && a.offsets < 0 && a.width >= 4 && IsSideBySide(a) && IsReachable(a, kind == Step::Kind::kStore))
+      if (a.mask < 0 && a.offsets < 0 && IsSideBySide(a) && (kind == Step::Kind::kLoad && a.width < 4 ? IsPacked(a) : a.width >= 4 && IsReachable(a, kind == Step::Kind::kStore)))
         candidates.push_back(s.access);
     }
     // Programs have few of them; many are not worth the comparing.
@@ -97,6 +97,19 @@ bool NativePlanner::IsReachable(const Access& a, bool is_store) const {
   if (stride == 0) return !is_store && a.mask < 0;
   // Elements that lie far apart are loaded by lines of memory, tiles of which the interpreter transposes.
   return a.width >= 4 && std::abs(stride) * a.width <= kNearBytes;
+}
+
+// Whether it and its neighbours, elements of a byte or two, are parts of a word that has lanes.
+bool NativePlanner::IsPacked(const Access& a) const {
+  const int64_t parts = LaneStride(a), bytes = parts * a.width;
+  return native::LaneTypeOf(a.storage) != ElementType::kInvalid && a.storage != ElementType::kPred && (parts == 2 || parts == 4) && bytes <= 8 &&
+         GoesAlong(RowStride(a), parts);
+}
+// Loads whose place in a tile of short rows is a quotient and a remainder.
+bool NativePlanner::IsInShortRows(const Access& a) const {
+  return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 && out_.tile_.columns < BlockProgram::kShortRow && a.width >= 4 && a.mask < 0 && a.offsets < 0 &&
+         native::LaneTypeOf(a.storage) != ElementType::kInvalid && native::HasRoutines() && !GoesAlong(RowStride(a), LaneStride(a)) &&
+         std::max(std::abs(RowStride(a)), std::abs(LaneStride(a))) < INT32_MAX / std::max<int64_t>(out_.tile_.rows, 1);
 }
 
 void NativePlanner::FindConstants() {
@@ -165,6 +178,27 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   const ElementType type = native::LaneTypeOf(a.storage);
   int access = s.access;
   uint64_t part = 0;
+  if (IsInShortRows(a)) {
+    const int place = PlaceInShortRows(loop.builder, loop, a);
+    stream.kind = LaneStream::Kind::kGather;
+    const int stored = loop.builder.Add({LaneOp::kGather, type, place, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});
+    if (a.convert == nullptr) return LaneValue{stored};
+    return loop.builder.Widen(stored, a.storage);
+  }
+  if (const auto it = interleaved_.find(access); it != interleaved_.end() && a.width < 4) {
+    // All parts are one word.
+    const int bits = 8 * a.width, bytes = a.width * it->second.parts;
+    const ElementType word = native::UnsignedOfWidth(bytes), lane = bytes == 2 ? ElementType::kU32 : word;
+    stream = {.kind = LaneStream::Kind::kDense, .width = bytes};
+    int all = loop.builder.Add({LaneOp::kLoad, word, -1, -1, -1, static_cast<uint64_t>(StreamOf(loop, it->second.first, stream))});
+    if (lane != word) all = loop.builder.Add(LaneOp::kExtend, lane, all);
+    const auto by = static_cast<uint64_t>(bits * it->second.part);
+    const int shifted = by == 0 ? all : loop.builder.Add(LaneOp::kShr, lane, all, loop.builder.Constant(lane, by));
+    const int stored = loop.builder.Bitcast(loop.builder.Add(LaneOp::kTruncate, native::UnsignedOfWidth(a.width), shifted), type);
+    ++loop.op_count;
+    if (a.convert == nullptr) return LaneValue{stored};
+    return loop.builder.Widen(stored, a.storage);
+  }
   if (const auto it = interleaved_.find(access); it != interleaved_.end()) {
     stream.kind = LaneStream::Kind::kInterleaved;
     stream.reach = it->second.reach;
@@ -176,6 +210,22 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   const int stored = loop.builder.Add({stride == 0 ? LaneOp::kRow : LaneOp::kLoad, type, -1, -1, -1, at});
   if (a.convert == nullptr) return LaneValue{stored};
   return loop.builder.Widen(stored, a.storage);
+}
+
+// Where lane l of a flat tile is: l / columns rows and l % columns elements from the first.
+int NativePlanner::PlaceInShortRows(LaneBuilder& b, Loop& loop, const Access& a) {
+  const ElementType t = ElementType::kS32;
+  if (loop.lane_number < 0) {
+    const Operand operand{.kind = Operand::Kind::kLane, .column_stride = 1};
+    const auto stream = static_cast<uint64_t>(Stream(loop, operand, {.kind = LaneStream::Kind::kRamp}));
+    loop.lane_number = b.Add({LaneOp::kRamp, t, -1, -1, -1, stream << 32 | 1u});
+  }
+  const auto columns = static_cast<uint64_t>(out_.tile_.columns);
+  const int row = b.Bitcast(b.QuotientBelow2To31(b.Bitcast(loop.lane_number, ElementType::kU32), columns), t);
+  const auto times = [&](int x, int64_t factor) { return factor == 1 ? x : b.Add(LaneOp::kMul, t, x, b.Constant(t, static_cast<uint64_t>(factor))); };
+  // l * stride + row * (row stride - columns * stride)
+  const int along = times(loop.lane_number, LaneStride(a)), down = times(row, RowStride(a) - out_.tile_.columns * LaneStride(a));
+  return LaneStride(a) == 0 ? down : b.Add(LaneOp::kAdd, t, along, down);
 }
 
 std::optional<NativePlanner::LaneValue> NativePlanner::ValueIn(int level, int slot) {
@@ -276,7 +326,7 @@ bool NativePlanner::TryLoad(int number, const Step& s) {
   if (is_ramp && !GoesAlong(s.row_stride, s.column_stride)) return false;
   if (!is_ramp) {
     const Access& a = AccessOf(s.access);
-    if (!IsReachable(a, false)) return false;
+    if (!IsReachable(a, false) && !IsInShortRows(a) && !interleaved_.contains(s.access)) return false;
     if (a.mask >= 0 || a.offsets >= 0) {
       // It needs values that are there: in the loop that has them.
       if (a.mask >= 0 && a.mask_is_uniform) return false;

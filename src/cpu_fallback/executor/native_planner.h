@@ -37,6 +37,7 @@ class NativePlanner {
     std::map<int, std::map<int, int>> parts;  // of interleaved streams that are yet to be stored: their nodes
     std::map<int, int> outputs;             // slots that steps elsewhere need: their streams
     int op_count = 0;
+    int lane_number = -1;  // the node that says which lane of a flat tile this is
   };
   // Where a slot's value comes from.
   struct Source {
@@ -53,6 +54,9 @@ class NativePlanner {
   int64_t RowStride(const Access& a) const { return along_rows_ ? 0 : a.row_stride; }
   bool IsSideBySide(const Access& a) const { return LaneStride(a) >= 2 && LaneStride(a) <= native::kMaxInterleaved; }
   bool IsReachable(const Access& a, bool is_store) const;
+  bool IsPacked(const Access& a) const;
+  bool IsInShortRows(const Access& a) const;
+  int PlaceInShortRows(native::LaneBuilder& builder, Loop& loop, const Access& a);
   bool GoesAlong(int64_t row_stride, int64_t lane_stride) const;
 
   void FindSources();

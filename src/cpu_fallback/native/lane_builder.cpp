@@ -32,6 +32,17 @@ int LaneBuilder::AddStream(LaneStream stream) {
 
 // What the formulas' words leave to be dropped: masks before shifts that lose those bits, zeros that are added.
 std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
+  const auto is_pred = [&](int id, uint64_t bits) {
+    return id >= 0 && node(id).op == LaneOp::kConstant && node(id).type == ElementType::kPred && node(id).bits == bits;
+  };
+  if (n.op == LaneOp::kSelect && (is_pred(n.a, 1) || n.b == n.c)) return n.b;
+  if (n.op == LaneOp::kSelect && is_pred(n.a, 0)) return n.c;
+  if (n.type == ElementType::kPred && (n.op == LaneOp::kAnd || n.op == LaneOp::kOr)) {
+    const uint64_t neutral = n.op == LaneOp::kAnd ? 1 : 0;
+    if (is_pred(n.a, neutral) || is_pred(n.b, 1 - neutral) || n.a == n.b) return n.b;
+    if (is_pred(n.b, neutral) || is_pred(n.a, 1 - neutral)) return n.a;
+  }
+  if (n.op == LaneOp::kNot && node(n.a).op == LaneOp::kNot) return node(n.a).a;
   if (n.b < 0 || node(n.b).op != LaneOp::kConstant) return std::nullopt;
   const uint64_t constant = node(n.b).bits;
   const bool is_float = IsFloat(n.type);
@@ -314,6 +325,18 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   if (key.opcode == Opcode::kClamp)
     return Value{Add(LaneOp::kMin, t, Add(LaneOp::kMax, t, x[0].node, x[1].node), x[2].node)};
   const bool divides = key.opcode == Opcode::kDivide || key.opcode == Opcode::kRemainder;
+  const bool shifts = key.opcode == Opcode::kShiftLeft || key.opcode == Opcode::kShiftRightArithmetic || key.opcode == Opcode::kShiftRightLogical;
+  if (width < 4 && shifts) {
+    // In wider lanes: what a count from the width on shifts out, or in, the wider shift does too.
+    const ElementType wide = key.opcode == Opcode::kShiftRightArithmetic ? ElementType::kS32 : ElementType::kU32;
+    const auto extended = [&](int a, ElementType from, ElementType to) { return Add(LaneOp::kExtend, to, Bitcast(a, from)); };
+    const LaneOp op = key.opcode == Opcode::kShiftLeft ? LaneOp::kShl : wide == ElementType::kS32 ? LaneOp::kSar : LaneOp::kShr;
+    const LaneNode by = node(x[1].node);
+    const int count = by.op == LaneOp::kConstant ? Constant(wide, by.bits & ((uint64_t{1} << (8 * width)) - 1))
+                                                 : Bitcast(extended(x[1].node, u, ElementType::kU32), wide);
+    const int shifted = Add(op, wide, extended(x[0].node, wide == ElementType::kS32 ? SignedOf(width) : u, wide), count);
+    return Value{Bitcast(Add(LaneOp::kTruncate, u, shifted), t)};
+  }
   if (width < 4) {
     if (!divides) return std::nullopt;
     // In wider lanes; the low bits of what 32 bits give are what the narrow operation gives.
@@ -344,7 +367,10 @@ int LaneBuilder::Divided(Opcode opcode, ElementType t, int x, int y, int width) 
   const bool is_signed = t == ElementType::kS32;
   const auto rest_of = [&](int quotient) { return Add(LaneOp::kSub, t, x, Add(LaneOp::kMul, t, quotient, y)); };
   if (const LaneNode d = node(y); d.op == LaneOp::kConstant && d.bits != 0) {
-    const int q = Quotient(t, x, d.bits);
+    // Of a byte by a byte, d: x * ceil(2^16 / d) >> 16.
+    const bool is_byte = width == 1 && !is_signed;
+    const int q = is_byte ? Add(LaneOp::kShr, t, Add(LaneOp::kMul, t, x, Constant(t, (uint64_t{0xffff} + d.bits) / d.bits)), Constant(t, 16))
+                          : Quotient(t, x, d.bits);
     return opcode == Opcode::kDivide ? q : rest_of(q);
   }
   const int zero = Constant(t, 0), one = Constant(t, 1);
@@ -381,9 +407,25 @@ std::optional<Value> LaneBuilder::Predicate(const BlockKey& key, std::span<const
 }
 
 std::optional<Value> LaneBuilder::Compared(const BlockKey& key, std::span<const Value> operands) {
-  const ElementType t = key.operand == ElementType::kPred ? ElementType::kU8 : key.operand;
+  if (key.operand == ElementType::kPred) return Value{ComparedPreds(key.direction, As(operands[0], key.operand).node, As(operands[1], key.operand).node)};
+  const ElementType t = key.operand;
   Value a = As(operands[0], t), b = As(operands[1], t);
   int x = a.node, y = b.node;
+  if (IsIntegral(t) && node(x).op == LaneOp::kConstant && node(y).op == LaneOp::kConstant) {
+    // The same order among all integers of the type.
+    const auto order_of = [&](int id) {
+      const int width = StorageBytes(t);
+      return IsSigned(t) ? static_cast<uint64_t>(SignExtended(node(id).bits, width)) ^ uint64_t{1} << 63 : node(id).bits;
+    };
+    const uint64_t p = order_of(x), q = order_of(y);
+    const bool is_true = key.direction == ComparisonDirection::kEq   ? p == q
+                         : key.direction == ComparisonDirection::kNe ? p != q
+                         : key.direction == ComparisonDirection::kLe ? p <= q
+                         : key.direction == ComparisonDirection::kLt ? p < q
+                         : key.direction == ComparisonDirection::kGe ? p >= q
+                                                                     : p > q;
+    return Value{Constant(ElementType::kPred, is_true ? 1 : 0)};
+  }
   if (IsFloat(t) && key.total_order) x = TotalOrderKey(Seen(a)), y = TotalOrderKey(Seen(b));
   switch (key.direction) {
     case ComparisonDirection::kEq: return Value{Compare(LaneOp::kEq, x, y)};
@@ -394,6 +436,24 @@ std::optional<Value> LaneBuilder::Compared(const BlockKey& key, std::span<const 
     case ComparisonDirection::kGt: return Value{Compare(LaneOp::kLt, y, x)};
   }
   return std::nullopt;
+}
+
+// False is less than true.
+int LaneBuilder::ComparedPreds(ComparisonDirection direction, int a, int b) {
+  const ElementType t = ElementType::kPred;
+  const auto is_not = [&](int x) {
+    return node(x).op == LaneOp::kConstant ? Constant(t, node(x).bits ^ 1) : Add(LaneOp::kNot, t, x);
+  };
+  const auto is_less = [&](int x, int y) { return Add(LaneOp::kAnd, t, is_not(x), y); };
+  switch (direction) {
+    case ComparisonDirection::kEq: return is_not(Add(LaneOp::kXor, t, a, b));
+    case ComparisonDirection::kNe: return Add(LaneOp::kXor, t, a, b);
+    case ComparisonDirection::kLt: return is_less(a, b);
+    case ComparisonDirection::kGt: return is_less(b, a);
+    case ComparisonDirection::kLe: return is_not(is_less(b, a));
+    case ComparisonDirection::kGe: return is_not(is_less(a, b));
+  }
+  return a;
 }
 
 std::optional<Value> LaneBuilder::Converted(ElementType to, Value x) {

@@ -77,6 +77,7 @@ class LaneBuilder {
   std::optional<Value> Integer(const BlockKey& key, std::span<const Value> x);
   std::optional<Value> Predicate(const BlockKey& key, std::span<const Value> x);
   std::optional<Value> Compared(const BlockKey& key, std::span<const Value> x);
+  int ComparedPreds(ComparisonDirection direction, int a, int b);
   std::optional<Value> Converted(ElementType to, Value x);
   std::optional<Value> Rounded(Value x, ElementType storage);
   int TotalOrderKey(int x);

@@ -24,6 +24,8 @@ using asmjit::Operand;
 // A second copy of the loop's body, for the last vector, is worth its code up to here.
 inline constexpr std::size_t kCopiedNodes = 96;
 inline constexpr std::size_t kHoistedConstants = 12;
+// Preds up to here rarely live all at once.
+inline constexpr std::size_t kFewPreds = 8;
 
 enum class FloatCompare : uint8_t { kEq = 0, kLt = 17, kLe = 18, kUnordered = 3, kNe = 4, kOrdered = 7, kGe = 29, kGt = 30 };
 
@@ -251,7 +253,7 @@ class Avx512Emitter {
     const asmjit::Label loop = cc_.newLabel(), rest = cc_.newLabel();
     const x86::Gp last = cc_.newInt64();
     // Two vectors at a time: the processor finds more to do at once where operations wait for each other.
-    const int vectors = graph_.regions.empty() ? kVectors : 1;
+    const int vectors = graph_.regions.empty() && !HasManyPreds() ? kVectors : 1;
     cc_.lea(last, x86::ptr(columns_, -vectors * lanes_));
     cc_.test(last, last);
     cc_.js(rest);
@@ -264,6 +266,12 @@ class Avx512Emitter {
     cc_.cmp(index_, columns_);
     cc_.je(row_end);
     EmitMaskedLoop();
+  }
+  // Whether those of two vectors do not fit the seven mask registers, and would go to memory and back.
+  bool HasManyPreds() const {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) count += used_[i] && graph_.nodes[i].type == ElementType::kPred ? 1 : 0;
+    return count > kFewPreds;
   }
   // The same body for every vector, all under a mask.
   void EmitMaskedLoop() {
@@ -483,12 +491,9 @@ class Avx512Emitter {
     const LaneStream& stream = graph_.streams[n.bits & 0xffffffffu];
     const int width = stream.width;
     if (stream.kind == LaneStream::Kind::kInterleaved) return EmitPart(id);
+    if (stream.kind == LaneStream::Kind::kStrided) return EmitStridedLoad(id);
     const x86::Vec v = NewVector(width);
-    if (stream.kind == LaneStream::Kind::kStrided) {
-      GatherVector(v, Indexed(running_[n.bits], Places(stream.stride * width), 0, Ahead() * stream.stride * width), width, n.b);
-    } else {
-      LoadVector(v, Address(n.bits), width, n.b);
-    }
+    LoadVector(v, Address(n.bits), width, n.b);
     if (n.type != ElementType::kPred) return Set(id, v);
     const x86::KReg k = cc_.newKq();
     Emit(Inst::kIdVptestmb, k, v, v);
@@ -517,7 +522,12 @@ class Avx512Emitter {
     else Emit(Inst::kIdVmovdqu32, to, v);
   }
 
-  // Routines (x86_avx512_places.cpp).
+  // Single elements (x86_avx512_places.cpp).
+  template <class Function>
+  void LoadApart(const x86::Vec& v, int width, Function from);
+  void EmitGather(int id);
+  void EmitStridedLoad(int id);
+  // Routines (in the same file).
   void EmitPlaceOp(int id);
   x86::Mem PlaceOf(const LaneAccess& access);
   x86::KReg LaneMask(int id, int lanes);

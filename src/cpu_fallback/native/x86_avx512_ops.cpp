@@ -27,11 +27,7 @@ void Avx512Emitter::EmitNode(int id) {
       return Set(id, v);
     }
     case LaneOp::kLoad: return EmitLoad(id);
-    case LaneOp::kGather: {
-      const x86::Vec v = NewVector(width);
-      GatherVector(v, Indexed(bases_[n.bits], Register(n.a), width == 8 ? 3 : 2), width, n.b);
-      return Set(id, v);
-    }
+    case LaneOp::kGather: return EmitGather(id);
     case LaneOp::kAdd:
       if (is_float) return Binary(id, is_double ? Inst::kIdVaddpd : Inst::kIdVaddps, true);
       return Binary(id, OfWidth(width, Inst::kIdVpaddb, Inst::kIdVpaddw, Inst::kIdVpaddd, Inst::kIdVpaddq), true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What routines have beside lane-wise operations: accesses to fixed places, and single lanes of vectors. What is stored
+// Elements from anywhere: several times as fast as the processor's gathers do it. What routines have beside lane-wise operations: accesses to fixed places, and single lanes of vectors. What is stored
 // and loaded again in the next turn should be so in the same pieces, or the processor waits for the store: masked moves
 // are for lengths that no other move has.
 #ifdef KRAFLA_HAVE_JIT
@@ -7,6 +7,90 @@
 #include "cpu_fallback/native/x86_avx512.h"
 
 namespace krafla::cpu::native {
+
+// `lanes_` elements, put together of single loads: four lanes at a time by `from`, which is told the number of four.
+template <class Function>
+void Avx512Emitter::LoadApart(const x86::Vec& v, int width, Function from) {
+  std::vector<x86::Vec> parts;  // of 16 bytes
+  for (int four = 0; four < lanes_ / 4; ++four) {
+    const std::array<x86::Mem, 4> at = from(four);
+    if (width == 4) {
+      const x86::Vec x = cc_.newXmm();
+      Emit(Inst::kIdVmovd, x, at[0]);
+      for (int i = 1; i < 4; ++i) Emit(Inst::kIdVpinsrd, x, x, at[static_cast<std::size_t>(i)], Imm(i));
+      parts.push_back(x);
+      continue;
+    }
+    for (std::size_t i = 0; i < 4; i += 2) {
+      const x86::Vec x = cc_.newXmm();
+      Emit(Inst::kIdVmovq, x, at[i]);
+      Emit(Inst::kIdVmovhps, x, x, at[i + 1]);
+      parts.push_back(x);
+    }
+  }
+  for (std::size_t p = 0; p + 1 < parts.size(); p += 2) {
+    const x86::Vec two = cc_.newYmm();
+    Emit(Inst::kIdVinserti32x4, two, parts[p].ymm(), parts[p + 1], Imm(1));
+    parts[p / 2] = two;
+  }
+  if (parts.size() == 2) return void(Emit(Inst::kIdVmovdqa32, v, parts[0]));
+  Emit(Inst::kIdVinserti64x4, v, parts[0].zmm(), parts[1], Imm(1));
+}
+
+// Lanes behind the last element take the first one's place. Preds may leave none, and are for the processor's gather.
+void Avx512Emitter::EmitGather(int id) {
+  const LaneNode& n = At(id);
+  const int width = WidthOf(n.type);
+  const x86::Vec v = NewVector(width);
+  x86::Vec places = Register(n.a);
+  if (n.b >= 0 || lanes_ < 8) {
+    GatherVector(v, Indexed(bases_[n.bits], places, width == 8 ? 3 : 2), width, n.b);
+    return Set(id, v);
+  }
+  if (is_tail_) {
+    const x86::Vec first = NewVector(4), safe = NewVector(4);
+    Emit(Inst::kIdVpbroadcastd, first, places.xmm());
+    Blend(safe, tail_, 4, first, places);
+    places = safe;
+  }
+  const uint32_t shift = width == 8 ? 3 : 2;
+  LoadApart(v, width, [&](int four) {
+    x86::Vec x = places.xmm();
+    if (four > 0) {
+      x = cc_.newXmm();
+      Emit(Inst::kIdVextracti32x4, x, places, Imm(four));
+    }
+    std::array<x86::Mem, 4> out;
+    for (int pair = 0; pair < 2; ++pair) {
+      const x86::Gp both = cc_.newInt64(), low = cc_.newInt64();
+      if (pair == 0) Emit(Inst::kIdVmovq, both, x);
+      else Emit(Inst::kIdVpextrq, both, x, Imm(1));
+      cc_.movsxd(low, both.r32());
+      cc_.sar(both, 32);
+      out[static_cast<std::size_t>(2 * pair)] = x86::ptr(bases_[n.bits], low, shift);
+      out[static_cast<std::size_t>(2 * pair + 1)] = x86::ptr(bases_[n.bits], both, shift);
+    }
+    return out;
+  });
+  Set(id, v);
+}
+
+void Avx512Emitter::EmitStridedLoad(int id) {
+  const LaneNode& n = At(id);
+  const LaneStream& stream = graph_.streams[n.bits];
+  const int width = stream.width, step = stream.stride * width;
+  const x86::Vec v = NewVector(width);
+  if (is_tail_ || n.b >= 0 || lanes_ < 8 || width < 4) {
+    GatherVector(v, Indexed(running_[n.bits], Places(step), 0, Ahead() * step), width, n.b);
+  } else {
+    LoadApart(v, width, [&](int four) {
+      std::array<x86::Mem, 4> out;
+      for (int i = 0; i < 4; ++i) out[static_cast<std::size_t>(i)] = x86::ptr(running_[n.bits], (Ahead() + four * 4 + i) * step);
+      return out;
+    });
+  }
+  Set(id, v);
+}
 
 void Avx512Emitter::EmitPlaceOp(int id) {
   const LaneOp op = At(id).op;

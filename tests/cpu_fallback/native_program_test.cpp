@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs whose elements do not lie one behind the other.
+#include "program_fixture.h"
+
+namespace krafla {
+namespace {
+
+std::string Of(const std::string& parameters, const std::string& body) {
+  return "HloModule m\nENTRY e {\n" + parameters + body + "\n}\n";
+}
+
+// All bytes of a word are asked for: it is loaded once.
+TEST(NativeProgram, PartsOfWords) {
+  for (const char* t : {"u8", "s8", "u16"}) {
+    const std::string type(t);
+    for (int parts : {2, 4}) {
+      std::string body, last;
+      for (int p = 0; p < parts; ++p) {
+        const std::string n = std::to_string(p);
+        body += "  a" + n + " = " + type + "[1001] slice(x), slice={[" + n + ":" + std::to_string(1001 * parts) + ":" + std::to_string(parts) + "]}\n";
+        body += "  k" + n + " = " + type + "[] constant(" + std::to_string(p + 1) + ")\n  b" + n + " = " + type + "[1001] broadcast(k" + n + "), dimensions={}\n";
+        body += "  c" + n + " = " + type + "[1001] shift-left(a" + n + ", b" + n + ")\n";
+        body += "  d" + n + " = " + type + "[1001] xor(c" + n + ", " + (p == 0 ? "a0" : last) + ")\n";
+        last = "d" + n;
+      }
+      body += "  ROOT r = " + type + "[1001] shift-right-logical(" + last + ", b0)";
+      ExpectSameBits(Of("  x = " + type + "[" + std::to_string(1001 * parts) + "] parameter(0)\n", body));
+    }
+  }
+}
+
+TEST(NativeProgram, DividesBytes) {
+  for (int d : {2, 3, 7, 10, 127, 128, 200, 255})
+    for (const char* op : {"divide", "remainder"})
+      ExpectSameBits(Of("  x = u8[256] parameter(0)\n", "  k = u8[] constant(" + std::to_string(d) + ")\n  b = u8[256] broadcast(k), dimensions={}\n  ROOT r = u8[256] " +
+                                                             op + "(x, b)"));
+}
+
+// Rows of three elements that go backwards, or come again and again.
+TEST(NativeProgram, ShortRows) {
+  for (const char* t : {"f32", "f64"}) {
+    const std::string type(t);
+    ExpectSameBits(Of("  x = " + type + "[5,37,3] parameter(0)\n  y = " + type + "[3] parameter(1)\n",
+                      "  a = " + type + "[5,37,3] reverse(x), dimensions={1}\n  b = " + type + "[5,37,3] broadcast(y), dimensions={2}\n  c = " + type +
+                          "[5,37,3] multiply(a, b)\n  ROOT r = " + type + "[5,37,3] add(c, x)"));
+  }
+}
+
+TEST(NativeProgram, ElementsFromAnywhere) {
+  for (const char* t : {"f32", "f64"}) {
+    for (int n : {300, 317}) {
+      const std::string type(t), many = "[" + std::to_string(n) + "]";
+      ExpectSameBits(Of("  x = " + type + "[1000] parameter(0)\n  i = s32[" + std::to_string(n) + ",1] parameter(1)\n",
+                        "  g = " + type + many + " gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}\n"
+                        "  ROOT r = " + type + many + " multiply(g, g)"));
+    }
+  }
+}
+
+TEST(NativeProgram, ComparesPreds) {
+  for (const char* d : {"EQ", "NE", "LT", "LE", "GT", "GE"})
+    ExpectSameBits(Of("  x = f32[300] parameter(0)\n  y = f32[300] parameter(1)\n", std::string("  z = f32[300] negate(y)\n  a = pred[300] compare(x, y), direction=LT\n"
+                      "  b = pred[300] compare(x, z), direction=GT\n  c = pred[300] compare(a, b), direction=") + d + "\n  ROOT r = f32[300] select(c, x, y)"));
+}
+
+}  // namespace
+}  // namespace krafla
