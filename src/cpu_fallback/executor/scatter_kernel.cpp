@@ -20,6 +20,8 @@ namespace {
 constexpr int64_t kMostElements = 1024;
 constexpr std::size_t kMaxScattered = 32;
 constexpr int64_t kShortRun = 16;
+constexpr int64_t kAhead = 4;            // windows that are prefetched before their turn, of each so many bytes
+constexpr int64_t kPrefetched = 1024;
 constexpr int64_t kStarts = 256;  // windows whose places are found together
 
 class ScatterRun final : public CpuKernel {
@@ -28,6 +30,7 @@ class ScatterRun final : public CpuKernel {
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
 
  private:
+  void JoinBatch();
   void CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const;
   void CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts, int64_t from, int64_t n) const;
   void StoredResult(std::byte* scratch, std::size_t operand, int64_t n, std::byte* narrow, const std::byte*& result) const;
@@ -55,6 +58,22 @@ class ScatterRun final : public CpuKernel {
   BlockProgram combiner_;
   std::vector<ConvertFn> widen_, narrow_;
 };
+
+// Dimensions that lie one behind the other, in the indices and in the updates, are one: windows' places are found by rows.
+void ScatterRun::JoinBatch() {
+  if (!batching_.empty()) return;
+  for (std::size_t d = batch_.size(); d-- > 1;) {
+    if (batch_index_strides_[d - 1] != batch_index_strides_[d] * batch_[d] || batch_update_strides_[d - 1] != batch_update_strides_[d] * batch_[d])
+      continue;
+    batch_[d - 1] *= batch_[d];
+    batch_index_strides_[d - 1] = batch_index_strides_[d];
+    batch_update_strides_[d - 1] = batch_update_strides_[d];
+    const auto at = static_cast<std::ptrdiff_t>(d);
+    batch_.erase(batch_.begin() + at);
+    batch_index_strides_.erase(batch_index_strides_.begin() + at);
+    batch_update_strides_.erase(batch_update_strides_.begin() + at);
+  }
+}
 
 KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
   auto out = std::make_unique<ScatterRun>();
@@ -108,6 +127,7 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     const int64_t d = a.scatter_indices_batching_dims[k];
     out->batching_.emplace_back(At(d - (d > a.index_vector_dim ? 1 : 0)), operand_strides[At(a.input_batching_dims[k])]);
   }
+  out->JoinBatch();
   if (!out->batch_.empty()) {
     const std::size_t inner = out->batch_.size() - 1;
     out->row_ = out->batch_.back();
@@ -309,8 +329,15 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
         }
         continue;
       }
-      for (int64_t i = 0; i < n; ++i)
+      const int64_t run_bytes = std::min(run_ * run_operand_stride_ * StorageBytes(body_.types[0]), kPrefetched);
+      for (int64_t i = 0; i < n; ++i) {
+        // Places of the output that no processor foresees.
+        if (i + kAhead < n && starts[i + kAhead] != kOutside) {
+          const std::byte* next = bindings[At(body_.outputs[0])] + starts[i + kAhead] * StorageBytes(body_.types[0]);
+          for (int64_t line = 0; line < run_bytes; line += 64) __builtin_prefetch(next + line, 1);
+        }
         if (starts[i] != kOutside) CombineWindow(bindings, scratch, starts[i], from + i * row_update_stride_, window);
+      }
     }
   } while (NextIndex({batch.data(), batch.size()}, batch_));
   return {};

@@ -67,6 +67,11 @@ template <Opcode kOp, class T>
 HWY_INLINE T CombineTwo(T x, T y) {
   if constexpr (std::is_floating_point_v<T>) {
     const hn::CappedTag<T, 1> d;
+    // Nearly always one is larger; then there are no NaNs and no zeros of two signs to look for.
+    if constexpr (kOp == Opcode::kMaximum || kOp == Opcode::kMinimum) {
+      if (x < y || y < x) [[likely]]
+        return (x < y) == (kOp == Opcode::kMaximum) ? y : x;
+    }
     if constexpr (kOp == Opcode::kAdd) return x + y;
     if constexpr (kOp == Opcode::kMultiply) return x * y;
     if constexpr (kOp == Opcode::kMaximum) return hn::GetLane(FloatMaximum::Do(d, hn::Set(d, x), hn::Set(d, y)));
