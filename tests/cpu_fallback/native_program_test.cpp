@@ -63,5 +63,21 @@ TEST(NativeProgram, ComparesPreds) {
                       "  b = pred[300] compare(x, z), direction=GT\n  c = pred[300] compare(a, b), direction=") + d + "\n  ROOT r = f32[300] select(c, x, y)"));
 }
 
+// Numbers of all exponents, both signs, NaNs and subnormals; every code of a byte.
+TEST(NativeProgram, NarrowFormats) {
+  for (const char* t : {"f8e5m2", "f8e4m3fn", "f8e4m3", "f8e3m4", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e8m0fnu"}) {
+    const std::string type(t);
+    ExpectSameBits(Of("  z = u32[65536] parameter(0)\n", "  i = u32[65536] iota(), iota_dimension=0\n  k = u32[] constant(65537)\n"
+                      "  ks = u32[65536] broadcast(k), dimensions={}\n  b = u32[65536] multiply(i, ks)\n  n = f32[65536] bitcast-convert(b)\n"
+                      "  c = " + type + "[65536] convert(n)\n  d = f32[65536] convert(c)\n"
+                      "  ROOT r = (" + type + "[65536], f32[65536], u32[65536]) tuple(c, d, z)"));
+    ExpectSameBits(Of("  x = u8[512] parameter(0)\n", "  i = u8[512] add(x, x)\n  k = u8[512] xor(i, x)\n  c = " + type + "[512] bitcast-convert(k)\n  ROOT r = f32[512] convert(c)"));
+  }
+  for (const char* bits : {"exponent_bits=5, mantissa_bits=10", "exponent_bits=8, mantissa_bits=7", "exponent_bits=4, mantissa_bits=23"})
+    ExpectSameBits(Of("  z = u32[65536] parameter(0)\n", std::string("  i = u32[65536] iota(), iota_dimension=0\n  k = u32[] constant(65537)\n"
+                      "  ks = u32[65536] broadcast(k), dimensions={}\n  b = u32[65536] multiply(i, ks)\n  n = f32[65536] bitcast-convert(b)\n"
+                      "  p = f32[65536] reduce-precision(n), ") + bits + "\n  ROOT r = (f32[65536], u32[65536]) tuple(p, z)"));
+}
+
 }  // namespace
 }  // namespace krafla

@@ -245,7 +245,7 @@ class BlockRoutine {
     if (!FindMask(a, lanes, place->mask) || !value) return false;
     builder_.UseLanes(lanes);
     if (a.convert != nullptr) {
-      if (a.storage == ElementType::kF16 || a.storage == ElementType::kBF16) value = builder_.As(*value, ElementType::kF32);
+      if (IsFloat(a.storage) && StorageBytes(a.storage) < 4) value = builder_.As(*value, ElementType::kF32);
       const std::optional<int> narrow = builder_.Narrow(*value, a.storage, a.rounds);
       if (!narrow) return false;
       value = Value{*narrow};

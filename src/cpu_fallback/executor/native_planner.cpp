@@ -383,7 +383,7 @@ bool NativePlanner::StoreIn(int level, const Step& s) {
   Loop& loop = LoopAt(level);
   int node = -1;
   if (a.convert != nullptr) {
-    if (a.storage == ElementType::kF16 || a.storage == ElementType::kBF16) value = loop.builder.As(*value, ElementType::kF32);
+    if (IsFloat(a.storage) && StorageBytes(a.storage) < 4) value = loop.builder.As(*value, ElementType::kF32);
     const std::optional<int> narrow = loop.builder.Narrow(*value, a.storage, a.rounds);
     if (!narrow) return false;
     node = *narrow;

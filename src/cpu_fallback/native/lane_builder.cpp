@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/mini_float.h"
 #include "numerics/nan.h"
 #include "numerics/reciprocal.h"
 
@@ -19,6 +20,8 @@ ElementType SignedOf(int width) {
   return width == 1 ? ElementType::kS8 : width == 2 ? ElementType::kS16 : width == 4 ? ElementType::kS32 : ElementType::kS64;
 }
 int64_t SignExtended(uint64_t bits, int width) { return static_cast<int64_t>(bits << (64 - 8 * width)) >> (64 - 8 * width); }
+// Of a byte or less; those of 16 bits have instructions, or shorter ways.
+const MiniFloat* ByteFormat(ElementType storage) { return StorageBytes(storage) == 1 ? FindMiniFloat(storage) : nullptr; }
 uint64_t NanBits(ElementType type) { return type == ElementType::kF64 ? kNanF64 : kNanF32; }
 uint64_t InfBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{0x7ff} << 52 : uint64_t{0x7f800000}; }
 uint64_t SignBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{1} << 63 : uint64_t{1} << 31; }
@@ -169,10 +172,22 @@ std::optional<Value> LaneBuilder::Apply(const BlockKey& key, uint64_t bits, std:
     case NodeOp::kIndex:
     case NodeOp::kParam:
     case NodeOp::kLoad:
-    case NodeOp::kBitcast:
-    case NodeOp::kEncode:
-    case NodeOp::kDecode: return std::nullopt;
-    case NodeOp::kReducePrecision: (void)bits; return std::nullopt;
+    case NodeOp::kBitcast: return std::nullopt;
+    case NodeOp::kEncode: {
+      const MiniFloat* format = ByteFormat(key.storage);
+      if (format == nullptr) return std::nullopt;
+      return Value{EncodeAs(*this, Seen(As(operands[0], ElementType::kF32)), *format)};
+    }
+    case NodeOp::kDecode: {
+      const MiniFloat* format = ByteFormat(key.storage);
+      if (format == nullptr) return std::nullopt;
+      return Value{DecodeFrom(*this, As(operands[0], ElementType::kU32).node, *format)};
+    }
+    case NodeOp::kReducePrecision: {
+      if (key.type != ElementType::kF32) return std::nullopt;
+      const int x = Seen(As(operands[0], key.type));
+      return Value{ReducedPrecision(*this, x, static_cast<int>(bits >> 32), static_cast<int>(bits & 0xffffffffu))};
+    }
     case NodeOp::kCompare: return Compared(key, operands);
     case NodeOp::kConvert: return Converted(key.type, As(operands[0], key.operand));
     case NodeOp::kRound: return Rounded(As(operands[0], key.operand), key.storage);
@@ -502,11 +517,13 @@ std::optional<Value> LaneBuilder::Rounded(Value x, ElementType storage) {
     if (x.nans == Nans::kPending) return Value{Select(Compare(LaneOp::kEq, x.node, x.node), number, Constant(f, kNanF32))};
     return Value{QuietNanOf(x.node, number)};
   }
+  if (const MiniFloat* format = ByteFormat(storage)) return Value{DecodeFrom(*this, EncodeAs(*this, Seen(x), *format), *format)};
   return std::nullopt;
 }
 
 std::optional<Value> LaneBuilder::Widen(int stored, ElementType storage) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  if (const MiniFloat* format = ByteFormat(storage)) return Value{DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format)};
   if (storage == ElementType::kF16) {
     return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned};
   }
@@ -518,6 +535,10 @@ std::optional<Value> LaneBuilder::Widen(int stored, ElementType storage) {
 }
 
 std::optional<int> LaneBuilder::Narrow(Value value, ElementType storage, bool rounds) {
+  if (const MiniFloat* format = ByteFormat(storage)) {
+    if (TypeOf(value.node) != ElementType::kF32) return std::nullopt;
+    return Add(LaneOp::kTruncate, ElementType::kU8, EncodeAs(*this, Seen(value), *format));
+  }
   if (rounds) {
     if (storage == ElementType::kF16) {
       const int x = value.nans == Nans::kPending ? Settle(value.node) : QuietNanOf(value.node, value.node);

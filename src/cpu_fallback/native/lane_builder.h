@@ -10,6 +10,7 @@
 
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/native/lane_graph.h"
+#include "numerics/formats.h"
 
 namespace krafla::cpu::native {
 
@@ -98,5 +99,9 @@ class LaneBuilder {
 
 // The formulas of numerics as lane operations, settled; nothing: there is none, or it has loops.
 std::optional<int> ApplyFormula(LaneBuilder& builder, Opcode opcode, ElementType type, std::span<const int> operands);
+// An f32 as a code of a narrow format, in a u32, and back; HLO's reduce-precision of an f32. NaNs are as they are to be seen.
+int EncodeAs(LaneBuilder& builder, int x, const MiniFloat& format);
+int DecodeFrom(LaneBuilder& builder, int code, const MiniFloat& format);
+int ReducedPrecision(LaneBuilder& builder, int x, int exponent_bits, int mantissa_bits);
 
 }  // namespace krafla::cpu::native

@@ -4,6 +4,7 @@
 #include "numerics/f64_special.h"
 #include "numerics/f64_trig.h"
 #include "numerics/formulas.h"
+#include "numerics/formulas_formats.h"
 
 namespace krafla::cpu::native {
 
@@ -51,6 +52,22 @@ std::optional<int> ApplyFormula(LaneBuilder& builder, Opcode opcode, ElementType
   }
   if (!result || !is_complete) return std::nullopt;
   return result->id;
+}
+
+namespace {
+
+LaneOps OpsOf(LaneBuilder& builder) {
+  LaneOps ops;
+  ops.builder = &builder;
+  return ops;
+}
+
+}  // namespace
+
+int EncodeAs(LaneBuilder& builder, int x, const MiniFloat& format) { return EncodeFloat(OpsOf(builder), {x}, format).id; }
+int DecodeFrom(LaneBuilder& builder, int code, const MiniFloat& format) { return DecodeFloat(OpsOf(builder), {code}, format).id; }
+int ReducedPrecision(LaneBuilder& builder, int x, int exponent_bits, int mantissa_bits) {
+  return ReducePrecision(OpsOf(builder), {x}, exponent_bits, mantissa_bits).id;
 }
 
 }  // namespace krafla::cpu::native

@@ -67,6 +67,7 @@ struct LaneNode {
 inline ElementType LaneTypeOf(ElementType storage) {
   if (storage == ElementType::kPred || storage == ElementType::kF32 || storage == ElementType::kF64) return storage;
   if (storage == ElementType::kF16 || storage == ElementType::kBF16) return ElementType::kU16;
+  if (IsFloat(storage) && StorageBytes(storage) == 1) return ElementType::kU8;
   if (!IsIntegral(storage)) return ElementType::kInvalid;
   if (BitWidth(storage) < 8) return IsSigned(storage) ? ElementType::kS8 : ElementType::kU8;
   return storage;
