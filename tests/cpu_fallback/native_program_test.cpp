@@ -79,5 +79,26 @@ TEST(NativeProgram, NarrowFormats) {
                       "  p = f32[65536] reduce-precision(n), ") + bits + "\n  ROOT r = (f32[65536], u32[65536]) tuple(p, z)"));
 }
 
+// Places by several dimensions of indices are those of the same indices in one.
+TEST(NativeProgram, ScattersByJoinedDimensions) {
+  const auto scatter = [](const char* name, const char* to, const char* of, const std::string& dims) {
+    return std::string("  ") + name + " = s32[50,9] scatter(z, " + to + ", " + of + "), update_window_dims={}, inserted_window_dims={0,1}, " +
+           "scatter_dims_to_operand_dims={0,1}, index_vector_dim=" + dims + ", to_apply=add\n";
+  };
+  const std::string text = "HloModule m\nadd { a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT r = s32[] add(a, b) }\nENTRY e {\n"
+                           "  i = s32[5,4,3,2] parameter(0)\n  u = s32[5,4,3] parameter(1)\n  zero = s32[] constant(0)\n  z = s32[50,9] broadcast(zero), dimensions={}\n"
+                           "  nine = s32[] constant(9)\n  nines = s32[5,4,3,2] broadcast(nine), dimensions={}\n  j = s32[5,4,3,2] remainder(i, nines)\n" +
+                           scatter("x", "j", "u", "3") + "  k = s32[60,2] reshape(j)\n  v = s32[60] reshape(u)\n" + scatter("y", "k", "v", "1") +
+                           "  t = s32[4,5,3,2] transpose(j), dimensions={1,0,2,3}\n  w = s32[4,5,3] transpose(u), dimensions={1,0,2}\n" + scatter("q", "t", "w", "3") +
+                           "  ROOT r = (s32[50,9], s32[50,9], s32[50,9]) tuple(x, y, q)\n}\n";
+  auto executable = CompileFor(NativeUse::kWorthwhile, text);
+  ASSERT_TRUE(executable) << executable.error().ToString();
+  Result<> status;
+  const auto got = Results(**executable, kUnlimited, status);
+  ASSERT_TRUE(status) << status.error().ToString();
+  EXPECT_EQ(got[0], got[1]);
+  EXPECT_EQ(got[2], got[1]);
+}
+
 }  // namespace
 }  // namespace krafla
