@@ -66,7 +66,9 @@ void NativePlanner::FindInterleaved() {
     for (const Step& s : out_.tile_steps_) {
       if (s.kind != kind || s.is_uniform) continue;
       const Access& a = AccessOf(s.access);
-      if (a.mask < 0 && a.offsets < 0 && IsSideBySide(a) && (kind == Step::Kind::kLoad && a.width < 4 ? IsPacked(a) : a.width >= 4 && IsReachable(a, kind == Step::Kind::kStore)))
+      if (a.mask >= 0 || a.offsets >= 0 || !IsSideBySide(a)) continue;
+      const bool is_store = kind == Step::Kind::kStore;
+      if (a.width < 4 ? !is_store && IsPacked(a) : IsReachable(a, is_store))
         candidates.push_back(s.access);
     }
     // Programs have few of them; many are not worth the comparing.
@@ -105,7 +107,8 @@ bool NativePlanner::IsPacked(const Access& a) const {
   return native::LaneTypeOf(a.storage) != ElementType::kInvalid && a.storage != ElementType::kPred && (parts == 2 || parts == 4) && bytes <= 8 &&
          GoesAlong(RowStride(a), parts);
 }
-// Loads whose place in a tile of short rows is a quotient and a remainder.
+// Loads whose place in a tile of short rows is a quotient and a remainder. (Such rows are never cut: every tile has all of
+// their columns.)
 bool NativePlanner::IsInShortRows(const Access& a) const {
   return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 && out_.tile_.columns < BlockProgram::kShortRow && a.width >= 4 && a.mask < 0 && a.offsets < 0 &&
          native::LaneTypeOf(a.storage) != ElementType::kInvalid && native::HasRoutines() && !GoesAlong(RowStride(a), LaneStride(a)) &&
