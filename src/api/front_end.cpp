@@ -39,6 +39,8 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
   if (options.lay_out_entry) KRAFLA_TRY(LayOutEntry(*module));
   PassOptions pass_options;
   pass_options.disabled = options.disabled;
+  // The CPU's kernels do what it does, and write in place.
+  if (!on_vulkan) pass_options.disabled.insert("dilated_convolution_expander");
   const EntryInterface interface = EntryInterface::Of(*module);
   KRAFLA_TRY(RunPipeline(*module, pass_options));
   KRAFLA_TRY(CheckCustomCalls(*module, CustomCallsOf(options), on_vulkan));

@@ -23,6 +23,7 @@ KRAFLA_PASS(ContractionExpander);
 KRAFLA_PASS(Cse);
 KRAFLA_PASS(CustomCallRewriter);
 KRAFLA_PASS(Dce);
+KRAFLA_PASS(DilatedConvolutionExpander);
 KRAFLA_PASS(DilatedWindowExpander);
 KRAFLA_PASS(DotCanonicalizer);
 KRAFLA_PASS(DynamicPadder);

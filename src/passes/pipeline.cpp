@@ -28,6 +28,8 @@ constexpr std::array kPasses = {
     PassInfo{"custom_call_rewriter", "custom calls that name an HLO operation become that operation",
              CustomCallRewriter},
     PassInfo{"dce", "removes instructions and computations that nothing needs", Dce},
+    PassInfo{"dilated_convolution_expander", "convolutions over dilated arrays as plain ones of some of their taps",
+             DilatedConvolutionExpander},
     PassInfo{"dilated_window_expander", "sums over windows with one element of a dilated array each as that element",
              DilatedWindowExpander},
     PassInfo{"dot_canonicalizer", "moves transposes around dots into their dimension numbers", DotCanonicalizer},
@@ -79,6 +81,7 @@ constexpr auto kFirst = std::to_array<std::string_view>({
     // Before a reduce-window of constants is computed.
     "window_order",
     "dilated_window_expander",
+    "dilated_convolution_expander",
     // Makes reduce-windows that the recognizer turns into scans.
     "ragged_dot_expander",
     "scaled_dot_expander",

@@ -554,6 +554,48 @@ ENTRY main {{ x = {} parameter(0)
   EXPECT_EQ(Find(*longer, Opcode::kReduceWindow).size(), 1);
 }
 
+// No dilation is left, and no tap that meets a hole.
+TEST(DilatedConvolutionExpander, OfTheTapsThatMeetElements) {
+  struct Case {
+    std::string_view x, kernel, result, window, labels, rest;
+    std::size_t convolutions;
+  };
+  const Case cases[] = {
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,9,4]", "size=3 pad=1_1 lhs_dilate=2", "b0f_0io->b0f", "", 2},
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,13,4]", "size=3 pad=3_3 lhs_dilate=2", "b0f_0io->b0f", "", 2},
+      // Negative padding; windows that are turned round; a tap for every residue.
+      {"f32[2,5,3]", "f32[4,3,4]", "f32[2,5,4]", "size=4 pad=-1_0 lhs_dilate=2", "b0f_0io->b0f", "", 1},
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,9,4]", "size=3 pad=1_1 lhs_dilate=2 rhs_reversal=1", "b0f_0io->b0f", "", 2},
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,13,4]", "size=3 pad=1_1 lhs_dilate=3", "b0f_0io->b0f", "", 1},
+      // Residues without any tap.
+      {"f32[2,5,3]", "f32[2,3,4]", "f32[2,14,4]", "size=2 pad=1_1 lhs_dilate=3", "b0f_0io->b0f", "", 1},
+      // Two dimensions in other orders, of which one has more; groups of features.
+      {"f32[3,2,4,5]", "f32[6,3,2,3]", "f32[2,6,7,15]", "size=3x2 pad=1_1x1_2 lhs_dilate=2x3", "fb01_o01i->bf01", "", 2},
+      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[2,7,4,9]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x1", "b01f_01io->b01f", ", feature_group_count=3", 2},
+      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[9,7,2,7]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x2", "b01f_01io->f0b1", ", feature_group_count=3", 4},
+  };
+  for (const Case& c : cases) {
+    const std::string text = Format("HloModule m\nENTRY main {{ x = {} parameter(0)\n k = {} parameter(1)\n"
+                                    " ROOT r = {} convolution(x, k), window={{{}}}, dim_labels={}{} }}",
+                                    c.x, c.kernel, c.result, c.window, c.labels, c.rest);
+    auto module = ExpectSame(text, {"dilated_convolution_expander"});
+    ASSERT_TRUE(module) << text;
+    const auto made = Find(*module, Opcode::kConvolution);
+    EXPECT_EQ(made.size(), c.convolutions) << text;
+    for (const Instruction* i : made)
+      for (const WindowDim& w : i->attr<ConvolutionAttributes>().window) EXPECT_EQ(w.base_dilation, 1) << text;
+  }
+  // Strides or dilated windows beside the dilation, and dilations far beyond the window, stay.
+  for (std::string_view window : {"size=3 pad=1_1 lhs_dilate=2 stride=2", "size=3 pad=2_2 lhs_dilate=2 rhs_dilate=2", "size=3 pad=1_1 lhs_dilate=7"}) {
+    auto module = RunOn(Format("HloModule m\nENTRY main {{ x = f32[2,5,3] parameter(0)\n k = f32[3,3,4] parameter(1)\n"
+                               " ROOT r = f32[2,{},4] convolution(x, k), window={{{}}}, dim_labels=b0f_0io->b0f }}",
+                               window.find("stride") != window.npos ? 5 : window.find("=7") != window.npos ? 29 : 9, window),
+                        {"dilated_convolution_expander"});
+    ASSERT_TRUE(module);
+    EXPECT_GT(Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window[0].base_dilation, 1);
+  }
+}
+
 TEST(PieceReducer, StacksOfArrays) {
   for (std::string_view op : {"add", "maximum", "subtract"}) {
     auto module = ExpectSame(Format(R"(HloModule m
