@@ -58,7 +58,8 @@ void RunSort(const plan::SortKernel& sort, std::vector<Bytes>& memory) {
     });
     for (std::size_t i = 0; i < n; ++i) {
       const auto bytes = static_cast<std::size_t>(StorageBytes(sort.types[i]));
-      for (std::size_t p = 0; p < order.size(); ++p) {
+      const std::size_t kept = sort.keep < 0 ? order.size() : std::min(order.size(), static_cast<std::size_t>(sort.keep));
+      for (std::size_t p = 0; p < kept; ++p) {
         const auto from = static_cast<std::size_t>(first + order[p] * step), to = static_cast<std::size_t>(first + static_cast<int64_t>(p) * step);
         if (sort.inputs[i] < 0) {
           WriteElement(buffer(sort.outputs[i]), sort.types[i], static_cast<int64_t>(to), static_cast<Bits>(order[p]));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <functional>
+#include <utility>
 
 #include "test_kernels.h"
 
@@ -70,6 +71,22 @@ TEST(SortTest, CarriedPositions) {
     for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
     CheckKernel(plan, memory);
   }
+}
+
+// Of a top-k only the first results of each row are written, and they are those of the whole order.
+TEST(SortTest, KeepsWhatIsRead) {
+  for (const auto& [dims, dimension] : {std::pair{Dims{64}, 0}, {Dims{1000}, 0}, {Dims{5, 257}, 1}, {Dims{100, 3}, 0}, {Dims{2, 33, 4}, 1}})
+    for (int64_t keep : {1, 2, 5, 8, 16, 60}) {
+      plan::KernelPlan plan = Sort(dims, dimension, {ElementType::kS32, ElementType::kS32}, Greater);
+      auto& sort = std::get<plan::SortKernel>(plan.body);
+      if (keep > dims[static_cast<std::size_t>(dimension)]) continue;
+      sort.keep = keep;
+      plan.name += Format(".keep{}", keep);
+      std::vector<Bytes> memory;
+      for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
+      for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
+      CheckKernel(plan, memory);
+    }
 }
 
 TEST(SortTest, Types) {

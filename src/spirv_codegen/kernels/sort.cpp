@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SortKernel: a merge sort of positions. Each pass doubles the length of sorted runs: every element finds by binary
 // search how many elements of the neighbouring run go before it, which is its new place. Stable, any comparator, no
-// shared memory, and the same code for a row of ten elements and of ten million.
+// shared memory, and the same code for a row of ten elements and of ten million. Where only the first `keep` of each row
+// are read, only the first `keep` of each run go into the next pass: half as many in each as in the one before.
+#include <algorithm>
+#include <array>
+
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/reduction_values.h"
 
@@ -18,6 +22,7 @@ class SortEmitter {
     }
     length_ = sort.dims[static_cast<std::size_t>(sort.dimension)];
     total_ = outer_ * inner_ * length_;
+    keep_ = sort.keep < 0 ? length_ : std::clamp<int64_t>(sort.keep, 1, std::max<int64_t>(length_, 1));
   }
 
   Result<EmittedProgram> Emit() {
@@ -33,10 +38,16 @@ class SortEmitter {
       out.kernels.push_back(Merge(0));
       out.kernels.push_back(Merge(1));
     }
-    for (int64_t run = 1; run < length_; run *= 2, at = 1 - at)
-      out.dispatches.push_back({1 + at, grid_.size, {static_cast<uint32_t>(run)}});
+    for (int64_t run = 1; run < length_; run *= 2, at = 1 - at) {
+      const int64_t width = std::min(run, keep_), per_row = CeilDiv(length_, run) * width;
+      std::vector<uint32_t> push = {static_cast<uint32_t>(run)};
+      if (Prunes()) push.insert(push.end(), {static_cast<uint32_t>(width), static_cast<uint32_t>(per_row)});
+      const int64_t elements = Prunes() ? outer_ * inner_ * per_row : total_;
+      out.dispatches.push_back({1 + at, GridOf(elements), std::move(push), static_cast<double>(elements) / static_cast<double>(total_)});
+    }
     out.kernels.push_back(Gather(at));
-    out.dispatches.push_back({static_cast<int>(out.kernels.size()) - 1, grid_.size, {}});
+    out.dispatches.push_back({static_cast<int>(out.kernels.size()) - 1, GridOf(outer_ * inner_ * keep_), {},
+                              static_cast<double>(keep_) / static_cast<double>(length_)});
     return out;
   }
 
@@ -47,15 +58,23 @@ class SortEmitter {
   int Scratch(int n) const { return static_cast<int>(plan_.bindings.size()) + n; }
   Value U32(KernelWriter& w, int64_t v) const { return w.b.U32(static_cast<uint32_t>(v)); }
 
-  // body(element, first element of its row, place within the row); elements are numbered row by row, rows being the
-  // lines along the dimension in the order (outer, inner).
-  void ForElement(KernelWriter& w, const std::function<void(Value, Value, Value)>& body) const {
+  // The last run of a row may be counted whole, which 32 bits must hold too.
+  bool Prunes() const { return keep_ <= length_ / 4 && total_ < int64_t{1} << 31; }
+  // Of at most all elements, numbered as those are.
+  std::array<uint32_t, 3> GridOf(int64_t elements) const {
+    const auto groups = static_cast<uint32_t>(CeilDiv(elements, local_));
+    if (grid_.size[1] == 1) return {groups, 1, 1};
+    return {grid_.size[0], static_cast<uint32_t>(CeilDiv(groups, grid_.size[0])), 1};
+  }
+
+  // body(first element of a row, which of its `per_row` this is); rows are the lines along the dimension in the order
+  // (outer, inner).
+  void ForElement(KernelWriter& w, Value per_row, const std::function<void(Value, Value)>& body) const {
     Builder& b = w.b;
     const Value n = b.Add(b.Mul(GroupNumber(b, grid_), b.U32(local_)), b.LocalIndex());
-    b.If(b.Compare(Cmp::kULt, n, U32(w, total_)), [&] {
-      const Value row = b.UDiv(n, U32(w, length_));
-      const Value start = b.Mul(row, U32(w, length_));
-      body(n, start, b.Sub(n, start));
+    b.If(b.Compare(Cmp::kULt, n, b.Mul(U32(w, outer_ * inner_), per_row)), [&] {
+      const Value row = b.UDiv(n, per_row);
+      body(b.Mul(row, U32(w, length_)), b.Sub(n, b.Mul(row, per_row)));
     });
   }
   // Where place `place` of the row that starts at `start` lies in the operands.
@@ -85,50 +104,66 @@ class SortEmitter {
 
   EmittedKernel Start() const {
     KernelWriter w = Writer(0);
-    ForElement(w, [&](Value n, Value, Value place) { w.buffers.Store(Scratch(0), 4, n, place); });
+    ForElement(w, U32(w, length_), [&](Value start, Value place) { w.buffers.Store(Scratch(0), 4, w.b.Add(start, place), place); });
     return w.Finish({local_, 1, 1}, "sort.start");
   }
 
   EmittedKernel Merge(int from) const {
-    KernelWriter w = Writer(1);
+    KernelWriter w = Writer(Prunes() ? 3 : 1);
     Builder& b = w.b;
     const Value run = w.buffers.PushWord(0);
-    ForElement(w, [&](Value n, Value start, Value place) {
-      const Value number = b.UDiv(place, run);
-      const Value own_begin = b.Mul(number, run);
-      const Value is_right = b.Compare(Cmp::kNe, b.And(number, b.U32(1)), b.U32(0));
-      const Value pair_begin = b.Mul(b.And(number, b.U32(~1u)), run);
-      const Value other = b.Select(is_right, pair_begin, b.Min(b.Add(pair_begin, run), U32(w, length_)));
-      const Value other_end = b.Min(b.Add(other, run), U32(w, length_));
-      const Value mine = w.buffers.Load(Scratch(from), 4, n, 1);
-      const Values my_values = LoadOperands(w, start, mine);
-      const Values found = b.While(
-          {other, other_end}, [&](const Values& s) { return b.Compare(Cmp::kULt, s[0], s[1]); },
-          [&](const Values& s) {
-            const Value middle = b.Shr(b.Add(s[0], s[1]), b.U32(1));
-            const Value theirs = w.buffers.Load(Scratch(from), 4, b.Add(start, middle), 1);
-            const Values their_values = LoadOperands(w, start, theirs);
-            // An element of the left run goes after those of the right that are less; one of the right goes after
-            // those of the left that are not greater.
-            Values operands;
-            for (std::size_t i = 0; i < my_values.size(); ++i) {
-              operands.push_back(b.Select(is_right, my_values[i], their_values[i]));
-              operands.push_back(b.Select(is_right, their_values[i], my_values[i]));
-            }
-            const Value less = RunScalarProgram(b, w.buffers, sort_.comparator, operands)[0];
-            const Value before = b.LNotEqual(less, is_right);
-            return Values{b.Select(before, b.Add(middle, b.U32(1)), s[0]), b.Select(before, s[1], middle)};
-          });
-      const Value rank = b.Add(b.Sub(place, own_begin), b.Sub(found[0], other));
-      w.buffers.Store(Scratch(1 - from), 4, b.Add(start, b.Add(pair_begin, rank)), mine);
+    if (!Prunes()) {
+      ForElement(w, U32(w, length_), [&](Value start, Value place) {
+        const Value number = b.UDiv(place, run);
+        MergeElement(w, from, start, number, b.Sub(place, b.Mul(number, run)), run, run);
+      });
+      return w.Finish({local_, 1, 1}, "sort.merge");
+    }
+    const Value width = w.buffers.PushWord(1);
+    ForElement(w, w.buffers.PushWord(2), [&](Value start, Value n) {
+      const Value number = b.UDiv(n, width);
+      const Value within = b.Sub(n, b.Mul(number, width));
+      // The last run may be shorter.
+      b.If(b.Compare(Cmp::kULt, b.Add(b.Mul(number, run), within), U32(w, length_)),
+           [&] { MergeElement(w, from, start, number, within, run, width); });
     });
     return w.Finish({local_, 1, 1}, "sort.merge");
   }
 
+  // Element `within` of run `number`, of whose elements, as of the neighbour's, the first `width` are looked at.
+  void MergeElement(KernelWriter& w, int from, Value start, Value number, Value within, Value run, Value width) const {
+    Builder& b = w.b;
+    const Value is_right = b.Compare(Cmp::kNe, b.And(number, b.U32(1)), b.U32(0));
+    const Value pair_begin = b.Mul(b.And(number, b.U32(~1u)), run);
+    const Value other = b.Select(is_right, pair_begin, b.Min(b.Add(pair_begin, run), U32(w, length_)));
+    const Value other_end = b.Min(b.Add(other, width), U32(w, length_));
+    const Value mine = w.buffers.Load(Scratch(from), 4, b.Add(start, b.Add(b.Mul(number, run), within)), 1);
+    const Values my_values = LoadOperands(w, start, mine);
+    const Values found = b.While(
+        {other, other_end}, [&](const Values& s) { return b.Compare(Cmp::kULt, s[0], s[1]); },
+        [&](const Values& s) {
+          const Value middle = b.Shr(b.Add(s[0], s[1]), b.U32(1));
+          const Value theirs = w.buffers.Load(Scratch(from), 4, b.Add(start, middle), 1);
+          const Values their_values = LoadOperands(w, start, theirs);
+          // An element of the left run goes after those of the right that are less; one of the right goes after
+          // those of the left that are not greater.
+          Values operands;
+          for (std::size_t i = 0; i < my_values.size(); ++i) {
+            operands.push_back(b.Select(is_right, my_values[i], their_values[i]));
+            operands.push_back(b.Select(is_right, their_values[i], my_values[i]));
+          }
+          const Value less = RunScalarProgram(b, w.buffers, sort_.comparator, operands)[0];
+          const Value before = b.LNotEqual(less, is_right);
+          return Values{b.Select(before, b.Add(middle, b.U32(1)), s[0]), b.Select(before, s[1], middle)};
+        });
+    const Value rank = b.Add(within, b.Sub(found[0], other));
+    w.buffers.Store(Scratch(1 - from), 4, b.Add(start, b.Add(pair_begin, rank)), mine);
+  }
+
   EmittedKernel Gather(int from) const {
     KernelWriter w = Writer(0);
-    ForElement(w, [&](Value n, Value start, Value place) {
-      const Value position = w.buffers.Load(Scratch(from), 4, n, 1);
+    ForElement(w, U32(w, keep_), [&](Value start, Value place) {
+      const Value position = w.buffers.Load(Scratch(from), 4, w.b.Add(start, place), 1);
       const Value source = OperandIndex(w, start, position);
       const Value to = OperandIndex(w, start, place);
       for (std::size_t i = 0; i < sort_.inputs.size(); ++i) {
@@ -144,6 +179,7 @@ class SortEmitter {
   const plan::SortKernel& sort_;
   const DeviceProfile& profile_;
   int64_t outer_ = 1, inner_ = 1, length_ = 1, total_ = 1;
+  int64_t keep_ = 1;  // of each row's first results, what is read
   uint32_t local_ = 64;
   Grid grid_;
 };
