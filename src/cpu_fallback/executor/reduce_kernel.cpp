@@ -1,352 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of elements, reduced in stages. A tile lies along element dimensions (its values are folded into one number a
-// row), along row dimensions (rows side by side, folded element by element), or both.
+// The runs of a reduction: tiles of rows, or chunks of the elements of few rows, to the threads.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <iterator>
-#include <map>
-#include <optional>
 
 #include "base/checked_math.h"
 #include "base/index.h"
 #include "base/interruption.h"
-#include "cpu_fallback/executor/combination.h"
-#include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/long_sum.h"
-#include "cpu_fallback/executor/reduce_stage.h"
-#include "cpu_fallback/executor/reduce_tiling.h"
-#include "cpu_fallback/executor/row_values.h"
-#include "cpu_fallback/executor/stage_arrays.h"
-#include "cpu_fallback/executor/window_fold.h"
+#include "cpu_fallback/executor/reduce_run.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/reduce_ops.h"
 
 namespace krafla::cpu {
 
-namespace {
-
 using plan::ElementProgram;
 using plan::NodeOp;
-using plan::ReduceStage;
 using plan::Reduction;
+using plan::ReduceStage;
 
-constexpr std::size_t kMaxValues = 64;  // that the reductions of one stage have
-// Work is shared out along the elements when there are fewer tiles of rows than this. Sizes alone decide, never the
-// number of threads: results do not depend on it.
-constexpr int64_t kFewRowTiles = 16;
-constexpr int64_t kChunkElements = 32768;
-constexpr int64_t kManyElements = 32;  // of windows that do not overlap: bounds tell extrema of columns faster
-constexpr int64_t kWindowTurns = 64;  // elements of a window that are added in turn
-constexpr int64_t kFoldsBetweenLooks = 16;  // tiles after which it is asked whether the run may go on
-constexpr int64_t kElementsBetweenLooks = 65536;  // of a window
+namespace {
 
-using Layout = ReduceLayout;
+constexpr int64_t kElementsBetweenLooks = 65536;  // after which it is asked whether the run may go on
 
-// The dimensions of a tile that lie in [first, first + dims.size()), renumbered.
-TileShape PartOf(const TileShape& tile, int first, std::size_t rank) {
-  auto inside = [&](int d) { return d >= first && d < first + static_cast<int>(rank); };
-  TileShape out;
-  if (inside(tile.row_dim)) out.row_dim = tile.row_dim - first, out.rows = tile.rows;
-  if (inside(tile.column_dim)) out.column_dim = tile.column_dim - first, out.columns = tile.columns;
-  return out;
-}
-
-class ReduceRun final : public CpuKernel {
- public:
-  static KernelResult Make(plan::ReduceKernel body, int threads);
-
-  Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
-
- private:
-  // One worker's memory, and what it is working on.
-  struct Worker {
-    std::byte* memory = nullptr;
-    std::span<std::byte* const> bindings;
-    TileGrid::Tile row_tile, element_tile;
-    Dims origin;
-    int64_t lanes = 1;
-  };
-
-  void ChooseLayout(const plan::ReduceKernel& body);
-  // The tile of what has a value a row.
-  TileShape RowTile() const;
-  Result<> CompileRowValues(plan::ReduceKernel& body);
-  Result<> CompileStages(const plan::ReduceKernel& body);
-  void PlaceMemory(int threads);
-
-  void Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const;
-  void SeekRow(Worker& worker, int64_t row_tile) const;
-  int64_t LanesOf(const TileGrid::Tile& row_tile) const {
-    return layout_ == Layout::kElements ? 1 : row_tile.rows * row_tile.columns;
-  }
-  std::byte* Accumulator(const Worker& worker, int param) const {
-    return worker.memory + accumulators_ + param * accumulator_bytes_;
-  }
-  // Sets up the params that the stage's program has still; returns the pointers.
-  const void* const* Params(const Worker& worker, const CompiledStage& stage) const;
-  void InitialValues(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
-  // Folds elements [begin, end) of the tile grid into `to`; with `fresh`, `to` has nothing to start with. Floats are
-  // folded in groups of tiles: sums of f32 add the groups in f64, others combine them in pairs, so that the error grows
-  // with the logarithm of their number.
-  void FoldTiles(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end, bool fresh,
-                 std::byte* const* to) const;
-  void FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
-  void FoldInF64(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
-  void FoldWindow(Worker& worker, std::byte* to) const;
-  // The next tiles, one after the other.
-  void FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const;
-  void FoldTile(const Worker& worker, const CompiledStage& stage, const CompiledReduction& r, int64_t rows,
-                int64_t columns, bool fresh, std::byte* const* to) const;
-  void Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
-               const std::byte* const* values) const;
-  void CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n, std::byte* const* accumulators,
-                   const std::byte* const* values) const;
-  // All reductions of a stage: their accumulators in turn.
-  void CombineStage(const Worker& worker, const CompiledStage& stage, std::byte* const* accumulators,
-                    const std::byte* const* values) const;
-  void Finish(const Worker& worker, const CompiledReduction& r, std::byte* const* to) const;
-  void RunRowValues(const Worker& worker, const CompiledStage& stage) const;
-  void RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const;
-  void RunRowStage(Worker& worker, const CompiledStage& stage) const;
-  void RunRowTile(Worker& worker) const;
-  void RunInPlace(Worker& worker) const;
-  Result<> RunSplit(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const;
-
-  Layout layout_ = Layout::kElements;
-  std::optional<WindowFold> window_;  // of the one element stage
-  bool window_in_groups_ = false;
-  std::optional<WindowFold::Target> window_target_;  // the sums are made where they are stored
-  std::size_t row_rank_ = 0;
-  ReduceLanes lanes_;
-  TileShape tile_;
-  TileGrid rows_, elements_;
-  std::vector<CompiledStage> stages_;
-  std::optional<StageArrays> arrays_;
-  int param_count_ = 0;
-  std::vector<int> param_widths_, row_value_widths_;
-  int64_t max_lanes_ = 1, tile_elements_ = 1;
-  int64_t chunks_ = 1;
-  int64_t grain_ = 1;
-  int64_t group_tiles_ = 1;  // folded in turn
-
-  // Offsets in a worker's scratch.
-  int64_t accumulators_ = 0, accumulator_bytes_ = 0, initials_ = 0, pointers_ = 0,
-          init_frame_ = 0, temporaries_ = 0, temporary_bytes_ = 0, groups_ = 0, worker_bytes_ = 0;
-  std::vector<int64_t> array_places_;  // of arrays_
-  int64_t stage_values_ = 1;  // the most that a stage has
-  int64_t shared_ = 0;  // partial results of chunks, behind the workers
-  int max_values_ = 1;
-};
-
-KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
-  auto out = std::make_unique<ReduceRun>();
-  for (ReduceStage& stage : body.stages) {
-    std::vector<Reduction> parts;
-    for (Reduction& r : stage.reductions) {
-      std::vector<Reduction> independent = IndependentParts(r);
-      if (independent.empty()) parts.push_back(std::move(r));
-      std::ranges::move(independent, std::back_inserter(parts));
-    }
-    stage.reductions = std::move(parts);
-  }
-  // Divisions in index expressions go away where dimensions can be split; all stages share the row dimensions.
-  std::size_t row_rank = body.row_dims.size();
-  for (int round = 0; round < 8; ++round) {
-    DimSplit split;
-    for (const ReduceStage& stage : body.stages)
-      if (split.dim < 0 || split.inner == 1) split = FindSplit(stage.program);
-    if (split.dim < 0 || split.inner == 1) break;
-    for (ReduceStage& stage : body.stages)
-      if (split.dim < static_cast<int>(stage.program.space.dims().size()))
-        stage.program = SplitDim(stage.program, split.dim, split.inner);
-    const bool is_row = split.dim < static_cast<int>(row_rank);
-    Dims& dims = is_row ? body.row_dims : body.element_dims;
-    const auto at = static_cast<std::size_t>(is_row ? split.dim : split.dim - static_cast<int>(row_rank));
-    const int64_t extent = dims[at];
-    dims[at] = split.inner;
-    dims.insert(dims.begin() + at, extent / split.inner);
-    if (is_row) ++row_rank;
-  }
-  for (int64_t d : body.row_dims)
-    if (d == 0) return out;
-  out->row_rank_ = row_rank;
-  const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
-  out->lanes_ = FindReduceLanes(body);
-  if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
-  const bool is_long_extremum = out->window_ && out->window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
-  if (is_long_extremum && ChooseReduceTiling(body, out->lanes_).has_dense_columns) out->window_.reset();
-  const auto is_f32_sum = [](const Reduction& r) { return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32; };
-  out->window_in_groups_ = out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
-  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
-  if (out->window_)
-    for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
-  out->ChooseLayout(body);
-  out->arrays_.emplace(body);
-  if (out->layout_ != Layout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
-  KRAFLA_TRY(out->CompileRowValues(body));
-  if (out->layout_ == Layout::kRowsByElements || out->layout_ == Layout::kElementsByRows) out->arrays_->LoadParams(body, out->tile_);
-  KRAFLA_TRY(out->CompileStages(body));
-  out->PlaceMemory(threads);
-  return out;
-}
-
-void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
-  int64_t element_count = 1;
-  for (int64_t d : body.element_dims) element_count *= d;
-  if (window_) {
-    layout_ = Layout::kRows;
-    tile_ = window_->tile();
-  } else {
-    const ReduceTiling tiling = ChooseReduceTiling(body, lanes_);
-    layout_ = tiling.layout;
-    tile_ = tiling.tile;
-  }
-  tile_elements_ = tile_.rows * tile_.columns;
-  rows_ = TileGrid(body.row_dims, PartOf(tile_, 0, body.row_dims.size()));
-  elements_ = TileGrid(body.element_dims, PartOf(tile_, static_cast<int>(row_rank_), body.element_dims.size()));
-  switch (layout_) {
-    case Layout::kRows: max_lanes_ = tile_elements_; break;
-    case Layout::kRowsByElements: max_lanes_ = tile_.columns; break;
-    case Layout::kElements: max_lanes_ = 1; break;
-    case Layout::kElementsByRows: max_lanes_ = tile_.rows; break;
-  }
-  if (element_count == 0) elements_ = TileGrid();
-  // Values of one lane that follow each other in a tile: a row of values has accumulators of its own.
-  const int64_t turns = layout_ == Layout::kRowsByElements ? tile_.rows : layout_ == Layout::kRows ? 1 : std::max<int64_t>(8, tile_elements_ / 256);
-  group_tiles_ = std::max<int64_t>(1, GroupTurns(element_count) / turns);
-  if (rows_.count() < kFewRowTiles && !window_)
-    chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1, std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
-  // About 10 us of work for a thread.
-  const double row_tile_time = 20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
-  grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / row_tile_time));
-}
-
-TileShape ReduceRun::RowTile() const {
-  if (layout_ == Layout::kElementsByRows) return {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
-  return PartOf(tile_, 0, row_rank_);
-}
-
-// Where a tile has one row, what is the same throughout it is computed once as it is.
-Result<> ReduceRun::CompileRowValues(plan::ReduceKernel& body) {
-  const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
-  stages_.resize(body.stages.size());
-  if (layout_ == Layout::kElements || window_) return {};
-  int next = 0;
-  for (const ReduceStage& stage : body.stages)
-    for (const Reduction& r : stage.reductions) next += static_cast<int>(r.inputs.size());
-  for (std::size_t s = 0; s < body.stages.size(); ++s) {
-    if (body.stages[s].scope != ReduceStage::Scope::kElement) continue;
-    std::optional<RowValues> values = TakeRowValues(body.stages[s].program, body.row_dims, next);
-    if (!values) continue;
-    KRAFLA_ASSIGN(stages_[s].row_values, BlockProgram::Compile(values->program, {.tile = RowTile(), .param_depends = row_mask}));
-    stages_[s].first_row_value = next;
-    stages_[s].row_value_count = static_cast<int>(values->types.size());
-    next += stages_[s].row_value_count;
-    for (ElementType t : values->types) row_value_widths_.push_back(StorageBytes(t));
-  }
-  return {};
-}
-
-Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
-  const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
-  for (std::size_t number = 0; number < body.stages.size(); ++number) {
-    const ReduceStage& stage = body.stages[number];
-    CompiledStage& made = stages_[number];
-    made.scope = stage.scope;
-    const bool is_row = stage.scope == ReduceStage::Scope::kRow;
-    const std::vector<ElementType>& lanes = lanes_[number];
-    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes};
-    // A row stage has the lanes of the accumulators.
-    if (is_row) options.tile = RowTile();
-    KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, options));
-    for (const plan::Node& n : stage.program.nodes)
-      if (n.op == NodeOp::kParam) made.params.push_back(static_cast<int>(n.bits));
-    std::sort(made.params.begin(), made.params.end());
-    made.params.erase(std::unique(made.params.begin(), made.params.end()), made.params.end());
-    std::size_t stage_values = 0;
-    made.sums_f32 = true;
-    for (const Reduction& r : stage.reductions) {
-      CompiledReduction reduction;
-      reduction.first_param = param_count_;
-      made.sums_floats |= DependsOnOrder(r);
-      made.sums_f32 &= r.kind == Reduction::Kind::kSum && r.inputs.size() == 1 && plan::ComputeType(r.hlo_type) == ElementType::kF32;
-      for (int input : r.inputs) {
-        const plan::NodeId node = stage.program.results[static_cast<std::size_t>(input)];
-        const ElementType type = stage.program.nodes[static_cast<std::size_t>(node)].type;
-        const ElementType lane = lanes[static_cast<std::size_t>(input)];
-        reduction.values.push_back({StorageBytes(lane == ElementType::kInvalid ? type : lane), input});
-        param_widths_.push_back(StorageBytes(type));
-        ++param_count_;
-      }
-      max_values_ = std::max(max_values_, static_cast<int>(reduction.values.size()));
-      stage_values += reduction.values.size();
-      if (stage_values > kMaxValues)
-        return Unimplemented("A stage that reduces {} values at once; the CPU's kernel takes {}.", stage_values, kMaxValues);
-      const ElementType lane = r.inputs.size() == 1 ? lanes[static_cast<std::size_t>(r.inputs[0])] : ElementType::kInvalid;
-      if (lane != ElementType::kInvalid) {
-        reduction.ops = FindReduceOps(r.kind, lane);
-        reduction.narrow = FindNarrow(lane);
-        reduction.widen = FindWiden(lane);
-      } else if (r.inputs.size() == 1) {
-        reduction.ops = FindReduceOps(r.kind, plan::ComputeType(r.hlo_type));
-      }
-      if (reduction.ops.rows == nullptr) {
-        const int64_t most = std::max(tile_elements_, max_lanes_);
-        KRAFLA_ASSIGN(reduction.combiner,
-                      BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
-      } else if (lane == ElementType::kInvalid && plan::IsNarrow(r.hlo_type) && IsIntegral(r.hlo_type) &&
-                 (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct)) {
-        const ElementType type = plan::ComputeType(r.hlo_type);
-        reduction.wrap = FindBlockFn({.op = NodeOp::kWrap, .type = type, .operand = type, .storage = r.hlo_type});
-      }
-      const ElementType computed = plan::ComputeType(r.hlo_type);
-      if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
-      KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
-      made.reductions.push_back(std::move(reduction));
-    }
-  }
-  param_widths_.insert(param_widths_.end(), row_value_widths_.begin(), row_value_widths_.end());
-  param_count_ += static_cast<int>(row_value_widths_.size());
-  return {};
-}
-
-void ReduceRun::PlaceMemory(int threads) {
-  int64_t size = 0;
-  auto take = [&](int64_t bytes) {
-    const int64_t at = size;
-    size += RoundUp(bytes, 64);
-    return at;
-  };
-  int64_t init_bytes = 0;
-  for (CompiledStage& stage : stages_) {
-    stage.frame = take(stage.program.frame_bytes());
-    if (stage.row_value_count > 0) stage.row_values_frame = take(stage.row_values.frame_bytes());
-    int64_t values = 0;
-    for (CompiledReduction& r : stage.reductions) {
-      r.combiner_frame = take(r.combiner.frame_bytes());
-      init_bytes = std::max(init_bytes, r.init.frame_bytes());
-      values += static_cast<int64_t>(r.values.size());
-    }
-    stage_values_ = std::max(stage_values_, values);
-  }
-  accumulator_bytes_ = RoundUp(max_lanes_ * 8, 64);
-  accumulators_ = take(accumulator_bytes_ * param_count_);
-  initials_ = take(8 * param_count_);
-  for (const StageArrays::Array& a : arrays_->arrays())
-    array_places_.push_back(a.param >= 0 ? accumulators_ + a.param * accumulator_bytes_ : take(a.elements * a.width));
-  pointers_ = take(static_cast<int64_t>(sizeof(void*)) * (param_count_ + 1));
-  init_frame_ = take(init_bytes);
-  // For each value: a combiner's results, two halves of a row, and an array of a value that is uniform.
-  temporary_bytes_ = RoundUp(std::max(tile_elements_, max_lanes_) * 8, 64);
-  temporaries_ = take(4 * max_values_ * temporary_bytes_);
-  // A partial result for each power of two of groups, and the next one.
-  const int levels = 1 + std::bit_width(static_cast<uint64_t>(CeilDiv(elements_.count(), group_tiles_)));
-  if (std::ranges::any_of(stages_, &CompiledStage::sums_floats)) groups_ = take(levels * stage_values_ * accumulator_bytes_);
-  worker_bytes_ = size;
-  shared_ = worker_bytes_ * threads;
-  scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * stage_values_ * accumulator_bytes_ : 0);
-}
+}  // namespace
 
 void ReduceRun::Start(Worker& worker, std::byte* memory, std::span<std::byte* const> bindings) const {
   worker.memory = memory;
@@ -398,7 +76,7 @@ void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_
     r.ops.columns(values[0], 1, n, accumulators[0]);
     return;
   }
-  const void* params[2 * kMaxValues];
+  const void* params[2 * kMaxReducedValues];
   const std::size_t count = r.values.size();
   for (std::size_t v = 0; v < count; ++v) params[v] = accumulators[v], params[count + v] = values[v];
   std::byte* frame = worker.memory + r.combiner_frame;
@@ -427,12 +105,12 @@ void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, in
   if (n == 0) return;
   const int64_t step = temporary_bytes_;
   std::byte* base = worker.memory + temporaries_ + max_values_ * step;
-  std::byte *left[kMaxValues], *right[kMaxValues];
+  std::byte *left[kMaxReducedValues], *right[kMaxReducedValues];
   for (std::size_t v = 0; v < r.values.size(); ++v) {
     left[v] = base + static_cast<int64_t>(v) * step;
     right[v] = base + static_cast<int64_t>(r.values.size() + v) * step;
   }
-  const std::byte* from[kMaxValues];
+  const std::byte* from[kMaxReducedValues];
   std::copy(values, values + r.values.size(), from);
   while (n > 1) {
     const int64_t pairs = n / 2, odd = n % 2;
@@ -467,7 +145,7 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
   const std::byte* frame = worker.memory + stage.frame;
   const std::size_t count = r.values.size();
   const int64_t step = temporary_bytes_;
-  const std::byte* values[kMaxValues];
+  const std::byte* values[kMaxReducedValues];
   for (std::size_t v = 0; v < count; ++v) {
     const BlockProgram::Value value = stage.program.ResultValue(frame, static_cast<std::size_t>(r.values[v].result));
     values[v] = value.data;
@@ -484,11 +162,11 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
     for (std::size_t v = 0; v < count; ++v) std::memcpy(target[v], values[v], static_cast<std::size_t>(n * r.values[v].width));
   };
   switch (layout_) {
-    case Layout::kRows:
+    case ReduceLayout::kRows:
       if (fresh) copy(to, worker.lanes);
       else Combine(worker, r, worker.lanes, to, values);
       break;
-    case Layout::kRowsByElements: {
+    case ReduceLayout::kRowsByElements: {
       if (fresh) copy(to, columns), advance(columns), --rows;
       if (r.ops.columns != nullptr) {
         r.ops.columns(values[0], rows, columns, to[0]);
@@ -497,18 +175,18 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
       }
       break;
     }
-    case Layout::kElements: {
+    case ReduceLayout::kElements: {
       int64_t n = rows * columns;
       if (fresh) copy(to, 1), advance(1), --n;
       CombineRows(worker, r, 1, n, to, values);
       break;
     }
-    case Layout::kElementsByRows: {
+    case ReduceLayout::kElementsByRows: {
       if (!fresh) {
         CombineRows(worker, r, rows, columns, to, values);
         break;
       }
-      std::byte* lane[kMaxValues];
+      std::byte* lane[kMaxReducedValues];
       std::copy(to, to + count, lane);
       for (int64_t i = 0; i < rows; ++i) {
         copy(lane, 1), advance(1);
@@ -540,8 +218,8 @@ void ReduceRun::FoldTiles(Worker& worker, const CompiledStage& stage, int64_t be
 }
 
 void ReduceRun::FoldInF64(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
-  std::byte* partial[kMaxValues];
-  double* totals[kMaxValues];
+  std::byte* partial[kMaxReducedValues];
+  double* totals[kMaxReducedValues];
   const auto lanes = static_cast<std::size_t>(worker.lanes);
   const std::size_t values = stage.reductions.size();
   std::byte* memory = worker.memory + groups_;
@@ -585,7 +263,7 @@ void ReduceRun::FoldWindow(Worker& worker, std::byte* to) const {
 void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
   std::size_t values = 0;
   for (const CompiledReduction& r : stage.reductions) values += r.values.size();
-  std::byte* partial[2][kMaxValues];
+  std::byte* partial[2][kMaxReducedValues];
   const auto point_at = [&](int which, int level) {
     for (std::size_t v = 0; v < values; ++v)
       partial[which][v] = worker.memory + groups_ + (level * stage_values_ + static_cast<int64_t>(v)) * accumulator_bytes_;
@@ -612,13 +290,14 @@ void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t 
 void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
   const void* const* params = Params(worker, stage);
   std::byte* frame = worker.memory + stage.frame;
-  for (; tiles > 0; --tiles, elements_.Next(worker.element_tile)) {
-    if (tiles % kFoldsBetweenLooks == 0 && IsInterrupted()) return;
+  for (; tiles > 0 && !worker.is_stopped; --tiles, elements_.Next(worker.element_tile)) {
     std::copy(worker.element_tile.origin.begin(), worker.element_tile.origin.end(),
               worker.origin.begin() + static_cast<std::ptrdiff_t>(row_rank_));
     const int64_t rows = worker.row_tile.rows * worker.element_tile.rows;
     const int64_t columns = worker.row_tile.columns * worker.element_tile.columns;
     stage.program.RunTile(frame, worker.origin, rows, columns, params);
+    worker.since_look += rows * columns;
+    if (worker.since_look >= kElementsBetweenLooks) worker.since_look = 0, worker.is_stopped = IsInterrupted();
     std::byte* const* next = to;
     for (const CompiledReduction& r : stage.reductions) {
       FoldTile(worker, stage, r, rows, columns, fresh, next);
@@ -643,7 +322,7 @@ void ReduceRun::RunRowValues(const Worker& worker, const CompiledStage& stage) c
   const void** pointers = reinterpret_cast<const void**>(worker.memory + pointers_);
   for (int p = 0; p < stage.first_row_value; ++p) pointers[p] = Accumulator(worker, p);
   int64_t rows = worker.row_tile.rows, columns = worker.row_tile.columns;
-  if (layout_ == Layout::kElementsByRows) columns = rows, rows = 1;
+  if (layout_ == ReduceLayout::kElementsByRows) columns = rows, rows = 1;
   std::byte* frame = worker.memory + stage.row_values_frame;
   stage.row_values.RunTile(frame, worker.row_tile.origin, rows, columns, pointers);
   for (int v = 0; v < stage.row_value_count; ++v) {
@@ -656,7 +335,7 @@ void ReduceRun::RunRowValues(const Worker& worker, const CompiledStage& stage) c
 
 void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t begin, int64_t end) const {
   RunRowValues(worker, stage);
-  std::byte* to[kMaxValues];
+  std::byte* to[kMaxReducedValues];
   std::size_t n = 0;
   for (const CompiledReduction& r : stage.reductions)
     for (std::size_t v = 0; v < r.values.size(); ++v) to[n++] = Accumulator(worker, r.first_param + static_cast<int>(v));
@@ -677,7 +356,7 @@ void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t 
 void ReduceRun::RunRowStage(Worker& worker, const CompiledStage& stage) const {
   const void* const* params = Params(worker, stage);
   int64_t rows = worker.row_tile.rows, columns = worker.row_tile.columns;
-  if (layout_ == Layout::kElementsByRows) columns = rows, rows = 1;
+  if (layout_ == ReduceLayout::kElementsByRows) columns = rows, rows = 1;
   stage.program.RunTile(worker.memory + stage.frame, worker.row_tile.origin, rows, columns, params);
 }
 
@@ -738,15 +417,15 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
                       static_cast<std::size_t>(accumulator_bytes_ * param_count_));
         }
         for (int64_t chunk = begin; chunk < end; ++chunk) {
-          std::byte* to[kMaxValues];
+          std::byte* to[kMaxReducedValues];
           for (std::size_t v = 0; v < values; ++v) to[v] = partial(chunk, v);
           FoldTiles(worker, stage, elements_.count() * chunk / chunks_, elements_.count() * (chunk + 1) / chunks_, true, to);
         }
       });
       std::size_t v = 0;
       for (const CompiledReduction& r : stage.reductions) {
-        std::byte* to[kMaxValues];
-        const std::byte* from[kMaxValues];
+        std::byte* to[kMaxReducedValues];
+        const std::byte* from[kMaxReducedValues];
         for (std::size_t k = 0; k < r.values.size(); ++k) to[k] = Accumulator(first, r.first_param + static_cast<int>(k));
         InitialValues(first, r, to);
         // Neighbours in pairs, until the first one has all.
@@ -761,7 +440,7 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
           ++v;
           continue;
         }
-        std::byte* left[kMaxValues];
+        std::byte* left[kMaxReducedValues];
         for (int64_t step = 1; step < chunks_; step *= 2) {
           for (int64_t chunk = 0; chunk + step < chunks_; chunk += 2 * step) {
             for (std::size_t k = 0; k < r.values.size(); ++k) left[k] = partial(chunk, v + k), from[k] = partial(chunk + step, v + k);
@@ -789,12 +468,6 @@ Result<> ReduceRun::Run(std::span<std::byte* const> bindings, ThreadPool& pool, 
     }
   });
   return {};
-}
-
-}  // namespace
-
-KernelResult MakeReduceKernel(const plan::KernelPlan&, const plan::ReduceKernel& body, const CpuKernelOptions& options) {
-  return ReduceRun::Make(body, options.threads);
 }
 
 }  // namespace krafla::cpu

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compilation of a reduction: how it is tiled, its stages' programs, the memory that they work in.
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "base/checked_math.h"
+#include "base/index.h"
+#include "cpu_fallback/executor/long_sum.h"
+#include "cpu_fallback/executor/reduce_run.h"
+
+namespace krafla::cpu {
+
+using plan::ElementProgram;
+using plan::NodeOp;
+using plan::Reduction;
+using plan::ReduceStage;
+
+namespace {
+
+// Work is shared out along the elements when there are fewer tiles of rows than this. Sizes alone decide, never the
+// number of threads: results do not depend on it.
+constexpr int64_t kFewRowTiles = 16;
+constexpr int64_t kChunkElements = 32768;
+constexpr int64_t kManyElements = 32;  // of windows that do not overlap: bounds tell extrema of columns faster
+
+// The dimensions of a tile that lie in [first, first + dims.size()), renumbered.
+TileShape PartOf(const TileShape& tile, int first, std::size_t rank) {
+  auto inside = [&](int d) { return d >= first && d < first + static_cast<int>(rank); };
+  TileShape out;
+  if (inside(tile.row_dim)) out.row_dim = tile.row_dim - first, out.rows = tile.rows;
+  if (inside(tile.column_dim)) out.column_dim = tile.column_dim - first, out.columns = tile.columns;
+  return out;
+}
+
+}  // namespace
+
+KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
+  auto out = std::make_unique<ReduceRun>();
+  for (ReduceStage& stage : body.stages) {
+    std::vector<Reduction> parts;
+    for (Reduction& r : stage.reductions) {
+      std::vector<Reduction> independent = IndependentParts(r);
+      if (independent.empty()) parts.push_back(std::move(r));
+      std::ranges::move(independent, std::back_inserter(parts));
+    }
+    stage.reductions = std::move(parts);
+  }
+  // Divisions in index expressions go away where dimensions can be split; all stages share the row dimensions.
+  std::size_t row_rank = body.row_dims.size();
+  for (int round = 0; round < 8; ++round) {
+    DimSplit split;
+    for (const ReduceStage& stage : body.stages)
+      if (split.dim < 0 || split.inner == 1) split = FindSplit(stage.program);
+    if (split.dim < 0 || split.inner == 1) break;
+    for (ReduceStage& stage : body.stages)
+      if (split.dim < static_cast<int>(stage.program.space.dims().size()))
+        stage.program = SplitDim(stage.program, split.dim, split.inner);
+    const bool is_row = split.dim < static_cast<int>(row_rank);
+    Dims& dims = is_row ? body.row_dims : body.element_dims;
+    const auto at = static_cast<std::size_t>(is_row ? split.dim : split.dim - static_cast<int>(row_rank));
+    const int64_t extent = dims[at];
+    dims[at] = split.inner;
+    dims.insert(dims.begin() + at, extent / split.inner);
+    if (is_row) ++row_rank;
+  }
+  for (int64_t d : body.row_dims)
+    if (d == 0) return out;
+  out->row_rank_ = row_rank;
+  const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
+  out->lanes_ = FindReduceLanes(body);
+  if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
+  const bool is_long_extremum = out->window_ && out->window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
+  if (is_long_extremum && ChooseReduceTiling(body, out->lanes_).has_dense_columns) out->window_.reset();
+  const auto is_f32_sum = [](const Reduction& r) { return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32; };
+  out->window_in_groups_ = out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
+  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
+  if (out->window_)
+    for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
+  out->ChooseLayout(body);
+  out->arrays_.emplace(body);
+  if (out->layout_ != ReduceLayout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
+  KRAFLA_TRY(out->CompileRowValues(body));
+  if (out->layout_ == ReduceLayout::kRowsByElements || out->layout_ == ReduceLayout::kElementsByRows) out->arrays_->LoadParams(body, out->tile_);
+  KRAFLA_TRY(out->CompileStages(body));
+  out->PlaceMemory(threads);
+  return out;
+}
+
+void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
+  int64_t element_count = 1;
+  for (int64_t d : body.element_dims) element_count *= d;
+  if (window_) {
+    layout_ = ReduceLayout::kRows;
+    tile_ = window_->tile();
+  } else {
+    const ReduceTiling tiling = ChooseReduceTiling(body, lanes_);
+    layout_ = tiling.layout;
+    tile_ = tiling.tile;
+  }
+  tile_elements_ = tile_.rows * tile_.columns;
+  rows_ = TileGrid(body.row_dims, PartOf(tile_, 0, body.row_dims.size()));
+  elements_ = TileGrid(body.element_dims, PartOf(tile_, static_cast<int>(row_rank_), body.element_dims.size()));
+  switch (layout_) {
+    case ReduceLayout::kRows: max_lanes_ = tile_elements_; break;
+    case ReduceLayout::kRowsByElements: max_lanes_ = tile_.columns; break;
+    case ReduceLayout::kElements: max_lanes_ = 1; break;
+    case ReduceLayout::kElementsByRows: max_lanes_ = tile_.rows; break;
+  }
+  if (element_count == 0) elements_ = TileGrid();
+  // Values of one lane that follow each other in a tile: a row of values has accumulators of its own.
+  const int64_t turns = layout_ == ReduceLayout::kRowsByElements ? tile_.rows : layout_ == ReduceLayout::kRows ? 1 : std::max<int64_t>(8, tile_elements_ / 256);
+  group_tiles_ = std::max<int64_t>(1, GroupTurns(element_count) / turns);
+  if (rows_.count() < kFewRowTiles && !window_)
+    chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1, std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
+  // About 10 us of work for a thread.
+  const double row_tile_time = 20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
+  grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / row_tile_time));
+}
+
+TileShape ReduceRun::RowTile() const {
+  if (layout_ == ReduceLayout::kElementsByRows) return {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
+  return PartOf(tile_, 0, row_rank_);
+}
+
+// Where a tile has one row, what is the same throughout it is computed once as it is.
+Result<> ReduceRun::CompileRowValues(plan::ReduceKernel& body) {
+  const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
+  stages_.resize(body.stages.size());
+  if (layout_ == ReduceLayout::kElements || window_) return {};
+  int next = 0;
+  for (const ReduceStage& stage : body.stages)
+    for (const Reduction& r : stage.reductions) next += static_cast<int>(r.inputs.size());
+  for (std::size_t s = 0; s < body.stages.size(); ++s) {
+    if (body.stages[s].scope != ReduceStage::Scope::kElement) continue;
+    std::optional<RowValues> values = TakeRowValues(body.stages[s].program, body.row_dims, next);
+    if (!values) continue;
+    KRAFLA_ASSIGN(stages_[s].row_values, BlockProgram::Compile(values->program, {.tile = RowTile(), .param_depends = row_mask}));
+    stages_[s].first_row_value = next;
+    stages_[s].row_value_count = static_cast<int>(values->types.size());
+    next += stages_[s].row_value_count;
+    for (ElementType t : values->types) row_value_widths_.push_back(StorageBytes(t));
+  }
+  return {};
+}
+
+Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
+  const uint64_t row_mask = row_rank_ == 0 ? 0 : ~uint64_t{0} >> (64 - row_rank_);
+  for (std::size_t number = 0; number < body.stages.size(); ++number) {
+    const ReduceStage& stage = body.stages[number];
+    CompiledStage& made = stages_[number];
+    made.scope = stage.scope;
+    const bool is_row = stage.scope == ReduceStage::Scope::kRow;
+    const std::vector<ElementType>& lanes = lanes_[number];
+    BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes};
+    // A row stage has the lanes of the accumulators.
+    if (is_row) options.tile = RowTile();
+    KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, options));
+    for (const plan::Node& n : stage.program.nodes)
+      if (n.op == NodeOp::kParam) made.params.push_back(static_cast<int>(n.bits));
+    std::sort(made.params.begin(), made.params.end());
+    made.params.erase(std::unique(made.params.begin(), made.params.end()), made.params.end());
+    std::size_t stage_values = 0;
+    made.sums_f32 = true;
+    for (const Reduction& r : stage.reductions) {
+      CompiledReduction reduction;
+      reduction.first_param = param_count_;
+      made.sums_floats |= DependsOnOrder(r);
+      made.sums_f32 &= r.kind == Reduction::Kind::kSum && r.inputs.size() == 1 && plan::ComputeType(r.hlo_type) == ElementType::kF32;
+      for (int input : r.inputs) {
+        const plan::NodeId node = stage.program.results[static_cast<std::size_t>(input)];
+        const ElementType type = stage.program.nodes[static_cast<std::size_t>(node)].type;
+        const ElementType lane = lanes[static_cast<std::size_t>(input)];
+        reduction.values.push_back({StorageBytes(lane == ElementType::kInvalid ? type : lane), input});
+        param_widths_.push_back(StorageBytes(type));
+        ++param_count_;
+      }
+      max_values_ = std::max(max_values_, static_cast<int>(reduction.values.size()));
+      stage_values += reduction.values.size();
+      if (stage_values > kMaxReducedValues)
+        return Unimplemented("A stage that reduces {} values at once; the CPU's kernel takes {}.", stage_values, kMaxReducedValues);
+      const ElementType lane = r.inputs.size() == 1 ? lanes[static_cast<std::size_t>(r.inputs[0])] : ElementType::kInvalid;
+      if (lane != ElementType::kInvalid) {
+        reduction.ops = FindReduceOps(r.kind, lane);
+        reduction.narrow = FindNarrow(lane);
+        reduction.widen = FindWiden(lane);
+      } else if (r.inputs.size() == 1) {
+        reduction.ops = FindReduceOps(r.kind, plan::ComputeType(r.hlo_type));
+      }
+      if (reduction.ops.rows == nullptr) {
+        const int64_t most = std::max(tile_elements_, max_lanes_);
+        KRAFLA_ASSIGN(reduction.combiner,
+                      BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
+      } else if (lane == ElementType::kInvalid && plan::IsNarrow(r.hlo_type) && IsIntegral(r.hlo_type) &&
+                 (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct)) {
+        const ElementType type = plan::ComputeType(r.hlo_type);
+        reduction.wrap = FindBlockFn({.op = NodeOp::kWrap, .type = type, .operand = type, .storage = r.hlo_type});
+      }
+      const ElementType computed = plan::ComputeType(r.hlo_type);
+      if (r.kind != Reduction::Kind::kOther && IsFloat(computed)) reduction.arithmetic = computed;
+      KRAFLA_ASSIGN(reduction.init, BlockProgram::Compile(r.init, {}));
+      made.reductions.push_back(std::move(reduction));
+    }
+  }
+  param_widths_.insert(param_widths_.end(), row_value_widths_.begin(), row_value_widths_.end());
+  param_count_ += static_cast<int>(row_value_widths_.size());
+  return {};
+}
+
+void ReduceRun::PlaceMemory(int threads) {
+  int64_t size = 0;
+  auto take = [&](int64_t bytes) {
+    const int64_t at = size;
+    size += RoundUp(bytes, 64);
+    return at;
+  };
+  int64_t init_bytes = 0;
+  for (CompiledStage& stage : stages_) {
+    stage.frame = take(stage.program.frame_bytes());
+    if (stage.row_value_count > 0) stage.row_values_frame = take(stage.row_values.frame_bytes());
+    int64_t values = 0;
+    for (CompiledReduction& r : stage.reductions) {
+      r.combiner_frame = take(r.combiner.frame_bytes());
+      init_bytes = std::max(init_bytes, r.init.frame_bytes());
+      values += static_cast<int64_t>(r.values.size());
+    }
+    stage_values_ = std::max(stage_values_, values);
+  }
+  accumulator_bytes_ = RoundUp(max_lanes_ * 8, 64);
+  accumulators_ = take(accumulator_bytes_ * param_count_);
+  initials_ = take(8 * param_count_);
+  for (const StageArrays::Array& a : arrays_->arrays())
+    array_places_.push_back(a.param >= 0 ? accumulators_ + a.param * accumulator_bytes_ : take(a.elements * a.width));
+  pointers_ = take(static_cast<int64_t>(sizeof(void*)) * (param_count_ + 1));
+  init_frame_ = take(init_bytes);
+  // For each value: a combiner's results, two halves of a row, and an array of a value that is uniform.
+  temporary_bytes_ = RoundUp(std::max(tile_elements_, max_lanes_) * 8, 64);
+  temporaries_ = take(4 * max_values_ * temporary_bytes_);
+  // A partial result for each power of two of groups, and the next one.
+  const int levels = 1 + std::bit_width(static_cast<uint64_t>(CeilDiv(elements_.count(), group_tiles_)));
+  if (std::ranges::any_of(stages_, &CompiledStage::sums_floats)) groups_ = take(levels * stage_values_ * accumulator_bytes_);
+  worker_bytes_ = size;
+  shared_ = worker_bytes_ * threads;
+  scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * stage_values_ * accumulator_bytes_ : 0);
+}
+
+KernelResult MakeReduceKernel(const plan::KernelPlan&, const plan::ReduceKernel& body, const CpuKernelOptions& options) {
+  return ReduceRun::Make(body, options.threads);
+}
+
+}  // namespace krafla::cpu
