@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "api/front_end.h"
 #include "command.h"
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
@@ -57,8 +58,8 @@ Result<> Show(const OptOptions& options) {
   KRAFLA_TRY(Verify(*module));
   // What is compiled is compiled for these devices; as it was read, it may be looked at anyhow.
   if (options.stage != "parsed") KRAFLA_TRY(VerifyDevices(*module));
-  PassOptions pass_options;
-  pass_options.disabled.insert(options.disabled.begin(), options.disabled.end());
+  const PassOptions pass_options =
+      PassOptionsFor({options.disabled.begin(), options.disabled.end()}, !options.selector.starts_with("cpu"));
   if (!options.passes.empty()) {
     std::vector<std::string> names;
     std::size_t begin = 0;

@@ -30,6 +30,14 @@ Result<> CheckDevices(const Module& module, bool for_group) {
 Stopwatch::Stopwatch() : start_(Now()) {}
 double Stopwatch::Milliseconds() const { return static_cast<double>(Now() - start_) * 1e-6; }
 
+PassOptions PassOptionsFor(std::set<std::string> disabled, bool on_vulkan) {
+  PassOptions out;
+  out.disabled = std::move(disabled);
+  // The CPU's kernels do what it does, and write in place.
+  if (!on_vulkan) out.disabled.insert("dilated_convolution_expander");
+  return out;
+}
+
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
                                           CompileReport& report, bool on_vulkan) {
   Stopwatch passes;
@@ -37,10 +45,7 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
   KRAFLA_TRY(CheckDevices(*module, options.for_group));
   KRAFLA_TRY(CheckBuiltInCalls(*module, CustomCallsOf(options)));
   if (options.lay_out_entry) KRAFLA_TRY(LayOutEntry(*module));
-  PassOptions pass_options;
-  pass_options.disabled = options.disabled;
-  // The CPU's kernels do what it does, and write in place.
-  if (!on_vulkan) pass_options.disabled.insert("dilated_convolution_expander");
+  const PassOptions pass_options = PassOptionsFor(options.disabled, on_vulkan);
   const EntryInterface interface = EntryInterface::Of(*module);
   KRAFLA_TRY(RunPipeline(*module, pass_options));
   KRAFLA_TRY(CheckCustomCalls(*module, CustomCallsOf(options), on_vulkan));

@@ -4,9 +4,13 @@
 
 #include "api/client.h"
 #include "base/without_exceptions.h"
+#include "passes/pipeline.h"
 #include "plan/planner.h"
 
 namespace krafla {
+
+// Without the passes `disabled`, and without those that the other kind of device needs.
+PassOptions PassOptionsFor(std::set<std::string> disabled, bool on_vulkan);
 
 // Adds its times to `report`.
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
