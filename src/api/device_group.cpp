@@ -253,8 +253,7 @@ class Group final : public GroupExecutable {
 
   // work(device), each on a thread. When one fails, the others are broken off wherever they are, and its error is returned.
   Result<> OnAllDevices(const std::function<Result<>(std::size_t device)>& work) {
-    rendezvous_->Begin();
-    const RunLimit limit = {limit_->deadline, rendezvous_->broken_off()};
+    const RunLimit limit = {limit_->deadline, rendezvous_->Begin()};
     const std::stop_callback stopped(limit_->stop, [this] { rendezvous_->RequestStop(); });
     for (Member& m : members_) m.executable->SetLimit(&limit);
     std::vector<std::thread> threads;

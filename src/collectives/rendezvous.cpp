@@ -12,13 +12,14 @@ std::string Seconds(std::chrono::milliseconds ms) { return Format("{:g} s", stat
 
 }  // namespace
 
-void Rendezvous::Begin() {
+std::stop_token Rendezvous::Begin() {
   std::lock_guard lock(mutex_);
   devices_.assign(devices_.size(), Device());
   failure_.reset();
   stop_ = std::stop_source();
   open_.clear();
   messages_.clear();
+  return stop_.get_token();
 }
 
 bool Rendezvous::NobodyRuns() const {
@@ -197,11 +198,6 @@ void Rendezvous::Leave(int64_t device, const Result<>& outcome) {
 std::optional<Status> Rendezvous::failure() const {
   std::lock_guard lock(mutex_);
   return failure_;
-}
-
-std::stop_token Rendezvous::broken_off() const {
-  std::lock_guard lock(mutex_);
-  return stop_.get_token();
 }
 
 void Rendezvous::RequestStop() {

@@ -39,7 +39,8 @@ class Rendezvous {
   Rendezvous(int64_t devices, Options options) : options_(options), devices_(static_cast<std::size_t>(devices)) {}
 
   // Before a run: every device is at work, what was left of the last run is forgotten. No device may be in a call.
-  void Begin();
+  // The token asks whoever is at work elsewhere to stop once the run is broken off.
+  std::stop_token Begin();
 
   // Does `device`'s part of a collective. `own` must stay valid until it returns.
   Result<> Meet(int64_t device, const Collective& collective, const Contribution& own);
@@ -55,9 +56,7 @@ class Rendezvous {
   void Leave(int64_t device, const Result<>& outcome);
   // Why the run was broken off: the first error.
   std::optional<Status> failure() const;
-  // Asks whoever is at work to stop once this run, up to the next Begin, is broken off. RequestStop breaks it off from
-  // outside without a reason of its own: the first who hears of it gives one when it leaves.
-  std::stop_token broken_off() const;
+  // Asks as the token does, without a reason of its own: the first who hears of it gives one when it leaves.
   void RequestStop();
 
   static constexpr std::size_t kMaxQueued = 4;

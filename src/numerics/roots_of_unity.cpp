@@ -81,13 +81,18 @@ std::vector<C> Chirp(int64_t n, int sign) {
   return out;
 }
 
-std::vector<C> ChirpFilter(const std::vector<C>& chirp, int64_t padded) {
+std::vector<C> AroundChirp(const std::vector<C>& chirp, int64_t padded) {
   std::vector<C> out(At(padded), C(0));
   const auto n = static_cast<int64_t>(chirp.size());
   for (int64_t k = 0; k < n; ++k) {
     out[At(k)] = std::conj(chirp[At(k)]);
     if (k > 0) out[At(padded - k)] = std::conj(chirp[At(k)]);
   }
+  return out;
+}
+
+std::vector<C> ChirpFilter(const std::vector<C>& chirp, int64_t padded) {
+  std::vector<C> out = AroundChirp(chirp, padded);
   Radix2(out);
   for (C& v : out) v /= static_cast<double>(padded);
   return out;

@@ -15,8 +15,9 @@ std::complex<double> RootOfUnity(int64_t k, int64_t n, int sign);
 std::complex<double> ChirpAt(int64_t k, int64_t n, int sign);
 std::vector<std::complex<double>> Chirp(int64_t n, int sign);
 
-// The transform of the chirp's conjugate, laid around `padded` points (a power of two, at least 2 n - 1), divided by
-// `padded`: what the transformed signal is multiplied by.
+// The chirp's conjugate, laid around `padded` points, at least 2 n - 1: what the signal is convolved with.
+std::vector<std::complex<double>> AroundChirp(const std::vector<std::complex<double>>& chirp, int64_t padded);
+// The transform of that, of a power of two points, divided by `padded`: what the transformed signal is multiplied by.
 std::vector<std::complex<double>> ChirpFilter(const std::vector<std::complex<double>>& chirp, int64_t padded);
 
 // The factors of n as radices of at most `most` each (a prime above stands alone), larger ones first. Of 1: none.

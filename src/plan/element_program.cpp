@@ -424,6 +424,12 @@ std::vector<bool> NeededNodes(const ElementProgram& p) {
   return live;
 }
 
+void DropUnneededNodes(ElementProgram& program) {
+  const std::vector<bool> needed = NeededNodes(program);
+  for (std::size_t i = 0; i < needed.size(); ++i)
+    if (!needed[i]) program.nodes[i] = {.op = NodeOp::kConstant, .type = program.nodes[i].type};
+}
+
 std::vector<IndexId> UsedExprs(const ElementProgram& p) {
   std::vector<bool> seen(p.space.expr_count(), false);
   std::vector<IndexId> out;

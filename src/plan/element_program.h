@@ -147,6 +147,8 @@ class ProgramBuilder {
 
 // Of each node, whether the stores and results need it, also inside of indices.
 std::vector<bool> NeededNodes(const ElementProgram& program);
+// Puts constants in the place of the others: ids stay as they are.
+void DropUnneededNodes(ElementProgram& program);
 // The expressions that a program evaluates: of loads, stores and index nodes, and inside their atoms.
 std::vector<IndexId> UsedExprs(const ElementProgram& program);
 

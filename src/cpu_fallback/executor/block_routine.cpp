@@ -91,21 +91,29 @@ class BlockRoutine {
     return result.has_value();
   }
 
-  // The s32 of an address, without its iterators: they are 0 in the only tile.
+  // use(an s32 of one lane, its factor) for the terms of an address that vary; its iterators are 0 in the only tile. False:
+  // some term cannot be had.
+  template <class Use>
+  bool ForTerms(const BlockProgram::Address& address, Use use) {
+    for (const BlockProgram::Term& term : address.terms) {
+      if (term.kind == BlockProgram::Term::Kind::kIter) continue;
+      if (term.kind == BlockProgram::Term::Kind::kDivision) return false;
+      const std::optional<Value> value = ValueOf(term.number, 1);
+      if (!value) return false;
+      builder_.UseLanes(1);
+      use(builder_.As(*value, ElementType::kS32).node, term.factor);
+    }
+    return true;
+  }
+  // The s32 of an address.
   std::optional<int> Index(const BlockProgram::Address& address) {
     const ElementType t = ElementType::kS32;
     int sum = builder_.Constant(t, static_cast<uint64_t>(address.constant));
-    for (const BlockProgram::Term& term : address.terms) {
-      if (term.kind == BlockProgram::Term::Kind::kIter) continue;
-      if (term.kind == BlockProgram::Term::Kind::kDivision) return std::nullopt;
-      const std::optional<Value> value = ValueOf(term.number, 1);
-      if (!value) return std::nullopt;
-      builder_.UseLanes(1);
-      const int x = builder_.As(*value, t).node;
-      const int scaled = term.factor == 1 ? x : builder_.Add(LaneOp::kMul, t, x, builder_.Constant(t, static_cast<uint64_t>(term.factor)));
+    const bool is_known = ForTerms(address, [&](int x, int64_t factor) {
+      const int scaled = factor == 1 ? x : builder_.Add(LaneOp::kMul, t, x, builder_.Constant(t, static_cast<uint64_t>(factor)));
       sum = builder_.Add(LaneOp::kAdd, t, scaled, sum);
-    }
-    return sum;
+    });
+    return is_known ? std::optional(sum) : std::nullopt;
   }
   bool AddRamp(const Step& s) {
     const std::optional<int> start = Index(AddressOf(s.address));
@@ -161,20 +169,14 @@ class BlockRoutine {
     const BlockProgram::Address& address = AddressOf(a.address);
     const int64_t first = address.constant + part_.row * a.row_stride + part_.column * a.column_stride;
     RoutineAccess out{.buffer = buffers_[static_cast<std::size_t>(a.buffer)], .offset = first * a.width, .width = a.width};
-    for (const BlockProgram::Term& term : address.terms) {
-      if (term.kind == BlockProgram::Term::Kind::kIter) continue;
-      if (term.kind == BlockProgram::Term::Kind::kDivision) return std::nullopt;
-      const std::optional<Value> value = ValueOf(term.number, 1);
-      if (!value) return std::nullopt;
-      builder_.UseLanes(1);
-      const int node = builder_.As(*value, ElementType::kS32).node;
+    const bool is_known = ForTerms(address, [&](int node, int64_t factor) {
       if (const native::LaneNode& n = builder_.node(node); n.op == LaneOp::kConstant) {
-        out.offset += static_cast<int32_t>(static_cast<uint32_t>(n.bits)) * term.factor * a.width;
+        out.offset += static_cast<int32_t>(static_cast<uint32_t>(n.bits)) * factor * a.width;
       } else {
-        out.terms.push_back({node, term.factor * a.width});
+        out.terms.push_back({node, factor * a.width});
       }
-    }
-    return out;
+    });
+    return is_known ? std::optional(std::move(out)) : std::nullopt;
   }
   bool IsDense(const Access& a) const {
     return (columns_ == 1 || a.column_stride == 1) && (rows_ == 1 || a.row_stride == columns_);

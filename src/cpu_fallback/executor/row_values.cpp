@@ -57,9 +57,7 @@ std::optional<RowValues> TakeRowValues(ElementProgram& stage, const Dims& row_di
     n = {.op = NodeOp::kParam, .type = n.type, .bits = static_cast<uint64_t>(first_param) + out.types.size() - 1, .depends = n.depends};
   }
   // What only they needed is gone.
-  const std::vector<bool> left = plan::NeededNodes(stage);
-  for (std::size_t i = 0; i < count; ++i)
-    if (!left[i]) stage.nodes[i] = {.op = NodeOp::kConstant, .type = stage.nodes[i].type};
+  plan::DropUnneededNodes(stage);
   return out;
 }
 

@@ -106,12 +106,6 @@ std::vector<bool> ReadFromOutside(const ElementProgram& program, const std::vect
   return out;
 }
 
-void DropUnneeded(ElementProgram& program) {
-  const std::vector<bool> needed = plan::NeededNodes(program);
-  for (std::size_t i = 0; i < needed.size(); ++i)
-    if (!needed[i]) program.nodes[i] = {.op = NodeOp::kConstant, .type = program.nodes[i].type};
-}
-
 IndexId Linear(plan::IndexSpace& space, std::span<const int64_t> strides) {
   IndexId out = space.Constant(0);
   for (std::size_t d = 0; d < strides.size(); ++d)
@@ -199,7 +193,7 @@ void StageArrays::KeepValues(ReduceKernel& body, const TileShape& tile) {
         is_done[i] = true;
       }
     }
-    DropUnneeded(body.stages[s].program);
+    plan::DropUnneededNodes(body.stages[s].program);
   }
 }
 

@@ -385,13 +385,13 @@ void MultiplyRows(SplitLine<double> from, const double* re, const double* im, in
   HWY_DYNAMIC_DISPATCH(MultiplyDouble)(from, re, im, rows, columns, to);
 }
 
-// The transform of the chirp's conjugate, laid around `padded` points, divided by `padded`.
+// As ChirpFilter, of any number of points that takes passes alone.
 std::vector<std::complex<double>> TransformedFilter(const std::vector<std::complex<double>>& chirp, int64_t padded) {
   const std::size_t count = At(padded);
   std::vector<double> numbers(4 * count, 0);
   const SplitLine<double> x{numbers.data(), numbers.data() + count}, spare{x.im + count, x.im + 2 * count};
-  for (std::size_t k = 0; k < chirp.size(); ++k)
-    for (const std::size_t at : {k, (count - k) % count}) x.re[at] = chirp[k].real(), x.im[at] = -chirp[k].imag();
+  const std::vector<std::complex<double>> around = AroundChirp(chirp, padded);
+  for (std::size_t k = 0; k < count; ++k) x.re[k] = around[k].real(), x.im[k] = around[k].imag();
   const SplitLine<double> done = LineFft<double>(padded, -1).Run(x, spare, 1, nullptr);
   std::vector<std::complex<double>> out(count);
   for (std::size_t k = 0; k < count; ++k) out[k] = std::complex(done.re[k], done.im[k]) / static_cast<double>(padded);
