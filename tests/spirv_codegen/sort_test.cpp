@@ -89,6 +89,48 @@ TEST(SortTest, KeepsWhatIsRead) {
     }
 }
 
+// Long rows are cut in chunks; many of them are sorted at once.
+TEST(SortTest, LongRows) {
+  for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{3, 5000}, 1}, {Dims{700, 3}, 0}, {Dims{40, 300}, 1}, {Dims{20000}, 0}})
+    for (ElementType type : {ElementType::kS32, ElementType::kU8}) {
+      plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, Less);
+      std::get<plan::SortKernel>(plan.body).inputs[1] = -1;
+      plan.bindings.erase(plan.bindings.begin() + 1);
+      for (int& output : std::get<plan::SortKernel>(plan.body).outputs) --output;
+      CheckKernel(plan, CornerMemory(plan));
+    }
+}
+
+TEST(SortTest, KeepsFewOfLongRows) {
+  for (int64_t keep : {1, 7, 300, 1200})
+    for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{3, 5000}, 1}, {Dims{5000, 2}, 0}})
+      for (ElementType type : {ElementType::kS32, ElementType::kBF16, ElementType::kF32}) {
+        plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, [](ProgramBuilder& b, NodeId x, NodeId y) {
+          return b.Compare(ComparisonDirection::kGt, x, y, /*total_order=*/IsFloat(b.node(x).type));
+        });
+        std::get<plan::SortKernel>(plan.body).keep = keep;
+        plan.name += Format(".keep{}", keep);
+        std::vector<Bytes> memory = CornerMemory(plan);
+        for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
+        CheckKernel(plan, memory);
+      }
+}
+
+// Several keys, one after the other, and more than one word of each.
+TEST(SortTest, SeveralKeys) {
+  for (int64_t n : {50, 6000})
+    for (ElementType second : {ElementType::kS64, ElementType::kS16, ElementType::kF32}) {
+      plan::KernelPlan plan = Sort({2, n}, 1, {ElementType::kS8, second, ElementType::kS32}, [&](ProgramBuilder& b, NodeId x, NodeId y) {
+        const ElementType type = plan::ComputeType(second);
+        const NodeId rest = b.Compare(ComparisonDirection::kGt, b.Param(type, 2, 0), b.Param(type, 3, 0), IsFloat(second));
+        return b.Select(b.Compare(ComparisonDirection::kEq, x, y), rest, Less(b, x, y));
+      });
+      std::vector<Bytes> memory = CornerMemory(plan);
+      for (int64_t i = 0; i < plan.bindings[2].element_count; ++i) WriteElement(memory[2], ElementType::kS32, i, static_cast<Bits>(i));
+      CheckKernel(plan, memory);
+    }
+}
+
 TEST(SortTest, Types) {
   for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS32,
                            ElementType::kU32, ElementType::kS64, ElementType::kU64}) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cpu_fallback/native/routine.h"
+
 namespace krafla::cpu {
 
 using native::LaneBuilder;

@@ -9,17 +9,18 @@
 
 #include "base/checked_math.h"
 #include "base/interruption.h"
-#include "cpu_fallback/executor/comparator_keys.h"
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/scalar_program.h"
 #include "cpu_fallback/kernels/move.h"
 #include "cpu_fallback/kernels/sort_keys.h"
+#include "plan/comparator_keys.h"
 
 namespace krafla::cpu {
 
 namespace {
 
 using plan::ElementProgram;
+using plan::KeyRule;
 using plan::kNoNode;
 using plan::Node;
 using plan::NodeId;
@@ -96,7 +97,7 @@ KernelResult SortRun::Make(const plan::SortKernel& body, int threads) {
   out->keep_ = body.keep < 0 ? out->length_ : std::min(body.keep, out->length_);
   if (out->length_ > INT32_MAX) return Unimplemented("A sort of rows of {} elements.", out->length_);
   for (ElementType t : body.types) out->widen_.push_back(FindWiden(t));
-  out->keys_ = FindKeys(body.comparator);
+  out->keys_ = plan::FindKeys(body.comparator);
   if (!out->keys_.empty()) {
     ElementProgram key = body.comparator;
     key.results.clear();

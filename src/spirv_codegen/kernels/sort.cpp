@@ -1,190 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
-// SortKernel: a merge sort of positions. Each pass doubles the length of sorted runs: every element finds by binary
-// search how many elements of the neighbouring run go before it, which is its new place. Stable, any comparator, no
-// shared memory, and the same code for a row of ten elements and of ten million. Where only the first `keep` of each row
-// are read, only the first `keep` of each run go into the next pass: half as many in each as in the one before.
-#include <algorithm>
-#include <array>
+// SortKernel: by digits where the comparator compares keys, else by merging.
+#include "spirv_codegen/kernels/sort.h"
 
-#include "base/checked_math.h"
+#include <algorithm>
+
 #include "spirv_codegen/kernels/reduction_values.h"
 
 namespace krafla::spirv {
-namespace {
 
-class SortEmitter {
- public:
-  SortEmitter(const plan::KernelPlan& plan, const plan::SortKernel& sort, const DeviceProfile& profile)
-      : plan_(plan), sort_(sort), profile_(profile) {
-    for (std::size_t d = 0; d < sort.dims.size(); ++d) {
-      if (static_cast<int>(d) < sort.dimension) outer_ *= sort.dims[d];
-      if (static_cast<int>(d) > sort.dimension) inner_ *= sort.dims[d];
+SortRows::SortRows(const plan::SortKernel& sort) : sort_(sort) {
+  for (std::size_t d = 0; d < sort.dims.size(); ++d) {
+    if (static_cast<int>(d) < sort.dimension) outer_ *= sort.dims[d];
+    if (static_cast<int>(d) > sort.dimension) inner_ *= sort.dims[d];
+  }
+  length_ = sort.dims[static_cast<std::size_t>(sort.dimension)];
+  keep_ = sort.keep < 0 ? length_ : std::clamp<int64_t>(sort.keep, 1, std::max<int64_t>(length_, 1));
+}
+
+Value SortRows::OperandIndex(Builder& b, Value row, Value place) const {
+  const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+  if (inner_ == 1) return b.Add(b.Mul(row, u32(length_)), place);
+  const Value before = b.UDiv(row, u32(inner_));
+  const Value line = b.Sub(row, b.Mul(before, u32(inner_)));
+  return b.Add(b.Add(b.Mul(before, u32(inner_ * length_)), line), b.Mul(place, u32(inner_)));
+}
+
+Value SortRows::Operand(KernelWriter& w, int operand, Value row, Value place) const {
+  const ElementType type = sort_.types[static_cast<std::size_t>(operand)];
+  const Kind kind64 = type == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
+  const int input = sort_.inputs[static_cast<std::size_t>(operand)];
+  return FromStorage(w.b, type, w.buffers.Load(input, StorageBytes(type), OperandIndex(w.b, row, place), 1, kind64));
+}
+
+void SortRows::Move(KernelWriter& w, Value row, Value place, Value position) const {
+  const Value source = OperandIndex(w.b, row, position), to = OperandIndex(w.b, row, place);
+  for (std::size_t i = 0; i < sort_.inputs.size(); ++i) {
+    const int bytes = StorageBytes(sort_.types[i]);
+    const Value value = sort_.inputs[i] < 0 ? position : w.buffers.Load(sort_.inputs[i], bytes, source, 1);
+    w.buffers.Store(sort_.outputs[i], bytes, to, value);
+  }
+}
+
+std::optional<SortKeys> SortKeys::Of(const plan::SortKernel& sort) {
+  SortKeys out;
+  out.rules_ = plan::FindKeys(sort.comparator);
+  for (std::size_t r = 0; r < out.rules_.size(); ++r) {
+    const plan::KeyRule& rule = out.rules_[r];
+    out.operands_.push_back(plan::KeyOperands(sort.comparator, rule.node));
+    if (out.operands_.back().empty()) return std::nullopt;
+    plan::ElementProgram program = sort.comparator;
+    program.results = {rule.node};
+    out.programs_.push_back(std::move(program));
+    const plan::KeyWidth width = plan::WidthOfKey(sort.comparator, rule, sort.types);
+    out.widths_.push_back(width);
+    if (BitWidth(rule.type) == 64) {
+      out.words_.push_back({r, false, 0, 32});
+      out.words_.push_back({r, true, 0, 32});
+    } else {
+      out.words_.push_back({r, false, std::min(width.same_bits, 31), std::min(width.low_bits, 32)});
     }
-    length_ = sort.dims[static_cast<std::size_t>(sort.dimension)];
-    total_ = outer_ * inner_ * length_;
-    keep_ = sort.keep < 0 ? length_ : std::clamp<int64_t>(sort.keep, 1, std::max<int64_t>(length_, 1));
   }
+  if (out.rules_.empty()) return std::nullopt;
+  return out;
+}
 
-  Result<EmittedProgram> Emit() {
-    EmittedProgram out;
-    if (total_ == 0) return out;
-    local_ = WorkgroupSize(profile_, 64);
-    KRAFLA_ASSIGN(grid_, FoldGrid(CeilDiv(total_, local_), profile_));
-    out.scratch_bytes = {total_ * 4, total_ * 4};
-    out.kernels.push_back(Start());
-    out.dispatches.push_back({0, grid_.size, {}});
-    int at = 0;  // the scratch buffer that holds the positions
-    if (length_ > 1) {
-      out.kernels.push_back(Merge(0));
-      out.kernels.push_back(Merge(1));
+Value SortKeys::Load(KernelWriter& w, const SortRows& rows, const Word& word, Value row, Value place) const {
+  Builder& b = w.b;
+  const plan::KeyRule& rule = rules_[word.rule];
+  const Value top = b.U32(0x80000000u);
+  const std::vector<int>& operands = operands_[word.rule];
+  Values params(2 * static_cast<std::size_t>(operands.back()) + 1, b.U32(0));
+  for (int o : operands) params[2 * static_cast<std::size_t>(o)] = rows.Operand(w, o, row, place);
+  const Value v = RunScalarProgram(b, w.buffers, programs_[word.rule], params, /*seen=*/true)[0];
+  Value high, low;
+  if (v.kind == Kind::kBool) {
+    high = b.Select(v, b.U32(1), b.U32(0));
+  } else if (KindBits(v.kind) == 64) {
+    const Value halves = b.BitcastTo(v, Kind::kU32, 2);
+    low = b.Extract(halves, 0), high = b.Extract(halves, 1);
+  } else {
+    high = b.Bitcast(v, Kind::kU32);
+  }
+  if (IsFloat(rule.type)) {
+    // Of negative numbers all bits are flipped; zeros are one number where floats are compared plainly.
+    Value negative = b.Compare(Cmp::kNe, b.And(high, top), b.U32(0));
+    if (!rule.total_order) {
+      const Value rest = low ? b.Or(low, b.And(high, b.U32(0x7fffffffu))) : b.And(high, b.U32(0x7fffffffu));
+      const Value is_zero = b.Compare(Cmp::kEq, rest, b.U32(0));
+      high = b.Select(is_zero, b.U32(0), high);
+      negative = b.LAnd(negative, b.LNot(is_zero));
     }
-    for (int64_t run = 1; run < length_; run *= 2, at = 1 - at) {
-      const int64_t width = std::min(run, keep_), per_row = CeilDiv(length_, run) * width;
-      std::vector<uint32_t> push = {static_cast<uint32_t>(run)};
-      if (Prunes()) push.insert(push.end(), {static_cast<uint32_t>(width), static_cast<uint32_t>(per_row)});
-      const int64_t elements = Prunes() ? outer_ * inner_ * per_row : total_;
-      out.dispatches.push_back({1 + at, GridOf(elements), std::move(push), static_cast<double>(elements) / static_cast<double>(total_)});
-    }
-    out.kernels.push_back(Gather(at));
-    out.dispatches.push_back({static_cast<int>(out.kernels.size()) - 1, GridOf(outer_ * inner_ * keep_), {},
-                              static_cast<double>(keep_) / static_cast<double>(length_)});
-    return out;
+    high = b.Select(negative, b.Not(high), b.Or(high, top));
+    if (low) low = b.Select(negative, b.Not(low), low);
+  } else if (IsSigned(rule.type)) {
+    high = low || word.high == 32 ? b.Xor(high, top) : b.Add(high, b.U32(1u << (word.high - 1)));
   }
-
- private:
-  KernelWriter Writer(int push_words) const {
-    return KernelWriter(plan_, profile_, {{total_, 4}, {total_, 4}}, push_words);
-  }
-  int Scratch(int n) const { return static_cast<int>(plan_.bindings.size()) + n; }
-  Value U32(KernelWriter& w, int64_t v) const { return w.b.U32(static_cast<uint32_t>(v)); }
-
-  // The last run of a row may be counted whole, which 32 bits must hold too.
-  bool Prunes() const { return keep_ <= length_ / 4 && total_ < int64_t{1} << 31; }
-  // Of at most all elements, numbered as those are.
-  std::array<uint32_t, 3> GridOf(int64_t elements) const {
-    const auto groups = static_cast<uint32_t>(CeilDiv(elements, local_));
-    if (grid_.size[1] == 1) return {groups, 1, 1};
-    return {grid_.size[0], static_cast<uint32_t>(CeilDiv(groups, grid_.size[0])), 1};
-  }
-
-  // body(first element of a row, which of its `per_row` this is); rows are the lines along the dimension in the order
-  // (outer, inner).
-  void ForElement(KernelWriter& w, Value per_row, const std::function<void(Value, Value)>& body) const {
-    Builder& b = w.b;
-    const Value n = b.Add(b.Mul(GroupNumber(b, grid_), b.U32(local_)), b.LocalIndex());
-    b.If(b.Compare(Cmp::kULt, n, b.Mul(U32(w, outer_ * inner_), per_row)), [&] {
-      const Value row = b.UDiv(n, per_row);
-      body(b.Mul(row, U32(w, length_)), b.Sub(n, b.Mul(row, per_row)));
-    });
-  }
-  // Where place `place` of the row that starts at `start` lies in the operands.
-  Value OperandIndex(KernelWriter& w, Value start, Value place) const {
-    Builder& b = w.b;
-    if (inner_ == 1) return b.Add(start, place);
-    const Value row = b.UDiv(start, U32(w, length_));
-    const Value before = b.UDiv(row, U32(w, inner_));
-    const Value line = b.Sub(row, b.Mul(before, U32(w, inner_)));
-    return b.Add(b.Add(b.Mul(before, U32(w, inner_ * length_)), line), b.Mul(place, U32(w, inner_)));
-  }
-  Values LoadOperands(KernelWriter& w, Value start, Value place) const {
-    const Value at = OperandIndex(w, start, place);
-    Values out;
-    for (std::size_t i = 0; i < sort_.inputs.size(); ++i) {
-      bool used = false;
-      for (const plan::Node& n : sort_.comparator.nodes)
-        used = used || (n.op == plan::NodeOp::kParam && n.bits / 2 == i);
-      const ElementType type = sort_.types[i];
-      // Operands that are only carried along are not looked at.
-      out.push_back(used ? FromStorage(w.b, type, w.buffers.Load(sort_.inputs[i], StorageBytes(type), at, 1, Kind64(type)))
-                         : w.b.Zero(ComputeKind(plan::ComputeType(type))));
-    }
-    return out;
-  }
-  static Kind Kind64(ElementType type) { return type == ElementType::kF64 ? Kind::kF64 : Kind::kU64; }
-
-  EmittedKernel Start() const {
-    KernelWriter w = Writer(0);
-    ForElement(w, U32(w, length_), [&](Value start, Value place) { w.buffers.Store(Scratch(0), 4, w.b.Add(start, place), place); });
-    return w.Finish({local_, 1, 1}, "sort.start");
-  }
-
-  EmittedKernel Merge(int from) const {
-    KernelWriter w = Writer(Prunes() ? 3 : 1);
-    Builder& b = w.b;
-    const Value run = w.buffers.PushWord(0);
-    if (!Prunes()) {
-      ForElement(w, U32(w, length_), [&](Value start, Value place) {
-        const Value number = b.UDiv(place, run);
-        MergeElement(w, from, start, number, b.Sub(place, b.Mul(number, run)), run, run);
-      });
-      return w.Finish({local_, 1, 1}, "sort.merge");
-    }
-    const Value width = w.buffers.PushWord(1);
-    ForElement(w, w.buffers.PushWord(2), [&](Value start, Value n) {
-      const Value number = b.UDiv(n, width);
-      const Value within = b.Sub(n, b.Mul(number, width));
-      // The last run may be shorter.
-      b.If(b.Compare(Cmp::kULt, b.Add(b.Mul(number, run), within), U32(w, length_)),
-           [&] { MergeElement(w, from, start, number, within, run, width); });
-    });
-    return w.Finish({local_, 1, 1}, "sort.merge");
-  }
-
-  // Element `within` of run `number`, of whose elements, as of the neighbour's, the first `width` are looked at.
-  void MergeElement(KernelWriter& w, int from, Value start, Value number, Value within, Value run, Value width) const {
-    Builder& b = w.b;
-    const Value is_right = b.Compare(Cmp::kNe, b.And(number, b.U32(1)), b.U32(0));
-    const Value pair_begin = b.Mul(b.And(number, b.U32(~1u)), run);
-    const Value other = b.Select(is_right, pair_begin, b.Min(b.Add(pair_begin, run), U32(w, length_)));
-    const Value other_end = b.Min(b.Add(other, width), U32(w, length_));
-    const Value mine = w.buffers.Load(Scratch(from), 4, b.Add(start, b.Add(b.Mul(number, run), within)), 1);
-    const Values my_values = LoadOperands(w, start, mine);
-    const Values found = b.While(
-        {other, other_end}, [&](const Values& s) { return b.Compare(Cmp::kULt, s[0], s[1]); },
-        [&](const Values& s) {
-          const Value middle = b.Shr(b.Add(s[0], s[1]), b.U32(1));
-          const Value theirs = w.buffers.Load(Scratch(from), 4, b.Add(start, middle), 1);
-          const Values their_values = LoadOperands(w, start, theirs);
-          // An element of the left run goes after those of the right that are less; one of the right goes after
-          // those of the left that are not greater.
-          Values operands;
-          for (std::size_t i = 0; i < my_values.size(); ++i) {
-            operands.push_back(b.Select(is_right, my_values[i], their_values[i]));
-            operands.push_back(b.Select(is_right, their_values[i], my_values[i]));
-          }
-          const Value less = RunScalarProgram(b, w.buffers, sort_.comparator, operands)[0];
-          const Value before = b.LNotEqual(less, is_right);
-          return Values{b.Select(before, b.Add(middle, b.U32(1)), s[0]), b.Select(before, s[1], middle)};
-        });
-    const Value rank = b.Add(within, b.Sub(found[0], other));
-    w.buffers.Store(Scratch(1 - from), 4, b.Add(start, b.Add(pair_begin, rank)), mine);
-  }
-
-  EmittedKernel Gather(int from) const {
-    KernelWriter w = Writer(0);
-    ForElement(w, U32(w, keep_), [&](Value start, Value place) {
-      const Value position = w.buffers.Load(Scratch(from), 4, w.b.Add(start, place), 1);
-      const Value source = OperandIndex(w, start, position);
-      const Value to = OperandIndex(w, start, place);
-      for (std::size_t i = 0; i < sort_.inputs.size(); ++i) {
-        const int bytes = StorageBytes(sort_.types[i]);
-        const Value value = sort_.inputs[i] < 0 ? position : w.buffers.Load(sort_.inputs[i], bytes, source, 1);
-        w.buffers.Store(sort_.outputs[i], bytes, to, value);
-      }
-    });
-    return w.Finish({local_, 1, 1}, "sort.gather");
-  }
-
-  const plan::KernelPlan& plan_;
-  const plan::SortKernel& sort_;
-  const DeviceProfile& profile_;
-  int64_t outer_ = 1, inner_ = 1, length_ = 1, total_ = 1;
-  int64_t keep_ = 1;  // of each row's first results, what is read
-  uint32_t local_ = 64;
-  Grid grid_;
-};
-
-}  // namespace
+  Value out = word.is_low_half ? low : high;
+  if (rule.descending) out = b.Xor(out, b.U32(word.high == 32 ? ~0u : (1u << word.high) - 1));
+  return out;
+}
 
 Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort,
                                 const DeviceProfile& profile, const EmitOptions&) {
@@ -192,7 +106,11 @@ Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKe
   if (sort.dims.empty()) return Unimplemented("A scalar has no dimension to sort.");
   for (ElementType type : sort.types)
     if (StorageBytes(type) == 8) KRAFLA_TRY(CheckType(type, profile));
-  return SortEmitter(plan, sort, profile).Emit();
+  const std::optional<SortKeys> keys = SortKeys::Of(sort);
+  const SortRows rows(sort);
+  // Scratch holds two words of each element, twice, and 32 bits reach it.
+  if (keys && rows.rows() * rows.length() < int64_t{1} << 28) return EmitDigitSort(plan, sort, *keys, profile);
+  return EmitMergeSort(plan, sort, profile);
 }
 
 }  // namespace krafla::spirv

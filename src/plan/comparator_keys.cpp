@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu_fallback/executor/comparator_keys.h"
+#include "plan/comparator_keys.h"
 
+#include <algorithm>
+#include <bit>
 #include <optional>
 
-namespace krafla::cpu {
-
-using plan::ElementProgram;
-using plan::kNoNode;
-using plan::Node;
-using plan::NodeId;
-using plan::NodeOp;
-
+namespace krafla::plan {
 namespace {
 
 // Whether node `a` is to the even params what `b` is to the odd ones of the same operand.
@@ -83,6 +78,34 @@ bool AppendKeys(const ElementProgram& p, NodeId id, std::vector<KeyRule>& keys) 
   return false;
 }
 
+// The last bits that all values of this float have as the others tell: the mantissa of a narrow type ends before.
+int SameBits(const ElementProgram& p, NodeId id, std::span<const ElementType> types) {
+  const Node& n = p.nodes[static_cast<std::size_t>(id)];
+  // In f32, where the subnormal numbers of all narrow types but bf16 are normal.
+  const auto of_type = [&](ElementType type) {
+    if (n.type != ElementType::kF32 || !IsNarrow(type)) return 0;
+    return type == ElementType::kBF16 ? 16 : type == ElementType::kF16 ? 13 : BitWidth(type) <= 8 ? 20 : 0;
+  };
+  switch (n.op) {
+    case NodeOp::kParam: return of_type(types[n.bits / 2]);
+    case NodeOp::kRound: return of_type(n.storage);
+    case NodeOp::kConstant: return n.bits == 0 ? 32 : std::min(std::countr_zero(n.bits), 32);
+    case NodeOp::kHlo:
+      if (n.opcode != Opcode::kSelect) return 0;
+      return std::min(SameBits(p, n.operands[1], types), SameBits(p, n.operands[2], types));
+    case NodeOp::kIndex:
+    case NodeOp::kLoad:
+    case NodeOp::kCompare:
+    case NodeOp::kConvert:
+    case NodeOp::kBitcast:
+    case NodeOp::kWrap:
+    case NodeOp::kEncode:
+    case NodeOp::kDecode:
+    case NodeOp::kReducePrecision: return 0;
+  }
+  KRAFLA_UNREACHABLE();
+}
+
 }  // namespace
 
 std::vector<KeyRule> FindKeys(const ElementProgram& comparator) {
@@ -91,4 +114,28 @@ std::vector<KeyRule> FindKeys(const ElementProgram& comparator) {
   return keys;
 }
 
-}  // namespace krafla::cpu
+std::vector<int> KeyOperands(const ElementProgram& comparator, NodeId node) {
+  std::vector<bool> needed(comparator.nodes.size(), false);
+  needed[static_cast<std::size_t>(node)] = true;
+  std::vector<int> out;
+  for (std::size_t i = comparator.nodes.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    const Node& n = comparator.nodes[i];
+    if (n.op == NodeOp::kParam) out.push_back(static_cast<int>(n.bits / 2));
+    for (NodeId o : n.operands)
+      if (o != kNoNode) needed[static_cast<std::size_t>(o)] = true;
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+KeyWidth WidthOfKey(const ElementProgram& comparator, const KeyRule& rule, std::span<const ElementType> types) {
+  const Node& key = comparator.nodes[static_cast<std::size_t>(rule.node)];
+  if (rule.type == ElementType::kPred) return {1, 0};
+  if (IsFloat(rule.type)) return {64, SameBits(comparator, rule.node, types)};
+  const ElementType from = key.op == NodeOp::kParam ? types[key.bits / 2] : key.op == NodeOp::kWrap ? key.storage : rule.type;
+  return {BitWidth(from), 0};
+}
+
+}  // namespace krafla::plan
