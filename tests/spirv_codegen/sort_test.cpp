@@ -91,7 +91,7 @@ TEST(SortTest, KeepsWhatIsRead) {
 
 // Long rows are cut in chunks; many of them are sorted at once.
 TEST(SortTest, LongRows) {
-  for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{3, 5000}, 1}, {Dims{700, 3}, 0}, {Dims{40, 300}, 1}, {Dims{20000}, 0}})
+  for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{3, 5000}, 1}, {Dims{40, 300}, 1}})
     for (ElementType type : {ElementType::kS32, ElementType::kU8}) {
       plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, Less);
       std::get<plan::SortKernel>(plan.body).inputs[1] = -1;
@@ -102,9 +102,9 @@ TEST(SortTest, LongRows) {
 }
 
 TEST(SortTest, KeepsFewOfLongRows) {
-  for (int64_t keep : {1, 7, 300, 1200})
-    for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{3, 5000}, 1}, {Dims{5000, 2}, 0}})
-      for (ElementType type : {ElementType::kS32, ElementType::kBF16, ElementType::kF32}) {
+  for (int64_t keep : {1, 300, 1200})
+    for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{5000, 2}, 0}})
+      for (ElementType type : {ElementType::kS32, ElementType::kBF16}) {
         plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, [](ProgramBuilder& b, NodeId x, NodeId y) {
           return b.Compare(ComparisonDirection::kGt, x, y, /*total_order=*/IsFloat(b.node(x).type));
         });

@@ -40,9 +40,10 @@ class DigitSort {
     const int64_t rows = rows_.rows();
     const int64_t words_of_keys = ranks ? std::max<int64_t>(std::ssize(words), 1) * half_ : 2 * half_;
     const int64_t positions = ranks ? (selects ? rows * sorted : 1) : 2 * half_;
-    int64_t cells = 1;
-    for (int64_t length : {sorted, length_}) {
-      Cut(length);
+    Cut(sorted);
+    int64_t cells = rows * chunks_ << bits_;
+    if (selects) {
+      Cut(length_, 3, 8);
       cells = std::max(cells, rows * chunks_ << bits_);
     }
     scratch_ = {{words_of_keys, 4}, {positions, 4}, {ranks && !selects ? 1 : cells, 4}, {selects ? 4 * rows : 1, 4}};
@@ -73,8 +74,9 @@ class DigitSort {
   // Of element `n` of a row, from `half` on: rows have length_ elements.
   Value At(Kernel& k, Value half, Value row, Value n) const { return k.b.Add(half, k.b.Add(k.b.Mul(row, k.U32(length_)), n)); }
 
-  // How rows of `length` are cut, and how many bits a digit has.
-  void Cut(int64_t length) {
+  // How rows of `length` are cut, and how many bits a digit has, where a pass accesses memory so often for each element
+  // and for each counter.
+  void Cut(int64_t length, int64_t of_element = 10, int64_t of_counter = 4) {
     if (!on_host_) {
       bits_ = 4;
       const int64_t rows = rows_.rows();
@@ -87,12 +89,11 @@ class DigitSort {
     const int64_t wanted = std::max(std::min(CeilDiv(64, rows_.rows()), CeilDiv(length, 8192)), CeilDiv(length, kLongestHostChunk));
     chunk_ = CeilDiv(length, wanted > 4 ? RoundUp(wanted, static_cast<int64_t>(lanes_)) : wanted);
     chunks_ = CeilDiv(length, chunk_);
-    // An element costs about ten accesses in a pass, a counter four.
     int64_t least = 0;
     const SortKeys::Word& word = keys_.words()[0];
     for (int bits : {4, 6, 8, 11}) {
       const int64_t passes = CeilDiv(word.high - word.low, bits);
-      const int64_t cost = passes * (10 * chunk_ + (int64_t{4} << bits));
+      const int64_t cost = passes * (of_element * chunk_ + (of_counter << bits));
       if (least != 0 && cost >= least) continue;
       least = cost, bits_ = bits;
     }
@@ -174,8 +175,19 @@ class DigitSort {
     if (on_host_) return k.b.Add(c.base, digit);
     return k.b.Add(k.b.Mul(digit, k.b.U32(lanes_)), k.b.LocalIndex());
   }
-  // body(element of the row) for the invocation's stretch of a chunk.
-  void ForStretch(Kernel& k, Value chunk, const std::function<void(Value)>& body) const {
+  // body(element, values) for [begin, end), four and more at a time: what a turn costs is much beside a load and a count.
+  Values ForEach(Kernel& k, Value begin, Value end, uint32_t unrolled, const Values& initial,
+                 const std::function<Values(Value, const Values&)>& body) const {
+    Builder& b = k.b;
+    const Value whole = b.Add(begin, b.And(b.Sub(end, begin), b.U32(~(unrolled - 1))));
+    const Values most = b.For(begin, whole, b.U32(unrolled), initial, [&](Value first, Values values) {
+      for (uint32_t i = 0; i < unrolled; ++i) values = body(b.Add(first, b.U32(i)), values);
+      return values;
+    });
+    return b.For(whole, end, b.U32(1), most, body);
+  }
+  // Elements of the row in the invocation's stretch of a chunk.
+  Values ForStretch(Kernel& k, Value chunk, const Values& initial, const std::function<Values(Value, const Values&)>& body) const {
     Builder& b = k.b;
     Value begin = b.Mul(chunk, k.U32(chunk_)), end = b.Min(b.Add(begin, k.U32(chunk_)), k.U32(length_));
     if (!on_host_) {
@@ -183,12 +195,21 @@ class DigitSort {
       begin = b.Min(b.Add(begin, b.Mul(b.LocalIndex(), each)), end);
       end = b.Min(b.Add(begin, each), end);
     }
-    b.For(begin, end, b.U32(1), body);
+    return ForEach(k, begin, end, 4, initial, body);
+  }
+  void ForStretch(Kernel& k, Value chunk, const std::function<void(Value)>& body) const {
+    ForStretch(k, chunk, {}, [&](Value element, const Values&) { body(element); return Values{}; });
   }
   // `digit`: of an element, and whether it counts.
   using DigitOf = std::function<std::pair<Value, Value>(Value element)>;
   void Count(Kernel& k, const Counters& c, Value chunk, const DigitOf& digit) const {
     Builder& b = k.b;
+    if (InValues(c.digits)) {
+      const Values counts = ForStretch(k, chunk, Values(static_cast<std::size_t>(c.digits), b.U32(0)),
+                                       [&](Value element, const Values& s) { return OneMore(k, s, digit(element).first); });
+      for (int d = 0; d < c.digits; ++d) StoreCounter(k, c, CounterOf(k, c, k.U32(d)), counts[static_cast<std::size_t>(d)]);
+      return;
+    }
     b.For(b.U32(0), k.U32(c.digits), b.U32(1), [&](Value d) { StoreCounter(k, c, CounterOf(k, c, d), b.U32(0)); });
     ForStretch(k, chunk, [&](Value element) {
       const auto [d, counts] = digit(element);
@@ -199,6 +220,15 @@ class DigitSort {
       if (counts) b.If(counts, add);
       else add();
     });
+  }
+  // Few counters of an invocation of its own are values.
+  bool InValues(int digits) const { return on_host_ && digits <= 4; }
+  Values OneMore(Kernel& k, Values counts, Value digit) const {
+    for (std::size_t d = 0; d < counts.size(); ++d) {
+      const Value is = k.b.Compare(Cmp::kEq, digit, k.U32(static_cast<int64_t>(d)));
+      counts[d] = k.b.Add(counts[d], k.b.Select(is, k.b.U32(1), k.b.U32(0)));
+    }
+    return counts;
   }
   // The sum over the invocations of the workgroup before this one, and this one's too.
   std::pair<Value, Value> SumBefore(Kernel& k, Id sums, Value own) const {
@@ -322,6 +352,18 @@ class DigitSort {
             StoreCounter(k, c, at, s[0]);
             return Values{b.Add(s[0], count)};
           });
+        }
+        if (InValues(digits)) {
+          Values places;
+          for (int d = 0; d < digits; ++d) places.push_back(LoadCounter(k, c, CounterOf(k, c, k.U32(d))));
+          ForStretch(k, chunk, places, [&](Value element, const Values& next) {
+            const Value d = digit(element).first;
+            Value place = next[0];
+            for (int n = 1; n < digits; ++n) place = b.Select(b.Compare(Cmp::kEq, d, k.U32(n)), next[static_cast<std::size_t>(n)], place);
+            put(k, row, element, place);
+            return OneMore(k, next, d);
+          });
+          return;
         }
         ForStretch(k, chunk, [&](Value element) {
           const Value d = digit(element).first, at = CounterOf(k, c, d);
@@ -460,7 +502,7 @@ class DigitSort {
         return std::pair(k.b.Select(k.b.Compare(Cmp::kULt, key, last), k.b.U32(0), upper), Value{});
       };
     };
-    constexpr int kSides = 4;
+    constexpr int kSides = 3;
     if (chunks_ > 1) {
       KRAFLA_ASSIGN(const int count, MakeCount("sort.sides", 1, kSides, side));
       Dispatch(count, {from}, 1);
@@ -490,7 +532,7 @@ class DigitSort {
       const auto load = [&](Value at, std::size_t n) { return Load(k, kKeys, At(k, k.U32(static_cast<int64_t>(n) * half_), row, at)); };
       Values own;
       for (std::size_t n = 0; n < words.size(); ++n) own.push_back(load(element, n));
-      const Value place = b.For(b.U32(0), k.U32(length_), b.U32(1), {b.U32(0)}, [&](Value other, const Values& s) {
+      const Value place = ForEach(k, b.U32(0), k.U32(length_), 16, {b.U32(0)}, [&](Value other, const Values& s) {
         Value before = b.Compare(Cmp::kULt, other, element);
         for (std::size_t n = words.size(); n-- > 0;) {
           const Value theirs = load(other, n);
