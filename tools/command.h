@@ -44,7 +44,7 @@ struct DeviceOptions {
   RunLimit ToRunLimit() const;
 };
 
-// INVALID_ARGUMENT, with those that there are, for a name that is neither a feature, nor "fusion", nor a pass.
+// INVALID_ARGUMENT, with those that there are, for a name that is neither a feature, nor "fusion" or "loops", nor a pass.
 Result<> CheckFeatureName(const std::string& name);
 
 // Prints "krafla: ..." to standard error and returns the exit code for it.

@@ -54,10 +54,10 @@ RunLimit DeviceOptions::ToRunLimit() const {
 }
 
 Result<> CheckFeatureName(const std::string& name) {
-  bool known = name == "fusion" || FindPass(name).has_value();
+  bool known = name == "fusion" || name == "loops" || FindPass(name).has_value();
   for (const FeatureName& f : FeatureNames()) known |= f.name == name;
   if (known) return {};
-  std::string names = "fusion";
+  std::string names = "fusion, loops";
   for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
   return InvalidArgument("unknown feature '{}'; there are {}, and the passes that krafla opt --list-passes lists", name,
                          names);

@@ -34,7 +34,8 @@ class CustomCallRegistry;
 KRAFLA_EXPORT_END
 
 struct CompileOptions {
-  // Features off and on by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", and names of passes.
+  // Features off and on by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small
+  // loops as one kernel on Vulkan), and names of passes.
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;

@@ -65,6 +65,34 @@ bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& 
   return false;
 }
 
+namespace {
+
+// Makes kernels of the loops that are fit for it, the outer ones first, and marks what is launched besides them.
+Result<> EmitLoops(const plan::ProgramPlan& plan, const plan::StepList& list, const DeviceProfile& profile, bool wanted,
+                   EmittedKernels& out) {
+  for (const plan::Step& step : list.steps) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      out.launched[static_cast<std::size_t>(launch->kernel)] = true;
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      if (wanted) {
+        auto emitted = spirv::EmitLoopNest(plan, *loop, profile);
+        if (emitted) {
+          out.loops.emplace(loop, std::move(*emitted));
+          continue;
+        }
+        if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
+      }
+      KRAFLA_TRY(EmitLoops(plan, *loop->condition, profile, wanted, out));
+      KRAFLA_TRY(EmitLoops(plan, *loop->body, profile, wanted, out));
+    } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+      for (const auto& b : branch->branches) KRAFLA_TRY(EmitLoops(plan, *b, profile, wanted, out));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,
                                    const CompileOptions& options) {
   spirv::EmitOptions emit_options;
@@ -74,7 +102,12 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
   out.programs.resize(plan.kernels.size());
   out.refusals.resize(plan.kernels.size());
   out.entry_points.resize(plan.kernels.size());
+  out.launched.resize(plan.kernels.size());
+  const bool loops = !options.disabled.contains("loops");
+  KRAFLA_TRY(EmitLoops(plan, plan.steps, profile, loops, out));
+  for (const plan::StepList& callee : plan.callees) KRAFLA_TRY(EmitLoops(plan, callee, profile, loops, out));
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    if (!out.launched[k]) continue;
     const CustomCallKernel* custom = CustomKernelOf(plan.kernels[k], CustomCallsOf(options));
     if (custom != nullptr) out.entry_points[k] = custom->entry_point;
     auto emitted = custom != nullptr ? WrapCustomKernel(plan.kernels[k], *custom)
@@ -93,8 +126,8 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
 }
 
 void ReportPlacement(const plan::ProgramPlan& plan,
-                     const std::vector<std::optional<spirv::EmittedProgram>>& programs,
-                     const std::vector<std::string>& refusals, CompileReport& report) {
+                     const EmittedKernels& emitted, CompileReport& report) {
+  const auto& programs = emitted.programs;
   report.device_instructions = report.instructions;
   auto visit = [&](auto&& self, const plan::StepList& list) -> void {
     for (const plan::Step& step : list.steps) {
@@ -109,8 +142,9 @@ void ReportPlacement(const plan::ProgramPlan& plan,
         report.device_instructions -= launch->instruction_count;
         if (IsBetweenDevices(launch->instruction->opcode())) continue;  // report.exchanges
         report.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
-                                     refusals[k], launch->instruction_count});
+                                     emitted.refusals[k], launch->instruction_count});
       } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+        if (emitted.loops.contains(loop)) continue;
         self(self, *loop->condition);
         self(self, *loop->body);
       } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
@@ -127,7 +161,7 @@ Result<CompileReport> PlacementOn(const DeviceProfile& profile, std::unique_ptr<
   CompileReport report;
   KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report, /*on_vulkan=*/true));
   KRAFLA_ASSIGN(EmittedKernels emitted, EmitKernels(plan, profile, options));
-  ReportPlacement(plan, emitted.programs, emitted.refusals, report);
+  ReportPlacement(plan, emitted, report);
   return report;
 }
 

@@ -3,6 +3,7 @@
 // is needed.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,15 +12,21 @@
 #include "api/client.h"
 #include "plan/program_plan.h"
 #include "spirv_codegen/emit.h"
+#include "spirv_codegen/kernels/loop_nest.h"
 
 namespace krafla {
 
 // Of slices within buffers: the largest minStorageBufferOffsetAlignment that the specification allows.
 constexpr uint64_t kSliceAlignment = 256;
 
+// Loops that are one kernel.
+using EmittedLoops = std::map<const plan::WhileStep*, spirv::EmittedLoop>;
+
 struct EmittedKernels {
+  EmittedLoops loops;
   // All by kernel of the plan.
-  std::vector<std::optional<spirv::EmittedProgram>> programs;  // empty: the CPU runs it
+  std::vector<bool> launched;                                  // by a step outside of those loops
+  std::vector<std::optional<spirv::EmittedProgram>> programs;  // empty: the CPU runs it, if it is launched
   std::vector<std::string> refusals;                           // why
   std::vector<std::string> entry_points;                       // of custom kernels; empty: "main"
   uint64_t scratch_bytes = 0;
@@ -29,8 +36,7 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
 
 // Adds to the report which instructions run on the device and why others do not.
 void ReportPlacement(const plan::ProgramPlan& plan,
-                     const std::vector<std::optional<spirv::EmittedProgram>>& programs,
-                     const std::vector<std::string>& refusals, CompileReport& report);
+                     const EmittedKernels& emitted, CompileReport& report);
 
 // Where the module would run on a device of this profile. Nothing is made ready to run.
 Result<CompileReport> PlacementOn(const DeviceProfile& profile, std::unique_ptr<Module> module,

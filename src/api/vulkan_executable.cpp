@@ -48,12 +48,9 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->threads_ = options.threads;
   out->program_options_ = {.submit_ms = options.submission_ms, .launch_ms = 1.5 * options.submission_ms};
   Stopwatch emit;
-  KRAFLA_ASSIGN(EmittedKernels emitted, EmitKernels(out->plan_, profile, options));
-  out->emitted_ = std::move(emitted.programs);
-  out->entry_points_ = std::move(emitted.entry_points);
-  out->scratch_bytes_ = emitted.scratch_bytes;
+  KRAFLA_ASSIGN(out->shared_->kernels, EmitKernels(out->plan_, profile, options));
   KRAFLA_TRY(out->CompileHostKernels());
-  ReportPlacement(out->plan_, out->emitted_, emitted.refusals, out->report_);
+  ReportPlacement(out->plan_, out->shared_->kernels, out->report_);
   if (options.strict && !out->report_.fallbacks.empty()) {
     const CompileReport::Fallback& f = out->report_.fallbacks[0];
     return Unimplemented("'{}' ({}) does not run on {}: {} ({} steps in all; drop --strict to run them on the CPU)",
@@ -102,7 +99,7 @@ Result<> VulkanExecutable::CompileHostKernels() {
   int64_t host_scratch = 0;
   host_kernels_.resize(plan_.kernels.size());
   for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
-    if (emitted_[k]) continue;
+    if (emitted_[k] || !shared_->kernels.launched[k]) continue;
     CpuKernelOptions cpu;
     cpu.threads = HostThreads().threads();
     cpu.evaluator = services_->evaluator_options();
@@ -135,7 +132,7 @@ Result<> VulkanExecutable::AllocateBuffers() {
   }
   KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
-  KRAFLA_TRY(allocate(scratch_bytes_, "scratch"));
+  KRAFLA_TRY(allocate(shared_->kernels.scratch_bytes, "scratch"));
   KRAFLA_TRY(allocate(2 * kSliceAlignment, "the ids of the device"));
   // Zeros until somebody says which member of a group this is.
   const std::vector<std::byte> first(2 * kSliceAlignment);
@@ -157,21 +154,30 @@ Result<> VulkanExecutable::AllocateBuffers() {
 
 Result<> VulkanExecutable::CreatePipelines() {
   std::vector<vk::KernelCode> code;
+  const std::vector<std::string>& entry_points = shared_->kernels.entry_points;
+  const auto add = [&](spirv::EmittedKernel& kernel, const std::string& name) -> vk::KernelCode& {
+    vk::KernelCode& c = code.emplace_back();
+    c.spirv = std::move(kernel.words);
+    c.name = Format("{} {}", name, kernel.variant);
+    c.binding_count = static_cast<uint32_t>(kernel.buffers.size());
+    c.subgroup_size = kernel.subgroup_size;
+    c.full_subgroups = kernel.full_subgroups;
+    c.splittable = true;
+    return c;
+  };
   for (std::size_t k = 0; k < emitted_.size(); ++k) {
     first_pipeline_.push_back(static_cast<int>(code.size()));
     if (!emitted_[k]) continue;
     for (spirv::EmittedKernel& kernel : emitted_[k]->kernels) {
-      vk::KernelCode c;
-      c.spirv = std::move(kernel.words);
-      c.name = Format("{} {}", plan_.kernels[k].name, kernel.variant);
-      if (!entry_points_[k].empty()) c.entry_point = entry_points_[k];
-      c.binding_count = static_cast<uint32_t>(kernel.buffers.size());
-      c.subgroup_size = kernel.subgroup_size;
-      c.full_subgroups = kernel.full_subgroups;
-      // A kernel that is not ours may read NumWorkgroups.
-      c.splittable = entry_points_[k].empty();
-      code.push_back(std::move(c));
+      vk::KernelCode& c = add(kernel, plan_.kernels[k].name);
+      if (entry_points[k].empty()) continue;
+      c.entry_point = entry_points[k];
+      c.splittable = false;  // it is not ours, and may read NumWorkgroups
     }
+  }
+  for (auto& [step, loop] : shared_->kernels.loops) {
+    shared_->loop_pipelines.emplace(step, static_cast<int>(code.size()));
+    add(loop.kernel, step->instruction->name());
   }
   vk::PipelineCounts counts;
   KRAFLA_ASSIGN(pipelines_, device_->pipelines().Create(code, &counts));
@@ -241,6 +247,53 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
   }
 }
 
+vk::Launch VulkanExecutable::LaunchOf(const plan::WhileStep& loop, int64_t turns) const {
+  const spirv::EmittedLoop& emitted = shared_->kernels.loops.at(&loop);
+  vk::Launch launch;
+  launch.pipeline = static_cast<uint32_t>(shared_->loop_pipelines.at(&loop));
+  for (const spirv::EmittedKernel::BufferUse& use : emitted.kernel.buffers) {
+    launch.bindings.push_back(SliceOf(emitted.slices[static_cast<std::size_t>(use.buffer)]));
+    launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite : use.written ? vk::Access::kWrite : vk::Access::kRead);
+  }
+  launch.push = {static_cast<uint32_t>(turns)};
+  launch.estimated_ms = emitted.turn_ms * static_cast<double>(turns);
+  launch.name = loop.instruction->name();
+  return launch;
+}
+
+// A counted loop of few launches is steps among others. Of more the host gives a launch after the other to the device; and
+// it asks after each whether a loop is over that is not counted.
+Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, std::vector<vk::Step>& pending, NodeList& nodes) {
+  constexpr int64_t kFewLaunches = 8;
+  const int64_t most = shared_->kernels.loops.at(&loop).most_turns;
+  if (!loop.trip_count) {
+    KRAFLA_TRY(Flush(pending, nodes));
+    WhileNode node;
+    node.condition = std::make_unique<NodeList>();
+    node.body = std::make_unique<NodeList>();
+    node.predicate = loop.predicate;
+    std::vector<vk::Step> launch{LaunchOf(loop, most)};
+    KRAFLA_TRY(Flush(launch, *node.condition));
+    nodes.nodes.push_back(std::move(node));
+    return {};
+  }
+  const int64_t launches = *loop.trip_count / most, rest = *loop.trip_count % most;
+  if (launches <= kFewLaunches) {
+    for (int64_t n = 0; n < launches; ++n) pending.push_back(LaunchOf(loop, most));
+  } else {
+    KRAFLA_TRY(Flush(pending, nodes));
+    WhileNode node;
+    node.condition = std::make_unique<NodeList>();
+    node.body = std::make_unique<NodeList>();
+    node.trip_count = launches;
+    std::vector<vk::Step> launch{LaunchOf(loop, most)};
+    KRAFLA_TRY(Flush(launch, *node.body));
+    nodes.nodes.push_back(std::move(node));
+  }
+  if (rest > 0) pending.push_back(LaunchOf(loop, rest));
+  return {};
+}
+
 // Those of every program: what is the executable's own, then a slot for each argument and each result.
 std::vector<vk::ProgramBuffer> VulkanExecutable::ProgramBuffers() const {
   std::vector<vk::ProgramBuffer> out;
@@ -266,7 +319,8 @@ Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes
 
 // The device has the constants and the pipelines now; the module stays only where the host runs some of it.
 void VulkanExecutable::DropWhatIsCompiled() {
-  emitted_.clear();
+  shared_->kernels = {};
+  shared_->loop_pipelines.clear();
   plan_.steps = {};
   plan_.callees.clear();
   plan_.constants.clear();
@@ -298,6 +352,10 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
       pending.push_back(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)});
     } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      if (shared_->kernels.loops.contains(loop)) {
+        KRAFLA_TRY(AddLoop(*loop, pending, nodes));
+        continue;
+      }
       KRAFLA_TRY(Flush(pending, nodes));
       WhileNode node;
       node.condition = std::make_unique<NodeList>();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/client.h"
+#include "api/emitted_kernels.h"
 #include "api/host_services.h"
 #include "api/vulkan_buffer.h"
 #include "base/aligned_bytes.h"
@@ -82,19 +83,18 @@ class VulkanExecutable : public Executable {
   // What the executables of one program share: nothing here changes once they run.
   struct Shared {
     plan::ProgramPlan plan;
-    std::vector<std::optional<spirv::EmittedProgram>> emitted;   // by kernel; empty: the CPU runs it
+    EmittedKernels kernels;
+    std::map<const plan::WhileStep*, int> loop_pipelines;        // of kernels.loops
     std::vector<int> first_pipeline;                             // of each kernel
     std::vector<std::shared_ptr<vk::Pipeline>> pipelines;
-    uint64_t scratch_bytes = 0;
   };
 
   explicit VulkanExecutable(std::shared_ptr<Shared> shared)
       : shared_(std::move(shared)),
         plan_(shared_->plan),
-        emitted_(shared_->emitted),
+        emitted_(shared_->kernels.programs),
         first_pipeline_(shared_->first_pipeline),
-        pipelines_(shared_->pipelines),
-        scratch_bytes_(shared_->scratch_bytes) {}
+        pipelines_(shared_->pipelines) {}
   Result<> CompileHostKernels();
   Result<> AllocateBuffers();
   Result<> CreatePipelines();
@@ -105,6 +105,8 @@ class VulkanExecutable : public Executable {
   static Result<AlignedBytes> HostBytes(uint64_t size);
   Result<> Flush(std::vector<vk::Step>& pending, NodeList& nodes);
   void AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending);
+  vk::Launch LaunchOf(const plan::WhileStep& loop, int64_t turns) const;
+  Result<> AddLoop(const plan::WhileStep& loop, std::vector<vk::Step>& pending, NodeList& nodes);
   vk::BufferSlice SliceOf(const plan::Slice& slice) const;
   // The buffer that holds an allocation, and where in it.
   std::pair<vk::Buffer*, uint64_t> Place(const plan::Slice& slice) const;
@@ -132,9 +134,7 @@ class VulkanExecutable : public Executable {
   std::vector<std::optional<spirv::EmittedProgram>>& emitted_;
   std::vector<int>& first_pipeline_;
   std::vector<std::shared_ptr<vk::Pipeline>>& pipelines_;
-  uint64_t& scratch_bytes_;
   std::vector<std::unique_ptr<CpuKernel>> host_kernels_;
-  std::vector<std::string> entry_points_;  // of the custom kernels; empty: "main"
   std::vector<std::shared_ptr<vk::Buffer>> buffers_;      // before kFirstSlot
   std::vector<vk::BufferBinding> slots_;                  // of this run
   std::map<std::vector<bool>, std::unique_ptr<vk::Program>> copies_;

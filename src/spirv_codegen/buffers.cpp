@@ -2,6 +2,7 @@
 #include "spirv_codegen/buffers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/status.h"
 
@@ -29,6 +30,7 @@ std::vector<Buffers::Use> Buffers::Finish() {
       m.Decorate(variable, spv::Decoration::Binding, {number[std::get<0>(view)]});
       if (used_[std::get<0>(view)].written) {
         m.Decorate(variable, spv::Decoration::Aliased);
+        if (coherent_) m.Decorate(variable, spv::Decoration::Coherent);
       } else {
         m.Decorate(variable, spv::Decoration::NonWritable);
       }
@@ -102,7 +104,11 @@ Id Buffers::ViewPointer(Kind kind, int width) {
   }
   const Id members[] = {m.RuntimeArray(m.Type(kind, width), static_cast<uint32_t>(KindBits(kind) / 8 * width))};
   const uint32_t offsets[] = {0};
-  return m.Pointer(storage(), m.Struct(members, offsets, true));
+  const Id structure = m.Struct(members, offsets, true);
+  // A descriptor's variable is coherent itself.
+  if (coherent_ && addresses_ && coherent_structs_.insert(structure).second)
+    m.DecorateMember(structure, 0, spv::Decoration::Coherent);
+  return m.Pointer(storage(), structure);
 }
 
 Id Buffers::View(int buffer, Kind kind, int width) {
@@ -142,10 +148,43 @@ void Buffers::StoreView(int buffer, Value index, Value value) {
   b_.m.EmitVoid(spv::Op::OpStore, words);
 }
 
+Value Buffers::LoadCopy(const Copy& copy, Kind kind64) {
+  const int width = copy.bytes == 8 ? 2 : 1;
+  const uint32_t words[] = {copy.variable};
+  const Value bits{b_.m.Emit(spv::Op::OpLoad, b_.m.Type(Kind::kU32, width), words), Kind::kU32, static_cast<uint8_t>(width)};
+  return copy.bytes == 8 ? b_.BitcastTo(bits, kind64, 1) : bits;
+}
+
+void Buffers::KeepCopies(int buffer) {
+  const int bytes = element_bytes(buffer), width = bytes == 8 ? 2 : 1;
+  Value bits = Load(buffer, bytes, b_.U32(0), 1);
+  if (bytes == 8) bits = b_.BitcastTo(bits, Kind::kU32, 2);
+  const Id variable = b_.m.FunctionVariable(b_.m.Pointer(spv::StorageClass::Function, b_.m.Type(Kind::kU32, width)));
+  const uint32_t words[] = {variable, bits.id};
+  b_.m.EmitVoid(spv::Op::OpStore, words);
+  copies_[buffer] = {variable, bytes, false};
+}
+
+void Buffers::StoreCopies() {
+  const std::map<int, Copy> copies = std::exchange(copies_, {});
+  for (const auto& [buffer, copy] : copies)
+    if (copy.stored) Store(buffer, copy.bytes, b_.U32(0), LoadCopy(copy, Kind::kU64));
+}
+
+void Buffers::StoreWhere(Value condition, const std::function<void()>& body) {
+  const Value before = std::exchange(store_where_, condition);
+  body();
+  store_where_ = before;
+}
+
 Value Buffers::LoadWords(int buffer, Value index, int width) { return LoadView(buffer, Kind::kU32, width, index); }
 void Buffers::StoreWords(int buffer, Value index, Value words) { StoreView(buffer, index, words); }
 
 Value Buffers::Load(int buffer, int bytes, Value index, int width, Kind kind64) {
+  if (const auto copy = copies_.find(buffer); copy != copies_.end()) {
+    KRAFLA_CHECK(width == 1 && bytes == copy->second.bytes);
+    return LoadCopy(copy->second, kind64);
+  }
   if (width == 1) {
     switch (bytes) {
       case 1:
@@ -188,6 +227,22 @@ Value Buffers::Load(int buffer, int bytes, Value index, int width, Kind kind64) 
 }
 
 void Buffers::Store(int buffer, int bytes, Value index, Value bits) {
+  if (const auto copy = copies_.find(buffer); copy != copies_.end()) {
+    KRAFLA_CHECK(bits.width == 1 && bytes == copy->second.bytes);
+    copy->second.stored = true;
+    // As it would be read again.
+    if (bytes < 4) bits = b_.And(bits, b_.U32(bytes == 1 ? 0xffu : 0xffffu));
+    if (bytes == 8) bits = b_.BitcastTo(bits, Kind::kU32, 2);
+    const uint32_t words[] = {copy->second.variable, bits.id};
+    b_.m.EmitVoid(spv::Op::OpStore, words);
+    return;
+  }
+  if (store_where_) {
+    const Value where = std::exchange(store_where_, Value{});
+    b_.If(where, [&] { Store(buffer, bytes, index, bits); });
+    store_where_ = where;
+    return;
+  }
   const uint32_t mask = bytes == 1 ? 0xffu : 0xffffu;
   if (bits.width == 1) {
     switch (bytes) {

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -38,6 +40,15 @@ class Buffers {
   Value LoadWords(int buffer, Value index, int width);
   void StoreWords(int buffer, Value index, Value words);
 
+  // What invocations of a workgroup store, others of it see after a BufferBarrier. Before the first access.
+  void MakeCoherent() { coherent_ = true; }
+  // From here on each invocation has a copy of its own of a buffer of one element, as all of them compute it alike.
+  void KeepCopies(int buffer);
+  // Puts the copies that were stored to back into their buffers.
+  void StoreCopies();
+  // While `body` is made, buffers are stored to where `condition` holds; copies in any case.
+  void StoreWhere(Value condition, const std::function<void()>& body);
+
   Value PushWord(int number);
   struct Use {
     int buffer = 0;
@@ -61,6 +72,13 @@ class Buffers {
   bool native16() const { return features().storage16 && (!addresses_ || features().int16); }
   const DeviceFeatures& features() const { return b_.m.profile().features; }
 
+  struct Copy {
+    Id variable = 0;
+    int bytes = 4;
+    bool stored = false;
+  };
+  Value LoadCopy(const Copy& copy, Kind kind64);
+
   Builder& b_;
   std::vector<BufferDesc> descs_;
   int push_words_;
@@ -69,6 +87,10 @@ class Buffers {
   std::map<std::tuple<int, Kind, int>, Id> views_;
   std::map<int, Value> push_values_;
   std::map<int, Use> used_;
+  bool coherent_ = false;
+  std::set<Id> coherent_structs_;
+  std::map<int, Copy> copies_;
+  Value store_where_;
 };
 
 }  // namespace krafla::spirv

@@ -525,11 +525,13 @@ void Builder::StoreShared(Id array, Value index, Value value) {
 }
 
 void Builder::WorkgroupBarrier() { Barrier(spv::Scope::Workgroup); }
+void Builder::BufferBarrier() { Barrier(spv::Scope::Workgroup, true); }
 void Builder::SubgroupBarrier() { Barrier(spv::Scope::Subgroup); }
 
-void Builder::Barrier(spv::Scope scope) {
+void Builder::Barrier(spv::Scope scope, bool buffers) {
   uint32_t semantics = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |
                        static_cast<uint32_t>(spv::MemorySemanticsMask::WorkgroupMemory);
+  if (buffers) semantics |= static_cast<uint32_t>(spv::MemorySemanticsMask::UniformMemory);
   if (m.vulkan_memory_model()) {
     semantics |= static_cast<uint32_t>(spv::MemorySemanticsMask::MakeAvailable) |
                  static_cast<uint32_t>(spv::MemorySemanticsMask::MakeVisible);

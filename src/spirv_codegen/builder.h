@@ -106,6 +106,7 @@ class Builder {
   Value LoadShared(Id array, Kind kind, int width, Value index);
   void StoreShared(Id array, Value index, Value value);
   void WorkgroupBarrier();  // also orders workgroup memory
+  void BufferBarrier();     // orders buffers too, for the workgroup's invocations; they have to be coherent
   void SubgroupBarrier();   // the same within a subgroup
   Value LoadPrologue(Id variable, Kind kind, int width);  // of an Input variable
   Value WorkgroupId(int axis);
@@ -123,7 +124,7 @@ class Builder {
   bool Const2(Value a, Value b, uint64_t& x, uint64_t& y);
   Value ConstLike(Value like, int width, uint64_t bits) { return Splat(m.Constant(like.kind, bits), width); }
   void Branch(Id target);
-  void Barrier(spv::Scope scope);
+  void Barrier(spv::Scope scope, bool buffers = false);
 
   Value workgroup_id_, local_index_, subgroup_id_, lane_;
 };

@@ -222,6 +222,11 @@ void Module::Decorate(Id id, spv::Decoration decoration, std::initializer_list<u
   Append(decorations_, spv::Op::OpDecorate, words);
 }
 
+void Module::DecorateMember(Id structure, uint32_t member, spv::Decoration decoration) {
+  const uint32_t words[] = {structure, member, W(decoration)};
+  Append(decorations_, spv::Op::OpMemberDecorate, words);
+}
+
 void Module::Name(Id id, std::string_view name) {
   std::vector<uint32_t> words{id};
   for (uint32_t w : StringWords(name)) words.push_back(w);

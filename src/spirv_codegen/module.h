@@ -78,6 +78,7 @@ class Module {
   bool IsConstant(Value value, uint64_t* bits = nullptr) const;
 
   void Decorate(Id id, spv::Decoration decoration, std::initializer_list<uint32_t> operands = {});
+  void DecorateMember(Id structure, uint32_t member, spv::Decoration decoration);
   void Name(Id id, std::string_view name);
   Id GlobalVariable(spv::StorageClass storage, Id pointer_type);
   Id Builtin(spv::BuiltIn builtin, Id type);  // an Input variable

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/checked_math.h"
+#include "spirv_codegen/kernels/reduce.h"
 #include "spirv_codegen/kernels/reduction_values.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
@@ -68,6 +69,7 @@ struct Work {
   Value row;         // first row of the group, u32
   Value begin, end;  // elements
   Value store_limit;  // a condition on stores made once a row; none: always
+  Value once;         // the same where buffers may have copies, which all invocations store to
 };
 
 class RowEmitter {
@@ -90,7 +92,8 @@ class RowEmitter {
     for (const ReduceStage& stage : k_.stages) {
       if (stage.scope == ReduceStage::Scope::kRow) {
         ProgramLowering lowering = RowLowering(stage.program, work, known);
-        lowering.EmitStores(work.store_limit);
+        if (work.once) w_.buffers.StoreWhere(work.once, [&] { lowering.EmitStores(); });
+        else lowering.EmitStores(work.store_limit);
         continue;
       }
       const ReductionValues values(b_, w_.buffers, stage.reductions, IsLong(work.begin, work.end));
@@ -529,6 +532,46 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
     AddKernel(out, w, std::move(dispatch), c2.local, c2.subgroup, "reduce.join", c2.reason);
   }
   return out;
+}
+
+int64_t EmitReduceInGroup(KernelWriter& w, const ReduceKernel& k, uint32_t local, uint32_t subgroup) {
+  const Problem p = Measure(k);
+  if (p.rows == 0) return 0;
+  Builder& b = w.b;
+  Work work;
+  work.begin = b.U32(0);
+  work.end = b.U32(static_cast<uint32_t>(p.elements));
+  const Value rows = b.U32(static_cast<uint32_t>(p.rows));
+  const bool stores_elements = std::ranges::any_of(k.stages, [](const ReduceStage& s) {
+    return s.scope == ReduceStage::Scope::kElement && !s.program.stores.empty();
+  });
+  const bool together = local > 1 && p.rows * 4 <= local && (p.elements > 16 || stores_elements);
+  if (together) {
+    const bool as_subgroup = subgroup == local;
+    RowEmitter emitter(w, k, p, as_subgroup ? Variant::kSubgroup : Variant::kWorkgroup, local, as_subgroup ? subgroup : 0, 1);
+    work.once = b.Compare(Cmp::kEq, as_subgroup ? b.SubgroupLane() : b.LocalIndex(), b.U32(0));
+    b.For(b.U32(0), rows, b.U32(1), [&](Value row) {
+      work.row = row;
+      emitter.EmitRow(work);
+    });
+    return as_subgroup ? 0 : SharedBytes(k, local);
+  }
+  RowEmitter emitter(w, k, p, Variant::kSerial, local, 0, 1);
+  if (p.rows == 1) {
+    work.row = b.U32(0);
+    if (local > 1 && stores_elements) {
+      b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { emitter.EmitRow(work); });
+      return 0;
+    }
+    if (local > 1) work.once = b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0));
+    emitter.EmitRow(work);
+    return 0;
+  }
+  b.For(local > 1 ? b.LocalIndex() : b.U32(0), rows, b.U32(local), [&](Value row) {
+    work.row = row;
+    emitter.EmitRow(work);
+  });
+  return 0;
 }
 
 }  // namespace krafla::spirv

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/loop_nest.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/matrix.h"
+#include "spirv_codegen/kernels/reduce.h"
+#include "spirv_codegen/kernels/wide_sum.h"
+
+namespace krafla::spirv {
+namespace {
+
+using plan::Slice;
+
+constexpr double kMostStepNs = 25000;    // above, a launch of its own costs less than one workgroup does
+constexpr double kLaunchNs = 30e6;       // of a launch that does many turns
+constexpr int64_t kMostNodes = 6000;     // drivers take long to compile more
+constexpr uint32_t kMostLanes = 256;
+
+int64_t ProductOf(const Dims& dims) {
+  int64_t out = 1;
+  for (int64_t d : dims) out *= d;
+  return out;
+}
+
+// What a point of a program costs, in simple operations.
+double OperationsOf(const plan::ElementProgram& program) {
+  double out = static_cast<double>(program.space.atom_count());
+  for (const plan::Node& n : program.nodes)
+    out += n.op == plan::NodeOp::kLoad ? 8 : n.op == plan::NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? 40 : 1;
+  return out + 8.0 * static_cast<double>(program.stores.size());
+}
+
+// Memory that a slice covers. Arguments and the results that take their places are one.
+struct Extent {
+  int64_t space = 0, begin = 0, end = 0;
+  bool Overlaps(const Extent& o) const { return space == o.space && begin < o.end && o.begin < end; }
+};
+
+// One of the things done in a turn, with what it needs of the buffers.
+struct Access {
+  int buffer = 0;
+  bool written = false;
+};
+
+class LoopNest {
+ public:
+  LoopNest(const plan::ProgramPlan& plan, const DeviceProfile& profile) : plan_(plan), profile_(profile) {}
+
+  Result<EmittedLoop> Emit(const plan::WhileStep& loop) {
+    KRAFLA_ASSIGN(const double turn_ns, LookAtTurn(loop));
+    if (code_nodes_ > kMostNodes) return Unimplemented("The loop has {} operations, more than one kernel takes.", code_nodes_);
+    ChooseCopies();
+    const uint32_t subgroup = FixedSubgroupSize(profile_);
+    if (widest_ > 1) {
+      const uint32_t wanted = profile_.is_cpu ? std::max(subgroup, 8u)
+                                              : std::clamp(std::bit_ceil(static_cast<uint32_t>(std::min<int64_t>(widest_, kMostLanes))), 32u, kMostLanes);
+      local_ = std::bit_floor(WorkgroupSize(profile_, wanted));
+    }
+    const bool is_subgroup = subgroup == local_;
+    KernelWriter w(merged_, profile_, {}, 1);
+    w_ = &w;
+    b_ = &w.b;
+    Builder& b = w.b;
+    if (w.m.vulkan_memory_model()) return Unimplemented("Loops are made for the older memory model.");
+    subgroup_ = is_subgroup ? subgroup : 0;
+    w.buffers.MakeCoherent();
+    for (std::size_t i = 0; i < slices_.size(); ++i)
+      if (has_copies_[i]) w.buffers.KeepCopies(static_cast<int>(i));
+    const Value most = w.buffers.PushWord(0);
+    if (loop.trip_count) {
+      b.For(b.U32(0), most, b.U32(1), [&](Value) { EmitTurn(*loop.body); });
+    } else {
+      b.While(
+          {b.U32(0), b.U32(1)},
+          [&](const Values& s) { return b.LAnd(b.Compare(Cmp::kULt, s[0], most), b.Compare(Cmp::kNe, s[1], b.U32(0))); },
+          [&](const Values& s) {
+            EmitSteps(*loop.condition);
+            const Value go = LoadWord(loop.predicate, 1);
+            b.If(b.Compare(Cmp::kNe, go, b.U32(0)), [&] { EmitTurn(*loop.body); });
+            Barrier();
+            return Values{b.Add(s[0], b.U32(1)), go};
+          });
+    }
+    if (local_ > 1) b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { w.buffers.StoreCopies(); });
+    else w.buffers.StoreCopies();
+    if (shared_bytes_ > profile_.limits.max_shared_memory_bytes)
+      return Unimplemented("The loop's reductions need {} bytes of shared memory.", shared_bytes_);
+    EmittedLoop out;
+    out.kernel = w.Finish({local_, 1, 1}, "while.workgroup");
+    if (is_subgroup && local_ > 1) RequireSubgroups(out.kernel, profile_, subgroup);
+    if (!profile_.features.buffer_device_address && out.kernel.buffers.size() > profile_.limits.max_per_stage_storage_buffers)
+      return Unimplemented("The loop works on {} arrays, more than the {} buffers that a kernel has.", out.kernel.buffers.size(),
+                           profile_.limits.max_per_stage_storage_buffers);
+    out.slices = std::move(slices_);
+    out.turn_ms = turn_ns * 1e-6;
+    out.most_turns = std::clamp<int64_t>(static_cast<int64_t>(kLaunchNs / turn_ns), 1, int64_t{1} << 30);
+    return out;
+  }
+
+ private:
+  // ---- Looking
+
+  Extent ExtentOf(const Slice& s) const {
+    const plan::Allocation& a = plan_.allocations[static_cast<std::size_t>(s.allocation)];
+    const int64_t number = a.number;
+    switch (a.kind) {
+      case plan::Allocation::Kind::kArena: return {0, a.offset + s.offset, a.offset + s.offset + s.size};
+      case plan::Allocation::Kind::kResult:
+        if (const int of = plan_.result_aliases[static_cast<std::size_t>(number)]; of >= 0)
+          return {1 + 4 * int64_t{of}, s.offset, s.offset + s.size};
+        return {2 + 4 * number, s.offset, s.offset + s.size};
+      case plan::Allocation::Kind::kArgument: return {1 + 4 * number, s.offset, s.offset + s.size};
+      case plan::Allocation::Kind::kConstant: return {3 + 4 * number, s.offset, s.offset + s.size};
+      case plan::Allocation::Kind::kState: return {4 + 4 * number, s.offset, s.offset + s.size};
+      case plan::Allocation::Kind::kDeviceId: return {-1 - number, s.offset, s.offset + s.size};
+    }
+    KRAFLA_UNREACHABLE();
+  }
+
+  int BufferOf(const Slice& slice) const {
+    return static_cast<int>(std::ranges::find(slices_, slice) - slices_.begin());
+  }
+  // `by_all`: if it is stored to, then its one element by something that every invocation may do for itself.
+  void Look(const Slice& slice, ElementType storage, int64_t count, bool written, bool by_all) {
+    const auto at = static_cast<std::size_t>(BufferOf(slice));
+    if (at == slices_.size()) {
+      slices_.push_back(slice);
+      merged_.bindings.push_back({storage, count, true, false});
+      has_copies_.push_back(count == 1 && StorageBytes(storage) == slice.size);
+    }
+    plan::Binding& binding = merged_.bindings[at];
+    binding.written = binding.written || written;
+    if (count != 1 || StorageBytes(storage) != slice.size || (written && !by_all)) has_copies_[at] = false;
+    // One kind of element is as good as another of its size; of different sizes the bytes are counted.
+    if (StorageBytes(binding.storage) != StorageBytes(storage)) binding = {ElementType::kU8, slice.size, true, binding.written};
+  }
+  void ChooseCopies() {
+    for (std::size_t i = 0; i < slices_.size(); ++i)
+      for (std::size_t j = 0; j < slices_.size(); ++j) {
+        const bool same = slices_[i].allocation == slices_[j].allocation ||
+                          plan_.allocations[static_cast<std::size_t>(slices_[i].allocation)].kind != plan::Allocation::Kind::kArena;
+        if (i != j && same && ExtentOf(slices_[i]).Overlaps(ExtentOf(slices_[j]))) has_copies_[i] = false;
+      }
+  }
+
+  // The estimated time of a turn.
+  Result<double> LookAtTurn(const plan::WhileStep& loop) {
+    double ns = 20;
+    if (!loop.trip_count) {
+      Look(loop.predicate, ElementType::kPred, 1, false, true);
+      KRAFLA_ASSIGN(const double condition, LookAt(*loop.condition));
+      ns += condition;
+    }
+    KRAFLA_ASSIGN(const double body, LookAt(*loop.body));
+    return ns + body;
+  }
+
+  // `points` that one workgroup shares, of so many operations each.
+  Result<double> Cost(double points, double operations) const {
+    const double ns = profile_.is_cpu ? 40 + 0.3 * points * operations : 1000 + std::ceil(points / kMostLanes) * (200 + 4 * operations);
+    if (ns > kMostStepNs) return Unimplemented("A step of the loop has too much to do for one workgroup.");
+    return ns;
+  }
+
+  Result<double> LookAt(const plan::StepList& list) {
+    double ns = 0;
+    for (const plan::Step& step : list.steps) {
+      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+        KRAFLA_ASSIGN(const double more, LookAtLaunch(*launch));
+        ns += more;
+      } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+        const bool words = copy->from.size % 4 == 0;
+        const bool single = copy->from.size == 1 || copy->from.size == 2 || copy->from.size == 4 || copy->from.size == 8;
+        // One element where it can be one.
+        const ElementType type = !single ? (words ? ElementType::kU32 : ElementType::kU8)
+                                 : copy->from.size == 8 ? ElementType::kU64 : copy->from.size == 4 ? ElementType::kU32
+                                 : copy->from.size == 2 ? ElementType::kU16 : ElementType::kU8;
+        const int64_t count = copy->from.size / StorageBytes(type);
+        Look(copy->from, type, count, false, true);
+        Look(copy->to, type, count, true, count == 1);
+        widest_ = std::max(widest_, count);
+        KRAFLA_ASSIGN(const double more, Cost(static_cast<double>(count), 16));
+        ns += more;
+      } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+        if (!loop->trip_count) return Unimplemented("How often a loop within the loop turns is not known.");
+        KRAFLA_ASSIGN(const double turn, LookAtTurn(*loop));
+        ns += turn * static_cast<double>(*loop->trip_count);
+        if (ns > kLaunchNs || *loop->trip_count > std::numeric_limits<int32_t>::max())
+          return Unimplemented("A loop within the loop takes too long.");
+      } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+        Look(branch->index, branch->index_is_pred ? ElementType::kPred : ElementType::kS32, 1, false, true);
+        double longest = 0;
+        for (const auto& b : branch->branches) {
+          KRAFLA_ASSIGN(const double of_branch, LookAt(*b));
+          longest = std::max(longest, of_branch);
+        }
+        ns += longest;
+      } else {
+        KRAFLA_ASSIGN(const double of_call, LookAt(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]));
+        ns += of_call;
+      }
+    }
+    return ns;
+  }
+
+  Result<double> LookAtLaunch(const plan::LaunchStep& launch) {
+    const plan::KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch.kernel)];
+    KRAFLA_TRY(CanEmit(kernel, profile_));
+    bool by_all = false;  // stores elements that every invocation may store for itself
+    double points = 0, operations = 0;
+    if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) {
+      const int64_t count = ProductOf(loop->program.space.dims());
+      by_all = count == 1;
+      points = static_cast<double>(count), operations = OperationsOf(loop->program);
+      widest_ = std::max(widest_, count);
+      code_nodes_ += std::ssize(loop->program.nodes);
+    } else if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
+      if (reduce->stages.empty()) return Unimplemented("The reduction has no stages.");
+      const int64_t rows = ProductOf(reduce->row_dims), elements = ProductOf(reduce->element_dims);
+      by_all = rows == 1;
+      for (const plan::ReduceStage& s : reduce->stages) {
+        by_all = by_all && (s.scope == plan::ReduceStage::Scope::kRow || s.program.stores.empty());
+        operations += OperationsOf(s.program) + 8;
+        code_nodes_ += std::ssize(s.program.nodes) + 20;
+      }
+      points = static_cast<double>(rows) * static_cast<double>(elements);
+      // Rows that lie side by side are one an invocation.
+      if (rows * 4 > kMostLanes) points = static_cast<double>(std::max<int64_t>(rows, kMostLanes)) * static_cast<double>(elements);
+      widest_ = std::max({widest_, rows, elements > 16 ? elements : 1});
+    } else if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
+      const int64_t sums = ProductOf(dot->batch) * dot->m * dot->n;
+      by_all = sums == 1;
+      const double lanes = profile_.is_cpu ? 8 : kMostLanes;
+      points = std::max(static_cast<double>(sums), lanes);
+      operations = 8.0 * static_cast<double>(dot->k) + OperationsOf(dot->epilogue);
+      if (profile_.is_cpu) points = static_cast<double>(sums);
+      widest_ = std::max(widest_, sums);
+      code_nodes_ += std::ssize(dot->epilogue.nodes) + 50;
+    } else {
+      return Unimplemented("A step of the loop is a kernel of the family '{}'.", plan::FamilyName(kernel));
+    }
+    for (std::size_t n = 0; n < launch.bindings.size(); ++n) {
+      const plan::Binding& binding = kernel.bindings[n];
+      Look(launch.bindings[n], binding.storage, binding.element_count, binding.written, by_all);
+    }
+    return Cost(points, operations);
+  }
+
+  // ---- Barriers
+
+  void Barrier() {
+    if (touched_.empty()) return;
+    if (local_ > 1) b_->BufferBarrier();
+    touched_.clear();
+  }
+  // Before something that accesses these.
+  void Order(std::span<const Access> accesses) {
+    const auto in_memory = [&](const Access& a) { return !has_copies_[static_cast<std::size_t>(a.buffer)]; };
+    const auto extent = [&](const Access& a) { return ExtentOf(slices_[static_cast<std::size_t>(a.buffer)]); };
+    const auto conflicts = [&](const Access& a, const Access& b) { return (a.written || b.written) && extent(a).Overlaps(extent(b)); };
+    for (const Access& a : accesses)
+      if (in_memory(a) && std::ranges::any_of(touched_, [&](const Access& t) { return conflicts(a, t); })) {
+        Barrier();
+        break;
+      }
+    for (const Access& a : accesses)
+      if (in_memory(a)) touched_.push_back(a);
+  }
+
+  // ---- Code
+
+  void EmitTurn(const plan::StepList& list) {
+    EmitSteps(list);
+    Barrier();
+  }
+
+  // Of a slice of one element, by all invocations.
+  Value LoadWord(const Slice& slice, int bytes) {
+    const Access access{BufferOf(slice), false};
+    Order(std::span(&access, 1));
+    return w_->buffers.Load(access.buffer, bytes, b_->U32(0), 1);
+  }
+
+  void EmitSteps(const plan::StepList& list) {
+    for (const plan::Step& step : list.steps) {
+      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+        EmitLaunch(*launch);
+      } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+        EmitCopy(*copy);
+      } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+        Barrier();
+        b_->For(b_->U32(0), b_->U32(static_cast<uint32_t>(*loop->trip_count)), b_->U32(1), [&](Value) { EmitTurn(*loop->body); });
+      } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+        const Value index = LoadWord(branch->index, branch->index_is_pred ? 1 : 4);
+        Barrier();
+        EmitBranches(*branch, index, 0);
+      } else {
+        EmitSteps(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]);
+      }
+    }
+  }
+
+  // Branches from `n` on. XLA: an index out of range takes the last one; of a predicate's two, the first is for true.
+  void EmitBranches(const plan::ConditionalStep& step, Value index, std::size_t n) {
+    if (n + 1 >= step.branches.size()) {
+      if (n < step.branches.size()) EmitTurn(*step.branches[n]);
+      return;
+    }
+    const Value here = step.index_is_pred ? b_->Compare(Cmp::kNe, index, b_->U32(0)) : b_->Compare(Cmp::kEq, index, b_->U32(static_cast<uint32_t>(n)));
+    b_->If(
+        here, [&] { EmitTurn(*step.branches[n]); return Values{}; },
+        [&] { EmitBranches(step, index, n + 1); return Values{}; });
+  }
+
+  void EmitCopy(const plan::CopyStep& copy) {
+    const Access accesses[] = {{BufferOf(copy.from), false}, {BufferOf(copy.to), true}};
+    Order(accesses);
+    const int64_t size = copy.from.size;
+    const int bytes = size == 1 || size == 2 || size == 8 ? static_cast<int>(size) : size % 4 == 0 ? 4 : 1;
+    Spread(size / bytes, accesses, [&](Value at) {
+      w_->buffers.Store(accesses[1].buffer, bytes, at, w_->buffers.Load(accesses[0].buffer, bytes, at, 1));
+    });
+  }
+
+  // body(item) by the workgroup's invocations. One item is done by all where it stores to copies, which they all have.
+  void Spread(int64_t items, std::span<const Access> accesses, const std::function<void(Value)>& body) {
+    Builder& b = *b_;
+    if (local_ == 1) {
+      b.For(b.U32(0), b.U32(static_cast<uint32_t>(items)), b.U32(1), body);
+      return;
+    }
+    const Value lane = b.LocalIndex();
+    if (items == 1) {
+      const bool copies = std::ranges::any_of(accesses, [&](const Access& a) { return a.written && has_copies_[static_cast<std::size_t>(a.buffer)]; });
+      const Value first = b.Compare(Cmp::kEq, lane, b.U32(0));
+      if (copies) w_->buffers.StoreWhere(first, [&] { body(b.U32(0)); });
+      else b.If(first, [&] { body(b.U32(0)); });
+      return;
+    }
+    if (items <= int64_t{local_}) {
+      b.If(b.Compare(Cmp::kULt, lane, b.U32(static_cast<uint32_t>(items))), [&] { body(lane); });
+      return;
+    }
+    b.For(lane, b.U32(static_cast<uint32_t>(items)), b.U32(local_), body);
+  }
+
+  void EmitLaunch(const plan::LaunchStep& launch) {
+    const plan::KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch.kernel)];
+    std::vector<Access> accesses;
+    for (std::size_t n = 0; n < launch.bindings.size(); ++n) {
+      const plan::Binding& binding = kernel.bindings[n];
+      const int buffer = BufferOf(launch.bindings[n]);
+      if (binding.read) accesses.push_back({buffer, false});
+      if (binding.written) accesses.push_back({buffer, true});
+    }
+    Order(accesses);
+    const auto renumber = [&](plan::ElementProgram& program) {
+      for (plan::Node& n : program.nodes)
+        if (n.op == plan::NodeOp::kLoad) n.buffer = BufferOf(launch.bindings[static_cast<std::size_t>(n.buffer)]);
+      for (plan::Store& s : program.stores) s.buffer = BufferOf(launch.bindings[static_cast<std::size_t>(s.buffer)]);
+    };
+    if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) {
+      plan::ElementProgram program = loop->program;
+      renumber(program);
+      EmitPoints(program, accesses);
+    } else if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
+      plan::ReduceKernel k = *reduce;
+      for (plan::ReduceStage& s : k.stages) {
+        renumber(s.program);
+        for (plan::Reduction& r : s.reductions) {
+          renumber(r.combiner);
+          renumber(r.init);
+        }
+      }
+      shared_bytes_ += EmitReduceInGroup(*w_, k, local_, subgroup_);
+    } else {
+      plan::DotKernel k = std::get<plan::DotKernel>(kernel.body);
+      renumber(k.epilogue);
+      k.lhs_binding = BufferOf(launch.bindings[static_cast<std::size_t>(k.lhs_binding)]);
+      k.rhs_binding = BufferOf(launch.bindings[static_cast<std::size_t>(k.rhs_binding)]);
+      EmitSums(k, accesses);
+    }
+  }
+
+  void EmitPoints(const plan::ElementProgram& program, std::span<const Access> accesses) {
+    const Dims& dims = program.space.dims();
+    const int64_t total = ProductOf(dims);
+    if (total == 0) return;
+    const int rank = static_cast<int>(dims.size());
+    int inner = rank - 1;
+    while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
+    const int width = inner >= 0 && total >= 4 * int64_t{local_} && PrefersVectors(program, inner, 4) ? 4 : 1;
+    Spread(total / width, accesses, [&](Value item) {
+      ProgramLowering lowering(*b_, w_->buffers, program, inner, width);
+      for (int d = inner + 1; d < rank; ++d) lowering.SetIter(d, b_->U32(0));
+      if (inner >= 0) lowering.SetLinear(b_->Mul(item, b_->U32(static_cast<uint32_t>(width))), 0, inner + 1);
+      lowering.EmitStores();
+    });
+  }
+
+  // An invocation has a sum.
+  void EmitSums(const plan::DotKernel& k, std::span<const Access> accesses) {
+    Builder& b = *b_;
+    const Dims& dims = k.epilogue.space.dims();
+    const int rank = static_cast<int>(dims.size());
+    const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
+    const bool fours = k.k % 4 == 0;
+    Spread(ProductOf(dims), accesses, [&](Value item) {
+      ProgramLowering lowering(b, w_->buffers, k.epilogue);
+      Values at(dims.size());
+      Value rest = item;
+      for (int d = rank - 1; d >= 0; --d) {
+        const Value size = u32(dims[static_cast<std::size_t>(d)]);
+        const Value quotient = d == 0 ? b.U32(0) : b.UDiv(rest, size);
+        at[static_cast<std::size_t>(d)] = d == 0 ? rest : b.Sub(rest, b.Mul(quotient, size));
+        rest = quotient;
+        lowering.SetIter(d, at[static_cast<std::size_t>(d)]);
+      }
+      Value lhs = u32(k.lhs_offset), rhs = u32(k.rhs_offset);
+      for (std::size_t d = 0; d < k.batch.size(); ++d) {
+        lhs = b.Add(lhs, b.Mul(at[d], u32(k.lhs_batch_strides[d])));
+        rhs = b.Add(rhs, b.Mul(at[d], u32(k.rhs_batch_strides[d])));
+      }
+      lhs = b.Add(lhs, b.Mul(at[dims.size() - 2], u32(k.lhs_m_stride)));
+      rhs = b.Add(rhs, b.Mul(at[dims.size() - 1], u32(k.rhs_n_stride)));
+      const ReadAs as{k.accumulate_type, false};
+      const uint32_t step = fours ? 4 : 1;
+      const ChainedSums sums(b, ComputeKind(k.accumulate_type), 1, 1, k.k);
+      const Values total = sums.Add(b.U32(0), u32(k.k), step, ChainedSums::kChain / step, sums.Start(), [&](Value depth, Values acc) {
+        for (uint32_t i = 0; i < step; ++i) {
+          const Value n = b.Add(depth, b.U32(i));
+          const Value x = LoadAs(b, w_->buffers, k.lhs_binding, k.lhs_type, as, b.Add(lhs, b.Mul(n, u32(k.lhs_k_stride))), 1);
+          const Value y = LoadAs(b, w_->buffers, k.rhs_binding, k.rhs_type, as, b.Add(rhs, b.Mul(n, u32(k.rhs_k_stride))), 1);
+          acc[0] = MultiplyAdd(b, acc[0], x, y);
+        }
+        return acc;
+      });
+      lowering.SetParam(0, AsResult(b, k.accumulate_type, k.result_type, sums.Finish(total)[0]));
+      lowering.EmitStores();
+    });
+  }
+
+  const plan::ProgramPlan& plan_;
+  const DeviceProfile& profile_;
+  std::vector<Slice> slices_;
+  std::vector<bool> has_copies_;  // of each slice: each invocation has one
+  plan::KernelPlan merged_;       // whose bindings the slices are
+  int64_t widest_ = 1;            // points of a step
+  int64_t code_nodes_ = 0;
+  uint32_t local_ = 1, subgroup_ = 0;
+  int64_t shared_bytes_ = 0;
+  std::vector<Access> touched_;   // since the last barrier
+  KernelWriter* w_ = nullptr;
+  Builder* b_ = nullptr;
+};
+
+}  // namespace
+
+Result<EmittedLoop> EmitLoopNest(const plan::ProgramPlan& plan, const plan::WhileStep& loop, const DeviceProfile& profile) {
+  return LoopNest(plan, profile).Emit(loop);
+}
+
+}  // namespace krafla::spirv
