@@ -65,6 +65,7 @@ struct CompileReport {
   int kernels = 0;              // distinct ones
   int launches = 0;             // a run, loops counted once
   int cooperative_matrix_launches = 0;
+  int loop_kernels = 0;  // loops that are one kernel of the device
   int pipelines_compiled = 0, pipelines_cached = 0;
   int64_t arena_bytes = 0, peak_live_bytes = 0;
   double passes_ms = 0, plan_ms = 0, emit_ms = 0;  // krafla's own work

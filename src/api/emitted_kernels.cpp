@@ -129,6 +129,7 @@ void ReportPlacement(const plan::ProgramPlan& plan,
                      const EmittedKernels& emitted, CompileReport& report) {
   const auto& programs = emitted.programs;
   report.device_instructions = report.instructions;
+  report.loop_kernels = static_cast<int>(emitted.loops.size());
   auto visit = [&](auto&& self, const plan::StepList& list) -> void {
     for (const plan::Step& step : list.steps) {
       if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {

@@ -118,6 +118,7 @@ struct Switch {
 };
 
 constexpr Switch kSwitches[] = {
+    {{"host_cores", "what is chosen because shaders run on the host's cores"}, [](DeviceProfile& p) { p.is_cpu = false; }},
     {{"coopmat", "cooperative matrices"},
      [](DeviceProfile& p) {
        p.features.cooperative_matrix = false;

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops with little to do, which are one kernel on Vulkan, against plain loops of integers.
+#include "api_fixture.h"
+
+namespace krafla::testing {
+namespace {
+
+std::vector<DeviceCase> LoopCases() {
+  std::vector<DeviceCase> out = DeviceCases();
+  out.push_back({"vulkan_launched", "vulkan", {"loops"}});
+  out.push_back({"vulkan_as_gpu", "vulkan", {"host_cores"}});
+  return out;
+}
+
+class LoopTest : public DeviceTest {
+ protected:
+  bool IsLaunched() const { return options_.disabled.contains("loops"); }
+  // A loop that is done in one kernel, or in launches of it, where it can be.
+  void ExpectKernels(const Executable& executable, int count) const {
+    if (GetParam().selector != "vulkan") return;
+    EXPECT_EQ(executable.report().loop_kernels, IsLaunched() ? 0 : count);
+  }
+};
+
+// Longer than a launch may take, so that several do it.
+TEST_P(LoopTest, CountedLoopsAreCutInLaunches) {
+  const int32_t turns = IsLaunched() ? 1000 : 3000000;
+  auto executable = Compile(Format(R"(HloModule m
+condition {{
+  s = (s32[], u32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant({})
+  ROOT go = pred[] compare(i, n), direction=LT
+}}
+body {{
+  s = (s32[], u32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = u32[] get-tuple-element(s), index=1
+  a = u32[] constant(1664525)
+  c = u32[] constant(1013904223)
+  ax = u32[] multiply(a, x)
+  next = u32[] add(ax, c)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], u32[]) tuple(j, next)
+}}
+ENTRY main {{
+  x = u32[] parameter(0)
+  zero = s32[] constant(0)
+  init = (s32[], u32[]) tuple(zero, x)
+  loop = (s32[], u32[]) while(init), condition=condition, body=body
+  ROOT out = u32[] get-tuple-element(loop), index=1
+}})", turns));
+  ASSERT_NE(executable, nullptr);
+  ExpectKernels(*executable, 1);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral<uint32_t>("u32[]", {7}));
+  uint32_t x = 7;
+  for (int32_t i = 0; i < turns; ++i) x = 1664525u * x + 1013904223u;
+  auto got = Run(*executable, arguments);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(Values<uint32_t>(got[0]), std::vector<uint32_t>{x});
+}
+
+TEST_P(LoopTest, LoopsByConditionAreCutInLaunches) {
+  auto executable = Compile(R"(HloModule m
+condition {
+  s = (s32[], s32[], s8[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  ROOT go = pred[] compare(i, n), direction=NE
+}
+body {
+  s = (s32[], s32[], s8[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  x = s8[] get-tuple-element(s), index=2
+  three = s8[] constant(3)
+  five = s8[] constant(5)
+  times = s8[] multiply(x, three)
+  next = s8[] add(times, five)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], s32[], s8[]) tuple(j, n, next)
+}
+ENTRY main {
+  n = s32[] parameter(0)
+  x = s8[] parameter(1)
+  zero = s32[] constant(0)
+  init = (s32[], s32[], s8[]) tuple(zero, n, x)
+  loop = (s32[], s32[], s8[]) while(init), condition=condition, body=body
+  i = s32[] get-tuple-element(loop), index=0
+  out = s8[] get-tuple-element(loop), index=2
+  ROOT r = (s32[], s8[]) tuple(i, out)
+})");
+  ASSERT_NE(executable, nullptr);
+  ExpectKernels(*executable, 1);
+  for (int32_t turns : {0, 1, 7, IsLaunched() ? 100 : 700001}) {
+    std::vector<Literal> arguments;
+    arguments.push_back(MakeLiteral<int32_t>("s32[]", {turns}));
+    arguments.push_back(MakeLiteral<int8_t>("s8[]", {-9}));
+    int8_t x = -9;
+    for (int32_t i = 0; i < turns; ++i) x = static_cast<int8_t>(static_cast<uint8_t>(x) * 3 + 5);
+    auto got = Run(*executable, arguments);
+    ASSERT_EQ(got.size(), 2u);
+    EXPECT_EQ(Values<int32_t>(got[0]), std::vector<int32_t>{turns});
+    EXPECT_EQ(Values<int8_t>(got[1]), std::vector<int8_t>{x}) << turns;
+  }
+}
+
+// Each element reads what another invocation stored in the turn before, and in the same turn.
+TEST_P(LoopTest, ElementsReadTheirNeighbours) {
+  auto executable = Compile(R"(HloModule m
+add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }
+condition {
+  s = (s32[], s32[300], s32[20,300]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(20)
+  ROOT go = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], s32[300], s32[20,300]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = s32[300] get-tuple-element(s), index=1
+  rows = s32[20,300] get-tuple-element(s), index=2
+  head = s32[7] slice(x), slice={[0:7]}
+  tail = s32[293] slice(x), slice={[7:300]}
+  rolled = s32[300] concatenate(tail, head), dimensions={0}
+  three = s32[] constant(3)
+  threes = s32[300] broadcast(three), dimensions={}
+  tripled = s32[300] multiply(rolled, threes)
+  sum = s32[300] add(tripled, x)
+  zero = s32[] constant(0)
+  total = s32[] reduce(sum, zero), dimensions={0}, to_apply=add
+  totals = s32[300] broadcast(total), dimensions={}
+  next = s32[300] xor(sum, totals)
+  row = s32[1,300] reshape(next)
+  more = s32[20,300] dynamic-update-slice(rows, row, i, zero)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], s32[300], s32[20,300]) tuple(j, next, more)
+}
+ENTRY main {
+  x = s32[300] parameter(0)
+  zero = s32[] constant(0)
+  rows = s32[20,300] broadcast(zero), dimensions={}
+  init = (s32[], s32[300], s32[20,300]) tuple(zero, x, rows)
+  loop = (s32[], s32[300], s32[20,300]) while(init), condition=condition, body=body
+  ROOT out = s32[20,300] get-tuple-element(loop), index=2
+})");
+  ASSERT_NE(executable, nullptr);
+  ExpectKernels(*executable, 1);
+  std::vector<uint32_t> x(300);
+  for (std::size_t i = 0; i < 300; ++i) x[i] = static_cast<uint32_t>(i * i + 3 * i);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral("s32[300]", std::vector<int32_t>(x.begin(), x.end())));
+  std::vector<int32_t> want;
+  for (int turn = 0; turn < 20; ++turn) {
+    std::vector<uint32_t> sum(300);
+    uint32_t total = 0;
+    for (std::size_t i = 0; i < 300; ++i) total += sum[i] = 3 * x[(i + 7) % 300] + x[i];
+    for (std::size_t i = 0; i < 300; ++i) x[i] = sum[i] ^ total;
+    want.insert(want.end(), x.begin(), x.end());
+  }
+  auto got = Run(*executable, arguments);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(Values<int32_t>(got[0]), want);
+}
+
+// Branches by a value of the turn, a loop in one of them, a product, and complex numbers that are only carried.
+TEST_P(LoopTest, BranchesLoopsAndProductsInside) {
+  auto executable = Compile(R"(HloModule m
+inner_condition {
+  s = (s32[], s32[12,12], s32[12,12]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT go = pred[] compare(i, n), direction=LT
+}
+inner_body {
+  s = (s32[], s32[12,12], s32[12,12]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = s32[12,12] get-tuple-element(s), index=1
+  w = s32[12,12] get-tuple-element(s), index=2
+  p = s32[12,12] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], s32[12,12], s32[12,12]) tuple(j, p, w)
+}
+products {
+  a = (s32[12,12], s32[12,12]) parameter(0)
+  x = s32[12,12] get-tuple-element(a), index=0
+  w = s32[12,12] get-tuple-element(a), index=1
+  zero = s32[] constant(0)
+  init = (s32[], s32[12,12], s32[12,12]) tuple(zero, x, w)
+  loop = (s32[], s32[12,12], s32[12,12]) while(init), condition=inner_condition, body=inner_body
+  ROOT out = s32[12,12] get-tuple-element(loop), index=1
+}
+turned {
+  a = (s32[12,12], s32[12,12]) parameter(0)
+  x = s32[12,12] get-tuple-element(a), index=0
+  ROOT t = s32[12,12] transpose(x), dimensions={1,0}
+}
+counted {
+  a = (s32[12,12], s32[12,12]) parameter(0)
+  x = s32[12,12] get-tuple-element(a), index=0
+  w = s32[12,12] get-tuple-element(a), index=1
+  ROOT s = s32[12,12] subtract(w, x)
+}
+condition {
+  s = (s32[], s32[12,12], s32[12,12], c64[], c64[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(30)
+  ROOT go = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], s32[12,12], s32[12,12], c64[], c64[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = s32[12,12] get-tuple-element(s), index=1
+  w = s32[12,12] get-tuple-element(s), index=2
+  c = c64[] get-tuple-element(s), index=3
+  d = c64[] get-tuple-element(s), index=4
+  four = s32[] constant(4)
+  which = s32[] remainder(i, four)
+  args = (s32[12,12], s32[12,12]) tuple(x, w)
+  next = s32[12,12] conditional(which, args, args, args), branch_computations={products, turned, counted}
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], s32[12,12], s32[12,12], c64[], c64[]) tuple(j, next, w, d, c)
+}
+ENTRY main {
+  x = s32[12,12] parameter(0)
+  w = s32[12,12] parameter(1)
+  c = c64[] constant((1, 2))
+  d = c64[] constant((3, 4))
+  zero = s32[] constant(0)
+  init = (s32[], s32[12,12], s32[12,12], c64[], c64[]) tuple(zero, x, w, c, d)
+  loop = (s32[], s32[12,12], s32[12,12], c64[], c64[]) while(init), condition=condition, body=body
+  out = s32[12,12] get-tuple-element(loop), index=1
+  e = c64[] get-tuple-element(loop), index=3
+  re = f32[] real(e)
+  ROOT r = (s32[12,12], f32[]) tuple(out, re)
+})");
+  ASSERT_NE(executable, nullptr);
+  ExpectKernels(*executable, 1);
+  constexpr std::size_t kSide = 12;
+  std::vector<uint32_t> x(kSide * kSide), w(kSide * kSide);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint32_t>(i * 7 + 1), w[i] = static_cast<uint32_t>(i * i % 5);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral("s32[12,12]", std::vector<int32_t>(x.begin(), x.end())));
+  arguments.push_back(MakeLiteral("s32[12,12]", std::vector<int32_t>(w.begin(), w.end())));
+  for (int turn = 0; turn < 30; ++turn) {
+    std::vector<uint32_t> next(x.size());
+    const int which = std::min(turn % 4, 2);
+    for (int product = 0; which == 0 && product < 3; ++product) {
+      for (std::size_t i = 0; i < kSide; ++i)
+        for (std::size_t j = 0; j < kSide; ++j) {
+          next[i * kSide + j] = 0;
+          for (std::size_t k = 0; k < kSide; ++k) next[i * kSide + j] += x[i * kSide + k] * w[k * kSide + j];
+        }
+      x = next;
+    }
+    for (std::size_t i = 0; i < kSide; ++i)
+      for (std::size_t j = 0; j < kSide; ++j) {
+        if (which == 1) next[i * kSide + j] = x[j * kSide + i];
+        if (which == 2) next[i * kSide + j] = w[i * kSide + j] - x[i * kSide + j];
+      }
+    x = next;
+  }
+  auto got = Run(*executable, arguments);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(Values<int32_t>(got[0]), std::vector<int32_t>(x.begin(), x.end()));
+  EXPECT_EQ(Values<float>(got[1]), std::vector<float>{1});
+}
+
+// A stop is seen between launches.
+TEST_P(LoopTest, EndlessLoopsEndAtTheDeadline) {
+  auto executable = Compile(R"(HloModule m
+condition {
+  s = (s32[], s32[]) parameter(0)
+  n = s32[] get-tuple-element(s), index=1
+  zero = s32[] constant(0)
+  ROOT go = pred[] compare(n, zero), direction=NE
+}
+body {
+  s = (s32[], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=1
+  j = s32[] add(i, n)
+  ROOT r = (s32[], s32[]) tuple(j, n)
+}
+ENTRY main {
+  n = s32[] parameter(0)
+  zero = s32[] constant(0)
+  init = (s32[], s32[]) tuple(zero, n)
+  loop = (s32[], s32[]) while(init), condition=condition, body=body
+  ROOT out = s32[] get-tuple-element(loop), index=0
+})");
+  ASSERT_NE(executable, nullptr);
+  std::vector<Literal> arguments;
+  arguments.push_back(MakeLiteral<int32_t>("s32[]", {1}));
+  RunLimit limit;
+  limit.deadline = RunLimit::Clock::now() + std::chrono::milliseconds(100);
+  auto out = executable->Run(Pointers(arguments), limit);
+  ASSERT_FALSE(out.has_value());
+  EXPECT_EQ(out.error().code(), StatusCode::kDeadlineExceeded) << out.error().ToString();
+  // And the device goes on.
+  arguments[0] = MakeLiteral<int32_t>("s32[]", {0});
+  auto got = Run(*executable, arguments);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(Values<int32_t>(got[0]), std::vector<int32_t>{0});
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, LoopTest, ::testing::ValuesIn(LoopCases()), CaseName);
+
+}  // namespace
+}  // namespace krafla::testing
