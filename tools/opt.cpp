@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "api/emitted_kernels.h"
 #include "api/front_end.h"
 #include "command.h"
 #include "hlo_io/hlo_proto/hlo_proto.h"
@@ -28,26 +29,31 @@ Result<> Write(const std::string& path, std::string_view text) {
 }
 
 // One .spv a kernel into a folder, or a list of the kernels on standard output.
-Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile, const std::string& folder) {
+Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile, const CompileOptions& options,
+                    const std::string& folder) {
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) return DataLoss("the folder '{}' cannot be made: {}", folder, error.message());
+  KRAFLA_ASSIGN(const EmittedKernels emitted, EmitKernels(plan, profile, options));
+  const auto write = [&](const spirv::EmittedKernel& kernel, std::size_t k, std::string_view name, std::size_t n) -> Result<> {
+    std::printf("%zu %.*s: %s, %zu words, local size %ux%ux%u; %s\n", k, static_cast<int>(name.size()), name.data(), kernel.variant.c_str(),
+                kernel.words.size(), kernel.local_size[0], kernel.local_size[1], kernel.local_size[2], kernel.reason.c_str());
+    if (folder.empty()) return {};
+    std::string path = Format("{}/{:03}.{}.spv", folder, k, n);
+    return Write(path, std::string_view(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4));
+  };
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    auto emitted = spirv::Emit(plan.kernels[k], profile);
-    if (!emitted) {
-      std::printf("%zu %s: on the CPU: %s\n", k, plan.kernels[k].name.c_str(), emitted.error().message().c_str());
+    if (!emitted.launched[k]) continue;
+    if (!emitted.programs[k]) {
+      std::printf("%zu %s: on the CPU: %s\n", k, plan.kernels[k].name.c_str(), emitted.refusals[k].c_str());
       continue;
     }
-    for (std::size_t n = 0; n < emitted->kernels.size(); ++n) {
-      const spirv::EmittedKernel& kernel = emitted->kernels[n];
-      std::printf("%zu %s: %s, %zu words, local size %ux%ux%u; %s\n", k, plan.kernels[k].name.c_str(), kernel.variant.c_str(),
-                  kernel.words.size(), kernel.local_size[0], kernel.local_size[1], kernel.local_size[2], kernel.reason.c_str());
-      if (folder.empty()) continue;
-      std::string path = Format("{}/{:03}.{}.spv", folder, k, n);
-      std::string_view bytes(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4);
-      KRAFLA_TRY(Write(path, bytes));
-    }
+    for (std::size_t n = 0; n < emitted.programs[k]->kernels.size(); ++n)
+      KRAFLA_TRY(write(emitted.programs[k]->kernels[n], k, plan.kernels[k].name, n));
   }
+  // Numbered behind the kernels.
+  std::size_t number = plan.kernels.size();
+  for (const auto& [step, loop] : emitted.loops) KRAFLA_TRY(write(loop.kernel, number++, step->instruction->name(), 0));
   return {};
 }
 
@@ -83,7 +89,9 @@ Result<> Show(const OptOptions& options) {
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
   if (options.stage == "plan") return Write(options.output, plan::ToString(plan));
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
-  return WriteSpirv(plan, client->device().profile, options.output);
+  CompileOptions compile;
+  compile.disabled = pass_options.disabled;
+  return WriteSpirv(plan, client->device().profile, compile, options.output);
 }
 
 // The device that SPIR-V is made for: KRAFLA_DEVICE counts where it names a Vulkan one.

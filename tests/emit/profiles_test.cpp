@@ -15,6 +15,7 @@
 #include "passes/pipeline.h"
 #include "plan/planner.h"
 #include "spirv/unified1/spirv.hpp11"
+#include "spirv_codegen/kernels/loop_nest.h"
 
 namespace krafla::spirv::testing {
 namespace {
@@ -81,6 +82,7 @@ class Emission {
     }
     for (const plan::KernelPlan& kernel : plan->kernels)
       for (const NamedProfile& p : profiles_) AddKernel(kernel, p);
+    AddLoops(*plan, plan->steps);
   }
 
   // Profiles that refuse the same, together.
@@ -103,6 +105,7 @@ class Emission {
 
   int modules() const { return modules_; }
   int64_t coopmat_shaders() const { return coopmat_shaders_; }
+  int64_t loops() const { return loops_; }
   int64_t emitted(const std::string& profile) const {
     auto it = emitted_.find(profile);
     return it == emitted_.end() ? 0 : it->second;
@@ -139,20 +142,44 @@ class Emission {
     ++emitted_[p.name];
     EXPECT_TRUE(CanEmit(kernel, p.profile).has_value()) << what << ": CanEmit refuses what Emit takes";
     for (const EmittedKernel& k : emitted->kernels) {
-      ++shaders_;
-      if (k.uses_cooperative_matrix) ++coopmat_shaders_;
-      EXPECT_EQ(Unsupported(k, p.profile), "") << what << ", " << k.variant;
+      AddShader(k, p, what);
       for (const EmittedKernel::BufferUse& use : k.buffers)
         EXPECT_LT(static_cast<std::size_t>(use.buffer), kernel.bindings.size() + emitted->scratch_bytes.size() + (emitted->table.empty() ? 0 : 1)) << what;
-      // Most shaders come back for other profiles and modules word for word.
-      std::vector<uint32_t> key = k.words;
-      key.push_back(p.profile.api_minor);
-      if (!validated_.insert(std::move(key)).second) continue;
-      EXPECT_EQ(Validate(k.words, p.profile), "") << what << ", " << k.variant;
     }
     for (const EmittedDispatch& d : emitted->dispatches) {
       ASSERT_LT(static_cast<std::size_t>(d.kernel), emitted->kernels.size()) << what;
       EXPECT_EQ(Unsupported(d, emitted->kernels[static_cast<std::size_t>(d.kernel)], p.profile), "") << what;
+    }
+  }
+
+  void AddShader(const EmittedKernel& k, const NamedProfile& p, const std::string& what) {
+    ++shaders_;
+    if (k.uses_cooperative_matrix) ++coopmat_shaders_;
+    EXPECT_EQ(Unsupported(k, p.profile), "") << what << ", " << k.variant;
+    // Most shaders come back for other profiles and modules word for word.
+    std::vector<uint32_t> key = k.words;
+    key.push_back(p.profile.api_minor);
+    if (!validated_.insert(std::move(key)).second) return;
+    EXPECT_EQ(Validate(k.words, p.profile), "") << what << ", " << k.variant;
+  }
+
+  void AddLoops(const plan::ProgramPlan& plan, const plan::StepList& list) {
+    for (const plan::Step& step : list.steps) {
+      if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+        for (const NamedProfile& p : profiles_) {
+          const std::string what = std::string(loop->instruction->name()) + " for " + p.name;
+          auto emitted = EmitLoopNest(plan, *loop, p.profile);
+          if (!emitted) {
+            EXPECT_EQ(emitted.error().code(), StatusCode::kUnimplemented) << what << ": " << emitted.error().ToString();
+            continue;
+          }
+          ++loops_;
+          AddShader(emitted->kernel, p, what);
+        }
+        AddLoops(plan, *loop->body);
+      } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+        for (const auto& b : branch->branches) AddLoops(plan, *b);
+      }
     }
   }
 
@@ -161,7 +188,7 @@ class Emission {
   std::map<std::string, std::map<std::string, int64_t>> refusals_;  // by profile
   std::map<std::string, int64_t> emitted_;
   int modules_ = 0;
-  int64_t shaders_ = 0, coopmat_shaders_ = 0;
+  int64_t shaders_ = 0, coopmat_shaders_ = 0, loops_ = 0;
 };
 
 TEST(Profiles, RecordedNetworks) {
@@ -174,6 +201,7 @@ TEST(Profiles, RecordedNetworks) {
   for (const NamedProfile& p : emission.profiles()) EXPECT_GT(emission.emitted(p.name), 0) << p.name;
   // The int8 and bf16 networks.
   EXPECT_GT(emission.coopmat_shaders(), 0);
+  EXPECT_GT(emission.loops(), 0);
 }
 
 // The least device runs plain float networks whole: 16- and 64-bit types are all that it may leave to the CPU. Every
