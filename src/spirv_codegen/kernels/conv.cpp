@@ -39,7 +39,12 @@ Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKe
   KRAFLA_TRY(CheckType(k.result_type, profile));
   const ConvProblem p(k);
   std::string reason;
-  if (TakesGemm(p, profile, reason)) return EmitGemmConv(plan, p, profile, options);
+  const bool is_gemm = TakesGemm(p, profile, reason);
+  if (!ChannelsLast(p)) {
+    KRAFLA_ASSIGN(std::optional<EmittedProgram> rearranged, EmitRearrangedConv(plan, p, is_gemm, profile, options));
+    if (rearranged) return std::move(*rearranged);
+  }
+  if (is_gemm) return EmitGemmConv(plan, p, profile, options);
   KRAFLA_ASSIGN(EmittedProgram out, EmitDirectConv(plan, p, profile));
   for (EmittedKernel& kernel : out.kernels) kernel.reason = reason;
   return out;

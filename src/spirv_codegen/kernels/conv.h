@@ -2,6 +2,8 @@
 // A ConvKernel measured.
 #pragma once
 
+#include <optional>
+
 #include "spirv_codegen/kernels/matrix.h"
 
 namespace krafla::spirv {
@@ -18,6 +20,7 @@ struct ConvProblem {
   int64_t window = 1;     // product of the window's sizes
   int64_t pixels = 1;     // output batch and spatial
   int out_minor;          // the last output dimension that is not 1
+  bool features_last = false;  // of input and kernel, whatever order the output has
   Dims input_strides, kernel_strides, output_strides;
 
   int64_t InputExtent(int s) const;
@@ -33,9 +36,14 @@ Result<EmittedProgram> EmitConvInParts(
 
 // As a product of matrices whose one side is never written down: pixels by window and features. False, with
 // a reason: not this one.
+bool ChannelsLast(const ConvProblem& problem);
 bool TakesGemm(const ConvProblem& problem, const DeviceProfile& profile, std::string& reason);
 Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& problem,
                                     const DeviceProfile& profile, const EmitOptions& options);
+
+// With input and kernel put in another order first, where that pays. `is_gemm`: TakesGemm is true of `problem`.
+Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan& plan, const ConvProblem& problem, bool is_gemm,
+                                                         const DeviceProfile& profile, const EmitOptions& options);
 
 // Every convolution; registers only.
 Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem,

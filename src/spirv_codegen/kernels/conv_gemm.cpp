@@ -189,8 +189,6 @@ class PixelColumns : public MatrixSource, private PixelMap {
   Value group_offset_;
 };
 
-bool ChannelsLast(const ConvProblem& p) { return p.a.output_feature == p.out_minor; }
-
 // The strides of the kernel array as one stride over (features, window): row-major and in that order.
 bool KernelDepthIsContiguous(const ConvProblem& p) {
   int64_t expected = 1;
@@ -365,6 +363,8 @@ struct ConvGemm {
 };
 
 }  // namespace
+
+bool ChannelsLast(const ConvProblem& p) { return p.features_last || p.a.output_feature == p.out_minor; }
 
 bool TakesGemm(const ConvProblem& p, const DeviceProfile& profile, std::string& reason) {
   if (p.a.batch_group_count != 1) return reason = "batch groups", false;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// A convolution whose arrays lie in an order that no product of matrices reads well: input and kernel are copied first,
+// with the features last, which costs little beside the sums. The output keeps its order.
+#include <algorithm>
+
+#include "ir/shape.h"
+#include "spirv_codegen/kernels/conv.h"
+
+namespace krafla::spirv {
+namespace {
+
+// Products for each element that is moved, from which on moving pays.
+constexpr double kWorthwhile = 16;
+
+// A kernel that copies binding `from`, of `dims`, to the last binding of `plan`: dimension d of the result is order[d].
+plan::LoopKernel Reordered(const plan::KernelPlan& plan, int from, int to, const Dims& dims, std::span<const int64_t> order) {
+  std::vector<int64_t> result_dims;
+  for (int64_t d : order) result_dims.push_back(dims[static_cast<std::size_t>(d)]);
+  plan::ProgramBuilder b(result_dims);
+  for (const plan::Binding& binding : plan.bindings) b.AddBuffer(binding.storage, binding.element_count, binding.written);
+  plan::IndexSpace& s = b.space();
+  const Dims strides = RowMajorStrides(dims);
+  plan::IndexId source = s.Constant(0);
+  std::vector<plan::IndexId> at;
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    at.push_back(s.Iter(static_cast<int>(d)));
+    source = s.Add(source, s.Mul(at.back(), strides[static_cast<std::size_t>(order[d])]));
+  }
+  const ElementType type = plan.bindings[static_cast<std::size_t>(from)].storage;
+  plan::Store store;
+  store.buffer = to;
+  store.index = s.Linearize(at, result_dims);
+  store.node = b.Load(from, type, source);
+  store.storage = type;
+  b.AddStore(store);
+  return {std::move(b).Finish()};
+}
+
+bool IsInOrder(std::span<const int64_t> order) {
+  for (std::size_t d = 0; d < order.size(); ++d)
+    if (order[d] != static_cast<int64_t>(d)) return false;
+  return true;
+}
+
+}  // namespace
+
+Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan& plan, const ConvProblem& p, bool is_gemm,
+                                                         const DeviceProfile& profile, const EmitOptions& options) {
+  const ConvolutionAttributes& a = p.a;
+  if (p.k.input_binding == p.k.kernel_binding) return std::nullopt;
+  const int64_t input_count = plan.bindings[static_cast<std::size_t>(p.k.input_binding)].element_count;
+  const int64_t kernel_count = plan.bindings[static_cast<std::size_t>(p.k.kernel_binding)].element_count;
+  const double products = static_cast<double>(p.pixels) * static_cast<double>(p.groups * p.outputs) * static_cast<double>(p.inputs * p.window);
+  if (products < kWorthwhile * static_cast<double>(input_count + kernel_count)) return std::nullopt;
+  // What is a product already is so on a GPU, and where few features would be side by side.
+  if (is_gemm && (!profile.is_cpu || p.inputs < 8)) return std::nullopt;
+
+  plan::ConvKernel k = p.k;
+  std::vector<int64_t> input_order = {a.input_batch}, kernel_order;
+  for (int64_t d : a.input_spatial) input_order.push_back(d);
+  input_order.push_back(a.input_feature);
+  for (int64_t d : a.kernel_spatial) kernel_order.push_back(d);
+  kernel_order.push_back(a.kernel_input_feature);
+  kernel_order.push_back(a.kernel_output_feature);
+  plan::KernelPlan with = plan;
+  EmittedProgram out;
+  std::vector<plan::LoopKernel> copies;
+  const auto move = [&](int& binding, Dims& dims, std::span<const int64_t> order) {
+    if (IsInOrder(order)) return;
+    plan::Binding moved = with.bindings[static_cast<std::size_t>(binding)];
+    moved.read = moved.written = true;
+    with.bindings.push_back(moved);
+    out.scratch_bytes.push_back(moved.byte_size());
+    const int to = static_cast<int>(with.bindings.size()) - 1;
+    copies.push_back(Reordered(with, binding, to, dims, order));
+    const Dims before = dims;
+    for (std::size_t d = 0; d < order.size(); ++d) dims[d] = before[static_cast<std::size_t>(order[d])];
+    binding = to;
+  };
+  move(k.input_binding, k.input_dims, input_order);
+  move(k.kernel_binding, k.kernel_dims, kernel_order);
+  ConvolutionAttributes& to = k.attributes;
+  to.input_batch = 0;
+  to.input_feature = p.rank - 1;
+  to.kernel_input_feature = p.rank - 2;
+  to.kernel_output_feature = p.rank - 1;
+  for (int d = 0; d < p.spatial; ++d) {
+    to.input_spatial[static_cast<std::size_t>(d)] = d + 1;
+    to.kernel_spatial[static_cast<std::size_t>(d)] = d;
+  }
+  ConvProblem problem(k);
+  problem.features_last = true;
+  std::string reason;
+  if (!TakesGemm(problem, profile, reason)) return std::nullopt;
+  KRAFLA_ASSIGN(EmittedProgram sums, EmitGemmConv(with, problem, profile, options));
+
+  for (const plan::LoopKernel& copy : copies) {
+    KRAFLA_ASSIGN(EmittedProgram made, EmitLoop(with, copy, profile, options));
+    for (EmittedDispatch& dispatch : made.dispatches) {
+      dispatch.kernel += static_cast<int>(out.kernels.size());
+      dispatch.share = 4.0 * static_cast<double>(input_count + kernel_count);
+      out.dispatches.push_back(std::move(dispatch));
+    }
+    for (EmittedKernel& kernel : made.kernels) {
+      kernel.variant = "conv.reorder";
+      out.kernels.push_back(std::move(kernel));
+    }
+  }
+  double shares = 0;
+  for (const EmittedDispatch& dispatch : sums.dispatches) shares += dispatch.share;
+  for (EmittedDispatch& dispatch : sums.dispatches) {
+    dispatch.kernel += static_cast<int>(out.kernels.size());
+    dispatch.share *= products / shares;
+    out.dispatches.push_back(std::move(dispatch));
+  }
+  for (EmittedKernel& kernel : sums.kernels) out.kernels.push_back(std::move(kernel));
+  out.scratch_bytes.insert(out.scratch_bytes.end(), sums.scratch_bytes.begin(), sums.scratch_bytes.end());
+  return out;
+}
+
+}  // namespace krafla::spirv
