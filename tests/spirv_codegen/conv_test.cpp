@@ -19,7 +19,8 @@ struct ConvShape {
 };
 
 // Array layouts: batch/feature/spatial of the activations, and where the kernel's features lie.
-enum class ConvLayout { kChannelsLast, kChannelsFirst };
+// kFeaturesFirst: as the gradients of networks with channels first have them, input features and kernels' inputs outermost.
+enum class ConvLayout { kChannelsLast, kChannelsFirst, kFeaturesFirst };
 
 plan::KernelPlan Conv(const ConvShape& s, ConvLayout layout, ElementType type = ElementType::kF32,
                       ElementType accumulate = ElementType::kF32, ElementType result = ElementType::kF32) {
@@ -34,6 +35,10 @@ plan::KernelPlan Conv(const ConvShape& s, ConvLayout layout, ElementType type = 
   a.input_feature = a.output_feature = last ? rank - 1 : 1;
   a.kernel_input_feature = last ? rank - 2 : 1;
   a.kernel_output_feature = last ? rank - 1 : 0;
+  if (layout == ConvLayout::kFeaturesFirst) {
+    a.input_batch = 1, a.input_feature = 0;
+    a.kernel_input_feature = 0, a.kernel_output_feature = 1;
+  }
   k.input_dims.resize(static_cast<std::size_t>(rank));
   k.kernel_dims.resize(static_cast<std::size_t>(rank));
   k.output_dims.resize(static_cast<std::size_t>(rank));
@@ -132,6 +137,9 @@ TEST(ConvTest, ShapesAndLayouts) {
 // Weight gradients have windows as large as an image: more positions than one workgroup takes. As products of matrices,
 // and directly.
 TEST(ConvTest, WindowsInParts) {
+  // Rearranged, where each kernel has scratch of its own.
+  CheckOnIntegers(Conv({2, 4, 8, {257, 258}, {W(257, 1, 1), W(257, 1)}, 1, 1, "rearranged_parts"}, ConvLayout::kFeaturesFirst));
+
   const int64_t size = 257;
   for (const ConvShape& s : {ConvShape{1, 4, 8, {size, size + 1}, {W(size, 1, 1), W(size, 1)}, 1, 1, "parts"},
                              ConvShape{1, 4, 3, {size + 1, size}, {W(size), W(size)}, 1, 1, "few_features"}}) {
@@ -149,6 +157,15 @@ TEST(ConvTest, WindowsInParts) {
         ExpectSame(plan, got, want, device->name());
       }
     }
+  }
+}
+
+TEST(ConvTest, FeaturesFirst) {
+  const ConvShape many{2, 8, 16, {9, 10}, {W(3, 1, 1), W(3, 1, 1)}, 1, 1, "3x3"}, groups{4, 16, 32, {8, 9}, {W(3, 1, 1), W(2)}, 2, 1, "two_groups"};
+  for (const ConvShape& s : {many, groups}) {
+    CheckOnIntegers(Conv(s, ConvLayout::kFeaturesFirst));
+    CheckOnIntegers(Conv(s, ConvLayout::kFeaturesFirst, ElementType::kBF16, ElementType::kF32, ElementType::kBF16));
+    CheckOnIntegers(Conv(s, ConvLayout::kFeaturesFirst, ElementType::kS8, ElementType::kS32, ElementType::kS32));
   }
 }
 

@@ -104,7 +104,8 @@ TEST(SortTest, LongRows) {
 TEST(SortTest, KeepsFewOfLongRows) {
   for (int64_t keep : {1, 300, 1200})
     for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{5000, 2}, 0}})
-      for (ElementType type : {ElementType::kS32, ElementType::kBF16}) {
+      {
+        const ElementType type = keep == 300 ? ElementType::kBF16 : ElementType::kS32;
         plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, [](ProgramBuilder& b, NodeId x, NodeId y) {
           return b.Compare(ComparisonDirection::kGt, x, y, /*total_order=*/IsFloat(b.node(x).type));
         });
