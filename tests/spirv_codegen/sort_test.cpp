@@ -103,18 +103,17 @@ TEST(SortTest, LongRows) {
 
 TEST(SortTest, KeepsFewOfLongRows) {
   for (int64_t keep : {1, 300, 1200})
-    for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{5000, 2}, 0}})
-      {
-        const ElementType type = keep == 300 ? ElementType::kBF16 : ElementType::kS32;
-        plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, [](ProgramBuilder& b, NodeId x, NodeId y) {
-          return b.Compare(ComparisonDirection::kGt, x, y, /*total_order=*/IsFloat(b.node(x).type));
-        });
-        std::get<plan::SortKernel>(plan.body).keep = keep;
-        plan.name += Format(".keep{}", keep);
-        std::vector<Bytes> memory = CornerMemory(plan);
-        for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
-        CheckKernel(plan, memory);
-      }
+    for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{5000, 2}, 0}}) {
+      const ElementType type = keep == 300 ? ElementType::kBF16 : ElementType::kS32;
+      plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, [](ProgramBuilder& b, NodeId x, NodeId y) {
+        return b.Compare(ComparisonDirection::kGt, x, y, /*total_order=*/IsFloat(b.node(x).type));
+      });
+      std::get<plan::SortKernel>(plan.body).keep = keep;
+      plan.name += Format(".keep{}", keep);
+      std::vector<Bytes> memory = CornerMemory(plan);
+      for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
+      CheckKernel(plan, memory);
+    }
 }
 
 // Several keys, one after the other, and more than one word of each.

@@ -183,6 +183,7 @@ class LoopNest {
         Look(copy->from, type, count, false, true);
         Look(copy->to, type, count, true, count == 1);
         widest_ = std::max(widest_, count);
+        code_nodes_ += 10;
         KRAFLA_ASSIGN(const double more, Cost(static_cast<double>(count), 16));
         ns += more;
       } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
@@ -232,6 +233,7 @@ class LoopNest {
       if (rows * 4 > kMostLanes) points = static_cast<double>(std::max<int64_t>(rows, kMostLanes)) * static_cast<double>(elements);
       widest_ = std::max({widest_, rows, elements > 16 ? elements : 1});
     } else if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
+      for (ElementType type : {dot->lhs_type, dot->rhs_type, dot->result_type}) KRAFLA_TRY(CheckType(type, profile_));
       const int64_t sums = ProductOf(dot->batch) * dot->m * dot->n;
       by_all = sums == 1;
       const double lanes = profile_.is_cpu ? 8 : kMostLanes;
