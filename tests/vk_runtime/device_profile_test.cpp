@@ -66,6 +66,7 @@ TEST(DeviceProfile, EveryFeatureNameSwitchesSomethingOff) {
   DeviceProfile everything = Load("amd_rdna3");
   everything.features.float8 = everything.features.float8_cooperative_matrix = true;
   everything.unified_memory = true;
+  everything.is_cpu = true;
   for (const FeatureName& feature : FeatureNames()) {
     std::vector<std::string> names = {std::string(feature.name)};
     auto off = everything.WithDisabled(names);
