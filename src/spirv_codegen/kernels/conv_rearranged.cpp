@@ -12,7 +12,7 @@ namespace {
 // Products for each element that is moved, from which on moving pays.
 constexpr double kWorthwhile = 16;
 
-// A kernel that copies binding `from`, of `dims`, to the last binding of `plan`: dimension d of the result is order[d].
+// A kernel that copies binding `from`, of `dims`, to binding `to`: dimension d of the result is order[d].
 plan::LoopKernel Reordered(const plan::KernelPlan& plan, int from, int to, const Dims& dims, std::span<const int64_t> order) {
   std::vector<int64_t> result_dims;
   for (int64_t d : order) result_dims.push_back(dims[static_cast<std::size_t>(d)]);

@@ -53,7 +53,7 @@ class SortKeys {
   std::vector<Word> words_;
 };
 
-// The ways; `reason`: why none before this one was taken.
+// The two ways.
 Result<EmittedProgram> EmitDigitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const SortKeys& keys,
                                      const DeviceProfile& profile);
 Result<EmittedProgram> EmitMergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort,
