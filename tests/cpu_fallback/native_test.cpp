@@ -18,10 +18,10 @@ namespace {
 using plan::NodeOp;
 using LaneValue = LaneBuilder::Value;
 
-// Bytes that end at the end of a page, with a page behind them and one before that may not be touched.
+// Bytes that end at the end of a page, or begin where one does, with a page behind them and one before that may not be touched.
 class GuardedArray {
  public:
-  explicit GuardedArray(std::size_t bytes) : bytes_(bytes) {
+  explicit GuardedArray(std::size_t bytes, bool begins_page = false) : bytes_(bytes), begins_page_(begins_page) {
     inside_ = (bytes + 4095) / 4096 * 4096;
     base_ = static_cast<std::byte*>(mmap(nullptr, inside_ + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (inside_ > 0) mprotect(base_ + 4096, inside_, PROT_READ | PROT_WRITE);
@@ -29,10 +29,11 @@ class GuardedArray {
   ~GuardedArray() { munmap(base_, inside_ + 8192); }
   GuardedArray(const GuardedArray&) = delete;
   GuardedArray& operator=(const GuardedArray&) = delete;
-  std::byte* data() const { return base_ + 4096 + inside_ - bytes_; }
+  std::byte* data() const { return base_ + 4096 + (begins_page_ ? 0 : inside_ - bytes_); }
 
  private:
   std::size_t bytes_, inside_;
+  bool begins_page_;
   std::byte* base_;
 };
 
@@ -367,6 +368,49 @@ TEST_P(NativeTest, StreamsOfEveryKind) {
           }
         }
     }
+}
+
+// Rows of a few elements: backwards, one element again and again, with gaps, from the last to the first.
+TEST_P(NativeTest, ShortRows) {
+  if (GetParam()) GTEST_SKIP() << "left to the interpreter";
+  int checked = 0;
+  for (ElementType type : {ElementType::kPred, ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64})
+    for (int columns : {2, 3, 5, 7, 8, 15})
+      for (const auto& [row_stride, stride] : {std::pair{1, 0}, {0, 1}, {columns, -1}, {-columns, 1}, {columns + 1, 1}, {-1, 1}, {1, 2}, {2, 0}, {0, -1}}) {
+        const int width = StorageBytes(type), each = LanesOfShortRows(width);
+        if (WindowOfShortRows(each, columns, row_stride, stride) > (width == 1 ? each : 2 * each)) continue;
+        ++checked;
+        for (bool is_mixed : {false, true}) {
+          LaneBuilder b;
+          b.AddStream({.kind = LaneStream::Kind::kShortRows, .width = width, .stride = stride, .columns = columns, .row_stride = row_stride});
+          b.AddStream({.width = width});
+          b.graph().stores.push_back({1, b.Add({LaneOp::kLoad, type, -1, -1, -1, 0}), -1});
+          if (is_mixed) {  // vectors of eight lanes
+            b.AddStream({.width = 8});
+            b.graph().stores.push_back({2, b.Constant(ElementType::kU64, 5), -1});
+          }
+          const auto code = Compile(b.graph());
+          ASSERT_NE(code, nullptr);
+          for (int64_t count : {1, 2, 6, 9, 20, 41})
+            for (bool begins_page : {false, true}) {
+              const int64_t n = count * columns;
+              const auto place = [&](int64_t i) { return i / columns * row_stride + i % columns * stride; };
+              int64_t low = 0, high = 0;
+              for (int64_t i = 0; i < n; ++i) low = std::min(low, place(i)), high = std::max(high, place(i));
+              // Two planes of it, the second one behind the first.
+              const int64_t plane = high - low + 1;
+              GuardedArray in(static_cast<std::size_t>(2 * plane * width), begins_page), out(static_cast<std::size_t>(2 * n * width)),
+                  wide(static_cast<std::size_t>(2 * n * 8));
+              Fill(in.data(), type, 2 * plane, random_);
+              const StreamArgument streams[] = {{in.data() - low * width, plane * width}, {out.data(), n * width}, {wide.data(), n * 8}};
+              code->Run(streams, 2, n);
+              for (int64_t i = 0; i < 2 * n; ++i)
+                ASSERT_EQ(std::memcmp(out.data() + i * width, in.data() + (place(i % n) - low + i / n * plane) * width, static_cast<std::size_t>(width)), 0)
+                    << ElementTypeName(type) << ", rows of " << columns << " by " << row_stride << " and " << stride << ", " << n << " at " << i;
+            }
+        }
+      }
+  EXPECT_GT(checked, 100);
 }
 
 // Parts side by side: in, turned around by one, and out again.

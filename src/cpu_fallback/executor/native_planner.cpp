@@ -24,6 +24,8 @@ constexpr int64_t kFewElements = 256;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
 constexpr int64_t kNearBytes = 32;
+// Elements of a tile of short rows whose quotients native code has by a multiplication.
+constexpr int64_t kMostShortRows = int64_t{1} << 27;
 
 }  // namespace
 
@@ -110,11 +112,18 @@ bool NativePlanner::IsPacked(const Access& a) const {
          GoesAlong(RowStride(a), parts);
 }
 // Loads whose place in a tile of short rows is a quotient and a remainder. (Such rows are never cut: every tile has all of
-// their columns.)
+// their columns.) Bytes only where the elements of a vector lie close together.
 bool NativePlanner::IsInShortRows(const Access& a) const {
-  return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 && out_.tile_.columns < BlockProgram::kShortRow && a.width >= 4 && a.mask < 0 && a.offsets < 0 &&
+  return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 && out_.tile_.columns < BlockProgram::kShortRow && a.mask < 0 && a.offsets < 0 &&
          native::LaneTypeOf(a.storage) != ElementType::kInvalid && native::HasRoutines() && !GoesAlong(RowStride(a), LaneStride(a)) &&
+         (a.width >= 4 || AreShortRowsClose(a)) &&
          std::max(std::abs(RowStride(a)), std::abs(LaneStride(a))) < INT32_MAX / std::max<int64_t>(out_.tile_.rows, 1);
+}
+bool NativePlanner::AreShortRowsClose(const Access& a) const {
+  const int lanes = native::LanesOfShortRows(a.width);
+  const int64_t most = a.width == 1 ? lanes : 2 * lanes;
+  if (std::max(std::abs(RowStride(a)), std::abs(LaneStride(a))) > most || out_.tile_.rows * out_.tile_.columns >= kMostShortRows) return false;
+  return native::WindowOfShortRows(lanes, out_.tile_.columns, RowStride(a), LaneStride(a)) <= most;
 }
 
 void NativePlanner::FindConstants() {
@@ -159,7 +168,7 @@ int NativePlanner::StreamOf(Loop& loop, int number, LaneStream stream) {
   if (const auto it = loop.access_streams.find(number); it != loop.access_streams.end()) return it->second;
   const Access& a = AccessOf(number);
   const Operand operand{.kind = Operand::Kind::kAccess, .number = number, .width = a.width,
-                        .is_uniform = stream.kind == LaneStream::Kind::kGather, .row_stride = RowStride(a),
+                        .is_uniform = stream.kind == LaneStream::Kind::kGather || stream.kind == LaneStream::Kind::kShortRows, .row_stride = RowStride(a),
                         .column_stride = LaneStride(a)};
   const int out = Stream(loop, operand, stream);
   loop.access_streams.emplace(number, out);
@@ -184,6 +193,14 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   int access = s.access;
   uint64_t part = 0;
   if (IsInShortRows(a)) {
+    if (AreShortRowsClose(a)) {
+      stream = {.kind = LaneStream::Kind::kShortRows, .width = a.width, .stride = static_cast<int>(stride),
+                .columns = static_cast<int>(out_.tile_.columns), .row_stride = static_cast<int>(RowStride(a))};
+      const int stored = loop.builder.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});
+      ++loop.op_count;
+      if (a.convert == nullptr) return LaneValue{stored};
+      return loop.builder.Widen(stored, a.storage);
+    }
     const int place = PlaceInShortRows(loop.builder, loop, a);
     stream.kind = LaneStream::Kind::kGather;
     const int stored = loop.builder.Add({LaneOp::kGather, type, place, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});

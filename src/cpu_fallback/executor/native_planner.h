@@ -56,6 +56,7 @@ class NativePlanner {
   bool IsReachable(const Access& a, bool is_store) const;
   bool IsPacked(const Access& a) const;
   bool IsInShortRows(const Access& a) const;
+  bool AreShortRowsClose(const Access& a) const;
   int PlaceInShortRows(native::LaneBuilder& builder, Loop& loop, const Access& a);
   bool GoesAlong(int64_t row_stride, int64_t lane_stride) const;
 

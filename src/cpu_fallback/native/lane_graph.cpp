@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/native/lane_graph.h"
 
+#include <algorithm>
+
 namespace krafla::cpu::native {
+
+int64_t WindowOfShortRows(int lanes, int64_t columns, int64_t row_stride, int64_t stride) {
+  int64_t most = 0;
+  for (int64_t first = 0; first < columns; ++first) {
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    for (int64_t at = first; at < first + lanes; ++at) {
+      const int64_t place = at / columns * row_stride + at % columns * stride;
+      low = std::min(low, place), high = std::max(high, place);
+    }
+    most = std::max(most, high - low + 1);
+  }
+  return most;
+}
 
 std::string LaneGraph::Key() const {
   std::string key;
@@ -34,6 +49,8 @@ std::string LaneGraph::Key() const {
     put(s.width);
     put(s.stride);
     put(s.reach);
+    put(s.columns);
+    put(s.row_stride);
   }
   for (const LaneRegion& r : regions) {
     put(r.condition);

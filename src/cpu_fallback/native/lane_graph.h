@@ -84,15 +84,22 @@ struct LaneStream {
     kDense,    // an element for each
     kStrided,  // an element for each, `stride` elements apart
     kInterleaved,  // `stride` (2 to 4) elements for each, side by side, of which the first `reach` are there
+    kShortRows,  // lane l's is that of row l / columns, each `row_stride` from the one before, and of column l % columns,
+                 // `stride` elements apart; as many as WindowOfShortRows allows
     kRamp,     // no memory: the stream's base is an s64, the value at the row's start, its row stride what rows add
     kGather,   // elements anywhere
   } kind = Kind::kDense;
   int width = 4;  // of an element, in bytes
   int stride = 1;
   int reach = 0;  // of an interleaved stream that is loaded: memory behind the last one's may not be touched; 0: all
+  int columns = 0, row_stride = 0;  // of short rows
 };
 
 inline constexpr int kMaxInterleaved = 4;
+// Lanes that are taken from short rows at once, out of so many elements that lie one behind the other, or twice as many.
+constexpr int LanesOfShortRows(int width) { return width == 8 ? 8 : 16; }
+// How many elements some lanes that follow each other reach over at most, wherever the first one is in its row.
+int64_t WindowOfShortRows(int lanes, int64_t columns, int64_t row_stride, int64_t stride);
 
 struct LaneStore {
   int stream = 0;

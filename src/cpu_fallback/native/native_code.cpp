@@ -104,7 +104,8 @@ void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t c
         case LaneStream::Kind::kRamp: rest[s].base = Moved(rest[s].base, whole * stream.step); break;
         case LaneStream::Kind::kDense:
         case LaneStream::Kind::kStrided:
-        case LaneStream::Kind::kInterleaved: {  // dense ones alone (CanEmit)
+        case LaneStream::Kind::kInterleaved:
+        case LaneStream::Kind::kShortRows: {  // dense ones alone (CanEmit)
           rest[s].base = staging.data() + s * kVectorBytes;
           if (!stream.is_output)
             std::memcpy(rest[s].base, row[s].base + whole * stream.width, static_cast<std::size_t>(count * stream.width));

@@ -81,6 +81,7 @@ class Avx512Emitter {
     cc_.jnz(row);
     cc_.ret();
     cc_.endFunc();
+    EmbedShortRows();
   }
   // The graph once, as a part of a function that holds these addresses.
   void RunBlock(const std::vector<x86::Gp>& bases) {
@@ -324,6 +325,7 @@ class Avx512Emitter {
   }
   void Body(bool is_tail, int vectors) {
     is_tail_ = is_tail;
+    row_places_.clear();
     for (auto& all : part_vectors_)
       for (auto& loaded : all) loaded = {};
     for (std::size_t v = 0; v < kVectors; ++v)
@@ -377,6 +379,7 @@ class Avx512Emitter {
     return is_needed && graph_.regions[region].end > graph_.regions[region].begin;
   }
   asmjit::Label BeginRegion(std::size_t region) {
+    row_places_.clear();  // what a region computes is not there behind it
     UseLanesOf(graph_.regions[region].condition);
     ForEachPhi(region, [&](int phi) {
       const x86::Vec v = NewOf(TypeOf(phi));
@@ -396,6 +399,7 @@ class Avx512Emitter {
     return skip;
   }
   void EndRegion(std::size_t region, const asmjit::Label& skip) {
+    row_places_.clear();
     UseLanesOf(graph_.regions[region].condition);
     const x86::KReg k = Mask(graph_.regions[region].condition);
     ForEachPhi(region, [&](int phi) {
@@ -492,6 +496,7 @@ class Avx512Emitter {
     const int width = stream.width;
     if (stream.kind == LaneStream::Kind::kInterleaved) return EmitPart(id);
     if (stream.kind == LaneStream::Kind::kStrided) return EmitStridedLoad(id);
+    if (stream.kind == LaneStream::Kind::kShortRows) return EmitShortRows(id);
     const x86::Vec v = NewVector(width);
     LoadVector(v, Address(n.bits), width, n.b);
     if (n.type != ElementType::kPred) return Set(id, v);
@@ -527,6 +532,21 @@ class Avx512Emitter {
   void LoadApart(const x86::Vec& v, int width, Function from);
   void EmitGather(int id);
   void EmitStridedLoad(int id);
+  // Short rows (x86_avx512_rows.cpp).
+  struct RowPlace {
+    int columns = 0, lane = 0;
+    x86::Gp row, record;  // the first lane's row; where its column's record begins in each table
+  };
+  struct RowTable {
+    LaneStream stream;
+    int lanes = 0;
+    asmjit::Label label;
+  };
+  void EmitShortRows(int id);
+  x86::Vec LoadShortRows(const LaneStream& stream, const x86::Gp& base, int lane, int lanes);
+  const RowPlace& RowPlaceOf(int columns, int lane);
+  asmjit::Label RowTableOf(const LaneStream& stream, int lanes);
+  void EmbedShortRows();
   // Routines (in the same file).
   void EmitPlaceOp(int id);
   x86::Mem PlaceOf(const LaneAccess& access);
@@ -608,6 +628,8 @@ class Avx512Emitter {
   x86::KReg tail_;
   std::array<std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved>, kMaxInterleaved + 1> part_tails_;  // by parts, Behind
   std::array<std::vector<std::array<x86::Vec, kMaxInterleaved>>, kVectors> part_vectors_;  // of interleaved streams, as loaded
+  std::vector<RowPlace> row_places_;  // of this vector
+  std::vector<RowTable> row_tables_;
   bool is_tail_ = false;
 };
 

@@ -66,7 +66,7 @@ bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
 }
 bool HasAvx2For(const LaneGraph& graph) {
   for (const LaneStream& s : graph.streams)
-    if (s.kind == LaneStream::Kind::kStrided || s.kind == LaneStream::Kind::kInterleaved) return false;
+    if (s.kind == LaneStream::Kind::kStrided || s.kind == LaneStream::Kind::kInterleaved || s.kind == LaneStream::Kind::kShortRows) return false;
   for (const LaneStore& s : graph.stores)
     if (s.mask >= 0) return false;
   const std::vector<bool> used = graph.Used();
