@@ -129,6 +129,31 @@ TEST(LoopKernelTest, ShortRowsAreOneLoop) {
   EXPECT_LE(block->step_count(), 2) << "the loop, and what is repeated of each pixel";
 }
 
+// Rows that go backwards end where a line of pixels does: what lies along memory further out is a tile's planes.
+TEST(LoopKernelTest, TilesOfSeveralPlanes) {
+  if (!cpu::native::HasRoutines()) GTEST_SKIP() << "The interpreter takes rows one by one.";
+  const int64_t dims[] = {4, 60, 64, 3}, n = 4 * 60 * 64 * 3;
+  ProgramBuilder b(dims);
+  auto& space = b.space();
+  const int in = b.AddBuffer(ElementType::kF32, n, false), turns = b.AddBuffer(ElementType::kPred, 4, false), out = b.AddBuffer(ElementType::kF32, n, true);
+  const auto line = space.Add(space.Mul(space.Iter(0), 60 * 192), space.Mul(space.Iter(1), 192));
+  const auto backwards = space.Add(space.Add(line, space.Constant(189)), space.Add(space.Mul(space.Iter(2), -3), space.Iter(3)));
+  const NodeId turned = b.Load(in, ElementType::kF32, backwards), plain = b.Load(in, ElementType::kF32, RowMajor(b));
+  b.AddStore({.buffer = out, .index = RowMajor(b), .node = b.Select(b.Load(turns, ElementType::kPred, space.Iter(0)), turned, plain), .storage = ElementType::kF32});
+  const ElementProgram program = std::move(b).Finish();
+  cpu::TileShape tile = cpu::ChooseTile(program);
+  EXPECT_EQ(tile.column_dim, 3);
+  EXPECT_EQ(tile.row_dim, 2);
+  auto block = cpu::BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = n});
+  ASSERT_TRUE(block) << block.error().ToString();
+  EXPECT_TRUE(block->TakesPlanes());
+  cpu::AddPlanes(program, 16384, tile);
+  EXPECT_EQ(tile.plane_dim, 1);
+  EXPECT_EQ(tile.planes, 60);
+  EXPECT_EQ(cpu::TileGrid(dims, tile).count(), 4);
+  CheckLoop(program, "lines backwards where a pred says so");
+}
+
 // By numbers of either sign, powers of two, and the ends of the type.
 TEST(LoopKernelTest, DividesByOneNumber) {
   for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS32,

@@ -46,6 +46,23 @@ TEST(NativeProgram, ShortRows) {
   }
 }
 
+// Tiles of several planes: what is one value for each image, one for each line, gathered, or a number of the plane's.
+TEST(NativeProgram, PlanesOfShortRows) {
+  for (const char* t : {"f32", "f64", "u8"}) {
+    const std::string type(t), all = type + "[6,40,150,3]";
+    ExpectSameBits(Of("  x = " + all + " parameter(0)\n  y = " + type + "[3] parameter(1)\n  z = " + type + "[6] parameter(2)\n  w = " + type + "[6,40] parameter(3)\n",
+                      "  a = " + all + " reverse(x), dimensions={2}\n  b = " + all + " broadcast(y), dimensions={3}\n  c = " + all + " multiply(a, b)\n"
+                      "  d = " + all + " broadcast(z), dimensions={0}\n  e = " + all + " add(c, d)\n  f = " + all + " broadcast(w), dimensions={0,1}\n"
+                      "  g = " + all + " add(e, f)\n  h = pred[6,40,150,3] compare(d, f), direction=LT\n  i = " + all + " select(h, g, x)\n"
+                      "  j = " + all + " iota(), iota_dimension=1\n  ROOT r = " + all + " add(i, j)"));
+    ExpectSameBits(Of("  x = " + type + "[6,40,60,3] parameter(0)\n  i = s32[6,40,90] parameter(1)\n",
+                      "  k = s32[] constant(59)\n  ks = s32[6,40,90] broadcast(k), dimensions={}\n  l = s32[6,40,90] remainder(i, ks)\n"
+                      "  g = " + type + "[6,40,90,3] gather(x, l), offset_dims={3}, collapsed_slice_dims={2}, operand_batching_dims={0,1}, "
+                      "start_indices_batching_dims={0,1}, start_index_map={2}, index_vector_dim=3, slice_sizes={1,1,1,3}\n"
+                      "  ROOT r = " + type + "[6,40,90,3] add(g, g)"));
+  }
+}
+
 TEST(NativeProgram, ElementsFromAnywhere) {
   for (const char* t : {"f32", "f64"}) {
     for (int n : {300, 317}) {

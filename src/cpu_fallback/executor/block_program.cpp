@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/executor/block_program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "cpu_fallback/kernels/move.h"
@@ -132,10 +133,25 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
   }
 }
 
+// Its row stride is that of the operand.
+native::StreamArgument BlockProgram::StreamOf(const NativeOperand& o, std::byte* memory, const int64_t* origin) const {
+  std::byte** slots = SlotPointers(memory);
+  switch (o.kind) {
+    case NativeOperand::Kind::kSlot: return {slots[o.number], 0};
+    case NativeOperand::Kind::kAccess: {
+      const Access& a = accesses_[static_cast<std::size_t>(o.number)];
+      return {slots[slots_.size() + static_cast<std::size_t>(a.buffer)] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width,
+              o.is_uniform ? 0 : o.row_stride * a.width};
+    }
+    case NativeOperand::Kind::kRamp:
+      return {reinterpret_cast<std::byte*>(Evaluate(addresses_[static_cast<std::size_t>(o.number)], origin, slots)), o.row_stride};
+    case NativeOperand::Kind::kLane: return {nullptr, 0};  // the tile is flat
+  }
+  return {};
+}
+
 void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const int64_t* origin, int64_t rows,
                              int64_t columns) const {
-  std::byte** slots = SlotPointers(memory);
-  std::byte* const* buffers = slots + slots_.size();
   // A tile of single columns goes along its rows.
   const bool along_rows = tile_.columns == 1;
   const int64_t length = along_rows ? rows : columns;
@@ -143,27 +159,47 @@ void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const in
   bool is_flat = true;
   for (std::size_t i = 0; i < part.operands.size(); ++i) {
     const NativeOperand& o = part.operands[i];
-    native::StreamArgument& stream = streams[i];
-    switch (o.kind) {
-      case NativeOperand::Kind::kSlot:
-        stream = {slots[o.number], o.is_uniform ? 0 : length * o.width};
-        continue;
-      case NativeOperand::Kind::kAccess: {
-        const Access& a = accesses_[static_cast<std::size_t>(o.number)];
-        stream = {buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width,
-                  o.row_stride * a.width};
-        break;
-      }
-      case NativeOperand::Kind::kRamp:
-        stream = {reinterpret_cast<std::byte*>(Evaluate(addresses_[static_cast<std::size_t>(o.number)], origin, slots)),
-                  o.row_stride};
-        break;
-      case NativeOperand::Kind::kLane: stream = {nullptr, 0}; continue;  // the tile is flat
-    }
-    if (!o.is_uniform) is_flat &= o.row_stride == length * o.column_stride;
+    streams[i] = StreamOf(o, memory, origin);
+    const bool is_memory = o.kind == NativeOperand::Kind::kAccess || o.kind == NativeOperand::Kind::kRamp;
+    if (o.kind == NativeOperand::Kind::kSlot && !o.is_uniform) streams[i].row_stride = length * o.width;
+    if (is_memory && !o.is_uniform) is_flat &= o.row_stride == length * o.column_stride;
   }
   if (along_rows || is_flat) part.code->Run(streams.data(), 1, rows * columns);
   else part.code->Run(streams.data(), rows, columns);
+}
+
+bool BlockProgram::TakesPlanes() const {
+  if (tile_steps_.size() != 1 || tile_steps_[0].kind != Step::Kind::kNative) return false;
+  const auto is_flat = [&](const NativeOperand& o) {
+    const bool is_memory = o.kind == NativeOperand::Kind::kAccess || o.kind == NativeOperand::Kind::kRamp;
+    return !is_memory || o.is_uniform || tile_.rows == 1 || tile_.columns == 1 || o.row_stride == tile_.columns * o.column_stride;
+  };
+  return std::ranges::all_of(native_parts_[static_cast<std::size_t>(tile_steps_[0].native)].operands, is_flat);
+}
+
+int64_t BlockProgram::FactorOf(const Address& address, int dim) {
+  int64_t factor = 0;
+  for (const Term& t : address.terms)
+    if (t.kind == Term::Kind::kIter && t.number == dim) factor += t.factor;
+  return factor;
+}
+
+void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim,
+                             int64_t planes) const {
+  const NativePart& part = native_parts_[static_cast<std::size_t>(tile_steps_[0].native)];
+  std::array<native::StreamArgument, kMaxNativeOperands> streams;
+  for (std::size_t i = 0; i < part.operands.size(); ++i) {
+    const NativeOperand& o = part.operands[i];
+    streams[i] = StreamOf(o, memory, origin.data());
+    // What is in a slot was made when the launch began.
+    streams[i].row_stride = 0;
+    if (o.kind == NativeOperand::Kind::kRamp) streams[i].row_stride = FactorOf(addresses_[static_cast<std::size_t>(o.number)], plane_dim);
+    if (o.kind == NativeOperand::Kind::kAccess) {
+      const Access& a = accesses_[static_cast<std::size_t>(o.number)];
+      streams[i].row_stride = FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width;
+    }
+  }
+  part.code->Run(streams.data(), planes, rows * columns);
 }
 
 void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,

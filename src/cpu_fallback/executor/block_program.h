@@ -29,6 +29,9 @@ struct TileShape {
   int row_dim = -1;     // of the iteration space; -1: none
   int column_dim = -1;
   int64_t rows = 1, columns = 1;  // the most of each that a tile has
+  // Of programs that are one loop of native code: a dimension that a tile has several of, each a tile by itself.
+  int plane_dim = -1;
+  int64_t planes = 1;
 };
 
 class BlockProgram {
@@ -77,6 +80,10 @@ class BlockProgram {
   // Runs one tile at `origin` (one index an iteration dimension).
   void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                const void* const* params = nullptr) const;
+  // Whether a tile is one call of native code, to which it is one long row: then several tiles are one too.
+  bool TakesPlanes() const;
+  // As RunTile at `planes` places that follow each other along dimension `plane_dim`.
+  void RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim, int64_t planes) const;
   // Adds to `tape` what Start and RunTile do over buffers that lie at `buffers`, for the only tile of the space. The
   // program must live as long as the tape and have no params.
   void AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const;
@@ -166,6 +173,7 @@ class BlockProgram {
   };
 
   int64_t Evaluate(const Address& address, const int64_t* origin, std::byte* const* slots) const;
+  static int64_t FactorOf(const Address& address, int dim);
   // A frame: the address of the registers that tiles fill anew, the slots' pointers, the buffers' pointers, then
   // registers that are kept; by default the others come right behind.
   static std::byte** Registers(std::byte* memory) { return reinterpret_cast<std::byte**>(memory); }
@@ -181,6 +189,7 @@ class BlockProgram {
                const void* const* params, uint64_t* stored) const;
   static const TapeOp* RunStepOfTape(const TapeOp* op, TapeRun& run);
   void RunNative(const NativePart& part, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
+  native::StreamArgument StreamOf(const NativeOperand& operand, std::byte* memory, const int64_t* origin) const;
   // The slots that a step reads and writes, its access' mask and offsets among them.
   template <class Function>
   void ForEachInput(const Step& s, Function function) const {

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "base/checked_math.h"
+#include "cpu_fallback/native/lane_graph.h"
+#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 
@@ -17,6 +19,14 @@ using plan::IndexTerm;
 using plan::Node;
 using plan::NodeOp;
 using plan::Store;
+
+bool AreShortRowsClose(int width, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  if (!native::HasRoutines()) return false;
+  const int lanes = native::LanesOfShortRows(width);
+  const int64_t most = width == 1 ? lanes : 2 * lanes;
+  if (std::max(std::abs(row_stride), std::abs(column_stride)) > most) return false;
+  return native::WindowOfShortRows(lanes, columns, row_stride, column_stride) <= most;
+}
 
 namespace {
 
@@ -177,8 +187,12 @@ double CostAlong(const ElementProgram& program, int dim) {
 
 namespace {
 
+bool IsPlane(const ElementProgram& program, const TileShape& tile, int d) {
+  return d != tile.row_dim && d != tile.column_dim && program.space.dims()[static_cast<std::size_t>(d)] > 1;
+}
+
 // How many elements follow each other along the short dimension `d` and one that is left for a tile's rows: accesses go on
-// in the next row, or repeat, in one of the two.
+// in the next row, repeat in one of the two, or are loads that native code has from short rows.
 int64_t ElementsInTurn(const ElementProgram& program, std::span<const AccessShape> accesses, int d, const TileWish& wish) {
   const Dims& dims = program.space.dims();
   const int64_t columns = dims[static_cast<std::size_t>(d)];
@@ -188,7 +202,8 @@ int64_t ElementsInTurn(const ElementProgram& program, std::span<const AccessShap
     const bool is_flat = std::ranges::all_of(accesses, [&](const AccessShape& a) {
       const IndexSpace::Affine along = program.space.StrideAlong(a.index, d), across = program.space.StrideAlong(a.index, r);
       if (!along.affine || !across.affine) return false;
-      return (along.stride == 1 && across.stride == columns) || (!a.is_store && (along.stride == 0 || across.stride == 0));
+      if (along.stride == 1 && across.stride == columns) return true;
+      return !a.is_store && (along.stride == 0 || across.stride == 0 || AreShortRowsClose(a.bytes, columns, across.stride, along.stride));
     });
     if (is_flat) return columns * dims[static_cast<std::size_t>(r)];
   }
@@ -265,6 +280,16 @@ TileShape ChooseTile(const ElementProgram& program, const TileWish& wish) {
   return tile;
 }
 
+void AddPlanes(const ElementProgram& program, int64_t max_elements, TileShape& tile) {
+  const Dims& dims = program.space.dims();
+  int plane = static_cast<int>(dims.size()) - 1;
+  while (plane >= 0 && !IsPlane(program, tile, plane)) --plane;
+  const int64_t most = max_elements / (tile.rows * tile.columns);
+  if (plane < 0 || most < 2) return;
+  tile.plane_dim = plane;
+  tile.planes = std::min(most, dims[static_cast<std::size_t>(plane)]);
+}
+
 TileGrid::TileGrid(std::span<const int64_t> dims, const TileShape& tile) : shape_(tile), dims_(dims) {
   count_ = 1;
   auto add = [&](int d, int64_t step) {
@@ -273,7 +298,8 @@ TileGrid::TileGrid(std::span<const int64_t> dims, const TileShape& tile) : shape
     count_ *= CeilDiv(dims_[static_cast<std::size_t>(d)], step);
   };
   for (int d = 0; d < static_cast<int>(dims.size()); ++d)
-    if (d != tile.row_dim && d != tile.column_dim) add(d, 1);
+    if (d != tile.row_dim && d != tile.column_dim && d != tile.plane_dim) add(d, 1);
+  if (tile.plane_dim >= 0) add(tile.plane_dim, tile.planes);
   if (tile.row_dim >= 0) add(tile.row_dim, tile.rows);
   if (tile.column_dim >= 0) add(tile.column_dim, tile.columns);
 }
@@ -287,11 +313,15 @@ void TileGrid::Measure(Tile& tile) const {
     const auto d = static_cast<std::size_t>(shape_.column_dim);
     tile.columns = std::min(shape_.columns, dims_[d] - tile.origin[d]);
   }
+  if (shape_.plane_dim >= 0) {
+    const auto d = static_cast<std::size_t>(shape_.plane_dim);
+    tile.planes = std::min(shape_.planes, dims_[d] - tile.origin[d]);
+  }
 }
 
 void TileGrid::Seek(int64_t index, Tile& tile) const {
   tile.origin.resize(dims_.size());
-  tile.rows = tile.columns = 1;
+  tile.rows = tile.columns = tile.planes = 1;
   for (std::size_t i = order_.size(); i-- > 0;) {
     const auto d = static_cast<std::size_t>(order_[i]);
     const int64_t parts = CeilDiv(dims_[d], steps_[i]);

@@ -35,8 +35,12 @@ std::optional<Dims> AffineCoefficients(const plan::IndexSpace& space, plan::Inde
 // What an element costs, in nanoseconds, roughly, when arrays run along `dim`.
 double CostAlong(const plan::ElementProgram& program, int dim);
 TileShape ChooseTile(const plan::ElementProgram& program, const TileWish& wish = {});
+// Makes tiles go over several planes of a further dimension, for programs that can (BlockProgram::TakesPlanes).
+void AddPlanes(const plan::ElementProgram& program, int64_t max_elements, TileShape& tile);
+// Whether native code loads elements of such rows (fewer than BlockProgram::kShortRow columns) by whole vectors.
+bool AreShortRowsClose(int width, int64_t columns, int64_t row_stride, int64_t column_stride);
 
-// The tiles of an iteration space in row-major order, those of the two tile dimensions last.
+// The tiles of an iteration space in row-major order, those of the tile's dimensions last.
 class TileGrid {
  public:
   TileGrid() = default;
@@ -47,7 +51,7 @@ class TileGrid {
 
   struct Tile {
     Dims origin;
-    int64_t rows = 1, columns = 1;
+    int64_t rows = 1, columns = 1, planes = 1;
   };
   // Sets `tile` to number `index`, or moves it to the next one.
   void Seek(int64_t index, Tile& tile) const;

@@ -49,6 +49,7 @@ class LoopRunner {
     BlockProgram program;
     TileGrid grid;
     TileGrid::Tile only;  // when there is one tile
+    int plane_dim = -1;   // of its tiles
     std::shared_ptr<const plan::ElementProgram> source;  // for routines, of a few elements
   };
   static void RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,

@@ -66,7 +66,10 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   if (native::HasNativeCode() && large > usual) {
     tile = ChooseTile(program, {.max_elements = large, .few_columns = large / 2});
     KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
-    if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) return native;
+    if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) {
+      if (native.TakesPlanes()) AddPlanes(program, large, tile);
+      return native;
+    }
   }
   int64_t widest = 1;
   for (const plan::Store& s : program.stores) widest = std::max<int64_t>(widest, StorageBytes(s.storage));
@@ -142,9 +145,10 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
     TileShape tile;
     KRAFLA_ASSIGN(piece.program, CompileTiled(part, runs, tile));
     piece.grid = TileGrid(part.space.dims(), tile);
+    piece.plane_dim = tile.plane_dim;
     if (piece.grid.count() == 1) piece.grid.Seek(0, piece.only);
     const double speed = piece.program.native_count() > 0 ? 0.3 : 1;
-    time += speed * TileTime(part, static_cast<double>(tile.rows * tile.columns)) * static_cast<double>(piece.grid.count());
+    time += speed * TileTime(part, static_cast<double>(tile.planes * tile.rows * tile.columns)) * static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
     if (piece.grid.count() == 1 && tile.rows * tile.columns <= kRoutineElements && native::HasRoutines())
@@ -164,7 +168,8 @@ void LoopRunner::RunTiles(const Piece& piece, int64_t begin, int64_t end, std::s
   piece.grid.Seek(begin, tile);
   for (int64_t i = begin; i < end; ++i, piece.grid.Next(tile)) {
     if ((i - begin) % kTilesBetweenLooks == kTilesBetweenLooks - 1 && IsInterrupted()) return;
-    piece.program.RunTile(memory, tile.origin, tile.rows, tile.columns);
+    if (piece.plane_dim < 0) piece.program.RunTile(memory, tile.origin, tile.rows, tile.columns);
+    else piece.program.RunPlanes(memory, tile.origin, tile.rows, tile.columns, piece.plane_dim, tile.planes);
   }
 }
 

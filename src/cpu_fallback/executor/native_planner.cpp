@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
@@ -116,14 +117,11 @@ bool NativePlanner::IsPacked(const Access& a) const {
 bool NativePlanner::IsInShortRows(const Access& a) const {
   return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 && out_.tile_.columns < BlockProgram::kShortRow && a.mask < 0 && a.offsets < 0 &&
          native::LaneTypeOf(a.storage) != ElementType::kInvalid && native::HasRoutines() && !GoesAlong(RowStride(a), LaneStride(a)) &&
-         (a.width >= 4 || AreShortRowsClose(a)) &&
+         (a.width >= 4 || IsInCloseShortRows(a)) &&
          std::max(std::abs(RowStride(a)), std::abs(LaneStride(a))) < INT32_MAX / std::max<int64_t>(out_.tile_.rows, 1);
 }
-bool NativePlanner::AreShortRowsClose(const Access& a) const {
-  const int lanes = native::LanesOfShortRows(a.width);
-  const int64_t most = a.width == 1 ? lanes : 2 * lanes;
-  if (std::max(std::abs(RowStride(a)), std::abs(LaneStride(a))) > most || out_.tile_.rows * out_.tile_.columns >= kMostShortRows) return false;
-  return native::WindowOfShortRows(lanes, out_.tile_.columns, RowStride(a), LaneStride(a)) <= most;
+bool NativePlanner::IsInCloseShortRows(const Access& a) const {
+  return out_.tile_.rows * out_.tile_.columns < kMostShortRows && AreShortRowsClose(a.width, out_.tile_.columns, RowStride(a), LaneStride(a));
 }
 
 void NativePlanner::FindConstants() {
@@ -168,7 +166,7 @@ int NativePlanner::StreamOf(Loop& loop, int number, LaneStream stream) {
   if (const auto it = loop.access_streams.find(number); it != loop.access_streams.end()) return it->second;
   const Access& a = AccessOf(number);
   const Operand operand{.kind = Operand::Kind::kAccess, .number = number, .width = a.width,
-                        .is_uniform = stream.kind == LaneStream::Kind::kGather || stream.kind == LaneStream::Kind::kShortRows, .row_stride = RowStride(a),
+                        .is_uniform = (a.row_stride == 0 && a.column_stride == 0) || stream.kind == LaneStream::Kind::kGather || stream.kind == LaneStream::Kind::kShortRows, .row_stride = RowStride(a),
                         .column_stride = LaneStride(a)};
   const int out = Stream(loop, operand, stream);
   loop.access_streams.emplace(number, out);
@@ -193,7 +191,7 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   int access = s.access;
   uint64_t part = 0;
   if (IsInShortRows(a)) {
-    if (AreShortRowsClose(a)) {
+    if (IsInCloseShortRows(a)) {
       stream = {.kind = LaneStream::Kind::kShortRows, .width = a.width, .stride = static_cast<int>(stride),
                 .columns = static_cast<int>(out_.tile_.columns), .row_stride = static_cast<int>(RowStride(a))};
       const int stored = loop.builder.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});
@@ -381,6 +379,21 @@ bool NativePlanner::TryLoad(int number, const Step& s) {
   return true;
 }
 
+// One value for all of a tile, as the loop loads it when it begins: no step of the interpreter is left that parts tiles.
+bool NativePlanner::TryUniformLoad(int number, const Step& s) {
+  if (s.kind != Step::Kind::kLoad) return false;
+  const Access& a = AccessOf(s.access);
+  if (a.mask >= 0 || a.offsets >= 0 || a.convert != nullptr || native::LaneTypeOf(a.storage) == ElementType::kInvalid) return false;
+  const auto is_part_of = [&](const BlockProgram::Address& address) {
+    return std::ranges::any_of(address.terms, [&](const auto& t) { return t.kind != BlockProgram::Term::Kind::kIter && t.number == s.out; });
+  };
+  if (std::ranges::any_of(out_.addresses_, is_part_of)) return false;
+  Source& source = sources_[static_cast<std::size_t>(s.out)];
+  source.kind = Source::Kind::kMemory;
+  source.step = number;
+  return true;
+}
+
 // A step of the interpreter: behind all loops whose values it reads.
 void NativePlanner::MakePlain(int number, const Step& s) {
   int level = -1;
@@ -519,7 +532,9 @@ void NativePlanner::Run() {
     const Step& s = out_.tile_steps_[i];
     if (s.kind == Step::Kind::kStore) continue;
     const int number = static_cast<int>(i);
-    if (!s.is_uniform) {
+    if (s.is_uniform) {
+      if (TryUniformLoad(number, s)) continue;
+    } else {
       if ((s.kind == Step::Kind::kLoad || s.kind == Step::Kind::kRamp) && TryLoad(number, s)) continue;
       if (TryOp(s)) continue;
     }

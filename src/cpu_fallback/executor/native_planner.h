@@ -56,7 +56,7 @@ class NativePlanner {
   bool IsReachable(const Access& a, bool is_store) const;
   bool IsPacked(const Access& a) const;
   bool IsInShortRows(const Access& a) const;
-  bool AreShortRowsClose(const Access& a) const;
+  bool IsInCloseShortRows(const Access& a) const;
   int PlaceInShortRows(native::LaneBuilder& builder, Loop& loop, const Access& a);
   bool GoesAlong(int64_t row_stride, int64_t lane_stride) const;
 
@@ -69,6 +69,7 @@ class NativePlanner {
   Loop& LoopAt(int level);
   bool TryOp(const Step& s);
   bool TryLoad(int number, const Step& s);
+  bool TryUniformLoad(int number, const Step& s);
   bool TryIndexOp(const Step& s);
   void MakePlain(int number, const Step& s);
   void PlaceStores();

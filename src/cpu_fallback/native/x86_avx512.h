@@ -232,7 +232,7 @@ class Avx512Emitter {
   }
   void EndRow() {
     for (std::size_t s = 0; s < bases_.size(); ++s) {
-      if (graph_.streams[s].kind == LaneStream::Kind::kUniform || graph_.streams[s].kind == LaneStream::Kind::kGather) continue;
+      if (graph_.streams[s].kind == LaneStream::Kind::kUniform) continue;
       cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) + offsetof(StreamArgument, row_stride))));
     }
   }
