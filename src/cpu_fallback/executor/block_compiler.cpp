@@ -506,9 +506,30 @@ class BlockCompiler {
           if (t.kind != BlockProgram::Term::Kind::kIter)
             for (std::size_t k = j; k < steps.size(); ++k)
               if (steps[k].out == t.number) safe = false;
-        if (safe) op.direct_store = store.access;
+        if (!safe) continue;
+        op.direct_store = store.access;
+        op.moves = op.kind == Step::Kind::kLoad && CanMove(op, access);
       }
     }
+  }
+
+  // Whether elements that are loaded and stored alone go from one place to the other at once. Of a transposition, each of
+  // whose lines is written in pieces, only where those are whole vectors.
+  bool CanMove(const Step& load, const BlockProgram::Access& to) const {
+    const BlockProgram::Access& from = Item(out_.accesses_, load.access);
+    if (from.convert != nullptr || from.mask >= 0 || from.offsets >= 0 || from.width != to.width || load.direct_store >= 64) return false;
+    if (to.column_stride != 1 && (from.column_stride != 1 || to.row_stride != 1)) return false;
+    const bool is_transposed = from.column_stride != 1 || to.column_stride != 1;
+    if (is_transposed && from.width < 4) return false;
+    // The same array may lie there, each element at its place; else the two are different.
+    if (from.buffer == to.buffer) return false;
+    int uses = 0;
+    for (const Step& s : out_.tile_steps_) out_.ForEachInput(s, [&](int slot) { uses += slot == load.out ? 1 : 0; });
+    for (int slot : out_.results_) uses += slot == load.out ? 1 : 0;
+    for (const BlockProgram::Address& address : out_.addresses_)
+      for (const BlockProgram::Term& t : address.terms)
+        uses += t.kind != BlockProgram::Term::Kind::kIter && t.number == load.out ? 1 : 0;
+    return uses == 1;
   }
 
   // Registers: arrays are shared by values that do not live at the same time.

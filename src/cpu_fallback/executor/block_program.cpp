@@ -80,6 +80,14 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
       break;
     }
     case Step::Kind::kLoad: {
+      if (s.moves && stored != nullptr) {
+        *stored |= uint64_t{1} << s.direct_store;
+        const Access &from = accesses_[static_cast<std::size_t>(s.access)], &to = accesses_[static_cast<std::size_t>(s.direct_store)];
+        const std::byte* source = buffers[from.buffer] + Evaluate(addresses_[static_cast<std::size_t>(from.address)], origin, slots) * from.width;
+        std::byte* target = buffers[to.buffer] + Evaluate(addresses_[static_cast<std::size_t>(to.address)], origin, slots) * to.width;
+        if (source != target) MoveTile(from.width, source, {from.row_stride, from.column_stride}, target, {to.row_stride, to.column_stride}, rows, columns);
+        break;
+      }
       std::byte* place = home();
       Load(s, memory, place, origin, rows, columns);
       // Where it only points at what it loads, that is yet to be stored.

@@ -148,6 +148,7 @@ class BlockProgram {
     int64_t row_stride = 0, column_stride = 0;  // kRamp
     int width = 4;                // kSpread, kConstant
     int direct_store = -1;        // kOp, kLoad: the access that its result goes to when that is dense
+    bool moves = false;           // kLoad: nothing else reads it, and it can go there whatever that is
     int key = -1;                 // kOp: what `fn` was found by, while the program is compiled, or for a routine
     int native = -1;              // kNative: the part
   };

@@ -176,7 +176,8 @@ double CostAlong(const ElementProgram& program, int dim) {
   for (const AccessShape& a : AccessesOf(program)) {
     if (!((a.depends >> dim) & 1) && !a.is_store) continue;
     const IndexSpace::Affine affine = program.space.StrideAlong(a.index, dim);
-    if (!affine.affine) cost += 2.0;
+    // As far as a line of memory each, and the index besides.
+    if (!affine.affine) cost += 1.2;
     else if (affine.stride == 1 || affine.stride == 0) cost += 0.1;
     else cost += std::abs(affine.stride) * a.bytes >= 64 ? 1.0 : 0.5;
   }

@@ -32,6 +32,7 @@ constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;  // that a row is added in
 constexpr int64_t kFewColumns = 16;
 constexpr int64_t kPairedRow = 64;
+constexpr int64_t kLine = 64;  // bytes
 
 // The lanes that one reduction may have.
 ElementType LaneFor(const ElementProgram& program, const Lanes& lanes, const Reduction& r) {
@@ -192,6 +193,10 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
       has_dense_columns = true;
       tile.columns = width, tile.row_dim = second_element;
       tile.rows = std::min({extent(second_element), turns, dense_elements / width});
+    } else if (!few && second_element >= 0 && !ordered && Computes(body) && columns == width && columns * WidestResult(body, lanes) >= kLine) {
+      // Native code, and what folds its columns, go through many elements at a call.
+      layout = ReduceLayout::kRowsByElements;
+      tile.row_dim = second_element, tile.rows = std::min(extent(second_element), std::max<int64_t>(most_rows, 1));
     } else if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
       layout = ReduceLayout::kRows;
       tile.row_dim = second_row, tile.rows = std::min(extent(second_row), kTileElements / 2 / columns);

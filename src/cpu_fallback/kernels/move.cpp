@@ -118,6 +118,44 @@ int64_t Deinterleave(const T* from, T* to, int64_t to_row, int64_t columns) {
 }
 
 #if HWY_MAX_BYTES >= 32
+// Four elements of every fourth column, one behind the other.
+template <std::size_t kElements, class D = hn::FixedTag<uint32_t, kElements>>
+HWY_INLINE hn::Vec<D> LoadPieces(const uint32_t* from, int64_t from_column) {
+  if constexpr (kElements == 4) {
+    return hn::LoadU(D(), from);
+  } else {
+    return hn::Combine(D(), LoadPieces<kElements / 2>(from + static_cast<int64_t>(kElements / 2) * from_column, from_column),
+                       LoadPieces<kElements / 2>(from, from_column));
+  }
+}
+// Squares of elements of 4 bytes whose sides are a vector: whole cache lines are read and written, where they are 64 bytes.
+// Returns the first row that is not done.
+inline int64_t TransposeWords(const uint32_t* from, int64_t from_column, uint32_t* to, int64_t to_row, int64_t rows, int64_t columns) {
+  constexpr int64_t kSide = HWY_MAX_BYTES >= 64 ? 16 : 8;
+  const hn::FixedTag<uint32_t, kSide> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t last_row = rows / kSide * kSide, last_column = columns / kSide * kSide;
+  const auto pieces = [&](const uint32_t* at) HWY_ATTR { return LoadPieces<kSide>(at, from_column); };
+  const auto square = [&](int64_t row, int64_t c) HWY_ATTR {
+    for (int64_t r = row; r < row + kSide; r += 4) {
+      const uint32_t* at = from + r + c * from_column;
+      const V a = pieces(at), b = pieces(at + from_column), e = pieces(at + 2 * from_column), f = pieces(at + 3 * from_column);
+      const V even_low = hn::InterleaveLower(d, a, e), even_high = hn::InterleaveUpper(d, a, e);
+      const V odd_low = hn::InterleaveLower(d, b, f), odd_high = hn::InterleaveUpper(d, b, f);
+      uint32_t* out = to + r * to_row + c;
+      hn::StoreU(hn::InterleaveLower(d, even_low, odd_low), d, out);
+      hn::StoreU(hn::InterleaveUpper(d, even_low, odd_low), d, out + to_row);
+      hn::StoreU(hn::InterleaveLower(d, even_high, odd_high), d, out + 2 * to_row);
+      hn::StoreU(hn::InterleaveUpper(d, even_high, odd_high), d, out + 3 * to_row);
+    }
+  };
+  for (int64_t row = 0; row < last_row; row += kSide)
+    for (int64_t c = 0; c < last_column; c += kSide) square(row, c);
+  if (last_column < columns)
+    TransposeBlocks<uint32_t, 16>(from + last_column * from_column, from_column, to + last_column, to_row, 0, last_row, columns - last_column);
+  return last_row;
+}
+
 // Squares of four by four elements of 8 bytes, four of them at a time so that whole cache lines are read and written.
 // Returns the first row that is not done.
 inline int64_t TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* to, int64_t to_row, int64_t rows, int64_t columns) {
@@ -166,6 +204,7 @@ void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, in
 #if HWY_MAX_BYTES >= 32
   if constexpr (sizeof(T) == 8)
     if (columns >= 4) r = TransposeWide(from, from_column, to, to_row, rows, columns);
+  if constexpr (sizeof(T) == 4) r = TransposeWords(from, from_column, to, to_row, rows, columns);
 #endif
   if (columns >= kSide) r = TransposeBlocks<T, 16>(from, from_column, to, to_row, r, rows, columns);
   if constexpr (sizeof(T) <= 2) r = TransposeBlocks<T, 8>(from, from_column, to, to_row, r, rows, columns);

@@ -33,6 +33,16 @@ int LaneBuilder::AddStream(LaneStream stream) {
   return static_cast<int>(graph_.streams.size()) - 1;
 }
 
+bool LaneBuilder::IsTrue(LaneOp op, ElementType type, uint64_t a, uint64_t b) {
+  const int unused = 64 - BitWidth(type);
+  // Shifted to the top, numbers of any width compare as the widest do.
+  const uint64_t x = a << unused, y = b << unused;
+  const bool is_less = IsSigned(type) ? static_cast<int64_t>(x) < static_cast<int64_t>(y) : x < y;
+  if (op == LaneOp::kEq) return x == y;
+  if (op == LaneOp::kNe) return x != y;
+  return is_less || (op == LaneOp::kLe && x == y);
+}
+
 // What the formulas' words leave to be dropped: masks before shifts that lose those bits, zeros that are added.
 std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
   const auto is_pred = [&](int id, uint64_t bits) {
@@ -55,9 +65,40 @@ std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
   return std::nullopt;
 }
 
+// A comparison of a number that is selected among constants with another one: what was selected by tells it.
+std::optional<int> LaneBuilder::DecidedBySelection(const LaneNode& n) {
+  if (n.op < LaneOp::kEq || n.op > LaneOp::kLe) return std::nullopt;
+  const ElementType type = TypeOf(n.a);
+  if (!IsIntegral(type)) return std::nullopt;
+  const bool is_left = node(n.b).op == LaneOp::kConstant;
+  int selection = is_left ? n.a : n.b;
+  const int other = is_left ? n.b : n.a;
+  if (node(other).op != LaneOp::kConstant) return std::nullopt;
+  if (node(selection).op == LaneOp::kConstant) return Constant(ElementType::kPred, IsTrue(n.op, type, node(n.a).bits, node(n.b).bits) ? 1 : 0);
+  while (node(selection).op == LaneOp::kBitcast && IsIntegral(TypeOf(node(selection).a))) selection = node(selection).a;
+  const LaneNode s = node(selection);
+  const auto is_constant = [&](int id) { return node(id).op == LaneOp::kConstant; };
+  if (s.op != LaneOp::kSelect || (!is_constant(s.b) && !is_constant(s.c))) return std::nullopt;
+  // The other choice is a number of any kind, or again one of these.
+  const auto compared = [&](int choice) {
+    const int x = Bitcast(choice, type);
+    return is_left ? Compare(n.op, x, other) : Compare(n.op, other, x);
+  };
+  const int yes = compared(s.b), no = compared(s.c), p = s.a;
+  const auto truth = [&](int id) { return is_constant(id) ? static_cast<int>(node(id).bits) : -1; };
+  if (truth(yes) == truth(no) && truth(yes) >= 0) return yes;
+  if (truth(yes) == 1) return truth(no) == 0 ? p : Add(LaneOp::kOr, ElementType::kPred, p, no);
+  if (truth(no) == 0) return Add(LaneOp::kAnd, ElementType::kPred, p, yes);
+  const int not_p = Add(LaneOp::kNot, ElementType::kPred, p);
+  if (truth(yes) == 0) return truth(no) == 1 ? not_p : Add(LaneOp::kAnd, ElementType::kPred, not_p, no);
+  if (truth(no) == 1) return Add(LaneOp::kOr, ElementType::kPred, not_p, yes);
+  return Select(p, yes, no);
+}
+
 int LaneBuilder::Add(LaneNode node) {
   if (node.op != LaneOp::kConstant) node.lanes = static_cast<uint8_t>(lanes_);
   if (const std::optional<int> known = Simplified(node)) return *known;
+  if (const std::optional<int> known = DecidedBySelection(node)) return *known;
   if (node.op == LaneOp::kShl && this->node(node.b).op == LaneOp::kConstant) {
     const auto width = static_cast<uint64_t>(BitWidth(node.type));
     const LaneNode from = this->node(node.a);

@@ -84,6 +84,8 @@ class LaneBuilder {
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);
   std::optional<int> Simplified(const LaneNode& node) const;
+  std::optional<int> DecidedBySelection(const LaneNode& node);
+  static bool IsTrue(LaneOp op, ElementType type, uint64_t a, uint64_t b);  // of constants
   bool IsNumber(int id) const;     // never a NaN
   bool HoldsNoNan(int id) const;   // but the NaN
   std::optional<Value> Extremum(Opcode opcode, ElementType type, Value x, Value y);
