@@ -31,7 +31,7 @@ struct FusionGroup {
     kDot,
     kConvolution,
     kDynamicUpdate,  // dynamic-update-slice as a root: writes into its operand's buffer
-    kConcatenate,    // a loop an operand, each writing its part
+    kConcatenate,    // a loop an operand, or for several, each writing its part
     kRng,            // rng-bit-generator: a loop for the bits, one for the state
     kSort,
     kScan,

@@ -160,31 +160,6 @@ Result<BuiltKernel> KernelBuilder::BuildLoop() {
   return std::move(out_);
 }
 
-Result<BuiltKernel> KernelBuilder::BuildConcatenatePiece(std::size_t n, int64_t begin) {
-  const Instruction& i = *group_.heroes[0];
-  auto d = static_cast<std::size_t>(i.attr<DimensionsAttributes>().dimensions[0]);
-  const Instruction* piece = i.operand(n);
-  const Dims& dims = piece->shape().dims();
-  ProgramBuilder builder(dims);
-  ProgramEmitter* self = nullptr;
-  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
-    return Outside(*self, v, index, mask);
-  });
-  self = &emitter;
-  std::vector<IndexId> index = IterIndex(builder, dims);
-  KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({piece, 0}, index));
-  std::vector<IndexId> at = index;
-  at[d] = builder.space().AddConstant(index[d], begin);
-  emitter.StoreElement(i.shape(), Bind({&i, 0}, false, true), at, value);
-  LoopKernel loop{std::move(builder).Finish()};
-  ElementProgram* programs[] = {&loop.program};
-  CollapseTogether(programs);
-  out_.kernel.body = std::move(loop);
-  out_.kernel.name = i.name();
-  ShareBindings();
-  return std::move(out_);
-}
-
 Result<BuiltKernel> KernelBuilder::BuildDynamicUpdate() {
   const Instruction& i = *group_.heroes[0];
   const Dims& dims = i.operand(1)->shape().dims();

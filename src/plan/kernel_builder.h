@@ -24,8 +24,16 @@ class KernelBuilder {
   // kWhile, kConditional and kCall are no kernels. kConcatenate and kRng are several: see below.
   // Errors: UNIMPLEMENTED when the group cannot be one kernel (the planner then does not merge).
   Result<BuiltKernel> Build();
-  // The kernel that writes operand `n` of a concatenate into its place, which begins at `begin` of the dimension.
-  Result<BuiltKernel> BuildConcatenatePiece(std::size_t n, int64_t begin);
+  // An operand of a concatenate, and where it begins in the dimension.
+  struct ConcatenatePart {
+    std::size_t operand = 0;
+    int64_t begin = 0;
+  };
+  // The kernel that writes operands of equal dimensions into their places.
+  Result<BuiltKernel> BuildConcatenateParts(std::span<const ConcatenatePart> parts);
+  // The kernels of all operands. Those that lie between each other, element by element, and those that compute something of
+  // the same arrays are written by one.
+  Result<std::vector<BuiltKernel>> BuildConcatenate();
 
   // The two kernels of an rng-bit-generator.
   Result<BuiltKernel> BuildRngBits();

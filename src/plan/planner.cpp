@@ -211,18 +211,7 @@ class Planner {
       piece.group = &group;
       piece.instructions = CountInstructions(scope.fusion, group, counted);
       if (group.kind == FusionGroup::Kind::kConcatenate) {
-        const Instruction& whole = *group.heroes[0];
-        const auto d = static_cast<std::size_t>(whole.attr<DimensionsAttributes>().dimensions[0]);
-        int64_t begin = 0;
-        for (std::size_t n = 0; n < whole.operand_count(); ++n) {
-          const Shape& shape = whole.operand(n)->shape();
-          if (shape.element_count() > 0) {
-            KernelBuilder builder(scope.fusion, group);
-            KRAFLA_ASSIGN(BuiltKernel kernel, builder.BuildConcatenatePiece(n, begin));
-            piece.kernels.push_back(std::move(kernel));
-          }
-          begin += shape.dims()[d];
-        }
+        KRAFLA_ASSIGN(piece.kernels, KernelBuilder(scope.fusion, group).BuildConcatenate());
       } else if (group.kind == FusionGroup::Kind::kRng && group.heroes[0]->opcode() == Opcode::kRngGetAndUpdateState) {
         KernelBuilder counter(scope.fusion, group);
         KRAFLA_ASSIGN(BuiltKernel made, counter.BuildRngCounter());

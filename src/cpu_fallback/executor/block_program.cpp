@@ -82,10 +82,8 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
     case Step::Kind::kLoad: {
       if (s.moves && stored != nullptr) {
         *stored |= uint64_t{1} << s.direct_store;
-        const Access &from = accesses_[static_cast<std::size_t>(s.access)], &to = accesses_[static_cast<std::size_t>(s.direct_store)];
-        const std::byte* source = buffers[from.buffer] + Evaluate(addresses_[static_cast<std::size_t>(from.address)], origin, slots) * from.width;
-        std::byte* target = buffers[to.buffer] + Evaluate(addresses_[static_cast<std::size_t>(to.address)], origin, slots) * to.width;
-        if (source != target) MoveTile(from.width, source, {from.row_stride, from.column_stride}, target, {to.row_stride, to.column_stride}, rows, columns);
+        const Move m = MoveOf(s, memory, origin);
+        if (m.source != m.target) MoveTile(m.from.width, m.source, {m.from.row_stride, m.from.column_stride}, m.target, {m.to.row_stride, m.to.column_stride}, rows, columns);
         break;
       }
       std::byte* place = home();
@@ -176,7 +174,10 @@ void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const in
   else part.code->Run(streams.data(), rows, columns);
 }
 
+bool BlockProgram::IsMove() const { return tile_steps_.size() == 2 && tile_steps_[0].kind == Step::Kind::kLoad && tile_steps_[0].moves; }
+
 bool BlockProgram::TakesPlanes() const {
+  if (IsMove()) return true;
   if (tile_steps_.size() != 1 || tile_steps_[0].kind != Step::Kind::kNative) return false;
   const auto is_flat = [&](const NativeOperand& o) {
     const bool is_memory = o.kind == NativeOperand::Kind::kAccess || o.kind == NativeOperand::Kind::kRamp;
@@ -194,6 +195,7 @@ int64_t BlockProgram::FactorOf(const Address& address, int dim) {
 
 void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim,
                              int64_t planes) const {
+  if (IsMove()) return MovePlanes(memory, origin.data(), rows, columns, plane_dim, planes);
   const NativePart& part = native_parts_[static_cast<std::size_t>(tile_steps_[0].native)];
   std::array<native::StreamArgument, kMaxNativeOperands> streams;
   for (std::size_t i = 0; i < part.operands.size(); ++i) {
@@ -208,6 +210,26 @@ void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin,
     }
   }
   part.code->Run(streams.data(), planes, rows * columns);
+}
+
+// What a load moves, and where to.
+BlockProgram::Move BlockProgram::MoveOf(const Step& s, std::byte* memory, const int64_t* origin) const {
+  std::byte* const* slots = SlotPointers(memory);
+  std::byte* const* buffers = slots + slots_.size();
+  const Access &from = accesses_[static_cast<std::size_t>(s.access)], &to = accesses_[static_cast<std::size_t>(s.direct_store)];
+  const auto place = [&](const Access& a) {
+    return buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
+  };
+  return {from, to, place(from), place(to)};
+}
+void BlockProgram::MovePlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim, int64_t planes) const {
+  const Move m = MoveOf(tile_steps_[0], memory, origin);
+  const auto step = [&](const Access& a) { return FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width; };
+  const int64_t from_step = step(m.from), to_step = step(m.to);
+  if (m.source == m.target) return;  // in place, each element at its own
+  for (int64_t p = 0; p < planes; ++p)
+    MoveTile(m.from.width, m.source + p * from_step, {m.from.row_stride, m.from.column_stride}, m.target + p * to_step,
+             {m.to.row_stride, m.to.column_stride}, rows, columns);
 }
 
 void BlockProgram::Load(const Step& step, std::byte* memory, std::byte* home, const int64_t* origin, int64_t rows,

@@ -29,7 +29,7 @@ struct TileShape {
   int row_dim = -1;     // of the iteration space; -1: none
   int column_dim = -1;
   int64_t rows = 1, columns = 1;  // the most of each that a tile has
-  // Of programs that are one loop of native code: a dimension that a tile has several of, each a tile by itself.
+  // Of programs that are one move or one loop of native code: a dimension that a tile has several of, each a tile by itself.
   int plane_dim = -1;
   int64_t planes = 1;
 };
@@ -80,7 +80,7 @@ class BlockProgram {
   // Runs one tile at `origin` (one index an iteration dimension).
   void RunTile(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
                const void* const* params = nullptr) const;
-  // Whether a tile is one call of native code, to which it is one long row: then several tiles are one too.
+  // Whether a tile is one move, or one call of native code, to which it is one long row: then several tiles are so too.
   bool TakesPlanes() const;
   // As RunTile at `planes` places that follow each other along dimension `plane_dim`.
   void RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim, int64_t planes) const;
@@ -190,6 +190,14 @@ class BlockProgram {
                const void* const* params, uint64_t* stored) const;
   static const TapeOp* RunStepOfTape(const TapeOp* op, TapeRun& run);
   void RunNative(const NativePart& part, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns) const;
+  struct Move {
+    const Access &from, &to;
+    const std::byte* source;
+    std::byte* target;
+  };
+  bool IsMove() const;
+  Move MoveOf(const Step& step, std::byte* memory, const int64_t* origin) const;
+  void MovePlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim, int64_t planes) const;
   native::StreamArgument StreamOf(const NativeOperand& operand, std::byte* memory, const int64_t* origin) const;
   // The slots that a step reads and writes, its access' mask and offsets among them.
   template <class Function>

@@ -45,6 +45,9 @@ constexpr int64_t kNativeRegisters = 24 * 1024;
 // A program that moves elements along memory needs no arrays: they go from one buffer to the other.
 constexpr int64_t kMovedBytes = 64 * 1024;
 
+// Moves of fewer tiles' elements stay as they are: those of one tile can be a loop's instruction.
+constexpr int64_t kFewTiles = 4;
+
 bool MovesAlong(const ElementProgram& program, int column_dim) {
   if (column_dim < 0 || program.stores.empty()) return false;
   const auto goes_along = [&](const auto& access) {
@@ -79,7 +82,9 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
     if (MovesAlong(program, tile.column_dim)) return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs});
   }
   tile = ChooseTile(program, {.max_elements = usual});
-  return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs});
+  KRAFLA_ASSIGN(BlockProgram block, BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
+  if (block.TakesPlanes() && elements >= kFewTiles * usual) AddPlanes(program, usual, tile);
+  return block;
 }
 
 // Nanoseconds for a tile, roughly.

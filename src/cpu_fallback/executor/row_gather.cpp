@@ -105,35 +105,39 @@ constexpr std::size_t kPrefetchedBytes = 1024;
 
 void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte* const> buffers) const {
   const auto from_place = places_.ResultValue(memory, 0), to_place = places_.ResultValue(memory, 1);
-  const auto at = [](const BlockProgram::Value& v, int64_t i) {
+  const int64_t from_step = from_place.is_uniform ? 0 : 4, to_step = to_place.is_uniform ? 0 : 4;
+  const auto at = [](const std::byte* places, int64_t i, int64_t step) {
     int32_t index;
-    std::memcpy(&index, v.data + (v.is_uniform ? 0 : i) * 4, 4);
+    std::memcpy(&index, places + i * step, 4);
     return static_cast<int64_t>(index);
   };
   const std::byte* from = buffers[static_cast<std::size_t>(from_)];
   std::byte* to = buffers[static_cast<std::size_t>(to_)];
   const auto bytes = static_cast<std::size_t>(columns_ * width_);
+  const auto target = [&](int64_t i) { return to + at(to_place.data, i, to_step) * width_; };
+  const auto source = [&](int64_t i) { return from + at(from_place.data, i, from_step) * width_; };
   if (!fill_) {
     const auto each = [&](auto copy) {
-      for (int64_t i = 0; i < n; ++i) copy(to + at(to_place, i) * width_, from + at(from_place, i) * width_);
+      for (int64_t i = 0; i < n; ++i) copy(target(i), source(i));
     };
-    if (bytes >= 16 && bytes <= 32) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
+    if (bytes >= 8 && bytes <= 16) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<8>(t, f, bytes); });
+    if (bytes > 16 && bytes <= 32) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
     if (bytes > 32 && bytes <= 64) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<32>(t, f, bytes); });
     for (int64_t i = 0; i < n; ++i) {
       // Rows from anywhere are not foreseen by the processor.
       if (i + kRowsAhead < n) {
-        const std::byte* next = from + at(from_place, i + kRowsAhead) * width_;
+        const std::byte* next = source(i + kRowsAhead);
         for (std::size_t line = 0; line < std::min(bytes, kPrefetchedBytes); line += 64) __builtin_prefetch(next + line);
       }
-      std::memcpy(to + at(to_place, i) * width_, from + at(from_place, i) * width_, bytes);
+      std::memcpy(target(i), source(i), bytes);
     }
     return;
   }
   const auto inside = places_.ResultValue(memory, 2);
   for (int64_t i = 0; i < n; ++i) {
-    std::byte* row = to + at(to_place, i) * width_;
+    std::byte* row = target(i);
     if (inside.data[inside.is_uniform ? 0 : i] != std::byte{0}) {
-      std::memcpy(row, from + at(from_place, i) * width_, bytes);
+      std::memcpy(row, source(i), bytes);
     } else {
       Fill(width_, reinterpret_cast<const std::byte*>(&*fill_), row, columns_);
     }

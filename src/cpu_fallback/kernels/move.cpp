@@ -226,7 +226,9 @@ void CopyRows(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t ro
     }
     int64_t c = 0;
     for (; c + lanes <= columns; c += lanes) hn::StoreU(hn::LoadU(d, from + c), d, to + c);
-    if (c < columns) hn::StoreN(hn::LoadN(d, from + c, static_cast<std::size_t>(columns - c)), d, to + c, static_cast<std::size_t>(columns - c));
+    // The last vector once more what lies before the rest: masked stores take several times as long.
+    if (c < columns && c > 0) hn::StoreU(hn::LoadU(d, from + columns - lanes), d, to + columns - lanes);
+    else if (c < columns) hn::StoreN(hn::LoadN(d, from, static_cast<std::size_t>(columns)), d, to, static_cast<std::size_t>(columns));
   }
 }
 
