@@ -6,6 +6,7 @@
 #include "cpu_fallback/executor/kernel_families.h"
 #include "cpu_fallback/executor/pieces.h"
 #include "cpu_fallback/executor/routine_block.h"
+#include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
@@ -146,6 +147,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
       out.rows_.push_back(std::move(*rows));
       continue;
     }
+    if (std::optional<ElementProgram> over_rows = UnrolledRows(part)) part = std::move(*over_rows);
     Piece piece;
     TileShape tile;
     KRAFLA_ASSIGN(piece.program, CompileTiled(part, runs, tile));

@@ -8,6 +8,7 @@
 #include "base/index.h"
 #include "cpu_fallback/executor/long_sum.h"
 #include "cpu_fallback/executor/reduce_run.h"
+#include "cpu_fallback/executor/unrolled_program.h"
 
 namespace krafla::cpu {
 
@@ -244,7 +245,8 @@ void ReduceRun::PlaceMemory(int threads) {
   scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * stage_values_ * accumulator_bytes_ : 0);
 }
 
-KernelResult MakeReduceKernel(const plan::KernelPlan&, const plan::ReduceKernel& body, const CpuKernelOptions& options) {
+KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKernel& body, const CpuKernelOptions& options) {
+  if (std::optional<ElementProgram> loop = UnrolledReduction(body, options.runs)) return MakeLoopKernel(plan, {std::move(*loop)}, options);
   return ReduceRun::Make(body, options.threads);
 }
 

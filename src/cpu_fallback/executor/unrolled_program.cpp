@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/unrolled_program.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/checked_math.h"
+#include "base/index.h"
+#include "cpu_fallback/executor/block_program.h"
+#include "cpu_fallback/executor/iteration.h"
+#include "cpu_fallback/native/lane_graph.h"
+#include "cpu_fallback/native/routine.h"
+
+namespace krafla::cpu {
+
+using plan::ElementProgram;
+using plan::IndexAtom;
+using plan::IndexId;
+using plan::IndexTerm;
+using plan::kNoNode;
+using plan::Node;
+using plan::NodeId;
+using plan::NodeOp;
+using plan::ReduceStage;
+using plan::Reduction;
+using plan::Store;
+
+namespace {
+
+constexpr int64_t kMostUnrolled = 16;
+constexpr std::size_t kMostUnrolledNodes = 600;
+// Fewer rows, in a program that runs once, are done before native code would be made.
+constexpr int64_t kFewRows = 256;
+// Of bytes as many as native code takes out of one word.
+constexpr int64_t kMostUnrolledBytes = 4;
+
+// A program in the making, over the outer ones of other programs' dimensions.
+class Unroller {
+ public:
+  Unroller(std::span<const int64_t> dims, const std::vector<plan::ProgramBuffer>& buffers) : rank_(dims.size()) {
+    out_.space = plan::IndexSpace(dims);
+    out_.buffers = buffers;
+  }
+
+  // Nodes of `program`, which number they have here, with these indices in the place of the dimensions behind the outer ones
+  // and nodes in the place of params. `is_shared`: nodes that do not vary with those dimensions are made once.
+  std::vector<NodeId> Add(const ElementProgram& program, std::span<const int64_t> inner, std::span<const NodeId> params, bool is_shared) {
+    std::vector<NodeId> at(program.nodes.size(), kNoNode);
+    for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+      const Node& from = program.nodes[i];
+      if (from.op == NodeOp::kParam) {
+        at[i] = params[from.bits];
+        continue;
+      }
+      const bool is_same = is_shared && (from.depends >> rank_) == 0;
+      const auto key = std::pair{&program, i};
+      if (const auto known = shared_.find(key); is_same && known != shared_.end()) {
+        at[i] = known->second;
+        continue;
+      }
+      Node n = from;
+      const auto renumber = [&](NodeId& id) {
+        if (id != kNoNode) id = at[At(id)], n.depends |= out_.nodes[At(id)].depends;
+      };
+      n.depends = 0;
+      for (NodeId& o : n.operands) renumber(o);
+      renumber(n.mask);
+      if (n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) {
+        n.index = Expr(program.space, n.index, inner, at);
+        n.depends |= out_.space.Depends(n.index);
+      }
+      if (n.op == NodeOp::kIndex && out_.space.expr(n.index).terms.empty())
+        n = {.op = NodeOp::kConstant, .type = n.type, .bits = static_cast<uint32_t>(out_.space.expr(n.index).constant)};
+      at[i] = static_cast<NodeId>(out_.nodes.size());
+      out_.nodes.push_back(n);
+      if (is_same) shared_.emplace(key, at[i]);
+    }
+    for (Store s : program.stores) {
+      s.index = Expr(program.space, s.index, inner, at);
+      s.node = at[At(s.node)];
+      if (s.mask != kNoNode) s.mask = at[At(s.mask)];
+      out_.stores.push_back(s);
+    }
+    return at;
+  }
+  ElementProgram Finish() && { return std::move(out_); }
+
+ private:
+  IndexId Expr(const plan::IndexSpace& from, IndexId id, std::span<const int64_t> inner, const std::vector<NodeId>& nodes) {
+    plan::IndexSpace& to = out_.space;
+    IndexId sum = to.Constant(from.expr(id).constant);
+    for (const IndexTerm& t : from.expr(id).terms) {
+      const IndexAtom& a = from.atom(t.atom);
+      IndexId part = 0;
+      switch (a.kind) {
+        case IndexAtom::Kind::kIter: part = At(a.iter) < rank_ ? to.Iter(a.iter) : to.Constant(inner[At(a.iter) - rank_]); break;
+        case IndexAtom::Kind::kFloorDiv: part = to.FloorDiv(Expr(from, a.expr, inner, nodes), a.divisor); break;
+        case IndexAtom::Kind::kMod: part = to.Mod(Expr(from, a.expr, inner, nodes), a.divisor); break;
+        case IndexAtom::Kind::kValue: part = to.Value(nodes[At(a.node)], a.lo, a.hi, out_.nodes[At(nodes[At(a.node)])].depends); break;
+      }
+      sum = to.Add(sum, to.Mul(part, t.coefficient));
+    }
+    return sum;
+  }
+
+  std::size_t rank_;
+  ElementProgram out_;
+  std::map<std::pair<const ElementProgram*, std::size_t>, NodeId> shared_;
+};
+
+// Masks and conditions on indices are for pieces, and for windows.
+bool HasMasks(const ElementProgram& program) {
+  return std::ranges::any_of(program.nodes, [](const Node& n) { return n.mask != kNoNode; }) ||
+         std::ranges::any_of(program.stores, [](const Store& s) { return s.mask != kNoNode; });
+}
+int NarrowestAccess(const ElementProgram& program) {
+  int least = 8;
+  for (const Node& n : program.nodes)
+    if (n.op == NodeOp::kLoad) least = std::min(least, StorageBytes(n.storage));
+  for (const Store& s : program.stores) least = std::min(least, StorageBytes(s.storage));
+  return least;
+}
+
+}  // namespace
+
+std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs) {
+  if (!native::HasRoutines()) return std::nullopt;
+  int64_t elements = 1, rows = 1;
+  for (int64_t d : body.element_dims) elements = CheckedMul(elements, d).value_or(INT64_MAX);
+  for (int64_t d : body.row_dims) rows = CheckedMul(rows, d).value_or(INT64_MAX);
+  if (elements < 1 || elements > kMostUnrolled || rows == 0 || rows == INT64_MAX || (rows < kFewRows && runs <= 1)) return std::nullopt;
+  std::size_t nodes = 0;
+  for (const ReduceStage& stage : body.stages) {
+    const bool is_element = stage.scope == ReduceStage::Scope::kElement;
+    if (HasMasks(stage.program) || (is_element && NarrowestAccess(stage.program) < 4 && elements > kMostUnrolledBytes)) return std::nullopt;
+    std::size_t each = stage.program.nodes.size();
+    for (const Reduction& r : stage.reductions) {
+      // The sums of a convolution are told by their kind alone.
+      if (r.combiner.results.size() != r.inputs.size()) return std::nullopt;
+      each += r.combiner.nodes.size();
+    }
+    nodes += each * static_cast<std::size_t>(is_element ? elements : 1);
+  }
+  if (nodes > kMostUnrolledNodes) return std::nullopt;
+
+  Unroller out(body.row_dims, body.stages[0].program.buffers);
+  std::vector<NodeId> params;
+  for (const ReduceStage& stage : body.stages) {
+    if (stage.scope == ReduceStage::Scope::kRow) {
+      out.Add(stage.program, {}, params, false);
+      continue;
+    }
+    std::vector<std::vector<NodeId>> totals;  // a reduction each
+    for (const Reduction& r : stage.reductions) {
+      const std::vector<NodeId> at = out.Add(r.init, {}, {}, false);
+      std::vector<NodeId>& values = totals.emplace_back();
+      for (NodeId id : r.init.results) values.push_back(at[At(id)]);
+    }
+    Dims element(body.element_dims.size(), 0);
+    do {
+      const std::vector<NodeId> at = out.Add(stage.program, element, params, true);
+      for (std::size_t k = 0; k < stage.reductions.size(); ++k) {
+        const Reduction& r = stage.reductions[k];
+        std::vector<NodeId> arguments = totals[k];
+        for (int input : r.inputs) arguments.push_back(at[At(stage.program.results[At(input)])]);
+        const std::vector<NodeId> combined = out.Add(r.combiner, {}, arguments, false);
+        for (std::size_t v = 0; v < totals[k].size(); ++v) totals[k][v] = combined[At(r.combiner.results[v])];
+      }
+    } while (NextIndex({element.data(), element.size()}, body.element_dims));
+    for (const std::vector<NodeId>& values : totals) params.insert(params.end(), values.begin(), values.end());
+  }
+  return std::move(out).Finish();
+}
+
+std::optional<ElementProgram> UnrolledRows(const ElementProgram& program) {
+  const Dims& dims = program.space.dims();
+  if (!native::HasRoutines() || dims.size() < 2 || !program.results.empty() || program.stores.empty() || HasMasks(program)) return std::nullopt;
+  const int column = static_cast<int>(dims.size()) - 1, row = column - 1;
+  const int64_t columns = dims.back(), rows = dims[At(row)];
+  if (columns < 2 || columns > native::kMaxInterleaved || rows < kFewRows || NarrowestAccess(program) < 4) return std::nullopt;
+  if (program.nodes.size() * static_cast<std::size_t>(columns) > kMostUnrolledNodes) return std::nullopt;
+  for (const Store& s : program.stores) {
+    const auto along = program.space.StrideAlong(s.index, column), across = program.space.StrideAlong(s.index, row);
+    if (!along.affine || !across.affine || along.stride != 1 || across.stride != columns) return std::nullopt;
+  }
+  const auto is_far = [&](const Node& n) {
+    if (n.op != NodeOp::kLoad) return false;
+    const auto along = program.space.StrideAlong(n.index, column), across = program.space.StrideAlong(n.index, row);
+    if (!along.affine || !across.affine) return true;
+    if (along.stride == 1 && across.stride == columns) return false;
+    return !AreShortRowsClose(StorageBytes(n.storage), columns, across.stride, along.stride);
+  };
+  const bool computes = std::ranges::any_of(program.nodes, [](const Node& n) { return n.op == NodeOp::kHlo; });
+  if (!computes || std::ranges::none_of(program.nodes, is_far)) return std::nullopt;
+  Unroller out(std::span<const int64_t>(dims.data(), dims.size() - 1), program.buffers);
+  for (int64_t c = 0; c < columns; ++c) out.Add(program, std::span<const int64_t>(&c, 1), {}, true);
+  return std::move(out).Finish();
+}
+
+}  // namespace krafla::cpu

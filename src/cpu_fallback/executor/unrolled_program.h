@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs whose innermost dimensions have been written out: a few elements of each point become nodes of one program over
+// the other dimensions.
+#pragma once
+
+#include <optional>
+
+#include "plan/element_program.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::cpu {
+
+// A reduction of few elements a row as a loop over the rows: native code goes through many rows at once, and a loop's turn
+// has it as a part of its own. The elements are combined in their order. Nothing: it is better done as a reduction.
+std::optional<plan::ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs);
+
+// A loop over rows of 2 to 4 elements that are stored one behind the other, but some of which are loaded from far apart:
+// over the rows, each of whose elements is a value of its own. Nothing: its rows are as well taken as they are.
+std::optional<plan::ElementProgram> UnrolledRows(const plan::ElementProgram& program);
+
+}  // namespace krafla::cpu
