@@ -154,6 +154,43 @@ TEST(LoopKernelTest, TilesOfSeveralPlanes) {
   CheckLoop(program, "lines backwards where a pred says so");
 }
 
+// What is loaded and stored alone is moved at once; what is read again, converted or narrow and turned is not.
+TEST(LoopKernelTest, Moves) {
+  const auto check = [](ElementType type, bool is_turned, bool is_read_twice) {
+    const int64_t dims[] = {70, 50};
+    ProgramBuilder b(dims);
+    auto& space = b.space();
+    const int in = b.AddBuffer(type, 70 * 50, false), out = b.AddBuffer(type, 70 * 50, true);
+    const auto turned = space.Add(space.Mul(space.Iter(1), 70), space.Iter(0));
+    const NodeId x = b.Load(in, type, is_turned ? turned : space.Add(space.Mul(space.Iter(0), 50), space.Add(space.Mul(space.Iter(1), -1), space.Constant(49))));
+    b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
+    if (is_read_twice) b.AddStore({.buffer = b.AddBuffer(type, 70 * 50, true), .index = RowMajor(b), .node = x, .storage = type});
+    const ElementProgram program = std::move(b).Finish();
+    CheckLoop(program, std::string(ElementTypeName(type)));
+    auto block = cpu::BlockProgram::Compile(program, {.tile = cpu::ChooseTile(program), .memory_is_constant = true});
+    EXPECT_TRUE(block) << block.error().ToString();
+    return block && block->TakesPlanes();
+  };
+  for (ElementType type : {ElementType::kF32, ElementType::kF64, ElementType::kU8}) {
+    EXPECT_EQ(check(type, true, false), type != ElementType::kU8);
+    EXPECT_EQ(check(type, false, false), type != ElementType::kU8);
+    EXPECT_FALSE(check(type, true, true));
+  }
+}
+
+// Columns by indices are read row by row: elements of one column are a line of memory apart.
+TEST(LoopKernelTest, ColumnsByIndicesGoAlongRows) {
+  const int64_t dims[] = {1000, 100};
+  ProgramBuilder b(dims);
+  auto& space = b.space();
+  const int in = b.AddBuffer(ElementType::kF32, 1000 * 500, false), places = b.AddBuffer(ElementType::kS32, 100, false);
+  const int out = b.AddBuffer(ElementType::kF32, 1000 * 100, true);
+  const auto column = b.ClampedIndex(b.Load(places, ElementType::kS32, space.Iter(1)), 0, 499);
+  const NodeId x = b.Load(in, ElementType::kF32, space.Add(space.Mul(space.Iter(0), 500), column));
+  b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = ElementType::kF32});
+  EXPECT_EQ(cpu::ChooseTile(std::move(b).Finish()).column_dim, 1);
+}
+
 // By numbers of either sign, powers of two, and the ends of the type.
 TEST(LoopKernelTest, DividesByOneNumber) {
   for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kS32,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs whose elements do not lie one behind the other.
+#include "cpu_fallback/executor/reduce_tiling.h"
 #include "program_fixture.h"
 
 namespace krafla {
@@ -61,6 +62,22 @@ TEST(NativeProgram, PlanesOfShortRows) {
                       "start_indices_batching_dims={0,1}, start_index_map={2}, index_vector_dim=3, slice_sizes={1,1,1,3}\n"
                       "  ROOT r = " + type + "[6,40,90,3] add(g, g)"));
   }
+}
+
+// Computed values of many elements are folded at a call, where a row of columns is a line of memory at least.
+TEST(NativeProgram, ColumnsOfComputedValuesAreFoldedTogether) {
+  const auto layout = [](const char* columns) {
+    const std::string c = columns;
+    auto executable = CompileFor(NativeUse::kWorthwhile, "HloModule m\nor { a = pred[] parameter(0)\n  b = pred[] parameter(1)\n  ROOT r = pred[] or(a, b) }\n"
+                                 "ENTRY e {\n  x = f32[96,128," + c + "] parameter(0)\n  y = f32[96,128," + c + "] parameter(1)\n"
+                                 "  z = pred[96,128," + c + "] compare(x, y), direction=GT\n  no = pred[] constant(false)\n"
+                                 "  ROOT r = pred[96," + c + "] reduce(z, no), dimensions={1}, to_apply=or\n}\n");
+    EXPECT_TRUE(executable) << executable.error().ToString();
+    const auto& body = std::get<plan::ReduceKernel>((*executable)->plan().kernels.at(0).body);
+    return cpu::ChooseReduceTiling(body, cpu::FindReduceLanes(body)).layout;
+  };
+  EXPECT_EQ(layout("80"), cpu::ReduceLayout::kRowsByElements);
+  EXPECT_EQ(layout("24"), cpu::ReduceLayout::kRows);
 }
 
 TEST(NativeProgram, ElementsFromAnywhere) {

@@ -487,6 +487,26 @@ TEST_P(NativeTest, EqualGraphsShareTheirCode) {
   EXPECT_NE(first.get(), other.get());
 }
 
+// What a number was selected by among constants decides its comparisons.
+TEST(LaneBuilderTest, ComparesSelectedConstants) {
+  LaneBuilder b;
+  const ElementType s32 = ElementType::kS32, pred = ElementType::kPred;
+  for (int i = 0; i < 2; ++i) b.AddStream({.kind = LaneStream::Kind::kDense, .width = 1});
+  const int p = b.Add({LaneOp::kLoad, pred, -1, -1, -1, 0}), q = b.Add({LaneOp::kLoad, pred, -1, -1, -1, 1});
+  const auto number = [&](int value) { return b.Constant(s32, static_cast<uint64_t>(static_cast<int64_t>(value))); };
+  const auto truth = [&](bool value) { return b.Constant(pred, value ? 1 : 0); };
+  const int one = b.Select(p, number(-1), number(2)), two = b.Select(q, one, number(3));
+  EXPECT_EQ(b.Compare(LaneOp::kLt, one, number(0)), p);
+  EXPECT_EQ(b.Compare(LaneOp::kLt, one, number(3)), truth(true));
+  EXPECT_EQ(b.Compare(LaneOp::kEq, number(2), one), b.Add(LaneOp::kNot, pred, p));
+  EXPECT_EQ(b.Compare(LaneOp::kLe, number(4), two), truth(false));
+  EXPECT_EQ(b.Compare(LaneOp::kNe, two, number(3)), q);
+  EXPECT_EQ(b.Compare(LaneOp::kLt, two, number(1)), b.Add(LaneOp::kAnd, pred, q, p));
+  // The same bits are more than all others where there is no sign.
+  const int large = b.Bitcast(one, ElementType::kU32);
+  EXPECT_EQ(b.Compare(LaneOp::kLt, b.Constant(ElementType::kU32, 2), large), p);
+}
+
 INSTANTIATE_TEST_SUITE_P(Vectors, NativeTest, testing::Bool(), [](const auto& param) { return param.param ? "Avx2" : "Widest"; });
 
 }  // namespace

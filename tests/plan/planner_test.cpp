@@ -53,6 +53,34 @@ ENTRY main {
   EXPECT_EQ(plan->arena_size, 0);
 }
 
+// How many stores each kernel of a plan has.
+std::vector<std::size_t> StoresOf(const ProgramPlan& plan) {
+  std::vector<std::size_t> out;
+  for (const KernelPlan& kernel : plan.kernels)
+    if (const auto* loop = std::get_if<LoopKernel>(&kernel.body)) out.push_back(loop->program.stores.size());
+  return out;
+}
+
+// Operands that lie between each other, or are computed of the same arrays, are one kernel; what is only put one behind the
+// other is not, nor what is too narrow to be stored by itself on every device.
+TEST(PlannerTest, OperandsOfAConcatenateThatBelongTogether) {
+  const auto stores = [](const std::string& type, const std::string& body) {
+    auto plan = PlanText("HloModule m\nENTRY main {\n  x = " + type + "[5000] parameter(0)\n  y = " + type + "[5000] parameter(1)\n" + body + "\n}\n");
+    EXPECT_TRUE(plan) << plan.error().ToString();
+    return plan ? StoresOf(*plan) : std::vector<std::size_t>{};
+  };
+  const auto between = [&](const std::string& t) {
+    return "  a = " + t + "[5000,1] reshape(x)\n  b = " + t + "[5000,1] reshape(y)\n  ROOT c = " + t + "[5000,2] concatenate(a, b), dimensions={1}";
+  };
+  using Counts = std::vector<std::size_t>;
+  EXPECT_EQ(stores("f32", between("f32")), Counts{2});
+  EXPECT_EQ(stores("u8", between("u8")), (Counts{1, 1}));
+  EXPECT_EQ(stores("f32", "  a = f32[5000] multiply(x, y)\n  b = f32[5000] subtract(x, y)\n  d = f32[5000] add(x, y)\n"
+                          "  ROOT c = f32[15000] concatenate(a, b, d), dimensions={0}"), Counts{3});
+  EXPECT_EQ(stores("f32", "  a = f32[5000] negate(x)\n  b = f32[5000] negate(y)\n  ROOT c = f32[10000] concatenate(a, b), dimensions={0}"), (Counts{1, 1}));
+  EXPECT_EQ(stores("f32", "  ROOT c = f32[10000] concatenate(x, x), dimensions={0}"), (Counts{1, 1}));
+}
+
 TEST(PlannerTest, TopKKeepsWhatIsReadAndCarriesPositions) {
   auto plan = PlanText(R"(HloModule m
 less { a = f32[] parameter(0)
