@@ -57,6 +57,27 @@ TEST(UnrolledProgram, OtherReductionsStay) {
   EXPECT_EQ(count("1000", "16"), cpu::native::HasRoutines() ? 1 : 0);
 }
 
+// The lightness of pixels, from either side, with something done to it.
+TEST(UnrolledProgram, ProductsOfFew) {
+  const auto count = [](const std::string& text) {
+    auto executable = CompileFor(NativeUse::kWorthwhile, text);
+    int out = 0;
+    for (const plan::KernelPlan& k : (*executable)->plan().kernels)
+      if (const auto* body = std::get_if<plan::DotKernel>(&k.body)) out += cpu::UnrolledProduct(*body) ? 1 : 0;
+    return out;
+  };
+  for (int k : {1, 2, 3, 4, 5}) {
+    const std::string e = std::to_string(k);
+    const std::string left = "HloModule m\nENTRY e {\n  x = f32[5000," + e + "] parameter(0)\n  y = f32[" + e + "] parameter(1)\n"
+                             "  d = f32[5000] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  ROOT r = f32[5000] negate(d)\n}\n";
+    const std::string right = "HloModule m\nENTRY e {\n  x = f32[4," + e + "] parameter(0)\n  y = f32[4," + e + ",2000] parameter(1)\n"
+                              "  ROOT r = f32[4,2000] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n";
+    if (k < 5) ExpectSameBits(left), ExpectSameBits(right);
+    // The pass pipeline may write products of one element as products of arrays.
+    if (k > 1) { EXPECT_EQ(count(left) + count(right), cpu::native::HasRoutines() && k < 5 ? 2 : 0) << k; }
+  }
+}
+
 // Coordinates that lie in arrays of their own, rows by indices: the products of points.
 TEST(UnrolledProgram, RowsFromFarApart) {
   for (const char* c : {"2", "3", "4"}) {

@@ -5,6 +5,7 @@
 #include "cpu_fallback/executor/epilogue.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/executor/unrolled_program.h"
 #include "cpu_fallback/kernels/gemv.h"
 #include "cpu_fallback/kernels/outer_product.h"
 #include "cpu_fallback/kernels/shared_product.h"
@@ -197,7 +198,8 @@ class DotRun final : public CpuKernel {
 
 }  // namespace
 
-KernelResult MakeDotKernel(const plan::KernelPlan&, const plan::DotKernel& body, const CpuKernelOptions& options) {
+KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options) {
+  if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body)) return MakeLoopKernel(plan, {std::move(*loop)}, options);
   return DotRun::Make(body, options.threads);
 }
 

@@ -32,6 +32,7 @@ constexpr int64_t kMostUnrolled = 16;
 constexpr std::size_t kMostUnrolledNodes = 600;
 // Fewer rows, in a program that runs once, are done before native code would be made.
 constexpr int64_t kFewRows = 256;
+constexpr int64_t kFewProducts = 4096;
 // Of bytes as many as native code takes out of one word.
 constexpr int64_t kMostUnrolledBytes = 4;
 
@@ -84,6 +85,15 @@ class Unroller {
     }
     return at;
   }
+  // A node of operands that are here already.
+  NodeId Add(Node node) {
+    if (node.op == NodeOp::kLoad) node.depends = out_.space.Depends(node.index);
+    for (NodeId o : node.operands)
+      if (o != kNoNode) node.depends |= out_.nodes[At(o)].depends;
+    out_.nodes.push_back(node);
+    return static_cast<NodeId>(out_.nodes.size()) - 1;
+  }
+  plan::IndexSpace& space() { return out_.space; }
   ElementProgram Finish() && { return std::move(out_); }
 
  private:
@@ -170,6 +180,37 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
     } while (NextIndex({element.data(), element.size()}, body.element_dims));
     for (const std::vector<NodeId>& values : totals) params.insert(params.end(), values.begin(), values.end());
   }
+  return std::move(out).Finish();
+}
+
+std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot) {
+  const bool is_of_vectors = dot.m == 1 || dot.n == 1;
+  const ElementType type = dot.accumulate_type;
+  if (!native::HasRoutines() || !is_of_vectors || dot.k < 1 || dot.k > native::kMaxInterleaved || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type)
+    return std::nullopt;
+  Dims dims = dot.batch;
+  dims.push_back(dot.m);
+  dims.push_back(dot.n);
+  int64_t points = 1;
+  for (int64_t d : dims) points = CheckedMul(points, d).value_or(INT64_MAX);
+  if (points < kFewProducts || points == INT64_MAX || dot.epilogue.space.dims() != dims) return std::nullopt;
+  Unroller out(dims, dot.epilogue.buffers);
+  plan::IndexSpace& space = out.space();
+  const int rank = static_cast<int>(dims.size());
+  const auto load = [&](int binding, const Dims& batch_strides, int64_t offset, int side, int64_t side_stride) {
+    IndexId at = space.AddConstant(space.Mul(space.Iter(side), side_stride), offset);
+    for (int b = 0; b < rank - 2; ++b) at = space.Add(at, space.Mul(space.Iter(b), batch_strides[At(b)]));
+    return out.Add({.op = NodeOp::kLoad, .type = type, .storage = type, .buffer = binding, .index = at});
+  };
+  const auto combine = [&](Opcode op, NodeId a, NodeId b) { return out.Add({.op = NodeOp::kHlo, .opcode = op, .type = type, .storage = type, .operands = {a, b, kNoNode}}); };
+  NodeId sum = kNoNode;
+  for (int64_t k = 0; k < dot.k; ++k) {
+    const NodeId x = load(dot.lhs_binding, dot.lhs_batch_strides, dot.lhs_offset + k * dot.lhs_k_stride, rank - 2, dot.lhs_m_stride);
+    const NodeId y = load(dot.rhs_binding, dot.rhs_batch_strides, dot.rhs_offset + k * dot.rhs_k_stride, rank - 1, dot.rhs_n_stride);
+    const NodeId product = combine(Opcode::kMultiply, x, y);
+    sum = sum == kNoNode ? product : combine(Opcode::kAdd, sum, product);
+  }
+  out.Add(dot.epilogue, {}, std::span<const NodeId>(&sum, 1), false);
   return std::move(out).Finish();
 }
 

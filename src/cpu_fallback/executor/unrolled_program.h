@@ -14,6 +14,10 @@ namespace krafla::cpu {
 // has it as a part of its own. The elements are combined in their order. Nothing: it is better done as a reduction.
 std::optional<plan::ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs);
 
+// Many products of a vector of up to 4 elements with vectors, as the lightness of pixels, as a loop over all of them. Nothing:
+// it is better done as a product of matrices.
+std::optional<plan::ElementProgram> UnrolledProduct(const plan::DotKernel& dot);
+
 // A loop over rows of 2 to 4 elements that are stored one behind the other, but some of which are loaded from far apart:
 // over the rows, each of whose elements is a value of its own. Nothing: its rows are as well taken as they are.
 std::optional<plan::ElementProgram> UnrolledRows(const plan::ElementProgram& program);
