@@ -17,7 +17,7 @@ function(krafla_write_elementwise_ops table out)
   set(header "// SPDX-License-Identifier: Apache-2.0\n// Written from src/ir/ops.def.\n#pragma once\n\n"
     "#include \"krafla/xla_builder.h\"\n\nKRAFLA_EXPORT_BEGIN\nnamespace krafla {\n\n")
   set(source "// SPDX-License-Identifier: Apache-2.0\n// Written from src/ir/ops.def.\n"
-    "#include \"ir/xla_builder/impl.h\"\n\nnamespace krafla {\n\n")
+    "#include \"xla_builder/impl.h\"\n\nnamespace krafla {\n\n")
   string(JOIN "" header ${header})
   string(JOIN "" source ${source})
   file(READ ${table} text)

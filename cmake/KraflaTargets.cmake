@@ -52,7 +52,7 @@ function(krafla_room name)
   target_link_libraries(krafla_${name} PUBLIC krafla_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   if(NOT name STREQUAL "base" AND NOT KRAFLA_SANITIZE)
     # Rooms that see the IR share its headers too, parsed once.
-    if(name MATCHES "^(ir|builder|hlo_io|evaluator|passes|plan|spirv_codegen|vk_runtime|api)$")
+    if(name MATCHES "^(ir|builder|hlo_io|recorded|evaluator|passes|plan|spirv_codegen|vk_runtime|api)$")
       # They run once a program, or wait for a driver: -O1 saves more time in every build than it costs in any run.
       target_compile_options(krafla_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
       target_precompile_headers(krafla_${name} REUSE_FROM krafla_ir_headers_once)
@@ -74,7 +74,7 @@ if(NOT KRAFLA_SANITIZE)
     target_precompile_headers(${owner} PRIVATE
       <algorithm> <array> <bit> <cmath> <cstdint> <cstring> <expected> <format> <functional> <limits> <map> <memory>
       <optional> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>
-      ${PROJECT_SOURCE_DIR}/src/ir/module.h ${PROJECT_SOURCE_DIR}/src/ir/literal.h)
+      ${PROJECT_SOURCE_DIR}/src/ir/module.h ${PROJECT_SOURCE_DIR}/include/krafla/literal.h)
   endforeach()
   target_compile_options(krafla_ir_headers_once PRIVATE $<$<CONFIG:Release>:-O1>)
 endif()

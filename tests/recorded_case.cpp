@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "evaluator/evaluator.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 
 namespace krafla {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "hlo_io/data/corpus.h"
 #include "ir/module.h"
 #include "passes/entry_interface.h"
+#include "recorded/corpus.h"
 
 namespace krafla {
 

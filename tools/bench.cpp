@@ -9,7 +9,7 @@
 
 #include "api/front_end.h"
 #include "command.h"
-#include "hlo_io/data/corpus.h"
+#include "recorded/corpus.h"
 
 namespace krafla::cli {
 namespace {

@@ -9,13 +9,13 @@
 #include <system_error>
 #include <thread>
 
-#include "api/device_group.h"
 #include "api/front_end.h"
-#include "api/host_transfers.h"
+#include "api/group/device_group.h"
+#include "api/host/host_transfers.h"
 #include "check_outcome.h"
 #include "command.h"
-#include "hlo_io/data/corpus.h"
 #include "ir/sharding.h"
+#include "recorded/corpus.h"
 #include "test_calls.h"
 
 namespace krafla::cli {

@@ -4,11 +4,11 @@
 #include <filesystem>
 
 #include "api/front_end.h"
-#include "api/host_transfers.h"
+#include "api/host/host_transfers.h"
 #include "base/file.h"
 #include "check_outcome.h"
 #include "command.h"
-#include "hlo_io/self_check/self_check.h"
+#include "recorded/self_check.h"
 
 namespace krafla::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "api/client.h"
-#include "api/device_group.h"
-#include "base/status.h"
+#include "api/group/device_group.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 
 namespace CLI {
 class App;

@@ -6,8 +6,8 @@
 
 #include "api/front_end.h"
 #include "command.h"
-#include "hlo_io/data/corpus.h"
-#include "hlo_io/data/npz.h"
+#include "recorded/corpus.h"
+#include "recorded/npz.h"
 
 namespace krafla::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::cli {
 namespace {

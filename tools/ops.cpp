@@ -3,9 +3,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "api/emitted_kernels.h"
+#include "api/vulkan/emitted_kernels.h"
 #include "command.h"
-#include "cpu_fallback/executor/host_threads.h"
+#include "base/thread_pool.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/opcode.h"
 #include "ir/verifier.h"

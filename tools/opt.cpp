@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "api/emitted_kernels.h"
 #include "api/front_end.h"
+#include "api/vulkan/emitted_kernels.h"
 #include "command.h"
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"

@@ -2,11 +2,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "api/host_transfers.h"
+#include "api/host/host_transfers.h"
 #include "command.h"
-#include "hlo_io/data/npz.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
+#include "recorded/npz.h"
 
 namespace krafla::cli {
 namespace {

@@ -2,7 +2,7 @@
 // The custom calls that recorded cases use and that whoever checks them has to provide.
 #pragma once
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::cli {
 

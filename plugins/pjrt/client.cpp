@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "api/device_group.h"
+#include "api/group/device_group.h"
 
 namespace krafla::pjrt {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "api/client.h"
-#include "api/device_group.h"
+#include "api/group/device_group.h"
 #include "plugins/pjrt/client.h"
 #include "plugins/pjrt/compile_options.h"
 #include "plugins/pjrt/layouts.h"

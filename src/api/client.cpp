@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/client.h"
 
-#include "api/cpu_client.h"
+#include "api/cpu/cpu_client.h"
 #include "ir/memory_order.h"
 #ifdef KRAFLA_HAVE_VULKAN
-#include "api/vulkan_client.h"
+#include "api/vulkan/vulkan_client.h"
 #endif
 
 namespace krafla {

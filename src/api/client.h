@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "api/device_buffer.h"
-#include "api/host_transfers.h"
+#include "api/host/host_transfers.h"
 #include "base/run_limit.h"
-#include "base/status.h"
 #include "base/thread_pool.h"
-#include "ir/literal.h"
+#include "device/device_profile.h"
 #include "ir/module.h"
 #include "krafla/export.h"
+#include "krafla/literal.h"
 #include "krafla/run_options.h"
-#include "plan/device_profile.h"
+#include "krafla/status.h"
 
 namespace krafla {
 
@@ -132,7 +132,7 @@ class Executable {
   // of other devices go through the host. Forgets what SetArguments was given.
   virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments);
 
-  // For groups of devices (api/device_group.h). `host` says which device this is and does what lies between devices; it
+  // For groups of devices (api/group/device_group.h). `host` says which device this is and does what lies between devices; it
   // must outlive the executable. `devices`: how many share this machine's threads.
   virtual Result<> Join(const EvaluatorHost* host, int64_t devices) = 0;
   // Another executable of the same compiled program, for another member of the group.

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
-#include "ir/literal.h"
+#include "krafla/literal.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -3,8 +3,8 @@
 #include "krafla/local_client.h"
 
 #include "api/client.h"
-#include "api/device_group.h"
 #include "api/front_end.h"
+#include "api/group/device_group.h"
 #include "base/file.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"

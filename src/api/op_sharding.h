@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

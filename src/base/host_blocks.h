@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/aligned_bytes.h"
+#include "krafla/aligned_bytes.h"
 
 namespace krafla {
 

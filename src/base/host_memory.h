@@ -9,7 +9,7 @@
 #include <new>
 #include <vector>
 
-#include "base/aligned_bytes.h"
+#include "krafla/aligned_bytes.h"
 
 namespace krafla {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <stop_token>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/status.h"
+#include "krafla/status.h"
 
 #include <cstdio>
 #include <cstdlib>

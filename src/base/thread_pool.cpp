@@ -297,4 +297,10 @@ void ThreadPool::WorkerLoop(int worker) {
   }
 }
 
+ThreadPool& SharedThreadPool() {
+  // Never destroyed: other threads may still use it while the process ends.
+  static ThreadPool* pool = new ThreadPool();
+  return *pool;
+}
+
 }  // namespace krafla

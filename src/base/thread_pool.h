@@ -107,4 +107,8 @@ class ThreadPool {
   std::unique_ptr<Shared> shared_;
 };
 
+// The pool that all executables of this process share where nobody asks for another. oneDNN is called with one thread a
+// call, and what it computes is cut into parts (docs/decisions/0011-own-threads.md).
+ThreadPool& SharedThreadPool();
+
 }  // namespace krafla

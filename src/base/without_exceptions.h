@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "base/host_memory.h"
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

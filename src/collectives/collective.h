@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
 #include "collectives/participants.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

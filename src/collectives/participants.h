@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "collectives/collective.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/inline_vector.h"
-#include "ir/literal.h"
-#include "ir/shape.h"
+#include "krafla/inline_vector.h"
+#include "krafla/literal.h"
 #include "krafla/op_enums.h"
+#include "krafla/shape.h"
 
 namespace krafla {
 

@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/status.h"
 #include "ir/attributes.h"
 #include "ir/opcode.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "ir/module.h"
 #include "ir/shape_rules.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 namespace krafla {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
 
 #include <array>
 

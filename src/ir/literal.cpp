@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/literal.h"
+#include "krafla/literal.h"
 
 #include <cstring>
 #include <new>

@@ -5,9 +5,9 @@
 
 #include <span>
 
-#include "base/status.h"
-#include "ir/literal.h"
-#include "ir/shape.h"
+#include "krafla/literal.h"
+#include "krafla/shape.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

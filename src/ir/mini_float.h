@@ -2,7 +2,7 @@
 // The narrow float formats by element type.
 #pragma once
 
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
 #include "numerics/formats.h"
 
 namespace krafla {

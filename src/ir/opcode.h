@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
 
 namespace krafla {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/checked_math.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 namespace krafla {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/inline_vector.h"
-#include "base/status.h"
+#include "krafla/inline_vector.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 #include <algorithm>
 

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
 #include "ir/attributes.h"
 #include "ir/opcode.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "base/checked_math.h"
-#include "base/inline_vector.h"
 #include "ir/replica_groups.h"
 #include "ir/sharding_scanner.h"
+#include "krafla/inline_vector.h"
 
 namespace krafla {
 namespace {

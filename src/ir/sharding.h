@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
-#include "ir/literal.h"
+#include "krafla/literal.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/status.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

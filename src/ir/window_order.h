@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "ir/attributes.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 namespace krafla {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "numerics/ops_concept.h"
 
 namespace krafla {

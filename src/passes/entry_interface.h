@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
-#include "ir/literal.h"
 #include "ir/module.h"
+#include "krafla/literal.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

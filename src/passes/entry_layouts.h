@@ -3,8 +3,8 @@
 // else here has arrays row-major.
 #pragma once
 
-#include "base/status.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

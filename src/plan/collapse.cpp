@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::plan {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/status.h"
 #include "base/work.h"
+#include "krafla/status.h"
 
 namespace krafla::plan {
 

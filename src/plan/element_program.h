@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "ir/attributes.h"
-#include "ir/element_type.h"
 #include "ir/opcode.h"
+#include "krafla/element_type.h"
 #include "plan/index_expr.h"
 
 namespace krafla::plan {

@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/status.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 #include "plan/effect_facts.h"
 #include "plan/program_emitter.h"
 

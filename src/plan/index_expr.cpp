@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "base/status.h"
 #include "base/work.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
+#include "krafla/status.h"
 
 namespace krafla::plan {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/inline_vector.h"
+#include "krafla/inline_vector.h"
 
 namespace krafla::plan {
 

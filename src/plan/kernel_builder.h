@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "plan/fusion.h"
 #include "plan/kernel_plan.h"
 

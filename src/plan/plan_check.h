@@ -3,7 +3,7 @@
 // compared with what its slices hold before anything runs.
 #pragma once
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "plan/program_plan.h"
 
 namespace krafla::plan {

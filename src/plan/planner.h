@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "base/status.h"
 #include "ir/verifier.h"
+#include "krafla/status.h"
 #include "plan/fusion.h"
 #include "plan/program_plan.h"
 

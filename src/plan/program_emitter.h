@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/status.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 #include "plan/element_program.h"
 
 namespace krafla::plan {

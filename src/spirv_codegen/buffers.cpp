@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::spirv {
 

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::spirv {
 namespace {

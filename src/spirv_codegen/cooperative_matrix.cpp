@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spirv_codegen/cooperative_matrix.h"
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::spirv {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
+#include "krafla/status.h"
 #include "plan/kernel_plan.h"
 
 namespace krafla::spirv {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "numerics/formulas.h"
 #include "spirv/unified1/GLSL.std.450.h"
 #include "spirv_codegen/scalar_ops.h"

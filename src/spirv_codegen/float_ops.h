@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "ir/element_type.h"
 #include "ir/opcode.h"
+#include "krafla/element_type.h"
 #include "spirv_codegen/builder.h"
 
 namespace krafla::spirv {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <functional>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::spirv {
 namespace {

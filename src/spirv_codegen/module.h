@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
 #include "spirv/unified1/spirv.hpp11"
 
 namespace krafla::spirv {

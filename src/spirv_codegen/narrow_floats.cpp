@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between f32 and narrow floats: by the integer arithmetic of numerics/formulas_formats.h, except where the
 // device converts f16 with a rounding that it promises.
-#include "base/status.h"
 #include "ir/mini_float.h"
+#include "krafla/status.h"
 #include "numerics/formulas_formats.h"
 #include "spirv_codegen/float_ops.h"
 #include "spirv_codegen/spirv_ops.h"

@@ -5,8 +5,8 @@
 
 #include <span>
 
-#include "base/status.h"
 #include "ir/opcode.h"
+#include "krafla/status.h"
 #include "plan/element_program.h"
 #include "spirv_codegen/builder.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "vk_runtime/buffer.h"
 
 namespace krafla::vk {

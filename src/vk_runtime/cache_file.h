@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
 
 namespace krafla::vk {
 

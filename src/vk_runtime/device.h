@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/run_limit.h"
-#include "base/status.h"
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
+#include "krafla/status.h"
 #include "vk_runtime/buffer.h"
 #include "vk_runtime/instance.h"
 #include "vk_runtime/queue.h"

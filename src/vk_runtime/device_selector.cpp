@@ -23,15 +23,12 @@ std::string WithoutDashes(std::string_view text) {
   return out;
 }
 
-// The library does not link plan; these are DeviceTypeName's words.
-constexpr std::string_view kTypes[] = {"other", "integrated", "discrete", "virtual", "cpu"};
-
 std::string ListOf(std::span<const DeviceProfile* const> devices) {
   std::string out;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceProfile& d = *devices[i];
     out += Format("{}vulkan:{} is {} (type={}, uuid={}{})", i == 0 ? "" : "; ", i, d.name,
-                       kTypes[static_cast<std::size_t>(d.type)], d.device_uuid, d.pci.empty() ? "" : ", pci=" + d.pci);
+                       DeviceTypeName(d.type), d.device_uuid, d.pci.empty() ? "" : ", pci=" + d.pci);
   }
   return out;
 }
@@ -74,12 +71,12 @@ Result<std::size_t> SelectDevice(std::string_view selector, std::span<const Devi
     // "03:00.0" means the domain 0000.
     fits = [pci](const DeviceProfile& d) { return !d.pci.empty() && (d.pci == pci || d.pci == "0000:" + pci); };
   } else if (rest.starts_with("type=")) {
-    auto type = std::ranges::find(kTypes, Lower(rest.substr(5)));
-    if (type == std::end(kTypes)) {
+    const std::optional<DeviceType> type = FindDeviceType(Lower(rest.substr(5)));
+    if (!type) {
       return InvalidArgument(
           "'{}' names no type of device; the types are cpu, discrete, integrated, virtual and other.", selector);
     }
-    fits = [wanted = static_cast<DeviceType>(type - kTypes)](const DeviceProfile& d) { return d.type == wanted; };
+    fits = [wanted = *type](const DeviceProfile& d) { return d.type == wanted; };
   } else {
     if (rest.size() >= 2 && rest.front() == '"' && rest.back() == '"') {
       rest = rest.substr(1, rest.size() - 2);

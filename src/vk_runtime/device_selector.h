@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "base/status.h"
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
+#include "krafla/status.h"
 
 namespace krafla::vk {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/status.h"
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
+#include "krafla/status.h"
 #include "vk_runtime/feature_chain.h"
 
 namespace krafla::vk {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "vk_runtime/device_snapshot.h"
 
 namespace krafla::vk {

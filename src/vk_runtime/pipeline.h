@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "vk_runtime/vk_api.h"
 
 namespace krafla::vk {

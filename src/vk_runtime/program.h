@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "vk_runtime/calibration.h"
 #include "vk_runtime/device.h"
 #include "vk_runtime/pacer.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "vk_runtime/device.h"
 #include "vk_runtime/pipeline.h"
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <span>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "vk_runtime/device.h"
 
 namespace krafla::vk {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "vk_runtime/vk_api.h"
 
 namespace krafla::vk {

@@ -7,11 +7,11 @@
 #include <fstream>
 #include <thread>
 
-#include "api/device_group.h"
+#include "api/group/device_group.h"
 #include "api_fixture.h"
 #include "krafla/custom_call.h"
 #ifdef KRAFLA_HAVE_VULKAN
-#include "api/vulkan_buffer.h"
+#include "api/vulkan/vulkan_buffer.h"
 #endif
 
 namespace krafla::testing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of virtual devices on the CPU; tests/check_models.sh runs whole programs on every device there is.
-#include "api/device_group.h"
+#include "api/group/device_group.h"
 
 #include <gtest/gtest.h>
 

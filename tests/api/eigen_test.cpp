@@ -8,7 +8,7 @@
 #include <random>
 
 #include "api_fixture.h"
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "evaluator/evaluator.h"
 
 namespace krafla::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "api_fixture.h"
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "evaluator/evaluator.h"
 #include "ir/opcode.h"
 
 namespace krafla::testing {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "api/host_transfers.h"
+#include "api/host/host_transfers.h"
 #include "api_fixture.h"
 #include "krafla/custom_call.h"
 #include "passes/pipeline.h"

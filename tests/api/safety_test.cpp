@@ -8,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
-#include "api/device_group.h"
-#include "api/host_transfers.h"
+#include "api/group/device_group.h"
+#include "api/host/host_transfers.h"
 #include "api_fixture.h"
 #include "base/run_limit.h"
 #include "krafla/custom_call.h"

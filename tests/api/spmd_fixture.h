@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/device_group.h"
+#include "api/group/device_group.h"
 
 namespace krafla {
 

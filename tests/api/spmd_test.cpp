@@ -7,7 +7,7 @@
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"
 #include "ir/sharding.h"
-#include "passes/spmd_partitioner.h"
+#include "passes/spmd/spmd_partitioner.h"
 #include "spmd_fixture.h"
 
 namespace krafla {

@@ -5,8 +5,8 @@
 #include <iostream>
 #include <set>
 
-#include "base/status.h"
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "krafla/status.h"
+#include "evaluator/evaluator.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/module.h"
 #include "ir/verifier.h"

@@ -12,9 +12,9 @@
 
 #include "base/work.h"
 #include "cpu_fallback/executor/cpu_executable.h"
+#include "device/device_profile.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "passes/pipeline.h"
-#include "plan/device_profile.h"
 #include "plan/planner.h"
 #include "spirv_codegen/emit.h"
 

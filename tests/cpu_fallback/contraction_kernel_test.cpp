@@ -2,7 +2,7 @@
 // Dots and convolutions of small whole numbers, exact in every order, against plain loops.
 #include "kernel_fixture.h"
 
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 namespace krafla {
 namespace {

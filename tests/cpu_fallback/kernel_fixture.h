@@ -8,10 +8,10 @@
 #include <random>
 #include <vector>
 
-#include "base/aligned_bytes.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/tape.h"
 #include "cpu_fallback/native/native_code.h"
+#include "krafla/aligned_bytes.h"
 #include "reference.h"
 
 namespace krafla {

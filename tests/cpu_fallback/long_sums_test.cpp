@@ -3,8 +3,8 @@
 // of all results): what rounding the exact result once costs is about half of one.
 #include <cmath>
 
-#include "ir/shape.h"
 #include "kernel_fixture.h"
+#include "krafla/shape.h"
 
 namespace krafla {
 namespace {

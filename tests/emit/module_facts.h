@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
 #include "spirv_codegen/emit.h"
 
 namespace krafla::spirv::testing {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "evaluator/evaluator.h"
 #include "hlo_io/read_module.h"
 
 namespace krafla {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small graphs with answers worked out by hand.
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "evaluator/evaluator.h"
 
 #include <gtest/gtest.h>
 

@@ -9,10 +9,10 @@
 
 #include "base/host_memory.h"
 #include "base/interruption.h"
-#include "cpu_fallback/evaluator/block_op.h"
-#include "cpu_fallback/evaluator/evaluator.h"
-#include "cpu_fallback/evaluator/gemm.h"
-#include "cpu_fallback/evaluator/strided.h"
+#include "evaluator/block_op.h"
+#include "evaluator/evaluator.h"
+#include "evaluator/gemm.h"
+#include "evaluator/strided.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
 

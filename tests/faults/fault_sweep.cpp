@@ -23,8 +23,8 @@
 #include "api/client.h"
 #include "base/file.h"
 #include "fault_control.h"
-#include "hlo_io/data/corpus.h"
 #include "hlo_io/read_module.h"
+#include "recorded/corpus.h"
 
 namespace krafla {
 namespace {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <span>
 
-#include "api/device_group.h"
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "api/group/device_group.h"
+#include "evaluator/evaluator.h"
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"

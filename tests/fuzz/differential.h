@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "api/client.h"
-#include "ir/literal.h"
 #include "ir/module.h"
+#include "krafla/literal.h"
 
 namespace krafla::fuzz {
 

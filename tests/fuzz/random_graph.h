@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "ir/literal.h"
 #include "ir/module.h"
+#include "krafla/literal.h"
 
 namespace krafla::fuzz {
 

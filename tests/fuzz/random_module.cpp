@@ -22,11 +22,11 @@
 #include <utility>
 
 #include "differential.h"
-#include "hlo_io/data/npz.h"
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
 #include "random_graph.h"
+#include "recorded/npz.h"
 #include "shrink.h"
 
 namespace krafla::fuzz {

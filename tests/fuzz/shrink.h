@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "ir/literal.h"
 #include "ir/module.h"
+#include "krafla/literal.h"
 
 namespace krafla::fuzz {
 

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "hlo_io/hlo_text/hlo_text.h"
-#include "hlo_io/self_check/self_check.h"
 #include "hlo_io/stablehlo/to_module.h"
 #include "hlo_io/stablehlo_text/stablehlo_text.h"
 #include "ir/verifier.h"
+#include "recorded/self_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

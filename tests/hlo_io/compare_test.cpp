@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "hlo_io/data/corpus.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "recorded/corpus.h"
 
 namespace krafla {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hlo_io/data/corpus.h"
+#include "recorded/corpus.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "corpus_files.h"
-#include "hlo_io/data/npz.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "recorded/npz.h"
 
 namespace krafla {
 namespace {

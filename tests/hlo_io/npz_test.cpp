@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "corpus_files.h"
-#include "hlo_io/data/npy_header.h"
-#include "hlo_io/data/npz.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "recorded/npy_header.h"
+#include "recorded/npz.h"
 
 namespace krafla {
 namespace {

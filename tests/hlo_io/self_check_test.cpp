@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hlo_io/self_check/self_check.h"
+#include "recorded/self_check.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "numerics/formats.h"
 
 namespace krafla::accuracy {

@@ -23,8 +23,8 @@
 #include "accuracy_errors.h"
 #include "accuracy_samples.h"
 #include "accuracy_truth.h"
-#include "base/status.h"
 #include "cpu_fallback/kernels/block_ops.h"
+#include "krafla/status.h"
 #include "numerics/formats.h"
 
 namespace krafla::accuracy {

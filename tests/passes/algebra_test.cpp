@@ -3,7 +3,7 @@
 
 #include "ir/builder.h"
 #include "pass_harness.h"
-#include "passes/scalar_facts.h"
+#include "passes/simplify/scalar_facts.h"
 
 namespace krafla {
 namespace {

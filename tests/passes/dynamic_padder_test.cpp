@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "evaluator/evaluator.h"
 #include "pass_harness.h"
 
 namespace krafla {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla {
 

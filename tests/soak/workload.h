@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "api/client.h"
-#include "api/device_group.h"
-#include "hlo_io/data/corpus.h"
+#include "api/group/device_group.h"
+#include "recorded/corpus.h"
 
 namespace krafla {
 

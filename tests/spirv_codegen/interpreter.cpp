@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "base/status.h"
 #include "ir/mini_float.h"
+#include "krafla/status.h"
 #include "numerics/formulas.h"
 #include "numerics/scalar_ops.h"
 

@@ -2,9 +2,9 @@
 #include <bit>
 #include <functional>
 
-#include "base/status.h"
 #include "interpreter.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
+#include "krafla/status.h"
 #include "reference_order.h"
 
 namespace krafla::spirv::testing {

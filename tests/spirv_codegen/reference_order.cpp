@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 namespace krafla::spirv::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/device_profile.h"
+#include "device/device_profile.h"
 
 #include <gtest/gtest.h>
 

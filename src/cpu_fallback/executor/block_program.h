@@ -12,10 +12,10 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/kernels/tape_op.h"
 #include "cpu_fallback/native/native_code.h"
+#include "krafla/status.h"
 #include "plan/element_program.h"
 #include "plan/program_plan.h"
 

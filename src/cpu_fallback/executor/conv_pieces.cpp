@@ -12,7 +12,7 @@
 
 #include "base/checked_math.h"
 #include "base/index.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 namespace krafla::cpu {
 

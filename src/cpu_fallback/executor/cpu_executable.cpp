@@ -8,7 +8,7 @@
 
 #include "base/host_memory.h"
 #include "base/interruption.h"
-#include "cpu_fallback/executor/host_threads.h"
+#include "base/thread_pool.h"
 #include "plan/plan_check.h"
 
 namespace krafla {

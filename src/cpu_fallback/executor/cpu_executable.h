@@ -12,12 +12,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/aligned_bytes.h"
 #include "base/run_limit.h"
-#include "base/status.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/tape.h"
+#include "krafla/aligned_bytes.h"
+#include "krafla/status.h"
 #include "plan/program_plan.h"
 
 namespace krafla {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <span>
 
-#include "base/status.h"
 #include "base/thread_pool.h"
-#include "cpu_fallback/evaluator/evaluator.h"
+#include "evaluator/evaluator.h"
+#include "krafla/status.h"
 #include "plan/kernel_plan.h"
 #include "plan/program_plan.h"
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <span>
 
-#include "base/status.h"
 #include "cpu_fallback/executor/routine_block.h"
 #include "cpu_fallback/native/routine.h"
+#include "krafla/status.h"
 #include "plan/program_plan.h"
 
 namespace krafla {

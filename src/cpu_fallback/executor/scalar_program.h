@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "base/status.h"
 #include "cpu_fallback/kernels/block_ops.h"
+#include "krafla/status.h"
 #include "plan/element_program.h"
 
 namespace krafla::cpu {

@@ -10,12 +10,12 @@
 #include <span>
 #include <vector>
 
-#include "base/aligned_bytes.h"
 #include "base/run_limit.h"
-#include "base/status.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/kernels/tape_op.h"
 #include "cpu_fallback/native/routine.h"
+#include "krafla/aligned_bytes.h"
+#include "krafla/status.h"
 #include "plan/program_plan.h"
 
 namespace krafla {

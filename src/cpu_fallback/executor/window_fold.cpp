@@ -9,7 +9,7 @@
 #include "base/checked_math.h"
 #include "base/index.h"
 #include "cpu_fallback/executor/iteration.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
 
 namespace krafla::cpu {
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "ir/attributes.h"
-#include "ir/element_type.h"
 #include "ir/opcode.h"
+#include "krafla/element_type.h"
 #include "plan/element_program.h"
 
 namespace krafla::cpu {

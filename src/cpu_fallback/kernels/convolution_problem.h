@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "base/inline_vector.h"
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
+#include "krafla/inline_vector.h"
 
 namespace krafla::cpu {
 

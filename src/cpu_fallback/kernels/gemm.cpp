@@ -9,9 +9,9 @@
 
 #include "base/checked_math.h"
 #include "base/interruption.h"
-#include "base/status.h"
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/kernels/move.h"
+#include "krafla/status.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/gemm.cpp"

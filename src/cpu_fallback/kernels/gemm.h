@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <span>
 
-#include "base/inline_vector.h"
 #include "base/thread_pool.h"
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
+#include "krafla/inline_vector.h"
 
 namespace krafla::cpu {
 

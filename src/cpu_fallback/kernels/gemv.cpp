@@ -7,8 +7,8 @@
 
 #include "base/checked_math.h"
 #include "base/interruption.h"
-#include "base/status.h"
 #include "cpu_fallback/kernels/move.h"
+#include "krafla/status.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/gemv.cpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/move.cpp"

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
 #include "plan/kernel_plan.h"
 
 namespace krafla::cpu {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ir/element_type.h"
 #include "ir/opcode.h"
+#include "krafla/element_type.h"
 
 namespace krafla::cpu {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
 
 namespace krafla::cpu::native {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hlo_io/hlo_proto/wire.h"
-#include "ir/literal.h"
+#include "krafla/literal.h"
 
 namespace krafla::hlo_proto {
 

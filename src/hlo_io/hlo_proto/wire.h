@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/inline_vector.h"
-#include "base/status.h"
+#include "krafla/inline_vector.h"
+#include "krafla/status.h"
 
 namespace krafla::hlo_proto {
 

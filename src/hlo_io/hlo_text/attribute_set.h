@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/inline_vector.h"
 #include "ir/attributes.h"
 #include "ir/module.h"
 #include "ir/opcode.h"
+#include "krafla/inline_vector.h"
 
 namespace krafla::hlo_text {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 
 namespace krafla::hlo_text {
 

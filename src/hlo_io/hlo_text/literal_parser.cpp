@@ -3,7 +3,7 @@
 #include <charconv>
 #include <limits>
 
-#include "hlo_io/data/element_codec.h"
+#include "hlo_io/element_codec.h"
 #include "hlo_io/hlo_text/parser.h"
 
 namespace krafla::hlo_text {

@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "hlo_io/data/element_codec.h"
+#include "hlo_io/element_codec.h"
 #include "hlo_io/hlo_text/printer.h"
 
 namespace krafla {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/status.h"
+#include "krafla/status.h"
 #include "hlo_io/hlo_text/attribute_set.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/hlo_text/lexer.h"

@@ -2,7 +2,7 @@
 // Operations that compare two values: those of the dialect `check`, and custom calls that stand for them
 // (stablehlo/tools/StablehloTranslateMain.cpp has the limits of the latter). A probe of the interpreter writes a value
 // to a file for a later comparison; here it is the value.
-#include "hlo_io/self_check/self_check.h"
+#include "hlo_io/check_rule.h"
 #include "hlo_io/stablehlo/converter.h"
 
 namespace krafla::stablehlo {

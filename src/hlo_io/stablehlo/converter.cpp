@@ -2,8 +2,8 @@
 // Functions, and what every operation shares.
 #include "hlo_io/stablehlo/converter.h"
 
+#include "hlo_io/check_rule.h"
 #include "hlo_io/hlo_text/lexer.h"
-#include "hlo_io/self_check/self_check.h"
 
 namespace krafla::stablehlo {
 namespace {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/inline_vector.h"
-#include "base/status.h"
-#include "ir/element_type.h"
+#include "krafla/element_type.h"
+#include "krafla/inline_vector.h"
+#include "krafla/status.h"
 
 namespace krafla::stablehlo {
 

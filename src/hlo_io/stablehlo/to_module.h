@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "hlo_io/stablehlo/op_tree.h"
 #include "ir/module.h"
+#include "krafla/status.h"
 
 namespace krafla {
 struct CheckRule;
@@ -24,7 +24,7 @@ struct Conversion {
   bool arrays_only = false;
   // How many devices run it, where the module does not say.
   int64_t replicas = 1, partitions = 1;
-  // Where the entry's comparisons go (self_check/self_check.h). Their values are then what it gives, in pairs. Without
+  // Where the entry's comparisons go (hlo_io/check_rule.h). Their values are then what it gives, in pairs. Without
   // it operations that compare are UNIMPLEMENTED.
   std::vector<CheckRule>* checks = nullptr;
 };

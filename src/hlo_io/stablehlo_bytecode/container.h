@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "hlo_io/stablehlo_bytecode/byte_stream.h"
+#include "krafla/status.h"
 
 namespace krafla::stablehlo {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string_view>
 
-#include "base/status.h"
 #include "hlo_io/stablehlo/op_tree.h"
+#include "krafla/status.h"
 
 namespace krafla::stablehlo {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/checked_math.h"
-#include "hlo_io/data/element_codec.h"
+#include "hlo_io/element_codec.h"
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo_text/parser.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
+#include "krafla/status.h"
 
 namespace krafla::stablehlo {
 

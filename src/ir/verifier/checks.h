@@ -4,9 +4,9 @@
 
 #include <unordered_map>
 
-#include "base/status.h"
 #include "ir/module.h"
 #include "ir/shape_rules.h"
+#include "krafla/status.h"
 
 namespace krafla::verifier {
 

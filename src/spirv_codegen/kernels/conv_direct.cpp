@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
-#include "ir/shape.h"
+#include "krafla/shape.h"
 #include "spirv_codegen/kernels/conv.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 

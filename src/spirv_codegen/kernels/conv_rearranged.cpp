@@ -3,7 +3,7 @@
 // with the features last, which costs little beside the sums. The output keeps its order.
 #include <algorithm>
 
-#include "ir/shape.h"
+#include "krafla/shape.h"
 #include "spirv_codegen/kernels/conv.h"
 
 namespace krafla::spirv {

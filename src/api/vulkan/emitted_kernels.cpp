@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/vulkan/emitted_kernels.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "api/front_end.h"
+#include "api/host/host_services.h"
+#include "base/checked_math.h"
+#include "collectives/participants.h"
+
+namespace krafla {
+namespace {
+
+// The kernel of a custom call, or null.
+const CustomCallKernel* CustomKernelOf(const plan::KernelPlan& kernel, const CustomCallRegistry& custom_calls) {
+  const auto* host = std::get_if<plan::HostKernel>(&kernel.body);
+  if (host == nullptr || host->instruction->opcode() != Opcode::kCustomCall) return nullptr;
+  return custom_calls.FindKernel(host->instruction->attr<CustomCallAttributes>().target);
+}
+
+// A custom kernel as if it had been generated here.
+Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, const CustomCallKernel& kernel) {
+  const Instruction& call = *std::get<plan::HostKernel>(plan.body).instruction;
+  const std::string& target = call.attr<CustomCallAttributes>().target;
+  std::vector<Shape> arrays;
+  auto add = [&](const Shape& shape) {
+    for (const Shape* leaf : TupleLeaves(shape))
+      if (leaf->IsArray()) arrays.push_back(*leaf);
+  };
+  for (const Instruction* o : call.operands()) add(o->shape());
+  const std::size_t first_result = arrays.size();
+  add(call.shape());
+  spirv::EmittedProgram out;
+  spirv::EmittedKernel& made = out.kernels.emplace_back();
+  made.words = kernel.spirv;
+  made.variant = "custom";
+  const std::size_t count = kernel.bindings.empty() ? arrays.size() : kernel.bindings.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const int array = kernel.bindings.empty() ? static_cast<int>(i) : kernel.bindings[i];
+    if (array < 0 || static_cast<std::size_t>(array) >= arrays.size() ||
+        static_cast<std::size_t>(array) >= plan.bindings.size())
+      return InvalidArgument("{}: the kernel of custom call '{}' binds array {} of {}.", call.name(), target, array,
+                             arrays.size());
+    made.buffers.push_back({array, true, plan.bindings[static_cast<std::size_t>(array)].written});
+  }
+  spirv::EmittedDispatch dispatch;
+  if (kernel.grid) {
+    dispatch.grid = kernel.grid(arrays);
+  } else if (first_result < arrays.size()) {
+    const int64_t groups = CeilDiv(arrays[first_result].element_count(), kernel.elements_per_workgroup);
+    if (groups > std::numeric_limits<uint32_t>::max())
+      return InvalidArgument("{}: the kernel of custom call '{}' would need {} workgroups.", call.name(), target, groups);
+    dispatch.grid[0] = static_cast<uint32_t>(groups);
+  }
+  out.dispatches.push_back(std::move(dispatch));
+  return out;
+}
+
+}  // namespace
+
+bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls) {
+  for (const plan::KernelPlan& kernel : plan.kernels)
+    if (CustomKernelOf(kernel, custom_calls) != nullptr) return true;
+  return false;
+}
+
+namespace {
+
+// Makes kernels of the loops that are fit for it, the outer ones first, and marks what is launched besides them.
+Result<> EmitLoops(const plan::ProgramPlan& plan, const plan::StepList& list, const DeviceProfile& profile, bool wanted,
+                   EmittedKernels& out) {
+  for (const plan::Step& step : list.steps) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      out.launched[static_cast<std::size_t>(launch->kernel)] = true;
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      if (wanted) {
+        auto emitted = spirv::EmitLoopNest(plan, *loop, profile);
+        if (emitted) {
+          out.loops.emplace(loop, std::move(*emitted));
+          continue;
+        }
+        if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
+      }
+      KRAFLA_TRY(EmitLoops(plan, *loop->condition, profile, wanted, out));
+      KRAFLA_TRY(EmitLoops(plan, *loop->body, profile, wanted, out));
+    } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+      for (const auto& b : branch->branches) KRAFLA_TRY(EmitLoops(plan, *b, profile, wanted, out));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,
+                                   const CompileOptions& options) {
+  spirv::EmitOptions emit_options;
+  emit_options.enable_cooperative_matrix = options.enabled.contains("coopmat");
+  emit_options.allow_cooperative_matrix = !options.disabled.contains("coopmat");
+  EmittedKernels out;
+  out.programs.resize(plan.kernels.size());
+  out.refusals.resize(plan.kernels.size());
+  out.entry_points.resize(plan.kernels.size());
+  out.launched.resize(plan.kernels.size());
+  const bool loops = !options.disabled.contains("loops");
+  KRAFLA_TRY(EmitLoops(plan, plan.steps, profile, loops, out));
+  for (const plan::StepList& callee : plan.callees) KRAFLA_TRY(EmitLoops(plan, callee, profile, loops, out));
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    if (!out.launched[k]) continue;
+    const CustomCallKernel* custom = CustomKernelOf(plan.kernels[k], CustomCallsOf(options));
+    if (custom != nullptr) out.entry_points[k] = custom->entry_point;
+    auto emitted = custom != nullptr ? WrapCustomKernel(plan.kernels[k], *custom)
+                                     : spirv::Emit(plan.kernels[k], profile, emit_options);
+    if (emitted) {
+      uint64_t scratch = 0;
+      for (int64_t bytes : emitted->scratch_bytes) scratch += RoundUp(bytes, kSliceAlignment);
+      out.scratch_bytes = std::max(out.scratch_bytes, scratch);
+      out.programs[k] = std::move(*emitted);
+      continue;
+    }
+    if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
+    out.refusals[k] = emitted.error().message();
+  }
+  return out;
+}
+
+void ReportPlacement(const plan::ProgramPlan& plan,
+                     const EmittedKernels& emitted, CompileReport& report) {
+  const auto& programs = emitted.programs;
+  report.device_instructions = report.instructions;
+  report.loop_kernels = static_cast<int>(emitted.loops.size());
+  auto visit = [&](auto&& self, const plan::StepList& list) -> void {
+    for (const plan::Step& step : list.steps) {
+      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+        auto k = static_cast<std::size_t>(launch->kernel);
+        if (programs[k]) {
+          for (const spirv::EmittedDispatch& d : programs[k]->dispatches)
+            if (programs[k]->kernels[static_cast<std::size_t>(d.kernel)].uses_cooperative_matrix)
+              ++report.cooperative_matrix_launches;
+          continue;
+        }
+        report.device_instructions -= launch->instruction_count;
+        if (IsBetweenDevices(launch->instruction->opcode())) continue;  // report.exchanges
+        report.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
+                                     emitted.refusals[k], launch->instruction_count});
+      } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+        if (emitted.loops.contains(loop)) continue;
+        self(self, *loop->condition);
+        self(self, *loop->body);
+      } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+        for (const auto& b : branch->branches) self(self, *b);
+      }
+    }
+  };
+  visit(visit, plan.steps);
+  for (const plan::StepList& callee : plan.callees) visit(visit, callee);
+}
+
+Result<CompileReport> PlacementOn(const DeviceProfile& profile, std::unique_ptr<Module> module,
+                                  const CompileOptions& options) {
+  CompileReport report;
+  KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report, /*on_vulkan=*/true));
+  KRAFLA_ASSIGN(EmittedKernels emitted, EmitKernels(plan, profile, options));
+  ReportPlacement(plan, emitted, report);
+  return report;
+}
+
+}  // namespace krafla

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/vulkan/vulkan_buffer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace krafla {
+namespace {
+
+constexpr uint64_t kImportFrom = 1 << 20;  // bytes of an array that is worth an import
+
+struct Pages {
+  std::shared_ptr<vk::Buffer> memory;
+  uint64_t offset = 0;
+};
+
+// The pages that hold the literal, with whatever else is in the first and the last one, as a buffer that is only read;
+// nothing where the device cannot work in them.
+std::optional<Pages> Import(vk::Device& device, const std::shared_ptr<const Literal>& literal) {
+  // Only where shaders run in the host's memory anyway: elsewhere each read would cross the bus.
+  const DeviceProfile& profile = device.profile();
+  const std::span<const std::byte> bytes = literal->bytes();
+  const uint64_t alignment = profile.limits.host_import_alignment;
+  if (!profile.is_cpu || !profile.features.external_memory_host || alignment == 0 || bytes.size() < kImportFrom)
+    return std::nullopt;
+  const uint64_t begin = reinterpret_cast<uintptr_t>(bytes.data()), first = begin / alignment * alignment;
+  const uint64_t last = (begin + bytes.size() + alignment - 1) / alignment * alignment;
+  // A larger alignment than the system's pages could reach into some that are not there.
+  if (alignment > static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) return std::nullopt;
+  if ((begin - first) % std::max<uint64_t>(16, profile.limits.min_storage_buffer_offset_alignment) != 0)
+    return std::nullopt;
+  auto made = device.ImportHost(reinterpret_cast<void*>(first), last - first, literal);
+  if (!made) return std::nullopt;
+  return Pages{std::move(*made), begin - first};
+}
+
+}  // namespace
+
+uint64_t VulkanBuffer::BytesOf(const Shape& shape) {
+  return std::max<uint64_t>(static_cast<uint64_t>(shape.byte_size()), 16);
+}
+
+Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::CopyOf(vk::Device& device, const Literal& literal) {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> memory,
+                device.AllocateRecycled(BytesOf(literal.shape()), /*idle=*/true, "an argument"));
+  if (!literal.bytes().empty()) KRAFLA_TRY(device.Upload(*memory, 0, literal.bytes()));
+  return std::make_shared<VulkanBuffer>(literal.shape(), std::move(memory));
+}
+
+Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::Of(vk::Device& device,
+                                                       const std::shared_ptr<const Literal>& literal) {
+  std::optional<Pages> pages = Import(device, literal);
+  if (!pages) return CopyOf(device, *literal);
+  auto out = std::make_shared<VulkanBuffer>(literal->shape(), std::move(pages->memory));
+  out->offset_ = pages->offset;
+  out->literal_ = literal;
+  return out;
+}
+
+Result<> VulkanBuffer::CheckThere() const {
+  if (memory_ == nullptr) return FailedPrecondition("a donated buffer has no array any more");
+  return {};
+}
+
+Result<> VulkanBuffer::Wait() const {
+  KRAFLA_TRY(CheckThere());
+  return memory_->device().WaitFor(*memory_);
+}
+
+std::function<Result<>()> VulkanBuffer::Waiter() const {
+  if (memory_ == nullptr) return nullptr;
+  return [device = memory_->device().shared_from_this(), event = vk::Event{memory_->last_use()}] {
+    return device->Wait(event);
+  };
+}
+
+Result<std::shared_ptr<const Literal>> VulkanBuffer::ToLiteral() const {
+  KRAFLA_TRY(Wait());
+  if (literal_ != nullptr) return literal_;
+  KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(shape_));
+  if (!out.bytes().empty()) KRAFLA_TRY(memory_->device().Download(*memory_, 0, out.bytes()));
+  return std::make_shared<const Literal>(std::move(out));
+}
+
+Result<HostView> VulkanBuffer::View() const {
+  KRAFLA_TRY(Wait());
+  if (memory_->host() == nullptr || !memory_->host_cached()) return DeviceBuffer::View();
+  KRAFLA_TRY(memory_->device().PrepareHostRead(*memory_));
+  return HostView{{memory_->host() + offset_, static_cast<std::size_t>(shape_.byte_size())}, memory_};
+}
+
+Result<uint64_t> VulkanBuffer::Address() const {
+  KRAFLA_TRY(CheckThere());
+  if (memory_->address() == 0) return Unimplemented("The device does not give buffers addresses.");
+  return memory_->address() + offset_;
+}
+
+void VulkanBuffer::Release() {
+  memory_.reset();
+  literal_.reset();
+}
+
+}  // namespace krafla

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/vulkan/vulkan_client.h"
+
+#include <mutex>
+
+#include "api/bounded_executable.h"
+#include "api/front_end.h"
+#include "api/host/host_services.h"
+#include "api/vulkan/emitted_kernels.h"
+#include "api/vulkan/self_test_cases.h"
+#include "api/vulkan/vulkan_executable.h"
+#include "vk_runtime/instance.h"
+
+namespace krafla {
+namespace {
+
+DeviceDescription Describe(const DeviceProfile& profile, std::size_t number) {
+  DeviceDescription out;
+  out.selector = Format("vulkan:{}", number);
+  out.description = Format("vulkan:{} ({}, {})", number, profile.name,
+                                profile.driver_info.empty() ? profile.driver_name : profile.driver_info);
+  out.profile = profile;
+  return out;
+}
+
+class VulkanClient : public Client {
+ public:
+  VulkanClient(std::shared_ptr<vk::Instance> instance, const vk::PhysicalDevice& physical, std::size_t number,
+               const ClientOptions& options)
+      : instance_(std::move(instance)), physical_(physical), options_(options) {
+    device_ = Describe(physical.profile, number);
+  }
+
+  Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) override {
+    return WithoutExceptions([&] { return TryCompile(std::move(module), options); });
+  }
+
+  // On the device that the last program was compiled for: clients have one, unless programs switch features off.
+  Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal) override {
+    return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
+      KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, CurrentDevice());
+      return VulkanBuffer::Of(*device, literal);
+    });
+  }
+
+  std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
+
+ private:
+  Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& options) {
+    CompileReport report;
+    EntryInterface interface = EntryInterface::Of(*module);
+    KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report, /*on_vulkan=*/true));
+    // Only names that profiles know switch device features; the others are passes and "fusion".
+    std::set<std::string> off;
+    for (const std::string& name : options.disabled)
+      for (const FeatureName& known : FeatureNames())
+        if (known.name == name) off.insert(name);
+    // Kernels that are not ours have their buffers as descriptors.
+    if (UsesCustomKernels(plan, CustomCallsOf(options))) off.insert("bda");
+    // As the code generator decides (EmitOptions).
+    bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout({off.begin(), off.end()}, matrices));
+    auto services = std::make_unique<HostServices>(CustomCallsOf(options),
+                                                   options.transfers != nullptr ? options.transfers : transfers_);
+    KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
+                  VulkanExecutable::Create(tested.device, tested.device->profile(), std::move(plan), options,
+                                           std::move(report), device_.description + tested.note, std::move(services)));
+    return WithRunTimeSizes(std::move(interface), std::move(out));
+  }
+
+  // A device that has gone through the self-test, and what that has switched off, said for people.
+  struct Tested {
+    std::shared_ptr<vk::Device> device;
+    std::string note;
+  };
+
+  // `matrices`: the self-test tries cooperative matrices too.
+  Result<Tested> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
+    std::lock_guard lock(mutex_);
+    auto it = devices_.find({names, matrices});
+    // A lost device is made anew; what was compiled for it stays lost.
+    if (it != devices_.end() && it->second.device->Alive()) return current_ = it->second;
+    KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
+    KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile, matrices));
+    std::shared_ptr<vk::Device> made;
+    vk::SelfTestOutcome outcome;
+    // A device that is lost while a feature is tested may have been lost by anybody: it is tested once more. A feature
+    // that loses its device twice is not used, and not tested again, by this device.
+    std::set<std::string> suspected, off;
+    while (true) {
+      KRAFLA_ASSIGN(made, NewDevice(profile));
+      std::string lost_in;
+      auto tested = vk::RunSelfTest(made, cases, off, &lost_in);
+      if (tested) {
+        outcome = std::move(*tested);
+        break;
+      }
+      if (lost_in.empty()) return Failure(std::move(tested).error());
+      if (!suspected.insert(lost_in).second && !off.insert(lost_in).second) return Failure(std::move(tested).error());
+    }
+    std::string note;
+    if (!outcome.failed.empty()) {
+      // What the driver computes wrongly is not used, and said.
+      note = "; switched off by the self-test:";
+      for (const std::string& name : outcome.failed) note += " " + name;
+      KRAFLA_ASSIGN(profile, profile.WithDisabled(outcome.failed));
+      KRAFLA_ASSIGN(made, NewDevice(profile));
+    }
+    return current_ = devices_[{names, matrices}] = {std::move(made), std::move(note)};
+  }
+  Result<std::shared_ptr<vk::Device>> NewDevice(const DeviceProfile& profile) {
+    vk::DeviceOptions options;
+    options.wait_limit = options_.wait_limit;
+    return vk::Device::Create(instance_, physical_, profile, std::move(options));
+  }
+  Result<std::shared_ptr<vk::Device>> CurrentDevice() {
+    {
+      std::lock_guard lock(mutex_);
+      if (current_.device != nullptr && current_.device->Alive()) return current_.device;
+    }
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, !physical_.profile.is_cpu));
+    return std::move(tested.device);
+  }
+
+  std::shared_ptr<vk::Instance> instance_;
+  vk::PhysicalDevice physical_;
+  ClientOptions options_;
+  std::mutex mutex_;  // of what follows
+  // By what is switched off, and whether cooperative matrices were tested.
+  std::map<std::pair<std::vector<std::string>, bool>, Tested> devices_;
+  Tested current_;
+};
+
+}  // namespace
+
+Result<std::vector<DeviceDescription>> ListVulkanDevices() {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Create());
+  std::vector<DeviceDescription> out;
+  for (const vk::PhysicalDevice& d : instance->devices()) out.push_back(Describe(d.profile, out.size()));
+  return out;
+}
+
+Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options) {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Create());
+  KRAFLA_ASSIGN(const vk::PhysicalDevice* physical, instance->Select(selector));
+  auto number = static_cast<std::size_t>(physical - instance->devices().data());
+  return std::make_shared<VulkanClient>(instance, *physical, number, options);
+}
+
+}  // namespace krafla

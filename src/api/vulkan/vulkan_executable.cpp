@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/vulkan/vulkan_executable.h"
+
+#include <algorithm>
+
+#include "api/front_end.h"
+#include "api/vulkan/emitted_kernels.h"
+#include "base/checked_math.h"
+#include "base/processors.h"
+#include "base/thread_pool.h"
+#include "plan/plan_check.h"
+
+namespace krafla {
+
+Result<AlignedBytes> VulkanExecutable::HostBytes(uint64_t size) {
+  try {
+    return AlignedBytes(static_cast<std::size_t>(size), false);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("The host has no memory for {} bytes of the device's.", size);
+  }
+}
+
+namespace {
+
+// For cutting submissions before any has been measured: rather too much than too little. A processor that runs shaders
+// manages far more than 2.5 billion operations a second in kernels that are long, an integrated GPU more than 200 billion.
+double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
+  static const double processors = UsableProcessors();
+  const double flops_per_ms = is_cpu ? 2.5e6 * processors : 2e8, bytes_per_ms = is_cpu ? 5e5 * processors : 2e7;
+  return std::max(kernel.flops / flops_per_ms, kernel.bytes / bytes_per_ms);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk::Device> device,
+                                                             const DeviceProfile& profile, plan::ProgramPlan plan,
+                                                             const CompileOptions& options, CompileReport report,
+                                                             const std::string& description,
+                                                             std::unique_ptr<HostServices> services) {
+  KRAFLA_TRY(plan::CheckPlan(plan));
+  auto shared = std::make_shared<Shared>();
+  shared->plan = std::move(plan);
+  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(std::move(shared)));
+  out->device_ = std::move(device);
+  out->report_ = std::move(report);
+  out->device_description_ = description;
+  out->services_ = std::move(services);
+  out->threads_ = options.threads;
+  out->program_options_ = {.submit_ms = options.submission_ms, .launch_ms = 1.5 * options.submission_ms};
+  Stopwatch emit;
+  KRAFLA_ASSIGN(out->shared_->kernels, EmitKernels(out->plan_, profile, options));
+  KRAFLA_TRY(out->CompileHostKernels());
+  ReportPlacement(out->plan_, out->shared_->kernels, out->report_);
+  if (options.strict && !out->report_.fallbacks.empty()) {
+    const CompileReport::Fallback& f = out->report_.fallbacks[0];
+    return Unimplemented("'{}' ({}) does not run on {}: {} ({} steps in all; drop --strict to run them on the CPU)",
+                         f.instruction, f.opcode, description, f.reason, out->report_.fallbacks.size());
+  }
+  out->report_.emit_ms = emit.Milliseconds();
+  Stopwatch pipelines;
+  KRAFLA_TRY(out->AllocateBuffers());
+  KRAFLA_TRY(out->CreatePipelines());
+  KRAFLA_TRY(out->BuildProgram());
+  // The other members of a group are made from it.
+  if (!options.for_group) out->DropWhatIsCompiled();
+  out->report_.pipeline_ms = pipelines.Milliseconds();
+  return out;
+}
+
+Result<> VulkanExecutable::Join(const EvaluatorHost* host, int64_t) {
+  std::unique_ptr<HostServices> services = services_->For(*host);
+  services_.swap(services);
+  KRAFLA_TRY(CompileHostKernels());
+  for (const plan::Allocation& a : plan_.allocations) {
+    if (a.kind != plan::Allocation::Kind::kDeviceId) continue;
+    const auto id = static_cast<uint32_t>(a.number == 0 ? host->replica : host->partition);
+    KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], static_cast<uint64_t>(a.number) * kSliceAlignment,
+                               std::as_bytes(std::span(&id, 1))));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHost* host, int64_t devices) const {
+  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(shared_));
+  out->device_ = device_;
+  out->report_ = report_;
+  out->device_description_ = device_description_;
+  out->services_ = services_->For(*host);
+  out->threads_ = threads_;
+  out->program_options_ = program_options_;
+  KRAFLA_TRY(out->AllocateBuffers());
+  KRAFLA_TRY(out->Join(host, devices));
+  KRAFLA_TRY(out->BuildProgram());
+  return out;
+}
+
+// The kernels that no device code was emitted for.
+Result<> VulkanExecutable::CompileHostKernels() {
+  int64_t host_scratch = 0;
+  host_kernels_.resize(plan_.kernels.size());
+  for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
+    if (emitted_[k] || !shared_->kernels.launched[k]) continue;
+    CpuKernelOptions cpu;
+    cpu.threads = HostThreads().threads();
+    cpu.evaluator = services_->evaluator_options();
+    KRAFLA_ASSIGN(host_kernels_[k], CompileKernel(plan_.kernels[k], cpu));
+    host_scratch = std::max(host_scratch, host_kernels_[k]->scratch_bytes());
+  }
+  KRAFLA_ASSIGN(host_scratch_, HostBytes(static_cast<uint64_t>(host_scratch)));
+  return {};
+}
+
+Result<> VulkanExecutable::AllocateBuffers() {
+  uint64_t constant_bytes = 0;
+  for (const Literal* c : plan_.constants) {
+    constant_offsets_.push_back(constant_bytes);
+    constant_bytes += static_cast<uint64_t>(RoundUp(c->shape().byte_size(), kSliceAlignment));
+  }
+  for (const std::vector<std::byte>& s : plan_.states) {
+    state_offsets_.push_back(constant_bytes);
+    constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(s.size()), kSliceAlignment));
+  }
+  auto allocate = [&](uint64_t bytes, std::string_view what) -> Result<> {
+    KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> made,
+                  device_->Allocate(std::max<uint64_t>(bytes, 16), vk::MemoryKind::kDevice, what));
+    buffers_.push_back(std::move(made));
+    return {};
+  };
+  for (const auto& program : emitted_) {
+    table_offsets_.push_back(constant_bytes);
+    if (program) constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kSliceAlignment));
+  }
+  KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
+  KRAFLA_TRY(allocate(constant_bytes, "the constants"));
+  KRAFLA_TRY(allocate(shared_->kernels.scratch_bytes, "scratch"));
+  KRAFLA_TRY(allocate(2 * kSliceAlignment, "the ids of the device"));
+  // Zeros until somebody says which member of a group this is.
+  const std::vector<std::byte> first(2 * kSliceAlignment);
+  KRAFLA_TRY(device_->Upload(*buffers_[kDeviceIds], 0, first));
+  for (std::size_t c = 0; c < plan_.constants.size(); ++c)
+    KRAFLA_TRY(device_->Upload(*buffers_[kConstants], constant_offsets_[c], plan_.constants[c]->bytes()));
+  for (std::size_t k = 0; k < emitted_.size(); ++k) {
+    if (!emitted_[k] || emitted_[k]->table.empty()) continue;
+    KRAFLA_TRY(device_->Upload(*buffers_[kConstants], table_offsets_[k], std::as_bytes(std::span(emitted_[k]->table))));
+  }
+  for (std::size_t s = 0; s < plan_.states.size(); ++s)
+    KRAFLA_TRY(device_->Upload(*buffers_[kConstants], state_offsets_[s], plan_.states[s]));
+  slots_.resize(plan_.arguments.size() + plan_.results.size());
+  int64_t result_bytes = 0;
+  for (const Shape& r : plan_.results) result_bytes = std::max(result_bytes, r.byte_size());
+  if (result_bytes > kLargeResults) most_in_flight_ = kMostLargeInFlight;
+  return {};
+}
+
+Result<> VulkanExecutable::CreatePipelines() {
+  std::vector<vk::KernelCode> code;
+  const std::vector<std::string>& entry_points = shared_->kernels.entry_points;
+  const auto add = [&](spirv::EmittedKernel& kernel, const std::string& name) -> vk::KernelCode& {
+    vk::KernelCode& c = code.emplace_back();
+    c.spirv = std::move(kernel.words);
+    c.name = Format("{} {}", name, kernel.variant);
+    c.binding_count = static_cast<uint32_t>(kernel.buffers.size());
+    c.subgroup_size = kernel.subgroup_size;
+    c.full_subgroups = kernel.full_subgroups;
+    c.splittable = true;
+    return c;
+  };
+  for (std::size_t k = 0; k < emitted_.size(); ++k) {
+    first_pipeline_.push_back(static_cast<int>(code.size()));
+    if (!emitted_[k]) continue;
+    for (spirv::EmittedKernel& kernel : emitted_[k]->kernels) {
+      vk::KernelCode& c = add(kernel, plan_.kernels[k].name);
+      if (entry_points[k].empty()) continue;
+      c.entry_point = entry_points[k];
+      c.splittable = false;  // it is not ours, and may read NumWorkgroups
+    }
+  }
+  for (auto& [step, loop] : shared_->kernels.loops) {
+    shared_->loop_pipelines.emplace(step, static_cast<int>(code.size()));
+    add(loop.kernel, step->instruction->name());
+  }
+  vk::PipelineCounts counts;
+  KRAFLA_ASSIGN(pipelines_, device_->pipelines().Create(code, &counts));
+  report_.pipelines_compiled = counts.compiled;
+  report_.pipelines_cached = counts.from_cache + counts.reused;
+  return {};
+}
+
+vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
+  const plan::Allocation& a = plan_.allocations[static_cast<std::size_t>(slice.allocation)];
+  auto offset = static_cast<uint64_t>(slice.offset), size = static_cast<uint64_t>(slice.size);
+  auto number = static_cast<std::size_t>(a.number);
+  switch (a.kind) {
+    case plan::Allocation::Kind::kArena: return {kArena, static_cast<uint64_t>(a.offset) + offset, size};
+    case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
+    case plan::Allocation::Kind::kDeviceId: return {kDeviceIds, static_cast<uint64_t>(a.number) * kSliceAlignment + offset, size};
+    case plan::Allocation::Kind::kState: return {kConstants, state_offsets_[number] + offset, size};
+    case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstSlot + number), offset, size};
+    case plan::Allocation::Kind::kResult:
+      return {static_cast<uint32_t>(kFirstSlot + plan_.arguments.size() + number), offset, size};
+  }
+  KRAFLA_UNREACHABLE();
+}
+
+std::pair<vk::Buffer*, uint64_t> VulkanExecutable::Place(const plan::Slice& slice) const {
+  vk::BufferSlice s = SliceOf(slice);
+  if (s.buffer < kFirstSlot) return {buffers_[s.buffer].get(), s.offset};
+  const vk::BufferBinding& slot = slots_[s.buffer - kFirstSlot];
+  return {slot.buffer, slot.offset + s.offset};
+}
+
+void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending) {
+  auto k = static_cast<std::size_t>(step.kernel);
+  const plan::KernelPlan& kernel = plan_.kernels[k];
+  const spirv::EmittedProgram& program = *emitted_[k];
+  std::vector<uint64_t> scratch_offsets;
+  uint64_t scratch = 0;
+  for (int64_t bytes : program.scratch_bytes) {
+    scratch_offsets.push_back(scratch);
+    scratch += static_cast<uint64_t>(RoundUp(bytes, kSliceAlignment));
+  }
+  double shares = 0;
+  for (const spirv::EmittedDispatch& dispatch : program.dispatches) shares += dispatch.share;
+  const double ms = EstimatedMs(kernel, device_->profile().is_cpu);
+  for (const spirv::EmittedDispatch& dispatch : program.dispatches) {
+    const spirv::EmittedKernel& emitted = program.kernels[static_cast<std::size_t>(dispatch.kernel)];
+    vk::Launch launch;
+    launch.pipeline = static_cast<uint32_t>(first_pipeline_[k] + dispatch.kernel);
+    std::copy(dispatch.grid.begin(), dispatch.grid.end(), launch.grid);
+    for (const spirv::EmittedKernel::BufferUse& use : emitted.buffers) {
+      auto b = static_cast<std::size_t>(use.buffer);
+      if (b < step.bindings.size())
+        launch.bindings.push_back(SliceOf(step.bindings[b]));
+      else if (b - step.bindings.size() == program.scratch_bytes.size())
+        launch.bindings.push_back({kConstants, table_offsets_[k], static_cast<uint64_t>(program.table.size()) * 4});
+      else
+        launch.bindings.push_back({kScratch, scratch_offsets[b - step.bindings.size()],
+                                   static_cast<uint64_t>(program.scratch_bytes[b - step.bindings.size()])});
+      launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite
+                              : use.written           ? vk::Access::kWrite
+                                                      : vk::Access::kRead);
+    }
+    launch.push = dispatch.push;
+    launch.estimated_ms = ms * dispatch.share / shares;
+    launch.name = step.instruction->name();
+    pending.push_back(std::move(launch));
+  }
+}
+
+vk::Launch VulkanExecutable::LaunchOf(const plan::WhileStep& loop, int64_t turns) const {
+  const spirv::EmittedLoop& emitted = shared_->kernels.loops.at(&loop);
+  vk::Launch launch;
+  launch.pipeline = static_cast<uint32_t>(shared_->loop_pipelines.at(&loop));
+  for (const spirv::EmittedKernel::BufferUse& use : emitted.kernel.buffers) {
+    launch.bindings.push_back(SliceOf(emitted.slices[static_cast<std::size_t>(use.buffer)]));
+    launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite : use.written ? vk::Access::kWrite : vk::Access::kRead);
+  }
+  launch.push = {static_cast<uint32_t>(turns)};
+  launch.estimated_ms = emitted.turn_ms * static_cast<double>(turns);
+  launch.name = loop.instruction->name();
+  return launch;
+}
+
+// A counted loop of few launches is steps among others. Of more the host gives a launch after the other to the device; and
+// it asks after each whether a loop is over that is not counted.
+Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, std::vector<vk::Step>& pending, NodeList& nodes) {
+  constexpr int64_t kFewLaunches = 8;
+  const int64_t most = shared_->kernels.loops.at(&loop).most_turns;
+  if (!loop.trip_count) {
+    KRAFLA_TRY(Flush(pending, nodes));
+    WhileNode node;
+    node.condition = std::make_unique<NodeList>();
+    node.body = std::make_unique<NodeList>();
+    node.predicate = loop.predicate;
+    std::vector<vk::Step> launch{LaunchOf(loop, most)};
+    KRAFLA_TRY(Flush(launch, *node.condition));
+    nodes.nodes.push_back(std::move(node));
+    return {};
+  }
+  const int64_t launches = *loop.trip_count / most, rest = *loop.trip_count % most;
+  if (launches <= kFewLaunches) {
+    for (int64_t n = 0; n < launches; ++n) pending.push_back(LaunchOf(loop, most));
+  } else {
+    KRAFLA_TRY(Flush(pending, nodes));
+    WhileNode node;
+    node.condition = std::make_unique<NodeList>();
+    node.body = std::make_unique<NodeList>();
+    node.trip_count = launches;
+    std::vector<vk::Step> launch{LaunchOf(loop, most)};
+    KRAFLA_TRY(Flush(launch, *node.body));
+    nodes.nodes.push_back(std::move(node));
+  }
+  if (rest > 0) pending.push_back(LaunchOf(loop, rest));
+  return {};
+}
+
+// Those of every program: what is the executable's own, then a slot for each argument and each result.
+std::vector<vk::ProgramBuffer> VulkanExecutable::ProgramBuffers() const {
+  std::vector<vk::ProgramBuffer> out;
+  for (const auto& b : buffers_) out.push_back(vk::ProgramBuffer::Fixed(b));
+  int slot = 0;
+  for (const Shape& s : plan_.arguments) out.push_back(vk::ProgramBuffer::Slot(slot++, VulkanBuffer::BytesOf(s)));
+  for (std::size_t r = 0; r < plan_.results.size(); ++r) {
+    out.push_back(vk::ProgramBuffer::Slot(slot++, VulkanBuffer::BytesOf(plan_.results[r])));
+    const int argument = plan_.result_aliases[r];
+    if (argument >= 0) out.back().same_memory = static_cast<int>(kFirstSlot) + argument;
+  }
+  return out;
+}
+
+Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes) {
+  if (pending.empty()) return {};
+  KRAFLA_ASSIGN(std::unique_ptr<vk::Program> program,
+                vk::Program::Create(device_, ProgramBuffers(), pipelines_, std::move(pending), program_options_));
+  pending.clear();
+  nodes.nodes.push_back(DeviceNode{std::move(program)});
+  return {};
+}
+
+// The device has the constants and the pipelines now; the module stays only where the host runs some of it.
+void VulkanExecutable::DropWhatIsCompiled() {
+  shared_->kernels = {};
+  shared_->loop_pipelines.clear();
+  plan_.steps = {};
+  plan_.callees.clear();
+  plan_.constants.clear();
+  for (const auto& kernel : host_kernels_)
+    if (kernel != nullptr) return;
+  plan_.kernels.clear();
+  plan_.module.reset();
+}
+
+Result<> VulkanExecutable::BuildProgram() {
+  callees_.resize(plan_.callees.size());
+  for (std::size_t c = 0; c < callees_.size(); ++c) KRAFLA_TRY(BuildNodes(plan_.callees[c], callees_[c]));
+  return BuildNodes(plan_.steps, nodes_);
+}
+
+Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes) {
+  std::vector<vk::Step> pending;
+  for (const plan::Step& step : steps.steps) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+      if (emitted_[static_cast<std::size_t>(launch->kernel)]) {
+        AddLaunch(*launch, pending);
+      } else {
+        KRAFLA_TRY(Flush(pending, nodes));
+        HostNode node{launch->kernel, launch->bindings, {}};
+        for (const plan::Binding& b : plan_.kernels[static_cast<std::size_t>(launch->kernel)].bindings)
+          node.written.push_back(b.written);
+        nodes.nodes.push_back(std::move(node));
+      }
+    } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
+      pending.push_back(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)});
+    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
+      if (shared_->kernels.loops.contains(loop)) {
+        KRAFLA_TRY(AddLoop(*loop, pending, nodes));
+        continue;
+      }
+      KRAFLA_TRY(Flush(pending, nodes));
+      WhileNode node;
+      node.condition = std::make_unique<NodeList>();
+      node.body = std::make_unique<NodeList>();
+      KRAFLA_TRY(BuildNodes(*loop->condition, *node.condition));
+      KRAFLA_TRY(BuildNodes(*loop->body, *node.body));
+      node.predicate = loop->predicate;
+      node.trip_count = loop->trip_count;
+      nodes.nodes.push_back(std::move(node));
+    } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
+      KRAFLA_TRY(Flush(pending, nodes));
+      ConditionalNode node;
+      node.index = branch->index;
+      node.index_is_pred = branch->index_is_pred;
+      for (const auto& b : branch->branches) {
+        node.branches.push_back(std::make_unique<NodeList>());
+        KRAFLA_TRY(BuildNodes(*b, *node.branches.back()));
+      }
+      nodes.nodes.push_back(std::move(node));
+    } else if (const auto* call = std::get_if<plan::CallStep>(&step)) {
+      KRAFLA_TRY(Flush(pending, nodes));
+      nodes.nodes.push_back(CallNode{call->callee});
+    }
+  }
+  return Flush(pending, nodes);
+}
+
+}  // namespace krafla

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ProgramPlan on a Vulkan device: kernels emitted and made pipelines, runs of device steps recorded as programs,
+// loops and branches driven by the host, and what the device does not take run by the CPU's kernels in between.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "api/client.h"
+#include "api/host/host_services.h"
+#include "api/vulkan/emitted_kernels.h"
+#include "api/vulkan/vulkan_buffer.h"
+#include "base/thread_pool.h"
+#include "cpu_fallback/executor/cpu_kernel.h"
+#include "krafla/aligned_bytes.h"
+#include "plan/program_plan.h"
+#include "spirv_codegen/emit.h"
+#include "vk_runtime/device.h"
+#include "vk_runtime/program.h"
+
+namespace krafla {
+
+class VulkanExecutable : public Executable {
+ public:
+  static Result<std::unique_ptr<Executable>> Create(std::shared_ptr<vk::Device> device, const DeviceProfile& profile,
+                                                    plan::ProgramPlan plan, const CompileOptions& options,
+                                                    CompileReport report, const std::string& description,
+                                                    std::unique_ptr<HostServices> services);
+
+  const std::vector<Shape>& arguments() const override { return plan_.arguments; }
+  const std::vector<Shape>& results() const override { return plan_.results; }
+  Result<> Join(const EvaluatorHost* host, int64_t devices) override;
+  Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
+  const Module& module() const override { return *plan_.module; }
+  Result<> SetArguments(std::span<const Literal* const> arguments) override;
+  Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
+  Result<> Execute() override;
+  bool IsLost() const override { return !device_->Alive().has_value(); }
+  DeviceWork device_work() override;
+  Result<std::vector<Literal>> Results() override;
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
+
+ private:
+  // Buffers of every program: the executable's own, then the slots: the arguments, then the results.
+  static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
+  // Runs given to the device and not waited for; fewer of those whose results are large, as each holds its own.
+  static constexpr std::size_t kMostInFlight = 32, kMostLargeInFlight = 8;
+  // Turns of a counted loop given to the device beyond those that it was waited for.
+  static constexpr int64_t kMostTurnsAhead = 64;
+  static constexpr int64_t kLargeResults = int64_t{1} << 20;  // bytes
+
+  struct NodeList;
+  struct DeviceNode {
+    std::unique_ptr<vk::Program> program;
+  };
+  struct HostNode {
+    int kernel = 0;
+    std::vector<plan::Slice> bindings;
+    std::vector<bool> written;  // of the bindings
+  };
+  struct WhileNode {
+    std::unique_ptr<NodeList> condition, body;
+    plan::Slice predicate;
+    std::optional<int64_t> trip_count;
+  };
+  struct ConditionalNode {
+    plan::Slice index;
+    bool index_is_pred = false;
+    std::vector<std::unique_ptr<NodeList>> branches;
+  };
+  struct CallNode {
+    int callee = 0;
+  };
+  using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode, CallNode>;
+  struct NodeList {
+    std::vector<Node> nodes;
+  };
+
+  // What the executables of one program share: nothing here changes once they run.
+  struct Shared {
+    plan::ProgramPlan plan;
+    EmittedKernels kernels;
+    std::map<const plan::WhileStep*, int> loop_pipelines;        // of kernels.loops
+    std::vector<int> first_pipeline;                             // of each kernel
+    std::vector<std::shared_ptr<vk::Pipeline>> pipelines;
+  };
+
+  explicit VulkanExecutable(std::shared_ptr<Shared> shared)
+      : shared_(std::move(shared)),
+        plan_(shared_->plan),
+        emitted_(shared_->kernels.programs),
+        first_pipeline_(shared_->first_pipeline),
+        pipelines_(shared_->pipelines) {}
+  Result<> CompileHostKernels();
+  Result<> AllocateBuffers();
+  Result<> CreatePipelines();
+  Result<> BuildProgram();
+  Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);
+  std::vector<vk::ProgramBuffer> ProgramBuffers() const;
+  void DropWhatIsCompiled();
+  static Result<AlignedBytes> HostBytes(uint64_t size);
+  Result<> Flush(std::vector<vk::Step>& pending, NodeList& nodes);
+  void AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending);
+  vk::Launch LaunchOf(const plan::WhileStep& loop, int64_t turns) const;
+  Result<> AddLoop(const plan::WhileStep& loop, std::vector<vk::Step>& pending, NodeList& nodes);
+  vk::BufferSlice SliceOf(const plan::Slice& slice) const;
+  // The buffer that holds an allocation, and where in it.
+  std::pair<vk::Buffer*, uint64_t> Place(const plan::Slice& slice) const;
+
+  // vulkan_run.cpp
+  Result<> PlaceArguments(std::span<const Literal* const> literals,
+                          std::span<const std::shared_ptr<const Literal>> shared);
+  // What makes results with a bit in `copied` begin as the arguments that they take the place of.
+  Result<vk::Program*> CopiesOfAliased(const std::vector<bool>& copied);
+  Result<std::vector<std::shared_ptr<VulkanBuffer>>> OnDevice(std::span<const DeviceArgument> arguments);
+  // Results in slots_, those of donated arguments where they are; marks the others that begin as an argument in copied_.
+  Result<std::vector<std::shared_ptr<vk::Buffer>>> PlaceResults(
+      std::span<const DeviceArgument> arguments, std::span<const std::shared_ptr<VulkanBuffer>> placed);
+  // From slots_ to slots_; not to the end.
+  Result<> RunProgram();
+  Result<> Submit(vk::Program& program);
+  static void AddWork(const NodeList& list, DeviceWork& work);
+  Result<> RunNodes(const NodeList& list);
+  Result<> RunHost(const HostNode& node);
+  Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
+
+  std::shared_ptr<vk::Device> device_;
+  std::shared_ptr<Shared> shared_;
+  plan::ProgramPlan& plan_;
+  std::vector<std::optional<spirv::EmittedProgram>>& emitted_;
+  std::vector<int>& first_pipeline_;
+  std::vector<std::shared_ptr<vk::Pipeline>>& pipelines_;
+  std::vector<std::unique_ptr<CpuKernel>> host_kernels_;
+  std::vector<std::shared_ptr<vk::Buffer>> buffers_;      // before kFirstSlot
+  std::vector<vk::BufferBinding> slots_;                  // of this run
+  std::map<std::vector<bool>, std::unique_ptr<vk::Program>> copies_;
+  std::vector<bool> copied_;                              // of this run: results that begin as an argument
+  std::vector<uint64_t> constant_offsets_;
+  std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
+  std::vector<uint64_t> state_offsets_;  // in the same buffer
+  NodeList nodes_;
+  std::vector<NodeList> callees_;
+  AlignedBytes host_scratch_;
+  std::shared_ptr<ThreadPool> threads_;  // of the host's kernels; null: the shared ones
+  ThreadPool& HostThreads() const { return threads_ != nullptr ? *threads_ : SharedThreadPool(); }
+  std::unique_ptr<HostServices> services_;
+  // Of SetArguments and Execute.
+  std::vector<std::shared_ptr<VulkanBuffer>> arguments_;
+  std::vector<std::shared_ptr<vk::Buffer>> results_;
+  bool has_results_ = false;
+  vk::ProgramOptions program_options_;
+  std::optional<vk::Pacer> pacer_;                     // of this run
+  vk::Event last_;                                     // submitted
+  std::array<vk::Event, kMostInFlight> in_flight_;     // the last ones of as many runs
+  std::size_t most_in_flight_ = kMostInFlight;
+  std::size_t run_ = 0;
+};
+
+}  // namespace krafla

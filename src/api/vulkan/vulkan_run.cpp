@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a VulkanExecutable: arguments and results in their slots, and the nodes one after the other.
+#include <algorithm>
+
+#include "api/front_end.h"
+#include "api/vulkan/vulkan_executable.h"
+#include "base/interruption.h"
+
+namespace krafla {
+
+// One of the two: literals to copy, or to share.
+Result<> VulkanExecutable::PlaceArguments(std::span<const Literal* const> literals,
+                                          std::span<const std::shared_ptr<const Literal>> shared) {
+  KRAFLA_TRY(CheckArguments(literals, plan_.arguments));
+  std::vector<std::shared_ptr<VulkanBuffer>> before = std::move(arguments_);
+  arguments_.clear();
+  std::vector<std::shared_ptr<VulkanBuffer>> placed;
+  for (std::size_t a = 0; a < literals.size(); ++a) {
+    if (a < before.size()) before[a].reset();
+    auto made = shared.empty() ? VulkanBuffer::CopyOf(*device_, *literals[a]) : VulkanBuffer::Of(*device_, shared[a]);
+    if (!made) return Failure(std::move(made).error().WithContext(Format("in argument {}", a)));
+    placed.push_back(std::move(*made));
+  }
+  arguments_ = std::move(placed);
+  return {};
+}
+
+Result<> VulkanExecutable::SetArguments(std::span<const Literal* const> arguments) {
+  return WithoutExceptions([&] { return PlaceArguments(arguments, {}); });
+}
+
+Result<> VulkanExecutable::ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) {
+  return WithoutExceptions([&]() -> Result<> {
+    std::vector<const Literal*> literals;
+    for (const auto& a : arguments) literals.push_back(a.get());
+    return PlaceArguments(literals, arguments);
+  });
+}
+
+Result<> VulkanExecutable::Execute() {
+  return WithoutExceptions([&]() -> Result<> {
+    std::lock_guard lock(running_);
+    if (arguments_.size() != plan_.arguments.size()) return FailedPrecondition("no arguments have been set");
+    has_results_ = false;
+    while (results_.size() < plan_.results.size()) {
+      const std::size_t r = results_.size();
+      KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> made,
+                    device_->AllocateRecycled(VulkanBuffer::BytesOf(plan_.results[r]), false, "a result"));
+      results_.push_back(std::move(made));
+    }
+    for (std::size_t a = 0; a < arguments_.size(); ++a) slots_[a] = {arguments_[a]->memory().get(), arguments_[a]->offset()};
+    copied_.assign(plan_.results.size(), false);
+    for (std::size_t r = 0; r < results_.size(); ++r) {
+      slots_[arguments_.size() + r] = {results_[r].get(), 0};
+      copied_[r] = plan_.result_aliases[r] >= 0;
+    }
+    KRAFLA_TRY(RunProgram());
+    KRAFLA_TRY(device_->Wait(last_, *limit_));
+    has_results_ = true;
+    return {};
+  });
+}
+
+Result<std::vector<Literal>> VulkanExecutable::Results() {
+  return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
+    if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+    std::vector<Literal> out;
+    for (std::size_t r = 0; r < plan_.results.size(); ++r) {
+      KRAFLA_ASSIGN(Literal made, Literal::CreateUninitialized(plan_.results[r]));
+      if (!made.bytes().empty()) KRAFLA_TRY(device_->Download(*results_[r], 0, made.bytes()));
+      out.push_back(std::move(made));
+    }
+    return out;
+  });
+}
+
+// What is not on this device comes through the host.
+Result<std::vector<std::shared_ptr<VulkanBuffer>>> VulkanExecutable::OnDevice(
+    std::span<const DeviceArgument> arguments) {
+  KRAFLA_TRY(CheckBuffers(arguments, plan_.arguments));
+  std::vector<std::shared_ptr<VulkanBuffer>> out;
+  out.reserve(arguments.size());
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    auto here = std::dynamic_pointer_cast<VulkanBuffer>(arguments[a].buffer);
+    if (here == nullptr || here->memory() == nullptr || &here->memory()->device() != device_.get()) {
+      auto literal = arguments[a].buffer->ToLiteral();
+      if (!literal) return Failure(std::move(literal).error().WithContext(Format("in argument {}", a)));
+      auto made = VulkanBuffer::Of(*device_, *literal);
+      if (!made) return Failure(std::move(made).error().WithContext(Format("in argument {}", a)));
+      here = std::move(*made);
+    }
+    slots_[a] = {here->memory().get(), here->offset()};
+    out.push_back(std::move(here));
+  }
+  return out;
+}
+
+Result<std::vector<std::shared_ptr<vk::Buffer>>> VulkanExecutable::PlaceResults(
+    std::span<const DeviceArgument> arguments, std::span<const std::shared_ptr<VulkanBuffer>> placed) {
+  std::vector<std::shared_ptr<vk::Buffer>> out;
+  out.reserve(plan_.results.size());
+  copied_.assign(plan_.results.size(), false);
+  for (std::size_t r = 0; r < plan_.results.size(); ++r) {
+    const int alias = plan_.result_aliases[r];
+    std::shared_ptr<vk::Buffer> memory;
+    if (alias >= 0) {
+      const auto a = static_cast<std::size_t>(alias);
+      // One buffer may be several arguments.
+      const auto is_it = [&](const std::shared_ptr<VulkanBuffer>& b) { return b->memory() == placed[a]->memory(); };
+      const bool ours = arguments[a].donated || placed[a] != arguments[a].buffer;
+      if (ours && placed[a]->IsOverwritable() && std::ranges::count_if(placed, is_it) == 1)
+        memory = placed[a]->memory();
+      else
+        copied_[r] = plan_.results[r].byte_size() > 0;
+    }
+    if (memory == nullptr) {
+      KRAFLA_ASSIGN(memory, device_->AllocateRecycled(VulkanBuffer::BytesOf(plan_.results[r]), false, "a result"));
+    }
+    slots_[placed.size() + r] = {memory.get(), 0};
+    out.push_back(std::move(memory));
+  }
+  return out;
+}
+
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> VulkanExecutable::RunOnBuffers(
+    std::vector<DeviceArgument> arguments) {
+  using Buffers = std::vector<std::shared_ptr<DeviceBuffer>>;
+  return WithoutExceptions([&]() -> Result<Buffers> {
+    std::lock_guard lock(running_);
+    arguments_.clear();
+    results_.clear();
+    has_results_ = false;
+    KRAFLA_ASSIGN(auto placed, OnDevice(arguments));
+    KRAFLA_ASSIGN(auto results, PlaceResults(arguments, placed));
+    // So that the host cannot run ahead for ever.
+    vk::Event& oldest = in_flight_[run_++ % most_in_flight_];
+    KRAFLA_TRY(device_->Wait(oldest, *limit_));
+    Result<> run = RunProgram();
+    oldest = last_;
+    for (DeviceArgument& a : arguments)
+      if (a.donated) a.buffer->Release();
+    KRAFLA_TRY(std::move(run));
+    Buffers out;
+    out.reserve(results.size());
+    for (std::size_t r = 0; r < results.size(); ++r)
+      out.push_back(std::make_shared<VulkanBuffer>(plan_.results[r], std::move(results[r])));
+    return out;
+  });
+}
+
+// A result that takes over an argument's buffer starts from the argument, which stays as it is.
+Result<vk::Program*> VulkanExecutable::CopiesOfAliased(const std::vector<bool>& copied) {
+  std::unique_ptr<vk::Program>& program = copies_[copied];
+  if (program != nullptr) return program.get();
+  std::vector<vk::Step> steps;
+  std::vector<vk::ProgramBuffer> buffers = ProgramBuffers();
+  for (std::size_t r = 0; r < copied.size(); ++r) {
+    if (!copied[r]) continue;
+    const auto size = static_cast<uint64_t>(plan_.results[r].byte_size());
+    const std::size_t from = kFirstSlot + static_cast<std::size_t>(plan_.result_aliases[r]);
+    const std::size_t to = kFirstSlot + plan_.arguments.size() + r;
+    buffers[to].same_memory = -1;
+    if (size > 0) steps.push_back(vk::Copy{{static_cast<uint32_t>(from), 0, size}, {static_cast<uint32_t>(to), 0, size}});
+  }
+  KRAFLA_ASSIGN(program, vk::Program::Create(device_, std::move(buffers), {}, std::move(steps), program_options_));
+  return program.get();
+}
+
+Result<> VulkanExecutable::Submit(vk::Program& program) {
+  KRAFLA_ASSIGN(last_, program.Submit(slots_, &*pacer_));
+  return {};
+}
+
+void VulkanExecutable::AddWork(const NodeList& list, DeviceWork& work) {
+  for (const Node& node : list.nodes) {
+    if (const auto* device = std::get_if<DeviceNode>(&node)) {
+      // What cannot be read of a lost device stays as it was.
+      (void)device->program->TakeMeasures();
+      const vk::ProgramStatistics& s = device->program->statistics();
+      work.submissions += s.submissions;
+      work.longest_ms = std::max(work.longest_ms, s.longest_ms);
+      work.measured_ms += s.total_ms;
+    } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
+      AddWork(*loop->condition, work);
+      AddWork(*loop->body, work);
+    } else if (const auto* branch = std::get_if<ConditionalNode>(&node)) {
+      for (const auto& b : branch->branches) AddWork(*b, work);
+    }
+  }
+}
+
+DeviceWork VulkanExecutable::device_work() {
+  std::lock_guard lock(running_);
+  DeviceWork out;
+  AddWork(nodes_, out);
+  for (const NodeList& callee : callees_) AddWork(callee, out);
+  return out;
+}
+
+Result<> VulkanExecutable::RunProgram() {
+  services_->SetLimit(limit_);
+  // Two submissions: the device has the next one when it is done with one.
+  pacer_.emplace(*device_, *limit_, 2 * program_options_.submit_ms);
+  if (std::ranges::find(copied_, true) != copied_.end()) {
+    KRAFLA_ASSIGN(vk::Program * copies, CopiesOfAliased(copied_));
+    KRAFLA_TRY(Submit(*copies));
+  }
+  return RunNodes(nodes_);
+}
+
+Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes) {
+  auto [buffer, offset] = Place(slice);
+  uint32_t word = 0;
+  KRAFLA_TRY(device_->WaitFor(*buffer, *limit_));
+  KRAFLA_TRY(device_->Download(*buffer, offset, std::span(reinterpret_cast<std::byte*>(&word), static_cast<std::size_t>(bytes))));
+  return word;
+}
+
+Result<> VulkanExecutable::RunNodes(const NodeList& list) {
+  for (const Node& node : list.nodes) {
+    KRAFLA_TRY(limit_->Check());
+    if (const auto* device = std::get_if<DeviceNode>(&node)) {
+      KRAFLA_TRY(Submit(*device->program));
+    } else if (const auto* host = std::get_if<HostNode>(&node)) {
+      KRAFLA_TRY(RunHost(*host));
+    } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
+      if (loop->trip_count) {
+        vk::Event before;
+        for (int64_t turn = 0; turn < *loop->trip_count; ++turn) {
+          KRAFLA_TRY(limit_->Check());
+          // So that the host cannot run ahead for ever.
+          if (turn % kMostTurnsAhead == 0) {
+            KRAFLA_TRY(device_->Wait(before, *limit_));
+            before = last_;
+          }
+          KRAFLA_TRY(RunNodes(*loop->body));
+        }
+        continue;
+      }
+      while (true) {
+        KRAFLA_TRY(limit_->Check());
+        KRAFLA_TRY(RunNodes(*loop->condition));
+        KRAFLA_ASSIGN(uint32_t go, ReadWord(loop->predicate, 1));
+        if (go == 0) break;
+        KRAFLA_TRY(RunNodes(*loop->body));
+      }
+    } else if (const auto* branch = std::get_if<ConditionalNode>(&node)) {
+      KRAFLA_ASSIGN(uint32_t word, ReadWord(branch->index, branch->index_is_pred ? 1 : 4));
+      auto last = static_cast<int64_t>(branch->branches.size()) - 1;
+      int64_t index = static_cast<int32_t>(word);
+      // XLA: an index out of range takes the last branch; of a predicate's two, the first is for true.
+      if (branch->index_is_pred) index = word != 0 ? 0 : 1;
+      else if (index < 0 || index > last) index = last;
+      KRAFLA_TRY(RunNodes(*branch->branches[static_cast<std::size_t>(index)]));
+    } else if (const auto* call = std::get_if<CallNode>(&node)) {
+      KRAFLA_TRY(RunNodes(callees_[static_cast<std::size_t>(call->callee)]));
+    }
+  }
+  return {};
+}
+
+Result<> VulkanExecutable::RunHost(const HostNode& node) {
+  std::vector<std::byte*> pointers;
+  std::vector<AlignedBytes> copies(node.bindings.size());
+  for (std::size_t b = 0; b < node.bindings.size(); ++b) {
+    auto [buffer, offset] = Place(node.bindings[b]);
+    const auto size = static_cast<uint64_t>(node.bindings[b].size);
+    if (size > buffer->size() || offset > buffer->size() - size)
+      return Internal("a host kernel has {} bytes from byte {} of a buffer of {}", size, offset, buffer->size());
+    // Whoever used it last, this program or another.
+    KRAFLA_TRY(device_->WaitFor(*buffer, *limit_));
+    if (buffer->host() != nullptr && buffer->host_cached()) {
+      pointers.push_back(buffer->host() + offset);
+      continue;
+    }
+    KRAFLA_ASSIGN(copies[b], HostBytes(static_cast<uint64_t>(node.bindings[b].size) + AlignedBytes::kAlignment));
+    auto bytes = copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size));
+    KRAFLA_TRY(device_->Download(*buffer, offset, bytes));
+    pointers.push_back(bytes.data());
+  }
+  const LimitedWork work(*limit_);
+  KRAFLA_TRY(host_kernels_[static_cast<std::size_t>(node.kernel)]->Run(pointers, HostThreads(), host_scratch_.data()));
+  KRAFLA_TRY(work.Outcome());
+  for (std::size_t b = 0; b < node.bindings.size(); ++b) {
+    if (copies[b].size() == 0 || !node.written[b]) continue;
+    auto [buffer, offset] = Place(node.bindings[b]);
+    KRAFLA_TRY(device_->Upload(*buffer, offset, copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size))));
+  }
+  return {};
+}
+
+}  // namespace krafla

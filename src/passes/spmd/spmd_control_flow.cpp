@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls, loops and branches of a program that is being partitioned.
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "passes/spmd/spmd_walk.h"
+
+namespace krafla::spmd {
+
+// A value from around a region is the same for all of its devices: whole.
+Result<Value> Walk::InRegion(Value value, const Region* region, Emitter& emitter) {
+  if (value.is_tuple)
+    return ForElements(std::move(value), [&](Value e) { return InRegion(std::move(e), region, emitter); });
+  if (value.region == region) return value;
+  KRAFLA_ASSIGN(value, emitter.Whole(std::move(value)));
+  value.region = region;
+  return value;
+}
+
+Result<Value> Walk::Call(const Instruction& i, std::vector<Value> operands, Scope& scope) {
+  const Region* region = scope.region;
+  for (const Value& v : operands) region = Deepest(region, RegionOf(v));
+  // XLA names the body of a manual computation so (xla/service/spmd/shardy/constants.h).
+  if (region == scope.region &&
+      i.called(0)->name().starts_with("xla.sdy.manual_computation_body")) {
+    KRAFLA_ASSIGN(region, RegionOfBody(i, scope.region));
+  }
+  return Run(*i.called(0), std::move(operands), region, scope.emitter);
+}
+
+// What is whole at the start and cut after a turn is cut from the start on: that takes no exchange, and to put it
+// together in each turn would.
+Result<Value> Walk::StateOf(const Computation& body, Value init, const Region* region, Emitter& emitter) {
+  constexpr int kMostTried = 2;  // one within another: each doubles the work
+  if (tried_loops_ >= kMostTried) return init;
+  std::vector<Value*> starts;
+  Leaves(init, starts);
+  if (std::ranges::none_of(starts, [](const Value* v) { return v->IsArray() && v->IsWhole(); })) return init;
+  ++tried_loops_;
+  KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
+  Computation* made = module_.AddComputation(body.name());  // called by nothing
+  Emitter inner(module_, *made, &next_channel_);
+  KRAFLA_ASSIGN(Value argument, inner.TakeApart(AddParameter(*made, 0, state->shape()), init));
+  KRAFLA_ASSIGN(Value out, Run(body, {std::move(argument)}, region, inner));
+  made->set_root(made->instructions().front().get());
+  --tried_loops_;
+  std::vector<Value*> turned;
+  Leaves(out, turned);
+  for (std::size_t k = 0; k < starts.size() && k < turned.size(); ++k) {
+    Value& start = *starts[k];
+    const Value& end = *turned[k];
+    if (!start.IsArray() || !start.IsWhole() || !end.IsArray() || end.region != region || !end.unreduced.empty())
+      continue;
+    KRAFLA_ASSIGN(start, emitter.Reshard(std::move(start), end.dims));
+  }
+  return init;
+}
+
+Result<Value> Walk::While(const Instruction& i, Value init, const Region* region,
+                          Emitter& emitter) {
+  // The state keeps the sharding that it starts with, sums in parts among it.
+  KRAFLA_ASSIGN(init, InRegion(std::move(init), region, emitter));
+  KRAFLA_ASSIGN(init, StateOf(*i.called(1), std::move(init), region, emitter));
+  KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
+  Computation* parts[2] = {nullptr, nullptr};
+  for (std::size_t n = 0; n < 2; ++n) {  // condition, body
+    const Computation& from = *i.called(n);
+    Computation* made = module_.AddComputation(from.name());
+    Emitter inner(module_, *made, &next_channel_);
+    KRAFLA_ASSIGN(Value argument, inner.TakeApart(AddParameter(*made, 0, state->shape()), init));
+    std::vector<Value> arguments{std::move(argument)};
+    KRAFLA_ASSIGN(Value out, Run(from, std::move(arguments), region, inner));
+    inner.set_origin(from.root());
+    if (n == 0) {
+      KRAFLA_ASSIGN(out, inner.Whole(std::move(out)));
+    } else {
+      std::vector<Value*> got, want;
+      Leaves(out, got);
+      Leaves(init, want);
+      if (got.size() != want.size())
+        return Internal("the state of a loop has {} leaves, and {} after a turn", want.size(),
+                        got.size());
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        KRAFLA_ASSIGN(*got[k], InRegion(std::move(*got[k]), region, inner));
+        if (!got[k]->IsArray()) continue;
+        KRAFLA_ASSIGN(*got[k], inner.ReshardTo(std::move(*got[k]), want[k]->dims, want[k]->unreduced));
+      }
+    }
+    KRAFLA_ASSIGN(Instruction * root, inner.Materialize(out));
+    made->set_root(root);
+    parts[n] = made;
+  }
+  emitter.set_origin(&i);
+  Instruction* loop = emitter.Clone(i, state->shape(), {state});
+  loop->set_called({parts[0], parts[1]});
+  return emitter.TakeApart(loop, init);
+}
+
+Result<Value> Walk::Conditional(const Instruction& i, std::vector<Value> operands,
+                                const Region* region, Emitter& emitter) {
+  KRAFLA_ASSIGN(Value index, emitter.Whole(std::move(operands[0])));
+  std::vector<Instruction*> made_operands{index.local};
+  std::vector<Computation*> branches;
+  Value like;
+  for (std::size_t b = 0; b < i.called().size(); ++b) {
+    KRAFLA_ASSIGN(Value operand, InRegion(std::move(operands[b + 1]), region, emitter));
+    KRAFLA_ASSIGN(operand, emitter.Settle(std::move(operand)));
+    KRAFLA_ASSIGN(Instruction * given, emitter.Materialize(operand));
+    made_operands.push_back(given);
+    const Computation& from = *i.called(b);
+    Computation* made = module_.AddComputation(from.name());
+    Emitter inner(module_, *made, &next_channel_);
+    KRAFLA_ASSIGN(Value argument, inner.TakeApart(AddParameter(*made, 0, given->shape()), operand));
+    std::vector<Value> arguments{std::move(argument)};
+    KRAFLA_ASSIGN(Value out, Run(from, std::move(arguments), region, inner));
+    inner.set_origin(from.root());
+    // Branches give the same: whole arrays.
+    KRAFLA_ASSIGN(out, InRegion(std::move(out), region, inner));
+    KRAFLA_ASSIGN(out, inner.Whole(std::move(out)));
+    KRAFLA_ASSIGN(Instruction * root, inner.Materialize(out));
+    made->set_root(root);
+    branches.push_back(made);
+    like = std::move(out);
+  }
+  if (branches.empty()) return Internal("a conditional has no branches");
+  emitter.set_origin(&i);
+  Instruction* made = emitter.Clone(i, branches[0]->root()->shape(), std::move(made_operands));
+  made->set_called(std::move(branches));
+  return emitter.TakeApart(made, like);
+}
+
+}  // namespace krafla::spmd

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the partitioner knows of a value on its way from the whole program to that of one device,
+// and how a value goes from one sharding to another.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/sharding.h"
+#include "krafla/status.h"
+
+namespace krafla::spmd {
+
+// A manual computation: devices that differ in one of these splits hold values of their own, and
+// only devices that agree in all of them may be asked to put a value together.
+struct Region {
+  const Region* parent = nullptr;
+  int depth = 1;
+  std::vector<Split> splits;  // of the regions around it too
+};
+// Null: no manual computation. One of two regions of which the other is around it.
+const Region* Deepest(const Region* a, const Region* b);
+inline int DepthOf(const Region* region) { return region == nullptr ? 0 : region->depth; }
+
+// An array: `local` is the block that this device has. A tuple: its elements, and the instruction
+// that gives them where one does and they are as it gave them.
+struct Value {
+  Instruction* local = nullptr;
+  std::vector<Split> dims;       // one a dimension of an array
+  std::vector<Split> unreduced;  // devices that differ in these have parts of a sum
+  const Region* region = nullptr;
+  std::vector<Value> elements;
+  bool is_tuple = false;
+
+  bool IsArray() const { return !is_tuple && local->shape().IsArray(); }
+  bool IsWhole() const;
+  int64_t blocks() const;
+};
+std::vector<Split> WholeDims(int64_t rank);
+bool AnyCut(std::span<const Split> dims);
+// All splits of an array that is cut by `dims` and in parts of a sum: those that a device's place depends on.
+std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced);
+// A tuple whose elements have gone through `change`.
+Result<Value> ForElements(Value tuple, const std::function<Result<Value>(Value)>& change);
+// The leaves of a tuple, depth first, to be changed.
+void Leaves(Value& value, std::vector<Value*>& out);
+const Region* RegionOf(const Value& value);
+
+// Whether every block is somewhere, and each equally often: what a collective over the devices
+// needs. `region`: within each of its parts.
+bool Covers(std::span<const Split> dims, const Region* region, int64_t devices);
+
+// Whether two devices differ in one of `a` exactly where they differ in one of `b`.
+bool SamePlaces(std::span<const Split> a, std::span<const Split> b, int64_t devices);
+
+// What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A cut
+// goes through along the slowest of each side, the first that is not 1; the end of the run where there is none.
+struct ReshapeGroup {
+  std::size_t from_end, slowest_from;
+  std::size_t to, to_end, slowest_to;
+};
+// Of shapes that have elements.
+std::vector<ReshapeGroup> ReshapeGroups(const Dims& from, const Dims& to);
+
+// Emits into one computation.
+class Emitter {
+ public:
+  Emitter(Module& module, Computation& out, int64_t* next_channel)
+      : module_(module), out_(out), next_channel_(*next_channel) {}
+
+  Computation& out() { return out_; }
+  // Where new instructions say they are from.
+  void set_origin(const Instruction* origin) { origin_ = origin; }
+
+  Result<Instruction*> Infer(Opcode opcode, std::vector<Instruction*> operands,
+                             Attributes attributes = {}, std::vector<Computation*> called = {});
+  // An instruction like `like`, on local operands, of a local shape.
+  Instruction* Clone(const Instruction& like, Shape shape, std::vector<Instruction*> operands);
+
+  // `value` in another sharding of the same dimensions.
+  Result<Value> Reshard(Value value, std::span<const Split> dims);
+  Result<Value> Whole(Value value);
+  // Without parts of sums; and the other way: zeros but on the first device along each of `along`.
+  Result<Value> Settle(Value value);
+  Result<Value> Unsettle(Value value, const std::vector<Split>& along);
+  // A sum in parts of which each device's is its block, with zeros around it: in place of putting dimension `d` together.
+  Result<Value> BlocksAsParts(Value value, std::size_t d, const std::vector<Split>& along);
+  // All of that: settled, unless that is what is wanted, cut by `dims`, and in parts of a sum along `unreduced`.
+  Result<Value> ReshardTo(Value value, std::span<const Split> dims, const std::vector<Split>& unreduced);
+  // All-reduce of partial results over the devices that differ in `along`, by `computation`; null: their sum.
+  Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
+                           const Region* region, Computation* computation = nullptr);
+  // Puts the blocks of dimension `d` together.
+  Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along,
+                              std::span<const Split> others, const Region* region);
+  // The blocks that this device has of a whole array (spmd_cut.cpp).
+  Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
+  // From one device to all.
+  Result<Instruction*> Broadcast(Instruction* value, int64_t device);
+  // Behind the end of dimension `d` zeros, up to `size`.
+  Result<Instruction*> PadTo(Instruction* value, int64_t d, int64_t size);
+
+  // A tuple's instruction, and the other way: with the shardings and regions of `like`.
+  Result<Instruction*> Materialize(const Value& value);
+  Result<Value> TakeApart(Instruction* instruction, const Value& like);
+  // Of one instruction: whole arrays in `region`.
+  Result<Value> TakeApartWhole(Instruction* instruction, const Region* region);
+
+ private:
+  Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others,
+                                      const Region* region);
+  Result<Instruction*> Offset(const Split& split, int64_t block_size);
+  // spmd_cut.cpp: whether an array is made of positions, scalars and constants, element by element.
+  bool MadeOfNothing(const Instruction* i, int depth);
+  // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.
+  Result<Instruction*> Made(Instruction* whole, const Shape& block, std::span<const Split> dims);
+  Result<Instruction*> IotaBlock(const Instruction& iota, Shape block, const Split& split);
+  void SayOrigin(Instruction* made) const;
+
+  Module& module_;
+  Computation& out_;
+  int64_t& next_channel_;
+  const Instruction* origin_ = nullptr;
+  Instruction* partition_id_ = nullptr;
+  struct KnownOffset {
+    Split split;
+    int64_t block_size;
+    Instruction* offset;
+  };
+  std::vector<KnownOffset> offsets_;
+  struct Block {
+    std::vector<Split> dims;
+    Instruction* made;
+  };
+  std::unordered_map<const Instruction*, std::vector<Block>> blocks_;
+  std::unordered_map<const Instruction*, bool> of_nothing_;
+};
+
+}  // namespace krafla::spmd

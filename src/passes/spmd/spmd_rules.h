@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that can be done block by block: how their operands have to be cut, and what comes
+// out.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "passes/spmd/spmd_emitter.h"
+
+namespace krafla::spmd {
+
+// `operands`: arrays of one region. Nothing where the operation has no rule, or no operand is cut:
+// then it is done on whole arrays. The results have one sharding each. A sum over the devices along
+// `parts` is left to who needs it.
+Result<std::optional<Value>> DoByBlocks(const Instruction& instruction,
+                                        std::span<const Value> operands, const Region* region,
+                                        const std::vector<Split>& parts, Emitter& emitter);
+
+}  // namespace krafla::spmd
