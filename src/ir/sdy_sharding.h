@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings of Shardy, MLIR's dialect sdy (github.com/openxla/shardy,
+// Shardings of Shardy, MLIR's dialect sdy (github.com/openxla/shardy; Shardy's
 // docs/sharding_representation.md): dimensions are cut along named axes of a mesh. Their text is
 // the same in StableHLO and in the frontend attributes that XLA gives to HLO
 // (xla/service/spmd/shardy/constants.h): "#sdy.sharding<@mesh, [{\"x\"}, {\"y\":(2)4, ?}],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded cases: a corpus folder (manifest.json, data.bin, *.hlo) or a model folder (module.hlo, inputs.npz,
-// outputs.npz, meta.json). tests/conformance/README.md describes both formats.
+// outputs.npz, meta.json). tests/models/README.md describes model folders; find_cases.cpp and read_arrays.cpp read both.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded programs, where the environment names them: KRAFLA_CORPUS (a corpus folder) and KRAFLA_MODELS (a folder of
 // models). Every single-device case must give the recorded outputs within its own tolerance.
-// tests/conformance/README.md describes both formats.
+// recorded/corpus.h says what both hold.
 #include <gtest/gtest.h>
 
 #include <chrono>

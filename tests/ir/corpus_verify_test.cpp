@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded programs, where the environment names them: KRAFLA_CORPUS (ops/*/*.hlo must verify, errors/*.hlo must be
-// refused) and KRAFLA_MODELS (tiny/*/module*.hlo must verify). tests/conformance/README.md describes both.
+// refused) and KRAFLA_MODELS (tiny/*/module*.hlo must verify). recorded/corpus.h says what both hold.
 #include <gtest/gtest.h>
 
 #include <algorithm>

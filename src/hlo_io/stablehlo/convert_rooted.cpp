@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives with a root that HLO has no operation for: collective_broadcast from a member that the program computes,
-// and collective_reduce, whose result the root alone has (StableHLO, docs/spec.md). The members of a group are counted
+// and collective_reduce, whose result the root alone has (StableHLO's docs/spec.md). The members of a group are counted
 // in HLO's order: replicas first, then the partitions of each.
 #include "hlo_io/stablehlo/converter.h"
 

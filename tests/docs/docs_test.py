@@ -1,0 +1,460 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What documents name exists: files, commands and their flags, presets, tests, variables, identifiers, links.
+
+    docs_test.py KRAFLA
+
+Read are README, CONTRIBUTING, SECURITY, CHANGELOG, docs (results only as targets of links), the READMEs of folders, and the
+comments of scripts. Sentences that are wrong are not found.
+"""
+import fnmatch
+import glob
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FOLDERS = ("src", "include", "docs", "tests", "tools", "bench", "examples", "scripts", "python", "plugins", "cmake")
+SOURCES = (".cpp", ".h", ".c", ".def", ".py", ".sh", ".txt", ".cmake", ".comp")
+# A name that ends so is a file's.
+EXTENSIONS = (".h", ".cpp", ".c", ".def", ".py", ".sh", ".md", ".cmake", ".toml", ".comp")
+MAX_COLUMNS = 120
+# Names of others that documents speak of and the source does not.
+FOREIGN = {"JaxRuntimeError"}
+
+errors = []
+
+
+def fail(path, line, text):
+    errors.append(f"{path.relative_to(ROOT)}:{line}: {text}")
+
+
+# ---- what there is --------------------------------------------------------------------------------------------------
+
+def repository():
+    out = []
+    for folder in FOLDERS:
+        out += [p for p in (ROOT / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    out += [p for p in ROOT.iterdir() if p.is_file()]
+    return out
+
+
+FILES = repository()
+BY_NAME = {}
+for file in FILES:
+    BY_NAME.setdefault(file.name, []).append(file.relative_to(ROOT).as_posix())
+TEXTS = {p: p.read_text(errors="replace") for p in FILES if p.suffix in SOURCES or p.name == "CMakePresets.json"}
+
+
+def code(*folders):
+    return {p: t for p, t in TEXTS.items() if p.relative_to(ROOT).parts[0] in folders}
+
+
+def cmake_names():
+    out = set()
+    for path, text in TEXTS.items():
+        if path.name == "CMakeLists.txt" or path.suffix == ".cmake":
+            out |= set(re.findall(r"option\((KRAFLA_\w+)", text))
+            out |= set(re.findall(r"set\((KRAFLA_\w+)[^)]*CACHE", text))
+    return out
+
+
+def variables_read():
+    out = set()
+    for path, text in TEXTS.items():
+        if path.suffix in (".cpp", ".h", ".c"):
+            out |= set(re.findall(r'(?:getenv|envname)\("(KRAFLA_\w+)"', text))
+        elif path.suffix == ".py" and path != pathlib.Path(__file__).resolve():
+            out |= set(re.findall(r'environ(?:\.get|\.setdefault)?[\[(]"(KRAFLA_\w+)"', text))
+            out |= set(re.findall(r'_find\("[^"]*", "(KRAFLA_\w+)"', text))
+        elif path.suffix == ".sh":
+            out |= set(re.findall(r"\$\{?(KRAFLA_\w+)", text))
+    return out
+
+
+def test_names():
+    """Patterns of ctest's names: what a variable stands for is `.*`, unless a loop says it."""
+    out = []
+    for path, text in TEXTS.items():
+        if path.name != "CMakeLists.txt":
+            continue
+        loop = re.compile(r"foreach\((\w+) ([\w\s]+)\)((?:(?!foreach|endforeach).)*)endforeach\(\)", re.S)
+        while found := loop.search(text):
+            body = "".join(found[3].replace("${%s}" % found[1], value) for value in found[2].split())
+            text = text[:found.start()] + body + text[found.end():]
+        for prefix, pattern in (("", r"add_test\(NAME ([^\s)]+)"), ("", r"krafla_test\(([^\s)]+)"),
+                                ("", r"krafla_check_test\(([^\s)]+)"), ("jax_", r"krafla_jax_test\(([^\s)]+)"),
+                                ("example_", r"krafla_example\(([^\s)]+)")):
+            for name in re.findall(pattern, text):
+                if not re.fullmatch(r"\$\{\w+\}|name", name):
+                    out.append(prefix + re.sub(r"\$\{\w+\}", ".*", name))
+    return out
+
+
+PRESETS = {kind: {p["name"] for p in json.loads(TEXTS[ROOT / "CMakePresets.json"])[kind + "Presets"] if not p.get("hidden")}
+           for kind in ("configure", "build", "test")}
+
+
+class Command:
+    """What `krafla --help` says."""
+
+    def __init__(self, krafla):
+        self.krafla = krafla
+        self.flags = {"": self.flags_of(["--help"])}
+        listed = self.run(["--help"]).split("Subcommands:")[1].split("\n\n")[0]
+        for name in re.findall(r"^  (\w+)", listed, re.M):
+            self.flags[name] = self.flags_of([name, "--help"])
+        self.passes = set(re.findall(r"^(\w+)", self.run(["opt", "--list-passes"]), re.M))
+        unknown = self.run(["run", "-", "--disable", "?"])
+        self.features = set(re.findall(r"\w+", unknown.split("there are ")[1].split(", and the passes")[0]))
+
+    def run(self, words):
+        out = subprocess.run([self.krafla, *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                             check=False)
+        return out.stdout + out.stderr
+
+    def flags_of(self, words):
+        return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", self.run(words)))
+
+
+# ---- documents ------------------------------------------------------------------------------------------------------
+
+class Document:
+    def __init__(self, path):
+        self.path = path
+        self.lines = path.read_text().splitlines()
+        self.spans = []     # (line, text) of `code`
+        self.commands = []  # (line, text) of lines in blocks
+        fence = None
+        for number, line in enumerate(self.lines, 1):
+            mark = re.match(r"\s*```(\w*)", line)
+            if mark:
+                fence = mark[1] if fence is None else None
+            elif fence is not None:
+                self.commands.append((number, line, fence))
+            else:
+                self.spans += [(number, text) for text in re.findall(r"`([^`]+)`", line)]
+        self.prose = "\n".join("" if m else l for m, l in self.outside())
+
+    def outside(self):
+        fence = False
+        for line in self.lines:
+            if line.lstrip().startswith("```"):
+                fence = not fence
+                yield True, line
+            else:
+                yield fence, line
+
+
+def comments_of_scripts():
+    for path in sorted((ROOT / "scripts").glob("*.sh")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.lstrip().startswith("#") and not line.startswith("#!"):
+                yield path, number, line.lstrip().lstrip("#").strip()
+
+
+# ---- checks ---------------------------------------------------------------------------------------------------------
+
+def expand(word):
+    found = re.search(r"\{([^{}]*,[^{}]*)\}", word)
+    if not found:
+        return [word]
+    return [w for part in found[1].split(",") for w in expand(word[:found.start()] + part + word[found.end():])]
+
+
+def exists(word, beside=None):
+    for one in expand(word.rstrip("/")):
+        places = [ROOT, ROOT / "src", ROOT / "include"] + ([beside] if beside else [])
+        if any(glob.glob(str(place / one)) for place in places):
+            continue
+        if any(p == one or p.endswith("/" + one) for p in BY_NAME.get(one.split("/")[-1], [])):
+            continue
+        if "/" not in one and fnmatch.filter(BY_NAME, one):
+            continue
+        if (ROOT / (one + ".cpp")).exists():  # a program
+            continue
+        return False
+    return True
+
+
+def check_paths(path, number, text, is_code):
+    for word in re.findall(r"(?<![\w./${-])((?:%s)/[\w{},.*/-]+)" % "|".join(FOLDERS), text):
+        word = word.rstrip(".,")
+        if re.search(r"\b[A-Z]{4,}\b", word) and not word.endswith(".md"):
+            word = word[:re.search(r"\b[A-Z]{4,}\b", word).start()]
+        if not exists(word):
+            fail(path, number, f"there is no {word}")
+    if is_code and " " not in text and text.endswith(EXTENSIONS) and re.fullmatch(r"[\w.{},*/-]+", text):
+        if text.startswith("build/") or text.startswith("."):
+            return
+        if not exists(text, path.parent):
+            fail(path, number, f"there is no file {text}")
+
+
+def split_commands(line):
+    """The words of each command of a line of shell."""
+    line = re.sub(r"(?:^|\s)#.*$", "", line)
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    out, now = [], []
+    for word in words + [";"]:
+        if word in ("&&", "||", "|", ";", ">", "<", "do", "then"):
+            out.append(now)
+            now = []
+        else:
+            now.append(word)
+    for words in out:
+        while words and (re.fullmatch(r"[A-Z_]+=.*", words[0]) or words[0] in ("-", "run:", "$", "exec", "RUN")):
+            words = words[1:]
+        if words:
+            yield words
+
+
+def check_command(command, path, number, text):
+    for words in split_commands(text):
+        program = words[0].removeprefix("./").removeprefix("$(")
+        flags = [w.split("=")[0] for w in words[1:] if re.match(r"--?[a-zA-Z]", w)]
+        if program == "krafla" or program.endswith("/krafla"):
+            sub = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
+            if sub == "help":
+                continue
+            if sub not in command.flags:
+                fail(path, number, f"krafla has no command {sub}")
+                continue
+            for flag in flags:
+                if flag.rstrip(")") not in command.flags[sub]:
+                    fail(path, number, f"krafla {sub} has no {flag}")
+            for n, word in enumerate(words[:-1]):
+                if word in ("--disable", "--enable"):
+                    check_features(command, path, number, words[n + 1])
+        elif program in ("cmake", "ctest"):
+            for n, word in enumerate(words[:-1]):
+                if word == "--preset":
+                    kind = "test" if program == "ctest" else "build" if "--build" in words else "configure"
+                    if words[n + 1] not in PRESETS[kind]:
+                        fail(path, number, f"there is no {kind} preset {words[n + 1]}")
+            for word in words:
+                if option := re.match(r"-D(KRAFLA_\w+)", word):
+                    if option[1] not in cmake_names():
+                        fail(path, number, f"CMake has no option {option[1]}")
+        else:
+            source = program_source(program)
+            for flag in flags:
+                if source and flag.startswith("--") and flag not in TEXTS[source] and not flag.startswith("--gtest_"):
+                    fail(path, number, f"{program} has no {flag}")
+
+
+def program_source(program):
+    """The file that reads a program's flags: a script, or the source of what a build leaves."""
+    if program in ("python3", "bash", "python"):
+        return None
+    for one in (program, re.sub(r"^build/\w+/", "", program) + ".cpp"):
+        if ROOT / one in TEXTS:
+            return ROOT / one
+    return None
+
+
+def check_features(command, path, number, names):
+    for name in names.rstrip(")").split(","):
+        known = name in command.passes or name in command.features
+        if not known and re.fullmatch(r"[a-z_0-9]+", name):
+            fail(path, number, f"there is no feature or pass {name}")
+
+
+def check_flags_alone(command, documents):
+    flags = set().union(*command.flags.values())
+    for text in code("tests", "bench", "scripts", "tools", "plugins").values():
+        flags |= set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text))
+    for d in documents:
+        for number, text in d.spans:
+            if re.match(r"--[a-z]", text):
+                words = text.split()
+                if words[0].split("=")[0] not in flags:
+                    fail(d.path, number, f"no program has {words[0]}")
+                if words[0] in ("--disable", "--enable") and len(words) > 1:
+                    check_features(command, d.path, number, words[1])
+
+
+def check_names_in_prose(documents):
+    tests = [re.compile(name) for name in test_names()]
+    names = r"((?:`\w+`(?:,? and |,? or |, )?)+)"
+    for d in documents:
+        text = d.prose
+        def line_of(match):
+            return text.count("\n", 0, match.start()) + 1
+        for found in re.finditer(r"\bctests?\s+" + names, text):
+            for name in re.findall(r"`(\w+)`", found[1]):
+                if not any(t.fullmatch(name) for t in tests):
+                    fail(d.path, line_of(found), f"there is no ctest {name}")
+        for found in re.finditer(r"\b[Pp]resets?:?\s+" + names, text):
+            for name in re.findall(r"`(\w+)`", found[1]):
+                if name not in PRESETS["configure"]:
+                    fail(d.path, line_of(found), f"there is no preset {name}")
+        header = None
+        for number, line in enumerate(d.lines, 1):
+            cells = [c.strip() for c in line.strip().strip("|").split("|")] if line.startswith("|") else None
+            if cells is None:
+                header = None
+            elif header is None:
+                header = cells
+            elif "ctest" in header and len(cells) > header.index("ctest"):
+                for name in re.findall(r"`(\w+)`", cells[header.index("ctest")]):
+                    if not any(t.fullmatch(name) for t in tests):
+                        fail(d.path, number, f"there is no ctest {name}")
+
+
+def check_variables(documents, comments):
+    read, cmake = variables_read(), cmake_names()
+    page = ROOT / "docs/environment.md"
+    listed = set()
+    for line in page.read_text().splitlines():
+        if line.startswith("| `"):
+            listed |= set(re.findall(r"`(KRAFLA_\w+)`", line.split("|")[1]))
+    for name in sorted(read - listed):
+        fail(page, 1, f"{name} is read by the source and is not in the tables")
+    for name in sorted(listed - read):
+        fail(page, 1, f"nothing reads {name}")
+    macros = set()
+    for path, text in TEXTS.items():
+        macros |= set(re.findall(r"(?:#define|macro\(|function\()\s*(KRAFLA_\w+)", text))
+    known = read | cmake | macros
+    lines = [(d.path, n, line) for d in documents for n, line in enumerate(d.lines, 1)] + list(comments)
+    for path, number, line in lines:
+        for name in re.findall(r"\bKRAFLA_[A-Z_]*[A-Z]\b", line):
+            if name not in known:
+                fail(path, number, f"nothing reads or defines {name}")
+
+
+def check_identifiers(documents):
+    words = set()
+    for path, text in TEXTS.items():
+        if path != pathlib.Path(__file__).resolve():
+            words |= set(re.findall(r"\w+", text))
+    words |= {part for word in words if "_" in word for part in word.split("_")}  # PJRT_Client_Compile
+    pattern = re.compile(r"(?:\w+::)*~?(?:[A-Z][a-z0-9]+[A-Z]\w*|k[A-Z]\w+|\w+::\w+)(?:\(.*\))?(?:\.\.\.)?")
+    for d in documents:
+        for number, text in d.spans:
+            if not pattern.fullmatch(text) or text.endswith("..."):
+                continue
+            for word in re.findall(r"\w+", text.split("(")[0]):
+                if word not in words and word not in FOREIGN:
+                    fail(d.path, number, f"the source has no {word} ({text})")
+
+
+def slug(heading):
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-")
+
+
+def links_of(path):
+    text = re.sub(r"```.*?```", lambda m: "\n" * m[0].count("\n"), path.read_text(), flags=re.S)
+    for found in re.finditer(r"\[[^\]]*\]\(([^)\s]+)\)", text):
+        yield text.count("\n", 0, found.start()) + 1, found[1]
+
+
+def check_links(documents):
+    for d in documents:
+        for number, target in links_of(d.path):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (d.path.parent / name).resolve() if name else d.path
+            if not file.exists():
+                fail(d.path, number, f"the link {target} leads nowhere")
+            elif anchor and file.suffix == ".md":
+                headings = re.findall(r"^#+ (.*)$", file.read_text(), re.M)
+                if anchor not in map(slug, headings):
+                    fail(d.path, number, f"{name or 'this page'} has no heading #{anchor}")
+    index = ROOT / "docs/README.md"
+    reached, todo = {index}, [index]
+    while todo:
+        page = todo.pop()
+        for _, target in links_of(page):
+            file = (page.parent / target.partition("#")[0]).resolve()
+            if file.suffix == ".md" and file.exists() and file not in reached:
+                reached.add(file)
+                todo.append(file)
+    for file in sorted((ROOT / "docs").rglob("*.md")):
+        if file not in reached:
+            fail(file, 1, "docs/README.md does not lead here")
+
+
+def check_form(d):
+    for number, line in enumerate(d.lines, 1):
+        if not line.isascii():
+            fail(d.path, number, "a character that is not ASCII")
+        if len(line) > MAX_COLUMNS and not line.startswith("|"):
+            fail(d.path, number, f"{len(line)} columns, more than {MAX_COLUMNS}")
+
+
+def check_documents_named_by_source():
+    for path, text in code("src", "include", "plugins", "tests", "tools", "cmake", "scripts", "bench", "python", "examples").items():
+        lines = text.splitlines()
+        for number, line in enumerate(lines, 1):
+            if number > 1 and lines[number - 2].endswith("'s"):
+                line = re.sub(r"^(//|#)\s*\S+", "", line)
+            # "StableHLO's docs/spec.md" is somebody else's.
+            for word in re.findall(r"(?<![\w./-])(?<!'s )((?:docs|tests|bench)/[\w./-]+\.md)\b", line):
+                if not (ROOT / word).exists():
+                    fail(path, number, f"there is no {word}")
+
+
+def check_examples(command):
+    """The plans that docs/fusion.md shows."""
+    path = ROOT / "docs/fusion.md"
+    text = path.read_text()
+    blocks = dict(re.findall(r"```(hlo|text) fusion-example\n(.*?)```", text, re.S))
+    if set(blocks) != {"hlo", "text"}:
+        return fail(path, 1, "the worked example has no module or no plan")
+    with tempfile.TemporaryDirectory() as folder:
+        module = pathlib.Path(folder) / "example.hlo"
+        module.write_text(blocks["hlo"])
+        got = command.run(["opt", str(module), "--stage", "plan"])
+    if got != blocks["text"]:
+        fail(path, text[:text.index("```text fusion-example")].count("\n") + 1, "the plan is not what krafla prints:\n" + got)
+
+
+def main():
+    command = Command(sys.argv[1])
+    pages = [ROOT / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+    pages += sorted((ROOT / "docs").glob("*.md"))
+    main_documents = [Document(p) for p in pages]
+    decisions = [Document(p) for p in sorted((ROOT / "docs/decisions").glob("*.md"))]
+    readmes = [Document(p) for p in FILES if p.name == "README.md" and p.relative_to(ROOT).parts[0] in ("bench", "tests", "examples")]
+    comments = list(comments_of_scripts())
+
+    for d in main_documents + decisions + readmes:
+        for number, line in enumerate(d.lines, 1):
+            check_paths(d.path, number, line, is_code=False)
+        for number, text in d.spans:
+            check_paths(d.path, number, text, is_code=True)
+            check_command(command, d.path, number, text)
+        for number, text, language in d.commands:
+            if language in ("", "sh", "bash", "yaml", "dockerfile"):
+                check_command(command, d.path, number, text)
+    for path, number, text in comments:
+        check_paths(path, number, text, is_code=False)
+        check_command(command, path, number, text)
+    check_flags_alone(command, main_documents)
+    check_names_in_prose(main_documents + decisions + readmes)
+    check_variables(main_documents + decisions + readmes, comments)
+    check_identifiers(main_documents)
+    check_links(main_documents + decisions + readmes)
+    for d in main_documents:
+        if d.path.name != "ops.md":  # written by krafla ops --md
+            check_form(d)
+    check_documents_named_by_source()
+    check_examples(command)
+    for error in sorted(set(errors)):
+        print(error)
+    print(f"{len(main_documents) + len(decisions) + len(readmes)} documents, {len(set(errors))} names that do not exist")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
