@@ -9,6 +9,7 @@ comments of scripts. Sentences that are wrong are not found.
 """
 import fnmatch
 import glob
+import importlib.util
 import json
 import pathlib
 import re
@@ -419,6 +420,53 @@ def check_examples(command):
         fail(path, text[:text.index("```text fusion-example")].count("\n") + 1, "the plan is not what krafla prints:\n" + got)
 
 
+def check_rooms():
+    """The table of rooms in docs/architecture.md is that of tests/layering_test.py."""
+    spec = importlib.util.spec_from_file_location("layering_test", ROOT / "tests/layering_test.py")
+    layering = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layering)
+    path, seen = ROOT / "docs/architecture.md", {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 3 and cells[0].strip("`") in layering.ALLOWED:
+            named = set(re.findall(r"`(\w+)`", cells[2]))
+            room = cells[0].strip("`")
+            seen[room] = set(layering.ALLOWED) - named - {room} if cells[2].startswith("every room but") else named
+            if seen[room] != set(layering.ALLOWED[room]):
+                fail(path, number, f"{room} may include {', '.join(layering.ALLOWED[room]) or 'nothing'}")
+    for room in layering.ALLOWED.keys() - seen.keys():
+        fail(path, 1, f"the room {room} is not in the table")
+
+
+def check_kernels():
+    """docs/kernels.md has every family and every variant, and none that there is not."""
+    path = ROOT / "docs/kernels.md"
+    first_cells = "\n".join(line.split("|")[1] for line in path.read_text().splitlines() if line.startswith("| `"))
+    named = set(re.findall(r"`([^`]+)`", first_cells))
+    variants = set()
+    for source, text in code("src").items():
+        if "src/spirv_codegen/kernels/" in source.as_posix():
+            variants |= {v.replace("{}", "N") for v in re.findall(r'"((?:[a-z]+\.[a-z_0-9.]+(?:\{\})?)|join)"', text)}
+    variants -= {v for v in variants if v.startswith(".")}
+    for variant in sorted(variants):
+        if not any(fnmatch.fnmatch(variant, name) for name in named):
+            fail(path, 1, f"the variant {variant} is not in the tables")
+    for name in sorted(named):
+        if ("." in name or name == "join") and not name.startswith(".") and not fnmatch.filter(variants, name):
+            fail(path, 1, f"there is no variant {name}")
+    families = re.search(r"FamilyName\(.*?kNames\[\] = \{(.*?)\}", TEXTS[ROOT / "src/plan/kernel_plan.cpp"], re.S)[1]
+    for family in re.findall(r'"(\w+)"', families):
+        if family not in named:
+            fail(path, 1, f"the family {family} is not in the tables")
+
+
+def check_codes():
+    path = ROOT / "docs/errors.md"
+    for code_name in re.findall(r'return "([A-Z_]+)";', TEXTS[ROOT / "src/base/status.cpp"]):
+        if code_name not in path.read_text():
+            fail(path, 1, f"the code {code_name} is missing")
+
+
 def main():
     command = Command(sys.argv[1])
     pages = [ROOT / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
@@ -449,6 +497,9 @@ def main():
         if d.path.name != "ops.md":  # written by krafla ops --md
             check_form(d)
     check_documents_named_by_source()
+    check_rooms()
+    check_kernels()
+    check_codes()
     check_examples(command)
     for error in sorted(set(errors)):
         print(error)
