@@ -22,9 +22,9 @@ esac
 say() { printf 'setup: %s\n' "$*" >&2; }
 
 build_packages=(
-  g++-14 cmake ninja-build ccache git
+  g++-14 cmake ninja-build ccache pkgconf git
   libvulkan-dev libvulkan-volk-dev spirv-headers spirv-tools glslang-tools
-  libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev libasmjit-dev libeigen3-dev libprotozero-dev
+  libvulkan-memory-allocator-dev libhwy-dev libdnnl-dev libasmjit-dev libprotozero-dev
   libcli11-dev nlohmann-json3-dev libzip-dev libxxhash-dev libgtest-dev libbenchmark-dev
 )
 mesa_packages=(mesa-vulkan-drivers mesa-libgallium)
