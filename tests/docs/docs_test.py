@@ -467,6 +467,15 @@ def check_codes():
             fail(path, 1, f"the code {code_name} is missing")
 
 
+def check_container():
+    """The container of docs/ci.md has what scripts/setup.sh installs for a build without tests."""
+    listed = re.search(r"build_packages=\((.*?)\)", TEXTS[ROOT / "scripts/setup.sh"], re.S)[1].split()
+    path = ROOT / "docs/ci.md"
+    container = re.search(r"```dockerfile\n(.*?)```", path.read_text(), re.S)[1].split()
+    for package in set(listed) - {"libgtest-dev", "libbenchmark-dev"} - set(container):
+        fail(path, 1, f"the container lacks {package}, which scripts/setup.sh installs")
+
+
 def main():
     command = Command(sys.argv[1])
     pages = [ROOT / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
@@ -500,6 +509,7 @@ def main():
     check_rooms()
     check_kernels()
     check_codes()
+    check_container()
     check_examples(command)
     for error in sorted(set(errors)):
         print(error)
