@@ -4,23 +4,23 @@
 
     docs_test.py KRAFLA
 
-Read are README, CONTRIBUTING, SECURITY, CHANGELOG, docs (results only as targets of links), the READMEs of folders, and the
-comments of scripts. Sentences that are wrong are not found.
+Read are README, CONTRIBUTING, SECURITY, CHANGELOG, docs (results only as targets of links), the READMEs of folders, and
+the comments of scripts. Sentences that are wrong are not found.
 """
 import fnmatch
 import glob
 import importlib.util
-import json
 import pathlib
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FOLDERS = ("src", "include", "docs", "tests", "tools", "bench", "examples", "scripts", "python", "plugins", "cmake")
-SOURCES = (".cpp", ".h", ".c", ".def", ".py", ".sh", ".txt", ".cmake", ".comp")
+sys.dont_write_bytecode = True
+
+from repository import (BY_NAME, FILES, FOLDERS, PRESETS, ROOT, TEXTS, Command, cmake_names, code, is_this_test,
+                        test_names, variables_read)
+
 # A name that ends so is a file's.
 EXTENSIONS = (".h", ".cpp", ".c", ".def", ".py", ".sh", ".md", ".cmake", ".toml", ".comp")
 MAX_COLUMNS = 120
@@ -32,94 +32,6 @@ errors = []
 
 def fail(path, line, text):
     errors.append(f"{path.relative_to(ROOT)}:{line}: {text}")
-
-
-# ---- what there is --------------------------------------------------------------------------------------------------
-
-def repository():
-    out = []
-    for folder in FOLDERS:
-        out += [p for p in (ROOT / folder).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-    out += [p for p in ROOT.iterdir() if p.is_file()]
-    return out
-
-
-FILES = repository()
-BY_NAME = {}
-for file in FILES:
-    BY_NAME.setdefault(file.name, []).append(file.relative_to(ROOT).as_posix())
-TEXTS = {p: p.read_text(errors="replace") for p in FILES if p.suffix in SOURCES or p.name == "CMakePresets.json"}
-
-
-def code(*folders):
-    return {p: t for p, t in TEXTS.items() if p.relative_to(ROOT).parts[0] in folders}
-
-
-def cmake_names():
-    out = set()
-    for path, text in TEXTS.items():
-        if path.name == "CMakeLists.txt" or path.suffix == ".cmake":
-            out |= set(re.findall(r"option\((KRAFLA_\w+)", text))
-            out |= set(re.findall(r"set\((KRAFLA_\w+)[^)]*CACHE", text))
-    return out
-
-
-def variables_read():
-    out = set()
-    for path, text in TEXTS.items():
-        if path.suffix in (".cpp", ".h", ".c"):
-            out |= set(re.findall(r'(?:getenv|envname)\("(KRAFLA_\w+)"', text))
-        elif path.suffix == ".py" and path != pathlib.Path(__file__).resolve():
-            out |= set(re.findall(r'environ(?:\.get|\.setdefault)?[\[(]"(KRAFLA_\w+)"', text))
-            out |= set(re.findall(r'_find\("[^"]*", "(KRAFLA_\w+)"', text))
-        elif path.suffix == ".sh":
-            out |= set(re.findall(r"\$\{?(KRAFLA_\w+)", text))
-    return out
-
-
-def test_names():
-    """Patterns of ctest's names: what a variable stands for is `.*`, unless a loop says it."""
-    out = []
-    for path, text in TEXTS.items():
-        if path.name != "CMakeLists.txt":
-            continue
-        loop = re.compile(r"foreach\((\w+) ([\w\s]+)\)((?:(?!foreach|endforeach).)*)endforeach\(\)", re.S)
-        while found := loop.search(text):
-            body = "".join(found[3].replace("${%s}" % found[1], value) for value in found[2].split())
-            text = text[:found.start()] + body + text[found.end():]
-        for prefix, pattern in (("", r"add_test\(NAME ([^\s)]+)"), ("", r"krafla_test\(([^\s)]+)"),
-                                ("", r"krafla_check_test\(([^\s)]+)"), ("jax_", r"krafla_jax_test\(([^\s)]+)"),
-                                ("example_", r"krafla_example\(([^\s)]+)")):
-            for name in re.findall(pattern, text):
-                if not re.fullmatch(r"\$\{\w+\}|name", name):
-                    out.append(prefix + re.sub(r"\$\{\w+\}", ".*", name))
-    return out
-
-
-PRESETS = {kind: {p["name"] for p in json.loads(TEXTS[ROOT / "CMakePresets.json"])[kind + "Presets"] if not p.get("hidden")}
-           for kind in ("configure", "build", "test")}
-
-
-class Command:
-    """What `krafla --help` says."""
-
-    def __init__(self, krafla):
-        self.krafla = krafla
-        self.flags = {"": self.flags_of(["--help"])}
-        listed = self.run(["--help"]).split("Subcommands:")[1].split("\n\n")[0]
-        for name in re.findall(r"^  (\w+)", listed, re.M):
-            self.flags[name] = self.flags_of([name, "--help"])
-        self.passes = set(re.findall(r"^(\w+)", self.run(["opt", "--list-passes"]), re.M))
-        unknown = self.run(["run", "-", "--disable", "?"])
-        self.features = set(re.findall(r"\w+", unknown.split("there are ")[1].split(", and the passes")[0]))
-
-    def run(self, words):
-        out = subprocess.run([self.krafla, *words], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
-                             check=False)
-        return out.stdout + out.stderr
-
-    def flags_of(self, words):
-        return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", self.run(words)))
 
 
 # ---- documents ------------------------------------------------------------------------------------------------------
@@ -335,7 +247,7 @@ def check_variables(documents, comments):
 def check_identifiers(documents):
     words = set()
     for path, text in TEXTS.items():
-        if path != pathlib.Path(__file__).resolve():
+        if not is_this_test(path):
             words |= set(re.findall(r"\w+", text))
     words |= {part for word in words if "_" in word for part in word.split("_")}  # PJRT_Client_Compile
     pattern = re.compile(r"(?:\w+::)*~?(?:[A-Z][a-z0-9]+[A-Z]\w*|k[A-Z]\w+|\w+::\w+)(?:\(.*\))?(?:\.\.\.)?")
@@ -394,7 +306,7 @@ def check_form(d):
 
 
 def check_documents_named_by_source():
-    for path, text in code("src", "include", "plugins", "tests", "tools", "cmake", "scripts", "bench", "python", "examples").items():
+    for path, text in TEXTS.items():
         lines = text.splitlines()
         for number, line in enumerate(lines, 1):
             if number > 1 and lines[number - 2].endswith("'s"):
@@ -417,7 +329,8 @@ def check_examples(command):
         module.write_text(blocks["hlo"])
         got = command.run(["opt", str(module), "--stage", "plan"])
     if got != blocks["text"]:
-        fail(path, text[:text.index("```text fusion-example")].count("\n") + 1, "the plan is not what krafla prints:\n" + got)
+        line = text[:text.index("```text fusion-example")].count("\n") + 1
+        fail(path, line, "the plan is not what krafla prints:\n" + got)
 
 
 def check_rooms():
@@ -482,7 +395,8 @@ def main():
     pages += sorted((ROOT / "docs").glob("*.md"))
     main_documents = [Document(p) for p in pages]
     decisions = [Document(p) for p in sorted((ROOT / "docs/decisions").glob("*.md"))]
-    readmes = [Document(p) for p in FILES if p.name == "README.md" and p.relative_to(ROOT).parts[0] in ("bench", "tests", "examples")]
+    readmes = [Document(p) for p in FILES
+               if p.name == "README.md" and p.relative_to(ROOT).parts[0] in ("bench", "tests", "examples")]
     comments = list(comments_of_scripts())
 
     for d in main_documents + decisions + readmes:
@@ -513,7 +427,8 @@ def main():
     check_examples(command)
     for error in sorted(set(errors)):
         print(error)
-    print(f"{len(main_documents) + len(decisions) + len(readmes)} documents, {len(set(errors))} names that do not exist")
+    count = len(main_documents) + len(decisions) + len(readmes)
+    print(f"{count} documents, {len(set(errors))} errors")
     return 1 if errors else 0
 
 

@@ -4,8 +4,8 @@
 
     readme_test.py KRAFLA
 
-Those that begin with `krafla`, and the demo that scripts/demo.sh ends with; nothing that installs, builds or fetches. Lines
-for a Vulkan device are left out, and named, where there is none.
+Those that begin with `krafla`, and the demo that scripts/demo.sh ends with; nothing that installs, builds or fetches.
+Lines for a Vulkan device are left out, and named, where there is none.
 """
 import os
 import pathlib
@@ -37,7 +37,8 @@ def main():
                 (here / entry.name).symlink_to(entry)
         (here / "bin").mkdir()
         (here / "bin/krafla").symlink_to(KRAFLA)
-        env = {**os.environ, "PATH": f"{here / 'bin'}{os.pathsep}{os.environ['PATH']}", "KRAFLA_CACHE_DIR": str(here / "cache")}
+        path = f"{here / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        env = {**os.environ, "PATH": path, "KRAFLA_CACHE_DIR": str(here / "cache")}
         env.pop("KRAFLA_DEVICE", None)
 
         def run(line):
