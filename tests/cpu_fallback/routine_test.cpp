@@ -81,6 +81,38 @@ TEST(Routine, PartsOfVectorsStayInRegisters) {
 )"));
 }
 
+// What a kernel leaves in registers is copied as it was stored: 15 numbers of 8 bytes are more than a vector.
+TEST(Routine, CopiesOfEveryLength) {
+  for (const char* element : {"f64", "f32", "u16", "s8"}) {
+    for (int n : {1, 3, 8, 9, 15, 16, 17, 31, 64}) {
+      const std::string type = std::string(element) + "[" + std::to_string(n) + "]", state = "(s32[], " + type + ", " + type + ")";
+      ExpectSameBits("HloModule m\nbody {\n  p = " + state + R"( parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  a = )" + type + R"( get-tuple-element(p), index=1
+  b = )" + type + R"( get-tuple-element(p), index=2
+  c = )" + type + R"( add(a, b)
+  ROOT r = )" + state + R"( tuple(j, c, c)
+}
+test {
+  p = )" + state + R"( parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(6)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = )" + type + R"( parameter(0)
+  y = )" + type + R"( parameter(1)
+  zero = s32[] constant(0)
+  t = )" + state + R"( tuple(zero, x, y)
+  ROOT w = )" + state + R"( while(t), condition=test, body=body
+}
+)");
+    }
+  }
+}
+
 TEST(Routine, PlacesThatAreComputed) {
   ExpectSameBits(Counted(40, "f32[40]", R"(
   before = s32[] subtract(i, one)

@@ -282,7 +282,7 @@ bool BlockProgram::AddTo(RoutineBlock& block, std::span<const plan::Slice> buffe
                          std::vector<RoutineStore>& stores) const {
   int widest = 4;
   for (const Slot& s : slots_) widest = std::max(widest, s.width);
-  const int64_t lanes = kRoutineLanes * 4 / widest;
+  const int64_t lanes = kRoutineBytes / widest;
   BlockRoutine::Part part{.rows = columns >= lanes ? 1 : std::min(rows, std::max<int64_t>(lanes / columns, 1)),
                           .columns = std::min(columns, lanes)};
   const int64_t parts = CeilDiv(rows, part.rows) * CeilDiv(columns, part.columns);

@@ -35,7 +35,8 @@ bool RoutinePlaces::MayOverlap(const Slice& a, const Slice& b) const {
   return is_outside(a) && is_outside(b);
 }
 
-bool RoutineBlock::IsNear(const RoutineAccess& access) {
+bool RoutineBlock::IsOneVector(const RoutineAccess& access) {
+  if (access.lanes > kRoutineLanes || int64_t{access.lanes} * access.width > kRoutineBytes) return false;
   const auto fits = [](int64_t x) { return x >= INT32_MIN / 2 && x <= INT32_MAX / 2; };
   return fits(access.buffer.offset) && fits(access.offset) &&
          std::ranges::all_of(access.terms, [&](const LaneAccess::Term& t) { return fits(t.bytes); });
@@ -102,7 +103,7 @@ std::optional<RoutineBlock::Value> RoutineBlock::Forwarded(const RoutineAccess& 
 }
 
 std::optional<RoutineBlock::Value> RoutineBlock::Load(const RoutineAccess& from, ElementType type) {
-  if (!IsNear(from)) return std::nullopt;
+  if (!IsOneVector(from)) return std::nullopt;
   const bool is_fixed = from.terms.empty() && from.mask < 0;
   if (is_fixed)
     if (std::optional<Value> value = Forwarded(from, type)) return value;
@@ -142,11 +143,11 @@ bool RoutineBlock::Copy(const Slice& from, const Slice& to) {
   if (const auto it = known_.find({from.allocation, from.offset}); it != known_.end() && bytes % it->second.width == 0)
     width = it->second.width;
   const int64_t lanes = bytes / width;
-  if (lanes > kRoutineLanes || from.allocation == to.allocation) return false;
+  if (lanes > kRoutineLanes || bytes > kRoutineBytes || from.allocation == to.allocation) return false;
   const ElementType type = native::UnsignedOfWidth(width);
   const RoutineAccess source{.buffer = from, .width = width, .lanes = static_cast<int>(lanes)};
   const RoutineAccess target{.buffer = to, .width = width, .lanes = static_cast<int>(lanes)};
-  if (!IsNear(source) || !IsNear(target)) return false;
+  if (!IsOneVector(source) || !IsOneVector(target)) return false;
   // As the type that it was stored as, so that nothing is converted.
   const auto it = known_.find({from.allocation, from.offset});
   const std::optional<Value> value = Load(source, it != known_.end() && it->second.width == width ? builder_.TypeOf(it->second.value.node) : type);

@@ -15,8 +15,9 @@
 
 namespace krafla::cpu {
 
-// The most lanes that a value has: of 4 bytes each they fill a vector.
+// The most lanes that a value has, and the most bytes: a vector, in which narrow numbers have 4 bytes each.
 inline constexpr int64_t kRoutineLanes = 16;
+inline constexpr int64_t kRoutineBytes = 64;
 // The most elements that a kernel of a routine has.
 inline constexpr int64_t kRoutineElements = 256;
 
@@ -64,7 +65,7 @@ class RoutineBlock {
 
   // Nothing: the access is of a form that routines do not have.
   std::optional<Value> Load(const RoutineAccess& from, ElementType type);
-  static bool CanStore(const RoutineAccess& to) { return IsNear(to); }
+  static bool CanStore(const RoutineAccess& to) { return IsOneVector(to); }
   void Add(const RoutineStore& store);
   // Copies up to 64 bytes. False, and nothing done: it does not.
   bool Copy(const plan::Slice& from, const plan::Slice& to);
@@ -80,7 +81,8 @@ class RoutineBlock {
     int lane = 0;
     int width = 4;
   };
-  static bool IsNear(const RoutineAccess& access);
+  // Whether the access is one instruction's: as many lanes as a vector has, and no further away than it can say.
+  static bool IsOneVector(const RoutineAccess& access);
   int AddAccess(const RoutineAccess& access);
   std::optional<Value> Forwarded(const RoutineAccess& from, ElementType type);
   Value LaneOf(const Known& known);

@@ -34,9 +34,10 @@ Result<EmittedProgram> EmitConvInParts(
     const plan::KernelPlan& plan, const ConvProblem& problem, int64_t parts, const DeviceProfile& profile,
     const std::function<Result<EmittedProgram>(const plan::KernelPlan&, const plan::ElementProgram&)>& emit);
 
+bool ChannelsLast(const ConvProblem& problem);
+
 // As a product of matrices whose one side is never written down: pixels by window and features. False, with
 // a reason: not this one.
-bool ChannelsLast(const ConvProblem& problem);
 bool TakesGemm(const ConvProblem& problem, const DeviceProfile& profile, std::string& reason);
 Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& problem,
                                     const DeviceProfile& profile, const EmitOptions& options);

@@ -52,8 +52,9 @@ Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan&
   const int64_t kernel_count = plan.bindings[static_cast<std::size_t>(p.k.kernel_binding)].element_count;
   const double products = static_cast<double>(p.pixels) * static_cast<double>(p.groups * p.outputs) * static_cast<double>(p.inputs * p.window);
   if (products < kWorthwhile * static_cast<double>(input_count + kernel_count)) return std::nullopt;
-  // What is a product already is so on a GPU, and where few features would be side by side.
-  if (is_gemm && (!profile.is_cpu || p.inputs < 8)) return std::nullopt;
+  // A product of matrices stays one on a GPU, with cooperative matrices, which load any order, and where few features
+  // would be side by side.
+  if (is_gemm && (!profile.is_cpu || options.enable_cooperative_matrix || p.inputs < 8)) return std::nullopt;
 
   plan::ConvKernel k = p.k;
   std::vector<int64_t> input_order = {a.input_batch}, kernel_order;
