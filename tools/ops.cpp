@@ -84,12 +84,7 @@ Result<std::optional<DeviceProfile>> ProfileAtHand(const DeviceOptions& device, 
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(device.selector));
   description = client->device().description;
   if (client->device().is_cpu) return std::nullopt;
-  std::vector<std::string> features;
-  for (const std::string& name : device.disabled)
-    for (const FeatureName& known : FeatureNames())
-      if (known.name == name) features.push_back(name);
-  KRAFLA_ASSIGN(DeviceProfile profile, client->device().profile.WithDisabled(features));
-  return profile;
+  return client->device().profile;
 }
 
 void Ask(const OpInfo& op, const DeviceProfile* profile, const CompileOptions& options, Places& out) {

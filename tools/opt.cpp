@@ -9,6 +9,7 @@
 #include "command.h"
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/verifier.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
 #include "spirv_codegen/emit.h"
@@ -57,51 +58,56 @@ Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile,
   return {};
 }
 
-Result<> Show(const OptOptions& options) {
+std::vector<std::string> NamesIn(const std::string& list) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    out.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+Result<> WriteModule(const Module& module, const OptOptions& options) {
+  if (options.emit != "proto") return Write(options.output, PrintModule(module));
+  KRAFLA_ASSIGN(std::string proto, SerializeHloProto(module));
+  return Write(options.output, proto);
+}
+
+// `device`: null: none was asked for.
+Result<> Show(const OptOptions& options, const DeviceDescription* device) {
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(options.module));
   if (options.replicas > 0) module->replica_count = options.replicas;
   if (options.partitions > 0) module->num_partitions = options.partitions;
-  KRAFLA_TRY(Verify(*module));
-  // What is compiled is compiled for these devices; as it was read, it may be looked at anyhow.
-  if (options.stage != "parsed") KRAFLA_TRY(VerifyDevices(*module));
-  const PassOptions pass_options =
-      PassOptionsFor({options.disabled.begin(), options.disabled.end()}, !options.selector.starts_with("cpu"));
-  if (!options.passes.empty()) {
-    std::vector<std::string> names;
-    std::size_t begin = 0;
-    while (begin <= options.passes.size()) {
-      std::size_t end = std::min(options.passes.find(',', begin), options.passes.size());
-      names.push_back(options.passes.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    KRAFLA_TRY(RunPasses(*module, names, pass_options));
-  } else if (options.stage != "parsed") {
-    KRAFLA_TRY(RunPipeline(*module, pass_options));
+  const bool is_parsed = options.stage == "parsed";
+  if (is_parsed && options.passes.empty()) {
+    KRAFLA_TRY(Verify(*module));
+    return WriteModule(*module, options);
   }
-  if (options.stage == "parsed" || options.stage == "optimized") {
-    if (options.emit != "proto") return Write(options.output, PrintModule(*module));
-    KRAFLA_ASSIGN(std::string proto, SerializeHloProto(*module));
-    return Write(options.output, proto);
-  }
-  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
-  plan::PlanOptions plan_options;
-  plan_options.fusion.fuse = !pass_options.disabled.contains("fusion");
-  KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
-  if (options.stage == "plan") return Write(options.output, plan::ToString(plan));
-  KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
   CompileOptions compile;
-  compile.disabled = pass_options.disabled;
-  return WriteSpirv(plan, client->device().profile, compile, options.output);
+  compile.disabled = {options.disabled.begin(), options.disabled.end()};
+  compile.for_group = true;  // a program of several devices is shown as each of them has it
+  CompileReport report;
+  FrontEnd front_end(std::move(module), compile, report, device == nullptr || !device->is_cpu);
+  KRAFLA_TRY(front_end.Optimize(NamesIn(options.passes)));
+  if (is_parsed || options.stage == "optimized") return WriteModule(front_end.module(), options);
+  std::optional<DeviceProfile> profile;
+  if (device != nullptr && !device->is_cpu) {
+    KRAFLA_ASSIGN(profile, device->profile.WithDisabled(FeaturesOff(front_end.module(), compile)));
+  }
+  KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(profile ? &*profile : nullptr));
+  if (options.stage == "plan") return Write(options.output, plan::ToString(plan));
+  return WriteSpirv(plan, *profile, compile, options.output);
 }
 
 // The device that SPIR-V is made for: KRAFLA_DEVICE counts where it names a Vulkan one.
-Result<> ChooseDevice(OptOptions& options) {
+Result<DeviceDescription> ChooseDevice(OptOptions& options) {
   const char* wish = std::getenv("KRAFLA_DEVICE");
   if (options.selector.empty()) options.selector = wish != nullptr && std::string_view(wish).starts_with("vulkan") ? wish : "vulkan";
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
   if (options.stage == "spirv" && client->device().is_cpu)
     return InvalidArgument("SPIR-V is made for a Vulkan device, not for '{}'", options.selector);
-  return {};
+  return client->device();
 }
 
 }  // namespace
@@ -119,9 +125,13 @@ int Opt(const OptOptions& given) {
   }
   for (const std::string& name : options.disabled)
     if (auto known = CheckFeatureName(name); !known) return Fail(known.error()), kUsage;
-  if (!options.selector.empty() || options.stage == "spirv")
-    if (auto device = ChooseDevice(options); !device) return FailDevice(device.error());
-  auto shown = Show(options);
+  std::optional<DeviceDescription> device;
+  if (!options.selector.empty() || options.stage == "spirv") {
+    auto chosen = ChooseDevice(options);
+    if (!chosen) return FailDevice(chosen.error());
+    device = std::move(*chosen);
+  }
+  auto shown = Show(options, device ? &*device : nullptr);
   if (shown) return kRight;
   // Readers name the file themselves.
   const bool named = shown.error().message().find(options.module) != std::string::npos;

@@ -5,7 +5,6 @@
 
 #include "api/host/host_services.h"
 #include "collectives/participants.h"
-#include "passes/entry_interface.h"
 #include "passes/entry_layouts.h"
 #include "passes/pipeline.h"
 
@@ -25,48 +24,69 @@ Result<> CheckDevices(const Module& module, bool for_group) {
   return VerifyDevices(module);
 }
 
-}  // namespace
-
-Stopwatch::Stopwatch() : start_(Now()) {}
-double Stopwatch::Milliseconds() const { return static_cast<double>(Now() - start_) * 1e-6; }
-
-PassOptions PassOptionsFor(std::set<std::string> disabled, bool on_vulkan) {
+// Without the passes that the other kind of device needs.
+PassOptions PassOptionsFor(const std::set<std::string>& disabled, bool on_vulkan) {
   PassOptions out;
-  out.disabled = std::move(disabled);
+  out.disabled = disabled;
   // The CPU's kernels do what it does, and write in place.
   if (!on_vulkan) out.disabled.insert("dilated_convolution_expander");
   return out;
 }
 
-Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
-                                          CompileReport& report, bool on_vulkan) {
-  Stopwatch passes;
-  KRAFLA_TRY(Verify(*module));
-  KRAFLA_TRY(CheckDevices(*module, options.for_group));
-  KRAFLA_TRY(CheckBuiltInCalls(*module, CustomCallsOf(options)));
-  if (options.lay_out_entry) KRAFLA_TRY(LayOutEntry(*module));
-  const PassOptions pass_options = PassOptionsFor(options.disabled, on_vulkan);
-  const EntryInterface interface = EntryInterface::Of(*module);
-  KRAFLA_TRY(RunPipeline(*module, pass_options));
-  KRAFLA_TRY(CheckCustomCalls(*module, CustomCallsOf(options), on_vulkan));
-  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
-  report.passes_ms = passes.Milliseconds();
+}  // namespace
+
+Stopwatch::Stopwatch() : start_(Now()) {}
+double Stopwatch::Milliseconds() const { return static_cast<double>(Now() - start_) * 1e-6; }
+
+FrontEnd::FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options, CompileReport& report, bool on_vulkan)
+    : module_(std::move(module)), options_(options), report_(report), on_vulkan_(on_vulkan) {}
+
+Result<> FrontEnd::Check() {
+  KRAFLA_TRY(Verify(*module_));
+  KRAFLA_TRY(CheckDevices(*module_, options_.for_group));
+  KRAFLA_TRY(CheckBuiltInCalls(*module_, CustomCallsOf(options_)));
+  if (options_.lay_out_entry) KRAFLA_TRY(LayOutEntry(*module_));
+  return {};
+}
+
+Result<> FrontEnd::Optimize(std::span<const std::string> passes) {
+  Stopwatch time;
+  KRAFLA_TRY(Check());
+  interface_ = EntryInterface::Of(*module_);
+  const PassOptions pass_options = PassOptionsFor(options_.disabled, on_vulkan_);
+  KRAFLA_TRY(passes.empty() ? RunPipeline(*module_, pass_options) : RunPasses(*module_, passes, pass_options));
+  report_.passes_ms += time.Milliseconds();
+  return {};
+}
+
+Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile*) {
+  Stopwatch checks;
+  KRAFLA_TRY(CheckCustomCalls(*module_, CustomCallsOf(options_), on_vulkan_));
+  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module_)));
+  report_.passes_ms += checks.Milliseconds();
 
   Stopwatch planning;
   plan::PlanOptions plan_options;
-  plan_options.fusion.fuse = !options.disabled.contains("fusion");
+  plan_options.fusion.fuse = !options_.disabled.contains("fusion");
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
-  interface.ApplyLayouts(plan.arguments, plan.results);
-  report.plan_ms = planning.Milliseconds();
-  report.instructions = plan.instruction_count;
-  report.kernels = static_cast<int>(plan.kernels.size());
-  report.launches = CountLaunches(plan.steps);
-  for (const plan::StepList& callee : plan.callees) report.launches += CountLaunches(callee);
-  report.arena_bytes = plan.arena_size;
-  report.peak_live_bytes = plan.peak_live_bytes;
-  CountExchanges(plan, plan.steps, report);
-  for (const plan::StepList& callee : plan.callees) CountExchanges(plan, callee, report);
+  interface_.ApplyLayouts(plan.arguments, plan.results);
+  report_.plan_ms += planning.Milliseconds();
+  report_.instructions = plan.instruction_count;
+  report_.kernels = static_cast<int>(plan.kernels.size());
+  report_.launches = CountLaunches(plan.steps);
+  for (const plan::StepList& callee : plan.callees) report_.launches += CountLaunches(callee);
+  report_.arena_bytes = plan.arena_size;
+  report_.peak_live_bytes = plan.peak_live_bytes;
+  CountExchanges(plan, plan.steps, report_);
+  for (const plan::StepList& callee : plan.callees) CountExchanges(plan, callee, report_);
   return plan;
+}
+
+Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
+                                          CompileReport& report) {
+  FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/false);
+  KRAFLA_TRY(front_end.Optimize());
+  return front_end.Plan(nullptr);
 }
 
 int CountLaunches(const plan::StepList& list) {

@@ -4,17 +4,39 @@
 
 #include "api/client.h"
 #include "base/without_exceptions.h"
-#include "passes/pipeline.h"
+#include "passes/entry_interface.h"
 #include "plan/planner.h"
 
 namespace krafla {
 
-// Without the passes `disabled`, and without those that the other kind of device needs.
-PassOptions PassOptionsFor(std::set<std::string> disabled, bool on_vulkan);
+// Step by step, as `krafla opt` shows what lies between; OptimizeAndPlan is all of it.
+class FrontEnd {
+ public:
+  // `options` and `report`, to which it adds times and counts, must outlive it. `on_vulkan`: not for the CPU.
+  FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options, CompileReport& report, bool on_vulkan);
 
-// Adds its times to `report`.
+  // Checks the module as it was given, then runs the pipeline, or the passes named in its place.
+  Result<> Optimize(std::span<const std::string> passes = {});
+  // Of the module as it was given, in the order that the options ask for; once Optimize was called.
+  const EntryInterface& interface() const { return interface_; }
+  // Until Plan.
+  const Module& module() const { return *module_; }
+  // Once. `profile`: of the Vulkan device; null: of no device in particular, or the CPU.
+  Result<plan::ProgramPlan> Plan(const DeviceProfile* profile);
+
+ private:
+  Result<> Check();
+
+  std::unique_ptr<Module> module_;
+  const CompileOptions& options_;
+  CompileReport& report_;
+  bool on_vulkan_;
+  EntryInterface interface_;
+};
+
+// For the CPU.
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
-                                          CompileReport& report, bool on_vulkan = false);
+                                          CompileReport& report);
 
 // Launch steps in `list` and below, loops counted once.
 int CountLaunches(const plan::StepList& list);

@@ -312,6 +312,25 @@ func.func @wrong() {
         out = krafla("opt", "--list-passes")
         self.assertIn("dce", out.stdout)
         self.assertEqual(krafla("opt", MLP / "module.hlo", "--passes", "nonsense").returncode, 3)
+        out = krafla("opt", MLP / "module.hlo", "--passes", "dce,cse", "--stage", "plan")
+        self.assertEqual(out.returncode, 0, out.stderr)
+
+    def test_opt_is_what_is_compiled(self):
+        # A custom call of krafla's own with operands that it does not take.
+        wrong = self.module("HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n"
+                            "  ROOT r = f32[4] custom-call(x), custom_call_target=\"TopK\"\n}\n")
+        for command in (("run", wrong, "-d", "cpu", "--random"), ("opt", wrong)):
+            out = krafla(*command)
+            self.assertEqual(out.returncode, 3, (command, out.stdout, out.stderr))
+            self.assertIn("TopK", out.stderr)
+        if not has_vulkan():
+            self.skipTest("no Vulkan device")
+        rows = self.module("HloModule m\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n"
+                           "ENTRY main {\n  x = f32[64,512] parameter(0)\n  zero = f32[] constant(0)\n"
+                           "  ROOT r = f32[64] reduce(x, zero), dimensions={1}, to_apply=add\n}\n")
+        out = krafla("opt", rows, "--stage", "spirv", "-d", "vulkan", "--disable", "subgroup")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("reduce.workgroup_row", out.stdout)
 
     def test_ops_document_is_fresh(self):
         self.assertEqual(krafla("ops", "--md").stdout, (ROOT / "docs/ops.md").read_text())

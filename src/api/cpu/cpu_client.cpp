@@ -209,13 +209,14 @@ Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> m
       return Unavailable("There is no device that could take every step: {} Choose the device cpu, or drop --strict.",
                          why_not_vulkan_);
     CompileReport report;
-    EntryInterface interface = EntryInterface::Of(*module);
-    KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report));
+    FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/false);
+    KRAFLA_TRY(front_end.Optimize());
+    KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(nullptr));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
     KRAFLA_ASSIGN(std::unique_ptr<Executable> out, CpuProgram::Create(std::move(plan), std::move(report),
                                                                       device_.description, std::move(services), options.threads));
-    return WithRunTimeSizes(std::move(interface), std::move(out));
+    return WithRunTimeSizes(front_end.interface(), std::move(out));
   });
 }
 

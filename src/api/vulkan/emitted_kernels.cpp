@@ -13,10 +13,13 @@ namespace krafla {
 namespace {
 
 // The kernel of a custom call, or null.
+const CustomCallKernel* CustomKernelOf(const Instruction& call, const CustomCallRegistry& custom_calls) {
+  if (call.opcode() != Opcode::kCustomCall) return nullptr;
+  return custom_calls.FindKernel(call.attr<CustomCallAttributes>().target);
+}
 const CustomCallKernel* CustomKernelOf(const plan::KernelPlan& kernel, const CustomCallRegistry& custom_calls) {
   const auto* host = std::get_if<plan::HostKernel>(&kernel.body);
-  if (host == nullptr || host->instruction->opcode() != Opcode::kCustomCall) return nullptr;
-  return custom_calls.FindKernel(host->instruction->attr<CustomCallAttributes>().target);
+  return host == nullptr ? nullptr : CustomKernelOf(*host->instruction, custom_calls);
 }
 
 // A custom kernel as if it had been generated here.
@@ -59,10 +62,16 @@ Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, con
 
 }  // namespace
 
-bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls) {
-  for (const plan::KernelPlan& kernel : plan.kernels)
-    if (CustomKernelOf(kernel, custom_calls) != nullptr) return true;
-  return false;
+std::vector<std::string> FeaturesOff(const Module& module, const CompileOptions& options) {
+  std::set<std::string> off;
+  // Only names that profiles know switch device features; the others are passes, "fusion" and "loops".
+  for (const FeatureName& known : FeatureNames())
+    if (options.disabled.contains(std::string(known.name))) off.emplace(known.name);
+  const CustomCallRegistry& custom_calls = CustomCallsOf(options);
+  for (const auto& c : module.computations())
+    for (const auto& i : c->instructions())
+      if (CustomKernelOf(*i, custom_calls) != nullptr) off.insert("bda");
+  return {off.begin(), off.end()};
 }
 
 namespace {
@@ -157,10 +166,13 @@ void ReportPlacement(const plan::ProgramPlan& plan,
   for (const plan::StepList& callee : plan.callees) visit(visit, callee);
 }
 
-Result<CompileReport> PlacementOn(const DeviceProfile& profile, std::unique_ptr<Module> module,
+Result<CompileReport> PlacementOn(const DeviceProfile& device, std::unique_ptr<Module> module,
                                   const CompileOptions& options) {
   CompileReport report;
-  KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report, /*on_vulkan=*/true));
+  FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/true);
+  KRAFLA_TRY(front_end.Optimize());
+  KRAFLA_ASSIGN(const DeviceProfile profile, device.WithDisabled(FeaturesOff(front_end.module(), options)));
+  KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(&profile));
   KRAFLA_ASSIGN(EmittedKernels emitted, EmitKernels(plan, profile, options));
   ReportPlacement(plan, emitted, report);
   return report;

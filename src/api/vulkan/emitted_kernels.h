@@ -38,11 +38,12 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
 void ReportPlacement(const plan::ProgramPlan& plan,
                      const EmittedKernels& emitted, CompileReport& report);
 
-// Where the module would run on a device of this profile. Nothing is made ready to run.
-Result<CompileReport> PlacementOn(const DeviceProfile& profile, std::unique_ptr<Module> module,
+// Where the module would run on such a device, without FeaturesOff. Nothing is made ready to run.
+Result<CompileReport> PlacementOn(const DeviceProfile& device, std::unique_ptr<Module> module,
                                   const CompileOptions& options);
 
-// Whether a custom call of the plan has a kernel of its own, which finds its buffers as descriptors.
-bool UsesCustomKernels(const plan::ProgramPlan& plan, const CustomCallRegistry& custom_calls);
+// The device features that a program is compiled without, sorted: those that the options switch off, and device addresses
+// where a custom call of the module has a kernel of its own, which finds its buffers as descriptors.
+std::vector<std::string> FeaturesOff(const Module& module, const CompileOptions& options);
 
 }  // namespace krafla

@@ -48,24 +48,18 @@ class VulkanClient : public Client {
  private:
   Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& options) {
     CompileReport report;
-    EntryInterface interface = EntryInterface::Of(*module);
-    KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), options, report, /*on_vulkan=*/true));
-    // Only names that profiles know switch device features; the others are passes and "fusion".
-    std::set<std::string> off;
-    for (const std::string& name : options.disabled)
-      for (const FeatureName& known : FeatureNames())
-        if (known.name == name) off.insert(name);
-    // Kernels that are not ours have their buffers as descriptors.
-    if (UsesCustomKernels(plan, CustomCallsOf(options))) off.insert("bda");
+    FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/true);
+    KRAFLA_TRY(front_end.Optimize());
     // As the code generator decides (EmitOptions).
     bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
-    KRAFLA_ASSIGN(Tested tested, DeviceWithout({off.begin(), off.end()}, matrices));
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout(FeaturesOff(front_end.module(), options), matrices));
+    KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(&tested.device->profile()));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
     KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
                   VulkanExecutable::Create(tested.device, tested.device->profile(), std::move(plan), options,
                                            std::move(report), device_.description + tested.note, std::move(services)));
-    return WithRunTimeSizes(std::move(interface), std::move(out));
+    return WithRunTimeSizes(front_end.interface(), std::move(out));
   }
 
   // A device that has gone through the self-test, and what that has switched off, said for people.
