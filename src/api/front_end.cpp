@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/front_end.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "api/host/host_services.h"
 #include "collectives/participants.h"
@@ -59,7 +61,7 @@ Result<> FrontEnd::Optimize(std::span<const std::string> passes) {
   return {};
 }
 
-Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile*) {
+Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile) {
   Stopwatch checks;
   KRAFLA_TRY(CheckCustomCalls(*module_, CustomCallsOf(options_), on_vulkan_));
   KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module_)));
@@ -68,6 +70,10 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile*) {
   Stopwatch planning;
   plan::PlanOptions plan_options;
   plan_options.fusion.fuse = !options_.disabled.contains("fusion");
+  // Descriptors are counted, addresses are not.
+  if (profile != nullptr && !profile->features.buffer_device_address)
+    plan_options.fusion.buffer_limit = static_cast<int>(
+        std::min<uint32_t>(profile->limits.max_per_stage_storage_buffers, std::numeric_limits<int>::max()));
   KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), plan_options));
   interface_.ApplyLayouts(plan.arguments, plan.results);
   report_.plan_ms += planning.Milliseconds();

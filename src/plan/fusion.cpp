@@ -75,6 +75,9 @@ class FusionPlanner {
   struct GroupSize {
     int nodes = 0;
     int64_t evaluations = 0;
+    // Where the device limits the buffers of a kernel: the values that it reads, if nothing more is inlined, and writes.
+    std::unordered_set<ValueRef, ValueRefHash> reads;
+    int64_t results = 1;
   };
   // So many evaluations are few; beyond, an instruction may have so many on average.
   static constexpr int64_t kFewEvaluations = 128, kMostCopiesEach = 4;
@@ -215,6 +218,7 @@ class FusionPlanner {
           break;
         case Class::kHero:
           plan_.kept_.insert(&i);
+          StartGroup(i);
           HeroUses(i, uses);
           break;
         case Class::kFusible:
@@ -226,6 +230,7 @@ class FusionPlanner {
               HeroUses(i, uses);
               break;
             }
+            StartGroup(i);
             asked_[Index(&i)] = std::move(mine);
             mine = {};
             mine.contexts = {{i.id(), 0, static_cast<double>(i.shape().element_count())}};
@@ -235,6 +240,37 @@ class FusionPlanner {
       }
     }
   }
+
+  bool HasBufferLimit() const { return options_.buffer_limit < std::numeric_limits<int>::max(); }
+
+  void StartGroup(const Instruction& i) {
+    if (!HasBufferLimit()) return;
+    GroupSize& group = size_of_group_[i.id()];
+    AddReads(i, group.reads);
+    group.results = std::max<int64_t>(i.shape().leaf_count(), 1);
+  }
+
+  // The values that are read for `i`; not those that every kernel makes for itself.
+  void AddReads(const Instruction& i, std::unordered_set<ValueRef, ValueRefHash>& reads) const {
+    for (const Instruction* o : i.operands()) {
+      const ValueRef v = ResolveValue({o, 0}, true);
+      const Instruction& read = *v.instruction;
+      const auto is_constant = [](const Instruction* p) { return p->opcode() == Opcode::kConstant; };
+      if (is_constant(&read) && read.shape().element_count() == 1) continue;
+      if (class_[Index(&read)] == Class::kFusible && std::ranges::all_of(read.operands(), is_constant)) AddReads(read, reads);
+      else reads.insert(v);
+    }
+  }
+
+  bool FitsBuffers(const Instruction& i, const GroupSize& group) const {
+    std::unordered_set<ValueRef, ValueRefHash> reads = group.reads;
+    reads.erase({&i, 0});
+    AddReads(i, reads);
+    return static_cast<int64_t>(reads.size()) + group.results <= options_.buffer_limit;
+  }
+
+  // Of merged kernels.
+  int MostBindings() const { return std::min(options_.max_bindings, options_.buffer_limit); }
 
   bool Inline(const Instruction& i, const Uses& mine) {
     double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
@@ -275,10 +311,15 @@ class FusionPlanner {
       const GroupSize& have = size_of_group_[g];
       if (have.nodes >= options_.max_nodes) return false;
       if (have.evaluations + copies > std::max<int64_t>(kFewEvaluations, kMostCopiesEach * (have.nodes + 1))) return false;
+      if (HasBufferLimit() && !FitsBuffers(i, have)) return false;
     }
     for (const auto& [g, copies] : groups) {
-      ++size_of_group_[g].nodes;
-      size_of_group_[g].evaluations += copies;
+      GroupSize& group = size_of_group_[g];
+      ++group.nodes;
+      group.evaluations += copies;
+      if (!HasBufferLimit()) continue;
+      group.reads.erase({&i, 0});
+      AddReads(i, group.reads);
     }
     return true;
   }
@@ -526,7 +567,7 @@ class FusionPlanner {
   bool Buildable(const FusionGroup& g) const {
     KernelBuilder builder(plan_, g);
     auto built = builder.Build();
-    return built.has_value() && static_cast<int>(built->kernel.bindings.size()) <= options_.max_bindings;
+    return built.has_value() && static_cast<int>(built->kernel.bindings.size()) <= MostBindings();
   }
 
   // Whether the program of a merged group evaluates little more than its members' own would: what one member reads of
@@ -623,7 +664,7 @@ class FusionPlanner {
         if (graph_->Reads(a, b) || graph_->PathAround(a, b) || graph_->PathAround(b, a)) continue;
         FusionGroup merged = Joined(a, b);
         FindInternal(merged);
-        if (LoopBindings(m, n, merged) > options_.max_bindings || !EvaluatesLittleMore(merged)) continue;
+        if (LoopBindings(m, n, merged) > MostBindings() || !EvaluatesLittleMore(merged)) continue;
         Merge(a, b, std::move(merged));
         merged_away = true;
       }

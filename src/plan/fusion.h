@@ -4,6 +4,7 @@
 // follows a dot or a convolution element by element, siblings over one iteration space.
 #pragma once
 
+#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -21,7 +22,10 @@ struct FusionOptions {
   bool reduce_regions = true;
   bool multi_output = true;
   int max_nodes = 400;            // instructions inlined into one kernel
-  int max_bindings = 24;
+  int max_bindings = 24;          // of kernels that are merged
+  // Buffers that the device gives one kernel: what is inlined and what is merged stays within. A single instruction of
+  // more is planned all the same, for the back end to refuse.
+  int buffer_limit = std::numeric_limits<int>::max();
 };
 
 struct FusionGroup {

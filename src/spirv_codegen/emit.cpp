@@ -40,13 +40,15 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
   return Unimplemented("The instruction runs on the host only.");
 }
 
-Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
-  if (options.treat_as_gpu && profile.is_cpu) {
-    DeviceProfile gpu = profile;
-    gpu.is_cpu = false;
-    return Emit(kernel, gpu, options);
-  }
-  KRAFLA_TRY(CanEmit(kernel, profile));
+Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& profile) {
+  if (profile.features.buffer_device_address || kernel.buffers.size() <= profile.limits.max_per_stage_storage_buffers) return {};
+  return Unimplemented("The kernel {} has {} buffers; {} allows {} in one kernel.", kernel.variant, kernel.buffers.size(),
+                       profile.name, profile.limits.max_per_stage_storage_buffers);
+}
+
+namespace {
+
+Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
   if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, profile, options);
   if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
     return EmitReduce(kernel, *reduce, profile, options);
@@ -63,6 +65,21 @@ Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile&
     return EmitLinalg(kernel, *linalg, profile, options);
   }
   return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
+}
+
+}  // namespace
+
+Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
+  if (options.treat_as_gpu && profile.is_cpu) {
+    DeviceProfile gpu = profile;
+    gpu.is_cpu = false;
+    return Emit(kernel, gpu, options);
+  }
+  KRAFLA_TRY(CanEmit(kernel, profile));
+  KRAFLA_ASSIGN(EmittedProgram out, EmitFamily(kernel, profile, options));
+  // How many buffers the shaders of a kernel touch is known now only.
+  for (const EmittedKernel& emitted : out.kernels) KRAFLA_TRY(CheckBufferCount(emitted, profile));
+  return out;
 }
 
 }  // namespace krafla::spirv

@@ -64,4 +64,7 @@ Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile&
 // Emit's refusals of types and sizes, without the work; where this is fine Emit may still refuse.
 Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile);
 
+// UNIMPLEMENTED for a kernel with more buffers than the device has descriptors for in one stage; addresses are not counted.
+Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& profile);
+
 }  // namespace krafla::spirv

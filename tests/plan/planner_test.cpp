@@ -53,6 +53,33 @@ ENTRY main {
   EXPECT_EQ(plan->arena_size, 0);
 }
 
+// A device that gives kernels few buffers gets kernels of few: what is inlined counts, and so does what is merged.
+TEST(PlannerTest, KernelsStayWithinTheDevicesBuffers) {
+  constexpr int kArrays = 12;
+  std::string text = "HloModule m\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\nENTRY main {\n";
+  for (int n = 0; n < kArrays; ++n) text += Format("  x{} = f32[64,32] parameter({})\n", n, n);
+  text += "  t1 = f32[64,32] multiply(x0, x1)\n";
+  for (int n = 2; n < kArrays; ++n) text += Format("  t{} = f32[64,32] add(t{}, x{})\n", n, n - 1, n);
+  text += R"(  zero = f32[] constant(0)
+  sums = f32[64] reduce(t11, zero), dimensions={1}, to_apply=add
+  n0 = f32[64,32] negate(x0)
+  n1 = f32[64,32] multiply(x1, x2)
+  n2 = f32[64,32] multiply(x3, x4)
+  ROOT r = (f32[64], f32[64,32], f32[64,32], f32[64,32]) tuple(sums, n0, n1, n2)
+})";
+  auto unlimited = PlanText(text);
+  ASSERT_TRUE(unlimited) << unlimited.error().ToString();
+  for (int limit : {4, 8}) {
+    PlanOptions options;
+    options.fusion.buffer_limit = limit;
+    auto plan = PlanText(text, options);
+    ASSERT_TRUE(plan) << plan.error().ToString();
+    for (const KernelPlan& kernel : plan->kernels) EXPECT_LE(static_cast<int>(kernel.bindings.size()), limit) << kernel.name;
+    EXPECT_GT(Launches(*plan), Launches(*unlimited));
+    EXPECT_LE(Launches(*plan), limit == 4 ? 9 : 5);
+  }
+}
+
 // How many stores each kernel of a plan has.
 std::vector<std::size_t> StoresOf(const ProgramPlan& plan) {
   std::vector<std::size_t> out;

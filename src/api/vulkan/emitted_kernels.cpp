@@ -23,7 +23,8 @@ const CustomCallKernel* CustomKernelOf(const plan::KernelPlan& kernel, const Cus
 }
 
 // A custom kernel as if it had been generated here.
-Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, const CustomCallKernel& kernel) {
+Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, const CustomCallKernel& kernel,
+                                               const DeviceProfile& profile) {
   const Instruction& call = *std::get<plan::HostKernel>(plan.body).instruction;
   const std::string& target = call.attr<CustomCallAttributes>().target;
   std::vector<Shape> arrays;
@@ -47,6 +48,7 @@ Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, con
                              arrays.size());
     made.buffers.push_back({array, true, plan.bindings[static_cast<std::size_t>(array)].written});
   }
+  KRAFLA_TRY(spirv::CheckBufferCount(made, profile));
   spirv::EmittedDispatch dispatch;
   if (kernel.grid) {
     dispatch.grid = kernel.grid(arrays);
@@ -119,7 +121,7 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
     if (!out.launched[k]) continue;
     const CustomCallKernel* custom = CustomKernelOf(plan.kernels[k], CustomCallsOf(options));
     if (custom != nullptr) out.entry_points[k] = custom->entry_point;
-    auto emitted = custom != nullptr ? WrapCustomKernel(plan.kernels[k], *custom)
+    auto emitted = custom != nullptr ? WrapCustomKernel(plan.kernels[k], *custom, profile)
                                      : spirv::Emit(plan.kernels[k], profile, emit_options);
     if (emitted) {
       uint64_t scratch = 0;

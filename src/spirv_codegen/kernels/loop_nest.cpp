@@ -92,9 +92,7 @@ class LoopNest {
     EmittedLoop out;
     out.kernel = w.Finish({local_, 1, 1}, "while.workgroup");
     if (is_subgroup && local_ > 1) RequireSubgroups(out.kernel, profile_, subgroup);
-    if (!profile_.features.buffer_device_address && out.kernel.buffers.size() > profile_.limits.max_per_stage_storage_buffers)
-      return Unimplemented("The loop works on {} arrays, more than the {} buffers that a kernel has.", out.kernel.buffers.size(),
-                           profile_.limits.max_per_stage_storage_buffers);
+    KRAFLA_TRY(CheckBufferCount(out.kernel, profile_));
     out.slices = std::move(slices_);
     out.turn_ms = turn_ns * 1e-6;
     out.most_turns = std::clamp<int64_t>(static_cast<int64_t>(kLaunchNs / turn_ns), 1, int64_t{1} << 30);
