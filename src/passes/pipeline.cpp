@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "passes/passes.h"
+#include "passes/rewrite.h"
 
 namespace krafla {
 
@@ -133,6 +134,9 @@ Result<bool> RunOne(const PassInfo& pass, Module& module, const PassOptions& opt
   auto start = std::chrono::steady_clock::now();
   auto changed = pass.run(module, options);
   if (!changed) return Failure(std::move(changed).error().WithContext(Format("in pass {}", pass.name)));
+  // Passes walk what the entry reaches. Where they change the interface of a computation, its callers elsewhere would not
+  // fit it any more.
+  if (*changed) RemoveUncalled(module);
   if (observer) {
     std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     KRAFLA_TRY(observer(pass, module, *changed, took.count()));
@@ -170,6 +174,7 @@ Result<const PassInfo*> FindPass(std::string_view name) {
 }
 
 Result<> RunPipeline(Module& module, const PassOptions& options, const PassObserver& observer) {
+  RemoveUncalled(module);
   KRAFLA_TRY(RunList(kFirst, module, options, observer));
   for (int round = 0; round < kRounds; ++round) {
     KRAFLA_ASSIGN(bool changed, RunList(kRepeated, module, options, observer));
@@ -181,6 +186,7 @@ Result<> RunPipeline(Module& module, const PassOptions& options, const PassObser
 
 Result<> RunPasses(Module& module, std::span<const std::string> names, const PassOptions& options,
                    const PassObserver& observer) {
+  RemoveUncalled(module);
   for (const std::string& name : names) {
     KRAFLA_ASSIGN(const PassInfo* pass, FindPass(name));
     KRAFLA_TRY(RunOne(*pass, module, options, observer));

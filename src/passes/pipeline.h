@@ -48,6 +48,7 @@ Result<const PassInfo*> FindPass(std::string_view name);
 using PassObserver =
     std::function<Result<>(const PassInfo& pass, Module& module, bool changed, double milliseconds)>;
 
+// Before the first pass and after each, computations that the entry does not reach are removed.
 Result<> RunPipeline(Module& module, const PassOptions& options = {}, const PassObserver& observer = {});
 // Named passes, in the order given.
 Result<> RunPasses(Module& module, std::span<const std::string> names, const PassOptions& options = {},

@@ -239,6 +239,16 @@ void Replace(Instruction* old, Instruction* with) {
   old->ReplaceAllUsesWith(with);
 }
 
+bool RemoveUncalled(Module& module) {
+  std::unordered_set<const Computation*> reachable;
+  for (const Computation* c : ReachableComputations(module)) reachable.insert(c);
+  std::vector<Computation*> uncalled;
+  for (const auto& c : module.computations())
+    if (!reachable.contains(c.get())) uncalled.push_back(c.get());
+  module.RemoveAll(uncalled);
+  return !uncalled.empty();
+}
+
 Result<bool> RewriteAll(Module& module, Opcode opcode,
                         const std::function<Result<Instruction*>(Instruction*)>& rewrite) {
   bool changed = false;

@@ -18,6 +18,9 @@ namespace krafla {
 // The computations that the entry reaches, callees before callers.
 std::vector<Computation*> ReachableComputations(const Module& module);
 
+// Removes the computations that the entry does not reach; whether there were any.
+bool RemoveUncalled(Module& module);
+
 // Runs `rewrite` on every instruction of the reachable computations that has the opcode, callees first. What it returns
 // takes the place of the instruction; null leaves it.
 Result<bool> RewriteAll(Module& module, Opcode opcode,

@@ -106,6 +106,31 @@ void RunAll(const std::string& path) {
   EXPECT_GT(totals.passed, 0);
 }
 
+// The module stays valid whichever pass is left out.
+TEST(PassCorpus, EachPassLeftOut) {
+  for (const char* name : {"sort-topk-tiny", "switch-loop-tiny", "lstm-tiny", "mandelbrot-tiny"}) {
+    auto list = FindCases(std::string(KRAFLA_SOURCE_DIR) + "/tests/models/" + name);
+    ASSERT_TRUE(list) << list.error().ToString();
+    ASSERT_FALSE(list->cases.empty()) << name;
+    auto original = ReadModuleOf(list->cases[0]);
+    ASSERT_TRUE(original) << original.error().ToString();
+    ASSERT_TRUE(Verify(**original));
+    for (const PassInfo& left_out : AllPasses()) {
+      auto module = (*original)->Clone();
+      PassOptions options;
+      options.disabled.insert(std::string(left_out.name));
+      const auto verify = [](const PassInfo& pass, Module& m, bool changed, double) -> Result<> {
+        if (!changed) return {};
+        auto verified = Verify(m, CallDepth::kAfterPasses);
+        if (!verified) return Failure(std::move(verified).error().WithContext(Format("after {}", pass.name)));
+        return {};
+      };
+      auto ran = RunPipeline(*module, options, verify);
+      EXPECT_TRUE(ran) << name << " without " << left_out.name << ": " << ran.error().ToString();
+    }
+  }
+}
+
 TEST(PassCorpus, Operations) {
   const char* corpus = std::getenv("KRAFLA_CORPUS");
   if (corpus == nullptr) GTEST_SKIP() << "KRAFLA_CORPUS is not set";

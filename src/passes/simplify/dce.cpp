@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removes instructions that nothing needs, and computations that nothing calls.
-#include <unordered_set>
-
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -13,13 +11,8 @@ Result<bool> Dce(Module& module, const PassOptions&) {
   // Callers first: a call that goes takes its computation with it, which then needs no work.
   std::vector<Computation*> order = ReachableComputations(module);
   for (auto it = order.rbegin(); it != order.rend(); ++it) changed |= RemoveDead(**it, effects);
-  std::unordered_set<const Computation*> reachable;
-  for (const Computation* c : ReachableComputations(module)) reachable.insert(c);
-  std::vector<Computation*> unreachable;
-  for (const auto& c : module.computations())
-    if (!reachable.contains(c.get())) unreachable.push_back(c.get());
-  module.RemoveAll(unreachable);
-  return changed || !unreachable.empty();
+  changed |= RemoveUncalled(module);
+  return changed;
 }
 
 }  // namespace krafla
