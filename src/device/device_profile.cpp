@@ -44,7 +44,7 @@ Json ToJsonValue(const T& value) {
     return out;
   } else {
     Json out = Json::object();
-    plan::VisitFields(value, [&](const char* name, const auto& field) { out[name] = ToJsonValue(field); });
+    VisitFields(value, [&](const char* name, const auto& field) { out[name] = ToJsonValue(field); });
     return out;
   }
 }
@@ -91,7 +91,7 @@ Result<> FromJson(const Json& json, const std::string& where, T& value) {
     if (!json.is_object()) return InvalidArgument("{} of a device profile is not an object.", where);
     std::set<std::string> known;
     Result<> status;
-    plan::VisitFields(value, [&](const char* name, auto& field) {
+    VisitFields(value, [&](const char* name, auto& field) {
       known.insert(name);
       if (auto it = json.find(name); status && it != json.end()) status = FromJson(*it, where + "." + name, field);
     });

@@ -171,8 +171,4 @@ struct FeatureName {
 };
 std::span<const FeatureName> FeatureNames();
 
-namespace plan {
-using ::krafla::DeviceProfile;
-}  // namespace plan
-
 }  // namespace krafla

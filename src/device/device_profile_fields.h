@@ -8,7 +8,7 @@
 
 #include "device/device_profile.h"
 
-namespace krafla::plan {
+namespace krafla {
 
 template <typename Self, typename T>
 concept Is = std::same_as<std::remove_const_t<Self>, T>;
@@ -158,4 +158,4 @@ void VisitFields(Self& x, Visitor&& v) {
   v("disabled", x.disabled);
 }
 
-}  // namespace krafla::plan
+}  // namespace krafla
