@@ -38,6 +38,18 @@ Value TanhF32(Builder& b, const SpirvOps& o, F x) {
   return b.Select(b.Compare(Cmp::kULt, magnitude, b.U32(0x00800000u)), x.v, Tanh(o, x).v);
 }
 
+// Whether LowerF32 and LowerF64 have the formula of an operation: all of formulas.def, which they expand, and the remainder.
+constexpr bool HasFormula(Opcode opcode) {
+#define KRAFLA_FORMULA(op, Name, operands) \
+  if (opcode == Opcode::op) return true;
+#include "numerics/formulas.def"
+  return opcode == Opcode::kRemainder;
+}
+#define KRAFLA_OP(Enum, hlo, stablehlo, arity, types, attributes, rule, traits, tier, budget, doc) \
+  static_assert(Lowering::k##tier != Lowering::kFormula || HasFormula(Opcode::Enum), "there is no formula for " hlo);
+#include "ir/ops.def"
+#undef KRAFLA_OP
+
 Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   int width = 1;
   for (Value x : v) width = std::max(width, static_cast<int>(x.width));
@@ -60,29 +72,11 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kRoundNearestAfz) return RoundNearestAfz(o, x).v;
   if (opcode == Opcode::kRoundNearestEven) return RoundNearestEven(o, x).v;
   if (opcode == Opcode::kIsFinite) return IsFinite(o, x).v;
-  if (opcode == Opcode::kSqrt) return Sqrt(o, x).v;
-  if (opcode == Opcode::kRsqrt) return Rsqrt(o, x).v;
-  if (opcode == Opcode::kCbrt) return Cbrt(o, x).v;
-  if (opcode == Opcode::kPower) return Pow(o, x, y).v;
   if (opcode == Opcode::kRemainder) return Remainder(o, x, y).v;
-  if (opcode == Opcode::kSin) return Sin(o, x).v;
-  if (opcode == Opcode::kCos) return Cos(o, x).v;
-  if (opcode == Opcode::kTan) return Tan(o, x).v;
-  if (opcode == Opcode::kAsin) return Asin(o, x).v;
-  if (opcode == Opcode::kAcos) return Acos(o, x).v;
-  if (opcode == Opcode::kAtan2) return Atan2(o, x, y).v;
-  if (opcode == Opcode::kExp) return Exp(o, x).v;
-  if (opcode == Opcode::kExpm1) return Expm1(o, x).v;
-  if (opcode == Opcode::kLogistic) return Logistic(o, x).v;
   if (opcode == Opcode::kTanh) return TanhF32(b, o, x);
-  if (opcode == Opcode::kSinh) return Sinh(o, x).v;
-  if (opcode == Opcode::kCosh) return Cosh(o, x).v;
-  if (opcode == Opcode::kErf) return Erf(o, x).v;
-  if (opcode == Opcode::kLog) return Log(o, x).v;
-  if (opcode == Opcode::kLog1p) return Log1p(o, x).v;
-  if (opcode == Opcode::kAsinh) return Asinh(o, x).v;
-  if (opcode == Opcode::kAcosh) return Acosh(o, x).v;
-  if (opcode == Opcode::kAtanh) return Atanh(o, x).v;
+#define KRAFLA_FORMULA(op, Name, operands) \
+  if (opcode == Opcode::op) return CallFormula<operands>([&](auto... at) { return Name(o, at...); }, x, y).v;
+#include "numerics/formulas.def"
   return {};
 }
 

@@ -15,27 +15,10 @@ using F = SpirvOps::F;
 Value Formula(Builder& b, Opcode opcode, Value a, Value c) {
   const SpirvF64Ops o(b);
   const F x{a}, y{c};
-  if (opcode == Opcode::kAcos) return f64::Acos(o, x).v;
-  if (opcode == Opcode::kAcosh) return f64::Acosh(o, x).v;
-  if (opcode == Opcode::kAsin) return f64::Asin(o, x).v;
-  if (opcode == Opcode::kAsinh) return f64::Asinh(o, x).v;
-  if (opcode == Opcode::kAtan2) return f64::Atan2(o, x, y).v;
-  if (opcode == Opcode::kAtanh) return f64::Atanh(o, x).v;
-  if (opcode == Opcode::kCbrt) return f64::Cbrt(o, x).v;
-  if (opcode == Opcode::kCos) return f64::Cos(o, x).v;
-  if (opcode == Opcode::kCosh) return f64::Cosh(o, x).v;
-  if (opcode == Opcode::kErf) return f64::Erf(o, x).v;
-  if (opcode == Opcode::kExp) return f64::Exp(o, x).v;
-  if (opcode == Opcode::kExpm1) return f64::Expm1(o, x).v;
-  if (opcode == Opcode::kLog) return f64::Log(o, x).v;
-  if (opcode == Opcode::kLog1p) return f64::Log1p(o, x).v;
-  if (opcode == Opcode::kLogistic) return f64::Logistic(o, x).v;
-  if (opcode == Opcode::kPower) return f64::Pow(o, x, y).v;
   if (opcode == Opcode::kRemainder) return f64::Remainder(o, x, y).v;
-  if (opcode == Opcode::kSin) return f64::Sin(o, x).v;
-  if (opcode == Opcode::kSinh) return f64::Sinh(o, x).v;
-  if (opcode == Opcode::kTan) return f64::Tan(o, x).v;
-  if (opcode == Opcode::kTanh) return f64::Tanh(o, x).v;
+#define KRAFLA_FORMULA(op, Name, operands) \
+  if (opcode == Opcode::op) return CallFormula<operands>([&](auto... at) { return f64::Name(o, at...); }, x, y).v;
+#include "numerics/formulas.def"
   return {};
 }
 
