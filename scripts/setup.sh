@@ -54,7 +54,7 @@ id=${ID:-unknown} version=${VERSION_ID:-0}
 
 # A Mesa older than 25.1 has no cooperative matrices on lavapipe.
 mesa_version() { dpkg-query -W -f='${Version}' mesa-vulkan-drivers 2>/dev/null || echo 0; }
-if [ "$id" = debian ] && dpkg --compare-versions "$(mesa_version)" lt 25.2; then
+if [ "$id" = debian ] && dpkg --compare-versions "$(mesa_version)" lt 25.1; then
   mesa_missing=("${mesa_packages[@]}")
 fi
 # Debian 12's own headers, volk and SPIR-V tools are too old even when they are installed.

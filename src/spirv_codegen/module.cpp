@@ -20,7 +20,9 @@ std::size_t HashWords(std::span<const uint32_t> words) {
   return hash;
 }
 
-// Versions that we write: 1.3 is what Vulkan 1.1 takes; 1.5 and 1.6 have more in the core.
+// Versions that we write: 1.3 is what Vulkan 1.1 takes; 1.5 and 1.6 have more in the core. A device that takes 1.4 at most
+// gets 1.3, as Vulkan 1.1 with an extension: of what 1.4 has in the core nothing is used here but the float controls, which
+// such a device has as an extension of 1.3 too (VK_KHR_spirv_1_4 requires it).
 uint32_t ChooseVersion(uint32_t max) {
   if (max >= 0x00010600) return 0x00010600;
   if (max >= 0x00010500) return 0x00010500;

@@ -48,8 +48,9 @@ class VulkanExecutable : public Executable {
   static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
   // Runs given to the device and not waited for; fewer of those whose results are large, as each holds its own.
   static constexpr std::size_t kMostInFlight = 32, kMostLargeInFlight = 8;
-  // Turns of a counted loop given to the device beyond those that it was waited for.
-  static constexpr int64_t kMostTurnsAhead = 64;
+  // Turns of a counted loop that are given to the device before it is waited for those given before them: it may be twice
+  // as many turns behind.
+  static constexpr int64_t kTurnsAtOnce = 64;
   static constexpr int64_t kLargeResults = int64_t{1} << 20;  // bytes
 
   struct NodeList;

@@ -229,7 +229,7 @@ Result<> VulkanExecutable::RunNodes(const NodeList& list) {
         for (int64_t turn = 0; turn < *loop->trip_count; ++turn) {
           KRAFLA_TRY(limit_->Check());
           // So that the host cannot run ahead for ever.
-          if (turn % kMostTurnsAhead == 0) {
+          if (turn % kTurnsAtOnce == 0) {
             KRAFLA_TRY(device_->Wait(before, *limit_));
             before = last_;
           }
