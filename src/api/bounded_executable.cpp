@@ -34,7 +34,7 @@ class BoundedExecutable : public Executable {
     KRAFLA_ASSIGN(std::unique_ptr<Executable> inner, inner_->Another(host, devices));
     return std::make_unique<BoundedExecutable>(declared_, std::move(inner));
   }
-  const Module& module() const override { return inner_->module(); }
+  const Module* module() const override { return inner_->module(); }
 
  private:
   EntryInterface declared_;

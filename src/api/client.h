@@ -42,7 +42,7 @@ struct CompileOptions {
   // Arguments and results are what lies in memory where the header promises layouts: the row-major arrays of the
   // dimensions from major to minor. UNIMPLEMENTED for an entry with tuples for parameters or dynamic dimensions.
   bool lay_out_entry = false;
-  // The executable keeps what Executable::Another needs.
+  // The executable keeps what Executable::Another needs, and its module.
   bool for_group = false;
   // About how long one submission to a GPU may take: longer work is cut into several, since drivers reset a device that
   // does not answer, others wait meanwhile, and a run can be ended between submissions only.
@@ -135,10 +135,11 @@ class Executable {
   // For groups of devices (api/group/device_group.h). `host` says which device this is and does what lies between devices; it
   // must outlive the executable. `devices`: how many share this machine's threads.
   virtual Result<> Join(const EvaluatorHost* host, int64_t devices) = 0;
-  // Another executable of the same compiled program, for another member of the group.
+  // Another executable of the same compiled program, for another member of the group. FAILED_PRECONDITION where what it
+  // needs was not kept (CompileOptions::for_group).
   virtual Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const = 0;
-  // The program after the passes.
-  virtual const Module& module() const = 0;
+  // The program after the passes. Null where it was not kept: without CompileOptions::for_group a device may let go of it.
+  virtual const Module* module() const = 0;
 
   // SetArguments from memory in the layouts of arguments(), one span a leaf. All of a dynamic dimension's bound counts.
   Result<> SetArgumentBytes(std::span<const std::span<const std::byte>> arguments);

@@ -2,6 +2,11 @@
 // Client, Compile, Executable as a caller meets them: selectors, errors, arguments, repeated runs.
 #include "api_fixture.h"
 
+#include "evaluator/evaluator.h"
+#ifdef KRAFLA_HAVE_VULKAN
+#include "api/vulkan/emitted_kernels.h"
+#endif
+
 namespace krafla::testing {
 namespace {
 
@@ -267,6 +272,52 @@ ENTRY main {
   auto fine = CompileText(*client_, kAdd, options_);
   EXPECT_TRUE(fine.has_value()) << fine.error().ToString();
 }
+
+// What was dropped after the compilation is not there to be used.
+TEST_P(DeviceTest, WhatIsNotKeptIsNotShared) {
+  auto alone = Compile(kAdd);
+  ASSERT_NE(alone, nullptr);
+  const EvaluatorHost host{};
+  if (alone->module() == nullptr) {
+    auto another = alone->Another(&host, 2);
+    ASSERT_FALSE(another);
+    EXPECT_EQ(another.error().code(), StatusCode::kFailedPrecondition);
+  } else {
+    EXPECT_NE(alone->module()->entry(), nullptr);
+  }
+  options_.for_group = true;
+  auto member = CompileText(*client_, kAdd, options_);
+  ASSERT_TRUE(member) << member.error().ToString();
+  ASSERT_NE((*member)->module(), nullptr);
+  EXPECT_NE((*member)->module()->entry(), nullptr);
+  EXPECT_TRUE((*member)->Another(&host, 2));
+}
+
+#ifdef KRAFLA_HAVE_VULKAN
+// The device's buffers count, down to the four that Vulkan promises: twelve arrays are added up in several kernels.
+TEST(PlacementTest, FewBuffersAreEnough) {
+  DeviceProfile profile;  // the least that Vulkan 1.1 promises
+  profile.name = "the least device";
+  ASSERT_EQ(profile.limits.max_per_stage_storage_buffers, 4u);
+  std::string text = "HloModule m\nENTRY main {\n  x0 = f32[64] parameter(0)\n";
+  for (int n = 1; n < 12; ++n) text += Format("  x{} = f32[64] parameter({})\n", n, n);
+  text += "  t1 = f32[64] add(x0, x1)\n";
+  for (int n = 2; n < 12; ++n) text += Format("  {}t{} = f32[64] add(t{}, x{})\n", n == 11 ? "ROOT " : "", n, n - 1, n);
+  text += "}";
+  const auto kernels = [&](const DeviceProfile& device, const CompileOptions& options) {
+    auto module = ParseHloText(text);
+    EXPECT_TRUE(module) << module.error().ToString();
+    auto report = PlacementOn(device, std::move(*module), options);
+    EXPECT_TRUE(report) << report.error().ToString();
+    EXPECT_TRUE(report->fallbacks.empty()) << report->fallbacks[0].reason;
+    return report->launches;
+  };
+  EXPECT_EQ(kernels(profile, {}), 6);
+  profile.features.buffer_device_address = true;
+  EXPECT_EQ(kernels(profile, {}), 1);
+  EXPECT_EQ(kernels(profile, CompileOptions{.disabled = {"bda"}, .enabled = {}}), 6);
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceTest, ::testing::ValuesIn(DeviceCases()), CaseName);
 

@@ -149,7 +149,7 @@ class CpuProgram : public Executable {
     out->device_description_ = device_description_;
     return out;
   }
-  const Module& module() const override { return *executable_->plan().module; }
+  const Module* module() const override { return executable_->plan().module.get(); }
 
  private:
   // The threads, shared out evenly. Those of someone else are not ours to share out.

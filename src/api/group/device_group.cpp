@@ -167,10 +167,11 @@ class Group final : public GroupExecutable {
       KRAFLA_ASSIGN(m.executable, client->Compile(module->Clone(), options));
       KRAFLA_TRY(m.executable->Join(&m.host, grid.size()));
       m.turn = client->device().is_cpu ? nullptr : std::make_shared<std::mutex>();
-      m.numbers = std::make_shared<const std::unordered_map<const Instruction*, std::size_t>>(
-          Exchanges::Number(m.executable->module()));
+      const Module* own = m.executable->module();
+      if (own == nullptr) return Internal("device {} has not kept the program that it was given for a group", d);
+      m.numbers = std::make_shared<const std::unordered_map<const Instruction*, std::size_t>>(Exchanges::Number(*own));
       if (d == 0) {
-        KRAFLA_ASSIGN(out->exchanges_, Exchanges::Make(m.executable->module(), grid));
+        KRAFLA_ASSIGN(out->exchanges_, Exchanges::Make(*own, grid));
       } else if (m.numbers->size() != out->exchanges_.size()) {
         return Internal("devices 0 and {} were given programs of {} and {} exchanges", d, out->exchanges_.size(),
                         m.numbers->size());
@@ -183,7 +184,7 @@ class Group final : public GroupExecutable {
   const CompileReport& report() const override { return members_[0].executable->report(); }
   const std::vector<Shape>& arguments() const override { return members_[0].executable->arguments(); }
   const std::vector<Shape>& results() const override { return members_[0].executable->results(); }
-  const Module& module() const override { return members_[0].executable->module(); }
+  const Module& module() const override { return *members_[0].executable->module(); }  // Make has looked
   const std::vector<std::string>& parameter_shardings() const override { return shardings_.parameters; }
   const std::vector<std::string>& result_shardings() const override { return shardings_.results; }
 

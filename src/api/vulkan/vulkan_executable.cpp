@@ -81,6 +81,8 @@ Result<> VulkanExecutable::Join(const EvaluatorHost* host, int64_t) {
 }
 
 Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHost* host, int64_t devices) const {
+  if (!shared_->whole)
+    return FailedPrecondition("The program was compiled for one device (CompileOptions::for_group): no other can share it.");
   auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(shared_));
   out->device_ = device_;
   out->report_ = report_;
@@ -319,6 +321,7 @@ Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes
 
 // The device has the constants and the pipelines now; the module stays only where the host runs some of it.
 void VulkanExecutable::DropWhatIsCompiled() {
+  shared_->whole = false;
   shared_->kernels = {};
   shared_->loop_pipelines.clear();
   plan_.steps = {};

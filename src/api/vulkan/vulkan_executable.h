@@ -34,7 +34,7 @@ class VulkanExecutable : public Executable {
   const std::vector<Shape>& results() const override { return plan_.results; }
   Result<> Join(const EvaluatorHost* host, int64_t devices) override;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
-  const Module& module() const override { return *plan_.module; }
+  const Module* module() const override { return shared_->whole ? plan_.module.get() : nullptr; }
   Result<> SetArguments(std::span<const Literal* const> arguments) override;
   Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
   Result<> Execute() override;
@@ -83,6 +83,7 @@ class VulkanExecutable : public Executable {
   // What the executables of one program share: nothing here changes once they run.
   struct Shared {
     plan::ProgramPlan plan;
+    bool whole = true;  // false: what only a compilation needs was dropped, and no other executable is made of it
     EmittedKernels kernels;
     std::map<const plan::WhileStep*, int> loop_pipelines;        // of kernels.loops
     std::vector<int> first_pipeline;                             // of each kernel
