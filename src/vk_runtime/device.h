@@ -35,7 +35,7 @@ struct DeviceOptions {
   // Where pipelines and self-test outcomes are kept. Unset: $KRAFLA_CACHE_DIR, else $XDG_CACHE_HOME/krafla, else
   // ~/.cache/krafla. Empty: nowhere.
   std::optional<std::string> cache_dir = {};
-  unsigned pipeline_threads = 0;  // 0: as many as there are cores, at most 8
+  unsigned pipeline_threads = 0;  // 0: as the CPU back end has (ThreadPool), at most 8
   // Sees the device functions before anything calls them: how tests make call N fail.
   std::function<void(VolkDeviceTable&)> patch_functions = {};
 };

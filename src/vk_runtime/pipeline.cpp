@@ -181,8 +181,36 @@ PipelineStore::Built PipelineStore::Build(const KernelCode& code, VkPipelineLayo
   return built;
 }
 
+void PipelineStore::BuildAll(std::size_t count, const std::function<void(std::size_t)>& build, ThreadPool* pool) {
+  if (pool != nullptr && !pool->owns_threads()) {
+    // The application's threads are all that krafla works on.
+    pool->ParallelFor(static_cast<int64_t>(count), 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t j = begin; j < end; ++j) build(static_cast<std::size_t>(j));
+    });
+    return;
+  }
+  // Threads of its own: the pool's may be busy with a run for as long as the driver takes.
+  constexpr unsigned kMostThreads = 8;
+  unsigned wanted = device_.options().pipeline_threads;
+  if (wanted == 0)
+    wanted = std::min(static_cast<unsigned>(pool != nullptr ? pool->threads() : ThreadPool::DefaultThreads()), kMostThreads);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t j = next++; j < count; j = next++) build(j);
+  };
+  std::vector<std::jthread> threads;
+  while (threads.size() + 1 < std::min<std::size_t>(wanted, count)) {
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: this one does the rest
+    }
+  }
+  work();
+}
+
 Result<std::vector<std::shared_ptr<Pipeline>>> PipelineStore::Create(std::span<const KernelCode> kernels,
-                                                                     PipelineCounts* counts) {
+                                                                     PipelineCounts* counts, ThreadPool* threads) {
   KRAFLA_TRY(device_.Alive());
   PipelineCounts unused;
   PipelineCounts& count = counts != nullptr ? *counts : unused;
@@ -207,25 +235,18 @@ Result<std::vector<std::shared_ptr<Pipeline>>> PipelineStore::Create(std::span<c
   if (!missing.empty()) KRAFLA_TRY(LoadCache());
 
   std::vector<Built> built(missing.size());
-  std::atomic<std::size_t> next = 0;
-  auto work = [&] {
-    for (std::size_t j = next++; j < missing.size(); j = next++) {
-      built[j] = Build(kernels[missing[j]], layouts[missing[j]].pipeline);
-      if (built[j].result != VK_SUCCESS) next = missing.size();  // the batch has failed
-    }
+  std::atomic<bool> has_failed = false;  // and with it the batch
+  const auto build = [&](std::size_t j) {
+    if (has_failed) return;
+    built[j] = Build(kernels[missing[j]], layouts[missing[j]].pipeline);
+    if (built[j].result != VK_SUCCESS) has_failed = true;
   };
-  {
-    unsigned wanted = device_.options().pipeline_threads;
-    if (wanted == 0) wanted = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-    std::vector<std::jthread> threads;
-    while (threads.size() + 1 < std::min<std::size_t>(wanted, missing.size())) {
-      try {
-        threads.emplace_back(work);
-      } catch (const std::system_error&) {
-        break;  // no more threads to be had: this one does the rest
-      }
-    }
-    work();
+  try {
+    BuildAll(missing.size(), build, threads);
+  } catch (...) {  // the application's threads have thrown
+    for (const Built& b : built)
+      if (b.handle != VK_NULL_HANDLE) device_.vk().vkDestroyPipeline(device_.handle(), b.handle, nullptr);
+    throw;
   }
 
   // Owners first, so that an error frees the whole batch.

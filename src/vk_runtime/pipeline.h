@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "krafla/status.h"
 #include "vk_runtime/vk_api.h"
 
@@ -74,9 +76,11 @@ class PipelineStore {
   PipelineStore(Device& device, bool has_feedback) : device_(device), has_feedback_(has_feedback) {}
   ~PipelineStore();  // every Pipeline is gone by then: each keeps the device
 
-  // One pipeline a kernel, in order. An error names the kernel; none of the batch is kept then.
+  // One pipeline a kernel, in order. An error names the kernel; none of the batch is kept then. `threads`: whose number
+  // of threads the driver is called by, or, where they are the application's own, which; null: as many as
+  // DeviceOptions::pipeline_threads says.
   Result<std::vector<std::shared_ptr<Pipeline>>> Create(std::span<const KernelCode> kernels,
-                                                        PipelineCounts* counts = nullptr);
+                                                        PipelineCounts* counts = nullptr, ThreadPool* threads = nullptr);
 
  private:
   using Key = std::pair<uint64_t, uint64_t>;
@@ -97,6 +101,8 @@ class PipelineStore {
   void SaveCache();
   std::string CachePath() const;
   Built Build(const KernelCode& code, VkPipelineLayout layout);
+  // Calls build(0) .. build(count - 1), several at once.
+  void BuildAll(std::size_t count, const std::function<void(std::size_t)>& build, ThreadPool* threads);
 
   Device& device_;
   bool has_feedback_;

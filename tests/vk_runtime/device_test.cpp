@@ -117,6 +117,24 @@ TEST_P(VulkanDeviceTest, CodeIsChecked) {
   EXPECT_EQ(code_of(good), StatusCode::kUnknown);
 }
 
+// Where the application lends its threads, the driver compiles on these and on no others.
+TEST_P(VulkanDeviceTest, PipelinesAreMadeByTheThreadsGiven) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  int calls = 0, tasks_asked = 0;
+  ThreadPool lent({.threads = 2, .run_tasks = [&](int tasks, const std::function<void(int)>& task) {
+                     ++calls;
+                     tasks_asked = tasks;
+                     for (int t = 0; t < tasks; ++t) task(t);
+                   }});
+  const std::vector<KernelCode> kernels = {AxpyKernel(device_->profile()), SpinKernel(device_->profile())};
+  PipelineCounts counts;
+  auto made = device_->pipelines().Create(kernels, &counts, &lent);
+  ASSERT_OK(made);
+  EXPECT_EQ(counts.compiled + counts.from_cache, 2);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(tasks_asked, 2);
+}
+
 TEST_P(VulkanDeviceTest, EqualKernelsAreOnePipeline) {
   ASSERT_NO_FATAL_FAILURE(Open());
   std::vector<KernelCode> kernels(3, AxpyKernel(device_->profile()));

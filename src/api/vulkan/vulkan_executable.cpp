@@ -182,7 +182,7 @@ Result<> VulkanExecutable::CreatePipelines() {
     add(loop.kernel, step->instruction->name());
   }
   vk::PipelineCounts counts;
-  KRAFLA_ASSIGN(pipelines_, device_->pipelines().Create(code, &counts));
+  KRAFLA_ASSIGN(pipelines_, device_->pipelines().Create(code, &counts, threads_.get()));
   report_.pipelines_compiled = counts.compiled;
   report_.pipelines_cached = counts.from_cache + counts.reused;
   return {};
