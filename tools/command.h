@@ -44,9 +44,6 @@ struct DeviceOptions {
   RunLimit ToRunLimit() const;
 };
 
-// INVALID_ARGUMENT, with those that there are, for a name that is neither a feature, nor "fusion" or "loops", nor a pass.
-Result<> CheckFeatureName(const std::string& name);
-
 // Prints "krafla: ..." to standard error and returns the exit code for it.
 int Fail(const Status& status);
 // The same with the file in front, for errors that name an instruction only.

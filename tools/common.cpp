@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <random>
 
+#include "api/feature_names.h"
 #include "base/file.h"
 #include "command.h"
 #include "hlo_io/read_module.h"
-#include "passes/pipeline.h"
 
 namespace krafla::cli {
 
@@ -24,7 +24,7 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
   app.add_option("--disable", disabled,
                  "features or passes to switch off, by name: fusion, bda, coopmat, .. (an unknown name lists them all)")
       ->delimiter(',');
-  app.add_option("--enable", enabled, "features to force, by name")->delimiter(',');
+  app.add_option("--enable", enabled, "features to use wherever they fit: coopmat")->delimiter(',');
   if (takes.runs)
     app.add_option("--time-limit", time_limit,
                    "seconds after which a run is ended (default: none); also how long a device waits for others in one "
@@ -53,26 +53,14 @@ RunLimit DeviceOptions::ToRunLimit() const {
   return out;
 }
 
-Result<> CheckFeatureName(const std::string& name) {
-  bool known = name == "fusion" || name == "loops" || FindPass(name).has_value();
-  for (const FeatureName& f : FeatureNames()) known |= f.name == name;
-  if (known) return {};
-  std::string names = "fusion, loops";
-  for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
-  return InvalidArgument("unknown feature '{}'; there are {}, and the passes that krafla opt --list-passes lists", name,
-                         names);
-}
-
 Result<CompileOptions> DeviceOptions::ToCompileOptions() const {
   CompileOptions out;
   out.strict = strict;
   out.submission_ms = submission_ms;
+  out.disabled = {disabled.begin(), disabled.end()};
+  out.enabled = {enabled.begin(), enabled.end()};
+  KRAFLA_TRY(CheckFeatureNames(out));
   if (threads > 0) out.threads = std::make_shared<ThreadPool>(threads);
-  for (const auto* list : {&disabled, &enabled})
-    for (const std::string& name : *list) {
-      KRAFLA_TRY(CheckFeatureName(name));
-      (list == &disabled ? out.disabled : out.enabled).insert(name);
-    }
   return out;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "command.h"
 
@@ -9,13 +8,15 @@ namespace krafla::cli {
 
 int Devices(const DeviceOptions& options) {
   std::string why;
-  std::vector<DeviceDescription> devices = ListDevices(&why);
-  for (const DeviceDescription& d : devices) {
+  const auto devices = ListDevices(&why);
+  if (!devices) return FailDevice(devices.error());
+  const int threads = options.threads > 0 ? options.threads : ThreadPool::DefaultThreads();
+  for (const DeviceDescription& d : *devices) {
     if (options.json) {
       nlohmann::ordered_json line;
       line["device"] = d.selector;
       if (d.is_cpu) {
-        line["threads"] = std::thread::hardware_concurrency();
+        line["threads"] = threads;
       } else {
         line["name"] = d.profile.name;
         line["driver"] = d.profile.driver_name;
@@ -27,7 +28,7 @@ int Devices(const DeviceOptions& options) {
       continue;
     }
     if (d.is_cpu) {
-      std::printf("%-10s %u threads\n", "cpu", std::thread::hardware_concurrency());
+      std::printf("%-10s %d threads\n", "cpu", threads);
       continue;
     }
     const DeviceFeatures& f = d.profile.features;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "api/feature_names.h"
 #include "api/front_end.h"
 #include "api/vulkan/emitted_kernels.h"
 #include "command.h"
@@ -124,7 +125,7 @@ int Opt(const OptOptions& given) {
     return kUsage;
   }
   for (const std::string& name : options.disabled)
-    if (auto known = CheckFeatureName(name); !known) return Fail(known.error()), kUsage;
+    if (auto known = CheckDisabledName(name); !known) return Fail(known.error()), kUsage;
   std::optional<DeviceDescription> device;
   if (!options.selector.empty() || options.stage == "spirv") {
     auto chosen = ChooseDevice(options);

@@ -13,7 +13,8 @@ namespace {
 Result<std::vector<std::shared_ptr<Client>>> BestDevices() {
   std::vector<std::shared_ptr<Client>> out;
   std::optional<DeviceType> best;
-  for (const DeviceDescription& d : ListDevices()) {
+  KRAFLA_ASSIGN(const std::vector<DeviceDescription> devices, ListDevices());
+  for (const DeviceDescription& d : devices) {
     if (d.is_cpu || (best && d.profile.type != *best)) continue;
     Result<std::shared_ptr<Client>> client = Client::Create(d.selector);
     if (!client) continue;

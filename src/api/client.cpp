@@ -2,6 +2,8 @@
 #include "api/client.h"
 
 #include "api/cpu/cpu_client.h"
+#include "base/thread_pool.h"
+#include "cpu_fallback/native/native_code.h"
 #include "ir/memory_order.h"
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan/vulkan_client.h"
@@ -133,10 +135,24 @@ std::string Executable::PlacementLine() const {
   return out;
 }
 
-std::vector<DeviceDescription> ListDevices(std::string* why) {
+namespace {
+
+// What the environment says that is read where it is too late for an error.
+Result<> CheckEnvironment() {
+  KRAFLA_TRY(ThreadPool::ThreadsAskedFor());
+  KRAFLA_TRY(cpu::native::NativeCodeAskedFor());
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<DeviceDescription>> ListDevices(std::string* why) {
+  KRAFLA_TRY(CheckEnvironment());
   std::vector<DeviceDescription> out;
 #ifdef KRAFLA_HAVE_VULKAN
-  if (auto devices = ListVulkanDevices())
+  auto devices = ListVulkanDevices();
+  if (!devices && devices.error().code() == StatusCode::kInvalidArgument) return devices;
+  if (devices)
     out = std::move(*devices);
   else if (why != nullptr)
     *why = devices.error().message();
@@ -148,6 +164,7 @@ std::vector<DeviceDescription> ListDevices(std::string* why) {
 }
 
 Result<std::shared_ptr<Client>> Client::Create(std::string_view selector, const ClientOptions& options) {
+  KRAFLA_TRY(CheckEnvironment());
   if (selector == "cpu") return std::make_shared<CpuClient>();
   const bool any = selector.empty();
   if (!any && !selector.starts_with("vulkan"))

@@ -34,8 +34,8 @@ class CustomCallRegistry;
 KRAFLA_EXPORT_END
 
 struct CompileOptions {
-  // Features off and on by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small
-  // loops as one kernel on Vulkan), and names of passes.
+  // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one kernel on
+  // Vulkan), and names of passes; and on: coopmat. Others are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -162,8 +162,9 @@ struct DeviceDescription {
   bool is_cpu = false;
   DeviceProfile profile;    // Vulkan only
 };
-// The CPU and every Vulkan device, best first. `why`: why there is no Vulkan device, when there is none.
-std::vector<DeviceDescription> ListDevices(std::string* why = nullptr);
+// Every Vulkan device, best first, and the CPU. `why`: why there is no Vulkan device, when there is none. INVALID_ARGUMENT
+// for environment variables that mean nothing.
+Result<std::vector<DeviceDescription>> ListDevices(std::string* why = nullptr);
 
 class Client {
  public:

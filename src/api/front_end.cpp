@@ -5,6 +5,7 @@
 #include <chrono>
 #include <limits>
 
+#include "api/feature_names.h"
 #include "api/host/host_services.h"
 #include "collectives/participants.h"
 #include "passes/entry_layouts.h"
@@ -44,6 +45,7 @@ FrontEnd::FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options
     : module_(std::move(module)), options_(options), report_(report), on_vulkan_(on_vulkan) {}
 
 Result<> FrontEnd::Check() {
+  KRAFLA_TRY(CheckFeatureNames(options_));
   KRAFLA_TRY(Verify(*module_));
   KRAFLA_TRY(CheckDevices(*module_, options_.for_group));
   KRAFLA_TRY(CheckBuiltInCalls(*module_, CustomCallsOf(options_)));

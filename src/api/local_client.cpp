@@ -132,7 +132,8 @@ LocalClient::~LocalClient() = default;
 std::vector<DeviceInfo> LocalClient::Devices() {
   return WithoutExceptions([]() -> Result<std::vector<DeviceInfo>> {
            std::vector<DeviceInfo> out;
-           for (const DeviceDescription& device : ListDevices()) out.push_back(Brief(device));
+           KRAFLA_ASSIGN(const std::vector<DeviceDescription> devices, ListDevices());
+           for (const DeviceDescription& device : devices) out.push_back(Brief(device));
            return out;
          })
       .value_or(std::vector<DeviceInfo>());

@@ -146,14 +146,20 @@ struct ThreadPool::Shared {
   }
 };
 
+Result<int> ThreadPool::ThreadsAskedFor() {
+  const char* text = std::getenv("KRAFLA_THREADS");
+  if (text == nullptr || *text == 0) return 0;
+  int threads = 0;
+  const char* end = text + std::strlen(text);
+  auto [parsed, error] = std::from_chars(text, end, threads);
+  if (error != std::errc() || parsed != end || threads < 1 || threads > kMaxThreads)
+    return InvalidArgument("KRAFLA_THREADS is '{}'; say how many threads, from 1 to {}.", text, kMaxThreads);
+  return threads;
+}
+
 int ThreadPool::DefaultThreads() {
-  if (const char* text = std::getenv("KRAFLA_THREADS")) {
-    int threads = 0;
-    const char* end = text + std::strlen(text);
-    auto [parsed, error] = std::from_chars(text, end, threads);
-    if (error == std::errc() && parsed == end && threads >= 1 && threads <= kMaxThreads) return threads;
-  }
-  return std::min(UsableProcessors(), kMaxThreads);
+  const int asked = ThreadsAskedFor().value_or(0);
+  return asked > 0 ? asked : std::min(UsableProcessors(), kMaxThreads);
 }
 
 ThreadPool::ThreadPool(Options options)

@@ -14,6 +14,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "krafla/status.h"
+
 namespace krafla {
 
 class ThreadPool {
@@ -23,7 +25,10 @@ class ThreadPool {
   using RunTasks = std::function<void(int tasks, const std::function<void(int)>& task)>;
 
   static constexpr int kMaxThreads = 256;
-  // KRAFLA_THREADS where it is a number from 1 to kMaxThreads, else the processors that this process may use.
+  // KRAFLA_THREADS, a number from 1 to kMaxThreads, else 0; INVALID_ARGUMENT for anything else. Clients ask before there is
+  // a pool.
+  static Result<int> ThreadsAskedFor();
+  // ThreadsAskedFor, else the processors that this process may use.
   static int DefaultThreads();
 
   struct Options {

@@ -40,7 +40,9 @@ TEST(ClientTest, Selectors) {
 
 TEST(ClientTest, ListedDevicesCanBeMade) {
   std::string why;
-  std::vector<DeviceDescription> devices = ListDevices(&why);
+  auto listed = ListDevices(&why);
+  ASSERT_TRUE(listed) << listed.error().ToString();
+  const std::vector<DeviceDescription>& devices = *listed;
   ASSERT_FALSE(devices.empty());
   EXPECT_TRUE(devices.back().is_cpu);
   EXPECT_EQ(why.empty(), devices.size() > 1);
@@ -271,6 +273,19 @@ ENTRY main {
 
   auto fine = CompileText(*client_, kAdd, options_);
   EXPECT_TRUE(fine.has_value()) << fine.error().ToString();
+}
+
+TEST_P(DeviceTest, UnknownFeatureNamesAreErrors) {
+  for (const auto& [disabled, enabled] : {std::pair<std::set<std::string>, std::set<std::string>>{{"fusoin"}, {}},
+                                          {{}, {"fusion"}}, {{}, {"fp16"}}, {{}, {"nonsense"}}}) {
+    const std::string name = disabled.empty() ? *enabled.begin() : *disabled.begin();
+    auto refused = CompileText(*client_, kAdd, CompileOptions{.disabled = disabled, .enabled = enabled});
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument) << name;
+    EXPECT_NE(refused.error().message().find(name), std::string::npos) << refused.error().ToString();
+  }
+  auto taken = CompileText(*client_, kAdd, CompileOptions{.disabled = {"fusion", "cse", "bda"}, .enabled = {"coopmat"}});
+  EXPECT_TRUE(taken) << taken.error().ToString();
 }
 
 // What was dropped after the compilation is not there to be used.

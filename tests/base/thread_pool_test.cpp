@@ -198,10 +198,16 @@ TEST(ThreadPoolTest, AnExceptionLeavesThePoolUsable) {
 TEST(ThreadPoolTest, ThreadsFromTheEnvironment) {
   setenv("KRAFLA_THREADS", "5", 1);
   EXPECT_EQ(ThreadPool::DefaultThreads(), 5);
-  setenv("KRAFLA_THREADS", "many", 1);
-  EXPECT_GE(ThreadPool::DefaultThreads(), 1);
-  setenv("KRAFLA_THREADS", "0", 1);
-  EXPECT_GE(ThreadPool::DefaultThreads(), 1);
+  for (const char* bad : {"many", "0", "-1", "257", "2 ", "99999999999999999999"}) {
+    setenv("KRAFLA_THREADS", bad, 1);
+    auto asked = ThreadPool::ThreadsAskedFor();
+    ASSERT_FALSE(asked) << bad;
+    EXPECT_EQ(asked.error().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(asked.error().message().find(bad), std::string::npos) << asked.error().ToString();
+    EXPECT_GE(ThreadPool::DefaultThreads(), 1);
+  }
+  setenv("KRAFLA_THREADS", "", 1);
+  EXPECT_EQ(ThreadPool::ThreadsAskedFor().value_or(-1), 0);
   unsetenv("KRAFLA_THREADS");
 }
 

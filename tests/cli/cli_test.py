@@ -315,6 +315,35 @@ func.func @wrong() {
         out = krafla("opt", MLP / "module.hlo", "--passes", "dce,cse", "--stage", "plan")
         self.assertEqual(out.returncode, 0, out.stderr)
 
+    def test_what_means_nothing_is_an_error(self):
+        m = self.module(ADD)
+        for name in ("nonsense", "fp16", "fusion"):
+            out = krafla("run", m, "-d", "cpu", "--random", "--enable", name)
+            self.assertEqual(out.returncode, 2, (name, out.stderr))
+            self.assertIn(name, out.stderr)
+        self.assertEqual(krafla("run", m, "-d", "cpu", "--random", "--enable", "coopmat").returncode, 0)
+        for variable, bad, good in (("KRAFLA_THREADS", "many", "2"), ("KRAFLA_THREADS", "0", ""), ("KRAFLA_JIT", "yes", "0")):
+            for command in (("run", m, "-d", "cpu", "--random"), ("devices",)):
+                out = krafla(*command, env={**os.environ, variable: bad})
+                self.assertEqual(out.returncode, 2, (variable, bad, command, out.stderr))
+                self.assertIn(variable, out.stderr)
+                self.assertEqual(krafla(*command, env={**os.environ, variable: good}).returncode, 0, (variable, good))
+        if has_vulkan():
+            out = krafla("devices", env={**os.environ, "KRAFLA_VALIDATE": "maybe"})
+            self.assertEqual(out.returncode, 2, out.stderr)
+            self.assertIn("KRAFLA_VALIDATE", out.stderr)
+
+    def test_devices_say_how_many_threads(self):
+        out = krafla("devices", env={**os.environ, "KRAFLA_THREADS": "3"})
+        self.assertIn("3 threads", out.stdout)
+        out = krafla("devices", "--json", env={**os.environ, "KRAFLA_THREADS": "3"})
+        self.assertEqual([line.get("threads") for line in map(json.loads, out.stdout.splitlines())][-1], 3)
+        if hasattr(os, "sched_setaffinity"):
+            one = {min(os.sched_getaffinity(0))}
+            nothing = {k: v for k, v in os.environ.items() if k != "KRAFLA_THREADS"}
+            out = krafla("devices", env=nothing, preexec_fn=lambda: os.sched_setaffinity(0, one))
+            self.assertIn("1 threads", out.stdout)
+
     def test_opt_is_what_is_compiled(self):
         # A custom call of krafla's own with operands that it does not take.
         wrong = self.module("HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n"

@@ -13,6 +13,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "api/feature_names.h"
 #include "api/group/reduction_combiner.h"
 #include "base/index.h"
 #include "base/run_limit.h"
@@ -340,6 +341,7 @@ std::string DeviceGroup::selector() const {
 Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Module> module,
                                                               const CompileOptions& options,
                                                               const GroupOptions& group_options) {
+  KRAFLA_TRY(CheckFeatureNames(options));
   const int64_t r = module->replica_count, p = module->num_partitions;
   if (r < 1 || p < 1 || r > kMaxGroup || p > kMaxGroup || r * p > kMaxGroup)
     return InvalidArgument("a program of {} replicas and {} partitions does not run here: 1 to {} devices do", r, p,

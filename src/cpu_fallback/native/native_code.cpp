@@ -15,23 +15,28 @@
 
 namespace krafla::cpu::native {
 
+Result<NativeCodeWish> NativeCodeAskedFor() {
+  const char* text = std::getenv("KRAFLA_JIT");
+  const std::string_view wish = text == nullptr ? "" : text;
+  if (wish.empty() || wish == "1") return NativeCodeWish{};
+  if (wish == "0") return NativeCodeWish{.use = NativeUse::kNever};
+  if (wish == "always") return NativeCodeWish{.use = NativeUse::kAlways};
+  if (wish == "avx2") return NativeCodeWish{.use = NativeUse::kAlways, .avx2_only = true};
+  return InvalidArgument("KRAFLA_JIT is '{}'; say 0 for no native code, 1 for where it pays, always, or avx2.", wish);
+}
+
 namespace {
 
 std::atomic<int64_t> compiled_count, shared_count, refused_count;
 
-NativeUse AskedFor() {
-  const char* text = std::getenv("KRAFLA_JIT");
-  const std::string_view wish = text == nullptr ? "1" : text;
-  return wish == "0" ? NativeUse::kNever : wish == "always" || wish == "avx2" ? NativeUse::kAlways : NativeUse::kWorthwhile;
-}
 std::atomic<NativeUse>& Use() {
-  static std::atomic<NativeUse> use = AskedFor();
+  static std::atomic<NativeUse> use = NativeCodeAskedFor().value_or(NativeCodeWish{}).use;
   return use;
 }
 
 #ifdef KRAFLA_HAVE_JIT
 std::atomic<bool>& Narrow() {
-  static std::atomic<bool> narrow = std::getenv("KRAFLA_JIT") != nullptr && std::string_view(std::getenv("KRAFLA_JIT")) == "avx2";
+  static std::atomic<bool> narrow = NativeCodeAskedFor().value_or(NativeCodeWish{}).avx2_only;
   return narrow;
 }
 X86Target Target() { return HasTarget(X86Target::kAvx512) && !Narrow() ? X86Target::kAvx512 : X86Target::kAvx2; }

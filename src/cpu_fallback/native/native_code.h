@@ -9,6 +9,7 @@
 
 #include "cpu_fallback/native/executable_memory.h"
 #include "cpu_fallback/native/lane_graph.h"
+#include "krafla/status.h"
 
 namespace krafla::cpu::native {
 
@@ -42,8 +43,15 @@ class NativeCode {
 };
 
 // Where native code is made: nowhere, where it is worth its compilation, or wherever it can be (for tests). It begins as
-// the environment has it (KRAFLA_JIT: 0, 1, always, avx2: always, and for no more than that).
+// the environment has it.
 enum class NativeUse : uint8_t { kNever, kWorthwhile, kAlways };
+struct NativeCodeWish {
+  NativeUse use = NativeUse::kWorthwhile;
+  bool avx2_only = false;
+};
+// KRAFLA_JIT: 0, 1, always, avx2 (always, and for no more than that); INVALID_ARGUMENT for anything else. Clients ask before
+// anything is compiled.
+Result<NativeCodeWish> NativeCodeAskedFor();
 void UseNativeCode(NativeUse use);
 // For tests: makes code for AVX2 although the processor has more.
 void UseNarrowVectors(bool narrow);

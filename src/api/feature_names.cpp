@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/feature_names.h"
+
+#include <algorithm>
+
+#include "device/device_profile.h"
+#include "passes/pipeline.h"
+
+namespace krafla {
+
+Result<> CheckDisabledName(std::string_view name) {
+  if (name == "fusion" || name == "loops" || FindPass(name).has_value()) return {};
+  if (std::ranges::contains(FeatureNames(), name, &FeatureName::name)) return {};
+  std::string names = "fusion, loops";
+  for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
+  return InvalidArgument("unknown feature '{}'; there are {}, and the passes that krafla opt --list-passes lists", name, names);
+}
+
+Result<> CheckEnabledName(std::string_view name) {
+  if (name == "coopmat") return {};
+  return InvalidArgument("'{}' cannot be enabled: only coopmat can, and everything else is on wherever the device has it", name);
+}
+
+Result<> CheckFeatureNames(const CompileOptions& options) {
+  for (const std::string& name : options.disabled) KRAFLA_TRY(CheckDisabledName(name));
+  for (const std::string& name : options.enabled) KRAFLA_TRY(CheckEnabledName(name));
+  return {};
+}
+
+}  // namespace krafla
