@@ -48,6 +48,18 @@ TEST(Routine, LanesOfEveryLength) {
   }
 }
 
+// A place's own number: also where what is left for the last vector is one element.
+TEST(Routine, NumbersOfPlaces) {
+  for (int n : {1, 2, 15, 16, 17, 31, 33, 49}) {
+    const std::string type = "f32[" + std::to_string(n) + "]";
+    ExpectSameBits(Counted(9, type, "  a = " + type + " iota(), iota_dimension=0\n  next = " + type + " add(a, s)\n"));
+    ExpectSameBits(Counted(9, "f32[3," + std::to_string(n) + "]",
+                           "  a = f32[3," + std::to_string(n) + "] iota(), iota_dimension=0\n  b = f32[3," + std::to_string(n) +
+                               "] iota(), iota_dimension=1\n  c = f32[3," + std::to_string(n) + "] add(a, b)\n  next = f32[3," +
+                               std::to_string(n) + "] add(c, s)\n"));
+  }
+}
+
 TEST(Routine, TypesOfEveryWidth) {
   for (const char* t : {"s8", "u16", "s32", "u64", "f64", "bf16"}) {
     const std::string type = std::string(t) + "[6]";
