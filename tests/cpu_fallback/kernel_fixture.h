@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/checked_math.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/tape.h"
 #include "cpu_fallback/native/native_code.h"
@@ -15,12 +16,6 @@
 #include "reference.h"
 
 namespace krafla {
-
-inline int64_t Product(std::span<const int64_t> dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
-}
 
 // Interesting and random values of a storage type; NaNs included.
 inline void FillRandom(ElementType storage, std::span<std::byte> bytes, std::mt19937& random) {

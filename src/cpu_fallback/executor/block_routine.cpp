@@ -121,20 +121,18 @@ class BlockRoutine {
     const int lanes = LanesOf(s);
     const ElementType t = ElementType::kS32;
     const auto step = [&](int64_t r, int64_t c) { return (part_.row + r) * s.row_stride + (part_.column + c) * s.column_stride; };
-    if (n_ == 1) {
-      builder_.UseLanes(1);
-      const int64_t first = step(0, 0);
-      Define(s.out, {first == 0 ? *start : builder_.Add(LaneOp::kAdd, t, *start, builder_.Constant(t, static_cast<uint64_t>(first)))});
-      return true;
-    }
-    Value value = block_.Spread({*start}, lanes);
+    const int64_t first = step(0, 0);
+    builder_.UseLanes(1);
+    const int begin = first == 0 ? *start : builder_.Add(LaneOp::kAdd, t, *start, builder_.Constant(t, static_cast<uint64_t>(first)));
+    Value value = block_.Spread({begin}, lanes);
     if (lanes > 1) {
       builder_.UseLanes(lanes);
       int steps = builder_.Add(LaneOp::kSpread, t, builder_.Constant(t, 0));
       for (int64_t r = 0; r < rows_; ++r) {
         for (int64_t c = 0; c < columns_; ++c) {
-          if (step(r, c) == 0) continue;
-          steps = builder_.Add({LaneOp::kPut, t, steps, builder_.Constant(t, static_cast<uint64_t>(step(r, c))), -1,
+          const int64_t further = step(r, c) - first;
+          if (further == 0) continue;
+          steps = builder_.Add({LaneOp::kPut, t, steps, builder_.Constant(t, static_cast<uint64_t>(further)), -1,
                                 static_cast<uint64_t>(r * columns_ + c)});
         }
       }

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "base/checked_math.h"
+
 namespace krafla::cpu {
 
 using plan::ElementProgram;
@@ -13,12 +15,6 @@ using plan::NodeOp;
 using plan::Store;
 
 namespace {
-
-int64_t Product(std::span<const int64_t> dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
-}
 
 IndexId RowMajorIndex(plan::IndexSpace& space) {
   std::vector<IndexId> iters;

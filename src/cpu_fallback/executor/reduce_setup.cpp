@@ -89,8 +89,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
 }
 
 void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
-  int64_t element_count = 1;
-  for (int64_t d : body.element_dims) element_count *= d;
+  const int64_t element_count = Product(body.element_dims);
   if (window_) {
     layout_ = ReduceLayout::kRows;
     tile_ = window_->tile();

@@ -138,8 +138,7 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
     while (out >= row_rank && extent(out) == 1) --out;
     return out < row_rank ? -1 : out;
   };
-  int64_t element_count = 1;
-  for (int64_t d : body.element_dims) element_count *= d;
+  const int64_t element_count = Product(body.element_dims);
   bool sums_floats = false;
   for (const ReduceStage& stage : body.stages)
     for (const Reduction& r : stage.reductions) sums_floats |= DependsOnOrder(r);

@@ -139,11 +139,11 @@ void RoutineBlock::Add(const RoutineStore& store) {
 
 bool RoutineBlock::Copy(const Slice& from, const Slice& to) {
   const int64_t bytes = to.size;
+  if (bytes > kRoutineBytes || from.allocation == to.allocation) return false;
   int width = bytes % 4 == 0 ? 4 : 1;
   if (const auto it = known_.find({from.allocation, from.offset}); it != known_.end() && bytes % it->second.width == 0)
     width = it->second.width;
   const int64_t lanes = bytes / width;
-  if (lanes > kRoutineLanes || bytes > kRoutineBytes || from.allocation == to.allocation) return false;
   const ElementType type = native::UnsignedOfWidth(width);
   const RoutineAccess source{.buffer = from, .width = width, .lanes = static_cast<int>(lanes)};
   const RoutineAccess target{.buffer = to, .width = width, .lanes = static_cast<int>(lanes)};

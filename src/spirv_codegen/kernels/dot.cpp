@@ -21,12 +21,6 @@ namespace {
 
 using plan::DotKernel;
 
-int64_t Product(std::span<const int64_t> dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
-}
-
 // Every batch starts at a multiple of this, from a start at `offset`.
 int64_t Granule(const Dims& batch, const Dims& strides, int64_t offset) {
   int64_t g = std::abs(offset);

@@ -20,10 +20,18 @@ constexpr double kLaunchNs = 30e6;       // of a launch that does many turns
 constexpr int64_t kMostNodes = 6000;     // drivers take long to compile more
 constexpr uint32_t kMostLanes = 256;
 
-int64_t ProductOf(const Dims& dims) {
-  int64_t out = 1;
-  for (int64_t d : dims) out *= d;
-  return out;
+// A copy moves elements of so many bytes: one element where it can be one.
+int BytesOfCopied(int64_t size) {
+  if (size == 1 || size == 2 || size == 8) return static_cast<int>(size);
+  return size % 4 == 0 ? 4 : 1;
+}
+ElementType CopiedType(int bytes) {
+  switch (bytes) {
+    case 8: return ElementType::kU64;
+    case 4: return ElementType::kU32;
+    case 2: return ElementType::kU16;
+  }
+  return ElementType::kU8;
 }
 
 // What a point of a program costs, in simple operations.
@@ -52,7 +60,6 @@ class LoopNest {
 
   Result<EmittedLoop> Emit(const plan::WhileStep& loop) {
     KRAFLA_ASSIGN(const double turn_ns, LookAtTurn(loop));
-    if (code_nodes_ > kMostNodes) return Unimplemented("The loop has {} operations, more than one kernel takes.", code_nodes_);
     ChooseCopies();
     const uint32_t subgroup = FixedSubgroupSize(profile_);
     if (widest_ > 1) {
@@ -167,17 +174,15 @@ class LoopNest {
   Result<double> LookAt(const plan::StepList& list) {
     double ns = 0;
     for (const plan::Step& step : list.steps) {
+      // Steps count too: calls of calls are looked at as often as they are written out.
+      if (++code_nodes_ > kMostNodes) return Unimplemented("The loop has more operations than one kernel takes.");
       if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
         KRAFLA_ASSIGN(const double more, LookAtLaunch(*launch));
         ns += more;
       } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-        const bool words = copy->from.size % 4 == 0;
-        const bool single = copy->from.size == 1 || copy->from.size == 2 || copy->from.size == 4 || copy->from.size == 8;
-        // One element where it can be one.
-        const ElementType type = !single ? (words ? ElementType::kU32 : ElementType::kU8)
-                                 : copy->from.size == 8 ? ElementType::kU64 : copy->from.size == 4 ? ElementType::kU32
-                                 : copy->from.size == 2 ? ElementType::kU16 : ElementType::kU8;
-        const int64_t count = copy->from.size / StorageBytes(type);
+        const int bytes = BytesOfCopied(copy->from.size);
+        const ElementType type = CopiedType(bytes);
+        const int64_t count = copy->from.size / bytes;
         Look(copy->from, type, count, false, true);
         Look(copy->to, type, count, true, count == 1);
         widest_ = std::max(widest_, count);
@@ -203,6 +208,7 @@ class LoopNest {
         ns += of_call;
       }
     }
+    if (code_nodes_ > kMostNodes) return Unimplemented("The loop has more operations than one kernel takes.");
     return ns;
   }
 
@@ -212,14 +218,14 @@ class LoopNest {
     bool by_all = false;  // stores elements that every invocation may store for itself
     double points = 0, operations = 0;
     if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) {
-      const int64_t count = ProductOf(loop->program.space.dims());
+      const int64_t count = Product(loop->program.space.dims());
       by_all = count == 1;
       points = static_cast<double>(count), operations = OperationsOf(loop->program);
       widest_ = std::max(widest_, count);
       code_nodes_ += std::ssize(loop->program.nodes);
     } else if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
       if (reduce->stages.empty()) return Unimplemented("The reduction has no stages.");
-      const int64_t rows = ProductOf(reduce->row_dims), elements = ProductOf(reduce->element_dims);
+      const int64_t rows = Product(reduce->row_dims), elements = Product(reduce->element_dims);
       by_all = rows == 1;
       for (const plan::ReduceStage& s : reduce->stages) {
         by_all = by_all && (s.scope == plan::ReduceStage::Scope::kRow || s.program.stores.empty());
@@ -232,7 +238,7 @@ class LoopNest {
       widest_ = std::max({widest_, rows, elements > 16 ? elements : 1});
     } else if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
       for (ElementType type : {dot->lhs_type, dot->rhs_type, dot->result_type}) KRAFLA_TRY(CheckType(type, profile_));
-      const int64_t sums = ProductOf(dot->batch) * dot->m * dot->n;
+      const int64_t sums = Product(dot->batch) * dot->m * dot->n;
       by_all = sums == 1;
       const double lanes = profile_.is_cpu ? 8 : kMostLanes;
       points = std::max(static_cast<double>(sums), lanes);
@@ -320,7 +326,7 @@ class LoopNest {
     const Access accesses[] = {{BufferOf(copy.from), false}, {BufferOf(copy.to), true}};
     Order(accesses);
     const int64_t size = copy.from.size;
-    const int bytes = size == 1 || size == 2 || size == 8 ? static_cast<int>(size) : size % 4 == 0 ? 4 : 1;
+    const int bytes = BytesOfCopied(size);
     Spread(size / bytes, accesses, [&](Value at) {
       w_->buffers.Store(accesses[1].buffer, bytes, at, w_->buffers.Load(accesses[0].buffer, bytes, at, 1));
     });
@@ -388,7 +394,7 @@ class LoopNest {
 
   void EmitPoints(const plan::ElementProgram& program, std::span<const Access> accesses) {
     const Dims& dims = program.space.dims();
-    const int64_t total = ProductOf(dims);
+    const int64_t total = Product(dims);
     if (total == 0) return;
     const int rank = static_cast<int>(dims.size());
     int inner = rank - 1;
@@ -409,7 +415,7 @@ class LoopNest {
     const int rank = static_cast<int>(dims.size());
     const auto u32 = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
     const bool fours = k.k % 4 == 0;
-    Spread(ProductOf(dims), accesses, [&](Value item) {
+    Spread(Product(dims), accesses, [&](Value item) {
       ProgramLowering lowering(b, w_->buffers, k.epilogue);
       Values at(dims.size());
       Value rest = item;

@@ -35,11 +35,6 @@ class ScatterEmitter {
     }
   }
 
-  static int64_t Product(const Dims& dims) {
-    int64_t out = 1;
-    for (int64_t d : dims) out *= d;
-    return out;
-  }
   int64_t window_count() const { return Product(window_extents_); }
   int64_t batch_count() const { return Product(batch_extents_); }
 
@@ -158,8 +153,7 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
   KRAFLA_TRY(CheckType(s.indices_type, profile));
   for (ElementType type : s.types) KRAFLA_TRY(CheckType(type, profile));
   EmittedProgram out;
-  int64_t updates = 1;
-  for (int64_t d : s.updates_dims) updates *= d;
+  const int64_t updates = Product(s.updates_dims);
   constexpr int64_t kMostInOrder = int64_t{1} << 16;
   const bool in_stretches = updates > kMostInOrder;
   KernelWriter w(plan, profile, {}, in_stretches ? 1 : 0);

@@ -11,12 +11,6 @@ namespace {
 
 constexpr int64_t kMostPartSums = int64_t{1} << 24;
 
-int64_t CountOf(std::span<const int64_t> dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
-}
-
 }  // namespace
 
 int64_t PartCount(int64_t depth, int64_t outputs) {
@@ -48,7 +42,7 @@ plan::ElementProgram PartEpilogue(const plan::KernelPlan& with_parts, std::span<
 
 Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSums& sums, const DeviceProfile& profile) {
   const Dims& dims = sums.epilogue.space.dims();
-  const int64_t outputs = CountOf(dims);
+  const int64_t outputs = Product(dims);
   int inner = static_cast<int>(dims.size()) - 1;
   while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
   const int width = dims[static_cast<std::size_t>(inner)] % 4 == 0 ? 4 : 1;
