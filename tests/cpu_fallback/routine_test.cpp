@@ -2,6 +2,7 @@
 // Loops as native code: the bits of what interprets them, an end where the run is to end, and kernels that have no lanes.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <string>
 
@@ -201,6 +202,63 @@ TEST(Routine, CallsWhatItDoesNotDo) {
   k = f32[20] reverse(b), dimensions={0}
   next = f32[20] add(k, s)
 )", "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
+}
+
+// A routine that calls nothing for it.
+void ExpectFolded(const std::string& text) {
+  const int64_t calls = cpu::native::CountsOfNativeCode().calls;
+  ExpectSameBits(text);
+  EXPECT_EQ(cpu::native::CountsOfNativeCode().calls, calls);
+}
+
+// A loop whose turn reduces what it computes of the state, an array of `dims`, over dimensions `over`. That leaves `rows`,
+// which are dimensions `kept`, and each element gets what its row came to.
+std::string Reduced(const std::string& type, const std::string& op, const std::string& dims, const std::string& over, const std::string& rows,
+                    const std::string& kept) {
+  const std::string array = type + "[" + dims + "]", one = type + "[]";
+  const bool is_float = type.contains('f');
+  return Counted(3, array,
+                 "  k = " + one + " constant(" + (is_float ? "0.7" : "3") + ")\n  ks = " + array + " broadcast(k), dimensions={}\n" +
+                     "  t = " + array + (is_float ? " divide" : " multiply") + "(s, ks)\n  start = " + one + " constant(1)\n" +
+                     "  sum = " + type + "[" + rows + "] reduce(t, start), dimensions={" + over + "}, to_apply=f\n" +
+                     "  all = " + array + " broadcast(sum), dimensions={" + kept + "}\n  next = " + array + " subtract(all, s)\n",
+                 "f {\n  x = " + one + " parameter(0)\n  y = " + one + " parameter(1)\n  ROOT r = " + one + " " + op + "(x, y)\n}\n");
+}
+
+// Rows of every length, and what kernels/reduce_ops.h does with them: vectors, the rest of one, four sums at once.
+TEST(Routine, FoldsInTheOrderOfKernels) {
+  for (int n : {17, 20, 31, 32, 33, 47, 48, 63, 64, 100, 127, 128, 200, 255, 256}) {
+    SCOPED_TRACE(n);
+    for (const char* type : {"f32", "f64"})
+      for (const char* op : {"add", "multiply", "maximum"}) ExpectFolded(Reduced(type, op, std::to_string(n), "0", "", ""));
+  }
+}
+
+TEST(Routine, FoldsRowsAndColumns) {
+  for (const char* type : {"f32", "f64", "bf16", "s32", "s8", "u64"}) {
+    SCOPED_TRACE(type);
+    for (const char* op : {"add", "minimum", "maximum"}) {
+      ExpectFolded(Reduced(type, op, "5,40", "1", "5", "0"));
+      ExpectFolded(Reduced(type, op, "40,5", "0", "5", "1"));
+      ExpectFolded(Reduced(type, op, "20,12", "0", "12", "1"));
+      ExpectFolded(Reduced(type, op, "8,3,10", "0,1", "10", "2"));
+      ExpectFolded(Reduced(type, op, "6,3,7", "0,1", "7", "2"));
+      ExpectSameBits(Reduced(type, op, "3,18,4", "1", "3,4", "0,2"));
+    }
+  }
+}
+
+TEST(Routine, FoldsPredicates) {
+  for (const char* op : {"and", "or"}) {
+    const std::string combiner = std::string("f {\n  x = pred[] parameter(0)\n  y = pred[] parameter(1)\n  ROOT r = pred[] ") + op + "(x, y)\n}\n";
+    for (const auto& [over, rows, kept] : {std::array<std::string, 3>{"0,1", "", ""}, {"1", "10", "0"}, {"0", "20", "1"}}) {
+      ExpectFolded(Counted(4, "s32[10,20]", "  js = s32[10,20] broadcast(j), dimensions={}\n  forty = s32[] constant(40)\n"
+                           "  forties = s32[10,20] broadcast(forty), dimensions={}\n  limit = s32[10,20] multiply(js, forties)\n"
+                           "  t = pred[10,20] compare(s, limit), direction=GT\n  start = pred[] constant(" + std::string(op[0] == 'a' ? "true" : "false") + ")\n"
+                           "  sum = pred[" + rows + "] reduce(t, start), dimensions={" + over + "}, to_apply=f\n  all = pred[10,20] broadcast(sum), dimensions={" + kept + "}\n"
+                           "  more = s32[10,20] add(s, js)\n  next = s32[10,20] select(all, more, s)\n", combiner));
+    }
+  }
 }
 
 // A kernel that is too little work for native code of its own is not where a loop runs it many times.

@@ -23,6 +23,7 @@ namespace krafla::cpu {
 
 class TapeBuilder;
 class RoutineBlock;
+struct RoutinePart;
 struct RoutineStore;
 
 struct TileShape {
@@ -88,14 +89,17 @@ class BlockProgram {
   // program must live as long as the tape and have no params.
   void AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const;
 
-  // Adds the same to a routine's block, if that takes all of it; what is stored comes into `stores`.
-  bool AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns,
-             std::vector<RoutineStore>& stores) const;
+  // The parts that a routine's block takes a tile in: of as many lanes as a vector has of the widest values, or of one
+  // row's at most.
+  std::vector<RoutinePart> RoutineParts(int64_t rows, int64_t columns, bool of_one_row = false) const;
+  // Adds to a routine's block what RunTile does for a part, if that takes all of it; what is stored comes into `stores`.
+  bool AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part, std::vector<RoutineStore>& stores) const;
 
   bool has_params() const;
 
   std::size_t result_count() const { return results_.size(); }
   Value ResultValue(const std::byte* memory, std::size_t i) const;
+  int slot_count() const { return static_cast<int>(slots_.size()); }
   // How many values a tile computes: for estimates of time.
   int step_count() const { return static_cast<int>(tile_steps_.size()); }
   // How many of them are native code, each for many operations.

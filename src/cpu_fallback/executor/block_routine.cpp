@@ -20,20 +20,21 @@ class BlockRoutine {
   using Access = BlockProgram::Access;
   using Value = LaneBuilder::Value;
 
-  // Of the tile, `rows` and `columns` from these on.
-  struct Part {
-    int64_t row = 0, column = 0, rows = 1, columns = 1;
-  };
-  BlockRoutine(const BlockProgram& program, RoutineBlock& block, std::span<const plan::Slice> buffers, const Part& part,
+  BlockRoutine(const BlockProgram& program, RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part,
                std::vector<RoutineStore>& stores)
       : program_(program), block_(block), builder_(block.builder()), buffers_(buffers), part_(part), rows_(part.rows),
-        columns_(part.columns), n_(static_cast<int>(part.rows * part.columns)), stores_(stores),
+        columns_(part.columns), n_(part.lanes()), stores_(stores),
         values_(program.slots_.size()) {}
 
   bool Add() {
     for (const std::vector<Step>* steps : {&program_.launch_steps_, &program_.tile_steps_})
       for (const Step& s : *steps)
         if (!Add(s)) return false;
+    for (int slot : program_.results_) {
+      const std::optional<Value>& value = values_[static_cast<std::size_t>(slot)];
+      if (!value) return false;
+      part_.results.push_back(*value);
+    }
     return true;
   }
 
@@ -65,9 +66,13 @@ class BlockRoutine {
       case Kind::kModulus: return AddIndexOp(s);
       case Kind::kLoad: return AddLoad(s);
       case Kind::kStore: return AddStore(s);
+      case Kind::kParam: {
+        if (s.bits >= part_.params.size() || !part_.params[s.bits]) return false;
+        Define(s.out, *part_.params[s.bits]);
+        return true;
+      }
       case Kind::kUniformDivide:
       case Kind::kUniformModulus:
-      case Kind::kParam:
       case Kind::kNative: return false;
     }
     return false;
@@ -91,8 +96,15 @@ class BlockRoutine {
     return result.has_value();
   }
 
-  // use(an s32 of one lane, its factor) for the terms of an address that vary; its iterators are 0 in the only tile. False:
-  // some term cannot be had.
+  // The part of an address that the tile's place tells.
+  int64_t ConstantOf(const BlockProgram::Address& address) const {
+    int64_t sum = address.constant;
+    for (const BlockProgram::Term& term : address.terms)
+      if (term.kind == BlockProgram::Term::Kind::kIter && !part_.origin.empty())
+        sum += term.factor * part_.origin[static_cast<std::size_t>(term.number)];
+    return sum;
+  }
+  // use(an s32 of one lane, its factor) for the other terms of an address. False: some term cannot be had.
   template <class Use>
   bool ForTerms(const BlockProgram::Address& address, Use use) {
     for (const BlockProgram::Term& term : address.terms) {
@@ -108,7 +120,7 @@ class BlockRoutine {
   // The s32 of an address.
   std::optional<int> Index(const BlockProgram::Address& address) {
     const ElementType t = ElementType::kS32;
-    int sum = builder_.Constant(t, static_cast<uint64_t>(address.constant));
+    int sum = builder_.Constant(t, static_cast<uint64_t>(ConstantOf(address)));
     const bool is_known = ForTerms(address, [&](int x, int64_t factor) {
       const int scaled = factor == 1 ? x : builder_.Add(LaneOp::kMul, t, x, builder_.Constant(t, static_cast<uint64_t>(factor)));
       sum = builder_.Add(LaneOp::kAdd, t, scaled, sum);
@@ -171,7 +183,7 @@ class BlockRoutine {
   std::optional<RoutineAccess> PlaceOf(const Access& a) {
     if (a.offsets >= 0) return std::nullopt;
     const BlockProgram::Address& address = AddressOf(a.address);
-    const int64_t first = address.constant + part_.row * a.row_stride + part_.column * a.column_stride;
+    const int64_t first = ConstantOf(address) + part_.row * a.row_stride + part_.column * a.column_stride;
     RoutineAccess out{.buffer = buffers_[static_cast<std::size_t>(a.buffer)], .offset = first * a.width, .width = a.width};
     const bool is_known = ForTerms(address, [&](int node, int64_t factor) {
       if (const native::LaneNode& n = builder_.node(node); n.op == LaneOp::kConstant) {
@@ -267,39 +279,29 @@ class BlockRoutine {
   RoutineBlock& block_;
   LaneBuilder& builder_;
   std::span<const plan::Slice> buffers_;
-  Part part_;
+  RoutinePart& part_;
   int64_t rows_, columns_;
   int n_;
   std::vector<RoutineStore>& stores_;
   std::vector<std::optional<Value>> values_;  // by slot
 };
 
-namespace {
-
-// Code for more is not worth its compilation.
-constexpr int64_t kMaxSlotsOfRoutine = 1024;
-
-}  // namespace
-
-// In parts of as many lanes as a vector has of the widest values. What does not vary in the tile they share.
-bool BlockProgram::AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns,
-                         std::vector<RoutineStore>& stores) const {
+// What does not vary in the tile the parts share.
+std::vector<RoutinePart> BlockProgram::RoutineParts(int64_t rows, int64_t columns, bool of_one_row) const {
   int widest = 4;
   for (const Slot& s : slots_) widest = std::max(widest, s.width);
   const int64_t lanes = kRoutineBytes / widest;
-  BlockRoutine::Part part{.rows = columns >= lanes ? 1 : std::min(rows, std::max<int64_t>(lanes / columns, 1)),
-                          .columns = std::min(columns, lanes)};
-  const int64_t parts = CeilDiv(rows, part.rows) * CeilDiv(columns, part.columns);
-  if (parts * static_cast<int64_t>(slots_.size()) > kMaxSlotsOfRoutine) return false;
-  const BlockRoutine::Part whole = part;
-  for (part.row = 0; part.row < rows; part.row += whole.rows) {
-    part.rows = std::min(whole.rows, rows - part.row);
-    for (part.column = 0; part.column < columns; part.column += whole.columns) {
-      part.columns = std::min(whole.columns, columns - part.column);
-      if (!BlockRoutine(*this, block, buffers, part, stores).Add()) return false;
-    }
-  }
-  return true;
+  const int64_t most_columns = std::min(columns, lanes);
+  const int64_t most_rows = of_one_row || columns >= lanes ? 1 : std::min(rows, std::max<int64_t>(lanes / columns, 1));
+  std::vector<RoutinePart> out;
+  for (int64_t row = 0; row < rows; row += most_rows)
+    for (int64_t column = 0; column < columns; column += most_columns)
+      out.push_back({.row = row, .column = column, .rows = std::min(most_rows, rows - row), .columns = std::min(most_columns, columns - column)});
+  return out;
+}
+
+bool BlockProgram::AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part, std::vector<RoutineStore>& stores) const {
+  return BlockRoutine(*this, block, buffers, part, stores).Add();
 }
 
 }  // namespace krafla::cpu

@@ -207,7 +207,10 @@ Result<bool> LoopRunner::AppendTo(RoutineBlock& block, std::span<const plan::Sli
   for (const Piece& piece : pieces_) {
     const BlockProgram::Options options{.tile = piece.program.tile(), .is_for_routine = true};
     KRAFLA_ASSIGN(const BlockProgram lanes, BlockProgram::Compile(*piece.source, options));
-    if (!lanes.AddTo(block, buffers, piece.only.rows, piece.only.columns, stores)) return false;
+    std::vector<RoutinePart> parts = lanes.RoutineParts(piece.only.rows, piece.only.columns);
+    if (static_cast<int64_t>(parts.size()) * lanes.slot_count() > kRoutineSlots) return false;
+    for (RoutinePart& part : parts)
+      if (!lanes.AddTo(block, buffers, part, stores)) return false;
   }
   for (const RoutineStore& s : stores) block.Add(s);
   return true;

@@ -27,8 +27,10 @@ class ReduceRun final : public CpuKernel {
   static KernelResult Make(plan::ReduceKernel body, int threads);
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
+  Result<bool> AppendTo(RoutineBlock& block, std::span<const plan::Slice> bindings) const override;
 
  private:
+  friend class ReduceRoutine;
   // One worker's memory, and what it is working on.
   struct Worker {
     std::byte* memory = nullptr;
@@ -40,6 +42,7 @@ class ReduceRun final : public CpuKernel {
   };
 
   void ChooseLayout(const plan::ReduceKernel& body);
+  bool FitsRoutines(const plan::ReduceKernel& body) const;
   // The tile of what has a value a row.
   TileShape RowTile() const;
   Result<> CompileRowValues(plan::ReduceKernel& body);
@@ -94,6 +97,7 @@ class ReduceRun final : public CpuKernel {
   TileGrid rows_, elements_;
   std::vector<CompiledStage> stages_;
   std::optional<StageArrays> arrays_;
+  std::shared_ptr<const plan::ReduceKernel> source_;  // for routines, where it fits them
   int param_count_ = 0;
   std::vector<int> param_widths_, row_value_widths_;
   int64_t max_lanes_ = 1, tile_elements_ = 1;

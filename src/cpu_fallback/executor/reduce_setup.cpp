@@ -79,6 +79,7 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   if (out->window_)
     for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
   out->ChooseLayout(body);
+  if (out->FitsRoutines(body)) out->source_ = std::make_shared<const plan::ReduceKernel>(body);
   out->arrays_.emplace(body);
   if (out->layout_ != ReduceLayout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
   KRAFLA_TRY(out->CompileRowValues(body));

@@ -56,12 +56,12 @@ RoutineBlock::Value RoutineBlock::Spread(Value value, int lanes) {
   return {builder_.Add(LaneOp::kSpread, builder_.TypeOf(value.node), value.node), value.nans};
 }
 
-RoutineBlock::Value RoutineBlock::LaneOf(const Known& known) {
-  const native::LaneNode& n = builder_.node(known.value.node);
-  if (n.op == LaneOp::kConstant || n.lanes == 1) return known.value;
-  if (n.op == LaneOp::kSpread) return {n.a, known.value.nans};
-  builder_.UseLanes(1);
-  return {builder_.Add({LaneOp::kPick, n.type, known.value.node, -1, -1, static_cast<uint64_t>(known.lane)}), known.value.nans};
+RoutineBlock::Value RoutineBlock::LanesOf(Value value, int first, int lanes) {
+  const native::LaneNode n = builder_.node(value.node);
+  if (n.op == LaneOp::kConstant || n.lanes == lanes) return value;
+  builder_.UseLanes(lanes);
+  if (n.op == LaneOp::kSpread) return lanes == 1 ? Value{n.a, value.nans} : Value{builder_.Add(LaneOp::kSpread, n.type, n.a), value.nans};
+  return {builder_.Add({LaneOp::kPick, n.type, value.node, -1, -1, static_cast<uint64_t>(first)}), value.nans};
 }
 
 std::optional<RoutineBlock::Value> RoutineBlock::Forwarded(const RoutineAccess& from, ElementType type) {
@@ -84,7 +84,7 @@ std::optional<RoutineBlock::Value> RoutineBlock::Forwarded(const RoutineAccess& 
     if (from.lanes > kMaxJoined) return std::nullopt;
     std::vector<int> lanes;
     for (const Known& k : parts) {
-      const Value lane = LaneOf(k);
+      const Value lane = LanesOf(k.value, k.lane, 1);
       builder_.UseLanes(1);
       lanes.push_back(from.lanes == 1 ? lane.node : builder_.Seen(lane));
       if (from.lanes == 1) value = lane;
@@ -138,21 +138,25 @@ void RoutineBlock::Add(const RoutineStore& store) {
 }
 
 bool RoutineBlock::Copy(const Slice& from, const Slice& to) {
-  const int64_t bytes = to.size;
-  if (bytes > kRoutineBytes || from.allocation == to.allocation) return false;
-  int width = bytes % 4 == 0 ? 4 : 1;
-  if (const auto it = known_.find({from.allocation, from.offset}); it != known_.end() && bytes % it->second.width == 0)
-    width = it->second.width;
-  const int64_t lanes = bytes / width;
-  const ElementType type = native::UnsignedOfWidth(width);
-  const RoutineAccess source{.buffer = from, .width = width, .lanes = static_cast<int>(lanes)};
-  const RoutineAccess target{.buffer = to, .width = width, .lanes = static_cast<int>(lanes)};
-  if (!IsOneVector(source) || !IsOneVector(target)) return false;
-  // As the type that it was stored as, so that nothing is converted.
-  const auto it = known_.find({from.allocation, from.offset});
-  const std::optional<Value> value = Load(source, it != known_.end() && it->second.width == width ? builder_.TypeOf(it->second.value.node) : type);
-  if (!value) return false;
-  Add({target, *value});
+  if (to.size > kRoutineElements * 8 || from.allocation == to.allocation) return false;
+  const auto known_at = [&](int64_t offset) {
+    const auto it = known_.find({from.allocation, from.offset + offset});
+    return it == known_.end() ? nullptr : &it->second;
+  };
+  int width = to.size % 4 == 0 ? 4 : 1;
+  if (const Known* first = known_at(0); first != nullptr && to.size % first->width == 0) width = first->width;
+  const int64_t elements = to.size / width, lanes = std::min<int64_t>(elements, kRoutineBytes / std::max(width, 4));
+  if (!IsOneVector({.buffer = from, .offset = to.size}) || !IsOneVector({.buffer = to, .offset = to.size})) return false;
+  for (int64_t begin = 0; begin < elements; begin += lanes) {
+    const int64_t offset = begin * width;
+    const int n = static_cast<int>(std::min(lanes, elements - begin));
+    // As the type that it was stored as, so that nothing is converted.
+    const Known* known = known_at(offset);
+    const ElementType type = known != nullptr && known->width == width ? builder_.TypeOf(known->value.node) : native::UnsignedOfWidth(width);
+    const std::optional<Value> value = Load({.buffer = from, .offset = offset, .width = width, .lanes = n}, type);
+    if (!value) return false;
+    Add({{.buffer = to, .offset = offset, .width = width, .lanes = n}, *value});
+  }
   return true;
 }
 

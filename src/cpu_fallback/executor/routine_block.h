@@ -20,6 +20,8 @@ inline constexpr int64_t kRoutineLanes = 16;
 inline constexpr int64_t kRoutineBytes = 64;
 // The most elements that a kernel of a routine has.
 inline constexpr int64_t kRoutineElements = 256;
+// The most slots that the parts of a kernel have: code for more is not worth its compilation.
+inline constexpr int64_t kRoutineSlots = 1024;
 
 // Where the bytes of allocations are: addresses of a table, and how far behind them.
 class RoutinePlaces {
@@ -54,6 +56,16 @@ struct RoutineStore {
   native::LaneBuilder::Value value;  // of one lane, or of as many
 };
 
+// Of a tile of a block program at `origin` (empty: the first one), so many rows and columns from these on.
+struct RoutinePart {
+  std::span<const int64_t> origin = {};
+  int64_t row = 0, column = 0, rows = 1, columns = 1;
+  // By number: what the program has as params, of one lane or as many as the part.
+  std::vector<std::optional<native::LaneBuilder::Value>> params = {};
+  std::vector<native::LaneBuilder::Value> results = {};  // made by AddTo
+  int lanes() const { return static_cast<int>(rows * columns); }
+};
+
 class RoutineBlock {
  public:
   using Value = native::LaneBuilder::Value;
@@ -67,10 +79,13 @@ class RoutineBlock {
   std::optional<Value> Load(const RoutineAccess& from, ElementType type);
   static bool CanStore(const RoutineAccess& to) { return IsOneVector(to); }
   void Add(const RoutineStore& store);
-  // Copies up to 64 bytes. False, and nothing done: it does not.
+  // Copies as much as kRoutineElements of the widest. False, and nothing done: it does not.
   bool Copy(const plan::Slice& from, const plan::Slice& to);
   // A value of one lane in `lanes` of them.
   Value Spread(Value value, int lanes);
+  // `lanes` of a value's, a power of two, from a multiple of it on.
+  Value LanesOf(Value value, int first, int lanes);
+  bool MayOverlap(const plan::Slice& a, const plan::Slice& b) const { return places_.MayOverlap(a, b); }
 
   native::LaneGraph Take() && { return std::move(builder_.graph()); }
 
@@ -85,7 +100,6 @@ class RoutineBlock {
   static bool IsOneVector(const RoutineAccess& access);
   int AddAccess(const RoutineAccess& access);
   std::optional<Value> Forwarded(const RoutineAccess& from, ElementType type);
-  Value LaneOf(const Known& known);
   void Forget(const plan::Slice& slice);
   void Remember(const RoutineAccess& at, Value value);
 

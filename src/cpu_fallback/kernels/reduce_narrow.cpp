@@ -13,7 +13,7 @@ namespace krafla::cpu::HWY_NAMESPACE {
 
 template <class T, class F>
 ReduceOps PickNarrow() {
-  return {&ReduceRows<T, F>, &ReduceColumns<T, F>, nullptr};
+  return {&ReduceRows<T, F>, &ReduceColumns<T, F>, nullptr, 0};
 }
 // Sums keep the low bits that they would have in any wider type.
 template <class Unsigned>

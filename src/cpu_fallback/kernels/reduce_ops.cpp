@@ -79,7 +79,7 @@ void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_str
 
 template <class T, class F>
 ReduceOps Pick() {
-  return {&ReduceRows<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>};
+  return {&ReduceRows<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>, static_cast<int>(hn::Lanes(hn::ScalableTag<T>()))};
 }
 template <class T>
 ReduceOps FindExtremum(plan::Reduction::Kind kind) {
@@ -88,10 +88,10 @@ ReduceOps FindExtremum(plan::Reduction::Kind kind) {
     constexpr Bits kInfinity = sizeof(T) == 4 ? Bits{0x7f800000} : static_cast<Bits>(int64_t{0x7ff} << 52);
     if (kind == plan::Reduction::Kind::kMax) {
       using F = ExtremumOfBits<Bits, kInfinity, true>;
-      return {&ReduceRows<Bits, F>, &ReduceColumns<Bits, F>, &ReduceTiles<T, MaxOp<T>>};
+      return {&ReduceRows<Bits, F>, &ReduceColumns<Bits, F>, &ReduceTiles<T, MaxOp<T>>, 0};
     }
     using F = ExtremumOfBits<Bits, kInfinity, false>;
-    return {&ReduceRows<Bits, F>, &ReduceColumns<Bits, F>, &ReduceTiles<T, MinOp<T>>};
+    return {&ReduceRows<Bits, F>, &ReduceColumns<Bits, F>, &ReduceTiles<T, MinOp<T>>, 0};
   } else {
     return kind == plan::Reduction::Kind::kMax ? Pick<T, MaxOp<T>>() : Pick<T, MinOp<T>>();
   }

@@ -20,6 +20,8 @@ struct ReduceOps {
   static constexpr int64_t kMostTiles = 8;
   void (*tiles)(const void* const* in, int64_t arrays, int64_t row_stride, int64_t column_stride, int64_t rows,
                 int64_t columns, void* accumulator, int64_t accumulator_stride) = nullptr;
+  // Of a vector of `rows`, whose order of combination follows from them; 0 where that is of no matter.
+  int lanes = 0;
 };
 
 // `type` is a compute type, or the storage type of 8 or 16 bits that the values are combined in. Null functions for kOther

@@ -220,9 +220,11 @@ std::optional<Value> LaneBuilder::Apply(const BlockKey& key, uint64_t bits, std:
       return Value{EncodeAs(*this, Seen(As(operands[0], ElementType::kF32)), *format)};
     }
     case NodeOp::kDecode: {
+      const int code = As(operands[0], ElementType::kU32).node;
+      if (StorageBytes(key.storage) == 2) return Widen(Add(LaneOp::kTruncate, ElementType::kU16, code), key.storage);
       const MiniFloat* format = ByteFormat(key.storage);
       if (format == nullptr) return std::nullopt;
-      return Value{DecodeFrom(*this, As(operands[0], ElementType::kU32).node, *format)};
+      return Value{DecodeFrom(*this, code, *format)};
     }
     case NodeOp::kReducePrecision: {
       if (key.type != ElementType::kF32) return std::nullopt;

@@ -50,7 +50,7 @@ enum class LaneOp : uint8_t {
   kFixedLoad,             // from access number bits; with b, a pred, 0 where that is false, and no access
   kFixedStore,            // of a, to access number bits; with b, a pred, where that is true
   kSpread,                // a, one value, in all lanes
-  kPick,                  // lane number bits of a, as one value
+  kPick,                  // lanes of a from number bits on, a multiple of how many they are: a power of two
   kPut,                   // a with b, one value, in lane number bits
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/native/native_code.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -27,7 +28,7 @@ Result<NativeCodeWish> NativeCodeAskedFor() {
 
 namespace {
 
-std::atomic<int64_t> compiled_count, shared_count, refused_count;
+std::atomic<int64_t> compiled_count, shared_count, refused_count, call_count;
 
 std::atomic<NativeUse>& Use() {
   static std::atomic<NativeUse> use = NativeCodeAskedFor().value_or(NativeCodeWish{}).use;
@@ -72,7 +73,7 @@ CodeTable<Code>& Codes() {
 
 }  // namespace
 
-NativeCounts CountsOfNativeCode() { return {compiled_count.load(), shared_count.load(), refused_count.load()}; }
+NativeCounts CountsOfNativeCode() { return {compiled_count.load(), shared_count.load(), refused_count.load(), call_count.load()}; }
 void UseNativeCode(NativeUse use) { Use() = use; }
 
 NativeCode::NativeCode(std::unique_ptr<ExecutableMemory> memory, const LaneGraph& graph, int multiple)
@@ -170,6 +171,7 @@ bool HasRoutines() { return HasNativeCode() && Target() == X86Target::kAvx512; }
 std::shared_ptr<const RoutineCode> Compile(const Routine& routine) {
   for (const LaneGraph& g : routine.blocks)
     if (!CanEmit(X86Target::kAvx512, g)) return nullptr;
+  call_count += std::ranges::count(routine.items, RoutineItem::Kind::kCall, &RoutineItem::kind);
   std::string key = routine.Key();
   if (auto known = Codes<RoutineCode>().Find(key)) {
     ++shared_count;

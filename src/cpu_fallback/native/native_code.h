@@ -69,6 +69,7 @@ struct NativeCounts {
   int64_t compiled = 0;  // functions
   int64_t shared = 0;    // graphs that took over an equal one's function
   int64_t refused = 0;   // graphs for which there was no code, or no memory that may run
+  int64_t calls = 0;     // in routines, of what has no lanes
 };
 NativeCounts CountsOfNativeCode();
 

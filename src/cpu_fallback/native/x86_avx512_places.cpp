@@ -213,13 +213,21 @@ void Avx512Emitter::EmitSpread(int id) {
 
 void Avx512Emitter::EmitPick(int id) {
   const LaneNode& n = At(id);
-  const int at = static_cast<int>(n.bits) * WidthOf(n.type);
+  const int width = WidthOf(n.type), at = static_cast<int>(n.bits) * width, bytes = n.lanes * width;
   x86::Vec from = Register(n.a);
+  if (bytes == 32) {
+    if (at == 0) return Set(id, from.ymm());
+    const x86::Vec half = cc_.newYmm();
+    Emit(Inst::kIdVextracti64x4, half, from, Imm(at / 32));
+    return Set(id, half);
+  }
+  if (at == 0) return Set(id, from.xmm());
   if (at >= 16) {
     const x86::Vec part = cc_.newXmm();
     Emit(Inst::kIdVextracti32x4, part, from, Imm(at / 16));
     from = part;
   }
+  if (at % 16 == 0) return Set(id, from);
   const x86::Vec v = cc_.newXmm();
   Emit(Inst::kIdVpsrldq, v, from.xmm(), Imm(at % 16));
   Set(id, v);
