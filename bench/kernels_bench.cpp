@@ -25,54 +25,69 @@ Kernel Elementwise(std::string_view type, int bytes, std::string_view op, int64_
   std::string shape = Format("{}[{}]", type, n);
   return {Format("elementwise/{}/{}/{}", op, type, n),
           Format("HloModule m\nENTRY e {{\n  x = {0} parameter(0)\n  y = {0} parameter(1)\n  z = {0} multiply(x, y)\n"
-                      "  ROOT r = {0} {1}(z)\n}}\n", shape, op),
+                 "  ROOT r = {0} {1}(z)\n}}\n",
+                 shape, op),
           2.0 * static_cast<double>(n), 3.0 * bytes * static_cast<double>(n)};
 }
 
 Kernel Reduce(int64_t rows, int64_t columns, int dimension) {
-  return {Format("reduce/f32/{}x{}/dimension{}", rows, columns, dimension),
-          Format("HloModule m\nadd {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}}\n"
-                      "ENTRY e {{\n  x = f32[{0},{1}] parameter(0)\n  zero = f32[] constant(0)\n"
-                      "  ROOT r = f32[{2}] reduce(x, zero), dimensions={{{3}}}, to_apply=add\n}}\n",
-                      rows, columns, dimension == 0 ? columns : rows, dimension),
-          static_cast<double>(rows * columns), 4.0 * static_cast<double>(rows * columns)};
+  return {
+      Format("reduce/f32/{}x{}/dimension{}", rows, columns, dimension),
+      Format("HloModule m\nadd {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}}\n"
+             "ENTRY e {{\n  x = f32[{0},{1}] parameter(0)\n  zero = f32[] constant(0)\n"
+             "  ROOT r = f32[{2}] reduce(x, zero), dimensions={{{3}}}, to_apply=add\n}}\n",
+             rows, columns, dimension == 0 ? columns : rows, dimension),
+      static_cast<double>(rows * columns), 4.0 * static_cast<double>(rows * columns)};
 }
 
 Kernel Dot(std::string_view type, std::string_view result, int64_t m, int64_t n, int64_t k) {
   return {Format("dot/{}/{}x{}x{}", type, m, n, k),
           Format("HloModule m\nENTRY e {{\n  a = {0}[{2},{4}] parameter(0)\n  b = {0}[{4},{3}] parameter(1)\n"
-                      "  ROOT r = {1}[{2},{3}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}\n",
-                      type, result, m, n, k),
+                 "  ROOT r = {1}[{2},{3}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}\n",
+                 type, result, m, n, k),
           2.0 * static_cast<double>(m * n * k), 0};
 }
 
 Kernel Convolution(int64_t size, int64_t in, int64_t out, int64_t window) {
   int64_t pad = window / 2;
-  return {Format("convolution/f32/{0}x{0}x{1}/{2}/window{3}", size, in, out, window),
-          Format("HloModule m\nENTRY e {{\n  x = f32[1,{0},{0},{1}] parameter(0)\n  w = f32[{3},{3},{1},{2}] parameter(1)\n"
-                      "  ROOT r = f32[1,{0},{0},{2}] convolution(x, w), window={{size={3}x{3} pad={4}_{4}x{4}_{4}}}, "
-                      "dim_labels=b01f_01io->b01f\n}}\n", size, in, out, window, pad),
-          2.0 * static_cast<double>(size * size * in * out * window * window), 0};
+  return {
+      Format("convolution/f32/{0}x{0}x{1}/{2}/window{3}", size, in, out, window),
+      Format("HloModule m\nENTRY e {{\n  x = f32[1,{0},{0},{1}] parameter(0)\n  w = f32[{3},{3},{1},{2}] parameter(1)\n"
+             "  ROOT r = f32[1,{0},{0},{2}] convolution(x, w), window={{size={3}x{3} pad={4}_{4}x{4}_{4}}}, "
+             "dim_labels=b01f_01io->b01f\n}}\n",
+             size, in, out, window, pad),
+      2.0 * static_cast<double>(size * size * in * out * window * window), 0};
 }
 
 Kernel Sort(int64_t rows, int64_t columns) {
   return {Format("sort/f32/{}x{}", rows, columns),
           Format("HloModule m\nless {{\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
-                      "  ROOT l = pred[] compare(a, b), direction=LT\n}}\nENTRY e {{\n  x = f32[{0},{1}] parameter(0)\n"
-                      "  ROOT r = f32[{0},{1}] sort(x), dimensions={{1}}, to_apply=less\n}}\n", rows, columns),
+                 "  ROOT l = pred[] compare(a, b), direction=LT\n}}\nENTRY e {{\n  x = f32[{0},{1}] parameter(0)\n"
+                 "  ROOT r = f32[{0},{1}] sort(x), dimensions={{1}}, to_apply=less\n}}\n",
+                 rows, columns),
           static_cast<double>(rows * columns), 0};
 }
 
 std::vector<Kernel> Kernels() {
   return {
-      Elementwise("f32", 4, "negate", 1 << 20), Elementwise("f32", 4, "exponential", 1 << 20),
-      Elementwise("f32", 4, "tanh", 1 << 20), Elementwise("bf16", 2, "negate", 1 << 20),
-      Elementwise("s32", 4, "negate", 1 << 20), Elementwise("f32", 4, "negate", 1 << 10),
-      Reduce(1024, 1024, 1), Reduce(1024, 1024, 0), Reduce(1, 1 << 20, 1),
-      Dot("f32", "f32", 256, 256, 256), Dot("f32", "f32", 1024, 1024, 1024), Dot("f32", "f32", 1, 1024, 1024),
-      Dot("f16", "f16", 512, 512, 512), Dot("s8", "s32", 512, 512, 512),
-      Convolution(56, 64, 64, 3), Convolution(56, 64, 256, 1),
-      Sort(1, 1 << 18), Sort(1024, 256),
+      Elementwise("f32", 4, "negate", 1 << 20),
+      Elementwise("f32", 4, "exponential", 1 << 20),
+      Elementwise("f32", 4, "tanh", 1 << 20),
+      Elementwise("bf16", 2, "negate", 1 << 20),
+      Elementwise("s32", 4, "negate", 1 << 20),
+      Elementwise("f32", 4, "negate", 1 << 10),
+      Reduce(1024, 1024, 1),
+      Reduce(1024, 1024, 0),
+      Reduce(1, 1 << 20, 1),
+      Dot("f32", "f32", 256, 256, 256),
+      Dot("f32", "f32", 1024, 1024, 1024),
+      Dot("f32", "f32", 1, 1024, 1024),
+      Dot("f16", "f16", 512, 512, 512),
+      Dot("s8", "s32", 512, 512, 512),
+      Convolution(56, 64, 64, 3),
+      Convolution(56, 64, 256, 1),
+      Sort(1, 1 << 18),
+      Sort(1024, 256),
   };
 }
 
@@ -131,7 +146,8 @@ void Run(benchmark::State& state, const std::shared_ptr<Client>& client, const K
   }
   using benchmark::Counter;
   state.counters["op/s"] = Counter(kernel.operations, Counter::kIsIterationInvariantRate);
-  if (kernel.bytes > 0) state.counters["B/s"] = Counter(kernel.bytes, Counter::kIsIterationInvariantRate, Counter::kIs1024);
+  if (kernel.bytes > 0)
+    state.counters["B/s"] = Counter(kernel.bytes, Counter::kIsIterationInvariantRate, Counter::kIs1024);
 }
 
 }  // namespace
@@ -148,9 +164,11 @@ int main(int argc, char** argv) {
     }
     std::fprintf(stderr, "kernels_bench: %s is %s\n", selector, (*client)->device().description.c_str());
     for (const krafla::Kernel& kernel : krafla::Kernels())
-      benchmark::RegisterBenchmark((std::string(selector) + "/" + kernel.name).c_str(),
-                                   [client = *client, kernel](benchmark::State& state) { krafla::Run(state, client, kernel); })
-          ->UseRealTime()->Unit(benchmark::kMicrosecond);
+      benchmark::RegisterBenchmark(
+          (std::string(selector) + "/" + kernel.name).c_str(),
+          [client = *client, kernel](benchmark::State& state) { krafla::Run(state, client, kernel); })
+          ->UseRealTime()
+          ->Unit(benchmark::kMicrosecond);
   }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -83,9 +83,7 @@ Result<RecordedRun> RunRecorded(const Module& module, const RecordedArrays& arra
   std::vector<const Literal*> pointers;
   for (const Literal& l : arguments) pointers.push_back(&l);
   std::vector<Literal> padded;
-  if (declared != nullptr) {
-    KRAFLA_ASSIGN(pointers, PadArguments(*declared, pointers, padded));
-  }
+  if (declared != nullptr) { KRAFLA_ASSIGN(pointers, PadArguments(*declared, pointers, padded)); }
 
   RecordedRun out;
   EvaluatorHost host;

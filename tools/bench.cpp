@@ -60,8 +60,8 @@ Result<Prepared> PrepareAlone(std::unique_ptr<Module> module, const RecordedCase
   out.placement = out.alone->PlacementLine();
   std::vector<Literal> arguments;
   if (recorded != nullptr) {
-    KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(*recorded, out.alone->arguments(), out.alone->results(),
-                                                    RecordedPart::kInputs));
+    KRAFLA_ASSIGN(RecordedArrays arrays,
+                  ReadArrays(*recorded, out.alone->arguments(), out.alone->results(), RecordedPart::kInputs));
     arguments = std::move(arrays.inputs[0]);
   } else {
     KRAFLA_ASSIGN(arguments, RandomArguments(out.alone->arguments(), 0));
@@ -80,8 +80,8 @@ Result<Prepared> PrepareTogether(std::unique_ptr<Module> module, const RecordedC
   out.placement = out.together->PlacementLine();
   std::vector<std::vector<Literal>> arguments(static_cast<std::size_t>(out.together->device_count()));
   if (recorded != nullptr) {
-    KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(*recorded, out.together->arguments(), out.together->results(),
-                                                    RecordedPart::kInputs));
+    KRAFLA_ASSIGN(RecordedArrays arrays,
+                  ReadArrays(*recorded, out.together->arguments(), out.together->results(), RecordedPart::kInputs));
     if (arrays.inputs.size() != arguments.size())
       return InvalidArgument("arrays of {} devices are recorded, not of {}", arrays.inputs.size(), arguments.size());
     arguments = std::move(arrays.inputs);
@@ -110,9 +110,10 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
     module->num_partitions = recorded->partitions;
   }
   const bool several = module->replica_count > 1 || module->num_partitions > 1;
-  KRAFLA_ASSIGN(Prepared prepared,
-                several ? PrepareTogether(std::move(module), recorded, group, compile_options, options.device.ToGroupOptions())
-                        : PrepareAlone(std::move(module), recorded, group.client(0), compile_options));
+  KRAFLA_ASSIGN(
+      Prepared prepared,
+      several ? PrepareTogether(std::move(module), recorded, group, compile_options, options.device.ToGroupOptions())
+              : PrepareAlone(std::move(module), recorded, group.client(0), compile_options));
   out.compile_ms = prepared.report.compile_ms();
   out.kernels = prepared.report.kernels;
   out.launches = prepared.report.launches;
@@ -124,8 +125,9 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
   std::vector<double> times;
   Stopwatch total;
   const std::clock_t cpu = std::clock();
-  while (options.iterations > 0 ? static_cast<int>(times.size()) < options.iterations
-                                : (times.size() < 3 || total.Milliseconds() < options.min_time * 1000) && times.size() < 100000) {
+  while (options.iterations > 0
+             ? static_cast<int>(times.size()) < options.iterations
+             : (times.size() < 3 || total.Milliseconds() < options.min_time * 1000) && times.size() < 100000) {
     Stopwatch one;
     KRAFLA_TRY(prepared.Execute(options.device));
     times.push_back(one.Milliseconds());
@@ -152,8 +154,8 @@ int Bench(const BenchOptions& options) {
   if (!group) return FailDevice(group.error());
   int code = kRight;
   if (!options.device.json)
-    std::printf("%-28s %10s %10s %10s %10s %10s %8s %8s\n", "case", "compile ms", "first ms", "median ms", "min ms", "p90 ms",
-                "peak MB", "launches");
+    std::printf("%-28s %10s %10s %10s %10s %10s %8s %8s\n", "case", "compile ms", "first ms", "median ms", "min ms",
+                "p90 ms", "peak MB", "launches");
   for (const std::string& path : options.paths) {
     std::vector<RecordedCase> cases;
     std::error_code error;
@@ -176,12 +178,18 @@ int Bench(const BenchOptions& options) {
         continue;
       }
       if (options.device.json) {
-        nlohmann::ordered_json line = {{"case", timing->name}, {"device", (*group)->selector()},
-                                       {"compile_ms", timing->compile_ms}, {"first_ms", timing->first_ms},
-                                       {"median_ms", timing->median_ms}, {"min_ms", timing->min_ms}, {"p90_ms", timing->p90_ms},
+        nlohmann::ordered_json line = {{"case", timing->name},
+                                       {"device", (*group)->selector()},
+                                       {"compile_ms", timing->compile_ms},
+                                       {"first_ms", timing->first_ms},
+                                       {"median_ms", timing->median_ms},
+                                       {"min_ms", timing->min_ms},
+                                       {"p90_ms", timing->p90_ms},
                                        {"cpu_ms", timing->cpu_ms},
-                                       {"peak_bytes", timing->peak_bytes}, {"kernels", timing->kernels},
-                                       {"launches", timing->launches}, {"submissions", timing->work.submissions},
+                                       {"peak_bytes", timing->peak_bytes},
+                                       {"kernels", timing->kernels},
+                                       {"launches", timing->launches},
+                                       {"submissions", timing->work.submissions},
                                        {"longest_submission_ms", timing->work.longest_ms}};
         std::printf("%s\n", line.dump().c_str());
       } else {

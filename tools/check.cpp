@@ -41,7 +41,8 @@ void CheckTransfers(const RecordedArrays& arrays, HostTransfers& transfers, Outc
     out.kind = Outcome::Kind::kFailed;
     out.reason = std::move(reason);
   };
-  auto compare = [&](const Result<HostTransfers::Item>& got, std::span<const Literal> expected, const std::string& what) {
+  auto compare = [&](const Result<HostTransfers::Item>& got, std::span<const Literal> expected,
+                     const std::string& what) {
     if (!got) return fail(Format("{}: {}", what, got.error().message()));
     if (got->size() != expected.size())
       return fail(Format("{}: {} arrays, {} are recorded", what, got->size(), expected.size()));
@@ -85,7 +86,8 @@ void CompareResults(const std::vector<Literal>& results, const RecordedArrays& a
   }
 }
 
-// A model as it is before partitioning: each device gets its block of the arguments and has to give that of the results.
+// A model as it is before partitioning: each device gets its block of the arguments and has to give that of the
+// results.
 Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
                            const DeviceOptions& device) {
   Outcome out;
@@ -118,7 +120,8 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
   const int64_t devices = c.replicas * c.partitions;
   for (int64_t d = 0; d < devices; ++d) {
     std::vector<Literal> own;
-    if (auto cut = blocks(arrays->inputs[0], (*executable)->parameter_shardings(), d, own); !cut) return Error(cut.error());
+    if (auto cut = blocks(arrays->inputs[0], (*executable)->parameter_shardings(), d, own); !cut)
+      return Error(cut.error());
     std::vector<const Literal*> pointers;
     for (const Literal& a : own) pointers.push_back(&a);
     if (auto set = (*executable)->SetArguments(d, pointers); !set) return Error(set.error());
@@ -135,7 +138,8 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
     RecordedArrays own;
     own.tolerances = arrays->tolerances;
     own.outputs.emplace_back();
-    if (auto cut = blocks(arrays->outputs[0], (*executable)->result_shardings(), d, own.outputs[0]); !cut) return Error(cut.error());
+    if (auto cut = blocks(arrays->outputs[0], (*executable)->result_shardings(), d, own.outputs[0]); !cut)
+      return Error(cut.error());
     CompareResults(*results, own, 0, Format(" of device {}", d), out);
   }
   return out;
@@ -222,7 +226,8 @@ Outcome CheckCase(const RecordedCase& c, DeviceGroup& group, const CompileOption
 }
 
 // One case that ends in an exception is an error of its own.
-Outcome CheckCaseSafely(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options, const DeviceOptions& device) {
+Outcome CheckCaseSafely(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
+                        const DeviceOptions& device) {
   Result<Outcome> out = WithoutExceptions([&]() -> Result<Outcome> { return CheckCase(c, group, options, device); });
   return out ? std::move(*out) : Error(out.error());
 }
@@ -275,7 +280,8 @@ int Check(const CheckOptions& options) {
     if (!found) return Fail(found.error());
     without_form += found->without_form;
     for (RecordedCase& c : found->cases)
-      if (options.filter.empty() || fnmatch(options.filter.c_str(), c.name.c_str(), 0) == 0) cases.push_back(std::move(c));
+      if (options.filter.empty() || fnmatch(options.filter.c_str(), c.name.c_str(), 0) == 0)
+        cases.push_back(std::move(c));
   }
   if (cases.empty() && self_checks.empty()) {
     std::fprintf(stderr, "krafla: no recorded case under %s\n", options.paths[0].c_str());
@@ -284,7 +290,8 @@ int Check(const CheckOptions& options) {
   if (auto registered = RegisterTestCalls(); !registered) return Fail(registered.error());
   std::mutex mutex;
   std::atomic<std::size_t> next = 0;
-  int64_t passed = 0, failed = 0, skipped = static_cast<int64_t>(0), placed = 0, exchanged = 0, instructions = 0, wholly = 0;
+  int64_t passed = 0, failed = 0, skipped = static_cast<int64_t>(0), placed = 0, exchanged = 0, instructions = 0,
+          wholly = 0;
   std::optional<Status> device_error;
   std::string description;
   auto work = [&] {
@@ -361,14 +368,15 @@ int Check(const CheckOptions& options) {
                static_cast<long long>(placed), static_cast<long long>(instructions), description.c_str(),
                static_cast<long long>(wholly), static_cast<long long>(passed));
   if (without_form > 0)
-    std::fprintf(stderr, "krafla: %lld cases have no form '%s'\n", static_cast<long long>(without_form), options.form.c_str());
+    std::fprintf(stderr, "krafla: %lld cases have no form '%s'\n", static_cast<long long>(without_form),
+                 options.form.c_str());
   std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
   if (options.device.json)
     std::printf("{\"passed\":%lld,\"failed\":%lld,\"skipped\":%lld}\n", static_cast<long long>(passed),
                 static_cast<long long>(failed), static_cast<long long>(skipped));
   else
-    std::printf("%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(passed), static_cast<long long>(failed),
-                static_cast<long long>(skipped));
+    std::printf("%lld passed, %lld failed, %lld skipped\n", static_cast<long long>(passed),
+                static_cast<long long>(failed), static_cast<long long>(skipped));
   return failed == 0 ? kRight : kCheckFailed;
 }
 

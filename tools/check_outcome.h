@@ -31,6 +31,7 @@ inline Outcome Error(const Status& status) {
 std::vector<std::string> FindSelfChecks(const std::string& path);
 // Every function of one, by name.
 std::vector<std::pair<std::string, Outcome>> RunSelfChecks(const std::string& file, DeviceGroup& group,
-                                                           const CompileOptions& options, const GroupOptions& group_options);
+                                                           const CompileOptions& options,
+                                                           const GroupOptions& group_options);
 
 }  // namespace krafla::cli

@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Runs a module without arguments on one device; its results.
-Result<std::vector<Literal>> RunPlain(std::unique_ptr<Module> module, DeviceGroup& group, const CompileOptions& options) {
+Result<std::vector<Literal>> RunPlain(std::unique_ptr<Module> module, DeviceGroup& group,
+                                      const CompileOptions& options) {
   KRAFLA_ASSIGN(auto executable, group.client(0).Compile(std::move(module), options));
   KRAFLA_TRY(executable->Execute());
   return executable->TakeResults();
@@ -112,7 +113,8 @@ Outcome RunOne(SelfCheck check, DeviceGroup& group, const CompileOptions& option
   auto results = (*executable)->TakeResults();
   if (!results) return Error(results.error());
   if (results->size() != 2 * check.rules.size())
-    return Error(Status(StatusCode::kInternal, Format("{} values for {} comparisons", results->size(), check.rules.size())));
+    return Error(
+        Status(StatusCode::kInternal, Format("{} values for {} comparisons", results->size(), check.rules.size())));
   out.kind = Outcome::Kind::kPassed;
   for (std::size_t i = 0; i < check.rules.size(); ++i) {
     Comparison comparison = CompareByRule((*results)[2 * i], (*results)[2 * i + 1], check.rules[i]);
@@ -137,7 +139,8 @@ std::vector<std::string> FindSelfChecks(const std::string& path) {
     if (file.extension() == ".mlir" && fs::exists(file, error) && !recorded) out.push_back(path);
     return out;
   }
-  if (fs::exists(fs::path(path) / "meta.json", error) || fs::exists(fs::path(path) / "manifest.json", error)) return out;
+  if (fs::exists(fs::path(path) / "meta.json", error) || fs::exists(fs::path(path) / "manifest.json", error))
+    return out;
   std::vector<std::string> entries;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error))
     entries.push_back(it->path().string());
@@ -151,7 +154,8 @@ std::vector<std::string> FindSelfChecks(const std::string& path) {
 }
 
 std::vector<std::pair<std::string, Outcome>> RunSelfChecks(const std::string& file, DeviceGroup& group,
-                                                           const CompileOptions& options, const GroupOptions& group_options) {
+                                                           const CompileOptions& options,
+                                                           const GroupOptions& group_options) {
   std::vector<std::pair<std::string, Outcome>> out;
   const std::string name = fs::path(file).filename().string();
   // These programs have constants for arguments: without this the compiler would compute them whole.
@@ -172,8 +176,8 @@ std::vector<std::pair<std::string, Outcome>> RunSelfChecks(const std::string& fi
   std::vector<SelfCheckPart> parts = ReadSelfChecks(*text, name);
   for (SelfCheckPart& part : parts) {
     const std::string full = parts.size() == 1 ? name : name + "#" + part.name;
-    out.emplace_back(full, part.check ? RunOne(std::move(*part.check), group, unfolded, group_options)
-                                      : Error(part.check.error()));
+    out.emplace_back(
+        full, part.check ? RunOne(std::move(*part.check), group, unfolded, group_options) : Error(part.check.error()));
   }
   return out;
 }

@@ -35,7 +35,7 @@ struct DeviceOptions {
   std::vector<std::string> disabled, enabled;
   std::optional<double> time_limit;  // seconds
   double submission_ms = krafla::CompileOptions().submission_ms;
-  int threads = 0;                   // of the CPU's kernels; 0: as many as there are processors
+  int threads = 0;  // of the CPU's kernels; 0: as many as there are processors
 
   void AddTo(CLI::App& app, Takes takes = {});
   Result<CompileOptions> ToCompileOptions() const;  // unknown feature names are errors that list the known ones
@@ -90,9 +90,9 @@ int Check(const CheckOptions& options);
 struct BenchOptions {
   DeviceOptions device;
   std::vector<std::string> paths;
-  int iterations = 0;      // 0: until min_time
-  double min_time = 1.0;   // seconds
-  double every_ms = 0;     // between the starts of two runs, at least
+  int iterations = 0;     // 0: until min_time
+  double min_time = 1.0;  // seconds
+  double every_ms = 0;    // between the starts of two runs, at least
 };
 int Bench(const BenchOptions& options);
 

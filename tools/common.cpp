@@ -15,10 +15,11 @@
 namespace krafla::cli {
 
 void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
-  app.add_option("-d,--device", selector,
-                 "cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:\"name part\", vulkan:type=cpu "
-                 "(default: the best Vulkan device, or cpu where there is none); for programs of several devices also N "
-                 "virtual ones of one, cpu*8 or vulkan:0*4, or a list, vulkan:0,vulkan:1")
+  app.add_option(
+         "-d,--device", selector,
+         "cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:\"name part\", vulkan:type=cpu "
+         "(default: the best Vulkan device, or cpu where there is none); for programs of several devices also N "
+         "virtual ones of one, cpu*8 or vulkan:0*4, or a list, vulkan:0,vulkan:1")
       ->envname("KRAFLA_DEVICE");
   app.add_flag("--strict", strict, "any step that the device does not take is an error");
   app.add_option("--disable", disabled,
@@ -49,7 +50,8 @@ GroupOptions DeviceOptions::ToGroupOptions() const {
 
 RunLimit DeviceOptions::ToRunLimit() const {
   RunLimit out;
-  if (time_limit) out.deadline = RunLimit::Clock::now() + std::chrono::microseconds(static_cast<int64_t>(*time_limit * 1e6));
+  if (time_limit)
+    out.deadline = RunLimit::Clock::now() + std::chrono::microseconds(static_cast<int64_t>(*time_limit * 1e6));
   return out;
 }
 
@@ -176,7 +178,8 @@ Result<std::vector<Literal>> RandomArguments(const std::vector<Shape>& shapes, u
       for (std::size_t i = 0; i < bytes.size(); i += static_cast<std::size_t>(size)) {
         uint64_t r = random();
         if (size == 2) {
-          uint16_t v = type == ElementType::kBF16 ? static_cast<uint16_t>(0x3c00 + (r & 0x37f)) : static_cast<uint16_t>(0x2000 + (r & 0x1bff));
+          uint16_t v = type == ElementType::kBF16 ? static_cast<uint16_t>(0x3c00 + (r & 0x37f))
+                                                  : static_cast<uint16_t>(0x2000 + (r & 0x1bff));
           v = static_cast<uint16_t>(v | ((r >> 32 & 1) << 15));
           std::memcpy(bytes.data() + i, &v, 2);
         } else {

@@ -40,7 +40,8 @@ int Devices(const DeviceOptions& options) {
     add(f.storage16, "storage16"), add(f.storage8, "storage8"), add(f.buffer_device_address, "bda");
     add(f.cooperative_matrix, "coopmat"), add(f.bfloat16, "bf16"), add(f.timeline_semaphore, "timeline");
     std::printf("%-10s %s, %s %s\n           uuid %s; %s\n", d.selector.c_str(), d.profile.name.c_str(),
-                d.profile.driver_name.c_str(), d.profile.driver_info.c_str(), d.profile.device_uuid.c_str(), features.c_str());
+                d.profile.driver_name.c_str(), d.profile.driver_info.c_str(), d.profile.device_uuid.c_str(),
+                features.c_str());
   }
   if (!why.empty()) std::fprintf(stderr, "krafla: no Vulkan device: %s\n", why.c_str());
   return kRight;

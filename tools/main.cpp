@@ -29,7 +29,8 @@ std::size_t Distance(std::string_view a, std::string_view b) {
 }
 
 bool IsCommand(const CLI::App& app, std::string_view word) {
-  return std::ranges::any_of(app.get_subcommands({}), [&](const CLI::App* command) { return command->get_name() == word; });
+  return std::ranges::any_of(app.get_subcommands({}),
+                             [&](const CLI::App* command) { return command->get_name() == word; });
 }
 
 // A first word that is no command.
@@ -57,12 +58,14 @@ int RunCommand(int argc, char** argv) {
   CLI::App app{"krafla compiles HLO to SPIR-V and runs it on any Vulkan GPU, or on the CPU."};
   app.set_version_flag("--version", std::string("krafla ") + KRAFLA_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 success, 1 a check failed, 2 usage, 3 unsupported or invalid input, or a file that cannot be "
-             "read or written, 4 device or driver, or a time limit, 5 out of memory.\n"
-             "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers; gpu: they look "
-             "at what shaders read and write), KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the "
-             "CPU back end), KRAFLA_JIT (0: the CPU back end makes no native code; always: however small the work is).");
-  constexpr const char* kModule = "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
+  app.footer(
+      "Exit codes: 0 success, 1 a check failed, 2 usage, 3 unsupported or invalid input, or a file that cannot be "
+      "read or written, 4 device or driver, or a time limit, 5 out of memory.\n"
+      "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers; gpu: they look "
+      "at what shaders read and write), KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the "
+      "CPU back end), KRAFLA_JIT (0: the CPU back end makes no native code; always: however small the work is).");
+  constexpr const char* kModule =
+      "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
   int code = kRight;
 
   DeviceOptions devices;
@@ -73,22 +76,26 @@ int RunCommand(int argc, char** argv) {
   RunOptions run;
   cmd = app.add_subcommand("run", "run a module and print its results");
   cmd->add_option("module", run.module, kModule)->required();
-  CLI::Option* inputs = cmd->add_option(
-      "--inputs", run.inputs, "arguments, from an .npz (in its order); {} stands for the number of a device");
+  CLI::Option* inputs = cmd->add_option("--inputs", run.inputs,
+                                        "arguments, from an .npz (in its order); {} stands for the number of a device");
   CLI::Option* input = cmd->add_option("--input", run.literals, "one argument: 'f32[2,2]=1 2 3 4' (repeatable)");
   CLI::Option* random = cmd->add_flag("--random", run.random, "random arguments");
   inputs->excludes(input)->excludes(random);
   input->excludes(random);
   cmd->add_option("--seed", run.seed, "the seed of --random")->needs(random);
   cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device");
-  cmd->add_option("--replicas", run.replicas, "run as so many replicas, whatever the module says")->check(CLI::Range(1, 1024));
-  cmd->add_option("--partitions", run.partitions, "run as so many partitions, whatever the module says")->check(CLI::Range(1, 1024));
+  cmd->add_option("--replicas", run.replicas, "run as so many replicas, whatever the module says")
+      ->check(CLI::Range(1, 1024));
+  cmd->add_option("--partitions", run.partitions, "run as so many partitions, whatever the module says")
+      ->check(CLI::Range(1, 1024));
   run.device.AddTo(*cmd);
   cmd->callback([&] { code = Run(run); });
 
   CheckOptions check;
   cmd = app.add_subcommand("check", "compare results with recorded ones");
-  cmd->add_option("path", check.paths, "model folders, corpus folders, StableHLO files that check themselves, or folders of any of these")->required();
+  cmd->add_option("path", check.paths,
+                  "model folders, corpus folders, StableHLO files that check themselves, or folders of any of these")
+      ->required();
   cmd->add_option("--filter", check.filter, "only cases whose name fits this glob");
   cmd->add_option("--form", check.form, "which form of a module: hlo, pb, mlir, mlirbc");
   cmd->add_option("--jobs", check.jobs, "cases at once")->check(CLI::Range(1, 256));
@@ -118,7 +125,8 @@ int RunCommand(int argc, char** argv) {
   cmd->add_option("-d,--device", opt.selector,
                   "the Vulkan device to emit SPIR-V for (default: KRAFLA_DEVICE where it names one, else the best)");
   cmd->add_option("--disable", opt.disabled, "features or passes to leave out")->delimiter(',');
-  cmd->add_option("--replicas", opt.replicas, "compile for so many replicas, whatever the module says")->check(CLI::Range(1, 1024));
+  cmd->add_option("--replicas", opt.replicas, "compile for so many replicas, whatever the module says")
+      ->check(CLI::Range(1, 1024));
   cmd->add_option("--partitions", opt.partitions, "compile for so many partitions, whatever the module says")
       ->check(CLI::Range(1, 1024));
   cmd->callback([&] { code = Opt(opt); });
@@ -145,9 +153,7 @@ int RunCommand(int argc, char** argv) {
   }
   try {
     app.parse(static_cast<int>(words.size()), words.data());
-  } catch (const CLI::Success& e) {
-    return app.exit(e);
-  } catch (const CLI::ParseError& e) {
+  } catch (const CLI::Success& e) { return app.exit(e); } catch (const CLI::ParseError& e) {
     app.exit(e);
     return kUsage;
   }

@@ -53,7 +53,8 @@ const std::map<std::string_view, std::string_view>& Bodies() {
       {"iota", "ROOT r = $T[24] iota(), iota_dimension=0"},
       {"map", R"(f { a = $T[] parameter(0) ROOT b = $T[] add(a, a) }
         ENTRY x = $T[24] parameter(0) ROOT r = $T[24] map(x), dimensions={0}, to_apply=f)"},
-      {"outfeed", "x = $T[24] parameter(0) t = token[] after-all() ROOT r = token[] outfeed(x, t), outfeed_shape=$T[24]"},
+      {"outfeed",
+       "x = $T[24] parameter(0) t = token[] after-all() ROOT r = token[] outfeed(x, t), outfeed_shape=$T[24]"},
       {"pad", "x = $T[4,6] parameter(0) z = $T[] parameter(1) ROOT r = $T[7,11] pad(x, z), padding=1_2x0_0_1"},
       {"ragged-dot", R"(x = $T[6,8] parameter(0) y = $T[3,8,5] parameter(1) g = s32[3] parameter(2)
         ROOT r = $T[6,5] ragged-dot(x, y, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0},
@@ -75,7 +76,8 @@ const std::map<std::string_view, std::string_view>& Bodies() {
       {"scaled-dot", R"(x = $T[6,32] parameter(0) y = $T[32,5] parameter(1) a = f8e8m0fnu[6,1] parameter(2)
         b = f8e8m0fnu[1,5] parameter(3)
         ROOT r = f32[6,5] scaled-dot(x, y, a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0})"},
-      {"scan", R"(f { a = $T[6] parameter(0) b = $T[6] parameter(1) c = $T[6] add(b, a) ROOT t = ($T[6], $T[6]) tuple(c, c) }
+      {"scan",
+       R"(f { a = $T[6] parameter(0) b = $T[6] parameter(1) c = $T[6] add(b, a) ROOT t = ($T[6], $T[6]) tuple(c, c) }
         ENTRY x = $T[4,6] parameter(0) i = $T[6] parameter(1)
         ROOT r = ($T[4,6], $T[6]) scan(x, i), dimensions={0}, num_carries=1, is_reverse=false, to_apply=f)"},
       {"scatter", R"(f { a = $T[] parameter(0) b = $T[] parameter(1) ROOT c = $T[] add(a, b) }
@@ -84,7 +86,8 @@ const std::map<std::string_view, std::string_view>& Bodies() {
           scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f)"},
       {"select", R"(p = pred[24] parameter(0) x = $T[24] parameter(1) y = $T[24] parameter(2)
         ROOT r = $T[24] select(p, x, y))"},
-      {"select-and-scatter", R"(s { a = $T[] parameter(0) b = $T[] parameter(1) ROOT c = pred[] compare(a, b), direction=GE }
+      {"select-and-scatter",
+       R"(s { a = $T[] parameter(0) b = $T[] parameter(1) ROOT c = pred[] compare(a, b), direction=GE }
         f { a = $T[] parameter(0) b = $T[] parameter(1) ROOT c = $T[] add(a, b) }
         ENTRY x = $T[8] parameter(0) u = $T[4] parameter(1) z = $T[] parameter(2)
         ROOT r = $T[8] select-and-scatter(x, u, z), window={size=2 stride=2}, select=s, scatter=f)"},
@@ -157,8 +160,9 @@ std::optional<std::string> ExampleOf(const OpInfo& op, ElementType type) {
   ReplaceAll(body, "$U", Unsigned(type));
   ReplaceAll(body, "$X", type == ElementType::kF64 ? "c128" : "c64");
   ReplaceAll(body, "$F", complex ? "FFT" : "RFFT");
-  ReplaceAll(body, "$C", complex ? Format("{}[3,8]", ElementTypeName(type))
-                                 : Format("{}[3,5]", type == ElementType::kF64 ? "c128" : "c64"));
+  ReplaceAll(body, "$C",
+             complex ? Format("{}[3,8]", ElementTypeName(type))
+                     : Format("{}[3,5]", type == ElementType::kF64 ? "c128" : "c64"));
   const std::size_t entry = body.find("ENTRY");
   const std::string before = entry == body.npos ? "" : body.substr(0, entry);
   const std::string main = entry == body.npos ? body : body.substr(entry + 5);

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/vulkan/emitted_kernels.h"
-#include "command.h"
 #include "base/thread_pool.h"
+#include "command.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/opcode.h"
 #include "ir/verifier.h"
@@ -21,7 +21,8 @@ std::string Types(uint32_t set) {
     if (set & bit) out += Format("{}{}", out.empty() ? "" : ", ", name);
   };
   add(type_set::kPred, "pred"), add(type_set::kSigned, "signed"), add(type_set::kUnsigned, "unsigned");
-  add(type_set::kFloat, "float"), add(type_set::kComplex, "complex"), add(type_set::kToken, "token"), add(type_set::kTuple, "tuple");
+  add(type_set::kFloat, "float"), add(type_set::kComplex, "complex"), add(type_set::kToken, "token"),
+      add(type_set::kTuple, "tuple");
   return out;
 }
 
@@ -99,19 +100,18 @@ void Ask(const OpInfo& op, const DeviceProfile* profile, const CompileOptions& o
       continue;
     }
     auto report = PlacementOn(*profile, std::move(*module), options);
-    if (!report)
-      out.refused[report.error().message()].push_back(type);
-    else if (report->fallbacks.empty())
-      out.device.push_back(type);
-    else
-      out.host[report->fallbacks[0].reason].push_back(type);
+    if (!report) out.refused[report.error().message()].push_back(type);
+    else if (report->fallbacks.empty()) out.device.push_back(type);
+    else out.host[report->fallbacks[0].reason].push_back(type);
   }
 }
 
 std::string Summary(const Places& places, bool is_cpu) {
   if (!places.asked) return "-";
   std::string out;
-  auto add = [&](const char* where, std::string_view types) { out += Format("{}{}{}", out.empty() ? "" : "; ", where, types); };
+  auto add = [&](const char* where, std::string_view types) {
+    out += Format("{}{}{}", out.empty() ? "" : "; ", where, types);
+  };
   const bool everywhere = places.host.empty() && places.refused.empty();
   if (!places.device.empty()) add(is_cpu ? "cpu" : "device", everywhere ? "" : ": " + Names(places.device));
   for (const auto& [reason, types] : places.host) add("host", places.device.empty() ? "" : ": " + Names(types));
@@ -135,8 +135,12 @@ int OpsHere(const DeviceOptions& device, bool json) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     const OpInfo& op = AllOps()[i];
     if (json) {
-      nlohmann::ordered_json line = {{"hlo", op.name}, {"stablehlo", op.stablehlo_name}, {"operands", op.arity},
-                                     {"types", Types(op.types)}, {"runs", Where(op.lowering)}, {"accuracy", Accuracy(op.ulp)},
+      nlohmann::ordered_json line = {{"hlo", op.name},
+                                     {"stablehlo", op.stablehlo_name},
+                                     {"operands", op.arity},
+                                     {"types", Types(op.types)},
+                                     {"runs", Where(op.lowering)},
+                                     {"accuracy", Accuracy(op.ulp)},
                                      {"doc", op.doc}};
       if (places[i].asked) {
         auto by_reason = [](const std::map<std::string, std::vector<ElementType>>& map) {
@@ -154,12 +158,14 @@ int OpsHere(const DeviceOptions& device, bool json) {
     }
     std::printf("%-26s %-4s %-36s %-26s %-10s %s\n", std::string(op.name).c_str(),
                 (op.arity < 0 ? "any" : std::to_string(op.arity)).c_str(), Types(op.types).c_str(),
-                std::string(Where(op.lowering)).c_str(), Summary(places[i], on == nullptr).c_str(), std::string(op.doc).c_str());
+                std::string(Where(op.lowering)).c_str(), Summary(places[i], on == nullptr).c_str(),
+                std::string(op.doc).c_str());
   }
   if (json) return kRight;
   for (std::size_t i = 0; i < places.size(); ++i) {
     for (const auto& [reason, types] : places[i].host)
-      std::printf("# %s of %s on the host: %s\n", std::string(AllOps()[i].name).c_str(), Names(types).c_str(), reason.c_str());
+      std::printf("# %s of %s on the host: %s\n", std::string(AllOps()[i].name).c_str(), Names(types).c_str(),
+                  reason.c_str());
     for (const auto& [reason, types] : places[i].refused)
       std::printf("# %s of %s: %s\n", std::string(AllOps()[i].name).c_str(), Names(types).c_str(), reason.c_str());
   }
@@ -167,13 +173,15 @@ int OpsHere(const DeviceOptions& device, bool json) {
 }
 
 void OpsDocument() {
-  std::printf("# Operations\n\nWritten by `krafla ops --md` from `src/ir/ops.def`; a test keeps it fresh. `krafla ops` lists "
-              "them with the\nelement types that run on the device at hand, and why others run on the host.\n\n"
-              "| HLO | StableHLO | operands | types | how it runs | accuracy (f32) | what it does |\n|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "# Operations\n\nWritten by `krafla ops --md` from `src/ir/ops.def`; a test keeps it fresh. `krafla ops` lists "
+      "them with the\nelement types that run on the device at hand, and why others run on the host.\n\n"
+      "| HLO | StableHLO | operands | types | how it runs | accuracy (f32) | what it does |\n|---|---|---|---|---|---|---|\n");
   for (const OpInfo& op : AllOps())
-    std::printf("| %s | %s | %s | %s | %s | %s | %s |\n", std::string(op.name).c_str(), std::string(op.stablehlo_name).c_str(),
-                (op.arity < 0 ? "any" : std::to_string(op.arity)).c_str(), Types(op.types).c_str(),
-                std::string(Where(op.lowering)).c_str(), Accuracy(op.ulp).c_str(), std::string(op.doc).c_str());
+    std::printf("| %s | %s | %s | %s | %s | %s | %s |\n", std::string(op.name).c_str(),
+                std::string(op.stablehlo_name).c_str(), (op.arity < 0 ? "any" : std::to_string(op.arity)).c_str(),
+                Types(op.types).c_str(), std::string(Where(op.lowering)).c_str(), Accuracy(op.ulp).c_str(),
+                std::string(op.doc).c_str());
   std::printf("%s", kExceptions);
 }
 

@@ -37,9 +37,11 @@ Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile,
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) return DataLoss("the folder '{}' cannot be made: {}", folder, error.message());
   KRAFLA_ASSIGN(const EmittedKernels emitted, EmitKernels(plan, profile, options));
-  const auto write = [&](const spirv::EmittedKernel& kernel, std::size_t k, std::string_view name, std::size_t n) -> Result<> {
-    std::printf("%zu %.*s: %s, %zu words, local size %ux%ux%u; %s\n", k, static_cast<int>(name.size()), name.data(), kernel.variant.c_str(),
-                kernel.words.size(), kernel.local_size[0], kernel.local_size[1], kernel.local_size[2], kernel.reason.c_str());
+  const auto write = [&](const spirv::EmittedKernel& kernel, std::size_t k, std::string_view name,
+                         std::size_t n) -> Result<> {
+    std::printf("%zu %.*s: %s, %zu words, local size %ux%ux%u; %s\n", k, static_cast<int>(name.size()), name.data(),
+                kernel.variant.c_str(), kernel.words.size(), kernel.local_size[0], kernel.local_size[1],
+                kernel.local_size[2], kernel.reason.c_str());
     if (folder.empty()) return {};
     std::string path = Format("{}/{:03}.{}.spv", folder, k, n);
     return Write(path, std::string_view(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4));
@@ -104,7 +106,8 @@ Result<> Show(const OptOptions& options, const DeviceDescription* device) {
 // The device that SPIR-V is made for: KRAFLA_DEVICE counts where it names a Vulkan one.
 Result<DeviceDescription> ChooseDevice(OptOptions& options) {
   const char* wish = std::getenv("KRAFLA_DEVICE");
-  if (options.selector.empty()) options.selector = wish != nullptr && std::string_view(wish).starts_with("vulkan") ? wish : "vulkan";
+  if (options.selector.empty())
+    options.selector = wish != nullptr && std::string_view(wish).starts_with("vulkan") ? wish : "vulkan";
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
   if (options.stage == "spirv" && client->device().is_cpu)
     return InvalidArgument("SPIR-V is made for a Vulkan device, not for '{}'", options.selector);

@@ -45,7 +45,8 @@ Result<std::vector<Shape>> GivenShapes(const RunOptions& options, int64_t device
   if (!options.inputs.empty()) {
     const std::string path = ForDevice(options.inputs, device);
     if (path.ends_with(".npy"))
-      return InvalidArgument("'{}' is one array; --inputs takes an archive of all arguments, as numpy.savez writes it", path);
+      return InvalidArgument("'{}' is one array; --inputs takes an archive of all arguments, as numpy.savez writes it",
+                             path);
     KRAFLA_ASSIGN(const NpzArchive archive, NpzArchive::Open(path));
     for (const NpzArchive::Array& array : archive.arrays()) out.push_back(array.shape);
   }
@@ -66,12 +67,12 @@ Result<> CheckGiven(const RunOptions& options, const Module& module, bool alone)
   for (const Instruction* p : parameters)
     for (const Shape* leaf : TupleLeaves(p->shape())) wanted.emplace_back(p->name(), leaf);
   if (given.size() != wanted.size())
-    return InvalidArgument("the module takes {} arguments{}{}; {} were given (--inputs, --input or --random)", wanted.size(),
-                           wanted.empty() ? "" : ": ", ListOfParameters(module), given.size());
+    return InvalidArgument("the module takes {} arguments{}{}; {} were given (--inputs, --input or --random)",
+                           wanted.size(), wanted.empty() ? "" : ": ", ListOfParameters(module), given.size());
   for (std::size_t i = 0; alone && i < given.size(); ++i)
     if (!CanStandFor(given[i], *wanted[i].second))
-      return InvalidArgument("argument {} ({}): expected {}, got {}", i, wanted[i].first, wanted[i].second->ToString(false),
-                             given[i].ToString(false));
+      return InvalidArgument("argument {} ({}): expected {}, got {}", i, wanted[i].first,
+                             wanted[i].second->ToString(false), given[i].ToString(false));
   return {};
 }
 
@@ -126,9 +127,9 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
   auto executable = group.Compile(std::move(module), compile_options, options.device.ToGroupOptions());
   if (!executable) return Fail(InFile(options.module, executable.error()));
   if (!options.save.empty() && options.save.find("{}") == std::string::npos)
-    return Fail(Status(StatusCode::kInvalidArgument,
-                       Format("each device has results: say where its number goes, as in --save out{{}}.npz, not {}",
-                              options.save)));
+    return Fail(Status(
+        StatusCode::kInvalidArgument,
+        Format("each device has results: say where its number goes, as in --save out{{}}.npz, not {}", options.save)));
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
   for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
     auto arguments = Arguments(options, (*executable)->arguments(), d);
@@ -153,7 +154,8 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
   return kRight;
 }
 
-int RunAlone(const RunOptions& options, Client& client, std::unique_ptr<Module> module, const CompileOptions& compile_options) {
+int RunAlone(const RunOptions& options, Client& client, std::unique_ptr<Module> module,
+             const CompileOptions& compile_options) {
   auto executable = client.Compile(std::move(module), compile_options);
   if (!executable) return Fail(InFile(options.module, executable.error()));
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());

@@ -18,7 +18,8 @@ inline constexpr std::size_t kCountedHostBytes = std::size_t{64} << 20;
 void ClaimHostBytes(std::size_t size);
 void ReturnHostBytes(std::size_t size) noexcept;
 
-// What AlignedBytes allocates and frees with: 64-byte aligned, larger ones used again (base/host_blocks.h). Throws std::bad_alloc.
+// What AlignedBytes allocates and frees with: 64-byte aligned, larger ones used again (base/host_blocks.h). Throws
+// std::bad_alloc.
 std::byte* TakeHostBlock(std::size_t size);
 void ReturnHostBlock(std::byte* data, std::size_t size) noexcept;
 

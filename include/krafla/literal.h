@@ -34,12 +34,14 @@ class Literal {
   // no array. Look at shape() first where the type is not known.
   template <typename T>
   std::span<T> data() {
-    if (static_cast<int>(sizeof(T)) != StorageBytes(shape_.element_type())) [[unlikely]] return {};
+    if (static_cast<int>(sizeof(T)) != StorageBytes(shape_.element_type())) [[unlikely]]
+      return {};
     return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
   template <typename T>
   std::span<const T> data() const {
-    if (static_cast<int>(sizeof(T)) != StorageBytes(shape_.element_type())) [[unlikely]] return {};
+    if (static_cast<int>(sizeof(T)) != StorageBytes(shape_.element_type())) [[unlikely]]
+      return {};
     return {reinterpret_cast<const T*>(bytes_.data()), bytes_.size() / sizeof(T)};
   }
 

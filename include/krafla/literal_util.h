@@ -27,8 +27,7 @@ constexpr ElementType NativeToPrimitiveType() {
     return sizeof(T) == 1 ? E::kS8 : sizeof(T) == 2 ? E::kS16 : sizeof(T) == 4 ? E::kS32 : E::kS64;
   else if constexpr (std::is_integral_v<T>)
     return sizeof(T) == 1 ? E::kU8 : sizeof(T) == 2 ? E::kU16 : sizeof(T) == 4 ? E::kU32 : E::kU64;
-  else
-    static_assert(!sizeof(T), "no element type of HLO is like this C++ type");
+  else static_assert(!sizeof(T), "no element type of HLO is like this C++ type");
 }
 
 struct LiteralUtil {

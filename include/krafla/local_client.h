@@ -39,8 +39,9 @@ struct DeviceInfo {
 };
 
 struct BuildOptions {
-  // Features and passes by name: "fusion", "coopmat", "bda", ... Compile refuses unknown ones with INVALID_ARGUMENT, and lists
-  // those that there are. Of `enabled` there is one, "coopmat": wherever a shape fits, also where it may be slower.
+  // Features and passes by name: "fusion", "coopmat", "bda", ... Compile refuses unknown ones with INVALID_ARGUMENT,
+  // and lists those that there are. Of `enabled` there is one, "coopmat": wherever a shape fits, also where it may be
+  // slower.
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -82,8 +83,8 @@ class LocalExecutable {
 
 class LocalClient {
  public:
-  // Every Vulkan device, best first, and the CPU. Empty where they cannot be listed, for an environment variable that means
-  // nothing: Create says which.
+  // Every Vulkan device, best first, and the CPU. Empty where they cannot be listed, for an environment variable that
+  // means nothing: Create says which.
   static std::vector<DeviceInfo> Devices();
   // "cpu", "vulkan", "vulkan:1", "vulkan:\"radeon\"", ...; "": the best Vulkan device, or the CPU where there is no
   // Vulkan loader, driver or device at all (device().description says which is missing). A driver that is there and

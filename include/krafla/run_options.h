@@ -17,8 +17,8 @@ namespace krafla {
 using ParallelFor = std::function<void(int tasks, const std::function<void(int task)>& run)>;
 
 struct ClientOptions {
-  // How many threads the CPU's kernels run on, the one that calls Run included. 0: KRAFLA_THREADS in the environment, else
-  // as many as there are processors that this process may use.
+  // How many threads the CPU's kernels run on, the one that calls Run included. 0: KRAFLA_THREADS in the environment,
+  // else as many as there are processors that this process may use.
   int threads = 0;
   // If set, the kernels run on the program's own threads, by this, in up to `threads` tasks; krafla starts none.
   ParallelFor parallel_for = {};
@@ -27,9 +27,10 @@ struct ClientOptions {
   std::chrono::milliseconds wait_limit = std::chrono::minutes(30);
 };
 
-// Looked at between the steps of a run, at each turn of a loop, within steps that take long on the host, and while the run
-// waits for the device, the host or other runs of its executable. A run that was ended gives no results; the executable may
-// run again at once. On a device, steps that were given to it already are finished before those of the next run.
+// Looked at between the steps of a run, at each turn of a loop, within steps that take long on the host, and while the
+// run waits for the device, the host or other runs of its executable. A run that was ended gives no results; the
+// executable may run again at once. On a device, steps that were given to it already are finished before those of the
+// next run.
 struct RunOptions {
   std::optional<std::chrono::steady_clock::time_point> deadline = {};  // past it: DEADLINE_EXCEEDED
   std::stop_token stop = {};                                           // once it is requested: CANCELLED

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "krafla/element_type.h"
 #include "krafla/inline_vector.h"
 #include "krafla/status.h"
-#include "krafla/element_type.h"
 
 KRAFLA_EXPORT_BEGIN
 namespace krafla {

@@ -28,8 +28,7 @@ struct ShapeUtil {
   // `dynamic_dimensions`: a flag a dimension; then its size is an upper bound.
   static Result<Shape> MakeShape(PrimitiveType type, Span<int64_t> dimensions,
                                  const std::vector<bool>& dynamic_dimensions);
-  static Result<Shape> MakeShapeWithLayout(PrimitiveType type, Span<int64_t> dimensions,
-                                           Span<int64_t> minor_to_major);
+  static Result<Shape> MakeShapeWithLayout(PrimitiveType type, Span<int64_t> dimensions, Span<int64_t> minor_to_major);
   static Result<Shape> MakeShapeWithDescendingLayout(PrimitiveType type, Span<int64_t> dimensions);
   static Result<Shape> MakeScalarShape(PrimitiveType type);
   static Result<Shape> MakeTupleShape(Span<Shape> shapes);

@@ -23,7 +23,7 @@ class Span {
   Span(const T* data, std::size_t size) : data_(data), size_(size) {}
   template <std::ranges::contiguous_range R>
     requires std::ranges::sized_range<R> && std::is_same_v<std::ranges::range_value_t<R>, T> &&
-             (!std::is_same_v<std::remove_cvref_t<R>, Span>)
+                 (!std::is_same_v<std::remove_cvref_t<R>, Span>)
   Span(const R& range) : data_(std::ranges::data(range)), size_(std::ranges::size(range)) {}  // NOLINT: views convert
 
   const T* begin() const { return data_; }

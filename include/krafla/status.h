@@ -74,9 +74,9 @@ template <typename... Args>
 Failure MakeError(StatusCode code, std::format_string<Args...> format, Args&&... args) {
   return Failure(Status(code, FormatMessage(format.get(), std::make_format_args(args...))));
 }
-#define KRAFLA_DEFINE_ERROR(Name)                                            \
-  template <typename... Args>                                                \
-  Failure Name(std::format_string<Args...> format, Args&&... args) {         \
+#define KRAFLA_DEFINE_ERROR(Name)                                               \
+  template <typename... Args>                                                   \
+  Failure Name(std::format_string<Args...> format, Args&&... args) {            \
     return MakeError(StatusCode::k##Name, format, std::forward<Args>(args)...); \
   }
 KRAFLA_DEFINE_ERROR(InvalidArgument)
@@ -96,25 +96,26 @@ KRAFLA_DEFINE_ERROR(DataLoss)
 #define KRAFLA_CONCAT(a, b) KRAFLA_CONCAT_INNER(a, b)
 
 // Returns the error of `expr` from the enclosing function, if it has one.
-#define KRAFLA_TRY(expr)                                                \
-  do {                                                                  \
-    auto krafla_result = (expr);                                        \
+#define KRAFLA_TRY(expr)                                                            \
+  do {                                                                              \
+    auto krafla_result = (expr);                                                    \
     if (!krafla_result) return ::krafla::Failure(std::move(krafla_result).error()); \
   } while (false)
 
 // KRAFLA_ASSIGN(auto x, F()): x is F()'s value, or the function returns its error.
 #define KRAFLA_ASSIGN(lhs, expr) KRAFLA_ASSIGN_INNER(KRAFLA_CONCAT(krafla_result_, __LINE__), lhs, expr)
-#define KRAFLA_ASSIGN_INNER(tmp, lhs, expr)                       \
-  auto tmp = (expr);                                              \
-  if (!tmp) return ::krafla::Failure(std::move(tmp).error());     \
+#define KRAFLA_ASSIGN_INNER(tmp, lhs, expr)                   \
+  auto tmp = (expr);                                          \
+  if (!tmp) return ::krafla::Failure(std::move(tmp).error()); \
   lhs = std::move(*tmp)
 
 [[noreturn]] void CheckFailed(const char* file, int line, const char* what);
 
 // Our own bug, never reachable from input bytes. Always on.
-#define KRAFLA_CHECK(condition) \
-  do {                          \
-    if (!(condition)) [[unlikely]] ::krafla::CheckFailed(__FILE__, __LINE__, #condition); \
+#define KRAFLA_CHECK(condition)                              \
+  do {                                                       \
+    if (!(condition)) [[unlikely]]                           \
+      ::krafla::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)
 #define KRAFLA_UNREACHABLE() ::krafla::CheckFailed(__FILE__, __LINE__, "unreachable")
 

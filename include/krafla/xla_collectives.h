@@ -36,8 +36,7 @@ XlaOp AllGatherTuple(Span<XlaOp> operands, int64_t all_gather_dimension, int64_t
                      const std::optional<Layout>& layout = std::nullopt,
                      std::optional<bool> use_global_device_ids = std::nullopt);
 XlaOp ReduceScatter(XlaOp operand, const ComputationOrError& computation, int64_t scatter_dimension,
-                    int64_t shard_count,
-                    Span<ReplicaGroup> replica_groups = {},
+                    int64_t shard_count, Span<ReplicaGroup> replica_groups = {},
                     const std::optional<ChannelHandle>& channel_id = std::nullopt,
                     const std::optional<Layout>& layout = std::nullopt,
                     std::optional<bool> use_global_device_ids = std::nullopt);

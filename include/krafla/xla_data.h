@@ -19,12 +19,10 @@ namespace krafla {
 
 using PrimitiveType = ElementType;
 inline constexpr ElementType PRED = ElementType::kPred;
-inline constexpr ElementType S1 = ElementType::kS1, S2 = ElementType::kS2, S4 = ElementType::kS4,
-                             S8 = ElementType::kS8, S16 = ElementType::kS16, S32 = ElementType::kS32,
-                             S64 = ElementType::kS64;
-inline constexpr ElementType U1 = ElementType::kU1, U2 = ElementType::kU2, U4 = ElementType::kU4,
-                             U8 = ElementType::kU8, U16 = ElementType::kU16, U32 = ElementType::kU32,
-                             U64 = ElementType::kU64;
+inline constexpr ElementType S1 = ElementType::kS1, S2 = ElementType::kS2, S4 = ElementType::kS4, S8 = ElementType::kS8,
+                             S16 = ElementType::kS16, S32 = ElementType::kS32, S64 = ElementType::kS64;
+inline constexpr ElementType U1 = ElementType::kU1, U2 = ElementType::kU2, U4 = ElementType::kU4, U8 = ElementType::kU8,
+                             U16 = ElementType::kU16, U32 = ElementType::kU32, U64 = ElementType::kU64;
 inline constexpr ElementType F16 = ElementType::kF16, BF16 = ElementType::kBF16, F32 = ElementType::kF32,
                              F64 = ElementType::kF64;
 inline constexpr ElementType F4E2M1FN = ElementType::kF4E2M1FN, F8E3M4 = ElementType::kF8E3M4,

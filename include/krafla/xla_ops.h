@@ -135,9 +135,8 @@ XlaOp Scatter(XlaOp input, XlaOp scatter_indices, XlaOp updates, const Computati
               const ScatterDimensionNumbers& dimension_numbers, bool indices_are_sorted = false,
               bool unique_indices = false);
 XlaOp Scatter(Span<XlaOp> inputs, XlaOp scatter_indices, Span<XlaOp> updates,
-              const ComputationOrError& update_computation,
-              const ScatterDimensionNumbers& dimension_numbers, bool indices_are_sorted = false,
-              bool unique_indices = false);
+              const ComputationOrError& update_computation, const ScatterDimensionNumbers& dimension_numbers,
+              bool indices_are_sorted = false, bool unique_indices = false);
 XlaOp GetDimensionSize(XlaOp operand, int64_t dimension);
 XlaOp SetDimensionSize(XlaOp operand, XlaOp val, int64_t dimension);
 XlaOp RemoveDynamicDimension(XlaOp operand, int64_t dimension);
@@ -172,11 +171,10 @@ XlaOp ConvGeneral(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::
                   const ConvolutionDimensionNumbers& dimension_numbers, int64_t feature_group_count = 1,
                   int64_t batch_group_count = 1, const PrecisionConfig* precision_config = nullptr,
                   std::optional<PrimitiveType> preferred_element_type = std::nullopt);
-XlaOp ConvGeneralDilated(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides,
-                         Span<std::pair<int64_t, int64_t>> padding, Span<int64_t> lhs_dilation,
-                         Span<int64_t> rhs_dilation, const ConvolutionDimensionNumbers& dimension_numbers,
-                         int64_t feature_group_count = 1, int64_t batch_group_count = 1,
-                         const PrecisionConfig* precision_config = nullptr,
+XlaOp ConvGeneralDilated(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::pair<int64_t, int64_t>> padding,
+                         Span<int64_t> lhs_dilation, Span<int64_t> rhs_dilation,
+                         const ConvolutionDimensionNumbers& dimension_numbers, int64_t feature_group_count = 1,
+                         int64_t batch_group_count = 1, const PrecisionConfig* precision_config = nullptr,
                          std::optional<PrimitiveType> preferred_element_type = std::nullopt,
                          std::optional<std::vector<bool>> window_reversal = std::nullopt);
 
@@ -188,8 +186,7 @@ XlaOp Reduce(XlaBuilder* builder, Span<XlaOp> operands, Span<XlaOp> init_values,
              Span<int64_t> dimensions_to_reduce);
 XlaOp ReduceAll(XlaOp operand, XlaOp init_value, const ComputationOrError& computation);
 XlaOp ReduceWindow(XlaOp operand, XlaOp init_value, const ComputationOrError& computation,
-                   Span<int64_t> window_dimensions,
-                   Span<int64_t> window_strides, Padding padding);
+                   Span<int64_t> window_dimensions, Span<int64_t> window_strides, Padding padding);
 XlaOp ReduceWindow(Span<XlaOp> operands, Span<XlaOp> init_values, const ComputationOrError& computation,
                    Span<int64_t> window_dimensions, Span<int64_t> window_strides, Padding padding);
 XlaOp ReduceWindowWithGeneralPadding(XlaOp operand, XlaOp init_value, const ComputationOrError& computation,
@@ -197,17 +194,16 @@ XlaOp ReduceWindowWithGeneralPadding(XlaOp operand, XlaOp init_value, const Comp
                                      Span<int64_t> base_dilations, Span<int64_t> window_dilations,
                                      Span<std::pair<int64_t, int64_t>> padding);
 XlaOp ReduceWindowWithGeneralPadding(Span<XlaOp> operands, Span<XlaOp> init_values,
-                                     const ComputationOrError& computation,
-                                     Span<int64_t> window_dimensions, Span<int64_t> window_strides,
-                                     Span<int64_t> base_dilations, Span<int64_t> window_dilations,
-                                     Span<std::pair<int64_t, int64_t>> padding);
+                                     const ComputationOrError& computation, Span<int64_t> window_dimensions,
+                                     Span<int64_t> window_strides, Span<int64_t> base_dilations,
+                                     Span<int64_t> window_dilations, Span<std::pair<int64_t, int64_t>> padding);
 XlaOp SelectAndScatter(XlaOp operand, const ComputationOrError& select, Span<int64_t> window_dimensions,
                        Span<int64_t> window_strides, Padding padding, XlaOp source, XlaOp init_value,
                        const ComputationOrError& scatter);
 XlaOp SelectAndScatterWithGeneralPadding(XlaOp operand, const ComputationOrError& select,
-                                         Span<int64_t> window_dimensions,
-                                         Span<int64_t> window_strides, Span<std::pair<int64_t, int64_t>> padding,
-                                         XlaOp source, XlaOp init_value, const ComputationOrError& scatter);
+                                         Span<int64_t> window_dimensions, Span<int64_t> window_strides,
+                                         Span<std::pair<int64_t, int64_t>> padding, XlaOp source, XlaOp init_value,
+                                         const ComputationOrError& scatter);
 XlaOp Scan(Span<XlaOp> inputs, Span<XlaOp> inits, const ComputationOrError& computation, int64_t scan_dimension,
            std::optional<int64_t> scan_dimension_size = std::nullopt, bool is_reverse = false,
            bool is_associative = false);
@@ -249,14 +245,12 @@ XlaOp Conditional(XlaOp branch_index, Span<const XlaComputation*> branch_computa
 XlaOp OptimizationBarrier(XlaOp operand);
 XlaOp Domain(XlaOp operand, std::string_view entry, std::string_view exit);
 XlaOp CustomCall(XlaBuilder* builder, std::string_view call_target_name, Span<XlaOp> operands,
-                 const ShapeOrError& shape,
-                 std::string_view opaque = "", bool has_side_effect = false,
+                 const ShapeOrError& shape, std::string_view opaque = "", bool has_side_effect = false,
                  Span<OutputOperandAliasing> output_operand_aliasing = {}, const Literal* literal = nullptr,
                  CustomCallApiVersion api_version = CustomCallApiVersion::API_VERSION_ORIGINAL);
 XlaOp CustomCallWithComputation(XlaBuilder* builder, std::string_view call_target_name, Span<XlaOp> operands,
                                 const ComputationOrError& computation, const ShapeOrError& shape,
-                                std::string_view opaque = "",
-                                bool has_side_effect = false,
+                                std::string_view opaque = "", bool has_side_effect = false,
                                 Span<OutputOperandAliasing> output_operand_aliasing = {},
                                 const Literal* literal = nullptr,
                                 CustomCallApiVersion api_version = CustomCallApiVersion::API_VERSION_ORIGINAL);

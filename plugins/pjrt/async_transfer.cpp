@@ -101,8 +101,7 @@ Result<> AsyncHostToDeviceTransferManager_Destroy(PJRT_AsyncHostToDeviceTransfer
   return {};
 }
 
-Result<> AsyncHostToDeviceTransferManager_TransferData(
-    PJRT_AsyncHostToDeviceTransferManager_TransferData_Args& args) {
+Result<> AsyncHostToDeviceTransferManager_TransferData(PJRT_AsyncHostToDeviceTransferManager_TransferData_Args& args) {
   KRAFLA_ASSIGN(Pending* const pending, Find(args));
   KRAFLA_TRY(pending->Write(args.data, args.offset, args.transfer_size, args.is_last_transfer));
   args.done_with_h2d_transfer = NewEvent(Completion::AlreadyDone());
@@ -118,11 +117,9 @@ Result<> AsyncHostToDeviceTransferManager_TransferLiteral(
     return InvalidArgument("The literal is {}, the buffer {}.", shape.ToString(false), pending->shape.ToString(false));
   std::vector<std::byte> dense(static_cast<std::size_t>(shape.byte_size()));
   Dims strides = DenseStrides(shape);
-  if (args.shape_layout != nullptr) {
-    KRAFLA_ASSIGN(strides, StridesOf(*args.shape_layout, shape));
-  }
-  CopyStrided(dense.data(), StridesInMemory(pending->shape), static_cast<const std::byte*>(args.data), strides, shape.dims(),
-              static_cast<std::size_t>(StorageBytes(type)));
+  if (args.shape_layout != nullptr) { KRAFLA_ASSIGN(strides, StridesOf(*args.shape_layout, shape)); }
+  CopyStrided(dense.data(), StridesInMemory(pending->shape), static_cast<const std::byte*>(args.data), strides,
+              shape.dims(), static_cast<std::size_t>(StorageBytes(type)));
   KRAFLA_TRY(pending->Write(dense.data(), 0, shape.byte_size(), true));
   args.done_with_h2d_transfer = NewEvent(Completion::AlreadyDone());
   return {};

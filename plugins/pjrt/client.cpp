@@ -127,8 +127,8 @@ Result<> Client_ProcessIndex(PJRT_Client_ProcessIndex_Args& args) {
   return {};
 }
 
-// Which processes of a distributed program are alive. There is one, this one (Client_Create refuses more), and it knows;
-// jaxlib tells it regularly and ends the process where that is an error.
+// Which processes of a distributed program are alive. There is one, this one (Client_Create refuses more), and it
+// knows; jaxlib tells it regularly and ends the process where that is an error.
 Result<> Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_Args&) { return {}; }
 
 Result<> Client_PlatformVersion(PJRT_Client_PlatformVersion_Args& args) {

@@ -46,7 +46,8 @@ void Completion::Then(Callback callback) {
 }
 
 Promise::~Promise() {
-  if (completion_ != nullptr) completion_->Finish(Status(StatusCode::kInternal, "The work was dropped before it was done."));
+  if (completion_ != nullptr)
+    completion_->Finish(Status(StatusCode::kInternal, "The work was dropped before it was done."));
 }
 
 void Promise::Keep(Result<> outcome) {

@@ -10,10 +10,9 @@ using enum ElementType;
 
 // By PJRT_Buffer_Type, from 0.
 constexpr std::array kTypes = {
-    kInvalid, kPred,   kS8,        kS16,           kS32,        kS64,          kU8,     kU16,    kU32,
-    kU64,     kF16,    kF32,       kF64,           kBF16,       kC64,          kC128,   kF8E5M2, kF8E4M3FN,
-    kF8E4M3B11FNUZ,    kF8E5M2FNUZ, kF8E4M3FNUZ,   kS4,         kU4,           kToken,  kS2,     kU2,
-    kF8E4M3,  kF8E3M4, kF8E8M0FNU, kF4E2M1FN,      kS1,         kU1,
+    kInvalid, kPred,  kS8,   kS16, kS32,    kS64,    kU8,        kU16,           kU32,        kU64,        kF16,
+    kF32,     kF64,   kBF16, kC64, kC128,   kF8E5M2, kF8E4M3FN,  kF8E4M3B11FNUZ, kF8E5M2FNUZ, kF8E4M3FNUZ, kS4,
+    kU4,      kToken, kS2,   kU2,  kF8E4M3, kF8E3M4, kF8E8M0FNU, kF4E2M1FN,      kS1,         kU1,
 };
 static_assert(kTypes.size() == 32);
 

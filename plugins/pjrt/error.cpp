@@ -15,8 +15,8 @@ PJRT_Error_Code Code(const PJRT_Error* error) { return static_cast<PJRT_Error_Co
 // Our errors carry none.
 void ForEachPayload(const PJRT_Error*, PJRT_Error_PayloadVisitor, void*) {}
 
-constexpr PJRT_Error_FunctionTable kErrorFunctions = {sizeof(PJRT_Error_FunctionTable), sizeof(PJRT_Error), nullptr,
-                                                      &Destroy, &Message, &Code, &ForEachPayload};
+constexpr PJRT_Error_FunctionTable kErrorFunctions = {
+    sizeof(PJRT_Error_FunctionTable), sizeof(PJRT_Error), nullptr, &Destroy, &Message, &Code, &ForEachPayload};
 
 }  // namespace
 

@@ -69,7 +69,8 @@ class Run {
     std::vector<DeviceArgument> out;
     out.reserve(from.size());
     for (Argument& a : from) {
-      // What makes it ran before on this lane, or the run waited for it: without a value it has failed, or will at once.
+      // What makes it ran before on this lane, or the run waited for it: without a value it has failed, or will at
+      // once.
       if (a.array->value() == nullptr) {
         a.array->ready()->Wait();
         if (const Status* error = a.array->ready()->error()) return Failure(*error);
@@ -208,7 +209,8 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
     }
   }
   for (std::size_t d = 0; d < devices.size(); ++d)
-    KRAFLA_TRY(Check(*program, *devices[d], args.num_args == 0 ? nullptr : args.argument_lists[d], args.num_args, donated));
+    KRAFLA_TRY(
+        Check(*program, *devices[d], args.num_args == 0 ? nullptr : args.argument_lists[d], args.num_args, donated));
 
   auto run = std::make_shared<Run>(program);
   bool all_there = true;
@@ -238,8 +240,9 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
   for (std::size_t d = 0; d < devices.size(); ++d) {
     std::vector<std::shared_ptr<Array>>& results = run->results.emplace_back();
     for (std::size_t i = 0; i < program->results().size(); ++i) {
-      std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(
-          devices[d]->memories[static_cast<std::size_t>(program->result_memories()[i])], program->results()[i], run->done);
+      std::unique_ptr<PJRT_Buffer> buffer =
+          NewBuffer(devices[d]->memories[static_cast<std::size_t>(program->result_memories()[i])],
+                    program->results()[i], run->done);
       results.push_back(*buffer->array());
       // Runs that are posted now come before those that read their results; others may not.
       if (missing.empty()) results.back()->set_maker(devices[d]->lane);

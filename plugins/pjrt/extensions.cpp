@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chain of extensions: Layouts (layouts.cpp), and here Shardings, how the arguments and results of a program for several devices lie over
-// them. Callers ask where they left the choice to us.
+// The chain of extensions: Layouts (layouts.cpp), and here Shardings, how the arguments and results of a program for
+// several devices lie over them. Callers ask where they left the choice to us.
 #include "plugins/pjrt/entry.h"
 #include "plugins/pjrt/functions.h"
 #include "plugins/pjrt/layouts.h"
@@ -37,13 +37,11 @@ PJRT_Extension_Base* Extensions() {
     using Outputs = PJRT_Shardings_PJRT_Executable_OutputShardings_Args;
     out.PJRT_Shardings_PJRT_Executable_ParameterShardings = [](Parameters* args) -> PJRT_Error* {
       return Enter("PJRT_Shardings_PJRT_Executable_ParameterShardings", args,
-                   offsetof(Parameters, sharding_sizes) + sizeof(Parameters::sharding_sizes),
-                   &ParameterShardings);
+                   offsetof(Parameters, sharding_sizes) + sizeof(Parameters::sharding_sizes), &ParameterShardings);
     };
     out.PJRT_Shardings_PJRT_Executable_OutputShardings = [](Outputs* args) -> PJRT_Error* {
       return Enter("PJRT_Shardings_PJRT_Executable_OutputShardings", args,
-                   offsetof(Outputs, sharding_sizes) + sizeof(Outputs::sharding_sizes),
-                   &OutputShardings);
+                   offsetof(Outputs, sharding_sizes) + sizeof(Outputs::sharding_sizes), &OutputShardings);
     };
     return out;
   }();

@@ -77,8 +77,8 @@ class Lane {
 
   std::shared_ptr<Client> client_;
   std::mutex mutex_;
-  std::condition_variable job_or_turn_;  // the worker waits here
-  std::condition_variable room_;         // who posts waits here
+  std::condition_variable job_or_turn_;     // the worker waits here
+  std::condition_variable room_;            // who posts waits here
   std::condition_variable watched_or_end_;  // the watcher waits here
   std::deque<Job> jobs_;
   std::deque<Watched> watched_;

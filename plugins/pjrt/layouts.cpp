@@ -77,9 +77,9 @@ PJRT_Layouts_Extension* LayoutsExtension() {
     out.base.struct_size = sizeof(PJRT_Layouts_Extension);
     out.base.type = kPjrtLayoutsExtension;
 // A function, and the last field of its arguments that it needs.
-#define KRAFLA_PJRT_FILL(name, last, function)                                                                   \
-  out.name = [](name##_Args* args) -> PJRT_Error* {                                                              \
-    return Enter(#name, args, offsetof(name##_Args, last) + sizeof(name##_Args::last), &function);               \
+#define KRAFLA_PJRT_FILL(name, last, function)                                                     \
+  out.name = [](name##_Args* args) -> PJRT_Error* {                                                \
+    return Enter(#name, args, offsetof(name##_Args, last) + sizeof(name##_Args::last), &function); \
   };
     KRAFLA_PJRT_FILL(PJRT_Layouts_MemoryLayout_Destroy, layout, Destroy)
     KRAFLA_PJRT_FILL(PJRT_Layouts_MemoryLayout_Serialize, serialized_layout_deleter, Serialize)

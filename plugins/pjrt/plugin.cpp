@@ -47,8 +47,8 @@ PJRT_Api MakeApi() {
 #undef KRAFLA_PJRT_STUB
 
   // A function, and the last field of its arguments that it needs.
-#define KRAFLA_PJRT_FILL(name, last)                                                                              \
-  api.PJRT_##name = [](PJRT_##name##_Args* args) -> PJRT_Error* {                                                 \
+#define KRAFLA_PJRT_FILL(name, last)                                                                                 \
+  api.PJRT_##name = [](PJRT_##name##_Args* args) -> PJRT_Error* {                                                    \
     return Enter("PJRT_" #name, args, offsetof(PJRT_##name##_Args, last) + sizeof(PJRT_##name##_Args::last), &name); \
   };
   KRAFLA_PJRT_FILL(Error_GetCode, code)

@@ -51,9 +51,7 @@ Result<std::string> WithConfig(const Module& module) {
     }
     config.add_int64(4, module.replica_count);
     config.add_int64(5, module.num_partitions);
-  } catch (const protozero::exception& e) {
-    return Internal("the module's own proto is damaged: {}", e.what());
-  }
+  } catch (const protozero::exception& e) { return Internal("the module's own proto is damaged: {}", e.what()); }
   return out;
 }
 
@@ -112,7 +110,8 @@ Result<std::vector<Shape>> BufferShapes(const std::vector<Shape>& in_memory, con
       const Layout& layout = promised[n].layout();
       Dims dims(shape.dims().size(), 0);
       for (int64_t k = 0; k < shape.rank(); ++k)
-        dims[static_cast<std::size_t>(layout.minor_to_major[static_cast<std::size_t>(shape.rank() - 1 - k)])] = shape.dim(k);
+        dims[static_cast<std::size_t>(layout.minor_to_major[static_cast<std::size_t>(shape.rank() - 1 - k)])] =
+            shape.dim(k);
       KRAFLA_ASSIGN(shape, Shape::MakeArray(shape.element_type(), dims));
       KRAFLA_TRY(shape.SetLayout(layout));
     }
@@ -256,7 +255,8 @@ Program::~Program() {
       lane->Post({[gone = std::move(executable)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
   }
   if (group_ != nullptr)
-    Lane::PostToAll(lanes_, {[gone = std::move(group_)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
+    Lane::PostToAll(lanes_, {[gone = std::move(group_)]() mutable { gone.reset(); }, nullptr},
+                    Lane::WhenFull::kPostAnyway);
 }
 
 // A portable program is compiled for each client that it is run on; any program again after its device was lost.

@@ -47,8 +47,8 @@ class Program {
   // The devices' lanes, each once.
   const std::vector<Lane*>& lanes() const { return lanes_; }
   bool is_group() const { return group_ != nullptr; }
-  // Whether it calls functions that the caller wrote: their errors are raised by the call that runs them, and what they print
-  // comes before it returns, as with XLA's CPU client.
+  // Whether it calls functions that the caller wrote: their errors are raised by the call that runs them, and what they
+  // print comes before it returns, as with XLA's CPU client.
   bool calls_user_function() const { return calls_user_function_; }
   // Of a program for several partitions; empty for others.
   const ShardingList& parameter_shardings() const { return parameter_shardings_; }

@@ -60,7 +60,8 @@ Result<> Call(const CustomCallFrame& frame) {
 bool CallsUserFunction(const Module& module) {
   for (const std::unique_ptr<Computation>& computation : module.computations()) {
     for (const std::unique_ptr<Instruction>& i : computation->instructions()) {
-      if (i->opcode() != Opcode::kCustomCall || i->attr<CustomCallAttributes>().target != kPythonCallbackTarget) continue;
+      if (i->opcode() != Opcode::kCustomCall || i->attr<CustomCallAttributes>().target != kPythonCallbackTarget)
+        continue;
       std::string_view config = i->metadata().backend_config;
       if (config.starts_with('"')) config.remove_prefix(1);  // as HLO text has it
       if (!config.starts_with("name:")) return true;

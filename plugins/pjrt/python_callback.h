@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host functions that live in Python: the custom call `krafla_python_callback` hands its arrays to one C function, which
-// the Python package sets (python/jax_plugins/krafla/_host_callback.py has the same declarations in ctypes).
+// Host functions that live in Python: the custom call `krafla_python_callback` hands its arrays to one C function,
+// which the Python package sets (python/jax_plugins/krafla/_host_callback.py has the same declarations in ctypes).
 #pragma once
 
 #include <stddef.h>

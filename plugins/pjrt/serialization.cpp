@@ -62,7 +62,8 @@ Result<ProgramSource> Deserialize(std::string_view bytes) {
   bytes.remove_prefix(kMagic.size());
   KRAFLA_ASSIGN(const uint64_t version, TakeNumber(bytes));
   if (version != kVersion)
-    return InvalidArgument("The serialized executable has version {}, this plugin reads version {}.", version, kVersion);
+    return InvalidArgument("The serialized executable has version {}, this plugin reads version {}.", version,
+                           kVersion);
   ProgramSource out;
   KRAFLA_ASSIGN(out.format, TakeText(bytes));
   KRAFLA_ASSIGN(out.options, TakeText(bytes));

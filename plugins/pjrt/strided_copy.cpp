@@ -114,13 +114,15 @@ Result<Dims> StridesOf(const PJRT_Buffer_MemoryLayout& layout, const Shape& shap
   Dims strides;
   if (layout.type == kPjrtStridesLayout) {
     if (layout.strides.num_byte_strides != rank)
-      return InvalidArgument("The layout has {} strides, the array {} dimensions.", layout.strides.num_byte_strides, rank);
+      return InvalidArgument("The layout has {} strides, the array {} dimensions.", layout.strides.num_byte_strides,
+                             rank);
     for (std::size_t d = 0; d < rank; ++d) strides.push_back(layout.strides.byte_strides[d]);
     return strides;
   }
   if (layout.type != kPjrtTiledLayout) return InvalidArgument("There is no kind of layout {}.", +layout.type);
   const PJRT_Buffer_MemoryLayout_Tiled& tiled = layout.tiled;
-  if (tiled.num_tiles != 0) return Unimplemented("Layouts with tiles are not supported; this one has {}.", tiled.num_tiles);
+  if (tiled.num_tiles != 0)
+    return Unimplemented("Layouts with tiles are not supported; this one has {}.", tiled.num_tiles);
   if (tiled.minor_to_major_size != rank)
     return InvalidArgument("The layout orders {} dimensions, the array has {}.", tiled.minor_to_major_size, rank);
   for (std::size_t d = 0; d < rank; ++d) strides.push_back(-1);

@@ -4,7 +4,6 @@
 #include "plugins/pjrt/client.h"
 #include "plugins/pjrt/fingerprint.h"
 
-
 namespace krafla::pjrt {
 
 Result<> Client_TopologyDescription(PJRT_Client_TopologyDescription_Args& args) {
@@ -42,7 +41,8 @@ Result<> TopologyDescription_Attributes(PJRT_TopologyDescription_Attributes_Args
 
 Result<> TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args& args) {
   uint64_t out = 0;
-  const std::string text = Fingerprint({args.topology->platform_version, std::to_string(args.topology->descriptions.size())});
+  const std::string text =
+      Fingerprint({args.topology->platform_version, std::to_string(args.topology->descriptions.size())});
   for (char c : text.substr(0, 16)) out = out * 16 + static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
   args.fingerprint = out;
   return {};

@@ -27,9 +27,10 @@ std::unique_ptr<PJRT_Buffer> BufferOf(PJRT_Memory* memory, const Shape& shape, L
 Result<Literal> LiteralFrom(const void* data, const Shape& shape, std::span<const int64_t> strides) {
   KRAFLA_ASSIGN(const Shape memory, InMemory(shape));
   KRAFLA_ASSIGN(Literal literal, Literal::CreateUninitialized(memory));
-  if (data == nullptr && shape.byte_size() > 0) return InvalidArgument("There is no data for {}.", shape.ToString(false));
-  CopyStrided(literal.bytes().data(), StridesInMemory(shape), static_cast<const std::byte*>(data), strides, shape.dims(),
-              static_cast<std::size_t>(StorageBytes(shape.element_type())));
+  if (data == nullptr && shape.byte_size() > 0)
+    return InvalidArgument("There is no data for {}.", shape.ToString(false));
+  CopyStrided(literal.bytes().data(), StridesInMemory(shape), static_cast<const std::byte*>(data), strides,
+              shape.dims(), static_cast<std::size_t>(StorageBytes(shape.element_type())));
   Normalize(shape.element_type(), literal.bytes());
   return literal;
 }
@@ -76,9 +77,7 @@ Result<> Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& args) {
   if (args.dst_size < static_cast<std::size_t>(shape.byte_size()))
     return InvalidArgument("The array takes {} bytes, there is room for {}.", shape.byte_size(), args.dst_size);
   Dims strides = DenseStrides(shape);
-  if (args.host_layout != nullptr) {
-    KRAFLA_ASSIGN(strides, StridesOf(*args.host_layout, shape));
-  }
+  if (args.host_layout != nullptr) { KRAFLA_ASSIGN(strides, StridesOf(*args.host_layout, shape)); }
   KRAFLA_ASSIGN(const std::shared_ptr<Array> array, args.src->array());
   auto* const to = static_cast<std::byte*>(args.dst);
   // What is not row-major has no dynamic dimensions; else the array may be smaller than the buffer's bounds.
@@ -98,7 +97,8 @@ Result<> Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& args) {
 Result<> Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& args) {
   const int64_t size = args.buffer->shape().byte_size();
   if (args.offset < 0 || args.transfer_size < 0 || args.offset > size || args.transfer_size > size - args.offset)
-    return InvalidArgument("{} bytes from {} on are not all within the array's {}.", args.transfer_size, args.offset, size);
+    return InvalidArgument("{} bytes from {} on are not all within the array's {}.", args.transfer_size, args.offset,
+                           size);
   KRAFLA_ASSIGN(const std::shared_ptr<Array> array, args.buffer->array());
   auto copy = [to = args.dst, offset = args.offset, bytes = args.transfer_size](const DeviceBuffer& value) -> Result<> {
     KRAFLA_ASSIGN(const HostView view, value.View());
@@ -171,9 +171,7 @@ Result<> Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Ar
     return Unimplemented("Arrays of other libraries are taken as views by the CPU only, not by '{}'.",
                          memory->device->lane->device().selector);
   Dims strides = DenseStrides(shape);
-  if (args.layout != nullptr) {
-    KRAFLA_ASSIGN(strides, StridesOf(*args.layout, shape));
-  }
+  if (args.layout != nullptr) { KRAFLA_ASSIGN(strides, StridesOf(*args.layout, shape)); }
   KRAFLA_ASSIGN(Literal literal, LiteralFrom(args.device_buffer_ptr, shape, strides));
   args.buffer = BufferOf(memory, shape, std::move(literal)).release();
   if (args.on_delete_callback != nullptr) args.on_delete_callback(args.device_buffer_ptr, args.on_delete_callback_arg);

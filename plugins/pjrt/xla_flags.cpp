@@ -12,6 +12,7 @@ namespace {
 
 // The fields of DebugOptions (xla/xla.proto) as jaxlib 0.10.2 has them, without "xla_", by type, sorted. A repeated
 // field is with those of its elements' type.
+// clang-format off
 constexpr std::string_view kBooleans[] = {
     "allow_excess_precision", "allow_h2h_copy_when_automatic_host_compute_offload_disabled",
     "allow_scalar_index_dynamic_ops", "cpu_copy_insertion_use_region_analysis",
@@ -147,6 +148,7 @@ constexpr std::string_view kMessages[] = {
     "backend_extra_options", "gpu_analytical_latency_estimator_options",
     "gpu_experimental_cost_model_gemm_tiling_options", "gpu_experimental_thunk_buffer_debug_filter",
 };
+// clang-format on
 
 static_assert(std::ranges::is_sorted(kBooleans) && std::ranges::is_sorted(kInt32s) && std::ranges::is_sorted(kInt64s) &&
               std::ranges::is_sorted(kFloats) && std::ranges::is_sorted(kStrings) &&
@@ -161,7 +163,8 @@ bool Reads(std::string_view text) {
 }
 
 bool Is(std::string_view text, std::string_view lower) {
-  return std::ranges::equal(text, lower, {}, [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return std::ranges::equal(text, lower, {},
+                            [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
 }
 
 bool IsBool(const FlagValue& value) {
@@ -196,8 +199,8 @@ struct Kind {
   bool (*holds)(const FlagValue&);
 };
 constexpr Kind kKinds[] = {
-    {"bool", kBooleans, IsBool},    {"int32", kInt32s, IsInt32},     {"int64", kInt64s, IsInt64},
-    {"float", kFloats, IsFloat},    {"string", kStrings, IsString},  {"enum", kEnumerations, IsEnum},
+    {"bool", kBooleans, IsBool},       {"int32", kInt32s, IsInt32},    {"int64", kInt64s, IsInt64},
+    {"float", kFloats, IsFloat},       {"string", kStrings, IsString}, {"enum", kEnumerations, IsEnum},
     {"message", kMessages, IsMessage},
 };
 

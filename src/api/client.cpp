@@ -26,7 +26,8 @@ class Limited {
 };
 
 // The executable for one run. Others may have it for as long as they like: the limit counts from now.
-Result<std::unique_lock<std::recursive_timed_mutex>> TakeTurn(std::recursive_timed_mutex& running, const RunLimit& limit) {
+Result<std::unique_lock<std::recursive_timed_mutex>> TakeTurn(std::recursive_timed_mutex& running,
+                                                              const RunLimit& limit) {
   std::unique_lock lock(running, std::try_to_lock);
   while (!lock.owns_lock()) {
     KRAFLA_TRY(limit.Check());
@@ -115,8 +116,8 @@ Result<> Executable::CopyResultBytes(std::span<const std::span<std::byte>> wante
 }
 
 std::string Executable::PlacementLine() const {
-  std::string out = Format("{}/{} instructions on {}; {} kernels", report_.device_instructions,
-                                report_.instructions, device_description_, report_.kernels);
+  std::string out = Format("{}/{} instructions on {}; {} kernels", report_.device_instructions, report_.instructions,
+                           device_description_, report_.kernels);
   if (report_.pipelines_compiled + report_.pipelines_cached > 0)
     out += Format(", {} compiled, {} from cache", report_.pipelines_compiled, report_.pipelines_cached);
   if (report_.exchange_instructions > 0 && report_.device_instructions < report_.instructions)
@@ -152,10 +153,8 @@ Result<std::vector<DeviceDescription>> ListDevices(std::string* why) {
 #ifdef KRAFLA_HAVE_VULKAN
   auto devices = ListVulkanDevices();
   if (!devices && devices.error().code() == StatusCode::kInvalidArgument) return devices;
-  if (devices)
-    out = std::move(*devices);
-  else if (why != nullptr)
-    *why = devices.error().message();
+  if (devices) out = std::move(*devices);
+  else if (why != nullptr) *why = devices.error().message();
 #else
   if (why != nullptr) *why = "this krafla was built without Vulkan";
 #endif
@@ -168,8 +167,10 @@ Result<std::shared_ptr<Client>> Client::Create(std::string_view selector, const 
   if (selector == "cpu") return std::make_shared<CpuClient>();
   const bool any = selector.empty();
   if (!any && !selector.starts_with("vulkan"))
-    return InvalidArgument("'{}' is no device: say cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., "
-                           "vulkan:type=discrete or vulkan:\"part of the name\"", selector);
+    return InvalidArgument(
+        "'{}' is no device: say cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., "
+        "vulkan:type=discrete or vulkan:\"part of the name\"",
+        selector);
 #ifdef KRAFLA_HAVE_VULKAN
   auto client = CreateVulkanClient(any ? "vulkan" : selector, options);
   // What is not there at all is no failure; anything else is not to be passed over.

@@ -2,9 +2,9 @@
 // Client, Compile, Executable: the only place that joins plan, code generation, runtime and the CPU back end.
 //
 // A Client is one device (or the CPU). An Executable is a module made ready for it. Threads: any may call Compile,
-// ToDevice, Run, RunShared and RunOnBuffers at any time (runs of one executable come one after the other), and executables of
-// one client may be used by different threads at once. The rest of an Executable is for one thread at a time:
-// SetArguments, Execute and Results are three calls.
+// ToDevice, Run, RunShared and RunOnBuffers at any time (runs of one executable come one after the other), and
+// executables of one client may be used by different threads at once. The rest of an Executable is for one thread at a
+// time: SetArguments, Execute and Results are three calls.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class CustomCallRegistry;
 KRAFLA_EXPORT_END
 
 struct CompileOptions {
-  // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one kernel on
-  // Vulkan), and names of passes; and on: coopmat. Others are INVALID_ARGUMENT (api/feature_names.h).
+  // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one
+  // kernel on Vulkan), and names of passes; and on: coopmat. Others are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -49,7 +49,8 @@ struct CompileOptions {
   double submission_ms = 100;
   // Where custom calls are looked up; must outlive the executable. Null: CustomCallRegistry::Global().
   const CustomCallRegistry* custom_calls = nullptr;
-  // What the kernels that are compiled for the CPU run on. Null: the threads that all executables of this process share.
+  // What the kernels that are compiled for the CPU run on. Null: the threads that all executables of this process
+  // share.
   std::shared_ptr<ThreadPool> threads = nullptr;
   // What infeed, outfeed and host channels are connected to. Null: the client's own.
   std::shared_ptr<HostTransfers> transfers = nullptr;
@@ -62,8 +63,8 @@ struct CompileReport {
     int64_t instructions = 0;
   };
   int64_t instructions = 0, device_instructions = 0;  // of the optimised module, those that compute something
-  int kernels = 0;              // distinct ones
-  int launches = 0;             // a run, loops counted once
+  int kernels = 0;                                    // distinct ones
+  int launches = 0;                                   // a run, loops counted once
   int cooperative_matrix_launches = 0;
   int loop_kernels = 0;  // loops that are one kernel of the device
   int pipelines_compiled = 0, pipelines_cached = 0;
@@ -119,26 +120,27 @@ class Executable {
   // ShareArguments, Execute, TakeResults: no copies.
   Result<std::vector<Literal>> RunShared(std::vector<std::shared_ptr<const Literal>> arguments,
                                          const RunLimit& limit = kUnlimited);
-  // What ends the runs to come before they are done: looked at between steps, at each turn of a loop and in waits. A run
-  // that was ended has no results; the next one begins anew. `limit` must outlive those runs; kUnlimited: nothing.
+  // What ends the runs to come before they are done: looked at between steps, at each turn of a loop and in waits. A
+  // run that was ended has no results; the next one begins anew. `limit` must outlive those runs; kUnlimited: nothing.
   virtual void SetLimit(const RunLimit* limit) { limit_ = limit; }
   // Whether its device was lost: it can run nothing any more, and the module has to be compiled again.
   virtual bool IsLost() const { return false; }
   virtual DeviceWork device_work() { return {}; }
 
   // Runs once on buffers; the results are new ones, or hold what was donated. May return before the device is done: the
-  // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the place
-  // of (input_output_alias) is overwritten where it lies, unless somebody else holds its memory. Buffers of the host and
-  // of other devices go through the host. Forgets what SetArguments was given.
+  // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the
+  // place of (input_output_alias) is overwritten where it lies, unless somebody else holds its memory. Buffers of the
+  // host and of other devices go through the host. Forgets what SetArguments was given.
   virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments);
 
-  // For groups of devices (api/group/device_group.h). `host` says which device this is and does what lies between devices; it
-  // must outlive the executable. `devices`: how many share this machine's threads.
+  // For groups of devices (api/group/device_group.h). `host` says which device this is and does what lies between
+  // devices; it must outlive the executable. `devices`: how many share this machine's threads.
   virtual Result<> Join(const EvaluatorHost* host, int64_t devices) = 0;
   // Another executable of the same compiled program, for another member of the group. FAILED_PRECONDITION where what it
   // needs was not kept (CompileOptions::for_group).
   virtual Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const = 0;
-  // The program after the passes. Null where it was not kept: without CompileOptions::for_group a device may let go of it.
+  // The program after the passes. Null where it was not kept: without CompileOptions::for_group a device may let go of
+  // it.
   virtual const Module* module() const = 0;
 
   // SetArguments from memory in the layouts of arguments(), one span a leaf. All of a dynamic dimension's bound counts.
@@ -160,10 +162,10 @@ struct DeviceDescription {
   std::string selector;     // "cpu", "vulkan:0"
   std::string description;  // "vulkan:0 (llvmpipe (LLVM 19.1.7, 256 bits), Mesa 26.1.6)"
   bool is_cpu = false;
-  DeviceProfile profile;    // Vulkan only
+  DeviceProfile profile;  // Vulkan only
 };
-// Every Vulkan device, best first, and the CPU. `why`: why there is no Vulkan device, when there is none. INVALID_ARGUMENT
-// for environment variables that mean nothing.
+// Every Vulkan device, best first, and the CPU. `why`: why there is no Vulkan device, when there is none.
+// INVALID_ARGUMENT for environment variables that mean nothing.
 Result<std::vector<DeviceDescription>> ListDevices(std::string* why = nullptr);
 
 class Client {
@@ -177,7 +179,8 @@ class Client {
 
   const DeviceDescription& device() const { return device_; }
   // The module need not be verified.
-  virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) = 0;
+  virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module,
+                                                      const CompileOptions& options) = 0;
   // The array on the device. Where the device works in the host's memory it is the literal itself, without a copy.
   // Executables compiled with other features (CompileOptions) may be on another device, which gets it through the host.
   virtual Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal);

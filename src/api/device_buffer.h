@@ -18,8 +18,8 @@ struct HostView {
   std::shared_ptr<const void> owner;  // keeps them
 };
 
-// Immutable, but for a run that it is donated to. Any thread may read; shared by pointers, dropped on any thread, before
-// or after the client and the executables.
+// Immutable, but for a run that it is donated to. Any thread may read; shared by pointers, dropped on any thread,
+// before or after the client and the executables.
 class DeviceBuffer {
  public:
   virtual ~DeviceBuffer() = default;
@@ -48,7 +48,8 @@ class DeviceBuffer {
 // An array in the host's memory: the CPU's buffers, and what any client takes as an argument.
 class HostBuffer final : public DeviceBuffer {
  public:
-  explicit HostBuffer(std::shared_ptr<const Literal> literal) : shape_(literal->shape()), literal_(std::move(literal)) {}
+  explicit HostBuffer(std::shared_ptr<const Literal> literal)
+      : shape_(literal->shape()), literal_(std::move(literal)) {}
   const Shape& shape() const override { return shape_; }
   Result<std::shared_ptr<const Literal>> ToLiteral() const override {
     if (literal_ == nullptr) return FailedPrecondition("a donated buffer has no array any more");
@@ -68,8 +69,8 @@ class HostBuffer final : public DeviceBuffer {
   std::shared_ptr<const Literal> literal_;
 };
 
-// One buffer a leaf, and whether the run may overwrite it: then nobody else reads it from here on, and it holds no array
-// any more when the run has begun.
+// One buffer a leaf, and whether the run may overwrite it: then nobody else reads it from here on, and it holds no
+// array any more when the run has begun.
 struct DeviceArgument {
   std::shared_ptr<DeviceBuffer> buffer;
   bool donated = false;

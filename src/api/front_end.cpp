@@ -15,15 +15,17 @@ namespace krafla {
 namespace {
 
 int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 // A program for several devices is for groups (api/group/device_group.h), whose members are compiled one by one.
 Result<> CheckDevices(const Module& module, bool for_group) {
   if (!for_group && (module.replica_count != 1 || module.num_partitions != 1))
-    return InvalidArgument("The program is for {} replicas and {} partitions, and this is one device: compile it for a "
-                           "group of devices (LocalDeviceGroup).",
-                           module.replica_count, module.num_partitions);
+    return InvalidArgument(
+        "The program is for {} replicas and {} partitions, and this is one device: compile it for a "
+        "group of devices (LocalDeviceGroup).",
+        module.replica_count, module.num_partitions);
   return VerifyDevices(module);
 }
 

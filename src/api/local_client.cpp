@@ -66,10 +66,12 @@ CompileOptions ToInternal(const BuildOptions& options) {
 // Null: the threads that all executables share.
 Result<std::shared_ptr<ThreadPool>> ThreadsOf(const ClientOptions& options) {
   if (options.threads < 0 || options.threads > ThreadPool::kMaxThreads)
-    return InvalidArgument("ClientOptions::threads is {}; it is from 1 to {}, or 0 for as many as there are processors.",
-                           options.threads, ThreadPool::kMaxThreads);
+    return InvalidArgument(
+        "ClientOptions::threads is {}; it is from 1 to {}, or 0 for as many as there are processors.", options.threads,
+        ThreadPool::kMaxThreads);
   if (options.threads == 0 && !options.parallel_for) return std::shared_ptr<ThreadPool>();
-  return std::make_shared<ThreadPool>(ThreadPool::Options{.threads = options.threads, .run_tasks = options.parallel_for});
+  return std::make_shared<ThreadPool>(
+      ThreadPool::Options{.threads = options.threads, .run_tasks = options.parallel_for});
 }
 
 Result<XlaComputation> Finish(Result<std::unique_ptr<Module>> module) {
@@ -163,7 +165,8 @@ Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, 
   });
 }
 
-Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Literal> arguments, const RunOptions& run) {
+Result<Literal> LocalClient::Execute(const XlaComputation& computation, Span<Literal> arguments,
+                                     const RunOptions& run) {
   KRAFLA_ASSIGN(LocalExecutable executable, Compile(computation));
   return executable.Run(arguments, run);
 }

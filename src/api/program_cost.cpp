@@ -69,7 +69,8 @@ class Counter {
       cost.flops = 2 * count * Product(i.operand(0)->shape(), dot->lhs_contracting);
     } else if (const auto* conv = std::get_if<ConvolutionAttributes>(&i.attributes())) {
       const Shape& kernel = i.operand(1)->shape();
-      cost.flops = 2 * count * Product(kernel, conv->kernel_spatial) * static_cast<double>(kernel.dim(conv->kernel_input_feature));
+      cost.flops = 2 * count * Product(kernel, conv->kernel_spatial) *
+                   static_cast<double>(kernel.dim(conv->kernel_input_feature));
     } else if (IsElementwise(i.opcode())) {
       (info.lowering == Lowering::kFormula ? cost.transcendentals : cost.flops) = count;
     } else if (const auto* window = std::get_if<WindowAttributes>(&i.attributes())) {
@@ -90,6 +91,8 @@ class Counter {
 
 }  // namespace
 
-ProgramCost CostOf(const Module& module) { return module.entry() == nullptr ? ProgramCost{} : Counter().Of(*module.entry()); }
+ProgramCost CostOf(const Module& module) {
+  return module.entry() == nullptr ? ProgramCost{} : Counter().Of(*module.entry());
+}
 
 }  // namespace krafla

@@ -43,8 +43,8 @@ Result<std::string> ReadToEnd(int descriptor, const std::string& path, std::size
   std::string out;
   std::size_t have = 0;
   const auto no_room = [&](std::size_t bytes) {
-    return ResourceExhausted("'{}' has {} bytes or more, for which the host has no memory (this process may have {}).", path,
-                             bytes, HostMemoryLimit());
+    return ResourceExhausted("'{}' has {} bytes or more, for which the host has no memory (this process may have {}).",
+                             path, bytes, HostMemoryLimit());
   };
   try {
     for (std::size_t room = expected + 1;;) {
@@ -69,8 +69,7 @@ Result<std::string> ReadToEnd(int descriptor, const std::string& path, std::size
       room = have + std::max(have, kFirstRead);
     }
   } catch (const std::bad_alloc&) {
-  } catch (const std::length_error&) {
-  }
+  } catch (const std::length_error&) {}
   return no_room(have);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading files that somebody named. A path may lead to anything: a folder, a device without an end, a pipe that nobody
-// writes to, a file of more bytes than there is memory. Nothing here throws, waits for ever or allocates what it has not
-// checked. Every error names the path.
+// writes to, a file of more bytes than there is memory. Nothing here throws, waits for ever or allocates what it has
+// not checked. Every error names the path.
 #pragma once
 
 #include <cstdint>

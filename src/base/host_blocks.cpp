@@ -46,7 +46,8 @@ class KeptBlocks {
   std::byte* Take(std::size_t capacity) {
     const std::lock_guard lock(mutex_);
     // The last one to come is the likeliest to be in the cache.
-    const auto found = std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& b) { return b.capacity == capacity; });
+    const auto found =
+        std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& b) { return b.capacity == capacity; });
     if (found == blocks_.rend()) return nullptr;
     std::byte* const data = found->data;
     blocks_.erase(std::next(found).base());

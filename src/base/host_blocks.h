@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks that AlignedBytes is made of. The system gives a fresh block page by page, each one an interruption and 4 KiB
-// of zeros: a result of some megabytes costs more to have than most programs take to compute it. Whether the C library keeps
-// what is freed depends on what was freed before. So blocks of kKeptBytesFrom and more are kept for the next of their size.
+// The blocks that AlignedBytes is made of. The system gives a fresh block page by page, each one an interruption and 4
+// KiB of zeros: a result of some megabytes costs more to have than most programs take to compute it. Whether the C
+// library keeps what is freed depends on what was freed before. So blocks of kKeptBytesFrom and more are kept for the
+// next of their size.
 #pragma once
 
 #include <cstddef>

@@ -16,11 +16,13 @@ namespace krafla {
 // The smallest of the machine's memory with its swap, the control group's limit and the address-space limit. Read once.
 uint64_t HostMemoryLimit();
 
-// Whether that many bytes more can be had: within the limit beside the blocks that are counted (krafla/aligned_bytes.h), and
-// no more than the system has left now, less what it has promised for those blocks and not given yet.
+// Whether that many bytes more can be had: within the limit beside the blocks that are counted
+// (krafla/aligned_bytes.h), and no more than the system has left now, less what it has promised for those blocks and
+// not given yet.
 bool HostHasRoom(uint64_t bytes);
 
-// For arrays whose sizes come from a program, where AlignedBytes does not serve: they are counted and refused as its are.
+// For arrays whose sizes come from a program, where AlignedBytes does not serve: they are counted and refused as its
+// are.
 template <typename T>
 struct HostAllocator {
   using value_type = T;

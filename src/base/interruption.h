@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a limit reaches into work that takes long: the thread that begins a run says under which limit, the threads that help
-// it know too, and loops ask between their pieces. Loops that were interrupted leave any values behind, so only those ask
-// whose values are no addresses; whoever began asks at the end.
+// How a limit reaches into work that takes long: the thread that begins a run says under which limit, the threads that
+// help it know too, and loops ask between their pieces. Loops that were interrupted leave any values behind, so only
+// those ask whose values are no addresses; whoever began asks at the end.
 #pragma once
 
 #include <atomic>

@@ -89,8 +89,8 @@ struct alignas(64) Part {
 enum SeatState : uint32_t { kIdle, kCalled, kRunning };
 struct alignas(64) Seat {
   std::atomic<uint32_t> state{kIdle};
-  std::atomic<bool> asleep{false};       // the worker: `state` has to be notified
-  std::atomic<bool> awaited{false};      // the caller: `state` has to be notified
+  std::atomic<bool> asleep{false};   // the worker: `state` has to be notified
+  std::atomic<bool> awaited{false};  // the caller: `state` has to be notified
 };
 
 }  // namespace
@@ -168,7 +168,8 @@ ThreadPool::ThreadPool(Options options)
       on_wake_(std::move(options.on_wake)),
       shared_(std::make_unique<Shared>()) {
   if (run_tasks_) return;
-  for (int worker = 1; worker < threads_; ++worker) shared_->threads.emplace_back([this, worker] { WorkerLoop(worker); });
+  for (int worker = 1; worker < threads_; ++worker)
+    shared_->threads.emplace_back([this, worker] { WorkerLoop(worker); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -187,7 +188,8 @@ ThreadPool::Counts ThreadPool::counts() const {
   const Shared& s = *shared_;
   int asleep = 0;
   for (int w = 1; w < threads_; ++w) asleep += s.seats[static_cast<std::size_t>(w)].asleep.load();
-  return {s.shared_loops.load(), s.alone.load(), s.calls.load(), s.taken_back.load(), s.late.load(), s.sleeps.load(), asleep};
+  return {s.shared_loops.load(), s.alone.load(),  s.calls.load(), s.taken_back.load(),
+          s.late.load(),         s.sleeps.load(), asleep};
 }
 
 void ThreadPool::Run(int64_t count, int64_t grain, double nanoseconds, Body body, void* context) {
@@ -234,7 +236,8 @@ bool ThreadPool::CallWorkers(int workers, double nanoseconds) {
   const bool wait_out = s.lateness > 0 && Clock::now() < s.alone_until;
   int awake = 0;
   if (!wait_out)
-    for (int w = 1; w < workers; ++w) awake += !s.seats[static_cast<std::size_t>(w)].asleep.load(std::memory_order_relaxed);
+    for (int w = 1; w < workers; ++w)
+      awake += !s.seats[static_cast<std::size_t>(w)].asleep.load(std::memory_order_relaxed);
   if (wait_out || (awake == 0 && nanoseconds < kWorthWaking)) {
     s.alone.fetch_add(1, std::memory_order_relaxed);
     return false;

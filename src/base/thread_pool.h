@@ -2,10 +2,11 @@
 // A pool for short parallel loops. Every worker owns a fixed part of the range, which keeps data in the same core's
 // cache from one loop to the next; one that finishes early takes chunks of the others' parts.
 //
-// A loop never depends on a worker: the calling thread takes all chunks that no one else has taken, takes back the calls
-// of workers that have not started by then, and waits only for those that are in the middle of a chunk. Workers look
-// for the next loop for some 20 us before they sleep. Where workers come late, as on a machine that is busy with
-// something else, nobody spins, and for a while loops run on the calling thread alone (docs/decisions/0011-own-threads.md).
+// A loop never depends on a worker: the calling thread takes all chunks that no one else has taken, takes back the
+// calls of workers that have not started by then, and waits only for those that are in the middle of a chunk. Workers
+// look for the next loop for some 20 us before they sleep. Where workers come late, as on a machine that is busy with
+// something else, nobody spins, and for a while loops run on the calling thread alone
+// (docs/decisions/0011-own-threads.md).
 #pragma once
 
 #include <chrono>
@@ -25,8 +26,8 @@ class ThreadPool {
   using RunTasks = std::function<void(int tasks, const std::function<void(int)>& task)>;
 
   static constexpr int kMaxThreads = 256;
-  // KRAFLA_THREADS, a number from 1 to kMaxThreads, else 0; INVALID_ARGUMENT for anything else. Clients ask before there is
-  // a pool.
+  // KRAFLA_THREADS, a number from 1 to kMaxThreads, else 0; INVALID_ARGUMENT for anything else. Clients ask before
+  // there is a pool.
   static Result<int> ThreadsAskedFor();
   // ThreadsAskedFor, else the processors that this process may use.
   static int DefaultThreads();

@@ -21,9 +21,7 @@ auto WithoutExceptions(F&& f) -> decltype(f()) {
   } catch (const std::length_error&) {
   } catch (const std::system_error& e) {
     return ResourceExhausted("The system refused a thread, a lock or a file: {}.", e.what());
-  } catch (const std::exception& e) {
-    return Internal("An exception reached the API: {}.", e.what());
-  }
+  } catch (const std::exception& e) { return Internal("An exception reached the API: {}.", e.what()); }
   return ResourceExhausted("The host has no memory left for this; the process may have {} bytes in all.",
                            HostMemoryLimit());
 }

@@ -102,9 +102,10 @@ Result<> Collective::FindGroups(const Instruction& i, const DeviceGrid& grid) {
           if (!array_form) {
             fits = fits && static_cast<int64_t>(operands_.size()) == n && in.bytes == out.bytes;
           } else {
-            if (dimension_ >= static_cast<int64_t>(in.dims.size())) return Internal("{}: no such dimension", Describe(i));
+            if (dimension_ >= static_cast<int64_t>(in.dims.size()))
+              return Internal("{}: no such dimension", Describe(i));
             const int64_t from = in.dims[At(dimension_)], to = out.dims[At(dimension_)];
-            fits = fits && (opcode_ == Opcode::kAllToAll         ? from % n == 0 && from == to
+            fits = fits && (opcode_ == Opcode::kAllToAll        ? from % n == 0 && from == to
                             : opcode_ == Opcode::kReduceScatter ? from == to * n
                                                                 : to == from * n);
           }
@@ -114,9 +115,10 @@ Result<> Collective::FindGroups(const Instruction& i, const DeviceGrid& grid) {
           fits = offsets.size() == 1 ? offsets[0] >= n && offsets[0] % n == 0 : offsets.size() == 2 && offsets[0] == n;
         }
         if (!fits)
-          return InvalidArgument("{}: its arrays do not divide among a group of {} devices; was the module made for "
-                                 "other numbers of replicas and partitions than {} and {}?",
-                                 Describe(i), n, grid.replicas, grid.partitions);
+          return InvalidArgument(
+              "{}: its arrays do not divide among a group of {} devices; was the module made for "
+              "other numbers of replicas and partitions than {} and {}?",
+              Describe(i), n, grid.replicas, grid.partitions);
       }
     }
   } else {
@@ -176,8 +178,7 @@ Result<> Collective::Run(int phase, int group, std::size_t rank, std::span<const
     RaggedAllToAll(rank, members);
   } else if (opcode_ == Opcode::kCollectiveBroadcast) {
     for (std::size_t k = 0; k < results_.size(); ++k)
-      if (results_[k].bytes > 0)
-        std::memcpy(members[rank].results[k], members[0].operands[k], At(results_[k].bytes));
+      if (results_[k].bytes > 0) std::memcpy(members[rank].results[k], members[0].operands[k], At(results_[k].bytes));
   } else {
     return Internal("{} is no collective", description_);
   }
@@ -274,10 +275,8 @@ void Collective::Permute(int group, std::size_t rank, std::span<const Contributi
   const int64_t source = source_of_[At(groups_[At(group)][rank])];
   for (std::size_t k = 0; k < results_.size(); ++k) {
     if (results_[k].bytes == 0) continue;
-    if (source < 0)
-      std::memset(members[rank].results[k], 0, At(results_[k].bytes));
-    else
-      std::memcpy(members[rank].results[k], members[At(RankOf(source))].operands[k], At(results_[k].bytes));
+    if (source < 0) std::memset(members[rank].results[k], 0, At(results_[k].bytes));
+    else std::memcpy(members[rank].results[k], members[At(RankOf(source))].operands[k], At(results_[k].bytes));
   }
 }
 

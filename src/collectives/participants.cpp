@@ -124,10 +124,10 @@ Result<std::vector<std::vector<int64_t>>> DeviceGroups(const Instruction& i, con
   const auto& a = i.attr<CollectiveAttributes>();
   const CollectiveMode mode = ModeOf(i.opcode(), a);
   std::vector<std::vector<int64_t>> ids = a.replica_groups;
-  const int64_t count = mode == CollectiveMode::kFlattenedId     ? grid.size()
+  const int64_t count = mode == CollectiveMode::kFlattenedId      ? grid.size()
                         : mode == CollectiveMode::kCrossPartition ? grid.partitions
                                                                   : grid.replicas;
-  const char* word = mode == CollectiveMode::kFlattenedId     ? "device"
+  const char* word = mode == CollectiveMode::kFlattenedId      ? "device"
                      : mode == CollectiveMode::kCrossPartition ? "partition"
                                                                : "replica";
   if (ids.empty()) {

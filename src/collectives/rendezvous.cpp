@@ -57,13 +57,12 @@ Result<> Rendezvous::Wait(std::unique_lock<std::mutex>& lock, int64_t device, st
     if (NobodyRuns()) {
       BreakOff(Status(StatusCode::kDeadlineExceeded,
                       Format("{} on device {} waits for what never comes, as every device waits or has finished: {}",
-                                  what, device, Whereabouts(missing()))));
+                             what, device, Whereabouts(missing()))));
       return Failure(*failure_);
     }
     if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && !done() && !failure_) {
-      BreakOff(Status(StatusCode::kDeadlineExceeded,
-                      Format("{} on device {} waited {} in vain: {}", what, device, Seconds(options_.time_limit),
-                                  Whereabouts(missing()))));
+      BreakOff(Status(StatusCode::kDeadlineExceeded, Format("{} on device {} waited {} in vain: {}", what, device,
+                                                            Seconds(options_.time_limit), Whereabouts(missing()))));
       return Failure(*failure_);
     }
   }
@@ -110,8 +109,8 @@ Result<> Rendezvous::Meet(int64_t device, const Collective& collective, const Co
 
 // All members are here, and stay until all are through: these waits are short and end whatever happens elsewhere, as
 // nobody may leave while another reads its arrays.
-Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Collective& collective, int group,
-                           std::size_t rank) {
+Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting, const Collective& collective,
+                           int group, std::size_t rank) {
   for (int phase = 0; phase < collective.phases(); ++phase) {
     const bool broken = meeting.error.has_value();
     Result<> outcome;

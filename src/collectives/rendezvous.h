@@ -65,8 +65,8 @@ class Rendezvous {
   enum class State : uint8_t { kRunning, kWaiting, kFinished, kFailed };
   struct Device {
     State state = State::kRunning;
-    std::string waits_in;           // kWaiting: the instruction
-    std::optional<Channel> channel; // kWaiting in a send or recv-done
+    std::string waits_in;            // kWaiting: the instruction
+    std::optional<Channel> channel;  // kWaiting in a send or recv-done
   };
   struct Meeting {
     std::vector<Contribution> members;

@@ -106,9 +106,8 @@ Result<> FromJson(const Json& json, const std::string& where, T& value) {
 // Drops the cooperative-matrix rows that use a type that the profile no longer has.
 void DropMatrices(DeviceProfile& p, std::initializer_list<ComponentType> types) {
   auto uses = [&](ComponentType t) { return std::ranges::find(types, t) != types.end(); };
-  std::erase_if(p.cooperative_matrices, [&](const CooperativeMatrixShape& s) {
-    return uses(s.a) || uses(s.b) || uses(s.c) || uses(s.result);
-  });
+  std::erase_if(p.cooperative_matrices,
+                [&](const CooperativeMatrixShape& s) { return uses(s.a) || uses(s.b) || uses(s.c) || uses(s.result); });
   if (p.cooperative_matrices.empty()) p.features.cooperative_matrix = false;
 }
 
@@ -118,7 +117,8 @@ struct Switch {
 };
 
 constexpr Switch kSwitches[] = {
-    {{"host_cores", "what is chosen because shaders run on the host's cores"}, [](DeviceProfile& p) { p.is_cpu = false; }},
+    {{"host_cores", "what is chosen because shaders run on the host's cores"},
+     [](DeviceProfile& p) { p.is_cpu = false; }},
     {{"coopmat", "cooperative matrices"},
      [](DeviceProfile& p) {
        p.features.cooperative_matrix = false;
@@ -181,9 +181,7 @@ constexpr Switch kSwitches[] = {
      [](DeviceProfile& p) { p.features.timeline_semaphore = false; }},
     {{"sync2", "synchronization2"}, [](DeviceProfile& p) { p.features.synchronization2 = false; }},
     {{"memory_model", "the Vulkan memory model"},
-     [](DeviceProfile& p) {
-       p.features.vulkan_memory_model = p.features.vulkan_memory_model_device_scope = false;
-     }},
+     [](DeviceProfile& p) { p.features.vulkan_memory_model = p.features.vulkan_memory_model_device_scope = false; }},
     {{"float_controls", "float execution modes and float_controls2"},
      [](DeviceProfile& p) {
        p.features.shader_float_controls = p.features.float_controls2 = false;

@@ -20,11 +20,25 @@ enum class DeviceType : uint8_t { kOther, kIntegrated, kDiscrete, kVirtual, kCpu
 
 // VkComponentTypeKHR. kOther: a type that we have no name for; never chosen.
 enum class ComponentType : uint8_t {
-  kF16, kF32, kF64, kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64, kBF16, kF8E4M3, kF8E5M2, kOther,
+  kF16,
+  kF32,
+  kF64,
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kBF16,
+  kF8E4M3,
+  kF8E5M2,
+  kOther,
 };
 enum class MatrixScope : uint8_t { kSubgroup, kWorkgroup, kDevice, kQueueFamily, kOther };
 
-std::string_view DeviceTypeName(DeviceType type);        // "discrete"
+std::string_view DeviceTypeName(DeviceType type);  // "discrete"
 std::optional<DeviceType> FindDeviceType(std::string_view name);
 std::string_view ComponentTypeName(ComponentType type);  // "bf16"
 
@@ -96,9 +110,9 @@ struct DeviceFeatures {
   bool variable_pointers_storage_buffer = false, variable_pointers = false;
   bool workgroup_memory_explicit_layout = false;
   bool zero_initialize_workgroup_memory = false;
-  bool maintenance4 = false;  // LocalSizeId; loose shader interfaces
-  bool subgroup_size_control = false;   // a compute pipeline may require a subgroup size
-  bool compute_full_subgroups = false;  // ... and full subgroups
+  bool maintenance4 = false;             // LocalSizeId; loose shader interfaces
+  bool subgroup_size_control = false;    // a compute pipeline may require a subgroup size
+  bool compute_full_subgroups = false;   // ... and full subgroups
   bool subgroup_extended_types = false;  // 8-, 16- and 64-bit operands in subgroup operations
   bool subgroup_uniform_control_flow = false, maximal_reconvergence = false;
   bool shader_float_controls = false, float_controls2 = false;
@@ -122,9 +136,9 @@ struct MemoryHeap {
 };
 
 struct DeviceProfile {
-  std::string name;         // VkPhysicalDeviceProperties.deviceName
-  std::string driver_name;  // "llvmpipe"
-  std::string driver_info;  // "Mesa 26.1.6 (LLVM 19.1.7)"
+  std::string name;             // VkPhysicalDeviceProperties.deviceName
+  std::string driver_name;      // "llvmpipe"
+  std::string driver_info;      // "Mesa 26.1.6 (LLVM 19.1.7)"
   uint32_t driver_version = 0;  // as the vendor encodes it
   uint32_t driver_id = 0;       // VkDriverId; 0: not told
   uint32_t vendor_id = 0, device_id = 0;

@@ -79,8 +79,10 @@ void ReducePrecision16(const void* const* in, void* out, int64_t n, const BlockP
 BlockFn FindMove(Opcode opcode, ElementType type) {
   using B8 = uint8_t;
   using B16 = uint16_t;
-  if (opcode == Opcode::kReal && StorageBytes(type) == 1) return &UnaryBlock<decltype([](B8 a) -> B8 { return a; }), B8, B8>;
-  if (opcode == Opcode::kReal && StorageBytes(type) == 2) return &UnaryBlock<decltype([](B16 a) -> B16 { return a; }), B16, B16>;
+  if (opcode == Opcode::kReal && StorageBytes(type) == 1)
+    return &UnaryBlock<decltype([](B8 a) -> B8 { return a; }), B8, B8>;
+  if (opcode == Opcode::kReal && StorageBytes(type) == 2)
+    return &UnaryBlock<decltype([](B16 a) -> B16 { return a; }), B16, B16>;
   if (type != ElementType::kBF16) return nullptr;
   if (opcode == Opcode::kAbs) return &UnaryBlock<decltype([](B16 a) -> B16 { return a & 0x7fff; }), B16, B16>;
   if (opcode == Opcode::kNegate) return &UnaryBlock<decltype([](B16 a) -> B16 { return a ^ 0x8000; }), B16, B16>;

@@ -21,10 +21,8 @@ bool SingleDevice(const Context& context) {
 Result<Shape> HookShape(const Instruction& i) {
   std::size_t element = 0;
   if (i.opcode() == Opcode::kSend) return Shape::MakeToken();
-  if (i.opcode() == Opcode::kAllGatherStart || i.opcode() == Opcode::kCollectivePermuteStart)
-    element = 1;
-  else if (i.opcode() != Opcode::kRecvDone)
-    return i.shape();
+  if (i.opcode() == Opcode::kAllGatherStart || i.opcode() == Opcode::kCollectivePermuteStart) element = 1;
+  else if (i.opcode() != Opcode::kRecvDone) return i.shape();
   if (i.shape().tuple_elements().size() <= element) return InvalidArgument("{} gives no data", Describe(i));
   return i.shape().tuple_elements()[element];
 }

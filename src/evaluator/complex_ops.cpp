@@ -9,10 +9,8 @@ namespace {
 template <class T>
 BlockFn Find(Opcode opcode) {
   using C = std::complex<T>;
-#define KRAFLA_UNARY(op, expr) \
-  {Opcode::op, &UnaryBlock<decltype([](C a) -> C { return expr; }), C, C>}
-#define KRAFLA_BINARY(op, expr) \
-  {Opcode::op, &BinaryBlock<decltype([](C a, C b) -> C { return expr; }), C, C>}
+#define KRAFLA_UNARY(op, expr) {Opcode::op, &UnaryBlock<decltype([](C a) -> C { return expr; }), C, C>}
+#define KRAFLA_BINARY(op, expr) {Opcode::op, &BinaryBlock<decltype([](C a, C b) -> C { return expr; }), C, C>}
   static constexpr KernelEntry kTable[] = {
       KRAFLA_BINARY(kAdd, a + b),
       KRAFLA_BINARY(kSubtract, a - b),

@@ -21,8 +21,8 @@ class ScalarProgram;
 struct Plan {
   struct Step {
     const Instruction* instruction;
-    std::vector<int> operands;     // slots
-    std::vector<bool> last_use;    // one an operand
+    std::vector<int> operands;   // slots
+    std::vector<bool> last_use;  // one an operand
   };
   std::vector<Step> steps;
   std::vector<int> parameter_slots;  // parameter number -> slot

@@ -50,9 +50,8 @@ struct NarrowFormat {
   NarrowFn narrow;
   NarrowDoubleFn narrow_double;
 };
-#define KRAFLA_F8(Enum, Name)                                                                 \
-  {ElementType::Enum, &Widen8<Name##ToFloat>, &Narrow<FloatTo##Name, uint8_t>, \
-   &NarrowDouble<DoubleTo##Name, uint8_t>}
+#define KRAFLA_F8(Enum, Name) \
+  {ElementType::Enum, &Widen8<Name##ToFloat>, &Narrow<FloatTo##Name, uint8_t>, &NarrowDouble<DoubleTo##Name, uint8_t>}
 constexpr NarrowFormat kNarrow[] = {
     {ElementType::kF16, &Widen16<F16ToFloat, uint16_t>, &Narrow<FloatToF16, uint16_t>,
      &NarrowDouble<DoubleToF16, uint16_t>},
@@ -188,7 +187,8 @@ void StoreFloats(const Wide& w, void* out, int64_t n) {
   Visit(w, [&](const auto* x) {
     using From = std::remove_cvref_t<decltype(*x)>;
     for (int64_t i = 0; i < n; ++i) {
-      if constexpr (std::is_floating_point_v<From> && !std::is_same_v<From, T>) y[i] = SettledConversion(static_cast<T>(x[i]), x[i]);
+      if constexpr (std::is_floating_point_v<From> && !std::is_same_v<From, T>)
+        y[i] = SettledConversion(static_cast<T>(x[i]), x[i]);
       else y[i] = static_cast<T>(x[i]);
     }
   });

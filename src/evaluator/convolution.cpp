@@ -32,8 +32,8 @@ Result<Literal> Arranged(Context& context, const Literal& in, std::span<const in
 
 struct Problem {
   int64_t batch, groups, batch_groups;
-  int64_t in_features, out_features;      // of the whole arrays
-  int64_t group_in, group_out;            // input features of one kernel; output features of one group
+  int64_t in_features, out_features;  // of the whole arrays
+  int64_t group_in, group_out;        // input features of one kernel; output features of one group
   int64_t out_batch;
   Dims in_spatial, kernel_spatial, out_spatial;
 };
@@ -151,10 +151,9 @@ Result<Value> EvalConvolution(Context& context, const Instruction& i, Operands o
   kernel_order.push_back(a.kernel_input_feature);
   kernel_order.push_back(a.kernel_output_feature);
   out_order.push_back(a.output_feature);
-  if (p.groups < 1 || p.batch_groups < 1 || p.in_features != p.group_in * p.groups ||
-      p.out_features % p.groups != 0 || p.out_features % p.batch_groups != 0 ||
-      p.out_batch * p.batch_groups != p.batch || out.shape().dim(a.output_feature) != p.out_features ||
-      a.window.size() != a.input_spatial.size())
+  if (p.groups < 1 || p.batch_groups < 1 || p.in_features != p.group_in * p.groups || p.out_features % p.groups != 0 ||
+      p.out_features % p.batch_groups != 0 || p.out_batch * p.batch_groups != p.batch ||
+      out.shape().dim(a.output_feature) != p.out_features || a.window.size() != a.input_spatial.size())
     return InvalidArgument("the groups of a convolution of {} with {} do not fit {}", in.shape().ToString(false),
                            kernel.shape().ToString(false), out.shape().ToString(false));
   int64_t taps = p.group_in;

@@ -16,9 +16,10 @@ constexpr std::string_view kBuiltIn[] = {
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement",
     "MoveToHost", "MoveToDevice", "xla.sdy.*",
     // Computations.
-    "TopK", "LuDecomposition", "Eigh", "krafla_svd", "Qr", "ProductOfElementaryHouseholderReflectors", "lapack_strsm_ffi", "lapack_dtrsm_ffi",
-    "lapack_ctrsm_ffi", "lapack_ztrsm_ffi", "PadToStatic", "SliceToDynamic",
-    // These give nothing: JAX's lax.dce_sink, which keeps what it is given from being removed; what is sharded alike; in
+    "TopK", "LuDecomposition", "Eigh", "krafla_svd", "Qr", "ProductOfElementaryHouseholderReflectors",
+    "lapack_strsm_ffi", "lapack_dtrsm_ffi", "lapack_ctrsm_ffi", "lapack_ztrsm_ffi", "PadToStatic", "SliceToDynamic",
+    // These give nothing: JAX's lax.dce_sink, which keeps what it is given from being removed; what is sharded alike;
+    // in
     // what order operations run best.
     "dce_sink", "xla.sdy.ShardingGroup", "control_dep"};
 constexpr std::size_t kMarks = 8, kEmpty = 3;
@@ -56,8 +57,7 @@ bool Gives(const Instruction& call, Opcode opcode, const Attributes& attributes)
 }
 
 bool IsMatrixOf(const Shape& shape) {
-  return shape.IsArray() && shape.rank() >= 2 &&
-         (IsFloat(shape.element_type()) || IsComplex(shape.element_type()));
+  return shape.IsArray() && shape.rank() >= 2 && (IsFloat(shape.element_type()) || IsComplex(shape.element_type()));
 }
 
 // `taus` has one number for each of at most min(m, n) columns of each of the matrices; exactly as many if `all`.
@@ -99,7 +99,8 @@ bool ShapesFit(const Instruction& call) {
     // Several operands and a tuple of as many results: element by element.
     if (operands.size() == 1 && SameArrays(operands[0]->shape(), result)) return true;
     return result.IsTuple() && !operands.empty() &&
-           std::ranges::equal(operands, results, [](const Instruction* o, const Shape& r) { return SameArrays(o->shape(), r); });
+           std::ranges::equal(operands, results,
+                              [](const Instruction* o, const Shape& r) { return SameArrays(o->shape(), r); });
   }
   if (GivesNothing(target)) return result.IsTuple() && results.empty();
   if (target == "TopK") {
@@ -124,14 +125,17 @@ bool ShapesFit(const Instruction& call) {
     if (operands.size() != 1 || !IsMatrixOf(operands[0]->shape()) || results.size() != 2) return false;
     const Shape& a = operands[0]->shape();
     const int64_t n = a.dim(a.rank() - 1);
-    return a.dim(a.rank() - 2) == n && SameArrays(results[0], a) && AreVectorsOf(results[1], RealPart(a.element_type()), a, n);
+    return a.dim(a.rank() - 2) == n && SameArrays(results[0], a) &&
+           AreVectorsOf(results[1], RealPart(a.element_type()), a, n);
   }
   if (target == "krafla_svd") {
-    if (operands.size() != 1 || !IsMatrixOf(operands[0]->shape()) || (result.IsTuple() && results.size() != 3)) return false;
+    if (operands.size() != 1 || !IsMatrixOf(operands[0]->shape()) || (result.IsTuple() && results.size() != 3))
+      return false;
     const Shape& a = operands[0]->shape();
     const int64_t rows = a.dim(a.rank() - 2), columns = a.dim(a.rank() - 1), least = std::min(rows, columns);
     if (!AreVectorsOf(result.IsTuple() ? results[0] : result, RealPart(a.element_type()), a, least)) return false;
-    return !result.IsTuple() || (AreMatricesOf(results[1], a, rows, least) && AreMatricesOf(results[2], a, least, columns)) ||
+    return !result.IsTuple() ||
+           (AreMatricesOf(results[1], a, rows, least) && AreMatricesOf(results[2], a, least, columns)) ||
            (AreMatricesOf(results[1], a, rows, rows) && AreMatricesOf(results[2], a, columns, columns));
   }
   if (target == "Qr")

@@ -23,7 +23,7 @@ Dims ClampedStarts(std::span<const Value> indices, const Shape& shape, std::span
   Dims out;
   for (int64_t d = 0; d < shape.rank(); ++d) {
     int64_t start = indices.size() == 1 && indices[0].shape().rank() == 1 ? IntegerAt(indices[0].array(), d)
-                                                                           : IntegerAt(indices[At(d)].array(), 0);
+                                                                          : IntegerAt(indices[At(d)].array(), 0);
     out.push_back(std::clamp<int64_t>(start, 0, std::max<int64_t>(0, shape.dim(d) - sizes[At(d)])));
   }
   return out;
@@ -139,7 +139,8 @@ Result<Value> EvalIota(Context& context, const Instruction& i, Operands operands
     for (int64_t k = 0; k < count; ++k) counts[k] = at + k;
     std::byte* to = out.bytes().data() + at * inner * bytes;
     convert.Run(in, inner == 1 ? to : line, count);
-    for (int64_t k = 0; inner > 1 && k < count; ++k) FillElements(to + k * inner * bytes, inner, bytes, line + k * bytes);
+    for (int64_t k = 0; inner > 1 && k < count; ++k)
+      FillElements(to + k * inner * bytes, inner, bytes, line + k * bytes);
   }
   // What lies outside repeats the first turn.
   const std::span<const std::byte> turn = out.bytes().first(At(extent * inner * bytes));

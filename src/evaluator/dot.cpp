@@ -186,9 +186,8 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
     int64_t begin = 0;
     for (int64_t g = 0; g < groups; ++g) {
       KRAFLA_TRY(CheckInterrupted());
-      const int64_t size =
-          std::clamp<int64_t>(IntegerAt(sizes, (per_batch ? static_cast<int64_t>(b) * groups : 0) + g), 0,
-                              lhs.shape().dim(ragged) - begin);
+      const int64_t size = std::clamp<int64_t>(IntegerAt(sizes, (per_batch ? static_cast<int64_t>(b) * groups : 0) + g),
+                                               0, lhs.shape().dim(ragged) - begin);
       const int64_t end = begin + size;
       KRAFLA_ASSIGN(Literal rows, SlicePart(context, *x, ragged, begin, end));
       View to = DenseView(out.shape());
@@ -197,8 +196,8 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
           to.offset += batch_index[d] * to.strides[d + (contracting ? 1 : 0)];
       if (contracting) {
         // The matching dimension of rhs is cut too; results stack along a new first dimension.
-        const auto at = static_cast<std::size_t>(
-            std::find(a.lhs_contracting.begin(), a.lhs_contracting.end(), ragged) - a.lhs_contracting.begin());
+        const auto at = static_cast<std::size_t>(std::find(a.lhs_contracting.begin(), a.lhs_contracting.end(), ragged) -
+                                                 a.lhs_contracting.begin());
         KRAFLA_ASSIGN(Literal columns, SlicePart(context, *y, a.rhs_contracting[at], begin, end));
         KRAFLA_ASSIGN(Literal part, DotOf(context, rows, columns, a, type));
         to.offset += g * to.strides[0];

@@ -31,10 +31,8 @@ Result<Shape> ReshapeDims(const Shape& from, const Shape& run_time, const Shape&
     if (live == from_product) continue;
     int64_t varies = -1, rest = 1;
     for (int64_t d = first; d < t; ++d) {
-      if (varies < 0 && to.IsDynamicDim(d))
-        varies = d;
-      else
-        rest *= to.dim(d);
+      if (varies < 0 && to.IsDynamicDim(d)) varies = d;
+      else rest *= to.dim(d);
     }
     if (varies < 0 || rest == 0 || live % rest != 0)
       return InvalidArgument("{} holds {} elements of {} at run time, which cannot be reshaped to {}",
@@ -46,8 +44,7 @@ Result<Shape> ReshapeDims(const Shape& from, const Shape& run_time, const Shape&
 
 Result<Shape> RunTimeShape(const Instruction& i, Operands operands) {
   const Shape& declared = i.shape();
-  if (i.opcode() == Opcode::kReshape)
-    return ReshapeDims(i.operand(0)->shape(), operands[0].shape(), declared);
+  if (i.opcode() == Opcode::kReshape) return ReshapeDims(i.operand(0)->shape(), operands[0].shape(), declared);
   if (i.opcode() == Opcode::kBroadcast) {
     Dims dims = declared.dims();
     const Dims& to = i.attr<DimensionsAttributes>().dimensions;
@@ -90,8 +87,11 @@ Result<Shape> RunTimeShape(const Instruction& i, Operands operands) {
         for (int64_t d = 0; d < declared.rank(); ++d) dims[At(d)] = std::min(dims[At(d)], s->dim(d));
     return Shape::MakeArray(declared.element_type(), dims);
   }
-  KRAFLA_ASSIGN(Shape out, InferShape({.opcode = i.opcode(), .operands = shapes, .attributes = i.attributes(),
-                                       .called = called, .declared = &want}));
+  KRAFLA_ASSIGN(Shape out, InferShape({.opcode = i.opcode(),
+                                       .operands = shapes,
+                                       .attributes = i.attributes(),
+                                       .called = called,
+                                       .declared = &want}));
   return out.WithStaticDims();
 }
 

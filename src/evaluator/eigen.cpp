@@ -52,7 +52,8 @@ bool IsBelow(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b
 template <class T>
 bool AllFinite(const T* m, int64_t count) {
   const auto* parts = reinterpret_cast<const double*>(m);
-  return std::all_of(parts, parts + count * static_cast<int64_t>(sizeof(T) / sizeof(double)), [](double v) { return std::isfinite(v); });
+  return std::all_of(parts, parts + count * static_cast<int64_t>(sizeof(T) / sizeof(double)),
+                     [](double v) { return std::isfinite(v); });
 }
 
 // a (n x n, Hermitian) becomes diagonal, v its eigenvectors in columns.
@@ -113,7 +114,8 @@ void JacobiColumns(HostVector<T>& a, HostVector<T>& v, int64_t m, int64_t n) {
 
 // u (m x count): its first columns are those of `columns` over their lengths, the others are added to them.
 template <class T>
-void OrthonormalColumns(const HostVector<T>& columns, const std::vector<double>& lengths, int64_t m, int64_t n, HostVector<T>& u, int64_t count) {
+void OrthonormalColumns(const HostVector<T>& columns, const std::vector<double>& lengths, int64_t m, int64_t n,
+                        HostVector<T>& u, int64_t count) {
   const double least = lengths.empty() ? 0 : lengths[0] * kRounding * static_cast<double>(m);
   int64_t unit = 0;
   InterruptionPoll poll;
@@ -168,12 +170,15 @@ Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands op
       if (finite) JacobiEigen(a, v, n);
       std::vector<int64_t> order(At(n));
       std::iota(order.begin(), order.end(), int64_t{0});
-      const auto value = [&](int64_t k) { return finite ? Real(a[At(k * n + k)]) : std::numeric_limits<double>::quiet_NaN(); };
+      const auto value = [&](int64_t k) {
+        return finite ? Real(a[At(k * n + k)]) : std::numeric_limits<double>::quiet_NaN();
+      };
       if (finite) std::ranges::sort(order, IsBelow, value);
       for (int64_t c = 0; c < n; ++c) {
         all_values[At(b * n + c)] = value(order[At(c)]);
         for (int64_t r = 0; r < n; ++r)
-          all_vectors[At((b * n + r) * n + c)] = finite ? v[At(r * n + order[At(c)])] : T(std::numeric_limits<double>::quiet_NaN());
+          all_vectors[At((b * n + r) * n + c)] =
+              finite ? v[At(r * n + order[At(c)])] : T(std::numeric_limits<double>::quiet_NaN());
       }
     }
     StoreMatrices(all_vectors, vectors);
@@ -187,8 +192,8 @@ Result<Value> HermitianEigen(Context& context, const Instruction& i, Operands op
   return Value::Tuple(std::move(elements));
 }
 
-// The custom call "krafla_svd": descending singular values, or a tuple of them, u and the adjoint of v: all of their columns
-// and rows or the first min(m, n), as the shapes say.
+// The custom call "krafla_svd": descending singular values, or a tuple of them, u and the adjoint of v: all of their
+// columns and rows or the first min(m, n), as the shapes say.
 Result<Value> SingularValues(Context& context, const Instruction& i, Operands operands) {
   const Literal& in = operands[0].array();
   const int64_t rank = in.shape().rank(), rows = in.shape().dim(rank - 2), columns = in.shape().dim(rank - 1);
@@ -211,7 +216,8 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
   KRAFLA_ASSIGN(Literal values, NewLiteral(context, values_shape));
   KRAFLA_ASSIGN(Literal u, NewLiteral(context, u_shape));
   KRAFLA_ASSIGN(Literal vh, NewLiteral(context, v_shape));
-  KRAFLA_TRY(context.SpendProduct(in.shape().element_count() + u_shape.element_count() + v_shape.element_count(), 16 * (m + 1)));
+  KRAFLA_TRY(context.SpendProduct(in.shape().element_count() + u_shape.element_count() + v_shape.element_count(),
+                                  16 * (m + 1)));
   int64_t batch = 1;
   for (int64_t d = 0; d + 2 < rank; ++d) batch *= in.shape().dim(d);
   const auto run = [&]<class T>(T) {
@@ -234,7 +240,8 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
           for (int64_t r = 0; r < m; ++r) sum += std::norm(a[At(r * n + c)]);
           lengths[At(c)] = std::sqrt(sum);
         }
-        std::ranges::sort(order, [](double x, double y) { return IsBelow(y, x); }, [&](int64_t k) { return lengths[At(k)]; });
+        std::ranges::sort(
+            order, [](double x, double y) { return IsBelow(y, x); }, [&](int64_t k) { return lengths[At(k)]; });
       }
       HostVector<T> sorted(a.size()), v_sorted(v.size());
       std::vector<double> sorted_lengths(At(n));
@@ -248,10 +255,13 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
       // The matrix is long diag adjoint(v), or the adjoint of that.
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < u_columns; ++c)
-          all_u[At((b * rows + r) * u_columns + c)] = !finite ? nan : wide ? v_sorted[At(r * n + c)] : long_vectors[At(r * long_count + c)];
+          all_u[At((b * rows + r) * u_columns + c)] = !finite ? nan
+                                                      : wide  ? v_sorted[At(r * n + c)]
+                                                              : long_vectors[At(r * long_count + c)];
       for (int64_t r = 0; r < v_rows; ++r)
         for (int64_t c = 0; c < columns; ++c)
-          all_v[At((b * v_rows + r) * columns + c)] = !finite ? nan : Conj(wide ? long_vectors[At(c * long_count + r)] : v_sorted[At(c * n + r)]);
+          all_v[At((b * v_rows + r) * columns + c)] =
+              !finite ? nan : Conj(wide ? long_vectors[At(c * long_count + r)] : v_sorted[At(c * n + r)]);
     }
     StoreMatrices(all_values, values);
     StoreMatrices(all_u, u);

@@ -67,10 +67,8 @@ void UnpackBits(std::span<const std::byte> in, int bits, bool sign, std::span<st
   for (std::size_t k = 0; k < out.size() && !poll.Ends(); ++k) {
     unsigned v = static_cast<unsigned>(in[k / per]) >> ((k % per) * static_cast<std::size_t>(bits));
     v = (v << (8 - bits)) & 0xffu;
-    if (sign)
-      out[k] = static_cast<std::byte>(static_cast<int8_t>(v) >> (8 - bits));
-    else
-      out[k] = static_cast<std::byte>(v >> (8 - bits));
+    if (sign) out[k] = static_cast<std::byte>(static_cast<int8_t>(v) >> (8 - bits));
+    else out[k] = static_cast<std::byte>(v >> (8 - bits));
   }
 }
 
@@ -83,8 +81,7 @@ Result<Value> EvalBitcastConvert(Context& context, const Instruction& i, Operand
   const int from_bits = BitWidth(from), to_bits = BitWidth(to);
   // The elements as a dense string of bits, low bits first; the last dimension is the one that splits or joins.
   if (in.shape().element_count() * from_bits != out.shape().element_count() * to_bits)
-    return InvalidArgument("{} and {} have not as many bits", in.shape().ToString(false),
-                           out.shape().ToString(false));
+    return InvalidArgument("{} and {} have not as many bits", in.shape().ToString(false), out.shape().ToString(false));
   if (from_bits >= 8 && to_bits >= 8) {
     CopyBytes(in.bytes(), out.bytes().data());
   } else if (from_bits == to_bits) {

@@ -75,8 +75,7 @@ Result<std::unique_ptr<Plan>> MakePlan(const Computation& computation) {
 }  // namespace
 
 Context::Context(const EvaluatorOptions& options)
-    : host(options.host != nullptr ? options.host : &no_host),
-      work_limit(options.work_limit) {}
+    : host(options.host != nullptr ? options.host : &no_host), work_limit(options.work_limit) {}
 Context::~Context() = default;
 
 Result<> Context::Spend(int64_t scalar_operations) {
@@ -111,9 +110,7 @@ Result<Value> RunComputation(Context& context, const Computation& computation, s
     return ResourceExhausted("computations call each other more than {} deep at '{}'", kMaxDepth, computation.name());
   KRAFLA_TRY(CheckInterrupted());
   std::unique_ptr<Plan>& cached = context.plans[&computation];
-  if (cached == nullptr) {
-    KRAFLA_ASSIGN(cached, MakePlan(computation));
-  }
+  if (cached == nullptr) { KRAFLA_ASSIGN(cached, MakePlan(computation)); }
   const Plan& plan = *cached;
   if (arguments.size() != plan.parameter_slots.size())
     return InvalidArgument("computation '{}' takes {} arguments, {} were given", computation.name(),
@@ -135,10 +132,8 @@ Result<Value> RunComputation(Context& context, const Computation& computation, s
       operands.clear();
       for (std::size_t o = 0; o < step.operands.size(); ++o) {
         Value& source = slots[static_cast<std::size_t>(step.operands[o])];
-        if (step.last_use[o])
-          operands.push_back(std::move(source));
-        else
-          operands.push_back(source);
+        if (step.last_use[o]) operands.push_back(std::move(source));
+        else operands.push_back(source);
       }
       Result<Value> value = RunInstruction(context, i, operands);
       if (!value) return Failure(std::move(value).error().WithContext(Format("at {}", Describe(i))));
@@ -210,92 +205,53 @@ Result<Value> RunInstruction(Context& context, const Instruction& i, Operands op
     case Opcode::kSubtract:
     case Opcode::kTan:
     case Opcode::kTanh:
-    case Opcode::kXor:
-      return EvalElementwise(context, i, operands);
-    case Opcode::kBitcastConvert:
-      return EvalBitcastConvert(context, i, operands);
-    case Opcode::kMap:
-      return EvalMap(context, i, operands);
+    case Opcode::kXor: return EvalElementwise(context, i, operands);
+    case Opcode::kBitcastConvert: return EvalBitcastConvert(context, i, operands);
+    case Opcode::kMap: return EvalMap(context, i, operands);
 
-    case Opcode::kBitcast:
-      return EvalBitcast(context, i, operands);
-    case Opcode::kBroadcast:
-      return EvalBroadcast(context, i, operands);
-    case Opcode::kConcatenate:
-      return EvalConcatenate(context, i, operands);
-    case Opcode::kCopy:
-      return EvalCopy(context, i, operands);
-    case Opcode::kDynamicSlice:
-      return EvalDynamicSlice(context, i, operands);
-    case Opcode::kDynamicUpdateSlice:
-      return EvalDynamicUpdateSlice(context, i, operands);
-    case Opcode::kIota:
-      return EvalIota(context, i, operands);
-    case Opcode::kPad:
-      return EvalPad(context, i, operands);
-    case Opcode::kReshape:
-      return EvalReshape(context, i, operands);
-    case Opcode::kReverse:
-      return EvalReverse(context, i, operands);
-    case Opcode::kSlice:
-      return EvalSlice(context, i, operands);
-    case Opcode::kTranspose:
-      return EvalTranspose(context, i, operands);
+    case Opcode::kBitcast: return EvalBitcast(context, i, operands);
+    case Opcode::kBroadcast: return EvalBroadcast(context, i, operands);
+    case Opcode::kConcatenate: return EvalConcatenate(context, i, operands);
+    case Opcode::kCopy: return EvalCopy(context, i, operands);
+    case Opcode::kDynamicSlice: return EvalDynamicSlice(context, i, operands);
+    case Opcode::kDynamicUpdateSlice: return EvalDynamicUpdateSlice(context, i, operands);
+    case Opcode::kIota: return EvalIota(context, i, operands);
+    case Opcode::kPad: return EvalPad(context, i, operands);
+    case Opcode::kReshape: return EvalReshape(context, i, operands);
+    case Opcode::kReverse: return EvalReverse(context, i, operands);
+    case Opcode::kSlice: return EvalSlice(context, i, operands);
+    case Opcode::kTranspose: return EvalTranspose(context, i, operands);
 
-    case Opcode::kDot:
-      return EvalDot(context, i, operands);
-    case Opcode::kRaggedDot:
-      return EvalRaggedDot(context, i, operands);
-    case Opcode::kScaledDot:
-      return EvalScaledDot(context, i, operands);
-    case Opcode::kConvolution:
-      return EvalConvolution(context, i, operands);
-    case Opcode::kReduce:
-      return EvalReduce(context, i, operands);
-    case Opcode::kScan:
-      return EvalScan(context, i, operands);
-    case Opcode::kReduceWindow:
-      return EvalReduceWindow(context, i, operands);
-    case Opcode::kSelectAndScatter:
-      return EvalSelectAndScatter(context, i, operands);
-    case Opcode::kGather:
-      return EvalGather(context, i, operands);
-    case Opcode::kScatter:
-      return EvalScatter(context, i, operands);
-    case Opcode::kSort:
-      return EvalSort(context, i, operands);
-    case Opcode::kTopK:
-      return EvalTopK(context, i, operands);
-    case Opcode::kFft:
-      return EvalFft(context, i, operands);
-    case Opcode::kCholesky:
-      return EvalCholesky(context, i, operands);
-    case Opcode::kTriangularSolve:
-      return EvalTriangularSolve(context, i, operands);
+    case Opcode::kDot: return EvalDot(context, i, operands);
+    case Opcode::kRaggedDot: return EvalRaggedDot(context, i, operands);
+    case Opcode::kScaledDot: return EvalScaledDot(context, i, operands);
+    case Opcode::kConvolution: return EvalConvolution(context, i, operands);
+    case Opcode::kReduce: return EvalReduce(context, i, operands);
+    case Opcode::kScan: return EvalScan(context, i, operands);
+    case Opcode::kReduceWindow: return EvalReduceWindow(context, i, operands);
+    case Opcode::kSelectAndScatter: return EvalSelectAndScatter(context, i, operands);
+    case Opcode::kGather: return EvalGather(context, i, operands);
+    case Opcode::kScatter: return EvalScatter(context, i, operands);
+    case Opcode::kSort: return EvalSort(context, i, operands);
+    case Opcode::kTopK: return EvalTopK(context, i, operands);
+    case Opcode::kFft: return EvalFft(context, i, operands);
+    case Opcode::kCholesky: return EvalCholesky(context, i, operands);
+    case Opcode::kTriangularSolve: return EvalTriangularSolve(context, i, operands);
     case Opcode::kBatchNormGrad:
     case Opcode::kBatchNormInference:
-    case Opcode::kBatchNormTraining:
-      return EvalBatchNorm(context, i, operands);
-    case Opcode::kRng:
-      return EvalRng(context, i, operands);
-    case Opcode::kRngBitGenerator:
-      return EvalRngBitGenerator(context, i, operands);
-    case Opcode::kRngGetAndUpdateState:
-      return EvalRngGetAndUpdateState(context, i, operands);
-    case Opcode::kDynamicReshape:
-      return EvalDynamicReshape(context, i, operands);
-    case Opcode::kGetDimensionSize:
-      return EvalGetDimensionSize(context, i, operands);
-    case Opcode::kSetDimensionSize:
-      return EvalSetDimensionSize(context, i, operands);
+    case Opcode::kBatchNormTraining: return EvalBatchNorm(context, i, operands);
+    case Opcode::kRng: return EvalRng(context, i, operands);
+    case Opcode::kRngBitGenerator: return EvalRngBitGenerator(context, i, operands);
+    case Opcode::kRngGetAndUpdateState: return EvalRngGetAndUpdateState(context, i, operands);
+    case Opcode::kDynamicReshape: return EvalDynamicReshape(context, i, operands);
+    case Opcode::kGetDimensionSize: return EvalGetDimensionSize(context, i, operands);
+    case Opcode::kSetDimensionSize: return EvalSetDimensionSize(context, i, operands);
 
-    case Opcode::kParameter:
-      return InvalidArgument("a parameter has no value of its own");
-    case Opcode::kConstant:
-      return Value::Share(i.attr<ConstantAttributes>().literal);
+    case Opcode::kParameter: return InvalidArgument("a parameter has no value of its own");
+    case Opcode::kConstant: return Value::Share(i.attr<ConstantAttributes>().literal);
     case Opcode::kTuple:
-      return Value::Tuple(std::vector<Value>(std::make_move_iterator(operands.begin()),
-                                             std::make_move_iterator(operands.end())));
+      return Value::Tuple(
+          std::vector<Value>(std::make_move_iterator(operands.begin()), std::make_move_iterator(operands.end())));
     case Opcode::kGetTupleElement: {
       auto index = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);
       if (!operands[0].is_tuple() || index >= operands[0].elements().size())
@@ -304,34 +260,26 @@ Result<Value> RunInstruction(Context& context, const Instruction& i, Operands op
       return operands[0].elements()[index];
     }
     case Opcode::kAddDependency:
-    case Opcode::kDomain:
-      return std::move(operands[0]);
+    case Opcode::kDomain: return std::move(operands[0]);
     case Opcode::kOptimizationBarrier:
       if (operands.size() == 1) return std::move(operands[0]);
       return Value::Tuple(std::vector<Value>(operands.begin(), operands.end()));
-    case Opcode::kAfterAll:
-      return Value::Token();
+    case Opcode::kAfterAll: return Value::Token();
     case Opcode::kCall:
     case Opcode::kFusion:
-      return RunComputation(context, *i.called(0),
-                            std::vector<Value>(std::make_move_iterator(operands.begin()),
-                                               std::make_move_iterator(operands.end())));
-    case Opcode::kConditional:
-      return EvalConditional(context, i, operands);
-    case Opcode::kWhile:
-      return EvalWhile(context, i, operands);
+      return RunComputation(
+          context, *i.called(0),
+          std::vector<Value>(std::make_move_iterator(operands.begin()), std::make_move_iterator(operands.end())));
+    case Opcode::kConditional: return EvalConditional(context, i, operands);
+    case Opcode::kWhile: return EvalWhile(context, i, operands);
     case Opcode::kAsyncDone:
     case Opcode::kAsyncStart:
     case Opcode::kAsyncUpdate:
     case Opcode::kCopyDone:
-    case Opcode::kCopyStart:
-      return EvalAsync(context, i, operands);
-    case Opcode::kInfeed:
-      return EvalInfeed(context, i, operands);
-    case Opcode::kOutfeed:
-      return EvalOutfeed(context, i, operands);
-    case Opcode::kCustomCall:
-      return EvalCustomCall(context, i, operands);
+    case Opcode::kCopyStart: return EvalAsync(context, i, operands);
+    case Opcode::kInfeed: return EvalInfeed(context, i, operands);
+    case Opcode::kOutfeed: return EvalOutfeed(context, i, operands);
+    case Opcode::kCustomCall: return EvalCustomCall(context, i, operands);
 
     case Opcode::kAllGather:
     case Opcode::kAllGatherStart:
@@ -342,20 +290,16 @@ Result<Value> RunInstruction(Context& context, const Instruction& i, Operands op
     case Opcode::kCollectivePermute:
     case Opcode::kCollectivePermuteStart:
     case Opcode::kRaggedAllToAll:
-    case Opcode::kReduceScatter:
-      return EvalCollective(context, i, operands);
+    case Opcode::kReduceScatter: return EvalCollective(context, i, operands);
     case Opcode::kAllGatherDone:
     case Opcode::kAllReduceDone:
-    case Opcode::kCollectivePermuteDone:
-      return EvalCollectiveDone(context, i, operands);
+    case Opcode::kCollectivePermuteDone: return EvalCollectiveDone(context, i, operands);
     case Opcode::kRecv:
     case Opcode::kRecvDone:
     case Opcode::kSend:
-    case Opcode::kSendDone:
-      return EvalChannel(context, i, operands);
+    case Opcode::kSendDone: return EvalChannel(context, i, operands);
     case Opcode::kPartitionId:
-    case Opcode::kReplicaId:
-      return EvalDeviceId(context, i, operands);
+    case Opcode::kReplicaId: return EvalDeviceId(context, i, operands);
   }
   KRAFLA_UNREACHABLE();
 }
@@ -395,9 +339,10 @@ static Result<Literal> WithMemory(std::string_view name, F&& f) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    return ResourceExhausted("The host has no memory for what '{}' takes besides its operands and its result (this process "
-                             "may have {} bytes in all).",
-                             name, HostMemoryLimit());
+    return ResourceExhausted(
+        "The host has no memory for what '{}' takes besides its operands and its result (this process "
+        "may have {} bytes in all).",
+        name, HostMemoryLimit());
   }
 }
 
@@ -407,8 +352,8 @@ Result<Literal> Evaluate(const Computation& computation, std::span<const Literal
                          const EvaluatorOptions& options) {
   auto parameters = computation.parameters();
   if (arguments.size() != parameters.size())
-    return InvalidArgument("computation '{}' takes {} arguments, {} were given", computation.name(),
-                           parameters.size(), arguments.size());
+    return InvalidArgument("computation '{}' takes {} arguments, {} were given", computation.name(), parameters.size(),
+                           arguments.size());
   std::vector<evaluator::Value> values;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (parameters[p] == nullptr)

@@ -166,10 +166,8 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
       for (int64_t k = 0; k < n && !poll.Ends(); ++k) {
         const int64_t mirror = n - k;
         C v = 0;
-        if (k <= n / 2 && k < have)
-          v = half[At(l * have + k)];
-        else if (mirror < have)
-          v = std::conj(half[At(l * have + mirror)]);
+        if (k <= n / 2 && k < have) v = half[At(l * have + k)];
+        else if (mirror < have) v = std::conj(half[At(l * have + mirror)]);
         if (k == 0 || 2 * k == n) v = v.real();
         x[At(l * n + k)] = v;
       }

@@ -8,14 +8,12 @@
 
 namespace krafla::evaluator {
 
-#define KRAFLA_UNARY(op, expr) \
-  {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return Settled<T>(expr); }), T, T>}
+#define KRAFLA_UNARY(op, expr) {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return Settled<T>(expr); }), T, T>}
 #define KRAFLA_BINARY(op, expr) \
   {Opcode::op, &BinaryBlock<decltype([](T a, T b) -> T { return Settled<T>(expr); }), T, T>}
 
 // Moves what it is given, but for the sign: a NaN keeps its bits.
-#define KRAFLA_MOVE(op, expr) \
-  {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return expr; }), T, T>}
+#define KRAFLA_MOVE(op, expr) {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return expr; }), T, T>}
 
 template <class T>
 BlockFn FindRealKernel(Opcode opcode) {

@@ -44,15 +44,11 @@ struct Int {
   }
   static T Mulhi(T a, T b) {
     if constexpr (std::is_signed_v<T>) {
-      if constexpr (sizeof(T) == 8)
-        return static_cast<T>((static_cast<__int128>(a) * b) >> kBits);
-      else
-        return Wrap(static_cast<W>((int64_t{a} * int64_t{b}) >> kBits));
+      if constexpr (sizeof(T) == 8) return static_cast<T>((static_cast<__int128>(a) * b) >> kBits);
+      else return Wrap(static_cast<W>((int64_t{a} * int64_t{b}) >> kBits));
     } else {
-      if constexpr (sizeof(T) == 8)
-        return static_cast<T>((static_cast<unsigned __int128>(a) * b) >> kBits);
-      else
-        return Wrap(static_cast<W>((uint64_t{a} * uint64_t{b}) >> kBits));
+      if constexpr (sizeof(T) == 8) return static_cast<T>((static_cast<unsigned __int128>(a) * b) >> kBits);
+      else return Wrap(static_cast<W>((uint64_t{a} * uint64_t{b}) >> kBits));
     }
   }
   // A negative amount reads as a large unsigned one.
@@ -68,10 +64,8 @@ struct Int {
   }
 };
 
-#define KRAFLA_UNARY(op, expr) \
-  {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return expr; }), T, T>}
-#define KRAFLA_BINARY(op, expr) \
-  {Opcode::op, &BinaryBlock<decltype([](T a, T b) -> T { return expr; }), T, T>}
+#define KRAFLA_UNARY(op, expr) {Opcode::op, &UnaryBlock<decltype([](T a) -> T { return expr; }), T, T>}
+#define KRAFLA_BINARY(op, expr) {Opcode::op, &BinaryBlock<decltype([](T a, T b) -> T { return expr; }), T, T>}
 
 template <class T, int kBits>
 BlockFn Find(Opcode opcode) {
@@ -103,8 +97,8 @@ BlockFn Find(Opcode opcode) {
       KRAFLA_UNARY(kNot, I::Wrap(~static_cast<W>(a))),
       KRAFLA_UNARY(kSign, static_cast<T>((a > 0) - (a < 0))),
       KRAFLA_UNARY(kPopulationCount, I::Wrap(static_cast<W>(std::popcount(I::Pattern(a))))),
-      KRAFLA_UNARY(kClz, I::Wrap(static_cast<W>(std::countl_zero(I::Pattern(a)) -
-                                                (static_cast<int>(sizeof(W)) * 8 - kBits)))),
+      KRAFLA_UNARY(
+          kClz, I::Wrap(static_cast<W>(std::countl_zero(I::Pattern(a)) - (static_cast<int>(sizeof(W)) * 8 - kBits)))),
       {Opcode::kCompare, &CompareBlock<T>},
   };
   for (const KernelEntry& e : kTable)
@@ -149,8 +143,7 @@ BlockFn FindIntKernel(Opcode opcode, ElementType type) {
     case ElementType::kF8E4M3:
     case ElementType::kF8E3M4:
     case ElementType::kF4E2M1FN:
-    case ElementType::kF8E8M0FNU:
-      return nullptr;
+    case ElementType::kF8E8M0FNU: return nullptr;
   }
   return nullptr;
 }

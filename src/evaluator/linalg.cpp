@@ -101,7 +101,8 @@ Result<Value> EvalCholesky(Context& context, const Instruction& i, Operands oper
   WithWide(in.shape().element_type(), [&]<class T>(T) {
     HostVector<T> a = LoadMatrices<T>(in);
     InterruptionPoll poll;
-    for (std::size_t at = 0; at < a.size() && !poll.Ends(n * n); at += At(n * n)) CholeskyFactor(a.data() + at, n, lower);
+    for (std::size_t at = 0; at < a.size() && !poll.Ends(n * n); at += At(n * n))
+      CholeskyFactor(a.data() + at, n, lower);
     StoreMatrices(a, out);
   });
   return Value::Own(std::move(out));
@@ -192,8 +193,8 @@ Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Oper
   return SolveAll(context, operands[0].array(), operands[1].array(), attr);
 }
 
-// The custom call "LuDecomposition": L and U in one matrix, the rows that each row was exchanged with, and where each row
-// of the factors comes from. XLA: lu_decomposition.cc; pivots as LAPACK's getrf chooses them.
+// The custom call "LuDecomposition": L and U in one matrix, the rows that each row was exchanged with, and where each
+// row of the factors comes from. XLA: lu_decomposition.cc; pivots as LAPACK's getrf chooses them.
 Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands operands) {
   const Literal& in = operands[0].array();
   KRAFLA_TRY(ExpectMatrix(in.shape()));
@@ -271,10 +272,8 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
         T tau = 0;
         if (norm != 0 || imaginary != 0) {
           const double beta = -std::copysign(std::sqrt(norm + Square(alpha)), Real(alpha));
-          if constexpr (std::is_same_v<T, C>)
-            tau = C((beta - alpha.real()) / beta, -alpha.imag() / beta);
-          else
-            tau = (beta - alpha) / beta;
+          if constexpr (std::is_same_v<T, C>) tau = C((beta - alpha.real()) / beta, -alpha.imag() / beta);
+          else tau = (beta - alpha) / beta;
           for (int64_t r = k + 1; r < m; ++r) x[r * n + k] /= alpha - beta;
           x[k * n + k] = beta;
         }
@@ -309,8 +308,7 @@ Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operand
   const int64_t batch = m * n == 0 ? 0 : in.shape().element_count() / (m * n);
   if (count > std::min(m, n) || taus_in.shape().element_count() != batch * count ||
       taus_in.shape().element_type() != in.shape().element_type() || out.shape().byte_size() != in.shape().byte_size())
-    return InvalidArgument("{} reflectors do not fit {}", taus_in.shape().ToString(false),
-                           in.shape().ToString(false));
+    return InvalidArgument("{} reflectors do not fit {}", taus_in.shape().ToString(false), in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), count + 1));
   WithWide(in.shape().element_type(), [&]<class T>(T) {
     const HostVector<T> a = LoadMatrices<T>(in), taus = LoadMatrices<T>(taus_in);

@@ -150,8 +150,7 @@ Result<> GeneralReduce(ScalarFunction& f, const Split& split, Operands operands,
       KRAFLA_TRY(f.Run(in, out, count));
     }
     for (std::size_t o = 0; o < n; ++o)
-      std::memcpy(outs[o].bytes().data() + at * f.parameter_bytes(o), acc[o].data(),
-                  At(count * f.parameter_bytes(o)));
+      std::memcpy(outs[o].bytes().data() + at * f.parameter_bytes(o), acc[o].data(), At(count * f.parameter_bytes(o)));
   }
   return {};
 }
@@ -264,18 +263,16 @@ Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands
     for (Value& s : state) arguments.push_back(std::move(s));
     KRAFLA_ASSIGN(Value result, RunComputation(context, computation, std::move(arguments)));
     std::vector<Value> leaves;
-    if (result.is_tuple())
-      leaves = std::move(result.elements());
-    else
-      leaves.push_back(std::move(result));
+    if (result.is_tuple()) leaves = std::move(result.elements());
+    else leaves.push_back(std::move(result));
     if (leaves.size() != shapes.size())
       return InvalidArgument("the computation of a scan gives {} results, not {}", leaves.size(), shapes.size());
     for (std::size_t r = 0; r < stacked.size(); ++r) {
       Dims dims;
       View view = slice_view(stacked[r].shape(), step, dims);
       if (leaves[r].shape().dims() != dims)
-        return InvalidArgument("the computation of a scan gives {} for a slice of {}", leaves[r].shape().ToString(false),
-                               stacked[r].shape().ToString(false));
+        return InvalidArgument("the computation of a scan gives {} for a slice of {}",
+                               leaves[r].shape().ToString(false), stacked[r].shape().ToString(false));
       CopyView(dims, StorageBytes(stacked[r].shape().element_type()), leaves[r].array().bytes().data(),
                DenseView(leaves[r].shape()), stacked[r].bytes().data(), view);
     }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kWindows = 256;
 
-// Where tap `tap` of the window at `position` reads in one dimension; -1: padding. Reversed windows are refused when shapes
-// are inferred.
+// Where tap `tap` of the window at `position` reads in one dimension; -1: padding. Reversed windows are refused when
+// shapes are inferred.
 int64_t Source(const WindowDim& w, int64_t position, int64_t tap, int64_t extent) {
   const int64_t at = position * w.stride + tap * w.window_dilation - w.padding_low;
   if (at < 0 || at % w.base_dilation != 0) return -1;
@@ -89,8 +89,7 @@ Inside TapOffsets(const Window& window, const Shape& shape, std::span<const int6
   for (int64_t k = 0; k < count; ++k) {
     int64_t offset = 0;
     for (std::size_t d = 0; d < rank && offset >= 0; ++d) {
-      const int64_t s =
-          Source(window[d], positions[At(k) * rank + d], tap[d], shape.dim(static_cast<int64_t>(d)));
+      const int64_t s = Source(window[d], positions[At(k) * rank + d], tap[d], shape.dim(static_cast<int64_t>(d)));
       offset = s < 0 ? -1 : offset + s * strides[d];
     }
     offsets[k] = offset;
@@ -230,9 +229,11 @@ Result<Value> EvalSelectAndScatter(Context& context, const Instruction& i, Opera
   KRAFLA_TRY(context.SpendProduct(windows, taps));
   const Dims strides = RowMajorStrides(in.shape().dims());
   const std::size_t rank = window.size();
-  const std::optional<int64_t> last = DimensionVisitedLast(window, i.operand(0)->shape().dims(), i.operand(1)->shape().dims());
+  const std::optional<int64_t> last =
+      DimensionVisitedLast(window, i.operand(0)->shape().dims(), i.operand(1)->shape().dims());
   // The selection goes over blocks of windows, the scatter in order.
-  std::vector<int64_t> positions(At(kWindows) * std::max<std::size_t>(rank, 1)), offsets(At(kWindows)), chosen(At(kWindows));
+  std::vector<int64_t> positions(At(kWindows) * std::max<std::size_t>(rank, 1)), offsets(At(kWindows)),
+      chosen(At(kWindows));
   AlignedBytes old_values(At(kWindows * bytes)), new_values(At(kWindows * bytes));
   uint8_t keep[kWindows];
   Dims position(rank, 0);

@@ -47,7 +47,8 @@ Result<Value> EvalRngBitGenerator(Context& context, const Instruction& i, Operan
   const RngStart start = StartOf(plan, s);
   InterruptionPoll poll;
   if (bytes == 8) {
-    for (int64_t k = 0; k < n && !poll.Ends(); ++k) bits.data<uint64_t>()[At(k)] = RngElement(plan, start, static_cast<uint64_t>(k));
+    for (int64_t k = 0; k < n && !poll.Ends(); ++k)
+      bits.data<uint64_t>()[At(k)] = RngElement(plan, start, static_cast<uint64_t>(k));
   } else {
     // Narrow elements keep the low bits of 32.
     constexpr int64_t kBlock = 512;
@@ -56,7 +57,8 @@ Result<Value> EvalRngBitGenerator(Context& context, const Instruction& i, Operan
     const BlockOp convert = MakeConvert(ElementType::kU32, bits_shape.element_type());
     for (int64_t at = 0; at < n && !poll.Ends(kBlock); at += kBlock) {
       const int64_t count = std::min(kBlock, n - at);
-      for (int64_t k = 0; k < count; ++k) random[k] = static_cast<uint32_t>(RngElement(plan, start, static_cast<uint64_t>(at + k)));
+      for (int64_t k = 0; k < count; ++k)
+        random[k] = static_cast<uint32_t>(RngElement(plan, start, static_cast<uint64_t>(at + k)));
       std::byte* to = bits.bytes().data() + at * bytes;
       if (bytes == 4) std::memcpy(to, random, At(4 * count));
       if (bytes == 2)

@@ -226,8 +226,7 @@ std::optional<Opcode> AsSimpleBinary(const Computation& computation) {
 
 bool ReturnsParameter(const Computation& computation, int64_t number) {
   const Instruction* root = computation.root();
-  return root != nullptr && root->opcode() == Opcode::kParameter &&
-         root->attr<ParameterAttributes>().number == number;
+  return root != nullptr && root->opcode() == Opcode::kParameter && root->attr<ParameterAttributes>().number == number;
 }
 
 }  // namespace krafla::evaluator

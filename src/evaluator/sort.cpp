@@ -96,8 +96,8 @@ Result<Value> EvalSort(Context& context, const Instruction& i, Operands operands
   for (int64_t l = 0; l < line.count() && length > 0; ++l, line.Next()) {
     for (std::size_t o = 0; o < n; ++o) {
       const int bytes = static_cast<int>(f.parameter_bytes(2 * o));
-      CopyView(Dims{length}, bytes, operands[o].array().bytes().data(), {line.offset(), Dims{stride}},
-               lines[o].data(), {0, Dims{1}});
+      CopyView(Dims{length}, bytes, operands[o].array().bytes().data(), {line.offset(), Dims{stride}}, lines[o].data(),
+               {0, Dims{1}});
     }
     std::iota(order.begin(), order.end(), 0);
     MergeSort(order, spare, [&](int64_t a, int64_t b) {

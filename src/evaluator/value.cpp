@@ -39,8 +39,8 @@ Value Value::Tuple(std::vector<Value> elements) {
 }
 
 Value Value::Token() {
-  static const auto* const kToken = new std::shared_ptr<const Literal>(
-      std::make_shared<const Literal>(*Literal::Create(Shape::MakeToken())));
+  static const auto* const kToken =
+      new std::shared_ptr<const Literal>(std::make_shared<const Literal>(*Literal::Create(Shape::MakeToken())));
   return Share(*kToken);
 }
 

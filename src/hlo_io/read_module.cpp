@@ -14,7 +14,8 @@ Result<std::unique_ptr<Module>> ReadModule(std::string_view bytes, std::string_v
   // A file that is named as HLO text is held to that.
   if (bytecode || (stablehlo::LooksLikeMlir(bytes) && !file.ends_with(".hlo"))) {
     auto tree = bytecode ? stablehlo::ReadBytecode(bytes) : stablehlo::ParseText(bytes, file);
-    auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
+    auto module =
+        tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(Failure(std::move(tree).error()));
     if (!module) return Failure(std::move(module).error().WithContext(Format("while reading {}", file)));
     return module;
   }

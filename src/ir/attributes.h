@@ -229,9 +229,9 @@ struct CustomCallAttributes {  // custom-call
   std::shared_ptr<const Literal> literal;
   friend bool operator==(const CustomCallAttributes& a, const CustomCallAttributes& b) {
     bool same_literal = a.literal == b.literal || (a.literal && b.literal && *a.literal == *b.literal);
-    return a.target == b.target && a.operand_layouts == b.operand_layouts &&
-           a.has_side_effect == b.has_side_effect && a.api_version == b.api_version &&
-           a.output_to_operand_aliasing == b.output_to_operand_aliasing && same_literal;
+    return a.target == b.target && a.operand_layouts == b.operand_layouts && a.has_side_effect == b.has_side_effect &&
+           a.api_version == b.api_version && a.output_to_operand_aliasing == b.output_to_operand_aliasing &&
+           same_literal;
   }
 };
 // exp, log, sin, ...: result_accuracy. Default: neither mode nor numbers.
@@ -248,8 +248,8 @@ using Attributes =
                  RaggedDotAttributes, ConvolutionAttributes, WindowAttributes, GatherAttributes, ScatterAttributes,
                  SortAttributes, TopKAttributes, ScanAttributes, FftAttributes, RngAttributes,
                  RngBitGeneratorAttributes, RngStateAttributes, CholeskyAttributes, TriangularSolveAttributes,
-                 BatchNormAttributes, ReducePrecisionAttributes, TupleIndexAttributes, FusionAttributes,
-                 CallAttributes, WhileAttributes, CollectiveAttributes, ChannelAttributes, InfeedAttributes,
-                 AsyncAttributes, DomainAttributes, CustomCallAttributes, ResultAccuracyAttributes>;
+                 BatchNormAttributes, ReducePrecisionAttributes, TupleIndexAttributes, FusionAttributes, CallAttributes,
+                 WhileAttributes, CollectiveAttributes, ChannelAttributes, InfeedAttributes, AsyncAttributes,
+                 DomainAttributes, CustomCallAttributes, ResultAccuracyAttributes>;
 
 }  // namespace krafla

@@ -16,8 +16,7 @@ template <typename F>
 decltype(auto) WithAttributesOf(Opcode opcode, F&& f) {
   switch (opcode) {
 #define KRAFLA_OP(Enum, hlo, stablehlo, arity, types, attrs, rule, traits, tier, budget, doc) \
-  case Opcode::Enum:                                                                          \
-    return std::forward<F>(f)(std::type_identity<attrs>());
+  case Opcode::Enum: return std::forward<F>(f)(std::type_identity<attrs>());
 #include "ir/ops.def"
 #undef KRAFLA_OP
   }

@@ -147,8 +147,7 @@ Literal ScalarLiteral(ElementType type, double value) {
     case ElementType::kInvalid:
     case ElementType::kTuple:
     case ElementType::kOpaque:
-    case ElementType::kToken:
-      KRAFLA_UNREACHABLE();
+    case ElementType::kToken: KRAFLA_UNREACHABLE();
   }
   return out;
 }

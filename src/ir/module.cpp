@@ -38,7 +38,8 @@ bool Instruction::HasOperand(const Instruction* operand) const {
 std::vector<std::size_t> Instruction::PlacesOf(const Instruction* operand) const {
   std::vector<std::size_t> out;
   if (operand_places_) {
-    if (auto at = operand_places_->find(operand); at != operand_places_->end()) out.assign(at->second.begin(), at->second.end());
+    if (auto at = operand_places_->find(operand); at != operand_places_->end())
+      out.assign(at->second.begin(), at->second.end());
     return out;
   }
   for (std::size_t n = 0; n < operands_.size(); ++n)
@@ -78,7 +79,8 @@ void Instruction::IndexOperands() {
   operand_places_.reset();
   if (operands_.size() <= kManyOperands) return;
   operand_places_ = std::make_unique<std::unordered_map<const Instruction*, std::vector<uint32_t>>>();
-  for (std::size_t n = 0; n < operands_.size(); ++n) (*operand_places_)[operands_[n]].push_back(static_cast<uint32_t>(n));
+  for (std::size_t n = 0; n < operands_.size(); ++n)
+    (*operand_places_)[operands_[n]].push_back(static_cast<uint32_t>(n));
 }
 
 void Instruction::SetOperand(std::size_t i, Instruction* with) {
@@ -157,7 +159,8 @@ Instruction* Computation::Add(Opcode opcode, Shape shape, std::vector<Instructio
 }
 
 Instruction* Computation::AddClone(const Instruction& other, std::vector<Instruction*> operands) {
-  Instruction* out = Add(other.opcode_, other.shape_, std::move(operands), other.attributes_, other.called_, other.name_);
+  Instruction* out =
+      Add(other.opcode_, other.shape_, std::move(operands), other.attributes_, other.called_, other.name_);
   out->location_ = other.location_;
   if (other.metadata_) out->metadata_ = std::make_unique<InstructionMetadata>(*other.metadata_);
   return out;
@@ -253,8 +256,7 @@ Result<> Computation::SortTopologically() {
       Instruction* before =
           n < i->operands_.size() ? i->operands_[n] : i->control_predecessors_[n - i->operands_.size()];
       uint8_t& s = state[static_cast<std::size_t>(before->id_)];
-      if (s == kOpen)
-        return InvalidArgument("{} in computation '{}' depends on itself", Describe(*before), name_);
+      if (s == kOpen) return InvalidArgument("{} in computation '{}' depends on itself", Describe(*before), name_);
       if (s == kNew) {
         s = kOpen;
         stack.push_back({before, 0});

@@ -193,8 +193,8 @@ class Module {
   void RemoveAll(std::span<Computation* const> computations);
   // A deep copy, names and ids kept.
   std::unique_ptr<Module> Clone() const;
-  // Instructions with this opcode in all computations, also in those that nothing calls. What looks for one opcode need not
-  // walk a module without any.
+  // Instructions with this opcode in all computations, also in those that nothing calls. What looks for one opcode need
+  // not walk a module without any.
   int64_t CountOf(Opcode opcode) const { return counts_[static_cast<std::size_t>(opcode)]; }
 
   int64_t replica_count = 1;
@@ -202,7 +202,7 @@ class Module {
   std::vector<InputOutputAlias> input_output_aliases;
   std::vector<BufferDonor> buffer_donors;
   bool is_scheduled = false;
-  bool has_is_scheduled = false;       // whether the text said so
+  bool has_is_scheduled = false;             // whether the text said so
   std::optional<Shape> entry_layout_result;  // entry_computation_layout, when given
   std::vector<Shape> entry_layout_parameters;
   // Other attributes of the header, as written: "frontend_attributes={...}".

@@ -27,15 +27,15 @@ bool Contains(uint32_t set, ElementType type);
 }  // namespace type_set
 
 namespace op_trait {
-inline constexpr uint32_t kElementwise = 1;    // result element i from operand elements i
+inline constexpr uint32_t kElementwise = 1;  // result element i from operand elements i
 inline constexpr uint32_t kCommutative = 2;
-inline constexpr uint32_t kAssociative = 4;    // up to rounding
+inline constexpr uint32_t kAssociative = 4;  // up to rounding
 inline constexpr uint32_t kContraction = 8;
 inline constexpr uint32_t kCollective = 16;
-inline constexpr uint32_t kSideEffect = 32;    // never removed, merged or reordered
-inline constexpr uint32_t kCalls = 64;         // may have called computations
+inline constexpr uint32_t kSideEffect = 32;  // never removed, merged or reordered
+inline constexpr uint32_t kCalls = 64;       // may have called computations
 inline constexpr uint32_t kControl = 128;
-inline constexpr uint32_t kDataMovement = 256; // result elements are operand elements, unchanged
+inline constexpr uint32_t kDataMovement = 256;  // result elements are operand elements, unchanged
 inline constexpr uint32_t kAsyncStart = 512;
 inline constexpr uint32_t kAsyncDone = 1024;
 }  // namespace op_trait
@@ -62,7 +62,7 @@ struct OpInfo {
   std::string_view attributes;  // name of the struct
   uint32_t traits;
   Lowering lowering;
-  double ulp;                   // f32 budget; 0 exact; negative: an error bound that depends on the problem
+  double ulp;  // f32 budget; 0 exact; negative: an error bound that depends on the problem
   std::string_view doc;
 };
 

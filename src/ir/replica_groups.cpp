@@ -20,7 +20,8 @@ Result<int64_t> DeviceCount(const Dims& dims, int64_t limit) {
     if (!next) return InvalidArgument("The sizes of replica groups must be positive and multiply to 63 bits.");
     out = *next;
   }
-  if (out > limit) return ResourceExhausted("Replica groups of {} devices are past the limit; {} are left.", out, limit);
+  if (out > limit)
+    return ResourceExhausted("Replica groups of {} devices are past the limit; {} are left.", out, limit);
   return out;
 }
 
@@ -67,7 +68,8 @@ Result<ReplicaGroups> IotaGroups(int64_t groups, int64_t size, const Dims& dims,
   KRAFLA_ASSIGN(int64_t members, DeviceCount(Dims{groups, size}, limit));
   KRAFLA_ASSIGN(std::vector<int64_t> devices, IotaDevices(dims, std::move(order), limit));
   if (static_cast<int64_t>(devices.size()) != members)
-    return InvalidArgument("{} replica groups of {} are not the {} devices that are numbered.", groups, size, devices.size());
+    return InvalidArgument("{} replica groups of {} are not the {} devices that are numbered.", groups, size,
+                           devices.size());
   return Cut(devices, size);
 }
 

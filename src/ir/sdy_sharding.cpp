@@ -15,9 +15,8 @@ Result<int64_t> SizeOf(const SdyMesh& mesh) {
   for (const auto& [name, size] : mesh.axes) {
     auto next = size < 1 ? std::nullopt : CheckedMul(out, size);
     if (!next || *next > kMaxDevices)
-      return InvalidArgument(
-          "The axis '{}' of a mesh has the size {}; a mesh has at most {} devices.", name, size,
-          kMaxDevices);
+      return InvalidArgument("The axis '{}' of a mesh has the size {}; a mesh has at most {} devices.", name, size,
+                             kMaxDevices);
     out = *next;
   }
   return out;
@@ -92,8 +91,7 @@ Result<SdySharding> ShardingBody(ShardingScanner& s, const SdyMeshes& meshes) {
       name = s.Word();
     }
     auto it = meshes.find(name);
-    if (it == meshes.end())
-      return InvalidArgument("A sharding names the mesh '{}', which is not defined.", name);
+    if (it == meshes.end()) return InvalidArgument("A sharding names the mesh '{}', which is not defined.", name);
     out.mesh = it->second;
   } else if (s.Word() == "mesh") {
     KRAFLA_ASSIGN(out.mesh, MeshBody(s));
@@ -117,10 +115,8 @@ Result<SdySharding> ShardingBody(ShardingScanner& s, const SdyMeshes& meshes) {
     KRAFLA_ASSIGN(std::vector<SdyAxis> axes, AxisList(s, nullptr));
     if (word == "unreduced" && !sum)
       return Unimplemented("Parts of a maximum or minimum in a sharding are not supported.");
-    if (word == "unreduced")
-      out.unreduced = std::move(axes);
-    else if (word != "replicated")
-      return s.Bad("replicated or unreduced");
+    if (word == "unreduced") out.unreduced = std::move(axes);
+    else if (word != "replicated") return s.Bad("replicated or unreduced");
   }
   KRAFLA_TRY(s.Expect('>'));
   return out;
@@ -143,9 +139,7 @@ Result<SdyMeshes> ParseSdyMeshes(std::string_view text) {
     if (end > 0 && text[end - 1] == '"') --end;
     if (end > 0 && text[end - 1] == '\\') --end;
     std::size_t begin = end;
-    auto letter = [](char c) {
-      return c != ' ' && c != '{' && c != ',' && c != '"' && c != '\\' && c != '=';
-    };
+    auto letter = [](char c) { return c != ' ' && c != '{' && c != ',' && c != '"' && c != '\\' && c != '='; };
     while (begin > 0 && letter(text[begin - 1])) --begin;
     ShardingScanner s(text.substr(at + kMark.size()));
     KRAFLA_ASSIGN(out[std::string(text.substr(begin, end - begin))], MeshBody(s));
@@ -199,19 +193,17 @@ Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devic
   if (total == 1 && std::ranges::find(mesh.axes, axis.name, [](const auto& a) { return a.first; }) != mesh.axes.end())
     return Split();
   if (total != devices)
-    return InvalidArgument(
-        "A sharding is over a mesh of {} devices; the program has {} partitions.", total, devices);
+    return InvalidArgument("A sharding is over a mesh of {} devices; the program has {} partitions.", total, devices);
   int64_t inner = total;
   for (const auto& [name, whole] : mesh.axes) {
     inner /= whole;
     if (name != axis.name) continue;
     int64_t size = whole, after = 1;
     if (axis.size != 0 || axis.pre_size != 0) {
-      auto used =
-          axis.size < 1 || axis.pre_size < 1 ? std::nullopt : CheckedMul(axis.size, axis.pre_size);
+      auto used = axis.size < 1 || axis.pre_size < 1 ? std::nullopt : CheckedMul(axis.size, axis.pre_size);
       if (!used || whole % *used != 0)
-        return InvalidArgument("The part ({}){} of the axis '{}' does not divide its size of {}.",
-                               axis.pre_size, axis.size, name, whole);
+        return InvalidArgument("The part ({}){} of the axis '{}' does not divide its size of {}.", axis.pre_size,
+                               axis.size, name, whole);
       size = axis.size;
       after = whole / *used;
     }
@@ -221,24 +213,20 @@ Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devic
     out.block.resize(static_cast<std::size_t>(devices));
     for (int64_t p = 0; p < devices; ++p) {
       const int64_t device = mesh.devices.empty() ? p : mesh.devices[static_cast<std::size_t>(p)];
-      out.block[static_cast<std::size_t>(device)] =
-          static_cast<int32_t>(p / inner % whole / after % size);
+      out.block[static_cast<std::size_t>(device)] = static_cast<int32_t>(p / inner % whole / after % size);
     }
     return out;
   }
-  return InvalidArgument("A sharding names the axis '{}', which its mesh does not have.",
-                         axis.name);
+  return InvalidArgument("A sharding names the axis '{}', which its mesh does not have.", axis.name);
 }
 
-Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
-                            const std::vector<std::string>* only) {
+Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices, const std::vector<std::string>* only) {
   Sharding out;
   // No axes: on one device where it says which, else everywhere.
   if (sdy.mesh.axes.empty()) {
     if (sdy.mesh.devices.size() == 1 && devices > 1) {
       if (sdy.mesh.devices[0] < 0 || sdy.mesh.devices[0] >= devices)
-        return InvalidArgument("A mesh names device {}; the program has {} partitions.",
-                               sdy.mesh.devices[0], devices);
+        return InvalidArgument("A mesh names device {}; the program has {} partitions.", sdy.mesh.devices[0], devices);
       out.only = sdy.mesh.devices[0];
     }
     return out;
@@ -262,8 +250,7 @@ Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
   // Two dimensions cut along one axis would leave blocks without a device.
   int64_t blocks = 1;
   for (const Split& s : out.dims) {
-    if (blocks * s.count > devices)
-      return InvalidArgument("A sharding has more blocks than there are devices.");
+    if (blocks * s.count > devices) return InvalidArgument("A sharding has more blocks than there are devices.");
     blocks *= s.count;
   }
   return out;

@@ -48,8 +48,7 @@ Result<std::vector<SdySharding>> ParseSdyShardings(std::string_view text, const 
 Result<std::vector<std::string>> ParseSdyManualAxes(std::string_view text);
 
 // Over `devices` devices; along the axes named in `only` where that is given.
-Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices,
-                            const std::vector<std::string>* only = nullptr);
+Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices, const std::vector<std::string>* only = nullptr);
 // Where each device lies along an axis.
 Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devices);
 

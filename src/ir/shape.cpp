@@ -91,7 +91,9 @@ int64_t Shape::FirstLeaf(std::size_t element) const {
 std::size_t Shape::ElementOfLeaf(int64_t leaf) const {
   if (first_leaf_.empty()) return static_cast<std::size_t>(leaf);
   // The last element that begins there or before: empty tuples before it begin there too.
-  return static_cast<std::size_t>(std::upper_bound(first_leaf_.begin(), first_leaf_.end(), leaf) - first_leaf_.begin()) - 1;
+  return static_cast<std::size_t>(std::upper_bound(first_leaf_.begin(), first_leaf_.end(), leaf) -
+                                  first_leaf_.begin()) -
+         1;
 }
 
 const Shape& Shape::leaf(int64_t n) const {

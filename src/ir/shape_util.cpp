@@ -142,8 +142,7 @@ Result<Shape> ShapeUtil::GetTupleElementShape(const Shape& shape, int64_t index)
 Result<Shape> ShapeUtil::GetSubshape(const Shape& shape, const ShapeIndex& index) {
   const Shape* s = &shape;
   for (int64_t i : index) {
-    if (!s->IsTuple() || i < 0 || i >= TupleElementCount(*s))
-      return OutOfRange("{} has no element {}.", Brief(*s), i);
+    if (!s->IsTuple() || i < 0 || i >= TupleElementCount(*s)) return OutOfRange("{} has no element {}.", Brief(*s), i);
     s = &s->tuple_elements()[static_cast<std::size_t>(i)];
   }
   return *s;

@@ -36,8 +36,7 @@ Result<int64_t> Product(const std::vector<int64_t>& dims, int64_t limit) {
   for (int64_t d : dims) {
     auto next = d < 1 ? std::nullopt : CheckedMul(out, d);
     if (!next || *next > limit)
-      return InvalidArgument(
-          "A sharding over tiles of which a dimension is {} does not fit {} devices.", d, limit);
+      return InvalidArgument("A sharding over tiles of which a dimension is {} does not fit {} devices.", d, limit);
     out = *next;
   }
   return out;
@@ -66,25 +65,22 @@ Result<Tiles> ParseTiles(ShardingScanner& s, int64_t devices) {
     if (order.size() != shape.size()) return s.Bad("as many dimensions in the permutation");
   }
   KRAFLA_ASSIGN(int64_t count, Product(shape, devices));
-  if (count != tiles)
-    return InvalidArgument("A sharding of {} tiles names {} devices.", tiles, count);
+  if (count != tiles) return InvalidArgument("A sharding of {} tiles names {} devices.", tiles, count);
   KRAFLA_ASSIGN(out.devices, IotaDevices(Dims(shape.begin(), shape.end()), std::move(order)));
   return out;
 }
 
-Result<Sharding> FromTiles(const Tiles& tiles, const std::vector<std::string>& last,
-                           int64_t devices) {
+Result<Sharding> FromTiles(const Tiles& tiles, const std::vector<std::string>& last, int64_t devices) {
   Sharding out;
   if (last.size() > tiles.dims.size())
     return InvalidArgument("A sharding has more kinds of subgroups than dimensions.");
   if (static_cast<int64_t>(tiles.devices.size()) != devices)
-    return InvalidArgument("A sharding names {} devices; the program has {} partitions.",
-                           tiles.devices.size(), devices);
+    return InvalidArgument("A sharding names {} devices; the program has {} partitions.", tiles.devices.size(),
+                           devices);
   std::vector<bool> seen(static_cast<std::size_t>(devices), false);
   for (int64_t d : tiles.devices) {
     if (d < 0 || d >= devices || seen[static_cast<std::size_t>(d)])
-      return InvalidArgument("A sharding names device {} twice, or it is none of the {}.", d,
-                             devices);
+      return InvalidArgument("A sharding names device {} twice, or it is none of the {}.", d, devices);
     seen[static_cast<std::size_t>(d)] = true;
   }
   const std::size_t data = tiles.dims.size() - last.size();
@@ -126,8 +122,7 @@ Result<Sharding> ParseOne(ShardingScanner& s, int64_t devices) {
       KRAFLA_TRY(s.Expect('='));
       KRAFLA_ASSIGN(int64_t device, s.Number());
       if (device < 0 || device >= devices)
-        return InvalidArgument("A sharding names device {}; the program has {} partitions.", device,
-                               devices);
+        return InvalidArgument("A sharding names device {}; the program has {} partitions.", device, devices);
       out.only = device;
     } else if (word == "manual") {
       out.all_manual = true;
@@ -153,19 +148,14 @@ Result<Sharding> ParseOne(ShardingScanner& s, int64_t devices) {
       KRAFLA_TRY(s.Expect('{'));
       for (int depth = 1; depth > 0;) {
         if (s.AtEnd()) return s.Bad("'}'");
-        if (s.Is('"'))
-          KRAFLA_TRY(s.Quoted());
-        else if (s.Accept('{'))
-          ++depth;
-        else if (s.Accept('}'))
-          --depth;
-        else if (s.Word().empty() && !s.Accept('=') && !s.Accept(','))
-          return s.Bad("a word of metadata");
+        if (s.Is('"')) KRAFLA_TRY(s.Quoted());
+        else if (s.Accept('{')) ++depth;
+        else if (s.Accept('}')) --depth;
+        else if (s.Word().empty() && !s.Accept('=') && !s.Accept(',')) return s.Bad("a word of metadata");
       }
     } else if (word == "unreduced") {
       Split each{devices, {}};
-      for (int64_t d = 0; d < devices && devices > 1; ++d)
-        each.block.push_back(static_cast<int32_t>(d));
+      for (int64_t d = 0; d < devices && devices > 1; ++d) each.block.push_back(static_cast<int32_t>(d));
       out.unreduced.push_back(std::move(each));
     } else if (word == "mesh") {
       return Unimplemented("A sharding of the kind '{}' is not supported.", word);
@@ -231,8 +221,8 @@ bool operator==(const Sharding& a, const Sharding& b) {
   const auto rank = static_cast<int64_t>(std::max(a.dims.size(), b.dims.size()));
   for (int64_t d = 0; d < rank; ++d)
     if (!(a.dim(d) == b.dim(d))) return false;
-  return a.manual == b.manual && a.unreduced == b.unreduced && a.all_manual == b.all_manual &&
-         a.only == b.only && a.unknown == b.unknown;
+  return a.manual == b.manual && a.unreduced == b.unreduced && a.all_manual == b.all_manual && a.only == b.only &&
+         a.unknown == b.unknown;
 }
 
 Result<std::vector<Sharding>> ParseShardings(std::string_view text, int64_t devices) {
@@ -252,8 +242,7 @@ Result<std::vector<Sharding>> ParseShardings(std::string_view text, int64_t devi
 
 Result<Sharding> ParseSharding(std::string_view text, int64_t devices) {
   KRAFLA_ASSIGN(std::vector<Sharding> all, ParseShardings(text, devices));
-  if (all.size() != 1)
-    return InvalidArgument("A sharding of {} values stands at one value.", all.size());
+  if (all.size() != 1) return InvalidArgument("A sharding of {} values stands at one value.", all.size());
   return std::move(all[0]);
 }
 
@@ -263,8 +252,7 @@ Result<Literal> BlockOf(const Literal& whole, const Sharding& sharding, int64_t 
   Dims block, begin, count;
   for (std::size_t d = 0; d < rank; ++d) {
     const Split& split = sharding.dim(static_cast<int64_t>(d));
-    const int64_t size =
-        shape.dims()[d] / split.count + (shape.dims()[d] % split.count != 0 ? 1 : 0);
+    const int64_t size = shape.dims()[d] / split.count + (shape.dims()[d] % split.count != 0 ? 1 : 0);
     block.push_back(size);
     begin.push_back(std::min(size * split.of(device), shape.dims()[d]));
     count.push_back(std::min(size, shape.dims()[d] - begin[d]));
@@ -296,36 +284,30 @@ std::string ShardingToText(const Sharding& sharding, int64_t rank, int64_t devic
   if (sharding.unknown) return "{unknown}";
   if (sharding.IsReplicated() && sharding.manual.empty()) return "{replicated}";
   // Devices in the order of their tiles; those of one tile in their own order.
-  std::vector<int64_t> dims, order(static_cast<std::size_t>(devices)),
-      tile(static_cast<std::size_t>(devices), 0);
+  std::vector<int64_t> dims, order(static_cast<std::size_t>(devices)), tile(static_cast<std::size_t>(devices), 0);
   std::iota(order.begin(), order.end(), int64_t{0});
   int64_t tiles = 1;
   auto add = [&](const Split& split) {
     dims.push_back(split.count);
     tiles *= split.count;
     for (int64_t d = 0; d < devices; ++d)
-      tile[static_cast<std::size_t>(d)] =
-          tile[static_cast<std::size_t>(d)] * split.count + split.of(d);
+      tile[static_cast<std::size_t>(d)] = tile[static_cast<std::size_t>(d)] * split.count + split.of(d);
   };
   for (int64_t d = 0; d < rank; ++d) add(sharding.dim(d));
   for (const Split& m : sharding.manual) add(m);
   for (const Split& u : sharding.unreduced) add(u);
   const int64_t copies = devices / std::max<int64_t>(tiles, 1);
   std::string last;
-  for (std::size_t i = 0; i < sharding.manual.size(); ++i)
-    last += last.empty() ? "manual" : ", manual";
-  for (std::size_t i = 0; i < sharding.unreduced.size(); ++i)
-    last += last.empty() ? "unreduced" : ", unreduced";
+  for (std::size_t i = 0; i < sharding.manual.size(); ++i) last += last.empty() ? "manual" : ", manual";
+  for (std::size_t i = 0; i < sharding.unreduced.size(); ++i) last += last.empty() ? "unreduced" : ", unreduced";
   if (copies > 1) {
     dims.push_back(copies);
     if (!last.empty()) last += ", replicated";
   }
   std::ranges::stable_sort(order, {}, [&](int64_t d) { return tile[static_cast<std::size_t>(d)]; });
   std::string out = Format("{{devices=[{}]{}", Joined(dims), DevicesText(order));
-  if (!last.empty())
-    out += Format(" last_tile_dims={{{}}}", last);
-  else if (copies > 1)
-    out += " last_tile_dim_replicate";
+  if (!last.empty()) out += Format(" last_tile_dims={{{}}}", last);
+  else if (copies > 1) out += " last_tile_dim_replicate";
   return out + "}";
 }
 

@@ -68,14 +68,13 @@ class ShardingScanner {
     return out;
   }
   Failure Bad(std::string_view expected) const {
-    return InvalidArgument("The sharding '{}' has {} expected at character {}.",
-                           text_.substr(0, 200), expected, at_);
+    return InvalidArgument("The sharding '{}' has {} expected at character {}.", text_.substr(0, 200), expected, at_);
   }
 
  private:
   static bool IsWordCharacter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-' || c == '$';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '-' || c == '$';
   }
   void Skip() {
     for (;;) {

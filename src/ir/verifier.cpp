@@ -45,7 +45,7 @@ class InstructionChecker {
     if (visits_ > verifier::kMaxLeafVisits)
       return At(i, Status(StatusCode::kResourceExhausted,
                           Format("Up to here the module passes tuples of more than {} leaves in all around.",
-                                      verifier::kMaxLeafVisits)));
+                                 verifier::kMaxLeafVisits)));
     auto inferred = InferShape({.opcode = i.opcode(),
                                 .operands = operands_,
                                 .attributes = i.attributes(),
@@ -57,8 +57,8 @@ class InstructionChecker {
     if (!Shape::Compatible(*inferred, i.shape()))
       return At(i, Status(StatusCode::kInvalidArgument,
                           Format("It is declared as {}; from its operands, attributes and computations "
-                                      "follows {}.",
-                                      shape_rules::Brief(i.shape()), shape_rules::Brief(*inferred))));
+                                 "follows {}.",
+                                 shape_rules::Brief(i.shape()), shape_rules::Brief(*inferred))));
     return verifier::CheckAsyncPair(i);
   }
 
@@ -73,7 +73,8 @@ class InstructionChecker {
     if (leaves > verifier::kMaxSignatureLeaves)
       return At(i, Status(StatusCode::kResourceExhausted,
                           Format("The computations it calls have {} parameters and results in all, past the limit "
-                                      "of {}.", leaves, verifier::kMaxSignatureLeaves)));
+                                 "of {}.",
+                                 leaves, verifier::kMaxSignatureLeaves)));
     called_.clear();
     for (const Computation* c : i.called()) called_.push_back(callees_.at(c).signature);
     return std::span<const ComputationSignature>(called_);
@@ -91,7 +92,8 @@ class InstructionChecker {
 Result<> Verify(Module& module, CallDepth depth) {
   KRAFLA_TRY(verifier::CheckStructure(module));
   for (const auto& c : module.computations()) KRAFLA_TRY(c->SortTopologically());
-  KRAFLA_TRY(verifier::CheckCallGraph(module, depth == CallDepth::kOfInput ? verifier::kMaxCallDepth : 2 * verifier::kMaxCallDepth));
+  KRAFLA_TRY(verifier::CheckCallGraph(
+      module, depth == CallDepth::kOfInput ? verifier::kMaxCallDepth : 2 * verifier::kMaxCallDepth));
   InstructionChecker checker(module);
   for (const auto& c : module.computations())
     for (const auto& i : c->instructions()) KRAFLA_TRY(checker.Check(*i));

@@ -55,8 +55,8 @@ Complex<Ops> Select(const Ops& o, typename Ops::B c, const Complex<Ops>& x, cons
   return {o.Select(c, x.re, y.re), o.Select(c, x.im, y.im)};
 }
 
-// XLA's elemental_ir_emitter.cc: bounds are compared lexicographically with >= and <= on the real part, so that the real
-// parts alone decide. A NaN there takes the upper bound.
+// XLA's elemental_ir_emitter.cc: bounds are compared lexicographically with >= and <= on the real part, so that the
+// real parts alone decide. A NaN there takes the upper bound.
 template <class Ops>
 Complex<Ops> Clamp(const Ops& o, const Complex<Ops>& low, const Complex<Ops>& x, const Complex<Ops>& high) {
   const Complex<Ops> raised = Select(o, o.Ge(low.re, x.re), low, x);
@@ -82,14 +82,17 @@ Complex<Ops> Divide(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) 
   const auto scaled = o.Mul(u, ratio);
   Complex<Ops> out{o.Div(o.Add(u, o.Mul(v, ratio)), denominator),
                    o.Div(o.Sub(o.Select(swap, scaled, v), o.Select(swap, v, scaled)), denominator)};
-  const auto x_infinite = o.Or(IsInfinite(o, a), IsInfinite(o, b)), y_infinite = o.Or(IsInfinite(o, c), IsInfinite(o, d));
+  const auto x_infinite = o.Or(IsInfinite(o, a), IsInfinite(o, b)),
+             y_infinite = o.Or(IsInfinite(o, c), IsInfinite(o, d));
   const auto x_finite = o.And(IsFiniteNumber(o, a), IsFiniteNumber(o, b));
   const auto y_finite = o.And(IsFiniteNumber(o, c), IsFiniteNumber(o, d));
   const auto unit = [&](typename Ops::F t) { return CopySign(o, o.Select(IsInfinite(o, t), one, zero), t); };
   const auto ua = unit(a), ub = unit(b), uc = unit(c), ud = unit(d);
-  const Complex<Ops> below{o.Mul(zero, o.Add(o.Mul(a, uc), o.Mul(b, ud))), o.Mul(zero, o.Sub(o.Mul(b, uc), o.Mul(a, ud)))};
+  const Complex<Ops> below{o.Mul(zero, o.Add(o.Mul(a, uc), o.Mul(b, ud))),
+                           o.Mul(zero, o.Sub(o.Mul(b, uc), o.Mul(a, ud)))};
   out = Select(o, o.And(y_infinite, x_finite), below, out);
-  const Complex<Ops> above{o.Mul(inf, o.Add(o.Mul(ua, c), o.Mul(ub, d))), o.Mul(inf, o.Sub(o.Mul(ub, c), o.Mul(ua, d)))};
+  const Complex<Ops> above{o.Mul(inf, o.Add(o.Mul(ua, c), o.Mul(ub, d))),
+                           o.Mul(inf, o.Sub(o.Mul(ub, c), o.Mul(ua, d)))};
   out = Select(o, o.And(x_infinite, y_finite), above, out);
   const auto signed_inf = CopySign(o, inf, c);
   return Select(o, by_zero, {o.Mul(signed_inf, a), o.Mul(signed_inf, b)}, out);
@@ -263,7 +266,8 @@ Complex<Ops> ScaleByCoshSinh(const Ops& o, typename Ops::F b, typename Ops::F c,
   const auto half = o.Const(0.5);
   const auto near = o.Lt(o.Abs(b), o.Const(o.max_exponent() / 2));
   const auto scaled = ScaleByExp(o, o.Abs(b), o.Mul(c, half), o.Mul(s, half), o.Lt(b, b));
-  return Select(o, near, {o.Mul(c, o.Cosh(b)), o.Mul(s, o.Sinh(b))}, {scaled.re, o.Mul(CopySign(o, o.Const(1.0), b), scaled.im)});
+  return Select(o, near, {o.Mul(c, o.Cosh(b)), o.Mul(s, o.Sinh(b))},
+                {scaled.re, o.Mul(CopySign(o, o.Const(1.0), b), scaled.im)});
 }
 // sin a cosh b + i cos a sinh b
 template <class Ops>

@@ -63,10 +63,10 @@ template <class T>
 T ComplexAbs(std::complex<T> z) {
   return complex_formulas::Abs(ScalarReal<T>{}, complex_internal::Parts(z));
 }
-#define KRAFLA_COMPLEX_UNARY(Name)                                                                                  \
-  template <class T>                                                                                                \
-  std::complex<T> Complex##Name(std::complex<T> z) {                                                                \
-    return complex_internal::Whole<T>(complex_formulas::Name(ScalarReal<T>{}, complex_internal::Parts(z)));         \
+#define KRAFLA_COMPLEX_UNARY(Name)                                                                          \
+  template <class T>                                                                                        \
+  std::complex<T> Complex##Name(std::complex<T> z) {                                                        \
+    return complex_internal::Whole<T>(complex_formulas::Name(ScalarReal<T>{}, complex_internal::Parts(z))); \
   }
 KRAFLA_COMPLEX_UNARY(Sign)
 KRAFLA_COMPLEX_UNARY(Exp)
@@ -88,11 +88,11 @@ KRAFLA_COMPLEX_UNARY(Asinh)
 KRAFLA_COMPLEX_UNARY(Acosh)
 KRAFLA_COMPLEX_UNARY(Atanh)
 #undef KRAFLA_COMPLEX_UNARY
-#define KRAFLA_COMPLEX_BINARY(Name)                                                                                 \
-  template <class T>                                                                                                \
-  std::complex<T> Complex##Name(std::complex<T> x, std::complex<T> y) {                                             \
-    return complex_internal::Whole<T>(                                                                              \
-        complex_formulas::Name(ScalarReal<T>{}, complex_internal::Parts(x), complex_internal::Parts(y)));           \
+#define KRAFLA_COMPLEX_BINARY(Name)                                                                       \
+  template <class T>                                                                                      \
+  std::complex<T> Complex##Name(std::complex<T> x, std::complex<T> y) {                                   \
+    return complex_internal::Whole<T>(                                                                    \
+        complex_formulas::Name(ScalarReal<T>{}, complex_internal::Parts(x), complex_internal::Parts(y))); \
   }
 KRAFLA_COMPLEX_BINARY(Multiply)
 KRAFLA_COMPLEX_BINARY(Divide)

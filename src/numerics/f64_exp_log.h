@@ -24,10 +24,10 @@ ExpParts<Ops> ReduceExp(const Ops& o, typename Ops::F x, typename Ops::F low) {
   const auto lo = o.Sub(o.Mul(n, o.Const(0x1.a39ef35793c76p-33)), low);
   const auto r = o.Sub(hi, lo);
   const auto c = o.Sub(o.Sub(hi, r), lo);
-  const auto p = Poly(o, r, {0x1p-1, 0x1.5555555555557p-3, 0x1.5555555555558p-5, 0x1.11111111100b5p-7,
-                             0x1.6c16c16c151c0p-10, 0x1.a01a01abfcdc2p-13, 0x1.a01a01ad113a8p-16,
-                             0x1.71de01ef9c6d6p-19, 0x1.27e4cc97c8e77p-22, 0x1.af4e726d9072bp-26,
-                             0x1.1f8ba7d848628p-29});
+  const auto p = Poly(o, r,
+                      {0x1p-1, 0x1.5555555555557p-3, 0x1.5555555555558p-5, 0x1.11111111100b5p-7, 0x1.6c16c16c151c0p-10,
+                       0x1.a01a01abfcdc2p-13, 0x1.a01a01ad113a8p-16, 0x1.71de01ef9c6d6p-19, 0x1.27e4cc97c8e77p-22,
+                       0x1.af4e726d9072bp-26, 0x1.1f8ba7d848628p-29});
   return {o.Add(r, o.Add(o.Mul(o.Mul(r, r), p), c)), o.Low(shifted)};
 }
 template <class Ops>
@@ -131,8 +131,9 @@ LogParts<Ops> SplitLog(const Ops& o, typename Ops::F x) {
 // (2 atanh(s) - 2 s) / s^3 as a function of w = s^2 <= 0.0295.
 template <class Ops>
 typename Ops::F LogSeries(const Ops& o, typename Ops::F w) {
-  return Poly(o, w, {0x1.5555555555558p-1, 0x1.99999999951fep-2, 0x1.2492492e08013p-2, 0x1.c71c62cb0101ap-3,
-                     0x1.7462bba51baa2p-3, 0x1.39fd87dde0f98p-3, 0x1.2b6220cf76b04p-3});
+  return Poly(o, w,
+              {0x1.5555555555558p-1, 0x1.99999999951fep-2, 0x1.2492492e08013p-2, 0x1.c71c62cb0101ap-3,
+               0x1.7462bba51baa2p-3, 0x1.39fd87dde0f98p-3, 0x1.2b6220cf76b04p-3});
 }
 // log(m) + k ln 2 + c
 template <class Ops>
@@ -224,11 +225,13 @@ Pair<Ops> LogPair(const Ops& o, typename Ops::F x) {
   const auto cube_low = o.Add(cube.lo, o.Add(o.Mul(s, w_low), o.Mul(s_low, w.hi)));
   const auto two_thirds = o.Const(0x1.5555555555555p-1);
   const auto third = TwoProduct(o, cube.hi, two_thirds);
-  const auto p = Poly(o, w.hi, {0x1.999999999999ap-2, 0x1.2492492492491p-2, 0x1.c71c71c71cfd8p-3, 0x1.745d1745136cep-3,
-                                0x1.3b13b1bc6a9bcp-3, 0x1.1110dfb07ee74p-3, 0x1.e1f7f94c18c22p-4, 0x1.ac4aa3ccbe4c2p-4,
-                                0x1.b8d34753cc148p-4});
+  const auto p = Poly(
+      o, w.hi,
+      {0x1.999999999999ap-2, 0x1.2492492492491p-2, 0x1.c71c71c71cfd8p-3, 0x1.745d1745136cep-3, 0x1.3b13b1bc6a9bcp-3,
+       0x1.1110dfb07ee74p-3, 0x1.e1f7f94c18c22p-4, 0x1.ac4aa3ccbe4c2p-4, 0x1.b8d34753cc148p-4});
   const auto fifth = o.Mul(o.Mul(cube.hi, w.hi), p);
-  const auto third_low = o.Add(o.Add(third.lo, o.Mul(cube_low, two_thirds)), o.Mul(cube.hi, o.Const(0x1.5555555555555p-55)));
+  const auto third_low =
+      o.Add(o.Add(third.lo, o.Mul(cube_low, two_thirds)), o.Mul(cube.hi, o.Const(0x1.5555555555555p-55)));
   // k ln 2 + 2 s + all that; the first part of ln 2 has 33 bits.
   const auto k_hi = o.Mul(parts.k, o.Const(0x1.62e42fef00000p-1));
   const auto k_lo = o.Mul(parts.k, o.Const(0x1.473de6af278edp-34));

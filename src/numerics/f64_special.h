@@ -15,28 +15,28 @@ typename Ops::F Erf(const Ops& o, typename Ops::F x) {
   const auto a = o.Abs(x);
   const auto near = o.Lt(a, one);
   const auto z = o.Mul(a, a);
-  const auto p = Poly(o, o.Select(near, z, one),
-                      {0x1.06eba8214db69p-3, -0x1.812746b0379e6p-2, 0x1.ce2f21a042b34p-4, -0x1.b82ce31284f38p-6,
-                       0x1.565bcd0dbd921p-8, -0x1.c02db3db49762p-11, 0x1.f9a321e4b84f9p-14, -0x1.f4d1e434bc0cfp-17,
-                       0x1.b9df305cad6f7p-20, -0x1.5f1f40faeea79p-23, 0x1.f7b99d7c8709ap-27, -0x1.38ac2290d3965p-30,
-                       0x1.062759c5be8ecp-34});
+  const auto p = Poly(
+      o, o.Select(near, z, one),
+      {0x1.06eba8214db69p-3, -0x1.812746b0379e6p-2, 0x1.ce2f21a042b34p-4, -0x1.b82ce31284f38p-6, 0x1.565bcd0dbd921p-8,
+       -0x1.c02db3db49762p-11, 0x1.f9a321e4b84f9p-14, -0x1.f4d1e434bc0cfp-17, 0x1.b9df305cad6f7p-20,
+       -0x1.5f1f40faeea79p-23, 0x1.f7b99d7c8709ap-27, -0x1.38ac2290d3965p-30, 0x1.062759c5be8ecp-34});
   const auto small = o.Mul(a, o.Add(one, p));  // not a + a p, whose product may be subnormal
   const auto bounded = o.Select(o.Lt(a, o.Const(6.0)), a, o.Const(6.0));
   const auto d = o.Add(bounded, c);
   const auto u = o.Div(o.Sub(bounded, c), d);
-  const auto q = Poly(o, u, {0x1.0dd50785280a5p+0, -0x1.9bfb53c4039d7p-1, 0x1.d0cedcb8c904dp-2, -0x1.5eb8eba1dfe36p-3,
-                             0x1.d0acf691f31edp-6, 0x1.1305f56584d52p-7, -0x1.3bcdce38c4787p-8, -0x1.cc8b123c80fa7p-12,
-                             0x1.7069f3e19146bp-11, 0x1.e91ef7a64aa13p-15, -0x1.d84c6446b7e20p-14,
-                             -0x1.47af8214c5456p-16, 0x1.32153fe24277cp-16, 0x1.c4f2bb04484d6p-18,
-                             -0x1.390a5f1dd7175p-19, -0x1.047203c4e73dap-19, 0x1.ae38e24b3c267p-30,
-                             0x1.a1f27a1a137bbp-22, 0x1.c3607900c0e3cp-24});
+  const auto q = Poly(o, u,
+                      {0x1.0dd50785280a5p+0, -0x1.9bfb53c4039d7p-1, 0x1.d0cedcb8c904dp-2, -0x1.5eb8eba1dfe36p-3,
+                       0x1.d0acf691f31edp-6, 0x1.1305f56584d52p-7, -0x1.3bcdce38c4787p-8, -0x1.cc8b123c80fa7p-12,
+                       0x1.7069f3e19146bp-11, 0x1.e91ef7a64aa13p-15, -0x1.d84c6446b7e20p-14, -0x1.47af8214c5456p-16,
+                       0x1.32153fe24277cp-16, 0x1.c4f2bb04484d6p-18, -0x1.390a5f1dd7175p-19, -0x1.047203c4e73dap-19,
+                       0x1.ae38e24b3c267p-30, 0x1.a1f27a1a137bbp-22, 0x1.c3607900c0e3cp-24});
   const auto rest = o.Div(o.Mul(f64::Exp(o, o.Neg(o.Mul(bounded, bounded))), q), d);
   const auto magnitude = o.Select(near, small, o.Select(o.Lt(a, o.Const(6.0)), o.Sub(one, rest), one));
   return o.Select(o.Ne(x, x), x, WithSign(o, magnitude, x));
 }
 
-// The significand in [1, 8) with the exponent a multiple of 3 taken out; Halley's steps, the last from a root of 26 bits
-// whose square is exact.
+// The significand in [1, 8) with the exponent a multiple of 3 taken out; Halley's steps, the last from a root of 26
+// bits whose square is exact.
 template <class Ops>
 typename Ops::F Cbrt(const Ops& o, typename Ops::F x) {
   const auto k = [&](uint32_t value) { return o.ConstI(value); };
@@ -98,8 +98,7 @@ typename Ops::F Remainder(const Ops& o, typename Ops::F x, typename Ops::F y) {
   const I steps = o.ISub(exponent_of(nx, tiny_x), exponent_of(ny, tiny_y));
   const auto first = take(o.Low(nx), high_of(nx));
   const auto out = o.Loop(
-      2200, std::array<I, 3>{first[0], first[1], steps},
-      [&](const std::array<I, 3>& s) { return o.INe(s[2], k(0)); },
+      2200, std::array<I, 3>{first[0], first[1], steps}, [&](const std::array<I, 3>& s) { return o.INe(s[2], k(0)); },
       [&](const std::array<I, 3>& s) -> std::array<I, 3> {
         const auto next = take(o.Shl(s[0], k(1)), o.Or(o.Shl(s[1], k(1)), o.Shr(s[0], k(31))));
         return {next[0], next[1], o.ISub(s[2], k(1))};

@@ -11,8 +11,8 @@ namespace krafla::f64 {
 
 template <class Ops>
 struct TrigReduction {
-  typename Ops::F r, low;      // abs(r) <= pi/4
-  typename Ops::I quadrant;    // in the low two bits
+  typename Ops::F r, low;    // abs(r) <= pi/4
+  typename Ops::I quadrant;  // in the low two bits
 };
 
 // Cody and Waite: pi/2 in three parts, of which the first two have 33 bits and exact products with n.
@@ -92,7 +92,8 @@ std::array<typename Ops::I, 5> ReduceTrigLarge(const Ops& o, typename Ops::F x) 
   const auto s = FastTwoSum(o, all.hi, o.Add(all.lo, o.Add(middle.lo, tail.lo)));
   // times pi/2
   const auto product = TwoProduct(o, s.hi, o.Const(0x1.921fb54442d18p+0));
-  const F low = o.Add(product.lo, o.Add(o.Mul(s.hi, o.Const(0x1.1a62633145c07p-54)), o.Mul(s.lo, o.Const(0x1.921fb54442d18p+0))));
+  const F low =
+      o.Add(product.lo, o.Add(o.Mul(s.hi, o.Const(0x1.1a62633145c07p-54)), o.Mul(s.lo, o.Const(0x1.921fb54442d18p+0))));
   const auto r = FastTwoSum(o, product.hi, low);
   // All of this was for abs(x).
   const I negative = o.And(high, k(0x80000000u));
@@ -122,13 +123,15 @@ SinCosParts<Ops> SinCosReduced(const Ops& o, typename Ops::F r, typename Ops::F 
   const auto z = o.Mul(r, r);
   const auto h = o.Mul(z, o.Const(0.5));
   const auto w = o.Sub(one, h);
-  const auto s = o.Mul(z, Poly(o, z, {-0x1.5555555555555p-3, 0x1.1111111111110p-7, -0x1.a01a01a019937p-13,
-                                      0x1.71de3a54606acp-19, -0x1.ae64541276bbbp-26, 0x1.61217eca85f70p-33,
-                                      -0x1.ab17ac6a78e4ep-41}));
+  const auto s =
+      o.Mul(z, Poly(o, z,
+                    {-0x1.5555555555555p-3, 0x1.1111111111110p-7, -0x1.a01a01a019937p-13, 0x1.71de3a54606acp-19,
+                     -0x1.ae64541276bbbp-26, 0x1.61217eca85f70p-33, -0x1.ab17ac6a78e4ep-41}));
   const auto sin_low = o.Add(o.Mul(r, s), o.Mul(low, w));
-  const auto c = o.Mul(o.Mul(z, z), Poly(o, z, {0x1.5555555555555p-5, -0x1.6c16c16c16c16p-10, 0x1.a01a01a019d0ap-16,
-                                                -0x1.27e4fb7712c23p-22, 0x1.1eed8deb730a8p-29,
-                                                -0x1.9394b9d0ac859p-37, 0x1.ab78367ee48aep-45}));
+  const auto c = o.Mul(
+      o.Mul(z, z), Poly(o, z,
+                        {0x1.5555555555555p-5, -0x1.6c16c16c16c16p-10, 0x1.a01a01a019d0ap-16, -0x1.27e4fb7712c23p-22,
+                         0x1.1eed8deb730a8p-29, -0x1.9394b9d0ac859p-37, 0x1.ab78367ee48aep-45}));
   const auto dropped = o.Sub(o.Sub(one, w), h);
   return {FastTwoSum(o, r, sin_low), FastTwoSum(o, w, o.Add(dropped, o.Sub(c, o.Mul(r, low))))};
 }
@@ -172,10 +175,11 @@ typename Ops::F Tan(const Ops& o, typename Ops::F x) {
 // asin(s) for 0 <= s <= 1/2, z = s^2, less s.
 template <class Ops>
 typename Ops::F AsinTail(const Ops& o, typename Ops::F s, typename Ops::F z) {
-  const auto p = Poly(o, z, {0x1.5555555555556p-3, 0x1.3333333332e38p-4, 0x1.6db6db6e3f9b9p-5, 0x1.f1c71c15a9f9dp-6,
-                             0x1.6e8bb2ff9af32p-6, 0x1.1c4d19f5d5146p-6, 0x1.c9d22f59c5100p-7, 0x1.780831d4e7321p-7,
-                             0x1.5301ce706920fp-7, 0x1.5f5d9f320f1bcp-8, 0x1.214aba8900818p-6, -0x1.f3832f7fe589cp-7,
-                             0x1.db783135445cep-6});
+  const auto p = Poly(
+      o, z,
+      {0x1.5555555555556p-3, 0x1.3333333332e38p-4, 0x1.6db6db6e3f9b9p-5, 0x1.f1c71c15a9f9dp-6, 0x1.6e8bb2ff9af32p-6,
+       0x1.1c4d19f5d5146p-6, 0x1.c9d22f59c5100p-7, 0x1.780831d4e7321p-7, 0x1.5301ce706920fp-7, 0x1.5f5d9f320f1bcp-8,
+       0x1.214aba8900818p-6, -0x1.f3832f7fe589cp-7, 0x1.db783135445cep-6});
   return o.Mul(o.Mul(s, z), p);
 }
 // s = sqrt((1 - abs x) / 2) from 1/2 on, else abs x; asin(s) in two parts.
@@ -211,8 +215,10 @@ typename Ops::F Acos(const Ops& o, typename Ops::F x) {
   const auto negative = o.Lt(x, o.Const(0.0));
   const auto hi = o.Select(large, o.Add(angle.hi, angle.hi), angle.hi);
   const auto lo = o.Select(large, o.Add(angle.lo, angle.lo), angle.lo);
-  const auto from = o.Select(large, o.Select(negative, o.Const(0x1.921fb54442d18p+1), o.Const(0.0)), o.Const(0x1.921fb54442d18p+0));
-  const auto from_low = o.Select(large, o.Select(negative, o.Const(0x1.1a62633145c07p-53), o.Const(0.0)), o.Const(0x1.1a62633145c07p-54));
+  const auto from =
+      o.Select(large, o.Select(negative, o.Const(0x1.921fb54442d18p+1), o.Const(0.0)), o.Const(0x1.921fb54442d18p+0));
+  const auto from_low =
+      o.Select(large, o.Select(negative, o.Const(0x1.1a62633145c07p-53), o.Const(0.0)), o.Const(0x1.1a62633145c07p-54));
   // The angle is taken away except near 1 and where a small x is negative.
   const auto add = o.BOr(o.BAnd(large, o.BNot(negative)), o.BAnd(o.BNot(large), negative));
   const auto sum = TwoSum(o, from, o.Select(add, hi, o.Neg(hi)));
@@ -250,9 +256,10 @@ typename Ops::F Atan2(const Ops& o, typename Ops::F y, typename Ops::F x) {
   const auto rest = o.Add(o.Sub(o.Sub(n, product.hi), product.lo), o.Sub(n_low, o.Mul(q, d_low)));
   const auto q_low = o.Select(o.Gt(o.Abs(q), o.Const(0x1p-60)), o.Div(rest, d), zero);
   const auto z = o.Mul(q, q);
-  const auto p = Poly(o, z, {-0x1.5555555555555p-2, 0x1.9999999999957p-3, -0x1.249249248db8fp-3, 0x1.c71c71c32dc7bp-4,
-                             -0x1.745d16656635ap-4, 0x1.3b1393a39a460p-4, -0x1.110e95592a961p-4, 0x1.e19b3473f3b4bp-5,
-                             -0x1.ac826fd2e3434p-5, 0x1.74ffd91e6e3e7p-5, -0x1.1b86ef23f806dp-5, 0x1.0b833457ed685p-6});
+  const auto p = Poly(o, z,
+                      {-0x1.5555555555555p-2, 0x1.9999999999957p-3, -0x1.249249248db8fp-3, 0x1.c71c71c32dc7bp-4,
+                       -0x1.745d16656635ap-4, 0x1.3b1393a39a460p-4, -0x1.110e95592a961p-4, 0x1.e19b3473f3b4bp-5,
+                       -0x1.ac826fd2e3434p-5, 0x1.74ffd91e6e3e7p-5, -0x1.1b86ef23f806dp-5, 0x1.0b833457ed685p-6});
   const auto low = o.Add(o.Mul(o.Mul(q, z), p), o.Mul(q_low, o.Sub(one, z)));
   const auto x_negative = o.INe(o.And(o.High(x), o.ConstI(0x80000000u)), o.ConstI(0));
   // The angle in units of pi/4, and whether the rest is taken from it.

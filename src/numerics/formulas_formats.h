@@ -76,9 +76,7 @@ typename Ops::F DecodeFloat(const Ops& o, typename Ops::I code, const MiniFloat&
     const auto is_nan = o.IEq(o.Or(magnitude, sign_bit), k(f.nan()));
     return o.FromBits(o.SelectI(is_nan, k(formulas_internal::kNanBits), o.Or(bits, sign)));
   }
-  if (f.has_nan()) {
-    bits = o.SelectI(o.ULt(k(f.max_finite()), magnitude), k(formulas_internal::kNanBits), bits);
-  }
+  if (f.has_nan()) { bits = o.SelectI(o.ULt(k(f.max_finite()), magnitude), k(formulas_internal::kNanBits), bits); }
   if (f.has_inf()) bits = o.SelectI(o.IEq(magnitude, k(f.overflow())), k(0x7f800000u), bits);
   return o.FromBits(o.Or(bits, sign));
 }

@@ -55,9 +55,7 @@ std::array<typename Ops::I, 3> ReduceTrigLarge(const Ops& o, typename Ops::F x) 
     for (uint32_t w = 1; w < 5; ++w) words[i] = o.SelectI(o.IEq(word, k(w)), k(kTwoOverPi[i + w]), words[i]);
   }
   I window[3];
-  for (int i = 0; i < 3; ++i) {
-    window[i] = o.Or(o.Shl(words[i], shift), o.Shr(o.Shr(words[i + 1], k(1)), unshift));
-  }
+  for (int i = 0; i < 3; ++i) { window[i] = o.Or(o.Shl(words[i], shift), o.Shr(o.Shr(words[i + 1], k(1)), unshift)); }
   // The low 96 bits of mantissa * window: two bits of quadrant, then the fraction.
   const I middle = o.IMul(mantissa, window[1]);
   const I mid = o.IAdd(middle, o.UMulHi(mantissa, window[2]));

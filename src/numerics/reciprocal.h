@@ -7,8 +7,8 @@
 
 namespace krafla {
 
-// floor(x / divisor) = x * ceil(2^s / divisor) >> s for 0 <= x <= 2^31, with s = 31 + ceil(log2(divisor)): the error of the
-// factor is below 2^(s - 31) / divisor, so x times it is below one divisor-th. divisor: 1 to 2^31.
+// floor(x / divisor) = x * ceil(2^s / divisor) >> s for 0 <= x <= 2^31, with s = 31 + ceil(log2(divisor)): the error of
+// the factor is below 2^(s - 31) / divisor, so x times it is below one divisor-th. divisor: 1 to 2^31.
 struct Reciprocal {
   uint64_t factor;
   int shift;

@@ -26,7 +26,8 @@ void CopyLeadingPart(const Literal& from, Literal& to) {
       write += at[d] * target_strides[d];
     }
     std::memcpy(to.bytes().data() + static_cast<std::size_t>(write) * element,
-                from.bytes().data() + static_cast<std::size_t>(read) * element, static_cast<std::size_t>(run) * element);
+                from.bytes().data() + static_cast<std::size_t>(read) * element,
+                static_cast<std::size_t>(run) * element);
   } while (NextIndex(at, rows));
 }
 
@@ -68,7 +69,8 @@ EntryInterface EntryInterface::Of(const Module& module) {
 void EntryInterface::ApplyLayouts(std::vector<Shape>& argument_leaves, std::vector<Shape>& result_leaves) const {
   auto apply = [](const std::vector<Shape>& from, std::vector<Shape>& to) {
     for (std::size_t n = 0; n < std::min(from.size(), to.size()); ++n)
-      if (from[n].IsArray() && from[n].rank() == to[n].rank()) KRAFLA_CHECK(to[n].SetLayout(from[n].layout()).has_value());
+      if (from[n].IsArray() && from[n].rank() == to[n].rank())
+        KRAFLA_CHECK(to[n].SetLayout(from[n].layout()).has_value());
   };
   apply(arguments, argument_leaves);
   apply(results, result_leaves);

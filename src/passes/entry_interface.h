@@ -31,8 +31,7 @@ struct EntryInterface {
 // Arguments as large as their bounds, zeros behind what was given, then the sizes. `made` owns what is new.
 // INVALID_ARGUMENT for a wrong count or shape.
 Result<std::vector<const Literal*>> PadArguments(const EntryInterface& interface,
-                                                 std::span<const Literal* const> arguments,
-                                                 std::vector<Literal>& made);
+                                                 std::span<const Literal* const> arguments, std::vector<Literal>& made);
 // Results, sizes behind them, to results of the size that they have.
 Result<std::vector<Literal>> CutResults(const EntryInterface& interface, std::vector<Literal> padded);
 

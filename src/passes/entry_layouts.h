@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For callers who keep arrays in the layouts that a module's header promises (entry_computation_layout), where everything
-// else here has arrays row-major.
+// For callers who keep arrays in the layouts that a module's header promises (entry_computation_layout), where
+// everything else here has arrays row-major.
 #pragma once
 
 #include "ir/module.h"

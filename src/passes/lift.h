@@ -10,7 +10,8 @@
 
 namespace krafla {
 
-// The computation that does to arrays what a scalar one that a lifted function calls does to their elements; null: none.
+// The computation that does to arrays what a scalar one that a lifted function calls does to their elements; null:
+// none.
 using LiftedCallee = std::function<Computation*(Computation& callee)>;
 
 // What `scalar_function` makes of each element of `arguments`, arrays of dimensions `dims`, one a parameter. Null

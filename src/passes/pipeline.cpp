@@ -134,8 +134,8 @@ Result<bool> RunOne(const PassInfo& pass, Module& module, const PassOptions& opt
   auto start = std::chrono::steady_clock::now();
   auto changed = pass.run(module, options);
   if (!changed) return Failure(std::move(changed).error().WithContext(Format("in pass {}", pass.name)));
-  // Passes walk what the entry reaches. Where they change the interface of a computation, its callers elsewhere would not
-  // fit it any more.
+  // Passes walk what the entry reaches. Where they change the interface of a computation, its callers elsewhere would
+  // not fit it any more.
   if (*changed) RemoveUncalled(module);
   if (observer) {
     std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

@@ -45,8 +45,7 @@ std::span<const PassInfo> AllPasses();
 Result<const PassInfo*> FindPass(std::string_view name);
 
 // Called after each pass that ran, with what it took.
-using PassObserver =
-    std::function<Result<>(const PassInfo& pass, Module& module, bool changed, double milliseconds)>;
+using PassObserver = std::function<Result<>(const PassInfo& pass, Module& module, bool changed, double milliseconds)>;
 
 // Before the first pass and after each, computations that the entry does not reach are removed.
 Result<> RunPipeline(Module& module, const PassOptions& options = {}, const PassObserver& observer = {});

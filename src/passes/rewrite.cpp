@@ -98,10 +98,8 @@ bool RemoveDead(Computation& c, SideEffects& effects) {
       std::vector<Instruction*> through;
       auto look = [&](Instruction* before) {
         if (!seen.insert(before).second) return;
-        if (is_live(before))
-          owned->AddControlPredecessor(before);
-        else
-          through.push_back(before);
+        if (is_live(before)) owned->AddControlPredecessor(before);
+        else through.push_back(before);
       };
       for (Instruction* before : owned->control_predecessors())
         if (!is_live(before) && seen.insert(before).second) through.push_back(before);
@@ -192,8 +190,7 @@ Instruction* Rewriter::Broadcast(Instruction* x, std::span<const int64_t> dims, 
   bool identity = x->shape().rank() == static_cast<int64_t>(dims.size());
   for (std::size_t i = 0; identity && i < mapping.size(); ++i) identity = mapping[i] == static_cast<int64_t>(i);
   if (identity) return x;
-  return Add(Opcode::kBroadcast, ArrayShape(x->shape().element_type(), dims), {x},
-             DimensionsAttributes{Dims(mapping)});
+  return Add(Opcode::kBroadcast, ArrayShape(x->shape().element_type(), dims), {x}, DimensionsAttributes{Dims(mapping)});
 }
 
 Instruction* Rewriter::Slice(Instruction* x, SliceAttributes attributes) {
@@ -303,9 +300,7 @@ Result<bool> SweepModule(Module& module, Simplifier simplify) {
 }
 
 const Literal* SplatOf(const Instruction* x) {
-  while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape) {
-    x = x->operand(0);
-  }
+  while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape) { x = x->operand(0); }
   if (!x->IsConstant() || !x->shape().IsScalar()) return nullptr;
   return &x->literal();
 }

@@ -28,7 +28,9 @@ class Rewriter {
           out = to_.Add(out, to_.Mul(to_.Iter(group_of_[d]), t.coefficient));
           break;
         }
-        case IndexAtom::Kind::kFloorDiv: out = to_.Add(out, to_.Mul(to_.FloorDiv(Expr(a.expr), a.divisor), t.coefficient)); break;
+        case IndexAtom::Kind::kFloorDiv:
+          out = to_.Add(out, to_.Mul(to_.FloorDiv(Expr(a.expr), a.divisor), t.coefficient));
+          break;
         case IndexAtom::Kind::kMod: out = to_.Add(out, to_.Mul(to_.Mod(Expr(a.expr), a.divisor), t.coefficient)); break;
         case IndexAtom::Kind::kValue: {
           uint64_t depends = 0;
@@ -82,10 +84,8 @@ ElementProgram JoinDims(const ElementProgram& p, std::span<const int> group_of) 
     inner[d] = same_as_next ? inner[d + 1] * dims[d + 1] : 1;
   }
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (static_cast<std::size_t>(group_of[d]) == joined.size())
-      joined.push_back(dims[d]);
-    else
-      joined.back() *= dims[d];
+    if (static_cast<std::size_t>(group_of[d]) == joined.size()) joined.push_back(dims[d]);
+    else joined.back() *= dims[d];
   }
   ElementProgram out;
   out.space = IndexSpace(joined);

@@ -44,7 +44,9 @@ std::optional<KeyRule> OneKey(const ElementProgram& p, const Node& n) {
 
 // Whether `equal` is true where neither side of `order` comes before the other.
 bool IsTieOf(const Node& equal, const Node& order) {
-  if (equal.op != NodeOp::kCompare || equal.direction != ComparisonDirection::kEq || equal.total_order != order.total_order) return false;
+  if (equal.op != NodeOp::kCompare || equal.direction != ComparisonDirection::kEq ||
+      equal.total_order != order.total_order)
+    return false;
   const NodeId a = order.operands[0], b = order.operands[1];
   return (equal.operands[0] == a && equal.operands[1] == b) || (equal.operands[0] == b && equal.operands[1] == a);
 }
@@ -134,7 +136,9 @@ KeyWidth WidthOfKey(const ElementProgram& comparator, const KeyRule& rule, std::
   const Node& key = comparator.nodes[static_cast<std::size_t>(rule.node)];
   if (rule.type == ElementType::kPred) return {1, 0};
   if (IsFloat(rule.type)) return {64, SameBits(comparator, rule.node, types)};
-  const ElementType from = key.op == NodeOp::kParam ? types[key.bits / 2] : key.op == NodeOp::kWrap ? key.storage : rule.type;
+  const ElementType from = key.op == NodeOp::kParam  ? types[key.bits / 2]
+                           : key.op == NodeOp::kWrap ? key.storage
+                                                     : rule.type;
   return {BitWidth(from), 0};
 }
 

@@ -24,7 +24,9 @@ bool Computes(const ElementProgram& program) {
 // Rows by indices are copied as rows where nothing else is done with them.
 bool HasComputedPlaces(const ElementProgram& program) {
   return std::ranges::any_of(UsedExprs(program), [&](IndexId id) {
-    return std::ranges::any_of(program.space.expr(id).terms, [&](const IndexTerm& t) { return program.space.atom(t.atom).kind == IndexAtom::Kind::kValue; });
+    return std::ranges::any_of(program.space.expr(id).terms, [&](const IndexTerm& t) {
+      return program.space.atom(t.atom).kind == IndexAtom::Kind::kValue;
+    });
   });
 }
 bool ReadTheSame(const BuiltKernel& a, const BuiltKernel& b) {
@@ -67,11 +69,14 @@ Result<std::vector<BuiltKernel>> KernelBuilder::BuildConcatenate() {
   const Instruction& whole = *group_.heroes[0];
   const auto d = static_cast<std::size_t>(whole.attr<DimensionsAttributes>().dimensions[0]);
   const Dims& dims = whole.shape().dims();
-  const auto build = [&](std::span<const ConcatenatePart> parts) { return KernelBuilder(plan_, group_).BuildConcatenateParts(parts); };
+  const auto build = [&](std::span<const ConcatenatePart> parts) {
+    return KernelBuilder(plan_, group_).BuildConcatenateParts(parts);
+  };
   std::vector<ConcatenatePart> parts;
   int64_t begin = 0;
   bool are_elements = StorageBytes(whole.shape().element_type()) >= kLeastBytes && dims[d] <= kMostParts &&
-                      std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(d) + 1, dims.end(), [](int64_t extent) { return extent == 1; });
+                      std::all_of(dims.begin() + static_cast<std::ptrdiff_t>(d) + 1, dims.end(),
+                                  [](int64_t extent) { return extent == 1; });
   for (std::size_t n = 0; n < whole.operand_count(); ++n) {
     const Shape& shape = whole.operand(n)->shape();
     if (shape.element_count() > 0) parts.push_back({n, begin});
@@ -88,10 +93,12 @@ Result<std::vector<BuiltKernel>> KernelBuilder::BuildConcatenate() {
   std::size_t first = 0;  // of the parts that the last kernel has
   for (std::size_t n = 0; n < parts.size(); ++n) {
     KRAFLA_ASSIGN(BuiltKernel kernel, build(std::span(parts).subspan(n, 1)));
-    const bool may_join = n > 0 && n - first < static_cast<std::size_t>(kMostParts) && StorageBytes(whole.shape().element_type()) >= kLeastBytes &&
-                          whole.operand(parts[n].operand)->shape().dims() == whole.operand(parts[first].operand)->shape().dims() &&
-                          Computes(ProgramOf(kernel)) && Computes(ProgramOf(out.back())) && !HasComputedPlaces(ProgramOf(kernel)) &&
-                          !HasComputedPlaces(ProgramOf(out.back())) && ReadTheSame(kernel, out.back());
+    const bool may_join =
+        n > 0 && n - first < static_cast<std::size_t>(kMostParts) &&
+        StorageBytes(whole.shape().element_type()) >= kLeastBytes &&
+        whole.operand(parts[n].operand)->shape().dims() == whole.operand(parts[first].operand)->shape().dims() &&
+        Computes(ProgramOf(kernel)) && Computes(ProgramOf(out.back())) && !HasComputedPlaces(ProgramOf(kernel)) &&
+        !HasComputedPlaces(ProgramOf(out.back())) && ReadTheSame(kernel, out.back());
     if (may_join) {
       if (Result<BuiltKernel> joined = build(std::span(parts).subspan(first, n - first + 1))) {
         out.back() = std::move(*joined);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instructions do more than give a value, and which must stay where they stand. Each computation is looked at once.
+// Which instructions do more than give a value, and which must stay where they stand. Each computation is looked at
+// once.
 #pragma once
 
 #include <unordered_map>

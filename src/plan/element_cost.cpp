@@ -4,15 +4,16 @@
 namespace krafla::plan {
 
 double ElementCost(Opcode op, ElementType type) {
-  if (HasTrait(op, op_trait::kDataMovement)) return op == Opcode::kGather ? 4 : op == Opcode::kDynamicUpdateSlice ? 4 : 0;
+  if (HasTrait(op, op_trait::kDataMovement))
+    return op == Opcode::kGather ? 4 : op == Opcode::kDynamicUpdateSlice ? 4 : 0;
   if (IsOneOf(op, {Opcode::kReal, Opcode::kImag, Opcode::kComplex, Opcode::kBitcastConvert})) return 0;
   // Formulas of complex numbers are made of several real ones.
   if (IsComplex(type) && GetOpInfo(op).lowering == Lowering::kFormula) return 200;
   if (IsComplex(type) && op == Opcode::kDivide) return 30;
   if (IsOneOf(op, {Opcode::kDivide, Opcode::kSqrt, Opcode::kRsqrt})) return IsIntegral(type) ? 8 : 5;
   if (op == Opcode::kRemainder) return IsIntegral(type) ? 8 : 40;
-  if (IsOneOf(op, {Opcode::kPower, Opcode::kTan, Opcode::kErf, Opcode::kAtan2, Opcode::kCbrt, Opcode::kAcos, Opcode::kAcosh,
-                   Opcode::kAsin, Opcode::kAsinh, Opcode::kAtanh, Opcode::kCosh, Opcode::kSinh}))
+  if (IsOneOf(op, {Opcode::kPower, Opcode::kTan, Opcode::kErf, Opcode::kAtan2, Opcode::kCbrt, Opcode::kAcos,
+                   Opcode::kAcosh, Opcode::kAsin, Opcode::kAsinh, Opcode::kAtanh, Opcode::kCosh, Opcode::kSinh}))
     return 40;
   if (GetOpInfo(op).lowering == Lowering::kFormula) return 20;
   return 1;

@@ -106,7 +106,9 @@ NodeId ProgramBuilder::ConstantInt(ElementType type, int64_t value) {
 }
 
 NodeId ProgramBuilder::DecodeConstant(ElementType narrow_float, uint32_t bits) {
-  return Intern({.op = NodeOp::kDecode, .type = ElementType::kF32, .storage = narrow_float,
+  return Intern({.op = NodeOp::kDecode,
+                 .type = ElementType::kF32,
+                 .storage = narrow_float,
                  .operands = {Constant(ElementType::kU32, bits), kNoNode, kNoNode}});
 }
 
@@ -120,16 +122,23 @@ NodeId ProgramBuilder::Param(ElementType type, int number, uint64_t depends) {
 }
 
 NodeId ProgramBuilder::Load(int buffer, ElementType storage, IndexId index, NodeId mask) {
-  return Intern({.op = NodeOp::kLoad, .type = ComputeType(storage), .storage = storage, .mask = mask, .buffer = buffer,
-                 .index = index, .depends = space().Depends(index)});
+  return Intern({.op = NodeOp::kLoad,
+                 .type = ComputeType(storage),
+                 .storage = storage,
+                 .mask = mask,
+                 .buffer = buffer,
+                 .index = index,
+                 .depends = space().Depends(index)});
 }
 
 NodeId ProgramBuilder::Wrap(NodeId a, ElementType narrow) {
-  return Intern({.op = NodeOp::kWrap, .type = ComputeType(narrow), .storage = narrow, .operands = {a, kNoNode, kNoNode}});
+  return Intern(
+      {.op = NodeOp::kWrap, .type = ComputeType(narrow), .storage = narrow, .operands = {a, kNoNode, kNoNode}});
 }
 
 NodeId ProgramBuilder::Round(NodeId a, ElementType narrow) {
-  return Intern({.op = NodeOp::kRound, .type = ElementType::kF32, .storage = narrow, .operands = {a, kNoNode, kNoNode}});
+  return Intern(
+      {.op = NodeOp::kRound, .type = ElementType::kF32, .storage = narrow, .operands = {a, kNoNode, kNoNode}});
 }
 
 NodeId ProgramBuilder::Hlo(Opcode opcode, ElementType hlo_type, std::span<const NodeId> operands) {
@@ -170,7 +179,8 @@ std::optional<NodeId> ProgramBuilder::NarrowInteger(Opcode opcode, ElementType t
   };
   auto pattern = [&](NodeId a) { return IsUnsigned(t) ? a : masked(a, bits); };
   if (opcode == Opcode::kClz)
-    return Wrap(Hlo(Opcode::kSubtract, c, {Hlo(Opcode::kClz, c, {pattern(operands[0])}), ConstantInt(c, 32 - bits)}), t);
+    return Wrap(Hlo(Opcode::kSubtract, c, {Hlo(Opcode::kClz, c, {pattern(operands[0])}), ConstantInt(c, 32 - bits)}),
+                t);
   if (opcode == Opcode::kPopulationCount) return Wrap(Hlo(opcode, c, {pattern(operands[0])}), t);
   // XLA reads base and exponent as signed, also of unsigned types, in the width in which they are kept.
   if (opcode == Opcode::kPower && IsUnsigned(t)) {
@@ -197,7 +207,10 @@ std::optional<NodeId> ProgramBuilder::NarrowInteger(Opcode opcode, ElementType t
 }
 
 NodeId ProgramBuilder::Compare(ComparisonDirection direction, NodeId a, NodeId b, bool total_order) {
-  return Intern({.op = NodeOp::kCompare, .type = ElementType::kPred, .direction = direction, .total_order = total_order,
+  return Intern({.op = NodeOp::kCompare,
+                 .type = ElementType::kPred,
+                 .direction = direction,
+                 .total_order = total_order,
                  .operands = {a, b, kNoNode}});
 }
 
@@ -205,7 +218,8 @@ NodeId ProgramBuilder::Convert(NodeId a, ElementType from, ElementType to) {
   if (from == to) return a;
   ElementType cfrom = ComputeType(from), cto = ComputeType(to);
   if (to == ElementType::kPred)
-    return Intern({.op = NodeOp::kConvert, .type = ElementType::kPred, .storage = from, .operands = {a, kNoNode, kNoNode}});
+    return Intern(
+        {.op = NodeOp::kConvert, .type = ElementType::kPred, .storage = from, .operands = {a, kNoNode, kNoNode}});
   NodeId out = a;
   if (IsFloat(to) && IsNarrow(to)) {
     // One rounding from f32 and f64 alike; integers go through f32 as XLA does.
@@ -226,8 +240,7 @@ NodeId ProgramBuilder::Convert(NodeId a, ElementType from, ElementType to) {
   }
   if (cfrom != cto)
     out = Intern({.op = NodeOp::kConvert, .type = cto, .storage = cfrom, .operands = {a, kNoNode, kNoNode}});
-  if (IsIntegral(to) && IsNarrow(to) && from != ElementType::kPred)
-    out = Wrap(out, to);
+  if (IsIntegral(to) && IsNarrow(to) && from != ElementType::kPred) out = Wrap(out, to);
   return out;
 }
 
@@ -242,29 +255,36 @@ NodeId ProgramBuilder::BitcastConvert(NodeId a, ElementType from, ElementType to
     return Intern({.op = NodeOp::kBitcast, .type = cto, .storage = cfrom, .operands = {a, kNoNode, kNoNode}});
   }
   auto unsigned_type = [](int bits) {
-    return bits == 16 ? ElementType::kU16 : bits == 8 ? ElementType::kU8 : bits == 4 ? ElementType::kU4
-           : bits == 2 ? ElementType::kU2 : ElementType::kU1;
+    return bits == 16  ? ElementType::kU16
+           : bits == 8 ? ElementType::kU8
+           : bits == 4 ? ElementType::kU4
+           : bits == 2 ? ElementType::kU2
+                       : ElementType::kU1;
   };
   ElementType u = unsigned_type(BitWidth(from));
   // Bits that were only ever loaded keep NaN payloads: they are loaded as what they are.
   const Node source = node(a);
   if (IsFloat(from) && source.op == NodeOp::kLoad && source.storage == from)
     pattern = Load(source.buffer, u, source.index, source.mask);
-  else if (IsFloat(from) && source.op == NodeOp::kDecode && source.storage == from)
-    pattern = source.operands[0];
+  else if (IsFloat(from) && source.op == NodeOp::kDecode && source.storage == from) pattern = source.operands[0];
   else if (IsFloat(from))
-    pattern = Intern({.op = NodeOp::kEncode, .type = ElementType::kU32, .storage = from, .operands = {a, kNoNode, kNoNode}});
-  else if (from == ElementType::kPred)
-    pattern = Convert(a, from, ElementType::kU32);
+    pattern =
+        Intern({.op = NodeOp::kEncode, .type = ElementType::kU32, .storage = from, .operands = {a, kNoNode, kNoNode}});
+  else if (from == ElementType::kPred) pattern = Convert(a, from, ElementType::kU32);
   else if (IsSigned(from))
-    pattern = Convert(Intern({.op = NodeOp::kBitcast, .type = ElementType::kU32, .storage = ElementType::kS32,
+    pattern = Convert(Intern({.op = NodeOp::kBitcast,
+                              .type = ElementType::kU32,
+                              .storage = ElementType::kS32,
                               .operands = {a, kNoNode, kNoNode}}),
                       ElementType::kU32, u);
   if (IsFloat(to))
-    return Intern({.op = NodeOp::kDecode, .type = ElementType::kF32, .storage = to, .operands = {pattern, kNoNode, kNoNode}});
+    return Intern(
+        {.op = NodeOp::kDecode, .type = ElementType::kF32, .storage = to, .operands = {pattern, kNoNode, kNoNode}});
   if (to == ElementType::kPred) return Convert(pattern, ElementType::kU32, ElementType::kPred);
   if (IsSigned(to)) {
-    NodeId s = Intern({.op = NodeOp::kBitcast, .type = ElementType::kS32, .storage = ElementType::kU32,
+    NodeId s = Intern({.op = NodeOp::kBitcast,
+                       .type = ElementType::kS32,
+                       .storage = ElementType::kU32,
                        .operands = {pattern, kNoNode, kNoNode}});
     return Wrap(s, to);
   }
@@ -272,11 +292,12 @@ NodeId ProgramBuilder::BitcastConvert(NodeId a, ElementType from, ElementType to
 }
 
 NodeId ProgramBuilder::ReducePrecision(NodeId a, ElementType hlo_type, int64_t exponent_bits, int64_t mantissa_bits) {
-  NodeId out = Intern({.op = NodeOp::kReducePrecision, .type = ComputeType(hlo_type), .storage = hlo_type,
+  NodeId out = Intern({.op = NodeOp::kReducePrecision,
+                       .type = ComputeType(hlo_type),
+                       .storage = hlo_type,
                        .operands = {a, kNoNode, kNoNode},
                        .bits = static_cast<uint64_t>(exponent_bits) << 32 | static_cast<uint64_t>(mantissa_bits)});
-  if (IsNarrow(hlo_type))
-    out = Round(out, hlo_type);
+  if (IsNarrow(hlo_type)) out = Round(out, hlo_type);
   return out;
 }
 

@@ -10,8 +10,8 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,17 +49,17 @@ enum class NodeOp : uint8_t {
 
 struct Node {
   NodeOp op = NodeOp::kConstant;
-  Opcode opcode = Opcode::kAdd;                     // kHlo
-  ElementType type = ElementType::kF32;             // compute type of the value
-  ElementType storage = ElementType::kInvalid;      // see NodeOp; kHlo: the HLO element type
+  Opcode opcode = Opcode::kAdd;                              // kHlo
+  ElementType type = ElementType::kF32;                      // compute type of the value
+  ElementType storage = ElementType::kInvalid;               // see NodeOp; kHlo: the HLO element type
   ComparisonDirection direction = ComparisonDirection::kEq;  // kCompare
-  bool total_order = false;                         // kCompare
+  bool total_order = false;                                  // kCompare
   std::array<NodeId, 3> operands = {kNoNode, kNoNode, kNoNode};
-  NodeId mask = kNoNode;                            // kLoad
-  int buffer = -1;                                  // kLoad
-  IndexId index = 0;                                // kLoad, kIndex
-  uint64_t bits = 0;                                // kConstant: the value in its compute type, low bits
-  uint64_t depends = 0;                             // bit d: varies with iteration dimension d
+  NodeId mask = kNoNode;  // kLoad
+  int buffer = -1;        // kLoad
+  IndexId index = 0;      // kLoad, kIndex
+  uint64_t bits = 0;      // kConstant: the value in its compute type, low bits
+  uint64_t depends = 0;   // bit d: varies with iteration dimension d
   friend bool operator==(const Node&, const Node&) = default;
 };
 
@@ -81,11 +81,11 @@ struct Store {
 };
 
 struct ElementProgram {
-  IndexSpace space;                 // space.dims(): the iteration space, row-major, last fastest
-  std::vector<Node> nodes;          // operands come before users
+  IndexSpace space;         // space.dims(): the iteration space, row-major, last fastest
+  std::vector<Node> nodes;  // operands come before users
   std::vector<ProgramBuffer> buffers;
   std::vector<Store> stores;
-  std::vector<NodeId> results;      // of programs that hand values on (reduction inputs, combiners)
+  std::vector<NodeId> results;  // of programs that hand values on (reduction inputs, combiners)
 
   // A line a node; for tests and `krafla opt --stage plan`.
   std::string ToString() const;
@@ -127,7 +127,8 @@ class ProgramBuilder {
   // An integer node (any integer compute type) clamped into [lo, hi], as an index.
   IndexId ClampedIndex(NodeId node, int64_t lo, int64_t hi);
 
-  // A narrow float that was decoded, perhaps selected, and is stored again keeps its bits: they are stored as they were.
+  // A narrow float that was decoded, perhaps selected, and is stored again keeps its bits: they are stored as they
+  // were.
   void AddStore(Store store);
   void AddResult(NodeId node) { program_.results.push_back(node); }
   // Drops what no store and no result needs.

@@ -12,7 +12,8 @@ namespace {
 // without end: what is nested deeper than two divisions has a name, `#7`, and a line of its own below the program.
 class IndexWriter {
  public:
-  explicit IndexWriter(const IndexSpace& space) : space_(space), depth_(space.expr_count(), -1), named_(space.expr_count(), false) {}
+  explicit IndexWriter(const IndexSpace& space)
+      : space_(space), depth_(space.expr_count(), -1), named_(space.expr_count(), false) {}
 
   std::string operator()(IndexId id) {
     const IndexExpr& e = space_.expr(id);
@@ -94,10 +95,13 @@ std::string ElementProgram::ToString() const {
       case NodeOp::kConstant: out += "constant " + ConstantText(n); break;
       case NodeOp::kIndex: out += "index " + index_text(n.index); break;
       case NodeOp::kParam: out += Format("param {}", n.bits); break;
-      case NodeOp::kLoad: out += Format("load {} b{}[{}]", ElementTypeName(n.storage), n.buffer, index_text(n.index)); break;
+      case NodeOp::kLoad:
+        out += Format("load {} b{}[{}]", ElementTypeName(n.storage), n.buffer, index_text(n.index));
+        break;
       case NodeOp::kHlo: out += Format("{} {}", OpcodeName(n.opcode), operands); break;
       case NodeOp::kCompare:
-        out += Format("compare {} {}{}", kDirections[static_cast<int>(n.direction)], operands, n.total_order ? " total" : "");
+        out += Format("compare {} {}{}", kDirections[static_cast<int>(n.direction)], operands,
+                      n.total_order ? " total" : "");
         break;
       case NodeOp::kConvert: out += "convert " + operands; break;
       case NodeOp::kBitcast: out += "bitcast " + operands; break;

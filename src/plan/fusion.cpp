@@ -43,8 +43,8 @@ class FusionPlanner {
   using Kind = FusionGroup::Kind;
 
   enum class Class : uint8_t { kStructural, kFusible, kHero };
-  // A place where an inlined value is evaluated: kernel `group`, by index map `map`, `evals` times. The kernel's program
-  // has it `copies` times, once for each way in which it reaches the value's index.
+  // A place where an inlined value is evaluated: kernel `group`, by index map `map`, `evals` times. Its program has it
+  // `copies` times, once for each way in which it reaches the value's index.
   struct Context {
     int group, map;
     double evals;
@@ -60,16 +60,14 @@ class FusionPlanner {
   struct GroupSize {
     int nodes = 0;
     int64_t evaluations = 0;
-    // Where the device limits the buffers of a kernel: the values that it reads, if nothing more is inlined, and writes.
+    // Where the device limits a kernel's buffers: the values that it reads, if nothing more is inlined, and writes.
     std::unordered_set<ValueRef, ValueRefHash> reads;
     int64_t results = 1;
   };
-  // So many evaluations are few; beyond, an instruction may have so many on average.
-  static constexpr int64_t kFewEvaluations = 128, kMostCopiesEach = 4;
+  static constexpr int64_t kFewEvaluations = 128, kMostCopiesEach = 4;  // the latter on average
   static constexpr std::size_t kMostContexts = 12;
   static constexpr int64_t kMostCopies = int64_t{1} << 20;
-  // Of merged kernels: reductions, reductions and roots, and how often a merge that cannot be built is tried for one
-  // reduction.
+  // Of merged kernels: reductions, reductions and roots, and how many failed merges are tried for one reduction.
   static constexpr std::size_t kMostReductions = 8, kMostMembers = 24;
   static constexpr int kMostRefusals = 16;
 
@@ -101,8 +99,8 @@ class FusionPlanner {
     return IsEmittable(i) && FitsIndex(i) && (i.shape().element_count() >= 4096 || i.operand_count() > 4);
   }
 
-  // Whether a concatenate puts the components of the index vectors of gathers side by side, and they read each no more than
-  // once: then every reader knows which piece it reads, and nothing has to be put anywhere.
+  // Whether a concatenate puts the components of the index vectors of gathers side by side, and they read each no more
+  // than once: then every reader knows which piece it reads, and nothing has to be put anywhere.
   static bool HoldsIndexVectors(const Instruction& i) {
     std::vector<const Instruction*> names = {&i};
     for (std::size_t n = 0; n < names.size(); ++n) {
@@ -242,7 +240,8 @@ class FusionPlanner {
       const Instruction& read = *v.instruction;
       const auto is_constant = [](const Instruction* p) { return p->opcode() == Opcode::kConstant; };
       if (is_constant(&read) && read.shape().element_count() == 1) continue;
-      if (class_[Index(&read)] == Class::kFusible && std::ranges::all_of(read.operands(), is_constant)) AddReads(read, reads);
+      if (class_[Index(&read)] == Class::kFusible && std::ranges::all_of(read.operands(), is_constant))
+        AddReads(read, reads);
       else reads.insert(v);
     }
   }
@@ -261,8 +260,7 @@ class FusionPlanner {
     double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
     double cost = ElementCost(i.opcode(), i.shape().element_type());
     if (mine.many) return cost == 0 && i.operand_count() == 0;
-    // Whether an index is that of an element, after a quotient of a quotient or for each of a window's, costs more than an
-    // array of zeros and elements.
+    // To decide for every index whether it is that of an element costs more than an array of zeros and elements.
     if (IsDilation(i))
       for (const Context& c : mine.contexts)
         if (c.dilations > 0) return false;
@@ -290,12 +288,12 @@ class FusionPlanner {
       take = cost <= 1 && operands == 1 && factor <= 2.01;
     }
     if (!take) return false;
-    // What a kernel reaches on several ways it evaluates several times: where that doubles at each of a chain's steps,
-    // the chain is cut.
+    // What a kernel reaches on several ways it evaluates several times: a chain that doubles at each step is cut.
     for (const auto& [g, copies] : groups) {
       const GroupSize& have = size_of_group_[g];
       if (have.nodes >= options_.max_nodes) return false;
-      if (have.evaluations + copies > std::max<int64_t>(kFewEvaluations, kMostCopiesEach * (have.nodes + 1))) return false;
+      if (have.evaluations + copies > std::max<int64_t>(kFewEvaluations, kMostCopiesEach * (have.nodes + 1)))
+        return false;
       if (HasBufferLimit() && !FitsBuffers(i, have)) return false;
     }
     for (const auto& [g, copies] : groups) {
@@ -310,7 +308,8 @@ class FusionPlanner {
   }
 
   static bool IsDilation(const Instruction& i) {
-    return i.opcode() == Opcode::kPad && std::ranges::any_of(i.attr<PadAttributes>().interior, [](int64_t n) { return n > 0; });
+    return i.opcode() == Opcode::kPad &&
+           std::ranges::any_of(i.attr<PadAttributes>().interior, [](int64_t n) { return n > 0; });
   }
 
   // What an inlined or kept fusible instruction asks of its operands, given where it is evaluated.
@@ -349,8 +348,8 @@ class FusionPlanner {
     return {o->lhs.base, o->rhs.base};
   }
 
-  // Whether the update of a dynamic-update-slice is made of elements of the array other than those that it takes the place
-  // of. In a kernel of its own it leaves the array free to be updated in place. What is far away counts as such.
+  // Whether the update of a dynamic-update-slice is made of elements of the array other than those that it takes the
+  // place of. In a kernel of its own it leaves the array free to be updated in place. What is far away counts as such.
   bool ReadsWhatItUpdates(const Instruction& update) const {
     constexpr std::size_t kFar = 64;
     const ValueRef array = ResolveValue({update.operand(0), 0}, true);
@@ -363,7 +362,8 @@ class FusionPlanner {
       CountWork(1);
       if (seen.size() > kFar) return true;
       if (ResolveValue({i, 0}, true) == array) return true;
-      if (class_[Index(i)] == Class::kHero || IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kGetTupleElement})) continue;
+      if (class_[Index(i)] == Class::kHero || IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kGetTupleElement}))
+        continue;
       if (i->opcode() == Opcode::kDynamicSlice && ResolveValue({i->operand(0), 0}, true) == array &&
           i->attr<DynamicSliceAttributes>().slice_sizes == update.operand(1)->shape().dims() &&
           std::ranges::equal(i->operands().subspan(1), update.operands().subspan(2)))
@@ -386,8 +386,9 @@ class FusionPlanner {
         for (const WindowDim& w : i.attr<WindowAttributes>().window) evals *= static_cast<double>(w.size);
       }
       for (std::size_t n = 0; n < i.operand_count(); ++n)
-        AddContext(uses[Index(i.operand(n))], {i.id(), n < inputs ? -1 : 0, i.operand(n)->shape().element_count() == 1 ? 1 : evals, 1,
-                                               i.opcode() == Opcode::kReduceWindow && n < inputs ? 1 : 0});
+        AddContext(uses[Index(i.operand(n))],
+                   {i.id(), n < inputs ? -1 : 0, i.operand(n)->shape().element_count() == 1 ? 1 : evals, 1,
+                    i.opcode() == Opcode::kReduceWindow && n < inputs ? 1 : 0});
       return;
     }
     if (kind == Kind::kDot) {
@@ -450,8 +451,7 @@ class FusionPlanner {
 
   int GroupOf(const Instruction* i) const { return group_of_[Index(i)]; }
 
-  // inputs_: the kept instructions of other groups that group `g` reads, or that stand before one of its effects, by id.
-  // Parameters and constants are nobody's. values_: the buffers that it reads.
+  // values_: the buffers that group `g` reads. inputs_: kept instructions that it reads or follows, of others.
   void FindReads(std::size_t g) {
     std::vector<const Instruction*>& made = inputs_[g];
     std::vector<ValueRef>& values = values_[g];
@@ -516,7 +516,7 @@ class FusionPlanner {
     out.heroes.insert(out.heroes.end(), y.heroes.begin(), y.heroes.end());
     out.roots = x.roots;
     out.roots.insert(out.roots.end(), y.roots.begin(), y.roots.end());
-    auto by_position = [&](const Instruction* p, const Instruction* q) { return position_[Index(p)] < position_[Index(q)]; };
+    auto by_position = [&](auto* p, auto* q) { return position_[Index(p)] < position_[Index(q)]; };
     std::sort(out.heroes.begin(), out.heroes.end(), by_position);
     std::sort(out.roots.begin(), out.roots.end(), by_position);
     return out;
@@ -597,7 +597,8 @@ class FusionPlanner {
           const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
           if (other.kind != Kind::kLoop && other.kind != Kind::kReduce) continue;
           const std::size_t heroes = groups_[n].heroes.size() + other.heroes.size();
-          if (heroes > kMostReductions || heroes + groups_[n].roots.size() + other.roots.size() > kMostMembers) continue;
+          const std::size_t members = heroes + groups_[n].roots.size() + other.roots.size();
+          if (heroes > kMostReductions || members > kMostMembers) continue;
           FusionGroup merged = Joined(me, r);
           merged.kind = Kind::kReduce;
           if (!KernelBuilder::RegionFits(merged) || graph_->PathAround(me, r)) continue;
@@ -656,8 +657,8 @@ class FusionPlanner {
     }
   }
 
-  // The bindings of `merged`, the loop of groups a and b: what either reads and neither makes, and what is read outside.
-  // Loops over the same dimensions that can be built can be built as one, so that no more need be asked.
+  // The bindings of `merged`, the loop of groups a and b: what either reads and neither makes, and what is read
+  // outside. Loops over the same dimensions that can be built can be built as one, so that no more need be asked.
   int LoopBindings(std::size_t a, std::size_t b, const FusionGroup& merged) const {
     std::unordered_set<ValueRef, ValueRefHash> read(values_[a].begin(), values_[a].end());
     read.insert(values_[b].begin(), values_[b].end());
@@ -676,20 +677,22 @@ class FusionPlanner {
     return graph_->Reads(static_cast<int>(b), static_cast<int>(a));
   }
 
-  // Groups whose result may take the place of a value, and the other readers of that value: those had better run before.
+  // Groups whose result may take the place of a value, and that value's other readers, which had better run before.
   struct Overwrites {
-    std::vector<int> readers_before;              // how many, of each group
+    std::vector<int> readers_before;              // how many, for each group
     std::vector<std::vector<int>> writers_after;  // of each group
   };
   Overwrites FindOverwrites() const {
     std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> writers;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       if (groups_[g].kind != Kind::kDynamicUpdate && groups_[g].kind != Kind::kScatter) continue;
-      if (!groups_[g].heroes.empty()) writers[ResolveValue({groups_[g].heroes[0]->operand(0), 0}, true)].push_back(static_cast<int>(g));
+      if (!groups_[g].heroes.empty())
+        writers[ResolveValue({groups_[g].heroes[0]->operand(0), 0}, true)].push_back(static_cast<int>(g));
     }
     // Of a loop's body: what becomes the next turn's state.
     const auto& parameters = computation_.parameters();
-    if (parameters.size() == 1 && parameters[0]->shape().IsTuple() && parameters[0]->shape() == computation_.root()->shape()) {
+    if (parameters.size() == 1 && parameters[0]->shape().IsTuple() &&
+        parameters[0]->shape() == computation_.root()->shape()) {
       for (int64_t leaf = 0; leaf < parameters[0]->shape().leaf_count(); ++leaf) {
         const ValueRef made = ResolveValue({computation_.root(), static_cast<int>(leaf)}, true);
         const int g = GroupOf(made.instruction);
@@ -767,7 +770,8 @@ class FusionPlanner {
       plan_.groups_.push_back(std::move(groups_[static_cast<std::size_t>(g)]));
       --alive;
     }
-    if (alive != 0) return Internal("the kernels of computation '{}' depend on each other in a circle", computation_.name());
+    if (alive != 0)
+      return Internal("the kernels of computation '{}' depend on each other in a circle", computation_.name());
     return {};
   }
 
@@ -782,12 +786,13 @@ class FusionPlanner {
   std::vector<FusionGroup> groups_;
   std::vector<std::vector<const Instruction*>> inputs_;
   std::vector<std::vector<ValueRef>> values_;
-  std::unordered_map<int, GroupSize> size_of_group_;   // by the id of its root, of its hero, or a piece's number
-  std::unordered_map<std::size_t, Uses> asked_;        // of kept instructions that could have been inlined
+  std::unordered_map<int, GroupSize> size_of_group_;  // by the id of its root, of its hero, or a piece's number
+  std::unordered_map<std::size_t, Uses> asked_;       // of kept instructions that could have been inlined
   std::optional<GroupGraph> graph_;
 };
 
-Result<FusionPlan> FusionPlan::Make(const Computation& computation, const FusionOptions& options, EffectFacts* effects) {
+Result<FusionPlan> FusionPlan::Make(const Computation& computation, const FusionOptions& options,
+                                    EffectFacts* effects) {
   EffectFacts own;
   return FusionPlanner(computation, options, effects != nullptr ? *effects : own).Run();
 }

@@ -17,12 +17,12 @@
 namespace krafla::plan {
 
 struct FusionOptions {
-  bool fuse = true;               // false: a kernel an instruction (views still cost nothing)
+  bool fuse = true;  // false: a kernel an instruction (views still cost nothing)
   bool dot_epilogues = true;
   bool reduce_regions = true;
   bool multi_output = true;
-  int max_nodes = 400;            // instructions inlined into one kernel
-  int max_bindings = 24;          // of kernels that are merged
+  int max_nodes = 400;    // instructions inlined into one kernel
+  int max_bindings = 24;  // of kernels that are merged
   // Buffers that the device gives one kernel: what is inlined and what is merged stays within. A single instruction of
   // more is planned all the same, for the back end to refuse.
   int buffer_limit = std::numeric_limits<int>::max();
@@ -30,8 +30,8 @@ struct FusionOptions {
 
 struct FusionGroup {
   enum class Kind : uint8_t {
-    kLoop,           // outputs over one iteration space
-    kReduce,         // reduce or reduce-window heroes and what follows over the same rows
+    kLoop,    // outputs over one iteration space
+    kReduce,  // reduce or reduce-window heroes and what follows over the same rows
     kDot,
     kConvolution,
     kDynamicUpdate,  // dynamic-update-slice as a root: writes into its operand's buffer
@@ -44,8 +44,8 @@ struct FusionGroup {
     kLinalg,
     kWhile,
     kConditional,
-    kCall,           // of a computation that several call: planned once, its steps run by each
-    kHost,           // one instruction, run by the evaluator
+    kCall,  // of a computation that several call: planned once, its steps run by each
+    kHost,  // one instruction, run by the evaluator
   } kind = Kind::kLoop;
   std::vector<const Instruction*> heroes;  // in topological order; of kLoop: none
   std::vector<const Instruction*> roots;   // kept fusible instructions that this kernel computes, in order
@@ -74,7 +74,7 @@ class FusionPlan {
 // How a dot reads an operand: a buffer value and strides in elements, one an operand dimension. Transposes, slices,
 // reverses and reshapes between are folded in.
 struct StridedOperand {
-  ValueRef base;        // resolved through reshapes
+  ValueRef base;  // resolved through reshapes
   int64_t offset = 0;
   Dims strides;
 };

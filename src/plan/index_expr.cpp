@@ -20,7 +20,8 @@ uint64_t Mix(uint64_t h, uint64_t v) {
 
 uint64_t HashIndex(const IndexExpr& e) {
   uint64_t h = Mix(0x9E3779B97F4A7C15ull, static_cast<uint64_t>(e.constant));
-  for (const IndexTerm& t : e.terms) h = Mix(Mix(h, static_cast<uint64_t>(t.coefficient)), static_cast<uint64_t>(t.atom));
+  for (const IndexTerm& t : e.terms)
+    h = Mix(Mix(h, static_cast<uint64_t>(t.coefficient)), static_cast<uint64_t>(t.atom));
   return h;
 }
 
@@ -133,10 +134,8 @@ void SplitMultiples(const IndexExpr& e, int64_t divisor, IndexExpr& multiples, I
   multiples.constant = q;
   rest.constant = r;
   for (const IndexTerm& t : e.terms) {
-    if (t.coefficient % divisor == 0)
-      multiples.terms.push_back({t.coefficient / divisor, t.atom});
-    else
-      rest.terms.push_back(t);
+    if (t.coefficient % divisor == 0) multiples.terms.push_back({t.coefficient / divisor, t.atom});
+    else rest.terms.push_back(t);
   }
 }
 
@@ -164,8 +163,12 @@ IndexId IndexSpace::FloorDiv(IndexId a, int64_t divisor) {
     if (inner.kind == IndexAtom::Kind::kFloorDiv)
       return Add(multiples_id, FloorDiv(inner.expr, inner.divisor * divisor));
   }
-  IndexAtom made{.kind = IndexAtom::Kind::kFloorDiv, .expr = rest_id, .divisor = divisor, .lo = range.lo / divisor,
-                 .hi = range.hi / divisor, .depends = Depends(rest_id)};
+  IndexAtom made{.kind = IndexAtom::Kind::kFloorDiv,
+                 .expr = rest_id,
+                 .divisor = divisor,
+                 .lo = range.lo / divisor,
+                 .hi = range.hi / divisor,
+                 .depends = Depends(rest_id)};
   return Add(multiples_id, Intern({0, {{1, InternAtom(made)}}}));
 }
 
@@ -187,8 +190,12 @@ IndexId IndexSpace::Mod(IndexId a, int64_t divisor) {
     const IndexAtom inner = atom(r.terms[0].atom);
     if (inner.kind == IndexAtom::Kind::kMod && inner.divisor % divisor == 0) return Mod(inner.expr, divisor);
   }
-  IndexAtom made{.kind = IndexAtom::Kind::kMod, .expr = rest_id, .divisor = divisor, .lo = 0,
-                 .hi = std::min(divisor - 1, range.hi), .depends = Depends(rest_id)};
+  IndexAtom made{.kind = IndexAtom::Kind::kMod,
+                 .expr = rest_id,
+                 .divisor = divisor,
+                 .lo = 0,
+                 .hi = std::min(divisor - 1, range.hi),
+                 .depends = Depends(rest_id)};
   return Intern({0, {{1, InternAtom(made)}}});
 }
 

@@ -31,10 +31,10 @@ struct IndexExpr {
 struct IndexAtom {
   enum class Kind : uint8_t { kIter, kFloorDiv, kMod, kValue };
   Kind kind = Kind::kIter;
-  int iter = 0;          // kIter: the dimension of the iteration space
-  IndexId expr = 0;      // kFloorDiv, kMod: the dividend
+  int iter = 0;      // kIter: the dimension of the iteration space
+  IndexId expr = 0;  // kFloorDiv, kMod: the dividend
   int64_t divisor = 1;
-  int node = 0;          // kValue: an s32 node of the program, already clamped into [lo, hi]
+  int node = 0;  // kValue: an s32 node of the program, already clamped into [lo, hi]
   int64_t lo = 0, hi = 0;
   uint64_t depends = 0;  // bit d: varies with iteration dimension d
   friend bool operator==(const IndexAtom&, const IndexAtom&) = default;

@@ -86,17 +86,20 @@ double Points(const Dims& dims) {
 
 // The operations of a kernel whose family has not said.
 double OperationsOf(const KernelBody& body) {
-  if (const auto* loop = std::get_if<LoopKernel>(&body)) return Points(loop->program.space.dims()) * ProgramCost(loop->program);
+  if (const auto* loop = std::get_if<LoopKernel>(&body))
+    return Points(loop->program.space.dims()) * ProgramCost(loop->program);
   if (const auto* reduce = std::get_if<ReduceKernel>(&body)) {
     double operations = 0;
     for (const ReduceStage& stage : reduce->stages) {
       double each = ProgramCost(stage.program);
       for (const Reduction& r : stage.reductions) each += ProgramCost(r.combiner);
-      operations += each * Points(reduce->row_dims) * (stage.scope == ReduceStage::Scope::kElement ? Points(reduce->element_dims) : 1);
+      operations += each * Points(reduce->row_dims) *
+                    (stage.scope == ReduceStage::Scope::kElement ? Points(reduce->element_dims) : 1);
     }
     return operations;
   }
-  if (const auto* scan = std::get_if<ScanKernel>(&body)) return Points(scan->dims) * (2 + ProgramCost(scan->reduction.combiner));
+  if (const auto* scan = std::get_if<ScanKernel>(&body))
+    return Points(scan->dims) * (2 + ProgramCost(scan->reduction.combiner));
   if (const auto* scatter = std::get_if<ScatterKernel>(&body)) {
     return Points(scatter->updates_dims) * (8 + ProgramCost(scatter->combiner.combiner));
   }
@@ -232,15 +235,16 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
   uint64_t all = dims.empty() ? 0 : (~uint64_t{0} >> (64 - dims.size()));
   NodeId sum = builder.Convert(builder.Param(ComputeType(accumulate), 0, all), accumulate, result);
   ProgramEmitter* self = nullptr;
-  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask)
-                                      -> Result<std::optional<ScalarValue>> {
-    if (v.instruction == &hero) {
-      if (!std::equal(index.begin(), index.end(), hero_index.begin(), hero_index.end()))
-        return Unimplemented("{} is read at another index than its own", Describe(hero));
-      return ScalarValue{sum, kNoNode};
-    }
-    return Outside(*self, v, index, mask);
-  });
+  ProgramEmitter emitter(
+      builder,
+      [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) -> Result<std::optional<ScalarValue>> {
+        if (v.instruction == &hero) {
+          if (!std::equal(index.begin(), index.end(), hero_index.begin(), hero_index.end()))
+            return Unimplemented("{} is read at another index than its own", Describe(hero));
+          return ScalarValue{sum, kNoNode};
+        }
+        return Outside(*self, v, index, mask);
+      });
   self = &emitter;
   if (!group_.internal.contains(&hero))
     emitter.StoreElement(hero.shape(), Bind({&hero, 0}, false, true), hero_index, {sum, kNoNode});
@@ -268,8 +272,7 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
       i = next;
     }
     KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, at));
-    if (!group_.internal.contains(root))
-      emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), at, value);
+    if (!group_.internal.contains(root)) emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), at, value);
   }
   return std::move(builder).Finish();
 }
@@ -296,16 +299,18 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   Reduction out;
   out.hlo_type = RealPart(shapes[0]->element_type());
   const Instruction* root = computation.root();
-  if (shapes.size() == 1 && !IsComplex(shapes[0]->element_type()) && root->operand_count() == 2 && root->operand(0) != root->operand(1) &&
-      root->operand(0)->opcode() == Opcode::kParameter && root->operand(1)->opcode() == Opcode::kParameter) {
+  if (shapes.size() == 1 && !IsComplex(shapes[0]->element_type()) && root->operand_count() == 2 &&
+      root->operand(0) != root->operand(1) && root->operand(0)->opcode() == Opcode::kParameter &&
+      root->operand(1)->opcode() == Opcode::kParameter) {
     out.kind = KindOf(root->opcode(), out.hlo_type);
   }
   const bool wide = AccumulatesWide(out);
   {
     ProgramBuilder builder({});
-    ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
-      return std::nullopt;
-    });
+    ProgramEmitter emitter(builder,
+                           [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+                             return std::nullopt;
+                           });
     // A complex value is two params.
     std::vector<ScalarValue> parameters;
     int next = 0;

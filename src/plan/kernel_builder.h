@@ -14,7 +14,7 @@ namespace krafla::plan {
 // A kernel and what it binds. Inputs and outputs are values resolved through reshapes.
 struct BuiltKernel {
   KernelPlan kernel;
-  std::vector<ValueRef> values;   // one a binding
+  std::vector<ValueRef> values;  // one a binding
 };
 
 class KernelBuilder {
@@ -31,8 +31,8 @@ class KernelBuilder {
   };
   // The kernel that writes operands of equal dimensions into their places.
   Result<BuiltKernel> BuildConcatenateParts(std::span<const ConcatenatePart> parts);
-  // The kernels of all operands. Those that lie between each other, element by element, and those that compute something of
-  // the same arrays are written by one.
+  // The kernels of all operands. Those that lie between each other, element by element, and those that compute
+  // something of the same arrays are written by one.
   Result<std::vector<BuiltKernel>> BuildConcatenate();
 
   // The two kernels of an rng-bit-generator.

@@ -21,7 +21,8 @@ class Hasher {
     for (std::size_t e = 0; e < p.space.expr_count(); ++e) {
       const IndexExpr& expr = p.space.expr(static_cast<IndexId>(e));
       Add(static_cast<uint64_t>(expr.constant));
-      for (const IndexTerm& t : expr.terms) Add(static_cast<uint64_t>(t.coefficient) << 20 ^ static_cast<uint64_t>(t.atom));
+      for (const IndexTerm& t : expr.terms)
+        Add(static_cast<uint64_t>(t.coefficient) << 20 ^ static_cast<uint64_t>(t.atom));
     }
     for (std::size_t a = 0; a < p.space.atom_count(); ++a) {
       const IndexAtom& atom = p.space.atom(static_cast<AtomId>(a));
@@ -49,8 +50,8 @@ class Hasher {
 }  // namespace
 
 std::string_view FamilyName(const KernelPlan& kernel) {
-  constexpr std::string_view kNames[] = {"loop", "reduce", "dot", "convolution", "sort", "scan", "scatter", "fft", "linalg",
-                                          "host"};
+  constexpr std::string_view kNames[] = {"loop", "reduce",  "dot", "convolution", "sort",
+                                         "scan", "scatter", "fft", "linalg",      "host"};
   static_assert(std::size(kNames) == std::variant_size_v<KernelBody>);
   return kNames[kernel.body.index()];
 }
@@ -59,7 +60,8 @@ uint64_t HashProblem(const KernelPlan& kernel) {
   Hasher h;
   h.Add(kernel.body.index());
   for (const Binding& b : kernel.bindings) {
-    h.Add(static_cast<uint64_t>(b.storage) << 2 | static_cast<uint64_t>(b.read) << 1 | static_cast<uint64_t>(b.written));
+    h.Add(static_cast<uint64_t>(b.storage) << 2 | static_cast<uint64_t>(b.read) << 1 |
+          static_cast<uint64_t>(b.written));
     h.Add(static_cast<uint64_t>(b.element_count));
   }
   std::visit(
@@ -76,7 +78,8 @@ uint64_t HashProblem(const KernelPlan& kernel) {
         }
         if constexpr (std::is_same_v<T, DotKernel>) {
           h.Add(body.batch);
-          for (int64_t v : {body.m, body.n, body.k, body.lhs_offset, body.rhs_offset, body.lhs_m_stride, body.lhs_k_stride, body.rhs_k_stride, body.rhs_n_stride})
+          for (int64_t v : {body.m, body.n, body.k, body.lhs_offset, body.rhs_offset, body.lhs_m_stride,
+                            body.lhs_k_stride, body.rhs_k_stride, body.rhs_n_stride})
             h.Add(static_cast<uint64_t>(v));
           h.Add(body.epilogue);
         }

@@ -33,11 +33,11 @@ struct LoopKernel {
 // One reduction, of several values at once when variadic.
 struct Reduction {
   enum class Kind : uint8_t { kSum, kProduct, kMax, kMin, kAnd, kOr, kOther };
-  Kind kind = Kind::kOther;         // of single-value reductions: which plain op the combiner is
+  Kind kind = Kind::kOther;  // of single-value reductions: which plain op the combiner is
   // Of the first value. Sums and products of narrow floats run in f32: their combiner does not round, and whoever
   // reads the result's param does.
   ElementType hlo_type = ElementType::kF32;
-  std::vector<int> inputs;          // positions in the stage program's `results`
+  std::vector<int> inputs;  // positions in the stage program's `results`
   // Dimensionless program: params 0..n-1 the accumulators, n..2n-1 the new values; n results.
   ElementProgram combiner;
   // Dimensionless program (loads and constants only) whose n results start the accumulators.
@@ -77,8 +77,8 @@ struct DotKernel {
   int64_t lhs_m_stride = 0, lhs_k_stride = 0, rhs_k_stride = 0, rhs_n_stride = 0;
   int lhs_binding = 0, rhs_binding = 1;
   ElementType lhs_type = ElementType::kF32, rhs_type = ElementType::kF32;  // storage; may differ
-  ElementType accumulate_type = ElementType::kF32;                          // f32, f64, s32, u32, s64, u64
-  ElementType result_type = ElementType::kF32;                              // of the HLO dot
+  ElementType accumulate_type = ElementType::kF32;                         // f32, f64, s32, u32, s64, u64
+  ElementType result_type = ElementType::kF32;                             // of the HLO dot
   std::vector<Precision> precision;
   ElementProgram epilogue;
   friend bool operator==(const DotKernel&, const DotKernel&) = default;
@@ -100,8 +100,8 @@ struct ConvKernel {
 
 // Rows of `length` elements, `stride` apart, each sorted on its own. Operand i is read from binding inputs[i] and
 // written to outputs[i]; inputs[i] of -1 is the position along the dimension, s32 or u32, which the comparator does not
-// look at. The comparator is a dimensionless program: params 2i, 2i+1 are the left and right value of operand i; one pred
-// result.
+// look at. The comparator is a dimensionless program: params 2i, 2i+1 are the left and right value of operand i; one
+// pred result.
 struct SortKernel {
   Dims dims;
   int dimension = 0;
@@ -114,10 +114,10 @@ struct SortKernel {
   friend bool operator==(const SortKernel&, const SortKernel&) = default;
 };
 
-// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction, whose kind is kOther where
-// the elements must be combined one after the other. Lines begin with `init`, or each with its own element of binding
-// `start`, and leave their last value in binding `last` (-1: none). Both are arrays of `type` over the dimensions but
-// `dimension`.
+// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction, whose kind is kOther
+// where the elements must be combined one after the other. Lines begin with `init`, or each with its own element of
+// binding `start`, and leave their last value in binding `last` (-1: none). Both are arrays of `type` over the
+// dimensions but `dimension`.
 struct ScanKernel {
   Dims dims;
   int dimension = 0;
@@ -144,8 +144,8 @@ struct ScatterKernel {
   friend bool operator==(const ScatterKernel&, const ScatterKernel&) = default;
 };
 
-// The Fourier transform of binding 0 into binding 1: of `batch` arrays of `lengths`, over all of these dimensions. Complex
-// numbers lie as pairs. Of RFFT the result's, of IRFFT the operand's last dimension is the half, n / 2 + 1.
+// The Fourier transform of binding 0 into binding 1: of `batch` arrays of `lengths`, over all of these dimensions.
+// Complex numbers lie as pairs. Of RFFT the result's, of IRFFT the operand's last dimension is the half, n / 2 + 1.
 struct FftKernel {
   FftType type = FftType::kFft;
   ElementType real = ElementType::kF32;  // or f64
@@ -163,12 +163,20 @@ struct FftKernel {
 //   kSvd                 a -> descending singular values; with `vectors`: u and the adjoint of v too
 //   kHouseholderProduct  a, taus -> the first columns of the product of the reflectors (LAPACK: orgqr)
 struct LinalgKernel {
-  enum class Op : uint8_t { kCholesky, kTriangularSolve, kLu, kQr, kHouseholderProduct, kEigh, kSvd } op = Op::kCholesky;
+  enum class Op : uint8_t {
+    kCholesky,
+    kTriangularSolve,
+    kLu,
+    kQr,
+    kHouseholderProduct,
+    kEigh,
+    kSvd
+  } op = Op::kCholesky;
   ElementType type = ElementType::kF32;  // of HLO: complex numbers lie as pairs
   int64_t batch = 1;
-  int64_t rows = 0, columns = 0;         // of the result's matrices; of kSvd the operand's
-  int64_t reflectors = 0;                // of kQr and kHouseholderProduct
-  bool vectors = false, full = false;    // of kSvd; `full`: all of u and v, not the first min(rows, columns)
+  int64_t rows = 0, columns = 0;       // of the result's matrices; of kSvd the operand's
+  int64_t reflectors = 0;              // of kQr and kHouseholderProduct
+  bool vectors = false, full = false;  // of kSvd; `full`: all of u and v, not the first min(rows, columns)
   bool lower = false, left_side = false, unit_diagonal = false;
   TriangularTranspose transpose = TriangularTranspose::kNoTranspose;
   friend bool operator==(const LinalgKernel&, const LinalgKernel&) = default;
@@ -182,9 +190,8 @@ struct HostKernel {
   friend bool operator==(const HostKernel&, const HostKernel&) = default;
 };
 
-using KernelBody =
-    std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel, FftKernel,
-                 LinalgKernel, HostKernel>;
+using KernelBody = std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel,
+                                FftKernel, LinalgKernel, HostKernel>;
 
 struct KernelPlan {
   std::string name;  // for people: "fused_add_tanh.12"

@@ -29,7 +29,8 @@ class PlanChecker {
     switch (a.kind) {
       case Allocation::Kind::kArgument: return of(plan_.arguments, of_shape);
       case Allocation::Kind::kResult: return of(plan_.results, of_shape);
-      case Allocation::Kind::kConstant: return of(plan_.constants, [](const Literal* c) { return std::ssize(c->bytes()); });
+      case Allocation::Kind::kConstant:
+        return of(plan_.constants, [](const Literal* c) { return std::ssize(c->bytes()); });
       case Allocation::Kind::kState: return of(plan_.states, [](const auto& s) { return std::ssize(s); });
       case Allocation::Kind::kArena: return plan_.arena_size;
       case Allocation::Kind::kDeviceId: return a.number == 0 || a.number == 1 ? int64_t{sizeof(uint32_t)} : -1;
@@ -48,8 +49,8 @@ class PlanChecker {
       return Internal("{} uses allocation {} of {}", what, s.allocation, plan_.allocations.size());
     const int64_t size = plan_.allocations[static_cast<std::size_t>(s.allocation)].size;
     if (Within(s.offset, s.size, size)) return {};
-    return Internal("{} uses {} bytes from byte {} of allocation {}, which has {}", what, s.size, s.offset, s.allocation,
-                    size);
+    return Internal("{} uses {} bytes from byte {} of allocation {}, which has {}", what, s.size, s.offset,
+                    s.allocation, size);
   }
 
   Result<> CheckSize(const Slice& s, int64_t least, std::string_view what) const {
@@ -66,8 +67,8 @@ class PlanChecker {
         if (!leaf->IsArray()) continue;
         const int64_t bytes = next < kernel.bindings.size() ? kernel.bindings[next].byte_size() : -1;
         if (bytes != leaf->byte_size())
-          return Internal("{}: array {} of a host kernel is {}, and its binding has {} bytes", Describe(instruction), next,
-                          leaf->ToString(false), bytes);
+          return Internal("{}: array {} of a host kernel is {}, and its binding has {} bytes", Describe(instruction),
+                          next, leaf->ToString(false), bytes);
         ++next;
       }
       return {};
@@ -75,7 +76,8 @@ class PlanChecker {
     for (const Instruction* operand : instruction.operands()) KRAFLA_TRY(take(operand->shape()));
     KRAFLA_TRY(take(instruction.shape()));
     if (next == kernel.bindings.size()) return {};
-    return Internal("{}: a host kernel of {} arrays has {} bindings", Describe(instruction), next, kernel.bindings.size());
+    return Internal("{}: a host kernel of {} arrays has {} bindings", Describe(instruction), next,
+                    kernel.bindings.size());
   }
 
   Result<> Check(const LaunchStep& step) const {

@@ -32,8 +32,8 @@ std::vector<ValueRef> ArrayLeaves(const Instruction* i) {
 }
 
 // Reads of binding `read` and the store to `written` touch the same element in each point, so the two may share bytes.
-// Executors evaluate a point's values before its stores, but a value that is only read they may read as late as they store
-// it: such a one must not go elsewhere.
+// Executors evaluate a point's values before its stores, but a value that is only read they may read as late as they
+// store it: such a one must not go elsewhere.
 bool SafeInPlace(const KernelPlan& kernel, int read, int written) {
   const auto* loop = std::get_if<LoopKernel>(&kernel.body);
   if (loop == nullptr) return false;
@@ -52,20 +52,23 @@ bool SafeInPlace(const KernelPlan& kernel, int read, int written) {
   }
   if (store == nullptr) return false;
   for (const Node& n : loop->program.nodes)
-    if (n.op == NodeOp::kLoad && n.buffer == read && (n.index != store->index || n.storage != store->storage)) return false;
+    if (n.op == NodeOp::kLoad && n.buffer == read && (n.index != store->index || n.storage != store->storage))
+      return false;
   return true;
 }
 
 // One computation's kernels, made before any buffer is chosen.
 struct Piece {
   const FusionGroup* group = nullptr;
-  std::vector<BuiltKernel> kernels;   // several for a concatenate; none for control flow
+  std::vector<BuiltKernel> kernels;  // several for a concatenate; none for control flow
   int instructions = 0;
 };
 
 class Planner {
  public:
-  Planner(std::unique_ptr<Module> module, const PlanOptions& options) : options_(options) { plan_.module = std::move(module); }
+  Planner(std::unique_ptr<Module> module, const PlanOptions& options) : options_(options) {
+    plan_.module = std::move(module);
+  }
 
   Result<ProgramPlan> Run() {
     const Computation& entry = *plan_.module->entry();
@@ -154,8 +157,8 @@ class Planner {
       if (frames == Frames::kHavePlaces && is_frame_.contains(static_cast<int>(a))) continue;
       const int64_t size = plan_.allocations[a].size;
       if (size > kMaxTemporaries - total)
-        return ResourceExhausted("The program's intermediate values take more than {} bytes; one has {}.", kMaxTemporaries,
-                                 size);
+        return ResourceExhausted("The program's intermediate values take more than {} bytes; one has {}.",
+                                 kMaxTemporaries, size);
       total += size;
       ranges.push_back({size, touched_[a].first, touched_[a].second, 0});
       packed.push_back(a);
@@ -174,7 +177,8 @@ class Planner {
       }
     KRAFLA_ASSIGN(ArenaSize size, Pack(0, Frames::kAreTemporaries));
     for (std::size_t a = 0; a < plan_.allocations.size(); ++a)
-      if (frame_of_[a] >= 0) plan_.allocations[a].offset += plan_.allocations[static_cast<std::size_t>(frame_of_[a])].offset;
+      if (frame_of_[a] >= 0)
+        plan_.allocations[a].offset += plan_.allocations[static_cast<std::size_t>(frame_of_[a])].offset;
     plan_.arena_size = size.bytes;
     plan_.peak_live_bytes = size.largest_live_set;
     return {};
@@ -186,10 +190,11 @@ class Planner {
     const Computation* computation = nullptr;
     FusionPlan fusion;
     std::vector<Piece> pieces;
-    SliceMap slices;                                                          // values that have a place
-    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> loop_states;  // those that a while makes, by their place
-    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;     // pieces that read a value, rising
-    std::unordered_map<ValueRef, int, ValueRefHash> results;                  // how many results a value is
+    SliceMap slices;  // values that have a place
+    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash>
+        loop_states;                                                       // those that a while makes, by their place
+    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;  // pieces that read a value, rising
+    std::unordered_map<ValueRef, int, ValueRefHash> results;               // how many results a value is
 
     void Place(const ValueRef& v, const Slice& slice) {
       slices[v] = slice;
@@ -201,7 +206,7 @@ class Planner {
       auto it = results.find(v);
       return it != results.end() && it->second > (v == except ? 1 : 0);
     }
-    std::unordered_map<ValueRef, int, ValueRefHash> maker;                    // the piece that makes a value
+    std::unordered_map<ValueRef, int, ValueRefHash> maker;  // the piece that makes a value
   };
 
   Result<> BuildPieces(Scope& scope) {
@@ -255,7 +260,8 @@ class Planner {
   }
 
   static bool IsControl(FusionGroup::Kind kind) {
-    return kind == FusionGroup::Kind::kWhile || kind == FusionGroup::Kind::kConditional || kind == FusionGroup::Kind::kCall;
+    return kind == FusionGroup::Kind::kWhile || kind == FusionGroup::Kind::kConditional ||
+           kind == FusionGroup::Kind::kCall;
   }
 
   static bool ReadsBinding(const Piece&, const BuiltKernel& kernel, std::size_t b) {
@@ -273,7 +279,8 @@ class Planner {
     return i.opcode() == Opcode::kScatter ? (i.operand_count() - 1) / 2 : 1;
   }
 
-  int CountInstructions(const FusionPlan& fusion, const FusionGroup& group, std::unordered_set<const Instruction*>& counted) {
+  int CountInstructions(const FusionPlan& fusion, const FusionGroup& group,
+                        std::unordered_set<const Instruction*>& counted) {
     int out = 0;
     std::vector<const Instruction*> stack(group.heroes.begin(), group.heroes.end());
     stack.insert(stack.end(), group.roots.begin(), group.roots.end());
@@ -283,7 +290,8 @@ class Planner {
       stack.pop_back();
       if (!own.contains(i) && fusion.HasBuffer({i, 0})) continue;
       if (!counted.insert(i).second) continue;
-      if (!IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kConstant, Opcode::kTuple, Opcode::kGetTupleElement})) ++out;
+      if (!IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kConstant, Opcode::kTuple, Opcode::kGetTupleElement}))
+        ++out;
       stack.insert(stack.end(), i->operands().begin(), i->operands().end());
     }
     plan_.instruction_count += out;
@@ -421,7 +429,8 @@ class Planner {
       if (at == root_of_leaf.end()) continue;
       const std::size_t r = at->second;
       ValueRef from{scope.computation->parameters()[static_cast<std::size_t>(alias.parameter)], 0};
-      if (roots[r] == from || !(start(roots[r]) == from) || !taken.insert(static_cast<int>(alias.parameter)).second) continue;
+      if (roots[r] == from || !(start(roots[r]) == from) || !taken.insert(static_cast<int>(alias.parameter)).second)
+        continue;
       if (scope.IsResult(from, roots[r])) continue;
       auto argument = argument_of.find(from);
       const ValueRef& given = parameters[argument == argument_of.end() ? 0 : argument->second];
@@ -433,8 +442,8 @@ class Planner {
 
   // Lets the maker of result `v` write straight to its destination where nothing still needs what is there. `held`: the
   // parameters by their places.
-  void Preassign(Scope& scope, const std::unordered_map<Slice, std::vector<ValueRef>, SliceHash>& held, const ValueRef& v,
-                 const Slice& destination) {
+  void Preassign(Scope& scope, const std::unordered_map<Slice, std::vector<ValueRef>, SliceHash>& held,
+                 const ValueRef& v, const Slice& destination) {
     if (scope.slices.contains(v) || !scope.maker.contains(v)) return;
     // Of the values that are updated in place to become `v`, those that are made here move to the destination.
     std::vector<ValueRef> moved;
@@ -529,10 +538,11 @@ class Planner {
       ValueRef from = ResolveValue({update.operand(k), 0}, true);
       Slice source = SliceOf(scope, from);
       if (!scope.slices.contains(made)) {
-        bool temporary = plan_.allocations[static_cast<std::size_t>(source.allocation)].kind == Allocation::Kind::kArena &&
-                         scope.maker.contains(from);
-        if (temporary && !scope.IsResult(from) && !ReadAfter(scope, from, piece) && !ReadsWhileUpdating(scope, piece, from) &&
-            OnlyNameOf(scope, from, source))
+        bool temporary =
+            plan_.allocations[static_cast<std::size_t>(source.allocation)].kind == Allocation::Kind::kArena &&
+            scope.maker.contains(from);
+        if (temporary && !scope.IsResult(from) && !ReadAfter(scope, from, piece) &&
+            !ReadsWhileUpdating(scope, piece, from) && OnlyNameOf(scope, from, source))
           scope.Place(made, source);
       }
       Slice destination = SliceOf(scope, made);
@@ -547,8 +557,8 @@ class Planner {
     return std::ranges::all_of(states->second, [&](const ValueRef& state) { return state == v; });
   }
 
-  // Temporaries from before a loop that it touches live to its end. touched_in_loop_ lists what the loops that are being
-  // planned touch, from `begin` on what this one does; what began within it is no concern of the loops around it.
+  // Temporaries from before a loop that it touches live to its end. touched_in_loop_ lists what the loops that are
+  // being planned touch, from `begin` on what this one does; what began within it is no concern of the loops around it.
   void ExtendOverLoop(int start, std::size_t begin) {
     std::size_t kept = begin;
     for (std::size_t n = begin; n < touched_in_loop_.size(); ++n) {
@@ -580,8 +590,9 @@ class Planner {
         continue;
       }
       if (!scope.slices.contains(states[k])) {
-        bool temporary = plan_.allocations[static_cast<std::size_t>(init.allocation)].kind == Allocation::Kind::kArena &&
-                         scope.maker.contains(inits[k]);
+        bool temporary =
+            plan_.allocations[static_cast<std::size_t>(init.allocation)].kind == Allocation::Kind::kArena &&
+            scope.maker.contains(inits[k]);
         if (temporary && uses[inits[k]] == 1 && !scope.IsResult(inits[k]) && !ReadAfter(scope, inits[k], number) &&
             OnlyNameOf(scope, inits[k], init))
           scope.Place(states[k], init);
@@ -676,7 +687,8 @@ class Planner {
     callee.frame = NewTemporary(size.bytes).allocation;
     touched_[static_cast<std::size_t>(callee.frame)] = {began, now_};
     for (std::size_t a = begin; a < end; ++a)
-      if (plan_.allocations[a].kind == Allocation::Kind::kArena && frame_of_[a] < 0 && !is_frame_.contains(static_cast<int>(a)))
+      if (plan_.allocations[a].kind == Allocation::Kind::kArena && frame_of_[a] < 0 &&
+          !is_frame_.contains(static_cast<int>(a)))
         frame_of_[a] = callee.frame;
     is_frame_.insert(callee.frame);
     plan_.callees.push_back(std::move(steps));
@@ -713,13 +725,13 @@ class Planner {
   ProgramPlan plan_;
   EffectFacts effects_;
   int now_ = 0;
-  std::vector<int> loop_starts_;      // of the loops that are being planned: the step before their first
+  std::vector<int> loop_starts_;  // of the loops that are being planned: the step before their first
   std::vector<int> touched_in_loop_;
-  std::vector<int> frame_of_;         // by allocation: the allocation that it is a part of, or -1
+  std::vector<int> frame_of_;  // by allocation: the allocation that it is a part of, or -1
   std::unordered_set<int> is_frame_;
   std::vector<Callee> callees_;
   std::unordered_map<const Computation*, int> callee_of_;
-  std::vector<int> calls_;            // of the computation that is being planned
+  std::vector<int> calls_;                    // of the computation that is being planned
   std::vector<std::pair<int, int>> touched_;  // by allocation: first and last step
   std::array<std::optional<Slice>, 2> device_ids_;
   std::unordered_map<const Instruction*, Slice> constants_, states_;

@@ -10,9 +10,7 @@
 
 namespace krafla::plan {
 
-const Shape& LeafShape(const ValueRef& v) {
-  return v.instruction->shape().leaf(v.leaf);
-}
+const Shape& LeafShape(const ValueRef& v) { return v.instruction->shape().leaf(v.leaf); }
 
 ValueRef ResolveValue(ValueRef v, bool through_reshape) {
   while (true) {
@@ -156,8 +154,7 @@ ScalarValue ProgramEmitter::LiteralElement(const Literal& literal, int64_t posit
   return {one(position), kNoNode};
 }
 
-Result<ScalarValue> ProgramEmitter::EmitInstruction(const Instruction& i, std::span<const IndexId> index,
-                                                    NodeId mask) {
+Result<ScalarValue> ProgramEmitter::EmitInstruction(const Instruction& i, std::span<const IndexId> index, NodeId mask) {
   IndexSpace& space = b_.space();
   const Shape& shape = i.shape();
   Opcode op = i.opcode();
@@ -278,8 +275,7 @@ Result<ScalarValue> ProgramEmitter::EmitPad(const Instruction& i, std::span<cons
   return SelectValue(inside, value, padding, i.shape().element_type());
 }
 
-Result<ScalarValue> ProgramEmitter::EmitConcatenate(const Instruction& i, std::span<const IndexId> index,
-                                                    NodeId mask) {
+Result<ScalarValue> ProgramEmitter::EmitConcatenate(const Instruction& i, std::span<const IndexId> index, NodeId mask) {
   IndexSpace& space = b_.space();
   auto d = static_cast<std::size_t>(i.attr<DimensionsAttributes>().dimensions[0]);
   // From the last piece back, so that each select only asks whether the index is before the piece's end.
@@ -406,8 +402,7 @@ Result<ScalarValue> ProgramEmitter::EmitWidthChange(const Instruction& i, std::s
   return ScalarValue{b_.BitcastConvert(b_.Convert(pattern, wide, to_pattern), to_pattern, to)};
 }
 
-Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::span<const IndexId> index,
-                                                    NodeId mask) {
+Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::span<const IndexId> index, NodeId mask) {
   std::vector<ScalarValue> operands;
   for (std::size_t n = 0; n < i.operand_count(); ++n) {
     // clamp and select take scalars beside arrays.
@@ -442,10 +437,11 @@ Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::s
 
 Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computation& computation,
                                                                  std::span<const ScalarValue> parameters) {
-  ProgramEmitter inner(b_, [&](const ValueRef& v, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
-    if (v.instruction->opcode() != Opcode::kParameter) return std::nullopt;
-    return parameters[static_cast<std::size_t>(v.instruction->attr<ParameterAttributes>().number)];
-  });
+  ProgramEmitter inner(b_,
+                       [&](const ValueRef& v, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+                         if (v.instruction->opcode() != Opcode::kParameter) return std::nullopt;
+                         return parameters[static_cast<std::size_t>(v.instruction->attr<ParameterAttributes>().number)];
+                       });
   std::vector<ScalarValue> out;
   int leaves = static_cast<int>(LeafCount(computation.root()->shape()));
   for (int leaf = 0; leaf < leaves; ++leaf) {

@@ -21,17 +21,16 @@ struct BinaryFormula {
   Number (*run)(const NodeReal&, const Number&, const Number&);
 };
 
-constexpr UnaryFormula kUnary[] = {
-    {Opcode::kAcos, &cf::Acos<NodeReal>},   {Opcode::kAcosh, &cf::Acosh<NodeReal>},
-    {Opcode::kAsin, &cf::Asin<NodeReal>},   {Opcode::kAsinh, &cf::Asinh<NodeReal>},
-    {Opcode::kAtanh, &cf::Atanh<NodeReal>}, {Opcode::kCos, &cf::Cos<NodeReal>},
-    {Opcode::kCosh, &cf::Cosh<NodeReal>},   {Opcode::kExp, &cf::Exp<NodeReal>},
-    {Opcode::kExpm1, &cf::Expm1<NodeReal>}, {Opcode::kLog, &cf::Log<NodeReal>},
-    {Opcode::kLog1p, &cf::Log1p<NodeReal>}, {Opcode::kLogistic, &cf::Logistic<NodeReal>},
-    {Opcode::kRsqrt, &cf::Rsqrt<NodeReal>}, {Opcode::kSign, &cf::Sign<NodeReal>},
-    {Opcode::kSin, &cf::Sin<NodeReal>},     {Opcode::kSinh, &cf::Sinh<NodeReal>},
-    {Opcode::kSqrt, &cf::Sqrt<NodeReal>},   {Opcode::kTan, &cf::Tan<NodeReal>},
-    {Opcode::kTanh, &cf::Tanh<NodeReal>}};
+constexpr UnaryFormula kUnary[] = {{Opcode::kAcos, &cf::Acos<NodeReal>},   {Opcode::kAcosh, &cf::Acosh<NodeReal>},
+                                   {Opcode::kAsin, &cf::Asin<NodeReal>},   {Opcode::kAsinh, &cf::Asinh<NodeReal>},
+                                   {Opcode::kAtanh, &cf::Atanh<NodeReal>}, {Opcode::kCos, &cf::Cos<NodeReal>},
+                                   {Opcode::kCosh, &cf::Cosh<NodeReal>},   {Opcode::kExp, &cf::Exp<NodeReal>},
+                                   {Opcode::kExpm1, &cf::Expm1<NodeReal>}, {Opcode::kLog, &cf::Log<NodeReal>},
+                                   {Opcode::kLog1p, &cf::Log1p<NodeReal>}, {Opcode::kLogistic, &cf::Logistic<NodeReal>},
+                                   {Opcode::kRsqrt, &cf::Rsqrt<NodeReal>}, {Opcode::kSign, &cf::Sign<NodeReal>},
+                                   {Opcode::kSin, &cf::Sin<NodeReal>},     {Opcode::kSinh, &cf::Sinh<NodeReal>},
+                                   {Opcode::kSqrt, &cf::Sqrt<NodeReal>},   {Opcode::kTan, &cf::Tan<NodeReal>},
+                                   {Opcode::kTanh, &cf::Tanh<NodeReal>}};
 constexpr BinaryFormula kBinary[] = {{Opcode::kAtan2, &cf::Atan2<NodeReal>},
                                      {Opcode::kDivide, &cf::Divide<NodeReal>},
                                      {Opcode::kMultiply, &cf::Multiply<NodeReal>},

@@ -23,8 +23,8 @@ struct Allocation {
   // ProgramPlan::states; kDeviceId: 0 the replica, 1 the
   // partition.
   int number = 0;
-  int64_t offset = 0;    // kArena: in the arena
-  int64_t size = 0;      // bytes
+  int64_t offset = 0;  // kArena: in the arena
+  int64_t size = 0;    // bytes
 };
 
 struct Slice {
@@ -36,8 +36,8 @@ struct Slice {
 struct StepList;
 
 struct LaunchStep {
-  int kernel = 0;                // into ProgramPlan::kernels
-  std::vector<Slice> bindings;   // one a binding of the kernel
+  int kernel = 0;                            // into ProgramPlan::kernels
+  std::vector<Slice> bindings;               // one a binding of the kernel
   const Instruction* instruction = nullptr;  // the fusion's root, for reports
   int instruction_count = 0;                 // instructions that this launch is the first to compute
 };
@@ -46,18 +46,18 @@ struct CopyStep {
 };
 struct WhileStep {
   std::unique_ptr<StepList> condition, body;
-  Slice predicate;                            // a pred that `condition` writes
-  std::optional<int64_t> trip_count;          // known: the condition need not run
+  Slice predicate;                    // a pred that `condition` writes
+  std::optional<int64_t> trip_count;  // known: the condition need not run
   const Instruction* instruction = nullptr;
 };
 struct ConditionalStep {
-  Slice index;                                // pred or s32
+  Slice index;  // pred or s32
   bool index_is_pred = false;
   std::vector<std::unique_ptr<StepList>> branches;  // pred: true, false
   const Instruction* instruction = nullptr;
 };
 struct CallStep {
-  int callee = 0;                             // into ProgramPlan::callees
+  int callee = 0;  // into ProgramPlan::callees
   const Instruction* instruction = nullptr;
 };
 using Step = std::variant<LaunchStep, CopyStep, WhileStep, ConditionalStep, CallStep>;
@@ -66,20 +66,20 @@ struct StepList {
 };
 
 struct ProgramPlan {
-  std::unique_ptr<const Module> module;       // after the passes; instructions in steps point into it
-  std::vector<KernelPlan> kernels;            // distinct problems
+  std::unique_ptr<const Module> module;  // after the passes; instructions in steps point into it
+  std::vector<KernelPlan> kernels;       // distinct problems
   std::vector<Allocation> allocations;
-  std::vector<const Literal*> constants;      // owned by the module
+  std::vector<const Literal*> constants;  // owned by the module
   // What outlives a run (the counters of random generators): the bytes that each begins with.
   std::vector<std::vector<std::byte>> states;
   int64_t arena_size = 0;
-  int64_t peak_live_bytes = 0;                // lower bound: the largest live set
+  int64_t peak_live_bytes = 0;  // lower bound: the largest live set
   StepList steps;
-  std::vector<StepList> callees;              // of computations that several call; each calls only those before it
-  std::vector<Shape> arguments, results;      // leaves
+  std::vector<StepList> callees;          // of computations that several call; each calls only those before it
+  std::vector<Shape> arguments, results;  // leaves
   // Argument leaf whose buffer result leaf i shares, or -1.
   std::vector<int> result_aliases;
-  int64_t instruction_count = 0;              // of the optimised module, those that compute something
+  int64_t instruction_count = 0;  // of the optimised module, those that compute something
 };
 
 }  // namespace krafla::plan

@@ -41,34 +41,38 @@ std::string BodyText(const KernelPlan& kernel) {
         if constexpr (std::is_same_v<T, ReduceKernel>) {
           std::string out = Format("rows {} elements {}\n", DimsText(body.row_dims), DimsText(body.element_dims));
           for (const ReduceStage& s : body.stages) {
-            out += Format("{} stage, {} reductions\n", s.scope == ReduceStage::Scope::kRow ? "row" : "element", s.reductions.size());
+            out += Format("{} stage, {} reductions\n", s.scope == ReduceStage::Scope::kRow ? "row" : "element",
+                          s.reductions.size());
             out += Indent(s.program.ToString(), "  ");
           }
           return out;
         }
         if constexpr (std::is_same_v<T, DotKernel>)
           return Format("batch {} m {} n {} k {}; lhs b{}+{} {} strides m {} k {}; rhs b{}+{} {} strides k {} n {}\n{}",
-                             DimsText(body.batch), body.m, body.n, body.k, body.lhs_binding, body.lhs_offset,
-                             ElementTypeName(body.lhs_type), body.lhs_m_stride, body.lhs_k_stride, body.rhs_binding,
-                             body.rhs_offset, ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride,
-                             body.epilogue.ToString());
+                        DimsText(body.batch), body.m, body.n, body.k, body.lhs_binding, body.lhs_offset,
+                        ElementTypeName(body.lhs_type), body.lhs_m_stride, body.lhs_k_stride, body.rhs_binding,
+                        body.rhs_offset, ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride,
+                        body.epilogue.ToString());
         if constexpr (std::is_same_v<T, ConvKernel>)
-          return Format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims), DimsText(body.kernel_dims),
-                             DimsText(body.output_dims), body.attributes.feature_group_count, body.epilogue.ToString());
+          return Format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims),
+                        DimsText(body.kernel_dims), DimsText(body.output_dims), body.attributes.feature_group_count,
+                        body.epilogue.ToString());
         if constexpr (std::is_same_v<T, SortKernel>)
           return Format("dims {} dimension {}{}\n{}", DimsText(body.dims), body.dimension,
                         body.keep < 0 ? std::string() : Format(" keep {}", body.keep), body.comparator.ToString());
         if constexpr (std::is_same_v<T, ScanKernel>)
-          return Format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension, body.reduction.combiner.ToString());
+          return Format("dims {} dimension {}\n{}", DimsText(body.dims), body.dimension,
+                        body.reduction.combiner.ToString());
         if constexpr (std::is_same_v<T, ScatterKernel>)
           return Format("operand {} updates {}\n{}", DimsText(body.operand_dims), DimsText(body.updates_dims),
-                             body.combiner.combiner.ToString());
+                        body.combiner.combiner.ToString());
         if constexpr (std::is_same_v<T, FftKernel>)
           return Format("{} lengths {} batch {}\n", ElementTypeName(body.real), DimsText(body.lengths), body.batch);
         if constexpr (std::is_same_v<T, LinalgKernel>) {
-          constexpr std::string_view kOps[] = {"cholesky", "triangular solve", "lu", "qr", "householder product", "eigh", "svd"};
+          constexpr std::string_view kOps[] = {
+              "cholesky", "triangular solve", "lu", "qr", "householder product", "eigh", "svd"};
           return Format("{} of {}, batch {} rows {} columns {}\n", kOps[static_cast<std::size_t>(body.op)],
-                             ElementTypeName(body.type), body.batch, body.rows, body.columns);
+                        ElementTypeName(body.type), body.batch, body.rows, body.columns);
         }
         if constexpr (std::is_same_v<T, HostKernel>) return Format("{}\n", Describe(*body.instruction));
       },
@@ -80,14 +84,16 @@ void StepsText(const ProgramPlan& plan, const StepList& list, const std::string&
     if (const auto* launch = std::get_if<LaunchStep>(&step)) {
       out += Format("{}launch k{} {}(", indent, launch->kernel, launch->instruction->name());
       for (std::size_t b = 0; b < launch->bindings.size(); ++b)
-        out += Format("{}{}{}", b ? ", " : "", plan.kernels[static_cast<std::size_t>(launch->kernel)].bindings[b].written ? "out " : "",
-                           SliceText(plan, launch->bindings[b]));
+        out += Format("{}{}{}", b ? ", " : "",
+                      plan.kernels[static_cast<std::size_t>(launch->kernel)].bindings[b].written ? "out " : "",
+                      SliceText(plan, launch->bindings[b]));
       out += ")\n";
     } else if (const auto* copy = std::get_if<CopyStep>(&step)) {
-      out += Format("{}copy {} -> {} ({} bytes)\n", indent, SliceText(plan, copy->from), SliceText(plan, copy->to), copy->from.size);
+      out += Format("{}copy {} -> {} ({} bytes)\n", indent, SliceText(plan, copy->from), SliceText(plan, copy->to),
+                    copy->from.size);
     } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
       out += Format("{}while {}{}\n", indent, SliceText(plan, loop->predicate),
-                         loop->trip_count ? Format(" ({} times)", *loop->trip_count) : "");
+                    loop->trip_count ? Format(" ({} times)", *loop->trip_count) : "");
       StepsText(plan, *loop->condition, indent + "  ? ", out);
       StepsText(plan, *loop->body, indent + "    ", out);
     } else if (const auto* branch = std::get_if<ConditionalStep>(&step)) {
@@ -110,8 +116,9 @@ std::string ToString(const ProgramPlan& plan) {
     const KernelPlan& kernel = plan.kernels[k];
     out += Format("kernel k{} {} {}\n", k, FamilyName(kernel), kernel.name);
     for (std::size_t b = 0; b < kernel.bindings.size(); ++b)
-      out += Format("  b{} {}[{}]{}{}\n", b, ElementTypeName(kernel.bindings[b].storage), kernel.bindings[b].element_count,
-                         kernel.bindings[b].read ? " read" : "", kernel.bindings[b].written ? " written" : "");
+      out +=
+          Format("  b{} {}[{}]{}{}\n", b, ElementTypeName(kernel.bindings[b].storage), kernel.bindings[b].element_count,
+                 kernel.bindings[b].read ? " read" : "", kernel.bindings[b].written ? " written" : "");
     out += Indent(BodyText(kernel), "  ");
   }
   out += Format("arena {} bytes, largest live set {}\n", plan.arena_size, plan.peak_live_bytes);

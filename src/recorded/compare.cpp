@@ -70,7 +70,8 @@ struct Comparer {
       return std::memcmp(got, expected, static_cast<std::size_t>(got_size * (complex ? 2 : 1))) == 0;
     Real a = Load(got_type, got, got_size), e = Load(expected_type, expected, expected_size);
     if (!complex) return RealMatches(a, e);
-    Real ai = Load(got_type, got + got_size, got_size), ei = Load(expected_type, expected + expected_size, expected_size);
+    Real ai = Load(got_type, got + got_size, got_size),
+         ei = Load(expected_type, expected + expected_size, expected_size);
     if (tol.kind != Tolerance::Kind::kClose) return RealMatches(a, e) && RealMatches(ai, ei);
     auto nan = [](const Real& x, const Real& y) { return std::isnan(x.value) || std::isnan(y.value); };
     auto inf = [](const Real& x, const Real& y) { return std::isinf(x.value) || std::isinf(y.value); };
@@ -149,8 +150,12 @@ Comparison Compare(const Literal& got, const Literal& expected, const Literal* a
     return out;
 
   auto comparer = [&](const Literal& e) {
-    return Comparer{RealPart(type), RealPart(e.shape().element_type()), StorageBytes(RealPart(type)),
-                    StorageBytes(RealPart(e.shape().element_type())), IsComplex(type), tolerance};
+    return Comparer{RealPart(type),
+                    RealPart(e.shape().element_type()),
+                    StorageBytes(RealPart(type)),
+                    StorageBytes(RealPart(e.shape().element_type())),
+                    IsComplex(type),
+                    tolerance};
   };
   const bool is_float = IsFloat(RealPart(type));
   Comparer first = comparer(expected), second = comparer(alt != nullptr ? *alt : expected);
@@ -172,9 +177,9 @@ Comparison Compare(const Literal& got, const Literal& expected, const Literal* a
   }
   if (wrong == 0) return out;
   out.passed = static_cast<double>(wrong) <= tolerance.share * static_cast<double>(count);
-  out.reason = Format("{} of {} elements of {} differ, first at {}: got {}, expected {}", wrong, count,
-                           shape.ToString(false), IndexText(shape, first_wrong), Shown(got, first_wrong),
-                           Shown(expected, first_wrong));
+  out.reason =
+      Format("{} of {} elements of {} differ, first at {}: got {}, expected {}", wrong, count, shape.ToString(false),
+             IndexText(shape, first_wrong), Shown(got, first_wrong), Shown(expected, first_wrong));
   if (alt != nullptr) out.reason += Format(" or {}", Shown(*alt, first_wrong));
   return out;
 }

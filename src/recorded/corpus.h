@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded cases: a corpus folder (manifest.json, data.bin, *.hlo) or a model folder (module.hlo, inputs.npz,
-// outputs.npz, meta.json). tests/models/README.md describes model folders; find_cases.cpp and read_arrays.cpp read both.
+// outputs.npz, meta.json). tests/models/README.md describes model folders; find_cases.cpp and read_arrays.cpp read
+// both.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,12 @@ struct Tolerance {
 };
 
 struct RecordedCase {
-  std::string name;         // "sort/s8_lt_4x7_d1" or "mlp-tiny"
-  std::string module_path;  // what to compile
-  std::string module_path_spmd;   // per-device program of a multi-device model, or empty
+  std::string name;              // "sort/s8_lt_4x7_d1" or "mlp-tiny"
+  std::string module_path;       // what to compile
+  std::string module_path_spmd;  // per-device program of a multi-device model, or empty
   int64_t replicas = 1, partitions = 1;
   bool is_model = false;
-  std::string op, dtype;    // corpus only
+  std::string op, dtype;  // corpus only
   std::vector<std::string> tags, opcodes;
   // Where arrays lie; read when asked.
   std::string folder;
@@ -42,7 +43,7 @@ struct RecordedArrays {
   std::vector<Tolerance> tolerances;                             // one an output
   // Run-time extents of bounded outputs: per output, per dimension (-1: static); empty when all are static.
   std::vector<std::vector<int64_t>> dynamic_dims;
-  std::vector<std::vector<Literal>> infeed, outfeed;             // items of arrays
+  std::vector<std::vector<Literal>> infeed, outfeed;  // items of arrays
   std::vector<std::pair<int64_t, Literal>> send_to_host, recv_from_host;
 };
 

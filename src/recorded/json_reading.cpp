@@ -31,7 +31,8 @@ int Depth(std::string_view text) {
 }  // namespace
 
 Result<Json> ParseJsonObject(std::string_view text, std::string_view where) {
-  if (Depth(text) > kMaxDepth) return InvalidArgument("{}: JSON is nested deeper than the limit of {}", where, kMaxDepth);
+  if (Depth(text) > kMaxDepth)
+    return InvalidArgument("{}: JSON is nested deeper than the limit of {}", where, kMaxDepth);
   Json out = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (out.is_discarded()) return InvalidArgument("{}: not JSON", where);
   if (!out.is_object()) return InvalidArgument("{}: expected a JSON object", where);

@@ -15,10 +15,10 @@ struct Descr {
 // What NumPy writes for its types, without the byte order. "V2" and "V1" are what it writes for types it does not
 // know, such as those of ml_dtypes.
 constexpr Descr kDescr[] = {
-    {"b1", ElementType::kPred}, {"i1", ElementType::kS8},  {"i2", ElementType::kS16}, {"i4", ElementType::kS32},
-    {"i8", ElementType::kS64},  {"u1", ElementType::kU8},  {"u2", ElementType::kU16}, {"u4", ElementType::kU32},
-    {"u8", ElementType::kU64},  {"f2", ElementType::kF16}, {"f4", ElementType::kF32}, {"f8", ElementType::kF64},
-    {"c8", ElementType::kC64},  {"c16", ElementType::kC128}, {"V1", ElementType::kU8}, {"V2", ElementType::kU16}};
+    {"b1", ElementType::kPred}, {"i1", ElementType::kS8},    {"i2", ElementType::kS16}, {"i4", ElementType::kS32},
+    {"i8", ElementType::kS64},  {"u1", ElementType::kU8},    {"u2", ElementType::kU16}, {"u4", ElementType::kU32},
+    {"u8", ElementType::kU64},  {"f2", ElementType::kF16},   {"f4", ElementType::kF32}, {"f8", ElementType::kF64},
+    {"c8", ElementType::kC64},  {"c16", ElementType::kC128}, {"V1", ElementType::kU8},  {"V2", ElementType::kU16}};
 
 // A scanner for the little of Python's grammar that a header has.
 struct Scanner {

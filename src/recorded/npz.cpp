@@ -219,8 +219,8 @@ bool CanStandFor(const Shape& have, const Shape& shape) {
   const ElementType from = have.element_type(), to = shape.element_type();
   const bool stand_in = (from == ElementType::kU16 && to == ElementType::kBF16) ||
                         (from == ElementType::kU8 && StorageBytes(to) == 1 && !IsSigned(to)) ||
-                        ((from == ElementType::kS8 || from == ElementType::kU8) && IsSigned(to) && StorageBytes(to) == 1 &&
-                         BitWidth(to) < 8);
+                        ((from == ElementType::kS8 || from == ElementType::kU8) && IsSigned(to) &&
+                         StorageBytes(to) == 1 && BitWidth(to) < 8);
   return from == to || stand_in;
 }
 
@@ -244,9 +244,7 @@ Result<Literal> AdoptShape(Literal literal, const Shape& shape) {
     }
   }
   Shape adopted = shape;
-  if (shape.IsDynamic()) {
-    KRAFLA_ASSIGN(adopted, Shape::MakeArray(to, have.dims()));
-  }
+  if (shape.IsDynamic()) { KRAFLA_ASSIGN(adopted, Shape::MakeArray(to, have.dims())); }
   return std::move(literal).Reshaped(adopted);
 }
 

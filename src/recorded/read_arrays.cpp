@@ -180,7 +180,8 @@ Result<std::vector<Literal>> ReadNumbered(const fs::path& path, std::string_view
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto adopted = AdoptShape(std::move(out[i]), (*shapes)[i]);
     if (!adopted)
-      return Failure(std::move(adopted).error().WithContext(Format("while reading {}{:04} of '{}'", prefix, i, path.string())));
+      return Failure(
+          std::move(adopted).error().WithContext(Format("while reading {}{:04} of '{}'", prefix, i, path.string())));
     out[i] = std::move(*adopted);
   }
   return out;

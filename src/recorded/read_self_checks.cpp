@@ -63,7 +63,9 @@ Result<ParallelProgram> TakeParallel(Tree& tree, Op& entry) {
   KRAFLA_ASSIGN(std::vector<std::string> programs, Symbols(run.Find("programs"), &rows));
   ParallelProgram out;
   if (std::ranges::count(programs, programs[0]) == std::ssize(programs)) {
-    const stablehlo::Conversion conversion{.entry = programs[0], .arrays_only = true, .replicas = rows,
+    const stablehlo::Conversion conversion{.entry = programs[0],
+                                           .arrays_only = true,
+                                           .replicas = rows,
                                            .partitions = static_cast<int64_t>(programs.size()) / rows};
     KRAFLA_ASSIGN(out.module, stablehlo::ToModule(tree, conversion));
   } else {
@@ -103,9 +105,7 @@ Result<SelfCheck> ReadOne(Tree& tree, Op& entry) {
   out.name = SymbolOf(entry);
   bool parallel = false;
   for (const Op& op : entry.regions[0].ops) parallel |= op.name == "interpreter.run_parallel";
-  if (parallel) {
-    KRAFLA_ASSIGN(out.parallel, TakeParallel(tree, entry));
-  }
+  if (parallel) { KRAFLA_ASSIGN(out.parallel, TakeParallel(tree, entry)); }
   KRAFLA_ASSIGN(out.module, stablehlo::ToModule(tree, {.entry = out.name, .arrays_only = true, .checks = &out.rules}));
   return out;
 }

@@ -20,16 +20,16 @@ namespace krafla {
 // A program that several devices run together (interpreter.run_parallel), or programs of which each runs on a device of
 // its own and hears of the others through the host.
 struct ParallelProgram {
-  std::unique_ptr<Module> module;              // of module->replica_count times num_partitions devices; or null:
-  std::vector<std::unique_ptr<Module>> alone;  // device by device
-  std::unique_ptr<Module> inputs;              // gives the arguments of device 0, then of device 1 ...
-  std::vector<std::unique_ptr<Module>> infeed; // each gives an item
+  std::unique_ptr<Module> module;               // of module->replica_count times num_partitions devices; or null:
+  std::vector<std::unique_ptr<Module>> alone;   // device by device
+  std::unique_ptr<Module> inputs;               // gives the arguments of device 0, then of device 1 ...
+  std::vector<std::unique_ptr<Module>> infeed;  // each gives an item
 };
 
 struct SelfCheck {
-  std::string name;                 // of the function; "main" where it is that
-  std::unique_ptr<Module> module;   // a tuple: actual, expected, actual, expected ...
-  std::vector<CheckRule> rules;     // one a pair
+  std::string name;                         // of the function; "main" where it is that
+  std::unique_ptr<Module> module;           // a tuple: actual, expected, actual, expected ...
+  std::vector<CheckRule> rules;             // one a pair
   std::optional<ParallelProgram> parallel;  // its results, device by device, are the module's parameters
 };
 

@@ -151,7 +151,8 @@ void Buffers::StoreView(int buffer, Value index, Value value) {
 Value Buffers::LoadCopy(const Copy& copy, Kind kind64) {
   const int width = copy.bytes == 8 ? 2 : 1;
   const uint32_t words[] = {copy.variable};
-  const Value bits{b_.m.Emit(spv::Op::OpLoad, b_.m.Type(Kind::kU32, width), words), Kind::kU32, static_cast<uint8_t>(width)};
+  const Value bits{b_.m.Emit(spv::Op::OpLoad, b_.m.Type(Kind::kU32, width), words), Kind::kU32,
+                   static_cast<uint8_t>(width)};
   return copy.bytes == 8 ? b_.BitcastTo(bits, kind64, 1) : bits;
 }
 

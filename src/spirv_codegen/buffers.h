@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a kernel reaches its buffers. Those that it touches are numbered 0, 1, ..: with buffer device addresses the push
 // constants begin with the address of a row of 64-bit addresses, one a buffer; otherwise they are the bindings of
-// descriptor set 0. Words of the kernel's own follow at byte 8. Elements are read and written as unsigned words, so that a move never changes bits: 8 and 16 bits natively where the device has such
-// storage, else through the 32-bit word around them. Every buffer starts at a multiple of 16 bytes and may be read and
-// written up to the next multiple of 16 bytes after its end.
+// descriptor set 0. Words of the kernel's own follow at byte 8. Elements are read and written as unsigned words, so
+// that a move never changes bits: 8 and 16 bits natively where the device has such storage, else through the 32-bit
+// word around them. Every buffer starts at a multiple of 16 bytes and may be read and written up to the next multiple
+// of 16 bytes after its end.
 #pragma once
 
 #include <cstdint>

@@ -242,7 +242,7 @@ Value Builder::Compare(Cmp cmp, Value a, Value b) {
     return Splat(m.Bool(r), std::max(a.width, b.width));
   }
   static constexpr spv::Op kOps[] = {
-      spv::Op::OpIEqual, spv::Op::OpINotEqual, spv::Op::OpULessThan, spv::Op::OpULessThanEqual,
+      spv::Op::OpIEqual,       spv::Op::OpINotEqual,         spv::Op::OpULessThan, spv::Op::OpULessThanEqual,
       spv::Op::OpUGreaterThan, spv::Op::OpUGreaterThanEqual, spv::Op::OpSLessThan, spv::Op::OpSLessThanEqual,
       spv::Op::OpSGreaterThan, spv::Op::OpSGreaterThanEqual};
   return Binary(kOps[static_cast<int>(cmp)], a, b, Kind::kBool);
@@ -398,7 +398,13 @@ void Builder::Branch(Id target) {
 }
 
 void Builder::If(Value condition, const std::function<void()>& then) {
-  If(condition, [&] { then(); return Values{}; }, nullptr);
+  If(
+      condition,
+      [&] {
+        then();
+        return Values{};
+      },
+      nullptr);
 }
 
 Values Builder::If(Value condition, const std::function<Values()>& then, const std::function<Values()>& otherwise) {
@@ -454,7 +460,8 @@ Values Builder::While(const Values& initial, const std::function<Value(const Val
     phis.push_back(Value{m.Emit(spv::Op::OpPhi, TypeOf(v), words), v.kind, v.width});
     patch.push_back(m.BodySize() - 2);
   }
-  const uint32_t control = static_cast<uint32_t>(unroll ? spv::LoopControlMask::Unroll : spv::LoopControlMask::MaskNone);
+  const uint32_t control =
+      static_cast<uint32_t>(unroll ? spv::LoopControlMask::Unroll : spv::LoopControlMask::MaskNone);
   const uint32_t merge_words[] = {merge, next, control};
   m.EmitVoid(spv::Op::OpLoopMerge, merge_words);
   Branch(test);
@@ -502,7 +509,13 @@ Values Builder::For(Value begin, Value end, Value step, const Values& carried,
 }
 
 void Builder::For(Value begin, Value end, Value step, const std::function<void(Value)>& body, bool unroll) {
-  For(begin, end, step, {}, [&](Value i, const Values&) { body(i); return Values{}; }, unroll);
+  For(
+      begin, end, step, {},
+      [&](Value i, const Values&) {
+        body(i);
+        return Values{};
+      },
+      unroll);
 }
 
 Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
@@ -554,8 +567,8 @@ Value Builder::WorkgroupId(int axis) {
     }());
     const uint32_t type_words[] = {m.Type(Kind::kU32), 3};
     const uint32_t words[] = {variable};
-    workgroup_id_ = Value{m.EmitPrologue(spv::Op::OpLoad, m.Global(spv::Op::OpTypeVector, type_words), words),
-                          Kind::kU32, 3};
+    workgroup_id_ =
+        Value{m.EmitPrologue(spv::Op::OpLoad, m.Global(spv::Op::OpTypeVector, type_words), words), Kind::kU32, 3};
   }
   return Extract(workgroup_id_, axis);
 }

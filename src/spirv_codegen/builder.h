@@ -80,7 +80,7 @@ class Builder {
   Value Glsl(uint32_t instruction, std::initializer_list<Value> operands, Kind kind, int width);
 
   // Conversions.
-  Value Bitcast(Value a, Kind kind);            // same width of each lane
+  Value Bitcast(Value a, Kind kind);               // same width of each lane
   Value BitcastTo(Value a, Kind kind, int width);  // the same total bits
   Value UConvert(Value a, Kind kind);
   Value SConvert(Value a, Kind kind);  // sign-extends
@@ -111,7 +111,7 @@ class Builder {
   Value LoadPrologue(Id variable, Kind kind, int width);  // of an Input variable
   Value WorkgroupId(int axis);
   Value LocalIndex();
-  Value SubgroupId();         // within the workgroup
+  Value SubgroupId();  // within the workgroup
   Value SubgroupLane();
   Value SubgroupShuffleXor(Value v, uint32_t mask);
   Value SubgroupBroadcast(Value v, uint32_t lane);  // by a constant lane

@@ -64,25 +64,25 @@ struct Division {
 Division Divide(Builder& b, const Pair& x, const Pair& y) {
   const int width = std::max({x.low.width, x.high.width, y.low.width, y.high.width});
   const Value zero = b.Zero(Kind::kU32, width);
-  const Values out = b.For(
-      b.U32(0), b.U32(64), b.U32(1), {b.Splat(x.low, width), b.Splat(x.high, width), zero, zero},
-      [&](Value, const Values& s) {
-        // (remainder, dividend) moves left by one; the quotient's bits come in on the right.
-        const Pair next = {b.Or(b.Shl(s[2], b.U32(1)), b.Shr(s[1], b.U32(31))),
-                           b.Or(b.Shl(s[3], b.U32(1)), b.Shr(s[2], b.U32(31)))};
-        // The bit that left the remainder: with it the number is above any divisor.
-        const Value carried = b.Compare(Cmp::kNe, b.Shr(s[3], b.U32(31)), b.U32(0));
-        const Value fits = b.LOr(carried, b.LNot(Less(b, next, y, false, false)));
-        const Pair less = Sub(b, next, y);
-        const Pair kept = SelectPair(b, fits, less, next);
-        const Value high = b.Or(b.Shl(s[1], b.U32(1)), b.Shr(s[0], b.U32(31)));
-        return Values{b.Or(b.Shl(s[0], b.U32(1)), Bit(b, fits)), high, kept.low, kept.high};
-      });
+  const Values out = b.For(b.U32(0), b.U32(64), b.U32(1), {b.Splat(x.low, width), b.Splat(x.high, width), zero, zero},
+                           [&](Value, const Values& s) {
+                             // (remainder, dividend) moves left by one; the quotient's bits come in on the right.
+                             const Pair next = {b.Or(b.Shl(s[2], b.U32(1)), b.Shr(s[1], b.U32(31))),
+                                                b.Or(b.Shl(s[3], b.U32(1)), b.Shr(s[2], b.U32(31)))};
+                             // The bit that left the remainder: with it the number is above any divisor.
+                             const Value carried = b.Compare(Cmp::kNe, b.Shr(s[3], b.U32(31)), b.U32(0));
+                             const Value fits = b.LOr(carried, b.LNot(Less(b, next, y, false, false)));
+                             const Pair less = Sub(b, next, y);
+                             const Pair kept = SelectPair(b, fits, less, next);
+                             const Value high = b.Or(b.Shl(s[1], b.U32(1)), b.Shr(s[0], b.U32(31)));
+                             return Values{b.Or(b.Shl(s[0], b.U32(1)), Bit(b, fits)), high, kept.low, kept.high};
+                           });
   return {{out[0], out[1]}, {out[2], out[3]}};
 }
 Pair DivideSigned(Builder& b, const Pair& x, const Pair& y) {
   const Value x_negative = b.Compare(Cmp::kSLt, x.high, b.U32(0)), y_negative = b.Compare(Cmp::kSLt, y.high, b.U32(0));
-  const Pair q = Divide(b, SelectPair(b, x_negative, Negate(b, x), x), SelectPair(b, y_negative, Negate(b, y), y)).quotient;
+  const Pair q =
+      Divide(b, SelectPair(b, x_negative, Negate(b, x), x), SelectPair(b, y_negative, Negate(b, y), y)).quotient;
   return SelectPair(b, b.LNotEqual(x_negative, y_negative), Negate(b, q), q);
 }
 
@@ -96,7 +96,8 @@ Value ToF32(Builder& b, const Pair& x) {
   const Value kept = b.Shr(shifted.high, b.U32(8));
   const Value sticky = Bit(b, b.Compare(Cmp::kNe, shifted.low, b.U32(0)));
   const Value cut = b.Or(b.Shl(b.And(shifted.high, b.U32(0xff)), b.U32(1)), sticky);
-  const Value tie = b.LAnd(b.Compare(Cmp::kEq, cut, b.U32(0x100)), b.Compare(Cmp::kNe, b.And(kept, b.U32(1)), b.U32(0)));
+  const Value tie =
+      b.LAnd(b.Compare(Cmp::kEq, cut, b.U32(0x100)), b.Compare(Cmp::kNe, b.And(kept, b.U32(1)), b.U32(0)));
   const Value up = b.LOr(b.Compare(Cmp::kUGt, cut, b.U32(0x100)), tie);
   const Value number = b.UToF(b.Add(kept, Bit(b, up)), Kind::kF32);  // at most 2^24: exact
   const Value scale = b.Bitcast(b.Shl(b.Sub(b.U32(127 + 40), zeros), b.U32(23)), Kind::kF32);
@@ -137,7 +138,8 @@ Value Amount(Builder& b, Value s) { return WordPairs(b.m, s.kind) ? SplitPair(b,
 Pair SplitPair(Builder& b, Value v) {
   uint64_t bits;
   if (b.m.IsConstant(v, &bits)) {
-    return {b.Splat(b.U32(static_cast<uint32_t>(bits)), v.width), b.Splat(b.U32(static_cast<uint32_t>(bits >> 32)), v.width)};
+    return {b.Splat(b.U32(static_cast<uint32_t>(bits)), v.width),
+            b.Splat(b.U32(static_cast<uint32_t>(bits >> 32)), v.width)};
   }
   auto part = [&](uint32_t n) {
     const uint32_t words[] = {v.id, n};

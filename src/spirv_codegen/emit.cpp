@@ -41,14 +41,16 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
 }
 
 Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& profile) {
-  if (profile.features.buffer_device_address || kernel.buffers.size() <= profile.limits.max_per_stage_storage_buffers) return {};
-  return Unimplemented("The kernel {} has {} buffers; {} allows {} in one kernel.", kernel.variant, kernel.buffers.size(),
-                       profile.name, profile.limits.max_per_stage_storage_buffers);
+  if (profile.features.buffer_device_address || kernel.buffers.size() <= profile.limits.max_per_stage_storage_buffers)
+    return {};
+  return Unimplemented("The kernel {} has {} buffers; {} allows {} in one kernel.", kernel.variant,
+                       kernel.buffers.size(), profile.name, profile.limits.max_per_stage_storage_buffers);
 }
 
 namespace {
 
-Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
+Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const DeviceProfile& profile,
+                                  const EmitOptions& options) {
   if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, profile, options);
   if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
     return EmitReduce(kernel, *reduce, profile, options);

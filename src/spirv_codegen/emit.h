@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // KernelPlan + DeviceProfile -> SPIR-V words, dispatches and scratch buffers. Pure: no Vulkan handle.
 //
-// Buffers of a program are numbered: the plan's bindings first, then the scratch buffers, then the table if there is one. Every buffer starts at a
-// multiple of 16 bytes, and a kernel may read and write (within one 16-byte block, leaving other bytes alone) up to the
-// next multiple of 16 after its end. A kernel finds EmittedKernel::buffers[i] as entry i of its row of addresses, or as
-// descriptor i; its push words lie from byte 8 of the push constants on.
+// Buffers of a program are numbered: the plan's bindings first, then the scratch buffers, then the table if there is
+// one. Every buffer starts at a multiple of 16 bytes, and a kernel may read and write (within one 16-byte block,
+// leaving other bytes alone) up to the next multiple of 16 after its end. A kernel finds EmittedKernel::buffers[i] as
+// entry i of its row of addresses, or as descriptor i; its push words lie from byte 8 of the push constants on.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ struct EmitOptions {
 struct EmittedKernel {
   std::vector<uint32_t> words;
   std::array<uint32_t, 3> local_size = {1, 1, 1};
-  uint32_t subgroup_size = 0;    // that the pipeline must require; 0: any
-  bool full_subgroups = false;   // the pipeline must require them
+  uint32_t subgroup_size = 0;   // that the pipeline must require; 0: any
+  bool full_subgroups = false;  // the pipeline must require them
   bool uses_buffer_device_address = false;
   bool uses_cooperative_matrix = false;
   struct BufferUse {
@@ -37,8 +37,8 @@ struct EmittedKernel {
   };
   std::vector<BufferUse> buffers;  // that it touches, rising
   int push_words = 0;
-  std::string variant;           // "loop.vec4", "reduce.subgroup_row"
-  std::string reason;            // why this variant and not an earlier one
+  std::string variant;  // "loop.vec4", "reduce.subgroup_row"
+  std::string reason;   // why this variant and not an earlier one
 };
 
 struct EmittedDispatch {
@@ -48,8 +48,8 @@ struct EmittedDispatch {
   double share = 1;            // of the program's work, as weighed against the other dispatches
 };
 
-// Dispatches run in order, with a memory barrier between neighbours. No generated kernel reads NumWorkgroups, so a dispatch
-// may be given to the device in parts of its grid (vkCmdDispatchBase).
+// Dispatches run in order, with a memory barrier between neighbours. No generated kernel reads NumWorkgroups, so a
+// dispatch may be given to the device in parts of its grid (vkCmdDispatchBase).
 struct EmittedProgram {
   std::vector<EmittedKernel> kernels;
   std::vector<EmittedDispatch> dispatches;
@@ -64,7 +64,8 @@ Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile&
 // Emit's refusals of types and sizes, without the work; where this is fine Emit may still refuse.
 Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile);
 
-// UNIMPLEMENTED for a kernel with more buffers than the device has descriptors for in one stage; addresses are not counted.
+// UNIMPLEMENTED for a kernel with more buffers than the device has descriptors for in one stage; addresses are not
+// counted.
 Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& profile);
 
 }  // namespace krafla::spirv

@@ -38,7 +38,8 @@ Value TanhF32(Builder& b, const SpirvOps& o, F x) {
   return b.Select(b.Compare(Cmp::kULt, magnitude, b.U32(0x00800000u)), x.v, Tanh(o, x).v);
 }
 
-// Whether LowerF32 and LowerF64 have the formula of an operation: all of formulas.def, which they expand, and the remainder.
+// Whether LowerF32 and LowerF64 have the formula of an operation: all of formulas.def, which they expand, and the
+// remainder.
 constexpr bool HasFormula(Opcode opcode) {
 #define KRAFLA_FORMULA(op, Name, operands) \
   if (opcode == Opcode::op) return true;

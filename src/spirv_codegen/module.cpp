@@ -12,7 +12,9 @@ namespace {
 
 uint32_t Word(spv::Op op) { return static_cast<uint32_t>(op); }
 template <class E>
-uint32_t W(E e) { return static_cast<uint32_t>(e); }
+uint32_t W(E e) {
+  return static_cast<uint32_t>(e);
+}
 
 std::size_t HashWords(std::span<const uint32_t> words) {
   std::size_t hash = 1469598103934665603u;
@@ -20,9 +22,9 @@ std::size_t HashWords(std::span<const uint32_t> words) {
   return hash;
 }
 
-// Versions that we write: 1.3 is what Vulkan 1.1 takes; 1.5 and 1.6 have more in the core. A device that takes 1.4 at most
-// gets 1.3, as Vulkan 1.1 with an extension: of what 1.4 has in the core nothing is used here but the float controls, which
-// such a device has as an extension of 1.3 too (VK_KHR_spirv_1_4 requires it).
+// Versions that we write: 1.3 is what Vulkan 1.1 takes; 1.5 and 1.6 have more in the core. A device that takes 1.4 at
+// most gets 1.3, as Vulkan 1.1 with an extension: of what 1.4 has in the core nothing is used here but the float
+// controls, which such a device has as an extension of 1.3 too (VK_KHR_spirv_1_4 requires it).
 uint32_t ChooseVersion(uint32_t max) {
   if (max >= 0x00010600) return 0x00010600;
   if (max >= 0x00010500) return 0x00010500;
@@ -332,8 +334,8 @@ void Module::FloatModes(std::vector<uint32_t>& modes) {
   // none (Vulkan: VkShaderFloatControlsIndependence).
   bool r16 = uses_f16_ && c16.rounding_rte, r32 = uses_f32_ && c32.rounding_rte, r64 = uses_f64_ && c64.rounding_rte;
   if (profile_.rounding_independence == FloatIndependence::kNone) {
-    const bool all = (!uses_f16_ || c16.rounding_rte) && (!uses_f32_ || c32.rounding_rte) &&
-                     (!uses_f64_ || c64.rounding_rte);
+    const bool all =
+        (!uses_f16_ || c16.rounding_rte) && (!uses_f32_ || c32.rounding_rte) && (!uses_f64_ || c64.rounding_rte);
     r16 = all && c16.rounding_rte;
     r32 = all && c32.rounding_rte;
     r64 = all && c64.rounding_rte;

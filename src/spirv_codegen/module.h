@@ -30,9 +30,13 @@ constexpr int KindBits(Kind k) {
   switch (k) {
     case Kind::kBool: return 1;
     case Kind::kU8: return 8;
-    case Kind::kU16: case Kind::kF16: case Kind::kBF16: return 16;
-    case Kind::kU32: case Kind::kF32: return 32;
-    case Kind::kU64: case Kind::kF64: return 64;
+    case Kind::kU16:
+    case Kind::kF16:
+    case Kind::kBF16: return 16;
+    case Kind::kU32:
+    case Kind::kF32: return 32;
+    case Kind::kU64:
+    case Kind::kF64: return 64;
   }
   return 0;
 }

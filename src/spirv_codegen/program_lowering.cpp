@@ -19,8 +19,7 @@ LanePattern LanePatterns::OfAtom(AtomId id) {
   const int dim = dim_, width = width_;
   const bool varies = ((atom.depends >> dim) & 1) != 0;
   switch (atom.kind) {
-    case IndexAtom::Kind::kIter:
-      return atom.iter == dim ? LanePattern{true, 1, true} : LanePattern{true, 0, false};
+    case IndexAtom::Kind::kIter: return atom.iter == dim ? LanePattern{true, 1, true} : LanePattern{true, 0, false};
     case IndexAtom::Kind::kValue: return LanePattern{!varies, 0, false};
     case IndexAtom::Kind::kFloorDiv:
     case IndexAtom::Kind::kMod: break;
@@ -32,7 +31,8 @@ LanePattern LanePatterns::OfAtom(AtomId id) {
   // A group that starts at a multiple of `width` and runs over `width` consecutive values stays inside one block of
   // `d` when `width` divides `d`.
   const bool whole = inner.stride == 0 || (inner.stride == 1 && inner.aligned && d % width == 0);
-  if (whole) return is_mod ? LanePattern{true, inner.stride, inner.aligned && d % width == 0} : LanePattern{true, 0, false};
+  if (whole)
+    return is_mod ? LanePattern{true, inner.stride, inner.aligned && d % width == 0} : LanePattern{true, 0, false};
   if (inner.stride % d == 0) return is_mod ? LanePattern{true, 0, false} : LanePattern{true, inner.stride / d, false};
   return LanePattern{false, 0, false};
 }
@@ -71,14 +71,19 @@ bool PrefersVectors(const plan::ElementProgram& program, int dim, int width) {
   for (const plan::Node& n : program.nodes) {
     if (n.op == NodeOp::kLoad && is_vector(n.index)) any = true;
     // f64 formulas go lane by lane: four times the code, and nothing won.
-    if (n.op == NodeOp::kHlo && n.type == ElementType::kF64 && GetOpInfo(n.opcode).lowering == Lowering::kFormula) return false;
+    if (n.op == NodeOp::kHlo && n.type == ElementType::kF64 && GetOpInfo(n.opcode).lowering == Lowering::kFormula)
+      return false;
   }
   return any;
 }
 
 ProgramLowering::ProgramLowering(Builder& builder, Buffers& buffers, const plan::ElementProgram& program, int dim,
                                  int width)
-    : b_(&builder), buffers_(&buffers), program_(&program), dim_(dim), width_(width),
+    : b_(&builder),
+      buffers_(&buffers),
+      program_(&program),
+      dim_(dim),
+      width_(width),
       patterns_(program.space, dim, width) {
   iters_.resize(program.space.dims().size());
   nodes_.resize(program.nodes.size());
@@ -94,8 +99,10 @@ void ProgramLowering::FindSeen() {
   for (std::size_t i = program_->nodes.size(); i-- > 0;) {
     const plan::Node& n = program_->nodes[i];
     const bool moves = n.op == NodeOp::kRound || n.op == NodeOp::kConvert || n.op == NodeOp::kReducePrecision ||
-                       (n.op == NodeOp::kHlo && (n.opcode == Opcode::kAbs || n.opcode == Opcode::kNegate || n.opcode == Opcode::kSelect));
-    const bool looks = n.op == NodeOp::kBitcast || n.op == NodeOp::kEncode || (n.op == NodeOp::kCompare && n.total_order);
+                       (n.op == NodeOp::kHlo &&
+                        (n.opcode == Opcode::kAbs || n.opcode == Opcode::kNegate || n.opcode == Opcode::kSelect));
+    const bool looks =
+        n.op == NodeOp::kBitcast || n.op == NodeOp::kEncode || (n.op == NodeOp::kCompare && n.total_order);
     if (!looks && !(moves && seen_[i])) continue;
     for (NodeId o : n.operands)
       if (o != plan::kNoNode) see(o);
@@ -141,7 +148,8 @@ Value ProgramLowering::RoundProduct(const plan::Node& round, Value out) {
   const Value scaled = b.FMul(Node(n.operands[0]), b.F32(0x1p64f)), y = Node(n.operands[1]);
   const Value bits = b.Bitcast(n.opcode == Opcode::kMultiply ? b.FMul(scaled, y) : b.FDiv(scaled, y), Kind::kU32);
   const Value magnitude = b.And(bits, b.U32(0x7fffffffu));
-  const uint32_t half_below = std::bit_cast<uint32_t>((0x1p-126f - 0x1p-134f) * 0x1p64f), normal = std::bit_cast<uint32_t>(0x1p-62f);
+  const uint32_t half_below = std::bit_cast<uint32_t>((0x1p-126f - 0x1p-134f) * 0x1p64f),
+                 normal = std::bit_cast<uint32_t>(0x1p-62f);
   const Value up = b.Compare(Cmp::kULt, b.Sub(magnitude, b.U32(half_below)), b.U32(normal - half_below));
   const Value smallest = b.Bitcast(b.Or(b.And(bits, b.U32(0x80000000u)), b.U32(0x00800000u)), Kind::kF32);
   return b.Select(up, smallest, out);
@@ -240,9 +248,7 @@ Value ProgramLowering::EmitLoad(const plan::Node& node) {
   uint64_t known;
   if (mask && b.m.IsConstant(mask, &known) && known == 0) return b.Zero(kind, width);
 
-  auto safe = [&](Value index, Value condition) {
-    return condition ? b.Select(condition, index, b.U32(0)) : index;
-  };
+  auto safe = [&](Value index, Value condition) { return condition ? b.Select(condition, index, b.U32(0)) : index; };
   auto masked = [&](Value value) { return mask ? b.Select(mask, value, b.Const(kind, 0)) : value; };
   const bool index_varies = Varies(program_->space.Depends(node.index));
   if (!index_varies) {
@@ -353,7 +359,8 @@ void ProgramLowering::EmitStore(const plan::Store& store, Value limit) {
   }
   const Value index = b.Splat(IndexValue(store.index, true), width_);
   for (int i = 0; i < width_; ++i) {
-    b.If(b.Extract(condition, i), [&] { buffers_->Store(store.buffer, bytes, b.Extract(index, i), b.Extract(bits, i)); });
+    b.If(b.Extract(condition, i),
+         [&] { buffers_->Store(store.buffer, bytes, b.Extract(index, i), b.Extract(bits, i)); });
   }
 }
 

@@ -48,8 +48,8 @@ Value IntPower(Builder& b, Value x, Value y) {
   }
   const Value odd = b.Compare(Cmp::kNe, b.And(y, one), zero);
   const Value of_minus = b.Select(odd, minus, one);
-  const Value inverse = b.Select(b.Compare(Cmp::kEq, x, one), one,
-                                 b.Select(b.Compare(Cmp::kEq, x, minus), of_minus, zero));
+  const Value inverse =
+      b.Select(b.Compare(Cmp::kEq, x, one), one, b.Select(b.Compare(Cmp::kEq, x, minus), of_minus, zero));
   return b.Select(b.Compare(Cmp::kSLt, y, zero), inverse, result);
 }
 
@@ -57,7 +57,8 @@ Value IntClz(Builder& b, Value x) {
   if (x.kind == Kind::kU64) {
     const Value low = b.UConvert(x, Kind::kU32);
     const Value high = b.UConvert(b.Shr(x, b.Const(Kind::kU64, 32)), Kind::kU32);
-    const Value count = b.Select(b.Compare(Cmp::kEq, high, b.U32(0)), b.Add(IntClz(b, low), b.U32(32)), IntClz(b, high));
+    const Value count =
+        b.Select(b.Compare(Cmp::kEq, high, b.U32(0)), b.Add(IntClz(b, low), b.U32(32)), IntClz(b, high));
     return b.UConvert(count, Kind::kU64);
   }
   return b.Sub(b.U32(31), b.FindUMsb(x));  // of 0: 31 - (-1) = 32
@@ -126,9 +127,7 @@ Value LowerInt(Builder& b, Opcode opcode, ElementType type, ElementType hlo_type
     const Value s = b.Select(in, v[1], zero);
     return b.Select(in, opcode == Opcode::kShiftLeft ? b.Shl(v[0], s) : b.Shr(v[0], s), zero);
   }
-  if (opcode == Opcode::kShiftRightArithmetic) {
-    return b.Sar(v[0], b.Min(v[1], b.Const(kind, limit - 1)));
-  }
+  if (opcode == Opcode::kShiftRightArithmetic) { return b.Sar(v[0], b.Min(v[1], b.Const(kind, limit - 1))); }
   if (opcode == Opcode::kClz) return IntClz(b, v[0]);
   if (opcode == Opcode::kPopulationCount) return IntPopcnt(b, v[0]);
   if (opcode == Opcode::kMulhi) {
@@ -165,9 +164,7 @@ Value FloatToInt(Builder& b, Value v, ElementType to) {
   const Value converted = is_signed ? b.FToS(safe, kind) : b.FToU(safe, kind);
   const uint64_t max = is_signed ? MinSigned(kind) - 1 : ~uint64_t{0};
   Value out = b.Select(too_big, b.Const(kind, max), converted);
-  if (is_signed) {
-    out = b.Select(b.FCompare(FCmp::kLt, v, constant(lowest)), b.Const(kind, MinSigned(kind)), out);
-  }
+  if (is_signed) { out = b.Select(b.FCompare(FCmp::kLt, v, constant(lowest)), b.Const(kind, MinSigned(kind)), out); }
   return out;
 }
 
@@ -371,7 +368,8 @@ Value LowerNode(Builder& b, const plan::ElementProgram& program, const plan::Nod
     case plan::NodeOp::kEncode: return EncodeFloat(b, node.storage, operands[0], /*exact=*/true);
     case plan::NodeOp::kDecode: return DecodeFloat(b, node.storage, operands[0]);
     case plan::NodeOp::kReducePrecision:
-      return ReducePrecision(b, operands[0], static_cast<int>(node.bits >> 32), static_cast<int>(node.bits & 0xffffffffu));
+      return ReducePrecision(b, operands[0], static_cast<int>(node.bits >> 32),
+                             static_cast<int>(node.bits & 0xffffffffu));
     case plan::NodeOp::kIndex:
     case plan::NodeOp::kParam:
     case plan::NodeOp::kLoad: break;

@@ -30,11 +30,12 @@ Value LowerNode(Builder& b, const plan::ElementProgram& program, const plan::Nod
 // One HLO elementwise op on compute type `type`; `hlo_type` is the narrow type of shifts' limits.
 Value LowerHlo(Builder& b, Opcode opcode, ElementType type, ElementType hlo_type, std::span<const Value> operands);
 Value LowerConvert(Builder& b, ElementType from, ElementType to, Value v);  // compute types
-// A result of arithmetic whose bits are seen: a NaN is the NaN (docs/decisions/0003-same-bits.md). Of anything but a float: v.
+// A result of arithmetic whose bits are seen: a NaN is the NaN (docs/decisions/0003-same-bits.md). Of anything but a
+// float: v.
 Value SettledNan(Builder& b, Value v);
 // What a conversion of `from` gave: a NaN is the quiet one of its sign.
 Value SettledConversion(Builder& b, Value v, Value from);
-Value LowerRound(Builder& b, ElementType narrow, Value v);                  // f32 or f64 -> f32
+Value LowerRound(Builder& b, ElementType narrow, Value v);  // f32 or f64 -> f32
 Value LowerWrap(Builder& b, ElementType narrow, Value v);
 Value LowerCompare(Builder& b, ComparisonDirection direction, ElementType type, bool total_order, Value x, Value y);
 // XLA's: NaN wins, max(-0, +0) = +0.

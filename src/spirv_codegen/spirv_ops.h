@@ -12,9 +12,15 @@
 namespace krafla::spirv {
 
 struct SpirvOps {
-  struct F { Value v; };
-  struct I { Value v; };
-  struct B { Value v; };
+  struct F {
+    Value v;
+  };
+  struct I {
+    Value v;
+  };
+  struct B {
+    Value v;
+  };
 
   Builder& b;
   int width = 1;  // of the widest operand of the formula
@@ -78,8 +84,7 @@ struct SpirvOps {
   template <std::size_t N, class Body>
   std::array<I, N> When(B condition, const std::array<I, N>& state, Body body) const {
     const Values out = b.If(
-        b.Any(condition.v), [&] { return Pack(Blend(condition, body(state), state)); },
-        [&] { return Pack(state); });
+        b.Any(condition.v), [&] { return Pack(Blend(condition, body(state), state)); }, [&] { return Pack(state); });
     return Unpack<N>(out);
   }
   template <std::size_t N, class Condition, class Body>

@@ -46,8 +46,7 @@ class Buffer {
   uint64_t last_use() const { return last_use_.load(std::memory_order_acquire); }
   void Use(uint64_t submission) const {
     uint64_t seen = last_use_.load(std::memory_order_relaxed);
-    while (seen < submission && !last_use_.compare_exchange_weak(seen, submission, std::memory_order_acq_rel)) {
-    }
+    while (seen < submission && !last_use_.compare_exchange_weak(seen, submission, std::memory_order_acq_rel)) {}
   }
 
  private:

@@ -41,9 +41,7 @@ Result<std::unique_ptr<Buffer>> BufferPool::Take(uint64_t size, bool idle, std::
   const uint64_t rounded = std::max(kGranule, (size + kGranule - 1) / kGranule * kGranule);
   {
     uint64_t complete = UINT64_MAX;
-    if (idle) {
-      KRAFLA_ASSIGN(complete, device_.Completed());
-    }
+    if (idle) { KRAFLA_ASSIGN(complete, device_.Completed()); }
     std::lock_guard lock(mutex_);
     if (std::unique_ptr<Buffer> out = TakeKept(rounded, complete)) {
       used_bytes_ += rounded;

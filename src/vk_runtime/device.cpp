@@ -133,8 +133,8 @@ Result<> Device::Init(std::shared_ptr<Instance> instance, const PhysicalDevice& 
   r = queue_->Init(profile_.features.timeline_semaphore, instance_->validation() == Validation::kShaders);
   if (r != VK_SUCCESS) return Fail(r, "create a timeline semaphore");
   KRAFLA_TRY(InitMemory(physical));
-  bool feedback = HasFeature(physical.extensions, physical.api_version, "VK_EXT_pipeline_creation_feedback",
-                             VK_API_VERSION_1_3);
+  bool feedback =
+      HasFeature(physical.extensions, physical.api_version, "VK_EXT_pipeline_creation_feedback", VK_API_VERSION_1_3);
   pipelines_ = std::make_unique<PipelineStore>(*this, feedback);
   transfer_ = std::make_unique<Transfer>(*this);
   pool_ = std::make_unique<BufferPool>(*this);
@@ -162,7 +162,8 @@ Device::~Device() {
 }
 
 Result<> Device::Alive() const {
-  if (!is_lost_.load(std::memory_order_acquire)) [[likely]] return {};
+  if (!is_lost_.load(std::memory_order_acquire)) [[likely]]
+    return {};
   std::lock_guard lock(mutex_);
   return Failure(*lost_);
 }
@@ -173,8 +174,8 @@ Failure Device::Fail(VkResult result, std::string_view what) {
   if (!lost_) {
     lost_ = Status(StatusCode::kAborted,
                    Format("The device {} was lost; the driver said so when asked to {}. {}{} Its results and "
-                               "buffers are gone: compile again what is to run on it, and give it its arrays again.",
-                               profile_.name, what, LastKernels(), FaultDescription()));
+                          "buffers are gone: compile again what is to run on it, and give it its arrays again.",
+                          profile_.name, what, LastKernels(), FaultDescription()));
     is_lost_.store(true, std::memory_order_release);
   }
   return Failure(*lost_);

@@ -76,8 +76,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // Memory. Contents are undefined. RESOURCE_EXHAUSTED names the bytes wanted and what is free.
   Result<std::shared_ptr<Buffer>> Allocate(uint64_t size, MemoryKind kind, std::string_view what = "a buffer");
   // One of at least `size` bytes that has been used before, if there is one, and that is kept when it is dropped. What
-  // was submitted earlier may still use it: what is submitted now comes after that. `idle`: nothing uses it, so that the
-  // host may write to it at once.
+  // was submitted earlier may still use it: what is submitted now comes after that. `idle`: nothing uses it, so that
+  // the host may write to it at once.
   Result<std::shared_ptr<Buffer>> AllocateRecycled(uint64_t size, bool idle, std::string_view what = "a buffer");
   // The caller's pages as a buffer, without a copy: `data` and `size` must be multiples of
   // profile().limits.host_import_alignment, and outlive the buffer and its uses; `owner` does if it keeps them.
@@ -97,7 +97,9 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<Event> Submit(VkCommandBuffer commands, const KernelNames& names);
   // DEADLINE_EXCEEDED once the wait's own limit has passed, or what `limit` says; the work goes on.
   Result<> Wait(Event event, const RunLimit& limit = kUnlimited);
-  Result<> WaitFor(const Buffer& buffer, const RunLimit& limit = kUnlimited) { return Wait({buffer.last_use()}, limit); }
+  Result<> WaitFor(const Buffer& buffer, const RunLimit& limit = kUnlimited) {
+    return Wait({buffer.last_use()}, limit);
+  }
   // The number of the last submission that is complete.
   Result<uint64_t> Completed();
   Result<bool> IsComplete(Event event);

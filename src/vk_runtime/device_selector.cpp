@@ -27,8 +27,8 @@ std::string ListOf(std::span<const DeviceProfile* const> devices) {
   std::string out;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const DeviceProfile& d = *devices[i];
-    out += Format("{}vulkan:{} is {} (type={}, uuid={}{})", i == 0 ? "" : "; ", i, d.name,
-                       DeviceTypeName(d.type), d.device_uuid, d.pci.empty() ? "" : ", pci=" + d.pci);
+    out += Format("{}vulkan:{} is {} (type={}, uuid={}{})", i == 0 ? "" : "; ", i, d.name, DeviceTypeName(d.type),
+                  d.device_uuid, d.pci.empty() ? "" : ", pci=" + d.pci);
   }
   return out;
 }
@@ -54,10 +54,9 @@ Result<std::size_t> SelectDevice(std::string_view selector, std::span<const Devi
     std::size_t index = 0;
     auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
     if (error != std::errc() || index >= devices.size()) {
-      return NotFound(
-          "There is no device '{}': {} found. {}.", selector,
-          devices.size() == 1 ? "1 Vulkan device was" : Format("{} Vulkan devices were", devices.size()),
-          ListOf(devices));
+      return NotFound("There is no device '{}': {} found. {}.", selector,
+                      devices.size() == 1 ? "1 Vulkan device was" : Format("{} Vulkan devices were", devices.size()),
+                      ListOf(devices));
     }
     return index;
   }

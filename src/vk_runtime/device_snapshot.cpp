@@ -356,7 +356,7 @@ Result<std::optional<PhysicalDevice>> SnapshotDevice(VkPhysicalDevice handle) {
   out.pipeline_cache_uuid = Hex(core.pipelineCacheUUID);
   if (properties.has_pci) {
     out.pci = Format("{:04x}:{:02x}:{:02x}.{}", properties.pci.pciDomain, properties.pci.pciBus,
-                          properties.pci.pciDevice, properties.pci.pciFunction);
+                     properties.pci.pciDevice, properties.pci.pciFunction);
   }
   ReadLimits(properties, out);
   ReadFeatures(properties, features, device.extensions, out.features);

@@ -60,8 +60,8 @@ std::vector<fs::path> Manifests() {
   }
   for (const char* name : {"XDG_CONFIG_HOME", "XDG_DATA_HOME"})
     if (const auto root = Variable(name)) roots.emplace_back(*root);
-  for (const auto& [name, fallback] : {std::pair("XDG_CONFIG_DIRS", "/etc/xdg"),
-                                       std::pair("XDG_DATA_DIRS", "/usr/local/share:/usr/share")})
+  for (const auto& [name, fallback] :
+       {std::pair("XDG_CONFIG_DIRS", "/etc/xdg"), std::pair("XDG_DATA_DIRS", "/usr/local/share:/usr/share")})
     for (fs::path& root : SplitPaths(Variable(name).value_or(fallback))) roots.push_back(std::move(root));
   roots.emplace_back("/etc");
   for (const fs::path& root : roots) AddManifests(root / "vulkan/icd.d", out);

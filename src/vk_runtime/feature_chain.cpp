@@ -8,13 +8,13 @@ namespace krafla::vk {
 
 void FeatureChain::Link(const Extensions& available, uint32_t api_version) {
   void** next = &core.pNext;
-#define KRAFLA_LINK(member, type, stype, extension, version)                \
-  has_##member = HasFeature(available, api_version, extension, version);    \
-  if (has_##member) {                                                       \
-    member = {};                                                            \
-    member.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##stype;               \
-    *next = &member;                                                        \
-    next = &member.pNext;                                                   \
+#define KRAFLA_LINK(member, type, stype, extension, version)             \
+  has_##member = HasFeature(available, api_version, extension, version); \
+  if (has_##member) {                                                    \
+    member = {};                                                         \
+    member.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##stype;            \
+    *next = &member;                                                     \
+    next = &member.pNext;                                                \
   }
   KRAFLA_FEATURE_STRUCTS(KRAFLA_LINK)
 #undef KRAFLA_LINK
@@ -35,12 +35,12 @@ bool InCore(uint32_t api_version, uint32_t core) { return core != 0 && api_versi
 
 void FeatureChain::LinkUsed(uint32_t api_version, std::vector<const char*>& extensions) {
   void** next = &core.pNext;
-#define KRAFLA_LINK(member, type, stype, extension, version)                        \
-  if (AnySet(member)) {                                                             \
-    member.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##stype;                       \
-    *next = &member;                                                                \
-    next = &member.pNext;                                                           \
-    if (!InCore(api_version, version)) extensions.push_back(extension);     \
+#define KRAFLA_LINK(member, type, stype, extension, version)            \
+  if (AnySet(member)) {                                                 \
+    member.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##stype;           \
+    *next = &member;                                                    \
+    next = &member.pNext;                                               \
+    if (!InCore(api_version, version)) extensions.push_back(extension); \
   }
   KRAFLA_FEATURE_STRUCTS(KRAFLA_LINK)
 #undef KRAFLA_LINK

@@ -15,7 +15,7 @@ namespace krafla::vk {
 using Extensions = std::set<std::string, std::less<>>;
 
 // X(member, struct, sType, extension, first Vulkan version with it in core; 0: none)
-#define KRAFLA_FEATURE_STRUCTS(X) \
+#define KRAFLA_FEATURE_STRUCTS(X)                                                                                      \
   X(storage16, 16BitStorageFeatures, 16BIT_STORAGE_FEATURES, "VK_KHR_16bit_storage", VK_API_VERSION_1_1)               \
   X(variable_pointers, VariablePointersFeatures, VARIABLE_POINTERS_FEATURES, "VK_KHR_variable_pointers",               \
     VK_API_VERSION_1_1)                                                                                                \

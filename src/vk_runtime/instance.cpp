@@ -44,8 +44,8 @@ Result<Validation> ValidationAskedFor() {
   for (const char* no : {"", "0", "false", "off", "no"})
     if (word == no) return Validation::kNone;
   if (word == "gpu") return Validation::kShaders;
-  return InvalidArgument("KRAFLA_VALIDATE is '{}'; say 1, true, on or yes, gpu for what shaders do, or 0, false, off or no.",
-                         asked);
+  return InvalidArgument(
+      "KRAFLA_VALIDATE is '{}'; say 1, true, on or yes, gpu for what shaders do, or 0, false, off or no.", asked);
 }
 
 bool LayerInstalled(const char* name) {
@@ -99,9 +99,7 @@ Instance::~Instance() {
 
 Result<> Instance::Init(InstanceOptions options) {
   Validation validation = options.validation;
-  if (validation == Validation::kNone) {
-    KRAFLA_ASSIGN(validation, ValidationAskedFor());
-  }
+  if (validation == Validation::kNone) { KRAFLA_ASSIGN(validation, ValidationAskedFor()); }
   Result<> made = Open(validation);
   // Nothing to validate on is not what was asked for.
   if (!made && validation != Validation::kNone && made.error().code() == StatusCode::kNotFound)
@@ -135,15 +133,16 @@ Result<> Instance::Open(Validation validation) {
   messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
   messenger.pfnUserCallback = &Instance::OnMessage;
   messenger.pUserData = this;
-  // Either the one or the other: together they take several times as long, as the layer itself warns. There are no rays to
-  // query, and the layer warns where a device has none.
+  // Either the one or the other: together they take several times as long, as the layer itself warns. There are no rays
+  // to query, and the layer warns where a device has none.
   const VkBool32 on = VK_TRUE, off = VK_FALSE;
   const bool calls = validation == Validation::kCalls;
   const auto setting = [](const char* name, const VkBool32& value) {
     return VkLayerSettingEXT{kValidationLayer, name, VK_LAYER_SETTING_TYPE_BOOL32_EXT, 1, &value};
   };
-  const VkLayerSettingEXT settings[] = {setting("validate_core", calls ? on : off), setting("validate_sync", calls ? on : off),
-                                        setting("gpuav_enable", calls ? off : on), setting("gpuav_validate_ray_query", off)};
+  const VkLayerSettingEXT settings[] = {
+      setting("validate_core", calls ? on : off), setting("validate_sync", calls ? on : off),
+      setting("gpuav_enable", calls ? off : on), setting("gpuav_validate_ray_query", off)};
   VkLayerSettingsCreateInfoEXT checks = {VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT, &messenger,
                                          static_cast<uint32_t>(std::size(settings)), settings};
   if (validate) {
@@ -202,7 +201,7 @@ Result<> Instance::ListDevices() {
   }
   if (devices_.empty()) {
     return NotFound("The Vulkan drivers that are installed offer no device with Vulkan 1.1 and a compute queue. {}.",
-                       kHowToGetADriver);
+                    kHowToGetADriver);
   }
   std::ranges::stable_sort(devices_, {}, [](const auto& d) { return Rank(d.profile.type); });
   return {};

@@ -17,7 +17,8 @@ namespace krafla::vk {
 enum class Validation {
   kNone,
   kCalls,    // core and synchronization checks
-  kShaders,  // GPU-assisted checks: what each shader does with addresses and descriptors; shaders take many times as long
+  kShaders,  // GPU-assisted checks: what each shader does with addresses and descriptors; shaders take many times as
+             // long
 };
 
 struct InstanceOptions {
@@ -28,8 +29,8 @@ struct InstanceOptions {
 
 class Instance {
  public:
-  // NOT_FOUND, with what to install, where there is no loader, no driver or no device at all, and no validation was asked
-  // for. Other errors are failures of what is there.
+  // NOT_FOUND, with what to install, where there is no loader, no driver or no device at all, and no validation was
+  // asked for. Other errors are failures of what is there.
   static Result<std::shared_ptr<Instance>> Create(InstanceOptions options = {});
   ~Instance();
   Instance(const Instance&) = delete;

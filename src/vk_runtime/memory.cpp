@@ -44,8 +44,7 @@ VmaVulkanFunctions FunctionsFor(const VolkDeviceTable& d) {
 VkBufferCreateInfo BufferInfo(uint64_t bytes, bool addresses) {
   auto info = Struct<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   info.size = bytes;
-  info.usage =
-      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (addresses) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   return info;
 }
@@ -97,8 +96,8 @@ std::string Device::FreeMemory() {
     budget += budgets[i].budget;
     usage += budgets[i].usage;
   }
-  return Format("about {} of {} bytes are free on {}, and krafla holds {}", budget > usage ? budget - usage : 0,
-                     budget, profile_.name, allocated_bytes());
+  return Format("about {} of {} bytes are free on {}, and krafla holds {}", budget > usage ? budget - usage : 0, budget,
+                profile_.name, allocated_bytes());
 }
 
 Result<> Device::CheckRoom(uint64_t bytes, std::string_view what) {
@@ -128,9 +127,8 @@ Result<std::unique_ptr<Buffer>> Device::AllocateOwned(uint64_t size, MemoryKind 
 
 Result<std::shared_ptr<Buffer>> Device::AllocateRecycled(uint64_t size, bool idle, std::string_view what) {
   KRAFLA_ASSIGN(std::unique_ptr<Buffer> buffer, pool_->Take(size, idle, what));
-  return std::shared_ptr<Buffer>(buffer.release(), [device = shared_from_this()](Buffer* b) {
-    device->pool_->Give(std::unique_ptr<Buffer>(b));
-  });
+  return std::shared_ptr<Buffer>(
+      buffer.release(), [device = shared_from_this()](Buffer* b) { device->pool_->Give(std::unique_ptr<Buffer>(b)); });
 }
 
 Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind kind, std::string_view what) {
@@ -180,8 +178,7 @@ Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind ki
   if (uses_addresses()) buffer->address_ = AddressOf(functions_, handle_, buffer->handle_);
   uint64_t total = allocated_.fetch_add(capacity, std::memory_order_relaxed) + capacity;
   uint64_t peak = peak_.load(std::memory_order_relaxed);
-  while (peak < total && !peak_.compare_exchange_weak(peak, total, std::memory_order_relaxed)) {
-  }
+  while (peak < total && !peak_.compare_exchange_weak(peak, total, std::memory_order_relaxed)) {}
   return buffer;
 }
 
@@ -255,8 +252,12 @@ Result<std::shared_ptr<Buffer>> Device::ImportHost(void* data, uint64_t size, st
 }
 
 void Device::Retire(Buffer& buffer) {
-  Retired retired = {buffer.handle_, buffer.allocation_, buffer.imported_, buffer.last_use(),
-                     buffer.allocation_ != nullptr ? buffer.capacity_ : 0, std::move(buffer.pages_)};
+  Retired retired = {buffer.handle_,
+                     buffer.allocation_,
+                     buffer.imported_,
+                     buffer.last_use(),
+                     buffer.allocation_ != nullptr ? buffer.capacity_ : 0,
+                     std::move(buffer.pages_)};
   if (retired.last_use <= queue_->known_complete() || is_lost_.load(std::memory_order_acquire)) {
     Destroy(retired);
     return;

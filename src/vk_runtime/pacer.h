@@ -12,12 +12,13 @@ namespace krafla::vk {
 
 class Pacer {
  public:
-  // At most `ahead_ms` of work, or two submissions, are with the device at a time. Without a limit in `limit` there is no
-  // bound.
+  // At most `ahead_ms` of work, or two submissions, are with the device at a time. Without a limit in `limit` there is
+  // no bound.
   Pacer(Device& device, const RunLimit& limit, double ahead_ms) : device_(device), limit_(limit), ahead_ms_(ahead_ms) {}
 
   const RunLimit& limit() const { return limit_; }
-  // Before a submission of `ms`: waits until there is room for it. CANCELLED or DEADLINE_EXCEEDED once the limit says so.
+  // Before a submission of `ms`: waits until there is room for it. CANCELLED or DEADLINE_EXCEEDED once the limit says
+  // so.
   Result<> Admit(double ms);
   void Note(Event event, double ms);
 

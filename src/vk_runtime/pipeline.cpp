@@ -29,8 +29,9 @@ PipelineStore::~PipelineStore() {
 
 PipelineStore::Key PipelineStore::KeyOf(const KernelCode& code) {
   XXH128_hash_t words = XXH3_128bits(code.spirv.data(), code.spirv.size() * sizeof(uint32_t));
-  uint64_t rest[] = {words.low64, words.high64, XXH3_64bits(code.entry_point.data(), code.entry_point.size()),
-                     code.binding_count, code.subgroup_size, uint64_t{code.full_subgroups} << 1 | uint64_t{code.splittable}};
+  uint64_t rest[] = {
+      words.low64,        words.high64,       XXH3_64bits(code.entry_point.data(), code.entry_point.size()),
+      code.binding_count, code.subgroup_size, uint64_t{code.full_subgroups} << 1 | uint64_t{code.splittable}};
   XXH128_hash_t all = XXH3_128bits(rest, sizeof(rest));
   return {all.low64, all.high64};
 }
@@ -101,7 +102,7 @@ std::string PipelineStore::CachePath() const {
   std::string folder = dir ? *dir : DefaultCacheDir();
   if (folder.empty()) return "";
   return Format("{}/pipelines-{}-{:08x}.bin", folder, device_.profile().pipeline_cache_uuid,
-                     device_.profile().driver_version);
+                device_.profile().driver_version);
 }
 
 Result<> PipelineStore::LoadCache() {
@@ -127,8 +128,7 @@ Result<> PipelineStore::LoadCache() {
 void PipelineStore::SaveCache() {
   std::string path = CachePath();
   std::size_t size = 0;
-  if (path.empty() ||
-      device_.vk().vkGetPipelineCacheData(device_.handle(), cache_, &size, nullptr) != VK_SUCCESS) {
+  if (path.empty() || device_.vk().vkGetPipelineCacheData(device_.handle(), cache_, &size, nullptr) != VK_SUCCESS) {
     return;
   }
   std::vector<std::byte> bytes(size);
@@ -193,7 +193,8 @@ void PipelineStore::BuildAll(std::size_t count, const std::function<void(std::si
   constexpr unsigned kMostThreads = 8;
   unsigned wanted = device_.options().pipeline_threads;
   if (wanted == 0)
-    wanted = std::min(static_cast<unsigned>(pool != nullptr ? pool->threads() : ThreadPool::DefaultThreads()), kMostThreads);
+    wanted =
+        std::min(static_cast<unsigned>(pool != nullptr ? pool->threads() : ThreadPool::DefaultThreads()), kMostThreads);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t j = next++; j < count; j = next++) build(j);

@@ -31,7 +31,7 @@ inline constexpr uint32_t kMaxPushWords = (kPushConstantBytes - kPushWordsOffset
 
 struct KernelCode {
   std::vector<uint32_t> spirv = {};
-  std::string name = {};        // for people; equal code with different names is one pipeline
+  std::string name = {};  // for people; equal code with different names is one pipeline
   std::string entry_point = "main";
   uint32_t binding_count = 0;
   uint32_t subgroup_size = 0;   // required; 0: any
@@ -80,7 +80,8 @@ class PipelineStore {
   // of threads the driver is called by, or, where they are the application's own, which; null: as many as
   // DeviceOptions::pipeline_threads says.
   Result<std::vector<std::shared_ptr<Pipeline>>> Create(std::span<const KernelCode> kernels,
-                                                        PipelineCounts* counts = nullptr, ThreadPool* threads = nullptr);
+                                                        PipelineCounts* counts = nullptr,
+                                                        ThreadPool* threads = nullptr);
 
  private:
   using Key = std::pair<uint64_t, uint64_t>;

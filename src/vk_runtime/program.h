@@ -145,10 +145,10 @@ class Program {
   static constexpr std::size_t kMostRecordings = 32;
   static constexpr uint32_t kShort = 64;  // launches; of a longer program there are two
   std::array<Recording, kMostRecordings> recordings_;
-  Recording* measured_ = nullptr;      // the one of the measured runs
+  Recording* measured_ = nullptr;  // the one of the measured runs
   VkQueryPool queries_ = VK_NULL_HANDLE;
-  std::vector<double> taken_ms_;       // by the host's clock
-  bool is_measure_pending_ = false;    // a measured run was submitted
+  std::vector<double> taken_ms_;     // by the host's clock
+  bool is_measure_pending_ = false;  // a measured run was submitted
 };
 
 }  // namespace krafla::vk

@@ -37,9 +37,9 @@ void Program::RecordTimestamp(VkCommandBuffer commands, std::size_t number) cons
 Result<> Program::ReadTimestamps(std::span<double> ms) const {
   const DeviceLimits& limits = device_->profile().limits;
   std::vector<uint64_t> ticks(2 * ms.size());
-  VkResult r = device_->vk().vkGetQueryPoolResults(
-      device_->handle(), queries_, 0, static_cast<uint32_t>(ticks.size()), ticks.size() * sizeof(uint64_t), ticks.data(),
-      sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+  VkResult r = device_->vk().vkGetQueryPoolResults(device_->handle(), queries_, 0, static_cast<uint32_t>(ticks.size()),
+                                                   ticks.size() * sizeof(uint64_t), ticks.data(), sizeof(uint64_t),
+                                                   VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
   if (r != VK_SUCCESS) return device_->Fail(r, "read timestamps");
   const uint64_t mask =
       limits.timestamp_valid_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << limits.timestamp_valid_bits) - 1;

@@ -26,13 +26,12 @@ VkResult Queue::Init(bool timeline, bool watched) {
 
 void Queue::Raise(uint64_t number) {
   uint64_t known = complete_.load(std::memory_order_relaxed);
-  while (known < number && !complete_.compare_exchange_weak(known, number, std::memory_order_acq_rel)) {
-  }
+  while (known < number && !complete_.compare_exchange_weak(known, number, std::memory_order_acq_rel)) {}
 }
 
-// The layer (1.4.309, layers/gpuav, Queue::Retire) wakes what waits for a submission, and then looks at what its shaders
-// left. What a woken caller destroys meanwhile is told of no more. It takes submissions one after the other, so the
-// semaphore or fence of an empty second one comes after the look at the first.
+// The layer (1.4.309, layers/gpuav, Queue::Retire) wakes what waits for a submission, and then looks at what its
+// shaders left. What a woken caller destroys meanwhile is told of no more. It takes submissions one after the other, so
+// the semaphore or fence of an empty second one comes after the look at the first.
 VkResult Queue::SubmitBatch(VkSubmitInfo info, VkFence fence) {
   if (is_watched_) {
     auto commands = Struct<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);

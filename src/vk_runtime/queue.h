@@ -25,8 +25,8 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // `watched`: the validation layer looks at what shaders leave behind, so what waits for a submission waits for its look
-  // too.
+  // `watched`: the validation layer looks at what shaders leave behind, so what waits for a submission waits for its
+  // look too.
   VkResult Init(bool timeline, bool watched);
 
   // One vkQueueSubmit. On success `number` is the submission's.
@@ -45,8 +45,8 @@ class Queue {
     VkFence fence;
     int waiters;
   };
-  void Raise(uint64_t number);                    // complete_ = max(complete_, number)
-  void RecycleFences();                           // with mutex_ held
+  void Raise(uint64_t number);  // complete_ = max(complete_, number)
+  void RecycleFences();         // with mutex_ held
   VkResult SubmitBatch(VkSubmitInfo info, VkFence fence);
   VkResult WaitForFence(uint64_t number, uint64_t timeout_ns);
 
@@ -55,7 +55,7 @@ class Queue {
   VkQueue queue_;
   VkSemaphore semaphore_ = VK_NULL_HANDLE;  // a timeline
   bool is_watched_ = false;
-  std::mutex mutex_;                        // of the queue, and of the fences
+  std::mutex mutex_;  // of the queue, and of the fences
   std::deque<Pending> pending_;
   std::vector<VkFence> free_fences_;
   std::atomic<uint64_t> submitted_ = 0, complete_ = 0;

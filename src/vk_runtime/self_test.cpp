@@ -33,7 +33,7 @@ std::string CachePath(const Device& device, std::span<const SelfTestCase> cases)
   std::string folder = device.options().cache_dir ? *device.options().cache_dir : DefaultCacheDir();
   if (folder.empty()) return "";
   return Format("{}/self-test-{}-{:08x}-{:016x}-{}.bin", folder, device.profile().pipeline_cache_uuid,
-                     device.profile().driver_version, HashOf(cases), device.uses_addresses() ? "a" : "d");
+                device.profile().driver_version, HashOf(cases), device.uses_addresses() ? "a" : "d");
 }
 
 void Save(const std::string& path, const DeviceProfile& profile, const std::set<std::string>& failed) {
@@ -65,7 +65,7 @@ Result<std::string> RunCase(const std::shared_ptr<Device>& device, const SelfTes
   auto [a, b] = std::ranges::mismatch(got, c.expected);
   if (a == got.end()) return std::string();
   return Format("byte {} of the output is {:#x}, not {:#x}", a - got.begin(), static_cast<int>(*a),
-                     static_cast<int>(*b));
+                static_cast<int>(*b));
 }
 
 }  // namespace
@@ -101,8 +101,8 @@ Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<co
       return Failure(std::move(reason).error().WithContext("While testing the feature " + c.feature));
     }
     failed.insert(c.feature);
-    // What a driver computes or refuses today it does tomorrow. Other failures (no room, no time, an error that it does not
-    // explain) are of the moment.
+    // What a driver computes or refuses today it does tomorrow. Other failures (no room, no time, an error that it does
+    // not explain) are of the moment.
     certain = certain && (reason || reason.error().code() == StatusCode::kUnimplemented ||
                           reason.error().code() == StatusCode::kInvalidArgument);
     outcome.reasons.push_back(

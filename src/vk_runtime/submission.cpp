@@ -45,8 +45,9 @@ class SubmissionCutter {
 
 }  // namespace
 
-std::vector<Submission> CutIntoSubmissions(std::span<const Step> steps, const std::vector<std::vector<uint32_t>>& levels,
-                                           const StepFacts& facts, const ProgramOptions& options) {
+std::vector<Submission> CutIntoSubmissions(std::span<const Step> steps,
+                                           const std::vector<std::vector<uint32_t>>& levels, const StepFacts& facts,
+                                           const ProgramOptions& options) {
   SubmissionCutter cutter(facts, options.submit_ms);
   for (const std::vector<uint32_t>& level : levels) {
     bool new_group = true;

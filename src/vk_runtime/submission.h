@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program's steps become submissions. Drivers reset a device that does not answer (amdgpu after 2 s, Windows too),
-// and a run can be ended between submissions only: a long launch is cut along its grid, and a submission ends where its
-// time would pass the limit.
+// How a program's steps become submissions. Drivers reset a device that does not answer (amdgpu after 2 s, Windows
+// too), and a run can be ended between submissions only: a long launch is cut along its grid, and a submission ends
+// where its time would pass the limit.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +40,14 @@ struct Submission {
 
 // What is known of the steps, by number.
 struct StepFacts {
-  std::span<const double> ms;       // 0: not known, counted as nothing
+  std::span<const double> ms;  // 0: not known, counted as nothing
   std::vector<bool> is_splittable;
-  std::vector<std::string> names;   // for reports
+  std::vector<std::string> names;  // for reports
 };
 
 // `levels`: as ScheduleSteps gives them.
-std::vector<Submission> CutIntoSubmissions(std::span<const Step> steps, const std::vector<std::vector<uint32_t>>& levels,
-                                           const StepFacts& facts, const ProgramOptions& options);
+std::vector<Submission> CutIntoSubmissions(std::span<const Step> steps,
+                                           const std::vector<std::vector<uint32_t>>& levels, const StepFacts& facts,
+                                           const ProgramOptions& options);
 
 }  // namespace krafla::vk

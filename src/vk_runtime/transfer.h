@@ -33,8 +33,7 @@ class Transfer {
 
   // Makes the chunk ready to be used for a transfer of `bytes`: its last work done, its buffer large enough.
   Result<> Prepare(Chunk& chunk, MemoryKind kind, uint64_t bytes);
-  Result<Event> Copy(Chunk& chunk, VkBuffer from, VkBuffer to, const VkBufferCopy& region,
-                     const KernelNames& name);
+  Result<Event> Copy(Chunk& chunk, VkBuffer from, VkBuffer to, const VkBufferCopy& region, const KernelNames& name);
 
   Device& device_;
   std::mutex mutex_;

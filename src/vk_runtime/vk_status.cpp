@@ -55,8 +55,8 @@ StatusCode ResultCode(VkResult result) {
 }
 
 Failure VulkanError(VkResult result, std::string_view what) {
-  return MakeError(ResultCode(result), "The Vulkan driver failed to {}: it returned {} ({}).", what,
-                   ResultName(result), static_cast<int>(result));
+  return MakeError(ResultCode(result), "The Vulkan driver failed to {}: it returned {} ({}).", what, ResultName(result),
+                   static_cast<int>(result));
 }
 
 }  // namespace krafla::vk

@@ -34,8 +34,10 @@ Result<Shape> MeetSizes(const Shape& lhs, const Shape& rhs) {
 // `small` at the rank of `large`: its dimensions where `map` puts them, those of `large` elsewhere.
 Result<Shape> Raise(const Shape& small, const Shape& large, std::span<const int64_t> map) {
   if (map.empty() && small.rank() > 0)
-    return InvalidArgument("The ranks of {} and {} differ; broadcast_dimensions must say which dimensions of {} those "
-                           "of {} are.", Brief(small), Brief(large), Brief(large), Brief(small));
+    return InvalidArgument(
+        "The ranks of {} and {} differ; broadcast_dimensions must say which dimensions of {} those "
+        "of {} are.",
+        Brief(small), Brief(large), Brief(large), Brief(small));
   if (static_cast<int64_t>(map.size()) != small.rank())
     return InvalidArgument("broadcast_dimensions must have one entry for each dimension of {}, it has {}.",
                            Brief(small), map.size());
@@ -48,8 +50,10 @@ Result<Shape> Raise(const Shape& small, const Shape& large, std::span<const int6
       return InvalidArgument("broadcast_dimensions must ascend; it has {} after {}.", to,
                              map[static_cast<std::size_t>(i - 1)]);
     if (small.dim(i) != large.dim(to) && small.dim(i) != 1 && large.dim(to) != 1)
-      return InvalidArgument("Dimension {} of {} is broadcast into dimension {} of {}; their sizes {} and {} must be "
-                             "equal or 1.", i, Brief(small), to, Brief(large), small.dim(i), large.dim(to));
+      return InvalidArgument(
+          "Dimension {} of {} is broadcast into dimension {} of {}; their sizes {} and {} must be "
+          "equal or 1.",
+          i, Brief(small), to, Brief(large), small.dim(i), large.dim(to));
     out.sizes[static_cast<std::size_t>(to)] = small.dim(i);
     out.dynamic[static_cast<std::size_t>(to)] = small.IsDynamicDim(i);
   }

@@ -90,7 +90,7 @@ XlaOp GatherAcross(const char* call, Opcode opcode, Span<XlaOp> operands, int64_
     CollectiveAttributes a = ToAttributes(c);
     a.dimension = dimension;
     KRAFLA_TRY(ApplyCount(b, "shard_count", shard_count, a));
-    KRAFLA_ASSIGN(Instruction* out, WithLayout(b, opcode, ops, std::move(a), {}, layout));
+    KRAFLA_ASSIGN(Instruction * out, WithLayout(b, opcode, ops, std::move(a), {}, layout));
     const Shape* result = &out->shape();
     if (opcode == Opcode::kAllGatherStart) result = &result->tuple_elements()[1];
     if (result->IsTuple()) result = &result->tuple_elements()[0];
@@ -115,7 +115,7 @@ XlaOp PartitionId(XlaBuilder* builder) { return RunOp("PartitionId", builder, {}
 XlaOp CrossReplicaSum(XlaOp operand, Span<ReplicaGroup> replica_groups) {
   return Run("CrossReplicaSum", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     KRAFLA_ASSIGN(const Shape* x, ArrayShape(*ops[0], "The operand"));
-    KRAFLA_ASSIGN(Computation* f, Adder(b, x->element_type()));
+    KRAFLA_ASSIGN(Computation * f, Adder(b, x->element_type()));
     return b.Add(Opcode::kAllReduce, ToVector(ops), ToAttributes({replica_groups, std::nullopt}), {f});
   });
 }
@@ -124,18 +124,18 @@ XlaOp AllReduce(XlaOp operand, const ComputationOrError& computation, Span<Repli
                 const std::optional<ChannelHandle>& channel_id, const std::optional<Shape>& shape_with_layout,
                 std::optional<bool> use_global_device_ids) {
   return Run("AllReduce", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     CollectiveAttributes a = ToAttributes({replica_groups, channel_id, use_global_device_ids});
     const Shape* layout = shape_with_layout ? &*shape_with_layout : nullptr;
     if (!ops[0]->shape().IsTuple()) return ReduceAcross(b, ToVector(ops), f, a, Opcode::kAllReduce, layout);
     std::vector<Instruction*> arrays;
     int64_t count = static_cast<int64_t>(ops[0]->shape().tuple_elements().size());
     for (int64_t i = 0; i < count; ++i) {
-      KRAFLA_ASSIGN(Instruction* array, b.Add(Opcode::kGetTupleElement, {ops[0]}, TupleIndexAttributes{i}));
+      KRAFLA_ASSIGN(Instruction * array, b.Add(Opcode::kGetTupleElement, {ops[0]}, TupleIndexAttributes{i}));
       arrays.push_back(array);
     }
     if (arrays.empty()) return InvalidArgument("The tuple has no arrays to reduce.");
-    KRAFLA_ASSIGN(Instruction* out, ReduceAcross(b, std::move(arrays), f, a, Opcode::kAllReduce, layout));
+    KRAFLA_ASSIGN(Instruction * out, ReduceAcross(b, std::move(arrays), f, a, Opcode::kAllReduce, layout));
     if (count > 1) return out;
     return b.Add(Opcode::kTuple, {out});  // a tuple of one stays one
   });
@@ -145,7 +145,7 @@ XlaOp AllReduceTuple(Span<XlaOp> operands, const ComputationOrError& computation
                      const std::optional<ChannelHandle>& channel_id, const std::optional<Shape>& shape_with_layout,
                      std::optional<bool> use_global_device_ids) {
   return Run("AllReduceTuple", nullptr, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return ReduceAcross(b, ToVector(ops), f, ToAttributes({replica_groups, channel_id, use_global_device_ids}),
                         Opcode::kAllReduce, shape_with_layout ? &*shape_with_layout : nullptr);
   });
@@ -169,10 +169,10 @@ XlaOp ReduceScatter(XlaOp operand, const ComputationOrError& computation, int64_
                     const std::optional<ChannelHandle>& channel_id, const std::optional<Layout>& layout,
                     std::optional<bool> use_global_device_ids) {
   return Run("ReduceScatter", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     CollectiveAttributes a = ToAttributes({replica_groups, channel_id, use_global_device_ids, scatter_dimension});
     KRAFLA_TRY(ApplyCount(b, "shard_count", shard_count, a));
-    KRAFLA_ASSIGN(Instruction* out, WithLayout(b, Opcode::kReduceScatter, ops, std::move(a), {f}, layout));
+    KRAFLA_ASSIGN(Instruction * out, WithLayout(b, Opcode::kReduceScatter, ops, std::move(a), {f}, layout));
     KRAFLA_TRY(CheckCount("shard_count", shard_count, ops[0]->shape().dim(scatter_dimension),
                           out->shape().dim(scatter_dimension)));
     return out;
@@ -195,7 +195,7 @@ XlaOp AllToAll(XlaOp operand, int64_t split_dimension, int64_t concat_dimension,
     if (x->dim(split_dimension) % split_count != 0)
       return InvalidArgument("Dimension {} of {} does not split into {} equal blocks.", split_dimension, Brief(*x),
                              split_count);
-    KRAFLA_ASSIGN(Instruction* out, WithLayout(b, Opcode::kAllToAll, ops, std::move(a), {}, layout));
+    KRAFLA_ASSIGN(Instruction * out, WithLayout(b, Opcode::kAllToAll, ops, std::move(a), {}, layout));
     if (split_dimension == concat_dimension) return out;
     Dims split, permutation, result = x->dims();
     for (int64_t i = 0; i < x->rank(); ++i) {
@@ -252,7 +252,7 @@ XlaOp MultiCollectivePermute(Span<XlaOp> operands, const std::vector<std::pair<i
 XlaOp AllReduceStart(XlaOp operand, const ComputationOrError& computation, Span<ReplicaGroup> replica_groups,
                      const std::optional<ChannelHandle>& channel_id, std::optional<bool> use_global_device_ids) {
   return Run("AllReduceStart", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return ReduceAcross(b, ToVector(ops), f, ToAttributes({replica_groups, channel_id, use_global_device_ids}),
                         Opcode::kAllReduceStart, nullptr);
   });

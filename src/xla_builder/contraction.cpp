@@ -26,8 +26,12 @@ Result<Instruction*> AddContraction(Impl& b, Opcode opcode, Instructions ops, At
 }
 
 DotAttributes MakeDot(const DotDimensionNumbers& n, const PrecisionConfig* precision) {
-  DotAttributes out{n.lhs_contracting_dimensions, n.rhs_contracting_dimensions, n.lhs_batch_dimensions,
-                    n.rhs_batch_dimensions, {}, {}};
+  DotAttributes out{n.lhs_contracting_dimensions,
+                    n.rhs_contracting_dimensions,
+                    n.lhs_batch_dimensions,
+                    n.rhs_batch_dimensions,
+                    {},
+                    {}};
   if (precision != nullptr) {
     out.precision = precision->operand_precision;
     out.algorithm = precision->algorithm;
@@ -155,8 +159,17 @@ XlaOp Conv(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Padding padding, 
            std::optional<PrimitiveType> preferred_element_type) {
   auto numbers = DefaultConvDimensionNumbers(static_cast<int64_t>(window_strides.size()));
   return Convolve("Conv", lhs, rhs,
-                  {window_strides, padding, {}, {}, {}, numbers, feature_group_count, batch_group_count,
-                   precision_config, preferred_element_type, {}});
+                  {window_strides,
+                   padding,
+                   {},
+                   {},
+                   {},
+                   numbers,
+                   feature_group_count,
+                   batch_group_count,
+                   precision_config,
+                   preferred_element_type,
+                   {}});
 }
 
 XlaOp ConvWithGeneralPadding(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides,
@@ -165,8 +178,17 @@ XlaOp ConvWithGeneralPadding(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides,
                              std::optional<PrimitiveType> preferred_element_type) {
   auto numbers = DefaultConvDimensionNumbers(static_cast<int64_t>(window_strides.size()));
   return Convolve("ConvWithGeneralPadding", lhs, rhs,
-                  {window_strides, {}, padding, {}, {}, numbers, feature_group_count, batch_group_count,
-                   precision_config, preferred_element_type, {}});
+                  {window_strides,
+                   {},
+                   padding,
+                   {},
+                   {},
+                   numbers,
+                   feature_group_count,
+                   batch_group_count,
+                   precision_config,
+                   preferred_element_type,
+                   {}});
 }
 
 XlaOp ConvWithGeneralDimensions(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Padding padding,
@@ -174,8 +196,17 @@ XlaOp ConvWithGeneralDimensions(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strid
                                 int64_t batch_group_count, const PrecisionConfig* precision_config,
                                 std::optional<PrimitiveType> preferred_element_type) {
   return Convolve("ConvWithGeneralDimensions", lhs, rhs,
-                  {window_strides, padding, {}, {}, {}, dimension_numbers, feature_group_count, batch_group_count,
-                   precision_config, preferred_element_type, {}});
+                  {window_strides,
+                   padding,
+                   {},
+                   {},
+                   {},
+                   dimension_numbers,
+                   feature_group_count,
+                   batch_group_count,
+                   precision_config,
+                   preferred_element_type,
+                   {}});
 }
 
 XlaOp ConvGeneral(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::pair<int64_t, int64_t>> padding,
@@ -183,19 +214,37 @@ XlaOp ConvGeneral(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::
                   int64_t batch_group_count, const PrecisionConfig* precision_config,
                   std::optional<PrimitiveType> preferred_element_type) {
   return Convolve("ConvGeneral", lhs, rhs,
-                  {window_strides, {}, padding, {}, {}, dimension_numbers, feature_group_count, batch_group_count,
-                   precision_config, preferred_element_type, {}});
+                  {window_strides,
+                   {},
+                   padding,
+                   {},
+                   {},
+                   dimension_numbers,
+                   feature_group_count,
+                   batch_group_count,
+                   precision_config,
+                   preferred_element_type,
+                   {}});
 }
 
-XlaOp ConvGeneralDilated(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides,
-                         Span<std::pair<int64_t, int64_t>> padding, Span<int64_t> lhs_dilation,
-                         Span<int64_t> rhs_dilation, const ConvolutionDimensionNumbers& dimension_numbers,
-                         int64_t feature_group_count, int64_t batch_group_count,
-                         const PrecisionConfig* precision_config, std::optional<PrimitiveType> preferred_element_type,
+XlaOp ConvGeneralDilated(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::pair<int64_t, int64_t>> padding,
+                         Span<int64_t> lhs_dilation, Span<int64_t> rhs_dilation,
+                         const ConvolutionDimensionNumbers& dimension_numbers, int64_t feature_group_count,
+                         int64_t batch_group_count, const PrecisionConfig* precision_config,
+                         std::optional<PrimitiveType> preferred_element_type,
                          std::optional<std::vector<bool>> window_reversal) {
   return Convolve("ConvGeneralDilated", lhs, rhs,
-                  {window_strides, {}, padding, lhs_dilation, rhs_dilation, dimension_numbers, feature_group_count,
-                   batch_group_count, precision_config, preferred_element_type, std::move(window_reversal)});
+                  {window_strides,
+                   {},
+                   padding,
+                   lhs_dilation,
+                   rhs_dilation,
+                   dimension_numbers,
+                   feature_group_count,
+                   batch_group_count,
+                   precision_config,
+                   preferred_element_type,
+                   std::move(window_reversal)});
 }
 
 }  // namespace krafla

@@ -18,19 +18,18 @@ XlaOp GetTupleElement(XlaOp tuple_data, int64_t index) {
 
 XlaOp Call(XlaBuilder* builder, const ComputationOrError& computation, Span<XlaOp> operands) {
   return Run("Call", builder, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return b.Add(Opcode::kCall, ToVector(ops), CallAttributes{}, {f});
   });
 }
 
 XlaOp CompositeCall(XlaBuilder* builder, const ComputationOrError& computation, Span<XlaOp> operands,
-                    std::string_view name, std::optional<std::string_view> attributes,
-                    std::optional<int64_t> version) {
+                    std::string_view name, std::optional<std::string_view> attributes, std::optional<int64_t> version) {
   return Run("CompositeCall", builder, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     if (name.empty()) return InvalidArgument("A composite needs a name.");
     if (version.value_or(0) < 0) return InvalidArgument("The version must not be negative, it is {}.", *version);
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
-    KRAFLA_ASSIGN(Instruction* out, b.Add(Opcode::kCall, ToVector(ops), CallAttributes{true}, {f}));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
+    KRAFLA_ASSIGN(Instruction * out, b.Add(Opcode::kCall, ToVector(ops), CallAttributes{true}, {f}));
     FrontendAttributes said = b.frontend_attributes;
     said["composite.name"] = name;
     said["composite.attributes"] = attributes.value_or("{}");
@@ -44,27 +43,27 @@ XlaOp CompositeCall(XlaBuilder* builder, const ComputationOrError& computation, 
 
 XlaOp Fusion(XlaBuilder* builder, Span<XlaOp> operands, FusionKind kind, const ComputationOrError& fused_computation) {
   return Run("Fusion", builder, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(fused_computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(fused_computation));
     return b.Add(Opcode::kFusion, ToVector(ops), FusionAttributes{kind}, {f});
   });
 }
 
 XlaOp While(const ComputationOrError& condition, const ComputationOrError& body, XlaOp init) {
   return Run("While", nullptr, {init}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(condition));
-    KRAFLA_ASSIGN(Computation* g, b.Import(body));
+    KRAFLA_ASSIGN(Computation * f, b.Import(condition));
+    KRAFLA_ASSIGN(Computation * g, b.Import(body));
     return b.Add(Opcode::kWhile, ToVector(ops), WhileAttributes{}, {f, g});
   });
 }
 
-XlaOp Conditional(XlaOp predicate, XlaOp true_operand, const ComputationOrError& true_computation,
-                  XlaOp false_operand, const ComputationOrError& false_computation) {
+XlaOp Conditional(XlaOp predicate, XlaOp true_operand, const ComputationOrError& true_computation, XlaOp false_operand,
+                  const ComputationOrError& false_computation) {
   return Run("Conditional", nullptr, {predicate, true_operand, false_operand},
              [&](Impl& b, Instructions ops) -> Result<Instruction*> {
                if (!shape_rules::IsScalarOf(ops[0]->shape(), ElementType::kPred))
                  return InvalidArgument("The predicate must be pred[], it is {}.", Brief(ops[0]->shape()));
-               KRAFLA_ASSIGN(Computation* f, b.Import(true_computation));
-               KRAFLA_ASSIGN(Computation* g, b.Import(false_computation));
+               KRAFLA_ASSIGN(Computation * f, b.Import(true_computation));
+               KRAFLA_ASSIGN(Computation * g, b.Import(false_computation));
                return b.Add(Opcode::kConditional, ToVector(ops), {}, {f, g});
              });
 }
@@ -73,13 +72,14 @@ XlaOp Conditional(XlaOp branch_index, Span<const XlaComputation*> branch_computa
   return Run("Conditional", nullptr, Join({branch_index}, branch_operands),
              [&](Impl& b, Instructions ops) -> Result<Instruction*> {
                if (branch_computations.size() != branch_operands.size() || branch_operands.empty())
-                 return InvalidArgument("There must be an operand for each branch, and at least one branch; {} "
-                                        "branches and {} operands were given.", branch_computations.size(),
-                                        branch_operands.size());
+                 return InvalidArgument(
+                     "There must be an operand for each branch, and at least one branch; {} "
+                     "branches and {} operands were given.",
+                     branch_computations.size(), branch_operands.size());
                std::vector<Computation*> branches;
                for (const XlaComputation* branch : branch_computations) {
                  if (branch == nullptr) return InvalidArgument("Branch {} is a null pointer.", branches.size());
-                 KRAFLA_ASSIGN(Computation* f, b.Import(*branch));
+                 KRAFLA_ASSIGN(Computation * f, b.Import(*branch));
                  branches.push_back(f);
                }
                return b.Add(Opcode::kConditional, ToVector(ops), {}, std::move(branches));
@@ -100,8 +100,10 @@ XlaOp Domain(XlaOp operand, std::string_view entry, std::string_view exit) {
         if (depth == 0 && i + 1 < side.size()) closed = false;
       }
       if (!closed || depth != 0)
-        return InvalidArgument("The shardings of a domain are written as in HLO text, in braces: {{replicated}}; '{}' "
-                               "is not.", side);
+        return InvalidArgument(
+            "The shardings of a domain are written as in HLO text, in braces: {{replicated}}; '{}' "
+            "is not.",
+            side);
     }
     return b.Add(Opcode::kDomain, {ops[0]},
                  DomainAttributes{Format("kind=\"sharding\", entry={}, exit={}", entry, exit)});
@@ -124,14 +126,10 @@ struct CustomCallArguments {
 
 const char* VersionWord(CustomCallApiVersion version) {
   switch (version) {
-    case CustomCallApiVersion::API_VERSION_ORIGINAL:
-      return "";
-    case CustomCallApiVersion::API_VERSION_STATUS_RETURNING:
-      return "API_VERSION_STATUS_RETURNING";
-    case CustomCallApiVersion::API_VERSION_STATUS_RETURNING_UNIFIED:
-      return "API_VERSION_STATUS_RETURNING_UNIFIED";
-    case CustomCallApiVersion::API_VERSION_TYPED_FFI:
-      return "API_VERSION_TYPED_FFI";
+    case CustomCallApiVersion::API_VERSION_ORIGINAL: return "";
+    case CustomCallApiVersion::API_VERSION_STATUS_RETURNING: return "API_VERSION_STATUS_RETURNING";
+    case CustomCallApiVersion::API_VERSION_STATUS_RETURNING_UNIFIED: return "API_VERSION_STATUS_RETURNING_UNIFIED";
+    case CustomCallApiVersion::API_VERSION_TYPED_FFI: return "API_VERSION_TYPED_FFI";
   }
   KRAFLA_UNREACHABLE();
 }
@@ -172,11 +170,11 @@ XlaOp MakeCustomCall(const char* call, XlaBuilder* builder, Span<XlaOp> operands
     if (a.literal != nullptr) attributes.literal = std::make_shared<const Literal>(*a.literal);
     std::vector<Computation*> called;
     if (a.computation != nullptr) {
-      KRAFLA_ASSIGN(Computation* f, b.Import(*a.computation));
+      KRAFLA_ASSIGN(Computation * f, b.Import(*a.computation));
       called.push_back(f);
     }
-    KRAFLA_ASSIGN(Instruction* out, b.Add(Opcode::kCustomCall, ToVector(ops), std::move(attributes), std::move(called),
-                                          &*a.shape));
+    KRAFLA_ASSIGN(Instruction * out,
+                  b.Add(Opcode::kCustomCall, ToVector(ops), std::move(attributes), std::move(called), &*a.shape));
     if (!a.opaque.empty()) {
       InstructionMetadata metadata = out->metadata();
       metadata.backend_config = ConfigText(a.opaque);
@@ -192,9 +190,9 @@ XlaOp CustomCall(XlaBuilder* builder, std::string_view call_target_name, Span<Xl
                  const ShapeOrError& shape, std::string_view opaque, bool has_side_effect,
                  Span<OutputOperandAliasing> output_operand_aliasing, const Literal* literal,
                  CustomCallApiVersion api_version) {
-  return MakeCustomCall("CustomCall", builder, operands,
-                        {call_target_name, shape, nullptr, {}, opaque, has_side_effect, output_operand_aliasing,
-                         literal, api_version});
+  return MakeCustomCall(
+      "CustomCall", builder, operands,
+      {call_target_name, shape, nullptr, {}, opaque, has_side_effect, output_operand_aliasing, literal, api_version});
 }
 XlaOp CustomCallWithComputation(XlaBuilder* builder, std::string_view call_target_name, Span<XlaOp> operands,
                                 const ComputationOrError& computation, const ShapeOrError& shape,
@@ -202,8 +200,15 @@ XlaOp CustomCallWithComputation(XlaBuilder* builder, std::string_view call_targe
                                 Span<OutputOperandAliasing> output_operand_aliasing, const Literal* literal,
                                 CustomCallApiVersion api_version) {
   return MakeCustomCall("CustomCallWithComputation", builder, operands,
-                        {call_target_name, shape, &computation, {}, opaque, has_side_effect, output_operand_aliasing,
-                         literal, api_version});
+                        {call_target_name,
+                         shape,
+                         &computation,
+                         {},
+                         opaque,
+                         has_side_effect,
+                         output_operand_aliasing,
+                         literal,
+                         api_version});
 }
 XlaOp CustomCallWithLayout(XlaBuilder* builder, std::string_view call_target_name, Span<XlaOp> operands,
                            const ShapeOrError& shape_with_layout, Span<Shape> operand_shapes_with_layout,

@@ -25,8 +25,10 @@ XlaOp UnaryOp(const char* call, Opcode opcode, XlaOp operand, const std::optiona
       if (accuracy->mode == ResultAccuracy::HIGHEST)
         return InvalidArgument("result_accuracy is HIGHEST or a tolerance, not both.");
       if (!(t.atol >= 0) || !(t.rtol >= 0) || std::isinf(t.atol) || std::isinf(t.rtol) || t.ulps < 0)
-        return InvalidArgument("The tolerance of result_accuracy must not be negative or infinite; it is atol={}, "
-                               "rtol={}, ulps={}.", t.atol, t.rtol, t.ulps);
+        return InvalidArgument(
+            "The tolerance of result_accuracy must not be negative or infinite; it is atol={}, "
+            "rtol={}, ulps={}.",
+            t.atol, t.rtol, t.ulps);
       out.atol = t.atol;
       out.rtol = t.rtol;
       out.ulps = t.ulps;
@@ -73,9 +75,7 @@ XlaOp TernaryOp(const char* call, Opcode opcode, XlaOp a, XlaOp x, XlaOp c) {
       if (array == nullptr && op->shape().IsArray() && !op->shape().IsScalar()) array = &op->shape();
     std::vector<Instruction*> operands = ToVector(ops);
     for (Instruction*& op : operands)
-      if (array != nullptr && op->shape().IsScalar()) {
-        KRAFLA_ASSIGN(op, BroadcastTo(b, op, *array));
-      }
+      if (array != nullptr && op->shape().IsScalar()) { KRAFLA_ASSIGN(op, BroadcastTo(b, op, *array)); }
     return b.Add(opcode, std::move(operands));
   });
 }
@@ -110,12 +110,12 @@ XlaOp Compare(XlaOp lhs, XlaOp rhs, ComparisonDirection direction) {
   return CompareOp("Compare", lhs, rhs, {}, direction, ComparisonType::kDefault);
 }
 
-#define KRAFLA_COMPARISON(Name, direction)                                       \
-  XlaOp Name(XlaOp lhs, XlaOp rhs, Span<int64_t> dims) {                         \
+#define KRAFLA_COMPARISON(Name, direction)                                        \
+  XlaOp Name(XlaOp lhs, XlaOp rhs, Span<int64_t> dims) {                          \
     return CompareOp(#Name, lhs, rhs, dims, direction, ComparisonType::kDefault); \
-  }                                                                              \
-  XlaOp Name##TotalOrder(XlaOp lhs, XlaOp rhs, Span<int64_t> dims) {             \
-    return TotalOrder(#Name "TotalOrder", lhs, rhs, dims, direction);            \
+  }                                                                               \
+  XlaOp Name##TotalOrder(XlaOp lhs, XlaOp rhs, Span<int64_t> dims) {              \
+    return TotalOrder(#Name "TotalOrder", lhs, rhs, dims, direction);             \
   }
 KRAFLA_COMPARISON(Eq, ComparisonDirection::kEq)
 KRAFLA_COMPARISON(Ne, ComparisonDirection::kNe)
@@ -146,8 +146,8 @@ XlaOp ReducePrecision(XlaOp operand, int exponent_bits, int mantissa_bits) {
 
 XlaOp Conj(XlaOp operand) {
   return Run("Conj", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Instruction* real, b.Add(Opcode::kReal, {ops[0]}));
-    KRAFLA_ASSIGN(Instruction* imag, b.Add(Opcode::kImag, {ops[0]}));
+    KRAFLA_ASSIGN(Instruction * real, b.Add(Opcode::kReal, {ops[0]}));
+    KRAFLA_ASSIGN(Instruction * imag, b.Add(Opcode::kImag, {ops[0]}));
     KRAFLA_ASSIGN(imag, b.Add(Opcode::kNegate, {imag}));
     return b.Add(Opcode::kComplex, {real, imag});
   });
@@ -164,7 +164,7 @@ XlaOp Map(XlaBuilder* builder, Span<XlaOp> operands, const ComputationOrError& c
   return Run("Map", builder, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     if (!static_operands.empty())
       return InvalidArgument("static_operands are no longer part of HLO; {} were given.", static_operands.size());
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return b.Add(Opcode::kMap, ToVector(ops), DimensionsAttributes{ToDims(dimensions)}, {f});
   });
 }

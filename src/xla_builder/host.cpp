@@ -46,7 +46,7 @@ Result<Instruction*> AddOutfeed(Impl& b, Instruction* operand, Instruction* toke
 Result<Instruction*> AddSend(Impl& b, Instruction* operand, Instruction* token, const ChannelHandle& handle,
                              bool host) {
   KRAFLA_TRY(CheckHandle(handle, host, host ? ChannelHandle::DEVICE_TO_HOST : ChannelHandle::DEVICE_TO_DEVICE));
-  KRAFLA_ASSIGN(Instruction* send, b.Add(Opcode::kSend, {operand, token}, Channel(handle, host)));
+  KRAFLA_ASSIGN(Instruction * send, b.Add(Opcode::kSend, {operand, token}, Channel(handle, host)));
   return b.Add(Opcode::kSendDone, {send}, Channel(handle, host));
 }
 
@@ -55,7 +55,7 @@ Result<Instruction*> AddRecv(Impl& b, Instruction* token, const ShapeOrError& sh
   if (!shape) return Failure(shape.error());
   KRAFLA_TRY(CheckHandle(handle, host, host ? ChannelHandle::HOST_TO_DEVICE : ChannelHandle::DEVICE_TO_DEVICE));
   KRAFLA_ASSIGN(Shape all, Shape::MakeTuple({*shape, Shape::MakeScalar(kContext), Shape::MakeToken()}));
-  KRAFLA_ASSIGN(Instruction* recv, b.Add(Opcode::kRecv, {token}, Channel(handle, host), {}, &all));
+  KRAFLA_ASSIGN(Instruction * recv, b.Add(Opcode::kRecv, {token}, Channel(handle, host), {}, &all));
   return b.Add(Opcode::kRecvDone, {recv}, Channel(handle, host));
 }
 
@@ -76,8 +76,8 @@ XlaOp AddDependency(XlaOp operand, XlaOp token) {
 
 XlaOp Infeed(XlaBuilder* builder, const ShapeOrError& shape, std::string_view config) {
   return Run("Infeed", builder, {}, [&](Impl& b, Instructions) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Instruction* token, AddToken(b));
-    KRAFLA_ASSIGN(Instruction* item, AddInfeed(b, token, shape, config));
+    KRAFLA_ASSIGN(Instruction * token, AddToken(b));
+    KRAFLA_ASSIGN(Instruction * item, AddInfeed(b, token, shape, config));
     return b.Add(Opcode::kGetTupleElement, {item}, TupleIndexAttributes{0});
   });
 }
@@ -88,7 +88,7 @@ XlaOp InfeedWithToken(XlaOp token, const ShapeOrError& shape, std::string_view c
 
 void Outfeed(XlaOp operand, const ShapeOrError& shape_with_layout, std::string_view outfeed_config) {
   Run("Outfeed", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Instruction* token, AddToken(b));
+    KRAFLA_ASSIGN(Instruction * token, AddToken(b));
     KRAFLA_TRY(AddOutfeed(b, ops[0], token, shape_with_layout, outfeed_config));
     return b.Add(Opcode::kTuple, {});  // as XLA's builder: what follows by default is no token
   });
@@ -102,7 +102,7 @@ XlaOp OutfeedWithToken(XlaOp operand, XlaOp token, const ShapeOrError& shape_wit
 
 void Send(XlaOp operand, const ChannelHandle& handle) {
   Run("Send", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Instruction* token, AddToken(b));
+    KRAFLA_ASSIGN(Instruction * token, AddToken(b));
     return AddSend(b, ops[0], token, handle, false);
   });
 }
@@ -112,8 +112,8 @@ XlaOp SendWithToken(XlaOp operand, XlaOp token, const ChannelHandle& handle) {
 }
 XlaOp Recv(XlaBuilder* builder, const ShapeOrError& shape, const ChannelHandle& handle) {
   return Run("Recv", builder, {}, [&](Impl& b, Instructions) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Instruction* token, AddToken(b));
-    KRAFLA_ASSIGN(Instruction* done, AddRecv(b, token, shape, handle, false));
+    KRAFLA_ASSIGN(Instruction * token, AddToken(b));
+    KRAFLA_ASSIGN(Instruction * done, AddRecv(b, token, shape, handle, false));
     return b.Add(Opcode::kGetTupleElement, {done}, TupleIndexAttributes{0});
   });
 }
@@ -145,7 +145,7 @@ XlaOp CopyDone(XlaOp start) { return RunOp("CopyDone", nullptr, {start}, Opcode:
 XlaOp AsyncStart(XlaBuilder* builder, Span<XlaOp> operands, std::string_view execution_thread,
                  const ComputationOrError& computation) {
   return Run("AsyncStart", builder, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     f->set_execution_thread(std::string(execution_thread));
     return b.Add(Opcode::kAsyncStart, ToVector(ops), AsyncAttributes{std::string(execution_thread)}, {f});
   });

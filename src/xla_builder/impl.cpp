@@ -39,8 +39,8 @@ int64_t XlaBuilder::Impl::HandleOf(Instruction* instruction) {
 Result<Instruction*> XlaBuilder::Impl::Add(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes,
                                            std::vector<Computation*> called, const Shape* declared,
                                            std::string_view instruction_name) {
-  KRAFLA_ASSIGN(Instruction* out, AddInferred(*computation, opcode, std::move(operands), std::move(attributes),
-                                              std::move(called), declared, instruction_name));
+  KRAFLA_ASSIGN(Instruction * out, AddInferred(*computation, opcode, std::move(operands), std::move(attributes),
+                                               std::move(called), declared, instruction_name));
   InstructionMetadata said;
   said.metadata = xla_builder::MetadataText(one_shot_metadata.value_or(metadata));
   if (sharding) said.sharding = *sharding;
@@ -106,15 +106,14 @@ XlaOp Run(const char* call, XlaBuilder* builder, Span<XlaOp> operands, const Bod
     if (operands[i].IsUninitialized())
       return fail(Status(StatusCode::kInvalidArgument, Format("Operand {} is an XlaOp that no call made.", i)));
     if (operands[i].builder() != builder)
-      return fail(Status(StatusCode::kInvalidArgument,
-                         Format("Operand {} belongs to another builder than '{}'.", i, b.name)));
+      return fail(
+          Status(StatusCode::kInvalidArgument, Format("Operand {} belongs to another builder than '{}'.", i, b.name)));
     broken |= !operands[i].valid();
   }
   if (broken) return builder->MakeOp(-1);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     auto found = b.Find(operands[i]);
-    if (!found)
-      return fail(Status(StatusCode::kInvalidArgument, Format("Operand {}: {}", i, found.error().message())));
+    if (!found) return fail(Status(StatusCode::kInvalidArgument, Format("Operand {}: {}", i, found.error().message())));
     instructions.push_back(*found);
     if (i < 8) {
       if (i > 0) arguments += ", ";
@@ -130,9 +129,8 @@ XlaOp Run(const char* call, XlaBuilder* builder, Span<XlaOp> operands, const Bod
 }
 
 XlaOp RunOp(const char* call, XlaBuilder* builder, Span<XlaOp> operands, Opcode opcode, Attributes attributes) {
-  return Run(call, builder, operands, [&](Impl& b, Instructions ops) {
-    return b.Add(opcode, ToVector(ops), std::move(attributes));
-  });
+  return Run(call, builder, operands,
+             [&](Impl& b, Instructions ops) { return b.Add(opcode, ToVector(ops), std::move(attributes)); });
 }
 
 std::vector<XlaOp> Join(Span<XlaOp> a, Span<XlaOp> b) {
@@ -191,8 +189,10 @@ Result<std::string> FrontendAttributesText(const FrontendAttributes& attributes)
     for (char c : key)
       if (!(c == '_' || c == '.' || c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
             (c >= 'A' && c <= 'Z')))
-        return InvalidArgument("The name of a frontend attribute is made of letters, digits, '_', '.' and '-'; "
-                               "'{}' is not.", key);
+        return InvalidArgument(
+            "The name of a frontend attribute is made of letters, digits, '_', '.' and '-'; "
+            "'{}' is not.",
+            key);
     if (key.empty()) return InvalidArgument("A frontend attribute needs a name.");
     if (!out.empty()) out += ',';
     out += key + '=' + Quoted(value);

@@ -32,8 +32,8 @@ XlaOp BroadcastInDim(XlaOp operand, Span<int64_t> out_dim_size, Span<int64_t> br
     KRAFLA_ASSIGN(const Shape* x, ArrayShape(*ops[0], "The operand"));
     KRAFLA_ASSIGN(Shape result, Shape::MakeArray(x->element_type(), out_dim_size));
     if (static_cast<int64_t>(broadcast_dimensions.size()) != x->rank())
-      return InvalidArgument("broadcast_dimensions must have one entry for each dimension of {}, it has {}.",
-                             Brief(*x), broadcast_dimensions.size());
+      return InvalidArgument("broadcast_dimensions must have one entry for each dimension of {}, it has {}.", Brief(*x),
+                             broadcast_dimensions.size());
     DimList raised;
     for (int64_t size : out_dim_size) raised.Add(size);
     for (int64_t i = 0; i < x->rank(); ++i) {
@@ -52,8 +52,8 @@ XlaOp BroadcastInDim(XlaOp operand, Span<int64_t> out_dim_size, Span<int64_t> br
     Instruction* out = ops[0];
     // One instruction where nothing repeats but whole dimensions.
     KRAFLA_ASSIGN(Shape shape, raised.Make(x->element_type()));
-    KRAFLA_ASSIGN(out, b.Add(Opcode::kBroadcast, {out}, DimensionsAttributes{ToDims(broadcast_dimensions)}, {},
-                             &shape));
+    KRAFLA_ASSIGN(out,
+                  b.Add(Opcode::kBroadcast, {out}, DimensionsAttributes{ToDims(broadcast_dimensions)}, {}, &shape));
     return BroadcastTo(b, out, result);
   });
 }
@@ -103,8 +103,10 @@ XlaOp DynamicReshape(XlaOp operand, Span<XlaOp> dim_sizes, Span<int64_t> new_siz
   return Run("DynamicReshape", nullptr, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     KRAFLA_ASSIGN(const Shape* x, ArrayShape(*ops[0], "The operand"));
     if (dims_are_dynamic.size() != new_size_bounds.size() || dim_sizes.size() != new_size_bounds.size())
-      return InvalidArgument("dim_sizes, new_size_bounds and dims_are_dynamic must be equally long; they have {}, {} "
-                             "and {} entries.", dim_sizes.size(), new_size_bounds.size(), dims_are_dynamic.size());
+      return InvalidArgument(
+          "dim_sizes, new_size_bounds and dims_are_dynamic must be equally long; they have {}, {} "
+          "and {} entries.",
+          dim_sizes.size(), new_size_bounds.size(), dims_are_dynamic.size());
     DimList dims;
     for (std::size_t i = 0; i < new_size_bounds.size(); ++i) dims.Add(new_size_bounds[i], dims_are_dynamic[i]);
     KRAFLA_ASSIGN(Shape shape, dims.Make(x->element_type()));
@@ -205,7 +207,7 @@ XlaOp Scatter(Span<XlaOp> inputs, XlaOp scatter_indices, Span<XlaOp> updates,
     if (inputs.size() != updates.size())
       return InvalidArgument("There must be as many updates as inputs; {} inputs and {} updates were given.",
                              inputs.size(), updates.size());
-    KRAFLA_ASSIGN(Computation* f, b.Import(update_computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(update_computation));
     return b.Add(Opcode::kScatter, ToVector(ops),
                  ScatterAttributes{.update_window_dims = n.update_window_dims,
                                    .inserted_window_dims = n.inserted_window_dims,
@@ -221,8 +223,7 @@ XlaOp Scatter(Span<XlaOp> inputs, XlaOp scatter_indices, Span<XlaOp> updates,
 XlaOp Scatter(XlaOp input, XlaOp scatter_indices, XlaOp updates, const ComputationOrError& update_computation,
               const ScatterDimensionNumbers& dimension_numbers, bool indices_are_sorted, bool unique_indices) {
   return Scatter(Span<XlaOp>{input}, scatter_indices, Span<XlaOp>{updates}, update_computation, dimension_numbers,
-                 indices_are_sorted,
-                 unique_indices);
+                 indices_are_sorted, unique_indices);
 }
 
 XlaOp GetDimensionSize(XlaOp operand, int64_t dimension) {
@@ -239,10 +240,9 @@ XlaOp RemoveDynamicDimension(XlaOp operand, int64_t dimension) {
     if (x->dim(dimension) > INT32_MAX)
       return InvalidArgument("The size {} of dimension {} does not fit s32.", x->dim(dimension), dimension);
     Shape shape = x->WithDynamicDim(dimension, false);
-    KRAFLA_ASSIGN(Instruction* size,
-                  b.Add(Opcode::kConstant, {},
-                        ConstantAttributes{std::make_shared<Literal>(
-                            ScalarLiteral(ElementType::kS32, static_cast<double>(x->dim(dimension))))}));
+    KRAFLA_ASSIGN(Instruction * size, b.Add(Opcode::kConstant, {},
+                                            ConstantAttributes{std::make_shared<Literal>(ScalarLiteral(
+                                                ElementType::kS32, static_cast<double>(x->dim(dimension))))}));
     return b.Add(Opcode::kSetDimensionSize, {ops[0], size}, DimensionsAttributes{{dimension}}, {}, &shape);
   });
 }

@@ -20,9 +20,7 @@ struct WindowArguments {
 Result<WindowAttributes> WindowOver(const Instruction& operand, const WindowArguments& a) {
   KRAFLA_ASSIGN(const Shape* x, ArrayShape(operand, "The operand"));
   std::vector<std::pair<int64_t, int64_t>> padding(a.padding.begin(), a.padding.end());
-  if (a.kind) {
-    KRAFLA_ASSIGN(padding, MakePadding(x->dims(), a.sizes, a.strides, *a.kind));
-  }
+  if (a.kind) { KRAFLA_ASSIGN(padding, MakePadding(x->dims(), a.sizes, a.strides, *a.kind)); }
   KRAFLA_ASSIGN(Window window, MakeWindow({.sizes = a.sizes,
                                            .strides = a.strides,
                                            .base_dilations = a.base_dilations,
@@ -33,8 +31,10 @@ Result<WindowAttributes> WindowOver(const Instruction& operand, const WindowArgu
 
 Result<> CheckPairing(std::size_t operands, std::size_t inits) {
   if (operands == inits && operands > 0) return {};
-  return InvalidArgument("There must be an initial value for each array, and at least one; {} arrays and {} initial "
-                         "values were given.", operands, inits);
+  return InvalidArgument(
+      "There must be an initial value for each array, and at least one; {} arrays and {} initial "
+      "values were given.",
+      operands, inits);
 }
 
 XlaOp WindowedReduce(const char* call, Span<XlaOp> operands, Span<XlaOp> inits, const ComputationOrError& computation,
@@ -43,7 +43,7 @@ XlaOp WindowedReduce(const char* call, Span<XlaOp> operands, Span<XlaOp> inits, 
   return Run(call, nullptr, all, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     KRAFLA_TRY(CheckPairing(operands.size(), inits.size()));
     KRAFLA_ASSIGN(WindowAttributes window, WindowOver(*ops[0], a));
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return b.Add(Opcode::kReduceWindow, ToVector(ops), std::move(window), {f});
   });
 }
@@ -52,8 +52,8 @@ XlaOp WindowedScatter(const char* call, XlaOp operand, const ComputationOrError&
                       XlaOp source, XlaOp init_value, const ComputationOrError& scatter) {
   return Run(call, nullptr, {operand, source, init_value}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     KRAFLA_ASSIGN(WindowAttributes window, WindowOver(*ops[0], a));
-    KRAFLA_ASSIGN(Computation* f, b.Import(select));
-    KRAFLA_ASSIGN(Computation* g, b.Import(scatter));
+    KRAFLA_ASSIGN(Computation * f, b.Import(select));
+    KRAFLA_ASSIGN(Computation * g, b.Import(scatter));
     return b.Add(Opcode::kSelectAndScatter, ToVector(ops), std::move(window), {f, g});
   });
 }
@@ -65,7 +65,7 @@ XlaOp Reduce(XlaBuilder* builder, Span<XlaOp> operands, Span<XlaOp> init_values,
   std::vector<XlaOp> all = Join(operands, init_values);
   return Run("Reduce", builder, all, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     KRAFLA_TRY(CheckPairing(operands.size(), init_values.size()));
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return b.Add(Opcode::kReduce, ToVector(ops), DimensionsAttributes{ToDims(dimensions_to_reduce)}, {f});
   });
 }
@@ -79,7 +79,7 @@ XlaOp ReduceAll(XlaOp operand, XlaOp init_value, const ComputationOrError& compu
     KRAFLA_ASSIGN(const Shape* x, ArrayShape(*ops[0], "The operand"));
     Dims all;
     for (int64_t i = 0; i < x->rank(); ++i) all.push_back(i);
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return b.Add(Opcode::kReduce, ToVector(ops), DimensionsAttributes{all}, {f});
   });
 }
@@ -112,8 +112,8 @@ XlaOp ReduceWindowWithGeneralPadding(Span<XlaOp> operands, Span<XlaOp> init_valu
 XlaOp SelectAndScatter(XlaOp operand, const ComputationOrError& select, Span<int64_t> window_dimensions,
                        Span<int64_t> window_strides, Padding padding, XlaOp source, XlaOp init_value,
                        const ComputationOrError& scatter) {
-  return WindowedScatter("SelectAndScatter", operand, select,
-                         {window_dimensions, window_strides, {}, {}, padding, {}}, source, init_value, scatter);
+  return WindowedScatter("SelectAndScatter", operand, select, {window_dimensions, window_strides, {}, {}, padding, {}},
+                         source, init_value, scatter);
 }
 XlaOp SelectAndScatterWithGeneralPadding(XlaOp operand, const ComputationOrError& select,
                                          Span<int64_t> window_dimensions, Span<int64_t> window_strides,
@@ -134,7 +134,7 @@ XlaOp Scan(Span<XlaOp> inputs, Span<XlaOp> inits, const ComputationOrError& comp
     if (scan_dimension_size && *scan_dimension_size != x->dim(scan_dimension))
       return InvalidArgument("scan_dimension_size is {}, dimension {} of {} has {}.", *scan_dimension_size,
                              scan_dimension, shape_rules::Brief(*x), x->dim(scan_dimension));
-    KRAFLA_ASSIGN(Computation* f, b.Import(computation));
+    KRAFLA_ASSIGN(Computation * f, b.Import(computation));
     return b.Add(Opcode::kScan, ToVector(ops),
                  ScanAttributes{scan_dimension, static_cast<int64_t>(inits.size()), is_reverse, is_associative}, {f});
   });
@@ -143,10 +143,13 @@ XlaOp Scan(Span<XlaOp> inputs, Span<XlaOp> inits, const ComputationOrError& comp
 XlaOp Sort(Span<XlaOp> operands, const ComputationOrError& comparator, int64_t dimension, bool is_stable) {
   return Run("Sort", nullptr, operands, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     KRAFLA_ASSIGN(const Shape* x, ArrayShape(*ops[0], "The first array"));
-    if (dimension < -1) return InvalidArgument("The dimension to sort along must be -1, for the last, or at least 0; "
-                                               "it is {}.", dimension);
+    if (dimension < -1)
+      return InvalidArgument(
+          "The dimension to sort along must be -1, for the last, or at least 0; "
+          "it is {}.",
+          dimension);
     int64_t along = dimension == -1 ? x->rank() - 1 : dimension;
-    KRAFLA_ASSIGN(Computation* f, b.Import(comparator));
+    KRAFLA_ASSIGN(Computation * f, b.Import(comparator));
     return b.Add(Opcode::kSort, ToVector(ops), SortAttributes{along, is_stable}, {f});
   });
 }

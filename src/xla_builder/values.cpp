@@ -27,8 +27,10 @@ XlaOp Parameter(XlaBuilder* builder, int64_t parameter_number, const ShapeOrErro
     attributes.replicated_at_leaf_buffers = replicated_at_leaf_buffers;
     std::size_t leaves = TupleLeaves(*shape).size();
     if (!replicated_at_leaf_buffers.empty() && replicated_at_leaf_buffers.size() != leaves)
-      return InvalidArgument("replicated_at_leaf_buffers must have one entry for each of the {} leaves of {}, it has "
-                             "{}.", leaves, shape_rules::Brief(*shape), replicated_at_leaf_buffers.size());
+      return InvalidArgument(
+          "replicated_at_leaf_buffers must have one entry for each of the {} leaves of {}, it has "
+          "{}.",
+          leaves, shape_rules::Brief(*shape), replicated_at_leaf_buffers.size());
     return b.Add(Opcode::kParameter, {}, std::move(attributes), {}, &*shape, name);
   });
 }

@@ -36,8 +36,10 @@ Result<std::vector<std::pair<int64_t, int64_t>>> MakePadding(std::span<const int
                                                              std::span<const int64_t> window,
                                                              std::span<const int64_t> strides, Padding padding) {
   if (window.size() != input.size() || strides.size() != input.size())
-    return InvalidArgument("There must be a window size and a stride for each of the {} dimensions; {} sizes and {} "
-                           "strides were given.", input.size(), window.size(), strides.size());
+    return InvalidArgument(
+        "There must be a window size and a stride for each of the {} dimensions; {} sizes and {} "
+        "strides were given.",
+        input.size(), window.size(), strides.size());
   std::vector<std::pair<int64_t, int64_t>> out(input.size());
   if (padding == Padding::kValid) return out;
   for (std::size_t i = 0; i < input.size(); ++i) {

@@ -72,14 +72,14 @@ Result<XlaComputation> XlaBuilder::Build(XlaOp root) {
       Status first = b.errors[0];
       std::size_t more = b.errors.size() - 1;
       if (more > 0)
-        static_cast<void>(std::move(first).WithContext(
-            Format("{} more call{} went wrong after it", more, more == 1 ? "" : "s")));
+        static_cast<void>(
+            std::move(first).WithContext(Format("{} more call{} went wrong after it", more, more == 1 ? "" : "s")));
       return Failure(std::move(first).WithContext(Format("while building '{}'", b.name)));
     }
     if (b.ops.empty()) return InvalidArgument("Build: '{}' has no operations.", b.name);
     if (root.IsUninitialized() || root.builder() != this)
       return InvalidArgument("Build: The result of '{}' must be an op of its own builder.", b.name);
-    KRAFLA_ASSIGN(Instruction* instruction, b.Find(root));
+    KRAFLA_ASSIGN(Instruction * instruction, b.Find(root));
     b.computation->set_root(instruction);
     b.module->set_entry(b.computation);
     auto parameters = b.computation->parameters();
@@ -103,7 +103,7 @@ Result<Shape> XlaBuilder::GetShape(XlaOp op) const {
     if (auto first = first_error()) return Failure(*first);
     return InvalidArgument("GetShape: The op is not valid.");
   }
-  KRAFLA_ASSIGN(Instruction* instruction, impl_->Find(op));
+  KRAFLA_ASSIGN(Instruction * instruction, impl_->Find(op));
   return instruction->shape();
 }
 
@@ -119,7 +119,7 @@ Result<ProgramShape> XlaBuilder::GetProgramShape(XlaOp root) const {
 
 Result<bool> XlaBuilder::IsConstant(XlaOp op) const {
   KRAFLA_TRY(GetShape(op));
-  KRAFLA_ASSIGN(Instruction* start, impl_->Find(op));
+  KRAFLA_ASSIGN(Instruction * start, impl_->Find(op));
   std::set<const Instruction*> seen = {start};
   std::vector<const Instruction*> stack = {start};
   while (!stack.empty()) {
@@ -147,9 +147,7 @@ XlaOp XlaBuilder::ReportError(Status error) {
   return MakeOp(-1);
 }
 
-XlaOp XlaBuilder::ReportErrorOrReturn(Result<XlaOp> op) {
-  return op ? *op : ReportError(std::move(op).error());
-}
+XlaOp XlaBuilder::ReportErrorOrReturn(Result<XlaOp> op) { return op ? *op : ReportError(std::move(op).error()); }
 
 void XlaBuilder::SetOpMetadata(OpMetadata metadata) { impl_->metadata = std::move(metadata); }
 void XlaBuilder::ClearOpMetadata() { impl_->metadata = {}; }
@@ -163,7 +161,7 @@ void XlaBuilder::ClearSharding() { impl_->sharding.reset(); }
 
 Result<> XlaBuilder::SetInstructionFrontendAttribute(XlaOp op, std::string attribute, std::string value) {
   KRAFLA_TRY(GetShape(op));
-  KRAFLA_ASSIGN(Instruction* instruction, impl_->Find(op));
+  KRAFLA_ASSIGN(Instruction * instruction, impl_->Find(op));
   KRAFLA_ASSIGN(std::string text, xla_builder::FrontendAttributesText({{std::move(attribute), std::move(value)}}));
   InstructionMetadata said = instruction->metadata();
   said.frontend_attributes = std::move(text);
@@ -175,7 +173,8 @@ void XlaBuilder::SetDeviceCounts(int64_t replica_count, int64_t num_partitions) 
   if (replica_count < 1 || num_partitions < 1 || replica_count > kMaxDevices / num_partitions) {
     ReportError(Status(StatusCode::kInvalidArgument,
                        Format("SetDeviceCounts: {} replicas of {} partitions must be at least 1 of 1 and make at "
-                                   "most {} devices.", replica_count, num_partitions, kMaxDevices)));
+                              "most {} devices.",
+                              replica_count, num_partitions, kMaxDevices)));
     return;
   }
   impl_->replica_count = replica_count;

@@ -67,7 +67,8 @@ ENTRY main {
   x = f32[2] parameter(0)
   y = f32[3] parameter(1)
   ROOT sum = f32[2] add(x, y)
-})", options_);
+})",
+                                 options_);
   ASSERT_FALSE(wrong_shape.has_value());
   EXPECT_EQ(wrong_shape.error().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(wrong_shape.error().ToString().find("sum"), std::string::npos) << wrong_shape.error().ToString();
@@ -76,7 +77,8 @@ ENTRY main {
 ENTRY main {
   x = s32[2] parameter(0)
   ROOT r = s32[2] tanh(x)
-})", options_);
+})",
+                                options_);
   ASSERT_FALSE(wrong_type.has_value());
   EXPECT_EQ(wrong_type.error().code(), StatusCode::kInvalidArgument);
 }
@@ -86,7 +88,8 @@ TEST_P(DeviceTest, UnknownCustomCallIsAnErrorThatNamesIt) {
 ENTRY main {
   x = f32[2] parameter(0)
   ROOT r = f32[2] custom-call(x), custom_call_target="nobody_has_this"
-})", options_);
+})",
+                                options_);
   Result<std::vector<Literal>> got = Unimplemented("not compiled");
   if (executable) {
     const Literal x = MakeLiteral<float>("f32[2]", {1, 2});
@@ -134,8 +137,9 @@ TEST_P(DeviceTest, WrongArgumentsAreErrorsAndChangeNothing) {
 
 // An argument in another layout is the same value.
 TEST_P(DeviceTest, LayoutsOfArgumentsDoNotMatter) {
-  auto executable = Compile("HloModule m\nENTRY main {\n  x = f32[2,3]{0,1} parameter(0)\n"
-                            "  ROOT r = f32[3,2]{1,0} transpose(x), dimensions={1,0}\n}\n");
+  auto executable = Compile(
+      "HloModule m\nENTRY main {\n  x = f32[2,3]{0,1} parameter(0)\n"
+      "  ROOT r = f32[3,2]{1,0} transpose(x), dimensions={1,0}\n}\n");
   ASSERT_NE(executable, nullptr);
   for (std::string_view shape : {"f32[2,3]{1,0}", "f32[2,3]{0,1}"}) {
     auto got = Run(*executable, {MakeLiteral<float>(shape, {1, 2, 3, 4, 5, 6})});
@@ -187,8 +191,9 @@ ENTRY main {
 
 TEST_P(DeviceTest, ExecutablesOfOneClientDoNotDisturbEachOther) {
   auto a = Compile(kAdd);
-  auto b = Compile("HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n  c = f32[4] constant({1, 10, 100, 1000})\n"
-                   "  ROOT r = f32[4] multiply(x, c)\n}\n");
+  auto b = Compile(
+      "HloModule m\nENTRY main {\n  x = f32[4] parameter(0)\n  c = f32[4] constant({1, 10, 100, 1000})\n"
+      "  ROOT r = f32[4] multiply(x, c)\n}\n");
   ASSERT_NE(a, nullptr);
   ASSERT_NE(b, nullptr);
   const Literal x = MakeLiteral<float>("f32[4]", {1, 2, 3, 4}), y = MakeLiteral<float>("f32[4]", {5, 6, 7, 8});
@@ -277,14 +282,17 @@ ENTRY main {
 
 TEST_P(DeviceTest, UnknownFeatureNamesAreErrors) {
   for (const auto& [disabled, enabled] : {std::pair<std::set<std::string>, std::set<std::string>>{{"fusoin"}, {}},
-                                          {{}, {"fusion"}}, {{}, {"fp16"}}, {{}, {"nonsense"}}}) {
+                                          {{}, {"fusion"}},
+                                          {{}, {"fp16"}},
+                                          {{}, {"nonsense"}}}) {
     const std::string name = disabled.empty() ? *enabled.begin() : *disabled.begin();
     auto refused = CompileText(*client_, kAdd, CompileOptions{.disabled = disabled, .enabled = enabled});
     ASSERT_FALSE(refused) << name;
     EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument) << name;
     EXPECT_NE(refused.error().message().find(name), std::string::npos) << refused.error().ToString();
   }
-  auto taken = CompileText(*client_, kAdd, CompileOptions{.disabled = {"fusion", "cse", "bda"}, .enabled = {"coopmat"}});
+  auto taken =
+      CompileText(*client_, kAdd, CompileOptions{.disabled = {"fusion", "cse", "bda"}, .enabled = {"coopmat"}});
   EXPECT_TRUE(taken) << taken.error().ToString();
 }
 

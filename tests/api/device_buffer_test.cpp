@@ -228,10 +228,14 @@ TEST_P(DeviceBufferTest, WrongArguments) {
   auto executable = Compile(kUpdate);
   ASSERT_NE(executable, nullptr);
   Buffer cache = Put("f32[1024]", Ramp(1024)), two = Put("f32[2]", std::vector<float>{3, 4});
-  Buffer at = Put("s32[]", std::vector<int32_t>{7}), other = Put("f32[1023]", Ramp(1023)), type = Put("u32[]", std::vector<uint32_t>{7});
-  const std::vector<std::vector<DeviceArgument>> wrong = {
-      {}, {{cache, true}, {two}}, {{cache, true}, {two}, {at}, {at}}, {{other, true}, {two}, {at}},
-      {{cache, true}, {two}, {type}}, {{cache, true}, {two}, {nullptr}}};
+  Buffer at = Put("s32[]", std::vector<int32_t>{7}), other = Put("f32[1023]", Ramp(1023)),
+         type = Put("u32[]", std::vector<uint32_t>{7});
+  const std::vector<std::vector<DeviceArgument>> wrong = {{},
+                                                          {{cache, true}, {two}},
+                                                          {{cache, true}, {two}, {at}, {at}},
+                                                          {{other, true}, {two}, {at}},
+                                                          {{cache, true}, {two}, {type}},
+                                                          {{cache, true}, {two}, {nullptr}}};
   for (const auto& arguments : wrong) {
     auto out = executable->RunOnBuffers(arguments);
     ASSERT_FALSE(out.has_value());
@@ -359,7 +363,8 @@ ENTRY main {
   std::vector<float> expected = Ramp(16);
   for (int turns : {1, 3, 0, 2}) {
     for (uint8_t p : {1, 0}) {
-      x = RunOn(*executable, {{Put("s32[]", std::vector<int32_t>{turns})}, {Put("pred[]", std::vector<uint8_t>{p})}, {x}})[0];
+      x = RunOn(*executable,
+                {{Put("s32[]", std::vector<int32_t>{turns})}, {Put("pred[]", std::vector<uint8_t>{p})}, {x}})[0];
       ASSERT_NE(x, nullptr);
       for (float& v : expected) v = std::ldexp(v / 2, turns) * (p ? -1.0f : 1.0f);
       EXPECT_EQ(Get<float>(x), expected);

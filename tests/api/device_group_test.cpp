@@ -173,7 +173,8 @@ ENTRY e {{
   x = s32[<=4] set-dimension-size(whole, n), dimensions={{0}}
   {}
 }}
-)", body);
+)",
+                body);
 }
 
 // Two virtual devices on the CPU, and on the GPU that is here.
@@ -198,106 +199,122 @@ INSTANTIATE_TEST_SUITE_P(Devices, GroupOfRunTimeSize, ::testing::Values("cpu", "
 
 // Every device has its own sizes, and what travels brings its size along.
 TEST_P(GroupOfRunTimeSize, Collectives) {
-  ExpectOnBoth("ROOT y = s32[<=8] all-gather(x), replica_groups={{0,1}}, dimensions={0}", {1, 11, 12, 13}, {1, 11, 12, 13});
+  ExpectOnBoth("ROOT y = s32[<=8] all-gather(x), replica_groups={{0,1}}, dimensions={0}", {1, 11, 12, 13},
+               {1, 11, 12, 13});
   ExpectOnBoth("ROOT y = s32[<=4] collective-permute(x), source_target_pairs={{0,1},{1,0}}", {11, 12, 13}, {1});
   ExpectOnBoth("ROOT y = s32[<=4] collective-permute(x), source_target_pairs={{0,1}}", {0}, {1});
   ExpectOnBoth("ROOT y = s32[<=4] collective-broadcast(x), replica_groups={{1,0}}", {11, 12, 13}, {11, 12, 13});
-  ExpectOnBoth("xx = s32[<=8] concatenate(x, x), dimensions={0}\n"
-               "ROOT y = s32[<=8] all-to-all(xx), replica_groups={{0,1}}, dimensions={0}",
-               {1, 11, 12, 13}, {1, 11, 12, 13});
-  ExpectOnBoth("v = s32[<=4] reverse(x), dimensions={0}\n"
-               "both = (s32[<=4], s32[<=4]) all-to-all(x, v), replica_groups={{0,1}}\n"
-               "a = s32[<=4] get-tuple-element(both), index=0\n b = s32[<=4] get-tuple-element(both), index=1\n"
-               "ROOT y = s32[<=8] concatenate(a, b), dimensions={0}",
-               {1, 11, 12, 13}, {1, 13, 12, 11});
-  ExpectOnBoth("same = s32[<=4] set-dimension-size(whole, two), dimensions={0}\n"
-               "ROOT y = s32[<=2] reduce-scatter(same), replica_groups={{0,1}}, dimensions={0}, to_apply=sum", {12}, {14});
-  ExpectOnBoth("same = s32[<=4] set-dimension-size(whole, two), dimensions={0}\n"
-               "ROOT y = s32[<=4] all-reduce(same), replica_groups={{0,1}}, to_apply=sum", {12, 14}, {12, 14});
+  ExpectOnBoth(
+      "xx = s32[<=8] concatenate(x, x), dimensions={0}\n"
+      "ROOT y = s32[<=8] all-to-all(xx), replica_groups={{0,1}}, dimensions={0}",
+      {1, 11, 12, 13}, {1, 11, 12, 13});
+  ExpectOnBoth(
+      "v = s32[<=4] reverse(x), dimensions={0}\n"
+      "both = (s32[<=4], s32[<=4]) all-to-all(x, v), replica_groups={{0,1}}\n"
+      "a = s32[<=4] get-tuple-element(both), index=0\n b = s32[<=4] get-tuple-element(both), index=1\n"
+      "ROOT y = s32[<=8] concatenate(a, b), dimensions={0}",
+      {1, 11, 12, 13}, {1, 13, 12, 11});
+  ExpectOnBoth(
+      "same = s32[<=4] set-dimension-size(whole, two), dimensions={0}\n"
+      "ROOT y = s32[<=2] reduce-scatter(same), replica_groups={{0,1}}, dimensions={0}, to_apply=sum",
+      {12}, {14});
+  ExpectOnBoth(
+      "same = s32[<=4] set-dimension-size(whole, two), dimensions={0}\n"
+      "ROOT y = s32[<=4] all-reduce(same), replica_groups={{0,1}}, to_apply=sum",
+      {12, 14}, {12, 14});
 }
 
 TEST_P(GroupOfRunTimeSize, SendAndRecv) {
-  ExpectOnBoth("t = token[] after-all()\n"
-               "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1\n q = token[] send-done(s), channel_id=1\n"
-               "v = (s32[<=4], u32[], token[]) recv(t), channel_id=1\n"
-               "w = (s32[<=4], token[]) recv-done(v), channel_id=1\n"
-               "y = s32[<=4] get-tuple-element(w), index=0\n ROOT z = s32[<=4] negate(y)",
-               {-11, -12, -13}, {-1});
+  ExpectOnBoth(
+      "t = token[] after-all()\n"
+      "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1\n q = token[] send-done(s), channel_id=1\n"
+      "v = (s32[<=4], u32[], token[]) recv(t), channel_id=1\n"
+      "w = (s32[<=4], token[]) recv-done(v), channel_id=1\n"
+      "y = s32[<=4] get-tuple-element(w), index=0\n ROOT z = s32[<=4] negate(y)",
+      {-11, -12, -13}, {-1});
   // From the second device to the first only: what does not come is empty.
-  ExpectOnBoth("t = token[] after-all()\n"
-               "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1,\n"
-               "  frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
-               "q = token[] send-done(s), channel_id=1\n"
-               "v = (s32[<=4], u32[], token[]) recv(t), channel_id=1,\n"
-               "  frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
-               "w = (s32[<=4], token[]) recv-done(v), channel_id=1\n"
-               "y = s32[<=4] get-tuple-element(w), index=0\n"
-               "ROOT z = s32[<=8] concatenate(x, y), dimensions={0}",
-               {1, 11, 12, 13}, {11, 12, 13});
+  ExpectOnBoth(
+      "t = token[] after-all()\n"
+      "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1,\n"
+      "  frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+      "q = token[] send-done(s), channel_id=1\n"
+      "v = (s32[<=4], u32[], token[]) recv(t), channel_id=1,\n"
+      "  frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+      "w = (s32[<=4], token[]) recv-done(v), channel_id=1\n"
+      "y = s32[<=4] get-tuple-element(w), index=0\n"
+      "ROOT z = s32[<=8] concatenate(x, y), dimensions={0}",
+      {1, 11, 12, 13}, {11, 12, 13});
   // A tuple, with an array of two such dimensions.
-  ExpectOnBoth("t = token[] after-all()\n"
-               "b = s32[<=4,4] broadcast(x), dimensions={0}\n"
-               "b2 = s32[<=4,<=4] set-dimension-size(b, two), dimensions={1}\n"
-               "xs = (s32[<=4,<=4], s32[], s32[<=4]) tuple(b2, r, x)\n"
-               "s = ((s32[<=4,<=4], s32[], s32[<=4]), u32[], token[]) send(xs, t), channel_id=7\n"
-               "q = token[] send-done(s), channel_id=7\n"
-               "v = ((s32[<=4,<=4], s32[], s32[<=4]), u32[], token[]) recv(t), channel_id=7\n"
-               "w = ((s32[<=4,<=4], s32[], s32[<=4]), token[]) recv-done(v), channel_id=7\n"
-               "y = (s32[<=4,<=4], s32[], s32[<=4]) get-tuple-element(w), index=0\n"
-               "y0 = s32[<=4,<=4] get-tuple-element(y), index=0\n y1 = s32[] get-tuple-element(y), index=1\n"
-               "y2 = s32[<=4] get-tuple-element(y), index=2\n"
-               "zero = s32[] constant(0)\n sums = s32[<=4] reduce(y0, zero), dimensions={1}, to_apply=sum\n"
-               "one_more = s32[1] reshape(y1)\n"
-               "ROOT r2 = s32[<=9] concatenate(sums, one_more, y2), dimensions={0}",
-               {22, 24, 26, 1, 11, 12, 13}, {2, 0, 1});
+  ExpectOnBoth(
+      "t = token[] after-all()\n"
+      "b = s32[<=4,4] broadcast(x), dimensions={0}\n"
+      "b2 = s32[<=4,<=4] set-dimension-size(b, two), dimensions={1}\n"
+      "xs = (s32[<=4,<=4], s32[], s32[<=4]) tuple(b2, r, x)\n"
+      "s = ((s32[<=4,<=4], s32[], s32[<=4]), u32[], token[]) send(xs, t), channel_id=7\n"
+      "q = token[] send-done(s), channel_id=7\n"
+      "v = ((s32[<=4,<=4], s32[], s32[<=4]), u32[], token[]) recv(t), channel_id=7\n"
+      "w = ((s32[<=4,<=4], s32[], s32[<=4]), token[]) recv-done(v), channel_id=7\n"
+      "y = (s32[<=4,<=4], s32[], s32[<=4]) get-tuple-element(w), index=0\n"
+      "y0 = s32[<=4,<=4] get-tuple-element(y), index=0\n y1 = s32[] get-tuple-element(y), index=1\n"
+      "y2 = s32[<=4] get-tuple-element(y), index=2\n"
+      "zero = s32[] constant(0)\n sums = s32[<=4] reduce(y0, zero), dimensions={1}, to_apply=sum\n"
+      "one_more = s32[1] reshape(y1)\n"
+      "ROOT r2 = s32[<=9] concatenate(sums, one_more, y2), dimensions={0}",
+      {22, 24, 26, 1, 11, 12, 13}, {2, 0, 1});
   // Turn by turn of a loop, a row longer each time.
-  ExpectOnBoth("zero = s32[] constant(0)\n none = s32[<=4] set-dimension-size(whole, zero), dimensions={0}\n"
-               "t = token[] after-all()\n init = (s32[], s32[<=4], token[]) tuple(zero, none, t)\n"
-               "out = (s32[], s32[<=4], token[]) while(init), condition=again, body=turn\n"
-               "ROOT y = s32[<=4] get-tuple-element(out), index=1",
-               {11, 12, 13}, {1, 2, 3});
+  ExpectOnBoth(
+      "zero = s32[] constant(0)\n none = s32[<=4] set-dimension-size(whole, zero), dimensions={0}\n"
+      "t = token[] after-all()\n init = (s32[], s32[<=4], token[]) tuple(zero, none, t)\n"
+      "out = (s32[], s32[<=4], token[]) while(init), condition=again, body=turn\n"
+      "ROOT y = s32[<=4] get-tuple-element(out), index=1",
+      {11, 12, 13}, {1, 2, 3});
 }
 
 TEST_P(GroupOfRunTimeSize, RaggedAllToAll) {
   // Rows of x behind its size are not sent, though the sizes ask for three of each.
-  ExpectOnBoth("o = s32[6] constant({7, 7, 7, 7, 7, 7})\n at = s32[2] constant({0, 0})\n"
-               "three = s32[] constant(3)\n many = s32[2] broadcast(three), dimensions={}\n"
-               "rows = s32[] multiply(r, three)\n to = s32[2] broadcast(rows), dimensions={}\n"
-               "ROOT y = s32[6] ragged-all-to-all(x, o, at, many, to, many), replica_groups={{0,1}}",
-               {1, 7, 7, 11, 12, 13}, {1, 7, 7, 11, 12, 13});
+  ExpectOnBoth(
+      "o = s32[6] constant({7, 7, 7, 7, 7, 7})\n at = s32[2] constant({0, 0})\n"
+      "three = s32[] constant(3)\n many = s32[2] broadcast(three), dimensions={}\n"
+      "rows = s32[] multiply(r, three)\n to = s32[2] broadcast(rows), dimensions={}\n"
+      "ROOT y = s32[6] ragged-all-to-all(x, o, at, many, to, many), replica_groups={{0,1}}",
+      {1, 7, 7, 11, 12, 13}, {1, 7, 7, 11, 12, 13});
   // What is received has the size of one's own output: 2 + 2 r.
-  ExpectOnBoth("o = s32[4] constant({7, 7, 7, 7})\n more = s32[] add(n, one)\n"
-               "os = s32[<=4] set-dimension-size(o, more), dimensions={0}\n at = s32[2] constant({0, 0})\n"
-               "rs = s32[2] broadcast(r), dimensions={}\n ones = s32[2] constant({1, 1})\n"
-               "ROOT y = s32[<=4] ragged-all-to-all(x, os, at, ones, rs, ones), replica_groups={{0,1}}",
-               {1, 11}, {1, 11, 7, 7});
+  ExpectOnBoth(
+      "o = s32[4] constant({7, 7, 7, 7})\n more = s32[] add(n, one)\n"
+      "os = s32[<=4] set-dimension-size(o, more), dimensions={0}\n at = s32[2] constant({0, 0})\n"
+      "rs = s32[2] broadcast(r), dimensions={}\n ones = s32[2] constant({1, 1})\n"
+      "ROOT y = s32[<=4] ragged-all-to-all(x, os, at, ones, rs, ones), replica_groups={{0,1}}",
+      {1, 11}, {1, 11, 7, 7});
   // Offsets and sizes of which the first counts on the first device, both on the second.
-  ExpectOnBoth("o = s32[4] constant({7, 7, 7, 7})\n at = u8[2] constant({0, 0})\n"
-               "many = s32[] add(r, one)\n ats = u8[<=2] set-dimension-size(at, many), dimensions={0}\n"
-               "size = u8[2] constant({1, 2})\n sizes = u8[<=2] set-dimension-size(size, many), dimensions={0}\n"
-               "place = s32[] multiply(r, two)\n places = s32[2] broadcast(place), dimensions={}\n"
-               "to = u8[2] convert(places)\n tos = u8[<=2] set-dimension-size(to, many), dimensions={0}\n"
-               "ROOT y = s32[4] ragged-all-to-all(x, o, ats, sizes, tos, sizes), replica_groups={{0,1}}",
-               {1, 7, 11, 7}, {7, 7, 11, 12});
+  ExpectOnBoth(
+      "o = s32[4] constant({7, 7, 7, 7})\n at = u8[2] constant({0, 0})\n"
+      "many = s32[] add(r, one)\n ats = u8[<=2] set-dimension-size(at, many), dimensions={0}\n"
+      "size = u8[2] constant({1, 2})\n sizes = u8[<=2] set-dimension-size(size, many), dimensions={0}\n"
+      "place = s32[] multiply(r, two)\n places = s32[2] broadcast(place), dimensions={}\n"
+      "to = u8[2] convert(places)\n tos = u8[<=2] set-dimension-size(to, many), dimensions={0}\n"
+      "ROOT y = s32[4] ragged-all-to-all(x, o, ats, sizes, tos, sizes), replica_groups={{0,1}}",
+      {1, 7, 11, 7}, {7, 7, 11, 12});
   // Two updates for each member, of which the second counts on the second device.
-  ExpectOnBoth("o = s32[4] constant({7, 7, 7, 7})\n at = s64[2,2] constant({{0, 0}, {0, 2}})\n"
-               "many = s32[] add(r, one)\n ats = s64[2,<=2] set-dimension-size(at, many), dimensions={1}\n"
-               "size = s64[2,2] constant({{1, 1}, {1, 1}})\n"
-               "sizes = s64[2,<=2] set-dimension-size(size, many), dimensions={1}\n"
-               "to = s64[2,2] constant({{0, 1}, {2, 3}})\n r64 = s64[] convert(r)\n"
-               "shift = s64[2,2] broadcast(r64), dimensions={}\n to2 = s64[2,2] add(to, shift)\n"
-               "tos = s64[2,<=2] set-dimension-size(to2, many), dimensions={1}\n"
-               "ROOT y = s32[4] ragged-all-to-all(x, o, ats, sizes, tos, sizes), replica_groups={{0,1}}",
-               {1, 11, 11, 7}, {7, 7, 1, 11});
+  ExpectOnBoth(
+      "o = s32[4] constant({7, 7, 7, 7})\n at = s64[2,2] constant({{0, 0}, {0, 2}})\n"
+      "many = s32[] add(r, one)\n ats = s64[2,<=2] set-dimension-size(at, many), dimensions={1}\n"
+      "size = s64[2,2] constant({{1, 1}, {1, 1}})\n"
+      "sizes = s64[2,<=2] set-dimension-size(size, many), dimensions={1}\n"
+      "to = s64[2,2] constant({{0, 1}, {2, 3}})\n r64 = s64[] convert(r)\n"
+      "shift = s64[2,2] broadcast(r64), dimensions={}\n to2 = s64[2,2] add(to, shift)\n"
+      "tos = s64[2,<=2] set-dimension-size(to2, many), dimensions={1}\n"
+      "ROOT y = s32[4] ragged-all-to-all(x, o, ats, sizes, tos, sizes), replica_groups={{0,1}}",
+      {1, 11, 11, 7}, {7, 7, 1, 11});
 }
 
 // The ends of a channel do not agree: an error before anything runs.
 TEST(DeviceGroup, WhatIsSentIsWhatIsReceived) {
-  Outcome out = RunOn("cpu*2", OfRunTimeSize(
-      "t = token[] after-all()\n"
-      "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1\n q = token[] send-done(s), channel_id=1\n"
-      "v = (s32[4], u32[], token[]) recv(t), channel_id=1\n"
-      "w = (s32[4], token[]) recv-done(v), channel_id=1\n ROOT y = s32[4] get-tuple-element(w), index=0"));
+  Outcome out = RunOn(
+      "cpu*2", OfRunTimeSize(
+                   "t = token[] after-all()\n"
+                   "s = (s32[<=4], u32[], token[]) send(x, t), channel_id=1\n q = token[] send-done(s), channel_id=1\n"
+                   "v = (s32[4], u32[], token[]) recv(t), channel_id=1\n"
+                   "w = (s32[4], token[]) recv-done(v), channel_id=1\n ROOT y = s32[4] get-tuple-element(w), index=0"));
   EXPECT_EQ(out.run.error().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(out.run.error().message().find("channel 1"), std::string::npos) << out.run.error().ToString();
 }
@@ -321,7 +338,8 @@ module attributes {{mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 2 : i32}}
     return %y : tensor<1xi32>
   }}
 }}
-)mlir", body);
+)mlir",
+                body);
 }
 
 TEST(DeviceGroup, CollectivesWithARoot) {
@@ -332,25 +350,35 @@ TEST(DeviceGroup, CollectivesWithARoot) {
     for (const auto& results : out.results) got.push_back(results[0].data<int32_t>()[0]);
     EXPECT_EQ(got, want) << body;
   };
-  const std::string sum = "({ ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n %s = stablehlo.add %a, %b : tensor<i32>\n"
-                          " stablehlo.return %s : tensor<i32> })";
+  const std::string sum =
+      "({ ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n %s = stablehlo.add %a, %b : tensor<i32>\n"
+      " stablehlo.return %s : tensor<i32> })";
   const std::string reduce = "\"stablehlo.collective_reduce\"(%x) " + sum;
   const std::string reduce_at = "\"stablehlo.collective_reduce\"(%x, %one) " + sum;
   const std::string broadcast = "\"stablehlo.collective_broadcast\"(%x, %one) ";
   const std::string channel = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>";
   // Replicas; replicas and their partitions; devices.
   expect(reduce + " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<1xi32>)", {4, 6, 0, 0});
-  expect(reduce_at + " {replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>, has_dynamic_root} : "
-                     "(tensor<1xi32>, tensor<1xi64>)", {4, 6, 0, 0});
+  expect(reduce_at +
+             " {replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>, has_dynamic_root} : "
+             "(tensor<1xi32>, tensor<1xi64>)",
+         {4, 6, 0, 0});
   expect(reduce + " {replica_groups = dense<[[1, 0]]> : tensor<1x2xi64>, " + channel + "} : (tensor<1xi32>)",
          {0, 0, 10, 0});
-  expect(reduce_at + " {replica_groups = dense<[[3, 0], [2, 1]]> : tensor<2x2xi64>, has_dynamic_root, "
-                     "use_global_device_ids, " + channel + "} : (tensor<1xi32>, tensor<1xi64>)", {5, 5, 0, 0});
+  expect(reduce_at +
+             " {replica_groups = dense<[[3, 0], [2, 1]]> : tensor<2x2xi64>, has_dynamic_root, "
+             "use_global_device_ids, " +
+             channel + "} : (tensor<1xi32>, tensor<1xi64>)",
+         {5, 5, 0, 0});
   // Replicas; partitions.
-  expect(broadcast + " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, has_dynamic_root} : "
-                     "(tensor<1xi32>, tensor<1xi64>)", {3, 4, 3, 4});
-  expect(broadcast + " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, has_dynamic_root, " + channel + "} : "
-                     "(tensor<1xi32>, tensor<1xi64>)", {2, 2, 4, 4});
+  expect(broadcast +
+             " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, has_dynamic_root} : "
+             "(tensor<1xi32>, tensor<1xi64>)",
+         {3, 4, 3, 4});
+  expect(broadcast + " {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, has_dynamic_root, " + channel +
+             "} : "
+             "(tensor<1xi32>, tensor<1xi64>)",
+         {2, 2, 4, 4});
 }
 
 // Devices that take different branches, each with a collective over all of them.
@@ -413,10 +441,12 @@ ENTRY e {
   y = f32[] get-tuple-element(w), index=1
   ROOT r = f32[] all-reduce(y), replica_groups={}, to_apply=sum
 }
-)", {.time_limit = std::chrono::milliseconds(20)});
+)",
+                      {.time_limit = std::chrono::milliseconds(20)});
   ASSERT_FALSE(out.run);
   EXPECT_EQ(out.run.error().code(), StatusCode::kDeadlineExceeded) << out.run.error().ToString();
-  EXPECT_NE(out.run.error().message().find("device 1 is still at work"), std::string::npos) << out.run.error().ToString();
+  EXPECT_NE(out.run.error().message().find("device 1 is still at work"), std::string::npos)
+      << out.run.error().ToString();
 }
 
 // Any computation may reduce, not only one op: here the larger magnitude with its sign, and bf16 sums made in f32.
@@ -467,8 +497,10 @@ ENTRY e {
 
 TEST(DeviceGroup, AnErrorOnOneDeviceIsTheErrorOfTheRun) {
   auto group = *DeviceGroup::Create("cpu*2");
-  auto module = *ReadModule("HloModule m, replica_count=2\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT r = f32[4] "
-                              "all-gather(x), replica_groups={}, dimensions={0}\n}\n", "test");
+  auto module = *ReadModule(
+      "HloModule m, replica_count=2\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT r = f32[4] "
+      "all-gather(x), replica_groups={}, dimensions={0}\n}\n",
+      "test");
   auto executable = group->Compile(std::move(module), {});
   ASSERT_TRUE(executable) << executable.error().ToString();
   auto x = *Literal::Create((*executable)->arguments()[0]);

@@ -69,8 +69,9 @@ class EigenTest : public DeviceTest {
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) {
           Number& v = a[static_cast<std::size_t>((m * rows + r) * columns + c)];
-          v = c >= rank ? a[static_cast<std::size_t>((m * rows + r) * columns + c % rank)]
-                        : Number(normal(random_), complex ? normal(random_) : 0) * std::pow(decay, static_cast<double>(c));
+          v = c >= rank
+                  ? a[static_cast<std::size_t>((m * rows + r) * columns + c % rank)]
+                  : Number(normal(random_), complex ? normal(random_) : 0) * std::pow(decay, static_cast<double>(c));
           if (hermitian && c <= r) {
             Number& mirror = a[static_cast<std::size_t>((m * rows + c) * columns + r)];
             v = std::conj(mirror);
@@ -98,7 +99,8 @@ class EigenTest : public DeviceTest {
         for (int64_t j = 0; j < m.columns; ++j) {
           Number sum = 0;
           for (int64_t r = 0; r < m.rows; ++r) sum += std::conj(m.At(b, r, i)) * m.At(b, r, j);
-          ASSERT_LT(std::abs(sum - (i == j ? 1.0 : 0.0)), bound) << "columns " << i << " and " << j << " of matrix " << b;
+          ASSERT_LT(std::abs(sum - (i == j ? 1.0 : 0.0)), bound)
+              << "columns " << i << " and " << j << " of matrix " << b;
         }
   }
   static void ExpectValues(const std::vector<Number>& got, const std::vector<Number>& want, double bound) {
@@ -118,9 +120,11 @@ class EigenTest : public DeviceTest {
     const int64_t batch = a.shape().dim(0), n = a.shape().dim(1);
     const std::string_view real = type == "c64" ? "f32" : type == "c128" ? "f64" : type;
     const Sides s = RunBoth(
-        Format("HloModule m\nENTRY main {{\n  a = {0}[{1},{2},{2}] parameter(0)\n  ROOT e = ({0}[{1},{2},{2}], {3}[{1},{2}]) "
-               "custom-call(a), custom_call_target=\"Eigh\", backend_config=\"{4},1,100,1e-6\"\n}}\n",
-               type, batch, n, real, lower ? 1 : 0), a);
+        Format(
+            "HloModule m\nENTRY main {{\n  a = {0}[{1},{2},{2}] parameter(0)\n  ROOT e = ({0}[{1},{2},{2}], {3}[{1},{2}]) "
+            "custom-call(a), custom_call_target=\"Eigh\", backend_config=\"{4},1,100,1e-6\"\n}}\n",
+            type, batch, n, real, lower ? 1 : 0),
+        a);
     ASSERT_EQ(s.got.size(), 2u);
     const Matrices matrix = ReadMatrices(a), v = ReadMatrices(s.got[0]);
     const std::vector<Number> w = ReadNumbers(s.got[1]);
@@ -141,14 +145,18 @@ class EigenTest : public DeviceTest {
     const int64_t batch = a.shape().dim(0), m = a.shape().dim(1), n = a.shape().dim(2), k = std::min(m, n);
     const std::string_view real = type == "c64" ? "f32" : type == "c128" ? "f64" : type;
     const std::string head = Format("HloModule m\nENTRY main {{\n  a = {}[{},{},{}] parameter(0)\n", type, batch, m, n);
-    const Sides s = RunBoth(Format("{}  ROOT s = ({}[{},{}], {}[{},{},{}], {}[{},{},{}]) custom-call(a), custom_call_target=\"krafla_svd\"\n}}\n",
-                                   head, real, batch, k, type, batch, m, full ? m : k, type, batch, full ? n : k, n), a);
+    const Sides s = RunBoth(
+        Format(
+            "{}  ROOT s = ({}[{},{}], {}[{},{},{}], {}[{},{},{}]) custom-call(a), custom_call_target=\"krafla_svd\"\n}}\n",
+            head, real, batch, k, type, batch, m, full ? m : k, type, batch, full ? n : k, n),
+        a);
     ASSERT_EQ(s.got.size(), 3u);
     const std::vector<Number> values = ReadNumbers(s.got[0]), want = ReadNumbers(*s.want->ArrayLeaves()[0]);
     const Matrices matrix = ReadMatrices(a), u = ReadMatrices(s.got[1]);
     const double bound = Rounding(type, std::max(m, n)), size = Largest(values);
     ExpectValues(values, want, bound * size);
-    for (const Literal* leaf : {&s.got[1], s.want->ArrayLeaves()[1]}) ExpectOrthonormalColumns(ReadMatrices(*leaf), bound);
+    for (const Literal* leaf : {&s.got[1], s.want->ArrayLeaves()[1]})
+      ExpectOrthonormalColumns(ReadMatrices(*leaf), bound);
     const Matrices vh = ReadMatrices(s.got[2]);
     for (const Literal* leaf : {&s.got[2], s.want->ArrayLeaves()[2]}) {
       const Matrices rows = ReadMatrices(*leaf);
@@ -163,10 +171,13 @@ class EigenTest : public DeviceTest {
       for (int64_t r = 0; r < m; ++r)
         for (int64_t c = 0; c < n; ++c) {
           Number sum = -matrix.At(b, r, c);
-          for (int64_t i = 0; i < k; ++i) sum += u.At(b, r, i) * values[static_cast<std::size_t>(b * k + i)] * vh.At(b, i, c);
+          for (int64_t i = 0; i < k; ++i)
+            sum += u.At(b, r, i) * values[static_cast<std::size_t>(b * k + i)] * vh.At(b, i, c);
           ASSERT_LT(std::abs(sum), bound * size) << "row " << r << " column " << c;
         }
-    const Sides alone = RunBoth(Format("{}  ROOT s = {}[{},{}] custom-call(a), custom_call_target=\"krafla_svd\"\n}}\n", head, real, batch, k), a);
+    const Sides alone = RunBoth(
+        Format("{}  ROOT s = {}[{},{}] custom-call(a), custom_call_target=\"krafla_svd\"\n}}\n", head, real, batch, k),
+        a);
     ASSERT_EQ(alone.got.size(), 1u);
     ExpectValues(ReadNumbers(alone.got[0]), want, bound * size);
   }
@@ -216,9 +227,11 @@ TEST_P(EigenTest, NaNStaysInItsMatrix) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<Literal> arguments;
   arguments.push_back(MakeLiteral<float>("f32[2,2,2]", {2, 0, 0, 3, 1, nan, nan, 1}));
-  for (std::string_view call : {R"(ROOT e = (f32[2,2,2], f32[2,2]) custom-call(a), custom_call_target="Eigh")",
-                                R"(ROOT e = (f32[2,2], f32[2,2,2], f32[2,2,2]) custom-call(a), custom_call_target="krafla_svd")"}) {
-    for (const Literal& l : Run(Format("HloModule m\nENTRY main {{\n  a = f32[2,2,2] parameter(0)\n  {}\n}}\n", call), arguments)) {
+  for (std::string_view call :
+       {R"(ROOT e = (f32[2,2,2], f32[2,2]) custom-call(a), custom_call_target="Eigh")",
+        R"(ROOT e = (f32[2,2], f32[2,2,2], f32[2,2,2]) custom-call(a), custom_call_target="krafla_svd")"}) {
+    for (const Literal& l :
+         Run(Format("HloModule m\nENTRY main {{\n  a = f32[2,2,2] parameter(0)\n  {}\n}}\n", call), arguments)) {
       const std::vector<float> values = Values<float>(l);
       for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i >= values.size() / 2) << i;
     }

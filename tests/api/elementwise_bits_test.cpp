@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The promise of numerics/ops_concept.h, kept: every elementwise operation gives the CPU's bits on the GPU and in the
-// evaluator. All f8, f16 and bf16 numbers, 2^22 f32 numbers of every exponent, NaNs of every payload among them, and f64
-// where the device has it. The operations come from the table, so a new one is tested as soon as it has a row. Subnormal
-// arguments are left out, and a subnormal result may be a zero of its sign.
+// evaluator. All f8, f16 and bf16 numbers, 2^22 f32 numbers of every exponent, NaNs of every payload among them, and
+// f64 where the device has it. The operations come from the table, so a new one is tested as soon as it has a row.
+// Subnormal arguments are left out, and a subnormal result may be a zero of its sign.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -21,16 +21,16 @@ struct FloatFormat {
   int64_t count;
 };
 constexpr FloatFormat kFormats[] = {{ElementType::kF16, 2, 10, 5, 65536},
-                               {ElementType::kBF16, 2, 7, 8, 65536},
-                               {ElementType::kF8E5M2, 1, 2, 5, 65536},
-                               {ElementType::kF8E4M3FN, 1, 3, 4, 65536},
-                               {ElementType::kF8E4M3, 1, 3, 4, 65536},
-                               {ElementType::kF8E3M4, 1, 4, 3, 65536},
-                               {ElementType::kF8E4M3B11FNUZ, 1, 3, 4, 65536},
-                               {ElementType::kF8E5M2FNUZ, 1, 2, 5, 65536},
-                               {ElementType::kF8E4M3FNUZ, 1, 3, 4, 65536},
-                               {ElementType::kF32, 4, 23, 8, int64_t{1} << 22},
-                               {ElementType::kF64, 8, 52, 11, int64_t{1} << 15}};
+                                    {ElementType::kBF16, 2, 7, 8, 65536},
+                                    {ElementType::kF8E5M2, 1, 2, 5, 65536},
+                                    {ElementType::kF8E4M3FN, 1, 3, 4, 65536},
+                                    {ElementType::kF8E4M3, 1, 3, 4, 65536},
+                                    {ElementType::kF8E3M4, 1, 4, 3, 65536},
+                                    {ElementType::kF8E4M3B11FNUZ, 1, 3, 4, 65536},
+                                    {ElementType::kF8E5M2FNUZ, 1, 2, 5, 65536},
+                                    {ElementType::kF8E4M3FNUZ, 1, 3, 4, 65536},
+                                    {ElementType::kF32, 4, 23, 8, int64_t{1} << 22},
+                                    {ElementType::kF64, 8, 52, 11, int64_t{1} << 15}};
 
 uint64_t Load(const std::byte* p, int bytes) {
   uint64_t out = 0;
@@ -80,7 +80,9 @@ std::vector<const OpInfo*> Operations() {
   for (const OpInfo& op : AllOps()) {
     const bool plain = op.attributes == "NoAttributes" || op.attributes == "ResultAccuracyAttributes";
     if (!IsElementwise(op.opcode) || (op.types & type_set::kFloat) == 0 || !plain) continue;
-    if (op.arity < 1 || op.arity > 3 || IsOneOf(op.opcode, {Opcode::kSelect, Opcode::kStochasticConvert, Opcode::kConvert})) continue;
+    if (op.arity < 1 || op.arity > 3 ||
+        IsOneOf(op.opcode, {Opcode::kSelect, Opcode::kStochasticConvert, Opcode::kConvert}))
+      continue;
     out.push_back(&op);
   }
   return out;
@@ -117,7 +119,8 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
     auto on_cpu = CompileText(**cpu, Text(*op, f)), on_gpu = CompileText(**gpu, Text(*op, f));
     ASSERT_TRUE(on_cpu.has_value()) << op->name << ": " << on_cpu.error().ToString();
     ASSERT_TRUE(on_gpu.has_value()) << op->name << ": " << on_gpu.error().ToString();
-    EXPECT_TRUE((*on_gpu)->report().fallbacks.empty()) << op->name << " in " << ElementTypeName(f.type) << " runs on the host";
+    EXPECT_TRUE((*on_gpu)->report().fallbacks.empty())
+        << op->name << " in " << ElementTypeName(f.type) << " runs on the host";
     std::vector<const Literal*> arguments;
     for (int n = 0; n < op->arity; ++n) arguments.push_back(&inputs[static_cast<std::size_t>(n)]);
     auto want = (*on_cpu)->Run(arguments), got = (*on_gpu)->Run(arguments);
@@ -130,7 +133,9 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
     ASSERT_TRUE(judge.has_value()) << judge.error().ToString();
     const auto different_byte = std::ranges::mismatch(w.bytes(), judge->bytes()).in1 - w.bytes().begin();
     EXPECT_EQ(different_byte, static_cast<std::ptrdiff_t>(w.bytes().size()))
-        << op->name << " in " << ElementTypeName(f.type) << krafla::Format(": the evaluator differs from the CPU of {:x} {:x}", Pattern(f, different_byte / f.bytes, 0), Pattern(f, different_byte / f.bytes, 1));
+        << op->name << " in " << ElementTypeName(f.type)
+        << krafla::Format(": the evaluator differs from the CPU of {:x} {:x}", Pattern(f, different_byte / f.bytes, 0),
+                          Pattern(f, different_byte / f.bytes, 1));
     if (op->opcode == Opcode::kIsFinite) {
       EXPECT_EQ(std::memcmp(w.bytes().data(), g.bytes().data(), w.bytes().size()), 0) << op->name;
       continue;
@@ -138,18 +143,22 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
     const int64_t parts = static_cast<int64_t>(w.bytes().size()) / f.bytes;
     int64_t different = 0;
     for (int64_t i = 0; i < parts; ++i) {
-      const uint64_t x = Load(w.bytes().data() + i * f.bytes, f.bytes), y = Load(g.bytes().data() + i * f.bytes, f.bytes);
+      const uint64_t x = Load(w.bytes().data() + i * f.bytes, f.bytes),
+                     y = Load(g.bytes().data() + i * f.bytes, f.bytes);
       if (x == y || Canonical(f, x) == Canonical(f, y)) continue;
       if (++different > 1) continue;
       std::string of;
-      for (int n = 0; n < op->arity; ++n) of += krafla::Format(" {:x}", Pattern(f, op->opcode == Opcode::kComplex ? i / 2 : i, static_cast<uint64_t>(n)));
-      ADD_FAILURE() << op->name << " in " << ElementTypeName(f.type) << " of" << of << krafla::Format(": the CPU gives {:x}, the GPU {:x}", x, y);
+      for (int n = 0; n < op->arity; ++n)
+        of += krafla::Format(" {:x}", Pattern(f, op->opcode == Opcode::kComplex ? i / 2 : i, static_cast<uint64_t>(n)));
+      ADD_FAILURE() << op->name << " in " << ElementTypeName(f.type) << " of" << of
+                    << krafla::Format(": the CPU gives {:x}, the GPU {:x}", x, y);
     }
     EXPECT_EQ(different, 0) << op->name << ": so many of " << parts << " numbers differ";
   }
   EXPECT_GE(tested, 40);
 }
-// Rounded to bf16, what is just below the smallest normal number is that: also where a subnormal f32 is taken for a zero.
+// Rounded to bf16, what is just below the smallest normal number is that: also where a subnormal f32 is taken for a
+// zero.
 TEST(OtherElementwiseBits, SmallestNormalProducts) {
   auto cpu = SharedClient("cpu"), gpu = SharedClient("vulkan");
   if (!gpu) GTEST_SKIP() << gpu.error().ToString();
@@ -163,7 +172,9 @@ TEST(OtherElementwiseBits, SmallestNormalProducts) {
       const uint64_t b = static_cast<uint64_t>((multiply ? 64 : 190) << 7 | (i & 127));
       std::memcpy(x.bytes().data() + 2 * i, &a, 2), std::memcpy(y.bytes().data() + 2 * i, &b, 2);
     }
-    const std::string text = krafla::Format("HloModule m\nENTRY main {{\n  x = bf16[{0}] parameter(0)\n  y = bf16[{0}] parameter(1)\n  ROOT r = bf16[{0}] {1}(x, y)\n}}\n", kCount, op);
+    const std::string text = krafla::Format(
+        "HloModule m\nENTRY main {{\n  x = bf16[{0}] parameter(0)\n  y = bf16[{0}] parameter(1)\n  ROOT r = bf16[{0}] {1}(x, y)\n}}\n",
+        kCount, op);
     const Literal* arguments[] = {&x, &y};
     auto want = (*CompileText(**cpu, text))->Run(arguments), got = (*CompileText(**gpu, text))->Run(arguments);
     ASSERT_TRUE(want.has_value() && got.has_value());
@@ -205,7 +216,9 @@ TEST(OtherElementwiseBits, MovedNans) {
       EXPECT_EQ(word(3), 0x7fc00000u) << device;
       EXPECT_EQ(word(4), 0xffc00000u) << device;
       EXPECT_EQ(Load((*got)[5].bytes().data() + 2 * i, 2), 0xfe00u) << device;
-      EXPECT_EQ(Load((*got)[6].bytes().data() + 8 * i, 8), (bits[i] >> 31 != 0 ? 0xfff8000000000000u : 0x7ff8000000000000u)) << device;
+      EXPECT_EQ(Load((*got)[6].bytes().data() + 8 * i, 8),
+                (bits[i] >> 31 != 0 ? 0xfff8000000000000u : 0x7ff8000000000000u))
+          << device;
     }
   }
 }
@@ -216,7 +229,8 @@ TEST(OtherElementwiseBits, SelectedNans) {
     const std::string text = krafla::Format(
         "HloModule m\nENTRY main {{\n  x = {0}[65536] parameter(0)\n  y = {0}[65536] parameter(1)\n  i = s32[65536] iota(), iota_dimension=0\n"
         "  z = s32[] constant(3)\n  b = s32[65536] broadcast(z), dimensions={{}}\n  a = s32[65536] and(i, b)\n"
-        "  p = pred[65536] compare(a, b), direction=EQ\n  ROOT s = {0}[65536] select(p, x, y)\n}}\n", type);
+        "  p = pred[65536] compare(a, b), direction=EQ\n  ROOT s = {0}[65536] select(p, x, y)\n}}\n",
+        type);
     Literal x = Input(f, 0), y = Input(f, 1);
     const Literal* arguments[] = {&x, &y};
     for (const char* device : {"cpu", "vulkan"}) {
@@ -239,9 +253,11 @@ TEST(OtherElementwiseBits, ReducedNans) {
   for (int64_t r = 0; r < kRows; ++r)
     for (int64_t c = 0; c < kColumns; c += 7) {
       const float sign = c % 2 == 0 ? 1.0f : -1.0f;
-      numbers[static_cast<std::size_t>(r * kColumns + c)] = r % 2 == 0 ? sign * INFINITY : std::bit_cast<float>(0xff812345u);
+      numbers[static_cast<std::size_t>(r * kColumns + c)] =
+          r % 2 == 0 ? sign * INFINITY : std::bit_cast<float>(0xff812345u);
     }
-  Literal x = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{kRows, kColumns}), std::as_bytes(std::span(numbers)));
+  Literal x = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{kRows, kColumns}),
+                                  std::as_bytes(std::span(numbers)));
   const Literal* arguments[] = {&x};
   for (const char* op : {"add", "multiply", "maximum"}) {
     const std::string text = krafla::Format(
@@ -250,7 +266,8 @@ TEST(OtherElementwiseBits, ReducedNans) {
         "  columns = f32[70] reduce(x, z), dimensions={{0}}, to_apply=c\n"
         "  run = f32[33,70] reduce-window(x, z), window={{size=1x70 pad=0_0x69_0}}, to_apply=c\n"
         "  pool = f32[32,69] reduce-window(x, z), window={{size=2x2}}, to_apply=c\n"
-        "  ROOT t = (f32[33], f32[70], f32[33,70], f32[32,69]) tuple(rows, columns, run, pool)\n}}\n", op);
+        "  ROOT t = (f32[33], f32[70], f32[33,70], f32[32,69]) tuple(rows, columns, run, pool)\n}}\n",
+        op);
     for (const char* device : {"cpu", "vulkan"}) {
       auto client = SharedClient(device);
       if (!client) continue;
@@ -278,9 +295,11 @@ TEST_P(ElementwiseBits, SubnormalsAreTrue) {
   const bool no_negative_zero = ElementTypeName(f.type).ends_with("fnuz");
   const uint64_t numbers[] = {1, sign | 1, (uint64_t{1} << f.mantissa) - 1, inf, inf | 1, one << f.mantissa, 0, sign};
   Literal x = *Literal::Create(*Shape::MakeArray(f.type, Dims{8}));
-  for (int i = 0; i < 8; ++i) std::memcpy(x.bytes().data() + i * f.bytes, &numbers[i], static_cast<std::size_t>(f.bytes));
-  const std::string text = krafla::Format("HloModule m\nENTRY main {{\n  x = {}[8] parameter(0)\n  ROOT r = pred[8] convert(x)\n}}\n",
-                                          ElementTypeName(f.type));
+  for (int i = 0; i < 8; ++i)
+    std::memcpy(x.bytes().data() + i * f.bytes, &numbers[i], static_cast<std::size_t>(f.bytes));
+  const std::string text =
+      krafla::Format("HloModule m\nENTRY main {{\n  x = {}[8] parameter(0)\n  ROOT r = pred[8] convert(x)\n}}\n",
+                     ElementTypeName(f.type));
   for (const char* device : {"cpu", "vulkan"}) {
     auto client = SharedClient(device);
     if (!client) continue;
@@ -290,7 +309,8 @@ TEST_P(ElementwiseBits, SubnormalsAreTrue) {
     auto got = (*executable)->Run(arguments);
     ASSERT_TRUE(got.has_value()) << got.error().ToString();
     for (int i = 0; i < 8; ++i)
-      EXPECT_EQ(static_cast<int>((*got)[0].bytes()[static_cast<std::size_t>(i)]), i < 6 || (i == 7 && no_negative_zero)) << device << ", number " << i;
+      EXPECT_EQ(static_cast<int>((*got)[0].bytes()[static_cast<std::size_t>(i)]), i < 6 || (i == 7 && no_negative_zero))
+          << device << ", number " << i;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Types, ElementwiseBits, ::testing::ValuesIn(kFormats),

@@ -157,7 +157,8 @@ TEST_P(HostTest, UnknownCustomCallDoesNotCompile) {
 ENTRY main {
   x = f32[5] parameter(0)
   ROOT y = f32[5] custom-call(x), custom_call_target="test.tripel"
-})", options_);
+})",
+                         options_);
   ASSERT_FALSE(out.has_value());
   EXPECT_EQ(out.error().code(), StatusCode::kNotFound);
   EXPECT_NE(out.error().message().find("'test.tripel'"), std::string::npos) << out.error().ToString();
@@ -166,14 +167,17 @@ ENTRY main {
 }
 
 TEST_P(HostTest, CustomCallGivesATuple) {
-  ASSERT_TRUE(registry_.AddFunction("test.split", [](const CustomCallFrame& frame) -> Result<> {
-    auto in = frame.operands[0]->data<int32_t>();
-    for (std::size_t half = 0; half < 2; ++half) {
-      auto out = frame.result->elements()[half].data<int32_t>();
-      std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(half * 2), 2, out.begin());
-    }
-    return {};
-  }).has_value());
+  ASSERT_TRUE(registry_
+                  .AddFunction("test.split",
+                               [](const CustomCallFrame& frame) -> Result<> {
+                                 auto in = frame.operands[0]->data<int32_t>();
+                                 for (std::size_t half = 0; half < 2; ++half) {
+                                   auto out = frame.result->elements()[half].data<int32_t>();
+                                   std::copy_n(in.begin() + static_cast<std::ptrdiff_t>(half * 2), 2, out.begin());
+                                 }
+                                 return {};
+                               })
+                  .has_value());
   auto got = Run(R"(HloModule m
 ENTRY main {
   x = s32[4] parameter(0)
@@ -181,7 +185,8 @@ ENTRY main {
   a = s32[2] get-tuple-element(p), index=0
   b = s32[2] get-tuple-element(p), index=1
   ROOT r = s32[2] subtract(b, a)
-})", {MakeLiteral<int32_t>("s32[4]", {1, 2, 30, 40})});
+})",
+                 {MakeLiteral<int32_t>("s32[4]", {1, 2, 30, 40})});
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(Values<int32_t>(got[0]), (std::vector<int32_t>{29, 38}));
 }

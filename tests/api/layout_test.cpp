@@ -13,7 +13,8 @@ std::span<const std::byte> Bytes(const std::vector<T>& v) {
 }
 
 TEST_P(LayoutTest, BytesInPromisedLayouts) {
-  auto executable = Compile(R"(HloModule m, entry_computation_layout={(f32[2,3]{0,1}, f32[3]{0})->(f32[3,2]{0,1}, f32[2,3]{1,0})}
+  auto executable =
+      Compile(R"(HloModule m, entry_computation_layout={(f32[2,3]{0,1}, f32[3]{0})->(f32[3,2]{0,1}, f32[2,3]{1,0})}
 ENTRY main {
   x = f32[2,3]{0,1} parameter(0)
   y = f32[3] parameter(1)
@@ -31,7 +32,8 @@ ENTRY main {
   ASSERT_TRUE(executable->SetArgumentBytes(given).has_value());
   ASSERT_TRUE(executable->Execute().has_value());
   std::vector<float> t(6), s(6);
-  std::vector<std::span<std::byte>> wanted = {std::as_writable_bytes(std::span(t)), std::as_writable_bytes(std::span(s))};
+  std::vector<std::span<std::byte>> wanted = {std::as_writable_bytes(std::span(t)),
+                                              std::as_writable_bytes(std::span(s))};
   auto copied = executable->CopyResultBytes(wanted);
   ASSERT_TRUE(copied.has_value()) << copied.error().ToString();
   const std::vector<float> expected = {11, 22, 33, 14, 25, 36};

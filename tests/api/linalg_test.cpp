@@ -88,14 +88,16 @@ class LinalgTest : public DeviceTest {
               mirror[0] = at[0];
               if (parts == 2) mirror[1] = r == c ? 0 : -at[1];
             }
-            if (r == c) at[0] = (fill == Fill::kTriangular && r % 2 == 1 ? -1.0 : 1.0) * (2 + static_cast<double>(n) / 2);
+            if (r == c)
+              at[0] = (fill == Fill::kTriangular && r % 2 == 1 ? -1.0 : 1.0) * (2 + static_cast<double>(n) / 2);
           }
     }
     if (RealPart(type) == ElementType::kF64) {
       std::memcpy(literal->bytes().data(), values.data(), count * 8);
     } else if (type == ElementType::kBF16) {
       for (std::size_t i = 0; i < count; ++i)
-        literal->data<uint16_t>()[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(values[i])) >> 16);
+        literal->data<uint16_t>()[i] =
+            static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(values[i])) >> 16);
     } else {
       std::vector<float> narrow(values.begin(), values.end());
       std::memcpy(literal->bytes().data(), narrow.data(), count * 4);
@@ -107,8 +109,10 @@ class LinalgTest : public DeviceTest {
 };
 
 std::string FftText(std::string_view result, std::string_view operand, std::string_view type, std::string_view length) {
-  return Format("HloModule m\nENTRY main {{\n  x = {} parameter(0)\n  ROOT y = {} fft(x), fft_type={}, "
-                     "fft_length={{{}}}\n}}\n", operand, result, type, length);
+  return Format(
+      "HloModule m\nENTRY main {{\n  x = {} parameter(0)\n  ROOT y = {} fft(x), fft_type={}, "
+      "fft_length={{{}}}\n}}\n",
+      operand, result, type, length);
 }
 
 // Powers of two, odd products, primes that butterflies take, that are summed, that are convolved.
@@ -172,7 +176,8 @@ TEST_P(LinalgTest, Cholesky) {
       for (bool lower : {true, false}) {
         if (n != 70 && lower == (n == 5)) continue;
         Compare(Format("HloModule m\nENTRY main {{\n  a = {0}[2,{1},{1}] parameter(0)\n"
-                            "  ROOT l = {0}[2,{1},{1}] cholesky(a), lower={2}\n}}\n", type, n, lower),
+                       "  ROOT l = {0}[2,{1},{1}] cholesky(a), lower={2}\n}}\n",
+                       type, n, lower),
                 BoundOf(type), Fill::kPositive);
       }
 }
@@ -186,7 +191,9 @@ TEST_P(LinalgTest, CholeskyOfAnIndefiniteMatrixIsNaN) {
     std::vector<Literal> arguments;
     arguments.push_back(MakeLiteral(Format("f32[3,{0},{0}]", n), a));
     auto got = Run(Format("HloModule m\nENTRY main {{\n  a = f32[3,{0},{0}] parameter(0)\n"
-                          "  ROOT l = f32[3,{0},{0}] cholesky(a), lower=true\n}}\n", n), arguments);
+                          "  ROOT l = f32[3,{0},{0}] cholesky(a), lower=true\n}}\n",
+                          n),
+                   arguments);
     ASSERT_EQ(got.size(), 1u);
     const std::vector<float> l = Values<float>(got[0]);
     for (std::size_t i = 0; i < l.size(); ++i) {
@@ -210,18 +217,20 @@ TEST_P(LinalgTest, TriangularSolve) {
           for (std::string_view transpose : {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"}) {
             // Real numbers have no conjugates, complex ones nothing new in the rest.
             if (type == "f32" ? transpose == "ADJOINT" : unit || transpose == "NO_TRANSPOSE") continue;
-            Compare(Format("HloModule m\nENTRY main {{\n  a = {0}[2,37,37] parameter(0)\n  b = {0}[2,{1}] parameter(1)\n"
-                                "  ROOT x = {0}[2,{1}] triangular-solve(a, b), left_side={2}, lower={3}, "
-                                "unit_diagonal={4}, transpose_a={5}\n}}\n",
-                                type, left ? "37,3" : "3,37", left, lower, unit, transpose),
-                    // Without its diagonal the matrix is not dominated: solutions grow and lose digits.
-                    unit ? 1e-3 : BoundOf(type), Fill::kTriangular);
+            Compare(
+                Format("HloModule m\nENTRY main {{\n  a = {0}[2,37,37] parameter(0)\n  b = {0}[2,{1}] parameter(1)\n"
+                       "  ROOT x = {0}[2,{1}] triangular-solve(a, b), left_side={2}, lower={3}, "
+                       "unit_diagonal={4}, transpose_a={5}\n}}\n",
+                       type, left ? "37,3" : "3,37", left, lower, unit, transpose),
+                // Without its diagonal the matrix is not dominated: solutions grow and lose digits.
+                unit ? 1e-3 : BoundOf(type), Fill::kTriangular);
           }
   for (std::string_view type : {"f64", "c64", "bf16"})
     for (int n : {1, 32, 65})
       Compare(Format("HloModule m\nENTRY main {{\n  a = {0}[{1},{1}] parameter(0)\n  b = {0}[{1},17] parameter(1)\n"
-                          "  ROOT x = {0}[{1},17] triangular-solve(a, b), left_side=true, lower=true, "
-                          "transpose_a=NO_TRANSPOSE\n}}\n", type, n),
+                     "  ROOT x = {0}[{1},17] triangular-solve(a, b), left_side=true, lower=true, "
+                     "transpose_a=NO_TRANSPOSE\n}}\n",
+                     type, n),
               BoundOf(type), Fill::kTriangular);
 }
 
@@ -234,20 +243,22 @@ ENTRY main {
   a = f32[2,2] parameter(0)
   b = f32[2,1] parameter(1)
   ROOT x = f32[2,1] triangular-solve(a, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE
-})", arguments);
+})",
+                 arguments);
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(Values<float>(got[0]), (std::vector<float>{2, std::numeric_limits<float>::infinity()}));
 }
 
 std::string QrText(std::string_view type, int m, int n) {
-  return Format("HloModule m\nENTRY main {{\n  a = {0}[2,{1},{2}] parameter(0)\n"
-                     "  qr = ({0}[2,{1},{2}], {0}[2,{3}]) custom-call(a), custom_call_target=\"Qr\"\n"
-                     "  r = {0}[2,{1},{2}] get-tuple-element(qr), index=0\n"
-                     "  taus = {0}[2,{3}] get-tuple-element(qr), index=1\n"
-                     "  q = {0}[2,{1},{2}] custom-call(r, taus), "
-                     "custom_call_target=\"ProductOfElementaryHouseholderReflectors\"\n"
-                     "  ROOT out = ({0}[2,{1},{2}], {0}[2,{3}], {0}[2,{1},{2}]) tuple(r, taus, q)\n}}\n",
-                     type, m, n, std::min(m, n));
+  return Format(
+      "HloModule m\nENTRY main {{\n  a = {0}[2,{1},{2}] parameter(0)\n"
+      "  qr = ({0}[2,{1},{2}], {0}[2,{3}]) custom-call(a), custom_call_target=\"Qr\"\n"
+      "  r = {0}[2,{1},{2}] get-tuple-element(qr), index=0\n"
+      "  taus = {0}[2,{3}] get-tuple-element(qr), index=1\n"
+      "  q = {0}[2,{1},{2}] custom-call(r, taus), "
+      "custom_call_target=\"ProductOfElementaryHouseholderReflectors\"\n"
+      "  ROOT out = ({0}[2,{1},{2}], {0}[2,{3}], {0}[2,{1},{2}]) tuple(r, taus, q)\n}}\n",
+      type, m, n, std::min(m, n));
 }
 
 TEST_P(LinalgTest, Qr) {
@@ -258,10 +269,11 @@ TEST_P(LinalgTest, Qr) {
 }
 
 std::string LuText(std::string_view type, std::string_view batch, int m, int n) {
-  return Format("HloModule m\nENTRY main {{\n  a = {0}[{1}{2},{3}] parameter(0)\n"
-                     "  ROOT lu = ({0}[{1}{2},{3}], s32[{1}{4}], s32[{1}{2}]) custom-call(a), "
-                     "custom_call_target=\"LuDecomposition\"\n}}\n",
-                     type, batch, m, n, std::min(m, n));
+  return Format(
+      "HloModule m\nENTRY main {{\n  a = {0}[{1}{2},{3}] parameter(0)\n"
+      "  ROOT lu = ({0}[{1}{2},{3}], s32[{1}{4}], s32[{1}{2}]) custom-call(a), "
+      "custom_call_target=\"LuDecomposition\"\n}}\n",
+      type, batch, m, n, std::min(m, n));
 }
 
 // Matrices of an invocation or a vector lane, of a workgroup, of panels; the pivots are the same ones everywhere.
@@ -288,11 +300,13 @@ TEST_P(LinalgTest, LuOfSingularMatrices) {
     ASSERT_EQ(got.size(), 3u);
     const std::vector<float> lu = Values<float>(got[0]);
     for (std::size_t i = 0; i < lu.size(); ++i) {
-      const std::size_t size = a.size() / 2, row = i % size / static_cast<std::size_t>(n), column = i % static_cast<std::size_t>(n);
+      const std::size_t size = a.size() / 2, row = i % size / static_cast<std::size_t>(n),
+                        column = i % static_cast<std::size_t>(n);
       EXPECT_EQ(lu[i], i < size ? 0.0f : row == 0 ? 3.0f : column == 0 ? 1.0f : 0.0f);
     }
     const std::vector<int32_t> permutation = Values<int32_t>(got[2]);
-    for (std::size_t i = 0; i < permutation.size(); ++i) EXPECT_EQ(permutation[i], static_cast<int32_t>(i % static_cast<std::size_t>(n)));
+    for (std::size_t i = 0; i < permutation.size(); ++i)
+      EXPECT_EQ(permutation[i], static_cast<int32_t>(i % static_cast<std::size_t>(n)));
   }
 }
 
@@ -302,14 +316,19 @@ TEST_P(LinalgTest, FactorsAndSolutionsInBatches) {
     for (int n : {2, 9, 16, 65, 130}) {
       const int batch = n > 16 ? 1 : 19;
       for (bool lower : {true, false})
-        Compare(Format("HloModule m\nENTRY main {{\n  a = {2}[{1},{0},{0}] parameter(0)\n  ROOT l = {2}[{1},{0},{0}] cholesky(a), "
-                       "lower={3}\n}}\n", n, batch, type, lower), 1e-5, Fill::kPositive);
+        Compare(
+            Format(
+                "HloModule m\nENTRY main {{\n  a = {2}[{1},{0},{0}] parameter(0)\n  ROOT l = {2}[{1},{0},{0}] cholesky(a), "
+                "lower={3}\n}}\n",
+                n, batch, type, lower),
+            1e-5, Fill::kPositive);
       for (bool left : {true, false})
-        Compare(Format("HloModule m\nENTRY main {{\n  a = {4}[{1},{0},{0}] parameter(0)\n  b = {4}[{1},{2}] parameter(1)\n"
-                       "  ROOT x = {4}[{1},{2}] triangular-solve(a, b), left_side={3}, lower={3}, transpose_a={5}\n}}\n",
-                       n, batch, left ? Format("{},{}", n, 5) : Format("{},{}", 5, n), left, type,
-                       type == "f32" ? "NO_TRANSPOSE" : "ADJOINT"),
-                1e-5, Fill::kTriangular);
+        Compare(
+            Format("HloModule m\nENTRY main {{\n  a = {4}[{1},{0},{0}] parameter(0)\n  b = {4}[{1},{2}] parameter(1)\n"
+                   "  ROOT x = {4}[{1},{2}] triangular-solve(a, b), left_side={3}, lower={3}, transpose_a={5}\n}}\n",
+                   n, batch, left ? Format("{},{}", n, 5) : Format("{},{}", 5, n), left, type,
+                   type == "f32" ? "NO_TRANSPOSE" : "ADJOINT"),
+            1e-5, Fill::kTriangular);
     }
 }
 

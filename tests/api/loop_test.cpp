@@ -50,7 +50,8 @@ ENTRY main {{
   init = (s32[], u32[]) tuple(zero, x)
   loop = (s32[], u32[]) while(init), condition=condition, body=body
   ROOT out = u32[] get-tuple-element(loop), index=1
-}})", turns));
+}})",
+                                   turns));
   ASSERT_NE(executable, nullptr);
   ExpectKernels(*executable, 1);
   std::vector<Literal> arguments;
@@ -244,7 +245,8 @@ ENTRY main {
   ExpectKernels(*executable, 1);
   constexpr std::size_t kSide = 12;
   std::vector<uint32_t> x(kSide * kSide), w(kSide * kSide);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<uint32_t>(i * 7 + 1), w[i] = static_cast<uint32_t>(i * i % 5);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<uint32_t>(i * 7 + 1), w[i] = static_cast<uint32_t>(i * i % 5);
   std::vector<Literal> arguments;
   arguments.push_back(MakeLiteral("s32[12,12]", std::vector<int32_t>(x.begin(), x.end())));
   arguments.push_back(MakeLiteral("s32[12,12]", std::vector<int32_t>(w.begin(), w.end())));

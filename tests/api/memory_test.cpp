@@ -22,7 +22,9 @@ void* Allocate(std::size_t size, std::size_t alignment) {
 
 // Replaced in the whole test program: allocations are counted while a test says so.
 void* operator new(std::size_t size) { return Allocate(size == 0 ? 1 : size, 1); }
-void* operator new(std::size_t size, std::align_val_t a) { return Allocate(size == 0 ? 1 : size, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t size, std::align_val_t a) {
+  return Allocate(size == 0 ? 1 : size, static_cast<std::size_t>(a));
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
@@ -145,7 +147,8 @@ ENTRY main {{
   v = s32[{0}] reverse(s), dimensions={{0}}
   t = s32[{0}] sort(v), dimensions={{0}}, to_apply=less
   ROOT r = s32[3] slice(t), slice={{[5:8]}}
-}})", count);
+}})",
+                              count);
     auto executable = CompileText(*client_, text, options_);
     Result<> outcome;
     if (!executable) {

@@ -448,7 +448,8 @@ ENTRY main {
 ENTRY main {
   x = f32[1125899906842624] parameter(0)
   ROOT r = f32[1125899906842624] add(x, x)
-})", options_);
+})",
+                              options_);
   if (!argument) {
     EXPECT_EQ(argument.error().code(), StatusCode::kResourceExhausted) << argument.error().ToString();
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no input and no use may do: write where it has no room, wait for ever, give wrong results because two threads ran
-// one program, or leave an executable that does not run any more.
+// What no input and no use may do: write where it has no room, wait for ever, give wrong results because two threads
+// ran one program, or leave an executable that does not run any more.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -36,7 +36,8 @@ TEST_P(SafetyTest, DevicesThatAreNotThereAreNotServed) {
   auto refused = CompileText(*client_, kScatter, options_);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(refused.error().ToString().find("replica 1, the module has 1"), std::string::npos) << refused.error().ToString();
+  EXPECT_NE(refused.error().ToString().find("replica 1, the module has 1"), std::string::npos)
+      << refused.error().ToString();
   // A client is one device, whatever the header says.
   auto module = ParseHloText(kScatter);
   ASSERT_TRUE(module.has_value());
@@ -122,8 +123,8 @@ TEST(SafetyApiTest, FilesThatAreNoPrograms) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   std::ofstream(sparse) << "HloModule m";
   std::filesystem::resize_file(sparse, uintmax_t{1} << 42);
-  for (const std::string& path : {folder, std::string("/dev/zero"), std::string("/dev/null"), std::string("/proc/self/mem"), pipe,
-                                  sparse, folder + "/absent", std::string("")}) {
+  for (const std::string& path : {folder, std::string("/dev/zero"), std::string("/dev/null"),
+                                  std::string("/proc/self/mem"), pipe, sparse, folder + "/absent", std::string("")}) {
     auto program = LoadHloFile(path);
     ASSERT_FALSE(program.has_value()) << path;
     EXPECT_NE(program.error().message().find("'" + path + "'"), std::string::npos) << program.error().ToString();
@@ -131,7 +132,8 @@ TEST(SafetyApiTest, FilesThatAreNoPrograms) {
   // A pipe that somebody writes to is as good as a file.
   std::thread writer([&] { std::ofstream(pipe) << "HloModule m\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n"; });
   Result<XlaComputation> program = Failure(Status(StatusCode::kUnknown, ""));
-  for (int attempt = 0; attempt < 1000 && !program; ++attempt, std::this_thread::sleep_for(1ms)) program = LoadHloFile(pipe);
+  for (int attempt = 0; attempt < 1000 && !program; ++attempt, std::this_thread::sleep_for(1ms))
+    program = LoadHloFile(pipe);
   writer.join();
   EXPECT_TRUE(program.has_value()) << program.error().ToString();
   std::filesystem::remove_all(folder);
@@ -157,8 +159,7 @@ ENTRY e {
       arguments.push_back(MakeLiteral<float>("f32[256,256]", std::vector<float>(65536, 2)));
       for (int run = 0; run < 4; ++run) {
         auto out = executable->Run(Pointers(arguments));
-        if (!out)
-          ++failed;
+        if (!out) ++failed;
         else
           for (float v : (*out)[0].data<float>()) wrong += v != value * 512 + value;
       }
@@ -234,7 +235,8 @@ TEST_P(SafetyTest, RunsEndByDeadlineAndByRequest) {
 
 // One kernel that would take some ten seconds.
 TEST_P(SafetyTest, LongKernelsEndByDeadline) {
-  if (options_.disabled.contains("fusion")) GTEST_SKIP() << "Without fusion the intermediate values are larger than a buffer may be.";
+  if (options_.disabled.contains("fusion"))
+    GTEST_SKIP() << "Without fusion the intermediate values are larger than a buffer may be.";
   std::string text =
       "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"
       "ENTRY e { x = f32[20000] parameter(0)\n"
@@ -289,7 +291,8 @@ ENTRY e { x = s32[] parameter(0)
   std::stop_source stop, other;
   StatusCode first = StatusCode::kInternal;
   std::jthread long_run([&] {
-    if (auto done = executable->Run(Pointers(arguments), {.stop = stop.get_token()}); !done) first = done.error().code();
+    if (auto done = executable->Run(Pointers(arguments), {.stop = stop.get_token()}); !done)
+      first = done.error().code();
   });
   std::this_thread::sleep_for(20ms);
   auto late = executable->Run(Pointers(arguments), {.deadline = RunLimit::Clock::now() + 20ms});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs for four devices, and their arguments: small integers, so that sums are exact in any order and results equal to
-// the bit.
+// Programs for four devices, and their arguments: small integers, so that sums are exact in any order and results equal
+// to the bit.
 #pragma once
 
 #include <gtest/gtest.h>

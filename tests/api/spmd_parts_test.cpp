@@ -7,8 +7,8 @@
 namespace krafla {
 namespace {
 
-// A program over the mesh {i=2, j=2} in StableHLO, of x: f32[4,8] cut along i and j and y: f32[8,4] cut along j; and the
-// same for one device.
+// A program over the mesh {i=2, j=2} in StableHLO, of x: f32[4,8] cut along i and j and y: f32[8,4] cut along j; and
+// the same for one device.
 class SumsInParts : public Spmd {
  protected:
   struct Ran {
@@ -26,7 +26,8 @@ class SumsInParts : public Spmd {
   func.func public @main(%x: tensor<4x8xf32> {{sdy.sharding = #sdy.sharding{}}}, %y: tensor<8x4xf32> {{sdy.sharding = #sdy.sharding{}}}) -> {} {{
 {}
   }}
-}})mlir", devices, axis, axis, kX, kY, results, body);
+}})mlir",
+                                    devices, axis, axis, kX, kY, results, body);
     auto module = ReadModule(text, "test");
     if (!module) {
       ADD_FAILURE() << module.error().ToString();
@@ -71,7 +72,8 @@ class SumsInParts : public Spmd {
 
 TEST_F(SumsInParts, AreAsTheyCome) {
   const std::string result = R"((tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"j"}>}))";
-  const std::string body = R"(    %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  const std::string body =
+      R"(    %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
     %1 = sdy.sharding_constraint %0 <@mesh, [{}, {}], unreduced={"j"}> : tensor<4x4xf32>
     return %1 : tensor<4x4xf32>)";
   const Ran one = Run(1, result, body), four = Run(4, result, body);
@@ -150,7 +152,8 @@ TEST_F(SumsInParts, AreSettledForTheRest) {
 
 // A result that nobody wants in parts is none.
 TEST_F(SumsInParts, ComeOutWhereTheyAreAskedForOnly) {
-  const std::string body = R"(    %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  const std::string body =
+      R"(    %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
     %1 = sdy.sharding_constraint %0 <@mesh, [{}, {}], unreduced={"j"}> : tensor<4x4xf32>
     %2 = stablehlo.negate %1 : tensor<4x4xf32>
     return %1, %2 : tensor<4x4xf32>, tensor<4x4xf32>)";

@@ -54,16 +54,13 @@ struct Program {
 
 const Program kPrograms[] = {
     {"elementwise", "x = f32[4,8] add(a, a)\n ROOT r = f32[4,8] multiply(x, a)"},
-    {"two_shardings",
-     "t = f32[4,8] transpose(b), dimensions={1,0}\n ROOT r = f32[4,8] subtract(a, t)"},
+    {"two_shardings", "t = f32[4,8] transpose(b), dimensions={1,0}\n ROOT r = f32[4,8] subtract(a, t)"},
     {"select",
      "p = pred[4,8] compare(a, a), direction=GT\n n = f32[4,8] negate(a)\n ROOT r = f32[4,8] "
      "select(p, a, n)"},
-    {"clamp",
-     "lo = f32[] constant(-1)\n hi = f32[] constant(2)\n ROOT r = f32[4,8] clamp(lo, a, hi)"},
+    {"clamp", "lo = f32[] constant(-1)\n hi = f32[] constant(2)\n ROOT r = f32[4,8] clamp(lo, a, hi)"},
     {"dot", "ROOT r = f32[4,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
-    {"dot_itself",
-     "ROOT r = f32[8,8] dot(a, a), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
+    {"dot_itself", "ROOT r = f32[8,8] dot(a, a), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
     {"dot_batch",
      "ROOT r = f32[4,8,4,8] dot(c, d), lhs_batch_dims={0}, rhs_batch_dims={0}, "
      "lhs_contracting_dims={2}, rhs_contracting_dims={1}"},
@@ -72,14 +69,10 @@ const Program kPrograms[] = {
      "constant(0)\n"
      "zs = f32[4,4] broadcast(z), dimensions={}\n g = f32[4,4] maximum(h, zs)\n"
      "ROOT r = f32[4,8] dot(g, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
-    {"reduce_rows",
-     "z = f32[] constant(0)\n ROOT r = f32[8] reduce(a, z), dimensions={0}, to_apply=sum"},
-    {"reduce_all",
-     "z = f32[] constant(0)\n ROOT r = f32[] reduce(c, z), dimensions={0,1,2}, to_apply=sum"},
-    {"reduce_from_three",
-     "z = f32[] constant(3)\n ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum"},
-    {"reduce_max",
-     "z = f32[] constant(1)\n ROOT r = f32[4,4] reduce(c, z), dimensions={1}, to_apply=larger"},
+    {"reduce_rows", "z = f32[] constant(0)\n ROOT r = f32[8] reduce(a, z), dimensions={0}, to_apply=sum"},
+    {"reduce_all", "z = f32[] constant(0)\n ROOT r = f32[] reduce(c, z), dimensions={0,1,2}, to_apply=sum"},
+    {"reduce_from_three", "z = f32[] constant(3)\n ROOT r = f32[4] reduce(a, z), dimensions={1}, to_apply=sum"},
+    {"reduce_max", "z = f32[] constant(1)\n ROOT r = f32[4,4] reduce(c, z), dimensions={1}, to_apply=larger"},
     {"softmax_like",
      "z = f32[] constant(-inf)\n m = f32[4] reduce(a, z), dimensions={1}, to_apply=larger\n"
      "bm = f32[4,8] broadcast(m), dimensions={0}\n ROOT r = f32[4,8] subtract(a, bm)"},
@@ -112,8 +105,7 @@ const Program kPrograms[] = {
      "h = () custom-call(a), custom_call_target=\"xla.sdy.ShardingGroup\", custom_call_has_side_effect=true, "
      "frontend_attributes={xla.sdy.sharding_group_id=\"0 : i64\"}\n"
      "x = f32[4,8] add(i, i)\n ROOT r = (f32[4,8], f32[4,8], f32[4,8]) tuple(i, a, x)"},
-    {"dynamic_slice",
-     "i = s32[] constant(2)\n ROOT r = f32[4,3] dynamic-slice(a, i, i), dynamic_slice_sizes={4,3}"},
+    {"dynamic_slice", "i = s32[] constant(2)\n ROOT r = f32[4,3] dynamic-slice(a, i, i), dynamic_slice_sizes={4,3}"},
     {"dynamic_update",
      "i = s32[] constant(3)\n s = f32[4,2] slice(a), slice={[0:4], [0:2]}\n"
      "ROOT r = f32[4,8] dynamic-update-slice(a, s, i, i)"},
@@ -181,8 +173,7 @@ const Program kPrograms[] = {
      "u = f32[4,8,4] get-tuple-element(l), index=0\n p = s32[4,8] get-tuple-element(l), index=2\n"
      "ROOT r = (f32[4,8,4], s32[4,8]) tuple(u, p)"},
     {"top_k", "ROOT r = (f32[4,3], s32[4,3]) custom-call(a), custom_call_target=\"TopK\""},
-    {"two_results",
-     "x = f32[4,8] add(a, a)\n y = f32[8,4] negate(b)\n ROOT r = (f32[4,8], f32[8,4]) tuple(x, y)"},
+    {"two_results", "x = f32[4,8] add(a, a)\n y = f32[8,4] negate(b)\n ROOT r = (f32[4,8], f32[8,4]) tuple(x, y)"},
 };
 
 // Over four devices, at random: which dimension, in how many blocks, in which order of devices.
@@ -201,8 +192,7 @@ std::string RandomSharding(std::mt19937& random, std::size_t rank) {
   for (int64_t c : counts) tile += (tile.empty() ? "" : ",") + std::to_string(c);
   if (left > 1) tile += ",2";
   constexpr const char* kOrders[] = {"<=[4]", "<=[2,2]T(1,0)", "3,1,0,2"};
-  return "{devices=[" + tile + "]" + kOrders[random() % 3] +
-         (left > 1 ? " last_tile_dim_replicate}" : "}");
+  return "{devices=[" + tile + "]" + kOrders[random() % 3] + (left > 1 ? " last_tile_dim_replicate}" : "}");
 }
 
 TEST_F(Spmd, GivesWhatOneDeviceGives) {
@@ -217,15 +207,13 @@ TEST_F(Spmd, GivesWhatOneDeviceGives) {
         const SpmdParameter& q = kSpmdParameters[p];
         std::string dims;
         for (int64_t d : q.dims) dims += (dims.empty() ? "" : ",") + std::to_string(d);
-        parameters +=
-            std::string(q.name) + " = f32[" + dims + "] parameter(" + std::to_string(p) + ")";
+        parameters += std::string(q.name) + " = f32[" + dims + "] parameter(" + std::to_string(p) + ")";
         if (round > 0) parameters += ", sharding=" + RandomSharding(random, q.dims.size());
         parameters += "\n";
       }
       const std::string body = Replaced(program.body, "@S", RandomSharding(random, 2));
-      const std::string text =
-          "HloModule m, num_partitions=" + std::string(round == 0 ? "1" : "4") +
-          std::string(kHelpers) + "ENTRY main {\n" + parameters + body + "\n}\n";
+      const std::string text = "HloModule m, num_partitions=" + std::string(round == 0 ? "1" : "4") +
+                               std::string(kHelpers) + "ENTRY main {\n" + parameters + body + "\n}\n";
       SCOPED_TRACE(std::string(program.name) + ":\n" + parameters + body);
       auto module = ParseHloText(text, "test");
       ASSERT_TRUE(module) << module.error().message();
@@ -238,8 +226,7 @@ TEST_F(Spmd, GivesWhatOneDeviceGives) {
       for (int64_t d = 0; d < devices; ++d) {
         std::vector<Literal> blocks;
         for (std::size_t p = 0; p < arguments.size(); ++p)
-          blocks.push_back(
-              *BlockOf(arguments[p], round == 0 ? Sharding() : *ParseSharding(in[p], 4), d));
+          blocks.push_back(*BlockOf(arguments[p], round == 0 ? Sharding() : *ParseSharding(in[p], 4), d));
         std::vector<const Literal*> pointers;
         for (const Literal& b : blocks) pointers.push_back(&b);
         auto set = (*executable)->SetArguments(d, pointers);
@@ -293,22 +280,18 @@ ENTRY main {
     turned[i % 3 * 6 + i / 3] = sums[i];
   }
   auto literal = [](Dims dims, const std::vector<float>& v) {
-    return *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, dims),
-                               std::as_bytes(std::span(v)));
+    return *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, dims), std::as_bytes(std::span(v)));
   };
   for (int64_t d = 0; d < 4; ++d) {
-    Literal block = *BlockOf(literal({6, 3}, values),
-                             *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
+    Literal block = *BlockOf(literal({6, 3}, values), *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
     const Literal* pointer = &block;
     ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
   }
   ASSERT_TRUE((*executable)->Execute());
   for (int64_t d = 0; d < 4; ++d) {
     auto results = *(*executable)->Results(d);
-    EXPECT_EQ(results[0],
-              *BlockOf(literal({6, 3}, sums), *ParseSharding("{devices=[2,2]<=[4]}", 4), d));
-    EXPECT_EQ(results[1],
-              *BlockOf(literal({3, 6}, turned), *ParseSharding("{devices=[4,1]3,2,1,0}", 4), d));
+    EXPECT_EQ(results[0], *BlockOf(literal({6, 3}, sums), *ParseSharding("{devices=[2,2]<=[4]}", 4), d));
+    EXPECT_EQ(results[1], *BlockOf(literal({3, 6}, turned), *ParseSharding("{devices=[4,1]3,2,1,0}", 4), d));
   }
 }
 
@@ -321,28 +304,22 @@ Result<> CompileOnly(DeviceGroup& group, std::string_view text) {
 TEST_F(Spmd, WhatIsWrong) {
   auto message = [&](std::string_view sharding, std::string_view rest) {
     auto compiled = CompileOnly(
-        *group_,
-        Format(
-            "HloModule m, num_partitions=4\nENTRY main {{\n a = f32[4,8] parameter(0){}\n {}\n}}\n",
-            sharding, rest));
+        *group_, Format("HloModule m, num_partitions=4\nENTRY main {{\n a = f32[4,8] parameter(0){}\n {}\n}}\n",
+                        sharding, rest));
     return compiled ? std::string("compiled") : compiled.error().message();
   };
-  EXPECT_NE(message(", sharding={devices=[2,1]<=[2]}", "ROOT r = f32[4,8] add(a, a)")
-                .find("names 2 devices"),
+  EXPECT_NE(message(", sharding={devices=[2,1]<=[2]}", "ROOT r = f32[4,8] add(a, a)").find("names 2 devices"),
             std::string::npos);
-  EXPECT_NE(message(", sharding={devices=[2,1,2]<=[4]}", "ROOT r = f32[4,8] add(a, a)")
-                .find("has 3 dimensions"),
+  EXPECT_NE(message(", sharding={devices=[2,1,2]<=[4]}", "ROOT r = f32[4,8] add(a, a)").find("has 3 dimensions"),
             std::string::npos);
   EXPECT_NE(message("",
                     "ROOT r = f32[2,8] custom-call(a), custom_call_target=\"Sharding\", "
                     "sharding={replicated}")
                 .find("makes"),
             std::string::npos);
-  EXPECT_NE(
-      message("",
-              "ROOT r = f32[1,8] custom-call(a), custom_call_target=\"xla.sdy.GlobalToLocalShape\"")
-          .find("sharding"),
-      std::string::npos);
+  EXPECT_NE(message("", "ROOT r = f32[1,8] custom-call(a), custom_call_target=\"xla.sdy.GlobalToLocalShape\"")
+                .find("sharding"),
+            std::string::npos);
   EXPECT_NE(message("",
                     "x = f32[4,8] custom-call(a), custom_call_target=\"Sharding\", "
                     "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
@@ -373,19 +350,17 @@ ENTRY main {
   ASSERT_TRUE(module) << module.error().message();
   auto executable = group_->Compile(std::move(*module), {});
   ASSERT_TRUE(executable) << executable.error().message();
-  EXPECT_EQ((*executable)->parameter_shardings()[0],
-            "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
+  EXPECT_EQ((*executable)->parameter_shardings()[0], "{devices=[2,1,2]<=[4] last_tile_dim_replicate}");
   EXPECT_EQ((*executable)->result_shardings()[0], "{devices=[2,2]<=[4]}");
   const std::vector<float> zeros(4, 10.0f);
-  const Literal block = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}),
-                                            std::as_bytes(std::span(zeros)));
+  const Literal block =
+      *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}), std::as_bytes(std::span(zeros)));
   const Literal* pointer = &block;
   for (int64_t d = 0; d < 4; ++d) ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
   ASSERT_TRUE((*executable)->Execute());
   for (int64_t d = 0; d < 4; ++d) {
     const std::vector<float> want(4, 10.0f + static_cast<float>(d));
-    EXPECT_EQ((*(*executable)->Results(d))[0],
-              *Literal::FromBytes(block.shape(), std::as_bytes(std::span(want))));
+    EXPECT_EQ((*(*executable)->Results(d))[0], *Literal::FromBytes(block.shape(), std::as_bytes(std::span(want))));
   }
 }
 
@@ -396,7 +371,9 @@ TEST_F(Spmd, LayoutsAndMemoriesKeepShardings) {
 ENTRY main {{
   a = f32[4,8] parameter(0), sharding={{devices=[2,2]<=[4]}}
   ROOT r = f32[4,8] custom-call(a), custom_call_target="{}"
-}})", target), "test");
+}})",
+                                      target),
+                               "test");
     ASSERT_TRUE(module) << module.error().message();
     auto executable = group_->Compile(std::move(*module), {});
     ASSERT_TRUE(executable) << executable.error().message();
@@ -404,7 +381,8 @@ ENTRY main {{
   }
 }
 
-// A region that is manual along "j" only. Dimensions that its shardings leave open stay cut along "i", within and behind.
+// A region that is manual along "j" only. Dimensions that its shardings leave open stay cut along "i", within and
+// behind.
 TEST_F(Spmd, FreeAxesOfAManualRegion) {
   for (const bool open : {true, false}) {
     const std::string free = open ? "{?}" : "{}", manual = open ? R"({"j", ?})" : R"({"j"})";
@@ -419,7 +397,9 @@ TEST_F(Spmd, FreeAxesOfAManualRegion) {
     }} : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>)
     return %0#0, %0#1 : tensor<4x8xf32>, tensor<8xf32>
   }}
-}})mlir", free, manual), "test");
+}})mlir",
+                                    free, manual),
+                             "test");
     ASSERT_TRUE(module) << module.error().message();
     auto executable = group_->Compile(std::move(*module), {});
     ASSERT_TRUE(executable) << executable.error().message();
@@ -443,8 +423,7 @@ TEST_F(Spmd, FreeAxesOfAManualRegion) {
       return *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, dims), std::as_bytes(std::span(v)));
     };
     for (int64_t d = 0; d < 4; ++d) {
-      const Literal block =
-          *BlockOf(literal({4, 8}, x), *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
+      const Literal block = *BlockOf(literal({4, 8}, x), *ParseSharding((*executable)->parameter_shardings()[0], 4), d);
       const Literal* pointer = &block;
       ASSERT_TRUE((*executable)->SetArguments(d, {&pointer, 1}));
     }
@@ -472,7 +451,8 @@ ENTRY main {
   bits = u32[64,3] reshape(t)
   f = f32[64,3] convert(bits)
   ROOT r = f32[64,3] add(f, x)
-})", "test");
+})",
+                             "test");
   ASSERT_TRUE(module) << module.error().message();
   auto shardings = PartitionModule(**module);
   ASSERT_TRUE(shardings) << shardings.error().message();
@@ -499,12 +479,16 @@ ENTRY main {
   a = f32[4,8,5,3] get-tuple-element(r), index=0
   b = s32[4,8,5] get-tuple-element(r), index=2
   ROOT t = (f32[4,8,5,3], s32[4,8,5]) tuple(a, b)
-})", "CALL", call), "test");
+})",
+                                        "CALL", call),
+                               "test");
     ASSERT_TRUE(module) << module.error().message();
     auto shardings = PartitionModule(**module);
     ASSERT_TRUE(shardings && *shardings);
-    EXPECT_EQ((**shardings).results, (std::vector<std::string>{"{devices=[2,2,1,1]<=[4]}", "{devices=[2,2,1]<=[4]}"})) << call;
-    for (const auto& i : (*module)->entry()->instructions()) EXPECT_FALSE(HasTrait(i->opcode(), op_trait::kCollective)) << call;
+    EXPECT_EQ((**shardings).results, (std::vector<std::string>{"{devices=[2,2,1,1]<=[4]}", "{devices=[2,2,1]<=[4]}"}))
+        << call;
+    for (const auto& i : (*module)->entry()->instructions())
+      EXPECT_FALSE(HasTrait(i->opcode(), op_trait::kCollective)) << call;
   }
   // What is said and does not fit is as if nobody had said it.
   for (const char* said : {"5", "-1", "two", "1x", "9223372036854775808", ""}) {
@@ -512,7 +496,9 @@ ENTRY main {
 ENTRY main {
   x = f32[4,8] parameter(0), sharding={devices=[4,1]<=[4]}
   ROOT r = f32[4] custom-call(x), custom_call_target="mine", frontend_attributes={num_batch_dims="SAID"}
-})", "SAID", said), "test");
+})",
+                                        "SAID", said),
+                               "test");
     ASSERT_TRUE(module) << module.error().message();
     auto shardings = PartitionModule(**module);
     ASSERT_TRUE(shardings && *shardings) << said;
@@ -540,7 +526,8 @@ ENTRY main {
   ASSERT_TRUE(shardings) << shardings.error().message();
   ASSERT_TRUE(*shardings);
   EXPECT_EQ((**shardings).results, (std::vector<std::string>(3, "{devices=[2,2]<=[4]}")));
-  auto wrong = CompileOnly(*group_, Replaced(text, "g2 = () custom-call(c)", "d = f32[4,8] reshape(c)\n g2 = () custom-call(d)"));
+  auto wrong = CompileOnly(
+      *group_, Replaced(text, "g2 = () custom-call(c)", "d = f32[4,8] reshape(c)\n g2 = () custom-call(d)"));
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message().find("f32[8,4] and f32[4,8] are to be sharded alike"), std::string::npos)
       << wrong.error().message();
@@ -554,7 +541,9 @@ ENTRY main {{
   a = f32[{0},4] parameter(0), sharding={{devices=[2,2]<=[4]}}
   b = f32[4,{1}] parameter(1), sharding={{devices=[1,2,2]<=[4] last_tile_dim_replicate}}
   ROOT r = f32[{0},{1}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
-}})", dims.substr(0, 1), dims.substr(1)), "test");
+}})",
+                                      dims.substr(0, 1), dims.substr(1)),
+                               "test");
     EXPECT_TRUE(module) << module.error().message();
     auto executable = group_->Compile(std::move(*module), {});
     EXPECT_TRUE(executable) << executable.error().message();

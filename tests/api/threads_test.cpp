@@ -39,8 +39,8 @@ void ExpectRightResults(LocalExecutable& executable) {
   const std::vector<Literal>& parts = result->elements();
   for (float v : parts[0].data<float>()) ASSERT_EQ(v, 64.0f);
   const auto sums = parts[1].data<float>();
-  EXPECT_EQ(sums[0], 32.0f);                          // a corner: four of nine positions
-  EXPECT_EQ(sums[32], 48.0f);                         // an edge
+  EXPECT_EQ(sums[0], 32.0f);   // a corner: four of nine positions
+  EXPECT_EQ(sums[32], 48.0f);  // an edge
   EXPECT_EQ(sums[(64 * 30 + 30) * 32 + 5], 72.0f);
 }
 

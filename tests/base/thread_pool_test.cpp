@@ -38,8 +38,7 @@ TEST(ThreadPoolTest, CoversTheRangeOnce) {
 TEST(ThreadPoolTest, ManyShortLoops) {
   ThreadPool pool(3);
   std::atomic<int64_t> sum{0};
-  for (int i = 0; i < 5000; ++i)
-    pool.ParallelFor(8, 1, [&](int64_t begin, int64_t end, int) { sum += end - begin; });
+  for (int i = 0; i < 5000; ++i) pool.ParallelFor(8, 1, [&](int64_t begin, int64_t end, int) { sum += end - begin; });
   EXPECT_EQ(sum.load(), 8 * 5000);
 }
 
@@ -129,7 +128,8 @@ TEST(ThreadPoolTest, WorkersThatComeLateAgainAndAgainAreCalledLessAndLess) {
   LetWorkersSleep(pool);
   // At most some 2 + 4 + 8 + .. ms of running alone between calls: each loop here takes 1 ms.
   for (int i = 0; i < 60; ++i)
-    pool.ParallelFor(100, 10, [](int64_t, int64_t, int) { std::this_thread::sleep_for(std::chrono::microseconds(125)); });
+    pool.ParallelFor(100, 10,
+                     [](int64_t, int64_t, int) { std::this_thread::sleep_for(std::chrono::microseconds(125)); });
   const ThreadPool::Counts counts = pool.counts();
   EXPECT_GE(counts.late, 1);
   EXPECT_LE(counts.shared, 20);

@@ -5,13 +5,13 @@
 #include <iostream>
 #include <set>
 
-#include "krafla/status.h"
+#include "cases.h"
 #include "evaluator/evaluator.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/module.h"
 #include "ir/verifier.h"
+#include "krafla/status.h"
 #include "numerics/formats.h"
-#include "cases.h"
 
 namespace krafla::testing {
 namespace {
@@ -51,8 +51,7 @@ double Number(const Literal& literal, std::size_t i) {
     case ElementType::kS4:
     case ElementType::kU1:
     case ElementType::kU2:
-    case ElementType::kU4:
-      break;
+    case ElementType::kU4: break;
   }
   ADD_FAILURE() << "no number of type " << ElementTypeName(literal.shape().element_type());
   return NAN;

@@ -46,8 +46,8 @@ TEST(BuilderState, WhatInstructionsCarry) {
   b.ClearSharding();
   {
     XlaScopedShardingAssignment sharding(&b, "{maximal device=0}");
-    XlaScopedOpMetadataAssignment metadata(&b, {.op_type = "Inner", .op_name = "", .source_file = "",
-                                                .source_line = 0});
+    XlaScopedOpMetadataAssignment metadata(&b,
+                                           {.op_type = "Inner", .op_name = "", .source_file = "", .source_line = 0});
     XlaScopedFrontendAttributesAssignment attributes(&b, {{"inner", "yes"}});
     y = Add(once, y);
   }

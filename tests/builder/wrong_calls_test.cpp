@@ -9,8 +9,8 @@ namespace {
 
 struct WrongCall {
   void (*build)(Program& p);
-  const char* call;   // what the message begins with
-  const char* says;   // and what it holds
+  const char* call;  // what the message begins with
+  const char* says;  // and what it holds
 };
 
 Shape Scalar(ElementType type) { return Shape::MakeScalar(type); }
@@ -42,7 +42,11 @@ const WrongCall kWrong[] = {
     // values
     {[](Program& p) { Parameter(&p, -1, Scalar(F32), "x"); }, "Parameter", "-1"},
     {[](Program& p) { Parameter(&p, kHuge, Scalar(F32), "x"); }, "Parameter", "must lie in"},
-    {[](Program& p) { p.F({1}); Parameter(&p, 0, Scalar(F32), "x"); }, "Parameter", "already"},
+    {[](Program& p) {
+       p.F({1});
+       Parameter(&p, 0, Scalar(F32), "x");
+     },
+     "Parameter", "already"},
     {[](Program& p) { Parameter(&p, 0, ShapeUtil::MakeShape(F32, {-2}), "x"); }, "Parameter", "negative"},
     {[](Program& p) { Parameter(&p, 0, ShapeUtil::MakeShape(F32, {kHuge, 2}), "x"); }, "Parameter", "63 bits"},
     {[](Program& p) { Parameter(&p, 0, Scalar(F32), "x", {true, false}); }, "Parameter", "replicated"},
@@ -112,8 +116,12 @@ const WrongCall kWrong[] = {
     {[](Program& p) { Pad(p.F({1}), p.F({1}), MakeNoPaddingConfig(1)); }, "Pad", "padding value"},
     {[](Program& p) { Pad(p.F({1}), p.Scalar<float>(0), MakeNoPaddingConfig(2)); }, "Pad", "one entry"},
     {[](Program& p) { Pad(p.F({1}), p.Scalar<float>(0), MakeEdgePaddingConfig({{-2, 0}})); }, "Pad", "more"},
-    {[](Program& p) { PaddingConfig c; c.dimensions = {{0, 0, -1}}; Pad(p.F({1, 2}), p.Scalar<float>(0), c); }, "Pad",
-     "Interior"},
+    {[](Program& p) {
+       PaddingConfig c;
+       c.dimensions = {{0, 0, -1}};
+       Pad(p.F({1, 2}), p.Scalar<float>(0), c);
+     },
+     "Pad", "Interior"},
     {[](Program& p) { PadInDim(p.F({1}), p.Scalar<float>(0), 1, 0, 0); }, "PadInDim", "outside"},
     {[](Program& p) { PadInDim(p.F({1}), p.Scalar<float>(0), 0, kHuge, kHuge); }, "PadInDim", "63 bits"},
     {[](Program& p) { Reshape(p.F({1, 2, 3}), {2, 2}); }, "Reshape", "number of elements"},
@@ -143,7 +151,11 @@ const WrongCall kWrong[] = {
     {[](Program& p) { Gather(p.F({1, 2}, {1, 2}), p.F({0}), RowGather(), {1, 2}); }, "Gather", "integers"},
     {[](Program& p) { Gather(p.F({1, 2}, {1, 2}), p.I({0}), RowGather(), {1, 3}); }, "Gather", "slice_sizes"},
     {[](Program& p) { Gather(p.F({1, 2}, {1, 2}), p.I({0}), RowGather(), {1}); }, "Gather", "one entry"},
-    {[](Program& p) { auto n = RowGather(); n.index_vector_dim = 3; Gather(p.F({1}, {1, 1}), p.I({0}), n, {1, 1}); },
+    {[](Program& p) {
+       auto n = RowGather();
+       n.index_vector_dim = 3;
+       Gather(p.F({1}, {1, 1}), p.I({0}), n, {1, 1});
+     },
      "Gather", "index_vector_dim"},
     {[](Program& p) { Scatter(p.F({1}), p.I({0}), p.I({1}), AddF(), RowScatter()); }, "Scatter", "element types"},
     {[](Program& p) { Scatter(p.F({1}), p.I({0}), p.F({1}), AddI(), RowScatter()); }, "Scatter", "Parameter 0"},
@@ -159,14 +171,31 @@ const WrongCall kWrong[] = {
     {[](Program& p) { Dot(p.F({1}, {1, 1, 1}), p.F({1})); }, "Dot", "DotGeneral"},
     {[](Program& p) { Dot(p.F({1}), p.C({{1, 0}})); }, "Dot", "complex"},
     {[](Program& p) { Dot(p.F({1}), p.F({1}), nullptr, C64); }, "Dot", "declared"},
-    {[](Program& p) { PrecisionConfig c{{Precision::kHigh}, {}}; Dot(p.F({1}), p.F({1}), &c); }, "Dot",
-     "operand_precision"},
-    {[](Program& p) { DotDimensionNumbers n; n.lhs_contracting_dimensions = {5}; n.rhs_contracting_dimensions = {0};
-                      DotGeneral(p.F({1}), p.F({1}), n); }, "DotGeneral", "outside"},
-    {[](Program& p) { DotDimensionNumbers n; n.lhs_contracting_dimensions = {0}; DotGeneral(p.F({1}), p.F({1}), n); },
+    {[](Program& p) {
+       PrecisionConfig c{{Precision::kHigh}, {}};
+       Dot(p.F({1}), p.F({1}), &c);
+     },
+     "Dot", "operand_precision"},
+    {[](Program& p) {
+       DotDimensionNumbers n;
+       n.lhs_contracting_dimensions = {5};
+       n.rhs_contracting_dimensions = {0};
+       DotGeneral(p.F({1}), p.F({1}), n);
+     },
+     "DotGeneral", "outside"},
+    {[](Program& p) {
+       DotDimensionNumbers n;
+       n.lhs_contracting_dimensions = {0};
+       DotGeneral(p.F({1}), p.F({1}), n);
+     },
      "DotGeneral", ""},
-    {[](Program& p) { DotDimensionNumbers n; n.lhs_contracting_dimensions = {5}; n.rhs_contracting_dimensions = {0};
-                      ScaledDot(p.F({1}), p.F({1}), p.F({1}), p.F({1}), n); }, "ScaledDot", ""},
+    {[](Program& p) {
+       DotDimensionNumbers n;
+       n.lhs_contracting_dimensions = {5};
+       n.rhs_contracting_dimensions = {0};
+       ScaledDot(p.F({1}), p.F({1}), p.F({1}), p.F({1}), n);
+     },
+     "ScaledDot", ""},
     {[](Program& p) { RaggedDot(p.F({1}), p.F({1}), p.F({1}), {}); }, "RaggedDot", ""},
     {[](Program& p) { Conv(p.F({1}, {1, 1, 1}), p.F({1}, {1, 1, 1}), {0}, Padding::kSame); }, "Conv", "at least 1"},
     {[](Program& p) { Conv(p.F({1}, {1, 1, 1}), p.F({1}, {1, 1, 1}), {1, 1}, Padding::kSame); }, "Conv", "outside"},
@@ -175,10 +204,15 @@ const WrongCall kWrong[] = {
      "feature_group_count"},
     {[](Program& p) { ConvWithGeneralPadding(p.F({1}, {1, 1, 1}), p.F({1}, {1, 1, 1}), {1}, {{0, 0}, {0, 0}}); },
      "ConvWithGeneralPadding", "padding"},
-    {[](Program& p) { ConvGeneralDilated(p.F({1}, {1, 1, 1}), p.F({1}, {1, 1, 1}), {1}, {{0, 0}}, {0}, {1},
-                                         DefaultConvDimensionNumbers(1)); }, "ConvGeneralDilated", "dilation"},
-    {[](Program& p) { ConvGeneralDilated(p.F({1}, {1, 1, 1}), p.F({1}, {1, 1, 1}), {1}, {{0, 0}}, {1}, {1},
-                                         DefaultConvDimensionNumbers(1), 1, 1, nullptr, {}, std::vector<bool>{}); },
+    {[](Program& p) {
+       ConvGeneralDilated(p.F({1}, {1, 1, 1}), p.F({1}, {1, 1, 1}), {1}, {{0, 0}}, {0}, {1},
+                          DefaultConvDimensionNumbers(1));
+     },
+     "ConvGeneralDilated", "dilation"},
+    {[](Program& p) {
+       ConvGeneralDilated(p.F({1}, {1, 1, 1}), p.F({1}, {1, 1, 1}), {1}, {{0, 0}}, {1}, {1},
+                          DefaultConvDimensionNumbers(1), 1, 1, nullptr, {}, std::vector<bool>{});
+     },
      "ConvGeneralDilated", "window_reversal"},
     // folding and ordering
     {[](Program& p) { Reduce(p.F({1}), p.Scalar<float>(0), AddF(), {1}); }, "Reduce", "outside"},
@@ -189,8 +223,12 @@ const WrongCall kWrong[] = {
     {[](Program& p) { Reduce(&p, {p.F({1}), p.F({1})}, {p.Scalar<float>(0)}, AddF(), {0}); }, "Reduce",
      "initial value"},
     {[](Program& p) { Reduce(&p, {}, {}, AddF(), {0}); }, "Reduce", "at least one"},
-    {[](Program& p) { XlaBuilder b("bad"); Add(Parameter(&b, 0, Scalar(F32), "x"), Parameter(&b, 1, Scalar(S32), "y"));
-                      Reduce(p.F({1}), p.Scalar<float>(0), b.Build(), {0}); }, "Reduce", "Add: "},
+    {[](Program& p) {
+       XlaBuilder b("bad");
+       Add(Parameter(&b, 0, Scalar(F32), "x"), Parameter(&b, 1, Scalar(S32), "y"));
+       Reduce(p.F({1}), p.Scalar<float>(0), b.Build(), {0});
+     },
+     "Reduce", "Add: "},
     {[](Program& p) { ReduceAll(CreateToken(&p), p.Scalar<float>(0), AddF()); }, "ReduceAll", "array"},
     {[](Program& p) { ReduceWindow(p.F({1}), p.Scalar<float>(0), AddF(), {1, 1}, {1}, Padding::kValid); },
      "ReduceWindow", "for each of the 1"},
@@ -198,10 +236,14 @@ const WrongCall kWrong[] = {
      "size"},
     {[](Program& p) { ReduceWindowWithGeneralPadding(p.F({1}), p.Scalar<float>(0), AddF(), {1}, {1, 1}, {}, {}, {}); },
      "ReduceWindowWithGeneralPadding", "window_strides"},
-    {[](Program& p) { SelectAndScatter(p.F({1}), AddF(), {1}, {1}, Padding::kValid, p.F({1}), p.Scalar<float>(0),
-                                       AddF()); }, "SelectAndScatter", "select computation"},
-    {[](Program& p) { SelectAndScatter(p.F({1}), GeF(), {1}, {1}, Padding::kValid, p.F({1, 2}), p.Scalar<float>(0),
-                                       AddF()); }, "SelectAndScatter", "source"},
+    {[](Program& p) {
+       SelectAndScatter(p.F({1}), AddF(), {1}, {1}, Padding::kValid, p.F({1}), p.Scalar<float>(0), AddF());
+     },
+     "SelectAndScatter", "select computation"},
+    {[](Program& p) {
+       SelectAndScatter(p.F({1}), GeF(), {1}, {1}, Padding::kValid, p.F({1, 2}), p.Scalar<float>(0), AddF());
+     },
+     "SelectAndScatter", "source"},
     {[](Program& p) { Scan({p.F({1})}, {p.Scalar<float>(0)}, AddF(), 1); }, "Scan", "outside"},
     {[](Program& p) { Scan({p.F({1})}, {p.Scalar<float>(0)}, AddF(), 0, 7); }, "Scan", "scan_dimension_size"},
     {[](Program& p) { Scan({}, {p.Scalar<float>(0)}, AddF(), 0); }, "Scan", "without arrays"},
@@ -241,11 +283,16 @@ const WrongCall kWrong[] = {
     {[](Program& p) { Fusion(&p, {}, FusionKind::kLoop, AddF()); }, "Fusion", "2 parameters"},
     {[](Program& p) { While(Identity(Scalar(F32)), Identity(Scalar(F32)), p.Scalar<float>(1)); }, "While", "pred[]"},
     {[](Program& p) { While(Identity(Scalar(PRED)), Identity(Scalar(F32)), p.Scalar<bool>(true)); }, "While", "body"},
-    {[](Program& p) { Conditional(p.Scalar<int32_t>(1), p.F({1}), Identity(Scalar(F32)), p.F({1}),
-                                  Identity(Scalar(F32))); }, "Conditional", "pred[]"},
+    {[](Program& p) {
+       Conditional(p.Scalar<int32_t>(1), p.F({1}), Identity(Scalar(F32)), p.F({1}), Identity(Scalar(F32)));
+     },
+     "Conditional", "pred[]"},
     {[](Program& p) { Conditional(p.Scalar<int32_t>(1), Span<const XlaComputation*>(), {}); }, "Conditional",
      "at least one"},
-    {[](Program& p) { const XlaComputation* none[] = {nullptr}; Conditional(p.Scalar<int32_t>(1), none, {p.F({1})}); },
+    {[](Program& p) {
+       const XlaComputation* none[] = {nullptr};
+       Conditional(p.Scalar<int32_t>(1), none, {p.F({1})});
+     },
      "Conditional", "null"},
     {[](Program& p) { Domain(p.F({1}), "replicated", "{replicated}"); }, "Domain", "braces"},
     {[](Program& p) { CustomCall(&p, "", {}, Scalar(F32)); }, "CustomCall", "empty"},
@@ -287,8 +334,11 @@ const WrongCall kWrong[] = {
      "RecvWithToken", "type"},
     // operands
     {[](Program& p) { Add(p.F({1}), XlaOp()); }, "Add", "no call made"},
-    {[](Program& p) { static XlaBuilder other("other"); Add(p.F({1}), ConstantR0<float>(&other, 1)); }, "Add",
-     "another builder"},
+    {[](Program& p) {
+       static XlaBuilder other("other");
+       Add(p.F({1}), ConstantR0<float>(&other, 1));
+     },
+     "Add", "another builder"},
 };
 
 TEST(BuilderErrors, EachWrongCallIsNamed) {

@@ -14,9 +14,11 @@ using std::chrono::steady_clock;
 // Two all-reduces over all devices.
 struct TwoSums {
   explicit TwoSums(int64_t devices, std::shared_ptr<const Combiner> combiner = std::make_shared<SumF32>())
-      : module(ParseFor(std::string("HloModule m\n") + kSum + "ENTRY e {\n  x = f32[2048] parameter(0)\n  first = "
-                        "f32[2048] all-reduce(x), to_apply=sum\n  ROOT second = f32[2048] all-reduce(first), "
-                        "to_apply=sum\n}\n", {devices, 1})) {
+      : module(ParseFor(std::string("HloModule m\n") + kSum +
+                            "ENTRY e {\n  x = f32[2048] parameter(0)\n  first = "
+                            "f32[2048] all-reduce(x), to_apply=sum\n  ROOT second = f32[2048] all-reduce(first), "
+                            "to_apply=sum\n}\n",
+                        {devices, 1})) {
     const Instruction& root = *module->entry()->root();
     second = *Collective::Make(root, {devices, 1}, combiner);
     first = *Collective::Make(*root.operand(0), {devices, 1}, combiner);
@@ -59,7 +61,8 @@ TEST(Rendezvous, DevicesThatWaitForEachOtherAreFoundAtOnce) {
   TwoSums sums(2);
   Rendezvous rendezvous(2, {.time_limit = std::chrono::hours(1)});
   const auto start = steady_clock::now();
-  auto outcomes = OnEveryDevice(rendezvous, 2, [&](int64_t d) { return Meet(rendezvous, d, d == 0 ? *sums.first : *sums.second); });
+  auto outcomes =
+      OnEveryDevice(rendezvous, 2, [&](int64_t d) { return Meet(rendezvous, d, d == 0 ? *sums.first : *sums.second); });
   EXPECT_LT(steady_clock::now() - start, std::chrono::minutes(1));
   EXPECT_EQ(rendezvous.failure()->code(), StatusCode::kDeadlineExceeded);
   EXPECT_NE(rendezvous.failure()->message().find("waits in all-reduce"), std::string::npos)

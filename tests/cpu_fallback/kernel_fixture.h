@@ -138,7 +138,8 @@ inline bool SameElement(ElementType storage, const std::byte* a, const std::byte
   const float y = reference::As<float>(reference::ReadElement(storage, b, i));
   return x != x && y != y;
 }
-inline void ExpectSame(ElementType storage, const AlignedBytes& got, const AlignedBytes& want, const std::string& what) {
+inline void ExpectSame(ElementType storage, const AlignedBytes& got, const AlignedBytes& want,
+                       const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
   const int64_t count = static_cast<int64_t>(got.size()) / StorageBytes(storage);
   int shown = 0;

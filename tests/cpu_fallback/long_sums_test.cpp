@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of long sums against sums in double. Its unit is the f32's, 2^-24, of the result's size (the root mean square
-// of all results): what rounding the exact result once costs is about half of one.
+// The error of long sums against sums in double. Its unit is the f32's, 2^-24, of the result's size (the root mean
+// square of all results): what rounding the exact result once costs is about half of one.
 #include <cmath>
 
 #include "kernel_fixture.h"
@@ -38,7 +38,8 @@ double ErrorInUnits(std::span<const float> got, std::span<const double> truth) {
 
 ElementProgram Sum() {
   ProgramBuilder b({});
-  b.AddResult(b.Hlo(Opcode::kAdd, ElementType::kF32, {b.Param(ElementType::kF32, 0, 0), b.Param(ElementType::kF32, 1, 0)}));
+  b.AddResult(
+      b.Hlo(Opcode::kAdd, ElementType::kF32, {b.Param(ElementType::kF32, 0, 0), b.Param(ElementType::kF32, 1, 0)}));
   return std::move(b).Finish();
 }
 ElementProgram Zero() {
@@ -76,7 +77,8 @@ double ReduceError(int64_t before, int64_t elements, int64_t after, bool pads) {
   ProgramBuilder o(k.row_dims);
   for (const plan::ProgramBuffer& p : buffers) o.AddBuffer(p.storage, p.element_count, p.written);
   const IndexId row[] = {o.space().Iter(0), o.space().Iter(1)};
-  o.AddStore({.buffer = 1, .index = o.space().Linearize(row, k.row_dims), .node = o.Param(type, 0, 3), .storage = type});
+  o.AddStore(
+      {.buffer = 1, .index = o.space().Linearize(row, k.row_dims), .node = o.Param(type, 0, 3), .storage = type});
   store.program = std::move(o).Finish();
   k.stages.push_back(std::move(store));
 
@@ -87,9 +89,11 @@ double ReduceError(int64_t before, int64_t elements, int64_t after, bool pads) {
   for (int64_t i = 0; i < before; ++i)
     for (int64_t e = pads ? 1 : 0; e < elements; ++e)
       for (int64_t j = 0; j < after; ++j)
-        truth[static_cast<std::size_t>(i * after + j)] += static_cast<double>(in[static_cast<std::size_t>((i * elements + e) * after + j)]);
+        truth[static_cast<std::size_t>(i * after + j)] +=
+            static_cast<double>(in[static_cast<std::size_t>((i * elements + e) * after + j)]);
   plan::KernelPlan plan;
-  for (const plan::ProgramBuffer& p : buffers) plan.bindings.push_back({p.storage, p.element_count, !p.written, p.written});
+  for (const plan::ProgramBuffer& p : buffers)
+    plan.bindings.push_back({p.storage, p.element_count, !p.written, p.written});
   plan.body = std::move(k);
   std::byte* pointers[] = {Bytes(in), Bytes(out)};
   RunKernel(plan, pointers);
@@ -101,8 +105,14 @@ TEST(LongSumsTest, Reductions) {
     int64_t before, elements, after;
     bool pads = false;
   };
-  for (const Case& c : {Case{1, 1000000, 1}, {9, 100000, 1}, {1, 100000, 64}, {1, 1000, 1000}, {16, 4096, 33}, {3, 700, 2000},
-                        {1, 20000, 2000}, {2, 1000, 500, true}}) {
+  for (const Case& c : {Case{1, 1000000, 1},
+                        {9, 100000, 1},
+                        {1, 100000, 64},
+                        {1, 1000, 1000},
+                        {16, 4096, 33},
+                        {3, 700, 2000},
+                        {1, 20000, 2000},
+                        {2, 1000, 500, true}}) {
     const double error = ReduceError(c.before, c.elements, c.after, c.pads);
     EXPECT_LE(error, 0.75) << c.before << " x " << c.elements << " x " << c.after << (c.pads ? " padded" : "");
   }
@@ -121,7 +131,8 @@ double ScanError(int64_t outer, int64_t length, int64_t inner, bool reverse, Ele
   for (int64_t line = 0; line < outer * inner; ++line) {
     double sum = 0;
     for (int64_t step = 0; step < length; ++step) {
-      const auto at = static_cast<std::size_t>((line / inner * length + (reverse ? length - 1 - step : step)) * inner + line % inner);
+      const auto at = static_cast<std::size_t>((line / inner * length + (reverse ? length - 1 - step : step)) * inner +
+                                               line % inner);
       truth[at] = sum += static_cast<double>(in[at]);
     }
   }
@@ -167,7 +178,8 @@ double DotError(int64_t m, int64_t n, int64_t k, bool rhs_transposed) {
   e.AddStore({.buffer = 2, .index = e.space().Linearize(at, dims), .node = e.Param(type, 0, 3), .storage = type});
   dot.epilogue = std::move(e).Finish();
   std::mt19937 random(1);
-  std::vector<float> a = RandomFloats(m * k, Numbers::kSigned, random), b = RandomFloats(k * n, Numbers::kSigned, random);
+  std::vector<float> a = RandomFloats(m * k, Numbers::kSigned, random),
+                     b = RandomFloats(k * n, Numbers::kSigned, random);
   std::vector<float> out(static_cast<std::size_t>(m * n));
   std::vector<double> truth(out.size());
   for (int64_t i = 0; i < m; ++i)
@@ -177,7 +189,8 @@ double DotError(int64_t m, int64_t n, int64_t k, bool rhs_transposed) {
             static_cast<double>(a[static_cast<std::size_t>(i * k + p)]) *
             static_cast<double>(b[static_cast<std::size_t>(p * dot.rhs_k_stride + j * dot.rhs_n_stride)]);
   plan::KernelPlan plan;
-  for (const plan::ProgramBuffer& p : buffers) plan.bindings.push_back({p.storage, p.element_count, !p.written, p.written});
+  for (const plan::ProgramBuffer& p : buffers)
+    plan.bindings.push_back({p.storage, p.element_count, !p.written, p.written});
   plan.body = std::move(dot);
   std::byte* pointers[] = {Bytes(a), Bytes(b), Bytes(out)};
   RunKernel(plan, pointers);
@@ -206,12 +219,14 @@ double ConvError(int64_t images, int64_t channels, int64_t size, int64_t outputs
   conv.input_dims = {images, size, size, channels};
   conv.kernel_dims = {window, window, channels, outputs};
   conv.output_dims = {images, positions, positions, outputs};
-  const plan::ProgramBuffer buffers[] = {
-      {type, Product(conv.input_dims), false}, {type, Product(conv.kernel_dims), false}, {type, Product(conv.output_dims), true}};
+  const plan::ProgramBuffer buffers[] = {{type, Product(conv.input_dims), false},
+                                         {type, Product(conv.kernel_dims), false},
+                                         {type, Product(conv.output_dims), true}};
   ProgramBuilder e(conv.output_dims);
   for (const plan::ProgramBuffer& p : buffers) e.AddBuffer(p.storage, p.element_count, p.written);
   const IndexId at[] = {e.space().Iter(0), e.space().Iter(1), e.space().Iter(2), e.space().Iter(3)};
-  e.AddStore({.buffer = 2, .index = e.space().Linearize(at, conv.output_dims), .node = e.Param(type, 0, 15), .storage = type});
+  e.AddStore(
+      {.buffer = 2, .index = e.space().Linearize(at, conv.output_dims), .node = e.Param(type, 0, 15), .storage = type});
   conv.epilogue = std::move(e).Finish();
   std::mt19937 random(1);
   std::vector<float> x = RandomFloats(Product(conv.input_dims), Numbers::kSigned, random);
@@ -228,11 +243,13 @@ double ConvError(int64_t images, int64_t channels, int64_t size, int64_t outputs
             for (int64_t c = 0; c < channels; ++c)
               for (int64_t o = 0; o < outputs; ++o)
                 truth[static_cast<std::size_t>(((i * positions + y) * positions + z) * outputs + o)] +=
-                    static_cast<double>(x[static_cast<std::size_t>(((i * size + row) * size + column) * channels + c)]) *
+                    static_cast<double>(
+                        x[static_cast<std::size_t>(((i * size + row) * size + column) * channels + c)]) *
                     static_cast<double>(k[static_cast<std::size_t>(((u * window + v) * channels + c) * outputs + o)]);
           }
   plan::KernelPlan plan;
-  for (const plan::ProgramBuffer& p : buffers) plan.bindings.push_back({p.storage, p.element_count, !p.written, p.written});
+  for (const plan::ProgramBuffer& p : buffers)
+    plan.bindings.push_back({p.storage, p.element_count, !p.written, p.written});
   plan.body = std::move(conv);
   std::byte* pointers[] = {Bytes(x), Bytes(k), Bytes(out)};
   RunKernel(plan, pointers);

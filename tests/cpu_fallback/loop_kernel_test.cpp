@@ -47,18 +47,34 @@ struct OpCase {
   bool integers, floats, preds;
 };
 const OpCase kOps[] = {
-    {Opcode::kAdd, 2, true, true, true}, {Opcode::kSubtract, 2, true, true, false},
-    {Opcode::kMultiply, 2, true, true, true}, {Opcode::kDivide, 2, true, true, false},
-    {Opcode::kRemainder, 2, true, true, false}, {Opcode::kPower, 2, true, true, false},
-    {Opcode::kMaximum, 2, true, true, true}, {Opcode::kMinimum, 2, true, true, true},
-    {Opcode::kAnd, 2, true, false, true}, {Opcode::kOr, 2, true, false, true}, {Opcode::kXor, 2, true, false, true},
-    {Opcode::kMulhi, 2, true, false, false}, {Opcode::kShiftLeft, 2, true, false, false},
-    {Opcode::kShiftRightLogical, 2, true, false, false}, {Opcode::kShiftRightArithmetic, 2, true, false, false},
-    {Opcode::kClz, 1, true, false, false}, {Opcode::kPopulationCount, 1, true, false, false},
-    {Opcode::kNot, 1, true, false, true}, {Opcode::kNegate, 1, true, true, false}, {Opcode::kAbs, 1, true, true, false},
-    {Opcode::kSign, 1, true, true, false}, {Opcode::kClamp, 3, true, true, false}, {Opcode::kSelect, 3, true, true, true},
-    {Opcode::kIsFinite, 1, false, true, false}, {Opcode::kFloor, 1, false, true, false}, {Opcode::kCeil, 1, false, true, false},
-    {Opcode::kRoundNearestEven, 1, false, true, false}, {Opcode::kRoundNearestAfz, 1, false, true, false},
+    {Opcode::kAdd, 2, true, true, true},
+    {Opcode::kSubtract, 2, true, true, false},
+    {Opcode::kMultiply, 2, true, true, true},
+    {Opcode::kDivide, 2, true, true, false},
+    {Opcode::kRemainder, 2, true, true, false},
+    {Opcode::kPower, 2, true, true, false},
+    {Opcode::kMaximum, 2, true, true, true},
+    {Opcode::kMinimum, 2, true, true, true},
+    {Opcode::kAnd, 2, true, false, true},
+    {Opcode::kOr, 2, true, false, true},
+    {Opcode::kXor, 2, true, false, true},
+    {Opcode::kMulhi, 2, true, false, false},
+    {Opcode::kShiftLeft, 2, true, false, false},
+    {Opcode::kShiftRightLogical, 2, true, false, false},
+    {Opcode::kShiftRightArithmetic, 2, true, false, false},
+    {Opcode::kClz, 1, true, false, false},
+    {Opcode::kPopulationCount, 1, true, false, false},
+    {Opcode::kNot, 1, true, false, true},
+    {Opcode::kNegate, 1, true, true, false},
+    {Opcode::kAbs, 1, true, true, false},
+    {Opcode::kSign, 1, true, true, false},
+    {Opcode::kClamp, 3, true, true, false},
+    {Opcode::kSelect, 3, true, true, true},
+    {Opcode::kIsFinite, 1, false, true, false},
+    {Opcode::kFloor, 1, false, true, false},
+    {Opcode::kCeil, 1, false, true, false},
+    {Opcode::kRoundNearestEven, 1, false, true, false},
+    {Opcode::kRoundNearestAfz, 1, false, true, false},
 };
 
 TEST(LoopKernelTest, EveryOpHasTheBitsOfTheScalarDefinition) {
@@ -98,13 +114,18 @@ ElementProgram Channels(int64_t images, int64_t pixels, int64_t channels, Elemen
   const int64_t dims[] = {images, pixels, channels};
   ProgramBuilder b(dims);
   auto& space = b.space();
-  const int in = b.AddBuffer(storage, images * pixels * channels, false), factors = b.AddBuffer(ElementType::kF32, channels, false);
-  const int chosen = b.AddBuffer(ElementType::kPred, pixels, false), out = b.AddBuffer(ElementType::kF32, images * pixels * channels, true);
+  const int in = b.AddBuffer(storage, images * pixels * channels, false),
+            factors = b.AddBuffer(ElementType::kF32, channels, false);
+  const int chosen = b.AddBuffer(ElementType::kPred, pixels, false),
+            out = b.AddBuffer(ElementType::kF32, images * pixels * channels, true);
   const NodeId x = b.Convert(b.Load(in, storage, RowMajor(b)), storage, ElementType::kF32);
-  const NodeId scaled = b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, b.Load(factors, ElementType::kF32, space.Iter(2))});
+  const NodeId scaled =
+      b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, b.Load(factors, ElementType::kF32, space.Iter(2))});
   const NodeId number = b.Convert(b.Index(space.Mul(space.Iter(2), 2)), ElementType::kS32, ElementType::kF32);
   const NodeId shifted = b.Hlo(Opcode::kAdd, ElementType::kF32, {scaled, number});
-  b.AddStore({.buffer = out, .index = RowMajor(b), .node = b.Select(b.Load(chosen, ElementType::kPred, space.Iter(1)), shifted, x),
+  b.AddStore({.buffer = out,
+              .index = RowMajor(b),
+              .node = b.Select(b.Load(chosen, ElementType::kPred, space.Iter(1)), shifted, x),
               .storage = ElementType::kF32});
   return std::move(b).Finish();
 }
@@ -113,7 +134,8 @@ TEST(LoopKernelTest, ShortRows) {
   for (ElementType storage : {ElementType::kU8, ElementType::kF32})
     for (int64_t channels : {2, 3, 4, 5, 15, 16})
       for (int64_t pixels : {1, 2, 700, 5000})
-        CheckLoop(Channels(3, pixels, channels, storage), std::to_string(pixels) + " pixels of " + std::to_string(channels));
+        CheckLoop(Channels(3, pixels, channels, storage),
+                  std::to_string(pixels) + " pixels of " + std::to_string(channels));
 }
 // What repeats in each of them is laid out once a run, so that native code goes through them as through one.
 TEST(LoopKernelTest, ShortRowsAreOneLoop) {
@@ -135,11 +157,16 @@ TEST(LoopKernelTest, TilesOfSeveralPlanes) {
   const int64_t dims[] = {4, 60, 64, 3}, n = 4 * 60 * 64 * 3;
   ProgramBuilder b(dims);
   auto& space = b.space();
-  const int in = b.AddBuffer(ElementType::kF32, n, false), turns = b.AddBuffer(ElementType::kPred, 4, false), out = b.AddBuffer(ElementType::kF32, n, true);
+  const int in = b.AddBuffer(ElementType::kF32, n, false), turns = b.AddBuffer(ElementType::kPred, 4, false),
+            out = b.AddBuffer(ElementType::kF32, n, true);
   const auto line = space.Add(space.Mul(space.Iter(0), 60 * 192), space.Mul(space.Iter(1), 192));
-  const auto backwards = space.Add(space.Add(line, space.Constant(189)), space.Add(space.Mul(space.Iter(2), -3), space.Iter(3)));
+  const auto backwards =
+      space.Add(space.Add(line, space.Constant(189)), space.Add(space.Mul(space.Iter(2), -3), space.Iter(3)));
   const NodeId turned = b.Load(in, ElementType::kF32, backwards), plain = b.Load(in, ElementType::kF32, RowMajor(b));
-  b.AddStore({.buffer = out, .index = RowMajor(b), .node = b.Select(b.Load(turns, ElementType::kPred, space.Iter(0)), turned, plain), .storage = ElementType::kF32});
+  b.AddStore({.buffer = out,
+              .index = RowMajor(b),
+              .node = b.Select(b.Load(turns, ElementType::kPred, space.Iter(0)), turned, plain),
+              .storage = ElementType::kF32});
   const ElementProgram program = std::move(b).Finish();
   cpu::TileShape tile = cpu::ChooseTile(program);
   EXPECT_EQ(tile.column_dim, 3);
@@ -162,9 +189,13 @@ TEST(LoopKernelTest, Moves) {
     auto& space = b.space();
     const int in = b.AddBuffer(type, 70 * 50, false), out = b.AddBuffer(type, 70 * 50, true);
     const auto turned = space.Add(space.Mul(space.Iter(1), 70), space.Iter(0));
-    const NodeId x = b.Load(in, type, is_turned ? turned : space.Add(space.Mul(space.Iter(0), 50), space.Add(space.Mul(space.Iter(1), -1), space.Constant(49))));
+    const NodeId x = b.Load(in, type,
+                            is_turned ? turned
+                                      : space.Add(space.Mul(space.Iter(0), 50),
+                                                  space.Add(space.Mul(space.Iter(1), -1), space.Constant(49))));
     b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
-    if (is_read_twice) b.AddStore({.buffer = b.AddBuffer(type, 70 * 50, true), .index = RowMajor(b), .node = x, .storage = type});
+    if (is_read_twice)
+      b.AddStore({.buffer = b.AddBuffer(type, 70 * 50, true), .index = RowMajor(b), .node = x, .storage = type});
     const ElementProgram program = std::move(b).Finish();
     CheckLoop(program, std::string(ElementTypeName(type)));
     auto block = cpu::BlockProgram::Compile(program, {.tile = cpu::ChooseTile(program), .memory_is_constant = true});
@@ -197,8 +228,8 @@ TEST(LoopKernelTest, DividesByOneNumber) {
                            ElementType::kU32}) {
     const int bits = BitWidth(type);
     const int64_t top = IsSigned(type) ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
-    for (int64_t divisor : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{10}, int64_t{41}, int64_t{49}, int64_t{64}, int64_t{127}, top,
-                            int64_t{-1}, int64_t{-7}, int64_t{-49}, -top - 1}) {
+    for (int64_t divisor : {int64_t{0}, int64_t{1}, int64_t{3}, int64_t{10}, int64_t{41}, int64_t{49}, int64_t{64},
+                            int64_t{127}, top, int64_t{-1}, int64_t{-7}, int64_t{-49}, -top - 1}) {
       if (divisor < 0 && !IsSigned(type)) continue;
       for (Opcode op : {Opcode::kDivide, Opcode::kRemainder}) {
         const int64_t n = 70000;
@@ -228,7 +259,8 @@ TEST(LoopKernelTest, NarrowValuesForSeveralReaders) {
     NodeId x = load(type), y = load(type), wide = load(ElementType::kS32);
     NodeId sum = b.Hlo(Opcode::kAdd, type, {x, b.Hlo(Opcode::kMultiply, type, {x, y})});
     NodeId larger = b.Hlo(Opcode::kMaximum, type, {sum, y});
-    NodeId chosen = b.Select(b.Compare(ComparisonDirection::kLt, larger, x), sum, b.Convert(wide, ElementType::kS32, type));
+    NodeId chosen =
+        b.Select(b.Compare(ComparisonDirection::kLt, larger, x), sum, b.Convert(wide, ElementType::kS32, type));
     // More than the lanes hold: the larger of two such values is not that of their low bits.
     store(b.Convert(b.Hlo(Opcode::kMaximum, ElementType::kS32, {wide, b.Hlo(Opcode::kNot, ElementType::kS32, {wide})}),
                     ElementType::kS32, type),
@@ -245,10 +277,10 @@ TEST(LoopKernelTest, NarrowValuesForSeveralReaders) {
 }
 
 TEST(LoopKernelTest, EveryFormulaHasTheBitsOfTheScalarOne) {
-  for (Opcode op : {Opcode::kExp, Opcode::kExpm1, Opcode::kLogistic, Opcode::kTanh, Opcode::kSinh, Opcode::kCosh,
-                    Opcode::kErf, Opcode::kLog, Opcode::kLog1p, Opcode::kAsinh, Opcode::kAcosh, Opcode::kAtanh,
-                    Opcode::kSin, Opcode::kCos, Opcode::kTan, Opcode::kAsin, Opcode::kAcos, Opcode::kCbrt, Opcode::kRsqrt,
-                    Opcode::kSqrt})
+  for (Opcode op :
+       {Opcode::kExp, Opcode::kExpm1, Opcode::kLogistic, Opcode::kTanh,  Opcode::kSinh,  Opcode::kCosh, Opcode::kErf,
+        Opcode::kLog, Opcode::kLog1p, Opcode::kAsinh,    Opcode::kAcosh, Opcode::kAtanh, Opcode::kSin,  Opcode::kCos,
+        Opcode::kTan, Opcode::kAsin,  Opcode::kAcos,     Opcode::kCbrt,  Opcode::kRsqrt, Opcode::kSqrt})
     for (int64_t n : {3, 20000}) CheckLoop(OneOp(op, ElementType::kF32, 1, n, 0), std::string(OpcodeName(op)));
   for (Opcode op : {Opcode::kPower, Opcode::kAtan2})
     for (unsigned uniform : {0u, 1u, 2u})
@@ -277,12 +309,30 @@ TEST(LoopKernelTest, Comparisons) {
 }
 
 TEST(LoopKernelTest, ConvertsBetweenAllTypes) {
-  const ElementType types[] = {
-      ElementType::kPred, ElementType::kS4, ElementType::kS8, ElementType::kS16, ElementType::kS32, ElementType::kS64,
-      ElementType::kU2, ElementType::kU4, ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64,
-      ElementType::kF16, ElementType::kBF16, ElementType::kF32, ElementType::kF64, ElementType::kF8E5M2,
-      ElementType::kF8E4M3FN, ElementType::kF8E4M3B11FNUZ, ElementType::kF8E5M2FNUZ, ElementType::kF8E4M3FNUZ,
-      ElementType::kF8E4M3, ElementType::kF8E3M4, ElementType::kF4E2M1FN};
+  const ElementType types[] = {ElementType::kPred,
+                               ElementType::kS4,
+                               ElementType::kS8,
+                               ElementType::kS16,
+                               ElementType::kS32,
+                               ElementType::kS64,
+                               ElementType::kU2,
+                               ElementType::kU4,
+                               ElementType::kU8,
+                               ElementType::kU16,
+                               ElementType::kU32,
+                               ElementType::kU64,
+                               ElementType::kF16,
+                               ElementType::kBF16,
+                               ElementType::kF32,
+                               ElementType::kF64,
+                               ElementType::kF8E5M2,
+                               ElementType::kF8E4M3FN,
+                               ElementType::kF8E4M3B11FNUZ,
+                               ElementType::kF8E5M2FNUZ,
+                               ElementType::kF8E4M3FNUZ,
+                               ElementType::kF8E4M3,
+                               ElementType::kF8E3M4,
+                               ElementType::kF4E2M1FN};
   for (ElementType from : types) {
     for (ElementType to : types) {
       const int64_t dims[] = {600};
@@ -290,8 +340,7 @@ TEST(LoopKernelTest, ConvertsBetweenAllTypes) {
       int in = b.AddBuffer(from, 600, false), out = b.AddBuffer(to, 600, true);
       IndexId i = b.space().Iter(0);
       b.AddStore({.buffer = out, .index = i, .node = b.Convert(b.Load(in, from, i), from, to), .storage = to});
-      CheckLoop(std::move(b).Finish(),
-                std::string(ElementTypeName(from)) + " to " + std::string(ElementTypeName(to)));
+      CheckLoop(std::move(b).Finish(), std::string(ElementTypeName(from)) + " to " + std::string(ElementTypeName(to)));
     }
   }
 }
@@ -304,13 +353,15 @@ TEST(LoopKernelTest, TransposesWithBroadcasts) {
       for (ElementType type : {ElementType::kF32, ElementType::kU8, ElementType::kF64, ElementType::kF16}) {
         ProgramBuilder b(dims);
         const int64_t n = Product(dims);
-        int in = b.AddBuffer(type, n, false), bias = b.AddBuffer(type, dims[2], false), out = b.AddBuffer(type, n, true);
+        int in = b.AddBuffer(type, n, false), bias = b.AddBuffer(type, dims[2], false),
+            out = b.AddBuffer(type, n, true);
         std::vector<IndexId> index;
         std::vector<int64_t> in_dims;
         for (int o : order) index.push_back(b.space().Iter(o)), in_dims.push_back(dims[static_cast<std::size_t>(o)]);
         NodeId x = b.Load(in, type, b.space().Linearize(index, in_dims));
         NodeId y = b.Load(bias, type, b.space().Iter(2));
-        b.AddStore({.buffer = out, .index = RowMajor(b), .node = b.Hlo(Opcode::kMaximum, type, {x, y}), .storage = type});
+        b.AddStore(
+            {.buffer = out, .index = RowMajor(b), .node = b.Hlo(Opcode::kMaximum, type, {x, y}), .storage = type});
         CheckLoop(std::move(b).Finish(), "transpose " + std::string(ElementTypeName(type)));
       }
     } while (std::next_permutation(order, order + 3));
@@ -323,7 +374,8 @@ TEST(LoopKernelTest, ReshapesOfTransposes) {
     Dims out, in;
   };
   // in is [a, b, c]; out[i] reads the transposed [c, a, b] at the same linear position.
-  for (const Case& c : {Case{{6, 35}, {5, 7, 6}}, Case{{30, 7}, {7, 5, 6}}, Case{{4, 60}, {12, 4, 5}}, Case{{77, 13}, {7, 11, 13}}}) {
+  for (const Case& c :
+       {Case{{6, 35}, {5, 7, 6}}, Case{{30, 7}, {7, 5, 6}}, Case{{4, 60}, {12, 4, 5}}, Case{{77, 13}, {7, 11, 13}}}) {
     ProgramBuilder b(c.out);
     const int64_t n = Product(c.out);
     int in = b.AddBuffer(ElementType::kF32, n, false), out = b.AddBuffer(ElementType::kF32, n, true);
@@ -332,7 +384,10 @@ TEST(LoopKernelTest, ReshapesOfTransposes) {
     std::vector<IndexId> at = b.space().Delinearize(linear, turned);
     const IndexId back[] = {at[1], at[2], at[0]};
     NodeId x = b.Load(in, ElementType::kF32, b.space().Linearize(back, c.in));
-    b.AddStore({.buffer = out, .index = linear, .node = b.Hlo(Opcode::kNegate, ElementType::kF32, {x}), .storage = ElementType::kF32});
+    b.AddStore({.buffer = out,
+                .index = linear,
+                .node = b.Hlo(Opcode::kNegate, ElementType::kF32, {x}),
+                .storage = ElementType::kF32});
     CheckLoop(std::move(b).Finish(), "reshape");
   }
 }
@@ -361,7 +416,11 @@ TEST(LoopKernelTest, MaskedStoresLeaveTheRest) {
   NodeId x = b.Load(in, ElementType::kF32, RowMajor(b));
   NodeId mask = b.Compare(ComparisonDirection::kGt, x, b.ConstantFloat(ElementType::kF32, 0));
   NodeId rounded = b.Convert(x, ElementType::kF32, ElementType::kF16);
-  b.AddStore({.buffer = out, .index = b.space().Mul(RowMajor(b), 2), .node = rounded, .storage = ElementType::kF16, .mask = mask});
+  b.AddStore({.buffer = out,
+              .index = b.space().Mul(RowMajor(b), 2),
+              .node = rounded,
+              .storage = ElementType::kF16,
+              .mask = mask});
   CheckLoop(std::move(b).Finish(), "masked store");
 }
 
@@ -413,7 +472,10 @@ TEST(LoopKernelTest, ScattersThroughComputedIndices) {
   IndexId j = b.ClampedIndex(b.Load(starts, ElementType::kS32, s.Constant(1)), 0, 44);
   const IndexId at[] = {s.Add(s.Iter(0), i), s.Add(s.Iter(1), j)};
   const int64_t out_dims[] = {50, 64};
-  b.AddStore({.buffer = out, .index = s.Linearize(at, out_dims), .node = b.Load(in, ElementType::kF32, RowMajor(b)), .storage = ElementType::kF32});
+  b.AddStore({.buffer = out,
+              .index = s.Linearize(at, out_dims),
+              .node = b.Load(in, ElementType::kF32, RowMajor(b)),
+              .storage = ElementType::kF32});
   CheckLoop(std::move(b).Finish(), "dynamic update");
 }
 
@@ -440,7 +502,8 @@ TEST(LoopKernelTest, SecondElementsAndReversedRows) {
         auto& s = b.space();
         const int64_t row = reversed ? n : 2 * n;
         int in = b.AddBuffer(type, 7 * row, false), out = b.AddBuffer(type, 7 * n, true);
-        const IndexId column = reversed ? s.AddConstant(s.Mul(s.Iter(1), -1), n - 1) : s.AddConstant(s.Mul(s.Iter(1), 2), 1);
+        const IndexId column =
+            reversed ? s.AddConstant(s.Mul(s.Iter(1), -1), n - 1) : s.AddConstant(s.Mul(s.Iter(1), 2), 1);
         NodeId x = b.Load(in, type, s.Add(s.Mul(s.Iter(0), row), column));
         b.AddStore({.buffer = out, .index = RowMajor(b), .node = x, .storage = type});
         CheckLoop(std::move(b).Finish(), "strides");
@@ -456,7 +519,8 @@ TEST(LoopKernelTest, SeveralOutputsAndLongChains) {
   NodeId x = b.Load(in, ElementType::kF32, RowMajor(b)), v = x;
   std::vector<NodeId> all;
   for (int k = 0; k < 40; ++k) {
-    v = b.Hlo(k % 3 == 0 ? Opcode::kMultiply : Opcode::kAdd, ElementType::kF32, {v, b.ConstantFloat(ElementType::kF32, 0.3 * k)});
+    v = b.Hlo(k % 3 == 0 ? Opcode::kMultiply : Opcode::kAdd, ElementType::kF32,
+              {v, b.ConstantFloat(ElementType::kF32, 0.3 * k)});
     all.push_back(v);
   }
   NodeId sum = b.Load(scale, ElementType::kF32, b.space().Iter(0));
@@ -475,7 +539,8 @@ TEST(LoopKernelTest, InPlaceUpdateReadsBeforeItWrites) {
   int out1 = b.AddBuffer(ElementType::kF32, n, true), out2 = b.AddBuffer(ElementType::kF32, n, true);
   IndexId i = b.space().Iter(0);
   NodeId a = b.Load(x, ElementType::kF32, i), c = b.Load(y, ElementType::kF32, i);
-  NodeId sum = b.Hlo(Opcode::kAdd, ElementType::kF32, {a, c}), product = b.Hlo(Opcode::kMultiply, ElementType::kF32, {sum, c});
+  NodeId sum = b.Hlo(Opcode::kAdd, ElementType::kF32, {a, c}),
+         product = b.Hlo(Opcode::kMultiply, ElementType::kF32, {sum, c});
   b.AddStore({.buffer = out1, .index = i, .node = sum, .storage = ElementType::kF32});
   b.AddStore({.buffer = out2, .index = i, .node = product, .storage = ElementType::kF32});
   plan::KernelPlan plan;
@@ -501,11 +566,15 @@ TEST(LoopKernelTest, MovesOfPairsAndParts) {
     const int in = b.AddBuffer(ElementType::kF32, 2 * 1200, false), places = b.AddBuffer(ElementType::kS32, 40, false);
     const int out = b.AddBuffer(ElementType::kF32, 2 * 1200, true);
     plan::IndexSpace& space = b.space();
-    const IndexId row = gathered ? b.ClampedIndex(b.Load(places, ElementType::kS32, space.Iter(0)), 0, 29) : space.Iter(1);
+    const IndexId row =
+        gathered ? b.ClampedIndex(b.Load(places, ElementType::kS32, space.Iter(0)), 0, 29) : space.Iter(1);
     const IndexId from = space.Mul(space.Add(space.Mul(row, 40), gathered ? space.Iter(1) : space.Iter(0)), 2);
     const IndexId to = space.Mul(space.Add(space.Mul(space.Iter(0), 30), space.Iter(1)), 2);
     for (int64_t part : {0, 1})
-      b.AddStore({.buffer = out, .index = space.AddConstant(to, part), .node = b.Load(in, ElementType::kF32, space.AddConstant(from, part)), .storage = ElementType::kF32});
+      b.AddStore({.buffer = out,
+                  .index = space.AddConstant(to, part),
+                  .node = b.Load(in, ElementType::kF32, space.AddConstant(from, part)),
+                  .storage = ElementType::kF32});
     CheckLoop(std::move(b).Finish(), gathered ? "gathered pairs" : "pairs");
   }
   for (ElementType part : {ElementType::kU8, ElementType::kU16}) {
@@ -513,10 +582,14 @@ TEST(LoopKernelTest, MovesOfPairsAndParts) {
     ProgramBuilder b(space_dims);
     const int in = b.AddBuffer(ElementType::kF32, 300, false), out = b.AddBuffer(part, 300 * parts, true);
     plan::IndexSpace& space = b.space();
-    const NodeId bits = b.BitcastConvert(b.Load(in, ElementType::kF32, space.Iter(0)), ElementType::kF32, ElementType::kU32);
+    const NodeId bits =
+        b.BitcastConvert(b.Load(in, ElementType::kF32, space.Iter(0)), ElementType::kF32, ElementType::kU32);
     const NodeId count = b.Convert(b.Index(space.Mul(space.Iter(1), 32 / parts)), ElementType::kS32, ElementType::kU32);
     const NodeId shifted = b.Hlo(Opcode::kShiftRightLogical, ElementType::kU32, {bits, count});
-    b.AddStore({.buffer = out, .index = space.Add(space.Mul(space.Iter(0), parts), space.Iter(1)), .node = b.Convert(shifted, ElementType::kU32, part), .storage = part});
+    b.AddStore({.buffer = out,
+                .index = space.Add(space.Mul(space.Iter(0), parts), space.Iter(1)),
+                .node = b.Convert(shifted, ElementType::kU32, part),
+                .storage = part});
     CheckLoop(std::move(b).Finish(), "parts");
   }
 }
@@ -526,7 +599,10 @@ TEST(LoopKernelTest, EmptyAndScalarSpaces) {
   ProgramBuilder b({});
   int in = b.AddBuffer(ElementType::kF32, 1, false), out = b.AddBuffer(ElementType::kF32, 1, true);
   NodeId x = b.Load(in, ElementType::kF32, 0);
-  b.AddStore({.buffer = out, .index = 0, .node = b.Hlo(Opcode::kAdd, ElementType::kF32, {x, x}), .storage = ElementType::kF32});
+  b.AddStore({.buffer = out,
+              .index = 0,
+              .node = b.Hlo(Opcode::kAdd, ElementType::kF32, {x, x}),
+              .storage = ElementType::kF32});
   CheckLoop(std::move(b).Finish(), "scalar");
 }
 

@@ -18,8 +18,10 @@ TEST(NativeProgram, PartsOfWords) {
       std::string body, last;
       for (int p = 0; p < parts; ++p) {
         const std::string n = std::to_string(p);
-        body += "  a" + n + " = " + type + "[1001] slice(x), slice={[" + n + ":" + std::to_string(1001 * parts) + ":" + std::to_string(parts) + "]}\n";
-        body += "  k" + n + " = " + type + "[] constant(" + std::to_string(p + 1) + ")\n  b" + n + " = " + type + "[1001] broadcast(k" + n + "), dimensions={}\n";
+        body += "  a" + n + " = " + type + "[1001] slice(x), slice={[" + n + ":" + std::to_string(1001 * parts) + ":" +
+                std::to_string(parts) + "]}\n";
+        body += "  k" + n + " = " + type + "[] constant(" + std::to_string(p + 1) + ")\n  b" + n + " = " + type +
+                "[1001] broadcast(k" + n + "), dimensions={}\n";
         body += "  c" + n + " = " + type + "[1001] shift-left(a" + n + ", b" + n + ")\n";
         body += "  d" + n + " = " + type + "[1001] xor(c" + n + ", " + (p == 0 ? "a0" : last) + ")\n";
         last = "d" + n;
@@ -33,8 +35,9 @@ TEST(NativeProgram, PartsOfWords) {
 TEST(NativeProgram, DividesBytes) {
   for (int d : {2, 3, 7, 10, 127, 128, 200, 255})
     for (const char* op : {"divide", "remainder"})
-      ExpectSameBits(Of("  x = u8[256] parameter(0)\n", "  k = u8[] constant(" + std::to_string(d) + ")\n  b = u8[256] broadcast(k), dimensions={}\n  ROOT r = u8[256] " +
-                                                             op + "(x, b)"));
+      ExpectSameBits(Of("  x = u8[256] parameter(0)\n",
+                        "  k = u8[] constant(" + std::to_string(d) +
+                            ")\n  b = u8[256] broadcast(k), dimensions={}\n  ROOT r = u8[256] " + op + "(x, b)"));
 }
 
 // Rows of three elements that go backwards, or come again and again.
@@ -42,7 +45,8 @@ TEST(NativeProgram, ShortRows) {
   for (const char* t : {"f32", "f64"}) {
     const std::string type(t);
     ExpectSameBits(Of("  x = " + type + "[5,37,3] parameter(0)\n  y = " + type + "[3] parameter(1)\n",
-                      "  a = " + type + "[5,37,3] reverse(x), dimensions={1}\n  b = " + type + "[5,37,3] broadcast(y), dimensions={2}\n  c = " + type +
+                      "  a = " + type + "[5,37,3] reverse(x), dimensions={1}\n  b = " + type +
+                          "[5,37,3] broadcast(y), dimensions={2}\n  c = " + type +
                           "[5,37,3] multiply(a, b)\n  ROOT r = " + type + "[5,37,3] add(c, x)"));
   }
 }
@@ -51,16 +55,28 @@ TEST(NativeProgram, ShortRows) {
 TEST(NativeProgram, PlanesOfShortRows) {
   for (const char* t : {"f32", "f64", "u8"}) {
     const std::string type(t), all = type + "[6,40,150,3]";
-    ExpectSameBits(Of("  x = " + all + " parameter(0)\n  y = " + type + "[3] parameter(1)\n  z = " + type + "[6] parameter(2)\n  w = " + type + "[6,40] parameter(3)\n",
-                      "  a = " + all + " reverse(x), dimensions={2}\n  b = " + all + " broadcast(y), dimensions={3}\n  c = " + all + " multiply(a, b)\n"
-                      "  d = " + all + " broadcast(z), dimensions={0}\n  e = " + all + " add(c, d)\n  f = " + all + " broadcast(w), dimensions={0,1}\n"
-                      "  g = " + all + " add(e, f)\n  h = pred[6,40,150,3] compare(d, f), direction=LT\n  i = " + all + " select(h, g, x)\n"
-                      "  j = " + all + " iota(), iota_dimension=1\n  ROOT r = " + all + " add(i, j)"));
-    ExpectSameBits(Of("  x = " + type + "[6,40,60,3] parameter(0)\n  i = s32[6,40,90] parameter(1)\n",
-                      "  k = s32[] constant(59)\n  ks = s32[6,40,90] broadcast(k), dimensions={}\n  l = s32[6,40,90] remainder(i, ks)\n"
-                      "  g = " + type + "[6,40,90,3] gather(x, l), offset_dims={3}, collapsed_slice_dims={2}, operand_batching_dims={0,1}, "
-                      "start_indices_batching_dims={0,1}, start_index_map={2}, index_vector_dim=3, slice_sizes={1,1,1,3}\n"
-                      "  ROOT r = " + type + "[6,40,90,3] add(g, g)"));
+    ExpectSameBits(Of("  x = " + all + " parameter(0)\n  y = " + type + "[3] parameter(1)\n  z = " + type +
+                          "[6] parameter(2)\n  w = " + type + "[6,40] parameter(3)\n",
+                      "  a = " + all + " reverse(x), dimensions={2}\n  b = " + all +
+                          " broadcast(y), dimensions={3}\n  c = " + all +
+                          " multiply(a, b)\n"
+                          "  d = " +
+                          all + " broadcast(z), dimensions={0}\n  e = " + all + " add(c, d)\n  f = " + all +
+                          " broadcast(w), dimensions={0,1}\n"
+                          "  g = " +
+                          all + " add(e, f)\n  h = pred[6,40,150,3] compare(d, f), direction=LT\n  i = " + all +
+                          " select(h, g, x)\n"
+                          "  j = " +
+                          all + " iota(), iota_dimension=1\n  ROOT r = " + all + " add(i, j)"));
+    ExpectSameBits(Of(
+        "  x = " + type + "[6,40,60,3] parameter(0)\n  i = s32[6,40,90] parameter(1)\n",
+        "  k = s32[] constant(59)\n  ks = s32[6,40,90] broadcast(k), dimensions={}\n  l = s32[6,40,90] remainder(i, ks)\n"
+        "  g = " +
+            type +
+            "[6,40,90,3] gather(x, l), offset_dims={3}, collapsed_slice_dims={2}, operand_batching_dims={0,1}, "
+            "start_indices_batching_dims={0,1}, start_index_map={2}, index_vector_dim=3, slice_sizes={1,1,1,3}\n"
+            "  ROOT r = " +
+            type + "[6,40,90,3] add(g, g)"));
   }
 }
 
@@ -68,10 +84,17 @@ TEST(NativeProgram, PlanesOfShortRows) {
 TEST(NativeProgram, ColumnsOfComputedValuesAreFoldedTogether) {
   const auto layout = [](const char* columns) {
     const std::string c = columns;
-    auto executable = CompileFor(NativeUse::kWorthwhile, "HloModule m\nor { a = pred[] parameter(0)\n  b = pred[] parameter(1)\n  ROOT r = pred[] or(a, b) }\n"
-                                 "ENTRY e {\n  x = f32[96,128," + c + "] parameter(0)\n  y = f32[96,128," + c + "] parameter(1)\n"
-                                 "  z = pred[96,128," + c + "] compare(x, y), direction=GT\n  no = pred[] constant(false)\n"
-                                 "  ROOT r = pred[96," + c + "] reduce(z, no), dimensions={1}, to_apply=or\n}\n");
+    auto executable = CompileFor(
+        NativeUse::kWorthwhile,
+        "HloModule m\nor { a = pred[] parameter(0)\n  b = pred[] parameter(1)\n  ROOT r = pred[] or(a, b) }\n"
+        "ENTRY e {\n  x = f32[96,128," +
+            c + "] parameter(0)\n  y = f32[96,128," + c +
+            "] parameter(1)\n"
+            "  z = pred[96,128," +
+            c +
+            "] compare(x, y), direction=GT\n  no = pred[] constant(false)\n"
+            "  ROOT r = pred[96," +
+            c + "] reduce(z, no), dimensions={1}, to_apply=or\n}\n");
     EXPECT_TRUE(executable) << executable.error().ToString();
     const auto& body = std::get<plan::ReduceKernel>((*executable)->plan().kernels.at(0).body);
     return cpu::ChooseReduceTiling(body, cpu::FindReduceLanes(body)).layout;
@@ -84,47 +107,69 @@ TEST(NativeProgram, ElementsFromAnywhere) {
   for (const char* t : {"f32", "f64"}) {
     for (int n : {300, 317}) {
       const std::string type(t), many = "[" + std::to_string(n) + "]";
-      ExpectSameBits(Of("  x = " + type + "[1000] parameter(0)\n  i = s32[" + std::to_string(n) + ",1] parameter(1)\n",
-                        "  g = " + type + many + " gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}\n"
-                        "  ROOT r = " + type + many + " multiply(g, g)"));
+      ExpectSameBits(Of(
+          "  x = " + type + "[1000] parameter(0)\n  i = s32[" + std::to_string(n) + ",1] parameter(1)\n",
+          "  g = " + type + many +
+              " gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}\n"
+              "  ROOT r = " +
+              type + many + " multiply(g, g)"));
     }
   }
 }
 
 TEST(NativeProgram, ComparesPreds) {
   for (const char* d : {"EQ", "NE", "LT", "LE", "GT", "GE"})
-    ExpectSameBits(Of("  x = f32[300] parameter(0)\n  y = f32[300] parameter(1)\n", std::string("  z = f32[300] negate(y)\n  a = pred[300] compare(x, y), direction=LT\n"
-                      "  b = pred[300] compare(x, z), direction=GT\n  c = pred[300] compare(a, b), direction=") + d + "\n  ROOT r = f32[300] select(c, x, y)"));
+    ExpectSameBits(
+        Of("  x = f32[300] parameter(0)\n  y = f32[300] parameter(1)\n",
+           std::string("  z = f32[300] negate(y)\n  a = pred[300] compare(x, y), direction=LT\n"
+                       "  b = pred[300] compare(x, z), direction=GT\n  c = pred[300] compare(a, b), direction=") +
+               d + "\n  ROOT r = f32[300] select(c, x, y)"));
 }
 
 // Numbers of all exponents, both signs, NaNs and subnormals; every code of a byte.
 TEST(NativeProgram, NarrowFormats) {
-  for (const char* t : {"f8e5m2", "f8e4m3fn", "f8e4m3", "f8e3m4", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e8m0fnu"}) {
+  for (const char* t :
+       {"f8e5m2", "f8e4m3fn", "f8e4m3", "f8e3m4", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e8m0fnu"}) {
     const std::string type(t);
-    ExpectSameBits(Of("  z = u32[65536] parameter(0)\n", "  i = u32[65536] iota(), iota_dimension=0\n  k = u32[] constant(65537)\n"
-                      "  ks = u32[65536] broadcast(k), dimensions={}\n  b = u32[65536] multiply(i, ks)\n  n = f32[65536] bitcast-convert(b)\n"
-                      "  c = " + type + "[65536] convert(n)\n  d = f32[65536] convert(c)\n"
-                      "  ROOT r = (" + type + "[65536], f32[65536], u32[65536]) tuple(c, d, z)"));
-    ExpectSameBits(Of("  x = u8[512] parameter(0)\n", "  i = u8[512] add(x, x)\n  k = u8[512] xor(i, x)\n  c = " + type + "[512] bitcast-convert(k)\n  ROOT r = f32[512] convert(c)"));
+    ExpectSameBits(Of(
+        "  z = u32[65536] parameter(0)\n",
+        "  i = u32[65536] iota(), iota_dimension=0\n  k = u32[] constant(65537)\n"
+        "  ks = u32[65536] broadcast(k), dimensions={}\n  b = u32[65536] multiply(i, ks)\n  n = f32[65536] bitcast-convert(b)\n"
+        "  c = " +
+            type +
+            "[65536] convert(n)\n  d = f32[65536] convert(c)\n"
+            "  ROOT r = (" +
+            type + "[65536], f32[65536], u32[65536]) tuple(c, d, z)"));
+    ExpectSameBits(
+        Of("  x = u8[512] parameter(0)\n", "  i = u8[512] add(x, x)\n  k = u8[512] xor(i, x)\n  c = " + type +
+                                               "[512] bitcast-convert(k)\n  ROOT r = f32[512] convert(c)"));
   }
-  for (const char* bits : {"exponent_bits=5, mantissa_bits=10", "exponent_bits=8, mantissa_bits=7", "exponent_bits=4, mantissa_bits=23"})
-    ExpectSameBits(Of("  z = u32[65536] parameter(0)\n", std::string("  i = u32[65536] iota(), iota_dimension=0\n  k = u32[] constant(65537)\n"
-                      "  ks = u32[65536] broadcast(k), dimensions={}\n  b = u32[65536] multiply(i, ks)\n  n = f32[65536] bitcast-convert(b)\n"
-                      "  p = f32[65536] reduce-precision(n), ") + bits + "\n  ROOT r = (f32[65536], u32[65536]) tuple(p, z)"));
+  for (const char* bits :
+       {"exponent_bits=5, mantissa_bits=10", "exponent_bits=8, mantissa_bits=7", "exponent_bits=4, mantissa_bits=23"})
+    ExpectSameBits(Of(
+        "  z = u32[65536] parameter(0)\n",
+        std::string(
+            "  i = u32[65536] iota(), iota_dimension=0\n  k = u32[] constant(65537)\n"
+            "  ks = u32[65536] broadcast(k), dimensions={}\n  b = u32[65536] multiply(i, ks)\n  n = f32[65536] bitcast-convert(b)\n"
+            "  p = f32[65536] reduce-precision(n), ") +
+            bits + "\n  ROOT r = (f32[65536], u32[65536]) tuple(p, z)"));
 }
 
 // Places by several dimensions of indices are those of the same indices in one.
 TEST(NativeProgram, ScattersByJoinedDimensions) {
   const auto scatter = [](const char* name, const char* to, const char* of, const std::string& dims) {
-    return std::string("  ") + name + " = s32[50,9] scatter(z, " + to + ", " + of + "), update_window_dims={}, inserted_window_dims={0,1}, " +
+    return std::string("  ") + name + " = s32[50,9] scatter(z, " + to + ", " + of +
+           "), update_window_dims={}, inserted_window_dims={0,1}, " +
            "scatter_dims_to_operand_dims={0,1}, index_vector_dim=" + dims + ", to_apply=add\n";
   };
-  const std::string text = "HloModule m\nadd { a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT r = s32[] add(a, b) }\nENTRY e {\n"
-                           "  i = s32[5,4,3,2] parameter(0)\n  u = s32[5,4,3] parameter(1)\n  zero = s32[] constant(0)\n  z = s32[50,9] broadcast(zero), dimensions={}\n"
-                           "  nine = s32[] constant(9)\n  nines = s32[5,4,3,2] broadcast(nine), dimensions={}\n  j = s32[5,4,3,2] remainder(i, nines)\n" +
-                           scatter("x", "j", "u", "3") + "  k = s32[60,2] reshape(j)\n  v = s32[60] reshape(u)\n" + scatter("y", "k", "v", "1") +
-                           "  t = s32[4,5,3,2] transpose(j), dimensions={1,0,2,3}\n  w = s32[4,5,3] transpose(u), dimensions={1,0,2}\n" + scatter("q", "t", "w", "3") +
-                           "  ROOT r = (s32[50,9], s32[50,9], s32[50,9]) tuple(x, y, q)\n}\n";
+  const std::string text =
+      "HloModule m\nadd { a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  ROOT r = s32[] add(a, b) }\nENTRY e {\n"
+      "  i = s32[5,4,3,2] parameter(0)\n  u = s32[5,4,3] parameter(1)\n  zero = s32[] constant(0)\n  z = s32[50,9] broadcast(zero), dimensions={}\n"
+      "  nine = s32[] constant(9)\n  nines = s32[5,4,3,2] broadcast(nine), dimensions={}\n  j = s32[5,4,3,2] remainder(i, nines)\n" +
+      scatter("x", "j", "u", "3") + "  k = s32[60,2] reshape(j)\n  v = s32[60] reshape(u)\n" +
+      scatter("y", "k", "v", "1") +
+      "  t = s32[4,5,3,2] transpose(j), dimensions={1,0,2,3}\n  w = s32[4,5,3] transpose(u), dimensions={1,0,2}\n" +
+      scatter("q", "t", "w", "3") + "  ROOT r = (s32[50,9], s32[50,9], s32[50,9]) tuple(x, y, q)\n}\n";
   auto executable = CompileFor(NativeUse::kWorthwhile, text);
   ASSERT_TRUE(executable) << executable.error().ToString();
   Result<> status;

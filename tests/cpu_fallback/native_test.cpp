@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Native code against the block interpreter's loops: the same bits for every operation, type, pattern of uniform operands
-// and length, and no access outside the arrays, which end where a page begins that may not be touched.
+// Native code against the block interpreter's loops: the same bits for every operation, type, pattern of uniform
+// operands and length, and no access outside the arrays, which end where a page begins that may not be touched.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -18,7 +18,8 @@ namespace {
 using plan::NodeOp;
 using LaneValue = LaneBuilder::Value;
 
-// Bytes that end at the end of a page, or begin where one does, with a page behind them and one before that may not be touched.
+// Bytes that end at the end of a page, or begin where one does, with a page behind them and one before that may not be
+// touched.
 class GuardedArray {
  public:
   explicit GuardedArray(std::size_t bytes, bool begins_page = false) : bytes_(bytes), begins_page_(begins_page) {
@@ -44,22 +45,42 @@ constexpr ElementType kLanes[] = {ElementType::kPred, ElementType::kS8,  Element
 uint64_t SpecialBits(ElementType type, std::mt19937_64& random) {
   if (type == ElementType::kPred) return random() & 1;
   if (type == ElementType::kF32) {
-    constexpr uint32_t kSpecial[] = {0u, 0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00000u, 0x7fa12345u, 0xff812345u,
-                                     1u, 0x80000001u, 0x007fffffu, 0x3f800000u, 0xbf800000u, 0x4f000000u, 0xcf000000u, 0x4effffffu,
-                                     0x4f800000u, 0x5f000000u, 0x3effffffu, 0x3f000000u, 0xbf000000u, 0x40200000u, 0x7f7fffffu, 0x477fefffu,
-                                     0x477ff000u, 0x33000000u, 0x42fe0000u, 0xc3000000u, 0x43000000u, 0x45c00000u, 0x4b000000u};
+    constexpr uint32_t kSpecial[] = {
+        0u,          0x80000000u, 0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00000u, 0x7fa12345u, 0xff812345u,
+        1u,          0x80000001u, 0x007fffffu, 0x3f800000u, 0xbf800000u, 0x4f000000u, 0xcf000000u, 0x4effffffu,
+        0x4f800000u, 0x5f000000u, 0x3effffffu, 0x3f000000u, 0xbf000000u, 0x40200000u, 0x7f7fffffu, 0x477fefffu,
+        0x477ff000u, 0x33000000u, 0x42fe0000u, 0xc3000000u, 0x43000000u, 0x45c00000u, 0x4b000000u};
     if (random() % 3 == 0) return kSpecial[random() % std::size(kSpecial)];
-    if (random() % 2 == 0) return std::bit_cast<uint32_t>(static_cast<float>(static_cast<int64_t>(random() % 2000) - 1000) / 16.0f);
+    if (random() % 2 == 0)
+      return std::bit_cast<uint32_t>(static_cast<float>(static_cast<int64_t>(random() % 2000) - 1000) / 16.0f);
     return random() & 0xffffffffu;
   }
   if (type == ElementType::kF64) {
     if (random() % 3 == 0) {
-      constexpr uint64_t kSpecial[] = {0, 1ull << 63, 0x7ff0ull << 48, 0xfff0ull << 48, 0x7ff8ull << 48, 0xfff8ull << 48, 0x7ff4000000012345ull,
-                                       1, 0x3ff0ull << 48, 0xbff0ull << 48, 0x43e0ull << 48, 0xc3e0ull << 48, 0x41e0ull << 48, 0xc1e0ull << 48,
-                                       0x41dfffffffc00000ull, 0x41efffffffe00000ull, 0x41f0ull << 48, 0x43f0ull << 48, 0x3fe0ull << 48, 0x7fefffffffffffffull};
+      constexpr uint64_t kSpecial[] = {0,
+                                       1ull << 63,
+                                       0x7ff0ull << 48,
+                                       0xfff0ull << 48,
+                                       0x7ff8ull << 48,
+                                       0xfff8ull << 48,
+                                       0x7ff4000000012345ull,
+                                       1,
+                                       0x3ff0ull << 48,
+                                       0xbff0ull << 48,
+                                       0x43e0ull << 48,
+                                       0xc3e0ull << 48,
+                                       0x41e0ull << 48,
+                                       0xc1e0ull << 48,
+                                       0x41dfffffffc00000ull,
+                                       0x41efffffffe00000ull,
+                                       0x41f0ull << 48,
+                                       0x43f0ull << 48,
+                                       0x3fe0ull << 48,
+                                       0x7fefffffffffffffull};
       return kSpecial[random() % std::size(kSpecial)];
     }
-    if (random() % 2 == 0) return std::bit_cast<uint64_t>(static_cast<double>(static_cast<int64_t>(random() % 2000) - 1000) / 16.0);
+    if (random() % 2 == 0)
+      return std::bit_cast<uint64_t>(static_cast<double>(static_cast<int64_t>(random() % 2000) - 1000) / 16.0);
     return random();
   }
   const int bits = BitWidth(type);
@@ -91,7 +112,8 @@ struct Case {
 std::string NameOf(const Case& c) {
   std::string name = std::to_string(static_cast<int>(c.key.op)) + " ";
   if (c.key.op == NodeOp::kHlo) name += OpcodeName(c.key.opcode);
-  if (c.key.op == NodeOp::kCompare) name += "compare " + std::to_string(static_cast<int>(c.key.direction)) + (c.key.total_order ? " total" : "");
+  if (c.key.op == NodeOp::kCompare)
+    name += "compare " + std::to_string(static_cast<int>(c.key.direction)) + (c.key.total_order ? " total" : "");
   name += " " + std::string(ElementTypeName(c.key.operand)) + " -> " + std::string(ElementTypeName(c.key.type));
   if (c.key.storage != ElementType::kInvalid) name += " in " + std::string(ElementTypeName(c.key.storage));
   return name;
@@ -103,32 +125,73 @@ std::vector<Case> AllCases() {
   const auto add = [&](Case c) {
     if (FindBlockFn(c.key) != nullptr) cases.push_back(std::move(c));
   };
-  constexpr Opcode kUnary[] = {Opcode::kAbs, Opcode::kNegate, Opcode::kFloor, Opcode::kCeil, Opcode::kRoundNearestEven, Opcode::kRoundNearestAfz,
-                               Opcode::kSign, Opcode::kNot, Opcode::kExp, Opcode::kExpm1, Opcode::kLogistic, Opcode::kTanh, Opcode::kSinh,
-                               Opcode::kCosh, Opcode::kErf, Opcode::kLog, Opcode::kLog1p, Opcode::kAsinh, Opcode::kAcosh, Opcode::kAtanh,
-                               Opcode::kCbrt, Opcode::kRsqrt, Opcode::kSqrt, Opcode::kSin, Opcode::kCos, Opcode::kTan, Opcode::kAsin,
-                               Opcode::kAcos, Opcode::kPopulationCount, Opcode::kClz};
-  constexpr Opcode kBinary[] = {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kRemainder, Opcode::kMaximum,
-                                Opcode::kMinimum, Opcode::kAnd, Opcode::kOr, Opcode::kXor, Opcode::kShiftLeft, Opcode::kShiftRightLogical,
-                                Opcode::kShiftRightArithmetic, Opcode::kPower, Opcode::kAtan2, Opcode::kMulhi};
+  constexpr Opcode kUnary[] = {Opcode::kAbs,
+                               Opcode::kNegate,
+                               Opcode::kFloor,
+                               Opcode::kCeil,
+                               Opcode::kRoundNearestEven,
+                               Opcode::kRoundNearestAfz,
+                               Opcode::kSign,
+                               Opcode::kNot,
+                               Opcode::kExp,
+                               Opcode::kExpm1,
+                               Opcode::kLogistic,
+                               Opcode::kTanh,
+                               Opcode::kSinh,
+                               Opcode::kCosh,
+                               Opcode::kErf,
+                               Opcode::kLog,
+                               Opcode::kLog1p,
+                               Opcode::kAsinh,
+                               Opcode::kAcosh,
+                               Opcode::kAtanh,
+                               Opcode::kCbrt,
+                               Opcode::kRsqrt,
+                               Opcode::kSqrt,
+                               Opcode::kSin,
+                               Opcode::kCos,
+                               Opcode::kTan,
+                               Opcode::kAsin,
+                               Opcode::kAcos,
+                               Opcode::kPopulationCount,
+                               Opcode::kClz};
+  constexpr Opcode kBinary[] = {Opcode::kAdd,
+                                Opcode::kSubtract,
+                                Opcode::kMultiply,
+                                Opcode::kDivide,
+                                Opcode::kRemainder,
+                                Opcode::kMaximum,
+                                Opcode::kMinimum,
+                                Opcode::kAnd,
+                                Opcode::kOr,
+                                Opcode::kXor,
+                                Opcode::kShiftLeft,
+                                Opcode::kShiftRightLogical,
+                                Opcode::kShiftRightArithmetic,
+                                Opcode::kPower,
+                                Opcode::kAtan2,
+                                Opcode::kMulhi};
   for (ElementType t : kLanes) {
     for (Opcode o : kUnary) add({{.op = NodeOp::kHlo, .opcode = o, .type = t, .operand = t}, {t}});
     for (Opcode o : kBinary) add({{.op = NodeOp::kHlo, .opcode = o, .type = t, .operand = t}, {t, t}});
     add({{.op = NodeOp::kHlo, .opcode = Opcode::kClamp, .type = t, .operand = t}, {t, t, t}});
     add({{.op = NodeOp::kHlo, .opcode = Opcode::kSelect, .type = t, .operand = t}, {ElementType::kPred, t, t}});
     add({{.op = NodeOp::kHlo, .opcode = Opcode::kIsFinite, .type = ElementType::kPred, .operand = t}, {t}});
-    for (auto d : {ComparisonDirection::kEq, ComparisonDirection::kNe, ComparisonDirection::kLt, ComparisonDirection::kLe,
-                   ComparisonDirection::kGt, ComparisonDirection::kGe})
+    for (auto d : {ComparisonDirection::kEq, ComparisonDirection::kNe, ComparisonDirection::kLt,
+                   ComparisonDirection::kLe, ComparisonDirection::kGt, ComparisonDirection::kGe})
       for (bool total : {false, true}) {
         if (total && !IsFloat(t)) continue;
-        add({{.op = NodeOp::kCompare, .type = ElementType::kPred, .operand = t, .direction = d, .total_order = total}, {t, t}});
+        add({{.op = NodeOp::kCompare, .type = ElementType::kPred, .operand = t, .direction = d, .total_order = total},
+             {t, t}});
       }
     for (ElementType to : kLanes)
       if (to != t) add({{.op = NodeOp::kConvert, .type = to, .operand = t}, {t}});
     for (ElementType s : {ElementType::kF16, ElementType::kBF16})
       if (IsFloat(t)) add({{.op = NodeOp::kRound, .type = ElementType::kF32, .operand = t, .storage = s}, {t}});
-    for (ElementType s : {ElementType::kS4, ElementType::kU4, ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16})
-      if (t == ElementType::kS32 || t == ElementType::kU32) add({{.op = NodeOp::kWrap, .type = t, .operand = t, .storage = s}, {t}});
+    for (ElementType s :
+         {ElementType::kS4, ElementType::kU4, ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16})
+      if (t == ElementType::kS32 || t == ElementType::kU32)
+        add({{.op = NodeOp::kWrap, .type = t, .operand = t, .storage = s}, {t}});
   }
   return cases;
 }
@@ -151,7 +214,8 @@ bool IsLeftByAvx2(const Case& c) {
   if (k.op == NodeOp::kConvert)
     return (IsFloat(k.operand) && IsIntegral(k.type) && StorageBytes(k.type) == 8) ||
            (k.type == ElementType::kF32 && IsIntegral(k.operand) && StorageBytes(k.operand) == 8);
-  return k.op == NodeOp::kHlo && (k.opcode == Opcode::kClz || (k.opcode == Opcode::kShiftRightArithmetic && StorageBytes(k.type) == 8));
+  return k.op == NodeOp::kHlo &&
+         (k.opcode == Opcode::kClz || (k.opcode == Opcode::kShiftRightArithmetic && StorageBytes(k.type) == 8));
 }
 
 class NativeTest : public testing::TestWithParam<bool> {
@@ -173,9 +237,11 @@ void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random, unsigne
   for (std::size_t i = 0; i < c.operands.size(); ++i) {
     const bool is_uniform = (uniform >> i) & 1;
     if ((constant >> i) & 1) values.push_back({b.Constant(c.operands[i], constants[i])});
-    const int s = b.AddStream({.kind = is_uniform ? LaneStream::Kind::kUniform : LaneStream::Kind::kDense, .width = StorageBytes(c.operands[i])});
+    const int s = b.AddStream({.kind = is_uniform ? LaneStream::Kind::kUniform : LaneStream::Kind::kDense,
+                               .width = StorageBytes(c.operands[i])});
     if ((constant >> i) & 1) continue;
-    values.push_back({b.Add({is_uniform ? LaneOp::kUniform : LaneOp::kLoad, c.operands[i], -1, -1, -1, static_cast<uint64_t>(s)})});
+    values.push_back(
+        {b.Add({is_uniform ? LaneOp::kUniform : LaneOp::kLoad, c.operands[i], -1, -1, -1, static_cast<uint64_t>(s)})});
   }
   const std::optional<LaneValue> result = b.Apply(c.key, c.bits, values);
   ASSERT_EQ(!result.has_value(), IsLeftToTheInterpreter(c)) << NameOf(c);
@@ -206,11 +272,13 @@ void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random, unsigne
       arrays.push_back(std::make_unique<GuardedArray>(static_cast<std::size_t>(count * width)));
       Fill(arrays.back()->data(), c.operands[i], count, random);
       if ((constant >> i) & 1)
-        for (int64_t e = 0; e < count; ++e) std::memcpy(arrays.back()->data() + e * width, &constants[i], static_cast<std::size_t>(width));
+        for (int64_t e = 0; e < count; ++e)
+          std::memcpy(arrays.back()->data() + e * width, &constants[i], static_cast<std::size_t>(width));
       streams.push_back({arrays.back()->data(), 0});
       spread.emplace_back(static_cast<std::size_t>(std::max<int64_t>(n, 1) * width));
       for (int64_t e = 0; e < n; ++e)
-        std::memcpy(spread.back().data() + e * width, arrays.back()->data() + (is_uniform ? 0 : e * width), static_cast<std::size_t>(width));
+        std::memcpy(spread.back().data() + e * width, arrays.back()->data() + (is_uniform ? 0 : e * width),
+                    static_cast<std::size_t>(width));
     }
     for (std::size_t i = 0; i < spread.size(); ++i) args.in[i] = spread[i].data();
     GuardedArray got(static_cast<std::size_t>(n * out_width));
@@ -220,15 +288,19 @@ void CheckCase(const Case& c, unsigned uniform, std::mt19937_64& random, unsigne
     args.out = want.data();
     fn(args);
     for (int64_t e = 0; e < n; ++e) {
-      if (std::memcmp(got.data() + e * out_width, want.data() + e * out_width, static_cast<std::size_t>(out_width)) == 0) continue;
+      if (std::memcmp(got.data() + e * out_width, want.data() + e * out_width, static_cast<std::size_t>(out_width)) ==
+          0)
+        continue;
       uint64_t g = 0, w = 0, x = 0, y = 0;
       std::memcpy(&g, got.data() + e * out_width, static_cast<std::size_t>(out_width));
       std::memcpy(&w, want.data() + e * out_width, static_cast<std::size_t>(out_width));
-      std::memcpy(&x, spread[0].data() + e * StorageBytes(c.operands[0]), static_cast<std::size_t>(StorageBytes(c.operands[0])));
+      std::memcpy(&x, spread[0].data() + e * StorageBytes(c.operands[0]),
+                  static_cast<std::size_t>(StorageBytes(c.operands[0])));
       if (c.operands.size() > 1)
-        std::memcpy(&y, spread[1].data() + e * StorageBytes(c.operands[1]), static_cast<std::size_t>(StorageBytes(c.operands[1])));
-      FAIL() << NameOf(c) << " uniform " << uniform << " constant " << constant << " n " << n << " at " << e << std::hex << ": got " << g << ", want " << w << " of "
-             << x << ", " << y;
+        std::memcpy(&y, spread[1].data() + e * StorageBytes(c.operands[1]),
+                    static_cast<std::size_t>(StorageBytes(c.operands[1])));
+      FAIL() << NameOf(c) << " uniform " << uniform << " constant " << constant << " n " << n << " at " << e << std::hex
+             << ": got " << g << ", want " << w << " of " << x << ", " << y;
     }
   }
 }
@@ -268,7 +340,8 @@ TEST_P(NativeTest, RandomGraphsHaveTheInterpretersBits) {
       arrays.push_back(std::make_unique<GuardedArray>(static_cast<std::size_t>(kCount * width)));
       Fill(arrays.back()->data(), t, kCount, random_);
       streams.push_back({arrays.back()->data(), 0});
-      known.push_back({t, {b.Add({LaneOp::kLoad, t, -1, -1, -1, static_cast<uint64_t>(s)})},
+      known.push_back({t,
+                       {b.Add({LaneOp::kLoad, t, -1, -1, -1, static_cast<uint64_t>(s)})},
                        std::vector<std::byte>(arrays.back()->data(), arrays.back()->data() + kCount * width)});
     }
     for (int op = 0; op < 40; ++op) {
@@ -283,7 +356,8 @@ TEST_P(NativeTest, RandomGraphsHaveTheInterpretersBits) {
       }
       std::vector<LaneValue> values;
       BlockArgs args{nullptr, {nullptr, nullptr, nullptr}, kCount, c.bits};
-      for (std::size_t i = 0; i < from.size(); ++i) values.push_back(known[from[i]].value), args.in[i] = known[from[i]].bytes.data();
+      for (std::size_t i = 0; i < from.size(); ++i)
+        values.push_back(known[from[i]].value), args.in[i] = known[from[i]].bytes.data();
       const std::optional<LaneValue> value = b.Apply(c.key, c.bits, values);
       ASSERT_TRUE(value.has_value()) << NameOf(c);
       std::vector<std::byte> bytes(static_cast<std::size_t>(kCount * StorageBytes(c.key.type)));
@@ -332,12 +406,14 @@ TEST_P(NativeTest, StreamsOfEveryKind) {
       const int mask = b.Add({LaneOp::kLoad, ElementType::kPred, -1, -1, -1, 4});
       const int at = b.Add(LaneOp::kAnd, s32, ramp, b.Constant(s32, 31));
       const int gathered = b.Add({LaneOp::kGather, s32, at, mask, -1, 3});
-      const int sum = b.Add(LaneOp::kAdd, s32, b.Add(LaneOp::kAdd, s32, row, strided), b.Add(LaneOp::kAdd, s32, ramp, gathered));
+      const int sum =
+          b.Add(LaneOp::kAdd, s32, b.Add(LaneOp::kAdd, s32, row, strided), b.Add(LaneOp::kAdd, s32, ramp, gathered));
       b.graph().stores.push_back({5, sum, mask});
       b.graph().stores.push_back({6, strided, mask});
       const auto code = Compile(b.graph());
       ASSERT_NE(code, nullptr);
-      GuardedArray row_values(static_cast<std::size_t>(rows * 4)), wide(static_cast<std::size_t>((rows * columns * 3 - 2) * 4)), table(32 * 4),
+      GuardedArray row_values(static_cast<std::size_t>(rows * 4)),
+          wide(static_cast<std::size_t>((rows * columns * 3 - 2) * 4)), table(32 * 4),
           preds(static_cast<std::size_t>(rows * columns)), out(static_cast<std::size_t>(rows * columns * 4)),
           spread(static_cast<std::size_t>((rows * columns * 2 - 1) * 4));
       Fill(row_values.data(), s32, rows, random_);
@@ -346,9 +422,10 @@ TEST_P(NativeTest, StreamsOfEveryKind) {
       Fill(preds.data(), ElementType::kPred, rows * columns, random_);
       std::memset(out.data(), 1, static_cast<std::size_t>(rows * columns * 4));
       std::memset(spread.data(), 1, static_cast<std::size_t>((rows * columns * 2 - 1) * 4));
-      const StreamArgument streams[] = {{row_values.data(), 4}, {wide.data(), columns * 12}, {reinterpret_cast<std::byte*>(int64_t{5}), 11},
-                                        {table.data(), 0},      {preds.data(), columns},     {out.data(), columns * 4},
-                                        {spread.data(), columns * 8}};
+      const StreamArgument streams[] = {
+          {row_values.data(), 4},      {wide.data(), columns * 12}, {reinterpret_cast<std::byte*>(int64_t{5}), 11},
+          {table.data(), 0},           {preds.data(), columns},     {out.data(), columns * 4},
+          {spread.data(), columns * 8}};
       code->Run(streams, rows, columns);
       const auto word = [](const std::byte* p, int64_t i) {
         uint32_t v;
@@ -360,12 +437,11 @@ TEST_P(NativeTest, StreamsOfEveryKind) {
           const int64_t i = r * columns + c;
           const bool p = preds.data()[i] != std::byte{0};
           const auto place = static_cast<uint32_t>(5 + r * 11 + c * 7);
-          const uint32_t want = word(row_values.data(), r) + word(wide.data(), i * 3) + place + (p ? word(table.data(), place & 31) : 0);
+          const uint32_t want =
+              word(row_values.data(), r) + word(wide.data(), i * 3) + place + (p ? word(table.data(), place & 31) : 0);
           EXPECT_EQ(word(out.data(), i), p ? want : 0x01010101u) << r << " " << c;
           EXPECT_EQ(word(spread.data(), i * 2), p ? word(wide.data(), i * 3) : 0x01010101u) << r << " " << c;
-          if (i + 1 < rows * columns) {
-            EXPECT_EQ(word(spread.data(), i * 2 + 1), 0x01010101u);
-          }
+          if (i + 1 < rows * columns) { EXPECT_EQ(word(spread.data(), i * 2 + 1), 0x01010101u); }
         }
     }
 }
@@ -374,15 +450,28 @@ TEST_P(NativeTest, StreamsOfEveryKind) {
 TEST_P(NativeTest, ShortRows) {
   if (GetParam()) GTEST_SKIP() << "left to the interpreter";
   int checked = 0;
-  for (ElementType type : {ElementType::kPred, ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64})
+  for (ElementType type :
+       {ElementType::kPred, ElementType::kU8, ElementType::kU16, ElementType::kU32, ElementType::kU64})
     for (int columns : {2, 3, 5, 7, 8, 15})
-      for (const auto& [row_stride, stride] : {std::pair{1, 0}, {0, 1}, {columns, -1}, {-columns, 1}, {columns + 1, 1}, {-1, 1}, {1, 2}, {2, 0}, {0, -1}}) {
+      for (const auto& [row_stride, stride] : {std::pair{1, 0},
+                                               {0, 1},
+                                               {columns, -1},
+                                               {-columns, 1},
+                                               {columns + 1, 1},
+                                               {-1, 1},
+                                               {1, 2},
+                                               {2, 0},
+                                               {0, -1}}) {
         const int width = StorageBytes(type), each = LanesOfShortRows(width);
         if (WindowOfShortRows(each, columns, row_stride, stride) > (width == 1 ? each : 2 * each)) continue;
         ++checked;
         for (bool is_mixed : {false, true}) {
           LaneBuilder b;
-          b.AddStream({.kind = LaneStream::Kind::kShortRows, .width = width, .stride = stride, .columns = columns, .row_stride = row_stride});
+          b.AddStream({.kind = LaneStream::Kind::kShortRows,
+                       .width = width,
+                       .stride = stride,
+                       .columns = columns,
+                       .row_stride = row_stride});
           b.AddStream({.width = width});
           b.graph().stores.push_back({1, b.Add({LaneOp::kLoad, type, -1, -1, -1, 0}), -1});
           if (is_mixed) {  // vectors of eight lanes
@@ -399,14 +488,18 @@ TEST_P(NativeTest, ShortRows) {
               for (int64_t i = 0; i < n; ++i) low = std::min(low, place(i)), high = std::max(high, place(i));
               // Two planes of it, the second one behind the first.
               const int64_t plane = high - low + 1;
-              GuardedArray in(static_cast<std::size_t>(2 * plane * width), begins_page), out(static_cast<std::size_t>(2 * n * width)),
-                  wide(static_cast<std::size_t>(2 * n * 8));
+              GuardedArray in(static_cast<std::size_t>(2 * plane * width), begins_page),
+                  out(static_cast<std::size_t>(2 * n * width)), wide(static_cast<std::size_t>(2 * n * 8));
               Fill(in.data(), type, 2 * plane, random_);
-              const StreamArgument streams[] = {{in.data() - low * width, plane * width}, {out.data(), n * width}, {wide.data(), n * 8}};
+              const StreamArgument streams[] = {
+                  {in.data() - low * width, plane * width}, {out.data(), n * width}, {wide.data(), n * 8}};
               code->Run(streams, 2, n);
               for (int64_t i = 0; i < 2 * n; ++i)
-                ASSERT_EQ(std::memcmp(out.data() + i * width, in.data() + (place(i % n) - low + i / n * plane) * width, static_cast<std::size_t>(width)), 0)
-                    << ElementTypeName(type) << ", rows of " << columns << " by " << row_stride << " and " << stride << ", " << n << " at " << i;
+                ASSERT_EQ(std::memcmp(out.data() + i * width, in.data() + (place(i % n) - low + i / n * plane) * width,
+                                      static_cast<std::size_t>(width)),
+                          0)
+                    << ElementTypeName(type) << ", rows of " << columns << " by " << row_stride << " and " << stride
+                    << ", " << n << " at " << i;
             }
         }
       }
@@ -430,8 +523,8 @@ TEST_P(NativeTest, InterleavedStreams) {
           LaneStore store{1, load(1), -1};
           for (int p = 1; p < parts; ++p) store.parts[static_cast<std::size_t>(p - 1)] = load((p + 1) % parts);
           b.graph().stores.push_back(store);
-          GuardedArray in(static_cast<std::size_t>(n * parts * width)), out(static_cast<std::size_t>(n * parts * width)),
-              wide(static_cast<std::size_t>(n * 8));
+          GuardedArray in(static_cast<std::size_t>(n * parts * width)),
+              out(static_cast<std::size_t>(n * parts * width)), wide(static_cast<std::size_t>(n * 8));
           if (is_mixed) {  // vectors of half the lanes
             b.AddStream({.width = 8});
             b.graph().stores.push_back({2, b.Constant(ElementType::kU64, 5), -1});
@@ -443,8 +536,9 @@ TEST_P(NativeTest, InterleavedStreams) {
           code->Run(streams, 1, n);
           for (int64_t i = 0; i < n; ++i)
             for (int p = 0; p < parts; ++p)
-              ASSERT_EQ(std::memcmp(out.data() + (i * parts + p) * width, in.data() + (i * parts + (p + 1) % parts) * width,
-                                    static_cast<std::size_t>(width)), 0)
+              ASSERT_EQ(std::memcmp(out.data() + (i * parts + p) * width,
+                                    in.data() + (i * parts + (p + 1) % parts) * width, static_cast<std::size_t>(width)),
+                        0)
                   << parts << " parts of " << ElementTypeName(type) << ", " << n << " at " << i << ", " << p;
         }
 }
@@ -460,15 +554,19 @@ TEST_P(NativeTest, SomePartsOfInterleavedStreams) {
           LaneBuilder b;
           b.AddStream({.kind = LaneStream::Kind::kInterleaved, .width = width, .stride = parts, .reach = part + 1});
           b.AddStream({.width = width});
-          b.graph().stores.push_back({1, b.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(part) << 32}), -1});
-          GuardedArray in(static_cast<std::size_t>(((n - 1) * parts + part + 1) * width)), out(static_cast<std::size_t>(n * width));
+          b.graph().stores.push_back(
+              {1, b.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(part) << 32}), -1});
+          GuardedArray in(static_cast<std::size_t>(((n - 1) * parts + part + 1) * width)),
+              out(static_cast<std::size_t>(n * width));
           const auto code = Compile(b.graph());
           ASSERT_NE(code, nullptr);
           Fill(in.data(), type, (n - 1) * parts + part + 1, random_);
           const StreamArgument streams[] = {{in.data(), 0}, {out.data(), 0}};
           code->Run(streams, 1, n);
           for (int64_t i = 0; i < n; ++i)
-            ASSERT_EQ(std::memcmp(out.data() + i * width, in.data() + (i * parts + part) * width, static_cast<std::size_t>(width)), 0)
+            ASSERT_EQ(std::memcmp(out.data() + i * width, in.data() + (i * parts + part) * width,
+                                  static_cast<std::size_t>(width)),
+                      0)
                 << "part " << part << " of " << parts << ", " << n << " at " << i;
         }
 }
@@ -479,7 +577,8 @@ TEST_P(NativeTest, EqualGraphsShareTheirCode) {
     b.AddStream({});
     b.AddStream({});
     const int x = b.Add({LaneOp::kLoad, ElementType::kU32, -1, -1, -1, 0});
-    b.graph().stores.push_back({1, b.Add(LaneOp::kAdd, ElementType::kU32, x, b.Constant(ElementType::kU32, constant)), -1});
+    b.graph().stores.push_back(
+        {1, b.Add(LaneOp::kAdd, ElementType::kU32, x, b.Constant(ElementType::kU32, constant)), -1});
     return Compile(b.graph());
   };
   const auto first = make(4242), second = make(4242), other = make(4243);
@@ -507,7 +606,8 @@ TEST(LaneBuilderTest, ComparesSelectedConstants) {
   EXPECT_EQ(b.Compare(LaneOp::kLt, b.Constant(ElementType::kU32, 2), large), p);
 }
 
-INSTANTIATE_TEST_SUITE_P(Vectors, NativeTest, testing::Bool(), [](const auto& param) { return param.param ? "Avx2" : "Widest"; });
+INSTANTIATE_TEST_SUITE_P(Vectors, NativeTest, testing::Bool(),
+                         [](const auto& param) { return param.param ? "Avx2" : "Widest"; });
 
 }  // namespace
 }  // namespace krafla::cpu::native

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices and convolutions of arrays that lie in every way: right to the bit, and nothing outside of them is
-// written.
+// Products of matrices and convolutions of arrays that lie in every way: right to the bit, and nothing outside of them
+// is written.
 #include <gtest/gtest.h>
 
 #include "base/thread_pool.h"
@@ -28,13 +28,15 @@ void CheckMatmul(uint32_t seed, ElementType type, ElementType result_type) {
     b_dims.push_back(random.OneIn(4) ? 1 : size);
     if (a_dims.back() == 1 && b_dims.back() == 1) a_dims.back() = size;
   }
-  const int64_t m = random.Pick({1, 2, 3, 4, 5, 8, 16, 17, 33, 64}), n = random.Pick({1, 2, 3, 4, 5, 8, 16, 17, 33, 64});
+  const int64_t m = random.Pick({1, 2, 3, 4, 5, 8, 16, 17, 33, 64}),
+                n = random.Pick({1, 2, 3, 4, 5, 8, 16, 17, 33, 64});
   const int64_t k = random.Pick({1, 2, 3, 5, 8, 16, 17, 33, 64});
   a_dims.push_back(m), a_dims.push_back(k);
   b_dims.push_back(k), b_dims.push_back(n);
   Dims dims = batch;
   dims.push_back(m), dims.push_back(n);
-  Array a = random.Lay(a_dims, type, false), b = random.Lay(b_dims, type, false), result = random.Lay(dims, result_type, true);
+  Array a = random.Lay(a_dims, type, false), b = random.Lay(b_dims, type, false),
+        result = random.Lay(dims, result_type, true);
   const int threads = static_cast<int>(random.Pick({1, 3}));
   const auto problem = MakeOneDnnMatmul(a.view, b.view, result.view, threads);
   if (problem == nullptr) return;
@@ -58,8 +60,10 @@ void CheckMatmul(uint32_t seed, ElementType type, ElementType result_type) {
 void CheckConvolution(uint32_t seed, ElementType type, ElementType result_type) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   RandomArrays random(seed);
-  const int64_t spatial = random.Pick({1, 2, 2, 3}), groups = random.Pick({1, 1, 1, 2, 4, 8}), batch = random.Pick({1, 2, 3});
-  const int64_t in = groups >= 4 ? random.Pick({1, 1, 2}) : random.Pick({1, 3, 4, 8, 17}), out = groups * random.Pick({1, 2, 4, 8, 16});
+  const int64_t spatial = random.Pick({1, 2, 2, 3}), groups = random.Pick({1, 1, 1, 2, 4, 8}),
+                batch = random.Pick({1, 2, 3});
+  const int64_t in = groups >= 4 ? random.Pick({1, 1, 2}) : random.Pick({1, 3, 4, 8, 17}),
+                out = groups * random.Pick({1, 2, 4, 8, 16});
   ConvolutionProblem p;
   p.window.groups = groups;
   Dims input = {batch, in * groups}, kernel = {out, in}, result = {batch, out};
@@ -76,7 +80,8 @@ void CheckConvolution(uint32_t seed, ElementType type, ElementType result_type) 
     kernel.push_back(taps);
     result.push_back((padded - reach) / p.window.strides.back() + 1);
   }
-  Array a = random.Lay(input, type, false), b = random.Lay(kernel, type, false), to = random.Lay(result, result_type, false);
+  Array a = random.Lay(input, type, false), b = random.Lay(kernel, type, false),
+        to = random.Lay(result, result_type, false);
   p.input = a.view, p.kernel = b.view, p.result = to.view;
   const int threads = static_cast<int>(random.Pick({1, 3}));
   const auto problem = MakeOneDnnConvolutions(std::span(&p, 1), threads);
@@ -93,7 +98,8 @@ void CheckConvolution(uint32_t seed, ElementType type, ElementType result_type) 
       std::vector<int64_t> from = {index[0], index[1] / (out / groups) * in + tap[0]}, weight = {index[1], tap[0]};
       bool inside = true;
       for (std::size_t d = 0; d < static_cast<std::size_t>(spatial); ++d) {
-        const int64_t x = index[d + 2] * p.window.strides[d] - p.window.padding_low[d] + tap[d + 1] * p.window.dilations[d];
+        const int64_t x =
+            index[d + 2] * p.window.strides[d] - p.window.padding_low[d] + tap[d + 1] * p.window.dilations[d];
         inside = inside && x >= 0 && x < input[d + 2];
         from.push_back(x);
         weight.push_back(tap[d + 1]);
@@ -102,8 +108,8 @@ void CheckConvolution(uint32_t seed, ElementType type, ElementType result_type) 
     } while (NextIndex(tap, taps));
     wrong += LoadWhole(to, OffsetOf(to.view, index)) == sum ? 0 : 1;
   } while (NextIndex(index, result));
-  EXPECT_EQ(wrong, 0) << ElementTypeName(type) << ", " << spatial << " spatial dimensions, " << groups << " groups of " << in
-                      << " channels";
+  EXPECT_EQ(wrong, 0) << ElementTypeName(type) << ", " << spatial << " spatial dimensions, " << groups << " groups of "
+                      << in << " channels";
 }
 
 TEST(OneDnn, MultipliesHoweverMatricesLie) {

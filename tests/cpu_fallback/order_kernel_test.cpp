@@ -14,12 +14,13 @@ using plan::ProgramBuilder;
 
 enum class Order { kLess, kGreater, kTotal, kTwoKeys, kAllKeys, kOwn };
 
-// Compares operand 0; with two keys, operand 1 where those are equal; with all keys, each where those before are equal. An
-// order of its own compares a sum of both sides.
+// Compares operand 0; with two keys, operand 1 where those are equal; with all keys, each where those before are equal.
+// An order of its own compares a sum of both sides.
 plan::ElementProgram Comparator(Order order, std::span<const ElementType> types) {
   ProgramBuilder b({});
   std::vector<NodeId> p;
-  for (std::size_t i = 0; i < 2 * types.size(); ++i) p.push_back(b.Param(plan::ComputeType(types[i / 2]), static_cast<int>(i), 0));
+  for (std::size_t i = 0; i < 2 * types.size(); ++i)
+    p.push_back(b.Param(plan::ComputeType(types[i / 2]), static_cast<int>(i), 0));
   using enum ComparisonDirection;
   NodeId first = b.Compare(order == Order::kGreater ? kGt : kLt, p[0], p[1], order == Order::kTotal);
   if (order == Order::kTwoKeys) {
@@ -33,13 +34,15 @@ plan::ElementProgram Comparator(Order order, std::span<const ElementType> types)
       first = b.Hlo(Opcode::kOr, ElementType::kPred, {b.Compare(kLt, p[2 * k], p[2 * k + 1]), rest});
     }
   }
-  if (order == Order::kOwn) first = b.Compare(kLt, b.Hlo(Opcode::kAdd, types[0], {p[0], p[0]}), b.Hlo(Opcode::kAdd, types[0], {p[0], p[1]}));
+  if (order == Order::kOwn)
+    first = b.Compare(kLt, b.Hlo(Opcode::kAdd, types[0], {p[0], p[0]}), b.Hlo(Opcode::kAdd, types[0], {p[0], p[1]}));
   b.AddResult(first);
   return std::move(b).Finish();
 }
 
 // The last operand is the position where `positions`.
-void CheckSort(const Dims& dims, int dimension, Order order, std::vector<ElementType> types, int64_t keep, bool few, bool positions = false) {
+void CheckSort(const Dims& dims, int dimension, Order order, std::vector<ElementType> types, int64_t keep, bool few,
+               bool positions = false) {
   std::mt19937 random(9);
   int64_t count = 1, inner = 1;
   for (int64_t d : dims) count *= d;
@@ -58,13 +61,17 @@ void CheckSort(const Dims& dims, int dimension, Order order, std::vector<Element
     if (i == 0 || order == Order::kAllKeys || (i == 1 && order == Order::kTwoKeys))
       for (int64_t k = 0; k < count; ++k) {
         const bool special = order == Order::kTotal && random() % 10 == 0;
-        if (!special) reference::WriteElement(types[i], in[i].data(), k, IsFloat(types[i]) && types[i] != ElementType::kF64
-            ? reference::Bits(static_cast<float>(static_cast<int>(random() % (few ? 5u : 100000u)) - 2))
-            : types[i] == ElementType::kF64 ? reference::Bits(static_cast<double>(random() % (few ? 5u : 100000u)))
-                                            : static_cast<uint64_t>(random() % (few ? 5u : 100u)));
+        if (!special)
+          reference::WriteElement(
+              types[i], in[i].data(), k,
+              IsFloat(types[i]) && types[i] != ElementType::kF64
+                  ? reference::Bits(static_cast<float>(static_cast<int>(random() % (few ? 5u : 100000u)) - 2))
+              : types[i] == ElementType::kF64 ? reference::Bits(static_cast<double>(random() % (few ? 5u : 100000u)))
+                                              : static_cast<uint64_t>(random() % (few ? 5u : 100u)));
       }
     const bool is_position = positions && i + 1 == types.size();
-    for (int64_t k = 0; is_position && k < count; ++k) reference::WriteElement(types[i], in[i].data(), k, static_cast<uint64_t>(k / inner % length));
+    for (int64_t k = 0; is_position && k < count; ++k)
+      reference::WriteElement(types[i], in[i].data(), k, static_cast<uint64_t>(k / inner % length));
     sort.inputs.push_back(is_position ? -1 : static_cast<int>(i));
     plan.bindings.push_back({types[i], count, true, false});
   }
@@ -96,7 +103,8 @@ void CheckSort(const Dims& dims, int dimension, Order order, std::vector<Element
         const auto width = static_cast<std::size_t>(StorageBytes(types[i]));
         const int64_t to = base + k * inner;
         std::memcpy(want[i].data() + static_cast<std::size_t>(to) * width,
-                    in[i].data() + static_cast<std::size_t>(base + at[static_cast<std::size_t>(k)] * inner) * width, width);
+                    in[i].data() + static_cast<std::size_t>(base + at[static_cast<std::size_t>(k)] * inner) * width,
+                    width);
       }
   }
   plan.body = std::move(sort);
@@ -124,7 +132,8 @@ TEST(OrderKernelTest, Sorts) {
 TEST(OrderKernelTest, SortsByManyKeys) {
   using enum ElementType;
   for (int64_t keep : {-1, 7})
-    for (const std::vector<ElementType>& keys : {std::vector{kS32, kF32}, {kF32, kS8, kU32}, {kF64, kS32}, {kU8, kF64, kS64, kF32}, {kS32, kF16, kU64}})
+    for (const std::vector<ElementType>& keys :
+         {std::vector{kS32, kF32}, {kF32, kS8, kU32}, {kF64, kS32}, {kU8, kF64, kS64, kF32}, {kS32, kF16, kU64}})
       for (const Dims& dims : {Dims{700}, Dims{3, 60, 2}})
         CheckSort(dims, dims.size() == 1 ? 0 : 1, Order::kAllKeys, keys, keep, true);
   CheckSort({300}, 0, Order::kOwn, {kS32, kF32, kS32}, -1, true, true);
@@ -154,13 +163,15 @@ TEST(OrderKernelTest, Scans) {
           AlignedBytes in(static_cast<std::size_t>(count * StorageBytes(type))), got = in, want = in;
           for (int64_t k = 0; k < count; ++k) {
             const int v = static_cast<int>(random() % 9) - 4;
-            reference::WriteElement(type, in.data(), k, IsFloat(type) ? reference::Bits(static_cast<float>(v)) : reference::Bits(v));
+            reference::WriteElement(type, in.data(), k,
+                                    IsFloat(type) ? reference::Bits(static_cast<float>(v)) : reference::Bits(v));
           }
           reference::Interpreter combine(scan.reduction.combiner, {});
           for (int64_t row = 0; row < count / length; ++row) {
             uint64_t sum = IsFloat(c) ? reference::Bits(2.0f) : 2;
             for (int64_t step = 0; step < length; ++step) {
-              const int64_t at = row / inner * length * inner + (reverse ? length - 1 - step : step) * inner + row % inner;
+              const int64_t at =
+                  row / inner * length * inner + (reverse ? length - 1 - step : step) * inner + row % inner;
               sum = combine.RunPoint({}, std::vector<uint64_t>{sum, reference::ReadElement(type, in.data(), at)})[0];
               reference::WriteElement(type, want.data(), at, sum);
             }
@@ -181,8 +192,9 @@ TEST(OrderKernelTest, Scatters) {
   enum class Shape { kRows, kElements, kWindows };
   for (Shape shape : {Shape::kRows, Shape::kElements, Shape::kWindows})
     for (ElementType type : {kF32, kS8, kBF16, kF64, kU8, kU16, kS32, kF16})
-      for (std::optional<Opcode> op : {std::optional<Opcode>(), std::optional(Opcode::kAdd), std::optional(Opcode::kMultiply),
-                                       std::optional(Opcode::kMaximum), std::optional(Opcode::kMinimum), std::optional(Opcode::kSubtract)}) {
+      for (std::optional<Opcode> op :
+           {std::optional<Opcode>(), std::optional(Opcode::kAdd), std::optional(Opcode::kMultiply),
+            std::optional(Opcode::kMaximum), std::optional(Opcode::kMinimum), std::optional(Opcode::kSubtract)}) {
         std::mt19937 random(4);
         const int64_t rows = 12, columns = 30, n = 25;
         plan::ScatterKernel s;
@@ -222,7 +234,10 @@ TEST(OrderKernelTest, Scatters) {
           AlignedBytes out(static_cast<std::size_t>(count * StorageBytes(type)));
           for (int64_t i = 0; i < count; ++i) {
             const int v = static_cast<int>(random() % 9) - 4;
-            reference::WriteElement(type, out.data(), i, type == kF64 ? reference::Bits(static_cast<double>(v)) : IsFloat(type) ? reference::Bits(static_cast<float>(v)) : reference::Bits(v));
+            reference::WriteElement(type, out.data(), i,
+                                    type == kF64    ? reference::Bits(static_cast<double>(v))
+                                    : IsFloat(type) ? reference::Bits(static_cast<float>(v))
+                                                    : reference::Bits(v));
           }
           return out;
         };
@@ -231,18 +246,24 @@ TEST(OrderKernelTest, Scatters) {
         for (int64_t i = 0; i < n; ++i) {
           int64_t at[2] = {0, 0};
           for (int64_t k = 0; k < components; ++k)
-            at[s.attributes.scatter_dims_to_operand_dims[static_cast<std::size_t>(k)]] = indices[static_cast<std::size_t>(i * components + k)];
+            at[s.attributes.scatter_dims_to_operand_dims[static_cast<std::size_t>(k)]] =
+                indices[static_cast<std::size_t>(i * components + k)];
           if (at[0] < 0 || at[1] < 0 || at[0] + window[0] > rows || at[1] + window[1] > columns) continue;
           for (int64_t y = 0; y < window[0]; ++y)
             for (int64_t x = 0; x < window[1]; ++x) {
-              const int64_t u = shape == Shape::kRows ? i * columns + x : shape == Shape::kElements ? i : (y * n + i) * 4 + x;
+              const int64_t u = shape == Shape::kRows       ? i * columns + x
+                                : shape == Shape::kElements ? i
+                                                            : (y * n + i) * 4 + x;
               const int64_t to = (at[0] + y) * columns + at[1] + x;
-              const uint64_t result = combine.RunPoint({}, std::vector<uint64_t>{reference::ReadElement(type, want.data(), to), reference::ReadElement(type, up.data(), u)})[0];
+              const uint64_t result =
+                  combine.RunPoint({}, std::vector<uint64_t>{reference::ReadElement(type, want.data(), to),
+                                                             reference::ReadElement(type, up.data(), u)})[0];
               reference::WriteElement(type, want.data(), to, result);
             }
         }
         plan::KernelPlan plan;
-        plan.bindings = {{kS64, n * components, true, false}, {type, updates, true, false}, {type, rows * columns, true, true}};
+        plan.bindings = {
+            {kS64, n * components, true, false}, {type, updates, true, false}, {type, rows * columns, true, true}};
         plan.body = std::move(s);
         std::byte* pointers[] = {reinterpret_cast<std::byte*>(indices.data()), up.data(), got.data()};
         RunKernel(plan, pointers);

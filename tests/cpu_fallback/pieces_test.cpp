@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Iteration spaces cut into pieces: what they store together is what the whole stores, and conditions on indices are gone.
+// Iteration spaces cut into pieces: what they store together is what the whole stores, and conditions on indices are
+// gone.
 #include "cpu_fallback/executor/pieces.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ ElementProgram Interleaved(int64_t n, int64_t columns, int64_t x_rows, int64_t y
   const int64_t dims[] = {n, columns};
   ProgramBuilder b(dims);
   auto& space = b.space();
-  const int x = b.AddBuffer(ElementType::kF32, x_rows * columns, false), y = b.AddBuffer(ElementType::kF32, y_rows * columns, false);
+  const int x = b.AddBuffer(ElementType::kF32, x_rows * columns, false),
+            y = b.AddBuffer(ElementType::kF32, y_rows * columns, false);
   const int out = b.AddBuffer(ElementType::kF32, n * columns, true);
   const IndexId i = space.AddConstant(space.Iter(0), shift), c = space.Iter(1);
   const IndexId half = space.FloorDiv(i, 2), rest = space.Mod(i, 2);
@@ -39,7 +41,10 @@ ElementProgram Interleaved(int64_t n, int64_t columns, int64_t x_rows, int64_t y
   const NodeId even = b.InRange(rest, 0, 1);
   const NodeId odd = b.Hlo(Opcode::kNot, ElementType::kPred, {even});
   const NodeId value = b.Hlo(Opcode::kAdd, ElementType::kF32, {load(x, x_rows, even), load(y, y_rows, odd)});
-  b.AddStore({.buffer = out, .index = space.Add(space.Mul(space.Iter(0), columns), c), .node = value, .storage = ElementType::kF32});
+  b.AddStore({.buffer = out,
+              .index = space.Add(space.Mul(space.Iter(0), columns), c),
+              .node = value,
+              .storage = ElementType::kF32});
   return std::move(b).Finish();
 }
 
@@ -49,7 +54,8 @@ std::vector<float> Stored(const ElementProgram& program, const std::vector<std::
   plan::KernelPlan plan;
   std::vector<std::byte*> addresses;
   for (std::size_t b = 0; b < buffers.size(); ++b) {
-    plan.bindings.push_back({ElementType::kF32, program.buffers[b].element_count, !program.buffers[b].written, program.buffers[b].written});
+    plan.bindings.push_back(
+        {ElementType::kF32, program.buffers[b].element_count, !program.buffers[b].written, program.buffers[b].written});
     addresses.push_back(reinterpret_cast<std::byte*>(buffers[b].data()));
   }
   plan.body = plan::LoopKernel{program};
@@ -101,14 +107,18 @@ TEST(Pieces, BordersAndClampsComeOff) {
     const int64_t dims[] = {padded, padded};
     ProgramBuilder b(dims);
     auto& space = b.space();
-    const int x = b.AddBuffer(ElementType::kF32, n * n, false), out = b.AddBuffer(ElementType::kF32, padded * padded, true);
+    const int x = b.AddBuffer(ElementType::kF32, n * n, false),
+              out = b.AddBuffer(ElementType::kF32, padded * padded, true);
     const IndexId i = space.AddConstant(space.Iter(0), -2), j = space.AddConstant(space.Iter(1), -3);
     // Rows beyond the edges repeat the edge, columns beyond are zero.
-    const NodeId row = b.Hlo(Opcode::kClamp, ElementType::kS32,
-                             {b.ConstantInt(ElementType::kS32, 0), b.Index(i), b.ConstantInt(ElementType::kS32, n - 1)});
+    const NodeId row =
+        b.Hlo(Opcode::kClamp, ElementType::kS32,
+              {b.ConstantInt(ElementType::kS32, 0), b.Index(i), b.ConstantInt(ElementType::kS32, n - 1)});
     const IndexId at = space.Value(row, 0, n - 1, 1);
     const NodeId value = b.Load(x, ElementType::kF32, space.Add(space.Mul(at, n), j), b.InRange(j, 0, n));
-    b.AddStore({.buffer = out, .index = space.Add(space.Mul(space.Iter(0), padded), space.Iter(1)), .node = value,
+    b.AddStore({.buffer = out,
+                .index = space.Add(space.Mul(space.Iter(0), padded), space.Iter(1)),
+                .node = value,
                 .storage = ElementType::kF32});
     const ElementProgram program = std::move(b).Finish();
     std::vector<std::vector<float>> inputs(1);
@@ -116,7 +126,9 @@ TEST(Pieces, BordersAndClampsComeOff) {
     std::vector<float> expected;
     for (int64_t r = 0; r < padded; ++r)
       for (int64_t c = 0; c < padded; ++c)
-        expected.push_back(c < 3 || c >= n + 3 ? 0 : inputs[0][static_cast<std::size_t>(std::clamp<int64_t>(r - 2, 0, n - 1) * n + c - 3)]);
+        expected.push_back(c < 3 || c >= n + 3
+                               ? 0
+                               : inputs[0][static_cast<std::size_t>(std::clamp<int64_t>(r - 2, 0, n - 1) * n + c - 3)]);
     EXPECT_EQ(Stored(program, inputs), expected);
     if (padded * padded < 2048) continue;
     for (const ElementProgram& p : CutIntoPieces(program)) EXPECT_EQ(MasksIn(p), 0) << p.ToString();

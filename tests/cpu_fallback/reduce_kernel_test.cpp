@@ -8,8 +8,8 @@ using plan::ElementProgram;
 using plan::IndexId;
 using plan::NodeId;
 using plan::ProgramBuilder;
-using plan::Reduction;
 using plan::ReduceStage;
+using plan::Reduction;
 
 // The whole region by the scalar definitions: rows one after the other, elements in order.
 void ReferenceReduce(const plan::ReduceKernel& k, const std::vector<std::byte*>& buffers) {
@@ -57,7 +57,9 @@ void FillWhole(ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
 }
 
 using Fill = void (*)(ElementType storage, AlignedBytes& bytes, std::mt19937& random);
-void FillAny(ElementType storage, AlignedBytes& bytes, std::mt19937& random) { FillRandom(storage, bytes.span(), random); }
+void FillAny(ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
+  FillRandom(storage, bytes.span(), random);
+}
 
 void CheckReduce(const plan::ReduceKernel& body, const std::string& what, Fill fill = &FillWhole) {
   std::mt19937 random(11);
@@ -107,7 +109,10 @@ void FillOfOneSign(ElementType storage, AlignedBytes& bytes, std::mt19937& rando
     if (which == 0) raw &= ~sign;
     if (which == 1) raw |= sign;
     if (which == 2) raw &= sign;
-    const bool is_nan = (raw & ~sign) > (storage == ElementType::kF64 ? uint64_t{0x7ff} << 52 : storage == ElementType::kF32 ? 0x7f800000u : storage == ElementType::kF16 ? 0x7c00u : 0x7f80u);
+    const bool is_nan = (raw & ~sign) > (storage == ElementType::kF64   ? uint64_t{0x7ff} << 52
+                                         : storage == ElementType::kF32 ? 0x7f800000u
+                                         : storage == ElementType::kF16 ? 0x7c00u
+                                                                        : 0x7f80u);
     if (is_nan && random() % 64 != 0) raw &= sign;
     std::memcpy(at, &raw, static_cast<std::size_t>(StorageBytes(storage)));
   }
@@ -179,7 +184,9 @@ TEST(ReduceKernelTest, ExtremaOfEverySign) {
         for (std::size_t leading : {std::size_t{0}, std::size_t{1}})
           for (Fill fill : {&FillOf<0>, &FillOf<1>, &FillOf<2>, &FillOf<3>})
             CheckReduce(ReduceBehind(leading, {70}, {elements}, op, kind, type, start),
-                        std::string(OpcodeName(op)) + " of " + std::to_string(elements) + " " + std::string(ElementTypeName(type)), fill);
+                        std::string(OpcodeName(op)) + " of " + std::to_string(elements) + " " +
+                            std::string(ElementTypeName(type)),
+                        fill);
     }
 }
 
@@ -193,8 +200,8 @@ TEST(ReduceKernelTest, SumsOfEveryShapeAndSide) {
           if (type == ElementType::kBF16 && Product(elements) > 100) continue;
           if (Product(rows) * Product(elements) > 400000) continue;
           CheckReduce(PlainReduce(rows, elements, row_first, Opcode::kAdd, Reduction::Kind::kSum, type, 3),
-                      "sum " + std::string(ElementTypeName(type)) + " rows " + std::to_string(Product(rows)) + " elements " +
-                          std::to_string(Product(elements)) + (row_first ? " inner" : " outer"));
+                      "sum " + std::string(ElementTypeName(type)) + " rows " + std::to_string(Product(rows)) +
+                          " elements " + std::to_string(Product(elements)) + (row_first ? " inner" : " outer"));
         }
 }
 
@@ -204,11 +211,12 @@ TEST(ReduceKernelTest, AllKindsAndTypes) {
     Reduction::Kind kind;
     double init;
   };
-  for (const Case& c : {Case{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Case{Opcode::kMinimum, Reduction::Kind::kMin, 3},
-                        Case{Opcode::kAnd, Reduction::Kind::kAnd, 1}, Case{Opcode::kOr, Reduction::Kind::kOr, 0},
-                        Case{Opcode::kAdd, Reduction::Kind::kSum, 0}, Case{Opcode::kAdd, Reduction::Kind::kOther, 2}}) {
-    for (ElementType type : {ElementType::kPred, ElementType::kS32, ElementType::kU32, ElementType::kS64, ElementType::kU64,
-                             ElementType::kF32, ElementType::kF64, ElementType::kS16}) {
+  for (const Case& c :
+       {Case{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Case{Opcode::kMinimum, Reduction::Kind::kMin, 3},
+        Case{Opcode::kAnd, Reduction::Kind::kAnd, 1}, Case{Opcode::kOr, Reduction::Kind::kOr, 0},
+        Case{Opcode::kAdd, Reduction::Kind::kSum, 0}, Case{Opcode::kAdd, Reduction::Kind::kOther, 2}}) {
+    for (ElementType type : {ElementType::kPred, ElementType::kS32, ElementType::kU32, ElementType::kS64,
+                             ElementType::kU64, ElementType::kF32, ElementType::kF64, ElementType::kS16}) {
       const bool logical = c.op == Opcode::kAnd || c.op == Opcode::kOr;
       if (type == ElementType::kPred ? !logical : logical && IsFloat(type)) continue;
       for (bool row_first : {false, true})
@@ -226,15 +234,19 @@ TEST(ReduceKernelTest, NarrowTypesInTheirOwnLanes) {
     Reduction::Kind kind;
     double init;
   };
-  for (const Case& c : {Case{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Case{Opcode::kMinimum, Reduction::Kind::kMin, 3},
-                        Case{Opcode::kAnd, Reduction::Kind::kAnd, -1}, Case{Opcode::kOr, Reduction::Kind::kOr, 0},
-                        Case{Opcode::kAdd, Reduction::Kind::kSum, 100}, Case{Opcode::kMultiply, Reduction::Kind::kProduct, 3}}) {
-    for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16, ElementType::kBF16,
-                             ElementType::kF16, ElementType::kF32, ElementType::kS4}) {
+  for (const Case& c :
+       {Case{Opcode::kMaximum, Reduction::Kind::kMax, -3}, Case{Opcode::kMinimum, Reduction::Kind::kMin, 3},
+        Case{Opcode::kAnd, Reduction::Kind::kAnd, -1}, Case{Opcode::kOr, Reduction::Kind::kOr, 0},
+        Case{Opcode::kAdd, Reduction::Kind::kSum, 100}, Case{Opcode::kMultiply, Reduction::Kind::kProduct, 3}}) {
+    for (ElementType type : {ElementType::kS8, ElementType::kU8, ElementType::kS16, ElementType::kU16,
+                             ElementType::kBF16, ElementType::kF16, ElementType::kF32, ElementType::kS4}) {
       if (IsFloat(type) && c.kind != Reduction::Kind::kMax && c.kind != Reduction::Kind::kMin) continue;
-      const double init = type == ElementType::kS4 && c.init == 100 ? 5 : IsSigned(type) || IsFloat(type) ? c.init : std::abs(c.init);
+      const double init = type == ElementType::kS4 && c.init == 100 ? 5
+                          : IsSigned(type) || IsFloat(type)         ? c.init
+                                                                    : std::abs(c.init);
       for (std::size_t leading : {0, 1, 2})
-        for (const auto& [rows, elements] : {std::pair<Dims, int64_t>{{3, 40}, 130}, {{40, 3}, 63}, {{2, 530}, 19}, {{20, 17}, 40}})
+        for (const auto& [rows, elements] :
+             {std::pair<Dims, int64_t>{{3, 40}, 130}, {{40, 3}, 63}, {{2, 530}, 19}, {{20, 17}, 40}})
           CheckReduce(ReduceBehind(leading, rows, {elements}, c.op, c.kind, type, init),
                       std::string(OpcodeName(c.op)) + " " + std::string(ElementTypeName(type)) + " behind " +
                           std::to_string(leading) + " of " + std::to_string(rows[0]) + " x " + std::to_string(rows[1]),
@@ -248,24 +260,26 @@ TEST(ReduceKernelTest, ExtremaOfNansAndZeros) {
     for (Reduction::Kind kind : {Reduction::Kind::kMax, Reduction::Kind::kMin}) {
       const Opcode op = kind == Reduction::Kind::kMax ? Opcode::kMaximum : Opcode::kMinimum;
       for (std::size_t leading : {0, 1})
-        CheckReduce(ReduceBehind(leading, {64}, {40}, op, kind, type, kind == Reduction::Kind::kMax ? -INFINITY : INFINITY),
-                    "extrema of " + std::string(ElementTypeName(type)),
-                    [](ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
-                      // Rows of zeros, with a NaN of either sign here and there.
-                      const int64_t n = static_cast<int64_t>(bytes.size()) / StorageBytes(storage);
-                      for (int64_t i = 0; i < n; ++i) {
-                        const uint32_t which = random() % 80;
-                        const float value = which == 0 ? NAN : which == 1 ? -NAN : which % 2 == 0 ? 0.0f : -0.0f;
-                        reference::WriteElement(storage, bytes.data(), i, reference::Bits(value));
-                      }
-                    });
+        CheckReduce(
+            ReduceBehind(leading, {64}, {40}, op, kind, type, kind == Reduction::Kind::kMax ? -INFINITY : INFINITY),
+            "extrema of " + std::string(ElementTypeName(type)),
+            [](ElementType storage, AlignedBytes& bytes, std::mt19937& random) {
+              // Rows of zeros, with a NaN of either sign here and there.
+              const int64_t n = static_cast<int64_t>(bytes.size()) / StorageBytes(storage);
+              for (int64_t i = 0; i < n; ++i) {
+                const uint32_t which = random() % 80;
+                const float value = which == 0 ? NAN : which == 1 ? -NAN : which % 2 == 0 ? 0.0f : -0.0f;
+                reference::WriteElement(storage, bytes.data(), i, reference::Bits(value));
+              }
+            });
     }
   }
 }
 
 // One value under two reductions, one of which needs it as a whole.
 TEST(ReduceKernelTest, OneValueReducedInTwoWays) {
-  plan::ReduceKernel k = PlainReduce({40}, {300}, true, Opcode::kMaximum, Reduction::Kind::kMax, ElementType::kS8, -128);
+  plan::ReduceKernel k =
+      PlainReduce({40}, {300}, true, Opcode::kMaximum, Reduction::Kind::kMax, ElementType::kS8, -128);
   ReduceStage& stage = k.stages[0];
   for (Reduction::Kind kind : {Reduction::Kind::kProduct, Reduction::Kind::kMin}) {
     const Opcode op = kind == Reduction::Kind::kProduct ? Opcode::kMultiply : Opcode::kMinimum;
@@ -293,12 +307,16 @@ TEST(ReduceKernelTest, VariadicReductionKeepsTheOrder) {
       const int64_t rows = elements > 1000 ? 2 : 37;
       plan::ReduceKernel k;
       k.row_dims = {rows}, k.element_dims = {elements};
-      Buffers buffers{{{ElementType::kF32, rows * elements, false}, {ElementType::kF32, rows, true}, {ElementType::kS32, rows, true}}};
+      Buffers buffers{{{ElementType::kF32, rows * elements, false},
+                       {ElementType::kF32, rows, true},
+                       {ElementType::kS32, rows, true}}};
       const int64_t all[] = {rows, elements};
       ProgramBuilder b(all);
       buffers.AddTo(b);
       auto& s = b.space();
-      b.AddResult(b.Load(0, ElementType::kF32, row_first ? s.Add(s.Mul(s.Iter(0), elements), s.Iter(1)) : s.Add(s.Mul(s.Iter(1), rows), s.Iter(0))));
+      b.AddResult(
+          b.Load(0, ElementType::kF32,
+                 row_first ? s.Add(s.Mul(s.Iter(0), elements), s.Iter(1)) : s.Add(s.Mul(s.Iter(1), rows), s.Iter(0))));
       b.AddResult(b.Index(s.Iter(1)));
       ReduceStage stage;
       stage.program = std::move(b).Finish();
@@ -321,8 +339,14 @@ TEST(ReduceKernelTest, VariadicReductionKeepsTheOrder) {
       const int64_t row_dims[] = {rows};
       ProgramBuilder o(row_dims);
       buffers.AddTo(o);
-      o.AddStore({.buffer = 1, .index = o.space().Iter(0), .node = o.Param(ElementType::kF32, 0, 1), .storage = ElementType::kF32});
-      o.AddStore({.buffer = 2, .index = o.space().Iter(0), .node = o.Param(ElementType::kS32, 1, 1), .storage = ElementType::kS32});
+      o.AddStore({.buffer = 1,
+                  .index = o.space().Iter(0),
+                  .node = o.Param(ElementType::kF32, 0, 1),
+                  .storage = ElementType::kF32});
+      o.AddStore({.buffer = 2,
+                  .index = o.space().Iter(0),
+                  .node = o.Param(ElementType::kS32, 1, 1),
+                  .storage = ElementType::kS32});
       ReduceStage store;
       store.scope = ReduceStage::Scope::kRow;
       store.program = std::move(o).Finish();
@@ -338,7 +362,9 @@ TEST(ReduceKernelTest, RegionsOfSeveralStages) {
     for (const auto& [rows, elements] : {std::pair<int64_t, int64_t>{50, 20}, {3, 900}, {700, 64}, {2, 90000}}) {
       plan::ReduceKernel k;
       k.row_dims = {rows}, k.element_dims = {elements};
-      Buffers buffers{{{ElementType::kF32, rows * elements, false}, {ElementType::kF32, rows * elements, true}, {ElementType::kF32, rows, true}}};
+      Buffers buffers{{{ElementType::kF32, rows * elements, false},
+                       {ElementType::kF32, rows * elements, true},
+                       {ElementType::kF32, rows, true}}};
       const int64_t all[] = {rows, elements};
       auto index = [&](plan::IndexSpace& s) {
         return row_first ? s.Add(s.Mul(s.Iter(0), elements), s.Iter(1)) : s.Add(s.Mul(s.Iter(1), rows), s.Iter(0));
@@ -357,7 +383,8 @@ TEST(ReduceKernelTest, RegionsOfSeveralStages) {
         NodeId x = b.Load(0, ElementType::kF32, index(b.space()));
         // What is of the row alone is computed once a row.
         const NodeId most = b.Param(ElementType::kF32, 0, 1);
-        b.AddResult(b.Hlo(Opcode::kSubtract, ElementType::kF32, {x, b.Hlo(Opcode::kAdd, ElementType::kF32, {most, most})}));
+        b.AddResult(
+            b.Hlo(Opcode::kSubtract, ElementType::kF32, {x, b.Hlo(Opcode::kAdd, ElementType::kF32, {most, most})}));
         second.program = std::move(b).Finish();
         second.reductions.push_back(MakeReduction(Opcode::kAdd, Reduction::Kind::kSum, ElementType::kF32, 0, 0));
       }
@@ -365,7 +392,8 @@ TEST(ReduceKernelTest, RegionsOfSeveralStages) {
         const int64_t row_dims[] = {rows};
         ProgramBuilder b(row_dims);
         buffers.AddTo(b);
-        NodeId sum = b.Hlo(Opcode::kAdd, ElementType::kF32, {b.Param(ElementType::kF32, 0, 1), b.Param(ElementType::kF32, 1, 1)});
+        NodeId sum = b.Hlo(Opcode::kAdd, ElementType::kF32,
+                           {b.Param(ElementType::kF32, 0, 1), b.Param(ElementType::kF32, 1, 1)});
         b.AddStore({.buffer = 2, .index = b.space().Iter(0), .node = sum, .storage = ElementType::kF32});
         third.scope = ReduceStage::Scope::kRow;
         third.program = std::move(b).Finish();
@@ -376,7 +404,8 @@ TEST(ReduceKernelTest, RegionsOfSeveralStages) {
         NodeId x = b.Load(0, ElementType::kF32, index(b.space()));
         const NodeId most = b.Param(ElementType::kF32, 0, 1), sum = b.Param(ElementType::kF32, 1, 1);
         const NodeId scale = b.Hlo(Opcode::kSubtract, ElementType::kF32, {sum, most});
-        const NodeId y = b.Select(b.Compare(ComparisonDirection::kLt, sum, most), b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, scale}), x);
+        const NodeId y = b.Select(b.Compare(ComparisonDirection::kLt, sum, most),
+                                  b.Hlo(Opcode::kMultiply, ElementType::kF32, {x, scale}), x);
         b.AddStore({.buffer = 1, .index = index(b.space()), .node = y, .storage = ElementType::kF32});
         fourth.program = std::move(b).Finish();
       }
@@ -418,7 +447,8 @@ void CheckWindow(const WindowCase& c) {
   std::vector<IndexId> at(3);
   at[channel] = s.Iter(static_cast<int>(channel));
   for (std::size_t d = 0; d < 2; ++d) {
-    const IndexId row = s.Mul(s.Iter(static_cast<int>(first + d)), c.stride[d]), element = s.Mul(s.Iter(static_cast<int>(3 + d)), c.dilation[d]);
+    const IndexId row = s.Mul(s.Iter(static_cast<int>(first + d)), c.stride[d]),
+                  element = s.Mul(s.Iter(static_cast<int>(3 + d)), c.dilation[d]);
     at[first + d] = s.AddConstant(s.Add(row, element), -c.low[d]);
     mask = b.And(mask, b.InRange(at[first + d], 0, c.input[d]));
   }
@@ -439,26 +469,81 @@ void CheckWindow(const WindowCase& c) {
   store.scope = ReduceStage::Scope::kRow;
   store.program = std::move(o).Finish();
   k.stages.push_back(std::move(store));
-  CheckReduce(k, Format("window of {} {} by {} over {} by {}, {}", OpcodeName(c.op), c.size[0], c.size[1], c.input[0], c.input[1],
-                        c.channels_last ? "channels last" : "channels first"));
+  CheckReduce(k, Format("window of {} {} by {} over {} by {}, {}", OpcodeName(c.op), c.size[0], c.size[1], c.input[0],
+                        c.input[1], c.channels_last ? "channels last" : "channels first"));
 }
 
 TEST(ReduceKernelTest, Windows) {
   using enum ElementType;
   for (bool last : {false, true}) {
     for (bool after : {false, true}) {
-      CheckWindow({.channels_last = last, .input = {13, 40}, .output = {13, 40}, .size = {3, 2}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 0}, .after = after});
+      CheckWindow({.channels_last = last,
+                   .input = {13, 40},
+                   .output = {13, 40},
+                   .size = {3, 2},
+                   .stride = {1, 1},
+                   .dilation = {1, 1},
+                   .low = {1, 0},
+                   .after = after});
       // Padding on both sides, strides, dilation, tiles that end within the array.
-      CheckWindow({.channels_last = last, .input = {70, 90}, .output = {35, 45}, .size = {3, 3}, .stride = {2, 2}, .dilation = {1, 1}, .low = {1, 1}, .after = after});
-      CheckWindow({.channels_last = last, .input = {31, 47}, .output = {10, 16}, .size = {2, 4}, .stride = {3, 3}, .dilation = {2, 3}, .low = {2, 5}, .after = after});
-      CheckWindow({.channels_last = last, .input = {20, 20}, .output = {10, 10}, .size = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}, .low = {0, 0}, .after = after});
+      CheckWindow({.channels_last = last,
+                   .input = {70, 90},
+                   .output = {35, 45},
+                   .size = {3, 3},
+                   .stride = {2, 2},
+                   .dilation = {1, 1},
+                   .low = {1, 1},
+                   .after = after});
+      CheckWindow({.channels_last = last,
+                   .input = {31, 47},
+                   .output = {10, 16},
+                   .size = {2, 4},
+                   .stride = {3, 3},
+                   .dilation = {2, 3},
+                   .low = {2, 5},
+                   .after = after});
+      CheckWindow({.channels_last = last,
+                   .input = {20, 20},
+                   .output = {10, 10},
+                   .size = {2, 2},
+                   .stride = {2, 2},
+                   .dilation = {1, 1},
+                   .low = {0, 0},
+                   .after = after});
     }
     // Windows that lie outside wholly.
-    CheckWindow({.channels_last = last, .input = {4, 5}, .output = {12, 14}, .size = {2, 2}, .stride = {1, 1}, .dilation = {1, 1}, .low = {5, 4}});
-    CheckWindow({.channels_last = last, .input = {70, 61}, .output = {70, 61}, .size = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 1}, .channels = 1});
-    CheckWindow({.channels_last = last, .input = {9, 9}, .output = {9, 9}, .size = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 1}, .channels = 500});
+    CheckWindow({.channels_last = last,
+                 .input = {4, 5},
+                 .output = {12, 14},
+                 .size = {2, 2},
+                 .stride = {1, 1},
+                 .dilation = {1, 1},
+                 .low = {5, 4}});
+    CheckWindow({.channels_last = last,
+                 .input = {70, 61},
+                 .output = {70, 61},
+                 .size = {3, 3},
+                 .stride = {1, 1},
+                 .dilation = {1, 1},
+                 .low = {1, 1},
+                 .channels = 1});
+    CheckWindow({.channels_last = last,
+                 .input = {9, 9},
+                 .output = {9, 9},
+                 .size = {3, 3},
+                 .stride = {1, 1},
+                 .dilation = {1, 1},
+                 .low = {1, 1},
+                 .channels = 500});
     for (ElementType type : {kF32, kF64, kS32, kU64}) {
-      WindowCase c{.channels_last = last, .input = {21, 33}, .output = {21, 33}, .size = {3, 5}, .stride = {1, 1}, .dilation = {1, 1}, .low = {1, 2}, .type = type};
+      WindowCase c{.channels_last = last,
+                   .input = {21, 33},
+                   .output = {21, 33},
+                   .size = {3, 5},
+                   .stride = {1, 1},
+                   .dilation = {1, 1},
+                   .low = {1, 2},
+                   .type = type};
       c.op = Opcode::kAdd, c.kind = Reduction::Kind::kSum, c.outside = c.init = 0;
       CheckWindow(c);
       // What lies outside counts.

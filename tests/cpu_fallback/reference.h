@@ -129,8 +129,12 @@ inline uint64_t FloatOp(Opcode op, uint64_t a, uint64_t b, uint64_t c) {
 
 inline uint64_t DoubleOp(Opcode op, uint64_t a, uint64_t b, uint64_t c) {
   const double x = As<double>(a), y = As<double>(b), z = As<double>(c);
-  auto max = [](double p, double q) { return p != p ? p : q != q ? q : p == q ? (std::signbit(p) ? q : p) : p > q ? p : q; };
-  auto min = [](double p, double q) { return p != p ? p : q != q ? q : p == q ? (std::signbit(p) ? p : q) : p < q ? p : q; };
+  auto max = [](double p, double q) {
+    return p != p ? p : q != q ? q : p == q ? (std::signbit(p) ? q : p) : p > q ? p : q;
+  };
+  auto min = [](double p, double q) {
+    return p != p ? p : q != q ? q : p == q ? (std::signbit(p) ? p : q) : p < q ? p : q;
+  };
   if (op == Opcode::kAdd) return Bits(x + y);
   if (op == Opcode::kSubtract) return Bits(x - y);
   if (op == Opcode::kMultiply) return Bits(x * y);
@@ -280,7 +284,8 @@ class Interpreter {
       case NodeOp::kBitcast: return in[0];
       case NodeOp::kRound: {
         const MiniFloat& f = *FindMiniFloat(n.storage);
-        const uint32_t code = from == ElementType::kF64 ? EncodeMiniFloat(As<double>(in[0]), f) : EncodeMiniFloat(As<float>(in[0]), f);
+        const uint32_t code =
+            from == ElementType::kF64 ? EncodeMiniFloat(As<double>(in[0]), f) : EncodeMiniFloat(As<float>(in[0]), f);
         return Bits(DecodeMiniFloat(code, f));
       }
       case NodeOp::kEncode: return EncodeMiniFloat(As<float>(in[0]), *FindMiniFloat(n.storage));
@@ -292,15 +297,18 @@ class Interpreter {
       }
       case NodeOp::kReducePrecision:
         if (n.type == ElementType::kF64)
-          return Bits(krafla::ReducePrecision(As<double>(in[0]), static_cast<int>(n.bits >> 32), static_cast<int>(n.bits & 0xffff)));
-        return Bits(krafla::ReducePrecision(As<float>(in[0]), static_cast<int>(n.bits >> 32), static_cast<int>(n.bits & 0xffff)));
+          return Bits(krafla::ReducePrecision(As<double>(in[0]), static_cast<int>(n.bits >> 32),
+                                              static_cast<int>(n.bits & 0xffff)));
+        return Bits(krafla::ReducePrecision(As<float>(in[0]), static_cast<int>(n.bits >> 32),
+                                            static_cast<int>(n.bits & 0xffff)));
       case NodeOp::kHlo: break;
     }
     if (n.opcode == Opcode::kSelect) return in[0] != 0 ? in[1] : in[2];
     if (n.opcode == Opcode::kIsFinite)
       return (from == ElementType::kF64 ? std::isfinite(As<double>(in[0])) : std::isfinite(As<float>(in[0]))) ? 1 : 0;
     if (n.type == ElementType::kPred) {
-      if (n.opcode == Opcode::kAnd || n.opcode == Opcode::kMultiply || n.opcode == Opcode::kMinimum) return in[0] & in[1];
+      if (n.opcode == Opcode::kAnd || n.opcode == Opcode::kMultiply || n.opcode == Opcode::kMinimum)
+        return in[0] & in[1];
       if (n.opcode == Opcode::kOr || n.opcode == Opcode::kAdd || n.opcode == Opcode::kMaximum) return in[0] | in[1];
       if (n.opcode == Opcode::kXor) return in[0] ^ in[1];
       return in[0] ^ 1;

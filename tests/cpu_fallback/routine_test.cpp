@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops as native code: the bits of what interprets them, an end where the run is to end, and kernels that have no lanes.
+// Loops as native code: the bits of what interprets them, an end where the run is to end, and kernels that have no
+// lanes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,26 +18,36 @@ using cpu::native::NativeUse;
 std::string Counted(int turns, const std::string& type, const std::string& body, const std::string& more = "") {
   return "HloModule m\n" + more + R"(
 body {
-  p = (s32[], )" + type + R"() parameter(0)
+  p = (s32[], )" +
+         type + R"() parameter(0)
   i = s32[] get-tuple-element(p), index=0
-  s = )" + type + R"( get-tuple-element(p), index=1
+  s = )" +
+         type + R"( get-tuple-element(p), index=1
   one = s32[] constant(1)
   j = s32[] add(i, one)
-)" + body + R"(
-  ROOT r = (s32[], )" + type + R"() tuple(j, next)
+)" + body +
+         R"(
+  ROOT r = (s32[], )" +
+         type + R"() tuple(j, next)
 }
 test {
-  p = (s32[], )" + type + R"() parameter(0)
+  p = (s32[], )" +
+         type + R"() parameter(0)
   i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant()" + std::to_string(turns) + R"()
+  n = s32[] constant()" +
+         std::to_string(turns) + R"()
   ROOT c = pred[] compare(i, n), direction=LT
 }
 ENTRY e {
-  x = )" + type + R"( parameter(0)
+  x = )" +
+         type + R"( parameter(0)
   zero = s32[] constant(0)
-  t = (s32[], )" + type + R"() tuple(zero, x)
-  w = (s32[], )" + type + R"() while(t), condition=test, body=body
-  ROOT out = )" + type + R"( get-tuple-element(w), index=1
+  t = (s32[], )" +
+         type + R"() tuple(zero, x)
+  w = (s32[], )" +
+         type + R"() while(t), condition=test, body=body
+  ROOT out = )" +
+         type + R"( get-tuple-element(w), index=1
 }
 )";
 }
@@ -44,8 +55,9 @@ ENTRY e {
 TEST(Routine, LanesOfEveryLength) {
   for (int n : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100}) {
     const std::string type = "f32[" + std::to_string(n) + "]";
-    ExpectSameBits(Counted(9, type, "  a = " + type + " sine(s)\n  k = f32[] constant(1.01)\n  b = " + type +
-                                        " broadcast(k), dimensions={}\n  next = " + type + " multiply(a, b)\n"));
+    ExpectSameBits(Counted(9, type,
+                           "  a = " + type + " sine(s)\n  k = f32[] constant(1.01)\n  b = " + type +
+                               " broadcast(k), dimensions={}\n  next = " + type + " multiply(a, b)\n"));
   }
 }
 
@@ -55,17 +67,20 @@ TEST(Routine, NumbersOfPlaces) {
     const std::string type = "f32[" + std::to_string(n) + "]";
     ExpectSameBits(Counted(9, type, "  a = " + type + " iota(), iota_dimension=0\n  next = " + type + " add(a, s)\n"));
     ExpectSameBits(Counted(9, "f32[3," + std::to_string(n) + "]",
-                           "  a = f32[3," + std::to_string(n) + "] iota(), iota_dimension=0\n  b = f32[3," + std::to_string(n) +
-                               "] iota(), iota_dimension=1\n  c = f32[3," + std::to_string(n) + "] add(a, b)\n  next = f32[3," +
-                               std::to_string(n) + "] add(c, s)\n"));
+                           "  a = f32[3," + std::to_string(n) + "] iota(), iota_dimension=0\n  b = f32[3," +
+                               std::to_string(n) + "] iota(), iota_dimension=1\n  c = f32[3," + std::to_string(n) +
+                               "] add(a, b)\n  next = f32[3," + std::to_string(n) + "] add(c, s)\n"));
   }
 }
 
 TEST(Routine, TypesOfEveryWidth) {
   for (const char* t : {"s8", "u16", "s32", "u64", "f64", "bf16"}) {
     const std::string type = std::string(t) + "[6]";
-    ExpectSameBits(Counted(20, type, "  a = " + type + " add(s, s)\n  b = " + type + " multiply(a, s)\n  c = pred[6] compare(b, s), direction=GT\n"
-                                     "  d = " + type + " subtract(b, s)\n  next = " + type + " select(c, d, a)\n"));
+    ExpectSameBits(Counted(20, type,
+                           "  a = " + type + " add(s, s)\n  b = " + type +
+                               " multiply(a, s)\n  c = pred[6] compare(b, s), direction=GT\n"
+                               "  d = " +
+                               type + " subtract(b, s)\n  next = " + type + " select(c, d, a)\n"));
   }
 }
 
@@ -98,7 +113,8 @@ TEST(Routine, PartsOfVectorsStayInRegisters) {
 TEST(Routine, CopiesOfEveryLength) {
   for (const char* element : {"f64", "f32", "u16", "s8"}) {
     for (int n : {1, 3, 8, 9, 15, 16, 17, 31, 64}) {
-      const std::string type = std::string(element) + "[" + std::to_string(n) + "]", state = "(s32[], " + type + ", " + type + ")";
+      const std::string type = std::string(element) + "[" + std::to_string(n) + "]",
+                        state = "(s32[], " + type + ", " + type + ")";
       ExpectSameBits("HloModule m\nbody {\n  p = " + state + R"( parameter(0)
   i = s32[] get-tuple-element(p), index=0
   one = s32[] constant(1)
@@ -106,7 +122,8 @@ TEST(Routine, CopiesOfEveryLength) {
   a = )" + type + R"( get-tuple-element(p), index=1
   b = )" + type + R"( get-tuple-element(p), index=2
   c = )" + type + R"( add(a, b)
-  ROOT r = )" + state + R"( tuple(j, c, c)
+  ROOT r = )" + state +
+                     R"( tuple(j, c, c)
 }
 test {
   p = )" + state + R"( parameter(0)
@@ -119,7 +136,8 @@ ENTRY e {
   y = )" + type + R"( parameter(1)
   zero = s32[] constant(0)
   t = )" + state + R"( tuple(zero, x, y)
-  ROOT w = )" + state + R"( while(t), condition=test, body=body
+  ROOT w = )" + state +
+                     R"( while(t), condition=test, body=body
 }
 )");
     }
@@ -191,17 +209,20 @@ same { v = f32[3] parameter(0)  ROOT r = f32[3] sine(v) }
   is_early = pred[] compare(which, three), direction=LT
   c = f32[3] conditional(is_early, b, b), true_computation=same, false_computation=over
   next = f32[3] conditional(is_early, c, c), true_computation=up, false_computation=same
-)", more));
+)",
+                         more));
 }
 
 // A sort has no lanes.
 TEST(Routine, CallsWhatItDoesNotDo) {
-  ExpectSameBits(Counted(6, "f32[20]", R"(
+  ExpectSameBits(Counted(
+      6, "f32[20]", R"(
   a = f32[20] sine(s)
   b = f32[20] sort(a), dimensions={0}, to_apply=less
   k = f32[20] reverse(b), dimensions={0}
   next = f32[20] add(k, s)
-)", "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
+)",
+      "less { x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT c = pred[] compare(x, y), direction=LT }\n"));
 }
 
 // A routine that calls nothing for it.
@@ -211,18 +232,20 @@ void ExpectFolded(const std::string& text) {
   EXPECT_EQ(cpu::native::CountsOfNativeCode().calls, calls);
 }
 
-// A loop whose turn reduces what it computes of the state, an array of `dims`, over dimensions `over`. That leaves `rows`,
-// which are dimensions `kept`, and each element gets what its row came to.
-std::string Reduced(const std::string& type, const std::string& op, const std::string& dims, const std::string& over, const std::string& rows,
-                    const std::string& kept) {
+// A loop whose turn reduces what it computes of the state, an array of `dims`, over dimensions `over`. That leaves
+// `rows`, which are dimensions `kept`, and each element gets what its row came to.
+std::string Reduced(const std::string& type, const std::string& op, const std::string& dims, const std::string& over,
+                    const std::string& rows, const std::string& kept) {
   const std::string array = type + "[" + dims + "]", one = type + "[]";
   const bool is_float = type.contains('f');
   return Counted(3, array,
-                 "  k = " + one + " constant(" + (is_float ? "0.7" : "3") + ")\n  ks = " + array + " broadcast(k), dimensions={}\n" +
-                     "  t = " + array + (is_float ? " divide" : " multiply") + "(s, ks)\n  start = " + one + " constant(1)\n" +
-                     "  sum = " + type + "[" + rows + "] reduce(t, start), dimensions={" + over + "}, to_apply=f\n" +
-                     "  all = " + array + " broadcast(sum), dimensions={" + kept + "}\n  next = " + array + " subtract(all, s)\n",
-                 "f {\n  x = " + one + " parameter(0)\n  y = " + one + " parameter(1)\n  ROOT r = " + one + " " + op + "(x, y)\n}\n");
+                 "  k = " + one + " constant(" + (is_float ? "0.7" : "3") + ")\n  ks = " + array +
+                     " broadcast(k), dimensions={}\n" + "  t = " + array + (is_float ? " divide" : " multiply") +
+                     "(s, ks)\n  start = " + one + " constant(1)\n" + "  sum = " + type + "[" + rows +
+                     "] reduce(t, start), dimensions={" + over + "}, to_apply=f\n" + "  all = " + array +
+                     " broadcast(sum), dimensions={" + kept + "}\n  next = " + array + " subtract(all, s)\n",
+                 "f {\n  x = " + one + " parameter(0)\n  y = " + one + " parameter(1)\n  ROOT r = " + one + " " + op +
+                     "(x, y)\n}\n");
 }
 
 // Rows of every length, and what kernels/reduce_ops.h does with them: vectors, the rest of one, four sums at once.
@@ -230,7 +253,8 @@ TEST(Routine, FoldsInTheOrderOfKernels) {
   for (int n : {17, 20, 31, 32, 33, 47, 48, 63, 64, 100, 127, 128, 200, 255, 256}) {
     SCOPED_TRACE(n);
     for (const char* type : {"f32", "f64"})
-      for (const char* op : {"add", "multiply", "maximum"}) ExpectFolded(Reduced(type, op, std::to_string(n), "0", "", ""));
+      for (const char* op : {"add", "multiply", "maximum"})
+        ExpectFolded(Reduced(type, op, std::to_string(n), "0", "", ""));
   }
 }
 
@@ -250,13 +274,24 @@ TEST(Routine, FoldsRowsAndColumns) {
 
 TEST(Routine, FoldsPredicates) {
   for (const char* op : {"and", "or"}) {
-    const std::string combiner = std::string("f {\n  x = pred[] parameter(0)\n  y = pred[] parameter(1)\n  ROOT r = pred[] ") + op + "(x, y)\n}\n";
-    for (const auto& [over, rows, kept] : {std::array<std::string, 3>{"0,1", "", ""}, {"1", "10", "0"}, {"0", "20", "1"}}) {
-      ExpectFolded(Counted(4, "s32[10,20]", "  js = s32[10,20] broadcast(j), dimensions={}\n  forty = s32[] constant(40)\n"
-                           "  forties = s32[10,20] broadcast(forty), dimensions={}\n  limit = s32[10,20] multiply(js, forties)\n"
-                           "  t = pred[10,20] compare(s, limit), direction=GT\n  start = pred[] constant(" + std::string(op[0] == 'a' ? "true" : "false") + ")\n"
-                           "  sum = pred[" + rows + "] reduce(t, start), dimensions={" + over + "}, to_apply=f\n  all = pred[10,20] broadcast(sum), dimensions={" + kept + "}\n"
-                           "  more = s32[10,20] add(s, js)\n  next = s32[10,20] select(all, more, s)\n", combiner));
+    const std::string combiner =
+        std::string("f {\n  x = pred[] parameter(0)\n  y = pred[] parameter(1)\n  ROOT r = pred[] ") + op +
+        "(x, y)\n}\n";
+    for (const auto& [over, rows, kept] :
+         {std::array<std::string, 3>{"0,1", "", ""}, {"1", "10", "0"}, {"0", "20", "1"}}) {
+      ExpectFolded(
+          Counted(4, "s32[10,20]",
+                  "  js = s32[10,20] broadcast(j), dimensions={}\n  forty = s32[] constant(40)\n"
+                  "  forties = s32[10,20] broadcast(forty), dimensions={}\n  limit = s32[10,20] multiply(js, forties)\n"
+                  "  t = pred[10,20] compare(s, limit), direction=GT\n  start = pred[] constant(" +
+                      std::string(op[0] == 'a' ? "true" : "false") +
+                      ")\n"
+                      "  sum = pred[" +
+                      rows + "] reduce(t, start), dimensions={" + over +
+                      "}, to_apply=f\n  all = pred[10,20] broadcast(sum), dimensions={" + kept +
+                      "}\n"
+                      "  more = s32[10,20] add(s, js)\n  next = s32[10,20] select(all, more, s)\n",
+                  combiner));
     }
   }
 }
@@ -265,9 +300,13 @@ TEST(Routine, FoldsPredicates) {
 TEST(Routine, TurnsMakeUpForCompilations) {
   if (!cpu::native::HasNativeCode()) GTEST_SKIP() << "no native code in this build or on this processor";
   const auto made = [](int turns) {
-    const auto count = [] { return cpu::native::CountsOfNativeCode().compiled + cpu::native::CountsOfNativeCode().shared; };
+    const auto count = [] {
+      return cpu::native::CountsOfNativeCode().compiled + cpu::native::CountsOfNativeCode().shared;
+    };
     const int64_t before = count();
-    auto executable = CompileFor(NativeUse::kWorthwhile, Counted(turns, "f32[400]", "  a = f32[400] multiply(s, s)\n  next = f32[400] add(a, s)\n"));
+    auto executable =
+        CompileFor(NativeUse::kWorthwhile,
+                   Counted(turns, "f32[400]", "  a = f32[400] multiply(s, s)\n  next = f32[400] add(a, s)\n"));
     EXPECT_TRUE(executable);
     return count() - before;
   };

@@ -19,9 +19,11 @@ using plan::ReduceStage;
 ReduceStage Stage(int64_t rows, int64_t elements, Opcode opcode, bool is_last) {
   const int64_t dims[] = {rows, elements};
   ProgramBuilder b(dims);
-  const int in = b.AddBuffer(ElementType::kF32, rows * elements, false), out = b.AddBuffer(ElementType::kF32, rows * elements, true);
+  const int in = b.AddBuffer(ElementType::kF32, rows * elements, false),
+            out = b.AddBuffer(ElementType::kF32, rows * elements, true);
   const auto at = b.space().Add(b.space().Mul(b.space().Iter(0), elements), b.space().Iter(1));
-  const auto difference = b.Hlo(Opcode::kSubtract, ElementType::kF32, {b.Load(in, ElementType::kF32, at), b.Param(ElementType::kF32, 0, 1)});
+  const auto difference = b.Hlo(Opcode::kSubtract, ElementType::kF32,
+                                {b.Load(in, ElementType::kF32, at), b.Param(ElementType::kF32, 0, 1)});
   auto value = b.Hlo(opcode, ElementType::kF32, {difference});
   if (is_last) {
     value = b.Hlo(Opcode::kMultiply, ElementType::kF32, {value, b.Param(ElementType::kF32, 1, 1)});
@@ -40,9 +42,12 @@ ReduceKernel Kernel(int64_t rows, int64_t elements, Opcode opcode) {
   k.stages.push_back(Stage(rows, elements, opcode, true));
   return k;
 }
-int64_t Count(const ReduceStage& stage, NodeOp op) { return std::ranges::count(stage.program.nodes, op, &plan::Node::op); }
+int64_t Count(const ReduceStage& stage, NodeOp op) {
+  return std::ranges::count(stage.program.nodes, op, &plan::Node::op);
+}
 int64_t Count(const ReduceStage& stage, Opcode opcode) {
-  return std::ranges::count_if(stage.program.nodes, [&](const plan::Node& n) { return n.op == NodeOp::kHlo && n.opcode == opcode; });
+  return std::ranges::count_if(stage.program.nodes,
+                               [&](const plan::Node& n) { return n.op == NodeOp::kHlo && n.opcode == opcode; });
 }
 constexpr cpu::TileShape kTile{.row_dim = 0, .column_dim = 1, .rows = 4, .columns = 512};
 

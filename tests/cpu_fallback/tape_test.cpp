@@ -33,7 +33,8 @@ std::vector<uint64_t> NumbersOf() {
               static_cast<T>(-100), Limits::max(), Limits::lowest()})
     out.push_back(BitsOfValue(v));
   if constexpr (!Limits::is_integer) {
-    for (T v : {T(-0.0), T(0.5), T(-1.5), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), Limits::denorm_min()})
+    for (T v :
+         {T(-0.0), T(0.5), T(-1.5), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), Limits::denorm_min()})
       out.push_back(BitsOfValue(v));
   }
   return out;
@@ -72,10 +73,11 @@ int Compare(const BlockKey& key, std::span<const ElementType> operands) {
     for (std::size_t k = 0; k < 3; ++k) tape[0].in[k] = reinterpret_cast<const std::byte*>(&in[k]);
     tape[0].run(tape.data(), run);
     ++count;
-    const bool is_nan = IsFloat(key.type) && (key.type == ElementType::kF32
-                                                  ? std::isnan(std::bit_cast<float>(static_cast<uint32_t>(expected))) &&
-                                                        std::isnan(std::bit_cast<float>(static_cast<uint32_t>(got)))
-                                                  : std::isnan(std::bit_cast<double>(expected)) && std::isnan(std::bit_cast<double>(got)));
+    const bool is_nan = IsFloat(key.type) &&
+                        (key.type == ElementType::kF32
+                             ? std::isnan(std::bit_cast<float>(static_cast<uint32_t>(expected))) &&
+                                   std::isnan(std::bit_cast<float>(static_cast<uint32_t>(got)))
+                             : std::isnan(std::bit_cast<double>(expected)) && std::isnan(std::bit_cast<double>(got)));
     if (!is_nan) {
       EXPECT_EQ(got, expected) << OpcodeName(key.opcode) << " of " << ElementTypeName(key.operand) << " to "
                                << ElementTypeName(key.type) << ": " << in[0] << ", " << in[1] << ", " << in[2];
@@ -86,18 +88,29 @@ int Compare(const BlockKey& key, std::span<const ElementType> operands) {
 }
 
 constexpr ElementType kTypes[] = {ElementType::kPred, ElementType::kS32, ElementType::kU32, ElementType::kS64,
-                                  ElementType::kU64, ElementType::kF32, ElementType::kF64};
+                                  ElementType::kU64,  ElementType::kF32, ElementType::kF64};
 
 TEST(ScalarOp, ArithmeticIsThatOfBlocks) {
   constexpr Opcode kUnaries[] = {Opcode::kNegate, Opcode::kAbs, Opcode::kNot};
-  constexpr Opcode kBinaries[] = {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kRemainder,
-                                  Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr, Opcode::kXor,
-                                  Opcode::kShiftLeft, Opcode::kShiftRightLogical, Opcode::kShiftRightArithmetic};
+  constexpr Opcode kBinaries[] = {Opcode::kAdd,
+                                  Opcode::kSubtract,
+                                  Opcode::kMultiply,
+                                  Opcode::kDivide,
+                                  Opcode::kRemainder,
+                                  Opcode::kMaximum,
+                                  Opcode::kMinimum,
+                                  Opcode::kAnd,
+                                  Opcode::kOr,
+                                  Opcode::kXor,
+                                  Opcode::kShiftLeft,
+                                  Opcode::kShiftRightLogical,
+                                  Opcode::kShiftRightArithmetic};
   int count = 0;
   for (ElementType t : kTypes) {
     for (Opcode o : kUnaries) count += Compare({.opcode = o, .type = t, .operand = t}, std::array{t});
     for (Opcode o : kBinaries) count += Compare({.opcode = o, .type = t, .operand = t}, std::array{t, t});
-    if (t != ElementType::kPred) count += Compare({.opcode = Opcode::kClamp, .type = t, .operand = t}, std::array{t, t, t});
+    if (t != ElementType::kPred)
+      count += Compare({.opcode = Opcode::kClamp, .type = t, .operand = t}, std::array{t, t, t});
     count += Compare({.opcode = Opcode::kSelect, .type = t, .operand = t}, std::array{ElementType::kPred, t, t});
   }
   EXPECT_GT(count, 20000);
@@ -108,7 +121,8 @@ TEST(ScalarOp, ComparisonsAndConversionsAreThoseOfBlocks) {
   for (ElementType t : kTypes) {
     for (ComparisonDirection d : {ComparisonDirection::kEq, ComparisonDirection::kNe, ComparisonDirection::kGe,
                                   ComparisonDirection::kGt, ComparisonDirection::kLe, ComparisonDirection::kLt})
-      count += Compare({.op = NodeOp::kCompare, .type = ElementType::kPred, .operand = t, .direction = d}, std::array{t, t});
+      count +=
+          Compare({.op = NodeOp::kCompare, .type = ElementType::kPred, .operand = t, .direction = d}, std::array{t, t});
     for (ElementType to : kTypes) count += Compare({.op = NodeOp::kConvert, .type = to, .operand = t}, std::array{t});
   }
   EXPECT_GT(count, 5000);
@@ -123,7 +137,8 @@ TEST(SmallOp, ArraysAreThoseOfBlocks) {
   for (ElementType t : kTypes) {
     const std::vector<uint64_t> values = ValuesOf(t);
     const auto width = static_cast<std::size_t>(StorageBytes(t));
-    for (Opcode o : {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kAnd, Opcode::kOr, Opcode::kXor}) {
+    for (Opcode o : {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kAnd, Opcode::kOr,
+                     Opcode::kXor}) {
       for (unsigned uniform : {0u, 1u, 2u}) {
         const BlockKey key{.opcode = o, .type = t, .operand = t, .uniform = uniform};
         const cpu::TapeOp::Fn small = cpu::FindSmallOp(key);
@@ -136,7 +151,8 @@ TEST(SmallOp, ArraysAreThoseOfBlocks) {
             std::memcpy(b.data() + i * width, &values[(i * 5 + n) % values.size()], width);
           }
           block({expected.data(), {a.data(), b.data(), nullptr}, static_cast<int64_t>(n), 0});
-          tape[0] = {.run = small, .out = got.data(), .in = {a.data(), b.data(), nullptr}, .n = static_cast<int64_t>(n)};
+          tape[0] = {
+              .run = small, .out = got.data(), .in = {a.data(), b.data(), nullptr}, .n = static_cast<int64_t>(n)};
           tape[0].run(tape.data(), run);
           ++count;
           if (!IsFloat(t)) {
@@ -144,7 +160,8 @@ TEST(SmallOp, ArraysAreThoseOfBlocks) {
             continue;
           }
           for (std::size_t i = 0; i < got.size() / width; ++i)
-            EXPECT_TRUE(SameElement(t, got.data(), expected.data(), static_cast<int64_t>(i))) << OpcodeName(o) << " of " << n;
+            EXPECT_TRUE(SameElement(t, got.data(), expected.data(), static_cast<int64_t>(i)))
+                << OpcodeName(o) << " of " << n;
         }
       }
     }

@@ -30,26 +30,37 @@ void CheckReduction(const std::string& body) {
   EXPECT_EQ(UnrolledCount(text), cpu::native::HasRoutines() ? 1 : 0) << body;
 }
 
-// Sums that are exact. Over the last dimension and the first, of other types, several at once, and two that follow each other.
+// Sums that are exact. Over the last dimension and the first, of other types, several at once, and two that follow each
+// other.
 TEST(UnrolledProgram, Reductions) {
   for (int n : {2, 3, 5, 16}) {
     const std::string e = std::to_string(n);
-    CheckReduction("  x = f32[1000," + e + "] parameter(0)\n  y = f32[1000," + e + "] negate(x)\n  ROOT r = f32[1000] reduce(y, zero), dimensions={1}, to_apply=add");
-    CheckReduction("  x = f32[" + e + ",1000] parameter(0)\n  y = f32[" + e + ",1000] negate(x)\n  ROOT r = f32[1000] reduce(y, zero), dimensions={0}, to_apply=max");
-    CheckReduction("  x = f32[1000," + e + "] parameter(0)\n  i = s32[1000," + e + "] iota(), iota_dimension=1\n  inf = f32[] constant(inf)\n  none = s32[] constant(0)\n"
+    CheckReduction("  x = f32[1000," + e + "] parameter(0)\n  y = f32[1000," + e +
+                   "] negate(x)\n  ROOT r = f32[1000] reduce(y, zero), dimensions={1}, to_apply=add");
+    CheckReduction("  x = f32[" + e + ",1000] parameter(0)\n  y = f32[" + e +
+                   ",1000] negate(x)\n  ROOT r = f32[1000] reduce(y, zero), dimensions={0}, to_apply=max");
+    CheckReduction("  x = f32[1000," + e + "] parameter(0)\n  i = s32[1000," + e +
+                   "] iota(), iota_dimension=1\n  inf = f32[] constant(inf)\n  none = s32[] constant(0)\n"
                    "  ROOT r = (f32[1000], s32[1000]) reduce(x, i, inf, none), dimensions={1}, to_apply=least");
-    CheckReduction("  x = f32[20,50," + e + "] parameter(0)\n  m = f32[20,50] reduce(x, zero), dimensions={2}, to_apply=max\n"
-                   "  b = f32[20,50," + e + "] broadcast(m), dimensions={0,1}\n  d = f32[20,50," + e + "] subtract(x, b)\n  y = f32[20,50," + e + "] exponential(d)\n"
-                   "  ROOT r = f32[20,50," + e + "] multiply(y, b)");
+    CheckReduction("  x = f32[20,50," + e +
+                   "] parameter(0)\n  m = f32[20,50] reduce(x, zero), dimensions={2}, to_apply=max\n"
+                   "  b = f32[20,50," +
+                   e + "] broadcast(m), dimensions={0,1}\n  d = f32[20,50," + e + "] subtract(x, b)\n  y = f32[20,50," +
+                   e +
+                   "] exponential(d)\n"
+                   "  ROOT r = f32[20,50," +
+                   e + "] multiply(y, b)");
   }
-  CheckReduction("  x = bf16[1000,3] parameter(0)\n  z = bf16[] constant(0)\n  y = bf16[1000,3] negate(x)\n  ROOT r = bf16[1000] reduce(y, z), dimensions={1}, to_apply=addb");
+  CheckReduction(
+      "  x = bf16[1000,3] parameter(0)\n  z = bf16[] constant(0)\n  y = bf16[1000,3] negate(x)\n  ROOT r = bf16[1000] reduce(y, z), dimensions={1}, to_apply=addb");
 }
 
 // Long rows, and few of them, are reductions.
 TEST(UnrolledProgram, OtherReductionsStay) {
   const auto count = [](const char* rows, const char* elements) {
     const std::string dims = std::string("[") + rows + "," + elements + "]";
-    return UnrolledCount(std::string(kCombiners) + "ENTRY e {\n  x = f32" + dims + " parameter(0)\n  zero = f32[] constant(0)\n  ROOT r = f32[" + rows +
+    return UnrolledCount(std::string(kCombiners) + "ENTRY e {\n  x = f32" + dims +
+                         " parameter(0)\n  zero = f32[] constant(0)\n  ROOT r = f32[" + rows +
                          "] reduce(x, zero), dimensions={1}, to_apply=add\n}\n");
   };
   EXPECT_EQ(count("1000", "17"), 0);
@@ -68,10 +79,14 @@ TEST(UnrolledProgram, ProductsOfFew) {
   };
   for (int k : {1, 2, 3, 4, 5}) {
     const std::string e = std::to_string(k);
-    const std::string left = "HloModule m\nENTRY e {\n  x = f32[5000," + e + "] parameter(0)\n  y = f32[" + e + "] parameter(1)\n"
-                             "  d = f32[5000] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  ROOT r = f32[5000] negate(d)\n}\n";
-    const std::string right = "HloModule m\nENTRY e {\n  x = f32[4," + e + "] parameter(0)\n  y = f32[4," + e + ",2000] parameter(1)\n"
-                              "  ROOT r = f32[4,2000] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n";
+    const std::string left =
+        "HloModule m\nENTRY e {\n  x = f32[5000," + e + "] parameter(0)\n  y = f32[" + e +
+        "] parameter(1)\n"
+        "  d = f32[5000] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  ROOT r = f32[5000] negate(d)\n}\n";
+    const std::string right =
+        "HloModule m\nENTRY e {\n  x = f32[4," + e + "] parameter(0)\n  y = f32[4," + e +
+        ",2000] parameter(1)\n"
+        "  ROOT r = f32[4,2000] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_contracting_dims={1}\n}\n";
     if (k < 5) ExpectSameBits(left), ExpectSameBits(right);
     // The pass pipeline may write products of one element as products of arrays.
     if (k > 1) { EXPECT_EQ(count(left) + count(right), cpu::native::HasRoutines() && k < 5 ? 2 : 0) << k; }
@@ -82,9 +97,17 @@ TEST(UnrolledProgram, ProductsOfFew) {
 TEST(UnrolledProgram, RowsFromFarApart) {
   for (const char* c : {"2", "3", "4"}) {
     const std::string n = c, rows = "[2000," + n + "]";
-    const std::string text = "HloModule m\nENTRY e {\n  x = f32" + rows + " parameter(0)\n  y = f32[" + n + ",2000] parameter(1)\n  i = s32[2000,1] parameter(2)\n"
-                             "  g = f32" + rows + " gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1," + n + "}\n"
-                             "  t = f32" + rows + " transpose(y), dimensions={1,0}\n  p = f32" + rows + " multiply(t, x)\n  ROOT r = f32" + rows + " add(p, g)\n}\n";
+    const std::string text =
+        "HloModule m\nENTRY e {\n  x = f32" + rows + " parameter(0)\n  y = f32[" + n +
+        ",2000] parameter(1)\n  i = s32[2000,1] parameter(2)\n"
+        "  g = f32" +
+        rows +
+        " gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1," +
+        n +
+        "}\n"
+        "  t = f32" +
+        rows + " transpose(y), dimensions={1,0}\n  p = f32" + rows + " multiply(t, x)\n  ROOT r = f32" + rows +
+        " add(p, g)\n}\n";
     ExpectSameBits(text);
     auto executable = CompileFor(NativeUse::kWorthwhile, text);
     ASSERT_TRUE(executable) << executable.error().ToString();

@@ -99,8 +99,8 @@ bool OffersMode(spv::ExecutionMode mode, uint32_t width, const DeviceProfile& p)
 }  // namespace
 
 uint64_t SharedMemoryBytes(std::span<const uint32_t> words) {
-  std::unordered_map<uint32_t, uint64_t> bytes, constants;   // by id
-  std::unordered_map<uint32_t, uint32_t> pointees;           // of Workgroup pointers
+  std::unordered_map<uint32_t, uint64_t> bytes, constants;  // by id
+  std::unordered_map<uint32_t, uint32_t> pointees;          // of Workgroup pointers
   uint64_t total = 0;
   ForEachInstruction(words, [&](spv::Op op, std::span<const uint32_t> o) {
     if (op == spv::Op::OpTypeInt || op == spv::Op::OpTypeFloat) bytes[o[0]] = o[1] / 8;
@@ -110,7 +110,8 @@ uint64_t SharedMemoryBytes(std::span<const uint32_t> words) {
     if (op == spv::Op::OpTypeArray) bytes[o[0]] = bytes[o[1]] * constants[o[2]];
     if (op == spv::Op::OpTypeStruct)
       for (uint32_t member : o.subspan(1)) bytes[o[0]] += bytes[member];
-    if (op == spv::Op::OpTypePointer && o[1] == static_cast<uint32_t>(spv::StorageClass::Workgroup)) pointees[o[0]] = o[2];
+    if (op == spv::Op::OpTypePointer && o[1] == static_cast<uint32_t>(spv::StorageClass::Workgroup))
+      pointees[o[0]] = o[2];
     if (op == spv::Op::OpVariable && o[2] == static_cast<uint32_t>(spv::StorageClass::Workgroup))
       total += bytes[pointees[o[0]]];
   });

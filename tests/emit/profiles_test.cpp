@@ -59,8 +59,9 @@ std::string Gist(const std::string& message) {
   for (char c : message) {
     if (c == '\'') quoted = !quoted;
     if (quoted) continue;
-    bool digit = c >= '0' && c <= '9' && (out.empty() || out.back() == ' ' || out.back() == '#' || out.back() == ',' ||
-                                          out.back() == '[' || out.back() == 'x');
+    bool digit = c >= '0' && c <= '9' &&
+                 (out.empty() || out.back() == ' ' || out.back() == '#' || out.back() == ',' || out.back() == '[' ||
+                  out.back() == 'x');
     if (!digit) out += c;
     else if (out.empty() || out.back() != '#') out += '#';
   }
@@ -87,8 +88,9 @@ class Emission {
 
   // Profiles that refuse the same, together.
   void Print() const {
-    std::printf("%d modules, %lld shaders emitted (%lld with cooperative matrices), %zu distinct ones validated\n", modules_,
-                static_cast<long long>(shaders_), static_cast<long long>(coopmat_shaders_), validated_.size());
+    std::printf("%d modules, %lld shaders emitted (%lld with cooperative matrices), %zu distinct ones validated\n",
+                modules_, static_cast<long long>(shaders_), static_cast<long long>(coopmat_shaders_),
+                validated_.size());
     std::map<std::map<std::string, int64_t>, std::vector<std::string>> groups;
     for (const NamedProfile& p : profiles_) {
       auto it = refusals_.find(p.name);
@@ -99,7 +101,8 @@ class Emission {
     for (const auto& [reasons, names] : groups) {
       for (const std::string& name : names) std::printf("%s%s", &name == names.data() ? "" : ", ", name.c_str());
       std::printf("%s\n", reasons.empty() ? ": nothing refused" : ":");
-      for (const auto& [reason, count] : reasons) std::printf("  %5lld  %s\n", static_cast<long long>(count), reason.c_str());
+      for (const auto& [reason, count] : reasons)
+        std::printf("  %5lld  %s\n", static_cast<long long>(count), reason.c_str());
     }
   }
 
@@ -137,7 +140,9 @@ class Emission {
     for (const EmittedKernel& k : emitted->kernels) {
       AddShader(k, p, what);
       for (const EmittedKernel::BufferUse& use : k.buffers)
-        EXPECT_LT(static_cast<std::size_t>(use.buffer), kernel.bindings.size() + emitted->scratch_bytes.size() + (emitted->table.empty() ? 0 : 1)) << what;
+        EXPECT_LT(static_cast<std::size_t>(use.buffer),
+                  kernel.bindings.size() + emitted->scratch_bytes.size() + (emitted->table.empty() ? 0 : 1))
+            << what;
     }
     for (const EmittedDispatch& d : emitted->dispatches) {
       ASSERT_LT(static_cast<std::size_t>(d.kernel), emitted->kernels.size()) << what;
@@ -200,8 +205,8 @@ TEST(Profiles, RecordedNetworks) {
 // The least device, of four buffers a kernel, runs plain float networks whole: 16- and 64-bit types are all that it may
 // leave to the CPU.
 TEST(Profiles, LeastDeviceRunsFloatNetworks) {
-  auto profile = ParseDeviceProfile(
-      krafla::testing::ReadText(fs::path(KRAFLA_SOURCE_DIR) / "tests/profiles/min_vulkan11.json"));
+  auto profile =
+      ParseDeviceProfile(krafla::testing::ReadText(fs::path(KRAFLA_SOURCE_DIR) / "tests/profiles/min_vulkan11.json"));
   ASSERT_TRUE(profile.has_value());
   ASSERT_EQ(profile->limits.max_per_stage_storage_buffers, 4u);
   plan::PlanOptions options;
@@ -225,8 +230,8 @@ TEST(Profiles, LeastDeviceRunsFloatNetworks) {
 
 // A kernel of more buffers than the device has descriptors for is the CPU's, and no error of the driver's.
 TEST(Profiles, TooManyBuffersAreRefused) {
-  auto profile = ParseDeviceProfile(
-      krafla::testing::ReadText(fs::path(KRAFLA_SOURCE_DIR) / "tests/profiles/min_vulkan11.json"));
+  auto profile =
+      ParseDeviceProfile(krafla::testing::ReadText(fs::path(KRAFLA_SOURCE_DIR) / "tests/profiles/min_vulkan11.json"));
   ASSERT_TRUE(profile.has_value());
   auto module = ParseHloText(R"(HloModule m
 ENTRY main {
@@ -237,7 +242,8 @@ ENTRY main {
   ab = f32[64] add(a, b)
   cd = f32[64] multiply(c, d)
   ROOT r = f32[64] subtract(ab, cd)
-})", "buffers");
+})",
+                             "buffers");
   ASSERT_TRUE(module.has_value());
   auto verified = VerifiedModule::Make(std::move(*module));
   ASSERT_TRUE(verified.has_value());
@@ -267,14 +273,36 @@ TEST(ModuleFacts, ReadsWhatTheModuleAsks) {
   // OpVariable %5 %6 Workgroup.
   auto op = [](spv::Op code, uint32_t count) { return count << 16 | static_cast<uint32_t>(code); };
   EmittedKernel kernel;
-  kernel.words = {spv::MagicNumber, 0x00010300, 0, 9, 0,
-                  op(spv::Op::OpCapability, 2), static_cast<uint32_t>(spv::Capability::Shader),
-                  op(spv::Op::OpTypeFloat, 3), 1, 32,
-                  op(spv::Op::OpTypeInt, 4), 2, 32, 0,
-                  op(spv::Op::OpConstant, 4), 2, 3, 40,
-                  op(spv::Op::OpTypeArray, 4), 4, 1, 3,
-                  op(spv::Op::OpTypePointer, 4), 5, static_cast<uint32_t>(spv::StorageClass::Workgroup), 4,
-                  op(spv::Op::OpVariable, 4), 5, 6, static_cast<uint32_t>(spv::StorageClass::Workgroup)};
+  kernel.words = {spv::MagicNumber,
+                  0x00010300,
+                  0,
+                  9,
+                  0,
+                  op(spv::Op::OpCapability, 2),
+                  static_cast<uint32_t>(spv::Capability::Shader),
+                  op(spv::Op::OpTypeFloat, 3),
+                  1,
+                  32,
+                  op(spv::Op::OpTypeInt, 4),
+                  2,
+                  32,
+                  0,
+                  op(spv::Op::OpConstant, 4),
+                  2,
+                  3,
+                  40,
+                  op(spv::Op::OpTypeArray, 4),
+                  4,
+                  1,
+                  3,
+                  op(spv::Op::OpTypePointer, 4),
+                  5,
+                  static_cast<uint32_t>(spv::StorageClass::Workgroup),
+                  4,
+                  op(spv::Op::OpVariable, 4),
+                  5,
+                  6,
+                  static_cast<uint32_t>(spv::StorageClass::Workgroup)};
   EXPECT_EQ(SharedMemoryBytes(kernel.words), 160u);
   DeviceProfile least;
   EXPECT_EQ(Unsupported(kernel, least), "");

@@ -22,8 +22,9 @@ Literal Row(ElementType type, const std::vector<T>& values) {
 
 // `body` gives %r of the type that `result` names, from arguments %a, %b ... of `types`.
 Result<Literal> Evaluated(const std::string& signature, const std::string& body, const std::string& result,
-                    std::span<const Literal> arguments) {
-  const std::string text = "func.func @main(" + signature + ") -> " + result + " {\n  " + body + "\n  return %r : " + result + "\n}\n";
+                          std::span<const Literal> arguments) {
+  const std::string text =
+      "func.func @main(" + signature + ") -> " + result + " {\n  " + body + "\n  return %r : " + result + "\n}\n";
   KRAFLA_ASSIGN(auto module, ReadModule(text, "chlo.mlir"));
   std::vector<const Literal*> pointers;
   for (const Literal& a : arguments) pointers.push_back(&a);
@@ -51,7 +52,8 @@ std::vector<T> OfTwo(const std::string& name, const std::string& type, ElementTy
   std::vector<Literal> arguments;
   arguments.push_back(Row(element, x));
   arguments.push_back(Row(element, y));
-  auto got = Evaluated("%a: " + t + ", %b: " + t, "%r = chlo." + name + " %a, %b : " + t + ", " + t + " -> " + t, t, arguments);
+  auto got = Evaluated("%a: " + t + ", %b: " + t, "%r = chlo." + name + " %a, %b : " + t + ", " + t + " -> " + t, t,
+                       arguments);
   EXPECT_TRUE(got) << got.error().ToString();
   if (!got) return {};
   return {got->data<T>().begin(), got->data<T>().end()};
@@ -147,7 +149,8 @@ TEST(Chlo, NextAfterIsThatOfTheLibrary) {
 }
 
 TEST(Chlo, HighHalvesOfProducts) {
-  const std::vector<int64_t> x{int64_t{1} << 62, -(int64_t{1} << 62), -1, 123456789012345678}, y{8, 8, -1, -987654321098765432};
+  const std::vector<int64_t> x{int64_t{1} << 62, -(int64_t{1} << 62), -1, 123456789012345678},
+      y{8, 8, -1, -987654321098765432};
   const std::vector<int64_t> got = OfTwo<int64_t>("mulhi", "i64", ElementType::kS64, x, y);
   ASSERT_EQ(got.size(), x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -160,19 +163,20 @@ TEST(Chlo, OperandsGrow) {
   std::vector<Literal> arguments;
   arguments.push_back(Row<float>(ElementType::kF32, {1, 2, 3}));
   auto got = Evaluated("%a: tensor<3xf32>",
-                 "%c = stablehlo.constant dense<[[10.0], [20.0]]> : tensor<2x1xf32>\n"
-                 "  %r = chlo.broadcast_add %a, %c : (tensor<3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>",
-                 "tensor<2x3xf32>", arguments);
+                       "%c = stablehlo.constant dense<[[10.0], [20.0]]> : tensor<2x1xf32>\n"
+                       "  %r = chlo.broadcast_add %a, %c : (tensor<3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>",
+                       "tensor<2x3xf32>", arguments);
   ASSERT_TRUE(got) << got.error().ToString();
   EXPECT_EQ(std::vector<float>(got->data<float>().begin(), got->data<float>().end()),
             (std::vector<float>{11, 12, 13, 21, 22, 23}));
-  auto less = Evaluated("%a: tensor<3xf32>",
-                  "%c = stablehlo.constant dense<2.0> : tensor<f32>\n"
-                  "  %p = chlo.broadcast_compare %a, %c {comparison_direction = #chlo<comparison_direction LT>} : "
-                  "(tensor<3xf32>, tensor<f32>) -> tensor<3xi1>\n"
-                  "  %k = \"chlo.constant_like\"(%a) {value = 7.0 : f32} : (tensor<3xf32>) -> tensor<3xf32>\n"
-                  "  %r = chlo.broadcast_select %p, %k, %a : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>",
-                  "tensor<3xf32>", arguments);
+  auto less = Evaluated(
+      "%a: tensor<3xf32>",
+      "%c = stablehlo.constant dense<2.0> : tensor<f32>\n"
+      "  %p = chlo.broadcast_compare %a, %c {comparison_direction = #chlo<comparison_direction LT>} : "
+      "(tensor<3xf32>, tensor<f32>) -> tensor<3xi1>\n"
+      "  %k = \"chlo.constant_like\"(%a) {value = 7.0 : f32} : (tensor<3xf32>) -> tensor<3xf32>\n"
+      "  %r = chlo.broadcast_select %p, %k, %a : (tensor<3xi1>, tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>",
+      "tensor<3xf32>", arguments);
   ASSERT_TRUE(less) << less.error().ToString();
   EXPECT_EQ(std::vector<float>(less->data<float>().begin(), less->data<float>().end()), (std::vector<float>{7, 2, 3}));
 }

@@ -41,10 +41,8 @@ void RunAll(const std::string& path) {
     Result<> result = RunCase(c);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     Family& family = families[c.name.substr(0, c.name.find('/'))];
-    if (result)
-      ++family.passed;
-    else
-      ++family.failed;
+    if (result) ++family.passed;
+    else ++family.failed;
     if (!result) ADD_FAILURE() << c.name << ": " << result.error().ToString();
     if (seconds > 1) std::printf("%s took %.2f s\n", c.name.c_str(), seconds);
   }

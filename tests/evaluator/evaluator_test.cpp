@@ -263,9 +263,9 @@ TEST_F(EvaluatorTest, EmptyArraysOfHugeExtent) {
   DotAttributes a;
   a.lhs_contracting = {1};
   a.rhs_contracting = {0};
-  EXPECT_TRUE(Run<int32_t>(Opcode::kDot, ArrayOf(ElementType::kS32, {huge, 0}),
-                           {S32({huge, 0}, {}), S32({0, 0}, {})}, a)
-                  .empty());
+  EXPECT_TRUE(
+      Run<int32_t>(Opcode::kDot, ArrayOf(ElementType::kS32, {huge, 0}), {S32({huge, 0}, {}), S32({0, 0}, {})}, a)
+          .empty());
 }
 
 // Sorts pairs by key only, so that equal keys show whether the sort is stable.
@@ -289,9 +289,7 @@ TEST_F(EvaluatorTest, StableSortOfPairs) {
   auto sorted = Values<int32_t>(out->elements()[0]), order = Values<int32_t>(out->elements()[1]);
   for (std::size_t k = 1; k < 20; ++k) {
     EXPECT_LE(sorted[k - 1], sorted[k]);
-    if (sorted[k - 1] == sorted[k]) {
-      EXPECT_LT(order[k - 1], order[k]);
-    }
+    if (sorted[k - 1] == sorted[k]) { EXPECT_LT(order[k - 1], order[k]); }
     EXPECT_EQ(sorted[k], keys[static_cast<std::size_t>(order[k])]);
   }
 }
@@ -304,8 +302,8 @@ TEST_F(EvaluatorTest, SortWithNonsense) {
   yes->set_root(Constant(yes, Make<uint8_t>(ElementType::kPred, {}, {1})));
   std::vector<int32_t> keys(1000);
   for (int32_t k = 0; k < 1000; ++k) keys[static_cast<std::size_t>(k)] = k;
-  auto out = Run<int32_t>(Opcode::kSort, ArrayOf(ElementType::kS32, {1000}), {S32({1000}, keys)}, SortAttributes{0},
-                          {yes});
+  auto out =
+      Run<int32_t>(Opcode::kSort, ArrayOf(ElementType::kS32, {1000}), {S32({1000}, keys)}, SortAttributes{0}, {yes});
   std::sort(out.begin(), out.end());
   EXPECT_EQ(out, keys);
 }

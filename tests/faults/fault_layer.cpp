@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// VK_LAYER_KRAFLA_fault: a Vulkan layer that makes one call fail. It wraps what krafla calls and the driver may refuse; all
-// else goes straight to the driver. fault_control.h says how it is steered.
+// VK_LAYER_KRAFLA_fault: a Vulkan layer that makes one call fail. It wraps what krafla calls and the driver may refuse;
+// all else goes straight to the driver. fault_control.h says how it is steered.
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -21,43 +21,43 @@
 namespace {
 
 // Instance functions first, then those that are looked up on a device. `kGone`: of a lost device they fail for ever.
-#define KRAFLA_INSTANCE_FUNCTIONS(X)       \
-  X(vkCreateInstance)                      \
-  X(vkEnumeratePhysicalDevices)            \
-  X(vkEnumerateDeviceExtensionProperties)  \
+#define KRAFLA_INSTANCE_FUNCTIONS(X)      \
+  X(vkCreateInstance)                     \
+  X(vkEnumeratePhysicalDevices)           \
+  X(vkEnumerateDeviceExtensionProperties) \
   X(vkCreateDevice)
-#define KRAFLA_DEVICE_FUNCTIONS(X)          \
-  X(vkCreateSemaphore, kMade)               \
-  X(vkCreateFence, kMade)                   \
-  X(vkAllocateMemory, kMade)                \
-  X(vkMapMemory, kGone)                     \
-  X(vkCreateBuffer, kMade)                  \
-  X(vkBindBufferMemory, kMade)              \
-  X(vkCreatePipelineLayout, kMade)          \
-  X(vkCreateDescriptorSetLayout, kMade)     \
-  X(vkCreateDescriptorPool, kMade)          \
-  X(vkAllocateDescriptorSets, kMade)        \
-  X(vkCreatePipelineCache, kMade)           \
-  X(vkGetPipelineCacheData, kMade)          \
-  X(vkCreateShaderModule, kMade)            \
-  X(vkCreateComputePipelines, kMade)        \
-  X(vkCreateCommandPool, kMade)             \
-  X(vkAllocateCommandBuffers, kMade)        \
-  X(vkBeginCommandBuffer, kMade)            \
-  X(vkEndCommandBuffer, kMade)              \
-  X(vkQueueSubmit, kGone)                   \
-  X(vkWaitSemaphores, kGone)                \
-  X(vkGetSemaphoreCounterValue, kGone)      \
-  X(vkResetFences, kMade)                   \
-  X(vkWaitForFences, kGone)                 \
-  X(vkGetFenceStatus, kGone)                \
+#define KRAFLA_DEVICE_FUNCTIONS(X)      \
+  X(vkCreateSemaphore, kMade)           \
+  X(vkCreateFence, kMade)               \
+  X(vkAllocateMemory, kMade)            \
+  X(vkMapMemory, kGone)                 \
+  X(vkCreateBuffer, kMade)              \
+  X(vkBindBufferMemory, kMade)          \
+  X(vkCreatePipelineLayout, kMade)      \
+  X(vkCreateDescriptorSetLayout, kMade) \
+  X(vkCreateDescriptorPool, kMade)      \
+  X(vkAllocateDescriptorSets, kMade)    \
+  X(vkCreatePipelineCache, kMade)       \
+  X(vkGetPipelineCacheData, kMade)      \
+  X(vkCreateShaderModule, kMade)        \
+  X(vkCreateComputePipelines, kMade)    \
+  X(vkCreateCommandPool, kMade)         \
+  X(vkAllocateCommandBuffers, kMade)    \
+  X(vkBeginCommandBuffer, kMade)        \
+  X(vkEndCommandBuffer, kMade)          \
+  X(vkQueueSubmit, kGone)               \
+  X(vkWaitSemaphores, kGone)            \
+  X(vkGetSemaphoreCounterValue, kGone)  \
+  X(vkResetFences, kMade)               \
+  X(vkWaitForFences, kGone)             \
+  X(vkGetFenceStatus, kGone)            \
   X(vkDeviceWaitIdle, kGone)
 
 enum Function : int {
 #define X(name, ...) k_##name,
   KRAFLA_INSTANCE_FUNCTIONS(X) KRAFLA_DEVICE_FUNCTIONS(X)
 #undef X
-  kFunctions
+      kFunctions
 };
 enum AfterLoss { kMade, kGone };
 
@@ -141,7 +141,8 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info, 
                                               VkInstance* out) {
   if (const VkResult fault = Next(k_vkCreateInstance); fault != VK_SUCCESS) return fault;
   auto* link = const_cast<VkLayerInstanceCreateInfo*>(static_cast<const VkLayerInstanceCreateInfo*>(info->pNext));
-  while (link != nullptr && (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO))
+  while (link != nullptr &&
+         (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO))
     link = const_cast<VkLayerInstanceCreateInfo*>(static_cast<const VkLayerInstanceCreateInfo*>(link->pNext));
   if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
   PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
@@ -184,7 +185,8 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
                                             const VkAllocationCallbacks* callbacks, VkDevice* out) {
   if (const VkResult fault = Next(k_vkCreateDevice); fault != VK_SUCCESS) return fault;
   auto* link = const_cast<VkLayerDeviceCreateInfo*>(static_cast<const VkLayerDeviceCreateInfo*>(info->pNext));
-  while (link != nullptr && (link->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO))
+  while (link != nullptr &&
+         (link->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO))
     link = const_cast<VkLayerDeviceCreateInfo*>(static_cast<const VkLayerDeviceCreateInfo*>(link->pNext));
   if (link == nullptr) return VK_ERROR_INITIALIZATION_FAILED;
   PFN_vkGetInstanceProcAddr next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
@@ -210,15 +212,16 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateDevice(VkPhysicalDevice physical, const VkD
 
 }  // namespace
 
-KRAFLA_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL krafla_fault_GetDeviceProcAddr(VkDevice device, const char* name) {
+KRAFLA_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL krafla_fault_GetDeviceProcAddr(VkDevice device,
+                                                                                      const char* name) {
   const auto is = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
   if (is("vkGetDeviceProcAddr")) return reinterpret_cast<PFN_vkVoidFunction>(&krafla_fault_GetDeviceProcAddr);
   if (is("vkDestroyDevice")) return reinterpret_cast<PFN_vkVoidFunction>(&DestroyDevice);
   const DeviceData& data = DeviceOf(device);
   const PFN_vkVoidFunction next = data.next(device, name);
   if (next == nullptr) return nullptr;
-#define X(function, after)                                                          \
-  if (is(#function) || is(#function "KHR"))                                         \
+#define X(function, after)                  \
+  if (is(#function) || is(#function "KHR")) \
     return reinterpret_cast<PFN_vkVoidFunction>(&Wrapped<k_##function, after, PFN_##function>::Call);
   KRAFLA_DEVICE_FUNCTIONS(X)
 #undef X
@@ -226,14 +229,15 @@ KRAFLA_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL krafla_fault_GetDevicePro
 }
 
 KRAFLA_EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL krafla_fault_GetInstanceProcAddr(VkInstance instance,
-                                                                                         const char* name) {
+                                                                                        const char* name) {
   const auto is = [&](const char* wanted) { return std::strcmp(name, wanted) == 0; };
   if (is("vkGetInstanceProcAddr")) return reinterpret_cast<PFN_vkVoidFunction>(&krafla_fault_GetInstanceProcAddr);
   if (is("vkGetDeviceProcAddr")) return reinterpret_cast<PFN_vkVoidFunction>(&krafla_fault_GetDeviceProcAddr);
   if (is("vkCreateInstance")) return reinterpret_cast<PFN_vkVoidFunction>(&CreateInstance);
   if (is("vkDestroyInstance")) return reinterpret_cast<PFN_vkVoidFunction>(&DestroyInstance);
   if (is("vkEnumeratePhysicalDevices")) return reinterpret_cast<PFN_vkVoidFunction>(&EnumeratePhysicalDevices);
-  if (is("vkEnumerateDeviceExtensionProperties")) return reinterpret_cast<PFN_vkVoidFunction>(&EnumerateDeviceExtensions);
+  if (is("vkEnumerateDeviceExtensionProperties"))
+    return reinterpret_cast<PFN_vkVoidFunction>(&EnumerateDeviceExtensions);
   if (is("vkCreateDevice")) return reinterpret_cast<PFN_vkVoidFunction>(&CreateDevice);
   if (instance == VK_NULL_HANDLE) return nullptr;
   const InstanceData data = InstanceOf(instance);
@@ -267,7 +271,8 @@ __attribute__((constructor)) static void ArmFromEnvironment() {
   const char* second = first != nullptr ? std::strchr(first + 1, ':') : nullptr;
   if (second == nullptr) return;
   for (int f = 0; f < kFunctions; ++f)
-    if (std::strlen(kNames[f]) == static_cast<std::size_t>(first - wish) && std::strncmp(kNames[f], wish, static_cast<std::size_t>(first - wish)) == 0)
+    if (std::strlen(kNames[f]) == static_cast<std::size_t>(first - wish) &&
+        std::strncmp(kNames[f], wish, static_cast<std::size_t>(first - wish)) == 0)
       krafla_fault_arm(f, std::atoll(first + 1), static_cast<int32_t>(std::atoi(second + 1)));
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes one call of the driver after the other fail, with each error that matters, and looks at what krafla makes of it:
-// a clean error or a right result, and everything works again afterwards in the same process. VK_LAYER_KRAFLA_fault does
-// the failing.
+// Makes one call of the driver after the other fail, with each error that matters, and looks at what krafla makes of
+// it: a clean error or a right result, and everything works again afterwards in the same process. VK_LAYER_KRAFLA_fault
+// does the failing.
 //
 //   fault_sweep LAYER.so MODELS [-d DEVICE] [--full] [--function NAME] [--model NAME] [--mode NAME] [--verbose]
 //
-// Without --full calls 1, 2, 4, 8 .. of each function are taken, each with one of the errors and one of the networks. Under
-// KRAFLA_VALIDATE=1 what the validation layer has to say is a failure too.
+// Without --full calls 1, 2, 4, 8 .. of each function are taken, each with one of the errors and one of the networks.
+// Under KRAFLA_VALIDATE=1 what the validation layer has to say is a failure too.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -42,7 +42,8 @@ struct Error {
 };
 constexpr Error kHostMemory{-1, "OUT_OF_HOST_MEMORY"}, kDeviceMemory{-2, "OUT_OF_DEVICE_MEMORY"},
     kInitialization{-3, "INITIALIZATION_FAILED"}, kLost{-4, "DEVICE_LOST"}, kMap{-5, "MEMORY_MAP_FAILED"},
-    kObjects{-10, "TOO_MANY_OBJECTS"}, kFragmented{-12, "FRAGMENTED_POOL"}, kUnknown{-13, "UNKNOWN"}, kTimeout{2, "TIMEOUT"};
+    kObjects{-10, "TOO_MANY_OBJECTS"}, kFragmented{-12, "FRAGMENTED_POOL"}, kUnknown{-13, "UNKNOWN"},
+    kTimeout{2, "TIMEOUT"};
 
 std::vector<Error> ErrorsOf(const std::string& function) {
   if (function == "vkCreateInstance" || function == "vkEnumeratePhysicalDevices" ||
@@ -154,21 +155,21 @@ class Sweep {
     if (auto fresh = Twice(network, mode); !fresh) Report("a new client: " + fresh.error().ToString());
     alarm(0);
     tally.bad += failures_ > 0;
-    if (!struck)
-      ++tally.not_reached;
-    else
-      ++(had_error_ ? tally.errors : tally.right);
+    if (!struck) ++tally.not_reached;
+    else ++(had_error_ ? tally.errors : tally.right);
   }
 
   int Print() const {
     Tally all;
-    std::printf("%-38s %8s %12s %12s %12s %5s\n", "function", "tried", "clean error", "right result", "not reached", "bad");
+    std::printf("%-38s %8s %12s %12s %12s %5s\n", "function", "tried", "clean error", "right result", "not reached",
+                "bad");
     auto print = [](const std::string& name, const Tally& t) {
       std::printf("%-38s %8d %12d %12d %12d %5d\n", name.c_str(), t.tried, t.errors, t.right, t.not_reached, t.bad);
     };
     for (const auto& [name, t] : tallies_) {
       print(name, t);
-      all.tried += t.tried, all.errors += t.errors, all.right += t.right, all.not_reached += t.not_reached, all.bad += t.bad;
+      all.tried += t.tried, all.errors += t.errors, all.right += t.right, all.not_reached += t.not_reached,
+          all.bad += t.bad;
     }
     print("all", all);
     if (all.errors + all.right == 0) {
@@ -200,7 +201,8 @@ class Sweep {
 
   // DATA_LOSS for wrong results.
   Result<> Run(const Network& network) {
-    KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(network.recorded, executable_->arguments(), executable_->results()));
+    KRAFLA_ASSIGN(RecordedArrays arrays,
+                  ReadArrays(network.recorded, executable_->arguments(), executable_->results()));
     std::vector<std::shared_ptr<const Literal>> arguments = ToShared(std::move(arrays.inputs[0]));
     KRAFLA_ASSIGN(std::vector<Literal> results, executable_->RunShared(std::move(arguments)));
     for (std::size_t r = 0; r < results.size(); ++r) {
@@ -235,10 +237,9 @@ class Sweep {
                                       ? StatusCode::kUnavailable
                                       : StatusCode::kResourceExhausted;
       // The loader says INITIALIZATION_FAILED where there is no device; then nothing can be validated either.
-      const bool absent = error.code == kInitialization.code && (status.code() == StatusCode::kNotFound ||
-                                                                 status.code() == StatusCode::kFailedPrecondition);
-      if (layer_.struck() == 0)
-        Report(Format("{}: an error before the fault: {}", what, status.ToString()));
+      const bool absent = error.code == kInitialization.code &&
+                          (status.code() == StatusCode::kNotFound || status.code() == StatusCode::kFailedPrecondition);
+      if (layer_.struck() == 0) Report(Format("{}: an error before the fault: {}", what, status.ToString()));
       else if (status.code() != expected && !absent)
         Report(Format("{}: the wrong kind of error: {}", what, status.ToString()));
       return false;
@@ -291,8 +292,9 @@ Result<Network> LoadNetwork(const std::string& folder) {
 
 int Main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "fault_sweep LAYER.so MODELS [-d DEVICE] [--full] [--function NAME] [--model NAME] [--mode NAME] "
-                         "[--verbose]\n");
+    std::fprintf(stderr,
+                 "fault_sweep LAYER.so MODELS [-d DEVICE] [--full] [--function NAME] [--model NAME] [--mode NAME] "
+                 "[--verbose]\n");
     return 2;
   }
   const fs::path library = fs::absolute(argv[1]);
@@ -346,7 +348,8 @@ int Main(int argc, char** argv) {
             for (const Error& error : errors) sweep.Try(networks[m], mode, f, n, error);
         continue;
       }
-      // What a mode adds: the calls of the second are others, and from an empty cache the first ones are the self-test's.
+      // What a mode adds: the calls of the second are others, and from an empty cache the first ones are the
+      // self-test's.
       const int64_t step = std::strcmp(mode.name, "plain") == 0 ? 2 : 8;
       for (int64_t n = 1; n <= counts[number % networks.size()][f]; n *= step, ++number)
         sweep.Try(networks[number % networks.size()], mode, f, n, errors[number % errors.size()]);

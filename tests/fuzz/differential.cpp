@@ -56,8 +56,10 @@ bool HasDenormal(const Literal& value) {
   }
   ElementType type = RealPart(value.shape().element_type());
   if (type == ElementType::kF32) return AnyDenormal<float, uint32_t>(value.bytes(), 0x7f800000u, 0x007fffffu);
-  if (type == ElementType::kBF16) return AnyDenormal<uint16_t, uint16_t>(value.bytes(), uint16_t{0x7f80}, uint16_t{0x007f});
-  if (type == ElementType::kF16) return AnyDenormal<uint16_t, uint16_t>(value.bytes(), uint16_t{0x7c00}, uint16_t{0x03ff});
+  if (type == ElementType::kBF16)
+    return AnyDenormal<uint16_t, uint16_t>(value.bytes(), uint16_t{0x7f80}, uint16_t{0x007f});
+  if (type == ElementType::kF16)
+    return AnyDenormal<uint16_t, uint16_t>(value.bytes(), uint16_t{0x7c00}, uint16_t{0x03ff});
   if (type == ElementType::kF64)
     return AnyDenormal<double, uint64_t>(value.bytes(), 0x7ff0000000000000u, 0x000fffffffffffffu);
   return false;
@@ -99,7 +101,9 @@ std::string Difference(const Literal& expected, const Literal& got) {
       first = Format("element {}: {} (0x{:x}) instead of {} (0x{:x})", i / size, text(g), g, text(e), e);
     }
   }
-  return wrong == 0 ? "" : Format("{} of {} differ, first {}", wrong, expected.bytes().size() / std::max<std::size_t>(size, 1), first);
+  return wrong == 0 ? ""
+                    : Format("{} of {} differ, first {}", wrong,
+                             expected.bytes().size() / std::max<std::size_t>(size, 1), first);
 }
 
 }  // namespace
@@ -123,7 +127,8 @@ Result<ReferenceRun> RunReference(const Module& module, const std::vector<Litera
   return out;
 }
 
-Differential::Differential(const std::vector<std::string>& selectors, double budget_factor) : budget_factor_(budget_factor) {
+Differential::Differential(const std::vector<std::string>& selectors, double budget_factor)
+    : budget_factor_(budget_factor) {
   for (const std::string& selector : selectors) {
     Backend backend;
     backend.name = selector;
@@ -180,8 +185,8 @@ std::string WrongForm(const Module& module) {
 
 }  // namespace
 
-Result<Differential::Results> Differential::Run(Backend& backend, const Module& module, const std::vector<Literal>& arguments,
-                                                std::string& costly) {
+Result<Differential::Results> Differential::Run(Backend& backend, const Module& module,
+                                                const std::vector<Literal>& arguments, std::string& costly) {
   const int64_t devices = module.replica_count * module.num_partitions;
   int64_t instructions = 0, constants = 0;
   for (const auto& computation : module.computations())
@@ -200,7 +205,9 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
     const int64_t grown = PeakBytes() - bytes;
     if (seconds > budget_factor_ * (budget.seconds + n * budget.seconds_per_instruction))
       costly = Format("compiling {} instructions took {} s of processor time", instructions, seconds);
-    else if (static_cast<double>(grown) > budget_factor_ * static_cast<double>(budget.bytes + instructions * budget.bytes_per_instruction + 64 * constants))
+    else if (static_cast<double>(grown) >
+             budget_factor_ *
+                 static_cast<double>(budget.bytes + instructions * budget.bytes_per_instruction + 64 * constants))
       costly = Format("compiling {} instructions took {} bytes", instructions, grown);
   };
   Results out;
@@ -261,19 +268,22 @@ Outcome Differential::Check(const Module& module, const std::vector<Literal>& ar
     if (!costly.empty()) note(Verdict::kCostly, backend.name, costly);
     if (!results) {
       if (expected) {
-        note(IsRefusal(results.error()) ? Verdict::kRefused : Verdict::kError, backend.name, results.error().ToString());
+        note(IsRefusal(results.error()) ? Verdict::kRefused : Verdict::kError, backend.name,
+             results.error().ToString());
       } else if (!refused) {
         refused = results.error();
         by = backend.name;
       } else if (refused->code() != results.error().code()) {
-        note(Verdict::kError, backend.name, Format("{}, where {} says: {}", results.error().ToString(), by, refused->ToString()));
+        note(Verdict::kError, backend.name,
+             Format("{}, where {} says: {}", results.error().ToString(), by, refused->ToString()));
       }
       continue;
     }
     if (refused) {
       // A call that nobody has may be dead code by the time that somebody would look for it.
       const bool may_run = IsRefusal(*refused) || refused->code() == StatusCode::kNotFound;
-      note(may_run ? Verdict::kRefused : Verdict::kError, by, Format("{}, and {} runs it", refused->ToString(), backend.name));
+      note(may_run ? Verdict::kRefused : Verdict::kError, by,
+           Format("{}, and {} runs it", refused->ToString(), backend.name));
       continue;
     }
     if (!expected) {

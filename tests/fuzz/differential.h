@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One module on several back ends against the evaluator, and in several forms: as it is, and read back from HLO text and
-// from its proto. A program of several devices runs on as many virtual ones, and the first back end is what the others
-// are held against. What a compile costs is bounded.
+// One module on several back ends against the evaluator, and in several forms: as it is, and read back from HLO text
+// and from its proto. A program of several devices runs on as many virtual ones, and the first back end is what the
+// others are held against. What a compile costs is bounded.
 #pragma once
 
 #include <map>
@@ -17,18 +17,19 @@ namespace krafla::fuzz {
 
 enum class Verdict {
   kAgree,
-  kRefused,    // by all alike, or by one with UNIMPLEMENTED or RESOURCE_EXHAUSTED: said, and counted
-  kDenormal,   // differs, and some value was denormal, which devices may flush
+  kRefused,   // by all alike, or by one with UNIMPLEMENTED or RESOURCE_EXHAUSTED: said, and counted
+  kDenormal,  // differs, and some value was denormal, which devices may flush
   kDisagree,
-  kCostly,     // a compile took more than CompileBudget
-  kError,      // any other error
+  kCostly,  // a compile took more than CompileBudget
+  kError,   // any other error
 };
 constexpr int kVerdicts = 6;
 
 // What a compile may cost the CPU back end.
 struct CompileBudget {
-  double seconds_per_instruction = 0.002, seconds = 0.5;       // processor time
-  int64_t bytes_per_instruction = 1 << 16, bytes = 64 << 20;   // by which the process may grow, with 64 times the constants
+  double seconds_per_instruction = 0.002, seconds = 0.5;  // processor time
+  int64_t bytes_per_instruction = 1 << 16,
+          bytes = 64 << 20;  // by which the process may grow, with 64 times the constants
 };
 
 struct Outcome {
@@ -67,7 +68,8 @@ class Differential {
   struct Results {
     std::vector<std::vector<Literal>> devices;
   };
-  Result<Results> Run(Backend& backend, const Module& module, const std::vector<Literal>& arguments, std::string& costly);
+  Result<Results> Run(Backend& backend, const Module& module, const std::vector<Literal>& arguments,
+                      std::string& costly);
 
   std::vector<Backend> backends_;
   double budget_factor_;

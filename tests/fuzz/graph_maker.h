@@ -23,7 +23,8 @@ class GraphMaker {
   // The instruction, or null where its shape rule refuses it.
   Instruction* Add(Opcode opcode, Ops operands, Attributes attributes = {}, std::vector<Computation*> called = {},
                    const Shape* declared = nullptr);
-  Instruction* AddOf(Opcode opcode, ElementType type, std::span<const int64_t> dims, Ops operands, Attributes attributes = {});
+  Instruction* AddOf(Opcode opcode, ElementType type, std::span<const int64_t> dims, Ops operands,
+                     Attributes attributes = {});
   Instruction* Keep(Instruction* made);  // into the pool
   Instruction* Any(int64_t min_rank = 0);
   Instruction* AnyOf(uint32_t types, int64_t min_rank = 0);

@@ -30,7 +30,8 @@ constexpr int64_t kMaxBytes = 1 << 20;  // of any array: what is looked for does
 constexpr std::size_t kMaxInstructions = 300;
 
 void Finding(const Module& module, std::string_view stage, const std::string& what) {
-  std::fprintf(stderr, "%.*s: %s\n%s\n", static_cast<int>(stage.size()), stage.data(), what.c_str(), PrintModule(module).c_str());
+  std::fprintf(stderr, "%.*s: %s\n%s\n", static_cast<int>(stage.size()), stage.data(), what.c_str(),
+               PrintModule(module).c_str());
   std::abort();
 }
 
@@ -147,10 +148,10 @@ std::vector<Token> Tokens(const std::string& text) {
 }
 
 std::string Mutate(std::string text, Random& random) {
-  static const char* kTypes[] = {"f32", "f16", "bf16", "f64", "s32", "u32", "s8", "u8", "s64", "u64", "pred", "c64", "s4",
-                                 "u4", "f8e4m3fn", "f8e5m2", "s16", "u16", "c128"};
-  static const char* kNumbers[] = {"0", "1", "2", "3", "4", "5", "7", "8", "16", "17", "31", "32", "33", "64", "65", "127",
-                                   "128", "256", "1000", "4097"};
+  static const char* kTypes[] = {"f32",  "f16", "bf16", "f64", "s32",      "u32",    "s8",  "u8",  "s64", "u64",
+                                 "pred", "c64", "s4",   "u4",  "f8e4m3fn", "f8e5m2", "s16", "u16", "c128"};
+  static const char* kNumbers[] = {"0",  "1",  "2",  "3",  "4",  "5",   "7",   "8",   "16",   "17",
+                                   "31", "32", "33", "64", "65", "127", "128", "256", "1000", "4097"};
   for (int64_t n = random.Between(1, 3); n > 0; --n) {
     std::vector<Token> tokens = Tokens(text);
     if (tokens.empty()) return text;

@@ -17,17 +17,22 @@ struct Weighted {
   ElementType type;
   int weight;
 };
-constexpr Weighted kWeightedTypes[] = {
-    {ElementType::kF32, 34}, {ElementType::kS32, 12}, {ElementType::kPred, 7}, {ElementType::kBF16, 8},
-    {ElementType::kF16, 8}, {ElementType::kU32, 6}, {ElementType::kS8, 5}, {ElementType::kU8, 5}, {ElementType::kS64, 4},
-    {ElementType::kU64, 2}, {ElementType::kS16, 2}, {ElementType::kU16, 2}, {ElementType::kF64, 3}, {ElementType::kC64, 3},
-    {ElementType::kF8E4M3FN, 2}, {ElementType::kF8E5M2, 1}, {ElementType::kS4, 1}, {ElementType::kU4, 1}};
+constexpr Weighted kWeightedTypes[] = {{ElementType::kF32, 34},   {ElementType::kS32, 12}, {ElementType::kPred, 7},
+                                       {ElementType::kBF16, 8},   {ElementType::kF16, 8},  {ElementType::kU32, 6},
+                                       {ElementType::kS8, 5},     {ElementType::kU8, 5},   {ElementType::kS64, 4},
+                                       {ElementType::kU64, 2},    {ElementType::kS16, 2},  {ElementType::kU16, 2},
+                                       {ElementType::kF64, 3},    {ElementType::kC64, 3},  {ElementType::kF8E4M3FN, 2},
+                                       {ElementType::kF8E5M2, 1}, {ElementType::kS4, 1},   {ElementType::kU4, 1}};
 constexpr int64_t kSizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 100, 128, 129, 257};
 
 }  // namespace
 
 GraphMaker::GraphMaker(Module& module, uint64_t seed, const RandomGraphOptions& options)
-    : module_(module), c_(module.AddComputation("main")), random_(seed), options_(options), budget_(options.max_elements) {
+    : module_(module),
+      c_(module.AddComputation("main")),
+      random_(seed),
+      options_(options),
+      budget_(options.max_elements) {
   module.set_entry(c_);
   if (random_.Chance(8)) budget_ = options.max_large;
   if (options_.devices && random_.Chance(30)) {
@@ -109,7 +114,8 @@ Instruction* GraphMaker::Fresh(ElementType type, std::span<const int64_t> dims) 
   if (!shape) return nullptr;
   if (dims.size() > 0 && !IsComplex(type) && type != ElementType::kPred && random_.Chance(12))
     return AddOf(Opcode::kIota, type, dims, {}, IotaAttributes{random_.Below(std::ssize(dims))});
-  if (depth_ > 0 || random_.Chance(15)) return Filled(*shape, static_cast<double>(random_.Between(-3, 5)) / (IsFloat(type) ? 2 : 1));
+  if (depth_ > 0 || random_.Chance(15))
+    return Filled(*shape, static_cast<double>(random_.Between(-3, 5)) / (IsFloat(type) ? 2 : 1));
   return AddParameter(*c_, parameters_++, *shape);
 }
 
@@ -214,7 +220,8 @@ Instruction* GraphMaker::Exact(Instruction* value, int64_t terms) {
   if (IsComplex(type)) {
     int bound = ExactBound(RealPart(type), 2 * terms);
     if (bound == 0) return nullptr;
-    return Add(Opcode::kComplex, {Whole(Add(Opcode::kReal, {value}), bound), Whole(Add(Opcode::kImag, {value}), bound)});
+    return Add(Opcode::kComplex,
+               {Whole(Add(Opcode::kReal, {value}), bound), Whole(Add(Opcode::kImag, {value}), bound)});
   }
   if (!IsFloat(type)) return value;
   int bound = ExactBound(type, terms);
@@ -224,7 +231,8 @@ Instruction* GraphMaker::Exact(Instruction* value, int64_t terms) {
 Dims GraphMaker::Permutation(int64_t n) {
   Dims out;
   for (int64_t i = 0; i < n; ++i) out.push_back(i);
-  for (int64_t i = n - 1; i > 0; --i) std::swap(out[static_cast<std::size_t>(i)], out[static_cast<std::size_t>(random_.Below(i + 1))]);
+  for (int64_t i = n - 1; i > 0; --i)
+    std::swap(out[static_cast<std::size_t>(i)], out[static_cast<std::size_t>(random_.Below(i + 1))]);
   return out;
 }
 
@@ -255,7 +263,8 @@ Opcode GraphMaker::ReducingOpcode(ElementType type) {
   switch (random_.Below(IsFloat(type) ? 3 : type == ElementType::kPred ? 2 : 7)) {
     case 0: return type == ElementType::kPred ? Opcode::kAnd : Opcode::kMaximum;
     case 1: return type == ElementType::kPred ? Opcode::kOr : Opcode::kMinimum;
-    case 2: case 3: return Opcode::kAdd;
+    case 2:
+    case 3: return Opcode::kAdd;
     case 4: return Opcode::kMultiply;
     case 5: return Opcode::kXor;
     default: return Opcode::kOr;
@@ -278,18 +287,36 @@ void GraphMaker::MakeOne() {
     Maker maker;
     int weight;
   };
-  static constexpr Row kMakers[] = {
-      {&GraphMaker::Elementwise, 30}, {&GraphMaker::Choice, 8}, {&GraphMaker::Conversion, 8}, {&GraphMaker::ComplexParts, 2},
-      {&GraphMaker::Movement, 20}, {&GraphMaker::Join, 4}, {&GraphMaker::DynamicMovement, 5}, {&GraphMaker::Reduction, 9},
-      {&GraphMaker::VariadicReduction, 2}, {&GraphMaker::WindowReduction, 4}, {&GraphMaker::DotProduct, 6},
-      {&GraphMaker::Convolution, 3}, {&GraphMaker::Sorting, 3}, {&GraphMaker::GatherOrScatter, 6}, {&GraphMaker::Loop, 2},
-      {&GraphMaker::Branch, 2}, {&GraphMaker::Mapping, 2}, {&GraphMaker::RandomBits, 1}, {&GraphMaker::Softmax, 1},
-      {&GraphMaker::DynamicSize, 2}, {&GraphMaker::CustomCall, 1}, {&GraphMaker::Decomposition, 1}, {&GraphMaker::Transform, 1},
-      {&GraphMaker::Nest, 3}, {&GraphMaker::Scan, 1}};
+  static constexpr Row kMakers[] = {{&GraphMaker::Elementwise, 30},
+                                    {&GraphMaker::Choice, 8},
+                                    {&GraphMaker::Conversion, 8},
+                                    {&GraphMaker::ComplexParts, 2},
+                                    {&GraphMaker::Movement, 20},
+                                    {&GraphMaker::Join, 4},
+                                    {&GraphMaker::DynamicMovement, 5},
+                                    {&GraphMaker::Reduction, 9},
+                                    {&GraphMaker::VariadicReduction, 2},
+                                    {&GraphMaker::WindowReduction, 4},
+                                    {&GraphMaker::DotProduct, 6},
+                                    {&GraphMaker::Convolution, 3},
+                                    {&GraphMaker::Sorting, 3},
+                                    {&GraphMaker::GatherOrScatter, 6},
+                                    {&GraphMaker::Loop, 2},
+                                    {&GraphMaker::Branch, 2},
+                                    {&GraphMaker::Mapping, 2},
+                                    {&GraphMaker::RandomBits, 1},
+                                    {&GraphMaker::Softmax, 1},
+                                    {&GraphMaker::DynamicSize, 2},
+                                    {&GraphMaker::CustomCall, 1},
+                                    {&GraphMaker::Decomposition, 1},
+                                    {&GraphMaker::Transform, 1},
+                                    {&GraphMaker::Nest, 3},
+                                    {&GraphMaker::Scan, 1}};
   int64_t total = 0;
   for (const Row& row : kMakers) total += row.weight;
   // What devices say to each other, where there are some; else now and then, as what it means on one.
-  if (branches_ == 0 && random_.Chance(module_.replica_count * module_.num_partitions > 1 ? 20 : 1)) return void(Keep(Collective()));
+  if (branches_ == 0 && random_.Chance(module_.replica_count * module_.num_partitions > 1 ? 20 : 1))
+    return void(Keep(Collective()));
   int64_t at = random_.Below(total);
   for (const Row& row : kMakers) {
     if ((at -= row.weight) >= 0) continue;
@@ -324,10 +351,13 @@ double RandomReal(Random& random, ElementType type) {
     case 1: return random.Chance(50) ? 0.0 : -0.0;
     case 2:
       if (random.Chance(60)) return 1;
-      return random.Chance(30) ? std::numeric_limits<double>::quiet_NaN()
-                               : random.Chance(50) ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+      return random.Chance(30)   ? std::numeric_limits<double>::quiet_NaN()
+             : random.Chance(50) ? std::numeric_limits<double>::infinity()
+                                 : -std::numeric_limits<double>::infinity();
     case 3: return (narrow ? 300.0 : 3e4) * (static_cast<double>(random.Below(2001)) / 1000 - 1);
-    case 4: return std::ldexp(random.Chance(50) ? 1.0 : -1.0, static_cast<int>(random.Between(narrow ? -5 : -20, narrow ? 5 : 20)));
+    case 4:
+      return std::ldexp(random.Chance(50) ? 1.0 : -1.0,
+                        static_cast<int>(random.Between(narrow ? -5 : -20, narrow ? 5 : 20)));
     default: return static_cast<double>(static_cast<int64_t>(random.Next() >> 11)) / 2251799813685248.0 - 2;
   }
 }
@@ -354,7 +384,8 @@ std::vector<Literal> MakeArguments(const Module& module, uint64_t seed) {
         if (IsComplex(type)) {
           ElementType part = RealPart(type);
           for (std::size_t half = 0; half < 2; ++half)
-            std::memcpy(bytes.data() + i + half * size / 2, ScalarLiteral(part, RandomReal(random, part)).bytes().data(), size / 2);
+            std::memcpy(bytes.data() + i + half * size / 2,
+                        ScalarLiteral(part, RandomReal(random, part)).bytes().data(), size / 2);
           continue;
         }
         if (BitWidth(type) < 8 || random.Chance(70)) {

@@ -32,9 +32,9 @@ class Random {
 
 struct RandomGraphOptions {
   int max_operations = 24;
-  int64_t max_elements = 1 << 12;   // of most arrays
-  int64_t max_large = 1 << 17;      // of a few
-  bool devices = true;              // some are programs of several devices
+  int64_t max_elements = 1 << 12;  // of most arrays
+  int64_t max_large = 1 << 17;     // of a few
+  bool devices = true;             // some are programs of several devices
 };
 
 // A verified module; the same for a seed on every machine.

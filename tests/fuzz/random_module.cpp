@@ -7,8 +7,8 @@
 //
 // The first form makes modules from seeds and shrinks what fails into FOLDER/NAME.hlo (with NAME.npz, where only those
 // arguments show it). A worker process runs them, so that a crash is a finding like any other. The second form runs
-// such files again: an .npz beside one gives its arguments, else a few made ones do. The third writes modules as HLO text,
-// proto and arguments, SEED.hlo, SEED.pb and SEED.npz, for other programs to run (stablehlo_forms.py).
+// such files again: an .npz beside one gives its arguments, else a few made ones do. The third writes modules as HLO
+// text, proto and arguments, SEED.hlo, SEED.pb and SEED.npz, for other programs to run (stablehlo_forms.py).
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,15 +47,14 @@ struct Options {
 
 constexpr int kArgumentSets = 3;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 Result<> Save(const std::string& stem, const Failing& failing, bool with_arguments, const std::string& note) {
   std::ofstream(stem + ".hlo") << "// " << note << "\n" << PrintModule(*failing.module);
   if (!with_arguments) return {};
   std::vector<NamedLiteral> named;
-  for (std::size_t i = 0; i < failing.arguments.size(); ++i) named.push_back({Format("arg{:04}", i), failing.arguments[i]});
+  for (std::size_t i = 0; i < failing.arguments.size(); ++i)
+    named.push_back({Format("arg{:04}", i), failing.arguments[i]});
   return WriteNpz(stem + ".npz", named);
 }
 
@@ -78,7 +77,8 @@ Result<std::vector<std::vector<Literal>>> ArgumentSets(const Module& module, fs:
   std::vector<const Shape*> shapes;
   for (const Instruction* p : module.entry()->parameters())
     for (const Shape* leaf : TupleLeaves(p->shape())) shapes.push_back(leaf);
-  if (shapes.size() != arrays.size()) return InvalidArgument("The .npz has {} arrays, the module takes {}.", arrays.size(), shapes.size());
+  if (shapes.size() != arrays.size())
+    return InvalidArgument("The .npz has {} arrays, the module takes {}.", arrays.size(), shapes.size());
   out.emplace_back();
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     KRAFLA_ASSIGN(Literal value, AdoptShape(std::move(arrays[i].literal), *shapes[i]));
@@ -114,15 +114,18 @@ int Replay(const Options& options) {
     bool bad = worst.verdict >= Verdict::kDisagree;
     (bad ? failed : worst.verdict == Verdict::kAgree ? passed : refused)++;
     if (worst.verdict != Verdict::kAgree)
-      std::printf("%s %s: %s: %s\n", bad ? "FAILED" : "refused", file.filename().c_str(), worst.backend.c_str(), worst.what.c_str());
+      std::printf("%s %s: %s: %s\n", bad ? "FAILED" : "refused", file.filename().c_str(), worst.backend.c_str(),
+                  worst.what.c_str());
   }
-  std::printf("%d agree, %d failed, %d refused or denormal, on %zu back ends\n", passed, failed, refused, differential.backend_count());
+  std::printf("%d agree, %d failed, %d refused or denormal, on %zu back ends\n", passed, failed, refused,
+              differential.backend_count());
   if (files.empty() || differential.backend_count() == 0) std::printf("nothing was run\n");
   return failed == 0 && !files.empty() && differential.backend_count() > 0 ? 0 : 1;
 }
 
 // Whether the made arguments show the failure too, so that none need be kept.
-bool MadeArgumentsFail(const Failing& failing, const std::function<bool(const Module&, const std::vector<Literal>&)>& fails) {
+bool MadeArgumentsFail(const Failing& failing,
+                       const std::function<bool(const Module&, const std::vector<Literal>&)>& fails) {
   for (int i = 0; i < kArgumentSets; ++i)
     if (fails(*failing.module, MakeArguments(*failing.module, static_cast<uint64_t>(i)))) return true;
   return false;
@@ -130,15 +133,17 @@ bool MadeArgumentsFail(const Failing& failing, const std::function<bool(const Mo
 
 void Report(const Options& options, uint64_t seed, const std::string& kind, const Outcome& outcome, Failing failing,
             const std::function<bool(const Module&, const std::vector<Literal>&)>& fails) {
-  std::printf("seed %llu: %s: %s: %s\n", static_cast<unsigned long long>(seed), kind.c_str(), outcome.backend.c_str(), outcome.what.c_str());
+  std::printf("seed %llu: %s: %s: %s\n", static_cast<unsigned long long>(seed), kind.c_str(), outcome.backend.c_str(),
+              outcome.what.c_str());
   std::fflush(stdout);
   if (options.out.empty()) return;
   std::size_t before = failing.module->entry()->instructions().size();
   failing = Shrink(std::move(failing), fails, options.shrink_seconds);
   std::string stem = options.out + "/" + kind + "_" + std::to_string(seed);
-  auto saved = Save(stem, failing, !MadeArgumentsFail(failing, fails), outcome.backend + ": " + outcome.what.substr(0, outcome.what.find('\n')));
-  std::printf("  %zu instructions, shrunk to %zu: %s.hlo%s\n", before, failing.module->entry()->instructions().size(), stem.c_str(),
-              saved ? "" : saved.error().message().c_str());
+  auto saved = Save(stem, failing, !MadeArgumentsFail(failing, fails),
+                    outcome.backend + ": " + outcome.what.substr(0, outcome.what.find('\n')));
+  std::printf("  %zu instructions, shrunk to %zu: %s.hlo%s\n", before, failing.module->entry()->instructions().size(),
+              stem.c_str(), saved ? "" : saved.error().message().c_str());
   std::fflush(stdout);
 }
 
@@ -183,17 +188,24 @@ int Worker(const Options& options) {
     outcome = differential.Check(*module, arguments);
     ++tally[static_cast<int>(outcome.verdict)];
     if (outcome.verdict == Verdict::kRefused)
-      std::printf("seed %llu: refused: %s: %s\n", static_cast<unsigned long long>(seed), outcome.backend.c_str(), outcome.what.substr(0, 200).c_str());
+      std::printf("seed %llu: refused: %s: %s\n", static_cast<unsigned long long>(seed), outcome.backend.c_str(),
+                  outcome.what.substr(0, 200).c_str());
     if (outcome.verdict < Verdict::kDisagree) continue;
     auto fails = [&](const Module& m, const std::vector<Literal>& a) {
       Outcome o = differential.Check(m, a);
       return o.verdict == outcome.verdict && o.backend == outcome.backend;
     };
-    Report(options, seed, outcome.verdict == Verdict::kError ? "error" : outcome.verdict == Verdict::kCostly ? "costly" : "wrong", outcome, {std::move(module), arguments}, fails);
+    Report(options, seed,
+           outcome.verdict == Verdict::kError    ? "error"
+           : outcome.verdict == Verdict::kCostly ? "costly"
+                                                 : "wrong",
+           outcome, {std::move(module), arguments}, fails);
     if (++failures >= options.limit) break;
   }
-  static constexpr const char* kNames[kVerdicts] = {"agree", "refused", "differ after denormals", "disagree", "costly", "errors"};
-  for (int v = 0; v < kVerdicts; ++v) std::printf("%s%lld %s", v == 0 ? "" : ", ", static_cast<long long>(tally[v]), kNames[v]);
+  static constexpr const char* kNames[kVerdicts] = {"agree",    "refused", "differ after denormals",
+                                                    "disagree", "costly",  "errors"};
+  for (int v = 0; v < kVerdicts; ++v)
+    std::printf("%s%lld %s", v == 0 ? "" : ", ", static_cast<long long>(tally[v]), kNames[v]);
   std::printf("\n");
   return failures == 0 ? 0 : 1;
 }
@@ -228,8 +240,15 @@ int Supervise(Options options) {
   uint64_t first = options.seed, last = options.seed + static_cast<uint64_t>(options.count);
   int code = 0;
   while (first < last && Now() < end) {
-    std::vector<std::string> arguments = {"--worker", "--seed", std::to_string(first), "--count", std::to_string(last - first),
-                                          "--seconds", std::to_string(end - Now()), "--out", options.out};
+    std::vector<std::string> arguments = {"--worker",
+                                          "--seed",
+                                          std::to_string(first),
+                                          "--count",
+                                          std::to_string(last - first),
+                                          "--seconds",
+                                          std::to_string(end - Now()),
+                                          "--out",
+                                          options.out};
     arguments.insert(arguments.end(), devices.begin(), devices.end());
     int result = RunSelf(arguments, false);
     if (result >= 0) return result == 0 ? code : 1;
@@ -248,7 +267,8 @@ int Supervise(Options options) {
       return RunSelf(replay, true) == result;
     };
     auto values = MakeArguments(*module, seed);
-    Report(options, seed, "crash", {Verdict::kError, "signal " + std::to_string(-result), strsignal(-result)}, {std::move(module), values}, crashes);
+    Report(options, seed, "crash", {Verdict::kError, "signal " + std::to_string(-result), strsignal(-result)},
+           {std::move(module), values}, crashes);
   }
   fs::remove(options.out + "/.seed");
   return code;

@@ -37,7 +37,8 @@ Result<Shape> DotShape(Instruction* a, Instruction* b, const DotAttributes& attr
 Instruction* GraphMaker::Elementwise() {
   static const std::vector<Opcode> unary = ElementwiseOpcodes(1), binary = ElementwiseOpcodes(2);
   // Plain arithmetic is what programs are made of.
-  static constexpr Opcode kCommon[] = {Opcode::kAdd, Opcode::kMultiply, Opcode::kSubtract, Opcode::kMaximum, Opcode::kDivide};
+  static constexpr Opcode kCommon[] = {Opcode::kAdd, Opcode::kMultiply, Opcode::kSubtract, Opcode::kMaximum,
+                                       Opcode::kDivide};
   bool is_unary = random_.Chance(45);
   const auto& from = is_unary ? unary : binary;
   Opcode opcode = from[static_cast<std::size_t>(random_.Below(std::ssize(from)))];
@@ -72,7 +73,8 @@ Instruction* GraphMaker::Choice() {
     case 1: return Add(Opcode::kSelect, {Like(ElementType::kPred, a->shape().dims()), a, b});
     default:
       if (IsComplex(type) || type == ElementType::kPred) return nullptr;
-      return Add(Opcode::kClamp, random_.Chance(50) ? Ops{Constant(type, -1), a, Constant(type, 2)} : Ops{b, a, Like(a)});
+      return Add(Opcode::kClamp,
+                 random_.Chance(50) ? Ops{Constant(type, -1), a, Constant(type, 2)} : Ops{b, a, Like(a)});
   }
 }
 
@@ -86,7 +88,10 @@ Instruction* GraphMaker::Conversion() {
   // Bits of a NaN are nobody's promise, and integers may be the bits of denormals.
   if (IsComplex(type) || type == ElementType::kPred || BitWidth(type) < 8) return nullptr;
   int bits = BitWidth(type);
-  ElementType to = bits == 8 ? ElementType::kU8 : bits == 16 ? ElementType::kS16 : bits == 32 ? ElementType::kU32 : ElementType::kS64;
+  ElementType to = bits == 8    ? ElementType::kU8
+                   : bits == 16 ? ElementType::kS16
+                   : bits == 32 ? ElementType::kU32
+                                : ElementType::kS64;
   return AddOf(Opcode::kBitcastConvert, to, a->shape().dims(), {WithoutNan(a)});
 }
 
@@ -115,7 +120,8 @@ Instruction* GraphMaker::Movement() {
       }
       Dims order = Permutation(to.ssize());
       Dims mixed;
-      for (int64_t i = 0; i < to.ssize(); ++i) mixed.push_back(to[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
+      for (int64_t i = 0; i < to.ssize(); ++i)
+        mixed.push_back(to[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
       for (; at < rank; ++at)
         for (int64_t i = 0; i < mixed.ssize(); ++i)
           if (order[static_cast<std::size_t>(i)] == at) where.push_back(i);
@@ -226,7 +232,8 @@ Instruction* GraphMaker::Reduction() {
   bool sum = opcode == Opcode::kAdd;
   if (sum) a = Exact(a, terms);
   // Only the identity: XLA leaves any other out where the dimensions reduced have one element.
-  Instruction* made = Add(Opcode::kReduce, {a, Identity(opcode, type)}, DimensionsAttributes{which}, {Reducer(opcode, type)});
+  Instruction* made =
+      Add(Opcode::kReduce, {a, Identity(opcode, type)}, DimensionsAttributes{which}, {Reducer(opcode, type)});
   return sum ? PlainZero(made) : made;
 }
 
@@ -239,7 +246,8 @@ Instruction* GraphMaker::VariadicReduction() {
   Instruction* index = AddOf(Opcode::kIota, ElementType::kS32, a->shape().dims(), {}, IotaAttributes{dim});
   Computation* pick = module_.AddComputation("first_largest");
   Ops p;
-  for (int64_t i = 0; i < 4; ++i) p.push_back(AddParameter(*pick, i, Shape::MakeScalar(i % 2 == 0 ? type : ElementType::kS32)));
+  for (int64_t i = 0; i < 4; ++i)
+    p.push_back(AddParameter(*pick, i, Shape::MakeScalar(i % 2 == 0 ? type : ElementType::kS32)));
   auto compare = [&](Instruction* x, Instruction* y, ComparisonDirection direction) {
     CompareAttributes attributes;
     attributes.direction = direction;
@@ -253,8 +261,9 @@ Instruction* GraphMaker::VariadicReduction() {
   Instruction* value = *AddInferred(*pick, Opcode::kSelect, {keep, p[0], p[2]});
   Instruction* where = *AddInferred(*pick, Opcode::kSelect, {keep, p[1], p[3]});
   pick->set_root(*AddTuple(*pick, {value, where}));
-  Instruction* made = Add(Opcode::kReduce, {a, index, Identity(Opcode::kMaximum, type), Constant(ElementType::kS32, 1e6)},
-                          DimensionsAttributes{Dims{dim}}, {pick});
+  Instruction* made =
+      Add(Opcode::kReduce, {a, index, Identity(Opcode::kMaximum, type), Constant(ElementType::kS32, 1e6)},
+          DimensionsAttributes{Dims{dim}}, {pick});
   if (made == nullptr) return nullptr;
   Keep(*AddGetTupleElement(*c_, made, 0));
   return *AddGetTupleElement(*c_, made, 1);
@@ -302,7 +311,8 @@ Instruction* GraphMaker::WindowReduction() {
     Instruction* y = AddParameter(*select, 1, Shape::MakeScalar(type));
     select->set_root(*AddInferred(*select, Opcode::kCompare, {x, y}, larger));
     Instruction* source = Exact(Like(*pooled), terms);
-    return PlainZero(Add(Opcode::kSelectAndScatter, {a, source, Constant(type, 0)}, attributes, {select, Reducer(Opcode::kAdd, type)}));
+    return PlainZero(Add(Opcode::kSelectAndScatter, {a, source, Constant(type, 0)}, attributes,
+                         {select, Reducer(Opcode::kAdd, type)}));
   }
   Instruction* made = Add(Opcode::kReduceWindow, {a, Identity(opcode, type)}, attributes, {Reducer(opcode, type)});
   return sum ? PlainZero(made) : made;
@@ -352,11 +362,12 @@ Instruction* GraphMaker::DotProduct() {
 
 Instruction* GraphMaker::Convolution() {
   static constexpr ElementType kTypes[] = {ElementType::kF32, ElementType::kF32, ElementType::kF16, ElementType::kBF16,
-                                           ElementType::kS8, ElementType::kS32, ElementType::kC64};
+                                           ElementType::kS8,  ElementType::kS32, ElementType::kC64};
   ElementType type = kTypes[random_.Below(std::ssize(kTypes))];
   int64_t spatial = random_.Between(0, 3), groups = random_.Chance(75) ? 1 : random_.Between(2, 3);
   bool batch_groups = groups > 1 && random_.Chance(25);
-  int64_t batch = random_.Between(1, 3) * (batch_groups ? groups : 1), in = random_.Between(1, 9), out = random_.Between(1, 20) * groups;
+  int64_t batch = random_.Between(1, 3) * (batch_groups ? groups : 1), in = random_.Between(1, 9),
+          out = random_.Between(1, 20) * groups;
   ConvolutionAttributes attributes;
   (batch_groups ? attributes.batch_group_count : attributes.feature_group_count) = groups;
   // In the order batch, feature, spatial; then permuted three times over.
@@ -378,7 +389,8 @@ Instruction* GraphMaker::Convolution() {
   }
   auto place = [&](const Dims& sizes, int64_t& first, int64_t& second, Dims& rest) {
     Dims order = Permutation(sizes.ssize()), dims;
-    for (int64_t i = 0; i < order.ssize(); ++i) dims.push_back(sizes[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
+    for (int64_t i = 0; i < order.ssize(); ++i)
+      dims.push_back(sizes[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])]);
     rest.resize(static_cast<std::size_t>(spatial));
     for (int64_t i = 0; i < order.ssize(); ++i) {
       int64_t role = order[static_cast<std::size_t>(i)];
@@ -389,9 +401,11 @@ Instruction* GraphMaker::Convolution() {
     return dims;
   };
   Dims input_dims = place(input, attributes.input_batch, attributes.input_feature, attributes.input_spatial);
-  Dims kernel_dims = place(kernel, attributes.kernel_input_feature, attributes.kernel_output_feature, attributes.kernel_spatial);
+  Dims kernel_dims =
+      place(kernel, attributes.kernel_input_feature, attributes.kernel_output_feature, attributes.kernel_spatial);
   place(input, attributes.output_batch, attributes.output_feature, attributes.output_spatial);
-  return PlainZero(Add(Opcode::kConvolution, {Exact(Like(type, input_dims), terms), Exact(Like(type, kernel_dims), terms)}, attributes));
+  return PlainZero(Add(Opcode::kConvolution,
+                       {Exact(Like(type, input_dims), terms), Exact(Like(type, kernel_dims), terms)}, attributes));
 }
 
 Instruction* GraphMaker::Sorting() {
@@ -460,7 +474,10 @@ Instruction* GraphMaker::GatherOrScatter() {
   Dims with_vector(std::span<const int64_t>(indices.data(), static_cast<std::size_t>(gather.index_vector_dim)));
   with_vector.push_back(depth);
   for (int64_t i = gather.index_vector_dim; i < batch; ++i) with_vector.push_back(indices[static_cast<std::size_t>(i)]);
-  Instruction* starts = Like(random_.Chance(80) ? ElementType::kS32 : random_.Chance(50) ? ElementType::kU32 : ElementType::kS64, with_vector);
+  Instruction* starts = Like(random_.Chance(80)   ? ElementType::kS32
+                             : random_.Chance(50) ? ElementType::kU32
+                                                  : ElementType::kS64,
+                             with_vector);
   if (starts == nullptr) return nullptr;
   if (random_.Chance(55)) return Add(Opcode::kGather, {a, starts}, gather);
 
@@ -488,7 +505,8 @@ Instruction* GraphMaker::Chain(Computation& computation, Instruction* value, int
     if (IsFloat(type) && random_.Chance(20)) opcode = Opcode::kTanh;
     Ops operands = {value};
     if (GetOpInfo(opcode).arity == 2) {
-      auto other = AddBroadcastScalar(computation, AddScalarConstant(computation, type, static_cast<double>(random_.Between(0, 3))),
+      auto other = AddBroadcastScalar(computation,
+                                      AddScalarConstant(computation, type, static_cast<double>(random_.Between(0, 3))),
                                       value->shape().dims());
       operands.push_back(other && with_constants && random_.Chance(60) ? *other : value);
     }
@@ -502,7 +520,8 @@ Instruction* GraphMaker::Chain(Computation& computation, Instruction* value, int
 Instruction* GraphMaker::Loop() {
   Instruction* a = Any();
   Instruction* b = Any();
-  Instruction* trips = random_.Chance(70) ? Constant(ElementType::kS32, static_cast<double>(random_.Between(0, 5))) : ScalarInteger();
+  Instruction* trips =
+      random_.Chance(70) ? Constant(ElementType::kS32, static_cast<double>(random_.Between(0, 5))) : ScalarInteger();
   if (a == nullptr || b == nullptr || trips == nullptr) return nullptr;
   // A number from memory may be anything: at most seven turns.
   trips = Add(Opcode::kMinimum, {trips, Constant(ElementType::kS32, 7)});
@@ -514,7 +533,8 @@ Instruction* GraphMaker::Loop() {
   CompareAttributes less;
   less.direction = ComparisonDirection::kLt;
   condition->set_root(*AddInferred(*condition, Opcode::kCompare,
-                                   {*AddGetTupleElement(*condition, p, 0), *AddGetTupleElement(*condition, p, 1)}, less));
+                                   {*AddGetTupleElement(*condition, p, 0), *AddGetTupleElement(*condition, p, 1)},
+                                   less));
   Computation* body = module_.AddComputation("turn");
   p = AddParameter(*body, 0, shape);
   Instruction* i = *AddGetTupleElement(*body, p, 0);
@@ -570,8 +590,9 @@ Instruction* GraphMaker::RandomBits() {
   auto bits = Shape::MakeArray(kTypes[random_.Below(std::ssize(kTypes))], RandomDims(3));
   if (state == nullptr || !bits) return nullptr;
   auto shape = Shape::MakeTuple({state->shape(), *bits});
-  Instruction* made = Add(Opcode::kRngBitGenerator, {state},
-                          RngBitGeneratorAttributes{philox ? RngAlgorithm::kPhilox : RngAlgorithm::kThreeFry}, {}, &*shape);
+  Instruction* made =
+      Add(Opcode::kRngBitGenerator, {state},
+          RngBitGeneratorAttributes{philox ? RngAlgorithm::kPhilox : RngAlgorithm::kThreeFry}, {}, &*shape);
   if (made == nullptr) return nullptr;
   Keep(*AddGetTupleElement(*c_, made, 0));
   return *AddGetTupleElement(*c_, made, 1);
@@ -586,8 +607,8 @@ Instruction* GraphMaker::Softmax() {
   for (int64_t i = 0; i < last; ++i) kept.push_back(i);
   x = Exact(x, 2 * std::max<int64_t>(1, x->shape().dim(last)));
   auto along = [&](Opcode opcode, Instruction* value) -> Instruction* {
-    Instruction* reduced = Add(Opcode::kReduce, {value, Identity(opcode, ElementType::kF32)}, DimensionsAttributes{Dims{last}},
-                               {Reducer(opcode, ElementType::kF32)});
+    Instruction* reduced = Add(Opcode::kReduce, {value, Identity(opcode, ElementType::kF32)},
+                               DimensionsAttributes{Dims{last}}, {Reducer(opcode, ElementType::kF32)});
     if (reduced == nullptr) return nullptr;
     auto wide = AddBroadcast(*c_, reduced, value->shape().dims(), kept);
     return wide ? *wide : nullptr;

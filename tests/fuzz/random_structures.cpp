@@ -34,8 +34,10 @@ Instruction* GraphMaker::Collective() {
   const bool across_partitions = partitions > 1 && (replicas == 1 || random_.Chance(50));
   if (across_partitions) attributes.channel_id = ++channels_;
   switch (random_.Below(6)) {
-    case 0: case 1: {
-      // With global ids a group names devices of both kinds; without, its channel makes it all partitions of its replicas.
+    case 0:
+    case 1: {
+      // With global ids a group names devices of both kinds; without, its channel makes it all partitions of its
+      // replicas.
       if (across_partitions) attributes.use_global_device_ids = true;
       const int64_t devices = across_partitions ? replicas * partitions : replicas;
       attributes.replica_groups = Groups(devices);
@@ -50,7 +52,8 @@ Instruction* GraphMaker::Collective() {
       if (a == nullptr) return nullptr;
       const bool scatter = size > 0 && size % members == 0 && random_.Chance(40);
       if (scatter) attributes.dimension = dimension;
-      Instruction* made = Add(scatter ? Opcode::kReduceScatter : Opcode::kAllReduce, {a}, attributes, {Reducer(opcode, type)});
+      Instruction* made =
+          Add(scatter ? Opcode::kReduceScatter : Opcode::kAllReduce, {a}, attributes, {Reducer(opcode, type)});
       return sum ? PlainZero(made) : made;
     }
     case 2: {
@@ -97,7 +100,8 @@ Instruction* GraphMaker::DynamicSize() {
   if (a == nullptr || a->shape().IsDynamic()) return nullptr;
   const int64_t dimension = random_.Below(a->shape().rank()), bound = a->shape().dim(dimension);
   ElementType type = a->shape().element_type();
-  Instruction* size = Add(Opcode::kClamp, {Constant(ElementType::kS32, 0), ScalarInteger(), Constant(ElementType::kS32, static_cast<double>(bound))});
+  Instruction* size = Add(Opcode::kClamp, {Constant(ElementType::kS32, 0), ScalarInteger(),
+                                           Constant(ElementType::kS32, static_cast<double>(bound))});
   if (size == nullptr) return nullptr;
   Instruction* value = Add(Opcode::kSetDimensionSize, {a, size}, DimensionsAttributes{Dims{dimension}});
   if (value == nullptr) return nullptr;
@@ -108,7 +112,8 @@ Instruction* GraphMaker::DynamicSize() {
       Opcode opcode = ReducingOpcode(type);
       const bool sum = opcode == Opcode::kAdd;
       if (sum) value = Exact(value, bound + 1);
-      Instruction* made = Add(Opcode::kReduce, {value, Identity(opcode, type)}, DimensionsAttributes{Dims{dimension}}, {Reducer(opcode, type)});
+      Instruction* made = Add(Opcode::kReduce, {value, Identity(opcode, type)}, DimensionsAttributes{Dims{dimension}},
+                              {Reducer(opcode, type)});
       return sum ? PlainZero(made) : made;
     }
     case 2: {
@@ -120,7 +125,8 @@ Instruction* GraphMaker::DynamicSize() {
       Instruction* whole = Constant(ElementType::kS32, static_cast<double>(bound));
       Opcode opcode = Opcode::kMaximum;
       if (type == ElementType::kPred || IsComplex(type)) return nullptr;
-      Instruction* reduced = Add(Opcode::kReduce, {value, Identity(opcode, type)}, DimensionsAttributes{Dims{dimension}}, {Reducer(opcode, type)});
+      Instruction* reduced = Add(Opcode::kReduce, {value, Identity(opcode, type)},
+                                 DimensionsAttributes{Dims{dimension}}, {Reducer(opcode, type)});
       return whole == nullptr ? nullptr : reduced;
     }
   }
@@ -129,7 +135,8 @@ Instruction* GraphMaker::DynamicSize() {
 Instruction* GraphMaker::CustomCall() {
   Instruction* a = Any();
   if (a == nullptr) return nullptr;
-  static constexpr const char* kSame[] = {"Sharding", "LayoutConstraint", "MoveToHost", "MoveToDevice", "annotate_device_placement"};
+  static constexpr const char* kSame[] = {"Sharding", "LayoutConstraint", "MoveToHost", "MoveToDevice",
+                                          "annotate_device_placement"};
   CustomCallAttributes attributes;
   // A target that nobody has, and calls whose results are not what the target gives: refused by all alike.
   attributes.target = random_.Chance(4) ? "NobodyHasThis" : kSame[random_.Below(std::ssize(kSame))];
@@ -144,7 +151,8 @@ Instruction* GraphMaker::CustomCall() {
   return Add(Opcode::kCustomCall, {a}, attributes, {}, &shape);
 }
 
-// cholesky and triangular-solve of matrices that were multiplied of small whole ones, with powers of two on the diagonal.
+// cholesky and triangular-solve of matrices that were multiplied of small whole ones, with powers of two on the
+// diagonal.
 Instruction* GraphMaker::Decomposition() {
   static constexpr ElementType kTypes[] = {ElementType::kF32, ElementType::kF32, ElementType::kF64, ElementType::kC64};
   ElementType type = kTypes[random_.Below(std::ssize(kTypes))];
@@ -154,7 +162,9 @@ Instruction* GraphMaker::Decomposition() {
   values = PlainZero(Whole(values, 1));
   if (values == nullptr) return nullptr;
   values = As(values, type);
-  auto iota = [&](int64_t dimension) { return AddOf(Opcode::kIota, ElementType::kS32, square, {}, IotaAttributes{dimension}); };
+  auto iota = [&](int64_t dimension) {
+    return AddOf(Opcode::kIota, ElementType::kS32, square, {}, IotaAttributes{dimension});
+  };
   auto compare = [&](ComparisonDirection direction) {
     CompareAttributes attributes;
     attributes.direction = direction;
@@ -170,9 +180,11 @@ Instruction* GraphMaker::Decomposition() {
     dot.lhs_batch = dot.rhs_batch = Dims{0};
     dot.lhs_contracting = dot.rhs_contracting = Dims{2};
     const bool keeps_lower = random_.Chance(50);
-    Instruction* made = Add(Opcode::kCholesky, {Add(Opcode::kDot, {lower, lower}, dot)}, CholeskyAttributes{keeps_lower});
+    Instruction* made =
+        Add(Opcode::kCholesky, {Add(Opcode::kDot, {lower, lower}, dot)}, CholeskyAttributes{keeps_lower});
     // XLA leaves the other triangle to the implementation.
-    return PlainZero(Add(Opcode::kSelect, {compare(keeps_lower ? ComparisonDirection::kGe : ComparisonDirection::kLe), made, Filled(*shape, 0)}));
+    return PlainZero(Add(Opcode::kSelect, {compare(keeps_lower ? ComparisonDirection::kGe : ComparisonDirection::kLe),
+                                           made, Filled(*shape, 0)}));
   }
   TriangularSolveAttributes solve;
   solve.left_side = random_.Chance(50);

@@ -45,7 +45,8 @@ Instruction* Named(Module& module, const std::string& name) {
 
 }  // namespace
 
-Failing Shrink(Failing from, const std::function<bool(const Module&, const std::vector<Literal>&)>& fails, double seconds) {
+Failing Shrink(Failing from, const std::function<bool(const Module&, const std::vector<Literal>&)>& fails,
+               double seconds) {
   auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   auto over = [&] { return std::chrono::steady_clock::now() > end; };
   // Makes a change on a copy, and keeps it if that still fails.
@@ -59,7 +60,8 @@ Failing Shrink(Failing from, const std::function<bool(const Module&, const std::
   // The earliest instruction that is wrong by itself.
   std::vector<std::string> names;
   for (const auto& instruction : from.module->entry()->instructions())
-    if (instruction->shape().IsArray() && instruction->opcode() != Opcode::kParameter) names.push_back(instruction->name());
+    if (instruction->shape().IsArray() && instruction->opcode() != Opcode::kParameter)
+      names.push_back(instruction->name());
   for (const std::string& name : names) {
     if (over()) return from;
     if (attempt([&](Failing& f) {

@@ -17,6 +17,7 @@ struct Failing {
 
 // The smallest module found in about `seconds` for which `fails` still holds: earlier roots, and values in place of the
 // instructions that made them.
-Failing Shrink(Failing from, const std::function<bool(const Module&, const std::vector<Literal>&)>& fails, double seconds);
+Failing Shrink(Failing from, const std::function<bool(const Module&, const std::vector<Literal>&)>& fails,
+               double seconds);
 
 }  // namespace krafla::fuzz

@@ -30,7 +30,8 @@ inline std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path
 // KRAFLA_CORPUS holds ops/ and errors/, KRAFLA_MODELS a folder a model (or tiny/ with them).
 inline std::vector<std::filesystem::path> RecordedModules() {
   std::vector<std::filesystem::path> out;
-  if (const char* corpus = std::getenv("KRAFLA_CORPUS")) out = FilesBelow(std::filesystem::path(corpus) / "ops", ".hlo");
+  if (const char* corpus = std::getenv("KRAFLA_CORPUS"))
+    out = FilesBelow(std::filesystem::path(corpus) / "ops", ".hlo");
   if (const char* models = std::getenv("KRAFLA_MODELS"))
     for (auto& file : FilesBelow(models, ".hlo")) out.push_back(file);
   return out;

@@ -83,22 +83,24 @@ TEST_F(CorpusFolder, BadManifestsAreErrors) {
   Write("bad/data.bin", "1234");
   Write("bad/a.hlo", "x");
   for (const char* manifest :
-       {"", "[]", "{", R"({"cases":1})", R"({"cases":[{"name":1,"outputs":[]}]})", R"({"cases":[{"name":"../a","outputs":[]}]})",
-        R"({"cases":[{"name":"a","outputs":[],"replicas":0}]})", R"({"cases":[{"name":"a","outputs":[],"tags":[1]}]})"}) {
+       {"", "[]", "{", R"({"cases":1})", R"({"cases":[{"name":1,"outputs":[]}]})",
+        R"({"cases":[{"name":"../a","outputs":[]}]})", R"({"cases":[{"name":"a","outputs":[],"replicas":0}]})",
+        R"({"cases":[{"name":"a","outputs":[],"tags":[1]}]})"}) {
     Write("bad/manifest.json", manifest);
     EXPECT_FALSE(FindCases(root_.string()).has_value()) << manifest;
   }
   std::string deep = "{\"cases\":" + std::string(100000, '[');
   Write("bad/manifest.json", deep);
   EXPECT_FALSE(FindCases(root_.string()).has_value());
-  for (const char* c : {R"("outputs":[["f32[1]",1,4]])", R"("outputs":[["f32[1]",-1,4]])", R"("outputs":[["f32[1]",0,5]])",
-                        R"("outputs":[["f32[1",0,4]])", R"("outputs":[[1,0,4]])", R"("outputs":1)", R"("outputs":[["pred[4]",0,4]])",
-                        R"("outputs":[["f32[4611686018427387904]",0,4]])", R"("outputs":[["f32[1]",1e300,4]])",
-                        R"("outputs":[["f32[1]",0,4]],"tol":[])", R"("outputs":[["f32[1]",0,4]],"tol":{"kind":"loose"})",
-                        R"("outputs":[["f32[1]",0,4]],"alt_outputs":[])"}) {
+  for (const char* c :
+       {R"("outputs":[["f32[1]",1,4]])", R"("outputs":[["f32[1]",-1,4]])", R"("outputs":[["f32[1]",0,5]])",
+        R"("outputs":[["f32[1",0,4]])", R"("outputs":[[1,0,4]])", R"("outputs":1)", R"("outputs":[["pred[4]",0,4]])",
+        R"("outputs":[["f32[4611686018427387904]",0,4]])", R"("outputs":[["f32[1]",1e300,4]])",
+        R"("outputs":[["f32[1]",0,4]],"tol":[])", R"("outputs":[["f32[1]",0,4]],"tol":{"kind":"loose"})",
+        R"("outputs":[["f32[1]",0,4]],"alt_outputs":[])"}) {
     const bool has_tol = std::string_view(c).find("tol\"") != std::string_view::npos;
-    Write("bad/manifest.json", Format(R"({{"cases":[{{"name":"a","inputs":[],{}{}}}]}})", c,
-                                           has_tol ? "" : R"(,"tol":{"kind":"bits"})"));
+    Write("bad/manifest.json",
+          Format(R"({{"cases":[{{"name":"a","inputs":[],{}{}}}]}})", c, has_tol ? "" : R"(,"tol":{"kind":"bits"})"));
     auto found = FindCases(root_.string());
     ASSERT_TRUE(found.has_value()) << c << found.error().ToString();
     ASSERT_EQ(found->cases.size(), 1u);
@@ -187,19 +189,16 @@ TEST(CorpusRecorded, EveryCase) {
         ASSERT_EQ(arrays->outputs[d].size(), leaves.size()) << c.name;
         for (std::size_t i = 0; i < leaves.size(); ++i) {
           const Literal& out = arrays->outputs[d][i];
-          EXPECT_TRUE(c.is_model || out.shape().element_type() == leaves[i]->element_type()) << c.name << " output " << i;
+          EXPECT_TRUE(c.is_model || out.shape().element_type() == leaves[i]->element_type())
+              << c.name << " output " << i;
           const auto& alt = arrays->alt_outputs[d][i];
           EXPECT_TRUE(Compare(out, out, alt ? &*alt : nullptr, arrays->tolerances[i]).passed) << c.name;
           // Alternatives are right as well.
-          if (alt) {
-            EXPECT_TRUE(Compare(*alt, out, &*alt, arrays->tolerances[i]).passed) << c.name;
-          }
+          if (alt) { EXPECT_TRUE(Compare(*alt, out, &*alt, arrays->tolerances[i]).passed) << c.name; }
         }
       }
     }
-    if (root == roots[0] && std::getenv("KRAFLA_CORPUS") != nullptr) {
-      EXPECT_GT(constants, 20);
-    }
+    if (root == roots[0] && std::getenv("KRAFLA_CORPUS") != nullptr) { EXPECT_GT(constants, 20); }
   }
 }
 

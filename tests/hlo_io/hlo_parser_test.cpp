@@ -84,18 +84,20 @@ TEST(HloParser, LastInstructionIsTheRootWithoutTheWord) {
 }
 
 TEST(HloParser, ComputationsMayComeAfterTheirUse) {
-  auto m = Read("HloModule m\nENTRY e { x = f32[] parameter(0) ROOT r = f32[] call(x), to_apply=f }\n"
-                "f { y = f32[] parameter(0) ROOT z = f32[] negate(y) }\n");
+  auto m = Read(
+      "HloModule m\nENTRY e { x = f32[] parameter(0) ROOT r = f32[] call(x), to_apply=f }\n"
+      "f { y = f32[] parameter(0) ROOT z = f32[] negate(y) }\n");
   ASSERT_NE(m, nullptr);
   EXPECT_EQ(Root(*m).called(0)->name(), "f");
   EXPECT_EQ(m->entry()->name(), "e");
 }
 
 TEST(HloParser, AsyncSugarMakesAComputation) {
-  auto m = Read(Around("x = f32[2] parameter(0)\n"
-                       "s = ((f32[2]), f32[2], u32[]) exponential-start(x), result_accuracy={mode=highest}\n"
-                       "u = ((f32[2]), f32[2], u32[]) exponential-update(s)\n"
-                       "ROOT d = f32[2] exponential-done(u)"));
+  auto m =
+      Read(Around("x = f32[2] parameter(0)\n"
+                  "s = ((f32[2]), f32[2], u32[]) exponential-start(x), result_accuracy={mode=highest}\n"
+                  "u = ((f32[2]), f32[2], u32[]) exponential-update(s)\n"
+                  "ROOT d = f32[2] exponential-done(u)"));
   ASSERT_NE(m, nullptr);
   const Instruction& start = *Root(*m).operand(0)->operand(0);
   EXPECT_EQ(start.opcode(), Opcode::kAsyncStart);
@@ -109,18 +111,20 @@ TEST(HloParser, AsyncSugarMakesAComputation) {
 }
 
 TEST(HloParser, InlineComputation) {
-  auto m = Read(Around("x = f32[3] parameter(0)\nz = f32[] constant(0)\n"
-                       "ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply={ a = f32[] parameter(0)\n"
-                       " b = f32[] parameter(1)\n ROOT s = f32[] maximum(a, b) }"));
+  auto m =
+      Read(Around("x = f32[3] parameter(0)\nz = f32[] constant(0)\n"
+                  "ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply={ a = f32[] parameter(0)\n"
+                  " b = f32[] parameter(1)\n ROOT s = f32[] maximum(a, b) }"));
   ASSERT_NE(m, nullptr);
   EXPECT_EQ(Root(*m).called(0)->root()->opcode(), Opcode::kMaximum);
   EXPECT_EQ(m->entry()->name(), "e");
 }
 
 TEST(HloParser, WindowsAndDimLabels) {
-  auto m = Read(Around("x = f32[1,4,4,2] parameter(0)\nw = f32[3,2,2,5] parameter(1)\n"
-                       "ROOT c = f32[1,4,4,5] convolution(x, w), dim_labels=b01f_01io->b01f, feature_group_count=1,\n"
-                       "window={size=3x2 stride=1x2 pad=1_-1x0_2 lhs_dilate=1x2 rhs_dilate=2x1 rhs_reversal=0x1}"));
+  auto m =
+      Read(Around("x = f32[1,4,4,2] parameter(0)\nw = f32[3,2,2,5] parameter(1)\n"
+                  "ROOT c = f32[1,4,4,5] convolution(x, w), dim_labels=b01f_01io->b01f, feature_group_count=1,\n"
+                  "window={size=3x2 stride=1x2 pad=1_-1x0_2 lhs_dilate=1x2 rhs_dilate=2x1 rhs_reversal=0x1}"));
   ASSERT_NE(m, nullptr);
   const auto& c = Root(*m).attr<ConvolutionAttributes>();
   ASSERT_EQ(c.window.size(), 2u);
@@ -135,10 +139,11 @@ TEST(HloParser, WindowsAndDimLabels) {
 TEST(HloParser, ReplicaGroupsInEveryForm) {
   using Groups = std::vector<std::vector<int64_t>>;
   auto groups = [](std::string_view text) {
-    auto m = Read(Around(Format("x = f32[4] parameter(0)\n"
-                                     "ROOT r = f32[4] all-reduce(x), replica_groups={}, to_apply={{\n"
-                                     "a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }}",
-                                     text)));
+    auto m =
+        Read(Around(Format("x = f32[4] parameter(0)\n"
+                           "ROOT r = f32[4] all-reduce(x), replica_groups={}, to_apply={{\n"
+                           "a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }}",
+                           text)));
     return m ? Root(*m).attr<CollectiveAttributes>().replica_groups : Groups{{-1}};
   };
   EXPECT_EQ(groups("{}"), Groups{});
@@ -163,17 +168,20 @@ TEST(HloParser, LayoutTails) {
   ASSERT_TRUE(plain.has_value()) << plain.error().ToString();
   EXPECT_EQ(plain->ToString(), "(f32[<=4,2]{1,0}, token[], opaque[])");
   EXPECT_TRUE(plain->tuple_elements()[0].IsDynamicDim(0));
-  for (const char* bad : {"f32", "f32[", "f32[2", "f32[-1]", "f32[2]{0", "f32[2]{1}", "f32[2,2]{0}", "f32[2,2]{0,0}", "f32[]{0}",
-                          "f32[9999999999999999999]", "f32[?]", "f32[<=]", "(f32[]", "f32[2] x", "float[2]", "token[2]", ""})
+  for (const char* bad :
+       {"f32", "f32[", "f32[2", "f32[-1]", "f32[2]{0", "f32[2]{1}", "f32[2,2]{0}", "f32[2,2]{0,0}", "f32[]{0}",
+        "f32[9999999999999999999]", "f32[?]", "f32[<=]", "(f32[]", "f32[2] x", "float[2]", "token[2]", ""})
     EXPECT_FALSE(ParseShape(bad).has_value()) << bad;
 }
 
 TEST(HloParser, TripCountOfAWhile) {
-  for (const char* config : {"{\"known_trip_count\":{\"n\":\"7\"},\"x\":{}}", "\"{\\\"known_trip_count\\\":{\\\"n\\\":\\\"7\\\"}}\""}) {
-    auto m = Read(Format("HloModule m\nc {{ a = s32[] parameter(0) ROOT p = pred[] constant(true) }}\n"
-                              "b {{ ROOT a = s32[] parameter(0) }}\n"
-                              "ENTRY e {{ x = s32[] parameter(0) ROOT w = s32[] while(x), condition=c, body=b, backend_config={} }}",
-                              config));
+  for (const char* config :
+       {"{\"known_trip_count\":{\"n\":\"7\"},\"x\":{}}", "\"{\\\"known_trip_count\\\":{\\\"n\\\":\\\"7\\\"}}\""}) {
+    auto m = Read(
+        Format("HloModule m\nc {{ a = s32[] parameter(0) ROOT p = pred[] constant(true) }}\n"
+               "b {{ ROOT a = s32[] parameter(0) }}\n"
+               "ENTRY e {{ x = s32[] parameter(0) ROOT w = s32[] while(x), condition=c, body=b, backend_config={} }}",
+               config));
     ASSERT_NE(m, nullptr);
     EXPECT_EQ(Root(*m).attr<WhileAttributes>().known_trip_count, 7);
     EXPECT_EQ(Root(*m).metadata().backend_config, config);
@@ -185,14 +193,17 @@ TEST(HloParser, TripCountOfAWhile) {
 TEST(HloParser, ErrorsShowTheirPlace) {
   EXPECT_EQ(ErrorOf("HloModule m\nENTRY e {\n\tx = f32[2] parameter(0)\n  ROOT r = f32[2] ad(x)\n}\n"),
             "m.hlo:4:19: unknown opcode 'ad'\n    ROOT r = f32[2] ad(x)\n                    ^");
-  EXPECT_EQ(ErrorOf(Around("\tx = f32[2] parameter(0)\n\tROOT r = f32[2] negate(y)")),
-            "m.hlo:4:25: no instruction 'y' is defined before this one\n  \tROOT r = f32[2] negate(y)\n  \t                       ^");
-  EXPECT_EQ(ErrorOf(""), "m.hlo:1:1: expected 'HloModule' at the beginning of a module, found the end of the text\n  \n  ^");
+  EXPECT_EQ(
+      ErrorOf(Around("\tx = f32[2] parameter(0)\n\tROOT r = f32[2] negate(y)")),
+      "m.hlo:4:25: no instruction 'y' is defined before this one\n  \tROOT r = f32[2] negate(y)\n  \t                       ^");
+  EXPECT_EQ(ErrorOf(""),
+            "m.hlo:1:1: expected 'HloModule' at the beginning of a module, found the end of the text\n  \n  ^");
 }
 
 TEST(HloParser, WhatIsRefused) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"x = f32[2] parameter(0)\nr = f32[2] negate(x), dimensions={0}", "this instruction has no attribute 'dimensions'"},
+      {"x = f32[2] parameter(0)\nr = f32[2] negate(x), dimensions={0}",
+       "this instruction has no attribute 'dimensions'"},
       {"x = f32[2] parameter(0)\nr = f32[2] negate(x), turbo=1", "unknown attribute 'turbo'"},
       {"x = f32[2] parameter(0)\nr = f32[2] reverse(x)", "reverse needs the attribute 'dimensions'"},
       {"x = f32[2] parameter(0)\nr = f32[2] reverse(x), dimensions={0}, dimensions={0}", "given twice"},
@@ -231,8 +242,10 @@ TEST(HloParser, AnyNameSurvivesARoundTrip) {
   module.set_entry(c);
   Instruction* last = nullptr;
   int64_t number = 0;
-  for (const char* name : {"f32", "ROOT", "ENTRY", "1", "a b", "quote\"d", "back\\slash", "line\nbreak", "a-", "%x", "\xc3\xa9", "x.1-y"})
-    last = c->Add(Opcode::kParameter, Shape::MakeScalar(ElementType::kF32), {}, ParameterAttributes{number++, {}}, {}, name);
+  for (const char* name :
+       {"f32", "ROOT", "ENTRY", "1", "a b", "quote\"d", "back\\slash", "line\nbreak", "a-", "%x", "\xc3\xa9", "x.1-y"})
+    last = c->Add(Opcode::kParameter, Shape::MakeScalar(ElementType::kF32), {}, ParameterAttributes{number++, {}}, {},
+                  name);
   c->set_root(c->Add(Opcode::kNegate, last->shape(), {last}));
   for (bool percent : {false, true}) {
     HloPrintOptions options;
@@ -247,11 +260,13 @@ TEST(HloParser, AnyNameSurvivesARoundTrip) {
 TEST(HloParser, Limits) {
   HloTextLimits limits;
   limits.max_instructions = 2;
-  EXPECT_NE(ErrorOf(Around("a = f32[] parameter(0)\nb = f32[] negate(a)\nc = f32[] negate(b)"), limits).find("limit of 2 instructions"),
+  EXPECT_NE(ErrorOf(Around("a = f32[] parameter(0)\nb = f32[] negate(a)\nc = f32[] negate(b)"), limits)
+                .find("limit of 2 instructions"),
             std::string::npos);
   limits = {};
   limits.max_constant_bytes = 7;
-  EXPECT_NE(ErrorOf(Around("a = s32[1] constant({1})\nb = s32[1] constant({...})"), limits).find("limit of 7 bytes"), std::string::npos);
+  EXPECT_NE(ErrorOf(Around("a = s32[1] constant({1})\nb = s32[1] constant({...})"), limits).find("limit of 7 bytes"),
+            std::string::npos);
   // Nesting of shapes, literals and computations ends at a limit, not at the end of the stack.
   std::string deep(100000, '('), braces(100000, '{');
   EXPECT_NE(ErrorOf(Around("a = " + deep)).find("deeper than the limit"), std::string::npos);
@@ -260,9 +275,14 @@ TEST(HloParser, Limits) {
   for (int i = 0; i < 1000; ++i) inside += "a = f32[] parameter(0) r = f32[] map(a), to_apply={";
   EXPECT_NE(ErrorOf(Around(inside)).find("deeper than the limit"), std::string::npos);
   // A number of a few characters cannot ask for gigabytes.
-  EXPECT_NE(ErrorOf(Around("a = f32[1000000000] constant({1, 2})")).find("more than the rest of the text"), std::string::npos);
-  EXPECT_NE(ErrorOf(Around("x = f32[4] parameter(0)\nr = f32[4] all-gather(x), dimensions={0}, replica_groups=[1,1000000000]<=[1000000000]"))
-                .find("past the limit"), std::string::npos);
+  EXPECT_NE(ErrorOf(Around("a = f32[1000000000] constant({1, 2})")).find("more than the rest of the text"),
+            std::string::npos);
+  EXPECT_NE(
+      ErrorOf(
+          Around(
+              "x = f32[4] parameter(0)\nr = f32[4] all-gather(x), dimensions={0}, replica_groups=[1,1000000000]<=[1000000000]"))
+          .find("past the limit"),
+      std::string::npos);
 }
 
 constexpr std::string_view kSample =

@@ -22,7 +22,8 @@ Result<std::unique_ptr<Module>> FromProto(std::string_view bytes) {
 std::string Printed(const Instruction& i, const HloPrintOptions& options = {}) {
   std::string out = PrintInstruction(i, options);
   for (std::size_t at; (at = out.find("/*")) != std::string::npos;) out.erase(at, out.find("*/", at) + 2 - at);
-  for (std::string_view said : {", type=FLOAT", ", type=SIGNED", ", type=UNSIGNED", ", operand_precision={default,default}"})
+  for (std::string_view said :
+       {", type=FLOAT", ", type=SIGNED", ", type=UNSIGNED", ", operand_precision={default,default}"})
     if (std::size_t at = out.find(said); at != std::string::npos) out.erase(at, said.size());
   for (std::string_view quoted : {"=\"{", "}\""})
     for (std::size_t at; (at = out.find(quoted)) != std::string::npos;) out.erase(out.find('"', at), 1);
@@ -63,7 +64,8 @@ void ExpectRoundTrip(const std::string& text, const std::string& name) {
   EXPECT_EQ((*again)->num_partitions, (*module)->num_partitions);
 }
 
-constexpr std::string_view kManyAttributes = R"(HloModule many, input_output_alias={ {0}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }, replica_count=2, num_partitions=2, frontend_attributes={a="1",b={x=2}}
+constexpr std::string_view kManyAttributes =
+    R"(HloModule many, input_output_alias={ {0}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }, replica_count=2, num_partitions=2, frontend_attributes={a="1",b={x=2}}
 
 max { p = f32[] parameter(0)
   q = f32[] parameter(1)
@@ -126,23 +128,27 @@ ENTRY main {
 TEST(HloProto, KeepsEveryAttribute) {
   std::string text(kManyAttributes);
   const std::string missing = "  cv = f32";
-  text.insert(text.find(missing), "  p0 = f32[1,4,4,2] broadcast(z), dimensions={}\n  k = f32[3,3,2,2] broadcast(z), dimensions={}\n");
+  text.insert(text.find(missing),
+              "  p0 = f32[1,4,4,2] broadcast(z), dimensions={}\n  k = f32[3,3,2,2] broadcast(z), dimensions={}\n");
   ExpectRoundTrip(text, "many");
 }
 
 // Keys that are no words, and values that are no dictionaries though they begin and end like one.
 TEST(HloProto, KeepsOddFrontendAttributes) {
-  ExpectRoundTrip("HloModule m\n\nENTRY e {\n  ROOT a = f32[2]{0} parameter(0), "
-                  "frontend_attributes={plain.key=\"1\",\"a b\"=\"2\",\"in\\177line\"=\"3\",x={y=\"z\"},w=\"{\\\"}\"}\n}\n",
-                  "odd");
+  ExpectRoundTrip(
+      "HloModule m\n\nENTRY e {\n  ROOT a = f32[2]{0} parameter(0), "
+      "frontend_attributes={plain.key=\"1\",\"a b\"=\"2\",\"in\\177line\"=\"3\",x={y=\"z\"},w=\"{\\\"}\"}\n}\n",
+      "odd");
 }
 
 TEST(HloProto, AnyBytesGiveAModuleOrAnError) {
-  auto module = ParseHloText("HloModule m\nENTRY e { a = f32[2,3] parameter(0) c = f32[2,3] constant({{1,2,3},{4,5,6}}) ROOT r = f32[2,3] add(a, c) }");
+  auto module = ParseHloText(
+      "HloModule m\nENTRY e { a = f32[2,3] parameter(0) c = f32[2,3] constant({{1,2,3},{4,5,6}}) ROOT r = f32[2,3] add(a, c) }");
   ASSERT_TRUE(module) << module.error().ToString();
   auto bytes = SerializeHloProto(**module);
   ASSERT_TRUE(bytes);
-  for (std::size_t n = 0; n < bytes->size(); ++n) EXPECT_FALSE(FromProto(bytes->substr(0, n)) && n + 60 < bytes->size()) << n;
+  for (std::size_t n = 0; n < bytes->size(); ++n)
+    EXPECT_FALSE(FromProto(bytes->substr(0, n)) && n + 60 < bytes->size()) << n;
   std::mt19937 random(7);
   int read = 0;
   for (int round = 0; round < 20000; ++round) {
@@ -156,7 +162,8 @@ TEST(HloProto, AnyBytesGiveAModuleOrAnError) {
 
 // XLA's reader refuses a program shape without its parameters' names and a literal without a layout, be it empty.
 TEST(HloProto, HasWhatXlaInsistsOn) {
-  auto module = ParseHloText("HloModule m\nENTRY e { first = f32[] parameter(0) c = f32[] constant(3) ROOT r = f32[] add(first, c) }");
+  auto module = ParseHloText(
+      "HloModule m\nENTRY e { first = f32[] parameter(0) c = f32[] constant(3) ROOT r = f32[] add(first, c) }");
   ASSERT_TRUE(module) << module.error().ToString();
   auto bytes = SerializeHloProto(**module);
   ASSERT_TRUE(bytes);
@@ -180,7 +187,8 @@ TEST(HloProto, HasWhatXlaInsistsOn) {
 
 // And one without the messages that say nothing of scalars: dimension numbers, windows, paddings.
 TEST(HloProto, WritesMessagesWithoutFields) {
-  for (const auto& [text, field] : {std::pair("ROOT r = f32[] dot(a, a)", 30), std::pair("ROOT r = f32[] pad(a, a), padding=", 21)}) {
+  for (const auto& [text, field] :
+       {std::pair("ROOT r = f32[] dot(a, a)", 30), std::pair("ROOT r = f32[] pad(a, a), padding=", 21)}) {
     auto module = ParseHloText(std::string("HloModule m\nENTRY e { a = f32[] parameter(0) ") + text + "}");
     ASSERT_TRUE(module) << module.error().ToString();
     auto bytes = SerializeHloProto(**module);

@@ -89,9 +89,7 @@ TEST_F(NpzTest, DamageIsNoticed) {
     changed[n] = static_cast<char>(changed[n] ^ 0x41);
     WriteBytes(changed);
     auto read = ReadNpz(path());
-    if (read && !read->empty()) {
-      EXPECT_EQ((*read)[0].literal.shape().byte_size(), 256) << n;
-    }
+    if (read && !read->empty()) { EXPECT_EQ((*read)[0].literal.shape().byte_size(), 256) << n; }
   }
   EXPECT_EQ(ReadNpz("/nonexistent/x.npz").error().code(), StatusCode::kNotFound);
 }
@@ -104,12 +102,15 @@ TEST(Npy, Dictionaries) {
   EXPECT_TRUE(ReadNpyDictionary("{'shape': (5,), 'fortran_order': True, 'descr': '<c8'}")->fortran_order);
   for (const char* bad :
        {"", "{", "{}", "{'descr': '<f4', 'fortran_order': False}", "{'descr': '<f4', 'fortran_order': 1, 'shape': ()}",
-        "{'descr': '>f4', 'fortran_order': False, 'shape': ()}", "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3}", "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
+        "{'descr': '>f4', 'fortran_order': False, 'shape': ()}",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 2)}",
         "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': ()} x", "{'descr': '<U4', 'fortran_order': False, 'shape': ()}"})
+        "{'descr': '<f4', 'fortran_order': False, 'shape': ()} x",
+        "{'descr': '<U4', 'fortran_order': False, 'shape': ()}"})
     EXPECT_FALSE(ReadNpyDictionary(bad).has_value()) << bad;
 }
 

@@ -46,7 +46,8 @@ TEST(StablehloBytecode, KeptArtifactsGiveValidModules) {
     ASSERT_TRUE(text) << text.error().ToString();
     const auto want = (*text)->entry()->parameters(), got = (*module)->entry()->parameters();
     ASSERT_EQ(got.size(), want.size()) << path;
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(Shape::Compatible(got[i]->shape(), want[i]->shape())) << path;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_TRUE(Shape::Compatible(got[i]->shape(), want[i]->shape())) << path;
     auto verified = Verify(**module);
     EXPECT_TRUE(verified) << path << verified.error().ToString();
   }

@@ -15,7 +15,8 @@ Result<std::unique_ptr<Module>> Read(std::string_view argument, std::string_view
   func.func public @main(%arg0: tensor<2x3x4xf32> {}) -> (tensor<4x3x2xf32> {}) {{
 {}
   }}
-}})mlir", mode(argument), mode(result), body);
+}})mlir",
+                                  mode(argument), mode(result), body);
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, ReadModule(text, "test"));
   KRAFLA_TRY(Verify(*module));
   return module;

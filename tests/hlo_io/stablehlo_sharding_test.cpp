@@ -20,8 +20,7 @@ std::string Lines(const Module& module, std::string_view word) {
   std::string out, text = PrintModule(module);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    if (text.substr(at, end - at).find(word) != std::string::npos)
-      out += text.substr(at, end - at) + "\n";
+    if (text.substr(at, end - at).find(word) != std::string::npos) out += text.substr(at, end - at) + "\n";
     at = end + 1;
   }
   return out;
@@ -54,21 +53,18 @@ TEST(StablehloSharding, ManualComputation) {
   auto module = ReadSharded(WithGroups("dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>"));
   ASSERT_TRUE(module) << module.error().message();
   ASSERT_TRUE(Verify(**module));
-  EXPECT_PRED_FORMAT2(
-      ::testing::IsSubstring,
-      R"(xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>})",
-      Lines(**module, "HloModule"));
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                      R"(xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>})",
+                      Lines(**module, "HloModule"));
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "sharding={devices=[4,1]<=[2,2]T(1,0)}",
                       Lines(**module, " parameter(0), sharding"));
   const std::string constraint = Lines(**module, "unspecified_dims=[1]");
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "custom_call_target=\"Sharding\"", constraint);
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
-                      R"(xla.sdy.in_shardings="[<@mesh, [{\"x\", \"y\"}, {}]>]")",
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, R"(xla.sdy.in_shardings="[<@mesh, [{\"x\", \"y\"}, {}]>]")",
                       Lines(**module, "GlobalToLocalShape"));
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, R"(xla.sdy.manual_axes="{\"x\", \"y\"}")",
                       Lines(**module, "LocalToGlobalShape"));
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
-                      "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}",
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}",
                       Lines(**module, "ROOT"));
 }
 
@@ -91,24 +87,20 @@ TEST(StablehloSharding, GroupsAlongAxes) {
   };
   EXPECT_PRED_FORMAT2(
       ::testing::IsSubstring, "{{0,1},{2,3}}",
-      groups(
-          R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>)"));
+      groups(R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>)"));
   EXPECT_PRED_FORMAT2(
       ::testing::IsSubstring, "{{0,2},{1,3}}",
-      groups(
-          R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "y">]>)"));
+      groups(R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "y">]>)"));
   EXPECT_PRED_FORMAT2(
       ::testing::IsSubstring, "{{0,1},{2,3}}",
       groups(
           R"(#stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "z", size = 4>]>, axes = [#stablehlo.axis_ref<name = "z", sub_axis_info = (2)2>]>)"));
   EXPECT_PRED_FORMAT2(
       ::testing::IsSubstring, "axis 'w'",
-      groups(
-          R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "w">]>)"));
+      groups(R"(#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "w">]>)"));
   EXPECT_PRED_FORMAT2(
       ::testing::IsSubstring, "mesh 'none'",
-      groups(
-          R"(#stablehlo.replica_group_mesh_axes<mesh = @none, axes = [#stablehlo.axis_ref<name = "w">]>)"));
+      groups(R"(#stablehlo.replica_group_mesh_axes<mesh = @none, axes = [#stablehlo.axis_ref<name = "w">]>)"));
 }
 
 constexpr std::string_view kGroup = R"mlir(
@@ -132,7 +124,8 @@ TEST(StablehloSharding, Groups) {
   EXPECT_NE(group.find("= () custom-call(parameter)"), std::string::npos) << group;
   EXPECT_NE(group.find(R"(xla.sdy.sharding_group_id="3 : i64")"), std::string::npos) << group;
   // A sharding over one device, of a program exported for one, cuts nothing; what advises only is gone.
-  EXPECT_NE(Lines(**module, "Sharding\"").find("sharding={replicated}"), std::string::npos) << Lines(**module, "Sharding");
+  EXPECT_NE(Lines(**module, "Sharding\"").find("sharding={replicated}"), std::string::npos)
+      << Lines(**module, "Sharding");
   EXPECT_EQ(Lines(**module, "control_dep"), "");
 }
 
@@ -164,8 +157,7 @@ module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32
 TEST(StablehloSharding, OneDevice) {
   std::string text = WithGroups("dense<0> : tensor<1x1xi64>");
   text.replace(text.find("num_partitions = 4"), 18, "num_partitions = 1");
-  for (std::size_t at; (at = text.find("tensor<1x2xf32>")) != text.npos;)
-    text.replace(at, 15, "tensor<4x2xf32>");
+  for (std::size_t at; (at = text.find("tensor<1x2xf32>")) != text.npos;) text.replace(at, 15, "tensor<4x2xf32>");
   auto module = ReadSharded(text);
   ASSERT_TRUE(module) << module.error().message();
   EXPECT_EQ(Lines(**module, "sharding"), "");

@@ -75,7 +75,8 @@ TEST(StablehloText, PrettyAndGenericForms) {
   auto verified = Verify(**module);
   ASSERT_TRUE(verified) << verified.error().ToString();
   const Module& m = **module;
-  EXPECT_NE(Line(m, Opcode::kDot).find("operand_precision={highest,default}, algorithm=dot_bf16_bf16_f32_x3"), std::string::npos)
+  EXPECT_NE(Line(m, Opcode::kDot).find("operand_precision={highest,default}, algorithm=dot_bf16_bf16_f32_x3"),
+            std::string::npos)
       << Line(m, Opcode::kDot);
   EXPECT_NE(Line(m, Opcode::kSlice).find("slice={[0:4:2], [1:3]}"), std::string::npos) << Line(m, Opcode::kSlice);
   EXPECT_NE(Line(m, Opcode::kPad).find("padding=1_0x0_-1_1"), std::string::npos) << Line(m, Opcode::kPad);
@@ -118,14 +119,16 @@ func.func @main(%x: tensor<1x4x4x2xf32>, %k: tensor<3x3x2x5xf32>, %v: tensor<4xi
       use_global_device_ids} : (tensor<4xi32>) -> tensor<4xi32>
   return %0, %1#0, %2, %3 : tensor<1x2x2x5xf32>, tensor<4xi32>, tensor<6x4xf32>, tensor<4xi32>
 }
-)mlir", "seldom.mlir");
+)mlir",
+                           "seldom.mlir");
   ASSERT_TRUE(module) << module.error().ToString();
   auto verified = Verify(**module);
   ASSERT_TRUE(verified) << verified.error().ToString();
   EXPECT_NE(Line(**module, Opcode::kConvolution).find("dim_labels=b01f_01io->b01f"), std::string::npos)
       << Line(**module, Opcode::kConvolution);
   EXPECT_NE(Line(**module, Opcode::kScan).find("is_reverse=true"), std::string::npos) << Line(**module, Opcode::kScan);
-  EXPECT_NE(Line(**module, Opcode::kRaggedDot).find("highest"), std::string::npos) << Line(**module, Opcode::kRaggedDot);
+  EXPECT_NE(Line(**module, Opcode::kRaggedDot).find("highest"), std::string::npos)
+      << Line(**module, Opcode::kRaggedDot);
   EXPECT_NE(Line(**module, Opcode::kAllReduce).find("use_global_device_ids=true"), std::string::npos)
       << Line(**module, Opcode::kAllReduce);
 
@@ -133,7 +136,8 @@ func.func @main(%x: tensor<1x4x4x2xf32>, %k: tensor<3x3x2x5xf32>, %v: tensor<4xi
       "func.func @main(%a: tensor<?x3xf32, #stablehlo.type_extensions<bounds = [5, ?]>>) -> "
       "tensor<?x3xf32, #stablehlo.bounds<5, ?>> {\n"
       "  %0 = stablehlo.abs %a : tensor<?x3xf32, #stablehlo.bounds<5, ?>>\n"
-      "  return %0 : tensor<?x3xf32, #stablehlo.bounds<5, ?>>\n}\n", "bounded.mlir");
+      "  return %0 : tensor<?x3xf32, #stablehlo.bounds<5, ?>>\n}\n",
+      "bounded.mlir");
   ASSERT_TRUE(bounded) << bounded.error().ToString();
   EXPECT_TRUE((*bounded)->entry()->root()->shape().IsDynamic());
   EXPECT_EQ((*bounded)->entry()->root()->shape().dim(0), 5);
@@ -157,7 +161,8 @@ func.func @main(%a: tensor<4x3xf32>) -> (tensor<?x3xf32>, tensor<?xf32>) {
   %f = stablehlo.dynamic_reshape %t, %c : (tensor<?x3xf32>, tensor<1xi32>) -> tensor<?xf32>
   return %t, %f : tensor<?x3xf32>, tensor<?xf32>
 }
-)mlir", "open.mlir");
+)mlir",
+                           "open.mlir");
   ASSERT_TRUE(module) << module.error().ToString();
   auto verified = Verify(**module);
   ASSERT_TRUE(verified) << verified.error().ToString();
@@ -165,14 +170,16 @@ func.func @main(%a: tensor<4x3xf32>) -> (tensor<?x3xf32>, tensor<?xf32>) {
   auto unknown = ReadModule(
       "func.func @main(%a: tensor<4xf32>, %s: tensor<1xi32>) -> tensor<?xf32> {\n"
       "  %0 = stablehlo.dynamic_reshape %a, %s : (tensor<4xf32>, tensor<1xi32>) -> tensor<?xf32>\n"
-      "  return %0 : tensor<?xf32>\n}\n", "unknown.mlir");
+      "  return %0 : tensor<?xf32>\n}\n",
+      "unknown.mlir");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code(), StatusCode::kUnimplemented) << unknown.error().ToString();
   auto wrong = ReadModule(
       "func.func @main(%a: tensor<4xf32>) -> tensor<?x2xf32> {\n"
       "  %s = stablehlo.constant dense<[1, 4]> : tensor<2xi32>\n"
       "  %0 = stablehlo.dynamic_reshape %a, %s : (tensor<4xf32>, tensor<2xi32>) -> tensor<?x2xf32>\n"
-      "  return %0 : tensor<?x2xf32>\n}\n", "wrong.mlir");
+      "  return %0 : tensor<?x2xf32>\n}\n",
+      "wrong.mlir");
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code(), StatusCode::kInvalidArgument) << wrong.error().ToString();
 }
@@ -180,8 +187,10 @@ func.func @main(%a: tensor<4x3xf32>) -> (tensor<?x3xf32>, tensor<?xf32>) {
 // Types that XLA has not: they are read, and named where something is to be computed with them.
 TEST(StablehloText, TypesThatCannotBeComputedWith) {
   auto error = [](std::string_view line) {
-    const std::string text = Format("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n  {}\n  return %a : "
-                                    "tensor<2xf32>\n}}\n", line);
+    const std::string text = Format(
+        "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n  {}\n  return %a : "
+        "tensor<2xf32>\n}}\n",
+        line);
     EXPECT_TRUE(stablehlo::ParseText(text, "types.mlir")) << text;
     auto read = ReadModule(text, "types.mlir");
     EXPECT_FALSE(read) << text;
@@ -189,27 +198,33 @@ TEST(StablehloText, TypesThatCannotBeComputedWith) {
     EXPECT_EQ(read.error().code(), StatusCode::kUnimplemented) << text;
     return read.error().ToString();
   };
-  EXPECT_NE(error("%0 = stablehlo.constant dense<[0.5, 0x1F]> : tensor<2xf6E2M3FN>").find("f6E2M3FN"), std::string::npos);
+  EXPECT_NE(error("%0 = stablehlo.constant dense<[0.5, 0x1F]> : tensor<2xf6E2M3FN>").find("f6E2M3FN"),
+            std::string::npos);
   EXPECT_NE(error("%0 = stablehlo.uniform_quantize %a : (tensor<2xf32>) -> tensor<2x!quant.uniform<i8:f32, 0.5:-20>>")
-                .find("!quant.uniform<i8:f32, 0.5:-20>"), std::string::npos);
+                .find("!quant.uniform<i8:f32, 0.5:-20>"),
+            std::string::npos);
   EXPECT_NE(error("%0 = stablehlo.constant() {value = dense<1> : tensor<2xi8>} : () -> "
                   "tensor<2x!quant.uniform<i8<-128:127>:f32:0, {0.1:-30, 0.5}>>")
-                .find("!quant.uniform<i8<-128:127>:f32:0, {0.1:-30, 0.5}>"), std::string::npos);
+                .find("!quant.uniform<i8<-128:127>:f32:0, {0.1:-30, 0.5}>"),
+            std::string::npos);
 }
 
 // HLO has no order of complex numbers.
 TEST(StablehloText, LargerComplexNumber) {
-  auto module = ReadModule("func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {\n"
-                           "  %b = stablehlo.negate %a : tensor<2xcomplex<f32>>\n"
-                           "  %0 = stablehlo.maximum %a, %b : tensor<2xcomplex<f32>>\n"
-                           "  return %0 : tensor<2xcomplex<f32>>\n}\n", "complex.mlir");
+  auto module = ReadModule(
+      "func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {\n"
+      "  %b = stablehlo.negate %a : tensor<2xcomplex<f32>>\n"
+      "  %0 = stablehlo.maximum %a, %b : tensor<2xcomplex<f32>>\n"
+      "  return %0 : tensor<2xcomplex<f32>>\n}\n",
+      "complex.mlir");
   ASSERT_TRUE(module) << module.error().ToString();
   auto verified = Verify(**module);
   ASSERT_TRUE(verified) << verified.error().ToString();
   EXPECT_EQ((*module)->entry()->root()->opcode(), Opcode::kSelect);
 }
 
-// jaxlib writes every array of equal numbers so; spelled out they would take many times the memory of the program's run.
+// jaxlib writes every array of equal numbers so; spelled out they would take many times the memory of the program's
+// run.
 TEST(StablehloText, ArraysOfOneValueStayOneValue) {
   Result<std::unique_ptr<Module>> module = ReadModule(R"mlir(
 module @m {
@@ -219,7 +234,7 @@ module @m {
     return %0, %1 : tensor<4096x4096xf32>, tensor<2x3xi32>
   }
 })mlir",
-                                                       "splats.mlir");
+                                                      "splats.mlir");
   ASSERT_TRUE(module.has_value()) << module.error().ToString();
   int64_t elements = 0;
   for (const auto& i : (*module)->entry()->instructions())
@@ -230,15 +245,21 @@ module @m {
 
 TEST(StablehloText, SaysWhereAndWhat) {
   auto bad = [](std::string_view line) {
-    auto read = ReadModule(Format("module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n", line), "bad.mlir");
+    auto read = ReadModule(
+        Format(
+            "module {{\n  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {{\n    {}\n    return %r : tensor<2xf32>\n  }}\n}}\n",
+            line),
+        "bad.mlir");
     return read ? std::string() : read.error().ToString();
   };
   EXPECT_EQ(bad("%r = stablehlo.abs %a : tensor<2xf32>"), "");
   EXPECT_NE(bad("%r = stablehlo.abs %b : tensor<2xf32>").find("bad.mlir:3:"), std::string::npos);
   EXPECT_NE(bad("%r = stablehlo.frobnicate %a : tensor<2xf32>").find("frobnicate"), std::string::npos);
   EXPECT_NE(bad("%r = stablehlo.abs %a : tensor<3xf32>").find("abs"), std::string::npos);
-  EXPECT_NE(bad("%r = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<2xf32>").find("3 elements"), std::string::npos);
-  EXPECT_NE(bad("%r = stablehlo.constant dense<1.0> : tensor<9999999999x9999999999xf32>").find("bad.mlir:3:"), std::string::npos);
+  EXPECT_NE(bad("%r = stablehlo.constant dense<[1.0, 2.0, 3.0]> : tensor<2xf32>").find("3 elements"),
+            std::string::npos);
+  EXPECT_NE(bad("%r = stablehlo.constant dense<1.0> : tensor<9999999999x9999999999xf32>").find("bad.mlir:3:"),
+            std::string::npos);
 }
 
 TEST(StablehloText, KeptProgramsGiveValidModules) {
@@ -261,7 +282,8 @@ TEST(StablehloText, AnyBytesGiveAModuleOrAnError) {
     if (text.size() > 30000) continue;
     for (int round = 0; round < 1200; ++round) {
       std::string changed = text;
-      for (unsigned k = 0; k <= random() % 3; ++k) changed[random() % changed.size()] = kBytes[random() % kBytes.size()];
+      for (unsigned k = 0; k <= random() % 3; ++k)
+        changed[random() % changed.size()] = kBytes[random() % kBytes.size()];
       if (round % 8 == 0) changed.resize(random() % changed.size());
       auto tree = stablehlo::ParseText(changed);
       auto module = tree ? stablehlo::ToModule(**tree) : Result<std::unique_ptr<Module>>(InvalidArgument("no tree"));

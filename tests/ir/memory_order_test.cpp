@@ -31,10 +31,11 @@ TEST(MemoryOrder, ColumnMajor) {
 // Element by element against the definition, for every order of three dimensions and every width.
 TEST(MemoryOrder, EveryOrder) {
   for (Dims dims : {Dims{3, 5, 2}, Dims{40, 1, 35}, Dims{1, 1, 7}, Dims{4, 0, 3}})
-    for (ElementType type : {ElementType::kU8, ElementType::kBF16, ElementType::kF32, ElementType::kF64,
-                             ElementType::kC128}) {
+    for (ElementType type :
+         {ElementType::kU8, ElementType::kBF16, ElementType::kF32, ElementType::kF64, ElementType::kC128}) {
       Literal literal = *Literal::Create(*Shape::MakeArray(type, dims));
-      for (std::size_t b = 0; b < literal.bytes().size(); ++b) literal.bytes()[b] = static_cast<std::byte>(b * 7 + b / 256);
+      for (std::size_t b = 0; b < literal.bytes().size(); ++b)
+        literal.bytes()[b] = static_cast<std::byte>(b * 7 + b / 256);
       std::array<int64_t, 3> order = {0, 1, 2};
       do {
         Shape shape = WithLayout(type, dims, Dims(order.begin(), order.end()));

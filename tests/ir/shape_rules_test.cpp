@@ -112,9 +112,7 @@ TEST(ShapeRules, EveryRowHasARule) {
   for (const OpInfo& info : AllOps()) {
     Attributes none = NoAttributes{};
     auto got = InferShape({.opcode = info.opcode, .operands = {}, .attributes = none});
-    if (!got) {
-      EXPECT_FALSE(got.error().message().empty());
-    }
+    if (!got) { EXPECT_FALSE(got.error().message().empty()); }
     ++answered;
   }
   EXPECT_EQ(answered, static_cast<int>(AllOps().size()));
@@ -310,7 +308,10 @@ ScatterAttributes SimpleScatter() {
 TEST(ShapeRules, Scatter) {
   std::vector<std::string> operands = {"f32[8,5]", "s32[7]", "f32[7,5]"};
   Gives({Opcode::kScatter, operands, SimpleScatter(), "", {kAddF32}}, "f32[8,5]");
-  Gives({Opcode::kScatter, {"f32[8,5]", "f32[8,5]", "s32[7]", "f32[7,5]", "f32[7,5]"}, SimpleScatter(), "",
+  Gives({Opcode::kScatter,
+         {"f32[8,5]", "f32[8,5]", "s32[7]", "f32[7,5]", "f32[7,5]"},
+         SimpleScatter(),
+         "",
          {{{"f32[]", "f32[]", "f32[]", "f32[]"}, "(f32[], f32[])"}}},
         "(f32[8,5], f32[8,5])");
   Refuses({Opcode::kScatter, operands, SimpleScatter(), "", {kAddS32}}, "must be f32[]");
@@ -367,8 +368,9 @@ TEST(ShapeRules, RaggedAndScaledDot) {
   dot.rhs_contracting = {0};
   Gives({Opcode::kScaledDot, {"f8e4m3fn[4,32]", "f8e4m3fn[32,5]", "f8e8m0fnu[4,1]", "f8e8m0fnu[1,5]"}, dot, "f32[4,5]"},
         "f32[4,5]");
-  Refuses({Opcode::kScaledDot, {"f8e4m3fn[4,32]", "f8e4m3fn[32,5]", "f8e8m0fnu[4,3]", "f8e8m0fnu[1,5]"}, dot, "f32[4,5]"},
-          "must divide");
+  Refuses(
+      {Opcode::kScaledDot, {"f8e4m3fn[4,32]", "f8e4m3fn[32,5]", "f8e8m0fnu[4,3]", "f8e8m0fnu[1,5]"}, dot, "f32[4,5]"},
+      "must divide");
 }
 
 // b01f_01io->b01f
@@ -417,7 +419,10 @@ TEST(ShapeRules, Convolution) {
 
 TEST(ShapeRules, Reduce) {
   Gives({Opcode::kReduce, {"f32[2,3,<=4]", "f32[]"}, D({1}), "", {kAddF32}}, "f32[2,<=4]");
-  Gives({Opcode::kReduce, {"f32[2,3]", "s32[2,3]", "f32[]", "s32[]"}, D({0}), "",
+  Gives({Opcode::kReduce,
+         {"f32[2,3]", "s32[2,3]", "f32[]", "s32[]"},
+         D({0}),
+         "",
          {{{"f32[]", "s32[]", "f32[]", "s32[]"}, "(f32[], s32[])"}}},
         "(f32[3], s32[3])");
   Refuses({Opcode::kReduce, {"f32[2,3]", "f32[]"}, D({2}), "", {kAddF32}}, "outside");
@@ -459,7 +464,8 @@ TEST(ShapeRules, ScanMapSortTopK) {
   scan.dimension = 2;
   Refuses({Opcode::kScan, {"f32[3,5]", "f32[3]"}, scan, "", {{{"f32[3]", "f32[3]"}, "(s32[3], f32[3])"}}}, "outside");
   scan.dimension = 0;
-  Refuses({Opcode::kScan, {"f32[3,5]", "f32[3]"}, scan, "", {{{"f32[3]", "f32[3]"}, "(s32[3], f32[3])"}}}, "must be f32[5]");
+  Refuses({Opcode::kScan, {"f32[3,5]", "f32[3]"}, scan, "", {{{"f32[3]", "f32[3]"}, "(s32[3], f32[3])"}}},
+          "must be f32[5]");
   scan.num_carries = 3;
   Refuses({Opcode::kScan, {"f32[5]"}, scan}, "num_carries");
 

@@ -144,8 +144,8 @@ TEST(IndexUtil, LinearIndicesAndBack) {
 }
 
 std::string Image(const Shape& shape, std::string_view elements, Span<int64_t> padded, char padding = '0') {
-  auto image = ShapeUtil::PaddedImage(shape, std::as_bytes(std::span(elements)), padded,
-                                      std::as_bytes(std::span(&padding, 1)));
+  auto image =
+      ShapeUtil::PaddedImage(shape, std::as_bytes(std::span(elements)), padded, std::as_bytes(std::span(&padding, 1)));
   if (!image) return image.error().ToString();
   return {reinterpret_cast<const char*>(image->data()), image->size()};
 }

@@ -28,8 +28,7 @@ TEST(Sharding, Tiles) {
             (std::vector<int32_t>{0, 1, 2, 3, 0, 1, 2, 3}));
   EXPECT_EQ(Blocks("{devices=[2,4]<=[8] last_tile_dims={replicated}}", 8, 0),
             (std::vector<int32_t>{0, 0, 0, 0, 1, 1, 1, 1}));
-  EXPECT_EQ(Blocks("{devices=[2]1,0 metadata={op_name=\"a}b\"}}", 2, 0),
-            (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(Blocks("{devices=[2]1,0 metadata={op_name=\"a}b\"}}", 2, 0), (std::vector<int32_t>{1, 0}));
 }
 
 TEST(Sharding, ManualSubgroups) {
@@ -43,9 +42,8 @@ TEST(Sharding, ManualSubgroups) {
 TEST(Sharding, TextAndBack) {
   for (const char* text :
        {"{replicated}", "{manual}", "{unknown}", "{maximal device=2}", "{devices=[4,1]<=[4]}",
-        "{devices=[1,2,2]<=[4] last_tile_dim_replicate}",
-        "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}", "{devices=[4]3,1,0,2}",
-        "{devices=[1,2,2]<=[4] last_tile_dims={manual, replicated}}",
+        "{devices=[1,2,2]<=[4] last_tile_dim_replicate}", "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+        "{devices=[4]3,1,0,2}", "{devices=[1,2,2]<=[4] last_tile_dims={manual, replicated}}",
         "{devices=[1,2,2]<=[4] last_tile_dims={unreduced, replicated}}", "{unreduced}",
         "{devices=[2,2]<=[2,2]T(1,0) last_tile_dims={manual}}"}) {
     auto read = ParseSharding(text, 4);
@@ -55,8 +53,7 @@ TEST(Sharding, TextAndBack) {
     ASSERT_TRUE(again) << ShardingToText(*read, rank, 4);
     EXPECT_EQ(*read, *again) << text;
   }
-  EXPECT_EQ(ShardingToText(
-                *ParseSharding("{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}", 4), 2, 4),
+  EXPECT_EQ(ShardingToText(*ParseSharding("{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}", 4), 2, 4),
             "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}");
   auto tuple = ParseShardings("{{replicated}, /*index=1*/{devices=[2]<=[2]}}", 2);
   ASSERT_TRUE(tuple);
@@ -65,11 +62,10 @@ TEST(Sharding, TextAndBack) {
 
 TEST(Sharding, WhatIsWrong) {
   for (const char* text :
-       {"", "{", "replicated", "{replicated} x", "{devices=[4]<=[4]}", "{devices=[2]0,0}",
-        "{devices=[2]0,2}", "{devices=[0]<=[0]}", "{devices=[2]0}", "{devices=[2]<=[2]T(1)}",
-        "{devices=[2]<=[2]T(0,1)}", "{devices=[-2]<=[-2]}", "{maximal device=2}",
-        "{devices=[9223372036854775807,9223372036854775807]<=[1]}", "{round}", "{{replicated}",
-        "{devices=[2,1]<=[2] last_tile_dims={manual,manual,manual}}"}) {
+       {"", "{", "replicated", "{replicated} x", "{devices=[4]<=[4]}", "{devices=[2]0,0}", "{devices=[2]0,2}",
+        "{devices=[0]<=[0]}", "{devices=[2]0}", "{devices=[2]<=[2]T(1)}", "{devices=[2]<=[2]T(0,1)}",
+        "{devices=[-2]<=[-2]}", "{maximal device=2}", "{devices=[9223372036854775807,9223372036854775807]<=[1]}",
+        "{round}", "{{replicated}", "{devices=[2,1]<=[2] last_tile_dims={manual,manual,manual}}"}) {
     auto read = ParseShardings(text, 2);
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().code(), StatusCode::kInvalidArgument) << text;
@@ -80,16 +76,14 @@ TEST(Sharding, WhatIsWrong) {
 
 TEST(Sharding, Blocks) {
   const float values[6] = {0, 1, 2, 3, 4, 5};
-  Literal whole = *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 3}),
-                                      std::as_bytes(std::span(values)));
+  Literal whole =
+      *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 3}), std::as_bytes(std::span(values)));
   Sharding by_column = *ParseSharding("{devices=[1,2]<=[2]}", 2);
   const float first[4] = {0, 1, 3, 4}, second[4] = {2, 0, 5, 0};  // zeros behind the end
   EXPECT_EQ(*BlockOf(whole, by_column, 0),
-            *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}),
-                                std::as_bytes(std::span(first))));
+            *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}), std::as_bytes(std::span(first))));
   EXPECT_EQ(*BlockOf(whole, by_column, 1),
-            *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}),
-                                std::as_bytes(std::span(second))));
+            *Literal::FromBytes(*Shape::MakeArray(ElementType::kF32, Dims{2, 2}), std::as_bytes(std::span(second))));
 }
 
 TEST(SdySharding, Meshes) {
@@ -97,8 +91,7 @@ TEST(SdySharding, Meshes) {
       R"({xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>, other = #sdy.mesh<["a"=2], device_ids=[1, 0]>}})");
   ASSERT_TRUE(meshes) << meshes.error().message();
   ASSERT_EQ(meshes->size(), 2u);
-  EXPECT_EQ(meshes->at("mesh").axes,
-            (std::vector<std::pair<std::string, int64_t>>{{"x", 2}, {"y", 4}}));
+  EXPECT_EQ(meshes->at("mesh").axes, (std::vector<std::pair<std::string, int64_t>>{{"x", 2}, {"y", 4}}));
   EXPECT_EQ(meshes->at("other").devices, (std::vector<int64_t>{1, 0}));
   auto text = [&](std::string_view sharding, int64_t rank) {
     auto read = ParseSdySharding(sharding, *meshes);
@@ -106,13 +99,10 @@ TEST(SdySharding, Meshes) {
     auto made = ShardingOf(*read, 8);
     return made ? ShardingToText(*made, rank, 8) : made.error().message();
   };
-  EXPECT_EQ(text(R"(#sdy.sharding<@mesh, [{"x"}, {}]>)", 2),
-            "{devices=[2,1,4]<=[8] last_tile_dim_replicate}");
-  EXPECT_EQ(text(R"(<@mesh, [{"y", ?}, {"x"}p1], replicated={}>)", 2),
-            "{devices=[4,2]<=[2,4]T(1,0)}");
+  EXPECT_EQ(text(R"(#sdy.sharding<@mesh, [{"x"}, {}]>)", 2), "{devices=[2,1,4]<=[8] last_tile_dim_replicate}");
+  EXPECT_EQ(text(R"(<@mesh, [{"y", ?}, {"x"}p1], replicated={}>)", 2), "{devices=[4,2]<=[2,4]T(1,0)}");
   EXPECT_EQ(text(R"(<@mesh, [{\"x\", \"y\"}]>)", 1), "{devices=[8]<=[8]}");
-  EXPECT_EQ(text(R"(<@mesh, [{"y":(2)2}]>)", 1),
-            "{devices=[2,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
+  EXPECT_EQ(text(R"(<@mesh, [{"y":(2)2}]>)", 1), "{devices=[2,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
   EXPECT_EQ(text(R"(<mesh<["z"=8]>, [{"z"}]>)", 1), "{devices=[8]<=[8]}");
   EXPECT_EQ(text(R"(<mesh<[], device_ids=[3]>, []>)", 0), "{maximal device=3}");
 }
@@ -121,8 +111,7 @@ TEST(SdySharding, AlongSomeAxes) {
   SdyMeshes meshes{{"m", {{{"x", 2}, {"y", 2}}, {}}}};
   const std::vector<std::string> axes = *ParseSdyManualAxes(R"(#sdy<manual_axes{"x"}>)");
   EXPECT_EQ(axes, std::vector<std::string>{"x"});
-  auto all =
-      ParseSdyShardings(R"(#sdy.sharding_per_value<[<@m, [{"x", "y"}]>, <@m, []>]>)", meshes);
+  auto all = ParseSdyShardings(R"(#sdy.sharding_per_value<[<@m, [{"x", "y"}]>, <@m, []>]>)", meshes);
   ASSERT_TRUE(all);
   ASSERT_EQ(all->size(), 2u);
   EXPECT_EQ(ShardingOf((*all)[0], 4, &axes)->dim(0).block, (std::vector<int32_t>{0, 0, 1, 1}));
@@ -138,8 +127,7 @@ TEST(ReplicaGroups, AlongAxesOfAMesh) {
 
 TEST(SdySharding, WhatIsWrong) {
   SdyMeshes meshes{{"m", {{{"x", 2}, {"y", 2}}, {}}}};
-  for (const char* text :
-       {R"(<@n, [{"x"}]>)", R"(<@m, [{"x"])", R"(<@m, [{"x"}]> more)", "<", "", R"(<@m [{"x"}]>)"})
+  for (const char* text : {R"(<@n, [{"x"}]>)", R"(<@m, [{"x"])", R"(<@m, [{"x"}]> more)", "<", "", R"(<@m [{"x"}]>)"})
     EXPECT_FALSE(ParseSdySharding(text, meshes)) << text;
   auto made = [&](const char* text) { return ShardingOf(*ParseSdySharding(text, meshes), 4); };
   EXPECT_FALSE(made(R"(<@m, [{"z"}]>)"));

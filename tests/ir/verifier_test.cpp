@@ -39,7 +39,8 @@ void Passes(Module& m, int line = __builtin_LINE()) {
   auto verified = Verify(m);
   EXPECT_TRUE(verified.has_value()) << "line " << line << ": " << verified.error().message();
 }
-void Fails(Module& m, std::string_view part, StatusCode code = StatusCode::kInvalidArgument, int line = __builtin_LINE()) {
+void Fails(Module& m, std::string_view part, StatusCode code = StatusCode::kInvalidArgument,
+           int line = __builtin_LINE()) {
   auto verified = Verify(m);
   ASSERT_FALSE(verified.has_value()) << "line " << line;
   EXPECT_EQ(verified.error().code(), code) << "line " << line;
@@ -66,8 +67,9 @@ TEST(Verifier, NamesInstructionAndLine) {
   Instruction* r = f.Add(Opcode::kNegate, F32({5}), {f.x});
   r->set_location({12, 3});
   f.main->set_root(r);
-  Fails(f.module, "instruction 'r' (negate, line 12) in computation 'main': It is declared as f32[5]; from its "
-                  "operands, attributes and computations follows f32[4].");
+  Fails(f.module,
+        "instruction 'r' (negate, line 12) in computation 'main': It is declared as f32[5]; from its "
+        "operands, attributes and computations follows f32[4].");
 }
 
 TEST(Verifier, LayoutsDoNotMatterToShapes) {
@@ -177,8 +179,7 @@ TEST(Verifier, NoInfeedInAReducer) {
   Shape fed = Shape::MakeTuple({kF32Scalar, Shape::MakeToken()}).value();
   add->Add(Opcode::kInfeed, fed, {token}, InfeedAttributes{});
   Instruction* zero = AddScalarConstant(*f.main, ElementType::kF32, 0);
-  f.main->set_root(
-      AddInferred(*f.main, Opcode::kReduce, {f.x, zero}, DimensionsAttributes{{0}}, {add}).value());
+  f.main->set_root(AddInferred(*f.main, Opcode::kReduce, {f.x, zero}, DimensionsAttributes{{0}}, {add}).value());
   Fails(f.module, "applies to elements", StatusCode::kUnimplemented);
 }
 
@@ -218,7 +219,8 @@ TEST(Verifier, AsyncPairs) {
     Fixture f;
     Instruction* token = AddInferred(*f.main, Opcode::kAfterAll, {}).value();
     Shape received = Shape::MakeTuple({F32({4}), Shape::MakeScalar(ElementType::kU32), Shape::MakeToken()}).value();
-    Instruction* recv = AddInferred(*f.main, Opcode::kRecv, {token}, ChannelAttributes{1, false}, {}, &received).value();
+    Instruction* recv =
+        AddInferred(*f.main, Opcode::kRecv, {token}, ChannelAttributes{1, false}, {}, &received).value();
     Instruction* done = AddInferred(*f.main, Opcode::kRecvDone, {recv}, ChannelAttributes{2, false}).value();
     f.main->set_root(AddGetTupleElement(*f.main, done, 0).value());
     Fails(f.module, "channel_id=2");

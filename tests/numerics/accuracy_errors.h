@@ -60,7 +60,7 @@ inline double UlpErrorOfDouble(double got, long double truth) {
 struct Tally {
   uint64_t inputs = 0;
   double worst = 0;
-  double x = 0, y = 0;      // where
+  double x = 0, y = 0;  // where
   bool pair = false;
   uint64_t misrounded = 0;  // results that are not the nearest number of the type
   uint64_t flushed = 0;     // subnormal operands that counted as zero
@@ -70,7 +70,8 @@ struct Tally {
   std::string Where(bool is_double) const {
     auto text = [&](double v) {
       const char* sign = std::signbit(v) ? "-0x" : "0x";
-      return std::string(sign) + (is_double ? Format("{:a}", std::abs(v)) : Format("{:a}", static_cast<float>(std::abs(v))));
+      return std::string(sign) +
+             (is_double ? Format("{:a}", std::abs(v)) : Format("{:a}", static_cast<float>(std::abs(v))));
     };
     return pair ? text(x) + ", " + text(y) : text(x);
   }
@@ -100,7 +101,8 @@ struct Tally {
       if (IsSubnormal(a) || IsSubnormal(b)) {
         const double before = error;
         for (float p : {a, Flushed(a)})
-          for (float q : {b, Flushed(b)}) error = std::min(error, UlpError(got, truth_of(static_cast<double>(p), static_cast<double>(q))));
+          for (float q : {b, Flushed(b)})
+            error = std::min(error, UlpError(got, truth_of(static_cast<double>(p), static_cast<double>(q))));
         flushed += error < before;
       }
       misrounded += error > 0.5;
@@ -119,7 +121,8 @@ struct Tally {
       const float want = DecodeMiniFloat(nearest, format), is = DecodeMiniFloat(got, format);
       if (want != want || is != is) return want != want && is != is ? 0 : kWrong;
       if (nearest == got) return 0;
-      if (!half && std::abs(want) <= 0x1p-126f && std::abs(is) <= 0x1p-126f && std::signbit(want) == std::signbit(is)) return 0;
+      if (!half && std::abs(want) <= 0x1p-126f && std::abs(is) <= 0x1p-126f && std::signbit(want) == std::signbit(is))
+        return 0;
       if ((nearest ^ got) & format.sign_mask()) return kWrong;
       return std::abs(static_cast<double>(got) - static_cast<double>(nearest));
     };
@@ -142,7 +145,8 @@ struct Tally {
   }
 
   void Join(const Tally& other) {
-    if (other.worst > worst || (other.worst == worst && other.inputs > 0 && inputs == 0)) worst = other.worst, x = other.x, y = other.y;
+    if (other.worst > worst || (other.worst == worst && other.inputs > 0 && inputs == 0))
+      worst = other.worst, x = other.x, y = other.y;
     if (wrong == 0) first_wrong = other.first_wrong;
     pair |= other.pair;
     inputs += other.inputs, misrounded += other.misrounded, flushed += other.flushed, wrong += other.wrong;

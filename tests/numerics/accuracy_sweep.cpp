@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worst error of every elementary function and where it is: over all 2^32 f32 numbers, all f16 and bf16 numbers,
-// samples of f64, and pairs for functions of two operands. What runs is the CPU's block loops, whose bits are the GPU's.
+// samples of f64, and pairs for functions of two operands. What runs is the CPU's block loops, whose bits are the
+// GPU's.
 //
 //   accuracy_sweep [--types f32,f16,bf16,f64] [--ops NAME,...] [--stride N] [--pairs N] [--samples N] [--threads N]
 //                  [--json FILE]
@@ -39,9 +40,7 @@ struct Options {
   std::string json;
 };
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // A line that says how far one sweep has come; only where someone watches.
 class Progress {
@@ -51,7 +50,8 @@ class Progress {
     if (!watched_ || Now() < next_) return;
     next_ = Now() + 0.2;
     const double part = static_cast<double>(done) / static_cast<double>(total_), passed = Now() - start_;
-    std::fprintf(stderr, "\r%-32s %5.1f %%  %4.0f s left ", name_.c_str(), 100 * part, part > 0 ? passed / part - passed : 0);
+    std::fprintf(stderr, "\r%-32s %5.1f %%  %4.0f s left ", name_.c_str(), 100 * part,
+                 part > 0 ? passed / part - passed : 0);
   }
   double Finish() {
     if (watched_) std::fprintf(stderr, "\r%-60s\r", "");
@@ -108,25 +108,29 @@ Tally SweepF32(const Truth& truth, const Options& options, double* seconds) {
   const cpu::BlockFn run = BlockOf(truth.opcode, ElementType::kF32);
   const uint64_t count = ((uint64_t{1} << 32) + options.stride - 1) / options.stride;
   const std::string name(OpcodeName(truth.opcode));
-  return Sweep(name + " f32", (count + kBlock - 1) / kBlock, options.threads, seconds, [&](uint64_t block, Tally& tally) {
-    alignas(64) float x[kBlock], got[kBlock];
-    const uint64_t first = block * kBlock, n = std::min<uint64_t>(kBlock, count - first);
-    for (uint64_t i = 0; i < n; ++i) x[i] = std::bit_cast<float>(static_cast<uint32_t>((first + i) * options.stride));
-    run({got, {x, nullptr, nullptr}, static_cast<int64_t>(n), 0});
-    for (uint64_t i = 0; i < n; ++i)
-      tally.Take(got[i], truth.unary(static_cast<double>(x[i])), x[i], [&](float flushed) { return truth.unary(static_cast<double>(flushed)); });
-  });
+  return Sweep(name + " f32", (count + kBlock - 1) / kBlock, options.threads, seconds,
+               [&](uint64_t block, Tally& tally) {
+                 alignas(64) float x[kBlock], got[kBlock];
+                 const uint64_t first = block * kBlock, n = std::min<uint64_t>(kBlock, count - first);
+                 for (uint64_t i = 0; i < n; ++i)
+                   x[i] = std::bit_cast<float>(static_cast<uint32_t>((first + i) * options.stride));
+                 run({got, {x, nullptr, nullptr}, static_cast<int64_t>(n), 0});
+                 for (uint64_t i = 0; i < n; ++i)
+                   tally.Take(got[i], truth.unary(static_cast<double>(x[i])), x[i],
+                              [&](float flushed) { return truth.unary(static_cast<double>(flushed)); });
+               });
 }
 
 Tally SweepPairs(const Truth& truth, const Options& options, double* seconds) {
   const cpu::BlockFn run = BlockOf(truth.opcode, ElementType::kF32);
   const std::string name(OpcodeName(truth.opcode));
-  return Sweep(name + " f32 pairs", (options.pairs + kBlock - 1) / kBlock, options.threads, seconds, [&](uint64_t block, Tally& tally) {
-    alignas(64) float x[kBlock], y[kBlock], got[kBlock];
-    MakePairs(block, x, y, kBlock);
-    run({got, {x, y, nullptr}, kBlock, 0});
-    for (int64_t i = 0; i < kBlock; ++i) tally.TakePair(got[i], truth.binary, x[i], y[i]);
-  });
+  return Sweep(name + " f32 pairs", (options.pairs + kBlock - 1) / kBlock, options.threads, seconds,
+               [&](uint64_t block, Tally& tally) {
+                 alignas(64) float x[kBlock], y[kBlock], got[kBlock];
+                 MakePairs(block, x, y, kBlock);
+                 run({got, {x, y, nullptr}, kBlock, 0});
+                 for (int64_t i = 0; i < kBlock; ++i) tally.TakePair(got[i], truth.binary, x[i], y[i]);
+               });
 }
 
 // Narrow types are widened, computed in f32 and rounded once, as an element program does it.
@@ -134,34 +138,38 @@ Tally SweepNarrow(const Truth& truth, ElementType type, const Options& options, 
   const cpu::BlockFn run = BlockOf(truth.opcode, ElementType::kF32);
   const bool half = type == ElementType::kF16;
   const std::string name(OpcodeName(truth.opcode));
-  return Sweep(name + " " + std::string(ElementTypeName(type)), 65536 / kBlock, options.threads, seconds, [&](uint64_t block, Tally& tally) {
-    alignas(64) float x[kBlock], got[kBlock];
-    for (int64_t i = 0; i < kBlock; ++i) {
-      const auto code = static_cast<uint16_t>(block * kBlock + static_cast<uint64_t>(i));
-      x[i] = half ? F16ToFloat(code) : BF16ToFloat(code);
-    }
-    run({got, {x, nullptr, nullptr}, kBlock, 0});
-    for (int64_t i = 0; i < kBlock; ++i) {
-      const uint16_t mine = half ? FloatToF16(got[i]) : FloatToBF16(got[i]);
-      tally.TakeNarrow(mine, half, x[i], [&](float operand) { return truth.unary(static_cast<double>(operand)); });
-    }
-  });
+  return Sweep(name + " " + std::string(ElementTypeName(type)), 65536 / kBlock, options.threads, seconds,
+               [&](uint64_t block, Tally& tally) {
+                 alignas(64) float x[kBlock], got[kBlock];
+                 for (int64_t i = 0; i < kBlock; ++i) {
+                   const auto code = static_cast<uint16_t>(block * kBlock + static_cast<uint64_t>(i));
+                   x[i] = half ? F16ToFloat(code) : BF16ToFloat(code);
+                 }
+                 run({got, {x, nullptr, nullptr}, kBlock, 0});
+                 for (int64_t i = 0; i < kBlock; ++i) {
+                   const uint16_t mine = half ? FloatToF16(got[i]) : FloatToBF16(got[i]);
+                   tally.TakeNarrow(mine, half, x[i],
+                                    [&](float operand) { return truth.unary(static_cast<double>(operand)); });
+                 }
+               });
 }
 
 Tally SweepF64(const Truth& truth, const Options& options, double* seconds) {
   const cpu::BlockFn run = BlockOf(truth.opcode, ElementType::kF64);
   const std::string name(OpcodeName(truth.opcode));
   const bool pairs = truth.long_binary != nullptr;
-  return Sweep(name + " f64", (options.samples + kBlock - 1) / kBlock, options.threads, seconds, [&](uint64_t block, Tally& tally) {
-    alignas(64) double x[kBlock], y[kBlock], got[kBlock];
-    MakeDoubles(block, x, kBlock);
-    if (pairs) MakeDoublePairs(block, x, y, kBlock);
-    run({got, {x, pairs ? y : nullptr, nullptr}, kBlock, 0});
-    for (int64_t i = 0; i < kBlock; ++i) {
-      const auto a = static_cast<long double>(x[i]), b = pairs ? static_cast<long double>(y[i]) : 0.0L;
-      tally.TakeDouble(got[i], pairs ? truth.long_binary(a, b) : truth.long_unary(a), x[i], pairs ? y[i] : 0.0);
-    }
-  });
+  return Sweep(name + " f64", (options.samples + kBlock - 1) / kBlock, options.threads, seconds,
+               [&](uint64_t block, Tally& tally) {
+                 alignas(64) double x[kBlock], y[kBlock], got[kBlock];
+                 MakeDoubles(block, x, kBlock);
+                 if (pairs) MakeDoublePairs(block, x, y, kBlock);
+                 run({got, {x, pairs ? y : nullptr, nullptr}, kBlock, 0});
+                 for (int64_t i = 0; i < kBlock; ++i) {
+                   const auto a = static_cast<long double>(x[i]), b = pairs ? static_cast<long double>(y[i]) : 0.0L;
+                   tally.TakeDouble(got[i], pairs ? truth.long_binary(a, b) : truth.long_unary(a), x[i],
+                                    pairs ? y[i] : 0.0);
+                 }
+               });
 }
 
 bool Chosen(const std::vector<std::string>& list, std::string_view name) {
@@ -171,22 +179,26 @@ bool Chosen(const std::vector<std::string>& list, std::string_view name) {
 void Print(const Row& row) {
   const Tally& t = row.tally;
   std::string where = t.worst > 0 ? t.Where(row.type == "f64") : "";
-  std::printf("| %s | %s | %.4g | %s | %.3f | %s | %llu | %llu | %s |\n", row.op.c_str(), row.type.c_str(), static_cast<double>(t.inputs),
-              row.budget < 0 ? "" : Format("{}", row.budget).c_str(), t.worst, where.c_str(), static_cast<unsigned long long>(t.misrounded),
-              static_cast<unsigned long long>(t.wrong), row.kept() ? "yes" : "**no**");
+  std::printf("| %s | %s | %.4g | %s | %.3f | %s | %llu | %llu | %s |\n", row.op.c_str(), row.type.c_str(),
+              static_cast<double>(t.inputs), row.budget < 0 ? "" : Format("{}", row.budget).c_str(), t.worst,
+              where.c_str(), static_cast<unsigned long long>(t.misrounded), static_cast<unsigned long long>(t.wrong),
+              row.kept() ? "yes" : "**no**");
   if (t.wrong > 0) std::printf("wrong first: %s\n", t.first_wrong.c_str());
   std::fflush(stdout);
 }
 
 std::string Json(const Row& row) {
   const Tally& t = row.tally;
-  return Format(R"({{"op":"{}","type":"{}","inputs":{},"budget_ulp":{},"worst_ulp":{:.6f},"at":"{}","misrounded":{},"flushed":{},"wrong":{},"kept":{},"seconds":{:.1f}}})",
-                row.op, row.type, t.inputs, row.budget, t.worst, t.Where(row.type == "f64"), t.misrounded, t.flushed, t.wrong, row.kept(), row.seconds);
+  return Format(
+      R"({{"op":"{}","type":"{}","inputs":{},"budget_ulp":{},"worst_ulp":{:.6f},"at":"{}","misrounded":{},"flushed":{},"wrong":{},"kept":{},"seconds":{:.1f}}})",
+      row.op, row.type, t.inputs, row.budget, t.worst, t.Where(row.type == "f64"), t.misrounded, t.flushed, t.wrong,
+      row.kept(), row.seconds);
 }
 
 int Run(const Options& options) {
   std::vector<Row> rows;
-  std::printf("| operation | type | inputs | budget, ULP | worst, ULP | where | not the nearest | wrong | kept |\n|---|---|---:|---:|---:|---|---:|---:|---|\n");
+  std::printf(
+      "| operation | type | inputs | budget, ULP | worst, ULP | where | not the nearest | wrong | kept |\n|---|---|---:|---:|---:|---|---:|---:|---|\n");
   for (const OpInfo& op : AllOps()) {
     if (!IsElementwise(op.opcode) || (op.types & type_set::kFloat) == 0 || !Chosen(options.ops, op.name)) continue;
     const Truth* truth = FindTruth(op.opcode);
@@ -202,7 +214,9 @@ int Run(const Options& options) {
       else if (type == "f64") row.budget = truth->double_budget, row.tally = SweepF64(*truth, options, &row.seconds);
       else if (!truth->unary) continue;
       // At most the one rounding is added to the error of f32: a unit in the last place of the narrow type.
-      else row.budget = 1, row.tally = SweepNarrow(*truth, type == "f16" ? ElementType::kF16 : ElementType::kBF16, options, &row.seconds);
+      else
+        row.budget = 1,
+        row.tally = SweepNarrow(*truth, type == "f16" ? ElementType::kF16 : ElementType::kBF16, options, &row.seconds);
       Print(row);
       rows.push_back(std::move(row));
     }
@@ -232,7 +246,8 @@ int Main(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (i + 1 == argc) return std::fprintf(stderr, "accuracy_sweep: '%s' is unknown or lacks its value.\n", flag.c_str()), 2;
+    if (i + 1 == argc)
+      return std::fprintf(stderr, "accuracy_sweep: '%s' is unknown or lacks its value.\n", flag.c_str()), 2;
     const std::string value = argv[++i];
     const uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
     if (flag == "--types") options.types = Split(value);
@@ -245,7 +260,8 @@ int Main(int argc, char** argv) {
     else return std::fprintf(stderr, "accuracy_sweep: unknown argument '%s'.\n", flag.c_str()), 2;
   }
   for (const std::string& type : options.types)
-    if (!Chosen({"f32", "f16", "bf16", "f64"}, type)) return std::fprintf(stderr, "accuracy_sweep: there is no type '%s' here.\n", type.c_str()), 2;
+    if (!Chosen({"f32", "f16", "bf16", "f64"}, type))
+      return std::fprintf(stderr, "accuracy_sweep: there is no type '%s' here.\n", type.c_str()), 2;
   return Run(options);
 }
 

@@ -82,30 +82,17 @@ TEST(Accuracy, BinaryFormulas) {
     for (int i = 0; i < count; ++i) {
       float x = any(), y = any();
       switch (i % 8) {
-        case 0:
-          break;
-        case 1:
-          x = moderate(), y = moderate();
-          break;
-        case 2:
-          x = std::round(moderate()), y = std::round(moderate() * 8);
-          break;
-        case 3:
-          x = static_cast<float>(y * unit(random));
-          break;
-        case 4:
-          y = 1;
-          break;
+        case 0: break;
+        case 1: x = moderate(), y = moderate(); break;
+        case 2: x = std::round(moderate()), y = std::round(moderate() * 8); break;
+        case 3: x = static_cast<float>(y * unit(random)); break;
+        case 4: y = 1; break;
         case 5:  // powers over the whole range of results
           x = std::abs(i % 16 == 5 ? x : static_cast<float>(1 + unit(random) * 0.05));
           y = static_cast<float>(unit(random) * 128 / std::log2(static_cast<double>(x)));
           break;
-        case 6:
-          x = static_cast<float>(unit(random) * 1e9), y = moderate();
-          break;
-        case 7:
-          x = static_cast<float>(static_cast<double>(y) * (1 + unit(random) * 1e-6));
-          break;
+        case 6: x = static_cast<float>(unit(random) * 1e9), y = moderate(); break;
+        case 7: x = static_cast<float>(static_cast<double>(y) * (1 + unit(random) * 1e-6)); break;
       }
       if (IsSubnormal(x) || IsSubnormal(y)) continue;
       worst.Take(UlpError(f.scalar(x, y), f.truth(static_cast<double>(x), static_cast<double>(y))), x, y);

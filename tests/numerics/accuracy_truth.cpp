@@ -7,10 +7,10 @@ namespace krafla::accuracy {
 namespace {
 
 // One expression of x (and y) for both precisions.
-#define KRAFLA_TRUTH(Op, budget, double_budget, expression)                                                       \
-  Truth {                                                                                                         \
-    Opcode::Op, budget, double_budget, [](double x) -> double { return expression; },                             \
-        [](long double x) -> long double { return expression; }, nullptr, nullptr                                 \
+#define KRAFLA_TRUTH(Op, budget, double_budget, expression)                           \
+  Truth {                                                                             \
+    Opcode::Op, budget, double_budget, [](double x) -> double { return expression; }, \
+        [](long double x) -> long double { return expression; }, nullptr, nullptr     \
   }
 #define KRAFLA_TRUTH_OF_TWO(Op, budget, double_budget, expression)                                                \
   Truth {                                                                                                         \
@@ -38,7 +38,10 @@ const Truth kTruths[] = {
     KRAFLA_TRUTH(kRoundNearestAfz, 0, 0, std::round(x)),
     KRAFLA_TRUTH(kRoundNearestEven, 0, 0, std::nearbyint(x)),
     KRAFLA_TRUTH(kRsqrt, -1, 2, 1 / std::sqrt(x)),
-    KRAFLA_TRUTH(kSign, 0, 0, (x > 0 ? 1 : x < 0 ? -1 : x)),
+    KRAFLA_TRUTH(kSign, 0, 0,
+                 (x > 0   ? 1
+                  : x < 0 ? -1
+                          : x)),
     KRAFLA_TRUTH(kSin, -1, 1, std::sin(x)),
     KRAFLA_TRUTH(kSinh, -1, 3, std::sinh(x)),
     KRAFLA_TRUTH(kSqrt, 0.5, 0.5, std::sqrt(x)),

@@ -31,22 +31,22 @@ struct ComplexRow {
 template <class T>
 void CheckAll(double epsilons) {
   const ComplexRow<T> rows[] = {{"exp", ComplexExp<T>, [](Wide z) { return std::exp(z); }},
-                         {"log", ComplexLog<T>, [](Wide z) { return std::log(z); }},
-                         {"sqrt", ComplexSqrt<T>, [](Wide z) { return std::sqrt(z); }},
-                         {"rsqrt", ComplexRsqrt<T>, [](Wide z) { return 1.0L / std::sqrt(z); }},
-                         {"sin", ComplexSin<T>, [](Wide z) { return std::sin(z); }},
-                         {"cos", ComplexCos<T>, [](Wide z) { return std::cos(z); }},
-                         {"tan", ComplexTan<T>, [](Wide z) { return std::tan(z); }},
-                         {"tanh", ComplexTanh<T>, [](Wide z) { return std::tanh(z); }},
-                         {"sinh", ComplexSinh<T>, [](Wide z) { return std::sinh(z); }},
-                         {"cosh", ComplexCosh<T>, [](Wide z) { return std::cosh(z); }},
-                         {"logistic", ComplexLogistic<T>, [](Wide z) { return 1.0L / (1.0L + std::exp(-z)); }},
-                         {"sign", ComplexSign<T>, [](Wide z) { return z / std::abs(z); }},
-                         {"asin", ComplexAsin<T>, [](Wide z) { return std::asin(z); }},
-                         {"acos", ComplexAcos<T>, [](Wide z) { return std::acos(z); }},
-                         {"asinh", ComplexAsinh<T>, [](Wide z) { return std::asinh(z); }},
-                         {"acosh", ComplexAcosh<T>, [](Wide z) { return std::acosh(z); }},
-                         {"atanh", ComplexAtanh<T>, [](Wide z) { return std::atanh(z); }}};
+                                {"log", ComplexLog<T>, [](Wide z) { return std::log(z); }},
+                                {"sqrt", ComplexSqrt<T>, [](Wide z) { return std::sqrt(z); }},
+                                {"rsqrt", ComplexRsqrt<T>, [](Wide z) { return 1.0L / std::sqrt(z); }},
+                                {"sin", ComplexSin<T>, [](Wide z) { return std::sin(z); }},
+                                {"cos", ComplexCos<T>, [](Wide z) { return std::cos(z); }},
+                                {"tan", ComplexTan<T>, [](Wide z) { return std::tan(z); }},
+                                {"tanh", ComplexTanh<T>, [](Wide z) { return std::tanh(z); }},
+                                {"sinh", ComplexSinh<T>, [](Wide z) { return std::sinh(z); }},
+                                {"cosh", ComplexCosh<T>, [](Wide z) { return std::cosh(z); }},
+                                {"logistic", ComplexLogistic<T>, [](Wide z) { return 1.0L / (1.0L + std::exp(-z)); }},
+                                {"sign", ComplexSign<T>, [](Wide z) { return z / std::abs(z); }},
+                                {"asin", ComplexAsin<T>, [](Wide z) { return std::asin(z); }},
+                                {"acos", ComplexAcos<T>, [](Wide z) { return std::acos(z); }},
+                                {"asinh", ComplexAsinh<T>, [](Wide z) { return std::asinh(z); }},
+                                {"acosh", ComplexAcosh<T>, [](Wide z) { return std::acosh(z); }},
+                                {"atanh", ComplexAtanh<T>, [](Wide z) { return std::atanh(z); }}};
   std::mt19937 random(9);
   std::uniform_real_distribution<double> unit(-1, 1);
   const double limit = epsilons * static_cast<double>(std::numeric_limits<T>::epsilon());

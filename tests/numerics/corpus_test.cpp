@@ -328,9 +328,7 @@ TEST(Corpus, RngBitGenerator) {
   for (const Case& c : ReadFamily("rng_bit_generator")) {
     const bool three_fry = c.text.find("rng_three_fry") != std::string::npos;
     const bool philox = c.text.find("rng_philox") != std::string::npos;
-    const RngMethod algorithm = three_fry ? RngMethod::kThreeFry
-                                   : philox  ? RngMethod::kPhilox
-                                             : kDefaultRngMethod;
+    const RngMethod algorithm = three_fry ? RngMethod::kThreeFry : philox ? RngMethod::kPhilox : kDefaultRngMethod;
     auto state = c.inputs[0].As<uint64_t>();
     std::vector<Array> arrays;
     for (const Array& a : c.outputs) {

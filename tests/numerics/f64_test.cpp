@@ -19,7 +19,8 @@ double UlpError(double got, long double truth) {
   if (got != got) return kWrong;
   const double nearest = static_cast<double>(truth);
   if (std::isinf(nearest) || std::isinf(got)) return got == nearest ? 0 : std::abs(nearest) > 1.79e308 ? 1 : kWrong;
-  if (std::abs(truth) < 2.3e-308L) return static_cast<double>(std::abs(static_cast<long double>(got) - truth) / 5e-324L);
+  if (std::abs(truth) < 2.3e-308L)
+    return static_cast<double>(std::abs(static_cast<long double>(got) - truth) / 5e-324L);
   int exponent;
   std::frexp(truth, &exponent);
   return static_cast<double>(std::abs(static_cast<long double>(got) - truth) / std::ldexp(1.0L, exponent - 53));
@@ -62,13 +63,12 @@ TEST(F64, UnaryFormulas) {
       if (error > worst) worst = error, at = x;
     }
     EXPECT_LE(worst, f.budget) << f.name << " of " << at << " is " << f.mine(at);
-    for (double x : {0.0, -0.0, kInfinity64, -kInfinity64, std::nan(""), 1.0, -1.0, 5e-324, -5e-324, 1.7976931348623157e308}) {
+    for (double x :
+         {0.0, -0.0, kInfinity64, -kInfinity64, std::nan(""), 1.0, -1.0, 5e-324, -5e-324, 1.7976931348623157e308}) {
       const double got = f.mine(x);
       const long double truth = f.truth(static_cast<long double>(x));
       EXPECT_LE(UlpError(got, truth), f.budget) << f.name << " of " << x << " is " << got;
-      if (truth == 0) {
-        EXPECT_EQ(std::signbit(got), std::signbit(truth)) << f.name << " of " << x;
-      }
+      if (truth == 0) { EXPECT_EQ(std::signbit(got), std::signbit(truth)) << f.name << " of " << x; }
     }
   }
 }
@@ -79,17 +79,22 @@ TEST(F64, BinaryFormulas) {
   for (int i = 0; i < 200000; ++i) {
     const double x = Sample(random, i % 5), y = Sample(random, i / 5 % 4);
     const double base = i % 4 == 0 ? x : std::abs(x), exponent = i % 4 == 0 ? std::rint(y) : y;
-    pow_worst = std::max(pow_worst, UlpError(scalar::Pow(base, exponent), std::pow(static_cast<long double>(base), static_cast<long double>(exponent))));
-    atan_worst = std::max(atan_worst, UlpError(scalar::Atan2(y, x), std::atan2(static_cast<long double>(y), static_cast<long double>(x))));
-    ASSERT_EQ(std::bit_cast<uint64_t>(scalar::Remainder(x, y) + 0.0), std::bit_cast<uint64_t>(std::fmod(x, y) + 0.0)) << x << " " << y;
+    pow_worst =
+        std::max(pow_worst, UlpError(scalar::Pow(base, exponent),
+                                     std::pow(static_cast<long double>(base), static_cast<long double>(exponent))));
+    atan_worst = std::max(atan_worst, UlpError(scalar::Atan2(y, x),
+                                               std::atan2(static_cast<long double>(y), static_cast<long double>(x))));
+    ASSERT_EQ(std::bit_cast<uint64_t>(scalar::Remainder(x, y) + 0.0), std::bit_cast<uint64_t>(std::fmod(x, y) + 0.0))
+        << x << " " << y;
   }
   EXPECT_LE(pow_worst, 2);
   EXPECT_LE(atan_worst, 1);
 }
 
 TEST(F64, SpecialsOfTwo) {
-  const double numbers[] = {0.0, -0.0, 1, -1, kInfinity64, -kInfinity64, std::nan(""), 2, -2, 0.5, -0.5, 3, -3, 1e300, -1e300,
-                            1e-300, 5e-324, 4503599627370497.0, 9007199254740993.0};
+  const double numbers[] = {
+      0.0, -0.0,  1,      -1,     kInfinity64, -kInfinity64,       std::nan(""),      2, -2, 0.5, -0.5, 3,
+      -3,  1e300, -1e300, 1e-300, 5e-324,      4503599627370497.0, 9007199254740993.0};
   auto same = [](double got, double want) {
     return (got != got && want != want) || (std::bit_cast<uint64_t>(got) == std::bit_cast<uint64_t>(want));
   };
@@ -98,12 +103,12 @@ TEST(F64, SpecialsOfTwo) {
       EXPECT_TRUE(same(scalar::Remainder(x, y), std::fmod(x, y))) << "remainder of " << x << ", " << y;
       const double power = std::pow(x, y), angle = std::atan2(x, y);
       const double got = scalar::Pow(x, y);
-      EXPECT_TRUE(same(got, power) || UlpError(got, static_cast<long double>(power)) < 8) << x << " to the " << y << " is " << got;
-      if (got == 0) {
-        EXPECT_EQ(std::signbit(got), std::signbit(power)) << x << " to the " << y;
-      }
+      EXPECT_TRUE(same(got, power) || UlpError(got, static_cast<long double>(power)) < 8)
+          << x << " to the " << y << " is " << got;
+      if (got == 0) { EXPECT_EQ(std::signbit(got), std::signbit(power)) << x << " to the " << y; }
       const double turned = scalar::Atan2(x, y);
-      EXPECT_TRUE(same(turned, angle) || UlpError(turned, static_cast<long double>(angle)) < 2) << "atan2 of " << x << ", " << y << " is " << turned;
+      EXPECT_TRUE(same(turned, angle) || UlpError(turned, static_cast<long double>(angle)) < 2)
+          << "atan2 of " << x << ", " << y << " is " << turned;
     }
   }
 }

@@ -101,10 +101,8 @@ TEST(Formats, EveryCodeRoundTrips) {
       if (!IsNumber(code, f)) {
         const bool inf = f.has_inf() && (code & f.magnitude_mask()) == f.overflow();
         ASSERT_TRUE(inf ? std::isinf(value) : std::isnan(value)) << name << " " << code;
-        if (inf)
-          ASSERT_EQ(EncodeMiniFloat(value, f), code) << name;
-        else
-          ASSERT_FALSE(IsNumber(EncodeMiniFloat(value, f), f)) << name << " " << code;
+        if (inf) ASSERT_EQ(EncodeMiniFloat(value, f), code) << name;
+        else ASSERT_FALSE(IsNumber(EncodeMiniFloat(value, f), f)) << name << " " << code;
         continue;
       }
       ASSERT_EQ(static_cast<double>(value), Definition(code, f)) << name << " " << code;

@@ -14,9 +14,10 @@ std::string Simplified(std::string_view body) {
 
 // "ROOT r = T[4] op(x, c)" with c a broadcast of `value`.
 std::string WithConstant(std::string_view type, std::string_view op, std::string_view value, bool left = false) {
-  return Simplified(Format("x = {0}[4] parameter(0)\n s = {0}[] constant({2})\n"
-                                "c = {0}[4] broadcast(s), dimensions={{}}\n ROOT r = {0}[4] {1}({3})",
-                                type, op, value, left ? "c, x" : "x, c"));
+  return Simplified(
+      Format("x = {0}[4] parameter(0)\n s = {0}[] constant({2})\n"
+             "c = {0}[4] broadcast(s), dimensions={{}}\n ROOT r = {0}[4] {1}({3})",
+             type, op, value, left ? "c, x" : "x, c"));
 }
 
 TEST(AlgebraicSimplifier, FloatIdentitiesKeepSignedZeros) {
@@ -166,9 +167,11 @@ TEST(AlgebraicSimplifier, CountersOfRandomBitsBecomeNarrow) {
       "f = u64[] constant(1000)\n fb = u64[1000,1000] broadcast(f), dimensions={}\n m = u64[1000,1000] multiply(i, fb)\n"
       "n = u64[1000,1000] add(m, j)\n t = u64[] constant(32)\n tb = u64[1000,1000] broadcast(t), dimensions={}\n"
       "h = u64[1000,1000] shift-right-logical(n, tb)\n";
-  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[1000,1000] convert(h)"), "broadcast{} u32[1000,1000](u32[](0))");
-  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[1000,1000] convert(n)"),
-            "add u32[1000,1000](multiply u32[1000,1000](iota{0} u32[1000,1000](), broadcast{} u32[1000,1000](u32[](1000))), iota{1} u32[1000,1000]())");
+  EXPECT_EQ(Simplified(std::string(kCount) + "ROOT r = u32[1000,1000] convert(h)"),
+            "broadcast{} u32[1000,1000](u32[](0))");
+  EXPECT_EQ(
+      Simplified(std::string(kCount) + "ROOT r = u32[1000,1000] convert(n)"),
+      "add u32[1000,1000](multiply u32[1000,1000](iota{0} u32[1000,1000](), broadcast{} u32[1000,1000](u32[](1000))), iota{1} u32[1000,1000]())");
   // A count past the narrow type's range stays as it is.
   EXPECT_EQ(Simplified("i = s32[300] iota(), iota_dimension=0\n ROOT r = s8[300] convert(i)"),
             "convert s8[300](iota{0} s32[300]())");
@@ -192,10 +195,10 @@ TEST(ConstantFolding, FoldsSmallKeepsSymbolic) {
 
 TEST(ScalarFacts, RoundsToNarrowFloats) {
   EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 1.0)), 0x3c00u);
-  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 65520.0)), 0x7c00u);   // halfway to 2^16: inf
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 65520.0)), 0x7c00u);  // halfway to 2^16: inf
   EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 65519.0)), 0x7bffu);
   EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 0x1p-24)), 0x0001u);
-  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 0x1p-25)), 0x0000u);   // tie to even
+  EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kF16, 0x1p-25)), 0x0000u);       // tie to even
   EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kBF16, -1.00390625)), 0xbf80u);  // 1 + 2^-8: tie to even
   EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kBF16, 3.0)), 0x4040u);
   EXPECT_EQ(ScalarBits(ScalarLiteral(ElementType::kBF16, std::nan(""))), 0x7fc0u);

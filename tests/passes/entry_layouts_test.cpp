@@ -30,8 +30,9 @@ ENTRY main { x = f32[2,3,4] parameter(0)
   EXPECT_FALSE(module->entry_layout_result.has_value());
   EXPECT_EQ(module->entry()->parameters()[0]->shape().ToString(), "f32[3,4,2]{2,1,0}");
   EXPECT_EQ(module->entry()->parameters()[1]->shape().ToString(), "f32[2]{0}");
-  EXPECT_EQ(Expression(*module->entry()->root()),
-            "transpose{2,1,0} f32[4,3,2](add f32[2,3,4](transpose{2,0,1} f32[2,3,4](p0), broadcast{0} f32[2,3,4](p1)))");
+  EXPECT_EQ(
+      Expression(*module->entry()->root()),
+      "transpose{2,1,0} f32[4,3,2](add f32[2,3,4](transpose{2,0,1} f32[2,3,4](p0), broadcast{0} f32[2,3,4](p1)))");
 }
 
 TEST(EntryLayouts, TransposesThatTheLayoutsAskForCancel) {
@@ -57,9 +58,11 @@ ENTRY main { x = f32[2,3] parameter(0)
 
 TEST(EntryLayouts, AliasesOfOtherOrdersGo) {
   for (const auto& [layout, aliases] : {std::pair("{0,1}", 1), std::pair("{1,0}", 0)}) {
-    auto module = LaidOut(Format(R"(HloModule m, input_output_alias={{ {{}}: (0, {{}}, may-alias) }}, entry_computation_layout={{(f32[2,3]{{0,1}})->f32[2,3]{}}}
+    auto module = LaidOut(Format(
+        R"(HloModule m, input_output_alias={{ {{}}: (0, {{}}, may-alias) }}, entry_computation_layout={{(f32[2,3]{{0,1}})->f32[2,3]{}}}
 ENTRY main {{ x = f32[2,3] parameter(0)
- ROOT r = f32[2,3] negate(x) }})", layout));
+ ROOT r = f32[2,3] negate(x) }})",
+        layout));
     ASSERT_NE(module, nullptr);
     EXPECT_EQ(std::ssize(module->input_output_aliases), aliases) << layout;
   }

@@ -32,8 +32,8 @@ Result<Literal> RunWith(const Module& module, const std::vector<Literal>& argume
 }
 
 // The module with `passes` applied gives what it gave, to `tolerance`; `last` replaces the last argument.
-std::unique_ptr<Module> ExpectSame(std::string_view text, const std::vector<std::string>& passes,
-                                   double tolerance = 0, const Literal* last = nullptr) {
+std::unique_ptr<Module> ExpectSame(std::string_view text, const std::vector<std::string>& passes, double tolerance = 0,
+                                   const Literal* last = nullptr) {
   auto before = ParseHloText(text);
   auto after = RunOn(text, passes);
   if (!before || !after || !Verify(**before)) {
@@ -87,15 +87,14 @@ f {{ a = s32[] parameter(0)
 ENTRY main {{ x = s32[3,5,2] parameter(0)
  i = s32[] constant({})
  ROOT r = s32[3,5,2] reduce-window(x, i), window={{{}}}, to_apply=f }})",
-                     op, init, window);
+                op, init, window);
 }
 
 TEST(ScanRecognizer, Cumulative) {
   for (std::string_view op : {"add", "multiply", "maximum"}) {
     for (std::string_view pad : {"0_0x4_0x0_0", "0_0x0_4x0_0"}) {
-      auto module =
-          ExpectSame(Cumulative(op, Format("size=1x5x1 pad={}", pad), op == "multiply" ? "1" : "-100"),
-                     {"scan_recognizer"});
+      auto module = ExpectSame(Cumulative(op, Format("size=1x5x1 pad={}", pad), op == "multiply" ? "1" : "-100"),
+                               {"scan_recognizer"});
       ASSERT_TRUE(module);
       EXPECT_EQ(Find(*module, Opcode::kScan).size(), 1u);
       EXPECT_TRUE(Find(*module, Opcode::kReduceWindow).empty());
@@ -152,12 +151,12 @@ TEST(RaggedDotExpander, SizesPerBatch) {
 
 TEST(BatchNormExpander, AllThree) {
   constexpr std::string_view kPositive = "v0 = f32[3] parameter({})\n v1 = f32[3] multiply(v0, v0)\n";
-  auto inference = ExpectSame(
-      Entry("x = f32[4,3,2] parameter(0)\n g = f32[3] parameter(1)\n b = f32[3] parameter(2)\n"
-            "m = f32[3] parameter(3)\n" +
-            std::vformat(kPositive, std::make_format_args("4")) +
-            "ROOT r = f32[4,3,2] batch-norm-inference(x, g, b, m, v1), epsilon=0.01, feature_index=1"),
-      {"batch_norm_expander"}, 1e-5);
+  auto inference =
+      ExpectSame(Entry("x = f32[4,3,2] parameter(0)\n g = f32[3] parameter(1)\n b = f32[3] parameter(2)\n"
+                       "m = f32[3] parameter(3)\n" +
+                       std::vformat(kPositive, std::make_format_args("4")) +
+                       "ROOT r = f32[4,3,2] batch-norm-inference(x, g, b, m, v1), epsilon=0.01, feature_index=1"),
+                 {"batch_norm_expander"}, 1e-5);
   ASSERT_TRUE(inference);
   EXPECT_TRUE(Find(*inference, Opcode::kBatchNormInference).empty());
   ExpectSame(Entry("x = f32[4,3,2] parameter(0)\n g = f32[3] parameter(1)\n b = f32[3] parameter(2)\n"
@@ -194,8 +193,8 @@ TEST(TopKExpander, Orders) {
   for (std::string_view largest : {"true", "false"}) {
     for (int k : {0, 1, 7, 40}) {
       auto module = ExpectSame(Entry(Format("x = f32[3,40] parameter(0)\n"
-                                                 "ROOT r = (f32[3,{}], s32[3,{}]) topk(x), k={}, largest={}",
-                                                 k, k, k, largest)),
+                                            "ROOT r = (f32[3,{}], s32[3,{}]) topk(x), k={}, largest={}",
+                                            k, k, k, largest)),
                                {"topk_expander"}, 0, &floats);
       ASSERT_TRUE(module);
       EXPECT_TRUE(Find(*module, Opcode::kTopK).empty());
@@ -205,8 +204,8 @@ TEST(TopKExpander, Orders) {
     for (std::string_view shape : {"s32[2,3,50]", "pred[2,3,50]"}) {
       std::string_view type = shape.substr(0, shape.find('['));
       auto module = ExpectSame(Entry(Format("x = {} parameter(0)\n"
-                                                 "ROOT r = ({}[2,3,9], s32[2,3,9]) topk(x), k=9, largest={}",
-                                                 shape, type, largest)),
+                                            "ROOT r = ({}[2,3,9], s32[2,3,9]) topk(x), k=9, largest={}",
+                                            shape, type, largest)),
                                {"topk_expander"});
       ASSERT_TRUE(module);
       EXPECT_TRUE(Find(*module, Opcode::kTopK).empty());
@@ -246,7 +245,7 @@ ENTRY main {{ s = {2} parameter(0)
  i = {0}[] parameter(1)
  x = {1} parameter(2)
  ROOT r = {1} select-and-scatter(x, s, i), window={{{3}}}, select=sel, scatter=sct }})",
-                     type, x, source, window, direction, scatter);
+                type, x, source, window, direction, scatter);
 }
 
 TEST(ContractionExpander, ComplexDots) {
@@ -287,16 +286,18 @@ TEST(ContractionExpander, PredDot) {
 // Bytes that are widened first, also behind movements; not those of another kind on the other side.
 TEST(ContractionExpander, Bytes) {
   auto types = [](std::string_view left, std::string_view right) {
-    auto module = ExpectSame(Entry(Format("x = s32[6,4] parameter(0)\n y = s32[3,4] parameter(1)\n"
-                                               "a = {0}[6,4] convert(x)\n b = {1}[3,4] convert(y)\n"
-                                               "c = s32[6,4] convert(a)\n d = s32[3,4] convert(b)\n"
-                                               "e = s32[4,3] transpose(d), dimensions={{1,0}}\n"
-                                               "ROOT r = s32[6,3] dot(c, e), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
-                                               left, right)),
-                             {"contraction_expander"});
+    auto module =
+        ExpectSame(Entry(Format("x = s32[6,4] parameter(0)\n y = s32[3,4] parameter(1)\n"
+                                "a = {0}[6,4] convert(x)\n b = {1}[3,4] convert(y)\n"
+                                "c = s32[6,4] convert(a)\n d = s32[3,4] convert(b)\n"
+                                "e = s32[4,3] transpose(d), dimensions={{1,0}}\n"
+                                "ROOT r = s32[6,3] dot(c, e), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+                                left, right)),
+                   {"contraction_expander"});
     std::string out;
     if (!module) return out;
-    for (const Instruction* o : Find(*module, Opcode::kDot)[0]->operands()) out += std::string(ElementTypeName(o->shape().element_type())) + " ";
+    for (const Instruction* o : Find(*module, Opcode::kDot)[0]->operands())
+      out += std::string(ElementTypeName(o->shape().element_type())) + " ";
     return out;
   };
   EXPECT_EQ(types("s8", "s8"), "s8 s8 ");
@@ -319,8 +320,8 @@ TEST(ContractionExpander, ManyContractedDimensions) {
   };
   for (const Case& c : cases) {
     auto module = ExpectSame(Entry(Format("x = s32[5,4,3] parameter(0)\n y = {} parameter(1)\n"
-                                               "ROOT d = s32[5,2] dot(x, y), {}",
-                                               c.rhs, c.numbers)),
+                                          "ROOT d = s32[5,2] dot(x, y), {}",
+                                          c.rhs, c.numbers)),
                              {"contraction_expander"});
     ASSERT_TRUE(module);
     EXPECT_EQ(Find(*module, Opcode::kTranspose).size(), c.transposes) << c.numbers;
@@ -358,18 +359,23 @@ ENTRY main {
  v = c64[3,4] complex(u, u)
 )";
   struct Case {
-    const char *body;
+    const char* body;
     Opcode opcode;
     std::size_t operands, count;
   };
-  for (const Case& c : {Case{"ROOT r = (s32[6,4], c64[6,4]) sort(k, z), dimensions={0}, is_stable=true, to_apply=by_first", Opcode::kSort, 3, 1},
-                        Case{"ROOT r = c64[6,4] sort(z), dimensions={1}, is_stable=true, to_apply=by_imag", Opcode::kSort, 2, 1},
-                        Case{"ROOT r = c64[6,4] scatter(z, at, v), update_window_dims={1}, inserted_window_dims={0}, "
-                             "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum", Opcode::kScatter, 3, 2},
-                        Case{"ROOT r = c64[6,4] scatter(z, at, v), update_window_dims={1}, inserted_window_dims={0}, "
-                             "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=write", Opcode::kScatter, 3, 2},
-                        Case{"ROOT r = c64[6,4] scatter(z, at, v), update_window_dims={1}, inserted_window_dims={0}, "
-                             "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=product", Opcode::kScatter, 3, 1}}) {
+  for (const Case& c :
+       {Case{"ROOT r = (s32[6,4], c64[6,4]) sort(k, z), dimensions={0}, is_stable=true, to_apply=by_first",
+             Opcode::kSort, 3, 1},
+        Case{"ROOT r = c64[6,4] sort(z), dimensions={1}, is_stable=true, to_apply=by_imag", Opcode::kSort, 2, 1},
+        Case{"ROOT r = c64[6,4] scatter(z, at, v), update_window_dims={1}, inserted_window_dims={0}, "
+             "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum",
+             Opcode::kScatter, 3, 2},
+        Case{"ROOT r = c64[6,4] scatter(z, at, v), update_window_dims={1}, inserted_window_dims={0}, "
+             "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=write",
+             Opcode::kScatter, 3, 2},
+        Case{"ROOT r = c64[6,4] scatter(z, at, v), update_window_dims={1}, inserted_window_dims={0}, "
+             "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=product",
+             Opcode::kScatter, 3, 1}}) {
     auto module = ExpectSame(head + c.body + " }", {"complex_expander"});
     ASSERT_TRUE(module);
     auto found = Find(*module, c.opcode);
@@ -401,9 +407,9 @@ TEST(SelectAndScatterExpander, Windows) {
       for (std::string_view direction : {"GE", "GT", "LE", "NE"}) {
         for (std::string_view scatter : {"add", "subtract", "maximum"}) {
           SCOPED_TRACE(c.window);
-          auto module = ExpectSame(Selecting(Format("{}{}", type, c.dims), Format("{}{}", type, c.source),
-                                             c.window, direction, scatter),
-                                   {"select_and_scatter_expander"});
+          auto module = ExpectSame(
+              Selecting(Format("{}{}", type, c.dims), Format("{}{}", type, c.source), c.window, direction, scatter),
+              {"select_and_scatter_expander"});
           ASSERT_TRUE(module);
           EXPECT_TRUE(Find(*module, Opcode::kSelectAndScatter).empty());
           if (c.source == "[0]") continue;
@@ -435,10 +441,13 @@ ENTRY main {
   ASSERT_TRUE(got) << got.error().ToString();
   const auto values = got->data<int32_t>();
   EXPECT_EQ(std::vector<int32_t>(values.begin(), values.end()), (std::vector<int32_t>{0, 0, 30, 0}));
-  for (std::string_view window : {"size=3x3 stride=2x2 pad=0_1x0_1", "size=2x3 pad=1_0x1_1", "size=3x2 stride=2x1 pad=1_1x1_1",
-                                  "size=2x2 pad=1_1x1_1", "size=1x2 pad=0_0x1_0"}) {
-    auto windows = window.starts_with("size=3x3") ? "f32[4,5]" : window.starts_with("size=2x3") ? "f32[8,10]"
-                   : window.starts_with("size=3x2") ? "f32[4,11]" : window.starts_with("size=2x2") ? "f32[9,11]" : "f32[8,10]";
+  for (std::string_view window : {"size=3x3 stride=2x2 pad=0_1x0_1", "size=2x3 pad=1_0x1_1",
+                                  "size=3x2 stride=2x1 pad=1_1x1_1", "size=2x2 pad=1_1x1_1", "size=1x2 pad=0_0x1_0"}) {
+    auto windows = window.starts_with("size=3x3")   ? "f32[4,5]"
+                   : window.starts_with("size=2x3") ? "f32[8,10]"
+                   : window.starts_with("size=3x2") ? "f32[4,11]"
+                   : window.starts_with("size=2x2") ? "f32[9,11]"
+                                                    : "f32[8,10]";
     ExpectSame(Selecting("f32[8,10]", windows, window, "GE", "add"), {"select_and_scatter_expander"});
   }
 }
@@ -455,7 +464,8 @@ f {{ a = s32[] parameter(0)
 ENTRY main {{
  x = s32[2,2] constant({{{{1,2}},{{3,4}}}})
  z = s32[] constant(0)
- ROOT r = s32[1,2] reduce-window(x, z), window={{size=2x2 pad=0_0x1_0}}, to_apply=f }})", combine);
+ ROOT r = s32[1,2] reduce-window(x, z), window={{size=2x2 pad=0_0x1_0}}, to_apply=f }})",
+                  combine);
   };
   auto module = RunOn(text("add(d, b)"), {"window_order"});
   ASSERT_TRUE(module);
@@ -484,7 +494,8 @@ ENTRY main {
  n = s32[2,2] constant({{10,11},{12,13}})
  z = s32[] constant(9)
  m = s32[] constant(-1)
- ROOT r = (s32[1,2], s32[1,2]) reduce-window(x, n, z, m), window={size=2x2 pad=0_0x1_0}, to_apply=f })", {"window_order"});
+ ROOT r = (s32[1,2], s32[1,2]) reduce-window(x, n, z, m), window={size=2x2 pad=0_0x1_0}, to_apply=f })",
+                      {"window_order"});
   ASSERT_TRUE(module);
   auto got = RunWith(*module, {});
   ASSERT_TRUE(got) << got.error().ToString();
@@ -527,7 +538,8 @@ TEST(Pipeline, SameResults) {
 
 // The gradients of average pools whose windows do not overlap, by a dilation or by a pad.
 TEST(DilatedWindowExpander, OneElementAWindow) {
-  const auto text = [](std::string_view x, std::string_view window, std::string_view result, std::string_view pad = "") {
+  const auto text = [](std::string_view x, std::string_view window, std::string_view result,
+                       std::string_view pad = "") {
     const std::string source = pad.empty() ? std::string("x") : Format("pad(x, i), padding={}", pad);
     return Format(R"(HloModule m
 f {{ a = f32[] parameter(0)
@@ -540,10 +552,11 @@ ENTRY main {{ x = {} parameter(0)
                   x, pad.empty() ? "" : "p = " + std::string(result.substr(0, result.find(';'))) + " " + source,
                   pad.empty() ? result : result.substr(result.find(';') + 1), pad.empty() ? "x" : "p", window);
   };
-  for (const auto& module : {ExpectSame(text("f32[3,4]", "size=2x3 pad=1_1x2_2 lhs_dilate=2x3", "f32[6,12]"), {"dilated_window_expander"}),
-                             ExpectSame(text("f32[3,4]", "size=1x3 pad=0_0x1_4 lhs_dilate=1x3", "f32[3,13]"), {"dilated_window_expander"}),
-                             ExpectSame(text("f32[3,4]", "size=2x2 pad=0_0x0_0 lhs_dilate=2x2", "f32[4,6]"), {"dilated_window_expander"}),
-                             ExpectSame(text("f32[3,4]", "size=2x2", "f32[7,10];f32[6,9]", "1_1_1x2_1_1"), {"dilated_window_expander"})}) {
+  for (const auto& module :
+       {ExpectSame(text("f32[3,4]", "size=2x3 pad=1_1x2_2 lhs_dilate=2x3", "f32[6,12]"), {"dilated_window_expander"}),
+        ExpectSame(text("f32[3,4]", "size=1x3 pad=0_0x1_4 lhs_dilate=1x3", "f32[3,13]"), {"dilated_window_expander"}),
+        ExpectSame(text("f32[3,4]", "size=2x2 pad=0_0x0_0 lhs_dilate=2x2", "f32[4,6]"), {"dilated_window_expander"}),
+        ExpectSame(text("f32[3,4]", "size=2x2", "f32[7,10];f32[6,9]", "1_1_1x2_1_1"), {"dilated_window_expander"})}) {
     ASSERT_TRUE(module);
     EXPECT_TRUE(Find(*module, Opcode::kReduceWindow).empty());
   }
@@ -570,14 +583,18 @@ TEST(DilatedConvolutionExpander, OfTheTapsThatMeetElements) {
       // Residues without any tap.
       {"f32[2,5,3]", "f32[2,3,4]", "f32[2,14,4]", "size=2 pad=1_1 lhs_dilate=3", "b0f_0io->b0f", "", 1},
       // Two dimensions in other orders, of which one has more; groups of features.
-      {"f32[3,2,4,5]", "f32[6,3,2,3]", "f32[2,6,7,15]", "size=3x2 pad=1_1x1_2 lhs_dilate=2x3", "fb01_o01i->bf01", "", 2},
-      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[2,7,4,9]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x1", "b01f_01io->b01f", ", feature_group_count=3", 2},
-      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[9,7,2,7]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x2", "b01f_01io->f0b1", ", feature_group_count=3", 4},
+      {"f32[3,2,4,5]", "f32[6,3,2,3]", "f32[2,6,7,15]", "size=3x2 pad=1_1x1_2 lhs_dilate=2x3", "fb01_o01i->bf01", "",
+       2},
+      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[2,7,4,9]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x1", "b01f_01io->b01f",
+       ", feature_group_count=3", 2},
+      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[9,7,2,7]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x2", "b01f_01io->f0b1",
+       ", feature_group_count=3", 4},
   };
   for (const Case& c : cases) {
-    const std::string text = Format("HloModule m\nENTRY main {{ x = {} parameter(0)\n k = {} parameter(1)\n"
-                                    " ROOT r = {} convolution(x, k), window={{{}}}, dim_labels={}{} }}",
-                                    c.x, c.kernel, c.result, c.window, c.labels, c.rest);
+    const std::string text = Format(
+        "HloModule m\nENTRY main {{ x = {} parameter(0)\n k = {} parameter(1)\n"
+        " ROOT r = {} convolution(x, k), window={{{}}}, dim_labels={}{} }}",
+        c.x, c.kernel, c.result, c.window, c.labels, c.rest);
     auto module = ExpectSame(text, {"dilated_convolution_expander"});
     ASSERT_TRUE(module) << text;
     const auto made = Find(*module, Opcode::kConvolution);
@@ -586,10 +603,14 @@ TEST(DilatedConvolutionExpander, OfTheTapsThatMeetElements) {
       for (const WindowDim& w : i->attr<ConvolutionAttributes>().window) EXPECT_EQ(w.base_dilation, 1) << text;
   }
   // Strides or dilated windows beside the dilation, and dilations far beyond the window, stay.
-  for (std::string_view window : {"size=3 pad=1_1 lhs_dilate=2 stride=2", "size=3 pad=2_2 lhs_dilate=2 rhs_dilate=2", "size=3 pad=1_1 lhs_dilate=7"}) {
+  for (std::string_view window : {"size=3 pad=1_1 lhs_dilate=2 stride=2", "size=3 pad=2_2 lhs_dilate=2 rhs_dilate=2",
+                                  "size=3 pad=1_1 lhs_dilate=7"}) {
     auto module = RunOn(Format("HloModule m\nENTRY main {{ x = f32[2,5,3] parameter(0)\n k = f32[3,3,4] parameter(1)\n"
                                " ROOT r = f32[2,{},4] convolution(x, k), window={{{}}}, dim_labels=b0f_0io->b0f }}",
-                               window.find("stride") != window.npos ? 5 : window.find("=7") != window.npos ? 29 : 9, window),
+                               window.find("stride") != window.npos ? 5
+                               : window.find("=7") != window.npos   ? 29
+                                                                    : 9,
+                               window),
                         {"dilated_convolution_expander"});
     ASSERT_TRUE(module);
     EXPECT_GT(Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window[0].base_dilation, 1);
@@ -608,7 +629,9 @@ ENTRY main {{ x = f32[5] parameter(0)
  y1 = f32[1,5] reshape(y)
  c = f32[3,5] concatenate(x1, y1, x1), dimensions={{0}}
  i = f32[] constant(2)
- ROOT r = f32[5] reduce(c, i), dimensions={{0}}, to_apply=f }})", op), {"piece_reducer"});
+ ROOT r = f32[5] reduce(c, i), dimensions={{0}}, to_apply=f }})",
+                                    op),
+                             {"piece_reducer"});
     ASSERT_TRUE(module);
     EXPECT_TRUE(Find(*module, Opcode::kReduce).empty());
   }
@@ -630,7 +653,8 @@ ENTRY main { x = pred[4] parameter(0)
  no = pred[] constant(false)
  none = s32[] constant(7)
  r = (pred[4], s32[4]) reduce(c, n, no, none), dimensions={1}, to_apply=f
- ROOT g = s32[4] get-tuple-element(r), index=1 })", {"piece_reducer"});
+ ROOT g = s32[4] get-tuple-element(r), index=1 })",
+                          {"piece_reducer"});
   ASSERT_TRUE(first);
   EXPECT_TRUE(Find(*first, Opcode::kReduce).empty());
 }
@@ -644,7 +668,8 @@ f {{ a = f32[] parameter(0)
  {} }}
 ENTRY main {{ x = f32[3,6] parameter(0)
  i = f32[] constant(-inf)
- ROOT r = f32[3,6] reduce-window(x, i), window={{size=1x6 pad=0_0x{}}}, to_apply=f }})", body, pad);
+ ROOT r = f32[3,6] reduce-window(x, i), window={{size=1x6 pad=0_0x{}}}, to_apply=f }})",
+                  body, pad);
   };
   constexpr std::string_view kLogAddExp = R"(m = f32[] maximum(a, b)
  d = f32[] subtract(a, b)
@@ -671,8 +696,8 @@ ENTRY main {{ x = f32[3,6] parameter(0)
 
 // One window of a scatter, inside and outside, set, added and multiplied, in every place of the index vector.
 TEST(ScatterSimplifier, OneWindowIsAnUpdate) {
-  const auto text = [](std::string_view combiner, std::string_view operand, std::string_view indices, std::string_view updates,
-                       std::string_view attributes) {
+  const auto text = [](std::string_view combiner, std::string_view operand, std::string_view indices,
+                       std::string_view updates, std::string_view attributes) {
     return Format(R"(HloModule m
 combine {{ a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -693,19 +718,24 @@ ENTRY main {{
   for (std::string_view combiner : {"add(a, b)", "multiply(b, a)", "copy(b)", "subtract(a, b)", "copy(a)"}) {
     for (int32_t i : {-7, -1, 0, 2, 3, 4, 5, 100}) {
       const Literal one = indices(std::array{i});
-      auto after = ExpectSame(text(combiner, "f32[5]", "s32[1]", "f32[]",
-                                   "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0"),
-                              {"scatter_simplifier"}, 0, &one);
+      auto after = ExpectSame(
+          text(combiner, "f32[5]", "s32[1]", "f32[]",
+               "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0"),
+          {"scatter_simplifier"}, 0, &one);
       EXPECT_TRUE(after != nullptr && Find(*after, Opcode::kScatter).empty());
       // Windows of two rows, an index vector of its own dimension.
-      ExpectSame(text(combiner, "f32[5,3]", "s32[1]", "f32[1,2,3]",
-                      "update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"),
-                 {"scatter_simplifier"}, 0, &one);
+      ExpectSame(
+          text(
+              combiner, "f32[5,3]", "s32[1]", "f32[1,2,3]",
+              "update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1"),
+          {"scatter_simplifier"}, 0, &one);
       for (int32_t j : {-1, 0, 1, 2}) {
         const Literal two = indices(std::array{j, i});
-        ExpectSame(text(combiner, "f32[6,4,3]", "s32[2]", "f32[2]",
-                        "update_window_dims={0}, inserted_window_dims={1,2}, scatter_dims_to_operand_dims={2,0}, index_vector_dim=0"),
-                   {"scatter_simplifier"}, 0, &two);
+        ExpectSame(
+            text(
+                combiner, "f32[6,4,3]", "s32[2]", "f32[2]",
+                "update_window_dims={0}, inserted_window_dims={1,2}, scatter_dims_to_operand_dims={2,0}, index_vector_dim=0"),
+            {"scatter_simplifier"}, 0, &two);
       }
     }
   }

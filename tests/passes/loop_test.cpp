@@ -25,7 +25,7 @@ ENTRY main {{ x = f32[4] parameter(0)
  t = ({0}[], f32[4]) tuple(i, x)
  w = ({0}[], f32[4]) while(t), condition=c, body=b
  ROOT r = f32[4] get-tuple-element(w), index=1 }})",
-                     type, start, step_op, step, direction, bound);
+                type, start, step_op, step, direction, bound);
 }
 
 std::string TurnsOf(const std::string& text) {
@@ -48,8 +48,8 @@ TEST(WhileTripCount, Counts) {
 }
 
 TEST(WhileTripCount, KnowsWhatItDoesNotKnow) {
-  EXPECT_EQ(TurnsOf(Counted("s32", "0", "add", "2", "NE", "21")), "{}");  // steps over it
-  EXPECT_EQ(TurnsOf(Counted("s32", "0", "add", "-1", "LT", "10")), "{}");  // wraps around
+  EXPECT_EQ(TurnsOf(Counted("s32", "0", "add", "2", "NE", "21")), "{}");      // steps over it
+  EXPECT_EQ(TurnsOf(Counted("s32", "0", "add", "-1", "LT", "10")), "{}");     // wraps around
   EXPECT_EQ(TurnsOf(Counted("s8", "100", "add", "100", "LT", "120")), "{}");  // 200 is -56
   EXPECT_EQ(TurnsOf(Counted("s32", "0", "multiply", "2", "LT", "10")), "{}");
   EXPECT_EQ(TurnsOf(Counted("s32", "2147483640", "add", "1", "LE", "2147483647")), "{}");  // never greater
@@ -182,7 +182,7 @@ g {{ x = f32[4] parameter(0)
 ENTRY main {{ x = f32[4] parameter(0)
  p = {0}
  ROOT r = f32[4] conditional(p, x, x), branch_computations={{f, g}} }})",
-                     index, body_op);
+                index, body_op);
 }
 
 TEST(ConditionalSimplifier, KnownBranches) {
@@ -204,8 +204,7 @@ TEST(ConditionalSimplifier, SmallBranchesBecomeSelects) {
     auto module = RunOn(Branches(index, "sqrt"), {"conditional_simplifier"});
     return module ? Expression(*module->entry()->root()) : "";
   };
-  EXPECT_EQ(root("pred[] parameter(1)"),
-            "select f32[4](broadcast{} pred[4](p1), sqrt f32[4](p0), negate f32[4](p0))");
+  EXPECT_EQ(root("pred[] parameter(1)"), "select f32[4](broadcast{} pred[4](p1), sqrt f32[4](p0), negate f32[4](p0))");
   EXPECT_EQ(root("s32[] parameter(1)"),
             "select f32[4](broadcast{} pred[4](compare{EQ} pred[](p1, s32[](0))), sqrt f32[4](p0), negate f32[4](p0))");
 }

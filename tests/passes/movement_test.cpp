@@ -99,9 +99,10 @@ TEST(MovementSimplifier, PadAndConcatenate) {
   EXPECT_EQ(Moved("x = f32[8] parameter(0)\n a = f32[3] slice(x), slice={[0:3]}\n b = f32[5] slice(x), slice={[3:8]}\n"
                   "ROOT c = f32[8] concatenate(a, b), dimensions={0}"),
             "p0");
-  EXPECT_EQ(Moved("x = f32[2] parameter(0)\n y = f32[3] parameter(1)\n z = f32[0] parameter(2)\n"
-                  "a = f32[5] concatenate(x, y), dimensions={0}\n ROOT b = f32[7] concatenate(a, z, x), dimensions={0}"),
-            "concatenate{0} f32[7](p0, p1, p0)");
+  EXPECT_EQ(
+      Moved("x = f32[2] parameter(0)\n y = f32[3] parameter(1)\n z = f32[0] parameter(2)\n"
+            "a = f32[5] concatenate(x, y), dimensions={0}\n ROOT b = f32[7] concatenate(a, z, x), dimensions={0}"),
+      "concatenate{0} f32[7](p0, p1, p0)");
 }
 
 TEST(MovementSimplifier, DynamicSlices) {

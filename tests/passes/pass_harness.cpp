@@ -36,7 +36,7 @@ std::string ValueText(const Literal& literal) {
     } else {
       for (std::size_t b = 0; b < static_cast<std::size_t>(StorageBytes(type)); ++b)
         out += Format("{:02x}", static_cast<unsigned>(
-                                         literal.bytes()[(at + 1) * static_cast<std::size_t>(StorageBytes(type)) - 1 - b]));
+                                    literal.bytes()[(at + 1) * static_cast<std::size_t>(StorageBytes(type)) - 1 - b]));
     }
   }
   return out;
@@ -70,8 +70,7 @@ std::string AttributeText(const Instruction& i) {
 
 std::string Expression(const Instruction& i) {
   if (i.opcode() == Opcode::kParameter) return Format("p{}", i.attr<ParameterAttributes>().number);
-  if (i.opcode() == Opcode::kConstant)
-    return Format("{}({})", i.shape().ToString(false), ValueText(i.literal()));
+  if (i.opcode() == Opcode::kConstant) return Format("{}({})", i.shape().ToString(false), ValueText(i.literal()));
   std::string operands;
   for (const Instruction* operand : i.operands())
     operands += Format("{}{}", operands.empty() ? "" : ", ", Expression(*operand));

@@ -45,9 +45,10 @@ ENTRY main { x = f32[6] parameter(0)
 TEST(CallInliner, RefusesToExplode) {
   std::string text = "HloModule m\nfn0 { x = f32[] parameter(0)\n ROOT r = f32[] add(x, x) }\n";
   for (int n = 1; n <= 40; ++n)
-    text += Format("fn{0} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=fn{1}\n"
-                        " ROOT r = f32[] call(a), to_apply=fn{1} }}\n",
-                        n, n - 1);
+    text += Format(
+        "fn{0} {{ x = f32[] parameter(0)\n a = f32[] call(x), to_apply=fn{1}\n"
+        " ROOT r = f32[] call(a), to_apply=fn{1} }}\n",
+        n, n - 1);
   text += "ENTRY main { x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=fn40 }";
   auto module = ParseHloText(text);
   ASSERT_TRUE(module.has_value());
@@ -131,8 +132,9 @@ TEST(CollectiveSimplifier, OneDevice) {
   EXPECT_EQ(After({"collective_simplifier"},
                   "x = f32[3] parameter(0)\n ROOT r = f32[3] collective-permute(x), source_target_pairs={}"),
             "broadcast{} f32[3](f32[](0))");
-  EXPECT_EQ(RootAfter({"collective_simplifier"}, "HloModule m, replica_count=2\nENTRY main {\n x = f32[3] parameter(0)\n"
-                                                 "ROOT r = f32[6] all-gather(x), dimensions={0}\n}"),
+  EXPECT_EQ(RootAfter({"collective_simplifier"},
+                      "HloModule m, replica_count=2\nENTRY main {\n x = f32[3] parameter(0)\n"
+                      "ROOT r = f32[6] all-gather(x), dimensions={0}\n}"),
             "all-gather f32[6](p0)");
 }
 
@@ -175,9 +177,11 @@ ENTRY main {{ x = f32[] parameter(0)
  q = (s32[], f32[]) while(init), condition=c2, body=b2
  a = f32[] get-tuple-element(p), index=1
  b = f32[] get-tuple-element(q), index=1
- ROOT r = (f32[], f32[]) tuple(a, b) }})", one, other),
+ ROOT r = (f32[], f32[]) tuple(a, b) }})",
+                               one, other),
                         {"cse", "dce"});
-    return module ? std::pair(Find(*module, Opcode::kWhile).size(), module->computations().size()) : std::pair(0ul, 0ul);
+    return module ? std::pair(Find(*module, Opcode::kWhile).size(), module->computations().size())
+                  : std::pair(0ul, 0ul);
   };
   EXPECT_EQ(loops("add(v, v)", "add(v, v)"), std::pair(1ul, 3ul));
   EXPECT_EQ(loops("add(v, v)", "multiply(v, v)"), std::pair(2ul, 5ul));
@@ -188,8 +192,8 @@ ENTRY main {{ x = f32[] parameter(0)
 TEST(Cse, OrderOfOperands) {
   auto count = [](std::string_view type) {
     auto module = RunOn(Entry(Format("x = {0}[4] parameter(0)\n y = {0}[4] parameter(1)\n a = {0}[4] add(x, y)\n"
-                                          "b = {0}[4] add(y, x)\n ROOT r = ({0}[4], {0}[4]) tuple(a, b)",
-                                          type)),
+                                     "b = {0}[4] add(y, x)\n ROOT r = ({0}[4], {0}[4]) tuple(a, b)",
+                                     type)),
                         {"cse"});
     return module ? Find(*module, Opcode::kAdd).size() : 0;
   };

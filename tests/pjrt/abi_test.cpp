@@ -60,7 +60,8 @@ TEST(Table, LaterVersionsFindTheTablesOfErrorsAndMemories) {
   table->message(error, &text, &size);
   EXPECT_NE(std::string_view(text, size).find("77"), std::string_view::npos);
   int payloads = 0;
-  table->for_each_payload(error, [](const char*, size_t, const char*, size_t, void* n) { ++*static_cast<int*>(n); }, &payloads);
+  table->for_each_payload(
+      error, [](const char*, size_t, const char*, size_t, void* n) { ++*static_cast<int*>(n); }, &payloads);
   EXPECT_EQ(payloads, 0);
   table->destroy(error);
 

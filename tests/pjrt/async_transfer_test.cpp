@@ -5,11 +5,11 @@
 namespace krafla::pjrt_test {
 namespace {
 
-using Manager = std::unique_ptr<PJRT_AsyncHostToDeviceTransferManager,
-                                Destroy<PJRT_AsyncHostToDeviceTransferManager,
-                                        PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
-                                        &PJRT_Api::PJRT_AsyncHostToDeviceTransferManager_Destroy,
-                                        &PJRT_AsyncHostToDeviceTransferManager_Destroy_Args::transfer_manager>>;
+using Manager =
+    std::unique_ptr<PJRT_AsyncHostToDeviceTransferManager,
+                    Destroy<PJRT_AsyncHostToDeviceTransferManager, PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
+                            &PJRT_Api::PJRT_AsyncHostToDeviceTransferManager_Destroy,
+                            &PJRT_AsyncHostToDeviceTransferManager_Destroy_Args::transfer_manager>>;
 
 class AsyncTransferTest : public testing::TestWithParam<const char*> {
  protected:
@@ -40,7 +40,8 @@ class AsyncTransferTest : public testing::TestWithParam<const char*> {
     EXPECT_PJRT_OK(Api().PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(&args));
     return Buffer(args.buffer_out);
   }
-  static Error Transfer(const Manager& manager, const std::vector<float>& values, int64_t offset, bool last, int index = 0) {
+  static Error Transfer(const Manager& manager, const std::vector<float>& values, int64_t offset, bool last,
+                        int index = 0) {
     auto args = Make<PJRT_AsyncHostToDeviceTransferManager_TransferData_Args>();
     args.transfer_manager = manager.get();
     args.buffer_index = index;

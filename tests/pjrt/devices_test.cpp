@@ -138,8 +138,10 @@ TEST(Devices, RunOneProgramTogether) {
   assignment.executable = loaded.get();
   EXPECT_PJRT_OK(Api().PJRT_LoadedExecutable_GetDeviceAssignment(&assignment));
   ASSERT_NE(assignment.serialized_device_assignment_deleter, nullptr);
-  EXPECT_EQ(std::string(assignment.serialized_bytes, assignment.serialized_bytes_size),
-            std::string("\x08\x01\x10\x04\x1a\x03\x0a\x01\x00\x1a\x03\x0a\x01\x01\x1a\x03\x0a\x01\x02\x1a\x03\x0a\x01\x03", 24));
+  EXPECT_EQ(
+      std::string(assignment.serialized_bytes, assignment.serialized_bytes_size),
+      std::string("\x08\x01\x10\x04\x1a\x03\x0a\x01\x00\x1a\x03\x0a\x01\x01\x1a\x03\x0a\x01\x02\x1a\x03\x0a\x01\x03",
+                  24));
   assignment.serialized_device_assignment_deleter(assignment.serialized_device_assignment);
 }
 

@@ -266,9 +266,7 @@ TEST_P(ExecuteTest, SeveralThreadsAtOnce) {
         Outcome out = Execute(loaded, {{sum.get(), one.get()}});
         ASSERT_EQ(out.error.code, 0u) << out.error.message;
         sum = std::move(out.results[0][0]);
-        if (i % 10 == t) {
-          EXPECT_EQ(ToHost<float>(sum)[0], static_cast<float>(t + i + 1));
-        }
+        if (i % 10 == t) { EXPECT_EQ(ToHost<float>(sum)[0], static_cast<float>(t + i + 1)); }
       }
       EXPECT_EQ(ToHost<float>(sum)[3], static_cast<float>(t + 103));
     });

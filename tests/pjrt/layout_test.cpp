@@ -162,9 +162,8 @@ ENTRY e { x = s32[2,3]{0,1} parameter(0)
   EXPECT_EQ(ToHost<int32_t>(run.results[0][0]), (std::vector<int32_t>{-1, -2, -3, -4, -5, -6}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, LayoutTest, testing::Values("cpu", ""), [](const auto& device) {
-  return *device.param == '\0' ? "best" : "cpu";
-});
+INSTANTIATE_TEST_SUITE_P(Devices, LayoutTest, testing::Values("cpu", ""),
+                         [](const auto& device) { return *device.param == '\0' ? "best" : "cpu"; });
 
 }  // namespace
 }  // namespace krafla::pjrt_test

@@ -62,10 +62,10 @@ inline Error Take(PJRT_Error* error) {
   return out;
 }
 
-#define EXPECT_PJRT_OK(call)                                      \
-  do {                                                            \
+#define EXPECT_PJRT_OK(call)                                                         \
+  do {                                                                               \
     const ::krafla::pjrt_test::Error krafla_error = ::krafla::pjrt_test::Take(call); \
-    EXPECT_EQ(krafla_error.code, 0u) << krafla_error.message;     \
+    EXPECT_EQ(krafla_error.code, 0u) << krafla_error.message;                        \
   } while (false)
 
 // Handles that destroy themselves.
@@ -83,13 +83,14 @@ using Client = std::unique_ptr<PJRT_Client, Destroy<PJRT_Client, PJRT_Client_Des
                                                     &PJRT_Api::PJRT_Client_Destroy, &PJRT_Client_Destroy_Args::client>>;
 using Buffer = std::unique_ptr<PJRT_Buffer, Destroy<PJRT_Buffer, PJRT_Buffer_Destroy_Args,
                                                     &PJRT_Api::PJRT_Buffer_Destroy, &PJRT_Buffer_Destroy_Args::buffer>>;
-using Executable = std::unique_ptr<PJRT_Executable, Destroy<PJRT_Executable, PJRT_Executable_Destroy_Args,
-                                                            &PJRT_Api::PJRT_Executable_Destroy,
-                                                            &PJRT_Executable_Destroy_Args::executable>>;
-using Loaded = std::unique_ptr<PJRT_LoadedExecutable,
-                               Destroy<PJRT_LoadedExecutable, PJRT_LoadedExecutable_Destroy_Args,
-                                       &PJRT_Api::PJRT_LoadedExecutable_Destroy,
-                                       &PJRT_LoadedExecutable_Destroy_Args::executable>>;
+using Executable =
+    std::unique_ptr<PJRT_Executable,
+                    Destroy<PJRT_Executable, PJRT_Executable_Destroy_Args, &PJRT_Api::PJRT_Executable_Destroy,
+                            &PJRT_Executable_Destroy_Args::executable>>;
+using Loaded =
+    std::unique_ptr<PJRT_LoadedExecutable,
+                    Destroy<PJRT_LoadedExecutable, PJRT_LoadedExecutable_Destroy_Args,
+                            &PJRT_Api::PJRT_LoadedExecutable_Destroy, &PJRT_LoadedExecutable_Destroy_Args::executable>>;
 
 inline Client NewClient(std::string_view device) {
   PJRT_NamedValue option = {};
@@ -169,9 +170,7 @@ Buffer FromHost(const Client& client, PJRT_Device* device, PJRT_Buffer_Type type
   args.device = device;
   EXPECT_PJRT_OK(Api().PJRT_Client_BufferFromHostBuffer(&args));
   Event done(args.done_with_host_buffer);
-  if (done != nullptr) {
-    EXPECT_EQ(Await(done).code, 0u);
-  }
+  if (done != nullptr) { EXPECT_EQ(Await(done).code, 0u); }
   return Buffer(args.buffer);
 }
 inline Buffer Floats(const Client& client, PJRT_Device* device, const std::vector<float>& values) {

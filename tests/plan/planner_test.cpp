@@ -56,7 +56,8 @@ ENTRY main {
 // A device that gives kernels few buffers gets kernels of few: what is inlined counts, and so does what is merged.
 TEST(PlannerTest, KernelsStayWithinTheDevicesBuffers) {
   constexpr int kArrays = 12;
-  std::string text = "HloModule m\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\nENTRY main {\n";
+  std::string text =
+      "HloModule m\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\nENTRY main {\n";
   for (int n = 0; n < kArrays; ++n) text += Format("  x{} = f32[64,32] parameter({})\n", n, n);
   text += "  t1 = f32[64,32] multiply(x0, x1)\n";
   for (int n = 2; n < kArrays; ++n) text += Format("  t{} = f32[64,32] add(t{}, x{})\n", n, n - 1, n);
@@ -74,7 +75,8 @@ TEST(PlannerTest, KernelsStayWithinTheDevicesBuffers) {
     options.fusion.buffer_limit = limit;
     auto plan = PlanText(text, options);
     ASSERT_TRUE(plan) << plan.error().ToString();
-    for (const KernelPlan& kernel : plan->kernels) EXPECT_LE(static_cast<int>(kernel.bindings.size()), limit) << kernel.name;
+    for (const KernelPlan& kernel : plan->kernels)
+      EXPECT_LE(static_cast<int>(kernel.bindings.size()), limit) << kernel.name;
     EXPECT_GT(Launches(*plan), Launches(*unlimited));
     EXPECT_LE(Launches(*plan), limit == 4 ? 9 : 5);
   }
@@ -88,23 +90,31 @@ std::vector<std::size_t> StoresOf(const ProgramPlan& plan) {
   return out;
 }
 
-// Operands that lie between each other, or are computed of the same arrays, are one kernel; what is only put one behind the
-// other is not, nor what is too narrow to be stored by itself on every device.
+// Operands that lie between each other, or are computed of the same arrays, are one kernel; what is only put one behind
+// the other is not, nor what is too narrow to be stored by itself on every device.
 TEST(PlannerTest, OperandsOfAConcatenateThatBelongTogether) {
   const auto stores = [](const std::string& type, const std::string& body) {
-    auto plan = PlanText("HloModule m\nENTRY main {\n  x = " + type + "[5000] parameter(0)\n  y = " + type + "[5000] parameter(1)\n" + body + "\n}\n");
+    auto plan = PlanText("HloModule m\nENTRY main {\n  x = " + type + "[5000] parameter(0)\n  y = " + type +
+                         "[5000] parameter(1)\n" + body + "\n}\n");
     EXPECT_TRUE(plan) << plan.error().ToString();
     return plan ? StoresOf(*plan) : std::vector<std::size_t>{};
   };
   const auto between = [&](const std::string& t) {
-    return "  a = " + t + "[5000,1] reshape(x)\n  b = " + t + "[5000,1] reshape(y)\n  ROOT c = " + t + "[5000,2] concatenate(a, b), dimensions={1}";
+    return "  a = " + t + "[5000,1] reshape(x)\n  b = " + t + "[5000,1] reshape(y)\n  ROOT c = " + t +
+           "[5000,2] concatenate(a, b), dimensions={1}";
   };
   using Counts = std::vector<std::size_t>;
   EXPECT_EQ(stores("f32", between("f32")), Counts{2});
   EXPECT_EQ(stores("u8", between("u8")), (Counts{1, 1}));
-  EXPECT_EQ(stores("f32", "  a = f32[5000] multiply(x, y)\n  b = f32[5000] subtract(x, y)\n  d = f32[5000] add(x, y)\n"
-                          "  ROOT c = f32[15000] concatenate(a, b, d), dimensions={0}"), Counts{3});
-  EXPECT_EQ(stores("f32", "  a = f32[5000] negate(x)\n  b = f32[5000] negate(y)\n  ROOT c = f32[10000] concatenate(a, b), dimensions={0}"), (Counts{1, 1}));
+  EXPECT_EQ(stores("f32",
+                   "  a = f32[5000] multiply(x, y)\n  b = f32[5000] subtract(x, y)\n  d = f32[5000] add(x, y)\n"
+                   "  ROOT c = f32[15000] concatenate(a, b, d), dimensions={0}"),
+            Counts{3});
+  EXPECT_EQ(
+      stores(
+          "f32",
+          "  a = f32[5000] negate(x)\n  b = f32[5000] negate(y)\n  ROOT c = f32[10000] concatenate(a, b), dimensions={0}"),
+      (Counts{1, 1}));
   EXPECT_EQ(stores("f32", "  ROOT c = f32[10000] concatenate(x, x), dimensions={0}"), (Counts{1, 1}));
 }
 
@@ -232,7 +242,8 @@ TEST(PlannerTest, EverythingPlans) {
       if (!plan) continue;
       ++planned;
       for (const KernelPlan& k : plan->kernels)
-        if (const auto* h = std::get_if<HostKernel>(&k.body)) ++hosts[std::string(OpcodeName(h->instruction->opcode()))];
+        if (const auto* h = std::get_if<HostKernel>(&k.body))
+          ++hosts[std::string(OpcodeName(h->instruction->opcode()))];
     }
     std::printf("%s: %d modules planned; host kernels:", variable, planned);
     for (const auto& [name, count] : hosts) std::printf(" %s %d", name.c_str(), count);
@@ -245,8 +256,9 @@ TEST(PlannerTest, CallsPastTheBudgetArePlannedOnce) {
   std::string text = "HloModule m\nff0 { a = f32[4] parameter(0)\n b = f32[4] sine(a)\n ROOT r = f32[4] add(a, b) }\n";
   constexpr int kLevels = 60;
   for (int k = 1; k < kLevels; ++k)
-    text += Format("ff{} {{ a = f32[4] parameter(0)\n b = f32[4] call(a), to_apply=ff{}\n ROOT r = f32[4] call(b), to_apply=ff{} }}\n",
-                   k, k - 1, k - 1);
+    text += Format(
+        "ff{} {{ a = f32[4] parameter(0)\n b = f32[4] call(a), to_apply=ff{}\n ROOT r = f32[4] call(b), to_apply=ff{} }}\n",
+        k, k - 1, k - 1);
   text += Format("ENTRY e {{ x = f32[4] parameter(0)\n ROOT r = f32[4] call(x), to_apply=ff{} }}\n", kLevels - 1);
   auto plan = PlanText(text);
   if (!plan) FAIL() << plan.error().ToString();
@@ -275,7 +287,8 @@ ENTRY e {{ p = f32[9] parameter(0)
   q = f32[9] parameter(1)
   zero = s32[] constant(0)
   s = (s32[], f32[9], f32[9]) tuple(zero, p, q)
-  ROOT w = (s32[], f32[9], f32[9]) while(s), condition=turns, body=step }})", body));
+  ROOT w = (s32[], f32[9], f32[9]) while(s), condition=turns, body=step }})",
+                                body));
     if (!plan) return -1;
     int n = 0;
     for (const Step& step : plan->steps.steps)
@@ -285,17 +298,20 @@ ENTRY e {{ p = f32[9] parameter(0)
   };
   EXPECT_EQ(copies(R"(x2 = f32[9] multiply(x, x)
   y2 = f32[9] negate(y)
-  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"), 0);
+  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"),
+            0);
   // Each is made of both.
   EXPECT_EQ(copies(R"(x2 = f32[9] multiply(x, y)
   y2 = f32[9] add(x, y)
-  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"), 0);
+  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"),
+            0);
   // They change places.
   EXPECT_GT(copies("ROOT t = (s32[], f32[9], f32[9]) tuple(j, y, x)"), 0);
   // Another element is read than the one that is written.
   EXPECT_GT(copies(R"(x2 = f32[9] reverse(y), dimensions={0}
   y2 = f32[9] add(x, y)
-  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"), 0);
+  ROOT t = (s32[], f32[9], f32[9]) tuple(j, x2, y2))"),
+            0);
 }
 
 TEST(GroupGraphTest, FindsPathsAroundAndKeepsOrderAcrossMerges) {
@@ -307,7 +323,7 @@ TEST(GroupGraphTest, FindsPathsAroundAndKeepsOrderAcrossMerges) {
   EXPECT_TRUE(graph.PathAround(0, 2));   // by way of 1
   EXPECT_FALSE(graph.PathAround(0, 3));  // read directly only
   EXPECT_FALSE(graph.PathAround(3, 0));
-  graph.Merge(0, 3);                     // 1 and 2 are now placed after it
+  graph.Merge(0, 3);  // 1 and 2 are now placed after it
   graph.AddReader(2, 4);
   EXPECT_TRUE(graph.PathAround(0, 2));
   EXPECT_TRUE(graph.PathAround(0, 4));

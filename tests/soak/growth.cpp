@@ -25,7 +25,8 @@ Result<double> EntriesOf(const char* folder) {
   const std::string own = std::to_string(dirfd(open));
   const bool descriptors = std::string_view(folder).ends_with("/fd");
   double count = 0;
-  while (const dirent* entry = readdir(open)) count += entry->d_name[0] != '.' && !(descriptors && own == entry->d_name);
+  while (const dirent* entry = readdir(open))
+    count += entry->d_name[0] != '.' && !(descriptors && own == entry->d_name);
   closedir(open);
   return count;
 }
@@ -110,7 +111,8 @@ Result<Sample> TakeSample(double seconds, double threads) {
   KRAFLA_ASSIGN(const std::string statm, ReadFile("/proc/self/statm"));
   const std::size_t second = statm.find(' ');
   if (second == std::string::npos) return DataLoss("/proc/self/statm is '{}'", statm);
-  set(Holding::kMemory, std::strtod(statm.c_str() + second, nullptr) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1024);
+  set(Holding::kMemory,
+      std::strtod(statm.c_str() + second, nullptr) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1024);
   return out;
 }
 

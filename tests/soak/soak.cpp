@@ -3,9 +3,10 @@
 //
 //   soak MODELS [-d DEVICE] [--seconds N | --rounds N] [--json] [--leak memory_kb|descriptors|mappings|threads]
 //
-// With --seconds growth is judged by what it would be in an hour; with --rounds, which is for short runs, by what it is,
-// within wider limits. Descriptors and threads may not grow at all. --leak loses something on purpose in each round. Exit:
-// 0 where nothing grows, 1 where something does or a round goes wrong, 2 for wrong usage, 77 where there is no such device.
+// With --seconds growth is judged by what it would be in an hour; with --rounds, which is for short runs, by what it
+// is, within wider limits. Descriptors and threads may not grow at all. --leak loses something on purpose in each
+// round. Exit: 0 where nothing grows, 1 where something does or a round goes wrong, 2 for wrong usage, 77 where there
+// is no such device.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -88,9 +89,7 @@ void Leak(Holding holding) {
       for (int rights : {PROT_READ, PROT_NONE, PROT_READ, PROT_NONE})
         (void)mmap(nullptr, 4096, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       return;
-    case Holding::kThreads:
-      std::thread([] { pause(); }).detach();
-      return;
+    case Holding::kThreads: std::thread([] { pause(); }).detach(); return;
   }
 }
 
@@ -139,11 +138,13 @@ void PrintTable(const Soaked& soaked, const std::vector<Growth>& growths, Growth
   }
   for (const Growth& g : growths)
     std::printf("%-12s %+.1f (deviation %.1f) %s, allowed %.1f: %s\n", HoldingName(g.holding), g.growth, g.deviation,
-                g.limit > 0 && rule == GrowthRule::kAnHour ? "an hour" : "in the second half", g.limit, g.grows() ? "GROWS" : "good");
+                g.limit > 0 && rule == GrowthRule::kAnHour ? "an hour" : "in the second half", g.limit,
+                g.grows() ? "GROWS" : "good");
 }
 
 void PrintJson(const Soaked& soaked, const std::vector<Growth>& growths, GrowthRule rule) {
-  nlohmann::ordered_json line = {{"device", soaked.device}, {"rounds", soaked.rounds},
+  nlohmann::ordered_json line = {{"device", soaked.device},
+                                 {"rounds", soaked.rounds},
                                  {"rule", rule == GrowthRule::kAnHour ? "an hour" : "as it is"}};
   for (const Sample& s : soaked.samples) {
     nlohmann::ordered_json row = {{"seconds", s.seconds}};
@@ -151,9 +152,8 @@ void PrintJson(const Soaked& soaked, const std::vector<Growth>& growths, GrowthR
     line["samples"].push_back(std::move(row));
   }
   for (const Growth& g : growths)
-    line["growth"][HoldingName(g.holding)] = {{"middle", g.middle}, {"end", g.end}, {"growth", g.growth},
-                                              {"deviation", g.deviation}, {"allowed", g.limit},
-                                              {"grows", g.grows()}};
+    line["growth"][HoldingName(g.holding)] = {{"middle", g.middle},       {"end", g.end},       {"growth", g.growth},
+                                              {"deviation", g.deviation}, {"allowed", g.limit}, {"grows", g.grows()}};
   std::printf("%s\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
@@ -174,10 +174,12 @@ int Main(int argc, char** argv) {
     const Soaked soaked = Soak(**workload, *options);
     const GrowthRule rule = options->seconds ? GrowthRule::kAnHour : GrowthRule::kAsItIs;
     if (!soaked.outcome) {
-      std::fprintf(stderr, "soak: round %lld: %s\n", static_cast<long long>(soaked.rounds), soaked.outcome.error().ToString().c_str());
+      std::fprintf(stderr, "soak: round %lld: %s\n", static_cast<long long>(soaked.rounds),
+                   soaked.outcome.error().ToString().c_str());
       code = 1;
     } else if (soaked.samples.size() < kFewestSamples) {
-      std::fprintf(stderr, "soak: %zu samples are too few to judge; %zu are needed\n", soaked.samples.size(), kFewestSamples);
+      std::fprintf(stderr, "soak: %zu samples are too few to judge; %zu are needed\n", soaked.samples.size(),
+                   kFewestSamples);
       code = 1;
     } else {
       const std::vector<Growth> growths = JudgeGrowth(soaked.samples, rule);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kModels[] = {"mlp-tiny", "lstm-tiny", "sort-topk-tiny"};
 constexpr const char* kTogether = "collectives-8-tiny";
-// As many programs that differ are compiled again and again; then what a lasting device keeps of each is complete early.
+// As many programs that differ are compiled again and again; then what a lasting device keeps of each is complete
+// early.
 constexpr int64_t kPrograms = 6;
 // The cache on disk is emptied every so many rounds: written, then read by the rounds until the next time.
 constexpr int64_t kRoundsACache = 3;
@@ -51,7 +52,8 @@ Result<SoakedNetwork> LoadNetwork(const std::string& folder) {
   return out;
 }
 
-Result<std::unique_ptr<Executable>> CompileFor(Client& client, std::string_view bytes, const CompileOptions& options = {}) {
+Result<std::unique_ptr<Executable>> CompileFor(Client& client, std::string_view bytes,
+                                               const CompileOptions& options = {}) {
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, ReadModule(bytes, "soak"));
   return client.Compile(std::move(module), options);
 }
@@ -122,7 +124,8 @@ ENTRY e {{
   b = f32[8,{0}] broadcast(c), dimensions={{}}
   ROOT y = f32[8,{0}] multiply(x, b)
 }}
-)", size);
+)",
+                                  size);
   KRAFLA_ASSIGN(auto executable, CompileFor(*client_, text));
   KRAFLA_ASSIGN(Literal x, Literal::Create(executable->arguments()[0]));
   for (float& v : x.data<float>()) v = 2;
@@ -211,10 +214,11 @@ Result<> Workload::FailedCalls() {
   KRAFLA_TRY(MustFail(lasting_->Run(wrong), StatusCode::kInvalidArgument, "a run with arguments of other shapes"));
   KRAFLA_TRY(RunNetwork(*lasting_, networks_[0]));
   KRAFLA_TRY(MustFail(Client::Create("gpu:first"), StatusCode::kInvalidArgument, "a device that is none"));
-  KRAFLA_TRY(MustFail(CompileFor(*client_, "HloModule m\nENTRY e { x = f32[2] parameter(0)"), StatusCode::kInvalidArgument,
-                      "a text that ends early"));
-  KRAFLA_TRY(MustFail(CompileFor(*client_, "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[3] negate(x)\n}\n"),
-                      StatusCode::kInvalidArgument, "a program with shapes that do not fit"));
+  KRAFLA_TRY(MustFail(CompileFor(*client_, "HloModule m\nENTRY e { x = f32[2] parameter(0)"),
+                      StatusCode::kInvalidArgument, "a text that ends early"));
+  KRAFLA_TRY(MustFail(
+      CompileFor(*client_, "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[3] negate(x)\n}\n"),
+      StatusCode::kInvalidArgument, "a program with shapes that do not fit"));
   return RunNetwork(*lasting_, networks_[0]);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Validators older than SPV_KHR_bfloat16 refuse its capabilities, so modules with bf16 matrices are validated with f16 in
-// its place: everything else about them is the same.
+// Validators older than SPV_KHR_bfloat16 refuse its capabilities, so modules with bf16 matrices are validated with f16
+// in its place: everything else about them is the same.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ inline std::vector<uint32_t> WithoutBFloat16(std::span<const uint32_t> words) {
   for (std::size_t at = 5; at < words.size();) {
     const std::size_t count = words[at] >> 16;
     if (count == 0 || at + count > words.size()) return {words.begin(), words.end()};
-    std::vector<uint32_t> copy(words.begin() + static_cast<std::ptrdiff_t>(at), words.begin() + static_cast<std::ptrdiff_t>(at + count));
+    std::vector<uint32_t> copy(words.begin() + static_cast<std::ptrdiff_t>(at),
+                               words.begin() + static_cast<std::ptrdiff_t>(at + count));
     at += count;
     const auto op = static_cast<spv::Op>(copy[0] & 0xffff);
     if (op == spv::Op::OpCapability && (copy[1] == kType || copy[1] == kMatrix)) {

@@ -19,7 +19,8 @@ struct ConvShape {
 };
 
 // Array layouts: batch/feature/spatial of the activations, and where the kernel's features lie.
-// kFeaturesFirst: as the gradients of networks with channels first have them, input features and kernels' inputs outermost.
+// kFeaturesFirst: as the gradients of networks with channels first have them, input features and kernels' inputs
+// outermost.
 enum class ConvLayout { kChannelsLast, kChannelsFirst, kFeaturesFirst };
 
 plan::KernelPlan Conv(const ConvShape& s, ConvLayout layout, ElementType type = ElementType::kF32,
@@ -138,7 +139,8 @@ TEST(ConvTest, ShapesAndLayouts) {
 // and directly.
 TEST(ConvTest, WindowsInParts) {
   // Rearranged, where each kernel has scratch of its own.
-  CheckOnIntegers(Conv({2, 4, 8, {257, 258}, {W(257, 1, 1), W(257, 1)}, 1, 1, "rearranged_parts"}, ConvLayout::kFeaturesFirst));
+  CheckOnIntegers(
+      Conv({2, 4, 8, {257, 258}, {W(257, 1, 1), W(257, 1)}, 1, 1, "rearranged_parts"}, ConvLayout::kFeaturesFirst));
 
   const int64_t size = 257;
   for (const ConvShape& s : {ConvShape{1, 4, 8, {size, size + 1}, {W(size, 1, 1), W(size, 1)}, 1, 1, "parts"},
@@ -161,7 +163,8 @@ TEST(ConvTest, WindowsInParts) {
 }
 
 TEST(ConvTest, FeaturesFirst) {
-  const ConvShape many{2, 8, 16, {9, 10}, {W(3, 1, 1), W(3, 1, 1)}, 1, 1, "3x3"}, groups{4, 16, 32, {8, 9}, {W(3, 1, 1), W(2)}, 2, 1, "two_groups"};
+  const ConvShape many{2, 8, 16, {9, 10}, {W(3, 1, 1), W(3, 1, 1)}, 1, 1, "3x3"},
+      groups{4, 16, 32, {8, 9}, {W(3, 1, 1), W(2)}, 2, 1, "two_groups"};
   for (const ConvShape& s : {many, groups}) {
     CheckOnIntegers(Conv(s, ConvLayout::kFeaturesFirst));
     CheckOnIntegers(Conv(s, ConvLayout::kFeaturesFirst, ElementType::kBF16, ElementType::kF32, ElementType::kBF16));
@@ -195,11 +198,13 @@ TEST(ConvTest, CooperativeMatrices) {
       const EmitOptions forced{.enable_cooperative_matrix = true};
       ValidateEverywhere(plan, forced);
       std::vector<Bytes> memory;
-      for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 9, -2, 2));
+      for (const plan::Binding& b : plan.bindings)
+        memory.push_back(SmallIntegers(b.storage, b.element_count, 9, -2, 2));
       std::vector<Bytes> want = memory;
       RunKernel(plan, want);
       for (const auto& device : Devices()) {
-        if (!device->profile().features.cooperative_matrix || !device->profile().features.buffer_device_address) continue;
+        if (!device->profile().features.cooperative_matrix || !device->profile().features.buffer_device_address)
+          continue;
         auto program = Emit(plan, device->profile(), forced);
         ASSERT_TRUE(program.has_value());
         EXPECT_EQ(program->kernels[0].variant, "conv.coop") << plan.name;

@@ -153,7 +153,8 @@ TEST(CoopTest, SumsAreWide) {
 TEST(CoopTest, ValidForEveryProfile) {
   std::set<std::string> seen;
   for (const DotOptions& type : {kF16, kF16Wide, kBF16, kS8, kU8}) {
-    for (const Shape& s : {Shape{{}, 512, 512, 512}, Shape{{}, 2048, 2048, 256}, Shape{{2}, 33, 65, 17}, Shape{{}, 64, 48, 100}}) {
+    for (const Shape& s :
+         {Shape{{}, 512, 512, 512}, Shape{{}, 2048, 2048, 256}, Shape{{2}, 33, 65, 17}, Shape{{}, 64, 48, 100}}) {
       DotOptions o = type;
       o.bias = true;
       const plan::KernelPlan plan = Dot(s, o);

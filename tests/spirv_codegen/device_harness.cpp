@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 class VulkanDevice : public TestDevice {
  public:
-  VulkanDevice(std::shared_ptr<vk::Device> device, std::string name) : device_(std::move(device)), name_(std::move(name)) {}
+  VulkanDevice(std::shared_ptr<vk::Device> device, std::string name)
+      : device_(std::move(device)), name_(std::move(name)) {}
   const DeviceProfile& profile() const override { return device_->profile(); }
   std::string name() const override { return name_; }
 
@@ -111,7 +112,8 @@ std::vector<std::unique_ptr<TestDevice>> OpenDevices() {
       options.cache_dir = "";
       auto device = vk::Device::Create(*instance, physical, profile, options);
       if (!device) continue;
-      out.push_back(std::make_unique<VulkanDevice>(*device, profile.driver_name + (addresses ? ", addresses" : ", descriptors")));
+      out.push_back(
+          std::make_unique<VulkanDevice>(*device, profile.driver_name + (addresses ? ", addresses" : ", descriptors")));
     }
   }
   return out;

@@ -18,7 +18,7 @@ struct DotOptions {
   Order lhs = Order::kNormal, rhs = Order::kNormal;
   ElementType type = ElementType::kF32, accumulate = ElementType::kF32, result = ElementType::kF32;
   bool bias = false;
-  int64_t lhs_offset = 0, rhs_offset = 0;  // elements before the operand in its buffer
+  int64_t lhs_offset = 0, rhs_offset = 0;       // elements before the operand in its buffer
   bool repeat_lhs = false, repeat_rhs = false;  // one operand for all batches
 };
 
@@ -63,7 +63,9 @@ inline plan::KernelPlan Dot(const Shape& s, const DotOptions& o) {
   plan.bindings = {{o.type, lhs_count, true, false}, {o.type, rhs_count, true, false}};
   if (o.bias) {
     const plan::NodeId bias = b.Load(b.AddBuffer(o.result, s.n, false), o.result, index.back());
-    value = b.Hlo(Opcode::kMaximum, o.result, {b.Hlo(Opcode::kAdd, o.result, {value, bias}), b.Convert(b.ConstantInt(ElementType::kS32, 0), ElementType::kS32, o.result)});
+    value = b.Hlo(Opcode::kMaximum, o.result,
+                  {b.Hlo(Opcode::kAdd, o.result, {value, bias}),
+                   b.Convert(b.ConstantInt(ElementType::kS32, 0), ElementType::kS32, o.result)});
     plan.bindings.push_back({o.result, s.n, true, false});
   }
   const int out = b.AddBuffer(o.result, count, true);
@@ -72,7 +74,7 @@ inline plan::KernelPlan Dot(const Shape& s, const DotOptions& o) {
   k.epilogue = std::move(b).Finish();
   plan.body = std::move(k);
   plan.name = Format("dot.{}.{}x{}x{}x{}.{}{}", ElementTypeName(o.type), batch, s.m, s.n, s.k,
-                          o.lhs == Order::kNormal ? "n" : "t", o.rhs == Order::kNormal ? "n" : "t");
+                     o.lhs == Order::kNormal ? "n" : "t", o.rhs == Order::kNormal ? "n" : "t");
   return plan;
 }
 

@@ -7,9 +7,10 @@ namespace krafla::spirv::testing {
 namespace {
 
 TEST(DotTest, ShapesAndLayouts) {
-  const Shape shapes[] = {{{}, 1, 1, 1},    {{}, 5, 7, 3},      {{}, 64, 64, 64},   {{2}, 40, 36, 20}, {{}, 1, 128, 64},
-                          {{}, 128, 1, 64}, {{}, 3, 200, 128},  {{}, 130, 70, 33},  {{2, 3}, 17, 4, 8}, {{}, 4, 512, 100},
-                          {{}, 100, 96, 256}, {{}, 16, 1000, 48}, {{}, 9, 9, 0}};
+  const Shape shapes[] = {{{}, 1, 1, 1},      {{}, 5, 7, 3},     {{}, 64, 64, 64},   {{2}, 40, 36, 20},
+                          {{}, 1, 128, 64},   {{}, 128, 1, 64},  {{}, 3, 200, 128},  {{}, 130, 70, 33},
+                          {{2, 3}, 17, 4, 8}, {{}, 4, 512, 100}, {{}, 100, 96, 256}, {{}, 16, 1000, 48},
+                          {{}, 9, 9, 0}};
   for (const Shape& s : shapes) {
     for (Order lhs : {Order::kNormal, Order::kTransposed}) {
       for (Order rhs : {Order::kNormal, Order::kTransposed}) {
@@ -59,7 +60,8 @@ TEST(DotTest, EveryVariantIsTaken) {
 
 // The GPU's tile kernel, on the devices that are here.
 TEST(DotTest, SharedTilesOnCpuDevices) {
-  for (const Shape& s : {Shape{{}, 64, 64, 64}, Shape{{2}, 70, 100, 40}, Shape{{}, 200, 130, 33}, Shape{{}, 256, 512, 64}}) {
+  for (const Shape& s :
+       {Shape{{}, 64, 64, 64}, Shape{{2}, 70, 100, 40}, Shape{{}, 200, 130, 33}, Shape{{}, 256, 512, 64}}) {
     for (Order lhs : {Order::kNormal, Order::kTransposed}) {
       const plan::KernelPlan plan = Dot(s, {.lhs = lhs, .bias = true});
       std::vector<Bytes> memory;
@@ -103,7 +105,8 @@ TEST(DotTest, DepthsInParts) {
 // Not a check: prints GFLOP/s where KRAFLA_BENCH is set.
 TEST(DotTest, Speed) {
   if (getenv("KRAFLA_BENCH") == nullptr) GTEST_SKIP() << "KRAFLA_BENCH is not set";
-  for (const Shape& s : {Shape{{}, 256, 256, 256}, Shape{{}, 512, 512, 512}, Shape{{}, 1024, 1024, 1024}, Shape{{}, 1, 4096, 4096}, Shape{{}, 4, 1024, 1024}}) {
+  for (const Shape& s : {Shape{{}, 256, 256, 256}, Shape{{}, 512, 512, 512}, Shape{{}, 1024, 1024, 1024},
+                         Shape{{}, 1, 4096, 4096}, Shape{{}, 4, 1024, 1024}}) {
     for (Order rhs : {Order::kNormal, Order::kTransposed}) {
       for (const auto& device : Devices()) {
         const plan::KernelPlan plan = Dot(s, {.rhs = rhs});
@@ -112,8 +115,8 @@ TEST(DotTest, Speed) {
         double seconds = 0;
         auto run = device->Run(plan, memory, {}, &seconds);
         ASSERT_TRUE(run.has_value()) << run.error().ToString();
-        printf("%-28s %-30s %8.3f ms %7.2f GFLOP/s %7.2f GB/s\n", device->name().c_str(), plan.name.c_str(), seconds * 1e3,
-               2e-9 * static_cast<double>(s.m * s.n * s.k) / seconds,
+        printf("%-28s %-30s %8.3f ms %7.2f GFLOP/s %7.2f GB/s\n", device->name().c_str(), plan.name.c_str(),
+               seconds * 1e3, 2e-9 * static_cast<double>(s.m * s.n * s.k) / seconds,
                4e-9 * static_cast<double>(s.m * s.k + s.n * s.k + s.m * s.n) / seconds);
       }
     }

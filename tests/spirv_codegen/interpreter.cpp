@@ -237,7 +237,8 @@ Bits HloValue(const plan::Node& n, ElementType type, Bits x, Bits y, Bits z) {
   if (type == ElementType::kS32) {
     out = IntOp<int32_t>(n.opcode, width, static_cast<int32_t>(x), static_cast<int32_t>(y), static_cast<int32_t>(z));
   } else if (type == ElementType::kU32) {
-    out = IntOp<uint32_t>(n.opcode, width, static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z));
+    out =
+        IntOp<uint32_t>(n.opcode, width, static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z));
   } else if (type == ElementType::kS64) {
     out = IntOp<int64_t>(n.opcode, width, static_cast<int64_t>(x), static_cast<int64_t>(y), static_cast<int64_t>(z));
   } else {
@@ -296,7 +297,9 @@ Bits Interpreter::Node(plan::NodeId id) {
   const auto at = static_cast<std::size_t>(id);
   if (known_[at]) return values_[at];
   const plan::Node& n = program_.nodes[at];
-  auto type_of = [&](int i) { return program_.nodes[static_cast<std::size_t>(n.operands[static_cast<std::size_t>(i)])].type; };
+  auto type_of = [&](int i) {
+    return program_.nodes[static_cast<std::size_t>(n.operands[static_cast<std::size_t>(i)])].type;
+  };
   Bits v[3] = {};
   for (std::size_t i = 0; i < 3; ++i) {
     if (n.operands[i] != plan::kNoNode) v[i] = Node(n.operands[i]);

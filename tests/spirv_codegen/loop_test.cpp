@@ -22,14 +22,36 @@ plan::KernelPlan Elementwise(Opcode opcode, ElementType type, int operands, int6
 }
 
 TEST(LoopTest, FloatOps) {
-  const Opcode unary[] = {Opcode::kAbs, Opcode::kNegate, Opcode::kSign, Opcode::kFloor, Opcode::kCeil,
-                          Opcode::kRoundNearestAfz, Opcode::kRoundNearestEven, Opcode::kIsFinite, Opcode::kSqrt,
-                          Opcode::kRsqrt, Opcode::kCbrt, Opcode::kExp, Opcode::kExpm1, Opcode::kLogistic, Opcode::kTanh,
-                          Opcode::kSinh, Opcode::kCosh, Opcode::kErf, Opcode::kLog, Opcode::kLog1p, Opcode::kAsinh,
-                          Opcode::kAcosh, Opcode::kAtanh, Opcode::kSin, Opcode::kCos, Opcode::kTan, Opcode::kAsin,
+  const Opcode unary[] = {Opcode::kAbs,
+                          Opcode::kNegate,
+                          Opcode::kSign,
+                          Opcode::kFloor,
+                          Opcode::kCeil,
+                          Opcode::kRoundNearestAfz,
+                          Opcode::kRoundNearestEven,
+                          Opcode::kIsFinite,
+                          Opcode::kSqrt,
+                          Opcode::kRsqrt,
+                          Opcode::kCbrt,
+                          Opcode::kExp,
+                          Opcode::kExpm1,
+                          Opcode::kLogistic,
+                          Opcode::kTanh,
+                          Opcode::kSinh,
+                          Opcode::kCosh,
+                          Opcode::kErf,
+                          Opcode::kLog,
+                          Opcode::kLog1p,
+                          Opcode::kAsinh,
+                          Opcode::kAcosh,
+                          Opcode::kAtanh,
+                          Opcode::kSin,
+                          Opcode::kCos,
+                          Opcode::kTan,
+                          Opcode::kAsin,
                           Opcode::kAcos};
-  const Opcode binary[] = {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kMaximum,
-                           Opcode::kMinimum, Opcode::kPower, Opcode::kRemainder, Opcode::kAtan2};
+  const Opcode binary[] = {Opcode::kAdd,     Opcode::kSubtract, Opcode::kMultiply,  Opcode::kDivide, Opcode::kMaximum,
+                           Opcode::kMinimum, Opcode::kPower,    Opcode::kRemainder, Opcode::kAtan2};
   for (Opcode op : unary) {
     const plan::KernelPlan plan = Elementwise(op, ElementType::kF32, 1, 2048);
     CheckKernel(plan, CornerMemory(plan));
@@ -48,22 +70,33 @@ TEST(LoopTest, DoubleOps) {
     const plan::KernelPlan plan = Elementwise(op, ElementType::kF64, 1, 1024);
     CheckKernel(plan, CornerMemory(plan));
   }
-  for (Opcode op : {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kMaximum,
-                    Opcode::kMinimum}) {
+  for (Opcode op :
+       {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kMaximum, Opcode::kMinimum}) {
     const plan::KernelPlan plan = Elementwise(op, ElementType::kF64, 2, 1024);
     CheckKernel(plan, CornerMemory(plan));
   }
 }
 
 TEST(LoopTest, IntegerOps) {
-  const Opcode unary[] = {Opcode::kAbs, Opcode::kNegate, Opcode::kSign, Opcode::kNot, Opcode::kClz,
-                          Opcode::kPopulationCount};
-  const Opcode binary[] = {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide, Opcode::kRemainder,
-                           Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr, Opcode::kXor,
-                           Opcode::kShiftLeft, Opcode::kShiftRightLogical, Opcode::kShiftRightArithmetic,
-                           Opcode::kPower, Opcode::kMulhi};
-  for (ElementType type : {ElementType::kS32, ElementType::kU32, ElementType::kS64, ElementType::kU64,
-                           ElementType::kS8, ElementType::kU16}) {
+  const Opcode unary[] = {Opcode::kAbs, Opcode::kNegate, Opcode::kSign,
+                          Opcode::kNot, Opcode::kClz,    Opcode::kPopulationCount};
+  const Opcode binary[] = {Opcode::kAdd,
+                           Opcode::kSubtract,
+                           Opcode::kMultiply,
+                           Opcode::kDivide,
+                           Opcode::kRemainder,
+                           Opcode::kMaximum,
+                           Opcode::kMinimum,
+                           Opcode::kAnd,
+                           Opcode::kOr,
+                           Opcode::kXor,
+                           Opcode::kShiftLeft,
+                           Opcode::kShiftRightLogical,
+                           Opcode::kShiftRightArithmetic,
+                           Opcode::kPower,
+                           Opcode::kMulhi};
+  for (ElementType type : {ElementType::kS32, ElementType::kU32, ElementType::kS64, ElementType::kU64, ElementType::kS8,
+                           ElementType::kU16}) {
     for (Opcode op : unary) {
       if (!IsSigned(type) && (op == Opcode::kAbs || op == Opcode::kSign)) continue;
       const plan::KernelPlan plan = Elementwise(op, type, 1, 1000);
@@ -77,12 +110,14 @@ TEST(LoopTest, IntegerOps) {
 }
 
 TEST(LoopTest, ConvertsBetweenAllTypes) {
-  const ElementType types[] = {
-      ElementType::kPred, ElementType::kS4, ElementType::kU4, ElementType::kS8, ElementType::kU8, ElementType::kS16,
-      ElementType::kU16, ElementType::kS32, ElementType::kU32, ElementType::kS64, ElementType::kU64, ElementType::kF16,
-      ElementType::kBF16, ElementType::kF32, ElementType::kF64, ElementType::kF8E5M2, ElementType::kF8E4M3FN,
-      ElementType::kF8E4M3B11FNUZ, ElementType::kF8E5M2FNUZ, ElementType::kF8E4M3FNUZ, ElementType::kF8E4M3,
-      ElementType::kF8E3M4, ElementType::kF4E2M1FN, ElementType::kF8E8M0FNU};
+  const ElementType types[] = {ElementType::kPred,       ElementType::kS4,         ElementType::kU4,
+                               ElementType::kS8,         ElementType::kU8,         ElementType::kS16,
+                               ElementType::kU16,        ElementType::kS32,        ElementType::kU32,
+                               ElementType::kS64,        ElementType::kU64,        ElementType::kF16,
+                               ElementType::kBF16,       ElementType::kF32,        ElementType::kF64,
+                               ElementType::kF8E5M2,     ElementType::kF8E4M3FN,   ElementType::kF8E4M3B11FNUZ,
+                               ElementType::kF8E5M2FNUZ, ElementType::kF8E4M3FNUZ, ElementType::kF8E4M3,
+                               ElementType::kF8E3M4,     ElementType::kF4E2M1FN,   ElementType::kF8E8M0FNU};
   for (ElementType from : types) {
     // All targets in one kernel, to compile less. Counts of both kinds: in fours and not.
     for (const int64_t count : {512, 333}) {
@@ -171,13 +206,14 @@ TEST(LoopTest, BroadcastsTransposesSlices) {
     // Reversed along c, and every third element.
     const NodeId back = b.Load(b.AddBuffer(ElementType::kS8, columns, false), ElementType::kS8,
                                s.AddConstant(s.Mul(c, -1), columns - 1));
-    const NodeId third = b.Load(b.AddBuffer(ElementType::kU8, 3 * columns, false), ElementType::kU8,
-                                s.AddConstant(s.Mul(c, 3), 1));
-    NodeId sum = b.Hlo(Opcode::kAdd, ElementType::kF32, {b.Hlo(Opcode::kMultiply, ElementType::kF32, {a, scale}), bias});
+    const NodeId third =
+        b.Load(b.AddBuffer(ElementType::kU8, 3 * columns, false), ElementType::kU8, s.AddConstant(s.Mul(c, 3), 1));
+    NodeId sum =
+        b.Hlo(Opcode::kAdd, ElementType::kF32, {b.Hlo(Opcode::kMultiply, ElementType::kF32, {a, scale}), bias});
     sum = b.Hlo(Opcode::kSubtract, ElementType::kF32, {sum, t});
-    const NodeId ints = b.Hlo(Opcode::kAdd, ElementType::kS32,
-                              {b.Convert(back, ElementType::kS8, ElementType::kS32),
-                               b.Convert(third, ElementType::kU8, ElementType::kS32)});
+    const NodeId ints = b.Hlo(
+        Opcode::kAdd, ElementType::kS32,
+        {b.Convert(back, ElementType::kS8, ElementType::kS32), b.Convert(third, ElementType::kU8, ElementType::kS32)});
     const NodeId flat = b.Load(b.AddBuffer(ElementType::kF32, rows * columns, false), ElementType::kF32,
                                s.Mod(linear, std::max<int64_t>(columns / 2, 1)));
     b.AddStore({b.AddBuffer(ElementType::kF32, rows * columns, true), linear, sum, ElementType::kF32});
@@ -214,16 +250,16 @@ TEST(LoopTest, PadsAndGathersAndStoresUnderMasks) {
     // A gather of rows: starts outside are clamped.
     const NodeId start = b.Load(b.AddBuffer(ElementType::kS32, rows, false), ElementType::kS32, r);
     const plan::IndexId row = b.ClampedIndex(start, 0, 19);
-    const NodeId gathered = b.Load(b.AddBuffer(ElementType::kF32, 20 * columns, false), ElementType::kF32,
-                                   s.Add(s.Mul(row, columns), c));
+    const NodeId gathered =
+        b.Load(b.AddBuffer(ElementType::kF32, 20 * columns, false), ElementType::kF32, s.Add(s.Mul(row, columns), c));
     const NodeId element = b.Load(b.AddBuffer(ElementType::kU32, columns, false), ElementType::kU32, c);
-    const NodeId scattered = b.Load(b.AddBuffer(ElementType::kF16, 50, false), ElementType::kF16,
-                                    b.ClampedIndex(element, 0, 49));
+    const NodeId scattered =
+        b.Load(b.AddBuffer(ElementType::kF16, 50, false), ElementType::kF16, b.ClampedIndex(element, 0, 49));
     auto add = [&](NodeId x, NodeId y) { return b.Hlo(Opcode::kAdd, ElementType::kF32, {x, y}); };
     b.AddStore({b.AddBuffer(ElementType::kF32, rows * columns, true), linear, add(add(padded, by_row), nothing),
                 ElementType::kF32});
-    b.AddStore({b.AddBuffer(ElementType::kF32, rows * columns, true), linear, add(gathered, scattered),
-                ElementType::kF32});
+    b.AddStore(
+        {b.AddBuffer(ElementType::kF32, rows * columns, true), linear, add(gathered, scattered), ElementType::kF32});
     const NodeId odd = b.Compare(ComparisonDirection::kGt, b.Index(r), b.ConstantInt(ElementType::kS32, 3));
     b.AddStore({b.AddBuffer(ElementType::kF32, rows * columns, true), linear, gathered, ElementType::kF32, odd});
     b.AddStore({b.AddBuffer(ElementType::kU8, rows * columns, true), linear,
@@ -239,8 +275,8 @@ TEST(LoopTest, FoldsLargeGrids) {
   ProgramBuilder b(dims);
   const plan::IndexId i = b.space().Iter(0);
   const NodeId x = b.Load(b.AddBuffer(ElementType::kU8, count, false), ElementType::kU8, i);
-  b.AddStore({b.AddBuffer(ElementType::kU8, count, true), i, b.Hlo(Opcode::kNot, ElementType::kU8, {x}),
-              ElementType::kU8});
+  b.AddStore(
+      {b.AddBuffer(ElementType::kU8, count, true), i, b.Hlo(Opcode::kNot, ElementType::kU8, {x}), ElementType::kU8});
   const plan::KernelPlan plan = LoopPlan(std::move(b).Finish(), "grid");
   // A device with small grids folds, one with tiny ones refuses.
   DeviceProfile small = Profiles().front();

@@ -6,9 +6,9 @@ namespace {
 
 using plan::NodeId;
 using plan::ProgramBuilder;
-using plan::Reduction;
 using plan::ReduceKernel;
 using plan::ReduceStage;
+using plan::Reduction;
 using ReduceKind = plan::Reduction::Kind;
 
 Opcode OpOf(ReduceKind kind) {
@@ -114,14 +114,16 @@ plan::KernelPlan PlainReduce(ReduceKind kind, ElementType type, const Layout& la
   k.row_dims = Dims(layout.rows);
   k.element_dims = Dims(layout.elements);
   k.stages = {first, second};
-  return PlanOf(std::move(k), {{type, Count(dims), true, false}, {type, rows, false, true}},
-                std::string(OpcodeName(OpOf(kind))) + "." + std::string(ElementTypeName(type)) + "." + layout.ToString());
+  return PlanOf(
+      std::move(k), {{type, Count(dims), true, false}, {type, rows, false, true}},
+      std::string(OpcodeName(OpOf(kind))) + "." + std::string(ElementTypeName(type)) + "." + layout.ToString());
 }
 
 const Layout kLayouts[] = {
-    {{1}, {1}},       {{3}, {5}},          {{64}, {64}},       {{7}, {1000}},       {{1}, {4096}},
-    {{5, 3}, {2, 36}}, {{2}, {100'000}},   {{1}, {600'001}},   {{2000}, {4}},       {{12}, {3}, true},
-    {{64}, {50}, true}, {{30}, {2000}, true}, {{1024}, {17}, true}, {{8}, {40'000}, true}, {{0}, {4}}, {{4}, {0}},
+    {{1}, {1}},         {{3}, {5}},           {{64}, {64}},         {{7}, {1000}},         {{1}, {4096}},
+    {{5, 3}, {2, 36}},  {{2}, {100'000}},     {{1}, {600'001}},     {{2000}, {4}},         {{12}, {3}, true},
+    {{64}, {50}, true}, {{30}, {2000}, true}, {{1024}, {17}, true}, {{8}, {40'000}, true}, {{0}, {4}},
+    {{4}, {0}},
 };
 
 TEST(ReduceTest, SumsAndExtremesOfEveryLayout) {
@@ -184,8 +186,8 @@ Reduction ArgMax() {
 }
 
 TEST(ReduceTest, VariadicWithAnyCombiner) {
-  for (const Layout& layout : {Layout{{5}, {300}}, Layout{{64}, {30}, true}, Layout{{2}, {150'000}}, Layout{{30}, {6}},
-                               Layout{{3}, {0}}}) {
+  for (const Layout& layout :
+       {Layout{{5}, {300}}, Layout{{64}, {30}, true}, Layout{{2}, {150'000}}, Layout{{30}, {6}}, Layout{{3}, {0}}}) {
     const std::vector<int64_t> dims = AllDims(layout);
     const int64_t rows = Count(layout.rows);
     ReduceKernel k;
@@ -196,9 +198,10 @@ TEST(ReduceTest, VariadicWithAnyCombiner) {
     element.AddResult(element.Load(in, ElementType::kF32, ArrayIndex(element, layout)));
     element.AddResult(element.Index(element.space().Iter(1)));
     // The count of positive values beside it: two reductions over one pass.
-    element.AddResult(element.Convert(element.Compare(ComparisonDirection::kGt, element.Load(in, ElementType::kF32, ArrayIndex(element, layout)),
-                                                      element.ConstantFloat(ElementType::kF32, 0)),
-                                      ElementType::kPred, ElementType::kS32));
+    element.AddResult(element.Convert(
+        element.Compare(ComparisonDirection::kGt, element.Load(in, ElementType::kF32, ArrayIndex(element, layout)),
+                        element.ConstantFloat(ElementType::kF32, 0)),
+        ElementType::kPred, ElementType::kS32));
     ReduceStage first;
     first.program = std::move(element).Finish();
     first.reductions = {ArgMax(), Simple(ReduceKind::kSum, ElementType::kS32, 100, 2)};
@@ -231,7 +234,8 @@ TEST(ReduceTest, Windows) {
     const plan::IndexId x = s.AddConstant(s.Add(s.Iter(1), s.Iter(3)), -1);
     const NodeId inside = element.And(element.InRange(y, 0, height), element.InRange(x, 0, width));
     const NodeId value = element.Load(in, ElementType::kF32, s.Add(s.Mul(y, width), x), inside);
-    element.AddResult(element.Select(inside, value, element.ConstantFloat(ElementType::kF32, kind == ReduceKind::kMax ? -100 : 0)));
+    element.AddResult(
+        element.Select(inside, value, element.ConstantFloat(ElementType::kF32, kind == ReduceKind::kMax ? -100 : 0)));
     ReduceStage first;
     first.program = std::move(element).Finish();
     first.reductions = {Simple(kind, ElementType::kF32, kind == ReduceKind::kMax ? -100 : 0)};
@@ -248,8 +252,10 @@ TEST(ReduceTest, Windows) {
     k.row_dims = {height, width};
     k.element_dims = {3, 3};
     k.stages = {first, second};
-    CheckOnIntegers(PlanOf(std::move(k), {{ElementType::kF32, height * width, true, false}, {ElementType::kF32, height * width, false, true}},
-                 "window"));
+    CheckOnIntegers(
+        PlanOf(std::move(k),
+               {{ElementType::kF32, height * width, true, false}, {ElementType::kF32, height * width, false, true}},
+               "window"));
   }
 }
 
@@ -298,7 +304,8 @@ TEST(ReduceTest, SoftmaxInOneKernel) {
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{16, 128}, {5, 197}, {3, 5000}, {40, 12}, {1, 1}}) {
     const plan::KernelPlan plan = Softmax(rows, columns);
     ValidateEverywhere(plan);
-    std::vector<Bytes> memory{CornerBytes(ElementType::kF32, rows * columns, 1), CornerBytes(ElementType::kF32, rows * columns, 2)};
+    std::vector<Bytes> memory{CornerBytes(ElementType::kF32, rows * columns, 1),
+                              CornerBytes(ElementType::kF32, rows * columns, 2)};
     std::mt19937 random(4);
     for (int64_t i = 0; i < rows * columns; ++i) {
       const float v = static_cast<float>(random() % 2000) / 100.0f - 10.0f;
@@ -314,7 +321,8 @@ TEST(ReduceTest, SoftmaxInOneKernel) {
         const float x = std::bit_cast<float>(static_cast<uint32_t>(ReadElement(got[1], ElementType::kF32, i)));
         const float y = std::bit_cast<float>(static_cast<uint32_t>(ReadElement(want[1], ElementType::kF32, i)));
         // Only the order of the sum differs: (columns + 2) 2^-24 of it, and the roundings after it.
-        ASSERT_NEAR(x, y, (static_cast<double>(columns) + 4) * 0x1p-24 * y) << device->name() << " " << plan.name << " " << i;
+        ASSERT_NEAR(x, y, (static_cast<double>(columns) + 4) * 0x1p-24 * y)
+            << device->name() << " " << plan.name << " " << i;
       }
     }
   }

@@ -72,8 +72,7 @@ void RunReduce(const plan::ReduceKernel& reduce, std::vector<Bytes>& memory) {
           const plan::Reduction& r = stage.reductions[i];
           std::vector<Bits> values;
           for (int input : r.inputs) values.push_back(results[static_cast<std::size_t>(input)]);
-          if (r.kind == plan::Reduction::Kind::kSum &&
-              plan::ComputeType(r.hlo_type) == ElementType::kF32) {
+          if (r.kind == plan::Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32) {
             sums[i] += static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(values[0])));
           } else {
             totals[i] = Combine(r.combiner, memory, totals[i], values);
@@ -115,7 +114,8 @@ struct Sum {
   Bits Result(ElementType accumulate, ElementType result) const {
     Bytes cell(8);
     if (IsFloat(accumulate)) {
-      const Bits bits = accumulate == ElementType::kF64 ? std::bit_cast<Bits>(real) : std::bit_cast<uint32_t>(static_cast<float>(real));
+      const Bits bits = accumulate == ElementType::kF64 ? std::bit_cast<Bits>(real)
+                                                        : std::bit_cast<uint32_t>(static_cast<float>(real));
       if (result == ElementType::kF64 && accumulate == ElementType::kF32) {
         return std::bit_cast<Bits>(static_cast<double>(static_cast<float>(real)));
       }
@@ -134,15 +134,18 @@ void RunDot(const plan::DotKernel& dot, std::vector<Bytes>& memory) {
   Interpreter run(dot.epilogue, memory);
   ForEachPoint(dims, [&](const std::vector<int64_t>& point) {
     const std::size_t rank = dot.batch.size();
-    int64_t l = dot.lhs_offset + point[rank] * dot.lhs_m_stride, r = dot.rhs_offset + point[rank + 1] * dot.rhs_n_stride;
+    int64_t l = dot.lhs_offset + point[rank] * dot.lhs_m_stride,
+            r = dot.rhs_offset + point[rank + 1] * dot.rhs_n_stride;
     for (std::size_t i = 0; i < rank; ++i) {
       l += point[i] * dot.lhs_batch_strides[i];
       r += point[i] * dot.rhs_batch_strides[i];
     }
     Sum sum;
     for (int64_t k = 0; k < dot.k; ++k) {
-      sum.Add(dot.lhs_type, ReadElement(memory[static_cast<std::size_t>(dot.lhs_binding)], dot.lhs_type, l + k * dot.lhs_k_stride),
-              dot.rhs_type, ReadElement(memory[static_cast<std::size_t>(dot.rhs_binding)], dot.rhs_type, r + k * dot.rhs_k_stride));
+      sum.Add(dot.lhs_type,
+              ReadElement(memory[static_cast<std::size_t>(dot.lhs_binding)], dot.lhs_type, l + k * dot.lhs_k_stride),
+              dot.rhs_type,
+              ReadElement(memory[static_cast<std::size_t>(dot.rhs_binding)], dot.rhs_type, r + k * dot.rhs_k_stride));
     }
     run.SetPoint(point, {sum.Result(dot.accumulate_type, dot.result_type)});
     run.Store(memory);
@@ -164,20 +167,23 @@ void RunConv(const plan::ConvKernel& k, std::vector<Bytes>& memory) {
     const int64_t feature = at(point, a.output_feature);
     const int64_t group = feature / (features / a.feature_group_count);
     const int64_t batch_group = feature / (features / a.batch_group_count);
-    const int64_t batch = batch_group * (at(k.input_dims, a.input_batch) / a.batch_group_count) + at(point, a.output_batch);
+    const int64_t batch =
+        batch_group * (at(k.input_dims, a.input_batch) / a.batch_group_count) + at(point, a.output_batch);
     ForEachPoint(window, [&](const std::vector<int64_t>& place) {
       int64_t x = batch * at(input_strides, a.input_batch) +
                   (group * inputs + place.back()) * at(input_strides, a.input_feature);
-      int64_t y = feature * at(kernel_strides, a.kernel_output_feature) + place.back() * at(kernel_strides, a.kernel_input_feature);
+      int64_t y = feature * at(kernel_strides, a.kernel_output_feature) +
+                  place.back() * at(kernel_strides, a.kernel_input_feature);
       for (std::size_t d = 0; d < a.window.size(); ++d) {
         const WindowDim& w = a.window[d];
         const int64_t from = at(point, a.output_spatial[d]) * w.stride + place[d] * w.window_dilation - w.padding_low;
-        if (from < 0 || from % w.base_dilation != 0 || from / w.base_dilation >= at(k.input_dims, a.input_spatial[d])) return;
+        if (from < 0 || from % w.base_dilation != 0 || from / w.base_dilation >= at(k.input_dims, a.input_spatial[d]))
+          return;
         x += from / w.base_dilation * at(input_strides, a.input_spatial[d]);
         y += (w.reversal ? w.size - 1 - place[d] : place[d]) * at(kernel_strides, a.kernel_spatial[d]);
       }
-      sum.Add(k.input_type, ReadElement(memory[static_cast<std::size_t>(k.input_binding)], k.input_type, x), k.kernel_type,
-              ReadElement(memory[static_cast<std::size_t>(k.kernel_binding)], k.kernel_type, y));
+      sum.Add(k.input_type, ReadElement(memory[static_cast<std::size_t>(k.input_binding)], k.input_type, x),
+              k.kernel_type, ReadElement(memory[static_cast<std::size_t>(k.kernel_binding)], k.kernel_type, y));
     });
     run.SetPoint(point, {sum.Result(k.accumulate_type, k.result_type)});
     run.Store(memory);

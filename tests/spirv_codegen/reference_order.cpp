@@ -9,7 +9,8 @@
 namespace krafla::spirv::testing {
 namespace {
 
-std::vector<Bits> Apply(const plan::ElementProgram& program, const std::vector<Bytes>& memory, std::vector<Bits> params) {
+std::vector<Bits> Apply(const plan::ElementProgram& program, const std::vector<Bytes>& memory,
+                        std::vector<Bits> params) {
   Interpreter run(program, memory);
   run.SetPoint({}, std::move(params));
   return run.Results();
@@ -52,15 +53,18 @@ void RunSort(const plan::SortKernel& sort, std::vector<Bytes>& memory) {
       std::vector<Bits> params;
       for (std::size_t i = 0; i < n; ++i) {
         for (int64_t at : {a, b})
-          params.push_back(sort.inputs[i] < 0 ? static_cast<Bits>(at) : ReadElement(buffer(sort.inputs[i]), sort.types[i], first + at * step));
+          params.push_back(sort.inputs[i] < 0 ? static_cast<Bits>(at)
+                                              : ReadElement(buffer(sort.inputs[i]), sort.types[i], first + at * step));
       }
       return Apply(sort.comparator, memory, params)[0] != 0;
     });
     for (std::size_t i = 0; i < n; ++i) {
       const auto bytes = static_cast<std::size_t>(StorageBytes(sort.types[i]));
-      const std::size_t kept = sort.keep < 0 ? order.size() : std::min(order.size(), static_cast<std::size_t>(sort.keep));
+      const std::size_t kept =
+          sort.keep < 0 ? order.size() : std::min(order.size(), static_cast<std::size_t>(sort.keep));
       for (std::size_t p = 0; p < kept; ++p) {
-        const auto from = static_cast<std::size_t>(first + order[p] * step), to = static_cast<std::size_t>(first + static_cast<int64_t>(p) * step);
+        const auto from = static_cast<std::size_t>(first + order[p] * step),
+                   to = static_cast<std::size_t>(first + static_cast<int64_t>(p) * step);
         if (sort.inputs[i] < 0) {
           WriteElement(buffer(sort.outputs[i]), sort.types[i], static_cast<int64_t>(to), static_cast<Bits>(order[p]));
           continue;
@@ -103,7 +107,8 @@ void RunScatter(const plan::ScatterKernel& s, std::vector<Bytes>& memory) {
       std::size_t next = 0;
       for (int64_t d = 0; d < s.indices_dims.ssize(); ++d)
         linear += at(index_strides, d) * (d == a.index_vector_dim ? component : batch[next++]);
-      return static_cast<int64_t>(static_cast<int32_t>(ReadElement(memory[static_cast<std::size_t>(s.indices_binding)], s.indices_type, linear)));
+      return static_cast<int64_t>(static_cast<int32_t>(
+          ReadElement(memory[static_cast<std::size_t>(s.indices_binding)], s.indices_type, linear)));
     };
     bool inside = true;
     int64_t target = 0;
@@ -111,7 +116,8 @@ void RunScatter(const plan::ScatterKernel& s, std::vector<Bytes>& memory) {
     for (int64_t d = 0; d < s.operand_dims.ssize(); ++d) {
       int64_t start = 0, extent = 1, offset = 0;
       const auto named = std::find(a.scatter_dims_to_operand_dims.begin(), a.scatter_dims_to_operand_dims.end(), d);
-      if (named != a.scatter_dims_to_operand_dims.end()) start = index_of(named - a.scatter_dims_to_operand_dims.begin());
+      if (named != a.scatter_dims_to_operand_dims.end())
+        start = index_of(named - a.scatter_dims_to_operand_dims.begin());
       const auto batching = std::find(a.input_batching_dims.begin(), a.input_batching_dims.end(), d);
       if (batching != a.input_batching_dims.end()) {
         int64_t dim = at(a.scatter_indices_batching_dims, batching - a.input_batching_dims.begin());

@@ -15,8 +15,8 @@ plan::KernelPlan Scan(Dims dims, int dimension, bool is_reverse, ElementType typ
   k.is_reverse = is_reverse;
   k.type = type;
   k.reduction.hlo_type = type;
-  k.reduction.kind = opcode == Opcode::kAdd       ? plan::Reduction::Kind::kSum
-                     : opcode == Opcode::kMaximum ? plan::Reduction::Kind::kMax
+  k.reduction.kind = opcode == Opcode::kAdd        ? plan::Reduction::Kind::kSum
+                     : opcode == Opcode::kMaximum  ? plan::Reduction::Kind::kMax
                      : opcode == Opcode::kMultiply ? plan::Reduction::Kind::kProduct
                                                    : plan::Reduction::Kind::kOther;
   const ElementType c = plan::ComputeType(type);

@@ -47,7 +47,8 @@ std::vector<Bytes> Memory(const plan::KernelPlan& plan, int low, int high, uint3
   std::vector<Bytes> out;
   out.push_back(SmallIntegers(ElementType::kS32, plan.bindings[0].element_count, seed, low, high));
   for (std::size_t b = 1; b < plan.bindings.size(); ++b) {
-    out.push_back(SmallIntegers(plan.bindings[b].storage, plan.bindings[b].element_count, seed + static_cast<uint32_t>(b)));
+    out.push_back(
+        SmallIntegers(plan.bindings[b].storage, plan.bindings[b].element_count, seed + static_cast<uint32_t>(b)));
   }
   return out;
 }
@@ -63,7 +64,8 @@ Case Rows(int64_t rows, int64_t columns, int64_t count) {
 }
 
 TEST(ScatterTest, RepeatedRowsKeepTheirOrder) {
-  for (ElementType type : {ElementType::kF32, ElementType::kS32, ElementType::kF16, ElementType::kU8, ElementType::kS64}) {
+  for (ElementType type :
+       {ElementType::kF32, ElementType::kS32, ElementType::kF16, ElementType::kU8, ElementType::kS64}) {
     plan::KernelPlan plan = Scatter(Rows(9, 5, 40), type, Opcode::kAdd);
     CheckKernel(plan, Memory(plan, -2, 11));
     plan = Scatter(Rows(9, 5, 40), type, Opcode::kAdd, /*replace=*/true);

@@ -51,10 +51,12 @@ TEST(SortTest, LengthsAndDimensions) {
 // With few distinct keys the second operand shows whether equal ones kept their order.
 TEST(SortTest, StableWithCarriedOperands) {
   for (const Dims& dims : {Dims{300}, Dims{5, 70}}) {
-    const plan::KernelPlan plan = Sort(dims, static_cast<int>(dims.size()) - 1, {ElementType::kS32, ElementType::kS32}, Less);
+    const plan::KernelPlan plan =
+        Sort(dims, static_cast<int>(dims.size()) - 1, {ElementType::kS32, ElementType::kS32}, Less);
     std::vector<Bytes> memory;
     for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
-    for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
+    for (int64_t i = 0; i < plan.bindings[1].element_count; ++i)
+      WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
     CheckKernel(plan, memory);
   }
 }
@@ -75,7 +77,8 @@ TEST(SortTest, CarriedPositions) {
 
 // Of a top-k only the first results of each row are written, and they are those of the whole order.
 TEST(SortTest, KeepsWhatIsRead) {
-  for (const auto& [dims, dimension] : {std::pair{Dims{64}, 0}, {Dims{1000}, 0}, {Dims{5, 257}, 1}, {Dims{100, 3}, 0}, {Dims{2, 33, 4}, 1}})
+  for (const auto& [dims, dimension] :
+       {std::pair{Dims{64}, 0}, {Dims{1000}, 0}, {Dims{5, 257}, 1}, {Dims{100, 3}, 0}, {Dims{2, 33, 4}, 1}})
     for (int64_t keep : {1, 2, 5, 8, 16, 60}) {
       plan::KernelPlan plan = Sort(dims, dimension, {ElementType::kS32, ElementType::kS32}, Greater);
       auto& sort = std::get<plan::SortKernel>(plan.body);
@@ -84,7 +87,8 @@ TEST(SortTest, KeepsWhatIsRead) {
       plan.name += Format(".keep{}", keep);
       std::vector<Bytes> memory;
       for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
-      for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
+      for (int64_t i = 0; i < plan.bindings[1].element_count; ++i)
+        WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
       CheckKernel(plan, memory);
     }
 }
@@ -105,13 +109,15 @@ TEST(SortTest, KeepsFewOfLongRows) {
   for (int64_t keep : {1, 300, 1200})
     for (const auto& [dims, dimension] : {std::pair{Dims{9000}, 0}, {Dims{5000, 2}, 0}}) {
       const ElementType type = keep == 300 ? ElementType::kBF16 : ElementType::kS32;
-      plan::KernelPlan plan = Sort(dims, dimension, {type, ElementType::kS32}, [](ProgramBuilder& b, NodeId x, NodeId y) {
-        return b.Compare(ComparisonDirection::kGt, x, y, /*total_order=*/IsFloat(b.node(x).type));
-      });
+      plan::KernelPlan plan =
+          Sort(dims, dimension, {type, ElementType::kS32}, [](ProgramBuilder& b, NodeId x, NodeId y) {
+            return b.Compare(ComparisonDirection::kGt, x, y, /*total_order=*/IsFloat(b.node(x).type));
+          });
       std::get<plan::SortKernel>(plan.body).keep = keep;
       plan.name += Format(".keep{}", keep);
       std::vector<Bytes> memory = CornerMemory(plan);
-      for (int64_t i = 0; i < plan.bindings[1].element_count; ++i) WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
+      for (int64_t i = 0; i < plan.bindings[1].element_count; ++i)
+        WriteElement(memory[1], ElementType::kS32, i, static_cast<Bits>(i));
       CheckKernel(plan, memory);
     }
 }
@@ -120,13 +126,16 @@ TEST(SortTest, KeepsFewOfLongRows) {
 TEST(SortTest, SeveralKeys) {
   for (int64_t n : {50, 6000})
     for (ElementType second : {ElementType::kS64, ElementType::kS16, ElementType::kF32}) {
-      plan::KernelPlan plan = Sort({2, n}, 1, {ElementType::kS8, second, ElementType::kS32}, [&](ProgramBuilder& b, NodeId x, NodeId y) {
-        const ElementType type = plan::ComputeType(second);
-        const NodeId rest = b.Compare(ComparisonDirection::kGt, b.Param(type, 2, 0), b.Param(type, 3, 0), IsFloat(second));
-        return b.Select(b.Compare(ComparisonDirection::kEq, x, y), rest, Less(b, x, y));
-      });
+      plan::KernelPlan plan =
+          Sort({2, n}, 1, {ElementType::kS8, second, ElementType::kS32}, [&](ProgramBuilder& b, NodeId x, NodeId y) {
+            const ElementType type = plan::ComputeType(second);
+            const NodeId rest =
+                b.Compare(ComparisonDirection::kGt, b.Param(type, 2, 0), b.Param(type, 3, 0), IsFloat(second));
+            return b.Select(b.Compare(ComparisonDirection::kEq, x, y), rest, Less(b, x, y));
+          });
       std::vector<Bytes> memory = CornerMemory(plan);
-      for (int64_t i = 0; i < plan.bindings[2].element_count; ++i) WriteElement(memory[2], ElementType::kS32, i, static_cast<Bits>(i));
+      for (int64_t i = 0; i < plan.bindings[2].element_count; ++i)
+        WriteElement(memory[2], ElementType::kS32, i, static_cast<Bits>(i));
       CheckKernel(plan, memory);
     }
 }

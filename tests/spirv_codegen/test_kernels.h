@@ -30,11 +30,37 @@ inline Bytes CornerBytes(ElementType storage, int64_t count, uint32_t seed) {
   std::mt19937 random(seed);
   const auto size = static_cast<std::size_t>(StorageBytes(storage));
   Bytes out(static_cast<std::size_t>(count) * size);
-  static const float kFloats[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.5f, -2.5f, 1.5f, 3.0f, 0.49999997f, 1e-30f,
-                                  1e30f, -1e30f, 3e9f, -3e9f, 5e9f, 255.5f, 65504.0f, 65520.0f, 1e-8f, 88.0f, -88.0f,
-                                  std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                                  std::numeric_limits<float>::quiet_NaN(), 8388609.0f, 2147483648.0f, 0.99999994f};
-  static const int64_t kInts[] = {0, 1, -1, 2, 7, 31, 32, 33, 63, 64, -5, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX, 127, -128, 3};
+  static const float kFloats[] = {0.0f,
+                                  -0.0f,
+                                  1.0f,
+                                  -1.0f,
+                                  0.5f,
+                                  -0.5f,
+                                  2.5f,
+                                  -2.5f,
+                                  1.5f,
+                                  3.0f,
+                                  0.49999997f,
+                                  1e-30f,
+                                  1e30f,
+                                  -1e30f,
+                                  3e9f,
+                                  -3e9f,
+                                  5e9f,
+                                  255.5f,
+                                  65504.0f,
+                                  65520.0f,
+                                  1e-8f,
+                                  88.0f,
+                                  -88.0f,
+                                  std::numeric_limits<float>::infinity(),
+                                  -std::numeric_limits<float>::infinity(),
+                                  std::numeric_limits<float>::quiet_NaN(),
+                                  8388609.0f,
+                                  2147483648.0f,
+                                  0.99999994f};
+  static const int64_t kInts[] = {0,  1,  -1,        2,         7,         31,        32,  33,   63,
+                                  64, -5, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX, 127, -128, 3};
   for (int64_t i = 0; i < count; ++i) {
     uint64_t bits = (uint64_t{random()} << 32) | random();
     const auto corner = static_cast<std::size_t>(random() % 64);
@@ -91,8 +117,7 @@ inline void ExpectSame(const plan::KernelPlan& plan, const std::vector<Bytes>& g
       if (SameValue(binding.storage, got[b], want[b], i)) continue;
       ++shown;
       ADD_FAILURE() << where << ": " << plan.name << " binding " << b << " element " << i << " is " << std::hex
-                    << ReadElement(got[b], binding.storage, i) << ", not "
-                    << ReadElement(want[b], binding.storage, i);
+                    << ReadElement(got[b], binding.storage, i) << ", not " << ReadElement(want[b], binding.storage, i);
     }
   }
 }

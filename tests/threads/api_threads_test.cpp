@@ -19,7 +19,8 @@ constexpr int kThreads = 16, kTurns = 8;
 
 // x of 16 x 16 equal numbers v: every element is 16 v^2 + c.
 std::string Program(int c) {
-  return "HloModule m" + std::to_string(c) + "\nENTRY e {\n x = f32[16,16] parameter(0)\n c = f32[] constant(" + std::to_string(c) +
+  return "HloModule m" + std::to_string(c) + "\nENTRY e {\n x = f32[16,16] parameter(0)\n c = f32[] constant(" +
+         std::to_string(c) +
          ")\n b = f32[16,16] broadcast(c), dimensions={}\n"
          " d = f32[16,16] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n ROOT r = f32[16,16] add(d, b)\n}\n";
 }
@@ -46,7 +47,8 @@ Complaint RunProgram(LocalExecutable& executable, int v, int c) {
   auto result = executable.Run(arguments);
   if (!result) return result.error().ToString();
   for (const float got : result->data<float>())
-    if (got != static_cast<float>(16 * v * v + c)) return "16 * " + std::to_string(v) + "^2 + " + std::to_string(c) + " is " + std::to_string(got);
+    if (got != static_cast<float>(16 * v * v + c))
+      return "16 * " + std::to_string(v) + "^2 + " + std::to_string(c) + " is " + std::to_string(got);
   return {};
 }
 
@@ -71,7 +73,9 @@ Complaint RunGroup(const std::string& device, int v) {
   auto program = LoadHlo(kTogether);
   if (!program) return program.error().ToString();
   std::vector<std::vector<Literal>> arguments(4);
-  for (int d = 0; d < 4; ++d) arguments[static_cast<std::size_t>(d)].push_back(Filled(ShapeUtil::MakeShape(F32, {8}).value(), static_cast<float>(v + d)));
+  for (int d = 0; d < 4; ++d)
+    arguments[static_cast<std::size_t>(d)].push_back(
+        Filled(ShapeUtil::MakeShape(F32, {8}).value(), static_cast<float>(v + d)));
   auto late = group->Execute(*program, arguments, {}, {.deadline = std::chrono::steady_clock::now()});
   if (late) return "a group ran past its deadline";
   if (late.error().code() != StatusCode::kDeadlineExceeded) return late.error().ToString();
@@ -102,7 +106,9 @@ TEST_P(ManyThreads, CompileRunEndOpenAndClose) {
           switch ((t + n) % 6) {
             case 0: return RunProgram(*shared, t, 100);
             case 1: return CompileAndRun(*client, t, n);
-            case 2: return EndRun(*endless, StatusCode::kDeadlineExceeded, {.deadline = std::chrono::steady_clock::now() + 2ms});
+            case 2:
+              return EndRun(*endless, StatusCode::kDeadlineExceeded,
+                            {.deadline = std::chrono::steady_clock::now() + 2ms});
             case 3: {
               std::stop_source stop;
               const std::jthread other([&] {
@@ -118,13 +124,15 @@ TEST_P(ManyThreads, CompileRunEndOpenAndClose) {
             default: return RunGroup(device, t);
           }
         };
-        for (int n = 0; n < kTurns && said[static_cast<std::size_t>(t)].empty(); ++n) said[static_cast<std::size_t>(t)] = turn(n);
+        for (int n = 0; n < kTurns && said[static_cast<std::size_t>(t)].empty(); ++n)
+          said[static_cast<std::size_t>(t)] = turn(n);
       });
   }
   for (int t = 0; t < kThreads; ++t) EXPECT_EQ(said[static_cast<std::size_t>(t)], "") << "thread " << t;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ManyThreads, ::testing::Values("cpu", "vulkan"), [](const auto& device) { return std::string(device.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, ManyThreads, ::testing::Values("cpu", "vulkan"),
+                         [](const auto& device) { return std::string(device.param); });
 
 }  // namespace
 }  // namespace krafla

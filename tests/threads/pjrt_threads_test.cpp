@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin from sixteen threads: clients made and destroyed, programs compiled and run, one executable and one client for
-// all, and programs for several devices.
+// The plugin from sixteen threads: clients made and destroyed, programs compiled and run, one executable and one client
+// for all, and programs for several devices.
 #ifdef KRAFLA_PJRT_PLUGIN
 #include <thread>
 
@@ -63,14 +63,17 @@ TEST_P(ManyPluginThreads, CompileRunOpenAndClose) {
             break;
           }
           case 3: RunTogether(four); break;
-          default: EXPECT_NE(TryCompile(client, "HloModule m\nENTRY e { x = f32[2] parameter(0)").second.code, 0u); break;
+          default:
+            EXPECT_NE(TryCompile(client, "HloModule m\nENTRY e { x = f32[2] parameter(0)").second.code, 0u);
+            break;
         }
       }
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ManyPluginThreads, ::testing::Values("cpu", ""),
-                         [](const auto& device) { return std::string(device.param).empty() ? std::string("best") : std::string(device.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, ManyPluginThreads, ::testing::Values("cpu", ""), [](const auto& device) {
+  return std::string(device.param).empty() ? std::string("best") : std::string(device.param);
+});
 
 }  // namespace
 }  // namespace krafla::pjrt_test

@@ -44,7 +44,7 @@ struct Faults {
 
 template <auto kMember, const char* kName, int kMade>
 struct Wrapped;
-template <typename... Args, VkResult(VKAPI_PTR* VolkDeviceTable::*kMember)(Args...), const char* kName, int kMade>
+template <typename... Args, VkResult (VKAPI_PTR* VolkDeviceTable::*kMember)(Args...), const char* kName, int kMade>
 struct Wrapped<kMember, kName, kMade> {
   static inline VkResult(VKAPI_PTR* real)(Args...) = nullptr;
   static VKAPI_ATTR VkResult VKAPI_CALL Call(Args... args) {
@@ -66,7 +66,7 @@ struct Wrapped<kMember, kName, kMade> {
 };
 template <auto kMember>
 struct Destroys;
-template <typename Handle, void(VKAPI_PTR* VolkDeviceTable::*kMember)(VkDevice, Handle, const VkAllocationCallbacks*)>
+template <typename Handle, void (VKAPI_PTR* VolkDeviceTable::*kMember)(VkDevice, Handle, const VkAllocationCallbacks*)>
 struct Destroys<kMember> {
   static inline void(VKAPI_PTR* real)(VkDevice, Handle, const VkAllocationCallbacks*) = nullptr;
   static VKAPI_ATTR void VKAPI_CALL Call(VkDevice device, Handle handle, const VkAllocationCallbacks* callbacks) {
@@ -81,10 +81,10 @@ struct Destroys<kMember> {
 
 void InstallFaults(VolkDeviceTable& table) {
   Faults::wait_idle = table.vkDeviceWaitIdle;
-#define KRAFLA_CALL(member, made)                                    \
-  do {                                                               \
-    static const char name[] = #member;                              \
-    Wrapped<&VolkDeviceTable::member, name, made>::Install(table);   \
+#define KRAFLA_CALL(member, made)                                  \
+  do {                                                             \
+    static const char name[] = #member;                            \
+    Wrapped<&VolkDeviceTable::member, name, made>::Install(table); \
   } while (false)
   KRAFLA_CALL(vkCreateSemaphore, 1);
   KRAFLA_CALL(vkCreateFence, 1);
@@ -145,16 +145,17 @@ class FaultTest : public DeviceTest {
     const std::vector<uint32_t> ones = Ramp(256, 1, 0), ramp = Ramp(256);
     KRAFLA_TRY(device->Upload(*one, 0, std::as_bytes(std::span(ones))));
     KRAFLA_TRY(device->Upload(*x, 0, std::as_bytes(std::span(ramp))));
-    KRAFLA_ASSIGN(auto program,
-                  Program::Create(device, {ProgramBuffer::Slot(0, 1024), ProgramBuffer::Fixed(one),
-                                           ProgramBuffer::Slot(1, 1024)},
-                                  pipelines, {Axpy(0, 1, 2, 256, 2), Copy{{2, 0, 1024}, {0, 0, 1024}}}));
+    KRAFLA_ASSIGN(
+        auto program,
+        Program::Create(device, {ProgramBuffer::Slot(0, 1024), ProgramBuffer::Fixed(one), ProgramBuffer::Slot(1, 1024)},
+                        pipelines, {Axpy(0, 1, 2, 256, 2), Copy{{2, 0, 1024}, {0, 0, 1024}}}));
     // Runs that are measured, after which it is cut anew.
     KRAFLA_ASSIGN(auto spare, device->Allocate(1024, MemoryKind::kDevice));
     Launch estimated = Axpy(0, 0, 1, 256, 2);
     estimated.estimated_ms = 1e-6;
-    KRAFLA_ASSIGN(auto measured, Program::Create(device, {ProgramBuffer::Fixed(one), ProgramBuffer::Fixed(spare)}, pipelines,
-                                                 {estimated, estimated}, {.submit_ms = 1e-5, .launch_ms = 1}));
+    KRAFLA_ASSIGN(auto measured,
+                  Program::Create(device, {ProgramBuffer::Fixed(one), ProgramBuffer::Fixed(spare)}, pipelines,
+                                  {estimated, estimated}, {.submit_ms = 1e-5, .launch_ms = 1}));
     for (int run = 0; run < 3; ++run) KRAFLA_TRY(measured->Run({}));
     std::vector<BufferBinding> there = {{x.get()}, {y.get()}}, back = {{y.get()}, {x.get()}};
     KRAFLA_TRY(program->Submit(there));
@@ -198,17 +199,15 @@ TEST_P(FaultTest, EveryCallMayFail) {
       Faults::Reset(at, error);
       auto result = Scenario();
       Faults::fail_at = -1;  // calls that were not made now must not fail later
-      std::string where = Format("call {} of {} ({}) fails with {}", at, calls, Faults::name.load(),
-                                      static_cast<int>(error));
+      std::string where =
+          Format("call {} of {} ({}) fails with {}", at, calls, Faults::name.load(), static_cast<int>(error));
       if (!Faults::hit) continue;  // fewer calls than the first time: waits that were not needed
       if (!result) {
         StatusCode expected = error == VK_ERROR_DEVICE_LOST ? StatusCode::kAborted : StatusCode::kResourceExhausted;
         EXPECT_EQ(result.error().code(), expected) << where << ": " << result.error().ToString();
       }
       EXPECT_EQ(Faults::live, 0) << where;
-      if (error == VK_ERROR_DEVICE_LOST && !result) {
-        EXPECT_EQ(Faults::calls_after_loss, 0) << where;
-      }
+      if (error == VK_ERROR_DEVICE_LOST && !result) { EXPECT_EQ(Faults::calls_after_loss, 0) << where; }
     }
   }
   std::filesystem::remove_all(folder_);
@@ -221,8 +220,8 @@ TEST_P(FaultTest, ARunAfterAFailedOneWorks) {
   std::vector<KernelCode> kernels = {AxpyKernel(device_->profile())};
   for (VkResult error : {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_OUT_OF_HOST_MEMORY}) {
     for (int at = 0;; ++at) {
-      auto program = Program::Create(device_, {ProgramBuffer::Fixed(x), ProgramBuffer::Slot(0, 256)}, MakePipelines(kernels),
-                                     {Axpy(0, 0, 1, 64, 2)});
+      auto program = Program::Create(device_, {ProgramBuffer::Fixed(x), ProgramBuffer::Slot(0, 256)},
+                                     MakePipelines(kernels), {Axpy(0, 0, 1, 64, 2)});
       ASSERT_OK(program);
       const BufferBinding slot[] = {{y.get()}};
       Faults::Reset(at, error);
@@ -234,9 +233,7 @@ TEST_P(FaultTest, ARunAfterAFailedOneWorks) {
         break;
       }
       const std::string where = Format("after call {} ({}) failed", at, Faults::name.load());
-      if (!failed) {
-        EXPECT_EQ(failed.error().code(), StatusCode::kResourceExhausted) << where;
-      }
+      if (!failed) { EXPECT_EQ(failed.error().code(), StatusCode::kResourceExhausted) << where; }
       auto again = (*program)->Run(slot);
       ASSERT_TRUE(again) << where << ": " << again.error().ToString();
       EXPECT_EQ(Read(*y), Ramp(64, 0, 3)) << where;

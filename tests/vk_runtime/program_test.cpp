@@ -24,9 +24,9 @@ TEST_P(ProgramTest, RunsOneKernel) {
 TEST_P(ProgramTest, SlotsMayChange) {
   ASSERT_NO_FATAL_FAILURE(Open());
   auto b = MakeBuffer(Ramp(256, 1, 0));
-  auto program = Program::Create(
-      device_, {ProgramBuffer::Slot(0, 1024), ProgramBuffer::Fixed(b), ProgramBuffer::Slot(1, 1024)},
-      MakePipelines({AxpyKernel(device_->profile())}), {Axpy(0, 1, 2, 256, 1)});
+  auto program =
+      Program::Create(device_, {ProgramBuffer::Slot(0, 1024), ProgramBuffer::Fixed(b), ProgramBuffer::Slot(1, 1024)},
+                      MakePipelines({AxpyKernel(device_->profile())}), {Axpy(0, 1, 2, 256, 1)});
   ASSERT_OK(program);
   for (uint32_t turn = 0; turn < 6; ++turn) {
     auto in = MakeBuffer(Ramp(256, turn)), out = MakeBuffer(Ramp(256, 0, 0));
@@ -42,9 +42,8 @@ TEST_P(ProgramTest, SlotsMayChange) {
 TEST_P(ProgramTest, BuffersMayBeDroppedInFlight) {
   ASSERT_NO_FATAL_FAILURE(Open());
   auto sum = MakeBuffer(Ramp(64, 0, 0));
-  auto program = Program::Create(
-      device_, {ProgramBuffer::Slot(0, 256), ProgramBuffer::Fixed(sum)},
-      MakePipelines({AxpyKernel(device_->profile())}), {Axpy(0, 1, 1, 64, 1)});
+  auto program = Program::Create(device_, {ProgramBuffer::Slot(0, 256), ProgramBuffer::Fixed(sum)},
+                                 MakePipelines({AxpyKernel(device_->profile())}), {Axpy(0, 1, 1, 64, 1)});
   ASSERT_OK(program);
   Event last;
   for (uint32_t turn = 1; turn <= 20; ++turn) {
@@ -124,9 +123,9 @@ TEST_P(ProgramTest, FillAndCopyOfSlots) {
 TEST_P(ProgramTest, SlotsAtOffsets) {
   ASSERT_NO_FATAL_FAILURE(Open());
   auto all = MakeBuffer(Ramp(3 * 256)), one = MakeBuffer(Ramp(256, 1, 0));
-  auto program = Program::Create(
-      device_, {ProgramBuffer::Slot(0, 1024), ProgramBuffer::Fixed(one), ProgramBuffer::Slot(1, 1024)},
-      MakePipelines({AxpyKernel(device_->profile())}), {Axpy(0, 1, 2, 256, 1)});
+  auto program =
+      Program::Create(device_, {ProgramBuffer::Slot(0, 1024), ProgramBuffer::Fixed(one), ProgramBuffer::Slot(1, 1024)},
+                      MakePipelines({AxpyKernel(device_->profile())}), {Axpy(0, 1, 2, 256, 1)});
   ASSERT_OK(program);
   auto run = [&](uint64_t in, uint64_t out) {
     std::vector<BufferBinding> slots = {{all.get(), in}, {all.get(), out}};
@@ -308,9 +307,9 @@ TEST_P(ProgramTest, StepsAreProfiled) {
   Launch spin;
   spin.bindings = {{0, 0, 4}, {1, 0, 4}};
   spin.push = {5'000'000};
-  auto program = Program::Create(
-      device_, {ProgramBuffer::Fixed(in), ProgramBuffer::Fixed(out), ProgramBuffer::Fixed(big)},
-      MakePipelines({SpinKernel(device_->profile())}), {Fill{{2, 0, 16}, 1}, spin, Fill{{2, 0, 0}, 1}});
+  auto program =
+      Program::Create(device_, {ProgramBuffer::Fixed(in), ProgramBuffer::Fixed(out), ProgramBuffer::Fixed(big)},
+                      MakePipelines({SpinKernel(device_->profile())}), {Fill{{2, 0, 16}, 1}, spin, Fill{{2, 0, 0}, 1}});
   ASSERT_OK(program);
   ASSERT_OK((*program)->Run({}));
   auto begin = Clock::now();

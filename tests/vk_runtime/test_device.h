@@ -21,19 +21,19 @@
 
 namespace krafla::vk {
 
-#define ASSERT_OK(expr)                                          \
-  do {                                                           \
-    const auto& assert_result = (expr);                                 \
+#define ASSERT_OK(expr)                                             \
+  do {                                                              \
+    const auto& assert_result = (expr);                             \
     ASSERT_TRUE(assert_result) << assert_result.error().ToString(); \
   } while (false)
-#define EXPECT_OK(expr)                                          \
-  do {                                                           \
-    const auto& expect_result = (expr);                                 \
+#define EXPECT_OK(expr)                                             \
+  do {                                                              \
+    const auto& expect_result = (expr);                             \
     EXPECT_TRUE(expect_result) << expect_result.error().ToString(); \
   } while (false)
 
-// One for the whole binary; null, with the reason, where there is no device. It is not destroyed: the validation layer's
-// own statics may be gone by then.
+// One for the whole binary; null, with the reason, where there is no device. It is not destroyed: the validation
+// layer's own statics may be gone by then.
 inline std::shared_ptr<Instance> TestInstance(std::string& why_not) {
   static const auto& instance = *new Result<std::shared_ptr<Instance>>([] {
     Result<std::shared_ptr<Instance>> validated = Instance::Create({.validation = Validation::kCalls});
@@ -57,15 +57,19 @@ std::vector<uint32_t> Words(const uint32_t (&words)[N]) {
 
 inline KernelCode AxpyKernel(const DeviceProfile& p) {
   return {.spirv = p.features.buffer_device_address ? Words(kAXPY_ADDRESSES) : Words(kAXPY_DESCRIPTORS),
-          .name = "axpy", .binding_count = 3};
+          .name = "axpy",
+          .binding_count = 3};
 }
 inline KernelCode GroupsKernel(const DeviceProfile& p) {
   return {.spirv = p.features.buffer_device_address ? Words(kGROUPS_ADDRESSES) : Words(kGROUPS_DESCRIPTORS),
-          .name = "groups", .binding_count = 1, .splittable = true};
+          .name = "groups",
+          .binding_count = 1,
+          .splittable = true};
 }
 inline KernelCode SpinKernel(const DeviceProfile& p) {
   return {.spirv = p.features.buffer_device_address ? Words(kSPIN_ADDRESSES) : Words(kSPIN_DESCRIPTORS),
-          .name = "spin", .binding_count = 2};
+          .name = "spin",
+          .binding_count = 2};
 }
 
 // The parameter: features to switch off, so that every path of the runtime runs on every driver.

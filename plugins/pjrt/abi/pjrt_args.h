@@ -5,6 +5,8 @@
 
 #include "plugins/pjrt/abi/pjrt_types.h"
 
+// clang-format off
+
 struct PJRT_Error_Destroy_Args {
   KRAFLA_PJRT_HEAD PJRT_Error* error;
 };
@@ -501,3 +503,4 @@ struct PJRT_TopologyDescription_GetMemorySpaceKindIds_Args {
   KRAFLA_PJRT_HEAD PJRT_TopologyDescription* topology; const int32_t* memory_space_kind_ids;
   size_t num_memory_space_kind_ids;
 };
+// clang-format on

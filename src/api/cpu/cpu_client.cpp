@@ -23,7 +23,8 @@ class CpuProgram : public Executable {
     out->threads_ = std::move(threads);
     Stopwatch emit;
     KRAFLA_ASSIGN(out->executable_,
-                  CpuExecutable::Create(std::move(plan), {.pool = out->threads_, .evaluator = out->services_->evaluator_options()}));
+                  CpuExecutable::Create(std::move(plan),
+                                        {.pool = out->threads_, .evaluator = out->services_->evaluator_options()}));
     report.emit_ms = emit.Milliseconds();
     report.device_instructions = report.instructions;
     out->report_ = std::move(report);
@@ -199,7 +200,8 @@ class CpuProgram : public Executable {
 
 CpuClient::CpuClient(std::string why_not_vulkan) : why_not_vulkan_(std::move(why_not_vulkan)) {
   device_.selector = "cpu";
-  device_.description = why_not_vulkan_.empty() ? "cpu" : Format("cpu, as there is no Vulkan device ({})", why_not_vulkan_);
+  device_.description =
+      why_not_vulkan_.empty() ? "cpu" : Format("cpu, as there is no Vulkan device ({})", why_not_vulkan_);
   device_.is_cpu = true;
 }
 
@@ -214,8 +216,9 @@ Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> m
     KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(nullptr));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
-    KRAFLA_ASSIGN(std::unique_ptr<Executable> out, CpuProgram::Create(std::move(plan), std::move(report),
-                                                                      device_.description, std::move(services), options.threads));
+    KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
+                  CpuProgram::Create(std::move(plan), std::move(report), device_.description, std::move(services),
+                                     options.threads));
     return WithRunTimeSizes(front_end.interface(), std::move(out));
   });
 }

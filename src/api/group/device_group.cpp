@@ -38,9 +38,7 @@ class Exchanges {
       Exchange exchange;
       if (std::holds_alternative<CollectiveAttributes>(i->attributes())) {
         std::shared_ptr<const Combiner> combiner;
-        if (!i->called().empty()) {
-          KRAFLA_ASSIGN(combiner, out.CombinerOf(*i->called(0)));
-        }
+        if (!i->called().empty()) { KRAFLA_ASSIGN(combiner, out.CombinerOf(*i->called(0))); }
         KRAFLA_ASSIGN(exchange.collective, Collective::Make(*i, grid, std::move(combiner)));
       } else if (i->attr<ChannelAttributes>().is_host_transfer) {
         return Unimplemented("{}: transfers to and from the host are not supported", Describe(*i));
@@ -104,13 +102,11 @@ class Exchanges {
   // Most reductions of a program are the same sum.
   Result<std::shared_ptr<const Combiner>> CombinerOf(const Computation& c) {
     const Instruction& root = *c.root();
-    const bool plain = c.instructions().size() == 3 && root.operand_count() == 2 && root.operand(0) != root.operand(1) &&
-                       HasTrait(root.opcode(), op_trait::kCommutative);
+    const bool plain = c.instructions().size() == 3 && root.operand_count() == 2 &&
+                       root.operand(0) != root.operand(1) && HasTrait(root.opcode(), op_trait::kCommutative);
     if (!plain) return MakeCombiner(c);
     std::shared_ptr<const Combiner>& cached = combiners_[{root.opcode(), root.shape().element_type()}];
-    if (cached == nullptr) {
-      KRAFLA_ASSIGN(cached, MakeCombiner(c));
-    }
+    if (cached == nullptr) { KRAFLA_ASSIGN(cached, MakeCombiner(c)); }
     return cached;
   }
 
@@ -138,7 +134,8 @@ class Group final : public GroupExecutable {
  public:
   static Result<std::unique_ptr<GroupExecutable>> Make(std::span<const std::shared_ptr<Client>> clients,
                                                        std::unique_ptr<Module> module, SpmdShardings shardings,
-                                                       const CompileOptions& options, const GroupOptions& group_options) {
+                                                       const CompileOptions& options,
+                                                       const GroupOptions& group_options) {
     const DeviceGrid grid{module->replica_count, module->num_partitions};
     auto out = std::make_unique<Group>();
     out->grid_ = grid;
@@ -217,8 +214,8 @@ class Group final : public GroupExecutable {
   }
 
   std::string PlacementLine() const override {
-    return Format("{} devices ({} replicas, {} partitions), each: {}", grid_.size(), grid_.replicas,
-                       grid_.partitions, members_[0].executable->PlacementLine());
+    return Format("{} devices ({} replicas, {} partitions), each: {}", grid_.size(), grid_.replicas, grid_.partitions,
+                  members_[0].executable->PlacementLine());
   }
 
  private:
@@ -237,9 +234,7 @@ class Group final : public GroupExecutable {
         std::unique_lock<std::mutex> lock;
         if (turn != nullptr) lock = std::unique_lock(*turn);
         outcome = work(At(device));
-      } catch (const std::bad_alloc&) {
-        outcome = ResourceExhausted("there is no memory left on the host");
-      }
+      } catch (const std::bad_alloc&) { outcome = ResourceExhausted("there is no memory left on the host"); }
       group->rendezvous_->Leave(device, outcome);
     }
 
@@ -253,7 +248,8 @@ class Group final : public GroupExecutable {
     }
   };
 
-  // work(device), each on a thread. When one fails, the others are broken off wherever they are, and its error is returned.
+  // work(device), each on a thread. When one fails, the others are broken off wherever they are, and its error is
+  // returned.
   Result<> OnAllDevices(const std::function<Result<>(std::size_t device)>& work) {
     const RunLimit limit = {limit_->deadline, rendezvous_->Begin()};
     const std::stop_callback stopped(limit_->stop, [this] { rendezvous_->RequestStop(); });
@@ -311,12 +307,11 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view select
       part += selector[i];
       continue;
     }
-    if (part.empty() && !selector.empty()) return InvalidArgument("'{}' names no device before or after a comma", selector);
+    if (part.empty() && !selector.empty())
+      return InvalidArgument("'{}' names no device before or after a comma", selector);
     KRAFLA_ASSIGN(auto counted, SplitCount(part));
     std::shared_ptr<Client>& client = clients[counted.first];
-    if (client == nullptr) {
-      KRAFLA_ASSIGN(client, Client::Create(counted.first, options));
-    }
+    if (client == nullptr) { KRAFLA_ASSIGN(client, Client::Create(counted.first, options)); }
     // Two names of one device are one client.
     for (const auto& [name, other] : clients)
       if (other != nullptr && other->device().selector == client->device().selector) client = other;

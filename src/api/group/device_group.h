@@ -56,8 +56,8 @@ class GroupExecutable {
 
 class DeviceGroup {
  public:
-  // One device ("cpu", "vulkan:1"), N virtual devices on one ("cpu*8", "vulkan:0*4"), or a list ("vulkan:0,vulkan:1*2").
-  // INVALID_ARGUMENT for a bad selector; otherwise as Client::Create.
+  // One device ("cpu", "vulkan:1"), N virtual devices on one ("cpu*8", "vulkan:0*4"), or a list
+  // ("vulkan:0,vulkan:1*2"). INVALID_ARGUMENT for a bad selector; otherwise as Client::Create.
   static Result<std::shared_ptr<DeviceGroup>> Create(std::string_view selector, const ClientOptions& options = {});
   // One device.
   explicit DeviceGroup(std::shared_ptr<Client> client) { members_.push_back(std::move(client)); }

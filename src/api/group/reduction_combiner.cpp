@@ -94,12 +94,9 @@ class BlockCombiner final : public Combiner {
   Result<> FindBindings(const plan::LaunchStep& launch) {
     for (const plan::Slice& slice : launch.bindings) {
       const plan::Allocation& a = plan_.allocations[static_cast<std::size_t>(slice.allocation)];
-      if (a.kind == plan::Allocation::Kind::kArgument && slice.offset == 0)
-        bindings_.push_back(a.number);
-      else if (a.kind == plan::Allocation::Kind::kResult && slice.offset == 0)
-        bindings_.push_back(0);
-      else
-        return {};
+      if (a.kind == plan::Allocation::Kind::kArgument && slice.offset == 0) bindings_.push_back(a.number);
+      else if (a.kind == plan::Allocation::Kind::kResult && slice.offset == 0) bindings_.push_back(0);
+      else return {};
     }
     auto made = CompileKernel(plan_.kernels[0], {});
     if (made) kernel_ = std::move(*made);

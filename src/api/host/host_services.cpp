@@ -77,7 +77,8 @@ Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom
       if (i->opcode() != Opcode::kCustomCall) continue;
       const std::string& target = i->attr<CustomCallAttributes>().target;
       const CustomCallKernel* kernel = custom_calls.FindKernel(target);
-      if (custom_calls.FindFunction(target) != nullptr || IsBuiltInCustomCall(target) || (on_vulkan && kernel != nullptr))
+      if (custom_calls.FindFunction(target) != nullptr || IsBuiltInCustomCall(target) ||
+          (on_vulkan && kernel != nullptr))
         continue;
       if (kernel != nullptr)
         return NotFound("{}: the custom call '{}' has a kernel for Vulkan devices, but no function for the CPU.",

@@ -84,8 +84,7 @@ Result<Literal> HostTransfers::Take(Key key, const Shape& shape, const RunLimit&
   KRAFLA_ASSIGN(Item item, Pop(key, run_limit_, limit));
   std::size_t next = 0;
   KRAFLA_ASSIGN(Literal out, AssembleItem(shape, item, next));
-  if (next != item.size())
-    return InvalidArgument("The host gave {} arrays, the program takes {}.", item.size(), next);
+  if (next != item.size()) return InvalidArgument("The host gave {} arrays, the program takes {}.", item.size(), next);
   return out;
 }
 
@@ -99,9 +98,8 @@ Result<> HostTransfers::Give(Key key, const Literal& value, const RunLimit& limi
   const int64_t bytes = BytesOf(item);
   std::unique_lock lock(mutex_);
   Queue& queue = queues_[key];
-  KRAFLA_ASSIGN(const bool room, WaitUntil(lock, run_limit_, limit, [&] {
-    return queue.items.empty() || bytes <= queue_bytes_ - queue.bytes;
-  }));
+  KRAFLA_ASSIGN(const bool room, WaitUntil(lock, run_limit_, limit,
+                                           [&] { return queue.items.empty() || bytes <= queue_bytes_ - queue.bytes; }));
   if (cancelled_) return MakeError(StatusCode::kCancelled, "The transfers were cancelled.");
   if (!room)
     return DeadlineExceeded("The host has left {} bytes lying in a queue of at most {} for {} ms.", queue.bytes,
@@ -119,7 +117,9 @@ std::shared_ptr<HostTransfers> HostTransfers::WithoutHost() {
 }
 
 void HostTransfers::PushInfeed(Item item) { Push({Kind::kInfeed, -1}, std::move(item)); }
-Result<HostTransfers::Item> HostTransfers::PopOutfeed(Limit wait) { return Pop({Kind::kOutfeed, -1}, wait, kUnlimited); }
+Result<HostTransfers::Item> HostTransfers::PopOutfeed(Limit wait) {
+  return Pop({Kind::kOutfeed, -1}, wait, kUnlimited);
+}
 void HostTransfers::PushToDevice(int64_t channel, Item item) { Push({Kind::kToDevice, channel}, std::move(item)); }
 Result<HostTransfers::Item> HostTransfers::PopFromDevice(int64_t channel, Limit wait) {
   return Pop({Kind::kFromDevice, channel}, wait, kUnlimited);

@@ -32,8 +32,8 @@ class HostTransfers {
 
   explicit HostTransfers(Limit run_limit = kRunLimit, int64_t queue_bytes = kQueueBytes)
       : run_limit_(run_limit), queue_bytes_(queue_bytes) {}
-  // Of a program whose host neither gives nor takes anything: what a run gives is dropped, and to take something that is
-  // not there already is FAILED_PRECONDITION at once.
+  // Of a program whose host neither gives nor takes anything: what a run gives is dropped, and to take something that
+  // is not there already is FAILED_PRECONDITION at once.
   static std::shared_ptr<HostTransfers> WithoutHost();
 
   // The host's side.

@@ -55,7 +55,8 @@ Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, con
   } else if (first_result < arrays.size()) {
     const int64_t groups = CeilDiv(arrays[first_result].element_count(), kernel.elements_per_workgroup);
     if (groups > std::numeric_limits<uint32_t>::max())
-      return InvalidArgument("{}: the kernel of custom call '{}' would need {} workgroups.", call.name(), target, groups);
+      return InvalidArgument("{}: the kernel of custom call '{}' would need {} workgroups.", call.name(), target,
+                             groups);
     dispatch.grid[0] = static_cast<uint32_t>(groups);
   }
   out.dispatches.push_back(std::move(dispatch));
@@ -136,8 +137,7 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
   return out;
 }
 
-void ReportPlacement(const plan::ProgramPlan& plan,
-                     const EmittedKernels& emitted, CompileReport& report) {
+void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitted, CompileReport& report) {
   const auto& programs = emitted.programs;
   report.device_instructions = report.instructions;
   report.loop_kernels = static_cast<int>(emitted.loops.size());
@@ -154,7 +154,7 @@ void ReportPlacement(const plan::ProgramPlan& plan,
         report.device_instructions -= launch->instruction_count;
         if (IsBetweenDevices(launch->instruction->opcode())) continue;  // report.exchanges
         report.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
-                                     emitted.refusals[k], launch->instruction_count});
+                                    emitted.refusals[k], launch->instruction_count});
       } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
         if (emitted.loops.contains(loop)) continue;
         self(self, *loop->condition);

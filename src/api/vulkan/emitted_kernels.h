@@ -35,15 +35,14 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
                                    const CompileOptions& options);
 
 // Adds to the report which instructions run on the device and why others do not.
-void ReportPlacement(const plan::ProgramPlan& plan,
-                     const EmittedKernels& emitted, CompileReport& report);
+void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitted, CompileReport& report);
 
 // Where the module would run on such a device, without FeaturesOff. Nothing is made ready to run.
 Result<CompileReport> PlacementOn(const DeviceProfile& device, std::unique_ptr<Module> module,
                                   const CompileOptions& options);
 
-// The device features that a program is compiled without, sorted: those that the options switch off, and device addresses
-// where a custom call of the module has a kernel of its own, which finds its buffers as descriptors.
+// The device features that a program is compiled without, sorted: those that the options switch off, and device
+// addresses where a custom call of the module has a kernel of its own, which finds its buffers as descriptors.
 std::vector<std::string> FeaturesOff(const Module& module, const CompileOptions& options);
 
 }  // namespace krafla

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "api/front_end.h"
-#include "cpu_fallback/executor/cpu_kernel.h"
 #include "base/thread_pool.h"
+#include "cpu_fallback/executor/cpu_kernel.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "spirv_codegen/emit.h"
 
@@ -18,7 +18,8 @@ struct Source {
 };
 
 constexpr Source kSources[] = {
-    {"bda", R"(HloModule bda ENTRY m { x = s32[1000] parameter(0) y = s32[1000] multiply(x, x) ROOT r = s32[1000] add(y, x) })",
+    {"bda",
+     R"(HloModule bda ENTRY m { x = s32[1000] parameter(0) y = s32[1000] multiply(x, x) ROOT r = s32[1000] add(y, x) })",
      [](const DeviceFeatures& f) { return f.buffer_device_address; }},
     {"subgroup", R"(HloModule subgroup
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
@@ -28,27 +29,37 @@ ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(0) ROOT r = f32[64] re
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
 ENTRY m { x = f32[64,256] parameter(0) z = f32[] constant(-inf) ROOT r = f32[64] reduce(x, z), dimensions={1}, to_apply=max })",
      [](const DeviceFeatures&) { return true; }},
-    {"storage8", R"(HloModule storage8 ENTRY m { x = s8[1003] parameter(0) y = s8[1003] negate(x) ROOT r = s8[1003] reverse(y), dimensions={0} })",
+    {"storage8",
+     R"(HloModule storage8 ENTRY m { x = s8[1003] parameter(0) y = s8[1003] negate(x) ROOT r = s8[1003] reverse(y), dimensions={0} })",
      [](const DeviceFeatures& f) { return f.storage8; }},
-    {"storage16", R"(HloModule storage16 ENTRY m { x = f16[1003] parameter(0) y = f16[1003] add(x, x) ROOT r = f16[1003] reverse(y), dimensions={0} })",
+    {"storage16",
+     R"(HloModule storage16 ENTRY m { x = f16[1003] parameter(0) y = f16[1003] add(x, x) ROOT r = f16[1003] reverse(y), dimensions={0} })",
      [](const DeviceFeatures& f) { return f.storage16; }},
-    {"int64", R"(HloModule int64 ENTRY m { x = s64[512] parameter(0) y = s64[512] multiply(x, x) ROOT r = s64[512] subtract(x, y) })",
+    {"int64",
+     R"(HloModule int64 ENTRY m { x = s64[512] parameter(0) y = s64[512] multiply(x, x) ROOT r = s64[512] subtract(x, y) })",
      [](const DeviceFeatures& f) { return f.int64; }},
-    {"fp64", R"(HloModule fp64 ENTRY m { x = f64[512] parameter(0) y = f64[512] multiply(x, x) ROOT r = f64[512] subtract(x, y) })",
+    {"fp64",
+     R"(HloModule fp64 ENTRY m { x = f64[512] parameter(0) y = f64[512] multiply(x, x) ROOT r = f64[512] subtract(x, y) })",
      [](const DeviceFeatures& f) { return f.float64; }},
-    // Of odd sizes, so that edges are staged and finished too; then with whole tiles and a transposed operand, and large
-    // enough for the two larger tiles.
-    {"coopmat", R"(HloModule coopmat ENTRY m { x = f16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+    // Of odd sizes, so that edges are staged and finished too; then with whole tiles and a transposed operand, and
+    // large enough for the two larger tiles.
+    {"coopmat",
+     R"(HloModule coopmat ENTRY m { x = f16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat", R"(HloModule coopmat_bf16 ENTRY m { x = bf16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+    {"coopmat",
+     R"(HloModule coopmat_bf16 ENTRY m { x = bf16[37,37] parameter(0) ROOT r = f32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat", R"(HloModule coopmat_s8 ENTRY m { x = s8[37,37] parameter(0) ROOT r = s32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
+    {"coopmat",
+     R"(HloModule coopmat_s8 ENTRY m { x = s8[37,37] parameter(0) ROOT r = s32[37,37] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat", R"(HloModule coopmat_tiles64 ENTRY m { x = f16[440,40] parameter(0) ROOT r = f32[440,440] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
+    {"coopmat",
+     R"(HloModule coopmat_tiles64 ENTRY m { x = f16[440,40] parameter(0) ROOT r = f32[440,440] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat", R"(HloModule coopmat_tiles128 ENTRY m { x = f16[1000,40] parameter(0) ROOT r = f32[1000,1000] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
+    {"coopmat",
+     R"(HloModule coopmat_tiles128 ENTRY m { x = f16[1000,40] parameter(0) ROOT r = f32[1000,1000] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
-    {"coopmat", R"(HloModule coopmat_u8 ENTRY m { x = u8[64,64] parameter(0) ROOT r = u32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
+    {"coopmat",
+     R"(HloModule coopmat_u8 ENTRY m { x = u8[64,64] parameter(0) ROOT r = u32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1} })",
      [](const DeviceFeatures& f) { return f.cooperative_matrix; }},
 };
 
@@ -64,7 +75,8 @@ std::vector<std::byte> Numbers(ElementType type, int64_t count) {
     else if (type == ElementType::kS64) put(v * 1'000'000'007);
     else if (type == ElementType::kS32) put(static_cast<int32_t>(v * 1'000'003));
     else if (type == ElementType::kS8 || type == ElementType::kU8) put(static_cast<int8_t>(v));
-    else if (type == ElementType::kBF16) put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16));
+    else if (type == ElementType::kBF16)
+      put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16));
     else if (type == ElementType::kF16) {
       constexpr uint16_t kHalf[] = {0xC200, 0xC000, 0xBC00, 0x0000, 0x3C00, 0x4000, 0x4200, 0x4400};  // -3 .. 4
       put(kHalf[v + 3]);
@@ -100,7 +112,8 @@ Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const Device
   c.kernel.full_subgroups = code.full_subgroups;
   std::copy(emitted->dispatches[0].grid.begin(), emitted->dispatches[0].grid.end(), c.grid);
   c.input = Numbers(kernel.bindings[0].storage, kernel.bindings[0].element_count);
-  c.expected.resize(static_cast<std::size_t>(kernel.bindings[1].element_count * StorageBytes(kernel.bindings[1].storage)));
+  c.expected.resize(
+      static_cast<std::size_t>(kernel.bindings[1].element_count * StorageBytes(kernel.bindings[1].storage)));
   CpuKernelOptions cpu;
   cpu.threads = SharedThreadPool().threads();
   KRAFLA_ASSIGN(std::unique_ptr<CpuKernel> reference, CompileKernel(kernel, cpu));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the start-up self-test: small modules that lean on one feature each, with the CPU's answers. Values are
-// small whole numbers, so that every order of summation gives the same bits.
+// The kernels of the start-up self-test: small modules that lean on one feature each, with the CPU's answers. Values
+// are small whole numbers, so that every order of summation gives the same bits.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace krafla {
 
-// One or more cases a feature that `profile` has and kernels use; those of cooperative matrices, which take some drivers
-// long to compile, only where they will be used.
+// One or more cases a feature that `profile` has and kernels use; those of cooperative matrices, which take some
+// drivers long to compile, only where they will be used.
 Result<std::vector<vk::SelfTestCase>> SelfTestCases(const DeviceProfile& profile, bool with_cooperative_matrices);
 
 }  // namespace krafla

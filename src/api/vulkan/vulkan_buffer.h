@@ -12,7 +12,8 @@ namespace krafla {
 class VulkanBuffer final : public DeviceBuffer {
  public:
   // `memory` from the device's recycling pool.
-  VulkanBuffer(Shape shape, std::shared_ptr<vk::Buffer> memory) : shape_(std::move(shape)), memory_(std::move(memory)) {}
+  VulkanBuffer(Shape shape, std::shared_ptr<vk::Buffer> memory)
+      : shape_(std::move(shape)), memory_(std::move(memory)) {}
 
   // Bytes of device memory that an array takes.
   static uint64_t BytesOf(const Shape& shape);

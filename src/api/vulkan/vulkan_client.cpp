@@ -18,7 +18,7 @@ DeviceDescription Describe(const DeviceProfile& profile, std::size_t number) {
   DeviceDescription out;
   out.selector = Format("vulkan:{}", number);
   out.description = Format("vulkan:{} ({}, {})", number, profile.name,
-                                profile.driver_info.empty() ? profile.driver_name : profile.driver_info);
+                           profile.driver_info.empty() ? profile.driver_name : profile.driver_info);
   out.profile = profile;
   return out;
 }

@@ -23,7 +23,8 @@ Result<AlignedBytes> VulkanExecutable::HostBytes(uint64_t size) {
 namespace {
 
 // For cutting submissions before any has been measured: rather too much than too little. A processor that runs shaders
-// manages far more than 2.5 billion operations a second in kernels that are long, an integrated GPU more than 200 billion.
+// manages far more than 2.5 billion operations a second in kernels that are long, an integrated GPU more than 200
+// billion.
 double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
   static const double processors = UsableProcessors();
   const double flops_per_ms = is_cpu ? 2.5e6 * processors : 2e8, bytes_per_ms = is_cpu ? 5e5 * processors : 2e7;
@@ -82,7 +83,8 @@ Result<> VulkanExecutable::Join(const EvaluatorHost* host, int64_t) {
 
 Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHost* host, int64_t devices) const {
   if (!shared_->whole)
-    return FailedPrecondition("The program was compiled for one device (CompileOptions::for_group): no other can share it.");
+    return FailedPrecondition(
+        "The program was compiled for one device (CompileOptions::for_group): no other can share it.");
   auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(shared_));
   out->device_ = device_;
   out->report_ = report_;
@@ -130,7 +132,9 @@ Result<> VulkanExecutable::AllocateBuffers() {
   };
   for (const auto& program : emitted_) {
     table_offsets_.push_back(constant_bytes);
-    if (program) constant_bytes += static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kSliceAlignment));
+    if (program)
+      constant_bytes +=
+          static_cast<uint64_t>(RoundUp(static_cast<int64_t>(program->table.size()) * 4, kSliceAlignment));
   }
   KRAFLA_TRY(allocate(static_cast<uint64_t>(plan_.arena_size), "the arena"));
   KRAFLA_TRY(allocate(constant_bytes, "the constants"));
@@ -195,7 +199,8 @@ vk::BufferSlice VulkanExecutable::SliceOf(const plan::Slice& slice) const {
   switch (a.kind) {
     case plan::Allocation::Kind::kArena: return {kArena, static_cast<uint64_t>(a.offset) + offset, size};
     case plan::Allocation::Kind::kConstant: return {kConstants, constant_offsets_[number] + offset, size};
-    case plan::Allocation::Kind::kDeviceId: return {kDeviceIds, static_cast<uint64_t>(a.number) * kSliceAlignment + offset, size};
+    case plan::Allocation::Kind::kDeviceId:
+      return {kDeviceIds, static_cast<uint64_t>(a.number) * kSliceAlignment + offset, size};
     case plan::Allocation::Kind::kState: return {kConstants, state_offsets_[number] + offset, size};
     case plan::Allocation::Kind::kArgument: return {static_cast<uint32_t>(kFirstSlot + number), offset, size};
     case plan::Allocation::Kind::kResult:
@@ -231,8 +236,7 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
     std::copy(dispatch.grid.begin(), dispatch.grid.end(), launch.grid);
     for (const spirv::EmittedKernel::BufferUse& use : emitted.buffers) {
       auto b = static_cast<std::size_t>(use.buffer);
-      if (b < step.bindings.size())
-        launch.bindings.push_back(SliceOf(step.bindings[b]));
+      if (b < step.bindings.size()) launch.bindings.push_back(SliceOf(step.bindings[b]));
       else if (b - step.bindings.size() == program.scratch_bytes.size())
         launch.bindings.push_back({kConstants, table_offsets_[k], static_cast<uint64_t>(program.table.size()) * 4});
       else
@@ -255,7 +259,9 @@ vk::Launch VulkanExecutable::LaunchOf(const plan::WhileStep& loop, int64_t turns
   launch.pipeline = static_cast<uint32_t>(shared_->loop_pipelines.at(&loop));
   for (const spirv::EmittedKernel::BufferUse& use : emitted.kernel.buffers) {
     launch.bindings.push_back(SliceOf(emitted.slices[static_cast<std::size_t>(use.buffer)]));
-    launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite : use.written ? vk::Access::kWrite : vk::Access::kRead);
+    launch.access.push_back(use.read && use.written ? vk::Access::kReadWrite
+                            : use.written           ? vk::Access::kWrite
+                                                    : vk::Access::kRead);
   }
   launch.push = {static_cast<uint32_t>(turns)};
   launch.estimated_ms = emitted.turn_ms * static_cast<double>(turns);
@@ -263,8 +269,8 @@ vk::Launch VulkanExecutable::LaunchOf(const plan::WhileStep& loop, int64_t turns
   return launch;
 }
 
-// A counted loop of few launches is steps among others. Of more the host gives a launch after the other to the device; and
-// it asks after each whether a loop is over that is not counted.
+// A counted loop of few launches is steps among others. Of more the host gives a launch after the other to the device;
+// and it asks after each whether a loop is over that is not counted.
 Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, std::vector<vk::Step>& pending, NodeList& nodes) {
   constexpr int64_t kFewLaunches = 8;
   const int64_t most = shared_->kernels.loops.at(&loop).most_turns;

@@ -48,8 +48,8 @@ class VulkanExecutable : public Executable {
   static constexpr std::size_t kArena = 0, kConstants = 1, kScratch = 2, kDeviceIds = 3, kFirstSlot = 4;
   // Runs given to the device and not waited for; fewer of those whose results are large, as each holds its own.
   static constexpr std::size_t kMostInFlight = 32, kMostLargeInFlight = 8;
-  // Turns of a counted loop that are given to the device before it is waited for those given before them: it may be twice
-  // as many turns behind.
+  // Turns of a counted loop that are given to the device before it is waited for those given before them: it may be
+  // twice as many turns behind.
   static constexpr int64_t kTurnsAtOnce = 64;
   static constexpr int64_t kLargeResults = int64_t{1} << 20;  // bytes
 
@@ -85,8 +85,8 @@ class VulkanExecutable : public Executable {
     plan::ProgramPlan plan;
     bool whole = true;  // false: what only a compilation needs was dropped, and no other executable is made of it
     EmittedKernels kernels;
-    std::map<const plan::WhileStep*, int> loop_pipelines;        // of kernels.loops
-    std::vector<int> first_pipeline;                             // of each kernel
+    std::map<const plan::WhileStep*, int> loop_pipelines;  // of kernels.loops
+    std::vector<int> first_pipeline;                       // of each kernel
     std::vector<std::shared_ptr<vk::Pipeline>> pipelines;
   };
 
@@ -118,9 +118,10 @@ class VulkanExecutable : public Executable {
   // What makes results with a bit in `copied` begin as the arguments that they take the place of.
   Result<vk::Program*> CopiesOfAliased(const std::vector<bool>& copied);
   Result<std::vector<std::shared_ptr<VulkanBuffer>>> OnDevice(std::span<const DeviceArgument> arguments);
-  // Results in slots_, those of donated arguments where they are; marks the others that begin as an argument in copied_.
-  Result<std::vector<std::shared_ptr<vk::Buffer>>> PlaceResults(
-      std::span<const DeviceArgument> arguments, std::span<const std::shared_ptr<VulkanBuffer>> placed);
+  // Results in slots_, those of donated arguments where they are; marks the others that begin as an argument in
+  // copied_.
+  Result<std::vector<std::shared_ptr<vk::Buffer>>> PlaceResults(std::span<const DeviceArgument> arguments,
+                                                                std::span<const std::shared_ptr<VulkanBuffer>> placed);
   // From slots_ to slots_; not to the end.
   Result<> RunProgram();
   Result<> Submit(vk::Program& program);
@@ -136,10 +137,10 @@ class VulkanExecutable : public Executable {
   std::vector<int>& first_pipeline_;
   std::vector<std::shared_ptr<vk::Pipeline>>& pipelines_;
   std::vector<std::unique_ptr<CpuKernel>> host_kernels_;
-  std::vector<std::shared_ptr<vk::Buffer>> buffers_;      // before kFirstSlot
-  std::vector<vk::BufferBinding> slots_;                  // of this run
+  std::vector<std::shared_ptr<vk::Buffer>> buffers_;  // before kFirstSlot
+  std::vector<vk::BufferBinding> slots_;              // of this run
   std::map<std::vector<bool>, std::unique_ptr<vk::Program>> copies_;
-  std::vector<bool> copied_;                              // of this run: results that begin as an argument
+  std::vector<bool> copied_;  // of this run: results that begin as an argument
   std::vector<uint64_t> constant_offsets_;
   std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
   std::vector<uint64_t> state_offsets_;  // in the same buffer
@@ -154,9 +155,9 @@ class VulkanExecutable : public Executable {
   std::vector<std::shared_ptr<vk::Buffer>> results_;
   bool has_results_ = false;
   vk::ProgramOptions program_options_;
-  std::optional<vk::Pacer> pacer_;                     // of this run
-  vk::Event last_;                                     // submitted
-  std::array<vk::Event, kMostInFlight> in_flight_;     // the last ones of as many runs
+  std::optional<vk::Pacer> pacer_;                  // of this run
+  vk::Event last_;                                  // submitted
+  std::array<vk::Event, kMostInFlight> in_flight_;  // the last ones of as many runs
   std::size_t most_in_flight_ = kMostInFlight;
   std::size_t run_ = 0;
 };

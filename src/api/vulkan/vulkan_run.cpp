@@ -48,7 +48,8 @@ Result<> VulkanExecutable::Execute() {
                     device_->AllocateRecycled(VulkanBuffer::BytesOf(plan_.results[r]), false, "a result"));
       results_.push_back(std::move(made));
     }
-    for (std::size_t a = 0; a < arguments_.size(); ++a) slots_[a] = {arguments_[a]->memory().get(), arguments_[a]->offset()};
+    for (std::size_t a = 0; a < arguments_.size(); ++a)
+      slots_[a] = {arguments_[a]->memory().get(), arguments_[a]->offset()};
     copied_.assign(plan_.results.size(), false);
     for (std::size_t r = 0; r < results_.size(); ++r) {
       slots_[arguments_.size() + r] = {results_[r].get(), 0};
@@ -110,8 +111,7 @@ Result<std::vector<std::shared_ptr<vk::Buffer>>> VulkanExecutable::PlaceResults(
       const bool ours = arguments[a].donated || placed[a] != arguments[a].buffer;
       if (ours && placed[a]->IsOverwritable() && std::ranges::count_if(placed, is_it) == 1)
         memory = placed[a]->memory();
-      else
-        copied_[r] = plan_.results[r].byte_size() > 0;
+      else copied_[r] = plan_.results[r].byte_size() > 0;
     }
     if (memory == nullptr) {
       KRAFLA_ASSIGN(memory, device_->AllocateRecycled(VulkanBuffer::BytesOf(plan_.results[r]), false, "a result"));
@@ -160,7 +160,8 @@ Result<vk::Program*> VulkanExecutable::CopiesOfAliased(const std::vector<bool>& 
     const std::size_t from = kFirstSlot + static_cast<std::size_t>(plan_.result_aliases[r]);
     const std::size_t to = kFirstSlot + plan_.arguments.size() + r;
     buffers[to].same_memory = -1;
-    if (size > 0) steps.push_back(vk::Copy{{static_cast<uint32_t>(from), 0, size}, {static_cast<uint32_t>(to), 0, size}});
+    if (size > 0)
+      steps.push_back(vk::Copy{{static_cast<uint32_t>(from), 0, size}, {static_cast<uint32_t>(to), 0, size}});
   }
   KRAFLA_ASSIGN(program, vk::Program::Create(device_, std::move(buffers), {}, std::move(steps), program_options_));
   return program.get();
@@ -212,7 +213,8 @@ Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes)
   auto [buffer, offset] = Place(slice);
   uint32_t word = 0;
   KRAFLA_TRY(device_->WaitFor(*buffer, *limit_));
-  KRAFLA_TRY(device_->Download(*buffer, offset, std::span(reinterpret_cast<std::byte*>(&word), static_cast<std::size_t>(bytes))));
+  KRAFLA_TRY(device_->Download(*buffer, offset,
+                               std::span(reinterpret_cast<std::byte*>(&word), static_cast<std::size_t>(bytes))));
   return word;
 }
 
@@ -284,7 +286,8 @@ Result<> VulkanExecutable::RunHost(const HostNode& node) {
   for (std::size_t b = 0; b < node.bindings.size(); ++b) {
     if (copies[b].size() == 0 || !node.written[b]) continue;
     auto [buffer, offset] = Place(node.bindings[b]);
-    KRAFLA_TRY(device_->Upload(*buffer, offset, copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size))));
+    KRAFLA_TRY(
+        device_->Upload(*buffer, offset, copies[b].span().first(static_cast<std::size_t>(node.bindings[b].size))));
   }
   return {};
 }

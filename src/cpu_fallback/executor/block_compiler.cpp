@@ -97,7 +97,8 @@ class BlockCompiler {
         if (whole_dims_ != 0 && !SplitExpr(space_.expr(n.index)).varying.empty()) d |= kTileBit;
       }
       // A param comes with each tile, so nothing made from it is known when the launch starts.
-      if (n.op == NodeOp::kParam) d |= kParamBit | (options_.params_are_arrays ? 0 : options_.param_depends.value_or(n.depends));
+      if (n.op == NodeOp::kParam)
+        d |= kParamBit | (options_.params_are_arrays ? 0 : options_.param_depends.value_or(n.depends));
       depends_[i] = d;
     }
   }
@@ -164,9 +165,12 @@ class BlockCompiler {
     int dividend = UniformAddress(space_.expr(a.expr));
     int out = NewSlot(8, true);
     MarkFixed(out, depends);
-    StepsFor(depends).push_back({.kind = a.kind == IndexAtom::Kind::kMod ? Step::Kind::kUniformModulus : Step::Kind::kUniformDivide,
-                                 .is_uniform = true, .out = out, .bits = static_cast<uint64_t>(a.divisor),
-                                 .address = dividend});
+    StepsFor(depends).push_back(
+        {.kind = a.kind == IndexAtom::Kind::kMod ? Step::Kind::kUniformModulus : Step::Kind::kUniformDivide,
+         .is_uniform = true,
+         .out = out,
+         .bits = static_cast<uint64_t>(a.divisor),
+         .address = dividend});
     division_slots_.emplace(id, out);
     return out;
   }
@@ -196,14 +200,20 @@ class BlockCompiler {
     const uint64_t depends = tile_mask_ | kTileBit;  // made anew in every tile
     if (whole) {
       sum = NewSlot(4, false);
-      Step ramp{.kind = Step::Kind::kRamp, .out = sum, .address = UniformAddress(e), .row_stride = split.row_stride,
+      Step ramp{.kind = Step::Kind::kRamp,
+                .out = sum,
+                .address = UniformAddress(e),
+                .row_stride = split.row_stride,
                 .column_stride = split.column_stride};
       StepsFor(depends).push_back(ramp);
     } else if (split.row_stride != 0 || split.column_stride != 0) {
       sum = NewSlot(4, false);
       out_.addresses_.push_back({});
-      Step ramp{.kind = Step::Kind::kRamp, .out = sum, .address = static_cast<int>(out_.addresses_.size()) - 1,
-                .row_stride = split.row_stride, .column_stride = split.column_stride};
+      Step ramp{.kind = Step::Kind::kRamp,
+                .out = sum,
+                .address = static_cast<int>(out_.addresses_.size()) - 1,
+                .row_stride = split.row_stride,
+                .column_stride = split.column_stride};
       StepsFor(depends).push_back(ramp);
     }
     for (const IndexTerm& t : split.varying) {
@@ -213,7 +223,9 @@ class BlockCompiler {
         continue;
       }
       int next = NewSlot(4, false);
-      Step step{.kind = Step::Kind::kMulAdd, .out = next, .in = {value, sum, -1},
+      Step step{.kind = Step::Kind::kMulAdd,
+                .out = next,
+                .in = {value, sum, -1},
                 .bits = static_cast<uint64_t>(t.coefficient)};
       StepsFor(depends).push_back(step);
       sum = next;
@@ -229,8 +241,10 @@ class BlockCompiler {
       return Unimplemented("An index of up to {} does not fit the 32 bits that computed indices have.", range.hi);
     KRAFLA_ASSIGN(int dividend, OffsetsSlot(space_.expr(a.expr), /*whole=*/true));
     int out = NewSlot(4, false);
-    Step step{.kind = a.kind == IndexAtom::Kind::kMod ? Step::Kind::kModulus : Step::Kind::kDivide, .out = out,
-              .in = {dividend, -1, -1}, .bits = static_cast<uint64_t>(a.divisor)};
+    Step step{.kind = a.kind == IndexAtom::Kind::kMod ? Step::Kind::kModulus : Step::Kind::kDivide,
+              .out = out,
+              .in = {dividend, -1, -1},
+              .bits = static_cast<uint64_t>(a.divisor)};
     out_.tile_steps_.push_back(step);
     atom_slots_.emplace(id, out);
     return out;
@@ -272,9 +286,7 @@ class BlockCompiler {
     return out;
   }
 
-  int& NarrowSlot(NodeId id, int width) {
-    return narrow_slot_of_[static_cast<std::size_t>(id)][width == 1 ? 0 : 1];
-  }
+  int& NarrowSlot(NodeId id, int width) { return narrow_slot_of_[static_cast<std::size_t>(id)][width == 1 ? 0 : 1]; }
 
   Result<> LowerForms(NodeId id) {
     if (lanes_.NeedsWide(id)) KRAFLA_TRY(LowerNode(id));
@@ -296,7 +308,7 @@ class BlockCompiler {
       case Lanes::Form::Kind::kLoad: return LowerLoad(id, width, nullptr, slot);
       case Lanes::Form::Kind::kSame:
         slot = Item(program_.nodes, form.from).type == ElementType::kPred ? Item(slot_of_, form.from)
-                                                                         : NarrowSlot(form.from, width);
+                                                                          : NarrowSlot(form.from, width);
         return {};
       case Lanes::Form::Kind::kTruncate:
       case Lanes::Form::Kind::kConvert: {
@@ -329,8 +341,8 @@ class BlockCompiler {
   int ConstantSlot(uint64_t bits, int width) {
     const int slot = NewSlot(width, true);
     fixed_.back() = true;
-    out_.launch_steps_.push_back({.kind = Step::Kind::kConstant, .is_uniform = true, .out = slot, .bits = bits,
-                                  .width = width});
+    out_.launch_steps_.push_back(
+        {.kind = Step::Kind::kConstant, .is_uniform = true, .out = slot, .bits = bits, .width = width});
     return slot;
   }
 
@@ -344,7 +356,9 @@ class BlockCompiler {
     slot = NewSlot(width, !varies);
     MarkFixed(slot, depends);
     out_.accesses_.push_back(access);
-    Step step{.kind = Step::Kind::kLoad, .is_uniform = !varies, .out = slot,
+    Step step{.kind = Step::Kind::kLoad,
+              .is_uniform = !varies,
+              .out = slot,
               .access = static_cast<int>(out_.accesses_.size()) - 1};
     StepsFor(depends).push_back(step);
     return {};
@@ -372,8 +386,11 @@ class BlockCompiler {
         }
         slot = NewSlot(4, !varies);
         MarkFixed(slot, depends);
-        StepsFor(depends).push_back({.kind = Step::Kind::kRamp, .is_uniform = !varies, .out = slot,
-                                     .address = UniformAddress(e), .row_stride = split.row_stride,
+        StepsFor(depends).push_back({.kind = Step::Kind::kRamp,
+                                     .is_uniform = !varies,
+                                     .out = slot,
+                                     .address = UniformAddress(e),
+                                     .row_stride = split.row_stride,
                                      .column_stride = split.column_stride});
         return {};
       }
@@ -397,9 +414,13 @@ class BlockCompiler {
     }
     const bool is_select = n.op == NodeOp::kHlo && n.opcode == Opcode::kSelect;
     const ElementType read = lanes_.ReadType(id);
-    BlockKey key{.op = n.op, .opcode = n.opcode, .type = n.type,
-                 .operand = Item(program_.nodes, n.operands[is_select ? 1 : 0]).type, .storage = n.storage,
-                 .direction = n.direction, .total_order = n.total_order};
+    BlockKey key{.op = n.op,
+                 .opcode = n.opcode,
+                 .type = n.type,
+                 .operand = Item(program_.nodes, n.operands[is_select ? 1 : 0]).type,
+                 .storage = n.storage,
+                 .direction = n.direction,
+                 .total_order = n.total_order};
     if (read != ElementType::kInvalid) key.operand = read;
     std::array<int, 3> in = {-1, -1, -1};
     for (std::size_t i = 0; i < 3; ++i) {
@@ -459,8 +480,8 @@ class BlockCompiler {
     int value = Item(slot_of_, source);
     access.convert = source == store.node ? FindNarrow(store.storage) : FindRoundNarrow(store.storage);
     access.rounds = source != store.node;
-    if (const int width = StorageBytes(store.storage); width < 4 && lanes_.NeedsNarrow(store.node, width) &&
-        IsIntegral(store.storage)) {
+    if (const int width = StorageBytes(store.storage);
+        width < 4 && lanes_.NeedsNarrow(store.node, width) && IsIntegral(store.storage)) {
       value = NarrowSlot(store.node, width);
       access.convert = nullptr;
     }
@@ -480,7 +501,8 @@ class BlockCompiler {
   void FindDirectStores() {
     std::vector<bool> from_memory(out_.slots_.size(), false);
     for (const Step& s : out_.tile_steps_)
-      if (s.kind == Step::Kind::kParam || (s.kind == Step::Kind::kLoad && Item(out_.accesses_, s.access).convert == nullptr))
+      if (s.kind == Step::Kind::kParam ||
+          (s.kind == Step::Kind::kLoad && Item(out_.accesses_, s.access).convert == nullptr))
         from_memory[static_cast<std::size_t>(s.out)] = true;
     auto& steps = out_.tile_steps_;
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -513,11 +535,13 @@ class BlockCompiler {
     }
   }
 
-  // Whether elements that are loaded and stored alone go from one place to the other at once. Of a transposition, each of
-  // whose lines is written in pieces, only where those are whole vectors.
+  // Whether elements that are loaded and stored alone go from one place to the other at once. Of a transposition, each
+  // of whose lines is written in pieces, only where those are whole vectors.
   bool CanMove(const Step& load, const BlockProgram::Access& to) const {
     const BlockProgram::Access& from = Item(out_.accesses_, load.access);
-    if (from.convert != nullptr || from.mask >= 0 || from.offsets >= 0 || from.width != to.width || load.direct_store >= 64) return false;
+    if (from.convert != nullptr || from.mask >= 0 || from.offsets >= 0 || from.width != to.width ||
+        load.direct_store >= 64)
+      return false;
     if (to.column_stride != 1 && (from.column_stride != 1 || to.row_stride != 1)) return false;
     const bool is_transposed = from.column_stride != 1 || to.column_stride != 1;
     if (is_transposed && from.width < 4) return false;
@@ -550,7 +574,8 @@ class BlockCompiler {
     }
     size = RoundUp(size, 64);
     std::vector<bool> is_made(slots.size(), false);
-    for (const Step& s : out_.launch_steps_) out_.ForEachOutput(s, [&](int slot) { is_made[static_cast<std::size_t>(slot)] = true; });
+    for (const Step& s : out_.launch_steps_)
+      out_.ForEachOutput(s, [&](int slot) { is_made[static_cast<std::size_t>(slot)] = true; });
     for (std::size_t i = 0; i < slots.size(); ++i)
       if (!slots[i].is_uniform && fixed_[i] && is_made[i]) slots[i].offset = take(elements * slots[i].width);
     out_.kept_bytes_ = size;
@@ -615,15 +640,15 @@ class BlockCompiler {
   const plan::IndexSpace& space_;
   const Lanes lanes_;
   uint64_t tile_mask_ = 0;
-  // A short dimension that each tile has all of: what varies with nothing else, as the factors of three channels, is the
-  // same in all tiles, and laid out for a whole one once a launch.
+  // A short dimension that each tile has all of: what varies with nothing else, as the factors of three channels, is
+  // the same in all tiles, and laid out for a whole one once a launch.
   uint64_t whole_dims_ = 0;
   BlockProgram out_;
   std::vector<uint64_t> depends_;
   mutable std::vector<std::optional<uint64_t>> expr_depends_;
   std::vector<int> slot_of_;
   std::vector<std::array<int, 2>> narrow_slot_of_;  // of 1 and of 2 bytes
-  std::vector<bool> fixed_;  // slots that keep their register throughout
+  std::vector<bool> fixed_;                         // slots that keep their register throughout
   std::vector<int> param_slot_;
   std::vector<BlockKey> keys_;
   std::map<int, int> spread_;

@@ -56,8 +56,8 @@ void BlockProgram::RunSteps(const std::vector<Step>& steps, std::byte* memory, c
   for (const Step& s : steps) RunStep(s, memory, origin, rows, columns, params, &stored);
 }
 
-inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns,
-                                  const void* const* params, uint64_t* stored) const {
+inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_t* origin, int64_t rows,
+                                  int64_t columns, const void* const* params, uint64_t* stored) const {
   std::byte** slots = SlotPointers(memory);
   std::byte* const* buffers = slots + slots_.size();
   const int64_t n = rows * columns;
@@ -83,7 +83,9 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
       if (s.moves && stored != nullptr) {
         *stored |= uint64_t{1} << s.direct_store;
         const Move m = MoveOf(s, memory, origin);
-        if (m.source != m.target) MoveTile(m.from.width, m.source, {m.from.row_stride, m.from.column_stride}, m.target, {m.to.row_stride, m.to.column_stride}, rows, columns);
+        if (m.source != m.target)
+          MoveTile(m.from.width, m.source, {m.from.row_stride, m.from.column_stride}, m.target,
+                   {m.to.row_stride, m.to.column_stride}, rows, columns);
         break;
       }
       std::byte* place = home();
@@ -110,8 +112,8 @@ inline void BlockProgram::RunStep(const Step& s, std::byte* memory, const int64_
     case Step::Kind::kSpread: Fill(s.width, slots[s.in[0]], slots[s.out], n); break;
     case Step::Kind::kMulAdd:
       BlockMulAdd(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
-                  static_cast<int32_t>(s.bits), s.in[1] < 0 ? nullptr : reinterpret_cast<const int32_t*>(slots[s.in[1]]),
-                  n);
+                  static_cast<int32_t>(s.bits),
+                  s.in[1] < 0 ? nullptr : reinterpret_cast<const int32_t*>(slots[s.in[1]]), n);
       break;
     case Step::Kind::kDivide:
       BlockDivide(reinterpret_cast<int32_t*>(slots[s.out]), reinterpret_cast<const int32_t*>(slots[s.in[0]]),
@@ -146,11 +148,13 @@ native::StreamArgument BlockProgram::StreamOf(const NativeOperand& o, std::byte*
     case NativeOperand::Kind::kSlot: return {slots[o.number], 0};
     case NativeOperand::Kind::kAccess: {
       const Access& a = accesses_[static_cast<std::size_t>(o.number)];
-      return {slots[slots_.size() + static_cast<std::size_t>(a.buffer)] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width,
+      return {slots[slots_.size() + static_cast<std::size_t>(a.buffer)] +
+                  Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width,
               o.is_uniform ? 0 : o.row_stride * a.width};
     }
     case NativeOperand::Kind::kRamp:
-      return {reinterpret_cast<std::byte*>(Evaluate(addresses_[static_cast<std::size_t>(o.number)], origin, slots)), o.row_stride};
+      return {reinterpret_cast<std::byte*>(Evaluate(addresses_[static_cast<std::size_t>(o.number)], origin, slots)),
+              o.row_stride};
     case NativeOperand::Kind::kLane: return {nullptr, 0};  // the tile is flat
   }
   return {};
@@ -174,14 +178,17 @@ void BlockProgram::RunNative(const NativePart& part, std::byte* memory, const in
   else part.code->Run(streams.data(), rows, columns);
 }
 
-bool BlockProgram::IsMove() const { return tile_steps_.size() == 2 && tile_steps_[0].kind == Step::Kind::kLoad && tile_steps_[0].moves; }
+bool BlockProgram::IsMove() const {
+  return tile_steps_.size() == 2 && tile_steps_[0].kind == Step::Kind::kLoad && tile_steps_[0].moves;
+}
 
 bool BlockProgram::TakesPlanes() const {
   if (IsMove()) return true;
   if (tile_steps_.size() != 1 || tile_steps_[0].kind != Step::Kind::kNative) return false;
   const auto is_flat = [&](const NativeOperand& o) {
     const bool is_memory = o.kind == NativeOperand::Kind::kAccess || o.kind == NativeOperand::Kind::kRamp;
-    return !is_memory || o.is_uniform || tile_.rows == 1 || tile_.columns == 1 || o.row_stride == tile_.columns * o.column_stride;
+    return !is_memory || o.is_uniform || tile_.rows == 1 || tile_.columns == 1 ||
+           o.row_stride == tile_.columns * o.column_stride;
   };
   return std::ranges::all_of(native_parts_[static_cast<std::size_t>(tile_steps_[0].native)].operands, is_flat);
 }
@@ -193,8 +200,8 @@ int64_t BlockProgram::FactorOf(const Address& address, int dim) {
   return factor;
 }
 
-void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim,
-                             int64_t planes) const {
+void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns,
+                             int plane_dim, int64_t planes) const {
   if (IsMove()) return MovePlanes(memory, origin.data(), rows, columns, plane_dim, planes);
   const NativePart& part = native_parts_[static_cast<std::size_t>(tile_steps_[0].native)];
   std::array<native::StreamArgument, kMaxNativeOperands> streams;
@@ -203,7 +210,8 @@ void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin,
     streams[i] = StreamOf(o, memory, origin.data());
     // What is in a slot was made when the launch began.
     streams[i].row_stride = 0;
-    if (o.kind == NativeOperand::Kind::kRamp) streams[i].row_stride = FactorOf(addresses_[static_cast<std::size_t>(o.number)], plane_dim);
+    if (o.kind == NativeOperand::Kind::kRamp)
+      streams[i].row_stride = FactorOf(addresses_[static_cast<std::size_t>(o.number)], plane_dim);
     if (o.kind == NativeOperand::Kind::kAccess) {
       const Access& a = accesses_[static_cast<std::size_t>(o.number)];
       streams[i].row_stride = FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width;
@@ -216,15 +224,19 @@ void BlockProgram::RunPlanes(std::byte* memory, std::span<const int64_t> origin,
 BlockProgram::Move BlockProgram::MoveOf(const Step& s, std::byte* memory, const int64_t* origin) const {
   std::byte* const* slots = SlotPointers(memory);
   std::byte* const* buffers = slots + slots_.size();
-  const Access &from = accesses_[static_cast<std::size_t>(s.access)], &to = accesses_[static_cast<std::size_t>(s.direct_store)];
+  const Access &from = accesses_[static_cast<std::size_t>(s.access)],
+               &to = accesses_[static_cast<std::size_t>(s.direct_store)];
   const auto place = [&](const Access& a) {
     return buffers[a.buffer] + Evaluate(addresses_[static_cast<std::size_t>(a.address)], origin, slots) * a.width;
   };
   return {from, to, place(from), place(to)};
 }
-void BlockProgram::MovePlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim, int64_t planes) const {
+void BlockProgram::MovePlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim,
+                              int64_t planes) const {
   const Move m = MoveOf(tile_steps_[0], memory, origin);
-  const auto step = [&](const Access& a) { return FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width; };
+  const auto step = [&](const Access& a) {
+    return FactorOf(addresses_[static_cast<std::size_t>(a.address)], plane_dim) * a.width;
+  };
   const int64_t from_step = step(m.from), to_step = step(m.to);
   if (m.source == m.target) return;  // in place, each element at its own
   for (int64_t p = 0; p < planes; ++p)
@@ -309,8 +321,8 @@ void BlockProgram::Store(const Step& step, std::byte* memory, const int64_t* ori
 const TapeOp* BlockProgram::RunStepOfTape(const TapeOp* op, TapeRun&) {
   static constexpr int64_t kOrigin[64] = {};
   const auto* program = reinterpret_cast<const BlockProgram*>(op->in[0]);
-  program->RunStep(*static_cast<const Step*>(op->what.object), op->out, kOrigin, op->n, static_cast<int64_t>(op->bits), nullptr,
-                   nullptr);
+  program->RunStep(*static_cast<const Step*>(op->what.object), op->out, kOrigin, op->n, static_cast<int64_t>(op->bits),
+                   nullptr, nullptr);
   return op + 1;
 }
 

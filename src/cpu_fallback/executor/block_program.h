@@ -27,10 +27,11 @@ struct RoutinePart;
 struct RoutineStore;
 
 struct TileShape {
-  int row_dim = -1;     // of the iteration space; -1: none
+  int row_dim = -1;  // of the iteration space; -1: none
   int column_dim = -1;
   int64_t rows = 1, columns = 1;  // the most of each that a tile has
-  // Of programs that are one move or one loop of native code: a dimension that a tile has several of, each a tile by itself.
+  // Of programs that are one move or one loop of native code: a dimension that a tile has several of, each a tile by
+  // itself.
   int plane_dim = -1;
   int64_t planes = 1;
 };
@@ -44,8 +45,8 @@ class BlockProgram {
     std::optional<uint64_t> param_depends = std::nullopt;
     // A program without dimensions whose params are arrays of up to tile.columns elements.
     bool params_are_arrays = false;
-    // Results that are wanted as a narrow type stores them; kInvalid, or none at all: in their compute type. The low bits
-    // of any integer, and floats that are loaded from memory of that type.
+    // Results that are wanted as a narrow type stores them; kInvalid, or none at all: in their compute type. The low
+    // bits of any integer, and floats that are loaded from memory of that type.
     std::span<const ElementType> result_lanes = {};
     // No buffer that is loaded from changes between the tiles of a run.
     bool memory_is_constant = false;
@@ -71,8 +72,8 @@ class BlockProgram {
     ElementType type = ElementType::kF32;  // compute type, or one of Options::result_lanes
   };
 
-  // Sets `memory` up for a run over these buffers, all of the program's or the first ones. The frame keeps what does not
-  // change from tile to tile.
+  // Sets `memory` up for a run over these buffers, all of the program's or the first ones. The frame keeps what does
+  // not change from tile to tile.
   void Start(std::byte* memory, std::span<std::byte* const> buffers) const;
   // Buffers behind those that Start was given.
   void SetBuffer(std::byte* memory, int buffer, std::byte* data) const {
@@ -84,7 +85,8 @@ class BlockProgram {
   // Whether a tile is one move, or one call of native code, to which it is one long row: then several tiles are so too.
   bool TakesPlanes() const;
   // As RunTile at `planes` places that follow each other along dimension `plane_dim`.
-  void RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim, int64_t planes) const;
+  void RunPlanes(std::byte* memory, std::span<const int64_t> origin, int64_t rows, int64_t columns, int plane_dim,
+                 int64_t planes) const;
   // Adds to `tape` what Start and RunTile do over buffers that lie at `buffers`, for the only tile of the space. The
   // program must live as long as the tape and have no params.
   void AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const;
@@ -92,8 +94,10 @@ class BlockProgram {
   // The parts that a routine's block takes a tile in: of as many lanes as a vector has of the widest values, or of one
   // row's at most.
   std::vector<RoutinePart> RoutineParts(int64_t rows, int64_t columns, bool of_one_row = false) const;
-  // Adds to a routine's block what RunTile does for a part, if that takes all of it; what is stored comes into `stores`.
-  bool AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part, std::vector<RoutineStore>& stores) const;
+  // Adds to a routine's block what RunTile does for a part, if that takes all of it; what is stored comes into
+  // `stores`.
+  bool AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part,
+             std::vector<RoutineStore>& stores) const;
 
   bool has_params() const;
 
@@ -137,24 +141,35 @@ class BlockProgram {
   };
   struct Step {
     enum class Kind : uint8_t {
-      kOp, kLoad, kStore, kRamp, kSpread, kMulAdd, kDivide, kModulus, kUniformDivide, kUniformModulus, kConstant, kParam,
+      kOp,
+      kLoad,
+      kStore,
+      kRamp,
+      kSpread,
+      kMulAdd,
+      kDivide,
+      kModulus,
+      kUniformDivide,
+      kUniformModulus,
+      kConstant,
+      kParam,
       kNative
     };
     Kind kind = Kind::kOp;
     bool is_uniform = false;
-    int out = -1;                 // slot
+    int out = -1;  // slot
     std::array<int, 3> in = {-1, -1, -1};
     BlockFn fn = nullptr;
     TapeOp::Fn scalar = nullptr, small = nullptr;  // what does the same on single values, on small arrays
     uint64_t bits = 0;
-    int access = -1;              // kLoad, kStore
-    int address = -1;             // kRamp; kUniformDivide, kUniformModulus: the dividend
+    int access = -1;                            // kLoad, kStore
+    int address = -1;                           // kRamp; kUniformDivide, kUniformModulus: the dividend
     int64_t row_stride = 0, column_stride = 0;  // kRamp
-    int width = 4;                // kSpread, kConstant
-    int direct_store = -1;        // kOp, kLoad: the access that its result goes to when that is dense
-    bool moves = false;           // kLoad: nothing else reads it, and it can go there whatever that is
-    int key = -1;                 // kOp: what `fn` was found by, while the program is compiled, or for a routine
-    int native = -1;              // kNative: the part
+    int width = 4;                              // kSpread, kConstant
+    int direct_store = -1;                      // kOp, kLoad: the access that its result goes to when that is dense
+    bool moves = false;                         // kLoad: nothing else reads it, and it can go there whatever that is
+    int key = -1;     // kOp: what `fn` was found by, while the program is compiled, or for a routine
+    int native = -1;  // kNative: the part
   };
   // Operations in one loop of native code, and its streams.
   struct NativeOperand {
@@ -187,8 +202,8 @@ class BlockProgram {
     const Slot& s = slots_[static_cast<std::size_t>(slot)];
     return s.is_kept ? memory + s.offset : *Registers(memory) + s.offset;
   }
-  void RunSteps(const std::vector<Step>& steps, std::byte* memory, const int64_t* origin, int64_t rows,
-                int64_t columns, const void* const* params) const;
+  void RunSteps(const std::vector<Step>& steps, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns,
+                const void* const* params) const;
   // `stored`: accesses below 64 whose store has already been made; null: nothing is stored before its step comes.
   void RunStep(const Step& step, std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns,
                const void* const* params, uint64_t* stored) const;
@@ -201,7 +216,8 @@ class BlockProgram {
   };
   bool IsMove() const;
   Move MoveOf(const Step& step, std::byte* memory, const int64_t* origin) const;
-  void MovePlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim, int64_t planes) const;
+  void MovePlanes(std::byte* memory, const int64_t* origin, int64_t rows, int64_t columns, int plane_dim,
+                  int64_t planes) const;
   native::StreamArgument StreamOf(const NativeOperand& operand, std::byte* memory, const int64_t* origin) const;
   // The slots that a step reads and writes, its access' mask and offsets among them.
   template <class Function>
@@ -235,7 +251,7 @@ class BlockProgram {
   std::vector<Step> launch_steps_, tile_steps_;
   std::vector<NativePart> native_parts_;
   std::vector<BlockKey> keys_;  // for a routine
-  std::vector<int> results_;  // slots
+  std::vector<int> results_;    // slots
   std::vector<ElementType> result_types_;
   std::size_t buffer_count_ = 0;
   int64_t kept_bytes_ = 0;  // of the frame, before the registers that tiles fill anew

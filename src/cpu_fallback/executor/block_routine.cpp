@@ -20,10 +20,17 @@ class BlockRoutine {
   using Access = BlockProgram::Access;
   using Value = LaneBuilder::Value;
 
-  BlockRoutine(const BlockProgram& program, RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part,
-               std::vector<RoutineStore>& stores)
-      : program_(program), block_(block), builder_(block.builder()), buffers_(buffers), part_(part), rows_(part.rows),
-        columns_(part.columns), n_(part.lanes()), stores_(stores),
+  BlockRoutine(const BlockProgram& program, RoutineBlock& block, std::span<const plan::Slice> buffers,
+               RoutinePart& part, std::vector<RoutineStore>& stores)
+      : program_(program),
+        block_(block),
+        builder_(block.builder()),
+        buffers_(buffers),
+        part_(part),
+        rows_(part.rows),
+        columns_(part.columns),
+        n_(part.lanes()),
+        stores_(stores),
         values_(program.slots_.size()) {}
 
   bool Add() {
@@ -90,8 +97,8 @@ class BlockRoutine {
       values[count++] = *value;
     }
     builder_.UseLanes(lanes);
-    const std::optional<Value> result =
-        builder_.Apply(program_.keys_[static_cast<std::size_t>(s.key)], s.bits, std::span<const Value>(values.data(), count));
+    const std::optional<Value> result = builder_.Apply(program_.keys_[static_cast<std::size_t>(s.key)], s.bits,
+                                                       std::span<const Value>(values.data(), count));
     if (result) Define(s.out, *result);
     return result.has_value();
   }
@@ -122,7 +129,8 @@ class BlockRoutine {
     const ElementType t = ElementType::kS32;
     int sum = builder_.Constant(t, static_cast<uint64_t>(ConstantOf(address)));
     const bool is_known = ForTerms(address, [&](int x, int64_t factor) {
-      const int scaled = factor == 1 ? x : builder_.Add(LaneOp::kMul, t, x, builder_.Constant(t, static_cast<uint64_t>(factor)));
+      const int scaled =
+          factor == 1 ? x : builder_.Add(LaneOp::kMul, t, x, builder_.Constant(t, static_cast<uint64_t>(factor)));
       sum = builder_.Add(LaneOp::kAdd, t, scaled, sum);
     });
     return is_known ? std::optional(sum) : std::nullopt;
@@ -132,10 +140,13 @@ class BlockRoutine {
     if (!start) return false;
     const int lanes = LanesOf(s);
     const ElementType t = ElementType::kS32;
-    const auto step = [&](int64_t r, int64_t c) { return (part_.row + r) * s.row_stride + (part_.column + c) * s.column_stride; };
+    const auto step = [&](int64_t r, int64_t c) {
+      return (part_.row + r) * s.row_stride + (part_.column + c) * s.column_stride;
+    };
     const int64_t first = step(0, 0);
     builder_.UseLanes(1);
-    const int begin = first == 0 ? *start : builder_.Add(LaneOp::kAdd, t, *start, builder_.Constant(t, static_cast<uint64_t>(first)));
+    const int begin =
+        first == 0 ? *start : builder_.Add(LaneOp::kAdd, t, *start, builder_.Constant(t, static_cast<uint64_t>(first)));
     Value value = block_.Spread({begin}, lanes);
     if (lanes > 1) {
       builder_.UseLanes(lanes);
@@ -168,23 +179,28 @@ class BlockRoutine {
       if (c) result = builder_.Add(LaneOp::kAdd, t, result, builder_.As(*c, t).node);
     } else {
       if (s.bits == 0 || s.bits > INT32_MAX) return false;
-      const int quotient = builder_.Bitcast(builder_.QuotientBelow2To31(builder_.Bitcast(x, ElementType::kU32), s.bits), t);
-      result = s.kind == Kind::kDivide
-                   ? quotient
-                   : builder_.Add(LaneOp::kSub, t, x, builder_.Add(LaneOp::kMul, t, quotient, builder_.Constant(t, s.bits)));
+      const int quotient =
+          builder_.Bitcast(builder_.QuotientBelow2To31(builder_.Bitcast(x, ElementType::kU32), s.bits), t);
+      result =
+          s.kind == Kind::kDivide
+              ? quotient
+              : builder_.Add(LaneOp::kSub, t, x, builder_.Add(LaneOp::kMul, t, quotient, builder_.Constant(t, s.bits)));
     }
     Define(s.out, {result});
     return true;
   }
 
-  const BlockProgram::Address& AddressOf(int number) const { return program_.addresses_[static_cast<std::size_t>(number)]; }
+  const BlockProgram::Address& AddressOf(int number) const {
+    return program_.addresses_[static_cast<std::size_t>(number)];
+  }
   const Access& AccessOf(const Step& s) const { return program_.accesses_[static_cast<std::size_t>(s.access)]; }
   // The place of element 0; nothing: routines have no such places.
   std::optional<RoutineAccess> PlaceOf(const Access& a) {
     if (a.offsets >= 0) return std::nullopt;
     const BlockProgram::Address& address = AddressOf(a.address);
     const int64_t first = ConstantOf(address) + part_.row * a.row_stride + part_.column * a.column_stride;
-    RoutineAccess out{.buffer = buffers_[static_cast<std::size_t>(a.buffer)], .offset = first * a.width, .width = a.width};
+    RoutineAccess out{
+        .buffer = buffers_[static_cast<std::size_t>(a.buffer)], .offset = first * a.width, .width = a.width};
     const bool is_known = ForTerms(address, [&](int node, int64_t factor) {
       if (const native::LaneNode& n = builder_.node(node); n.op == LaneOp::kConstant) {
         out.offset += static_cast<int32_t>(static_cast<uint32_t>(n.bits)) * factor * a.width;
@@ -296,11 +312,15 @@ std::vector<RoutinePart> BlockProgram::RoutineParts(int64_t rows, int64_t column
   std::vector<RoutinePart> out;
   for (int64_t row = 0; row < rows; row += most_rows)
     for (int64_t column = 0; column < columns; column += most_columns)
-      out.push_back({.row = row, .column = column, .rows = std::min(most_rows, rows - row), .columns = std::min(most_columns, columns - column)});
+      out.push_back({.row = row,
+                     .column = column,
+                     .rows = std::min(most_rows, rows - row),
+                     .columns = std::min(most_columns, columns - column)});
   return out;
 }
 
-bool BlockProgram::AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part, std::vector<RoutineStore>& stores) const {
+bool BlockProgram::AddTo(RoutineBlock& block, std::span<const plan::Slice> buffers, RoutinePart& part,
+                         std::vector<RoutineStore>& stores) const {
   return BlockRoutine(*this, block, buffers, part, stores).Add();
 }
 

@@ -85,7 +85,12 @@ class BlockTape {
 
   BlockTape(const BlockProgram& program, TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows,
             int64_t columns)
-      : program_(program), tape_(tape), buffers_(buffers), rows_(rows), columns_(columns), n_(rows * columns),
+      : program_(program),
+        tape_(tape),
+        buffers_(buffers),
+        rows_(rows),
+        columns_(columns),
+        n_(rows * columns),
         values_(program.slots_.size()) {}
 
   void Append() {
@@ -110,7 +115,7 @@ class BlockTape {
  private:
   // Where a value is during the steps after the one that makes it.
   struct Value {
-    std::optional<TapePlace> place;  // nothing: where the frame's pointer says
+    std::optional<TapePlace> place;     // nothing: where the frame's pointer says
     std::optional<plan::Slice> memory;  // of a buffer, where it is or may be part of one
     bool is_constant = false;
   };
@@ -122,7 +127,9 @@ class BlockTape {
   const BlockProgram::Slot& SlotOf(int slot) const { return program_.slots_[static_cast<std::size_t>(slot)]; }
   Value& ValueOf(int slot) { return values_[static_cast<std::size_t>(slot)]; }
   const Access& AccessOf(const Step& s) const { return program_.accesses_[static_cast<std::size_t>(s.access)]; }
-  const BlockProgram::Address& AddressOf(int number) const { return program_.addresses_[static_cast<std::size_t>(number)]; }
+  const BlockProgram::Address& AddressOf(int number) const {
+    return program_.addresses_[static_cast<std::size_t>(number)];
+  }
   int64_t PointerAt(std::size_t slot) const { return frame_ + 8 * (1 + static_cast<int64_t>(slot)); }
   TapePlace HomeOf(int slot) const {
     const BlockProgram::Slot& s = SlotOf(slot);
@@ -165,7 +172,9 @@ class BlockTape {
       if (s.in[static_cast<std::size_t>(i)] >= 0) tape_.In(op, i, *ValueOf(s.in[static_cast<std::size_t>(i)]).place);
   }
   void AddAsElsewhere(const Step& s) {
-    const int op = tape_.Add({.run = &BlockProgram::RunStepOfTape, .n = rows_, .bits = static_cast<uint64_t>(columns_),
+    const int op = tape_.Add({.run = &BlockProgram::RunStepOfTape,
+                              .n = rows_,
+                              .bits = static_cast<uint64_t>(columns_),
                               .what = {.object = &s}});
     tape_.Out(op, {TapePlace::kFrame, frame_});
     tape_.op(op).in[0] = reinterpret_cast<const std::byte*>(&program_);
@@ -257,8 +266,8 @@ class BlockTape {
     const BlockProgram::Address& address = AddressOf(s.address);
     if (!TermsOf(address).empty()) return AddAsElsewhere(s);
     const int64_t rows = s.is_uniform ? 1 : rows_, columns = s.is_uniform ? 1 : columns_;
-    BlockRamp(reinterpret_cast<int32_t*>(Fixed(s.out, rows * columns * 4)), rows, columns, address.constant, s.row_stride,
-              s.column_stride);
+    BlockRamp(reinterpret_cast<int32_t*>(Fixed(s.out, rows * columns * 4)), rows, columns, address.constant,
+              s.row_stride, s.column_stride);
     ValueOf(s.out).is_constant = s.is_uniform;
   }
 
@@ -286,8 +295,7 @@ class BlockTape {
     for (const BlockProgram::Term& t : terms)
       if (!ValueOf(t.number).place) return std::nullopt;
     const auto is_wide = [](const BlockProgram::Term& t) { return t.kind == BlockProgram::Term::Kind::kDivision; };
-    if (terms.size() == 1)
-      return Index{*ValueOf(terms[0].number).place, terms[0].factor * a.width, is_wide(terms[0])};
+    if (terms.size() == 1) return Index{*ValueOf(terms[0].number).place, terms[0].factor * a.width, is_wide(terms[0])};
     TapePlace sum;
     for (std::size_t t = 0; t < terms.size(); ++t) {
       TapeOp op{.bits = static_cast<uint64_t>(terms[t].factor * a.width)};
@@ -327,8 +335,10 @@ class BlockTape {
       if (!fills) value.memory = Reach(s);
       return AddAsElsewhere(s);
     }
-    const int copy = tape_.Add({.run = index->is_wide ? FromIndex<int64_t>(n * a.width) : FromIndex<int32_t>(n * a.width),
-                                .n = n * a.width, .bits = static_cast<uint64_t>(index->factor)});
+    const int copy =
+        tape_.Add({.run = index->is_wide ? FromIndex<int64_t>(n * a.width) : FromIndex<int32_t>(n * a.width),
+                   .n = n * a.width,
+                   .bits = static_cast<uint64_t>(index->factor)});
     tape_.In(copy, 0, BaseOf(a));
     tape_.In(copy, 1, index->place);
     if (a.convert == nullptr) {
@@ -371,7 +381,8 @@ class BlockTape {
       return;
     }
     const int op = tape_.Add({.run = index->is_wide ? ToIndex<int64_t>(n * a.width) : ToIndex<int32_t>(n * a.width),
-                              .n = n * a.width, .bits = static_cast<uint64_t>(index->factor)});
+                              .n = n * a.width,
+                              .bits = static_cast<uint64_t>(index->factor)});
     tape_.In(op, 0, from);
     tape_.In(op, 1, index->place);
     tape_.Out(op, BaseOf(a));
@@ -391,7 +402,8 @@ bool BlockProgram::has_params() const {
   return std::ranges::any_of(tile_steps_, [](const Step& s) { return s.kind == Step::Kind::kParam; });
 }
 
-void BlockProgram::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows, int64_t columns) const {
+void BlockProgram::AppendTo(TapeBuilder& tape, std::span<const plan::Slice> buffers, int64_t rows,
+                            int64_t columns) const {
   BlockTape(*this, tape, buffers, rows, columns).Append();
 }
 

@@ -52,7 +52,9 @@ std::optional<plan::Reduction::Kind> KindOf(Opcode opcode) {
 std::vector<plan::Reduction> IndependentParts(const plan::Reduction& reduction) {
   const std::size_t count = reduction.inputs.size();
   if (count < 2 || reduction.combiner.results.size() != count || reduction.init.results.size() != count) return {};
-  const auto node = [&](plan::NodeId id) -> const Node& { return reduction.combiner.nodes[static_cast<std::size_t>(id)]; };
+  const auto node = [&](plan::NodeId id) -> const Node& {
+    return reduction.combiner.nodes[static_cast<std::size_t>(id)];
+  };
   std::vector<plan::Reduction> out;
   for (std::size_t v = 0; v < count; ++v) {
     const Node& n = node(reduction.combiner.results[v]);

@@ -18,8 +18,8 @@ struct SimpleCombiner {
 };
 std::optional<SimpleCombiner> FindSimpleCombiner(const plan::ElementProgram& combiner);
 
-// A reduction of several values (a sum of complex numbers, a minimum and a maximum) each of which is combined by a plain op
-// with itself alone, as reductions of one value each, in that order. Else nothing.
+// A reduction of several values (a sum of complex numbers, a minimum and a maximum) each of which is combined by a
+// plain op with itself alone, as reductions of one value each, in that order. Else nothing.
 std::vector<plan::Reduction> IndependentParts(const plan::Reduction& reduction);
 
 }  // namespace krafla::cpu

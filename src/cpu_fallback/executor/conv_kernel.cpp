@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: as ordinary ones, by oneDNN where it is fast at them, else a sum over the window like any other reduction.
+// Convolutions: as ordinary ones, by oneDNN where it is fast at them, else a sum over the window like any other
+// reduction.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -94,7 +95,8 @@ class PiecesConv final : public CpuKernel {
       if (!widened()) return from;
       std::byte* to = scratch + copy;
       pool.ParallelFor(count, 16 * 1024, [&](int64_t begin, int64_t end, int) {
-        WidenElements(storage, type, from + begin * StorageBytes(storage), to + begin * StorageBytes(type), end - begin);
+        WidenElements(storage, type, from + begin * StorageBytes(storage), to + begin * StorageBytes(type),
+                      end - begin);
       });
       return to;
     }
@@ -132,7 +134,8 @@ class PiecesConv final : public CpuKernel {
     std::optional<ConvPieces> pieces = CutIntoOrdinary(body, strides, offset, type);
     if (!pieces) return false;
     if (!own) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads);
-    else if (ConvGemm::Takes(pieces->ordinary, body.accumulate_type)) gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);
+    else if (ConvGemm::Takes(pieces->ordinary, body.accumulate_type))
+      gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);
     zeros_ = std::move(pieces->zeros);
     return onednn_ != nullptr || gemm_.has_value();
   }
@@ -162,7 +165,8 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
 
   ProgramBuilder b(all);
   plan::IndexSpace& s = b.space();
-  for (const plan::ProgramBuffer& buffer : body.epilogue.buffers) b.AddBuffer(buffer.storage, buffer.element_count, buffer.written);
+  for (const plan::ProgramBuffer& buffer : body.epilogue.buffers)
+    b.AddBuffer(buffer.storage, buffer.element_count, buffer.written);
   const IndexId feature = s.Iter(static_cast<int>(a.output_feature));
   const IndexId input_feature = s.Iter(rows + static_cast<int>(spatial));
   std::vector<IndexId> input(body.input_dims.size(), 0), kernel(body.kernel_dims.size(), 0);
@@ -171,7 +175,8 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
   at(kernel, a.kernel_output_feature) = feature;
   at(kernel, a.kernel_input_feature) = input_feature;
   // Group g of the output features reads group g of the input features, or of the batch.
-  const IndexId group = s.FloorDiv(feature, std::max<int64_t>(outputs / (a.feature_group_count * a.batch_group_count), 1));
+  const IndexId group =
+      s.FloorDiv(feature, std::max<int64_t>(outputs / (a.feature_group_count * a.batch_group_count), 1));
   at(input, a.input_feature) =
       a.feature_group_count > 1 ? s.Add(s.Mul(group, group_inputs), input_feature) : input_feature;
   at(input, a.input_batch) = s.Iter(static_cast<int>(a.output_batch));
@@ -183,7 +188,9 @@ Result<plan::ReduceKernel> AsReduction(const ConvKernel& body) {
     const WindowDim& w = a.window[d];
     const IndexId k = s.Iter(rows + static_cast<int>(d));
     at(kernel, a.kernel_spatial[d]) = w.reversal ? s.Sub(s.Constant(w.size - 1), k) : k;
-    IndexId t = s.AddConstant(s.Add(s.Mul(s.Iter(static_cast<int>(a.output_spatial[d])), w.stride), s.Mul(k, w.window_dilation)), -w.padding_low);
+    IndexId t = s.AddConstant(
+        s.Add(s.Mul(s.Iter(static_cast<int>(a.output_spatial[d])), w.stride), s.Mul(k, w.window_dilation)),
+        -w.padding_low);
     const int64_t extent = body.input_dims[At(a.input_spatial[d])];
     const int64_t spread = extent == 0 ? 0 : (extent - 1) * w.base_dilation + 1;
     inside = b.And(inside, b.InRange(t, 0, spread));

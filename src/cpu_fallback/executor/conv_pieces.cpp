@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // With base dilation b and stride s, the outputs o, o + P, o + 2P, .. (P = b / gcd(s, b)) see the same elements of the
-// window that do not fall on inserted zeros, and see them over consecutive elements of the input: an ordinary convolution
-// for each such phase of the output, with a window that is every few elements of the given one. Reversal is a kernel
-// with negative strides, negative padding a view of the input that begins later or ends earlier, a batch group a range of
-// the batch with its range of output channels.
+// window that do not fall on inserted zeros, and see them over consecutive elements of the input: an ordinary
+// convolution for each such phase of the output, with a window that is every few elements of the given one. Reversal is
+// a kernel with negative strides, negative padding a view of the input that begins later or ends earlier, a batch group
+// a range of the batch with its range of output channels.
 #include "cpu_fallback/executor/conv_pieces.h"
 
 #include <algorithm>
@@ -81,15 +81,16 @@ void CutView(TensorView& view, std::size_t dim, int64_t begin, int64_t size, int
 
 }  // namespace
 
-std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Dims& result_strides, int64_t result_offset,
-                                          ElementType result_type) {
+std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Dims& result_strides,
+                                          int64_t result_offset, ElementType result_type) {
   const ConvolutionAttributes& a = body.attributes;
   const std::size_t rank = a.window.size();
   const TensorView input = ViewOf(body.input_dims, RowMajorStrides(body.input_dims), a.input_batch, a.input_feature,
                                   a.input_spatial, body.input_type);
   TensorView kernel = ViewOf(body.kernel_dims, RowMajorStrides(body.kernel_dims), a.kernel_output_feature,
                              a.kernel_input_feature, a.kernel_spatial, body.kernel_type);
-  TensorView result = ViewOf(body.output_dims, result_strides, a.output_batch, a.output_feature, a.output_spatial, result_type);
+  TensorView result =
+      ViewOf(body.output_dims, result_strides, a.output_batch, a.output_feature, a.output_spatial, result_type);
   result.offset = result_offset;
   std::vector<std::vector<Phase>> phases;
   std::size_t count = static_cast<std::size_t>(a.batch_group_count);

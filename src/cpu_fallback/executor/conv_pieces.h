@@ -19,10 +19,10 @@ struct ConvPieces {
   std::vector<TensorView> zeros;
 };
 
-// `result_strides` and `result_offset`, in elements: where the result lies. Nothing where there would be more than a few
-// thousand pieces.
-std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Dims& result_strides, int64_t result_offset,
-                                          ElementType result_type);
+// `result_strides` and `result_offset`, in elements: where the result lies. Nothing where there would be more than a
+// few thousand pieces.
+std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Dims& result_strides,
+                                          int64_t result_offset, ElementType result_type);
 
 // Writes zeros to the view.
 void FillWithZeros(const TensorView& view, std::byte* base);

@@ -85,9 +85,10 @@ Result<> CpuExecutable::Configure(const Options& options) {
     arena_ = AlignedBytes(static_cast<std::size_t>(plan_->arena_size), false);
     scratch_ = AlignedBytes(static_cast<std::size_t>(scratch), false);
   } catch (const std::bad_alloc&) {
-    return ResourceExhausted("The program needs {} bytes for intermediate values and {} for scratch, which the host does "
-                             "not have (this process may have {} in all).",
-                             plan_->arena_size, scratch, HostMemoryLimit());
+    return ResourceExhausted(
+        "The program needs {} bytes for intermediate values and {} for scratch, which the host does "
+        "not have (this process may have {} in all).",
+        plan_->arena_size, scratch, HostMemoryLimit());
   }
   bindings_.resize(most_bindings);
   bases_.resize(plan_->allocations.size());
@@ -178,7 +179,9 @@ Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {
 Result<> CpuExecutable::RunLoop(const plan::WhileStep& loop) {
   if (auto tape = tapes_.find(&loop); tape != tapes_.end() && !observer_) {
     cpu::TapeRun run{.pool = *pool_, .scratch = scratch_.data(), .limit = *limit_};
-    run.run_steps = [](void* owner, const plan::StepList& steps) { return static_cast<CpuExecutable*>(owner)->RunSteps(steps); };
+    run.run_steps = [](void* owner, const plan::StepList& steps) {
+      return static_cast<CpuExecutable*>(owner)->RunSteps(steps);
+    };
     run.owner = this;
     return tape->second.Run(bases_, run);
   }

@@ -25,13 +25,13 @@ namespace krafla {
 class CpuExecutable {
  public:
   struct Options {
-    int threads = 0;  // else than 0: a pool of its own
+    int threads = 0;                             // else than 0: a pool of its own
     std::shared_ptr<ThreadPool> pool = nullptr;  // null: the one that all executables share
-    EvaluatorOptions evaluator = {};  // its host, if any, must outlive the executable
+    EvaluatorOptions evaluator = {};             // its host, if any, must outlive the executable
   };
   static Result<std::unique_ptr<CpuExecutable>> Create(plan::ProgramPlan plan, const Options& options);
-  // Another executable of the same program, with memory and options of its own. The two may run at once. It uses no more
-  // threads than this one was created for.
+  // Another executable of the same program, with memory and options of its own. The two may run at once. It uses no
+  // more threads than this one was created for.
   Result<std::unique_ptr<CpuExecutable>> Another(const Options& options) const;
   // Takes other options. Not during a run.
   Result<> Configure(const Options& options);
@@ -74,6 +74,5 @@ class CpuExecutable {
   const RunLimit* limit_ = &kUnlimited;  // during a run
   std::mutex in_use_;
 };
-
 
 }  // namespace krafla

@@ -15,14 +15,20 @@ struct Maker {
   cpu::KernelResult operator()(const plan::LoopKernel& body) const {
     return cpu::MakeLoopKernel(plan, {cpu::InPiecesOfMemory(body.program)}, options);
   }
-  cpu::KernelResult operator()(const plan::ReduceKernel& body) const { return cpu::MakeReduceKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::ReduceKernel& body) const {
+    return cpu::MakeReduceKernel(plan, body, options);
+  }
   cpu::KernelResult operator()(const plan::DotKernel& body) const { return cpu::MakeDotKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::ConvKernel& body) const { return cpu::MakeConvKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::SortKernel& body) const { return cpu::MakeSortKernel(plan, body, options); }
   cpu::KernelResult operator()(const plan::ScanKernel& body) const { return cpu::MakeScanKernel(plan, body, options); }
-  cpu::KernelResult operator()(const plan::ScatterKernel& body) const { return cpu::MakeScatterKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::ScatterKernel& body) const {
+    return cpu::MakeScatterKernel(plan, body, options);
+  }
   cpu::KernelResult operator()(const plan::FftKernel& body) const { return cpu::MakeFftKernel(plan, body, options); }
-  cpu::KernelResult operator()(const plan::LinalgKernel& body) const { return cpu::MakeLinalgKernel(plan, body, options); }
+  cpu::KernelResult operator()(const plan::LinalgKernel& body) const {
+    return cpu::MakeLinalgKernel(plan, body, options);
+  }
   cpu::KernelResult operator()(const plan::HostKernel& body) const { return cpu::MakeHostKernel(plan, body, options); }
 };
 

@@ -19,10 +19,10 @@ namespace krafla {
 namespace cpu {
 class RoutineBlock;
 class TapeBuilder;
-}
+}  // namespace cpu
 
 struct CpuKernelOptions {
-  int threads = 1;  // at most this many workers run the kernel: sizes its scratch
+  int threads = 1;             // at most this many workers run the kernel: sizes its scratch
   EvaluatorOptions evaluator;  // for instructions that no kernel takes
   int64_t runs = 1;  // of the kernel in one of its program, roughly: more of them make up for a longer compilation
 };
@@ -33,8 +33,8 @@ class CpuKernel {
 
   // One pointer a binding of the plan. `scratch`: scratch_bytes() at a 64-byte boundary, contents of no matter.
   virtual Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const = 0;
-  // Adds to `tape` what Run does over buffers that lie at `bindings`, where that is little work for one thread. The kernel
-  // must live as long as the tape. False, and nothing added: the tape has to call Run.
+  // Adds to `tape` what Run does over buffers that lie at `bindings`, where that is little work for one thread. The
+  // kernel must live as long as the tape. False, and nothing added: the tape has to call Run.
   virtual bool AppendTo(cpu::TapeBuilder&, std::span<const plan::Slice>) const { return false; }
   // Adds the same to a routine, in lanes, where all of it has lanes and is but a few elements. False, and nothing done.
   virtual Result<bool> AppendTo(cpu::RoutineBlock&, std::span<const plan::Slice>) const { return false; }

@@ -60,8 +60,10 @@ class DotRun final : public CpuKernel {
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
     if (count_ == 0) return {};
-    const std::byte* lhs = bindings[static_cast<std::size_t>(body_.lhs_binding)] + body_.lhs_offset * StorageBytes(body_.lhs_type);
-    const std::byte* rhs = bindings[static_cast<std::size_t>(body_.rhs_binding)] + body_.rhs_offset * StorageBytes(body_.rhs_type);
+    const std::byte* lhs =
+        bindings[static_cast<std::size_t>(body_.lhs_binding)] + body_.lhs_offset * StorageBytes(body_.lhs_type);
+    const std::byte* rhs =
+        bindings[static_cast<std::size_t>(body_.rhs_binding)] + body_.rhs_offset * StorageBytes(body_.rhs_type);
     if (writes_result_) {
       const Epilogue::Direct& direct = *epilogue_.direct();
       std::byte* to = bindings[static_cast<std::size_t>(direct.binding)] + direct.offset * StorageBytes(direct.storage);
@@ -69,14 +71,16 @@ class DotRun final : public CpuKernel {
     }
     std::byte* sums = scratch + sums_;
     const int in_place = epilogue_.in_place();
-    if (in_place >= 0 && !epilogue_.SharesMemory(bindings, in_place)) sums = bindings[static_cast<std::size_t>(in_place)];
+    if (in_place >= 0 && !epilogue_.SharesMemory(bindings, in_place))
+      sums = bindings[static_cast<std::size_t>(in_place)];
     KRAFLA_TRY(Multiply(lhs, rhs, sums, pool, scratch));
     epilogue_.Run(bindings, sums, pool, scratch);
     return {};
   }
 
  private:
-  Result<> Multiply(const std::byte* lhs, const std::byte* rhs, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
+  Result<> Multiply(const std::byte* lhs, const std::byte* rhs, std::byte* to, ThreadPool& pool,
+                    std::byte* scratch) const {
     if (tiny_) {
       tiny_->Run(lhs, rhs, to, pool);
     } else if (outer_) {
@@ -95,8 +99,21 @@ class DotRun final : public CpuKernel {
 
   void ChooseProduct(int threads) {
     const plan::DotKernel& b = body_;
-    GemmProblem p{b.batch, b.lhs_batch_strides, b.rhs_batch_strides, {}, b.m, b.n, b.k, b.lhs_m_stride, b.lhs_k_stride,
-                  b.rhs_k_stride, b.rhs_n_stride, b.n, b.lhs_type, b.rhs_type, b.accumulate_type};
+    GemmProblem p{b.batch,
+                  b.lhs_batch_strides,
+                  b.rhs_batch_strides,
+                  {},
+                  b.m,
+                  b.n,
+                  b.k,
+                  b.lhs_m_stride,
+                  b.lhs_k_stride,
+                  b.rhs_k_stride,
+                  b.rhs_n_stride,
+                  b.n,
+                  b.lhs_type,
+                  b.rhs_type,
+                  b.accumulate_type};
     Dims dims = b.batch;
     dims.push_back(b.m);
     dims.push_back(b.n);
@@ -168,7 +185,9 @@ class DotRun final : public CpuKernel {
       view.dims.push_back(columns);
       // Strides of dimensions of one element are free: the dense ones suit best.
       view.strides.push_back(rows == 1 ? std::max<int64_t>(columns * column_stride, 1) : row_stride);
-      view.strides.push_back(columns == 1 && rows > 1 && row_stride != 1 ? 1 : columns == 1 ? std::max<int64_t>(rows * row_stride, 1) : column_stride);
+      view.strides.push_back(columns == 1 && rows > 1 && row_stride != 1 ? 1
+                             : columns == 1                              ? std::max<int64_t>(rows * row_stride, 1)
+                                                                         : column_stride);
     };
     finish(lhs, b.m, b.lhs_m_stride, b.k, b.lhs_k_stride);
     finish(rhs, b.k, b.rhs_k_stride, b.n, b.rhs_n_stride);
@@ -199,7 +218,8 @@ class DotRun final : public CpuKernel {
 }  // namespace
 
 KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options) {
-  if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body)) return MakeLoopKernel(plan, {std::move(*loop)}, options);
+  if (std::optional<plan::ElementProgram> loop = UnrolledProduct(body))
+    return MakeLoopKernel(plan, {std::move(*loop)}, options);
   return DotRun::Make(body, options.threads);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms dimension by dimension, lines to the threads: the last dimension line by line, or short lines turned
-// into columns, others in blocks of columns that lie beside each other. Real lines of even length are transformed as half
-// as many complex points.
+// Fourier transforms dimension by dimension, lines to the threads: the last dimension line by line, or short lines
+// turned into columns, others in blocks of columns that lie beside each other. Real lines of even length are
+// transformed as half as many complex points.
 #include <algorithm>
 #include <bit>
 #include <complex>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kColumns = 16;  // of a block
 constexpr int64_t kGrainPoints = 4096;
-// Lines are turned into columns, whose passes are whole vectors, while a block of them stays in the L2 cache. Long lines of
-// a power of two have whole vectors themselves but for a pass or two.
+// Lines are turned into columns, whose passes are whole vectors, while a block of them stays in the L2 cache. Long
+// lines of a power of two have whole vectors themselves but for a pass or two.
 constexpr int64_t kBlockBytes = 640 << 10;
 constexpr int64_t kShortLine = 256;
 
@@ -47,8 +47,10 @@ class FftRun final : public CpuKernel {
       for (int64_t n : body.lengths) scale_ /= static_cast<T>(n);
     int64_t lines = batch_;
     for (std::size_t d = 0; d + 1 < dims_.size(); ++d) lines *= dims_[d];
-    const int64_t block = (4 * axes_.back()->points() * kColumns + axes_.back()->scratch_numbers(kColumns)) * static_cast<int64_t>(sizeof(T));
-    const bool is_regular = std::has_single_bit(static_cast<uint64_t>(axes_.back()->points())) && axes_.back()->points() > kShortLine;
+    const int64_t block = (4 * axes_.back()->points() * kColumns + axes_.back()->scratch_numbers(kColumns)) *
+                          static_cast<int64_t>(sizeof(T));
+    const bool is_regular =
+        std::has_single_bit(static_cast<uint64_t>(axes_.back()->points())) && axes_.back()->points() > kShortLine;
     if (lines >= kColumns / 2 && block <= kBlockBytes && !is_regular) together_ = std::min(lines, kColumns);
     int64_t numbers = 0;
     for (std::size_t d = 0; d < axes_.size(); ++d) {
@@ -99,28 +101,34 @@ class FftRun final : public CpuKernel {
     for (std::size_t d = 0; d + 1 < dims_.size(); ++d) lines *= dims_[d];
     const LineFft<T>& fft = *axes_.back();
     const int64_t points = fft.points();
-    pool.ParallelFor(CeilDiv(lines, together_), std::max<int64_t>(1, kGrainPoints / std::max<int64_t>(points * together_, 1)),
+    pool.ParallelFor(CeilDiv(lines, together_),
+                     std::max<int64_t>(1, kGrainPoints / std::max<int64_t>(points * together_, 1)),
                      [&](int64_t begin, int64_t end, int worker) {
-      const Work w = WorkOf(scratch, worker, points * together_);
-      for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
-        const int64_t first = t * together_, count = std::min(together_, lines - first);
-        if (count == 1) {
-          LoadLine(in, first, w.x);
-          StoreLine(fft.Run(w.x, w.spare, 1, w.scratch), first, scale, out);
-          continue;
-        }
-        for (int64_t l = 0; l < count; ++l) LoadLine(in, first + l, {w.spare.re + l * points, w.spare.im + l * points});
-        Turn(w.spare, {points, 1}, w.x, {1, count}, count, points);
-        const SplitLine<T> done = fft.Run(w.x, w.spare, count, w.scratch), other = done.re == w.x.re ? w.spare : w.x;
-        Turn(done, {1, count}, other, {points, 1}, count, points);
-        for (int64_t l = 0; l < count; ++l) StoreLine({other.re + l * points, other.im + l * points}, first + l, scale, out);
-      }
-    });
+                       const Work w = WorkOf(scratch, worker, points * together_);
+                       for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+                         const int64_t first = t * together_, count = std::min(together_, lines - first);
+                         if (count == 1) {
+                           LoadLine(in, first, w.x);
+                           StoreLine(fft.Run(w.x, w.spare, 1, w.scratch), first, scale, out);
+                           continue;
+                         }
+                         for (int64_t l = 0; l < count; ++l)
+                           LoadLine(in, first + l, {w.spare.re + l * points, w.spare.im + l * points});
+                         Turn(w.spare, {points, 1}, w.x, {1, count}, count, points);
+                         const SplitLine<T> done = fft.Run(w.x, w.spare, count, w.scratch),
+                                            other = done.re == w.x.re ? w.spare : w.x;
+                         Turn(done, {1, count}, other, {points, 1}, count, points);
+                         for (int64_t l = 0; l < count; ++l)
+                           StoreLine({other.re + l * points, other.im + l * points}, first + l, scale, out);
+                       }
+                     });
   }
 
-  void Turn(SplitLine<T> from, TileStrides from_strides, SplitLine<T> to, TileStrides to_strides, int64_t lines, int64_t points) const {
+  void Turn(SplitLine<T> from, TileStrides from_strides, SplitLine<T> to, TileStrides to_strides, int64_t lines,
+            int64_t points) const {
     for (const auto& [a, b] : {std::pair{from.re, to.re}, std::pair{from.im, to.im}})
-      MoveTile(sizeof(T), reinterpret_cast<const std::byte*>(a), from_strides, reinterpret_cast<std::byte*>(b), to_strides, lines, points);
+      MoveTile(sizeof(T), reinterpret_cast<const std::byte*>(a), from_strides, reinterpret_cast<std::byte*>(b),
+               to_strides, lines, points);
   }
 
   // Line `l` as the points that are transformed.
@@ -180,24 +188,25 @@ class FftRun final : public CpuKernel {
     for (std::size_t k = 0; k < d; ++k) outer *= dims_[k];
     for (std::size_t k = d + 1; k < dims_.size(); ++k) inner *= dims_[k];
     const int64_t blocks = CeilDiv(inner, kColumns);
-    pool.ParallelFor(outer * blocks, std::max<int64_t>(1, kGrainPoints / (points * kColumns)),
-                     [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t first = t % blocks * kColumns, columns = std::min(kColumns, inner - first);
-        const Work w = WorkOf(scratch, worker, points * columns);
-        const int64_t base = t / blocks * points * inner + first;
-        for (int64_t p = 0; p < points; ++p)
-          SplitPairs(in + 2 * (base + p * inner), columns, {w.x.re + p * columns, w.x.im + p * columns});
-        const SplitLine<T> done = fft.Run(w.x, w.spare, columns, w.scratch);
-        for (int64_t p = 0; p < points; ++p)
-          JoinPairs({done.re + p * columns, done.im + p * columns}, columns, scale, out + 2 * (base + p * inner));
-      }
-    });
+    pool.ParallelFor(
+        outer * blocks, std::max<int64_t>(1, kGrainPoints / (points * kColumns)),
+        [&](int64_t begin, int64_t end, int worker) {
+          for (int64_t t = begin; t < end; ++t) {
+            const int64_t first = t % blocks * kColumns, columns = std::min(kColumns, inner - first);
+            const Work w = WorkOf(scratch, worker, points * columns);
+            const int64_t base = t / blocks * points * inner + first;
+            for (int64_t p = 0; p < points; ++p)
+              SplitPairs(in + 2 * (base + p * inner), columns, {w.x.re + p * columns, w.x.im + p * columns});
+            const SplitLine<T> done = fft.Run(w.x, w.spare, columns, w.scratch);
+            for (int64_t p = 0; p < points; ++p)
+              JoinPairs({done.re + p * columns, done.im + p * columns}, columns, scale, out + 2 * (base + p * inner));
+          }
+        });
   }
 
   FftType type_;
   int64_t batch_;
-  Dims dims_;       // as they lie between the axes: the last one halved for real transforms
+  Dims dims_;  // as they lie between the axes: the last one halved for real transforms
   int64_t n_, half_;
   bool packed_ = false;
   T scale_ = 1;

@@ -20,8 +20,8 @@ void CopyInPieces(const std::byte* from, std::byte* to, std::size_t size) {
     std::memcpy(to + at, from + at, std::min(kPiece, size - at));
 }
 
-// The arrays of a host kernel, one a binding, in order. `sizes`: the bytes of each binding, which no literal may exceed,
-// whatever it says that it is.
+// The arrays of a host kernel, one a binding, in order. `sizes`: the bytes of each binding, which no literal may
+// exceed, whatever it says that it is.
 struct HostArrays {
   std::span<std::byte* const> bindings;
   std::span<const int64_t> sizes;
@@ -34,8 +34,8 @@ struct HostArrays {
       return Internal("array {} ({}) of a host kernel has no binding", at, shape.ToString(false));
     const auto room = static_cast<std::size_t>(sizes[at]);
     if (dynamic ? bytes > room : bytes != room)
-      return Internal("array {} ({}) of a host kernel is {} bytes, its binding has {}", at, shape.ToString(false), bytes,
-                      room);
+      return Internal("array {} ({}) of a host kernel is {} bytes, its binding has {}", at, shape.ToString(false),
+                      bytes, room);
     return bindings[at];
   }
   // Array leaves of `literal`, depth first, filled from the next bindings.
@@ -133,7 +133,8 @@ class ExchangeRun final : public CpuKernel {
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool&, std::byte*) const override {
     std::vector<const std::byte*> operands;
     // A recv-done's operand is what its recv gave: nothing yet.
-    if (instruction_->opcode() != Opcode::kRecvDone) operands.assign(bindings.begin(), bindings.begin() + operand_leaves_);
+    if (instruction_->opcode() != Opcode::kRecvDone)
+      operands.assign(bindings.begin(), bindings.begin() + operand_leaves_);
     return host_->exchange(*instruction_, operands, bindings.subspan(static_cast<std::size_t>(operand_leaves_)));
   }
 
@@ -145,7 +146,8 @@ class ExchangeRun final : public CpuKernel {
 
 }  // namespace
 
-KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body, const CpuKernelOptions& options) {
+KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body,
+                            const CpuKernelOptions& options) {
   if (ExchangeRun::Takes(*body.instruction, options.evaluator.host))
     return std::make_unique<ExchangeRun>(body.instruction, options);
   return std::make_unique<HostKernelRun>(body.instruction, plan, options);

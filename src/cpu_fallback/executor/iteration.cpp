@@ -192,19 +192,22 @@ bool IsPlane(const ElementProgram& program, const TileShape& tile, int d) {
   return d != tile.row_dim && d != tile.column_dim && program.space.dims()[static_cast<std::size_t>(d)] > 1;
 }
 
-// How many elements follow each other along the short dimension `d` and one that is left for a tile's rows: accesses go on
-// in the next row, repeat in one of the two, or are loads that native code has from short rows.
-int64_t ElementsInTurn(const ElementProgram& program, std::span<const AccessShape> accesses, int d, const TileWish& wish) {
+// How many elements follow each other along the short dimension `d` and one that is left for a tile's rows: accesses go
+// on in the next row, repeat in one of the two, or are loads that native code has from short rows.
+int64_t ElementsInTurn(const ElementProgram& program, std::span<const AccessShape> accesses, int d,
+                       const TileWish& wish) {
   const Dims& dims = program.space.dims();
   const int64_t columns = dims[static_cast<std::size_t>(d)];
   if (columns >= BlockProgram::kShortRow) return columns;
   for (int r = 0; r < static_cast<int>(dims.size()); ++r) {
     if (r == d || !((wish.row_dims >> r) & 1)) continue;
     const bool is_flat = std::ranges::all_of(accesses, [&](const AccessShape& a) {
-      const IndexSpace::Affine along = program.space.StrideAlong(a.index, d), across = program.space.StrideAlong(a.index, r);
+      const IndexSpace::Affine along = program.space.StrideAlong(a.index, d),
+                               across = program.space.StrideAlong(a.index, r);
       if (!along.affine || !across.affine) return false;
       if (along.stride == 1 && across.stride == columns) return true;
-      return !a.is_store && (along.stride == 0 || across.stride == 0 || AreShortRowsClose(a.bytes, columns, across.stride, along.stride));
+      return !a.is_store && (along.stride == 0 || across.stride == 0 ||
+                             AreShortRowsClose(a.bytes, columns, across.stride, along.stride));
     });
     if (is_flat) return columns * dims[static_cast<std::size_t>(r)];
   }

@@ -13,24 +13,35 @@ namespace krafla::cpu {
 
 using KernelResult = Result<std::unique_ptr<CpuKernel>>;
 
-KernelResult MakeLoopKernel(const plan::KernelPlan& plan, const plan::LoopKernel& body, const CpuKernelOptions& options);
+KernelResult MakeLoopKernel(const plan::KernelPlan& plan, const plan::LoopKernel& body,
+                            const CpuKernelOptions& options);
 KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKernel& body,
                               const CpuKernelOptions& options);
-KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel& body, const CpuKernelOptions& options);
-KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body, const CpuKernelOptions& options);
-KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body, const CpuKernelOptions& options);
+KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel& body,
+                            const CpuKernelOptions& options);
+KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body,
+                            const CpuKernelOptions& options);
+KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body,
+                               const CpuKernelOptions& options);
 // The variants that always accept, tried last.
-KernelResult MakePlainDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options);
-KernelResult MakePlainConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body, const CpuKernelOptions& options);
+KernelResult MakePlainDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body,
+                                const CpuKernelOptions& options);
+KernelResult MakePlainConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body,
+                                 const CpuKernelOptions& options);
 KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options);
-KernelResult MakeConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body, const CpuKernelOptions& options);
-KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel& body, const CpuKernelOptions& options);
-KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body, const CpuKernelOptions& options);
+KernelResult MakeConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body,
+                            const CpuKernelOptions& options);
+KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel& body,
+                            const CpuKernelOptions& options);
+KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body,
+                            const CpuKernelOptions& options);
 KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body,
                                const CpuKernelOptions& options);
 KernelResult MakeFftKernel(const plan::KernelPlan& plan, const plan::FftKernel& body, const CpuKernelOptions& options);
-KernelResult MakeLinalgKernel(const plan::KernelPlan& plan, const plan::LinalgKernel& body, const CpuKernelOptions& options);
-KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body, const CpuKernelOptions& options);
+KernelResult MakeLinalgKernel(const plan::KernelPlan& plan, const plan::LinalgKernel& body,
+                              const CpuKernelOptions& options);
+KernelResult MakeHostKernel(const plan::KernelPlan& plan, const plan::HostKernel& body,
+                            const CpuKernelOptions& options);
 
 // A program run over its whole iteration space by all threads: a loop kernel, or the epilogue of another.
 class LoopRunner {
@@ -48,8 +59,8 @@ class LoopRunner {
   struct Piece {
     BlockProgram program;
     TileGrid grid;
-    TileGrid::Tile only;  // when there is one tile
-    int plane_dim = -1;   // of its tiles
+    TileGrid::Tile only;                                 // when there is one tile
+    int plane_dim = -1;                                  // of its tiles
     std::shared_ptr<const plan::ElementProgram> source;  // for routines, of a few elements
   };
   static void RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,
@@ -58,8 +69,8 @@ class LoopRunner {
   std::vector<Piece> pieces_;
   std::vector<RowGather> rows_;  // parts that are copies of rows
   int64_t frame_bytes_ = 0;
-  int64_t tiles_ = 0;   // of all pieces
-  int64_t grain_ = 1;   // tiles that are worth a thread
+  int64_t tiles_ = 0;  // of all pieces
+  int64_t grain_ = 1;  // tiles that are worth a thread
 };
 
 }  // namespace krafla::cpu

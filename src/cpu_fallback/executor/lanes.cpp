@@ -129,7 +129,8 @@ NodeId Lanes::Saturated(const Node& convert, ElementType lane) const {
 
 Lanes::Form Lanes::FormOf(NodeId id, int width) const {
   const Node& n = node(id);
-  if (n.op == NodeOp::kLoad && IsFloat(n.storage) && StorageBytes(n.storage) == width) return {Form::Kind::kLoad, n.storage, kNoNode};
+  if (n.op == NodeOp::kLoad && IsFloat(n.storage) && StorageBytes(n.storage) == width)
+    return {Form::Kind::kLoad, n.storage, kNoNode};
   if (!IsWord(n.type)) return {};
   const ElementType lane = LaneOf(n.type == ElementType::kS32, width);
   const NodeId a = n.operands[0];
@@ -190,15 +191,16 @@ ElementType Lanes::WantedRead(const Node& n) const {
 
 NodeId Lanes::SourceOf(const plan::Store& store) const {
   const Node& n = node(store.node);
-  const bool rounds = n.op == NodeOp::kRound && n.storage == store.storage && FindRoundNarrow(store.storage) != nullptr &&
-                      node(n.operands[0]).type == ElementType::kF32;
+  const bool rounds = n.op == NodeOp::kRound && n.storage == store.storage &&
+                      FindRoundNarrow(store.storage) != nullptr && node(n.operands[0]).type == ElementType::kF32;
   return rounds ? n.operands[0] : store.node;
 }
 
 void Lanes::FindNeeds() {
   needs_.assign(program_.nodes.size(), {});
   const auto store_width = [&](const plan::Store& s) {
-    return IsWord(node(s.node).type) && IsIntegral(s.storage) && StorageBytes(s.storage) < 4 ? StorageBytes(s.storage) : 0;
+    return IsWord(node(s.node).type) && IsIntegral(s.storage) && StorageBytes(s.storage) < 4 ? StorageBytes(s.storage)
+                                                                                             : 0;
   };
   for (const plan::Store& s : program_.stores) {
     if (const int width = store_width(s); width > 0) needs(s.node).narrow[At(width)] = true;

@@ -29,9 +29,9 @@ class Lanes {
       kTruncate,  // of the wide value
       kLoad,      // as it is stored
       kConstant,
-      kSame,      // those of `from`
-      kOp,        // the same op in lanes of `type`; a select's predicate is as ever
-      kConvert,   // from the wide value of `from`, saturating floats at the limits of `type`
+      kSame,     // those of `from`
+      kOp,       // the same op in lanes of `type`; a select's predicate is as ever
+      kConvert,  // from the wide value of `from`, saturating floats at the limits of `type`
     } kind = Kind::kTruncate;
     ElementType type = ElementType::kInvalid;
     plan::NodeId from = plan::kNoNode;

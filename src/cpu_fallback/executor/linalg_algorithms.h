@@ -18,17 +18,19 @@ template <class T>
 void TriangularSolve(const plan::LinalgKernel& k, const T* a, const T* b, T* x, T* work, T* packed, ThreadPool& pool);
 // `packed`: PackedNumbers(columns).
 template <class T>
-void Lu(const plan::LinalgKernel& k, const T* a, T* lu, int32_t* pivots, int32_t* permutation, T* packed, ThreadPool& pool);
+void Lu(const plan::LinalgKernel& k, const T* a, T* lu, int32_t* pivots, int32_t* permutation, T* packed,
+        ThreadPool& pool);
 // `work`: QrNumbers; `packed`: PackedNumbers(columns).
 template <class T>
 int64_t QrNumbers(const plan::LinalgKernel& k);
 template <class T>
 void Qr(const plan::LinalgKernel& k, const T* in, T* a, T* taus, T* work, T* packed, ThreadPool& pool);
 template <class T>
-void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, T* q, T* work, T* packed, ThreadPool& pool);
+void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, T* q, T* work, T* packed,
+                        ThreadPool& pool);
 
-// Eigenvalues and eigenvectors of a Hermitian matrix, of which one triangle is read; singular values and vectors (`u` and
-// `vh` may be null unless k.vectors). `work`: so many bytes. NaN for matrices that are not finite.
+// Eigenvalues and eigenvectors of a Hermitian matrix, of which one triangle is read; singular values and vectors (`u`
+// and `vh` may be null unless k.vectors). `work`: so many bytes. NaN for matrices that are not finite.
 template <class T>
 int64_t EighBytes(const plan::LinalgKernel& k);
 template <class T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues of Hermitian matrices: a real tridiagonal matrix by reflectors (LAPACK: sytd2), then implicit QR steps with
-// Wilkinson's shift (Golub and Van Loan, Matrix Computations, 8.3).
+// Eigenvalues of Hermitian matrices: a real tridiagonal matrix by reflectors (LAPACK: sytd2), then implicit QR steps
+// with Wilkinson's shift (Golub and Van Loan, Matrix Computations, 8.3).
 #include <limits>
 #include <numeric>
 
@@ -62,7 +62,8 @@ void Tridiagonalize(T* a, int64_t n, double* diagonal, double* beside, T* taus, 
 
 // The eigenvalues into `diagonal`; the rotations go to `rows`, n of n numbers. False where it does not converge.
 template <class T>
-bool SymmetricQr(double* diagonal, double* beside, int64_t n, const RotationList<typename RealOf<T>::Type>& list, T* rows) {
+bool SymmetricQr(double* diagonal, double* beside, int64_t n, const RotationList<typename RealOf<T>::Type>& list,
+                 T* rows) {
   constexpr double kEps = std::numeric_limits<typename RealOf<T>::Type>::epsilon() / 2;
   int64_t steps_left = kStepsAnEigenvalue * n;
   for (int64_t high = n - 1; high > 0;) {
@@ -118,7 +119,8 @@ void Eigh(const plan::LinalgKernel& k, const T* in, T* vectors, typename RealOf<
   WorkMemory memory(work);
   T *a = memory.Take<T>(n * n), *q = memory.Take<T>(n * n), *rows = memory.Take<T>(3 * n), *taus = memory.Take<T>(n);
   double *diagonal = memory.Take<double>(n), *beside = memory.Take<double>(n);
-  const RotationList<R> list{reinterpret_cast<R*>(memory.Take<double>(n)), reinterpret_cast<R*>(memory.Take<double>(n))};
+  const RotationList<R> list{reinterpret_cast<R*>(memory.Take<double>(n)),
+                             reinterpret_cast<R*>(memory.Take<double>(n))};
   int64_t* order = memory.Take<int64_t>(n);
 
   double largest = 0;
@@ -155,7 +157,7 @@ void Eigh(const plan::LinalgKernel& k, const T* in, T* vectors, typename RealOf<
     for (int64_t c = 0; c < n; ++c) vectors[r * n + c] = q[order[c] * n + r];
 }
 
-#define KRAFLA_INSTANTIATE(T)                                  \
+#define KRAFLA_INSTANTIATE(T)                               \
   template int64_t EighBytes<T>(const plan::LinalgKernel&); \
   template void Eigh<T>(const plan::LinalgKernel&, const T*, T*, RealOf<T>::Type*, std::byte*);
 KRAFLA_FOR_NUMBERS(KRAFLA_INSTANTIATE)

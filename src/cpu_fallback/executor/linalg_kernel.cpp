@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense linear algebra on the CPU. Matrices of a batch go to the threads, small ones a vector of them at a time; a single
-// large one shares its rows among them.
+// Dense linear algebra on the CPU. Matrices of a batch go to the threads, small ones a vector of them at a time; a
+// single large one shares its rows among them.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -33,7 +33,8 @@ auto WithNumber(ElementType type, F&& f) {
 
 class LinalgRun final : public CpuKernel {
  public:
-  LinalgRun(const plan::KernelPlan& plan, const LinalgKernel& body, int threads) : body_(body), inputs_(plan::InputCount(body.op)) {
+  LinalgRun(const plan::KernelPlan& plan, const LinalgKernel& body, int threads)
+      : body_(body), inputs_(plan::InputCount(body.op)) {
     for (const plan::Binding& b : plan.bindings) counts_.push_back(b.element_count / std::max<int64_t>(body.batch, 1));
     widen_ = FindWiden(body.type);
     if (widen_ != nullptr) format_ = FindMiniFloat(body.type);
@@ -101,7 +102,8 @@ class LinalgRun final : public CpuKernel {
   void RunSmall(std::span<std::byte* const> bindings, ThreadPool& pool) const {
     constexpr int64_t kTogether = 64;  // several vectors of matrices
     const bool complex = IsComplex(body_.type);
-    const double work = 20 + static_cast<double>(body_.rows * body_.columns) * static_cast<double>(std::max(body_.rows, body_.columns));
+    const double work =
+        20 + static_cast<double>(body_.rows * body_.columns) * static_cast<double>(std::max(body_.rows, body_.columns));
     const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(50000 / (work * kTogether)));
     pool.ParallelFor(CeilDiv(body_.batch, kTogether), grain, [&](int64_t begin, int64_t end, int) {
       const int64_t first = begin * kTogether, count = std::min(end * kTogether, body_.batch) - first;
@@ -111,7 +113,8 @@ class LinalgRun final : public CpuKernel {
       if (body_.op == Op::kCholesky) {
         CholeskyOfSmall<T>(complex, at(0, T()), at(1, T()), body_.rows, body_.lower, count);
       } else if (body_.op == Op::kLu) {
-        LuOfSmall<T>(complex, at(0, T()), at(1, T()), at(2, int32_t()), at(3, int32_t()), body_.rows, body_.columns, count);
+        LuOfSmall<T>(complex, at(0, T()), at(1, T()), at(2, int32_t()), at(3, int32_t()), body_.rows, body_.columns,
+                     count);
       } else {
         SmallSystem s;
         s.n = body_.left_side ? body_.rows : body_.columns;
@@ -128,7 +131,8 @@ class LinalgRun final : public CpuKernel {
 
   template <class T>
   void RunEach(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const {
-    const auto size = static_cast<double>(body_.rows * body_.columns) * static_cast<double>(std::min(body_.rows, body_.columns));
+    const auto size =
+        static_cast<double>(body_.rows * body_.columns) * static_cast<double>(std::min(body_.rows, body_.columns));
     const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(50000 / std::max(size, 1.0)));
     pool.ParallelFor(body_.batch, grain, [&](int64_t begin, int64_t end, int worker) {
       std::byte* own = scratch + worker * worker_bytes_;
@@ -178,7 +182,7 @@ class LinalgRun final : public CpuKernel {
   LinalgKernel body_;
   std::size_t inputs_;
   std::vector<int64_t> counts_;  // elements of each binding that belong to one matrix; complex numbers are two
-  ConvertFn widen_ = nullptr;           // of f16 and bf16
+  ConvertFn widen_ = nullptr;    // of f16 and bf16
   const MiniFloat* format_ = nullptr;
   bool small_ = false;
   int64_t work_bytes_ = 0, wide_at_ = 0, worker_bytes_ = 0, element_bytes_ = 4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LU factors with partial pivoting: panels of kBlock columns, halved until they are a few columns wide (Toledo, "Locality
-// of reference in LU decomposition with partial pivoting"), then the rows to their right and the rest. Pivots are
-// LAPACK's (getrf): the first largest |re| + |im| of a column; a column of zeros is passed over.
+// LU factors with partial pivoting: panels of kBlock columns, halved until they are a few columns wide (Toledo,
+// "Locality of reference in LU decomposition with partial pivoting"), then the rows to their right and the rest. Pivots
+// are LAPACK's (getrf): the first largest |re| + |im| of a column; a column of zeros is passed over.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -49,7 +49,8 @@ void EliminateColumn(const LuMatrix<T>& m, int64_t k, int64_t last) {
   }
 }
 
-// Rows [first, last) of columns [begin, end), which are to become U: unit lower substitution with columns [first, last).
+// Rows [first, last) of columns [begin, end), which are to become U: unit lower substitution with columns [first,
+// last).
 template <class T>
 void SolveRows(const LuMatrix<T>& m, int64_t first, int64_t last, int64_t begin, int64_t end) {
   if (begin >= end) return;
@@ -59,7 +60,8 @@ void SolveRows(const LuMatrix<T>& m, int64_t first, int64_t last, int64_t begin,
     if (row > first) {
       for (int64_t k = first; k < row; ++k)
         for (int64_t r = 0; r < count; ++r) coefficients(k - first, r) = m.Row(row + r)[k];
-      Update(coefficients, m.Row(first) + begin, m.columns, row - first, m.Row(row) + begin, m.columns, count, end - begin);
+      Update(coefficients, m.Row(first) + begin, m.columns, row - first, m.Row(row) + begin, m.columns, count,
+             end - begin);
     }
     for (int64_t r = 1; r < count; ++r) {
       for (int64_t k = 0; k < r; ++k) coefficients(k, 0) = m.Row(row + r)[row + k];
@@ -86,7 +88,8 @@ void FactorPanel(const LuMatrix<T>& m, int64_t first, int64_t last, T* packed, T
 }  // namespace
 
 template <class T>
-void Lu(const plan::LinalgKernel& k, const T* a, T* lu, int32_t* pivots, int32_t* permutation, T* packed, ThreadPool& pool) {
+void Lu(const plan::LinalgKernel& k, const T* a, T* lu, int32_t* pivots, int32_t* permutation, T* packed,
+        ThreadPool& pool) {
   std::copy(a, a + k.rows * k.columns, lu);
   const LuMatrix<T> m{lu, k.rows, k.columns, pivots};
   const int64_t least = std::min(k.rows, k.columns);

@@ -46,8 +46,7 @@ template <class T>
 T Mul(T a, T b) {
   if constexpr (kIsComplex<T>)
     return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  else
-    return a * b;
+  else return a * b;
 }
 template <class T>
 T Divide(T a, T b) {

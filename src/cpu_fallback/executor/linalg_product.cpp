@@ -79,8 +79,8 @@ void SubtractProduct(const Factor<T>& left, const T* from, int64_t from_stride, 
   });
 }
 
-#define KRAFLA_INSTANTIATE(T)                                                                                     \
-  template int64_t PackedNumbers<T>(int64_t);                                                                     \
+#define KRAFLA_INSTANTIATE(T)                                                                                         \
+  template int64_t PackedNumbers<T>(int64_t);                                                                         \
   template void SubtractProduct<T>(const Factor<T>&, const T*, int64_t, int64_t, T*, int64_t, int64_t, int64_t, bool, \
                                    T*, ThreadPool&);
 KRAFLA_FOR_NUMBERS(KRAFLA_INSTANTIATE)

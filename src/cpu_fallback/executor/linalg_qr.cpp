@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Householder QR as LAPACK's geqrf and orgqr define it. kPanel reflectors at a time are one block I - V T V^H (Schreiber and
-// Van Loan, "A storage-efficient WY representation for products of Householder transformations").
+// Householder QR as LAPACK's geqrf and orgqr define it. kPanel reflectors at a time are one block I - V T V^H
+// (Schreiber and Van Loan, "A storage-efficient WY representation for products of Householder transformations").
 #include "cpu_fallback/executor/linalg_algorithms.h"
 #include "cpu_fallback/executor/linalg_rotations.h"
 
@@ -13,9 +13,9 @@ constexpr int64_t kPanel = 16;
 // The reflectors [first, first + count) of a matrix of `rows` rows.
 template <class T>
 struct ReflectorBlock {
-  int64_t rows = 0, count = 0;  // of v
-  T* v = nullptr;               // rows x kPanel: unit lower trapezoidal
-  T* t = nullptr;               // kPanel x kPanel, upper triangular
+  int64_t rows = 0, count = 0;               // of v
+  T* v = nullptr;                            // rows x kPanel: unit lower trapezoidal
+  T* t = nullptr;                            // kPanel x kPanel, upper triangular
   T *product = nullptr, *scratch = nullptr;  // kPanel rows of the matrix that it is applied to
 };
 
@@ -43,8 +43,8 @@ ReflectorBlock<T> MakeBlock(const T* a, int64_t stride, int64_t all_rows, int64_
   // t = -v^H v, of which the upper triangle becomes T column by column.
   std::fill(b.t, b.t + kPanel * kPanel, T(0));
   for (int64_t at = 0; at < b.rows; at += kBlock)
-    SubtractProduct<T>({b.v + at * kPanel, 1, kPanel, true}, b.v + at * kPanel, kPanel, std::min(kBlock, b.rows - at), b.t,
-                       kPanel, count, count, false, packed, pool);
+    SubtractProduct<T>({b.v + at * kPanel, 1, kPanel, true}, b.v + at * kPanel, kPanel, std::min(kBlock, b.rows - at),
+                       b.t, kPanel, count, count, false, packed, pool);
   for (int64_t j = 0; j < count; ++j) {
     const T tau = taus[first + j];
     for (int64_t i = 0; i < j; ++i) {  // by rows from the top: those below are products still
@@ -60,12 +60,13 @@ ReflectorBlock<T> MakeBlock(const T* a, int64_t stride, int64_t all_rows, int64_
 
 // a = H a or, `adjoint`, H^H a for the block's rows of a.
 template <class T>
-void ApplyBlock(const ReflectorBlock<T>& b, bool adjoint, T* a, int64_t stride, int64_t columns, T* packed, ThreadPool& pool) {
+void ApplyBlock(const ReflectorBlock<T>& b, bool adjoint, T* a, int64_t stride, int64_t columns, T* packed,
+                ThreadPool& pool) {
   if (columns <= 0) return;
   std::fill(b.product, b.product + b.count * columns, T(0));
   for (int64_t at = 0; at < b.rows; at += kBlock)
-    SubtractProduct<T>({b.v + at * kPanel, 1, kPanel, true}, a + at * stride, stride, std::min(kBlock, b.rows - at), b.product,
-                       columns, b.count, columns, false, packed, pool);
+    SubtractProduct<T>({b.v + at * kPanel, 1, kPanel, true}, a + at * stride, stride, std::min(kBlock, b.rows - at),
+                       b.product, columns, b.count, columns, false, packed, pool);
   // scratch = T (v^H a) or T^H (v^H a); product is -v^H a.
   const Factor<T> t = adjoint ? Factor<T>{b.t, 1, kPanel, true} : Factor<T>{b.t, kPanel, 1, false};
   std::fill(b.scratch, b.scratch + b.count * columns, T(0));
@@ -98,7 +99,8 @@ ReflectorOf<T> MakeReflectorOf(T* x, int64_t count) {
   out.beta = Real(alpha);
   if (tail == 0 && imaginary == 0) return out;
   out.beta = -std::copysign(std::sqrt(tail + Square(alpha)), Real(alpha));
-  if constexpr (kIsComplex<T>) out.tau = T(std::complex<double>((out.beta - alpha.real()) / out.beta, -alpha.imag() / out.beta));
+  if constexpr (kIsComplex<T>)
+    out.tau = T(std::complex<double>((out.beta - alpha.real()) / out.beta, -alpha.imag() / out.beta));
   else out.tau = static_cast<T>((out.beta - alpha) / out.beta);
   const Wide scale = Divide(Wide(1), Wide(alpha - out.beta));
   for (int64_t i = 1; i < count; ++i) x[i] = T(Mul(Wide(x[i]), scale));
@@ -176,7 +178,8 @@ void Qr(const plan::LinalgKernel& k, const T* in, T* a, T* taus, T* work, T* pac
 }
 
 template <class T>
-void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, T* q, T* work, T* packed, ThreadPool& pool) {
+void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, T* q, T* work, T* packed,
+                        ThreadPool& pool) {
   const int64_t m = k.rows, n = k.columns;
   std::fill(q, q + m * n, T(0));
   for (int64_t d = 0; d < std::min(m, n); ++d) q[d * n + d] = 1;
@@ -197,11 +200,11 @@ void HouseholderProduct(const plan::LinalgKernel& k, const T* a, const T* taus, 
   }
 }
 
-#define KRAFLA_INSTANTIATE(T)                                                        \
-  template ReflectorOf<T> MakeReflectorOf<T>(T*, int64_t);                           \
-  template void Reflect<T>(const T*, T, T*, int64_t, int64_t, int64_t, T*);          \
-  template void FactorColumns<T>(T*, int64_t, int64_t, int64_t, T*, T*);             \
-  template int64_t QrNumbers<T>(const plan::LinalgKernel&);                          \
+#define KRAFLA_INSTANTIATE(T)                                                            \
+  template ReflectorOf<T> MakeReflectorOf<T>(T*, int64_t);                               \
+  template void Reflect<T>(const T*, T, T*, int64_t, int64_t, int64_t, T*);              \
+  template void FactorColumns<T>(T*, int64_t, int64_t, int64_t, T*, T*);                 \
+  template int64_t QrNumbers<T>(const plan::LinalgKernel&);                              \
   template void Qr<T>(const plan::LinalgKernel&, const T*, T*, T*, T*, T*, ThreadPool&); \
   template void HouseholderProduct<T>(const plan::LinalgKernel&, const T*, const T*, T*, T*, T*, ThreadPool&);
 KRAFLA_FOR_NUMBERS(KRAFLA_INSTANTIATE)

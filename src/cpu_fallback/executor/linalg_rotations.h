@@ -31,8 +31,8 @@ class WorkMemory {
   std::byte* at_;
 };
 
-// LAPACK's larfg: H = I - tau v v^H with v[0] = 1 and H^H x = beta e_1, beta real. Leaves v in x. Worked out in double, so
-// that the squares of the smallest floats are numbers.
+// LAPACK's larfg: H = I - tau v v^H with v[0] = 1 and H^H x = beta e_1, beta real. Leaves v in x. Worked out in double,
+// so that the squares of the smallest floats are numbers.
 template <class T>
 struct ReflectorOf {
   T tau = T(0);
@@ -45,7 +45,8 @@ ReflectorOf<T> MakeReflectorOf(T* x, int64_t count);
 template <class T>
 void Reflect(const T* v, T tau, T* a, int64_t stride, int64_t rows, int64_t columns, T* row);
 
-// Householder QR of a matrix whose column j lies in row j: R and, behind its diagonal, the reflectors. `scratch`: for a column.
+// Householder QR of a matrix whose column j lies in row j: R and, behind its diagonal, the reflectors. `scratch`: for a
+// column.
 template <class T>
 void FactorColumns(T* columns, int64_t stride, int64_t rows, int64_t count, T* taus, T* scratch);
 
@@ -75,8 +76,8 @@ inline Rotation MakeRotation(double x, double y) {
 // What is not larger is nothing, beside numbers of at most 1.
 inline constexpr double kNothing = 1e-150;
 
-// Where the last part of a matrix of two diagonals begins that ends with row `high`: numbers beside the diagonal are zero
-// from where they are nothing beside it.
+// Where the last part of a matrix of two diagonals begins that ends with row `high`: numbers beside the diagonal are
+// zero from where they are nothing beside it.
 inline int64_t FirstOfPart(const double* diagonal, double* beside, int64_t high, double eps) {
   for (int64_t low = high; low > 0; --low) {
     const double here = std::abs(beside[low - 1]);

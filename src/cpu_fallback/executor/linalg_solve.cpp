@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky factors and triangular systems: blocks of at most kBlock rows, within them groups of kUpdateRows, which the rows
-// before them are subtracted from at once.
+// Cholesky factors and triangular systems: blocks of at most kBlock rows, within them groups of kUpdateRows, which the
+// rows before them are subtracted from at once.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,7 +27,8 @@ bool FactorUpper(T* u, int64_t n, T* packed, ThreadPool& pool) {
       const int64_t count = std::min(kUpdateRows, end - group);
       for (int64_t p = at; p < group; ++p)
         for (int64_t r = 0; r < count; ++r) coefficients(p - at, r) = Conj(u[p * n + group + r]);
-      if (group > at) Update(coefficients, u + at * n + group, n, group - at, u + group * n + group, n, count, n - group);
+      if (group > at)
+        Update(coefficients, u + at * n + group, n, group - at, u + group * n + group, n, count, n - group);
       for (int64_t k = group; k < group + count; ++k) {
         for (int64_t p = group; p < k; ++p) coefficients(p - group, 0) = Conj(u[p * n + k]);
         if (k > group) Update(coefficients, u + group * n + k, n, k - group, u + k * n + k, n, 1, n - k);
@@ -46,7 +47,8 @@ bool FactorUpper(T* u, int64_t n, T* packed, ThreadPool& pool) {
 
 // m y = b in place for the triangular matrix m.
 template <class T>
-void Substitute(const Factor<T>& m, bool forward, bool unit, T* y, int64_t n, int64_t sides, T* packed, ThreadPool& pool) {
+void Substitute(const Factor<T>& m, bool forward, bool unit, T* y, int64_t n, int64_t sides, T* packed,
+                ThreadPool& pool) {
   Coefficients<T> coefficients;
   const int64_t block = BlockFor(n), blocks = (n + block - 1) / block;
   for (int64_t step = 0; step < blocks; ++step) {
@@ -111,7 +113,7 @@ void TriangularSolve(const plan::LinalgKernel& k, const T* a, const T* b, T* x, 
       for (int64_t r = 0; r < n; ++r) x[s * n + r] = y[r * sides + s];
 }
 
-#define KRAFLA_INSTANTIATE(T) \
+#define KRAFLA_INSTANTIATE(T)                                                              \
   template void Cholesky<T>(const plan::LinalgKernel&, const T*, T*, T*, T*, ThreadPool&); \
   template void TriangularSolve<T>(const plan::LinalgKernel&, const T*, const T*, T*, T*, T*, ThreadPool&);
 KRAFLA_FOR_NUMBERS(KRAFLA_INSTANTIATE)

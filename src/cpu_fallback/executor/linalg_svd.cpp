@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Singular values: of tall matrices those of R (LAPACK: gesdd), a real bidiagonal matrix by reflectors from both sides (gebd2), then implicit QR steps on it
-// (Golub and Kahan), without a shift where a singular value is nothing beside the largest.
+// Singular values: of tall matrices those of R (LAPACK: gesdd), a real bidiagonal matrix by reflectors from both sides
+// (gebd2), then implicit QR steps on it (Golub and Kahan), without a shift where a singular value is nothing beside the
+// largest.
 #include <limits>
 #include <numeric>
 
@@ -17,8 +18,8 @@ constexpr int64_t kStepsASingularValue = 40;
 template <class T>
 struct Bidiagonal {
   int64_t rows = 0, columns = 0;
-  T* a = nullptr;                       // row k keeps the right reflector k behind the diagonal
-  T* left = nullptr;                    // row k: the left reflector k, of rows - k numbers
+  T* a = nullptr;     // row k keeps the right reflector k behind the diagonal
+  T* left = nullptr;  // row k: the left reflector k, of rows - k numbers
   T *left_taus = nullptr, *right_taus = nullptr;
   double *diagonal = nullptr, *beside = nullptr;
 };
@@ -50,8 +51,8 @@ void Bidiagonalize(const Bidiagonal<T>& m, T* row) {
       const int64_t count = std::min(kUpdateRows, m.rows - r);
       for (int64_t i = 0; i < count; ++i) {
         T sum = T(0);
-        DotRows<R>(kIsComplex<T>, reinterpret_cast<const R*>(m.a + (r + i) * n + k + 1), reinterpret_cast<const R*>(next),
-                   right, reinterpret_cast<R*>(&sum));
+        DotRows<R>(kIsComplex<T>, reinterpret_cast<const R*>(m.a + (r + i) * n + k + 1),
+                   reinterpret_cast<const R*>(next), right, reinterpret_cast<R*>(&sum));
         coefficients(0, i) = Mul(g.tau, sum);
       }
       Update(coefficients, row, n, 1, m.a + r * n + k + 1, n, count, right);
@@ -82,7 +83,8 @@ bool BidiagonalQr(const Bidiagonal<T>& m, int64_t u_size, const RotationList<typ
     if (least > kEps * most) {
       // The eigenvalue of the last 2 x 2 of B^T B that is nearer to its last number.
       const double before = high - 1 > low ? e[high - 2] : 0;
-      const double first = d[high - 1] * d[high - 1] + before * before, second = d[high] * d[high] + e[high - 1] * e[high - 1];
+      const double first = d[high - 1] * d[high - 1] + before * before,
+                   second = d[high] * d[high] + e[high - 1] * e[high - 1];
       const double across = d[high - 1] * e[high - 1], delta = (first - second) / 2;
       const double away = delta + std::copysign(std::sqrt(delta * delta + across * across), delta);
       const double shift = second - (away == 0 ? 0 : across * across / away);
@@ -123,12 +125,13 @@ struct ReflectorRows {
 // The product of the reflectors times rows and columns [0, rows) and [0, columns) of q, which are the identity where
 // they have not been worked on.
 template <class T>
-void ReflectFromLeft(const ReflectorRows<T>& h, T* q, int64_t stride, int64_t rows, int64_t columns, bool identity, T* row) {
+void ReflectFromLeft(const ReflectorRows<T>& h, T* q, int64_t stride, int64_t rows, int64_t columns, bool identity,
+                     T* row) {
   for (int64_t k = h.count - 1; k >= 0; --k) {
     const int64_t first = k + h.later, column = identity ? first : 0;
     if (h.taus[k] != T(0))
-      Reflect(h.vectors + k * h.stride, h.taus[k], q + first * stride + column, stride, rows - first,
-              columns - column, row);
+      Reflect(h.vectors + k * h.stride, h.taus[k], q + first * stride + column, stride, rows - first, columns - column,
+              row);
   }
 }
 template <class T>
@@ -145,7 +148,8 @@ void Transpose(const T* q, int64_t rows, int64_t columns, T* out) {
 // Whether R is worth its own reflectors.
 bool IsTall(int64_t m, int64_t n) { return m > n + n / 2; }
 
-// R in the first n rows of a (m x n), zeros below its diagonal; the reflectors in rows of `vectors`, m numbers each. `row`: m.
+// R in the first n rows of a (m x n), zeros below its diagonal; the reflectors in rows of `vectors`, m numbers each.
+// `row`: m.
 template <class T>
 void ReduceToR(T* a, int64_t m, int64_t n, T* vectors, T* taus, T* row) {
   Transpose(a, m, n, vectors);
@@ -237,7 +241,7 @@ void Svd(const plan::LinalgKernel& k, const T* in, typename RealOf<T>::Type* val
     for (int64_t c = 0; c < k.columns; ++c) vh[r * k.columns + c] = Conj(adjoint[number(r) * k.columns + c]);
 }
 
-#define KRAFLA_INSTANTIATE(T)                                 \
+#define KRAFLA_INSTANTIATE(T)                              \
   template int64_t SvdBytes<T>(const plan::LinalgKernel&); \
   template void Svd<T>(const plan::LinalgKernel&, const T*, RealOf<T>::Type*, T*, T*, std::byte*);
 KRAFLA_FOR_NUMBERS(KRAFLA_INSTANTIATE)

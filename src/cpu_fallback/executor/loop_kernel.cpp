@@ -69,7 +69,9 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   const int64_t large = std::min(elements / 16 / 64 * 64, kNativeTile);
   if (native::HasNativeCode() && large > usual) {
     tile = ChooseTile(program, {.max_elements = large, .few_columns = large / 2});
-    KRAFLA_ASSIGN(BlockProgram native, BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
+    KRAFLA_ASSIGN(
+        BlockProgram native,
+        BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
     if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) {
       if (native.TakesPlanes()) AddPlanes(program, large, tile);
       return native;
@@ -80,10 +82,14 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   const int64_t moved = std::min(elements / 16 / 64 * 64, kMovedBytes / widest);
   if (moved > usual) {
     tile = ChooseTile(program, {.max_elements = moved, .few_columns = moved / 2});
-    if (MovesAlong(program, tile.column_dim)) return BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs});
+    if (MovesAlong(program, tile.column_dim))
+      return BlockProgram::Compile(program,
+                                   {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs});
   }
   tile = ChooseTile(program, {.max_elements = usual});
-  KRAFLA_ASSIGN(BlockProgram block, BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
+  KRAFLA_ASSIGN(
+      BlockProgram block,
+      BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
   if (block.TakesPlanes() && elements >= kFewTiles * usual) AddPlanes(program, usual, tile);
   return block;
 }
@@ -155,7 +161,8 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
     piece.plane_dim = tile.plane_dim;
     if (piece.grid.count() == 1) piece.grid.Seek(0, piece.only);
     const double speed = piece.program.native_count() > 0 ? 0.3 : 1;
-    time += speed * TileTime(part, static_cast<double>(tile.planes * tile.rows * tile.columns)) * static_cast<double>(piece.grid.count());
+    time += speed * TileTime(part, static_cast<double>(tile.planes * tile.rows * tile.columns)) *
+            static_cast<double>(piece.grid.count());
     out.tiles_ += piece.grid.count();
     out.frame_bytes_ = std::max(out.frame_bytes_, piece.program.frame_bytes());
     if (piece.grid.count() == 1 && tile.rows * tile.columns <= kRoutineElements && native::HasRoutines())
@@ -163,14 +170,16 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
     out.pieces_.push_back(std::move(piece));
   }
   // A thread should have work for about 10 us before another one is woken.
-  out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 * static_cast<double>(out.tiles_) / std::max(time, 1.0)));
+  out.grain_ =
+      std::max<int64_t>(1, static_cast<int64_t>(10000 * static_cast<double>(out.tiles_) / std::max(time, 1.0)));
   return out;
 }
 
 void LoopRunner::RunTiles(const Piece& piece, int64_t begin, int64_t end, std::span<std::byte* const> buffers,
                           std::byte* memory) {
   piece.program.Start(memory, buffers);
-  if (piece.grid.count() == 1) return piece.program.RunTile(memory, piece.only.origin, piece.only.rows, piece.only.columns);
+  if (piece.grid.count() == 1)
+    return piece.program.RunTile(memory, piece.only.origin, piece.only.rows, piece.only.columns);
   TileGrid::Tile tile;
   piece.grid.Seek(begin, tile);
   for (int64_t i = begin; i < end; ++i, piece.grid.Next(tile)) {

@@ -35,7 +35,9 @@ bool NativePlanner::IsWorthIt() const {
   int64_t work = 0;
   for (const Step& s : out_.tile_steps_) {
     if (s.is_uniform) continue;
-    if (s.kind == Step::Kind::kOp || s.kind == Step::Kind::kMulAdd || s.kind == Step::Kind::kDivide || s.kind == Step::Kind::kModulus) ++work;
+    if (s.kind == Step::Kind::kOp || s.kind == Step::Kind::kMulAdd || s.kind == Step::Kind::kDivide ||
+        s.kind == Step::Kind::kModulus)
+      ++work;
     // Conversions, and elements that lie side by side.
     if (s.access >= 0 && (AccessOf(s.access).convert != nullptr || IsSideBySide(AccessOf(s.access)))) ++work;
   }
@@ -53,7 +55,8 @@ bool NativePlanner::GoesAlong(int64_t row_stride, int64_t lane_stride) const {
 // How many elements `next` is ahead of `access`, where they go through memory alike.
 std::optional<int64_t> NativePlanner::Distance(int access, int next) const {
   const Access &a = AccessOf(access), &b = AccessOf(next);
-  if (a.buffer != b.buffer || a.width != b.width || a.row_stride != b.row_stride || a.column_stride != b.column_stride) return std::nullopt;
+  if (a.buffer != b.buffer || a.width != b.width || a.row_stride != b.row_stride || a.column_stride != b.column_stride)
+    return std::nullopt;
   const BlockProgram::Address& from = out_.addresses_[static_cast<std::size_t>(a.address)];
   const BlockProgram::Address& to = out_.addresses_[static_cast<std::size_t>(b.address)];
   const bool is_alike = std::ranges::equal(from.terms, to.terms, [](const auto& x, const auto& y) {
@@ -63,8 +66,8 @@ std::optional<int64_t> NativePlanner::Distance(int access, int next) const {
   return to.constant - from.constant;
 }
 
-// Loads of some of 2 to 4 elements that lie side by side, and stores of all of them. What lies between the first and the last
-// element of a load may be read too.
+// Loads of some of 2 to 4 elements that lie side by side, and stores of all of them. What lies between the first and
+// the last element of a load may be read too.
 void NativePlanner::FindInterleaved() {
   for (Step::Kind kind : {Step::Kind::kLoad, Step::Kind::kStore}) {
     std::vector<int> candidates;
@@ -73,12 +76,13 @@ void NativePlanner::FindInterleaved() {
       const Access& a = AccessOf(s.access);
       if (a.mask >= 0 || a.offsets >= 0 || !IsSideBySide(a)) continue;
       const bool is_store = kind == Step::Kind::kStore;
-      if (a.width < 4 ? !is_store && IsPacked(a) : IsReachable(a, is_store))
-        candidates.push_back(s.access);
+      if (a.width < 4 ? !is_store && IsPacked(a) : IsReachable(a, is_store)) candidates.push_back(s.access);
     }
     // Programs have few of them; many are not worth the comparing.
     if (candidates.size() > 64) continue;
-    const auto constant_of = [&](int access) { return out_.addresses_[static_cast<std::size_t>(AccessOf(access).address)].constant; };
+    const auto constant_of = [&](int access) {
+      return out_.addresses_[static_cast<std::size_t>(AccessOf(access).address)].constant;
+    };
     std::ranges::stable_sort(candidates, {}, constant_of);
     for (int first : candidates) {
       if (interleaved_.contains(first)) continue;
@@ -109,19 +113,21 @@ bool NativePlanner::IsReachable(const Access& a, bool is_store) const {
 // Whether it and its neighbours, elements of a byte or two, are parts of a word that has lanes.
 bool NativePlanner::IsPacked(const Access& a) const {
   const int64_t parts = LaneStride(a), bytes = parts * a.width;
-  return native::LaneTypeOf(a.storage) != ElementType::kInvalid && a.storage != ElementType::kPred && (parts == 2 || parts == 4) && bytes <= 8 &&
-         GoesAlong(RowStride(a), parts);
+  return native::LaneTypeOf(a.storage) != ElementType::kInvalid && a.storage != ElementType::kPred &&
+         (parts == 2 || parts == 4) && bytes <= 8 && GoesAlong(RowStride(a), parts);
 }
-// Loads whose place in a tile of short rows is a quotient and a remainder. (Such rows are never cut: every tile has all of
-// their columns.) Bytes only where the elements of a vector lie close together.
+// Loads whose place in a tile of short rows is a quotient and a remainder. (Such rows are never cut: every tile has all
+// of their columns.) Bytes only where the elements of a vector lie close together.
 bool NativePlanner::IsInShortRows(const Access& a) const {
-  return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 && out_.tile_.columns < BlockProgram::kShortRow && a.mask < 0 && a.offsets < 0 &&
-         native::LaneTypeOf(a.storage) != ElementType::kInvalid && native::HasRoutines() && !GoesAlong(RowStride(a), LaneStride(a)) &&
-         (a.width >= 4 || IsInCloseShortRows(a)) &&
+  return !along_rows_ && out_.tile_.rows > 1 && out_.tile_.columns > 1 &&
+         out_.tile_.columns < BlockProgram::kShortRow && a.mask < 0 && a.offsets < 0 &&
+         native::LaneTypeOf(a.storage) != ElementType::kInvalid && native::HasRoutines() &&
+         !GoesAlong(RowStride(a), LaneStride(a)) && (a.width >= 4 || IsInCloseShortRows(a)) &&
          std::max(std::abs(RowStride(a)), std::abs(LaneStride(a))) < INT32_MAX / std::max<int64_t>(out_.tile_.rows, 1);
 }
 bool NativePlanner::IsInCloseShortRows(const Access& a) const {
-  return out_.tile_.rows * out_.tile_.columns < kMostShortRows && AreShortRowsClose(a.width, out_.tile_.columns, RowStride(a), LaneStride(a));
+  return out_.tile_.rows * out_.tile_.columns < kMostShortRows &&
+         AreShortRowsClose(a.width, out_.tile_.columns, RowStride(a), LaneStride(a));
 }
 
 void NativePlanner::FindConstants() {
@@ -142,7 +148,8 @@ NativePlanner::Loop& NativePlanner::LoopAt(int level) {
 }
 int NativePlanner::OpenLevel(int wanted) {
   int level = std::max(wanted, 0);
-  while (LoopAt(level).builder.graph().nodes.size() > kMaxNodes || LoopAt(level).operands.size() + 6 > BlockProgram::kMaxNativeOperands)
+  while (LoopAt(level).builder.graph().nodes.size() > kMaxNodes ||
+         LoopAt(level).operands.size() + 6 > BlockProgram::kMaxNativeOperands)
     ++level;
   return level;
 }
@@ -165,8 +172,13 @@ int NativePlanner::Stream(Loop& loop, const Operand& operand, LaneStream stream)
 int NativePlanner::StreamOf(Loop& loop, int number, LaneStream stream) {
   if (const auto it = loop.access_streams.find(number); it != loop.access_streams.end()) return it->second;
   const Access& a = AccessOf(number);
-  const Operand operand{.kind = Operand::Kind::kAccess, .number = number, .width = a.width,
-                        .is_uniform = (a.row_stride == 0 && a.column_stride == 0) || stream.kind == LaneStream::Kind::kGather || stream.kind == LaneStream::Kind::kShortRows, .row_stride = RowStride(a),
+  const Operand operand{.kind = Operand::Kind::kAccess,
+                        .number = number,
+                        .width = a.width,
+                        .is_uniform = (a.row_stride == 0 && a.column_stride == 0) ||
+                                      stream.kind == LaneStream::Kind::kGather ||
+                                      stream.kind == LaneStream::Kind::kShortRows,
+                        .row_stride = RowStride(a),
                         .column_stride = LaneStride(a)};
   const int out = Stream(loop, operand, stream);
   loop.access_streams.emplace(number, out);
@@ -178,30 +190,40 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
   const Step& s = out_.tile_steps_[static_cast<std::size_t>(number)];
   if (s.kind == Step::Kind::kRamp) {
     const int64_t step = along_rows_ ? s.row_stride : s.column_stride;
-    const Operand operand{.kind = Operand::Kind::kRamp, .number = s.address, .row_stride = along_rows_ ? 0 : s.row_stride,
+    const Operand operand{.kind = Operand::Kind::kRamp,
+                          .number = s.address,
+                          .row_stride = along_rows_ ? 0 : s.row_stride,
                           .column_stride = step};
     const auto stream = static_cast<uint64_t>(Stream(loop, operand, {.kind = LaneStream::Kind::kRamp}));
-    return LaneValue{loop.builder.Add({LaneOp::kRamp, ElementType::kS32, -1, -1, -1, stream << 32 | static_cast<uint32_t>(step)})};
+    return LaneValue{
+        loop.builder.Add({LaneOp::kRamp, ElementType::kS32, -1, -1, -1, stream << 32 | static_cast<uint32_t>(step)})};
   }
   const Access& a = AccessOf(s.access);
   const int64_t stride = LaneStride(a);
   LaneStream stream{.width = a.width, .stride = static_cast<int>(stride)};
-  stream.kind = stride == 0 ? LaneStream::Kind::kRow : stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
+  stream.kind = stride == 0   ? LaneStream::Kind::kRow
+                : stride == 1 ? LaneStream::Kind::kDense
+                              : LaneStream::Kind::kStrided;
   const ElementType type = native::LaneTypeOf(a.storage);
   int access = s.access;
   uint64_t part = 0;
   if (IsInShortRows(a)) {
     if (IsInCloseShortRows(a)) {
-      stream = {.kind = LaneStream::Kind::kShortRows, .width = a.width, .stride = static_cast<int>(stride),
-                .columns = static_cast<int>(out_.tile_.columns), .row_stride = static_cast<int>(RowStride(a))};
-      const int stored = loop.builder.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});
+      stream = {.kind = LaneStream::Kind::kShortRows,
+                .width = a.width,
+                .stride = static_cast<int>(stride),
+                .columns = static_cast<int>(out_.tile_.columns),
+                .row_stride = static_cast<int>(RowStride(a))};
+      const int stored =
+          loop.builder.Add({LaneOp::kLoad, type, -1, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});
       ++loop.op_count;
       if (a.convert == nullptr) return LaneValue{stored};
       return loop.builder.Widen(stored, a.storage);
     }
     const int place = PlaceInShortRows(loop.builder, loop, a);
     stream.kind = LaneStream::Kind::kGather;
-    const int stored = loop.builder.Add({LaneOp::kGather, type, place, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});
+    const int stored =
+        loop.builder.Add({LaneOp::kGather, type, place, -1, -1, static_cast<uint64_t>(StreamOf(loop, access, stream))});
     if (a.convert == nullptr) return LaneValue{stored};
     return loop.builder.Widen(stored, a.storage);
   }
@@ -210,11 +232,13 @@ std::optional<NativePlanner::LaneValue> NativePlanner::LoadIn(Loop& loop, int nu
     const int bits = 8 * a.width, bytes = a.width * it->second.parts;
     const ElementType word = native::UnsignedOfWidth(bytes), lane = bytes == 2 ? ElementType::kU32 : word;
     stream = {.kind = LaneStream::Kind::kDense, .width = bytes};
-    int all = loop.builder.Add({LaneOp::kLoad, word, -1, -1, -1, static_cast<uint64_t>(StreamOf(loop, it->second.first, stream))});
+    int all = loop.builder.Add(
+        {LaneOp::kLoad, word, -1, -1, -1, static_cast<uint64_t>(StreamOf(loop, it->second.first, stream))});
     if (lane != word) all = loop.builder.Add(LaneOp::kExtend, lane, all);
     const auto by = static_cast<uint64_t>(bits * it->second.part);
     const int shifted = by == 0 ? all : loop.builder.Add(LaneOp::kShr, lane, all, loop.builder.Constant(lane, by));
-    const int stored = loop.builder.Bitcast(loop.builder.Add(LaneOp::kTruncate, native::UnsignedOfWidth(a.width), shifted), type);
+    const int stored =
+        loop.builder.Bitcast(loop.builder.Add(LaneOp::kTruncate, native::UnsignedOfWidth(a.width), shifted), type);
     ++loop.op_count;
     if (a.convert == nullptr) return LaneValue{stored};
     return loop.builder.Widen(stored, a.storage);
@@ -242,9 +266,12 @@ int NativePlanner::PlaceInShortRows(LaneBuilder& b, Loop& loop, const Access& a)
   }
   const auto columns = static_cast<uint64_t>(out_.tile_.columns);
   const int row = b.Bitcast(b.QuotientBelow2To31(b.Bitcast(loop.lane_number, ElementType::kU32), columns), t);
-  const auto times = [&](int x, int64_t factor) { return factor == 1 ? x : b.Add(LaneOp::kMul, t, x, b.Constant(t, static_cast<uint64_t>(factor))); };
+  const auto times = [&](int x, int64_t factor) {
+    return factor == 1 ? x : b.Add(LaneOp::kMul, t, x, b.Constant(t, static_cast<uint64_t>(factor)));
+  };
   // l * stride + row * (row stride - columns * stride)
-  const int along = times(loop.lane_number, LaneStride(a)), down = times(row, RowStride(a) - out_.tile_.columns * LaneStride(a));
+  const int along = times(loop.lane_number, LaneStride(a)),
+            down = times(row, RowStride(a) - out_.tile_.columns * LaneStride(a));
   return LaneStride(a) == 0 ? down : b.Add(LaneOp::kAdd, t, along, down);
 }
 
@@ -266,9 +293,10 @@ std::optional<NativePlanner::LaneValue> NativePlanner::ValueIn(int level, int sl
     if (source.kind == Source::Kind::kNative) NeedArray(slot);
     const bool is_uniform = IsUniform(slot);
     const Operand operand{.kind = Operand::Kind::kSlot, .number = slot, .width = width, .is_uniform = is_uniform};
-    const auto at = static_cast<uint64_t>(
-        Stream(loop, operand, {.kind = is_uniform ? LaneStream::Kind::kUniform : LaneStream::Kind::kDense, .width = width}));
-    value.node = loop.builder.Add({is_uniform ? LaneOp::kUniform : LaneOp::kLoad, native::UnsignedOfWidth(width), -1, -1, -1, at});
+    const auto at = static_cast<uint64_t>(Stream(
+        loop, operand, {.kind = is_uniform ? LaneStream::Kind::kUniform : LaneStream::Kind::kDense, .width = width}));
+    value.node = loop.builder.Add(
+        {is_uniform ? LaneOp::kUniform : LaneOp::kLoad, native::UnsignedOfWidth(width), -1, -1, -1, at});
   }
   loop.values.emplace(slot, value);
   return value;
@@ -294,7 +322,8 @@ void NativePlanner::Define(int slot, int level, LaneValue value) {
 }
 
 bool NativePlanner::TryOp(const Step& s) {
-  if (s.kind == Step::Kind::kMulAdd || s.kind == Step::Kind::kDivide || s.kind == Step::Kind::kModulus) return TryIndexOp(s);
+  if (s.kind == Step::Kind::kMulAdd || s.kind == Step::Kind::kDivide || s.kind == Step::Kind::kModulus)
+    return TryIndexOp(s);
   if (s.kind != Step::Kind::kOp || s.key < 0) return false;
   const int level = OpenLevel(LevelFor(s));
   std::array<LaneValue, 3> values;
@@ -306,8 +335,8 @@ bool NativePlanner::TryOp(const Step& s) {
     values[count++] = *value;
   }
   Loop& loop = LoopAt(level);
-  const std::optional<LaneValue> result =
-      loop.builder.Apply(keys_[static_cast<std::size_t>(s.key)], s.bits, std::span<const LaneValue>(values.data(), count));
+  const std::optional<LaneValue> result = loop.builder.Apply(keys_[static_cast<std::size_t>(s.key)], s.bits,
+                                                             std::span<const LaneValue>(values.data(), count));
   if (!result) return false;
   ++loop.op_count;
   Define(s.out, level, *result);
@@ -333,8 +362,9 @@ bool NativePlanner::TryIndexOp(const Step& s) {
     const uint64_t divisor = s.bits;
     if (divisor == 0 || divisor > INT32_MAX) return false;
     const int quotient = b.Bitcast(b.QuotientBelow2To31(b.Bitcast(x, ElementType::kU32), divisor), t);
-    result = s.kind == Step::Kind::kDivide ? quotient
-                                           : b.Add(LaneOp::kSub, t, x, b.Add(LaneOp::kMul, t, quotient, b.Constant(t, divisor)));
+    result = s.kind == Step::Kind::kDivide
+                 ? quotient
+                 : b.Add(LaneOp::kSub, t, x, b.Add(LaneOp::kMul, t, quotient, b.Constant(t, divisor)));
   }
   ++LoopAt(level).op_count;
   Define(s.out, level, {result});
@@ -356,7 +386,9 @@ bool NativePlanner::TryLoad(int number, const Step& s) {
       if (a.offsets >= 0 && !(offsets = ValueIn(level, a.offsets))) return false;
       Loop& loop = LoopAt(level);
       LaneStream stream{.width = a.width, .stride = static_cast<int>(LaneStride(a))};
-      stream.kind = a.offsets >= 0 ? LaneStream::Kind::kGather : stream.stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
+      stream.kind = a.offsets >= 0       ? LaneStream::Kind::kGather
+                    : stream.stride == 1 ? LaneStream::Kind::kDense
+                                         : LaneStream::Kind::kStrided;
       const ElementType type = native::LaneTypeOf(a.storage);
       const auto at = static_cast<uint64_t>(StreamOf(loop, s.access, stream));
       const int p = mask ? loop.builder.As(*mask, ElementType::kPred).node : -1;
@@ -379,13 +411,16 @@ bool NativePlanner::TryLoad(int number, const Step& s) {
   return true;
 }
 
-// One value for all of a tile, as the loop loads it when it begins: no step of the interpreter is left that parts tiles.
+// One value for all of a tile, as the loop loads it when it begins: no step of the interpreter is left that parts
+// tiles.
 bool NativePlanner::TryUniformLoad(int number, const Step& s) {
   if (s.kind != Step::Kind::kLoad) return false;
   const Access& a = AccessOf(s.access);
-  if (a.mask >= 0 || a.offsets >= 0 || a.convert != nullptr || native::LaneTypeOf(a.storage) == ElementType::kInvalid) return false;
+  if (a.mask >= 0 || a.offsets >= 0 || a.convert != nullptr || native::LaneTypeOf(a.storage) == ElementType::kInvalid)
+    return false;
   const auto is_part_of = [&](const BlockProgram::Address& address) {
-    return std::ranges::any_of(address.terms, [&](const auto& t) { return t.kind != BlockProgram::Term::Kind::kIter && t.number == s.out; });
+    return std::ranges::any_of(
+        address.terms, [&](const auto& t) { return t.kind != BlockProgram::Term::Kind::kIter && t.number == s.out; });
   };
   if (std::ranges::any_of(out_.addresses_, is_part_of)) return false;
   Source& source = sources_[static_cast<std::size_t>(s.out)];
@@ -401,7 +436,8 @@ void NativePlanner::MakePlain(int number, const Step& s) {
     const Source& source = sources_[static_cast<std::size_t>(slot)];
     if (source.kind == Source::Kind::kNative) NeedArray(slot);
     if (source.kind == Source::Kind::kMemory) is_needed_[static_cast<std::size_t>(source.step)] = true;
-    if (source.kind == Source::Kind::kNative || source.kind == Source::Kind::kPlain) level = std::max(level, source.level);
+    if (source.kind == Source::Kind::kNative || source.kind == Source::Kind::kPlain)
+      level = std::max(level, source.level);
   });
   plain_level_[static_cast<std::size_t>(number)] = level;
   if (s.out < 0) return;
@@ -426,7 +462,8 @@ bool NativePlanner::StoreIn(int level, const Step& s) {
   } else {
     node = loop.builder.Seen(*value);
   }
-  if (loop.builder.TypeOf(node) != ElementType::kPred && StorageBytes(loop.builder.TypeOf(node)) != a.width) return false;
+  if (loop.builder.TypeOf(node) != ElementType::kPred && StorageBytes(loop.builder.TypeOf(node)) != a.width)
+    return false;
   const int64_t stride = LaneStride(a);
   LaneStream stream{.width = a.width, .stride = static_cast<int>(stride)};
   stream.kind = stride == 1 ? LaneStream::Kind::kDense : LaneStream::Kind::kStrided;
@@ -454,8 +491,8 @@ void NativePlanner::PlaceStores() {
   int last = -1;
   for (std::size_t i = 0; i < out_.tile_steps_.size(); ++i) {
     const Step& s = out_.tile_steps_[i];
-    if (s.kind != Step::Kind::kStore && !s.is_uniform && plain_level_[i] != kAbsorbed && s.kind != Step::Kind::kSpread &&
-        s.kind != Step::Kind::kParam)
+    if (s.kind != Step::Kind::kStore && !s.is_uniform && plain_level_[i] != kAbsorbed &&
+        s.kind != Step::Kind::kSpread && s.kind != Step::Kind::kParam)
       last = std::max(last, plain_level_[i] + 1);
   }
   last = std::max(last, static_cast<int>(loops_.size()) - 1);
@@ -467,7 +504,8 @@ void NativePlanner::PlaceStores() {
     if (s.kind != Step::Kind::kStore) continue;
     stores.push_back(static_cast<int>(i));
     const Source& source = sources_[static_cast<std::size_t>(s.in[0])];
-    reads_memory |= !IsReachable(AccessOf(s.access), true) && (source.kind == Source::Kind::kMemory || source.kind == Source::Kind::kPlain);
+    reads_memory |= !IsReachable(AccessOf(s.access), true) &&
+                    (source.kind == Source::Kind::kMemory || source.kind == Source::Kind::kPlain);
   }
   for (int i : stores) {
     const Step& s = out_.tile_steps_[static_cast<std::size_t>(i)];
@@ -495,7 +533,8 @@ bool NativePlanner::Finish() {
   std::vector<Step> steps;
   const int last = std::max(static_cast<int>(loops_.size()) - 1, *std::ranges::max_element(plain_level_));
   for (int level = -1; level <= last; ++level) {
-    if (level >= 0 && static_cast<std::size_t>(level) < parts.size() && parts[static_cast<std::size_t>(level)].code != nullptr) {
+    if (level >= 0 && static_cast<std::size_t>(level) < parts.size() &&
+        parts[static_cast<std::size_t>(level)].code != nullptr) {
       steps.push_back({.kind = Step::Kind::kNative, .native = static_cast<int>(out_.native_parts_.size())});
       out_.native_parts_.push_back(std::move(parts[static_cast<std::size_t>(level)]));
     }
@@ -514,10 +553,13 @@ bool NativePlanner::Finish() {
 void NativePlanner::DropSpreads() {
   std::vector<bool> is_read(out_.slots_.size(), false);
   for (const std::vector<Step>* steps : {&out_.launch_steps_, &out_.tile_steps_})
-    for (const Step& s : *steps) out_.ForEachInput(s, [&](int slot) { is_read[static_cast<std::size_t>(slot)] = true; });
+    for (const Step& s : *steps)
+      out_.ForEachInput(s, [&](int slot) { is_read[static_cast<std::size_t>(slot)] = true; });
   for (int slot : out_.results_) is_read[static_cast<std::size_t>(slot)] = true;
   for (std::vector<Step>* steps : {&out_.launch_steps_, &out_.tile_steps_})
-    std::erase_if(*steps, [&](const Step& s) { return s.kind == Step::Kind::kSpread && !is_read[static_cast<std::size_t>(s.out)]; });
+    std::erase_if(*steps, [&](const Step& s) {
+      return s.kind == Step::Kind::kSpread && !is_read[static_cast<std::size_t>(s.out)];
+    });
 }
 
 void NativePlanner::Run() {

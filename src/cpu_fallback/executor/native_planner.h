@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces the lane-wise steps of a block program by native code. What depends on nothing but lane-wise steps and memory is
-// one loop; a step that is not lane-wise (a gather of bytes, a transposing load) stays and parts what comes before it from
-// what needs it. Values that only live inside a loop have no array any more.
+// Replaces the lane-wise steps of a block program by native code. What depends on nothing but lane-wise steps and
+// memory is one loop; a step that is not lane-wise (a gather of bytes, a transposing load) stays and parts what comes
+// before it from what needs it. Values that only live inside a loop have no array any more.
 #pragma once
 
 #include <map>
@@ -31,11 +31,11 @@ class NativePlanner {
   // A loop in the making.
   struct Loop {
     native::LaneBuilder builder;
-    std::vector<Operand> operands;          // of the graph's streams
-    std::map<int, LaneValue> values;        // by slot
-    std::map<int, int> access_streams;      // by access
+    std::vector<Operand> operands;            // of the graph's streams
+    std::map<int, LaneValue> values;          // by slot
+    std::map<int, int> access_streams;        // by access
     std::map<int, std::map<int, int>> parts;  // of interleaved streams that are yet to be stored: their nodes
-    std::map<int, int> outputs;             // slots that steps elsewhere need: their streams
+    std::map<int, int> outputs;               // slots that steps elsewhere need: their streams
     int op_count = 0;
     int lane_number = -1;  // the node that says which lane of a flat tile this is
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A convolution as jobs of oneDNN: its kernel brought to the layout that oneDNN wants, then parts that are convolutions
-// of their own, over some images, some rows of the result or some output channels. Where oneDNN has nothing fast for the
-// arrays as they lie, they are copied to channels-last order first.
+// of their own, over some images, some rows of the result or some output channels. Where oneDNN has nothing fast for
+// the arrays as they lie, they are copied to channels-last order first.
 #include <algorithm>
 #include <limits>
 #include <string_view>
@@ -78,8 +78,17 @@ dnnl::convolution_forward::primitive_desc DescribeConvolution(const memory::desc
   const auto list = [](const Dims& dims) { return memory::dims(dims.begin(), dims.end()); };
   memory::dims dilations = list(w.dilations);
   for (auto& v : dilations) --v;
-  return {Engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, input, kernel, result,
-          list(w.strides), dilations, list(w.padding_low), list(w.padding_high), adds ? AddingToResult() : UserScratchpad(),
+  return {Engine(),
+          dnnl::prop_kind::forward_inference,
+          dnnl::algorithm::convolution_direct,
+          input,
+          kernel,
+          result,
+          list(w.strides),
+          dilations,
+          list(w.padding_low),
+          list(w.padding_high),
+          adds ? AddingToResult() : UserScratchpad(),
           /*allow_empty=*/true};
 }
 bool IsDense(const memory::desc& desc) {
@@ -144,10 +153,10 @@ void CutView(Operand& operand, std::size_t dim, int64_t begin, int64_t size) {
   operand.view.dims[dim] = size;
 }
 
-// The input that `outputs` positions from `output` on see through `taps` elements of the window from `tap` on, in spatial
-// dimension d; what lies outside of it is padding.
-void CutInput(Convolution& c, const ConvolutionWindow& window, std::size_t d, int64_t output, int64_t outputs, int64_t tap,
-              int64_t taps) {
+// The input that `outputs` positions from `output` on see through `taps` elements of the window from `tap` on, in
+// spatial dimension d; what lies outside of it is padding.
+void CutInput(Convolution& c, const ConvolutionWindow& window, std::size_t d, int64_t output, int64_t outputs,
+              int64_t tap, int64_t taps) {
   const int64_t extent = c.input.view.dims[2 + d];
   const int64_t first = output * window.strides[d] + tap * window.dilations[d] - window.padding_low[d];
   const int64_t end = first + (outputs - 1) * window.strides[d] + (taps - 1) * window.dilations[d] + 1;
@@ -171,9 +180,9 @@ Convolution ConvolutionOf(const Convolution& c, const Part& part) {
   return out;
 }
 
-// A sum of many products is made of parts, whose sums are added: their length bounds the error. First the window's rows are
-// parted, which costs nothing; then channels and the window's other dimensions, for which the input is copied, because
-// oneDNN wants it dense in them.
+// A sum of many products is made of parts, whose sums are added: their length bounds the error. First the window's rows
+// are parted, which costs nothing; then channels and the window's other dimensions, for which the input is copied,
+// because oneDNN wants it dense in them.
 struct DepthCut {
   int64_t rows = 1;  // of the window
   Dims size;         // channels, then the other dimensions of the window
@@ -269,8 +278,9 @@ MadeParts MakeParts(const std::vector<Convolution>& slices, int64_t rows, const 
         if (std::ranges::count(product.input.view.dims, 0) == 0) {
           if (IrregularDim(product.input.view) >= 0 || IrregularDim(product.result.view) >= 0) return {};
           if (out.own_kernels) layouts[n].reset();
-          auto d = DescribeConvolution(product.input.desc(), layouts[n] ? *layouts[n] : AnyLayout(product.kernel.view, type),
-                                       product.result.desc(), product.window, adds);
+          auto d =
+              DescribeConvolution(product.input.desc(), layouts[n] ? *layouts[n] : AnyLayout(product.kernel.view, type),
+                                  product.result.desc(), product.window, adds);
           if (!TakesIt(d)) return {};
           layouts[n] = d.weights_desc();
           made.products.back().primitive = std::move(d);
@@ -303,7 +313,8 @@ MadeParts FindParts(const Convolution& c, const std::vector<Convolution>& slices
     const int64_t pieces = CeilDiv(parts, dims[0]);
     const bool channels = c.window.groups == 1 && dims[1] >= 16 * pieces;
     if (dims[0] >= parts) ways.push_back({Along::kImages, parts});
-    if (dims[2] >= pieces && (positions / pieces >= kLeastPositions || !channels)) ways.push_back({Along::kRows, parts});
+    if (dims[2] >= pieces && (positions / pieces >= kLeastPositions || !channels))
+      ways.push_back({Along::kRows, parts});
     if (channels) ways.insert(ways.end(), {{Along::kChannels, parts}, {Along::kChannels, parts, true}});
     if (dims[0] > 1) ways.push_back({Along::kImages, parts});
   }
@@ -324,9 +335,10 @@ MadeParts FindParts(const Convolution& c, const std::vector<Convolution>& slices
   return MakeParts(slices, rows, {Whole(c)}, type, false);
 }
 
-// Between an array and a copy of it with layout `layout` at `place`. What of the array oneDNN cannot describe at once is
-// moved piece by piece.
-void AddMovesOf(Jobs& jobs, Jobs::Phase phase, const Operand& array, const memory::desc& layout, Place place, int threads) {
+// Between an array and a copy of it with layout `layout` at `place`. What of the array oneDNN cannot describe at once
+// is moved piece by piece.
+void AddMovesOf(Jobs& jobs, Jobs::Phase phase, const Operand& array, const memory::desc& layout, Place place,
+                int threads) {
   const int irregular = IrregularDim(array.view);
   if (irregular < 0) {
     const int dim = array.view.dims[0] > 1 ? 0 : 2;
@@ -355,7 +367,8 @@ Place AddKernel(Jobs& jobs, const Operand& kernel, const memory::desc& wanted, i
   if (given && *given == wanted) return kernel.place();
   const Place place = jobs.Take(static_cast<int64_t>(wanted.get_size()));
   // The layouts of s8 kernels hold sums over the whole of them, too.
-  if (kernel.view.type == ElementType::kS8) jobs.AddMove(Jobs::Phase::kBefore, kernel.desc(), kernel.place(), wanted, place);
+  if (kernel.view.type == ElementType::kS8)
+    jobs.AddMove(Jobs::Phase::kBefore, kernel.desc(), kernel.place(), wanted, place);
   else AddMovesOf(jobs, Jobs::Phase::kBefore, kernel, wanted, place, threads);
   return place;
 }
@@ -367,9 +380,12 @@ struct Copy {
 // `channels_last`: through copies of the input and the result in that order, where they are not so already. `cut`: long
 // sums in parts.
 bool AddConvolution(Jobs& jobs, const Convolution& c, bool channels_last, bool cut, int64_t parts, int threads) {
-  const auto in_scratch = [&](Operand& operand) { operand.base = jobs.Take(static_cast<int64_t>(operand.desc().get_size())); };
+  const auto in_scratch = [&](Operand& operand) {
+    operand.base = jobs.Take(static_cast<int64_t>(operand.desc().get_size()));
+  };
   Convolution staged = c;
-  const bool moves_input = channels_last && !IsChannelsLast(c.input.view), moves_result = channels_last && !IsChannelsLast(c.result.view);
+  const bool moves_input = channels_last && !IsChannelsLast(c.input.view),
+             moves_result = channels_last && !IsChannelsLast(c.result.view);
   if (channels_last && !moves_input && !moves_result) return false;
   if (moves_result) staged.result.view = ChannelsLast(c.result.view, c.result.view.type);
   DepthCut depth{c.kernel.view.dims[FirstKernelDim(c) + 1], {}};
@@ -416,7 +432,8 @@ bool AddConvolution(Jobs& jobs, const Convolution& c, bool channels_last, bool c
 
 // In whatever layouts oneDNN likes, in one part.
 bool AddAnyLayout(Jobs& jobs, const Convolution& c) {
-  if (IrregularDim(c.input.view) >= 0 || IrregularDim(c.kernel.view) >= 0 || IrregularDim(c.result.view) >= 0) return false;
+  if (IrregularDim(c.input.view) >= 0 || IrregularDim(c.kernel.view) >= 0 || IrregularDim(c.result.view) >= 0)
+    return false;
   const memory::desc input = c.input.desc(), kernel = c.kernel.desc(), result = c.result.desc();
   const auto d = DescribeConvolution(AnyLayout(c.input.view, input.get_data_type()),
                                      AnyLayout(c.kernel.view, kernel.get_data_type()),
@@ -425,7 +442,8 @@ bool AddAnyLayout(Jobs& jobs, const Convolution& c) {
   const auto place = [&](const memory::desc& wanted, const Operand& given) {
     return wanted == given.desc() ? given.place() : jobs.Take(static_cast<int64_t>(wanted.get_size()));
   };
-  const Place a = place(d.src_desc(), c.input), b = place(d.weights_desc(), c.kernel), r = place(d.dst_desc(), c.result);
+  const Place a = place(d.src_desc(), c.input), b = place(d.weights_desc(), c.kernel),
+              r = place(d.dst_desc(), c.result);
   if (d.src_desc() != input) jobs.AddMove(Jobs::Phase::kBefore, input, c.input.place(), d.src_desc(), a);
   if (d.weights_desc() != kernel) jobs.AddMove(Jobs::Phase::kBefore, kernel, c.kernel.place(), d.weights_desc(), b);
   jobs.AddProduct(d, a, b, r, c.flops());
@@ -441,9 +459,12 @@ bool SumsKernelsOfS8(const TensorView& kernel, int64_t groups) {
 
 bool AddProblem(Jobs& jobs, const ConvolutionProblem& problem, int64_t parts, int threads) {
   const auto& [input, kernel, result, window] = problem;
-  if (kernel.type == ElementType::kS8 && (IrregularDim(kernel) >= 0 || !SumsKernelsOfS8(kernel, window.groups))) return false;
-  if (window.strides.size() > 3 || !DataTypeOf(input.type) || !DataTypeOf(kernel.type) || !DataTypeOf(result.type)) return false;
-  Convolution c{{input, {Place::Array::kA, 0}}, {kernel, {Place::Array::kB, 0}}, {result, {Place::Array::kResult, 0}}, window};
+  if (kernel.type == ElementType::kS8 && (IrregularDim(kernel) >= 0 || !SumsKernelsOfS8(kernel, window.groups)))
+    return false;
+  if (window.strides.size() > 3 || !DataTypeOf(input.type) || !DataTypeOf(kernel.type) || !DataTypeOf(result.type))
+    return false;
+  Convolution c{
+      {input, {Place::Array::kA, 0}}, {kernel, {Place::Array::kB, 0}}, {result, {Place::Array::kResult, 0}}, window};
   if (window.groups > 1) {
     TensorView& k = c.kernel.view;
     k.dims.insert(k.dims.begin(), window.groups);

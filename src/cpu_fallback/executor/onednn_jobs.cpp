@@ -140,8 +140,8 @@ int64_t BlockAlong(const memory::desc& desc, int dim) {
 
 }  // namespace
 
-void Jobs::AddMoves(Phase phase, const memory::desc& from, Place from_place, const memory::desc& to, Place to_place, int dim,
-                    int threads) {
+void Jobs::AddMoves(Phase phase, const memory::desc& from, Place from_place, const memory::desc& to, Place to_place,
+                    int dim, int threads) {
   constexpr std::size_t kOneMoveBytes = 256 * 1024;
   const memory::dims dims = from.get_dims();
   const int64_t extent = dims[static_cast<std::size_t>(dim)];
@@ -191,16 +191,18 @@ bool Jobs::RunStep(const Step& step, std::byte* const* arrays, std::byte* scratc
 
 bool Jobs::Run(const void* a, const void* b, void* result, ThreadPool& pool, std::byte* scratch) const {
   std::lock_guard<std::mutex> lock(in_use_);
-  std::byte* const arrays[] = {static_cast<std::byte*>(const_cast<void*>(a)), static_cast<std::byte*>(const_cast<void*>(b)),
-                               static_cast<std::byte*>(result), scratch};
+  std::byte* const arrays[] = {static_cast<std::byte*>(const_cast<void*>(a)),
+                               static_cast<std::byte*>(const_cast<void*>(b)), static_cast<std::byte*>(result), scratch};
   std::atomic<bool> good{true};
   for (const PhaseJobs& phase : phases_) {
-    pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds, [&](int64_t begin, int64_t end, int worker) {
-      const OneThread one_thread;
-      for (int64_t i = begin; i < end && !IsInterrupted(); ++i)
-        for (const Step& step : phase.jobs[static_cast<std::size_t>(i)])
-          if (!RunStep(step, arrays, scratch + taken_ + worker * scratchpad_bytes_)) good.store(false, std::memory_order_relaxed);
-    });
+    pool.ParallelParts(static_cast<int64_t>(phase.jobs.size()), phase.nanoseconds,
+                       [&](int64_t begin, int64_t end, int worker) {
+                         const OneThread one_thread;
+                         for (int64_t i = begin; i < end && !IsInterrupted(); ++i)
+                           for (const Step& step : phase.jobs[static_cast<std::size_t>(i)])
+                             if (!RunStep(step, arrays, scratch + taken_ + worker * scratchpad_bytes_))
+                               good.store(false, std::memory_order_relaxed);
+                       });
   }
   return good.load();
 }

@@ -16,8 +16,8 @@ namespace krafla::cpu::onednn {
 
 dnnl::engine& Engine();
 std::optional<dnnl::memory::data_type> DataTypeOf(ElementType type);
-// The dimension of a view that oneDNN cannot describe: elements along it run backwards, or reach over those of a dimension
-// with larger strides, as every second one of an odd number does. -1: none.
+// The dimension of a view that oneDNN cannot describe: elements along it run backwards, or reach over those of a
+// dimension with larger strides, as every second one of an odd number does. -1: none.
 int IrregularDim(const TensorView& view);
 // Nothing for types that oneDNN lacks and for irregular views.
 std::optional<dnnl::memory::desc> Describe(const TensorView& view);
@@ -28,8 +28,8 @@ dnnl::primitive_attr UserScratchpad();
 dnnl::primitive_attr AddingToResult();
 double ElementsOf(const TensorView& view);
 
-// oneDNN asks OpenMP how many threads it may have when it makes a primitive and when it runs one: one, as long as one of
-// these is alive on this thread. Then OpenMP starts no team. What the thread had set before comes back.
+// oneDNN asks OpenMP how many threads it may have when it makes a primitive and when it runs one: one, as long as one
+// of these is alive on this thread. Then OpenMP starts no team. What the thread had set before comes back.
 class OneThread {
  public:
   OneThread();
@@ -54,21 +54,23 @@ class Jobs final : public OneDnnProblem {
   // Moves are made before or after the computation, which is the phase between.
   enum class Phase : uint8_t { kBefore, kCompute, kAfter };
   // Throws dnnl::error, as do the next two.
-  void AddMove(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to, Place to_place);
+  void AddMove(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to,
+               Place to_place);
   // The same in several jobs, cut along dimension `dim`, where there is much to move.
-  void AddMoves(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to, Place to_place,
-                int dim, int threads);
+  void AddMoves(Phase phase, const dnnl::memory::desc& from, Place from_place, const dnnl::memory::desc& to,
+                Place to_place, int dim, int threads);
   // src and weights give dst. `after_last`: runs where the job that was added last does, after it.
   template <class PrimitiveDescriptor>
-  void AddProduct(const PrimitiveDescriptor& d, Place src, Place weights, Place dst, double flops, bool after_last = false) {
+  void AddProduct(const PrimitiveDescriptor& d, Place src, Place weights, Place dst, double flops,
+                  bool after_last = false) {
     Step step;
     step.primitive = dnnl::primitive(d);
     step.scratchpad = dnnl::memory(d.scratchpad_desc(), Engine(), nullptr);
     step.AddMemory(DNNL_ARG_SRC, d.src_desc(), src);
     step.AddMemory(DNNL_ARG_WEIGHTS, d.weights_desc(), weights);
     step.AddMemory(DNNL_ARG_DST, d.dst_desc(), dst);
-    Add(Phase::kCompute, std::move(step), flops / kFlopsPerNanosecond, static_cast<int64_t>(d.scratchpad_desc().get_size()),
-        after_last);
+    Add(Phase::kCompute, std::move(step), flops / kFlopsPerNanosecond,
+        static_cast<int64_t>(d.scratchpad_desc().get_size()), after_last);
   }
   // What has been added is forgotten.
   void Clear();

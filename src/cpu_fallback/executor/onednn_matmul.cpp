@@ -53,7 +53,8 @@ bool AddMatmul(Jobs& jobs, const TensorView& a, const TensorView& b, const Tenso
     const TensorView part_a = Cut(a, rank - 1, begin, size), part_b = Cut(b, rank - 2, begin, size);
     const std::optional<dnnl::memory::desc> da = Describe(part_a), db = Describe(part_b);
     if (!da || !db || !dr) return false;
-    dnnl::matmul::primitive_desc d(Engine(), *da, *db, *dr, begin == 0 ? UserScratchpad() : AddingToResult(), /*allow_empty=*/true);
+    dnnl::matmul::primitive_desc d(Engine(), *da, *db, *dr, begin == 0 ? UserScratchpad() : AddingToResult(),
+                                   /*allow_empty=*/true);
     if (!d || !IsFast(d)) return false;
     products.push_back({std::move(d), PlaceOf(Place::Array::kA, part_a), PlaceOf(Place::Array::kB, part_b),
                         2 * ElementsOf(result) * static_cast<double>(size)});
@@ -105,7 +106,8 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const Tenso
                                     ? 1
                                     : std::min<int64_t>(2 * threads, static_cast<int64_t>(flops / kLeastPartFlops));
     const int64_t parts = std::max(for_threads, static_cast<int64_t>(flops / kMostPartFlops));
-    const std::optional<RegularProducts> products = SplitIntoRegularProducts(a, b, result, kMostProducts, kLeastProductFlops);
+    const std::optional<RegularProducts> products =
+        SplitIntoRegularProducts(a, b, result, kMostProducts, kLeastProductFlops);
     if (!products) return nullptr;
     const auto add = [&products](Jobs& to, int64_t parts_of_one) {
       for (const RegularProducts::Offsets& at : products->offsets) {

@@ -54,10 +54,14 @@ std::optional<IndexId> IndexFormOf(const ElementProgram& program, IndexSpace& sp
 // Whether a compare of values whose difference lies in `r` is decided.
 std::optional<bool> Decided(ComparisonDirection direction, const IndexSpace::Range& r) {
   switch (direction) {
-    case ComparisonDirection::kLt: return r.hi < 0 ? std::optional(true) : r.lo >= 0 ? std::optional(false) : std::nullopt;
-    case ComparisonDirection::kLe: return r.hi <= 0 ? std::optional(true) : r.lo > 0 ? std::optional(false) : std::nullopt;
-    case ComparisonDirection::kGt: return r.lo > 0 ? std::optional(true) : r.hi <= 0 ? std::optional(false) : std::nullopt;
-    case ComparisonDirection::kGe: return r.lo >= 0 ? std::optional(true) : r.hi < 0 ? std::optional(false) : std::nullopt;
+    case ComparisonDirection::kLt:
+      return r.hi < 0 ? std::optional(true) : r.lo >= 0 ? std::optional(false) : std::nullopt;
+    case ComparisonDirection::kLe:
+      return r.hi <= 0 ? std::optional(true) : r.lo > 0 ? std::optional(false) : std::nullopt;
+    case ComparisonDirection::kGt:
+      return r.lo > 0 ? std::optional(true) : r.hi <= 0 ? std::optional(false) : std::nullopt;
+    case ComparisonDirection::kGe:
+      return r.lo >= 0 ? std::optional(true) : r.hi < 0 ? std::optional(false) : std::nullopt;
     case ComparisonDirection::kEq:
       if (r.lo == 0 && r.hi == 0) return true;
       return r.lo > 0 || r.hi < 0 ? std::optional(false) : std::nullopt;
@@ -72,7 +76,11 @@ std::optional<bool> Decided(ComparisonDirection direction, const IndexSpace::Ran
 class Restriction {
  public:
   Restriction(const ElementProgram& from, int dim, int64_t begin, const Dims& dims)
-      : from_(from), dim_(dim), begin_(begin), exprs_(from.space.expr_count(), -1), node_of_(from.nodes.size(), kNoNode) {
+      : from_(from),
+        dim_(dim),
+        begin_(begin),
+        exprs_(from.space.expr_count(), -1),
+        node_of_(from.nodes.size(), kNoNode) {
     out_.space = IndexSpace(dims);
     out_.buffers = from.buffers;
   }
@@ -141,7 +149,9 @@ class Restriction {
     out_.nodes.push_back(n);
     return static_cast<NodeId>(out_.nodes.size()) - 1;
   }
-  NodeId Constant(ElementType type, uint64_t bits) { return Add({.op = NodeOp::kConstant, .type = type, .bits = bits}); }
+  NodeId Constant(ElementType type, uint64_t bits) {
+    return Add({.op = NodeOp::kConstant, .type = type, .bits = bits});
+  }
   NodeId Index(IndexId index) {
     if (space().IsConstant(index))
       return Constant(ElementType::kS32, static_cast<uint32_t>(static_cast<int32_t>(space().expr(index).constant)));
@@ -401,7 +411,8 @@ PartSplit FindPartSplit(const ElementProgram& program) {
         const IndexAtom& b = space.atom(u.atom);
         if (b.kind != IndexAtom::Kind::kIter || u.coefficient <= 0 || a.divisor % u.coefficient != 0) continue;
         const int64_t inner = a.divisor / u.coefficient, extent = space.dims()[At(b.iter)];
-        if (inner <= 1 || inner >= extent || std::ranges::find(tried, std::pair{b.iter, inner}) != tried.end()) continue;
+        if (inner <= 1 || inner >= extent || std::ranges::find(tried, std::pair{b.iter, inner}) != tried.end())
+          continue;
         tried.emplace_back(b.iter, inner);
         const int64_t part = extent - extent % inner;
         const ElementProgram whole = part == extent ? program : Restrict(program, b.iter, 0, part);

@@ -17,8 +17,8 @@ namespace krafla::cpu {
 
 using plan::ElementProgram;
 using plan::NodeOp;
-using plan::Reduction;
 using plan::ReduceStage;
+using plan::Reduction;
 
 namespace {
 
@@ -91,13 +91,14 @@ void ReduceRun::Combine(const Worker& worker, const CompiledReduction& r, int64_
     else std::memcpy(at, value.data, static_cast<std::size_t>(n * r.values[v].width));
   }
   for (std::size_t v = 0; v < count; ++v)
-    std::memcpy(accumulators[v], temporary + static_cast<int64_t>(v) * step, static_cast<std::size_t>(n * r.values[v].width));
+    std::memcpy(accumulators[v], temporary + static_cast<int64_t>(v) * step,
+                static_cast<std::size_t>(n * r.values[v].width));
 }
 
 // One accumulator a value and row, and n new ones in each: neighbours are combined until one is left, so that the order
 // stays. While their number is even, those of all rows are combined as one array.
-void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n, std::byte* const* accumulators,
-                            const std::byte* const* values) const {
+void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
+                            std::byte* const* accumulators, const std::byte* const* values) const {
   if (r.ops.rows != nullptr) {
     r.ops.rows(values[0], rows, n, accumulators[0]);
     return;
@@ -119,7 +120,8 @@ void ReduceRun::CombineRows(const Worker& worker, const CompiledReduction& r, in
       // Of an odd number each row's last one stays as it is, behind the pairs.
       const int64_t lines = odd == 0 ? 1 : rows, each = odd == 0 ? rows * pairs : pairs;
       MoveTile(width, from[v] + width, {n, 2}, right[v], {pairs, 1}, lines, each);
-      if (odd != 0) MoveTile(width, from[v] + (n - 1) * width, {0, n}, right[v] + rows * pairs * width, {0, 1}, 1, rows);
+      if (odd != 0)
+        MoveTile(width, from[v] + (n - 1) * width, {0, n}, right[v] + rows * pairs * width, {0, 1}, 1, rows);
       MoveTile(width, from[v], {n, 2}, left[v], {pairs, 1}, lines, each);
     }
     Combine(worker, r, rows * pairs, left, right);
@@ -159,7 +161,8 @@ void ReduceRun::FoldTile(const Worker& worker, const CompiledStage& stage, const
     for (std::size_t v = 0; v < count; ++v) values[v] += elements * r.values[v].width;
   };
   auto copy = [&](std::byte* const* target, int64_t n) {
-    for (std::size_t v = 0; v < count; ++v) std::memcpy(target[v], values[v], static_cast<std::size_t>(n * r.values[v].width));
+    for (std::size_t v = 0; v < count; ++v)
+      std::memcpy(target[v], values[v], static_cast<std::size_t>(n * r.values[v].width));
   };
   switch (layout_) {
     case ReduceLayout::kRows:
@@ -217,7 +220,8 @@ void ReduceRun::FoldTiles(Worker& worker, const CompiledStage& stage, int64_t be
   else FoldInPairs(worker, stage, end - begin, fresh, to);
 }
 
-void ReduceRun::FoldInF64(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
+void ReduceRun::FoldInF64(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh,
+                          std::byte* const* to) const {
   std::byte* partial[kMaxReducedValues];
   double* totals[kMaxReducedValues];
   const auto lanes = static_cast<std::size_t>(worker.lanes);
@@ -233,8 +237,7 @@ void ReduceRun::FoldInF64(Worker& worker, const CompiledStage& stage, int64_t ti
     FoldInTurn(worker, stage, std::min(group_tiles_, tiles - tile), true, partial);
     for (std::size_t v = 0; v < values; ++v) AddF32(reinterpret_cast<const float*>(partial[v]), lanes, totals[v]);
   }
-  for (std::size_t v = 0; v < values; ++v)
-    RoundTotals(totals[v], lanes, reinterpret_cast<float*>(to[v]));
+  for (std::size_t v = 0; v < values; ++v) RoundTotals(totals[v], lanes, reinterpret_cast<float*>(to[v]));
 }
 
 void ReduceRun::FoldWindow(Worker& worker, std::byte* to) const {
@@ -260,13 +263,15 @@ void ReduceRun::FoldWindow(Worker& worker, std::byte* to) const {
   RoundTotals(total, lanes, reinterpret_cast<float*>(to));
 }
 
-void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
+void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh,
+                            std::byte* const* to) const {
   std::size_t values = 0;
   for (const CompiledReduction& r : stage.reductions) values += r.values.size();
   std::byte* partial[2][kMaxReducedValues];
   const auto point_at = [&](int which, int level) {
     for (std::size_t v = 0; v < values; ++v)
-      partial[which][v] = worker.memory + groups_ + (level * stage_values_ + static_cast<int64_t>(v)) * accumulator_bytes_;
+      partial[which][v] =
+          worker.memory + groups_ + (level * stage_values_ + static_cast<int64_t>(v)) * accumulator_bytes_;
   };
   // As the digits of a binary counter: `level` partial results, each of more groups than the next.
   int level = 0;
@@ -284,10 +289,12 @@ void ReduceRun::FoldInPairs(Worker& worker, const CompiledStage& stage, int64_t 
   while (level > 1) merge();
   point_at(0, 0);
   if (!fresh) return CombineStage(worker, stage, to, partial[0]);
-  for (std::size_t v = 0; v < values; ++v) std::memcpy(to[v], partial[0][v], static_cast<std::size_t>(accumulator_bytes_));
+  for (std::size_t v = 0; v < values; ++v)
+    std::memcpy(to[v], partial[0][v], static_cast<std::size_t>(accumulator_bytes_));
 }
 
-void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh, std::byte* const* to) const {
+void ReduceRun::FoldInTurn(Worker& worker, const CompiledStage& stage, int64_t tiles, bool fresh,
+                           std::byte* const* to) const {
   const void* const* params = Params(worker, stage);
   std::byte* frame = worker.memory + stage.frame;
   for (; tiles > 0 && !worker.is_stopped; --tiles, elements_.Next(worker.element_tile)) {
@@ -338,7 +345,8 @@ void ReduceRun::RunElements(Worker& worker, const CompiledStage& stage, int64_t 
   std::byte* to[kMaxReducedValues];
   std::size_t n = 0;
   for (const CompiledReduction& r : stage.reductions)
-    for (std::size_t v = 0; v < r.values.size(); ++v) to[n++] = Accumulator(worker, r.first_param + static_cast<int>(v));
+    for (std::size_t v = 0; v < r.values.size(); ++v)
+      to[n++] = Accumulator(worker, r.first_param + static_cast<int>(v));
   std::byte* const* next = to;
   for (const CompiledReduction& r : stage.reductions) {
     InitialValues(worker, r, next);
@@ -367,7 +375,8 @@ void ReduceRun::RunInPlace(Worker& worker) const {
   const int width = r.values[0].width;
   int64_t at = window_target_->offset;
   for (std::size_t d = 0; d < row_rank_; ++d) at += tile.origin[d] * window_target_->strides[d];
-  const int64_t stride = tile_.row_dim < 0 ? tile.columns : window_target_->strides[static_cast<std::size_t>(tile_.row_dim)];
+  const int64_t stride =
+      tile_.row_dim < 0 ? tile.columns : window_target_->strides[static_cast<std::size_t>(tile_.row_dim)];
   std::byte* to = worker.bindings[static_cast<std::size_t>(window_target_->buffer)] + at * width;
   const std::byte* initial = worker.memory + initials_ + 8 * r.first_param;
   const bool dense = stride == tile.columns;
@@ -405,7 +414,8 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
       std::size_t values = 0;
       for (const CompiledReduction& r : stage.reductions) values += r.values.size();
       auto partial = [&](int64_t chunk, std::size_t v) {
-        return scratch + shared_ + (chunk * static_cast<int64_t>(values) + static_cast<int64_t>(v)) * accumulator_bytes_;
+        return scratch + shared_ +
+               (chunk * static_cast<int64_t>(values) + static_cast<int64_t>(v)) * accumulator_bytes_;
       };
       pool.ParallelFor(chunks_, 1, [&](int64_t begin, int64_t end, int number) {
         Worker worker;
@@ -419,14 +429,16 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
         for (int64_t chunk = begin; chunk < end; ++chunk) {
           std::byte* to[kMaxReducedValues];
           for (std::size_t v = 0; v < values; ++v) to[v] = partial(chunk, v);
-          FoldTiles(worker, stage, elements_.count() * chunk / chunks_, elements_.count() * (chunk + 1) / chunks_, true, to);
+          FoldTiles(worker, stage, elements_.count() * chunk / chunks_, elements_.count() * (chunk + 1) / chunks_, true,
+                    to);
         }
       });
       std::size_t v = 0;
       for (const CompiledReduction& r : stage.reductions) {
         std::byte* to[kMaxReducedValues];
         const std::byte* from[kMaxReducedValues];
-        for (std::size_t k = 0; k < r.values.size(); ++k) to[k] = Accumulator(first, r.first_param + static_cast<int>(k));
+        for (std::size_t k = 0; k < r.values.size(); ++k)
+          to[k] = Accumulator(first, r.first_param + static_cast<int>(k));
         InitialValues(first, r, to);
         // Neighbours in pairs, until the first one has all.
         if (stage.sums_f32) {
@@ -434,7 +446,8 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
           const auto lanes = static_cast<std::size_t>(first.lanes);
           float* sum = reinterpret_cast<float*>(to[0]);
           std::copy_n(sum, lanes, total);
-          for (int64_t chunk = 0; chunk < chunks_; ++chunk) AddF32(reinterpret_cast<const float*>(partial(chunk, v)), lanes, total);
+          for (int64_t chunk = 0; chunk < chunks_; ++chunk)
+            AddF32(reinterpret_cast<const float*>(partial(chunk, v)), lanes, total);
           RoundTotals(total, lanes, sum);
           Finish(first, r, to);
           ++v;
@@ -443,7 +456,8 @@ Result<> ReduceRun::RunSplit(std::span<std::byte* const> bindings, ThreadPool& p
         std::byte* left[kMaxReducedValues];
         for (int64_t step = 1; step < chunks_; step *= 2) {
           for (int64_t chunk = 0; chunk + step < chunks_; chunk += 2 * step) {
-            for (std::size_t k = 0; k < r.values.size(); ++k) left[k] = partial(chunk, v + k), from[k] = partial(chunk + step, v + k);
+            for (std::size_t k = 0; k < r.values.size(); ++k)
+              left[k] = partial(chunk, v + k), from[k] = partial(chunk + step, v + k);
             Combine(first, r, first.lanes, left, from);
           }
         }

@@ -38,7 +38,7 @@ class ReduceRoutine {
  private:
   struct Stage {
     BlockProgram program;
-    std::vector<int> params;  // that it reads
+    std::vector<int> params;          // that it reads
     std::vector<BlockProgram> inits;  // a reduction each
   };
   // Of each row that a tile has one value, in order.
@@ -60,7 +60,9 @@ class ReduceRoutine {
     for (const ReduceStage& stage : body_.stages) {
       const TileShape tile = stage.scope == ReduceStage::Scope::kRow ? run_.RowTile() : run_.tile_;
       Stage& made = stages_.emplace_back();
-      KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, {.tile = tile, .param_depends = row_mask, .is_for_routine = true}));
+      KRAFLA_ASSIGN(
+          made.program,
+          BlockProgram::Compile(stage.program, {.tile = tile, .param_depends = row_mask, .is_for_routine = true}));
       for (const plan::Node& n : stage.program.nodes)
         if (n.op == plan::NodeOp::kParam) made.params.push_back(static_cast<int>(n.bits));
       for (const Reduction& r : stage.reductions) {
@@ -74,7 +76,8 @@ class ReduceRoutine {
   bool AddRowTile(const TileGrid::Tile& tile) {
     params_.clear();
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const bool is_added = body_.stages[s].scope == ReduceStage::Scope::kRow ? AddRowStage(s, tile) : AddElements(s, tile);
+      const bool is_added =
+          body_.stages[s].scope == ReduceStage::Scope::kRow ? AddRowStage(s, tile) : AddElements(s, tile);
       if (!is_added) return false;
     }
     return true;
@@ -211,7 +214,8 @@ class ReduceRoutine {
       }
       case ReduceLayout::kRows: {
         SpreadOver(values, total);
-        for (std::size_t i = 0; i < values.size(); ++i) total[i].value = fold.Combine(total[i].value, values[i].value, values[i].lanes);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          total[i].value = fold.Combine(total[i].value, values[i].value, values[i].lanes);
         return true;
       }
       case ReduceLayout::kRowsByElements: {

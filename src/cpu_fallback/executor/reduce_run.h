@@ -74,8 +74,8 @@ class ReduceRun final : public CpuKernel {
                 int64_t columns, bool fresh, std::byte* const* to) const;
   void Combine(const Worker& worker, const CompiledReduction& r, int64_t n, std::byte* const* accumulators,
                const std::byte* const* values) const;
-  void CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n, std::byte* const* accumulators,
-                   const std::byte* const* values) const;
+  void CombineRows(const Worker& worker, const CompiledReduction& r, int64_t rows, int64_t n,
+                   std::byte* const* accumulators, const std::byte* const* values) const;
   // All reductions of a stage: their accumulators in turn.
   void CombineStage(const Worker& worker, const CompiledStage& stage, std::byte* const* accumulators,
                     const std::byte* const* values) const;
@@ -106,11 +106,11 @@ class ReduceRun final : public CpuKernel {
   int64_t group_tiles_ = 1;  // folded in turn
 
   // Offsets in a worker's scratch.
-  int64_t accumulators_ = 0, accumulator_bytes_ = 0, initials_ = 0, pointers_ = 0,
-          init_frame_ = 0, temporaries_ = 0, temporary_bytes_ = 0, groups_ = 0, worker_bytes_ = 0;
+  int64_t accumulators_ = 0, accumulator_bytes_ = 0, initials_ = 0, pointers_ = 0, init_frame_ = 0, temporaries_ = 0,
+          temporary_bytes_ = 0, groups_ = 0, worker_bytes_ = 0;
   std::vector<int64_t> array_places_;  // of arrays_
-  int64_t stage_values_ = 1;  // the most that a stage has
-  int64_t shared_ = 0;  // partial results of chunks, behind the workers
+  int64_t stage_values_ = 1;           // the most that a stage has
+  int64_t shared_ = 0;                 // partial results of chunks, behind the workers
   int max_values_ = 1;
 };
 

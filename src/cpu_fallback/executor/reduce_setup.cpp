@@ -14,8 +14,8 @@ namespace krafla::cpu {
 
 using plan::ElementProgram;
 using plan::NodeOp;
-using plan::Reduction;
 using plan::ReduceStage;
+using plan::Reduction;
 
 namespace {
 
@@ -71,11 +71,16 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   const bool one_stage = std::ranges::count(body.stages, ReduceStage::Scope::kElement, &ReduceStage::scope) == 1;
   out->lanes_ = FindReduceLanes(body);
   if (one_stage) out->window_ = WindowFold::Find(body.stages[0], body.row_dims, body.element_dims);
-  const bool is_long_extremum = out->window_ && out->window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
+  const bool is_long_extremum =
+      out->window_ && out->window_->elements() >= kManyElements && !DependsOnOrder(body.stages[0].reductions[0]);
   if (is_long_extremum && ChooseReduceTiling(body, out->lanes_).has_dense_columns) out->window_.reset();
-  const auto is_f32_sum = [](const Reduction& r) { return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32; };
-  out->window_in_groups_ = out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
-  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2) out->window_target_ = out->window_->FindTarget(body.stages[1]);
+  const auto is_f32_sum = [](const Reduction& r) {
+    return r.kind == Reduction::Kind::kSum && plan::ComputeType(r.hlo_type) == ElementType::kF32;
+  };
+  out->window_in_groups_ =
+      out->window_ && is_f32_sum(body.stages[0].reductions[0]) && out->window_->elements() > kWindowTurns;
+  if (out->window_ && !out->window_in_groups_ && body.stages.size() == 2)
+    out->window_target_ = out->window_->FindTarget(body.stages[1]);
   if (out->window_)
     for (std::vector<ElementType>& types : out->lanes_) std::ranges::fill(types, ElementType::kInvalid);
   out->ChooseLayout(body);
@@ -83,7 +88,8 @@ KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
   out->arrays_.emplace(body);
   if (out->layout_ != ReduceLayout::kRows && out->chunks_ == 1) out->arrays_->KeepValues(body, out->tile_);
   KRAFLA_TRY(out->CompileRowValues(body));
-  if (out->layout_ == ReduceLayout::kRowsByElements || out->layout_ == ReduceLayout::kElementsByRows) out->arrays_->LoadParams(body, out->tile_);
+  if (out->layout_ == ReduceLayout::kRowsByElements || out->layout_ == ReduceLayout::kElementsByRows)
+    out->arrays_->LoadParams(body, out->tile_);
   KRAFLA_TRY(out->CompileStages(body));
   out->PlaceMemory(threads);
   return out;
@@ -110,17 +116,22 @@ void ReduceRun::ChooseLayout(const plan::ReduceKernel& body) {
   }
   if (element_count == 0) elements_ = TileGrid();
   // Values of one lane that follow each other in a tile: a row of values has accumulators of its own.
-  const int64_t turns = layout_ == ReduceLayout::kRowsByElements ? tile_.rows : layout_ == ReduceLayout::kRows ? 1 : std::max<int64_t>(8, tile_elements_ / 256);
+  const int64_t turns = layout_ == ReduceLayout::kRowsByElements ? tile_.rows
+                        : layout_ == ReduceLayout::kRows         ? 1
+                                                                 : std::max<int64_t>(8, tile_elements_ / 256);
   group_tiles_ = std::max<int64_t>(1, GroupTurns(element_count) / turns);
   if (rows_.count() < kFewRowTiles && !window_)
-    chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1, std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
+    chunks_ = std::clamp<int64_t>(element_count * max_lanes_ / kChunkElements, 1,
+                                  std::min<int64_t>(64, std::max<int64_t>(elements_.count(), 1)));
   // About 10 us of work for a thread.
-  const double row_tile_time = 20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
+  const double row_tile_time =
+      20 + static_cast<double>(element_count * max_lanes_) * 0.3 * static_cast<double>(body.stages.size());
   grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / row_tile_time));
 }
 
 TileShape ReduceRun::RowTile() const {
-  if (layout_ == ReduceLayout::kElementsByRows) return {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
+  if (layout_ == ReduceLayout::kElementsByRows)
+    return {.row_dim = -1, .column_dim = tile_.row_dim, .rows = 1, .columns = tile_.rows};
   return PartOf(tile_, 0, row_rank_);
 }
 
@@ -136,7 +147,8 @@ Result<> ReduceRun::CompileRowValues(plan::ReduceKernel& body) {
     if (body.stages[s].scope != ReduceStage::Scope::kElement) continue;
     std::optional<RowValues> values = TakeRowValues(body.stages[s].program, body.row_dims, next);
     if (!values) continue;
-    KRAFLA_ASSIGN(stages_[s].row_values, BlockProgram::Compile(values->program, {.tile = RowTile(), .param_depends = row_mask}));
+    KRAFLA_ASSIGN(stages_[s].row_values,
+                  BlockProgram::Compile(values->program, {.tile = RowTile(), .param_depends = row_mask}));
     stages_[s].first_row_value = next;
     stages_[s].row_value_count = static_cast<int>(values->types.size());
     next += stages_[s].row_value_count;
@@ -167,7 +179,8 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       CompiledReduction reduction;
       reduction.first_param = param_count_;
       made.sums_floats |= DependsOnOrder(r);
-      made.sums_f32 &= r.kind == Reduction::Kind::kSum && r.inputs.size() == 1 && plan::ComputeType(r.hlo_type) == ElementType::kF32;
+      made.sums_f32 &=
+          r.kind == Reduction::Kind::kSum && r.inputs.size() == 1 && plan::ComputeType(r.hlo_type) == ElementType::kF32;
       for (int input : r.inputs) {
         const plan::NodeId node = stage.program.results[static_cast<std::size_t>(input)];
         const ElementType type = stage.program.nodes[static_cast<std::size_t>(node)].type;
@@ -179,8 +192,10 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       max_values_ = std::max(max_values_, static_cast<int>(reduction.values.size()));
       stage_values += reduction.values.size();
       if (stage_values > kMaxReducedValues)
-        return Unimplemented("A stage that reduces {} values at once; the CPU's kernel takes {}.", stage_values, kMaxReducedValues);
-      const ElementType lane = r.inputs.size() == 1 ? lanes[static_cast<std::size_t>(r.inputs[0])] : ElementType::kInvalid;
+        return Unimplemented("A stage that reduces {} values at once; the CPU's kernel takes {}.", stage_values,
+                             kMaxReducedValues);
+      const ElementType lane =
+          r.inputs.size() == 1 ? lanes[static_cast<std::size_t>(r.inputs[0])] : ElementType::kInvalid;
       if (lane != ElementType::kInvalid) {
         reduction.ops = FindReduceOps(r.kind, lane);
         reduction.narrow = FindNarrow(lane);
@@ -190,8 +205,8 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
       }
       if (reduction.ops.rows == nullptr) {
         const int64_t most = std::max(tile_elements_, max_lanes_);
-        KRAFLA_ASSIGN(reduction.combiner,
-                      BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
+        KRAFLA_ASSIGN(reduction.combiner, BlockProgram::Compile(r.combiner, {.tile = {.rows = 1, .columns = most},
+                                                                             .params_are_arrays = true}));
       } else if (lane == ElementType::kInvalid && plan::IsNarrow(r.hlo_type) && IsIntegral(r.hlo_type) &&
                  (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct)) {
         const ElementType type = plan::ComputeType(r.hlo_type);
@@ -239,14 +254,17 @@ void ReduceRun::PlaceMemory(int threads) {
   temporaries_ = take(4 * max_values_ * temporary_bytes_);
   // A partial result for each power of two of groups, and the next one.
   const int levels = 1 + std::bit_width(static_cast<uint64_t>(CeilDiv(elements_.count(), group_tiles_)));
-  if (std::ranges::any_of(stages_, &CompiledStage::sums_floats)) groups_ = take(levels * stage_values_ * accumulator_bytes_);
+  if (std::ranges::any_of(stages_, &CompiledStage::sums_floats))
+    groups_ = take(levels * stage_values_ * accumulator_bytes_);
   worker_bytes_ = size;
   shared_ = worker_bytes_ * threads;
   scratch_bytes_ = shared_ + (chunks_ > 1 ? chunks_ * stage_values_ * accumulator_bytes_ : 0);
 }
 
-KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKernel& body, const CpuKernelOptions& options) {
-  if (std::optional<ElementProgram> loop = UnrolledReduction(body, options.runs)) return MakeLoopKernel(plan, {std::move(*loop)}, options);
+KernelResult MakeReduceKernel(const plan::KernelPlan& plan, const plan::ReduceKernel& body,
+                              const CpuKernelOptions& options) {
+  if (std::optional<ElementProgram> loop = UnrolledReduction(body, options.runs))
+    return MakeLoopKernel(plan, {std::move(*loop)}, options);
   return ReduceRun::Make(body, options.threads);
 }
 

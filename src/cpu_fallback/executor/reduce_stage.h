@@ -19,11 +19,11 @@ struct ReducedValue {
 struct CompiledReduction {
   std::vector<ReducedValue> values;
   int first_param = 0;
-  ReduceOps ops;           // of one value
-  ConvertFn narrow = nullptr, widen = nullptr;  // of values that are reduced as they are stored
-  BlockFn wrap = nullptr;  // narrow integers that are summed in 32 bits
+  ReduceOps ops;                                   // of one value
+  ConvertFn narrow = nullptr, widen = nullptr;     // of values that are reduced as they are stored
+  BlockFn wrap = nullptr;                          // narrow integers that are summed in 32 bits
   ElementType arithmetic = ElementType::kInvalid;  // of floats that are no longer what was loaded
-  BlockProgram combiner;   // otherwise
+  BlockProgram combiner;                           // otherwise
   int64_t combiner_frame = 0;
   BlockProgram init;
 };
@@ -35,7 +35,7 @@ struct CompiledStage {
   BlockProgram program;
   std::vector<int> params;  // that it reads
   std::vector<CompiledReduction> reductions;
-  int64_t frame = 0;  // where its frame is in a worker's scratch
+  int64_t frame = 0;        // where its frame is in a worker's scratch
   BlockProgram row_values;  // computed before its tiles, into params from `first_row_value` on
   int first_row_value = 0, row_value_count = 0;
   int64_t row_values_frame = 0;

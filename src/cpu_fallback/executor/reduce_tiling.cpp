@@ -19,13 +19,14 @@ using plan::ElementProgram;
 using plan::kNoNode;
 using plan::Node;
 using plan::NodeOp;
-using plan::Reduction;
 using plan::ReduceStage;
+using plan::Reduction;
 
 namespace {
 
 constexpr int64_t kTileElements = 2048;
-// Tiles that are read where they lie in memory need no registers: they are larger, so that a tile's overhead counts less.
+// Tiles that are read where they lie in memory need no registers: they are larger, so that a tile's overhead counts
+// less.
 constexpr int64_t kDenseBytes = 65536;
 constexpr int64_t kDenseColumns = 4096;
 constexpr int64_t kNativeElements = 8192;
@@ -39,7 +40,8 @@ ElementType LaneFor(const ElementProgram& program, const Lanes& lanes, const Red
   const ElementType type = r.hlo_type;
   const auto id = program.results[At(r.inputs[0])];
   const Node& n = program.nodes[At(id)];
-  if (r.inputs.size() != 1 || FindReduceOps(r.kind, type).rows == nullptr || StorageBytes(type) > 2 || type == ElementType::kPred)
+  if (r.inputs.size() != 1 || FindReduceOps(r.kind, type).rows == nullptr || StorageBytes(type) > 2 ||
+      type == ElementType::kPred)
     return ElementType::kInvalid;
   // Values that are computed in a wider type stay there.
   if (lanes.FormOf(id, StorageBytes(type)).kind == Lanes::Form::Kind::kTruncate) return ElementType::kInvalid;
@@ -54,7 +56,8 @@ int64_t WidestResult(const plan::ReduceKernel& body, const ReduceLanes& lanes) {
     for (std::size_t i = 0; i < body.stages[s].program.results.size(); ++i) {
       const ElementType lane = lanes[s][i];
       const ElementProgram& program = body.stages[s].program;
-      widest = std::max<int64_t>(widest, StorageBytes(lane != ElementType::kInvalid ? lane : program.nodes[At(program.results[i])].type));
+      widest = std::max<int64_t>(
+          widest, StorageBytes(lane != ElementType::kInvalid ? lane : program.nodes[At(program.results[i])].type));
     }
   return widest;
 }
@@ -71,7 +74,8 @@ bool Computes(const plan::ReduceKernel& body) {
 // Whether all that is reduced lies in memory as a tile along these dimensions has it; row_dim -1: a tile of one row.
 bool IsDense(const plan::ReduceKernel& body, const ReduceLanes& lanes, int column_dim, int row_dim) {
   const int row_rank = static_cast<int>(body.row_dims.size());
-  const int64_t columns = column_dim < row_rank ? body.row_dims[At(column_dim)] : body.element_dims[At(column_dim - row_rank)];
+  const int64_t columns =
+      column_dim < row_rank ? body.row_dims[At(column_dim)] : body.element_dims[At(column_dim - row_rank)];
   for (std::size_t s = 0; s < body.stages.size(); ++s) {
     const plan::ReduceStage& stage = body.stages[s];
     if (stage.scope != ReduceStage::Scope::kElement) continue;
@@ -82,7 +86,8 @@ bool IsDense(const plan::ReduceKernel& body, const ReduceLanes& lanes, int colum
       if (n.op != NodeOp::kLoad || n.mask != kNoNode) return false;
       if (lanes[s][i] == ElementType::kInvalid && n.storage != n.type) return false;
       const std::optional<Dims> strides = AffineCoefficients(program.space, n.index);
-      if (!strides || (*strides)[At(column_dim)] != 1 || (row_dim >= 0 && (*strides)[At(row_dim)] != columns)) return false;
+      if (!strides || (*strides)[At(column_dim)] != 1 || (row_dim >= 0 && (*strides)[At(row_dim)] != columns))
+        return false;
     }
   }
   return true;
@@ -120,7 +125,8 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
   const int row_rank = static_cast<int>(body.row_dims.size());
   const int rank = row_rank + static_cast<int>(body.element_dims.size());
   auto extent = [&](int d) {
-    return d < row_rank ? body.row_dims[static_cast<std::size_t>(d)] : body.element_dims[static_cast<std::size_t>(d - row_rank)];
+    return d < row_rank ? body.row_dims[static_cast<std::size_t>(d)]
+                        : body.element_dims[static_cast<std::size_t>(d - row_rank)];
   };
   auto cost = [&](int d) {
     double sum = 0;
@@ -153,12 +159,14 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
       (d < row_rank ? row_cost : element_cost) = c;
     }
   }
-  // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is left.
+  // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is
+  // left.
   constexpr double kOwnCombiner = 3;
   if (ordered && best_row >= 0 && extent(best_row) >= 16 && best_element >= 0 && extent(best_element) >= 32)
     element_cost += kOwnCombiner;
   // Short rows of a power of two are halved all at once, as one array.
-  if (ordered && best_element >= 0 && element_count == extent(best_element) && element_count <= kPairedRow && std::has_single_bit(At(element_count)))
+  if (ordered && best_element >= 0 && element_count == extent(best_element) && element_count <= kPairedRow &&
+      std::has_single_bit(At(element_count)))
     element_cost = std::min(element_cost, cost(best_element));
   // The second side: the longest other dimension of the same part.
   auto other = [&](int first, int last, int taken) {
@@ -192,7 +200,8 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
       has_dense_columns = true;
       tile.columns = width, tile.row_dim = second_element;
       tile.rows = std::min({extent(second_element), turns, dense_elements / width});
-    } else if (!few && second_element >= 0 && !ordered && Computes(body) && columns == width && columns * WidestResult(body, lanes) >= kLine) {
+    } else if (!few && second_element >= 0 && !ordered && Computes(body) && columns == width &&
+               columns * WidestResult(body, lanes) >= kLine) {
       // Native code, and what folds its columns, go through many elements at a call.
       layout = ReduceLayout::kRowsByElements;
       tile.row_dim = second_element, tile.rows = std::min(extent(second_element), std::max<int64_t>(most_rows, 1));
@@ -207,9 +216,11 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
     }
   } else {
     // What is read where it lies. Lanes add no more in turn than a group has.
-    const int64_t most_dense = sums_floats ? std::min(dense_elements, kSummedLanes * GroupTurns(element_count)) : dense_elements;
+    const int64_t most_dense =
+        sums_floats ? std::min(dense_elements, kSummedLanes * GroupTurns(element_count)) : dense_elements;
     const bool is_line = !ordered && IsDense(body, lanes, best_element, -1);
-    const int64_t columns = std::min(extent(best_element), is_line ? std::max(most_dense, kTileElements) : tile_elements);
+    const int64_t columns =
+        std::min(extent(best_element), is_line ? std::max(most_dense, kTileElements) : tile_elements);
     tile.column_dim = best_element, tile.columns = columns;
     int second_element = other(row_rank, rank, best_element);
     if (ordered) second_element = innermost_before(best_element);
@@ -218,11 +229,13 @@ ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLane
       if (extent(d) > 1) second_row = d;
     const bool is_whole = columns == extent(best_element);
     const bool are_rows = is_whole && second_row >= 0 && IsDense(body, lanes, best_element, second_row);
-    const bool is_block = !ordered && is_whole && second_element >= 0 && IsDense(body, lanes, best_element, second_element);
+    const bool is_block =
+        !ordered && is_whole && second_element >= 0 && IsDense(body, lanes, best_element, second_element);
     // The interpreter takes what is the same throughout a row best from tiles of one row.
     const auto is_element = [](const ReduceStage& stage) { return stage.scope == ReduceStage::Scope::kElement; };
-    const int64_t most_columns = tile_elements == kNativeElements ? kTileElements
-                                 : std::ranges::count_if(body.stages, is_element) == 1 ? kTileElements / 2 : 256;
+    const int64_t most_columns = tile_elements == kNativeElements                      ? kTileElements
+                                 : std::ranges::count_if(body.stages, is_element) == 1 ? kTileElements / 2
+                                                                                       : 256;
     const bool by_rows = second_element < 0 && is_whole && second_row >= 0 && (columns <= most_columns || are_rows);
     // Short rows that lie behind each other, of one of several element dimensions.
     const bool by_short_rows = second_element >= 0 && !ordered && !is_block && are_rows && columns < kTileElements / 4;

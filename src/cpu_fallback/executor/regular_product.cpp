@@ -44,14 +44,15 @@ TensorView Matrix(const TensorView& view, const BatchDim* batch, std::size_t arr
   const std::size_t rank = view.dims.size();
   TensorView out{{}, {}, view.type, view.offset};
   if (batch != nullptr) out.dims.push_back(batch->size), out.strides.push_back(batch->strides[array]);
-  for (std::size_t d = rank - 2; d < rank; ++d) out.dims.push_back(view.dims[d]), out.strides.push_back(view.strides[d]);
+  for (std::size_t d = rank - 2; d < rank; ++d)
+    out.dims.push_back(view.dims[d]), out.strides.push_back(view.strides[d]);
   return out;
 }
 
 }  // namespace
 
-std::optional<RegularProducts> SplitIntoRegularProducts(const TensorView& a, const TensorView& b, const TensorView& result,
-                                                        int64_t most, double least_flops) {
+std::optional<RegularProducts> SplitIntoRegularProducts(const TensorView& a, const TensorView& b,
+                                                        const TensorView& result, int64_t most, double least_flops) {
   if (!HasUnitStride(a) || !HasUnitStride(b) || !HasUnitStride(result)) return std::nullopt;
   std::vector<BatchDim> batch = BatchDims(a, b, result);
   // The longest one that nothing repeats stays.

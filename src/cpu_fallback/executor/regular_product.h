@@ -26,7 +26,7 @@ struct RegularProducts {
 //
 // Views as MakeOneDnnMatmul takes them. Nothing where a matrix has no stride of one, where there would be more than
 // `most` products, or one would have less than `least_flops` operations (2 m n k, over its batch).
-std::optional<RegularProducts> SplitIntoRegularProducts(const TensorView& a, const TensorView& b, const TensorView& result,
-                                                        int64_t most, double least_flops);
+std::optional<RegularProducts> SplitIntoRegularProducts(const TensorView& a, const TensorView& b,
+                                                        const TensorView& result, int64_t most, double least_flops);
 
 }  // namespace krafla::cpu

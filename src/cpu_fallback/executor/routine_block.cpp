@@ -60,7 +60,8 @@ RoutineBlock::Value RoutineBlock::LanesOf(Value value, int first, int lanes) {
   const native::LaneNode n = builder_.node(value.node);
   if (n.op == LaneOp::kConstant || n.lanes == lanes) return value;
   builder_.UseLanes(lanes);
-  if (n.op == LaneOp::kSpread) return lanes == 1 ? Value{n.a, value.nans} : Value{builder_.Add(LaneOp::kSpread, n.type, n.a), value.nans};
+  if (n.op == LaneOp::kSpread)
+    return lanes == 1 ? Value{n.a, value.nans} : Value{builder_.Add(LaneOp::kSpread, n.type, n.a), value.nans};
   return {builder_.Add({LaneOp::kPick, n.type, value.node, -1, -1, static_cast<uint64_t>(first)}), value.nans};
 }
 
@@ -79,7 +80,8 @@ std::optional<RoutineBlock::Value> RoutineBlock::Forwarded(const RoutineAccess& 
   for (int i = 0; i < from.lanes && from.lanes > 1; ++i) is_whole &= parts[static_cast<std::size_t>(i)].lane == i;
   Value value = first;
   if (!is_whole && !(is_one && node.op == LaneOp::kConstant)) {
-    const bool has_preds = std::ranges::any_of(parts, [&](const Known& k) { return builder_.TypeOf(k.value.node) == ElementType::kPred; });
+    const bool has_preds =
+        std::ranges::any_of(parts, [&](const Known& k) { return builder_.TypeOf(k.value.node) == ElementType::kPred; });
     if (has_preds && !(from.lanes == 1 && node.lanes <= 1)) return std::nullopt;
     if (from.lanes > kMaxJoined) return std::nullopt;
     std::vector<int> lanes;
@@ -146,13 +148,15 @@ bool RoutineBlock::Copy(const Slice& from, const Slice& to) {
   int width = to.size % 4 == 0 ? 4 : 1;
   if (const Known* first = known_at(0); first != nullptr && to.size % first->width == 0) width = first->width;
   const int64_t elements = to.size / width, lanes = std::min<int64_t>(elements, kRoutineBytes / std::max(width, 4));
-  if (!IsOneVector({.buffer = from, .offset = to.size}) || !IsOneVector({.buffer = to, .offset = to.size})) return false;
+  if (!IsOneVector({.buffer = from, .offset = to.size}) || !IsOneVector({.buffer = to, .offset = to.size}))
+    return false;
   for (int64_t begin = 0; begin < elements; begin += lanes) {
     const int64_t offset = begin * width;
     const int n = static_cast<int>(std::min(lanes, elements - begin));
     // As the type that it was stored as, so that nothing is converted.
     const Known* known = known_at(offset);
-    const ElementType type = known != nullptr && known->width == width ? builder_.TypeOf(known->value.node) : native::UnsignedOfWidth(width);
+    const ElementType type =
+        known != nullptr && known->width == width ? builder_.TypeOf(known->value.node) : native::UnsignedOfWidth(width);
     const std::optional<Value> value = Load({.buffer = from, .offset = offset, .width = width, .lanes = n}, type);
     if (!value) return false;
     Add({{.buffer = to, .offset = offset, .width = width, .lanes = n}, *value});

@@ -49,7 +49,7 @@ struct RoutineAccess {
   int width = 4;
   int lanes = 1;
   std::vector<native::LaneAccess::Term> terms = {};  // where it may be elsewhere in the buffer
-  int mask = -1;       // a pred, of as many lanes
+  int mask = -1;                                     // a pred, of as many lanes
 };
 struct RoutineStore {
   RoutineAccess to;

@@ -21,7 +21,8 @@ class TapeBuilder;
 
 class RoutineBuilder {
  public:
-  RoutineBuilder(const plan::ProgramPlan& plan, std::span<const std::shared_ptr<const CpuKernel>> kernels, TapeBuilder& tape)
+  RoutineBuilder(const plan::ProgramPlan& plan, std::span<const std::shared_ptr<const CpuKernel>> kernels,
+                 TapeBuilder& tape)
       : kernels_(kernels), tape_(tape), places_(plan) {}
 
   // Null: there is no such code, or it is not worth its compilation.
@@ -36,7 +37,9 @@ class RoutineBuilder {
   RoutineBlock& Block();
   void EndBlock(double turns);
   void AddCall(const plan::Step& step, double turns);
-  void AddItem(native::RoutineItem::Kind kind, int64_t number, int64_t count = 0) { routine_.items.push_back({kind, number, count}); }
+  void AddItem(native::RoutineItem::Kind kind, int64_t number, int64_t count = 0) {
+    routine_.items.push_back({kind, number, count});
+  }
   void AddItem(native::RoutineItem::Kind kind, int64_t number, int64_t count, const plan::Slice& at);
 
   std::span<const std::shared_ptr<const CpuKernel>> kernels_;

@@ -14,8 +14,8 @@ using plan::Reduction;
 
 namespace {
 
-// The lane operation of `kind` on numbers of `type`. Predicates are combined as the numbers 0 and 1: or is their sum and
-// maximum, and their product and minimum.
+// The lane operation of `kind` on numbers of `type`. Predicates are combined as the numbers 0 and 1: or is their sum
+// and maximum, and their product and minimum.
 std::optional<LaneOp> LaneOpOf(Reduction::Kind kind, ElementType type) {
   const bool is_pred = type == ElementType::kPred;
   switch (kind) {
@@ -72,7 +72,8 @@ RoutineFold::Value RoutineFold::Combine(Value x, Value y, int lanes) const {
   builder.UseLanes(lanes);
   // An extremum is the NaN as it is to be.
   const bool is_arithmetic = IsFloat(type_) && (op_ == LaneOp::kAdd || op_ == LaneOp::kMul);
-  return {builder.Add(op_, type_, x.node, y.node), is_arithmetic ? native::LaneBuilder::Nans::kPending : native::LaneBuilder::Nans::kRaw};
+  return {builder.Add(op_, type_, x.node, y.node),
+          is_arithmetic ? native::LaneBuilder::Nans::kPending : native::LaneBuilder::Nans::kRaw};
 }
 
 // Halves onto halves: pieces of the same length, then the lanes of what is left.
@@ -83,7 +84,8 @@ RoutineFold::Value RoutineFold::FoldLanes(std::vector<Value> pieces, int lanes) 
     pieces.resize(half);
   }
   Value all = pieces[0];
-  for (; lanes > 1; lanes /= 2) all = Combine(block_.LanesOf(all, 0, lanes / 2), block_.LanesOf(all, lanes / 2, lanes / 2), lanes / 2);
+  for (; lanes > 1; lanes /= 2)
+    all = Combine(block_.LanesOf(all, 0, lanes / 2), block_.LanesOf(all, lanes / 2, lanes / 2), lanes / 2);
   return all;
 }
 
@@ -122,7 +124,8 @@ void RoutineFold::FoldWhole(std::span<const RoutineLanes> row, int vector_lanes,
     if (n - i < size) continue;
     std::vector<Value> some;
     if (size <= each) some.push_back(block_.LanesOf(row[at(i)].value, i % each, size));
-    else for (int k = 0; k < size; k += each) some.push_back(row[at(i + k)].value);
+    else
+      for (int k = 0; k < size; k += each) some.push_back(row[at(i + k)].value);
     total = Combine(total, FoldLanes(std::move(some), std::min(size, each)), 1);
     i += size;
   }
@@ -130,8 +133,9 @@ void RoutineFold::FoldWhole(std::span<const RoutineLanes> row, int vector_lanes,
 
 bool RoutineFold::FoldRow(std::span<const RoutineLanes> row, Value& total) const {
   const int each = row[0].lanes;
-  const bool is_whole = std::ranges::all_of(row.first(row.size() - 1), [&](const RoutineLanes& r) { return r.lanes == each; }) &&
-                        row.back().lanes <= each && (row.size() == 1 || (each & (each - 1)) == 0);
+  const bool is_whole =
+      std::ranges::all_of(row.first(row.size() - 1), [&](const RoutineLanes& r) { return r.lanes == each; }) &&
+      row.back().lanes <= each && (row.size() == 1 || (each & (each - 1)) == 0);
   if (vector_lanes_ > 0) {
     // A single piece is taken by its own lanes, wherever vectors are longer; shorter vectors divide it.
     const bool is_divided = row.size() > 1 && vector_lanes_ % each != 0;

@@ -40,10 +40,10 @@ class RoutineFold {
 
   RoutineBlock& block_;
   native::LaneOp op_ = native::LaneOp::kAdd;
-  ElementType type_ = ElementType::kF32;      // that is combined
-  ElementType computed_ = ElementType::kF32;  // that the program has
+  ElementType type_ = ElementType::kF32;         // that is combined
+  ElementType computed_ = ElementType::kF32;     // that the program has
   ElementType wrapped_ = ElementType::kInvalid;  // an integer that sums leave
-  int vector_lanes_ = 0;  // ReduceOps::lanes
+  int vector_lanes_ = 0;                         // ReduceOps::lanes
 };
 
 }  // namespace krafla::cpu

@@ -70,8 +70,8 @@ Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) 
   ElementProgram places = program;
   places.stores.clear();
   for (plan::IndexId index : {load.index, store.index}) {
-    places.nodes.push_back({.op = NodeOp::kIndex, .type = ElementType::kS32, .index = index,
-                            .depends = program.space.Depends(index)});
+    places.nodes.push_back(
+        {.op = NodeOp::kIndex, .type = ElementType::kS32, .index = index, .depends = program.space.Depends(index)});
     places.results.push_back(static_cast<NodeId>(places.nodes.size()) - 1);
   }
   if (inside != kNoNode) places.results.push_back(inside);
@@ -81,7 +81,8 @@ Result<std::optional<RowGather>> RowGather::Make(const ElementProgram& program) 
   Dims rows = dims;
   rows.back() = 1;
   out.grid_ = TileGrid(rows, tile);
-  const double time = 50 + static_cast<double>(tile.rows * tile.columns) * (10 + static_cast<double>(out.columns_ * out.width_) * 0.05);
+  const double time =
+      50 + static_cast<double>(tile.rows * tile.columns) * (10 + static_cast<double>(out.columns_ * out.width_) * 0.05);
   out.grain_ = std::max<int64_t>(1, static_cast<int64_t>(10000 / time));
   return out;
 }
@@ -120,14 +121,18 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
     const auto each = [&](auto copy) {
       for (int64_t i = 0; i < n; ++i) copy(target(i), source(i));
     };
-    if (bytes >= 8 && bytes <= 16) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<8>(t, f, bytes); });
-    if (bytes > 16 && bytes <= 32) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
-    if (bytes > 32 && bytes <= 64) return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<32>(t, f, bytes); });
+    if (bytes >= 8 && bytes <= 16)
+      return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<8>(t, f, bytes); });
+    if (bytes > 16 && bytes <= 32)
+      return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
+    if (bytes > 32 && bytes <= 64)
+      return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<32>(t, f, bytes); });
     for (int64_t i = 0; i < n; ++i) {
       // Rows from anywhere are not foreseen by the processor.
       if (i + kRowsAhead < n) {
         const std::byte* next = source(i + kRowsAhead);
-        for (std::size_t line = 0; line < std::min(bytes, kPrefetchedBytes); line += 64) __builtin_prefetch(next + line);
+        for (std::size_t line = 0; line < std::min(bytes, kPrefetchedBytes); line += 64)
+          __builtin_prefetch(next + line);
       }
       std::memcpy(target(i), source(i), bytes);
     }

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/iteration.h"
-#include "base/thread_pool.h"
 
 namespace krafla::cpu {
 

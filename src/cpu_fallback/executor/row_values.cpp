@@ -54,7 +54,10 @@ std::optional<RowValues> TakeRowValues(ElementProgram& stage, const Dims& row_di
     Node& n = stage.nodes[i];
     out.program.results.push_back(to[i]);
     out.types.push_back(n.type);
-    n = {.op = NodeOp::kParam, .type = n.type, .bits = static_cast<uint64_t>(first_param) + out.types.size() - 1, .depends = n.depends};
+    n = {.op = NodeOp::kParam,
+         .type = n.type,
+         .bits = static_cast<uint64_t>(first_param) + out.types.size() - 1,
+         .depends = n.depends};
   }
   // What only they needed is gone.
   plan::DropUnneededNodes(stage);

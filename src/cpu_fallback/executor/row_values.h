@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stage over elements computes of its params alone is the same throughout a row: the scale of a norm, the logarithm
-// of a sum. It is computed once a row.
+// What a stage over elements computes of its params alone is the same throughout a row: the scale of a norm, the
+// logarithm of a sum. It is computed once a row.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace krafla::cpu {
 
 struct RowValues {
-  plan::ElementProgram program;  // over the row dimensions
+  plan::ElementProgram program;    // over the row dimensions
   std::vector<ElementType> types;  // of its results
 };
 

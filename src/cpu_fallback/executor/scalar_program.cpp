@@ -16,7 +16,9 @@ Result<ScalarProgram> ScalarProgram::Compile(const plan::ElementProgram& program
     int slot = static_cast<int>(i);
     switch (n.op) {
       case NodeOp::kConstant: out.constants_.push_back({slot, n.bits}); continue;
-      case NodeOp::kIndex: out.constants_.push_back({slot, static_cast<uint64_t>(program.space.expr(n.index).constant)}); continue;
+      case NodeOp::kIndex:
+        out.constants_.push_back({slot, static_cast<uint64_t>(program.space.expr(n.index).constant)});
+        continue;
       case NodeOp::kParam:
         if (out.params_.size() <= n.bits) out.params_.resize(n.bits + 1, -1);
         out.params_[n.bits] = slot;
@@ -25,7 +27,8 @@ Result<ScalarProgram> ScalarProgram::Compile(const plan::ElementProgram& program
         if (!program.space.IsConstant(n.index) || n.mask != plan::kNoNode)
           return Unimplemented("A program on single values loads from a place that is not fixed.");
         int width = StorageBytes(n.storage);
-        out.loads_.push_back({slot, n.buffer, program.space.expr(n.index).constant * width, width, FindWiden(n.storage)});
+        out.loads_.push_back(
+            {slot, n.buffer, program.space.expr(n.index).constant * width, width, FindWiden(n.storage)});
         continue;
       }
       case NodeOp::kHlo:
@@ -45,7 +48,11 @@ Result<ScalarProgram> ScalarProgram::Compile(const plan::ElementProgram& program
     if (n.op == NodeOp::kBitcast) {
       step.fn = [](const BlockArgs& a) { std::memcpy(a.out, a.in[0], sizeof(Slot)); };
     } else {
-      BlockKey key{.op = n.op, .opcode = n.opcode, .type = n.type, .storage = n.storage, .direction = n.direction,
+      BlockKey key{.op = n.op,
+                   .opcode = n.opcode,
+                   .type = n.type,
+                   .storage = n.storage,
+                   .direction = n.direction,
                    .total_order = n.total_order};
       std::size_t typed = n.op == NodeOp::kHlo && n.opcode == Opcode::kSelect ? 1 : 0;
       key.operand = program.nodes[static_cast<std::size_t>(n.operands[typed])].type;
@@ -63,10 +70,8 @@ void ScalarProgram::Start(std::span<Slot> slots, std::span<std::byte* const> buf
   for (const Load& l : loads_) {
     const std::byte* from = buffers[static_cast<std::size_t>(l.buffer)] + l.offset;
     Slot& to = slots[static_cast<std::size_t>(l.slot)];
-    if (l.widen != nullptr)
-      l.widen(from, &to, 1);
-    else
-      std::memcpy(&to, from, static_cast<std::size_t>(l.width));
+    if (l.widen != nullptr) l.widen(from, &to, 1);
+    else std::memcpy(&to, from, static_cast<std::size_t>(l.width));
   }
 }
 

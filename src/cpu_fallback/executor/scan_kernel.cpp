@@ -33,11 +33,13 @@ class ScanRun final : public CpuKernel {
     out->lanes_ = out->turns_ ? std::min(out->outer_, kLinesTogether) : std::min(out->inner_, kMostLanes);
     KRAFLA_ASSIGN(out->init_, BlockProgram::Compile(body.reduction.init, {}));
     out->simple_ = FindSimpleCombiner(body.reduction.combiner);
-    KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.reduction.combiner,
-                                                        {.tile = {.rows = 1, .columns = out->lanes_}, .params_are_arrays = true}));
+    KRAFLA_ASSIGN(out->combiner_,
+                  BlockProgram::Compile(body.reduction.combiner,
+                                        {.tile = {.rows = 1, .columns = out->lanes_}, .params_are_arrays = true}));
     out->widen_ = FindWiden(body.type);
     out->narrow_ = plan::AccumulatesWide(body.reduction) ? FindRoundNarrow(body.type) : FindNarrow(body.type);
-    out->worker_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) + RoundUp(out->init_.frame_bytes(), 64) + 2 * RoundUp(out->lanes_ * 8, 64);
+    out->worker_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) + RoundUp(out->init_.frame_bytes(), 64) +
+                         2 * RoundUp(out->lanes_ * 8, 64);
     if (out->in_blocks_) {
       out->block_ = out->worker_bytes_;
       out->worker_bytes_ += RoundUp(out->lanes_ * RunningSum<double>::kBlockSteps * StorageBytes(compute), 64) +
@@ -92,8 +94,8 @@ class ScanRun final : public CpuKernel {
 
  private:
   // n lines from element `first` on, step by step; `sum` holds what they begin with and end with.
-  void RunSteps(std::byte* frame, std::byte* sum, std::byte* value, const std::byte* input, std::byte* output, int64_t first,
-                int64_t n) const {
+  void RunSteps(std::byte* frame, std::byte* sum, std::byte* value, const std::byte* input, std::byte* output,
+                int64_t first, int64_t n) const {
     const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
     for (int64_t step = 0; step < length_; ++step) {
       const int64_t i = body_.is_reverse ? length_ - 1 - step : step;
@@ -108,7 +110,8 @@ class ScanRun final : public CpuKernel {
     }
   }
   // The n lines of inner_ == 1 from line `first` on: a block of their steps is turned, combined, and turned back.
-  void RunLines(std::byte* frame, std::byte* sum, const std::byte* input, std::byte* output, int64_t first, int64_t n) const {
+  void RunLines(std::byte* frame, std::byte* sum, const std::byte* input, std::byte* output, int64_t first,
+                int64_t n) const {
     const int width = StorageBytes(body_.type), wide = StorageBytes(plan::ComputeType(body_.type));
     std::byte* stored = frame + block_;
     std::byte* values = widen_ == nullptr ? stored : stored + RoundUp(lanes_ * kLineSteps * 8, 64);

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kMostElements = 1024;
 constexpr std::size_t kMaxScattered = 32;
 constexpr int64_t kShortRun = 16;
-constexpr int64_t kAhead = 4;            // windows that are prefetched before their turn, of each so many bytes
+constexpr int64_t kAhead = 4;  // windows that are prefetched before their turn, of each so many bytes
 constexpr int64_t kPrefetched = 1024;
 constexpr int64_t kStarts = 256;  // windows whose places are found together
 
@@ -32,8 +32,10 @@ class ScatterRun final : public CpuKernel {
  private:
   void JoinBatch();
   void CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const;
-  void CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts, int64_t from, int64_t n) const;
-  void StoredResult(std::byte* scratch, std::size_t operand, int64_t n, std::byte* narrow, const std::byte*& result) const;
+  void CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts, int64_t from,
+                       int64_t n) const;
+  void StoredResult(std::byte* scratch, std::size_t operand, int64_t n, std::byte* narrow,
+                    const std::byte*& result) const;
   void CombineWindow(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from,
                      Dims& window) const;
 
@@ -59,11 +61,13 @@ class ScatterRun final : public CpuKernel {
   std::vector<ConvertFn> widen_, narrow_;
 };
 
-// Dimensions that lie one behind the other, in the indices and in the updates, are one: windows' places are found by rows.
+// Dimensions that lie one behind the other, in the indices and in the updates, are one: windows' places are found by
+// rows.
 void ScatterRun::JoinBatch() {
   if (!batching_.empty()) return;
   for (std::size_t d = batch_.size(); d-- > 1;) {
-    if (batch_index_strides_[d - 1] != batch_index_strides_[d] * batch_[d] || batch_update_strides_[d - 1] != batch_update_strides_[d] * batch_[d])
+    if (batch_index_strides_[d - 1] != batch_index_strides_[d] * batch_[d] ||
+        batch_update_strides_[d - 1] != batch_update_strides_[d] * batch_[d])
       continue;
     batch_[d - 1] *= batch_[d];
     batch_index_strides_[d - 1] = batch_index_strides_[d];
@@ -79,7 +83,8 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
   auto out = std::make_unique<ScatterRun>();
   const ScatterAttributes& a = body.attributes;
   if (body.updates.size() > kMaxScattered)
-    return Unimplemented("A scatter of {} arrays at once; the CPU's kernel takes {}.", body.updates.size(), kMaxScattered);
+    return Unimplemented("A scatter of {} arrays at once; the CPU's kernel takes {}.", body.updates.size(),
+                         kMaxScattered);
   out->body_ = body;
   const Dims operand_strides = RowMajorStrides(body.operand_dims), update_strides = RowMajorStrides(body.updates_dims);
   const Dims index_strides = RowMajorStrides(body.indices_dims);
@@ -92,12 +97,15 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->batch_index_strides_.push_back(index_strides[d]);
   }
   for (std::size_t d = 0; d < body.updates_dims.size(); ++d)
-    if (!Contains(a.update_window_dims, static_cast<int64_t>(d))) out->batch_update_strides_.push_back(update_strides[d]);
+    if (!Contains(a.update_window_dims, static_cast<int64_t>(d)))
+      out->batch_update_strides_.push_back(update_strides[d]);
   // Operand dimensions that the window has, in order, are the update window dimensions.
   Dims window_sizes(body.operand_dims.size(), 1);
   std::size_t next = 0;
   for (std::size_t d = 0; d < body.operand_dims.size(); ++d) {
-    if (Contains(a.inserted_window_dims, static_cast<int64_t>(d)) || Contains(a.input_batching_dims, static_cast<int64_t>(d))) continue;
+    if (Contains(a.inserted_window_dims, static_cast<int64_t>(d)) ||
+        Contains(a.input_batching_dims, static_cast<int64_t>(d)))
+      continue;
     const auto u = At(a.update_window_dims[next++]);
     window_sizes[d] = body.updates_dims[u];
     if (body.updates_dims[u] == 1) continue;
@@ -125,7 +133,8 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->components_.push_back({operand_strides[At(d)], body.operand_dims[At(d)] - window_sizes[At(d)]});
   for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
     const int64_t d = a.scatter_indices_batching_dims[k];
-    out->batching_.emplace_back(At(d - (d > a.index_vector_dim ? 1 : 0)), operand_strides[At(a.input_batching_dims[k])]);
+    out->batching_.emplace_back(At(d - (d > a.index_vector_dim ? 1 : 0)),
+                                operand_strides[At(a.input_batching_dims[k])]);
   }
   out->JoinBatch();
   if (!out->batch_.empty()) {
@@ -159,8 +168,8 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->narrow_.push_back(FindNarrow(t));
   }
   const int64_t most = std::min(out->run_, kMostElements);
-  KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.combiner.combiner,
-                                                      {.tile = {.rows = 1, .columns = most}, .params_are_arrays = true}));
+  KRAFLA_ASSIGN(out->combiner_, BlockProgram::Compile(body.combiner.combiner, {.tile = {.rows = 1, .columns = most},
+                                                                               .params_are_arrays = true}));
   out->scratch_bytes_ = RoundUp(out->combiner_.frame_bytes(), 64) +
                         4 * static_cast<int64_t>(body.types.size()) * RoundUp(kMostElements * 8, 64);
   return out;
@@ -210,12 +219,14 @@ void ScatterRun::CombineRun(std::span<std::byte* const> bindings, std::byte* scr
 }
 
 // The combiner's values of an operand as they are stored.
-void ScatterRun::StoredResult(std::byte* scratch, std::size_t operand, int64_t n, std::byte* narrow, const std::byte*& result) const {
+void ScatterRun::StoredResult(std::byte* scratch, std::size_t operand, int64_t n, std::byte* narrow,
+                              const std::byte*& result) const {
   const BlockProgram::Value value = combiner_.ResultValue(scratch, operand);
   const int wide = StorageBytes(plan::ComputeType(body_.types[operand]));
   result = value.data;
   if (value.is_uniform && n > 1) {
-    std::byte* spread = scratch + RoundUp(combiner_.frame_bytes(), 64) + static_cast<int64_t>(2 * operand) * RoundUp(kMostElements * 8, 64);
+    std::byte* spread = scratch + RoundUp(combiner_.frame_bytes(), 64) +
+                        static_cast<int64_t>(2 * operand) * RoundUp(kMostElements * 8, 64);
     Fill(wide, value.data, spread, n);
     result = spread;
   }
@@ -226,8 +237,8 @@ void ScatterRun::StoredResult(std::byte* scratch, std::size_t operand, int64_t n
 }
 
 // Single elements by a combiner of any kind, as many at once as are of different places. `starts` are inside.
-void ScatterRun::CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts, int64_t from,
-                                 int64_t n) const {
+void ScatterRun::CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts,
+                                 int64_t from, int64_t n) const {
   static_assert(kStarts <= kMostElements);
   const std::size_t count = body_.types.size();
   const int64_t step = RoundUp(kMostElements * 8, 64);
@@ -240,7 +251,8 @@ void ScatterRun::CombineElements(std::span<std::byte* const> bindings, std::byte
     taken.fill(kOutside);
     int64_t end = begin;
     for (bool is_new = true; is_new && end < n; end += is_new ? 1 : 0) {
-      std::size_t slot = static_cast<std::size_t>(static_cast<uint64_t>(starts[end]) * 0x9e3779b97f4a7c15u >> 32) % kSlots;
+      std::size_t slot =
+          static_cast<std::size_t>(static_cast<uint64_t>(starts[end]) * 0x9e3779b97f4a7c15u >> 32) % kSlots;
       while (taken[slot] != kOutside && taken[slot] != starts[end]) slot = (slot + 1) % kSlots;
       is_new = taken[slot] == kOutside;
       taken[slot] = starts[end];
@@ -252,7 +264,8 @@ void ScatterRun::CombineElements(std::span<std::byte* const> bindings, std::byte
       std::byte* raw = arrays + static_cast<int64_t>(2 * k) * step;
       const std::byte* memory = bindings[At(k >= count ? body_.updates[operand] : body_.outputs[operand])];
       if (k >= count) {
-        MoveTile(width, memory + (from + begin * row_update_stride_) * width, {0, row_update_stride_}, raw, {0, 1}, 1, now);
+        MoveTile(width, memory + (from + begin * row_update_stride_) * width, {0, row_update_stride_}, raw, {0, 1}, 1,
+                 now);
       } else {
         for (int64_t i = 0; i < now; ++i) std::memcpy(raw + i * width, memory + starts[begin + i] * width, At(width));
       }
@@ -309,15 +322,20 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
       const int64_t base = to + begin * row_operand_stride_;
       for (std::size_t c = 0; c < components_.size(); ++c) {
         const int64_t at = index_at + begin * row_index_stride_ + static_cast<int64_t>(c) * component_stride_;
-        find_starts_({.indices = indices + at * index_width, .stride = row_index_stride_, .last = components_[c].last,
-                      .factor = components_[c].stride, .adds = c > 0, .base = base, .step = row_operand_stride_}, n, starts);
+        find_starts_({.indices = indices + at * index_width,
+                      .stride = row_index_stride_,
+                      .last = components_[c].last,
+                      .factor = components_[c].stride,
+                      .adds = c > 0,
+                      .base = base,
+                      .step = row_operand_stride_},
+                     n, starts);
       }
       for (int64_t i = 0; components_.empty() && i < n; ++i) starts[i] = base + i * row_operand_stride_;
       const int64_t from = update + begin * row_update_stride_;
       if (elements_ != nullptr) {
         elements_(bindings[At(body_.outputs[0])], starts,
-                  bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]), row_update_stride_, n,
-                  run_);
+                  bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]), row_update_stride_, n, run_);
         continue;
       }
       if (run_ == 1 && window_.empty() && !dense_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorts rows. A comparator that compares functions of both sides, one after the other, turns into integer keys, which
-// Highway's vector quicksort orders together with the positions: 64 bits of keys at a time, the last ones first. Any other
-// comparator is run as it is by a stable merge sort.
+// Highway's vector quicksort orders together with the positions: 64 bits of keys at a time, the last ones first. Any
+// other comparator is run as it is by a stable merge sort.
 #include <hwy/contrib/sort/vqsort.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class SortRun final : public CpuKernel {
   std::vector<KeyGroup> groups_;   // of more than one key of 32 bits
   std::vector<int> key_operands_;  // that the keys read
   BlockProgram program_;           // of the keys
-  ScalarProgram comparator_;  // where there is none
+  ScalarProgram comparator_;       // where there is none
   std::vector<ConvertFn> widen_;
   int64_t frame_bytes_ = 0, worker_bytes_ = 0;
 };
@@ -119,7 +119,8 @@ KernelResult SortRun::Make(const plan::SortKernel& body, int threads) {
       if (n.op == NodeOp::kParam) {
         n.bits /= 2;  // the operand's number
         const int operand = static_cast<int>(n.bits);
-        if (std::ranges::find(out->key_operands_, operand) == out->key_operands_.end()) out->key_operands_.push_back(operand);
+        if (std::ranges::find(out->key_operands_, operand) == out->key_operands_.end())
+          out->key_operands_.push_back(operand);
       }
       renumber[i] = static_cast<NodeId>(kept.size());
       kept.push_back(n);
@@ -129,14 +130,14 @@ KernelResult SortRun::Make(const plan::SortKernel& body, int threads) {
     if (out->key_operands_.empty()) {
       out->keys_.clear();
     } else {
-      KRAFLA_ASSIGN(out->program_, BlockProgram::Compile(key, {.tile = {.rows = 1, .columns = kKeyBlock}, .params_are_arrays = true}));
+      KRAFLA_ASSIGN(out->program_,
+                    BlockProgram::Compile(key, {.tile = {.rows = 1, .columns = kKeyBlock}, .params_are_arrays = true}));
     }
   }
-  if (out->keys_.empty()) {
-    KRAFLA_ASSIGN(out->comparator_, ScalarProgram::Compile(body.comparator));
-  }
+  if (out->keys_.empty()) { KRAFLA_ASSIGN(out->comparator_, ScalarProgram::Compile(body.comparator)); }
   out->MakeGroups();
-  int64_t size = RoundUp(std::max<int64_t>(out->program_.frame_bytes(), static_cast<int64_t>(out->comparator_.slot_count()) * 8), 64);
+  int64_t size = RoundUp(
+      std::max<int64_t>(out->program_.frame_bytes(), static_cast<int64_t>(out->comparator_.slot_count()) * 8), 64);
   out->frame_bytes_ = size;
   for (ElementType t : body.types) size += RoundUp(out->length_ * StorageBytes(t), 64);
   size += RoundUp(kKeyBlock * 8 * static_cast<int64_t>(body.types.size()), 64);
@@ -198,7 +199,10 @@ void SortRun::RunKeys(const Memory& m, int64_t at, int64_t n) const {
 }
 
 KeyOrder OrderOf(const KeyRule& rule) {
-  return {.is_float = IsFloat(rule.type), .is_signed = IsSigned(rule.type), .equal_zeros = !rule.total_order, .descending = rule.descending};
+  return {.is_float = IsFloat(rule.type),
+          .is_signed = IsSigned(rule.type),
+          .equal_zeros = !rule.total_order,
+          .descending = rule.descending};
 }
 
 void SortRun::KeysOf32(const Memory& m, std::size_t key, int64_t n, uint32_t* keys) const {
@@ -254,7 +258,8 @@ void SortRun::SortByGroups(const Memory& m) const {
     const std::size_t wanted = g + 1 == groups_.size() ? keep : length;
     // VQPartialSort of Highway 1.2 loses elements of 128 bits now and then.
     hwy::VQSort(sorted, length, hwy::SortAscending());
-    for (std::size_t i = 0; i < wanted; ++i) order[i] = g > 0 ? before[sorted[i].lo] : static_cast<int32_t>(sorted[i].lo);
+    for (std::size_t i = 0; i < wanted; ++i)
+      order[i] = g > 0 ? before[sorted[i].lo] : static_cast<int32_t>(sorted[i].lo);
   }
 }
 

@@ -33,7 +33,8 @@ constexpr int kFormulaCost = 10;
 // Which node of another program has the same value.
 class EqualNodes {
  public:
-  EqualNodes(const ElementProgram& program, const ElementProgram& other) : a_(program), b_(other), equal_(program.nodes.size(), kNoNode) {
+  EqualNodes(const ElementProgram& program, const ElementProgram& other)
+      : a_(program), b_(other), equal_(program.nodes.size(), kNoNode) {
     if (a_.nodes.size() * b_.nodes.size() > kMostNodePairs) return;
     for (std::size_t i = 0; i < a_.nodes.size(); ++i)
       for (std::size_t j = 0; j < b_.nodes.size() && equal_[i] == kNoNode; ++j)
@@ -44,8 +45,9 @@ class EqualNodes {
  private:
   bool IsSameOperand(NodeId a, NodeId b) const { return a == kNoNode || b == kNoNode ? a == b : equal_[At(a)] == b; }
   bool IsSame(const Node& a, const Node& b) const {
-    if (a.op != b.op || a.opcode != b.opcode || a.type != b.type || a.storage != b.storage || a.direction != b.direction ||
-        a.total_order != b.total_order || a.buffer != b.buffer || a.bits != b.bits || !IsSameOperand(a.mask, b.mask))
+    if (a.op != b.op || a.opcode != b.opcode || a.type != b.type || a.storage != b.storage ||
+        a.direction != b.direction || a.total_order != b.total_order || a.buffer != b.buffer || a.bits != b.bits ||
+        !IsSameOperand(a.mask, b.mask))
       return false;
     for (std::size_t o = 0; o < a.operands.size(); ++o)
       if (!IsSameOperand(a.operands[o], b.operands[o])) return false;
@@ -80,7 +82,8 @@ std::vector<int> Costs(const ElementProgram& program) {
   std::vector<int> out(program.nodes.size(), 0);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const Node& n = program.nodes[i];
-    if (n.op == NodeOp::kConstant || n.op == NodeOp::kParam || n.op == NodeOp::kLoad || n.op == NodeOp::kIndex) continue;
+    if (n.op == NodeOp::kConstant || n.op == NodeOp::kParam || n.op == NodeOp::kLoad || n.op == NodeOp::kIndex)
+      continue;
     int cost = n.op == NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? kFormulaCost : 1;
     for (NodeId o : n.operands)
       if (o != kNoNode) cost += out[At(o)];
@@ -116,7 +119,8 @@ IndexId Linear(plan::IndexSpace& space, std::span<const int64_t> strides) {
 }  // namespace
 
 StageArrays::StageArrays(const ReduceKernel& body) {
-  for (const ReduceStage& stage : body.stages) first_buffer_ = std::max(first_buffer_, static_cast<int>(stage.program.buffers.size()));
+  for (const ReduceStage& stage : body.stages)
+    first_buffer_ = std::max(first_buffer_, static_cast<int>(stage.program.buffers.size()));
 }
 
 std::byte* StageArrays::BaseOf(std::size_t i, std::byte* place, std::span<const int64_t> origin) const {
@@ -124,7 +128,8 @@ std::byte* StageArrays::BaseOf(std::size_t i, std::byte* place, std::span<const 
   int64_t before = 0;
   for (std::size_t d = 0; d < array.strides.size(); ++d) before += array.strides[d] * origin[d];
   // A number: the address may be of no array.
-  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(place) - static_cast<std::uintptr_t>(before * array.width));
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(place) -
+                                      static_cast<std::uintptr_t>(before * array.width));
 }
 
 int StageArrays::Add(ReduceKernel& body, ElementType type, Array array) {
@@ -146,11 +151,14 @@ void StageArrays::KeepValues(ReduceKernel& body, const TileShape& tile) {
     strides[At(d)] = elements;
     elements = CheckedMul(elements, extent).value_or(INT64_MAX / 2);
   };
-  const auto extent_of = [&](int d, int64_t in_tile) { return At(d) < row_rank ? in_tile : body.element_dims[At(d) - row_rank]; };
+  const auto extent_of = [&](int d, int64_t in_tile) {
+    return At(d) < row_rank ? in_tile : body.element_dims[At(d) - row_rank];
+  };
   if (tile.column_dim >= 0) take(tile.column_dim, extent_of(tile.column_dim, tile.columns));
   if (tile.row_dim >= 0) take(tile.row_dim, extent_of(tile.row_dim, tile.rows));
   for (std::size_t d = rank; d-- > row_rank;)
-    if (static_cast<int>(d) != tile.column_dim && static_cast<int>(d) != tile.row_dim) take(static_cast<int>(d), body.element_dims[d - row_rank]);
+    if (static_cast<int>(d) != tile.column_dim && static_cast<int>(d) != tile.row_dim)
+      take(static_cast<int>(d), body.element_dims[d - row_rank]);
   int64_t left = kMostKeptBytesOfTile;
 
   const std::vector<ReduceStage> given = body.stages;
@@ -163,7 +171,8 @@ void StageArrays::KeepValues(ReduceKernel& body, const TileShape& tile) {
       if (given[from].scope != ReduceStage::Scope::kElement) continue;
       const EqualNodes equal(program, given[from].program);
       std::vector<bool> inside(program.nodes.size());
-      for (std::size_t i = 0; i < inside.size(); ++i) inside[i] = is_done[i] || equal.Of(static_cast<NodeId>(i)) != kNoNode;
+      for (std::size_t i = 0; i < inside.size(); ++i)
+        inside[i] = is_done[i] || equal.Of(static_cast<NodeId>(i)) != kNoNode;
       const std::vector<bool> wanted = ReadFromOutside(program, inside);
       for (std::size_t i = 0; i < inside.size(); ++i) {
         const Node& n = program.nodes[i];
@@ -183,13 +192,20 @@ void StageArrays::KeepValues(ReduceKernel& body, const TileShape& tile) {
         } else {
           if (bytes > left) continue;
           left -= bytes;
-          buffer = Add(body, n.type, {.width = StorageBytes(n.type), .elements = elements, .param = -1,
-                                      .strides = Dims(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(row_rank))});
+          buffer = Add(body, n.type,
+                       {.width = StorageBytes(n.type),
+                        .elements = elements,
+                        .param = -1,
+                        .strides = Dims(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(row_rank))});
           first.stores.push_back({buffer, Linear(first.space, strides), source, n.type, kNoNode});
         }
         ElementProgram& second = body.stages[s].program;
-        second.nodes[i] = {.op = NodeOp::kLoad, .type = n.type, .storage = n.type, .buffer = buffer,
-                           .index = Linear(second.space, strides), .depends = n.depends};
+        second.nodes[i] = {.op = NodeOp::kLoad,
+                           .type = n.type,
+                           .storage = n.type,
+                           .buffer = buffer,
+                           .index = Linear(second.space, strides),
+                           .depends = n.depends};
         is_done[i] = true;
       }
     }
@@ -210,11 +226,17 @@ void StageArrays::LoadParams(ReduceKernel& body, const TileShape& tile) {
       if (n.op != NodeOp::kParam) continue;
       const int param = static_cast<int>(n.bits);
       auto known = std::ranges::find(arrays_, param, &Array::param);
-      const int buffer = known != arrays_.end() ? first_buffer_ + static_cast<int>(known - arrays_.begin())
-                                                : Add(body, n.type, {.width = StorageBytes(n.type), .elements = 0, .param = param, .strides = strides});
+      const int buffer =
+          known != arrays_.end()
+              ? first_buffer_ + static_cast<int>(known - arrays_.begin())
+              : Add(body, n.type, {.width = StorageBytes(n.type), .elements = 0, .param = param, .strides = strides});
       ElementProgram& program = body.stages[s].program;
-      program.nodes[i] = {.op = NodeOp::kLoad, .type = n.type, .storage = n.type, .buffer = buffer,
-                          .index = program.space.Iter(dim), .depends = uint64_t{1} << dim};
+      program.nodes[i] = {.op = NodeOp::kLoad,
+                          .type = n.type,
+                          .storage = n.type,
+                          .buffer = buffer,
+                          .index = program.space.Iter(dim),
+                          .depends = uint64_t{1} << dim};
     }
   }
 }

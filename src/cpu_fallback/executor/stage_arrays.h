@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stages of a reduction hand on to later ones besides their results: arrays of the row tile that is being worked
-// on, in a worker's scratch, which the stages' programs store to and load from as buffers of their own.
+// What the stages of a reduction hand on to later ones besides their results: arrays of the row tile that is being
+// worked on, in a worker's scratch, which the stages' programs store to and load from as buffers of their own.
 //
 // - Values of elements that cost much and are wanted again, as the exponentials of a softmax, are kept.
-// - A value a row (a reduced one, or computed of such) is loaded along the tile's rows: it needs no array of its copies.
+// - A value a row (a reduced one, or computed of such) is loaded along the tile's rows: it needs no array of its
+// copies.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,8 @@ class StageArrays {
   // Array i is buffer `first_buffer() + i` of all element stages' programs.
   int first_buffer() const { return first_buffer_; }
   const std::vector<Array>& arrays() const { return arrays_; }
-  // Where array i, which lies at `place`, would begin if it had all rows: programs count them from the first one of all,
-  // the array from that of the tile at `origin`.
+  // Where array i, which lies at `place`, would begin if it had all rows: programs count them from the first one of
+  // all, the array from that of the tile at `origin`.
   std::byte* BaseOf(std::size_t i, std::byte* place, std::span<const int64_t> origin) const;
 
  private:

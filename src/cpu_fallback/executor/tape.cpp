@@ -89,7 +89,8 @@ const TapeOp* LaunchKernel(const TapeOp* op, TapeRun& run) {
   run.status = run.limit.Check();
   if (!run.status) return nullptr;
   const auto* bindings = reinterpret_cast<std::byte* const*>(op->in[0]);
-  run.status = static_cast<const CpuKernel*>(op->what.object)->Run({bindings, static_cast<std::size_t>(op->n)}, run.pool, run.scratch);
+  run.status = static_cast<const CpuKernel*>(op->what.object)
+                   ->Run({bindings, static_cast<std::size_t>(op->n)}, run.pool, run.scratch);
   return run.status ? op + 1 : nullptr;
 }
 const TapeOp* CallSteps(const TapeOp* op, TapeRun& run) {
@@ -218,7 +219,8 @@ void TapeBuilder::AddLaunch(const plan::LaunchStep& launch) {
   const int64_t addresses = Reserve(static_cast<int64_t>(launch.bindings.size()) * 8);
   for (std::size_t b = 0; b < launch.bindings.size(); ++b)
     Address(addresses + static_cast<int64_t>(b) * 8, PlaceOf(launch.bindings[b]));
-  const int op = Add({.run = &LaunchKernel, .n = static_cast<int64_t>(launch.bindings.size()), .what = {.object = &kernel}});
+  const int op =
+      Add({.run = &LaunchKernel, .n = static_cast<int64_t>(launch.bindings.size()), .what = {.object = &kernel}});
   In(op, 0, {TapePlace::kFrame, addresses});
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tape: the steps of a loop, and of all that is inside it, as one list of instructions with the addresses of what they
-// work on. A turn of a loop with little to do costs a few nanoseconds an instruction: nothing is looked up, set up or
-// handed out. What is too large for that, or of another family, an instruction of the tape launches as a kernel.
+// A tape: the steps of a loop, and of all that is inside it, as one list of instructions with the addresses of what
+// they work on. A turn of a loop with little to do costs a few nanoseconds an instruction: nothing is looked up, set up
+// or handed out. What is too large for that, or of another family, an instruction of the tape launches as a kernel.
 #pragma once
 
 #include <cstddef>
@@ -104,7 +104,7 @@ class TapeBuilder {
 
  private:
   struct PendingLink {
-    int op = -1;       // -1: in the tape's own memory
+    int op = -1;        // -1: in the tape's own memory
     int64_t where = 0;  // 0: out, 1 to 3: in; an offset
     TapePlace place;
   };

@@ -44,9 +44,10 @@ class Unroller {
     out_.buffers = buffers;
   }
 
-  // Nodes of `program`, which number they have here, with these indices in the place of the dimensions behind the outer ones
-  // and nodes in the place of params. `is_shared`: nodes that do not vary with those dimensions are made once.
-  std::vector<NodeId> Add(const ElementProgram& program, std::span<const int64_t> inner, std::span<const NodeId> params, bool is_shared) {
+  // Nodes of `program`, which number they have here, with these indices in the place of the dimensions behind the outer
+  // ones and nodes in the place of params. `is_shared`: nodes that do not vary with those dimensions are made once.
+  std::vector<NodeId> Add(const ElementProgram& program, std::span<const int64_t> inner, std::span<const NodeId> params,
+                          bool is_shared) {
     std::vector<NodeId> at(program.nodes.size(), kNoNode);
     for (std::size_t i = 0; i < program.nodes.size(); ++i) {
       const Node& from = program.nodes[i];
@@ -97,17 +98,22 @@ class Unroller {
   ElementProgram Finish() && { return std::move(out_); }
 
  private:
-  IndexId Expr(const plan::IndexSpace& from, IndexId id, std::span<const int64_t> inner, const std::vector<NodeId>& nodes) {
+  IndexId Expr(const plan::IndexSpace& from, IndexId id, std::span<const int64_t> inner,
+               const std::vector<NodeId>& nodes) {
     plan::IndexSpace& to = out_.space;
     IndexId sum = to.Constant(from.expr(id).constant);
     for (const IndexTerm& t : from.expr(id).terms) {
       const IndexAtom& a = from.atom(t.atom);
       IndexId part = 0;
       switch (a.kind) {
-        case IndexAtom::Kind::kIter: part = At(a.iter) < rank_ ? to.Iter(a.iter) : to.Constant(inner[At(a.iter) - rank_]); break;
+        case IndexAtom::Kind::kIter:
+          part = At(a.iter) < rank_ ? to.Iter(a.iter) : to.Constant(inner[At(a.iter) - rank_]);
+          break;
         case IndexAtom::Kind::kFloorDiv: part = to.FloorDiv(Expr(from, a.expr, inner, nodes), a.divisor); break;
         case IndexAtom::Kind::kMod: part = to.Mod(Expr(from, a.expr, inner, nodes), a.divisor); break;
-        case IndexAtom::Kind::kValue: part = to.Value(nodes[At(a.node)], a.lo, a.hi, out_.nodes[At(nodes[At(a.node)])].depends); break;
+        case IndexAtom::Kind::kValue:
+          part = to.Value(nodes[At(a.node)], a.lo, a.hi, out_.nodes[At(nodes[At(a.node)])].depends);
+          break;
       }
       sum = to.Add(sum, to.Mul(part, t.coefficient));
     }
@@ -139,11 +145,13 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   int64_t elements = 1, rows = 1;
   for (int64_t d : body.element_dims) elements = CheckedMul(elements, d).value_or(INT64_MAX);
   for (int64_t d : body.row_dims) rows = CheckedMul(rows, d).value_or(INT64_MAX);
-  if (elements < 1 || elements > kMostUnrolled || rows == 0 || rows == INT64_MAX || (rows < kFewRows && runs <= 1)) return std::nullopt;
+  if (elements < 1 || elements > kMostUnrolled || rows == 0 || rows == INT64_MAX || (rows < kFewRows && runs <= 1))
+    return std::nullopt;
   std::size_t nodes = 0;
   for (const ReduceStage& stage : body.stages) {
     const bool is_element = stage.scope == ReduceStage::Scope::kElement;
-    if (HasMasks(stage.program) || (is_element && NarrowestAccess(stage.program) < 4 && elements > kMostUnrolledBytes)) return std::nullopt;
+    if (HasMasks(stage.program) || (is_element && NarrowestAccess(stage.program) < 4 && elements > kMostUnrolledBytes))
+      return std::nullopt;
     std::size_t each = stage.program.nodes.size();
     for (const Reduction& r : stage.reductions) {
       // The sums of a convolution are told by their kind alone.
@@ -186,7 +194,8 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
 std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot) {
   const bool is_of_vectors = dot.m == 1 || dot.n == 1;
   const ElementType type = dot.accumulate_type;
-  if (!native::HasRoutines() || !is_of_vectors || dot.k < 1 || dot.k > native::kMaxInterleaved || !IsFloat(type) || dot.lhs_type != type || dot.rhs_type != type)
+  if (!native::HasRoutines() || !is_of_vectors || dot.k < 1 || dot.k > native::kMaxInterleaved || !IsFloat(type) ||
+      dot.lhs_type != type || dot.rhs_type != type)
     return std::nullopt;
   Dims dims = dot.batch;
   dims.push_back(dot.m);
@@ -202,11 +211,15 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot) {
     for (int b = 0; b < rank - 2; ++b) at = space.Add(at, space.Mul(space.Iter(b), batch_strides[At(b)]));
     return out.Add({.op = NodeOp::kLoad, .type = type, .storage = type, .buffer = binding, .index = at});
   };
-  const auto combine = [&](Opcode op, NodeId a, NodeId b) { return out.Add({.op = NodeOp::kHlo, .opcode = op, .type = type, .storage = type, .operands = {a, b, kNoNode}}); };
+  const auto combine = [&](Opcode op, NodeId a, NodeId b) {
+    return out.Add({.op = NodeOp::kHlo, .opcode = op, .type = type, .storage = type, .operands = {a, b, kNoNode}});
+  };
   NodeId sum = kNoNode;
   for (int64_t k = 0; k < dot.k; ++k) {
-    const NodeId x = load(dot.lhs_binding, dot.lhs_batch_strides, dot.lhs_offset + k * dot.lhs_k_stride, rank - 2, dot.lhs_m_stride);
-    const NodeId y = load(dot.rhs_binding, dot.rhs_batch_strides, dot.rhs_offset + k * dot.rhs_k_stride, rank - 1, dot.rhs_n_stride);
+    const NodeId x =
+        load(dot.lhs_binding, dot.lhs_batch_strides, dot.lhs_offset + k * dot.lhs_k_stride, rank - 2, dot.lhs_m_stride);
+    const NodeId y =
+        load(dot.rhs_binding, dot.rhs_batch_strides, dot.rhs_offset + k * dot.rhs_k_stride, rank - 1, dot.rhs_n_stride);
     const NodeId product = combine(Opcode::kMultiply, x, y);
     sum = sum == kNoNode ? product : combine(Opcode::kAdd, sum, product);
   }
@@ -216,10 +229,13 @@ std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot) {
 
 std::optional<ElementProgram> UnrolledRows(const ElementProgram& program) {
   const Dims& dims = program.space.dims();
-  if (!native::HasRoutines() || dims.size() < 2 || !program.results.empty() || program.stores.empty() || HasMasks(program)) return std::nullopt;
+  if (!native::HasRoutines() || dims.size() < 2 || !program.results.empty() || program.stores.empty() ||
+      HasMasks(program))
+    return std::nullopt;
   const int column = static_cast<int>(dims.size()) - 1, row = column - 1;
   const int64_t columns = dims.back(), rows = dims[At(row)];
-  if (columns < 2 || columns > native::kMaxInterleaved || rows < kFewRows || NarrowestAccess(program) < 4) return std::nullopt;
+  if (columns < 2 || columns > native::kMaxInterleaved || rows < kFewRows || NarrowestAccess(program) < 4)
+    return std::nullopt;
   if (program.nodes.size() * static_cast<std::size_t>(columns) > kMostUnrolledNodes) return std::nullopt;
   for (const Store& s : program.stores) {
     const auto along = program.space.StrideAlong(s.index, column), across = program.space.StrideAlong(s.index, row);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs whose innermost dimensions have been written out: a few elements of each point become nodes of one program over
-// the other dimensions.
+// Programs whose innermost dimensions have been written out: a few elements of each point become nodes of one program
+// over the other dimensions.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,17 @@
 
 namespace krafla::cpu {
 
-// A reduction of few elements a row as a loop over the rows: native code goes through many rows at once, and a loop's turn
-// has it as a part of its own. The elements are combined in their order. Nothing: it is better done as a reduction.
+// A reduction of few elements a row as a loop over the rows: native code goes through many rows at once, and a loop's
+// turn has it as a part of its own. The elements are combined in their order. Nothing: it is better done as a
+// reduction.
 std::optional<plan::ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, int64_t runs);
 
-// Many products of a vector of up to 4 elements with vectors, as the lightness of pixels, as a loop over all of them. Nothing:
-// it is better done as a product of matrices.
+// Many products of a vector of up to 4 elements with vectors, as the lightness of pixels, as a loop over all of them.
+// Nothing: it is better done as a product of matrices.
 std::optional<plan::ElementProgram> UnrolledProduct(const plan::DotKernel& dot);
 
-// A loop over rows of 2 to 4 elements that are stored one behind the other, but some of which are loaded from far apart:
-// over the rows, each of whose elements is a value of its own. Nothing: its rows are as well taken as they are.
+// A loop over rows of 2 to 4 elements that are stored one behind the other, but some of which are loaded from far
+// apart: over the rows, each of whose elements is a value of its own. Nothing: its rows are as well taken as they are.
 std::optional<plan::ElementProgram> UnrolledRows(const plan::ElementProgram& program);
 
 }  // namespace krafla::cpu

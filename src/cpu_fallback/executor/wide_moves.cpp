@@ -40,8 +40,8 @@ std::optional<ElementProgram> InPairs(const ElementProgram& program) {
   std::vector<bool> is_paired(p.nodes.size(), false), is_moved(p.buffers.size(), false);
   for (std::size_t s = 0; s < program.stores.size(); s += 2) {
     const Store &re = program.stores[s], &im = program.stores[s + 1];
-    if (re.buffer != im.buffer || re.storage != ElementType::kF32 || im.storage != ElementType::kF32 || re.mask != kNoNode ||
-        im.mask != kNoNode || !IsPair(p, re.index, im.index))
+    if (re.buffer != im.buffer || re.storage != ElementType::kF32 || im.storage != ElementType::kF32 ||
+        re.mask != kNoNode || im.mask != kNoNode || !IsPair(p, re.index, im.index))
       return std::nullopt;
     const Node a = NodeOf(p, re.node), b = NodeOf(p, im.node);
     if (a.op != NodeOp::kLoad || b.op != NodeOp::kLoad || a.buffer != b.buffer || a.storage != ElementType::kF32 ||
@@ -56,7 +56,9 @@ std::optional<ElementProgram> InPairs(const ElementProgram& program) {
   }
   // What computes places reads other arrays.
   for (std::size_t n = 0; n < p.nodes.size(); ++n)
-    if (program.nodes[n].op == NodeOp::kLoad && !is_paired[n] && is_moved[static_cast<std::size_t>(program.nodes[n].buffer)]) return std::nullopt;
+    if (program.nodes[n].op == NodeOp::kLoad && !is_paired[n] &&
+        is_moved[static_cast<std::size_t>(program.nodes[n].buffer)])
+      return std::nullopt;
   for (std::size_t b = 0; b < p.buffers.size(); ++b) {
     ProgramBuffer& buffer = p.buffers[b];
     if (!is_moved[b]) continue;
@@ -75,13 +77,14 @@ std::optional<ElementProgram> InParts(const ElementProgram& program) {
   if (wrap.op != NodeOp::kWrap || wrap.storage != store.storage || !IsUnsigned(store.storage)) return std::nullopt;
   if (BitWidth(store.storage) < 8) return std::nullopt;
   const Node& shift = NodeOf(program, wrap.operands[0]);
-  if (shift.op != NodeOp::kHlo || shift.opcode != Opcode::kShiftRightLogical || shift.type != ElementType::kU32) return std::nullopt;
+  if (shift.op != NodeOp::kHlo || shift.opcode != Opcode::kShiftRightLogical || shift.type != ElementType::kU32)
+    return std::nullopt;
   const Node* from = &NodeOf(program, shift.operands[0]);
   if (from->op == NodeOp::kBitcast) from = &NodeOf(program, from->operands[0]);
   const Node* count = &NodeOf(program, shift.operands[1]);
   if (count->op == NodeOp::kConvert) count = &NodeOf(program, count->operands[0]);
-  if (from->op != NodeOp::kLoad || from->mask != kNoNode || StorageBytes(from->storage) != 4 || from->storage != from->type ||
-      from->buffer == store.buffer || count->op != NodeOp::kIndex)
+  if (from->op != NodeOp::kLoad || from->mask != kNoNode || StorageBytes(from->storage) != 4 ||
+      from->storage != from->type || from->buffer == store.buffer || count->op != NodeOp::kIndex)
     return std::nullopt;
   const int64_t bits = BitWidth(store.storage), parts = 32 / bits;
   ElementProgram p = program;

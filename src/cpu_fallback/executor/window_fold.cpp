@@ -89,11 +89,13 @@ std::optional<WindowFold> WindowFold::Find(const plan::ReduceStage& stage, std::
   if (out.tile_.column_dim < 0) return std::nullopt;
   // Long runs of a row's own elements are folded vector by vector instead of number by number of many rows.
   for (std::size_t d = out.row_rank_; d < out.strides_.size(); ++d)
-    if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= kLongRun && std::abs(out.strides_[At(out.tile_.column_dim)]) > 2)
+    if (out.strides_[d] == 1 && element_dims[d - out.row_rank_] >= kLongRun &&
+        std::abs(out.strides_[At(out.tile_.column_dim)]) > 2)
       return std::nullopt;
   // A bound over both sides of the tile is no rectangle.
   for (const Bound& b : out.bounds_)
-    if (out.tile_.row_dim >= 0 && b.coefficients[At(out.tile_.row_dim)] != 0 && b.coefficients[At(out.tile_.column_dim)] != 0)
+    if (out.tile_.row_dim >= 0 && b.coefficients[At(out.tile_.row_dim)] != 0 &&
+        b.coefficients[At(out.tile_.column_dim)] != 0)
       return std::nullopt;
   return out;
 }
@@ -163,7 +165,8 @@ void WindowFold::ChooseWindowTile(std::span<const int64_t> row_dims) {
 
 std::optional<WindowFold::Target> WindowFold::FindTarget(const plan::ReduceStage& stage) const {
   const ElementProgram& p = stage.program;
-  if (stage.scope != plan::ReduceStage::Scope::kRow || p.stores.size() != 1 || p.stores[0].mask != kNoNode) return std::nullopt;
+  if (stage.scope != plan::ReduceStage::Scope::kRow || p.stores.size() != 1 || p.stores[0].mask != kNoNode)
+    return std::nullopt;
   const plan::Store& store = p.stores[0];
   const Node& n = p.nodes[At(store.node)];
   if (n.op != NodeOp::kParam || n.bits != 0 || n.type != store.storage || store.buffer == buffer_) return std::nullopt;
@@ -172,8 +175,9 @@ std::optional<WindowFold::Target> WindowFold::FindTarget(const plan::ReduceStage
   return Target{store.buffer, p.space.expr(store.index).constant, std::move(*strides)};
 }
 
-void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_t> origin, int64_t rows, int64_t columns,
-                     std::byte* accumulator, int64_t accumulator_stride, int64_t begin, int64_t end) const {
+void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_t> origin, int64_t rows,
+                     int64_t columns, std::byte* accumulator, int64_t accumulator_stride, int64_t begin,
+                     int64_t end) const {
   const std::byte* base = buffers[At(buffer_)];
   const int64_t row_stride = StrideOf(tile_.row_dim), column_stride = StrideOf(tile_.column_dim);
   // Elements of the window with the same rectangle are folded together.
@@ -214,7 +218,8 @@ void WindowFold::Run(std::span<std::byte* const> buffers, std::span<const int64_
         continue;
       }
       Interval& side = along_rows != 0 ? r : c;
-      const Interval inside = Inside(value, along_rows != 0 ? along_rows : along_columns, b.lo, b.hi, along_rows != 0 ? rows : columns);
+      const Interval inside =
+          Inside(value, along_rows != 0 ? along_rows : along_columns, b.lo, b.hi, along_rows != 0 ? rows : columns);
       side.begin = std::max(side.begin, inside.begin);
       side.end = std::max(side.begin, std::min(side.end, inside.end));
     }

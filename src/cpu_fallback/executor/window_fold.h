@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions whose elements are loads under bounds, as those of a window: for each element of the window the part of a
-// tile of rows that it lies inside the array for is a rectangle, and folded with strides. No index is computed an element
-// of the array, no mask is made.
+// tile of rows that it lies inside the array for is a rectangle, and folded with strides. No index is computed an
+// element of the array, no mask is made.
 #pragma once
 
 #include <optional>

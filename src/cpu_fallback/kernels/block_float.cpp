@@ -103,7 +103,8 @@ void SettleOf(T* values, std::size_t n) {
   for (; i + lanes <= n; i += lanes) {
     // Nothing is written where there is none.
     const auto x = hn::LoadU(d, values + i);
-    if (!hn::AllFalse(d, hn::IsNaN(x))) [[unlikely]] hn::StoreU(SettledNan(d, x), d, values + i);
+    if (!hn::AllFalse(d, hn::IsNaN(x))) [[unlikely]]
+      hn::StoreU(SettledNan(d, x), d, values + i);
   }
   for (; i < n; ++i) values[i] = Settled(values[i]);
 }

@@ -12,12 +12,12 @@ namespace krafla::cpu::HWY_NAMESPACE {
 
 using Ops = VectorOps;
 
-#define KRAFLA_FORMULA(key, Name, operand_count)                      \
-  struct Name##Formula {                                              \
-    template <class... Operands>                                      \
-    static Ops::F Do(const Ops& ops, const Operands&... operands) {   \
-      return krafla::Name(ops, operands...);                          \
-    }                                                                 \
+#define KRAFLA_FORMULA(key, Name, operand_count)                    \
+  struct Name##Formula {                                            \
+    template <class... Operands>                                    \
+    static Ops::F Do(const Ops& ops, const Operands&... operands) { \
+      return krafla::Name(ops, operands...);                        \
+    }                                                               \
   };
 #include "numerics/formulas.def"
 

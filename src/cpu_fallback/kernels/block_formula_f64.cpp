@@ -16,12 +16,12 @@ namespace krafla::cpu::HWY_NAMESPACE {
 #if HWY_HAVE_FLOAT64
 using Ops = VectorF64Ops;
 
-#define KRAFLA_FORMULA(key, Name, operand_count)                      \
-  struct Name##Formula {                                              \
-    template <class... Operands>                                      \
-    static Ops::F Do(const Ops& ops, const Operands&... operands) {   \
-      return krafla::f64::Name(ops, operands...);                     \
-    }                                                                 \
+#define KRAFLA_FORMULA(key, Name, operand_count)                    \
+  struct Name##Formula {                                            \
+    template <class... Operands>                                    \
+    static Ops::F Do(const Ops& ops, const Operands&... operands) { \
+      return krafla::f64::Name(ops, operands...);                   \
+    }                                                               \
   };
 #include "numerics/formulas.def"
 #endif

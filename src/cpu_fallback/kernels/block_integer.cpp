@@ -73,19 +73,19 @@ struct IntShiftRightLogical {
 };
 
 // By the definitions for one number.
-#define KRAFLA_SCALAR_BINARY(Name, function)         \
-  struct Name {                                      \
-    template <class T>                               \
-    static T Do(T x, T y) {                          \
-      return krafla::function(x, y);                 \
-    }                                                \
+#define KRAFLA_SCALAR_BINARY(Name, function) \
+  struct Name {                              \
+    template <class T>                       \
+    static T Do(T x, T y) {                  \
+      return krafla::function(x, y);         \
+    }                                        \
   };
-#define KRAFLA_SCALAR_UNARY(Name, function)          \
-  struct Name {                                      \
-    template <class T>                               \
-    static T Do(T x) {                               \
-      return krafla::function(x);                    \
-    }                                                \
+#define KRAFLA_SCALAR_UNARY(Name, function) \
+  struct Name {                             \
+    template <class T>                      \
+    static T Do(T x) {                      \
+      return krafla::function(x);           \
+    }                                       \
   };
 KRAFLA_SCALAR_BINARY(ScalarShiftRightArithmetic, ShiftRightArithmeticInt)
 KRAFLA_SCALAR_BINARY(ScalarDivide, DivideInt)
@@ -110,11 +110,13 @@ struct FloatQuotient {
   static HWY_INLINE T Do(T x, T y) {
     const bool is_negated = std::is_signed_v<T> && y == static_cast<T>(-1);
     const T safe = y == 0 || is_negated ? T{1} : y;
-    return Finish(x, y, static_cast<T>(static_cast<Word>(static_cast<Float>(x) / static_cast<Float>(safe))), is_negated);
+    return Finish(x, y, static_cast<T>(static_cast<Word>(static_cast<Float>(x) / static_cast<Float>(safe))),
+                  is_negated);
   }
 };
-// By one number: |x| * ceil(2^s / |y|) >> s with s = bits + ceil(log2 |y|), as in numerics/reciprocal.h: 2^s / |y| is rounded up by
-// less than 1, which |x| <= 2^bits times stays below 2^bits * 2^ceil(log2 |y|) = 2^s, one quotient's worth over |y|.
+// By one number: |x| * ceil(2^s / |y|) >> s with s = bits + ceil(log2 |y|), as in numerics/reciprocal.h: 2^s / |y| is
+// rounded up by less than 1, which |x| <= 2^bits times stays below 2^bits * 2^ceil(log2 |y|) = 2^s, one quotient's
+// worth over |y|.
 template <class T, bool kRemainder>
 void DivideByOneLoop(const BlockArgs& args) {
   using Unsigned = std::make_unsigned_t<T>;
@@ -128,7 +130,8 @@ void DivideByOneLoop(const BlockArgs& args) {
     for (int64_t i = 0; i < n; ++i) out[i] = kRemainder ? a[i] : static_cast<T>(~T{0});
     return;
   }
-  const Unsigned divisor = y < 0 ? static_cast<Unsigned>(Unsigned{0} - static_cast<Unsigned>(y)) : static_cast<Unsigned>(y);
+  const Unsigned divisor =
+      y < 0 ? static_cast<Unsigned>(Unsigned{0} - static_cast<Unsigned>(y)) : static_cast<Unsigned>(y);
   constexpr int kBits = sizeof(T) * 8 - (std::is_signed_v<T> ? 1 : 0);
   const int shift = kBits + std::bit_width(static_cast<Unsigned>(divisor - 1));
   const Wide factor = static_cast<Wide>(((uint64_t{1} << shift) + divisor - 1) / divisor);
@@ -136,18 +139,20 @@ void DivideByOneLoop(const BlockArgs& args) {
   for (int64_t i = 0; i < n; ++i) {
     const T x = a[i];
     const bool is_negative = std::is_signed_v<T> && x < 0;
-    const Unsigned size = is_negative ? static_cast<Unsigned>(Unsigned{0} - static_cast<Unsigned>(x)) : static_cast<Unsigned>(x);
+    const Unsigned size =
+        is_negative ? static_cast<Unsigned>(Unsigned{0} - static_cast<Unsigned>(x)) : static_cast<Unsigned>(x);
     const Unsigned q = static_cast<Unsigned>((static_cast<Wide>(size) * factor) >> shift);
     if constexpr (kRemainder) {
       const Unsigned rest = static_cast<Unsigned>(size - static_cast<Unsigned>(q * divisor));
       out[i] = static_cast<T>(is_negative ? static_cast<Unsigned>(Unsigned{0} - rest) : rest);
     } else {
-      out[i] = static_cast<T>(is_negative != (std::is_signed_v<T> && y < 0) ? static_cast<Unsigned>(Unsigned{0} - q) : q);
+      out[i] =
+          static_cast<T>(is_negative != (std::is_signed_v<T> && y < 0) ? static_cast<Unsigned>(Unsigned{0} - q) : q);
     }
   }
 }
-// A u32's factor has 33 bits: by way of doubles, whose quotient is further from the next integer than rounding goes; the
-// reciprocal is taken a little up, so that whole quotients are reached.
+// A u32's factor has 33 bits: by way of doubles, whose quotient is further from the next integer than rounding goes;
+// the reciprocal is taken a little up, so that whole quotients are reached.
 template <bool kRemainder>
 void DivideU32ByOneLoop(const BlockArgs& args) {
   using Quotient = FloatQuotient<uint32_t, kRemainder>;
@@ -279,7 +284,8 @@ void Divide(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
 void Modulus(int32_t* out, const int32_t* a, int32_t divisor, int64_t n) {
   const Reciprocal reciprocal(static_cast<uint64_t>(divisor));
   KRAFLA_VECTOR_LOOP
-  for (int64_t i = 0; i < n; ++i) out[i] = a[i] - static_cast<int32_t>(reciprocal.Divide(static_cast<uint32_t>(a[i]))) * divisor;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = a[i] - static_cast<int32_t>(reciprocal.Divide(static_cast<uint32_t>(a[i]))) * divisor;
 }
 
 }  // namespace krafla::cpu::HWY_NAMESPACE

@@ -24,21 +24,21 @@
 
 // An operation on vectors of any type, by an expression of x and y.
 #ifndef KRAFLA_BINARY
-#define KRAFLA_BINARY(Name, expression)              \
-  struct Name {                                      \
-    template <class D, class V = hn::Vec<D>>         \
-    static HWY_INLINE V Do(D d, V x, V y) {          \
-      (void)d;                                       \
-      return expression;                             \
-    }                                                \
+#define KRAFLA_BINARY(Name, expression)      \
+  struct Name {                              \
+    template <class D, class V = hn::Vec<D>> \
+    static HWY_INLINE V Do(D d, V x, V y) {  \
+      (void)d;                               \
+      return expression;                     \
+    }                                        \
   };
-#define KRAFLA_UNARY(Name, expression)               \
-  struct Name {                                      \
-    template <class D, class V = hn::Vec<D>>         \
-    static HWY_INLINE V Do(D d, V x) {               \
-      (void)d;                                       \
-      return expression;                             \
-    }                                                \
+#define KRAFLA_UNARY(Name, expression)       \
+  struct Name {                              \
+    template <class D, class V = hn::Vec<D>> \
+    static HWY_INLINE V Do(D d, V x) {       \
+      (void)d;                               \
+      return expression;                     \
+    }                                        \
   };
 #endif
 

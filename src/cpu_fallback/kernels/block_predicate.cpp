@@ -19,7 +19,8 @@ HWY_INLINE auto TotalOrderKey(D d, hn::Vec<D> x) {
   if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
     const hn::RebindToSigned<D> di;
     const auto bits = hn::BitCast(di, x);
-    const auto flip = hn::BitCast(di, hn::ShiftRight<1>(hn::BitCast(hn::RebindToUnsigned<D>(), hn::BroadcastSignBit(bits))));
+    const auto flip =
+        hn::BitCast(di, hn::ShiftRight<1>(hn::BitCast(hn::RebindToUnsigned<D>(), hn::BroadcastSignBit(bits))));
     (void)d;
     return hn::Xor(bits, flip);
   } else {
@@ -60,8 +61,7 @@ void CompareLoop(const BlockArgs& args) {
   uint8_t* out = static_cast<uint8_t*>(args.out);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(F::Do(d, Next<kA>(d, a, i), Next<kB>(d, b, i)), d8, out + i);
-  if (i < n)
-    hn::StoreN(F::Do(d, NextN<kA>(d, a, i, n - i), NextN<kB>(d, b, i, n - i)), d8, out + i, n - i);
+  if (i < n) hn::StoreN(F::Do(d, NextN<kA>(d, a, i, n - i), NextN<kB>(d, b, i, n - i)), d8, out + i, n - i);
 }
 
 template <class T, class F, bool kCommutes = false>
@@ -196,7 +196,8 @@ void IsFiniteLoop(const BlockArgs& args) {
 
 BlockFn FindPredicate(const BlockKey& key) {
   if (key.op == plan::NodeOp::kCompare) {
-    if (key.operand == ElementType::kPred || key.operand == ElementType::kU8) return FindCompareOfType<uint8_t, false>(key);
+    if (key.operand == ElementType::kPred || key.operand == ElementType::kU8)
+      return FindCompareOfType<uint8_t, false>(key);
     if (key.operand == ElementType::kS8) return FindCompareOfType<int8_t, false>(key);
     if (key.operand == ElementType::kU16) return FindCompareOfType<uint16_t, false>(key);
     if (key.operand == ElementType::kS16) return FindCompareOfType<int16_t, false>(key);

@@ -28,7 +28,8 @@ bool ConvGemm::Takes(std::span<const ConvolutionProblem> problems, ElementType t
   using enum ElementType;
   if (type != kF32 && type != kF64 && type != kS32 && type != kU32 && type != kS64 && type != kU64) return false;
   for (const ConvolutionProblem& p : problems)
-    if (p.window.strides.size() > kMostSpatial || p.input.type != type || p.kernel.type != type || p.result.type != type)
+    if (p.window.strides.size() > kMostSpatial || p.input.type != type || p.kernel.type != type ||
+        p.result.type != type)
       return false;
   return true;
 }
@@ -69,7 +70,8 @@ int64_t ConvGemm::KernelBytes(const Problem& problem) const {
 
 template <class F>
 void ConvGemm::ForEachChunk(const Problem& problem, F&& f) const {
-  const int64_t taps = std::max<int64_t>(1, kChunkDepth / problem.channels), channels = std::min(problem.channels, kChunkDepth);
+  const int64_t taps = std::max<int64_t>(1, kChunkDepth / problem.channels),
+                channels = std::min(problem.channels, kChunkDepth);
   for (int64_t tap = 0; tap < problem.taps; tap += taps)
     for (int64_t c = 0; c < problem.channels; c += channels)
       f(Chunk{tap, std::min(taps, problem.taps - tap), c, std::min(channels, problem.channels - c)});
@@ -96,26 +98,31 @@ void ConvGemm::PackKernel(const Problem& problem, int64_t group, const std::byte
       if (columns < step) std::memset(to, 0, static_cast<std::size_t>(chunk.taps * chunk.channels * step * width_));
       for (int64_t t = 0; t < chunk.taps; ++t) {
         int64_t rest = chunk.first_tap + t;
-        int64_t at = view.offset + (group * problem.outputs + column) * view.strides[0] + chunk.first_channel * view.strides[1];
-        for (std::size_t d = view.dims.size(); d-- > 2; rest /= view.dims[d]) at += rest % view.dims[d] * view.strides[d];
-        MoveTile(width_, kernel + at * width_, {view.strides[1], view.strides[0]}, to, {step, 1}, chunk.channels, columns);
+        int64_t at =
+            view.offset + (group * problem.outputs + column) * view.strides[0] + chunk.first_channel * view.strides[1];
+        for (std::size_t d = view.dims.size(); d-- > 2; rest /= view.dims[d])
+          at += rest % view.dims[d] * view.strides[d];
+        MoveTile(width_, kernel + at * width_, {view.strides[1], view.strides[0]}, to, {step, 1}, chunk.channels,
+                 columns);
         to += chunk.channels * step * width_;
       }
     });
   });
 }
 
-// Channels are read where they lie where all rows see the tap, and with zeros in the place of rows that do not where they
-// are dense; else they are gathered.
+// Channels are read where they lie where all rows see the tap, and with zeros in the place of rows that do not where
+// they are dense; else they are gathered.
 std::size_t ConvGemm::FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk,
-                               const std::byte* input, RowSegment* segments, std::byte* gathered, const std::byte* zeros) const {
+                               const std::byte* input, RowSegment* segments, std::byte* gathered,
+                               const std::byte* zeros) const {
   const TensorView& view = problem.p.input;
   const ConvolutionWindow& window = problem.p.window;
   const std::size_t spatial = window.strides.size();
   const int64_t channel_stride = view.strides[1];
   const bool dense = channel_stride == 1 || chunk.channels == 1;
   // One position in several images: what one sees all see.
-  const bool together = std::ranges::all_of(rows, [&](const Position& row) { return std::ranges::equal(row.at, rows[0].at); });
+  const bool together =
+      std::ranges::all_of(rows, [&](const Position& row) { return std::ranges::equal(row.at, rows[0].at); });
   int64_t shift[kMostSpatial], index[kMostSpatial], rest = chunk.first_tap;
   for (std::size_t d = spatial; d-- > 0; rest /= problem.p.kernel.dims[2 + d]) {
     index[d] = rest % problem.p.kernel.dims[2 + d];
@@ -151,7 +158,8 @@ std::size_t ConvGemm::FindRows(const Problem& problem, std::span<const Position>
       segment.stride = 1;
       for (std::size_t r = 0; r < rows.size(); ++r, gathered += chunk.channels * width_) {
         if (segment.rows[r] == zeros) continue;
-        MoveTile(width_, static_cast<const std::byte*>(segment.rows[r]), {0, channel_stride}, gathered, {0, 1}, 1, chunk.channels);
+        MoveTile(width_, static_cast<const std::byte*>(segment.rows[r]), {0, channel_stride}, gathered, {0, 1}, 1,
+                 chunk.channels);
         segment.rows[r] = gathered;
       }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as matrix products of our own: rows are positions of the result with what their windows see, which is read
-// where it lies, columns are output channels. For types that oneDNN lacks, and whatever else it does not take.
+// Convolutions as matrix products of our own: rows are positions of the result with what their windows see, which is
+// read where it lies, columns are output channels. For types that oneDNN lacks, and whatever else it does not take.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ class ConvGemm {
   ConvGemm(std::span<const ConvolutionProblem> problems, ElementType type, int threads);
 
   int64_t scratch_bytes() const { return scratch_bytes_; }
-  void Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool, std::byte* scratch) const;
+  void Run(const std::byte* input, const std::byte* kernel, std::byte* result, ThreadPool& pool,
+           std::byte* scratch) const;
 
  private:
   struct Problem {
@@ -28,8 +29,8 @@ class ConvGemm {
     int64_t channels = 1, outputs = 1;  // of a group
     int64_t taps = 1, positions = 1;    // of the window; of the result in all images
     int64_t row_tasks = 1;
-    bool images_first = false;          // positions that follow each other are those of the images, not of a row
-    int64_t packed_kernel = 0;          // bytes from the beginning of the scratch; one group's after the other
+    bool images_first = false;  // positions that follow each other are those of the images, not of a row
+    int64_t packed_kernel = 0;  // bytes from the beginning of the scratch; one group's after the other
     int64_t first_pack = 0, first_task = 0;
   };
   static constexpr std::size_t kMostSpatial = 8;
@@ -52,10 +53,10 @@ class ConvGemm {
   void ForEachColumns(const Problem& problem, F&& f) const;
   void PackKernel(const Problem& problem, int64_t group, const std::byte* kernel, std::byte* to) const;
   // The segments of a chunk, one a tap that some row sees; how many there are.
-  std::size_t FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk, const std::byte* input,
-                       RowSegment* segments, std::byte* gathered, const std::byte* zeros) const;
-  void RunTask(const Problem& problem, int64_t task, const std::byte* input, std::byte* result, const std::byte* scratch,
-               std::byte* memory) const;
+  std::size_t FindRows(const Problem& problem, std::span<const Position> rows, const Chunk& chunk,
+                       const std::byte* input, RowSegment* segments, std::byte* gathered, const std::byte* zeros) const;
+  void RunTask(const Problem& problem, int64_t task, const std::byte* input, std::byte* result,
+               const std::byte* scratch, std::byte* memory) const;
 
   ElementType type_;
   int width_ = 4;

@@ -70,8 +70,8 @@ struct PointOps {
   }
 };
 
-// Vectors along q. The last one lies over the one before it where s is no multiple of a vector; where s is less than one,
-// there is only a part.
+// Vectors along q. The last one lies over the one before it where s is no multiple of a vector; where s is less than
+// one, there is only a part.
 template <int R, bool kIsPart, class T>
 __attribute__((flatten)) void AlongColumns(const FftPassArgs<T>& a) {
   const hn::ScalableTag<T> d;
@@ -81,7 +81,8 @@ __attribute__((flatten)) void AlongColumns(const FftPassArgs<T>& a) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto part = static_cast<std::size_t>(a.s);
   const auto load = [&](const T* from) HWY_ATTR { return kIsPart ? hn::LoadN(d, from, part) : hn::LoadU(d, from); };
-  const auto store = [&](const V& v, T* to) HWY_ATTR { kIsPart ? hn::StoreN(v.v, d, to, part) : hn::StoreU(v.v, d, to); };
+  const auto store = [&](const V& v, T* to)
+                         HWY_ATTR { kIsPart ? hn::StoreN(v.v, d, to, part) : hn::StoreU(v.v, d, to); };
   const int64_t plane = (R - 1) * a.rest;
   for (int64_t p = 0; p < a.rest; ++p) {
     for (int64_t begin = 0; begin < a.s; begin += lanes) {
@@ -280,7 +281,8 @@ HWY_INLINE void FromHalfLoop(const T* pairs, int64_t h, const T* roots, SplitLin
 
 // to[r, c] = from[r, c] times factor r. Of one column vectors run along r.
 template <class T>
-HWY_INLINE void MultiplyLoop(SplitLine<T> from, const T* re, const T* im, int64_t rows, int64_t columns, SplitLine<T> to) {
+HWY_INLINE void MultiplyLoop(SplitLine<T> from, const T* re, const T* im, int64_t rows, int64_t columns,
+                             SplitLine<T> to) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto some = [&](int64_t at, int64_t n, auto u, auto v) HWY_ATTR {
@@ -301,10 +303,12 @@ HWY_INLINE void MultiplyLoop(SplitLine<T> from, const T* re, const T* im, int64_
     for (int64_t c = 0; c < columns; c += lanes) some(r * columns + c, std::min(lanes, columns - c), u, v);
   }
 }
-void MultiplyFloat(SplitLine<float> from, const float* re, const float* im, int64_t rows, int64_t columns, SplitLine<float> to) {
+void MultiplyFloat(SplitLine<float> from, const float* re, const float* im, int64_t rows, int64_t columns,
+                   SplitLine<float> to) {
   MultiplyLoop(from, re, im, rows, columns, to);
 }
-void MultiplyDouble(SplitLine<double> from, const double* re, const double* im, int64_t rows, int64_t columns, SplitLine<double> to) {
+void MultiplyDouble(SplitLine<double> from, const double* re, const double* im, int64_t rows, int64_t columns,
+                    SplitLine<double> to) {
   MultiplyLoop(from, re, im, rows, columns, to);
 }
 
@@ -378,10 +382,12 @@ void Append(const std::vector<std::complex<double>>& from, std::vector<T>& re, s
 
 void RunPass(const FftPassArgs<float>& a) { HWY_DYNAMIC_DISPATCH(PassFloat)(a); }
 void RunPass(const FftPassArgs<double>& a) { HWY_DYNAMIC_DISPATCH(PassDouble)(a); }
-void MultiplyRows(SplitLine<float> from, const float* re, const float* im, int64_t rows, int64_t columns, SplitLine<float> to) {
+void MultiplyRows(SplitLine<float> from, const float* re, const float* im, int64_t rows, int64_t columns,
+                  SplitLine<float> to) {
   HWY_DYNAMIC_DISPATCH(MultiplyFloat)(from, re, im, rows, columns, to);
 }
-void MultiplyRows(SplitLine<double> from, const double* re, const double* im, int64_t rows, int64_t columns, SplitLine<double> to) {
+void MultiplyRows(SplitLine<double> from, const double* re, const double* im, int64_t rows, int64_t columns,
+                  SplitLine<double> to) {
   HWY_DYNAMIC_DISPATCH(MultiplyDouble)(from, re, im, rows, columns, to);
 }
 
@@ -447,7 +453,8 @@ int64_t LineFft<T>::scratch_numbers(int64_t columns) const {
 // With the parts of all numbers swapped, the transform forward is the one backward.
 template <class T>
 SplitLine<T> LineFft<T>::Run(SplitLine<T> x, SplitLine<T> spare, int64_t columns, T* scratch) const {
-  return is_backward_ ? Swapped(Forward(Swapped(x), Swapped(spare), columns, scratch)) : Forward(x, spare, columns, scratch);
+  return is_backward_ ? Swapped(Forward(Swapped(x), Swapped(spare), columns, scratch))
+                      : Forward(x, spare, columns, scratch);
 }
 
 template <class T>
@@ -464,9 +471,8 @@ SplitLine<T> LineFft<T>::Forward(SplitLine<T> x, SplitLine<T> spare, int64_t col
   }
   const int64_t count = padded_ * columns;
   const SplitLine<T> a{scratch, scratch + count}, b{scratch + 2 * count, scratch + 3 * count};
-  auto multiply = [&](SplitLine<T> from, const std::vector<T>& re, const std::vector<T>& im, int64_t rows, SplitLine<T> to) {
-    MultiplyRows(from, re.data(), im.data(), rows, columns, to);
-  };
+  auto multiply = [&](SplitLine<T> from, const std::vector<T>& re, const std::vector<T>& im, int64_t rows,
+                      SplitLine<T> to) { MultiplyRows(from, re.data(), im.data(), rows, columns, to); };
   multiply(x, chirp_re_, chirp_im_, n_, a);
   for (T* part : {a.re, a.im}) std::fill(part + n_ * columns, part + count, T(0));
   const SplitLine<T> spectrum = inner_->Forward(a, b, columns, nullptr);
@@ -481,7 +487,9 @@ template class LineFft<float>;
 template class LineFft<double>;
 
 template <>
-void SplitPairs<float>(const float* pairs, int64_t n, SplitLine<float> to) { HWY_DYNAMIC_DISPATCH(SplitFloat)(pairs, n, to); }
+void SplitPairs<float>(const float* pairs, int64_t n, SplitLine<float> to) {
+  HWY_DYNAMIC_DISPATCH(SplitFloat)(pairs, n, to);
+}
 template <>
 void SplitPairs<double>(const double* pairs, int64_t n, SplitLine<double> to) {
   HWY_DYNAMIC_DISPATCH(SplitDouble)(pairs, n, to);

@@ -30,10 +30,10 @@ class LineFft {
  private:
   struct Pass {
     int radix = 1;
-    int64_t rest = 1;           // n / (radices so far and this one)
-    std::vector<T> twiddles;    // re[radix - 1][rest] then im[radix - 1][rest]
-    std::vector<T> spread;      // of a single line whose runs are shorter than a vector: the same, once for each of a run
-    std::vector<T> roots;       // pairs exp(2 pi i k / radix)
+    int64_t rest = 1;         // n / (radices so far and this one)
+    std::vector<T> twiddles;  // re[radix - 1][rest] then im[radix - 1][rest]
+    std::vector<T> spread;    // of a single line whose runs are shorter than a vector: the same, once for each of a run
+    std::vector<T> roots;     // pairs exp(2 pi i k / radix)
   };
   SplitLine<T> Forward(SplitLine<T> x, SplitLine<T> spare, int64_t columns, T* scratch) const;
 

@@ -29,9 +29,7 @@ struct VectorF64Ops : FormulaLanes<double, uint64_t> {
   static I UMulHi(const I& a, const I& b) { return hn::ShiftRight<32>(Product(a, b)); }
   static I Not(const I& a) { return Word(hn::Not(a.v)); }
   static I Shl(const I& a, const I& b) { return Word(hn::Shl(a.v, b.v)); }
-  static I Sar(const I& a, const I& b) {
-    return Word(hn::BitCast(DI(), hn::Shr(Signed(a), hn::BitCast(DS(), b.v))));
-  }
+  static I Sar(const I& a, const I& b) { return Word(hn::BitCast(DI(), hn::Shr(Signed(a), hn::BitCast(DS(), b.v)))); }
 
   // Both are below 2^32.
   static B ULt(const I& a, const I& b) { return Rebound(hn::Lt(hn::BitCast(DS(), a.v), hn::BitCast(DS(), b.v))); }

@@ -74,14 +74,13 @@ struct FormulaLanes {
   static B BAnd(const B& a, const B& b) { return hn::And(a.v, b.v); }
   static B BOr(const B& a, const B& b) { return hn::Or(a.v, b.v); }
   static B BNot(const B& a) { return hn::Not(a.v); }
-  static F Select(const B& c, const F& a, const F& b) {
-    return hn::IfThenElse(hn::RebindMask(DF(), c.v), a.v, b.v);
-  }
+  static F Select(const B& c, const F& a, const F& b) { return hn::IfThenElse(hn::RebindMask(DF(), c.v), a.v, b.v); }
   static I SelectI(const B& c, const I& a, const I& b) { return hn::IfThenElse(c.v, a.v, b.v); }
 
   template <std::size_t N, class Body>
   static std::array<I, N> When(const B& condition, const std::array<I, N>& state, Body body) {
-    if (hn::AllFalse(DI(), condition.v)) [[likely]] return state;
+    if (hn::AllFalse(DI(), condition.v)) [[likely]]
+      return state;
     return Blend(condition, body(state), state);
   }
   template <std::size_t N, class Condition, class Body>

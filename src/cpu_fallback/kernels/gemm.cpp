@@ -21,7 +21,7 @@
 #ifndef KRAFLA_CPU_GEMM_SIZES
 #define KRAFLA_CPU_GEMM_SIZES
 namespace krafla::cpu {
-constexpr int kGemmRows = 8;         // of the register tile
+constexpr int kGemmRows = 8;  // of the register tile
 struct GemmTile {
   int64_t column_step = 0;  // columns of the register tile
   // result[rows, columns] (+)= packed lhs * packed rhs over `depth`.
@@ -122,8 +122,8 @@ GemmTile FindTile(ElementType type) {
 
 // As Tile, with rows that lie anywhere.
 template <class T, int kRows, int kColumns>
-HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, const T* HWY_RESTRICT rhs_begin, int64_t count,
-                         int64_t columns, T* HWY_RESTRICT result, int64_t stride, bool add) {
+HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, const T* HWY_RESTRICT rhs_begin,
+                         int64_t count, int64_t columns, T* HWY_RESTRICT result, int64_t stride, bool add) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const std::size_t lanes = hn::Lanes(d);
@@ -154,7 +154,8 @@ HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, c
       }
     }
   };
-  if (std::ssize(segments) * length <= kRoundedDepth) over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
+  if (std::ssize(segments) * length <= kRoundedDepth)
+    over_depth([](V a, V b, V c) HWY_ATTR { return hn::Add(hn::Mul(a, b), c); });
   else over_depth([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
@@ -172,8 +173,8 @@ HWY_INLINE void RowsTile(std::span<const RowSegment> segments, int64_t length, c
 }
 
 template <class T>
-void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const void* rhs_pointer, int64_t vectors, int64_t count,
-                 int64_t columns, void* result_pointer, int64_t stride, bool add) {
+void RunRowsTile(std::span<const RowSegment> segments, int64_t length, const void* rhs_pointer, int64_t vectors,
+                 int64_t count, int64_t columns, void* result_pointer, int64_t stride, bool add) {
   const T* rhs = static_cast<const T*>(rhs_pointer);
   T* result = static_cast<T*>(result_pointer);
   const auto run = [&](auto run_columns) HWY_ATTR {
@@ -255,7 +256,8 @@ void WidenElements(ElementType storage, ElementType type, const std::byte* from,
   constexpr int64_t kStrip = 1024;
   alignas(64) std::byte middle[kStrip * 8];
   for (int64_t i = 0; i < n; i += kStrip)
-    Widen(storage, type, from + i * StorageBytes(storage), middle, to + i * StorageBytes(type), std::min(kStrip, n - i));
+    Widen(storage, type, from + i * StorageBytes(storage), middle, to + i * StorageBytes(type),
+          std::min(kStrip, n - i));
 }
 
 namespace {
@@ -304,7 +306,8 @@ Gemm::Gemm(const GemmProblem& problem, int threads) : problem_(problem), batches
   rows_ = std::min<int64_t>(RoundUp(problem.m, kGemmRows), 96);
   columns_ = std::min<int64_t>(RoundUp(problem.n, step), RoundUp(384 * 4 / width, step));
   auto tasks = [&] { return batches_ * CeilDiv(problem_.m, rows_) * CeilDiv(problem_.n, columns_); };
-  const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k) * static_cast<double>(batches_);
+  const double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+                       static_cast<double>(problem.k) * static_cast<double>(batches_);
   if (threads > 1 && flops > 2e6) {
     while (tasks() < 2 * threads && columns_ > 2 * step) columns_ = RoundUp(columns_ / 2, step);
     while (tasks() < 2 * threads && rows_ > 2 * kGemmRows) rows_ = RoundUp(rows_ / 2, kGemmRows);

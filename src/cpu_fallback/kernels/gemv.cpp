@@ -59,7 +59,8 @@ HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; r += 2) {
       sum = hn::MulAdd(hn::Set(d, vector[r]), LoadAs(d, matrix + r * stride + j, count), sum);
-      if (r + 1 < kRows) sum2 = hn::MulAdd(hn::Set(d, vector[r + 1]), LoadAs(d, matrix + (r + 1) * stride + j, count), sum2);
+      if (r + 1 < kRows)
+        sum2 = hn::MulAdd(hn::Set(d, vector[r + 1]), LoadAs(d, matrix + (r + 1) * stride + j, count), sum2);
     }
     hn::StoreN(hn::Add(sum, sum2), d, to + j, count);
   };
@@ -70,7 +71,8 @@ HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_
 
 // to[0, n) = vector[0, k) * matrix[k, n], the matrix dense along n.
 template <class T, class S>
-void VectorTimesRows(const void* vector_pointer, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, void* result) {
+void VectorTimesRows(const void* vector_pointer, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n,
+                     void* result) {
   const T* vector = static_cast<const T*>(vector_pointer);
   const S* matrix = static_cast<const S*>(matrix_pointer);
   T* to = static_cast<T*>(result);
@@ -87,9 +89,11 @@ HWY_INLINE void StoreSums(D d, const hn::Vec<D> (&sums)[kRows], hn::TFromD<D>* t
   if constexpr (kRows == 4 && sizeof(T) == 4 && hn::MaxLanes(D()) >= 4) {
     // Within blocks of four lanes first, all rows at a time.
     const hn::Repartition<uint64_t, D> pairs;
-    const auto two = [&](auto a, auto b) HWY_ATTR { return hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)); };
+    const auto two = [&](auto a, auto b)
+                         HWY_ATTR { return hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)); };
     const auto low = hn::BitCast(pairs, two(sums[0], sums[1])), high = hn::BitCast(pairs, two(sums[2], sums[3]));
-    auto four = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, low, high)), hn::BitCast(d, hn::InterleaveUpper(pairs, low, high)));
+    auto four = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, low, high)),
+                        hn::BitCast(d, hn::InterleaveUpper(pairs, low, high)));
     if constexpr (hn::MaxLanes(D()) >= 16) four = hn::Add(four, hn::ConcatLowerUpper(d, four, four));
     if constexpr (hn::MaxLanes(D()) >= 8) four = hn::Add(four, hn::SwapAdjacentBlocks(four));
     const hn::CappedTag<T, 4> block;
@@ -136,7 +140,8 @@ HWY_INLINE void DotRows(const T* vector, const S* matrix, int64_t stride, int64_
 
 // The matrix dense along k.
 template <class T, class S>
-void VectorTimesColumns(const void* vector_pointer, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n, void* result) {
+void VectorTimesColumns(const void* vector_pointer, const void* matrix_pointer, int64_t k, int64_t stride, int64_t n,
+                        void* result) {
   const T* vector = static_cast<const T*>(vector_pointer);
   const S* matrix = static_cast<const S*>(matrix_pointer);
   T* to = static_cast<T*>(result);
@@ -227,7 +232,8 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
                std::byte* scratch) const {
   const GemmProblem& p = problem_;
   if (exchanged_) std::swap(lhs, rhs);
-  const int lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type), width = StorageBytes(p.accumulate_type);
+  const int lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type),
+            width = StorageBytes(p.accumulate_type);
   const bool dense_along_k = p.rhs_k_stride == 1;
   const auto run = HWY_DYNAMIC_DISPATCH(FindVectorFn)(p.accumulate_type, p.rhs_type, dense_along_k);
   std::byte* vectors = scratch;
@@ -255,19 +261,26 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   const int64_t blocks = CeilDiv(p.n, columns);
   const int64_t block_columns = RoundUp(CeilDiv(p.n, blocks), 16);
   const auto column_tasks = [&](int64_t k_begin, int64_t k_end, int64_t b, int64_t j, int64_t count, std::byte* to) {
-    const std::byte* matrix = rhs + (BatchOffset(b, p.batch, p.rhs_batch_strides) + j * p.rhs_n_stride + k_begin * p.rhs_k_stride) * rhs_width;
-    run(vector(b) + k_begin * width, matrix, k_end - k_begin, dense_along_k ? p.rhs_n_stride : p.rhs_k_stride, count, to);
+    const std::byte* matrix =
+        rhs +
+        (BatchOffset(b, p.batch, p.rhs_batch_strides) + j * p.rhs_n_stride + k_begin * p.rhs_k_stride) * rhs_width;
+    run(vector(b) + k_begin * width, matrix, k_end - k_begin, dense_along_k ? p.rhs_n_stride : p.rhs_k_stride, count,
+        to);
   };
   if (chunks_ == 1) {
     // Finer than blocks, so that threads can share: 64 columns at the least where rows are dense.
-    const int64_t unit = dense_along_k ? block_columns : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, 2 * pool.threads()), 16)));
+    const int64_t unit =
+        dense_along_k
+            ? block_columns
+            : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, 2 * pool.threads()), 16)));
     const int64_t units = CeilDiv(p.n, unit);
     const double unit_time = static_cast<double>(std::min(p.n, unit) * p.k * rhs_width) / 8;  // ns
     const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(unit_time, 1.0)));
     pool.ParallelFor(batches_ * units, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
         const int64_t b = t / units, j = t % units * unit;
-        column_tasks(0, p.k, b, j, std::min(unit, p.n - j), result + (BatchOffset(b, p.batch, p.result_batch_strides) + j) * width);
+        column_tasks(0, p.k, b, j, std::min(unit, p.n - j),
+                     result + (BatchOffset(b, p.batch, p.result_batch_strides) + j) * width);
       }
     });
     return;

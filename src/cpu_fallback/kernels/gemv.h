@@ -18,7 +18,7 @@ class Gemv {
  private:
   GemmProblem problem_;  // with m == 1: operands exchanged where n was
   bool exchanged_ = false;
-  bool direct_ = false;    // the vectors are read where they lie
+  bool direct_ = false;  // the vectors are read where they lie
   int64_t batches_ = 1;
   int64_t chunks_ = 1;  // of k, when n alone does not keep the threads busy
   int64_t vector_bytes_ = 0, partial_bytes_ = 0, scratch_bytes_ = 0;

@@ -62,8 +62,8 @@ HWY_INLINE void TransposeBlock(const T* from, int64_t from_row, T* to, int64_t t
   KRAFLA_UNROLLED
   for (std::size_t i = 0; i < kSide; ++i) hn::StoreU(rows[i], d, to + static_cast<int64_t>(i) * to_row);
 }
-// Blocks of kBytes over the rows from `r` on and all columns that fill one; the rest number by number. Returns the first
-// row that is not done.
+// Blocks of kBytes over the rows from `r` on and all columns that fill one; the rest number by number. Returns the
+// first row that is not done.
 template <class T, std::size_t kBytes>
 HWY_INLINE int64_t TransposeBlocks(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t r, int64_t rows,
                                    int64_t columns) {
@@ -85,16 +85,17 @@ HWY_INLINE int64_t TransposeBlocks(const T* from, int64_t from_column, T* to, in
   return last_row;
 }
 
-// Three or four arrays laid between each other, the coordinates of points or the channels of pixels, and taken apart: as
-// TransposeTile of kColumns columns that are dense in `to`, and of kRows rows that are dense in `from`. Return how many of
-// the other side's elements are done.
+// Three or four arrays laid between each other, the coordinates of points or the channels of pixels, and taken apart:
+// as TransposeTile of kColumns columns that are dense in `to`, and of kRows rows that are dense in `from`. Return how
+// many of the other side's elements are done.
 template <class T, int kColumns>
 int64_t Interleave(const T* from, int64_t from_column, T* to, int64_t rows) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t r = 0;
   for (; r + lanes <= rows; r += lanes) {
-    const auto a = hn::LoadU(d, from + r), b = hn::LoadU(d, from + from_column + r), c = hn::LoadU(d, from + 2 * from_column + r);
+    const auto a = hn::LoadU(d, from + r), b = hn::LoadU(d, from + from_column + r),
+               c = hn::LoadU(d, from + 2 * from_column + r);
     if constexpr (kColumns == 3) hn::StoreInterleaved3(a, b, c, d, to + 3 * r);
     else hn::StoreInterleaved4(a, b, c, hn::LoadU(d, from + 3 * from_column + r), d, to + 4 * r);
   }
@@ -124,13 +125,15 @@ HWY_INLINE hn::Vec<D> LoadPieces(const uint32_t* from, int64_t from_column) {
   if constexpr (kElements == 4) {
     return hn::LoadU(D(), from);
   } else {
-    return hn::Combine(D(), LoadPieces<kElements / 2>(from + static_cast<int64_t>(kElements / 2) * from_column, from_column),
+    return hn::Combine(D(),
+                       LoadPieces<kElements / 2>(from + static_cast<int64_t>(kElements / 2) * from_column, from_column),
                        LoadPieces<kElements / 2>(from, from_column));
   }
 }
-// Squares of elements of 4 bytes whose sides are a vector: whole cache lines are read and written, where they are 64 bytes.
-// Returns the first row that is not done.
-inline int64_t TransposeWords(const uint32_t* from, int64_t from_column, uint32_t* to, int64_t to_row, int64_t rows, int64_t columns) {
+// Squares of elements of 4 bytes whose sides are a vector: whole cache lines are read and written, where they are 64
+// bytes. Returns the first row that is not done.
+inline int64_t TransposeWords(const uint32_t* from, int64_t from_column, uint32_t* to, int64_t to_row, int64_t rows,
+                              int64_t columns) {
   constexpr int64_t kSide = HWY_MAX_BYTES >= 64 ? 16 : 8;
   const hn::FixedTag<uint32_t, kSide> d;
   using V = hn::Vec<decltype(d)>;
@@ -139,7 +142,8 @@ inline int64_t TransposeWords(const uint32_t* from, int64_t from_column, uint32_
   const auto square = [&](int64_t row, int64_t c) HWY_ATTR {
     for (int64_t r = row; r < row + kSide; r += 4) {
       const uint32_t* at = from + r + c * from_column;
-      const V a = pieces(at), b = pieces(at + from_column), e = pieces(at + 2 * from_column), f = pieces(at + 3 * from_column);
+      const V a = pieces(at), b = pieces(at + from_column), e = pieces(at + 2 * from_column),
+              f = pieces(at + 3 * from_column);
       const V even_low = hn::InterleaveLower(d, a, e), even_high = hn::InterleaveUpper(d, a, e);
       const V odd_low = hn::InterleaveLower(d, b, f), odd_high = hn::InterleaveUpper(d, b, f);
       uint32_t* out = to + r * to_row + c;
@@ -152,13 +156,15 @@ inline int64_t TransposeWords(const uint32_t* from, int64_t from_column, uint32_
   for (int64_t row = 0; row < last_row; row += kSide)
     for (int64_t c = 0; c < last_column; c += kSide) square(row, c);
   if (last_column < columns)
-    TransposeBlocks<uint32_t, 16>(from + last_column * from_column, from_column, to + last_column, to_row, 0, last_row, columns - last_column);
+    TransposeBlocks<uint32_t, 16>(from + last_column * from_column, from_column, to + last_column, to_row, 0, last_row,
+                                  columns - last_column);
   return last_row;
 }
 
 // Squares of four by four elements of 8 bytes, four of them at a time so that whole cache lines are read and written.
 // Returns the first row that is not done.
-inline int64_t TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* to, int64_t to_row, int64_t rows, int64_t columns) {
+inline int64_t TransposeWide(const uint64_t* from, int64_t from_column, uint64_t* to, int64_t to_row, int64_t rows,
+                             int64_t columns) {
   const hn::FixedTag<uint64_t, 4> d;
   using V = hn::Vec<decltype(d)>;
   const int64_t last_row = rows / 4 * 4, last_column = columns / 4 * 4;
@@ -196,7 +202,8 @@ void TransposeTile(const T* from, int64_t from_column, T* to, int64_t to_row, in
     return;
   }
   if (rows == from_column && (rows == 3 || rows == 4)) {
-    int64_t c = rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns) : Deinterleave<T, 4>(from, to, to_row, columns);
+    int64_t c =
+        rows == 3 ? Deinterleave<T, 3>(from, to, to_row, columns) : Deinterleave<T, 4>(from, to, to_row, columns);
     for (; c < columns; ++c)
       for (int64_t k = 0; k < rows; ++k) to[k * to_row + c] = from[k + c * from_column];
     return;
@@ -228,7 +235,8 @@ void CopyRows(const T* from, int64_t from_row, T* to, int64_t to_row, int64_t ro
     for (; c + lanes <= columns; c += lanes) hn::StoreU(hn::LoadU(d, from + c), d, to + c);
     // The last vector once more what lies before the rest: masked stores take several times as long.
     if (c < columns && c > 0) hn::StoreU(hn::LoadU(d, from + columns - lanes), d, to + columns - lanes);
-    else if (c < columns) hn::StoreN(hn::LoadN(d, from, static_cast<std::size_t>(columns)), d, to, static_cast<std::size_t>(columns));
+    else if (c < columns)
+      hn::StoreN(hn::LoadN(d, from, static_cast<std::size_t>(columns)), d, to, static_cast<std::size_t>(columns));
   }
 }
 
@@ -243,8 +251,8 @@ void Splat(T value, T* to, int64_t count) {
   for (; c < count; ++c) to[c] = value;
 }
 
-// Every second, third or fourth element: the parts of complex numbers, coordinates of points, channels of pixels. The last
-// element is read alone: what follows it may be outside the array.
+// Every second, third or fourth element: the parts of complex numbers, coordinates of points, channels of pixels. The
+// last element is read alone: what follows it may be outside the array.
 template <class T, int kStride>
 void EveryNth(const T* from, T* to, int64_t count) {
   const hn::ScalableTag<T> d;

@@ -16,7 +16,8 @@ namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-void OuterLoop(const GemmProblem& p, const std::byte* lhs_bytes, const std::byte* rhs_bytes, int64_t rows, std::byte* result) {
+void OuterLoop(const GemmProblem& p, const std::byte* lhs_bytes, const std::byte* rhs_bytes, int64_t rows,
+               std::byte* result) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const T* lhs = reinterpret_cast<const T*>(lhs_bytes);
@@ -45,10 +46,12 @@ HWY_EXPORT(RunOuter);
 
 bool IsOuterProduct(const GemmProblem& p) {
   if (p.accumulate_type != ElementType::kF32 && p.accumulate_type != ElementType::kF64) return false;
-  return p.k == 1 && p.m > 1 && p.n > 1 && p.rhs_n_stride == 1 && p.lhs_type == p.accumulate_type && p.rhs_type == p.accumulate_type;
+  return p.k == 1 && p.m > 1 && p.n > 1 && p.rhs_n_stride == 1 && p.lhs_type == p.accumulate_type &&
+         p.rhs_type == p.accumulate_type;
 }
 
-void RunOuterProduct(const GemmProblem& p, const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool) {
+void RunOuterProduct(const GemmProblem& p, const std::byte* lhs, const std::byte* rhs, std::byte* result,
+                     ThreadPool& pool) {
   constexpr int64_t kPieceElements = 16384;
   const int64_t width = StorageBytes(p.accumulate_type);
   const int64_t rows = std::clamp<int64_t>(kPieceElements / p.n, 1, p.m), pieces = CeilDiv(p.m, rows);
@@ -56,9 +59,10 @@ void RunOuterProduct(const GemmProblem& p, const std::byte* lhs, const std::byte
   pool.ParallelFor(BatchCount(p) * pieces, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
       const int64_t b = t / pieces, i = t % pieces * rows;
-      HWY_DYNAMIC_DISPATCH(RunOuter)(p, lhs + (BatchOffset(b, p.batch, p.lhs_batch_strides) + i * p.lhs_m_stride) * width,
-                                     rhs + BatchOffset(b, p.batch, p.rhs_batch_strides) * width, std::min(rows, p.m - i),
-                                     result + (BatchOffset(b, p.batch, p.result_batch_strides) + i * p.result_m_stride) * width);
+      HWY_DYNAMIC_DISPATCH(RunOuter)(
+          p, lhs + (BatchOffset(b, p.batch, p.lhs_batch_strides) + i * p.lhs_m_stride) * width,
+          rhs + BatchOffset(b, p.batch, p.rhs_batch_strides) * width, std::min(rows, p.m - i),
+          result + (BatchOffset(b, p.batch, p.result_batch_strides) + i * p.result_m_stride) * width);
     }
   });
 }

@@ -8,6 +8,7 @@ namespace krafla::cpu {
 
 // f32 and f64, the right side dense.
 bool IsOuterProduct(const GemmProblem& problem);
-void RunOuterProduct(const GemmProblem& problem, const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool);
+void RunOuterProduct(const GemmProblem& problem, const std::byte* lhs, const std::byte* rhs, std::byte* result,
+                     ThreadPool& pool);
 
 }  // namespace krafla::cpu

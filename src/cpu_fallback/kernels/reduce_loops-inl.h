@@ -81,8 +81,8 @@ struct OrOp : AsTheyAre {
   }
 };
 
-// Extrema of floats by their bits, in integers of the same width whose order is theirs: +0 is larger than -0, and a NaN is
-// beyond all others. T: the integers; kInfinity: the bits of infinity.
+// Extrema of floats by their bits, in integers of the same width whose order is theirs: +0 is larger than -0, and a NaN
+// is beyond all others. T: the integers; kInfinity: the bits of infinity.
 template <class T, T kInfinity, bool kIsMax>
 struct ExtremumOfBits {
   static constexpr T kMagnitude = std::numeric_limits<T>::max();
@@ -106,9 +106,9 @@ struct ExtremumOfBits {
     else return hn::Min(x, y);
   }
 
-  // The largest of the bits as signed integers, and as unsigned ones, take no keys and mostly tell the extremum: of numbers
-  // of which one is not negative the largest is the largest signed integer, and of numbers of which one is negative the
-  // least is the largest unsigned integer. A NaN is beyond infinity in one of the two.
+  // The largest of the bits as signed integers, and as unsigned ones, take no keys and mostly tell the extremum: of
+  // numbers of which one is not negative the largest is the largest signed integer, and of numbers of which one is
+  // negative the least is the largest unsigned integer. A NaN is beyond infinity in one of the two.
   static constexpr bool kHasBounds = true;
   using Unsigned = std::make_unsigned_t<T>;
   template <class D>
@@ -127,7 +127,8 @@ struct ExtremumOfBits {
     }
     HWY_INLINE bool HaveNoNan(D d) const {
       const hn::RebindToUnsigned<D> du;
-      constexpr Unsigned kMinusInfinity = static_cast<Unsigned>(static_cast<Unsigned>(kInfinity) | (Unsigned{1} << (8 * sizeof(T) - 1)));
+      constexpr Unsigned kMinusInfinity =
+          static_cast<Unsigned>(static_cast<Unsigned>(kInfinity) | (Unsigned{1} << (8 * sizeof(T) - 1)));
       return hn::AllTrue(d, hn::Le(largest, hn::Set(d, kInfinity))) &&
              hn::AllTrue(du, hn::Le(largest_unsigned, hn::Set(du, kMinusInfinity)));
     }
@@ -241,7 +242,8 @@ void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) 
       V total = EnterAt<F>(d, a);
       i = lanes;
       if (n >= 8 * lanes) {
-        V s0 = total, s1 = EnterAt<F>(d, a + lanes), s2 = EnterAt<F>(d, a + 2 * lanes), s3 = EnterAt<F>(d, a + 3 * lanes);
+        V s0 = total, s1 = EnterAt<F>(d, a + lanes), s2 = EnterAt<F>(d, a + 2 * lanes),
+          s3 = EnterAt<F>(d, a + 3 * lanes);
         for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
           s0 = F::Do(d, s0, EnterAt<F>(d, a + i));
           s1 = F::Do(d, s1, EnterAt<F>(d, a + i + lanes));
@@ -260,7 +262,8 @@ void ReduceRows(const void* in, int64_t rows, int64_t count, void* accumulator) 
 
 // kVectors of the columns that follow each other every n elements; at least two rows.
 template <class F, std::size_t kVectors, class D>
-HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std::size_t n, hn::TFromD<D>* HWY_RESTRICT to) {
+HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std::size_t n,
+                            hn::TFromD<D>* HWY_RESTRICT to) {
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d);
   const auto combine = [&](std::size_t k, V v) HWY_ATTR {
@@ -273,7 +276,8 @@ HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std:
       for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, at + r * n + k * lanes));
     bool are_told = true;
     for (std::size_t k = 0; k < kVectors; ++k) bounds[k].Add(d, hn::LoadU(d, to + k * lanes));
-    for (std::size_t k = 0; k < kVectors; ++k) are_told = are_told && bounds[k].HaveNoNan(d) && F::AreTold(d, bounds[k].Extrema(d));
+    for (std::size_t k = 0; k < kVectors; ++k)
+      are_told = are_told && bounds[k].HaveNoNan(d) && F::AreTold(d, bounds[k].Extrema(d));
     if (are_told) {
       for (std::size_t k = 0; k < kVectors; ++k) hn::StoreU(bounds[k].Extrema(d), d, to + k * lanes);
       return;
@@ -281,7 +285,8 @@ HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std:
   }
   // Even rows and odd ones: the next addition need not wait for the last one.
   V even[kVectors], odd[kVectors];
-  for (std::size_t k = 0; k < kVectors; ++k) even[k] = EnterAt<F>(d, at + k * lanes), odd[k] = EnterAt<F>(d, at + n + k * lanes);
+  for (std::size_t k = 0; k < kVectors; ++k)
+    even[k] = EnterAt<F>(d, at + k * lanes), odd[k] = EnterAt<F>(d, at + n + k * lanes);
   std::size_t r = 2;
   for (; r + 2 <= rows; r += 2) {
     const auto* row = at + r * n;
@@ -299,7 +304,8 @@ HWY_INLINE void FoldColumns(D d, const hn::TFromD<D>* at, std::size_t rows, std:
 template <class T, class F>
 void ReduceColumns(const void* in, int64_t row_count, int64_t count, void* accumulator) {
   const hn::ScalableTag<T> d;
-  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count), rows = static_cast<std::size_t>(row_count);
+  const std::size_t lanes = hn::Lanes(d), n = static_cast<std::size_t>(count),
+                    rows = static_cast<std::size_t>(row_count);
   const T* a = static_cast<const T*>(in);
   T* to = static_cast<T*>(accumulator);
   if (rows == 0) return;

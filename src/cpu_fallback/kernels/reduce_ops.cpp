@@ -55,12 +55,13 @@ HWY_INLINE void FoldStrided(const T* const* arrays, int64_t count, int64_t offse
     }
   }
   for (; c < n; ++c)
-    for (int64_t k = 0; k < count; ++k) to[c] = Combine<T, F>(to[c], arrays[k][offset + static_cast<int64_t>(c) * stride]);
+    for (int64_t k = 0; k < count; ++k)
+      to[c] = Combine<T, F>(to[c], arrays[k][offset + static_cast<int64_t>(c) * stride]);
 }
 
 template <class T, class F>
-void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_stride, int64_t column_stride, int64_t rows,
-                 int64_t columns, void* accumulator, int64_t accumulator_stride) {
+void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_stride, int64_t column_stride,
+                 int64_t rows, int64_t columns, void* accumulator, int64_t accumulator_stride) {
   const T* const* in = reinterpret_cast<const T* const*>(in_pointers);
   T* to = static_cast<T*>(accumulator);
   if (column_stride == 1 && row_stride == columns && accumulator_stride == columns) columns *= rows, rows = 1;
@@ -79,7 +80,8 @@ void ReduceTiles(const void* const* in_pointers, int64_t arrays, int64_t row_str
 
 template <class T, class F>
 ReduceOps Pick() {
-  return {&ReduceRows<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>, static_cast<int>(hn::Lanes(hn::ScalableTag<T>()))};
+  return {&ReduceRows<T, F>, &ReduceColumns<T, F>, &ReduceTiles<T, F>,
+          static_cast<int>(hn::Lanes(hn::ScalableTag<T>()))};
 }
 template <class T>
 ReduceOps FindExtremum(plan::Reduction::Kind kind) {
@@ -125,8 +127,10 @@ ReduceOps FindInteger(plan::Reduction::Kind kind, bool is_signed) {
   return {};
 }
 ReduceOps FindReduce(plan::Reduction::Kind kind, ElementType type) {
-  if (type == ElementType::kS32 || type == ElementType::kU32) return FindInteger<uint32_t>(kind, type == ElementType::kS32);
-  if (type == ElementType::kS64 || type == ElementType::kU64) return FindInteger<uint64_t>(kind, type == ElementType::kS64);
+  if (type == ElementType::kS32 || type == ElementType::kU32)
+    return FindInteger<uint32_t>(kind, type == ElementType::kS32);
+  if (type == ElementType::kS64 || type == ElementType::kU64)
+    return FindInteger<uint64_t>(kind, type == ElementType::kS64);
   if (type == ElementType::kF32) return FindFloat<float>(kind);
   if (type == ElementType::kF64) return FindFloat<double>(kind);
   return {};

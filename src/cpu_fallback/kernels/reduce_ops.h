@@ -24,9 +24,9 @@ struct ReduceOps {
   int lanes = 0;
 };
 
-// `type` is a compute type, or the storage type of 8 or 16 bits that the values are combined in. Null functions for kOther
-// and for ops that the type does not have; predicates and narrow types have no `tiles`, narrow types no products, and of
-// narrow floats there are extrema alone. A NaN among the extrema of floats is any NaN.
+// `type` is a compute type, or the storage type of 8 or 16 bits that the values are combined in. Null functions for
+// kOther and for ops that the type does not have; predicates and narrow types have no `tiles`, narrow types no
+// products, and of narrow floats there are extrema alone. A NaN among the extrema of floats is any NaN.
 ReduceOps FindReduceOps(plan::Reduction::Kind kind, ElementType type);
 // The same for the narrow types.
 ReduceOps FindNarrowReduceOps(plan::Reduction::Kind kind, ElementType type);

@@ -62,7 +62,8 @@ HWY_INLINE void Rows(const T* coefficients, const T* from, int64_t from_stride, 
     for (const auto step = static_cast<int64_t>(hn::Lanes(d4)); c + step <= n; c += step)
       Tile<kRows, 1, kComplex>(d4, coefficients, from + c, from_stride, depth, to + c, to_stride);
   const hn::CappedTag<T, static_cast<std::size_t>(kParts)> one;
-  for (; c < n; c += kParts) Tile<kRows, 1, kComplex>(one, coefficients, from + c, from_stride, depth, to + c, to_stride);
+  for (; c < n; c += kParts)
+    Tile<kRows, 1, kComplex>(one, coefficients, from + c, from_stride, depth, to + c, to_stride);
 }
 
 template <class T, bool kComplex>
@@ -99,9 +100,8 @@ HWY_INLINE void ForVectors(int64_t count, F&& f) {
 }
 template <class T>
 void Divide(T* row, int64_t count, T by) {
-  ForVectors<T>(count, [&](auto d, int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Div(hn::LoadU(d, row + i), hn::Set(d, by)), d, row + i);
-  });
+  ForVectors<T>(count, [&](auto d, int64_t i)
+                           HWY_ATTR { hn::StoreU(hn::Div(hn::LoadU(d, row + i), hn::Set(d, by)), d, row + i); });
 }
 template <class T>
 void Negate(const T* row, int64_t count, T* out) {
@@ -146,8 +146,8 @@ void RotateFloats(const float* cosines, const float* sines, int64_t first, int64
                   int64_t columns) {
   Rotate(cosines, sines, first, count, rows, stride, columns);
 }
-void RotateDoubles(const double* cosines, const double* sines, int64_t first, int64_t count, double* rows, int64_t stride,
-                   int64_t columns) {
+void RotateDoubles(const double* cosines, const double* sines, int64_t first, int64_t count, double* rows,
+                   int64_t stride, int64_t columns) {
   Rotate(cosines, sines, first, count, rows, stride, columns);
 }
 
@@ -178,8 +178,12 @@ void Dot(bool complex, const T* x, const T* y, int64_t count, T* out) {
   out[0] = re;
   out[1] = im;
 }
-void DotFloats(bool complex, const float* x, const float* y, int64_t count, float* sum) { Dot(complex, x, y, count, sum); }
-void DotDoubles(bool complex, const double* x, const double* y, int64_t count, double* sum) { Dot(complex, x, y, count, sum); }
+void DotFloats(bool complex, const float* x, const float* y, int64_t count, float* sum) {
+  Dot(complex, x, y, count, sum);
+}
+void DotDoubles(bool complex, const double* x, const double* y, int64_t count, double* sum) {
+  Dot(complex, x, y, count, sum);
+}
 
 void DivideFloats(float* row, int64_t count, float by) { Divide(row, count, by); }
 void DivideDoubles(double* row, int64_t count, double by) { Divide(row, count, by); }
@@ -215,8 +219,8 @@ void UpdateRows<double>(bool complex, const double* coefficients, const double* 
 }
 
 template <>
-void RotateRows<float>(const float* cosines, const float* sines, int64_t first, int64_t count, float* rows, int64_t stride,
-                       int64_t columns) {
+void RotateRows<float>(const float* cosines, const float* sines, int64_t first, int64_t count, float* rows,
+                       int64_t stride, int64_t columns) {
   HWY_DYNAMIC_DISPATCH(RotateFloats)(cosines, sines, first, count, rows, stride, columns);
 }
 template <>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of dense linear algebra: rows minus combinations of other rows. Numbers are f32, f64, or pairs of them.
+// The inner loop of dense linear algebra: rows minus combinations of other rows. Numbers are f32, f64, or pairs of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ void UpdateRows(bool complex, const T* coefficients, const T* from, int64_t from
 // Plane rotations of neighbouring rows, one after the other from `first` on: rotation i makes
 // (c x + s y, c y - s x) of rows i = x and i + 1 = y.
 template <class T>
-void RotateRows(const T* cosines, const T* sines, int64_t first, int64_t count, T* rows, int64_t stride, int64_t columns);
+void RotateRows(const T* cosines, const T* sines, int64_t first, int64_t count, T* rows, int64_t stride,
+                int64_t columns);
 
 // The sum of x[i] y[i]; of complex numbers, `count` pairs, into both parts of `sum`.
 template <class T>

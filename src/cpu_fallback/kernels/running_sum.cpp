@@ -13,7 +13,8 @@ namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-void SumBlock(T* HWY_RESTRICT values, int64_t steps, int64_t step, int64_t lanes, T* HWY_RESTRICT sums, T* HWY_RESTRICT lost) {
+void SumBlock(T* HWY_RESTRICT values, int64_t steps, int64_t step, int64_t lanes, T* HWY_RESTRICT sums,
+              T* HWY_RESTRICT lost) {
   const auto run = [&](auto d, int64_t lane) HWY_ATTR {
     const auto before = hn::LoadU(d, sums + lane), small = hn::LoadU(d, lost + lane);
     auto sum = hn::LoadU(d, values + lane);
@@ -62,7 +63,8 @@ void SumBlockOf(double* values, int64_t steps, int64_t step, int64_t lanes, doub
 }  // namespace
 
 template <class T>
-RunningSum<T>::RunningSum(T* memory, const T* start, int64_t lanes) : sum_(memory), lost_(memory + lanes), lanes_(lanes) {
+RunningSum<T>::RunningSum(T* memory, const T* start, int64_t lanes)
+    : sum_(memory), lost_(memory + lanes), lanes_(lanes) {
   std::copy_n(start, lanes, sum_);
   // -0 is what changes nothing when it is added.
   std::fill_n(lost_, lanes, T(-0.0));

@@ -10,9 +10,9 @@
 
 namespace krafla::cpu {
 
-// One component of `n` index vectors, `stride` elements apart: where 0 <= index <= last, starts[i] = index * factor plus
-// base + i * step, or where it `adds`, plus what starts[i] is; else starts[i] = kOutside, from which no later component
-// brings it back.
+// One component of `n` index vectors, `stride` elements apart: where 0 <= index <= last, starts[i] = index * factor
+// plus base + i * step, or where it `adds`, plus what starts[i] is; else starts[i] = kOutside, from which no later
+// component brings it back.
 inline constexpr int64_t kOutside = INT64_MIN;
 struct IndexComponent {
   const std::byte* indices = nullptr;

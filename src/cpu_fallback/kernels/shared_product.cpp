@@ -94,8 +94,9 @@ void SharedProduct::Run(const std::byte* lhs, const std::byte* rhs, std::byte* r
                     sums + (r * p.m + c) * width, p.m, false);
       }
       for (int64_t b = 0; b < matrices; ++b)
-        MoveTile(width, sums + b * p.n * p.m * width, {1, p.m}, result + BatchOffset(first + b, p.batch, p.result_batch_strides) * width,
-                 {p.result_m_stride, 1}, p.m, p.n);
+        MoveTile(width, sums + b * p.n * p.m * width, {1, p.m},
+                 result + BatchOffset(first + b, p.batch, p.result_batch_strides) * width, {p.result_m_stride, 1}, p.m,
+                 p.n);
     }
   });
 }

@@ -19,8 +19,8 @@ class SharedProduct {
 
   GemmProblem problem_;
   PointerTile tile_;
-  int64_t group_ = 0;      // rows of the shared matrix in a panel
-  int64_t together_ = 1;   // narrow matrices of a task
+  int64_t group_ = 0;     // rows of the shared matrix in a panel
+  int64_t together_ = 1;  // narrow matrices of a task
   int64_t batches_ = 1;
   int64_t packed_bytes_ = 0, wide_bytes_ = 0, worker_bytes_ = 0, scratch_bytes_ = 0;
 };

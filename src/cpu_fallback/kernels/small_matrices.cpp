@@ -39,7 +39,8 @@ HWY_INLINE RealLanes<V> Less(RealLanes<V> a, RealLanes<V> b, RealLanes<V> c) {
 }
 template <class V>
 HWY_INLINE ComplexLanes<V> Less(ComplexLanes<V> a, ComplexLanes<V> b, ComplexLanes<V> c) {
-  return {hn::NegMulAdd(a.re, b.re, hn::MulAdd(a.im, b.im, c.re)), hn::NegMulAdd(a.re, b.im, hn::NegMulAdd(a.im, b.re, c.im))};
+  return {hn::NegMulAdd(a.re, b.re, hn::MulAdd(a.im, b.im, c.re)),
+          hn::NegMulAdd(a.re, b.im, hn::NegMulAdd(a.im, b.re, c.im))};
 }
 template <class V>
 HWY_INLINE V LessSquare(RealLanes<V> a, V c) {
@@ -158,8 +159,7 @@ void CholeskyHere(const T* a, T* out, int64_t n, bool lower, int64_t count) {
     if (!hn::AllTrue(d, good)) {
       const auto nan = M::Of(hn::Set(d, std::numeric_limits<T>::quiet_NaN()));
       for (int64_t r = 0; r < n; ++r)
-        for (int64_t c = 0; c <= r; ++c)
-          m.Set(r * down + c * across, Choose(good, m.Get(r * down + c * across), nan));
+        for (int64_t c = 0; c <= r; ++c) m.Set(r * down + c * across, Choose(good, m.Get(r * down + c * across), nan));
     }
     m.Write(out, first, size, now);
   }
@@ -248,7 +248,8 @@ void Cholesky(bool complex, const T* a, T* out, int64_t n, bool lower, int64_t c
   else CholeskyHere<false>(a, out, n, lower, count);
 }
 template <class T>
-void Lu(bool complex, const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns, int64_t count) {
+void Lu(bool complex, const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns,
+        int64_t count) {
   if (complex) LuHere<true>(a, lu, pivots, permutation, rows, columns, count);
   else LuHere<false>(a, lu, pivots, permutation, rows, columns, count);
 }
@@ -281,9 +282,9 @@ void SolveSmall(bool complex, const SmallSystem& s, const T* a, const T* b, T* x
   HWY_DYNAMIC_DISPATCH_T(Kernel)(complex, s, a, b, x, count);
 }
 
-#define KRAFLA_INSTANTIATE(T)                                                                                     \
-  template void CholeskyOfSmall<T>(bool, const T*, T*, int64_t, bool, int64_t);                                   \
-  template void LuOfSmall<T>(bool, const T*, T*, int32_t*, int32_t*, int64_t, int64_t, int64_t);                  \
+#define KRAFLA_INSTANTIATE(T)                                                                    \
+  template void CholeskyOfSmall<T>(bool, const T*, T*, int64_t, bool, int64_t);                  \
+  template void LuOfSmall<T>(bool, const T*, T*, int32_t*, int32_t*, int64_t, int64_t, int64_t); \
   template void SolveSmall<T>(bool, const SmallSystem&, const T*, const T*, T*, int64_t);
 KRAFLA_INSTANTIATE(float)
 KRAFLA_INSTANTIATE(double)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of small matrices, a matrix a vector lane: what one matrix has no vectors for. T is float or double; of complex
-// matrices numbers are pairs of them.
+// Batches of small matrices, a matrix a vector lane: what one matrix has no vectors for. T is float or double; of
+// complex matrices numbers are pairs of them.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ template <class T>
 void LuOfSmall(bool complex, const T* a, T* lu, int32_t* pivots, int32_t* permutation, int64_t rows, int64_t columns,
                int64_t count);
 
-// m y = b, m triangular n x n. The number m(r, c) is a[r, c], or a[c, r] if `turned`; y(r, s) is x[r, s], or x[s, r] unless
-// `by_rows`.
+// m y = b, m triangular n x n. The number m(r, c) is a[r, c], or a[c, r] if `turned`; y(r, s) is x[r, s], or x[s, r]
+// unless `by_rows`.
 struct SmallSystem {
   int64_t n = 0, sides = 0;
   bool turned = false, conjugate = false, forward = true, unit = false, by_rows = true;

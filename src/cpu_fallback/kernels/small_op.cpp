@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain ops on a few elements, for tapes, in vectors of 16 bytes and single elements: what the next instruction loads was
-// stored in the same pieces, which masked stores of wide vectors would make it wait for.
+// Plain ops on a few elements, for tapes, in vectors of 16 bytes and single elements: what the next instruction loads
+// was stored in the same pieces, which masked stores of wide vectors would make it wait for.
 #include <cstring>
 #include <type_traits>
 
@@ -64,11 +64,15 @@ V SettledSmall(V x) {
 
 template <class T>
 TapeOp::Fn SmallOfType(const BlockKey& key) {
-  if (key.opcode == Opcode::kAdd) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x + y); }>(key.uniform);
-  if (key.opcode == Opcode::kSubtract) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x - y); }>(key.uniform);
-  if (key.opcode == Opcode::kMultiply) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x * y); }>(key.uniform);
+  if (key.opcode == Opcode::kAdd)
+    return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x + y); }>(key.uniform);
+  if (key.opcode == Opcode::kSubtract)
+    return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x - y); }>(key.uniform);
+  if (key.opcode == Opcode::kMultiply)
+    return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x * y); }>(key.uniform);
   if constexpr (std::is_floating_point_v<T>) {
-    if (key.opcode == Opcode::kDivide) return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x / y); }>(key.uniform);
+    if (key.opcode == Opcode::kDivide)
+      return PickSmall<T, [](auto x, auto y) { return SettledSmall<T>(x / y); }>(key.uniform);
   } else {
     if (key.opcode == Opcode::kAnd) return PickSmall<T, [](auto x, auto y) { return x & y; }>(key.uniform);
     if (key.opcode == Opcode::kOr) return PickSmall<T, [](auto x, auto y) { return x | y; }>(key.uniform);

@@ -26,8 +26,8 @@ struct TapeOp {
   } what = {};
 };
 
-// Goes on with `next`: without coming back to the loop that runs a tape, where compilers make a jump of such a call. (GCC
-// does from -O2 on; a long tape needs no stack, which a test shows.)
+// Goes on with `next`: without coming back to the loop that runs a tape, where compilers make a jump of such a call.
+// (GCC does from -O2 on; a long tape needs no stack, which a test shows.)
 inline const TapeOp* GoTo(const TapeOp* next, TapeRun& run) {
 #ifdef KRAFLA_TAIL_CALLS
   return next->run(next, run);

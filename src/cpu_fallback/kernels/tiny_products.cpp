@@ -15,8 +15,8 @@ namespace krafla::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-void RunLine(const TinyProducts::Line& line, int64_t begin, int64_t end, const void* lhs_pointer, const void* rhs_pointer,
-             void* result_pointer) {
+void RunLine(const TinyProducts::Line& line, int64_t begin, int64_t end, const void* lhs_pointer,
+             const void* rhs_pointer, void* result_pointer) {
   const hn::CappedTag<T, 64 / sizeof(T)> d;
   const hn::RebindToSigned<decltype(d)> di;
   using I = hn::TFromD<decltype(di)>;
@@ -33,7 +33,8 @@ void RunLine(const TinyProducts::Line& line, int64_t begin, int64_t end, const v
   const int64_t lhs_end = (line.count - 1) * line.lhs_stride + line.lhs_span;
   const int64_t rhs_end = (line.count - 1) * line.rhs_stride + line.rhs_span;
   const auto load = [&](const T* from, int64_t at, int64_t limit) HWY_ATTR {
-    return at + lanes <= limit ? hn::LoadU(d, from + at) : hn::LoadN(d, from + at, static_cast<std::size_t>(limit - at));
+    return at + lanes <= limit ? hn::LoadU(d, from + at)
+                               : hn::LoadN(d, from + at, static_cast<std::size_t>(limit - at));
   };
   for (int64_t i = begin; i < end; i += line.together) {
     const auto a = load(lhs, i * line.lhs_stride, lhs_end), b = load(rhs, i * line.rhs_stride, rhs_end);
@@ -53,8 +54,8 @@ int64_t VectorLanes(int width) {
   return width == 4 ? static_cast<int64_t>(hn::Lanes(hn::CappedTag<float, 16>()))
                     : static_cast<int64_t>(hn::Lanes(hn::CappedTag<double, 8>()));
 }
-void RunTinyLine(ElementType type, const TinyProducts::Line& line, int64_t begin, int64_t end, const void* lhs, const void* rhs,
-                 void* result) {
+void RunTinyLine(ElementType type, const TinyProducts::Line& line, int64_t begin, int64_t end, const void* lhs,
+                 const void* rhs, void* result) {
   if (type == ElementType::kF32) RunLine<float>(line, begin, end, lhs, rhs, result);
   else RunLine<double>(line, begin, end, lhs, rhs, result);
 }
@@ -83,7 +84,9 @@ std::optional<TinyProducts> TinyProducts::Make(const GemmProblem& p) {
   for (int64_t s : {line.lhs_stride, line.rhs_stride, p.lhs_m_stride, p.lhs_k_stride, p.rhs_k_stride, p.rhs_n_stride})
     if (s < 0) return std::nullopt;
   // Each bounded by the lanes before they are added up.
-  const auto reach = [&](int64_t extent, int64_t stride) { return extent > 1 && stride >= lanes ? lanes : (extent - 1) * stride; };
+  const auto reach = [&](int64_t extent, int64_t stride) {
+    return extent > 1 && stride >= lanes ? lanes : (extent - 1) * stride;
+  };
   line.lhs_span = reach(p.m, p.lhs_m_stride) + reach(p.k, p.lhs_k_stride) + 1;
   line.rhs_span = reach(p.k, p.rhs_k_stride) + reach(p.n, p.rhs_n_stride) + 1;
   if (line.lhs_span > lanes || line.rhs_span > lanes) return std::nullopt;
@@ -101,7 +104,8 @@ std::optional<TinyProducts> TinyProducts::Make(const GemmProblem& p) {
     }
   }
   out.problem_ = p;
-  for (Dims* dims : {&out.problem_.batch, &out.problem_.lhs_batch_strides, &out.problem_.rhs_batch_strides, &out.problem_.result_batch_strides})
+  for (Dims* dims : {&out.problem_.batch, &out.problem_.lhs_batch_strides, &out.problem_.rhs_batch_strides,
+                     &out.problem_.result_batch_strides})
     dims->pop_back();
   return out;
 }

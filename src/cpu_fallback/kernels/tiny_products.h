@@ -21,9 +21,9 @@ class TinyProducts {
   // What a line of matrices needs: `count` of them with these strides, elements.
   struct Line {
     int64_t count = 0, lhs_stride = 0, rhs_stride = 0;
-    int64_t together = 1;               // matrices of a vector
+    int64_t together = 1;                // matrices of a vector
     int64_t lhs_span = 0, rhs_span = 0;  // elements from the first to the last of one matrix, both included
-    int64_t size = 0;                   // of a result, dense
+    int64_t size = 0;                    // of a result, dense
     int64_t depth = 0;
     // Which element of a vector of the operands each lane multiplies, for each step along k.
     std::array<int32_t, kTinyDepth * 16> lhs_lanes{}, rhs_lanes{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code that this process made: pages are written first and run then, never both. A function takes whole pages of
-// an area that many share, so that the process has few mappings.
+// Machine code that this process made: pages are written first and run then, never both. A function takes whole pages
+// of an area that many share, so that the process has few mappings.
 #pragma once
 
 #include <cstddef>

@@ -17,11 +17,18 @@ using Value = LaneBuilder::Value;
 using Nans = LaneBuilder::Nans;
 
 ElementType SignedOf(int width) {
-  return width == 1 ? ElementType::kS8 : width == 2 ? ElementType::kS16 : width == 4 ? ElementType::kS32 : ElementType::kS64;
+  return width == 1   ? ElementType::kS8
+         : width == 2 ? ElementType::kS16
+         : width == 4 ? ElementType::kS32
+                      : ElementType::kS64;
 }
-int64_t SignExtended(uint64_t bits, int width) { return static_cast<int64_t>(bits << (64 - 8 * width)) >> (64 - 8 * width); }
+int64_t SignExtended(uint64_t bits, int width) {
+  return static_cast<int64_t>(bits << (64 - 8 * width)) >> (64 - 8 * width);
+}
 // Of a byte or less; those of 16 bits have instructions, or shorter ways.
-const MiniFloat* ByteFormat(ElementType storage) { return StorageBytes(storage) == 1 ? FindMiniFloat(storage) : nullptr; }
+const MiniFloat* ByteFormat(ElementType storage) {
+  return StorageBytes(storage) == 1 ? FindMiniFloat(storage) : nullptr;
+}
 uint64_t NanBits(ElementType type) { return type == ElementType::kF64 ? kNanF64 : kNanF32; }
 uint64_t InfBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{0x7ff} << 52 : uint64_t{0x7f800000}; }
 uint64_t SignBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{1} << 63 : uint64_t{1} << 31; }
@@ -61,7 +68,10 @@ std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
   const bool is_float = IsFloat(n.type);
   // x - (+0) is x for every number.
   if (constant == 0 && n.op == LaneOp::kSub) return n.a;
-  if (constant == 0 && !is_float && (n.op == LaneOp::kOr || n.op == LaneOp::kXor || n.op == LaneOp::kAdd || n.op == LaneOp::kShl || n.op == LaneOp::kShr)) return n.a;
+  if (constant == 0 && !is_float &&
+      (n.op == LaneOp::kOr || n.op == LaneOp::kXor || n.op == LaneOp::kAdd || n.op == LaneOp::kShl ||
+       n.op == LaneOp::kShr))
+    return n.a;
   return std::nullopt;
 }
 
@@ -74,7 +84,8 @@ std::optional<int> LaneBuilder::DecidedBySelection(const LaneNode& n) {
   int selection = is_left ? n.a : n.b;
   const int other = is_left ? n.b : n.a;
   if (node(other).op != LaneOp::kConstant) return std::nullopt;
-  if (node(selection).op == LaneOp::kConstant) return Constant(ElementType::kPred, IsTrue(n.op, type, node(n.a).bits, node(n.b).bits) ? 1 : 0);
+  if (node(selection).op == LaneOp::kConstant)
+    return Constant(ElementType::kPred, IsTrue(n.op, type, node(n.a).bits, node(n.b).bits) ? 1 : 0);
   while (node(selection).op == LaneOp::kBitcast && IsIntegral(TypeOf(node(selection).a))) selection = node(selection).a;
   const LaneNode s = node(selection);
   const auto is_constant = [&](int id) { return node(id).op == LaneOp::kConstant; };
@@ -183,7 +194,8 @@ bool LaneBuilder::HoldsNoNan(int id) const {
   if (n.op == LaneOp::kSettle || ((n.op == LaneOp::kMax || n.op == LaneOp::kMin) && IsFloat(n.type))) return true;
   if (n.op == LaneOp::kIntToFloat) return true;
   if (n.op != LaneOp::kConstant) return false;
-  if (n.type == ElementType::kF32) return !std::isnan(std::bit_cast<float>(static_cast<uint32_t>(n.bits))) || n.bits == kNanF32;
+  if (n.type == ElementType::kF32)
+    return !std::isnan(std::bit_cast<float>(static_cast<uint32_t>(n.bits))) || n.bits == kNanF32;
   if (n.type == ElementType::kF64) return !std::isnan(std::bit_cast<double>(n.bits)) || n.bits == kNanF64;
   return false;
 }
@@ -193,7 +205,8 @@ int LaneBuilder::QuietNanOf(int x, int number) {
   if (IsNumber(x)) return number;
   const ElementType type = TypeOf(number), from = TypeOf(x);
   const int is_nan = Compare(LaneOp::kNe, x, x);
-  const int is_negative = Compare(LaneOp::kLt, Bitcast(x, SignedOf(StorageBytes(from))), Constant(SignedOf(StorageBytes(from)), 0));
+  const int is_negative =
+      Compare(LaneOp::kLt, Bitcast(x, SignedOf(StorageBytes(from))), Constant(SignedOf(StorageBytes(from)), 0));
   const int quiet = Select(is_negative, Constant(type, NanBits(type) | SignBits(type)), Constant(type, NanBits(type)));
   return Select(is_nan, quiet, number);
 }
@@ -270,7 +283,9 @@ std::optional<Value> LaneBuilder::Apply(const BlockKey& key, uint64_t bits, std:
 std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Value> x) {
   const ElementType t = key.type;
   if (t != ElementType::kF32 && t != ElementType::kF64) return std::nullopt;
-  const auto number = [&](LaneOp op) { return Value{Add(op, t, x[0].node, x.size() > 1 ? x[1].node : -1), Nans::kPending}; };
+  const auto number = [&](LaneOp op) {
+    return Value{Add(op, t, x[0].node, x.size() > 1 ? x[1].node : -1), Nans::kPending};
+  };
   if (key.opcode == Opcode::kAdd) return number(LaneOp::kAdd);
   if (key.opcode == Opcode::kSubtract) return number(LaneOp::kSub);
   if (key.opcode == Opcode::kMultiply) return number(LaneOp::kMul);
@@ -301,26 +316,29 @@ std::optional<Value> LaneBuilder::Float(const BlockKey& key, std::span<const Val
     const int whole = Add(LaneOp::kTrunc, t, x[0].node);
     const int rest = Add(LaneOp::kAbs, t, Add(LaneOp::kSub, t, x[0].node, whole));
     const int up = Compare(LaneOp::kLe, ConstantOf(t, 0.5), rest);
-    return Value{with_sign(Select(up, Add(LaneOp::kAdd, t, whole, with_sign(ConstantOf(t, 1))), whole)), Nans::kPending};
+    return Value{with_sign(Select(up, Add(LaneOp::kAdd, t, whole, with_sign(ConstantOf(t, 1))), whole)),
+                 Nans::kPending};
   }
   // A formula takes any NaN of a sign.
   const auto given = [&](const Value& v) { return v.nans == Nans::kSigned ? v.node : Seen(v); };
   std::array<int, 2> seen = {given(x[0]), x.size() > 1 ? given(x[1]) : -1};
-  const std::optional<int> formula = ApplyFormula(*this, key.opcode, t, std::span<const int>(seen.data(), std::min<std::size_t>(x.size(), 2)));
+  const std::optional<int> formula =
+      ApplyFormula(*this, key.opcode, t, std::span<const int>(seen.data(), std::min<std::size_t>(x.size(), 2)));
   if (!formula) return std::nullopt;
   return Value{*formula, Nans::kPending};
 }
 
-// With a number on one side it is one comparison, which gives the other operand where that is a NaN. Of two zeros it gives
-// that operand too: right for the smaller of it and +0 and for the larger of it and -0; adding +0 makes a +0 of the larger
-// of -0 and +0.
+// With a number on one side it is one comparison, which gives the other operand where that is a NaN. Of two zeros it
+// gives that operand too: right for the smaller of it and +0 and for the larger of it and -0; adding +0 makes a +0 of
+// the larger of -0 and +0.
 std::optional<Value> LaneBuilder::Extremum(Opcode opcode, ElementType type, Value x, Value y) {
   const bool is_max = opcode == Opcode::kMaximum;
   if (node(x.node).op != LaneOp::kConstant) std::swap(x, y);
   const LaneNode c = node(x.node);
   const bool is_number = c.op == LaneOp::kConstant && (c.bits & ~SignBits(type)) <= InfBits(type);
   const bool is_minus_zero = is_number && c.bits == SignBits(type), is_plus_zero = is_number && c.bits == 0;
-  if (!is_number || (!is_max && is_minus_zero)) return Value{Add(is_max ? LaneOp::kMax : LaneOp::kMin, type, x.node, y.node)};
+  if (!is_number || (!is_max && is_minus_zero))
+    return Value{Add(is_max ? LaneOp::kMax : LaneOp::kMin, type, x.node, y.node)};
   const int chosen = Add(is_max ? LaneOp::kGreater : LaneOp::kLesser, type, x.node, y.node);
   if (is_max && is_plus_zero) return Value{Add(LaneOp::kAdd, type, chosen, x.node), Nans::kPending};
   return Value{chosen, Nans::kPending};
@@ -335,12 +353,15 @@ int LaneBuilder::QuotientBelow2To31(int x, uint64_t divisor) {
   return Add(LaneOp::kShr, u, high, Constant(u, static_cast<uint64_t>(reciprocal.shift - 32)));
 }
 
-// x / divisor, which is not 0, by a multiplication. For all 32 bits of an unsigned number the factor needs 33: f + 2^32 with
-// f = ceil(2^(32 + l) / d) - 2^32 and l = ceil(log2(d)); then n * (f + 2^32) >> (32 + l) = (h + ((n - h) >> 1)) >> (l - 1),
-// where h = n * f >> 32 (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
+// x / divisor, which is not 0, by a multiplication. For all 32 bits of an unsigned number the factor needs 33: f + 2^32
+// with f = ceil(2^(32 + l) / d) - 2^32 and l = ceil(log2(d)); then n * (f + 2^32) >> (32 + l) = (h + ((n - h) >> 1)) >>
+// (l - 1), where h = n * f >> 32 (Granlund and Montgomery, "Division by invariant integers using multiplication",
+// 1994).
 int LaneBuilder::Quotient(ElementType type, int x, uint64_t divisor) {
   const ElementType u = ElementType::kU32;
-  const auto shifted = [&](int a, int by) { return by == 0 ? a : Add(LaneOp::kShr, u, a, Constant(u, static_cast<uint64_t>(by))); };
+  const auto shifted = [&](int a, int by) {
+    return by == 0 ? a : Add(LaneOp::kShr, u, a, Constant(u, static_cast<uint64_t>(by)));
+  };
   if (type == u) {
     if (divisor == 1) return x;
     const int l = std::bit_width(divisor - 1);
@@ -350,7 +371,8 @@ int LaneBuilder::Quotient(ElementType type, int x, uint64_t divisor) {
     return shifted(Add(LaneOp::kAdd, u, high, shifted(Add(LaneOp::kSub, u, x, high), 1)), l - 1);
   }
   const auto number = static_cast<int32_t>(static_cast<uint32_t>(divisor));
-  const uint64_t size = number < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{number}) : static_cast<uint64_t>(number);
+  const uint64_t size =
+      number < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{number}) : static_cast<uint64_t>(number);
   const int q = QuotientBelow2To31(Bitcast(Add(LaneOp::kAbs, type, x), u), size);
   // With the sign of the quotient.
   const int sign = Add(LaneOp::kSar, type, x, Constant(type, 31));
@@ -383,16 +405,22 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   if (key.opcode == Opcode::kClamp)
     return Value{Add(LaneOp::kMin, t, Add(LaneOp::kMax, t, x[0].node, x[1].node), x[2].node)};
   const bool divides = key.opcode == Opcode::kDivide || key.opcode == Opcode::kRemainder;
-  const bool shifts = key.opcode == Opcode::kShiftLeft || key.opcode == Opcode::kShiftRightArithmetic || key.opcode == Opcode::kShiftRightLogical;
+  const bool shifts = key.opcode == Opcode::kShiftLeft || key.opcode == Opcode::kShiftRightArithmetic ||
+                      key.opcode == Opcode::kShiftRightLogical;
   if (width < 4 && shifts) {
     // In wider lanes: what a count from the width on shifts out, or in, the wider shift does too.
     const ElementType wide = key.opcode == Opcode::kShiftRightArithmetic ? ElementType::kS32 : ElementType::kU32;
-    const auto extended = [&](int a, ElementType from, ElementType to) { return Add(LaneOp::kExtend, to, Bitcast(a, from)); };
-    const LaneOp op = key.opcode == Opcode::kShiftLeft ? LaneOp::kShl : wide == ElementType::kS32 ? LaneOp::kSar : LaneOp::kShr;
+    const auto extended = [&](int a, ElementType from, ElementType to) {
+      return Add(LaneOp::kExtend, to, Bitcast(a, from));
+    };
+    const LaneOp op = key.opcode == Opcode::kShiftLeft ? LaneOp::kShl
+                      : wide == ElementType::kS32      ? LaneOp::kSar
+                                                       : LaneOp::kShr;
     const LaneNode by = node(x[1].node);
     const int count = by.op == LaneOp::kConstant ? Constant(wide, by.bits & ((uint64_t{1} << (8 * width)) - 1))
                                                  : Bitcast(extended(x[1].node, u, ElementType::kU32), wide);
-    const int shifted = Add(op, wide, extended(x[0].node, wide == ElementType::kS32 ? SignedOf(width) : u, wide), count);
+    const int shifted =
+        Add(op, wide, extended(x[0].node, wide == ElementType::kS32 ? SignedOf(width) : u, wide), count);
     return Value{Bitcast(Add(LaneOp::kTruncate, u, shifted), t)};
   }
   if (width < 4) {
@@ -400,8 +428,9 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
     // In wider lanes; the low bits of what 32 bits give are what the narrow operation gives.
     const ElementType wide = is_signed ? ElementType::kS32 : ElementType::kU32;
     const auto extended = [&](int a) {
-      return node(a).op == LaneOp::kConstant ? Constant(wide, is_signed ? static_cast<uint64_t>(SignExtended(node(a).bits, width)) : node(a).bits)
-                                             : Add(LaneOp::kExtend, wide, a);
+      return node(a).op == LaneOp::kConstant
+                 ? Constant(wide, is_signed ? static_cast<uint64_t>(SignExtended(node(a).bits, width)) : node(a).bits)
+                 : Add(LaneOp::kExtend, wide, a);
     };
     const int q = Divided(key.opcode, wide, extended(x[0].node), extended(x[1].node), width);
     return Value{Add(LaneOp::kTruncate, t, q)};
@@ -427,17 +456,20 @@ int LaneBuilder::Divided(Opcode opcode, ElementType t, int x, int y, int width) 
   if (const LaneNode d = node(y); d.op == LaneOp::kConstant && d.bits != 0) {
     // Of a byte by a byte, d: x * ceil(2^16 / d) >> 16.
     const bool is_byte = width == 1 && !is_signed;
-    const int q = is_byte ? Add(LaneOp::kShr, t, Add(LaneOp::kMul, t, x, Constant(t, (uint64_t{0xffff} + d.bits) / d.bits)), Constant(t, 16))
-                          : Quotient(t, x, d.bits);
+    const int q = is_byte
+                      ? Add(LaneOp::kShr, t, Add(LaneOp::kMul, t, x, Constant(t, (uint64_t{0xffff} + d.bits) / d.bits)),
+                            Constant(t, 16))
+                      : Quotient(t, x, d.bits);
     return opcode == Opcode::kDivide ? q : rest_of(q);
   }
   const int zero = Constant(t, 0), one = Constant(t, 1);
   const int by_zero = Compare(LaneOp::kEq, y, zero);
   const ElementType f = ElementType::kF32;
   if (width < 4) {
-    // The quotient of numbers of 16 bits is further from the next integer than a float's division rounds, and MIN / -1 has
-    // room. By zero it may be anything, whose product with zero is none.
-    const int q = Add(LaneOp::kTruncateToInt, t, Add(LaneOp::kDiv, f, Add(LaneOp::kIntToFloat, f, x), Add(LaneOp::kIntToFloat, f, y)));
+    // The quotient of numbers of 16 bits is further from the next integer than a float's division rounds, and MIN / -1
+    // has room. By zero it may be anything, whose product with zero is none.
+    const int q = Add(LaneOp::kTruncateToInt, t,
+                      Add(LaneOp::kDiv, f, Add(LaneOp::kIntToFloat, f, x), Add(LaneOp::kIntToFloat, f, y)));
     return opcode == Opcode::kDivide ? Select(by_zero, Constant(t, ~uint64_t{0}), q) : rest_of(q);
   }
   int unsafe = by_zero, by_minus = -1;
@@ -465,7 +497,8 @@ std::optional<Value> LaneBuilder::Predicate(const BlockKey& key, std::span<const
 }
 
 std::optional<Value> LaneBuilder::Compared(const BlockKey& key, std::span<const Value> operands) {
-  if (key.operand == ElementType::kPred) return Value{ComparedPreds(key.direction, As(operands[0], key.operand).node, As(operands[1], key.operand).node)};
+  if (key.operand == ElementType::kPred)
+    return Value{ComparedPreds(key.direction, As(operands[0], key.operand).node, As(operands[1], key.operand).node)};
   const ElementType t = key.operand;
   Value a = As(operands[0], t), b = As(operands[1], t);
   int x = a.node, y = b.node;
@@ -473,7 +506,8 @@ std::optional<Value> LaneBuilder::Compared(const BlockKey& key, std::span<const 
     // The same order among all integers of the type.
     const auto order_of = [&](int id) {
       const int width = StorageBytes(t);
-      return IsSigned(t) ? static_cast<uint64_t>(SignExtended(node(id).bits, width)) ^ uint64_t{1} << 63 : node(id).bits;
+      return IsSigned(t) ? static_cast<uint64_t>(SignExtended(node(id).bits, width)) ^ uint64_t { 1 } << 63
+                         : node(id).bits;
     };
     const uint64_t p = order_of(x), q = order_of(y);
     const bool is_true = key.direction == ComparisonDirection::kEq   ? p == q
@@ -530,9 +564,11 @@ std::optional<Value> LaneBuilder::Converted(ElementType to, Value x) {
     if (to_width >= 4) return Value{Add(LaneOp::kFloatToInt, to, x.node)};
     const ElementType word = ElementType::kS32;
     const int bits = BitWidth(to);
-    const int64_t low = IsSigned(to) ? -(int64_t{1} << (bits - 1)) : 0, high = (int64_t{1} << (IsSigned(to) ? bits - 1 : bits)) - 1;
+    const int64_t low = IsSigned(to) ? -(int64_t{1} << (bits - 1)) : 0,
+                  high = (int64_t{1} << (IsSigned(to) ? bits - 1 : bits)) - 1;
     int v = Add(LaneOp::kFloatToInt, word, x.node);
-    v = Add(LaneOp::kMin, word, Add(LaneOp::kMax, word, v, Constant(word, static_cast<uint64_t>(low))), Constant(word, static_cast<uint64_t>(high)));
+    v = Add(LaneOp::kMin, word, Add(LaneOp::kMax, word, v, Constant(word, static_cast<uint64_t>(low))),
+            Constant(word, static_cast<uint64_t>(high)));
     return Value{Add(LaneOp::kTruncate, to, v)};
   }
   if (IsFloat(to)) {
@@ -557,19 +593,20 @@ std::optional<Value> LaneBuilder::Rounded(Value x, ElementType storage) {
     const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
     const int number = Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
     // The rounding may carry a NaN's bits away.
-    if (x.nans == Nans::kPending) return Value{Select(Compare(LaneOp::kEq, x.node, x.node), number, Constant(f, kNanF32))};
+    if (x.nans == Nans::kPending)
+      return Value{Select(Compare(LaneOp::kEq, x.node, x.node), number, Constant(f, kNanF32))};
     return Value{QuietNanOf(x.node, number)};
   }
-  if (const MiniFloat* format = ByteFormat(storage)) return Value{DecodeFrom(*this, EncodeAs(*this, Seen(x), *format), *format)};
+  if (const MiniFloat* format = ByteFormat(storage))
+    return Value{DecodeFrom(*this, EncodeAs(*this, Seen(x), *format), *format)};
   return std::nullopt;
 }
 
 std::optional<Value> LaneBuilder::Widen(int stored, ElementType storage) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
-  if (const MiniFloat* format = ByteFormat(storage)) return Value{DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format)};
-  if (storage == ElementType::kF16) {
-    return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned};
-  }
+  if (const MiniFloat* format = ByteFormat(storage))
+    return Value{DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format)};
+  if (storage == ElementType::kF16) { return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned}; }
   if (storage == ElementType::kBF16)
     return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};
   if (IsIntegral(storage) && StorageBytes(storage) < 4)

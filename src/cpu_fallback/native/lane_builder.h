@@ -20,11 +20,10 @@ class LaneBuilder {
   //   kRaw      a NaN has the bits that it must have
   //   kPending  a NaN may have any bits, and is to be the NaN
   //   kSigned   a NaN may have any bits but its sign's, and is to be the quiet one of that sign
-  // An operation on numbers takes either: it gives a NaN for any NaN, and what it gives is pending itself. What shows the
-  // bits of its operand (a store, a bitcast, the sign, total order, a conversion's sign) takes it settled; a select of
-  // nothing but pending values, or of ones that hold no NaN but the NaN, is pending as a whole, and of nothing but signed
-  // ones signed. So every value that is
-  // seen is the one that settling each operation's result would have given.
+  // An operation on numbers takes either: it gives a NaN for any NaN, and what it gives is pending itself. What shows
+  // the bits of its operand (a store, a bitcast, the sign, total order, a conversion's sign) takes it settled; a select
+  // of nothing but pending values, or of ones that hold no NaN but the NaN, is pending as a whole, and of nothing but
+  // signed ones signed. So every value that is seen is the one that settling each operation's result would have given.
   enum class Nans : uint8_t { kRaw, kPending, kSigned };
   struct Value {
     int node = -1;
@@ -69,7 +68,8 @@ class LaneBuilder {
  private:
   struct Hash {
     std::size_t operator()(const LaneNode& n) const {
-      uint64_t h = (static_cast<uint64_t>(n.op) << 16 | static_cast<uint64_t>(n.type) << 8 | n.lanes) + n.bits * 0x9e3779b97f4a7c15u;
+      uint64_t h = (static_cast<uint64_t>(n.op) << 16 | static_cast<uint64_t>(n.type) << 8 | n.lanes) +
+                   n.bits * 0x9e3779b97f4a7c15u;
       for (int o : {n.a, n.b, n.c}) h = (h ^ static_cast<uint64_t>(o + 1)) * 0xff51afd7ed558ccdu, h ^= h >> 29;
       return static_cast<std::size_t>(h);
     }
@@ -86,8 +86,8 @@ class LaneBuilder {
   std::optional<int> Simplified(const LaneNode& node) const;
   std::optional<int> DecidedBySelection(const LaneNode& node);
   static bool IsTrue(LaneOp op, ElementType type, uint64_t a, uint64_t b);  // of constants
-  bool IsNumber(int id) const;     // never a NaN
-  bool HoldsNoNan(int id) const;   // but the NaN
+  bool IsNumber(int id) const;                                              // never a NaN
+  bool HoldsNoNan(int id) const;                                            // but the NaN
   std::optional<Value> Extremum(Opcode opcode, ElementType type, Value x, Value y);
   int Divided(Opcode opcode, ElementType type, int x, int y, int width);
   int Quotient(ElementType type, int x, uint64_t divisor);
@@ -101,7 +101,8 @@ class LaneBuilder {
 
 // The formulas of numerics as lane operations, settled; nothing: there is none, or it has loops.
 std::optional<int> ApplyFormula(LaneBuilder& builder, Opcode opcode, ElementType type, std::span<const int> operands);
-// An f32 as a code of a narrow format, in a u32, and back; HLO's reduce-precision of an f32. NaNs are as they are to be seen.
+// An f32 as a code of a narrow format, in a u32, and back; HLO's reduce-precision of an f32. NaNs are as they are to be
+// seen.
 int EncodeAs(LaneBuilder& builder, int x, const MiniFloat& format);
 int DecodeFrom(LaneBuilder& builder, int code, const MiniFloat& format);
 int ReducedPrecision(LaneBuilder& builder, int x, int exponent_bits, int mantissa_bits);

@@ -27,7 +27,8 @@ std::optional<LaneF> RecordF32(const LaneOps& o, Opcode opcode, LaneF x, LaneF y
 }
 std::optional<LaneF> RecordF64(const LaneF64Ops& o, Opcode opcode, LaneF x, LaneF y) {
 #define KRAFLA_FORMULA(key, Name, operand_count) \
-  if (opcode == Opcode::key) return Called<operand_count>([&](auto... operands) { return f64::Name(o, operands...); }, x, y);
+  if (opcode == Opcode::key)                     \
+    return Called<operand_count>([&](auto... operands) { return f64::Name(o, operands...); }, x, y);
 #include "numerics/formulas.def"
   return std::nullopt;
 }
@@ -64,8 +65,12 @@ LaneOps OpsOf(LaneBuilder& builder) {
 
 }  // namespace
 
-int EncodeAs(LaneBuilder& builder, int x, const MiniFloat& format) { return EncodeFloat(OpsOf(builder), {x}, format).id; }
-int DecodeFrom(LaneBuilder& builder, int code, const MiniFloat& format) { return DecodeFloat(OpsOf(builder), {code}, format).id; }
+int EncodeAs(LaneBuilder& builder, int x, const MiniFloat& format) {
+  return EncodeFloat(OpsOf(builder), {x}, format).id;
+}
+int DecodeFrom(LaneBuilder& builder, int code, const MiniFloat& format) {
+  return DecodeFloat(OpsOf(builder), {code}, format).id;
+}
 int ReducedPrecision(LaneBuilder& builder, int x, int exponent_bits, int mantissa_bits) {
   return ReducePrecision(OpsOf(builder), {x}, exponent_bits, mantissa_bits).id;
 }

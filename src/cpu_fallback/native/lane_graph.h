@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a lane-wise segment of a block program computes for one element: a straight-line SSA graph of operations on lanes,
-// over streams of memory. It knows no processor; an emitter turns it into a loop of machine code.
+// What a lane-wise segment of a block program computes for one element: a straight-line SSA graph of operations on
+// lanes, over streams of memory. It knows no processor; an emitter turns it into a loop of machine code.
 #pragma once
 
 #include <array>
@@ -15,43 +15,61 @@ namespace krafla::cpu::native {
 
 // Types of lanes: pred, s8 to u64, f32, f64. Floats of 16 bits are u16 until they are converted.
 enum class LaneOp : uint8_t {
-  kConstant,     // bits
-  kUniform,      // the value at stream number bits, the same for all elements
-  kRow,          // the same for all elements of a row
-  kLoad,         // the element of the stream in the low half of bits, of an interleaved one the part in the high half;
-                 // with b, a pred, 0 where that is false, and no access
-  kRamp,         // s32: the row's start, from stream number bits >> 32, plus the column times the low half of bits
-  kGather,       // the element a (s32) of stream number bits; b as in kLoad
-  kAdd, kSub, kMul,
-  kDiv,          // floats; s32 and u32: by what is neither 0 nor, for s32, -1
-  kMin, kMax,    // floats: as XLA, a NaN wins (and is the NaN), +0 is larger than -0
-  kGreater, kLesser,  // floats: a > b ? a : b, a < b ? a : b; so b for zeros and where either is a NaN
-  kSqrt, kNeg, kAbs,
-  kFloor, kCeil, kRoundEven, kTrunc,
-  kAnd, kOr, kXor, kNot,  // integers and preds
-  kShl, kShr, kSar,       // by any amount, unsigned: all bits gone, or the sign, from the width on
-  kMulHigh,               // s32, u32: the upper half of the product
-  kMulLow32,              // u64: the product of the lower halves
-  kPopcount, kClz,        // integers of 32 and 64 bits
-  kEq, kNe, kLt, kLe,     // of a's type, to pred; floats: ordered, kNe unordered
-  kSelect,                // a ? b : c
-  kBitcast,               // between types of one width
-  kExtend,                // an integer to a wider one, by the sign of its own type
-  kTruncate,              // an integer to a narrower one
-  kIntToFloat,            // rounded to nearest even
-  kFloatToInt,            // to s32, u32, s64, u64: truncates, saturates; NaN gives 0
-  kTruncateToInt,         // f32 to s32 or u32 that can hold it; else any bits
-  kFloatToFloat,          // between f32 and f64; of a NaN: a NaN of its sign
-  kHalfToFloat,           // u16, the bits of an f16, to f32; of a NaN: a NaN of its sign
-  kFloatToHalf,           // and back, rounded to nearest even
-  kSettle,                // a NaN becomes the NaN (docs/decisions/0003-same-bits.md)
-  kPhi,                   // of region number bits: a where its condition holds, else b
+  kConstant,  // bits
+  kUniform,   // the value at stream number bits, the same for all elements
+  kRow,       // the same for all elements of a row
+  kLoad,      // the element of the stream in the low half of bits, of an interleaved one the part in the high half;
+              // with b, a pred, 0 where that is false, and no access
+  kRamp,      // s32: the row's start, from stream number bits >> 32, plus the column times the low half of bits
+  kGather,    // the element a (s32) of stream number bits; b as in kLoad
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,  // floats; s32 and u32: by what is neither 0 nor, for s32, -1
+  kMin,
+  kMax,  // floats: as XLA, a NaN wins (and is the NaN), +0 is larger than -0
+  kGreater,
+  kLesser,  // floats: a > b ? a : b, a < b ? a : b; so b for zeros and where either is a NaN
+  kSqrt,
+  kNeg,
+  kAbs,
+  kFloor,
+  kCeil,
+  kRoundEven,
+  kTrunc,
+  kAnd,
+  kOr,
+  kXor,
+  kNot,  // integers and preds
+  kShl,
+  kShr,
+  kSar,       // by any amount, unsigned: all bits gone, or the sign, from the width on
+  kMulHigh,   // s32, u32: the upper half of the product
+  kMulLow32,  // u64: the product of the lower halves
+  kPopcount,
+  kClz,  // integers of 32 and 64 bits
+  kEq,
+  kNe,
+  kLt,
+  kLe,             // of a's type, to pred; floats: ordered, kNe unordered
+  kSelect,         // a ? b : c
+  kBitcast,        // between types of one width
+  kExtend,         // an integer to a wider one, by the sign of its own type
+  kTruncate,       // an integer to a narrower one
+  kIntToFloat,     // rounded to nearest even
+  kFloatToInt,     // to s32, u32, s64, u64: truncates, saturates; NaN gives 0
+  kTruncateToInt,  // f32 to s32 or u32 that can hold it; else any bits
+  kFloatToFloat,   // between f32 and f64; of a NaN: a NaN of its sign
+  kHalfToFloat,    // u16, the bits of an f16, to f32; of a NaN: a NaN of its sign
+  kFloatToHalf,    // and back, rounded to nearest even
+  kSettle,         // a NaN becomes the NaN (docs/decisions/0003-same-bits.md)
+  kPhi,            // of region number bits: a where its condition holds, else b
   // Of routines (native/routine.h) alone.
-  kFixedLoad,             // from access number bits; with b, a pred, 0 where that is false, and no access
-  kFixedStore,            // of a, to access number bits; with b, a pred, where that is true
-  kSpread,                // a, one value, in all lanes
-  kPick,                  // lanes of a from number bits on, a multiple of how many they are: a power of two
-  kPut,                   // a with b, one value, in lane number bits
+  kFixedLoad,   // from access number bits; with b, a pred, 0 where that is false, and no access
+  kFixedStore,  // of a, to access number bits; with b, a pred, where that is true
+  kSpread,      // a, one value, in all lanes
+  kPick,        // lanes of a from number bits on, a multiple of how many they are: a power of two
+  kPut,         // a with b, one value, in lane number bits
 };
 
 struct LaneNode {
@@ -73,21 +91,24 @@ inline ElementType LaneTypeOf(ElementType storage) {
   return storage;
 }
 inline ElementType UnsignedOfWidth(int width) {
-  return width == 1 ? ElementType::kU8 : width == 2 ? ElementType::kU16 : width == 4 ? ElementType::kU32 : ElementType::kU64;
+  return width == 1   ? ElementType::kU8
+         : width == 2 ? ElementType::kU16
+         : width == 4 ? ElementType::kU32
+                      : ElementType::kU64;
 }
 
 // Memory that a loop goes along, or a value that it takes.
 struct LaneStream {
   enum class Kind : uint8_t {
-    kUniform,  // one value
-    kRow,      // one value a row
-    kDense,    // an element for each
-    kStrided,  // an element for each, `stride` elements apart
+    kUniform,      // one value
+    kRow,          // one value a row
+    kDense,        // an element for each
+    kStrided,      // an element for each, `stride` elements apart
     kInterleaved,  // `stride` (2 to 4) elements for each, side by side, of which the first `reach` are there
-    kShortRows,  // lane l's is that of row l / columns, each `row_stride` from the one before, and of column l % columns,
-                 // `stride` elements apart; as many as WindowOfShortRows allows
-    kRamp,     // no memory: the stream's base is an s64, the value at the row's start, its row stride what rows add
-    kGather,   // elements anywhere
+    kShortRows,    // lane l's is that of row l / columns, each `row_stride` from the one before, and of column l %
+                   // columns, `stride` elements apart; as many as WindowOfShortRows allows
+    kRamp,         // no memory: the stream's base is an s64, the value at the row's start, its row stride what rows add
+    kGather,       // elements anywhere
   } kind = Kind::kDense;
   int width = 4;  // of an element, in bytes
   int stride = 1;
@@ -96,7 +117,8 @@ struct LaneStream {
 };
 
 inline constexpr int kMaxInterleaved = 4;
-// Lanes that are taken from short rows at once, out of so many elements that lie one behind the other, or twice as many.
+// Lanes that are taken from short rows at once, out of so many elements that lie one behind the other, or twice as
+// many.
 constexpr int LanesOfShortRows(int width) { return width == 8 ? 8 : 16; }
 // How many elements some lanes that follow each other reach over at most, wherever the first one is in its row.
 int64_t WindowOfShortRows(int lanes, int64_t columns, int64_t row_stride, int64_t stride);
@@ -104,7 +126,7 @@ int64_t WindowOfShortRows(int lanes, int64_t columns, int64_t row_stride, int64_
 struct LaneStore {
   int stream = 0;
   int node = 0;
-  int mask = -1;  // a pred; not with an interleaved stream
+  int mask = -1;                                              // a pred; not with an interleaved stream
   std::array<int, kMaxInterleaved - 1> parts = {-1, -1, -1};  // of an interleaved stream: those behind `node`
 };
 

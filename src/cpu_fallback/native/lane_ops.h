@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Ops of numerics/ops_concept.h and of numerics/f64_ops.h that record lane operations. What a formula does only where
-// some lane asks for it becomes a region; formulas with loops are not recorded (`is_complete` is false then).
+// The Ops of numerics/ops_concept.h and of numerics/f64_ops.h that record lane operations. What a formula does only
+// where some lane asks for it becomes a region; formulas with loops are not recorded (`is_complete` is false then).
 #pragma once
 
 #include <array>
@@ -131,7 +131,9 @@ struct LaneF64Ops : LaneNumbers<ElementType::kF64, ElementType::kU64, ElementTyp
   I UMulHi(I a, I b) const { return {Do(LaneOp::kShr, kU, Product(a, b), K(32))}; }
   I Not(I a) const { return Word(Do(LaneOp::kNot, kU, a.id)); }
   I Shl(I a, I b) const { return Word(Do(LaneOp::kShl, kU, a.id, b.id)); }
-  I Sar(I a, I b) const { return Word(builder->Bitcast(Do(LaneOp::kSar, kS, Extended(a), builder->Bitcast(b.id, kS)), kU)); }
+  I Sar(I a, I b) const {
+    return Word(builder->Bitcast(Do(LaneOp::kSar, kS, Extended(a), builder->Bitcast(b.id, kS)), kU));
+  }
 
   B SLt(I a, I b) const { return {builder->Compare(LaneOp::kLt, Extended(a), Extended(b))}; }
   B SLe(I a, I b) const { return {builder->Compare(LaneOp::kLe, Extended(a), Extended(b))}; }

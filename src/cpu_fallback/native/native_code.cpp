@@ -73,7 +73,9 @@ CodeTable<Code>& Codes() {
 
 }  // namespace
 
-NativeCounts CountsOfNativeCode() { return {compiled_count.load(), shared_count.load(), refused_count.load(), call_count.load()}; }
+NativeCounts CountsOfNativeCode() {
+  return {compiled_count.load(), shared_count.load(), refused_count.load(), call_count.load()};
+}
 void UseNativeCode(NativeUse use) { Use() = use; }
 
 NativeCode::NativeCode(std::unique_ptr<ExecutableMemory> memory, const LaneGraph& graph, int multiple)
@@ -114,7 +116,8 @@ void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t c
         case LaneStream::Kind::kShortRows: {  // dense ones alone (CanEmit)
           rest[s].base = staging.data() + s * kVectorBytes;
           if (!stream.is_output)
-            std::memcpy(rest[s].base, row[s].base + whole * stream.width, static_cast<std::size_t>(count * stream.width));
+            std::memcpy(rest[s].base, row[s].base + whole * stream.width,
+                        static_cast<std::size_t>(count * stream.width));
           break;
         }
       }
@@ -123,7 +126,8 @@ void NativeCode::RunParts(const StreamArgument* streams, int64_t rows, int64_t c
     function_(rest.data(), 1, multiple_);
     for (std::size_t s = 0; s < streams_.size(); ++s)
       if (streams_[s].is_output)
-        std::memcpy(row[s].base + whole * streams_[s].width, rest[s].base, static_cast<std::size_t>(count * streams_[s].width));
+        std::memcpy(row[s].base + whole * streams_[s].width, rest[s].base,
+                    static_cast<std::size_t>(count * streams_[s].width));
   }
 }
 
@@ -162,7 +166,8 @@ std::shared_ptr<const NativeCode> Compile(const LaneGraph& graph) {
     return nullptr;
   }
   ++compiled_count;
-  auto code = std::make_shared<const NativeCode>(std::move(memory), graph, TakesAnyLength(target) ? 1 : LanesOf(target, graph));
+  auto code =
+      std::make_shared<const NativeCode>(std::move(memory), graph, TakesAnyLength(target) ? 1 : LanesOf(target, graph));
   Codes<NativeCode>().Put(std::move(key), code);
   return code;
 }

@@ -42,15 +42,15 @@ class NativeCode {
   std::vector<Stream> streams_;
 };
 
-// Where native code is made: nowhere, where it is worth its compilation, or wherever it can be (for tests). It begins as
-// the environment has it.
+// Where native code is made: nowhere, where it is worth its compilation, or wherever it can be (for tests). It begins
+// as the environment has it.
 enum class NativeUse : uint8_t { kNever, kWorthwhile, kAlways };
 struct NativeCodeWish {
   NativeUse use = NativeUse::kWorthwhile;
   bool avx2_only = false;
 };
-// KRAFLA_JIT: 0, 1, always, avx2 (always, and for no more than that); INVALID_ARGUMENT for anything else. Clients ask before
-// anything is compiled.
+// KRAFLA_JIT: 0, 1, always, avx2 (always, and for no more than that); INVALID_ARGUMENT for anything else. Clients ask
+// before anything is compiled.
 Result<NativeCodeWish> NativeCodeAskedFor();
 void UseNativeCode(NativeUse use);
 // For tests: makes code for AVX2 although the processor has more.

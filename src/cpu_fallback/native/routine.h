@@ -16,17 +16,17 @@ namespace krafla::cpu::native {
 
 struct RoutineItem {
   enum class Kind : uint8_t {
-    kBlock,      // number: the graph
-    kCall,       // number: for the caller's function
-    kCount,      // begins a loop of `count` turns, number
-    kEndCount,   // of that loop
-    kWhile,      // begins a loop, number
-    kLeave,      // leaves it where the pred at the place is false
-    kEndWhile,   // of that loop
-    kChoose,     // begins a choice, number, among `count` branches, by the s32 at the place; out of range, the last one
+    kBlock,     // number: the graph
+    kCall,      // number: for the caller's function
+    kCount,     // begins a loop of `count` turns, number
+    kEndCount,  // of that loop
+    kWhile,     // begins a loop, number
+    kLeave,     // leaves it where the pred at the place is false
+    kEndWhile,  // of that loop
+    kChoose,    // begins a choice, number, among `count` branches, by the s32 at the place; out of range, the last one
     kChooseByPred,  // the same, by a pred: true, false
-    kBranch,     // begins branch `count` of that choice
-    kEndChoose,  // of that choice
+    kBranch,        // begins branch `count` of that choice
+    kEndChoose,     // of that choice
   };
   Kind kind = Kind::kBlock;
   int64_t number = 0;
@@ -56,7 +56,8 @@ class RoutineCode {
  public:
   using Function = uint32_t (*)(const RoutineRun* run);
   explicit RoutineCode(std::unique_ptr<ExecutableMemory> memory)
-      : memory_(std::move(memory)), function_(reinterpret_cast<Function>(reinterpret_cast<std::uintptr_t>(memory_->address()))) {}
+      : memory_(std::move(memory)),
+        function_(reinterpret_cast<Function>(reinterpret_cast<std::uintptr_t>(memory_->address()))) {}
   // False: it was told not to go on.
   bool Run(const RoutineRun& run) const { return function_(&run) != 0; }
 

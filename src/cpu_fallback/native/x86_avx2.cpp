@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::size_t kFixedConstants = 5;
 
-InstId ByWidth(int width, InstId b, InstId w, InstId d, InstId q) { return width == 1 ? b : width == 2 ? w : width == 4 ? d : q; }
+InstId ByWidth(int width, InstId b, InstId w, InstId d, InstId q) {
+  return width == 1 ? b : width == 2 ? w : width == 4 ? d : q;
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ void Avx2Emitter::HoistConstants() {
         if (o >= 0) ++uses[static_cast<std::size_t>(o)];
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
     if (used_[i] && graph_.nodes[i].op == LaneOp::kConstant) constants.push_back(static_cast<int>(i));
-  std::ranges::stable_sort(constants, [&](int a, int b) { return uses[static_cast<std::size_t>(a)] > uses[static_cast<std::size_t>(b)]; });
+  std::ranges::stable_sort(
+      constants, [&](int a, int b) { return uses[static_cast<std::size_t>(a)] > uses[static_cast<std::size_t>(b)]; });
   if (constants.size() > kFixedConstants) constants.resize(kFixedConstants);
   for (int c : constants) {
     Set(c, Register(c));
@@ -93,7 +96,8 @@ void Avx2Emitter::Run() {
   for (std::size_t s = 0; s < bases_.size(); ++s) {
     const LaneStream::Kind kind = graph_.streams[s].kind;
     if (kind == LaneStream::Kind::kUniform || kind == LaneStream::Kind::kGather) continue;
-    cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) + offsetof(StreamArgument, row_stride))));
+    cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) +
+                                                               offsetof(StreamArgument, row_stride))));
   }
   cc_.dec(rows_);
   cc_.jnz(row);
@@ -112,7 +116,9 @@ void Avx2Emitter::StartRow() {
     const Vec v = NewVector(4);
     Emit(Inst::kIdVmovd, v.xmm(), bases_[n.bits >> 32].r32());
     Emit(Inst::kIdVpbroadcastd, v, v.xmm());
-    Emit(Inst::kIdVpaddd, v, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, steps.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
+    Emit(
+        Inst::kIdVpaddd, v, v,
+        cc_.newConst(asmjit::ConstPoolScope::kLocal, steps.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
     Set(static_cast<int>(i), v);
   }
 }
@@ -169,7 +175,8 @@ void Avx2Emitter::LoadOne(int id) {
   const LaneNode& n = At(id);
   const int width = StorageBytes(n.type);
   const Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewOf(n.type);
-  Emit(ByWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v, x86::ptr(bases_[n.bits]));
+  Emit(ByWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
+       x86::ptr(bases_[n.bits]));
   // All bytes are alike, so this is a mask of any width.
   if (n.type == ElementType::kPred) Emit(Inst::kIdVpcmpgtb, v, v, Load(0, mask_width_));
   Set(id, v);

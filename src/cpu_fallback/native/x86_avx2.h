@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// AVX2, FMA and F16C: as many lanes as the widest type has in 32 bytes. A pred is a vector of masks as wide as the widest
-// type. There are no masked accesses to bytes: the function does whole vectors, and its caller brings the last one
-// (native_code.cpp).
+// AVX2, FMA and F16C: as many lanes as the widest type has in 32 bytes. A pred is a vector of masks as wide as the
+// widest type. There are no masked accesses to bytes: the function does whole vectors, and its caller brings the last
+// one (native_code.cpp).
 #pragma once
 
+#include <asmjit/x86.h>
 #include <algorithm>
 #include <array>
-#include <asmjit/x86.h>
 #include <cstring>
 #include <vector>
 

@@ -14,7 +14,9 @@ using asmjit::Operand;
 
 namespace {
 
-InstId SizedInst(int width, InstId b, InstId w, InstId d, InstId q) { return width == 1 ? b : width == 2 ? w : width == 4 ? d : q; }
+InstId SizedInst(int width, InstId b, InstId w, InstId d, InstId q) {
+  return width == 1 ? b : width == 2 ? w : width == 4 ? d : q;
+}
 uint64_t SignBit(int width) { return uint64_t{1} << (8 * width - 1); }
 uint64_t DoubleBits(double x) { return std::bit_cast<uint64_t>(x); }
 uint64_t FloatBits(float x) { return std::bit_cast<uint32_t>(x); }
@@ -45,13 +47,17 @@ x86::Vec Avx2Emitter::Truncated(const Vec& v, int from, int to) {
       for (int b = 0; b < to; ++b)
         places[static_cast<std::size_t>(16 * half + lane * to + b)] = static_cast<uint8_t>(lane * from + b);
   const bool is_long = from * lanes_ > 16;
-  const Vec packed = Make(from, Inst::kIdVpshufb, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, places.data(), is_long ? 32 : 16));
+  const Vec packed =
+      Make(from, Inst::kIdVpshufb, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, places.data(), is_long ? 32 : 16));
   if (!is_long) return packed.xmm();
   const Vec high = cc_.newXmm(), out = cc_.newXmm();
   Emit(Inst::kIdVextracti128, high, packed.ymm(), Imm(1));
   // Each half has 16 * to / from bytes.
   const int bytes = 16 * to / from;
-  Emit(bytes == 8 ? Inst::kIdVpunpcklqdq : bytes == 4 ? Inst::kIdVpunpckldq : Inst::kIdVpunpcklwd, out, packed.xmm(), high);
+  Emit(bytes == 8   ? Inst::kIdVpunpcklqdq
+       : bytes == 4 ? Inst::kIdVpunpckldq
+                    : Inst::kIdVpunpcklwd,
+       out, packed.xmm(), high);
   return out;
 }
 
@@ -123,7 +129,8 @@ void Avx2Emitter::EmitNode(int id) {
       const InstId op = is_signed ? Inst::kIdVpmuldq : Inst::kIdVpmuludq;
       const Vec a = Register(n.a), b = Register(n.b);
       const Vec even = Make(width, Inst::kIdVpsrlq, Make(width, op, a, b), Imm(32));
-      const Vec odd = Make(width, op, Make(width, Inst::kIdVpsrlq, a, Imm(32)), Make(width, Inst::kIdVpsrlq, b, Imm(32)));
+      const Vec odd =
+          Make(width, op, Make(width, Inst::kIdVpsrlq, a, Imm(32)), Make(width, Inst::kIdVpsrlq, b, Imm(32)));
       return Set(id, Make(width, Inst::kIdVpblendd, even, odd, Imm(0xaa)));
     }
     case LaneOp::kMulLow32: return Binary(id, Inst::kIdVpmuludq, true);
@@ -169,8 +176,7 @@ void Avx2Emitter::EmitCompare(int id) {
   Vec v;
   if (n.op == LaneOp::kEq || n.op == LaneOp::kNe)
     v = Make(width, SizedInst(width, Inst::kIdVpcmpeqb, Inst::kIdVpcmpeqw, Inst::kIdVpcmpeqd, Inst::kIdVpcmpeqq), a, b);
-  else
-    v = n.op == LaneOp::kLt ? Greater(type, b, a) : Greater(type, a, b);
+  else v = n.op == LaneOp::kLt ? Greater(type, b, a) : Greater(type, a, b);
   if (n.op == LaneOp::kNe || n.op == LaneOp::kLe) v = Not(v, width);
   Set(id, Masks(v, width));
 }
@@ -181,7 +187,8 @@ void Avx2Emitter::EmitExtremum(int id) {
   const int width = WidthOf(n.type);
   const bool is_double = width == 8, is_max = n.op == LaneOp::kMax;
   const Vec a = Register(n.a), b = Register(n.b);
-  const InstId op = is_max ? (is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps) : (is_double ? Inst::kIdVminpd : Inst::kIdVminps);
+  const InstId op =
+      is_max ? (is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps) : (is_double ? Inst::kIdVminpd : Inst::kIdVminps);
   const Vec v = Make(width, is_max ? Inst::kIdVpand : Inst::kIdVpor, Make(width, op, a, b), Make(width, op, b, a));
   const Vec is_nan = Make(width, is_double ? Inst::kIdVcmppd : Inst::kIdVcmpps, a, b, Imm(3));
   Set(id, Blend(width, is_nan, Load(is_double ? kNanF64 : kNanF32, width), v));
@@ -227,7 +234,8 @@ x86::Vec Avx2Emitter::WordsToDoubles(const Vec& v, bool is_signed) {
     return out;
   }
   // The number is the low half of the significand of 2^52 + it.
-  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52)};
+  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52),
+                                         DoubleBits(0x1p52)};
   const Mem m = cc_.newConst(asmjit::ConstPoolScope::kLocal, magic.data(), 32);
   Emit(Inst::kIdVpmovzxdq, out, v.xmm());
   Emit(Inst::kIdVpor, out, out, m);
@@ -240,7 +248,8 @@ x86::Vec Avx2Emitter::DoublesToWords(const Vec& v, bool is_signed) {
     Emit(Inst::kIdVcvttpd2dq, out, v.ymm());
     return out;
   }
-  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52)};
+  const std::array<uint64_t, 4> magic = {DoubleBits(0x1p52), DoubleBits(0x1p52), DoubleBits(0x1p52),
+                                         DoubleBits(0x1p52)};
   const Vec whole = cc_.newYmm(), high = cc_.newXmm();
   Emit(Inst::kIdVroundpd, whole, v.ymm(), Imm(11));
   Emit(Inst::kIdVaddpd, whole, whole, cc_.newConst(asmjit::ConstPoolScope::kLocal, magic.data(), 32));
@@ -300,9 +309,13 @@ void Avx2Emitter::EmitConversion(int id) {
   if (n.op == LaneOp::kTruncate) return Set(id, Truncated(a, from_width, width));
   if (n.op == LaneOp::kExtend) {
     InstId op = 0;
-    if (from_width == 1) op = SizedInst(width, 0, is_signed ? Inst::kIdVpmovsxbw : Inst::kIdVpmovzxbw, is_signed ? Inst::kIdVpmovsxbd : Inst::kIdVpmovzxbd,
-                                        is_signed ? Inst::kIdVpmovsxbq : Inst::kIdVpmovzxbq);
-    if (from_width == 2) op = width == 4 ? (is_signed ? Inst::kIdVpmovsxwd : Inst::kIdVpmovzxwd) : (is_signed ? Inst::kIdVpmovsxwq : Inst::kIdVpmovzxwq);
+    if (from_width == 1)
+      op = SizedInst(width, 0, is_signed ? Inst::kIdVpmovsxbw : Inst::kIdVpmovzxbw,
+                     is_signed ? Inst::kIdVpmovsxbd : Inst::kIdVpmovzxbd,
+                     is_signed ? Inst::kIdVpmovsxbq : Inst::kIdVpmovzxbq);
+    if (from_width == 2)
+      op = width == 4 ? (is_signed ? Inst::kIdVpmovsxwd : Inst::kIdVpmovzxwd)
+                      : (is_signed ? Inst::kIdVpmovsxwq : Inst::kIdVpmovzxwq);
     if (from_width == 4) op = is_signed ? Inst::kIdVpmovsxdq : Inst::kIdVpmovzxdq;
     return Set(id, Make(width, op, a.xmm()));
   }
@@ -329,8 +342,8 @@ void Avx2Emitter::EmitConversion(int id) {
     const Vec low = Make(4, Inst::kIdVcvtdq2ps, Make(4, Inst::kIdVpand, a, Load(0xffff, 4)));
     return Set(id, Make(4, Inst::kIdVaddps, Make(4, Inst::kIdVmulps, high, Load(FloatBits(65536.0f), 4)), low));
   }
-  // The lower half is in the significand of 2^52 + it, the upper one, from which a sign takes 2^63, in that of 2^84 + it. What
-  // both have too much is taken from the upper one, exactly; the sum is rounded once.
+  // The lower half is in the significand of 2^52 + it, the upper one, from which a sign takes 2^63, in that of 2^84 +
+  // it. What both have too much is taken from the upper one, exactly; the sum is rounded once.
   const Vec low = Make(8, Inst::kIdVpblendd, Load(DoubleBits(0x1p52), 8), a, Imm(0x55));
   const double much = is_signed ? 0x1p84 + 0x1p63 : 0x1p84;
   const Vec high = Make(8, Inst::kIdVpxor, Make(8, Inst::kIdVpsrlq, a, Imm(32)), Load(DoubleBits(much), 8));
@@ -359,7 +372,8 @@ void Avx2Emitter::EmitFloatToInt(int id) {
   const Vec limit = Load(FloatBits(0x1p31f), 4);
   const Vec positive = Make(4, Inst::kIdVmaxps, x, Load(0, 4));  // zero for a NaN
   const Vec is_big = Make(4, Inst::kIdVcmpps, positive, limit, Imm(29));
-  const Vec low = Make(4, Inst::kIdVcvttps2dq, Make(4, Inst::kIdVsubps, positive, Make(4, Inst::kIdVpand, is_big, limit)));
+  const Vec low =
+      Make(4, Inst::kIdVcvttps2dq, Make(4, Inst::kIdVsubps, positive, Make(4, Inst::kIdVpand, is_big, limit)));
   const Vec v = Make(4, Inst::kIdVpxor, low, Make(4, Inst::kIdVpslld, is_big, Imm(31)));
   Set(id, Make(4, Inst::kIdVpor, v, Make(4, Inst::kIdVcmpps, positive, Load(FloatBits(0x1p32f), 4), Imm(29))));
 }

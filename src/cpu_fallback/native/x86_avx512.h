@@ -5,9 +5,9 @@
 // rows times: values of the row; then all full vectors of columns, and a masked one for the rest.
 #pragma once
 
+#include <asmjit/x86.h>
 #include <algorithm>
 #include <array>
-#include <asmjit/x86.h>
 #include <cstring>
 
 #include "cpu_fallback/native/x86_emitter.h"
@@ -27,7 +27,16 @@ inline constexpr std::size_t kHoistedConstants = 12;
 // Preds up to here rarely live all at once.
 inline constexpr std::size_t kFewPreds = 8;
 
-enum class FloatCompare : uint8_t { kEq = 0, kLt = 17, kLe = 18, kUnordered = 3, kNe = 4, kOrdered = 7, kGe = 29, kGt = 30 };
+enum class FloatCompare : uint8_t {
+  kEq = 0,
+  kLt = 17,
+  kLe = 18,
+  kUnordered = 3,
+  kNe = 4,
+  kOrdered = 7,
+  kGe = 29,
+  kGt = 30
+};
 
 inline int WidthOf(ElementType type) { return StorageBytes(type); }
 
@@ -138,8 +147,8 @@ class Avx512Emitter {
     if (bits == 0) {
       Emit(Inst::kIdVpxord, v, v, v);
     } else {
-      Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
-           ConstantMemory(bits, width));
+      Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq),
+           v, ConstantMemory(bits, width));
     }
     return v;
   }
@@ -191,8 +200,8 @@ class Avx512Emitter {
     return k;
   }
 
-  // By way of a register that is not spilled: the assembler would make the move from a mask in memory, which there is not,
-  // one to a mask register.
+  // By way of a register that is not spilled: the assembler would make the move from a mask in memory, which there is
+  // not, one to a mask register.
   x86::Gp BitsOf(const x86::KReg& k) {
     const x86::KReg near = cc_.newKq();
     const x86::Gp bits = cc_.newUInt64();
@@ -233,7 +242,8 @@ class Avx512Emitter {
   void EndRow() {
     for (std::size_t s = 0; s < bases_.size(); ++s) {
       if (graph_.streams[s].kind == LaneStream::Kind::kUniform) continue;
-      cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) + offsetof(StreamArgument, row_stride))));
+      cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) +
+                                                                 offsetof(StreamArgument, row_stride))));
     }
   }
   void Advance(int vectors) {
@@ -271,7 +281,8 @@ class Avx512Emitter {
   // Whether those of two vectors do not fit the seven mask registers, and would go to memory and back.
   bool HasManyPreds() const {
     std::size_t count = 0;
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) count += used_[i] && graph_.nodes[i].type == ElementType::kPred ? 1 : 0;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+      count += used_[i] && graph_.nodes[i].type == ElementType::kPred ? 1 : 0;
     return count > kFewPreds;
   }
   // The same body for every vector, all under a mask.
@@ -321,7 +332,8 @@ class Avx512Emitter {
     });
   }
   x86::KReg& PartTail(int parts, int behind, int vector) {
-    return part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(behind)][static_cast<std::size_t>(vector)];
+    return part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(behind)]
+                      [static_cast<std::size_t>(vector)];
   }
   void Body(bool is_tail, int vectors) {
     is_tail_ = is_tail;
@@ -331,7 +343,8 @@ class Avx512Emitter {
     for (std::size_t v = 0; v < kVectors; ++v)
       for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
         const LaneOp op = graph_.nodes[i].op;
-        if (op != LaneOp::kUniform && op != LaneOp::kRow && (op != LaneOp::kRamp || v > 0) && !fixed_[i]) values_[v][i].is_set = false;
+        if (op != LaneOp::kUniform && op != LaneOp::kRow && (op != LaneOp::kRamp || v > 0) && !fixed_[i])
+          values_[v][i].is_set = false;
       }
     std::size_t region = 0;
     asmjit::Label skip;
@@ -432,7 +445,8 @@ class Avx512Emitter {
     }
     const int width = WidthOf(n.type);
     const x86::Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewVector(width);
-    Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v, from);
+    Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), v,
+         from);
     Set(id, v);
   }
   void StartRamp(int id) {
@@ -441,7 +455,9 @@ class Avx512Emitter {
     for (uint32_t i = 0; i < 16; ++i) steps[i] = static_cast<int32_t>(i * static_cast<uint32_t>(n.bits));
     const x86::Vec v = ValueOf(id).is_set ? ValueOf(id).v : NewVector(4);
     Emit(Inst::kIdVpbroadcastd, v, bases_[n.bits >> 32].r32());
-    Emit(Inst::kIdVpaddd, v, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, steps.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
+    Emit(
+        Inst::kIdVpaddd, v, v,
+        cc_.newConst(asmjit::ConstPoolScope::kLocal, steps.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
     Set(id, v);
   }
   // The lanes that a masked access may touch.
@@ -479,7 +495,8 @@ class Avx512Emitter {
     std::array<int32_t, 16> at{};
     for (int i = 0; i < 16; ++i) at[static_cast<std::size_t>(i)] = i * stride;
     const x86::Vec v = NewVector(4);
-    Emit(Inst::kIdVmovdqu32, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, at.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
+    Emit(Inst::kIdVmovdqu32, v,
+         cc_.newConst(asmjit::ConstPoolScope::kLocal, at.data(), static_cast<std::size_t>(std::max(16, 4 * lanes_))));
     return v;
   }
   static x86::Mem Indexed(const x86::Gp& base, const x86::Vec& places, uint32_t shift, int offset = 0) {
@@ -611,7 +628,8 @@ class Avx512Emitter {
   void Blend(const x86::Vec& out, const x86::KReg& k, int width, const x86::Vec& no, const Operand& yes) {
     // To the allocator a mask means that `out` is read, so it is written before.
     Emit(Inst::kIdVmovdqa32, out, no);
-    EmitMasked(OfWidth(width, Inst::kIdVpblendmb, Inst::kIdVpblendmw, Inst::kIdVpblendmd, Inst::kIdVpblendmq), k, false, out, out, yes);
+    EmitMasked(OfWidth(width, Inst::kIdVpblendmb, Inst::kIdVpblendmw, Inst::kIdVpblendmd, Inst::kIdVpblendmq), k, false,
+               out, out, yes);
   }
 
   const LaneGraph& graph_;
@@ -621,13 +639,15 @@ class Avx512Emitter {
   int lanes_ = 16;
   static constexpr int kVectors = 2;
   std::array<std::vector<Value>, kVectors> values_;
-  std::size_t vector_ = 0;  // the one that is being made
+  std::size_t vector_ = 0;   // the one that is being made
   std::vector<bool> fixed_;  // hoisted constants
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_;
-  std::array<std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved>, kMaxInterleaved + 1> part_tails_;  // by parts, Behind
-  std::array<std::vector<std::array<x86::Vec, kMaxInterleaved>>, kVectors> part_vectors_;  // of interleaved streams, as loaded
+  std::array<std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved>, kMaxInterleaved + 1>
+      part_tails_;  // by parts, Behind
+  std::array<std::vector<std::array<x86::Vec, kMaxInterleaved>>, kVectors>
+      part_vectors_;                  // of interleaved streams, as loaded
   std::vector<RowPlace> row_places_;  // of this vector
   std::vector<RowTable> row_tables_;
   bool is_tail_ = false;

@@ -43,19 +43,26 @@ void Avx512Emitter::EmitNode(int id) {
       return EmitDivide(id);
     case LaneOp::kMin:
       if (is_float) return EmitExtremum(id);
-      return Binary(id, is_signed ? OfWidth(width, Inst::kIdVpminsb, Inst::kIdVpminsw, Inst::kIdVpminsd, Inst::kIdVpminsq)
-                                  : OfWidth(width, Inst::kIdVpminub, Inst::kIdVpminuw, Inst::kIdVpminud, Inst::kIdVpminuq), true);
+      return Binary(id,
+                    is_signed ? OfWidth(width, Inst::kIdVpminsb, Inst::kIdVpminsw, Inst::kIdVpminsd, Inst::kIdVpminsq)
+                              : OfWidth(width, Inst::kIdVpminub, Inst::kIdVpminuw, Inst::kIdVpminud, Inst::kIdVpminuq),
+                    true);
     case LaneOp::kMax:
       if (is_float) return EmitExtremum(id);
-      return Binary(id, is_signed ? OfWidth(width, Inst::kIdVpmaxsb, Inst::kIdVpmaxsw, Inst::kIdVpmaxsd, Inst::kIdVpmaxsq)
-                                  : OfWidth(width, Inst::kIdVpmaxub, Inst::kIdVpmaxuw, Inst::kIdVpmaxud, Inst::kIdVpmaxuq), true);
+      return Binary(id,
+                    is_signed ? OfWidth(width, Inst::kIdVpmaxsb, Inst::kIdVpmaxsw, Inst::kIdVpmaxsd, Inst::kIdVpmaxsq)
+                              : OfWidth(width, Inst::kIdVpmaxub, Inst::kIdVpmaxuw, Inst::kIdVpmaxud, Inst::kIdVpmaxuq),
+                    true);
     case LaneOp::kGreater: return Binary(id, is_double ? Inst::kIdVmaxpd : Inst::kIdVmaxps, false);
     case LaneOp::kLesser: return Binary(id, is_double ? Inst::kIdVminpd : Inst::kIdVminps, false);
     case LaneOp::kSqrt: return Unary(id, is_double ? Inst::kIdVsqrtpd : Inst::kIdVsqrtps);
     case LaneOp::kNeg:
-      return WithConstant(id, is_double ? Inst::kIdVpxorq : Inst::kIdVpxord, is_double ? uint64_t{1} << 63 : uint64_t{1} << 31);
+      return WithConstant(id, is_double ? Inst::kIdVpxorq : Inst::kIdVpxord,
+                          is_double ? uint64_t{1} << 63 : uint64_t{1} << 31);
     case LaneOp::kAbs:
-      if (is_float) return WithConstant(id, is_double ? Inst::kIdVpandq : Inst::kIdVpandd, is_double ? ~uint64_t{0} >> 1 : 0x7fffffffu);
+      if (is_float)
+        return WithConstant(id, is_double ? Inst::kIdVpandq : Inst::kIdVpandd,
+                            is_double ? ~uint64_t{0} >> 1 : 0x7fffffffu);
       return Unary(id, OfWidth(width, Inst::kIdVpabsb, Inst::kIdVpabsw, Inst::kIdVpabsd, Inst::kIdVpabsq));
     case LaneOp::kRoundEven: return UnaryWith(id, is_double ? Inst::kIdVrndscalepd : Inst::kIdVrndscaleps, 8);
     case LaneOp::kFloor: return UnaryWith(id, is_double ? Inst::kIdVrndscalepd : Inst::kIdVrndscaleps, 9);
@@ -120,15 +127,53 @@ void Avx512Emitter::EmitMaskOp(int id) {
       Emit(Inst::kIdKorq, k, k, no);
       break;
     }
-    case LaneOp::kConstant: case LaneOp::kUniform: case LaneOp::kRow: case LaneOp::kLoad: case LaneOp::kRamp:
-    case LaneOp::kGather: case LaneOp::kAdd: case LaneOp::kSub: case LaneOp::kMul: case LaneOp::kDiv: case LaneOp::kMin:
-    case LaneOp::kMax: case LaneOp::kGreater: case LaneOp::kLesser: case LaneOp::kSqrt: case LaneOp::kNeg: case LaneOp::kAbs: case LaneOp::kFloor: case LaneOp::kCeil:
-    case LaneOp::kRoundEven: case LaneOp::kTrunc: case LaneOp::kShl: case LaneOp::kShr: case LaneOp::kSar:
-    case LaneOp::kMulHigh: case LaneOp::kMulLow32: case LaneOp::kPopcount: case LaneOp::kClz: case LaneOp::kEq:
-    case LaneOp::kNe: case LaneOp::kLt: case LaneOp::kLe: case LaneOp::kExtend: case LaneOp::kTruncate:
-    case LaneOp::kIntToFloat: case LaneOp::kFloatToInt: case LaneOp::kTruncateToInt: case LaneOp::kFloatToFloat:
-    case LaneOp::kHalfToFloat: case LaneOp::kFloatToHalf: case LaneOp::kSettle: case LaneOp::kPhi: case LaneOp::kFixedLoad: case LaneOp::kFixedStore:
-    case LaneOp::kSpread: case LaneOp::kPick: case LaneOp::kPut: break;  // of no pred, or done by now
+    case LaneOp::kConstant:
+    case LaneOp::kUniform:
+    case LaneOp::kRow:
+    case LaneOp::kLoad:
+    case LaneOp::kRamp:
+    case LaneOp::kGather:
+    case LaneOp::kAdd:
+    case LaneOp::kSub:
+    case LaneOp::kMul:
+    case LaneOp::kDiv:
+    case LaneOp::kMin:
+    case LaneOp::kMax:
+    case LaneOp::kGreater:
+    case LaneOp::kLesser:
+    case LaneOp::kSqrt:
+    case LaneOp::kNeg:
+    case LaneOp::kAbs:
+    case LaneOp::kFloor:
+    case LaneOp::kCeil:
+    case LaneOp::kRoundEven:
+    case LaneOp::kTrunc:
+    case LaneOp::kShl:
+    case LaneOp::kShr:
+    case LaneOp::kSar:
+    case LaneOp::kMulHigh:
+    case LaneOp::kMulLow32:
+    case LaneOp::kPopcount:
+    case LaneOp::kClz:
+    case LaneOp::kEq:
+    case LaneOp::kNe:
+    case LaneOp::kLt:
+    case LaneOp::kLe:
+    case LaneOp::kExtend:
+    case LaneOp::kTruncate:
+    case LaneOp::kIntToFloat:
+    case LaneOp::kFloatToInt:
+    case LaneOp::kTruncateToInt:
+    case LaneOp::kFloatToFloat:
+    case LaneOp::kHalfToFloat:
+    case LaneOp::kFloatToHalf:
+    case LaneOp::kSettle:
+    case LaneOp::kPhi:
+    case LaneOp::kFixedLoad:
+    case LaneOp::kFixedStore:
+    case LaneOp::kSpread:
+    case LaneOp::kPick:
+    case LaneOp::kPut: break;  // of no pred, or done by now
   }
   Set(id, k);
 }
@@ -138,7 +183,10 @@ void Avx512Emitter::EmitCompare(int id) {
   const ElementType type = TypeOf(n.a);
   const int width = WidthOf(type);
   if (IsFloat(type)) {
-    FloatCompare how = n.op == LaneOp::kEq ? FloatCompare::kEq : n.op == LaneOp::kNe ? FloatCompare::kNe : n.op == LaneOp::kLt ? FloatCompare::kLt : FloatCompare::kLe;
+    FloatCompare how = n.op == LaneOp::kEq   ? FloatCompare::kEq
+                       : n.op == LaneOp::kNe ? FloatCompare::kNe
+                       : n.op == LaneOp::kLt ? FloatCompare::kLt
+                                             : FloatCompare::kLe;
     int a = n.a, b = n.b;
     if (!ValueOf(a).is_set && ValueOf(b).is_set) {
       std::swap(a, b);
@@ -149,8 +197,9 @@ void Avx512Emitter::EmitCompare(int id) {
   }
   const x86::KReg k = cc_.newKq();
   int how = n.op == LaneOp::kEq ? 0 : n.op == LaneOp::kNe ? 4 : n.op == LaneOp::kLt ? 1 : 2;
-  const InstId op = IsSigned(type) ? OfWidth(width, Inst::kIdVpcmpb, Inst::kIdVpcmpw, Inst::kIdVpcmpd, Inst::kIdVpcmpq)
-                                   : OfWidth(width, Inst::kIdVpcmpub, Inst::kIdVpcmpuw, Inst::kIdVpcmpud, Inst::kIdVpcmpuq);
+  const InstId op = IsSigned(type)
+                        ? OfWidth(width, Inst::kIdVpcmpb, Inst::kIdVpcmpw, Inst::kIdVpcmpd, Inst::kIdVpcmpq)
+                        : OfWidth(width, Inst::kIdVpcmpub, Inst::kIdVpcmpuw, Inst::kIdVpcmpud, Inst::kIdVpcmpuq);
   Emit(op, k, Register(n.a), RegisterOrMemory(n.b), Imm(how));
   Set(id, k);
 }
@@ -270,10 +319,13 @@ void Avx512Emitter::EmitConversion(int id) {
   InstId op = 0;
   switch (n.op) {
     case LaneOp::kExtend:
-      if (from_width == 1) op = OfWidth(width, 0, is_signed ? Inst::kIdVpmovsxbw : Inst::kIdVpmovzxbw,
-                                        is_signed ? Inst::kIdVpmovsxbd : Inst::kIdVpmovzxbd, is_signed ? Inst::kIdVpmovsxbq : Inst::kIdVpmovzxbq);
-      if (from_width == 2) op = OfWidth(width, 0, 0, is_signed ? Inst::kIdVpmovsxwd : Inst::kIdVpmovzxwd,
-                                        is_signed ? Inst::kIdVpmovsxwq : Inst::kIdVpmovzxwq);
+      if (from_width == 1)
+        op = OfWidth(width, 0, is_signed ? Inst::kIdVpmovsxbw : Inst::kIdVpmovzxbw,
+                     is_signed ? Inst::kIdVpmovsxbd : Inst::kIdVpmovzxbd,
+                     is_signed ? Inst::kIdVpmovsxbq : Inst::kIdVpmovzxbq);
+      if (from_width == 2)
+        op = OfWidth(width, 0, 0, is_signed ? Inst::kIdVpmovsxwd : Inst::kIdVpmovzxwd,
+                     is_signed ? Inst::kIdVpmovsxwq : Inst::kIdVpmovzxwq);
       if (from_width == 4) op = is_signed ? Inst::kIdVpmovsxdq : Inst::kIdVpmovzxdq;
       break;
     case LaneOp::kTruncate:
@@ -282,8 +334,12 @@ void Avx512Emitter::EmitConversion(int id) {
       if (from_width == 8) op = OfWidth(width, Inst::kIdVpmovqb, Inst::kIdVpmovqw, Inst::kIdVpmovqd, 0);
       break;
     case LaneOp::kIntToFloat:
-      if (from_width == 4) op = width == 4 ? (is_signed ? Inst::kIdVcvtdq2ps : Inst::kIdVcvtudq2ps) : (is_signed ? Inst::kIdVcvtdq2pd : Inst::kIdVcvtudq2pd);
-      else op = width == 4 ? (is_signed ? Inst::kIdVcvtqq2ps : Inst::kIdVcvtuqq2ps) : (is_signed ? Inst::kIdVcvtqq2pd : Inst::kIdVcvtuqq2pd);
+      if (from_width == 4)
+        op = width == 4 ? (is_signed ? Inst::kIdVcvtdq2ps : Inst::kIdVcvtudq2ps)
+                        : (is_signed ? Inst::kIdVcvtdq2pd : Inst::kIdVcvtudq2pd);
+      else
+        op = width == 4 ? (is_signed ? Inst::kIdVcvtqq2ps : Inst::kIdVcvtuqq2ps)
+                        : (is_signed ? Inst::kIdVcvtqq2pd : Inst::kIdVcvtuqq2pd);
       break;
     case LaneOp::kTruncateToInt: op = IsSigned(n.type) ? Inst::kIdVcvttps2dq : Inst::kIdVcvttps2udq; break;
     case LaneOp::kFloatToFloat: op = width == 8 ? Inst::kIdVcvtps2pd : Inst::kIdVcvtpd2ps; break;
@@ -293,14 +349,52 @@ void Avx512Emitter::EmitConversion(int id) {
       Emit(Inst::kIdVcvtps2ph, v, Register(n.a), Imm(0));
       return Set(id, v);
     }
-    case LaneOp::kConstant: case LaneOp::kUniform: case LaneOp::kRow: case LaneOp::kLoad: case LaneOp::kRamp:
-    case LaneOp::kGather: case LaneOp::kAdd: case LaneOp::kSub: case LaneOp::kMul: case LaneOp::kDiv: case LaneOp::kMin:
-    case LaneOp::kMax: case LaneOp::kGreater: case LaneOp::kLesser: case LaneOp::kSqrt: case LaneOp::kNeg: case LaneOp::kAbs: case LaneOp::kFloor: case LaneOp::kCeil:
-    case LaneOp::kRoundEven: case LaneOp::kTrunc: case LaneOp::kAnd: case LaneOp::kOr: case LaneOp::kXor: case LaneOp::kNot:
-    case LaneOp::kShl: case LaneOp::kShr: case LaneOp::kSar: case LaneOp::kMulHigh: case LaneOp::kMulLow32:
-    case LaneOp::kPopcount: case LaneOp::kClz: case LaneOp::kEq: case LaneOp::kNe: case LaneOp::kLt: case LaneOp::kLe:
-    case LaneOp::kSelect: case LaneOp::kBitcast: case LaneOp::kFloatToInt: case LaneOp::kSettle: case LaneOp::kPhi:
-    case LaneOp::kFixedLoad: case LaneOp::kFixedStore: case LaneOp::kSpread: case LaneOp::kPick: case LaneOp::kPut: break;
+    case LaneOp::kConstant:
+    case LaneOp::kUniform:
+    case LaneOp::kRow:
+    case LaneOp::kLoad:
+    case LaneOp::kRamp:
+    case LaneOp::kGather:
+    case LaneOp::kAdd:
+    case LaneOp::kSub:
+    case LaneOp::kMul:
+    case LaneOp::kDiv:
+    case LaneOp::kMin:
+    case LaneOp::kMax:
+    case LaneOp::kGreater:
+    case LaneOp::kLesser:
+    case LaneOp::kSqrt:
+    case LaneOp::kNeg:
+    case LaneOp::kAbs:
+    case LaneOp::kFloor:
+    case LaneOp::kCeil:
+    case LaneOp::kRoundEven:
+    case LaneOp::kTrunc:
+    case LaneOp::kAnd:
+    case LaneOp::kOr:
+    case LaneOp::kXor:
+    case LaneOp::kNot:
+    case LaneOp::kShl:
+    case LaneOp::kShr:
+    case LaneOp::kSar:
+    case LaneOp::kMulHigh:
+    case LaneOp::kMulLow32:
+    case LaneOp::kPopcount:
+    case LaneOp::kClz:
+    case LaneOp::kEq:
+    case LaneOp::kNe:
+    case LaneOp::kLt:
+    case LaneOp::kLe:
+    case LaneOp::kSelect:
+    case LaneOp::kBitcast:
+    case LaneOp::kFloatToInt:
+    case LaneOp::kSettle:
+    case LaneOp::kPhi:
+    case LaneOp::kFixedLoad:
+    case LaneOp::kFixedStore:
+    case LaneOp::kSpread:
+    case LaneOp::kPick:
+    case LaneOp::kPut: break;
   }
   Unary(id, op);
 }
@@ -323,7 +417,8 @@ void Avx512Emitter::EmitFloatToInt(int id) {
     return Set(id, v);
   }
   const double limit = width == 4 ? 0x1p31 : 0x1p63;
-  const uint64_t limit_bits = from_width == 4 ? std::bit_cast<uint32_t>(static_cast<float>(limit)) : std::bit_cast<uint64_t>(limit);
+  const uint64_t limit_bits =
+      from_width == 4 ? std::bit_cast<uint32_t>(static_cast<float>(limit)) : std::bit_cast<uint64_t>(limit);
   const x86::KReg is_number = CompareFloats(from_width, FloatCompare::kOrdered, x, x);
   const x86::KReg high = CompareFloats(from_width, FloatCompare::kGe, x, BroadcastConstant(limit_bits, from_width));
   const x86::Vec inside = NewOf(n.type);

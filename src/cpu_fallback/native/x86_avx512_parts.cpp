@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams of several elements side by side, such as the parts of complex numbers or the channels of pixels: whole vectors
-// are loaded and stored, and permuted in registers.
+// Streams of several elements side by side, such as the parts of complex numbers or the channels of pixels: whole
+// vectors are loaded and stored, and permuted in registers.
 #ifdef KRAFLA_HAVE_JIT
 
 #include "cpu_fallback/native/x86_avx512.h"
@@ -16,12 +16,14 @@ x86::Vec Avx512Emitter::Sequence(int width, Function function) {
     std::memcpy(bytes.data() + lane * width, &value, static_cast<std::size_t>(width));
   }
   const x86::Vec v = NewVector(width);
-  Emit(Inst::kIdVmovdqu32, v, cc_.newConst(asmjit::ConstPoolScope::kLocal, bytes.data(), static_cast<std::size_t>(width * lanes_)));
+  Emit(Inst::kIdVmovdqu32, v,
+       cc_.newConst(asmjit::ConstPoolScope::kLocal, bytes.data(), static_cast<std::size_t>(width * lanes_)));
   return v;
 }
 
 // to's lanes of the mask `lanes`: from's at `places`.
-void Avx512Emitter::MergePart(const x86::Vec& to, const x86::Vec& places, const x86::Vec& from, int width, uint32_t lanes) {
+void Avx512Emitter::MergePart(const x86::Vec& to, const x86::Vec& places, const x86::Vec& from, int width,
+                              uint32_t lanes) {
   const x86::Gp bits = cc_.newUInt32();
   const x86::KReg k = cc_.newKq();
   cc_.mov(bits, lanes);
@@ -53,14 +55,16 @@ void Avx512Emitter::EmitPart(int id) {
       Emit(Inst::kIdVmovdqu32, vector, from);
     }
   }
-  // Lane l is element l * parts + part of all vectors one behind the other; the instructions take it modulo their lanes.
+  // Lane l is element l * parts + part of all vectors one behind the other; the instructions take it modulo their
+  // lanes.
   const x86::Vec places = Sequence(width, [&](int lane) { return lane * parts + part; });
   const x86::Vec out = NewVector(width);
   Emit(Inst::kIdVmovdqa32, out, vectors[0]);
   Emit(width == 8 ? Inst::kIdVpermt2q : Inst::kIdVpermt2d, out, places, vectors[1]);
   for (int v = 2; v < parts; ++v) {
     uint32_t lanes = 0;
-    for (int lane = 0; lane < lanes_; ++lane) lanes |= static_cast<uint32_t>((lane * parts + part) / lanes_ == v) << lane;
+    for (int lane = 0; lane < lanes_; ++lane)
+      lanes |= static_cast<uint32_t>((lane * parts + part) / lanes_ == v) << lane;
     if (lanes != 0) MergePart(out, places, vectors[static_cast<std::size_t>(v)], width, lanes);
   }
   Set(id, out);
@@ -88,10 +92,8 @@ void Avx512Emitter::StoreParts(const LaneStore& s) {
       MergePart(out, places, values[static_cast<std::size_t>(p)], width, lanes);
     }
     const x86::Mem to = PartAddress(number, v);
-    if (is_tail_)
-      EmitMasked(MoveOf(width), PartTail(parts, 0, v), false, to, out);
-    else
-      Emit(Inst::kIdVmovdqu32, to, out);
+    if (is_tail_) EmitMasked(MoveOf(width), PartTail(parts, 0, v), false, to, out);
+    else Emit(Inst::kIdVmovdqu32, to, out);
   }
 }
 

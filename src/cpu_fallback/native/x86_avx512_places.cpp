@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements from anywhere, by single loads: several times as fast as the processor's gathers (Zen 4). And what routines have
-// beside lane-wise operations: accesses to fixed places, and single lanes of vectors. What is stored and loaded again in
-// the next turn should be so in the same pieces, or the processor waits for the store: masked moves are for lengths that
-// no other move has.
+// Elements from anywhere, by single loads: several times as fast as the processor's gathers (Zen 4). And what routines
+// have beside lane-wise operations: accesses to fixed places, and single lanes of vectors. What is stored and loaded
+// again in the next turn should be so in the same pieces, or the processor waits for the store: masked moves are for
+// lengths that no other move has.
 #ifdef KRAFLA_HAVE_JIT
 
 #include "cpu_fallback/native/x86_avx512.h"
@@ -86,7 +86,8 @@ void Avx512Emitter::EmitStridedLoad(int id) {
   } else {
     LoadApart(v, width, [&](int four) {
       std::array<x86::Mem, 4> out;
-      for (int i = 0; i < 4; ++i) out[static_cast<std::size_t>(i)] = x86::ptr(running_[n.bits], (Ahead() + four * 4 + i) * step);
+      for (int i = 0; i < 4; ++i)
+        out[static_cast<std::size_t>(i)] = x86::ptr(running_[n.bits], (Ahead() + four * 4 + i) * step);
       return out;
     });
   }
@@ -243,7 +244,8 @@ void Avx512Emitter::EmitPut(int id) {
     Emit(Inst::kIdVpunpcklqdq, v, into, value.xmm());
   } else {
     const x86::Vec all = NewVector(width);
-    Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq), all, value.xmm());
+    Emit(OfWidth(width, Inst::kIdVpbroadcastb, Inst::kIdVpbroadcastw, Inst::kIdVpbroadcastd, Inst::kIdVpbroadcastq),
+         all, value.xmm());
     const x86::Gp bits = cc_.newUInt64();
     const x86::KReg k = cc_.newKq();
     cc_.mov(bits, uint64_t{1} << n.bits);

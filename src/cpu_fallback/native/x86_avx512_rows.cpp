@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that go through rows of a few elements otherwise than along memory: rows backwards, an element for each row, the
-// same row again. The elements of some lanes lie close together: they are loaded at once and permuted. Which ones they are
-// follows from the first lane's column alone, so a table has a record for each column:
+// Streams that go through rows of a few elements otherwise than along memory: rows backwards, an element for each row,
+// the same row again. The elements of some lanes lie close together: they are loaded at once and permuted. Which ones
+// they are follows from the first lane's column alone, so a table has a record for each column:
 //
 //   indices   of each lane, into the window that is loaded                       64 bytes
 //   masks     of the elements that the first 0, 1, .. lanes use; no others are touched
@@ -127,7 +127,8 @@ void Avx512Emitter::EmitShortRows(int id) {
   const LaneStream& stream = graph_.streams[n.bits];
   const int width = stream.width, lanes = std::min(lanes_, LanesOfShortRows(width));
   std::vector<x86::Vec> parts;
-  for (int lane = 0; lane < lanes_; lane += lanes) parts.push_back(LoadShortRows(stream, bases_[n.bits], Ahead() + lane, lanes));
+  for (int lane = 0; lane < lanes_; lane += lanes)
+    parts.push_back(LoadShortRows(stream, bases_[n.bits], Ahead() + lane, lanes));
   x86::Vec v = parts[0];
   if (parts.size() == 1) {
     const int bytes = width * lanes_;

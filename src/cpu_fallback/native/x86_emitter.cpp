@@ -39,34 +39,72 @@ bool HasAvx512For(const LaneNode& n) {
   static const bool counts_bits = Features().hasAVX512_VPOPCNTDQ();
   return n.op != LaneOp::kPopcount || counts_bits;
 }
-// There are no scatters, few conversions of 64-bit integers, and nothing that keeps the lanes behind the last element from
-// touching memory: no gathers and no loads under a mask.
+// There are no scatters, few conversions of 64-bit integers, and nothing that keeps the lanes behind the last element
+// from touching memory: no gathers and no loads under a mask.
 bool HasAvx2For(const LaneGraph& graph, const LaneNode& n) {
   const int width = StorageBytes(n.type);
   switch (n.op) {
     case LaneOp::kPopcount:
     case LaneOp::kClz: return false;
-    case LaneOp::kGather: case LaneOp::kFixedLoad: case LaneOp::kFixedStore: case LaneOp::kSpread: case LaneOp::kPick:
+    case LaneOp::kGather:
+    case LaneOp::kFixedLoad:
+    case LaneOp::kFixedStore:
+    case LaneOp::kSpread:
+    case LaneOp::kPick:
     case LaneOp::kPut: return false;
     case LaneOp::kLoad: return n.b < 0;
     case LaneOp::kFloatToInt: return width == 4;
     case LaneOp::kIntToFloat: return width == 8 || StorageBytes(graph.nodes[static_cast<std::size_t>(n.a)].type) == 4;
     case LaneOp::kSar: return width == 4 || graph.nodes[static_cast<std::size_t>(n.b)].op == LaneOp::kConstant;
-    case LaneOp::kConstant: case LaneOp::kUniform: case LaneOp::kRow: case LaneOp::kRamp:
-    case LaneOp::kAdd: case LaneOp::kSub: case LaneOp::kMul: case LaneOp::kDiv: case LaneOp::kMin: case LaneOp::kMax:
-    case LaneOp::kGreater: case LaneOp::kLesser: case LaneOp::kSqrt: case LaneOp::kNeg: case LaneOp::kAbs:
-    case LaneOp::kFloor: case LaneOp::kCeil: case LaneOp::kRoundEven: case LaneOp::kTrunc: case LaneOp::kAnd:
-    case LaneOp::kOr: case LaneOp::kXor: case LaneOp::kNot: case LaneOp::kShl: case LaneOp::kShr: case LaneOp::kMulHigh:
-    case LaneOp::kMulLow32: case LaneOp::kEq: case LaneOp::kNe: case LaneOp::kLt: case LaneOp::kLe: case LaneOp::kSelect:
-    case LaneOp::kBitcast: case LaneOp::kExtend: case LaneOp::kTruncate: case LaneOp::kTruncateToInt:
-    case LaneOp::kFloatToFloat: case LaneOp::kHalfToFloat: case LaneOp::kFloatToHalf: case LaneOp::kSettle:
+    case LaneOp::kConstant:
+    case LaneOp::kUniform:
+    case LaneOp::kRow:
+    case LaneOp::kRamp:
+    case LaneOp::kAdd:
+    case LaneOp::kSub:
+    case LaneOp::kMul:
+    case LaneOp::kDiv:
+    case LaneOp::kMin:
+    case LaneOp::kMax:
+    case LaneOp::kGreater:
+    case LaneOp::kLesser:
+    case LaneOp::kSqrt:
+    case LaneOp::kNeg:
+    case LaneOp::kAbs:
+    case LaneOp::kFloor:
+    case LaneOp::kCeil:
+    case LaneOp::kRoundEven:
+    case LaneOp::kTrunc:
+    case LaneOp::kAnd:
+    case LaneOp::kOr:
+    case LaneOp::kXor:
+    case LaneOp::kNot:
+    case LaneOp::kShl:
+    case LaneOp::kShr:
+    case LaneOp::kMulHigh:
+    case LaneOp::kMulLow32:
+    case LaneOp::kEq:
+    case LaneOp::kNe:
+    case LaneOp::kLt:
+    case LaneOp::kLe:
+    case LaneOp::kSelect:
+    case LaneOp::kBitcast:
+    case LaneOp::kExtend:
+    case LaneOp::kTruncate:
+    case LaneOp::kTruncateToInt:
+    case LaneOp::kFloatToFloat:
+    case LaneOp::kHalfToFloat:
+    case LaneOp::kFloatToHalf:
+    case LaneOp::kSettle:
     case LaneOp::kPhi: return true;
   }
   return false;
 }
 bool HasAvx2For(const LaneGraph& graph) {
   for (const LaneStream& s : graph.streams)
-    if (s.kind == LaneStream::Kind::kStrided || s.kind == LaneStream::Kind::kInterleaved || s.kind == LaneStream::Kind::kShortRows) return false;
+    if (s.kind == LaneStream::Kind::kStrided || s.kind == LaneStream::Kind::kInterleaved ||
+        s.kind == LaneStream::Kind::kShortRows)
+      return false;
   for (const LaneStore& s : graph.stores)
     if (s.mask >= 0) return false;
   const std::vector<bool> used = graph.Used();
@@ -119,7 +157,8 @@ int LanesOf(X86Target target, const LaneGraph& graph) {
   int widest = 1;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (used[i]) widest = std::max(widest, StorageBytes(graph.nodes[i].type));
-  for (const LaneStore& s : graph.stores) widest = std::max(widest, graph.streams[static_cast<std::size_t>(s.stream)].width);
+  for (const LaneStore& s : graph.stores)
+    widest = std::max(widest, graph.streams[static_cast<std::size_t>(s.stream)].width);
   return (target == X86Target::kAvx512 ? 64 : 32) / widest;
 }
 

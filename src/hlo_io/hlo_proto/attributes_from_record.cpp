@@ -20,7 +20,8 @@ Result<E> FromWord(const hlo_text::WordOf<E> (&table)[N], std::string_view word,
 template <typename E>
 Result<E> FromNumber(std::string_view what, int64_t number, int64_t first, int64_t count) {
   if (number < first || number >= first + count)
-    return InvalidArgument("The {} has the number {}; this version knows {} to {}.", what, number, first, first + count - 1);
+    return InvalidArgument("The {} has the number {}; this version knows {} to {}.", what, number, first,
+                           first + count - 1);
   return static_cast<E>(number - first);
 }
 
@@ -44,7 +45,9 @@ class RecordReader {
   Result<Attributes> operator()(std::type_identity<ParameterAttributes>) {
     return ParameterAttributes{r_.parameter_number, r_.replication};
   }
-  Result<Attributes> operator()(std::type_identity<ConstantAttributes>) { return ConstantAttributes{std::move(literal_)}; }
+  Result<Attributes> operator()(std::type_identity<ConstantAttributes>) {
+    return ConstantAttributes{std::move(literal_)};
+  }
   Result<Attributes> operator()(std::type_identity<IotaAttributes>) {
     KRAFLA_ASSIGN(int64_t dimension, OneDimension());
     return IotaAttributes{dimension};
@@ -115,11 +118,14 @@ class RecordReader {
     return RngAttributes{distribution};
   }
   Result<Attributes> operator()(std::type_identity<RngBitGeneratorAttributes>) {
-    KRAFLA_ASSIGN(RngAlgorithm algorithm, FromNumber<RngAlgorithm>("algorithm of rng-bit-generator", r_.rng_algorithm, 0, 3));
+    KRAFLA_ASSIGN(RngAlgorithm algorithm,
+                  FromNumber<RngAlgorithm>("algorithm of rng-bit-generator", r_.rng_algorithm, 0, 3));
     return RngBitGeneratorAttributes{algorithm};
   }
   Result<Attributes> operator()(std::type_identity<RngStateAttributes>) { return RngStateAttributes{r_.delta}; }
-  Result<Attributes> operator()(std::type_identity<CholeskyAttributes>) { return CholeskyAttributes{r_.cholesky_lower}; }
+  Result<Attributes> operator()(std::type_identity<CholeskyAttributes>) {
+    return CholeskyAttributes{r_.cholesky_lower};
+  }
   Result<Attributes> operator()(std::type_identity<TriangularSolveAttributes>) { return r_.triangular_solve; }
   Result<Attributes> operator()(std::type_identity<BatchNormAttributes>) {
     return BatchNormAttributes{r_.epsilon, r_.feature_index};
@@ -127,7 +133,9 @@ class RecordReader {
   Result<Attributes> operator()(std::type_identity<ReducePrecisionAttributes>) {
     return ReducePrecisionAttributes{r_.exponent_bits, r_.mantissa_bits};
   }
-  Result<Attributes> operator()(std::type_identity<TupleIndexAttributes>) { return TupleIndexAttributes{r_.tuple_index}; }
+  Result<Attributes> operator()(std::type_identity<TupleIndexAttributes>) {
+    return TupleIndexAttributes{r_.tuple_index};
+  }
   Result<Attributes> operator()(std::type_identity<FusionAttributes>) {
     KRAFLA_ASSIGN(FusionKind kind, FromWord(hlo_text::kFusionKinds, r_.fusion_kind, FusionKind::kLoop));
     return FusionAttributes{kind};
@@ -161,7 +169,8 @@ class RecordReader {
   }
   Result<Attributes> operator()(std::type_identity<DomainAttributes>) {
     auto shown = [](const std::string& sharding) { return sharding.empty() ? std::string("{}") : sharding; };
-    return DomainAttributes{Format("kind=\"sharding\", entry={}, exit={}", shown(r_.domain_entry), shown(r_.domain_exit))};
+    return DomainAttributes{
+        Format("kind=\"sharding\", entry={}, exit={}", shown(r_.domain_entry), shown(r_.domain_exit))};
   }
   Result<Attributes> operator()(std::type_identity<CustomCallAttributes>) {
     CustomCallAttributes out;
@@ -169,7 +178,8 @@ class RecordReader {
     if (r_.constrain_layout) out.operand_layouts = r_.operand_shapes;
     out.has_side_effect = r_.has_side_effect;
     if (r_.api_version < 0 || r_.api_version >= static_cast<int64_t>(std::size(kApiVersions)))
-      return InvalidArgument("A custom call has the API version number {}, which this version does not know.", r_.api_version);
+      return InvalidArgument("A custom call has the API version number {}, which this version does not know.",
+                             r_.api_version);
     out.api_version = kApiVersions[r_.api_version];
     out.output_to_operand_aliasing = r_.aliasing;
     out.literal = std::move(literal_);
@@ -182,7 +192,8 @@ class RecordReader {
 
  private:
   Result<int64_t> OneDimension() const {
-    if (r_.dimensions.size() != 1) return InvalidArgument("dimensions names one dimension here, not {}.", r_.dimensions.size());
+    if (r_.dimensions.size() != 1)
+      return InvalidArgument("dimensions names one dimension here, not {}.", r_.dimensions.size());
     return r_.dimensions[0];
   }
   // Channel 0 is none in the proto.
@@ -191,7 +202,8 @@ class RecordReader {
     DotAttributes out = r_.dot.dot;
     out.precision = r_.precision;
     if (r_.dot_algorithm < 0 || r_.dot_algorithm >= static_cast<int64_t>(std::size(kDotAlgorithms)))
-      return InvalidArgument("The algorithm of a dot has the number {}, which this version does not know.", r_.dot_algorithm);
+      return InvalidArgument("The algorithm of a dot has the number {}, which this version does not know.",
+                             r_.dot_algorithm);
     out.algorithm = kDotAlgorithms[r_.dot_algorithm];
     return out;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HloModuleProto (xla/service/hlo.proto) in and out. Unknown fields are skipped, as protobuf wants. What the IR does not
-// keep is not read: profiles, prefetches, schedules beyond whether there is one. Input is untrusted: any bytes give a
-// module or an error, in linear time. Not thread-safe per module; calls are independent of each other.
+// HloModuleProto (xla/service/hlo.proto) in and out. Unknown fields are skipped, as protobuf wants. What the IR does
+// not keep is not read: profiles, prefetches, schedules beyond whether there is one. Input is untrusted: any bytes give
+// a module or an error, in linear time. Not thread-safe per module; calls are independent of each other.
 #pragma once
 
 #include <cstddef>

@@ -228,7 +228,8 @@ Result<bool> ReadOptions(Reader& r, InstructionRecord& out) {
         else return false;
         return true;
       });
-      if (transpose < 1 || transpose > 3) return InvalidArgument("triangular-solve has the transpose number {}.", transpose);
+      if (transpose < 1 || transpose > 3)
+        return InvalidArgument("triangular-solve has the transpose number {}.", transpose);
       a.transpose_a = static_cast<TriangularTranspose>(transpose - 1);
       return true;
     }

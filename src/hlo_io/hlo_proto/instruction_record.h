@@ -38,10 +38,10 @@ struct InstructionRecord {
   ConvolutionAttributes convolution;  // only its dimension numbers
   SliceAttributes slice;
   PadAttributes padding;
-  RaggedDotAttributes dot;            // without precision
+  RaggedDotAttributes dot;  // without precision
   std::vector<Precision> precision;
   int64_t dot_algorithm = 0;
-  GatherAttributes gather;            // only its dimension numbers
+  GatherAttributes gather;  // only its dimension numbers
   ScatterAttributes scatter;
   TriangularSolveAttributes triangular_solve;
   ResultAccuracyAttributes accuracy;
@@ -57,10 +57,20 @@ Result<Attributes> BuildAttributes(Opcode opcode, const InstructionRecord& recor
 InstructionMetadata BuildMetadata(Opcode opcode, const InstructionRecord& record);
 
 // PrecisionConfig.Algorithm by number, as HLO text has it; empty for none.
-inline constexpr std::string_view kDotAlgorithms[] = {
-    "", "dot_any_f8_any_f8_f32", "dot_any_f8_any_f8_f32_fast_accum", "dot_f16_f16_f16", "dot_f16_f16_f32",
-    "dot_bf16_bf16_bf16", "dot_bf16_bf16_f32", "dot_bf16_bf16_f32_x3", "dot_bf16_bf16_f32_x6", "dot_tf32_tf32_f32",
-    "dot_tf32_tf32_f32_x3", "dot_f32_f32_f32", "dot_f64_f64_f64", "dot_bf16_bf16_f32_x9"};
+inline constexpr std::string_view kDotAlgorithms[] = {"",
+                                                      "dot_any_f8_any_f8_f32",
+                                                      "dot_any_f8_any_f8_f32_fast_accum",
+                                                      "dot_f16_f16_f16",
+                                                      "dot_f16_f16_f32",
+                                                      "dot_bf16_bf16_bf16",
+                                                      "dot_bf16_bf16_f32",
+                                                      "dot_bf16_bf16_f32_x3",
+                                                      "dot_bf16_bf16_f32_x6",
+                                                      "dot_tf32_tf32_f32",
+                                                      "dot_tf32_tf32_f32_x3",
+                                                      "dot_f32_f32_f32",
+                                                      "dot_f64_f64_f64",
+                                                      "dot_bf16_bf16_f32_x9"};
 // CustomCallApiVersion by number; "API_VERSION_ORIGINAL" is the default and is left out.
 inline constexpr std::string_view kApiVersions[] = {"", "", "API_VERSION_STATUS_RETURNING",
                                                     "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"};

@@ -30,7 +30,8 @@ class AttributeWriter {
     WriteInt(w_, f::kParameterNumber, a.number);
     if (!a.replicated_at_leaf_buffers.empty()) {
       Writer replication(w_, f::kParameterReplication);
-      WriteInts(replication, 1, std::vector<int64_t>(a.replicated_at_leaf_buffers.begin(), a.replicated_at_leaf_buffers.end()));
+      WriteInts(replication, 1,
+                std::vector<int64_t>(a.replicated_at_leaf_buffers.begin(), a.replicated_at_leaf_buffers.end()));
     }
     return {};
   }
@@ -140,8 +141,12 @@ class AttributeWriter {
     WriteInt(w_, f::kFftType, static_cast<int64_t>(a.type));
     return Ints(f::kFftLength, a.length);
   }
-  Result<> operator()(const RngAttributes& a) { return Number(f::kDistribution, static_cast<int64_t>(a.distribution) + 1); }
-  Result<> operator()(const RngBitGeneratorAttributes& a) { return Number(f::kRngAlgorithm, static_cast<int64_t>(a.algorithm)); }
+  Result<> operator()(const RngAttributes& a) {
+    return Number(f::kDistribution, static_cast<int64_t>(a.distribution) + 1);
+  }
+  Result<> operator()(const RngBitGeneratorAttributes& a) {
+    return Number(f::kRngAlgorithm, static_cast<int64_t>(a.algorithm));
+  }
   Result<> operator()(const RngStateAttributes& a) { return Number(f::kDelta, a.delta); }
   Result<> operator()(const CholeskyAttributes& a) {
     Writer options(w_, f::kCholeskyOptions);
@@ -211,7 +216,8 @@ class AttributeWriter {
       KRAFLA_TRY(lex.Expect('=', "in a domain"));
       if (lex.Is('{')) {
         KRAFLA_ASSIGN(std::string_view braces, lex.RawBraces("a sharding"));
-        if (braces != "{}") KRAFLA_TRY(WriteSharding(Writer(w_, key == "entry" ? f::kDomainEntry : f::kDomainExit), braces));
+        if (braces != "{}")
+          KRAFLA_TRY(WriteSharding(Writer(w_, key == "entry" ? f::kDomainEntry : f::kDomainExit), braces));
       } else {
         lex.Next();
       }
@@ -262,8 +268,8 @@ class AttributeWriter {
     return {};
   }
   Result<> One(int64_t dimension) { return Ints(f::kDimensions, Dims{dimension}); }
-  // As bytes: an open writer leaves out a message without fields, and XLA wants this one to be there, as it wants windows
-  // and paddings.
+  // As bytes: an open writer leaves out a message without fields, and XLA wants this one to be there, as it wants
+  // windows and paddings.
   static std::string DotDims(const DotAttributes& a) {
     std::string out;
     Writer writer(out);
@@ -277,7 +283,8 @@ class AttributeWriter {
     int64_t number = 0;
     for (std::size_t a = 0; a < std::size(kDotAlgorithms); ++a)
       if (kDotAlgorithms[a] == algorithm) number = static_cast<int64_t>(a);
-    if (number == 0 && !algorithm.empty()) return Unimplemented("The algorithm '{}' has no number in the proto.", algorithm);
+    if (number == 0 && !algorithm.empty())
+      return Unimplemented("The algorithm '{}' has no number in the proto.", algorithm);
     Writer config(w_, f::kPrecisionConfig);
     std::vector<int64_t> numbers;
     for (Precision p : precision) numbers.push_back(static_cast<int64_t>(p));
@@ -290,8 +297,8 @@ class AttributeWriter {
     std::string dims;
     Writer writer(dims);
     for (const WindowDim& d : window)
-      WriteFields(Writer(writer, 1), d.size, d.stride, d.padding_low, d.padding_high, d.window_dilation, d.base_dilation,
-                  static_cast<int64_t>(d.reversal));
+      WriteFields(Writer(writer, 1), d.size, d.stride, d.padding_low, d.padding_high, d.window_dilation,
+                  d.base_dilation, static_cast<int64_t>(d.reversal));
     w_.add_message(f::kWindow, dims);
   }
 
@@ -314,7 +321,8 @@ Result<> WriteAttributes(Writer& writer, const Instruction& instruction) {
   if (m.backend_config.empty() || written) return {};
   std::string_view config = m.backend_config;
   const bool quoted = config.size() >= 2 && config.starts_with('"');
-  writer.add_bytes(f::kBackendConfig, quoted ? hlo_text::Unescape(config.substr(1, config.size() - 2)) : std::string(config));
+  writer.add_bytes(f::kBackendConfig,
+                   quoted ? hlo_text::Unescape(config.substr(1, config.size() - 2)) : std::string(config));
   return {};
 }
 

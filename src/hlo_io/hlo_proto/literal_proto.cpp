@@ -68,7 +68,8 @@ Result<> UnpackNarrow(std::string_view data, ElementType type, std::span<std::by
   const std::size_t per_byte = 8 / bits;
   const bool packed = data.size() != out.size();
   if (packed && data.size() != (out.size() + per_byte - 1) / per_byte)
-    return InvalidArgument("A literal of {} elements of {} has {} bytes.", out.size(), ElementTypeName(type), data.size());
+    return InvalidArgument("A literal of {} elements of {} has {} bytes.", out.size(), ElementTypeName(type),
+                           data.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto byte = static_cast<uint8_t>(data[packed ? i / per_byte : i]);
     out[i] = Widened(static_cast<uint8_t>(packed ? byte >> (bits * (i % per_byte)) : byte), type);
@@ -76,7 +77,9 @@ Result<> UnpackNarrow(std::string_view data, ElementType type, std::span<std::by
   return {};
 }
 
-void StoreInteger(std::byte* to, int bytes, uint64_t value) { std::memcpy(to, &value, static_cast<std::size_t>(bytes)); }
+void StoreInteger(std::byte* to, int bytes, uint64_t value) {
+  std::memcpy(to, &value, static_cast<std::size_t>(bytes));
+}
 
 uint64_t LoadInteger(const std::byte* from, int bytes, bool is_signed) {
   uint64_t value = 0;
@@ -122,7 +125,7 @@ Result<Literal> ReadArray(Reader reader, const Shape& shape, int64_t& budget) {
     else if (scan.tag() == wanted.field) ++held, scan.skip();
     else scan.skip();
   }
-  const int64_t least = wanted.coding == Coding::kNarrow ? (count + 7) / 8
+  const int64_t least = wanted.coding == Coding::kNarrow   ? (count + 7) / 8
                         : wanted.coding == Coding::kVarint ? count
                                                            : shape.byte_size();
   if (held < least)
@@ -147,10 +150,12 @@ Result<Literal> ReadArray(Reader reader, const Shape& shape, int64_t& budget) {
         if (type == ElementType::kPred) value = value != 0 ? 1 : 0;
         StoreInteger(to.data() + at++ * size, size, static_cast<uint64_t>(value));
       }
-    } else if (wanted.coding == Coding::kPackedFixed && reader.wire_type() != protozero::pbf_wire_type::length_delimited) {
+    } else if (wanted.coding == Coding::kPackedFixed &&
+               reader.wire_type() != protozero::pbf_wire_type::length_delimited) {
       const int part = size / (IsComplex(type) ? 2 : 1);
       if (at + part > shape.byte_size()) return too_many();
-      const uint64_t bits = part == 4 ? std::bit_cast<uint32_t>(Float(reader)) : std::bit_cast<uint64_t>(Double(reader));
+      const uint64_t bits =
+          part == 4 ? std::bit_cast<uint32_t>(Float(reader)) : std::bit_cast<uint64_t>(Double(reader));
       StoreInteger(to.data() + at, part, bits);
       at += part;
     } else {

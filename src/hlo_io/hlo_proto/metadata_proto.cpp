@@ -13,9 +13,15 @@ struct MetadataField {
   bool is_string;
 };
 constexpr MetadataField kFields[] = {
-    {1, "op_type", true},           {2, "op_name", true},         {3, "source_file", true},
-    {4, "source_line", false},      {17, "source_end_line", false}, {18, "source_column", false},
-    {19, "source_end_column", false}, {12, "deduplicated_name", true}, {16, "scheduling_name", true},
+    {1, "op_type", true},
+    {2, "op_name", true},
+    {3, "source_file", true},
+    {4, "source_line", false},
+    {17, "source_end_line", false},
+    {18, "source_column", false},
+    {19, "source_end_column", false},
+    {12, "deduplicated_name", true},
+    {16, "scheduling_name", true},
     {15, "stack_frame_id", false},
 };
 

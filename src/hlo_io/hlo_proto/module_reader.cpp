@@ -36,7 +36,8 @@ class ModuleReader {
     for (const auto& computation : module_->computations())
       if (entry == nullptr && computation->name() == entry_name) entry = computation.get();
     if (entry == nullptr)
-      return InvalidArgument("The module has no entry computation '{}' (number {}).", entry_name.substr(0, 60), entry_id);
+      return InvalidArgument("The module has no entry computation '{}' (number {}).", entry_name.substr(0, 60),
+                             entry_id);
     module_->set_entry(entry);
     KRAFLA_TRY(ReadHeader(reader));
     return std::move(module_);
@@ -135,10 +136,11 @@ class ModuleReader {
     std::unordered_map<int64_t, Instruction*> made;
     while (reader.next(f::kInstructions)) {
       auto record = ReadInstruction(Message(reader), limits_.max_depth);
-      auto added = record ? AddInstruction(computation, *record, count, made) : Result<>(Failure(std::move(record).error()));
+      auto added =
+          record ? AddInstruction(computation, *record, count, made) : Result<>(Failure(std::move(record).error()));
       if (!added)
-        return Failure(std::move(added).error().WithContext(Format(
-            "while reading instruction {} of computation '{}'", made.size(), computation->name().substr(0, 60))));
+        return Failure(std::move(added).error().WithContext(Format("while reading instruction {} of computation '{}'",
+                                                                   made.size(), computation->name().substr(0, 60))));
     }
     auto root = made.find(root_id);
     if (root == made.end())
@@ -155,13 +157,17 @@ class ModuleReader {
   Result<> AddInstruction(Computation* computation, const InstructionRecord& r, int64_t count,
                           std::unordered_map<int64_t, Instruction*>& made) {
     std::optional<Opcode> opcode = OpcodeFromName(r.opcode);
-    if (!opcode) return Unimplemented("Instruction '{}' has the unknown opcode '{}'.", r.name.substr(0, 60), r.opcode.substr(0, 60));
-    if (!r.shape.IsArray() && !r.shape.IsTuple() && !r.shape.IsToken() && r.shape.element_type() != ElementType::kOpaque)
+    if (!opcode)
+      return Unimplemented("Instruction '{}' has the unknown opcode '{}'.", r.name.substr(0, 60),
+                           r.opcode.substr(0, 60));
+    if (!r.shape.IsArray() && !r.shape.IsTuple() && !r.shape.IsToken() &&
+        r.shape.element_type() != ElementType::kOpaque)
       return InvalidArgument("Instruction '{}' has no shape.", r.name.substr(0, 60));
     auto find = [&](int64_t id) -> Result<Instruction*> {
       auto it = made.find(id);
       if (it == made.end())
-        return InvalidArgument("Instruction '{}' uses the number {}, which no instruction before it has.", r.name.substr(0, 60), id);
+        return InvalidArgument("Instruction '{}' uses the number {}, which no instruction before it has.",
+                               r.name.substr(0, 60), id);
       return it->second;
     };
     std::vector<Instruction*> operands, before;
@@ -176,13 +182,15 @@ class ModuleReader {
     KRAFLA_ASSIGN(std::vector<Computation*> called, Called(*opcode, r));
     const OpInfo& info = GetOpInfo(*opcode);
     if (info.arity >= 0 && static_cast<std::size_t>(info.arity) != operands.size())
-      return InvalidArgument("{} takes {} operands; instruction '{}' has {}.", info.name, info.arity, r.name.substr(0, 60),
-                             operands.size());
+      return InvalidArgument("{} takes {} operands; instruction '{}' has {}.", info.name, info.arity,
+                             r.name.substr(0, 60), operands.size());
     if (*opcode == Opcode::kParameter) {
       if (r.parameter_number < 0 || r.parameter_number >= count)
-        return InvalidArgument("Parameter number {} is not below the {} instructions of its computation.", r.parameter_number, count);
+        return InvalidArgument("Parameter number {} is not below the {} instructions of its computation.",
+                               r.parameter_number, count);
       auto have = computation->parameters();
-      if (static_cast<std::size_t>(r.parameter_number) < have.size() && have[static_cast<std::size_t>(r.parameter_number)] != nullptr)
+      if (static_cast<std::size_t>(r.parameter_number) < have.size() &&
+          have[static_cast<std::size_t>(r.parameter_number)] != nullptr)
         return InvalidArgument("Parameter number {} is given twice.", r.parameter_number);
     }
     std::shared_ptr<const Literal> literal;
@@ -197,7 +205,8 @@ class ModuleReader {
                                r.shape.ToString(false).substr(0, 60));
     }
     KRAFLA_ASSIGN(Attributes attributes, BuildAttributes(*opcode, r, operands, std::move(literal)));
-    Instruction* out = computation->Add(*opcode, r.shape, std::move(operands), std::move(attributes), std::move(called), r.name);
+    Instruction* out =
+        computation->Add(*opcode, r.shape, std::move(operands), std::move(attributes), std::move(called), r.name);
     out->set_metadata(BuildMetadata(*opcode, r));
     for (Instruction* one : before) out->AddControlPredecessor(one);
     if (!made.emplace(r.id, out).second)
@@ -215,7 +224,8 @@ class ModuleReader {
       out.push_back(it->second);
     }
     if (opcode == Opcode::kWhile) {  // the proto has the body first
-      if (out.size() != 2) return InvalidArgument("While '{}' calls {} computations, not two.", r.name.substr(0, 60), out.size());
+      if (out.size() != 2)
+        return InvalidArgument("While '{}' calls {} computations, not two.", r.name.substr(0, 60), out.size());
       std::swap(out[0], out[1]);
     }
     // An async-start alone holds its computation; the others reach it through their operand.

@@ -63,11 +63,13 @@ class ModuleWriter {
     KRAFLA_TRY(WriteProgramShape(Writer(writer, f::kHostProgramShape)));
     if (module_.is_scheduled) WriteSchedule(Writer(writer, f::kSchedule), order);
     WriteAliases(writer);
-    if (module_.replica_count != 1 || module_.num_partitions != 1) WriteDeviceAssignment(Writer(writer, f::kDeviceAssignment));
+    if (module_.replica_count != 1 || module_.num_partitions != 1)
+      WriteDeviceAssignment(Writer(writer, f::kDeviceAssignment));
     WriteStackFrames(writer, f::kStackFrameIndex, module_.other_attributes);
     for (const auto& [key, value] : module_.other_attributes)
       if (key == "frontend_attributes" && value.size() >= 2)
-        WriteFrontendAttributes(Writer(writer, f::kFrontendAttributes), std::string_view(value).substr(1, value.size() - 2));
+        WriteFrontendAttributes(Writer(writer, f::kFrontendAttributes),
+                                std::string_view(value).substr(1, value.size() - 2));
     return bytes;
   }
 
@@ -113,7 +115,8 @@ class ModuleWriter {
     for (int64_t p = 0; p < std::min<int64_t>(module_.num_partitions, 1 << 16); ++p) {
       Writer devices(writer, 3);
       std::vector<int64_t> ids;
-      for (int64_t r = 0; r < std::min<int64_t>(module_.replica_count, 1 << 16); ++r) ids.push_back(r * module_.num_partitions + p);
+      for (int64_t r = 0; r < std::min<int64_t>(module_.replica_count, 1 << 16); ++r)
+        ids.push_back(r * module_.num_partitions + p);
       WriteInts(devices, 1, ids);
     }
   }

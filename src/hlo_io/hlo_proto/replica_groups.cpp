@@ -29,9 +29,7 @@ Result<DeviceMesh> ReadMesh(Reader reader) {
       reader.skip();
     }
   }
-  if (!reshape.empty()) {
-    KRAFLA_ASSIGN(out.devices, IotaDevices(reshape, std::move(order)));
-  }
+  if (!reshape.empty()) { KRAFLA_ASSIGN(out.devices, IotaDevices(reshape, std::move(order))); }
   return out;
 }
 

@@ -17,9 +17,7 @@ Result<Layout> ReadLayout(Reader reader) {
   int64_t element_size = 0, memory_space = 0;
   while (reader.next()) {
     switch (reader.tag()) {
-      case layout_field::kMinorToMajor:
-        AppendInts(reader, out.minor_to_major);
-        break;
+      case layout_field::kMinorToMajor: AppendInts(reader, out.minor_to_major); break;
       case layout_field::kTiles: {
         Reader tile = Message(reader);
         Dims dims;
@@ -54,7 +52,8 @@ Result<> WriteLayoutTail(Writer& writer, std::string_view tail) {
       tail.remove_prefix(1);
     }
     const std::size_t close = tail.find(')');
-    if (tail.empty() || tail[0] != '(' || close == std::string_view::npos || (kind != 'T' && kind != 'E' && kind != 'S'))
+    if (tail.empty() || tail[0] != '(' || close == std::string_view::npos ||
+        (kind != 'T' && kind != 'E' && kind != 'S'))
       return Unimplemented("The layout '{}' cannot be written as a proto.", whole);
     std::string_view inside = tail.substr(1, close - 1);
     tail.remove_prefix(close + 1);
@@ -120,7 +119,8 @@ Result<Shape> ReadShape(Reader reader, int depth) {
   KRAFLA_ASSIGN(Shape out, Shape::MakeArray(type, dims, used));
   if (layout) {
     // Protos of scalars may carry an empty order, and those of arrays none.
-    if (layout->minor_to_major.empty() && !dims.empty()) layout->minor_to_major = Layout::RowMajor(out.rank()).minor_to_major;
+    if (layout->minor_to_major.empty() && !dims.empty())
+      layout->minor_to_major = Layout::RowMajor(out.rank()).minor_to_major;
     KRAFLA_TRY(out.SetLayout(std::move(*layout)));
   }
   return out;
@@ -129,7 +129,8 @@ Result<Shape> ReadShape(Reader reader, int depth) {
 Result<> WriteShape(Writer writer, const Shape& shape) {
   writer.add_int32(shape_field::kElementType, static_cast<int32_t>(shape.element_type()));
   if (shape.IsTuple()) {
-    for (const Shape& element : shape.tuple_elements()) KRAFLA_TRY(WriteShape(Writer(writer, shape_field::kTupleShapes), element));
+    for (const Shape& element : shape.tuple_elements())
+      KRAFLA_TRY(WriteShape(Writer(writer, shape_field::kTupleShapes), element));
     return {};
   }
   if (!shape.IsArray()) return {};

@@ -8,7 +8,15 @@
 namespace krafla::hlo_proto {
 namespace {
 
-enum Type : int64_t { kReplicated = 0, kMaximal = 1, kTuple = 2, kOther = 3, kManual = 4, kUnknown = 5, kUnreduced = 6 };
+enum Type : int64_t {
+  kReplicated = 0,
+  kMaximal = 1,
+  kTuple = 2,
+  kOther = 3,
+  kManual = 4,
+  kUnknown = 5,
+  kUnreduced = 6
+};
 constexpr std::pair<std::string_view, int64_t> kWords[] = {
     {"replicated", kReplicated}, {"manual", kManual}, {"unknown", kUnknown}, {"unreduced", kUnreduced}};
 

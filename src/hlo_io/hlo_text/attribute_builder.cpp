@@ -20,13 +20,14 @@ Result<E> FromWord(const WordOf<E> (&table)[N], const AttributeSet& set, Key key
     known += Format("{}{}", known.empty() ? "" : ", ", row.word);
   }
   return lexer.Error(set.Offset(key), Format("'{}' is not a value of {}; there are {}", set.Word(key).substr(0, 60),
-                                                  KeyName(key), known));
+                                             KeyName(key), known));
 }
 
 Result<int64_t> OneDimension(const AttributeSet& set, const Lexer& lexer) {
   Dims dims = set.DimsOf(Key::kDimensions);
   if (dims.size() != 1)
-    return lexer.Error(set.Offset(Key::kDimensions), Format("dimensions names one dimension here, not {}", dims.size()));
+    return lexer.Error(set.Offset(Key::kDimensions),
+                       Format("dimensions names one dimension here, not {}", dims.size()));
   return dims[0];
 }
 
@@ -71,7 +72,8 @@ std::optional<int64_t> KnownTripCount(std::string_view config) {
   Lexer lex(config, "");
   lex.Seek(at);
   lex.Next();
-  if (!lex.Accept(':') || !lex.Accept('{') || lex.token().kind != Tok::kString || lex.token().text != "n") return std::nullopt;
+  if (!lex.Accept(':') || !lex.Accept('{') || lex.token().kind != Tok::kString || lex.token().text != "n")
+    return std::nullopt;
   lex.Next();
   if (!lex.Accept(':')) return std::nullopt;
   int64_t count = 0;
@@ -91,7 +93,9 @@ class SetReader {
   // The instruction parser makes these two: they need what stands between the parentheses.
   Result<Attributes> operator()(std::type_identity<ParameterAttributes>) { return NoAttributes(); }
   Result<Attributes> operator()(std::type_identity<ConstantAttributes>) { return NoAttributes(); }
-  Result<Attributes> operator()(std::type_identity<IotaAttributes>) { return IotaAttributes{set_.Int(Key::kIotaDimension)}; }
+  Result<Attributes> operator()(std::type_identity<IotaAttributes>) {
+    return IotaAttributes{set_.Int(Key::kIotaDimension)};
+  }
   Result<Attributes> operator()(std::type_identity<DimensionsAttributes>) {
     if (IsOneOf(opcode_, {Opcode::kConcatenate, Opcode::kGetDimensionSize, Opcode::kSetDimensionSize}))
       KRAFLA_TRY(OneDimension(set_, lexer_));
@@ -103,18 +107,12 @@ class SetReader {
     KRAFLA_ASSIGN(out.type, FromWord(kComparisonTypes, set_, Key::kType, out.type, lexer_));
     return out;
   }
-  Result<Attributes> operator()(std::type_identity<SliceAttributes>) {
-    return std::move(set_.slice);
-  }
+  Result<Attributes> operator()(std::type_identity<SliceAttributes>) { return std::move(set_.slice); }
   Result<Attributes> operator()(std::type_identity<DynamicSliceAttributes>) {
     return DynamicSliceAttributes{set_.DimsOf(Key::kDynamicSliceSizes)};
   }
-  Result<Attributes> operator()(std::type_identity<PadAttributes>) {
-    return std::move(set_.padding);
-  }
-  Result<Attributes> operator()(std::type_identity<DotAttributes>) {
-    return Dot(set_);
-  }
+  Result<Attributes> operator()(std::type_identity<PadAttributes>) { return std::move(set_.padding); }
+  Result<Attributes> operator()(std::type_identity<DotAttributes>) { return Dot(set_); }
   Result<Attributes> operator()(std::type_identity<RaggedDotAttributes>) {
     RaggedDotAttributes out;
     out.dot = Dot(set_);
@@ -127,7 +125,7 @@ class SetReader {
     if (set_.Has(Key::kWindow)) out.window = std::move(set_.window);
     if (out.window.size() != out.input_spatial.size())
       return lexer_.Error(set_.Offset(Key::kDimLabels), Format("dim_labels has {} spatial dimensions, the window {}",
-                                                                  out.input_spatial.size(), out.window.size()));
+                                                               out.input_spatial.size(), out.window.size()));
     out.feature_group_count = set_.Int(Key::kFeatureGroupCount, 1);
     out.batch_group_count = set_.Int(Key::kBatchGroupCount, 1);
     if (set_.Has(Key::kOperandPrecision)) out.precision = std::move(set_.precision);
@@ -233,9 +231,7 @@ class SetReader {
   Result<Attributes> operator()(std::type_identity<ChannelAttributes>) {
     return ChannelAttributes{set_.MaybeInt(Key::kChannelId), set_.Bool(Key::kIsHostTransfer)};
   }
-  Result<Attributes> operator()(std::type_identity<AsyncAttributes>) {
-    return AsyncAttributes{Thread(set_)};
-  }
+  Result<Attributes> operator()(std::type_identity<AsyncAttributes>) { return AsyncAttributes{Thread(set_)}; }
   Result<Attributes> operator()(std::type_identity<DomainAttributes>) {
     std::string_view text = set_.Word(Key::kDomain);
     return DomainAttributes{std::string(text.substr(1, text.size() - 2))};

@@ -20,10 +20,11 @@ Result<> Parser::ParseAttributes(Opcode opcode, const Scope& scope, AttributeSet
     if (key == Key::kCount) {
       std::string known;
       for (const KeyUse& use : own) known += Format("{}{}", known.empty() ? "" : ", ", KeyName(use.key));
-      return lex_.Error(offset, Format("{} '{}'; {} takes {}{}",
-                                            IsKeyOfAnyOpcode(name) ? "this instruction has no attribute" : "unknown attribute",
-                                            name.substr(0, 60), OpcodeName(opcode), known.empty() ? "none" : known,
-                                            known.empty() ? " but sharding, metadata and the like" : ""));
+      return lex_.Error(offset,
+                        Format("{} '{}'; {} takes {}{}",
+                               IsKeyOfAnyOpcode(name) ? "this instruction has no attribute" : "unknown attribute",
+                               name.substr(0, 60), OpcodeName(opcode), known.empty() ? "none" : known,
+                               known.empty() ? " but sharding, metadata and the like" : ""));
     }
     if (out.Has(key)) return lex_.Error(offset, Format("attribute '{}' is given twice", name));
     lex_.Next();

@@ -145,11 +145,13 @@ class Writer {
   void operator()(const WhileAttributes&) {}  // its trip count is part of backend_config
   void operator()(const CollectiveAttributes& a) {
     if (a.channel_id) Int("channel_id", *a.channel_id);
-    if (instruction_.opcode() == Opcode::kCollectivePermute || instruction_.opcode() == Opcode::kCollectivePermuteStart) {
+    if (instruction_.opcode() == Opcode::kCollectivePermute ||
+        instruction_.opcode() == Opcode::kCollectivePermuteStart) {
       Key("source_target_pairs");
       out_ += '{';
       for (std::size_t i = 0; i < a.source_target_pairs.size(); ++i)
-        out_ += Format("{}{{{},{}}}", i > 0 ? "," : "", a.source_target_pairs[i].first, a.source_target_pairs[i].second);
+        out_ +=
+            Format("{}{{{},{}}}", i > 0 ? "," : "", a.source_target_pairs[i].first, a.source_target_pairs[i].second);
       out_ += '}';
     } else if (!a.replica_groups.empty()) {
       Key("replica_groups");
@@ -173,7 +175,8 @@ class Writer {
       Key("outfeed_shape");
       out_ += a.outfeed_shape->ToString(options_.layouts);
     }
-    if (!a.config.empty()) String(instruction_.opcode() == Opcode::kInfeed ? "infeed_config" : "outfeed_config", a.config);
+    if (!a.config.empty())
+      String(instruction_.opcode() == Opcode::kInfeed ? "infeed_config" : "outfeed_config", a.config);
   }
   void operator()(const AsyncAttributes& a) {
     if (!a.execution_thread.empty()) String("async_execution_thread", a.execution_thread);
@@ -248,8 +251,8 @@ class Writer {
       one("select", called[0]);
       one("scatter", called[1]);
     } else if (opcode == Opcode::kConditional) {
-      const bool pred = instruction_.operand_count() > 0 &&
-                        instruction_.operand(0)->shape().element_type() == ElementType::kPred;
+      const bool pred =
+          instruction_.operand_count() > 0 && instruction_.operand(0)->shape().element_type() == ElementType::kPred;
       if (pred && called.size() == 2) {
         one("true_computation", called[0]);
         one("false_computation", called[1]);

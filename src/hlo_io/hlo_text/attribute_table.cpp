@@ -19,8 +19,8 @@ constexpr KeyInfo kKeys[] = {
 
 constexpr bool kRequired = true;
 
-constexpr KeyUse kCommon[] = {{Key::kMetadata},       {Key::kSharding},   {Key::kFrontendAttributes},
-                              {Key::kBackendConfig},  {Key::kStatistics}, {Key::kControlPredecessors},
+constexpr KeyUse kCommon[] = {{Key::kMetadata},      {Key::kSharding},   {Key::kFrontendAttributes},
+                              {Key::kBackendConfig}, {Key::kStatistics}, {Key::kControlPredecessors},
                               {Key::kOrigin}};
 
 constexpr KeyUse kParameter[] = {{Key::kParameterReplication}};
@@ -37,23 +37,33 @@ constexpr KeyUse kDot[] = {{Key::kLhsContractingDims}, {Key::kRhsContractingDims
 constexpr KeyUse kRaggedDot[] = {{Key::kLhsContractingDims}, {Key::kRhsContractingDims}, {Key::kLhsBatchDims},
                                  {Key::kRhsBatchDims},       {Key::kLhsRaggedDims},      {Key::kRhsGroupDims},
                                  {Key::kOperandPrecision}};
-constexpr KeyUse kConvolution[] = {{Key::kWindow},          {Key::kDimLabels, kRequired}, {Key::kFeatureGroupCount},
-                                   {Key::kBatchGroupCount}, {Key::kOperandPrecision}};
+constexpr KeyUse kConvolution[] = {{Key::kWindow},
+                                   {Key::kDimLabels, kRequired},
+                                   {Key::kFeatureGroupCount},
+                                   {Key::kBatchGroupCount},
+                                   {Key::kOperandPrecision}};
 constexpr KeyUse kReduceWindow[] = {{Key::kWindow}, {Key::kToApply, kRequired}};
 constexpr KeyUse kSelectAndScatter[] = {{Key::kWindow}, {Key::kSelect, kRequired}, {Key::kScatter, kRequired}};
-constexpr KeyUse kGather[] = {{Key::kOffsetDims, kRequired},     {Key::kCollapsedSliceDims, kRequired},
-                              {Key::kStartIndexMap, kRequired},  {Key::kOperandBatchingDims},
-                              {Key::kStartBatchingDims},         {Key::kIndexVectorDim, kRequired},
-                              {Key::kSliceSizes, kRequired},     {Key::kIndicesAreSorted}};
-constexpr KeyUse kScatter[] = {{Key::kUpdateWindowDims, kRequired}, {Key::kInsertedWindowDims, kRequired},
-                               {Key::kScatterDims, kRequired},      {Key::kInputBatchingDims},
-                               {Key::kScatterBatchingDims},         {Key::kIndexVectorDim, kRequired},
-                               {Key::kToApply, kRequired},          {Key::kIndicesAreSorted},
+constexpr KeyUse kGather[] = {{Key::kOffsetDims, kRequired},    {Key::kCollapsedSliceDims, kRequired},
+                              {Key::kStartIndexMap, kRequired}, {Key::kOperandBatchingDims},
+                              {Key::kStartBatchingDims},        {Key::kIndexVectorDim, kRequired},
+                              {Key::kSliceSizes, kRequired},    {Key::kIndicesAreSorted}};
+constexpr KeyUse kScatter[] = {{Key::kUpdateWindowDims, kRequired},
+                               {Key::kInsertedWindowDims, kRequired},
+                               {Key::kScatterDims, kRequired},
+                               {Key::kInputBatchingDims},
+                               {Key::kScatterBatchingDims},
+                               {Key::kIndexVectorDim, kRequired},
+                               {Key::kToApply, kRequired},
+                               {Key::kIndicesAreSorted},
                                {Key::kUniqueIndices}};
 constexpr KeyUse kSort[] = {{Key::kDimensions, kRequired}, {Key::kIsStable}, {Key::kToApply, kRequired}};
 constexpr KeyUse kTopK[] = {{Key::kK, kRequired}, {Key::kLargest, kRequired}};
-constexpr KeyUse kScan[] = {{Key::kDimensions, kRequired}, {Key::kNumCarries, kRequired}, {Key::kIsReverse},
-                            {Key::kIsAssociative},         {Key::kToApply, kRequired}};
+constexpr KeyUse kScan[] = {{Key::kDimensions, kRequired},
+                            {Key::kNumCarries, kRequired},
+                            {Key::kIsReverse},
+                            {Key::kIsAssociative},
+                            {Key::kToApply, kRequired}};
 constexpr KeyUse kFft[] = {{Key::kFftType, kRequired}, {Key::kFftLength, kRequired}};
 constexpr KeyUse kRng[] = {{Key::kDistribution, kRequired}};
 constexpr KeyUse kRngBits[] = {{Key::kAlgorithm, kRequired}};
@@ -67,12 +77,19 @@ constexpr KeyUse kFusion[] = {{Key::kKind, kRequired}, {Key::kCalls, kRequired},
 constexpr KeyUse kCall[] = {{Key::kToApply, kRequired}, {Key::kIsComposite}, {Key::kOutputAliasing}};
 constexpr KeyUse kWhile[] = {{Key::kCondition, kRequired}, {Key::kBody, kRequired}};
 constexpr KeyUse kConditional[] = {{Key::kTrueComputation}, {Key::kFalseComputation}, {Key::kBranchComputations}};
-constexpr KeyUse kAllGather[] = {{Key::kDimensions, kRequired}, {Key::kReplicaGroups},      {Key::kChannelId},
-                                 {Key::kConstrainLayout},       {Key::kUseGlobalDeviceIds}};
-constexpr KeyUse kAllReduce[] = {{Key::kToApply, kRequired}, {Key::kReplicaGroups},      {Key::kChannelId},
-                                 {Key::kConstrainLayout},    {Key::kUseGlobalDeviceIds}};
-constexpr KeyUse kReduceScatter[] = {{Key::kToApply, kRequired}, {Key::kReplicaGroups},     {Key::kChannelId},
-                                     {Key::kConstrainLayout},    {Key::kUseGlobalDeviceIds}, {Key::kDimensions, kRequired}};
+constexpr KeyUse kAllGather[] = {{Key::kDimensions, kRequired},
+                                 {Key::kReplicaGroups},
+                                 {Key::kChannelId},
+                                 {Key::kConstrainLayout},
+                                 {Key::kUseGlobalDeviceIds}};
+constexpr KeyUse kAllReduce[] = {{Key::kToApply, kRequired},
+                                 {Key::kReplicaGroups},
+                                 {Key::kChannelId},
+                                 {Key::kConstrainLayout},
+                                 {Key::kUseGlobalDeviceIds}};
+constexpr KeyUse kReduceScatter[] = {{Key::kToApply, kRequired}, {Key::kReplicaGroups},
+                                     {Key::kChannelId},          {Key::kConstrainLayout},
+                                     {Key::kUseGlobalDeviceIds}, {Key::kDimensions, kRequired}};
 constexpr KeyUse kAllToAll[] = {{Key::kReplicaGroups}, {Key::kChannelId}, {Key::kConstrainLayout}, {Key::kDimensions}};
 constexpr KeyUse kCollectivePermute[] = {{Key::kSourceTargetPairs, kRequired}, {Key::kChannelId}};
 constexpr KeyUse kGroupsOnly[] = {{Key::kReplicaGroups}, {Key::kChannelId}};
@@ -82,11 +99,21 @@ constexpr KeyUse kOutfeed[] = {{Key::kOutfeedConfig}, {Key::kOutfeedShape}};
 constexpr KeyUse kAsyncStart[] = {{Key::kAsyncThread}, {Key::kCalls, kRequired}};
 constexpr KeyUse kAsyncOther[] = {{Key::kAsyncThread}, {Key::kCalls}};
 constexpr KeyUse kDomain[] = {{Key::kDomain, kRequired}};
-constexpr KeyUse kCustomCall[] = {{Key::kCustomCallTarget, kRequired}, {Key::kHasSideEffect},     {Key::kApiVersion},
-                                  {Key::kOperandLayouts},              {Key::kOutputAliasing},    {Key::kLiteral},
-                                  {Key::kToApply},                     {Key::kCalledComputations}, {Key::kCalls},
-                                  {Key::kWindow},                      {Key::kDimLabels},         {Key::kFeatureGroupCount},
-                                  {Key::kBatchGroupCount},             {Key::kPaddingType},       {Key::kOperandPrecision},
+constexpr KeyUse kCustomCall[] = {{Key::kCustomCallTarget, kRequired},
+                                  {Key::kHasSideEffect},
+                                  {Key::kApiVersion},
+                                  {Key::kOperandLayouts},
+                                  {Key::kOutputAliasing},
+                                  {Key::kLiteral},
+                                  {Key::kToApply},
+                                  {Key::kCalledComputations},
+                                  {Key::kCalls},
+                                  {Key::kWindow},
+                                  {Key::kDimLabels},
+                                  {Key::kFeatureGroupCount},
+                                  {Key::kBatchGroupCount},
+                                  {Key::kPaddingType},
+                                  {Key::kOperandPrecision},
                                   {Key::kCustomCallSchedule}};
 constexpr KeyUse kAccuracy[] = {{Key::kResultAccuracy}};
 constexpr KeyUse kCopyStart[] = {{Key::kCrossProgramPrefetch}};

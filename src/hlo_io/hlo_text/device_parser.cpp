@@ -36,7 +36,8 @@ Result<std::string_view> Parser::ParseSharding() {
     auto one = inner.RawBraces("a sharding");
     if (!one) return lex_.Error(begin + at, "the sharding of a tuple is a list of shardings in braces");
     KRAFLA_TRY(CheckOneSharding(*one, begin + at));
-    if (!inner.Accept(',') && !inner.Is('}')) return lex_.Error(begin + inner.token().begin, "expected ',' between shardings");
+    if (!inner.Accept(',') && !inner.Is('}'))
+      return lex_.Error(begin + inner.token().begin, "expected ',' between shardings");
   }
   return text;
 }
@@ -56,7 +57,8 @@ Result<> Parser::CheckOneSharding(std::string_view text, std::size_t offset) con
   };
   lex.Next();
   while (!lex.Is('}')) {
-    if (lex.token().kind != Tok::kWord) return bad("expected a word such as devices, replicated or maximal in a sharding");
+    if (lex.token().kind != Tok::kWord)
+      return bad("expected a word such as devices, replicated or maximal in a sharding");
     std::string_view word = lex.Next().text;
     if (word == "mesh" && !lex.Is('=')) return {};  // a sharding over the axes of a mesh: the text is all that is kept
     if (word == "replicated" || word == "manual" || word == "maximal" || word == "unknown" || word == "unreduced" ||
@@ -116,7 +118,8 @@ Result<std::string_view> Parser::ParseMetadata() {
       if (!lex.RawBraces("a field")) return bad("a brace in metadata is never closed");
     } else if (lex.Accept('[')) {
       while (!lex.Is(']')) {
-        if (lex.token().kind == Tok::kEnd || lex.token().kind == Tok::kBad) return bad("a list in metadata is never closed");
+        if (lex.token().kind == Tok::kEnd || lex.token().kind == Tok::kBad)
+          return bad("a list in metadata is never closed");
         lex.Next();
       }
       lex.Next();

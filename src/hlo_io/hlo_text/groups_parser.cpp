@@ -70,8 +70,8 @@ Result<std::string_view> Parser::ParseAxisName() {
   return lex_.text().substr(begin, end - begin);
 }
 
-// "mesh['a'=2,'b'=4] {'b'}", "mesh['a'=8], device_ids=(7,6,5,4,3,2,1,0) {'a':(2)4}": members of a group differ along the
-// axes named, the last one fastest. "a:(p)s" is a part of an axis: p steps of the axis above it, s its own size
+// "mesh['a'=2,'b'=4] {'b'}", "mesh['a'=8], device_ids=(7,6,5,4,3,2,1,0) {'a':(2)4}": members of a group differ along
+// the axes named, the last one fastest. "a:(p)s" is a part of an axis: p steps of the axis above it, s its own size
 // (XLA: hlo/ir/mesh_and_axis.h, replica_group.h).
 Result<ReplicaGroups> Parser::ParseMeshGroups() {
   const std::size_t begin = lex_.token().begin;
@@ -105,8 +105,7 @@ Result<ReplicaGroups> Parser::ParseMeshGroups() {
       const std::size_t offset = lex_.token().begin;
       KRAFLA_ASSIGN(std::string_view name, ParseAxisName());
       auto found = std::find(names.begin(), names.end(), name);
-      if (found == names.end())
-        return lex_.Error(offset, Format("the mesh has no axis '{}'", name.substr(0, 60)));
+      if (found == names.end()) return lex_.Error(offset, Format("the mesh has no axis '{}'", name.substr(0, 60)));
       MeshAxisPart part;
       part.axis = found - names.begin();
       if (lex_.Accept(':')) {

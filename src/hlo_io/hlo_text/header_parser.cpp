@@ -8,9 +8,12 @@ namespace krafla::hlo_text {
 namespace {
 
 // Attributes of the header that are kept as written (XLA: hlo_parser.cc ParseHloModule).
-constexpr std::string_view kKept[] = {"frontend_attributes", "alias_passthrough_params",
+constexpr std::string_view kKept[] = {"frontend_attributes",
+                                      "alias_passthrough_params",
                                       "allow_spmd_sharding_propagation_to_parameters",
-                                      "allow_spmd_sharding_propagation_to_output", "result_layout", "schedule_name"};
+                                      "allow_spmd_sharding_propagation_to_output",
+                                      "result_layout",
+                                      "schedule_name"};
 
 template <std::size_t N>
 bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
@@ -27,7 +30,8 @@ Result<> Parser::ParseHeader() {
     module_ = std::make_unique<Module>(std::move(name));
   } else {
     if (lex_.IsWord("ENTRY")) return lex_.Unexpected("the name of the module");
-    if (lex_.token().kind != Tok::kWord && lex_.token().kind != Tok::kName) return lex_.Unexpected("the name of the module");
+    if (lex_.token().kind != Tok::kWord && lex_.token().kind != Tok::kName)
+      return lex_.Unexpected("the name of the module");
     module_ = std::make_unique<Module>(std::string(lex_.Next().text));
   }
   std::vector<std::string_view> seen;
@@ -151,7 +155,8 @@ Result<> Parser::ParseStackFrameTables() {
       }
       end = lex_.previous_end();
     }
-    module_->other_attributes.emplace_back(std::string(title.text), std::string(lex_.text().substr(begin, end - begin)));
+    module_->other_attributes.emplace_back(std::string(title.text),
+                                           std::string(lex_.text().substr(begin, end - begin)));
   }
   return {};
 }

@@ -15,8 +15,8 @@ namespace krafla {
 
 struct HloTextLimits {
   int64_t max_instructions = 5'000'000;
-  int max_depth = 200;                             // nesting of tuples, literals and inline computations
-  int64_t max_constant_bytes = int64_t{4} << 30;   // of all constants together
+  int max_depth = 200;                            // nesting of tuples, literals and inline computations
+  int64_t max_constant_bytes = int64_t{4} << 30;  // of all constants together
 };
 
 // `file` is for messages only: "model.hlo:12:8: unknown opcode 'ad' ...\n    the line\n       ^".
@@ -29,7 +29,7 @@ Result<Shape> ParseShape(std::string_view text);
 Result<Literal> ParseLiteral(std::string_view text, const Shape& shape);
 
 struct HloPrintOptions {
-  bool percent = false;        // '%' before names, as XLA prints
+  bool percent = false;  // '%' before names, as XLA prints
   bool operand_types = false;
   bool layouts = true;
   bool metadata = true;

@@ -41,8 +41,8 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
   const SourceLocation location = lex_.Locate(name_offset);
   KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of an instruction"));
   if (scope.contains(name))
-    return lex_.Error(name_offset, Format("the name '{}' stands twice in computation '{}'", name.substr(0, 60),
-                                               computation->name()));
+    return lex_.Error(
+        name_offset, Format("the name '{}' stands twice in computation '{}'", name.substr(0, 60), computation->name()));
   KRAFLA_TRY(lex_.Expect('=', "after the name of an instruction"));
   if (!AtShape()) return lex_.Unexpected("the shape of the instruction, such as f32[2,3]");
   KRAFLA_ASSIGN(Shape shape, ParseShape());
@@ -127,17 +127,15 @@ Result<> Parser::ParseOperands(const Scope& scope, std::vector<Operand>& operand
   do {
     std::optional<Shape> stated;
     const std::size_t begin = lex_.token().begin;
-    if (AtShape()) {
-      KRAFLA_ASSIGN(stated, ParseShape());
-    }
+    if (AtShape()) { KRAFLA_ASSIGN(stated, ParseShape()); }
     const std::size_t offset = lex_.token().begin;
     KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of an operand"));
     auto it = scope.find(name);
     if (it == scope.end())
       return lex_.Error(offset, Format("no instruction '{}' is defined before this one", name.substr(0, 60)));
     if (stated && !Shape::Compatible(*stated, it->second->shape()))
-      return lex_.Error(begin, Format("operand '{}' is {}, not {}", name.substr(0, 60), Shown(it->second->shape()),
-                                           Shown(*stated)));
+      return lex_.Error(
+          begin, Format("operand '{}' is {}, not {}", name.substr(0, 60), Shown(it->second->shape()), Shown(*stated)));
     operands.push_back({it->second, offset});
   } while (lex_.Accept(','));
   return {};

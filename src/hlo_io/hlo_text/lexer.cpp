@@ -124,7 +124,7 @@ Token Lexer::LexAt(std::size_t offset) const {
   if (c == '-' && at(i + 1) == '>') return take(Tok::kArrow, i + 2);
   if (c == '<' && at(i + 1) == '=') return take(Tok::kLessEqual, i + 2);
   if (c == '-' && IsWordStart(at(i + 1))) return take(Tok::kNumber, word_end(i + 2));  // -inf, -nan
-  if (IsDigit(c) || ((c == '-' || c == '.') && (IsDigit(at(i + 1)) || at(i + 1) == '.')) ) {
+  if (IsDigit(c) || ((c == '-' || c == '.') && (IsDigit(at(i + 1)) || at(i + 1) == '.'))) {
     std::size_t p = i + 1;
     while (p < size && (IsDigit(text_[p]) || text_[p] == '.')) ++p;
     if (p < size && (text_[p] == 'e' || text_[p] == 'E')) {
@@ -166,8 +166,7 @@ Result<int64_t> Lexer::Int(std::string_view what) {
 
 Result<double> Lexer::Real(std::string_view what) {
   double out = 0;
-  if (token_.kind != Tok::kNumber && token_.kind != Tok::kWord)
-    return Unexpected(Format("a number as {}", what));
+  if (token_.kind != Tok::kNumber && token_.kind != Tok::kWord) return Unexpected(Format("a number as {}", what));
   if (!ParseReal(token_.text, &out))
     return Error(Format("'{}' is not a number that {} can be", token_.text.substr(0, 60), what));
   Next();
@@ -188,7 +187,7 @@ Result<std::string_view> Lexer::Name(std::string_view what) {
   if (token_.kind != Tok::kWord && token_.kind != Tok::kName) return Unexpected(what);
   if (token_.kind == Tok::kWord && ElementTypeFromName(token_.text))
     return Error(Format("expected {}, found '{}', which is an element type; a name like it is written '%{}'", what,
-                             token_.text, token_.text));
+                        token_.text, token_.text));
   return Next().text;
 }
 
@@ -338,9 +337,7 @@ bool ParseReal(std::string_view text, double* out) {
     std::string_view mantissa = digits.substr(0, e);
     std::size_t point = std::min(mantissa.find('.'), mantissa.size());
     std::size_t first = mantissa.find_first_not_of("0.");
-    double place = first == std::string_view::npos
-                       ? 0
-                       : static_cast<double>(point) - static_cast<double>(first);
+    double place = first == std::string_view::npos ? 0 : static_cast<double>(point) - static_cast<double>(first);
     bool negative_exponent = e != std::string_view::npos && e + 1 < digits.size() && digits[e + 1] == '-';
     double exponent = 0;
     if (e != std::string_view::npos)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens of HLO text, made on demand. What a number or a word means depends on where it stands ("3x3", "b01f_01io->b01f",
-// "0_0x1_1"), so the parser may read the raw text from the current token and go on behind it.
+// Tokens of HLO text, made on demand. What a number or a word means depends on where it stands ("3x3",
+// "b01f_01io->b01f", "0_0x1_1"), so the parser may read the raw text from the current token and go on behind it.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ enum class Tok : uint8_t {
   kString,  // "...": `text` is what stands between the quotes, escapes as written
   kArrow,   // ->
   kLessEqual,
-  kPunct,   // any other character
-  kBad,     // an unterminated string or comment: `text` says which
+  kPunct,  // any other character
+  kBad,    // an unterminated string or comment: `text` says which
 };
 
 // Titles of the tables that XLA prints after optimisation.
@@ -84,8 +84,7 @@ class Lexer {
   std::size_t SkipBlank(std::size_t offset, bool* bad = nullptr) const;
 
   SourceLocation Locate(std::size_t offset) const;
-  Failure Error(std::size_t offset, std::string_view message,
-                StatusCode code = StatusCode::kInvalidArgument) const;
+  Failure Error(std::size_t offset, std::string_view message, StatusCode code = StatusCode::kInvalidArgument) const;
   // At the current token; where that is an unterminated string or comment, the message says so instead.
   Failure Error(std::string_view message) const;
   // "expected X <where>, found Y"
@@ -101,9 +100,7 @@ class Lexer {
   mutable int located_line_ = 1;
 };
 
-inline bool IsWordStart(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+inline bool IsWordStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 inline bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 inline bool IsWordChar(char c) { return IsWordStart(c) || IsDigit(c) || c == '.' || c == '-'; }
 

@@ -33,7 +33,7 @@ struct Cursor {
       if (c == ',' || c == '}' || c == ')' || c == '{' || c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '/')
         break;
       ++end;
-      if (c == '(' ) {
+      if (c == '(') {
         while (end < text.size() && text[end] != ')' && text[end] != '\n' && end - at < 40) ++end;
         if (end < text.size() && text[end] == ')') ++end;
         break;
@@ -88,8 +88,12 @@ struct FloatBits {
 FloatBits BitsOf(ElementType type) {
   if (const MiniFloat* f = FindMiniFloat(type)) {
     bool payload = f->specials == FloatSpecials::kInfAndNan;
-    return {f->sign_mask(), payload ? f->exponent_mask() : 0u, payload ? (1u << f->mantissa_bits) - 1u : 0u, f->nan(),
-            f->has_inf(), f->has_nan()};
+    return {f->sign_mask(),
+            payload ? f->exponent_mask() : 0u,
+            payload ? (1u << f->mantissa_bits) - 1u : 0u,
+            f->nan(),
+            f->has_inf(),
+            f->has_nan()};
   }
   if (type == ElementType::kF64)
     return {uint64_t{1} << 63, uint64_t{0x7ff} << 52, (uint64_t{1} << 52) - 1, uint64_t{0x7ff8} << 48, true, true};
@@ -273,8 +277,8 @@ Result<> ReadNested(Cursor& cursor, const Shape& shape, Literal& out) {
     if (!want_value) return error("expected ',' or '}' in a literal");
     if (depth > 0) {
       if (counts[depth - 1] >= shape.dim(depth - 1))
-        return error(Format("dimension {} of {} has only {} entries, more are given", depth - 1,
-                                 shape.ToString(false), shape.dim(depth - 1)));
+        return error(Format("dimension {} of {} has only {} entries, more are given", depth - 1, shape.ToString(false),
+                            shape.dim(depth - 1)));
       ++counts[depth - 1];
     }
     if (c == '{') {
@@ -285,7 +289,8 @@ Result<> ReadNested(Cursor& cursor, const Shape& shape, Literal& out) {
       continue;
     }
     if (depth != rank)
-      return error(Format("{} has {} dimensions, this value stands within {} braces", shape.ToString(false), rank, depth));
+      return error(
+          Format("{} has {} dimensions, this value stands within {} braces", shape.ToString(false), rank, depth));
     KRAFLA_TRY(ReadElement(cursor, shape.element_type(), to));
     to += element_size;
     want_value = false;
@@ -329,13 +334,13 @@ Result<Literal> Parser::ParseArray(const Shape& shape) {
   if (shape.byte_size() > limits_.max_constant_bytes - constant_bytes_)
     return lex_.Error(begin,
                       Format("the constants of this module take more than the limit of {} bytes with this one of {}",
-                                  limits_.max_constant_bytes, shape.byte_size()),
+                             limits_.max_constant_bytes, shape.byte_size()),
                       StatusCode::kResourceExhausted);
   // Every element takes a character and most a comma; a text too short is refused before memory is asked for.
   if (braces && !elided && shape.element_count() > 1 &&
       shape.element_count() / 2 > static_cast<int64_t>(lex_.bytes_left()))
     return lex_.Error(begin, Format("{} has {} elements, more than the rest of the text can hold",
-                                         shape.ToString(false), shape.element_count()));
+                                    shape.ToString(false), shape.element_count()));
   constant_bytes_ += shape.byte_size();
   auto made = braces && !elided ? Literal::CreateUninitialized(shape) : Literal::Create(shape);
   if (!made) return lex_.Error(begin, made.error().message(), made.error().code());

@@ -103,7 +103,9 @@ void AppendArray(std::string& out, const Literal& literal, int64_t elide_over) {
 
 }  // namespace
 
-void AppendDouble(std::string& out, double value) { AppendReal(out, ElementType::kF64, std::bit_cast<uint64_t>(value)); }
+void AppendDouble(std::string& out, double value) {
+  AppendReal(out, ElementType::kF64, std::bit_cast<uint64_t>(value));
+}
 
 void AppendReal(std::string& out, ElementType type, uint64_t bits) {
   if (AppendNan(out, type, bits)) return;

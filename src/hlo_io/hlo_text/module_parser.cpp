@@ -95,16 +95,16 @@ Result<> Parser::ParseBody(Computation* computation, const Signature& signature)
   auto parameters = computation->parameters();
   if (parameters.size() != signature.parameters.size())
     return lex_.Error(signature.offset, Format("the signature of '{}' has {} parameters, its body {}",
-                                                    computation->name(), signature.parameters.size(), parameters.size()));
+                                               computation->name(), signature.parameters.size(), parameters.size()));
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!Shape::Compatible(parameters[i]->shape(), signature.parameters[i]))
-      return lex_.Error(signature.offset, Format("parameter {} of '{}' is {} in the signature and {} in the body", i,
-                                                      computation->name(), Shown(signature.parameters[i]),
-                                                      Shown(parameters[i]->shape())));
+      return lex_.Error(signature.offset,
+                        Format("parameter {} of '{}' is {} in the signature and {} in the body", i, computation->name(),
+                               Shown(signature.parameters[i]), Shown(parameters[i]->shape())));
   if (!Shape::Compatible(computation->root()->shape(), signature.result))
-    return lex_.Error(signature.offset, Format("the result of '{}' is {} in the signature and {} in the body",
-                                                    computation->name(), Shown(signature.result),
-                                                    Shown(computation->root()->shape())));
+    return lex_.Error(signature.offset,
+                      Format("the result of '{}' is {} in the signature and {} in the body", computation->name(),
+                             Shown(signature.result), Shown(computation->root()->shape())));
   return {};
 }
 
@@ -113,7 +113,7 @@ Result<> Parser::CheckParameters(Computation* computation, std::size_t offset) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i] == nullptr)
       return lex_.Error(offset, Format("computation '{}' has parameter {} but no parameter {}", computation->name(),
-                                            parameters.size() - 1, i));
+                                       parameters.size() - 1, i));
   return {};
 }
 
@@ -153,9 +153,7 @@ Result<> Parser::ResolveCalls() {
     if (opcode != Opcode::kAsyncUpdate && opcode != Opcode::kAsyncDone) call.caller->set_called(std::move(called));
   }
   for (PendingAsync& async : pending_async_)
-    for (CalledName& name : async.called) {
-      KRAFLA_ASSIGN(name.computation, resolve(name));
-    }
+    for (CalledName& name : async.called) { KRAFLA_ASSIGN(name.computation, resolve(name)); }
   return {};
 }
 
@@ -181,8 +179,9 @@ Failure Parser::RecursionError(const Instruction& caller, const Computation& cal
   std::size_t offset = lex_.text().size();
   for (const PendingCall& call : pending_calls_)
     if (call.caller == &caller && !call.called.empty()) offset = call.called[0].offset;
-  return lex_.Error(offset, Format("instruction '{}' calls computation '{}', which leads back to it; HLO has no recursion",
-                                        caller.name(), callee.name()));
+  return lex_.Error(offset,
+                    Format("instruction '{}' calls computation '{}', which leads back to it; HLO has no recursion",
+                           caller.name(), callee.name()));
 }
 
 // Calls must not lead back to their computation.
@@ -214,8 +213,7 @@ Result<> Parser::CheckNoRecursion() {
       }
       const Computation* callee = caller.called(frame.call++);
       uint8_t& s = state[callee];
-      if (s == kOpen)
-        return RecursionError(caller, *callee);
+      if (s == kOpen) return RecursionError(caller, *callee);
       if (s == kNew) {
         s = kOpen;
         stack.push_back({callee});
@@ -227,7 +225,8 @@ Result<> Parser::CheckNoRecursion() {
 
 }  // namespace hlo_text
 
-Result<std::unique_ptr<Module>> ParseHloText(std::string_view text, std::string_view file, const HloTextLimits& limits) {
+Result<std::unique_ptr<Module>> ParseHloText(std::string_view text, std::string_view file,
+                                             const HloTextLimits& limits) {
   return hlo_text::Parser(text, file, limits).ParseModule();
 }
 

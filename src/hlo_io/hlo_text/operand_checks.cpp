@@ -32,13 +32,14 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
   }
   if (opcode == Opcode::kDynamicSlice || opcode == Opcode::kDynamicUpdateSlice) {
     const std::size_t first = opcode == Opcode::kDynamicSlice ? 1 : 2;
-    if (operands.size() < first) return error(Format("{} takes at least {} operands, {} given", info.name, first, count));
+    if (operands.size() < first)
+      return error(Format("{} takes at least {} operands, {} given", info.name, first, count));
     const std::size_t indices = operands.size() - first;
     // An older form has all starts in one vector.
     bool vector = indices == 1 && operand_shape(first).rank() == 1;
     if (!vector && static_cast<int64_t>(indices) != operand_shape(0).rank())
-      return error(Format("{} of {} takes one start a dimension, {} given", info.name,
-                               Shown(operand_shape(0)), indices));
+      return error(
+          Format("{} of {} takes one start a dimension, {} given", info.name, Shown(operand_shape(0)), indices));
     return {};
   }
   if (opcode == Opcode::kConditional) {
@@ -50,7 +51,7 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
     if (set.called.empty()) return error("conditional needs at least one branch");
     if (operands.size() != set.called.size() + 1)
       return error(Format("conditional takes an index and an operand a branch: {} branches, {} operands",
-                               set.called.size(), operands.size()));
+                          set.called.size(), operands.size()));
     const Shape& index = operand_shape(0);
     if (!index.IsScalar() || (index.element_type() != ElementType::kPred && index.element_type() != ElementType::kS32))
       return error(Format("the first operand of conditional is pred[] or s32[], not {}", Shown(index)));
@@ -63,14 +64,15 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
     for (std::size_t i = 0; good && i < operands.size(); ++i)
       good = Shape::Compatible(elements[0].tuple_elements()[i], operand_shape(i));
     if (!good)
-      return error(Format("the shape of {} is a tuple of the operands' tuple, the result and more, not {}",
-                               info.name, Shown(shape)));
+      return error(Format("the shape of {} is a tuple of the operands' tuple, the result and more, not {}", info.name,
+                          Shown(shape)));
     return {};
   }
   if (opcode == Opcode::kAsyncUpdate || opcode == Opcode::kAsyncDone) {
     Opcode before = operands[0].instruction->opcode();
     if (before != Opcode::kAsyncStart && before != Opcode::kAsyncUpdate)
-      return error(Format("the operand of {} is an async-start or async-update, not {}", info.name, OpcodeName(before)));
+      return error(
+          Format("the operand of {} is an async-start or async-update, not {}", info.name, OpcodeName(before)));
     return {};
   }
   if (opcode == Opcode::kSendDone || opcode == Opcode::kRecvDone) {
@@ -78,10 +80,11 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
     const auto* channel = std::get_if<ChannelAttributes>(&start->attributes());
     if (set.Has(Key::kChannelId) && channel && channel->channel_id && *channel->channel_id != set.Int(Key::kChannelId))
       return lex_.Error(set.Offset(Key::kChannelId), Format("{} is on channel {}, its operand on channel {}", info.name,
-                                                                 set.Int(Key::kChannelId), *channel->channel_id));
+                                                            set.Int(Key::kChannelId), *channel->channel_id));
     return {};
   }
-  if (opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart || opcode == Opcode::kAllGather || opcode == Opcode::kAllGatherStart || opcode == Opcode::kReduceScatter) {
+  if (opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart || opcode == Opcode::kAllGather ||
+      opcode == Opcode::kAllGatherStart || opcode == Opcode::kReduceScatter) {
     if (set.Bool(Key::kUseGlobalDeviceIds) && !set.Has(Key::kChannelId))
       return lex_.Error(set.Offset(Key::kUseGlobalDeviceIds), "use_global_device_ids=true needs a channel_id");
     return {};

@@ -11,12 +11,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "krafla/status.h"
 #include "hlo_io/hlo_text/attribute_set.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/hlo_text/lexer.h"
-#include "ir/replica_groups.h"
 #include "ir/module.h"
+#include "ir/replica_groups.h"
+#include "krafla/status.h"
 
 namespace krafla::hlo_text {
 

@@ -38,7 +38,7 @@ Result<Shape> Parser::ParseShapeAt(int depth) {
   auto type = ElementTypeFromName(lex_.token().text);
   if (!type)
     return lex_.Error(Format("expected a shape such as f32[2,3], found '{}', which is no element type",
-                                  lex_.token().text.substr(0, 60)));
+                             lex_.token().text.substr(0, 60)));
   lex_.Next();
   KRAFLA_TRY(lex_.Expect('[', "after an element type"));
   Dims dims;
@@ -93,9 +93,7 @@ Result<> Parser::ParseLayout(Shape& shape) {
       layout.minor_to_major.push_back(dim);
     } while (lex_.Accept(','));
   }
-  if (lex_.Accept(':')) {
-    KRAFLA_ASSIGN(layout.tail, ParseLayoutTail());
-  }
+  if (lex_.Accept(':')) { KRAFLA_ASSIGN(layout.tail, ParseLayoutTail()); }
   KRAFLA_TRY(lex_.Expect('}', "to close a layout"));
   auto set = shape.SetLayout(std::move(layout));
   if (!set) return lex_.Error(begin, set.error().message());

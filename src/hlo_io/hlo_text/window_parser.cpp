@@ -52,7 +52,7 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
     Groups groups{lex_.RawWord()};
     auto bad = [&] {
       return lex_.Error(offsets[field], Format("'{}' is not a list as {} wants it ({})", groups.text.substr(0, 60),
-                                                    kNames[field], field == kPad ? "0_1x0_1" : "2x3"));
+                                               kNames[field], field == kPad ? "0_1x0_1" : "2x3"));
     };
     do {
       int64_t value = 0;
@@ -72,8 +72,8 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
     if (!seen[kSize]) return lex_.Error(begin, "a window needs its size");
     std::size_t want = field == kPad ? 2 * rank : rank;
     if (values[field].size() != want)
-      return lex_.Error(offsets[field], Format("{} of a window of {} dimensions has {} numbers, not {}",
-                                                    kNames[field], rank, want, values[field].size()));
+      return lex_.Error(offsets[field], Format("{} of a window of {} dimensions has {} numbers, not {}", kNames[field],
+                                               rank, want, values[field].size()));
   }
   if (rank > static_cast<std::size_t>(Shape::kMaxRank))
     return lex_.Error(begin, Format("a window has at most {} dimensions", Shape::kMaxRank));
@@ -106,7 +106,8 @@ Result<> Parser::ParseDimLabels(AttributeSet& out) {
                   Dims& spatial, std::string_view which) -> Result<> {
     const std::size_t at = begin + static_cast<std::size_t>(labels.data() - text.data());
     if (labels.size() < 2 || labels.size() > 12)
-      return lex_.Error(at, Format("the {} has {} dimension labels, between 2 and 12 are possible", which, labels.size()));
+      return lex_.Error(at,
+                        Format("the {} has {} dimension labels, between 2 and 12 are possible", which, labels.size()));
     spatial = Dims(labels.size() - 2, -1);
     first_dim = second_dim = -1;
     for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -118,7 +119,7 @@ Result<> Parser::ParseDimLabels(AttributeSet& out) {
         slot = &spatial[static_cast<std::size_t>(l - '0')];
       if (slot == nullptr)
         return lex_.Error(at + i, Format("'{}' is not a label of the {}: '{}', '{}' or a number below {}", l, which,
-                                              first, second, spatial.size()));
+                                         first, second, spatial.size()));
       if (*slot >= 0) return lex_.Error(at + i, Format("label '{}' stands twice in the {}", l, which));
       *slot = static_cast<int64_t>(i);
     }
@@ -143,7 +144,8 @@ Result<> Parser::ParsePadding(AttributeSet& out) {
   }
   Groups groups{lex_.RawWord()};
   auto bad = [&] {
-    return lex_.Error(begin, Format("'{}' is not a padding such as 0_1x2_3_1 (low_high_interior)", groups.text.substr(0, 60)));
+    return lex_.Error(begin,
+                      Format("'{}' is not a padding such as 0_1x2_3_1 (low_high_interior)", groups.text.substr(0, 60)));
   };
   do {
     int64_t low = 0, high = 0, interior = 0;
@@ -169,9 +171,7 @@ Result<> Parser::ParseSlice(AttributeSet& out) {
     KRAFLA_TRY(lex_.Expect(':', "after the start of a range"));
     KRAFLA_ASSIGN(int64_t limit, lex_.Int("the limit of a range"));
     int64_t stride = 1;
-    if (lex_.Accept(':')) {
-      KRAFLA_ASSIGN(stride, lex_.Int("the stride of a range"));
-    }
+    if (lex_.Accept(':')) { KRAFLA_ASSIGN(stride, lex_.Int("the stride of a range")); }
     KRAFLA_TRY(lex_.Expect(']', "to close a range"));
     out.slice.starts.push_back(start);
     out.slice.limits.push_back(limit);

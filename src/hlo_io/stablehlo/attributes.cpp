@@ -31,7 +31,8 @@ Result<Dims> IntegersOf(const Attribute& a) {
   Dims out;
   if (a.kind == Kind::kArray) {
     for (AttributeRef e : a.elements) {
-      if (e->kind != Kind::kInteger && e->kind != Kind::kBool) return InvalidArgument("A list of integers holds something else.");
+      if (e->kind != Kind::kInteger && e->kind != Kind::kBool)
+        return InvalidArgument("A list of integers holds something else.");
       out.push_back(e->integer);
     }
     return out;
@@ -40,7 +41,8 @@ Result<Dims> IntegersOf(const Attribute& a) {
     return InvalidArgument("An attribute is no list of integers.");
   int64_t count = 1;
   for (int64_t d : a.type->dims) count *= d;  // checked when it was read
-  if (count > (int64_t{1} << 24)) return ResourceExhausted("A list of integers has {} entries; the limit is {}.", count, 1 << 24);
+  if (count > (int64_t{1} << 24))
+    return ResourceExhausted("A list of integers has {} entries; the limit is {}.", count, 1 << 24);
   for (int64_t i = 0; i < count; ++i) out.push_back(ElementAt(a, static_cast<std::size_t>(i)));
   return out;
 }
@@ -77,12 +79,14 @@ Result<int64_t> WordAttribute(const Op& op, std::string_view key, std::span<cons
   KRAFLA_ASSIGN(AttributeRef found, Needed(op, key));
   for (std::size_t i = 0; i < words.size(); ++i)
     if (found->kind == Kind::kWord && found->text == words[i]) return static_cast<int64_t>(i);
-  return InvalidArgument("Attribute '{}' of '{}' is '{}', which is none of its words.", key, op.name, found->text.substr(0, 60));
+  return InvalidArgument("Attribute '{}' of '{}' is '{}', which is none of its words.", key, op.name,
+                         found->text.substr(0, 60));
 }
 
 Result<std::vector<std::pair<int64_t, int64_t>>> PairsAttribute(const Op& op, std::string_view key) {
   KRAFLA_ASSIGN(Dims flat, DimsAttribute(op, key));
-  if (flat.size() % 2 != 0) return InvalidArgument("Attribute '{}' of '{}' holds {} numbers, not pairs.", key, op.name, flat.size());
+  if (flat.size() % 2 != 0)
+    return InvalidArgument("Attribute '{}' of '{}' holds {} numbers, not pairs.", key, op.name, flat.size());
   std::vector<std::pair<int64_t, int64_t>> out;
   for (std::size_t i = 0; i + 1 < flat.size(); i += 2) out.emplace_back(flat[i], flat[i + 1]);
   return out;
@@ -109,8 +113,11 @@ std::string PrintAttribute(const Attribute& a) {
     if (a.type == nullptr || a.type->element == ElementType::kInvalid) return text;
     std::string_view name = ElementTypeName(a.type->element);
     const bool pred = a.type->element == ElementType::kPred;
-    return text + " : " + (pred ? "i1" : IsSigned(a.type->element) ? "i" + std::string(name.substr(1)) :
-                           IsUnsigned(a.type->element) ? "ui" + std::string(name.substr(1)) : std::string(name));
+    return text + " : " +
+           (pred                          ? "i1"
+            : IsSigned(a.type->element)   ? "i" + std::string(name.substr(1))
+            : IsUnsigned(a.type->element) ? "ui" + std::string(name.substr(1))
+                                          : std::string(name));
   };
   switch (a.kind) {
     case Kind::kUnit: return "unit";

@@ -9,13 +9,19 @@ namespace krafla::stablehlo {
 namespace {
 
 ElementType SignedOfWidth(int bits) {
-  return bits == 8 ? ElementType::kS8 : bits == 16 ? ElementType::kS16 : bits == 32 ? ElementType::kS32 : ElementType::kS64;
+  return bits == 8    ? ElementType::kS8
+         : bits == 16 ? ElementType::kS16
+         : bits == 32 ? ElementType::kS32
+                      : ElementType::kS64;
 }
 
 ElementType TwiceAsWide(ElementType type) {
   const int bits = 2 * BitWidth(type);
   if (IsSigned(type)) return SignedOfWidth(bits);
-  return bits == 8 ? ElementType::kU8 : bits == 16 ? ElementType::kU16 : bits == 32 ? ElementType::kU32 : ElementType::kU64;
+  return bits == 8    ? ElementType::kU8
+         : bits == 16 ? ElementType::kU16
+         : bits == 32 ? ElementType::kU32
+                      : ElementType::kU64;
 }
 
 // From 32-bit halves, as 64 bits are all there are.

@@ -48,7 +48,8 @@ Result<Converter::TupleBody> Converter::BeginTupleBody(const Region& region, std
   out.body.computation = module_->AddComputation(name);
   Instruction* parameter = AddParameter(*out.body.computation, 0, shape);
   if (shape.tuple_elements().size() < region.arguments.size())
-    return InvalidArgument("A region has {} arguments for {} values.", region.arguments.size(), shape.tuple_elements().size());
+    return InvalidArgument("A region has {} arguments for {} values.", region.arguments.size(),
+                           shape.tuple_elements().size());
   for (std::size_t i = 0; i < shape.tuple_elements().size(); ++i) {
     KRAFLA_ASSIGN(Instruction * element, AddGetTupleElement(*out.body.computation, parameter, static_cast<int64_t>(i)));
     out.elements.push_back(element);
@@ -150,23 +151,25 @@ Result<> Converter::CallOp(const Op& op, Body& body, const std::string& callee, 
   KRAFLA_ASSIGN(std::string name, StringAttribute(op, "name"));
   AttributeRef attributes = op.Find("composite_attributes");
   AttributeRef version = op.Find("version");
-  metadata.frontend_attributes =
-      Format("composite.attributes={},composite.name=\"{}\",composite.version=\"{}\"",
-                  attributes != nullptr ? PrintAttribute(*attributes) : "{}", hlo_text::Escape(name), version != nullptr ? version->integer : 0);
+  metadata.frontend_attributes = Format("composite.attributes={},composite.name=\"{}\",composite.version=\"{}\"",
+                                        attributes != nullptr ? PrintAttribute(*attributes) : "{}",
+                                        hlo_text::Escape(name), version != nullptr ? version->integer : 0);
   call->set_metadata(std::move(metadata));
   return {};
 }
 
-// What the region does is done here, in the computation around it, and the future stands for its results: the passes make
-// one operation of a start and its done anyway, and decide for themselves what runs beside what.
+// What the region does is done here, in the computation around it, and the future stands for its results: the passes
+// make one operation of a start and its done anyway, and decide for themselves what runs beside what.
 Result<> Converter::AsyncStart(const Op& op, Body& body) {
   if (op.regions.size() != 1 || op.results.size() != 1)
-    return InvalidArgument("'async_start' has {} regions and {} results, not one of each.", op.regions.size(), op.results.size());
+    return InvalidArgument("'async_start' has {} regions and {} results, not one of each.", op.regions.size(),
+                           op.results.size());
   if (++depth_ > 128) return InvalidArgument("Regions lie within others deeper than the limit of 128.");
   const Region& region = op.regions[0];
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
   if (region.arguments.size() != operands.size())
-    return InvalidArgument("The region of 'async_start' has {} arguments for {} values.", region.arguments.size(), operands.size());
+    return InvalidArgument("The region of 'async_start' has {} arguments for {} values.", region.arguments.size(),
+                           operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     KRAFLA_TRY(CheckFits("an argument of a region", TypeOfValue(region.arguments[i]), operands[i]->shape()));
     body.values[region.arguments[i]] = operands[i];
@@ -185,7 +188,8 @@ Result<> Converter::AsyncDone(const Op& op, Body& body) {
   KRAFLA_ASSIGN(Instruction * future, Operand(op, body, 0));
   if (op.results.size() == 1) return Bind(op, body, future);
   if (!future->shape().IsTuple() || future->shape().tuple_elements().size() != op.results.size())
-    return InvalidArgument("'async_done' has {} results of a future of {}.", op.results.size(), future->shape().ToString(false));
+    return InvalidArgument("'async_done' has {} results of a future of {}.", op.results.size(),
+                           future->shape().ToString(false));
   for (std::size_t i = 0; i < op.results.size(); ++i) {
     KRAFLA_ASSIGN(Instruction * element, AddGetTupleElement(*body.computation, future, static_cast<int64_t>(i)));
     KRAFLA_TRY(CheckFits(op.name, TypeOfValue(op.results[i]), element->shape()));

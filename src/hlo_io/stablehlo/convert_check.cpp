@@ -44,9 +44,7 @@ Result<CheckRule> RuleOf(const Op& op, std::string_view name) {
 Result<bool> ConvertCheck(Converter& c, const Op& op, Body& body) {
   const bool call = op.name == "custom_call";
   std::string name = op.name;
-  if (call) {
-    KRAFLA_ASSIGN(name, StringAttribute(op, "call_target_name"));
-  }
+  if (call) { KRAFLA_ASSIGN(name, StringAttribute(op, "call_target_name")); }
   if (name == "interpreter.probe") {
     KRAFLA_ASSIGN(std::vector<Instruction*> probed, c.Operands(op, body));
     KRAFLA_ASSIGN(std::string id, StringAttribute(op, "probe_id"));

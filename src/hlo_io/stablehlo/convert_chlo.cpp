@@ -24,18 +24,24 @@ struct Function {
   Expr (*of_one)(Expr) = nullptr;
   Expr (*of_two)(Expr, Expr) = nullptr;
 };
-constexpr Function kFunctions[] = {{"bessel_i1e", BesselI1e}, {"cosh", Cosh},
-                                   {"digamma", Digamma},      {"erf_inv", ErfInv},
-                                   {"erfc", Erfc},            {"lgamma", Lgamma},
-                                   {"sinh", Sinh},            {"polygamma", nullptr, Polygamma},
+constexpr Function kFunctions[] = {{"bessel_i1e", BesselI1e},
+                                   {"cosh", Cosh},
+                                   {"digamma", Digamma},
+                                   {"erf_inv", ErfInv},
+                                   {"erfc", Erfc},
+                                   {"lgamma", Lgamma},
+                                   {"sinh", Sinh},
+                                   {"polygamma", nullptr, Polygamma},
                                    {"zeta", nullptr, Zeta}};
 
 Expr Computed(const Function& function, std::span<const Expr> arguments) {
   Formula& f = *arguments[0].formula;
   const ElementType type = arguments[0].value->shape().element_type();
-  if (BitWidth(type) >= 32) return function.of_one ? function.of_one(arguments[0]) : function.of_two(arguments[0], arguments[1]);
+  if (BitWidth(type) >= 32)
+    return function.of_one ? function.of_one(arguments[0]) : function.of_two(arguments[0], arguments[1]);
   const Expr a = f.Converted(arguments[0], ElementType::kF32);
-  return f.Converted(function.of_one ? function.of_one(a) : function.of_two(a, f.Converted(arguments[1], ElementType::kF32)), type);
+  return f.Converted(
+      function.of_one ? function.of_one(a) : function.of_two(a, f.Converted(arguments[1], ElementType::kF32)), type);
 }
 
 // (re - im)(re + im), and 2 re im; 0 where the parts cancel, which infinities do not.
@@ -69,7 +75,8 @@ Expr ShortFormula(std::string_view n, Expr x) {
 Result<> ConstantLike(Converter& c, const Op& op, Body& body, Instruction* operand) {
   AttributeRef value = op.Find("value");
   if (value == nullptr || (value->kind != Attribute::Kind::kFloat && value->kind != Attribute::Kind::kInteger) ||
-      value->type == nullptr || value->type->kind != Type::Kind::kElement || value->type->element == ElementType::kInvalid)
+      value->type == nullptr || value->type->kind != Type::Kind::kElement ||
+      value->type->element == ElementType::kInvalid)
     return InvalidArgument("'{}' has no number as its value.", op.name);
   const double number = value->kind == Attribute::Kind::kFloat ? value->number : static_cast<double>(value->integer);
   Instruction* scalar = AddScalarConstant(*body.computation, value->type->element, number);
@@ -138,9 +145,7 @@ Result<> RaggedDot(Converter& c, const Op& op, Body& body) {
       {"lhs_ragged_dimensions", &a.lhs_ragged_dims},          {"rhs_group_dimensions", &a.rhs_group_dims}};
   for (const auto& [key, value] : numbers->entries)
     for (const auto& [name, out] : fields)
-      if (key == name) {
-        KRAFLA_ASSIGN(*out, IntegersOf(*value));
-      }
+      if (key == name) { KRAFLA_ASSIGN(*out, IntegersOf(*value)); }
   KRAFLA_ASSIGN(a.dot.precision, PrecisionsOf(op));
   return c.Emit(op, body, Opcode::kRaggedDot, std::move(operands), std::move(a));
 }
@@ -156,7 +161,8 @@ Result<> Scan(Converter& c, const Op& op, Body& body) {
     return InvalidArgument("'{}' has {} operands, which its segments do not make.", op.name, operands.size());
   a.num_carries = segments[1];
   if (AttributeRef reverse = op.Find("is_reverse"); reverse != nullptr) a.is_reverse = reverse->integer != 0;
-  if (AttributeRef associative = op.Find("is_associative"); associative != nullptr) a.is_associative = associative->integer != 0;
+  if (AttributeRef associative = op.Find("is_associative"); associative != nullptr)
+    a.is_associative = associative->integer != 0;
   KRAFLA_ASSIGN(Computation * called, c.RegionComputation(op, body, 0));
   return c.Emit(op, body, Opcode::kScan, std::move(operands), a, {called}, true);
 }
@@ -207,9 +213,11 @@ Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
   for (const Function& function : kFunctions) {
     if (function.name != n) continue;
     const std::size_t wanted = function.of_one != nullptr ? 1 : 2;
-    if (operands.size() != wanted) return InvalidArgument("'{}' takes {} operands, {} given.", op.name, wanted, operands.size());
+    if (operands.size() != wanted)
+      return InvalidArgument("'{}' takes {} operands, {} given.", op.name, wanted, operands.size());
     if (!IsFloat(operands[0]->shape().element_type()))
-      return InvalidArgument("'{}' takes floating-point numbers, not {}.", op.name, operands[0]->shape().ToString(false));
+      return InvalidArgument("'{}' takes floating-point numbers, not {}.", op.name,
+                             operands[0]->shape().ToString(false));
     made = Computed(function, arguments);
   }
   if (made.formula == nullptr) return false;

@@ -36,11 +36,13 @@ Result<SdyMesh> MeshOf(AttributeRef mesh) {
 // Replica groups along the axes of a mesh (StableHLO's replica_group_mesh_axes).
 Result<ReplicaGroups> GroupsOfMesh(const Converter& c, AttributeRef groups) {
   AttributeRef mesh = Entry(groups, "mesh"), axes = Entry(groups, "axes");
-  if (mesh == nullptr || axes == nullptr) return InvalidArgument("Replica groups have neither numbers nor a mesh and axes.");
+  if (mesh == nullptr || axes == nullptr)
+    return InvalidArgument("Replica groups have neither numbers nor a mesh and axes.");
   SdyMesh over;
   if (mesh->kind == Attribute::Kind::kString) {
     auto it = c.meshes().find(mesh->text);
-    if (it == c.meshes().end()) return InvalidArgument("Replica groups name the mesh '{}', which is not defined.", mesh->text);
+    if (it == c.meshes().end())
+      return InvalidArgument("Replica groups name the mesh '{}', which is not defined.", mesh->text);
     over = it->second;
   } else {
     KRAFLA_ASSIGN(over, MeshOf(mesh));
@@ -72,7 +74,8 @@ Result<ReplicaGroups> GroupsOfMesh(const Converter& c, AttributeRef groups) {
 
 namespace {
 
-Result<CollectiveAttributes> CollectiveOf(const Converter& c, AttributeRef channel, AttributeRef global, AttributeRef groups) {
+Result<CollectiveAttributes> CollectiveOf(const Converter& c, AttributeRef channel, AttributeRef global,
+                                          AttributeRef groups) {
   CollectiveAttributes out;
   if (channel != nullptr && channel->integer > 0) out.channel_id = channel->integer;
   if (global != nullptr) out.use_global_device_ids = global->kind == Attribute::Kind::kUnit || global->integer != 0;
@@ -84,7 +87,8 @@ Result<CollectiveAttributes> CollectiveOf(const Converter& c, AttributeRef chann
   if (groups->kind != Attribute::Kind::kDense) return InvalidArgument("Replica groups are no array of numbers.");
   KRAFLA_ASSIGN(Dims flat, IntegersOf(*groups));
   const Dims& dims = groups->type->dims;
-  if (dims.size() != 2) return InvalidArgument("Replica groups are an array of {} dimensions, not of two.", dims.size());
+  if (dims.size() != 2)
+    return InvalidArgument("Replica groups are an array of {} dimensions, not of two.", dims.size());
   for (int64_t g = 0; g < dims[0]; ++g) {
     std::vector<int64_t> group;
     for (int64_t m = 0; m < dims[1]; ++m) {
@@ -108,7 +112,8 @@ Result<> RaggedAllToAll(Converter& c, const Op& op, Body& body) {
     config = op.FindDiscardable("mhlo.backend_config");
   if (Entry(config, "replica_groups") == nullptr)
     return InvalidArgument("The custom call 'ragged_all_to_all' has no replica_groups in its backend_config.");
-  KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(c, Entry(config, "channel_id"), nullptr, Entry(config, "replica_groups")));
+  KRAFLA_ASSIGN(CollectiveAttributes a,
+                CollectiveOf(c, Entry(config, "channel_id"), nullptr, Entry(config, "replica_groups")));
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   return c.Emit(op, body, Opcode::kRaggedAllToAll, std::move(operands), std::move(a));
 }
@@ -122,12 +127,15 @@ Result<> AllToAll(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(int64_t concat, IntAttribute(op, "concat_dimension"));
   KRAFLA_ASSIGN(int64_t count, IntAttribute(op, "split_count"));
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
-  if (operands.size() != op.results.size()) return InvalidArgument("'all_to_all' has {} operands and {} results.", operands.size(), op.results.size());
+  if (operands.size() != op.results.size())
+    return InvalidArgument("'all_to_all' has {} operands and {} results.", operands.size(), op.results.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     Instruction* value = operands[i];
     const Shape shape = value->shape();
-    if (split < 0 || split >= shape.rank() || concat < 0 || concat >= shape.rank() || count < 1 || shape.dim(split) % count != 0)
-      return InvalidArgument("'all_to_all' cannot split dimension {} of {} into {}.", split, shape.ToString(false), count);
+    if (split < 0 || split >= shape.rank() || concat < 0 || concat >= shape.rank() || count < 1 ||
+        shape.dim(split) % count != 0)
+      return InvalidArgument("'all_to_all' cannot split dimension {} of {} into {}.", split, shape.ToString(false),
+                             count);
     Computation& computation = *body.computation;
     CollectiveAttributes one = a;
     one.dimension = split;
@@ -182,9 +190,7 @@ Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body) {
   if (!opcode) return false;
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   KRAFLA_ASSIGN(CollectiveAttributes a, CollectiveOf(c, op));
-  if (!dimension.empty()) {
-    KRAFLA_ASSIGN(a.dimension, IntAttribute(op, dimension));
-  }
+  if (!dimension.empty()) { KRAFLA_ASSIGN(a.dimension, IntAttribute(op, dimension)); }
   if (*opcode == Opcode::kCollectivePermute) {
     KRAFLA_ASSIGN(a.source_target_pairs, PairsAttribute(op, "source_target_pairs"));
   }
@@ -194,8 +200,8 @@ Result<bool> ConvertCollective(Converter& c, const Op& op, Body& body) {
     called.push_back(computation);
   } else if (n == "cross-replica-sum") {
     if (operands.size() != 1) return InvalidArgument("'{}' takes one operand, {} given.", n, operands.size());
-    called.push_back(AddBinaryComputation(c.module(), Opcode::kAdd,
-                                          Shape::MakeScalar(operands[0]->shape().element_type())));
+    called.push_back(
+        AddBinaryComputation(c.module(), Opcode::kAdd, Shape::MakeScalar(operands[0]->shape().element_type())));
   }
   KRAFLA_TRY(c.Emit(op, body, *opcode, std::move(operands), std::move(a), std::move(called)));
   return true;

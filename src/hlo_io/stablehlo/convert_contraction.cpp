@@ -65,7 +65,8 @@ Result<> Convolution(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   std::vector<std::pair<int64_t, int64_t>> padding;
   if (op.name == "dynamic_conv") {
-    if (operands.size() != 3) return InvalidArgument("A dynamic convolution takes three operands, {} given.", operands.size());
+    if (operands.size() != 3)
+      return InvalidArgument("A dynamic convolution takes three operands, {} given.", operands.size());
     auto constant = c.ConstantDims(operands[2]);
     if (!constant || constant->size() % 2 != 0)
       return Unimplemented("A convolution whose padding is not known before the program runs cannot be computed.");
@@ -93,12 +94,14 @@ Result<> Convolution(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(Dims window, DimsAttribute(op, "rhs_dilation"));
   KRAFLA_ASSIGN(Dims reversal, DimsAttribute(op, "window_reversal"));
   const std::size_t rank = a.kernel_spatial.size();
-  if (strides.size() != rank || base.size() != rank || window.size() != rank || reversal.size() != rank || padding.size() != rank)
+  if (strides.size() != rank || base.size() != rank || window.size() != rank || reversal.size() != rank ||
+      padding.size() != rank)
     return InvalidArgument("A convolution over {} dimensions has windows of other ranks.", rank);
   for (std::size_t d = 0; d < rank; ++d) {
     WindowDim w;
     if (a.kernel_spatial[d] < 0 || a.kernel_spatial[d] >= operands[1]->shape().rank())
-      return InvalidArgument("A convolution names kernel dimension {} of {}.", a.kernel_spatial[d], operands[1]->shape().rank());
+      return InvalidArgument("A convolution names kernel dimension {} of {}.", a.kernel_spatial[d],
+                             operands[1]->shape().rank());
     w.size = operands[1]->shape().dim(a.kernel_spatial[d]);
     w.stride = strides[d];
     w.padding_low = padding[d].first;
@@ -118,16 +121,19 @@ Result<> Einsum(Converter& c, const Op& op, Body& body) {
   const std::size_t comma = config.find(','), arrow = config.find("->");
   if (operands.size() != 2 || comma == std::string::npos || arrow == std::string::npos || comma > arrow)
     return InvalidArgument("'{}' is no einsum of two arrays.", config.substr(0, 60));
-  const std::string lhs = config.substr(0, comma), rhs = config.substr(comma + 1, arrow - comma - 1), out = config.substr(arrow + 2);
-  if (static_cast<int64_t>(lhs.size()) != operands[0]->shape().rank() || static_cast<int64_t>(rhs.size()) != operands[1]->shape().rank())
-    return InvalidArgument("The einsum '{}' does not fit the ranks {} and {}.", config.substr(0, 60), operands[0]->shape().rank(),
-                           operands[1]->shape().rank());
+  const std::string lhs = config.substr(0, comma), rhs = config.substr(comma + 1, arrow - comma - 1),
+                    out = config.substr(arrow + 2);
+  if (static_cast<int64_t>(lhs.size()) != operands[0]->shape().rank() ||
+      static_cast<int64_t>(rhs.size()) != operands[1]->shape().rank())
+    return InvalidArgument("The einsum '{}' does not fit the ranks {} and {}.", config.substr(0, 60),
+                           operands[0]->shape().rank(), operands[1]->shape().rank());
   DotAttributes a;
   std::string batch, left, right;
   for (std::size_t i = 0; i < lhs.size(); ++i) {
     const std::size_t j = rhs.find(lhs[i]);
     const bool kept = out.find(lhs[i]) != std::string::npos;
-    if (j == std::string::npos && !kept) return Unimplemented("The einsum '{}' sums over a label of one array.", config.substr(0, 60));
+    if (j == std::string::npos && !kept)
+      return Unimplemented("The einsum '{}' sums over a label of one array.", config.substr(0, 60));
     if (j == std::string::npos) {
       left += lhs[i];
     } else if (kept) {
@@ -145,10 +151,12 @@ Result<> Einsum(Converter& c, const Op& op, Body& body) {
   Dims permutation;
   for (char label : out) {
     const std::size_t at = natural.find(label);
-    if (at == std::string::npos) return InvalidArgument("The einsum '{}' has the label '{}' in its result only.", config.substr(0, 60), label);
+    if (at == std::string::npos)
+      return InvalidArgument("The einsum '{}' has the label '{}' in its result only.", config.substr(0, 60), label);
     permutation.push_back(static_cast<int64_t>(at));
   }
-  if (permutation.size() != natural.size()) return Unimplemented("The einsum '{}' sums over a label of one array.", config.substr(0, 60));
+  if (permutation.size() != natural.size())
+    return Unimplemented("The einsum '{}' sums over a label of one array.", config.substr(0, 60));
   KRAFLA_ASSIGN(Instruction * dot, AddInferred(*body.computation, Opcode::kDot, operands, std::move(a)));
   KRAFLA_ASSIGN(Instruction * made, AddTranspose(*body.computation, dot, std::move(permutation)));
   return c.Bind(op, body, made);

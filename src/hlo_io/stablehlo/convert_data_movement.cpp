@@ -18,15 +18,14 @@ Result<Instruction*> BroadcastInDim(Body& body, Instruction* operand, const Dims
   Dims kept, kept_dims;
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const int64_t to = dimensions[d];
-    if (to < 0 || to >= result.rank()) return InvalidArgument("A broadcast names dimension {} of {}.", to, result.rank());
+    if (to < 0 || to >= result.rank())
+      return InvalidArgument("A broadcast names dimension {} of {}.", to, result.rank());
     const int64_t size = from.dim(static_cast<int64_t>(d));
     if (size == 1 && result.dim(to) != 1) continue;
     kept.push_back(to);
     kept_dims.push_back(size);
   }
-  if (kept.size() != dimensions.size()) {
-    KRAFLA_ASSIGN(operand, AddReshape(*body.computation, operand, kept_dims));
-  }
+  if (kept.size() != dimensions.size()) { KRAFLA_ASSIGN(operand, AddReshape(*body.computation, operand, kept_dims)); }
   return AddBroadcast(*body.computation, operand, result.dims(), std::move(kept));
 }
 
@@ -37,12 +36,11 @@ Result<bool> ConvertDataMovement(Converter& c, const Op& op, Body& body) {
     if (value == nullptr || op.results.size() != 1) return InvalidArgument("A constant has no value.");
     KRAFLA_ASSIGN(Shape shape, c.ShapeOfValue(op.results[0]));
     // One value for a whole array stays one value: programs hold dozens of such arrays as large as what they compute.
-    const bool one_value = value->kind == Attribute::Kind::kDense && value->splat && shape.IsArray() && shape.element_count() > kLargestSplat;
+    const bool one_value = value->kind == Attribute::Kind::kDense && value->splat && shape.IsArray() &&
+                           shape.element_count() > kLargestSplat;
     KRAFLA_ASSIGN(Literal literal, LiteralOf(*value, one_value ? Shape::MakeScalar(shape.element_type()) : shape));
     Instruction* made = AddConstant(*body.computation, std::move(literal));
-    if (one_value) {
-      KRAFLA_ASSIGN(made, BroadcastInDim(body, made, {}, shape));
-    }
+    if (one_value) { KRAFLA_ASSIGN(made, BroadcastInDim(body, made, {}, shape)); }
     KRAFLA_TRY(c.Bind(op, body, made));
     return true;
   }

@@ -10,7 +10,8 @@ namespace {
 Op Renamed(const Op& op, std::string name, std::size_t operands) {
   Op out;
   out.name = std::move(name);
-  out.operands.assign(op.operands.begin(), op.operands.begin() + static_cast<std::ptrdiff_t>(std::min(operands, op.operands.size())));
+  out.operands.assign(op.operands.begin(),
+                      op.operands.begin() + static_cast<std::ptrdiff_t>(std::min(operands, op.operands.size())));
   out.results = op.results;
   out.attributes = op.attributes;
   out.location = op.location;
@@ -21,7 +22,8 @@ Op Renamed(const Op& op, std::string name, std::size_t operands) {
 Result<Dims> Constant(Converter& c, const Op& op, const Body& body, std::size_t i) {
   KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, i));
   auto out = c.ConstantDims(operand);
-  if (!out) return Unimplemented("'{}' with a shape that is not known before the program runs cannot be computed.", op.name);
+  if (!out)
+    return Unimplemented("'{}' with a shape that is not known before the program runs cannot be computed.", op.name);
   return *out;
 }
 
@@ -58,10 +60,12 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
     if (!shape.IsDynamic()) return ConvertDataMovement(c, Renamed(op, "reshape", 1), body);
     // One size a dimension.
     KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
-    if (operands.size() != 2 || operands[1]->shape().rank() != 1) return InvalidArgument("'{}' takes an array and its shape.", n);
+    if (operands.size() != 2 || operands[1]->shape().rank() != 1)
+      return InvalidArgument("'{}' takes an array and its shape.", n);
     std::vector<Instruction*> sizes{operands[0]};
     for (int64_t d = 0; d < operands[1]->shape().dim(0); ++d) {
-      KRAFLA_ASSIGN(Instruction * one, AddInferred(*body.computation, Opcode::kSlice, {operands[1]}, SliceAttributes{{d}, {d + 1}, {1}}));
+      KRAFLA_ASSIGN(Instruction * one,
+                    AddInferred(*body.computation, Opcode::kSlice, {operands[1]}, SliceAttributes{{d}, {d + 1}, {1}}));
       KRAFLA_ASSIGN(Instruction * scalar, AddReshape(*body.computation, one, {}));
       KRAFLA_ASSIGN(Instruction * size, AddConvert(*body.computation, scalar, ElementType::kS32));
       sizes.push_back(size);

@@ -44,7 +44,8 @@ Result<> TorchIndexSelect(Converter& c, const Op& op, Body& body) {
   if (operands.size() != 2) return InvalidArgument("torch_index_select takes two operands, {} given.", operands.size());
   const Shape &data = operands[0]->shape(), &index = operands[1]->shape();
   if (batch < 0 || batch > dim || dim >= data.rank() || batch > index.rank())
-    return InvalidArgument("torch_index_select along dimension {} with {} batch dimensions does not fit its operands.", dim, batch);
+    return InvalidArgument("torch_index_select along dimension {} with {} batch dimensions does not fit its operands.",
+                           dim, batch);
   GatherAttributes a;
   for (int64_t d = 0; d < batch; ++d) {
     a.operand_batching_dims.push_back(d);
@@ -71,7 +72,8 @@ Result<bool> ConvertIndexing(Converter& c, const Op& op, Body& body) {
       KRAFLA_ASSIGN(a.slice_sizes, DimsAttribute(op, "slice_sizes"));
     } else {
       auto sizes = operands.size() == 3 ? c.ConstantDims(operands[2]) : std::nullopt;
-      if (!sizes) return Unimplemented("A gather whose slice sizes are not known before the program runs cannot be computed.");
+      if (!sizes)
+        return Unimplemented("A gather whose slice sizes are not known before the program runs cannot be computed.");
       a.slice_sizes = *sizes;
       operands.pop_back();
     }

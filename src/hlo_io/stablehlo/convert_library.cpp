@@ -21,7 +21,8 @@ Result<> ApproxTopK(Converter& c, const Op& op, Body& body) {
   const std::size_t count = op.results.size();
   AttributeRef parameters = op.FindDiscardable("mhlo.backend_config");
   AttributeRef comparator = op.Find("called_computations");
-  if (arrays.size() != 2 * count || count == 0 || parameters == nullptr || comparator == nullptr || comparator->elements.size() != 1)
+  if (arrays.size() != 2 * count || count == 0 || parameters == nullptr || comparator == nullptr ||
+      comparator->elements.size() != 1)
     return InvalidArgument("ApproxTopK takes arrays, as many initial values, a comparator and its parameters.");
   int64_t dimension = -1;
   for (const auto& [key, value] : parameters->entries)
@@ -32,14 +33,14 @@ Result<> ApproxTopK(Converter& c, const Op& op, Body& body) {
     return InvalidArgument("ApproxTopK reduces dimension {} of {}.", dimension, shape.ToString(false));
   KRAFLA_ASSIGN(Computation * less, c.Function(comparator->elements[0]->text));
   Computation& computation = *body.computation;
-  KRAFLA_ASSIGN(Instruction * sorted, AddInferred(computation, Opcode::kSort, arrays, SortAttributes{dimension, true}, {less}));
+  KRAFLA_ASSIGN(Instruction * sorted,
+                AddInferred(computation, Opcode::kSort, arrays, SortAttributes{dimension, true}, {less}));
   for (std::size_t i = 0; i < count; ++i) {
     Instruction* value = sorted;
-    if (count > 1) {
-      KRAFLA_ASSIGN(value, AddGetTupleElement(computation, sorted, static_cast<int64_t>(i)));
-    }
+    if (count > 1) { KRAFLA_ASSIGN(value, AddGetTupleElement(computation, sorted, static_cast<int64_t>(i))); }
     KRAFLA_ASSIGN(Shape result, c.ShapeOfValue(op.results[i]));
-    if (result.rank() != shape.rank()) return InvalidArgument("ApproxTopK of {} cannot give {}.", shape.ToString(false), result.ToString(false));
+    if (result.rank() != shape.rank())
+      return InvalidArgument("ApproxTopK of {} cannot give {}.", shape.ToString(false), result.ToString(false));
     SliceAttributes kept{Dims(result.dims().size(), 0), result.dims(), Dims(result.dims().size(), 1)};
     KRAFLA_ASSIGN(Instruction * slice, AddInferred(computation, Opcode::kSlice, {value}, std::move(kept), {}, &result));
     body.values[op.results[i]] = slice;
@@ -49,7 +50,8 @@ Result<> ApproxTopK(Converter& c, const Op& op, Body& body) {
 
 constexpr std::string_view kLayoutConstraint = "LayoutConstraint";
 
-// The layout that JAX's with_layout_constraint asks for is the instruction's: of interest where a result's is left to us.
+// The layout that JAX's with_layout_constraint asks for is the instruction's: of interest where a result's is left to
+// us.
 Result<> ConstrainLayout(const Op& op, Instruction& call) {
   AttributeRef layouts = op.Find("result_layouts");
   if (layouts == nullptr || layouts->elements.size() != 1 || !call.shape().IsArray()) return {};
@@ -64,7 +66,8 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   CustomCallAttributes a;
   KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
   if (a.target == "ApproxTopK") return ApproxTopK(c, op, body);
-  if (a.target == "control_dep" && op.results.empty()) return {};  // an order of operations, which is the runtime's choice
+  if (a.target == "control_dep" && op.results.empty())
+    return {};  // an order of operations, which is the runtime's choice
   if (a.target == "ragged_all_to_all") return RaggedAllToAll(c, op, body);
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   if (PassesOn(a.target) && operands.size() == 1 && op.results.size() == 1 && c.module().num_partitions == 1) {
@@ -86,7 +89,8 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   if (version > 1) a.api_version = kApiVersionWords[version];
   if (AttributeRef layouts = op.Find("operand_layouts"); layouts != nullptr && !layouts->elements.empty()) {
     if (layouts->elements.size() != operands.size())
-      return InvalidArgument("A custom call has {} layouts for {} operands.", layouts->elements.size(), operands.size());
+      return InvalidArgument("A custom call has {} layouts for {} operands.", layouts->elements.size(),
+                             operands.size());
     std::vector<Shape> shapes;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       Shape shape = operands[i]->shape();
@@ -122,9 +126,7 @@ Result<bool> ConvertTransfer(Converter& c, const Op& op, Body& body) {
     Instruction* token = operands.back();
     operands.pop_back();
     Instruction* data = operands.size() == 1 ? operands[0] : nullptr;
-    if (data == nullptr) {
-      KRAFLA_ASSIGN(data, AddTuple(computation, std::move(operands)));
-    }
+    if (data == nullptr) { KRAFLA_ASSIGN(data, AddTuple(computation, std::move(operands))); }
     if (n == "outfeed") {
       KRAFLA_ASSIGN(std::string config, StringAttribute(op, "outfeed_config"));
       KRAFLA_TRY(c.Emit(op, body, Opcode::kOutfeed, {data, token}, InfeedAttributes{std::move(config), data->shape()}));
@@ -156,7 +158,8 @@ Result<bool> ConvertTransfer(Converter& c, const Op& op, Body& body) {
     if (n == "infeed") {
       KRAFLA_ASSIGN(std::string config, StringAttribute(op, "infeed_config"));
       KRAFLA_ASSIGN(Shape declared, Shape::MakeTuple({data, Shape::MakeToken()}));
-      KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kInfeed, {token}, InfeedAttributes{std::move(config), std::nullopt}, {}, &declared));
+      KRAFLA_ASSIGN(made, AddInferred(computation, Opcode::kInfeed, {token},
+                                      InfeedAttributes{std::move(config), std::nullopt}, {}, &declared));
     } else {
       ChannelAttributes a;
       KRAFLA_ASSIGN(a.channel_id, IntAttribute(op, "channel_id"));
@@ -169,9 +172,7 @@ Result<bool> ConvertTransfer(Converter& c, const Op& op, Body& body) {
     KRAFLA_ASSIGN(Instruction * after, AddGetTupleElement(computation, made, 1));
     for (std::size_t i = 0; i + 1 < op.results.size(); ++i) {
       Instruction* value = values;
-      if (!one) {
-        KRAFLA_ASSIGN(value, AddGetTupleElement(computation, values, static_cast<int64_t>(i)));
-      }
+      if (!one) { KRAFLA_ASSIGN(value, AddGetTupleElement(computation, values, static_cast<int64_t>(i))); }
       body.values[op.results[i]] = value;
     }
     body.values[op.results.back()] = after;
@@ -225,7 +226,8 @@ Result<bool> ConvertLibrary(Converter& c, const Op& op, Body& body) {
     return true;
   } else if (n == "batch_norm_grad" || n == "batch_norm_inference" || n == "batch_norm_training") {
     AttributeRef epsilon = op.Find("epsilon");
-    if (epsilon == nullptr || epsilon->kind != Attribute::Kind::kFloat) return InvalidArgument("'{}' has no epsilon.", n);
+    if (epsilon == nullptr || epsilon->kind != Attribute::Kind::kFloat)
+      return InvalidArgument("'{}' has no epsilon.", n);
     KRAFLA_ASSIGN(int64_t feature, IntAttribute(op, "feature_index"));
     opcode = n == "batch_norm_grad"        ? Opcode::kBatchNormGrad
              : n == "batch_norm_inference" ? Opcode::kBatchNormInference

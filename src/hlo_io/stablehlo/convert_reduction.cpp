@@ -16,11 +16,17 @@ Result<Window> WindowOf(const Op& op, bool dilated) {
   }
   const std::size_t rank = sizes.size();
   if (strides.size() != rank || padding.size() != rank || base.size() != rank || window.size() != rank)
-    return InvalidArgument("'{}' has a window of {} dimensions with strides, padding or dilations of others.", op.name, rank);
+    return InvalidArgument("'{}' has a window of {} dimensions with strides, padding or dilations of others.", op.name,
+                           rank);
   Window out;
   for (std::size_t d = 0; d < rank; ++d)
-    out.push_back({.size = sizes[d], .stride = strides[d], .padding_low = padding[d].first, .padding_high = padding[d].second,
-                   .window_dilation = window[d], .base_dilation = base[d], .reversal = false});
+    out.push_back({.size = sizes[d],
+                   .stride = strides[d],
+                   .padding_low = padding[d].first,
+                   .padding_high = padding[d].second,
+                   .window_dilation = window[d],
+                   .base_dilation = base[d],
+                   .reversal = false});
   return out;
 }
 
@@ -35,14 +41,16 @@ Result<bool> ConvertReduction(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(Computation * called, c.RegionComputation(op, body, 0));
   if (reduce) {
     KRAFLA_ASSIGN(Dims dimensions, DimsAttribute(op, "dimensions"));
-    KRAFLA_TRY(c.Emit(op, body, Opcode::kReduce, std::move(operands), DimensionsAttributes{std::move(dimensions)}, {called}));
+    KRAFLA_TRY(
+        c.Emit(op, body, Opcode::kReduce, std::move(operands), DimensionsAttributes{std::move(dimensions)}, {called}));
   } else if (window) {
     KRAFLA_ASSIGN(Window w, WindowOf(op, true));
     KRAFLA_TRY(c.Emit(op, body, Opcode::kReduceWindow, std::move(operands), WindowAttributes{std::move(w)}, {called}));
   } else if (select) {
     KRAFLA_ASSIGN(Window w, WindowOf(op, false));
     KRAFLA_ASSIGN(Computation * scatter, c.RegionComputation(op, body, 1));
-    KRAFLA_TRY(c.Emit(op, body, Opcode::kSelectAndScatter, std::move(operands), WindowAttributes{std::move(w)}, {called, scatter}));
+    KRAFLA_TRY(c.Emit(op, body, Opcode::kSelectAndScatter, std::move(operands), WindowAttributes{std::move(w)},
+                      {called, scatter}));
   } else if (sort) {
     KRAFLA_ASSIGN(int64_t dimension, IntAttribute(op, "dimension"));
     KRAFLA_ASSIGN(bool stable, BoolAttribute(op, "is_stable"));
@@ -50,7 +58,8 @@ Result<bool> ConvertReduction(Converter& c, const Op& op, Body& body) {
     KRAFLA_TRY(c.Emit(op, body, Opcode::kSort, std::move(operands), SortAttributes{dimension, stable}, {called}));
   } else {
     KRAFLA_ASSIGN(Dims dimensions, DimsAttribute(op, "dimensions"));
-    KRAFLA_TRY(c.Emit(op, body, Opcode::kMap, std::move(operands), DimensionsAttributes{std::move(dimensions)}, {called}));
+    KRAFLA_TRY(
+        c.Emit(op, body, Opcode::kMap, std::move(operands), DimensionsAttributes{std::move(dimensions)}, {called}));
   }
   return true;
 }

@@ -10,8 +10,8 @@ namespace {
 // Element `n` of a vector of integers, as s32[].
 Result<Instruction*> NumberAt(Computation& computation, Instruction* numbers, int64_t n) {
   KRAFLA_ASSIGN(numbers, AddConvert(computation, numbers, ElementType::kS32));
-  KRAFLA_ASSIGN(Instruction * one, AddInferred(computation, Opcode::kSlice, {numbers},
-                                               SliceAttributes{Dims{n}, Dims{n + 1}, Dims{1}}));
+  KRAFLA_ASSIGN(Instruction * one,
+                AddInferred(computation, Opcode::kSlice, {numbers}, SliceAttributes{Dims{n}, Dims{n + 1}, Dims{1}}));
   return AddReshape(computation, one, Dims{});
 }
 
@@ -38,7 +38,8 @@ Result<Rooted> OperandsOf(Converter& c, const Op& op, Body& body) {
     return InvalidArgument("'{}' has {} arrays and {} results.", op.name, out.data.size(), op.results.size());
   for (const Instruction* x : out.data) {
     if (!x->shape().IsArray()) return InvalidArgument("'{}' takes arrays.", op.name);
-    if (x->shape().IsDynamic()) return Unimplemented("'{}' of an array with a size of run time is not supported.", op.name);
+    if (x->shape().IsDynamic())
+      return Unimplemented("'{}' of an array with a size of run time is not supported.", op.name);
   }
   return out;
 }
@@ -97,21 +98,21 @@ Result<Instruction*> RankOf(const Module& module, Computation& computation, cons
     return AddInferred(computation, Opcode::kAdd, {before, partition});
   };
   KRAFLA_ASSIGN(Instruction * rank, id(Opcode::kReplicaId));
-  if (a.channel_id && a.use_global_device_ids) {
-    KRAFLA_ASSIGN(rank, combined(rank));
-  }
+  if (a.channel_id && a.use_global_device_ids) { KRAFLA_ASSIGN(rank, combined(rank)); }
   if (!a.replica_groups.empty()) {
     int64_t count = 0;
     for (const auto& group : a.replica_groups)
       for (int64_t member : group) count = std::max(count, member + 1);
-    if (count > (int64_t{1} << 20)) return InvalidArgument("Replica groups name device {}, which is too many.", count - 1);
+    if (count > (int64_t{1} << 20))
+      return InvalidArgument("Replica groups name device {}, which is too many.", count - 1);
     KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(ElementType::kS32, Dims{count}));
     KRAFLA_ASSIGN(Literal table, Literal::Create(shape));
     for (const auto& group : a.replica_groups)
       for (std::size_t m = 0; m < group.size(); ++m)
         if (group[m] >= 0) table.data<int32_t>()[static_cast<std::size_t>(group[m])] = static_cast<int32_t>(m);
-    KRAFLA_ASSIGN(rank, AddInferred(computation, Opcode::kDynamicSlice, {AddConstant(computation, std::move(table)), rank},
-                                    DynamicSliceAttributes{Dims{1}}));
+    KRAFLA_ASSIGN(rank,
+                  AddInferred(computation, Opcode::kDynamicSlice, {AddConstant(computation, std::move(table)), rank},
+                              DynamicSliceAttributes{Dims{1}}));
     KRAFLA_ASSIGN(rank, AddReshape(computation, rank, Dims{}));
   }
   return a.channel_id && !a.use_global_device_ids ? combined(rank) : Result<Instruction*>(rank);
@@ -127,9 +128,7 @@ Result<> Reduce(Converter& c, const Op& op, Body& body, const Rooted& of) {
   for (std::size_t i = 0; i < of.data.size(); ++i) {
     const auto n = static_cast<int64_t>(i);
     Instruction *value = all, *root = nullptr;
-    if (all->shape().IsTuple()) {
-      KRAFLA_ASSIGN(value, AddGetTupleElement(computation, all, n));
-    }
+    if (all->shape().IsTuple()) { KRAFLA_ASSIGN(value, AddGetTupleElement(computation, all, n)); }
     if (of.roots == nullptr) {
       root = AddScalarConstant(computation, ElementType::kS32, 0);
     } else {
@@ -139,8 +138,9 @@ Result<> Reduce(Converter& c, const Op& op, Body& body, const Rooted& of) {
     KRAFLA_ASSIGN(Instruction * here, AddInferred(computation, Opcode::kCompare, {rank, root},
                                                   CompareAttributes{ComparisonDirection::kEq, {}}));
     KRAFLA_ASSIGN(here, AddBroadcastScalar(computation, here, dims));
-    KRAFLA_ASSIGN(Instruction * none,
-                  AddBroadcastScalar(computation, AddScalarConstant(computation, value->shape().element_type(), 0), dims));
+    KRAFLA_ASSIGN(
+        Instruction * none,
+        AddBroadcastScalar(computation, AddScalarConstant(computation, value->shape().element_type(), 0), dims));
     KRAFLA_ASSIGN(body.values[op.results[i]], AddInferred(computation, Opcode::kSelect, {here, value, none}));
   }
   return {};

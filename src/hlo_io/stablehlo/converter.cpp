@@ -11,7 +11,8 @@ namespace {
 using Kind = Attribute::Kind;
 
 std::string Place(const Op& op) {
-  return op.location.empty() ? Format("in operation '{}'", op.name) : Format("in operation '{}' at {}", op.name, op.location);
+  return op.location.empty() ? Format("in operation '{}'", op.name)
+                             : Format("in operation '{}' at {}", op.name, op.location);
 }
 
 // What the text of a module would say of where an operation is from.
@@ -37,12 +38,14 @@ std::string FrontendAttributesOf(const Op& op) {
 Result<Shape> Converter::ShapeOf(TypeRef type) const {
   switch (type->kind) {
     case Type::Kind::kTensor: {
-      if (type->element == ElementType::kInvalid) return Unimplemented("Arrays of index values cannot be computed with.");
+      if (type->element == ElementType::kInvalid)
+        return Unimplemented("Arrays of index values cannot be computed with.");
       if (type->unranked) return Unimplemented("An array of unknown rank cannot be computed with.");
       Dims dims = type->dims;
       bool dynamic[Shape::kMaxRank] = {};
       bool any = false;
-      if (dims.ssize() > Shape::kMaxRank) return InvalidArgument("A tensor has {} dimensions; the limit is {}.", dims.size(), Shape::kMaxRank);
+      if (dims.ssize() > Shape::kMaxRank)
+        return InvalidArgument("A tensor has {} dimensions; the limit is {}.", dims.size(), Shape::kMaxRank);
       for (std::size_t d = 0; d < dims.size(); ++d) {
         if (dims[d] != kDynamicDim) continue;
         if (d >= type->bounds.size() || type->bounds[d] == kDynamicDim)
@@ -88,7 +91,8 @@ Result<> Converter::CheckFits(std::string_view what, TypeRef type, const Shape& 
   }
   KRAFLA_ASSIGN(Shape want, ShapeOf(type));
   if (Shape::Compatible(want, shape)) return {};
-  return InvalidArgument("'{}' is declared to give {}; it gives {}.", what, want.ToString(false), shape.ToString(false));
+  return InvalidArgument("'{}' is declared to give {}; it gives {}.", what, want.ToString(false),
+                         shape.ToString(false));
 }
 
 Result<Instruction*> Converter::Operand(const Op& op, const Body& body, std::size_t i) const {
@@ -115,8 +119,8 @@ Result<> Converter::Bind(const Op& op, Body& body, Instruction* value) {
   return {};
 }
 
-Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<Instruction*> operands, Attributes attributes,
-                         std::vector<Computation*> called, bool tuple) {
+Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<Instruction*> operands,
+                         Attributes attributes, std::vector<Computation*> called, bool tuple) {
   std::vector<Shape> shapes;
   bool open = false;
   for (ValueId result : op.results) open |= IsOpen(TypeOfValue(result));
@@ -144,7 +148,8 @@ Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<In
     const bool whole = tuple && made->shape().IsTuple() && made->shape().tuple_elements().size() == op.results.size();
     if (tuple && !whole) return InvalidArgument("'{}' does not give {} results.", op.name, op.results.size());
     for (std::size_t i = 0; i < op.results.size(); ++i)
-      KRAFLA_TRY(CheckFits(op.name, TypeOfValue(op.results[i]), tuple ? made->shape().tuple_elements()[i] : made->shape()));
+      KRAFLA_TRY(
+          CheckFits(op.name, TypeOfValue(op.results[i]), tuple ? made->shape().tuple_elements()[i] : made->shape()));
   }
   if (!tuple) {
     body.values[op.results[0]] = made;
@@ -162,7 +167,8 @@ Instruction* Converter::CopyConstant(const Instruction& constant, Body& into) co
 }
 
 Result<std::unique_ptr<Module>> Converter::Convert() {
-  if (tree_.module.regions.size() != 1) return InvalidArgument("A StableHLO module has one region, not {}.", tree_.module.regions.size());
+  if (tree_.module.regions.size() != 1)
+    return InvalidArgument("A StableHLO module has one region, not {}.", tree_.module.regions.size());
   std::string name = "module";
   if (AttributeRef given = tree_.module.Find("sym_name"); given != nullptr && !given->text.empty()) name = given->text;
   module_ = std::make_unique<Module>(name);
@@ -182,7 +188,8 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   for (const Op& op : tree_.module.regions[0].ops) {
     if (op.name == "func") {
       KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
-      if (!functions_.emplace(symbol, &op).second) return InvalidArgument("The function '{}' is defined twice.", symbol);
+      if (!functions_.emplace(symbol, &op).second)
+        return InvalidArgument("The function '{}' is defined twice.", symbol);
     } else if (op.name == "sdy.mesh") {
       KRAFLA_ASSIGN(std::string symbol, StringAttribute(op, "sym_name"));
       AttributeRef mesh = op.Find("mesh");
@@ -228,8 +235,10 @@ Result<> Converter::EntryAttributes(const Op& func) {
 Result<Computation*> Converter::Function(const std::string& name) {
   if (auto it = converted_.find(name); it != converted_.end()) return it->second;
   auto found = functions_.find(name);
-  if (found == functions_.end()) return InvalidArgument("The function '{}' is called but not defined.", name.substr(0, 60));
-  if (open_[name]) return InvalidArgument("The function '{}' leads back to itself; StableHLO has no recursion.", name.substr(0, 60));
+  if (found == functions_.end())
+    return InvalidArgument("The function '{}' is called but not defined.", name.substr(0, 60));
+  if (open_[name])
+    return InvalidArgument("The function '{}' leads back to itself; StableHLO has no recursion.", name.substr(0, 60));
   open_[name] = true;
   KRAFLA_ASSIGN(Computation * made, ConvertFunction(*found->second));
   open_[name] = false;
@@ -239,9 +248,12 @@ Result<Computation*> Converter::Function(const std::string& name) {
 
 Result<Computation*> Converter::ConvertFunction(const Op& func, bool is_entry) {
   if (func.regions.size() != 1) return InvalidArgument("A function has one region, not {}.", func.regions.size());
-  if (++depth_ > kMaxRegionDepth) return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxRegionDepth);
+  if (++depth_ > kMaxRegionDepth)
+    return InvalidArgument("Functions call each other deeper than the limit of {}.", kMaxRegionDepth);
   KRAFLA_ASSIGN(std::string name, StringAttribute(func, "sym_name"));
-  auto context = [&](Status status) { return Failure(std::move(status).WithContext(Place(func)).WithContext(Format("in function '{}'", name))); };
+  auto context = [&](Status status) {
+    return Failure(std::move(status).WithContext(Place(func)).WithContext(Format("in function '{}'", name)));
+  };
   Body body;
   body.computation = module_->AddComputation(name);
   if (is_entry) entry_ = body.computation;
@@ -288,9 +300,11 @@ Result<Instruction*> Converter::EntryRoot(Computation& computation, std::vector<
 }
 
 Result<> Converter::AddCheck(const Body& body, CheckRule rule, Instruction* actual, Instruction* expected) {
-  if (body.computation != entry_) return Unimplemented("A comparison within a region or a called function cannot be made.");
+  if (body.computation != entry_)
+    return Unimplemented("A comparison within a region or a called function cannot be made.");
   if (!actual->shape().IsArray() || !Shape::Compatible(actual->shape(), expected->shape()))
-    return InvalidArgument("{} cannot be compared with {}.", actual->shape().ToString(false), expected->shape().ToString(false));
+    return InvalidArgument("{} cannot be compared with {}.", actual->shape().ToString(false),
+                           expected->shape().ToString(false));
   compared_.insert(compared_.end(), {actual, expected});
   conversion_.checks->push_back(std::move(rule));
   return {};
@@ -301,7 +315,8 @@ Result<> Converter::CheckResults(const Op& func, std::span<Instruction* const> r
   AttributeRef declared = func.Find("function_type");
   if (declared == nullptr || declared->type == nullptr || declared->type->kind != Type::Kind::kFunction) return {};
   const std::vector<TypeRef>& types = declared->type->results;
-  if (types.size() != results.size()) return InvalidArgument("{} values are returned, {} are declared.", results.size(), types.size());
+  if (types.size() != results.size())
+    return InvalidArgument("{} values are returned, {} are declared.", results.size(), types.size());
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (IsOpen(types[i])) {
       KRAFLA_TRY(CheckFits(Format("result {}", i), types[i], results[i]->shape()));
@@ -309,7 +324,8 @@ Result<> Converter::CheckResults(const Op& func, std::span<Instruction* const> r
     }
     KRAFLA_ASSIGN(Shape want, ShapeOf(types[i]));
     if (!Shape::Compatible(want, results[i]->shape()))
-      return InvalidArgument("Result {} is {}, and declared to be {}.", i, results[i]->shape().ToString(false), want.ToString(false));
+      return InvalidArgument("Result {} is {}, and declared to be {}.", i, results[i]->shape().ToString(false),
+                             want.ToString(false));
   }
   return {};
 }
@@ -337,8 +353,9 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
   using Family = Result<bool> (*)(Converter&, const Op&, Body&);
   KRAFLA_ASSIGN(bool structure, ConvertStructure(op, body));
   if (structure) return {};
-  for (Family family : {&ConvertElementwise, &ConvertDataMovement, &ConvertContraction, &ConvertReduction, &ConvertIndexing,
-                        &ConvertDynamic, &ConvertCollective, &ConvertCheck, &ConvertLibrary, &ConvertChlo}) {
+  for (Family family :
+       {&ConvertElementwise, &ConvertDataMovement, &ConvertContraction, &ConvertReduction, &ConvertIndexing,
+        &ConvertDynamic, &ConvertCollective, &ConvertCheck, &ConvertLibrary, &ConvertChlo}) {
     KRAFLA_ASSIGN(bool taken, family(*this, op, body));
     if (taken) return {};
   }
@@ -357,7 +374,8 @@ Result<> Converter::ConvertOp(const Op& op, Body& body) {
 
 Result<Computation*> Converter::RegionComputation(const Op& op, const Body& outer, std::size_t region) {
   if (region >= op.regions.size()) return InvalidArgument("'{}' has {} regions, too few.", op.name, op.regions.size());
-  if (++depth_ > kMaxRegionDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxRegionDepth);
+  if (++depth_ > kMaxRegionDepth)
+    return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxRegionDepth);
   const Region& r = op.regions[region];
   Body body;
   body.computation = module_->AddComputation(Format("{}_region", op.name));

@@ -57,8 +57,8 @@ const Layout* OwnLayout(const Instruction& i, std::span<const Shape> parameters)
   return nullptr;
 }
 
-// The order in which a result costs nothing: that of the parameter, or of the value constrained to a layout, that it is,
-// elementwise operations and transposes aside. Row-major for any other.
+// The order in which a result costs nothing: that of the parameter, or of the value constrained to a layout, that it
+// is, elementwise operations and transposes aside. Row-major for any other.
 Dims FreeOrder(const Instruction& result, std::span<const Shape> parameters) {
   Dims from;  // dimension d of the result is dimension from[d] of `at`
   for (int64_t d = 0; d < result.shape().rank(); ++d) from.push_back(d);
@@ -121,7 +121,8 @@ Result<> Converter::EntryLayouts(const Op& func) {
     any |= layout != leaves[r].layout();
     KRAFLA_ASSIGN(const Wish wish, WishOf(Entry(results->elements[r], "mhlo.layout_mode"), leaves[r]));
     if (wish.order) layout.minor_to_major = *wish.order;
-    if (wish.automatic && root.opcode() == Opcode::kTuple) layout.minor_to_major = FreeOrder(*root.operand(r), parameters);
+    if (wish.automatic && root.opcode() == Opcode::kTuple)
+      layout.minor_to_major = FreeOrder(*root.operand(r), parameters);
     if (wish.automatic && !tuple) layout.minor_to_major = FreeOrder(root, parameters);
     // Results that are to be left in the host's memory.
     const Attribute* kind = Entry(results->elements[r], "mhlo.memory_kind");

@@ -44,9 +44,11 @@ Expr Formula::Constant(const Expr& like, double number) {
   if (like.value == nullptr) return like;
   const Shape& shape = like.value->shape();
   for (const Known& known : constants_)
-    if (std::bit_cast<uint64_t>(known.number) == std::bit_cast<uint64_t>(number) && Shape::Compatible(known.shape, shape))
+    if (std::bit_cast<uint64_t>(known.number) == std::bit_cast<uint64_t>(number) &&
+        Shape::Compatible(known.shape, shape))
       return {this, known.value};
-  auto made = AddBroadcastScalar(computation_, AddScalarConstant(computation_, shape.element_type(), number), shape.dims());
+  auto made =
+      AddBroadcastScalar(computation_, AddScalarConstant(computation_, shape.element_type(), number), shape.dims());
   if (!made) {
     if (!error_) error_ = std::move(made).error();
     return {this, nullptr};

@@ -65,7 +65,8 @@ std::optional<Dims> Fold(const Instruction& i, int& left) {
   }
   if (opcode == Opcode::kBroadcast) {
     auto value = operand(0);
-    if (!value || value->size() != 1 || i.shape().element_count() > static_cast<int64_t>(kMostElements)) return std::nullopt;
+    if (!value || value->size() != 1 || i.shape().element_count() > static_cast<int64_t>(kMostElements))
+      return std::nullopt;
     return Dims(static_cast<std::size_t>(i.shape().element_count()), (*value)[0]);
   }
   if (opcode == Opcode::kConcatenate) {

@@ -32,20 +32,32 @@ struct Type {
   Kind kind = Kind::kNone;
   ElementType element = ElementType::kInvalid;  // kElement, kTensor; kInvalid: index (64 bits, never computed with)
   bool unranked = false;
-  Dims dims;                                    // kTensor; kDynamicDim where not known
-  Dims bounds;                                  // of dynamic dimensions, empty or one a dimension
-  std::vector<const Type*> elements, results;   // a tuple's; a function's inputs and results
-  std::string text;                             // of kOther: its name, for messages
+  Dims dims;                                   // kTensor; kDynamicDim where not known
+  Dims bounds;                                 // of dynamic dimensions, empty or one a dimension
+  std::vector<const Type*> elements, results;  // a tuple's; a function's inputs and results
+  std::string text;                            // of kOther: its name, for messages
 };
 using TypeRef = const Type*;
 
 struct Attribute {
-  enum class Kind : uint8_t { kUnit, kBool, kInteger, kFloat, kString, kWord, kType, kArray, kDictionary, kDense, kOther };
+  enum class Kind : uint8_t {
+    kUnit,
+    kBool,
+    kInteger,
+    kFloat,
+    kString,
+    kWord,
+    kType,
+    kArray,
+    kDictionary,
+    kDense,
+    kOther
+  };
   Kind kind = Kind::kUnit;
-  int64_t integer = 0;         // kInteger, kBool
-  double number = 0;           // kFloat
-  std::string text;            // kString, symbols too; kWord: an enum's word, "GE"; kOther: the name, for messages
-  TypeRef type = nullptr;      // kType, kDense, kInteger, kFloat
+  int64_t integer = 0;     // kInteger, kBool
+  double number = 0;       // kFloat
+  std::string text;        // kString, symbols too; kWord: an enum's word, "GE"; kOther: the name, for messages
+  TypeRef type = nullptr;  // kType, kDense, kInteger, kFloat
   std::vector<AttributeRef> elements;
   std::vector<std::pair<std::string, AttributeRef>> entries;
   // kDense: elements in row-major order, little endian, StorageBytes() each, pred and sub-byte types a byte each; one

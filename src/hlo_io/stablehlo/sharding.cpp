@@ -25,8 +25,7 @@ Instruction* AddCall(Computation& computation, std::string_view target, Shape sh
                      std::vector<Instruction*> operands) {
   CustomCallAttributes attributes;
   attributes.target = target;
-  return computation.Add(Opcode::kCustomCall, std::move(shape), std::move(operands),
-                         std::move(attributes));
+  return computation.Add(Opcode::kCustomCall, std::move(shape), std::move(operands), std::move(attributes));
 }
 
 }  // namespace
@@ -35,8 +34,7 @@ Result<std::string> Converter::ShardingIn(AttributeRef dictionary) const {
   if (AttributeRef sdy = Entry(dictionary, "sdy.sharding"); sdy != nullptr) {
     KRAFLA_ASSIGN(SdySharding read, ParseSdySharding(sdy->text, meshes_));
     KRAFLA_ASSIGN(Sharding sharding, ShardingOf(read, module_->num_partitions));
-    return ShardingToText(sharding, static_cast<int64_t>(read.dims.size()),
-                          module_->num_partitions);
+    return ShardingToText(sharding, static_cast<int64_t>(read.dims.size()), module_->num_partitions);
   }
   if (AttributeRef hlo = Entry(dictionary, "mhlo.sharding"); hlo != nullptr) {
     KRAFLA_TRY(ParseShardings(hlo->text, module_->num_partitions));
@@ -47,8 +45,7 @@ Result<std::string> Converter::ShardingIn(AttributeRef dictionary) const {
 
 Result<> Converter::ParameterShardings(const Op& func, Computation& entry) const {
   AttributeRef arguments = func.Find("arg_attrs");
-  for (std::size_t p = 0;
-       arguments != nullptr && p < arguments->elements.size() && p < entry.parameters().size();
+  for (std::size_t p = 0; arguments != nullptr && p < arguments->elements.size() && p < entry.parameters().size();
        ++p) {
     KRAFLA_ASSIGN(std::string sharding, ShardingIn(arguments->elements[p]));
     if (!sharding.empty()) Annotate(entry.parameters()[p], std::move(sharding));
@@ -96,8 +93,7 @@ Result<> Converter::ShardingConstraint(const Op& op, Body& body) {
     if (read.open_dims[d]) open += Format("{}{}", open.empty() ? "" : ",", d);
   if (!open.empty()) open = Format("\"unspecified_dims=[{}]\"", open);
   Instruction* call = AddCall(*body.computation, "Sharding", value->shape(), {value});
-  Annotate(call, ShardingToText(sharding, value->shape().rank(), module_->num_partitions), {},
-           std::move(open));
+  Annotate(call, ShardingToText(sharding, value->shape().rank(), module_->num_partitions), {}, std::move(open));
   return Bind(op, body, call);
 }
 
@@ -121,17 +117,14 @@ Result<> Converter::ManualComputation(const Op& op, Body& body) {
   const Region& region = op.regions[0];
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
   if (operands.size() != region.arguments.size())
-    return InvalidArgument("A manual computation has {} arguments for {} operands.",
-                           region.arguments.size(), operands.size());
-  if (++depth_ > 128)
-    return InvalidArgument("Regions lie within others deeper than the limit of 128.");
+    return InvalidArgument("A manual computation has {} arguments for {} operands.", region.arguments.size(),
+                           operands.size());
+  if (++depth_ > 128) return InvalidArgument("Regions lie within others deeper than the limit of 128.");
   if (module_->num_partitions == 1) {  // the program itself
-    for (std::size_t i = 0; i < operands.size(); ++i)
-      body.values[region.arguments[i]] = operands[i];
+    for (std::size_t i = 0; i < operands.size(); ++i) body.values[region.arguments[i]] = operands[i];
     KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(region.ops, body));
     if (results.size() != op.results.size())
-      return InvalidArgument("A manual computation gives {} values for {} results.", results.size(),
-                             op.results.size());
+      return InvalidArgument("A manual computation gives {} values for {} results.", results.size(), op.results.size());
     for (std::size_t i = 0; i < results.size(); ++i) body.values[op.results[i]] = results[i];
     --depth_;
     return {};
@@ -154,34 +147,30 @@ Result<> Converter::ManualComputation(const Op& op, Body& body) {
   for (std::size_t i = 0; i < operands.size(); ++i) {
     KRAFLA_ASSIGN(Shape shape, ShapeOfValue(region.arguments[i]));
     shapes.push_back(shape);
-    inner.values[region.arguments[i]] =
-        AddParameter(*inner.computation, static_cast<int64_t>(i), std::move(shape));
+    inner.values[region.arguments[i]] = AddParameter(*inner.computation, static_cast<int64_t>(i), std::move(shape));
   }
   for (ValueId captured : Captures(op)) {
     auto it = body.values.find(captured);
-    if (it != body.values.end() && it->second->IsConstant())
-      inner.values[captured] = CopyConstant(*it->second, inner);
+    if (it != body.values.end() && it->second->IsConstant()) inner.values[captured] = CopyConstant(*it->second, inner);
   }
   KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(region.ops, inner));
   if (results.size() != op.results.size())
-    return InvalidArgument("A manual computation gives {} values for {} results.", results.size(),
-                           op.results.size());
+    return InvalidArgument("A manual computation gives {} values for {} results.", results.size(), op.results.size());
   KRAFLA_ASSIGN(Instruction * root, AddTuple(*inner.computation, results));
   inner.computation->set_root(root);
   std::vector<Instruction*> locals;
   if (!operands.empty()) {
     KRAFLA_ASSIGN(Shape tuple, Shape::MakeTuple(std::move(shapes)));
-    Instruction* local = AddCall(*body.computation, "xla.sdy.GlobalToLocalShape", std::move(tuple),
-                                 std::move(operands));
+    Instruction* local =
+        AddCall(*body.computation, "xla.sdy.GlobalToLocalShape", std::move(tuple), std::move(operands));
     Annotate(local, {}, attributes("xla.sdy.in_shardings", in));
     for (std::size_t i = 0; i < region.arguments.size(); ++i) {
-      KRAFLA_ASSIGN(Instruction * one,
-                    AddGetTupleElement(*body.computation, local, static_cast<int64_t>(i)));
+      KRAFLA_ASSIGN(Instruction * one, AddGetTupleElement(*body.computation, local, static_cast<int64_t>(i)));
       locals.push_back(one);
     }
   }
-  KRAFLA_ASSIGN(Instruction * call, AddInferred(*body.computation, Opcode::kCall, std::move(locals),
-                                                CallAttributes{}, {inner.computation}));
+  KRAFLA_ASSIGN(Instruction * call, AddInferred(*body.computation, Opcode::kCall, std::move(locals), CallAttributes{},
+                                                {inner.computation}));
   Annotate(call, {}, Format("xla.sdy.manual_axes=\"{}\",xla.sdy.in_shardings=\"{}\"", axes, in));
   --depth_;
   if (results.empty()) return {};
@@ -190,17 +179,14 @@ Result<> Converter::ManualComputation(const Op& op, Body& body) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     KRAFLA_ASSIGN(Shape shape, ShapeOfValue(op.results[i]));
     global.push_back(std::move(shape));
-    KRAFLA_ASSIGN(Instruction * one,
-                  AddGetTupleElement(*body.computation, call, static_cast<int64_t>(i)));
+    KRAFLA_ASSIGN(Instruction * one, AddGetTupleElement(*body.computation, call, static_cast<int64_t>(i)));
     given.push_back(one);
   }
   KRAFLA_ASSIGN(Shape tuple, Shape::MakeTuple(std::move(global)));
-  Instruction* whole =
-      AddCall(*body.computation, "xla.sdy.LocalToGlobalShape", std::move(tuple), std::move(given));
+  Instruction* whole = AddCall(*body.computation, "xla.sdy.LocalToGlobalShape", std::move(tuple), std::move(given));
   Annotate(whole, {}, attributes("xla.sdy.out_shardings", out));
   for (std::size_t i = 0; i < results.size(); ++i) {
-    KRAFLA_ASSIGN(Instruction * one,
-                  AddGetTupleElement(*body.computation, whole, static_cast<int64_t>(i)));
+    KRAFLA_ASSIGN(Instruction * one, AddGetTupleElement(*body.computation, whole, static_cast<int64_t>(i)));
     body.values[op.results[i]] = one;
   }
   return {};

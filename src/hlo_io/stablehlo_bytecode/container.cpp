@@ -8,10 +8,19 @@ namespace krafla::stablehlo {
 namespace {
 
 enum Section : uint8_t {
-  kString, kDialect, kAttrType, kAttrTypeOffset, kIr, kResource, kResourceOffset, kDialectVersions, kProperties, kSections
+  kString,
+  kDialect,
+  kAttrType,
+  kAttrTypeOffset,
+  kIr,
+  kResource,
+  kResourceOffset,
+  kDialectVersions,
+  kProperties,
+  kSections
 };
-constexpr std::string_view kSectionNames[] = {"string",    "dialect",         "attribute and type", "offset",     "IR",
-                                              "resource",  "resource offset", "dialect version",    "properties"};
+constexpr std::string_view kSectionNames[] = {"string",   "dialect",         "attribute and type", "offset",    "IR",
+                                              "resource", "resource offset", "dialect version",    "properties"};
 
 Failure Damaged(std::string_view what) {
   return InvalidArgument("The {} section of the bytecode is damaged or cut short.", what);
@@ -78,7 +87,8 @@ Result<> ReadEntries(std::string_view offsets, std::string_view data, std::span<
     while (table->size() < count) {
       const uint64_t dialect = s.Varint();
       const std::size_t group = s.Count();
-      if (s.failed() || dialect >= dialects.size() || group == 0 || group > count - table->size()) return Damaged("offset");
+      if (s.failed() || dialect >= dialects.size() || group == 0 || group > count - table->size())
+        return Damaged("offset");
       for (std::size_t i = 0; i < group; ++i) {
         const uint64_t size = s.Varint();
         if ((size >> 1) > data.size() - at) return Damaged("offset");

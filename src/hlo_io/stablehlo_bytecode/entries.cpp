@@ -150,11 +150,13 @@ Result<Attribute> Entries::DecodeVhlo(ByteStream& s) {
       out.kind = Kind::kInteger;
       KRAFLA_ASSIGN(out.type, NextType(s));
       const ElementType type = out.type->element;
-      if (out.type->kind != Type::Kind::kElement || (!IsIntegral(type) && type != ElementType::kPred && type != ElementType::kInvalid))
+      if (out.type->kind != Type::Kind::kElement ||
+          (!IsIntegral(type) && type != ElementType::kPred && type != ElementType::kInvalid))
         return InvalidArgument("An integer attribute has a type that is no integer.");
       const int width = WidthOf(*out.type);
       const uint64_t bits = ReadApInt(s, width);
-      out.integer = IsUnsigned(type) || type == ElementType::kPred ? static_cast<int64_t>(bits) : SignExtended(bits, width);
+      out.integer =
+          IsUnsigned(type) || type == ElementType::kPred ? static_cast<int64_t>(bits) : SignExtended(bits, width);
       return out;
     }
     case 10: {  // output tuple indices, operand, operand tuple indices
@@ -180,9 +182,7 @@ Result<Attribute> Entries::DecodeVhlo(ByteStream& s) {
       KRAFLA_ASSIGN(out.text, StringAt(s.Varint()));
       return out;
     }
-    case 15:
-      KRAFLA_TRY(DecodeTensor(s, out));
-      return out;
+    case 15: KRAFLA_TRY(DecodeTensor(s, out)); return out;
     case 16: return Word(s, kTransposeWords);
     case 17: {
       out.kind = Kind::kType;
@@ -260,7 +260,8 @@ Result<> Entries::DecodeTensor(ByteStream& s, Attribute& out) {
   int64_t count = 1;
   for (int64_t d : type.dims) {
     auto product = d < 0 ? std::nullopt : CheckedMul(count, d);
-    if (!product) return InvalidArgument("A dense attribute has dimensions that are not known or multiply past 63 bits.");
+    if (!product)
+      return InvalidArgument("A dense attribute has dimensions that are not known or multiply past 63 bits.");
     count = *product;
   }
   const int64_t size = static_cast<int64_t>(blob.size());
@@ -336,7 +337,8 @@ Result<Attribute> Entries::DecodeBuiltin(ByteStream& s) {
         return InvalidArgument("An integer attribute has a type that is no integer.");
       const int width = WidthOf(*out.type);
       const uint64_t bits = ReadApInt(s, width);
-      out.integer = IsUnsigned(out.type->element) || width == 1 ? static_cast<int64_t>(bits) : SignExtended(bits, width);
+      out.integer =
+          IsUnsigned(out.type->element) || width == 1 ? static_cast<int64_t>(bits) : SignExtended(bits, width);
       return out;
     }
     default:

@@ -10,18 +10,23 @@
 namespace krafla::stablehlo {
 namespace {
 
-
 // What an operation has after its location.
 enum Mask : uint8_t {
-  kHasAttributes = 0x01, kHasResults = 0x02, kHasOperands = 0x04, kHasSuccessors = 0x08, kHasRegions = 0x10,
-  kHasUseOrders = 0x20, kHasProperties = 0x40,
+  kHasAttributes = 0x01,
+  kHasResults = 0x02,
+  kHasOperands = 0x04,
+  kHasSuccessors = 0x08,
+  kHasRegions = 0x10,
+  kHasUseOrders = 0x20,
+  kHasProperties = 0x40,
 };
 constexpr uint8_t kIrSection = 4;
 
 // "all_reduce_v2" as its name and version.
 std::pair<std::string_view, int> SplitVersion(std::string_view name) {
   const std::size_t at = name.rfind("_v");
-  if (at == std::string_view::npos || at + 3 != name.size() || name[at + 2] < '1' || name[at + 2] > '9') return {name, 0};
+  if (at == std::string_view::npos || at + 3 != name.size() || name[at + 2] < '1' || name[at + 2] > '9')
+    return {name, 0};
   return {name.substr(0, at), name[at + 2] - '0'};
 }
 
@@ -66,8 +71,10 @@ class IrReader {
     if (head != 2) return InvalidArgument("The bytecode holds {} operations at its top, not one module.", head >> 1);
     Scope scope;
     KRAFLA_ASSIGN(tree_.module, ReadOp(s, scope, 0));
-    if (s.failed() || !s.AtEnd()) return InvalidArgument("The IR section of the bytecode has bytes missing or left over.");
-    if (tree_.module.name != "module") return InvalidArgument("The bytecode holds '{}', not a module.", tree_.module.name);
+    if (s.failed() || !s.AtEnd())
+      return InvalidArgument("The IR section of the bytecode has bytes missing or left over.");
+    if (tree_.module.name != "module")
+      return InvalidArgument("The bytecode holds '{}', not a module.", tree_.module.name);
     return {};
   }
 
@@ -99,7 +106,8 @@ class IrReader {
   }
 
   Result<Op> ReadOp(ByteStream& s, Scope& scope, int depth) {
-    if (depth > kMaxRegionDepth) return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxRegionDepth);
+    if (depth > kMaxRegionDepth)
+      return InvalidArgument("Regions lie within others deeper than the limit of {}.", kMaxRegionDepth);
     const uint64_t name_index = s.Varint();
     const uint8_t mask = s.Byte();
     const uint64_t location = s.Varint();
@@ -112,7 +120,8 @@ class IrReader {
     if (full.dialect == Dialect::kVhlo) {
       const VhloOp* known = FindVhlo(full.name);
       if (known == nullptr)
-        return Unimplemented("The operation 'vhlo.{}' is not known to this version, which reads VHLO up to 1.20.", full.name.substr(0, 60));
+        return Unimplemented("The operation 'vhlo.{}' is not known to this version, which reads VHLO up to 1.20.",
+                             full.name.substr(0, 60));
       op.name = SplitVersion(full.name).first;
       names = SplitNames(known->attributes);
     } else {
@@ -144,7 +153,8 @@ class IrReader {
         op.operands.push_back(scope.values[number]);
       }
     }
-    if ((mask & kHasSuccessors) != 0) return Unimplemented("Operation '{}' has successor blocks; StableHLO has none.", op.name);
+    if ((mask & kHasSuccessors) != 0)
+      return Unimplemented("Operation '{}' has successor blocks; StableHLO has none.", op.name);
     if ((mask & kHasUseOrders) != 0) SkipUseOrders(s, op.results.size());
     if ((mask & kHasRegions) != 0) {
       const uint64_t packed = s.Varint();
@@ -197,7 +207,8 @@ class IrReader {
         return Failure(std::move(value).error().WithContext(Format("in attribute '{}'", name)));
       if (value) op.attributes.emplace_back(std::string(name), *value);
     }
-    if (dialect == Dialect::kVhlo && (p.failed() || !p.AtEnd())) return InvalidArgument("Its properties have bytes missing or left over.");
+    if (dialect == Dialect::kVhlo && (p.failed() || !p.AtEnd()))
+      return InvalidArgument("Its properties have bytes missing or left over.");
     return {};
   }
 

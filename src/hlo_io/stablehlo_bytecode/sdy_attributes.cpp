@@ -23,8 +23,7 @@ Result<std::string> Entries::SdyList(ByteStream& s) {
   for (AttributeRef one : list) {
     if (!out.empty()) out += ", ";
     out += one->kind == Attribute::Kind::kString ? "\"" + one->text + "\"" : one->text;
-    if (out.size() > kMaxText)
-      return ResourceExhausted("A sharding has more than {} characters.", kMaxText);
+    if (out.size() > kMaxText) return ResourceExhausted("A sharding has more than {} characters.", kMaxText);
   }
   return out;
 }
@@ -48,10 +47,8 @@ Result<Attribute> Entries::DecodeSdy(ByteStream& s) {
       KRAFLA_ASSIGN(std::string axes, SdyList(s));
       std::string ids;
       const std::size_t count = s.Count();
-      for (std::size_t i = 0; i < count; ++i)
-        ids += Format("{}{}", i > 0 ? ", " : "", s.SignedVarint());
-      out.text =
-          Format("#sdy.mesh<[{}]{}>", axes, ids.empty() ? "" : Format(", device_ids=[{}]", ids));
+      for (std::size_t i = 0; i < count; ++i) ids += Format("{}{}", i > 0 ? ", " : "", s.SignedVarint());
+      out.text = Format("#sdy.mesh<[{}]{}>", axes, ids.empty() ? "" : Format(", device_ids=[{}]", ids));
       return out;
     }
     case 3: {
@@ -83,14 +80,11 @@ Result<Attribute> Entries::DecodeSdy(ByteStream& s) {
       KRAFLA_ASSIGN(std::string dims, SdyList(s));
       KRAFLA_ASSIGN(std::string replicated, SdyList(s));
       std::string unreduced;
-      if (code != 6) {
-        KRAFLA_ASSIGN(unreduced, SdyList(s));
-      }
+      if (code != 6) { KRAFLA_ASSIGN(unreduced, SdyList(s)); }
       const int64_t by = code == 17 ? s.SignedVarint() : 0;  // sum, max, min
       const std::string_view kind = "#sdy.";
       const bool in_place = mesh->text.starts_with(kind);
-      out.text = Format("<{}, [{}]{}{}>",
-                        in_place ? mesh->text.substr(kind.size()) : "@\"" + mesh->text + "\"", dims,
+      out.text = Format("<{}, [{}]{}{}>", in_place ? mesh->text.substr(kind.size()) : "@\"" + mesh->text + "\"", dims,
                         InBraces("replicated", "", replicated),
                         InBraces("unreduced",
                                  by == 1   ? "max"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the dialects vhlo (stablehlo/dialect/VhloBytecode.cpp), stablehlo (StablehloBytecode.cpp beside it) and builtin
-// (mlir/IR/BuiltinDialectBytecode.td).
+// Types of the dialects vhlo (stablehlo/dialect/VhloBytecode.cpp), stablehlo (StablehloBytecode.cpp beside it) and
+// builtin (mlir/IR/BuiltinDialectBytecode.td).
 #include "hlo_io/stablehlo_bytecode/entries.h"
 
 namespace krafla::stablehlo {
 namespace {
-
 
 Type Element(ElementType type) {
   Type out;
@@ -62,12 +61,15 @@ Result<Type> Entries::FunctionType(ByteStream& s) {
 }
 
 Result<TypeRef> Entries::TypeAt(uint64_t index) {
-  if (index >= types_.size()) return InvalidArgument("Type {} is asked for; the bytecode has {}.", index, types_.size());
+  if (index >= types_.size())
+    return InvalidArgument("Type {} is asked for; the bytecode has {}.", index, types_.size());
   Slot<Type>& slot = types_[index];
   if (slot.value != nullptr) return slot.value;
-  if (slot.open || depth_ >= kMaxTypeDepth) return InvalidArgument("Type {} of the bytecode contains itself, or others too deep.", index);
+  if (slot.open || depth_ >= kMaxTypeDepth)
+    return InvalidArgument("Type {} of the bytecode contains itself, or others too deep.", index);
   const Container::Entry& entry = container_.types[index];
-  if (!entry.custom) return Unimplemented("A type written as text in bytecode cannot be read: '{}'.", entry.bytes.substr(0, 80));
+  if (!entry.custom)
+    return Unimplemented("A type written as text in bytecode cannot be read: '{}'.", entry.bytes.substr(0, 80));
   slot.open = true;
   ++depth_;
   ByteStream s(entry.bytes);
@@ -78,9 +80,10 @@ Result<TypeRef> Entries::TypeAt(uint64_t index) {
   --depth_;
   slot.open = false;
   if (!type) return Failure(std::move(type).error());
-  const bool known = entry.dialect == Dialect::kVhlo || entry.dialect == Dialect::kBuiltin ||
-                     entry.dialect == Dialect::kStablehlo;
-  if (known && (s.failed() || !s.AtEnd())) return InvalidArgument("Type {} of the bytecode has bytes missing or left over.", index);
+  const bool known =
+      entry.dialect == Dialect::kVhlo || entry.dialect == Dialect::kBuiltin || entry.dialect == Dialect::kStablehlo;
+  if (known && (s.failed() || !s.AtEnd()))
+    return InvalidArgument("Type {} of the bytecode has bytes missing or left over.", index);
   tree_.types.push_back(std::move(*type));
   types_[index].value = &tree_.types.back();
   return types_[index].value;
@@ -127,8 +130,9 @@ Result<Type> Entries::DecodeVhloType(ByteStream& s) {
       // TypeExtensions: the bounds of dynamic dimensions.
       if (encoding->kind == Attribute::Kind::kArray) {
         for (AttributeRef bound : encoding->elements) out.bounds.push_back(bound->integer);
-        if (out.bounds.size() != out.dims.size()) return InvalidArgument("A tensor type has bounds for {} of {} dimensions.",
-                                                                         out.bounds.size(), out.dims.size());
+        if (out.bounds.size() != out.dims.size())
+          return InvalidArgument("A tensor type has bounds for {} of {} dimensions.", out.bounds.size(),
+                                 out.dims.size());
       }
       return out;
     }
@@ -182,8 +186,8 @@ Result<Type> Entries::DecodeVhloType(ByteStream& s) {
   }
 }
 
-// Values of Shardy's operations keep types of StableHLO where a program is written in VHLO; casts lie between. Tensors are
-// the builtin dialect's there, the token is StableHLO's own.
+// Values of Shardy's operations keep types of StableHLO where a program is written in VHLO; casts lie between. Tensors
+// are the builtin dialect's there, the token is StableHLO's own.
 Result<Type> Entries::DecodeStablehloType(ByteStream& s) {
   const uint64_t code = s.Varint();
   if (code == 0) {

@@ -13,7 +13,9 @@ namespace {
 
 using Kind = Attribute::Kind;
 
-void AppendBits(std::string& out, uint64_t bits, int width) { out.append(reinterpret_cast<const char*>(&bits), static_cast<std::size_t>(width)); }
+void AppendBits(std::string& out, uint64_t bits, int width) {
+  out.append(reinterpret_cast<const char*>(&bits), static_cast<std::size_t>(width));
+}
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -94,7 +96,8 @@ Result<TextParser::Entries> TextParser::ParseDictionary() {
   KRAFLA_TRY(lex_.Expect('{'));
   if (lex_.Accept('}')) return out;
   do {
-    if (lex_.token().kind != MlirTok::kWord && lex_.token().kind != MlirTok::kString) return lex_.Unexpected("the name of an attribute");
+    if (lex_.token().kind != MlirTok::kWord && lex_.token().kind != MlirTok::kString)
+      return lex_.Unexpected("the name of an attribute");
     std::string key = UnescapeMlir(lex_.Next().text);
     if (lex_.Accept('=')) {
       KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
@@ -165,7 +168,8 @@ Result<AttributeRef> TextParser::ParseAttribute() {
   if (lex_.AcceptWord("unit")) return Keep(Attribute());
   if (lex_.IsWord("dense")) return ParseDense();
   if (lex_.IsWord("array")) return ParseArrayOf();
-  if (lex_.IsWord("dense_resource") || lex_.IsWord("sparse")) return lex_.Error("resources and sparse arrays cannot be read");
+  if (lex_.IsWord("dense_resource") || lex_.IsWord("sparse"))
+    return lex_.Error("resources and sparse arrays cannot be read");
   if (lex_.IsWord("loc")) {
     KRAFLA_TRY(SkipLocation());
     return Keep(Attribute());
@@ -187,7 +191,8 @@ Result<AttributeRef> TextParser::ParseNumber() {
   if (lex_.Is(':') && lex_.LookAhead().punct != ':') {
     lex_.Next();
     KRAFLA_ASSIGN(out.type, ParseType());
-    if (out.type->kind != Type::Kind::kElement) return lex_.ErrorAt(token.begin, "a number has a type that is no number");
+    if (out.type->kind != Type::Kind::kElement)
+      return lex_.ErrorAt(token.begin, "a number has a type that is no number");
     type.element = out.type->element == ElementType::kInvalid ? ElementType::kS64 : out.type->element;
   } else {
     out.type = Keep(type);
@@ -209,7 +214,8 @@ Result<AttributeRef> TextParser::ParseNumber() {
   out.kind = Kind::kInteger;
   uint64_t bits = 0;
   std::memcpy(&bits, bytes.data(), bytes.size());
-  if (IsSigned(type.element) && bytes.size() < 8 && (bits >> (bytes.size() * 8 - 1)) != 0) bits |= ~uint64_t{0} << (bytes.size() * 8);
+  if (IsSigned(type.element) && bytes.size() < 8 && (bits >> (bytes.size() * 8 - 1)) != 0)
+    bits |= ~uint64_t{0} << (bytes.size() * 8);
   out.integer = static_cast<int64_t>(bits);
   return Keep(std::move(out));
 }
@@ -303,7 +309,8 @@ Result<AttributeRef> TextParser::ParseDense() {
     out.text = "a value of type " + out.type->text;
     return Keep(std::move(out));
   }
-  if (out.type->kind != Type::Kind::kTensor) return lex_.ErrorAt(begin, "a dense value has a type that is no tensor of numbers");
+  if (out.type->kind != Type::Kind::kTensor)
+    return lex_.ErrorAt(begin, "a dense value has a type that is no tensor of numbers");
   int64_t count = 1;
   for (int64_t d : out.type->dims) {
     auto product = d < 0 ? std::nullopt : CheckedMul(count, d);
@@ -314,7 +321,8 @@ Result<AttributeRef> TextParser::ParseDense() {
   const bool complex = IsComplex(type);
   const int width = type == ElementType::kInvalid ? 8 : StorageBytes(type);
   if (is_blob) {
-    if (!elements.empty() || !blob.starts_with("0x") || blob.size() % 2 != 0) return lex_.ErrorAt(begin, "a string of elements is hexadecimal bytes after 0x");
+    if (!elements.empty() || !blob.starts_with("0x") || blob.size() % 2 != 0)
+      return lex_.ErrorAt(begin, "a string of elements is hexadecimal bytes after 0x");
     for (std::size_t i = 2; i < blob.size(); i += 2) {
       const int high = HexDigit(blob[i]), low = HexDigit(blob[i + 1]);
       if (high < 0 || low < 0) return lex_.ErrorAt(begin, "a string of elements is hexadecimal bytes after 0x");
@@ -379,8 +387,8 @@ Result<AttributeRef> TextParser::ParseFields() {
     if (lex_.token().kind == MlirTok::kWord && lex_.LookAhead().punct == '=') {
       std::string key(lex_.Next().text);
       lex_.Next();
-      if (lex_.token().kind == MlirTok::kWord && !lex_.IsWord("true") && !lex_.IsWord("false") && !lex_.IsWord("dense") &&
-          !lex_.IsWord("array") && key == "mode") {
+      if (lex_.token().kind == MlirTok::kWord && !lex_.IsWord("true") && !lex_.IsWord("false") &&
+          !lex_.IsWord("dense") && !lex_.IsWord("array") && key == "mode") {
         out.entries.emplace_back(std::move(key), Word(lex_.Next().text));
       } else if (key == "sub_axis_info" && lex_.Accept('(')) {  // (2)4: of 4, after parts of 2 in all
         Attribute part;
@@ -410,8 +418,10 @@ Result<AttributeRef> TextParser::ParseFields() {
 Result<AttributeRef> TextParser::ParseHash() {
   const MlirLexer::Token token = lex_.Next();
   if (auto it = attribute_aliases_.find(token.text); it != attribute_aliases_.end() && !lex_.Is('<')) return it->second;
-  const bool ours = token.text.starts_with("stablehlo") || token.text.starts_with("vhlo") || token.text.starts_with("mhlo") || token.text.starts_with("chlo");
-  if (!lex_.Is('<')) return lex_.ErrorAt(token.begin, Format("no attribute '#{}' is defined", token.text.substr(0, 60)));
+  const bool ours = token.text.starts_with("stablehlo") || token.text.starts_with("vhlo") ||
+                    token.text.starts_with("mhlo") || token.text.starts_with("chlo");
+  if (!lex_.Is('<'))
+    return lex_.ErrorAt(token.begin, Format("no attribute '#{}' is defined", token.text.substr(0, 60)));
   if (!ours) {
     Attribute out;
     out.kind = Kind::kOther;
@@ -422,7 +432,8 @@ Result<AttributeRef> TextParser::ParseHash() {
     out.text = Format("#{}{}", token.text, lex_.text().substr(begin, std::min(lex_.token().begin - begin, kept)));
     return Keep(std::move(out));
   }
-  if (token.text == "stablehlo" || token.text == "vhlo" || token.text == "mhlo" || token.text == "chlo") {  // <kind WORD>
+  if (token.text == "stablehlo" || token.text == "vhlo" || token.text == "mhlo" ||
+      token.text == "chlo") {  // <kind WORD>
     lex_.Next();
     if (lex_.token().kind != MlirTok::kWord) return lex_.Unexpected("the kind of an enum");
     lex_.Next();

@@ -60,8 +60,11 @@ MlirLexer::Token MlirLexer::LexAt(std::size_t at) const {
   if (c == '%' || c == '@' || c == '^' || c == '#' || c == '!') {
     const std::size_t end = name(at + 1);
     if (end > at + 1) {
-      out.kind = c == '%' ? MlirTok::kValue : c == '@' ? MlirTok::kSymbol : c == '^' ? MlirTok::kBlock
-                 : c == '#' ? MlirTok::kHash : MlirTok::kBang;
+      out.kind = c == '%'   ? MlirTok::kValue
+                 : c == '@' ? MlirTok::kSymbol
+                 : c == '^' ? MlirTok::kBlock
+                 : c == '#' ? MlirTok::kHash
+                            : MlirTok::kBang;
       out.text = text_.substr(at + 1, end - at - 1);
       out.end = end;
       return out;
@@ -132,7 +135,8 @@ Failure MlirLexer::ErrorAt(std::size_t offset, std::string_view message) const {
 Failure MlirLexer::Unexpected(std::string_view wanted) const {
   if (token_.kind == MlirTok::kBad) return Error(Format("here begins {}", token_.text));
   if (token_.kind == MlirTok::kEnd) return Error(Format("expected {}, found the end of the text", wanted));
-  return Error(Format("expected {}, found '{}'", wanted, text_.substr(token_.begin, std::min<std::size_t>(token_.end - token_.begin, 40))));
+  return Error(Format("expected {}, found '{}'", wanted,
+                      text_.substr(token_.begin, std::min<std::size_t>(token_.end - token_.begin, 40))));
 }
 
 Result<> MlirLexer::Expect(char c) {
@@ -164,7 +168,8 @@ Result<> MlirLexer::SkipBrackets() {
   std::string open;
   const std::size_t begin = token_.begin;
   do {
-    if (token_.kind == MlirTok::kEnd || token_.kind == MlirTok::kBad) return ErrorAt(begin, "this bracket is never closed");
+    if (token_.kind == MlirTok::kEnd || token_.kind == MlirTok::kBad)
+      return ErrorAt(begin, "this bracket is never closed");
     if (token_.kind == MlirTok::kPunct) {
       const char c = token_.punct;
       if (c == '(' || c == '[' || c == '{' || c == '<') open += c;
@@ -189,7 +194,8 @@ std::string UnescapeMlir(std::string_view text) {
     const char c = text[++i];
     if (c == 'n') out += '\n';
     else if (c == 't') out += '\t';
-    else if (IsHex(c) && i + 1 < text.size() && IsHex(text[i + 1])) out += static_cast<char>(HexValue(c) * 16 + HexValue(text[++i]));
+    else if (IsHex(c) && i + 1 < text.size() && IsHex(text[i + 1]))
+      out += static_cast<char>(HexValue(c) * 16 + HexValue(text[++i]));
     else out += c;
   }
   return out;

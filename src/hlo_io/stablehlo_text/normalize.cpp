@@ -59,7 +59,8 @@ Result<> TextParser::Normalize(Op& op) {
     otherwise(name, [&] { return Flag(false); });
   };
   auto rank_of = [&](std::size_t operand) -> int64_t {
-    return operand < op.operands.size() ? tree_.values[static_cast<std::size_t>(op.operands[operand])]->dims.ssize() : 0;
+    return operand < op.operands.size() ? tree_.values[static_cast<std::size_t>(op.operands[operand])]->dims.ssize()
+                                        : 0;
   };
   auto all = [&](std::string_view name, int64_t count, int64_t value) {
     otherwise(name, [&] { return List(Dims(static_cast<std::size_t>(std::max<int64_t>(count, 0)), value)); });
@@ -108,7 +109,8 @@ Result<> TextParser::Normalize(Op& op) {
     otherwise("feature_group_count", [&] { return Number(1); });
   } else if (n == "reduce_window") {
     AttributeRef sizes = op.Find("window_dimensions");
-    const int64_t rank = sizes != nullptr && sizes->kind == Kind::kArray ? static_cast<int64_t>(sizes->elements.size()) : rank_of(0);
+    const int64_t rank =
+        sizes != nullptr && sizes->kind == Kind::kArray ? static_cast<int64_t>(sizes->elements.size()) : rank_of(0);
     all("window_strides", rank, 1);
     all("base_dilations", rank, 1);
     all("window_dilations", rank, 1);
@@ -127,9 +129,11 @@ Result<> TextParser::Normalize(Op& op) {
     if (AttributeRef version = op.Find("api_version"); version == nullptr) {
       add("api_version", Word("API_VERSION_ORIGINAL"));
     } else if (version->kind == Kind::kInteger) {
-      constexpr std::string_view kWords[] = {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
-                                             "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI"};
-      if (version->integer < 0 || version->integer > 4) return lex_.Error(Format("no API version {} of custom calls is known", version->integer));
+      constexpr std::string_view kWords[] = {"API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL",
+                                             "API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED",
+                                             "API_VERSION_TYPED_FFI"};
+      if (version->integer < 0 || version->integer > 4)
+        return lex_.Error(Format("no API version {} of custom calls is known", version->integer));
       take("api_version");
       add("api_version", Word(kWords[version->integer]));
     }

@@ -9,7 +9,6 @@
 namespace krafla::stablehlo {
 namespace {
 
-
 // The name as the conversion knows it: StableHLO's own without its dialect.
 std::string PlainName(std::string_view name) {
   for (std::string_view dialect : {"stablehlo.", "func.", "mhlo."})
@@ -59,7 +58,8 @@ Result<> TextParser::ParseOperands(Op& op) {
   }
 }
 
-Result<> TextParser::Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types, std::size_t offset) {
+Result<> TextParser::Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types,
+                            std::size_t offset) {
   int64_t named = 0;
   for (const ResultName& r : results) named += r.count;
   if (!results.empty() && named != static_cast<int64_t>(types.size()))
@@ -67,7 +67,9 @@ Result<> TextParser::Define(Op& op, std::span<const ResultName> results, std::sp
   for (TypeRef type : types) op.results.push_back(NewValue(type));
   std::size_t at = 0;
   for (const ResultName& r : results) {
-    if (!scopes_.back().emplace(r.name, Named{op.results.empty() ? 0 : op.results[std::min(at, op.results.size() - 1)], r.count}).second)
+    if (!scopes_.back()
+             .emplace(r.name, Named{op.results.empty() ? 0 : op.results[std::min(at, op.results.size() - 1)], r.count})
+             .second)
       return lex_.ErrorAt(r.offset, Format("%{} is defined twice", r.name.substr(0, 60)));
     at += static_cast<std::size_t>(r.count);
   }
@@ -88,9 +90,7 @@ Result<> TextParser::ParseArguments(std::vector<ValueId>& out, std::vector<Attri
       return lex_.ErrorAt(name.begin, Format("%{} is defined twice", name.text.substr(0, 60)));
     Attribute dictionary;
     dictionary.kind = Attribute::Kind::kDictionary;
-    if (lex_.Is('{')) {
-      KRAFLA_ASSIGN(dictionary.entries, ParseDictionary());
-    }
+    if (lex_.Is('{')) { KRAFLA_ASSIGN(dictionary.entries, ParseDictionary()); }
     if (attributes != nullptr) attributes->push_back(Keep(std::move(dictionary)));
     KRAFLA_TRY(SkipLocation());
   } while (lex_.Accept(','));
@@ -185,7 +185,8 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   if (!signature.functional || signature.operands.size() != op.operands.size())
-    return lex_.ErrorAt(offset, Format("'{}' has {} operands and types for {}", op.name, op.operands.size(), signature.operands.size()));
+    return lex_.ErrorAt(offset, Format("'{}' has {} operands and types for {}", op.name, op.operands.size(),
+                                       signature.operands.size()));
   return Define(op, results, signature.results, offset);
 }
 
@@ -201,7 +202,8 @@ Result<Op> TextParser::ParseOp() {
       ResultName r{name.text, 1, name.begin};
       if (lex_.Accept(':')) {
         KRAFLA_ASSIGN(r.count, lex_.Int());
-        if (r.count < 1 || r.count > (1 << 20)) return lex_.ErrorAt(name.begin, Format("a name for {} values", r.count));
+        if (r.count < 1 || r.count > (1 << 20))
+          return lex_.ErrorAt(name.begin, Format("a name for {} values", r.count));
       }
       results.push_back(r);
     } while (lex_.Accept(','));
@@ -250,10 +252,9 @@ Result<> TextParser::ParseModule() {
     }
     if (lex_.IsWord("module") || lex_.IsWord("builtin.module")) {
       lex_.Next();
-      if (lex_.token().kind == MlirTok::kSymbol) module.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
-      if (lex_.AcceptWord("attributes")) {
-        KRAFLA_ASSIGN(module.discardable, ParseDictionary());
-      }
+      if (lex_.token().kind == MlirTok::kSymbol)
+        module.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
+      if (lex_.AcceptWord("attributes")) { KRAFLA_ASSIGN(module.discardable, ParseDictionary()); }
       scopes_.emplace_back();
       KRAFLA_TRY(ParseBody(top));
       scopes_.pop_back();
@@ -286,7 +287,8 @@ bool LooksLikeMlir(std::string_view text) {
   const MlirLexer::Token token = lex.token();
   if (token.kind == MlirTok::kHash || token.kind == MlirTok::kBang) return true;
   if (token.kind == MlirTok::kString) return token.text == "builtin.module" || token.text == "func.func";
-  return token.kind == MlirTok::kWord && (token.text == "module" || token.text == "func.func" || token.text == "builtin.module");
+  return token.kind == MlirTok::kWord &&
+         (token.text == "module" || token.text == "func.func" || token.text == "builtin.module");
 }
 
 }  // namespace krafla::stablehlo

@@ -58,7 +58,7 @@ class TextParser {
   AttributeRef Flag(bool value);
   AttributeRef Text(std::string_view text);
   AttributeRef List(const Dims& dims);
-  Result<Dims> ParseDimList();         // "[0, 1]"
+  Result<Dims> ParseDimList();           // "[0, 1]"
   Result<AttributeRef> ParseWordList();  // "[HIGHEST, DEFAULT]"
 
   // operations.cpp
@@ -68,7 +68,7 @@ class TextParser {
   Result<> ParseArguments(std::vector<ValueId>& out, std::vector<AttributeRef>* attributes);
   Result<> ParseFunction(Op& op);
   Result<ValueId> ParseOperand();
-  Result<> ParseOperands(Op& op);      // "%a, %b#1", none where no value stands
+  Result<> ParseOperands(Op& op);  // "%a, %b#1", none where no value stands
   Result<> Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types, std::size_t offset);
   Result<> SkipLocation();
   ValueId NewValue(TypeRef type);

@@ -7,7 +7,8 @@ namespace {
 
 // The attribute that a word of the pretty form stands for.
 std::string_view AttributeName(std::string_view op, std::string_view word) {
-  if (word == "dims") return op == "transpose" ? "permutation" : op == "reverse" ? "dimensions" : "broadcast_dimensions";
+  if (word == "dims")
+    return op == "transpose" ? "permutation" : op == "reverse" ? "dimensions" : "broadcast_dimensions";
   if (word == "dim") return op == "iota" || op == "dynamic_iota" ? "iota_dimension" : "dimension";
   if (word == "sizes") return op == "dynamic_slice" ? "slice_sizes" : "broadcast_sizes";
   if (word == "low") return "edge_padding_low";
@@ -39,7 +40,8 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
     const std::string_view text = lex_.token().text;
     const std::size_t m = text.find('m');
     int64_t bits[2] = {0, 0};
-    bool valid = lex_.token().kind == MlirTok::kWord && text.size() > 2 && text[0] == 'e' && m != std::string_view::npos && text.size() < 12;
+    bool valid = lex_.token().kind == MlirTok::kWord && text.size() > 2 && text[0] == 'e' &&
+                 m != std::string_view::npos && text.size() < 12;
     for (std::size_t i = 1; valid && i < text.size(); ++i) {
       if (i == m) continue;
       valid = text[i] >= '0' && text[i] <= '9';
@@ -62,7 +64,8 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
         {"b", "f", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions"}};
     for (std::size_t s = 0; s < 3; ++s) {
       if (s == 1) KRAFLA_TRY(lex_.ExpectWord("x"));
-      if (s == 2 && lex_.Next().kind != MlirTok::kArrow) return lex_.Error("expected '->' before the result's dimensions");
+      if (s == 2 && lex_.Next().kind != MlirTok::kArrow)
+        return lex_.Error("expected '->' before the result's dimensions");
       KRAFLA_TRY(lex_.Expect('['));
       Dims spatial;
       int64_t first = -1, second = -1, at = 0;
@@ -130,7 +133,8 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
   return {};
 }
 
-// (%a init: %b), (%c init: %d) across dimensions = [1] : (T, ...) -> T reducer(%x: T, %y: T) {...}, or with "applies op".
+// (%a init: %b), (%c init: %d) across dimensions = [1] : (T, ...) -> T reducer(%x: T, %y: T) {...}, or with "applies
+// op".
 Result<> TextParser::ParseReduce(Op& op, std::span<const ResultName> results, std::size_t offset) {
   std::vector<ValueId> inits;
   do {
@@ -156,9 +160,7 @@ Result<> TextParser::ParseReduce(Op& op, std::span<const ResultName> results, st
   KRAFLA_TRY(lex_.Expect('='));
   KRAFLA_ASSIGN(Dims dimensions, ParseDimList());
   op.attributes.emplace_back("dimensions", List(dimensions));
-  if (lex_.Is('{')) {
-    KRAFLA_ASSIGN(op.discardable, ParseDictionary());
-  }
+  if (lex_.Is('{')) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   Region region;
@@ -216,9 +218,7 @@ Result<> TextParser::ParseWhile(Op& op, std::span<const ResultName> results, std
   }
   if (types.size() != names.size())
     return lex_.ErrorAt(offset, Format("a loop has {} values and types for {}", names.size(), types.size()));
-  if (lex_.AcceptWord("attributes")) {
-    KRAFLA_ASSIGN(op.discardable, ParseDictionary());
-  }
+  if (lex_.AcceptWord("attributes")) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
   for (std::string_view part : {"cond", "do"}) {
     KRAFLA_TRY(lex_.ExpectWord(part));
     Region region;
@@ -291,9 +291,7 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
     return Define(op, results, std::vector<TypeRef>(1, value->type != nullptr ? value->type : Keep(Type())), offset);
   }
   if (n == "constant" || n == "chlo.constant") {
-    if (lex_.Is('{')) {
-      KRAFLA_ASSIGN(op.discardable, ParseDictionary());
-    }
+    if (lex_.Is('{')) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
     KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
     if (value->type == nullptr) return lex_.ErrorAt(offset, "a constant has a value that is not dense");
     op.attributes.emplace_back("value", value);
@@ -310,7 +308,8 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
     op.attributes.emplace_back("comparison_direction", Word(lex_.Next().text));
     KRAFLA_TRY(lex_.Expect(','));
   }
-  const bool bracketed = lex_.Is('(') && (n == "call" || n == "custom_call" || n == "convolution" || n == "dynamic_conv");
+  const bool bracketed =
+      lex_.Is('(') && (n == "call" || n == "custom_call" || n == "convolution" || n == "dynamic_conv");
   const bool chlo_top_k = lex_.Is('(') && n == "chlo.top_k";
   if (bracketed || chlo_top_k) lex_.Next();
   KRAFLA_TRY(ParseOperands(op));
@@ -344,9 +343,7 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
         KRAFLA_TRY(lex_.Expect(':'));
         KRAFLA_ASSIGN(int64_t limit, lex_.Int());
         int64_t stride = 1;
-        if (lex_.Accept(':')) {
-          KRAFLA_ASSIGN(stride, lex_.Int());
-        }
+        if (lex_.Accept(':')) { KRAFLA_ASSIGN(stride, lex_.Int()); }
         starts.push_back(start);
         limits.push_back(limit);
         strides.push_back(stride);

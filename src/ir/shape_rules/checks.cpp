@@ -111,8 +111,8 @@ Result<Shape> SingleOrTuple(std::vector<Shape> shapes) {
 
 Result<int64_t> WindowedSize(int64_t dim, const WindowDim& window, std::size_t number) {
   auto positive = [&](int64_t value, const char* what) -> Result<> {
-    if (value < 1) return InvalidArgument("The window's {} must be at least 1; dimension {} has {}.",
-                                          what, number, value);
+    if (value < 1)
+      return InvalidArgument("The window's {} must be at least 1; dimension {} has {}.", what, number, value);
     return {};
   };
   KRAFLA_TRY(positive(window.size, "size"));
@@ -171,9 +171,8 @@ Result<> CheckReducer(const ShapeRuleInput& in, std::size_t number, const std::v
                            n == 1 ? "" : "s", reducer.parameters.size());
   for (std::size_t i = 0; i < 2 * n; ++i)
     if (!IsScalarOf(reducer.parameters[i], types[i % n]))
-      return InvalidArgument("Parameter {} of the computation must be {}[], it is {}.",
-                             i, ElementTypeName(types[i % n]),
-                             Brief(reducer.parameters[i]));
+      return InvalidArgument("Parameter {} of the computation must be {}[], it is {}.", i,
+                             ElementTypeName(types[i % n]), Brief(reducer.parameters[i]));
   if (n == 1 && !reducer.result.IsTuple()) {
     if (!IsScalarOf(reducer.result, types[0]))
       return InvalidArgument("The computation must give {}[], it gives {}.", ElementTypeName(types[0]),

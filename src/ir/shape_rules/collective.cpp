@@ -28,10 +28,8 @@ Result<CollectiveMode> ModeOf(const ShapeRuleInput& in, const CollectiveAttribut
 Result<int64_t> IdCount(const ShapeRuleInput& in, CollectiveMode mode) {
   switch (mode) {
     case CollectiveMode::kCrossReplica:
-    case CollectiveMode::kCrossReplicaAndPartition:
-      return in.replica_count;
-    case CollectiveMode::kCrossPartition:
-      return in.num_partitions;
+    case CollectiveMode::kCrossReplicaAndPartition: return in.replica_count;
+    case CollectiveMode::kCrossPartition: return in.num_partitions;
     case CollectiveMode::kFlattenedId: {
       auto product = CheckedMul(in.replica_count, in.num_partitions);
       if (!product) return InvalidArgument("replica_count times num_partitions does not fit 63 bits.");
@@ -44,12 +42,9 @@ Result<int64_t> IdCount(const ShapeRuleInput& in, CollectiveMode mode) {
 const char* IdWord(CollectiveMode mode) {
   switch (mode) {
     case CollectiveMode::kCrossReplica:
-    case CollectiveMode::kCrossReplicaAndPartition:
-      return "replica";
-    case CollectiveMode::kCrossPartition:
-      return "partition";
-    case CollectiveMode::kFlattenedId:
-      return "device";
+    case CollectiveMode::kCrossReplicaAndPartition: return "replica";
+    case CollectiveMode::kCrossPartition: return "partition";
+    case CollectiveMode::kFlattenedId: return "device";
   }
   KRAFLA_UNREACHABLE();
 }
@@ -66,8 +61,8 @@ Result<> CheckIds(const char* what, const char* word, std::vector<int64_t>& ids,
 }
 
 struct GroupRules {
-  bool uniform = false;   // all groups of one size
-  bool covering = true;   // every id in a group, when there are groups
+  bool uniform = false;  // all groups of one size
+  bool covering = true;  // every id in a group, when there are groups
 };
 
 // Checks the groups and returns how many devices one has.
@@ -96,8 +91,8 @@ Result<int64_t> CheckGroups(const ShapeRuleInput& in, const CollectiveAttributes
   }
   if (mode != CollectiveMode::kCrossReplicaAndPartition) return size;
   auto both = CheckedMul(size, in.num_partitions);
-  if (!both) return InvalidArgument("A group of {} replicas times {} partitions does not fit 63 bits.", size,
-                                    in.num_partitions);
+  if (!both)
+    return InvalidArgument("A group of {} replicas times {} partitions does not fit 63 bits.", size, in.num_partitions);
   return *both;
 }
 
@@ -298,20 +293,21 @@ Result<Shape> RaggedAllToAll(const ShapeRuleInput& in) {
   bool rows_fit = input.element_type() == output.element_type() && input.rank() == output.rank() && input.rank() >= 1;
   for (int64_t i = 1; rows_fit && i < input.rank(); ++i) rows_fit = input.dim(i) == output.dim(i);
   if (!rows_fit)
-    return InvalidArgument("Input and output must be rows of one kind; they are {} and {}.",
-                           Brief(input), Brief(output));
+    return InvalidArgument("Input and output must be rows of one kind; they are {} and {}.", Brief(input),
+                           Brief(output));
   // As many for each member of the group: a row of several, or one after the other.
   const bool for_each = offsets.rank() == 1   ? offsets.dim(0) >= size && offsets.dim(0) % size == 0
                         : offsets.rank() == 2 ? offsets.dim(0) == size
                                               : false;
   if (!IsIntegral(offsets.element_type()) || !for_each)
-    return InvalidArgument("Offsets and sizes must be integers of one dimension or two, as many for each of the {} "
-                           "members of the group; operand 2 is {}.", size, Brief(offsets));
+    return InvalidArgument(
+        "Offsets and sizes must be integers of one dimension or two, as many for each of the {} "
+        "members of the group; operand 2 is {}.",
+        size, Brief(offsets));
   for (std::size_t i = 3; i < 6; ++i)
     if (!SameTypeAndDims(*in.operands[i], offsets))
       return InvalidArgument("Offsets and sizes must have one shape; operand 2 is {}, operand {} is {}.",
-                             Brief(offsets),
-                             i, Brief(*in.operands[i]));
+                             Brief(offsets), i, Brief(*in.operands[i]));
   Shape out = output;
   out.ClearLayout();
   return out;

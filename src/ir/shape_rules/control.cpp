@@ -102,14 +102,13 @@ Result<Shape> While(const ShapeRuleInput& in) {
   if (condition.parameters.size() != 1 || !Shape::Compatible(condition.parameters[0], state))
     return InvalidArgument("The loop's condition must take its state {}; it takes {}.", Brief(state),
                            condition.parameters.size() == 1 ? Brief(condition.parameters[0])
-                                                            : Format("{} parameters",
-                                                                          condition.parameters.size()));
+                                                            : Format("{} parameters", condition.parameters.size()));
   if (!IsScalarOf(condition.result, ElementType::kPred))
     return InvalidArgument("The loop's condition must give pred[], it gives {}.", Brief(condition.result));
   if (body.parameters.size() != 1 || !Shape::Compatible(body.parameters[0], state))
-    return InvalidArgument("The loop's body must take its state {}; it takes {}.", Brief(state),
-                           body.parameters.size() == 1 ? Brief(body.parameters[0])
-                                                       : Format("{} parameters", body.parameters.size()));
+    return InvalidArgument(
+        "The loop's body must take its state {}; it takes {}.", Brief(state),
+        body.parameters.size() == 1 ? Brief(body.parameters[0]) : Format("{} parameters", body.parameters.size()));
   if (!Shape::Compatible(body.result, state))
     return InvalidArgument("The loop's body must give its state {}, it gives {}.", Brief(state), Brief(body.result));
   if (Attr<WhileAttributes>(in).known_trip_count.value_or(0) < 0)
@@ -127,16 +126,15 @@ Result<Shape> Conditional(const ShapeRuleInput& in) {
     return InvalidArgument("What chooses the branch must be pred[] or s32[], it is {}.", Brief(index));
   std::size_t branches = in.operands.size() - 1;
   KRAFLA_TRY(ExpectCalled(in, branches));
-  if (is_pred && branches != 2)
-    return InvalidArgument("A pred chooses between 2 branches, {} were given.", branches);
+  if (is_pred && branches != 2) return InvalidArgument("A pred chooses between 2 branches, {} were given.", branches);
   for (std::size_t i = 0; i < branches; ++i) {
     const ComputationSignature& branch = in.called[i];
     const Shape& argument = *in.operands[i + 1];
     if (branch.parameters.size() != 1)
       return InvalidArgument("Branch {} must take 1 parameter, it takes {}.", i, branch.parameters.size());
     if (!Shape::Compatible(branch.parameters[0], argument))
-      return InvalidArgument("Branch {} takes {}, its argument is {}.",
-                             i, Brief(branch.parameters[0]), Brief(argument));
+      return InvalidArgument("Branch {} takes {}, its argument is {}.", i, Brief(branch.parameters[0]),
+                             Brief(argument));
     if (!Shape::Compatible(branch.result, in.called[0].result))
       return InvalidArgument("All branches must give the same; branch 0 gives {}, branch {} gives {}.",
                              Brief(in.called[0].result), i, Brief(branch.result));
@@ -170,8 +168,10 @@ Result<Shape> CustomCall(const ShapeRuleInput& in) {
                                ? nullptr
                                : at(*in.operands[static_cast<std::size_t>(alias.operand)], alias.operand_index);
     if (output == nullptr || operand == nullptr || !Shape::Compatible(*output, *operand))
-      return InvalidArgument("output_to_operand_aliasing joins output {} and {} of operand {}, which do not both exist "
-                             "with one shape.", Brief(alias.output_index), Brief(alias.operand_index), alias.operand);
+      return InvalidArgument(
+          "output_to_operand_aliasing joins output {} and {} of operand {}, which do not both exist "
+          "with one shape.",
+          Brief(alias.output_index), Brief(alias.operand_index), alias.operand);
   }
   return *declared;
 }
@@ -257,8 +257,10 @@ Result<Shape> AsyncStart(const ShapeRuleInput& in) {
   for (std::size_t i = 0; fits && i < in.operands.size(); ++i)
     fits = Shape::Compatible(declared.tuple_elements()[0].tuple_elements()[i], *in.operands[i]);
   if (!fits)
-    return InvalidArgument("async-start gives a tuple of its operands (a tuple), the computation's result {} and any "
-                           "context, {} was declared.", Brief(f.result), Brief(declared));
+    return InvalidArgument(
+        "async-start gives a tuple of its operands (a tuple), the computation's result {} and any "
+        "context, {} was declared.",
+        Brief(f.result), Brief(declared));
   return declared;
 }
 

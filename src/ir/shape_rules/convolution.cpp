@@ -48,8 +48,10 @@ Result<Shape> Convolution(const ShapeRuleInput& in) {
     return InvalidArgument("The input has {} features in {} groups; the kernel takes {} a group.", features,
                            a.feature_group_count, kernel_features);
   if (out_features % a.feature_group_count != 0 || out_features % a.batch_group_count != 0)
-    return InvalidArgument("The {} output features must be divisible by feature_group_count ({}) and batch_group_count "
-                           "({}).", out_features, a.feature_group_count, a.batch_group_count);
+    return InvalidArgument(
+        "The {} output features must be divisible by feature_group_count ({}) and batch_group_count "
+        "({}).",
+        out_features, a.feature_group_count, a.batch_group_count);
   if (batch % a.batch_group_count != 0)
     return InvalidArgument("The batch of {} must be divisible by batch_group_count ({}).", batch, a.batch_group_count);
 

@@ -55,8 +55,8 @@ Result<Shape> Transpose(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* x, ArrayOperand(in, 0));
   const Dims& permutation = Attr<DimensionsAttributes>(in).dimensions;
   if (permutation.ssize() != x->rank())
-    return InvalidArgument("dimensions={} is not a permutation of the dimensions of {}.",
-                           Brief(permutation), Brief(*x));
+    return InvalidArgument("dimensions={} is not a permutation of the dimensions of {}.", Brief(permutation),
+                           Brief(*x));
   KRAFLA_TRY(CheckDimensionNumbers("dimensions", permutation, x->rank()));
   DimList dims;
   for (int64_t from : permutation) dims.AddFrom(*x, from);
@@ -120,9 +120,11 @@ Result<Shape> Concatenate(const ShapeRuleInput& in) {
     bool fits = x.element_type() == first.element_type() && x.rank() == first.rank();
     for (int64_t i = 0; fits && i < x.rank(); ++i) fits = i == along || x.dim(i) == first.dim(i);
     if (!fits)
-      return InvalidArgument("Operands of concatenate must agree in all but dimension {}; operand 0 is {}, "
-                             "operand {} is "
-                             "{}.", along, Brief(first), n, Brief(x));
+      return InvalidArgument(
+          "Operands of concatenate must agree in all but dimension {}; operand 0 is {}, "
+          "operand {} is "
+          "{}.",
+          along, Brief(first), n, Brief(x));
     auto sum = CheckedAdd(dims.sizes[static_cast<std::size_t>(along)], x.dim(along));
     if (!sum) return InvalidArgument("The joined dimension does not fit 63 bits.");
     dims.sizes[static_cast<std::size_t>(along)] = *sum;
@@ -154,8 +156,7 @@ Result<Shape> Pad(const ShapeRuleInput& in) {
     if (!size || a.low[n] == INT64_MIN || a.high[n] == INT64_MIN)
       return InvalidArgument("Dimension {} does not fit 63 bits after padding by {}_{}_{}.", i, a.low[n], a.high[n],
                              a.interior[n]);
-    if (*size < 0)
-      return InvalidArgument("Padding takes more from dimension {} of {} than there is.", i, Brief(*x));
+    if (*size < 0) return InvalidArgument("Padding takes more from dimension {} of {} than there is.", i, Brief(*x));
     dims.Add(*size, x->IsDynamicDim(i));
   }
   return dims.Make(x->element_type());

@@ -18,10 +18,11 @@ Result<> CheckDotDimensions(const Shape& lhs, const Shape& rhs, const DotAttribu
   KRAFLA_TRY(CheckSide("left", lhs, a.lhs_contracting, a.lhs_batch));
   KRAFLA_TRY(CheckSide("right", rhs, a.rhs_contracting, a.rhs_batch));
   if (a.lhs_contracting.size() != a.rhs_contracting.size() || a.lhs_batch.size() != a.rhs_batch.size())
-    return InvalidArgument("Both sides must have as many contracting dimensions ({} and {}) and batch "
-                           "dimensions ({} and "
-                           "{}).", Brief(a.lhs_contracting), Brief(a.rhs_contracting), Brief(a.lhs_batch),
-                           Brief(a.rhs_batch));
+    return InvalidArgument(
+        "Both sides must have as many contracting dimensions ({} and {}) and batch "
+        "dimensions ({} and "
+        "{}).",
+        Brief(a.lhs_contracting), Brief(a.rhs_contracting), Brief(a.lhs_batch), Brief(a.rhs_batch));
   auto equal = [&](const char* what, const Dims& l, const Dims& r) -> Result<> {
     for (std::size_t i = 0; i < l.size(); ++i)
       if (lhs.dim(l[i]) != rhs.dim(r[i]))
@@ -74,8 +75,8 @@ Result<Shape> ScaledDot(const ShapeRuleInput& in) {
     for (int64_t i = 0; fits && i < scale.rank(); ++i)
       fits = scale.dim(i) == 0 ? x.dim(i) == 0 : x.dim(i) % scale.dim(i) == 0;
     if (!fits)
-      return InvalidArgument("Each dimension of the scales {} must divide that of the operand {}.",
-                             Brief(scale), Brief(x));
+      return InvalidArgument("Each dimension of the scales {} must divide that of the operand {}.", Brief(scale),
+                             Brief(x));
   }
   const auto& a = Attr<DotAttributes>(in);
   if (a.precision.size() != 4) KRAFLA_TRY(CheckPrecision(a.precision, 2));
@@ -100,9 +101,11 @@ Result<Shape> RaggedDot(const ShapeRuleInput& in) {
   bool is_batch = Contains(a.dot.lhs_batch, ragged), is_contracting = Contains(a.dot.lhs_contracting, ragged);
   bool is_free = !is_batch && !is_contracting;
   if (a.rhs_group_dims.size() != (is_free ? 1u : 0u))
-    return InvalidArgument("ragged-dot has {} group dimension on the right when the ragged dimension is {}; "
-                           "rhs_group_dims={} were given.", is_free ? "one" : "no",
-                           is_free ? "neither contracting nor batch" : "contracting or batch", Brief(a.rhs_group_dims));
+    return InvalidArgument(
+        "ragged-dot has {} group dimension on the right when the ragged dimension is {}; "
+        "rhs_group_dims={} were given.",
+        is_free ? "one" : "no", is_free ? "neither contracting nor batch" : "contracting or batch",
+        Brief(a.rhs_group_dims));
   for (int64_t d : a.rhs_group_dims)
     if (Contains(a.dot.rhs_contracting, d) || Contains(a.dot.rhs_batch, d))
       return InvalidArgument("Group dimension {} on the right is also contracting or batch.", d);

@@ -62,8 +62,10 @@ Result<Shape> Clamp(const ShapeRuleInput& in) {
     return InvalidArgument("The operands of clamp must have one element type; they are {}, {} and {}.", Brief(low),
                            Brief(x), Brief(high));
   if ((!low.IsScalar() && !Shape::SameDims(low, x)) || (!high.IsScalar() && !Shape::SameDims(high, x)))
-    return InvalidArgument("The bounds of clamp must be scalars or have the operand's dimensions; low, x and high are "
-                           "{}, {} and {}.", Brief(low), Brief(x), Brief(high));
+    return InvalidArgument(
+        "The bounds of clamp must be scalars or have the operand's dimensions; low, x and high are "
+        "{}, {} and {}.",
+        Brief(low), Brief(x), Brief(high));
   Shape out = x;
   out.ClearLayout();
   return out;
@@ -75,18 +77,11 @@ Result<Shape> Compare(const ShapeRuleInput& in) {
   // XLA: hlo_verifier.cc HandleCompare.
   bool fits = true;
   switch (Attr<CompareAttributes>(in).type) {
-    case ComparisonType::kDefault:
-      break;
+    case ComparisonType::kDefault: break;
     case ComparisonType::kFloat:
-    case ComparisonType::kTotalOrder:
-      fits = IsFloat(t) || IsComplex(t);
-      break;
-    case ComparisonType::kSigned:
-      fits = IsSigned(t);
-      break;
-    case ComparisonType::kUnsigned:
-      fits = IsUnsigned(t) || t == ElementType::kPred;
-      break;
+    case ComparisonType::kTotalOrder: fits = IsFloat(t) || IsComplex(t); break;
+    case ComparisonType::kSigned: fits = IsSigned(t); break;
+    case ComparisonType::kUnsigned: fits = IsUnsigned(t) || t == ElementType::kPred; break;
   }
   if (!fits) return InvalidArgument("The comparison type does not fit operands of {}.", ElementTypeName(t));
   return out.WithElementType(ElementType::kPred);
@@ -120,8 +115,7 @@ Result<Shape> StochasticConvert(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* declared, DeclaredArray(in));
   if (!IsUnsigned(random->element_type()) || BitWidth(random->element_type()) != BitWidth(x->element_type()))
     return InvalidArgument("The random bits for {} must be unsigned integers of the same width, they are {}.",
-                           Brief(*x),
-                           Brief(*random));
+                           Brief(*x), Brief(*random));
   if (!Shape::SameDims(*x, *random))
     return InvalidArgument("The random bits must have the operand's dimensions; the operands are {} and {}.", Brief(*x),
                            Brief(*random));
@@ -160,9 +154,11 @@ Result<Shape> Select(const ShapeRuleInput& in) {
     return InvalidArgument("The first operand of select must be pred, it is {}.", Brief(*pred));
   KRAFLA_ASSIGN(Shape out, SamePair(in, 1, 2));
   if (!pred->IsScalar() && !Shape::SameDims(*pred, out))
-    return InvalidArgument("The first operand of select must be a scalar or have the dimensions of the others; "
-                           "it is {}, "
-                           "they are {}.", Brief(*pred), Brief(out));
+    return InvalidArgument(
+        "The first operand of select must be a scalar or have the dimensions of the others; "
+        "it is {}, "
+        "they are {}.",
+        Brief(*pred), Brief(out));
   if (!pred->IsScalar()) out = MergeDynamic(std::move(out), *pred);
   return out;
 }

@@ -11,9 +11,9 @@ struct Indexing {
   const Shape& operand;
   const Shape& indices;
   int64_t index_vector_dim;
-  const Dims& index_map;             // start_index_map, scatter_dims_to_operand_dims
-  const Dims& window_dims;           // offset_dims, update_window_dims: dimensions of the result or of the updates
-  const Dims& removed;               // collapsed_slice_dims, inserted_window_dims
+  const Dims& index_map;    // start_index_map, scatter_dims_to_operand_dims
+  const Dims& window_dims;  // offset_dims, update_window_dims: dimensions of the result or of the updates
+  const Dims& removed;      // collapsed_slice_dims, inserted_window_dims
   const Dims& operand_batching;
   const Dims& indices_batching;
   const char *index_map_name, *window_dims_name, *removed_name;
@@ -45,8 +45,8 @@ Result<> CheckIndexing(const Indexing& g) {
   KRAFLA_TRY(CheckDimensionNumbers("The batching dimensions of the indices", g.indices_batching, g.indices.rank()));
   if (!IsAscending(g.window_dims) || !IsAscending(g.removed) || !IsAscending(g.operand_batching))
     return InvalidArgument("{}={}, {}={} and the operand's batching dimensions {} must be ascending.",
-                           g.window_dims_name,
-                           Brief(g.window_dims), g.removed_name, Brief(g.removed), Brief(g.operand_batching));
+                           g.window_dims_name, Brief(g.window_dims), g.removed_name, Brief(g.removed),
+                           Brief(g.operand_batching));
   for (int64_t d : g.operand_batching)
     if (Contains(g.removed, d) || Contains(g.index_map, d))
       return InvalidArgument("Batching dimension {} of the operand is also in {} or {}.", d, g.removed_name,
@@ -75,8 +75,16 @@ Result<Shape> Gather(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* x, ArrayOperand(in, 0));
   KRAFLA_ASSIGN(const Shape* indices, ArrayOperand(in, 1));
   const auto& a = Attr<GatherAttributes>(in);
-  Indexing g{*x, *indices, a.index_vector_dim, a.start_index_map, a.offset_dims, a.collapsed_slice_dims,
-             a.operand_batching_dims, a.start_indices_batching_dims, "start_index_map", "offset_dims",
+  Indexing g{*x,
+             *indices,
+             a.index_vector_dim,
+             a.start_index_map,
+             a.offset_dims,
+             a.collapsed_slice_dims,
+             a.operand_batching_dims,
+             a.start_indices_batching_dims,
+             "start_index_map",
+             "offset_dims",
              "collapsed_slice_dims"};
   KRAFLA_TRY(CheckIndexing(g));
   if (a.slice_sizes.ssize() != x->rank())
@@ -90,8 +98,8 @@ Result<Shape> Gather(const ShapeRuleInput& in) {
     if (!Contains(a.collapsed_slice_dims, i) && !Contains(a.operand_batching_dims, i)) {
       window.Add(size, x->IsDynamicDim(i) && size == x->dim(i));
     } else if (size > 1) {
-      return InvalidArgument("Dimension {} is collapsed or batched; its slice size must be at most 1, it is {}.",
-                             i, size);
+      return InvalidArgument("Dimension {} is collapsed or batched; its slice size must be at most 1, it is {}.", i,
+                             size);
     }
   }
   DimList batch = BatchDims(g), out;
@@ -123,9 +131,11 @@ Result<Shape> Scatter(const ShapeRuleInput& in) {
     const Shape& array = *in.operands[i];
     const Shape& update = *in.operands[n + 1 + i];
     if (!Shape::SameDims(array, x) || !Shape::SameDims(update, updates))
-      return InvalidArgument("All arrays of a scatter have equal dimensions, and so have all updates; array {} "
-                             "is {}, its "
-                             "update {}.", i, Brief(array), Brief(update));
+      return InvalidArgument(
+          "All arrays of a scatter have equal dimensions, and so have all updates; array {} "
+          "is {}, its "
+          "update {}.",
+          i, Brief(array), Brief(update));
     if (array.element_type() != update.element_type())
       return InvalidArgument("Array {} of the scatter is {}, its update is {}; their element types must be equal.", i,
                              Brief(array), Brief(update));
@@ -134,9 +144,17 @@ Result<Shape> Scatter(const ShapeRuleInput& in) {
     results.back().ClearLayout();
   }
   const auto& a = Attr<ScatterAttributes>(in);
-  Indexing g{x, indices, a.index_vector_dim, a.scatter_dims_to_operand_dims, a.update_window_dims,
-             a.inserted_window_dims, a.input_batching_dims, a.scatter_indices_batching_dims,
-             "scatter_dims_to_operand_dims", "update_window_dims", "inserted_window_dims"};
+  Indexing g{x,
+             indices,
+             a.index_vector_dim,
+             a.scatter_dims_to_operand_dims,
+             a.update_window_dims,
+             a.inserted_window_dims,
+             a.input_batching_dims,
+             a.scatter_indices_batching_dims,
+             "scatter_dims_to_operand_dims",
+             "update_window_dims",
+             "inserted_window_dims"};
   KRAFLA_TRY(CheckIndexing(g));
   DimList batch = BatchDims(g);
   if (updates.rank() != batch.sizes.ssize() + a.update_window_dims.ssize())

@@ -19,8 +19,8 @@ Result<Shape> TriangularSolve(const ShapeRuleInput& in) {
   if (a->element_type() != b->element_type())
     return InvalidArgument("The operands must have one element type; they are {} and {}.", Brief(*a), Brief(*b));
   if (a->rank() < 2 || a->rank() != b->rank())
-    return InvalidArgument("The operands must have equal ranks of at least 2; they are {} and {}.",
-                           Brief(*a), Brief(*b));
+    return InvalidArgument("The operands must have equal ranks of at least 2; they are {} and {}.", Brief(*a),
+                           Brief(*b));
   int64_t rank = a->rank();
   if (a->dim(rank - 1) != a->dim(rank - 2))
     return InvalidArgument("The first operand must be square matrices, it is {}.", Brief(*a));
@@ -29,8 +29,8 @@ Result<Shape> TriangularSolve(const ShapeRuleInput& in) {
                            a->dim(rank - 1), Brief(*b), left);
   for (int64_t i = 0; i + 2 < rank; ++i)
     if (a->dim(i) != b->dim(i))
-      return InvalidArgument("The operands must have equal batch dimensions; they are {} and {}.",
-                             Brief(*a), Brief(*b));
+      return InvalidArgument("The operands must have equal batch dimensions; they are {} and {}.", Brief(*a),
+                             Brief(*b));
   Shape out = *b;
   out.ClearLayout();
   return out;
@@ -67,8 +67,8 @@ Result<Shape> Fft(const ShapeRuleInput& in) {
     bool is_last = i + 1 == x->rank();
     int64_t want = is_last && a.type == FftType::kIrfft ? half : length;
     if (x->dim(i) != want)
-      return InvalidArgument("fft_length={} wants {} elements in dimension {} of {}.",
-                             Brief(a.length), want, i, Brief(*x));
+      return InvalidArgument("fft_length={} wants {} elements in dimension {} of {}.", Brief(a.length), want, i,
+                             Brief(*x));
     dims.Add(is_last && a.type == FftType::kRfft ? half : length, x->IsDynamicDim(i));
   }
   ElementType type = x->element_type();
@@ -142,8 +142,7 @@ Result<Shape> Rng(const ShapeRuleInput& in) {
   ElementType type = declared->element_type();
   if (!IsScalarOf(*a, type) || !IsScalarOf(*b, type))
     return InvalidArgument("The parameters of the distribution must be {}[]; they are {} and {}.",
-                           ElementTypeName(type),
-                           Brief(*a), Brief(*b));
+                           ElementTypeName(type), Brief(*a), Brief(*b));
   bool uniform = Attr<RngAttributes>(in).distribution == RngDistribution::kUniform;
   if (IsComplex(type) || (!uniform && !IsFloat(type)))
     return InvalidArgument("{} numbers of type {} are not defined.", uniform ? "Uniform" : "Normal",
@@ -159,21 +158,22 @@ Result<Shape> RngBitGenerator(const ShapeRuleInput& in) {
   if (state->element_type() != ElementType::kU64 || state->rank() != 1 || state->dim(0) < 2 ||
       state->dim(0) > (three_fry ? 2 : 3))
     return InvalidArgument("The state of this generator is {}, {} was given.",
-                           three_fry ? "u64[2]" : "u64[2] or u64[3]",
-                           Brief(*state));
+                           three_fry ? "u64[2]" : "u64[2] or u64[3]", Brief(*state));
   if (!declared->IsTuple() || declared->tuple_elements().size() != 2 ||
       !SameTypeAndDims(declared->tuple_elements()[0], *state) ||
       !IsIntegral(declared->tuple_elements()[1].element_type()) ||
       BitWidth(declared->tuple_elements()[1].element_type()) < 8)
-    return InvalidArgument("rng-bit-generator gives a tuple of the state {} and integers of 8 to 64 bits, {} was "
-                           "declared.", Brief(*state), Brief(*declared));
+    return InvalidArgument(
+        "rng-bit-generator gives a tuple of the state {} and integers of 8 to 64 bits, {} was "
+        "declared.",
+        Brief(*state), Brief(*declared));
   return *declared;
 }
 
 Result<Shape> RngGetAndUpdateState(const ShapeRuleInput& in) {
   static constexpr int64_t kWords[] = {2};
-  if (in.declared != nullptr && (in.declared->element_type() != ElementType::kU64 || in.declared->rank() != 1 ||
-                                 in.declared->dim(0) != 2))
+  if (in.declared != nullptr &&
+      (in.declared->element_type() != ElementType::kU64 || in.declared->rank() != 1 || in.declared->dim(0) != 2))
     return InvalidArgument("rng-get-and-update-state gives u64[2], {} was declared.", Brief(*in.declared));
   return Shape::MakeArray(ElementType::kU64, kWords);
 }

@@ -91,16 +91,17 @@ Result<Shape> SelectAndScatter(const ShapeRuleInput& in) {
     return InvalidArgument("The source must be {}[] of dimensions {}, one element a window of {}; it is {}.",
                            ElementTypeName(x.element_type()), Brief(windowed.sizes), Brief(x), Brief(source));
   if (!IsScalarOf(init, x.element_type()))
-    return InvalidArgument("The initial value of {} must be {}[], it is {}.",
-                           Brief(x), ElementTypeName(x.element_type()),
-                           Brief(init));
+    return InvalidArgument("The initial value of {} must be {}[], it is {}.", Brief(x),
+                           ElementTypeName(x.element_type()), Brief(init));
   KRAFLA_TRY(ExpectCalled(in, 2));
   const ComputationSignature& select = in.called[0];
   if (select.parameters.size() != 2 || !IsScalarOf(select.parameters[0], x.element_type()) ||
       !IsScalarOf(select.parameters[1], x.element_type()) || !IsScalarOf(select.result, ElementType::kPred))
-    return InvalidArgument("The select computation must take two {}[] and give pred[]; it takes {} parameters "
-                           "and gives "
-                           "{}.", ElementTypeName(x.element_type()), select.parameters.size(), Brief(select.result));
+    return InvalidArgument(
+        "The select computation must take two {}[] and give pred[]; it takes {} parameters "
+        "and gives "
+        "{}.",
+        ElementTypeName(x.element_type()), select.parameters.size(), Brief(select.result));
   KRAFLA_TRY(CheckReducer(in, 1, {x.element_type()}));
   Shape out = x;
   out.ClearLayout();
@@ -132,8 +133,7 @@ Result<Shape> Scan(const ShapeRuleInput& in) {
     KRAFLA_TRY(CheckDimensionNumber("dimensions", a.dimension, x.rank()));
     if (x.dim(a.dimension) != length)
       return InvalidArgument("The arrays of a scan must be equally long in dimension {}; they are {} and {}.",
-                             a.dimension,
-                             Brief(*in.operands[0]), Brief(x));
+                             a.dimension, Brief(*in.operands[0]), Brief(x));
     DimList slice;
     for (int64_t d = 0; d < x.rank(); ++d)
       if (d != a.dimension) slice.AddFrom(x, d);
@@ -149,8 +149,8 @@ Result<Shape> Scan(const ShapeRuleInput& in) {
     given.push_back(&body.result);
   }
   if (given.size() < carries)
-    return InvalidArgument("The computation must give at least the {} carries, it gives {}.",
-                           carries, Brief(body.result));
+    return InvalidArgument("The computation must give at least the {} carries, it gives {}.", carries,
+                           Brief(body.result));
   std::size_t outputs = given.size() - carries;
   for (std::size_t i = 0; i < carries; ++i) {
     const Shape& carry = *in.operands[arrays + i];
@@ -201,8 +201,7 @@ Result<Shape> Map(const ShapeRuleInput& in) {
     for (int64_t d = 0; d < x.rank(); ++d)
       if (operand.IsDynamicDim(d)) dims.dynamic[static_cast<std::size_t>(d)] = true;
   }
-  if (!f.result.IsScalar())
-    return InvalidArgument("The computation must give a scalar, it gives {}.", Brief(f.result));
+  if (!f.result.IsScalar()) return InvalidArgument("The computation must give a scalar, it gives {}.", Brief(f.result));
   const Dims& mapped = Attr<DimensionsAttributes>(in).dimensions;
   bool all = mapped.ssize() == x.rank();
   for (std::size_t i = 0; all && i < mapped.size(); ++i) all = mapped[i] == static_cast<int64_t>(i);

@@ -32,16 +32,16 @@ Result<Shape> Slice(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* x, ArrayOperand(in, 0));
   const auto& a = Attr<SliceAttributes>(in);
   if (a.starts.ssize() != x->rank() || a.limits.ssize() != x->rank() || a.strides.ssize() != x->rank())
-    return InvalidArgument("slice must have one range for each dimension of {}, it has {}.",
-                           Brief(*x), a.starts.size());
+    return InvalidArgument("slice must have one range for each dimension of {}, it has {}.", Brief(*x),
+                           a.starts.size());
   DimList dims;
   for (int64_t i = 0; i < x->rank(); ++i) {
     auto n = static_cast<std::size_t>(i);
     if (a.starts[n] < 0 || a.starts[n] > a.limits[n] || a.limits[n] > x->dim(i))
       return InvalidArgument("The range [{}:{}] of dimension {} is not within [0:{}].", a.starts[n], a.limits[n], i,
                              x->dim(i));
-    if (a.strides[n] < 1) return InvalidArgument("The stride of dimension {} must be at least 1, it is {}.",
-                                                 i, a.strides[n]);
+    if (a.strides[n] < 1)
+      return InvalidArgument("The stride of dimension {} must be at least 1, it is {}.", i, a.strides[n]);
     int64_t size = CeilDiv(a.limits[n] - a.starts[n], a.strides[n]);
     // XLA: dynamic_dimension_inference.cc HandleSlice: one element taken out of a dynamic dimension is static.
     dims.Add(size, x->IsDynamicDim(i) && size != 1);
@@ -75,8 +75,8 @@ Result<Shape> DynamicUpdateSlice(const ShapeRuleInput& in) {
                            Brief(*update), Brief(*x));
   for (int64_t i = 0; i < x->rank(); ++i)
     if (update->dim(i) > x->dim(i))
-      return InvalidArgument("The update {} does not fit the operand {} in dimension {}.",
-                             Brief(*update), Brief(*x), i);
+      return InvalidArgument("The update {} does not fit the operand {} in dimension {}.", Brief(*update), Brief(*x),
+                             i);
   Shape out = *x;
   out.ClearLayout();
   return out;

@@ -30,7 +30,7 @@ Result<> CheckAsyncChain(const Instruction& i, const Instruction& before) {
   if (mine == nullptr || other == nullptr) return {};
   if (!mine->execution_thread.empty() && ThreadName(mine->execution_thread) != ThreadName(other->execution_thread))
     return Bad(i, Format("It runs on thread '{}', {} on '{}'.", mine->execution_thread, Describe(before),
-                              ThreadName(other->execution_thread)));
+                         ThreadName(other->execution_thread)));
   if (!i.called().empty() && !before.called().empty() &&
       (i.called().size() != before.called().size() || i.called(0) != before.called(0)))
     return Bad(i, Format("It calls another computation than {}.", Describe(before)));
@@ -56,20 +56,19 @@ Result<> CheckAsyncPair(const Instruction& i) {
     if (i.users().size() != 1)
       return Bad(i, Format("It must have one user, its {}; it has {}.", OpcodeName(*done), i.users().size()));
     const Instruction& user = *i.users()[0];
-    bool goes_on = (opcode == Opcode::kAsyncStart || opcode == Opcode::kAsyncUpdate) &&
-                   user.opcode() == Opcode::kAsyncUpdate;
+    bool goes_on =
+        (opcode == Opcode::kAsyncStart || opcode == Opcode::kAsyncUpdate) && user.opcode() == Opcode::kAsyncUpdate;
     if (user.opcode() != *done && !goes_on)
-      return Bad(i, Format("It must be used by its {} only; it is used by {}.",
-                                OpcodeName(*done), Describe(user)));
+      return Bad(i, Format("It must be used by its {} only; it is used by {}.", OpcodeName(*done), Describe(user)));
     if (i.IsRoot()) return Bad(i, "It is the root of its computation, so that what it began would leave unfinished.");
   }
   if (opcode == Opcode::kAsyncStart) {
     const auto* attributes = std::get_if<AsyncAttributes>(&i.attributes());
     if (attributes != nullptr && !i.called().empty() &&
         ThreadName(attributes->execution_thread) != ThreadName(i.called(0)->execution_thread()))
-      return Bad(i, Format("It runs on thread '{}', the computation '{}' on '{}'.",
-                                ThreadName(attributes->execution_thread), i.called(0)->name(),
-                                ThreadName(i.called(0)->execution_thread())));
+      return Bad(
+          i, Format("It runs on thread '{}', the computation '{}' on '{}'.", ThreadName(attributes->execution_thread),
+                    i.called(0)->name(), ThreadName(i.called(0)->execution_thread())));
   }
   if (HasTrait(opcode, op_trait::kAsyncDone) || opcode == Opcode::kAsyncUpdate) {
     if (i.operand_count() != 1) return Bad(i, "It takes one operand.");

@@ -24,7 +24,7 @@ bool TalksToTheWorld(const Instruction& i) {
 
 struct Node {
   enum : uint8_t { kNew, kOpen, kDone } state = kNew;
-  int height = 1;  // computations on the longest chain of calls from here, this one included
+  int height = 1;                        // computations on the longest chain of calls from here, this one included
   const Instruction* speaker = nullptr;  // an instruction, here or called from here, that talks to the world
 };
 
@@ -75,9 +75,9 @@ Result<> CheckCallGraph(const Module& module, int max_depth) {
                             Format("Computations call each other more than {} deep.", max_depth)));
       if (called.speaker != nullptr) {
         if (CallsPerElement(i.opcode()))
-          return At(i, Status(StatusCode::kUnimplemented,
-                              Format("{} runs inside a computation that {} applies to elements.",
-                                          Describe(*called.speaker), OpcodeName(i.opcode()))));
+          return At(
+              i, Status(StatusCode::kUnimplemented, Format("{} runs inside a computation that {} applies to elements.",
+                                                           Describe(*called.speaker), OpcodeName(i.opcode()))));
         if (node.speaker == nullptr) node.speaker = called.speaker;
       }
       ++frame.call;

@@ -51,8 +51,8 @@ Result<> CheckModuleConfig(const Module& module) {
                              Brief(alias.output_index), Brief(root.shape()), Describe(root));
     if (input->byte_size() != output->byte_size())
       return InvalidArgument("input_output_alias joins output {} ({}) with parameter {} {} ({}); their sizes differ.",
-                             Brief(alias.output_index), Brief(*output), alias.parameter,
-                             Brief(alias.parameter_index), Brief(*input));
+                             Brief(alias.output_index), Brief(*output), alias.parameter, Brief(alias.parameter_index),
+                             Brief(*input));
     if (!outputs.insert(PlaceOf(-1, alias.output_index)).second)
       return InvalidArgument("input_output_alias names output {} twice.", Brief(alias.output_index));
     if (!inputs.insert(PlaceOf(alias.parameter, alias.parameter_index)).second)
@@ -73,12 +73,11 @@ Result<> CheckModuleConfig(const Module& module) {
     const Instruction& p = *entry.parameters()[n];
     if (!Shape::Compatible(module.entry_layout_parameters[n], p.shape()))
       return InvalidArgument("entry_computation_layout has {} for parameter {}, {} is {}.",
-                             Brief(module.entry_layout_parameters[n]), n, Describe(p),
-                             Brief(p.shape()));
+                             Brief(module.entry_layout_parameters[n]), n, Describe(p), Brief(p.shape()));
   }
   if (!Shape::Compatible(*module.entry_layout_result, root.shape()))
-    return InvalidArgument("entry_computation_layout has the result {}, {} is {}.",
-                           Brief(*module.entry_layout_result), Describe(root), Brief(root.shape()));
+    return InvalidArgument("entry_computation_layout has the result {}, {} is {}.", Brief(*module.entry_layout_result),
+                           Describe(root), Brief(root.shape()));
   return {};
 }
 

@@ -25,9 +25,8 @@ Result<> CheckParameters(const Computation& c) {
     if (attributes == nullptr) return At(*i, Status(StatusCode::kInvalidArgument, "A parameter needs a number."));
     int64_t n = attributes->number;
     if (n < 0 || n >= static_cast<int64_t>(parameters.size()))
-      return InvalidArgument("{} in computation '{}': Parameter number {} is outside [0, {}).",
-                             Describe(*i), c.name(), n,
-                             parameters.size());
+      return InvalidArgument("{} in computation '{}': Parameter number {} is outside [0, {}).", Describe(*i), c.name(),
+                             n, parameters.size());
     if (parameters[static_cast<std::size_t>(n)] != i.get())
       return InvalidArgument("{} in computation '{}': Parameter {} was given twice.", Describe(*i), c.name(), n);
   }
@@ -39,8 +38,8 @@ Result<> CheckParameters(const Computation& c) {
 }  // namespace
 
 Failure At(const Instruction& i, Status error) {
-  return Failure(Status(error.code(), Format("{} in computation '{}': {}", Describe(i), i.parent()->name(),
-                                                  error.message())));
+  return Failure(
+      Status(error.code(), Format("{} in computation '{}': {}", Describe(i), i.parent()->name(), error.message())));
 }
 
 Result<> CheckStructure(const Module& module) {
@@ -61,8 +60,8 @@ Result<> CheckStructure(const Module& module) {
     for (const auto& i : c->instructions()) {
       auto owned_here = [&](const Instruction* other, const char* what) -> Result<> {
         if (other != nullptr && other->parent() == c.get()) return {};
-        return At(*i, Status(StatusCode::kInvalidArgument,
-                             Format("{} is not an instruction of this computation.", what)));
+        return At(*i,
+                  Status(StatusCode::kInvalidArgument, Format("{} is not an instruction of this computation.", what)));
       };
       for (const Instruction* operand : i->operands()) KRAFLA_TRY(owned_here(operand, "An operand"));
       for (const Instruction* before : i->control_predecessors())

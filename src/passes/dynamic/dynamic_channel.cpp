@@ -110,9 +110,10 @@ Result<> CheckDynamicChannels(const Module& module) {
     const Instruction &send = *ends.sends[0], &recv = *ends.recvs[0];
     const Shape &sent = send.shape().tuple_elements()[0], &taken = recv.shape().tuple_elements()[0];
     if ((sent.IsDynamic() || taken.IsDynamic()) && !Shape::Compatible(sent, taken))
-      return InvalidArgument("{} and {} share channel {} and must agree on what has a size of run time; they are {} "
-                             "and {}.",
-                             Describe(send), Describe(recv), number, sent.ToString(false), taken.ToString(false));
+      return InvalidArgument(
+          "{} and {} share channel {} and must agree on what has a size of run time; they are {} "
+          "and {}.",
+          Describe(send), Describe(recv), number, sent.ToString(false), taken.ToString(false));
   }
   return {};
 }

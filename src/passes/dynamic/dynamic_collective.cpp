@@ -57,16 +57,17 @@ Result<Instruction*> MovedTogether(DynamicOp& op, Instruction* x, int64_t dim, I
   const Dims square = {blocks, blocks}, each = {total, blocks}, along = {total};
   const Dims second = {1};
   Instruction* none = rewrite.Splat(ScalarZero(ElementType::kS32), square);
-  Instruction* before =
-      rewrite.Compare(ComparisonDirection::kLe, Counting(op, square, 1), Counting(op, square, 0));
-  KRAFLA_ASSIGN(Instruction * ends, SumOf(op, rewrite.Select(before, rewrite.Broadcast(sizes, square, second), none), 1));
-  Instruction* spare =
-      rewrite.Binary(Opcode::kSubtract, rewrite.Splat(ScalarOfInt(ElementType::kS32, block), sizes->shape().dims()), sizes);
+  Instruction* before = rewrite.Compare(ComparisonDirection::kLe, Counting(op, square, 1), Counting(op, square, 0));
+  KRAFLA_ASSIGN(Instruction * ends,
+                SumOf(op, rewrite.Select(before, rewrite.Broadcast(sizes, square, second), none), 1));
+  Instruction* spare = rewrite.Binary(
+      Opcode::kSubtract, rewrite.Splat(ScalarOfInt(ElementType::kS32, block), sizes->shape().dims()), sizes);
   Instruction* past =
       rewrite.Compare(ComparisonDirection::kGe, Counting(op, each, 0), rewrite.Broadcast(ends, each, second));
-  KRAFLA_ASSIGN(Instruction * skipped,
-                SumOf(op, rewrite.Select(past, rewrite.Broadcast(spare, each, second),
-                                         rewrite.Splat(ScalarZero(ElementType::kS32), each)), 1));
+  KRAFLA_ASSIGN(Instruction * skipped, SumOf(op,
+                                             rewrite.Select(past, rewrite.Broadcast(spare, each, second),
+                                                            rewrite.Splat(ScalarZero(ElementType::kS32), each)),
+                                             1));
   return TakeAlong(op, x, dim, rewrite.Binary(Opcode::kAdd, Counting(op, along, 0), skipped));
 }
 
@@ -76,8 +77,8 @@ Result<Instruction*> InBlocks(DynamicOp& op, Instruction* x, int64_t dim, int64_
   const Dims along = {x->shape().dim(dim)};
   Instruction* block = rewrite.Splat(ScalarOfInt(ElementType::kS32, along[0] / blocks), along);
   Instruction* at = Counting(op, along, 0);
-  Instruction* from = rewrite.Binary(Opcode::kMultiply, rewrite.Binary(Opcode::kDivide, at, block),
-                                     rewrite.Broadcast(part, along, {}));
+  Instruction* from =
+      rewrite.Binary(Opcode::kMultiply, rewrite.Binary(Opcode::kDivide, at, block), rewrite.Broadcast(part, along, {}));
   return TakeAlong(op, x, dim, rewrite.Binary(Opcode::kAdd, from, rewrite.Binary(Opcode::kRemainder, at, block)));
 }
 
@@ -179,7 +180,8 @@ Lowered AllToAllArrays(DynamicOp& op) {
 // How many members a group has, which cannot be told from the shapes.
 int64_t GroupSize(DynamicOp& op) {
   const auto& a = op.attr<CollectiveAttributes>();
-  if (!a.replica_groups.empty() && !a.replica_groups[0].empty()) return static_cast<int64_t>(a.replica_groups[0].size());
+  if (!a.replica_groups.empty() && !a.replica_groups[0].empty())
+    return static_cast<int64_t>(a.replica_groups[0].size());
   const Module& module = *op.instruction().parent()->parent();
   if (a.use_global_device_ids) return module.replica_count * module.num_partitions;
   return a.channel_id ? module.num_partitions : module.replica_count;
@@ -259,8 +261,8 @@ Lowered LowerDynamicCollective(DynamicOp& op) {
   if (opcode == Opcode::kReduceScatter) return ReduceScatter(op);
   if (opcode == Opcode::kAllToAll) return AllToAll(op);
   // The form in place, whose further operands say where to read and write, is not one of these.
-  const bool plain = op.shape().IsArray() ? op.operand_count() == 1
-                                          : op.shape().tuple_elements().size() == op.operand_count();
+  const bool plain =
+      op.shape().IsArray() ? op.operand_count() == 1 : op.shape().tuple_elements().size() == op.operand_count();
   if (plain && (opcode == Opcode::kCollectivePermute || opcode == Opcode::kCollectiveBroadcast))
     return sized ? FromOne(op) : op.Same({});
   return std::nullopt;

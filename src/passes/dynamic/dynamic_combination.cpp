@@ -32,10 +32,8 @@ Lowered Reduce(DynamicOp& op) {
     for (int64_t d = 0; d < rank; ++d) all[At(d)] = op.Merge(all[At(d)], op.operand(n).size(d));
   DimensionSizes reduced(At(rank), nullptr);
   for (int64_t d = 0; d < rank; ++d) {
-    if (std::ranges::find(along, d) != along.end())
-      reduced[At(d)] = all[At(d)];
-    else
-      sizes.push_back(all[At(d)]);
+    if (std::ranges::find(along, d) != along.end()) reduced[At(d)] = all[At(d)];
+    else sizes.push_back(all[At(d)]);
   }
   std::vector<Instruction*> values = op.Values();
   for (std::size_t n = 0; n < arrays; ++n) values[n] = op.Masked(values[n], reduced, Neutral(op, n, arrays));
@@ -184,8 +182,8 @@ Lowered Sort(DynamicOp& op) {
   Instruction* same = comparator->Add(Opcode::kCompare, pred, {left, right}, CompareAttributes{});
   comparator->set_root(comparator->Add(Opcode::kSelect, pred, {same, comparator->root(), left}));
 
-  KRAFLA_ASSIGN(Instruction * made, rewrite.Infer(Opcode::kSort, std::move(values), op.attr<SortAttributes>(),
-                                                  {comparator}));
+  KRAFLA_ASSIGN(Instruction * made,
+                rewrite.Infer(Opcode::kSort, std::move(values), op.attr<SortAttributes>(), {comparator}));
   if (!op.shape().IsTuple()) return op.Array(rewrite.Element(made, 0), std::move(sizes));
   std::vector<Instruction*> elements;
   BoundedValue out;

@@ -11,7 +11,6 @@ namespace krafla {
 
 namespace {
 
-
 Lowered Slice(DynamicOp& op) {
   const BoundedValue& x = op.operand(0);
   const auto& a = op.attr<SliceAttributes>();
@@ -117,8 +116,7 @@ Lowered DynamicUpdateSlice(DynamicOp& op) {
     cut.strides.push_back(1);
     cut.limits.push_back(dims[At(d)]);
   }
-  KRAFLA_ASSIGN(Instruction * base,
-                rewrite.Infer(Opcode::kPad, {x.value, rewrite.Constant(ScalarZero(type))}, pad));
+  KRAFLA_ASSIGN(Instruction * base, rewrite.Infer(Opcode::kPad, {x.value, rewrite.Constant(ScalarZero(type))}, pad));
   std::vector<Instruction*> slice_operands = {base};
   for (int64_t d = 0; d < rank; ++d) {
     Instruction* start = operands[At(d) + 2];
@@ -226,8 +224,8 @@ Lowered Scatter(DynamicOp& op) {
     for (std::size_t w = 0; w < a.update_window_dims.size(); ++w) {
       Instruction* n_update = update.size(a.update_window_dims[w]);
       const int64_t d = window_dims[w];
-      if (n_update != nullptr && (n_update != x.size(d) || update.value->shape().dim(a.update_window_dims[w]) !=
-                                                                x.value->shape().dim(d)))
+      if (n_update != nullptr &&
+          (n_update != x.size(d) || update.value->shape().dim(a.update_window_dims[w]) != x.value->shape().dim(d)))
         return std::nullopt;
     }
   }

@@ -145,10 +145,8 @@ Lowered Concatenate(DynamicOp& op) {
         operands.push_back(d == along ? op.Add(offset, fixed) : op.Number(0));
       out = rewrite.Add(Opcode::kDynamicUpdateSlice, out->shape(), std::move(operands));
     }
-    if (x.IsSized(along))
-      offset = offset == nullptr ? x.size(along) : op.Scalar(Opcode::kAdd, offset, x.size(along));
-    else
-      fixed += x.value->shape().dim(along);
+    if (x.IsSized(along)) offset = offset == nullptr ? x.size(along) : op.Scalar(Opcode::kAdd, offset, x.size(along));
+    else fixed += x.value->shape().dim(along);
   }
   sizes[At(along)] = op.Add(offset, fixed);
   return op.Array(out, sizes);
@@ -203,8 +201,8 @@ Instruction* Relinearize(DynamicOp& op, const BoundedValue& x, std::span<const i
   Instruction* linear = spread(op.Number(0));
   for (std::size_t d = 0; d < dims.size(); ++d) {
     Instruction* size = d < sizes.size() && sizes[d] != nullptr ? sizes[d] : op.Number(dims[d]);
-    Instruction* at = rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, dims), {},
-                                  IotaAttributes{static_cast<int64_t>(d)});
+    Instruction* at =
+        rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, dims), {}, IotaAttributes{static_cast<int64_t>(d)});
     linear = rewrite.Binary(Opcode::kAdd, rewrite.Binary(Opcode::kMultiply, linear, spread(size)), at);
   }
   // ... and where in the operand that one lies. Past the last, anything: gather keeps to the array.

@@ -25,10 +25,8 @@ Result<Shape> Packed(const Shape& shape) {
   const int64_t sizes = DynamicDimensions(shape);
   if (sizes == 0) return shape;
   std::vector<Shape> elements;
-  if (shape.IsTuple())
-    elements = shape.WithStaticDims().tuple_elements();
-  else
-    elements = {shape.WithStaticDims()};
+  if (shape.IsTuple()) elements = shape.WithStaticDims().tuple_elements();
+  else elements = {shape.WithStaticDims()};
   for (int64_t n = 0; n < sizes; ++n) elements.push_back(SizeShape());
   return Shape::MakeTuple(std::move(elements));
 }
@@ -103,8 +101,7 @@ Instruction* ComputationPadder::Pack(Rewriter& rewrite, const BoundedValue& x, c
   if (declared.IsTuple())
     for (std::size_t e = 0; e < declared.tuple_elements().size(); ++e)
       elements.push_back(rewrite.Element(x.value, static_cast<int64_t>(e)));
-  else
-    elements.push_back(x.value);
+  else elements.push_back(x.value);
   std::vector<const Shape*> leaves = TupleLeaves(declared);
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
     for (int64_t d = 0; d < leaves[leaf]->rank(); ++d) {
@@ -179,8 +176,8 @@ Result<> ComputationPadder::Run(const Shape& result, bool is_entry) {
   KRAFLA_TRY(is_entry ? TakeEntryParameters() : TakeParameters());
   for (Instruction* i : order) {
     if (i->opcode() == Opcode::kParameter) continue;
-    KRAFLA_TRY(Visit(i).transform_error(
-        [&](Status e) { return std::move(e).WithContext(Format("at {}", Describe(*i))); }));
+    KRAFLA_TRY(
+        Visit(i).transform_error([&](Status e) { return std::move(e).WithContext(Format("at {}", Describe(*i))); }));
   }
   Instruction* root = c_.root();
   auto it = known_.find(root);
@@ -365,8 +362,7 @@ Result<BoundedValue> ComputationPadder::Lower(Instruction* i, const std::vector<
 }
 
 // The computations called have been rewritten before.
-Result<BoundedValue> ComputationPadder::LowerControl(Instruction* i,
-                                                     const std::vector<const BoundedValue*>& operands) {
+Result<BoundedValue> ComputationPadder::LowerControl(Instruction* i, const std::vector<const BoundedValue*>& operands) {
   Rewriter rewrite(*i);
   std::vector<Instruction*> packed;
   for (std::size_t n = 0; n < operands.size(); ++n)
@@ -427,8 +423,8 @@ Result<BoundedValue> ComputationPadder::CallOut(DynamicOp& op, const Instruction
       for (Instruction* s : leaf)
         if (s != nullptr) arguments.push_back(s);
   for (std::size_t n = 0; n < arguments.size(); ++n) {
-    Instruction* p = callee->Add(Opcode::kParameter, arguments[n]->shape(), {},
-                                 ParameterAttributes{static_cast<int64_t>(n), {}});
+    Instruction* p =
+        callee->Add(Opcode::kParameter, arguments[n]->shape(), {}, ParameterAttributes{static_cast<int64_t>(n), {}});
     (n < op.operand_count() ? parameters : size_parameters).push_back(p);
   }
   std::span<Instruction* const> sizes = size_parameters;
@@ -458,8 +454,8 @@ Result<BoundedValue> ComputationPadder::CallOut(DynamicOp& op, const Instruction
   callee->set_root(inside.Tuple(std::move(results)));
 
   Rewriter& outside = op.rewrite();
-  Instruction* call = outside.Add(Opcode::kCall, callee->root()->shape(), std::move(arguments), CallAttributes{},
-                                  {callee});
+  Instruction* call =
+      outside.Add(Opcode::kCall, callee->root()->shape(), std::move(arguments), CallAttributes{}, {callee});
   BoundedValue out;
   int64_t next = 0;
   out.value = PutTogether(outside, result->shape(), call, next);
@@ -481,10 +477,8 @@ void PackInterface(Module& module, const Shape& result) {
   Shape& layout = *module.entry_layout_result;
   if (result.IsDynamic()) {
     std::vector<Shape> elements;
-    if (layout.IsTuple())
-      elements = layout.WithStaticDims().tuple_elements();
-    else
-      elements = {layout.WithStaticDims()};
+    if (layout.IsTuple()) elements = layout.WithStaticDims().tuple_elements();
+    else elements = {layout.WithStaticDims()};
     while (elements.size() < entry.root()->shape().tuple_elements().size()) elements.push_back(SizeShape());
     auto packed = Shape::MakeTuple(std::move(elements));
     KRAFLA_CHECK(packed.has_value());

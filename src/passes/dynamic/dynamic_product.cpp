@@ -28,7 +28,8 @@ ProductSizes SizesOf(DynamicOp& op, const DotAttributes& a, int64_t skipped) {
   }
   for (std::size_t b = 0; b < a.lhs_batch.size(); ++b)
     out.result.push_back(op.Merge(lhs.size(a.lhs_batch[b]), rhs.size(a.rhs_batch[b])));
-  for (int64_t d : FreeDims(lhs.value->shape().rank(), a.lhs_contracting, a.lhs_batch)) out.result.push_back(lhs.size(d));
+  for (int64_t d : FreeDims(lhs.value->shape().rank(), a.lhs_contracting, a.lhs_batch))
+    out.result.push_back(lhs.size(d));
   for (int64_t d : FreeDims(rhs.value->shape().rank(), a.rhs_contracting, a.rhs_batch))
     if (d != skipped) out.result.push_back(rhs.size(d));
   return out;

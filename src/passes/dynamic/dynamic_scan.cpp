@@ -28,8 +28,8 @@ Instruction* LastOf(DynamicOp& op, Instruction* results, int64_t dim, Instructio
   DynamicSliceAttributes one;
   one.slice_sizes = shape.dims();
   one.slice_sizes[At(dim)] = 1;
-  Instruction* slice = rewrite.Add(Opcode::kDynamicSlice, ArrayShape(shape.element_type(), one.slice_sizes),
-                                   std::move(operands), one);
+  Instruction* slice =
+      rewrite.Add(Opcode::kDynamicSlice, ArrayShape(shape.element_type(), one.slice_sizes), std::move(operands), one);
   slice = rewrite.Reshape(slice, init->shape().dims());
   Instruction* any = rewrite.Compare(ComparisonDirection::kGt, turns, op.Number(0));
   return rewrite.Select(rewrite.Broadcast(any, init->shape().dims(), {}), slice, init);
@@ -83,10 +83,8 @@ Lowered LowerDynamicScan(DynamicOp& op) {
     const bool carry = n >= outputs;
     DimensionSizes sizes(At(op.shape().tuple_elements()[n].rank()), nullptr);
     for (std::size_t d = 0, from = 0; d < sizes.size(); ++d) {
-      if (!carry && static_cast<int64_t>(d) == a.dimension)
-        sizes[d] = turns;
-      else if (from < across.size())
-        sizes[d] = across[from++];
+      if (!carry && static_cast<int64_t>(d) == a.dimension) sizes[d] = turns;
+      else if (from < across.size()) sizes[d] = across[from++];
     }
     out.leaves.push_back(std::move(sizes));
   }

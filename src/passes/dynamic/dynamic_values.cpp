@@ -75,8 +75,8 @@ Instruction* DynamicOp::Mask(std::span<const int64_t> dims, const DimensionSizes
   Instruction* out = nullptr;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == nullptr) continue;
-    Instruction* at = rewrite_.Add(Opcode::kIota, ArrayShape(ElementType::kS32, dims), {},
-                                   IotaAttributes{static_cast<int64_t>(d)});
+    Instruction* at =
+        rewrite_.Add(Opcode::kIota, ArrayShape(ElementType::kS32, dims), {}, IotaAttributes{static_cast<int64_t>(d)});
     Instruction* below = rewrite_.Compare(ComparisonDirection::kLt, at, rewrite_.Broadcast(sizes[d], dims, {}));
     out = out == nullptr ? below : rewrite_.Binary(Opcode::kAnd, out, below);
   }
@@ -110,8 +110,7 @@ BoundedValue DynamicOp::SameOn(std::vector<Instruction*> values, DimensionSizes 
   made->set_shape(std::move(shape));
   BoundedValue out;
   out.value = made;
-  for (const Shape* leaf : TupleLeaves(made->shape()))
-    out.leaves.push_back(leaf->IsArray() ? sizes : DimensionSizes{});
+  for (const Shape* leaf : TupleLeaves(made->shape())) out.leaves.push_back(leaf->IsArray() ? sizes : DimensionSizes{});
   return out;
 }
 

@@ -99,13 +99,13 @@ class DynamicOp {
 // has to run it.
 using Lowered = Result<std::optional<BoundedValue>>;
 Lowered LowerDynamicElementwise(DynamicOp& op);
-Lowered LowerDynamicMovement(DynamicOp& op);      // dynamic_movement.cpp
-Lowered LowerDynamicIndexing(DynamicOp& op);      // dynamic_indexing.cpp: slices and updates, gather, scatter
-Lowered LowerDynamicCombination(DynamicOp& op);   // dynamic_combination.cpp: reductions, contractions, sort
-Lowered LowerDynamicScan(DynamicOp& op);          // dynamic_scan.cpp
-Lowered LowerDynamicProduct(DynamicOp& op);       // dynamic_product.cpp: ragged and scaled dots
-Lowered LowerDynamicCollective(DynamicOp& op);    // dynamic_collective.cpp
-Lowered LowerDynamicChannel(DynamicOp& op);       // dynamic_channel.cpp: send and recv between devices
+Lowered LowerDynamicMovement(DynamicOp& op);     // dynamic_movement.cpp
+Lowered LowerDynamicIndexing(DynamicOp& op);     // dynamic_indexing.cpp: slices and updates, gather, scatter
+Lowered LowerDynamicCombination(DynamicOp& op);  // dynamic_combination.cpp: reductions, contractions, sort
+Lowered LowerDynamicScan(DynamicOp& op);         // dynamic_scan.cpp
+Lowered LowerDynamicProduct(DynamicOp& op);      // dynamic_product.cpp: ragged and scaled dots
+Lowered LowerDynamicCollective(DynamicOp& op);   // dynamic_collective.cpp
+Lowered LowerDynamicChannel(DynamicOp& op);      // dynamic_channel.cpp: send and recv between devices
 
 // INVALID_ARGUMENT where the two ends of a channel do not agree on dynamic dimensions.
 Result<> CheckDynamicChannels(const Module& module);

@@ -55,8 +55,7 @@ class BatchNorm {
     KRAFLA_ASSIGN(Instruction * grad_scale, Sum(Multiply(gradient, normal)));
     Instruction* mean_gradient = DivideByCount(grad_offset);
     Instruction* mean_product = DivideByCount(grad_scale);
-    Instruction* inner =
-        Subtract(Subtract(gradient, Spread(mean_gradient)), Multiply(normal, Spread(mean_product)));
+    Instruction* inner = Subtract(Subtract(gradient, Spread(mean_gradient)), Multiply(normal, Spread(mean_product)));
     Instruction* grad_x = Multiply(Spread(Multiply(Wide(1), inverse)), inner);
     return rewrite_.Tuple({Narrow(grad_x), Narrow(grad_scale), Narrow(grad_offset)});
   }
@@ -74,9 +73,7 @@ class BatchNorm {
   Instruction* Like(Instruction* x, double value) {
     return rewrite_.Splat(ScalarLiteral(wide_, value), x->shape().dims());
   }
-  Result<Instruction*> Sum(Instruction* x) {
-    return rewrite_.Reduce(Opcode::kAdd, x, ScalarZero(wide_), others_);
-  }
+  Result<Instruction*> Sum(Instruction* x) { return rewrite_.Reduce(Opcode::kAdd, x, ScalarZero(wide_), others_); }
   Instruction* DivideByCount(Instruction* x) {
     if (!i_->operand(0)->shape().IsDynamic())
       return rewrite_.Binary(Opcode::kDivide, x, Like(x, static_cast<double>(count_)));

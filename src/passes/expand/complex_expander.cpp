@@ -56,14 +56,16 @@ Result<Instruction*> ExpandSort(Instruction* i) {
     operands.push_back(rewrite.Part(Opcode::kReal, x));
     operands.push_back(rewrite.Part(Opcode::kImag, x));
   }
-  KRAFLA_ASSIGN(Instruction * made, rewrite.Infer(Opcode::kSort, std::move(operands), i->attributes(), {ComparatorOfParts(*i)}));
+  KRAFLA_ASSIGN(Instruction * made,
+                rewrite.Infer(Opcode::kSort, std::move(operands), i->attributes(), {ComparatorOfParts(*i)}));
   std::vector<Instruction*> results;
   int64_t next = 0;
   for (const Instruction* x : i->operands()) {
     Instruction* result = rewrite.Element(made, next++);
     if (IsComplexArray(x)) {
       Instruction* imaginary = rewrite.Element(made, next++);
-      result = rewrite.Add(Opcode::kComplex, result->shape().WithElementType(x->shape().element_type()), {result, imaginary});
+      result = rewrite.Add(Opcode::kComplex, result->shape().WithElementType(x->shape().element_type()),
+                           {result, imaginary});
     }
     results.push_back(result);
   }

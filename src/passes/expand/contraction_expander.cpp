@@ -41,7 +41,8 @@ Instruction* Factor(Rewriter& rewrite, const Instruction* dot, std::size_t side,
   const Dims& batch = side == 0 ? a.lhs_batch : a.rhs_batch;
   Instruction* x = dot->operand(side);
   const int64_t rank = x->shape().rank();
-  SliceAttributes slice{Dims(static_cast<std::size_t>(rank), 0), x->shape().dims(), Dims(static_cast<std::size_t>(rank), 1)};
+  SliceAttributes slice{Dims(static_cast<std::size_t>(rank), 0), x->shape().dims(),
+                        Dims(static_cast<std::size_t>(rank), 1)};
   std::vector<bool> dropped(static_cast<std::size_t>(rank), false);
   for (std::size_t c = 0; c < contracting.size(); ++c) {
     const auto d = static_cast<std::size_t>(contracting[c]);
@@ -109,7 +110,8 @@ Instruction* Bytes(Rewriter& rewrite, Instruction* x, int depth = 0) {
   auto is_byte = [](ElementType t) { return t == ElementType::kS8 || t == ElementType::kU8; };
   if (is_byte(x->shape().element_type())) return x;
   if (x->opcode() == Opcode::kConvert) return is_byte(x->operand(0)->shape().element_type()) ? x->operand(0) : nullptr;
-  const bool moves = x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kBroadcast;
+  const bool moves =
+      x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kBroadcast;
   if (!moves || depth > 4) return nullptr;
   Instruction* from = Bytes(rewrite, x->operand(0), depth + 1);
   if (from == nullptr) return nullptr;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions over arrays that are dilated by s (transposed convolutions, the gradient of a strided one): of s taps that lie
-// side by side one meets an element. Every output meets the taps of one residue modulo s, so the outputs of one residue are a
-// plain convolution with these taps. Residues with as many taps are features of one convolution, which leaves at most two in a
-// dimension, and no product with a hole. (The CPU back end takes such convolutions apart itself, and writes each part in place.)
+// Convolutions over arrays that are dilated by s (transposed convolutions, the gradient of a strided one): of s taps
+// that lie side by side one meets an element. Every output meets the taps of one residue modulo s, so the outputs of
+// one residue are a plain convolution with these taps. Residues with as many taps are features of one convolution,
+// which leaves at most two in a dimension, and no product with a hole. (The CPU back end takes such convolutions apart
+// itself, and writes each part in place.)
 //
 // Along one dimension, with low padding s a + b, 0 <= b < s: output s y + q - (s - 1 - b), 0 <= q < s, meets the taps
 // (s - 1 - q) + s j at elements y + j - a.
@@ -21,8 +22,8 @@ namespace {
 struct DilatedDim {
   std::size_t spatial = 0;
   int64_t s = 1, taps = 0;
-  int64_t low = 0;      // a
-  int64_t before = 0;   // outputs of the first block that are not there
+  int64_t low = 0;     // a
+  int64_t before = 0;  // outputs of the first block that are not there
   int64_t blocks = 0;
   int64_t longer() const { return taps % s; }  // so many residues have a tap more
 };
@@ -40,7 +41,8 @@ class DilatedConvolution {
         reversed.push_back(a_.kernel_spatial[d.spatial]);
         a_.window[d.spatial].reversal = false;
       }
-    if (!reversed.empty()) kernel_ = rewrite_.Add(Opcode::kReverse, kernel_->shape(), {kernel_}, DimensionsAttributes{reversed});
+    if (!reversed.empty())
+      kernel_ = rewrite_.Add(Opcode::kReverse, kernel_->shape(), {kernel_}, DimensionsAttributes{reversed});
     std::vector<bool> longer(dims_.size());
     KRAFLA_ASSIGN(Instruction * joined, Joined(longer, 0));
     return Assembled(joined);
@@ -103,9 +105,11 @@ class DilatedConvolution {
     std::vector<int64_t> residue_at(dims_.size());
     int64_t group_at = 0;
     for (std::size_t d = 0; d < rank; ++d) {
-      const auto it = std::ranges::find(dims_, static_cast<int64_t>(d), [&](const DilatedDim& x) { return a_.kernel_spatial[x.spatial]; });
+      const auto it = std::ranges::find(dims_, static_cast<int64_t>(d),
+                                        [&](const DilatedDim& x) { return a_.kernel_spatial[x.spatial]; });
       const auto add = [&](int64_t size, int64_t begin, int64_t end) {
-        split.push_back(size), residues.starts.push_back(begin), residues.limits.push_back(end), residues.strides.push_back(1);
+        split.push_back(size), residues.starts.push_back(begin), residues.limits.push_back(end),
+            residues.strides.push_back(1);
       };
       if (it != dims_.end()) {
         const auto n = static_cast<std::size_t>(it - dims_.begin());
@@ -180,7 +184,8 @@ class DilatedConvolution {
       permutation.push_back(places[At(d)]);
       if (d == a_.output_feature) permutation.push_back(feature_place + std::ssize(residues) + 1);
       for (std::size_t n = 0; n < dims_.size(); ++n)
-        if (a_.output_spatial[dims_[n].spatial] == d) permutation.push_back(feature_place + 1 + static_cast<int64_t>(n));
+        if (a_.output_spatial[dims_[n].spatial] == d)
+          permutation.push_back(feature_place + 1 + static_cast<int64_t>(n));
     }
     for (int64_t p : permutation) wanted.push_back(apart[At(p)]);
     if (is_zero) return rewrite_.Splat(ScalarLiteral(type, 0), wanted);
@@ -190,7 +195,8 @@ class DilatedConvolution {
       w.base_dilation = 1;
       w.size = TapsOf(n, longer[n]);
       w.padding_low = dims_[n].low;
-      w.padding_high = dims_[n].blocks + w.size - 1 - i_->operand(0)->shape().dim(a.input_spatial[dims_[n].spatial]) - dims_[n].low;
+      w.padding_high =
+          dims_[n].blocks + w.size - 1 - i_->operand(0)->shape().dim(a.input_spatial[dims_[n].spatial]) - dims_[n].low;
     }
     Instruction* made = rewrite_.Add(Opcode::kConvolution, ArrayOf(type, out), {i_->operand(0), KernelOf(longer)}, a);
     return rewrite_.Transpose(rewrite_.Reshape(made, apart), permutation);
@@ -198,7 +204,8 @@ class DilatedConvolution {
 
   // Where the residues of dilated dimension `n` lie in the outputs.
   int64_t ResidueAxis(std::size_t n) const {
-    int64_t axis = a_.output_spatial[dims_[n].spatial] + 1 + (a_.output_feature < a_.output_spatial[dims_[n].spatial] ? 1 : 0);
+    int64_t axis =
+        a_.output_spatial[dims_[n].spatial] + 1 + (a_.output_feature < a_.output_spatial[dims_[n].spatial] ? 1 : 0);
     for (std::size_t m = 0; m < dims_.size(); ++m)
       axis += a_.output_spatial[dims_[m].spatial] < a_.output_spatial[dims_[n].spatial] ? 1 : 0;
     return axis;

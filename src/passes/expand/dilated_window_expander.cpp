@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sum over windows that are as long as the distance between the elements of a dilated array (the gradient of an average
-// pool whose windows do not overlap) has one element in each: that dimension is the array with each element repeated.
+// A sum over windows that are as long as the distance between the elements of a dilated array (the gradient of an
+// average pool whose windows do not overlap) has one element in each: that dimension is the array with each element
+// repeated.
 #include <algorithm>
 
 #include "passes/lift.h"
@@ -31,7 +32,8 @@ Result<Instruction*> RepeatElements(Instruction* i) {
   if (init == nullptr || !IsPositiveZero(*init) || BinaryOpcode(*i->called(0)) != Opcode::kAdd) return nullptr;
   Window window = i->attr<WindowAttributes>().window;
   Instruction* x = i->operand(0);
-  if (x->opcode() == Opcode::kPad && std::ranges::all_of(window, [](const WindowDim& w) { return w.base_dilation == 1; })) {
+  if (x->opcode() == Opcode::kPad &&
+      std::ranges::all_of(window, [](const WindowDim& w) { return w.base_dilation == 1; })) {
     const Literal* padding = SplatOf(x->operand(1));
     if (padding != nullptr && IsPositiveZero(*padding)) {
       window = WithPadding(window, x->attr<PadAttributes>());

@@ -85,8 +85,9 @@ class RaggedDotParts {
     Dims out;
     auto count = static_cast<std::size_t>(i_->operand(2)->shape().rank() - 1);
     Dims order = a_.lhs_batch;
-    Dims more = Contains(a_.lhs_contracting, ragged_) ? a_.lhs_contracting
-                                                 : FreeDims(lhs_->shape().rank(), a_.lhs_contracting, a_.lhs_batch);
+    Dims more = Contains(a_.lhs_contracting, ragged_)
+                    ? a_.lhs_contracting
+                    : FreeDims(lhs_->shape().rank(), a_.lhs_contracting, a_.lhs_batch);
     order.append(more.begin(), more.end());
     for (std::size_t n = 0; n < count; ++n) out.push_back(order[n]);
     return out;
@@ -108,8 +109,7 @@ class RaggedDotParts {
     int64_t group = a_.lhs_batch.ssize() + lhs_free.ssize() + PositionOf(rhs_free, group_dim);
     mapping.push_back(group);
     Instruction* zero = rewrite_.Splat(ScalarZero(i_->shape().element_type()), products->shape().dims());
-    Instruction* picked =
-        rewrite_.Select(rewrite_.Broadcast(mask, products->shape().dims(), mapping), products, zero);
+    Instruction* picked = rewrite_.Select(rewrite_.Broadcast(mask, products->shape().dims(), mapping), products, zero);
     return rewrite_.Reduce(Opcode::kAdd, picked, ScalarZero(i_->shape().element_type()), {&group, 1});
   }
 

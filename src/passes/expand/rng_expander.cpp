@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "numerics/rng.h"
 #include "ir/builder.h"
+#include "numerics/rng.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/simplify/scalar_facts.h"
@@ -135,9 +135,8 @@ class RandomNumbers {
 
 Result<bool> RngExpander(Module& module, const PassOptions&) {
   uint64_t number = 0;
-  return RewriteAll(module, Opcode::kRng, [&](Instruction* i) {
-    return RandomNumbers(i, ++number * 0x9e3779b97f4a7c15u).Run();
-  });
+  return RewriteAll(module, Opcode::kRng,
+                    [&](Instruction* i) { return RandomNumbers(i, ++number * 0x9e3779b97f4a7c15u).Run(); });
 }
 
 }  // namespace krafla

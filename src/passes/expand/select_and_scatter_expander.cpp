@@ -2,8 +2,8 @@
 // select-and-scatter as a reduce-window that finds the linear index of the element each window selects, and a scatter
 // of the source to these indices (XLA: select_and_scatter_expander.cc). Both visit what they combine in the order of
 // select-and-scatter, so that equals, selections that are no order (a comparison that meets a NaN) and sums of floats
-// where windows overlap come out to the bit: row-major, but for the last taps of one dimension (ir/window_order.h), which
-// are looked at one after the other when the reduce-window is done with the rest.
+// where windows overlap come out to the bit: row-major, but for the last taps of one dimension (ir/window_order.h),
+// which are looked at one after the other when the reduce-window is done with the rest.
 #include <array>
 #include <memory>
 #include <utility>
@@ -66,7 +66,8 @@ struct Selected {
 
 // The index that is selected of what is selected so far and then, one after the other, the last taps along `dim`. Each
 // of them is a strided slice for all windows. Null: the selection is more than arithmetic on scalars.
-Result<Instruction*> SelectAmongLast(Rewriter& rewrite, const Instruction& i, int64_t dim, Selected so_far, Selected all) {
+Result<Instruction*> SelectAmongLast(Rewriter& rewrite, const Instruction& i, int64_t dim, Selected so_far,
+                                     Selected all) {
   const Window& window = i.attr<WindowAttributes>().window;
   const Shape& windows = i.operand(1)->shape();
   const PadAttributes pad = PaddingOf(window);
@@ -74,7 +75,8 @@ Result<Instruction*> SelectAmongLast(Rewriter& rewrite, const Instruction& i, in
   for (const WindowDim& w : window) taps.push_back(w.size);
   const int64_t last = std::exchange(taps[static_cast<std::size_t>(dim)], 1) - 1;
   const ElementType type = i.operand(0)->shape().element_type();
-  KRAFLA_ASSIGN(Instruction * values, rewrite.Infer(Opcode::kPad, {all.value, rewrite.Constant(ScalarZero(type))}, pad));
+  KRAFLA_ASSIGN(Instruction * values,
+                rewrite.Infer(Opcode::kPad, {all.value, rewrite.Constant(ScalarZero(type))}, pad));
   KRAFLA_ASSIGN(Instruction * places,
                 rewrite.Infer(Opcode::kPad, {all.at, rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))}, pad));
   Instruction* zero = rewrite.Splat(ScalarZero(ElementType::kS32), windows.dims());
@@ -105,8 +107,7 @@ Result<Instruction*> ExpandSelectAndScatter(Instruction* i, Instruction* counts,
   Rewriter rewrite(*i);
   if (count == 0 || windows == 0) return rewrite.Broadcast(init, shape.dims(), {});
   Module& module = *i->parent()->parent();
-  Instruction* linear =
-      rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, Dims{count}), {}, IotaAttributes{0});
+  Instruction* linear = rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, Dims{count}), {}, IotaAttributes{0});
   Instruction* places = rewrite.Reshape(linear, shape.dims());
   if (counts != nullptr)
     places = rewrite.Select(counts, places, rewrite.Splat(ScalarOfInt(ElementType::kS32, -1), shape.dims()));
@@ -122,12 +123,10 @@ Result<Instruction*> ExpandSelectAndScatter(Instruction* i, Instruction* counts,
     --w.size;
     w.padding_high -= w.window_dilation;
   }
-  KRAFLA_ASSIGN(Instruction * selected,
-                rewrite.Infer(Opcode::kReduceWindow,
-                              {x, places,
-                               rewrite.Constant(ScalarZero(shape.element_type())),
-                               rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))},
-                              first, {selection}));
+  KRAFLA_ASSIGN(Instruction * selected, rewrite.Infer(Opcode::kReduceWindow,
+                                                      {x, places, rewrite.Constant(ScalarZero(shape.element_type())),
+                                                       rewrite.Constant(ScalarOfInt(ElementType::kS32, -1))},
+                                                      first, {selection}));
   Instruction* chosen = rewrite.Element(selected, 1);
   if (last) {
     KRAFLA_ASSIGN(chosen, SelectAmongLast(rewrite, *i, *last, {rewrite.Element(selected, 0), chosen}, {x, places}));
@@ -144,10 +143,10 @@ Result<Instruction*> ExpandSelectAndScatter(Instruction* i, Instruction* counts,
   scatter.unique_indices = Disjoint(a.window);
   const Dims flat{count};
   Instruction* indices = rewrite.Reshape(chosen, {windows, 1});
-  KRAFLA_ASSIGN(Instruction * out,
-                rewrite.Infer(Opcode::kScatter,
-                              {rewrite.Broadcast(init, flat, {}), indices, rewrite.Reshape(source, {windows})}, scatter,
-                              {i->called(1)}));
+  KRAFLA_ASSIGN(
+      Instruction * out,
+      rewrite.Infer(Opcode::kScatter, {rewrite.Broadcast(init, flat, {}), indices, rewrite.Reshape(source, {windows})},
+                    scatter, {i->called(1)}));
   return rewrite.Reshape(out, shape.dims());
 }
 

@@ -34,8 +34,8 @@ Result<Instruction*> ExpandTopK(Instruction* i) {
   const auto& a = i->attr<TopKAttributes>();
   const int64_t last = shape.rank() - 1;
   Rewriter rewrite(*i);
-  Instruction* positions = rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, shape.dims()), {},
-                                       IotaAttributes{last});
+  Instruction* positions =
+      rewrite.Add(Opcode::kIota, ArrayShape(ElementType::kS32, shape.dims()), {}, IotaAttributes{last});
   SortAttributes sort;
   sort.dimension = last;
   sort.is_stable = true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reduce-window by a computation for which the order matters (a choice between equals, a difference), or by a sum that
-// starts from something else than zero, gives XLA:CPU's answer, which visits the last taps of one dimension after all
-// others where padding makes it (ir/window_order.h) and passes over padding: the taps one after the other, each a strided
-// slice for all windows. Of a window of many taps only those that come last are, after a reduce-window of the rest; a sum
-// of many starts from zero, and its initial value comes to it at the end.
+// A reduce-window by a computation for which the order matters (a choice between equals, a difference), or by a sum
+// that starts from something else than zero, gives XLA:CPU's answer, which visits the last taps of one dimension after
+// all others where padding makes it (ir/window_order.h) and passes over padding: the taps one after the other, each a
+// strided slice for all windows. Of a window of many taps only those that come last are, after a reduce-window of the
+// rest; a sum of many starts from zero, and its initial value comes to it at the end.
 #include "ir/window_order.h"
 
 #include <algorithm>

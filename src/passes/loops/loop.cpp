@@ -78,8 +78,8 @@ Loop::Rebuilt Loop::Rebuild(const std::vector<std::size_t>& kept, const std::vec
   Rebuilt out{nullptr, {}, {}};
   for (std::size_t n = 0; n < added.size(); ++n) {
     auto index = static_cast<int64_t>(kept.size() + n);
-    out.added.push_back(body().Add(Opcode::kGetTupleElement, added[n]->shape(), {body_state},
-                                   TupleIndexAttributes{index}));
+    out.added.push_back(
+        body().Add(Opcode::kGetTupleElement, added[n]->shape(), {body_state}, TupleIndexAttributes{index}));
     next.push_back(out.added.back());
   }
   Rewriter body_rewrite(*body().root());

@@ -33,8 +33,8 @@ class Loop {
 
   // Replaces the loop by one with the elements `kept` (indices, in order) of the old state followed by `added`, values
   // from outside which the body passes on. ResultTakenApart must hold; uses of elements not kept must be gone.
-  // Returns the loop, which this object then describes, the body's new elements, and what has no use any more and is the
-  // caller's to remove (not left to RemoveDead, which would keep a loop whose body has an effect).
+  // Returns the loop, which this object then describes, the body's new elements, and what has no use any more and is
+  // the caller's to remove (not left to RemoveDead, which would keep a loop whose body has an effect).
   struct Rebuilt {
     Instruction* instruction;
     std::vector<Instruction*> added;

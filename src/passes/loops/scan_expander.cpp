@@ -50,9 +50,11 @@ class ScanLoop {
     KRAFLA_ASSIGN(Computation * body, Body(start->shape(), length, carries, outputs, inputs));
     WhileAttributes counted;
     if (turns_ == nullptr) counted.known_trip_count = length;
-    Instruction* loop = rewrite_.Add(Opcode::kWhile, start->shape(), {start}, counted, {Condition(start->shape(), length), body});
+    Instruction* loop =
+        rewrite_.Add(Opcode::kWhile, start->shape(), {start}, counted, {Condition(start->shape(), length), body});
     std::vector<Instruction*> results;
-    for (std::size_t n = 0; n < outputs; ++n) results.push_back(rewrite_.Element(loop, static_cast<int64_t>(1 + carries + n)));
+    for (std::size_t n = 0; n < outputs; ++n)
+      results.push_back(rewrite_.Element(loop, static_cast<int64_t>(1 + carries + n)));
     for (std::size_t n = 0; n < carries; ++n) results.push_back(rewrite_.Element(loop, static_cast<int64_t>(1 + n)));
     return rewrite_.Tuple(results);
   }
@@ -77,11 +79,13 @@ class ScanLoop {
     Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
     CompareAttributes less;
     less.direction = ComparisonDirection::kLt;
-    c->set_root(c->Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred), {Element(c, state, 0), Turns(c, state, length)}, less));
+    c->set_root(c->Add(Opcode::kCompare, Shape::MakeScalar(ElementType::kPred),
+                       {Element(c, state, 0), Turns(c, state, length)}, less));
     return c;
   }
 
-  Result<Computation*> Body(const Shape& shape, int64_t length, std::size_t carries, std::size_t outputs, std::size_t inputs) {
+  Result<Computation*> Body(const Shape& shape, int64_t length, std::size_t carries, std::size_t outputs,
+                            std::size_t inputs) {
     KRAFLA_TRY(i_->called(0)->SortTopologically());
     Computation* c = i_->parent()->parent()->AddComputation("scan_body");
     Instruction* state = c->Add(Opcode::kParameter, shape, {}, ParameterAttributes{0, {}}, {}, "state");
@@ -110,7 +114,8 @@ class ScanLoop {
       for (Instruction* s : starts(x->shape())) operands.push_back(s);
       DynamicSliceAttributes sizes;
       sizes.slice_sizes = slice_dims(x->shape());
-      Instruction* slice = c->Add(Opcode::kDynamicSlice, ArrayShape(x->shape().element_type(), sizes.slice_sizes), operands, sizes);
+      Instruction* slice =
+          c->Add(Opcode::kDynamicSlice, ArrayShape(x->shape().element_type(), sizes.slice_sizes), operands, sizes);
       arguments.push_back(c->Add(Opcode::kReshape, i_->called(0)->parameters()[n]->shape(), {slice}));
     }
     for (std::size_t n = 0; n < carries; ++n) arguments.push_back(Element(c, state, 1 + n));
@@ -120,7 +125,8 @@ class ScanLoop {
     for (std::size_t n = 0; n < outputs; ++n) {
       Instruction* all = Element(c, state, 1 + carries + n);
       Instruction* one = Element(c, made, n);
-      Instruction* slice = c->Add(Opcode::kReshape, ArrayShape(all->shape().element_type(), slice_dims(all->shape())), {one});
+      Instruction* slice =
+          c->Add(Opcode::kReshape, ArrayShape(all->shape().element_type(), slice_dims(all->shape())), {one});
       std::vector<Instruction*> operands = {all, slice};
       for (Instruction* s : starts(all->shape())) operands.push_back(s);
       next.push_back(c->Add(Opcode::kDynamicUpdateSlice, all->shape(), operands));

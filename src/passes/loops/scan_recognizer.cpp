@@ -2,8 +2,8 @@
 // A reduce-window whose window is as long as the array and padded on one side only (jnp.cumsum, cumprod, cummax, ...)
 // becomes a scan, which takes n steps instead of n * n. Combining init once rather than once a padded element is what
 // XLA:CPU does too; it shows only where init is not the identity. Sums of floats keep their order when they run
-// forwards; backwards they are added from the other end, within the bound of reduce-window, and so are logarithms of sums
-// of exponentials. Any other combiner keeps its order: it becomes a scan forwards only.
+// forwards; backwards they are added from the other end, within the bound of reduce-window, and so are logarithms of
+// sums of exponentials. Any other combiner keeps its order: it becomes a scan forwards only.
 #include <array>
 
 #include "ir/window_order.h"
@@ -28,12 +28,9 @@ std::optional<Cumulation> FindCumulation(const Instruction& i) {
     if (w.size == 1 && w.padding_low == 0 && w.padding_high == 0) continue;
     int64_t n = i.operand(0)->shape().dims()[d];
     if (out || w.size != n || n < 2) return std::nullopt;
-    if (w.padding_low == n - 1 && w.padding_high == 0)
-      out = Cumulation{d, false};
-    else if (w.padding_low == 0 && w.padding_high == n - 1)
-      out = Cumulation{d, true};
-    else
-      return std::nullopt;
+    if (w.padding_low == n - 1 && w.padding_high == 0) out = Cumulation{d, false};
+    else if (w.padding_low == 0 && w.padding_high == n - 1) out = Cumulation{d, true};
+    else return std::nullopt;
   }
   return out;
 }
@@ -42,12 +39,15 @@ std::optional<Cumulation> FindCumulation(const Instruction& i) {
 bool IsLogAddExp(const Computation& c) {
   const auto is = [](const Instruction* i, Opcode op) { return i->opcode() == op; };
   const auto of_both = [&](const Instruction* i, Opcode op) {
-    return is(i, op) && i->operand(0) != i->operand(1) && is(i->operand(0), Opcode::kParameter) && is(i->operand(1), Opcode::kParameter);
+    return is(i, op) && i->operand(0) != i->operand(1) && is(i->operand(0), Opcode::kParameter) &&
+           is(i->operand(1), Opcode::kParameter);
   };
   const Instruction* root = c.root();
-  if (!is(root, Opcode::kSelect) || !of_both(root->operand(1), Opcode::kAdd) || !is(root->operand(2), Opcode::kAdd)) return false;
+  if (!is(root, Opcode::kSelect) || !of_both(root->operand(1), Opcode::kAdd) || !is(root->operand(2), Opcode::kAdd))
+    return false;
   const Instruction *test = root->operand(0), *sum = root->operand(2);
-  if (!is(test, Opcode::kCompare) || test->operand(0) != test->operand(1) || !of_both(test->operand(0), Opcode::kSubtract) ||
+  if (!is(test, Opcode::kCompare) || test->operand(0) != test->operand(1) ||
+      !of_both(test->operand(0), Opcode::kSubtract) ||
       test->attr<CompareAttributes>().direction != ComparisonDirection::kNe)
     return false;
   const Instruction* log = sum->operand(1);
@@ -67,7 +67,8 @@ Result<Instruction*> ToScan(Instruction* i) {
   if (opcode && run->reverse && !HasTrait(*opcode, op_trait::kCommutative)) return nullptr;
   if (!opcode) {
     KRAFLA_TRY(i->called(0)->SortTopologically());
-    if (DimensionVisitedLast(i->attr<WindowAttributes>().window, i->operand(0)->shape().dims(), i->shape().dims()) && !IsLogAddExp(*i->called(0)))
+    if (DimensionVisitedLast(i->attr<WindowAttributes>().window, i->operand(0)->shape().dims(), i->shape().dims()) &&
+        !IsLogAddExp(*i->called(0)))
       return nullptr;
     if (run->reverse && !IsLogAddExp(*i->called(0))) return nullptr;
   }
@@ -75,11 +76,13 @@ Result<Instruction*> ToScan(Instruction* i) {
   dims.erase(dims.begin() + run->dimension);
   Shape slice = ArrayShape(i->shape().element_type(), dims);
 
-  Computation* step = i->parent()->parent()->AddComputation(Format("scan_{}", opcode ? OpcodeName(*opcode) : i->called(0)->name()));
+  Computation* step =
+      i->parent()->parent()->AddComputation(Format("scan_{}", opcode ? OpcodeName(*opcode) : i->called(0)->name()));
   Instruction* x = step->Add(Opcode::kParameter, slice, {}, ParameterAttributes{0, {}}, {}, "x");
   Instruction* carry = step->Add(Opcode::kParameter, slice, {}, ParameterAttributes{1, {}}, {}, "carry");
   Rewriter inside(*x);
-  Instruction* next = opcode ? step->Add(*opcode, slice, {carry, x}) : LiftInto(inside, *i->called(0), std::array{carry, x}, dims);
+  Instruction* next =
+      opcode ? step->Add(*opcode, slice, {carry, x}) : LiftInto(inside, *i->called(0), std::array{carry, x}, dims);
   if (next == nullptr) {
     step->set_root(x);  // nothing calls it
     return nullptr;

@@ -83,8 +83,7 @@ Instruction* SimplifyMultiply(const Sides& s) {
   Rewriter rewrite(*s.i);
   if (Is(s.cy, IsMinusOne)) return rewrite.Unary(Opcode::kNegate, s.x);
   if (Is(s.cx, IsMinusOne)) return rewrite.Unary(Opcode::kNegate, s.y);
-  if (IsNegation(s.x) && IsNegation(s.y))
-    return rewrite.Binary(Opcode::kMultiply, s.x->operand(0), s.y->operand(0));
+  if (IsNegation(s.x) && IsNegation(s.y)) return rewrite.Binary(Opcode::kMultiply, s.x->operand(0), s.y->operand(0));
   if (Instruction* with = MoveSign(s)) return with;
   return Reassociate(s);
 }
@@ -130,8 +129,7 @@ Instruction* SimplifyPower(const Sides& s) {
   if (s.cy == nullptr || IsComplex(s.type)) return nullptr;
   Rewriter rewrite(*s.i);
   // x**0 is 1 also of NaN and infinities.
-  if (IsPositiveZero(*s.cy) || IsNegativeZero(*s.cy))
-    return rewrite.Splat(ScalarOne(s.type), s.i->shape().dims());
+  if (IsPositiveZero(*s.cy) || IsNegativeZero(*s.cy)) return rewrite.Splat(ScalarOne(s.type), s.i->shape().dims());
   if (IsOne(*s.cy)) return s.x;
   bool is_float = IsFloat(s.type);
   // Formats whose values are rounded from f32 would be squared in f32 and rounded once: the same.

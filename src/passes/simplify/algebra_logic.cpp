@@ -55,8 +55,7 @@ Instruction* SimplifyNot(Instruction* i) {
   if (x->opcode() == Opcode::kNot) return x->operand(0);
   if (x->opcode() != Opcode::kCompare) return nullptr;
   CompareAttributes attributes = x->attr<CompareAttributes>();
-  bool equality =
-      attributes.direction == ComparisonDirection::kEq || attributes.direction == ComparisonDirection::kNe;
+  bool equality = attributes.direction == ComparisonDirection::kEq || attributes.direction == ComparisonDirection::kNe;
   if (!equality && !IsTotallyOrdered(*x)) return nullptr;
   attributes.direction = Inverted(attributes.direction);
   return Rewriter(*i).Add(Opcode::kCompare, i->shape(), {x->operand(0), x->operand(1)}, attributes);

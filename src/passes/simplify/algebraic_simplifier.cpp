@@ -34,8 +34,7 @@ Instruction* HoistView(Instruction* i) {
     const Shape& inner = x->operand(0)->shape();
     if (inner.rank() == 0) continue;
     if (x->opcode() == Opcode::kReshape && !DiffersInOnesOnly(inner.dims(), x->shape().dims())) return nullptr;
-    if (view == nullptr)
-      view = x;
+    if (view == nullptr) view = x;
     else if (view->opcode() != x->opcode() || view->attributes() != x->attributes() ||
              !Shape::SameDims(view->operand(0)->shape(), inner))
       return nullptr;
@@ -49,8 +48,8 @@ Instruction* HoistView(Instruction* i) {
     operands.push_back(inner->shape().rank() == static_cast<int64_t>(dims.size()) ? inner
                                                                                   : rewrite.Broadcast(inner, dims, {}));
   }
-  Instruction* small = rewrite.Add(i->opcode(), ArrayShape(i->shape().element_type(), dims), std::move(operands),
-                                   i->attributes());
+  Instruction* small =
+      rewrite.Add(i->opcode(), ArrayShape(i->shape().element_type(), dims), std::move(operands), i->attributes());
   if (view != nullptr && view->opcode() == Opcode::kReshape) return rewrite.Reshape(small, i->shape().dims());
   Dims mapping;
   if (view != nullptr) mapping = view->attr<DimensionsAttributes>().dimensions;

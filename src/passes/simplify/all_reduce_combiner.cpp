@@ -40,9 +40,9 @@ class Meetings {
       first.insert(i->control_predecessors().begin(), i->control_predecessors().end());
     }
     for (Instruction* i : order) {
-      const bool waits = std::ranges::any_of(i->operands(), [&](const Instruction* o) { return behind_.contains(o); }) ||
-                         std::ranges::any_of(i->control_predecessors(),
-                                             [&](const Instruction* o) { return behind_.contains(o); });
+      const bool waits =
+          std::ranges::any_of(i->operands(), [&](const Instruction* o) { return behind_.contains(o); }) ||
+          std::ranges::any_of(i->control_predecessors(), [&](const Instruction* o) { return behind_.contains(o); });
       const bool candidate = i->opcode() == Opcode::kAllReduce && i->operand_count() == 1 && i->shape().IsArray() &&
                              IsStatic(*i) && i->control_predecessors().empty() && !first.contains(i);
       const int64_t bytes = i->shape().byte_size();

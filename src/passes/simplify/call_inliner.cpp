@@ -100,10 +100,8 @@ class Inliner {
           for (std::size_t n = before; n < c.instructions().size(); ++n)
             if (effects_.Has(*c.instructions()[n])) follow_effects(c.instructions()[n].get());
         }
-        if (op == Opcode::kAsyncStart)
-          async_results[i] = result;
-        else
-          Replace(i, result);
+        if (op == Opcode::kAsyncStart) async_results[i] = result;
+        else Replace(i, result);
         gone.push_back(i);
         changed = true;
         continue;
@@ -112,10 +110,8 @@ class Inliner {
         auto it = async_results.find(i->operand(0));
         if (it == async_results.end()) continue;
         Instruction* result = it->second;
-        if (op == Opcode::kAsyncUpdate)
-          async_results[i] = result;
-        else
-          Replace(i, result);
+        if (op == Opcode::kAsyncUpdate) async_results[i] = result;
+        else Replace(i, result);
         gone.push_back(i);
         continue;
       }
@@ -197,7 +193,8 @@ class Inliner {
 
 Result<bool> CallInliner(Module& module, const PassOptions& options) {
   int64_t callers = 0;
-  for (Opcode op : {Opcode::kCall, Opcode::kFusion, Opcode::kAsyncStart, Opcode::kWhile, Opcode::kConditional}) callers += module.CountOf(op);
+  for (Opcode op : {Opcode::kCall, Opcode::kFusion, Opcode::kAsyncStart, Opcode::kWhile, Opcode::kConditional})
+    callers += module.CountOf(op);
   return callers == 0 ? false : Inliner(module, options).Run();
 }
 

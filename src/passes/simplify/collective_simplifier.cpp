@@ -43,15 +43,14 @@ Instruction* SimplifyCollective(Instruction* i, const Module& module) {
       (op == Opcode::kPartitionId && module.num_partitions == 1))
     return Rewriter(*i).Constant(ScalarZero(i->shape().element_type()));
   if (op == Opcode::kCollectivePermute) return SimplifyPermute(i, module);
-  if (op == Opcode::kAllReduce || op == Opcode::kAllGather || op == Opcode::kReduceScatter ||
-      op == Opcode::kAllToAll) {
+  if (op == Opcode::kAllReduce || op == Opcode::kAllGather || op == Opcode::kReduceScatter || op == Opcode::kAllToAll) {
     return AllAlone(module, i->attr<CollectiveAttributes>()) ? Operands(i) : nullptr;
   }
   if (op == Opcode::kCollectiveBroadcast) {
     // A device outside all groups gets zeros, so it must be in one.
     const auto& attributes = i->attr<CollectiveAttributes>();
-    bool grouped = static_cast<int64_t>(attributes.replica_groups.size()) >=
-                   module.replica_count * module.num_partitions;
+    bool grouped =
+        static_cast<int64_t>(attributes.replica_groups.size()) >= module.replica_count * module.num_partitions;
     return grouped && AllAlone(module, attributes) ? Operands(i) : nullptr;
   }
   return nullptr;

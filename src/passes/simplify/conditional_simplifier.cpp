@@ -52,8 +52,7 @@ Result<Instruction*> InlineBranch(Instruction* conditional, std::size_t n) {
 Result<Instruction*> IsChosen(Rewriter& rewrite, Instruction* conditional, std::size_t n) {
   Instruction* index = conditional->operand(0);
   if (index->shape().element_type() == ElementType::kPred) return index;
-  Instruction* number =
-      rewrite.Constant(ScalarOfInt(index->shape().element_type(), static_cast<int64_t>(n)));
+  Instruction* number = rewrite.Constant(ScalarOfInt(index->shape().element_type(), static_cast<int64_t>(n)));
   return rewrite.Compare(ComparisonDirection::kEq, index, number);
 }
 

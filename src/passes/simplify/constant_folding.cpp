@@ -65,10 +65,8 @@ class Folder {
     if (!MayFold(*i)) return nullptr;
     int64_t constant_bytes = 0, work = i->shape().element_count();
     for (const Instruction* operand : i->operands()) {
-      if (operand->IsConstant())
-        constant_bytes += operand->shape().byte_size();
-      else if (!IsSmallGenerator(*operand))
-        return nullptr;
+      if (operand->IsConstant()) constant_bytes += operand->shape().byte_size();
+      else if (!IsSmallGenerator(*operand)) return nullptr;
       if (!operand->shape().IsArray()) return nullptr;
       work += operand->shape().element_count();
     }

@@ -47,11 +47,12 @@ uint64_t HashAttributes(uint64_t hash, const Attributes& attributes) {
 
 // a op b is b op a to the bit. Of a sum of two NaNs the payload may differ, so floats keep their order.
 bool Commutes(const Instruction& i) {
-  return HasTrait(i.opcode(), op_trait::kCommutative) && i.operand_count() == 2 &&
-         !IsFloat(i.shape().element_type()) && !IsComplex(i.shape().element_type());
+  return HasTrait(i.opcode(), op_trait::kCommutative) && i.operand_count() == 2 && !IsFloat(i.shape().element_type()) &&
+         !IsComplex(i.shape().element_type());
 }
 
-// Computations of while and conditional belong to their caller alone (call_inliner): never one for two, but often alike.
+// Computations of while and conditional belong to their caller alone (call_inliner): never one for two, but often
+// alike.
 bool OwnsCalled(const Instruction& i) { return i.opcode() == Opcode::kWhile || i.opcode() == Opcode::kConditional; }
 
 uint64_t HashInstruction(const Instruction& i) {
@@ -60,10 +61,8 @@ uint64_t HashInstruction(const Instruction& i) {
   hash = HashAttributes(hash, i.attributes());
   uint64_t sum = 0;
   for (const Instruction* operand : i.operands()) {
-    if (Commutes(i))
-      sum += Mix(7, static_cast<uint64_t>(operand->id()));
-    else
-      hash = Mix(hash, static_cast<uint64_t>(operand->id()));
+    if (Commutes(i)) sum += Mix(7, static_cast<uint64_t>(operand->id()));
+    else hash = Mix(hash, static_cast<uint64_t>(operand->id()));
   }
   hash = Mix(hash, sum);
   for (const Computation* c : i.called())
@@ -148,8 +147,7 @@ bool MergeComputations(Module& module, const std::vector<Computation*>& order, S
   std::unordered_set<const Computation*> owned = {module.entry()};
   for (const Computation* c : order)
     for (const auto& i : c->instructions())
-      if (OwnsCalled(*i))
-        owned.insert(i->called().begin(), i->called().end());
+      if (OwnsCalled(*i)) owned.insert(i->called().begin(), i->called().end());
   std::unordered_map<uint64_t, std::vector<Computation*>> seen;
   std::unordered_map<const Computation*, Computation*> merged;
   for (Computation* c : order) {
@@ -170,10 +168,8 @@ bool MergeComputations(Module& module, const std::vector<Computation*>& order, S
     Computation* same = nullptr;
     for (Computation* other : bucket)
       if (SameComputation(*c, *other)) same = other;
-    if (same != nullptr)
-      merged[c] = same;
-    else
-      bucket.push_back(c);
+    if (same != nullptr) merged[c] = same;
+    else bucket.push_back(c);
   }
   return !merged.empty();
 }

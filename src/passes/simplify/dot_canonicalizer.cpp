@@ -83,8 +83,8 @@ Instruction* SimplifyTransposedDot(Instruction* i) {
   for (int64_t d : i->attr<DimensionsAttributes>().dimensions)
     permutation.push_back(d < batches ? d : d < batches + lhs_free ? d + rhs_free : d - lhs_free);
   Rewriter rewrite(*i);
-  Instruction* swapped = rewrite.Add(Opcode::kDot, ArrayShape(i->shape().element_type(), dims),
-                                     {dot->operand(1), dot->operand(0)}, b);
+  Instruction* swapped =
+      rewrite.Add(Opcode::kDot, ArrayShape(i->shape().element_type(), dims), {dot->operand(1), dot->operand(0)}, b);
   return rewrite.Transpose(swapped, permutation);
 }
 

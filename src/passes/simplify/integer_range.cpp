@@ -55,10 +55,8 @@ std::optional<uint64_t> UpperBound(const Instruction& x, int depth) {
   if (op == Opcode::kAnd && (a || b)) return std::min(a.value_or(~uint64_t{0}), b.value_or(~uint64_t{0}));
   if (!a || !b) return unknown;
   uint64_t out = 0;
-  if (op == Opcode::kAdd)
-    return __builtin_add_overflow(*a, *b, &out) || out > largest ? unknown : out;
-  if (op == Opcode::kMultiply)
-    return __builtin_mul_overflow(*a, *b, &out) || out > largest ? unknown : out;
+  if (op == Opcode::kAdd) return __builtin_add_overflow(*a, *b, &out) || out > largest ? unknown : out;
+  if (op == Opcode::kMultiply) return __builtin_mul_overflow(*a, *b, &out) || out > largest ? unknown : out;
   if (op == Opcode::kMinimum) return std::min(*a, *b);
   return std::max(*a, *b);
 }

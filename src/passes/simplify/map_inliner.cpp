@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// map(f)(x, y) with a scalar f becomes the instructions of f on whole arrays (XLA: map_inliner.cc). Where copies of f at
-// all of its maps would make the module too large, a map becomes a call of f made for arrays of its dimensions. A map
-// whose computation does more than elementwise arithmetic stays.
+// map(f)(x, y) with a scalar f becomes the instructions of f on whole arrays (XLA: map_inliner.cc). Where copies of f
+// at all of its maps would make the module too large, a map becomes a call of f made for arrays of its dimensions. A
+// map whose computation does more than elementwise arithmetic stays.
 #include <map>
 
 #include "passes/lift.h"
@@ -55,8 +55,8 @@ class MapLifter {
     Computation* out = module_.AddComputation(f.name());
     std::vector<Instruction*> parameters;
     for (const Instruction* p : f.parameters())
-      parameters.push_back(out->Add(Opcode::kParameter, ArrayShape(p->shape().element_type(), dims), {}, p->attributes(), {},
-                                    p->name()));
+      parameters.push_back(out->Add(Opcode::kParameter, ArrayShape(p->shape().element_type(), dims), {},
+                                    p->attributes(), {}, p->name()));
     Rewriter rewrite(*parameters[0]);
     if (!f.SortTopologically()) return nullptr;
     out->set_root(LiftInto(rewrite, f, parameters, dims, [&](Computation& callee) { return Lifted(callee, dims); }));

@@ -27,10 +27,8 @@ std::vector<Run> CommonRuns(const Dims& from, const Dims& to) {
     } else {
       int64_t a = from[i++], b = to[j++];
       while (a != b) {
-        if (a < b)
-          a *= from[i++];
-        else
-          b *= to[j++];
+        if (a < b) a *= from[i++];
+        else b *= to[j++];
       }
     }
     run.from_end = i;
@@ -102,8 +100,8 @@ Instruction* SimplifyMovement(Instruction* i) {
   Opcode op = i->opcode();
   if (i->shape().element_count() == 0) {
     // Nothing to compute: no kernel behind here meets an empty array unless a parameter is one.
-    if (op == Opcode::kParameter || op == Opcode::kConstant || op == Opcode::kBroadcast ||
-        op == Opcode::kCustomCall || op == Opcode::kGetTupleElement ||
+    if (op == Opcode::kParameter || op == Opcode::kConstant || op == Opcode::kBroadcast || op == Opcode::kCustomCall ||
+        op == Opcode::kGetTupleElement ||
         HasTrait(op, op_trait::kSideEffect | op_trait::kCollective | op_trait::kCalls | op_trait::kAsyncDone))
       return nullptr;
     auto zero = Literal::Create(Shape::MakeScalar(i->shape().element_type()));

@@ -22,10 +22,11 @@ Result<Instruction*> CombinePieces(Instruction* i) {
   const int64_t length = shape.dims()[static_cast<std::size_t>(dim)];
   if (length == 0 || length > kMostPieces || shape.element_count() == 0) return nullptr;
   const auto is_stack = [&](const Instruction* x) {
-    return x->opcode() == Opcode::kConcatenate && x->attr<DimensionsAttributes>().dimensions[0] == dim && x->users().size() == 1 &&
-           static_cast<int64_t>(x->operand_count()) == length;
+    return x->opcode() == Opcode::kConcatenate && x->attr<DimensionsAttributes>().dimensions[0] == dim &&
+           x->users().size() == 1 && static_cast<int64_t>(x->operand_count()) == length;
   };
-  if (std::none_of(i->operands().begin(), i->operands().begin() + static_cast<std::ptrdiff_t>(arrays), is_stack)) return nullptr;
+  if (std::none_of(i->operands().begin(), i->operands().begin() + static_cast<std::ptrdiff_t>(arrays), is_stack))
+    return nullptr;
   // Sums and products of narrow floats are rounded once, at their end.
   for (std::size_t n = 0; n < arrays; ++n)
     if (const ElementType t = i->operand(n)->shape().element_type(); IsFloat(t) && BitWidth(t) < 32) return nullptr;
@@ -43,7 +44,8 @@ Result<Instruction*> CombinePieces(Instruction* i) {
   for (int64_t k = 0; k < length; ++k) {
     cut.starts[static_cast<std::size_t>(dim)] = k, cut.limits[static_cast<std::size_t>(dim)] = k + 1;
     std::vector<Instruction*> arguments = so_far;
-    for (std::size_t n = 0; n < arrays; ++n) arguments.push_back(rewrite.Reshape(rewrite.Slice(i->operand(n), cut), dims.span()));
+    for (std::size_t n = 0; n < arrays; ++n)
+      arguments.push_back(rewrite.Reshape(rewrite.Slice(i->operand(n), cut), dims.span()));
     so_far = LiftResultsInto(rewrite, *i->called(0), arguments, dims);
     if (so_far.size() != arrays) return nullptr;
   }
@@ -52,6 +54,8 @@ Result<Instruction*> CombinePieces(Instruction* i) {
 
 }  // namespace
 
-Result<bool> PieceReducer(Module& module, const PassOptions&) { return RewriteAll(module, Opcode::kReduce, CombinePieces); }
+Result<bool> PieceReducer(Module& module, const PassOptions&) {
+  return RewriteAll(module, Opcode::kReduce, CombinePieces);
+}
 
 }  // namespace krafla

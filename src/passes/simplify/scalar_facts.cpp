@@ -118,8 +118,8 @@ std::optional<Literal> ExactReciprocal(const Literal& scalar) {
   int reciprocal = 2 * format->bias() - exponent;
   int top = (1 << format->exponent_bits) - 1;
   if (mantissa != 0 || exponent < 1 || exponent >= top || reciprocal < 1 || reciprocal >= top) return std::nullopt;
-  return ScalarFromBits(scalar.shape().element_type(), (bits & format->sign_mask()) |
-                                                           static_cast<uint64_t>(reciprocal) << format->mantissa_bits);
+  return ScalarFromBits(scalar.shape().element_type(), (bits & format->sign_mask()) | static_cast<uint64_t>(reciprocal)
+                                                                                          << format->mantissa_bits);
 }
 
 std::optional<int> Log2OfPowerOfTwo(const Literal& scalar) {

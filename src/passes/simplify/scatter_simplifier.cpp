@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scatter of one window (x.at[i].set(y), x.at[i, :].add(y), ...) as a dynamic-update-slice: of what the combiner makes
-// of the window as it is and the update. A window that is not wholly inside changes nothing; the slices are clamped, so
-// that it is then some other place that keeps what it has.
+// A scatter of one window (x.at[i].set(y), x.at[i, :].add(y), ...) as a dynamic-update-slice: of what the combiner
+// makes of the window as it is and the update. A window that is not wholly inside changes nothing; the slices are
+// clamped, so that it is then some other place that keeps what it has.
 #include <algorithm>
 #include <array>
 
@@ -31,7 +31,8 @@ Result<std::vector<Instruction*>> WindowStarts(Rewriter& rewrite, const Instruct
 }
 
 // Whether the whole window is inside; null: it always is.
-Instruction* IsInside(Rewriter& rewrite, std::span<Instruction* const> starts, const Shape& operand, const Dims& window) {
+Instruction* IsInside(Rewriter& rewrite, std::span<Instruction* const> starts, const Shape& operand,
+                      const Dims& window) {
   Instruction* inside = nullptr;
   const auto both = [&](Instruction* p) { inside = inside == nullptr ? p : rewrite.Binary(Opcode::kAnd, inside, p); };
   for (std::size_t d = 0; d < starts.size(); ++d) {

@@ -25,8 +25,7 @@ Instruction* SimplifyTuple(Instruction* i) {
     Instruction* whole = nullptr;
     for (std::size_t n = 0; n < i->operand_count(); ++n) {
       const Instruction* e = i->operand(n);
-      if (e->opcode() != Opcode::kGetTupleElement ||
-          e->attr<TupleIndexAttributes>().index != static_cast<int64_t>(n) ||
+      if (e->opcode() != Opcode::kGetTupleElement || e->attr<TupleIndexAttributes>().index != static_cast<int64_t>(n) ||
           (whole != nullptr && e->operand(0) != whole))
         return nullptr;
       whole = e->operand(0);

@@ -11,8 +11,7 @@
 namespace krafla::spmd {
 namespace {
 
-constexpr std::string_view kInShardings = "xla.sdy.in_shardings",
-                           kOutShardings = "xla.sdy.out_shardings",
+constexpr std::string_view kInShardings = "xla.sdy.in_shardings", kOutShardings = "xla.sdy.out_shardings",
                            kManualAxes = "xla.sdy.manual_axes", kSdySharding = "xla.sdy.sharding";
 
 // Along the axes that the region is manual in, the part of a dimension's split that makes `whole`
@@ -22,9 +21,8 @@ Result<Split> ManualPart(const Split& split, int64_t whole, int64_t part) {
   Split out;
   if (ratio == 1 && whole == part) return out;
   if (part <= 0 || whole % part != 0 || split.count % ratio != 0)
-    return InvalidArgument(
-        "A dimension of {} elements that is cut into {} has {} in a manual computation.", whole,
-        split.count, part);
+    return InvalidArgument("A dimension of {} elements that is cut into {} has {} in a manual computation.", whole,
+                           split.count, part);
   out.count = ratio;
   const auto inner = static_cast<int32_t>(split.count / ratio);
   for (int32_t b : split.block) out.block.push_back(b / inner);
@@ -35,8 +33,7 @@ Result<Split> ManualPart(const Split& split, int64_t whole, int64_t part) {
 bool IsBlock(const Shape& local, const Shape& global, const Sharding& sharding) {
   if (local.element_type() != global.element_type() || local.rank() != global.rank()) return false;
   for (int64_t d = 0; d < global.rank(); ++d)
-    if (global.dim(d) % sharding.dim(d).count != 0 ||
-        global.dim(d) / sharding.dim(d).count != local.dim(d))
+    if (global.dim(d) % sharding.dim(d).count != 0 || global.dim(d) / sharding.dim(d).count != local.dim(d))
       return false;
   return true;
 }
@@ -45,8 +42,7 @@ bool IsBlock(const Shape& local, const Shape& global, const Sharding& sharding) 
 Result<> CheckPassedOn(const Instruction& i) {
   const Shape& from = i.operand(0)->shape();
   if (from.element_type() == i.shape().element_type() && from.rank() == i.shape().rank()) return {};
-  return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false),
-                         from.ToString(false));
+  return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false), from.ToString(false));
 }
 
 // "unspecified_dims=[0,2]": the dimensions that a constraint leaves open.
@@ -72,8 +68,7 @@ std::string_view FrontendAttribute(const InstructionMetadata& metadata, std::str
   const std::string_view all = metadata.frontend_attributes;
   for (std::size_t at = all.find(key); at != all.npos; at = all.find(key, at + 1)) {
     std::size_t begin = at + key.size();
-    if (all.substr(begin, 2) != "=\"" || (at > 0 && all[at - 1] != ',' && all[at - 1] != ' '))
-      continue;
+    if (all.substr(begin, 2) != "=\"" || (at > 0 && all[at - 1] != ',' && all[at - 1] != ' ')) continue;
     begin += 2;
     std::size_t end = begin;
     while (end < all.size() && all[end] != '"') end += all[end] == '\\' ? 2 : 1;
@@ -142,7 +137,8 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
   const std::string& target = i.attr<CustomCallAttributes>().target;
   if (target == "xla.sdy.GlobalToLocalShape") return GlobalToLocal(i, scope);
   if (target == "xla.sdy.LocalToGlobalShape") return LocalToGlobal(i, scope);
-  if ((target == "xla.sdy.ShardingGroup" || target == "control_dep") && i.shape().IsTuple() && i.shape().tuple_elements().empty()) {
+  if ((target == "xla.sdy.ShardingGroup" || target == "control_dep") && i.shape().IsTuple() &&
+      i.shape().tuple_elements().empty()) {
     Value nothing;
     nothing.is_tuple = true;
     return nothing;
@@ -155,11 +151,9 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
     return scope.values.at(i.operand(0));
   }
   const bool resizes = target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
-  if (!resizes && target != "Sharding" && target != "xla.sdy.FuncResultSharding")
-    return std::nullopt;
+  if (!resizes && target != "Sharding" && target != "xla.sdy.FuncResultSharding") return std::nullopt;
   KRAFLA_TRY(CheckPassedOn(i));
-  const bool fixed =
-      !i.shape().IsArray() || i.shape().IsDynamic() || i.operand(0)->shape().IsDynamic();
+  const bool fixed = !i.shape().IsArray() || i.shape().IsDynamic() || i.operand(0)->shape().IsDynamic();
   if ((!resizes || fixed) && !Shape::Compatible(i.shape(), i.operand(0)->shape()))
     return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false),
                            i.operand(0)->shape().ToString(false));
@@ -204,8 +198,7 @@ Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitte
   if (want.all_manual || want.unknown || want.only) return value;
   const Shape& shape = i.shape();
   if (want.dims.size() > value.dims.size())
-    return InvalidArgument("A sharding has {} dimensions, its value {}.", want.dims.size(),
-                           value.dims.size());
+    return InvalidArgument("A sharding has {} dimensions, its value {}.", want.dims.size(), value.dims.size());
   std::vector<Split> dims = WholeDims(shape.rank());
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const Split& split = want.dim(static_cast<int64_t>(d));
@@ -221,7 +214,8 @@ Result<Value> Walk::Constrain(const Instruction& i, Value value, Emitter& emitte
 }
 
 // A region that is manual in some axes only: how a value that goes in or out may stay cut along the others. Those
-// dimensions that the sharding leaves open and does not cut, as far as every block is somewhere, in the region and out of it.
+// dimensions that the sharding leaves open and does not cut, as far as every block is somewhere, in the region and out
+// of it.
 std::vector<Split> Walk::FreeSplits(const Value& value, const SdySharding& sdy, const Sharding& manual,
                                     const Region* inside, const Region* outside) const {
   std::vector<Split> free = WholeDims(static_cast<int64_t>(value.dims.size()));
@@ -244,8 +238,8 @@ Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
   const bool tuple = i.shape().IsTuple();
   if (shardings.size() != i.operand_count() || (!tuple && i.operand_count() != 1) ||
       (tuple && i.shape().tuple_elements().size() != i.operand_count()))
-    return InvalidArgument("A manual computation has {} shardings for {} operands.",
-                           shardings.size(), i.operand_count());
+    return InvalidArgument("A manual computation has {} shardings for {} operands.", shardings.size(),
+                           i.operand_count());
   Value out;
   out.is_tuple = true;
   for (std::size_t o = 0; o < i.operand_count(); ++o) {
@@ -253,17 +247,15 @@ Result<Value> Walk::GlobalToLocal(const Instruction& i, Scope& scope) {
     Value value = scope.values.at(i.operand(o));
     if (!value.IsArray() || value.local->shape().IsDynamic()) {
       if (!Shape::Compatible(local, i.operand(o)->shape()))
-        return InvalidArgument(
-            "Operand {} of a manual computation is {}; it cannot be cut into {}.", o,
-            i.operand(o)->shape().ToString(false), local.ToString(false));
+        return InvalidArgument("Operand {} of a manual computation is {}; it cannot be cut into {}.", o,
+                               i.operand(o)->shape().ToString(false), local.ToString(false));
       KRAFLA_ASSIGN(value, InRegion(std::move(value), region, scope.emitter));
     } else {
       KRAFLA_ASSIGN(Sharding sharding, ShardingOf(shardings[o], devices(), &axes));
       sharding.dims.resize(value.dims.size());
       if (!IsBlock(local, i.operand(o)->shape(), sharding))
-        return InvalidArgument(
-            "Operand {} of a manual computation is {}; cut into {} blocks it is not {}.", o,
-            i.operand(o)->shape().ToString(false), sharding.blocks(), local.ToString(false));
+        return InvalidArgument("Operand {} of a manual computation is {}; cut into {} blocks it is not {}.", o,
+                               i.operand(o)->shape().ToString(false), sharding.blocks(), local.ToString(false));
       const std::vector<Split> free = FreeSplits(value, shardings[o], sharding, region, scope.region);
       std::vector<Split> cut = sharding.dims;
       for (std::size_t d = 0; d < cut.size(); ++d)
@@ -287,8 +279,8 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
   const bool tuple = i.shape().IsTuple();
   if (shardings.size() != i.operand_count() || (!tuple && i.operand_count() != 1) ||
       (tuple && i.shape().tuple_elements().size() != i.operand_count()))
-    return InvalidArgument("A manual computation has {} shardings for {} results.",
-                           shardings.size(), i.operand_count());
+    return InvalidArgument("A manual computation has {} shardings for {} results.", shardings.size(),
+                           i.operand_count());
   Value out;
   out.is_tuple = true;
   for (std::size_t o = 0; o < i.operand_count(); ++o) {
@@ -297,16 +289,14 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
     if (!value.IsArray() || value.local->shape().IsDynamic()) {
       KRAFLA_ASSIGN(value, scope.emitter.Whole(std::move(value)));
       if (!Shape::Compatible(global, i.operand(o)->shape()))
-        return InvalidArgument(
-            "Result {} of a manual computation is {}; it cannot be put together to {}.", o,
-            i.operand(o)->shape().ToString(false), global.ToString(false));
+        return InvalidArgument("Result {} of a manual computation is {}; it cannot be put together to {}.", o,
+                               i.operand(o)->shape().ToString(false), global.ToString(false));
     } else {
       KRAFLA_ASSIGN(Sharding sharding, ShardingOf(shardings[o], devices(), &axes));
       sharding.dims.resize(value.dims.size());
       if (!IsBlock(i.operand(o)->shape(), global, sharding))
-        return InvalidArgument(
-            "Result {} of a manual computation is {}; {} blocks of it are not {}.", o,
-            i.operand(o)->shape().ToString(false), sharding.blocks(), global.ToString(false));
+        return InvalidArgument("Result {} of a manual computation is {}; {} blocks of it are not {}.", o,
+                               i.operand(o)->shape().ToString(false), sharding.blocks(), global.ToString(false));
       KRAFLA_ASSIGN(value, scope.emitter.Settle(std::move(value)));
       const std::vector<Split> free = FreeSplits(value, shardings[o], sharding, region, scope.region);
       KRAFLA_ASSIGN(value, scope.emitter.Reshard(std::move(value), free));
@@ -315,8 +305,7 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
         if (!free[d].whole()) value.dims[d] = free[d];
       value.unreduced = std::move(sharding.unreduced);
       if (!Covers(Together(value.dims, value.unreduced), scope.region, devices()))
-        return InvalidArgument("Result {} of a manual computation has blocks that no device has.",
-                               o);
+        return InvalidArgument("Result {} of a manual computation has blocks that no device has.", o);
     }
     value.region = scope.region;
     out.elements.push_back(std::move(value));
@@ -326,13 +315,12 @@ Result<Value> Walk::LocalToGlobal(const Instruction& i, Scope& scope) {
 }
 
 Result<Value> Walk::FullToShard(const Instruction& i, Value value, Scope& scope) {
+  KRAFLA_ASSIGN(Sharding own,
+                ParseSharding(i.metadata().sharding.empty() ? "{manual}" : i.metadata().sharding, devices()));
   KRAFLA_ASSIGN(
-      Sharding own,
-      ParseSharding(i.metadata().sharding.empty() ? "{manual}" : i.metadata().sharding, devices()));
-  KRAFLA_ASSIGN(Sharding given, ParseSharding(i.operand(0)->metadata().sharding.empty()
-                                                  ? "{replicated}"
-                                                  : i.operand(0)->metadata().sharding,
-                                              devices()));
+      Sharding given,
+      ParseSharding(i.operand(0)->metadata().sharding.empty() ? "{replicated}" : i.operand(0)->metadata().sharding,
+                    devices()));
   std::vector<Split> along = own.manual;
   if (own.all_manual || along.empty()) {
     along = {Split()};
@@ -343,8 +331,7 @@ Result<Value> Walk::FullToShard(const Instruction& i, Value value, Scope& scope)
   if (value.IsArray()) {
     std::vector<Split> dims;
     for (int64_t d = 0; d < i.shape().rank(); ++d) {
-      KRAFLA_ASSIGN(Split part,
-                    ManualPart(given.dim(d), i.operand(0)->shape().dim(d), i.shape().dim(d)));
+      KRAFLA_ASSIGN(Split part, ManualPart(given.dim(d), i.operand(0)->shape().dim(d), i.shape().dim(d)));
       dims.push_back(std::move(part));
     }
     KRAFLA_ASSIGN(value, scope.emitter.Settle(std::move(value)));
@@ -358,14 +345,11 @@ Result<Value> Walk::FullToShard(const Instruction& i, Value value, Scope& scope)
 Result<Value> Walk::ShardToFull(const Instruction& i, Value value, Scope& scope) {
   KRAFLA_ASSIGN(value, scope.emitter.Whole(std::move(value)));
   if (value.IsArray()) {
-    KRAFLA_ASSIGN(
-        Sharding given,
-        ParseSharding(i.metadata().sharding.empty() ? "{replicated}" : i.metadata().sharding,
-                      devices()));
+    KRAFLA_ASSIGN(Sharding given,
+                  ParseSharding(i.metadata().sharding.empty() ? "{replicated}" : i.metadata().sharding, devices()));
     std::vector<Split> dims;
     for (int64_t d = 0; d < i.shape().rank(); ++d) {
-      KRAFLA_ASSIGN(Split part,
-                    ManualPart(given.dim(d), i.shape().dim(d), i.operand(0)->shape().dim(d)));
+      KRAFLA_ASSIGN(Split part, ManualPart(given.dim(d), i.shape().dim(d), i.operand(0)->shape().dim(d)));
       dims.push_back(std::move(part));
     }
     if (!Covers(dims, scope.region, devices()))

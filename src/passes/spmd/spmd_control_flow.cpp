@@ -21,8 +21,7 @@ Result<Value> Walk::Call(const Instruction& i, std::vector<Value> operands, Scop
   const Region* region = scope.region;
   for (const Value& v : operands) region = Deepest(region, RegionOf(v));
   // XLA names the body of a manual computation so (xla/service/spmd/shardy/constants.h).
-  if (region == scope.region &&
-      i.called(0)->name().starts_with("xla.sdy.manual_computation_body")) {
+  if (region == scope.region && i.called(0)->name().starts_with("xla.sdy.manual_computation_body")) {
     KRAFLA_ASSIGN(region, RegionOfBody(i, scope.region));
   }
   return Run(*i.called(0), std::move(operands), region, scope.emitter);
@@ -56,8 +55,7 @@ Result<Value> Walk::StateOf(const Computation& body, Value init, const Region* r
   return init;
 }
 
-Result<Value> Walk::While(const Instruction& i, Value init, const Region* region,
-                          Emitter& emitter) {
+Result<Value> Walk::While(const Instruction& i, Value init, const Region* region, Emitter& emitter) {
   // The state keeps the sharding that it starts with, sums in parts among it.
   KRAFLA_ASSIGN(init, InRegion(std::move(init), region, emitter));
   KRAFLA_ASSIGN(init, StateOf(*i.called(1), std::move(init), region, emitter));
@@ -78,8 +76,7 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
       Leaves(out, got);
       Leaves(init, want);
       if (got.size() != want.size())
-        return Internal("the state of a loop has {} leaves, and {} after a turn", want.size(),
-                        got.size());
+        return Internal("the state of a loop has {} leaves, and {} after a turn", want.size(), got.size());
       for (std::size_t k = 0; k < got.size(); ++k) {
         KRAFLA_ASSIGN(*got[k], InRegion(std::move(*got[k]), region, inner));
         if (!got[k]->IsArray()) continue;
@@ -96,8 +93,8 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
   return emitter.TakeApart(loop, init);
 }
 
-Result<Value> Walk::Conditional(const Instruction& i, std::vector<Value> operands,
-                                const Region* region, Emitter& emitter) {
+Result<Value> Walk::Conditional(const Instruction& i, std::vector<Value> operands, const Region* region,
+                                Emitter& emitter) {
   KRAFLA_ASSIGN(Value index, emitter.Whole(std::move(operands[0])));
   std::vector<Instruction*> made_operands{index.local};
   std::vector<Computation*> branches;

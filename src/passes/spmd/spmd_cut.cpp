@@ -42,10 +42,8 @@ std::vector<ReshapeGroup> ReshapeGroups(const Dims& from, const Dims& to) {
     const std::size_t first_a = a, first_b = b;
     int64_t x = a < from.size() ? from[a++] : 1, y = b < to.size() ? to[b++] : 1;
     while (x != y) {
-      if (x < y)
-        x *= from[a++];
-      else
-        y *= to[b++];
+      if (x < y) x *= from[a++];
+      else y *= to[b++];
     }
     const auto slowest = [](const Dims& sizes, std::size_t begin, std::size_t end) {
       while (begin < end && sizes[begin] == 1) ++begin;
@@ -91,7 +89,8 @@ Result<Instruction*> Emitter::Made(Instruction* whole, const Shape& block, std::
   if (opcode == Opcode::kIota) {
     const Split& split = dims[At(whole->attr<IotaAttributes>().dimension)];
     if (!split.whole()) {
-      const bool exact = IsIntegral(whole->shape().element_type()) || whole->shape().element_type() == ElementType::kF32;
+      const bool exact =
+          IsIntegral(whole->shape().element_type()) || whole->shape().element_type() == ElementType::kF32;
       return exact ? IotaBlock(*whole, block, split) : Result<Instruction*>(nullptr);
     }
     Instruction* made = out_.Add(Opcode::kIota, block, {}, whole->attributes());
@@ -119,9 +118,7 @@ Result<Instruction*> Emitter::Made(Instruction* whole, const Shape& block, std::
   }
   std::vector<Instruction*> operands;
   for (Instruction* o : whole->operands()) {
-    if (o->shape().rank() > 0) {
-      KRAFLA_ASSIGN(o, Cut(o, of_operand));
-    }
+    if (o->shape().rank() > 0) { KRAFLA_ASSIGN(o, Cut(o, of_operand)); }
     operands.push_back(o);
   }
   Instruction* made = Clone(*whole, block, std::move(operands));

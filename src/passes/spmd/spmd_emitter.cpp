@@ -19,8 +19,7 @@ std::vector<int64_t> Places(std::span<const Split> splits, const Region* region,
     std::map<std::pair<int64_t, int32_t>, int64_t> numbers;
     for (int64_t d = 0; d < devices; ++d) {
       int64_t& place = out[static_cast<std::size_t>(d)];
-      place = numbers.emplace(std::pair{place, s.of(d)}, static_cast<int64_t>(numbers.size()))
-                  .first->second;
+      place = numbers.emplace(std::pair{place, s.of(d)}, static_cast<int64_t>(numbers.size())).first->second;
     }
   };
   if (region != nullptr)
@@ -51,9 +50,7 @@ int64_t Value::blocks() const {
   return out;
 }
 
-std::vector<Split> WholeDims(int64_t rank) {
-  return std::vector<Split>(static_cast<std::size_t>(rank));
-}
+std::vector<Split> WholeDims(int64_t rank) { return std::vector<Split>(static_cast<std::size_t>(rank)); }
 
 std::vector<Split> Together(std::span<const Split> dims, std::span<const Split> unreduced) {
   std::vector<Split> out(dims.begin(), dims.end());
@@ -93,13 +90,11 @@ bool Covers(std::span<const Split> dims, const Region* region, int64_t devices) 
     blocks *= s.count;
   }
   if (blocks == 1) return true;
-  const std::vector<int64_t> regions = Places({}, region, devices),
-                             places = Places(dims, region, devices);
+  const std::vector<int64_t> regions = Places({}, region, devices), places = Places(dims, region, devices);
   const std::vector<int64_t> in_region = CountEach(regions), in_place = CountEach(places);
   if (in_place.size() != in_region.size() * static_cast<std::size_t>(blocks)) return false;
   for (std::size_t d = 0; d < places.size(); ++d)
-    if (in_place[static_cast<std::size_t>(places[d])] * blocks !=
-        in_region[static_cast<std::size_t>(regions[d])])
+    if (in_place[static_cast<std::size_t>(places[d])] * blocks != in_region[static_cast<std::size_t>(regions[d])])
       return false;
   return true;
 }
@@ -117,19 +112,17 @@ void Emitter::SayOrigin(Instruction* made) const {
   made->set_metadata(std::move(metadata));
 }
 
-Result<Instruction*> Emitter::Infer(Opcode opcode, std::vector<Instruction*> operands,
-                                    Attributes attributes, std::vector<Computation*> called) {
-  KRAFLA_ASSIGN(Instruction * made, AddInferred(out_, opcode, std::move(operands),
-                                                std::move(attributes), std::move(called)));
+Result<Instruction*> Emitter::Infer(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes,
+                                    std::vector<Computation*> called) {
+  KRAFLA_ASSIGN(Instruction * made,
+                AddInferred(out_, opcode, std::move(operands), std::move(attributes), std::move(called)));
   SayOrigin(made);
   return made;
 }
 
-Instruction* Emitter::Clone(const Instruction& like, Shape shape,
-                            std::vector<Instruction*> operands) {
-  Instruction* made =
-      out_.Add(like.opcode(), std::move(shape), std::move(operands), like.attributes(),
-               {like.called().begin(), like.called().end()}, like.name());
+Instruction* Emitter::Clone(const Instruction& like, Shape shape, std::vector<Instruction*> operands) {
+  Instruction* made = out_.Add(like.opcode(), std::move(shape), std::move(operands), like.attributes(),
+                               {like.called().begin(), like.called().end()}, like.name());
   made->set_location(like.location());
   InstructionMetadata metadata = like.metadata();
   metadata.sharding.clear();
@@ -139,8 +132,7 @@ Instruction* Emitter::Clone(const Instruction& like, Shape shape,
 
 // Groups of the devices that differ in `along` only, in its order. Where several devices have the
 // same blocks, each group has one of them.
-Result<CollectiveAttributes> Emitter::Groups(const Split& along, std::span<const Split> others,
-                                             const Region* region) {
+Result<CollectiveAttributes> Emitter::Groups(const Split& along, std::span<const Split> others, const Region* region) {
   const int64_t devices = module_.num_partitions;
   const std::vector<int64_t> places = Places(others, region, devices);
   std::map<int64_t, std::vector<std::vector<int64_t>>> members;  // by place, then by block
@@ -169,25 +161,22 @@ Result<CollectiveAttributes> Emitter::Groups(const Split& along, std::span<const
   return out;
 }
 
-Result<Instruction*> Emitter::Gather(Instruction* local, int64_t d, const Split& along,
-                                     std::span<const Split> others, const Region* region) {
+Result<Instruction*> Emitter::Gather(Instruction* local, int64_t d, const Split& along, std::span<const Split> others,
+                                     const Region* region) {
   KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, others, region));
   attributes.dimension = d;
   KRAFLA_ASSIGN(Shape shape, [&]() -> Result<Shape> {
     Dims dims = local->shape().dims();
-    dims[static_cast<std::size_t>(d)] *=
-        along.count;  // a dimension of the whole program, but for padding
+    dims[static_cast<std::size_t>(d)] *= along.count;  // a dimension of the whole program, but for padding
     return Shape::MakeArray(local->shape().element_type(), dims);
   }());
-  Instruction* made =
-      out_.Add(Opcode::kAllGather, std::move(shape), {local}, std::move(attributes));
+  Instruction* made = out_.Add(Opcode::kAllGather, std::move(shape), {local}, std::move(attributes));
   SayOrigin(made);
   return made;
 }
 
-Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along,
-                                  std::span<const Split> dims, const Region* region,
-                                  Computation* computation) {
+Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
+                                  const Region* region, Computation* computation) {
   if (computation == nullptr)
     computation = AddBinaryComputation(module_, Opcode::kAdd, Shape::MakeScalar(partial->shape().element_type()));
   KRAFLA_ASSIGN(CollectiveAttributes attributes, Groups(along, dims, region));
@@ -198,22 +187,18 @@ Result<Instruction*> Emitter::Sum(Instruction* partial, const Split& along,
 Result<Instruction*> Emitter::Offset(const Split& split, int64_t block_size) {
   for (const KnownOffset& known : offsets_)
     if (known.block_size == block_size && known.split == split) return known.offset;
-  if (partition_id_ == nullptr) {
-    KRAFLA_ASSIGN(partition_id_, Infer(Opcode::kPartitionId, {}));
-  }
+  if (partition_id_ == nullptr) { KRAFLA_ASSIGN(partition_id_, Infer(Opcode::kPartitionId, {})); }
   if (split.count > std::numeric_limits<int32_t>::max() / std::max<int64_t>(block_size, 1))
-    return Unimplemented(
-        "A dimension of {} elements that is cut into {} blocks is too large to partition.",
-        block_size * split.count, split.count);
+    return Unimplemented("A dimension of {} elements that is cut into {} blocks is too large to partition.",
+                         block_size * split.count, split.count);
   const int64_t devices = module_.num_partitions;
   std::vector<int32_t> starts;
-  for (int64_t d = 0; d < devices; ++d)
-    starts.push_back(static_cast<int32_t>(split.of(d) * block_size));
+  for (int64_t d = 0; d < devices; ++d) starts.push_back(static_cast<int32_t>(split.of(d) * block_size));
   KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(ElementType::kS32, Dims{devices}));
   KRAFLA_ASSIGN(Literal table, Literal::FromBytes(shape, std::as_bytes(std::span(starts))));
   Instruction* constant = AddConstant(out_, std::move(table));
-  KRAFLA_ASSIGN(Instruction * one, Infer(Opcode::kDynamicSlice, {constant, partition_id_},
-                                         DynamicSliceAttributes{Dims{1}}));
+  KRAFLA_ASSIGN(Instruction * one,
+                Infer(Opcode::kDynamicSlice, {constant, partition_id_}, DynamicSliceAttributes{Dims{1}}));
   KRAFLA_ASSIGN(Instruction * offset, AddReshape(out_, one, Dims{}));
   offsets_.push_back({split, block_size, offset});
   return offset;
@@ -238,8 +223,7 @@ Result<Value> Emitter::Unsettle(Value value, const std::vector<Split>& along) {
   const Shape& shape = value.local->shape();
   KRAFLA_ASSIGN(Instruction * everywhere, AddBroadcastScalar(out_, first, shape.dims()));
   KRAFLA_ASSIGN(Literal nothing, Literal::Create(Shape::MakeScalar(shape.element_type())));
-  KRAFLA_ASSIGN(Instruction * zeros,
-                AddBroadcastScalar(out_, AddConstant(out_, std::move(nothing)), shape.dims()));
+  KRAFLA_ASSIGN(Instruction * zeros, AddBroadcastScalar(out_, AddConstant(out_, std::move(nothing)), shape.dims()));
   KRAFLA_ASSIGN(value.local, Infer(Opcode::kSelect, {everywhere, value.local, zeros}));
   value.unreduced = along;
   return value;
@@ -289,9 +273,7 @@ Result<Value> Emitter::BlocksAsParts(Value value, std::size_t d, const std::vect
 }
 
 Result<Value> Emitter::ReshardTo(Value value, std::span<const Split> dims, const std::vector<Split>& unreduced) {
-  if (!(value.unreduced == unreduced)) {
-    KRAFLA_ASSIGN(value, Settle(std::move(value)));
-  }
+  if (!(value.unreduced == unreduced)) { KRAFLA_ASSIGN(value, Settle(std::move(value))); }
   for (std::size_t d = 0; value.unreduced.empty() && !unreduced.empty() && d < value.dims.size(); ++d)
     if (dims[d].whole() && !value.dims[d].whole() &&
         SamePlaces(std::span(&value.dims[d], 1), unreduced, module_.num_partitions)) {
@@ -347,8 +329,7 @@ Result<Value> Emitter::TakeApart(Instruction* instruction, const Value& like) {
     return out;
   }
   for (std::size_t i = 0; i < out.elements.size(); ++i) {
-    KRAFLA_ASSIGN(Instruction * element,
-                  AddGetTupleElement(out_, instruction, static_cast<int64_t>(i)));
+    KRAFLA_ASSIGN(Instruction * element, AddGetTupleElement(out_, instruction, static_cast<int64_t>(i)));
     KRAFLA_ASSIGN(out.elements[i], TakeApart(element, like.elements[i]));
   }
   return out;

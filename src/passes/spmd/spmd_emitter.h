@@ -60,8 +60,8 @@ bool Covers(std::span<const Split> dims, const Region* region, int64_t devices);
 // Whether two devices differ in one of `a` exactly where they differ in one of `b`.
 bool SamePlaces(std::span<const Split> a, std::span<const Split> b, int64_t devices);
 
-// What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A cut
-// goes through along the slowest of each side, the first that is not 1; the end of the run where there is none.
+// What a reshape does to one run of dimensions: [from, from_end) melt and part into [to, to_end), as many elements. A
+// cut goes through along the slowest of each side, the first that is not 1; the end of the run where there is none.
 struct ReshapeGroup {
   std::size_t from_end, slowest_from;
   std::size_t to, to_end, slowest_to;
@@ -79,8 +79,8 @@ class Emitter {
   // Where new instructions say they are from.
   void set_origin(const Instruction* origin) { origin_ = origin; }
 
-  Result<Instruction*> Infer(Opcode opcode, std::vector<Instruction*> operands,
-                             Attributes attributes = {}, std::vector<Computation*> called = {});
+  Result<Instruction*> Infer(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
+                             std::vector<Computation*> called = {});
   // An instruction like `like`, on local operands, of a local shape.
   Instruction* Clone(const Instruction& like, Shape shape, std::vector<Instruction*> operands);
 
@@ -90,16 +90,17 @@ class Emitter {
   // Without parts of sums; and the other way: zeros but on the first device along each of `along`.
   Result<Value> Settle(Value value);
   Result<Value> Unsettle(Value value, const std::vector<Split>& along);
-  // A sum in parts of which each device's is its block, with zeros around it: in place of putting dimension `d` together.
+  // A sum in parts of which each device's is its block, with zeros around it: in place of putting dimension `d`
+  // together.
   Result<Value> BlocksAsParts(Value value, std::size_t d, const std::vector<Split>& along);
   // All of that: settled, unless that is what is wanted, cut by `dims`, and in parts of a sum along `unreduced`.
   Result<Value> ReshardTo(Value value, std::span<const Split> dims, const std::vector<Split>& unreduced);
   // All-reduce of partial results over the devices that differ in `along`, by `computation`; null: their sum.
-  Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims,
-                           const Region* region, Computation* computation = nullptr);
+  Result<Instruction*> Sum(Instruction* partial, const Split& along, std::span<const Split> dims, const Region* region,
+                           Computation* computation = nullptr);
   // Puts the blocks of dimension `d` together.
-  Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along,
-                              std::span<const Split> others, const Region* region);
+  Result<Instruction*> Gather(Instruction* local, int64_t d, const Split& along, std::span<const Split> others,
+                              const Region* region);
   // The blocks that this device has of a whole array (spmd_cut.cpp).
   Result<Instruction*> Cut(Instruction* whole, std::span<const Split> dims);
   // From one device to all.
@@ -114,8 +115,7 @@ class Emitter {
   Result<Value> TakeApartWhole(Instruction* instruction, const Region* region);
 
  private:
-  Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others,
-                                      const Region* region);
+  Result<CollectiveAttributes> Groups(const Split& along, std::span<const Split> others, const Region* region);
   Result<Instruction*> Offset(const Split& split, int64_t block_size);
   // spmd_cut.cpp: whether an array is made of positions, scalars and constants, element by element.
   bool MadeOfNothing(const Instruction* i, int depth);

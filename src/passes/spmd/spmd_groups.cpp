@@ -17,7 +17,8 @@ bool MayBeCut(const Value& value) { return value.IsArray() && !value.local->shap
 
 Result<> Walk::FindGroups(const Computation& from, Scope& scope) {
   for (const auto& i : from.instructions()) {
-    if (i->opcode() != Opcode::kCustomCall || i->attr<CustomCallAttributes>().target != "xla.sdy.ShardingGroup") continue;
+    if (i->opcode() != Opcode::kCustomCall || i->attr<CustomCallAttributes>().target != "xla.sdy.ShardingGroup")
+      continue;
     const std::string group(FrontendAttribute(i->metadata(), "xla.sdy.sharding_group_id"));
     if (i->operand_count() != 1 || !i->operand(0)->shape().IsArray() || group.empty())
       return InvalidArgument("{} is about no array, or names no group.", Describe(*i));

@@ -25,8 +25,8 @@ constexpr std::string_view kMeshes = "frontend_attributes";
 bool IsMark(const Instruction& i) {
   if (i.opcode() != Opcode::kCustomCall) return false;
   const std::string& target = i.attr<CustomCallAttributes>().target;
-  return target == "Sharding" || target == "SPMDFullToShardShape" ||
-         target == "SPMDShardToFullShape" || target.starts_with("xla.sdy.");
+  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
+         target.starts_with("xla.sdy.");
 }
 
 // A module says nowhere whether it has been partitioned. One that has may keep the shardings of its
@@ -34,8 +34,7 @@ bool IsMark(const Instruction& i) {
 // has neither.
 bool NeedsPartitioning(const Module& module) {
   if (module.num_partitions < 2 || module.entry() == nullptr) return false;
-  bool marked = !module.entry()->root()->metadata().sharding.empty(), sharded = marked,
-       between_devices = false;
+  bool marked = !module.entry()->root()->metadata().sharding.empty(), sharded = marked, between_devices = false;
   for (const Instruction* p : module.entry()->parameters()) {
     sharded |= !p->metadata().sharding.empty();
     marked |= !spmd::FrontendAttribute(p->metadata(), "xla.sdy.sharding").empty();
@@ -45,8 +44,7 @@ bool NeedsPartitioning(const Module& module) {
   for (const Computation* c : ReachableComputations(module))
     for (const auto& i : c->instructions()) {
       marked |= IsMark(*i);
-      between_devices |=
-          i->opcode() == Opcode::kPartitionId || HasTrait(i->opcode(), op_trait::kCollective);
+      between_devices |= i->opcode() == Opcode::kPartitionId || HasTrait(i->opcode(), op_trait::kCollective);
     }
   return marked || (sharded && !between_devices);
 }
@@ -63,8 +61,7 @@ Result<SdyMeshes> MeshesOf(const Module& module) {
 
 // The shardings of an instruction's leaves; unknown where it says nothing. One for a tuple is that
 // of all its leaves.
-Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes& meshes,
-                                          int64_t devices) {
+Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes& meshes, int64_t devices) {
   const std::size_t leaves = LeafCount(i.shape());
   std::vector<Sharding> out;
   if (!i.metadata().sharding.empty()) {
@@ -81,8 +78,7 @@ Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes&
   }
   if (out.size() == 1) out.assign(leaves, Sharding(out[0]));
   if (out.size() != leaves)
-    return InvalidArgument("{} has {} leaves, and a sharding of {}.", Describe(i), leaves,
-                           out.size());
+    return InvalidArgument("{} has {} leaves, and a sharding of {}.", Describe(i), leaves, out.size());
   return out;
 }
 
@@ -101,8 +97,7 @@ class Entry {
       emitter.set_origin(p);
       auto argument = Parameter(*p, emitter);
       if (!argument)
-        return Failure(
-            std::move(argument).error().WithContext(Format("while partitioning {}", Describe(*p))));
+        return Failure(std::move(argument).error().WithContext(Format("while partitioning {}", Describe(*p))));
       arguments.push_back(std::move(*argument));
     }
     KRAFLA_ASSIGN(Value result, walk_.Run(old, std::move(arguments), nullptr, emitter));
@@ -119,14 +114,11 @@ class Entry {
     if (sharding.all_manual || !sharding.manual.empty())
       return Unimplemented("A manual sharding of a parameter or result is not supported.");
     if (static_cast<int64_t>(sharding.dims.size()) > shape.rank())
-      return InvalidArgument("The sharding of {} has {} dimensions.", shape.ToString(false),
-                             sharding.dims.size());
+      return InvalidArgument("The sharding of {} has {} dimensions.", shape.ToString(false), sharding.dims.size());
     if (shape.IsDynamic() && !sharding.IsReplicated())
-      return Unimplemented("An array with dynamic dimensions, {}, cannot be cut.",
-                           shape.ToString(false));
+      return Unimplemented("An array with dynamic dimensions, {}, cannot be cut.", shape.ToString(false));
     if (!spmd::Covers(spmd::Together(sharding.dims, sharding.unreduced), nullptr, module_.num_partitions))
-      return InvalidArgument("The sharding of {} has blocks that no device has.",
-                             shape.ToString(false));
+      return InvalidArgument("The sharding of {} has blocks that no device has.", shape.ToString(false));
     return {};
   }
 
@@ -141,27 +133,21 @@ class Entry {
       KRAFLA_ASSIGN(out, ParseSharding(user.metadata().sharding, module_.num_partitions));
     } else if (target == "xla.sdy.GlobalToLocalShape") {
       KRAFLA_ASSIGN(std::vector<SdySharding> all,
-                    ParseSdyShardings(
-                        spmd::FrontendAttribute(user.metadata(), "xla.sdy.in_shardings"), meshes_));
+                    ParseSdyShardings(spmd::FrontendAttribute(user.metadata(), "xla.sdy.in_shardings"), meshes_));
       for (std::size_t o = 0; o < user.operand_count() && o < all.size(); ++o)
-        if (user.operand(o) == &parameter) {
-          KRAFLA_ASSIGN(out, ShardingOf(all[o], module_.num_partitions));
-        }
+        if (user.operand(o) == &parameter) { KRAFLA_ASSIGN(out, ShardingOf(all[o], module_.num_partitions)); }
     }
     // Even blocks only, as nobody asked for others.
-    bool even = !out.all_manual && !out.unknown && !out.only && out.manual.empty() &&
-                out.unreduced.empty() &&
+    bool even = !out.all_manual && !out.unknown && !out.only && out.manual.empty() && out.unreduced.empty() &&
                 static_cast<int64_t>(out.dims.size()) <= parameter.shape().rank();
     for (std::size_t d = 0; even && d < out.dims.size(); ++d)
       even = parameter.shape().dims()[d] % out.dims[d].count == 0;
-    if (!even || parameter.shape().IsDynamic() ||
-        !spmd::Covers(out.dims, nullptr, module_.num_partitions))
+    if (!even || parameter.shape().IsDynamic() || !spmd::Covers(out.dims, nullptr, module_.num_partitions))
       return Sharding();
     return out;
   }
 
-  Result<Shape> LocalShape(const Shape& shape, std::span<const Sharding> shardings,
-                           std::size_t* leaf) const {
+  Result<Shape> LocalShape(const Shape& shape, std::span<const Sharding> shardings, std::size_t* leaf) const {
     if (shape.IsTuple()) {
       std::vector<Shape> elements;
       for (const Shape& e : shape.tuple_elements()) {
@@ -180,18 +166,14 @@ class Entry {
     const std::vector<const Shape*> leaves = TupleLeaves(p.shape());
     for (std::size_t n = 0; n < leaves.size(); ++n) {
       if (!leaves[n]->IsArray()) shardings[n] = Sharding();
-      if (shardings[n].unknown) {
-        KRAFLA_ASSIGN(shardings[n], FromUse(p));
-      }
+      if (shardings[n].unknown) { KRAFLA_ASSIGN(shardings[n], FromUse(p)); }
       KRAFLA_TRY(CheckSharding(shardings[n], *leaves[n]));
-      shardings_.parameters.push_back(
-          ShardingToText(shardings[n], leaves[n]->rank(), module_.num_partitions));
+      shardings_.parameters.push_back(ShardingToText(shardings[n], leaves[n]->rank(), module_.num_partitions));
       parameters_.push_back(shardings[n]);
     }
     std::size_t leaf = 0;
     KRAFLA_ASSIGN(Shape local, LocalShape(p.shape(), shardings, &leaf));
-    Instruction* made = AddParameter(emitter.out(), p.attr<ParameterAttributes>().number,
-                                     std::move(local), p.name());
+    Instruction* made = AddParameter(emitter.out(), p.attr<ParameterAttributes>().number, std::move(local), p.name());
     made->set_attributes(p.attributes());
     made->set_location(p.location());
     KRAFLA_ASSIGN(Value out, emitter.TakeApartWhole(made, nullptr));
@@ -204,8 +186,7 @@ class Entry {
         KRAFLA_ASSIGN(v.local, emitter.Broadcast(v.local, *shardings[n].only));
         continue;
       }
-      for (std::size_t d = 0; d < v.dims.size(); ++d)
-        v.dims[d] = shardings[n].dim(static_cast<int64_t>(d));
+      for (std::size_t d = 0; d < v.dims.size(); ++d) v.dims[d] = shardings[n].dim(static_cast<int64_t>(d));
       v.unreduced = shardings[n].unreduced;
       KRAFLA_ASSIGN(v, CutPadding(std::move(v), *leaves[n], emitter));
     }
@@ -224,15 +205,13 @@ class Entry {
     }
     if (!uneven) return value;
     KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), even));
-    for (std::size_t d = 0; d < even.size(); ++d)
-      slice.limits.push_back(shape.dims()[d] / even[d].count);
+    for (std::size_t d = 0; d < even.size(); ++d) slice.limits.push_back(shape.dims()[d] / even[d].count);
     KRAFLA_ASSIGN(value.local, emitter.Infer(Opcode::kSlice, {value.local}, std::move(slice)));
     return value;
   }
 
   Result<Instruction*> Root(const Instruction& root, Value result, Emitter& emitter) {
-    KRAFLA_ASSIGN(std::vector<Sharding> shardings,
-                  ShardingsOf(root, meshes_, module_.num_partitions));
+    KRAFLA_ASSIGN(std::vector<Sharding> shardings, ShardingsOf(root, meshes_, module_.num_partitions));
     // The sharding of a parameter that is returned is the parameter's; that of a constraint has been followed as far as
     // it cuts evenly.
     const bool says_nothing = root.opcode() == Opcode::kParameter || root.opcode() == Opcode::kCustomCall;
@@ -257,8 +236,7 @@ class Entry {
         }
       }
       KRAFLA_TRY(CheckSharding(sharding, *leaves[n]));
-      shardings_.results.push_back(
-          ShardingToText(sharding, leaves[n]->rank(), module_.num_partitions));
+      shardings_.results.push_back(ShardingToText(sharding, leaves[n]->rank(), module_.num_partitions));
       results_.push_back(sharding);
       if (!v.IsArray()) continue;
       KRAFLA_ASSIGN(v, ResultBlock(std::move(v), *leaves[n], sharding, emitter));
@@ -266,12 +244,9 @@ class Entry {
     return emitter.Materialize(result);
   }
 
-  Result<Value> ResultBlock(Value value, const Shape& shape, const Sharding& sharding,
-                            Emitter& emitter) {
+  Result<Value> ResultBlock(Value value, const Shape& shape, const Sharding& sharding, Emitter& emitter) {
     std::vector<Split> dims(value.dims.size());
-    if (!(value.unreduced == sharding.unreduced)) {
-      KRAFLA_ASSIGN(value, emitter.Settle(std::move(value)));
-    }
+    if (!(value.unreduced == sharding.unreduced)) { KRAFLA_ASSIGN(value, emitter.Settle(std::move(value))); }
     for (std::size_t d = 0; d < dims.size(); ++d) {
       dims[d] = sharding.dim(static_cast<int64_t>(d));
       const int64_t size = shape.dims()[d], over = size % dims[d].count;
@@ -279,8 +254,7 @@ class Entry {
       std::vector<Split> whole = value.dims;
       whole[d] = Split();
       KRAFLA_ASSIGN(value, emitter.Reshard(std::move(value), whole));
-      KRAFLA_ASSIGN(value.local, emitter.PadTo(value.local, static_cast<int64_t>(d),
-                                               size + dims[d].count - over));
+      KRAFLA_ASSIGN(value.local, emitter.PadTo(value.local, static_cast<int64_t>(d), size + dims[d].count - over));
     }
     return emitter.ReshardTo(std::move(value), dims, sharding.unreduced);
   }
@@ -294,14 +268,12 @@ class Entry {
       }
     leaf = 0;
     if (module_.entry_layout_result) {
-      KRAFLA_ASSIGN(module_.entry_layout_result,
-                    LocalShape(*module_.entry_layout_result, results_, &leaf));
+      KRAFLA_ASSIGN(module_.entry_layout_result, LocalShape(*module_.entry_layout_result, results_, &leaf));
     }
     // A result keeps a parameter's place only where their blocks have one size.
     const Computation& entry = *module_.entry();
     std::erase_if(module_.input_output_aliases, [&](const InputOutputAlias& a) {
-      const Shape* in =
-          At(entry.parameters()[static_cast<std::size_t>(a.parameter)]->shape(), a.parameter_index);
+      const Shape* in = At(entry.parameters()[static_cast<std::size_t>(a.parameter)]->shape(), a.parameter_index);
       const Shape* out = At(entry.root()->shape(), a.output_index);
       return in == nullptr || out == nullptr || in->byte_size() != out->byte_size();
     });
@@ -314,8 +286,7 @@ class Entry {
   static const Shape* At(const Shape& shape, const Dims& index) {
     const Shape* out = &shape;
     for (int64_t i : index) {
-      if (!out->IsTuple() || i < 0 || static_cast<std::size_t>(i) >= out->tuple_elements().size())
-        return nullptr;
+      if (!out->IsTuple() || i < 0 || static_cast<std::size_t>(i) >= out->tuple_elements().size()) return nullptr;
       out = &out->tuple_elements()[static_cast<std::size_t>(i)];
     }
     return out;
@@ -334,8 +305,8 @@ Result<std::optional<SpmdShardings>> PartitionModule(Module& module, const PassO
   constexpr int64_t kMaxPartitions = 4096;
   if (!NeedsPartitioning(module)) return std::nullopt;
   if (module.num_partitions > kMaxPartitions)
-    return Unimplemented("A program for {} partitions cannot be partitioned; the limit is {}.",
-                         module.num_partitions, kMaxPartitions);
+    return Unimplemented("A program for {} partitions cannot be partitioned; the limit is {}.", module.num_partitions,
+                         kMaxPartitions);
   KRAFLA_ASSIGN(SdyMeshes meshes, MeshesOf(module));
   return Entry(module, options, std::move(meshes)).Partition();
 }

@@ -16,7 +16,6 @@ struct SpmdShardings {
 
 // The pass spmd_partitioner on a verified module, and what it made of the interface. Nothing where
 // the module is for one partition, or has been partitioned already; then it is left as it is.
-Result<std::optional<SpmdShardings>> PartitionModule(Module& module,
-                                                     const PassOptions& options = {});
+Result<std::optional<SpmdShardings>> PartitionModule(Module& module, const PassOptions& options = {});
 
 }  // namespace krafla

@@ -38,7 +38,8 @@ bool IsLinear(const Instruction& i, const std::vector<bool>& parts) {
 }  // namespace
 
 std::vector<Split> PartsThrough(const Instruction& instruction, std::span<const Value> operands) {
-  if (!instruction.shape().IsArray() || instruction.shape().IsDynamic() || !IsNumber(instruction.shape().element_type()))
+  if (!instruction.shape().IsArray() || instruction.shape().IsDynamic() ||
+      !IsNumber(instruction.shape().element_type()))
     return {};
   std::vector<bool> parts;
   const std::vector<Split>* along = nullptr;

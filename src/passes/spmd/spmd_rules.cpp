@@ -30,8 +30,7 @@ class Rule {
         devices_(instruction.parent()->parent()->num_partitions) {}
 
   Result<std::optional<Value>> Apply() {
-    if (IsElementwise(i_.opcode()) || i_.opcode() == Opcode::kMap || i_.opcode() == Opcode::kCopy)
-      return Elementwise();
+    if (IsElementwise(i_.opcode()) || i_.opcode() == Opcode::kMap || i_.opcode() == Opcode::kCopy) return Elementwise();
     if (i_.opcode() == Opcode::kBroadcast) return Broadcast();
     if (i_.opcode() == Opcode::kTranspose) return Transpose();
     if (i_.opcode() == Opcode::kReshape) return Reshape();
@@ -124,10 +123,8 @@ class Rule {
     std::vector<std::size_t> arrays;
     for (std::size_t o = 0; o < operands_.size(); ++o) {
       const Shape& shape = i_.operand(o)->shape();
-      if (Shape::SameDims(shape, i_.shape()))
-        arrays.push_back(o);
-      else if (shape.rank() != 0)
-        return std::nullopt;  // a bitcast-convert to another width
+      if (Shape::SameDims(shape, i_.shape())) arrays.push_back(o);
+      else if (shape.rank() != 0) return std::nullopt;  // a bitcast-convert to another width
     }
     if (arrays.empty()) return std::nullopt;
     Splits dims = Common(arrays);
@@ -152,8 +149,7 @@ class Rule {
   Out Transpose() {
     const Dims& permutation = i_.attr<DimensionsAttributes>().dimensions;
     Splits dims = WholeDims(i_.shape().rank());
-    for (std::size_t d = 0; d < permutation.size(); ++d)
-      dims[d] = operands_[0].dims[At(permutation[d])];
+    for (std::size_t d = 0; d < permutation.size(); ++d) dims[d] = operands_[0].dims[At(permutation[d])];
     if (!AnyCut(dims)) return std::nullopt;
     return Finish({operands_[0].local}, std::move(dims));
   }
@@ -199,17 +195,13 @@ class Rule {
     std::vector<std::size_t> arrays(count);
     std::iota(arrays.begin(), arrays.end(), std::size_t{0});
     Splits dims = Common(arrays);
-    const bool in_parts =
-        count == 1 && !i_.shape().IsTuple() && IsNeutral(*i_.called(0), i_.operand(1));
+    const bool in_parts = count == 1 && !i_.shape().IsTuple() && IsNeutral(*i_.called(0), i_.operand(1));
     Split along;
     Splits out;
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (std::ranges::find(reduced, static_cast<int64_t>(d)) == reduced.end())
-        out.push_back(dims[d]);
-      else if (in_parts)
-        along = Combine(along, dims[d]);
-      else
-        dims[d] = Split();
+      if (std::ranges::find(reduced, static_cast<int64_t>(d)) == reduced.end()) out.push_back(dims[d]);
+      else if (in_parts) along = Combine(along, dims[d]);
+      else dims[d] = Split();
     }
     if (!AnyCut(dims)) return std::nullopt;
     std::vector<Instruction*> made;
@@ -223,8 +215,7 @@ class Rule {
       value->unreduced = parts_;
       return value;
     }
-    KRAFLA_ASSIGN(value->local,
-                  emitter_.Sum(value->local, along, value->dims, region_, i_.called(0)));
+    KRAFLA_ASSIGN(value->local, emitter_.Sum(value->local, along, value->dims, region_, i_.called(0)));
     return value;
   }
 
@@ -251,18 +242,14 @@ class Rule {
     const std::size_t keep = left_first ? 0 : 1, give = 1 - keep;
     const Dims* contracting[2] = {&a.lhs_contracting, &a.rhs_contracting};
     const Dims* batch[2] = {&a.lhs_batch, &a.rhs_batch};
-    Splits dims[2] = {WholeDims(i_.operand(0)->shape().rank()),
-                      WholeDims(i_.operand(1)->shape().rank())};
+    Splits dims[2] = {WholeDims(i_.operand(0)->shape().rank()), WholeDims(i_.operand(1)->shape().rank())};
     const std::size_t batches = a.lhs_batch.size();
     // What comes out, and after it the contracted dimensions: together they have to cover the
     // devices.
     auto position = [&](std::size_t side, std::size_t d) -> std::optional<std::size_t> {
-      auto in = [&](const Dims& list) {
-        return std::ranges::find(list, static_cast<int64_t>(d)) - list.begin();
-      };
+      auto in = [&](const Dims& list) { return std::ranges::find(list, static_cast<int64_t>(d)) - list.begin(); };
       if (auto n = in(*batch[side]); n < batch[side]->ssize()) return static_cast<std::size_t>(n);
-      if (auto n = in(*contracting[side]); n < contracting[side]->ssize())
-        return At(i_.shape().rank() + n);
+      if (auto n = in(*contracting[side]); n < contracting[side]->ssize()) return At(i_.shape().rank() + n);
       std::size_t out = batches;
       if (side == 1) out += dims[0].size() - batches - a.lhs_contracting.size();
       for (std::size_t e = 0; e < d; ++e)
@@ -366,12 +353,12 @@ class Rule {
       auto it = std::ranges::find(a.start_indices_batching_dims, batch_in[n]);
       if (it != a.start_indices_batching_dims.end())
         place(all[At(batch_out[n])],
-              operands_[0].dims[At(a.operand_batching_dims[static_cast<std::size_t>(
-                  it - a.start_indices_batching_dims.begin())])]);
+              operands_[0].dims[At(
+                  a.operand_batching_dims[static_cast<std::size_t>(it - a.start_indices_batching_dims.begin())])]);
       of_indices[At(batch_in[n])] = all[At(batch_out[n])];
       if (it != a.start_indices_batching_dims.end())
-        of_table[At(a.operand_batching_dims[static_cast<std::size_t>(
-            it - a.start_indices_batching_dims.begin())])] = all[At(batch_out[n])];
+        of_table[At(a.operand_batching_dims[static_cast<std::size_t>(it - a.start_indices_batching_dims.begin())])] =
+            all[At(batch_out[n])];
     }
     std::size_t offset = 0;
     for (int64_t d = 0; d < table.rank(); ++d) {
@@ -402,8 +389,7 @@ class Rule {
     const int64_t rank = array.rank();
     const bool sums = AddsTwo(*i_.called(0)) && IsNumber(array.element_type());
     auto in = [](const Dims& list, int64_t d) { return std::ranges::find(list, d) != list.end(); };
-    Splits all = WholeDims(rank), of_indices = WholeDims(indices.rank()),
-           of_updates = WholeDims(updates.rank());
+    Splits all = WholeDims(rank), of_indices = WholeDims(indices.rank()), of_updates = WholeDims(updates.rank());
     auto place = [&](std::size_t slot, const Split& split) {
       if (!all[slot].whole()) return;
       all[slot] = split;
@@ -419,8 +405,7 @@ class Rule {
       auto it = std::ranges::find(a.scatter_indices_batching_dims, batch_in[n]);
       std::size_t slot = all.size();
       if (it != a.scatter_indices_batching_dims.end()) {
-        slot = At(a.input_batching_dims[static_cast<std::size_t>(
-            it - a.scatter_indices_batching_dims.begin())]);
+        slot = At(a.input_batching_dims[static_cast<std::size_t>(it - a.scatter_indices_batching_dims.begin())]);
         place(slot, operands_[0].dims[slot]);
       } else {
         if (!sums) continue;
@@ -461,8 +446,8 @@ class Rule {
     return out;
   }
 
-  // JAX says of its custom calls how many dimensions of all operands and results only count problems, as XLA's partitioner
-  // reads it. What does not fit is as if nobody had said it.
+  // JAX says of its custom calls how many dimensions of all operands and results only count problems, as XLA's
+  // partitioner reads it. What does not fit is as if nobody had said it.
   int64_t SaidBatchRank() const {
     const std::string_view said = FrontendAttribute(i_.metadata(), "num_batch_dims");
     int64_t count = 0;
@@ -473,7 +458,8 @@ class Rule {
     if (!i_.shape().IsTuple()) shapes.push_back(&i_.shape());
     for (const Shape& s : i_.shape().tuple_elements()) shapes.push_back(&s);
     const auto fits = [&](const Shape* s) {
-      return s->IsArray() && s->rank() >= count && std::equal(s->dims().begin(), s->dims().begin() + count, shapes[0]->dims().begin());
+      return s->IsArray() && s->rank() >= count &&
+             std::equal(s->dims().begin(), s->dims().begin() + count, shapes[0]->dims().begin());
     };
     return std::ranges::all_of(shapes, fits) ? count : 0;
   }
@@ -511,13 +497,11 @@ class Rule {
       first(1);
       const auto& s = i_.attr<SliceAttributes>();
       for (int64_t d = 0; d < rank; ++d)
-        alone[At(d)] =
-            s.starts[At(d)] == 0 && s.limits[At(d)] == shape->dim(d) && s.strides[At(d)] == 1;
+        alone[At(d)] = s.starts[At(d)] == 0 && s.limits[At(d)] == shape->dim(d) && s.strides[At(d)] == 1;
     } else if (op == Opcode::kPad) {
       first(1);
       const auto& p = i_.attr<PadAttributes>();
-      for (std::size_t d = 0; d < alone.size(); ++d)
-        alone[d] = p.low[d] == 0 && p.high[d] == 0 && p.interior[d] == 0;
+      for (std::size_t d = 0; d < alone.size(); ++d) alone[d] = p.low[d] == 0 && p.high[d] == 0 && p.interior[d] == 0;
     } else if (op == Opcode::kReverse) {
       first(1);
     } else if (op == Opcode::kDynamicSlice) {
@@ -526,8 +510,7 @@ class Rule {
       for (int64_t d = 0; d < rank; ++d) alone[At(d)] = sizes[At(d)] == shape->dim(d);
     } else if (op == Opcode::kDynamicUpdateSlice) {
       first(2);
-      for (int64_t d = 0; d < rank; ++d)
-        alone[At(d)] = i_.operand(1)->shape().dim(d) == shape->dim(d);
+      for (int64_t d = 0; d < rank; ++d) alone[At(d)] = i_.operand(1)->shape().dim(d) == shape->dim(d);
     } else if (op == Opcode::kSort) {
       first(operands_.size());
       alone[At(i_.attr<SortAttributes>().dimension)] = false;
@@ -541,8 +524,7 @@ class Rule {
       for (std::size_t d = 0; d < alone.size(); ++d) alone[d] = window[d] == WindowDim();
     } else if (op == Opcode::kFft) {
       first(1);
-      for (int64_t d = rank - i_.attr<FftAttributes>().length.ssize(); d < rank; ++d)
-        alone[At(d)] = false;
+      for (int64_t d = rank - i_.attr<FftAttributes>().length.ssize(); d < rank; ++d) alone[At(d)] = false;
     } else if (op == Opcode::kCholesky || op == Opcode::kTriangularSolve) {
       first(op == Opcode::kCholesky ? 1 : 2);
       for (int64_t d = rank - 2; d < rank; ++d) alone[At(d)] = false;
@@ -584,9 +566,8 @@ class Rule {
 
 }  // namespace
 
-Result<std::optional<Value>> DoByBlocks(const Instruction& instruction,
-                                        std::span<const Value> operands, const Region* region,
-                                        const std::vector<Split>& parts, Emitter& emitter) {
+Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::span<const Value> operands,
+                                        const Region* region, const std::vector<Split>& parts, Emitter& emitter) {
   bool any = false;
   for (const Value& v : operands) {
     if (!v.IsArray() || v.local->shape().IsDynamic()) return std::nullopt;

@@ -13,8 +13,7 @@ namespace krafla::spmd {
 // `operands`: arrays of one region. Nothing where the operation has no rule, or no operand is cut:
 // then it is done on whole arrays. The results have one sharding each. A sum over the devices along
 // `parts` is left to who needs it.
-Result<std::optional<Value>> DoByBlocks(const Instruction& instruction,
-                                        std::span<const Value> operands, const Region* region,
-                                        const std::vector<Split>& parts, Emitter& emitter);
+Result<std::optional<Value>> DoByBlocks(const Instruction& instruction, std::span<const Value> operands,
+                                        const Region* region, const std::vector<Split>& parts, Emitter& emitter);
 
 }  // namespace krafla::spmd

@@ -9,13 +9,11 @@
 
 namespace krafla::spmd {
 
-Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, const Region* region,
-                        Emitter& emitter) {
+Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter) {
   constexpr int kMaxDepth = 256;
   if (depth_ >= kMaxDepth)
-    return Unimplemented(
-        "Computations call each other deeper than the limit of {} of a program to be partitioned.",
-        kMaxDepth);
+    return Unimplemented("Computations call each other deeper than the limit of {} of a program to be partitioned.",
+                         kMaxDepth);
   ++depth_;
   Scope scope{{}, std::move(arguments), region, emitter, {}, {}};
   KRAFLA_TRY(FindGroups(from, scope));
@@ -24,9 +22,7 @@ Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, c
     auto made = Step(*i, scope);
     if (made)
       if (auto alike = CutAlike(*i, *made, scope); !alike) made = Failure(std::move(alike).error());
-    if (!made)
-      return Failure(
-          std::move(made).error().WithContext(Format("while partitioning {}", Describe(*i))));
+    if (!made) return Failure(std::move(made).error().WithContext(Format("while partitioning {}", Describe(*i))));
     if (static_cast<int64_t>(emitter.out().instructions().size()) > options_.max_instructions)
       return ResourceExhausted("The program has more than {} instructions once it is partitioned.",
                                options_.max_instructions);
@@ -48,8 +44,7 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   if (i.opcode() == Opcode::kParameter) {
     const auto number = static_cast<std::size_t>(i.attr<ParameterAttributes>().number);
     if (number >= scope.arguments.size())
-      return InvalidArgument("Parameter {} is given no value; {} are.", number,
-                             scope.arguments.size());
+      return InvalidArgument("Parameter {} is given no value; {} are.", number, scope.arguments.size());
     return scope.arguments[number];
   }
   if (i.opcode() == Opcode::kCustomCall) {
@@ -59,8 +54,7 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   if (i.opcode() == Opcode::kGetTupleElement) {
     const auto index = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);
     const Value& tuple = scope.values.at(i.operand(0));
-    if (!tuple.is_tuple || index >= tuple.elements.size())
-      return Internal("a tuple has no element {}", index);
+    if (!tuple.is_tuple || index >= tuple.elements.size()) return Internal("a tuple has no element {}", index);
     return tuple.elements[index];
   }
   std::vector<Value> operands;
@@ -77,8 +71,7 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   }
   if (i.opcode() == Opcode::kCall) return Call(i, std::move(operands), scope);
   if (i.opcode() == Opcode::kWhile) return While(i, std::move(operands[0]), region, emitter);
-  if (i.opcode() == Opcode::kConditional)
-    return Conditional(i, std::move(operands), region, emitter);
+  if (i.opcode() == Opcode::kConditional) return Conditional(i, std::move(operands), region, emitter);
   if (i.opcode() == Opcode::kDomain) return std::move(operands[0]);
   if (i.opcode() == Opcode::kOptimizationBarrier) return Barrier(i, std::move(operands), emitter);
   if (PartsThrough(i, operands).empty()) {
@@ -92,11 +85,8 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   return Plain(i, std::move(operands), region, emitter);
 }
 
-Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, const Region* region,
-                          Emitter& emitter) {
-  for (Value& v : operands) {
-    KRAFLA_ASSIGN(v, InRegion(std::move(v), region, emitter));
-  }
+Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter) {
+  for (Value& v : operands) { KRAFLA_ASSIGN(v, InRegion(std::move(v), region, emitter)); }
   // Parts of a sum become parts of another: as in a region where each device works for itself.
   if (const std::vector<Split> parts = PartsThrough(i, operands); !parts.empty()) {
     const Region* within = RegionAlong(region, parts);
@@ -111,9 +101,7 @@ Result<Value> Walk::Plain(const Instruction& i, std::vector<Value> operands, con
       return out;
     }
   }
-  for (Value& v : operands) {
-    KRAFLA_ASSIGN(v, emitter.Settle(std::move(v)));
-  }
+  for (Value& v : operands) { KRAFLA_ASSIGN(v, emitter.Settle(std::move(v))); }
   KRAFLA_ASSIGN(const std::vector<Split> wanted, PartsWanted(i));
   return OnBlocks(i, std::move(operands), region, wanted, emitter);
 }

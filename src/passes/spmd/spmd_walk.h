@@ -22,8 +22,7 @@ class Walk {
 
   // Emits `from` on `arguments` into the emitter's computation; calls are put in their place.
   // `region`: of what has no operands.
-  Result<Value> Run(const Computation& from, std::vector<Value> arguments, const Region* region,
-                    Emitter& emitter);
+  Result<Value> Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter);
   int64_t* next_channel() { return &next_channel_; }
   int64_t devices() const { return module_.num_partitions; }
 
@@ -40,8 +39,7 @@ class Walk {
   };
 
   Result<Value> Step(const Instruction& i, Scope& scope);
-  Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region,
-                      Emitter& emitter);
+  Result<Value> Plain(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
   // By blocks where there is a rule for it, else on whole arrays. `parts`: see DoByBlocks.
   Result<Value> OnBlocks(const Instruction& i, std::vector<Value> operands, const Region* region,
                          const std::vector<Split>& parts, Emitter& emitter);
@@ -52,8 +50,7 @@ class Walk {
   Result<Value> While(const Instruction& i, Value init, const Region* region, Emitter& emitter);
   // The state as a loop starts with it.
   Result<Value> StateOf(const Computation& body, Value init, const Region* region, Emitter& emitter);
-  Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region,
-                            Emitter& emitter);
+  Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
   Result<Value> InRegion(Value value, const Region* region, Emitter& emitter);
 
   // spmd_annotations.cpp: the custom calls that say where arrays lie. Nothing for other

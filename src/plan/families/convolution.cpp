@@ -10,7 +10,8 @@ bool KernelBuilder::TakesConvolution(const Instruction& i) {
         o->shape().element_type() == ElementType::kPred || o->shape().element_count() >= (int64_t{1} << 30))
       return false;
   ElementType result = i.shape().element_type();
-  if (IsComplex(result) || result == ElementType::kPred || i.shape().element_count() >= (int64_t{1} << 30)) return false;
+  if (IsComplex(result) || result == ElementType::kPred || i.shape().element_count() >= (int64_t{1} << 30))
+    return false;
   for (const Instruction* o : i.operands())
     if (IsFloat(o->shape().element_type()) != IsFloat(result)) return false;
   return true;
@@ -33,8 +34,10 @@ Result<BuiltKernel> KernelBuilder::BuildConvolution() {
   for (std::size_t d = 0; d < kernel.output_dims.size(); ++d) order.push_back(static_cast<int>(d));
   KRAFLA_ASSIGN(kernel.epilogue, EmitEpilogue(hero, kernel.output_dims, order));
   double per_output = 2;
-  for (int64_t d : kernel.attributes.kernel_spatial) per_output *= static_cast<double>(kernel.kernel_dims[static_cast<std::size_t>(d)]);
-  per_output *= static_cast<double>(kernel.kernel_dims[static_cast<std::size_t>(kernel.attributes.kernel_input_feature)]);
+  for (int64_t d : kernel.attributes.kernel_spatial)
+    per_output *= static_cast<double>(kernel.kernel_dims[static_cast<std::size_t>(d)]);
+  per_output *=
+      static_cast<double>(kernel.kernel_dims[static_cast<std::size_t>(kernel.attributes.kernel_input_feature)]);
   out_.kernel.flops = per_output * static_cast<double>(hero.shape().element_count());
   out_.kernel.body = std::move(kernel);
   ShareBindings();

@@ -36,7 +36,9 @@ Axes AxesOf(const Instruction& dot, const StridedOperand& lhs, const StridedOper
   const Dims& ldims = dot.operand(0)->shape().dims();
   const Dims& rdims = dot.operand(1)->shape().dims();
   auto at = [](const Dims& d, int64_t i) { return d[static_cast<std::size_t>(i)]; };
-  auto has = [](const Dims& d, std::size_t i) { return std::find(d.begin(), d.end(), static_cast<int64_t>(i)) != d.end(); };
+  auto has = [](const Dims& d, std::size_t i) {
+    return std::find(d.begin(), d.end(), static_cast<int64_t>(i)) != d.end();
+  };
   Axes out;
   for (std::size_t b = 0; b < a.lhs_batch.size(); ++b)
     out.batch.push_back({at(ldims, a.lhs_batch[b]), at(lhs.strides, a.lhs_batch[b]), at(rhs.strides, a.rhs_batch[b])});
@@ -80,7 +82,8 @@ bool KernelBuilder::TakesDot(const Instruction& i) {
         o->shape().element_type() == ElementType::kPred || o->shape().element_count() >= (int64_t{1} << 31))
       return false;
   ElementType result = i.shape().element_type();
-  if (result == ElementType::kPred || IsComplex(result) || i.shape().element_count() >= (int64_t{1} << 31)) return false;
+  if (result == ElementType::kPred || IsComplex(result) || i.shape().element_count() >= (int64_t{1} << 31))
+    return false;
   for (const Instruction* o : i.operands())
     if (IsFloat(o->shape().element_type()) != IsFloat(result)) return false;
   return ChooseDotOperands(i).has_value();

@@ -55,7 +55,8 @@ bool IsTaus(const Shape& taus, const Shape& a) { return AreVectors(taus, a, a.el
 std::optional<LinalgKernel::Op> OpOf(const Instruction& i) {
   if (i.opcode() == Opcode::kCholesky) return LinalgKernel::Op::kCholesky;
   if (i.opcode() == Opcode::kTriangularSolve) return LinalgKernel::Op::kTriangularSolve;
-  if (i.opcode() != Opcode::kCustomCall || i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;
+  if (i.opcode() != Opcode::kCustomCall || i.operand_count() == 0 || !i.operand(0)->shape().IsArray())
+    return std::nullopt;
   const std::string& target = i.attr<CustomCallAttributes>().target;
   const Shape& a = i.operand(0)->shape();
   if (a.rank() < 2) return std::nullopt;
@@ -83,7 +84,8 @@ std::optional<LinalgKernel::Op> OpOf(const Instruction& i) {
     const auto& leaves = i.shape().tuple_elements();
     const Shape& values = i.shape().IsTuple() && leaves.size() == 3 ? leaves[0] : i.shape();
     if (AreVectors(values, a, RealPart(a.element_type())) && values.dims().back() == least &&
-        (!i.shape().IsTuple() || (AreMatrices(leaves[1], a, rows, least) && AreMatrices(leaves[2], a, least, columns)) ||
+        (!i.shape().IsTuple() ||
+         (AreMatrices(leaves[1], a, rows, least) && AreMatrices(leaves[2], a, least, columns)) ||
          (AreMatrices(leaves[1], a, rows, rows) && AreMatrices(leaves[2], a, columns, columns))))
       return LinalgKernel::Op::kSvd;
   }
@@ -157,7 +159,8 @@ Result<BuiltKernel> KernelBuilder::BuildLinalg() {
     case LinalgKernel::Op::kSvd: {
       const auto& results = hero.shape().tuple_elements();
       kernel.vectors = hero.shape().IsTuple();
-      kernel.full = kernel.vectors && results[1].dims().back() == kernel.rows && results[2].dim(results[2].rank() - 2) == kernel.columns;
+      kernel.full = kernel.vectors && results[1].dims().back() == kernel.rows &&
+                    results[2].dim(results[2].rank() - 2) == kernel.columns;
       inner *= kernel.vectors ? 20 : 4;
       break;
     }

@@ -79,7 +79,8 @@ bool KernelBuilder::TakesReduce(const Instruction& i) {
   // The zeros of a complex product tell by their signs where the initial value came in, and kernels bring it in last.
   const bool is_complex = IsComplex(i.operand(0)->shape().element_type());
   if (is_complex && i.called(0)->root()->opcode() == Opcode::kMultiply) return false;
-  return StaticArrays(i) && i.operand(0)->shape().element_count() < (int64_t{1} << 31) && EmittableComputation(*i.called(0));
+  return StaticArrays(i) && i.operand(0)->shape().element_count() < (int64_t{1} << 31) &&
+         EmittableComputation(*i.called(0));
 }
 
 bool KernelBuilder::TakesReduceWindow(const Instruction& i) {
@@ -93,8 +94,8 @@ bool KernelBuilder::RegionFits(const FusionGroup& g) {
   if (g.heroes[0]->opcode() != Opcode::kReduce) return false;
   Split first = SplitOf(*g.heroes[0]);
   if (first.rows == 0 || first.elements == 0) return false;
-  // Stages that wait for each other are one workgroup's: few or very long rows keep theirs in kernels of their own, which
-  // share a row among workgroups.
+  // Stages that wait for each other are one workgroup's: few or very long rows keep theirs in kernels of their own,
+  // which share a row among workgroups.
   const bool is_long = (first.rows < 8 && first.rows * first.elements > 65536) || first.elements > kLongestRegionRow;
   if (g.heroes.size() > 1 && is_long) return false;
   bool contiguous = RowsContiguous(first);
@@ -168,24 +169,26 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
             builder.space().Iter(static_cast<int>(split.row.size() + d));
     uint64_t row_mask = split.row.empty() ? 0 : ~uint64_t{0} >> (64 - split.row.size());
     ProgramEmitter* self = nullptr;
-    ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask)
-                                        -> Result<std::optional<ScalarValue>> {
-      if (auto it = param_of.find(v); it != param_of.end()) {
-        std::vector<IndexId> expected = rows;
-        if (LeafShape(v).dims() != split.row_dims)
-          expected = builder.space().Delinearize(builder.space().Linearize(rows, split.row_dims), LeafShape(v).dims());
-        if (!std::equal(index.begin(), index.end(), expected.begin(), expected.end()))
-          return Unimplemented("{} is read across rows", Describe(*v.instruction));
-        ElementType type = LeafShape(v).element_type();
-        ElementType compute = ComputeType(RealPart(type));
-        ScalarValue param{builder.Param(compute, it->second, row_mask), kNoNode};
-        if (IsComplex(type)) param.im = builder.Param(compute, it->second + 1, row_mask);
-        if (round_param[v]) param.re = builder.Convert(param.re, ElementType::kF32, type);
-        return param;
-      }
-      if (level.contains(v.instruction)) return Internal("{} is read before its stage", Describe(*v.instruction));
-      return Outside(*self, v, index, mask);
-    });
+    ProgramEmitter emitter(
+        builder,
+        [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) -> Result<std::optional<ScalarValue>> {
+          if (auto it = param_of.find(v); it != param_of.end()) {
+            std::vector<IndexId> expected = rows;
+            if (LeafShape(v).dims() != split.row_dims)
+              expected =
+                  builder.space().Delinearize(builder.space().Linearize(rows, split.row_dims), LeafShape(v).dims());
+            if (!std::equal(index.begin(), index.end(), expected.begin(), expected.end()))
+              return Unimplemented("{} is read across rows", Describe(*v.instruction));
+            ElementType type = LeafShape(v).element_type();
+            ElementType compute = ComputeType(RealPart(type));
+            ScalarValue param{builder.Param(compute, it->second, row_mask), kNoNode};
+            if (IsComplex(type)) param.im = builder.Param(compute, it->second + 1, row_mask);
+            if (round_param[v]) param.re = builder.Convert(param.re, ElementType::kF32, type);
+            return param;
+          }
+          if (level.contains(v.instruction)) return Internal("{} is read before its stage", Describe(*v.instruction));
+          return Outside(*self, v, index, mask);
+        });
     self = &emitter;
     KRAFLA_TRY(body(out, emitter, operand, rows));
     out.program = std::move(builder).Finish();
@@ -194,35 +197,35 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
 
   for (int l = 0; l < levels; ++l) {
     std::vector<std::pair<ValueRef, bool>> made;
-    KRAFLA_ASSIGN(
-        ReduceStage reducing,
-        stage(ReduceStage::Scope::kElement,
-              [&](ReduceStage& out, ProgramEmitter& emitter, const std::vector<IndexId>& operand,
-                  const std::vector<IndexId>&) -> Result<> {
-                ProgramBuilder& builder = emitter.builder();
-                int results = 0;
-                for (const Instruction* hero : group_.heroes) {
-                  if (level[hero] != l) continue;
-                  std::size_t inputs = InputCount(*hero);
-                  std::vector<ValueRef> inits;
-                  for (std::size_t n = 0; n < inputs; ++n) inits.push_back({hero->operand(inputs + n), 0});
-                  std::vector<const Shape*> leaves = ResultLeaves(*hero);
-                  KRAFLA_ASSIGN(Reduction r, MakeReduction(*hero->called(0), inits, leaves));
-                  for (std::size_t n = 0; n < inputs; ++n) {
-                    const Dims& dims = hero->operand(n)->shape().dims();
-                    std::vector<IndexId> at = operand;
-                    if (dims != split.operand_dims)
-                      at = builder.space().Delinearize(builder.space().Linearize(operand, split.operand_dims), dims);
-                    KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({hero->operand(n), 0}, at));
-                    AddResults(builder, value);
-                    r.inputs.push_back(results++);
-                    if (value.im != kNoNode) r.inputs.push_back(results++);
-                    made.push_back({{hero, static_cast<int>(n)}, AccumulatesWide(r)});
-                  }
-                  out.reductions.push_back(std::move(r));
-                }
-                return {};
-              }));
+    KRAFLA_ASSIGN(ReduceStage reducing,
+                  stage(ReduceStage::Scope::kElement,
+                        [&](ReduceStage& out, ProgramEmitter& emitter, const std::vector<IndexId>& operand,
+                            const std::vector<IndexId>&) -> Result<> {
+                          ProgramBuilder& builder = emitter.builder();
+                          int results = 0;
+                          for (const Instruction* hero : group_.heroes) {
+                            if (level[hero] != l) continue;
+                            std::size_t inputs = InputCount(*hero);
+                            std::vector<ValueRef> inits;
+                            for (std::size_t n = 0; n < inputs; ++n) inits.push_back({hero->operand(inputs + n), 0});
+                            std::vector<const Shape*> leaves = ResultLeaves(*hero);
+                            KRAFLA_ASSIGN(Reduction r, MakeReduction(*hero->called(0), inits, leaves));
+                            for (std::size_t n = 0; n < inputs; ++n) {
+                              const Dims& dims = hero->operand(n)->shape().dims();
+                              std::vector<IndexId> at = operand;
+                              if (dims != split.operand_dims)
+                                at = builder.space().Delinearize(builder.space().Linearize(operand, split.operand_dims),
+                                                                 dims);
+                              KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({hero->operand(n), 0}, at));
+                              AddResults(builder, value);
+                              r.inputs.push_back(results++);
+                              if (value.im != kNoNode) r.inputs.push_back(results++);
+                              made.push_back({{hero, static_cast<int>(n)}, AccumulatesWide(r)});
+                            }
+                            out.reductions.push_back(std::move(r));
+                          }
+                          return {};
+                        }));
     kernel.stages.push_back(std::move(reducing));
     for (const auto& [value, round] : made) {
       param_of[value] = next_param;
@@ -235,37 +238,40 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
   auto store = [&](ReduceStage::Scope scope) -> Result<> {
     bool element = scope == ReduceStage::Scope::kElement;
     bool any = false;
-    KRAFLA_ASSIGN(
-        ReduceStage storing,
-        stage(scope, [&](ReduceStage&, ProgramEmitter& emitter, const std::vector<IndexId>& operand,
-                         const std::vector<IndexId>& rows) -> Result<> {
-          IndexSpace& space = emitter.builder().space();
-          if (!element)
-            for (const Instruction* hero : group_.heroes) {
-              if (group_.internal.contains(hero)) continue;
-              int leaf = 0;
-              for (const Shape* s : ResultLeaves(*hero)) {
-                std::vector<IndexId> at =
-                    s->dims() == split.row_dims ? rows : space.Delinearize(space.Linearize(rows, split.row_dims), s->dims());
-                KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({hero, leaf}, at));
-                emitter.StoreElement(*s, Bind({hero, leaf}, false, true), at, value);
-                ++leaf;
-                any = true;
-              }
-            }
-          for (const Instruction* root : group_.roots) {
-            bool root_is_row = root->shape().element_count() == split.rows;
-            if (group_.internal.contains(root) || root_is_row == element) continue;
-            IndexId linear = element ? space.Linearize(operand, split.operand_dims) : space.Linearize(rows, split.row_dims);
-            std::vector<IndexId> at = element && root->shape().dims() == split.operand_dims
-                                          ? operand
-                                          : space.Delinearize(linear, root->shape().dims());
-            KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, at));
-            emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), at, value);
-            any = true;
-          }
-          return {};
-        }));
+    KRAFLA_ASSIGN(ReduceStage storing,
+                  stage(scope,
+                        [&](ReduceStage&, ProgramEmitter& emitter, const std::vector<IndexId>& operand,
+                            const std::vector<IndexId>& rows) -> Result<> {
+                          IndexSpace& space = emitter.builder().space();
+                          if (!element)
+                            for (const Instruction* hero : group_.heroes) {
+                              if (group_.internal.contains(hero)) continue;
+                              int leaf = 0;
+                              for (const Shape* s : ResultLeaves(*hero)) {
+                                std::vector<IndexId> at =
+                                    s->dims() == split.row_dims
+                                        ? rows
+                                        : space.Delinearize(space.Linearize(rows, split.row_dims), s->dims());
+                                KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({hero, leaf}, at));
+                                emitter.StoreElement(*s, Bind({hero, leaf}, false, true), at, value);
+                                ++leaf;
+                                any = true;
+                              }
+                            }
+                          for (const Instruction* root : group_.roots) {
+                            bool root_is_row = root->shape().element_count() == split.rows;
+                            if (group_.internal.contains(root) || root_is_row == element) continue;
+                            IndexId linear = element ? space.Linearize(operand, split.operand_dims)
+                                                     : space.Linearize(rows, split.row_dims);
+                            std::vector<IndexId> at = element && root->shape().dims() == split.operand_dims
+                                                          ? operand
+                                                          : space.Delinearize(linear, root->shape().dims());
+                            KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, at));
+                            emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), at, value);
+                            any = true;
+                          }
+                          return {};
+                        }));
     if (any) kernel.stages.push_back(std::move(storing));
     return {};
   };
@@ -287,10 +293,8 @@ Result<BuiltKernel> KernelBuilder::FinishReduce(ReduceKernel kernel) {
     int64_t extent = is_row ? kernel.row_dims[d] : kernel.element_dims[d - row_rank];
     Dims& list = is_row ? rows : elements;
     bool starts = d == 0 || d == row_rank || group_of[d] != group_of[d - 1];
-    if (starts)
-      list.push_back(extent);
-    else
-      list.back() *= extent;
+    if (starts) list.push_back(extent);
+    else list.back() *= extent;
   }
   kernel.row_dims = rows;
   kernel.element_dims = elements;
@@ -330,8 +334,9 @@ Result<BuiltKernel> KernelBuilder::BuildReduceWindow() {
     NodeId inside = kNoNode;
     for (std::size_t d = 0; d < rank; ++d) {
       const WindowDim& w = window[d];
-      IndexId t = space.Add(space.Mul(space.Iter(static_cast<int>(d)), w.stride),
-                            space.Mul(space.Iter(static_cast<int>(rank + d)), w.reversal ? -w.window_dilation : w.window_dilation));
+      IndexId t = space.Add(
+          space.Mul(space.Iter(static_cast<int>(d)), w.stride),
+          space.Mul(space.Iter(static_cast<int>(rank + d)), w.reversal ? -w.window_dilation : w.window_dilation));
       t = space.AddConstant(t, (w.reversal ? (w.size - 1) * w.window_dilation : 0) - w.padding_low);
       int64_t span = from[d] == 0 ? 0 : (from[d] - 1) * w.base_dilation + 1;
       inside = builder.And(inside, builder.InRange(t, 0, span));

@@ -105,7 +105,8 @@ Result<BuiltKernel> KernelBuilder::BuildRngBits() {
 
 Result<BuiltKernel> KernelBuilder::BuildRngCounter() {
   const Instruction& i = *group_.heroes[0];
-  if (i.shape().byte_size() != 16) return InvalidArgument("{}: the state is u64[2], not {}", Describe(i), i.shape().ToString());
+  if (i.shape().byte_size() != 16)
+    return InvalidArgument("{}: the state is u64[2], not {}", Describe(i), i.shape().ToString());
   ProgramBuilder b({});
   NodeOps ops{b};
   const int state = BindWords({&i, 1}, true, true), out = BindWords({&i, 0}, false, true);
@@ -144,7 +145,9 @@ Result<BuiltKernel> KernelBuilder::BuildRngState() {
   NodeId carry = ops.ConstI(0);
   const int words = plan.state_words == 3 ? 4 : 2;
   for (int w = 0; w < words; ++w) {
-    NodeId add = ops.ConstI(w == 0 ? static_cast<uint32_t>(plan.blocks) : w == 1 ? static_cast<uint32_t>(plan.blocks >> 32) : 0);
+    NodeId add = ops.ConstI(w == 0   ? static_cast<uint32_t>(plan.blocks)
+                            : w == 1 ? static_cast<uint32_t>(plan.blocks >> 32)
+                                     : 0);
     NodeId sum = ops.IAdd(start.counter[static_cast<std::size_t>(w)], add);
     NodeId first = ops.SelectI(ops.ULt(sum, add), ops.ConstI(1), ops.ConstI(0));
     NodeId total = ops.IAdd(sum, carry);

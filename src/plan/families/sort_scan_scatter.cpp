@@ -36,7 +36,8 @@ bool SameAtEveryElement(const Computation& c) {
     if (i->opcode() == Opcode::kTuple) continue;
     bool scalar_splat = i->opcode() == Opcode::kConstant && i->shape().element_count() == 1;
     bool splat = i->opcode() == Opcode::kBroadcast && i->operand(0)->shape().rank() == 0;
-    if (!scalar_splat && !splat && i->opcode() != Opcode::kParameter && !(IsElementwise(i->opcode()) && IsEmittable(*i)))
+    if (!scalar_splat && !splat && i->opcode() != Opcode::kParameter &&
+        !(IsElementwise(i->opcode()) && IsEmittable(*i)))
       return false;
     if (!i->shape().IsArray() || IsComplex(i->shape().element_type())) return false;
     if (scalar_splat) continue;
@@ -51,9 +52,7 @@ ValueRef ResultLeaf(const Instruction& i, std::size_t n) { return {&i, i.shape()
 
 }  // namespace
 
-bool KernelBuilder::TakesSort(const Instruction& i) {
-  return RealStaticArrays(i) && EmittableOnScalars(*i.called(0));
-}
+bool KernelBuilder::TakesSort(const Instruction& i) { return RealStaticArrays(i) && EmittableOnScalars(*i.called(0)); }
 
 namespace {
 
@@ -81,11 +80,13 @@ int64_t ReadOfSorted(const Instruction& sort) {
 
 bool KernelBuilder::IsCarriedPosition(const Instruction& sort, std::size_t n) {
   const Instruction* x = sort.operand(n);
-  if (x->opcode() != Opcode::kIota || x->attr<IotaAttributes>().dimension != sort.attr<SortAttributes>().dimension) return false;
+  if (x->opcode() != Opcode::kIota || x->attr<IotaAttributes>().dimension != sort.attr<SortAttributes>().dimension)
+    return false;
   if (x->shape().element_type() != ElementType::kS32 && x->shape().element_type() != ElementType::kU32) return false;
   if (sort.operand_count() == 1) return false;
   for (std::size_t side : {0u, 1u})
-    if (const Instruction* p = sort.called(0)->parameters()[2 * n + side]; p->IsRoot() || !p->users().empty()) return false;
+    if (const Instruction* p = sort.called(0)->parameters()[2 * n + side]; p->IsRoot() || !p->users().empty())
+      return false;
   return true;
 }
 
@@ -97,14 +98,17 @@ Result<BuiltKernel> KernelBuilder::BuildSort() {
   kernel.is_stable = hero.attr<SortAttributes>().is_stable;
   kernel.keep = ReadOfSorted(hero);
   for (std::size_t n = 0; n < hero.operand_count(); ++n) {
-    kernel.inputs.push_back(IsCarriedPosition(hero, n) ? -1 : Bind(ResolveValue({hero.operand(n), 0}, true), true, false));
+    kernel.inputs.push_back(IsCarriedPosition(hero, n) ? -1
+                                                       : Bind(ResolveValue({hero.operand(n), 0}, true), true, false));
     kernel.types.push_back(hero.operand(n)->shape().element_type());
   }
-  for (std::size_t n = 0; n < hero.operand_count(); ++n) kernel.outputs.push_back(Bind(ResultLeaf(hero, n), false, true));
+  for (std::size_t n = 0; n < hero.operand_count(); ++n)
+    kernel.outputs.push_back(Bind(ResultLeaf(hero, n), false, true));
   ProgramBuilder builder({});
-  ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
-    return std::nullopt;
-  });
+  ProgramEmitter emitter(builder,
+                         [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+                           return std::nullopt;
+                         });
   std::vector<ScalarValue> parameters;
   for (std::size_t p = 0; p < 2 * hero.operand_count(); ++p)
     parameters.push_back({builder.Param(ComputeType(kernel.types[p / 2]), static_cast<int>(p), 0), kNoNode});
@@ -123,7 +127,8 @@ namespace {
 const Instruction* CommonStart(const Instruction& scan) {
   const Instruction* start = scan.operand(1);
   if (start->shape().element_count() == 1) return start;
-  if (start->opcode() == Opcode::kBroadcast && start->operand(0)->shape().element_count() == 1) return start->operand(0);
+  if (start->opcode() == Opcode::kBroadcast && start->operand(0)->shape().element_count() == 1)
+    return start->operand(0);
   return nullptr;
 }
 
@@ -146,8 +151,10 @@ const Instruction* KernelBuilder::ScanStart(const Instruction& scan) {
 bool KernelBuilder::TakesScan(const Instruction& i) {
   if (!RealStaticArrays(i) || i.operand_count() != 2 || !SameAtEveryElement(*i.called(0))) return false;
   const Instruction* root = i.called(0)->root();
-  if (root->opcode() != Opcode::kTuple || root->operand_count() != 2 || root->operand(0) != root->operand(1)) return false;
-  return i.operand(0)->shape().element_type() == i.operand(1)->shape().element_type() && i.operand(0)->shape().element_count() > 0;
+  if (root->opcode() != Opcode::kTuple || root->operand_count() != 2 || root->operand(0) != root->operand(1))
+    return false;
+  return i.operand(0)->shape().element_type() == i.operand(1)->shape().element_type() &&
+         i.operand(0)->shape().element_count() > 0;
 }
 
 Result<BuiltKernel> KernelBuilder::BuildScan() {
@@ -162,9 +169,10 @@ Result<BuiltKernel> KernelBuilder::BuildScan() {
   kernel.output = Bind({&hero, 0}, false, true);
   // scan's computation takes (element, carry); a Reduction's combiner (accumulator, element).
   ProgramBuilder builder({});
-  ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
-    return std::nullopt;
-  });
+  ProgramEmitter emitter(builder,
+                         [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+                           return std::nullopt;
+                         });
   ScalarValue parameters[] = {{builder.Param(ComputeType(kernel.type), 1, 0), kNoNode},
                               {builder.Param(ComputeType(kernel.type), 0, 0), kNoNode}};
   kernel.reduction.hlo_type = kernel.type;
@@ -221,9 +229,10 @@ Result<BuiltKernel> KernelBuilder::BuildScatter() {
   }
   for (std::size_t k = 0; k < n; ++k) kernel.outputs.push_back(Bind(ResultLeaf(hero, k), true, true));
   ProgramBuilder builder({});
-  ProgramEmitter emitter(builder, [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
-    return std::nullopt;
-  });
+  ProgramEmitter emitter(builder,
+                         [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+                           return std::nullopt;
+                         });
   std::vector<ScalarValue> parameters;
   for (std::size_t p = 0; p < 2 * n; ++p)
     parameters.push_back({builder.Param(ComputeType(kernel.types[p % n]), static_cast<int>(p), 0), kNoNode});

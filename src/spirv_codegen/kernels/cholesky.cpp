@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky factors: of small matrices an invocation each; else by blocks of columns: one workgroup a matrix factors the diagonal block in shared memory, an
-// invocation a row solves the panel below it, and tiles of what is left are updated. The work is done on the lower
-// factor in scratch; a matrix that is not positive definite gives NaN (XLA: cholesky_expander.cc).
+// Cholesky factors: of small matrices an invocation each; else by blocks of columns: one workgroup a matrix factors the
+// diagonal block in shared memory, an invocation a row solves the panel below it, and tiles of what is left are
+// updated. The work is done on the lower factor in scratch; a matrix that is not positive definite gives NaN (XLA:
+// cholesky_expander.cc).
 #include <limits>
 
 #include "base/checked_math.h"
@@ -11,7 +12,8 @@ namespace krafla::spirv {
 namespace {
 
 // Small matrices: an invocation each, in the result or, of narrow types, in scratch.
-Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile) {
+Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
+                                const DeviceProfile& profile) {
   constexpr int kA = 0, kOut = 1;
   const int64_t n = k.rows;
   const bool narrow = Numbers::WideType(k.type) != k.type;
@@ -27,9 +29,9 @@ Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::Linalg
     const auto load = [&](Value r, Value c) { return num.LoadWide(work, place(r, c)); };
     const auto store = [&](Value r, Value c, Number v) { num.StoreWide(work, place(r, c), v); };
     const Values good = b.For(b.U32(0), w.U32(n), b.U32(1), {b.m.Bool(true)}, [&](Value c, const Values& carried) {
-      const Values diagonal = b.For(b.U32(0), c, b.U32(1), {num.Load(kA, k.type, place(c, c)).re}, [&](Value i, const Values& sum) {
-        return Values{b.FSub(sum[0], num.Square(load(c, i)))};
-      });
+      const Values diagonal =
+          b.For(b.U32(0), c, b.U32(1), {num.Load(kA, k.type, place(c, c)).re},
+                [&](Value i, const Values& sum) { return Values{b.FSub(sum[0], num.Square(load(c, i)))}; });
       const Value positive = b.FCompare(FCmp::kGt, diagonal[0], num.Constant(0));
       const Value root = b.Glsl(31 /* Sqrt */, {b.Select(positive, diagonal[0], num.Constant(1))}, num.kind(), 1);
       const Number divisor = {root, num.complex() ? num.Constant(0) : Value{}};
@@ -97,9 +99,8 @@ Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::Li
     SharedMatrix s(w, block, block);
     const Value row = b.LocalIndex(), size = b.Sub(block_end(w), w.at), own = b.Compare(Cmp::kULt, row, size);
     b.If(own, [&] {
-      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1), [&](Value c) {
-        s.Store(row, c, load(w, b.Add(w.at, row), b.Add(w.at, c)));
-      });
+      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
+            [&](Value c) { s.Store(row, c, load(w, b.Add(w.at, row), b.Add(w.at, c))); });
     });
     const Value zero = num.Constant(0);
     // All sizes are those of the workgroup's block, so every invocation takes the same turns.
@@ -118,17 +119,15 @@ Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::Li
       b.WorkgroupBarrier();
       b.If(below, [&] {
         const Number mine = s.Load(row, j);
-        b.For(b.Add(j, b.U32(1)), b.Add(row, b.U32(1)), b.U32(1), [&](Value c) {
-          s.Store(row, c, num.Sub(s.Load(row, c), num.Mul(mine, num.Conj(s.Load(c, j)))));
-        });
+        b.For(b.Add(j, b.U32(1)), b.Add(row, b.U32(1)), b.U32(1),
+              [&](Value c) { s.Store(row, c, num.Sub(s.Load(row, c), num.Mul(mine, num.Conj(s.Load(c, j))))); });
       });
       return Values{b.LAnd(carried[0], positive)};
     });
     b.WorkgroupBarrier();
     b.If(own, [&] {
-      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1), [&](Value c) {
-        store(w, b.Add(w.at, row), b.Add(w.at, c), s.Load(row, c));
-      });
+      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
+            [&](Value c) { store(w, b.Add(w.at, row), b.Add(w.at, c), s.Load(row, c)); });
     });
     b.If(b.LAnd(b.Compare(Cmp::kEq, row, b.U32(0)), b.LNot(good[0])),
          [&] { num.StoreWide(failed, w.matrix, num.Real(1)); });

@@ -13,13 +13,13 @@ struct ConvProblem {
 
   const plan::ConvKernel& k;
   const ConvolutionAttributes& a;
-  int rank;               // of the arrays
-  int spatial;            // number of spatial dimensions
-  int64_t groups;         // feature groups
-  int64_t inputs, outputs;  // features of a group
-  int64_t window = 1;     // product of the window's sizes
-  int64_t pixels = 1;     // output batch and spatial
-  int out_minor;          // the last output dimension that is not 1
+  int rank;                    // of the arrays
+  int spatial;                 // number of spatial dimensions
+  int64_t groups;              // feature groups
+  int64_t inputs, outputs;     // features of a group
+  int64_t window = 1;          // product of the window's sizes
+  int64_t pixels = 1;          // output batch and spatial
+  int out_minor;               // the last output dimension that is not 1
   bool features_last = false;  // of input and kernel, whatever order the output has
   Dims input_strides, kernel_strides, output_strides;
 
@@ -43,8 +43,9 @@ Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProb
                                     const DeviceProfile& profile, const EmitOptions& options);
 
 // With input and kernel put in another order first, where that pays. `is_gemm`: TakesGemm is true of `problem`.
-Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan& plan, const ConvProblem& problem, bool is_gemm,
-                                                         const DeviceProfile& profile, const EmitOptions& options);
+Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan& plan, const ConvProblem& problem,
+                                                         bool is_gemm, const DeviceProfile& profile,
+                                                         const EmitOptions& options);
 
 // Every convolution; registers only.
 Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem,

@@ -47,7 +47,8 @@ plan::ElementProgram ProductProgram(const plan::KernelPlan& plan, const ConvProb
   for (const WindowDim& w : a.window) dims.push_back(w.size);
   dims.push_back(p.inputs);
   plan::ProgramBuilder b(dims);
-  for (const plan::Binding& binding : plan.bindings) b.AddBuffer(binding.storage, binding.element_count, binding.written);
+  for (const plan::Binding& binding : plan.bindings)
+    b.AddBuffer(binding.storage, binding.element_count, binding.written);
   plan::IndexSpace& s = b.space();
   auto stride = [](const Dims& strides, int64_t d) { return strides[static_cast<std::size_t>(d)]; };
 
@@ -58,7 +59,8 @@ plan::ElementProgram ProductProgram(const plan::KernelPlan& plan, const ConvProb
   if (a.batch_group_count > 1) {
     const int64_t features = p.k.output_dims[static_cast<std::size_t>(a.output_feature)];
     const int64_t batch = p.k.input_dims[static_cast<std::size_t>(a.input_batch)];
-    in_batch = s.Add(s.Mul(s.FloorDiv(out_feature, features / a.batch_group_count), batch / a.batch_group_count), in_batch);
+    in_batch =
+        s.Add(s.Mul(s.FloorDiv(out_feature, features / a.batch_group_count), batch / a.batch_group_count), in_batch);
   }
   IndexId input = s.Add(s.Mul(in_batch, stride(p.input_strides, a.input_batch)),
                         s.Mul(in_feature, stride(p.input_strides, a.input_feature)));
@@ -89,8 +91,10 @@ plan::ElementProgram ProductProgram(const plan::KernelPlan& plan, const ConvProb
     kernel = s.Add(kernel, s.Mul(at, stride(p.kernel_strides, a.kernel_spatial[i])));
   }
   const ElementType accumulate = p.k.accumulate_type;
-  b.AddResult(b.Convert(b.Load(p.k.input_binding, p.k.input_type, input, mask), plan::ComputeType(p.k.input_type), accumulate));
-  b.AddResult(b.Convert(b.Load(p.k.kernel_binding, p.k.kernel_type, kernel), plan::ComputeType(p.k.kernel_type), accumulate));
+  b.AddResult(
+      b.Convert(b.Load(p.k.input_binding, p.k.input_type, input, mask), plan::ComputeType(p.k.input_type), accumulate));
+  b.AddResult(
+      b.Convert(b.Load(p.k.kernel_binding, p.k.kernel_type, kernel), plan::ComputeType(p.k.kernel_type), accumulate));
   return std::move(b).Finish();
 }
 
@@ -115,7 +119,8 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
   // The grid runs over the output with the tiled dimension shortened.
   std::vector<int64_t> items_dims(dims.begin(), dims.end());
   items_dims[static_cast<std::size_t>(p.out_minor)] /= width;
-  if (tile > 1) items_dims[static_cast<std::size_t>(tile_dim)] = CeilDiv(items_dims[static_cast<std::size_t>(tile_dim)], tile);
+  if (tile > 1)
+    items_dims[static_cast<std::size_t>(tile_dim)] = CeilDiv(items_dims[static_cast<std::size_t>(tile_dim)], tile);
   int64_t of_part = 1;
   for (int64_t d : items_dims) of_part *= d;
   const int64_t items = of_part * parts;
@@ -213,12 +218,14 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
 
 }  // namespace
 
-Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile) {
+Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& p,
+                                      const DeviceProfile& profile) {
   const int64_t parts = SplitOf(p);
   if (parts <= 1) return EmitProducts(plan, p, 1, p.k.epilogue, profile);
-  return EmitConvInParts(plan, p, parts, profile, [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {
-    return EmitProducts(with_parts, p, parts, epilogue, profile);
-  });
+  return EmitConvInParts(plan, p, parts, profile,
+                         [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {
+                           return EmitProducts(with_parts, p, parts, epilogue, profile);
+                         });
 }
 
 }  // namespace krafla::spirv

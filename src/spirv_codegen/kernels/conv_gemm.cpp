@@ -23,8 +23,8 @@ class PixelMap {
   int64_t InputStride(int64_t d) const { return p_.input_strides[static_cast<std::size_t>(d)]; }
 
   struct Pixel {
-    Value base;      // of its image in the input
-    Values corner;   // input coordinate of the window's first position, each spatial dimension
+    Value base;     // of its image in the input
+    Values corner;  // input coordinate of the window's first position, each spatial dimension
   };
   // Pixels are numbered (image, spatial...), row-major. Any width.
   Pixel At(Value pixel) const {
@@ -126,7 +126,8 @@ class PixelRows : public MatrixSource, private PixelMap {
     return features_in_range_ ? feature : b_.Min(feature, U(p_.inputs - span));
   }
   bool Vectors() const {
-    if (InputStride(p_.a.input_feature) != 1 || p_.inputs % 4 != 0 || InputStride(p_.a.input_batch) % 4 != 0) return false;
+    if (InputStride(p_.a.input_feature) != 1 || p_.inputs % 4 != 0 || InputStride(p_.a.input_batch) % 4 != 0)
+      return false;
     for (int64_t d : p_.a.input_spatial) {
       if (InputStride(d) % 4 != 0) return false;
     }
@@ -195,7 +196,9 @@ bool KernelDepthIsContiguous(const ConvProblem& p) {
   for (int d = p.spatial; d-- > 0;) {
     const WindowDim& w = p.a.window[static_cast<std::size_t>(d)];
     if (w.size == 1) continue;
-    if (w.reversal || p.kernel_strides[static_cast<std::size_t>(p.a.kernel_spatial[static_cast<std::size_t>(d)])] != expected) return false;
+    if (w.reversal ||
+        p.kernel_strides[static_cast<std::size_t>(p.a.kernel_spatial[static_cast<std::size_t>(d)])] != expected)
+      return false;
     expected *= w.size;
   }
   return p.inputs == 1 || p.kernel_strides[static_cast<std::size_t>(p.a.kernel_input_feature)] == expected;
@@ -282,15 +285,21 @@ struct ConvGemm {
         return std::make_unique<PixelRows>(w, p, as, group, depth_in_range);
       };
       out.make_b = [this, &w, &b, as, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
-        StridedMatrix m{p.k.kernel_binding, p.k.kernel_type, p.inputs, p.outputs, KernelStride(p.a.kernel_input_feature),
-                        feature_stride, SegmentGranule()};
+        StridedMatrix m{
+            p.k.kernel_binding, p.k.kernel_type, p.inputs, p.outputs, KernelStride(p.a.kernel_input_feature),
+            feature_stride,     SegmentGranule()};
         const Value offset = b.Mul(group, u(p.outputs * feature_stride));
         return std::make_unique<StridedSource>(w, m, offset, as, depth_in_range, false,
                                                [this, &b](Value segment) { return SegmentOffset(b, segment); });
       };
     } else {
       out.make_a = [this, &w, &b, as, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
-        StridedMatrix m{p.k.kernel_binding, p.k.kernel_type, p.outputs, tile.depth, feature_stride, 1,
+        StridedMatrix m{p.k.kernel_binding,
+                        p.k.kernel_type,
+                        p.outputs,
+                        tile.depth,
+                        feature_stride,
+                        1,
                         p.groups > 1 ? p.outputs * feature_stride : 0};
         return std::make_unique<StridedSource>(w, m, b.Mul(group, u(p.outputs * feature_stride)), as, false,
                                                depth_in_range);
@@ -401,19 +410,22 @@ Result<EmittedProgram> EmitGemm(const plan::KernelPlan& plan, const ConvGemm& ge
   if (gemm.parts > 1) {
     // A part may have fewer positions than others.
   } else if (const auto tile = ChooseCoopTile(t, a_type, b_type, profile, options, no_matrices)) {
-    auto operands = [&](KernelWriter& w, bool depth_in_range) { return gemm.Operands(w, depth_in_range, /*raw=*/true); };
+    auto operands = [&](KernelWriter& w, bool depth_in_range) {
+      return gemm.Operands(w, depth_in_range, /*raw=*/true);
+    };
     return EmitCoopTile(plan, profile, t, a_type, operands, *tile, "conv.coop");
   }
   const uint32_t subgroup = FixedSubgroupSize(profile);
   if (!profile.is_cpu) {
-    for (const SharedTileOptions o : {SharedTileOptions{64, 64, 16, 4}, SharedTileOptions{32, 32, 16, 4},
-                                      SharedTileOptions{16, 16, 16, 4}}) {
+    for (const SharedTileOptions o :
+         {SharedTileOptions{64, 64, 16, 4}, SharedTileOptions{32, 32, 16, 4}, SharedTileOptions{16, 16, 16, 4}}) {
       if (!SharedTileFits(o, t.accumulate, profile)) continue;
       const int64_t tiles = t.batch * CeilDiv(t.rows, o.block_rows) * CeilDiv(t.columns, o.block_columns);
       if (o.block_rows > 16 && tiles < 32) continue;
       KernelWriter w(plan, profile);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, t, gemm.Operands(w, t.depth % o.block_depth == 0), o));
-      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
+      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile",
+                Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }
@@ -440,13 +452,13 @@ Result<EmittedProgram> EmitGemm(const plan::KernelPlan& plan, const ConvGemm& ge
     KernelWriter w(plan, profile, descs);
     KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
     AddKernel(out, w, std::move(dispatch), panel.lanes, need, "conv.packed_panel",
-        (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
+              (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
     return out;
   }
   KernelWriter w(plan, profile);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
   AddKernel(out, w, std::move(dispatch), panel.lanes, need, "conv.panel",
-      (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
+            (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
   return out;
 }
 

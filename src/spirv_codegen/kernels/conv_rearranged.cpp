@@ -13,11 +13,13 @@ namespace {
 constexpr double kWorthwhile = 16;
 
 // A kernel that copies binding `from`, of `dims`, to binding `to`: dimension d of the result is order[d].
-plan::LoopKernel Reordered(const plan::KernelPlan& plan, int from, int to, const Dims& dims, std::span<const int64_t> order) {
+plan::LoopKernel Reordered(const plan::KernelPlan& plan, int from, int to, const Dims& dims,
+                           std::span<const int64_t> order) {
   std::vector<int64_t> result_dims;
   for (int64_t d : order) result_dims.push_back(dims[static_cast<std::size_t>(d)]);
   plan::ProgramBuilder b(result_dims);
-  for (const plan::Binding& binding : plan.bindings) b.AddBuffer(binding.storage, binding.element_count, binding.written);
+  for (const plan::Binding& binding : plan.bindings)
+    b.AddBuffer(binding.storage, binding.element_count, binding.written);
   plan::IndexSpace& s = b.space();
   const Dims strides = RowMajorStrides(dims);
   plan::IndexId source = s.Constant(0);
@@ -44,13 +46,15 @@ bool IsInOrder(std::span<const int64_t> order) {
 
 }  // namespace
 
-Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan& plan, const ConvProblem& p, bool is_gemm,
-                                                         const DeviceProfile& profile, const EmitOptions& options) {
+Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan& plan, const ConvProblem& p,
+                                                         bool is_gemm, const DeviceProfile& profile,
+                                                         const EmitOptions& options) {
   const ConvolutionAttributes& a = p.a;
   if (p.k.input_binding == p.k.kernel_binding) return std::nullopt;
   const int64_t input_count = plan.bindings[static_cast<std::size_t>(p.k.input_binding)].element_count;
   const int64_t kernel_count = plan.bindings[static_cast<std::size_t>(p.k.kernel_binding)].element_count;
-  const double products = static_cast<double>(p.pixels) * static_cast<double>(p.groups * p.outputs) * static_cast<double>(p.inputs * p.window);
+  const double products = static_cast<double>(p.pixels) * static_cast<double>(p.groups * p.outputs) *
+                          static_cast<double>(p.inputs * p.window);
   if (products < kWorthwhile * static_cast<double>(input_count + kernel_count)) return std::nullopt;
   // A product of matrices stays one on a GPU, with cooperative matrices, which load any order, and where few features
   // would be side by side.

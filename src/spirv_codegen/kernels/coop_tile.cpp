@@ -29,7 +29,9 @@ Kind KindOf(ComponentType type) {
 // Elements are kept as groups of 4: of 16 bits in two words, of 8 bits in one.
 int GroupWords(const CooperativeMatrixShape& shape) { return KindBits(KindOf(shape.a)) / 8; }
 // Groups from one row of a staged operand to the next, for rows of `elements`.
-int64_t StagedStride(const CoopTileOptions& o, int64_t elements) { return elements / 4 + 16 / (4 * GroupWords(o.shape)); }
+int64_t StagedStride(const CoopTileOptions& o, int64_t elements) {
+  return elements / 4 + 16 / (4 * GroupWords(o.shape));
+}
 
 int64_t SharedBytes(const CoopTileOptions& o) {
   const int64_t group = 4 * GroupWords(o.shape);
@@ -62,9 +64,9 @@ std::optional<CooperativeMatrixShape> BestShape(const DeviceProfile& profile, El
   };
   for (const CooperativeMatrixShape& s : profile.cooperative_matrices) {
     if (s.scope != MatrixScope::kSubgroup || s.saturating || s.a != ComponentOf(a) || s.b != ComponentOf(b)) continue;
-    const bool sums = IsFloat(accumulate) ? s.c == ComponentType::kF32 && s.result == ComponentType::kF32
-                                          : (s.c == ComponentType::kS32 || s.c == ComponentType::kU32) &&
-                                                s.result == s.c;
+    const bool sums = IsFloat(accumulate)
+                          ? s.c == ComponentType::kF32 && s.result == ComponentType::kF32
+                          : (s.c == ComponentType::kS32 || s.c == ComponentType::kU32) && s.result == s.c;
     // Groups of 4 along each side; more than 64 no tile of ours divides by.
     auto fits = [](uint32_t v) { return v % 4 == 0 && v >= 4 && v <= 64; };
     if (!sums || !fits(s.m) || !fits(s.n) || !fits(s.k)) continue;
@@ -378,7 +380,7 @@ Result<EmittedProgram> EmitCoopTile(const plan::KernelPlan& plan, const DevicePr
   CoopTile tile(w, problem, stored, operands, options);
   KRAFLA_ASSIGN(EmittedDispatch dispatch, tile.Emit());
   std::string reason = Format("{} x {} blocks of {} x {} x {} matrices", options.block_rows, options.block_columns,
-                                   options.shape.m, options.shape.n, options.shape.k);
+                              options.shape.m, options.shape.n, options.shape.k);
   EmittedProgram out;
   AddKernel(out, w, std::move(dispatch), options.local(), options.subgroup, std::move(variant), std::move(reason));
   out.kernels[0].uses_cooperative_matrix = true;

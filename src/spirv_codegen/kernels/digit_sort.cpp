@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stable sort of positions by their keys' digits, the last digits first. A row is cut in chunks, and a *worker* has one:
-// an invocation where shaders run on the host's cores, with counters in scratch; else a workgroup, whose invocations have
-// a stretch of the chunk and a column of counters in shared memory each. A pass by one digit is three dispatches: the
-// workers count digits, a scan over (digit, chunk) makes places of the counts, and the workers put their elements there.
-// Where a row is one chunk it is one dispatch.
+// A stable sort of positions by their keys' digits, the last digits first. A row is cut in chunks, and a *worker* has
+// one: an invocation where shaders run on the host's cores, with counters in scratch; else a workgroup, whose
+// invocations have a stretch of the chunk and a column of counters in shared memory each. A pass by one digit is three
+// dispatches: the workers count digits, a scan over (digit, chunk) makes places of the counts, and the workers put
+// their elements there. Where a row is one chunk it is one dispatch.
 //   rank     short rows: an element's place is the number of those that go before it
 //   select   a top-k of one word: the digits of the last element that is kept, the first digits first; then one pass
 //            brings what is less, and as many of its equals as are wanted, to the front, and only those are sorted
@@ -20,15 +20,21 @@
 namespace krafla::spirv {
 namespace {
 
-constexpr int64_t kLongestRank = 256;          // rows that are sorted by rank
-constexpr int64_t kLongestRankOfKept = 1024;   // and what a top-k keeps, which is few beside what it reads
+constexpr int64_t kLongestRank = 256;         // rows that are sorted by rank
+constexpr int64_t kLongestRankOfKept = 1024;  // and what a top-k keeps, which is few beside what it reads
 constexpr int64_t kLongestHostChunk = int64_t{1} << 20;
 
 class DigitSort {
  public:
-  DigitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const SortKeys& keys, const DeviceProfile& profile)
-      : plan_(plan), keys_(keys), profile_(profile), rows_(sort), on_host_(profile.is_cpu),
-        lanes_(on_host_ ? WorkgroupSize(profile, 8) : std::bit_floor(WorkgroupSize(profile, 128))), length_(rows_.length()),
+  DigitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const SortKeys& keys,
+            const DeviceProfile& profile)
+      : plan_(plan),
+        keys_(keys),
+        profile_(profile),
+        rows_(sort),
+        on_host_(profile.is_cpu),
+        lanes_(on_host_ ? WorkgroupSize(profile, 8) : std::bit_floor(WorkgroupSize(profile, 128))),
+        length_(rows_.length()),
         half_(rows_.rows() * rows_.length()) {}
 
   Result<EmittedProgram> Emit() {
@@ -72,7 +78,9 @@ class DigitSort {
   Value Load(Kernel& k, Scratch s, Value at) const { return k.w.buffers.Load(Buffer(s), 4, at, 1); }
   void Store(Kernel& k, Scratch s, Value at, Value v) const { k.w.buffers.Store(Buffer(s), 4, at, v); }
   // Of element `n` of a row, from `half` on: rows have length_ elements.
-  Value At(Kernel& k, Value half, Value row, Value n) const { return k.b.Add(half, k.b.Add(k.b.Mul(row, k.U32(length_)), n)); }
+  Value At(Kernel& k, Value half, Value row, Value n) const {
+    return k.b.Add(half, k.b.Add(k.b.Mul(row, k.U32(length_)), n));
+  }
 
   // How rows of `length` are cut, and how many bits a digit has, where a pass accesses memory so often for each element
   // and for each counter.
@@ -86,7 +94,8 @@ class DigitSort {
       return;
     }
     // As many chunks as keep some processors busy.
-    const int64_t wanted = std::max(std::min(CeilDiv(64, rows_.rows()), CeilDiv(length, 8192)), CeilDiv(length, kLongestHostChunk));
+    const int64_t wanted =
+        std::max(std::min(CeilDiv(64, rows_.rows()), CeilDiv(length, 8192)), CeilDiv(length, kLongestHostChunk));
     chunk_ = CeilDiv(length, wanted > 4 ? RoundUp(wanted, static_cast<int64_t>(lanes_)) : wanted);
     chunks_ = CeilDiv(length, chunk_);
     int64_t least = 0;
@@ -108,7 +117,8 @@ class DigitSort {
     return Add(k, grid, local, std::move(variant));
   }
   // Ends a kernel with a worker for each of `rows` x `chunks`: body(row, chunk).
-  Result<int> FinishWorkers(Kernel& k, int64_t chunks, std::string variant, const std::function<void(Value, Value)>& body) {
+  Result<int> FinishWorkers(Kernel& k, int64_t chunks, std::string variant,
+                            const std::function<void(Value, Value)>& body) {
     const auto with = [&](Value worker) {
       const Value row = chunks == 1 ? worker : k.b.UDiv(worker, k.U32(chunks));
       body(row, chunks == 1 ? k.b.U32(0) : k.b.Sub(worker, k.b.Mul(row, k.U32(chunks))));
@@ -175,7 +185,8 @@ class DigitSort {
     if (on_host_) return k.b.Add(c.base, digit);
     return k.b.Add(k.b.Mul(digit, k.b.U32(lanes_)), k.b.LocalIndex());
   }
-  // body(element, values) for [begin, end), four and more at a time: what a turn costs is much beside a load and a count.
+  // body(element, values) for [begin, end), four and more at a time: what a turn costs is much beside a load and a
+  // count.
   Values ForEach(Kernel& k, Value begin, Value end, uint32_t unrolled, const Values& initial,
                  const std::function<Values(Value, const Values&)>& body) const {
     Builder& b = k.b;
@@ -187,7 +198,8 @@ class DigitSort {
     return b.For(whole, end, b.U32(1), most, body);
   }
   // Elements of the row in the invocation's stretch of a chunk.
-  Values ForStretch(Kernel& k, Value chunk, const Values& initial, const std::function<Values(Value, const Values&)>& body) const {
+  Values ForStretch(Kernel& k, Value chunk, const Values& initial,
+                    const std::function<Values(Value, const Values&)>& body) const {
     Builder& b = k.b;
     Value begin = b.Mul(chunk, k.U32(chunk_)), end = b.Min(b.Add(begin, k.U32(chunk_)), k.U32(length_));
     if (!on_host_) {
@@ -198,16 +210,21 @@ class DigitSort {
     return ForEach(k, begin, end, 4, initial, body);
   }
   void ForStretch(Kernel& k, Value chunk, const std::function<void(Value)>& body) const {
-    ForStretch(k, chunk, {}, [&](Value element, const Values&) { body(element); return Values{}; });
+    ForStretch(k, chunk, {}, [&](Value element, const Values&) {
+      body(element);
+      return Values{};
+    });
   }
   // `digit`: of an element, and whether it counts.
   using DigitOf = std::function<std::pair<Value, Value>(Value element)>;
   void Count(Kernel& k, const Counters& c, Value chunk, const DigitOf& digit) const {
     Builder& b = k.b;
     if (InValues(c.digits)) {
-      const Values counts = ForStretch(k, chunk, Values(static_cast<std::size_t>(c.digits), b.U32(0)),
-                                       [&](Value element, const Values& s) { return OneMore(k, s, digit(element).first); });
-      for (int d = 0; d < c.digits; ++d) StoreCounter(k, c, CounterOf(k, c, k.U32(d)), counts[static_cast<std::size_t>(d)]);
+      const Values counts =
+          ForStretch(k, chunk, Values(static_cast<std::size_t>(c.digits), b.U32(0)),
+                     [&](Value element, const Values& s) { return OneMore(k, s, digit(element).first); });
+      for (int d = 0; d < c.digits; ++d)
+        StoreCounter(k, c, CounterOf(k, c, k.U32(d)), counts[static_cast<std::size_t>(d)]);
       return;
     }
     b.For(b.U32(0), k.U32(c.digits), b.U32(1), [&](Value d) { StoreCounter(k, c, CounterOf(k, c, d), b.U32(0)); });
@@ -284,7 +301,8 @@ class DigitSort {
         ForOwnDigit(k, digits, [&](Value d) {
           const Value first = k.b.Mul(d, k.b.U32(lanes_));
           const Value next = k.b.LoadShared(c.shared, Kind::kU32, 1, k.b.Add(first, k.b.U32(lanes_)));
-          Store(k, kCounts, Cell(k, row, d, chunk, digits), k.b.Sub(next, k.b.LoadShared(c.shared, Kind::kU32, 1, first)));
+          Store(k, kCounts, Cell(k, row, d, chunk, digits),
+                k.b.Sub(next, k.b.LoadShared(c.shared, Kind::kU32, 1, first)));
         });
       });
     });
@@ -304,8 +322,9 @@ class DigitSort {
       if (on_host_) {
         return FinishItems(k, rows_.rows(), name, [&](Value row) {
           b.For(b.U32(0), k.U32(digits), b.U32(1), {b.U32(0)}, [&](Value d, const Values& s) {
-            return b.For(b.U32(0), k.U32(chunks_), b.U32(1), s,
-                         [&](Value chunk, const Values& sum) { return replace(Cell(k, row, d, chunk, digits), sum[0]); });
+            return b.For(b.U32(0), k.U32(chunks_), b.U32(1), s, [&](Value chunk, const Values& sum) {
+              return replace(Cell(k, row, d, chunk, digits), sum[0]);
+            });
           });
         });
       }
@@ -313,7 +332,8 @@ class DigitSort {
       return FinishWorkers(k, 1, name, [&](Value row, Value) {
         const Id sums = b.SharedArray(Kind::kU32, 1, lanes_);
         const Value base = b.Mul(row, k.U32(cells));
-        const Value begin = b.Min(b.Mul(b.LocalIndex(), k.U32(each)), k.U32(cells)), end = b.Min(b.Add(begin, k.U32(each)), k.U32(cells));
+        const Value begin = b.Min(b.Mul(b.LocalIndex(), k.U32(each)), k.U32(cells)),
+                    end = b.Min(b.Add(begin, k.U32(each)), k.U32(cells));
         const Value own = b.For(begin, end, b.U32(1), {b.U32(0)}, [&](Value i, const Values& s) {
           return Values{b.Add(s[0], Load(k, kCounts, b.Add(base, i)))};
         })[0];
@@ -359,7 +379,8 @@ class DigitSort {
           ForStretch(k, chunk, places, [&](Value element, const Values& next) {
             const Value d = digit(element).first;
             Value place = next[0];
-            for (int n = 1; n < digits; ++n) place = b.Select(b.Compare(Cmp::kEq, d, k.U32(n)), next[static_cast<std::size_t>(n)], place);
+            for (int n = 1; n < digits; ++n)
+              place = b.Select(b.Compare(Cmp::kEq, d, k.U32(n)), next[static_cast<std::size_t>(n)], place);
             put(k, row, element, place);
             return OneMore(k, next, d);
           });
@@ -388,19 +409,19 @@ class DigitSort {
     Kernel k(*this, 1);
     const Value from = k.w.buffers.PushWord(0);
     KRAFLA_ASSIGN(const int kernel, FinishItems(k, rows_.rows() * length_, "sort.keys", [&](Value n) {
-      const Value row = k.b.UDiv(n, k.U32(length_)), element = k.b.Sub(n, k.b.Mul(row, k.U32(length_)));
-      const Value position = PositionOf(k, from, row, element);
-      for (std::size_t i = 0; i < words.size(); ++i) {
-        // Where there are several they lie one behind the other.
-        const Value at = words.size() == 1 ? from : k.U32(static_cast<int64_t>(i) * half_);
-        Store(k, kKeys, At(k, at, row, element), keys_.Load(k.w, rows_, words[i], row, position));
-      }
-      if (!begin) return;
-      k.b.If(k.b.Compare(Cmp::kEq, element, k.b.U32(0)), [&] {
-        Store(k, kState, k.b.Mul(row, k.b.U32(2)), k.b.U32(0));
-        Store(k, kState, k.b.Add(k.b.Mul(row, k.b.U32(2)), k.b.U32(1)), k.U32(rows_.keep() - 1));
-      });
-    }));
+                    const Value row = k.b.UDiv(n, k.U32(length_)), element = k.b.Sub(n, k.b.Mul(row, k.U32(length_)));
+                    const Value position = PositionOf(k, from, row, element);
+                    for (std::size_t i = 0; i < words.size(); ++i) {
+                      // Where there are several they lie one behind the other.
+                      const Value at = words.size() == 1 ? from : k.U32(static_cast<int64_t>(i) * half_);
+                      Store(k, kKeys, At(k, at, row, element), keys_.Load(k.w, rows_, words[i], row, position));
+                    }
+                    if (!begin) return;
+                    k.b.If(k.b.Compare(Cmp::kEq, element, k.b.U32(0)), [&] {
+                      Store(k, kState, k.b.Mul(row, k.b.U32(2)), k.b.U32(0));
+                      Store(k, kState, k.b.Add(k.b.Mul(row, k.b.U32(2)), k.b.U32(1)), k.U32(rows_.keep() - 1));
+                    });
+                  }));
     Dispatch(kernel, From(at_), 1);
     return {};
   }
@@ -426,19 +447,23 @@ class DigitSort {
         Dispatch(scan, {}, 4.0 * digits * static_cast<double>(chunks_) / static_cast<double>(length_));
       }
       const bool last_digit = bit + bits_ >= word.high, last = last_digit && last_word;
-      const std::string name = Format("sort.place{}{}", has_positions_ ? "" : ".first", last ? ".last" : last_digit ? ".word" : "");
-      KRAFLA_ASSIGN(const int place, MakePlace(name, 2, digits, digit, [&](Kernel& k, Value row, Value element, Value to) {
-        const Value from = k.w.buffers.PushWord(0);
-        const Value position = PositionOf(k, from, row, element);
-        if (last) {
-          if (rows_.keep() == length_) rows_.Move(k.w, row, to, position);
-          else k.b.If(k.b.Compare(Cmp::kULt, to, k.U32(rows_.keep())), [&] { rows_.Move(k.w, row, to, position); });
-          return;
-        }
-        const Value at = At(k, k.b.Sub(k.U32(half_), from), row, to);
-        Store(k, kPositions, at, position);
-        if (!last_digit) Store(k, kKeys, at, Load(k, kKeys, At(k, from, row, element)));
-      }));
+      const std::string name = Format("sort.place{}{}", has_positions_ ? "" : ".first",
+                                      last         ? ".last"
+                                      : last_digit ? ".word"
+                                                   : "");
+      KRAFLA_ASSIGN(
+          const int place, MakePlace(name, 2, digits, digit, [&](Kernel& k, Value row, Value element, Value to) {
+            const Value from = k.w.buffers.PushWord(0);
+            const Value position = PositionOf(k, from, row, element);
+            if (last) {
+              if (rows_.keep() == length_) rows_.Move(k.w, row, to, position);
+              else k.b.If(k.b.Compare(Cmp::kULt, to, k.U32(rows_.keep())), [&] { rows_.Move(k.w, row, to, position); });
+              return;
+            }
+            const Value at = At(k, k.b.Sub(k.U32(half_), from), row, to);
+            Store(k, kPositions, at, position);
+            if (!last_digit) Store(k, kKeys, at, Load(k, kKeys, At(k, from, row, element)));
+          }));
       Dispatch(place, push, 2);
       has_positions_ = true;
       at_ = 1 - at_;
@@ -473,23 +498,25 @@ class DigitSort {
       const double share = static_cast<double>(digits * chunks_) / static_cast<double>(length_);
       Dispatch(scan, {}, 4 * share);
       KRAFLA_ASSIGN(const int pick, Once("sort.pick", [&]() -> Result<int> {
-        Kernel k(*this, 1);
-        Builder& b = k.b;
-        const Value source = k.w.buffers.PushWord(0);
-        return FinishItems(k, rows_.rows() * digits, "sort.pick", [&](Value item) {
-          const Value row = b.UDiv(item, k.U32(digits)), d = b.And(item, k.U32(digits - 1));
-          const Value before = Load(k, kCounts, Cell(k, row, d, b.U32(0), digits));
-          const Value is_last = b.Compare(Cmp::kEq, d, k.U32(digits - 1));
-          const Value next = Load(k, kCounts, Cell(k, row, b.Min(b.Add(d, b.U32(1)), k.U32(digits - 1)), b.U32(0), digits));
-          const Value wanted = state(k, source, row, 1);
-          const Value here = b.LAnd(b.Compare(Cmp::kUGe, wanted, before), b.LOr(is_last, b.Compare(Cmp::kULt, wanted, next)));
-          b.If(here, [&] {
-            const Value to = b.Add(b.Sub(k.U32(states), source), b.Mul(row, b.U32(2)));
-            Store(k, kState, to, b.Or(b.Shl(state(k, source, row, 0), k.U32(bits_)), d));
-            Store(k, kState, b.Add(to, b.U32(1)), b.Sub(wanted, before));
-          });
-        });
-      }));
+                      Kernel k(*this, 1);
+                      Builder& b = k.b;
+                      const Value source = k.w.buffers.PushWord(0);
+                      return FinishItems(k, rows_.rows() * digits, "sort.pick", [&](Value item) {
+                        const Value row = b.UDiv(item, k.U32(digits)), d = b.And(item, k.U32(digits - 1));
+                        const Value before = Load(k, kCounts, Cell(k, row, d, b.U32(0), digits));
+                        const Value is_last = b.Compare(Cmp::kEq, d, k.U32(digits - 1));
+                        const Value next = Load(
+                            k, kCounts, Cell(k, row, b.Min(b.Add(d, b.U32(1)), k.U32(digits - 1)), b.U32(0), digits));
+                        const Value wanted = state(k, source, row, 1);
+                        const Value here = b.LAnd(b.Compare(Cmp::kUGe, wanted, before),
+                                                  b.LOr(is_last, b.Compare(Cmp::kULt, wanted, next)));
+                        b.If(here, [&] {
+                          const Value to = b.Add(b.Sub(k.U32(states), source), b.Mul(row, b.U32(2)));
+                          Store(k, kState, to, b.Or(b.Shl(state(k, source, row, 0), k.U32(bits_)), d));
+                          Store(k, kState, b.Add(to, b.U32(1)), b.Sub(wanted, before));
+                        });
+                      });
+                    }));
       Dispatch(pick, {from}, share);
       from = static_cast<uint32_t>(states) - from;
     }
@@ -510,10 +537,11 @@ class DigitSort {
       Dispatch(scan, {}, 4.0 * kSides * static_cast<double>(chunks_) / static_cast<double>(length_));
     }
     const int64_t keep = rows_.keep();
-    KRAFLA_ASSIGN(const int place, MakePlace("sort.keep", 1, kSides, side, [&](Kernel& k, Value row, Value element, Value to) {
-      k.b.If(k.b.Compare(Cmp::kULt, to, k.U32(keep)),
-             [&] { Store(k, kPositions, k.b.Add(k.b.Mul(row, k.U32(keep)), to), element); });
-    }));
+    KRAFLA_ASSIGN(const int place,
+                  MakePlace("sort.keep", 1, kSides, side, [&](Kernel& k, Value row, Value element, Value to) {
+                    k.b.If(k.b.Compare(Cmp::kULt, to, k.U32(keep)),
+                           [&] { Store(k, kPositions, k.b.Add(k.b.Mul(row, k.U32(keep)), to), element); });
+                  }));
     Dispatch(place, {from}, 1);
     made_.clear();  // they were of the whole rows
     length_ = keep;
@@ -529,7 +557,9 @@ class DigitSort {
     Kernel k(*this, 0);
     Builder& b = k.b;
     const auto rank = [&](Value row, Value element) {
-      const auto load = [&](Value at, std::size_t n) { return Load(k, kKeys, At(k, k.U32(static_cast<int64_t>(n) * half_), row, at)); };
+      const auto load = [&](Value at, std::size_t n) {
+        return Load(k, kKeys, At(k, k.U32(static_cast<int64_t>(n) * half_), row, at));
+      };
       Values own;
       for (std::size_t n = 0; n < words.size(); ++n) own.push_back(load(element, n));
       const Value place = ForEach(k, b.U32(0), k.U32(length_), 16, {b.U32(0)}, [&](Value other, const Values& s) {
@@ -549,14 +579,15 @@ class DigitSort {
     const int64_t step = on_host_ ? 8 : 32;
     if (length_ < step) {
       KRAFLA_ASSIGN(const int kernel, FinishItems(k, rows_.rows() * length_, "sort.rank", [&](Value n) {
-        const Value row = b.UDiv(n, k.U32(length_));
-        rank(row, b.Sub(n, b.Mul(row, k.U32(length_))));
-      }));
+                      const Value row = b.UDiv(n, k.U32(length_));
+                      rank(row, b.Sub(n, b.Mul(row, k.U32(length_))));
+                    }));
       Dispatch(kernel, {}, share);
       return {};
     }
     // Workgroups within a row: all read the same other element.
-    const uint32_t local = WorkgroupSize(profile_, static_cast<uint32_t>(std::min<int64_t>(RoundUp(length_, step), on_host_ ? 64 : 256)));
+    const uint32_t local =
+        WorkgroupSize(profile_, static_cast<uint32_t>(std::min<int64_t>(RoundUp(length_, step), on_host_ ? 64 : 256)));
     const int64_t blocks = CeilDiv(length_, static_cast<int64_t>(local)), groups = rows_.rows() * blocks;
     KRAFLA_ASSIGN(Grid grid, FoldGrid(groups, profile_));
     const Value group = GroupNumber(b, grid), row = b.UDiv(group, k.U32(blocks));
@@ -573,9 +604,9 @@ class DigitSort {
   const DeviceProfile& profile_;
   SortRows rows_;
   bool on_host_;
-  uint32_t lanes_;         // of a workgroup
-  int64_t length_;         // of a row, of what is still sorted
-  int64_t half_;           // of the arrays of keys and positions, of which a pass reads one half and writes the other
+  uint32_t lanes_;  // of a workgroup
+  int64_t length_;  // of a row, of what is still sorted
+  int64_t half_;    // of the arrays of keys and positions, of which a pass reads one half and writes the other
   int64_t chunk_ = 1, chunks_ = 1;  // elements of a chunk, chunks of a row
   int bits_ = 4;
   bool has_positions_ = false;  // else an element's position is its place

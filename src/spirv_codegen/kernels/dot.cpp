@@ -47,9 +47,19 @@ DotProblem::DotProblem(const DotKernel& kernel, bool swap) : k(kernel), swapped(
   tile.batch = Product(kernel.batch);
   tile.depth = kernel.k;
   tile.accumulate = kernel.accumulate_type;
-  a = {kernel.lhs_binding, kernel.lhs_type, kernel.m, kernel.k, kernel.lhs_m_stride, kernel.lhs_k_stride,
+  a = {kernel.lhs_binding,
+       kernel.lhs_type,
+       kernel.m,
+       kernel.k,
+       kernel.lhs_m_stride,
+       kernel.lhs_k_stride,
        Granule(kernel.batch, kernel.lhs_batch_strides, kernel.lhs_offset)};
-  b = {kernel.rhs_binding, kernel.rhs_type, kernel.k, kernel.n, kernel.rhs_k_stride, kernel.rhs_n_stride,
+  b = {kernel.rhs_binding,
+       kernel.rhs_type,
+       kernel.k,
+       kernel.n,
+       kernel.rhs_k_stride,
+       kernel.rhs_n_stride,
        Granule(kernel.batch, kernel.rhs_batch_strides, kernel.rhs_offset)};
   a_strides = &kernel.lhs_batch_strides;
   b_strides = &kernel.rhs_batch_strides;
@@ -144,9 +154,7 @@ Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_
     };
     const Values acc = chains.Finish(chains.Add(b.Mul(b.SubgroupLane(), u(4)), u(t.depth), subgroup * 4,
                                                 ChainedSums::kChain / 2, chains.Start(), step));
-    auto add = [&](Value x, Value y) {
-      return IsFloatKind(kind) ? b.FAdd(x, y) : b.Add(x, y);
-    };
+    auto add = [&](Value x, Value y) { return IsFloatKind(kind) ? b.FAdd(x, y) : b.Add(x, y); };
     Values sums;
     for (Value v : acc) {
       Value s = add(add(b.Extract(v, 0), b.Extract(v, 1)), add(b.Extract(v, 2), b.Extract(v, 3)));
@@ -159,7 +167,8 @@ Result<EmittedDispatch> EmitRows(KernelWriter& w, const DotProblem& p, int tile_
       const Value r = b.Add(row, u(i));
       if (t.rows % tile_rows != 0) when = b.LAnd(when, b.Compare(Cmp::kULt, r, u(t.rows)));
       const auto first = static_cast<std::size_t>(i * tile_columns);
-      const Value sum = b.Composite(std::span<const Value>(sums).subspan(first, static_cast<std::size_t>(tile_columns)));
+      const Value sum =
+          b.Composite(std::span<const Value>(sums).subspan(first, static_cast<std::size_t>(tile_columns)));
       operands.finish(batch, r, column, sum, when);
     }
   };
@@ -185,7 +194,8 @@ bool ReadsWell(const StridedMatrix& b) {
 
 // The dot of [first, first + parts * depth) of k in `parts` parts, whose sums go to the last binding from `entry` on.
 Result<EmittedProgram> EmitPart(const plan::KernelPlan& with_parts, const DotKernel& k, int64_t first, int64_t parts,
-                                int64_t depth, int64_t entry, const DeviceProfile& profile, const EmitOptions& options) {
+                                int64_t depth, int64_t entry, const DeviceProfile& profile,
+                                const EmitOptions& options) {
   DotKernel part = k;
   part.batch.insert(part.batch.begin(), parts);
   part.lhs_batch_strides.insert(part.lhs_batch_strides.begin(), depth * k.lhs_k_stride);
@@ -211,7 +221,8 @@ Result<EmittedProgram> EmitSplitDot(const plan::KernelPlan& plan, const DotKerne
   KRAFLA_ASSIGN(EmittedProgram most, EmitPart(with_parts, k, 0, whole, depth, 0, profile, options));
   AddParts(out, std::move(most), static_cast<double>(whole * depth));
   if (rest > 0) {
-    KRAFLA_ASSIGN(EmittedProgram last, EmitPart(with_parts, k, whole * depth, 1, rest, whole * outputs, profile, options));
+    KRAFLA_ASSIGN(EmittedProgram last,
+                  EmitPart(with_parts, k, whole * depth, 1, rest, whole * outputs, profile, options));
     AddParts(out, std::move(last), static_cast<double>(rest));
   }
   KRAFLA_TRY(AddJoin(out, plan, {k.epilogue, k.accumulate_type, k.result_type, parts}, profile));
@@ -235,7 +246,8 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   KRAFLA_TRY(CheckType(k.lhs_type, profile));
   KRAFLA_TRY(CheckType(k.rhs_type, profile));
   KRAFLA_TRY(CheckType(k.result_type, profile));
-  if (const int64_t parts = PartCount(k.k, batch * k.m * k.n); parts > 1) return EmitSplitDot(plan, k, parts, profile, options);
+  if (const int64_t parts = PartCount(k.k, batch * k.m * k.n); parts > 1)
+    return EmitSplitDot(plan, k, parts, profile, options);
   const uint32_t subgroup = FixedSubgroupSize(profile);
   // A row of sums is taken by lanes along the columns: the longer of the two, or the one that lies so in memory.
   const bool rhs_rows = k.rhs_n_stride == 1 || k.rhs_k_stride != 1;
@@ -260,13 +272,14 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       const uint32_t local = profile.is_cpu ? subgroup : std::max(64u / subgroup, 1u) * subgroup;
       const int rows = static_cast<int>(p.tile.rows);
       KRAFLA_ASSIGN(auto dispatch, EmitRows(w, p, rows, 4, subgroup, local));
-      AddKernel(out, w, std::move(dispatch), local, subgroup, "dot.rows", Format("{} x {} sums; {}", k.m, k.n, no_matrices));
+      AddKernel(out, w, std::move(dispatch), local, subgroup, "dot.rows",
+                Format("{} x {} sums; {}", k.m, k.n, no_matrices));
       return out;
     }
   }
   if (!profile.is_cpu && few >= 16 && k.k >= 8) {
-    for (const SharedTileOptions o : {SharedTileOptions{128, 64, 16, 8}, SharedTileOptions{64, 64, 16, 4},
-                                      SharedTileOptions{32, 32, 16, 4}}) {
+    for (const SharedTileOptions o :
+         {SharedTileOptions{128, 64, 16, 8}, SharedTileOptions{64, 64, 16, 4}, SharedTileOptions{32, 32, 16, 4}}) {
       if (!SharedTileFits(o, k.accumulate_type, profile)) continue;
       const DotProblem p(k, swap);
       // Bigger tiles only where they still fill the device.
@@ -275,7 +288,8 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       KernelWriter w(plan, profile);
       const TileOperands operands = p.Operands(w, k.k % o.block_depth == 0);
       KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, p.tile, operands, o));
-      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile", Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
+      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile",
+                Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
       return out;
     }
   }
@@ -290,7 +304,8 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.
   if (panel.column_vectors && ReadsWell(p.b)) {
     panel.column_blocks = panel.tile_rows <= 2 ? 4 : panel.tile_rows <= 4 ? 2 : 1;
-    while (panel.column_blocks > 1 && p.tile.columns < int64_t{panel.lanes} * 4 * panel.column_blocks * 4) panel.column_blocks /= 2;
+    while (panel.column_blocks > 1 && p.tile.columns < int64_t{panel.lanes} * 4 * panel.column_blocks * 4)
+      panel.column_blocks /= 2;
   }
   const uint32_t need = profile.is_cpu ? subgroup : 0;
   const int64_t packed_words = PackedWords(p.tile, panel.lanes);
@@ -319,7 +334,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
   KernelWriter w(plan, profile);
   KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
   AddKernel(out, w, std::move(dispatch), panel.lanes, need, "dot.panel",
-      (few < 16 ? "few rows or columns; " : "no other variant takes it; ") + no_matrices);
+            (few < 16 ? "few rows or columns; " : "no other variant takes it; ") + no_matrices);
   return out;
 }
 

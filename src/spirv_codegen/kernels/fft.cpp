@@ -41,9 +41,14 @@ void RunButterfly(ButterflyOps& ops, std::vector<Number>& x, int sign) {
 class PassEmitter {
  public:
   PassEmitter(KernelWriter& w, const plan::FftKernel& fft, const FftPass& pass, int from, int to, int table)
-      : b_(w.b), buffers_(w.buffers), real_(fft.real),
-        numbers_(w, fft.real == ElementType::kF64 ? ElementType::kC128 : ElementType::kC64), p_(pass), from_(from),
-        to_(to), table_(table) {}
+      : b_(w.b),
+        buffers_(w.buffers),
+        real_(fft.real),
+        numbers_(w, fft.real == ElementType::kF64 ? ElementType::kC128 : ElementType::kC64),
+        p_(pass),
+        from_(from),
+        to_(to),
+        table_(table) {}
 
   // Work items: butterflies, or points of a direct sum.
   static int64_t Items(const FftPass& p) {
@@ -87,13 +92,14 @@ class PassEmitter {
     const Value raw = b_.Add(b_.Mul(k, U32(stride / p_.done)), b_.Mul(t, U32(stride)));
     const Value step = b_.UMod(raw, U32(p_.points));
     const Number zero = numbers_.Real(0);
-    const Values sum = b_.For(b_.U32(0), U32(p_.radix), b_.U32(1), {zero.re, zero.im, b_.U32(0)},
-                              [&](Value q, const Values& carried) {
-      const Number x = numbers_.Mul(Read(b_.Add(i, b_.Mul(q, U32(stride)))), Twiddle(carried[2]));
-      const Value next = b_.Add(carried[2], step);
-      const Value wrapped = b_.Select(b_.Compare(Cmp::kUGe, next, U32(p_.points)), b_.Sub(next, U32(p_.points)), next);
-      return Values{b_.FAdd(carried[0], x.re), b_.FAdd(carried[1], x.im), wrapped};
-    });
+    const Values sum =
+        b_.For(b_.U32(0), U32(p_.radix), b_.U32(1), {zero.re, zero.im, b_.U32(0)}, [&](Value q, const Values& carried) {
+          const Number x = numbers_.Mul(Read(b_.Add(i, b_.Mul(q, U32(stride)))), Twiddle(carried[2]));
+          const Value next = b_.Add(carried[2], step);
+          const Value wrapped =
+              b_.Select(b_.Compare(Cmp::kUGe, next, U32(p_.points)), b_.Sub(next, U32(p_.points)), next);
+          return Values{b_.FAdd(carried[0], x.re), b_.FAdd(carried[1], x.im), wrapped};
+        });
     Write(point, {sum[0], sum[1]});
   }
 
@@ -148,8 +154,7 @@ class PassEmitter {
     if (p_.scale != 1) v = numbers_.Scale(v, numbers_.Constant(p_.scale));
     if (p_.write == Form::kReal)
       buffers_.Store(to_, StorageBytes(real_), Address(e, p_.stored_out), ToStorage(b_, real_, v.re));
-    else
-      numbers_.StoreWide(to_, Address(e, p_.stored_out), v);
+    else numbers_.StoreWide(to_, Address(e, p_.stored_out), v);
   }
 
   Builder& b_;

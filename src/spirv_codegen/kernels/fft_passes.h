@@ -15,7 +15,7 @@ struct FftPass {
   int64_t outer = 1, inner = 1;  // lines before and beside each other
   int64_t points = 1;
   int radix = 1;
-  int64_t done = 1;              // product of the radices of earlier passes
+  int64_t done = 1;  // product of the radices of earlier passes
   int sign = -1;
   enum class Form : uint8_t { kComplex, kReal, kHalf };
   // What a line of the source and of the destination hold. kHalf: the first half of a spectrum whose other half mirrors

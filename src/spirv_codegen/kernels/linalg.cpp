@@ -117,12 +117,11 @@ void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t) {
   });
   for (int i = 0; i < t.rows; ++i)
     for (int j = 0; j < t.columns; ++j) {
-      const Value r = b.Add(t.row, b.U32(static_cast<uint32_t>(i))), c = b.Add(t.column, b.U32(static_cast<uint32_t>(j)));
-      const Value inside =
-          b.LAnd(b.Compare(Cmp::kULt, r, t.row_bound), b.Compare(Cmp::kULt, c, t.column_bound));
-      b.If(inside, [&] {
-        t.store(r, c, n.Sub(t.load(r, c), n.Unpack(sums, static_cast<std::size_t>(i * t.columns + j))));
-      });
+      const Value r = b.Add(t.row, b.U32(static_cast<uint32_t>(i))),
+                  c = b.Add(t.column, b.U32(static_cast<uint32_t>(j)));
+      const Value inside = b.LAnd(b.Compare(Cmp::kULt, r, t.row_bound), b.Compare(Cmp::kULt, c, t.column_bound));
+      b.If(inside,
+           [&] { t.store(r, c, n.Sub(t.load(r, c), n.Unpack(sums, static_cast<std::size_t>(i * t.columns + j)))); });
     }
 }
 

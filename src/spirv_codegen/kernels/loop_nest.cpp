@@ -15,9 +15,9 @@ namespace {
 
 using plan::Slice;
 
-constexpr double kMostStepNs = 25000;    // above, a launch of its own costs less than one workgroup does
-constexpr double kLaunchNs = 30e6;       // of a launch that does many turns
-constexpr int64_t kMostNodes = 6000;     // drivers take long to compile more
+constexpr double kMostStepNs = 25000;  // above, a launch of its own costs less than one workgroup does
+constexpr double kLaunchNs = 30e6;     // of a launch that does many turns
+constexpr int64_t kMostNodes = 6000;   // drivers take long to compile more
 constexpr uint32_t kMostLanes = 256;
 
 // A copy moves elements of so many bytes: one element where it can be one.
@@ -38,7 +38,9 @@ ElementType CopiedType(int bytes) {
 double OperationsOf(const plan::ElementProgram& program) {
   double out = static_cast<double>(program.space.atom_count());
   for (const plan::Node& n : program.nodes)
-    out += n.op == plan::NodeOp::kLoad ? 8 : n.op == plan::NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? 40 : 1;
+    out += n.op == plan::NodeOp::kLoad                                                        ? 8
+           : n.op == plan::NodeOp::kHlo && GetOpInfo(n.opcode).lowering == Lowering::kFormula ? 40
+                                                                                              : 1;
   return out + 8.0 * static_cast<double>(program.stores.size());
 }
 
@@ -63,8 +65,10 @@ class LoopNest {
     ChooseCopies();
     const uint32_t subgroup = FixedSubgroupSize(profile_);
     if (widest_ > 1) {
-      const uint32_t wanted = profile_.is_cpu ? std::max(subgroup, 8u)
-                                              : std::clamp(std::bit_ceil(static_cast<uint32_t>(std::min<int64_t>(widest_, kMostLanes))), 32u, kMostLanes);
+      const uint32_t wanted =
+          profile_.is_cpu ? std::max(subgroup, 8u)
+                          : std::clamp(std::bit_ceil(static_cast<uint32_t>(std::min<int64_t>(widest_, kMostLanes))),
+                                       32u, kMostLanes);
       local_ = std::bit_floor(WorkgroupSize(profile_, wanted));
     }
     const bool is_subgroup = subgroup == local_;
@@ -83,7 +87,9 @@ class LoopNest {
     } else {
       b.While(
           {b.U32(0), b.U32(1)},
-          [&](const Values& s) { return b.LAnd(b.Compare(Cmp::kULt, s[0], most), b.Compare(Cmp::kNe, s[1], b.U32(0))); },
+          [&](const Values& s) {
+            return b.LAnd(b.Compare(Cmp::kULt, s[0], most), b.Compare(Cmp::kNe, s[1], b.U32(0)));
+          },
           [&](const Values& s) {
             EmitSteps(*loop.condition);
             const Value go = LoadWord(loop.predicate, 1);
@@ -141,13 +147,15 @@ class LoopNest {
     binding.written = binding.written || written;
     if (count != 1 || StorageBytes(storage) != slice.size || (written && !by_all)) has_copies_[at] = false;
     // One kind of element is as good as another of its size; of different sizes the bytes are counted.
-    if (StorageBytes(binding.storage) != StorageBytes(storage)) binding = {ElementType::kU8, slice.size, true, binding.written};
+    if (StorageBytes(binding.storage) != StorageBytes(storage))
+      binding = {ElementType::kU8, slice.size, true, binding.written};
   }
   void ChooseCopies() {
     for (std::size_t i = 0; i < slices_.size(); ++i)
       for (std::size_t j = 0; j < slices_.size(); ++j) {
-        const bool same = slices_[i].allocation == slices_[j].allocation ||
-                          plan_.allocations[static_cast<std::size_t>(slices_[i].allocation)].kind != plan::Allocation::Kind::kArena;
+        const bool same =
+            slices_[i].allocation == slices_[j].allocation ||
+            plan_.allocations[static_cast<std::size_t>(slices_[i].allocation)].kind != plan::Allocation::Kind::kArena;
         if (i != j && same && ExtentOf(slices_[i]).Overlaps(ExtentOf(slices_[j]))) has_copies_[i] = false;
       }
   }
@@ -166,7 +174,8 @@ class LoopNest {
 
   // `points` that one workgroup shares, of so many operations each.
   Result<double> Cost(double points, double operations) const {
-    const double ns = profile_.is_cpu ? 40 + 0.3 * points * operations : 1000 + std::ceil(points / kMostLanes) * (200 + 4 * operations);
+    const double ns = profile_.is_cpu ? 40 + 0.3 * points * operations
+                                      : 1000 + std::ceil(points / kMostLanes) * (200 + 4 * operations);
     if (ns > kMostStepNs) return Unimplemented("A step of the loop has too much to do for one workgroup.");
     return ns;
   }
@@ -204,7 +213,8 @@ class LoopNest {
         }
         ns += longest;
       } else {
-        KRAFLA_ASSIGN(const double of_call, LookAt(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]));
+        KRAFLA_ASSIGN(const double of_call,
+                      LookAt(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]));
         ns += of_call;
       }
     }
@@ -234,7 +244,8 @@ class LoopNest {
       }
       points = static_cast<double>(rows) * static_cast<double>(elements);
       // Rows that lie side by side are one an invocation.
-      if (rows * 4 > kMostLanes) points = static_cast<double>(std::max<int64_t>(rows, kMostLanes)) * static_cast<double>(elements);
+      if (rows * 4 > kMostLanes)
+        points = static_cast<double>(std::max<int64_t>(rows, kMostLanes)) * static_cast<double>(elements);
       widest_ = std::max({widest_, rows, elements > 16 ? elements : 1});
     } else if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
       for (ElementType type : {dot->lhs_type, dot->rhs_type, dot->result_type}) KRAFLA_TRY(CheckType(type, profile_));
@@ -267,7 +278,9 @@ class LoopNest {
   void Order(std::span<const Access> accesses) {
     const auto in_memory = [&](const Access& a) { return !has_copies_[static_cast<std::size_t>(a.buffer)]; };
     const auto extent = [&](const Access& a) { return ExtentOf(slices_[static_cast<std::size_t>(a.buffer)]); };
-    const auto conflicts = [&](const Access& a, const Access& b) { return (a.written || b.written) && extent(a).Overlaps(extent(b)); };
+    const auto conflicts = [&](const Access& a, const Access& b) {
+      return (a.written || b.written) && extent(a).Overlaps(extent(b));
+    };
     for (const Access& a : accesses)
       if (in_memory(a) && std::ranges::any_of(touched_, [&](const Access& t) { return conflicts(a, t); })) {
         Barrier();
@@ -299,7 +312,8 @@ class LoopNest {
         EmitCopy(*copy);
       } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
         Barrier();
-        b_->For(b_->U32(0), b_->U32(static_cast<uint32_t>(*loop->trip_count)), b_->U32(1), [&](Value) { EmitTurn(*loop->body); });
+        b_->For(b_->U32(0), b_->U32(static_cast<uint32_t>(*loop->trip_count)), b_->U32(1),
+                [&](Value) { EmitTurn(*loop->body); });
       } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
         const Value index = LoadWord(branch->index, branch->index_is_pred ? 1 : 4);
         Barrier();
@@ -316,10 +330,18 @@ class LoopNest {
       if (n < step.branches.size()) EmitTurn(*step.branches[n]);
       return;
     }
-    const Value here = step.index_is_pred ? b_->Compare(Cmp::kNe, index, b_->U32(0)) : b_->Compare(Cmp::kEq, index, b_->U32(static_cast<uint32_t>(n)));
+    const Value here = step.index_is_pred ? b_->Compare(Cmp::kNe, index, b_->U32(0))
+                                          : b_->Compare(Cmp::kEq, index, b_->U32(static_cast<uint32_t>(n)));
     b_->If(
-        here, [&] { EmitTurn(*step.branches[n]); return Values{}; },
-        [&] { EmitBranches(step, index, n + 1); return Values{}; });
+        here,
+        [&] {
+          EmitTurn(*step.branches[n]);
+          return Values{};
+        },
+        [&] {
+          EmitBranches(step, index, n + 1);
+          return Values{};
+        });
   }
 
   void EmitCopy(const plan::CopyStep& copy) {
@@ -341,7 +363,8 @@ class LoopNest {
     }
     const Value lane = b.LocalIndex();
     if (items == 1) {
-      const bool copies = std::ranges::any_of(accesses, [&](const Access& a) { return a.written && has_copies_[static_cast<std::size_t>(a.buffer)]; });
+      const bool copies = std::ranges::any_of(
+          accesses, [&](const Access& a) { return a.written && has_copies_[static_cast<std::size_t>(a.buffer)]; });
       const Value first = b.Compare(Cmp::kEq, lane, b.U32(0));
       if (copies) w_->buffers.StoreWhere(first, [&] { body(b.U32(0)); });
       else b.If(first, [&] { body(b.U32(0)); });
@@ -436,15 +459,18 @@ class LoopNest {
       const ReadAs as{k.accumulate_type, false};
       const uint32_t step = fours ? 4 : 1;
       const ChainedSums sums(b, ComputeKind(k.accumulate_type), 1, 1, k.k);
-      const Values total = sums.Add(b.U32(0), u32(k.k), step, ChainedSums::kChain / step, sums.Start(), [&](Value depth, Values acc) {
-        for (uint32_t i = 0; i < step; ++i) {
-          const Value n = b.Add(depth, b.U32(i));
-          const Value x = LoadAs(b, w_->buffers, k.lhs_binding, k.lhs_type, as, b.Add(lhs, b.Mul(n, u32(k.lhs_k_stride))), 1);
-          const Value y = LoadAs(b, w_->buffers, k.rhs_binding, k.rhs_type, as, b.Add(rhs, b.Mul(n, u32(k.rhs_k_stride))), 1);
-          acc[0] = MultiplyAdd(b, acc[0], x, y);
-        }
-        return acc;
-      });
+      const Values total =
+          sums.Add(b.U32(0), u32(k.k), step, ChainedSums::kChain / step, sums.Start(), [&](Value depth, Values acc) {
+            for (uint32_t i = 0; i < step; ++i) {
+              const Value n = b.Add(depth, b.U32(i));
+              const Value x =
+                  LoadAs(b, w_->buffers, k.lhs_binding, k.lhs_type, as, b.Add(lhs, b.Mul(n, u32(k.lhs_k_stride))), 1);
+              const Value y =
+                  LoadAs(b, w_->buffers, k.rhs_binding, k.rhs_type, as, b.Add(rhs, b.Mul(n, u32(k.rhs_k_stride))), 1);
+              acc[0] = MultiplyAdd(b, acc[0], x, y);
+            }
+            return acc;
+          });
       lowering.SetParam(0, AsResult(b, k.accumulate_type, k.result_type, sums.Finish(total)[0]));
       lowering.EmitStores();
     });
@@ -459,14 +485,15 @@ class LoopNest {
   int64_t code_nodes_ = 0;
   uint32_t local_ = 1, subgroup_ = 0;
   int64_t shared_bytes_ = 0;
-  std::vector<Access> touched_;   // since the last barrier
+  std::vector<Access> touched_;  // since the last barrier
   KernelWriter* w_ = nullptr;
   Builder* b_ = nullptr;
 };
 
 }  // namespace
 
-Result<EmittedLoop> EmitLoopNest(const plan::ProgramPlan& plan, const plan::WhileStep& loop, const DeviceProfile& profile) {
+Result<EmittedLoop> EmitLoopNest(const plan::ProgramPlan& plan, const plan::WhileStep& loop,
+                                 const DeviceProfile& profile) {
   return LoopNest(plan, profile).Emit(loop);
 }
 

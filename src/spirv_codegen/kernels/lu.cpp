@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LU factors with partial pivoting, pivots as LAPACK's getrf chooses them. Matrices of a few numbers: an invocation
 // each. Of some thousand: a workgroup each, in its memory. Larger ones: panels of columns, each by a workgroup in its
-// memory if it fits, else by two dispatches a column that find and exchange its pivot and eliminate within the panel; then
-// rows to its right and the rest as in cholesky.cpp.
+// memory if it fits, else by two dispatches a column that find and exchange its pivot and eliminate within the panel;
+// then rows to its right and the rest as in cholesky.cpp.
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/linalg.h"
 
@@ -12,9 +12,15 @@ namespace {
 class LuEmitter {
  public:
   LuEmitter(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile)
-      : k_(k), profile_(profile), rows_(k.rows), columns_(k.columns), least_(std::min(k.rows, k.columns)),
-        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)), narrow_(Numbers::WideType(k.type) != k.type),
-        program_(plan, k, profile, narrow_ ? std::vector<int64_t>{k.batch * k.rows * k.columns} : std::vector<int64_t>{}),
+      : k_(k),
+        profile_(profile),
+        rows_(k.rows),
+        columns_(k.columns),
+        least_(std::min(k.rows, k.columns)),
+        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)),
+        narrow_(Numbers::WideType(k.type) != k.type),
+        program_(plan, k, profile,
+                 narrow_ ? std::vector<int64_t>{k.batch * k.rows * k.columns} : std::vector<int64_t>{}),
         work_(narrow_ ? program_.scratch(0) : kOut) {}
 
   Result<EmittedProgram> Emit() {
@@ -56,7 +62,8 @@ class LuEmitter {
           Store(w, pivot.row, c, x);
         });
         const Number diagonal = Divisor(w, Load(w, k, k));
-        b.For(below, w.U32(rows_), b.U32(1), [&](Value r) { EliminateRow(w, Matrix(w), diagonal, k, r, w.U32(columns_)); });
+        b.For(below, w.U32(rows_), b.U32(1),
+              [&](Value r) { EliminateRow(w, Matrix(w), diagonal, k, r, w.U32(columns_)); });
       });
       SavePermutation(w);
     });
@@ -72,22 +79,21 @@ class LuEmitter {
       const MatrixElements a = {[&](Value r, Value c) { return shared.Load(r, c); },
                                 [&](Value r, Value c, Number v) { shared.Store(r, c, v); }};
       const Value first = b.Mul(w.matrix, w.U32(rows_ * columns_));
-      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
-        shared.StoreAt(e, n.Load(kA, k_.type, b.Add(first, e)));
-      });
+      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_),
+            [&](Value e) { shared.StoreAt(e, n.Load(kA, k_.type, b.Add(first, e))); });
       FactorShared(w, a, w.U32(rows_), w.U32(columns_), w.U32(least_), b.U32(0));
       b.WorkgroupBarrier();
-      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
-        n.StoreWide(work_, b.Add(first, e), shared.LoadAt(e));
-      });
+      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_),
+            [&](Value e) { n.StoreWide(work_, b.Add(first, e), shared.LoadAt(e)); });
       b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePermutation(w); });
     });
     return program_.Run(whole, 1);
   }
 
-  // All invocations of a workgroup: LU of `rows` x `columns` numbers from row and column `first` of the matrix on, that lie
-  // at `a`. Begins with a barrier; does not end with one.
-  void FactorShared(LinalgKernelWriter& w, const MatrixElements& a, Value rows, Value columns, Value least, Value first) {
+  // All invocations of a workgroup: LU of `rows` x `columns` numbers from row and column `first` of the matrix on, that
+  // lie at `a`. Begins with a barrier; does not end with one.
+  void FactorShared(LinalgKernelWriter& w, const MatrixElements& a, Value rows, Value columns, Value least,
+                    Value first) {
     Builder& b = w.b;
     b.For(b.U32(0), least, b.U32(1), [&](Value k) {
       b.WorkgroupBarrier();
@@ -131,9 +137,8 @@ class LuEmitter {
                                   [&](Value r, Value c, Number v) { shared.Store(r, c, v); }};
         const Value rows = b.Sub(w.U32(rows_), w.at), columns = b.Sub(panel_end(w), w.at);
         const auto for_all = [&](const std::function<void(Value, Value)>& body) {
-          b.For(b.LocalIndex(), rows, w.U32(local_), [&](Value r) {
-            b.For(b.U32(0), columns, b.U32(1), [&](Value c) { body(r, c); });
-          });
+          b.For(b.LocalIndex(), rows, w.U32(local_),
+                [&](Value r) { b.For(b.U32(0), columns, b.U32(1), [&](Value c) { body(r, c); }); });
         };
         for_all([&](Value r, Value c) { a.store(r, c, Load(w, b.Add(w.at, r), b.Add(w.at, c))); });
         FactorShared(w, a, rows, columns, columns, w.at);
@@ -209,7 +214,8 @@ class LuEmitter {
       }
       KRAFLA_TRY(program_.Run(exchange, columns_ - (end - at), at));
       if (end < rows_ && end < columns_)
-        KRAFLA_TRY(program_.Run(update, CeilDiv(rows_ - end, int64_t{tile}) * CeilDiv(columns_ - end, int64_t{tile}), at));
+        KRAFLA_TRY(
+            program_.Run(update, CeilDiv(rows_ - end, int64_t{tile}) * CeilDiv(columns_ - end, int64_t{tile}), at));
     }
     return program_.Run(finish, 1);
   }
@@ -218,9 +224,8 @@ class LuEmitter {
   void EliminateRow(LinalgKernelWriter& w, const MatrixElements& a, Number diagonal, Value k, Value r, Value end) {
     const Number quotient = w.numbers.Div(a.load(r, k), diagonal);
     a.store(r, k, quotient);
-    w.b.For(w.b.Add(k, w.b.U32(1)), end, w.b.U32(1), [&](Value c) {
-      a.store(r, c, w.numbers.Sub(a.load(r, c), w.numbers.Mul(quotient, a.load(k, c))));
-    });
+    w.b.For(w.b.Add(k, w.b.U32(1)), end, w.b.U32(1),
+            [&](Value c) { a.store(r, c, w.numbers.Sub(a.load(r, c), w.numbers.Mul(quotient, a.load(k, c)))); });
   }
 
   // What a column of zeros is divided by is one.
@@ -257,13 +262,15 @@ class LuEmitter {
     b.StoreShared(magnitudes, b.LocalIndex(), own.magnitude);
     b.StoreShared(found, b.LocalIndex(), own.row);
     b.WorkgroupBarrier();
-    const Values best = b.For(b.U32(1), w.U32(local_), b.U32(1), {b.LoadShared(magnitudes, kind, 1, b.U32(0)), b.LoadShared(found, Kind::kU32, 1, b.U32(0))},
-                              [&](Value i, const Values& carried) {
-      const Value here = b.LoadShared(magnitudes, kind, 1, i), row = b.LoadShared(found, Kind::kU32, 1, i);
-      const Value earlier = b.LAnd(b.FCompare(FCmp::kEq, here, carried[0]), b.Compare(Cmp::kULt, row, carried[1]));
-      const Value better = b.LOr(b.FCompare(FCmp::kGt, here, carried[0]), earlier);
-      return Values{b.Select(better, here, carried[0]), b.Select(better, row, carried[1])};
-    });
+    const Values best = b.For(
+        b.U32(1), w.U32(local_), b.U32(1),
+        {b.LoadShared(magnitudes, kind, 1, b.U32(0)), b.LoadShared(found, Kind::kU32, 1, b.U32(0))},
+        [&](Value i, const Values& carried) {
+          const Value here = b.LoadShared(magnitudes, kind, 1, i), row = b.LoadShared(found, Kind::kU32, 1, i);
+          const Value earlier = b.LAnd(b.FCompare(FCmp::kEq, here, carried[0]), b.Compare(Cmp::kULt, row, carried[1]));
+          const Value better = b.LOr(b.FCompare(FCmp::kGt, here, carried[0]), earlier);
+          return Values{b.Select(better, here, carried[0]), b.Select(better, row, carried[1])};
+        });
     b.WorkgroupBarrier();
     return best[1];
   }

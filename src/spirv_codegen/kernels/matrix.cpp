@@ -56,10 +56,12 @@ Value StridedSource::Element(Value index, int width) const {
 
 StridedSource::Way StridedSource::WayOf(int rows, int columns) const {
   const bool fours = m_.offset_granule % 4 == 0;
-  if (columns == 4 && m_.column_stride == 1 && fours && m_.columns % 4 == 0 && (m_.row_stride % 4 == 0 || m_.rows == 1)) {
+  if (columns == 4 && m_.column_stride == 1 && fours && m_.columns % 4 == 0 &&
+      (m_.row_stride % 4 == 0 || m_.rows == 1)) {
     return Way::kColumns;
   }
-  if (rows % 4 == 0 && m_.row_stride == 1 && fours && m_.rows % 4 == 0 && (m_.column_stride % 4 == 0 || m_.columns == 1)) {
+  if (rows % 4 == 0 && m_.row_stride == 1 && fours && m_.rows % 4 == 0 &&
+      (m_.column_stride % 4 == 0 || m_.columns == 1)) {
     return Way::kRows;
   }
   return Way::kScalars;
@@ -257,7 +259,8 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
     const Value lane = b.LocalIndex();
     Values column;
     for (std::size_t c = 0; c < blocks; ++c) {
-      const Value first = b.Add(b.Mul(b.UMod(panel_number, u(panels)), u(panel)), u(static_cast<int64_t>(c) * options.lanes * width));
+      const Value first =
+          b.Add(b.Mul(b.UMod(panel_number, u(panels)), u(panel)), u(static_cast<int64_t>(c) * options.lanes * width));
       column.push_back(b.Add(first, b.Mul(lane, u(width))));
     }
     const auto a = operands.make_a(batch);
@@ -279,7 +282,8 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
         }
         const Value line = b.Add(packed_base, b.Mul(k, b.U32(options.lanes)));
         for (int i = 0; i < count; ++i) {
-          const Value words = w.buffers.LoadWords(options.packed_binding, b.Add(line, u(int64_t{i} * options.lanes)), 4);
+          const Value words =
+              w.buffers.LoadWords(options.packed_binding, b.Add(line, u(int64_t{i} * options.lanes)), 4);
           at[static_cast<std::size_t>(i)] = b.Bitcast(words, kind);
         }
       }
@@ -289,7 +293,8 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
         // Four products are added up before the sum takes them: it loses half as much.
         for (std::size_t c = 0; c < blocks; ++c) {
           const auto line = std::span<const Value>(bv).subspan(c * 4, 4);
-          for (std::size_t i = 0; i < tile; ++i) out[c * tile + i] = Sum(b, out[c * tile + i], FourProducts(b, av[i], line));
+          for (std::size_t i = 0; i < tile; ++i)
+            out[c * tile + i] = Sum(b, out[c * tile + i], FourProducts(b, av[i], line));
         }
         return out;
       }
@@ -314,8 +319,8 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
       for (int64_t k = whole; k < p.depth; ++k) acc = step(u(k), 1, acc);
       return acc;
     };
-    // llvmpipe begins one turn more than there are, with no lane left, and reads an address that all lanes share even so:
-    // rows of b may lie far apart, and one that is not there far outside.
+    // llvmpipe begins one turn more than there are, with no lane left, and reads an address that all lanes share even
+    // so: rows of b may lie far apart, and one that is not there far outside.
     const Value last_four = u(std::max<int64_t>(whole, 4) - 4);
     auto four = [&](Value k, const Values& acc) { return step(b.Min(k, last_four), 4, acc); };
     const Value segments = operands.segment_count ? operands.segment_count(batch) : u(p.segments);

@@ -47,8 +47,15 @@ class StridedSource : public MatrixSource {
   // Segments begin at segment_offset(segment), where there is one.
   StridedSource(KernelWriter& w, const StridedMatrix& m, Value offset, ReadAs as, bool rows_in_range,
                 bool columns_in_range, std::function<Value(Value)> segment_offset = nullptr)
-      : w_(w), b_(w.b), m_(m), offset_(offset), batch_offset_(offset), as_(as),
-        rows_in_range_(rows_in_range), columns_in_range_(columns_in_range), segment_offset_(std::move(segment_offset)) {}
+      : w_(w),
+        b_(w.b),
+        m_(m),
+        offset_(offset),
+        batch_offset_(offset),
+        as_(as),
+        rows_in_range_(rows_in_range),
+        columns_in_range_(columns_in_range),
+        segment_offset_(std::move(segment_offset)) {}
   void PrepareRows(Value row, int rows) override;
   void PrepareColumns(Value column, int columns) override;
   void Enter(Value segment) override;

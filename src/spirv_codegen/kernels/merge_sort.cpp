@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A merge sort of positions. Each pass doubles the length of sorted runs: every element finds by binary
 // search how many elements of the neighbouring run go before it, which is its new place. Stable, any comparator, no
-// shared memory, and the same code for a row of ten elements and of ten million. Where only the first `keep` of each row
-// are read, only the first `keep` of each run go into the next pass: half as many in each as in the one before.
+// shared memory, and the same code for a row of ten elements and of ten million. Where only the first `keep` of each
+// row are read, only the first `keep` of each run go into the next pass: half as many in each as in the one before.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +16,12 @@ namespace {
 class MergeSort {
  public:
   MergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const DeviceProfile& profile)
-      : plan_(plan), sort_(sort), profile_(profile), rows_(sort), length_(rows_.length()), total_(rows_.rows() * length_),
+      : plan_(plan),
+        sort_(sort),
+        profile_(profile),
+        rows_(sort),
+        length_(rows_.length()),
+        total_(rows_.rows() * length_),
         keep_(rows_.keep()) {}
 
   Result<EmittedProgram> Emit() {
@@ -37,10 +42,13 @@ class MergeSort {
       std::vector<uint32_t> push = {static_cast<uint32_t>(run)};
       if (Prunes()) push.insert(push.end(), {static_cast<uint32_t>(width), static_cast<uint32_t>(per_row)});
       const int64_t elements = Prunes() ? rows_.rows() * per_row : total_;
-      out.dispatches.push_back({1 + at, GridOf(elements), std::move(push), static_cast<double>(elements) / static_cast<double>(total_)});
+      out.dispatches.push_back(
+          {1 + at, GridOf(elements), std::move(push), static_cast<double>(elements) / static_cast<double>(total_)});
     }
     out.kernels.push_back(Gather(at));
-    out.dispatches.push_back({static_cast<int>(out.kernels.size()) - 1, GridOf(rows_.rows() * keep_), {},
+    out.dispatches.push_back({static_cast<int>(out.kernels.size()) - 1,
+                              GridOf(rows_.rows() * keep_),
+                              {},
                               static_cast<double>(keep_) / static_cast<double>(length_)});
     return out;
   }
@@ -71,7 +79,9 @@ class MergeSort {
     });
   }
   // Where the position of a row's place lies in scratch.
-  Value ScratchIndex(KernelWriter& w, Value row, Value place) const { return w.b.Add(w.b.Mul(row, U32(w, length_)), place); }
+  Value ScratchIndex(KernelWriter& w, Value row, Value place) const {
+    return w.b.Add(w.b.Mul(row, U32(w, length_)), place);
+  }
   Values LoadOperands(KernelWriter& w, Value row, Value place) const {
     Values out;
     for (std::size_t i = 0; i < sort_.inputs.size(); ++i) {
@@ -87,7 +97,8 @@ class MergeSort {
 
   EmittedKernel Start() const {
     KernelWriter w = Writer(0);
-    ForElement(w, U32(w, length_), [&](Value row, Value place) { w.buffers.Store(Scratch(0), 4, ScratchIndex(w, row, place), place); });
+    ForElement(w, U32(w, length_),
+               [&](Value row, Value place) { w.buffers.Store(Scratch(0), 4, ScratchIndex(w, row, place), place); });
     return w.Finish({local_, 1, 1}, "sort.start");
   }
 

@@ -27,12 +27,8 @@ Value Numbers::Constant(double v) {
   return kind_ == Kind::kF64 ? b_.Const(kind_, std::bit_cast<uint64_t>(v)) : b_.F32(static_cast<float>(v));
 }
 
-Number Numbers::Add(Number a, Number b) {
-  return {b_.FAdd(a.re, b.re), complex_ ? b_.FAdd(a.im, b.im) : Value{}};
-}
-Number Numbers::Sub(Number a, Number b) {
-  return {b_.FSub(a.re, b.re), complex_ ? b_.FSub(a.im, b.im) : Value{}};
-}
+Number Numbers::Add(Number a, Number b) { return {b_.FAdd(a.re, b.re), complex_ ? b_.FAdd(a.im, b.im) : Value{}}; }
+Number Numbers::Sub(Number a, Number b) { return {b_.FSub(a.re, b.re), complex_ ? b_.FSub(a.im, b.im) : Value{}}; }
 Number Numbers::Mul(Number a, Number b) {
   if (!complex_) return {b_.FMul(a.re, b.re), {}};
   return {b_.FSub(b_.FMul(a.re, b.re), b_.FMul(a.im, b.im)), b_.FAdd(b_.FMul(a.re, b.im), b_.FMul(a.im, b.re))};

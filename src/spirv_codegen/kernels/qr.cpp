@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Householder QR as LAPACK's geqrf and orgqr define it (XLA: qr_expander.cc). Reflector k is I - tau v v^H with v[k] = 1;
-// the part of v below lies unscaled in column k of the working copy, with its scale beside it, so that no invocation
+// Householder QR as LAPACK's geqrf and orgqr define it (XLA: qr_expander.cc). Reflector k is I - tau v v^H with v[k] =
+// 1; the part of v below lies unscaled in column k of the working copy, with its scale beside it, so that no invocation
 // writes a column that another still reads.
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/linalg.h"
@@ -17,7 +17,7 @@ struct WorkingCopy {
 struct Reflector {
   Number scale;  // v[r] = scale a[r, k] for r > k
   Number tau;
-  Number beta;   // what becomes of a[k, k]
+  Number beta;  // what becomes of a[k, k]
 };
 
 // From the column's tail: `tail` the sum of squares below row k.
@@ -57,15 +57,18 @@ void ApplyReflector(LinalgKernelWriter& w, const WorkingCopy& a, int64_t rows, V
   const Number product = n.Add(top, n.Mul(n.Conj(h.scale), n.Unpack(sum, 0)));
   const Number by = n.Mul(product, n.Conj(h.tau)), scaled = n.Mul(by, h.scale);
   a.store(k, c, n.Sub(top, by));
-  b.For(below, w.U32(rows), b.U32(1), [&](Value r) {
-    a.store(r, c, n.Sub(a.load(r, c), n.Mul(a.load(r, k), scaled)));
-  });
+  b.For(below, w.U32(rows), b.U32(1),
+        [&](Value r) { a.store(r, c, n.Sub(a.load(r, c), n.Mul(a.load(r, k), scaled))); });
 }
 
 class QrEmitter {
  public:
   QrEmitter(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile)
-      : k_(k), profile_(profile), rows_(k.rows), columns_(k.columns), local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)),
+      : k_(k),
+        profile_(profile),
+        rows_(k.rows),
+        columns_(k.columns),
+        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)),
         // The working copy; scale and beta of each reflector.
         program_(plan, k, profile, {k.batch * k.rows * k.columns, k.batch * k.reflectors * 2}) {}
 
@@ -88,9 +91,8 @@ class QrEmitter {
       a.load = [&](Value r, Value c) { return shared.Load(r, c); };
       a.store = [&](Value r, Value c, Number v) { shared.Store(r, c, v); };
       const Value first = b.Mul(w.matrix, w.U32(rows_ * columns_));
-      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
-        shared.StoreAt(e, n.Load(kA, k_.type, b.Add(first, e)));
-      });
+      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_),
+            [&](Value e) { shared.StoreAt(e, n.Load(kA, k_.type, b.Add(first, e))); });
       b.For(b.U32(0), w.U32(k_.reflectors), b.U32(1), [&](Value k) {
         b.WorkgroupBarrier();
         const Reflector h = FindReflector(w, a, k);
@@ -100,9 +102,8 @@ class QrEmitter {
         // What stays of column k is read before the next turn writes over its neighbours only.
       });
       b.WorkgroupBarrier();
-      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_), [&](Value e) {
-        n.StoreWide(program_.scratch(0), b.Add(first, e), shared.LoadAt(e));
-      });
+      b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_),
+            [&](Value e) { n.StoreWide(program_.scratch(0), b.Add(first, e), shared.LoadAt(e)); });
     });
     KRAFLA_TRY(program_.Run(whole, 1));
     return Finish();
@@ -138,10 +139,9 @@ class QrEmitter {
     Builder& b = w.b;
     Numbers& n = w.numbers;
     const Id sums = b.SharedArray(n.kind(), 1, local_);
-    const Values partial = b.For(b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(rows_), w.U32(local_),
-                                 {n.Constant(0)}, [&](Value r, const Values& carried) {
-      return Values{b.FAdd(carried[0], n.Square(a.load(r, k)))};
-    });
+    const Values partial =
+        b.For(b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(rows_), w.U32(local_), {n.Constant(0)},
+              [&](Value r, const Values& carried) { return Values{b.FAdd(carried[0], n.Square(a.load(r, k)))}; });
     b.StoreShared(sums, b.LocalIndex(), partial[0]);
     b.WorkgroupBarrier();
     const Values tail = b.For(b.U32(0), w.U32(local_), b.U32(1), {n.Constant(0)}, [&](Value i, const Values& carried) {
@@ -193,8 +193,8 @@ Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKe
   return QrEmitter(plan, k, profile).Emit();
 }
 
-// The columns of the product do not depend on each other: an invocation a column takes all reflectors, last to first. What
-// it does in one dispatch cannot be cut, so that a dispatch takes a block of reflectors.
+// The columns of the product do not depend on each other: an invocation a column takes all reflectors, last to first.
+// What it does in one dispatch cannot be cut, so that a dispatch takes a block of reflectors.
 Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
                                               const DeviceProfile& profile) {
   constexpr int kA = 0, kTaus = 1, kOut = 2;
@@ -217,9 +217,8 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
     auto store = [&](Value r, Number v) { n.StoreWide(work, place(r, column), v); };
     auto reflector = [&](Value r, Value c) { return n.Load(kA, k.type, place(r, c)); };
     b.If(b.Compare(Cmp::kEq, w.at, w.U32(top_block)), [&] {
-      b.For(b.U32(0), w.U32(k.rows), b.U32(1), [&](Value r) {
-        store(r, n.Select(b.Compare(Cmp::kEq, r, column), n.Real(1), n.Real(0)));
-      });
+      b.For(b.U32(0), w.U32(k.rows), b.U32(1),
+            [&](Value r) { store(r, n.Select(b.Compare(Cmp::kEq, r, column), n.Real(1), n.Real(0))); });
     });
     // A reflector past the column finds zeros below it and changes nothing.
     const Value last = b.Min(b.Min(b.Add(column, b.U32(1)), w.U32(k.reflectors)), b.Add(w.at, w.U32(block)));
@@ -233,9 +232,7 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
       const Number tau = n.Load(kTaus, k.type, b.Add(b.Mul(w.matrix, w.U32(k.reflectors)), at));
       const Number by = n.Mul(n.Unpack(sum, 0), tau);
       store(at, n.Sub(top, by));
-      b.For(below, w.U32(k.rows), b.U32(1), [&](Value r) {
-        store(r, n.Sub(load(r), n.Mul(reflector(r, at), by)));
-      });
+      b.For(below, w.U32(k.rows), b.U32(1), [&](Value r) { store(r, n.Sub(load(r), n.Mul(reflector(r, at), by))); });
     });
   });
   for (int64_t at = top_block; at >= 0; at -= block) KRAFLA_TRY(program.Run(product, k.columns, at));

@@ -66,8 +66,8 @@ int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
 
 // What is reduced: the elements [begin, end) of a row.
 struct Work {
-  Value row;         // first row of the group, u32
-  Value begin, end;  // elements
+  Value row;          // first row of the group, u32
+  Value begin, end;   // elements
   Value store_limit;  // a condition on stores made once a row; none: always
   Value once;         // the same where buffers may have copies, which all invocations store to
 };
@@ -81,7 +81,8 @@ class RowEmitter {
   }
 
   // Kinds of the values of a part, which EmitPart gives and EmitFromParts takes.
-  static std::vector<Kind> PartKinds(const plan::KernelPlan& plan, const ReduceKernel& k, const DeviceProfile& profile) {
+  static std::vector<Kind> PartKinds(const plan::KernelPlan& plan, const ReduceKernel& k,
+                                     const DeviceProfile& profile) {
     KernelWriter w(plan, profile);
     return ReductionValues(w.b, w.buffers, k.stages.front().reductions, /*wide=*/true).Kinds();
   }
@@ -143,7 +144,8 @@ class RowEmitter {
     const int width = variant_ == Variant::kSerial ? row_width_ : vector ? 4 : 1;
     const int dim = variant_ == Variant::kSerial ? p_.row_dim : p_.element_dim;
     ProgramLowering base(b_, w_.buffers, program, dim, width);
-    if (std::ranges::any_of(stage.reductions, [](const plan::Reduction& r) { return r.kind == plan::Reduction::Kind::kOther; }))
+    if (std::ranges::any_of(stage.reductions,
+                            [](const plan::Reduction& r) { return r.kind == plan::Reduction::Kind::kOther; }))
       base.SeeResults();
     base.SetLinear(work.row, 0, p_.row_rank);
     for (std::size_t i = 0; i < known.size(); ++i) base.SetParam(static_cast<int>(i), known[i]);
@@ -182,9 +184,13 @@ class RowEmitter {
   }
 
   // Invocations that share a row.
-  uint32_t Lanes() const { return variant_ == Variant::kSubgroup ? subgroup_ : variant_ == Variant::kWorkgroup ? local_ : 1; }
+  uint32_t Lanes() const {
+    return variant_ == Variant::kSubgroup ? subgroup_ : variant_ == Variant::kWorkgroup ? local_ : 1;
+  }
   Value Lane() {
-    return variant_ == Variant::kSubgroup ? b_.SubgroupLane() : variant_ == Variant::kWorkgroup ? b_.LocalIndex() : b_.U32(0);
+    return variant_ == Variant::kSubgroup    ? b_.SubgroupLane()
+           : variant_ == Variant::kWorkgroup ? b_.LocalIndex()
+                                             : b_.U32(0);
   }
 
   // Whether an invocation takes more of the elements than two chains.
@@ -395,13 +401,13 @@ Result<EmittedDispatch> OverItems(KernelWriter& w, const Choice& c, int64_t item
   int64_t turns = 1;
   if (w.profile.is_cpu && c.variant != Variant::kWorkgroup) {
     const int64_t groups = CeilDiv(items, per_group);
-    turns = std::clamp<int64_t>(8192 / std::max<int64_t>(points_an_item * per_group, 1), 1, std::max<int64_t>(groups / 8, 1));
+    turns = std::clamp<int64_t>(8192 / std::max<int64_t>(points_an_item * per_group, 1), 1,
+                                std::max<int64_t>(groups / 8, 1));
   }
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, per_group * turns), w.profile));
   const bool exact = grid.exact && items % (per_group * turns) == 0;
   Value lane = per_invocation ? b.LocalIndex() : c.variant == Variant::kSubgroup ? b.SubgroupId() : b.U32(0);
-  const Value first =
-      b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(per_group * turns))), lane);
+  const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(per_group * turns))), lane);
   auto guarded = [&](Value item) {
     if (exact) {
       body(item);
@@ -437,14 +443,15 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
   if (c.parts <= 1) {
     KernelWriter w(plan, profile);
     RowEmitter rows(w, k, p, c.variant, c.local, c.subgroup, c.row_width);
-    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c, p.rows / c.row_width, p.elements * c.row_width, [&](Value item) {
-      Work work;
-      work.row = w.b.Mul(item, w.b.U32(static_cast<uint32_t>(c.row_width)));
-      work.begin = w.b.U32(0);
-      work.end = w.b.U32(static_cast<uint32_t>(p.elements));
-      work.store_limit = OncePerRow(w.b, c);
-      rows.EmitRow(work);
-    }));
+    KRAFLA_ASSIGN(EmittedDispatch dispatch,
+                  OverItems(w, c, p.rows / c.row_width, p.elements * c.row_width, [&](Value item) {
+                    Work work;
+                    work.row = w.b.Mul(item, w.b.U32(static_cast<uint32_t>(c.row_width)));
+                    work.begin = w.b.U32(0);
+                    work.end = w.b.U32(static_cast<uint32_t>(p.elements));
+                    work.store_limit = OncePerRow(w.b, c);
+                    rows.EmitRow(work);
+                  }));
     AddKernel(out, w, std::move(dispatch), c.local, c.subgroup, c.name, c.reason);
     return out;
   }
@@ -466,31 +473,32 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
     RowEmitter rows(w, k, p, c.variant, c.local, c.subgroup, c.row_width);
     const int64_t items = p.rows / c.row_width;
     KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c, items * parts, chunk * c.row_width, [&](Value item) {
-      const Value part = b.UDiv(item, b.U32(static_cast<uint32_t>(items)));
-      const Value group = b.Sub(item, b.Mul(part, b.U32(static_cast<uint32_t>(items))));
-      Work work;
-      work.row = b.Mul(group, b.U32(static_cast<uint32_t>(c.row_width)));
-      work.begin = b.Mul(part, b.U32(static_cast<uint32_t>(chunk)));
-      work.end = b.Min(b.Add(work.begin, b.U32(static_cast<uint32_t>(chunk))), b.U32(static_cast<uint32_t>(p.elements)));
-      rows.EmitPart(work, [&](const Values& values) {
-        auto store = [&] {
-          const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
-          for (std::size_t j = 0; j < values.size(); ++j) {
-            Value bits = values[j];
-            if (bits.kind == Kind::kBool) bits = b.Select(bits, b.U32(1), b.U32(0));
-            const int bytes = KindBits(bits.kind) == 64 ? 8 : 4;
-            if (bytes == 4) bits = b.Bitcast(bits, Kind::kU32);
-            w.buffers.Store(first_scratch + static_cast<int>(j), bytes, at, bits);
-          }
-        };
-        const Value once = OncePerRow(b, c);
-        if (once) {
-          b.If(once, store);
-        } else {
-          store();
-        }
-      });
-    }));
+                    const Value part = b.UDiv(item, b.U32(static_cast<uint32_t>(items)));
+                    const Value group = b.Sub(item, b.Mul(part, b.U32(static_cast<uint32_t>(items))));
+                    Work work;
+                    work.row = b.Mul(group, b.U32(static_cast<uint32_t>(c.row_width)));
+                    work.begin = b.Mul(part, b.U32(static_cast<uint32_t>(chunk)));
+                    work.end = b.Min(b.Add(work.begin, b.U32(static_cast<uint32_t>(chunk))),
+                                     b.U32(static_cast<uint32_t>(p.elements)));
+                    rows.EmitPart(work, [&](const Values& values) {
+                      auto store = [&] {
+                        const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
+                        for (std::size_t j = 0; j < values.size(); ++j) {
+                          Value bits = values[j];
+                          if (bits.kind == Kind::kBool) bits = b.Select(bits, b.U32(1), b.U32(0));
+                          const int bytes = KindBits(bits.kind) == 64 ? 8 : 4;
+                          if (bytes == 4) bits = b.Bitcast(bits, Kind::kU32);
+                          w.buffers.Store(first_scratch + static_cast<int>(j), bytes, at, bits);
+                        }
+                      };
+                      const Value once = OncePerRow(b, c);
+                      if (once) {
+                        b.If(once, store);
+                      } else {
+                        store();
+                      }
+                    });
+                  }));
     AddKernel(out, w, std::move(dispatch), c.local, c.subgroup, c.name + ".part", c.reason);
   }
   {
@@ -507,27 +515,27 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
     Builder& b = w.b;
     RowEmitter rows(w, k, p, c2.variant, c2.local, c2.subgroup, 1);
     KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c2, p.rows, parts, [&](Value item) {
-      Work work;
-      work.row = item;
-      work.begin = b.U32(0);
-      work.end = b.U32(static_cast<uint32_t>(parts));
-      work.store_limit = OncePerRow(b, c2);
-      rows.EmitFromParts(work, [&](Value part) {
-        const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
-        Values loaded;
-        for (std::size_t j = 0; j < kinds.size(); ++j) {
-          const int bytes = KindBits(kinds[j]) == 64 ? 8 : 4;
-          Value bits = w.buffers.Load(first_scratch + static_cast<int>(j), bytes, at, 1, kinds[j]);
-          if (kinds[j] == Kind::kBool) {
-            bits = b.Compare(Cmp::kNe, bits, b.U32(0));
-          } else if (bytes == 4) {
-            bits = b.Bitcast(bits, kinds[j]);
-          }
-          loaded.push_back(bits);
-        }
-        return loaded;
-      });
-    }));
+                    Work work;
+                    work.row = item;
+                    work.begin = b.U32(0);
+                    work.end = b.U32(static_cast<uint32_t>(parts));
+                    work.store_limit = OncePerRow(b, c2);
+                    rows.EmitFromParts(work, [&](Value part) {
+                      const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
+                      Values loaded;
+                      for (std::size_t j = 0; j < kinds.size(); ++j) {
+                        const int bytes = KindBits(kinds[j]) == 64 ? 8 : 4;
+                        Value bits = w.buffers.Load(first_scratch + static_cast<int>(j), bytes, at, 1, kinds[j]);
+                        if (kinds[j] == Kind::kBool) {
+                          bits = b.Compare(Cmp::kNe, bits, b.U32(0));
+                        } else if (bytes == 4) {
+                          bits = b.Bitcast(bits, kinds[j]);
+                        }
+                        loaded.push_back(bits);
+                      }
+                      return loaded;
+                    });
+                  }));
     dispatch.share = static_cast<double>(parts) / static_cast<double>(p.elements);
     AddKernel(out, w, std::move(dispatch), c2.local, c2.subgroup, "reduce.join", c2.reason);
   }
@@ -548,7 +556,8 @@ int64_t EmitReduceInGroup(KernelWriter& w, const ReduceKernel& k, uint32_t local
   const bool together = local > 1 && p.rows * 4 <= local && (p.elements > 16 || stores_elements);
   if (together) {
     const bool as_subgroup = subgroup == local;
-    RowEmitter emitter(w, k, p, as_subgroup ? Variant::kSubgroup : Variant::kWorkgroup, local, as_subgroup ? subgroup : 0, 1);
+    RowEmitter emitter(w, k, p, as_subgroup ? Variant::kSubgroup : Variant::kWorkgroup, local,
+                       as_subgroup ? subgroup : 0, 1);
     work.once = b.Compare(Cmp::kEq, as_subgroup ? b.SubgroupLane() : b.LocalIndex(), b.U32(0));
     b.For(b.U32(0), rows, b.U32(1), [&](Value row) {
       work.row = row;

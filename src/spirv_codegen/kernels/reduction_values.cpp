@@ -15,7 +15,8 @@ ElementType ValueType(const Reduction& r, std::size_t i) {
   return r.combiner.nodes[static_cast<std::size_t>(r.combiner.results[i])].type;
 }
 
-// Whether each value is a sum of its own: of complex numbers, whose reductions have no kind, the real and imaginary parts.
+// Whether each value is a sum of its own: of complex numbers, whose reductions have no kind, the real and imaginary
+// parts.
 bool IsSumOfParts(const Reduction& r) {
   const std::size_t n = r.inputs.size();
   const auto is_param = [&](plan::NodeId id, std::size_t number) {
@@ -47,8 +48,7 @@ uint64_t IdentityBits(Reduction::Kind kind, ElementType t) {
   switch (kind) {
     case Reduction::Kind::kSum: return IsFloat(t) ? number(-0.0) : 0;
     case Reduction::Kind::kProduct: return IsFloat(t) ? number(1.0) : 1;
-    case Reduction::Kind::kMax:
-      return IsFloat(t) ? number(-inf) : IsSigned(t) ? top : 0;
+    case Reduction::Kind::kMax: return IsFloat(t) ? number(-inf) : IsSigned(t) ? top : 0;
     case Reduction::Kind::kMin:
       return IsFloat(t) ? number(inf) : t == ElementType::kPred ? 1 : IsSigned(t) ? top - 1 : ones;
     case Reduction::Kind::kAnd: return t == ElementType::kPred ? 1 : ones;
@@ -149,7 +149,8 @@ Values ReductionValues::Round(const Values& state) const {
   std::size_t s = 0;
   for (const Reduction& r : reductions_) {
     const std::size_t n = r.inputs.size();
-    for (std::size_t i = 0; i < n; ++i) out.push_back(IsWide(r) ? RoundWide(b_, {state[s + i], state[s + n + i]}) : state[s + i]);
+    for (std::size_t i = 0; i < n; ++i)
+      out.push_back(IsWide(r) ? RoundWide(b_, {state[s + i], state[s + n + i]}) : state[s + i]);
     s += ValueCount(r) + (HasIdentity(r) ? 0 : 1);
   }
   return out;
@@ -175,9 +176,7 @@ Values ReductionValues::Merge(const Values& left, const Values& right) const {
     const bool flagged = !HasIdentity(r);
     for (std::size_t i = 0; i < n; ++i) {
       Value value = b_.Splat(sum[i], left[s + i].width);
-      if (flagged) {
-        value = b_.Select(left[s + n], b_.Select(right[s + n], value, left[s + i]), right[s + i]);
-      }
+      if (flagged) { value = b_.Select(left[s + n], b_.Select(right[s + n], value, left[s + i]), right[s + i]); }
       out.push_back(value);
     }
     if (flagged) out.push_back(b_.LOr(left[s + n], right[s + n]));

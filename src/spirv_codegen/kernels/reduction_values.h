@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running values of reductions in a kernel. A reduction whose combiner is a plain op (or a sum of parts) starts from that op's identity and
-// takes the init value at the end, once; any other starts with no value, and a flag says whether there is one.
+// Running values of reductions in a kernel. A reduction whose combiner is a plain op (or a sum of parts) starts from
+// that op's identity and takes the init value at the end, once; any other starts with no value, and a flag says whether
+// there is one.
 #pragma once
 
 #include <span>
@@ -14,8 +15,8 @@ namespace krafla::spirv {
 Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram& program,
                         std::span<const Value> params, bool seen = false);
 
-// Where sums are long, elements are accumulated in chains, each from Start(), and the chains are absorbed by a state that
-// is wide: its sums in f32 are two values each (WideSum): all highs of a reduction, then all lows.
+// Where sums are long, elements are accumulated in chains, each from Start(), and the chains are absorbed by a state
+// that is wide: its sums in f32 are two values each (WideSum): all highs of a reduction, then all lows.
 class ReductionValues {
  public:
   // `wide`: of the states that are not chains.

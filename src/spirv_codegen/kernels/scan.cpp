@@ -21,7 +21,10 @@ constexpr int64_t kLongestStretch = int64_t{1} << 16;
 class ScanEmitter {
  public:
   ScanEmitter(const plan::KernelPlan& plan, const plan::ScanKernel& scan, const DeviceProfile& profile)
-      : plan_(plan), scan_(scan), profile_(profile), reduction_(scan.reduction),
+      : plan_(plan),
+        scan_(scan),
+        profile_(profile),
+        reduction_(scan.reduction),
         is_ordered_(scan.reduction.kind == plan::Reduction::Kind::kOther),
         local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)) {
     reduction_.inputs = {0};
@@ -37,7 +40,8 @@ class ScanEmitter {
     if (lines_ * length_ == 0) return std::move(out_);
     if (is_ordered_) {
       KRAFLA_TRY(EmitInOrder());
-    } else if (length_ > 2 * kLongestStretch || (lines_ < (profile_.is_cpu ? 64 : 4096) && length_ >= (profile_.is_cpu ? 4096 : 512))) {
+    } else if (length_ > 2 * kLongestStretch ||
+               (lines_ < (profile_.is_cpu ? 64 : 4096) && length_ >= (profile_.is_cpu ? 4096 : 512))) {
       KRAFLA_TRY(EmitChunks());
     } else {
       KRAFLA_TRY(EmitLines());
@@ -49,7 +53,8 @@ class ScanEmitter {
   // A kernel under construction with what all of them need.
   struct Kernel {
     Kernel(const ScanEmitter& scan, int push_words = 0)
-        : w(scan.plan_, scan.profile_, scan.scratch_, push_words), b(w.b),
+        : w(scan.plan_, scan.profile_, scan.scratch_, push_words),
+          b(w.b),
           values(b, w.buffers, std::span(&scan.reduction_, 1), /*wide=*/true) {}
     Value U32(int64_t v) const { return b.U32(static_cast<uint32_t>(v)); }
 

@@ -2,8 +2,8 @@
 // ScatterKernel, deterministic: an invocation owns one place of the window and takes the updates in their order, so no
 // two invocations ever meet at an element. Along a dimension where windows start anywhere and are longer than 1, they
 // may overlap: there an invocation owns the operand's coordinates with one remainder by the window's length, of which
-// every window has exactly one. Where the indices are unique every update goes on its own. Many updates in order are given
-// to several dispatches, since what an invocation does in one cannot be cut.
+// every window has exactly one. Where the indices are unique every update goes on its own. Many updates in order are
+// given to several dispatches, since what an invocation does in one cannot be cut.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -16,8 +16,12 @@ namespace {
 class ScatterEmitter {
  public:
   ScatterEmitter(KernelWriter& w, const plan::ScatterKernel& s)
-      : w_(w), b_(w.b), s_(s), operand_strides_(RowMajorStrides(s.operand_dims)),
-        update_strides_(RowMajorStrides(s.updates_dims)), index_strides_(RowMajorStrides(s.indices_dims)) {
+      : w_(w),
+        b_(w.b),
+        s_(s),
+        operand_strides_(RowMajorStrides(s.operand_dims)),
+        update_strides_(RowMajorStrides(s.updates_dims)),
+        index_strides_(RowMajorStrides(s.indices_dims)) {
     const ScatterAttributes& a = s.attributes;
     for (int64_t d = 0; d < s.updates_dims.ssize(); ++d)
       (Contains(a.update_window_dims, d) ? window_ : batch_).push_back(d);
@@ -31,7 +35,8 @@ class ScatterEmitter {
     vector_ = a.index_vector_dim < s.indices_dims.ssize();
     for (int64_t d : a.scatter_dims_to_operand_dims) {
       const int64_t dim = window_of_operand_[static_cast<std::size_t>(d)];
-      if (dim >= 0 && At(s.updates_dims, dim) > 1 && At(s.updates_dims, dim) < At(s.operand_dims, d)) sliding_.push_back(d);
+      if (dim >= 0 && At(s.updates_dims, dim) > 1 && At(s.updates_dims, dim) < At(s.operand_dims, d))
+        sliding_.push_back(d);
     }
   }
 
@@ -56,7 +61,8 @@ class ScatterEmitter {
         out.remainders[d] = index[static_cast<std::size_t>(at - window_.begin())];
         continue;
       }
-      auto n = static_cast<std::size_t>(std::find(window_.begin(), window_.end(), window_of_operand_[d]) - window_.begin());
+      auto n =
+          static_cast<std::size_t>(std::find(window_.begin(), window_.end(), window_of_operand_[d]) - window_.begin());
       out.operand = b_.Add(out.operand, b_.Mul(index[n], U32(operand_strides_[d])));
       out.update = b_.Add(out.update, b_.Mul(index[n], U32(At(update_strides_, window_[n]))));
     }
@@ -78,8 +84,10 @@ class ScatterEmitter {
       const int64_t d = a.scatter_dims_to_operand_dims[k];
       const int64_t w = window_of_operand_[static_cast<std::size_t>(d)];
       const int64_t room = At(s_.operand_dims, d) - (w < 0 ? 1 : At(s_.updates_dims, w));
-      const Value at = vector_ ? b_.Add(index_at, U32(static_cast<int64_t>(k) * At(index_strides_, a.index_vector_dim))) : index_at;
-      Value start = FromStorage(b_, s_.indices_type, w_.buffers.Load(s_.indices_binding, StorageBytes(s_.indices_type), at, 1));
+      const Value at =
+          vector_ ? b_.Add(index_at, U32(static_cast<int64_t>(k) * At(index_strides_, a.index_vector_dim))) : index_at;
+      Value start =
+          FromStorage(b_, s_.indices_type, w_.buffers.Load(s_.indices_binding, StorageBytes(s_.indices_type), at, 1));
       if (room < 0) {
         inside = b_.m.Bool(false);
         break;
@@ -184,7 +192,8 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
   out.kernels.push_back(w.Finish({local, 1, 1}, apart ? "scatter.apart" : "scatter.in_order",
                                  apart ? "" : "the indices may repeat, and updates keep their order"));
   for (int64_t first = 0; first < (apart ? 1 : batch); first += kMostInOrder) {
-    out.dispatches.push_back({0, grid.size, in_stretches ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
+    out.dispatches.push_back(
+        {0, grid.size, in_stretches ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
   }
   return out;
 }

@@ -24,10 +24,11 @@ plan::KernelPlan WithParts(const plan::KernelPlan& plan, ElementType accumulate,
   return out;
 }
 
-plan::ElementProgram PartEpilogue(const plan::KernelPlan& with_parts, std::span<const int64_t> dims, ElementType accumulate,
-                                  int64_t first) {
+plan::ElementProgram PartEpilogue(const plan::KernelPlan& with_parts, std::span<const int64_t> dims,
+                                  ElementType accumulate, int64_t first) {
   plan::ProgramBuilder b(dims);
-  for (const plan::Binding& binding : with_parts.bindings) b.AddBuffer(binding.storage, binding.element_count, binding.written);
+  for (const plan::Binding& binding : with_parts.bindings)
+    b.AddBuffer(binding.storage, binding.element_count, binding.written);
   std::vector<plan::IndexId> at;
   for (std::size_t d = 0; d < dims.size(); ++d) at.push_back(b.space().Iter(static_cast<int>(d)));
   const plan::NodeId sum = b.Param(plan::ComputeType(accumulate), 0, ~uint64_t{0} >> (64 - dims.size()));
@@ -40,7 +41,8 @@ plan::ElementProgram PartEpilogue(const plan::KernelPlan& with_parts, std::span<
   return std::move(b).Finish();
 }
 
-Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSums& sums, const DeviceProfile& profile) {
+Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSums& sums,
+                 const DeviceProfile& profile) {
   const Dims& dims = sums.epilogue.space.dims();
   const int64_t outputs = Product(dims);
   int inner = static_cast<int>(dims.size()) - 1;
@@ -66,13 +68,14 @@ Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSu
       if (d != 0) rest = b.UDiv(rest, u(dims[i]));
     }
     const bool wide = IsWideKind(kind);
-    const Values total = b.For(u(0), u(sums.parts), u(1), Values(wide ? 2 : 1, b.Zero(kind, width)), [&](Value part, const Values& before) {
-      const Value entry = b.Add(b.Mul(part, u(outputs)), first);
-      const Value more = LoadAs(b, w.buffers, scratch, sums.accumulate, ReadAs{sums.accumulate}, entry, width);
-      if (!wide) return Values{IsFloatKind(kind) ? b.FAdd(before[0], more) : b.Add(before[0], more)};
-      const WideSum next = AddWide(b, {before[0], before[1]}, more);
-      return Values{next.high, next.low};
-    });
+    const Values total = b.For(
+        u(0), u(sums.parts), u(1), Values(wide ? 2 : 1, b.Zero(kind, width)), [&](Value part, const Values& before) {
+          const Value entry = b.Add(b.Mul(part, u(outputs)), first);
+          const Value more = LoadAs(b, w.buffers, scratch, sums.accumulate, ReadAs{sums.accumulate}, entry, width);
+          if (!wide) return Values{IsFloatKind(kind) ? b.FAdd(before[0], more) : b.Add(before[0], more)};
+          const WideSum next = AddWide(b, {before[0], before[1]}, more);
+          return Values{next.high, next.low};
+        });
     epilogue.Emit(at, inner, wide ? RoundWide(b, {total[0], total[1]}) : total[0], {});
   });
   EmittedDispatch dispatch{0, grid.size, {}};

@@ -11,8 +11,8 @@
 namespace krafla::spirv {
 
 // Steps of a chain. The six operations of a TwoSum are a few per cent of so many steps, each of which also reads.
-// A loop over chains keeps its index within bounds: llvmpipe begins one turn more than there are, with no lane left, and
-// reads an address that all lanes share even so, which would lie a whole chain outside.
+// A loop over chains keeps its index within bounds: llvmpipe begins one turn more than there are, with no lane left,
+// and reads an address that all lanes share even so, which would lie a whole chain outside.
 inline constexpr uint32_t kSumChain = 32;
 
 // high + low, where low is what the additions to high have lost.
