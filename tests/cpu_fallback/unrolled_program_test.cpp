@@ -55,6 +55,23 @@ TEST(UnrolledProgram, Reductions) {
       "  x = bf16[1000,3] parameter(0)\n  z = bf16[] constant(0)\n  y = bf16[1000,3] negate(x)\n  ROOT r = bf16[1000] reduce(y, z), dimensions={1}, to_apply=addb");
 }
 
+// Narrow elements of which as many as a row has fill a word.
+TEST(UnrolledProgram, NarrowElements) {
+  for (const char* n : {"2", "4", "8"}) {
+    SCOPED_TRACE(n);
+    const std::string e = n;
+    const std::string text =
+        "HloModule m\nadd { a = u32[] parameter(0)\n  b = u32[] parameter(1)\n  ROOT s = u32[] add(a, b) }\n"
+        "ENTRY e {\n  x = u8[1003," +
+        e + "] parameter(0)\n  i = u8[1003," + e + "] iota(), iota_dimension=1\n  y = u8[1003," + e +
+        "] multiply(x, i)\n  w = u32[1003," + e +
+        "] convert(y)\n  zero = u32[] constant(0)\n"
+        "  ROOT r = u32[1003] reduce(w, zero), dimensions={1}, to_apply=add\n}\n";
+    ExpectSameBits(text);
+    EXPECT_EQ(UnrolledCount(text), cpu::native::HasRoutines() ? 1 : 0);
+  }
+}
+
 // Long rows, and few of them, are reductions.
 TEST(UnrolledProgram, OtherReductionsStay) {
   const auto count = [](const char* rows, const char* elements) {

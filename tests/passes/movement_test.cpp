@@ -62,6 +62,26 @@ TEST(MovementSimplifier, Transposes) {
             "transpose{1,0} f32[3,2](p0)");
 }
 
+// A stack of rows that becomes columns is a stack of columns; one that others read, or whose pieces would have to be
+// transposed themselves, stays.
+TEST(MovementSimplifier, TransposeOfStack) {
+  const std::string rows =
+      "x = f32[1,5] parameter(0)\n y = f32[1,5] parameter(1)\n c = f32[2,5] concatenate(x, y), dimensions={0}\n";
+  EXPECT_EQ(Moved(rows + "ROOT t = f32[5,2] transpose(c), dimensions={1,0}"),
+            "concatenate{1} f32[5,2](reshape f32[5,1](p0), reshape f32[5,1](p1))");
+  EXPECT_EQ(Moved("x = f32[3,1,5] parameter(0)\n c = f32[3,2,5] concatenate(x, x), dimensions={1}\n"
+                  "ROOT t = f32[2,3,5] transpose(c), dimensions={1,0,2}"),
+            "concatenate{0} f32[2,3,5](reshape f32[1,3,5](p0), reshape f32[1,3,5](p0))");
+  EXPECT_TRUE(Moved("x = f32[3,1,5] parameter(0)\n c = f32[3,2,5] concatenate(x, x), dimensions={1}\n"
+                    "ROOT t = f32[2,5,3] transpose(c), dimensions={1,2,0}")
+                  .starts_with("transpose{1,2,0}"));
+  EXPECT_TRUE(Moved("x = f32[2,5] parameter(0)\n y = f32[1,5] parameter(1)\n"
+                    "c = f32[3,5] concatenate(x, y), dimensions={0}\n ROOT t = f32[5,3] transpose(c), dimensions={1,0}")
+                  .starts_with("transpose{1,0}"));
+  EXPECT_TRUE(Moved(rows + "t = f32[5,2] transpose(c), dimensions={1,0}\n ROOT r = (f32[5,2], f32[2,5]) tuple(t, c)")
+                  .contains("transpose{1,0}"));
+}
+
 TEST(MovementSimplifier, Reverse) {
   EXPECT_EQ(Moved("x = f32[2,1] parameter(0)\n ROOT a = f32[2,1] reverse(x), dimensions={1}"), "p0");
   EXPECT_EQ(Moved("x = f32[2,3] parameter(0)\n a = f32[2,3] reverse(x), dimensions={0,1}\n"

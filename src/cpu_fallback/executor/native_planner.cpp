@@ -66,8 +66,8 @@ std::optional<int64_t> NativePlanner::Distance(int access, int next) const {
   return to.constant - from.constant;
 }
 
-// Loads of some of 2 to 4 elements that lie side by side, and stores of all of them. What lies between the first and
-// the last element of a load may be read too.
+// Loads of some of 2 to 4 elements (of bytes: 8) that lie side by side, and stores of all of them. What lies between
+// the first and the last element of a load may be read too.
 void NativePlanner::FindInterleaved() {
   for (Step::Kind kind : {Step::Kind::kLoad, Step::Kind::kStore}) {
     std::vector<int> candidates;
@@ -114,7 +114,7 @@ bool NativePlanner::IsReachable(const Access& a, bool is_store) const {
 bool NativePlanner::IsPacked(const Access& a) const {
   const int64_t parts = LaneStride(a), bytes = parts * a.width;
   return native::LaneTypeOf(a.storage) != ElementType::kInvalid && a.storage != ElementType::kPred &&
-         (parts == 2 || parts == 4) && bytes <= 8 && GoesAlong(RowStride(a), parts);
+         (parts == 2 || parts == 4 || parts == 8) && bytes <= 8 && GoesAlong(RowStride(a), parts);
 }
 // Loads whose place in a tile of short rows is a quotient and a remainder. (Such rows are never cut: every tile has all
 // of their columns.) Bytes only where the elements of a vector lie close together.

@@ -52,7 +52,9 @@ class NativePlanner {
   const Access& AccessOf(int number) const { return out_.accesses_[static_cast<std::size_t>(number)]; }
   int64_t LaneStride(const Access& a) const { return along_rows_ ? a.row_stride : a.column_stride; }
   int64_t RowStride(const Access& a) const { return along_rows_ ? 0 : a.row_stride; }
-  bool IsSideBySide(const Access& a) const { return LaneStride(a) >= 2 && LaneStride(a) <= native::kMaxInterleaved; }
+  bool IsSideBySide(const Access& a) const {
+    return LaneStride(a) >= 2 && (LaneStride(a) <= native::kMaxInterleaved || LaneStride(a) * a.width == 8);
+  }
   bool IsReachable(const Access& a, bool is_store) const;
   bool IsPacked(const Access& a) const;
   bool IsInShortRows(const Access& a) const;

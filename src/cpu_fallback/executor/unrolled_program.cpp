@@ -33,8 +33,8 @@ constexpr std::size_t kMostUnrolledNodes = 600;
 // Fewer rows, in a program that runs once, are done before native code would be made.
 constexpr int64_t kFewRows = 256;
 constexpr int64_t kFewProducts = 4096;
-// Of bytes as many as native code takes out of one word.
-constexpr int64_t kMostUnrolledBytes = 4;
+// Native code takes narrow elements of a row out of one word.
+bool FitsWord(int64_t elements, int width) { return elements <= 4 || elements * width == 8; }
 
 // A program in the making, over the outer ones of other programs' dimensions.
 class Unroller {
@@ -150,7 +150,8 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
   std::size_t nodes = 0;
   for (const ReduceStage& stage : body.stages) {
     const bool is_element = stage.scope == ReduceStage::Scope::kElement;
-    if (HasMasks(stage.program) || (is_element && NarrowestAccess(stage.program) < 4 && elements > kMostUnrolledBytes))
+    if (HasMasks(stage.program)) return std::nullopt;
+    if (const int width = NarrowestAccess(stage.program); is_element && width < 4 && !FitsWord(elements, width))
       return std::nullopt;
     std::size_t each = stage.program.nodes.size();
     for (const Reduction& r : stage.reductions) {

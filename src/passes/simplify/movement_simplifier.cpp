@@ -179,6 +179,33 @@ Instruction* SimplifyBroadcast(Instruction* i) {
   return nullptr;
 }
 
+namespace {
+
+// Pieces that are stacked and then moved, the stack's dimension alone, are stacked along that one to begin with. Many
+// pieces are better written one behind the other and transposed.
+Instruction* TransposeOfStack(Instruction* i) {
+  constexpr std::size_t kMostPieces = 16;
+  Instruction* stack = i->operand(0);
+  const int64_t from = stack->attr<DimensionsAttributes>().dimensions[0];
+  const bool has_layers = std::ranges::all_of(
+      stack->operands(), [&](const Instruction* piece) { return piece->shape().dim(from) == 1 && IsStatic(*piece); });
+  if (stack->users().size() != 1 || stack->operand_count() > kMostPieces || !has_layers) return nullptr;
+  const Dims& permutation = i->attr<DimensionsAttributes>().dimensions;
+  const int64_t to = Inverse(permutation)[static_cast<std::size_t>(from)];
+  Dims others;
+  for (int64_t d : permutation)
+    if (d != from && stack->shape().dim(d) != 1) others.push_back(d);
+  if (!std::ranges::is_sorted(others)) return nullptr;
+  Rewriter rewrite(*i);
+  Dims layer = i->shape().dims();
+  layer[static_cast<std::size_t>(to)] = 1;
+  std::vector<Instruction*> layers;
+  for (Instruction* piece : stack->operands()) layers.push_back(rewrite.Reshape(piece, layer));
+  return rewrite.Add(Opcode::kConcatenate, i->shape(), std::move(layers), DimensionsAttributes{{to}});
+}
+
+}  // namespace
+
 Instruction* SimplifyTranspose(Instruction* i) {
   Instruction* x = i->operand(0);
   const Dims& permutation = i->attr<DimensionsAttributes>().dimensions;
@@ -203,6 +230,7 @@ Instruction* SimplifyTranspose(Instruction* i) {
     int64_t d = Inverse(permutation)[static_cast<std::size_t>(x->attr<IotaAttributes>().dimension)];
     return rewrite.Add(Opcode::kIota, ArrayShape(i->shape().element_type(), i->shape().dims()), {}, IotaAttributes{d});
   }
+  if (x->opcode() == Opcode::kConcatenate) return TransposeOfStack(i);
   return nullptr;
 }
 
