@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/work.h"
-#include "cpu_fallback/executor/cpu_executable.h"
+#include "cpu_fallback/executor/cpu_plan.h"
 #include "device/device_profile.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "passes/pipeline.h"
@@ -52,7 +52,7 @@ Result<> Compile(const std::string& text) {
     auto emitted = spirv::Emit(kernel, profile);
     if (!emitted && emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
   }
-  KRAFLA_ASSIGN(std::unique_ptr<CpuExecutable> executable, CpuExecutable::Create(std::move(plan), {.threads = 1}));
+  KRAFLA_ASSIGN(std::unique_ptr<CpuPlan> executable, CpuPlan::Create(std::move(plan), {.threads = 1}));
   return {};
 }
 

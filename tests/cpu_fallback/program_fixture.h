@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu_fallback/executor/cpu_executable.h"
+#include "cpu_fallback/executor/cpu_plan.h"
 #include "cpu_fallback/native/native_code.h"
 #include "cpu_fallback/native/routine.h"
 #include "hlo_io/hlo_text/hlo_text.h"
@@ -21,16 +21,16 @@ namespace krafla {
 
 using cpu::native::NativeUse;
 
-inline Result<std::unique_ptr<CpuExecutable>> CompileFor(NativeUse use, const std::string& text) {
+inline Result<std::unique_ptr<CpuPlan>> CompileFor(NativeUse use, const std::string& text) {
   const NativeUse before = cpu::native::UseOfNativeCode();
   cpu::native::UseNativeCode(use);
-  auto out = [&]() -> Result<std::unique_ptr<CpuExecutable>> {
+  auto out = [&]() -> Result<std::unique_ptr<CpuPlan>> {
     KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
     KRAFLA_TRY(Verify(*module));
     KRAFLA_TRY(RunPipeline(*module));
     KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
     KRAFLA_ASSIGN(plan::ProgramPlan plan, plan::PlanProgram(std::move(verified), {}));
-    return CpuExecutable::Create(std::move(plan), {.threads = 1});
+    return CpuPlan::Create(std::move(plan), {.threads = 1});
   }();
   cpu::native::UseNativeCode(before);
   return out;
@@ -56,7 +56,7 @@ inline std::vector<std::vector<std::byte>> ArgumentsOf(const plan::ProgramPlan& 
   return out;
 }
 
-inline std::vector<std::vector<std::byte>> Results(CpuExecutable& executable, const RunLimit& limit, Result<>& status) {
+inline std::vector<std::vector<std::byte>> Results(CpuPlan& executable, const RunLimit& limit, Result<>& status) {
   const auto arguments = ArgumentsOf(executable.plan());
   std::vector<const std::byte*> given;
   for (const auto& a : arguments) given.push_back(a.data());

@@ -22,17 +22,17 @@
 
 namespace krafla {
 
-class CpuExecutable {
+class CpuPlan {
  public:
   struct Options {
     int threads = 0;                             // else than 0: a pool of its own
     std::shared_ptr<ThreadPool> pool = nullptr;  // null: the one that all executables share
     EvaluatorOptions evaluator = {};             // its host, if any, must outlive the executable
   };
-  static Result<std::unique_ptr<CpuExecutable>> Create(plan::ProgramPlan plan, const Options& options);
+  static Result<std::unique_ptr<CpuPlan>> Create(plan::ProgramPlan plan, const Options& options);
   // Another executable of the same program, with memory and options of its own. The two may run at once. It uses no
   // more threads than this one was created for.
-  Result<std::unique_ptr<CpuExecutable>> Another(const Options& options) const;
+  Result<std::unique_ptr<CpuPlan>> Another(const Options& options) const;
   // Takes other options. Not during a run.
   Result<> Configure(const Options& options);
 
@@ -50,7 +50,7 @@ class CpuExecutable {
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
-  explicit CpuExecutable(std::shared_ptr<const plan::ProgramPlan> plan) : plan_(std::move(plan)) {}
+  explicit CpuPlan(std::shared_ptr<const plan::ProgramPlan> plan) : plan_(std::move(plan)) {}
   std::byte* Address(const plan::Slice& slice) const {
     return bases_[static_cast<std::size_t>(slice.allocation)] + slice.offset;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu_fallback/executor/cpu_executable.h"
+#include "cpu_fallback/executor/cpu_plan.h"
 
 #include <algorithm>
 #include <chrono>
@@ -38,16 +38,16 @@ void CountRuns(const plan::StepList& list, int64_t turns, std::vector<int64_t>& 
 
 }  // namespace
 
-Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Create(plan::ProgramPlan plan, const Options& options) {
+Result<std::unique_ptr<CpuPlan>> CpuPlan::Create(plan::ProgramPlan plan, const Options& options) {
   KRAFLA_TRY(plan::CheckPlan(plan));
-  std::unique_ptr<CpuExecutable> out(new CpuExecutable(std::make_shared<const plan::ProgramPlan>(std::move(plan))));
+  std::unique_ptr<CpuPlan> out(new CpuPlan(std::make_shared<const plan::ProgramPlan>(std::move(plan))));
   out->kernels_.resize(out->plan_->kernels.size());
   KRAFLA_TRY(out->Configure(options));
   return out;
 }
 
-Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Another(const Options& options) const {
-  std::unique_ptr<CpuExecutable> out(new CpuExecutable(plan_));
+Result<std::unique_ptr<CpuPlan>> CpuPlan::Another(const Options& options) const {
+  std::unique_ptr<CpuPlan> out(new CpuPlan(plan_));
   out->kernels_ = kernels_;
   out->kernel_threads_ = kernel_threads_;
   KRAFLA_TRY(out->Configure(options));
@@ -55,7 +55,7 @@ Result<std::unique_ptr<CpuExecutable>> CpuExecutable::Another(const Options& opt
 }
 
 // Makes the kernels that are not there yet, and those that ask the host.
-Result<> CpuExecutable::Configure(const Options& options) {
+Result<> CpuPlan::Configure(const Options& options) {
   int threads = options.threads;
   if (kernel_threads_ > 0) threads = std::min(threads, kernel_threads_);
   own_pool_ = threads > 0 ? std::make_shared<ThreadPool>(threads) : options.pool;
@@ -112,7 +112,7 @@ Result<> CpuExecutable::Configure(const Options& options) {
   return {};
 }
 
-Result<> CpuExecutable::MakeTapes(const plan::StepList& list) {
+Result<> CpuPlan::MakeTapes(const plan::StepList& list) {
   for (const plan::Step& step : list.steps) {
     if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
       cpu::TapeBuilder builder(*plan_);
@@ -125,8 +125,8 @@ Result<> CpuExecutable::MakeTapes(const plan::StepList& list) {
   return {};
 }
 
-Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
-                            const RunLimit& limit) {
+Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
+                      const RunLimit& limit) {
   if (arguments.size() != plan_->arguments.size() || results.size() != plan_->results.size()) {
     return InvalidArgument("The program takes {} arguments and gives {} results, but {} and {} buffers came.",
                            plan_->arguments.size(), plan_->results.size(), arguments.size(), results.size());
@@ -163,7 +163,7 @@ Result<> CpuExecutable::Run(std::span<const std::byte* const> arguments, std::sp
   return work.Outcome();
 }
 
-Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {
+Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
   KRAFLA_TRY(limit_->Check());
   const auto kernel = static_cast<std::size_t>(step.kernel);
   for (std::size_t i = 0; i < step.bindings.size(); ++i) bindings_[i] = Address(step.bindings[i]);
@@ -176,11 +176,11 @@ Result<> CpuExecutable::Launch(const plan::LaunchStep& step) {
 }
 
 // On its tape, but for those inside others, which are there only where each launch is timed.
-Result<> CpuExecutable::RunLoop(const plan::WhileStep& loop) {
+Result<> CpuPlan::RunLoop(const plan::WhileStep& loop) {
   if (auto tape = tapes_.find(&loop); tape != tapes_.end() && !observer_) {
     cpu::TapeRun run{.pool = *pool_, .scratch = scratch_.data(), .limit = *limit_};
     run.run_steps = [](void* owner, const plan::StepList& steps) {
-      return static_cast<CpuExecutable*>(owner)->RunSteps(steps);
+      return static_cast<CpuPlan*>(owner)->RunSteps(steps);
     };
     run.owner = this;
     return tape->second.Run(bases_, run);
@@ -200,7 +200,7 @@ Result<> CpuExecutable::RunLoop(const plan::WhileStep& loop) {
   }
 }
 
-Result<> CpuExecutable::RunSteps(const plan::StepList& list) {
+Result<> CpuPlan::RunSteps(const plan::StepList& list) {
   for (const plan::Step& step : list.steps) {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
       KRAFLA_TRY(Launch(*launch));

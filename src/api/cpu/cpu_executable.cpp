@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/cpu/cpu_executable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/front_end.h"
+
+namespace krafla {
+
+Result<std::unique_ptr<Executable>> CpuExecutable::Create(plan::ProgramPlan plan, CompileReport report,
+                                                          const std::string& description,
+                                                          std::unique_ptr<HostServices> services,
+                                                          std::shared_ptr<ThreadPool> threads) {
+  auto out = std::make_unique<CpuExecutable>();
+  out->services_ = std::move(services);
+  out->threads_ = std::move(threads);
+  Stopwatch emit;
+  KRAFLA_ASSIGN(out->plan_, CpuPlan::Create(std::move(plan),
+                                            {.pool = out->threads_, .evaluator = out->services_->evaluator_options()}));
+  report.emit_ms = emit.Milliseconds();
+  report.device_instructions = report.instructions;
+  out->report_ = std::move(report);
+  out->device_description_ = description;
+  return out;
+}
+
+Result<> CpuExecutable::SetArguments(std::span<const Literal* const> arguments) {
+  return WithoutExceptions([&]() -> Result<> {
+    KRAFLA_TRY(CheckArguments(arguments, this->arguments()));
+    std::vector<std::shared_ptr<const Literal>> copies;
+    for (const Literal* a : arguments) {
+      KRAFLA_ASSIGN(Literal copy, CopyOf(*a));
+      copies.push_back(std::make_shared<const Literal>(std::move(copy)));
+    }
+    return ShareArguments(std::move(copies));
+  });
+}
+
+Result<> CpuExecutable::ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) {
+  return WithoutExceptions([&]() -> Result<> {
+    std::vector<const Literal*> literals;
+    for (const auto& a : arguments) literals.push_back(a.get());
+    KRAFLA_TRY(CheckArguments(literals, this->arguments()));
+    pointers_.clear();
+    for (const Literal* a : literals) pointers_.push_back(a->bytes().empty() ? nullptr : a->bytes().data());
+    arguments_ = std::move(arguments);
+    return MakeResults();
+  });
+}
+
+Result<> CpuExecutable::Execute() {
+  return WithoutExceptions([&]() -> Result<> {
+    std::lock_guard lock(running_);
+    if (arguments_.empty() && !arguments().empty()) return FailedPrecondition("no arguments have been set");
+    KRAFLA_TRY(MakeResults());
+    has_results_ = false;
+    services_->SetLimit(limit_);
+    KRAFLA_TRY(plan_->Run(pointers_, result_pointers_, *limit_));
+    has_results_ = true;
+    return {};
+  });
+}
+
+Result<std::vector<Literal>> CpuExecutable::Results() {
+  return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
+    if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+    std::vector<Literal> out;
+    for (const Literal& r : results_) {
+      KRAFLA_ASSIGN(Literal copy, CopyOf(r));
+      out.push_back(std::move(copy));
+    }
+    return out;
+  });
+}
+
+Result<std::vector<Literal>> CpuExecutable::TakeResults() {
+  if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+  has_results_ = false;
+  return std::exchange(results_, {});
+}
+
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> CpuExecutable::RunOnBuffers(std::vector<DeviceArgument> arguments) {
+  using Buffers = std::vector<std::shared_ptr<DeviceBuffer>>;
+  return WithoutExceptions([&]() -> Result<Buffers> {
+    std::lock_guard lock(running_);
+    KRAFLA_TRY(CheckBuffers(arguments, this->arguments()));
+    arguments_.clear();
+    results_.clear();
+    has_results_ = false;
+    // What other devices have; a host's buffers are read where they are.
+    std::vector<std::shared_ptr<const Literal>> copies;
+    pointers_.clear();
+    for (std::size_t a = 0; a < arguments.size(); ++a) {
+      const auto* here = dynamic_cast<const HostBuffer*>(arguments[a].buffer.get());
+      const Literal* literal = here != nullptr ? here->literal().get() : nullptr;
+      if (literal == nullptr) {
+        auto copy = arguments[a].buffer->ToLiteral();
+        if (!copy) return Failure(std::move(copy).error().WithContext(Format("in argument {}", a)));
+        literal = copies.emplace_back(std::move(*copy)).get();
+      }
+      pointers_.push_back(literal->bytes().empty() ? nullptr : literal->bytes().data());
+    }
+    std::vector<std::shared_ptr<const Literal>> made;
+    result_pointers_.clear();
+    for (std::size_t r = 0; r < results().size(); ++r) {
+      const int alias = plan_->plan().result_aliases[r];
+      std::shared_ptr<const Literal> taken;
+      if (alias >= 0) taken = Overwritable(arguments, static_cast<std::size_t>(alias));
+      if (taken == nullptr) {
+        KRAFLA_ASSIGN(Literal fresh, Literal::CreateUninitialized(results()[r]));
+        taken = std::make_shared<const Literal>(std::move(fresh));
+      }
+      // Literals are constant for those who share them, and nobody shares these.
+      result_pointers_.push_back(taken->bytes().empty() ? nullptr : const_cast<std::byte*>(taken->bytes().data()));
+      made.push_back(std::move(taken));
+    }
+    services_->SetLimit(limit_);
+    const Result<> run = plan_->Run(pointers_, result_pointers_, *limit_);
+    pointers_.clear();
+    result_pointers_.clear();
+    for (DeviceArgument& a : arguments)
+      if (a.donated) a.buffer->Release();
+    KRAFLA_TRY(run);
+    Buffers out;
+    out.reserve(made.size());
+    for (auto& literal : made) out.push_back(std::make_shared<HostBuffer>(std::move(literal)));
+    return out;
+  });
+}
+
+Result<> CpuExecutable::Join(const EvaluatorHost* host, int64_t devices) {
+  std::unique_ptr<HostServices> services = services_->For(*host);
+  KRAFLA_TRY(plan_->Configure(GroupOptions(*services, devices)));
+  services_ = std::move(services);
+  return {};
+}
+
+Result<std::unique_ptr<Executable>> CpuExecutable::Another(const EvaluatorHost* host, int64_t devices) const {
+  auto out = std::make_unique<CpuExecutable>();
+  out->services_ = services_->For(*host);
+  out->threads_ = threads_;
+  KRAFLA_ASSIGN(out->plan_, plan_->Another(GroupOptions(*out->services_, devices)));
+  out->report_ = report_;
+  out->device_description_ = device_description_;
+  return out;
+}
+
+// The threads, shared out evenly. Those of someone else are not ours to share out.
+CpuPlan::Options CpuExecutable::GroupOptions(const HostServices& services, int64_t devices) const {
+  CpuPlan::Options out{.pool = threads_, .evaluator = services.evaluator_options()};
+  if (devices <= 1 || (threads_ != nullptr && !threads_->owns_threads())) return out;
+  const int threads = threads_ != nullptr ? threads_->threads() : ThreadPool::DefaultThreads();
+  out.threads = std::max(1, threads / static_cast<int>(devices));
+  return out;
+}
+
+std::shared_ptr<const Literal> CpuExecutable::Overwritable(std::span<const DeviceArgument> arguments,
+                                                           std::size_t number) {
+  const auto literal_of = [&](const DeviceArgument& a) -> const Literal* {
+    const auto* host = dynamic_cast<const HostBuffer*>(a.buffer.get());
+    return host != nullptr ? host->literal().get() : nullptr;
+  };
+  const Literal* wanted = literal_of(arguments[number]);
+  if (!arguments[number].donated || wanted == nullptr) return nullptr;
+  const auto& literal = static_cast<const HostBuffer&>(*arguments[number].buffer).literal();
+  const auto is_it = [&](const DeviceArgument& a) { return literal_of(a) == wanted; };
+  return literal.use_count() == 1 && std::ranges::count_if(arguments, is_it) == 1 ? literal : nullptr;
+}
+
+Result<> CpuExecutable::MakeResults() {
+  if (results_.size() == results().size()) return {};
+  std::vector<Literal> made;
+  for (const Shape& s : results()) {
+    KRAFLA_ASSIGN(Literal one, Literal::Create(s));
+    made.push_back(std::move(one));
+  }
+  results_ = std::move(made);
+  result_pointers_.clear();
+  for (Literal& r : results_) result_pointers_.push_back(r.bytes().empty() ? nullptr : r.bytes().data());
+  return {};
+}
+
+}  // namespace krafla

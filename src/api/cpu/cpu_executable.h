@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CpuPlan as an Executable: arguments and results as literals and buffers of the host.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/client.h"
+#include "api/host/host_services.h"
+#include "cpu_fallback/executor/cpu_plan.h"
+
+namespace krafla {
+
+class CpuExecutable : public Executable {
+ public:
+  // `threads`: of its kernels; null: those that all executables share.
+  static Result<std::unique_ptr<Executable>> Create(plan::ProgramPlan plan, CompileReport report,
+                                                    const std::string& description,
+                                                    std::unique_ptr<HostServices> services,
+                                                    std::shared_ptr<ThreadPool> threads);
+
+  const std::vector<Shape>& arguments() const override { return plan_->plan().arguments; }
+  const std::vector<Shape>& results() const override { return plan_->plan().results; }
+  Result<> SetArguments(std::span<const Literal* const> arguments) override;
+  Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
+  Result<> Execute() override;
+  Result<std::vector<Literal>> Results() override;
+  Result<std::vector<Literal>> TakeResults() override;
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
+  Result<> Join(const EvaluatorHost* host, int64_t devices) override;
+  Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
+  const Module* module() const override { return plan_->plan().module.get(); }
+
+ private:
+  CpuPlan::Options GroupOptions(const HostServices& services, int64_t devices) const;
+  // The argument's literal where the run may write to it: donated, and nobody else has it.
+  static std::shared_ptr<const Literal> Overwritable(std::span<const DeviceArgument> arguments, std::size_t number);
+  Result<> MakeResults();
+
+  std::unique_ptr<HostServices> services_;  // the plan's kernels point to it
+  std::shared_ptr<ThreadPool> threads_;     // null: the shared ones
+  std::unique_ptr<CpuPlan> plan_;
+  std::vector<std::shared_ptr<const Literal>> arguments_;
+  std::vector<Literal> results_;
+  std::vector<const std::byte*> pointers_;
+  std::vector<std::byte*> result_pointers_;
+  bool has_results_ = false;
+};
+
+}  // namespace krafla
