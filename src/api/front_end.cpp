@@ -10,6 +10,7 @@
 #include "collectives/participants.h"
 #include "passes/entry_layouts.h"
 #include "passes/pipeline.h"
+#include "plan/step_runner.h"
 
 namespace krafla {
 namespace {
@@ -83,12 +84,16 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile) {
   report_.plan_ms += planning.Milliseconds();
   report_.instructions = plan.instruction_count;
   report_.kernels = static_cast<int>(plan.kernels.size());
-  report_.launches = CountLaunches(plan.steps);
-  for (const plan::StepList& callee : plan.callees) report_.launches += CountLaunches(callee);
   report_.arena_bytes = plan.arena_size;
   report_.peak_live_bytes = plan.peak_live_bytes;
-  CountExchanges(plan, plan.steps, report_);
-  for (const plan::StepList& callee : plan.callees) CountExchanges(plan, callee, report_);
+  plan::ForEachLaunch(plan, [&](const plan::LaunchStep& launch) {
+    ++report_.launches;
+    const plan::KernelPlan& kernel = plan.kernels[static_cast<std::size_t>(launch.kernel)];
+    if (!std::holds_alternative<plan::HostKernel>(kernel.body) || !IsBetweenDevices(launch.instruction->opcode()))
+      return;
+    ++report_.exchanges;
+    report_.exchange_instructions += launch.instruction_count;
+  });
   return plan;
 }
 
@@ -99,18 +104,6 @@ Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const 
   return front_end.Plan(nullptr);
 }
 
-int CountLaunches(const plan::StepList& list) {
-  int out = 0;
-  for (const plan::Step& step : list.steps) {
-    if (std::holds_alternative<plan::LaunchStep>(step)) ++out;
-    if (const auto* loop = std::get_if<plan::WhileStep>(&step))
-      out += CountLaunches(*loop->condition) + CountLaunches(*loop->body);
-    if (const auto* branch = std::get_if<plan::ConditionalStep>(&step))
-      for (const auto& b : branch->branches) out += CountLaunches(*b);
-  }
-  return out;
-}
-
 Result<Literal> CopyOf(const Literal& literal) {
   if (literal.shape().IsArray()) return Literal::FromBytes(literal.shape(), literal.bytes());
   KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(literal.shape()));
@@ -118,23 +111,6 @@ Result<Literal> CopyOf(const Literal& literal) {
     KRAFLA_ASSIGN(out.elements()[e], CopyOf(literal.elements()[e]));
   }
   return out;
-}
-
-void CountExchanges(const plan::ProgramPlan& plan, const plan::StepList& list, CompileReport& report) {
-  for (const plan::Step& step : list.steps) {
-    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-      const plan::KernelPlan& kernel = plan.kernels[static_cast<std::size_t>(launch->kernel)];
-      if (!std::holds_alternative<plan::HostKernel>(kernel.body) || !IsBetweenDevices(launch->instruction->opcode()))
-        continue;
-      ++report.exchanges;
-      report.exchange_instructions += launch->instruction_count;
-    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-      CountExchanges(plan, *loop->condition, report);
-      CountExchanges(plan, *loop->body, report);
-    } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
-      for (const auto& b : branch->branches) CountExchanges(plan, *b, report);
-    }
-  }
 }
 
 static Result<> CheckCount(std::size_t given, const std::vector<Shape>& shapes) {

@@ -38,12 +38,6 @@ class FrontEnd {
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
                                           CompileReport& report);
 
-// Launch steps in `list` and below, loops counted once.
-int CountLaunches(const plan::StepList& list);
-
-// Adds the launches in `list` and below that lie between devices to the report.
-void CountExchanges(const plan::ProgramPlan& plan, const plan::StepList& list, CompileReport& report);
-
 // INVALID_ARGUMENT unless there is one literal a shape, each of that shape (layouts aside).
 Result<> CheckArguments(std::span<const Literal* const> arguments, const std::vector<Shape>& shapes);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan_check.h"
 
+#include "plan/step_runner.h"
+
 namespace krafla::plan {
 namespace {
 
@@ -16,7 +18,8 @@ class PlanChecker {
     for (std::size_t a = 0; a < plan_.allocations.size(); ++a) KRAFLA_TRY(Check(plan_.allocations[a], a));
     for (const KernelPlan& kernel : plan_.kernels)
       if (const auto* host = std::get_if<HostKernel>(&kernel.body)) KRAFLA_TRY(Check(kernel, *host->instruction));
-    return Check(plan_.steps);
+    for (std::size_t c = 0; c < plan_.callees.size(); ++c) KRAFLA_TRY(Check(plan_.callees[c], static_cast<int64_t>(c)));
+    return Check(plan_.steps, std::ssize(plan_.callees));
   }
 
  private:
@@ -95,8 +98,9 @@ class PlanChecker {
     return {};
   }
 
-  Result<> Check(const StepList& list) const {
-    for (const Step& step : list.steps) {
+  // `callees`: how many of the program's a call may run. Callees call only those before them, so that calls end.
+  Result<> Check(const StepList& list, int64_t callees) const {
+    return TryForEachStep(list, [&](const Step& step) -> Result<> {
       if (const auto* launch = std::get_if<LaunchStep>(&step)) {
         KRAFLA_TRY(Check(*launch));
       } else if (const auto* copy = std::get_if<CopyStep>(&step)) {
@@ -104,14 +108,15 @@ class PlanChecker {
         KRAFLA_TRY(CheckSize(copy->from, copy->to.size, "a copy"));
       } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
         KRAFLA_TRY(CheckSize(loop->predicate, 1, "the predicate of a loop"));
-        KRAFLA_TRY(Check(*loop->condition));
-        KRAFLA_TRY(Check(*loop->body));
       } else if (const auto* branch = std::get_if<ConditionalStep>(&step)) {
         KRAFLA_TRY(CheckSize(branch->index, branch->index_is_pred ? 1 : 4, "the index of a conditional"));
-        for (const auto& b : branch->branches) KRAFLA_TRY(Check(*b));
+        if (branch->branches.empty()) return Internal("A conditional has no branches.");
+      } else if (const auto* call = std::get_if<CallStep>(&step)) {
+        if (call->callee < 0 || call->callee >= callees)
+          return Internal("A call runs computation {}, and there are {} before it.", call->callee, callees);
       }
-    }
-    return {};
+      return {};
+    });
   }
 
   const ProgramPlan& plan_;

@@ -44,20 +44,31 @@ struct LaunchStep {
 struct CopyStep {
   Slice from, to;
 };
-struct WhileStep {
-  std::unique_ptr<StepList> condition, body;
+// The control flow of a list of steps, whatever its other steps are: executors have lists of their own, and
+// plan/step_runner.h runs them all.
+template <typename List>
+struct While {
+  std::unique_ptr<List> condition, body;
   Slice predicate;                    // a pred that `condition` writes
   std::optional<int64_t> trip_count;  // known: the condition need not run
-  const Instruction* instruction = nullptr;
 };
-struct ConditionalStep {
+template <typename List>
+struct Conditional {
   Slice index;  // pred or s32
   bool index_is_pred = false;
-  std::vector<std::unique_ptr<StepList>> branches;  // pred: true, false
+  std::vector<std::unique_ptr<List>> branches;  // pred: true, false
+};
+struct Call {
+  int callee = 0;  // into ProgramPlan::callees
+};
+
+struct WhileStep : While<StepList> {
   const Instruction* instruction = nullptr;
 };
-struct CallStep {
-  int callee = 0;  // into ProgramPlan::callees
+struct ConditionalStep : Conditional<StepList> {
+  const Instruction* instruction = nullptr;
+};
+struct CallStep : Call {
   const Instruction* instruction = nullptr;
 };
 using Step = std::variant<LaunchStep, CopyStep, WhileStep, ConditionalStep, CallStep>;

@@ -79,33 +79,50 @@ std::string BodyText(const KernelPlan& kernel) {
       kernel.body);
 }
 
-void StepsText(const ProgramPlan& plan, const StepList& list, const std::string& indent, std::string& out) {
-  for (const Step& step : list.steps) {
-    if (const auto* launch = std::get_if<LaunchStep>(&step)) {
-      out += Format("{}launch k{} {}(", indent, launch->kernel, launch->instruction->name());
-      for (std::size_t b = 0; b < launch->bindings.size(); ++b)
-        out += Format("{}{}{}", b ? ", " : "",
-                      plan.kernels[static_cast<std::size_t>(launch->kernel)].bindings[b].written ? "out " : "",
-                      SliceText(plan, launch->bindings[b]));
-      out += ")\n";
-    } else if (const auto* copy = std::get_if<CopyStep>(&step)) {
-      out += Format("{}copy {} -> {} ({} bytes)\n", indent, SliceText(plan, copy->from), SliceText(plan, copy->to),
-                    copy->from.size);
-    } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
-      out += Format("{}while {}{}\n", indent, SliceText(plan, loop->predicate),
-                    loop->trip_count ? Format(" ({} times)", *loop->trip_count) : "");
-      StepsText(plan, *loop->condition, indent + "  ? ", out);
-      StepsText(plan, *loop->body, indent + "    ", out);
-    } else if (const auto* branch = std::get_if<ConditionalStep>(&step)) {
-      out += Format("{}conditional {}\n", indent, SliceText(plan, branch->index));
-      for (std::size_t b = 0; b < branch->branches.size(); ++b) {
-        out += Format("{}  branch {}\n", indent, b);
-        StepsText(plan, *branch->branches[b], indent + "    ", out);
-      }
-    } else if (const auto* call = std::get_if<CallStep>(&step)) {
-      out += Format("{}call c{} {}\n", indent, call->callee, call->instruction->name());
+void StepsText(const ProgramPlan& plan, const StepList& list, const std::string& indent, std::string& out);
+
+// One step on a line of its own, and below it what is inside.
+class StepText {
+ public:
+  StepText(const ProgramPlan& plan, const std::string& indent, std::string& out)
+      : plan_(plan), indent_(indent), out_(out) {}
+
+  void operator()(const LaunchStep& launch) const {
+    out_ += Format("{}launch k{} {}(", indent_, launch.kernel, launch.instruction->name());
+    const std::vector<Binding>& bindings = plan_.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
+    for (std::size_t b = 0; b < launch.bindings.size(); ++b)
+      out_ += Format("{}{}{}", b ? ", " : "", bindings[b].written ? "out " : "", SliceText(plan_, launch.bindings[b]));
+    out_ += ")\n";
+  }
+  void operator()(const CopyStep& copy) const {
+    out_ += Format("{}copy {} -> {} ({} bytes)\n", indent_, SliceText(plan_, copy.from), SliceText(plan_, copy.to),
+                   copy.from.size);
+  }
+  void operator()(const WhileStep& loop) const {
+    out_ += Format("{}while {}{}\n", indent_, SliceText(plan_, loop.predicate),
+                   loop.trip_count ? Format(" ({} times)", *loop.trip_count) : "");
+    StepsText(plan_, *loop.condition, indent_ + "  ? ", out_);
+    StepsText(plan_, *loop.body, indent_ + "    ", out_);
+  }
+  void operator()(const ConditionalStep& conditional) const {
+    out_ += Format("{}conditional {}\n", indent_, SliceText(plan_, conditional.index));
+    for (std::size_t b = 0; b < conditional.branches.size(); ++b) {
+      out_ += Format("{}  branch {}\n", indent_, b);
+      StepsText(plan_, *conditional.branches[b], indent_ + "    ", out_);
     }
   }
+  void operator()(const CallStep& call) const {
+    out_ += Format("{}call c{} {}\n", indent_, call.callee, call.instruction->name());
+  }
+
+ private:
+  const ProgramPlan& plan_;
+  const std::string& indent_;
+  std::string& out_;
+};
+
+void StepsText(const ProgramPlan& plan, const StepList& list, const std::string& indent, std::string& out) {
+  for (const Step& step : list.steps) std::visit(StepText(plan, indent, out), step);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "api/host/host_services.h"
 #include "base/checked_math.h"
 #include "collectives/participants.h"
+#include "plan/step_runner.h"
 
 namespace krafla {
 namespace {
@@ -80,27 +81,20 @@ std::vector<std::string> FeaturesOff(const Module& module, const CompileOptions&
 namespace {
 
 // Makes kernels of the loops that are fit for it, the outer ones first, and marks what is launched besides them.
-Result<> EmitLoops(const plan::ProgramPlan& plan, const plan::StepList& list, const DeviceProfile& profile, bool wanted,
-                   EmittedKernels& out) {
-  for (const plan::Step& step : list.steps) {
-    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
+Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, bool wanted, EmittedKernels& out) {
+  return plan::TryForEachStep(plan, [&](const plan::Step& step) -> Result<bool> {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step))
       out.launched[static_cast<std::size_t>(launch->kernel)] = true;
-    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-      if (wanted) {
-        auto emitted = spirv::EmitLoopNest(plan, *loop, profile);
-        if (emitted) {
-          out.loops.emplace(loop, std::move(*emitted));
-          continue;
-        }
-        if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
-      }
-      KRAFLA_TRY(EmitLoops(plan, *loop->condition, profile, wanted, out));
-      KRAFLA_TRY(EmitLoops(plan, *loop->body, profile, wanted, out));
-    } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
-      for (const auto& b : branch->branches) KRAFLA_TRY(EmitLoops(plan, *b, profile, wanted, out));
+    const auto* loop = std::get_if<plan::WhileStep>(&step);
+    if (loop == nullptr || !wanted) return true;
+    auto emitted = spirv::EmitLoopNest(plan, *loop, profile);
+    if (emitted) {
+      out.loops.emplace(loop, std::move(*emitted));
+      return false;
     }
-  }
-  return {};
+    if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
+    return true;
+  });
 }
 
 }  // namespace
@@ -115,9 +109,7 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
   out.refusals.resize(plan.kernels.size());
   out.entry_points.resize(plan.kernels.size());
   out.launched.resize(plan.kernels.size());
-  const bool loops = !options.disabled.contains("loops");
-  KRAFLA_TRY(EmitLoops(plan, plan.steps, profile, loops, out));
-  for (const plan::StepList& callee : plan.callees) KRAFLA_TRY(EmitLoops(plan, callee, profile, loops, out));
+  KRAFLA_TRY(EmitLoops(plan, profile, !options.disabled.contains("loops"), out));
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     if (!out.launched[k]) continue;
     const CustomCallKernel* custom = CustomKernelOf(plan.kernels[k], CustomCallsOf(options));
@@ -141,31 +133,23 @@ void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitte
   const auto& programs = emitted.programs;
   report.device_instructions = report.instructions;
   report.loop_kernels = static_cast<int>(emitted.loops.size());
-  auto visit = [&](auto&& self, const plan::StepList& list) -> void {
-    for (const plan::Step& step : list.steps) {
-      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-        auto k = static_cast<std::size_t>(launch->kernel);
-        if (programs[k]) {
-          for (const spirv::EmittedDispatch& d : programs[k]->dispatches)
-            if (programs[k]->kernels[static_cast<std::size_t>(d.kernel)].uses_cooperative_matrix)
-              ++report.cooperative_matrix_launches;
-          continue;
-        }
-        report.device_instructions -= launch->instruction_count;
-        if (IsBetweenDevices(launch->instruction->opcode())) continue;  // report.exchanges
-        report.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
-                                    emitted.refusals[k], launch->instruction_count});
-      } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-        if (emitted.loops.contains(loop)) continue;
-        self(self, *loop->condition);
-        self(self, *loop->body);
-      } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
-        for (const auto& b : branch->branches) self(self, *b);
-      }
+  plan::ForEachStep(plan, [&](const plan::Step& step) {
+    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) return !emitted.loops.contains(loop);
+    const auto* launch = std::get_if<plan::LaunchStep>(&step);
+    if (launch == nullptr) return true;
+    const auto k = static_cast<std::size_t>(launch->kernel);
+    if (programs[k]) {
+      for (const spirv::EmittedDispatch& d : programs[k]->dispatches)
+        if (programs[k]->kernels[static_cast<std::size_t>(d.kernel)].uses_cooperative_matrix)
+          ++report.cooperative_matrix_launches;
+      return true;
     }
-  };
-  visit(visit, plan.steps);
-  for (const plan::StepList& callee : plan.callees) visit(visit, callee);
+    report.device_instructions -= launch->instruction_count;
+    if (IsBetweenDevices(launch->instruction->opcode())) return true;  // report.exchanges
+    report.fallbacks.push_back({launch->instruction->name(), std::string(OpcodeName(launch->instruction->opcode())),
+                                emitted.refusals[k], launch->instruction_count});
+    return true;
+  });
 }
 
 Result<CompileReport> PlacementOn(const DeviceProfile& device, std::unique_ptr<Module> module,

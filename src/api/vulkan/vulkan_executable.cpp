@@ -282,7 +282,7 @@ Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, std::vector<vk::
     node.predicate = loop.predicate;
     std::vector<vk::Step> launch{LaunchOf(loop, most)};
     KRAFLA_TRY(Flush(launch, *node.condition));
-    nodes.nodes.push_back(std::move(node));
+    nodes.steps.push_back(std::move(node));
     return {};
   }
   const int64_t launches = *loop.trip_count / most, rest = *loop.trip_count % most;
@@ -296,7 +296,7 @@ Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, std::vector<vk::
     node.trip_count = launches;
     std::vector<vk::Step> launch{LaunchOf(loop, most)};
     KRAFLA_TRY(Flush(launch, *node.body));
-    nodes.nodes.push_back(std::move(node));
+    nodes.steps.push_back(std::move(node));
   }
   if (rest > 0) pending.push_back(LaunchOf(loop, rest));
   return {};
@@ -321,7 +321,7 @@ Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes
   KRAFLA_ASSIGN(std::unique_ptr<vk::Program> program,
                 vk::Program::Create(device_, ProgramBuffers(), pipelines_, std::move(pending), program_options_));
   pending.clear();
-  nodes.nodes.push_back(DeviceNode{std::move(program)});
+  nodes.steps.push_back(DeviceNode{std::move(program)});
   return {};
 }
 
@@ -356,7 +356,7 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
         HostNode node{launch->kernel, launch->bindings, {}};
         for (const plan::Binding& b : plan_.kernels[static_cast<std::size_t>(launch->kernel)].bindings)
           node.written.push_back(b.written);
-        nodes.nodes.push_back(std::move(node));
+        nodes.steps.push_back(std::move(node));
       }
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
       pending.push_back(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)});
@@ -373,7 +373,7 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
       KRAFLA_TRY(BuildNodes(*loop->body, *node.body));
       node.predicate = loop->predicate;
       node.trip_count = loop->trip_count;
-      nodes.nodes.push_back(std::move(node));
+      nodes.steps.push_back(std::move(node));
     } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
       KRAFLA_TRY(Flush(pending, nodes));
       ConditionalNode node;
@@ -383,10 +383,10 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
         node.branches.push_back(std::make_unique<NodeList>());
         KRAFLA_TRY(BuildNodes(*b, *node.branches.back()));
       }
-      nodes.nodes.push_back(std::move(node));
+      nodes.steps.push_back(std::move(node));
     } else if (const auto* call = std::get_if<plan::CallStep>(&step)) {
       KRAFLA_TRY(Flush(pending, nodes));
-      nodes.nodes.push_back(CallNode{call->callee});
+      nodes.steps.push_back(plan::Call{call->callee});
     }
   }
   return Flush(pending, nodes);

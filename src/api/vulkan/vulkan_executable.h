@@ -62,22 +62,11 @@ class VulkanExecutable : public Executable {
     std::vector<plan::Slice> bindings;
     std::vector<bool> written;  // of the bindings
   };
-  struct WhileNode {
-    std::unique_ptr<NodeList> condition, body;
-    plan::Slice predicate;
-    std::optional<int64_t> trip_count;
-  };
-  struct ConditionalNode {
-    plan::Slice index;
-    bool index_is_pred = false;
-    std::vector<std::unique_ptr<NodeList>> branches;
-  };
-  struct CallNode {
-    int callee = 0;
-  };
-  using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode, CallNode>;
+  using WhileNode = plan::While<NodeList>;
+  using ConditionalNode = plan::Conditional<NodeList>;
+  using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode, plan::Call>;
   struct NodeList {
-    std::vector<Node> nodes;
+    std::vector<Node> steps;
   };
 
   // What the executables of one program share: nothing here changes once they run.
@@ -125,8 +114,7 @@ class VulkanExecutable : public Executable {
   // From slots_ to slots_; not to the end.
   Result<> RunProgram();
   Result<> Submit(vk::Program& program);
-  static void AddWork(const NodeList& list, DeviceWork& work);
-  Result<> RunNodes(const NodeList& list);
+  class StepDevice;
   Result<> RunHost(const HostNode& node);
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);
 

@@ -5,6 +5,7 @@
 #include "api/front_end.h"
 #include "api/vulkan/vulkan_executable.h"
 #include "base/interruption.h"
+#include "plan/step_runner.h"
 
 namespace krafla {
 
@@ -172,31 +173,55 @@ Result<> VulkanExecutable::Submit(vk::Program& program) {
   return {};
 }
 
-void VulkanExecutable::AddWork(const NodeList& list, DeviceWork& work) {
-  for (const Node& node : list.nodes) {
-    if (const auto* device = std::get_if<DeviceNode>(&node)) {
-      // What cannot be read of a lost device stays as it was.
-      (void)device->program->TakeMeasures();
-      const vk::ProgramStatistics& s = device->program->statistics();
-      work.submissions += s.submissions;
-      work.longest_ms = std::max(work.longest_ms, s.longest_ms);
-      work.measured_ms += s.total_ms;
-    } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
-      AddWork(*loop->condition, work);
-      AddWork(*loop->body, work);
-    } else if (const auto* branch = std::get_if<ConditionalNode>(&node)) {
-      for (const auto& b : branch->branches) AddWork(*b, work);
-    }
-  }
-}
-
 DeviceWork VulkanExecutable::device_work() {
   std::lock_guard lock(running_);
   DeviceWork out;
-  AddWork(nodes_, out);
-  for (const NodeList& callee : callees_) AddWork(callee, out);
+  const auto add = [&](const Node& node) {
+    const auto* device = std::get_if<DeviceNode>(&node);
+    if (device == nullptr) return;
+    // What cannot be read of a lost device stays as it was.
+    (void)device->program->TakeMeasures();
+    const vk::ProgramStatistics& s = device->program->statistics();
+    out.submissions += s.submissions;
+    out.longest_ms = std::max(out.longest_ms, s.longest_ms);
+    out.measured_ms += s.total_ms;
+  };
+  plan::ForEachStep(nodes_, add);
+  for (const NodeList& callee : callees_) plan::ForEachStep(callee, add);
   return out;
 }
+
+// What nodes need of the device (plan/step_runner.h). It runs behind the host: what nodes read is waited for.
+class VulkanExecutable::StepDevice {
+ public:
+  explicit StepDevice(VulkanExecutable& executable) : executable_(executable) {}
+
+  Result<> Run(const DeviceNode& node) { return executable_.Submit(*node.program); }
+  Result<> Run(const HostNode& node) { return executable_.RunHost(node); }
+  Result<bool> TryLoop(const WhileNode&) { return false; }
+  Result<> Check() const { return executable_.limit_->Check(); }
+  Result<bool> ReadPredicate(const plan::Slice& slice) {
+    KRAFLA_ASSIGN(const uint32_t word, executable_.ReadWord(slice, 1));
+    return word != 0;
+  }
+  Result<int32_t> ReadIndex(const plan::Slice& slice) {
+    KRAFLA_ASSIGN(const uint32_t word, executable_.ReadWord(slice, 4));
+    return static_cast<int32_t>(word);
+  }
+  const NodeList& Callee(int number) const { return executable_.callees_[static_cast<std::size_t>(number)]; }
+  // So that the host cannot run ahead for ever.
+  auto PaceTurns() {
+    return [this, before = vk::Event()](int64_t turn) mutable -> Result<> {
+      if (turn % kTurnsAtOnce != 0) return {};
+      KRAFLA_TRY(executable_.device_->Wait(before, *executable_.limit_));
+      before = executable_.last_;
+      return {};
+    };
+  }
+
+ private:
+  VulkanExecutable& executable_;
+};
 
 Result<> VulkanExecutable::RunProgram() {
   services_->SetLimit(limit_);
@@ -206,7 +231,8 @@ Result<> VulkanExecutable::RunProgram() {
     KRAFLA_ASSIGN(vk::Program * copies, CopiesOfAliased(copied_));
     KRAFLA_TRY(Submit(*copies));
   }
-  return RunNodes(nodes_);
+  StepDevice device(*this);
+  return plan::RunSteps(nodes_, device);
 }
 
 Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes) {
@@ -216,49 +242,6 @@ Result<uint32_t> VulkanExecutable::ReadWord(const plan::Slice& slice, int bytes)
   KRAFLA_TRY(device_->Download(*buffer, offset,
                                std::span(reinterpret_cast<std::byte*>(&word), static_cast<std::size_t>(bytes))));
   return word;
-}
-
-Result<> VulkanExecutable::RunNodes(const NodeList& list) {
-  for (const Node& node : list.nodes) {
-    KRAFLA_TRY(limit_->Check());
-    if (const auto* device = std::get_if<DeviceNode>(&node)) {
-      KRAFLA_TRY(Submit(*device->program));
-    } else if (const auto* host = std::get_if<HostNode>(&node)) {
-      KRAFLA_TRY(RunHost(*host));
-    } else if (const auto* loop = std::get_if<WhileNode>(&node)) {
-      if (loop->trip_count) {
-        vk::Event before;
-        for (int64_t turn = 0; turn < *loop->trip_count; ++turn) {
-          KRAFLA_TRY(limit_->Check());
-          // So that the host cannot run ahead for ever.
-          if (turn % kTurnsAtOnce == 0) {
-            KRAFLA_TRY(device_->Wait(before, *limit_));
-            before = last_;
-          }
-          KRAFLA_TRY(RunNodes(*loop->body));
-        }
-        continue;
-      }
-      while (true) {
-        KRAFLA_TRY(limit_->Check());
-        KRAFLA_TRY(RunNodes(*loop->condition));
-        KRAFLA_ASSIGN(uint32_t go, ReadWord(loop->predicate, 1));
-        if (go == 0) break;
-        KRAFLA_TRY(RunNodes(*loop->body));
-      }
-    } else if (const auto* branch = std::get_if<ConditionalNode>(&node)) {
-      KRAFLA_ASSIGN(uint32_t word, ReadWord(branch->index, branch->index_is_pred ? 1 : 4));
-      auto last = static_cast<int64_t>(branch->branches.size()) - 1;
-      int64_t index = static_cast<int32_t>(word);
-      // XLA: an index out of range takes the last branch; of a predicate's two, the first is for true.
-      if (branch->index_is_pred) index = word != 0 ? 0 : 1;
-      else if (index < 0 || index > last) index = last;
-      KRAFLA_TRY(RunNodes(*branch->branches[static_cast<std::size_t>(index)]));
-    } else if (const auto* call = std::get_if<CallNode>(&node)) {
-      KRAFLA_TRY(RunNodes(callees_[static_cast<std::size_t>(call->callee)]));
-    }
-  }
-  return {};
 }
 
 Result<> VulkanExecutable::RunHost(const HostNode& node) {

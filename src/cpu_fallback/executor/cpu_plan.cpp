@@ -10,6 +10,7 @@
 #include "base/interruption.h"
 #include "base/thread_pool.h"
 #include "plan/plan_check.h"
+#include "plan/step_runner.h"
 
 namespace krafla {
 
@@ -107,22 +108,19 @@ Result<> CpuPlan::Configure(const Options& options) {
     }
   }
   tapes_.clear();
-  KRAFLA_TRY(MakeTapes(plan_->steps));
-  for (const plan::StepList& callee : plan_->callees) KRAFLA_TRY(MakeTapes(callee));
-  return {};
+  return MakeTapes();
 }
 
-Result<> CpuPlan::MakeTapes(const plan::StepList& list) {
-  for (const plan::Step& step : list.steps) {
-    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-      cpu::TapeBuilder builder(*plan_);
-      KRAFLA_TRY(builder.AddLoop(*loop, kernels_));
-      tapes_.emplace(loop, std::move(builder).Finish());
-    } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
-      for (const auto& branch : conditional->branches) KRAFLA_TRY(MakeTapes(*branch));
-    }
-  }
-  return {};
+// Of the loops that are in no other one.
+Result<> CpuPlan::MakeTapes() {
+  return plan::TryForEachStep(*plan_, [&](const plan::Step& step) -> Result<bool> {
+    const auto* loop = std::get_if<plan::WhileStep>(&step);
+    if (loop == nullptr) return true;
+    cpu::TapeBuilder builder(*plan_);
+    KRAFLA_TRY(builder.AddLoop(*loop, kernels_));
+    tapes_.emplace(loop, std::move(builder).Finish());
+    return false;
+  });
 }
 
 Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
@@ -159,12 +157,11 @@ Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std
     }
   }
   const LimitedWork work(limit);
-  KRAFLA_TRY(RunSteps(plan_->steps));
+  KRAFLA_TRY(RunSteps());
   return work.Outcome();
 }
 
 Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
-  KRAFLA_TRY(limit_->Check());
   const auto kernel = static_cast<std::size_t>(step.kernel);
   for (std::size_t i = 0; i < step.bindings.size(); ++i) bindings_[i] = Address(step.bindings[i]);
   const std::span<std::byte* const> bindings(bindings_.data(), step.bindings.size());
@@ -175,63 +172,56 @@ Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
   return result;
 }
 
-// On its tape, but for those inside others, which are there only where each launch is timed.
-Result<> CpuPlan::RunLoop(const plan::WhileStep& loop) {
-  if (auto tape = tapes_.find(&loop); tape != tapes_.end() && !observer_) {
-    cpu::TapeRun run{.pool = *pool_, .scratch = scratch_.data(), .limit = *limit_};
-    run.run_steps = [](void* owner, const plan::StepList& steps) {
-      return static_cast<CpuPlan*>(owner)->RunSteps(steps);
-    };
-    run.owner = this;
-    return tape->second.Run(bases_, run);
-  }
-  if (loop.trip_count) {
-    for (int64_t i = 0; i < *loop.trip_count; ++i) {
-      KRAFLA_TRY(limit_->Check());
-      KRAFLA_TRY(RunSteps(*loop.body));
-    }
-    return {};
-  }
-  while (true) {
-    KRAFLA_TRY(limit_->Check());
-    KRAFLA_TRY(RunSteps(*loop.condition));
-    if (*Address(loop.predicate) == std::byte{0}) return {};
-    KRAFLA_TRY(RunSteps(*loop.body));
-  }
+void CpuPlan::Copy(const plan::CopyStep& copy) {
+  const std::byte* from = Address(copy.from);
+  std::byte* to = Address(copy.to);
+  if (copy.to.size <= 0 || from == to) return;
+  pool_->ParallelFor(copy.to.size, 256 * 1024, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+  });
 }
 
-Result<> CpuPlan::RunSteps(const plan::StepList& list) {
-  for (const plan::Step& step : list.steps) {
-    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
-      KRAFLA_TRY(Launch(*launch));
-    } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-      const std::byte* from = Address(copy->from);
-      std::byte* to = Address(copy->to);
-      const auto size = static_cast<std::size_t>(copy->to.size);
-      if (size > 0 && from != to) {
-        pool_->ParallelFor(copy->to.size, 256 * 1024, [&](int64_t begin, int64_t end, int) {
-          std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
-        });
-      }
-    } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
-      KRAFLA_TRY(RunLoop(*loop));
-    } else if (const auto* conditional = std::get_if<plan::ConditionalStep>(&step)) {
-      const int64_t branches = static_cast<int64_t>(conditional->branches.size());
-      int64_t branch;
-      if (conditional->index_is_pred) {
-        branch = *Address(conditional->index) != std::byte{0} ? 0 : 1;
-      } else {
-        int32_t index;
-        std::memcpy(&index, Address(conditional->index), sizeof(index));
-        // An index out of range takes the last branch (XLA: conditional).
-        branch = index >= 0 && index < branches ? index : branches - 1;
-      }
-      KRAFLA_TRY(RunSteps(*conditional->branches[static_cast<std::size_t>(branch)]));
-    } else if (const auto* call = std::get_if<plan::CallStep>(&step)) {
-      KRAFLA_TRY(RunSteps(plan_->callees[static_cast<std::size_t>(call->callee)]));
-    }
+// What the steps need of the CPU (plan/step_runner.h).
+class CpuPlan::Device {
+ public:
+  explicit Device(CpuPlan& plan) : plan_(plan) {}
+
+  Result<> Run(const plan::LaunchStep& launch) { return plan_.Launch(launch); }
+  Result<> Run(const plan::CopyStep& copy) {
+    plan_.Copy(copy);
+    return {};
   }
-  return {};
+  // On its tape, but for those inside others, which are there only where each launch is timed.
+  Result<bool> TryLoop(const plan::WhileStep& loop) {
+    const auto tape = plan_.tapes_.find(&loop);
+    if (tape == plan_.tapes_.end() || plan_.observer_) return false;
+    cpu::TapeRun run{.pool = *plan_.pool_, .scratch = plan_.scratch_.data(), .limit = *plan_.limit_};
+    run.run_steps = [](void* owner, const plan::StepList& steps) {
+      return plan::RunSteps(steps, *static_cast<Device*>(owner));
+    };
+    run.owner = this;
+    KRAFLA_TRY(tape->second.Run(plan_.bases_, run));
+    return true;
+  }
+  Result<> Check() const { return plan_.limit_->Check(); }
+  Result<bool> ReadPredicate(const plan::Slice& slice) const { return *plan_.Address(slice) != std::byte{0}; }
+  Result<int32_t> ReadIndex(const plan::Slice& slice) const {
+    int32_t index;
+    std::memcpy(&index, plan_.Address(slice), sizeof(index));
+    return index;
+  }
+  const plan::StepList& Callee(int number) const { return plan_.plan_->callees[static_cast<std::size_t>(number)]; }
+  auto PaceTurns() {
+    return [](int64_t) -> Result<> { return {}; };
+  }
+
+ private:
+  CpuPlan& plan_;
+};
+
+Result<> CpuPlan::RunSteps() {
+  Device device(*this);
+  return plan::RunSteps(plan_->steps, device);
 }
 
 }  // namespace krafla

@@ -54,10 +54,11 @@ class CpuPlan {
   std::byte* Address(const plan::Slice& slice) const {
     return bases_[static_cast<std::size_t>(slice.allocation)] + slice.offset;
   }
-  Result<> RunSteps(const plan::StepList& list);
+  class Device;
+  Result<> RunSteps();
   Result<> Launch(const plan::LaunchStep& step);
-  Result<> RunLoop(const plan::WhileStep& loop);
-  Result<> MakeTapes(const plan::StepList& list);
+  void Copy(const plan::CopyStep& copy);
+  Result<> MakeTapes();
 
   std::shared_ptr<const plan::ProgramPlan> plan_;
   std::shared_ptr<ThreadPool> own_pool_;

@@ -9,6 +9,7 @@
 #include "base/checked_math.h"
 #include "cpu_fallback/executor/cpu_kernel.h"
 #include "cpu_fallback/executor/routine_builder.h"
+#include "plan/step_runner.h"
 
 namespace krafla::cpu {
 
@@ -51,16 +52,15 @@ const TapeOp* JumpBack(const TapeOp* op, TapeRun& run) { return AfterTurn(op + o
 const TapeOp* JumpIfFalse(const TapeOp* op, TapeRun& run) {
   return GoTo(op + (*op->in[0] == std::byte{0} ? op->n : 1), run);
 }
-// in[0]: a pred (bits 1) or an s32; in[1]: how far to go for each of n branches. An index out of range takes the last
-// branch (XLA: conditional).
+// in[0]: a pred (bits 1) or an s32; in[1]: how far to go for each of n branches.
 const TapeOp* Branch(const TapeOp* op, TapeRun&) {
   int64_t branch;
   if (op->bits == 1) {
-    branch = *op->in[0] != std::byte{0} ? 0 : 1;
+    branch = plan::BranchOfPredicate(*op->in[0] != std::byte{0});
   } else {
     int32_t index;
     std::memcpy(&index, op->in[0], sizeof(index));
-    branch = index >= 0 && index < op->n ? index : op->n - 1;
+    branch = plan::BranchOfIndex(index, op->n);
   }
   int64_t distance;
   std::memcpy(&distance, op->in[1] + branch * 8, sizeof(distance));

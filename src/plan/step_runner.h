@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control flow of steps means: loops, conditionals and calls are run here, on every device. The list is a
+// plan's StepList, or an executor's own: a struct with `steps`, a vector of variants that hold While<List>,
+// Conditional<List>, Call and whatever else the device can do.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "krafla/status.h"
+#include "plan/program_plan.h"
+
+namespace krafla::plan {
+
+// Which of a conditional's branches runs. XLA: an index out of range takes the last one; of a predicate's two, the
+// first is for true.
+constexpr int64_t BranchOfIndex(int32_t index, int64_t branches) {
+  return index >= 0 && index < branches ? index : branches - 1;
+}
+constexpr int64_t BranchOfPredicate(bool predicate) { return predicate ? 0 : 1; }
+
+// What a device does with a list. It also has Run(step) for each other kind of step in it.
+template <typename Device, typename List>
+concept RunsSteps = requires(Device device, const Slice& slice, int callee) {
+  // Before each step and each turn of a loop: whether the run may go on.
+  { device.Check() } -> std::same_as<Result<>>;
+  // What the steps so far have written there.
+  { device.ReadPredicate(slice) } -> std::same_as<Result<bool>>;
+  { device.ReadIndex(slice) } -> std::same_as<Result<int32_t>>;
+  { device.Callee(callee) } -> std::convertible_to<const List&>;
+  // For one run of a counted loop: what is called before each turn, with its number.
+  { device.PaceTurns()(int64_t{}) } -> std::same_as<Result<>>;
+  // Device::TryLoop(loop) runs a whole loop its own way and says so, or does nothing and gives false.
+};
+
+template <typename List, typename Device>
+Result<> RunSteps(const List& list, Device& device);
+
+template <typename List, typename Loop, typename Device>
+Result<> RunLoop(const Loop& loop, Device& device) {
+  KRAFLA_ASSIGN(const bool has_run, device.TryLoop(loop));
+  if (has_run) return {};
+  if (loop.trip_count) {
+    auto pace = device.PaceTurns();
+    for (int64_t turn = 0; turn < *loop.trip_count; ++turn) {
+      KRAFLA_TRY(device.Check());
+      KRAFLA_TRY(pace(turn));
+      KRAFLA_TRY(RunSteps(*loop.body, device));
+    }
+    return {};
+  }
+  while (true) {
+    KRAFLA_TRY(device.Check());
+    KRAFLA_TRY(RunSteps(*loop.condition, device));
+    KRAFLA_ASSIGN(const bool goes_on, device.ReadPredicate(loop.predicate));
+    if (!goes_on) return {};
+    KRAFLA_TRY(RunSteps(*loop.body, device));
+  }
+}
+
+template <typename List, typename Device>
+Result<> RunBranch(const Conditional<List>& conditional, Device& device) {
+  int64_t branch = 0;
+  if (conditional.index_is_pred) {
+    KRAFLA_ASSIGN(const bool predicate, device.ReadPredicate(conditional.index));
+    branch = BranchOfPredicate(predicate);
+  } else {
+    KRAFLA_ASSIGN(const int32_t index, device.ReadIndex(conditional.index));
+    branch = BranchOfIndex(index, std::ssize(conditional.branches));
+  }
+  return RunSteps(*conditional.branches[static_cast<std::size_t>(branch)], device);
+}
+
+// Runs the steps one after the other; the first failure ends it.
+template <typename List, typename Device>
+Result<> RunSteps(const List& list, Device& device) {
+  static_assert(RunsSteps<Device, List>);
+  const auto run = [&](const auto& step) -> Result<> {
+    using Kind = std::remove_cvref_t<decltype(step)>;
+    if constexpr (std::derived_from<Kind, While<List>>) return RunLoop<List>(step, device);
+    else if constexpr (std::derived_from<Kind, Conditional<List>>) return RunBranch<List>(step, device);
+    else if constexpr (std::derived_from<Kind, Call>) return RunSteps<List>(device.Callee(step.callee), device);
+    else return device.Run(step);
+  };
+  for (const auto& step : list.steps) {
+    KRAFLA_TRY(device.Check());
+    KRAFLA_TRY(std::visit(run, step));
+  }
+  return {};
+}
+
+// ---- Walks: for those who look at steps and run none.
+
+// Calls visit(step) for each step of the list and of the lists inside it: a loop's condition before its body, then the
+// branches of conditionals. What calls run is not inside: it is the program's, once. `visit` gives a Result<>, or a
+// Result<bool> that is false to keep the walk out of the lists inside this step.
+template <typename List, typename Visit>
+Result<> TryForEachStep(const List& list, Visit&& visit) {
+  const auto go_inside = [&](const auto& step) -> Result<> {
+    using Kind = std::remove_cvref_t<decltype(step)>;
+    if constexpr (std::derived_from<Kind, While<List>>) {
+      KRAFLA_TRY(TryForEachStep(*step.condition, visit));
+      KRAFLA_TRY(TryForEachStep(*step.body, visit));
+    } else if constexpr (std::derived_from<Kind, Conditional<List>>) {
+      for (const auto& branch : step.branches) KRAFLA_TRY(TryForEachStep(*branch, visit));
+    }
+    return {};
+  };
+  for (const auto& step : list.steps) {
+    if constexpr (std::same_as<decltype(visit(step)), Result<>>) {
+      KRAFLA_TRY(visit(step));
+    } else {
+      KRAFLA_ASSIGN(const bool enters, visit(step));
+      if (!enters) continue;
+    }
+    KRAFLA_TRY(std::visit(go_inside, step));
+  }
+  return {};
+}
+
+// The same where `visit` cannot fail: it gives nothing, or the bool.
+template <typename List, typename Visit>
+void ForEachStep(const List& list, Visit&& visit) {
+  const Result<> walked = TryForEachStep(list, [&](const auto& step) -> Result<bool> {
+    if constexpr (std::is_void_v<decltype(visit(step))>) return visit(step), true;
+    else return visit(step);
+  });
+  KRAFLA_CHECK(walked.has_value());
+}
+
+// Of a whole program: the entry's steps, then those of each computation that is called, once.
+template <typename Visit>
+Result<> TryForEachStep(const ProgramPlan& plan, Visit&& visit) {
+  KRAFLA_TRY(TryForEachStep(plan.steps, visit));
+  for (const StepList& callee : plan.callees) KRAFLA_TRY(TryForEachStep(callee, visit));
+  return {};
+}
+template <typename Visit>
+void ForEachStep(const ProgramPlan& plan, Visit&& visit) {
+  ForEachStep(plan.steps, visit);
+  for (const StepList& callee : plan.callees) ForEachStep(callee, visit);
+}
+
+// Every launch of the program, those of loops and branches once.
+template <typename Visit>
+void ForEachLaunch(const ProgramPlan& plan, Visit&& visit) {
+  ForEachStep(plan, [&](const Step& step) {
+    if (const auto* launch = std::get_if<LaunchStep>(&step)) visit(*launch);
+  });
+}
+
+}  // namespace krafla::plan
