@@ -15,23 +15,26 @@ int Devices(const DeviceOptions& options) {
     if (options.json) {
       nlohmann::ordered_json line;
       line["device"] = d.selector;
-      if (d.is_cpu) {
-        line["threads"] = threads;
-      } else {
-        line["name"] = d.profile.name;
-        line["driver"] = d.profile.driver_name;
-        line["driver_info"] = d.profile.driver_info;
-        line["uuid"] = d.profile.device_uuid;
-        line["profile"] = nlohmann::ordered_json::parse(d.profile.ToJson(), nullptr, false);
+      if (d.runs_on_host_threads) line["threads"] = threads;
+      if (d.profile) {
+        line["name"] = d.profile->name;
+        line["driver"] = d.profile->driver_name;
+        line["driver_info"] = d.profile->driver_info;
+        line["uuid"] = d.profile->device_uuid;
+        line["profile"] = nlohmann::ordered_json::parse(d.profile->ToJson(), nullptr, false);
       }
       std::printf("%s\n", line.dump().c_str());
       continue;
     }
-    if (d.is_cpu) {
-      std::printf("%-10s %d threads\n", "cpu", threads);
+    if (d.runs_on_host_threads) {
+      std::printf("%-10s %d threads\n", d.selector.c_str(), threads);
       continue;
     }
-    const DeviceFeatures& f = d.profile.features;
+    if (!d.profile) {
+      std::printf("%-10s %s\n", d.selector.c_str(), d.name.c_str());
+      continue;
+    }
+    const DeviceFeatures& f = d.profile->features;
     std::string features;
     auto add = [&](bool has, const char* name) {
       if (has) features += Format("{}{}", features.empty() ? "" : " ", name);
@@ -39,8 +42,8 @@ int Devices(const DeviceOptions& options) {
     add(f.float16, "fp16"), add(f.float64, "fp64"), add(f.int64, "int64"), add(f.int8, "int8");
     add(f.storage16, "storage16"), add(f.storage8, "storage8"), add(f.buffer_device_address, "bda");
     add(f.cooperative_matrix, "coopmat"), add(f.bfloat16, "bf16"), add(f.timeline_semaphore, "timeline");
-    std::printf("%-10s %s, %s %s\n           uuid %s; %s\n", d.selector.c_str(), d.profile.name.c_str(),
-                d.profile.driver_name.c_str(), d.profile.driver_info.c_str(), d.profile.device_uuid.c_str(),
+    std::printf("%-10s %s, %s %s\n           uuid %s; %s\n", d.selector.c_str(), d.profile->name.c_str(),
+                d.profile->driver_name.c_str(), d.profile->driver_info.c_str(), d.profile->device_uuid.c_str(),
                 features.c_str());
   }
   if (!why.empty()) std::fprintf(stderr, "krafla: no Vulkan device: %s\n", why.c_str());

@@ -80,11 +80,10 @@ std::string Names(std::span<const ElementType> types) {
   return out;
 }
 
-// Null for a CPU: everything runs there.
+// None for a device without one, the CPU: everything runs there.
 Result<std::optional<DeviceProfile>> ProfileAtHand(const DeviceOptions& device, std::string& description) {
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(device.selector));
   description = client->device().description;
-  if (client->device().is_cpu) return std::nullopt;
   return client->device().profile;
 }
 

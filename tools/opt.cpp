@@ -91,12 +91,12 @@ Result<> Show(const OptOptions& options, const DeviceDescription* device) {
   compile.disabled = {options.disabled.begin(), options.disabled.end()};
   compile.for_group = true;  // a program of several devices is shown as each of them has it
   CompileReport report;
-  FrontEnd front_end(std::move(module), compile, report, device == nullptr || !device->is_cpu);
+  FrontEnd front_end(std::move(module), compile, report, device != nullptr ? device->target : kVulkanTarget);
   KRAFLA_TRY(front_end.Optimize(NamesIn(options.passes)));
   if (is_parsed || options.stage == "optimized") return WriteModule(front_end.module(), options);
   std::optional<DeviceProfile> profile;
-  if (device != nullptr && !device->is_cpu) {
-    KRAFLA_ASSIGN(profile, device->profile.WithDisabled(FeaturesOff(front_end.module(), compile)));
+  if (device != nullptr && device->profile) {
+    KRAFLA_ASSIGN(profile, device->profile->WithDisabled(FeaturesOff(front_end.module(), compile)));
   }
   KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(profile ? &*profile : nullptr));
   if (options.stage == "plan") return Write(options.output, plan::ToString(plan));
@@ -109,7 +109,7 @@ Result<DeviceDescription> ChooseDevice(OptOptions& options) {
   if (options.selector.empty())
     options.selector = wish != nullptr && std::string_view(wish).starts_with("vulkan") ? wish : "vulkan";
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
-  if (options.stage == "spirv" && client->device().is_cpu)
+  if (options.stage == "spirv" && !client->device().profile)
     return InvalidArgument("SPIR-V is made for a Vulkan device, not for '{}'", options.selector);
   return client->device();
 }

@@ -132,7 +132,7 @@ Result<> Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args& args) {
 
 // Whether callers may read the array through its pointer without a copy.
 Result<> Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args& args) {
-  args.is_on_cpu = args.buffer->device()->lane->device().is_cpu;
+  args.is_on_cpu = args.buffer->device()->lane->device().shares_host_memory;
   return {};
 }
 

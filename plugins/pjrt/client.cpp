@@ -15,10 +15,10 @@ Result<std::vector<std::shared_ptr<Client>>> BestDevices() {
   std::optional<DeviceType> best;
   KRAFLA_ASSIGN(const std::vector<DeviceDescription> devices, ListDevices());
   for (const DeviceDescription& d : devices) {
-    if (d.is_cpu || (best && d.profile.type != *best)) continue;
+    if (!d.profile || (best && d.profile->type != *best)) continue;
     Result<std::shared_ptr<Client>> client = Client::Create(d.selector);
     if (!client) continue;
-    best = d.profile.type;
+    best = d.profile->type;
     out.push_back(*std::move(client));
     // One driver that runs on the host's processor is as good as several.
     if (*best == DeviceType::kCpu) break;
@@ -51,7 +51,7 @@ std::unique_ptr<PJRT_Device> NewDevice(PJRT_Client& client, Lane& lane, int32_t 
   device->lane = &lane;
   const DeviceDescription& d = lane.device();
   device->description.id = id;
-  device->description.kind = d.is_cpu ? "cpu" : d.profile.name;
+  device->description.kind = d.name;
   device->description.to_string = Format("KraflaDevice(id={})", id);
   device->description.debug_string = Format("KraflaDevice(id={}, {})", id, d.description);
   device->description.attributes.Add("selector", d.selector);

@@ -13,14 +13,6 @@ void SetText(const std::string& text, const char** data, std::size_t* size) {
   *size = text.size();
 }
 
-// Virtual devices share it.
-int64_t LargestHeap(const DeviceProfile& profile) {
-  uint64_t largest = 0;
-  for (const MemoryHeap& heap : profile.heaps)
-    if (heap.device_local) largest = std::max(largest, heap.bytes);
-  return static_cast<int64_t>(largest);
-}
-
 }  // namespace
 
 Result<> DeviceDescription_Id(PJRT_DeviceDescription_Id_Args& args) {
@@ -90,7 +82,7 @@ Result<> Device_MemoryStats(PJRT_Device_MemoryStats_Args& args) {
   args.num_allocs_is_set = true;
   args.largest_alloc_size = figures.largest;
   args.largest_alloc_size_is_set = true;
-  args.bytes_limit = args.device->lane->device().is_cpu ? 0 : LargestHeap(args.device->lane->device().profile);
+  args.bytes_limit = args.device->lane->device().memory_bytes;  // virtual devices share it
   args.bytes_limit_is_set = args.bytes_limit > 0;
   args.bytes_reserved_is_set = false;
   args.peak_bytes_reserved_is_set = false;

@@ -167,7 +167,7 @@ Result<> Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Ar
   KRAFLA_ASSIGN(Shape shape, ShapeFrom(args.element_type, args.dims, args.num_dims));
   KRAFLA_ASSIGN(shape, WithLayout(std::move(shape), args.layout));
   KRAFLA_ASSIGN(PJRT_Memory* const memory, PlaceOf(args.device, KRAFLA_PJRT_HAS(args, memory) ? args.memory : nullptr));
-  if (!memory->device->lane->device().is_cpu)
+  if (!memory->device->lane->device().shares_host_memory)
     return Unimplemented("Arrays of other libraries are taken as views by the CPU only, not by '{}'.",
                          memory->device->lane->device().selector);
   Dims strides = DenseStrides(shape);

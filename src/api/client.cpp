@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/client.h"
 
-#include "api/cpu/cpu_client.h"
+#include "api/back_ends.h"
 #include "base/thread_pool.h"
 #include "cpu_fallback/native/native_code.h"
 #include "ir/memory_order.h"
-#ifdef KRAFLA_HAVE_VULKAN
-#include "api/vulkan/vulkan_client.h"
-#endif
 
 namespace krafla {
 
@@ -150,38 +147,40 @@ Result<> CheckEnvironment() {
 Result<std::vector<DeviceDescription>> ListDevices(std::string* why) {
   KRAFLA_TRY(CheckEnvironment());
   std::vector<DeviceDescription> out;
-#ifdef KRAFLA_HAVE_VULKAN
-  auto devices = ListVulkanDevices();
-  if (!devices && devices.error().code() == StatusCode::kInvalidArgument) return devices;
-  if (devices) out = std::move(*devices);
-  else if (why != nullptr) *why = devices.error().message();
-#else
-  if (why != nullptr) *why = "this krafla was built without Vulkan";
-#endif
-  out.push_back(CpuClient().device());
+  std::string missing;
+  for (const BackEnd& b : BackEnds()) {
+    if (!b.absent.empty()) {
+      missing = b.absent;
+      continue;
+    }
+    Result<std::vector<DeviceDescription>> devices = b.list();
+    if (devices) out.insert(out.end(), devices->begin(), devices->end());
+    else if (devices.error().code() == StatusCode::kInvalidArgument) return devices;
+    else missing = devices.error().message();
+  }
+  if (why != nullptr && !missing.empty()) *why = std::move(missing);
   return out;
 }
 
 Result<std::shared_ptr<Client>> Client::Create(std::string_view selector, const ClientOptions& options) {
   KRAFLA_TRY(CheckEnvironment());
-  if (selector == "cpu") return std::make_shared<CpuClient>();
-  const bool any = selector.empty();
-  if (!any && !selector.starts_with("vulkan"))
-    return InvalidArgument(
-        "'{}' is no device: say cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., "
-        "vulkan:type=discrete or vulkan:\"part of the name\"",
-        selector);
-#ifdef KRAFLA_HAVE_VULKAN
-  auto client = CreateVulkanClient(any ? "vulkan" : selector, options);
-  // What is not there at all is no failure; anything else is not to be passed over.
-  if (client || !any || client.error().code() != StatusCode::kNotFound) return client;
-  const std::string why = client.error().message();
-#else
-  (void)options;
-  const std::string why = "This krafla was built without Vulkan.";
-  if (!any) return Unavailable("{} Use -d cpu.", why);
-#endif
-  return std::make_shared<CpuClient>(why);
+  if (!selector.empty()) {
+    KRAFLA_ASSIGN(const BackEnd chosen, BackEndOf(selector));
+    if (!chosen.absent.empty()) return Unavailable("{} Use -d cpu.", chosen.absent);
+    return chosen.create(selector, options, {});
+  }
+  std::string passed_over;
+  for (const BackEnd& b : BackEnds()) {
+    if (!b.absent.empty()) {
+      passed_over = b.absent;
+      continue;
+    }
+    Result<std::shared_ptr<Client>> client = b.create(b.name, options, passed_over);
+    // What is not there at all is no failure; anything else is not to be passed over.
+    if (client || client.error().code() != StatusCode::kNotFound) return client;
+    passed_over = client.error().message();
+  }
+  return NotFound("There is no device: {}", passed_over);
 }
 
 }  // namespace krafla

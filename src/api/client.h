@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -158,21 +159,39 @@ class Executable {
   std::recursive_timed_mutex running_;  // from the arguments to the results
 };
 
+// What the steps before code is made for a device need to know of it (api/front_end.h).
+struct CompileTarget {
+  // Its kernels take convolutions with a dilated base as they are; else a pass expands them.
+  bool takes_dilated_convolutions = false;
+  // A custom call may be a kernel in SPIR-V.
+  bool runs_spirv = false;
+};
+
+// A device, and what those need to know of it who work with any.
 struct DeviceDescription {
   std::string selector;     // "cpu", "vulkan:0"
   std::string description;  // "vulkan:0 (llvmpipe (LLVM 19.1.7, 256 bits), Mesa 26.1.6)"
-  bool is_cpu = false;
-  DeviceProfile profile;  // Vulkan only
+  std::string name;         // "cpu", "llvmpipe (LLVM 19.1.7, 256 bits)"
+  // Its arrays lie in the host's memory, at the addresses that the process knows them by.
+  bool shares_host_memory = false;
+  // Its kernels run on the host's threads (CompileOptions::threads).
+  bool runs_on_host_threads = false;
+  // Virtual devices of a group that are this one device take turns.
+  bool runs_one_at_a_time = false;
+  int64_t memory_bytes = 0;  // of its own; 0: it has none, or that is not known
+  CompileTarget target = {};
+  std::optional<DeviceProfile> profile = {};  // of Vulkan devices
 };
-// Every Vulkan device, best first, and the CPU. `why`: why there is no Vulkan device, when there is none.
-// INVALID_ARGUMENT for environment variables that mean nothing.
+// The devices of every back end in the order of api/back_ends.h: every Vulkan device, best first, and the CPU. `why`:
+// why there is no Vulkan device, when there is none. INVALID_ARGUMENT for environment variables that mean nothing.
 Result<std::vector<DeviceDescription>> ListDevices(std::string* why = nullptr);
 
 class Client {
  public:
   virtual ~Client() = default;
-  // "cpu", "vulkan", "vulkan:1", ... ; "" is the best Vulkan device, or the CPU where there is no loader, driver or
-  // device at all: its description says so, and what is compiled with `strict` is refused.
+  // "cpu", "vulkan", "vulkan:1", ... ; "" is the best device of the first back end that has one: Vulkan, or the CPU
+  // where there is no loader, driver or device at all: its description says so, and what is compiled with `strict` is
+  // refused.
   // INVALID_ARGUMENT for a bad selector, NOT_FOUND where there is no such device, and what went wrong where Vulkan is
   // there and fails.
   static Result<std::shared_ptr<Client>> Create(std::string_view selector, const ClientOptions& options = {});

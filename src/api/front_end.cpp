@@ -30,12 +30,11 @@ Result<> CheckDevices(const Module& module, bool for_group) {
   return VerifyDevices(module);
 }
 
-// Without the passes that the other kind of device needs.
-PassOptions PassOptionsFor(const std::set<std::string>& disabled, bool on_vulkan) {
+// Without the passes that the device does not need.
+PassOptions PassOptionsFor(const std::set<std::string>& disabled, const CompileTarget& target) {
   PassOptions out;
   out.disabled = disabled;
-  // The CPU's kernels do what it does, and write in place.
-  if (!on_vulkan) out.disabled.insert("dilated_convolution_expander");
+  if (target.takes_dilated_convolutions) out.disabled.insert("dilated_convolution_expander");
   return out;
 }
 
@@ -44,8 +43,9 @@ PassOptions PassOptionsFor(const std::set<std::string>& disabled, bool on_vulkan
 Stopwatch::Stopwatch() : start_(Now()) {}
 double Stopwatch::Milliseconds() const { return static_cast<double>(Now() - start_) * 1e-6; }
 
-FrontEnd::FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options, CompileReport& report, bool on_vulkan)
-    : module_(std::move(module)), options_(options), report_(report), on_vulkan_(on_vulkan) {}
+FrontEnd::FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options, CompileReport& report,
+                   const CompileTarget& target)
+    : module_(std::move(module)), options_(options), report_(report), target_(target) {}
 
 Result<> FrontEnd::Check() {
   KRAFLA_TRY(CheckFeatureNames(options_));
@@ -60,7 +60,7 @@ Result<> FrontEnd::Optimize(std::span<const std::string> passes) {
   Stopwatch time;
   KRAFLA_TRY(Check());
   interface_ = EntryInterface::Of(*module_);
-  const PassOptions pass_options = PassOptionsFor(options_.disabled, on_vulkan_);
+  const PassOptions pass_options = PassOptionsFor(options_.disabled, target_);
   KRAFLA_TRY(passes.empty() ? RunPipeline(*module_, pass_options) : RunPasses(*module_, passes, pass_options));
   report_.passes_ms += time.Milliseconds();
   return {};
@@ -68,7 +68,7 @@ Result<> FrontEnd::Optimize(std::span<const std::string> passes) {
 
 Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile) {
   Stopwatch checks;
-  KRAFLA_TRY(CheckCustomCalls(*module_, CustomCallsOf(options_), on_vulkan_));
+  KRAFLA_TRY(CheckCustomCalls(*module_, CustomCallsOf(options_), target_.runs_spirv));
   KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module_)));
   report_.passes_ms += checks.Milliseconds();
 
@@ -99,7 +99,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile) {
 
 Result<plan::ProgramPlan> OptimizeAndPlan(std::unique_ptr<Module> module, const CompileOptions& options,
                                           CompileReport& report) {
-  FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/false);
+  FrontEnd front_end(std::move(module), options, report, kCpuTarget);
   KRAFLA_TRY(front_end.Optimize());
   return front_end.Plan(nullptr);
 }

@@ -9,11 +9,15 @@
 
 namespace krafla {
 
+// Of the CPU, wherever its kernels are compiled.
+inline constexpr CompileTarget kCpuTarget{.takes_dilated_convolutions = true};
+
 // Step by step, as `krafla opt` shows what lies between; OptimizeAndPlan is all of it.
 class FrontEnd {
  public:
-  // `options` and `report`, to which it adds times and counts, must outlive it. `on_vulkan`: not for the CPU.
-  FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options, CompileReport& report, bool on_vulkan);
+  // `options` and `report`, to which it adds times and counts, must outlive it.
+  FrontEnd(std::unique_ptr<Module> module, const CompileOptions& options, CompileReport& report,
+           const CompileTarget& target);
 
   // Checks the module as it was given, then runs the pipeline, or the passes named in its place.
   Result<> Optimize(std::span<const std::string> passes = {});
@@ -30,7 +34,7 @@ class FrontEnd {
   std::unique_ptr<Module> module_;
   const CompileOptions& options_;
   CompileReport& report_;
-  bool on_vulkan_;
+  CompileTarget target_;
   EntryInterface interface_;
 };
 

@@ -15,7 +15,9 @@
 namespace krafla {
 namespace {
 
-DeviceInfo Brief(const DeviceDescription& device) { return {device.selector, device.description, device.is_cpu}; }
+DeviceInfo Brief(const DeviceDescription& device) {
+  return {device.selector, device.description, device.runs_on_host_threads};
+}
 
 BuildReport ReportOf(const Executable& executable) {
   const CompileReport& r = executable.report();

@@ -20,7 +20,7 @@ ENTRY main {
 TEST(ClientTest, Selectors) {
   auto cpu = Client::Create("cpu");
   ASSERT_TRUE(cpu.has_value());
-  EXPECT_TRUE((*cpu)->device().is_cpu);
+  EXPECT_TRUE((*cpu)->device().runs_on_host_threads);
   EXPECT_EQ((*cpu)->device().selector, "cpu");
   // Some device is always there.
   auto best = Client::Create("");
@@ -44,19 +44,19 @@ TEST(ClientTest, ListedDevicesCanBeMade) {
   ASSERT_TRUE(listed) << listed.error().ToString();
   const std::vector<DeviceDescription>& devices = *listed;
   ASSERT_FALSE(devices.empty());
-  EXPECT_TRUE(devices.back().is_cpu);
+  EXPECT_TRUE(devices.back().runs_on_host_threads);
   EXPECT_EQ(why.empty(), devices.size() > 1);
   for (const DeviceDescription& d : devices) {
     auto client = Client::Create(d.selector);
     ASSERT_TRUE(client.has_value()) << d.selector << ": " << client.error().ToString();
-    EXPECT_EQ((*client)->device().is_cpu, d.is_cpu);
+    EXPECT_EQ((*client)->device().runs_on_host_threads, d.runs_on_host_threads);
     EXPECT_EQ((*client)->device().description, d.description);
   }
   if (devices.size() > 1) {
     EXPECT_EQ(Client::Create("vulkan:type=toaster").error().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(Client::Create("vulkan:").error().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(Client::Create("vulkan:99999999999999999999").error().code(), StatusCode::kNotFound);
-    auto by_uuid = Client::Create("vulkan:uuid=" + devices[0].profile.device_uuid);
+    auto by_uuid = Client::Create("vulkan:uuid=" + devices[0].profile->device_uuid);
     EXPECT_TRUE(by_uuid.has_value()) << by_uuid.error().ToString();
   }
 }

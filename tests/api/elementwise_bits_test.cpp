@@ -109,7 +109,7 @@ TEST_P(ElementwiseBits, GpuIsCpu) {
   auto cpu = SharedClient("cpu"), gpu = SharedClient("vulkan");
   ASSERT_TRUE(cpu.has_value());
   if (!gpu) GTEST_SKIP() << gpu.error().ToString();
-  if (f.type == ElementType::kF64 && !(*gpu)->device().profile.features.float64)
+  if (f.type == ElementType::kF64 && !(*gpu)->device().profile->features.float64)
     GTEST_SKIP() << "the device has no float64";
   std::vector<Literal> inputs;
   for (uint64_t n = 0; n < 3; ++n) inputs.push_back(Input(f, n));
@@ -203,7 +203,7 @@ TEST(OtherElementwiseBits, MovedNans) {
   const Literal* arguments[] = {&x};
   for (const char* device : {"cpu", "vulkan"}) {
     auto client = SharedClient(device);
-    if (!client || !(*client)->device().profile.features.float64) continue;
+    if (!client || !(*client)->device().profile->features.float64) continue;
     auto executable = CompileText(**client, text);
     ASSERT_TRUE(executable.has_value()) << executable.error().ToString();
     auto got = (*executable)->Run(arguments);

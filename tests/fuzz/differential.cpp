@@ -198,7 +198,7 @@ Result<Differential::Results> Differential::Run(Backend& backend, const Module& 
   const int64_t bytes = PeakBytes();
   auto check_cost = [&] {
     // A driver's compiler is not ours to bound.
-    if (!backend.client->device().is_cpu) return;
+    if (!backend.client->device().runs_on_host_threads) return;
     const CompileBudget budget;
     const auto n = static_cast<double>(instructions);
     const double seconds = ProcessorSeconds() - begin;

@@ -8,21 +8,32 @@
 #include "api/front_end.h"
 
 namespace krafla {
+namespace {
 
-CpuClient::CpuClient(std::string why_not_vulkan) : why_not_vulkan_(std::move(why_not_vulkan)) {
-  device_.selector = "cpu";
-  device_.description =
-      why_not_vulkan_.empty() ? "cpu" : Format("cpu, as there is no Vulkan device ({})", why_not_vulkan_);
-  device_.is_cpu = true;
+DeviceDescription DescribeCpu(std::string_view passed_over) {
+  return {.selector = "cpu",
+          .description = passed_over.empty() ? "cpu" : Format("cpu, as there is no Vulkan device ({})", passed_over),
+          .name = "cpu",
+          .shares_host_memory = true,
+          .runs_on_host_threads = true,
+          .target = kCpuTarget};
 }
 
-Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> module, const CompileOptions& options) {
-  return WithoutExceptions([&]() -> Result<std::unique_ptr<Executable>> {
-    if (options.strict && !why_not_vulkan_.empty())
+class CpuClient : public Client {
+ public:
+  explicit CpuClient(std::string_view passed_over) : passed_over_(passed_over) { device_ = DescribeCpu(passed_over); }
+
+  Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) override {
+    return WithoutExceptions([&] { return TryCompile(std::move(module), options); });
+  }
+
+ private:
+  Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& options) {
+    if (options.strict && !passed_over_.empty())
       return Unavailable("There is no device that could take every step: {} Choose the device cpu, or drop --strict.",
-                         why_not_vulkan_);
+                         passed_over_);
     CompileReport report;
-    FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/false);
+    FrontEnd front_end(std::move(module), options, report, device_.target);
     KRAFLA_TRY(front_end.Optimize());
     KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(nullptr));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
@@ -31,7 +42,19 @@ Result<std::unique_ptr<Executable>> CpuClient::Compile(std::unique_ptr<Module> m
                   CpuExecutable::Create(std::move(plan), std::move(report), device_.description, std::move(services),
                                         options.threads));
     return WithRunTimeSizes(front_end.interface(), std::move(out));
-  });
+  }
+
+  std::string passed_over_;
+};
+
+}  // namespace
+
+Result<std::vector<DeviceDescription>> ListCpuDevices() { return std::vector{DescribeCpu({})}; }
+
+Result<std::shared_ptr<Client>> CreateCpuClient(std::string_view selector, const ClientOptions&,
+                                                std::string_view passed_over) {
+  if (selector != "cpu") return InvalidArgument("'{}' is no device: the CPU is one device, cpu.", selector);
+  return std::make_shared<CpuClient>(passed_over);
 }
 
 }  // namespace krafla

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+// The row "cpu" of api/back_ends.h.
 #pragma once
 
-#include <string>
+#include <memory>
+#include <string_view>
+#include <vector>
 
 #include "api/client.h"
 
 namespace krafla {
 
-class CpuClient : public Client {
- public:
-  // `why_not_vulkan`: of a client that stands in for a Vulkan device. It says so, and compiles nothing `strict`.
-  explicit CpuClient(std::string why_not_vulkan = {});
-  Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options) override;
+// The one that there is.
+Result<std::vector<DeviceDescription>> ListCpuDevices();
 
- private:
-  std::string why_not_vulkan_;
-};
+// `passed_over`: of a client that stands in for a device that the caller would have preferred. It says so, and compiles
+// nothing `strict`.
+Result<std::shared_ptr<Client>> CreateCpuClient(std::string_view selector, const ClientOptions& options,
+                                                std::string_view passed_over);
 
 }  // namespace krafla

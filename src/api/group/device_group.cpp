@@ -164,7 +164,7 @@ class Group final : public GroupExecutable {
       }
       KRAFLA_ASSIGN(m.executable, client->Compile(module->Clone(), options));
       KRAFLA_TRY(m.executable->Join(&m.host, grid.size()));
-      m.turn = client->device().is_cpu ? nullptr : std::make_shared<std::mutex>();
+      m.turn = client->device().runs_one_at_a_time ? std::make_shared<std::mutex>() : nullptr;
       const Module* own = m.executable->module();
       if (own == nullptr) return Internal("device {} has not kept the program that it was given for a group", d);
       m.numbers = std::make_shared<const std::unordered_map<const Instruction*, std::size_t>>(Exchanges::Number(*own));

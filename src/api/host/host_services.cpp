@@ -71,14 +71,14 @@ Result<> CheckBuiltInCalls(const Module& module, const CustomCallRegistry& custo
   return {};
 }
 
-Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom_calls, bool on_vulkan) {
+Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom_calls, bool runs_spirv) {
   for (const auto& computation : module.computations())
     for (const auto& i : computation->instructions()) {
       if (i->opcode() != Opcode::kCustomCall) continue;
       const std::string& target = i->attr<CustomCallAttributes>().target;
       const CustomCallKernel* kernel = custom_calls.FindKernel(target);
       if (custom_calls.FindFunction(target) != nullptr || IsBuiltInCustomCall(target) ||
-          (on_vulkan && kernel != nullptr))
+          (runs_spirv && kernel != nullptr))
         continue;
       if (kernel != nullptr)
         return NotFound("{}: the custom call '{}' has a kernel for Vulkan devices, but no function for the CPU.",

@@ -43,6 +43,6 @@ const CustomCallRegistry& CustomCallsOf(const CompileOptions& options);
 Result<> CheckBuiltInCalls(const Module& module, const CustomCallRegistry& custom_calls);
 
 // NOT_FOUND for the first custom call of the module that nobody has: names the target, and those that there are.
-Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom_calls, bool on_vulkan);
+Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom_calls, bool runs_spirv);
 
 }  // namespace krafla

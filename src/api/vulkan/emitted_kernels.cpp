@@ -155,7 +155,7 @@ void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitte
 Result<CompileReport> PlacementOn(const DeviceProfile& device, std::unique_ptr<Module> module,
                                   const CompileOptions& options) {
   CompileReport report;
-  FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/true);
+  FrontEnd front_end(std::move(module), options, report, kVulkanTarget);
   KRAFLA_TRY(front_end.Optimize());
   KRAFLA_ASSIGN(const DeviceProfile profile, device.WithDisabled(FeaturesOff(front_end.module(), options)));
   KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(&profile));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/vulkan/vulkan_client.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "api/bounded_executable.h"
@@ -14,11 +15,22 @@
 namespace krafla {
 namespace {
 
+int64_t LargestHeap(const DeviceProfile& profile) {
+  uint64_t largest = 0;
+  for (const MemoryHeap& heap : profile.heaps)
+    if (heap.device_local) largest = std::max(largest, heap.bytes);
+  return static_cast<int64_t>(largest);
+}
+
 DeviceDescription Describe(const DeviceProfile& profile, std::size_t number) {
   DeviceDescription out;
   out.selector = Format("vulkan:{}", number);
   out.description = Format("vulkan:{} ({}, {})", number, profile.name,
                            profile.driver_info.empty() ? profile.driver_name : profile.driver_info);
+  out.name = profile.name;
+  out.runs_one_at_a_time = true;
+  out.memory_bytes = LargestHeap(profile);
+  out.target = kVulkanTarget;
   out.profile = profile;
   return out;
 }
@@ -48,7 +60,7 @@ class VulkanClient : public Client {
  private:
   Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& options) {
     CompileReport report;
-    FrontEnd front_end(std::move(module), options, report, /*on_vulkan=*/true);
+    FrontEnd front_end(std::move(module), options, report, device_.target);
     KRAFLA_TRY(front_end.Optimize());
     // As the code generator decides (EmitOptions).
     bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
@@ -134,7 +146,8 @@ Result<std::vector<DeviceDescription>> ListVulkanDevices() {
   return out;
 }
 
-Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options) {
+Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options,
+                                                   std::string_view) {
   KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Create());
   KRAFLA_ASSIGN(const vk::PhysicalDevice* physical, instance->Select(selector));
   auto number = static_cast<std::size_t>(physical - instance->devices().data());

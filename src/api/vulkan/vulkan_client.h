@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The row "vulkan" of api/back_ends.h.
 #pragma once
 
 #include "api/client.h"
@@ -6,6 +7,8 @@
 namespace krafla {
 
 Result<std::vector<DeviceDescription>> ListVulkanDevices();
-Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options);
+// Nothing is preferred to a Vulkan device: `passed_over` is for those that stand in for others.
+Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options,
+                                                   std::string_view passed_over);
 
 }  // namespace krafla

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/back_ends.h"
+
+#include <algorithm>
+#include <mutex>
+#include <span>
+
+#include "api/cpu/cpu_client.h"
+#ifdef KRAFLA_HAVE_VULKAN
+#include "api/vulkan/vulkan_client.h"
+#endif
+
+namespace krafla {
+namespace {
+
+// The CPU stands last: it is always there.
+constexpr BackEnd kBackEnds[] = {
+    {.name = "vulkan",
+     .selectors = "vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:type=discrete, vulkan:\"part of the name\"",
+#ifdef KRAFLA_HAVE_VULKAN
+     .list = ListVulkanDevices,
+     .create = CreateVulkanClient},
+#else
+     .absent = "This krafla was built without Vulkan."},
+#endif
+    {.name = "cpu", .selectors = "cpu", .list = ListCpuDevices, .create = CreateCpuClient},
+};
+
+struct RegisteredBackEnds {
+  std::mutex mutex;
+  std::vector<BackEnd> rows;
+};
+RegisteredBackEnds& Registered() {
+  static RegisteredBackEnds registered;
+  return registered;
+}
+
+bool HasName(std::span<const BackEnd> rows, std::string_view name) {
+  return std::ranges::contains(rows, name, &BackEnd::name);
+}
+
+}  // namespace
+
+std::vector<BackEnd> BackEnds() {
+  std::vector<BackEnd> out(std::begin(kBackEnds), std::end(kBackEnds));
+  std::lock_guard lock(Registered().mutex);
+  out.insert(out.end(), Registered().rows.begin(), Registered().rows.end());
+  return out;
+}
+
+Result<BackEnd> BackEndOf(std::string_view selector) {
+  const std::string_view name = selector.substr(0, selector.find(':'));
+  std::string known;
+  for (const BackEnd& b : BackEnds()) {
+    if (b.name == name) return b;
+    known += Format("{}{}", known.empty() ? "" : ", ", b.selectors);
+  }
+  return InvalidArgument("'{}' is no device. Devices are: {}.", selector, known);
+}
+
+Result<BackEndRegistration> BackEndRegistration::Make(const BackEnd& back_end) {
+  if (back_end.name.empty() || back_end.list == nullptr || back_end.create == nullptr)
+    return InvalidArgument("A back end has a name, lists its devices and creates clients; '{}' lacks one of these.",
+                           back_end.name);
+  std::lock_guard lock(Registered().mutex);
+  if (HasName(kBackEnds, back_end.name) || HasName(Registered().rows, back_end.name))
+    return InvalidArgument("There is a back end '{}' already.", back_end.name);
+  Registered().rows.push_back(back_end);
+  return BackEndRegistration(back_end.name);
+}
+
+BackEndRegistration::~BackEndRegistration() {
+  std::lock_guard lock(Registered().mutex);
+  if (!name_.empty()) std::erase_if(Registered().rows, [&](const BackEnd& b) { return b.name == name_; });
+}
+
+}  // namespace krafla
