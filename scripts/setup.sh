@@ -3,7 +3,8 @@
 # Installs what krafla needs to build, run and be tested. Safe to run again: does nothing when all is there.
 #
 #   scripts/setup.sh          what the build and the demo need (with lavapipe, Mesa's CPU Vulkan driver)
-#   scripts/setup.sh --test   that, and SwiftShader as a second Vulkan driver, validation layers, clang for fuzzing
+#   scripts/setup.sh --test   that, and SwiftShader as a second Vulkan driver, validation layers, clang and its
+#                             tools, doxygen, Python's venv
 #
 # Debian 13+, Ubuntu 25.10+: the distribution's own packages (on Debian 13, Mesa from its backports).
 # Debian 12: the same packages from trixie, pinned low so that nothing else moves.
@@ -15,7 +16,7 @@ mode=build
 case "${1:-}" in
   '') ;;
   --test) mode=test ;;
-  -h|--help) sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  -h|--help) sed -n '3,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
   *) echo "setup.sh: unknown argument '$1' (try --help)" >&2; exit 2 ;;
 esac
 
@@ -28,7 +29,10 @@ build_packages=(
   libcli11-dev nlohmann-json3-dev libzip-dev libxxhash-dev libgtest-dev libbenchmark-dev
 )
 mesa_packages=(mesa-vulkan-drivers mesa-libgallium)
-test_packages=(vulkan-tools vulkan-validationlayers clang-19 libclang-rt-19-dev clang-format-19 python3 binutils xz-utils)
+test_packages=(
+  vulkan-tools vulkan-validationlayers clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 doxygen
+  python3 python3-venv binutils xz-utils
+)
 swiftshader_dir=.cache/swiftshader
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed$'; }

@@ -1,18 +1,44 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up, builds, and runs every test: on the CPU, on lavapipe and on SwiftShader.
+# Sets up, builds, and runs every test: on the CPU, on lavapipe, on SwiftShader, and through JAX, which is installed into
+# an environment of its own below .cache. What is skipped is listed with its reason, and the last line has the counts.
 #
-#   scripts/test.sh            KRAFLA_CORPUS and KRAFLA_MODELS, when set, add their cases to the run
+#   scripts/test.sh                  everything
+#   scripts/test.sh --without-jax    without JAX's environment: the tests that need JAX or pypjrt are skipped
+#   scripts/test.sh -R pattern ...   what else is given goes to ctest
+#
+# KRAFLA_CORPUS and KRAFLA_MODELS, when set, add their cases to the run.
+# Exit: 0 all passed, 1 something failed, or JAX could not be installed and --without-jax was not given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-case "${1:-}" in
-  '') ;;
-  -h|--help) sed -n '3,5p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-  *) echo "test.sh: unknown argument '$1' (try --help)" >&2; exit 2 ;;
-esac
+jax=yes arguments=()
+for argument; do
+  case "$argument" in
+    -h|--help) sed -n '3,12p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    --without-jax) jax=no ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
 
 scripts/setup.sh --test
+left_out=''
+if [ $jax = no ]; then
+  left_out='--without-jax was given'
+elif [ -z "${KRAFLA_PYTHON:-}" ]; then
+  KRAFLA_PYTHON=$(scripts/python_environment.sh jax) && export KRAFLA_PYTHON ||
+    { unset KRAFLA_PYTHON; left_out='JAX could not be installed (the reason is above; --without-jax accepts this)'; }
+fi
 cmake --preset release -DKRAFLA_TESTS=ON >/dev/null
 cmake --build --preset release
 export KRAFLA_CACHE_DIR="$PWD/.cache/krafla-test"
-ctest --preset release
+results=$PWD/build/release/test_results.xml code=0
+rm -f "$results"
+# What passed is kept whole in the results: it names the cases that a program skipped.
+ctest --preset release --output-junit "$results" --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
+  ${arguments[@]+"${arguments[@]}"} || code=1
+if [ -n "$left_out" ]; then
+  echo "not run: the tests that need JAX or pypjrt, unless another Python has them: $left_out"
+  [ $jax = no ] || code=1
+fi
+scripts/test_summary.py "$results" || code=1
+exit $code

@@ -10,9 +10,6 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import with_pypjrt  # noqa: E402
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -31,7 +28,6 @@ def our_structs():
 
 
 def main():
-    with_pypjrt.ensure("the layout of PJRT's structs")
     tables = abi_tables()
     ours = our_structs()
     lines = ['#include <cstddef>', '#include "plugins/pjrt/abi/pjrt_api.h"']

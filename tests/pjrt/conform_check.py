@@ -5,11 +5,7 @@
 None may fail, and those that krafla does not offer are the ones listed here: a capability that goes away is a failure.
 """
 import os
-import pathlib
 import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import with_pypjrt  # noqa: E402
 
 NOT_OFFERED = {
     "abi.unknown_slot_is_clean_error",  # there are no unknown slots
@@ -20,7 +16,6 @@ NOT_OFFERED = {
 
 
 def main():
-    with_pypjrt.ensure("pypjrt's conformance checks")
     plugin, device = sys.argv[1:3]
     os.environ["KRAFLA_DEVICE"] = device
     from pypjrt import conform
