@@ -6,10 +6,6 @@ set -u
 krafla=$1 device=$2
 shift 2
 here=$(cd "$(dirname "$0")" && pwd)
-if [ -n "${VK_DRIVER_FILES:-}" ] && [ ! -e "$VK_DRIVER_FILES" ]; then
-  echo "skipped: $VK_DRIVER_FILES is not there (scripts/setup.sh --test fetches it)"
-  exit 77
-fi
 if [ "$device" != cpu ]; then
   "$krafla" run "$here/cli/add.hlo" -d "$device" --random >/dev/null 2>&1
   if [ $? = 4 ]; then

@@ -67,7 +67,8 @@ def test_names():
             text = text[:found.start()] + body + text[found.end():]
         for prefix, pattern in (("", r"add_test\(NAME ([^\s)]+)"), ("", r"krafla_test\(([^\s)]+)"),
                                 ("", r"krafla_check_test\(([^\s)]+)"),
-                                ("", r"krafla_package_test\(([^\s)]+)"), ("jax_", r"krafla_jax_test\(([^\s)]+)"),
+                                ("", r"krafla_package_test\(([^\s)]+)"), ("", r"krafla_swiftshader_test\(([^\s)]+)"),
+                                ("jax_", r"krafla_jax_test\(([^\s)]+)"),
                                 ("example_", r"krafla_example\(([^\s)]+)")):
             for name in re.findall(pattern, text):
                 if not re.fullmatch(r"\$\{\w+\}|name", name):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of these tests, in both binding models: -DADDRESSES, and one of -DAXPY -DGROUPS -DSPIN -DSUBGROUP.
+// The kernels of these tests, in both binding models: -DADDRESSES, and one of -DAXPY -DGROUPS -DSPIN.
 #version 450
 #ifdef ADDRESSES
 #extension GL_EXT_buffer_reference : require
