@@ -83,7 +83,8 @@ Result<Prepared> PrepareTogether(std::unique_ptr<Module> module, const RecordedC
     KRAFLA_ASSIGN(RecordedArrays arrays,
                   ReadArrays(*recorded, out.together->arguments(), out.together->results(), RecordedPart::kInputs));
     if (arrays.inputs.size() != arguments.size())
-      return InvalidArgument("arrays of {} devices are recorded, not of {}", arrays.inputs.size(), arguments.size());
+      return InvalidArgument("The case records arrays of {} devices, not of {}.", arrays.inputs.size(),
+                             arguments.size());
     arguments = std::move(arrays.inputs);
   } else {
     for (std::size_t d = 0; d < arguments.size(); ++d) {
@@ -165,7 +166,7 @@ int Bench(const BenchOptions& options) {
       if (!found) return Fail(found.error());
       cases = std::move(found->cases);
       if (cases.empty()) {
-        std::fprintf(stderr, "krafla: no recorded case under %s\n", path.c_str());
+        std::fprintf(stderr, "krafla: There is no recorded case under %s.\n", path.c_str());
         return kUsage;
       }
     }

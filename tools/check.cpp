@@ -109,7 +109,8 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
   auto blocks = [&](const std::vector<Literal>& from, const std::vector<std::string>& shardings, int64_t number,
                     std::vector<Literal>& to) -> Result<> {
     if (shardings.size() != from.size())
-      return InvalidArgument("{} arrays are recorded; the program has shardings of {}", from.size(), shardings.size());
+      return InvalidArgument("The case records {} arrays; the program has shardings of {}.", from.size(),
+                             shardings.size());
     for (std::size_t i = 0; i < from.size(); ++i) {
       KRAFLA_ASSIGN(Sharding sharding, ParseSharding(shardings[i], c.partitions));
       KRAFLA_ASSIGN(Literal block, BlockOf(from[i], sharding, number % c.partitions));
@@ -174,7 +175,7 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
   if (!arrays) return Error(arrays.error());
   if (static_cast<int64_t>(arrays->inputs.size()) != devices)
     return Error(Status(StatusCode::kInvalidArgument,
-                        Format("arrays of {} devices are recorded, not of {}", arrays->inputs.size(), devices)));
+                        Format("The case records arrays of {} devices, not of {}.", arrays->inputs.size(), devices)));
   for (int64_t d = 0; d < devices; ++d) {
     std::vector<const Literal*> pointers;
     for (const Literal& a : arrays->inputs[static_cast<std::size_t>(d)]) pointers.push_back(&a);
@@ -284,7 +285,7 @@ int Check(const CheckOptions& options) {
         cases.push_back(std::move(c));
   }
   if (cases.empty() && self_checks.empty()) {
-    std::fprintf(stderr, "krafla: no recorded case under %s\n", options.paths[0].c_str());
+    std::fprintf(stderr, "krafla: There is no recorded case under %s.\n", options.paths[0].c_str());
     return kUsage;
   }
   if (auto registered = RegisterTestCalls(); !registered) return Fail(registered.error());
@@ -363,8 +364,9 @@ int Check(const CheckOptions& options) {
   if (StderrIsTerminal()) std::fprintf(stderr, "\r\x1b[K");
   if (device_error) return FailDevice(*device_error);
   if (exchanged > 0)
-    std::fprintf(stderr, "krafla: %lld of the instructions lie between devices\n", static_cast<long long>(exchanged));
-  std::fprintf(stderr, "krafla: %lld/%lld instructions on %s; %lld of %lld passing cases wholly there\n",
+    std::fprintf(stderr, "krafla: %lld of the instructions are collectives and other exchanges between devices\n",
+                 static_cast<long long>(exchanged));
+  std::fprintf(stderr, "krafla: %lld/%lld instructions on %s; %lld of %lld passing cases ran fully on it\n",
                static_cast<long long>(placed), static_cast<long long>(instructions), description.c_str(),
                static_cast<long long>(wholly), static_cast<long long>(passed));
   if (without_form > 0)

@@ -43,7 +43,8 @@ Result<std::vector<Literal>> RunAlone(std::vector<std::unique_ptr<Module>> progr
       if (i->opcode() == Opcode::kSend) channels.push_back(i->attr<ChannelAttributes>().channel_id.value_or(0));
     KRAFLA_ASSIGN(auto executable, group.client(0).Compile(std::move(program), options));
     const std::size_t count = executable->arguments().size();
-    if (count > left.size()) return InvalidArgument("{} arguments for programs that take more", inputs.size());
+    if (count > left.size())
+      return InvalidArgument("{} arguments were given to programs that take more.", inputs.size());
     KRAFLA_TRY(executable->SetArguments(left.first(count)));
     left = left.subspan(count);
     KRAFLA_TRY(executable->Execute());
@@ -67,7 +68,7 @@ Result<std::vector<Literal>> RunParallel(ParallelProgram program, DeviceGroup& g
   if (program.module == nullptr) return RunAlone(std::move(program.alone), std::move(pointers), group, options);
   const int64_t devices = program.module->replica_count * program.module->num_partitions;
   if (pointers.size() % static_cast<std::size_t>(devices) != 0)
-    return InvalidArgument("{} arguments for {} devices", pointers.size(), devices);
+    return InvalidArgument("{} arguments were given for {} devices.", pointers.size(), devices);
   const std::size_t each = pointers.size() / static_cast<std::size_t>(devices);
   if (devices == 1) {
     KRAFLA_ASSIGN(auto executable, group.client(0).Compile(std::move(program.module), options));
@@ -113,8 +114,8 @@ Outcome RunOne(SelfCheck check, DeviceGroup& group, const CompileOptions& option
   auto results = (*executable)->TakeResults();
   if (!results) return Error(results.error());
   if (results->size() != 2 * check.rules.size())
-    return Error(
-        Status(StatusCode::kInternal, Format("{} values for {} comparisons", results->size(), check.rules.size())));
+    return Error(Status(StatusCode::kInternal,
+                        Format("The program has {} values for {} comparisons.", results->size(), check.rules.size())));
   out.kind = Outcome::Kind::kPassed;
   for (std::size_t i = 0; i < check.rules.size(); ++i) {
     Comparison comparison = CompareByRule((*results)[2 * i], (*results)[2 * i + 1], check.rules[i]);

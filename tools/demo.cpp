@@ -37,7 +37,7 @@ Result<int> RunDemo(const DeviceOptions& options) {
   std::string dir = env != nullptr ? env : KRAFLA_DEMO_DIR;
   KRAFLA_ASSIGN(CompileOptions compile_options, options.ToCompileOptions());
   KRAFLA_ASSIGN(CaseList list, FindCases(dir));
-  if (list.cases.size() != 1) return NotFound("{} is not the demo's folder; set KRAFLA_DEMO_DIR", dir);
+  if (list.cases.size() != 1) return NotFound("{} is not the folder of the demo; set KRAFLA_DEMO_DIR.", dir);
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(list.cases[0].module_path));
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
   Stopwatch compile;
@@ -46,7 +46,7 @@ Result<int> RunDemo(const DeviceOptions& options) {
   KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(list.cases[0], executable->arguments(), executable->results()));
   KRAFLA_ASSIGN(std::vector<NamedLiteral> extra, ReadNpz(dir + "/labels.npz"));
   if (extra.empty() || extra[0].literal.shape().element_type() != ElementType::kS32)
-    return DataLoss("{}/labels.npz does not hold the labels", dir);
+    return DataLoss("{}/labels.npz does not hold the labels.", dir);
   auto labels = extra[0].literal.data<int32_t>();
   std::vector<const Literal*> pointers;
   for (const Literal& a : arrays.inputs[0]) pointers.push_back(&a);
@@ -62,7 +62,7 @@ Result<int> RunDemo(const DeviceOptions& options) {
   KRAFLA_ASSIGN(std::vector<Literal> results, executable->Results());
   int64_t count = results[0].shape().dim(0), classes = results[0].shape().dim(1);
   if (count != static_cast<int64_t>(labels.size()) || images.shape().rank() < 3 || images.shape().dim(0) != count)
-    return DataLoss("the files in {} do not belong together", dir);
+    return DataLoss("The files in {} do not belong together.", dir);
   auto scores = results[0].data<float>();
   std::vector<int> predicted;
   int right = 0;

@@ -42,15 +42,15 @@ int UnknownCommand(const CLI::App& app, std::string_view word) {
       best = distance;
       nearest = command->get_name();
     }
-  std::fprintf(stderr, "krafla: there is no command '%s'%s; see krafla --help\n", std::string(word).c_str(),
-               nearest.empty() ? "" : krafla::Format(", did you mean {}?", nearest).c_str());
+  std::fprintf(stderr, "krafla: There is no command '%s'%s See krafla --help.\n", std::string(word).c_str(),
+               nearest.empty() ? "." : krafla::Format("; did you mean {}?", nearest).c_str());
   return kUsage;
 }
 
 // Results that could not be written were not given.
 int FlushResults(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  std::fprintf(stderr, "krafla: standard output cannot be written: %s\n", std::strerror(errno));
+  std::fprintf(stderr, "krafla: Standard output cannot be written: %s.\n", std::strerror(errno));
   return code == kRight ? kBadInput : code;
 }
 
@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
   try {
     code = RunCommand(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "krafla: out of memory\n");
+    std::fprintf(stderr, "krafla: The host is out of memory.\n");
     code = kNoMemory;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "krafla: %s\n  This is a bug in krafla; please report it with the module.\n", e.what());

@@ -26,7 +26,7 @@ Result<> Write(const std::string& path, std::string_view text) {
   std::ofstream out(path, std::ios::binary);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   out.close();
-  if (!out) return DataLoss("'{}' cannot be written", path);
+  if (!out) return DataLoss("'{}' cannot be written.", path);
   return {};
 }
 
@@ -35,7 +35,7 @@ Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile,
                     const std::string& folder) {
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) return DataLoss("the folder '{}' cannot be made: {}", folder, error.message());
+  if (error) return DataLoss("The folder '{}' cannot be created: {}.", folder, error.message());
   KRAFLA_ASSIGN(const EmittedKernels emitted, EmitKernels(plan, profile, options));
   const auto write = [&](const spirv::EmittedKernel& kernel, std::size_t k, std::string_view name,
                          std::size_t n) -> Result<> {
@@ -110,7 +110,7 @@ Result<DeviceDescription> ChooseDevice(OptOptions& options) {
     options.selector = wish != nullptr && std::string_view(wish).starts_with("vulkan") ? wish : "vulkan";
   KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
   if (options.stage == "spirv" && !client->device().profile)
-    return InvalidArgument("SPIR-V is made for a Vulkan device, not for '{}'", options.selector);
+    return InvalidArgument("SPIR-V can be generated for Vulkan devices only, not for '{}'.", options.selector);
   return client->device();
 }
 
@@ -124,7 +124,7 @@ int Opt(const OptOptions& given) {
     return kRight;
   }
   if (options.module.empty()) {
-    std::fprintf(stderr, "krafla: opt needs a module (or --list-passes)\n");
+    std::fprintf(stderr, "krafla: The command opt needs a module or --list-passes.\n");
     return kUsage;
   }
   for (const std::string& name : options.disabled)

@@ -14,9 +14,10 @@ namespace {
 // "f32[2,2]=1 2 3 4": values in row-major order, separated by spaces or commas.
 Result<Literal> ParseInput(const std::string& text) {
   std::size_t eq = text.find('=');
-  if (eq == std::string::npos) return InvalidArgument("'{}' is no argument: say 'f32[2,2]=1 2 3 4'", text);
+  if (eq == std::string::npos)
+    return InvalidArgument("'{}' is not an argument; expected a form such as 'f32[2,2]=1 2 3 4'.", text);
   KRAFLA_ASSIGN(Shape shape, ParseShape(std::string_view(text).substr(0, eq)));
-  if (!shape.IsArray()) return InvalidArgument("'{}': only arrays can be given so", text);
+  if (!shape.IsArray()) return InvalidArgument("'{}': Only arrays can be given in this form.", text);
   // The flat list as a literal of one dimension, then seen as the shape.
   int64_t flat[] = {shape.element_count()};
   KRAFLA_ASSIGN(Shape flat_shape, Shape::MakeArray(shape.element_type(), flat));
@@ -45,7 +46,7 @@ Result<std::vector<Shape>> GivenShapes(const RunOptions& options, int64_t device
   if (!options.inputs.empty()) {
     const std::string path = ForDevice(options.inputs, device);
     if (path.ends_with(".npy"))
-      return InvalidArgument("'{}' is one array; --inputs takes an archive of all arguments, as numpy.savez writes it",
+      return InvalidArgument("'{}' is one array; --inputs takes an archive of all arguments, as numpy.savez writes it.",
                              path);
     KRAFLA_ASSIGN(const NpzArchive archive, NpzArchive::Open(path));
     for (const NpzArchive::Array& array : archive.arrays()) out.push_back(array.shape);
@@ -67,11 +68,11 @@ Result<> CheckGiven(const RunOptions& options, const Module& module, bool alone)
   for (const Instruction* p : parameters)
     for (const Shape* leaf : TupleLeaves(p->shape())) wanted.emplace_back(p->name(), leaf);
   if (given.size() != wanted.size())
-    return InvalidArgument("the module takes {} arguments{}{}; {} were given (--inputs, --input or --random)",
+    return InvalidArgument("The module takes {} arguments{}{}; {} were given (--inputs, --input or --random).",
                            wanted.size(), wanted.empty() ? "" : ": ", ListOfParameters(module), given.size());
   for (std::size_t i = 0; alone && i < given.size(); ++i)
     if (!CanStandFor(given[i], *wanted[i].second))
-      return InvalidArgument("argument {} ({}): expected {}, got {}", i, wanted[i].first,
+      return InvalidArgument("Argument {} ({}): expected {}, got {}.", i, wanted[i].first,
                              wanted[i].second->ToString(false), given[i].ToString(false));
   return {};
 }
@@ -88,10 +89,10 @@ Result<std::vector<Literal>> Arguments(const RunOptions& options, const std::vec
     given.push_back(std::move(literal));
   }
   if (given.size() != shapes.size())
-    return InvalidArgument("device {} takes {} arguments, {} were given", device, shapes.size(), given.size());
+    return InvalidArgument("Device {} takes {} arguments, {} were given.", device, shapes.size(), given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     auto adopted = AdoptShape(std::move(given[i]), shapes[i]);
-    if (!adopted) return Failure(std::move(adopted).error().WithContext(Format("While reading argument {}", i)));
+    if (!adopted) return Failure(std::move(adopted).error().WithContext(Format("while reading argument {}", i)));
     given[i] = std::move(*adopted);
   }
   return given;
@@ -129,7 +130,9 @@ int RunTogether(const RunOptions& options, DeviceGroup& group, std::unique_ptr<M
   if (!options.save.empty() && options.save.find("{}") == std::string::npos)
     return Fail(Status(
         StatusCode::kInvalidArgument,
-        Format("each device has results: say where its number goes, as in --save out{{}}.npz, not {}", options.save)));
+        Format(
+            "Each device has results: the file name needs a place for the device's number, as in --save out{{}}.npz, not {}.",
+            options.save)));
   std::fprintf(stderr, "krafla: %s\n", (*executable)->PlacementLine().c_str());
   for (int64_t d = 0; d < (*executable)->device_count(); ++d) {
     auto arguments = Arguments(options, (*executable)->arguments(), d);

@@ -26,7 +26,7 @@ PJRT_Error* Enter(const char* name, Args* args, std::size_t needed, Result<> (*f
     static PJRT_Error& out_of_memory =
         *NewError(Status(StatusCode::kResourceExhausted, "The host has no memory left."));
     return new (std::nothrow) PJRT_Error(out_of_memory);
-  } catch (const std::exception& e) { return NewError(Internal("{} failed: {}", name, e.what()).error()); }
+  } catch (const std::exception& e) { return NewError(Internal("{} failed: {}.", name, e.what()).error()); }
 }
 
 // A slot that nothing stands behind.

@@ -95,7 +95,7 @@ class Run {
     return out;
   }
   Result<> Fill(std::vector<std::shared_ptr<Array>>& to, std::vector<std::shared_ptr<DeviceBuffer>> from) {
-    if (to.size() != from.size()) return Internal("{} results came of a program of {}", from.size(), to.size());
+    if (to.size() != from.size()) return Internal("{} results came from a program of {}.", from.size(), to.size());
     for (std::size_t i = 0; i < to.size(); ++i) {
       if (auto wait = from[i]->Waiter()) waits_.push_back(std::move(wait));
       to[i]->Set(std::move(from[i]), true);
@@ -143,7 +143,7 @@ Result<> Check(const Program& program, const PJRT_Device& device, PJRT_Buffer* c
   std::unordered_set<const PJRT_Buffer*> seen;
   for (std::size_t i = 0; i < count; ++i) {
     const PJRT_Buffer* b = list[i];
-    if (b == nullptr) return InvalidArgument("Argument {} of '{}' is no buffer.", i, program.name());
+    if (b == nullptr) return InvalidArgument("Argument {} of '{}' is not a buffer.", i, program.name());
     if (b->deleted())
       return InvalidArgument("Argument {} of '{}' is a buffer that has been deleted or donated.", i, program.name());
     if (b->device()->client != device.client || (b->device() != &device && b->device()->lane != device.lane))

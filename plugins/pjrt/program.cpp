@@ -51,7 +51,7 @@ Result<std::string> WithConfig(const Module& module) {
     }
     config.add_int64(4, module.replica_count);
     config.add_int64(5, module.num_partitions);
-  } catch (const protozero::exception& e) { return Internal("the module's own proto is damaged: {}", e.what()); }
+  } catch (const protozero::exception& e) { return Internal("The module's own proto is damaged: {}.", e.what()); }
   return out;
 }
 

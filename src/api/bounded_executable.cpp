@@ -47,7 +47,7 @@ Result<std::unique_ptr<Executable>> WithRunTimeSizes(EntryInterface declared, st
   if (!declared.IsDynamic()) return executable;
   if (executable->arguments().size() != declared.padded_argument_count() ||
       executable->results().size() != declared.padded_result_count())
-    return Unimplemented("dynamic dimensions of parameters and results need the pass dynamic_padder");
+    return Unimplemented("Dynamic dimensions of parameters and results need the pass dynamic_padder.");
   return std::make_unique<BoundedExecutable>(std::move(declared), std::move(executable));
 }
 

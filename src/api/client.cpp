@@ -57,7 +57,7 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffers(std:
   std::lock_guard lock(running_);
   std::vector<std::shared_ptr<const Literal>> literals;
   for (std::size_t a = 0; a < arguments.size(); ++a) {
-    if (arguments[a].buffer == nullptr) return InvalidArgument("argument {} is missing", a);
+    if (arguments[a].buffer == nullptr) return InvalidArgument("Argument {} is missing.", a);
     auto literal = arguments[a].buffer->ToLiteral();
     if (!literal) return Failure(std::move(literal).error().WithContext(Format("in argument {}", a)));
     literals.push_back(std::move(*literal));
@@ -89,7 +89,7 @@ std::vector<std::shared_ptr<const Literal>> ToShared(std::vector<Literal> litera
 Result<> Executable::SetArgumentBytes(std::span<const std::span<const std::byte>> given) {
   const std::vector<Shape>& shapes = arguments();
   if (given.size() != shapes.size())
-    return InvalidArgument("the module takes {} arguments, {} were given", shapes.size(), given.size());
+    return InvalidArgument("The module takes {} arguments, {} were given.", shapes.size(), given.size());
   std::vector<Literal> literals;
   for (std::size_t a = 0; a < given.size(); ++a) {
     Result<Literal> made = shapes[a].IsArray() ? ReadInLayout(given[a], shapes[a]) : Literal::Create(shapes[a]);
@@ -102,7 +102,8 @@ Result<> Executable::SetArgumentBytes(std::span<const std::span<const std::byte>
 Result<> Executable::CopyResultBytes(std::span<const std::span<std::byte>> wanted) {
   const std::vector<Shape>& shapes = results();
   if (wanted.size() != shapes.size())
-    return InvalidArgument("the module gives {} results, room was given for {}", shapes.size(), wanted.size());
+    return InvalidArgument("The module has {} results; {} places for results were given.", shapes.size(),
+                           wanted.size());
   KRAFLA_ASSIGN(std::vector<Literal> literals, Results());
   for (std::size_t r = 0; r < wanted.size(); ++r) {
     if (!shapes[r].IsArray()) continue;

@@ -52,7 +52,7 @@ class HostBuffer final : public DeviceBuffer {
       : shape_(literal->shape()), literal_(std::move(literal)) {}
   const Shape& shape() const override { return shape_; }
   Result<std::shared_ptr<const Literal>> ToLiteral() const override {
-    if (literal_ == nullptr) return FailedPrecondition("a donated buffer has no array any more");
+    if (literal_ == nullptr) return FailedPrecondition("The buffer was donated and no longer has an array.");
     return literal_;
   }
   Result<uint64_t> Address() const override {

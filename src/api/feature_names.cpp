@@ -13,14 +13,14 @@ Result<> CheckDisabledName(std::string_view name) {
   if (std::ranges::contains(FeatureNames(), name, &FeatureName::name)) return {};
   std::string names = "fusion, loops";
   for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
-  return InvalidArgument("unknown feature '{}'; there are {}, and the passes that krafla opt --list-passes lists", name,
-                         names);
+  return InvalidArgument(
+      "Unknown feature '{}'; the features are {}, and the passes that krafla opt --list-passes lists.", name, names);
 }
 
 Result<> CheckEnabledName(std::string_view name) {
   if (name == "coopmat") return {};
   return InvalidArgument(
-      "'{}' cannot be enabled: only coopmat can, and everything else is on wherever the device has it", name);
+      "'{}' cannot be enabled: only coopmat can, and everything else is on wherever the device has it.", name);
 }
 
 Result<> CheckFeatureNames(const CompileOptions& options) {

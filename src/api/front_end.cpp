@@ -115,18 +115,19 @@ Result<Literal> CopyOf(const Literal& literal) {
 
 static Result<> CheckCount(std::size_t given, const std::vector<Shape>& shapes) {
   if (given == shapes.size()) return {};
-  return InvalidArgument("the module takes {} arguments, {} were given", shapes.size(), given);
+  return InvalidArgument("The module takes {} arguments, {} were given.", shapes.size(), given);
 }
 
 static Result<> CheckShape(std::size_t number, const Shape& got, const Shape& wanted) {
   if (got.element_type() == wanted.element_type() && got.dims() == wanted.dims()) return {};
-  return InvalidArgument("argument {} is {}, the module takes {}", number, got.ToString(false), wanted.ToString(false));
+  return InvalidArgument("Argument {} is {}, the module takes {}.", number, got.ToString(false),
+                         wanted.ToString(false));
 }
 
 Result<> CheckArguments(std::span<const Literal* const> arguments, const std::vector<Shape>& shapes) {
   KRAFLA_TRY(CheckCount(arguments.size(), shapes));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    if (arguments[i] == nullptr) return InvalidArgument("argument {} is missing", i);
+    if (arguments[i] == nullptr) return InvalidArgument("Argument {} is missing.", i);
     KRAFLA_TRY(CheckShape(i, arguments[i]->shape(), shapes[i]));
   }
   return {};
@@ -135,7 +136,7 @@ Result<> CheckArguments(std::span<const Literal* const> arguments, const std::ve
 Result<> CheckBuffers(std::span<const DeviceArgument> arguments, const std::vector<Shape>& shapes) {
   KRAFLA_TRY(CheckCount(arguments.size(), shapes));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    if (arguments[i].buffer == nullptr) return InvalidArgument("argument {} is missing", i);
+    if (arguments[i].buffer == nullptr) return InvalidArgument("Argument {} is missing.", i);
     KRAFLA_TRY(CheckShape(i, arguments[i].buffer->shape(), shapes[i]));
   }
   return {};

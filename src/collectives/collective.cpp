@@ -46,12 +46,12 @@ Result<std::unique_ptr<const Collective>> Collective::Make(const Instruction& i,
   out->description_ = Format("{} '{}'", OpcodeName(i.opcode()), i.name());
   if (i.location().line > 0) out->description_ += Format(" (line {})", i.location().line);
   const auto* a = std::get_if<CollectiveAttributes>(&i.attributes());
-  if (a == nullptr) return Internal("{} is no collective", Describe(i));
+  if (a == nullptr) return Internal("{} is not a collective.", Describe(i));
   if (a->dimension) out->dimension_ = *a->dimension;
   KRAFLA_TRY(out->FindLeaves(i));
   KRAFLA_TRY(out->FindGroups(i, grid));
   if (IsReducing(i.opcode())) {
-    if (combiner == nullptr) return Internal("{} has no combiner", Describe(i));
+    if (combiner == nullptr) return Internal("{} has no combiner.", Describe(i));
     out->combiner_ = std::move(combiner);
   }
   if (i.opcode() == Opcode::kAllReduce || i.opcode() == Opcode::kAllReduceStart) {
@@ -67,7 +67,7 @@ Result<> Collective::FindLeaves(const Instruction& i) {
     for (const Shape* s : TupleLeaves(shape)) {
       if (!s->IsArray()) continue;
       if (s->IsDynamic())
-        return Unimplemented("{}: a collective of arrays with dynamic dimensions ({}) is not supported", Describe(i),
+        return Unimplemented("{}: A collective of arrays with dynamic dimensions ({}) is not supported.", Describe(i),
                              s->ToString(false));
       Leaf leaf{s->element_type(), s->dims(), s->element_count(), s->byte_size(), StorageBytes(s->element_type())};
       leaves.push_back(std::move(leaf));
@@ -77,11 +77,12 @@ Result<> Collective::FindLeaves(const Instruction& i) {
   for (const Instruction* o : i.operands()) KRAFLA_TRY(add(o->shape(), operands_));
   // An all-reduce-start gives what the all-reduce does; the others (operands, results, ...).
   const bool is_start = i.opcode() == Opcode::kAllGatherStart || i.opcode() == Opcode::kCollectivePermuteStart;
-  if (is_start && i.shape().tuple_elements().size() < 2) return Internal("{} gives no results", Describe(i));
+  if (is_start && i.shape().tuple_elements().size() < 2) return Internal("{} has no results.", Describe(i));
   KRAFLA_TRY(add(is_start ? i.shape().tuple_elements()[1] : i.shape(), results_));
   const std::size_t results = opcode_ == Opcode::kRaggedAllToAll ? 1 : operands_.size();
   if (operands_.empty() || results_.size() != results)
-    return Internal("{}: {} arrays become {}", Describe(i), operands_.size(), results_.size());
+    return Internal("{}: The number of operands, {}, is not the number of results, {}.", Describe(i), operands_.size(),
+                    results_.size());
   return {};
 }
 
@@ -103,7 +104,7 @@ Result<> Collective::FindGroups(const Instruction& i, const DeviceGrid& grid) {
             fits = fits && static_cast<int64_t>(operands_.size()) == n && in.bytes == out.bytes;
           } else {
             if (dimension_ >= static_cast<int64_t>(in.dims.size()))
-              return Internal("{}: no such dimension", Describe(i));
+              return Internal("{}: Its array does not have the dimension that it names.", Describe(i));
             const int64_t from = in.dims[At(dimension_)], to = out.dims[At(dimension_)];
             fits = fits && (opcode_ == Opcode::kAllToAll        ? from % n == 0 && from == to
                             : opcode_ == Opcode::kReduceScatter ? from == to * n
@@ -116,8 +117,7 @@ Result<> Collective::FindGroups(const Instruction& i, const DeviceGrid& grid) {
         }
         if (!fits)
           return InvalidArgument(
-              "{}: its arrays do not divide among a group of {} devices; was the module made for "
-              "other numbers of replicas and partitions than {} and {}?",
+              "{}: Its arrays do not divide among a group of {} devices; the module may have been made for other numbers of replicas and partitions than {} and {}.",
               Describe(i), n, grid.replicas, grid.partitions);
       }
     }
@@ -180,14 +180,14 @@ Result<> Collective::Run(int phase, int group, std::size_t rank, std::span<const
     for (std::size_t k = 0; k < results_.size(); ++k)
       if (results_[k].bytes > 0) std::memcpy(members[rank].results[k], members[0].operands[k], At(results_[k].bytes));
   } else {
-    return Internal("{} is no collective", description_);
+    return Internal("{} is not a collective.", description_);
   }
   return {};
 }
 
 Result<> Collective::RunOutside(int64_t device, const Contribution& own) const {
   if (!IsPermute(opcode_) && opcode_ != Opcode::kCollectiveBroadcast)
-    return InvalidArgument("{}: device {} is in none of its replica groups", description_, device);
+    return InvalidArgument("{}: Device {} is in none of its replica groups.", description_, device);
   for (std::size_t k = 0; k < results_.size(); ++k)
     if (results_[k].bytes > 0) std::memset(own.results[k], 0, At(results_[k].bytes));
   return {};

@@ -23,7 +23,7 @@ CollectiveMode ModeOf(Opcode opcode, const CollectiveAttributes& a) {
 
 Result<> CheckId(const Instruction& i, const char* what, int64_t id, int64_t count) {
   if (id >= 0 && id < count) return {};
-  return InvalidArgument("{}: {} {} is named, but the program runs with {}", Describe(i), what, id, count);
+  return InvalidArgument("{}: It names {} {}, but the program runs with {}.", Describe(i), what, id, count);
 }
 
 // "{{0,1},{1,0}}": its numbers in order, or nothing.
@@ -68,7 +68,7 @@ Result<std::vector<std::pair<int64_t, int64_t>>> Spread(const Instruction& i,
   std::vector<bool> is_target(At(grid.size())), is_source(At(grid.size()));
   auto add = [&](int64_t source, int64_t target) -> Result<> {
     if (is_source[At(source)] || is_target[At(target)])
-      return InvalidArgument("{}: a device sends twice, or receives twice", Describe(i));
+      return InvalidArgument("{}: A device sends twice or receives twice.", Describe(i));
     is_source[At(source)] = is_target[At(target)] = true;
     out.emplace_back(source, target);
     return {};
@@ -96,13 +96,13 @@ Result<std::vector<std::pair<int64_t, int64_t>>> ChannelPairs(const Instruction&
   std::vector<std::pair<int64_t, int64_t>> pairs;
   if (text.empty()) {
     if (grid.size() != 2)
-      return InvalidArgument("{}: with {} devices the frontend attribute {} must say who sends to whom", Describe(i),
-                             grid.size(), kKey);
+      return InvalidArgument("{}: With {} devices the frontend attribute {} must name the source and target pairs.",
+                             Describe(i), grid.size(), kKey);
     pairs = {{0, 1}, {1, 0}};
   } else {
     auto numbers = Numbers(text);
     if (!numbers || numbers->size() % 2 != 0)
-      return InvalidArgument("{}: '{}' is not a list of pairs", Describe(i), text.substr(0, 80));
+      return InvalidArgument("{}: '{}' is not a list of pairs.", Describe(i), text.substr(0, 80));
     for (std::size_t n = 0; n < numbers->size(); n += 2) pairs.emplace_back((*numbers)[n], (*numbers)[n + 1]);
   }
   return Spread(i, pairs, grid.partitions > 1, grid);
@@ -164,7 +164,7 @@ Result<std::vector<std::vector<int64_t>>> DeviceGroups(const Instruction& i, con
   std::vector<bool> seen(At(grid.size()));
   for (const auto& group : out)
     for (int64_t d : group) {
-      if (seen[At(d)]) return InvalidArgument("{}: device {} is named twice in the replica groups", Describe(i), d);
+      if (seen[At(d)]) return InvalidArgument("{}: Device {} is named twice in the replica groups.", Describe(i), d);
       seen[At(d)] = true;
     }
   return out;

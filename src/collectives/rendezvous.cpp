@@ -53,16 +53,17 @@ Result<> Rendezvous::Wait(std::unique_lock<std::mutex>& lock, int64_t device, st
   const auto deadline = std::chrono::steady_clock::now() + options_.time_limit;
   At(device) = {State::kWaiting, what, channel};
   while (!done()) {
-    if (failure_) return Aborted("{} was broken off: {}", what, failure_->message());
+    if (failure_) return Aborted("{} was aborted: {}", what, failure_->message());
     if (NobodyRuns()) {
       BreakOff(Status(StatusCode::kDeadlineExceeded,
-                      Format("{} on device {} waits for what never comes, as every device waits or has finished: {}",
-                             what, device, Whereabouts(missing()))));
+                      Format("{} on device {} would wait forever, as every device waits or has finished: {}.", what,
+                             device, Whereabouts(missing()))));
       return Failure(*failure_);
     }
     if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && !done() && !failure_) {
-      BreakOff(Status(StatusCode::kDeadlineExceeded, Format("{} on device {} waited {} in vain: {}", what, device,
-                                                            Seconds(options_.time_limit), Whereabouts(missing()))));
+      BreakOff(
+          Status(StatusCode::kDeadlineExceeded, Format("{} on device {} waited {} without result: {}.", what, device,
+                                                       Seconds(options_.time_limit), Whereabouts(missing()))));
       return Failure(*failure_);
     }
   }
@@ -71,14 +72,14 @@ Result<> Rendezvous::Wait(std::unique_lock<std::mutex>& lock, int64_t device, st
 
 Result<> Rendezvous::Meet(int64_t device, const Collective& collective, const Contribution& own) {
   if (own.operands.size() != collective.operand_leaves() || own.results.size() != collective.result_leaves())
-    return Internal("{} takes {} arrays and gives {}, but {} and {} came", collective.description(),
+    return Internal("{} has {} operands and {} results, but {} and {} were given.", collective.description(),
                     collective.operand_leaves(), collective.result_leaves(), own.operands.size(), own.results.size());
   const int group = collective.GroupOf(device);
   if (group < 0) return collective.RunOutside(device, own);
   const auto rank = static_cast<std::size_t>(collective.RankOf(device));
   const std::span<const int64_t> members = collective.Members(group);
   std::unique_lock lock(mutex_);
-  if (failure_) return Aborted("{} was broken off: {}", collective.description(), failure_->message());
+  if (failure_) return Aborted("{} was aborted: {}", collective.description(), failure_->message());
   auto [at, added] = open_.try_emplace({&collective, group}, nullptr);
   if (added) {
     at->second = std::make_shared<Meeting>();
@@ -120,7 +121,7 @@ Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting,
       try {
         outcome = collective.Run(phase, group, rank, meeting.members);
       } catch (const std::bad_alloc&) {
-        outcome = ResourceExhausted("{} has no memory to work in", collective.description());
+        outcome = ResourceExhausted("{} could not allocate its working memory.", collective.description());
       }
       lock.lock();
     }
@@ -139,12 +140,12 @@ Result<> Rendezvous::Share(std::unique_lock<std::mutex>& lock, Meeting& meeting,
 
 Result<> Rendezvous::Send(const Channel& channel, std::span<const std::byte* const> leaves,
                           std::span<const int64_t> sizes, std::string_view what) {
-  if (leaves.size() != sizes.size()) return Internal("{} has {} arrays, not {}", what, leaves.size(), sizes.size());
+  if (leaves.size() != sizes.size()) return Internal("{} has {} arrays, not {}.", what, leaves.size(), sizes.size());
   Message message;
   for (std::size_t i = 0; i < leaves.size(); ++i)
     message.emplace_back(leaves[i], leaves[i] + (leaves[i] == nullptr ? 0 : sizes[i]));
   std::unique_lock lock(mutex_);
-  if (failure_) return Aborted("{} was broken off: {}", what, failure_->message());
+  if (failure_) return Aborted("{} was aborted: {}", what, failure_->message());
   std::deque<Message>& queue = messages_[channel];
   if (queue.size() >= kMaxQueued)
     KRAFLA_TRY(Wait(
@@ -163,7 +164,7 @@ Result<> Rendezvous::Receive(const Channel& channel, std::span<std::byte* const>
   std::unique_lock lock(mutex_);
   std::deque<Message>& queue = messages_[channel];
   if (queue.empty()) {
-    if (failure_) return Aborted("{} was broken off: {}", what, failure_->message());
+    if (failure_) return Aborted("{} was aborted: {}", what, failure_->message());
     KRAFLA_TRY(Wait(
         lock, channel.target, std::string(what), channel, [&] { return !queue.empty(); },
         [&] { return std::vector<int64_t>{channel.source}; }));
@@ -174,10 +175,10 @@ Result<> Rendezvous::Receive(const Channel& channel, std::span<std::byte* const>
   changed_.notify_all();
   lock.unlock();
   if (message.size() != leaves.size())
-    return InvalidArgument("{}: {} arrays were sent, {} are received", what, message.size(), leaves.size());
+    return InvalidArgument("{}: {} arrays were sent, {} are to be received.", what, message.size(), leaves.size());
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (static_cast<int64_t>(message[i].size()) != sizes[i])
-      return InvalidArgument("{}: {} bytes were sent, {} are received", what, message[i].size(), sizes[i]);
+      return InvalidArgument("{}: {} bytes were sent, {} are to be received.", what, message[i].size(), sizes[i]);
     if (!message[i].empty()) std::memcpy(leaves[i], message[i].data(), message[i].size());
   }
   return {};

@@ -23,7 +23,7 @@ HostVector<double> Load(const Literal& in) {
 Result<Value> Store(Context& context, const HostVector<double>& in, const Shape& shape) {
   KRAFLA_ASSIGN(Literal out, NewLiteral(context, shape));
   if (static_cast<int64_t>(in.size()) != shape.element_count())
-    return InvalidArgument("{} has not {} elements", shape.ToString(false), in.size());
+    return InvalidArgument("{} does not have {} elements.", shape.ToString(false), in.size());
   FromAccumulator(reinterpret_cast<const std::byte*>(in.data()), ElementType::kF64, out.bytes().data(),
                   shape.element_type(), shape.element_count());
   return Value::Own(std::move(out));
@@ -48,7 +48,7 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
   for (std::size_t o = 0; o < rest.size(); ++o) {
     const bool whole = i.opcode() == Opcode::kBatchNormGrad && o == 3;
     if (static_cast<int64_t>(rest[o].size()) != (whole ? n : features))
-      return InvalidArgument("operand {} of {} does not fit {}", o + 1, OpcodeName(i.opcode()), shape.ToString(false));
+      return InvalidArgument("Operand {} of {} does not fit {}.", o + 1, OpcodeName(i.opcode()), shape.ToString(false));
   }
   HostVector<double> y(x.size());
   InterruptionPoll poll;
@@ -61,7 +61,7 @@ Result<Value> EvalBatchNorm(Context& context, const Instruction& i, Operands ope
     return Store(context, y, shape);
   }
   const std::vector<Shape>& shapes = i.shape().tuple_elements();
-  if (shapes.size() != 3) return InvalidArgument("{} gives three arrays", OpcodeName(i.opcode()));
+  if (shapes.size() != 3) return InvalidArgument("{} has three arrays as its result.", OpcodeName(i.opcode()));
   std::vector<Value> elements;
   if (i.opcode() == Opcode::kBatchNormTraining) {
     const auto &scale = rest[0], &offset = rest[1];

@@ -168,7 +168,7 @@ Result<BlockOp> MakeBlockOp(Opcode opcode, ElementType type, ElementType result)
     out.run = FindIntKernel(opcode, type);
   }
   if (out.run == nullptr || arity < 1 || arity > BlockOp::kMaxArity)
-    return Unimplemented("{} does not take {}", OpcodeName(opcode), ElementTypeName(type));
+    return Unimplemented("{} does not take {}.", OpcodeName(opcode), ElementTypeName(type));
   return out;
 }
 
@@ -187,8 +187,8 @@ Result<BlockOp> MakeBlockOp(const Instruction& i) {
   }
   if (opcode == Opcode::kStochasticConvert) {
     if (!IsFloat(type) || !IsSigned(result))
-      return Unimplemented("stochastic-convert takes a float to a signed integer, not {} to {}", ElementTypeName(type),
-                           ElementTypeName(result));
+      return Unimplemented("stochastic-convert converts a float to a signed integer, not {} to {}.",
+                           ElementTypeName(type), ElementTypeName(result));
     BlockOp out;
     out.run = FindStochasticConvert();
     out.arity = 2;
@@ -216,7 +216,7 @@ Result<BlockOp> MakeBlockOp(const Instruction& i) {
       out.widen[0] = FindWiden(type);
       out.narrow = FindNarrow(type);
     } else {
-      return Unimplemented("reduce-precision does not take {}", ElementTypeName(type));
+      return Unimplemented("reduce-precision does not take {}.", ElementTypeName(type));
     }
     return out;
   }

@@ -23,7 +23,8 @@ Result<Shape> HookShape(const Instruction& i) {
   if (i.opcode() == Opcode::kSend) return Shape::MakeToken();
   if (i.opcode() == Opcode::kAllGatherStart || i.opcode() == Opcode::kCollectivePermuteStart) element = 1;
   else if (i.opcode() != Opcode::kRecvDone) return i.shape();
-  if (i.shape().tuple_elements().size() <= element) return InvalidArgument("{} gives no data", Describe(i));
+  if (i.shape().tuple_elements().size() <= element)
+    return InvalidArgument("The result of {} has no data.", Describe(i));
   return i.shape().tuple_elements()[element];
 }
 
@@ -46,7 +47,7 @@ Result<Value> Exchange(Context& context, const Instruction& i, std::span<const L
 
 Result<Value> CallHook(Context& context, const Instruction& i, Operands operands) {
   if (!context.host->collective && !context.host->exchange)
-    return Unimplemented("{} over {} replicas and {} partitions needs a device group", OpcodeName(i.opcode()),
+    return Unimplemented("{} over {} replicas and {} partitions needs a device group.", OpcodeName(i.opcode()),
                          context.host->replica_count, context.host->num_partitions);
   std::vector<Literal> storage;
   KRAFLA_ASSIGN(std::vector<const Literal*> pointers, LiteralPointers(operands, storage));
@@ -146,7 +147,7 @@ Result<Value> EvalCollective(Context& context, const Instruction& i, Operands op
 Result<Value> EvalCollectiveDone(Context&, const Instruction& i, Operands operands) {
   if (i.opcode() == Opcode::kAllReduceDone) return std::move(operands[0]);
   if (!operands[0].is_tuple() || operands[0].elements().size() < 2)
-    return InvalidArgument("{} of something that was not started", OpcodeName(i.opcode()));
+    return InvalidArgument("The operand of {} is not an asynchronous start.", OpcodeName(i.opcode()));
   return std::move(operands[0].elements()[1]);
 }
 
@@ -160,7 +161,8 @@ Result<Value> EvalChannel(Context& context, const Instruction& i, Operands opera
     return Checked(i, i.shape(), Value::Tuple({std::move(received), Value::Token()}));
   }
   const auto& shapes = i.shape().tuple_elements();
-  if (shapes.size() != 3) return InvalidArgument("{} gives (data, context, token)", OpcodeName(opcode));
+  if (shapes.size() != 3)
+    return InvalidArgument("The result of {} is a tuple (data, context, token).", OpcodeName(opcode));
   Value data;
   if (opcode == Opcode::kSend) {
     KRAFLA_TRY(CallHook(context, i, operands));

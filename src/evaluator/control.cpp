@@ -16,7 +16,7 @@ Result<Value> EvalConditional(Context& context, const Instruction& i, Operands o
     branch = branches - 1;  // the last is the default
   }
   if (branch >= branches || static_cast<std::size_t>(branch) + 1 >= operands.size())
-    return InvalidArgument("a conditional of {} branches has no branch {}", branches, branch);
+    return InvalidArgument("A conditional of {} branches has no branch {}.", branches, branch);
   std::vector<Value> arguments;
   arguments.push_back(std::move(operands[static_cast<std::size_t>(branch) + 1]));
   return RunComputation(context, *i.called(static_cast<std::size_t>(branch)), std::move(arguments));
@@ -35,7 +35,7 @@ Result<Value> EvalWhile(Context& context, const Instruction& i, Operands operand
     KRAFLA_ASSIGN(Value next, RunComputation(context, body, std::move(arguments)));
     state.push_back(std::move(next));
   }
-  if (state.size() != 1) return InvalidArgument("a while loop carries {} values, not 1", state.size());
+  if (state.size() != 1) return InvalidArgument("A while loop carries {} values, not 1.", state.size());
   return std::move(state[0]);
 }
 
@@ -47,7 +47,7 @@ Result<Value> EvalAsync(Context& context, const Instruction& i, Operands operand
     // async-start: (operands, results, ...); copy-start: (destination, source, ...)
     const std::size_t at = opcode == Opcode::kAsyncDone ? 1 : 0;
     if (!operands[0].is_tuple() || operands[0].elements().size() <= at)
-      return InvalidArgument("{} of something that was not started", OpcodeName(opcode));
+      return InvalidArgument("The operand of {} is not an asynchronous start.", OpcodeName(opcode));
     return std::move(operands[0].elements()[at]);
   }
   std::vector<Value> elements;
@@ -68,12 +68,13 @@ Result<Value> EvalAsync(Context& context, const Instruction& i, Operands operand
 }
 
 Result<Value> EvalInfeed(Context& context, const Instruction& i, Operands) {
-  if (!context.host->infeed) return Unimplemented("there is no infeed queue");
-  if (i.shape().tuple_elements().empty()) return InvalidArgument("an infeed gives a tuple (data, token)");
+  if (!context.host->infeed) return Unimplemented("There is no infeed queue.");
+  if (i.shape().tuple_elements().empty()) return InvalidArgument("The result of an infeed is a tuple (data, token).");
   const Shape& want = i.shape().tuple_elements()[0];
   KRAFLA_ASSIGN(Literal item, context.host->infeed(want));
   if (!Accepts(want, item.shape()))
-    return InvalidArgument("the infeed queue gave {}, not {}", item.shape().ToString(false), want.ToString(false));
+    return InvalidArgument("The infeed queue holds {}; {} was expected.", item.shape().ToString(false),
+                           want.ToString(false));
   std::vector<Value> elements;
   elements.push_back(Value::Own(std::move(item)));
   elements.push_back(Value::Token());
@@ -81,7 +82,7 @@ Result<Value> EvalInfeed(Context& context, const Instruction& i, Operands) {
 }
 
 Result<Value> EvalOutfeed(Context& context, const Instruction&, Operands operands) {
-  if (!context.host->outfeed) return Unimplemented("there is no outfeed queue");
+  if (!context.host->outfeed) return Unimplemented("There is no outfeed queue.");
   KRAFLA_ASSIGN(Literal item, Value(operands[0]).ToLiteral());
   KRAFLA_TRY(context.host->outfeed(item));
   return Value::Token();

@@ -154,7 +154,7 @@ Result<Value> EvalConvolution(Context& context, const Instruction& i, Operands o
   if (p.groups < 1 || p.batch_groups < 1 || p.in_features != p.group_in * p.groups || p.out_features % p.groups != 0 ||
       p.out_features % p.batch_groups != 0 || p.out_batch * p.batch_groups != p.batch ||
       out.shape().dim(a.output_feature) != p.out_features || a.window.size() != a.input_spatial.size())
-    return InvalidArgument("the groups of a convolution of {} with {} do not fit {}", in.shape().ToString(false),
+    return InvalidArgument("The groups of a convolution of {} with {} do not fit {}.", in.shape().ToString(false),
                            kernel.shape().ToString(false), out.shape().ToString(false));
   int64_t taps = p.group_in;
   for (int64_t t : p.kernel_spatial) taps *= t;

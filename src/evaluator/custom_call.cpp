@@ -160,7 +160,7 @@ Result<Value> PadToStatic(Context& context, const Instruction& i, const Value& x
   if (!x.is_array() || static_cast<int64_t>(results.size()) != x.shape().rank() + 1 ||
       !Accepts(i.operand(0)->shape(), x.shape()) || results[0].rank() != x.shape().rank() ||
       results[0].element_type() != x.shape().element_type())
-    return InvalidArgument("PadToStatic takes one array and gives it with a size for each dimension, not {}",
+    return InvalidArgument("PadToStatic takes one array and returns it with a size for each dimension, not {}.",
                            i.shape().ToString(false));
   std::vector<Value> out;
   Shape bounds = results[0].WithStaticDims();
@@ -184,7 +184,7 @@ Result<Value> SliceToDynamic(Context& context, const Instruction& i, Operands op
     fits = operands[n].is_array() && operands[n].shape().IsScalar() &&
            operands[n].shape().element_type() == ElementType::kS32;
   if (!fits)
-    return InvalidArgument("SliceToDynamic takes an array and an s32[] size for each dimension, and gives {}",
+    return InvalidArgument("SliceToDynamic takes an array and an s32[] size for each dimension; it cannot return {}.",
                            i.shape().ToString(false));
   Dims dims;
   for (int64_t d = 0; d < i.shape().rank(); ++d) {
@@ -217,7 +217,7 @@ Result<Value> Compute(Context& context, const Instruction& i, Operands operands)
   if (target == "Qr") return HouseholderQr(context, i, operands);
   if (target == "ProductOfElementaryHouseholderReflectors") return HouseholderProduct(context, i, operands);
   if (GivesNothing(target)) return Value::Tuple({});
-  return NotFound("{}: there is no custom call '{}'", Describe(i), target);
+  return NotFound("{}: There is no custom call '{}'.", Describe(i), target);
 }
 
 }  // namespace
@@ -256,7 +256,7 @@ Result<> CheckBuiltInCustomCall(const Instruction& call) {
   std::string operands;
   for (const Instruction* o : call.operands())
     operands += Format("{}{}", operands.empty() ? "" : ", ", o->shape().ToString(false));
-  return InvalidArgument("{}: the custom call '{}' on one device does not make {} of ({})", Describe(call),
+  return InvalidArgument("{0}: The custom call '{1}' on one device does not turn ({3}) into {2}.", Describe(call),
                          call.attr<CustomCallAttributes>().target, call.shape().ToString(false), operands);
 }
 

@@ -58,7 +58,7 @@ Result<Value> EvalBitcast(Context& context, const Instruction& i, Operands opera
   const Shape& result = i.shape();
   KRAFLA_ASSIGN(Literal out, NewLiteral(context, result.WithStaticDims()));
   if (in.bytes().size() != out.bytes().size() || !Shape::SameDims(in.shape(), declared))
-    return InvalidArgument("a bitcast of {} to {} changes the number of bytes", in.shape().ToString(false),
+    return InvalidArgument("A bitcast of {} to {} changes the number of bytes.", in.shape().ToString(false),
                            result.ToString(false));
   // To memory order of the operand's layout, then from that of the result's.
   const int in_bytes = StorageBytes(in.shape().element_type());
@@ -178,7 +178,7 @@ Result<Value> EvalPad(Context& context, const Instruction& i, Operands operands)
 Result<Value> EvalReshape(Context& context, const Instruction& i, Operands operands) {
   KRAFLA_ASSIGN(Shape shape, ResultShape(i, operands));
   if (shape.byte_size() != operands[0].shape().byte_size())
-    return InvalidArgument("{} cannot be reshaped to {}", operands[0].shape().ToString(false), shape.ToString(false));
+    return InvalidArgument("{} cannot be reshaped to {}.", operands[0].shape().ToString(false), shape.ToString(false));
   KRAFLA_TRY(context.Spend(1));
   KRAFLA_ASSIGN(Literal out, std::move(operands[0]).TakeMutable());
   KRAFLA_ASSIGN(Literal shaped, std::move(out).Reshaped(shape));
@@ -207,7 +207,7 @@ Result<Value> EvalSlice(Context& context, const Instruction& i, Operands operand
   for (int64_t d = 0; d < in.shape().rank(); ++d) {
     const int64_t stride = a.strides.empty() ? 1 : a.strides[At(d)];
     if (a.starts[At(d)] + (out.shape().dim(d) - 1) * stride >= in.shape().dim(d))
-      return InvalidArgument("the slice from {} by {} leaves dimension {} of {}", a.starts[At(d)], stride, d,
+      return InvalidArgument("The slice from {} with stride {} leaves dimension {} of {}.", a.starts[At(d)], stride, d,
                              in.shape().ToString(false));
     from.offset += a.starts[At(d)] * from.strides[At(d)];
     from.strides[At(d)] *= stride;

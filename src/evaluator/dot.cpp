@@ -65,7 +65,8 @@ Result<Literal> Scaled(Context& context, const Literal& literal, const Literal& 
   ToAccumulator(literal.bytes().data(), literal.shape().element_type(), out.bytes().data(), ElementType::kF64, n);
   if (scale.shape().rank() != shape.rank()) {
     if (!scale.shape().IsScalar())
-      return InvalidArgument("scales {} do not fit {}", scale.shape().ToString(false), literal.shape().ToString(false));
+      return InvalidArgument("Scales {} do not fit {}.", scale.shape().ToString(false),
+                             literal.shape().ToString(false));
     double factor = 0;
     ToAccumulator(scale.bytes().data(), scale.shape().element_type(), reinterpret_cast<std::byte*>(&factor),
                   ElementType::kF64, 1);
@@ -83,7 +84,8 @@ Result<Literal> Scaled(Context& context, const Literal& literal, const Literal& 
   for (int64_t d = 0; d < shape.rank(); ++d) {
     const int64_t s = scale.shape().dim(d);
     if (s <= 0 || shape.dim(d) % s != 0)
-      return InvalidArgument("scales {} do not fit {}", scale.shape().ToString(false), literal.shape().ToString(false));
+      return InvalidArgument("Scales {} do not fit {}.", scale.shape().ToString(false),
+                             literal.shape().ToString(false));
     block.push_back(std::max<int64_t>(1, shape.dim(d) / s));
   }
   const Dims strides = RowMajorStrides(scale.shape().dims());
@@ -150,7 +152,7 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
   const DotAttributes& a = r.dot;
   const Literal &lhs = operands[0].array(), &rhs = operands[1].array(), &sizes = operands[2].array();
   KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
-  if (r.lhs_ragged_dims.size() != 1) return InvalidArgument("a ragged-dot has one ragged dimension");
+  if (r.lhs_ragged_dims.size() != 1) return InvalidArgument("A ragged-dot has one ragged dimension.");
   const int64_t ragged = r.lhs_ragged_dims[0];
   if (Contains(a.lhs_batch, ragged)) {
     KRAFLA_TRY(RunDot(context, lhs, rhs, a, out));
@@ -163,7 +165,7 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
   const int64_t size_rows = groups == 0 ? 0 : sizes.shape().element_count() / groups;
   const HostVector<int64_t> lhs_batches = per_batch ? OffsetsOf(lhs.shape(), a.lhs_batch) : HostVector<int64_t>{0};
   if (per_batch && size_rows != static_cast<int64_t>(lhs_batches.size()))
-    return InvalidArgument("group sizes {} do not fit the batches of {}", sizes.shape().ToString(false),
+    return InvalidArgument("Group sizes {} do not fit the batches of {}.", sizes.shape().ToString(false),
                            lhs.shape().ToString(false));
   const int bytes = StorageBytes(out.shape().element_type());
   const ElementType type = out.shape().element_type();
@@ -204,7 +206,7 @@ Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands ope
         to.strides.erase(to.strides.begin());
         CopyView(part.shape().dims(), bytes, part.bytes().data(), DenseView(part.shape()), out.bytes().data(), to);
       } else {
-        if (r.rhs_group_dims.size() != 1) return InvalidArgument("a ragged-dot over rows has one group dimension");
+        if (r.rhs_group_dims.size() != 1) return InvalidArgument("A ragged-dot over rows has one group dimension.");
         KRAFLA_ASSIGN(Literal matrix, SlicePart(context, *y, r.rhs_group_dims[0], g, g + 1));
         // The group dimension, of extent 1 now, joins the contraction with nothing on the other side: drop it.
         Dims dims = matrix.shape().dims();

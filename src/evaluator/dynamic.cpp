@@ -35,7 +35,7 @@ Result<Shape> ReshapeDims(const Shape& from, const Shape& run_time, const Shape&
       else rest *= to.dim(d);
     }
     if (varies < 0 || rest == 0 || live % rest != 0)
-      return InvalidArgument("{} holds {} elements of {} at run time, which cannot be reshaped to {}",
+      return InvalidArgument("{} holds {} elements of {} at run time, which cannot be reshaped to {}.",
                              from.ToString(false), run_time.element_count(), from.element_count(), to.ToString(false));
     out[At(varies)] = live / rest;
   }
@@ -160,7 +160,7 @@ Result<Value> EvalDynamicReshape(Context& context, const Instruction& i, Operand
   }
   KRAFLA_ASSIGN(Shape shape, Shape::MakeArray(i.shape().element_type(), dims));
   if (shape.byte_size() != operands[0].shape().byte_size())
-    return InvalidArgument("{} cannot be reshaped to {} at run time", operands[0].shape().ToString(false),
+    return InvalidArgument("{} cannot be reshaped to {} at run time.", operands[0].shape().ToString(false),
                            shape.ToString(false));
   KRAFLA_TRY(context.Spend(1));
   KRAFLA_ASSIGN(Literal out, std::move(operands[0]).TakeMutable());

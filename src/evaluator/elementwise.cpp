@@ -18,7 +18,7 @@ Result<Value> EvalElementwise(Context& context, const Instruction& i, Operands o
   for (Value& v : operands) {
     const int64_t count = v.shape().element_count();
     if (count != n && (count != 1 || !v.shape().IsScalar()))
-      return InvalidArgument("operand {} has not as many elements as the result {}", v.shape().ToString(false),
+      return InvalidArgument("Operand {} does not have as many elements as the result {}.", v.shape().ToString(false),
                              out.shape().ToString(false));
     spread = spread || count != n;
   }
@@ -81,7 +81,8 @@ Result<Value> EvalBitcastConvert(Context& context, const Instruction& i, Operand
   const int from_bits = BitWidth(from), to_bits = BitWidth(to);
   // The elements as a dense string of bits, low bits first; the last dimension is the one that splits or joins.
   if (in.shape().element_count() * from_bits != out.shape().element_count() * to_bits)
-    return InvalidArgument("{} and {} have not as many bits", in.shape().ToString(false), out.shape().ToString(false));
+    return InvalidArgument("{} and {} differ in their number of bits.", in.shape().ToString(false),
+                           out.shape().ToString(false));
   if (from_bits >= 8 && to_bits >= 8) {
     CopyBytes(in.bytes(), out.bytes().data());
   } else if (from_bits == to_bits) {
@@ -115,7 +116,7 @@ Result<Value> EvalMap(Context& context, const Instruction& i, Operands operands)
   std::vector<const void*> in;
   for (const Value& v : operands) {
     if (v.shape().element_count() != n)
-      return InvalidArgument("operand {} has not as many elements as the result {}", v.shape().ToString(false),
+      return InvalidArgument("Operand {} does not have as many elements as the result {}.", v.shape().ToString(false),
                              out.shape().ToString(false));
     in.push_back(v.array().bytes().data());
   }

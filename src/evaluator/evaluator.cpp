@@ -48,7 +48,7 @@ Result<std::unique_ptr<Plan>> MakePlan(const Computation& computation) {
     for (Instruction* operand : i->operands()) {
       auto at = slots.find(operand);
       if (at == slots.end() || at->second >= slots[i])
-        return FailedPrecondition("{} comes before its operand '{}'; the module is not verified", Describe(*i),
+        return FailedPrecondition("{} comes before its operand '{}'; the module was not verified.", Describe(*i),
                                   operand->name());
       step.operands.push_back(at->second);
       last[operand] = plan->steps.size();
@@ -57,7 +57,7 @@ Result<std::unique_ptr<Plan>> MakePlan(const Computation& computation) {
     plan->steps.push_back(std::move(step));
   }
   const Instruction* root = computation.root();
-  if (root == nullptr) return FailedPrecondition("computation '{}' has no root", computation.name());
+  if (root == nullptr) return FailedPrecondition("Computation '{}' has no root.", computation.name());
   plan->root_slot = slots[root];
   for (std::size_t s = 0; s < plan->steps.size(); ++s) {
     Plan::Step& step = plan->steps[s];
@@ -82,7 +82,7 @@ Result<> Context::Spend(int64_t scalar_operations) {
   if (work_limit <= 0) return {};
   auto sum = CheckedAdd(work, scalar_operations);
   if (!sum || *sum > work_limit)
-    return DeadlineExceeded("the evaluation takes more than the limit of {} scalar operations", work_limit);
+    return DeadlineExceeded("The evaluation needs more than the limit of {} scalar operations.", work_limit);
   work = *sum;
   return {};
 }
@@ -107,13 +107,14 @@ Result<Literal> NewResult(Context& context, const Instruction& instruction, Oper
 
 Result<Value> RunComputation(Context& context, const Computation& computation, std::vector<Value> arguments) {
   if (context.depth >= kMaxDepth)
-    return ResourceExhausted("computations call each other more than {} deep at '{}'", kMaxDepth, computation.name());
+    return ResourceExhausted("Calls of computations are nested more than {} deep at '{}'.", kMaxDepth,
+                             computation.name());
   KRAFLA_TRY(CheckInterrupted());
   std::unique_ptr<Plan>& cached = context.plans[&computation];
   if (cached == nullptr) { KRAFLA_ASSIGN(cached, MakePlan(computation)); }
   const Plan& plan = *cached;
   if (arguments.size() != plan.parameter_slots.size())
-    return InvalidArgument("computation '{}' takes {} arguments, {} were given", computation.name(),
+    return InvalidArgument("Computation '{}' takes {} arguments, {} were given.", computation.name(),
                            plan.parameter_slots.size(), arguments.size());
   ++context.depth;
   std::vector<Value> slots(static_cast<std::size_t>(plan.slot_count));
@@ -247,7 +248,7 @@ Result<Value> RunInstruction(Context& context, const Instruction& i, Operands op
     case Opcode::kGetDimensionSize: return EvalGetDimensionSize(context, i, operands);
     case Opcode::kSetDimensionSize: return EvalSetDimensionSize(context, i, operands);
 
-    case Opcode::kParameter: return InvalidArgument("a parameter has no value of its own");
+    case Opcode::kParameter: return InvalidArgument("A parameter has no value of its own.");
     case Opcode::kConstant: return Value::Share(i.attr<ConstantAttributes>().literal);
     case Opcode::kTuple:
       return Value::Tuple(
@@ -255,7 +256,7 @@ Result<Value> RunInstruction(Context& context, const Instruction& i, Operands op
     case Opcode::kGetTupleElement: {
       auto index = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);
       if (!operands[0].is_tuple() || index >= operands[0].elements().size())
-        return InvalidArgument("element {} does not exist in the tuple of {} elements", index,
+        return InvalidArgument("Element {} does not exist in the tuple of {} elements.", index,
                                operands[0].elements().size());
       return operands[0].elements()[index];
     }
@@ -330,7 +331,7 @@ static bool Fits(const Shape& want, const Value& got) {
 Result<Value> Checked(const Instruction& instruction, const Shape& want, Value value) {
   if (Fits(want, value)) return value;
   std::string got = value.is_array() ? value.shape().ToString(false) : "a tuple of other shapes";
-  return Internal("{} gave {}, not {}", Describe(instruction), got, want.ToString(false));
+  return Internal("{} returned {}, not {}.", Describe(instruction), got, want.ToString(false));
 }
 
 // f(), whose arrays besides operands and results the host may have no room for.
@@ -352,14 +353,14 @@ Result<Literal> Evaluate(const Computation& computation, std::span<const Literal
                          const EvaluatorOptions& options) {
   auto parameters = computation.parameters();
   if (arguments.size() != parameters.size())
-    return InvalidArgument("computation '{}' takes {} arguments, {} were given", computation.name(), parameters.size(),
+    return InvalidArgument("Computation '{}' takes {} arguments, {} were given.", computation.name(), parameters.size(),
                            arguments.size());
   std::vector<evaluator::Value> values;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (parameters[p] == nullptr)
-      return InvalidArgument("parameter {} of computation '{}' is missing", p, computation.name());
+      return InvalidArgument("Parameter {} of computation '{}' is missing.", p, computation.name());
     if (!evaluator::Accepts(parameters[p]->shape(), arguments[p]->shape()))
-      return InvalidArgument("argument {} is {}, but the parameter is {}", p, arguments[p]->shape().ToString(false),
+      return InvalidArgument("Argument {} is {}, but the parameter is {}.", p, arguments[p]->shape().ToString(false),
                              parameters[p]->shape().ToString(false));
     values.push_back(evaluator::Value::Borrow(*arguments[p]));
   }
@@ -373,7 +374,7 @@ Result<Literal> Evaluate(const Computation& computation, std::span<const Literal
 Result<Literal> EvaluateInstruction(const Instruction& instruction, std::span<const Literal* const> operands,
                                     const EvaluatorOptions& options) {
   if (operands.size() != instruction.operand_count())
-    return InvalidArgument("{} takes {} operands, {} were given", Describe(instruction), instruction.operand_count(),
+    return InvalidArgument("{} takes {} operands, {} were given.", Describe(instruction), instruction.operand_count(),
                            operands.size());
   std::vector<evaluator::Value> values;
   for (const Literal* operand : operands) values.push_back(evaluator::Value::Borrow(*operand));

@@ -137,7 +137,8 @@ Result<Value> EvalFft(Context& context, const Instruction& i, Operands operands)
   KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
   const Shape& shape = in.shape();
   const std::size_t rank = At(shape.rank()), axes = a.length.size();
-  if (axes > rank) return InvalidArgument("an fft of {} dimensions of {}", axes, shape.ToString(false));
+  if (axes > rank)
+    return InvalidArgument("An fft over {} dimensions of {} is not defined.", axes, shape.ToString(false));
   const int64_t n_in = shape.element_count(), n_out = out.shape().element_count();
   if (n_in == 0 || n_out == 0) {
     FillZeros(out.bytes());

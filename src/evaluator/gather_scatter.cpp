@@ -96,7 +96,7 @@ Result<Value> EvalScatter(Context& context, const Instruction& i, Operands opera
   const Shape updates_shape = operands[n + 1].shape();
   KRAFLA_TRY(context.SpendProduct(updates_shape.element_count() + 1, f.cost()));
   if (operands.size() != 2 * n + 1 || f.parameter_count() != 2 * n)
-    return InvalidArgument("a scatter into {} arrays has {} operands", n, operands.size());
+    return InvalidArgument("A scatter into {} arrays cannot have {} operands.", n, operands.size());
   std::vector<Literal> outs;
   for (std::size_t o = 0; o < n; ++o) {
     KRAFLA_ASSIGN(Literal out, std::move(operands[o]).TakeMutable());

@@ -25,7 +25,7 @@ double Product(double a, double b) { return a * b; }
 C Product(C a, C b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
 
 Result<> ExpectMatrix(const Shape& shape) {
-  if (shape.rank() < 2) return InvalidArgument("{} is no matrix", shape.ToString(false));
+  if (shape.rank() < 2) return InvalidArgument("{} is not a matrix.", shape.ToString(false));
   return {};
 }
 
@@ -120,7 +120,7 @@ Result<Value> SolveAll(Context& context, const Literal& a_in, const Literal& b_i
   const int64_t rows = b_in.shape().dim(b_in.shape().rank() - 2), columns = b_in.shape().dims().back();
   if ((attr.left_side ? rows : columns) != n || a_in.shape().dim(a_in.shape().rank() - 2) != n ||
       a_in.shape().element_count() / (n * n) != b_in.shape().element_count() / (rows * columns))
-    return InvalidArgument("{} cannot be solved with {}", b_in.shape().ToString(false), a_in.shape().ToString(false));
+    return InvalidArgument("{} cannot be solved with {}.", b_in.shape().ToString(false), a_in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(b_in.shape().element_count(), n));
   WithWide(b_in.shape().element_type(), [&]<class T>(T) {
     const HostVector<T> a = LoadMatrices<T>(a_in);
@@ -182,7 +182,7 @@ Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Oper
   const char trans = ConfigCharacter(config, "trans_x"), diag = ConfigCharacter(config, "diag");
   if ((side != 'L' && side != 'R') || (uplo != 'L' && uplo != 'U') || (diag != 'N' && diag != 'U') ||
       (trans != 'N' && trans != 'T' && trans != 'C'))
-    return InvalidArgument("the backend_config {} does not say how to solve", config);
+    return InvalidArgument("The backend_config {} does not say how to solve.", config);
   TriangularSolveAttributes attr;
   attr.left_side = side == 'L';
   attr.lower = uplo == 'L';
@@ -198,7 +198,8 @@ Result<Value> LapackTriangularSolve(Context& context, const Instruction& i, Oper
 Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands operands) {
   const Literal& in = operands[0].array();
   KRAFLA_TRY(ExpectMatrix(in.shape()));
-  if (i.shape().tuple_elements().size() != 3) return InvalidArgument("LuDecomposition gives (lu, pivots, permutation)");
+  if (i.shape().tuple_elements().size() != 3)
+    return InvalidArgument("The result of LuDecomposition is a tuple (lu, pivots, permutation).");
   const int64_t m = in.shape().dim(in.shape().rank() - 2), n = in.shape().dims().back(), least = std::min(m, n);
   Dims dims(in.shape().dims().begin(), in.shape().dims().end() - 1);
   KRAFLA_ASSIGN(Shape permutation_shape, Shape::MakeArray(ElementType::kS32, dims));
@@ -248,7 +249,7 @@ Result<Value> LuDecomposition(Context& context, const Instruction& i, Operands o
 Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands operands) {
   const Literal& in = operands[0].array();
   KRAFLA_TRY(ExpectMatrix(in.shape()));
-  if (i.shape().tuple_elements().size() != 2) return InvalidArgument("Qr gives a pair (a, taus)");
+  if (i.shape().tuple_elements().size() != 2) return InvalidArgument("The result of Qr is a tuple (a, taus).");
   KRAFLA_ASSIGN(Literal a_out, NewLiteral(context, in.shape()));
   KRAFLA_ASSIGN(Literal taus_out, NewLiteral(context, i.shape().tuple_elements()[1].WithStaticDims()));
   const int64_t m = in.shape().dim(in.shape().rank() - 2), n = in.shape().dims().back();
@@ -256,7 +257,7 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), count));
   const int64_t batch = m * n == 0 ? 0 : in.shape().element_count() / (m * n);
   if (taus_out.shape().element_count() != batch * count || taus_out.shape().element_type() != in.shape().element_type())
-    return InvalidArgument("Qr of {} gives {} taus a matrix", in.shape().ToString(false), count);
+    return InvalidArgument("Qr of {} returns {} taus per matrix.", in.shape().ToString(false), count);
   WithWide(in.shape().element_type(), [&]<class T>(T) {
     HostVector<T> a = LoadMatrices<T>(in), taus(At(batch * count));
     InterruptionPoll poll;
@@ -301,14 +302,14 @@ Result<Value> HouseholderQr(Context& context, const Instruction& i, Operands ope
 Result<Value> HouseholderProduct(Context& context, const Instruction& i, Operands operands) {
   const Literal &in = operands[0].array(), &taus_in = operands[1].array();
   KRAFLA_TRY(ExpectMatrix(in.shape()));
-  if (taus_in.shape().rank() < 1) return InvalidArgument("the reflectors have no taus");
+  if (taus_in.shape().rank() < 1) return InvalidArgument("The reflectors have no taus.");
   KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
   const int64_t m = in.shape().dim(in.shape().rank() - 2), n = in.shape().dims().back();
   const int64_t count = taus_in.shape().dims().back();
   const int64_t batch = m * n == 0 ? 0 : in.shape().element_count() / (m * n);
   if (count > std::min(m, n) || taus_in.shape().element_count() != batch * count ||
       taus_in.shape().element_type() != in.shape().element_type() || out.shape().byte_size() != in.shape().byte_size())
-    return InvalidArgument("{} reflectors do not fit {}", taus_in.shape().ToString(false), in.shape().ToString(false));
+    return InvalidArgument("{} reflectors do not fit {}.", taus_in.shape().ToString(false), in.shape().ToString(false));
   KRAFLA_TRY(context.SpendProduct(in.shape().element_count(), count + 1));
   WithWide(in.shape().element_type(), [&]<class T>(T) {
     const HostVector<T> a = LoadMatrices<T>(in), taus = LoadMatrices<T>(taus_in);

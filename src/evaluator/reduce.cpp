@@ -187,7 +187,7 @@ Result<Value> EvalReduce(Context& context, const Instruction& i, Operands operan
     ScalarFunction f(context, computation);
     KRAFLA_TRY(context.SpendProduct(shape.element_count(), f.cost()));
     if (operands.size() != 2 * outs.size() || f.parameter_count() != operands.size())
-      return InvalidArgument("a reduce of {} arrays cannot give {}", operands.size() / 2, outs.size());
+      return InvalidArgument("A reduce of {} arrays cannot have {} results.", operands.size() / 2, outs.size());
     KRAFLA_TRY(GeneralReduce(f, split, operands, outs));
   }
   if (!i.shape().IsTuple()) return Value::Own(std::move(outs[0]));
@@ -218,25 +218,26 @@ Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands
   const Computation& computation = *i.called(0);
   const std::size_t carries = At(a.num_carries);
   if (carries > operands.size())
-    return InvalidArgument("a scan of {} operands cannot have {} carries", operands.size(), carries);
+    return InvalidArgument("A scan of {} operands cannot have {} carries.", operands.size(), carries);
   const std::size_t inputs = operands.size() - carries;
   std::vector<Value> state(operands.begin() + static_cast<std::ptrdiff_t>(inputs), operands.end());
   int64_t length = 0;
   for (std::size_t o = 0; o < inputs; ++o) {
     const int64_t extent = operands[o].shape().dim(a.dimension);
-    if (o > 0 && extent != length) return InvalidArgument("a scan over {} and over {} elements", length, extent);
+    if (o > 0 && extent != length)
+      return InvalidArgument("A scan cannot run over both {} and {} elements.", length, extent);
     length = extent;
   }
   const std::vector<Shape> shapes = i.shape().IsTuple() ? i.shape().tuple_elements() : std::vector<Shape>{i.shape()};
   if (shapes.size() < carries)
-    return InvalidArgument("a scan with {} results cannot have {} carries", shapes.size(), carries);
+    return InvalidArgument("A scan with {} results cannot have {} carries.", shapes.size(), carries);
   std::vector<Literal> stacked;
   for (std::size_t r = 0; r + carries < shapes.size(); ++r) {
     KRAFLA_ASSIGN(Shape shape, StackedShape(shapes[r], a.dimension, operands.first(inputs)));
     KRAFLA_ASSIGN(Literal out, NewLiteral(context, shape));
     if (inputs == 0) length = out.shape().dim(a.dimension);
     if (out.shape().dim(a.dimension) != length)
-      return InvalidArgument("a scan over {} elements does not give {}", length, out.shape().ToString(false));
+      return InvalidArgument("A scan over {} elements cannot return {}.", length, out.shape().ToString(false));
     stacked.push_back(std::move(out));
   }
   auto slice_view = [&](const Shape& whole, int64_t step, Dims& dims) {
@@ -266,12 +267,12 @@ Result<Value> EvalScan(Context& context, const Instruction& i, Operands operands
     if (result.is_tuple()) leaves = std::move(result.elements());
     else leaves.push_back(std::move(result));
     if (leaves.size() != shapes.size())
-      return InvalidArgument("the computation of a scan gives {} results, not {}", leaves.size(), shapes.size());
+      return InvalidArgument("The computation of a scan has {} results, not {}.", leaves.size(), shapes.size());
     for (std::size_t r = 0; r < stacked.size(); ++r) {
       Dims dims;
       View view = slice_view(stacked[r].shape(), step, dims);
       if (leaves[r].shape().dims() != dims)
-        return InvalidArgument("the computation of a scan gives {} for a slice of {}",
+        return InvalidArgument("The computation of a scan returns {} for a slice of {}.",
                                leaves[r].shape().ToString(false), stacked[r].shape().ToString(false));
       CopyView(dims, StorageBytes(stacked[r].shape().element_type()), leaves[r].array().bytes().data(),
                DenseView(leaves[r].shape()), stacked[r].bytes().data(), view);

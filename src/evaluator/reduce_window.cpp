@@ -38,7 +38,7 @@ Result<int64_t> CountTaps(const Dims& sizes) {
   int64_t out = 1;
   for (int64_t s : sizes) {
     auto product = CheckedMul(out, s);
-    if (!product) return ResourceExhausted("a window has more than 2**63 elements");
+    if (!product) return ResourceExhausted("A window has more than 2^63 elements.");
     out = *product;
   }
   return out;
@@ -117,7 +117,7 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
   ScalarFunction f(context, *i.called(0));
   KRAFLA_TRY(context.SpendProduct(results, taps));
   if (f.parameter_count() != 2 * n || rank != At(shape.rank()))
-    return InvalidArgument("the window of a reduce-window does not fit {}", shape.ToString(false));
+    return InvalidArgument("The window of a reduce-window does not fit {}.", shape.ToString(false));
   // A sum of narrow floats is kept wide, as in reduce.
   std::optional<Opcode> simple = AsSimpleBinary(*i.called(0));
   std::optional<Folder> fold;

@@ -30,7 +30,7 @@ Result<Value> EvalRngBitGenerator(Context& context, const Instruction& i, Operan
   const int64_t state_bytes = state.shape().byte_size();
   const bool pair = result.IsTuple() && result.tuple_elements().size() == 2;
   if (!pair || state_bytes < 16 || state_bytes % 8 != 0)
-    return InvalidArgument("rng-bit-generator takes a state of at least 16 bytes, not {}, and gives (state, bits)",
+    return InvalidArgument("rng-bit-generator takes a state of at least 16 bytes, not {}, and returns (state, bits).",
                            state.shape().ToString(false));
   const Shape bits_shape = result.tuple_elements()[1].WithStaticDims();
   KRAFLA_TRY(context.SpendProduct(bits_shape.element_count(), 16));
@@ -110,7 +110,7 @@ Result<Value> EvalRng(Context& context, const Instruction& i, Operands operands)
     MakeConvert(ElementType::kU64, type).Run(in, out.bytes().data(), n);
     return Value::Own(std::move(out));
   }
-  if (!IsFloat(type)) return Unimplemented("rng does not give {}", ElementTypeName(type));
+  if (!IsFloat(type)) return Unimplemented("An rng cannot return {}.", ElementTypeName(type));
   double range[2];
   for (std::size_t o = 0; o < 2; ++o) {
     const void* in[] = {operands[o].array().bytes().data()};
@@ -150,7 +150,7 @@ Result<Value> EvalRngGetAndUpdateState(Context& context, const Instruction& i, O
   const unsigned __int128 state = at->second;
   at->second += static_cast<unsigned __int128>(static_cast<__int128>(i.attr<RngStateAttributes>().delta));
   KRAFLA_ASSIGN(Literal out, Literal::Create(i.shape()));
-  if (out.bytes().size() != 16) return InvalidArgument("rng-get-and-update-state gives u64[2]");
+  if (out.bytes().size() != 16) return InvalidArgument("The result of rng-get-and-update-state is u64[2].");
   const uint64_t words[2] = {static_cast<uint64_t>(state), static_cast<uint64_t>(state >> 64)};
   std::memcpy(out.bytes().data(), words, 16);
   return Value::Own(std::move(out));

@@ -199,7 +199,7 @@ Result<> ScalarFunction::Run(std::span<const void* const> in, std::span<void* co
     for (std::size_t r = 0; r < out.size(); ++r) {
       const Value& leaf = result.is_tuple() ? result.elements()[r] : result;
       if (static_cast<int64_t>(leaf.array().bytes().size()) != output_bytes_[r])
-        return InvalidArgument("computation '{}' does not give scalars", computation_.name());
+        return InvalidArgument("Computation '{}' does not return scalars.", computation_.name());
       std::memcpy(static_cast<std::byte*>(out[r]) + k * output_bytes_[r], leaf.array().bytes().data(),
                   static_cast<std::size_t>(output_bytes_[r]));
     }

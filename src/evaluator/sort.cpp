@@ -70,12 +70,12 @@ Result<Value> EvalSort(Context& context, const Instruction& i, Operands operands
   std::vector<Literal> outs;
   for (Value& v : operands) {
     if (!Shape::SameDims(v.shape(), shape))
-      return InvalidArgument("{} cannot be sorted along with {}", v.shape().ToString(false), shape.ToString(false));
+      return InvalidArgument("{} cannot be sorted along with {}.", v.shape().ToString(false), shape.ToString(false));
     KRAFLA_ASSIGN(Literal out, NewLiteral(context, v.shape()));
     outs.push_back(std::move(out));
   }
   if (f.parameter_count() != 2 * n)
-    return InvalidArgument("a sort of {} arrays has a comparator of {} parameters", n, f.parameter_count());
+    return InvalidArgument("A sort of {} arrays cannot have a comparator of {} parameters.", n, f.parameter_count());
   const Dims strides = RowMajorStrides(shape.dims());
   const int64_t stride = shape.rank() == 0 ? 1 : strides[At(dimension)];
   Dims outer = shape.dims(), outer_strides = strides;
@@ -136,9 +136,10 @@ Result<Value> EvalSort(Context& context, const Instruction& i, Operands operands
 Result<Value> TopK(Context& context, const Literal& operand, int64_t k, bool largest) {
   const Shape& shape = operand.shape();
   const ElementType type = shape.element_type();
-  if (shape.rank() == 0) return InvalidArgument("topk takes an array of at least one dimension");
+  if (shape.rank() == 0) return InvalidArgument("A topk takes an array of at least one dimension.");
   const int64_t length = shape.dim(shape.rank() - 1);
-  if (k < 0 || k > length) return InvalidArgument("topk of {} with k = {}", shape.ToString(false), k);
+  if (k < 0 || k > length)
+    return InvalidArgument("The k of a topk of {} is {}, which is out of range.", shape.ToString(false), k);
   Dims dims = shape.dims();
   dims.back() = k;
   KRAFLA_ASSIGN(Shape values_shape, Shape::MakeArray(type, dims));

@@ -29,9 +29,9 @@ Result<Literal> Literal::Create(const Shape& shape) { return Make(shape, true); 
 Result<Literal> Literal::CreateUninitialized(const Shape& shape) { return Make(shape, false); }
 
 Result<Literal> Literal::FromBytes(const Shape& shape, std::span<const std::byte> bytes) {
-  if (!shape.IsArray()) return InvalidArgument("{} holds no bytes", shape.ToString(false));
+  if (!shape.IsArray()) return InvalidArgument("{} holds no bytes.", shape.ToString(false));
   if (static_cast<int64_t>(bytes.size()) != shape.byte_size())
-    return InvalidArgument("{} takes {} bytes, {} were given", shape.ToString(false), shape.byte_size(), bytes.size());
+    return InvalidArgument("{} takes {} bytes, {} were given.", shape.ToString(false), shape.byte_size(), bytes.size());
   KRAFLA_ASSIGN(Literal out, CreateUninitialized(shape));
   if (!bytes.empty()) std::memcpy(out.bytes_.data(), bytes.data(), bytes.size());
   return out;
@@ -59,7 +59,7 @@ std::vector<const Literal*> Literal::ArrayLeaves() const {
 
 Result<Literal> Literal::Reshaped(const Shape& shape) && {
   if (!shape_.IsArray() || !shape.IsArray() || shape.byte_size() != shape_.byte_size())
-    return InvalidArgument("{} cannot be viewed as {}", shape_.ToString(false), shape.ToString(false));
+    return InvalidArgument("{} cannot be viewed as {}.", shape_.ToString(false), shape.ToString(false));
   shape_ = shape;
   return std::move(*this);
 }

@@ -92,11 +92,11 @@ void CopyBetween(const Shape& shape, const Layout& from_layout, const std::byte*
 }  // namespace
 
 Result<> CheckPlainLayout(const Shape& shape) {
-  if (!shape.IsArray()) return InvalidArgument("only an array has a layout, not {}", shape.ToString(false));
+  if (!shape.IsArray()) return InvalidArgument("Only an array has a layout, not {}.", shape.ToString(false));
   // A memory space does not change the order.
   const std::string& tail = shape.layout().tail;
   if (!tail.empty() && !(tail.starts_with("S(") && tail.find(')') + 1 == tail.size()))
-    return Unimplemented("the layout of {} says more than the order of dimensions", shape.ToString());
+    return Unimplemented("The layout of {} has more than an order of dimensions, such as tiles.", shape.ToString());
   return {};
 }
 
@@ -105,7 +105,7 @@ Result<> WriteInLayout(const Literal& literal, const Layout& layout, std::span<s
   KRAFLA_TRY(target.SetLayout(layout));
   KRAFLA_TRY(CheckPlainLayout(target));
   if (bytes.size() != literal.bytes().size())
-    return InvalidArgument("{} has {} bytes, there is room for {}", target.ToString(), literal.bytes().size(),
+    return InvalidArgument("{} has {} bytes; there is room for {}.", target.ToString(), literal.bytes().size(),
                            bytes.size());
   CopyBetween(target, Layout::RowMajor(target.rank()), literal.bytes().data(), layout, bytes.data());
   return {};
@@ -114,7 +114,7 @@ Result<> WriteInLayout(const Literal& literal, const Layout& layout, std::span<s
 Result<Literal> ReadInLayout(std::span<const std::byte> bytes, const Shape& shape) {
   KRAFLA_TRY(CheckPlainLayout(shape));
   if (static_cast<int64_t>(bytes.size()) != shape.byte_size())
-    return InvalidArgument("{} has {} bytes, {} were given", shape.ToString(), shape.byte_size(), bytes.size());
+    return InvalidArgument("{} has {} bytes, {} were given.", shape.ToString(), shape.byte_size(), bytes.size());
   Shape dense = shape.WithStaticDims();
   dense.ClearLayout();
   KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(dense));

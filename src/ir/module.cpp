@@ -256,7 +256,7 @@ Result<> Computation::SortTopologically() {
       Instruction* before =
           n < i->operands_.size() ? i->operands_[n] : i->control_predecessors_[n - i->operands_.size()];
       uint8_t& s = state[static_cast<std::size_t>(before->id_)];
-      if (s == kOpen) return InvalidArgument("{} in computation '{}' depends on itself", Describe(*before), name_);
+      if (s == kOpen) return InvalidArgument("{} in computation '{}' depends on itself.", Describe(*before), name_);
       if (s == kNew) {
         s = kOpen;
         stack.push_back({before, 0});
@@ -363,9 +363,8 @@ bool SameModule(const Module& a, const Module& b) {
 }
 
 std::string Describe(const Instruction& i) {
-  if (i.location().line > 0)
-    return Format("instruction '{}' ({}, line {})", i.name(), OpcodeName(i.opcode()), i.location().line);
-  return Format("instruction '{}' ({})", i.name(), OpcodeName(i.opcode()));
+  if (i.location().line > 0) return Format("'{}' ({}, line {})", i.name(), OpcodeName(i.opcode()), i.location().line);
+  return Format("'{}' ({})", i.name(), OpcodeName(i.opcode()));
 }
 
 }  // namespace krafla

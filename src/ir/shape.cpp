@@ -21,11 +21,11 @@ bool Layout::IsRowMajor() const {
 }
 
 Result<Shape> Shape::MakeArray(ElementType type, std::span<const int64_t> dims, std::span<const bool> dynamic) {
-  if (!IsArrayType(type)) return InvalidArgument("{} is not the element type of an array", ElementTypeName(type));
+  if (!IsArrayType(type)) return InvalidArgument("{} is not the element type of an array.", ElementTypeName(type));
   if (static_cast<int64_t>(dims.size()) > kMaxRank)
-    return InvalidArgument("a shape of {} dimensions is past the limit of {}", dims.size(), kMaxRank);
+    return InvalidArgument("A shape of {} dimensions exceeds the limit of {}.", dims.size(), kMaxRank);
   if (!dynamic.empty() && dynamic.size() != dims.size())
-    return InvalidArgument("{} dynamic flags for {} dimensions", dynamic.size(), dims.size());
+    return InvalidArgument("{} dynamic flags were given for {} dimensions.", dynamic.size(), dims.size());
   Shape out;
   out.type_ = type;
   out.dims_ = Dims(dims);
@@ -33,18 +33,18 @@ Result<Shape> Shape::MakeArray(ElementType type, std::span<const int64_t> dims, 
   // A zero anywhere makes the product zero, but the other factors must still be sizes that can be multiplied.
   bool zero = false;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0) return InvalidArgument("dimension {} is negative ({})", i, dims[i]);
+    if (dims[i] < 0) return InvalidArgument("Dimension {} is negative ({}).", i, dims[i]);
     if (!dynamic.empty() && dynamic[i]) out.dynamic_ |= uint64_t{1} << i;
     if (dims[i] == 0) {
       zero = true;
       continue;
     }
     auto product = CheckedMul(count, dims[i]);
-    if (!product) return InvalidArgument("the element count of {}[...] does not fit 63 bits", ElementTypeName(type));
+    if (!product) return InvalidArgument("The element count of {}[...] does not fit 63 bits.", ElementTypeName(type));
     count = *product;
   }
   auto bytes = CheckedMul(count, StorageBytes(type));
-  if (!bytes) return InvalidArgument("the byte size of {}[...] does not fit 63 bits", ElementTypeName(type));
+  if (!bytes) return InvalidArgument("The byte size of {}[...] does not fit 63 bits.", ElementTypeName(type));
   out.element_count_ = zero ? 0 : count;
   out.byte_size_ = zero ? 0 : *bytes;
   out.layout_ = Layout::RowMajor(out.rank());
@@ -62,7 +62,7 @@ Result<Shape> Shape::MakeTuple(std::vector<Shape> elements) {
   out.type_ = ElementType::kTuple;
   for (const Shape& e : elements) {
     auto sum = CheckedAdd(out.byte_size_, e.byte_size_);
-    if (!sum) return InvalidArgument("the byte size of a tuple does not fit 63 bits");
+    if (!sum) return InvalidArgument("The byte size of a tuple does not fit 63 bits.");
     out.byte_size_ = *sum;
   }
   bool flat = true;
@@ -119,13 +119,14 @@ Shape Shape::MakeOpaque() {
 }
 
 Result<> Shape::SetLayout(Layout layout) {
-  if (!IsArray()) return InvalidArgument("only an array has a layout, not {}", ToString(false));
+  if (!IsArray()) return InvalidArgument("Only an array has a layout, not {}.", ToString(false));
   if (layout.minor_to_major.ssize() != rank())
-    return InvalidArgument("a layout of {} dimensions on a shape of {}", layout.minor_to_major.size(), rank());
+    return InvalidArgument("A layout of {} dimensions was given for a shape of {}.", layout.minor_to_major.size(),
+                           rank());
   uint64_t seen = 0;
   for (int64_t d : layout.minor_to_major) {
     if (d < 0 || d >= rank() || ((seen >> d) & 1))
-      return InvalidArgument("a layout must name each of the {} dimensions once", rank());
+      return InvalidArgument("A layout must name each of the {} dimensions once.", rank());
     seen |= uint64_t{1} << d;
   }
   layout_ = std::move(layout);

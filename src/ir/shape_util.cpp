@@ -277,7 +277,7 @@ bool IndexUtil::IndexInBounds(const Shape& shape, Span<int64_t> index) {
 
 Result<int64_t> IndexUtil::MultidimensionalIndexToLinearIndex(const Shape& shape, Span<int64_t> index) {
   if (!IndexInBounds(shape, index))
-    return OutOfRange("{} is no index of {}.", Brief(Dims(std::span<const int64_t>(index))), Brief(shape));
+    return OutOfRange("{} is not an index of {}.", Brief(Dims(std::span<const int64_t>(index))), Brief(shape));
   int64_t out = 0, stride = 1;
   for (int64_t d : shape.layout().minor_to_major) {
     out += index[static_cast<std::size_t>(d)] * stride;

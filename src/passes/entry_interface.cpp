@@ -93,7 +93,7 @@ Result<std::vector<const Literal*>> PadArguments(const EntryInterface& interface
                                                  std::vector<Literal>& made) {
   const std::vector<Shape>& bounds = interface.arguments;
   if (arguments.size() != bounds.size())
-    return InvalidArgument("the module takes {} arguments, {} were given", bounds.size(), arguments.size());
+    return InvalidArgument("The module takes {} arguments, {} were given.", bounds.size(), arguments.size());
   made.clear();
   made.reserve(interface.padded_argument_count());  // pointers into it stay valid
   std::vector<const Literal*> out(arguments.begin(), arguments.end());
@@ -101,7 +101,7 @@ Result<std::vector<const Literal*>> PadArguments(const EntryInterface& interface
     const Shape& got = arguments[a]->shape();
     if (!bounds[a].IsDynamic()) continue;
     if (!FitsBound(got, bounds[a]))
-      return InvalidArgument("argument {} is {}, the module takes {}", a, got.ToString(false),
+      return InvalidArgument("Argument {} is {}, the module takes {}.", a, got.ToString(false),
                              bounds[a].ToString(false));
     if (got.dims() == bounds[a].dims()) continue;
     KRAFLA_ASSIGN(Literal padded, Literal::Create(bounds[a].WithStaticDims()));
@@ -123,7 +123,8 @@ Result<std::vector<const Literal*>> PadArguments(const EntryInterface& interface
 Result<std::vector<Literal>> CutResults(const EntryInterface& interface, std::vector<Literal> padded) {
   const std::vector<Shape>& bounds = interface.results;
   if (padded.size() != interface.padded_result_count())
-    return Internal("{} results where {} and their sizes were expected", padded.size(), bounds.size());
+    return Internal("The program returned {} results where {} and their sizes were expected.", padded.size(),
+                    bounds.size());
   std::size_t next = bounds.size();
   for (std::size_t r = 0; r < bounds.size(); ++r) {
     if (!bounds[r].IsDynamic()) continue;

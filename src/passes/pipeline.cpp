@@ -170,7 +170,7 @@ Result<const PassInfo*> FindPass(std::string_view name) {
     if (pass.name == name) return &pass;
   std::string known;
   for (const PassInfo& pass : kPasses) known += Format("{}{}", known.empty() ? "" : ", ", pass.name);
-  return NotFound("there is no pass '{}'; the passes are {}", name, known);
+  return NotFound("There is no pass '{}'; the passes are {}.", name, known);
 }
 
 Result<> RunPipeline(Module& module, const PassOptions& options, const PassObserver& observer) {

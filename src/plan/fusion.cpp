@@ -771,7 +771,7 @@ class FusionPlanner {
       --alive;
     }
     if (alive != 0)
-      return Internal("the kernels of computation '{}' depend on each other in a circle", computation_.name());
+      return Internal("The kernels of computation '{}' depend on each other in a cycle.", computation_.name());
     return {};
   }
 

@@ -110,7 +110,7 @@ double OperationsOf(const KernelBody& body) {
 
 Result<BuiltKernel> KernelBuilder::Build() {
   const Instruction* first = !group_.roots.empty() ? group_.roots.back() : group_.heroes.back();
-  Result<BuiltKernel> out = Internal("no kernel for {}", Describe(*first));
+  Result<BuiltKernel> out = Internal("There is no kernel for {}.", Describe(*first));
   switch (group_.kind) {
     case FusionGroup::Kind::kLoop: out = BuildLoop(); break;
     case FusionGroup::Kind::kReduce:
@@ -150,7 +150,7 @@ Result<BuiltKernel> KernelBuilder::BuildLoop() {
   self = &emitter;
   std::vector<IndexId> index = IterIndex(builder, dims);
   for (const Instruction* root : group_.roots) {
-    if (root->shape().dims() != dims) return Unimplemented("outputs of one loop differ in dimensions");
+    if (root->shape().dims() != dims) return Unimplemented("Outputs of one loop differ in dimensions.");
     KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, index));
     if (group_.internal.contains(root)) continue;
     emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), index, value);
@@ -193,7 +193,7 @@ Result<> KernelBuilder::BindOperandsAndResults() {
       if (s->IsArray()) {
         ValueRef base = ResolveValue({o, leaf}, true);
         if (!plan_.HasBuffer(base) && base.instruction->opcode() != Opcode::kConstant)
-          return Internal("{}: operand '{}' has no buffer", Describe(i), o->name());
+          return Internal("{}: Operand '{}' has no buffer.", Describe(i), o->name());
         int64_t count = s->element_count() * (IsComplex(s->element_type()) ? 2 : 1);
         out_.kernel.bindings.push_back({RealPart(s->element_type()), count, true, false});
         out_.values.push_back(base);
@@ -240,7 +240,7 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
       [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) -> Result<std::optional<ScalarValue>> {
         if (v.instruction == &hero) {
           if (!std::equal(index.begin(), index.end(), hero_index.begin(), hero_index.end()))
-            return Unimplemented("{} is read at another index than its own", Describe(hero));
+            return Unimplemented("{} is read at another index than its own.", Describe(hero));
           return ScalarValue{sum, kNoNode};
         }
         return Outside(*self, v, index, mask);
@@ -257,7 +257,7 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
       const Instruction* next = nullptr;
       for (const Instruction* user : i->users())
         if (inside.contains(user)) next = user;
-      if (next == nullptr) return Unimplemented("{} does not lead to {}", Describe(hero), Describe(*root));
+      if (next == nullptr) return Unimplemented("{} does not lead to {}.", Describe(hero), Describe(*root));
       if (next->opcode() == Opcode::kTranspose) {
         const Dims& permutation = next->attr<DimensionsAttributes>().dimensions;
         std::vector<IndexId> moved(at.size());
@@ -266,9 +266,10 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
       } else if (next->opcode() == Opcode::kReshape) {
         at = SamePosition(space, at, i->shape().dims(), next->shape().dims());
       } else if (!IsElementwise(next->opcode()) && next->opcode() != Opcode::kCopy) {
-        return Unimplemented("{} follows {}", Describe(*next), Describe(hero));
+        return Unimplemented("{} cannot follow {} in one kernel.", Describe(*next), Describe(hero));
       }
-      if (next->shape().dims().size() != at.size()) return Unimplemented("{} broadcasts", Describe(*next));
+      if (next->shape().dims().size() != at.size())
+        return Unimplemented("{} cannot broadcast within a kernel's epilogue.", Describe(*next));
       i = next;
     }
     KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({root, 0}, at));

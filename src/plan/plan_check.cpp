@@ -44,22 +44,23 @@ class PlanChecker {
   Result<> Check(const Allocation& a, std::size_t number) const {
     const int64_t offset = a.kind == Allocation::Kind::kArena ? a.offset : 0;
     if (Within(offset, a.size, BytesBehind(a))) return {};
-    return Internal("allocation {} of the plan is {} bytes from byte {} of {}", number, a.size, offset, BytesBehind(a));
+    return Internal("Allocation {} of the plan has {} bytes from byte {} of {}.", number, a.size, offset,
+                    BytesBehind(a));
   }
 
   Result<> Check(const Slice& s, std::string_view what) const {
     if (s.allocation < 0 || s.allocation >= std::ssize(plan_.allocations))
-      return Internal("{} uses allocation {} of {}", what, s.allocation, plan_.allocations.size());
+      return Internal("{} uses allocation {} of {}.", what, s.allocation, plan_.allocations.size());
     const int64_t size = plan_.allocations[static_cast<std::size_t>(s.allocation)].size;
     if (Within(s.offset, s.size, size)) return {};
-    return Internal("{} uses {} bytes from byte {} of allocation {}, which has {}", what, s.size, s.offset,
+    return Internal("{} uses {} bytes from byte {} of allocation {}, which has {}.", what, s.size, s.offset,
                     s.allocation, size);
   }
 
   Result<> CheckSize(const Slice& s, int64_t least, std::string_view what) const {
     KRAFLA_TRY(Check(s, what));
     if (s.size >= least) return {};
-    return Internal("{} has {} bytes for {}", what, s.size, least);
+    return Internal("{} has {} bytes for {}.", what, s.size, least);
   }
 
   // The leaves of a host kernel's operands and result, in order, are its bindings.
@@ -70,7 +71,7 @@ class PlanChecker {
         if (!leaf->IsArray()) continue;
         const int64_t bytes = next < kernel.bindings.size() ? kernel.bindings[next].byte_size() : -1;
         if (bytes != leaf->byte_size())
-          return Internal("{}: array {} of a host kernel is {}, and its binding has {} bytes", Describe(instruction),
+          return Internal("{}: Array {} of a host kernel is {}, but its binding has {} bytes.", Describe(instruction),
                           next, leaf->ToString(false), bytes);
         ++next;
       }
@@ -79,16 +80,16 @@ class PlanChecker {
     for (const Instruction* operand : instruction.operands()) KRAFLA_TRY(take(operand->shape()));
     KRAFLA_TRY(take(instruction.shape()));
     if (next == kernel.bindings.size()) return {};
-    return Internal("{}: a host kernel of {} arrays has {} bindings", Describe(instruction), next,
+    return Internal("{}: A host kernel of {} arrays cannot have {} bindings.", Describe(instruction), next,
                     kernel.bindings.size());
   }
 
   Result<> Check(const LaunchStep& step) const {
     const std::string_view name = step.instruction != nullptr ? std::string_view(step.instruction->name()) : "a launch";
-    if (step.kernel < 0 || step.kernel >= std::ssize(plan_.kernels)) return Internal("{} has no kernel", name);
+    if (step.kernel < 0 || step.kernel >= std::ssize(plan_.kernels)) return Internal("{} has no kernel.", name);
     const KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(step.kernel)];
     if (kernel.bindings.size() != step.bindings.size())
-      return Internal("{} gives kernel '{}' {} buffers, it has {}", name, kernel.name, step.bindings.size(),
+      return Internal("{} binds kernel '{}' to {} buffers; it has {}.", name, kernel.name, step.bindings.size(),
                       kernel.bindings.size());
     for (std::size_t b = 0; b < step.bindings.size(); ++b) {
       Result<> fits = CheckSize(step.bindings[b], kernel.bindings[b].byte_size(), name);

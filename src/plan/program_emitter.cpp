@@ -158,13 +158,13 @@ Result<ScalarValue> ProgramEmitter::EmitInstruction(const Instruction& i, std::s
   IndexSpace& space = b_.space();
   const Shape& shape = i.shape();
   Opcode op = i.opcode();
-  if (!IsEmittable(i)) return Unimplemented("{} has no element program", Describe(i));
+  if (!IsEmittable(i)) return Unimplemented("{} has no element program.", Describe(i));
   if (op == Opcode::kBitcastConvert && BitWidth(shape.element_type()) != BitWidth(i.operand(0)->shape().element_type()))
     return EmitWidthChange(i, index, mask);
   if (op == Opcode::kBitcastConvert || IsElementwise(op)) return EmitElementwise(i, index, mask);
   if (op == Opcode::kConstant) {
     if (shape.element_count() == 1) return LiteralElement(i.literal(), 0);
-    return Internal("{}: a constant array must be a buffer of its kernel", Describe(i));
+    return Internal("{}: A constant array must be a buffer of its kernel.", Describe(i));
   }
   if (op == Opcode::kIota) {
     std::vector<IndexId> at = InRange(index, shape);
@@ -215,7 +215,7 @@ Result<ScalarValue> ProgramEmitter::EmitInstruction(const Instruction& i, std::s
     for (std::size_t d = 0; d < index.size(); ++d) at[d] = space.Add(at[d], index[d]);
     return Operand(i, 0, at, mask);
   }
-  return Internal("{} is missing from the emitter", Describe(i));
+  return Internal("{} is missing from the emitter.", Describe(i));
 }
 
 Result<std::vector<IndexId>> EmitStarts(ProgramEmitter& emitter, const Instruction& i, std::size_t first_operand,

@@ -70,7 +70,7 @@ Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<
     ComparisonDirection direction = i.attr<CompareAttributes>().direction;
     bool ne = direction == ComparisonDirection::kNe;
     if (!ne && direction != ComparisonDirection::kEq)
-      return Unimplemented("{}: complex numbers have no order", Describe(i));
+      return Unimplemented("{}: Complex numbers have no order.", Describe(i));
     return ScalarValue{b_.Hlo(ne ? Opcode::kOr : Opcode::kAnd, ElementType::kPred,
                               {b_.Compare(direction, x[0].re, x[1].re), b_.Compare(direction, x[0].im, x[1].im)})};
   }
@@ -91,7 +91,7 @@ Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<
     const Number out = f.run(ops, a, {x[1].re, x[1].im});
     return ScalarValue{out.re, out.im};
   }
-  return Unimplemented("{} has no element program for complex numbers", Describe(i));
+  return Unimplemented("{} has no element program for complex numbers.", Describe(i));
 }
 
 }  // namespace krafla::plan

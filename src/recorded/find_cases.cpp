@@ -27,9 +27,9 @@ Result<std::vector<std::string>> Strings(const Json& object, const char* key) {
     for (auto it = value->begin(); it != value->end(); ++it) out.push_back(it.key());
     return out;
   }
-  if (!value->is_array()) return InvalidArgument("'{}' is not a list", key);
+  if (!value->is_array()) return InvalidArgument("'{}' is not a list.", key);
   for (const Json& item : *value) {
-    if (!item.is_string()) return InvalidArgument("'{}' holds something that is not a string", key);
+    if (!item.is_string()) return InvalidArgument("'{}' holds something that is not a string.", key);
     out.push_back(item.get_ref<const std::string&>());
   }
   return out;
@@ -37,7 +37,7 @@ Result<std::vector<std::string>> Strings(const Json& object, const char* key) {
 
 Result<int64_t> Count(const Json& object, const char* key) {
   KRAFLA_ASSIGN(int64_t n, IntMember(object, key, 1));
-  if (n < 1 || n > 65536) return InvalidArgument("'{}' is between 1 and 65536, not {}", key, n);
+  if (n < 1 || n > 65536) return InvalidArgument("'{}' must lie in [1, 65536], it is {}.", key, n);
   return n;
 }
 
@@ -76,14 +76,14 @@ struct Finder {
     KRAFLA_ASSIGN(Json manifest, ParseJsonObject(text, (folder / "manifest.json").string()));
     KRAFLA_ASSIGN(std::string family, StringMember(manifest, "family", folder.filename().string()));
     const Json* cases = FindMember(manifest, "cases");
-    if (cases == nullptr || !cases->is_array()) return InvalidArgument("'cases' is not a list");
+    if (cases == nullptr || !cases->is_array()) return InvalidArgument("'cases' is not a list.");
     for (const Json& c : *cases) {
       if (FindMember(c, "outputs") == nullptr) continue;
       RecordedCase out;
       KRAFLA_ASSIGN(std::string name, StringMember(c, "name"));
       if (!only.empty() && name != only) continue;
       if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.'))
-        return InvalidArgument("'{}' is not the name of a case", name.substr(0, 60));
+        return InvalidArgument("'{}' is not the name of a case.", name.substr(0, 60));
       out.name = family + "/" + name;
       out.folder = folder.string();
       out.module_path = (folder / (name + "." + form)).string();
@@ -125,7 +125,7 @@ struct Finder {
 
 Result<CaseList> FindCases(const std::string& path, const std::string& form) {
   if (form != "hlo" && form != "pb" && form != "mlir" && form != "mlirbc")
-    return InvalidArgument("'{}' is not a form of a module: hlo, pb, mlir and mlirbc are", form);
+    return InvalidArgument("'{}' is not a form of a module; the forms are hlo, pb, mlir and mlirbc.", form);
   Finder finder{form, {}, {}};
   fs::path folder(path);
   std::error_code error;
@@ -134,11 +134,11 @@ Result<CaseList> FindCases(const std::string& path, const std::string& form) {
     finder.only = folder.extension() == "." + form ? folder.stem().string() : folder.filename().string();
     folder = folder.parent_path();
     if (finder.only.empty() || !Exists(folder / "manifest.json"))
-      return NotFound("'{}' is neither a folder nor a recorded case", path);
+      return NotFound("'{}' is neither a folder nor a recorded case.", path);
   }
   KRAFLA_TRY(finder.Folder(folder, 0));
   if (!finder.only.empty() && finder.list.cases.empty() && finder.list.without_form == 0)
-    return NotFound("'{}' is neither a folder nor a recorded case", path);
+    return NotFound("'{}' is neither a folder nor a recorded case.", path);
   std::sort(finder.list.cases.begin(), finder.list.cases.end(),
             [](const RecordedCase& a, const RecordedCase& b) { return a.name < b.name; });
   return std::move(finder.list);

@@ -32,17 +32,17 @@ int Depth(std::string_view text) {
 
 Result<Json> ParseJsonObject(std::string_view text, std::string_view where) {
   if (Depth(text) > kMaxDepth)
-    return InvalidArgument("{}: JSON is nested deeper than the limit of {}", where, kMaxDepth);
+    return InvalidArgument("{}: The JSON is nested deeper than the limit of {}.", where, kMaxDepth);
   Json out = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (out.is_discarded()) return InvalidArgument("{}: not JSON", where);
-  if (!out.is_object()) return InvalidArgument("{}: expected a JSON object", where);
+  if (out.is_discarded()) return InvalidArgument("{}: The text is not JSON.", where);
+  if (!out.is_object()) return InvalidArgument("{}: The JSON is not an object.", where);
   return out;
 }
 
 Result<std::string> StringMember(const Json& object, const char* key, std::string otherwise) {
   const Json* value = FindMember(object, key);
   if (value == nullptr) return otherwise;
-  if (!value->is_string()) return InvalidArgument("'{}' is not a string", key);
+  if (!value->is_string()) return InvalidArgument("'{}' is not a string.", key);
   return value->get_ref<const std::string&>();
 }
 
@@ -53,7 +53,7 @@ Result<int64_t> AsInt(const Json& value, std::string_view what) {
   } else if (value.is_number_integer()) {
     return value.get<int64_t>();
   }
-  return InvalidArgument("'{}' is not an integer of 64 bits", what);
+  return InvalidArgument("'{}' is not an integer of 64 bits.", what);
 }
 
 Result<int64_t> IntMember(const Json& object, const char* key, int64_t otherwise) {
@@ -65,7 +65,7 @@ Result<int64_t> IntMember(const Json& object, const char* key, int64_t otherwise
 Result<double> RealMember(const Json& object, const char* key, double otherwise) {
   const Json* value = FindMember(object, key);
   if (value == nullptr) return otherwise;
-  if (!value->is_number()) return InvalidArgument("'{}' is not a number", key);
+  if (!value->is_number()) return InvalidArgument("'{}' is not a number.", key);
   return value->get<double>();
 }
 

@@ -55,12 +55,13 @@ struct Scanner {
 
 Result<ElementType> TypeOf(std::string_view descr) {
   if (descr.starts_with('>') && descr != ">i1" && descr != ">u1" && descr != ">b1")
-    return Unimplemented("the array type '{}' is big endian; only little endian is read", descr.substr(0, 40));
+    return Unimplemented("The array type '{}' is big-endian; only little-endian arrays can be read.",
+                         descr.substr(0, 40));
   std::string_view plain = descr;
   if (!plain.empty() && std::string_view("<>|=").find(plain[0]) != std::string_view::npos) plain.remove_prefix(1);
   for (const Descr& row : kDescr)
     if (row.text == plain) return row.type;
-  return InvalidArgument("'{}' is not an array type that HLO has", descr.substr(0, 40));
+  return InvalidArgument("HLO does not have the array type '{}'.", descr.substr(0, 40));
 }
 
 std::string_view DescrOf(ElementType type) {
@@ -107,7 +108,7 @@ std::string_view DescrOf(ElementType type) {
 
 Result<NpyLength> ReadNpyLength(std::span<const std::byte> p) {
   if (p.size() < kNpyPreambleV2 || std::memcmp(p.data(), "\x93NUMPY", 6) != 0)
-    return InvalidArgument("an array does not begin with the mark of a .npy file");
+    return InvalidArgument("The array does not begin with the magic bytes of a .npy file.");
   auto byte = [&](std::size_t i) { return static_cast<std::size_t>(p[i]); };
   NpyLength out;
   if (byte(6) == 1) {
@@ -117,17 +118,17 @@ Result<NpyLength> ReadNpyLength(std::span<const std::byte> p) {
     out.begin = kNpyPreambleV2;
     out.length = byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
   } else {
-    return InvalidArgument("version {} of the .npy format is not known; 1, 2 and 3 are", byte(6));
+    return InvalidArgument("Version {} of the .npy format is unknown; expected 1, 2 or 3.", byte(6));
   }
   if (out.length > kMaxNpyHeader)
-    return InvalidArgument("a .npy header of {} bytes is past the limit of {}", out.length, kMaxNpyHeader);
+    return InvalidArgument("The .npy header has {} bytes, more than the limit of {}.", out.length, kMaxNpyHeader);
   return out;
 }
 
 Result<NpyHeader> ReadNpyDictionary(std::string_view text) {
   Scanner in{text};
   auto bad = [&](std::string_view what) {
-    return InvalidArgument("a .npy header is malformed at byte {}: expected {}", in.at, what);
+    return InvalidArgument("The .npy header is malformed at byte {}: expected {}.", in.at, what);
   };
   bool have_descr = false, have_order = false, have_shape = false;
   ElementType type = ElementType::kInvalid;
@@ -177,7 +178,7 @@ Result<NpyHeader> ReadNpyDictionary(std::string_view text) {
 
 Result<std::string> MakeNpyHeader(const Shape& shape) {
   std::string_view descr = DescrOf(shape.element_type());
-  if (descr.empty()) return InvalidArgument("{} cannot be stored as a NumPy array", shape.ToString(false));
+  if (descr.empty()) return InvalidArgument("{} cannot be stored as a NumPy array.", shape.ToString(false));
   std::string dims;
   for (int64_t n : shape.dims()) dims += Format("{}, ", n);
   if (shape.rank() > 1) dims.resize(dims.size() - 2);

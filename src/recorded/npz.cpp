@@ -37,7 +37,7 @@ Result<> ReadExactly(zip_file_t* file, std::span<std::byte> to, std::string_view
   while (!to.empty()) {
     zip_int64_t got = zip_fread(file, to.data(), to.size());
     if (got <= 0)
-      return DataLoss("array '{}' cannot be read to its end: {}", name,
+      return DataLoss("Array '{}' cannot be read to its end: {}.", name,
                       got < 0 ? zip_error_strerror(zip_file_get_error(file)) : "the archive ends too early");
     to = to.subspan(static_cast<std::size_t>(got));
   }
@@ -70,11 +70,11 @@ struct OpenEntry {
 
 Result<OpenEntry> OpenArray(zip_t* archive, zip_uint64_t index, const zip_stat_t& stat, std::string_view name) {
   OpenEntry out{Entry(zip_fopen_index(archive, index, 0)), {}};
-  if (!out.file) return DataLoss("array '{}' cannot be opened: {}", name, zip_strerror(archive));
+  if (!out.file) return DataLoss("Array '{}' cannot be opened: {}.", name, zip_strerror(archive));
   // What an entry may ask for: its own size, and no more than deflate could have packed into its bytes.
   const uint64_t believable = stat.comp_method == ZIP_CM_STORE ? stat.comp_size : stat.comp_size * 1040 + 1024;
   if (stat.size > believable || stat.size < kNpyPreambleV2)
-    return DataLoss("array '{}' claims {} bytes in {} packed ones", name, stat.size, stat.comp_size);
+    return DataLoss("Array '{}' claims to hold {} bytes in {} compressed ones.", name, stat.size, stat.comp_size);
   std::array<std::byte, kNpyPreambleV2> preamble;
   KRAFLA_TRY(ReadExactly(out.file.get(), preamble, name));
   KRAFLA_ASSIGN(NpyLength length, ReadNpyLength(preamble));
@@ -87,7 +87,7 @@ Result<OpenEntry> OpenArray(zip_t* archive, zip_uint64_t index, const zip_stat_t
   const Shape& shape = out.header.shape;
   const uint64_t data_size = stat.size - std::min<uint64_t>(stat.size, length.begin + length.length);
   if (static_cast<uint64_t>(shape.byte_size()) != data_size)
-    return DataLoss("array '{}' is {}, which takes {} bytes, but holds {}", name, shape.ToString(false),
+    return DataLoss("Array '{}' is {}, which takes {} bytes, but it has {}.", name, shape.ToString(false),
                     shape.byte_size(), data_size);
   return out;
 }
@@ -116,7 +116,7 @@ Result<NpzArchive> NpzArchive::Open(const std::string& path) {
   zip_t* const archive = zip_fdopen(descriptor, 0, &code);  // closes the descriptor, unless it fails
   if (archive == nullptr) {
     ::close(descriptor);
-    return InvalidArgument("'{}' cannot be opened as an npz archive: {}", path, ErrorText(code));
+    return InvalidArgument("'{}' cannot be opened as an npz archive: {}.", path, ErrorText(code));
   }
   out.file_->archive.reset(archive);
   const zip_int64_t count = zip_get_num_entries(archive, 0);
@@ -126,7 +126,7 @@ Result<NpzArchive> NpzArchive::Open(const std::string& path) {
     if (zip_stat_index(archive, place.index, 0, &place.stat) != 0 ||
         (stat.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD)) !=
             (ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD))
-      return DataLoss("entry {} of '{}' has no sizes: {}", i, path, zip_strerror(archive));
+      return DataLoss("Entry {} of '{}' has no sizes: {}.", i, path, zip_strerror(archive));
     std::string name = stat.name;
     if (!name.ends_with(".npy")) continue;
     name.resize(name.size() - 4);
@@ -139,7 +139,7 @@ Result<NpzArchive> NpzArchive::Open(const std::string& path) {
 }
 
 Result<Literal> NpzArchive::Read(std::size_t number) {
-  if (number >= arrays_.size()) return OutOfRange("'{}' has {} arrays, not {}", path_, arrays_.size(), number + 1);
+  if (number >= arrays_.size()) return OutOfRange("'{}' has {} arrays, not {}.", path_, arrays_.size(), number + 1);
   const auto& [index, stat] = file_->places[number];
   const std::string& name = arrays_[number].name;
   auto read = [&]() -> Result<Literal> {
@@ -149,7 +149,7 @@ Result<Literal> NpzArchive::Read(std::size_t number) {
     // One byte more, or its absence, makes libzip compare the checksum.
     std::byte more;
     if (zip_fread(entry.file.get(), &more, 1) != 0)
-      return DataLoss("array '{}' is damaged: {}", name, zip_error_strerror(zip_file_get_error(entry.file.get())));
+      return DataLoss("Array '{}' is damaged: {}.", name, zip_error_strerror(zip_file_get_error(entry.file.get())));
     if (entry.header.shape.element_type() == ElementType::kPred)
       for (uint8_t& b : out.data<uint8_t>()) b = b != 0;
     if (entry.header.fortran_order && entry.header.shape.rank() > 1) return FromFortranOrder(out);
@@ -166,7 +166,7 @@ Result<std::vector<NamedLiteral>> ReadNpz(const std::string& path) {
   for (const NpzArchive::Array& array : archive.arrays()) {
     const auto more = static_cast<uint64_t>(array.shape.byte_size());
     if (more > UINT64_MAX - bytes || !HostHasRoom(bytes + more))
-      return ResourceExhausted("the arrays of '{}' take more than the memory that the host has left", path);
+      return ResourceExhausted("The arrays of '{}' need more memory than the host has left.", path);
     bytes += more;
   }
   std::vector<NamedLiteral> out;
@@ -180,7 +180,7 @@ Result<std::vector<NamedLiteral>> ReadNpz(const std::string& path) {
 Result<> WriteNpz(const std::string& path, const std::vector<NamedLiteral>& arrays) {
   int code = 0;
   Archive archive(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-  if (!archive) return DataLoss("'{}' cannot be written: {}", path, ErrorText(code));
+  if (!archive) return DataLoss("'{}' cannot be written: {}.", path, ErrorText(code));
   // The sources point into `headers` and the literals until the archive is closed.
   std::vector<std::string> headers;
   headers.reserve(arrays.size());
@@ -192,11 +192,11 @@ Result<> WriteNpz(const std::string& path, const std::vector<NamedLiteral>& arra
         {reinterpret_cast<zip_uint8_t*>(headers.back().data()), headers.back().size()},
         {const_cast<zip_uint8_t*>(reinterpret_cast<const zip_uint8_t*>(bytes.data())), bytes.size()}};
     zip_source_t* source = zip_source_buffer_fragment(archive.get(), parts, bytes.empty() ? 1 : 2, 0);
-    if (source == nullptr) return ResourceExhausted("no memory to write '{}'", path);
+    if (source == nullptr) return ResourceExhausted("There is no memory to write '{}'.", path);
     zip_int64_t index = zip_file_add(archive.get(), (array.name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8);
     if (index < 0) {
       zip_source_free(source);
-      return InvalidArgument("array '{}' cannot be added to '{}': {}", array.name, path, zip_strerror(archive.get()));
+      return InvalidArgument("Array '{}' cannot be added to '{}': {}.", array.name, path, zip_strerror(archive.get()));
     }
     zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
     // 1980-01-01, so that equal arrays make equal files.
@@ -206,7 +206,7 @@ Result<> WriteNpz(const std::string& path, const std::vector<NamedLiteral>& arra
   if (zip_close(raw) != 0) {
     std::string why = zip_strerror(raw);
     zip_discard(raw);
-    return DataLoss("'{}' cannot be written: {}", path, why);
+    return DataLoss("'{}' cannot be written: {}.", path, why);
   }
   return {};
 }
@@ -227,7 +227,7 @@ bool CanStandFor(const Shape& have, const Shape& shape) {
 Result<Literal> AdoptShape(Literal literal, const Shape& shape) {
   const Shape& have = literal.shape();
   if (!CanStandFor(have, shape))
-    return InvalidArgument("expected {}, got {}", shape.ToString(false), have.ToString(false));
+    return InvalidArgument("Expected {}, got {}.", shape.ToString(false), have.ToString(false));
   const ElementType from = have.element_type(), to = shape.element_type();
   if (from != to) {
     // Bytes that the narrower type does not have would be found by nobody later.
@@ -238,7 +238,7 @@ Result<Literal> AdoptShape(Literal literal, const Shape& shape) {
       for (uint8_t b : literal.data<uint8_t>()) {
         int value = IsSigned(to) ? static_cast<int8_t>(b) : b;
         if (value < low || value > high)
-          return InvalidArgument("an array of {} holds {}, which {} does not have", have.ToString(false), value,
+          return InvalidArgument("An array of {} holds {}, which is not a value of {}.", have.ToString(false), value,
                                  ElementTypeName(to));
       }
     }

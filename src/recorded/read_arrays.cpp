@@ -24,7 +24,9 @@ Result<Tolerance> ToTolerance(const Json& json) {
   else if (kind == "exact") out.kind = Tolerance::Kind::kExact;
   else if (kind == "ulp") out.kind = Tolerance::Kind::kUlp;
   else if (kind == "close") out.kind = Tolerance::Kind::kClose;
-  else return InvalidArgument("'{}' is not a kind of tolerance: bits, exact, ulp and close are", kind.substr(0, 40));
+  else
+    return InvalidArgument("'{}' is not a kind of tolerance; the kinds are bits, exact, ulp and close.",
+                           kind.substr(0, 40));
   KRAFLA_ASSIGN(out.ulp, IntMember(json, "ulp", 0));
   KRAFLA_ASSIGN(out.atol, RealMember(json, "atol", 0));
   KRAFLA_ASSIGN(out.rtol, RealMember(json, "rtol", 0));
@@ -38,27 +40,27 @@ class DataFile {
 
   Result<Literal> Read(const Json& ref) {
     if (!ref.is_array() || ref.size() != 3 || !ref[0].is_string())
-      return InvalidArgument("an array is not given as [shape, offset, bytes]");
+      return InvalidArgument("An array must be given as [shape, offset, bytes].");
     const auto& text = ref[0].get_ref<const std::string&>();
     KRAFLA_ASSIGN(Shape shape, ParseShape(text));
     KRAFLA_ASSIGN(int64_t offset, AsInt(ref[1], "offset"));
     KRAFLA_ASSIGN(int64_t bytes, AsInt(ref[2], "bytes"));
     if (!shape.IsArray() || bytes != shape.byte_size())
-      return InvalidArgument("an array of {} takes {} bytes, not {}", text, shape.byte_size(), bytes);
+      return InvalidArgument("An array of {} takes {} bytes, not {}.", text, shape.byte_size(), bytes);
     if (!in_) return Failure(in_.error());
     const int64_t size = in_->size();
     if (offset < 0 || offset > size || bytes > size - offset)
-      return OutOfRange("'{}' has {} bytes; an array of {} at {} does not lie in it", path_, size, bytes, offset);
+      return OutOfRange("'{}' has {} bytes; an array of {} at {} is not within it.", path_, size, bytes, offset);
     KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(shape));
     KRAFLA_TRY(in_->ReadAt(offset, out.bytes().data(), out.bytes().size()));
     if (shape.element_type() == ElementType::kPred)
       for (uint8_t b : out.data<uint8_t>())
-        if (b > 1) return DataLoss("an array of {} holds {}, which pred does not have", text, b);
+        if (b > 1) return DataLoss("An array of {} holds {}, which is not a value of pred.", text, b);
     return out;
   }
 
   Result<std::vector<Literal>> ReadList(const Json& refs) {
-    if (!refs.is_array()) return InvalidArgument("arrays are not given as a list");
+    if (!refs.is_array()) return InvalidArgument("Arrays must be given as a list.");
     std::vector<Literal> out;
     for (const Json& ref : refs) {
       KRAFLA_ASSIGN(Literal literal, Read(ref));
@@ -71,7 +73,7 @@ class DataFile {
   Result<std::vector<std::vector<Literal>>> ReadLists(const Json* lists) {
     std::vector<std::vector<Literal>> out;
     if (lists == nullptr) return out;
-    if (!lists->is_array()) return InvalidArgument("lists of arrays are not given as a list");
+    if (!lists->is_array()) return InvalidArgument("Lists of arrays must be given as a list.");
     for (const Json& list : *lists) {
       KRAFLA_ASSIGN(std::vector<Literal> one, ReadList(list));
       out.push_back(std::move(one));
@@ -82,13 +84,13 @@ class DataFile {
   Result<std::vector<std::pair<int64_t, Literal>>> ReadChannels(const Json* map) {
     std::vector<std::pair<int64_t, Literal>> out;
     if (map == nullptr) return out;
-    if (!map->is_object()) return InvalidArgument("host transfers are not given as channel: array");
+    if (!map->is_object()) return InvalidArgument("Host transfers must be given as {{channel: array}}.");
     for (auto it = map->begin(); it != map->end(); ++it) {
       int64_t channel = 0;
       const std::string& key = it.key();
       auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), channel);
       if (error != std::errc() || end != key.data() + key.size())
-        return InvalidArgument("'{}' is not the number of a channel", key.substr(0, 40));
+        return InvalidArgument("'{}' is not a channel number.", key.substr(0, 40));
       KRAFLA_ASSIGN(Literal literal, Read(it.value()));
       out.emplace_back(channel, std::move(literal));
     }
@@ -106,13 +108,13 @@ Result<RecordedArrays> ReadFamilyCase(const RecordedCase& c) {
   RecordedArrays out;
   const Json* inputs = FindMember(json, "inputs");
   const Json* outputs = FindMember(json, "outputs");
-  if (inputs == nullptr || outputs == nullptr) return InvalidArgument("a case needs inputs and outputs");
+  if (inputs == nullptr || outputs == nullptr) return InvalidArgument("A case needs inputs and outputs.");
   const int64_t devices = c.replicas * c.partitions;
   if (devices > 1) {
     KRAFLA_ASSIGN(out.inputs, file.ReadLists(inputs));
     KRAFLA_ASSIGN(out.outputs, file.ReadLists(outputs));
     if (static_cast<int64_t>(out.inputs.size()) != devices || static_cast<int64_t>(out.outputs.size()) != devices)
-      return InvalidArgument("{} devices have {} lists of inputs and {} of outputs", devices, out.inputs.size(),
+      return InvalidArgument("{} devices cannot have {} lists of inputs and {} of outputs.", devices, out.inputs.size(),
                              out.outputs.size());
   } else {
     KRAFLA_ASSIGN(std::vector<Literal> in, file.ReadList(*inputs));
@@ -124,7 +126,7 @@ Result<RecordedArrays> ReadFamilyCase(const RecordedCase& c) {
   for (const auto& device : out.outputs) out.alt_outputs.emplace_back(device.size());
   if (const Json* alt = FindMember(json, "alt_outputs")) {
     if (!alt->is_array() || alt->size() != count)
-      return InvalidArgument("alt_outputs does not have one entry an output");
+      return InvalidArgument("'alt_outputs' must have one entry per output.");
     for (std::size_t i = 0; i < count; ++i) {
       if ((*alt)[i].is_null()) continue;
       KRAFLA_ASSIGN(Literal literal, file.Read((*alt)[i]));
@@ -132,17 +134,17 @@ Result<RecordedArrays> ReadFamilyCase(const RecordedCase& c) {
     }
   }
   const Json* tol = FindMember(json, "tol");
-  if (tol == nullptr) return InvalidArgument("a case needs 'tol'");
-  if (tol->is_array() && tol->size() != count) return InvalidArgument("'tol' does not have one entry an output");
+  if (tol == nullptr) return InvalidArgument("A case needs 'tol'.");
+  if (tol->is_array() && tol->size() != count) return InvalidArgument("'tol' must have one entry per output.");
   for (std::size_t i = 0; i < count; ++i) {
     KRAFLA_ASSIGN(Tolerance tolerance, ToTolerance(tol->is_array() ? (*tol)[i] : *tol));
     out.tolerances.push_back(tolerance);
   }
   if (const Json* dynamic = FindMember(json, "dynamic_dims")) {
-    if (!dynamic->is_array()) return InvalidArgument("'dynamic_dims' is not a list");
+    if (!dynamic->is_array()) return InvalidArgument("'dynamic_dims' is not a list.");
     for (const Json& one : *dynamic) {
       std::vector<int64_t> dims;
-      if (!one.is_null() && !one.is_array()) return InvalidArgument("'dynamic_dims' holds neither a list nor null");
+      if (!one.is_null() && !one.is_array()) return InvalidArgument("'dynamic_dims' holds neither a list nor null.");
       for (const Json& dim : one) {
         if (dim.is_null()) {
           dims.push_back(-1);
@@ -171,12 +173,12 @@ Result<std::vector<Literal>> ReadNumbered(const fs::path& path, std::string_view
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     auto it = by_name.find(Format("{}{:04}", prefix, i));
     if (it == by_name.end())
-      return InvalidArgument("'{}' has {} arrays but no {}{:04}", path.string(), arrays.size(), prefix, i);
+      return InvalidArgument("'{}' has {} arrays but no {}{:04}.", path.string(), arrays.size(), prefix, i);
     out.push_back(std::move(*it->second));
   }
   if (shapes == nullptr) return out;
   if (out.size() != shapes->size())
-    return InvalidArgument("'{}' has {} arrays, the program has {}", path.string(), out.size(), shapes->size());
+    return InvalidArgument("'{}' has {} arrays, the program has {}.", path.string(), out.size(), shapes->size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     auto adopted = AdoptShape(std::move(out[i]), (*shapes)[i]);
     if (!adopted)
@@ -202,7 +204,7 @@ Result<Literal> Reference(const Literal& recorded, const Literal& reference) {
   const bool complex = IsComplex(type);
   if (!Shape::SameDims(recorded.shape(), reference.shape()) || complex != IsComplex(ref_type) ||
       !(IsFloat(RealPart(type)) && IsFloat(RealPart(ref_type))))
-    return InvalidArgument("outputs_ref.npz has {} for {}", reference.shape().ToString(false),
+    return InvalidArgument("outputs_ref.npz has {} for the output {}.", reference.shape().ToString(false),
                            recorded.shape().ToString(false));
   KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(
                                  recorded.shape().WithElementType(complex ? ElementType::kC128 : ElementType::kF64)));
@@ -230,7 +232,7 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
                                  const std::vector<Shape>& results, RecordedPart part) {
   KRAFLA_ASSIGN(Json meta, ParseJsonObject(c.manifest_json, c.name));
   const Json* rows = FindMember(meta, "results");
-  if (rows == nullptr || !rows->is_array()) return InvalidArgument("meta.json needs a list 'results'");
+  if (rows == nullptr || !rows->is_array()) return InvalidArgument("meta.json needs a list 'results'.");
   RecordedArrays out;
   for (const Json& row : *rows) {
     // Neither tolerance: equal as numbers.
@@ -244,7 +246,7 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
   const fs::path folder(c.folder);
   const std::vector<Shape> in_shapes = Arrays(parameters), out_shapes = Arrays(results);
   if (out_shapes.size() != out.tolerances.size())
-    return InvalidArgument("the program has {} results, meta.json {}", out_shapes.size(), out.tolerances.size());
+    return InvalidArgument("The program has {} results, meta.json names {}.", out_shapes.size(), out.tolerances.size());
   std::error_code error;
   const int64_t devices = c.replicas * c.partitions;
   if (devices > 1 && fs::exists(folder / "inputs_dev0.npz", error)) {
@@ -266,7 +268,7 @@ Result<RecordedArrays> ReadModel(const RecordedCase& c, const std::vector<Shape>
   if (fs::exists(folder / "outputs_ref.npz", error)) {
     KRAFLA_ASSIGN(auto references, ReadNumbered(folder / "outputs_ref.npz", "out", nullptr));
     if (references.size() != expected.size())
-      return InvalidArgument("outputs_ref.npz has {} arrays, outputs.npz {}", references.size(), expected.size());
+      return InvalidArgument("outputs_ref.npz has {} arrays, outputs.npz {}.", references.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       // What must be equal is compared with the recorded result.
       if (out.tolerances[i].atol == 0 && out.tolerances[i].rtol == 0) continue;

@@ -98,7 +98,7 @@ Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<co
     if (reason && reason->empty()) continue;
     if (!reason && !device->Alive()) {
       if (lost_in != nullptr) *lost_in = c.feature;
-      return Failure(std::move(reason).error().WithContext("While testing the feature " + c.feature));
+      return Failure(std::move(reason).error().WithContext("while testing the feature " + c.feature));
     }
     failed.insert(c.feature);
     // What a driver computes or refuses today it does tomorrow. Other failures (no room, no time, an error that it does

@@ -315,7 +315,7 @@ TEST_F(Spmd, WhatIsWrong) {
   EXPECT_NE(message("",
                     "ROOT r = f32[2,8] custom-call(a), custom_call_target=\"Sharding\", "
                     "sharding={replicated}")
-                .find("makes"),
+                .find("cannot turn"),
             std::string::npos);
   EXPECT_NE(message("", "ROOT r = f32[1,8] custom-call(a), custom_call_target=\"xla.sdy.GlobalToLocalShape\"")
                 .find("sharding"),

@@ -92,7 +92,7 @@ func.func @wrong() {
     def test_unknown_commands_are_named(self):
         out = krafla("rum", "m.hlo")
         self.assertEqual(out.returncode, 2)
-        self.assertIn("'rum', did you mean run?", out.stderr)
+        self.assertIn("'rum'; did you mean run?", out.stderr)
         self.assertIn("no command 'frobnicate'", krafla("frobnicate").stderr)
         self.assertIn("bench", krafla("help").stdout)
         self.assertIn("--partitions", krafla("help", "run").stdout)
@@ -144,7 +144,7 @@ func.func @wrong() {
             with open("/dev/full", "w") as full:
                 out = subprocess.run([KRAFLA, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
             self.assertEqual(out.returncode, 3, (command, out.stderr))
-            self.assertIn("standard output cannot be written", out.stderr)
+            self.assertIn("Standard output cannot be written", out.stderr)
 
     def test_runs_end(self):
         infeed = self.module("HloModule m\nENTRY e {\n t = token[] after-all()\n ROOT r = (f32[4], token[]) infeed(t)\n}\n")
@@ -208,7 +208,7 @@ func.func @wrong() {
         self.assertIn("takes 1 arguments: x f32[4]; 0 were given", out.stderr)
         self.assertNotIn("instructions on", out.stderr)  # nothing was compiled
         out = krafla("run", m, "-d", "cpu", "--input", "f64[4]=1 2 3 4")
-        self.assertIn("argument 0 (x): expected f32[4], got f64[4]", out.stderr)
+        self.assertIn("Argument 0 (x): expected f32[4], got f64[4].", out.stderr)
         self.assertNotIn("instructions on", out.stderr)
         # A megabyte that unpacks to a gigabyte: its header is enough.
         def limit():

@@ -114,7 +114,7 @@ TEST(HloLiteral, Refused) {
       {"c64[]", "(1, 2", "(real, imaginary)"},
       {"pred[]", "2", "not true, false"},
       {"f32[2]", "{1,,2}", "missing"},
-      {"f32[2]", "{1 2}", "expected ','"},
+      {"f32[2]", "{1 2}", "Expected ','"},
       {"f32[2]", "{1,2,}", "missing"},
       {"f32[2]", "{1,2", "ends within a literal"},
       {"f32[0]", "3", "has no elements"},

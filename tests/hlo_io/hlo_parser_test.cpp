@@ -192,26 +192,26 @@ TEST(HloParser, TripCountOfAWhile) {
 
 TEST(HloParser, ErrorsShowTheirPlace) {
   EXPECT_EQ(ErrorOf("HloModule m\nENTRY e {\n\tx = f32[2] parameter(0)\n  ROOT r = f32[2] ad(x)\n}\n"),
-            "m.hlo:4:19: unknown opcode 'ad'\n    ROOT r = f32[2] ad(x)\n                    ^");
+            "m.hlo:4:19: Unknown opcode 'ad'.\n    ROOT r = f32[2] ad(x)\n                    ^");
   EXPECT_EQ(
       ErrorOf(Around("\tx = f32[2] parameter(0)\n\tROOT r = f32[2] negate(y)")),
-      "m.hlo:4:25: no instruction 'y' is defined before this one\n  \tROOT r = f32[2] negate(y)\n  \t                       ^");
+      "m.hlo:4:25: No instruction 'y' is defined before this one.\n  \tROOT r = f32[2] negate(y)\n  \t                       ^");
   EXPECT_EQ(ErrorOf(""),
-            "m.hlo:1:1: expected 'HloModule' at the beginning of a module, found the end of the text\n  \n  ^");
+            "m.hlo:1:1: Expected 'HloModule' at the beginning of a module, found the end of the text.\n  \n  ^");
 }
 
 TEST(HloParser, WhatIsRefused) {
   const std::pair<const char*, const char*> kCases[] = {
       {"x = f32[2] parameter(0)\nr = f32[2] negate(x), dimensions={0}",
-       "this instruction has no attribute 'dimensions'"},
-      {"x = f32[2] parameter(0)\nr = f32[2] negate(x), turbo=1", "unknown attribute 'turbo'"},
+       "This instruction has no attribute 'dimensions'"},
+      {"x = f32[2] parameter(0)\nr = f32[2] negate(x), turbo=1", "Unknown attribute 'turbo'"},
       {"x = f32[2] parameter(0)\nr = f32[2] reverse(x)", "reverse needs the attribute 'dimensions'"},
       {"x = f32[2] parameter(0)\nr = f32[2] reverse(x), dimensions={0}, dimensions={0}", "given twice"},
-      {"x = f32[2] parameter(0)\nx = f32[2] negate(x)", "stands twice"},
-      {"x = f32[2] parameter(0)\nr = f32[2] negate(x, x)", "negate takes 1 operand, 2 given"},
-      {"x = f32[2] parameter(0)\nr = f32[2] call(x), to_apply=g", "no computation 'g' is defined"},
+      {"x = f32[2] parameter(0)\nx = f32[2] negate(x)", "given twice"},
+      {"x = f32[2] parameter(0)\nr = f32[2] negate(x, x)", "negate takes 1 operand, 2 were given."},
+      {"x = f32[2] parameter(0)\nr = f32[2] call(x), to_apply=g", "No computation 'g' is defined."},
       {"x = f32[2] parameter(0)\nr = f32[2] call(x), to_apply=e", "leads back to it"},
-      {"x = f32[2] parameter(0)\nr = f32[2] negate(f32[3] x)", "operand 'x' is f32[2], not f32[3]"},
+      {"x = f32[2] parameter(0)\nr = f32[2] negate(f32[3] x)", "Operand 'x' is f32[2], not f32[3]"},
       {"x = f32[2] parameter(0)\ny = f32[2] parameter(0)", "given twice"},
       {"x = f32[2] parameter(1)", "has parameter 1 but no parameter 0"},
       {"x = f32[2] parameter(2147483647)", "more than this text has parameters"},
@@ -224,7 +224,7 @@ TEST(HloParser, WhatIsRefused) {
       {"x = f32[2] parameter(0), metadata={op_name=}", "metadata"},
       {"x = f32[2] parameter(0), metadata={op_name=\"", "never closed"},
       {"x = f32[2] parameter(0), metadata={a=[/*\"*/\" ]}", "never closed"},
-      {"x = f32[2] parameter(0), sharding={devices=[3]0,1}", "3 tiles names 2 devices"},
+      {"x = f32[2] parameter(0), sharding={devices=[3]0,1}", "3 tiles cannot name 2 devices"},
       {"x = f32[2] parameter(0), sharding={sideways}", "sideways"},
       {"x = f32[2] parameter(0) /* open", "never closed"},
       {"", "no instruction"},

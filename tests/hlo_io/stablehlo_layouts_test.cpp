@@ -71,10 +71,10 @@ TEST(StablehloLayouts, AConstraintDecides) {
 
 TEST(StablehloLayouts, WhatIsNoOrderIsAnError) {
   for (std::string_view wrong : {"{0,1}", "{0,1,1}", "{0,1,3}", "{0,1,2,}", "{0,,1,2}", "{}", "0,1,2", "x", "{0;1;2}"})
-    EXPECT_NE(Layouts(Format("mhlo.layout_mode = \"{}\"", wrong), "").find("is no order of 3 dimensions"),
+    EXPECT_NE(Layouts(Format("mhlo.layout_mode = \"{}\"", wrong), "").find("is not an order of 3 dimensions"),
               std::string::npos)
         << wrong;
-  EXPECT_NE(Layouts("", "mhlo.layout_mode = \"{2,1,0:T(8,128)}\"").find("says more"), std::string::npos);
+  EXPECT_NE(Layouts("", "mhlo.layout_mode = \"{2,1,0:T(8,128)}\"").find("has more than that"), std::string::npos);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST(Verifier, NamesInstructionAndLine) {
   r->set_location({12, 3});
   f.main->set_root(r);
   Fails(f.module,
-        "instruction 'r' (negate, line 12) in computation 'main': It is declared as f32[5]; from its "
+        "'r' (negate, line 12) in computation 'main': It is declared as f32[5]; from its "
         "operands, attributes and computations follows f32[4].");
 }
 

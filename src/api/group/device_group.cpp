@@ -41,14 +41,15 @@ class Exchanges {
         if (!i->called().empty()) { KRAFLA_ASSIGN(combiner, out.CombinerOf(*i->called(0))); }
         KRAFLA_ASSIGN(exchange.collective, Collective::Make(*i, grid, std::move(combiner)));
       } else if (i->attr<ChannelAttributes>().is_host_transfer) {
-        return Unimplemented("{}: transfers to and from the host are not supported", Describe(*i));
+        return Unimplemented("{}: Transfers to and from the host are not supported.", Describe(*i));
       } else {
         KRAFLA_ASSIGN(exchange.pairs, DevicePairs(*i, grid));
         exchange.channel = i->attr<ChannelAttributes>().channel_id.value_or(0);
         exchange.what = Format("{} '{}'", OpcodeName(i->opcode()), i->name());
         const Shape& data = i->opcode() == Opcode::kSend ? i->operand(0)->shape() : i->shape().tuple_elements()[0];
         for (const Shape* leaf : TupleLeaves(data)) {
-          if (leaf->IsDynamic()) return Unimplemented("{}: arrays with dynamic dimensions are not sent", Describe(*i));
+          if (leaf->IsDynamic())
+            return Unimplemented("{}: Arrays with dynamic dimensions cannot be sent.", Describe(*i));
           if (leaf->IsArray()) exchange.sizes.push_back(leaf->byte_size());
         }
       }
@@ -166,12 +167,12 @@ class Group final : public GroupExecutable {
       KRAFLA_TRY(m.executable->Join(&m.host, grid.size()));
       m.turn = client->device().runs_one_at_a_time ? std::make_shared<std::mutex>() : nullptr;
       const Module* own = m.executable->module();
-      if (own == nullptr) return Internal("device {} has not kept the program that it was given for a group", d);
+      if (own == nullptr) return Internal("Device {} has not kept the program that it was given for a group.", d);
       m.numbers = std::make_shared<const std::unordered_map<const Instruction*, std::size_t>>(Exchanges::Number(*own));
       if (d == 0) {
         KRAFLA_ASSIGN(out->exchanges_, Exchanges::Make(*own, grid));
       } else if (m.numbers->size() != out->exchanges_.size()) {
-        return Internal("devices 0 and {} were given programs of {} and {} exchanges", d, out->exchanges_.size(),
+        return Internal("Devices 0 and {} were given programs of {} and {} exchanges.", d, out->exchanges_.size(),
                         m.numbers->size());
       }
     }
@@ -203,7 +204,7 @@ class Group final : public GroupExecutable {
   Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> RunOnBuffers(
       std::vector<std::vector<DeviceArgument>> arguments) override {
     if (arguments.size() != members_.size())
-      return InvalidArgument("the program runs on {} devices, arguments were given for {}", members_.size(),
+      return InvalidArgument("The program runs on {} devices, arguments were given for {}.", members_.size(),
                              arguments.size());
     std::vector<std::vector<std::shared_ptr<DeviceBuffer>>> results(members_.size());
     KRAFLA_TRY(OnAllDevices([&](std::size_t d) -> Result<> {
@@ -234,7 +235,7 @@ class Group final : public GroupExecutable {
         std::unique_lock<std::mutex> lock;
         if (turn != nullptr) lock = std::unique_lock(*turn);
         outcome = work(At(device));
-      } catch (const std::bad_alloc&) { outcome = ResourceExhausted("there is no memory left on the host"); }
+      } catch (const std::bad_alloc&) { outcome = ResourceExhausted("There is no memory left on the host."); }
       group->rendezvous_->Leave(device, outcome);
     }
 
@@ -242,7 +243,7 @@ class Group final : public GroupExecutable {
     Result<> Exchange(const Instruction& i, std::span<const std::byte* const> operands,
                       std::span<std::byte* const> results) {
       auto it = numbers->find(&i);
-      if (it == numbers->end()) return Internal("{} is not of this program", Describe(i));
+      if (it == numbers->end()) return Internal("{} is not an instruction of this program.", Describe(i));
       const OthersTurn others(turn.get());
       return group->exchanges_.Run(it->second, i.opcode(), device, *group->rendezvous_, operands, results);
     }
@@ -259,7 +260,8 @@ class Group final : public GroupExecutable {
       try {
         threads.emplace_back([this, d, &work] { members_[d].Run(work); });
       } catch (const std::system_error& e) {
-        rendezvous_->Leave(static_cast<int64_t>(d), ResourceExhausted("device {} gets no thread: {}", d, e.what()));
+        rendezvous_->Leave(static_cast<int64_t>(d),
+                           ResourceExhausted("No thread could be started for device {}: {}.", d, e.what()));
       }
     }
     members_[0].Run(work);
@@ -271,7 +273,7 @@ class Group final : public GroupExecutable {
 
   Result<> CheckDevice(int64_t device) const {
     if (device >= 0 && device < grid_.size()) return {};
-    return InvalidArgument("there is no device {} in a group of {}", device, grid_.size());
+    return InvalidArgument("There is no device {} in a group of {}.", device, grid_.size());
   }
 
   DeviceGrid grid_;
@@ -290,7 +292,7 @@ Result<std::pair<std::string, int64_t>> SplitCount(std::string_view part) {
   int64_t count = 0;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
   if (error != std::errc() || end != digits.data() + digits.size() || count < 1 || count > kMaxGroup)
-    return InvalidArgument("'{}': after the * stands how many virtual devices to make, 1 to {}", part, kMaxGroup);
+    return InvalidArgument("'{}': The number of virtual devices after the * must be 1 to {}.", part, kMaxGroup);
   return std::pair{std::string(part.substr(0, star)), count};
 }
 
@@ -308,7 +310,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view select
       continue;
     }
     if (part.empty() && !selector.empty())
-      return InvalidArgument("'{}' names no device before or after a comma", selector);
+      return InvalidArgument("'{}' names no device before or after a comma.", selector);
     KRAFLA_ASSIGN(auto counted, SplitCount(part));
     std::shared_ptr<Client>& client = clients[counted.first];
     if (client == nullptr) { KRAFLA_ASSIGN(client, Client::Create(counted.first, options)); }
@@ -316,7 +318,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::Create(std::string_view select
     for (const auto& [name, other] : clients)
       if (other != nullptr && other->device().selector == client->device().selector) client = other;
     if (out->size() + counted.second > kMaxGroup)
-      return InvalidArgument("'{}' names more than {} devices", selector, kMaxGroup);
+      return InvalidArgument("'{}' names more than {} devices.", selector, kMaxGroup);
     for (int64_t n = 0; n < counted.second; ++n) out->members_.push_back(client);
     part.clear();
   }
@@ -339,10 +341,10 @@ Result<std::unique_ptr<GroupExecutable>> DeviceGroup::Compile(std::unique_ptr<Mo
   KRAFLA_TRY(CheckFeatureNames(options));
   const int64_t r = module->replica_count, p = module->num_partitions;
   if (r < 1 || p < 1 || r > kMaxGroup || p > kMaxGroup || r * p > kMaxGroup)
-    return InvalidArgument("a program of {} replicas and {} partitions does not run here: 1 to {} devices do", r, p,
+    return InvalidArgument("A program of {} replicas and {} partitions cannot run: a group has 1 to {} devices.", r, p,
                            kMaxGroup);
   if (size() > 1 && r * p > size())
-    return InvalidArgument("the program is for {} devices ({} replicas, {} partitions), but {} names {}", r * p, r, p,
+    return InvalidArgument("The program is for {} devices ({} replicas, {} partitions), but {} names {}.", r * p, r, p,
                            selector(), size());
   std::vector<std::shared_ptr<Client>> clients(members_.begin(), members_.begin() + std::min(r * p, size()));
   while (static_cast<int64_t>(clients.size()) < r * p) clients.push_back(clients[0]);

@@ -16,7 +16,7 @@ constexpr int64_t kBlock = 2048;  // elements of a program
 
 // Instructions of a computation and of those that it calls, copied into another module.
 Result<Computation*> CopyInto(Module& module, const Computation& from, int depth = 0) {
-  if (depth > 64) return Unimplemented("the reduction '{}' calls too deep", from.name());
+  if (depth > 64) return Unimplemented("The calls of the reduction '{}' are nested too deep.", from.name());
   Computation* to = module.AddComputation(from.name());
   std::unordered_map<const Instruction*, Instruction*> copies;
   for (const auto& i : from.instructions()) {

@@ -47,7 +47,7 @@ Result<> CustomCallRegistry::AddFunction(std::string target, CustomCallFunction 
 Result<> CustomCallRegistry::AddKernel(std::string target, CustomCallKernel kernel) {
   if (target.empty()) return InvalidArgument("A custom call needs a target's name.");
   if (kernel.spirv.size() < kHeaderWords || kernel.spirv[0] != kMagic)
-    return InvalidArgument("The kernel of custom call '{}' is no SPIR-V module: it has {} words.", target,
+    return InvalidArgument("The kernel of custom call '{}' is not a SPIR-V module: it has {} words.", target,
                            kernel.spirv.size());
   if (!HasComputeEntryPoint(kernel.spirv, kernel.entry_point))
     return InvalidArgument("The kernel of custom call '{}' has no compute shader '{}'.", target, kernel.entry_point);

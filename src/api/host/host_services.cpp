@@ -47,7 +47,7 @@ Result<Literal> HostServices::Transfer(const Instruction& transfer, std::span<co
     return std::move(out.elements()[1]);
   }
   if (!channel->is_host_transfer)
-    return Unimplemented("{}: a channel between devices needs a device group, and this program runs on one device.",
+    return Unimplemented("{}: A channel between devices needs a device group, and this program runs on one device.",
                          transfer.name());
   const int64_t number = channel->channel_id.value_or(0);
   if (transfer.opcode() == Opcode::kRecvDone)
@@ -81,12 +81,12 @@ Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom
           (runs_spirv && kernel != nullptr))
         continue;
       if (kernel != nullptr)
-        return NotFound("{}: the custom call '{}' has a kernel for Vulkan devices, but no function for the CPU.",
+        return NotFound("{}: The custom call '{}' has a kernel for Vulkan devices, but no function for the CPU.",
                         i->name(), target);
       std::string known;
       for (std::string_view name : BuiltInCustomCalls()) known += Format("{}{}", known.empty() ? "" : ", ", name);
       for (const std::string& name : custom_calls.Targets()) known += Format(", {}", name);
-      return NotFound("{}: there is no custom call '{}'. Registered are: {}.", i->name(), target, known);
+      return NotFound("{}: There is no custom call '{}'. Registered are: {}.", i->name(), target, known);
     }
   return {};
 }

@@ -45,7 +45,7 @@ Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, con
     const int array = kernel.bindings.empty() ? static_cast<int>(i) : kernel.bindings[i];
     if (array < 0 || static_cast<std::size_t>(array) >= arrays.size() ||
         static_cast<std::size_t>(array) >= plan.bindings.size())
-      return InvalidArgument("{}: the kernel of custom call '{}' binds array {} of {}.", call.name(), target, array,
+      return InvalidArgument("{}: The kernel of custom call '{}' binds array {} of {}.", call.name(), target, array,
                              arrays.size());
     made.buffers.push_back({array, true, plan.bindings[static_cast<std::size_t>(array)].written});
   }
@@ -56,7 +56,7 @@ Result<spirv::EmittedProgram> WrapCustomKernel(const plan::KernelPlan& plan, con
   } else if (first_result < arrays.size()) {
     const int64_t groups = CeilDiv(arrays[first_result].element_count(), kernel.elements_per_workgroup);
     if (groups > std::numeric_limits<uint32_t>::max())
-      return InvalidArgument("{}: the kernel of custom call '{}' would need {} workgroups.", call.name(), target,
+      return InvalidArgument("{}: The kernel of custom call '{}' would need {} workgroups.", call.name(), target,
                              groups);
     dispatch.grid[0] = static_cast<uint32_t>(groups);
   }

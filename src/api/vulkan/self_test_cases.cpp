@@ -90,7 +90,7 @@ Result<std::vector<vk::SelfTestCase>> CasesOf(const Source& source, const Device
   CompileReport report;
   KRAFLA_ASSIGN(plan::ProgramPlan plan, OptimizeAndPlan(std::move(module), {}, report));
   if (plan.kernels.size() != 1 || plan.kernels[0].bindings.size() != 2)
-    return Internal("the self-test for {} is not one kernel of two buffers", source.feature);
+    return Internal("The self-test for {} is not one kernel of two buffers.", source.feature);
   const plan::KernelPlan& kernel = plan.kernels[0];
   spirv::EmitOptions options;
   options.enable_cooperative_matrix = source.feature == "coopmat";

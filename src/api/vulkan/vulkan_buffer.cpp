@@ -59,7 +59,7 @@ Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::Of(vk::Device& device,
 }
 
 Result<> VulkanBuffer::CheckThere() const {
-  if (memory_ == nullptr) return FailedPrecondition("a donated buffer has no array any more");
+  if (memory_ == nullptr) return FailedPrecondition("The buffer was donated and no longer has an array.");
   return {};
 }
 

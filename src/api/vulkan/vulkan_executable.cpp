@@ -54,7 +54,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   ReportPlacement(out->plan_, out->shared_->kernels, out->report_);
   if (options.strict && !out->report_.fallbacks.empty()) {
     const CompileReport::Fallback& f = out->report_.fallbacks[0];
-    return Unimplemented("'{}' ({}) does not run on {}: {} ({} steps in all; drop --strict to run them on the CPU)",
+    return Unimplemented("'{}' ({}) does not run on {}: {} ({} steps in all; drop --strict to run them on the CPU).",
                          f.instruction, f.opcode, description, f.reason, out->report_.fallbacks.size());
   }
   out->report_.emit_ms = emit.Milliseconds();

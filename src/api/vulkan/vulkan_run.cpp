@@ -41,7 +41,7 @@ Result<> VulkanExecutable::ShareArguments(std::vector<std::shared_ptr<const Lite
 Result<> VulkanExecutable::Execute() {
   return WithoutExceptions([&]() -> Result<> {
     std::lock_guard lock(running_);
-    if (arguments_.size() != plan_.arguments.size()) return FailedPrecondition("no arguments have been set");
+    if (arguments_.size() != plan_.arguments.size()) return FailedPrecondition("No arguments have been set.");
     has_results_ = false;
     while (results_.size() < plan_.results.size()) {
       const std::size_t r = results_.size();
@@ -65,7 +65,8 @@ Result<> VulkanExecutable::Execute() {
 
 Result<std::vector<Literal>> VulkanExecutable::Results() {
   return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
-    if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+    if (!has_results_)
+      return FailedPrecondition("There are no results: the program has not run since the arguments were set.");
     std::vector<Literal> out;
     for (std::size_t r = 0; r < plan_.results.size(); ++r) {
       KRAFLA_ASSIGN(Literal made, Literal::CreateUninitialized(plan_.results[r]));
@@ -251,7 +252,7 @@ Result<> VulkanExecutable::RunHost(const HostNode& node) {
     auto [buffer, offset] = Place(node.bindings[b]);
     const auto size = static_cast<uint64_t>(node.bindings[b].size);
     if (size > buffer->size() || offset > buffer->size() - size)
-      return Internal("a host kernel has {} bytes from byte {} of a buffer of {}", size, offset, buffer->size());
+      return Internal("A host kernel has {} bytes from byte {} of a buffer of {}.", size, offset, buffer->size());
     // Whoever used it last, this program or another.
     KRAFLA_TRY(device_->WaitFor(*buffer, *limit_));
     if (buffer->host() != nullptr && buffer->host_cached()) {

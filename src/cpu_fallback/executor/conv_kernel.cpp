@@ -76,7 +76,7 @@ class PiecesConv final : public CpuKernel {
     if (gemm_) {
       gemm_->Run(input, kernel, to, pool, scratch + working_);
     } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_)) {
-      return Internal("oneDNN could not run a convolution that it had accepted.");
+      return Internal("A convolution that oneDNN had accepted could not be run.");
     }
     if (!writes_result_) epilogue_.Run(bindings, to, pool, scratch + working_);
     return {};

@@ -36,7 +36,7 @@ struct Maker {
 
 Result<std::unique_ptr<CpuKernel>> CompileKernel(const plan::KernelPlan& plan, const CpuKernelOptions& options) {
   auto made = std::visit(Maker{plan, options}, plan.body);
-  if (!made) return Failure(std::move(made).error().WithContext(Format("While compiling kernel '{}'", plan.name)));
+  if (!made) return Failure(std::move(made).error().WithContext(Format("while compiling kernel '{}'", plan.name)));
   return made;
 }
 

@@ -92,7 +92,7 @@ class DotRun final : public CpuKernel {
     } else if (gemm_) {
       gemm_->Run(lhs, rhs, to, pool, scratch);
     } else if (!matmul_->Run(lhs, rhs, to, pool, scratch)) {
-      return Internal("oneDNN could not run a matrix product that it had accepted.");
+      return Internal("A matrix product that oneDNN had accepted could not be run.");
     }
     return {};
   }

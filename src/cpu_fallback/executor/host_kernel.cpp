@@ -31,10 +31,10 @@ struct HostArrays {
   Result<std::byte*> Take(const Shape& shape, std::size_t bytes, bool dynamic) {
     const std::size_t at = next++;
     if (at >= sizes.size() || at >= bindings.size())
-      return Internal("array {} ({}) of a host kernel has no binding", at, shape.ToString(false));
+      return Internal("Array {} ({}) of a host kernel has no binding.", at, shape.ToString(false));
     const auto room = static_cast<std::size_t>(sizes[at]);
     if (dynamic ? bytes > room : bytes != room)
-      return Internal("array {} ({}) of a host kernel is {} bytes, its binding has {}", at, shape.ToString(false),
+      return Internal("Array {} ({}) of a host kernel is {} bytes, its binding has {}.", at, shape.ToString(false),
                       bytes, room);
     return bindings[at];
   }

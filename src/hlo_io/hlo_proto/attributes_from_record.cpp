@@ -13,7 +13,7 @@ Result<E> FromWord(const hlo_text::WordOf<E> (&table)[N], std::string_view word,
   if (word.empty()) return otherwise;
   for (const auto& row : table)
     if (row.word == word) return row.value;
-  return InvalidArgument("'{}' is not a word that this version knows.", word.substr(0, 60));
+  return InvalidArgument("'{}' is not a word that this version of krafla knows.", word.substr(0, 60));
 }
 
 // The value of an enum numbered from `first` with `count` values.
@@ -193,7 +193,8 @@ class RecordReader {
  private:
   Result<int64_t> OneDimension() const {
     if (r_.dimensions.size() != 1)
-      return InvalidArgument("dimensions names one dimension here, not {}.", r_.dimensions.size());
+      return InvalidArgument("The dimensions of this instruction must name one dimension, not {}.",
+                             r_.dimensions.size());
     return r_.dimensions[0];
   }
   // Channel 0 is none in the proto.

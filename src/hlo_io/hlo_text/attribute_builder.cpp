@@ -19,15 +19,15 @@ Result<E> FromWord(const WordOf<E> (&table)[N], const AttributeSet& set, Key key
     if (row.word == set.Word(key)) return row.value;
     known += Format("{}{}", known.empty() ? "" : ", ", row.word);
   }
-  return lexer.Error(set.Offset(key), Format("'{}' is not a value of {}; there are {}", set.Word(key).substr(0, 60),
-                                             KeyName(key), known));
+  return lexer.Error(set.Offset(key), Format("'{}' is not a value of {}; expected one of {}.",
+                                             set.Word(key).substr(0, 60), KeyName(key), known));
 }
 
 Result<int64_t> OneDimension(const AttributeSet& set, const Lexer& lexer) {
   Dims dims = set.DimsOf(Key::kDimensions);
   if (dims.size() != 1)
     return lexer.Error(set.Offset(Key::kDimensions),
-                       Format("dimensions names one dimension here, not {}", dims.size()));
+                       Format("The dimensions of this instruction must name one dimension, not {}.", dims.size()));
   return dims[0];
 }
 
@@ -124,7 +124,7 @@ class SetReader {
     ConvolutionAttributes out = std::move(set_.labels);
     if (set_.Has(Key::kWindow)) out.window = std::move(set_.window);
     if (out.window.size() != out.input_spatial.size())
-      return lexer_.Error(set_.Offset(Key::kDimLabels), Format("dim_labels has {} spatial dimensions, the window {}",
+      return lexer_.Error(set_.Offset(Key::kDimLabels), Format("dim_labels has {} spatial dimensions, the window {}.",
                                                                out.input_spatial.size(), out.window.size()));
     out.feature_group_count = set_.Int(Key::kFeatureGroupCount, 1);
     out.batch_group_count = set_.Int(Key::kBatchGroupCount, 1);

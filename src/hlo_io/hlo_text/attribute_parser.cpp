@@ -21,12 +21,12 @@ Result<> Parser::ParseAttributes(Opcode opcode, const Scope& scope, AttributeSet
       std::string known;
       for (const KeyUse& use : own) known += Format("{}{}", known.empty() ? "" : ", ", KeyName(use.key));
       return lex_.Error(offset,
-                        Format("{} '{}'; {} takes {}{}",
-                               IsKeyOfAnyOpcode(name) ? "this instruction has no attribute" : "unknown attribute",
+                        Format("{} '{}'; {} takes {}{}.",
+                               IsKeyOfAnyOpcode(name) ? "This instruction has no attribute" : "Unknown attribute",
                                name.substr(0, 60), OpcodeName(opcode), known.empty() ? "none" : known,
-                               known.empty() ? " but sharding, metadata and the like" : ""));
+                               known.empty() ? " but sharding, metadata and their like" : ""));
     }
-    if (out.Has(key)) return lex_.Error(offset, Format("attribute '{}' is given twice", name));
+    if (out.Has(key)) return lex_.Error(offset, Format("Attribute '{}' is given twice.", name));
     lex_.Next();
     KRAFLA_TRY(lex_.Expect('=', "after the name of an attribute"));
     out.offsets[static_cast<std::size_t>(key)] = lex_.token().begin;
@@ -39,7 +39,7 @@ Result<> Parser::ParseAttributes(Opcode opcode, const Scope& scope, AttributeSet
 Result<> Parser::CheckRequired(Opcode opcode, const AttributeSet& set, std::size_t offset) const {
   for (const KeyUse& use : KeysOf(opcode))
     if (use.required && !set.Has(use.key))
-      return lex_.Error(offset, Format("{} needs the attribute '{}'", OpcodeName(opcode), KeyName(use.key)));
+      return lex_.Error(offset, Format("{} needs the attribute '{}'.", OpcodeName(opcode), KeyName(use.key)));
   return {};
 }
 
@@ -60,7 +60,7 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
       const std::size_t offset = lex_.token().begin;
       KRAFLA_ASSIGN(out.real, lex_.Real(name));
       if (!(std::abs(out.real) <= std::numeric_limits<float>::max()))
-        return lex_.Error(offset, Format("{} must be a finite number that fits f32", name));
+        return lex_.Error(offset, Format("{} must be a finite number that fits f32.", name));
       return {};
     }
     case ValueKind::kDims: {
@@ -146,7 +146,7 @@ Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) 
         KRAFLA_ASSIGN(std::string_view before, lex_.Name("the name of an instruction"));
         auto it = scope.find(before);
         if (it == scope.end())
-          return lex_.Error(offset, Format("no instruction '{}' is defined before this one", before.substr(0, 60)));
+          return lex_.Error(offset, Format("No instruction '{}' is defined before this one.", before.substr(0, 60)));
         out.predecessors.push_back(it->second);
       } while (lex_.Accept(','));
       return lex_.Expect('}', Format("to close {}", name));
@@ -248,7 +248,7 @@ Result<> Parser::ParseResultAccuracy(AttributeSet& out) {
       KRAFLA_ASSIGN(out.accuracy.ulps, lex_.Int("ulps"));
     } else {
       KRAFLA_ASSIGN(double value, lex_.Real(field));
-      if (!(value - value == 0)) return lex_.Error(lex_.previous_end(), "a tolerance must be finite");
+      if (!(value - value == 0)) return lex_.Error(lex_.previous_end(), "A tolerance must be finite.");
       (field == "rtol" ? out.accuracy.rtol : out.accuracy.atol) = value;
     }
   } while (lex_.Accept(','));

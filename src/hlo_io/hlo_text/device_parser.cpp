@@ -14,7 +14,7 @@ Result<> Parser::ParsePairs(AttributeSet& out) {
     const std::size_t offset = lex_.token().begin;
     KRAFLA_ASSIGN(Dims pair, ParseDims("a source-target pair"));
     if (pair.size() != 2)
-      return lex_.Error(offset, Format("a source-target pair has two members, not {}", pair.size()));
+      return lex_.Error(offset, Format("A source-target pair has two members, not {}.", pair.size()));
     out.pairs.emplace_back(pair[0], pair[1]);
   } while (lex_.Accept(','));
   return lex_.Expect('}', "to close source_target_pairs");
@@ -34,10 +34,10 @@ Result<std::string_view> Parser::ParseSharding() {
   while (!inner.Is('}')) {
     const std::size_t at = inner.token().begin;
     auto one = inner.RawBraces("a sharding");
-    if (!one) return lex_.Error(begin + at, "the sharding of a tuple is a list of shardings in braces");
+    if (!one) return lex_.Error(begin + at, "The sharding of a tuple must be a list of shardings in braces.");
     KRAFLA_TRY(CheckOneSharding(*one, begin + at));
     if (!inner.Accept(',') && !inner.Is('}'))
-      return lex_.Error(begin + inner.token().begin, "expected ',' between shardings");
+      return lex_.Error(begin + inner.token().begin, "Expected ',' between shardings.");
   }
   return text;
 }
@@ -58,7 +58,7 @@ Result<> Parser::CheckOneSharding(std::string_view text, std::size_t offset) con
   lex.Next();
   while (!lex.Is('}')) {
     if (lex.token().kind != Tok::kWord)
-      return bad("expected a word such as devices, replicated or maximal in a sharding");
+      return bad("Expected a word such as devices, replicated or maximal in a sharding.");
     std::string_view word = lex.Next().text;
     if (word == "mesh" && !lex.Is('=')) return {};  // a sharding over the axes of a mesh: the text is all that is kept
     if (word == "replicated" || word == "manual" || word == "maximal" || word == "unknown" || word == "unreduced" ||
@@ -68,34 +68,34 @@ Result<> Parser::CheckOneSharding(std::string_view text, std::size_t offset) con
       lex.Next();
       continue;
     }
-    if (!lex.Accept('=')) return bad(Format("'{}' is not a word of a sharding", word.substr(0, 60)));
+    if (!lex.Accept('=')) return bad(Format("'{}' is not a word of a sharding.", word.substr(0, 60)));
     if (word == "device") {
       Dims one;
-      if (!list('\0', one)) return bad("expected the number of a device");
+      if (!list('\0', one)) return bad("Expected the number of a device.");
     } else if (word == "devices") {
       Dims tile, devices;
-      if (!lex.Accept('[') || !list(']', tile)) return bad("expected the shape of a tile assignment such as [2,1]");
+      if (!lex.Accept('[') || !list(']', tile)) return bad("Expected the shape of a tile assignment such as [2,1].");
       bool iota = lex.token().kind == Tok::kLessEqual;
       if (iota) lex.Next();
-      if (iota && (!lex.Accept('[') || !list(']', devices))) return bad("expected a shape such as [4] after '<='");
-      if (!iota && !list('\0', devices)) return bad("expected the numbers of devices");
+      if (iota && (!lex.Accept('[') || !list(']', devices))) return bad("Expected a shape such as [4] after '<='.");
+      if (!iota && !list('\0', devices)) return bad("Expected the numbers of devices.");
       if (iota && lex.IsWord("T")) {
         Dims permutation;
         lex.Next();
         if (!lex.Accept('(') || !list(')', permutation) || permutation.size() != devices.size())
-          return bad("expected a permutation such as (1,0) after T");
+          return bad("Expected a permutation such as (1,0) after T.");
       }
       int64_t tiles = 1, count = iota ? 1 : devices.ssize();
       for (int64_t n : tile) tiles = n < 0 ? -1 : CheckedMul(tiles, n).value_or(-1);
       if (iota)
         for (int64_t n : devices) count = n < 0 ? -2 : CheckedMul(count, n).value_or(-2);
       if (tiles < 0 || count < 0 || tiles != count)
-        return bad(Format("a tile assignment of {} tiles names {} devices", tiles, count));
+        return bad(Format("A tile assignment of {} tiles cannot name {} devices.", tiles, count));
     } else if (word == "metadata" || word == "last_tile_dims" || word == "mesh" || word == "axes") {
       auto skipped = lex.RawBraces(word);
-      if (!skipped) return bad(Format("expected braces after {}=", word));
+      if (!skipped) return bad(Format("Expected braces after {}=.", word));
     } else {
-      return bad(Format("'{}' is not a word of a sharding", word.substr(0, 60)));
+      return bad(Format("'{}' is not a word of a sharding.", word.substr(0, 60)));
     }
     lex.Accept(',');
   }
@@ -111,22 +111,22 @@ Result<std::string_view> Parser::ParseMetadata() {
   lex.Next();
   while (!lex.Is('}') || lex.token().end != text.size()) {
     auto bad = [&](std::string_view message) { return lex_.Error(begin + lex.token().begin, message); };
-    if (lex.token().kind != Tok::kWord) return bad("expected the name of a field in metadata");
+    if (lex.token().kind != Tok::kWord) return bad("Expected the name of a field in metadata.");
     lex.Next();
-    if (!lex.Accept('=')) return bad("expected '=' after the name of a field in metadata");
+    if (!lex.Accept('=')) return bad("Expected '=' after the name of a field in metadata.");
     if (lex.Is('{')) {
-      if (!lex.RawBraces("a field")) return bad("a brace in metadata is never closed");
+      if (!lex.RawBraces("a field")) return bad("A brace in metadata is never closed.");
     } else if (lex.Accept('[')) {
       while (!lex.Is(']')) {
         if (lex.token().kind == Tok::kEnd || lex.token().kind == Tok::kBad)
-          return bad("a list in metadata is never closed");
+          return bad("A list in metadata is never closed.");
         lex.Next();
       }
       lex.Next();
     } else if (lex.token().kind == Tok::kString || lex.token().kind == Tok::kNumber || lex.token().kind == Tok::kWord) {
       lex.Next();
     } else {
-      return bad("expected a value in metadata");
+      return bad("Expected a value in metadata.");
     }
     lex.Accept(',');
   }

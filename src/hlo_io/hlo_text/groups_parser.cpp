@@ -26,7 +26,7 @@ Result<Dims> Parser::ParseDimList(char close, std::string_view what) {
   Dims out;
   do {
     KRAFLA_ASSIGN(int64_t n, lex_.Int(what));
-    if (out.ssize() >= Shape::kMaxRank) return lex_.Error(Format("{} has too many entries", what));
+    if (out.ssize() >= Shape::kMaxRank) return lex_.Error(Format("{} has too many entries.", what));
     out.push_back(n);
   } while (lex_.Accept(','));
   KRAFLA_TRY(lex_.Expect(close, Format("to close {}", what)));
@@ -46,7 +46,8 @@ Result<ReplicaGroups> Parser::ParseIotaGroups() {
   const std::size_t begin = lex_.token().begin;
   lex_.Next();
   KRAFLA_ASSIGN(Dims tile, ParseDimList(']', "the shape of replica groups"));
-  if (tile.size() != 2) return lex_.Error(begin, "replica groups in this form have two dimensions: groups and members");
+  if (tile.size() != 2)
+    return lex_.Error(begin, "Replica groups in this form must have two dimensions: groups and members.");
   if (lex_.token().kind != Tok::kLessEqual) return lex_.Unexpected("'<=' after the shape of replica groups");
   lex_.Next();
   KRAFLA_TRY(lex_.Expect('[', "after '<='"));
@@ -65,7 +66,7 @@ Result<std::string_view> Parser::ParseAxisName() {
   if (lex_.token().kind == Tok::kString) return lex_.Next().text;
   if (!lex_.Is('\'')) return lex_.Name("the name of a mesh axis");
   const std::size_t begin = lex_.token().end, end = lex_.text().substr(0, begin + 1000).find('\'', begin);
-  if (end == std::string_view::npos) return lex_.Error("this name of a mesh axis is never closed");
+  if (end == std::string_view::npos) return lex_.Error("This name of a mesh axis is never closed.");
   lex_.Seek(end + 1);
   return lex_.text().substr(begin, end - begin);
 }
@@ -84,7 +85,7 @@ Result<ReplicaGroups> Parser::ParseMeshGroups() {
     KRAFLA_TRY(lex_.Expect('=', "after the name of a mesh axis"));
     KRAFLA_ASSIGN(int64_t size, lex_.Int("the size of a mesh axis"));
     if (names.size() >= 16 || std::find(names.begin(), names.end(), name) != names.end())
-      return lex_.Error(begin, "a mesh has at most 16 axes, each with its own name");
+      return lex_.Error(begin, "A mesh has at most 16 axes, each with its own name.");
     names.push_back(name);
     mesh.sizes.push_back(size);
   } while (lex_.Accept(','));
@@ -105,7 +106,7 @@ Result<ReplicaGroups> Parser::ParseMeshGroups() {
       const std::size_t offset = lex_.token().begin;
       KRAFLA_ASSIGN(std::string_view name, ParseAxisName());
       auto found = std::find(names.begin(), names.end(), name);
-      if (found == names.end()) return lex_.Error(offset, Format("the mesh has no axis '{}'", name.substr(0, 60)));
+      if (found == names.end()) return lex_.Error(offset, Format("The mesh has no axis '{}'.", name.substr(0, 60)));
       MeshAxisPart part;
       part.axis = found - names.begin();
       if (lex_.Accept(':')) {
@@ -113,9 +114,9 @@ Result<ReplicaGroups> Parser::ParseMeshGroups() {
         KRAFLA_ASSIGN(part.above, lex_.Int("the steps above a part of an axis"));
         KRAFLA_TRY(lex_.Expect(')', "after the steps above a part of an axis"));
         KRAFLA_ASSIGN(part.size, lex_.Int("the size of a part of an axis"));
-        if (part.size < 1) return lex_.Error(offset, "a part of an axis has a positive size");
+        if (part.size < 1) return lex_.Error(offset, "The size of a part of an axis must be positive.");
       }
-      if (parts.size() >= 32) return lex_.Error(offset, "replica groups name more than 32 parts of axes");
+      if (parts.size() >= 32) return lex_.Error(offset, "Replica groups name more than 32 parts of axes.");
       parts.push_back(part);
     } while (lex_.Accept(','));
   KRAFLA_TRY(lex_.Expect('}', "after the axes of replica groups"));

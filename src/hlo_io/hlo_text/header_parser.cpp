@@ -39,8 +39,8 @@ Result<> Parser::ParseHeader() {
     if (lex_.token().kind != Tok::kWord) return lex_.Unexpected("the name of an attribute of the module");
     Token name = lex_.Next();
     if (std::find(seen.begin(), seen.end(), name.text) != seen.end())
-      return lex_.Error(name.begin, Format("attribute '{}' of the module is given twice", name.text));
-    if (seen.size() > 64) return lex_.Error(name.begin, "the module has too many attributes");
+      return lex_.Error(name.begin, Format("Attribute '{}' of the module is given twice.", name.text));
+    if (seen.size() > 64) return lex_.Error(name.begin, "The module has too many attributes.");
     seen.push_back(name.text);
     KRAFLA_TRY(lex_.Expect('=', "after the name of an attribute of the module"));
     KRAFLA_TRY(ParseHeaderAttribute(name.text, name.begin));
@@ -52,7 +52,7 @@ Result<> Parser::ParseHeaderAttribute(std::string_view name, std::size_t offset)
   auto count = [&](int64_t& out) -> Result<> {
     const std::size_t at = lex_.token().begin;
     KRAFLA_ASSIGN(out, lex_.Int(name));
-    if (out < 1 || out > (1 << 24)) return lex_.Error(at, Format("{} is between 1 and 2^24, not {}", name, out));
+    if (out < 1 || out > (1 << 24)) return lex_.Error(at, Format("{} must lie in [1, 2^24], it is {}.", name, out));
     return {};
   };
   if (name == "replica_count") return count(module_->replica_count);
@@ -66,7 +66,7 @@ Result<> Parser::ParseHeaderAttribute(std::string_view name, std::size_t offset)
   if (name == "buffer_donor") return ParseBufferDonor();
   if (name == "entry_computation_layout") return ParseEntryLayout();
   if (!IsOneOf(name, kKept))
-    return lex_.Error(offset, Format("unknown attribute '{}' of the module", name.substr(0, 60)));
+    return lex_.Error(offset, Format("Unknown attribute '{}' of the module.", name.substr(0, 60)));
   std::string value;
   if (lex_.Is('{')) {
     KRAFLA_ASSIGN(value, lex_.RawBraces(name));

@@ -34,15 +34,15 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
   }
   if (++instruction_count_ > limits_.max_instructions)
     return lex_.Error(lex_.token().begin,
-                      Format("the module has more than the limit of {} instructions", limits_.max_instructions),
+                      Format("The module has more than the limit of {} instructions.", limits_.max_instructions),
                       StatusCode::kResourceExhausted);
   const std::size_t name_offset = lex_.token().begin;
   // Now, as places are found fast only in the order of the text.
   const SourceLocation location = lex_.Locate(name_offset);
   KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of an instruction"));
   if (scope.contains(name))
-    return lex_.Error(
-        name_offset, Format("the name '{}' stands twice in computation '{}'", name.substr(0, 60), computation->name()));
+    return lex_.Error(name_offset, Format("The name '{}' is given twice in computation '{}'.", name.substr(0, 60),
+                                          computation->name()));
   KRAFLA_TRY(lex_.Expect('=', "after the name of an instruction"));
   if (!AtShape()) return lex_.Unexpected("the shape of the instruction, such as f32[2,3]");
   KRAFLA_ASSIGN(Shape shape, ParseShape());
@@ -52,7 +52,7 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
   std::string_view opcode_name = lex_.token().text;
   std::optional<Opcode> found = OpcodeFromName(opcode_name);
   std::optional<Sugar> sugar = found ? std::nullopt : AsyncSugar(opcode_name);
-  if (!found && !sugar) return lex_.Error(Format("unknown opcode '{}'", opcode_name.substr(0, 60)));
+  if (!found && !sugar) return lex_.Error(Format("Unknown opcode '{}'.", opcode_name.substr(0, 60)));
   const Opcode opcode = found ? *found : sugar->async;
   // The attributes of a "-start" are those of what it starts.
   const bool sugar_start = sugar && opcode == Opcode::kAsyncStart;
@@ -115,7 +115,7 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
   scope.emplace(name, made);
   if (*is_root) {
     if (computation->root() != nullptr)
-      return lex_.Error(name_offset, Format("computation '{}' has more than one ROOT", computation->name()));
+      return lex_.Error(name_offset, Format("Computation '{}' has more than one ROOT.", computation->name()));
     computation->set_root(made);
   }
   return {};
@@ -132,10 +132,10 @@ Result<> Parser::ParseOperands(const Scope& scope, std::vector<Operand>& operand
     KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of an operand"));
     auto it = scope.find(name);
     if (it == scope.end())
-      return lex_.Error(offset, Format("no instruction '{}' is defined before this one", name.substr(0, 60)));
+      return lex_.Error(offset, Format("No instruction '{}' is defined before this one.", name.substr(0, 60)));
     if (stated && !Shape::Compatible(*stated, it->second->shape()))
       return lex_.Error(
-          begin, Format("operand '{}' is {}, not {}", name.substr(0, 60), Shown(it->second->shape()), Shown(*stated)));
+          begin, Format("Operand '{}' is {}, not {}.", name.substr(0, 60), Shown(it->second->shape()), Shown(*stated)));
     operands.push_back({it->second, offset});
   } while (lex_.Accept(','));
   return {};
@@ -144,14 +144,14 @@ Result<> Parser::ParseOperands(const Scope& scope, std::vector<Operand>& operand
 Result<int64_t> Parser::ParseParameterNumber(Computation* computation) {
   const std::size_t offset = lex_.token().begin;
   KRAFLA_ASSIGN(int64_t number, lex_.Int("the number of a parameter"));
-  if (number < 0) return lex_.Error(offset, Format("the number of a parameter is negative ({})", number));
+  if (number < 0) return lex_.Error(offset, Format("The number of a parameter is negative ({}).", number));
   auto have = static_cast<int64_t>(computation->parameters().size());
   if (number >= have) {
     if (number - have >= parameter_budget_)
-      return lex_.Error(offset, Format("parameter number {} is more than this text has parameters", number));
+      return lex_.Error(offset, Format("Parameter number {} is more than this text has parameters.", number));
     parameter_budget_ -= number + 1 - have;
   } else if (computation->parameters()[static_cast<std::size_t>(number)] != nullptr) {
-    return lex_.Error(offset, Format("parameter number {} is given twice", number));
+    return lex_.Error(offset, Format("Parameter number {} is given twice.", number));
   }
   return number;
 }

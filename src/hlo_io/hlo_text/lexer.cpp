@@ -8,8 +8,8 @@
 namespace krafla::hlo_text {
 namespace {
 
-constexpr std::string_view kOpenComment = "this comment is never closed";
-constexpr std::string_view kOpenString = "this string is never closed";
+constexpr std::string_view kOpenComment = "This comment is never closed.";
+constexpr std::string_view kOpenString = "This string is never closed.";
 
 // The offset behind the string that opens at `offset`, or npos.
 std::size_t EndOfString(std::string_view text, std::size_t offset) {
@@ -157,9 +157,9 @@ Result<int64_t> Lexer::Int(std::string_view what) {
   if (token_.kind != Tok::kNumber) return Unexpected(Format("an integer as {}", what));
   int64_t out = 0;
   if (!ParseInt64(token_.text, &out))
-    return Error(Format("'{}' is not an integer of 64 bits, which {} must be", token_.text.substr(0, 60), what));
+    return Error(Format("'{}' is not an integer of 64 bits, which {} must be.", token_.text.substr(0, 60), what));
   if (token_.end < text_.size() && IsWordStart(text_[token_.end]))
-    return Error(Format("an integer as {} may not be followed by '{}'", what, text_[token_.end]));
+    return Error(Format("An integer as {} may not be followed by '{}'.", what, text_[token_.end]));
   Next();
   return out;
 }
@@ -168,7 +168,7 @@ Result<double> Lexer::Real(std::string_view what) {
   double out = 0;
   if (token_.kind != Tok::kNumber && token_.kind != Tok::kWord) return Unexpected(Format("a number as {}", what));
   if (!ParseReal(token_.text, &out))
-    return Error(Format("'{}' is not a number that {} can be", token_.text.substr(0, 60), what));
+    return Error(Format("'{}' is not a number that {} can be.", token_.text.substr(0, 60), what));
   Next();
   return out;
 }
@@ -186,7 +186,7 @@ Result<std::string> Lexer::String(std::string_view what) {
 Result<std::string_view> Lexer::Name(std::string_view what) {
   if (token_.kind != Tok::kWord && token_.kind != Tok::kName) return Unexpected(what);
   if (token_.kind == Tok::kWord && ElementTypeFromName(token_.text))
-    return Error(Format("expected {}, found '{}', which is an element type; a name like it is written '%{}'", what,
+    return Error(Format("Expected {}, found '{}', which is an element type; a name like it is written '%{}'.", what,
                         token_.text, token_.text));
   return Next().text;
 }
@@ -218,7 +218,7 @@ Result<std::string_view> Lexer::RawBraces(std::string_view what) {
       return text_.substr(begin, i - begin);
     }
   }
-  return Error(begin, Format("the brace that opens {} is never closed", what));
+  return Error(begin, Format("The brace that opens {} is never closed.", what));
 }
 
 SourceLocation Lexer::Locate(std::size_t offset) const {
@@ -265,7 +265,7 @@ Failure Lexer::Error(std::string_view message) const {
 }
 
 Failure Lexer::Unexpected(std::string_view expected) const {
-  return Error(Format("expected {}, found {}", expected, Shown(token_)));
+  return Error(Format("Expected {}, found {}.", expected, Shown(token_)));
 }
 
 std::string Unescape(std::string_view text) {

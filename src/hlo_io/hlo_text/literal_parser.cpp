@@ -49,15 +49,15 @@ std::string Explain(Bad bad, std::string_view shown, ElementType type) {
   std::string text(shown.substr(0, 40));
   std::string_view name = ElementTypeName(type);
   switch (bad) {
-    case Bad::kNotAnInteger: return Format("'{}' is not an integer, which an element of {} must be", text, name);
-    case Bad::kRange: return Format("'{}' is out of the range of {}", text, name);
-    case Bad::kNotPred: return Format("'{}' is not true, false, 1 or 0, which an element of pred must be", text);
-    case Bad::kNotComplex: return Format("an element of {} is written (real, imaginary), found '{}'", name, text);
-    case Bad::kPayload: return Format("'{}' is not a NaN that {} has", text, name);
+    case Bad::kNotAnInteger: return Format("'{}' is not an integer, which an element of {} must be.", text, name);
+    case Bad::kRange: return Format("'{}' is out of the range of {}.", text, name);
+    case Bad::kNotPred: return Format("'{}' is not true, false, 1 or 0, which an element of pred must be.", text);
+    case Bad::kNotComplex: return Format("An element of {} must be written (real, imaginary), found '{}'.", name, text);
+    case Bad::kPayload: return Format("'{}' is not a NaN that {} has.", text, name);
     case Bad::kNone:
     case Bad::kNotANumber: break;
   }
-  return Format("'{}' is not a number, which an element of {} must be", text, name);
+  return Format("'{}' is not a number, which an element of {} must be.", text, name);
 }
 
 template <typename T>
@@ -209,13 +209,13 @@ Result<> ReadElement(Cursor& cursor, ElementType type, std::byte* to) {
     if (cursor.peek() != '(') return fail(Bad::kNotComplex, cursor.Scalar());
     for (int part = 0; part < 2; ++part) {
       ++cursor.at;
-      if (!cursor.Blank()) return cursor.lexer.Error(cursor.at, "this comment is never closed");
+      if (!cursor.Blank()) return cursor.lexer.Error(cursor.at, "This comment is never closed.");
       std::string_view text = cursor.Scalar();
       ElementType real = RealPart(type);
       Bad bad = ReadScalar(real, text, to + part * StorageBytes(real));
       if (bad != Bad::kNone) return fail(bad, text);
       cursor.at += text.size();
-      if (!cursor.Blank()) return cursor.lexer.Error(cursor.at, "this comment is never closed");
+      if (!cursor.Blank()) return cursor.lexer.Error(cursor.at, "This comment is never closed.");
       if (cursor.peek() != (part == 0 ? ',' : ')')) return fail(Bad::kNotComplex, cursor.text.substr(begin, 40));
     }
     ++cursor.at;
@@ -255,42 +255,43 @@ Result<> ReadNested(Cursor& cursor, const Shape& shape, Literal& out) {
   bool want_value = true;  // else ',' or '}'
   auto error = [&](std::string_view message) { return cursor.lexer.Error(cursor.at, message); };
   while (true) {
-    if (!cursor.Blank()) return error("this comment is never closed");
-    if (cursor.at >= cursor.text.size()) return error("the text ends within a literal");
+    if (!cursor.Blank()) return error("This comment is never closed.");
+    if (cursor.at >= cursor.text.size()) return error("The text ends within a literal.");
     char c = cursor.peek();
     if (c == '}') {
       int64_t have = counts[depth - 1], want = shape.dim(depth - 1);
-      if (want_value && have > 0) return error("a value is missing after ','");
+      if (want_value && have > 0) return error("A value is missing after ','.");
       if (have != want && !(no_elements && have == 0))
-        return error(Format("dimension {} of {} has {} entries, not {}", depth - 1, shape.ToString(false), want, have));
+        return error(
+            Format("Dimension {} of {} has {} entries, not {}.", depth - 1, shape.ToString(false), want, have));
       ++cursor.at;
       if (--depth == 0) return {};
       want_value = false;
       continue;
     }
     if (c == ',') {
-      if (want_value) return error("a value is missing before ','");
+      if (want_value) return error("A value is missing before ','.");
       ++cursor.at;
       want_value = true;
       continue;
     }
-    if (!want_value) return error("expected ',' or '}' in a literal");
+    if (!want_value) return error("Expected ',' or '}' in a literal.");
     if (depth > 0) {
       if (counts[depth - 1] >= shape.dim(depth - 1))
-        return error(Format("dimension {} of {} has only {} entries, more are given", depth - 1, shape.ToString(false),
-                            shape.dim(depth - 1)));
+        return error(Format("Dimension {} of {} has only {} entries, more were given.", depth - 1,
+                            shape.ToString(false), shape.dim(depth - 1)));
       ++counts[depth - 1];
     }
     if (c == '{') {
       if (depth == rank)
-        return error(Format("braces are nested deeper than the {} dimensions of {}", rank, shape.ToString(false)));
+        return error(Format("Braces are nested deeper than the {} dimensions of {}.", rank, shape.ToString(false)));
       counts[depth++] = 0;
       ++cursor.at;
       continue;
     }
     if (depth != rank)
       return error(
-          Format("{} has {} dimensions, this value stands within {} braces", shape.ToString(false), rank, depth));
+          Format("{} has {} dimensions, but this value is within {} braces.", shape.ToString(false), rank, depth));
     KRAFLA_TRY(ReadElement(cursor, shape.element_type(), to));
     to += element_size;
     want_value = false;
@@ -303,9 +304,9 @@ Result<Literal> Parser::ParseLiteral(const Shape& shape) { return ParseLiteralAt
 
 Result<Literal> Parser::ParseLiteralAt(const Shape& shape, int depth) {
   if (depth > limits_.max_depth)
-    return lex_.Error(Format("literals are nested deeper than the limit of {}", limits_.max_depth));
+    return lex_.Error(Format("Literals are nested deeper than the limit of {}.", limits_.max_depth));
   if (shape.IsArray()) return ParseArray(shape);
-  if (!shape.IsTuple()) return lex_.Error(Format("{} has no literal", shape.ToString(false)));
+  if (!shape.IsTuple()) return lex_.Error(Format("{} has no literal.", shape.ToString(false)));
   KRAFLA_TRY(lex_.Expect('(', "to open the literal of a tuple"));
   std::vector<Literal> elements;
   for (const Shape& element : shape.tuple_elements()) {
@@ -333,13 +334,13 @@ Result<Literal> Parser::ParseArray(const Shape& shape) {
   const bool elided = dots != std::string_view::npos;
   if (shape.byte_size() > limits_.max_constant_bytes - constant_bytes_)
     return lex_.Error(begin,
-                      Format("the constants of this module take more than the limit of {} bytes with this one of {}",
+                      Format("The constants of this module take more than the limit of {} bytes with this one of {}.",
                              limits_.max_constant_bytes, shape.byte_size()),
                       StatusCode::kResourceExhausted);
   // Every element takes a character and most a comma; a text too short is refused before memory is asked for.
   if (braces && !elided && shape.element_count() > 1 &&
       shape.element_count() / 2 > static_cast<int64_t>(lex_.bytes_left()))
-    return lex_.Error(begin, Format("{} has {} elements, more than the rest of the text can hold",
+    return lex_.Error(begin, Format("{} has {} elements, more than the rest of the text can hold.",
                                     shape.ToString(false), shape.element_count()));
   constant_bytes_ += shape.byte_size();
   auto made = braces && !elided ? Literal::CreateUninitialized(shape) : Literal::Create(shape);
@@ -353,7 +354,7 @@ Result<Literal> Parser::ParseArray(const Shape& shape) {
   } else {
     // A value without braces is the first element, the others are 0, as in XLA.
     if (shape.element_count() == 0)
-      return lex_.Error(begin, Format("{} has no elements, a value is given", shape.ToString(false)));
+      return lex_.Error(begin, Format("{} has no elements, but a value is given.", shape.ToString(false)));
     KRAFLA_TRY(ReadElement(cursor, shape.element_type(), out.bytes().data()));
   }
   lex_.Seek(cursor.at);

@@ -10,7 +10,7 @@ namespace hlo_text {
 Result<std::unique_ptr<Module>> Parser::ParseModule() {
   KRAFLA_TRY(ParseHeader());
   while (lex_.token().kind != Tok::kEnd) KRAFLA_TRY(ParseComputation());
-  if (last_ == nullptr) return lex_.Error("the module has no computation");
+  if (last_ == nullptr) return lex_.Error("The module has no computation.");
   // Without ENTRY the last computation of the text is the entry.
   module_->set_entry(entry_ != nullptr ? entry_ : last_);
   KRAFLA_TRY(ResolveCalls());
@@ -28,17 +28,17 @@ Result<> Parser::ExpectEnd() {
 Result<> Parser::ParseComputation() {
   const bool is_entry = lex_.IsWord("ENTRY");
   if (is_entry) {
-    if (entry_ != nullptr) return lex_.Error("the module has more than one ENTRY");
+    if (entry_ != nullptr) return lex_.Error("The module has more than one ENTRY.");
     lex_.Next();
   }
   const std::size_t offset = lex_.token().begin;
   KRAFLA_ASSIGN(std::string_view name, lex_.Name("the name of a computation"));
   if (computations_.contains(name))
-    return lex_.Error(offset, Format("the computation name '{}' stands twice", name.substr(0, 60)));
+    return lex_.Error(offset, Format("The computation name '{}' is given twice.", name.substr(0, 60)));
   const std::string plain = PlainName(name);
   Computation* computation = module_->AddComputation(plain);
   if (computation->name() != plain)
-    return lex_.Error(offset, Format("the computation name '{}' is taken", name.substr(0, 60)));
+    return lex_.Error(offset, Format("The computation name '{}' is taken.", name.substr(0, 60)));
   computations_.emplace(name, computation);
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   KRAFLA_TRY(ParseBody(computation, signature));
@@ -81,29 +81,29 @@ Result<> Parser::ParseBody(Computation* computation, const Signature& signature)
   Scope scope;
   while (!lex_.Is('}')) {
     if (lex_.token().kind == Tok::kEnd)
-      return lex_.Error(Format("computation '{}' is not closed: expected '}}'", computation->name()));
+      return lex_.Error(Format("Computation '{}' is not closed: expected '}}'.", computation->name()));
     bool is_root = false;
     KRAFLA_TRY(ParseInstruction(computation, scope, &is_root));
   }
   const std::size_t end = lex_.token().begin;
   if (computation->instructions().empty())
-    return lex_.Error(Format("computation '{}' has no instruction", computation->name()));
+    return lex_.Error(Format("Computation '{}' has no instruction.", computation->name()));
   lex_.Next();
   if (computation->root() == nullptr) computation->set_root(computation->instructions().back().get());
   KRAFLA_TRY(CheckParameters(computation, end));
   if (!signature.present) return {};
   auto parameters = computation->parameters();
   if (parameters.size() != signature.parameters.size())
-    return lex_.Error(signature.offset, Format("the signature of '{}' has {} parameters, its body {}",
+    return lex_.Error(signature.offset, Format("The signature of '{}' has {} parameters, its body {}.",
                                                computation->name(), signature.parameters.size(), parameters.size()));
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!Shape::Compatible(parameters[i]->shape(), signature.parameters[i]))
       return lex_.Error(signature.offset,
-                        Format("parameter {} of '{}' is {} in the signature and {} in the body", i, computation->name(),
-                               Shown(signature.parameters[i]), Shown(parameters[i]->shape())));
+                        Format("Parameter {} of '{}' is {} in the signature and {} in the body.", i,
+                               computation->name(), Shown(signature.parameters[i]), Shown(parameters[i]->shape())));
   if (!Shape::Compatible(computation->root()->shape(), signature.result))
     return lex_.Error(signature.offset,
-                      Format("the result of '{}' is {} in the signature and {} in the body", computation->name(),
+                      Format("The result of '{}' is {} in the signature and {} in the body.", computation->name(),
                              Shown(signature.result), Shown(computation->root()->shape())));
   return {};
 }
@@ -112,7 +112,7 @@ Result<> Parser::CheckParameters(Computation* computation, std::size_t offset) {
   auto parameters = computation->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i] == nullptr)
-      return lex_.Error(offset, Format("computation '{}' has parameter {} but no parameter {}", computation->name(),
+      return lex_.Error(offset, Format("Computation '{}' has parameter {} but no parameter {}.", computation->name(),
                                        parameters.size() - 1, i));
   return {};
 }
@@ -120,7 +120,7 @@ Result<> Parser::CheckParameters(Computation* computation, std::size_t offset) {
 // "to_apply={ a = f32[] parameter(0) ... }"; the current token is the brace.
 Result<Computation*> Parser::ParseInlineComputation() {
   if (inline_depth_ >= limits_.max_depth)
-    return lex_.Error(Format("computations are written within others deeper than the limit of {}", limits_.max_depth));
+    return lex_.Error(Format("Computations are nested deeper than the limit of {}.", limits_.max_depth));
   ++inline_depth_;
   // A name that the text has nowhere, as computations with names may still come.
   if (inline_name_.empty()) {
@@ -139,7 +139,7 @@ Result<> Parser::ResolveCalls() {
     if (called.computation != nullptr) return called.computation;
     auto it = computations_.find(called.name);
     if (it == computations_.end())
-      return lex_.Error(called.offset, Format("no computation '{}' is defined", called.name.substr(0, 60)));
+      return lex_.Error(called.offset, Format("No computation '{}' is defined.", called.name.substr(0, 60)));
     return it->second;
   };
   for (PendingCall& call : pending_calls_) {
@@ -180,7 +180,7 @@ Failure Parser::RecursionError(const Instruction& caller, const Computation& cal
   for (const PendingCall& call : pending_calls_)
     if (call.caller == &caller && !call.called.empty()) offset = call.called[0].offset;
   return lex_.Error(offset,
-                    Format("instruction '{}' calls computation '{}', which leads back to it; HLO has no recursion",
+                    Format("Instruction '{}' calls computation '{}', which leads back to it; HLO has no recursion.",
                            caller.name(), callee.name()));
 }
 

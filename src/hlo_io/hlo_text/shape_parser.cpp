@@ -19,7 +19,7 @@ Result<Shape> Parser::ParseShape() { return ParseShapeAt(0); }
 
 Result<Shape> Parser::ParseShapeAt(int depth) {
   if (depth > limits_.max_depth)
-    return lex_.Error(Format("tuple shapes are nested deeper than the limit of {}", limits_.max_depth));
+    return lex_.Error(Format("Tuple shapes are nested deeper than the limit of {}.", limits_.max_depth));
   const std::size_t begin = lex_.token().begin;
   if (lex_.Accept('(')) {
     std::vector<Shape> elements;
@@ -37,7 +37,7 @@ Result<Shape> Parser::ParseShapeAt(int depth) {
   if (lex_.token().kind != Tok::kWord) return lex_.Unexpected("a shape such as f32[2,3]");
   auto type = ElementTypeFromName(lex_.token().text);
   if (!type)
-    return lex_.Error(Format("expected a shape such as f32[2,3], found '{}', which is no element type",
+    return lex_.Error(Format("Expected a shape such as f32[2,3], found '{}', which is not an element type.",
                              lex_.token().text.substr(0, 60)));
   lex_.Next();
   KRAFLA_TRY(lex_.Expect('[', "after an element type"));
@@ -50,11 +50,11 @@ Result<Shape> Parser::ParseShapeAt(int depth) {
       if (bounded) lex_.Next();
       if (lex_.Is('?'))
         return lex_.Error(lex_.token().begin,
-                          "a dimension without a bound ('?') is not supported; give a bound as in f32[<=8]",
+                          "A dimension without a bound ('?') is not supported; give a bound as in f32[<=8].",
                           StatusCode::kUnimplemented);
       KRAFLA_ASSIGN(int64_t size, lex_.Int("a dimension"));
       if (dims.ssize() >= Shape::kMaxRank)
-        return lex_.Error(Format("a shape has at most {} dimensions", Shape::kMaxRank));
+        return lex_.Error(Format("A shape has at most {} dimensions.", Shape::kMaxRank));
       dims.push_back(size);
       dynamic.push_back(bounded);
       any_dynamic |= bounded;
@@ -63,10 +63,10 @@ Result<Shape> Parser::ParseShapeAt(int depth) {
   KRAFLA_TRY(lex_.Expect(']', "to close the dimensions"));
   if (!IsArrayType(*type)) {
     if (!dims.empty())
-      return lex_.Error(begin, Format("{} has no dimensions, {} given", ElementTypeName(*type), dims.size()));
+      return lex_.Error(begin, Format("{} has no dimensions, {} were given.", ElementTypeName(*type), dims.size()));
     if (*type == ElementType::kToken) return Shape::MakeToken();
     if (*type == ElementType::kOpaque) return Shape::MakeOpaque();
-    return lex_.Error(begin, Format("'{}' is not the element type of a shape", ElementTypeName(*type)));
+    return lex_.Error(begin, Format("'{}' is not the element type of a shape.", ElementTypeName(*type)));
   }
   auto shape = Shape::MakeArray(*type, dims, any_dynamic ? std::span<const bool>(dynamic) : std::span<const bool>());
   if (!shape) return lex_.Error(begin, shape.error().message());
@@ -89,7 +89,7 @@ Result<> Parser::ParseLayout(Shape& shape) {
     do {
       KRAFLA_ASSIGN(int64_t dim, lex_.Int("a dimension of a layout"));
       if (layout.minor_to_major.ssize() >= Shape::kMaxRank)
-        return lex_.Error(Format("a layout has at most {} dimensions", Shape::kMaxRank));
+        return lex_.Error(Format("A layout has at most {} dimensions.", Shape::kMaxRank));
       layout.minor_to_major.push_back(dim);
     } while (lex_.Accept(','));
   }

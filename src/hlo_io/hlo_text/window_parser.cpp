@@ -44,15 +44,16 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
     while (field < kFields && !lex_.IsWord(kNames[field])) ++field;
     if (field == kFields)
       return lex_.Unexpected("size, stride, pad, lhs_dilate, rhs_dilate or rhs_reversal in a window");
-    if (seen[field]) return lex_.Error(Format("'{}' stands twice in a window", kNames[field]));
+    if (seen[field]) return lex_.Error(Format("'{}' is given twice in a window.", kNames[field]));
     seen[field] = true;
     lex_.Next();
     KRAFLA_TRY(lex_.Expect('=', "after a field of a window"));
     offsets[field] = lex_.token().begin;
     Groups groups{lex_.RawWord()};
     auto bad = [&] {
-      return lex_.Error(offsets[field], Format("'{}' is not a list as {} wants it ({})", groups.text.substr(0, 60),
-                                               kNames[field], field == kPad ? "0_1x0_1" : "2x3"));
+      return lex_.Error(offsets[field],
+                        Format("'{}' is not a list of the form that {} has ({}).", groups.text.substr(0, 60),
+                               kNames[field], field == kPad ? "0_1x0_1" : "2x3"));
     };
     do {
       int64_t value = 0;
@@ -69,14 +70,14 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
   out.window.clear();
   for (int field = 0; field < kFields; ++field) {
     if (!seen[field]) continue;
-    if (!seen[kSize]) return lex_.Error(begin, "a window needs its size");
+    if (!seen[kSize]) return lex_.Error(begin, "A window needs its size.");
     std::size_t want = field == kPad ? 2 * rank : rank;
     if (values[field].size() != want)
-      return lex_.Error(offsets[field], Format("{} of a window of {} dimensions has {} numbers, not {}", kNames[field],
+      return lex_.Error(offsets[field], Format("{} of a window of {} dimensions has {} numbers, not {}.", kNames[field],
                                                rank, want, values[field].size()));
   }
   if (rank > static_cast<std::size_t>(Shape::kMaxRank))
-    return lex_.Error(begin, Format("a window has at most {} dimensions", Shape::kMaxRank));
+    return lex_.Error(begin, Format("A window has at most {} dimensions.", Shape::kMaxRank));
   for (std::size_t i = 0; i < rank; ++i) {
     WindowDim dim;
     dim.size = values[kSize][i];
@@ -86,7 +87,7 @@ Result<> Parser::ParseWindow(AttributeSet& out) {
     if (seen[kRhsDilate]) dim.window_dilation = values[kRhsDilate][i];
     if (seen[kReversal]) {
       if (values[kReversal][i] != 0 && values[kReversal][i] != 1)
-        return lex_.Error(offsets[kReversal], "rhs_reversal is 0 or 1 for each dimension");
+        return lex_.Error(offsets[kReversal], "rhs_reversal must be 0 or 1 for each dimension.");
       dim.reversal = values[kReversal][i] == 1;
     }
     out.window.push_back(dim);
@@ -100,14 +101,13 @@ Result<> Parser::ParseDimLabels(AttributeSet& out) {
   std::string_view text = lex_.RawWord();
   std::size_t bar = text.find('_'), arrow = text.find("->");
   if (bar == std::string_view::npos || arrow == std::string_view::npos || arrow < bar)
-    return lex_.Error(begin, Format("'{}' does not name dimensions as b01f_01io->b01f does", text.substr(0, 60)));
+    return lex_.Error(begin, Format("'{}' does not name dimensions in the form b01f_01io->b01f.", text.substr(0, 60)));
   ConvolutionAttributes& c = out.labels;
   auto read = [&](std::string_view labels, char first, char second, int64_t& first_dim, int64_t& second_dim,
                   Dims& spatial, std::string_view which) -> Result<> {
     const std::size_t at = begin + static_cast<std::size_t>(labels.data() - text.data());
     if (labels.size() < 2 || labels.size() > 12)
-      return lex_.Error(at,
-                        Format("the {} has {} dimension labels, between 2 and 12 are possible", which, labels.size()));
+      return lex_.Error(at, Format("The {} has {} dimension labels, there can be 2 to 12.", which, labels.size()));
     spatial = Dims(labels.size() - 2, -1);
     first_dim = second_dim = -1;
     for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -118,9 +118,9 @@ Result<> Parser::ParseDimLabels(AttributeSet& out) {
       else if (IsDigit(l) && static_cast<std::size_t>(l - '0') < spatial.size())
         slot = &spatial[static_cast<std::size_t>(l - '0')];
       if (slot == nullptr)
-        return lex_.Error(at + i, Format("'{}' is not a label of the {}: '{}', '{}' or a number below {}", l, which,
+        return lex_.Error(at + i, Format("'{}' is not a label of the {}: '{}', '{}' or a number below {}.", l, which,
                                          first, second, spatial.size()));
-      if (*slot >= 0) return lex_.Error(at + i, Format("label '{}' stands twice in the {}", l, which));
+      if (*slot >= 0) return lex_.Error(at + i, Format("Label '{}' is given twice in the {}.", l, which));
       *slot = static_cast<int64_t>(i);
     }
     return {};
@@ -130,7 +130,7 @@ Result<> Parser::ParseDimLabels(AttributeSet& out) {
                   c.kernel_spatial, "kernel"));
   KRAFLA_TRY(read(text.substr(arrow + 2), 'b', 'f', c.output_batch, c.output_feature, c.output_spatial, "output"));
   if (c.input_spatial.size() != c.kernel_spatial.size() || c.input_spatial.size() != c.output_spatial.size())
-    return lex_.Error(begin, "input, kernel and output differ in their number of spatial dimensions");
+    return lex_.Error(begin, "Input, kernel and output differ in their number of spatial dimensions.");
   return {};
 }
 
@@ -144,14 +144,14 @@ Result<> Parser::ParsePadding(AttributeSet& out) {
   }
   Groups groups{lex_.RawWord()};
   auto bad = [&] {
-    return lex_.Error(begin,
-                      Format("'{}' is not a padding such as 0_1x2_3_1 (low_high_interior)", groups.text.substr(0, 60)));
+    return lex_.Error(
+        begin, Format("'{}' is not a padding such as 0_1x2_3_1 (low_high_interior).", groups.text.substr(0, 60)));
   };
   do {
     int64_t low = 0, high = 0, interior = 0;
     if (!groups.Int(&low) || !groups.Take('_') || !groups.Int(&high)) return bad();
     if (groups.Take('_') && !groups.Int(&interior)) return bad();
-    if (interior < 0) return lex_.Error(begin, Format("interior padding is negative ({})", interior));
+    if (interior < 0) return lex_.Error(begin, Format("Interior padding is negative ({}).", interior));
     out.padding.low.push_back(low);
     out.padding.high.push_back(high);
     out.padding.interior.push_back(interior);

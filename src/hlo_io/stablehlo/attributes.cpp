@@ -57,7 +57,7 @@ Result<Dims> DimsAttribute(const Op& op, std::string_view key) {
 Result<int64_t> IntAttribute(const Op& op, std::string_view key) {
   KRAFLA_ASSIGN(AttributeRef found, Needed(op, key));
   if (found->kind != Kind::kInteger && found->kind != Kind::kBool)
-    return InvalidArgument("Attribute '{}' of '{}' is no integer.", key, op.name);
+    return InvalidArgument("Attribute '{}' of '{}' is not an integer.", key, op.name);
   return found->integer;
 }
 
@@ -65,13 +65,13 @@ Result<bool> BoolAttribute(const Op& op, std::string_view key) {
   KRAFLA_ASSIGN(AttributeRef found, Needed(op, key));
   if (found->kind == Kind::kUnit) return true;
   if (found->kind != Kind::kBool && found->kind != Kind::kInteger)
-    return InvalidArgument("Attribute '{}' of '{}' is no boolean.", key, op.name);
+    return InvalidArgument("Attribute '{}' of '{}' is not a boolean.", key, op.name);
   return found->integer != 0;
 }
 
 Result<std::string> StringAttribute(const Op& op, std::string_view key) {
   KRAFLA_ASSIGN(AttributeRef found, Needed(op, key));
-  if (found->kind != Kind::kString) return InvalidArgument("Attribute '{}' of '{}' is no string.", key, op.name);
+  if (found->kind != Kind::kString) return InvalidArgument("Attribute '{}' of '{}' is not a string.", key, op.name);
   return found->text;
 }
 

@@ -120,7 +120,7 @@ Result<> Einsum(Converter& c, const Op& op, Body& body) {
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
   const std::size_t comma = config.find(','), arrow = config.find("->");
   if (operands.size() != 2 || comma == std::string::npos || arrow == std::string::npos || comma > arrow)
-    return InvalidArgument("'{}' is no einsum of two arrays.", config.substr(0, 60));
+    return InvalidArgument("'{}' is not an einsum of two arrays.", config.substr(0, 60));
   const std::string lhs = config.substr(0, comma), rhs = config.substr(comma + 1, arrow - comma - 1),
                     out = config.substr(arrow + 2);
   if (static_cast<int64_t>(lhs.size()) != operands[0]->shape().rank() ||

@@ -15,11 +15,11 @@ constexpr int kLongestChain = 256;
 
 // "{0,1}".
 Result<Dims> OrderIn(std::string_view text, int64_t rank) {
-  const Failure wrong = InvalidArgument("The layout '{}' is no order of {} dimensions.", text.substr(0, 80), rank);
+  const Failure wrong = InvalidArgument("The layout '{}' is not an order of {} dimensions.", text.substr(0, 80), rank);
   if (!text.starts_with('{') || !text.ends_with('}')) return wrong;
   std::string_view rest = text.substr(1, text.size() - 2);
   if (rest.find(':') != std::string_view::npos)
-    return Unimplemented("Layouts are orders of dimensions; '{}' says more.", text.substr(0, 80));
+    return Unimplemented("Layouts can only be orders of dimensions; '{}' has more than that.", text.substr(0, 80));
   Dims out;
   uint64_t seen = 0;
   while (!rest.empty()) {

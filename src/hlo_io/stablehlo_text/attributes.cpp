@@ -112,7 +112,7 @@ Result<TextParser::Entries> TextParser::ParseDictionary() {
 
 Result<AttributeRef> TextParser::ParseAttribute() {
   const Deeper deeper(depth_);
-  if (depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
+  if (depth_ > kMaxTypeDepth) return lex_.Error("Types and attributes are nested deeper than the limit of 64.");
   switch (lex_.token().kind) {
     case MlirTok::kString: {
       AttributeRef out = Text(UnescapeMlir(lex_.Next().text));
@@ -169,7 +169,7 @@ Result<AttributeRef> TextParser::ParseAttribute() {
   if (lex_.IsWord("dense")) return ParseDense();
   if (lex_.IsWord("array")) return ParseArrayOf();
   if (lex_.IsWord("dense_resource") || lex_.IsWord("sparse"))
-    return lex_.Error("resources and sparse arrays cannot be read");
+    return lex_.Error("Resources and sparse arrays cannot be read.");
   if (lex_.IsWord("loc")) {
     KRAFLA_TRY(SkipLocation());
     return Keep(Attribute());
@@ -192,7 +192,7 @@ Result<AttributeRef> TextParser::ParseNumber() {
     lex_.Next();
     KRAFLA_ASSIGN(out.type, ParseType());
     if (out.type->kind != Type::Kind::kElement)
-      return lex_.ErrorAt(token.begin, "a number has a type that is no number");
+      return lex_.ErrorAt(token.begin, "A number has a type that is not numeric.");
     type.element = out.type->element == ElementType::kInvalid ? ElementType::kS64 : out.type->element;
   } else {
     out.type = Keep(type);
@@ -207,7 +207,7 @@ Result<AttributeRef> TextParser::ParseNumber() {
       std::memcpy(&value, bytes.data(), 4);
       out.number = value;
     } else {
-      return lex_.ErrorAt(token.begin, "a number has a floating-point type other than f32 and f64");
+      return lex_.ErrorAt(token.begin, "A number has a floating-point type other than f32 and f64.");
     }
     return Keep(std::move(out));
   }
@@ -223,7 +223,7 @@ Result<AttributeRef> TextParser::ParseNumber() {
 // One element as a Literal stores it.
 Result<> TextParser::StoreElement(std::string_view text, ElementType type, std::string& out) const {
   auto bad = [&] {
-    return lex_.Error(Format("'{}' is no value of type {}", text.substr(0, 40), ElementTypeName(type)));
+    return lex_.Error(Format("'{}' is not a value of type {}.", text.substr(0, 40), ElementTypeName(type)));
   };
   if (type == ElementType::kInvalid) type = ElementType::kS64;
   if (type == ElementType::kPred) {
@@ -293,7 +293,7 @@ Result<AttributeRef> TextParser::ParseDense() {
       ++open;
       listed |= token.punct == '[';
     } else if (lex_.Is(']') || lex_.Is(')')) {
-      if (--open < 0) return lex_.Error("this bracket was never opened");
+      if (--open < 0) return lex_.Error("This bracket was never opened.");
     } else if (!lex_.Is(',')) {
       return lex_.Unexpected("an element, a bracket or '>'");
     }
@@ -310,11 +310,12 @@ Result<AttributeRef> TextParser::ParseDense() {
     return Keep(std::move(out));
   }
   if (out.type->kind != Type::Kind::kTensor)
-    return lex_.ErrorAt(begin, "a dense value has a type that is no tensor of numbers");
+    return lex_.ErrorAt(begin, "A dense value has a type that is not a tensor of numbers.");
   int64_t count = 1;
   for (int64_t d : out.type->dims) {
     auto product = d < 0 ? std::nullopt : CheckedMul(count, d);
-    if (!product) return lex_.ErrorAt(begin, "the dimensions of a dense value must be known and multiply to 63 bits");
+    if (!product)
+      return lex_.ErrorAt(begin, "The dimensions of a dense value must be known, and their product must fit 63 bits.");
     count = *product;
   }
   const ElementType type = out.type->element;
@@ -322,10 +323,10 @@ Result<AttributeRef> TextParser::ParseDense() {
   const int width = type == ElementType::kInvalid ? 8 : StorageBytes(type);
   if (is_blob) {
     if (!elements.empty() || !blob.starts_with("0x") || blob.size() % 2 != 0)
-      return lex_.ErrorAt(begin, "a string of elements is hexadecimal bytes after 0x");
+      return lex_.ErrorAt(begin, "A string of elements must be hexadecimal digits after 0x.");
     for (std::size_t i = 2; i < blob.size(); i += 2) {
       const int high = HexDigit(blob[i]), low = HexDigit(blob[i + 1]);
-      if (high < 0 || low < 0) return lex_.ErrorAt(begin, "a string of elements is hexadecimal bytes after 0x");
+      if (high < 0 || low < 0) return lex_.ErrorAt(begin, "A string of elements must be hexadecimal digits after 0x.");
       out.bytes += static_cast<char>(high * 16 + low);
     }
     const auto size = static_cast<int64_t>(out.bytes.size());
@@ -337,7 +338,7 @@ Result<AttributeRef> TextParser::ParseDense() {
     } else if (size == width && count != 1) {
       out.splat = true;
     } else if (!CheckedMul(count, int64_t{width}) || size != count * width) {
-      return lex_.ErrorAt(begin, Format("{} elements of {} bytes are given as {} bytes", count, width, size));
+      return lex_.ErrorAt(begin, Format("{} elements of {} bytes are given as {} bytes.", count, width, size));
     }
     return Keep(std::move(out));
   }
@@ -345,7 +346,7 @@ Result<AttributeRef> TextParser::ParseDense() {
   const auto given = static_cast<int64_t>(elements.size());
   out.splat = !listed && given == parts && count != 1;
   if (!out.splat && (given % parts != 0 || given / parts != count))
-    return lex_.ErrorAt(begin, Format("{} elements are given, the type has {}", given / parts, count));
+    return lex_.ErrorAt(begin, Format("{} elements are given, the type has {}.", given / parts, count));
   const ElementType part = RealPart(type);
   for (std::string_view element : elements) KRAFLA_TRY(StoreElement(element, part, out.bytes));
   return Keep(std::move(out));
@@ -421,7 +422,7 @@ Result<AttributeRef> TextParser::ParseHash() {
   const bool ours = token.text.starts_with("stablehlo") || token.text.starts_with("vhlo") ||
                     token.text.starts_with("mhlo") || token.text.starts_with("chlo");
   if (!lex_.Is('<'))
-    return lex_.ErrorAt(token.begin, Format("no attribute '#{}' is defined", token.text.substr(0, 60)));
+    return lex_.ErrorAt(token.begin, Format("No attribute '#{}' is defined.", token.text.substr(0, 60)));
   if (!ours) {
     Attribute out;
     out.kind = Kind::kOther;
@@ -449,7 +450,7 @@ Result<AttributeRef> TextParser::ParseHash() {
     Attribute out;
     out.kind = Kind::kDictionary;
     while (!lex_.Accept('>')) {
-      if (lex_.token().kind != MlirTok::kWord) return lex_.ErrorAt(begin, "raw dimension numbers are named");
+      if (lex_.token().kind != MlirTok::kWord) return lex_.ErrorAt(begin, "Raw dimension numbers must have names.");
       std::string key(lex_.Next().text);
       KRAFLA_TRY(lex_.Expect('='));
       KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());

@@ -133,9 +133,9 @@ Failure MlirLexer::ErrorAt(std::size_t offset, std::string_view message) const {
 }
 
 Failure MlirLexer::Unexpected(std::string_view wanted) const {
-  if (token_.kind == MlirTok::kBad) return Error(Format("here begins {}", token_.text));
-  if (token_.kind == MlirTok::kEnd) return Error(Format("expected {}, found the end of the text", wanted));
-  return Error(Format("expected {}, found '{}'", wanted,
+  if (token_.kind == MlirTok::kBad) return Error(Format("Here begins {}.", token_.text));
+  if (token_.kind == MlirTok::kEnd) return Error(Format("Expected {}, found the end of the text.", wanted));
+  return Error(Format("Expected {}, found '{}'.", wanted,
                       text_.substr(token_.begin, std::min<std::size_t>(token_.end - token_.begin, 40))));
 }
 
@@ -154,7 +154,7 @@ Result<int64_t> MlirLexer::Int() {
   const std::string_view text = token_.text;
   if (token_.kind != MlirTok::kNumber) return Unexpected("an integer");
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return Error("this is not an integer of 64 bits");
+  if (error != std::errc() || end != text.data() + text.size()) return Error("This is not an integer of 64 bits.");
   Next();
   return value;
 }
@@ -169,13 +169,13 @@ Result<> MlirLexer::SkipBrackets() {
   const std::size_t begin = token_.begin;
   do {
     if (token_.kind == MlirTok::kEnd || token_.kind == MlirTok::kBad)
-      return ErrorAt(begin, "this bracket is never closed");
+      return ErrorAt(begin, "This bracket is never closed.");
     if (token_.kind == MlirTok::kPunct) {
       const char c = token_.punct;
       if (c == '(' || c == '[' || c == '{' || c == '<') open += c;
       if (c == ')' || c == ']' || c == '}' || c == '>') {
         const char want = c == ')' ? '(' : c == ']' ? '[' : c == '}' ? '{' : '<';
-        if (open.empty() || open.back() != want) return Error("this bracket was never opened");
+        if (open.empty() || open.back() != want) return Error("This bracket was never opened.");
         open.pop_back();
       }
     }

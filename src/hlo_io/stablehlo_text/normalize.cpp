@@ -133,7 +133,7 @@ Result<> TextParser::Normalize(Op& op) {
                                              "API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED",
                                              "API_VERSION_TYPED_FFI"};
       if (version->integer < 0 || version->integer > 4)
-        return lex_.Error(Format("no API version {} of custom calls is known", version->integer));
+        return lex_.Error(Format("No API version {} of custom calls is known.", version->integer));
       take("api_version");
       add("api_version", Word(kWords[version->integer]));
     }

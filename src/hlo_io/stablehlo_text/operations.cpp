@@ -42,10 +42,11 @@ Result<ValueId> TextParser::ParseOperand() {
     auto it = scope->find(token.text);
     if (it == scope->end()) continue;
     if (index >= it->second.count)
-      return lex_.ErrorAt(token.begin, Format("%{} stands for {} values", token.text.substr(0, 60), it->second.count));
+      return lex_.ErrorAt(token.begin, Format("%{} is the name of {} values, where one is needed.",
+                                              token.text.substr(0, 60), it->second.count));
     return it->second.first + static_cast<ValueId>(index);
   }
-  return lex_.ErrorAt(token.begin, Format("no value %{} is defined before this", token.text.substr(0, 60)));
+  return lex_.ErrorAt(token.begin, Format("No value %{} is defined before this.", token.text.substr(0, 60)));
 }
 
 Result<> TextParser::ParseOperands(Op& op) {
@@ -63,14 +64,14 @@ Result<> TextParser::Define(Op& op, std::span<const ResultName> results, std::sp
   int64_t named = 0;
   for (const ResultName& r : results) named += r.count;
   if (!results.empty() && named != static_cast<int64_t>(types.size()))
-    return lex_.ErrorAt(offset, Format("'{}' has {} results and {} names for them", op.name, types.size(), named));
+    return lex_.ErrorAt(offset, Format("'{}' has {} results but {} names for them.", op.name, types.size(), named));
   for (TypeRef type : types) op.results.push_back(NewValue(type));
   std::size_t at = 0;
   for (const ResultName& r : results) {
     if (!scopes_.back()
              .emplace(r.name, Named{op.results.empty() ? 0 : op.results[std::min(at, op.results.size() - 1)], r.count})
              .second)
-      return lex_.ErrorAt(r.offset, Format("%{} is defined twice", r.name.substr(0, 60)));
+      return lex_.ErrorAt(r.offset, Format("%{} is defined twice.", r.name.substr(0, 60)));
     at += static_cast<std::size_t>(r.count);
   }
   return {};
@@ -87,7 +88,7 @@ Result<> TextParser::ParseArguments(std::vector<ValueId>& out, std::vector<Attri
     const ValueId id = NewValue(type);
     out.push_back(id);
     if (!scopes_.back().emplace(name.text, Named{id, 1}).second)
-      return lex_.ErrorAt(name.begin, Format("%{} is defined twice", name.text.substr(0, 60)));
+      return lex_.ErrorAt(name.begin, Format("%{} is defined twice.", name.text.substr(0, 60)));
     Attribute dictionary;
     dictionary.kind = Attribute::Kind::kDictionary;
     if (lex_.Is('{')) { KRAFLA_ASSIGN(dictionary.entries, ParseDictionary()); }
@@ -105,7 +106,7 @@ Result<> TextParser::ParseBody(Region& region) {
     KRAFLA_TRY(lex_.Expect(':'));
   }
   while (!lex_.Accept('}')) {
-    if (lex_.token().kind == MlirTok::kBlock) return lex_.Error("a region of more than one block cannot be read");
+    if (lex_.token().kind == MlirTok::kBlock) return lex_.Error("A region of more than one block cannot be read.");
     KRAFLA_ASSIGN(Op op, ParseOp());
     region.ops.push_back(std::move(op));
   }
@@ -159,7 +160,7 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
   KRAFLA_TRY(lex_.Expect('('));
   KRAFLA_TRY(ParseOperands(op));
   KRAFLA_TRY(lex_.Expect(')'));
-  if (lex_.Is('[')) return lex_.Error("successor blocks cannot be read");
+  if (lex_.Is('[')) return lex_.Error("Successor blocks cannot be read.");
   if (lex_.Accept('<')) {
     KRAFLA_ASSIGN(op.attributes, ParseDictionary());
     KRAFLA_TRY(lex_.Expect('>'));
@@ -185,14 +186,14 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   if (!signature.functional || signature.operands.size() != op.operands.size())
-    return lex_.ErrorAt(offset, Format("'{}' has {} operands and types for {}", op.name, op.operands.size(),
+    return lex_.ErrorAt(offset, Format("'{}' has {} operands but types for {}.", op.name, op.operands.size(),
                                        signature.operands.size()));
   return Define(op, results, signature.results, offset);
 }
 
 Result<Op> TextParser::ParseOp() {
   const Deeper deeper(depth_);
-  if (depth_ > kMaxRegionDepth) return lex_.Error("regions lie within others deeper than the limit of 128");
+  if (depth_ > kMaxRegionDepth) return lex_.Error("Regions are nested deeper than the limit of 128.");
   const std::size_t offset = lex_.token().begin;
   std::vector<ResultName> results;
   if (lex_.token().kind == MlirTok::kValue) {
@@ -203,7 +204,7 @@ Result<Op> TextParser::ParseOp() {
       if (lex_.Accept(':')) {
         KRAFLA_ASSIGN(r.count, lex_.Int());
         if (r.count < 1 || r.count > (1 << 20))
-          return lex_.ErrorAt(name.begin, Format("a name for {} values", r.count));
+          return lex_.ErrorAt(name.begin, Format("One name is given to {} values.", r.count));
       }
       results.push_back(r);
     } while (lex_.Accept(','));

@@ -65,7 +65,7 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
     for (std::size_t s = 0; s < 3; ++s) {
       if (s == 1) KRAFLA_TRY(lex_.ExpectWord("x"));
       if (s == 2 && lex_.Next().kind != MlirTok::kArrow)
-        return lex_.Error("expected '->' before the result's dimensions");
+        return lex_.Error("Expected '->' before the result's dimensions.");
       KRAFLA_TRY(lex_.Expect('['));
       Dims spatial;
       int64_t first = -1, second = -1, at = 0;
@@ -76,7 +76,7 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
           second = at;
         } else {
           KRAFLA_ASSIGN(int64_t number, lex_.Int());
-          if (number < 0 || number > 64) return lex_.Error("a spatial dimension has a number of 0 to 64");
+          if (number < 0 || number > 64) return lex_.Error("The number of a spatial dimension must be 0 to 64.");
           while (spatial.ssize() <= number) spatial.push_back(-1);
           spatial[static_cast<std::size_t>(number)] = at;
         }
@@ -106,7 +106,7 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
           for (AttributeRef n : pair->elements) flat.push_back(n->integer);
         add("padding", List(flat));
       } else {
-        return lex_.Error(Format("'{}' is no part of a window", part.substr(0, 40)));
+        return lex_.Error(Format("'{}' is not a part of a window.", part.substr(0, 40)));
       }
       lex_.Accept(',');
     }
@@ -165,7 +165,7 @@ Result<> TextParser::ParseReduce(Op& op, std::span<const ResultName> results, st
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   Region region;
   if (!applied.empty()) {
-    if (count != 1) return lex_.ErrorAt(offset, "'applies' goes with one array");
+    if (count != 1) return lex_.ErrorAt(offset, "'applies' takes one array.");
     const TypeRef type = tree_.values[static_cast<std::size_t>(inits[0])];
     Op inner, end;
     inner.name = applied;
@@ -184,7 +184,7 @@ Result<> TextParser::ParseReduce(Op& op, std::span<const ResultName> results, st
     while (lex_.Is('(')) {
       std::vector<ValueId> pair;
       KRAFLA_TRY(ParseArguments(pair, nullptr));
-      if (pair.size() != 2) return lex_.Error(Format("a reducer has pairs of arguments, not {}", pair.size()));
+      if (pair.size() != 2) return lex_.Error(Format("A reducer has pairs of arguments, not {}.", pair.size()));
       left.push_back(pair[0]);
       right.push_back(pair[1]);
     }
@@ -217,7 +217,7 @@ Result<> TextParser::ParseWhile(Op& op, std::span<const ResultName> results, std
     types = std::move(signature.results);
   }
   if (types.size() != names.size())
-    return lex_.ErrorAt(offset, Format("a loop has {} values and types for {}", names.size(), types.size()));
+    return lex_.ErrorAt(offset, Format("A loop has {} values but types for {}.", names.size(), types.size()));
   if (lex_.AcceptWord("attributes")) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
   for (std::string_view part : {"cond", "do"}) {
     KRAFLA_TRY(lex_.ExpectWord(part));
@@ -293,7 +293,7 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
   if (n == "constant" || n == "chlo.constant") {
     if (lex_.Is('{')) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
     KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
-    if (value->type == nullptr) return lex_.ErrorAt(offset, "a constant has a value that is not dense");
+    if (value->type == nullptr) return lex_.ErrorAt(offset, "A constant has a value that is not dense.");
     op.attributes.emplace_back("value", value);
     return Define(op, results, std::vector<TypeRef>{value->type}, offset);
   }
@@ -364,8 +364,8 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
       const std::string_view word = lex_.Next().text;
       if (lex_.Accept('=')) KRAFLA_TRY(ParseKeyword(op, word));
       else if (n == "compare") op.attributes.emplace_back("compare_type", Word(word));
-      else if (n == "return" || n == "sdy.return") return lex_.Error("expected the types of what is returned");
-      else return lex_.Error(Format("'{}' does not belong to '{}'", word.substr(0, 40), n));
+      else if (n == "return" || n == "sdy.return") return lex_.Error("Expected the types of what is returned.");
+      else return lex_.Error(Format("'{}' does not belong to '{}'.", word.substr(0, 40), n));
     } else if (lex_.token().kind == MlirTok::kValue && n != "return" && n != "sdy.return") {
       KRAFLA_TRY(ParseOperands(op));
     } else if ((n == "return" || n == "sdy.return") && op.operands.empty()) {

@@ -62,7 +62,7 @@ Result<Type> TextParser::ElementOf(std::string_view word) const {
     out.text = word;
     return out;
   }
-  return lex_.Error(Format("'{}' is not a type", word.substr(0, 40)));
+  return lex_.Error(Format("'{}' is not a type.", word.substr(0, 40)));
 }
 
 Result<std::vector<TypeRef>> TextParser::ParseTypeList(char close, std::vector<AttributeRef>* attributes) {
@@ -137,7 +137,7 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
     if (end > at && end < text.size() && text[end] == 'x') {
       int64_t dim = 0;
       auto [p, error] = std::from_chars(text.data() + at, text.data() + end, dim);
-      if (error != std::errc() || p != text.data() + end) return lex_.ErrorAt(at, "a dimension does not fit 63 bits");
+      if (error != std::errc() || p != text.data() + end) return lex_.ErrorAt(at, "A dimension does not fit 63 bits.");
       out.dims.push_back(dim);
       at = end + 1;
     } else if (end == at && at + 1 < text.size() && text[at] == '?' && text[at + 1] == 'x') {
@@ -165,7 +165,7 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
     if (list != nullptr)
       for (AttributeRef e : list->elements) out.bounds.push_back(e->integer);
     if (!out.bounds.empty() && out.bounds.size() != out.dims.size())
-      return lex_.Error(Format("{} bounds for {} dimensions", out.bounds.size(), out.dims.size()));
+      return lex_.Error(Format("{} bounds are given for {} dimensions.", out.bounds.size(), out.dims.size()));
   }
   KRAFLA_TRY(lex_.Expect('>'));
   if (buffer) {
@@ -177,7 +177,7 @@ Result<TypeRef> TextParser::ParseTensor(bool buffer) {
 
 Result<TypeRef> TextParser::ParseType() {
   const Deeper deeper(depth_);
-  if (depth_ > kMaxTypeDepth) return lex_.Error("types and attributes lie within others deeper than the limit of 64");
+  if (depth_ > kMaxTypeDepth) return lex_.Error("Types and attributes are nested deeper than the limit of 64.");
   if (lex_.Accept('(')) {
     Type out;
     out.kind = Type::Kind::kFunction;
@@ -219,7 +219,7 @@ Result<TypeRef> TextParser::ParseType() {
     out.kind = Type::Kind::kElement;
     if (part->element == ElementType::kF32) out.element = ElementType::kC64;
     else if (part->element == ElementType::kF64) out.element = ElementType::kC128;
-    else return lex_.Error("the parts of a complex number are f32 or f64");
+    else return lex_.Error("The parts of a complex number must be f32 or f64.");
     return Keep(std::move(out));
   }
   if (word == "tuple") {

@@ -120,7 +120,7 @@ std::vector<Shape> OperandShapes(const ShapeRuleInput& in) {
 }
 
 Result<int64_t> RequiredDimension(const CollectiveAttributes& a) {
-  if (!a.dimension) return InvalidArgument("dimensions must name one dimension.");
+  if (!a.dimension) return InvalidArgument("The dimensions must name one dimension.");
   return *a.dimension;
 }
 

@@ -183,7 +183,7 @@ Result<Shape> Infeed(const ShapeRuleInput& in) {
   KRAFLA_TRY(ExpectToken(in, 0));
   KRAFLA_ASSIGN(const Shape* declared, Declared(in));
   if (!declared->IsTuple() || declared->tuple_elements().size() != 2 || !declared->tuple_elements()[1].IsToken())
-    return InvalidArgument("infeed gives a tuple of the data and a token, {} was declared.", Brief(*declared));
+    return InvalidArgument("Infeed gives a tuple of the data and a token, {} was declared.", Brief(*declared));
   return *declared;
 }
 
@@ -208,7 +208,7 @@ Result<Shape> Recv(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* declared, Declared(in));
   if (!declared->IsTuple() || declared->tuple_elements().size() != 3 ||
       !IsScalarOf(declared->tuple_elements()[1], ElementType::kU32) || !declared->tuple_elements()[2].IsToken())
-    return InvalidArgument("recv gives a tuple of the data, u32[] and a token, {} was declared.", Brief(*declared));
+    return InvalidArgument("Recv gives a tuple of the data, u32[] and a token, {} was declared.", Brief(*declared));
   return *declared;
 }
 

@@ -25,7 +25,7 @@ Result<Shape> Constant(const ShapeRuleInput& in) {
 Result<Shape> Iota(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* declared, DeclaredArray(in));
   if (declared->element_type() == ElementType::kPred)
-    return InvalidArgument("iota gives integers, floats or complex numbers, not {}.", Brief(*declared));
+    return InvalidArgument("Iota gives integers, floats or complex numbers, not {}.", Brief(*declared));
   KRAFLA_TRY(CheckDimensionNumber("iota_dimension", Attr<IotaAttributes>(in).dimension, declared->rank()));
   return *declared;
 }
@@ -99,7 +99,7 @@ Result<Shape> Bitcast(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* declared, DeclaredArray(in));
   auto bits = [](const Shape& s) { return CheckedMul(s.element_count(), BitWidth(s.element_type())); };
   if (x->byte_size() != declared->byte_size() || bits(*x) != bits(*declared))
-    return InvalidArgument("bitcast keeps the bytes; {} has {}, {} has {}.", Brief(*x), x->byte_size(),
+    return InvalidArgument("Bitcast keeps the bytes; {} has {}, {} has {}.", Brief(*x), x->byte_size(),
                            Brief(*declared), declared->byte_size());
   return *declared;
 }
@@ -110,7 +110,7 @@ Result<Shape> Concatenate(const ShapeRuleInput& in) {
   const Dims& dimensions = Attr<DimensionsAttributes>(in).dimensions;
   const Shape& first = *in.operands[0];
   if (dimensions.size() != 1)
-    return InvalidArgument("concatenate joins along one dimension, dimensions={} were given.", Brief(dimensions));
+    return InvalidArgument("Concatenate joins along one dimension, dimensions={} were given.", Brief(dimensions));
   int64_t along = dimensions[0];
   KRAFLA_TRY(CheckDimensionNumber("dimensions", along, first.rank()));
   DimList dims;
@@ -142,7 +142,8 @@ Result<Shape> Pad(const ShapeRuleInput& in) {
                            ElementTypeName(x->element_type()), Brief(*value));
   const auto& a = Attr<PadAttributes>(in);
   if (a.low.ssize() != x->rank() || a.high.ssize() != x->rank() || a.interior.ssize() != x->rank())
-    return InvalidArgument("padding must have one entry for each dimension of {}, it has {}.", Brief(*x), a.low.size());
+    return InvalidArgument("The padding must have one entry for each dimension of {}, it has {}.", Brief(*x),
+                           a.low.size());
   DimList dims;
   for (int64_t i = 0; i < x->rank(); ++i) {
     auto n = static_cast<std::size_t>(i);

@@ -119,7 +119,7 @@ Result<Shape> Scatter(const ShapeRuleInput& in) {
   KRAFLA_TRY(ExpectAtLeast(in, 3));
   KRAFLA_TRY(ExpectAllArrays(in));
   if (in.operands.size() % 2 == 0)
-    return InvalidArgument("scatter takes n arrays, the indices and n updates; {} operands were given.",
+    return InvalidArgument("Scatter takes n arrays, the indices and n updates; {} operands were given.",
                            in.operands.size());
   std::size_t n = in.operands.size() / 2;
   const Shape& x = *in.operands[0];

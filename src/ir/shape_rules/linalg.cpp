@@ -7,7 +7,7 @@ namespace krafla::shape_rules {
 Result<Shape> Cholesky(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* a, ArrayOperand(in, 0));
   if (a->rank() < 2 || a->dim(a->rank() - 1) != a->dim(a->rank() - 2))
-    return InvalidArgument("cholesky takes square matrices, the operand is {}.", Brief(*a));
+    return InvalidArgument("Cholesky takes square matrices, the operand is {}.", Brief(*a));
   return SameAsOperand(in);
 }
 

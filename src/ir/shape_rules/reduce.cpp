@@ -119,7 +119,7 @@ Result<Shape> Scan(const ShapeRuleInput& in) {
     return InvalidArgument("num_carries must lie in [0, {}], it is {}.", count, a.num_carries);
   auto arrays = static_cast<std::size_t>(count - a.num_carries);
   auto carries = static_cast<std::size_t>(a.num_carries);
-  if (arrays == 0) return InvalidArgument("scan needs an array to walk along; all {} operands are carries.", count);
+  if (arrays == 0) return InvalidArgument("Scan needs an array to walk along; all {} operands are carries.", count);
   KRAFLA_TRY(ExpectCalled(in, 1));
   const ComputationSignature& body = in.called[0];
   if (body.parameters.size() != in.operands.size())
@@ -206,7 +206,7 @@ Result<Shape> Map(const ShapeRuleInput& in) {
   bool all = mapped.ssize() == x.rank();
   for (std::size_t i = 0; all && i < mapped.size(); ++i) all = mapped[i] == static_cast<int64_t>(i);
   if (!all)
-    return InvalidArgument("map works on all dimensions in order; dimensions={} were given for {}.", Brief(mapped),
+    return InvalidArgument("Map works on all dimensions in order; dimensions={} were given for {}.", Brief(mapped),
                            Brief(x));
   return dims.Make(f.result.element_type());
 }
@@ -244,9 +244,9 @@ Result<Shape> Sort(const ShapeRuleInput& in) {
 Result<Shape> TopK(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* x, ArrayOperand(in, 0));
   int64_t k = Attr<TopKAttributes>(in).k;
-  if (x->rank() == 0) return InvalidArgument("topk needs a dimension to search, the operand is {}.", Brief(*x));
+  if (x->rank() == 0) return InvalidArgument("Topk needs a dimension to search, the operand is {}.", Brief(*x));
   int64_t last = x->dim(x->rank() - 1);
-  if (k < 0 || k > last) return InvalidArgument("k must lie in [0, {}], it is {}.", last, k);
+  if (k < 0 || k > last) return InvalidArgument("The k of topk must lie in [0, {}], it is {}.", last, k);
   if (last > INT32_MAX) return InvalidArgument("The last dimension of {} is past the s32 indices of topk.", Brief(*x));
   DimList dims;
   for (int64_t i = 0; i + 1 < x->rank(); ++i) dims.AddFrom(*x, i);

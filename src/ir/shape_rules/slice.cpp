@@ -32,7 +32,7 @@ Result<Shape> Slice(const ShapeRuleInput& in) {
   KRAFLA_ASSIGN(const Shape* x, ArrayOperand(in, 0));
   const auto& a = Attr<SliceAttributes>(in);
   if (a.starts.ssize() != x->rank() || a.limits.ssize() != x->rank() || a.strides.ssize() != x->rank())
-    return InvalidArgument("slice must have one range for each dimension of {}, it has {}.", Brief(*x),
+    return InvalidArgument("Slice must have one range for each dimension of {}, it has {}.", Brief(*x),
                            a.starts.size());
   DimList dims;
   for (int64_t i = 0; i < x->rank(); ++i) {

@@ -296,13 +296,13 @@ Lowered DynamicCall(DynamicOp& op) {
   const int64_t rank = x.value->shape().IsArray() ? x.value->shape().rank() : -1;
   if (pads) {
     if (op.operand_count() != 1 || static_cast<int64_t>(op.shape().tuple_elements().size()) != rank + 1)
-      return InvalidArgument("PadToStatic takes one array and gives it with a size for each dimension, not {}",
+      return InvalidArgument("PadToStatic takes one array and returns it with a size for each dimension, not {}.",
                              op.shape().ToString(false));
     std::vector<Instruction*> elements = {x.value};
     for (int64_t d = 0; d < rank; ++d) elements.push_back(op.SizeOr(x, d));
     for (std::size_t e = 0; e < elements.size(); ++e)
       if (!Shape::Compatible(op.shape().tuple_elements()[e].WithStaticDims(), elements[e]->shape()))
-        return InvalidArgument("PadToStatic gives {} as element {}, not {}", elements[e]->shape().ToString(false), e,
+        return InvalidArgument("PadToStatic returns {} as element {}, not {}.", elements[e]->shape().ToString(false), e,
                                op.shape().tuple_elements()[e].ToString(false));
     return BoundedValue{op.rewrite().Tuple(std::move(elements)), std::vector<DimensionSizes>(At(rank) + 1)};
   }
@@ -311,7 +311,7 @@ Lowered DynamicCall(DynamicOp& op) {
   for (std::size_t n = 1; fits && n < op.operand_count(); ++n)
     fits = Shape::Compatible(op.value(n)->shape(), SizeShape());
   if (!fits)
-    return InvalidArgument("SliceToDynamic takes an array and an s32[] size for each dimension, and gives {}",
+    return InvalidArgument("SliceToDynamic takes an array and an s32[] size for each dimension; it cannot return {}.",
                            op.shape().ToString(false));
   DimensionSizes sizes;
   for (int64_t d = 0; d < rank; ++d)
@@ -332,7 +332,7 @@ Lowered ComputationPadder::ApplyRule(DynamicOp& op) {
   if (HasTrait(opcode, op_trait::kCollective)) {
     KRAFLA_ASSIGN(std::optional<BoundedValue> made, LowerDynamicCollective(op));
     if (made) return made;
-    return Unimplemented("{} of {} is not supported", OpcodeName(opcode), i.shape().ToString(false));
+    return Unimplemented("{} of {} is not supported.", OpcodeName(opcode), i.shape().ToString(false));
   }
   for (auto rule : {LowerDynamicMovement, LowerDynamicIndexing, LowerDynamicCombination, LowerDynamicScan,
                     LowerDynamicProduct, LowerDynamicChannel}) {
@@ -352,7 +352,7 @@ Result<BoundedValue> ComputationPadder::Lower(Instruction* i, const std::vector<
   for (const Shape* leaf : TupleLeaves(i->shape()))
     for (int64_t d = 0; d < leaf->rank(); ++d)
       if (leaf->IsDynamicDim(d) && leaf->dim(d) > INT32_MAX)
-        return Unimplemented("the dynamic dimension {} of {} has a bound past 31 bits", d, leaf->ToString(false));
+        return Unimplemented("The bound of dynamic dimension {} of {} does not fit 31 bits.", d, leaf->ToString(false));
   if (i->opcode() == Opcode::kWhile || i->opcode() == Opcode::kConditional || i->opcode() == Opcode::kCall)
     return LowerControl(i, operands);
   DynamicOp op(*i, operands, sizes_);
@@ -519,7 +519,8 @@ Result<bool> DynamicPadder(Module& module, const PassOptions&) {
     if (!HasDynamic(*c)) continue;
     auto it = results.find(c);
     if (scan_bodies.contains(c)) {
-      if (it != results.end()) return Unimplemented("the computation {} is called by a scan and by others", c->name());
+      if (it != results.end())
+        return Unimplemented("The computation {} is called by a scan and by other instructions.", c->name());
       KRAFLA_TRY(TakeSizesOutOfScanBody(*c));
       changed = true;
       continue;

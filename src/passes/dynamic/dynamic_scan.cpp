@@ -42,8 +42,9 @@ Result<> TakeSizesOutOfScanBody(Computation& c) {
     const bool splat = i->opcode() == Opcode::kBroadcast && i->operand(0)->shape().rank() == 0;
     if (!splat && !IsElementwise(i->opcode()) &&
         !IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kTuple, Opcode::kGetTupleElement, Opcode::kConstant}))
-      return Unimplemented("{} in a scan of slices of dynamic shape, which takes elementwise operations only",
-                           OpcodeName(i->opcode()));
+      return Unimplemented(
+          "{} is not supported in a scan of slices of dynamic shape, which takes elementwise operations only.",
+          OpcodeName(i->opcode()));
     i->set_shape(i->shape().WithStaticDims());
   }
   return {};

@@ -62,7 +62,7 @@ class Inliner {
   Result<> Grow(const Computation& by) {
     size_ += static_cast<int64_t>(by.instructions().size());
     if (size_ <= options_.max_instructions) return {};
-    return ResourceExhausted("inlining the calls of computation '{}' would make more than {} instructions", by.name(),
+    return ResourceExhausted("Inlining the calls of computation '{}' would make more than {} instructions.", by.name(),
                              options_.max_instructions);
   }
 

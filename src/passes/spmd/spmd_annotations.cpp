@@ -42,7 +42,7 @@ bool IsBlock(const Shape& local, const Shape& global, const Sharding& sharding) 
 Result<> CheckPassedOn(const Instruction& i) {
   const Shape& from = i.operand(0)->shape();
   if (from.element_type() == i.shape().element_type() && from.rank() == i.shape().rank()) return {};
-  return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false), from.ToString(false));
+  return InvalidArgument("{0} cannot turn {2} into {1}.", Describe(i), i.shape().ToString(false), from.ToString(false));
 }
 
 // "unspecified_dims=[0,2]": the dimensions that a constraint leaves open.
@@ -155,7 +155,7 @@ Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope
   KRAFLA_TRY(CheckPassedOn(i));
   const bool fixed = !i.shape().IsArray() || i.shape().IsDynamic() || i.operand(0)->shape().IsDynamic();
   if ((!resizes || fixed) && !Shape::Compatible(i.shape(), i.operand(0)->shape()))
-    return InvalidArgument("{} makes {} of {}.", Describe(i), i.shape().ToString(false),
+    return InvalidArgument("{0} cannot turn {2} into {1}.", Describe(i), i.shape().ToString(false),
                            i.operand(0)->shape().ToString(false));
   if (target == "Sharding" || target == "xla.sdy.FuncResultSharding")
     return Constrain(i, scope.values.at(i.operand(0)), scope.emitter);

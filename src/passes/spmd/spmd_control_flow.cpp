@@ -76,7 +76,8 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
       Leaves(out, got);
       Leaves(init, want);
       if (got.size() != want.size())
-        return Internal("the state of a loop has {} leaves, and {} after a turn", want.size(), got.size());
+        return Internal("The state of a loop has {} leaves before an iteration and {} after it.", want.size(),
+                        got.size());
       for (std::size_t k = 0; k < got.size(); ++k) {
         KRAFLA_ASSIGN(*got[k], InRegion(std::move(*got[k]), region, inner));
         if (!got[k]->IsArray()) continue;
@@ -119,7 +120,7 @@ Result<Value> Walk::Conditional(const Instruction& i, std::vector<Value> operand
     branches.push_back(made);
     like = std::move(out);
   }
-  if (branches.empty()) return Internal("a conditional has no branches");
+  if (branches.empty()) return Internal("A conditional has no branches.");
   emitter.set_origin(&i);
   Instruction* made = emitter.Clone(i, branches[0]->root()->shape(), std::move(made_operands));
   made->set_called(std::move(branches));

@@ -21,7 +21,7 @@ Result<> Walk::FindGroups(const Computation& from, Scope& scope) {
       continue;
     const std::string group(FrontendAttribute(i->metadata(), "xla.sdy.sharding_group_id"));
     if (i->operand_count() != 1 || !i->operand(0)->shape().IsArray() || group.empty())
-      return InvalidArgument("{} is about no array, or names no group.", Describe(*i));
+      return InvalidArgument("{} has no array, or names no group.", Describe(*i));
     const Instruction* member = i->operand(0);
     std::vector<std::string>& groups = scope.groups[member];
     if (std::ranges::find(groups, group) != groups.end()) continue;

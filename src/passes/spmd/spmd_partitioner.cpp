@@ -78,7 +78,7 @@ Result<std::vector<Sharding>> ShardingsOf(const Instruction& i, const SdyMeshes&
   }
   if (out.size() == 1) out.assign(leaves, Sharding(out[0]));
   if (out.size() != leaves)
-    return InvalidArgument("{} has {} leaves, and a sharding of {}.", Describe(i), leaves, out.size());
+    return InvalidArgument("{} has {} leaves, but a sharding of {}.", Describe(i), leaves, out.size());
   return out;
 }
 

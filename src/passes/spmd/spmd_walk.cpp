@@ -54,7 +54,7 @@ Result<Value> Walk::Step(const Instruction& i, Scope& scope) {
   if (i.opcode() == Opcode::kGetTupleElement) {
     const auto index = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);
     const Value& tuple = scope.values.at(i.operand(0));
-    if (!tuple.is_tuple || index >= tuple.elements.size()) return Internal("a tuple has no element {}", index);
+    if (!tuple.is_tuple || index >= tuple.elements.size()) return Internal("The tuple has no element {}.", index);
     return tuple.elements[index];
   }
   std::vector<Value> operands;

@@ -92,7 +92,7 @@ bool KernelBuilder::TakesDot(const Instruction& i) {
 Result<BuiltKernel> KernelBuilder::BuildDot() {
   const Instruction& hero = *group_.heroes[0];
   std::optional<DotOperands> operands = ChooseDotOperands(hero);
-  if (!operands) return Internal("{} has no strides", Describe(hero));
+  if (!operands) return Internal("{} has no strides.", Describe(hero));
   Axes axes = AxesOf(hero, operands->lhs, operands->rhs);
   DotKernel kernel;
   // All but the innermost m and n axes are walked like batches.

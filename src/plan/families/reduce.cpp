@@ -178,7 +178,7 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
               expected =
                   builder.space().Delinearize(builder.space().Linearize(rows, split.row_dims), LeafShape(v).dims());
             if (!std::equal(index.begin(), index.end(), expected.begin(), expected.end()))
-              return Unimplemented("{} is read across rows", Describe(*v.instruction));
+              return Unimplemented("{} is read across rows.", Describe(*v.instruction));
             ElementType type = LeafShape(v).element_type();
             ElementType compute = ComputeType(RealPart(type));
             ScalarValue param{builder.Param(compute, it->second, row_mask), kNoNode};
@@ -186,7 +186,7 @@ Result<BuiltKernel> KernelBuilder::BuildReduce() {
             if (round_param[v]) param.re = builder.Convert(param.re, ElementType::kF32, type);
             return param;
           }
-          if (level.contains(v.instruction)) return Internal("{} is read before its stage", Describe(*v.instruction));
+          if (level.contains(v.instruction)) return Internal("{} is read before its stage.", Describe(*v.instruction));
           return Outside(*self, v, index, mask);
         });
     self = &emitter;

@@ -106,7 +106,7 @@ Result<BuiltKernel> KernelBuilder::BuildRngBits() {
 Result<BuiltKernel> KernelBuilder::BuildRngCounter() {
   const Instruction& i = *group_.heroes[0];
   if (i.shape().byte_size() != 16)
-    return InvalidArgument("{}: the state is u64[2], not {}", Describe(i), i.shape().ToString());
+    return InvalidArgument("{}: The state must be u64[2], not {}.", Describe(i), i.shape().ToString());
   ProgramBuilder b({});
   NodeOps ops{b};
   const int state = BindWords({&i, 1}, true, true), out = BindWords({&i, 0}, false, true);
