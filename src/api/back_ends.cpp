@@ -55,7 +55,7 @@ Result<BackEnd> BackEndOf(std::string_view selector) {
     if (b.name == name) return b;
     known += Format("{}{}", known.empty() ? "" : ", ", b.selectors);
   }
-  return InvalidArgument("'{}' is no device. Devices are: {}.", selector, known);
+  return InvalidArgument("Unknown device '{}'. The devices are: {}.", selector, known);
 }
 
 Result<BackEndRegistration> BackEndRegistration::Make(const BackEnd& back_end) {

@@ -181,7 +181,7 @@ Result<std::shared_ptr<Client>> Client::Create(std::string_view selector, const 
     if (client || client.error().code() != StatusCode::kNotFound) return client;
     passed_over = client.error().message();
   }
-  return NotFound("There is no device: {}", passed_over);
+  return NotFound("There is no device; of the last kind it was said: \"{}\".", passed_over);
 }
 
 }  // namespace krafla

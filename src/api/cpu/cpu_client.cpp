@@ -53,7 +53,7 @@ Result<std::vector<DeviceDescription>> ListCpuDevices() { return std::vector{Des
 
 Result<std::shared_ptr<Client>> CreateCpuClient(std::string_view selector, const ClientOptions&,
                                                 std::string_view passed_over) {
-  if (selector != "cpu") return InvalidArgument("'{}' is no device: the CPU is one device, cpu.", selector);
+  if (selector != "cpu") return InvalidArgument("Unknown device '{}'. The CPU is one device: cpu.", selector);
   return std::make_shared<CpuClient>(passed_over);
 }
 

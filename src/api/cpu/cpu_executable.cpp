@@ -52,7 +52,7 @@ Result<> CpuExecutable::ShareArguments(std::vector<std::shared_ptr<const Literal
 Result<> CpuExecutable::Execute() {
   return WithoutExceptions([&]() -> Result<> {
     std::lock_guard lock(running_);
-    if (arguments_.empty() && !arguments().empty()) return FailedPrecondition("no arguments have been set");
+    if (arguments_.empty() && !arguments().empty()) return FailedPrecondition("No arguments have been set.");
     KRAFLA_TRY(MakeResults());
     has_results_ = false;
     services_->SetLimit(limit_);
@@ -64,7 +64,8 @@ Result<> CpuExecutable::Execute() {
 
 Result<std::vector<Literal>> CpuExecutable::Results() {
   return WithoutExceptions([&]() -> Result<std::vector<Literal>> {
-    if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+    if (!has_results_)
+      return FailedPrecondition("There are no results: the program has not run since the arguments were set.");
     std::vector<Literal> out;
     for (const Literal& r : results_) {
       KRAFLA_ASSIGN(Literal copy, CopyOf(r));
@@ -75,7 +76,8 @@ Result<std::vector<Literal>> CpuExecutable::Results() {
 }
 
 Result<std::vector<Literal>> CpuExecutable::TakeResults() {
-  if (!has_results_) return FailedPrecondition("there are no results: nothing has run since");
+  if (!has_results_)
+    return FailedPrecondition("There are no results: the program has not run since the arguments were set.");
   has_results_ = false;
   return std::exchange(results_, {});
 }
