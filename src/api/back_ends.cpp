@@ -70,8 +70,9 @@ Result<BackEndRegistration> BackEndRegistration::Make(const BackEnd& back_end) {
 }
 
 BackEndRegistration::~BackEndRegistration() {
+  if (name_.empty()) return;
   std::lock_guard lock(Registered().mutex);
-  if (!name_.empty()) std::erase_if(Registered().rows, [&](const BackEnd& b) { return b.name == name_; });
+  std::erase_if(Registered().rows, [&](const BackEnd& b) { return b.name == name_; });
 }
 
 }  // namespace krafla

@@ -203,7 +203,8 @@ TEST(OtherElementwiseBits, MovedNans) {
   const Literal* arguments[] = {&x};
   for (const char* device : {"cpu", "vulkan"}) {
     auto client = SharedClient(device);
-    if (!client || !(*client)->device().profile->features.float64) continue;
+    if (!client) continue;
+    if (const auto& profile = (*client)->device().profile; profile && !profile->features.float64) continue;
     auto executable = CompileText(**client, text);
     ASSERT_TRUE(executable.has_value()) << executable.error().ToString();
     auto got = (*executable)->Run(arguments);
