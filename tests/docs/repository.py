@@ -92,7 +92,7 @@ class Command:
             self.flags[name] = self.flags_of([name, "--help"])
         self.passes = set(re.findall(r"^(\w+)", self.run(["opt", "--list-passes"]), re.M))
         unknown = self.run(["run", "-", "--disable", "?"])
-        self.features = set(re.findall(r"\w+", unknown.split("there are ")[1].split(", and the passes")[0]))
+        self.features = set(re.findall(r"\w+", unknown.split("the features are ")[1].split(", and the passes")[0]))
 
     def run(self, words):
         out = subprocess.run([self.krafla, *words], capture_output=True, text=True, timeout=60,
