@@ -55,71 +55,6 @@ Result<std::string> WithConfig(const Module& module) {
   return out;
 }
 
-bool IsPlain(const Shape& shape) { return !shape.IsTuple() && !shape.IsDynamic(); }
-
-// The layout that the header promises, else the array's own: an order of dimensions, nothing of memories.
-Shape Promised(const Shape& own, const Shape* header) {
-  Shape out = header != nullptr && Shape::Compatible(own, *header) ? *header : own;
-  if (!out.IsArray()) return out;
-  Layout layout = out.layout();
-  layout.tail.clear();
-  KRAFLA_CHECK(out.SetLayout(std::move(layout)).has_value());
-  return out;
-}
-
-// Makes the header promise the orders in which arrays will lie, and says whether any is not row-major. All are in
-// programs with tuples for parameters or sizes that a run finds out.
-Result<bool> OrderEntry(Module& module) {
-  const auto given = module.entry()->parameters();
-  const Shape& root = module.entry()->root()->shape();
-  std::vector<Shape> parameters, results;
-  const bool has_header = module.entry_layout_result && module.entry_layout_parameters.size() == given.size();
-  for (std::size_t n = 0; n < given.size(); ++n) {
-    if (given[n] == nullptr) return InvalidArgument("The program has no parameter {}.", n);
-    parameters.push_back(Promised(given[n]->shape(), has_header ? &module.entry_layout_parameters[n] : nullptr));
-  }
-  const bool tuple = root.IsTuple();
-  const std::vector<Shape>& own = tuple ? root.tuple_elements() : std::vector<Shape>{root};
-  for (std::size_t n = 0; n < own.size(); ++n) {
-    const Shape* header = nullptr;
-    if (module.entry_layout_result && Shape::Compatible(root, *module.entry_layout_result))
-      header = tuple ? &module.entry_layout_result->tuple_elements()[n] : &*module.entry_layout_result;
-    results.push_back(Promised(own[n], header));
-  }
-  module.entry_layout_result.reset();
-  module.entry_layout_parameters.clear();
-  auto ordered = [](const Shape& s) { return s.IsArray() && !s.layout().IsRowMajor(); };
-  if (!std::ranges::all_of(parameters, IsPlain) || !std::ranges::all_of(results, IsPlain)) return false;
-  if (!std::ranges::any_of(parameters, ordered) && !std::ranges::any_of(results, ordered)) return false;
-  module.entry_layout_parameters = std::move(parameters);
-  if (tuple) {
-    KRAFLA_ASSIGN(module.entry_layout_result, Shape::MakeTuple(std::move(results)));
-  } else {
-    module.entry_layout_result = std::move(results[0]);
-  }
-  return true;
-}
-
-// The buffers of arrays that lie as the layouts say: what the interface calls their shapes. `promised`: of all devices.
-Result<std::vector<Shape>> BufferShapes(const std::vector<Shape>& in_memory, const std::vector<Shape>& promised) {
-  std::vector<Shape> out;
-  for (std::size_t n = 0; n < in_memory.size(); ++n) {
-    Shape shape = in_memory[n];
-    if (shape.IsArray()) shape.ClearLayout();
-    if (n < promised.size() && shape.IsArray() && !promised[n].layout().IsRowMajor()) {
-      const Layout& layout = promised[n].layout();
-      Dims dims(shape.dims().size(), 0);
-      for (int64_t k = 0; k < shape.rank(); ++k)
-        dims[static_cast<std::size_t>(layout.minor_to_major[static_cast<std::size_t>(shape.rank() - 1 - k)])] =
-            shape.dim(k);
-      KRAFLA_ASSIGN(shape, Shape::MakeArray(shape.element_type(), dims));
-      KRAFLA_TRY(shape.SetLayout(layout));
-    }
-    out.push_back(std::move(shape));
-  }
-  return out;
-}
-
 // Memory space 5 of XLA's layouts.
 std::vector<bool> ResultsOnHost(const Module& module) {
   std::vector<bool> out;
@@ -205,18 +140,12 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, out->Read());
   if (module->entry() == nullptr) return InvalidArgument("The program has no entry computation.");
   const std::vector<bool> on_host = ResultsOnHost(*module);
-  KRAFLA_ASSIGN(out->compile_.lay_out_entry, OrderEntry(*module));
-  std::vector<Shape> parameters, results;
-  if (out->compile_.lay_out_entry) {
-    parameters = module->entry_layout_parameters;
-    for (const Shape* leaf : TupleLeaves(*module->entry_layout_result)) results.push_back(*leaf);
-  }
+  out->compile_.lay_out_entry = true;
   out->Describe(*module);
   if (out->devices_.size() == 1) {
     Lane& lane = *out->lanes_[0];
     KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, lane.client().Compile(std::move(module), out->compile_));
-    KRAFLA_ASSIGN(out->parameters_, BufferShapes(executable->arguments(), parameters));
-    KRAFLA_ASSIGN(out->results_, BufferShapes(executable->results(), results));
+    out->interface_ = executable->interface();
     out->report_ = executable->report();
     out->singles_[&lane] = std::move(executable);
   } else {
@@ -224,21 +153,20 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
     for (PJRT_Device* device : out->devices_) members.push_back(device->lane->shared_client());
     DeviceGroup group(std::move(members));
     KRAFLA_ASSIGN(out->group_, group.Compile(std::move(module), out->compile_));
-    KRAFLA_ASSIGN(out->parameters_, BufferShapes(out->group_->arguments(), parameters));
-    KRAFLA_ASSIGN(out->results_, BufferShapes(out->group_->results(), results));
+    out->interface_ = out->group_->interface();
     out->report_ = out->group_->report();
-    KRAFLA_ASSIGN(out->parameter_shardings_, Serialize(out->group_->parameter_shardings(), out->parameters_.size()));
-    KRAFLA_ASSIGN(out->result_shardings_, Serialize(out->group_->result_shardings(), out->results_.size()));
+    KRAFLA_ASSIGN(out->parameter_shardings_, Serialize(out->group_->parameter_shardings(), out->parameters().size()));
+    KRAFLA_ASSIGN(out->result_shardings_, Serialize(out->group_->result_shardings(), out->results().size()));
   }
-  out->donates_.resize(out->parameters_.size());
-  for (const Shape& shape : out->parameters_) out->parameter_layouts_.Add(shape);
-  for (const Shape& shape : out->results_) out->result_layouts_.Add(shape);
-  for (const Shape& shape : out->results_) {
+  out->donates_.resize(out->parameters().size());
+  for (const Shape& shape : out->parameters()) out->parameter_layouts_.Add(shape);
+  for (const Shape& shape : out->results()) out->result_layouts_.Add(shape);
+  for (const Shape& shape : out->results()) {
     out->result_types_.push_back(ToPjrtType(shape.element_type()));
     out->result_ranks_.push_back(static_cast<std::size_t>(shape.rank()));
     out->result_dims_.insert(out->result_dims_.end(), shape.dims().begin(), shape.dims().end());
   }
-  for (std::size_t i = 0; i < out->results_.size(); ++i) {
+  for (std::size_t i = 0; i < out->results().size(); ++i) {
     out->result_memories_.push_back(i < on_host.size() && on_host[i] ? kHostMemoryId : kDeviceMemoryId);
     const std::string_view kind = out->result_memories_.back() == kHostMemoryId ? kHostMemory : kDeviceMemory;
     out->memory_kinds_.push_back(kind.data());
@@ -265,7 +193,6 @@ Result<Executable*> Program::ExecutableOn(Lane& lane) {
   std::unique_ptr<Executable>& executable = singles_[&lane];
   if (executable == nullptr || executable->IsLost()) {
     KRAFLA_ASSIGN(std::unique_ptr<Module> module, Read());
-    KRAFLA_TRY(OrderEntry(*module));
     KRAFLA_ASSIGN(executable, lane.client().Compile(std::move(module), compile_));
   }
   return executable.get();

@@ -55,8 +55,8 @@ class Program {
   const ShardingList& result_shardings() const { return result_shardings_; }
 
   // Of one device, in the layouts of the buffers.
-  const std::vector<Shape>& parameters() const { return parameters_; }
-  const std::vector<Shape>& results() const { return results_; }
+  const std::vector<Shape>& parameters() const { return interface_.arguments; }
+  const std::vector<Shape>& results() const { return interface_.results; }
   const LayoutList& parameter_layouts() const { return parameter_layouts_; }
   const LayoutList& result_layouts() const { return result_layouts_; }
   const CompileReport& report() const { return report_; }
@@ -103,7 +103,7 @@ class Program {
   std::vector<PJRT_Device*> devices_;
   std::vector<Lane*> lanes_;
   CompileOptions compile_;
-  std::vector<Shape> parameters_, results_;
+  EntryInterface interface_;
   LayoutList parameter_layouts_, result_layouts_;
   CompileReport report_;
   ShardingList parameter_shardings_, result_shardings_;

@@ -7,18 +7,15 @@ namespace {
 
 class BoundedExecutable : public Executable {
  public:
-  BoundedExecutable(EntryInterface declared, std::unique_ptr<Executable> inner)
-      : declared_(std::move(declared)), inner_(std::move(inner)) {
-    report_ = inner_->report();
-    device_description_ = inner_->device_description();
-  }
+  explicit BoundedExecutable(std::unique_ptr<Executable> inner)
+      : Executable(inner->interface(), inner->report(), inner->device_description()), inner_(std::move(inner)) {}
 
-  const std::vector<Shape>& arguments() const override { return declared_.arguments; }
-  const std::vector<Shape>& results() const override { return declared_.results; }
+  const std::vector<Shape>& arguments() const override { return interface_.arguments; }
+  const std::vector<Shape>& results() const override { return interface_.results; }
 
   Result<> SetArguments(std::span<const Literal* const> arguments) override {
     std::vector<Literal> made;
-    KRAFLA_ASSIGN(std::vector<const Literal*> padded, PadArguments(declared_, arguments, made));
+    KRAFLA_ASSIGN(std::vector<const Literal*> padded, PadArguments(interface_, arguments, made));
     return inner_->SetArguments(padded);
   }
   bool IsLost() const override { return inner_->IsLost(); }
@@ -27,28 +24,28 @@ class BoundedExecutable : public Executable {
   Result<> Execute() override { return inner_->Execute(); }
   Result<std::vector<Literal>> Results() override {
     KRAFLA_ASSIGN(std::vector<Literal> padded, inner_->Results());
-    return CutResults(declared_, std::move(padded));
+    return CutResults(interface_, std::move(padded));
   }
   Result<> Join(const EvaluatorHost* host, int64_t devices) override { return inner_->Join(host, devices); }
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override {
     KRAFLA_ASSIGN(std::unique_ptr<Executable> inner, inner_->Another(host, devices));
-    return std::make_unique<BoundedExecutable>(declared_, std::move(inner));
+    return std::make_unique<BoundedExecutable>(std::move(inner));
   }
   const Module* module() const override { return inner_->module(); }
 
  private:
-  EntryInterface declared_;
   std::unique_ptr<Executable> inner_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Executable>> WithRunTimeSizes(EntryInterface declared, std::unique_ptr<Executable> executable) {
+Result<std::unique_ptr<Executable>> WithRunTimeSizes(std::unique_ptr<Executable> executable) {
+  const EntryInterface& declared = executable->interface();
   if (!declared.IsDynamic()) return executable;
   if (executable->arguments().size() != declared.padded_argument_count() ||
       executable->results().size() != declared.padded_result_count())
     return Unimplemented("Dynamic dimensions of parameters and results need the pass dynamic_padder.");
-  return std::make_unique<BoundedExecutable>(std::move(declared), std::move(executable));
+  return std::make_unique<BoundedExecutable>(std::move(executable));
 }
 
 }  // namespace krafla

@@ -6,11 +6,10 @@
 #include <memory>
 
 #include "api/client.h"
-#include "passes/entry_interface.h"
 
 namespace krafla {
 
-// `executable` itself where nothing in `declared` is dynamic.
-Result<std::unique_ptr<Executable>> WithRunTimeSizes(EntryInterface declared, std::unique_ptr<Executable> executable);
+// `executable` itself where nothing in its interface is dynamic.
+Result<std::unique_ptr<Executable>> WithRunTimeSizes(std::unique_ptr<Executable> executable);
 
 }  // namespace krafla

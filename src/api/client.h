@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/device_buffer.h"
@@ -27,6 +28,7 @@
 #include "krafla/literal.h"
 #include "krafla/run_options.h"
 #include "krafla/status.h"
+#include "passes/entry_interface.h"
 
 namespace krafla {
 
@@ -41,7 +43,7 @@ struct CompileOptions {
   // Any step that the device does not take is an error.
   bool strict = false;
   // Arguments and results are what lies in memory where the header promises layouts: the row-major arrays of the
-  // dimensions from major to minor. UNIMPLEMENTED for an entry with tuples for parameters or dynamic dimensions.
+  // dimensions from major to minor. Executable::interface() says what they are to the caller (passes/entry_layouts.h).
   bool lay_out_entry = false;
   // The executable keeps what Executable::Another needs, and its module.
   bool for_group = false;
@@ -95,9 +97,12 @@ class Executable {
 
   const CompileReport& report() const { return report_; }
   const std::string& device_description() const { return device_description_; }
-  // Leaves of the entry's parameters and result, depth first; tokens included. A dynamic dimension is an upper bound:
-  // arguments may be smaller there, and Results() has the size at run time. Layouts are those that the module promises;
-  // literals are row-major all the same, SetArgumentBytes and CopyResultBytes keep to them.
+  // The arguments and results that the program declares, in the layouts that memory has.
+  const EntryInterface& interface() const { return interface_; }
+  // Leaves of the entry's parameters and result as runs take and give them, depth first; tokens included. A dynamic
+  // dimension is an upper bound: arguments may be smaller there, and Results() has the size at run time. Layouts are
+  // those that the module promises; literals are row-major all the same, SetArgumentBytes and CopyResultBytes keep to
+  // them.
   virtual const std::vector<Shape>& arguments() const = 0;
   virtual const std::vector<Shape>& results() const = 0;
 
@@ -153,8 +158,14 @@ class Executable {
   std::string PlacementLine() const;
 
  protected:
+  Executable(EntryInterface interface, CompileReport report, std::string device_description)
+      : report_(std::move(report)),
+        interface_(std::move(interface)),
+        device_description_(std::move(device_description)) {}
+
   CompileReport report_;
-  std::string device_description_;
+  const EntryInterface interface_;
+  const std::string device_description_;
   const RunLimit* limit_ = &kUnlimited;
   std::recursive_timed_mutex running_;  // from the arguments to the results
 };

@@ -52,14 +52,17 @@ Result<> FrontEnd::Check() {
   KRAFLA_TRY(Verify(*module_));
   KRAFLA_TRY(CheckDevices(*module_, options_.for_group));
   KRAFLA_TRY(CheckBuiltInCalls(*module_, CustomCallsOf(options_)));
-  if (options_.lay_out_entry) KRAFLA_TRY(LayOutEntry(*module_));
+  if (options_.lay_out_entry) {
+    KRAFLA_ASSIGN(interface_, LayOutEntry(*module_));
+  } else {
+    interface_ = EntryInterface::Of(*module_);
+  }
   return {};
 }
 
 Result<> FrontEnd::Optimize(std::span<const std::string> passes) {
   Stopwatch time;
   KRAFLA_TRY(Check());
-  interface_ = EntryInterface::Of(*module_);
   const PassOptions pass_options = PassOptionsFor(options_.disabled, target_);
   KRAFLA_TRY(passes.empty() ? RunPipeline(*module_, pass_options) : RunPasses(*module_, passes, pass_options));
   report_.passes_ms += time.Milliseconds();

@@ -21,7 +21,7 @@ class FrontEnd {
 
   // Checks the module as it was given, then runs the pipeline, or the passes named in its place.
   Result<> Optimize(std::span<const std::string> passes = {});
-  // Of the module as it was given, in the order that the options ask for; once Optimize was called.
+  // Of the module as it was given; once Optimize was called.
   const EntryInterface& interface() const { return interface_; }
   // Until Plan.
   const Module& module() const { return *module_; }

@@ -67,10 +67,12 @@ EntryInterface EntryInterface::Of(const Module& module) {
 }
 
 void EntryInterface::ApplyLayouts(std::vector<Shape>& argument_leaves, std::vector<Shape>& result_leaves) const {
-  auto apply = [](const std::vector<Shape>& from, std::vector<Shape>& to) {
-    for (std::size_t n = 0; n < std::min(from.size(), to.size()); ++n)
-      if (from[n].IsArray() && from[n].rank() == to[n].rank())
+  const auto apply = [this](const std::vector<Shape>& from, std::vector<Shape>& to) {
+    for (std::size_t n = 0; n < std::min(from.size(), to.size()); ++n) {
+      if (has_own_transposes) to[n].ClearLayout();
+      else if (from[n].IsArray() && from[n].rank() == to[n].rank())
         KRAFLA_CHECK(to[n].SetLayout(from[n].layout()).has_value());
+    }
   };
   apply(arguments, argument_leaves);
   apply(results, result_leaves);

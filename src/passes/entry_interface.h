@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of a module with bounded dynamic dimensions, and what becomes of arguments and results once
-// dynamic_padder has been over it: arrays have their bounds, and each dynamic dimension an s32[] of its own behind all
-// other leaves.
+// What callers know of a program's arguments and results: their shapes, and how they lie in memory. Made once, of the
+// module as it was given; the plan's shapes, executables and those who hold arrays for them read it.
+//
+// And what becomes of arguments and results with bounded dynamic dimensions once dynamic_padder has been over the
+// module: arrays have their bounds, and each dynamic dimension an s32[] of its own behind all other leaves.
 #pragma once
 
 #include <span>
@@ -13,15 +15,20 @@
 
 namespace krafla {
 
-// Leaves of the entry's parameters and result as the module declares them, in the layouts that its header promises; a
-// dynamic dimension is an upper bound.
 struct EntryInterface {
+  // Leaves of the entry's parameters and result as the module declares them, in the layouts that its header promises; a
+  // dynamic dimension is an upper bound.
   std::vector<Shape> arguments, results;
+  // The program takes and gives the bytes as they lie in those layouts, as row-major arrays of the dimensions from
+  // major to minor, and has the transposes itself (LayOutEntry). Else its arrays are row-major, and layouts are for
+  // those who copy from and to memory (Executable::SetArgumentBytes).
+  bool has_own_transposes = false;
 
   // Of a module that need not be verified; empty where it has no entry to speak of.
   static EntryInterface Of(const Module& module);
   bool IsDynamic() const;
-  // Gives leaves that passes left without them the layouts again. Sizes behind them stay as they are.
+  // Gives the leaves of a plan, which passes left with any layouts, those that arrays have. Sizes behind them stay as
+  // they are.
   void ApplyLayouts(std::vector<Shape>& argument_leaves, std::vector<Shape>& result_leaves) const;
   // With the sizes.
   std::size_t padded_argument_count() const;

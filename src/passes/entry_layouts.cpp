@@ -49,46 +49,67 @@ Result<Instruction*> LayOutResult(Computation& entry, Instruction* value, const 
   return entry.Add(Opcode::kTranspose, std::move(memory), {value}, DimensionsAttributes{std::move(order)});
 }
 
+bool IsOrdered(const Shape& shape) { return shape.IsArray() && !shape.layout().IsRowMajor(); }
+
+// Orders of dimensions, nothing of memories or tiles.
+void KeepOrdersAlone(std::vector<Shape>& leaves) {
+  for (Shape& shape : leaves) {
+    if (!shape.IsArray()) continue;
+    Layout layout = shape.layout();
+    layout.tail.clear();
+    KRAFLA_CHECK(shape.SetLayout(std::move(layout)).has_value());
+  }
+}
+
+// Leaves are the parameters, and the result or its elements.
+bool IsFlat(const Computation& entry) {
+  const Shape& result = entry.root()->shape();
+  return std::ranges::all_of(entry.parameters(), [](const Instruction* p) { return IsFixedArray(p->shape()); }) &&
+         (result.IsTuple() ? std::ranges::all_of(result.tuple_elements(), IsFixedArray) : IsFixedArray(result));
+}
+
+// Of a root that is a tuple.
+Result<Instruction*> LayOutElements(Computation& entry, Instruction* tuple, const std::vector<Shape>& results) {
+  std::vector<Instruction*> values;
+  std::vector<Shape> shapes;
+  for (std::size_t n = 0; n < results.size(); ++n) {
+    Instruction* value = tuple->opcode() == Opcode::kTuple
+                             ? tuple->operand(n)
+                             : entry.Add(Opcode::kGetTupleElement, tuple->shape().tuple_elements()[n], {tuple},
+                                         TupleIndexAttributes{static_cast<int64_t>(n)});
+    if (IsOrdered(results[n])) { KRAFLA_ASSIGN(value, LayOutResult(entry, value, results[n].layout())); }
+    shapes.push_back(value->shape());
+    values.push_back(value);
+  }
+  KRAFLA_ASSIGN(Shape shape, Shape::MakeTuple(std::move(shapes)));
+  return entry.Add(Opcode::kTuple, std::move(shape), std::move(values));
+}
+
 }  // namespace
 
-Result<> LayOutEntry(Module& module) {
-  if (!module.entry_layout_result) return {};
-  Computation& entry = *module.entry();
-  const Shape result = *module.entry_layout_result;
-  const std::vector<Shape> parameters = std::move(module.entry_layout_parameters);
+Result<EntryInterface> LayOutEntry(Module& module) {
+  EntryInterface out = EntryInterface::Of(module);
   module.entry_layout_result.reset();
   module.entry_layout_parameters.clear();
+  Computation& entry = *module.entry();
+  KeepOrdersAlone(out.arguments);
+  KeepOrdersAlone(out.results);
+  const bool orders_results = std::ranges::any_of(out.results, IsOrdered);
+  if (!IsFlat(entry) || (!orders_results && !std::ranges::any_of(out.arguments, IsOrdered))) {
+    for (std::vector<Shape>* leaves : {&out.arguments, &out.results})
+      for (Shape& shape : *leaves) shape.ClearLayout();
+    return out;
+  }
 
-  const auto& results = result.tuple_elements();
-  const bool plain = std::ranges::all_of(parameters, IsFixedArray) &&
-                     (result.IsTuple() ? std::ranges::all_of(results, IsFixedArray) : IsFixedArray(result));
-  if (!plain) return Unimplemented("Tuples and dynamic dimensions of an entry computation are kept row-major only.");
-
-  for (std::size_t n = 0; n < parameters.size(); ++n)
-    if (parameters[n].IsArray() && !parameters[n].layout().IsRowMajor())
-      KRAFLA_TRY(LayOutParameter(entry, *entry.parameters()[n], parameters[n].layout()));
-  if (!result.IsTuple()) {
-    if (result.IsArray() && !result.layout().IsRowMajor()) {
-      KRAFLA_ASSIGN(Instruction* const root, LayOutResult(entry, entry.root(), result.layout()));
-      entry.set_root(root);
-    }
-  } else if (std::ranges::any_of(results, [](const Shape& s) { return s.IsArray() && !s.layout().IsRowMajor(); })) {
-    Instruction* const tuple = entry.root();
-    std::vector<Instruction*> values;
-    std::vector<Shape> shapes;
-    for (std::size_t n = 0; n < results.size(); ++n) {
-      Instruction* value = tuple->opcode() == Opcode::kTuple
-                               ? tuple->operand(n)
-                               : entry.Add(Opcode::kGetTupleElement, tuple->shape().tuple_elements()[n], {tuple},
-                                           TupleIndexAttributes{static_cast<int64_t>(n)});
-      if (results[n].IsArray() && !results[n].layout().IsRowMajor()) {
-        KRAFLA_ASSIGN(value, LayOutResult(entry, value, results[n].layout()));
-      }
-      shapes.push_back(value->shape());
-      values.push_back(value);
-    }
-    KRAFLA_ASSIGN(Shape shape, Shape::MakeTuple(std::move(shapes)));
-    entry.set_root(entry.Add(Opcode::kTuple, std::move(shape), std::move(values)));
+  out.has_own_transposes = true;
+  for (std::size_t n = 0; n < out.arguments.size(); ++n)
+    if (IsOrdered(out.arguments[n]))
+      KRAFLA_TRY(LayOutParameter(entry, *entry.parameters()[n], out.arguments[n].layout()));
+  if (orders_results) {
+    KRAFLA_ASSIGN(Instruction* const root, entry.root()->shape().IsTuple()
+                                               ? LayOutElements(entry, entry.root(), out.results)
+                                               : LayOutResult(entry, entry.root(), out.results[0].layout()));
+    entry.set_root(root);
   }
   KRAFLA_TRY(entry.SortTopologically());
 
@@ -98,7 +119,7 @@ Result<> LayOutEntry(Module& module) {
     const Shape& to = root.IsTuple() ? root.tuple_elements()[At(a.output_index[0])] : root;
     return !Shape::Compatible(entry.parameters()[At(a.parameter)]->shape(), to);
   });
-  return {};
+  return out;
 }
 
 }  // namespace krafla

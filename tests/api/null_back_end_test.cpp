@@ -16,10 +16,9 @@ namespace {
 
 class NullExecutable : public Executable {
  public:
-  NullExecutable(std::shared_ptr<const plan::ProgramPlan> plan, CompileReport report) : plan_(std::move(plan)) {
-    report_ = std::move(report);
+  NullExecutable(std::shared_ptr<const plan::ProgramPlan> plan, EntryInterface interface, CompileReport report)
+      : Executable(std::move(interface), std::move(report), "null:0 (nothing)"), plan_(std::move(plan)) {
     report_.device_instructions = report_.instructions;
-    device_description_ = "null";
   }
   const std::vector<Shape>& arguments() const override { return plan_->arguments; }
   const std::vector<Shape>& results() const override { return plan_->results; }
@@ -45,7 +44,7 @@ class NullExecutable : public Executable {
     return {};
   }
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override {
-    auto out = std::make_unique<NullExecutable>(plan_, report_);
+    auto out = std::make_unique<NullExecutable>(plan_, interface_, report_);
     KRAFLA_TRY(out->Join(host, devices));
     return out;
   }
@@ -69,7 +68,8 @@ class NullClient : public Client {
     FrontEnd front_end(std::move(module), options, report, device_.target);
     KRAFLA_TRY(front_end.Optimize());
     KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(nullptr));
-    return std::make_unique<NullExecutable>(std::make_shared<const plan::ProgramPlan>(std::move(plan)), report);
+    return std::make_unique<NullExecutable>(std::make_shared<const plan::ProgramPlan>(std::move(plan)),
+                                            front_end.interface(), std::move(report));
   }
 };
 

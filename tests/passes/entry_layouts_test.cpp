@@ -13,7 +13,7 @@ std::unique_ptr<Module> LaidOut(std::string_view text) {
     ADD_FAILURE() << (module ? "" : module.error().ToString());
     return nullptr;
   }
-  const Result<> done = LayOutEntry(**module);
+  const Result<EntryInterface> done = LayOutEntry(**module);
   EXPECT_TRUE(done.has_value()) << done.error().ToString();
   const Result<> valid = Verify(**module);
   EXPECT_TRUE(valid.has_value()) << valid.error().ToString();
@@ -68,14 +68,50 @@ ENTRY main {{ x = f32[2,3] parameter(0)
   }
 }
 
-TEST(EntryLayouts, TuplesForParametersAreRefused) {
-  auto module = ParseHloText(R"(HloModule m, entry_computation_layout={((f32[2,3]{0,1}))->f32[2,3]{0,1}}
+// What callers are told: the arrays of the header, in its orders.
+TEST(EntryLayouts, TheInterfaceIsTheHeaders) {
+  auto module =
+      ParseHloText(R"(HloModule m, entry_computation_layout={(f32[2,3]{0,1:S(5)}, f32[2,3])->(f32[2,3]{0,1}, token[])}
+ENTRY main { x = f32[2,3] parameter(0)
+ y = f32[2,3] parameter(1)
+ s = f32[2,3] add(x, y)
+ t = token[] after-all()
+ ROOT r = (f32[2,3], token[]) tuple(s, t) })");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  const Result<EntryInterface> interface = LayOutEntry(**module);
+  ASSERT_TRUE(interface.has_value()) << interface.error().ToString();
+  EXPECT_TRUE(interface->has_own_transposes);
+  ASSERT_EQ(interface->arguments.size(), 2u);
+  EXPECT_EQ(interface->arguments[0].ToString(), "f32[2,3]{0,1}");
+  EXPECT_EQ(interface->arguments[1].ToString(), "f32[2,3]{1,0}");
+  ASSERT_EQ(interface->results.size(), 2u);
+  EXPECT_EQ(interface->results[0].ToString(), "f32[2,3]{0,1}");
+  EXPECT_TRUE(interface->results[1].IsToken());
+  // A plan's shapes are those of memory.
+  std::vector<Shape> arguments{(*module)->entry()->parameters()[0]->shape()}, results;
+  ASSERT_TRUE(arguments[0].SetLayout(interface->arguments[0].layout()));
+  interface->ApplyLayouts(arguments, results);
+  EXPECT_EQ(arguments[0].ToString(), "f32[3,2]{1,0}");
+}
+
+TEST(EntryLayouts, TuplesForParametersAndDynamicDimensionsAreRowMajor) {
+  for (const char* text : {R"(HloModule m, entry_computation_layout={((f32[2,3]{0,1}))->f32[2,3]{0,1}}
 ENTRY main { x = (f32[2,3]) parameter(0)
- ROOT r = f32[2,3] get-tuple-element(x), index=0 })");
-  ASSERT_TRUE(module.has_value());
-  const Result<> done = LayOutEntry(**module);
-  ASSERT_FALSE(done.has_value());
-  EXPECT_EQ(done.error().code(), StatusCode::kUnimplemented);
+ ROOT r = f32[2,3] get-tuple-element(x), index=0 })",
+                           R"(HloModule m, entry_computation_layout={(f32[<=2,3]{0,1})->f32[<=2,3]{0,1}}
+ENTRY main { x = f32[<=2,3] parameter(0)
+ ROOT r = f32[<=2,3] negate(x) })"}) {
+    auto module = ParseHloText(text);
+    ASSERT_TRUE(module.has_value()) << module.error().ToString();
+    const int64_t before = std::ssize((*module)->entry()->instructions());
+    const Result<EntryInterface> interface = LayOutEntry(**module);
+    ASSERT_TRUE(interface.has_value()) << interface.error().ToString();
+    EXPECT_FALSE(interface->has_own_transposes);
+    EXPECT_FALSE((*module)->entry_layout_result.has_value());
+    EXPECT_TRUE(interface->arguments[0].layout().IsRowMajor());
+    EXPECT_TRUE(interface->results[0].layout().IsRowMajor());
+    EXPECT_EQ(std::ssize((*module)->entry()->instructions()), before);
+  }
 }
 
 }  // namespace

@@ -39,9 +39,9 @@ class CpuClient : public Client {
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
     KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
-                  CpuExecutable::Create(std::move(plan), std::move(report), device_.description, std::move(services),
-                                        options.threads));
-    return WithRunTimeSizes(front_end.interface(), std::move(out));
+                  CpuExecutable::Create(std::move(plan), front_end.interface(), std::move(report), device_.description,
+                                        std::move(services), options.threads));
+    return WithRunTimeSizes(std::move(out));
   }
 
   std::string passed_over_;

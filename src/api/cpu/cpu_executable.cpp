@@ -8,20 +8,17 @@
 
 namespace krafla {
 
-Result<std::unique_ptr<Executable>> CpuExecutable::Create(plan::ProgramPlan plan, CompileReport report,
-                                                          const std::string& description,
+Result<std::unique_ptr<Executable>> CpuExecutable::Create(plan::ProgramPlan plan, EntryInterface interface,
+                                                          CompileReport report, const std::string& description,
                                                           std::unique_ptr<HostServices> services,
                                                           std::shared_ptr<ThreadPool> threads) {
-  auto out = std::make_unique<CpuExecutable>();
-  out->services_ = std::move(services);
-  out->threads_ = std::move(threads);
+  std::unique_ptr<CpuExecutable> out(
+      new CpuExecutable(std::move(interface), std::move(report), description, std::move(services), std::move(threads)));
   Stopwatch emit;
   KRAFLA_ASSIGN(out->plan_, CpuPlan::Create(std::move(plan),
                                             {.pool = out->threads_, .evaluator = out->services_->evaluator_options()}));
-  report.emit_ms = emit.Milliseconds();
-  report.device_instructions = report.instructions;
-  out->report_ = std::move(report);
-  out->device_description_ = description;
+  out->report_.emit_ms = emit.Milliseconds();
+  out->report_.device_instructions = out->report_.instructions;
   return out;
 }
 
@@ -139,12 +136,9 @@ Result<> CpuExecutable::Join(const EvaluatorHost* host, int64_t devices) {
 }
 
 Result<std::unique_ptr<Executable>> CpuExecutable::Another(const EvaluatorHost* host, int64_t devices) const {
-  auto out = std::make_unique<CpuExecutable>();
-  out->services_ = services_->For(*host);
-  out->threads_ = threads_;
+  std::unique_ptr<CpuExecutable> out(
+      new CpuExecutable(interface_, report_, device_description_, services_->For(*host), threads_));
   KRAFLA_ASSIGN(out->plan_, plan_->Another(GroupOptions(*out->services_, devices)));
-  out->report_ = report_;
-  out->device_description_ = device_description_;
   return out;
 }
 

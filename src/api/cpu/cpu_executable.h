@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/client.h"
@@ -15,8 +16,8 @@ namespace krafla {
 class CpuExecutable : public Executable {
  public:
   // `threads`: of its kernels; null: those that all executables share.
-  static Result<std::unique_ptr<Executable>> Create(plan::ProgramPlan plan, CompileReport report,
-                                                    const std::string& description,
+  static Result<std::unique_ptr<Executable>> Create(plan::ProgramPlan plan, EntryInterface interface,
+                                                    CompileReport report, const std::string& description,
                                                     std::unique_ptr<HostServices> services,
                                                     std::shared_ptr<ThreadPool> threads);
 
@@ -33,6 +34,11 @@ class CpuExecutable : public Executable {
   const Module* module() const override { return plan_->plan().module.get(); }
 
  private:
+  CpuExecutable(EntryInterface interface, CompileReport report, const std::string& description,
+                std::unique_ptr<HostServices> services, std::shared_ptr<ThreadPool> threads)
+      : Executable(std::move(interface), std::move(report), description),
+        services_(std::move(services)),
+        threads_(std::move(threads)) {}
   CpuPlan::Options GroupOptions(const HostServices& services, int64_t devices) const;
   // The argument's literal where the run may write to it: donated, and nobody else has it.
   static std::shared_ptr<const Literal> Overwritable(std::span<const DeviceArgument> arguments, std::size_t number);

@@ -181,6 +181,7 @@ class Group final : public GroupExecutable {
 
   int64_t device_count() const override { return grid_.size(); }
   const CompileReport& report() const override { return members_[0].executable->report(); }
+  const EntryInterface& interface() const override { return members_[0].executable->interface(); }
   const std::vector<Shape>& arguments() const override { return members_[0].executable->arguments(); }
   const std::vector<Shape>& results() const override { return members_[0].executable->results(); }
   const Module& module() const override { return *members_[0].executable->module(); }  // Make has looked

@@ -28,6 +28,7 @@ class GroupExecutable {
   virtual int64_t device_count() const = 0;
   // Of one device: all run the same program.
   virtual const CompileReport& report() const = 0;
+  virtual const EntryInterface& interface() const = 0;
   virtual const std::vector<Shape>& arguments() const = 0;
   virtual const std::vector<Shape>& results() const = 0;
   // How the leaves of the program's parameters and of its result lie over the partitions, as HLO text

@@ -68,10 +68,11 @@ class VulkanClient : public Client {
     KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(&tested.device->profile()));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
-    KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
-                  VulkanExecutable::Create(tested.device, tested.device->profile(), std::move(plan), options,
-                                           std::move(report), device_.description + tested.note, std::move(services)));
-    return WithRunTimeSizes(front_end.interface(), std::move(out));
+    KRAFLA_ASSIGN(
+        std::unique_ptr<Executable> out,
+        VulkanExecutable::Create(tested.device, tested.device->profile(), std::move(plan), front_end.interface(),
+                                 options, std::move(report), device_.description + tested.note, std::move(services)));
+    return WithRunTimeSizes(std::move(out));
   }
 
   // A device that has gone through the self-test, and what that has switched off, said for people.

@@ -35,16 +35,15 @@ double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
 
 Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk::Device> device,
                                                              const DeviceProfile& profile, plan::ProgramPlan plan,
-                                                             const CompileOptions& options, CompileReport report,
-                                                             const std::string& description,
+                                                             EntryInterface interface, const CompileOptions& options,
+                                                             CompileReport report, const std::string& description,
                                                              std::unique_ptr<HostServices> services) {
   KRAFLA_TRY(plan::CheckPlan(plan));
   auto shared = std::make_shared<Shared>();
   shared->plan = std::move(plan);
-  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(std::move(shared)));
+  auto out = std::unique_ptr<VulkanExecutable>(
+      new VulkanExecutable(std::move(shared), std::move(interface), std::move(report), description));
   out->device_ = std::move(device);
-  out->report_ = std::move(report);
-  out->device_description_ = description;
   out->services_ = std::move(services);
   out->threads_ = options.threads;
   out->program_options_ = {.submit_ms = options.submission_ms, .launch_ms = 1.5 * options.submission_ms};
@@ -85,10 +84,8 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Another(const EvaluatorHos
   if (!shared_->whole)
     return FailedPrecondition(
         "The program was compiled for one device (CompileOptions::for_group): no other can share it.");
-  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(shared_));
+  auto out = std::unique_ptr<VulkanExecutable>(new VulkanExecutable(shared_, interface_, report_, device_description_));
   out->device_ = device_;
-  out->report_ = report_;
-  out->device_description_ = device_description_;
   out->services_ = services_->For(*host);
   out->threads_ = threads_;
   out->program_options_ = program_options_;

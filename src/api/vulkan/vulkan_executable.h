@@ -26,8 +26,9 @@ namespace krafla {
 class VulkanExecutable : public Executable {
  public:
   static Result<std::unique_ptr<Executable>> Create(std::shared_ptr<vk::Device> device, const DeviceProfile& profile,
-                                                    plan::ProgramPlan plan, const CompileOptions& options,
-                                                    CompileReport report, const std::string& description,
+                                                    plan::ProgramPlan plan, EntryInterface interface,
+                                                    const CompileOptions& options, CompileReport report,
+                                                    const std::string& description,
                                                     std::unique_ptr<HostServices> services);
 
   const std::vector<Shape>& arguments() const override { return plan_.arguments; }
@@ -79,8 +80,10 @@ class VulkanExecutable : public Executable {
     std::vector<std::shared_ptr<vk::Pipeline>> pipelines;
   };
 
-  explicit VulkanExecutable(std::shared_ptr<Shared> shared)
-      : shared_(std::move(shared)),
+  VulkanExecutable(std::shared_ptr<Shared> shared, EntryInterface interface, CompileReport report,
+                   const std::string& description)
+      : Executable(std::move(interface), std::move(report), description),
+        shared_(std::move(shared)),
         plan_(shared_->plan),
         emitted_(shared_->kernels.programs),
         first_pipeline_(shared_->first_pipeline),
