@@ -4,6 +4,7 @@
 # environment is there and the list is as it was.
 #
 #   scripts/python_environment.sh jax      JAX for the tests: tests/python/requirements.txt
+#   scripts/python_environment.sh site     the generator of the documents' site: docs/requirements.txt
 #   PYTHON names the interpreter that the environment is made from (python3); it has to be 3.11 or later.
 #
 # Exit: 0 it is there, 1 it could not be made, with the reason; 2 wrong usage.
@@ -11,7 +12,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   jax) list=tests/python/requirements.txt ;;
-  -h|--help) sed -n '3,9p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+  site) list=docs/requirements.txt ;;
+  -h|--help) sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
   *) echo "python_environment.sh: '${1:-}' is not an environment (try --help)" >&2; exit 2 ;;
 esac
 name=$1 folder=$PWD/.cache/$1 base=${PYTHON:-python3}
