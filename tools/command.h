@@ -97,7 +97,7 @@ struct BenchOptions {
 int Bench(const BenchOptions& options);
 
 struct OptOptions {
-  std::string module, passes, stage = "optimized", output, emit = "hlo", selector;
+  std::string module, passes, stage = "optimized", output, emit = "hlo", selector, profile;
   bool list_passes = false;
   std::vector<std::string> disabled;
   int64_t replicas = 0, partitions = 0;  // 0: as the module says

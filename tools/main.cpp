@@ -122,8 +122,12 @@ int RunCommand(int argc, char** argv) {
       ->check(CLI::IsMember({"parsed", "optimized", "plan", "spirv"}));
   cmd->add_option("-o", opt.output, "write here (spirv: a folder) instead of standard output");
   cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));
-  cmd->add_option("-d,--device", opt.selector,
-                  "the Vulkan device to emit SPIR-V for (default: KRAFLA_DEVICE where it names one, else the best)");
+  CLI::Option* device = cmd->add_option(
+      "-d,--device", opt.selector,
+      "the Vulkan device to emit SPIR-V for (default: KRAFLA_DEVICE where it names one, else the best)");
+  cmd->add_option("--profile", opt.profile,
+                  "a file with a device's profile, as devices --json prints it, for a device that is not here")
+      ->excludes(device);
   cmd->add_option("--disable", opt.disabled, "features or passes to leave out")->delimiter(',');
   cmd->add_option("--replicas", opt.replicas, "compile for so many replicas, whatever the module says")
       ->check(CLI::Range(1, 1024));

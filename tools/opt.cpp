@@ -11,6 +11,7 @@
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
+#include "kernel_list.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
 #include "spirv_codegen/emit.h"
@@ -30,35 +31,44 @@ Result<> Write(const std::string& path, std::string_view text) {
   return {};
 }
 
-// One .spv a kernel into a folder, or a list of the kernels on standard output.
+// One .spv per kernel into a folder, with kernels.json; the list of the kernels on standard output.
 Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile, const CompileOptions& options,
                     const std::string& folder) {
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) return DataLoss("The folder '{}' cannot be created: {}.", folder, error.message());
   KRAFLA_ASSIGN(const EmittedKernels emitted, EmitKernels(plan, profile, options));
+  KernelList list(profile.name);
   const auto write = [&](const spirv::EmittedKernel& kernel, std::size_t k, std::string_view name,
+                         std::string_view family, const std::vector<spirv::EmittedDispatch>& dispatches,
                          std::size_t n) -> Result<> {
     std::printf("%zu %.*s: %s, %zu words, local size %ux%ux%u; %s\n", k, static_cast<int>(name.size()), name.data(),
                 kernel.variant.c_str(), kernel.words.size(), kernel.local_size[0], kernel.local_size[1],
                 kernel.local_size[2], kernel.reason.c_str());
     if (folder.empty()) return {};
-    std::string path = Format("{}/{:03}.{}.spv", folder, k, n);
-    return Write(path, std::string_view(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4));
+    const std::string file = Format("{:03}.{}.spv", k, n);
+    list.Add(kernel, file, name, family, dispatches, n);
+    return Write(folder + "/" + file,
+                 std::string_view(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4));
   };
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     if (!emitted.launched[k]) continue;
     if (!emitted.programs[k]) {
       std::printf("%zu %s: on the CPU: %s\n", k, plan.kernels[k].name.c_str(), emitted.refusals[k].c_str());
+      list.AddOnCpu(plan.kernels[k].name, emitted.refusals[k]);
       continue;
     }
-    for (std::size_t n = 0; n < emitted.programs[k]->kernels.size(); ++n)
-      KRAFLA_TRY(write(emitted.programs[k]->kernels[n], k, plan.kernels[k].name, n));
+    const spirv::EmittedProgram& program = *emitted.programs[k];
+    for (std::size_t n = 0; n < program.kernels.size(); ++n)
+      KRAFLA_TRY(
+          write(program.kernels[n], k, plan.kernels[k].name, plan::FamilyName(plan.kernels[k]), program.dispatches, n));
   }
   // Numbered behind the kernels.
   std::size_t number = plan.kernels.size();
-  for (const auto& [step, loop] : emitted.loops) KRAFLA_TRY(write(loop.kernel, number++, step->instruction->name(), 0));
-  return {};
+  const std::vector<spirv::EmittedDispatch> one(1);
+  for (const auto& [step, loop] : emitted.loops)
+    KRAFLA_TRY(write(loop.kernel, number++, step->instruction->name(), "loop_nest", one, 0));
+  return folder.empty() ? Result<>() : Write(folder + "/kernels.json", list.ToString());
 }
 
 std::vector<std::string> NamesIn(const std::string& list) {
@@ -103,6 +113,18 @@ Result<> Show(const OptOptions& options, const DeviceDescription* device) {
   return WriteSpirv(plan, *profile, compile, options.output);
 }
 
+// A device that need not be here: what `krafla devices --json` prints under "profile".
+Result<DeviceDescription> ReadProfile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) return NotFound("The profile '{}' cannot be read.", path);
+  auto profile = ParseDeviceProfile(text);
+  if (!profile) return std::unexpected(InFile(path, profile.error()));
+  DeviceDescription device;
+  device.profile = std::move(*profile);
+  return device;
+}
+
 // The device that SPIR-V is made for: KRAFLA_DEVICE counts where it names a Vulkan one.
 Result<DeviceDescription> ChooseDevice(OptOptions& options) {
   const char* wish = std::getenv("KRAFLA_DEVICE");
@@ -130,7 +152,11 @@ int Opt(const OptOptions& given) {
   for (const std::string& name : options.disabled)
     if (auto known = CheckDisabledName(name); !known) return Fail(known.error()), kUsage;
   std::optional<DeviceDescription> device;
-  if (!options.selector.empty() || options.stage == "spirv") {
+  if (!options.profile.empty()) {
+    auto profile = ReadProfile(options.profile);
+    if (!profile) return Fail(profile.error());
+    device = std::move(*profile);
+  } else if (!options.selector.empty() || options.stage == "spirv") {
     auto chosen = ChooseDevice(options);
     if (!chosen) return FailDevice(chosen.error());
     device = std::move(*chosen);

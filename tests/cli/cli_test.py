@@ -361,6 +361,35 @@ func.func @wrong() {
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertIn("reduce.workgroup_row", out.stdout)
 
+    def test_spirv_for_a_device_that_is_not_here(self):
+        profile = ROOT / "tests/profiles/captured/navi31.json"
+        # Without a driver too.
+        none = {**os.environ, "VK_DRIVER_FILES": "/nonexistent", "KRAFLA_DEVICE": "cpu"}
+        with tempfile.TemporaryDirectory() as folder:
+            out = krafla("opt", MLP / "module.hlo", "--profile", profile, "--stage", "spirv", "-o", folder, env=none)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            listed = json.loads((pathlib.Path(folder) / "kernels.json").read_text())
+            self.assertIn("NAVI31", listed["device"])
+            self.assertEqual(listed["on_cpu"], [])
+            self.assertEqual({k["file"] for k in listed["kernels"]}, {p.name for p in pathlib.Path(folder).glob("*.spv")})
+            for kernel in listed["kernels"]:
+                words = (pathlib.Path(folder) / kernel["file"]).read_bytes()
+                self.assertEqual(words[:4], b"\x03\x02\x23\x07")
+                self.assertIn(kernel["subgroup_size"], (0, 32, 64))
+                self.assertGreaterEqual(len(kernel["grids"]), 1)
+                self.assertEqual([len(grid) for grid in kernel["grids"]], [3] * len(kernel["grids"]))
+            dots = [k for k in listed["kernels"] if k["family"] == "dot"]
+            self.assertTrue(dots and all(k["local_size"][0] > 1 for k in dots), listed)
+        least = ROOT / "tests/profiles/min_vulkan11.json"
+        out = krafla("opt", MLP / "module.hlo", "--profile", least, "--stage", "plan", env=none)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        bad = self.module("{\"limits\": 3}")
+        for path in (bad, "/nonexistent.json"):
+            out = krafla("opt", MLP / "module.hlo", "--profile", path, "--stage", "spirv")
+            self.assertEqual(out.returncode, 3, out.stderr)
+            self.assertIn(str(path), out.stderr)
+        self.assertEqual(krafla("opt", MLP / "module.hlo", "--profile", profile, "-d", "vulkan").returncode, 2)
+
     def test_ops_document_is_fresh(self):
         self.assertEqual(krafla("ops", "--md").stdout, (ROOT / "docs/ops.md").read_text())
 
