@@ -3,9 +3,9 @@
 # Asks the shader compilers of GPU vendors about krafla's kernels, on a machine without a GPU (docs/vendors.md).
 #
 #   scripts/vendor.sh setup [native|intel|arm]   Mesa's shims, into .cache/vendor; without a word: all of them
-#   scripts/vendor.sh check ...                  compile kernels for many chips and judge them: [--chip A,B] [--worst FIGURE]
-#                                                [--json F] [--dump FOLDER] [--disable F] [--grid] [--baseline |
-#                                                --write-baseline] [MODULE|FOLDER...]; check --help says more
+#   scripts/vendor.sh check ...                  compile kernels for many chips and judge them: [--chip A,B] [--grid]
+#                                                [--worst FIGURE] [--json F] [--dump FOLDER] [--disable FEATURE]
+#                                                [--baseline | --write-baseline] [MODULE|FOLDER...]
 #   scripts/vendor.sh record [CHIP...]           networks as if on those chips, watched by the validation layer
 #   scripts/vendor.sh krafla CHIP ARGUMENT...    the command krafla as if on that chip; nothing executes
 #   scripts/vendor.sh chips                      what there is, and whether its driver comes up here
@@ -76,7 +76,8 @@ unpack() {
   mkdir -p "$into"
   for package in "$@"; do
     rm -rf "$cache/debs/one" && mkdir "$cache/debs/one"
-    (cd "$cache/debs/one" && private_apt amd64 download "$package" >/dev/null) || die "The package '$package' cannot be had."
+    (cd "$cache/debs/one" && private_apt amd64 download "$package" >/dev/null) ||
+      die "The package '$package' cannot be had."
     dpkg -x "$cache"/debs/one/*.deb "$into"
   done
 }
@@ -90,7 +91,9 @@ native() {
   say "unpacking mesa-drm-shim"
   unpack "$cache/shims" mesa-drm-shim/trixie-backports
   unpack "$cache/shims-sid" mesa-drm-shim/sid
-  for shim in amdgpu freedreno asahi; do cp "$cache/shims/usr/lib/$triplet/lib${shim}_noop_drm_shim.so" "$cache/lib/"; done
+  for shim in amdgpu freedreno asahi; do
+    cp "$cache/shims/usr/lib/$triplet/lib${shim}_noop_drm_shim.so" "$cache/lib/"
+  done
   cp "$cache/shims-sid/usr/lib/$triplet/libnouveau_noop_drm_shim.so" "$cache/lib/"
 }
 
@@ -101,8 +104,8 @@ intel() {
   sources amd64 trixie trixie-backports sid source:trixie
   if [ ! -e "$tools/ready" ]; then
     say "unpacking what builds Intel's shim"
-    unpack "$tools" meson/trixie python3-mako/trixie python3-markupsafe/trixie python3-yaml/trixie python3-packaging/trixie \
-      bison/trixie flex/trixie m4/trixie ninja-build/trixie pkgconf-bin/trixie libpkgconf3/trixie libdrm-dev/trixie \
+    unpack "$tools" meson/trixie python3-mako/trixie python3-markupsafe/trixie python3-yaml/trixie \
+      python3-packaging/trixie bison/trixie flex/trixie m4/trixie ninja-build/trixie pkgconf-bin/trixie libpkgconf3/trixie libdrm-dev/trixie \
       libdrm2/trixie libpciaccess-dev/trixie libpciaccess0/trixie zlib1g-dev/trixie zlib1g/trixie libexpat1-dev/trixie \
       libexpat1/trixie
     sed -i "s|^prefix=.*|prefix=$tools/usr|" "$tools"/usr/lib/$triplet/pkgconfig/*.pc
@@ -121,13 +124,17 @@ intel() {
   (
     export PATH=$tools/usr/bin:$PATH PYTHONPATH=$tools/usr/lib/python3/dist-packages
     export LD_LIBRARY_PATH=$tools/usr/lib/$triplet BISON_PKGDATADIR=$tools/usr/share/bison M4=$tools/usr/bin/m4
-    export PKG_CONFIG=$tools/usr/bin/pkgconf PKG_CONFIG_LIBDIR=$tools/usr/lib/$triplet/pkgconfig:$tools/usr/share/pkgconfig
+    export PKG_CONFIG=$tools/usr/bin/pkgconf
+    export PKG_CONFIG_LIBDIR=$tools/usr/lib/$triplet/pkgconfig:$tools/usr/share/pkgconfig
     [ -e "$build/build.ninja" ] || nice meson setup "$build" "$source" -Dbuildtype=release -Dtools=drm-shim,intel \
       -Dvulkan-drivers= -Dgallium-drivers= -Dopengl=false -Dgles1=disabled -Dgles2=disabled -Degl=disabled -Dgbm=disabled \
       -Dglx=disabled -Dplatforms= -Dllvm=disabled -Dvalgrind=disabled -Dlibunwind=disabled -Dbuild-tests=false \
       -Dzstd=disabled -Dglvnd=disabled
     nice ninja -C "$build" src/intel/tools/libintel_noop_drm_shim.so
-  ) >"$cache/intel.log" 2>&1 || { tail -n 20 "$cache/intel.log" >&2; die "Intel's shim could not be built ($cache/intel.log)."; }
+  ) >"$cache/intel.log" 2>&1 || {
+    tail -n 20 "$cache/intel.log" >&2
+    die "Intel's shim could not be built ($cache/intel.log)."
+  }
   cp "$build/src/intel/tools/libintel_noop_drm_shim.so" "$cache/lib/"
   rm -rf "$build" "$cache/mesa" "$tools"
 }

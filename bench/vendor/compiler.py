@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emits kernels for a chip and has its driver compile them. Both are remembered in .cache/vendor: kernels by the command
-krafla, the profile and the module; what the driver says by the SPIR-V, the chip and the driver's version."""
+"""Emits kernels for a chip and has its driver compile them.
+
+Both are remembered in .cache/vendor: kernels by the command krafla, the profile and the module; what the driver says by
+the SPIR-V, the chip and the driver's version.
+"""
+import ast
 import concurrent.futures
 import dataclasses
 import hashlib
@@ -42,8 +46,8 @@ def built(arm):
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
     if arm:
-        command = ["clang++-19", "--target=aarch64-linux-gnu", f"--sysroot={ARM_ROOT}", f"--gcc-toolchain={ARM_ROOT}/usr",
-                   f"--ld-path={CACHE}/arm64/usr/bin/ld.lld-19", "-static-libstdc++", "-static-libgcc"]
+        command = ["clang++-19", "--target=aarch64-linux-gnu", f"--sysroot={ARM_ROOT}",
+                   f"--gcc-toolchain={ARM_ROOT}/usr", f"--ld-path={CACHE}/arm64/usr/bin/ld.lld-19", "-static-libstdc++", "-static-libgcc"]
     else:
         command = ["g++"]
     with tempfile.NamedTemporaryFile(dir=out.parent, delete=False) as temporary:
@@ -128,8 +132,9 @@ class Compiler:
         self.tool = sha(self.krafla.read_bytes())
         self.spirv = CACHE / "spirv"
         self.spirv.mkdir(parents=True, exist_ok=True)
-        # How ISA texts are read is part of a result.
-        self.reading = sha((HERE / "isa.py").read_bytes(), (HERE / "figures.py").read_bytes(), SOURCE.read_bytes())[:12]
+        # How ISA texts are read is part of a result; comments are not.
+        texts = [ast.dump(ast.parse((HERE / name).read_text())) for name in ("isa.py", "figures.py")]
+        self.reading = sha(*texts, SOURCE.read_bytes())[:12]
         self.emitted = Store(CACHE / "results/programs.jsonl")
         self.results = {}
 
@@ -149,8 +154,9 @@ class Compiler:
                 chip, name = work[future]
                 done[chip.name][name] = future.result()
                 self.on_progress(n + 1, len(work))
-            # The slow ones first, so that they do not end alone.
-            batches = [b for chip in sorted(chips, key=lambda c: not c.driver.arm) for b in self._missing(chip, done[chip.name])]
+            # So that the slow ones do not end alone.
+            slow_first = sorted(chips, key=lambda chip: not chip.driver.arm)
+            batches = [b for chip in slow_first for b in self._missing(chip, done[chip.name])]
             futures = [pool.submit(self._compile, chip, batch) for chip, batch in batches]
             for n, future in enumerate(concurrent.futures.as_completed(futures)):
                 future.result()
@@ -171,8 +177,8 @@ class Compiler:
                 if path is None:
                     path = pathlib.Path(folder) / "module.hlo"
                     path.write_bytes(module.content)
-                command = ["nice", self.krafla, "opt", path, "--stage", "spirv", "--profile", chip.profile(), "-o", folder,
-                           *module.options] + (["--disable", self.disabled] if self.disabled else [])
+                command = ["nice", self.krafla, "opt", path, "--stage", "spirv", "--profile", chip.profile(),
+                           "-o", folder, *module.options] + (["--disable", self.disabled] if self.disabled else [])
                 r = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace")
                 listed = self._listed(folder) if r.returncode == 0 else {
                     "kernels": [], "on_cpu": [], "message": r.stderr.strip() or f"exit code {r.returncode}"}
@@ -213,7 +219,8 @@ class Compiler:
     def _compile(self, chip, batch):
         store = self.results[chip.name]
         with tempfile.TemporaryDirectory() as folder:
-            lines = [f"{k.subgroup_size} {int(k.full_subgroups)} {PUSH_BYTES} {self.spirv / k.code}.spv\n" for _, k in batch]
+            lines = [f"{k.subgroup_size} {int(k.full_subgroups)} {PUSH_BYTES} {self.spirv / k.code}.spv\n"
+                     for _, k in batch]
             (pathlib.Path(folder) / "jobs").write_text("".join(lines))
             first = 0
             while first < len(batch):
@@ -222,8 +229,8 @@ class Compiler:
     def _run(self, chip, batch, folder, first, store):
         """One process; its crash or standstill costs the pipeline that it was at. Returns where to go on."""
         argv, environment = chip.command([built(chip.driver.arm), folder + "/jobs", folder, first])
-        process = subprocess.Popen(["nice"] + argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   errors="replace", cwd=folder)
+        process = subprocess.Popen(["nice"] + argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, errors="replace", cwd=folder)
         talk = []
         reader = threading.Thread(target=lambda: talk.append(process.stderr.read()), daemon=True)
         reader.start()

@@ -3,7 +3,7 @@
 
 registers   that a lane has of each thread (Intel: live at once, of a subgroup)
 spills      registers kept in memory (Intel, NVIDIA, Adreno: the instructions that do so)
-occupancy   subgroups at once on what the driver counts for: AMD a SIMD, NVIDIA a multiprocessor, Adreno a core, Apple a core
+occupancy   subgroups at once: AMD on a SIMD, NVIDIA on a multiprocessor, Adreno and Apple on a core
 estimate    the driver's own estimate of cycles: AMD inverse throughput, Intel and NVIDIA static cycles, Adreno cycles
             stalled, Apple cycles of the arithmetic pipe
 """

@@ -13,7 +13,7 @@ CLASSES = ("matrix", "fma", "float", "special", "int", "address64", "convert", "
            "spill", "barrier", "control", "wait")
 
 
-# ---- AMD: ACO ---------------------------------------------------------------------------------------------------------
+# ---- AMD: ACO --------------------------------------------------------------------------------------------------------
 
 ACO_RULES = [(re.compile(pattern), kind) for pattern, kind in (
     (r"v_(wmma|swmmac)", "matrix"), (r"ds_", "lds"), (r"scratch_", "spill"), (r"s_(waitcnt|wait_)", "wait"),
@@ -52,7 +52,7 @@ def parse_aco(text):
     return items, labels
 
 
-# ---- Intel: brw -------------------------------------------------------------------------------------------------------
+# ---- Intel: brw ------------------------------------------------------------------------------------------------------
 
 def brw_message(full):
     """Of a send: what it reads or writes, by the message's description."""
@@ -125,12 +125,13 @@ def parse_brw(text):
     return items, labels
 
 
-# ---- NVIDIA: NAK ------------------------------------------------------------------------------------------------------
+# ---- NVIDIA: NAK -----------------------------------------------------------------------------------------------------
 
 NAK_RULES = [(re.compile(pattern), kind) for pattern, kind in (
     (r"[hibq]mma\b", "matrix"), (r"(ld|st|atom)s?\.shared|ldsm|atoms", "lds"), (r"(ld|st)\.local", "spill"),
     (r"(ffma|hfma2|dfma|idp)", "fma"), (r"(fadd|fmul|hadd2|hmul2|fmnmx|hmnmx2|dadd|dmul|fswzadd)", "float"),
-    (r"mufu", "special"), (r"(mov|copy|swap|movm|prmt|r2ur|s2r|ldc)", "move"), (r"(f2f|i2f|f2i|f2fp|i2i|frnd)", "convert"),
+    (r"mufu", "special"), (r"(mov|copy|swap|movm|prmt|r2ur|s2r|ldc)", "move"),
+    (r"(f2f|i2f|f2i|f2fp|i2i|frnd)", "convert"),
     (r"(isetp|fsetp|hsetp2|dsetp|sel|imnmx|plop3|psetp)", "select"), (r"(bar|membar|errbar)\b", "barrier"),
     (r"(bra|bssy|bsync|bclear|break|exit|warpsync|bmov|brx|vote)", "control"), (r"nop", "wait"),
     (r"(iadd3\.x|iadd2\.x|lea\.x|imad\.wide|imad64|iadd64|shf\.[lr]\.w\.[ui]64)", "address64"))]
@@ -193,13 +194,15 @@ def nak_loops(text):
     return whole, [[i for b in sorted(body) for i in blocks[b]] for body in loops.values()]
 
 
-# ---- Qualcomm: ir3 ----------------------------------------------------------------------------------------------------
+# ---- Qualcomm: ir3 ---------------------------------------------------------------------------------------------------
 
 IR3_RULES = [(re.compile(pattern), kind) for pattern, kind in (
     (r"(ldl|stl|ldlw|stlw|atomic\.\w+\.l)", "lds"), (r"(ldp|stp)", "spill"), (r"mad\.f|dp[24]acc|sdot|dp4", "fma"),
-    (r"(add|mul|max|min|sign|floor|ceil|rndne|trunc)\.f", "float"), (r"(rcp|rsq|log2|exp2|sin|cos|sqrt|hrsq|hlog2|hexp2)", "special"),
+    (r"(add|mul|max|min|sign|floor|ceil|rndne|trunc)\.f", "float"),
+    (r"(rcp|rsq|log2|exp2|sin|cos|sqrt|hrsq|hlog2|hexp2)", "special"),
     (r"cov\.", "convert"), (r"(cmps|cmpv|sel)\.", "select"), (r"(mov|movmsk|swz|gat|sct|movs)", "move"),
-    (r"(bar|fence)", "barrier"), (r"nop", "wait"), (r"(br|jump|end|ret|getone|shps|bany|ball|kill|predt|predf|prede)", "control"))]
+    (r"(bar|fence)", "barrier"), (r"nop", "wait"),
+    (r"(br|jump|end|ret|getone|shps|bany|ball|kill|predt|predf|prede)", "control"))]
 IR3_BYTES = {"u32": 4, "s32": 4, "f32": 4, "u16": 2, "s16": 2, "f16": 2, "u8": 1, "s8": 1}
 
 
@@ -235,7 +238,7 @@ def parse_ir3(text):
     return items, labels
 
 
-# ---- Loops ------------------------------------------------------------------------------------------------------------
+# ---- Loops -----------------------------------------------------------------------------------------------------------
 
 PARSERS = {"aco": parse_aco, "brw": parse_brw, "ir3": parse_ir3}
 
@@ -261,8 +264,8 @@ SHARE = {"matrix": None, "fma": 16}
 
 
 def hot(text, dialect):
-    """The mix of the loop that most of its instructions are matrix instructions, else FMAs, in: {class: count}, with
-    "of" (matrix or fma) and "all". None where there is no such loop, nor such a program."""
+    """The mix of the loop with the largest share of matrix instructions, else of FMAs: {class: count}, with "of" (matrix
+    or fma) and "all". None where there is no such loop, nor such a program."""
     whole, inner = loops(text, dialect)
     for of in ("matrix", "fma"):
         best = None

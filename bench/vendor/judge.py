@@ -9,8 +9,8 @@ SPILL_LIMIT = 1.05
 
 
 def row(program):
-    """Of a module's kernels: sums of refusals and spills, and the figures of its main kernel, the one whose hot loop has
-    the most matrix instructions, else FMAs, else that has the most instructions."""
+    """Of a module's kernels: all refusals, the sum of spills, and the figures of its main kernel: the one whose hot loop
+    has the most matrix instructions, else FMAs, else that has the most instructions."""
     kernels = program.kernels
     refused = [program.message] if program.message else []
     refused += [f"{k.variant} ({k.name}): {k.result['error']}" for k in kernels if "error" in k.result]
@@ -61,15 +61,15 @@ def write_baseline(path, baseline):
 
 
 def compare(table, versions, baseline):
-    """(failures, changes): what must not be, and what is told. Refusals fail whatever the baseline says; spills and ratios
-    are judged only against figures of the same drivers."""
+    """(failures, changes): what must not be, and what is told. Refusals fail whatever the baseline says; spills and
+    ratios are judged only against figures of the same drivers."""
     failures, changes = [], []
     for chip, modules in table.items():
         known = baseline["chips"].get(chip, {})
         judged = baseline["mesa"].get(chip) == versions[chip]
         if not judged:
-            changes.append(f"{chip}: the baseline is of Mesa {baseline['mesa'].get(chip)}, the driver of {versions[chip]}: "
-                           "spills and ratios are not judged.")
+            changes.append(f"{chip}: the baseline is of Mesa {baseline['mesa'].get(chip)}, the driver of "
+                           f"{versions[chip]}: spills and ratios are not judged.")
         for name, r in modules.items():
             where = f"{chip} {name}"
             failures += [f"{where}: refused: {why}" for why in r["refused"]]

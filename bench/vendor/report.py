@@ -15,8 +15,8 @@ FIGURES = {
     "lds": lambda r: r["hot"].get("lds", 0) / r["hot"][r["of"]] if r.get("hot") else None,
     "ms": lambda r: r.get("ms"),
 }
-HEAD = ("chip", "module", "kernel", "groups x lanes", "reg", "spill", "occ", "instr", "estimate", "per", "instr/", "int/",
-        "addr64/", "lds/", "spill/", "memory of the loop")
+HEAD = ("chip", "module", "kernel", "groups x lanes", "reg", "spill", "occ", "instr", "estimate", "per", "instr/",
+        "int/", "addr64/", "lds/", "spill/", "memory of the loop")
 
 
 def peers():
@@ -76,9 +76,10 @@ def print_summary(table, versions, markdown=False):
         worst = "%d in %s" % max(spilling) if spilling else "-"
         lines.append([chip, versions[chip], str(len(modules)), str(sum(r["kernels"] for r in modules.values())),
                       str(sum(len(r["refused"]) for r in modules.values())),
-                      str(sum(len(r["on_cpu"]) for r in modules.values())), str(len(spilling)), worst, str(len(matrix))])
-    print_table(("chip", "Mesa", "modules", "kernels", "refused", "left to the CPU", "modules that spill", "worst spills",
-                 "modules with matrix instructions"), lines, markdown)
+                      str(sum(len(r["on_cpu"]) for r in modules.values())), str(len(spilling)), worst,
+                      str(len(matrix))])
+    print_table(("chip", "Mesa", "modules", "kernels", "refused", "left to the CPU", "modules that spill",
+                 "worst spills", "modules with matrix instructions"), lines, markdown)
 
 
 def print_grid(table, markdown=False):
@@ -92,8 +93,8 @@ def print_grid(table, markdown=False):
         return ratio + (f" s{r['spills']}" if r["spills"] else "")
 
     names = list(dict.fromkeys(name for modules in table.values() for name in modules))
-    print_table(("module", *table), [[name] + [cell(modules.get(name)) for modules in table.values()] for name in names],
-                markdown)
+    lines = [[name] + [cell(modules.get(name)) for modules in table.values()] for name in names]
+    print_table(("module", *table), lines, markdown)
 
 
 def print_peers(table, markdown=False):
