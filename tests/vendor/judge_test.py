@@ -106,8 +106,8 @@ class IsaTest(unittest.TestCase):
         self.expect("nak", NAK, int=1, address64=1, **{"load.16": 1}, fma=4, control=2, spill=1, all=10, of="fma")
 
     def test_brw(self):
-        self.expect("brw", BRW, select=1, control=2, move=1, address64=1, **{"load.16": 1}, spill=1, lds=1, fma=1, matrix=4,
-                    all=13, of="matrix")
+        self.expect("brw", BRW, select=1, control=2, move=1, address64=1, **{"load.16": 1}, spill=1, lds=1, fma=1,
+                    matrix=4, all=13, of="matrix")
 
     def test_ir3(self):
         self.expect("ir3", IR3, int=4, wait=2, **{"load.16": 1}, lds=1, fma=4, control=1, all=13, of="fma")
@@ -124,8 +124,8 @@ class JudgeTest(unittest.TestCase):
     def table(self, spills=0, error=None, **hot):
         hot = {"of": "matrix", "matrix": 16, "all": 160, **hot}
         result = {"error": error} if error else {
-            "spills": spills, "registers": 96, "occupancy": 8, "instructions": 500, "estimate": 1000, "subgroup": 64, "ms": 1.0,
-            "hot": hot}
+            "spills": spills, "registers": 96, "occupancy": 8, "instructions": 500, "estimate": 1000, "subgroup": 64,
+            "ms": 1.0, "hot": hot}
         kernel = Kernel("r", "dot.coop", 64, True, 256, 1024, "code", result)
         small = Kernel("s", "loop", 0, False, 64, 1, "code", {**result, "hot": None})
         return judge.rows({"navi31": {"gemm": Program([small, kernel], [])}})
