@@ -74,14 +74,14 @@ def modules_of(paths, few):
 
 
 def usable(chips, must):
-    """Those whose driver and profile are here; the others are named. `must`: it is an error if one is not."""
+    """Those whose driver is here; the others are named. `must`: it is an error if one is not."""
     out = []
     for chip in chips:
-        missing = chip.missing() or (None if chip.profile().exists() else str(chip.profile().relative_to(ROOT)))
+        missing = chip.missing()
         if missing is None:
             out.append(chip)
         elif must:
-            sys.exit(f"vendor: {chip.name}: '{missing}' is missing (scripts/vendor.sh setup, or profile).")
+            sys.exit(f"vendor: {chip.name}: '{missing}' is missing; scripts/vendor.sh setup makes it.")
         else:
             print(f"vendor: skipped: {chip.name}: '{missing}' is missing.", file=sys.stderr)
     return out
@@ -93,8 +93,11 @@ def check(args):
     chips = usable(asked, must=not args.skip)
     left_out = len(asked) - len(chips)
     if not chips:
-        print("vendor: no chip's driver is here; scripts/vendor.sh setup sets them up.")
+        print(f"vendor: none of {left_out} chips' drivers is here; scripts/vendor.sh setup sets them up.")
         return 77
+    for chip in chips:
+        if not chip.profile().exists():
+            capture(chip, args.krafla, chip.profile())
     # A network's kernels take minutes under qemu.
     modules = {few: modules_of(args.modules, few) for few in (False, True)}
     wanted = {chip: modules[args.kernels or chip.driver.arm] for chip in chips}
@@ -170,7 +173,7 @@ def record(args):
     asked = chosen(args.chip or RECORDED)
     here = usable([chip for chip in asked if not chip.driver.arm], must=not args.skip)
     if not here:
-        print("vendor: no chip's driver is here; scripts/vendor.sh setup sets them up.")
+        print(f"vendor: none of {len(asked)} chips' drivers is here; scripts/vendor.sh setup sets them up.")
         return 77
     models = len(list(MODELS.glob("*/module.hlo")))
     bad = 0
@@ -213,23 +216,28 @@ def chips(args):
     return 1 if bad else 0
 
 
+def capture(chip, command, path):
+    """What the driver says of itself, in the form of tests/profiles."""
+    argv, environment = chip.command([command, "devices", "--json"])
+    r = subprocess.run(argv, env=environment, capture_output=True, text=True, errors="replace", timeout=120)
+    found = [json.loads(line) for line in r.stdout.splitlines() if line.startswith("{")]
+    found = [d["profile"] for d in found if d["device"].startswith("vulkan")]
+    if not found:
+        sys.exit(f"vendor: {chip.name}: krafla sees no Vulkan device: {r.stderr.strip()[-300:]}")
+    text = json.dumps(found[0], indent=1)
+    text = re.sub(r"\[\s+([0-9, \n]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+
+
 def profile(args):
-    """What the drivers say of themselves, in the form of tests/profiles."""
-    for chip in usable(chosen(args.chip or USUAL), must=False) if args.chip else [CHIPS[c] for c in USUAL]:
+    """Take profiles into tests/profiles/captured."""
+    for chip in usable(chosen(args.chip or USUAL), must=not args.skip):
         if chip.driver.arm:
             print(f"vendor: {chip.name}: kept as it is: krafla is not built for arm64 here.", file=sys.stderr)
             continue
-        argv, environment = chip.command([args.krafla, "devices", "--json"])
-        r = subprocess.run(argv, env=environment, capture_output=True, text=True, errors="replace", timeout=120)
-        found = [json.loads(line) for line in r.stdout.splitlines() if line.startswith("{")]
-        found = [d["profile"] for d in found if d["device"].startswith("vulkan")]
-        if not found:
-            sys.exit(f"vendor: {chip.name}: krafla sees no Vulkan device: {r.stderr.strip()[-300:]}")
-        text = json.dumps(found[0], indent=1)
-        text = re.sub(r"\[\s+([0-9, \n]+?)\s+\]", lambda m: "[" + " ".join(m[1].split()) + "]", text)
-        chip.profile().parent.mkdir(parents=True, exist_ok=True)
-        chip.profile().write_text(text + "\n")
-        print(chip.profile().relative_to(ROOT))
+        capture(chip, args.krafla, chip.captured())
+        print(chip.captured().relative_to(ROOT))
     return 0
 
 

@@ -43,8 +43,12 @@ class Chip:
         folder = ARM_ROOT / "usr/share/vulkan/icd.d" if self.driver.arm else ICD
         return folder / f"{self.driver.icd}_icd.json"
 
-    def profile(self):
+    def captured(self):
         return ROOT / f"tests/profiles/captured/{self.name}.json"
+
+    def profile(self):
+        """Of the repository; of a chip that it does not have, taken here."""
+        return self.captured() if self.captured().exists() else CACHE / f"profiles/{self.name}.json"
 
     def missing(self):
         """What the chip lacks on this machine, or None."""

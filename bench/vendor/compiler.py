@@ -68,7 +68,10 @@ def mesa(arm=False):
     """The version of the drivers: it decides what kernels compile to."""
     if arm:
         return (ARM_ROOT / "ready").read_text().strip()
-    r = subprocess.run(["dpkg-query", "-W", "-f=${Version}", "mesa-vulkan-drivers"], capture_output=True, text=True)
+    try:
+        r = subprocess.run(["dpkg-query", "-W", "-f=${Version}", "mesa-vulkan-drivers"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return "unknown"
     return r.stdout or "unknown"
 
 
