@@ -5,6 +5,7 @@
 #include "hlo_io/hlo_proto/replica_groups.h"
 #include "hlo_io/hlo_proto/shape_proto.h"
 #include "hlo_io/hlo_proto/sharding_proto.h"
+#include "ir/dimension_numbers.h"
 
 namespace krafla::hlo_proto {
 namespace {
@@ -62,31 +63,19 @@ void ReadDotDims(Reader reader, DotAttributes& dot) {
   });
 }
 
-void ReadGatherDims(Reader reader, GatherAttributes& g) {
+// Of gather and scatter.
+template <typename Attributes>
+void ReadDimensionNumbers(Reader reader, Attributes& out) {
   ForEach(reader, [&](Reader& r) {
-    switch (r.tag()) {
-      case 1: AppendInts(r, g.offset_dims); return true;
-      case 2: AppendInts(r, g.collapsed_slice_dims); return true;
-      case 3: AppendInts(r, g.start_index_map); return true;
-      case 4: g.index_vector_dim = Int(r); return true;
-      case 5: AppendInts(r, g.operand_batching_dims); return true;
-      case 6: AppendInts(r, g.start_indices_batching_dims); return true;
-      default: return false;
-    }
-  });
-}
-
-void ReadScatterDims(Reader reader, ScatterAttributes& s) {
-  ForEach(reader, [&](Reader& r) {
-    switch (r.tag()) {
-      case 1: AppendInts(r, s.update_window_dims); return true;
-      case 2: AppendInts(r, s.inserted_window_dims); return true;
-      case 3: AppendInts(r, s.scatter_dims_to_operand_dims); return true;
-      case 4: s.index_vector_dim = Int(r); return true;
-      case 5: AppendInts(r, s.input_batching_dims); return true;
-      case 6: AppendInts(r, s.scatter_indices_batching_dims); return true;
-      default: return false;
-    }
+    const auto tag = static_cast<int64_t>(r.tag());
+    bool known = false;
+    VisitDimensionNumbers(out, [&](int number, std::string_view, auto& field) {
+      if (known || number != tag) return;
+      known = true;
+      if constexpr (kIsDimensionList<decltype(field)>) AppendInts(r, field);
+      else field = Int(r);
+    });
+    return known;
   });
 }
 
@@ -186,8 +175,8 @@ Result<bool> ReadOptions(Reader& r, InstructionRecord& out) {
         return true;
       });
       return true;
-    case f::kGatherDims: ReadGatherDims(Message(r), out.gather); return true;
-    case f::kScatterDims: ReadScatterDims(Message(r), out.scatter); return true;
+    case f::kGatherDims: ReadDimensionNumbers(Message(r), out.gather); return true;
+    case f::kScatterDims: ReadDimensionNumbers(Message(r), out.scatter); return true;
     case f::kPrecisionConfig: KRAFLA_TRY(ReadPrecision(Message(r), out)); return true;
     case f::kReplicaGroups: ReadGroup(Message(r), out.replica_groups); return true;
     case f::kCollectiveDeviceList:

@@ -8,6 +8,7 @@
 #include "hlo_io/hlo_proto/sharding_proto.h"
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/hlo_text/word_tables.h"
+#include "ir/dimension_numbers.h"
 
 namespace krafla::hlo_proto {
 namespace {
@@ -95,29 +96,13 @@ class AttributeWriter {
     return {};
   }
   Result<> operator()(const GatherAttributes& a) {
-    {
-      Writer dims(w_, f::kGatherDims);
-      WriteInts(dims, 1, a.offset_dims);
-      WriteInts(dims, 2, a.collapsed_slice_dims);
-      WriteInts(dims, 3, a.start_index_map);
-      WriteInt(dims, 4, a.index_vector_dim);
-      WriteInts(dims, 5, a.operand_batching_dims);
-      WriteInts(dims, 6, a.start_indices_batching_dims);
-    }
+    WriteDimensionNumbers(f::kGatherDims, a);
     WriteInts(w_, f::kGatherSliceSizes, a.slice_sizes);
     WriteBool(w_, f::kIndicesAreSorted, a.indices_are_sorted);
     return {};
   }
   Result<> operator()(const ScatterAttributes& a) {
-    {
-      Writer dims(w_, f::kScatterDims);
-      WriteInts(dims, 1, a.update_window_dims);
-      WriteInts(dims, 2, a.inserted_window_dims);
-      WriteInts(dims, 3, a.scatter_dims_to_operand_dims);
-      WriteInt(dims, 4, a.index_vector_dim);
-      WriteInts(dims, 5, a.input_batching_dims);
-      WriteInts(dims, 6, a.scatter_indices_batching_dims);
-    }
+    WriteDimensionNumbers(f::kScatterDims, a);
     WriteBool(w_, f::kIndicesAreSorted, a.indices_are_sorted);
     WriteBool(w_, f::kUniqueIndices, a.unique_indices);
     return {};
@@ -259,6 +244,15 @@ class AttributeWriter {
   }
 
  private:
+  // Of gather and scatter.
+  template <typename Numbered>
+  void WriteDimensionNumbers(Field message, const Numbered& a) {
+    Writer dims(w_, message);
+    VisitDimensionNumbers(a, [&](int number, std::string_view, const auto& field) {
+      if constexpr (kIsDimensionList<decltype(field)>) WriteInts(dims, static_cast<uint32_t>(number), field);
+      else WriteInt(dims, static_cast<uint32_t>(number), field);
+    });
+  }
   Result<> Number(Field field, int64_t value) {
     WriteInt(w_, field, value);
     return {};

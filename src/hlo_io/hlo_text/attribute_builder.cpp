@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From what was read to the attribute structs of the IR.
+#include <algorithm>
 #include <utility>
 
 #include "hlo_io/hlo_text/attribute_set.h"
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/hlo_text/word_tables.h"
 #include "ir/attributes_of.h"
+#include "ir/dimension_numbers.h"
 
 namespace krafla::hlo_text {
 namespace {
@@ -29,6 +31,18 @@ Result<int64_t> OneDimension(const AttributeSet& set, const Lexer& lexer) {
     return lexer.Error(set.Offset(Key::kDimensions),
                        Format("The dimensions of this instruction must name one dimension, not {}.", dims.size()));
   return dims[0];
+}
+
+// What was read for the dimension numbers of gather and scatter; attribute_table.cpp says which keys these have.
+template <typename Attributes>
+void TakeDimensionNumbers(Opcode opcode, const AttributeSet& set, Attributes& out) {
+  VisitDimensionNumbers(out, [&](int, std::string_view name, auto& field) {
+    const std::span<const KeyUse> keys = KeysOf(opcode);
+    const auto use = std::ranges::find(keys, name, [](const KeyUse& k) { return KeyName(k.key); });
+    KRAFLA_CHECK(use != keys.end());
+    if constexpr (kIsDimensionList<decltype(field)>) field = set.DimsOf(use->key);
+    else field = set.Int(use->key);
+  });
 }
 
 CollectiveAttributes Collective(AttributeSet& set) {
@@ -138,24 +152,14 @@ class SetReader {
   }
   Result<Attributes> operator()(std::type_identity<GatherAttributes>) {
     GatherAttributes out;
-    out.offset_dims = set_.DimsOf(Key::kOffsetDims);
-    out.collapsed_slice_dims = set_.DimsOf(Key::kCollapsedSliceDims);
-    out.start_index_map = set_.DimsOf(Key::kStartIndexMap);
-    out.operand_batching_dims = set_.DimsOf(Key::kOperandBatchingDims);
-    out.start_indices_batching_dims = set_.DimsOf(Key::kStartBatchingDims);
-    out.index_vector_dim = set_.Int(Key::kIndexVectorDim);
+    TakeDimensionNumbers(Opcode::kGather, set_, out);
     out.slice_sizes = set_.DimsOf(Key::kSliceSizes);
     out.indices_are_sorted = set_.Bool(Key::kIndicesAreSorted);
     return out;
   }
   Result<Attributes> operator()(std::type_identity<ScatterAttributes>) {
     ScatterAttributes out;
-    out.update_window_dims = set_.DimsOf(Key::kUpdateWindowDims);
-    out.inserted_window_dims = set_.DimsOf(Key::kInsertedWindowDims);
-    out.scatter_dims_to_operand_dims = set_.DimsOf(Key::kScatterDims);
-    out.input_batching_dims = set_.DimsOf(Key::kInputBatchingDims);
-    out.scatter_indices_batching_dims = set_.DimsOf(Key::kScatterBatchingDims);
-    out.index_vector_dim = set_.Int(Key::kIndexVectorDim);
+    TakeDimensionNumbers(Opcode::kScatter, set_, out);
     out.indices_are_sorted = set_.Bool(Key::kIndicesAreSorted);
     out.unique_indices = set_.Bool(Key::kUniqueIndices);
     return out;

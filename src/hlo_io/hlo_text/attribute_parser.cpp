@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/index.h"
 #include "hlo_io/hlo_text/parser.h"
 
 namespace krafla::hlo_text {
@@ -29,9 +30,9 @@ Result<> Parser::ParseAttributes(Opcode opcode, const Scope& scope, AttributeSet
     if (out.Has(key)) return lex_.Error(offset, Format("Attribute '{}' is given twice.", name));
     lex_.Next();
     KRAFLA_TRY(lex_.Expect('=', "after the name of an attribute"));
-    out.offsets[static_cast<std::size_t>(key)] = lex_.token().begin;
+    out.offsets[At(static_cast<int64_t>(key))] = lex_.token().begin;
     KRAFLA_TRY(ParseAttribute(key, scope, out));
-    out.seen[static_cast<std::size_t>(key)] = true;
+    out.seen[At(static_cast<int64_t>(key))] = true;
   }
   return {};
 }
@@ -43,158 +44,118 @@ Result<> Parser::CheckRequired(Opcode opcode, const AttributeSet& set, std::size
   return {};
 }
 
+namespace {
+
+// Puts a value that was read where it belongs.
+template <typename To, typename From>
+Result<> StoreRead(To& to, Result<From> value) {
+  KRAFLA_ASSIGN(to, std::move(value));
+  return {};
+}
+
+}  // namespace
+
 Result<> Parser::ParseAttribute(Key key, const Scope& scope, AttributeSet& out) {
-  const auto k = static_cast<std::size_t>(key);
+  const std::size_t k = At(static_cast<int64_t>(key));
   const std::string_view name = KeyName(key);
   switch (KindOf(key)) {
-    case ValueKind::kInt: {
-      KRAFLA_ASSIGN(out.ints[k], lex_.Int(name));
-      return {};
-    }
-    case ValueKind::kBool: {
-      KRAFLA_ASSIGN(bool value, lex_.Bool(name));
-      out.ints[k] = value ? 1 : 0;
-      return {};
-    }
-    case ValueKind::kReal: {
-      const std::size_t offset = lex_.token().begin;
-      KRAFLA_ASSIGN(out.real, lex_.Real(name));
-      if (!(std::abs(out.real) <= std::numeric_limits<float>::max()))
-        return lex_.Error(offset, Format("{} must be a finite number that fits f32.", name));
-      return {};
-    }
-    case ValueKind::kDims: {
-      KRAFLA_ASSIGN(out.dims[k], ParseDims(name));
-      return {};
-    }
-    case ValueKind::kWord: {
+    case ValueKind::kInt: return StoreRead(out.ints[k], lex_.Int(name));
+    case ValueKind::kBool: return StoreRead(out.ints[k], lex_.Bool(name));
+    case ValueKind::kReal: return ParseFloat(name, out);
+    case ValueKind::kDims: return StoreRead(out.dims[k], ParseDims(name));
+    case ValueKind::kWord:
       if (lex_.token().kind != Tok::kWord) return lex_.Unexpected(Format("a word as {}", name));
       out.words[k] = lex_.Next().text;
       return {};
-    }
-    case ValueKind::kString: {
-      KRAFLA_ASSIGN(out.strings[k], lex_.String(name));
-      return {};
-    }
-    case ValueKind::kComputation: {
-      KRAFLA_ASSIGN(CalledName called, ParseCalled(key));
-      out.called.push_back(called);
-      return {};
-    }
-    case ValueKind::kComputations: {
-      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
-      if (lex_.Accept('}')) return {};
-      do {
-        KRAFLA_ASSIGN(CalledName called, ParseCalled(key));
-        out.called.push_back(called);
-      } while (lex_.Accept(','));
-      return lex_.Expect('}', Format("to close {}", name));
-    }
+    case ValueKind::kString: return StoreRead(out.strings[k], lex_.String(name));
+    case ValueKind::kComputation: return ParseCalled(key, out);
+    case ValueKind::kComputations: return ParseList(name, [&] { return ParseCalled(key, out); });
     case ValueKind::kWindow: return ParseWindow(out);
     case ValueKind::kDimLabels: return ParseDimLabels(out);
     case ValueKind::kPadding: return ParsePadding(out);
     case ValueKind::kSlice: return ParseSlice(out);
-    case ValueKind::kGroups: {
-      KRAFLA_ASSIGN(out.groups, ParseGroups());
-      return {};
-    }
+    case ValueKind::kGroups: return StoreRead(out.groups, ParseGroups());
     case ValueKind::kPairs: return ParsePairs(out);
     case ValueKind::kPrecision: return ParsePrecision(out);
-    case ValueKind::kShape: {
-      KRAFLA_ASSIGN(out.shape, ParseShape());
-      return {};
-    }
-    case ValueKind::kShapes: {
+    case ValueKind::kShape: return StoreRead(out.shape, ParseShape());
+    case ValueKind::kShapes:
       out.shapes.clear();
-      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
-      if (lex_.Accept('}')) return {};
-      do {
-        KRAFLA_ASSIGN(Shape shape, ParseShape());
-        out.shapes.push_back(std::move(shape));
-      } while (lex_.Accept(','));
-      return lex_.Expect('}', Format("to close {}", name));
-    }
+      return ParseList(name, [&] { return StoreRead(out.shapes.emplace_back(), ParseShape()); });
     case ValueKind::kAliasing: return ParseAliasing(out);
-    case ValueKind::kBraces: {
-      KRAFLA_ASSIGN(out.words[k], lex_.RawBraces(name));
-      return {};
-    }
+    case ValueKind::kBraces: return StoreRead(out.words[k], lex_.RawBraces(name));
     case ValueKind::kConfig: return ParseConfig(out);
-    case ValueKind::kLiteral: {
-      KRAFLA_TRY(lex_.Expect('(', "to open a literal"));
-      KRAFLA_ASSIGN(Shape shape, ParseShape());
-      KRAFLA_ASSIGN(Literal literal, ParseLiteral(shape));
-      out.literal = std::make_shared<const Literal>(std::move(literal));
-      return lex_.Expect(')', "to close a literal");
-    }
+    case ValueKind::kLiteral: return ParseLiteralInParentheses(out);
     case ValueKind::kAccuracy: return ParseResultAccuracy(out);
-    case ValueKind::kBools: {
+    case ValueKind::kBools:
       out.bools.clear();
-      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
-      if (lex_.Accept('}')) return {};
-      do {
+      return ParseList(name, [&]() -> Result<> {
         KRAFLA_ASSIGN(bool value, lex_.Bool(name));
         out.bools.push_back(value);
-      } while (lex_.Accept(','));
-      return lex_.Expect('}', Format("to close {}", name));
-    }
-    case ValueKind::kInstructions: {
-      KRAFLA_TRY(lex_.Expect('{', Format("to open {}", name)));
-      if (lex_.Accept('}')) return {};
-      do {
-        const std::size_t offset = lex_.token().begin;
-        KRAFLA_ASSIGN(std::string_view before, lex_.Name("the name of an instruction"));
-        auto it = scope.find(before);
-        if (it == scope.end())
-          return lex_.Error(offset, Format("No instruction '{}' is defined before this one.", before.substr(0, 60)));
-        out.predecessors.push_back(it->second);
-      } while (lex_.Accept(','));
-      return lex_.Expect('}', Format("to close {}", name));
-    }
-    case ValueKind::kSharding: {
-      KRAFLA_ASSIGN(out.words[k], ParseSharding());
-      return {};
-    }
-    case ValueKind::kMetadata: {
-      KRAFLA_ASSIGN(out.words[k], ParseMetadata());
-      return {};
-    }
+        return {};
+      });
+    case ValueKind::kInstructions: return ParseList(name, [&] { return ParsePredecessor(scope, out); });
+    case ValueKind::kSharding: return StoreRead(out.words[k], ParseSharding());
+    case ValueKind::kMetadata: return StoreRead(out.words[k], ParseMetadata());
   }
+  return {};
+}
+
+Result<> Parser::ParseFloat(std::string_view name, AttributeSet& out) {
+  const std::size_t offset = lex_.token().begin;
+  KRAFLA_ASSIGN(out.real, lex_.Real(name));
+  if (!(std::abs(out.real) <= std::numeric_limits<float>::max()))
+    return lex_.Error(offset, Format("{} must be a finite number that fits f32.", name));
+  return {};
+}
+
+// "(f32[2] {1, 2})"
+Result<> Parser::ParseLiteralInParentheses(AttributeSet& out) {
+  KRAFLA_TRY(lex_.Expect('(', "to open a literal"));
+  KRAFLA_ASSIGN(Shape shape, ParseShape());
+  KRAFLA_ASSIGN(Literal literal, ParseLiteral(shape));
+  out.literal = std::make_shared<const Literal>(std::move(literal));
+  return lex_.Expect(')', "to close a literal");
+}
+
+Result<> Parser::ParsePredecessor(const Scope& scope, AttributeSet& out) {
+  const std::size_t offset = lex_.token().begin;
+  KRAFLA_ASSIGN(std::string_view before, lex_.Name("the name of an instruction"));
+  auto it = scope.find(before);
+  if (it == scope.end())
+    return lex_.Error(offset, Format("No instruction '{}' is defined before this one.", before.substr(0, 60)));
+  out.predecessors.push_back(it->second);
   return {};
 }
 
 // "{0,1}"
 Result<Dims> Parser::ParseDims(std::string_view what) {
   Dims out;
-  KRAFLA_TRY(lex_.Expect('{', Format("to open {}", what)));
-  if (lex_.Accept('}')) return out;
-  do {
+  KRAFLA_TRY(ParseList(what, [&]() -> Result<> {
     KRAFLA_ASSIGN(int64_t value, lex_.Int(what));
     out.push_back(value);
-  } while (lex_.Accept(','));
-  KRAFLA_TRY(lex_.Expect('}', Format("to close {}", what)));
+    return {};
+  }));
   return out;
 }
 
 // A name, or a whole computation in braces.
-Result<CalledName> Parser::ParseCalled(Key key) {
-  CalledName out;
-  out.key = key;
-  out.offset = lex_.token().begin;
+Result<> Parser::ParseCalled(Key key, AttributeSet& out) {
+  CalledName called;
+  called.key = key;
+  called.offset = lex_.token().begin;
   if (lex_.Is('{')) {
-    KRAFLA_ASSIGN(out.computation, ParseInlineComputation());
-    return out;
+    KRAFLA_ASSIGN(called.computation, ParseInlineComputation());
+  } else {
+    KRAFLA_ASSIGN(called.name, lex_.Name("the name of a computation"));
   }
-  KRAFLA_ASSIGN(out.name, lex_.Name("the name of a computation"));
-  return out;
+  out.called.push_back(called);
+  return {};
 }
 
 // "{{},{0}: (1, {}), {1}: (2, {0})}": output index, operand, index within the operand.
 Result<> Parser::ParseAliasing(AttributeSet& out) {
   out.aliasing.clear();
-  KRAFLA_TRY(lex_.Expect('{', "to open output_to_operand_aliasing"));
-  if (lex_.Accept('}')) return {};
-  do {
+  return ParseList("output_to_operand_aliasing", [&]() -> Result<> {
     CustomCallAttributes::Alias alias;
     KRAFLA_ASSIGN(alias.output_index, ParseDims("an output index"));
     KRAFLA_TRY(lex_.Expect(':', "after an output index"));
@@ -204,23 +165,21 @@ Result<> Parser::ParseAliasing(AttributeSet& out) {
     KRAFLA_ASSIGN(alias.operand_index, ParseDims("an index within an operand"));
     KRAFLA_TRY(lex_.Expect(')', "after an index within an operand"));
     out.aliasing.push_back(std::move(alias));
-  } while (lex_.Accept(','));
-  return lex_.Expect('}', "to close output_to_operand_aliasing");
+    return {};
+  });
 }
 
 // "{highest,default}"
 Result<> Parser::ParsePrecision(AttributeSet& out) {
   out.precision.clear();
-  KRAFLA_TRY(lex_.Expect('{', "to open operand_precision"));
-  if (lex_.Accept('}')) return {};
-  do {
+  return ParseList("operand_precision", [&]() -> Result<> {
     if (lex_.IsWord("default")) out.precision.push_back(Precision::kDefault);
     else if (lex_.IsWord("high")) out.precision.push_back(Precision::kHigh);
     else if (lex_.IsWord("highest")) out.precision.push_back(Precision::kHighest);
     else return lex_.Unexpected("default, high or highest as operand_precision");
     lex_.Next();
-  } while (lex_.Accept(','));
-  return lex_.Expect('}', "to close operand_precision");
+    return {};
+  });
 }
 
 // "{mode=highest}", "{tolerance={rtol=0.1, atol=0, ulps=10}}"
@@ -248,7 +207,7 @@ Result<> Parser::ParseResultAccuracy(AttributeSet& out) {
       KRAFLA_ASSIGN(out.accuracy.ulps, lex_.Int("ulps"));
     } else {
       KRAFLA_ASSIGN(double value, lex_.Real(field));
-      if (!(value - value == 0)) return lex_.Error(lex_.previous_end(), "A tolerance must be finite.");
+      if (!std::isfinite(value)) return lex_.Error(lex_.previous_end(), "A tolerance must be finite.");
       (field == "rtol" ? out.accuracy.rtol : out.accuracy.atol) = value;
     }
   } while (lex_.Accept(','));
@@ -258,7 +217,7 @@ Result<> Parser::ParseResultAccuracy(AttributeSet& out) {
 
 // A string or JSON in braces; kept as written.
 Result<> Parser::ParseConfig(AttributeSet& out) {
-  auto& word = out.words[static_cast<std::size_t>(Key::kBackendConfig)];
+  auto& word = out.words[At(static_cast<int64_t>(Key::kBackendConfig))];
   if (lex_.Is('{')) {
     KRAFLA_ASSIGN(word, lex_.RawBraces("backend_config"));
     return {};

@@ -5,6 +5,7 @@
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/hlo_text/printer.h"
 #include "hlo_io/hlo_text/word_tables.h"
+#include "ir/dimension_numbers.h"
 
 namespace krafla::hlo_text {
 namespace {
@@ -83,22 +84,12 @@ class Writer {
   }
   void operator()(const WindowAttributes& a) { PrintWindow(a.window); }
   void operator()(const GatherAttributes& a) {
-    List("offset_dims", a.offset_dims);
-    List("collapsed_slice_dims", a.collapsed_slice_dims);
-    List("start_index_map", a.start_index_map);
-    ListUnlessEmpty("operand_batching_dims", a.operand_batching_dims);
-    ListUnlessEmpty("start_indices_batching_dims", a.start_indices_batching_dims);
-    Int("index_vector_dim", a.index_vector_dim);
+    DimensionNumbers(a);
     List("slice_sizes", a.slice_sizes);
     Flag("indices_are_sorted", a.indices_are_sorted);
   }
   void operator()(const ScatterAttributes& a) {
-    List("update_window_dims", a.update_window_dims);
-    List("inserted_window_dims", a.inserted_window_dims);
-    List("scatter_dims_to_operand_dims", a.scatter_dims_to_operand_dims);
-    ListUnlessEmpty("input_batching_dims", a.input_batching_dims);
-    ListUnlessEmpty("scatter_indices_batching_dims", a.scatter_indices_batching_dims);
-    Int("index_vector_dim", a.index_vector_dim);
+    DimensionNumbers(a);
     Flag("indices_are_sorted", a.indices_are_sorted);
     Flag("unique_indices", a.unique_indices);
   }
@@ -324,6 +315,15 @@ class Writer {
   }
   void ListUnlessEmpty(std::string_view key, const Dims& dims) {
     if (!dims.empty()) List(key, dims);
+  }
+  // Of gather and scatter: the lists, then the one number, as XLA prints them.
+  template <typename Numbered>
+  void DimensionNumbers(const Numbered& a) {
+    VisitDimensionNumbers(a, [&](int number, std::string_view name, const auto& field) {
+      if constexpr (kIsDimensionList<decltype(field)>)
+        if (number < 4 || !field.empty()) List(name, field);
+    });
+    Int("index_vector_dim", a.index_vector_dim);
   }
   void One(std::string_view key, int64_t dim) { List(key, Dims{dim}); }
   void Precisions(const std::vector<Precision>& precision) {

@@ -8,23 +8,21 @@ namespace krafla::hlo_text {
 // "{{0,1},{1,2}}"
 Result<> Parser::ParsePairs(AttributeSet& out) {
   out.pairs.clear();
-  KRAFLA_TRY(lex_.Expect('{', "to open source_target_pairs"));
-  if (lex_.Accept('}')) return {};
-  do {
+  return ParseList("source_target_pairs", [&]() -> Result<> {
     const std::size_t offset = lex_.token().begin;
     KRAFLA_ASSIGN(Dims pair, ParseDims("a source-target pair"));
     if (pair.size() != 2)
       return lex_.Error(offset, Format("A source-target pair has two members, not {}.", pair.size()));
     out.pairs.emplace_back(pair[0], pair[1]);
-  } while (lex_.Accept(','));
-  return lex_.Expect('}', "to close source_target_pairs");
+    return {};
+  });
 }
 
 // One sharding, or a tuple of them, kept as written.
 Result<std::string_view> Parser::ParseSharding() {
   const std::size_t begin = lex_.token().begin;
   KRAFLA_ASSIGN(std::string_view text, lex_.RawBraces("sharding"));
-  // A tuple holds one pair of braces a leaf.
+  // A tuple holds one pair of braces per leaf.
   Lexer inner(text, "");
   inner.Next();
   if (!inner.Is('{')) {

@@ -83,9 +83,7 @@ Result<> Parser::ParseHeaderAttribute(std::string_view name, std::size_t offset)
 
 // "{ {0}: (1, {}, may-alias), {}: (0, {1}) }": output index, parameter, index within it, kind.
 Result<> Parser::ParseInputOutputAlias() {
-  KRAFLA_TRY(lex_.Expect('{', "to open input_output_alias"));
-  if (lex_.Accept('}')) return {};
-  do {
+  return ParseList("input_output_alias", [&]() -> Result<> {
     InputOutputAlias alias;
     KRAFLA_ASSIGN(alias.output_index, ParseDims("an output index"));
     KRAFLA_TRY(lex_.Expect(':', "after an output index"));
@@ -99,15 +97,13 @@ Result<> Parser::ParseInputOutputAlias() {
     }
     KRAFLA_TRY(lex_.Expect(')', "to close an alias"));
     module_->input_output_aliases.push_back(std::move(alias));
-  } while (lex_.Accept(','));
-  return lex_.Expect('}', "to close input_output_alias");
+    return {};
+  });
 }
 
 // "{ (0, {}), (1, {0}) }"
 Result<> Parser::ParseBufferDonor() {
-  KRAFLA_TRY(lex_.Expect('{', "to open buffer_donor"));
-  if (lex_.Accept('}')) return {};
-  do {
+  return ParseList("buffer_donor", [&]() -> Result<> {
     BufferDonor donor;
     KRAFLA_TRY(lex_.Expect('(', "before a parameter number"));
     KRAFLA_ASSIGN(donor.parameter, lex_.Int("a parameter number"));
@@ -115,8 +111,8 @@ Result<> Parser::ParseBufferDonor() {
     KRAFLA_ASSIGN(donor.parameter_index, ParseDims("an index within a parameter"));
     KRAFLA_TRY(lex_.Expect(')', "to close a buffer donor"));
     module_->buffer_donors.push_back(std::move(donor));
-  } while (lex_.Accept(','));
-  return lex_.Expect('}', "to close buffer_donor");
+    return {};
+  });
 }
 
 // "{(f32[2]{0}, s32[])->f32[2]{0}}"

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // One instruction: "ROOT %name = shape opcode(operands), attributes".
+#include "base/index.h"
 #include "hlo_io/hlo_text/parser.h"
 
 namespace krafla::hlo_text {
 namespace {
 
-// "add-start", "add-update", "add-done": an asynchronous add, where that is no opcode of its own.
+// "add-start", "add-update", "add-done": an asynchronous add, where that is not an opcode itself.
 struct Sugar {
   Opcode async = Opcode::kAsyncStart;
   Opcode inner = Opcode::kTuple;
+};
+// An opcode as it is written: `inner` of "inner-start" and its like.
+struct WrittenOpcode {
+  Opcode opcode = Opcode::kTuple;
+  std::optional<Opcode> inner;
 };
 std::optional<Sugar> AsyncSugar(std::string_view name) {
   constexpr std::pair<std::string_view, Opcode> kSuffixes[] = {
@@ -21,17 +27,44 @@ std::optional<Sugar> AsyncSugar(std::string_view name) {
   return std::nullopt;
 }
 
+Result<WrittenOpcode> ReadOpcode(Lexer& lex) {
+  if (lex.token().kind != Tok::kWord) return lex.Unexpected("an opcode");
+  std::string_view name = lex.token().text;
+  WrittenOpcode out;
+  if (std::optional<Opcode> found = OpcodeFromName(name)) {
+    out.opcode = *found;
+  } else if (std::optional<Sugar> sugar = AsyncSugar(name)) {
+    out.opcode = sugar->async;
+    out.inner = sugar->inner;
+  } else {
+    return lex.Error(Format("Unknown opcode '{}'.", name.substr(0, 60)));
+  }
+  lex.Next();
+  return out;
+}
+
 }  // namespace
 
+// "ROOT" before a name; an instruction may have that name itself.
+bool Parser::AcceptRoot() {
+  if (!lex_.IsWord("ROOT")) return false;
+  const Token after = lex_.LookAhead();
+  if (after.kind != Tok::kWord && after.kind != Tok::kName) return false;
+  lex_.Next();
+  return true;
+}
+
+Result<Attributes> Parser::AttributesOf(Opcode opcode, Opcode described, AttributeSet& set, int64_t parameter_number,
+                                        std::shared_ptr<const Literal> literal) const {
+  if (opcode == Opcode::kConstant) return ConstantAttributes{std::move(literal)};
+  if (opcode != Opcode::kParameter) return BuildAttributes(described, set, lex_);
+  ParameterAttributes parameter{parameter_number, {}};
+  if (set.Has(Key::kParameterReplication)) parameter.replicated_at_leaf_buffers = set.bools;
+  return parameter;
+}
+
 Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* is_root) {
-  *is_root = false;
-  if (lex_.IsWord("ROOT")) {
-    Token after = lex_.LookAhead();
-    if (after.kind == Tok::kWord || after.kind == Tok::kName) {
-      lex_.Next();
-      *is_root = true;
-    }
-  }
+  *is_root = AcceptRoot();
   if (++instruction_count_ > limits_.max_instructions)
     return lex_.Error(lex_.token().begin,
                       Format("The module has more than the limit of {} instructions.", limits_.max_instructions),
@@ -48,15 +81,10 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
   KRAFLA_ASSIGN(Shape shape, ParseShape());
 
   const std::size_t opcode_offset = lex_.token().begin;
-  if (lex_.token().kind != Tok::kWord) return lex_.Unexpected("an opcode");
-  std::string_view opcode_name = lex_.token().text;
-  std::optional<Opcode> found = OpcodeFromName(opcode_name);
-  std::optional<Sugar> sugar = found ? std::nullopt : AsyncSugar(opcode_name);
-  if (!found && !sugar) return lex_.Error(Format("Unknown opcode '{}'.", opcode_name.substr(0, 60)));
-  const Opcode opcode = found ? *found : sugar->async;
+  KRAFLA_ASSIGN(const WrittenOpcode written, ReadOpcode(lex_));
+  const Opcode opcode = written.opcode;
   // The attributes of a "-start" are those of what it starts.
-  const bool sugar_start = sugar && opcode == Opcode::kAsyncStart;
-  lex_.Next();
+  const bool sugar_start = written.inner && opcode == Opcode::kAsyncStart;
 
   std::vector<Operand> operands;
   int64_t parameter_number = 0;
@@ -72,25 +100,16 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
   }
   KRAFLA_TRY(lex_.Expect(')', "after the operands"));
 
-  const auto depth = static_cast<std::size_t>(inline_depth_);
+  const std::size_t depth = At(inline_depth_);
   if (scratch_.size() <= depth) scratch_.push_back(std::make_unique<AttributeSet>());
   AttributeSet& set = *scratch_[depth];
   set.Clear();
-  const Opcode described = sugar_start ? sugar->inner : opcode;
+  const Opcode described = sugar_start ? *written.inner : opcode;
   KRAFLA_TRY(ParseAttributes(described, scope, set));
   KRAFLA_TRY(CheckRequired(described, set, opcode_offset));
   KRAFLA_TRY(CheckOperands(opcode, shape, operands, set, opcode_offset));
 
-  Attributes attributes;
-  if (opcode == Opcode::kParameter) {
-    ParameterAttributes parameter{parameter_number, {}};
-    if (set.Has(Key::kParameterReplication)) parameter.replicated_at_leaf_buffers = set.bools;
-    attributes = std::move(parameter);
-  } else if (opcode == Opcode::kConstant) {
-    attributes = ConstantAttributes{std::move(literal)};
-  } else {
-    KRAFLA_ASSIGN(attributes, BuildAttributes(described, set, lex_));
-  }
+  KRAFLA_ASSIGN(Attributes attributes, AttributesOf(opcode, described, set, parameter_number, std::move(literal)));
   std::vector<Instruction*> values;
   values.reserve(operands.size());
   for (const Operand& operand : operands) values.push_back(operand.instruction);
@@ -98,9 +117,9 @@ Result<> Parser::ParseInstruction(Computation* computation, Scope& scope, bool* 
   Instruction* made = nullptr;
   if (sugar_start) {
     PendingAsync pending;
-    pending.opcode = sugar->inner;
+    pending.opcode = *written.inner;
     pending.attributes = std::move(attributes);
-    pending.called = OrderCalled(sugar->inner, set);
+    pending.called = OrderCalled(*written.inner, set);
     made = computation->Add(opcode, std::move(shape), std::move(values), AsyncAttributes{}, {}, PlainName(name));
     pending.start = made;
     pending_async_.push_back(std::move(pending));

@@ -20,7 +20,7 @@ void AppendNumber(std::string& out, T value) {
     if (text == "-0") out += ".0";
 }
 
-// NaN as "nan", "-nan" or "nan(0x7)"; false when `bits` is no NaN.
+// NaN as "nan", "-nan" or "nan(0x7)"; false when `bits` is not a NaN.
 bool AppendNan(std::string& out, ElementType type, uint64_t bits) {
   if (!std::isnan(DecodeReal(type, bits))) return false;
   uint64_t sign = 0, mantissa = 0, quiet = 0;

@@ -31,34 +31,9 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
       return error(Format("Scatter takes n arrays, the indices and n updates; {} operands were given.", count));
     return {};
   }
-  if (opcode == Opcode::kDynamicSlice || opcode == Opcode::kDynamicUpdateSlice) {
-    const std::size_t first = opcode == Opcode::kDynamicSlice ? 1 : 2;
-    if (operands.size() < first)
-      return error(Format("{} takes at least {} operands, {} were given.", info.name, first, count));
-    const std::size_t indices = operands.size() - first;
-    // An older form has all starts in one vector.
-    bool vector = indices == 1 && operand_shape(first).rank() == 1;
-    if (!vector && static_cast<int64_t>(indices) != operand_shape(0).rank())
-      return error(Format("{} of {} takes one start index per dimension, {} were given.", info.name,
-                          Shown(operand_shape(0)), indices));
-    return {};
-  }
-  if (opcode == Opcode::kConditional) {
-    const bool two = set.Has(Key::kTrueComputation) || set.Has(Key::kFalseComputation);
-    if (two == set.Has(Key::kBranchComputations))
-      return error("Conditional needs branch_computations, or true_computation and false_computation.");
-    if (two && !(set.Has(Key::kTrueComputation) && set.Has(Key::kFalseComputation)))
-      return error("Conditional needs both true_computation and false_computation.");
-    if (set.called.empty()) return error("Conditional needs at least one branch.");
-    if (operands.size() != set.called.size() + 1)
-      return error(
-          Format("Conditional takes an index and one operand per branch; {} branches and {} operands were given.",
-                 set.called.size(), operands.size()));
-    const Shape& index = operand_shape(0);
-    if (!index.IsScalar() || (index.element_type() != ElementType::kPred && index.element_type() != ElementType::kS32))
-      return error(Format("The first operand of conditional must be pred[] or s32[], not {}.", Shown(index)));
-    return {};
-  }
+  if (opcode == Opcode::kDynamicSlice || opcode == Opcode::kDynamicUpdateSlice)
+    return CheckSliceStarts(opcode, operands, offset);
+  if (opcode == Opcode::kConditional) return CheckConditional(operands, set, offset);
   if (opcode == Opcode::kAsyncStart) {
     // ((operands), result, context...)
     const auto& elements = shape.tuple_elements();
@@ -91,6 +66,40 @@ Result<> Parser::CheckOperands(Opcode opcode, const Shape& shape, std::span<cons
       return lex_.Error(set.Offset(Key::kUseGlobalDeviceIds), "use_global_device_ids=true needs a channel_id.");
     return {};
   }
+  return {};
+}
+
+Result<> Parser::CheckSliceStarts(Opcode opcode, std::span<const Operand> operands, std::size_t offset) const {
+  const std::size_t first = opcode == Opcode::kDynamicSlice ? 1 : 2;
+  if (operands.size() < first)
+    return lex_.Error(
+        offset, Format("{} takes at least {} operands, {} were given.", OpcodeName(opcode), first, operands.size()));
+  const Shape& sliced = operands[0].instruction->shape();
+  const std::size_t indices = operands.size() - first;
+  // An older form has all starts in one vector.
+  const bool vector = indices == 1 && operands[first].instruction->shape().rank() == 1;
+  if (!vector && static_cast<int64_t>(indices) != sliced.rank())
+    return lex_.Error(offset, Format("{} of {} takes one start index per dimension, {} were given.", OpcodeName(opcode),
+                                     Shown(sliced), indices));
+  return {};
+}
+
+Result<> Parser::CheckConditional(std::span<const Operand> operands, const AttributeSet& set,
+                                  std::size_t offset) const {
+  auto error = [&](std::string_view message) { return lex_.Error(offset, message); };
+  const bool two = set.Has(Key::kTrueComputation) || set.Has(Key::kFalseComputation);
+  if (two == set.Has(Key::kBranchComputations))
+    return error("Conditional needs branch_computations, or true_computation and false_computation.");
+  if (two && !(set.Has(Key::kTrueComputation) && set.Has(Key::kFalseComputation)))
+    return error("Conditional needs both true_computation and false_computation.");
+  if (set.called.empty()) return error("Conditional needs at least one branch.");
+  if (operands.size() != set.called.size() + 1)
+    return error(
+        Format("Conditional takes an index and one operand per branch; {} branches and {} operands were given.",
+               set.called.size(), operands.size()));
+  const Shape& index = operands[0].instruction->shape();
+  if (!index.IsScalar() || (index.element_type() != ElementType::kPred && index.element_type() != ElementType::kS32))
+    return error(Format("The first operand of conditional must be pred[] or s32[], not {}.", Shown(index)));
   return {};
 }
 

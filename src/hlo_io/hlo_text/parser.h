@@ -82,15 +82,34 @@ class Parser {
   Result<> ParseInstruction(Computation* computation, Scope& scope, bool* is_root);
   Result<> ParseOperands(const Scope& scope, std::vector<Operand>& operands);
   Result<int64_t> ParseParameterNumber(Computation* computation);
+  bool AcceptRoot();
+  // `described`: the opcode whose attributes these are, which is another than `opcode` for "add-start".
+  Result<Attributes> AttributesOf(Opcode opcode, Opcode described, AttributeSet& set, int64_t parameter_number,
+                                  std::shared_ptr<const Literal> literal) const;
   Result<> CheckOperands(Opcode opcode, const Shape& shape, std::span<const Operand> operands,
                          const AttributeSet& attributes, std::size_t offset) const;
+  Result<> CheckSliceStarts(Opcode opcode, std::span<const Operand> operands, std::size_t offset) const;
+  Result<> CheckConditional(std::span<const Operand> operands, const AttributeSet& attributes,
+                            std::size_t offset) const;
 
   // Attributes (attribute_parser.cpp). `offset`: of the opcode, where missing ones are reported.
   Result<> ParseAttributes(Opcode opcode, const Scope& scope, AttributeSet& out);
   Result<> ParseAttribute(Key key, const Scope& scope, AttributeSet& out);
   Result<> CheckRequired(Opcode opcode, const AttributeSet& set, std::size_t offset) const;
   Result<Dims> ParseDims(std::string_view what);
-  Result<CalledName> ParseCalled(Key key);
+  // "{a, b}" or "{}": `one` parses an element.
+  template <typename One>
+  Result<> ParseList(std::string_view what, One one) {
+    if (!lex_.Accept('{')) return lex_.Unexpected(Format("'{{' to open {}", what));
+    if (lex_.Accept('}')) return {};
+    do { KRAFLA_TRY(one()); } while (lex_.Accept(','));
+    if (!lex_.Accept('}')) return lex_.Unexpected(Format("'}}' to close {}", what));
+    return {};
+  }
+  Result<> ParseCalled(Key key, AttributeSet& out);
+  Result<> ParseFloat(std::string_view name, AttributeSet& out);
+  Result<> ParseLiteralInParentheses(AttributeSet& out);
+  Result<> ParsePredecessor(const Scope& scope, AttributeSet& out);
   Result<> ParseWindow(AttributeSet& out);
   Result<> ParseDimLabels(AttributeSet& out);
   Result<> ParsePadding(AttributeSet& out);

@@ -45,7 +45,7 @@ void AppendInstruction(std::string& out, const Instruction& instruction, const H
 
 void AppendHeader(std::string& out, const Module& module, const HloPrintOptions& options) {
   out += "HloModule ";
-  // The name of a module has no percent sign; one that is no word is a string.
+  // The name of a module has no percent sign; one that is not a word is a string.
   if (IsPlain(module.name())) out += module.name();
   else out += '"' + Escape(module.name()) + '"';
   if (module.has_is_scheduled) out += Format(", is_scheduled={}", module.is_scheduled ? "true" : "false");

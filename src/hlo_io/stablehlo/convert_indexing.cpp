@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations whose places are known when the program runs.
 #include "hlo_io/stablehlo/converter.h"
+#include "ir/dimension_numbers.h"
 
 namespace krafla::stablehlo {
 namespace {
 
+// Of gather and scatter; programs from before there were batching dimensions have none.
+template <typename Attributes>
+Result<> ReadDimensionNumbers(const Op& op, Attributes& out) {
+  Result<> read;
+  const auto store = [&](auto value, auto& field) {
+    if (value) field = std::move(*value);
+    else read = Failure(std::move(value).error());
+  };
+  VisitDimensionNumbers(out, [&](int number, std::string_view name, auto& field) {
+    if (!read || (number > 4 && op.Find(name) == nullptr)) return;
+    if constexpr (kIsDimensionList<decltype(field)>) store(DimsAttribute(op, name), field);
+    else store(IntAttribute(op, name), field);
+  });
+  return read;
+}
+
 Result<GatherAttributes> GatherOf(const Op& op) {
   GatherAttributes a;
-  KRAFLA_ASSIGN(a.offset_dims, DimsAttribute(op, "offset_dims"));
-  KRAFLA_ASSIGN(a.collapsed_slice_dims, DimsAttribute(op, "collapsed_slice_dims"));
-  KRAFLA_ASSIGN(a.start_index_map, DimsAttribute(op, "start_index_map"));
-  KRAFLA_ASSIGN(a.index_vector_dim, IntAttribute(op, "index_vector_dim"));
-  if (op.Find("operand_batching_dims") != nullptr) {
-    KRAFLA_ASSIGN(a.operand_batching_dims, DimsAttribute(op, "operand_batching_dims"));
-    KRAFLA_ASSIGN(a.start_indices_batching_dims, DimsAttribute(op, "start_indices_batching_dims"));
-  }
+  KRAFLA_TRY(ReadDimensionNumbers(op, a));
   KRAFLA_ASSIGN(a.indices_are_sorted, BoolAttribute(op, "indices_are_sorted"));
   return a;
 }
 
 Result<> Scatter(Converter& c, const Op& op, Body& body) {
   ScatterAttributes a;
-  KRAFLA_ASSIGN(a.update_window_dims, DimsAttribute(op, "update_window_dims"));
-  KRAFLA_ASSIGN(a.inserted_window_dims, DimsAttribute(op, "inserted_window_dims"));
-  KRAFLA_ASSIGN(a.scatter_dims_to_operand_dims, DimsAttribute(op, "scatter_dims_to_operand_dims"));
-  KRAFLA_ASSIGN(a.index_vector_dim, IntAttribute(op, "index_vector_dim"));
-  if (op.Find("input_batching_dims") != nullptr) {
-    KRAFLA_ASSIGN(a.input_batching_dims, DimsAttribute(op, "input_batching_dims"));
-    KRAFLA_ASSIGN(a.scatter_indices_batching_dims, DimsAttribute(op, "scatter_indices_batching_dims"));
-  }
+  KRAFLA_TRY(ReadDimensionNumbers(op, a));
   KRAFLA_ASSIGN(a.indices_are_sorted, BoolAttribute(op, "indices_are_sorted"));
   KRAFLA_ASSIGN(a.unique_indices, BoolAttribute(op, "unique_indices"));
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));

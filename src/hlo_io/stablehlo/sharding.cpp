@@ -3,7 +3,7 @@
 // in HLO: shardings of the entry's parameters and root, custom calls 'Sharding', and a call between
 // the custom calls 'xla.sdy.GlobalToLocalShape' and 'xla.sdy.LocalToGlobalShape' for a manual
 // computation (xla/service/spmd/shardy/round_trip_common). The pass spmd_partitioner acts on them.
-// A program for one device says all that in vain.
+// In a program for one device all of that has no effect.
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo/converter.h"
 

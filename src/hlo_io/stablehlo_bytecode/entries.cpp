@@ -116,6 +116,92 @@ Result<Attribute> Entries::DecodeDictionary(ByteStream& s) {
   return out;
 }
 
+Result<Attribute> Entries::DecodeFloat(ByteStream& s) {
+  Attribute out;
+  out.kind = Kind::kFloat;
+  KRAFLA_ASSIGN(out.type, NextType(s));
+  const ElementType type = out.type->element;
+  if (!IsFloat(type)) return InvalidArgument("A floating-point attribute has another type.");
+  const uint64_t bits = ReadApInt(s, BitWidth(type));
+  if (type == ElementType::kF64) out.number = std::bit_cast<double>(bits);
+  else if (type == ElementType::kF32) out.number = std::bit_cast<float>(static_cast<uint32_t>(bits));
+  else return Unimplemented("A floating-point attribute of type {} cannot be read.", ElementTypeName(type));
+  return out;
+}
+
+Result<Attribute> Entries::DecodeInteger(ByteStream& s) {
+  Attribute out;
+  out.kind = Kind::kInteger;
+  KRAFLA_ASSIGN(out.type, NextType(s));
+  const ElementType type = out.type->element;
+  if (out.type->kind != Type::Kind::kElement ||
+      (!IsIntegral(type) && type != ElementType::kPred && type != ElementType::kInvalid))
+    return InvalidArgument("An integer attribute has a type that is no integer.");
+  const int width = WidthOf(*out.type);
+  const uint64_t bits = ReadApInt(s, width);
+  out.integer = IsUnsigned(type) || type == ElementType::kPred ? static_cast<int64_t>(bits) : SignExtended(bits, width);
+  return out;
+}
+
+// An alias of a custom call: output tuple indices, operand, operand tuple indices.
+Attribute Entries::DecodeAlias(ByteStream& s) {
+  Attribute out;
+  out.kind = Kind::kDictionary;
+  auto list = [&]() -> AttributeRef {
+    Attribute array;
+    array.kind = Kind::kArray;
+    const std::size_t count = s.Count();
+    for (std::size_t i = 0; i < count; ++i) array.elements.push_back(Number(s.SignedVarint()));
+    tree_.attributes.push_back(std::move(array));
+    return &tree_.attributes.back();
+  };
+  out.entries.emplace_back("output_tuple_indices", list());
+  out.entries.emplace_back("operand_index", Number(s.SignedVarint()));
+  out.entries.emplace_back("operand_tuple_indices", list());
+  return out;
+}
+
+// result_accuracy, and Shardy's attributes: dictionaries whose fields have no names in the bytes.
+Result<Attribute> Entries::DecodeFields(ByteStream& s, uint64_t code) {
+  Attribute out;
+  out.kind = Kind::kDictionary;
+  if (code == 20) {
+    out.entries.emplace_back("atol", Real(ReadApInt(s, 64)));
+    out.entries.emplace_back("rtol", Real(ReadApInt(s, 64)));
+    out.entries.emplace_back("ulps", Number(s.SignedVarint()));
+    KRAFLA_ASSIGN(AttributeRef mode, NextAttribute(s));
+    out.entries.emplace_back("mode", mode);
+  } else if (code == 21) {
+    out.entries.emplace_back("pre_size", Number(s.SignedVarint()));
+    out.entries.emplace_back("size", Number(s.SignedVarint()));
+  } else if (code == 22) {
+    KRAFLA_ASSIGN(AttributeRef name, NextAttribute(s));
+    out.entries.emplace_back("name", name);
+    if (s.Varint() != 0) {
+      KRAFLA_ASSIGN(AttributeRef sub, NextAttribute(s));
+      out.entries.emplace_back("sub_axis_info", sub);
+    }
+  } else if (code == 23) {
+    KRAFLA_ASSIGN(AttributeRef mesh, NextAttribute(s));
+    KRAFLA_ASSIGN(AttributeRef axes, NextAttribute(s));
+    out.entries.emplace_back("mesh", mesh);
+    out.entries.emplace_back("axes", axes);
+  } else if (code == 24) {
+    KRAFLA_ASSIGN(AttributeRef name, NextAttribute(s));
+    out.entries.emplace_back("name", name);
+    out.entries.emplace_back("size", Number(s.SignedVarint()));
+  } else {
+    KRAFLA_ASSIGN(AttributeRef axes, NextAttribute(s));
+    out.entries.emplace_back("axes", axes);
+    const uint64_t ids = s.Varint();
+    if ((ids & 1) != 0) {
+      KRAFLA_ASSIGN(AttributeRef list, AttributeAt(ids >> 1));
+      out.entries.emplace_back("device_ids", list);
+    }
+  }
+  return out;
+}
+
 Result<Attribute> Entries::DecodeVhlo(ByteStream& s) {
   const uint64_t code = s.Varint();
   Attribute out;
@@ -135,45 +221,9 @@ Result<Attribute> Entries::DecodeVhlo(ByteStream& s) {
     case 5: return Word(s, kApiVersionWords);
     case 6: return DecodeDictionary(s);
     case 7: return Word(s, kFftWords);
-    case 8: {
-      out.kind = Kind::kFloat;
-      KRAFLA_ASSIGN(out.type, NextType(s));
-      const ElementType type = out.type->element;
-      if (!IsFloat(type)) return InvalidArgument("A floating-point attribute has another type.");
-      const uint64_t bits = ReadApInt(s, BitWidth(type));
-      if (type == ElementType::kF64) out.number = std::bit_cast<double>(bits);
-      else if (type == ElementType::kF32) out.number = std::bit_cast<float>(static_cast<uint32_t>(bits));
-      else return Unimplemented("A floating-point attribute of type {} cannot be read.", ElementTypeName(type));
-      return out;
-    }
-    case 9: {
-      out.kind = Kind::kInteger;
-      KRAFLA_ASSIGN(out.type, NextType(s));
-      const ElementType type = out.type->element;
-      if (out.type->kind != Type::Kind::kElement ||
-          (!IsIntegral(type) && type != ElementType::kPred && type != ElementType::kInvalid))
-        return InvalidArgument("An integer attribute has a type that is no integer.");
-      const int width = WidthOf(*out.type);
-      const uint64_t bits = ReadApInt(s, width);
-      out.integer =
-          IsUnsigned(type) || type == ElementType::kPred ? static_cast<int64_t>(bits) : SignExtended(bits, width);
-      return out;
-    }
-    case 10: {  // output tuple indices, operand, operand tuple indices
-      out.kind = Kind::kDictionary;
-      auto list = [&]() -> AttributeRef {
-        Attribute array;
-        array.kind = Kind::kArray;
-        const std::size_t count = s.Count();
-        for (std::size_t i = 0; i < count; ++i) array.elements.push_back(Number(s.SignedVarint()));
-        tree_.attributes.push_back(std::move(array));
-        return &tree_.attributes.back();
-      };
-      out.entries.emplace_back("output_tuple_indices", list());
-      out.entries.emplace_back("operand_index", Number(s.SignedVarint()));
-      out.entries.emplace_back("operand_tuple_indices", list());
-      return out;
-    }
+    case 8: return DecodeFloat(s);
+    case 9: return DecodeInteger(s);
+    case 10: return DecodeAlias(s);
     case 11: return Word(s, kPrecisionWords);
     case 12: return Word(s, kRngAlgorithmWords);
     case 13: return Word(s, kRngDistributionWords);
@@ -196,56 +246,12 @@ Result<Attribute> Entries::DecodeVhlo(ByteStream& s) {
       return out;
     }
     case 19: return Word(s, kAccuracyModeWords);
-    case 20: {
-      out.kind = Kind::kDictionary;
-      out.entries.emplace_back("atol", Real(ReadApInt(s, 64)));
-      out.entries.emplace_back("rtol", Real(ReadApInt(s, 64)));
-      out.entries.emplace_back("ulps", Number(s.SignedVarint()));
-      KRAFLA_ASSIGN(AttributeRef mode, NextAttribute(s));
-      out.entries.emplace_back("mode", mode);
-      return out;
-    }
+    case 20:
     case 21:
-      out.kind = Kind::kDictionary;
-      out.entries.emplace_back("pre_size", Number(s.SignedVarint()));
-      out.entries.emplace_back("size", Number(s.SignedVarint()));
-      return out;
-    case 22: {
-      out.kind = Kind::kDictionary;
-      KRAFLA_ASSIGN(AttributeRef name, NextAttribute(s));
-      out.entries.emplace_back("name", name);
-      if (s.Varint() != 0) {
-        KRAFLA_ASSIGN(AttributeRef sub, NextAttribute(s));
-        out.entries.emplace_back("sub_axis_info", sub);
-      }
-      return out;
-    }
-    case 23: {
-      out.kind = Kind::kDictionary;
-      KRAFLA_ASSIGN(AttributeRef mesh, NextAttribute(s));
-      KRAFLA_ASSIGN(AttributeRef axes, NextAttribute(s));
-      out.entries.emplace_back("mesh", mesh);
-      out.entries.emplace_back("axes", axes);
-      return out;
-    }
-    case 24: {
-      out.kind = Kind::kDictionary;
-      KRAFLA_ASSIGN(AttributeRef name, NextAttribute(s));
-      out.entries.emplace_back("name", name);
-      out.entries.emplace_back("size", Number(s.SignedVarint()));
-      return out;
-    }
-    case 25: {
-      out.kind = Kind::kDictionary;
-      KRAFLA_ASSIGN(AttributeRef axes, NextAttribute(s));
-      out.entries.emplace_back("axes", axes);
-      const uint64_t ids = s.Varint();
-      if ((ids & 1) != 0) {
-        KRAFLA_ASSIGN(AttributeRef list, AttributeAt(ids >> 1));
-        out.entries.emplace_back("device_ids", list);
-      }
-      return out;
-    }
+    case 22:
+    case 23:
+    case 24:
+    case 25: return DecodeFields(s, code);
     default: return Unimplemented("VHLO has an attribute of the number {}, which this version does not know.", code);
   }
 }

@@ -28,6 +28,10 @@ class Entries {
   Result<Type> DecodeBuiltinType(ByteStream& s);
   Result<Type> DecodeStablehloType(ByteStream& s);
   Result<Attribute> DecodeVhlo(ByteStream& s);
+  Result<Attribute> DecodeFloat(ByteStream& s);
+  Result<Attribute> DecodeInteger(ByteStream& s);
+  Attribute DecodeAlias(ByteStream& s);
+  Result<Attribute> DecodeFields(ByteStream& s, uint64_t code);
   Result<Attribute> DecodeBuiltin(ByteStream& s);
   Result<Attribute> DecodeDictionary(ByteStream& s);
   // Shardings, as the text that MLIR prints for them.

@@ -2,6 +2,7 @@
 #include "hlo_io/stablehlo_text/lexer.h"
 
 #include <charconv>
+#include <optional>
 
 namespace krafla::stablehlo {
 namespace {
@@ -12,105 +13,107 @@ bool IsNamePart(char c) { return IsLetter(c) || IsDigit(c) || c == '.' || c == '
 bool IsHex(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 int HexValue(char c) { return IsDigit(c) ? c - '0' : (c | 32) - 'a' + 10; }
 
+// Behind white space and comments.
+std::size_t SkipBlank(std::string_view text, std::size_t at) {
+  for (;;) {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r')) ++at;
+    if (at + 1 >= text.size() || text[at] != '/' || text[at + 1] != '/') return at;
+    while (at < text.size() && text[at] != '\n') ++at;
+  }
+}
+
+// Behind a name that begins at `at`; the arrow "->" is not part of one.
+std::size_t NameEnd(std::string_view text, std::size_t at) {
+  while (at < text.size() && IsNamePart(text[at])) {
+    if (text[at] == '-' && at + 1 < text.size() && text[at + 1] == '>') break;
+    ++at;
+  }
+  return at;
+}
+
+std::size_t DigitsEnd(std::string_view text, std::size_t at) {
+  while (at < text.size() && IsDigit(text[at])) ++at;
+  return at;
+}
+
+// Behind a number: digits, perhaps hexadecimal, with a fraction, or with an exponent.
+std::size_t NumberEnd(std::string_view text, std::size_t at) {
+  const std::size_t n = text.size();
+  std::size_t end = at + (text[at] == '-' ? 1 : 0);
+  if (text[end] == '0' && end + 2 < n && text[end + 1] == 'x' && IsHex(text[end + 2])) {
+    end += 2;
+    while (end < n && IsHex(text[end])) ++end;
+    return end;
+  }
+  end = DigitsEnd(text, end);
+  if (end < n && text[end] == '.') end = DigitsEnd(text, end + 1);
+  if (end < n && (text[end] == 'e' || text[end] == 'E')) {
+    std::size_t exponent = end + 1;
+    if (exponent < n && (text[exponent] == '+' || text[exponent] == '-')) ++exponent;
+    if (exponent < n && IsDigit(text[exponent])) end = DigitsEnd(text, exponent);
+  }
+  return end;
+}
+
+// The kind of a token of a mark and a name; nothing for another character.
+std::optional<MlirTok> MarkedKind(char mark) {
+  switch (mark) {
+    case '%': return MlirTok::kValue;
+    case '@': return MlirTok::kSymbol;
+    case '^': return MlirTok::kBlock;
+    case '#': return MlirTok::kHash;
+    case '!': return MlirTok::kBang;
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
+
+// A string whose opening quote is at `quote`.
+MlirLexer::Token MlirLexer::LexString(std::size_t begin, std::size_t quote, MlirTok kind) const {
+  Token out;
+  out.begin = begin;
+  std::size_t end = quote + 1;
+  while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+  if (end >= text_.size()) {
+    out.kind = MlirTok::kBad;
+    out.end = text_.size();
+    out.text = "a string that is never closed";
+    return out;
+  }
+  out.kind = kind;
+  out.text = text_.substr(quote + 1, end - quote - 1);
+  out.end = end + 1;
+  return out;
+}
 
 MlirLexer::Token MlirLexer::LexAt(std::size_t at) const {
   const std::size_t n = text_.size();
-  for (;;) {
-    while (at < n && (text_[at] == ' ' || text_[at] == '\n' || text_[at] == '\t' || text_[at] == '\r')) ++at;
-    if (at + 1 < n && text_[at] == '/' && text_[at + 1] == '/') {
-      while (at < n && text_[at] != '\n') ++at;
-      continue;
-    }
-    break;
-  }
+  at = SkipBlank(text_, at);
   Token out;
   out.begin = out.end = at;
   if (at >= n) return out;
   const char c = text_[at];
-  auto name = [&](std::size_t from) {
-    std::size_t end = from;
-    while (end < n && IsNamePart(text_[end])) {
-      if (text_[end] == '-' && end + 1 < n && text_[end + 1] == '>') break;
-      ++end;
-    }
-    return end;
-  };
-  auto string = [&](std::size_t from) -> bool {  // at the opening quote
-    std::size_t end = from + 1;
-    while (end < n && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
-    if (end >= n) {
-      out.kind = MlirTok::kBad;
-      out.end = n;
-      out.text = "a string that is never closed";
-      return false;
-    }
-    out.text = text_.substr(from + 1, end - from - 1);
-    out.end = end + 1;
-    return true;
-  };
-  if (c == '"') {
-    if (string(at)) out.kind = MlirTok::kString;
+  if (c == '"') return LexString(at, at, MlirTok::kString);
+  if (c == '@' && at + 1 < n && text_[at + 1] == '"') return LexString(at, at + 1, MlirTok::kSymbol);
+  const auto token = [&](MlirTok kind, std::size_t text, std::size_t end) {
+    out.kind = kind;
+    out.text = text_.substr(text, end - text);
+    out.end = end;
     return out;
-  }
-  if (c == '@' && at + 1 < n && text_[at + 1] == '"') {
-    if (string(at + 1)) out.kind = MlirTok::kSymbol;
-    return out;
-  }
-  if (c == '%' || c == '@' || c == '^' || c == '#' || c == '!') {
-    const std::size_t end = name(at + 1);
-    if (end > at + 1) {
-      out.kind = c == '%'   ? MlirTok::kValue
-                 : c == '@' ? MlirTok::kSymbol
-                 : c == '^' ? MlirTok::kBlock
-                 : c == '#' ? MlirTok::kHash
-                            : MlirTok::kBang;
-      out.text = text_.substr(at + 1, end - at - 1);
-      out.end = end;
-      return out;
-    }
-  }
+  };
+  if (const std::optional<MlirTok> marked = MarkedKind(c))
+    if (const std::size_t end = NameEnd(text_, at + 1); end > at + 1) return token(*marked, at + 1, end);
   if (c == '-' && at + 1 < n && text_[at + 1] == '>') {
     out.kind = MlirTok::kArrow;
     out.end = at + 2;
     return out;
   }
-  if (IsDigit(c) || (c == '-' && at + 1 < n && IsDigit(text_[at + 1]))) {
-    std::size_t end = at + (c == '-' ? 1 : 0);
-    if (text_[end] == '0' && end + 1 < n && text_[end + 1] == 'x' && end + 2 < n && IsHex(text_[end + 2])) {
-      end += 2;
-      while (end < n && IsHex(text_[end])) ++end;
-    } else {
-      while (end < n && IsDigit(text_[end])) ++end;
-      if (end < n && text_[end] == '.') {
-        ++end;
-        while (end < n && IsDigit(text_[end])) ++end;
-      }
-      if (end < n && (text_[end] == 'e' || text_[end] == 'E')) {
-        std::size_t exponent = end + 1;
-        if (exponent < n && (text_[exponent] == '+' || text_[exponent] == '-')) ++exponent;
-        if (exponent < n && IsDigit(text_[exponent])) {
-          end = exponent;
-          while (end < n && IsDigit(text_[end])) ++end;
-        }
-      }
-    }
-    out.kind = MlirTok::kNumber;
-    out.text = text_.substr(at, end - at);
-    out.end = end;
-    return out;
-  }
-  if (IsLetter(c)) {
-    out.kind = MlirTok::kWord;
-    out.end = name(at);
-    out.text = text_.substr(at, out.end - at);
-    return out;
-  }
-  out.kind = MlirTok::kPunct;
+  if (IsDigit(c) || (c == '-' && at + 1 < n && IsDigit(text_[at + 1])))
+    return token(MlirTok::kNumber, at, NumberEnd(text_, at));
+  if (IsLetter(c)) return token(MlirTok::kWord, at, NameEnd(text_, at));
   out.punct = c;
-  out.end = at + 1;
-  out.text = text_.substr(at, 1);
-  return out;
+  return token(MlirTok::kPunct, at, at + 1);
 }
 
 std::string MlirLexer::Place(std::size_t offset) const {

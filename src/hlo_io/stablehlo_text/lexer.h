@@ -70,6 +70,7 @@ class MlirLexer {
 
  private:
   Token LexAt(std::size_t offset) const;
+  Token LexString(std::size_t begin, std::size_t quote, MlirTok kind) const;
 
   std::string_view text_, file_;
   Token token_;

@@ -183,6 +183,10 @@ Result<> TextParser::ParseGeneric(Op& op, std::span<const ResultName> results, s
       if (op.Find(entry.first) == nullptr) op.attributes.push_back(std::move(entry));
     }
   }
+  return DefineBySignature(op, results, offset);
+}
+
+Result<> TextParser::DefineBySignature(Op& op, std::span<const ResultName> results, std::size_t offset) {
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
   if (!signature.functional || signature.operands.size() != op.operands.size())

@@ -31,12 +31,7 @@ Result<> TextParser::ParseScan(Op& op, std::span<const ResultName> results, std:
   KRAFLA_TRY(ParseBody(region));
   scopes_.pop_back();
   op.regions.push_back(std::move(region));
-  KRAFLA_TRY(lex_.Expect(':'));
-  KRAFLA_ASSIGN(Signature signature, ParseSignature());
-  if (!signature.functional || signature.operands.size() != op.operands.size())
-    return lex_.ErrorAt(offset, Format("'{}' has {} operands but types for {}.", op.name, op.operands.size(),
-                                       signature.operands.size()));
-  return Define(op, results, signature.results, offset);
+  return DefineBySignature(op, results, offset);
 }
 
 // check.expect_eq_const %a, dense<1> : T

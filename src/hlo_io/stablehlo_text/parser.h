@@ -70,6 +70,7 @@ class TextParser {
   Result<ValueId> ParseOperand();
   Result<> ParseOperands(Op& op);  // "%a, %b#1", none where no value stands
   Result<> Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types, std::size_t offset);
+  Result<> DefineBySignature(Op& op, std::span<const ResultName> results, std::size_t offset);  // ": (T) -> T"
   Result<> SkipLocation();
   ValueId NewValue(TypeRef type);
 
@@ -77,8 +78,16 @@ class TextParser {
   Result<> ParsePretty(Op& op, std::span<const ResultName> results, std::size_t offset);
   Result<> ParseReduce(Op& op, std::span<const ResultName> results, std::size_t offset);
   Result<> ParseWhile(Op& op, std::span<const ResultName> results, std::size_t offset);
-  Result<> ParseConvolution(Op& op);
   Result<> ParseKeyword(Op& op, std::string_view word);
+  Result<> ParseFormat(Op& op);             // "e5m10"
+  Result<> ParseConvolutionLabels(Op& op);  // "[b, 0, f]x[0, i, o]->[b, 0, f]"
+  Result<> ParseWindowFields(Op& op);       // "{stride = [1], ...}"
+  Result<> ParseMesh(Op& op);
+  Result<> ParseConstant(Op& op, std::span<const ResultName> results, std::size_t offset);
+  Result<> ParseLead(Op& op);     // what stands before the operands: a callee, a name, a direction
+  Result<> ParseTopK(Op& op);     // ", k = 5" behind the operand
+  Result<> ParseTrailer(Op& op);  // what stands between the operands and the types
+  Result<> ParseRanges(Op& op);   // "[0:4:2, 1:3]" of a slice
   Result<AttributeRef> BracketText(std::string_view before);
   Result<> ParseManualComputation(Op& op, std::span<const ResultName> results, std::size_t offset);
 
@@ -88,6 +97,10 @@ class TextParser {
 
   // normalize.cpp: attributes spelled out as VHLO has them, defaults filled in.
   Result<> Normalize(Op& op);
+  void NormalizeDimensionNumbers(Op& op);
+  void NormalizeWindow(Op& op);
+  Result<> NormalizeApiVersion(Op& op);
+  void Explode(Op& op, std::string_view structure, std::span<const std::string_view> lists, bool indexed);
 
   MlirLexer lex_;
   Tree& tree_;

@@ -24,6 +24,87 @@ std::string_view AttributeName(std::string_view op, std::string_view word) {
 
 }  // namespace
 
+Result<> TextParser::ParseFormat(Op& op) {
+  const std::string_view text = lex_.token().text;
+  const std::size_t m = text.find('m');
+  int64_t bits[2] = {0, 0};
+  bool valid = lex_.token().kind == MlirTok::kWord && text.size() > 2 && text[0] == 'e' &&
+               m != std::string_view::npos && text.size() < 12;
+  for (std::size_t i = 1; valid && i < text.size(); ++i) {
+    if (i == m) continue;
+    valid = text[i] >= '0' && text[i] <= '9';
+    int64_t& n = bits[i > m ? 1 : 0];
+    n = n * 10 + (text[i] - '0');
+  }
+  if (!valid) return lex_.Unexpected("a format such as e5m10");
+  lex_.Next();
+  op.attributes.emplace_back("exponent_bits", Number(bits[0]));
+  op.attributes.emplace_back("mantissa_bits", Number(bits[1]));
+  return {};
+}
+
+Result<> TextParser::ParseConvolutionLabels(Op& op) {
+  auto add = [&](std::string_view name, AttributeRef value) { op.attributes.emplace_back(std::string(name), value); };
+  struct Side {
+    std::string_view first, second, first_name, second_name, spatial_name;
+  };
+  constexpr Side kSides[] = {
+      {"b", "f", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions"},
+      {"i", "o", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions"},
+      {"b", "f", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions"}};
+  for (std::size_t s = 0; s < 3; ++s) {
+    if (s == 1) KRAFLA_TRY(lex_.ExpectWord("x"));
+    if (s == 2 && lex_.Next().kind != MlirTok::kArrow)
+      return lex_.Error("Expected '->' before the result's dimensions.");
+    KRAFLA_TRY(lex_.Expect('['));
+    Dims spatial;
+    int64_t first = -1, second = -1, at = 0;
+    do {
+      if (lex_.AcceptWord(kSides[s].first)) {
+        first = at;
+      } else if (lex_.AcceptWord(kSides[s].second)) {
+        second = at;
+      } else {
+        KRAFLA_ASSIGN(int64_t number, lex_.Int());
+        if (number < 0 || number > 64) return lex_.Error("The number of a spatial dimension must be 0 to 64.");
+        while (spatial.ssize() <= number) spatial.push_back(-1);
+        spatial[static_cast<std::size_t>(number)] = at;
+      }
+      ++at;
+    } while (lex_.Accept(','));
+    KRAFLA_TRY(lex_.Expect(']'));
+    add(kSides[s].first_name, Number(first));
+    add(kSides[s].second_name, Number(second));
+    add(kSides[s].spatial_name, List(spatial));
+  }
+  return {};
+}
+
+Result<> TextParser::ParseWindowFields(Op& op) {
+  auto add = [&](std::string_view name, AttributeRef value) { op.attributes.emplace_back(std::string(name), value); };
+  KRAFLA_TRY(lex_.Expect('{'));
+  while (!lex_.Accept('}')) {
+    if (lex_.token().kind != MlirTok::kWord) return lex_.Unexpected("a part of a window");
+    const std::string_view part = lex_.Next().text;
+    KRAFLA_TRY(lex_.Expect('='));
+    KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
+    if (part == "stride") add("window_strides", value);
+    else if (part == "lhs_dilate") add("lhs_dilation", value);
+    else if (part == "rhs_dilate") add("rhs_dilation", value);
+    else if (part == "reverse") add("window_reversal", value);
+    else if (part == "pad") {
+      Dims flat;
+      for (AttributeRef pair : value->elements)
+        for (AttributeRef n : pair->elements) flat.push_back(n->integer);
+      add("padding", List(flat));
+    } else {
+      return lex_.Error(Format("'{}' is not a part of a window.", part.substr(0, 40)));
+    }
+    lex_.Accept(',');
+  }
+  return {};
+}
+
 // What stands after "word =".
 Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
   auto add = [&](std::string_view name, AttributeRef value) { op.attributes.emplace_back(std::string(name), value); };
@@ -36,82 +117,9 @@ Result<> TextParser::ParseKeyword(Op& op, std::string_view word) {
     add("rhs_" + kind, List(rhs));
     return {};
   }
-  if (word == "format") {  // e5m10
-    const std::string_view text = lex_.token().text;
-    const std::size_t m = text.find('m');
-    int64_t bits[2] = {0, 0};
-    bool valid = lex_.token().kind == MlirTok::kWord && text.size() > 2 && text[0] == 'e' &&
-                 m != std::string_view::npos && text.size() < 12;
-    for (std::size_t i = 1; valid && i < text.size(); ++i) {
-      if (i == m) continue;
-      valid = text[i] >= '0' && text[i] <= '9';
-      int64_t& n = bits[i > m ? 1 : 0];
-      n = n * 10 + (text[i] - '0');
-    }
-    if (!valid) return lex_.Unexpected("a format such as e5m10");
-    lex_.Next();
-    add("exponent_bits", Number(bits[0]));
-    add("mantissa_bits", Number(bits[1]));
-    return {};
-  }
-  if (word == "dim_numbers") {
-    struct Side {
-      std::string_view first, second, first_name, second_name, spatial_name;
-    };
-    constexpr Side kSides[] = {
-        {"b", "f", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions"},
-        {"i", "o", "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions"},
-        {"b", "f", "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions"}};
-    for (std::size_t s = 0; s < 3; ++s) {
-      if (s == 1) KRAFLA_TRY(lex_.ExpectWord("x"));
-      if (s == 2 && lex_.Next().kind != MlirTok::kArrow)
-        return lex_.Error("Expected '->' before the result's dimensions.");
-      KRAFLA_TRY(lex_.Expect('['));
-      Dims spatial;
-      int64_t first = -1, second = -1, at = 0;
-      do {
-        if (lex_.AcceptWord(kSides[s].first)) {
-          first = at;
-        } else if (lex_.AcceptWord(kSides[s].second)) {
-          second = at;
-        } else {
-          KRAFLA_ASSIGN(int64_t number, lex_.Int());
-          if (number < 0 || number > 64) return lex_.Error("The number of a spatial dimension must be 0 to 64.");
-          while (spatial.ssize() <= number) spatial.push_back(-1);
-          spatial[static_cast<std::size_t>(number)] = at;
-        }
-        ++at;
-      } while (lex_.Accept(','));
-      KRAFLA_TRY(lex_.Expect(']'));
-      add(kSides[s].first_name, Number(first));
-      add(kSides[s].second_name, Number(second));
-      add(kSides[s].spatial_name, List(spatial));
-    }
-    return {};
-  }
-  if (word == "window") {
-    KRAFLA_TRY(lex_.Expect('{'));
-    while (!lex_.Accept('}')) {
-      if (lex_.token().kind != MlirTok::kWord) return lex_.Unexpected("a part of a window");
-      const std::string_view part = lex_.Next().text;
-      KRAFLA_TRY(lex_.Expect('='));
-      KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
-      if (part == "stride") add("window_strides", value);
-      else if (part == "lhs_dilate") add("lhs_dilation", value);
-      else if (part == "rhs_dilate") add("rhs_dilation", value);
-      else if (part == "reverse") add("window_reversal", value);
-      else if (part == "pad") {
-        Dims flat;
-        for (AttributeRef pair : value->elements)
-          for (AttributeRef n : pair->elements) flat.push_back(n->integer);
-        add("padding", List(flat));
-      } else {
-        return lex_.Error(Format("'{}' is not a part of a window.", part.substr(0, 40)));
-      }
-      lex_.Accept(',');
-    }
-    return {};
-  }
+  if (word == "format") return ParseFormat(op);
+  if (word == "dim_numbers") return ParseConvolutionLabels(op);
+  if (word == "window") return ParseWindowFields(op);
   if (word == "precision") {
     KRAFLA_ASSIGN(AttributeRef words, ParseWordList());
     add("precision_config", words);
@@ -268,35 +276,27 @@ Result<> TextParser::ParseManualComputation(Op& op, std::span<const ResultName> 
   return Define(op, results, signature.results, offset);
 }
 
-Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, std::size_t offset) {
+Result<> TextParser::ParseMesh(Op& op) {
+  if (lex_.token().kind != MlirTok::kSymbol) return lex_.Unexpected("the name of the mesh");
+  op.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
+  KRAFLA_TRY(lex_.Expect('='));
+  KRAFLA_ASSIGN(AttributeRef mesh, BracketText("#sdy.mesh"));
+  op.attributes.emplace_back("mesh", mesh);
+  if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());
+  return {};
+}
+
+Result<> TextParser::ParseConstant(Op& op, std::span<const ResultName> results, std::size_t offset) {
+  const bool arith = op.name == "arith.constant";  // of no array, or as StableHLO's
+  if (!arith && lex_.Is('{')) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
+  KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
+  if (!arith && value->type == nullptr) return lex_.ErrorAt(offset, "A constant has a value that is not dense.");
+  op.attributes.emplace_back("value", value);
+  return Define(op, results, std::vector<TypeRef>(1, value->type != nullptr ? value->type : Keep(Type())), offset);
+}
+
+Result<> TextParser::ParseLead(Op& op) {
   const std::string& n = op.name;
-  if (n == "reduce") return ParseReduce(op, results, offset);
-  if (n == "while") return ParseWhile(op, results, offset);
-  if (n == "chlo.scan") return ParseScan(op, results, offset);
-  if (n.starts_with("check.") || n.starts_with("interpreter.")) return ParseCheck(op, results, offset);
-  if (n == "sdy.manual_computation") return ParseManualComputation(op, results, offset);
-  if (n == "sdy.mesh") {
-    if (lex_.token().kind != MlirTok::kSymbol) return lex_.Unexpected("the name of the mesh");
-    op.attributes.emplace_back("sym_name", Text(UnescapeMlir(lex_.Next().text)));
-    KRAFLA_TRY(lex_.Expect('='));
-    KRAFLA_ASSIGN(AttributeRef mesh, BracketText("#sdy.mesh"));
-    op.attributes.emplace_back("mesh", mesh);
-    if (lex_.Is('{')) KRAFLA_TRY(lex_.SkipBrackets());
-    return {};
-  }
-  if (n == "constant" && lex_.Is('(')) return ParseGeneric(op, results, offset);
-  if (n == "arith.constant") {  // of no array, or as StableHLO's
-    KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
-    op.attributes.emplace_back("value", value);
-    return Define(op, results, std::vector<TypeRef>(1, value->type != nullptr ? value->type : Keep(Type())), offset);
-  }
-  if (n == "constant" || n == "chlo.constant") {
-    if (lex_.Is('{')) { KRAFLA_ASSIGN(op.discardable, ParseDictionary()); }
-    KRAFLA_ASSIGN(AttributeRef value, ParseAttribute());
-    if (value->type == nullptr) return lex_.ErrorAt(offset, "A constant has a value that is not dense.");
-    op.attributes.emplace_back("value", value);
-    return Define(op, results, std::vector<TypeRef>{value->type}, offset);
-  }
   if (n == "call" || n == "custom_call") {
     if (lex_.token().kind != MlirTok::kSymbol) return lex_.Unexpected("the name of what is called");
     op.attributes.emplace_back(n == "call" ? "callee" : "call_target_name", Text(UnescapeMlir(lex_.Next().text)));
@@ -308,25 +308,46 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
     op.attributes.emplace_back("comparison_direction", Word(lex_.Next().text));
     KRAFLA_TRY(lex_.Expect(','));
   }
-  const bool bracketed =
-      lex_.Is('(') && (n == "call" || n == "custom_call" || n == "convolution" || n == "dynamic_conv");
-  const bool chlo_top_k = lex_.Is('(') && n == "chlo.top_k";
-  if (bracketed || chlo_top_k) lex_.Next();
-  KRAFLA_TRY(ParseOperands(op));
-  if (chlo_top_k) {  // (%x, k = 5)
-    KRAFLA_TRY(lex_.Expect(','));
-    KRAFLA_TRY(lex_.ExpectWord("k"));
+  return {};
+}
+
+Result<> TextParser::ParseTopK(Op& op) {
+  KRAFLA_TRY(lex_.Expect(','));
+  KRAFLA_TRY(lex_.ExpectWord("k"));
+  KRAFLA_TRY(lex_.Expect('='));
+  KRAFLA_ASSIGN(int64_t k, lex_.Int());
+  op.attributes.emplace_back("k", Number(k));
+  if (lex_.Accept(',')) {
+    KRAFLA_TRY(lex_.ExpectWord("is_stable"));
     KRAFLA_TRY(lex_.Expect('='));
-    KRAFLA_ASSIGN(int64_t k, lex_.Int());
-    op.attributes.emplace_back("k", Number(k));
-    if (lex_.Accept(',')) {
-      KRAFLA_TRY(lex_.ExpectWord("is_stable"));
-      KRAFLA_TRY(lex_.Expect('='));
-      KRAFLA_ASSIGN(AttributeRef stable, ParseAttribute());
-      op.attributes.emplace_back("is_stable", stable);
-    }
+    KRAFLA_ASSIGN(AttributeRef stable, ParseAttribute());
+    op.attributes.emplace_back("is_stable", stable);
   }
-  if (bracketed || chlo_top_k) KRAFLA_TRY(lex_.Expect(')'));
+  return {};
+}
+
+Result<> TextParser::ParseRanges(Op& op) {
+  lex_.Next();
+  Dims starts, limits, strides;
+  while (!lex_.Accept(']')) {
+    KRAFLA_ASSIGN(int64_t start, lex_.Int());
+    KRAFLA_TRY(lex_.Expect(':'));
+    KRAFLA_ASSIGN(int64_t limit, lex_.Int());
+    int64_t stride = 1;
+    if (lex_.Accept(':')) { KRAFLA_ASSIGN(stride, lex_.Int()); }
+    starts.push_back(start);
+    limits.push_back(limit);
+    strides.push_back(stride);
+    lex_.Accept(',');
+  }
+  op.attributes.emplace_back("start_indices", List(starts));
+  op.attributes.emplace_back("limit_indices", List(limits));
+  op.attributes.emplace_back("strides", List(strides));
+  return {};
+}
+
+Result<> TextParser::ParseTrailer(Op& op) {
+  const std::string& n = op.name;
   while (!lex_.Is(':') && lex_.token().kind != MlirTok::kEnd) {
     if (lex_.Accept(',')) continue;
     if (lex_.Is('{')) {
@@ -336,22 +357,7 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
         op.attributes.push_back(std::move(entry));
       }
     } else if (lex_.Is('[') && n == "slice") {
-      lex_.Next();
-      Dims starts, limits, strides;
-      while (!lex_.Accept(']')) {
-        KRAFLA_ASSIGN(int64_t start, lex_.Int());
-        KRAFLA_TRY(lex_.Expect(':'));
-        KRAFLA_ASSIGN(int64_t limit, lex_.Int());
-        int64_t stride = 1;
-        if (lex_.Accept(':')) { KRAFLA_ASSIGN(stride, lex_.Int()); }
-        starts.push_back(start);
-        limits.push_back(limit);
-        strides.push_back(stride);
-        lex_.Accept(',');
-      }
-      op.attributes.emplace_back("start_indices", List(starts));
-      op.attributes.emplace_back("limit_indices", List(limits));
-      op.attributes.emplace_back("strides", List(strides));
+      KRAFLA_TRY(ParseRanges(op));
     } else if (lex_.Is('[') && n == "get_tuple_element") {
       lex_.Next();
       KRAFLA_ASSIGN(int64_t index, lex_.Int());
@@ -374,6 +380,28 @@ Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, st
       return lex_.Unexpected(Format("the rest of '{}'", n));
     }
   }
+  return {};
+}
+
+Result<> TextParser::ParsePretty(Op& op, std::span<const ResultName> results, std::size_t offset) {
+  const std::string& n = op.name;
+  if (n == "reduce") return ParseReduce(op, results, offset);
+  if (n == "while") return ParseWhile(op, results, offset);
+  if (n == "chlo.scan") return ParseScan(op, results, offset);
+  if (n.starts_with("check.") || n.starts_with("interpreter.")) return ParseCheck(op, results, offset);
+  if (n == "sdy.manual_computation") return ParseManualComputation(op, results, offset);
+  if (n == "sdy.mesh") return ParseMesh(op);
+  if (n == "constant" && lex_.Is('(')) return ParseGeneric(op, results, offset);
+  if (n == "arith.constant" || n == "constant" || n == "chlo.constant") return ParseConstant(op, results, offset);
+  KRAFLA_TRY(ParseLead(op));
+  const bool bracketed =
+      lex_.Is('(') && (n == "call" || n == "custom_call" || n == "convolution" || n == "dynamic_conv");
+  const bool chlo_top_k = lex_.Is('(') && n == "chlo.top_k";
+  if (bracketed || chlo_top_k) lex_.Next();
+  KRAFLA_TRY(ParseOperands(op));
+  if (chlo_top_k) KRAFLA_TRY(ParseTopK(op));
+  if (bracketed || chlo_top_k) KRAFLA_TRY(lex_.Expect(')'));
+  KRAFLA_TRY(ParseTrailer(op));
   if ((n == "return" || n == "sdy.return") && op.operands.empty()) return {};
   KRAFLA_TRY(lex_.Expect(':'));
   KRAFLA_ASSIGN(Signature signature, ParseSignature());
