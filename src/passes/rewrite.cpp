@@ -248,12 +248,17 @@ bool RemoveUncalled(Module& module) {
 
 Result<bool> RewriteAll(Module& module, Opcode opcode,
                         const std::function<Result<Instruction*>(Instruction*)>& rewrite) {
+  if (module.CountOf(opcode) == 0) return false;
+  return RewriteWhere(module, [opcode](const Instruction& i) { return i.opcode() == opcode; }, rewrite);
+}
+
+Result<bool> RewriteWhere(Module& module, const std::function<bool(const Instruction&)>& where,
+                          const std::function<Result<Instruction*>(Instruction*)>& rewrite) {
   bool changed = false;
-  if (module.CountOf(opcode) == 0) return changed;
   for (Computation* c : ReachableComputations(module)) {
     std::vector<Instruction*> found, replaced;
     for (const auto& i : c->instructions())
-      if (i->opcode() == opcode) found.push_back(i.get());
+      if (where(*i)) found.push_back(i.get());
     for (Instruction* i : found) {
       KRAFLA_ASSIGN(Instruction * with, rewrite(i));
       if (with == nullptr || with == i) continue;

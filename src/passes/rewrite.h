@@ -25,6 +25,9 @@ bool RemoveUncalled(Module& module);
 // takes the place of the instruction; null leaves it.
 Result<bool> RewriteAll(Module& module, Opcode opcode,
                         const std::function<Result<Instruction*>(Instruction*)>& rewrite);
+// The same for the instructions that `where` holds for, before any of a computation is rewritten.
+Result<bool> RewriteWhere(Module& module, const std::function<bool(const Instruction&)>& where,
+                          const std::function<Result<Instruction*>(Instruction*)>& rewrite);
 
 // Whether instructions or computations do something that a result does not show. Remembers what it found, so the
 // module must not change meanwhile in a way that adds side effects.

@@ -232,4 +232,25 @@ std::vector<Instruction*> LoopsOf(const Computation& computation) {
   return out;
 }
 
+Result<bool> RewriteLoops(
+    Module& module, SideEffects& effects,
+    const std::function<Result<bool>(Instruction* loop, std::vector<Instruction*>& gone)>& rewrite) {
+  bool changed = false;
+  if (module.CountOf(Opcode::kWhile) == 0) return changed;
+  for (Computation* c : ReachableComputations(module)) {
+    bool here = false;
+    std::vector<Instruction*> gone;
+    for (Instruction* i : LoopsOf(*c)) {
+      KRAFLA_ASSIGN(bool rewritten, rewrite(i, gone));
+      here |= rewritten;
+    }
+    if (!here) continue;
+    changed = true;
+    c->RemoveAll(gone);
+    RemoveDead(*c, effects);
+    KRAFLA_TRY(c->SortTopologically());
+  }
+  return changed;
+}
+
 }  // namespace krafla

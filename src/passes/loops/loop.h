@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -52,5 +53,12 @@ std::optional<int64_t> TripCount(const Instruction& instruction);
 
 // The while instructions of a computation, in order.
 std::vector<Instruction*> LoopsOf(const Computation& computation);
+
+// Runs `rewrite` on every while instruction of the reachable computations, those of inner loops first: it says whether
+// it changed something, and adds to `gone` what has no use any more. That goes with what is dead, and the computation
+// is sorted.
+Result<bool> RewriteLoops(
+    Module& module, SideEffects& effects,
+    const std::function<Result<bool>(Instruction* loop, std::vector<Instruction*>& gone)>& rewrite);
 
 }  // namespace krafla

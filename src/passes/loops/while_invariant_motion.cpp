@@ -115,30 +115,18 @@ class Mover {
 
 }  // namespace
 
+// What leaves an inner loop may leave the next.
 Result<bool> WhileInvariantMotion(Module& module, const PassOptions&) {
-  bool changed = false;
-  if (module.CountOf(Opcode::kWhile) == 0) return changed;
   SideEffects effects;
-  // Inner loops first: what leaves one may leave the next.
-  for (Computation* c : ReachableComputations(module)) {
-    bool here = false;
-    std::vector<Instruction*> gone;
-    for (Instruction* i : LoopsOf(*c)) {
-      auto loop = Loop::Of(i);
-      if (!loop || !loop->ResultTakenApart()) continue;
-      KRAFLA_TRY(loop->body().SortTopologically());
-      if (!Mover(*loop, effects).Run(gone)) continue;
-      here = true;
-      RemoveDead(loop->body(), effects);
-      KRAFLA_TRY(loop->body().SortTopologically());
-    }
-    if (!here) continue;
-    changed = true;
-    c->RemoveAll(gone);
-    RemoveDead(*c, effects);
-    KRAFLA_TRY(c->SortTopologically());
-  }
-  return changed;
+  return RewriteLoops(module, effects, [&](Instruction* i, std::vector<Instruction*>& gone) -> Result<bool> {
+    auto loop = Loop::Of(i);
+    if (!loop || !loop->ResultTakenApart()) return false;
+    KRAFLA_TRY(loop->body().SortTopologically());
+    if (!Mover(*loop, effects).Run(gone)) return false;
+    RemoveDead(loop->body(), effects);
+    KRAFLA_TRY(loop->body().SortTopologically());
+    return true;
+  });
 }
 
 }  // namespace krafla

@@ -26,7 +26,7 @@ Instruction* CloneInto(Computation& c, const Instruction& i) {
 bool SinkConstant(Computation& c, std::size_t n, const std::vector<Instruction*>& uses, const Instruction& value) {
   Instruction* copy = nullptr;
   for (Instruction* use : uses) {
-    // Being passed on is no use.
+    // Being passed on does not count as a use.
     bool used = use->IsRoot();
     for (const Instruction* user : use->users()) used |= user != c.root() || c.root()->opcode() != Opcode::kTuple;
     if (!used) continue;
@@ -124,39 +124,26 @@ std::vector<std::size_t> LiveElements(const Loop& loop, SideEffects& effects) {
 }  // namespace
 
 Result<bool> WhileSimplifier(Module& module, const PassOptions&) {
-  bool changed = false;
-  if (module.CountOf(Opcode::kWhile) == 0) return changed;
   SideEffects effects;
-  for (Computation* c : ReachableComputations(module)) {
-    bool here = false;
-    std::vector<Instruction*> gone;
-    for (Instruction* i : LoopsOf(*c)) {
-      if (i->IsRoot()) here |= EndInTuple(*c);
-      if (i->called(1)->root()->opcode() != Opcode::kParameter) here |= EndInTuple(*i->called(1));
-      auto loop = Loop::Of(i);
-      if (!loop) continue;
-      bool bypassed = BypassInvariants(*loop);
-      if (bypassed) {
-        RemoveDead(loop->body(), effects);
-        RemoveDead(loop->condition(), effects);
-      }
-      here |= bypassed;
-      if (!loop->ResultTakenApart()) continue;
-      std::vector<std::size_t> live = LiveElements(*loop, effects);
-      if (live.size() == loop->size() || live.empty()) continue;
-      std::vector<Instruction*> old = loop->Rebuild(live, {}).gone;
-      gone.insert(gone.end(), old.begin(), old.end());
-      here = true;
-      KRAFLA_TRY(loop->body().SortTopologically());
-      KRAFLA_TRY(loop->condition().SortTopologically());
+  return RewriteLoops(module, effects, [&](Instruction* i, std::vector<Instruction*>& gone) -> Result<bool> {
+    bool changed = i->IsRoot() && EndInTuple(*i->parent());
+    if (i->called(1)->root()->opcode() != Opcode::kParameter) changed |= EndInTuple(*i->called(1));
+    auto loop = Loop::Of(i);
+    if (!loop) return changed;
+    if (BypassInvariants(*loop)) {
+      changed = true;
+      RemoveDead(loop->body(), effects);
+      RemoveDead(loop->condition(), effects);
     }
-    if (!here) continue;
-    changed = true;
-    c->RemoveAll(gone);
-    RemoveDead(*c, effects);
-    KRAFLA_TRY(c->SortTopologically());
-  }
-  return changed;
+    if (!loop->ResultTakenApart()) return changed;
+    std::vector<std::size_t> live = LiveElements(*loop, effects);
+    if (live.size() == loop->size() || live.empty()) return changed;
+    std::vector<Instruction*> old = loop->Rebuild(live, {}).gone;
+    gone.insert(gone.end(), old.begin(), old.end());
+    KRAFLA_TRY(loop->body().SortTopologically());
+    KRAFLA_TRY(loop->condition().SortTopologically());
+    return true;
+  });
 }
 
 }  // namespace krafla

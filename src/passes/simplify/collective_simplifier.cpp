@@ -59,22 +59,9 @@ Instruction* SimplifyCollective(Instruction* i, const Module& module) {
 }  // namespace
 
 Result<bool> CollectiveSimplifier(Module& module, const PassOptions&) {
-  bool changed = false;
-  for (Computation* c : ReachableComputations(module)) {
-    std::vector<Instruction*> order, replaced;
-    for (const auto& i : c->instructions()) order.push_back(i.get());
-    for (Instruction* i : order) {
-      Instruction* with = SimplifyCollective(i, module);
-      if (with == nullptr) continue;
-      Replace(i, with);
-      replaced.push_back(i);
-    }
-    if (replaced.empty()) continue;
-    changed = true;
-    c->RemoveAll(replaced);
-    KRAFLA_TRY(c->SortTopologically());
-  }
-  return changed;
+  return RewriteWhere(
+      module, [](const Instruction&) { return true; },
+      [&](Instruction* i) -> Result<Instruction*> { return SimplifyCollective(i, module); });
 }
 
 }  // namespace krafla
