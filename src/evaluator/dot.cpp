@@ -142,6 +142,128 @@ Result<Literal> DotOf(Context& context, const Literal& lhs, const Literal& rhs, 
   return out;
 }
 
+// A ragged-dot whose ragged dimension is not a batch dimension, group by group.
+class RaggedDot {
+ public:
+  RaggedDot(Context& context, const RaggedDotAttributes& r, const Literal& lhs, const Literal& rhs, Literal& out)
+      : context_(context),
+        r_(r),
+        a_(r.dot),
+        lhs_(lhs),
+        rhs_(rhs),
+        out_(out),
+        ragged_(r.lhs_ragged_dims[0]),
+        contracting_(Contains(a_.lhs_contracting, ragged_)),
+        batch_index_(a_.lhs_batch.size(), 0) {}
+
+  Result<> Run(const Literal& sizes) {
+    const int64_t groups = sizes.shape().rank() == 0 ? 0 : sizes.shape().dim(sizes.shape().rank() - 1);
+    // Batches that have sizes of their own are done one at a time.
+    per_batch_ = sizes.shape().rank() > 1;
+    const int64_t size_rows = groups == 0 ? 0 : sizes.shape().element_count() / groups;
+    const HostVector<int64_t> batches = per_batch_ ? OffsetsOf(lhs_.shape(), a_.lhs_batch) : HostVector<int64_t>{0};
+    if (per_batch_ && size_rows != static_cast<int64_t>(batches.size()))
+      return InvalidArgument("Group sizes {} do not fit the batches of {}.", sizes.shape().ToString(false),
+                             lhs_.shape().ToString(false));
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      KRAFLA_TRY(TakeBatch(static_cast<int64_t>(b)));
+      int64_t begin = 0;
+      for (int64_t g = 0; g < groups; ++g) {
+        KRAFLA_TRY(CheckInterrupted());
+        const int64_t size =
+            std::clamp<int64_t>(IntegerAt(sizes, (per_batch_ ? static_cast<int64_t>(b) * groups : 0) + g), 0,
+                                lhs_.shape().dim(ragged_) - begin);
+        KRAFLA_ASSIGN(Literal rows, SlicePart(context_, *x_, ragged_, begin, begin + size));
+        if (contracting_) KRAFLA_TRY(SumOverGroup(rows, g, begin, begin + size));
+        else KRAFLA_TRY(RowsOfGroup(rows, g, begin));
+        begin += size;
+      }
+    }
+    return {};
+  }
+
+ private:
+  // The operands of a batch: all of them, or each batch dimension cut to one index.
+  Result<> TakeBatch(int64_t batch) {
+    x_ = &lhs_;
+    y_ = &rhs_;
+    if (!per_batch_) return {};
+    Dims dims;
+    for (int64_t d : a_.lhs_batch) dims.push_back(lhs_.shape().dim(d));
+    DelinearizeIndex(batch, dims, {batch_index_.data(), batch_index_.size()});
+    for (std::size_t d = 0; d < batch_index_.size(); ++d) {
+      KRAFLA_ASSIGN(lhs_part_, SlicePart(context_, *x_, a_.lhs_batch[d], batch_index_[d], batch_index_[d] + 1));
+      KRAFLA_ASSIGN(rhs_part_, SlicePart(context_, *y_, a_.rhs_batch[d], batch_index_[d], batch_index_[d] + 1));
+      x_ = &lhs_part_;
+      y_ = &rhs_part_;
+    }
+    return {};
+  }
+
+  // Where the results of this batch begin.
+  View Results() const {
+    View to = DenseView(out_.shape());
+    if (per_batch_)
+      for (std::size_t d = 0; d < batch_index_.size(); ++d)
+        to.offset += batch_index_[d] * to.strides[d + (contracting_ ? 1 : 0)];
+    return to;
+  }
+
+  void Store(const Literal& part, const View& to) {
+    CopyView(part.shape().dims(), StorageBytes(out_.shape().element_type()), part.bytes().data(),
+             DenseView(part.shape()), out_.bytes().data(), to);
+  }
+
+  // The matching dimension of rhs is cut too; results stack along a new first dimension.
+  Result<> SumOverGroup(const Literal& rows, int64_t group, int64_t begin, int64_t end) {
+    const auto at = static_cast<std::size_t>(std::find(a_.lhs_contracting.begin(), a_.lhs_contracting.end(), ragged_) -
+                                             a_.lhs_contracting.begin());
+    KRAFLA_ASSIGN(Literal columns, SlicePart(context_, *y_, a_.rhs_contracting[at], begin, end));
+    KRAFLA_ASSIGN(Literal part, DotOf(context_, rows, columns, a_, out_.shape().element_type()));
+    View to = Results();
+    to.offset += group * to.strides[0];
+    to.strides.erase(to.strides.begin());
+    Store(part, to);
+    return {};
+  }
+
+  Result<> RowsOfGroup(const Literal& rows, int64_t group, int64_t begin) {
+    if (r_.rhs_group_dims.size() != 1) return InvalidArgument("A ragged-dot over rows has one group dimension.");
+    const int64_t group_dim = r_.rhs_group_dims[0];
+    KRAFLA_ASSIGN(Literal matrix, SlicePart(context_, *y_, group_dim, group, group + 1));
+    // The group dimension, of extent 1 now, joins the contraction with nothing on the other side: drop it.
+    Dims dims = matrix.shape().dims();
+    dims.erase(dims.begin() + group_dim);
+    KRAFLA_ASSIGN(Shape flat, Shape::MakeArray(matrix.shape().element_type(), dims));
+    KRAFLA_ASSIGN(matrix, std::move(matrix).Reshaped(flat));
+    DotAttributes inner = a_;
+    for (int64_t& d : inner.rhs_contracting) d -= d > group_dim ? 1 : 0;
+    for (int64_t& d : inner.rhs_batch) d -= d > group_dim ? 1 : 0;
+    KRAFLA_ASSIGN(Literal part, DotOf(context_, rows, matrix, inner, out_.shape().element_type()));
+    int64_t position = a_.lhs_batch.ssize();
+    for (int64_t d : FreeDims(lhs_.shape().rank(), a_.lhs_contracting, a_.lhs_batch)) {
+      if (d == ragged_) break;
+      ++position;
+    }
+    View to = Results();
+    to.offset += begin * to.strides[At(position)];
+    Store(part, to);
+    return {};
+  }
+
+  Context& context_;
+  const RaggedDotAttributes& r_;
+  const DotAttributes& a_;
+  const Literal &lhs_, &rhs_;
+  Literal& out_;
+  const int64_t ragged_;
+  const bool contracting_;
+  bool per_batch_ = false;
+  Dims batch_index_;
+  const Literal *x_ = nullptr, *y_ = nullptr;
+  Literal lhs_part_, rhs_part_;
+};
+
 }  // namespace
 
 // The ragged dimension of lhs falls into groups whose sizes the third operand gives (XLA: ragged_dot_rewriter.cc):
@@ -149,85 +271,16 @@ Result<Literal> DotOf(Context& context, const Literal& lhs, const Literal& rhs, 
 // ordinary dot. Group sizes with leading dimensions give one row of sizes for each batch.
 Result<Value> EvalRaggedDot(Context& context, const Instruction& i, Operands operands) {
   const auto& r = i.attr<RaggedDotAttributes>();
-  const DotAttributes& a = r.dot;
-  const Literal &lhs = operands[0].array(), &rhs = operands[1].array(), &sizes = operands[2].array();
+  const Literal &lhs = operands[0].array(), &rhs = operands[1].array();
   KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
   if (r.lhs_ragged_dims.size() != 1) return InvalidArgument("A ragged-dot has one ragged dimension.");
-  const int64_t ragged = r.lhs_ragged_dims[0];
-  if (Contains(a.lhs_batch, ragged)) {
-    KRAFLA_TRY(RunDot(context, lhs, rhs, a, out));
+  if (Contains(r.dot.lhs_batch, r.lhs_ragged_dims[0])) {
+    KRAFLA_TRY(RunDot(context, lhs, rhs, r.dot, out));
     return Value::Own(std::move(out));
   }
   FillZeros(out.bytes());
-  const int64_t groups = sizes.shape().rank() == 0 ? 0 : sizes.shape().dim(sizes.shape().rank() - 1);
-  // Batches that have sizes of their own are done one at a time.
-  const bool per_batch = sizes.shape().rank() > 1;
-  const int64_t size_rows = groups == 0 ? 0 : sizes.shape().element_count() / groups;
-  const HostVector<int64_t> lhs_batches = per_batch ? OffsetsOf(lhs.shape(), a.lhs_batch) : HostVector<int64_t>{0};
-  if (per_batch && size_rows != static_cast<int64_t>(lhs_batches.size()))
-    return InvalidArgument("Group sizes {} do not fit the batches of {}.", sizes.shape().ToString(false),
-                           lhs.shape().ToString(false));
-  const int bytes = StorageBytes(out.shape().element_type());
-  const ElementType type = out.shape().element_type();
-  const bool contracting = Contains(a.lhs_contracting, ragged);
-  for (std::size_t b = 0; b < lhs_batches.size(); ++b) {
-    // The operands of this batch: all of them, or each batch dimension cut to one index.
-    Literal lhs_part, rhs_part;
-    const Literal *x = &lhs, *y = &rhs;
-    Dims batch_index(a.lhs_batch.size(), 0), batch_dims;
-    if (per_batch) {
-      for (int64_t d : a.lhs_batch) batch_dims.push_back(lhs.shape().dim(d));
-      DelinearizeIndex(static_cast<int64_t>(b), batch_dims, {batch_index.data(), batch_index.size()});
-      for (std::size_t d = 0; d < batch_index.size(); ++d) {
-        KRAFLA_ASSIGN(lhs_part, SlicePart(context, *x, a.lhs_batch[d], batch_index[d], batch_index[d] + 1));
-        KRAFLA_ASSIGN(rhs_part, SlicePart(context, *y, a.rhs_batch[d], batch_index[d], batch_index[d] + 1));
-        x = &lhs_part;
-        y = &rhs_part;
-      }
-    }
-    int64_t begin = 0;
-    for (int64_t g = 0; g < groups; ++g) {
-      KRAFLA_TRY(CheckInterrupted());
-      const int64_t size = std::clamp<int64_t>(IntegerAt(sizes, (per_batch ? static_cast<int64_t>(b) * groups : 0) + g),
-                                               0, lhs.shape().dim(ragged) - begin);
-      const int64_t end = begin + size;
-      KRAFLA_ASSIGN(Literal rows, SlicePart(context, *x, ragged, begin, end));
-      View to = DenseView(out.shape());
-      if (per_batch)
-        for (std::size_t d = 0; d < batch_index.size(); ++d)
-          to.offset += batch_index[d] * to.strides[d + (contracting ? 1 : 0)];
-      if (contracting) {
-        // The matching dimension of rhs is cut too; results stack along a new first dimension.
-        const auto at = static_cast<std::size_t>(std::find(a.lhs_contracting.begin(), a.lhs_contracting.end(), ragged) -
-                                                 a.lhs_contracting.begin());
-        KRAFLA_ASSIGN(Literal columns, SlicePart(context, *y, a.rhs_contracting[at], begin, end));
-        KRAFLA_ASSIGN(Literal part, DotOf(context, rows, columns, a, type));
-        to.offset += g * to.strides[0];
-        to.strides.erase(to.strides.begin());
-        CopyView(part.shape().dims(), bytes, part.bytes().data(), DenseView(part.shape()), out.bytes().data(), to);
-      } else {
-        if (r.rhs_group_dims.size() != 1) return InvalidArgument("A ragged-dot over rows has one group dimension.");
-        KRAFLA_ASSIGN(Literal matrix, SlicePart(context, *y, r.rhs_group_dims[0], g, g + 1));
-        // The group dimension, of extent 1 now, joins the contraction with nothing on the other side: drop it.
-        Dims dims = matrix.shape().dims();
-        dims.erase(dims.begin() + r.rhs_group_dims[0]);
-        KRAFLA_ASSIGN(Shape flat, Shape::MakeArray(matrix.shape().element_type(), dims));
-        KRAFLA_ASSIGN(matrix, std::move(matrix).Reshaped(flat));
-        DotAttributes inner = a;
-        for (int64_t& d : inner.rhs_contracting) d -= d > r.rhs_group_dims[0] ? 1 : 0;
-        for (int64_t& d : inner.rhs_batch) d -= d > r.rhs_group_dims[0] ? 1 : 0;
-        KRAFLA_ASSIGN(Literal part, DotOf(context, rows, matrix, inner, type));
-        int64_t position = a.lhs_batch.ssize();
-        for (int64_t d : FreeDims(lhs.shape().rank(), a.lhs_contracting, a.lhs_batch)) {
-          if (d == ragged) break;
-          ++position;
-        }
-        to.offset += begin * to.strides[At(position)];
-        CopyView(part.shape().dims(), bytes, part.bytes().data(), DenseView(part.shape()), out.bytes().data(), to);
-      }
-      begin = end;
-    }
-  }
+  RaggedDot ragged(context, r, lhs, rhs, out);
+  KRAFLA_TRY(ragged.Run(operands[2].array()));
   return Value::Own(std::move(out));
 }
 

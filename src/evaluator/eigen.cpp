@@ -141,6 +141,40 @@ void OrthonormalColumns(const HostVector<T>& columns, const std::vector<double>&
   }
 }
 
+// The singular values of a matrix, descending, and its vectors in columns: u (m x long_count), v (n x n).
+template <class T>
+struct SingularTriple {
+  std::vector<double> lengths;
+  HostVector<T> u, v;
+};
+// Of `a` (m x n, m >= n); NaNs where it is not finite.
+template <class T>
+SingularTriple<T> SingularTriples(HostVector<T> a, int64_t m, int64_t n, bool finite, int64_t long_count) {
+  HostVector<T> v(At(n * n), T(0));
+  if (finite) JacobiColumns(a, v, m, n);
+  std::vector<int64_t> order(At(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::vector<double> lengths(At(n), std::numeric_limits<double>::quiet_NaN());
+  if (finite) {
+    for (int64_t c = 0; c < n; ++c) {
+      double sum = 0;
+      for (int64_t r = 0; r < m; ++r) sum += std::norm(a[At(r * n + c)]);
+      lengths[At(c)] = std::sqrt(sum);
+    }
+    std::ranges::sort(
+        order, [](double x, double y) { return IsBelow(y, x); }, [&](int64_t k) { return lengths[At(k)]; });
+  }
+  HostVector<T> sorted(a.size());
+  SingularTriple<T> out{std::vector<double>(At(n)), HostVector<T>(At(m * long_count), T(0)), HostVector<T>(v.size())};
+  for (int64_t c = 0; c < n; ++c) {
+    out.lengths[At(c)] = lengths[At(order[At(c)])];
+    for (int64_t r = 0; r < m; ++r) sorted[At(r * n + c)] = a[At(r * n + order[At(c)])];
+    for (int64_t r = 0; r < n; ++r) out.v[At(r * n + c)] = v[At(r * n + order[At(c)])];
+  }
+  if (finite) OrthonormalColumns(sorted, out.lengths, m, n, out.u, long_count);
+  return out;
+}
+
 }  // namespace
 
 // The custom call "Eigh": eigenvectors in columns and ascending eigenvalues. XLA: self_adjoint_eig.cc.
@@ -227,41 +261,22 @@ Result<Value> SingularValues(Context& context, const Instruction& i, Operands op
     for (int64_t b = 0; b < batch; ++b) {
       const T* matrix = all.data() + b * m * n;
       const bool finite = AllFinite(matrix, m * n);
-      HostVector<T> a(At(m * n)), v(At(n * n), T(0)), long_vectors(At(m * long_count), T(0));
+      HostVector<T> a(At(m * n));
       for (int64_t r = 0; r < m; ++r)
         for (int64_t c = 0; c < n; ++c) a[At(r * n + c)] = wide ? Conj(matrix[c * m + r]) : matrix[r * n + c];
-      if (finite) JacobiColumns(a, v, m, n);
-      std::vector<int64_t> order(At(n));
-      std::iota(order.begin(), order.end(), int64_t{0});
-      std::vector<double> lengths(At(n), std::numeric_limits<double>::quiet_NaN());
-      if (finite) {
-        for (int64_t c = 0; c < n; ++c) {
-          double sum = 0;
-          for (int64_t r = 0; r < m; ++r) sum += std::norm(a[At(r * n + c)]);
-          lengths[At(c)] = std::sqrt(sum);
-        }
-        std::ranges::sort(
-            order, [](double x, double y) { return IsBelow(y, x); }, [&](int64_t k) { return lengths[At(k)]; });
-      }
-      HostVector<T> sorted(a.size()), v_sorted(v.size());
-      std::vector<double> sorted_lengths(At(n));
-      for (int64_t c = 0; c < n; ++c) {
-        sorted_lengths[At(c)] = all_values[At(b * n + c)] = lengths[At(order[At(c)])];
-        for (int64_t r = 0; r < m; ++r) sorted[At(r * n + c)] = a[At(r * n + order[At(c)])];
-        for (int64_t r = 0; r < n; ++r) v_sorted[At(r * n + c)] = v[At(r * n + order[At(c)])];
-      }
+      SingularTriple<T> found = SingularTriples(std::move(a), m, n, finite, long_count);
+      for (int64_t c = 0; c < n; ++c) all_values[At(b * n + c)] = found.lengths[At(c)];
       const T nan = T(std::numeric_limits<double>::quiet_NaN());
-      if (finite) OrthonormalColumns(sorted, sorted_lengths, m, n, long_vectors, long_count);
       // The matrix is long diag adjoint(v), or the adjoint of that.
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < u_columns; ++c)
           all_u[At((b * rows + r) * u_columns + c)] = !finite ? nan
-                                                      : wide  ? v_sorted[At(r * n + c)]
-                                                              : long_vectors[At(r * long_count + c)];
+                                                      : wide  ? found.v[At(r * n + c)]
+                                                              : found.u[At(r * long_count + c)];
       for (int64_t r = 0; r < v_rows; ++r)
         for (int64_t c = 0; c < columns; ++c)
           all_v[At((b * v_rows + r) * columns + c)] =
-              !finite ? nan : Conj(wide ? long_vectors[At(c * long_count + r)] : v_sorted[At(c * n + r)]);
+              !finite ? nan : Conj(wide ? found.u[At(c * long_count + r)] : found.v[At(c * n + r)]);
     }
     StoreMatrices(all_values, values);
     StoreMatrices(all_u, u);

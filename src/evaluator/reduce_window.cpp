@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce-window and select-and-scatter. Padding takes no part: init is combined once a window (as XLA:CPU does; for an
-// identity that is what the document says).
+// reduce-window and select-and-scatter. Padding takes no part: init is combined once per window (as XLA:CPU does; for
+// an identity that is what the document says).
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "base/checked_math.h"
 #include "base/index.h"
@@ -98,11 +100,146 @@ Inside TapOffsets(const Window& window, const Shape& shape, std::span<const int6
   return inside == count ? Inside::kAll : inside == 0 ? Inside::kNone : Inside::kSome;
 }
 
+// A reduce-window: kWindows windows at once, tap by tap. A simple combiner folds, and keeps a sum of narrow floats
+// wide, as in reduce.
+class WindowReducer {
+ public:
+  WindowReducer(const Window& window, Operands operands, std::span<Literal> outs, ScalarFunction& f,
+                const std::optional<Folder>& fold)
+      : window_(window),
+        operands_(operands),
+        outs_(outs),
+        f_(f),
+        fold_(fold),
+        shape_(operands[0].shape()),
+        strides_(RowMajorStrides(shape_.dims())),
+        wide_taken_(fold ? At(fold->wide_bytes * kWindows) : 0),
+        positions_(At(kWindows) * std::max<std::size_t>(window.size(), 1)),
+        offsets_(At(kWindows)),
+        in_(2 * outs.size()),
+        to_(outs.size()),
+        position_(window.size(), 0) {
+    for (std::size_t o = 0; o < outs.size(); ++o) {
+      const std::size_t bytes = At(fold ? fold->wide_bytes : f.parameter_bytes(o)) * kWindows;
+      acc_.emplace_back(bytes, false);
+      next_.emplace_back(bytes, false);
+      gathered_.emplace_back(bytes, true);
+    }
+    if (!fold) return;
+    widen_.from = narrow_.to = shape_.element_type();
+    widen_.to = narrow_.from = fold->wide;
+  }
+
+  Result<> Run() {
+    const int64_t results = outs_[0].shape().element_count();
+    InterruptionPoll poll;
+    for (int64_t at = 0; at < results && !poll.Ends(kWindows); at += kWindows) {
+      const int64_t count = std::min(kWindows, results - at);
+      Begin(count);
+      const TapRange range(window_, shape_, positions_, count);
+      Dims tap = range.first;
+      for (int64_t t = 0; t < range.count; ++t, range.Next(tap)) {
+        if (poll.Ends(count)) KRAFLA_TRY(CheckInterrupted());
+        const Inside inside = TapOffsets(window_, shape_, strides_, tap, positions_, count, offsets_.data());
+        if (inside == Inside::kNone) continue;
+        Gather(count);
+        if (fold_) Fold(inside, count);
+        else KRAFLA_TRY(Combine(inside, count));
+      }
+      Store(at, count);
+    }
+    return {};
+  }
+
+ private:
+  // The positions of the next `count` windows, and the initial values.
+  void Begin(int64_t count) {
+    for (int64_t k = 0; k < count; ++k) {
+      std::copy(position_.begin(), position_.end(), positions_.begin() + k * static_cast<int64_t>(window_.size()));
+      NextIndex(position_, outs_[0].shape().dims());
+    }
+    for (std::size_t o = 0; o < outs_.size(); ++o) {
+      const std::byte* init = operands_[outs_.size() + o].array().bytes().data();
+      if (fold_) {
+        alignas(16) std::byte first[16];
+        const void* source[] = {init};
+        ConvertBlock(source, first, 1, widen_);
+        FillElements(acc_[0].data(), count, fold_->wide_bytes, first);
+      } else {
+        FillElements(acc_[o].data(), count, static_cast<int>(f_.parameter_bytes(o)), init);
+      }
+    }
+  }
+
+  // What a tap reads inside of the operands.
+  void Gather(int64_t count) {
+    for (std::size_t o = 0; o < outs_.size(); ++o) {
+      const std::byte* x = operands_[o].array().bytes().data();
+      const int64_t bytes = f_.parameter_bytes(o);
+      for (int64_t k = 0; k < count; ++k)
+        if (offsets_[At(k)] >= 0) std::memcpy(gathered_[o].data() + k * bytes, x + offsets_[At(k)] * bytes, At(bytes));
+    }
+  }
+
+  void Fold(Inside inside, int64_t count) {
+    const void* source[] = {gathered_[0].data()};
+    ConvertBlock(source, wide_taken_.data(), count, widen_);
+    if (inside == Inside::kAll) return fold_->each(acc_[0].data(), wide_taken_.data(), count);
+    for (int64_t k = 0; k < count; ++k)
+      if (offsets_[At(k)] >= 0)
+        fold_->each(acc_[0].data() + k * fold_->wide_bytes, wide_taken_.data() + k * fold_->wide_bytes, 1);
+  }
+
+  Result<> Combine(Inside inside, int64_t count) {
+    for (std::size_t o = 0; o < outs_.size(); ++o) {
+      in_[o] = acc_[o].data();
+      in_[outs_.size() + o] = gathered_[o].data();
+      to_[o] = inside == Inside::kAll ? acc_[o].data() : next_[o].data();
+    }
+    KRAFLA_TRY(f_.Run(in_, to_, count));
+    if (inside == Inside::kAll) return {};
+    for (std::size_t o = 0; o < outs_.size(); ++o) {
+      const int64_t bytes = f_.parameter_bytes(o);
+      for (int64_t k = 0; k < count; ++k)
+        if (offsets_[At(k)] >= 0) std::memcpy(acc_[o].data() + k * bytes, next_[o].data() + k * bytes, At(bytes));
+    }
+    return {};
+  }
+
+  void Store(int64_t at, int64_t count) {
+    for (std::size_t o = 0; o < outs_.size(); ++o) {
+      const int64_t bytes = f_.parameter_bytes(o);
+      if (fold_) {
+        SettleNans(fold_->wide, acc_[0].data(), count);
+        const void* source[] = {acc_[0].data()};
+        ConvertBlock(source, outs_[0].bytes().data() + at * bytes, count, narrow_);
+      } else {
+        std::memcpy(outs_[o].bytes().data() + at * bytes, acc_[o].data(), At(count * bytes));
+      }
+    }
+  }
+
+  const Window& window_;
+  Operands operands_;
+  std::span<Literal> outs_;
+  ScalarFunction& f_;
+  const std::optional<Folder>& fold_;
+  const Shape& shape_;
+  Dims strides_;
+  BlockParams widen_, narrow_;
+  std::vector<AlignedBytes> acc_, next_, gathered_;
+  AlignedBytes wide_taken_;
+  std::vector<int64_t> positions_, offsets_;
+  std::vector<const void*> in_;
+  std::vector<void*> to_;
+  Dims position_;
+};
+
 }  // namespace
 
 Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands operands) {
   const Window& window = i.attr<WindowAttributes>().window;
-  const std::size_t n = operands.size() / 2, rank = window.size();
+  const std::size_t n = operands.size() / 2;
   KRAFLA_ASSIGN(Shape result, ResultShape(i, operands));
   std::vector<Literal> outs;
   for (std::size_t o = 0; o < n; ++o) {
@@ -110,104 +247,17 @@ Result<Value> EvalReduceWindow(Context& context, const Instruction& i, Operands 
     outs.push_back(std::move(out));
   }
   const Shape& shape = operands[0].shape();
-  const Dims strides = RowMajorStrides(shape.dims());
-  const Dims sizes = WindowSizes(window);
-  KRAFLA_ASSIGN(const int64_t taps, CountTaps(sizes));
-  const int64_t results = outs[0].shape().element_count();
+  KRAFLA_ASSIGN(const int64_t taps, CountTaps(WindowSizes(window)));
   ScalarFunction f(context, *i.called(0));
-  KRAFLA_TRY(context.SpendProduct(results, taps));
-  if (f.parameter_count() != 2 * n || rank != At(shape.rank()))
+  KRAFLA_TRY(context.SpendProduct(outs[0].shape().element_count(), taps));
+  if (f.parameter_count() != 2 * n || window.size() != At(shape.rank()))
     return InvalidArgument("The window of a reduce-window does not fit {}.", shape.ToString(false));
-  // A sum of narrow floats is kept wide, as in reduce.
   std::optional<Opcode> simple = AsSimpleBinary(*i.called(0));
   std::optional<Folder> fold;
   const ElementType type = shape.element_type();
   if (simple && n == 1 && outs[0].shape().element_type() == type) fold = FindFolder(*simple, type);
-  BlockParams widen, narrow;
-  std::vector<AlignedBytes> acc, next, gathered;
-  for (std::size_t o = 0; o < n; ++o) {
-    const std::size_t bytes = At(fold ? fold->wide_bytes : f.parameter_bytes(o)) * kWindows;
-    acc.emplace_back(bytes, false);
-    next.emplace_back(bytes, false);
-    gathered.emplace_back(bytes, true);
-  }
-  if (fold) {
-    widen.from = narrow.to = type;
-    widen.to = narrow.from = fold->wide;
-  }
-  AlignedBytes wide_taken(fold ? At(fold->wide_bytes * kWindows) : 0);
-  std::vector<int64_t> positions(At(kWindows) * std::max<std::size_t>(rank, 1)), offsets(At(kWindows));
-  std::vector<const void*> in(2 * n);
-  std::vector<void*> to(n);
-  Dims position(rank, 0);
-  InterruptionPoll poll;
-  for (int64_t at = 0; at < results && !poll.Ends(kWindows); at += kWindows) {
-    const int64_t count = std::min(kWindows, results - at);
-    for (int64_t k = 0; k < count; ++k) {
-      std::copy(position.begin(), position.end(), positions.begin() + k * static_cast<int64_t>(rank));
-      NextIndex(position, outs[0].shape().dims());
-    }
-    for (std::size_t o = 0; o < n; ++o) {
-      const std::byte* init = operands[n + o].array().bytes().data();
-      if (fold) {
-        alignas(16) std::byte first[16];
-        const void* source[] = {init};
-        ConvertBlock(source, first, 1, widen);
-        FillElements(acc[0].data(), count, fold->wide_bytes, first);
-      } else {
-        FillElements(acc[o].data(), count, static_cast<int>(f.parameter_bytes(o)), init);
-      }
-    }
-    const TapRange range(window, shape, positions, count);
-    Dims tap = range.first;
-    for (int64_t t = 0; t < range.count; ++t, range.Next(tap)) {
-      if (poll.Ends(count)) KRAFLA_TRY(CheckInterrupted());
-      const Inside inside = TapOffsets(window, shape, strides, tap, positions, count, offsets.data());
-      if (inside == Inside::kNone) continue;
-      for (std::size_t o = 0; o < n; ++o) {
-        const std::byte* x = operands[o].array().bytes().data();
-        const int64_t bytes = f.parameter_bytes(o);
-        for (int64_t k = 0; k < count; ++k)
-          if (offsets[At(k)] >= 0) std::memcpy(gathered[o].data() + k * bytes, x + offsets[At(k)] * bytes, At(bytes));
-      }
-      if (fold && inside == Inside::kAll) {
-        const void* source[] = {gathered[0].data()};
-        ConvertBlock(source, wide_taken.data(), count, widen);
-        fold->each(acc[0].data(), wide_taken.data(), count);
-        continue;
-      }
-      if (fold) {
-        const void* source[] = {gathered[0].data()};
-        ConvertBlock(source, wide_taken.data(), count, widen);
-        for (int64_t k = 0; k < count; ++k)
-          if (offsets[At(k)] >= 0)
-            fold->each(acc[0].data() + k * fold->wide_bytes, wide_taken.data() + k * fold->wide_bytes, 1);
-        continue;
-      }
-      for (std::size_t o = 0; o < n; ++o) {
-        in[o] = acc[o].data();
-        in[n + o] = gathered[o].data();
-        to[o] = inside == Inside::kAll ? acc[o].data() : next[o].data();
-      }
-      KRAFLA_TRY(f.Run(in, to, count));
-      if (inside == Inside::kAll) continue;
-      for (std::size_t o = 0; o < n; ++o) {
-        const int64_t bytes = f.parameter_bytes(o);
-        for (int64_t k = 0; k < count; ++k)
-          if (offsets[At(k)] >= 0) std::memcpy(acc[o].data() + k * bytes, next[o].data() + k * bytes, At(bytes));
-      }
-    }
-    for (std::size_t o = 0; o < n; ++o) {
-      const int64_t bytes = f.parameter_bytes(o);
-      if (fold) {
-        SettleNans(fold->wide, acc[0].data(), count);
-        const void* source[] = {acc[0].data()};
-        ConvertBlock(source, outs[0].bytes().data() + at * bytes, count, narrow);
-      } else {
-        std::memcpy(outs[o].bytes().data() + at * bytes, acc[o].data(), At(count * bytes));
-      }
-    }
-  }
+  WindowReducer reducer(window, operands, outs, f, fold);
+  KRAFLA_TRY(reducer.Run());
   if (!result.IsTuple()) return Value::Own(std::move(outs[0]));
   std::vector<Value> elements;
   for (Literal& out : outs) elements.push_back(Value::Own(std::move(out)));

@@ -43,8 +43,8 @@ class ScalarProgram {
   std::size_t parameter_count_ = 0;
 };
 
-// A called computation of scalars, compiled where that is possible and else run through the graph an element at a
-// time.
+// A called computation of scalars, compiled where that is possible and else run through the graph, one element at
+// a time.
 class ScalarFunction {
  public:
   ScalarFunction(Context& context, const Computation& computation);
@@ -54,7 +54,6 @@ class ScalarFunction {
   std::size_t parameter_count() const { return parameter_bytes_.size(); }
   std::size_t output_count() const { return output_bytes_.size(); }
   int64_t parameter_bytes(std::size_t i) const { return parameter_bytes_[i]; }
-  int64_t output_bytes(std::size_t r) const { return output_bytes_[r]; }
   int64_t cost() const { return program_ != nullptr ? program_->cost() : 16; }
   ScalarProgram* program() { return program_; }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 
+#include "base/index.h"
 #include "base/interruption.h"
 
 namespace krafla::evaluator {
@@ -49,90 +51,111 @@ bool CopyRow(InterruptionPoll& poll, int bytes, const std::byte* from, int64_t f
   return true;
 }
 
-}  // namespace
+// What two views of one array have in common: extents, and the strides of both.
+struct ViewPair {
+  Dims extents, from, to;
+};
 
-void CopyView(std::span<const int64_t> dims, int element_bytes, const std::byte* from, const View& from_view,
-              std::byte* to, const View& to_view) {
-  // Dimensions of extent 1 go, neighbours that are contiguous in both views become one.
-  Dims extents, from_strides, to_strides;
+// Dimensions of extent 1 go, neighbours that are contiguous in both views become one. Nothing where there is no
+// element.
+std::optional<ViewPair> Merged(std::span<const int64_t> dims, const View& from, const View& to) {
+  ViewPair out;
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] == 0) return;
+    if (dims[d] == 0) return std::nullopt;
     if (dims[d] == 1) continue;
-    const int64_t fs = from_view.strides[d], ts = to_view.strides[d];
-    if (!extents.empty() && from_strides.back() == fs * dims[d] && to_strides.back() == ts * dims[d]) {
-      extents.back() *= dims[d];
-      from_strides.back() = fs;
-      to_strides.back() = ts;
+    const int64_t fs = from.strides[d], ts = to.strides[d];
+    if (!out.extents.empty() && out.from.back() == fs * dims[d] && out.to.back() == ts * dims[d]) {
+      out.extents.back() *= dims[d];
+      out.from.back() = fs;
+      out.to.back() = ts;
       continue;
     }
-    extents.push_back(dims[d]);
-    from_strides.push_back(fs);
-    to_strides.push_back(ts);
+    out.extents.push_back(dims[d]);
+    out.from.push_back(fs);
+    out.to.push_back(ts);
   }
-  from += from_view.offset * element_bytes;
-  to += to_view.offset * element_bytes;
-  if (extents.empty()) {
-    std::memmove(to, from, static_cast<std::size_t>(element_bytes));
-    return;
-  }
-  const std::size_t last = extents.size() - 1;
-  const int64_t row = extents[last];
-  // A transposition goes in tiles, so that neither side strides through memory a line an element.
-  const bool tiled = extents.size() >= 2 && from_strides[last] != 1 && from_strides[last] != 0 && row > 16;
+  return out;
+}
+
+// The dimension along which a transposition reads memory in order; the last one where there is none. A transposition
+// goes in tiles, so that neither side strides through memory one line per element.
+std::size_t TilePartner(const ViewPair& v) {
+  const std::size_t last = v.extents.size() - 1;
   std::size_t partner = last;
-  if (tiled) {
+  if (v.extents.size() >= 2 && v.from[last] != 1 && v.from[last] != 0 && v.extents[last] > 16)
     for (std::size_t d = 0; d < last; ++d)
-      if (from_strides[d] == 1 && extents[d] > 16) partner = d;
-  }
-  InterruptionPoll poll;
-  Dims index(extents.size(), 0);
-  if (partner != last) {
-    constexpr int64_t kTile = 32;
-    const int64_t columns = extents[partner];
-    while (true) {
-      int64_t f = 0, t = 0;
-      for (std::size_t d = 0; d < last; ++d) {
-        if (d == partner) continue;
-        f += index[d] * from_strides[d];
-        t += index[d] * to_strides[d];
-      }
-      for (int64_t c = 0; c < columns; c += kTile) {
-        for (int64_t r = 0; r < row; r += kTile) {
-          if (poll.Ends(kTile * kTile)) return;
-          const int64_t c_end = std::min(columns, c + kTile), r_count = std::min(kTile, row - r);
-          for (int64_t k = c; k < c_end; ++k)
-            CopyPiece(element_bytes, from + (f + k + r * from_strides[last]) * element_bytes, from_strides[last],
-                      to + (t + k * to_strides[partner] + r * to_strides[last]) * element_bytes, to_strides[last],
-                      r_count);
-        }
-      }
-      std::size_t d = last;
-      while (d-- > 0) {
-        if (d == partner) continue;
-        if (++index[d] < extents[d]) break;
-        index[d] = 0;
-      }
-      if (d == std::numeric_limits<std::size_t>::max()) return;
-    }
-  }
-  int64_t f = 0, t = 0;
+      if (v.from[d] == 1 && v.extents[d] > 16) partner = d;
+  return partner;
+}
+
+void CopyInTiles(InterruptionPoll& poll, const ViewPair& v, std::size_t partner, int bytes, const std::byte* from,
+                 std::byte* to) {
+  constexpr int64_t kTile = 32;
+  const std::size_t last = v.extents.size() - 1;
+  const int64_t row = v.extents[last], columns = v.extents[partner];
+  Dims index(v.extents.size(), 0);
   while (true) {
-    if (!CopyRow(poll, element_bytes, from + f * element_bytes, from_strides[last], to + t * element_bytes,
-                 to_strides[last], row))
-      return;
+    int64_t f = 0, t = 0;
+    for (std::size_t d = 0; d < last; ++d) {
+      if (d == partner) continue;
+      f += index[d] * v.from[d];
+      t += index[d] * v.to[d];
+    }
+    for (int64_t c = 0; c < columns; c += kTile) {
+      for (int64_t r = 0; r < row; r += kTile) {
+        if (poll.Ends(kTile * kTile)) return;
+        const int64_t c_end = std::min(columns, c + kTile), r_count = std::min(kTile, row - r);
+        for (int64_t k = c; k < c_end; ++k)
+          CopyPiece(bytes, from + (f + k + r * v.from[last]) * bytes, v.from[last],
+                    to + (t + k * v.to[partner] + r * v.to[last]) * bytes, v.to[last], r_count);
+      }
+    }
     std::size_t d = last;
     while (d-- > 0) {
-      f += from_strides[d];
-      t += to_strides[d];
-      if (++index[d] < extents[d]) break;
-      f -= extents[d] * from_strides[d];
-      t -= extents[d] * to_strides[d];
+      if (d == partner) continue;
+      if (++index[d] < v.extents[d]) break;
       index[d] = 0;
     }
     if (d == std::numeric_limits<std::size_t>::max()) return;
   }
 }
 
+void CopyInRows(InterruptionPoll& poll, const ViewPair& v, int bytes, const std::byte* from, std::byte* to) {
+  const std::size_t last = v.extents.size() - 1;
+  Dims index(v.extents.size(), 0);
+  int64_t f = 0, t = 0;
+  while (true) {
+    if (!CopyRow(poll, bytes, from + f * bytes, v.from[last], to + t * bytes, v.to[last], v.extents[last])) return;
+    std::size_t d = last;
+    while (d-- > 0) {
+      f += v.from[d];
+      t += v.to[d];
+      if (++index[d] < v.extents[d]) break;
+      f -= v.extents[d] * v.from[d];
+      t -= v.extents[d] * v.to[d];
+      index[d] = 0;
+    }
+    if (d == std::numeric_limits<std::size_t>::max()) return;
+  }
+}
+
+}  // namespace
+
+void CopyView(std::span<const int64_t> dims, int element_bytes, const std::byte* from, const View& from_view,
+              std::byte* to, const View& to_view) {
+  const std::optional<ViewPair> views = Merged(dims, from_view, to_view);
+  if (!views) return;
+  from += from_view.offset * element_bytes;
+  to += to_view.offset * element_bytes;
+  if (views->extents.empty()) {
+    std::memmove(to, from, At(element_bytes));
+    return;
+  }
+  InterruptionPoll poll;
+  const std::size_t partner = TilePartner(*views);
+  if (partner + 1 != views->extents.size()) CopyInTiles(poll, *views, partner, element_bytes, from, to);
+  else CopyInRows(poll, *views, element_bytes, from, to);
+}
 void FillElements(std::byte* to, int64_t count, int element_bytes, const std::byte* element) {
   InterruptionPoll poll;
   (void)CopyRow(poll, element_bytes, element, 0, to, 1, count);
