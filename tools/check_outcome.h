@@ -8,6 +8,7 @@
 
 #include "api/client.h"
 #include "api/group/device_group.h"
+#include "command.h"
 #include "recorded/corpus.h"
 
 namespace krafla::cli {
@@ -25,6 +26,10 @@ inline Outcome Error(const Status& status) {
   out.reason = status.message();
   return out;
 }
+
+// Runs a recorded case on a device, or on several where it is for several, and compares.
+Outcome CheckCase(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
+                  const DeviceOptions& device);
 
 // StableHLO files under `path` that check themselves: the file, or what is in the folder, but for folders of recorded
 // cases.

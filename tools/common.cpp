@@ -19,27 +19,28 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
          "-d,--device", selector,
          "cpu, vulkan, vulkan:1, vulkan:uuid=.., vulkan:pci=.., vulkan:\"name part\", vulkan:type=cpu "
          "(default: the best Vulkan device, or cpu where there is none); for programs of several devices also N "
-         "virtual ones of one, cpu*8 or vulkan:0*4, or a list, vulkan:0,vulkan:1")
+         "virtual devices on one, cpu*8 or vulkan:0*4, or a list, vulkan:0,vulkan:1")
       ->envname("KRAFLA_DEVICE");
-  app.add_flag("--strict", strict, "any step that the device does not take is an error");
+  app.add_flag("--strict", strict, "a step that the device cannot run is an error, instead of running on the CPU");
   app.add_option("--disable", disabled,
                  "features or passes to switch off, by name: fusion, bda, coopmat, .. (an unknown name lists them all)")
       ->delimiter(',');
   app.add_option("--enable", enabled, "features to use wherever they fit: coopmat")->delimiter(',');
   if (takes.runs)
-    app.add_option("--time-limit", time_limit,
-                   "seconds after which a run is ended (default: none); also how long a device waits for others in one "
-                   "collective (default 60)")
+    app.add_option(
+           "--time-limit", time_limit,
+           "seconds after which a run is stopped (default: none); also how long a device waits for the others in "
+           "a collective (default: 60)")
         ->check(CLI::Range(0.001, 1e6));
   if (takes.runs)
     app.add_option("--submission-ms", submission_ms,
-                   "about how long one submission to a GPU may take; longer work is cut (default: 100)")
+                   "about how long one submission to a GPU may take; longer work is split (default: 100)")
         ->check(CLI::Range(0.001, 1e6));
   app.add_option("--threads", threads,
-                 "how many threads the CPU's kernels run on (default: KRAFLA_THREADS, else the processors that this "
-                 "process may use)")
+                 "the number of threads for the CPU's kernels (default: KRAFLA_THREADS, else the number of processors "
+                 "that this process may use)")
       ->check(CLI::Range(1, ThreadPool::kMaxThreads));
-  if (takes.json) app.add_flag("--json", json, "a JSON object a line");
+  if (takes.json) app.add_flag("--json", json, "print one JSON object per line");
 }
 
 GroupOptions DeviceOptions::ToGroupOptions() const {

@@ -33,7 +33,7 @@ bool IsCommand(const CLI::App& app, std::string_view word) {
                              [&](const CLI::App* command) { return command->get_name() == word; });
 }
 
-// A first word that is no command.
+// A first word that is not a command.
 int UnknownCommand(const CLI::App& app, std::string_view word) {
   std::string nearest;
   std::size_t best = 3;
@@ -54,6 +54,103 @@ int FlushResults(int code) {
   return code == kRight ? kBadInput : code;
 }
 
+constexpr const char* kModule =
+    "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
+constexpr const char* kReplicas = "the number of replicas, in place of the module's";
+constexpr const char* kPartitions = "the number of partitions, in place of the module's";
+
+// The commands with their options. What a command returned is `code`.
+struct Commands {
+  int code = kRight;
+  DeviceOptions devices, ops, demo;
+  RunOptions run;
+  CheckOptions check;
+  BenchOptions bench;
+  OptOptions opt;
+  bool markdown = false;
+
+  void AddTo(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("devices", "list the devices");
+    cmd->add_flag("--json", devices.json, "print one JSON object per line");
+    cmd->callback([this] { code = Devices(devices); });
+    AddRun(app);
+    AddCheck(app);
+    AddBench(app);
+    AddOpt(app);
+    cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
+    cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
+    ops.AddTo(*cmd, {.runs = false});
+    cmd->callback([this] { code = Ops(ops, markdown); });
+    cmd = app.add_subcommand("demo", "run a small network on pictures of digits and check its answers");
+    demo.AddTo(*cmd, {.json = false, .runs = false});
+    cmd->callback([this] { code = Demo(demo); });
+  }
+
+ private:
+  void AddRun(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("run", "run a module and print its results");
+    cmd->add_option("module", run.module, kModule)->required();
+    CLI::Option* inputs = cmd->add_option(
+        "--inputs", run.inputs, "arguments, from an .npz (in its order); {} stands for the number of a device");
+    CLI::Option* input = cmd->add_option("--input", run.literals, "one argument: 'f32[2,2]=1 2 3 4' (repeatable)");
+    CLI::Option* random = cmd->add_flag("--random", run.random, "random arguments");
+    inputs->excludes(input)->excludes(random);
+    input->excludes(random);
+    cmd->add_option("--seed", run.seed, "the seed for --random")->needs(random);
+    cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device");
+    cmd->add_option("--replicas", run.replicas, kReplicas)->check(CLI::Range(1, 1024));
+    cmd->add_option("--partitions", run.partitions, kPartitions)->check(CLI::Range(1, 1024));
+    run.device.AddTo(*cmd);
+    cmd->callback([this] { code = Run(run); });
+  }
+
+  void AddCheck(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("check", "compare results with recorded ones");
+    cmd->add_option("path", check.paths,
+                    "model folders, corpus folders, StableHLO files that check themselves, or folders of any of these")
+        ->required();
+    cmd->add_option("--filter", check.filter, "only cases whose name matches this glob");
+    cmd->add_option("--form", check.form, "which form of a module to read: hlo, pb, mlir, mlirbc");
+    cmd->add_option("--jobs", check.jobs, "the number of cases to run at once")->check(CLI::Range(1, 256));
+    check.device.AddTo(*cmd);
+    cmd->callback([this] { code = Check(check); });
+  }
+
+  void AddBench(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("bench", "time modules");
+    cmd->add_option("path", bench.paths, "model folders, or module files (run on random arguments)")->required();
+    cmd->add_option("--iters", bench.iterations, "the number of timed runs; 0: as many as --min-time allows")
+        ->check(CLI::Range(0, 1'000'000'000));
+    cmd->add_option("--min-time", bench.min_time, "the time for the timed runs, in seconds")
+        ->check(CLI::Range(0.0, 1e6));
+    cmd->add_option("--every", bench.every_ms, "milliseconds between the starts of two runs, as in an application")
+        ->check(CLI::Range(0.0, 60e3));
+    bench.device.AddTo(*cmd);
+    cmd->callback([this] { code = Bench(bench); });
+  }
+
+  void AddOpt(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("opt", "show a module at a stage of the compiler");
+    cmd->add_option("module", opt.module, kModule);
+    cmd->add_option("--passes", opt.passes, "run these passes, in this order, instead of the pipeline");
+    cmd->add_flag("--list-passes", opt.list_passes, "list the passes");
+    cmd->add_option("--stage", opt.stage, "parsed, optimized, plan or spirv")
+        ->check(CLI::IsMember({"parsed", "optimized", "plan", "spirv"}));
+    cmd->add_option("-o", opt.output, "write to this file (spirv: this folder) instead of standard output");
+    cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));
+    CLI::Option* device = cmd->add_option(
+        "-d,--device", opt.selector,
+        "the Vulkan device to emit SPIR-V for (default: KRAFLA_DEVICE where it names one, else the best)");
+    cmd->add_option("--profile", opt.profile,
+                    "a file with a device's profile, as devices --json prints it, for a device that is not here")
+        ->excludes(device);
+    cmd->add_option("--disable", opt.disabled, "features or passes to leave out")->delimiter(',');
+    cmd->add_option("--replicas", opt.replicas, kReplicas)->check(CLI::Range(1, 1024));
+    cmd->add_option("--partitions", opt.partitions, kPartitions)->check(CLI::Range(1, 1024));
+    cmd->callback([this] { code = Opt(opt); });
+  }
+};
+
 int RunCommand(int argc, char** argv) {
   CLI::App app{"krafla compiles HLO to SPIR-V and runs it on any Vulkan GPU, or on the CPU."};
   app.set_version_flag("--version", std::string("krafla ") + KRAFLA_VERSION);
@@ -61,92 +158,11 @@ int RunCommand(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 success, 1 a check failed, 2 usage, 3 unsupported or invalid input, or a file that cannot be "
       "read or written, 4 device or driver, or a time limit, 5 out of memory.\n"
-      "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers; gpu: they look "
-      "at what shaders read and write), KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the "
+      "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers; gpu: also check "
+      "what shaders read and write), KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the "
       "CPU back end), KRAFLA_JIT (0: the CPU back end makes no native code; always: however small the work is).");
-  constexpr const char* kModule =
-      "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
-  int code = kRight;
-
-  DeviceOptions devices;
-  CLI::App* cmd = app.add_subcommand("devices", "list the devices");
-  cmd->add_flag("--json", devices.json, "a JSON object a line");
-  cmd->callback([&] { code = Devices(devices); });
-
-  RunOptions run;
-  cmd = app.add_subcommand("run", "run a module and print its results");
-  cmd->add_option("module", run.module, kModule)->required();
-  CLI::Option* inputs = cmd->add_option("--inputs", run.inputs,
-                                        "arguments, from an .npz (in its order); {} stands for the number of a device");
-  CLI::Option* input = cmd->add_option("--input", run.literals, "one argument: 'f32[2,2]=1 2 3 4' (repeatable)");
-  CLI::Option* random = cmd->add_flag("--random", run.random, "random arguments");
-  inputs->excludes(input)->excludes(random);
-  input->excludes(random);
-  cmd->add_option("--seed", run.seed, "the seed of --random")->needs(random);
-  cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device");
-  cmd->add_option("--replicas", run.replicas, "run as so many replicas, whatever the module says")
-      ->check(CLI::Range(1, 1024));
-  cmd->add_option("--partitions", run.partitions, "run as so many partitions, whatever the module says")
-      ->check(CLI::Range(1, 1024));
-  run.device.AddTo(*cmd);
-  cmd->callback([&] { code = Run(run); });
-
-  CheckOptions check;
-  cmd = app.add_subcommand("check", "compare results with recorded ones");
-  cmd->add_option("path", check.paths,
-                  "model folders, corpus folders, StableHLO files that check themselves, or folders of any of these")
-      ->required();
-  cmd->add_option("--filter", check.filter, "only cases whose name fits this glob");
-  cmd->add_option("--form", check.form, "which form of a module: hlo, pb, mlir, mlirbc");
-  cmd->add_option("--jobs", check.jobs, "cases at once")->check(CLI::Range(1, 256));
-  check.device.AddTo(*cmd);
-  cmd->callback([&] { code = Check(check); });
-
-  BenchOptions bench;
-  cmd = app.add_subcommand("bench", "time modules");
-  cmd->add_option("path", bench.paths, "model folders, or module files (run on random arguments)")->required();
-  cmd->add_option("--iters", bench.iterations, "timed runs; 0: as many as fit --min-time")
-      ->check(CLI::Range(0, 1'000'000'000));
-  cmd->add_option("--min-time", bench.min_time, "seconds of timed runs")->check(CLI::Range(0.0, 1e6));
-  cmd->add_option("--every", bench.every_ms, "start a run every so many milliseconds, as an application does")
-      ->check(CLI::Range(0.0, 60e3));
-  bench.device.AddTo(*cmd);
-  cmd->callback([&] { code = Bench(bench); });
-
-  OptOptions opt;
-  cmd = app.add_subcommand("opt", "show a module at a stage of the compiler");
-  cmd->add_option("module", opt.module, kModule);
-  cmd->add_option("--passes", opt.passes, "run these passes, in this order, instead of the pipeline");
-  cmd->add_flag("--list-passes", opt.list_passes, "list the passes");
-  cmd->add_option("--stage", opt.stage, "parsed, optimized, plan or spirv")
-      ->check(CLI::IsMember({"parsed", "optimized", "plan", "spirv"}));
-  cmd->add_option("-o", opt.output, "write here (spirv: a folder) instead of standard output");
-  cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));
-  CLI::Option* device = cmd->add_option(
-      "-d,--device", opt.selector,
-      "the Vulkan device to emit SPIR-V for (default: KRAFLA_DEVICE where it names one, else the best)");
-  cmd->add_option("--profile", opt.profile,
-                  "a file with a device's profile, as devices --json prints it, for a device that is not here")
-      ->excludes(device);
-  cmd->add_option("--disable", opt.disabled, "features or passes to leave out")->delimiter(',');
-  cmd->add_option("--replicas", opt.replicas, "compile for so many replicas, whatever the module says")
-      ->check(CLI::Range(1, 1024));
-  cmd->add_option("--partitions", opt.partitions, "compile for so many partitions, whatever the module says")
-      ->check(CLI::Range(1, 1024));
-  cmd->callback([&] { code = Opt(opt); });
-
-  DeviceOptions ops;
-  bool markdown = false;
-  cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
-  cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
-  ops.AddTo(*cmd, {.runs = false});
-  cmd->callback([&] { code = Ops(ops, markdown); });
-
-  DeviceOptions demo;
-  cmd = app.add_subcommand("demo", "run a small network on pictures of digits and check its answers");
-  demo.AddTo(*cmd, {.json = false, .runs = false});
-  cmd->callback([&] { code = Demo(demo); });
-
+  Commands commands;
+  commands.AddTo(app);
   // "krafla help run" is "krafla run --help".
   std::vector<const char*> words(argv, argv + argc);
   if (argc > 1 && std::string_view(argv[1]) == "help") {
@@ -161,7 +177,7 @@ int RunCommand(int argc, char** argv) {
     app.exit(e);
     return kUsage;
   }
-  return code;
+  return commands.code;
 }
 
 }  // namespace
