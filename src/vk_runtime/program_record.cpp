@@ -217,6 +217,87 @@ Result<> Program::Record(Recording& recording, std::span<const BufferBinding> sl
   return {};
 }
 
+namespace {
+
+// A command buffer and timestamps to measure with. Freed on every way out; nothing of it is in use then, unless a wait
+// fails, and then it is left alone.
+class ProfileCommands {
+ public:
+  explicit ProfileCommands(Device& device) : device_(device) {}
+  ~ProfileCommands() {
+    if (!device_.Settle(last)) return;
+    if (queries_ != VK_NULL_HANDLE) device_.vk().vkDestroyQueryPool(device_.handle(), queries_, nullptr);
+    if (pool_ != VK_NULL_HANDLE) device_.vk().vkDestroyCommandPool(device_.handle(), pool_, nullptr);
+  }
+  ProfileCommands(const ProfileCommands&) = delete;
+  ProfileCommands& operator=(const ProfileCommands&) = delete;
+
+  Result<> Create(uint32_t timestamps) {
+    timestamps_ = timestamps;
+    auto pool_info = Struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+    pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+    pool_info.queueFamilyIndex = device_.queue_family();
+    VkResult r = device_.vk().vkCreateCommandPool(device_.handle(), &pool_info, nullptr, &pool_);
+    if (r != VK_SUCCESS) {
+      pool_ = VK_NULL_HANDLE;
+      return device_.Fail(r, "create a command pool");
+    }
+    auto query_info = Struct<VkQueryPoolCreateInfo>(VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
+    query_info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    query_info.queryCount = timestamps;
+    r = device_.vk().vkCreateQueryPool(device_.handle(), &query_info, nullptr, &queries_);
+    if (r != VK_SUCCESS) {
+      queries_ = VK_NULL_HANDLE;
+      return device_.Fail(r, "create a query pool");
+    }
+    auto allocate = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    allocate.commandPool = pool_;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    r = device_.vk().vkAllocateCommandBuffers(device_.handle(), &allocate, &commands_);
+    if (r != VK_SUCCESS) return device_.Fail(r, "allocate a command buffer");
+    return {};
+  }
+
+  Result<> Begin() {
+    auto begin = Struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    VkResult r = device_.vk().vkBeginCommandBuffer(commands_, &begin);
+    if (r != VK_SUCCESS) return device_.Fail(r, "begin a command buffer");
+    device_.vk().vkCmdResetQueryPool(commands_, queries_, 0, timestamps_);
+    written_ = 0;
+    return {};
+  }
+  void Timestamp() {
+    device_.vk().vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, written_++);
+  }
+  Result<> End() {
+    VkResult r = device_.vk().vkEndCommandBuffer(commands_);
+    if (r != VK_SUCCESS) return device_.Fail(r, "record a command buffer");
+    return {};
+  }
+  Result<std::vector<uint64_t>> Ticks() const {
+    std::vector<uint64_t> out(written_);
+    VkResult r = device_.vk().vkGetQueryPoolResults(device_.handle(), queries_, 0, written_,
+                                                    out.size() * sizeof(uint64_t), out.data(), sizeof(uint64_t),
+                                                    VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    if (r != VK_SUCCESS) return device_.Fail(r, "read timestamps");
+    return out;
+  }
+  VkCommandBuffer commands() const { return commands_; }
+
+  Event last;  // the submission that used this last
+
+ private:
+  Device& device_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkQueryPool queries_ = VK_NULL_HANDLE;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  uint32_t timestamps_ = 0, written_ = 0;
+};
+
+}  // namespace
+
 Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slots) {
   KRAFLA_TRY(device_->Alive());
   const VolkDeviceTable& vk = device_->vk();
@@ -234,77 +315,34 @@ Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slot
   }
   if (most == 0) return out;
 
-  // Freed on every way out; nothing of it is in use then, unless a wait fails, and then it is left alone.
-  struct Scratch {
-    explicit Scratch(Device& d) : device(d) {}
-    Device& device;
-    VkCommandPool pool = VK_NULL_HANDLE;
-    VkQueryPool queries = VK_NULL_HANDLE;
-    Event last;
-    ~Scratch() {
-      if (!device.Settle(last)) return;
-      if (queries != VK_NULL_HANDLE) device.vk().vkDestroyQueryPool(device.handle(), queries, nullptr);
-      if (pool != VK_NULL_HANDLE) device.vk().vkDestroyCommandPool(device.handle(), pool, nullptr);
-    }
-  } scratch(*device_);
-  auto pool_info = Struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
-  pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
-  pool_info.queueFamilyIndex = device_->queue_family();
-  VkResult r = vk.vkCreateCommandPool(device_->handle(), &pool_info, nullptr, &scratch.pool);
-  if (r != VK_SUCCESS) {
-    scratch.pool = VK_NULL_HANDLE;
-    return device_->Fail(r, "create a command pool");
-  }
-  auto query_info = Struct<VkQueryPoolCreateInfo>(VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO);
-  query_info.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  query_info.queryCount = static_cast<uint32_t>(most + 1);
-  r = vk.vkCreateQueryPool(device_->handle(), &query_info, nullptr, &scratch.queries);
-  if (r != VK_SUCCESS) {
-    scratch.queries = VK_NULL_HANDLE;
-    return device_->Fail(r, "create a query pool");
-  }
-  auto allocate = Struct<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
-  allocate.commandPool = scratch.pool;
-  allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-  allocate.commandBufferCount = 1;
-  VkCommandBuffer commands = VK_NULL_HANDLE;
-  r = vk.vkAllocateCommandBuffers(device_->handle(), &allocate, &commands);
-  if (r != VK_SUCCESS) return device_->Fail(r, "allocate a command buffer");
-
+  ProfileCommands profile(*device_);
+  KRAFLA_TRY(profile.Create(static_cast<uint32_t>(most + 1)));
+  const VkCommandBuffer commands = profile.commands();
   uint64_t mask = limits.timestamp_valid_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << limits.timestamp_valid_bits) - 1;
   for (const Submission& submission : submissions_) {
-    auto begin = Struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
-    begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    r = vk.vkBeginCommandBuffer(commands, &begin);
-    if (r != VK_SUCCESS) return device_->Fail(r, "begin a command buffer");
-    vk.vkCmdResetQueryPool(commands, scratch.queries, 0, static_cast<uint32_t>(most + 1));
+    KRAFLA_TRY(profile.Begin());
     WorkBarrier(vk, commands);
     VkPipeline current = VK_NULL_HANDLE;
-    uint32_t query = 0;
     std::vector<uint32_t> steps;
-    vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, scratch.queries, query++);
+    profile.Timestamp();
     for (const auto& group : submission.groups) {
       for (const Piece& piece : group) {
         RecordPiece(commands, piece, *recording, slots, current);
         WorkBarrier(vk, commands);
-        vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, scratch.queries, query++);
+        profile.Timestamp();
         steps.push_back(piece.step);
       }
     }
     HostBarrier(vk, commands);
-    r = vk.vkEndCommandBuffer(commands);
-    if (r != VK_SUCCESS) return device_->Fail(r, "record a command buffer");
-    KRAFLA_ASSIGN(scratch.last, device_->Submit(commands, submission.names));
-    recording->last = scratch.last;
+    KRAFLA_TRY(profile.End());
+    KRAFLA_ASSIGN(profile.last, device_->Submit(commands, submission.names));
+    recording->last = profile.last;
     for (const ProgramBuffer& b : buffers_) {
-      if (b.fixed != nullptr) b.fixed->Use(scratch.last.number);
+      if (b.fixed != nullptr) b.fixed->Use(profile.last.number);
     }
-    for (const BufferBinding& s : slots) s.buffer->Use(scratch.last.number);
-    KRAFLA_TRY(device_->Wait(scratch.last));
-    std::vector<uint64_t> ticks(query);
-    r = vk.vkGetQueryPoolResults(device_->handle(), scratch.queries, 0, query, ticks.size() * sizeof(uint64_t),
-                                 ticks.data(), sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
-    if (r != VK_SUCCESS) return device_->Fail(r, "read timestamps");
+    for (const BufferBinding& s : slots) s.buffer->Use(profile.last.number);
+    KRAFLA_TRY(device_->Wait(profile.last));
+    KRAFLA_ASSIGN(const std::vector<uint64_t> ticks, profile.Ticks());
     for (std::size_t i = 0; i < steps.size(); ++i) {
       uint64_t elapsed = (ticks[i + 1] - ticks[i]) & mask;
       out[steps[i]] += static_cast<double>(elapsed) * limits.timestamp_period_ns * 1e-6;
