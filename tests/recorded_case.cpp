@@ -2,19 +2,13 @@
 #include "recorded_case.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.h"
 #include "evaluator/evaluator.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 
 namespace krafla {
 namespace {
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
 
 void AddArrayShapes(const Shape& shape, std::vector<Shape>& out) {
   for (const Shape* leaf : TupleLeaves(shape))
@@ -57,7 +51,8 @@ Result<> SameBits(const Literal& got, const Literal& expected, std::string_view 
 
 Result<std::unique_ptr<Module>> ReadModuleOf(const RecordedCase& c) {
   const bool several = c.replicas * c.partitions > 1 && !c.module_path_spmd.empty();
-  return ParseHloText(ReadFile(several ? c.module_path_spmd : c.module_path), c.name);
+  KRAFLA_ASSIGN(const std::string text, ReadFile(several ? c.module_path_spmd : c.module_path));
+  return ParseHloText(text, c.name);
 }
 
 Result<RecordedArrays> ReadArraysOf(const RecordedCase& c, const Module& module) {

@@ -13,14 +13,19 @@ PJRT_Error* UnimplementedSlot(const char* name) noexcept {
 
 Result<> Plugin_Initialize(PJRT_Plugin_Initialize_Args&) { return {}; }
 
-// Callers write programs in the version of StableHLO that is called current here, if they know it themselves.
+// The versions of StableHLO that are read (src/hlo_io/stablehlo_bytecode/vhlo_ops.h). Callers write programs in the
+// current one, if they know it themselves.
+constexpr int64_t kStablehloCurrent[] = {1, 20, 0}, kStablehloMinimum[] = {0, 9, 0};
+
 Result<> Plugin_Attributes(PJRT_Plugin_Attributes_Args& args) {
   static const NamedValues& attributes = *[] {
     auto* out = new NamedValues;
     out->Add("krafla_version", KRAFLA_VERSION);
     out->Add("xla_version", int64_t{2});
-    out->Add("stablehlo_current_version", std::vector<int64_t>{1, 20, 0});
-    out->Add("stablehlo_minimum_version", std::vector<int64_t>{0, 9, 0});
+    out->Add("stablehlo_current_version",
+             std::vector<int64_t>(std::begin(kStablehloCurrent), std::end(kStablehloCurrent)));
+    out->Add("stablehlo_minimum_version",
+             std::vector<int64_t>(std::begin(kStablehloMinimum), std::end(kStablehloMinimum)));
     return out;
   }();
   args.attributes = attributes.data();

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
+#include "base/file.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
 
@@ -17,13 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string ReadFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 Result<> ReadAndVerify(const fs::path& path) {
-  KRAFLA_ASSIGN(auto module, ParseHloText(ReadFile(path), path.filename().string()));
+  KRAFLA_ASSIGN(const std::string text, ReadFile(path.string()));
+  KRAFLA_ASSIGN(auto module, ParseHloText(text, path.filename().string()));
   KRAFLA_TRY(Verify(*module));
   // What verifies once verifies again: sorting and checking change nothing that they look at.
   return Verify(*module);

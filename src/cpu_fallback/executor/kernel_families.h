@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The makers of kernels, one a family.
+// The makers of kernels, one per family.
 #pragma once
 
 #include <memory>
@@ -23,20 +23,9 @@ KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel
                             const CpuKernelOptions& options);
 KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body,
                                const CpuKernelOptions& options);
-// The variants that always accept, tried last.
-KernelResult MakePlainDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body,
-                                const CpuKernelOptions& options);
-KernelResult MakePlainConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body,
-                                 const CpuKernelOptions& options);
 KernelResult MakeDotKernel(const plan::KernelPlan& plan, const plan::DotKernel& body, const CpuKernelOptions& options);
 KernelResult MakeConvKernel(const plan::KernelPlan& plan, const plan::ConvKernel& body,
                             const CpuKernelOptions& options);
-KernelResult MakeSortKernel(const plan::KernelPlan& plan, const plan::SortKernel& body,
-                            const CpuKernelOptions& options);
-KernelResult MakeScanKernel(const plan::KernelPlan& plan, const plan::ScanKernel& body,
-                            const CpuKernelOptions& options);
-KernelResult MakeScatterKernel(const plan::KernelPlan& plan, const plan::ScatterKernel& body,
-                               const CpuKernelOptions& options);
 KernelResult MakeFftKernel(const plan::KernelPlan& plan, const plan::FftKernel& body, const CpuKernelOptions& options);
 KernelResult MakeLinalgKernel(const plan::KernelPlan& plan, const plan::LinalgKernel& body,
                               const CpuKernelOptions& options);

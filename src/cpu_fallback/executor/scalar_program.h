@@ -35,10 +35,6 @@ class ScalarProgram {
       s.fn(args);
     }
   }
-  // The result is parameter `number`, unchanged.
-  bool ReturnsParam(std::size_t number) const {
-    return results_.size() == 1 && steps_.empty() && ParamSlot(number) == results_[0];
-  }
 
  private:
   struct Step {

@@ -55,8 +55,6 @@ class Tape {
 
   int64_t bytes() const { return static_cast<int64_t>(frame_.size() + ops_.size() * sizeof(TapeOp)); }
   std::size_t size() const { return ops_.size(); }
-  // Whether native code runs it, which calls instructions for what it does not do itself.
-  bool is_native() const { return code_ != nullptr; }
 
  private:
   friend class TapeBuilder;
