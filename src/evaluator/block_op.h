@@ -85,6 +85,13 @@ void TernaryBlock(const void* const* in, void* out, int64_t n, const BlockParams
   T* y = static_cast<T*>(out);
   for (int64_t i = 0; i < n; ++i) y[i] = F()(a[i], b[i], c[i]);
 }
+// Of a function that ops.def says has one operand or two.
+template <class T, int kOperands, class F>
+constexpr BlockFn FormulaBlock() {
+  static_assert(kOperands == 1 || kOperands == 2);
+  if constexpr (kOperands == 1) return &UnaryBlock<F, T, T>;
+  else return &BinaryBlock<F, T, T>;
+}
 // IEEE comparison; operator<=> is not used, as NaN compares unequal to everything.
 template <class T>
 void CompareBlock(const void* const* in, void* out, int64_t n, const BlockParams& params) {

@@ -16,32 +16,16 @@ BlockFn Find(Opcode opcode) {
       KRAFLA_BINARY(kSubtract, a - b),
       KRAFLA_BINARY(kMultiply, ComplexMultiply(a, b)),
       KRAFLA_BINARY(kDivide, ComplexDivide(a, b)),
-      KRAFLA_BINARY(kPower, ComplexPower(a, b)),
-      KRAFLA_BINARY(kAtan2, ComplexAtan2(a, b)),
       {Opcode::kClamp, &TernaryBlock<decltype([](C low, C x, C high) -> C { return ComplexClamp(low, x, high); }), C>},
       {Opcode::kAbs, &UnaryBlock<decltype([](C a) -> T { return ComplexAbs(a); }), C, T>},
       {Opcode::kReal, &UnaryBlock<decltype([](C a) -> T { return a.real(); }), C, T>},
       {Opcode::kImag, &UnaryBlock<decltype([](C a) -> T { return a.imag(); }), C, T>},
       KRAFLA_UNARY(kNegate, -a),
       KRAFLA_UNARY(kSign, ComplexSign(a)),
-      KRAFLA_UNARY(kAcos, ComplexAcos(a)),
-      KRAFLA_UNARY(kAcosh, ComplexAcosh(a)),
-      KRAFLA_UNARY(kAsin, ComplexAsin(a)),
-      KRAFLA_UNARY(kAsinh, ComplexAsinh(a)),
-      KRAFLA_UNARY(kAtanh, ComplexAtanh(a)),
-      KRAFLA_UNARY(kCos, ComplexCos(a)),
-      KRAFLA_UNARY(kCosh, ComplexCosh(a)),
-      KRAFLA_UNARY(kExp, ComplexExp(a)),
-      KRAFLA_UNARY(kExpm1, ComplexExpm1(a)),
-      KRAFLA_UNARY(kLog, ComplexLog(a)),
-      KRAFLA_UNARY(kLog1p, ComplexLog1p(a)),
-      KRAFLA_UNARY(kLogistic, ComplexLogistic(a)),
-      KRAFLA_UNARY(kRsqrt, ComplexRsqrt(a)),
-      KRAFLA_UNARY(kSin, ComplexSin(a)),
-      KRAFLA_UNARY(kSinh, ComplexSinh(a)),
-      KRAFLA_UNARY(kSqrt, ComplexSqrt(a)),
-      KRAFLA_UNARY(kTan, ComplexTan(a)),
-      KRAFLA_UNARY(kTanh, ComplexTanh(a)),
+#define KRAFLA_FORMULA(...)
+#define KRAFLA_COMPLEX_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  {Opcode::Enum, FormulaBlock<C, arity, decltype([](auto... x) -> C { return Complex##Function(x...); })>()},
+#include "ir/ops.def"
   };
 #undef KRAFLA_UNARY
 #undef KRAFLA_BINARY

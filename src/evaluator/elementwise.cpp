@@ -10,6 +10,7 @@
 namespace krafla::evaluator {
 
 Result<Value> EvalElementwise(Context& context, const Instruction& i, Operands operands) {
+  if (i.opcode() == Opcode::kBitcastConvert) return EvalBitcastConvert(context, i, operands);
   KRAFLA_ASSIGN(BlockOp op, MakeBlockOp(i));
   KRAFLA_ASSIGN(Literal out, NewResult(context, i, operands));
   KRAFLA_TRY(CutToShape(context, operands, out.shape()));

@@ -18,7 +18,6 @@ decltype(auto) WithAttributesOf(Opcode opcode, F&& f) {
 #define KRAFLA_OP(Enum, hlo, stablehlo, arity, types, attrs, rule, traits, tier, budget, doc) \
   case Opcode::Enum: return std::forward<F>(f)(std::type_identity<attrs>());
 #include "ir/ops.def"
-#undef KRAFLA_OP
   }
   KRAFLA_UNREACHABLE();
 }

@@ -26,7 +26,6 @@ constexpr Row kRows[] = {
 #define KRAFLA_OP(Enum, hlo, stablehlo, arity, types, attrs, rule, traits, tier, budget, doc) \
   {&shape_rules::rule, &Fits<attrs>},
 #include "ir/ops.def"
-#undef KRAFLA_OP
 };
 
 std::string TypeSetWords(uint32_t set) {

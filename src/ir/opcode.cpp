@@ -17,8 +17,18 @@ constexpr OpInfo kOps[] = {
 #define KRAFLA_OP(Enum, hlo, stablehlo, arity, types, attrs, rule, traits, tier, budget, doc) \
   {Opcode::Enum, hlo, stablehlo, arity, types, #attrs, traits, Lowering::k##tier, budget, doc},
 #include "ir/ops.def"
-#undef KRAFLA_OP
 };
+
+// The kind of a row says what its operation has: a row of the wrong kind would run nowhere, or not for every type.
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, types, ...) \
+  static_assert(((types) & kComplex) == 0, hlo " takes complex numbers, which KRAFLA_COMPLEX_FORMULA is for");
+#define KRAFLA_COMPLEX_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, types, ...) \
+  static_assert(((types) & kComplex) != 0, hlo " takes no complex numbers: it is a KRAFLA_FORMULA");
+// The remainder has loops of its own on the CPU: long division does not fit vectors.
+#define KRAFLA_ELEMENTWISE(Enum, hlo, stablehlo, arity, types, attributes, rule, traits, tier, budget, doc) \
+  static_assert(Lowering::k##tier == Lowering::kDirect || Opcode::Enum == Opcode::kRemainder,               \
+                hlo " is not made of a few instructions: it is a KRAFLA_FORMULA");
+#include "ir/ops.def"
 
 }  // namespace
 

@@ -15,7 +15,6 @@ namespace krafla {
 enum class Opcode : uint8_t {
 #define KRAFLA_OP(Enum, ...) Enum,
 #include "ir/ops.def"
-#undef KRAFLA_OP
 };
 
 // Sets of element types (OpInfo::types).

@@ -303,7 +303,7 @@ Complex<Ops> Logistic(const Ops& o, const Complex<Ops>& z) {
 
 // x^y = exp(y log x).  0^y is 0 for real positive y, 1 for y = 0, NaN otherwise.
 template <class Ops>
-Complex<Ops> Power(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
+Complex<Ops> Pow(const Ops& o, const Complex<Ops>& x, const Complex<Ops>& y) {
   const auto zero = o.Const(0.0), one = o.Const(1.0), inf = o.Const(kInfinity);
   const auto c = y.re, d = y.im;
   const auto real = o.Eq(d, zero);

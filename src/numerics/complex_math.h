@@ -63,42 +63,25 @@ template <class T>
 T ComplexAbs(std::complex<T> z) {
   return complex_formulas::Abs(ScalarReal<T>{}, complex_internal::Parts(z));
 }
-#define KRAFLA_COMPLEX_UNARY(Name)                                                                          \
-  template <class T>                                                                                        \
-  std::complex<T> Complex##Name(std::complex<T> z) {                                                        \
-    return complex_internal::Whole<T>(complex_formulas::Name(ScalarReal<T>{}, complex_internal::Parts(z))); \
+#define KRAFLA_COMPLEX_1(Function)                                                                              \
+  template <class T>                                                                                            \
+  std::complex<T> Complex##Function(std::complex<T> z) {                                                        \
+    return complex_internal::Whole<T>(complex_formulas::Function(ScalarReal<T>{}, complex_internal::Parts(z))); \
   }
-KRAFLA_COMPLEX_UNARY(Sign)
-KRAFLA_COMPLEX_UNARY(Exp)
-KRAFLA_COMPLEX_UNARY(Expm1)
-KRAFLA_COMPLEX_UNARY(Log)
-KRAFLA_COMPLEX_UNARY(Log1p)
-KRAFLA_COMPLEX_UNARY(Sqrt)
-KRAFLA_COMPLEX_UNARY(Rsqrt)
-KRAFLA_COMPLEX_UNARY(Tanh)
-KRAFLA_COMPLEX_UNARY(Tan)
-KRAFLA_COMPLEX_UNARY(Sin)
-KRAFLA_COMPLEX_UNARY(Cos)
-KRAFLA_COMPLEX_UNARY(Sinh)
-KRAFLA_COMPLEX_UNARY(Cosh)
-KRAFLA_COMPLEX_UNARY(Logistic)
-KRAFLA_COMPLEX_UNARY(Asin)
-KRAFLA_COMPLEX_UNARY(Acos)
-KRAFLA_COMPLEX_UNARY(Asinh)
-KRAFLA_COMPLEX_UNARY(Acosh)
-KRAFLA_COMPLEX_UNARY(Atanh)
-#undef KRAFLA_COMPLEX_UNARY
-#define KRAFLA_COMPLEX_BINARY(Name)                                                                       \
-  template <class T>                                                                                      \
-  std::complex<T> Complex##Name(std::complex<T> x, std::complex<T> y) {                                   \
-    return complex_internal::Whole<T>(                                                                    \
-        complex_formulas::Name(ScalarReal<T>{}, complex_internal::Parts(x), complex_internal::Parts(y))); \
+#define KRAFLA_COMPLEX_2(Function)                                                                            \
+  template <class T>                                                                                          \
+  std::complex<T> Complex##Function(std::complex<T> x, std::complex<T> y) {                                   \
+    return complex_internal::Whole<T>(                                                                        \
+        complex_formulas::Function(ScalarReal<T>{}, complex_internal::Parts(x), complex_internal::Parts(y))); \
   }
-KRAFLA_COMPLEX_BINARY(Multiply)
-KRAFLA_COMPLEX_BINARY(Divide)
-KRAFLA_COMPLEX_BINARY(Power)
-KRAFLA_COMPLEX_BINARY(Atan2)
-#undef KRAFLA_COMPLEX_BINARY
+#define KRAFLA_FORMULA(...)
+#define KRAFLA_COMPLEX_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_COMPLEX_##arity(Function)
+#include "ir/ops.def"
+KRAFLA_COMPLEX_1(Sign)
+KRAFLA_COMPLEX_2(Multiply)
+KRAFLA_COMPLEX_2(Divide)
+#undef KRAFLA_COMPLEX_1
+#undef KRAFLA_COMPLEX_2
 template <class T>
 std::complex<T> ComplexClamp(std::complex<T> low, std::complex<T> x, std::complex<T> high) {
   using complex_internal::Parts;

@@ -8,34 +8,20 @@
 #include <limits>
 #include <type_traits>
 
-#include "numerics/f64_special.h"
-#include "numerics/f64_trig.h"
+#include "numerics/f64_formulas.h"
 
 namespace krafla::scalar {
 
+#define KRAFLA_SCALAR_F64_1(Function) \
+  inline double Function(double x) { return f64::Function(ScalarF64Ops{}, x); }
+#define KRAFLA_SCALAR_F64_2(Function) \
+  inline double Function(double x, double y) { return f64::Function(ScalarF64Ops{}, x, y); }
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_SCALAR_F64_##arity(Function)
+#include "ir/ops.def"
+#undef KRAFLA_SCALAR_F64_1
+#undef KRAFLA_SCALAR_F64_2
+
 inline double Abs(double x) { return std::fabs(x); }
-inline double Exp(double x) { return f64::Exp(ScalarF64Ops{}, x); }
-inline double Expm1(double x) { return f64::Expm1(ScalarF64Ops{}, x); }
-inline double Log(double x) { return f64::Log(ScalarF64Ops{}, x); }
-inline double Log1p(double x) { return f64::Log1p(ScalarF64Ops{}, x); }
-inline double Logistic(double x) { return f64::Logistic(ScalarF64Ops{}, x); }
-inline double Sin(double x) { return f64::Sin(ScalarF64Ops{}, x); }
-inline double Cos(double x) { return f64::Cos(ScalarF64Ops{}, x); }
-inline double Tan(double x) { return f64::Tan(ScalarF64Ops{}, x); }
-inline double Tanh(double x) { return f64::Tanh(ScalarF64Ops{}, x); }
-inline double Sinh(double x) { return f64::Sinh(ScalarF64Ops{}, x); }
-inline double Cosh(double x) { return f64::Cosh(ScalarF64Ops{}, x); }
-inline double Asin(double x) { return f64::Asin(ScalarF64Ops{}, x); }
-inline double Acos(double x) { return f64::Acos(ScalarF64Ops{}, x); }
-inline double Atan2(double y, double x) { return f64::Atan2(ScalarF64Ops{}, y, x); }
-inline double Asinh(double x) { return f64::Asinh(ScalarF64Ops{}, x); }
-inline double Acosh(double x) { return f64::Acosh(ScalarF64Ops{}, x); }
-inline double Atanh(double x) { return f64::Atanh(ScalarF64Ops{}, x); }
-inline double Cbrt(double x) { return f64::Cbrt(ScalarF64Ops{}, x); }
-inline double Erf(double x) { return f64::Erf(ScalarF64Ops{}, x); }
-inline double Pow(double x, double y) { return f64::Pow(ScalarF64Ops{}, x, y); }
-inline double Sqrt(double x) { return std::sqrt(x); }
-inline double Rsqrt(double x) { return 1.0 / std::sqrt(x); }
 inline double Remainder(double x, double y) { return f64::Remainder(ScalarF64Ops{}, x, y); }
 inline bool IsFinite(double x) { return std::isfinite(x); }
 

@@ -10,12 +10,11 @@ double ElementCost(Opcode op, ElementType type) {
   // Formulas of complex numbers are made of several real ones.
   if (IsComplex(type) && GetOpInfo(op).lowering == Lowering::kFormula) return 200;
   if (IsComplex(type) && op == Opcode::kDivide) return 30;
-  if (IsOneOf(op, {Opcode::kDivide, Opcode::kSqrt, Opcode::kRsqrt})) return IsIntegral(type) ? 8 : 5;
+  if (op == Opcode::kDivide) return IsIntegral(type) ? 8 : 5;
   if (op == Opcode::kRemainder) return IsIntegral(type) ? 8 : 40;
-  if (IsOneOf(op, {Opcode::kPower, Opcode::kTan, Opcode::kErf, Opcode::kAtan2, Opcode::kCbrt, Opcode::kAcos,
-                   Opcode::kAcosh, Opcode::kAsin, Opcode::kAsinh, Opcode::kAtanh, Opcode::kCosh, Opcode::kSinh}))
-    return 40;
-  if (GetOpInfo(op).lowering == Lowering::kFormula) return 20;
+#define KRAFLA_FORMULA(Enum, Function, cost, ...) \
+  if (op == Opcode::Enum) return cost;
+#include "ir/ops.def"
   return 1;
 }
 

@@ -2,6 +2,7 @@
 // Complex numbers in element programs: pairs of real nodes.
 #include "plan/program_emitter_complex.h"
 
+#include "numerics/call_formula.h"
 #include "numerics/complex_formulas.h"
 #include "plan/complex_nodes.h"
 #include "plan/program_emitter.h"
@@ -12,36 +13,30 @@ namespace {
 namespace cf = complex_formulas;
 using Number = cf::Complex<NodeReal>;
 
-struct UnaryFormula {
+struct ComplexFormula {
   Opcode opcode;
-  Number (*run)(const NodeReal&, const Number&);
-};
-struct BinaryFormula {
-  Opcode opcode;
-  Number (*run)(const NodeReal&, const Number&, const Number&);
+  Number (*run)(const NodeReal&, const Number&, const Number&);  // the second is not looked at where there is one
 };
 
-constexpr UnaryFormula kUnary[] = {{Opcode::kAcos, &cf::Acos<NodeReal>},   {Opcode::kAcosh, &cf::Acosh<NodeReal>},
-                                   {Opcode::kAsin, &cf::Asin<NodeReal>},   {Opcode::kAsinh, &cf::Asinh<NodeReal>},
-                                   {Opcode::kAtanh, &cf::Atanh<NodeReal>}, {Opcode::kCos, &cf::Cos<NodeReal>},
-                                   {Opcode::kCosh, &cf::Cosh<NodeReal>},   {Opcode::kExp, &cf::Exp<NodeReal>},
-                                   {Opcode::kExpm1, &cf::Expm1<NodeReal>}, {Opcode::kLog, &cf::Log<NodeReal>},
-                                   {Opcode::kLog1p, &cf::Log1p<NodeReal>}, {Opcode::kLogistic, &cf::Logistic<NodeReal>},
-                                   {Opcode::kRsqrt, &cf::Rsqrt<NodeReal>}, {Opcode::kSign, &cf::Sign<NodeReal>},
-                                   {Opcode::kSin, &cf::Sin<NodeReal>},     {Opcode::kSinh, &cf::Sinh<NodeReal>},
-                                   {Opcode::kSqrt, &cf::Sqrt<NodeReal>},   {Opcode::kTan, &cf::Tan<NodeReal>},
-                                   {Opcode::kTanh, &cf::Tanh<NodeReal>}};
-constexpr BinaryFormula kBinary[] = {{Opcode::kAtan2, &cf::Atan2<NodeReal>},
-                                     {Opcode::kDivide, &cf::Divide<NodeReal>},
-                                     {Opcode::kMultiply, &cf::Multiply<NodeReal>},
-                                     {Opcode::kPower, &cf::Power<NodeReal>}};
+#define KRAFLA_COMPLEX(opcode, Function, operands)                                                \
+  {opcode, [](const NodeReal& o, const Number& x, const Number& y) {                              \
+     return CallFormula<operands>([&](const auto&... z) { return cf::Function(o, z...); }, x, y); \
+   }}
+constexpr ComplexFormula kComplexFormulas[] = {
+    KRAFLA_COMPLEX(Opcode::kDivide, Divide, 2),
+    KRAFLA_COMPLEX(Opcode::kMultiply, Multiply, 2),
+    KRAFLA_COMPLEX(Opcode::kSign, Sign, 1),
+#define KRAFLA_FORMULA(...)
+#define KRAFLA_COMPLEX_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  KRAFLA_COMPLEX(Opcode::Enum, Function, arity),
+#include "ir/ops.def"
+};
+#undef KRAFLA_COMPLEX
 
 }  // namespace
 
 bool HasComplexFormula(Opcode opcode) {
-  for (const UnaryFormula& f : kUnary)
-    if (f.opcode == opcode) return true;
-  for (const BinaryFormula& f : kBinary)
+  for (const ComplexFormula& f : kComplexFormulas)
     if (f.opcode == opcode) return true;
   return opcode == Opcode::kAbs || opcode == Opcode::kClamp;
 }
@@ -81,14 +76,10 @@ Result<ScalarValue> ProgramEmitter::EmitComplex(const Instruction& i, std::span<
     const Number out = cf::Clamp(ops, a, {x[1].re, x[1].im}, {x[2].re, x[2].im});
     return ScalarValue{out.re, out.im};
   }
-  for (const UnaryFormula& f : kUnary) {
+  const Number second = x.size() > 1 ? Number{x[1].re, x[1].im} : Number{};
+  for (const ComplexFormula& f : kComplexFormulas) {
     if (f.opcode != op) continue;
-    const Number out = f.run(ops, a);
-    return ScalarValue{out.re, out.im};
-  }
-  for (const BinaryFormula& f : kBinary) {
-    if (f.opcode != op) continue;
-    const Number out = f.run(ops, a, {x[1].re, x[1].im});
+    const Number out = f.run(ops, a, second);
     return ScalarValue{out.re, out.im};
   }
   return Unimplemented("{} has no element program for complex numbers.", Describe(i));

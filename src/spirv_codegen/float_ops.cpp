@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "krafla/status.h"
+#include "numerics/call_formula.h"
 #include "numerics/formulas.h"
 #include "spirv/unified1/GLSL.std.450.h"
 #include "spirv_codegen/scalar_ops.h"
@@ -38,19 +39,6 @@ Value TanhF32(Builder& b, const SpirvOps& o, F x) {
   return b.Select(b.Compare(Cmp::kULt, magnitude, b.U32(0x00800000u)), x.v, Tanh(o, x).v);
 }
 
-// Whether LowerF32 and LowerF64 have the formula of an operation: all of formulas.def, which they expand, and the
-// remainder.
-constexpr bool HasFormula(Opcode opcode) {
-#define KRAFLA_FORMULA(op, Name, operands) \
-  if (opcode == Opcode::op) return true;
-#include "numerics/formulas.def"
-  return opcode == Opcode::kRemainder;
-}
-#define KRAFLA_OP(Enum, hlo, stablehlo, arity, types, attributes, rule, traits, tier, budget, doc) \
-  static_assert(Lowering::k##tier != Lowering::kFormula || HasFormula(Opcode::Enum), "there is no formula for " hlo);
-#include "ir/ops.def"
-#undef KRAFLA_OP
-
 Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   int width = 1;
   for (Value x : v) width = std::max(width, static_cast<int>(x.width));
@@ -75,9 +63,9 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kIsFinite) return IsFinite(o, x).v;
   if (opcode == Opcode::kRemainder) return Remainder(o, x, y).v;
   if (opcode == Opcode::kTanh) return TanhF32(b, o, x);
-#define KRAFLA_FORMULA(op, Name, operands) \
-  if (opcode == Opcode::op) return CallFormula<operands>([&](auto... at) { return Name(o, at...); }, x, y).v;
-#include "numerics/formulas.def"
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (opcode == Opcode::Enum) return CallFormula<arity>([&](auto... at) { return Function(o, at...); }, x, y).v;
+#include "ir/ops.def"
   return {};
 }
 

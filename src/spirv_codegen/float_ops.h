@@ -20,13 +20,6 @@ Value RoundFloat(Builder& b, ElementType narrow, Value v);
 Value ReducePrecision(Builder& b, Value v, int exponent_bits, int mantissa_bits);
 Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind);
 
-// A function of numerics/formulas.def, which has one operand or two; the second is not looked at where there is one.
-template <std::size_t kOperands, typename Function, typename F>
-F CallFormula(Function function, F x, F y) {
-  if constexpr (kOperands == 1) return function(x);
-  else return function(x, y);
-}
-
 // HLO ops on f32 or f64. An empty value: not one of them.
 Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands);
 Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> operands);

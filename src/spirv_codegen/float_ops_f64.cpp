@@ -2,8 +2,8 @@
 // HLO ops on f64: direct instructions where Vulkan's promise is enough, the formulas of numerics otherwise.
 #include <bit>
 
-#include "numerics/f64_special.h"
-#include "numerics/f64_trig.h"
+#include "numerics/call_formula.h"
+#include "numerics/f64_formulas.h"
 #include "spirv_codegen/f64_ops.h"
 #include "spirv_codegen/scalar_ops.h"
 
@@ -16,9 +16,9 @@ Value Formula(Builder& b, Opcode opcode, Value a, Value c) {
   const SpirvF64Ops o(b);
   const F x{a}, y{c};
   if (opcode == Opcode::kRemainder) return f64::Remainder(o, x, y).v;
-#define KRAFLA_FORMULA(op, Name, operands) \
-  if (opcode == Opcode::op) return CallFormula<operands>([&](auto... at) { return f64::Name(o, at...); }, x, y).v;
-#include "numerics/formulas.def"
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (opcode == Opcode::Enum) return CallFormula<arity>([&](auto... at) { return f64::Function(o, at...); }, x, y).v;
+#include "ir/ops.def"
   return {};
 }
 

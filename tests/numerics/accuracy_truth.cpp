@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "krafla/status.h"
+
 namespace krafla::accuracy {
 namespace {
 
@@ -18,7 +20,7 @@ namespace {
         [](long double x, long double y) -> long double { return expression; }                                    \
   }
 
-const Truth kTruths[] = {
+constexpr Truth kTruths[] = {
     KRAFLA_TRUTH(kAcos, -1, 1, std::acos(x)),
     KRAFLA_TRUTH(kAcosh, -1, 3, std::acosh(x)),
     KRAFLA_TRUTH(kAsin, -1, 1, std::asin(x)),
@@ -52,12 +54,24 @@ const Truth kTruths[] = {
     KRAFLA_TRUTH_OF_TWO(kRemainder, 0, 0, std::fmod(x, y)),
 };
 
-}  // namespace
-
-const Truth* FindTruth(Opcode opcode) {
+constexpr const Truth* Find(Opcode opcode) {
   for (const Truth& t : kTruths)
     if (t.opcode == opcode) return &t;
   return nullptr;
+}
+
+// What a formula should give is written here, and nowhere else in the tests.
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, ...) \
+  static_assert(Find(Opcode::Enum) != nullptr, "accuracy_truth.cpp does not say what " hlo " should give");
+#include "ir/ops.def"
+
+}  // namespace
+
+const Truth* FindTruth(Opcode opcode) { return Find(opcode); }
+const Truth& TruthOf(Opcode opcode) {
+  const Truth* truth = Find(opcode);
+  KRAFLA_CHECK(truth != nullptr);
+  return *truth;
 }
 
 }  // namespace krafla::accuracy

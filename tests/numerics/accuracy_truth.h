@@ -18,5 +18,7 @@ struct Truth {
 };
 
 const Truth* FindTruth(Opcode opcode);  // null: none is known
+// Of an operation that has one: every formula of ops.def, and what accuracy_truth.cpp adds.
+const Truth& TruthOf(Opcode opcode);
 
 }  // namespace krafla::accuracy

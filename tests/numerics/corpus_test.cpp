@@ -65,66 +65,62 @@ int CheckBinary(const Case& c, const std::function<T(T, T)>& f, int* compared) {
   return wrong;
 }
 
+// Those of ops.def, and what has no row of a formula.
 template <class T>
 std::map<std::string, std::function<T(T)>> RealUnary() {
-  return {{"exponential", [](T x) { return scalar::Exp(x); }},
-          {"exponential-minus-one", [](T x) { return scalar::Expm1(x); }},
-          {"log", [](T x) { return scalar::Log(x); }},
-          {"log-plus-one", [](T x) { return scalar::Log1p(x); }},
-          {"logistic", [](T x) { return scalar::Logistic(x); }},
-          {"sine", [](T x) { return scalar::Sin(x); }},
-          {"cosine", [](T x) { return scalar::Cos(x); }},
-          {"tan", [](T x) { return scalar::Tan(x); }},
-          {"tanh", [](T x) { return scalar::Tanh(x); }},
-          {"sinh", [](T x) { return scalar::Sinh(x); }},
-          {"cosh", [](T x) { return scalar::Cosh(x); }},
-          {"asin", [](T x) { return scalar::Asin(x); }},
-          {"acos", [](T x) { return scalar::Acos(x); }},
-          {"asinh", [](T x) { return scalar::Asinh(x); }},
-          {"acosh", [](T x) { return scalar::Acosh(x); }},
-          {"atanh", [](T x) { return scalar::Atanh(x); }},
-          {"cbrt", [](T x) { return scalar::Cbrt(x); }},
-          {"erf", [](T x) { return scalar::Erf(x); }},
-          {"sqrt", [](T x) { return scalar::Sqrt(x); }},
-          {"rsqrt", [](T x) { return scalar::Rsqrt(x); }},
-          {"sign", [](T x) { return scalar::Sign(x); }},
-          {"abs", [](T x) { return scalar::Abs(x); }},
-          {"floor", [](T x) { return scalar::Floor(x); }},
-          {"ceil", [](T x) { return scalar::Ceil(x); }},
-          {"round-nearest-even", [](T x) { return scalar::RoundNearestEven(x); }},
-          {"round-nearest-afz", [](T x) { return scalar::RoundNearestAfz(x); }}};
+  return {
+#define KRAFLA_REAL_1(hlo, Function) {hlo, [](T x) { return scalar::Function(x); }},
+#define KRAFLA_REAL_2(...)
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_REAL_##arity(hlo, Function)
+#include "ir/ops.def"
+#undef KRAFLA_REAL_1
+#undef KRAFLA_REAL_2
+      {"sign", [](T x) { return scalar::Sign(x); }},
+      {"abs", [](T x) { return scalar::Abs(x); }},
+      {"floor", [](T x) { return scalar::Floor(x); }},
+      {"ceil", [](T x) { return scalar::Ceil(x); }},
+      {"round-nearest-even", [](T x) { return scalar::RoundNearestEven(x); }},
+      {"round-nearest-afz", [](T x) { return scalar::RoundNearestAfz(x); }}};
 }
 template <class T>
 std::map<std::string, std::function<T(T, T)>> RealBinary() {
-  return {{"atan2", [](T y, T x) { return scalar::Atan2(y, x); }},
-          {"power", [](T x, T y) { return scalar::Pow(x, y); }},
-          {"remainder", [](T x, T y) { return scalar::Remainder(x, y); }},
-          {"maximum", [](T x, T y) { return scalar::Max(x, y); }},
-          {"minimum", [](T x, T y) { return scalar::Min(x, y); }}};
+  return {
+#define KRAFLA_REAL_1(...)
+#define KRAFLA_REAL_2(hlo, Function) {hlo, [](T x, T y) { return scalar::Function(x, y); }},
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_REAL_##arity(hlo, Function)
+#include "ir/ops.def"
+#undef KRAFLA_REAL_1
+#undef KRAFLA_REAL_2
+      {"remainder", [](T x, T y) { return scalar::Remainder(x, y); }},
+      {"maximum", [](T x, T y) { return scalar::Max(x, y); }},
+      {"minimum", [](T x, T y) { return scalar::Min(x, y); }}};
 }
 template <class T>
 std::map<std::string, std::function<std::complex<T>(std::complex<T>)>> ComplexUnary() {
   using C = std::complex<T>;
-  return {{"exponential", [](C z) { return ComplexExp(z); }},
-          {"exponential-minus-one", [](C z) { return ComplexExpm1(z); }},
-          {"log", [](C z) { return ComplexLog(z); }},
-          {"log-plus-one", [](C z) { return ComplexLog1p(z); }},
-          {"logistic", [](C z) { return ComplexLogistic(z); }},
-          {"sine", [](C z) { return ComplexSin(z); }},
-          {"cosine", [](C z) { return ComplexCos(z); }},
-          {"tan", [](C z) { return ComplexTan(z); }},
-          {"tanh", [](C z) { return ComplexTanh(z); }},
-          {"sqrt", [](C z) { return ComplexSqrt(z); }},
-          {"rsqrt", [](C z) { return ComplexRsqrt(z); }},
-          {"sign", [](C z) { return ComplexSign(z); }}};
+  return {
+#define KRAFLA_PAIR_1(hlo, Function) {hlo, [](C z) { return Complex##Function(z); }},
+#define KRAFLA_PAIR_2(...)
+#define KRAFLA_FORMULA(...)
+#define KRAFLA_COMPLEX_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_PAIR_##arity(hlo, Function)
+#include "ir/ops.def"
+#undef KRAFLA_PAIR_1
+#undef KRAFLA_PAIR_2
+      {"sign", [](C z) { return ComplexSign(z); }}};
 }
 template <class T>
 std::map<std::string, std::function<std::complex<T>(std::complex<T>, std::complex<T>)>> ComplexBinary() {
   using C = std::complex<T>;
-  return {{"multiply", [](C x, C y) { return ComplexMultiply(x, y); }},
-          {"divide", [](C x, C y) { return ComplexDivide(x, y); }},
-          {"power", [](C x, C y) { return ComplexPower(x, y); }},
-          {"atan2", [](C y, C x) { return ComplexAtan2(y, x); }}};
+  return {
+#define KRAFLA_PAIR_1(...)
+#define KRAFLA_PAIR_2(hlo, Function) {hlo, [](C x, C y) { return Complex##Function(x, y); }},
+#define KRAFLA_FORMULA(...)
+#define KRAFLA_COMPLEX_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_PAIR_##arity(hlo, Function)
+#include "ir/ops.def"
+#undef KRAFLA_PAIR_1
+#undef KRAFLA_PAIR_2
+      {"multiply", [](C x, C y) { return ComplexMultiply(x, y); }},
+      {"divide", [](C x, C y) { return ComplexDivide(x, y); }}};
 }
 
 template <class T, class Table>

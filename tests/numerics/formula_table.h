@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Test only: every f32 formula with its truth in double and its accuracy budget.
+// Test only: every f32 formula of ops.def with its truth in double and its accuracy budget.
 #pragma once
 
 #include <cmath>
 #include <vector>
 
+#include "accuracy_truth.h"
+#include "ir/opcode.h"
 #include "numerics/formulas.h"
 #include "numerics/scalar_ops.h"
 #include "test_ops.h"
@@ -26,54 +28,57 @@ struct BinaryFormula {
   double budget;
 };
 
-#define KRAFLA_UNARY_FORMULA(Name, expression, budget)                                                              \
-  UnaryFormula {                                                                                                    \
-    #Name, [](float x) { return Name(ScalarOps{}, x); }, [](const TestOps& o, TestOps::F x) { return Name(o, x); }, \
-        [](double x) -> double { return expression; }, budget                                                       \
+namespace formula_table {
+inline double Budget(const accuracy::Truth& truth) {
+  return truth.budget < 0 ? GetOpInfo(truth.opcode).ulp : truth.budget;
+}
+}  // namespace formula_table
+
+#define KRAFLA_UNARY(Enum, Function)                                                                          \
+  UnaryFormula {                                                                                              \
+    #Function, [](float x) { return Function(ScalarOps{}, x); },                                              \
+        [](const TestOps& o, TestOps::F x) { return Function(o, x); }, accuracy::TruthOf(Opcode::Enum).unary, \
+        formula_table::Budget(accuracy::TruthOf(Opcode::Enum))                                                \
   }
-#define KRAFLA_BINARY_FORMULA(Name, expression, budget)                             \
-  BinaryFormula {                                                                   \
-    #Name, [](float x, float y) { return Name(ScalarOps{}, x, y); },                \
-        [](const TestOps& o, TestOps::F x, TestOps::F y) { return Name(o, x, y); }, \
-        [](double x, double y) -> double { return expression; }, budget             \
+#define KRAFLA_BINARY(Enum, Function)                                                                  \
+  BinaryFormula {                                                                                      \
+    #Function, [](float x, float y) { return Function(ScalarOps{}, x, y); },                           \
+        [](const TestOps& o, TestOps::F x, TestOps::F y) { return Function(o, x, y); },                \
+        accuracy::TruthOf(Opcode::Enum).binary, formula_table::Budget(accuracy::TruthOf(Opcode::Enum)) \
   }
+// By the number of operands.
+#define KRAFLA_UNARY_OF_1(...) KRAFLA_UNARY(__VA_ARGS__),
+#define KRAFLA_UNARY_OF_2(...)
+#define KRAFLA_BINARY_OF_1(...)
+#define KRAFLA_BINARY_OF_2(...) KRAFLA_BINARY(__VA_ARGS__),
 
 inline std::vector<UnaryFormula> UnaryFormulas() {
-  return {KRAFLA_UNARY_FORMULA(Exp, std::exp(x), 1),
-          KRAFLA_UNARY_FORMULA(Expm1, std::expm1(x), 2),
-          KRAFLA_UNARY_FORMULA(Log, std::log(x), 1),
-          KRAFLA_UNARY_FORMULA(Log1p, std::log1p(x), 2),
-          KRAFLA_UNARY_FORMULA(Logistic, 1 / (1 + std::exp(-x)), 2),
-          KRAFLA_UNARY_FORMULA(Sin, std::sin(x), 1),
-          KRAFLA_UNARY_FORMULA(Cos, std::cos(x), 1),
-          KRAFLA_UNARY_FORMULA(Tan, std::tan(x), 2),
-          KRAFLA_UNARY_FORMULA(Tanh, std::tanh(x), 2),
-          KRAFLA_UNARY_FORMULA(Sinh, std::sinh(x), 3),
-          KRAFLA_UNARY_FORMULA(Cosh, std::cosh(x), 3),
-          KRAFLA_UNARY_FORMULA(Asin, std::asin(x), 2),
-          KRAFLA_UNARY_FORMULA(Acos, std::acos(x), 2),
-          KRAFLA_UNARY_FORMULA(Asinh, std::asinh(x), 3),
-          KRAFLA_UNARY_FORMULA(Acosh, std::acosh(x), 3),
-          KRAFLA_UNARY_FORMULA(Atanh, std::atanh(x), 3),
-          KRAFLA_UNARY_FORMULA(Cbrt, std::cbrt(x), 1),
-          KRAFLA_UNARY_FORMULA(Erf, std::erf(x), 3),
-          KRAFLA_UNARY_FORMULA(Rsqrt, 1 / std::sqrt(x), 1),
-          KRAFLA_UNARY_FORMULA(Sqrt, std::sqrt(x), 0.5),
-          KRAFLA_UNARY_FORMULA(Sign,
-                               (x > 0   ? 1
-                                : x < 0 ? -1
-                                        : x),
-                               0),
-          KRAFLA_UNARY_FORMULA(Floor, std::floor(x), 0),
-          KRAFLA_UNARY_FORMULA(Ceil, std::ceil(x), 0),
-          KRAFLA_UNARY_FORMULA(Trunc, std::trunc(x), 0),
-          KRAFLA_UNARY_FORMULA(RoundNearestEven, std::nearbyint(x), 0),
-          KRAFLA_UNARY_FORMULA(RoundNearestAfz, std::round(x), 0)};
+  return {
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_UNARY_OF_##arity(Enum, Function)
+#include "ir/ops.def"
+      KRAFLA_UNARY(kSign, Sign),
+      KRAFLA_UNARY(kFloor, Floor),
+      KRAFLA_UNARY(kCeil, Ceil),
+      KRAFLA_UNARY(kRoundNearestEven, RoundNearestEven),
+      KRAFLA_UNARY(kRoundNearestAfz, RoundNearestAfz),
+      UnaryFormula{"Trunc", [](float x) { return Trunc(ScalarOps{}, x); },
+                   [](const TestOps& o, TestOps::F x) { return Trunc(o, x); },
+                   [](double x) -> double { return std::trunc(x); }, 0},
+  };
 }
 inline std::vector<BinaryFormula> BinaryFormulas() {
-  return {KRAFLA_BINARY_FORMULA(Pow, std::pow(x, y), 1), KRAFLA_BINARY_FORMULA(Atan2, std::atan2(x, y), 1),
-          KRAFLA_BINARY_FORMULA(Remainder, std::fmod(x, y), 0)};
+  return {
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) KRAFLA_BINARY_OF_##arity(Enum, Function)
+#include "ir/ops.def"
+      KRAFLA_BINARY(kRemainder, Remainder),
+  };
 }
+#undef KRAFLA_UNARY
+#undef KRAFLA_BINARY
+#undef KRAFLA_UNARY_OF_1
+#undef KRAFLA_UNARY_OF_2
+#undef KRAFLA_BINARY_OF_1
+#undef KRAFLA_BINARY_OF_2
 
 inline bool IsSubnormal(float x) { return x != 0 && std::abs(x) < 0x1p-126f; }
 

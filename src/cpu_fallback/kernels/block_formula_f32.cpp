@@ -12,19 +12,19 @@ namespace krafla::cpu::HWY_NAMESPACE {
 
 using Ops = VectorOps;
 
-#define KRAFLA_FORMULA(key, Name, operand_count)                    \
-  struct Name##Formula {                                            \
+#define KRAFLA_FORMULA(Enum, Function, ...)                         \
+  struct Function##Formula {                                        \
     template <class... Operands>                                    \
     static Ops::F Do(const Ops& ops, const Operands&... operands) { \
-      return krafla::Name(ops, operands...);                        \
+      return krafla::Function(ops, operands...);                    \
     }                                                               \
   };
-#include "numerics/formulas.def"
+#include "ir/ops.def"
 
 BlockFn FindFormulaF32(Opcode opcode) {
-#define KRAFLA_FORMULA(key, Name, operand_count) \
-  if (opcode == Opcode::key) return &FormulaLoop<Ops, Name##Formula, operand_count>;
-#include "numerics/formulas.def"
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (opcode == Opcode::Enum) return &FormulaLoop<Ops, Function##Formula, arity>;
+#include "ir/ops.def"
   return nullptr;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/kernels/block_families.h"
-#include "numerics/f64_exp_log.h"
-#include "numerics/f64_special.h"
-#include "numerics/f64_trig.h"
+#include "numerics/f64_formulas.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/block_formula_f64.cpp"
@@ -16,21 +14,21 @@ namespace krafla::cpu::HWY_NAMESPACE {
 #if HWY_HAVE_FLOAT64
 using Ops = VectorF64Ops;
 
-#define KRAFLA_FORMULA(key, Name, operand_count)                    \
-  struct Name##Formula {                                            \
+#define KRAFLA_FORMULA(Enum, Function, ...)                         \
+  struct Function##Formula {                                        \
     template <class... Operands>                                    \
     static Ops::F Do(const Ops& ops, const Operands&... operands) { \
-      return krafla::f64::Name(ops, operands...);                   \
+      return krafla::f64::Function(ops, operands...);               \
     }                                                               \
   };
-#include "numerics/formulas.def"
+#include "ir/ops.def"
 #endif
 
 BlockFn FindFormulaF64(Opcode opcode) {
 #if HWY_HAVE_FLOAT64
-#define KRAFLA_FORMULA(key, Name, operand_count) \
-  if (opcode == Opcode::key) return &FormulaLoop<Ops, Name##Formula, operand_count>;
-#include "numerics/formulas.def"
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (opcode == Opcode::Enum) return &FormulaLoop<Ops, Function##Formula, arity>;
+#include "ir/ops.def"
 #endif
   (void)opcode;
   return nullptr;

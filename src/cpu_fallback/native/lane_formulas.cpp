@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/native/lane_ops.h"
-#include "numerics/f64_exp_log.h"
-#include "numerics/f64_special.h"
-#include "numerics/f64_trig.h"
+#include "numerics/call_formula.h"
+#include "numerics/f64_formulas.h"
 #include "numerics/formulas.h"
 #include "numerics/formulas_formats.h"
 
@@ -12,24 +11,18 @@ namespace {
 
 using LaneF = LaneWords::F;
 
-// The operands behind those that a function has are not looked at.
-template <std::size_t kOperands, class Function>
-LaneF Called(Function function, LaneF x, LaneF y) {
-  if constexpr (kOperands == 1) return function(x);
-  else return function(x, y);
-}
-
 std::optional<LaneF> RecordF32(const LaneOps& o, Opcode opcode, LaneF x, LaneF y) {
-#define KRAFLA_FORMULA(key, Name, operand_count) \
-  if (opcode == Opcode::key) return Called<operand_count>([&](auto... operands) { return Name(o, operands...); }, x, y);
-#include "numerics/formulas.def"
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (opcode == Opcode::Enum)                                            \
+    return CallFormula<arity>([&](auto... operands) { return Function(o, operands...); }, x, y);
+#include "ir/ops.def"
   return std::nullopt;
 }
 std::optional<LaneF> RecordF64(const LaneF64Ops& o, Opcode opcode, LaneF x, LaneF y) {
-#define KRAFLA_FORMULA(key, Name, operand_count) \
-  if (opcode == Opcode::key)                     \
-    return Called<operand_count>([&](auto... operands) { return f64::Name(o, operands...); }, x, y);
-#include "numerics/formulas.def"
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (opcode == Opcode::Enum)                                            \
+    return CallFormula<arity>([&](auto... operands) { return f64::Function(o, operands...); }, x, y);
+#include "ir/ops.def"
   return std::nullopt;
 }
 

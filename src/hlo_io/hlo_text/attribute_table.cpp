@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which opcode takes which attributes. "required" follows XLA's parser (hlo_parser.cc): without it there is no module.
-#include <unordered_map>
+#include <type_traits>
 
 #include "hlo_io/hlo_text/attribute_set.h"
 
@@ -119,6 +119,12 @@ constexpr KeyUse kAccuracy[] = {{Key::kResultAccuracy}};
 constexpr KeyUse kCopyStart[] = {{Key::kCrossProgramPrefetch}};
 constexpr KeyUse kReshape[] = {{Key::kInferredDimension}};
 
+// Of elementwise operations, the attribute struct tells the keys.
+std::span<const KeyUse> ElementwiseKeys(std::type_identity<NoAttributes>) { return {}; }
+std::span<const KeyUse> ElementwiseKeys(std::type_identity<ResultAccuracyAttributes>) { return kAccuracy; }
+std::span<const KeyUse> ElementwiseKeys(std::type_identity<CompareAttributes>) { return kCompare; }
+std::span<const KeyUse> ElementwiseKeys(std::type_identity<ReducePrecisionAttributes>) { return kReducePrecision; }
+
 }  // namespace
 
 std::string_view KeyName(Key key) { return kKeys[static_cast<std::size_t>(key)].name; }
@@ -143,7 +149,6 @@ std::span<const KeyUse> KeysOf(Opcode opcode) {
     case Opcode::kSetDimensionSize: return kDimensionsOnly;
     case Opcode::kReduce: return kReduce;
     case Opcode::kMap: return kMap;
-    case Opcode::kCompare: return kCompare;
     case Opcode::kSlice: return kSlice;
     case Opcode::kDynamicSlice: return kDynamicSlice;
     case Opcode::kPad: return kPad;
@@ -167,7 +172,6 @@ std::span<const KeyUse> KeysOf(Opcode opcode) {
     case Opcode::kBatchNormGrad:
     case Opcode::kBatchNormInference:
     case Opcode::kBatchNormTraining: return kBatchNorm;
-    case Opcode::kReducePrecision: return kReducePrecision;
     case Opcode::kGetTupleElement: return kTupleIndex;
     case Opcode::kFusion: return kFusion;
     case Opcode::kCall: return kCall;
@@ -196,76 +200,24 @@ std::span<const KeyUse> KeysOf(Opcode opcode) {
     case Opcode::kCustomCall: return kCustomCall;
     case Opcode::kCopyStart: return kCopyStart;
     case Opcode::kReshape: return kReshape;
-    case Opcode::kAcos:
-    case Opcode::kAcosh:
-    case Opcode::kAsin:
-    case Opcode::kAsinh:
-    case Opcode::kAtanh:
-    case Opcode::kCbrt:
-    case Opcode::kCosh:
-    case Opcode::kCos:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kRsqrt:
-    case Opcode::kSin:
-    case Opcode::kSinh:
-    case Opcode::kSqrt:
-    case Opcode::kTan:
-    case Opcode::kTanh: return kAccuracy;
-    case Opcode::kAbs:
-    case Opcode::kAdd:
+#define KRAFLA_ELEMENTWISE(Enum, hlo, stablehlo, arity, types, attributes, ...) \
+  case Opcode::Enum: return ElementwiseKeys(std::type_identity<attributes>());
+#include "ir/ops.def"
     case Opcode::kAddDependency:
     case Opcode::kAfterAll:
     case Opcode::kAllGatherDone:
     case Opcode::kAllReduceDone:
-    case Opcode::kAnd:
-    case Opcode::kAtan2:
     case Opcode::kBitcast:
-    case Opcode::kBitcastConvert:
-    case Opcode::kCeil:
-    case Opcode::kClamp:
     case Opcode::kCollectivePermuteDone:
-    case Opcode::kComplex:
     case Opcode::kConstant:
-    case Opcode::kConvert:
     case Opcode::kCopy:
     case Opcode::kCopyDone:
-    case Opcode::kClz:
-    case Opcode::kDivide:
     case Opcode::kDynamicReshape:
     case Opcode::kDynamicUpdateSlice:
-    case Opcode::kFloor:
-    case Opcode::kImag:
-    case Opcode::kIsFinite:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMulhi:
-    case Opcode::kMultiply:
-    case Opcode::kNegate:
-    case Opcode::kNot:
     case Opcode::kOptimizationBarrier:
-    case Opcode::kOr:
     case Opcode::kPartitionId:
-    case Opcode::kPopulationCount:
-    case Opcode::kPower:
-    case Opcode::kReal:
-    case Opcode::kRemainder:
     case Opcode::kReplicaId:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kSelect:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kSign:
-    case Opcode::kStochasticConvert:
-    case Opcode::kSubtract:
-    case Opcode::kTuple:
-    case Opcode::kXor: return {};
+    case Opcode::kTuple: return {};
   }
   return {};
 }

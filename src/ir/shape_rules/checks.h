@@ -17,7 +17,6 @@ namespace krafla::shape_rules {
 #define KRAFLA_OP(Enum, hlo, stablehlo, arity, types, attrs, rule, traits, tier, budget, doc) \
   Result<Shape> rule(const ShapeRuleInput& in);
 #include "ir/ops.def"
-#undef KRAFLA_OP
 
 // For messages: no layout, cut when very long.
 std::string Brief(const Shape& shape);
