@@ -18,11 +18,6 @@ inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
   if (__builtin_add_overflow(a, b, &out)) return std::nullopt;
   return out;
 }
-inline std::optional<int64_t> CheckedSub(int64_t a, int64_t b) {
-  int64_t out;
-  if (__builtin_sub_overflow(a, b, &out)) return std::nullopt;
-  return out;
-}
 
 // For values already known to be small: b > 0.
 inline int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }

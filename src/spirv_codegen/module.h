@@ -25,7 +25,6 @@ using Id = uint32_t;
 enum class Kind : uint8_t { kBool, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64 };
 
 constexpr bool IsFloatKind(Kind k) { return k >= Kind::kF16; }
-constexpr bool IsIntKind(Kind k) { return k >= Kind::kU8 && k <= Kind::kU64; }
 constexpr int KindBits(Kind k) {
   switch (k) {
     case Kind::kBool: return 1;
@@ -107,9 +106,6 @@ class Module {
   bool vulkan_memory_model() const { return vulkan_memory_model_; }
 
   std::vector<uint32_t> Finish(std::array<uint32_t, 3> local_size);
-
-  // Words of function code so far; big modules cost the driver's compiler time.
-  std::size_t CodeWords() const { return body_.size(); }
 
  private:
   struct PureEntry {
