@@ -34,7 +34,7 @@ namespace krafla {
 struct CustomCallFrame {
   std::string_view target;
   std::string_view config;                   // backend_config, as written in the module
-  std::span<const Literal* const> operands;  // one an operand; dense and row-major whatever layouts the module names
+  std::span<const Literal* const> operands;  // one per operand; dense and row-major whatever layouts the module names
   Literal* result;                           // of the call's shape, zeroes, to be filled
 };
 // May be called from any thread, but never twice at once by one executable. What it returns is what the run returns.

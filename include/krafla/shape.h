@@ -88,7 +88,7 @@ class Shape {
  private:
   ElementType type_ = ElementType::kInvalid;
   Dims dims_;
-  uint64_t dynamic_ = 0;  // of an array a bit a dimension; of a tuple 1 when one of its leaves has any
+  uint64_t dynamic_ = 0;  // of an array one bit per dimension; of a tuple 1 when one of its leaves has any
   Layout layout_;
   std::vector<Shape> elements_;
   std::vector<int64_t> first_leaf_;  // of each element; empty where each is a leaf

@@ -25,7 +25,7 @@ namespace krafla {
 struct ShapeUtil {
   // Errors: no array type, negative sizes, more than 2^63 - 1 elements or bytes.
   static Result<Shape> MakeShape(PrimitiveType type, Span<int64_t> dimensions);
-  // `dynamic_dimensions`: a flag a dimension; then its size is an upper bound.
+  // `dynamic_dimensions`: one flag per dimension; where it is set the size is an upper bound.
   static Result<Shape> MakeShape(PrimitiveType type, Span<int64_t> dimensions,
                                  const std::vector<bool>& dynamic_dimensions);
   static Result<Shape> MakeShapeWithLayout(PrimitiveType type, Span<int64_t> dimensions, Span<int64_t> minor_to_major);
@@ -54,8 +54,8 @@ struct ShapeUtil {
   static Result<Shape> GetSubshape(const Shape& shape, const ShapeIndex& index);
   static int64_t GetLeafCount(const Shape& shape);
 
-  // Bytes of an array as a Literal or a buffer holds it: types below 8 bits take a byte an element. Of a tuple, the sum
-  // of its elements, or with a pointer size that many pointers, as a table of buffers would be.
+  // Bytes of an array as a Literal or a buffer holds it: types below 8 bits take one byte per element. Of a tuple, the
+  // sum of its elements, or with a pointer size that many pointers, as a table of buffers would be.
   static int64_t ByteSizeOf(const Shape& shape, int64_t pointer_size = -1);
   static int64_t ByteSizeOfPrimitiveType(PrimitiveType type);
 

@@ -45,7 +45,7 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
   const std::vector<std::string>& context() const { return context_; }
 
-  // Adds an outer line, e.g. "While parsing instruction 'add.3'".
+  // Adds an outer line, e.g. "while parsing instruction 'add.3'".
   Status&& WithContext(std::string line) && {
     context_.push_back(std::move(line));
     return std::move(*this);

@@ -84,7 +84,7 @@ enum class Padding : uint8_t {
 };
 
 struct PrecisionConfig {
-  std::vector<Precision> operand_precision;  // empty or one an operand
+  std::vector<Precision> operand_precision;  // empty or one per operand
   std::string algorithm;                     // "dot_bf16_bf16_f32", empty for none
 };
 

@@ -46,7 +46,7 @@ class Array {
 
   // Before `ready` is finished.
   void Set(std::shared_ptr<DeviceBuffer> value, bool on_device);
-  // Null before it is set, and where the array has failed. It may be set long before `ready`: the device is at work
+  // Null until it is set, or if the array failed. It may be set long before `ready`: the device is still at work
   // then.
   std::shared_ptr<DeviceBuffer> value() const;
   // The value where the lane's device reads it fastest; the first time it is taken there. For who has the lane's turn.

@@ -24,7 +24,7 @@ struct ProgramOptions {
   bool portable = false;  // runs on any one device, named with each run
 };
 
-// INVALID_ARGUMENT for what is no such message, and for counts that do not fit each other.
+// INVALID_ARGUMENT for what is not such a message, and for counts that contradict each other.
 Result<ProgramOptions> ParseProgramOptions(std::string_view bytes);
 std::string SerializeDeviceAssignment(const DeviceAssignment& assignment);
 

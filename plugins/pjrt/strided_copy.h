@@ -21,15 +21,15 @@ Dims DenseStrides(const Shape& shape);
 Dims StridesInMemory(const Shape& shape);
 // The row-major array that lies in memory as `shape` does in its layout: what devices know of a buffer.
 Result<Shape> InMemory(const Shape& shape);
-// What the layout says of such a shape. INVALID_ARGUMENT for one that is no order of its dimensions, UNIMPLEMENTED for
-// tiles.
+// What the layout says of such a shape. INVALID_ARGUMENT for one that is not an order of its dimensions, UNIMPLEMENTED
+// for tiles.
 Result<Dims> StridesOf(const PJRT_Buffer_MemoryLayout& layout, const Shape& shape);
 
 // The shape in that order; strides are taken for what they are read with only and say nothing of it.
 Result<Shape> WithLayout(Shape shape, const PJRT_Buffer_MemoryLayout* layout);
 
-// Types below eight bits come a byte an element, with anything in the other bits; booleans as any byte. Makes them what
-// literals hold (krafla/literal.h).
+// Types below eight bits have one byte per element, with anything in the other bits; booleans as any byte. Makes them
+// what literals hold (krafla/literal.h).
 void Normalize(ElementType type, std::span<std::byte> bytes);
 
 }  // namespace krafla::pjrt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading files that somebody named. A path may lead to anything: a folder, a device without an end, a pipe that nobody
-// writes to, a file of more bytes than there is memory. Nothing here throws, waits for ever or allocates what it has
-// not checked. Every error names the path.
+// writes to, a file of more bytes than there is memory. Nothing here throws, waits forever or allocates a size
+// that it has not checked. Every error names the path.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace krafla {
 // A regular file, open for reading; closes itself.
 class InputFile {
  public:
-  // NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for what is no regular file.
+  // NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for what is not a regular file.
   static Result<InputFile> Open(const std::string& path);
 
   InputFile(InputFile&& other) noexcept

@@ -16,7 +16,7 @@ inline constexpr std::size_t kKeptBytesFrom = std::size_t{64} << 10;
 // All that is kept; the longest unused goes first. Counted blocks (kCountedHostBytes) are never kept.
 uint64_t MostKeptBytes();
 
-// Gives back to the system what is kept.
+// Returns what is kept to the system.
 void DropKeptBlocks() noexcept;
 
 struct HostBlockCounts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process may have of the host's memory. Linux promises more than there is and ends a process that believes
-// it, so large allocations ask here first.
+// How much of the host's memory this process may use. Linux promises more than there is and ends a process that
+// believes it, so large allocations ask here first.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace krafla {
 
 class LimitedWork {
  public:
-  // Of this thread, until the end of its life. A limit that cannot strike costs nothing.
+  // Of this thread, until the end of its life. A limit that cannot be reached costs nothing.
   explicit LimitedWork(const RunLimit& limit);
   ~LimitedWork();
   LimitedWork(const LimitedWork&) = delete;
@@ -50,7 +50,7 @@ bool IsInterrupted();
 // The same as an error: CANCELLED or DEADLINE_EXCEEDED.
 Result<> CheckInterrupted();
 
-// For loops of short turns: asks after every so much work only.
+// For loops of short iterations: asks only after a certain amount of work.
 class InterruptionPoll {
  public:
   // Whether to end now, before `operations` scalar operations more.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of the library: what is called from outside gives errors, never exceptions.
+// The boundary of the library: functions called from outside return errors and never throw.
 #pragma once
 
 #include <exception>

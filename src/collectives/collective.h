@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective made ready to run: who takes part, and what each does in which phase, over plain bytes. Members read
-// each other's operands where they lie; nothing is gathered in between. Sums go in the order of ranks, element by
+// A collective prepared to run: who takes part, and what each member does in which phase, over plain bytes. Members
+// read each other's operands in place; nothing is gathered in between. Sums go in the order of ranks, element by
 // element, so that every run gives the same bits on every member.
 #pragma once
 
@@ -24,8 +24,8 @@ class Combiner {
   virtual Result<> Combine(std::byte* accumulator, const std::byte* value, int64_t elements) const = 0;
 };
 
-// What one member brings: the array leaves of its operands and of its result (of a -start: of what its -done gives),
-// dense and row-major. No result lies where an operand does.
+// The arrays of one member: the array leaves of its operands and of its result (of a -start: of what its -done gives),
+// dense and row-major. Results do not overlap operands.
 struct Contribution {
   std::span<const std::byte* const> operands;
   std::span<std::byte* const> results;

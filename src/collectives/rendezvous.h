@@ -3,9 +3,9 @@
 // until all members of its group have come, no longer than the time limit; then each does its share of the work and
 // leaves when all are done.
 //
-// Nobody waits for what cannot come: when a device fails, when the time limit passes, or when no device is left that
-// could still do something, the run is broken off, and every wait ends with an error that says who was missing where.
-// Those that are at work elsewhere hear of it by a stop token.
+// No device waits for what cannot happen: when a device fails, when the time limit passes, or when no device is left
+// that could still do something, the run is broken off, and every wait ends with an error that says who was missing
+// where. Those that are at work elsewhere hear of it by a stop token.
 #pragma once
 
 #include <chrono>

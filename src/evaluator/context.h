@@ -22,7 +22,7 @@ struct Plan {
   struct Step {
     const Instruction* instruction;
     std::vector<int> operands;   // slots
-    std::vector<bool> last_use;  // one an operand
+    std::vector<bool> last_use;  // one per operand
   };
   std::vector<Step> steps;
   std::vector<int> parameter_slots;  // parameter number -> slot

@@ -74,7 +74,7 @@ struct PadAttributes {  // pad
 };
 struct DotAttributes {  // dot, scaled-dot
   Dims lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
-  std::vector<Precision> precision;  // empty or one an operand
+  std::vector<Precision> precision;  // empty or one per operand
   std::string algorithm;             // "dot_bf16_bf16_f32_x3", empty for none
   friend bool operator==(const DotAttributes&, const DotAttributes&) = default;
 };
@@ -85,7 +85,7 @@ struct RaggedDotAttributes {  // ragged-dot
 };
 struct ConvolutionAttributes {  // convolution
   Window window;                // one entry a spatial dimension
-  // dim_labels: where batch, feature and the spatial dimensions lie in each of the three arrays.
+  // dim_labels: the positions of batch, feature and the spatial dimensions in each of the three arrays.
   int64_t input_batch = 0, input_feature = 0;
   Dims input_spatial;
   int64_t kernel_input_feature = 0, kernel_output_feature = 0;

@@ -21,7 +21,7 @@ Result<Shape> InferShape(const Computation& computation, Opcode opcode, std::spa
                          const Shape* declared = nullptr);
 
 // Adds an instruction with its inferred shape (in `declared`'s layout, where that is given and agrees). Errors: those
-// of the shape rule, and a `declared` that is not what the operands make.
+// of the shape rule, and a `declared` that is not what follows from the operands.
 Result<Instruction*> AddInferred(Computation& computation, Opcode opcode, std::vector<Instruction*> operands,
                                  Attributes attributes = {}, std::vector<Computation*> called = {},
                                  const Shape* declared = nullptr, std::string_view name = {});

@@ -59,7 +59,7 @@ class Instruction {
   // Each user once, in the order in which they came to use it (of many, where one left the last took its place).
   std::span<Instruction* const> users() const { return users_; }
   void ReplaceOperand(std::size_t i, Instruction* with);
-  // Every use of this (the computation's root too) becomes a use of `with`.
+  // Replaces every use of this, the computation's root included, by `with`.
   void ReplaceAllUsesWith(Instruction* with);
 
   std::span<Computation* const> called() const { return called_; }
@@ -103,7 +103,7 @@ class Instruction {
   std::string name_;
   Computation* parent_ = nullptr;
   std::vector<Instruction*> operands_, users_, control_predecessors_;
-  // Where each operand of an instruction with many stands, and each user of one with many; null where there are few.
+  // The position of each operand and each user, for instructions with many of them; null where there are few.
   std::unique_ptr<std::unordered_map<const Instruction*, std::vector<uint32_t>>> operand_places_;
   std::unique_ptr<std::unordered_map<const Instruction*, std::size_t>> user_places_;
   std::vector<Computation*> called_;
@@ -128,7 +128,7 @@ class Computation {
   const std::vector<std::unique_ptr<Instruction>>& instructions() const { return instructions_; }
 
   // Adds an instruction. An empty or taken name is made unique within the computation ("add.3").
-  // Parameters register under their number, which must lie within a sane range (checked by the reader).
+  // Parameters register under their number, which must be in a sane range (checked by the reader).
   Instruction* Add(Opcode opcode, Shape shape, std::vector<Instruction*> operands, Attributes attributes = {},
                    std::vector<Computation*> called = {}, std::string_view name = {});
   // An instruction like `other` (same opcode, shape, attributes, called, metadata) on other operands.

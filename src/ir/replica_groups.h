@@ -14,7 +14,7 @@ namespace krafla {
 
 using ReplicaGroups = std::vector<std::vector<int64_t>>;
 
-// A few bytes stand for many numbers here: no more than these, unless a caller allows fewer.
+// A few bytes can describe many numbers: the limit for them, unless a caller sets a lower one.
 inline constexpr int64_t kMostGroupedDevices = int64_t{1} << 20;
 
 struct DeviceMesh {

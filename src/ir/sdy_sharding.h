@@ -33,7 +33,7 @@ struct SdySharding {
   SdyMesh mesh;
   std::vector<std::vector<SdyAxis>> dims;
   std::vector<SdyAxis> unreduced;
-  std::vector<bool> open_dims;  // one a dimension: whether it may be cut further
+  std::vector<bool> open_dims;  // one per dimension: whether it may be sharded further
 };
 
 // "#sdy.mesh<[\"a\"=2, \"b\"=4], device_ids=[...]>", or what follows "mesh".
@@ -49,7 +49,7 @@ Result<std::vector<std::string>> ParseSdyManualAxes(std::string_view text);
 
 // Over `devices` devices; along the axes named in `only` where that is given.
 Result<Sharding> ShardingOf(const SdySharding& sdy, int64_t devices, const std::vector<std::string>* only = nullptr);
-// Where each device lies along an axis.
+// The position of each device along an axis.
 Result<Split> SplitAlong(const SdyMesh& mesh, const SdyAxis& axis, int64_t devices);
 
 }  // namespace krafla

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an array lies over the devices of a program: which block of each dimension a device has.
+// How an array is distributed over the devices of a program: which block of each dimension a device has.
 // Shardings of HLO text (xla/hlo/ir/hlo_sharding.h) and of Shardy (sdy_sharding.h) are read into
 // this form, which says nothing of how the devices are numbered: any assignment of blocks to
 // devices can be told, and two that agree are equal.
@@ -31,7 +31,7 @@ struct Split {
 Split Combine(const Split& major, const Split& minor);
 
 struct Sharding {
-  std::vector<Split> dims;       // one a dimension; fewer: the rest are whole
+  std::vector<Split> dims;       // one per dimension; if there are fewer, the rest are not split
   std::vector<Split> manual;     // the manual axes of a region that these devices are in
   std::vector<Split> unreduced;  // devices that differ in these have parts of a sum
   bool all_manual = false;       // each device by itself

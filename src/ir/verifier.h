@@ -16,13 +16,13 @@ namespace krafla {
 // name devices that exist where the module says how many there are. Sorts each computation topologically.
 // Errors: INVALID_ARGUMENT with the instruction and its line; UNIMPLEMENTED for legal programs that nothing here runs
 // (unbounded dynamic dimensions).
-// Passes put computations that do nothing but call between a loop and a body that it shares, so that calls may then be
+// Passes insert computations that only call another between a loop and a body that it shares, so that calls may then be
 // twice as deep.
 enum class CallDepth : uint8_t { kOfInput, kAfterPasses };
 Result<> Verify(Module& module, CallDepth depth = CallDepth::kOfInput);
 
 // Of a verified module that is about to be compiled for replica_count times num_partitions devices: whether these can
-// serve it. Verify believes replica groups and pairs where a count is 1, as texts often leave the counts out; here they
+// serve it. Verify accepts any replica groups and pairs where a count is 1, as texts often omit the counts; here they
 // must name the devices that there are, and shapes follow from those. INVALID_ARGUMENT names the instruction.
 Result<> VerifyDevices(const Module& module);
 

@@ -14,7 +14,7 @@ namespace krafla {
 // none.
 using LiftedCallee = std::function<Computation*(Computation& callee)>;
 
-// What `scalar_function` makes of each element of `arguments`, arrays of dimensions `dims`, one a parameter. Null
+// What `scalar_function` makes of each element of `arguments`, arrays of dimensions `dims`, one per parameter. Null
 // where the function does more than elementwise arithmetic on scalars.
 Instruction* LiftInto(Rewriter& rewrite, const Computation& scalar_function, std::span<Instruction* const> arguments,
                       std::span<const int64_t> dims, const LiftedCallee& callee = {});

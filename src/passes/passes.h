@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every pass, one a source file of the same name. All have the signature of PassInfo::run; what each does is told in
-// its file and, in one line, in pipeline.cpp.
+// Every pass, each in a source file of the same name. All have the signature of PassInfo::run; what each does is told
+// in its file and, in one line, in pipeline.cpp.
 #pragma once
 
 #include "passes/pipeline.h"

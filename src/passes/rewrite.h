@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every pass is made of: walking the computations, finding dead code, and putting new instructions in the place
-// of old ones.
+// What passes share: walking the computations, finding dead code, and replacing instructions.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +21,15 @@ std::vector<Computation*> ReachableComputations(const Module& module);
 bool RemoveUncalled(Module& module);
 
 // Runs `rewrite` on every instruction of the reachable computations that has the opcode, callees first. What it returns
-// takes the place of the instruction; null leaves it.
+// replaces the instruction; null leaves it.
 Result<bool> RewriteAll(Module& module, Opcode opcode,
                         const std::function<Result<Instruction*>(Instruction*)>& rewrite);
 // The same for the instructions that `where` holds for, before any of a computation is rewritten.
 Result<bool> RewriteWhere(Module& module, const std::function<bool(const Instruction&)>& where,
                           const std::function<Result<Instruction*>(Instruction*)>& rewrite);
 
-// Whether instructions or computations do something that a result does not show. Remembers what it found, so the
-// module must not change meanwhile in a way that adds side effects.
+// Whether instructions or computations have side effects. Answers are remembered, so the module must not gain side
+// effects meanwhile.
 class SideEffects {
  public:
   bool Has(const Instruction& instruction);
@@ -40,7 +39,8 @@ class SideEffects {
   std::unordered_map<const Computation*, bool> known_;
 };
 
-// Drops what neither the root nor a side effect needs; parameters stay. Control edges through what goes are kept.
+// Removes what neither the root nor a side effect needs; parameters stay. Control edges through what is removed are
+// kept.
 bool RemoveDead(Computation& computation, SideEffects& effects);
 
 // `shape` without dynamic dimensions anywhere, neither in the operands.
@@ -95,7 +95,7 @@ class Rewriter {
 Shape ArrayShape(ElementType type, std::span<const int64_t> dims);
 inline Shape ArrayShape(ElementType type, const Dims& dims) { return ArrayShape(type, dims.span()); }
 
-// Every use of `old` becomes one of `with`, whose shape must be compatible.
+// Replaces every use of `old` by `with`, whose shape must be compatible.
 void Replace(Instruction* old, Instruction* with);
 
 // Tries `simplify` on every instruction with static shapes, operands first, again on what replaced it, and sweeps
@@ -107,7 +107,7 @@ Result<bool> SweepModule(Module& module, Simplifier simplify);
 const Literal* SplatOf(const Instruction* x);
 
 // Copies the instructions of `from` other than parameters into `into`, with `arguments` for the parameters. Returns
-// what stands for its root.
+// the copy of its root.
 Instruction* InlineInto(Computation& into, const Computation& from, std::span<Instruction* const> arguments);
 // A copy of `computation` in its module. What it calls is shared.
 Computation* CloneComputation(const Computation& computation);

@@ -30,7 +30,7 @@ struct RecordedCase {
   bool is_model = false;
   std::string op, dtype;  // corpus only
   std::vector<std::string> tags, opcodes;
-  // Where arrays lie; read when asked.
+  // The places of arrays; these are read on request.
   std::string folder;
   std::string manifest_json;  // the case's own line, or meta.json
 };

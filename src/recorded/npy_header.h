@@ -30,7 +30,7 @@ struct NpyLength {
 Result<NpyLength> ReadNpyLength(std::span<const std::byte> preamble);
 Result<NpyHeader> ReadNpyDictionary(std::string_view text);
 // The whole header of a C-order array, padded so that the data begins at a multiple of 64.
-// Errors: a shape that is no array.
+// Errors: a shape that is not an array.
 Result<std::string> MakeNpyHeader(const Shape& shape);
 
 }  // namespace krafla

@@ -17,7 +17,7 @@ struct NamedLiteral {
   Literal literal;
 };
 
-// An archive of which the headers have been read: what it holds, before any of it takes memory.
+// An archive whose headers have been read: what it holds, before any array is allocated.
 class NpzArchive {
  public:
   struct Array {

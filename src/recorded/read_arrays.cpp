@@ -69,7 +69,7 @@ class DataFile {
     return out;
   }
 
-  // A list of lists: one a device, or one an item of a queue.
+  // A list of lists: one per device, or one per item of a queue.
   Result<std::vector<std::vector<Literal>>> ReadLists(const Json* lists) {
     std::vector<std::vector<Literal>> out;
     if (lists == nullptr) return out;

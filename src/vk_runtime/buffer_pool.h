@@ -22,9 +22,9 @@ class BufferPool {
 
   // As Device::AllocateRecycled.
   Result<std::unique_ptr<Buffer>> Take(uint64_t size, bool idle, std::string_view what);
-  // Keeps the buffer, and lets go of what was kept longest where that is more than the limit.
+  // Keeps the buffer, and frees those kept longest where that exceeds the limit.
   void Give(std::unique_ptr<Buffer> buffer);
-  // Lets go of everything; false if there was nothing.
+  // Frees everything; false if there was nothing.
   bool Clear();
 
  private:

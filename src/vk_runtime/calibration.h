@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's steps take. Estimates stand until the first runs have been measured, submission by submission; then
-// the program is cut anew where a submission took too long, or where many were short.
+// How long a program's steps take. Estimates hold until the first runs have been measured, submission by submission;
+// then the program is split again where a submission took too long, or where many were short.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ class Calibration {
 
   // Whether the next run is to be measured.
   bool IsWanted() const { return is_wanted_; }
-  // What a run took. Whether the program is to be cut anew, with the ms() that this has found.
+  // Takes the times of a run. Whether the program is to be split again, with the ms() that this has found.
   bool Add(std::span<const Submission> submissions, std::span<const double> taken_ms);
 
   std::span<const double> ms() const { return ms_; }
@@ -29,7 +29,7 @@ class Calibration {
  private:
   // The lesser of so many runs counts: a driver may compile in a first one.
   static constexpr int kRuns = 2;
-  // How often a program is cut anew at the most.
+  // How often a program is split again at most.
   static constexpr int kRounds = 2;
   static constexpr double kShortShare = 1.0 / 200;
 

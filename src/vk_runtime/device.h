@@ -68,7 +68,7 @@ class Device : public std::enable_shared_from_this<Device> {
   uint32_t queue_family() const { return queue_family_; }
   bool uses_addresses() const { return profile_.features.buffer_device_address; }
 
-  // The error of a lost device, or nothing. No call reaches the driver after a loss, but destroys.
+  // The error of a lost device, or nothing. After a loss only destroying calls reach the driver.
   Result<> Alive() const;
   // A VkResult as an error. A lost device is remembered, and reported with the last kernels.
   Failure Fail(VkResult result, std::string_view what);
@@ -129,7 +129,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<> Init(std::shared_ptr<Instance> instance, const PhysicalDevice& physical, const DeviceProfile& profile,
                 DeviceOptions options);
   Result<> InitMemory(const PhysicalDevice& physical);
-  // Once more, without the buffers that were kept, where there is no room for them.
+  // Tries again without the buffers that were kept, where there is not enough memory.
   Result<std::unique_ptr<Buffer>> AllocateOwned(uint64_t size, MemoryKind kind, std::string_view what);
   Result<std::unique_ptr<Buffer>> TryAllocate(uint64_t size, MemoryKind kind, std::string_view what);
   Result<> CheckRoom(uint64_t bytes, std::string_view what);

@@ -70,7 +70,7 @@ class Program {
   Result<std::vector<double>> Profile(std::span<const BufferBinding> slots);
 
   const ProgramStatistics& statistics() const { return statistics_; }
-  // Takes up what a measured run has left, where that is complete.
+  // Reads the times of a measured run, where it is complete.
   Result<> TakeMeasures();
   Device& device() const { return *device_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One queue and the order of what was given to it. Every submission has a number; numbers complete in order. A timeline
+// One queue and the order of its submissions. Every submission has a number; numbers complete in order. A timeline
 // semaphore counts them where the device has one, else a ring of fences does.
 #pragma once
 

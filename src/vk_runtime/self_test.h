@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The start-up self-test: what a driver reports and what it computes are two things. Each case runs one small kernel
+// The start-up self-test: drivers may compute otherwise than they report. Each case runs one small kernel
 // that relies on one feature; a feature with a case that is wrong is to be switched off (DeviceProfile::WithDisabled).
 // The kernels come from the code generator; outcomes are kept on disk for each device, driver and set of cases.
 #pragma once

@@ -90,7 +90,7 @@ void Outfeed(XlaOp operand, const ShapeOrError& shape_with_layout, std::string_v
   Run("Outfeed", nullptr, {operand}, [&](Impl& b, Instructions ops) -> Result<Instruction*> {
     KRAFLA_ASSIGN(Instruction * token, AddToken(b));
     KRAFLA_TRY(AddOutfeed(b, ops[0], token, shape_with_layout, outfeed_config));
-    return b.Add(Opcode::kTuple, {});  // as XLA's builder: what follows by default is no token
+    return b.Add(Opcode::kTuple, {});  // as XLA's builder: what is added by default has no token
   });
 }
 XlaOp OutfeedWithToken(XlaOp operand, XlaOp token, const ShapeOrError& shape_with_layout,

@@ -143,7 +143,7 @@ class Parser {
   std::unordered_map<std::string_view, Computation*> computations_;
   std::vector<PendingCall> pending_calls_;
   std::vector<PendingAsync> pending_async_;
-  // Scratch for the attributes of an instruction, one a level of inline computations.
+  // Scratch for the attributes of an instruction, one per level of inline computations.
   std::vector<std::unique_ptr<AttributeSet>> scratch_;
   Computation* entry_ = nullptr;
   Computation* last_ = nullptr;

@@ -33,7 +33,7 @@ struct Type {
   ElementType element = ElementType::kInvalid;  // kElement, kTensor; kInvalid: index (64 bits, never computed with)
   bool unranked = false;
   Dims dims;                                   // kTensor; kDynamicDim where not known
-  Dims bounds;                                 // of dynamic dimensions, empty or one a dimension
+  Dims bounds;                                 // of dynamic dimensions, empty or one per dimension
   std::vector<const Type*> elements, results;  // a tuple's; a function's inputs and results
   std::string text;                            // of kOther: its name, for messages
 };

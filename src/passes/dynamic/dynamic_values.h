@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands for a value of bounded dynamic shape once dimensions are static: an array as large as the bound, whose
-// leading part counts, and an s32[] for the size of each dynamic dimension. What lies behind the leading part is
-// unspecified, so an operation that would let it through to a result masks it first.
+// How a value of bounded dynamic shape is represented once dimensions are static: an array as large as the bound, whose
+// leading part is valid, and an s32[] for the size of each dynamic dimension. Elements behind the leading part are
+// unspecified, so an operation whose result would depend on them masks them first.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace krafla {
 
-// Of sizes, strides and offsets that sizes are computed with in 32 bits: twice it is no overflow.
+// Of sizes, strides and offsets that sizes are computed with in 32 bits: twice it does not overflow.
 inline constexpr int64_t kLargest = int64_t{1} << 29;
 
 // s32[]: the shape of a size.
@@ -26,7 +26,7 @@ using DimensionSizes = std::vector<Instruction*>;
 
 struct BoundedValue {
   Instruction* value = nullptr;        // no dimension of its shape is dynamic
-  std::vector<DimensionSizes> leaves;  // one a leaf of the shape, depth first
+  std::vector<DimensionSizes> leaves;  // one per leaf of the shape, depth first
 
   bool IsSized() const;
   // Of an array.
@@ -75,7 +75,7 @@ class DynamicOp {
   Instruction* Merge(Instruction* a, Instruction* b);
   Instruction* Clamped(Instruction* size, int64_t bound) { return sizes_.Clamped(rewrite_, size, bound); }
 
-  // pred[dims]: whether an element lies below the size in every dimension that has one.
+  // pred[dims]: whether an element is within the size in every dimension that has one.
   Instruction* Mask(std::span<const int64_t> dims, const DimensionSizes& sizes);
   // `x` with the scalar `fill` behind the sizes.
   Instruction* Masked(Instruction* x, const DimensionSizes& sizes, Instruction* fill);

@@ -9,8 +9,8 @@ namespace krafla {
 
 // What the scan kernel does itself: one array, one carry, both results the same elementwise combination.
 bool IsRunningCombination(const Instruction& scan);
-// A scan as a loop of `turns` turns, an s32[] of at most the length; null: the length. One in reverse begins with the
-// last element that a turn is for.
+// A scan as a loop of `turns` iterations, an s32[] of at most the length; null: the length. A scan in reverse begins
+// with the last element that has an iteration.
 Result<Instruction*> ExpandScan(Instruction* scan, Instruction* turns);
 
 // `counts`: pred of the operand's dimensions, whether an element may be selected; `window_counts`: pred of the source's

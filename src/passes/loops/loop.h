@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// While loops whose state is a tuple that the body takes apart and puts together again.
+// While loops whose state is a tuple that the body takes apart and builds again.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Loop {
   std::size_t size() const { return while_->shape().tuple_elements().size(); }
   // What element `n` starts as; null where the initial state is not a tuple instruction.
   Instruction* Initial(std::size_t n) const;
-  // What element `n` is after a turn.
+  // What element `n` is after an iteration.
   Instruction* Next(std::size_t n) const { return body().root()->operand(n); }
   // The element that a get-tuple-element of the body's or the condition's parameter names.
   static std::optional<std::size_t> ElementOf(const Instruction& i);
@@ -34,7 +34,7 @@ class Loop {
 
   // Replaces the loop by one with the elements `kept` (indices, in order) of the old state followed by `added`, values
   // from outside which the body passes on. ResultTakenApart must hold; uses of elements not kept must be gone.
-  // Returns the loop, which this object then describes, the body's new elements, and what has no use any more and is
+  // Returns the loop, which this object then describes, the body's new elements, and what is unused now and is
   // the caller's to remove (not left to RemoveDead, which would keep a loop whose body has an effect).
   struct Rebuilt {
     Instruction* instruction;
@@ -48,14 +48,14 @@ class Loop {
   Instruction* while_;
 };
 
-// How often the loop turns, where a counter with known start, step and bound decides it alone.
+// The trip count, where a counter with known start, step and bound alone decides it.
 std::optional<int64_t> TripCount(const Instruction& instruction);
 
 // The while instructions of a computation, in order.
 std::vector<Instruction*> LoopsOf(const Computation& computation);
 
 // Runs `rewrite` on every while instruction of the reachable computations, those of inner loops first: it says whether
-// it changed something, and adds to `gone` what has no use any more. That goes with what is dead, and the computation
+// it changed something, and adds to `gone` what is unused now. That is removed with what is dead, and the computation
 // is sorted.
 Result<bool> RewriteLoops(
     Module& module, SideEffects& effects,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of algebraic_simplifier, by kind. Each takes an array instruction with static shapes and returns what may
-// stand in for it, or null.
+// replace it, or null.
 #pragma once
 
 #include "ir/module.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of movement_simplifier, by opcode. Each takes an instruction with static shapes and at least one element
-// and returns what may stand in for it, or null.
+// and returns what may replace it, or null.
 #pragma once
 
 #include "ir/module.h"

@@ -103,7 +103,7 @@ bool Rejoins(const Instruction* a, const Instruction* b, std::size_t dimension) 
   return true;
 }
 
-// Starts of dynamic-slice and -update-slice are scalars, one a dimension, from operand `first` on (the older form
+// Starts of dynamic-slice and -update-slice are scalars, one per dimension, from operand `first` on (the older form
 // with one vector is left alone). Where the slice is as wide as the array the start is clamped to 0 anyway.
 Instruction* ClampKnownStarts(Instruction* i, std::size_t first, const Dims& sizes) {
   const Shape& shape = i->operand(0)->shape();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the partitioner knows of a value on its way from the whole program to that of one device,
-// and how a value goes from one sharding to another.
+// and how a value is resharded.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline int DepthOf(const Region* region) { return region == nullptr ? 0 : region
 // that gives them where one does and they are as it gave them.
 struct Value {
   Instruction* local = nullptr;
-  std::vector<Split> dims;       // one a dimension of an array
+  std::vector<Split> dims;       // one per dimension of an array
   std::vector<Split> unreduced;  // devices that differ in these have parts of a sum
   const Region* region = nullptr;
   std::vector<Value> elements;

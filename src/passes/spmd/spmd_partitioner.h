@@ -9,7 +9,7 @@
 
 namespace krafla {
 
-// How the leaves of a program's parameters and of its result lie over its partitions, as HLO text.
+// The shardings of the leaves of a program's parameters and of its result, as HLO text.
 struct SpmdShardings {
   std::vector<std::string> parameters, results;
 };

@@ -154,7 +154,7 @@ class Rule {
     return Finish({operands_[0].local}, std::move(dims));
   }
 
-  // Dimensions that melt or part keep the cut of the slowest of them.
+  // When a reshape merges or splits dimensions, the slowest-varying one keeps its sharding.
   Out Reshape() {
     const Dims& from = i_.operand(0)->shape().dims();
     const Dims& to = i_.shape().dims();

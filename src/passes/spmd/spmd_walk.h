@@ -53,7 +53,7 @@ class Walk {
   Result<Value> Conditional(const Instruction& i, std::vector<Value> operands, const Region* region, Emitter& emitter);
   Result<Value> InRegion(Value value, const Region* region, Emitter& emitter);
 
-  // spmd_annotations.cpp: the custom calls that say where arrays lie. Nothing for other
+  // spmd_annotations.cpp: the custom calls that say how arrays are sharded. Nothing for other
   // instructions.
   Result<std::optional<Value>> Annotation(const Instruction& i, Scope& scope);
   // The sharding that a constraint asks for; none where it says nothing.
