@@ -17,6 +17,7 @@ struct OpCase {
 };
 
 std::vector<OpCase> ElementwiseCases();
+std::vector<OpCase> FormulaCases();
 std::vector<OpCase> MovementCases();
 std::vector<OpCase> ComputeCases();
 std::vector<OpCase> ControlCases();

@@ -136,6 +136,9 @@ void Check(const OpCase& c) {
 TEST(BuilderOps, Elementwise) {
   for (const OpCase& c : ElementwiseCases()) Check(c);
 }
+TEST(BuilderOps, Formulas) {
+  for (const OpCase& c : FormulaCases()) Check(c);
+}
 TEST(BuilderOps, Movement) {
   for (const OpCase& c : MovementCases()) Check(c);
 }

@@ -277,16 +277,15 @@ TEST(LoopKernelTest, NarrowValuesForSeveralReaders) {
 }
 
 TEST(LoopKernelTest, EveryFormulaHasTheBitsOfTheScalarOne) {
-  for (Opcode op :
-       {Opcode::kExp, Opcode::kExpm1, Opcode::kLogistic, Opcode::kTanh,  Opcode::kSinh,  Opcode::kCosh, Opcode::kErf,
-        Opcode::kLog, Opcode::kLog1p, Opcode::kAsinh,    Opcode::kAcosh, Opcode::kAtanh, Opcode::kSin,  Opcode::kCos,
-        Opcode::kTan, Opcode::kAsin,  Opcode::kAcos,     Opcode::kCbrt,  Opcode::kRsqrt, Opcode::kSqrt})
-    for (int64_t n : {3, 20000}) CheckLoop(OneOp(op, ElementType::kF32, 1, n, 0), std::string(OpcodeName(op)));
-  for (Opcode op : {Opcode::kPower, Opcode::kAtan2})
-    for (unsigned uniform : {0u, 1u, 2u})
-      CheckLoop(OneOp(op, ElementType::kF32, 2, 20000, uniform), std::string(OpcodeName(op)));
-  for (Opcode op : {Opcode::kExp, Opcode::kTanh, Opcode::kSqrt})
-    CheckLoop(OneOp(op, ElementType::kF64, 1, 1000, 0), std::string(OpcodeName(op)));
+  const auto check = [](Opcode op, int operands) {
+    const std::string name(OpcodeName(op));
+    for (int64_t n : {3, 20000}) CheckLoop(OneOp(op, ElementType::kF32, operands, n, 0), name);
+    for (unsigned uniform = 1; operands == 2 && uniform <= 2; ++uniform)
+      CheckLoop(OneOp(op, ElementType::kF32, 2, 20000, uniform), name);
+    CheckLoop(OneOp(op, ElementType::kF64, operands, 1000, 0), name);
+  };
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) check(Opcode::Enum, arity);
+#include "ir/ops.def"
 }
 
 TEST(LoopKernelTest, Comparisons) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/mini_float.h"
+#include "numerics/call_formula.h"
 #include "numerics/formats.h"
 #include "numerics/formulas.h"
 #include "numerics/scalar_f64.h"
@@ -102,28 +103,9 @@ inline uint64_t FloatOp(Opcode op, uint64_t a, uint64_t b, uint64_t c) {
   if (op == Opcode::kRoundNearestEven) return Bits(RoundNearestEven(o, x));
   if (op == Opcode::kRoundNearestAfz) return Bits(RoundNearestAfz(o, x));
   if (op == Opcode::kRemainder) return Bits(Remainder(o, x, y));
-  if (op == Opcode::kPower) return Bits(Pow(o, x, y));
-  if (op == Opcode::kAtan2) return Bits(Atan2(o, x, y));
-  if (op == Opcode::kExp) return Bits(Exp(o, x));
-  if (op == Opcode::kExpm1) return Bits(Expm1(o, x));
-  if (op == Opcode::kLogistic) return Bits(Logistic(o, x));
-  if (op == Opcode::kTanh) return Bits(Tanh(o, x));
-  if (op == Opcode::kSinh) return Bits(Sinh(o, x));
-  if (op == Opcode::kCosh) return Bits(Cosh(o, x));
-  if (op == Opcode::kErf) return Bits(Erf(o, x));
-  if (op == Opcode::kLog) return Bits(Log(o, x));
-  if (op == Opcode::kLog1p) return Bits(Log1p(o, x));
-  if (op == Opcode::kAsinh) return Bits(Asinh(o, x));
-  if (op == Opcode::kAcosh) return Bits(Acosh(o, x));
-  if (op == Opcode::kAtanh) return Bits(Atanh(o, x));
-  if (op == Opcode::kSin) return Bits(Sin(o, x));
-  if (op == Opcode::kCos) return Bits(Cos(o, x));
-  if (op == Opcode::kTan) return Bits(Tan(o, x));
-  if (op == Opcode::kAsin) return Bits(Asin(o, x));
-  if (op == Opcode::kAcos) return Bits(Acos(o, x));
-  if (op == Opcode::kCbrt) return Bits(Cbrt(o, x));
-  if (op == Opcode::kRsqrt) return Bits(Rsqrt(o, x));
-  if (op == Opcode::kSqrt) return Bits(Sqrt(o, x));
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (op == Opcode::Enum) return Bits(CallFormula<arity>([&](auto... v) { return Function(o, v...); }, x, y));
+#include "ir/ops.def"
   KRAFLA_UNREACHABLE();
 }
 
@@ -150,10 +132,9 @@ inline uint64_t DoubleOp(Opcode op, uint64_t a, uint64_t b, uint64_t c) {
   if (op == Opcode::kRoundNearestEven) return Bits(std::nearbyint(x));
   if (op == Opcode::kRoundNearestAfz) return Bits(std::round(x));
   if (op == Opcode::kRemainder) return Bits(std::fmod(x, y));
-  if (op == Opcode::kPower) return Bits(scalar::Pow(x, y));
-  if (op == Opcode::kExp) return Bits(scalar::Exp(x));
-  if (op == Opcode::kTanh) return Bits(scalar::Tanh(x));
-  if (op == Opcode::kSqrt) return Bits(std::sqrt(x));
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  if (op == Opcode::Enum) return Bits(CallFormula<arity>([&](auto... v) { return scalar::Function(v...); }, x, y));
+#include "ir/ops.def"
   KRAFLA_UNREACHABLE();
 }
 

@@ -9,7 +9,9 @@
 
 #include "ir/mini_float.h"
 #include "krafla/status.h"
+#include "numerics/call_formula.h"
 #include "numerics/formulas.h"
+#include "numerics/scalar_f64.h"
 #include "numerics/scalar_ops.h"
 
 namespace krafla::spirv::testing {
@@ -104,28 +106,9 @@ float F32Op(Opcode op, float x, float y, float z) {
     case static_cast<int>(Opcode::kRoundNearestAfz): return std::round(x);
     case static_cast<int>(Opcode::kRoundNearestEven): return std::nearbyint(x);
     case static_cast<int>(Opcode::kRemainder): return std::fmod(x, y);
-    case static_cast<int>(Opcode::kSqrt): return Sqrt(o, x);
-    case static_cast<int>(Opcode::kRsqrt): return Rsqrt(o, x);
-    case static_cast<int>(Opcode::kCbrt): return Cbrt(o, x);
-    case static_cast<int>(Opcode::kPower): return Pow(o, x, y);
-    case static_cast<int>(Opcode::kExp): return Exp(o, x);
-    case static_cast<int>(Opcode::kExpm1): return Expm1(o, x);
-    case static_cast<int>(Opcode::kLogistic): return Logistic(o, x);
-    case static_cast<int>(Opcode::kTanh): return Tanh(o, x);
-    case static_cast<int>(Opcode::kSinh): return Sinh(o, x);
-    case static_cast<int>(Opcode::kCosh): return Cosh(o, x);
-    case static_cast<int>(Opcode::kErf): return Erf(o, x);
-    case static_cast<int>(Opcode::kLog): return Log(o, x);
-    case static_cast<int>(Opcode::kLog1p): return Log1p(o, x);
-    case static_cast<int>(Opcode::kAsinh): return Asinh(o, x);
-    case static_cast<int>(Opcode::kAcosh): return Acosh(o, x);
-    case static_cast<int>(Opcode::kAtanh): return Atanh(o, x);
-    case static_cast<int>(Opcode::kSin): return Sin(o, x);
-    case static_cast<int>(Opcode::kCos): return Cos(o, x);
-    case static_cast<int>(Opcode::kTan): return Tan(o, x);
-    case static_cast<int>(Opcode::kAsin): return Asin(o, x);
-    case static_cast<int>(Opcode::kAcos): return Acos(o, x);
-    case static_cast<int>(Opcode::kAtan2): return Atan2(o, x, y);
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  case static_cast<int>(Opcode::Enum): return CallFormula<arity>([&](auto... v) { return Function(o, v...); }, x, y);
+#include "ir/ops.def"
     default: break;
   }
   KRAFLA_UNREACHABLE();
@@ -155,7 +138,10 @@ double F64Op(Opcode op, double x, double y, double z) {
     case static_cast<int>(Opcode::kCeil): return std::ceil(x);
     case static_cast<int>(Opcode::kRoundNearestAfz): return std::round(x);
     case static_cast<int>(Opcode::kRoundNearestEven): return std::nearbyint(x);
-    case static_cast<int>(Opcode::kSqrt): return std::sqrt(x);
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  case static_cast<int>(Opcode::Enum):                                   \
+    return CallFormula<arity>([&](auto... v) { return scalar::Function(v...); }, x, y);
+#include "ir/ops.def"
     default: break;
   }
   KRAFLA_UNREACHABLE();

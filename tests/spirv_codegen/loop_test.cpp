@@ -22,36 +22,19 @@ plan::KernelPlan Elementwise(Opcode opcode, ElementType type, int operands, int6
 }
 
 TEST(LoopTest, FloatOps) {
-  const Opcode unary[] = {Opcode::kAbs,
-                          Opcode::kNegate,
-                          Opcode::kSign,
-                          Opcode::kFloor,
-                          Opcode::kCeil,
-                          Opcode::kRoundNearestAfz,
-                          Opcode::kRoundNearestEven,
-                          Opcode::kIsFinite,
-                          Opcode::kSqrt,
-                          Opcode::kRsqrt,
-                          Opcode::kCbrt,
-                          Opcode::kExp,
-                          Opcode::kExpm1,
-                          Opcode::kLogistic,
-                          Opcode::kTanh,
-                          Opcode::kSinh,
-                          Opcode::kCosh,
-                          Opcode::kErf,
-                          Opcode::kLog,
-                          Opcode::kLog1p,
-                          Opcode::kAsinh,
-                          Opcode::kAcosh,
-                          Opcode::kAtanh,
-                          Opcode::kSin,
-                          Opcode::kCos,
-                          Opcode::kTan,
-                          Opcode::kAsin,
-                          Opcode::kAcos};
-  const Opcode binary[] = {Opcode::kAdd,     Opcode::kSubtract, Opcode::kMultiply,  Opcode::kDivide, Opcode::kMaximum,
-                           Opcode::kMinimum, Opcode::kPower,    Opcode::kRemainder, Opcode::kAtan2};
+  std::vector<Opcode> unary = {Opcode::kAbs,
+                               Opcode::kNegate,
+                               Opcode::kSign,
+                               Opcode::kFloor,
+                               Opcode::kCeil,
+                               Opcode::kRoundNearestAfz,
+                               Opcode::kRoundNearestEven,
+                               Opcode::kIsFinite};
+  std::vector<Opcode> binary = {Opcode::kAdd,     Opcode::kSubtract, Opcode::kMultiply, Opcode::kDivide,
+                                Opcode::kMaximum, Opcode::kMinimum,  Opcode::kRemainder};
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) \
+  (arity == 1 ? unary : binary).push_back(Opcode::Enum);
+#include "ir/ops.def"
   for (Opcode op : unary) {
     const plan::KernelPlan plan = Elementwise(op, ElementType::kF32, 1, 2048);
     CheckKernel(plan, CornerMemory(plan));
@@ -75,6 +58,12 @@ TEST(LoopTest, DoubleOps) {
     const plan::KernelPlan plan = Elementwise(op, ElementType::kF64, 2, 1024);
     CheckKernel(plan, CornerMemory(plan));
   }
+  const auto check = [](Opcode op, int operands) {
+    const plan::KernelPlan plan = Elementwise(op, ElementType::kF64, operands, 1024);
+    CheckKernel(plan, CornerMemory(plan));
+  };
+#define KRAFLA_FORMULA(Enum, Function, cost, hlo, stablehlo, arity, ...) check(Opcode::Enum, arity);
+#include "ir/ops.def"
 }
 
 TEST(LoopTest, IntegerOps) {
