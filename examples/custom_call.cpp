@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operation of one's own: a function on the host, registered under the name that the program calls.
+// An operation of one's own, registered under the name that the program calls: a function for the host and a kernel for
+// Vulkan devices (shaders/examples/custom_call.comp).
 #include "example.h"
+#ifdef EXAMPLE_HAS_KERNEL
+#include <cstdint>
+#include <iterator>
+
+#include "custom_call_DESCRIPTORS.h"
+#endif
 
 using namespace krafla;
 
@@ -16,6 +23,12 @@ int main(int argc, char** argv) {
         return {};
       });
   if (!registered) return std::puts(registered.error().ToString().c_str()), 1;
+#ifdef EXAMPLE_HAS_KERNEL
+  CustomCallKernel kernel;
+  kernel.spirv.assign(std::begin(kcustom_call_DESCRIPTORS), std::end(kcustom_call_DESCRIPTORS));
+  registered = CustomCallRegistry::Global().AddKernel("example.differences", std::move(kernel));
+  if (!registered) return std::puts(registered.error().ToString().c_str()), 1;
+#endif
 
   XlaBuilder b("custom");
   auto shape = ShapeUtil::MakeShape(F32, {5});

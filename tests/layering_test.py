@@ -51,7 +51,7 @@ def room_of(path):
 
 # Folders of tests that are not a room's: what they may include.
 OTHER_TESTS = {"compile_time": ["cpu_fallback", "spirv_codegen"], "emit": ["spirv_codegen"], "pjrt": ["api"], "fuzz": ["api", "spirv_codegen"],
-               "spirv_codegen": ["vk_runtime"], "faults": ["api"], "soak": ["api"], "threads": ["api"], "builder": ["xla_builder", "api"], "numerics": ["cpu_fallback"]}
+               "spirv_codegen": ["vk_runtime"], "faults": ["api"], "soak": ["api"], "threads": ["api"], "shaders": ["api", "spirv_codegen", "vk_runtime"], "builder": ["xla_builder", "api"], "numerics": ["cpu_fallback"]}
 
 
 def tests_may_see(name):

@@ -68,6 +68,7 @@ std::string FormatMs(double ms);
 std::string ListOfParameters(const Module& module);
 
 int Devices(const DeviceOptions& options);
+int Probe(bool json);
 
 struct RunOptions {
   DeviceOptions device;

@@ -67,12 +67,13 @@ struct Commands {
   CheckOptions check;
   BenchOptions bench;
   OptOptions opt;
-  bool markdown = false;
+  bool markdown = false, probe = false;
 
   void AddTo(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("devices", "list the devices");
     cmd->add_flag("--json", devices.json, "print one JSON object per line");
-    cmd->callback([this] { code = Devices(devices); });
+    cmd->add_flag("--probe", probe, "run small shaders on each Vulkan device, and say what its driver makes of them");
+    cmd->callback([this] { code = probe ? Probe(devices.json) : Devices(devices); });
     AddRun(app);
     AddCheck(app);
     AddBench(app);

@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "vk_runtime/cache_file.h"
-#include "vk_runtime/program.h"
+#include "vk_runtime/run_once.h"
 
 namespace krafla::vk {
 namespace {
@@ -45,23 +45,11 @@ void Save(const std::string& path, const DeviceProfile& profile, const std::set<
 
 // Empty if the case passes, else why not.
 Result<std::string> RunCase(const std::shared_ptr<Device>& device, const SelfTestCase& c) {
-  KRAFLA_ASSIGN(auto pipelines, device->pipelines().Create(std::span(&c.kernel, 1)));
-  KRAFLA_ASSIGN(auto input, device->Allocate(c.input.size(), MemoryKind::kDevice, "the input of a self-test"));
-  KRAFLA_ASSIGN(auto output, device->Allocate(c.expected.size(), MemoryKind::kDevice, "the output of a self-test"));
-  KRAFLA_TRY(device->Upload(*input, 0, c.input));
   // What the kernel does not write must not look right.
   std::vector<std::byte> got(c.expected);
   for (std::byte& b : got) b = ~b;
-  KRAFLA_TRY(device->Upload(*output, 0, got));
-  Launch launch;
-  std::ranges::copy(c.grid, launch.grid);
-  launch.bindings = {{0, 0, c.input.size()}, {1, 0, c.expected.size()}};
-  launch.access = {Access::kRead, Access::kWrite};
-  launch.name = "self-test of " + c.feature;
-  KRAFLA_ASSIGN(auto program, Program::Create(device, {ProgramBuffer::Fixed(input), ProgramBuffer::Fixed(output)},
-                                              std::move(pipelines), {std::move(launch)}));
-  KRAFLA_TRY(program->Run({}));
-  KRAFLA_TRY(device->Download(*output, 0, got));
+  const std::span<const std::byte> inputs[] = {c.input};
+  KRAFLA_TRY(RunOnce(device, c.kernel, c.grid, inputs, got, {}, "self-test of " + c.feature));
   auto [a, b] = std::ranges::mismatch(got, c.expected);
   if (a == got.end()) return std::string();
   return Format("byte {} of the output is {:#x}, not {:#x}", a - got.begin(), static_cast<int>(*a),

@@ -333,6 +333,18 @@ func.func @wrong() {
             self.assertEqual(out.returncode, 2, out.stderr)
             self.assertIn("KRAFLA_VALIDATE", out.stderr)
 
+    def test_probes_say_what_a_driver_does(self):
+        if "vulkan:" not in krafla("devices").stdout:
+            self.skipTest("no Vulkan device")
+        out = krafla("devices", "--probe", "--json")
+        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
+        for line in out.stdout.splitlines():
+            device = json.loads(line)
+            self.assertEqual(list(device["probes"]), ["denorm_nan", "subgroup_shuffle", "coopmat_layout", "bda_16byte"])
+            for probe in device["probes"].values():
+                self.assertTrue(probe.get("not_asked") or all(a["right"] for a in probe["answers"]))
+        self.assertIn("a NaN compared with itself: different", krafla("devices", "--probe").stdout)
+
     def test_devices_say_how_many_threads(self):
         out = krafla("devices", env={**os.environ, "KRAFLA_THREADS": "3"})
         self.assertIn("3 threads", out.stdout)

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of these tests, in both binding models: -DADDRESSES, and one of -DAXPY -DGROUPS -DSPIN.
+// The kernels of these tests, one of -DAXPY -DGROUPS -DSPIN.
 #version 450
-#ifdef ADDRESSES
-#extension GL_EXT_buffer_reference : require
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint w[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Row { Words buffers[4]; };
-layout(push_constant) uniform Push { Row row; uint words[14]; } push;
-#define WORD(i, at) push.row.buffers[i].w[at]
-#else
-layout(push_constant) uniform Push { layout(offset = 8) uint words[14]; } push;
-layout(set = 0, binding = 0, std430) buffer B0 { uint w[]; } b0;
-layout(set = 0, binding = 1, std430) buffer B1 { uint w[]; } b1;
-layout(set = 0, binding = 2, std430) buffer B2 { uint w[]; } b2;
-#define WORD(i, at) b##i.w[at]
-#endif
+#extension GL_GOOGLE_include_directive : require
+#include "buffers.glsl"
 
 #ifdef AXPY  // [2] = [0] * words[1] + [1], words[0] elements
 layout(local_size_x = 64) in;
