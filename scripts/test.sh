@@ -4,6 +4,7 @@
 # an environment of its own below .cache. What is skipped is listed with its reason, and the last line has the counts.
 #
 #   scripts/test.sh                  everything
+#   scripts/test.sh --preset asan    built by another preset of CMakePresets.json than release
 #   scripts/test.sh --without-jax    without JAX's environment: the tests that need JAX or pypjrt are skipped
 #   scripts/test.sh -R pattern ...   what else is given goes to ctest
 #
@@ -11,13 +12,15 @@
 # Exit: 0 all passed, 1 something failed, or JAX could not be installed and --without-jax was not given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-jax=yes arguments=()
-for argument; do
-  case "$argument" in
-    -h|--help) sed -n '3,12p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+preset=release jax=yes arguments=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -h|--help) sed -n '3,13p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    --preset) [ $# -ge 2 ] || { echo "test.sh: --preset takes a name (try --help)" >&2; exit 2; }; preset=$2; shift ;;
     --without-jax) jax=no ;;
-    *) arguments+=("$argument") ;;
+    *) arguments+=("$1") ;;
   esac
+  shift
 done
 
 scripts/setup.sh --test
@@ -28,13 +31,13 @@ elif [ -z "${KRAFLA_PYTHON:-}" ]; then
   KRAFLA_PYTHON=$(scripts/python_environment.sh jax) && export KRAFLA_PYTHON ||
     { unset KRAFLA_PYTHON; left_out='JAX could not be installed (the reason is above; --without-jax accepts this)'; }
 fi
-cmake --preset release -DKRAFLA_TESTS=ON >/dev/null
-cmake --build --preset release
+cmake --preset "$preset" -DKRAFLA_TESTS=ON >/dev/null
+cmake --build --preset "$preset"
 export KRAFLA_CACHE_DIR="$PWD/.cache/krafla-test"
-results=$PWD/build/release/test_results.xml code=0
+results=$PWD/build/$preset/test_results.xml code=0
 rm -f "$results"
 # What passed is kept whole in the results: it names the cases that a program skipped.
-ctest --preset release --output-junit "$results" --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
+ctest --preset "$preset" --output-junit "$results" --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
   ${arguments[@]+"${arguments[@]}"} || code=1
 if [ -n "$left_out" ]; then
   echo "not run: the tests that need JAX or pypjrt, unless another Python has them: $left_out"

@@ -217,7 +217,7 @@ Result<std::vector<ProbeReport>> RunProbes(const std::shared_ptr<Device>& device
     Result<> asked = ask(device, report);
     if (asked) continue;
     if (!device->Alive())
-      return Failure(std::move(asked).error().WithContext(Format("While running the probe {}", name)));
+      return Failure(std::move(asked).error().WithContext(Format("while running the probe {}", name)));
     report.answers.push_back({"whether the kernel runs", asked.error().message(), false});
   }
   return reports;

@@ -91,7 +91,7 @@ XlaOp Run(const char* call, XlaBuilder* builder, Span<XlaOp> operands, const Bod
   Impl& b = builder->impl();
   std::vector<Instruction*> instructions;
   std::string arguments;
-  auto fail = [&](Status error) {
+  auto fail = [&](const Status& error) {
     b.NoteError(Status(error.code(), Format("{}: {}", call, error.message())));
     auto add_line = [&](std::string line) {
       static_cast<void>(std::move(b.errors.back()).WithContext(std::move(line)));

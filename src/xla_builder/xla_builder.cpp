@@ -74,6 +74,7 @@ Result<XlaComputation> XlaBuilder::Build(XlaOp root) {
       if (more > 0)
         static_cast<void>(
             std::move(first).WithContext(Format("{} more call{} went wrong after it", more, more == 1 ? "" : "s")));
+      // WithContext gives back what it is called on. NOLINTNEXTLINE(bugprone-use-after-move)
       return Failure(std::move(first).WithContext(Format("while building '{}'", b.name)));
     }
     if (b.ops.empty()) return InvalidArgument("Build: '{}' has no operations.", b.name);

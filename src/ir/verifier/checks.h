@@ -19,7 +19,7 @@ inline constexpr int64_t kMaxLeafVisits = 100'000'000;
 inline constexpr int64_t kMaxSignatureLeaves = 1 << 20;
 
 // Adds the instruction and its computation to an error.
-Failure At(const Instruction& instruction, Status error);
+Failure At(const Instruction& instruction, const Status& error);
 
 // Pointers, owners, roots, parameters, device counts.
 Result<> CheckStructure(const Module& module);

@@ -37,7 +37,7 @@ Result<> CheckParameters(const Computation& c) {
 
 }  // namespace
 
-Failure At(const Instruction& i, Status error) {
+Failure At(const Instruction& i, const Status& error) {
   return Failure(
       Status(error.code(), Format("{} in computation '{}': {}", Describe(i), i.parent()->name(), error.message())));
 }
