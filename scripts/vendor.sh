@@ -117,7 +117,10 @@ intel() {
     (cd "$cache/mesa" && private_apt amd64 source --download-only mesa/trixie >/dev/null) ||
       die "The source package 'mesa' of trixie cannot be had."
   fi
-  compgen -G "$cache/mesa/mesa-*/meson.build" >/dev/null || tar -C "$cache/mesa" -xf "$cache"/mesa/mesa_*.orig.tar.xz
+  if [ ! -e "$cache/mesa/unpacked" ]; then
+    tar -C "$cache/mesa" -xf "$cache"/mesa/mesa_*.orig.tar.xz
+    touch "$cache/mesa/unpacked"
+  fi
   source=$(dirname "$cache"/mesa/mesa-*/meson.build)
   say "building Intel's shim (minutes)"
   # The tools find each other and their data where they were unpacked.
@@ -154,7 +157,7 @@ arm() {
     dpkg-deb -f "$cache"/apt/arm64/cache/archives/mesa-vulkan-drivers_*.deb Version > "$root/ready"
     rm -rf "$cache"/apt/arm64/cache/archives "$root"/usr/lib/aarch64-linux-gnu/libLLVM*  # which only lavapipe needs
   fi
-  if [ ! -e "$cache/arm64/usr/bin/qemu-aarch64" ]; then
+  if [ ! -e "$cache/arm64/usr/bin/qemu-aarch64" ] || [ ! -e "$cache/arm64/usr/bin/ld.lld-19" ]; then
     sources amd64 trixie trixie-backports sid source:trixie
     say "unpacking qemu-user and a linker"
     unpack "$cache/arm64" qemu-user/trixie lld-19/trixie
