@@ -69,7 +69,8 @@ def modules_of(paths, few):
         if not files:
             sys.exit(f"vendor: There is no module in '{given}'.")
         for f in files:
-            out[f.parent.name if f.stem.startswith("module") else f.stem] = module_of(f)
+            name = f.parent.name if f.stem.startswith("module") else f.stem
+            out[str(f) if name in out else name] = module_of(f)
     return out
 
 
@@ -89,6 +90,8 @@ def usable(chips, must):
 
 def check(args):
     start = time.time()
+    if args.write_baseline and (args.modules or args.kernels or args.disable):
+        sys.exit("vendor: --write-baseline stores the default modules, as they are.")
     asked = chosen(args.chip.split(",")) if args.chip else [CHIPS[name] for name in USUAL]
     chips = usable(asked, must=not args.skip)
     left_out = len(asked) - len(chips)

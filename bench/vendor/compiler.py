@@ -11,7 +11,9 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -25,6 +27,10 @@ SOURCE = HERE / "compile_spirv.cpp"
 PUSH_BYTES = 64  # kPushConstantBytes of src/vk_runtime/pipeline.h
 AT_ONCE = 24     # pipelines of one process
 LIMIT = {False: 300, True: 900}  # seconds for one pipeline; under qemu
+# What is remembered is made again in minutes: it is forgotten rather than kept in order.
+MOST_BYTES = 64 << 20  # of a file of results
+MOST_FILES = 20000     # of SPIR-V
+MOST_BUILDS = 4        # of krafla, whose kernels are listed
 
 
 class Unavailable(Exception):
@@ -76,11 +82,13 @@ def mesa(arm=False):
 
 
 class Store:
-    """Results of one chip, a line each; lines of other processes may come in between."""
+    """What is remembered, a line each; lines of other processes may come in between."""
 
     def __init__(self, path):
         self.path, self.lock, self.known = path, threading.Lock(), {}
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > MOST_BYTES:
+            path.unlink()
         if path.exists():
             for line in path.read_text().splitlines():
                 try:
@@ -92,9 +100,12 @@ class Store:
     def get(self, key):
         return self.known.get(key)
 
-    def put(self, key, value):
+    def put(self, key, value, keep=True):
+        """`keep`: it is so another time too."""
         with self.lock:
             self.known[key] = value
+            if not keep:
+                return
             with open(self.path, "a") as out:
                 out.write(json.dumps([key, value], separators=(",", ":")) + "\n")
 
@@ -135,10 +146,16 @@ class Compiler:
         self.tool = sha(self.krafla.read_bytes())
         self.spirv = CACHE / "spirv"
         self.spirv.mkdir(parents=True, exist_ok=True)
+        if sum(1 for _ in os.scandir(self.spirv)) > MOST_FILES:
+            shutil.rmtree(self.spirv)
+            self.spirv.mkdir()
         # How ISA texts are read is part of a result; comments are not.
         texts = [ast.dump(ast.parse((HERE / name).read_text())) for name in ("isa.py", "figures.py")]
         self.reading = sha(*texts, SOURCE.read_bytes())[:12]
-        self.emitted = Store(CACHE / "results/programs.jsonl")
+        self.emitted = Store(CACHE / f"results/programs-{self.tool[:16]}.jsonl")
+        builds = sorted((CACHE / "results").glob("programs-*.jsonl"), key=lambda path: path.stat().st_mtime)
+        for path in builds[:-MOST_BUILDS]:
+            path.unlink(missing_ok=True)
         self.results = {}
 
     def check(self, wanted):
@@ -172,7 +189,7 @@ class Compiler:
         return done
 
     def _emit(self, chip, module):
-        key = sha(self.tool, chip.profile().read_bytes(), module.content, module.options, self.disabled)
+        key = sha(chip.profile().read_bytes(), module.content, module.options, self.disabled)
         listed = self.emitted.get(key)
         if listed is None or any(not (self.spirv / (k[-1] + ".spv")).exists() for k in listed["kernels"]):
             with tempfile.TemporaryDirectory() as folder:
@@ -182,10 +199,14 @@ class Compiler:
                     path.write_bytes(module.content)
                 command = ["nice", self.krafla, "opt", path, "--stage", "spirv", "--profile", chip.profile(),
                            "-o", folder, *module.options] + (["--disable", self.disabled] if self.disabled else [])
-                r = subprocess.run(command, capture_output=True, text=True, timeout=300, errors="replace")
-                listed = self._listed(folder) if r.returncode == 0 else {
-                    "kernels": [], "on_cpu": [], "message": r.stderr.strip() or f"exit code {r.returncode}"}
-            self.emitted.put(key, listed)
+                try:
+                    r = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT[False], errors="replace")
+                    code, message = r.returncode, r.stderr.strip()
+                except subprocess.TimeoutExpired:
+                    code, message = -1, f"krafla opt does not end within {LIMIT[False]} s"
+                listed = self._listed(folder) if code == 0 else {
+                    "kernels": [], "on_cpu": [], "message": message or f"exit code {code}"}
+            self.emitted.put(key, listed, keep=code >= 0)
         return Program([Kernel(*k) for k in listed["kernels"]], listed["on_cpu"], listed["message"])
 
     def _listed(self, folder):
@@ -263,7 +284,9 @@ class Compiler:
         if at is None:
             raise Unavailable(f"{chip.name}: {error or last or f'exit code {process.returncode}'}")
         if at != answered:
-            store.put(batch[at][0], {"error": error or f"the driver ends (code {process.returncode}): {last}"[:300]})
+            # A process that was killed had no time or no room, which is of the moment.
+            store.put(batch[at][0], {"error": error or f"the driver ends (code {process.returncode}): {last}"[:300]},
+                      keep=process.returncode != -signal.SIGKILL)
         return at + 1
 
     @staticmethod
@@ -286,7 +309,7 @@ class Compiler:
             if self.dump:
                 folder = pathlib.Path(self.dump) / chip.name
                 folder.mkdir(parents=True, exist_ok=True)
-                shutil.copy(text, folder / f"{kernel.name}.{kernel.variant}.txt")
+                shutil.copy(text, folder / re.sub(r"[^\w.-]", "_", f"{kernel.name}.{kernel.variant}.txt"))
             text.unlink()
         return out
 

@@ -50,7 +50,10 @@ def baseline_of(table, versions):
 
 
 def write_baseline(path, baseline):
-    """A line per module, so that a change is a readable difference."""
+    """A line per module, so that a change is a readable difference. Chips that were not asked stay as they are."""
+    if path.exists():
+        before = json.loads(path.read_text())
+        baseline = {part: before[part] | baseline[part] for part in ("mesa", "chips")}
     lines = ['{"mesa": ' + json.dumps(baseline["mesa"]) + ',', ' "chips": {']
     for chip, modules in baseline["chips"].items():
         lines.append(f'  "{chip}": {{')

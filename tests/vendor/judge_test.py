@@ -5,6 +5,7 @@ comparison with the baseline fails on."""
 import json
 import pathlib
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -167,6 +168,17 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(failures, [])
         self.assertIn("26.1.6", changes[0])
         self.assertEqual(len(self.failures(self.table(error="no"), {"navi31": "27.0.0"})[0]), 2)
+
+    def test_a_baseline_keeps_chips_that_were_not_asked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "baseline.json"
+            judge.write_baseline(path, judge.baseline_of({"ada": {"gemm": {"refused": [], "spills": 3, "on_cpu": []}}},
+                                                         {"ada": "26.1.6"}))
+            judge.write_baseline(path, judge.baseline_of(self.table(spills=1), self.VERSIONS))
+            stored = json.loads(path.read_text())
+        self.assertEqual(stored["mesa"], {"ada": "26.1.6", "navi31": "26.1.6"})
+        self.assertEqual(stored["chips"], {"ada": {"gemm": {"spills": 3, "on_cpu": 0}},
+                                           "navi31": {"gemm": {"spills": 2, "on_cpu": 0, "of": "matrix", "ratio": 10.0}}})
 
     def test_what_the_baseline_lacks_is_told(self):
         table = self.table(spills=10)
