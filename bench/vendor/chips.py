@@ -26,7 +26,7 @@ ANV = Driver("Intel", "intel", "intel", "brw")
 NVK = Driver("NVIDIA", "nouveau", "nouveau", "nak", environment=(("NVK_I_WANT_A_BROKEN_VULKAN_DRIVER", "1"),))
 TURNIP = Driver("Qualcomm", "freedreno", "freedreno", "ir3")
 HONEYKRISP = Driver("Apple", "asahi", "asahi")
-PANVK = Driver("Arm", "panfrost", "panfrost", arm=True)
+PANVK = Driver("Arm", "panfrost", "panfrost", "valhall", arm=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,9 +3,9 @@
 
 registers   that a lane has of each thread (Intel: live at once, of a subgroup)
 spills      registers kept in memory (Intel, NVIDIA, Adreno: the instructions that do so)
-occupancy   subgroups at once: AMD on a SIMD, NVIDIA on a multiprocessor, Adreno and Apple on a core
+occupancy   subgroups at once: AMD on a SIMD, NVIDIA on a multiprocessor, Adreno and Apple on a core; Mali 2 or 1
 estimate    the driver's own estimate of cycles: AMD inverse throughput, Intel and NVIDIA static cycles, Adreno cycles
-            stalled, Apple cycles of the arithmetic pipe
+            stalled, Apple cycles of the arithmetic pipe, Mali those of the busiest pipe
 """
 import collections
 
@@ -19,7 +19,8 @@ NAMES = {
     "freedreno": Names(["Registers used"], ["STP Count"], "Instruction Count", "Max Waves Per Core",
                        ["Estimated cycles stalled on SS", "Estimated cycles stalled on SY"]),
     "asahi": Names(["GPRs"], ["Spills"], "Instructions", "Threads", ["ALU"]),
-    "panfrost": Names(["Registers used"], ["Spill count", "Spills"], "Instruction count", "Thread count", ["Cycles"]),
+    # Threads: 1 with all registers, 2 with half of them.
+    "panfrost": Names(["Registers used"], ["Spills"], "Instructions", "Threads", ["Cycles"]),
 }
 
 

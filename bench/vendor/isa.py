@@ -238,9 +238,41 @@ def parse_ir3(text):
     return items, labels
 
 
+# ---- Arm: Valhall ----------------------------------------------------------------------------------------------------
+
+VALHALL_RULES = [(re.compile(pattern), kind) for pattern, kind in (
+    (r"FMA", "fma"), (r"(FADD|FMUL|FMAX|FMIN|FROUND|FADD_LSCALE)", "float"),
+    (r"(FRCP|FRSQ|FSIN|FCOS|FEXP|FLOG|FSQRT)", "special"), (r"(SHADDX|\w+\.[su]64)", "address64"),
+    (r"(\w+_TO_\w+|V2\w+_TO_\w+)", "convert"), (r"(CSEL|ICMP|FCMP|MUX)", "select"), (r"(MOV|MKVEC|SWZ|CLPER)", "move"),
+    (r"BARRIER", "barrier"), (r"NOP", "wait"), (r"(BRANCHZ|BRANCH|JUMP|DISCARD|RETURN)", "control"))]
+
+
+def valhall_class(op):
+    # Shared memory has addresses like any other.
+    memory = re.match(r"(LOAD|STORE|ATOM\w*|LD_\w+|ST_\w+)\.i(\d+)", op)
+    if memory:
+        return f"{'load' if memory[1].startswith('L') else 'store'}.{max(int(memory[2]) // 8, 1)}"
+    return next((kind for rule, kind in VALHALL_RULES if rule.match(op)), "int")
+
+
+def parse_valhall(text):
+    items, labels = [], {}
+    for raw in text.splitlines():
+        words = raw.split()
+        if not words:
+            continue
+        op, target = words[0], None
+        jump = re.search(r"offset:(-\d+)$", raw.strip()) if op.startswith("BRANCH") else None
+        if jump:  # counted from the instruction behind
+            target = f"at {len(items) + 1 + int(jump[1])}"
+            labels[target] = len(items) + 1 + int(jump[1])
+        items.append(Instruction(valhall_class(op), target))
+    return items, labels
+
+
 # ---- Loops -----------------------------------------------------------------------------------------------------------
 
-PARSERS = {"aco": parse_aco, "brw": parse_brw, "ir3": parse_ir3}
+PARSERS = {"aco": parse_aco, "brw": parse_brw, "ir3": parse_ir3, "valhall": parse_valhall}
 
 
 def loops(text, dialect):

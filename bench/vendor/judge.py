@@ -9,8 +9,8 @@ SPILL_LIMIT = 1.05
 
 
 def row(program):
-    """Of a module's kernels: all refusals, the sum of spills, and the figures of its main kernel: the one whose hot loop
-    has the most matrix instructions, else FMAs, else that has the most instructions."""
+    """Of a module's kernels: refusals, the sum of spills, and the figures of its main kernel: the one whose hot loop has
+    the most matrix instructions, else FMAs, else that has the most instructions."""
     kernels = program.kernels
     refused = [program.message] if program.message else []
     refused += [f"{k.variant} ({k.name}): {k.result['error']}" for k in kernels if "error" in k.result]

@@ -92,6 +92,24 @@ ldl.u32 r17.z, l[r15.z], 4
 jump #l95
 end
 """
+VALHALL = """
+   MOV.i32 r4, u4
+   IADD_IMM.i32.reconverge r44, 0x0, #0x0
+
+   SHADDX.s64.wait0 r6, r4, r6^, shift:0x0
+   LOAD.i128.unsigned.slot0.wait0 @r0:r1:r2:r3, r6^, offset:0
+   FMA.f32 r40, r53, r46^, r40^
+   FMA.f32 r41, r53, r47^, r41^
+   FMA.f32 r42, r53, r48^, r42^
+   FMA.f32 r43, r53^, r49^, r43^
+   IADD_IMM.i32 r44, r44^, #0x4
+   ICMP_OR.u32.ge.m1 r45, r44, 0x13121110.b0, 0x0
+   BRANCHZ.reconverge r45^.h0, offset:1
+
+   BRANCHZ.eq.reconverge 0x0, offset:-10
+
+   NOP.end
+"""
 
 
 class IsaTest(unittest.TestCase):
@@ -112,6 +130,9 @@ class IsaTest(unittest.TestCase):
 
     def test_ir3(self):
         self.expect("ir3", IR3, int=4, wait=2, **{"load.16": 1}, lds=1, fma=4, control=1, all=13, of="fma")
+
+    def test_valhall(self):
+        self.expect("valhall", VALHALL, address64=1, **{"load.16": 1}, fma=4, int=1, select=1, control=2, all=10, of="fma")
 
     def test_programs_without_a_loop_worth_judging(self):
         self.assertIsNone(isa.hot("BB0:\n\tv_fmac_f32_e32 v1, v2, v3\n\ts_endpgm\n", "aco"))
