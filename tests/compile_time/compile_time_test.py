@@ -27,7 +27,8 @@ OPEN = {"adds": 4.8, "long_names": 4.8, "reshape_transposes": 5.0, "transposes":
 EVERYDAY = ["adds", "diamonds", "fan_out", "fan_out_reduced", "independent", "ladder", "reshape_transposes", "shift_pads",
             "transpose_adds", "concatenate_wide", "concatenate_nest", "gathers", "updates_all_results", "reduce_subtracts",
             "reduces_then_subtracts", "dots", "parameters_and_results", "tuple_parameter", "results_donated", "while_wide",
-            "whiles_shared", "conditional_branches", "calls_of_large", "calls_in_calls", "maps_in_maps", "maps_of_calls",
+            "whiles_shared", "conditional_branches", "calls_of_large", "calls_in_calls",
+            "calls_in_loop", "maps_in_maps", "maps_of_calls",
             "whiles_in_whiles", "conditionals_in_conditionals"]
 # A nest that fits the budget of copies is copied; what follows grows by calls alone.
 SECONDS = 300

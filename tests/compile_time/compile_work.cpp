@@ -16,7 +16,9 @@
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
+#include "plan/step_runner.h"
 #include "spirv_codegen/emit.h"
+#include "spirv_codegen/kernels/loop_nest.h"
 
 namespace {
 std::atomic<int64_t> allocations{0}, allocated_bytes{0};
@@ -52,6 +54,13 @@ Result<> Compile(const std::string& text) {
     auto emitted = spirv::Emit(kernel, profile);
     if (!emitted && emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
   }
+  KRAFLA_TRY(plan::TryForEachStep(plan, [&](const plan::Step& step) -> Result<bool> {
+    const auto* loop = std::get_if<plan::WhileStep>(&step);
+    if (loop == nullptr) return true;
+    auto emitted = spirv::EmitLoopNest(plan, *loop, profile);
+    if (!emitted && emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
+    return !emitted.has_value();
+  }));
   KRAFLA_ASSIGN(std::unique_ptr<CpuPlan> executable, CpuPlan::Create(std::move(plan), {.threads = 1}));
   return {};
 }

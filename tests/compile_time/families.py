@@ -834,6 +834,18 @@ def calls_in_calls(n):
 
 
 @nested
+def calls_in_loop(n):
+    """A loop whose turn calls in a nest."""
+    before = "ff0 { a = f32[4] parameter(0)\n b = f32[4] sine(a)\n ROOT r = f32[4] add(a, b) }\n" + "".join(
+        f"ff{k} {{ a = f32[4] parameter(0)\n b = f32[4] call(a), to_apply=ff{k-1}\n ROOT r = f32[4] call(b), to_apply=ff{k-1} }}\n" for k in range(1, n))
+    shape = "(s32[], f32[4])"
+    before += (f"c {{ s = {shape} parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(2)\n ROOT l = pred[] compare(i, n), direction=LT }}\n"
+               f"b {{ s = {shape} parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[4] get-tuple-element(s), index=1\n one = s32[] constant(1)\n j = s32[] add(i, one)\n y = f32[4] call(x), to_apply=ff{n-1}\n ROOT t = {shape} tuple(j, y) }}\n")
+    return entry(["x = f32[4] parameter(0)", "z = s32[] constant(0)", f"t = {shape} tuple(z, x)",
+                  f"w = {shape} while(t), condition=c, body=b", "y = f32[4] get-tuple-element(w), index=1"], before=before)
+
+
+@nested
 def fusions_in_fusions(n):
     before = "ff0 { a = f32[4] parameter(0)\n b = f32[4] sine(a)\n ROOT r = f32[4] add(a, b) }\n" + "".join(
         f"ff{k} {{ a = f32[4] parameter(0)\n b = f32[4] fusion(a), kind=kLoop, calls=ff{k-1}\n ROOT r = f32[4] fusion(b), kind=kLoop, calls=ff{k-1} }}\n" for k in range(1, n))
