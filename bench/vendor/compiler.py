@@ -53,7 +53,8 @@ def built(arm):
     out.parent.mkdir(parents=True, exist_ok=True)
     if arm:
         command = ["clang++-19", "--target=aarch64-linux-gnu", f"--sysroot={ARM_ROOT}",
-                   f"--gcc-toolchain={ARM_ROOT}/usr", f"--ld-path={CACHE}/arm64/usr/bin/ld.lld-19", "-static-libstdc++", "-static-libgcc"]
+                   f"--gcc-toolchain={ARM_ROOT}/usr", f"--ld-path={CACHE}/arm64/usr/bin/ld.lld-19",
+                   "-static-libstdc++", "-static-libgcc"]
     else:
         command = ["g++"]
     with tempfile.NamedTemporaryFile(dir=out.parent, delete=False) as temporary:
