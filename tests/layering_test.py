@@ -38,6 +38,13 @@ ONLY = {"vulkan/": ["vk_runtime"], "volk": ["vk_runtime"], "vk_mem_alloc": ["vk_
         "hwy/": ["cpu_fallback"], "asmjit": ["cpu_fallback"], "dnnl": ["cpu_fallback"], "zip.h": ["recorded"]}
 # Tables that include nothing: rows that every room may expand as it needs.
 TABLES = ["ir/ops.def"]
+# Words that only some files of src may use: what is decided by them is decided there (device/workarounds.cpp, tuning.cpp).
+WORDS = {
+    "driver_id": ["device/", "vk_runtime/device_snapshot.cpp"],
+    "vendor_id": ["device/", "vk_runtime/device_snapshot.cpp", "vk_runtime/cache_file.cpp"],
+}
+# And words that a room does without.
+WITHOUT = {"spirv_codegen": ["is_cpu", "driver_name", "driver_info", "DeviceType"]}
 MAX_LINES = 800
 
 
@@ -74,6 +81,12 @@ def main():
         if not text.isascii():
             errors.append(f"src/{name}: holds characters beyond ASCII")
         for number, line in enumerate(text.splitlines(), 1):
+            for word, places in WORDS.items():
+                if re.search(rf"\b{word}\b", line) and not name.startswith(tuple(places)):
+                    errors.append(f"src/{name}:{number}: only {', '.join(places)} may use {word}")
+            for word in WITHOUT.get(room, []):
+                if re.search(rf"\b{word}\b", line):
+                    errors.append(f"src/{name}:{number}: {room} may not use {word}")
             m = re.match(r'\s*#\s*include\s*[<"]([^">]+)[">]', line)
             if not m:
                 continue

@@ -3,105 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <type_traits>
 
 #include "device/device_profile_fields.h"
 
 namespace krafla {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Names = std::span<const std::string_view>;
-
 constexpr std::array<std::string_view, 5> kDeviceTypes = {"other", "integrated", "discrete", "virtual", "cpu"};
 constexpr std::array<std::string_view, 15> kComponentTypes = {
     "f16", "f32", "f64", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "bf16", "f8e4m3", "f8e5m2", "other"};
 constexpr std::array<std::string_view, 5> kScopes = {"subgroup", "workgroup", "device", "queue_family", "other"};
 constexpr std::array<std::string_view, 3> kIndependence = {"32_only", "all", "none"};
-
-Names NamesOf(DeviceType) { return kDeviceTypes; }
-Names NamesOf(ComponentType) { return kComponentTypes; }
-Names NamesOf(MatrixScope) { return kScopes; }
-Names NamesOf(FloatIndependence) { return kIndependence; }
-
-template <typename T>
-constexpr bool kIsVector = false;
-template <typename T>
-constexpr bool kIsVector<std::vector<T>> = true;
-
-template <typename T>
-Json ToJsonValue(const T& value) {
-  if constexpr (std::is_enum_v<T>) {
-    return std::string(NamesOf(value)[static_cast<std::size_t>(value)]);
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-    return value;
-  } else if constexpr (kIsVector<T> || std::is_array_v<T>) {
-    Json out = Json::array();
-    for (const auto& item : value) out.push_back(ToJsonValue(item));
-    return out;
-  } else {
-    Json out = Json::object();
-    VisitFields(value, [&](const char* name, const auto& field) { out[name] = ToJsonValue(field); });
-    return out;
-  }
-}
-
-template <typename T>
-Result<> FromJson(const Json& json, const std::string& where, T& value) {
-  if constexpr (std::is_enum_v<T>) {
-    Names names = NamesOf(value);
-    auto it = json.is_string() ? std::ranges::find(names, json.get_ref<const std::string&>()) : names.end();
-    if (it == names.end()) {
-      return InvalidArgument("{} of a device profile is {}, which is no name that this field has.", where, json.dump());
-    }
-    value = static_cast<T>(it - names.begin());
-  } else if constexpr (std::is_same_v<T, bool>) {
-    if (!json.is_boolean()) return InvalidArgument("{} of a device profile is {}, not a boolean.", where, json.dump());
-    value = json.get<bool>();
-  } else if constexpr (std::is_integral_v<T>) {
-    if (!json.is_number_unsigned() || json.get<uint64_t>() > std::numeric_limits<T>::max()) {
-      return InvalidArgument("{} of a device profile is {}, not an integer between 0 and {}.", where, json.dump(),
-                             std::numeric_limits<T>::max());
-    }
-    value = json.get<T>();
-  } else if constexpr (std::is_floating_point_v<T>) {
-    if (!json.is_number()) return InvalidArgument("{} of a device profile is {}, not a number.", where, json.dump());
-    value = json.get<T>();
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    if (!json.is_string()) return InvalidArgument("{} of a device profile is {}, not a string.", where, json.dump());
-    value = json.get<std::string>();
-  } else if constexpr (kIsVector<T>) {
-    if (!json.is_array()) return InvalidArgument("{} of a device profile is not an array.", where);
-    value.clear();
-    for (std::size_t i = 0; i < json.size(); ++i) {
-      value.emplace_back();
-      KRAFLA_TRY(FromJson(json[i], Format("{}[{}]", where, i), value.back()));
-    }
-  } else if constexpr (std::is_array_v<T>) {
-    if (!json.is_array() || json.size() != std::extent_v<T>) {
-      return InvalidArgument("{} of a device profile is not an array of {}.", where, std::extent_v<T>);
-    }
-    for (std::size_t i = 0; i < json.size(); ++i) {
-      KRAFLA_TRY(FromJson(json[i], Format("{}[{}]", where, i), value[i]));
-    }
-  } else {
-    if (!json.is_object()) return InvalidArgument("{} of a device profile is not an object.", where);
-    std::set<std::string> known;
-    Result<> status;
-    VisitFields(value, [&](const char* name, auto& field) {
-      known.insert(name);
-      if (auto it = json.find(name); status && it != json.end()) status = FromJson(*it, where + "." + name, field);
-    });
-    KRAFLA_TRY(std::move(status));
-    for (const auto& [key, unused] : json.items()) {
-      if (!known.contains(key)) return InvalidArgument("{} of a device profile has the unknown key '{}'.", where, key);
-    }
-  }
-  return {};
-}
 
 // Drops the cooperative-matrix rows that use a type that the profile no longer has.
 void DropMatrices(DeviceProfile& p, std::initializer_list<ComponentType> types) {
@@ -230,6 +142,11 @@ Failure UnknownFeature(std::string_view name) {
 
 }  // namespace
 
+Names NamesOf(DeviceType) { return kDeviceTypes; }
+Names NamesOf(ComponentType) { return kComponentTypes; }
+Names NamesOf(MatrixScope) { return kScopes; }
+Names NamesOf(FloatIndependence) { return kIndependence; }
+
 std::string_view DeviceTypeName(DeviceType type) { return kDeviceTypes[static_cast<std::size_t>(type)]; }
 std::optional<DeviceType> FindDeviceType(std::string_view name) {
   const auto at = std::ranges::find(kDeviceTypes, name);
@@ -276,17 +193,8 @@ Result<DeviceProfile> DeviceProfile::WithEnabled(const DeviceProfile& device,
 }
 
 Result<DeviceProfile> ParseDeviceProfile(std::string_view json) {
-  // No profile nests deeper than 4; the parser itself is recursive-free, its values are not.
-  int depth = 0, deepest = 0;
-  for (char c : json) {
-    if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
-    if (c == ']' || c == '}') --depth;
-  }
-  if (deepest > 64) return InvalidArgument("A device profile nests {} levels deep; the limit is 64.", deepest);
-  Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) return InvalidArgument("The text of a device profile is not JSON.");
   DeviceProfile out;
-  KRAFLA_TRY(FromJson(parsed, "the profile", out));
+  KRAFLA_TRY(JsonReader("device profile").Read(json, out));
   return out;
 }
 

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of DeviceProfile with their JSON names, listed once for the writer and the reader. `Self` is const for
-// the one and not for the other.
+// The fields of DeviceProfile with their JSON names, listed once for the writer and the reader.
 #pragma once
 
-#include <concepts>
-#include <type_traits>
-
 #include "device/device_profile.h"
+#include "device/json_fields.h"
 
 namespace krafla {
 
-template <typename Self, typename T>
-concept Is = std::same_as<std::remove_const_t<Self>, T>;
+Names NamesOf(DeviceType);
+Names NamesOf(ComponentType);
+Names NamesOf(MatrixScope);
+Names NamesOf(FloatIndependence);
 
 template <Is<DeviceLimits> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {

@@ -303,12 +303,9 @@ Value Builder::Select(Value c, Value a, Value b) {
 Value Builder::FAdd(Value a, Value b) { return Binary(spv::Op::OpFAdd, a, b, a.kind, strict); }
 Value Builder::FSub(Value a, Value b) { return Binary(spv::Op::OpFSub, a, b, a.kind, strict); }
 Value Builder::FMul(Value a, Value b) { return Binary(spv::Op::OpFMul, a, b, a.kind, strict); }
-// llvmpipe takes 0 / x for 0 also where x is negative or NaN, and x / 0 for undefined, where it finds the zero out by
-// itself (Mesa, gallivm/lp_bld_arit.c, lp_build_div). There a zero on either side is worked out from the bits.
 Value Builder::FDiv(Value a, Value b) {
-  constexpr uint32_t kLlvmpipe = 13;  // VK_DRIVER_ID_MESA_LLVMPIPE
   const Value quotient = Binary(spv::Op::OpFDiv, a, b, a.kind, strict);
-  if (m.profile().driver_id != kLlvmpipe) return quotient;
+  if (!m.workarounds().zero_quotients_from_bits) return quotient;
   const int width = std::max(a.width, b.width);
   const Kind words = a.kind == Kind::kF64 ? Kind::kU64 : a.kind == Kind::kF32 ? Kind::kU32 : Kind::kU16;
   const Value sign_bit = Const(words, uint64_t{1} << (KindBits(words) - 1));

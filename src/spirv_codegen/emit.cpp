@@ -49,36 +49,38 @@ Result<> CheckBufferCount(const EmittedKernel& kernel, const DeviceProfile& prof
 
 namespace {
 
-Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const DeviceProfile& profile,
-                                  const EmitOptions& options) {
-  if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, profile, options);
-  if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) {
-    return EmitReduce(kernel, *reduce, profile, options);
-  }
-  if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) return EmitDot(kernel, *dot, profile, options);
-  if (const auto* sort = std::get_if<plan::SortKernel>(&kernel.body)) return EmitSort(kernel, *sort, profile, options);
-  if (const auto* scan = std::get_if<plan::ScanKernel>(&kernel.body)) return EmitScan(kernel, *scan, profile, options);
-  if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body)) {
-    return EmitScatter(kernel, *scatter, profile, options);
-  }
-  if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) return EmitConv(kernel, *conv, profile, options);
-  if (const auto* fft = std::get_if<plan::FftKernel>(&kernel.body)) return EmitFft(kernel, *fft, profile, options);
-  if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) {
-    return EmitLinalg(kernel, *linalg, profile, options);
-  }
+Result<EmittedProgram> EmitFamily(const plan::KernelPlan& kernel, const Target& target) {
+  if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) return EmitLoop(kernel, *loop, target);
+  if (const auto* reduce = std::get_if<plan::ReduceKernel>(&kernel.body)) return EmitReduce(kernel, *reduce, target);
+  if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) return EmitDot(kernel, *dot, target);
+  if (const auto* sort = std::get_if<plan::SortKernel>(&kernel.body)) return EmitSort(kernel, *sort, target);
+  if (const auto* scan = std::get_if<plan::ScanKernel>(&kernel.body)) return EmitScan(kernel, *scan, target);
+  if (const auto* scatter = std::get_if<plan::ScatterKernel>(&kernel.body))
+    return EmitScatter(kernel, *scatter, target);
+  if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) return EmitConv(kernel, *conv, target);
+  if (const auto* fft = std::get_if<plan::FftKernel>(&kernel.body)) return EmitFft(kernel, *fft, target);
+  if (const auto* linalg = std::get_if<plan::LinalgKernel>(&kernel.body)) return EmitLinalg(kernel, *linalg, target);
   return Unimplemented("There is no device code for kernels of the family '{}'.", plan::FamilyName(kernel));
 }
 
 }  // namespace
 
 Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile, const EmitOptions& options) {
-  if (options.treat_as_gpu && profile.is_cpu) {
-    DeviceProfile gpu = profile;
-    gpu.is_cpu = false;
-    return Emit(kernel, gpu, options);
+  if (options.treat_as_gpu) {
+    const std::string names[] = {"host_cores"};
+    KRAFLA_ASSIGN(const DeviceProfile gpu, profile.WithDisabled(names));
+    EmitOptions rest = options;
+    rest.treat_as_gpu = false;
+    return Emit(kernel, gpu, rest);
+  }
+  if (options.tuning == nullptr) {
+    const Tuning tuning = TuningFor(profile);
+    EmitOptions with = options;
+    with.tuning = &tuning;
+    return Emit(kernel, profile, with);
   }
   KRAFLA_TRY(CanEmit(kernel, profile));
-  KRAFLA_ASSIGN(EmittedProgram out, EmitFamily(kernel, profile, options));
+  KRAFLA_ASSIGN(EmittedProgram out, EmitFamily(kernel, Target{profile, *options.tuning, options}));
   // How many buffers the shaders of a kernel touch is known now only.
   for (const EmittedKernel& emitted : out.kernels) KRAFLA_TRY(CheckBufferCount(emitted, profile));
   return out;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/device_profile.h"
+#include "device/tuning.h"
 #include "krafla/status.h"
 #include "plan/kernel_plan.h"
 
@@ -21,7 +22,8 @@ namespace krafla::spirv {
 struct EmitOptions {
   bool enable_cooperative_matrix = false;  // use them wherever a shape fits, also where they are not known to be faster
   bool allow_cooperative_matrix = true;
-  bool treat_as_gpu = false;  // chooses as if shaders did not run on the host's cores
+  bool treat_as_gpu = false;       // as for the profile without "host_cores"
+  const Tuning* tuning = nullptr;  // what variants, tiles and sizes are chosen by; null: TuningFor(profile)
 };
 
 struct EmittedKernel {

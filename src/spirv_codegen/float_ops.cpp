@@ -76,9 +76,8 @@ Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands) {
 }
 
 Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind) {
-  // SwiftShader (VkDriverId 10) converts unsigned words in two roundings. Halves are exact, and their sum is rounded
-  // once.
-  if (!is_signed && v.kind == Kind::kU32 && kind == Kind::kF32 && b.m.profile().driver_id == 10) {
+  // Halves are exact, and their sum is rounded once.
+  if (!is_signed && v.kind == Kind::kU32 && kind == Kind::kF32 && b.m.workarounds().u32_to_f32_in_halves) {
     const Value high = b.UToF(b.Shr(v, b.U32(16)), kind), low = b.UToF(b.And(v, b.U32(0xffff)), kind);
     return b.FAdd(b.FMul(high, b.F32(65536.0f)), low);
   }
@@ -87,24 +86,20 @@ Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind) {
 
 namespace {
 
-// Whether the device's own division and square root are correctly rounded. Drivers that run on the host's cores use
-// its instructions, which are.
-bool HasExactDivision(const Builder& b) { return b.m.profile().is_cpu; }
-
 // The root of a number > 0; of others it is undefined in GLSL.std.450.
 Value NativeSqrt(Builder& b, Value x) { return b.Glsl(GLSLstd450Sqrt, {x}, Kind::kF32, x.width); }
 
 }  // namespace
 
 Value DivideFloat(Builder& b, Value x, Value y) {
-  if (HasExactDivision(b) || !b.strict) return b.FDiv(x, y);
+  if (!b.m.workarounds().corrects_division || !b.strict) return b.FDiv(x, y);
   const SpirvOps o{b, std::max(x.width, y.width)};
   return DivideFrom(o, F{x}, F{y}, [&](F a, F c) { return F{b.FDiv(a.v, c.v)}; }).v;
 }
 
 Value SqrtFloat(Builder& b, Value x) {
   const SpirvOps o{b, x.width};
-  if (!HasExactDivision(b)) return SqrtFrom(o, F{x}, [&](F a) { return F{NativeSqrt(b, a.v)}; }).v;
+  if (b.m.workarounds().corrects_division) return SqrtFrom(o, F{x}, [&](F a) { return F{NativeSqrt(b, a.v)}; }).v;
   const Value zero = b.F32(0.0f);
   const Value positive = b.FCompare(FCmp::kGt, x, zero);
   const Value root = NativeSqrt(b, b.Select(positive, x, b.F32(1.0f)));

@@ -39,7 +39,8 @@ std::vector<uint32_t> StringWords(std::string_view text) {
   return words;
 }
 
-Module::Module(const DeviceProfile& profile) : profile_(profile), version_(ChooseVersion(profile.max_spirv_version)) {
+Module::Module(const DeviceProfile& profile)
+    : profile_(profile), workarounds_(WorkaroundsFor(profile)), version_(ChooseVersion(profile.max_spirv_version)) {
   Require(spv::Capability::Shader);
   main_ = NewId();
   block_ = NewId();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "device/device_profile.h"
+#include "device/workarounds.h"
 #include "spirv/unified1/spirv.hpp11"
 
 namespace krafla::spirv {
@@ -54,6 +55,7 @@ class Module {
   explicit Module(const DeviceProfile& profile);
 
   const DeviceProfile& profile() const { return profile_; }
+  const Workarounds& workarounds() const { return workarounds_; }
   uint32_t version() const { return version_; }
   Id NewId() { return next_id_++; }
 
@@ -117,6 +119,7 @@ class Module {
   void FloatModes(std::vector<uint32_t>& modes);
 
   const DeviceProfile& profile_;
+  const Workarounds workarounds_;
   uint32_t version_;
   Id next_id_ = 1;
   Id glsl_ = 0;

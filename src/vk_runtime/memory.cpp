@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/workarounds.h"
 #include "vk_runtime/buffer_pool.h"
 #include "vk_runtime/device.h"
 #include "vk_runtime/transfer.h"
@@ -106,8 +107,7 @@ Result<> Device::CheckRoom(uint64_t bytes, std::string_view what) {
     return ResourceExhausted("{} of {} bytes was wanted; {} allows at most {} bytes in one buffer.", what, bytes,
                              profile_.name, most);
   }
-  // A CPU device overcommits as the operating system does: an allocation succeeds and a later store kills the process.
-  if (profile_.is_cpu && bytes >= (uint64_t{1} << 20)) {
+  if (WorkaroundsFor(profile_).overcommits_memory && bytes >= (uint64_t{1} << 20)) {
     VmaBudget budgets[VK_MAX_MEMORY_HEAPS];
     vmaGetHeapBudgets(allocator_, budgets);
     if (bytes > budgets[0].budget || budgets[0].usage > budgets[0].budget - bytes) {

@@ -4,28 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+
+#include "profiles.h"
 
 namespace krafla {
 namespace {
 
-std::string ProfileText(const std::string& name) {
-  std::ifstream file(std::string(KRAFLA_SOURCE_DIR) + "/tests/profiles/" + name + ".json");
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-DeviceProfile Load(const std::string& name) {
-  auto profile = ParseDeviceProfile(ProfileText(name));
-  EXPECT_TRUE(profile) << name << ": " << profile.error().ToString();
-  return profile ? *profile : DeviceProfile();
-}
-const char* const kAll[] = {"lavapipe", "swiftshader", "min_vulkan11", "amd_rdna3", "intel_xe2", "nvidia_ada"};
+using testing::LoadProfile;
+using testing::ProfileText;
 
 TEST(DeviceProfile, JsonRoundTrip) {
-  for (const char* name : kAll) {
-    DeviceProfile profile = Load(name);
+  for (const char* name : testing::kProfiles) {
+    DeviceProfile profile = LoadProfile(name);
     auto again = ParseDeviceProfile(profile.ToJson());
     ASSERT_TRUE(again) << again.error().ToString();
     EXPECT_EQ(*again, profile) << name;
@@ -36,21 +26,21 @@ TEST(DeviceProfile, JsonRoundTrip) {
 }
 
 TEST(DeviceProfile, ProfilesAreWhatTheySay) {
-  EXPECT_TRUE(Load("lavapipe").is_cpu);
-  EXPECT_EQ(Load("lavapipe").limits.subgroup_size, 8u);
-  EXPECT_EQ(Load("lavapipe").cooperative_matrices.size(), 4u);
-  EXPECT_FALSE(Load("swiftshader").features.int64);
-  EXPECT_EQ(Load("amd_rdna3").limits.min_subgroup_size, 32u);
-  EXPECT_TRUE(Load("intel_xe2").features.cooperative_matrix);
-  EXPECT_EQ(Load("nvidia_ada").limits.max_shared_memory_bytes, 49152u);
+  EXPECT_TRUE(LoadProfile("lavapipe").is_cpu);
+  EXPECT_EQ(LoadProfile("lavapipe").limits.subgroup_size, 8u);
+  EXPECT_EQ(LoadProfile("lavapipe").cooperative_matrices.size(), 4u);
+  EXPECT_FALSE(LoadProfile("swiftshader").features.int64);
+  EXPECT_EQ(LoadProfile("amd_rdna3").limits.min_subgroup_size, 32u);
+  EXPECT_TRUE(LoadProfile("intel_xe2").features.cooperative_matrix);
+  EXPECT_EQ(LoadProfile("nvidia_ada").limits.max_shared_memory_bytes, 49152u);
   // The table of required limits of the Vulkan 1.1 specification is what an empty profile starts from.
-  DeviceProfile least = Load("min_vulkan11"), empty;
+  DeviceProfile least = LoadProfile("min_vulkan11"), empty;
   EXPECT_EQ(least.features, empty.features);
   EXPECT_EQ(least.limits, empty.limits);
 }
 
 TEST(DeviceProfile, EveryFieldCountsInTheHash) {
-  DeviceProfile a = Load("amd_rdna3"), b = a;
+  DeviceProfile a = LoadProfile("amd_rdna3"), b = a;
   b.limits.max_workgroup_count[2] -= 1;
   EXPECT_NE(a, b);
   EXPECT_NE(a.Hash(), b.Hash());
@@ -63,7 +53,7 @@ TEST(DeviceProfile, EveryFieldCountsInTheHash) {
 }
 
 TEST(DeviceProfile, EveryFeatureNameSwitchesSomethingOff) {
-  DeviceProfile everything = Load("amd_rdna3");
+  DeviceProfile everything = LoadProfile("amd_rdna3");
   everything.features.float8 = everything.features.float8_cooperative_matrix = true;
   everything.unified_memory = true;
   everything.is_cpu = true;
@@ -82,7 +72,7 @@ TEST(DeviceProfile, EveryFeatureNameSwitchesSomethingOff) {
 }
 
 TEST(DeviceProfile, MatricesGoWithTheirTypes) {
-  DeviceProfile p = Load("nvidia_ada");
+  DeviceProfile p = LoadProfile("nvidia_ada");
   std::vector<std::string> names = {"fp16", "bf16"};
   auto off = p.WithDisabled(names);
   ASSERT_TRUE(off);
@@ -111,7 +101,7 @@ TEST(DeviceProfile, UnknownNamesAndBadJsonAreRefused) {
   refused("7", "not an object");
   refused(R"({"nam": "x"})", "unknown key 'nam'");
   refused(R"({"name": 7})", "not a string");
-  refused(R"({"limits": {"subgroup_size": -1}})", "the profile.limits.subgroup_size");
+  refused(R"({"limits": {"subgroup_size": -1}})", "The device profile.limits.subgroup_size is -1");
   refused(R"({"limits": {"subgroup_size": 4294967296}})", "between 0 and 4294967295");
   refused(R"({"limits": {"max_workgroup_size": [1, 2]}})", "array of 3");
   refused(R"({"type": "gpu"})", "no name");

@@ -166,7 +166,7 @@ class Emission {
       if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
         for (const NamedProfile& p : profiles_) {
           const std::string what = std::string(loop->instruction->name()) + " for " + p.name;
-          auto emitted = EmitLoopNest(plan, *loop, p.profile);
+          auto emitted = EmitLoopNest(plan, *loop, p.profile, TuningFor(p.profile));
           if (!emitted) {
             EXPECT_EQ(emitted.error().code(), StatusCode::kUnimplemented) << what << ": " << emitted.error().ToString();
             continue;

@@ -81,13 +81,14 @@ std::vector<std::string> FeaturesOff(const Module& module, const CompileOptions&
 namespace {
 
 // Makes kernels of the loops that are fit for it, the outer ones first, and marks what is launched besides them.
-Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, bool wanted, EmittedKernels& out) {
+Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, const Tuning& tuning, bool wanted,
+                   EmittedKernels& out) {
   return plan::TryForEachStep(plan, [&](const plan::Step& step) -> Result<bool> {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step))
       out.launched[static_cast<std::size_t>(launch->kernel)] = true;
     const auto* loop = std::get_if<plan::WhileStep>(&step);
     if (loop == nullptr || !wanted) return true;
-    auto emitted = spirv::EmitLoopNest(plan, *loop, profile);
+    auto emitted = spirv::EmitLoopNest(plan, *loop, profile, tuning);
     if (emitted) {
       out.loops.emplace(loop, std::move(*emitted));
       return false;
@@ -104,12 +105,15 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
   spirv::EmitOptions emit_options;
   emit_options.enable_cooperative_matrix = options.enabled.contains("coopmat");
   emit_options.allow_cooperative_matrix = !options.disabled.contains("coopmat");
+  KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
+  emit_options.tuning = &tuning;
   EmittedKernels out;
+  out.rate = tuning.rate;
   out.programs.resize(plan.kernels.size());
   out.refusals.resize(plan.kernels.size());
   out.entry_points.resize(plan.kernels.size());
   out.launched.resize(plan.kernels.size());
-  KRAFLA_TRY(EmitLoops(plan, profile, !options.disabled.contains("loops"), out));
+  KRAFLA_TRY(EmitLoops(plan, profile, tuning, !options.disabled.contains("loops"), out));
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     if (!out.launched[k]) continue;
     const CustomCallKernel* custom = CustomKernelOf(plan.kernels[k], CustomCallsOf(options));

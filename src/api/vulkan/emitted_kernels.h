@@ -32,6 +32,7 @@ struct EmittedKernels {
   std::vector<std::string> refusals;                           // why
   std::vector<std::string> entry_points;                       // of custom kernels; empty: "main"
   uint64_t scratch_bytes = 0;
+  RateTuning rate;  // of the device, until runs are measured
 };
 Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,
                                    const CompileOptions& options);

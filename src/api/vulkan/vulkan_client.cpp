@@ -10,6 +10,7 @@
 #include "api/vulkan/emitted_kernels.h"
 #include "api/vulkan/self_test_cases.h"
 #include "api/vulkan/vulkan_executable.h"
+#include "device/tuning.h"
 #include "vk_runtime/instance.h"
 
 namespace krafla {
@@ -62,9 +63,8 @@ class VulkanClient : public Client {
     CompileReport report;
     FrontEnd front_end(std::move(module), options, report, device_.target);
     KRAFLA_TRY(front_end.Optimize());
-    // As the code generator decides (EmitOptions).
-    bool matrices = options.enabled.contains("coopmat") || !physical_.profile.is_cpu;
-    KRAFLA_ASSIGN(Tested tested, DeviceWithout(FeaturesOff(front_end.module(), options), matrices));
+    KRAFLA_ASSIGN(Tested tested,
+                  DeviceWithout(FeaturesOff(front_end.module(), options), options.enabled.contains("coopmat")));
     KRAFLA_ASSIGN(plan::ProgramPlan plan, front_end.Plan(&tested.device->profile()));
     auto services = std::make_unique<HostServices>(CustomCallsOf(options),
                                                    options.transfers != nullptr ? options.transfers : transfers_);
@@ -81,13 +81,16 @@ class VulkanClient : public Client {
     std::string note;
   };
 
-  // `matrices`: the self-test tries cooperative matrices too.
-  Result<Tested> DeviceWithout(const std::vector<std::string>& names, bool matrices) {
+  // `forces_matrices`: cooperative matrices are used also where the tuning does not want them.
+  Result<Tested> DeviceWithout(const std::vector<std::string>& names, bool forces_matrices) {
+    KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
+    KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
+    // As the code generator decides (ChooseCoopTile): what it uses the self-test tries.
+    const bool matrices = forces_matrices || tuning.coop.used;
     std::lock_guard lock(mutex_);
     auto it = devices_.find({names, matrices});
     // A lost device is made anew; what was compiled for it stays lost.
     if (it != devices_.end() && it->second.device->Alive()) return current_ = it->second;
-    KRAFLA_ASSIGN(DeviceProfile profile, physical_.profile.WithDisabled(names));
     KRAFLA_ASSIGN(std::vector<vk::SelfTestCase> cases, SelfTestCases(profile, matrices));
     std::shared_ptr<vk::Device> made;
     vk::SelfTestOutcome outcome;
@@ -125,7 +128,7 @@ class VulkanClient : public Client {
       std::lock_guard lock(mutex_);
       if (current_.device != nullptr && current_.device->Alive()) return current_.device;
     }
-    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, !physical_.profile.is_cpu));
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, false));
     return std::move(tested.device);
   }
 

@@ -22,13 +22,11 @@ Result<AlignedBytes> VulkanExecutable::HostBytes(uint64_t size) {
 
 namespace {
 
-// For cutting submissions before any has been measured: rather too much than too little. A processor that runs shaders
-// manages far more than 2.5 billion operations a second in kernels that are long, an integrated GPU more than 200
-// billion.
-double EstimatedMs(const plan::KernelPlan& kernel, bool is_cpu) {
+// For cutting submissions before any has been measured: rather too much than too little.
+double EstimatedMs(const plan::KernelPlan& kernel, const RateTuning& rate) {
   static const double processors = UsableProcessors();
-  const double flops_per_ms = is_cpu ? 2.5e6 * processors : 2e8, bytes_per_ms = is_cpu ? 5e5 * processors : 2e7;
-  return std::max(kernel.flops / flops_per_ms, kernel.bytes / bytes_per_ms);
+  const double times = rate.per_processor ? processors : 1;
+  return std::max(kernel.flops / (rate.flops_per_ms * times), kernel.bytes / (rate.bytes_per_ms * times));
 }
 
 }  // namespace
@@ -225,7 +223,7 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
   }
   double shares = 0;
   for (const spirv::EmittedDispatch& dispatch : program.dispatches) shares += dispatch.share;
-  const double ms = EstimatedMs(kernel, device_->profile().is_cpu);
+  const double ms = EstimatedMs(kernel, shared_->kernels.rate);
   for (const spirv::EmittedDispatch& dispatch : program.dispatches) {
     const spirv::EmittedKernel& emitted = program.kernels[static_cast<std::size_t>(dispatch.kernel)];
     vk::Launch launch;

@@ -12,12 +12,11 @@ namespace krafla::spirv {
 namespace {
 
 // Small matrices: an invocation each, in the result or, of narrow types, in scratch.
-Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
-                                const DeviceProfile& profile) {
+Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
   constexpr int kA = 0, kOut = 1;
   const int64_t n = k.rows;
   const bool narrow = Numbers::WideType(k.type) != k.type;
-  LinalgProgram program(plan, k, profile, narrow ? std::vector<int64_t>{k.batch * n * n} : std::vector<int64_t>{});
+  LinalgProgram program(plan, k, target, narrow ? std::vector<int64_t>{k.batch * n * n} : std::vector<int64_t>{});
   const int work = narrow ? program.scratch(0) : kOut;
   const int each = program.Add("cholesky.each", [&](LinalgKernelWriter& w) {
     Builder& b = w.b;
@@ -60,20 +59,17 @@ Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::Linalg
   return program.Take();
 }
 
-}  // namespace
-Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
-                                    const DeviceProfile& profile) {
+Result<EmittedProgram> EmitBlocks(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
   constexpr int kA = 0, kOut = 1;
   const int64_t n = k.rows;
   const ElementType wide = Numbers::WideType(k.type);
   const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
-  int64_t block = 32;
-  while (block > 8 && (block * block * element > profile.limits.max_shared_memory_bytes / 2 ||
-                       block > WorkgroupSize(profile, 1u << 30) || block / 2 >= n))
+  int64_t block = target.tuning.linalg.block;
+  while (block > 8 && (block * block * element > target.profile.limits.max_shared_memory_bytes / 2 ||
+                       block > WorkgroupSize(target.profile, 1u << 30) || block / 2 >= n))
     block /= 2;
-  if (n * n <= kNumbersOfAnInvocation) return EmitEach(plan, k, profile);
   // Scratch 0: the lower factor. Scratch 1: what each matrix has failed with: not zero where it is not positive.
-  LinalgProgram program(plan, k, profile, {k.batch * n * n, k.batch});
+  LinalgProgram program(plan, k, target, {k.batch * n * n, k.batch});
   const int work = program.scratch(0), failed = program.scratch(1);
   auto place = [&](LinalgKernelWriter& w, Value row, Value column) {
     return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(n)), row), w.U32(n)), column);
@@ -197,6 +193,20 @@ Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::Li
   });
   KRAFLA_TRY(program.Run(finish, n * n));
   return program.Take();
+}
+
+// In order of preference.
+constexpr LinalgVariant kCholeskyVariants[] = {
+    {"each", RefusesInvocationEach, [](const LinalgCase& c, std::string) { return EmitEach(c.plan, c.k, c.target); }},
+    {"blocks", nullptr,
+     [](const LinalgCase& c, std::string refused) { return WithReason(EmitBlocks(c.plan, c.k, c.target), refused); }},
+};
+static_assert(TakesEverything(kCholeskyVariants));
+
+}  // namespace
+
+Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
+  return MakeFirst(kCholeskyVariants, LinalgCase{plan, k, target});
 }
 
 }  // namespace krafla::spirv

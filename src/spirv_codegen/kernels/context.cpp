@@ -86,6 +86,13 @@ void AddKernel(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, u
   out.dispatches.push_back(std::move(dispatch));
 }
 
+Result<EmittedProgram> WithReason(Result<EmittedProgram> program, const std::string& reason) {
+  if (!program) return program;
+  for (EmittedKernel& kernel : program->kernels)
+    if (kernel.reason.empty()) kernel.reason = reason;
+  return program;
+}
+
 Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile) {
   for (std::size_t i = 0; i < plan.bindings.size(); ++i) {
     const plan::Binding& binding = plan.bindings[i];

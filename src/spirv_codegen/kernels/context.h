@@ -11,6 +11,13 @@
 
 namespace krafla::spirv {
 
+// What code is generated for. Capabilities and limits are the profile's, choices the tuning's.
+struct Target {
+  const DeviceProfile& profile;
+  const Tuning& tuning;
+  const EmitOptions& options;
+};
+
 // One kernel under construction.
 class KernelWriter {
  public:
@@ -51,28 +58,23 @@ void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint3
 void AddKernel(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, uint32_t local, uint32_t subgroup,
                std::string variant, std::string reason = "");
 
+// Gives every kernel of the program that has no reason this one.
+Result<EmittedProgram> WithReason(Result<EmittedProgram> program, const std::string& reason);
+
 // Refuses what 32-bit index arithmetic cannot reach.
 Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile);
 
 uint32_t WorkgroupSize(const DeviceProfile& profile, uint32_t wanted);
 
-Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop,
-                                const DeviceProfile& profile, const EmitOptions& options);
-Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const plan::ReduceKernel& reduce,
-                                  const DeviceProfile& profile, const EmitOptions& options);
-Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const plan::DotKernel& dot, const DeviceProfile& profile,
-                               const EmitOptions& options);
-Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKernel& conv,
-                                const DeviceProfile& profile, const EmitOptions& options);
-Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort,
-                                const DeviceProfile& profile, const EmitOptions& options);
-Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan,
-                                const DeviceProfile& profile, const EmitOptions& options);
-Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKernel& fft, const DeviceProfile& profile,
-                               const EmitOptions& options);
-Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::LinalgKernel& linalg,
-                                  const DeviceProfile& profile, const EmitOptions& options);
+Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop, const Target& target);
+Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const plan::ReduceKernel& reduce, const Target& target);
+Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const plan::DotKernel& dot, const Target& target);
+Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKernel& conv, const Target& target);
+Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const Target& target);
+Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan, const Target& target);
+Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKernel& fft, const Target& target);
+Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::LinalgKernel& linalg, const Target& target);
 Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& scatter,
-                                   const DeviceProfile& profile, const EmitOptions& options);
+                                   const Target& target);
 
 }  // namespace krafla::spirv

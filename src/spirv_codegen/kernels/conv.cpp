@@ -18,7 +18,7 @@ int64_t OutputCount(const ConvProblem& p) {
 int64_t SplitOf(const ConvProblem& p) { return PartCount(p.window * p.inputs, OutputCount(p)); }
 
 Result<EmittedProgram> EmitConvInParts(
-    const plan::KernelPlan& plan, const ConvProblem& p, int64_t parts, const DeviceProfile& profile,
+    const plan::KernelPlan& plan, const ConvProblem& p, int64_t parts, const Target& target,
     const std::function<Result<EmittedProgram>(const plan::KernelPlan&, const plan::ElementProgram&)>& emit) {
   const plan::KernelPlan with_parts = WithParts(plan, p.k.accumulate_type, parts, OutputCount(p));
   std::vector<int64_t> dims(p.k.output_dims.begin(), p.k.output_dims.end());
@@ -28,26 +28,37 @@ Result<EmittedProgram> EmitConvInParts(
   out.scratch_bytes.push_back(with_parts.bindings.back().byte_size());
   KRAFLA_ASSIGN(EmittedProgram sums, emit(with_parts, epilogue));
   AddParts(out, std::move(sums), static_cast<double>(p.window * p.inputs));
-  KRAFLA_TRY(AddJoin(out, plan, {p.k.epilogue, p.k.accumulate_type, p.k.result_type, parts}, profile));
+  KRAFLA_TRY(AddJoin(out, plan, {p.k.epilogue, p.k.accumulate_type, p.k.result_type, parts}, target));
   return out;
 }
 
-Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKernel& k, const DeviceProfile& profile,
-                                const EmitOptions& options) {
-  KRAFLA_TRY(CheckType(k.input_type, profile));
-  KRAFLA_TRY(CheckType(k.kernel_type, profile));
-  KRAFLA_TRY(CheckType(k.result_type, profile));
-  const ConvProblem p(k);
-  std::string reason;
-  const bool is_gemm = TakesGemm(p, profile, reason);
-  if (!ChannelsLast(p)) {
-    KRAFLA_ASSIGN(std::optional<EmittedProgram> rearranged, EmitRearrangedConv(plan, p, is_gemm, profile, options));
-    if (rearranged) return std::move(*rearranged);
-  }
-  if (is_gemm) return EmitGemmConv(plan, p, profile, options);
-  KRAFLA_ASSIGN(EmittedProgram out, EmitDirectConv(plan, p, profile));
-  for (EmittedKernel& kernel : out.kernels) kernel.reason = reason;
-  return out;
+namespace {
+
+struct ConvCase {
+  const plan::KernelPlan& plan;
+  const ConvProblem& problem;
+  const Target& target;
+};
+
+// In order of preference.
+constexpr Variant<ConvCase, Result<EmittedProgram>> kConvVariants[] = {
+    {"reorder", [](const ConvCase& c) { return RefusesReorderedConv(c.plan, c.problem, c.target); },
+     [](const ConvCase& c, std::string) { return EmitReorderedConv(c.plan, c.problem, c.target); }},
+    {"product of matrices", [](const ConvCase& c) { return RefusesGemm(c.problem, c.target); },
+     [](const ConvCase& c, std::string) { return EmitGemmConv(c.plan, c.problem, c.target); }},
+    {"direct", nullptr,
+     [](const ConvCase& c, std::string refused) {
+       return WithReason(EmitDirectConv(c.plan, c.problem, c.target), refused);
+     }},
+};
+static_assert(TakesEverything(kConvVariants));
+
+}  // namespace
+
+Result<EmittedProgram> EmitConv(const plan::KernelPlan& plan, const plan::ConvKernel& k, const Target& target) {
+  for (ElementType type : {k.input_type, k.kernel_type, k.result_type}) KRAFLA_TRY(CheckType(type, target.profile));
+  const ConvProblem problem(k);
+  return MakeFirst(kConvVariants, ConvCase{plan, problem, target});
 }
 
 }  // namespace krafla::spirv

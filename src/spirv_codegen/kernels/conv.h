@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "spirv_codegen/kernels/matrix.h"
+#include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
 
@@ -31,24 +32,21 @@ struct ConvProblem {
 int64_t SplitOf(const ConvProblem& problem);
 // `emit` gives the kernels for a plan with parts and the epilogue that stores them, over [parts, output dims...].
 Result<EmittedProgram> EmitConvInParts(
-    const plan::KernelPlan& plan, const ConvProblem& problem, int64_t parts, const DeviceProfile& profile,
+    const plan::KernelPlan& plan, const ConvProblem& problem, int64_t parts, const Target& target,
     const std::function<Result<EmittedProgram>(const plan::KernelPlan&, const plan::ElementProgram&)>& emit);
 
 bool ChannelsLast(const ConvProblem& problem);
 
-// As a product of matrices whose one side is never written down: pixels by window and features. False, with
-// a reason: not this one.
-bool TakesGemm(const ConvProblem& problem, const DeviceProfile& profile, std::string& reason);
-Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& problem,
-                                    const DeviceProfile& profile, const EmitOptions& options);
+// As a product of matrices whose one side is never written down: pixels by window and features.
+Refusal RefusesGemm(const ConvProblem& problem, const Target& target);
+Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& problem, const Target& target);
 
-// With input and kernel put in another order first, where that pays. `is_gemm`: TakesGemm is true of `problem`.
-Result<std::optional<EmittedProgram>> EmitRearrangedConv(const plan::KernelPlan& plan, const ConvProblem& problem,
-                                                         bool is_gemm, const DeviceProfile& profile,
-                                                         const EmitOptions& options);
+// With input and kernel put in another order first, where that pays.
+Refusal RefusesReorderedConv(const plan::KernelPlan& plan, const ConvProblem& problem, const Target& target);
+Result<EmittedProgram> EmitReorderedConv(const plan::KernelPlan& plan, const ConvProblem& problem,
+                                         const Target& target);
 
 // Every convolution; registers only.
-Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem,
-                                      const DeviceProfile& profile);
+Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& problem, const Target& target);
 
 }  // namespace krafla::spirv

@@ -101,7 +101,8 @@ plan::ElementProgram ProductProgram(const plan::KernelPlan& plan, const ConvProb
 // The sums of `parts` parts of window and features, or of all, given to `epilogue` over the output dims, after the part
 // where there are several.
 Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProblem& p, int64_t parts,
-                                    const plan::ElementProgram& epilogue_program, const DeviceProfile& profile) {
+                                    const plan::ElementProgram& epilogue_program, const Target& target) {
+  const DeviceProfile& profile = target.profile;
   const plan::ElementProgram program = ProductProgram(plan, p);
   EmittedProgram out;
   const Dims& dims = p.k.output_dims;
@@ -124,7 +125,7 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
   int64_t of_part = 1;
   for (int64_t d : items_dims) of_part *= d;
   const int64_t items = of_part * parts;
-  const uint32_t local = WorkgroupSize(profile, profile.is_cpu ? 32 : 64);
+  const uint32_t local = WorkgroupSize(profile, target.tuning.conv.direct_local);
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
   KernelWriter w(plan, profile);
   Builder& b = w.b;
@@ -218,13 +219,12 @@ Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProb
 
 }  // namespace
 
-Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& p,
-                                      const DeviceProfile& profile) {
+Result<EmittedProgram> EmitDirectConv(const plan::KernelPlan& plan, const ConvProblem& p, const Target& target) {
   const int64_t parts = SplitOf(p);
-  if (parts <= 1) return EmitProducts(plan, p, 1, p.k.epilogue, profile);
-  return EmitConvInParts(plan, p, parts, profile,
+  if (parts <= 1) return EmitProducts(plan, p, 1, p.k.epilogue, target);
+  return EmitConvInParts(plan, p, parts, target,
                          [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {
-                           return EmitProducts(with_parts, p, parts, epilogue, profile);
+                           return EmitProducts(with_parts, p, parts, epilogue, target);
                          });
 }
 

@@ -9,8 +9,8 @@
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/conv.h"
-#include "spirv_codegen/kernels/coop_tile.h"
 #include "spirv_codegen/kernels/split_sum.h"
+#include "spirv_codegen/kernels/tiled.h"
 
 namespace krafla::spirv {
 namespace {
@@ -375,104 +375,80 @@ struct ConvGemm {
 
 bool ChannelsLast(const ConvProblem& p) { return p.features_last || p.a.output_feature == p.out_minor; }
 
-bool TakesGemm(const ConvProblem& p, const DeviceProfile& profile, std::string& reason) {
-  if (p.a.batch_group_count != 1) return reason = "batch groups", false;
+Refusal RefusesGemm(const ConvProblem& p, const Target& target) {
+  const ConvTuning& tuning = target.tuning.conv;
+  if (p.a.batch_group_count != 1) return "batch groups";
   for (const WindowDim& w : p.a.window) {
-    if (w.base_dilation != 1) return reason = "a dilated input", false;
+    if (w.base_dilation != 1) return "a dilated input";
   }
   for (int64_t d : p.k.input_dims) {
-    if (d == 0) return reason = "an empty input", false;
+    if (d == 0) return "an empty input";
   }
-  if (p.pixels == 0 || p.outputs == 0 || p.inputs == 0) return reason = "nothing to sum", false;
-  if (p.outputs < 8 || p.inputs * p.window < 16) return reason = "few features in a group", false;
-  if (p.pixels > INT32_MAX || p.inputs * p.window > INT32_MAX) return reason = "an extent above 2^31", false;
-  if (p.groups > 1 && p.outputs % 4 != 0) return reason = "groups of an odd size", false;
-  if (ChannelsLast(p)) return true;
-  if (SplitOf(p) > 1) return reason = "pixels side by side, and a window of many", false;
+  if (p.pixels == 0 || p.outputs == 0 || p.inputs == 0) return "nothing to sum";
+  if (p.outputs < tuning.least_features || p.inputs * p.window < tuning.least_depth) return "few features in a group";
+  if (p.pixels > INT32_MAX || p.inputs * p.window > INT32_MAX) return "an extent above 2^31";
+  if (p.groups > 1 && p.outputs % 4 != 0) return "groups of an odd size";
+  if (ChannelsLast(p)) return std::nullopt;
+  if (SplitOf(p) > 1) return "pixels side by side, and a window of many";
   bool spatial_minor = false;
   for (int64_t d : p.a.output_spatial) spatial_minor = spatial_minor || d == p.out_minor;
-  if (!spatial_minor || p.a.output_spatial.back() != p.out_minor) return reason = "pixels are not side by side", false;
-  if (!KernelDepthIsContiguous(p)) return reason = "a kernel stored in another order than the input", false;
-  if (profile.is_cpu && BitWidth(p.k.accumulate_type) != 32) return reason = "wide sums", false;
-  return true;
+  if (!spatial_minor || p.a.output_spatial.back() != p.out_minor) return "pixels are not side by side";
+  if (!KernelDepthIsContiguous(p)) return "a kernel stored in another order than the input";
+  if (tuning.only_packed_pixels && BitWidth(p.k.accumulate_type) != 32) return "wide sums";
+  return std::nullopt;
 }
 
 namespace {
 
-Result<EmittedProgram> EmitGemm(const plan::KernelPlan& plan, const ConvGemm& gemm, const DeviceProfile& profile,
-                                const EmitOptions& options) {
-  const ConvProblem& p = gemm.p;
+struct GemmCase {
+  TiledProduct product;
+};
+// In order of preference.
+constexpr ProductVariant<GemmCase> kGemmVariants[] = {kCoop<GemmCase>, kTile<GemmCase>, kPackedPanel<GemmCase>,
+                                                      kPanel<GemmCase>};
+static_assert(TakesEverything(kGemmVariants));
+
+constexpr TiledNames kConvNames = {"conv.coop", "conv.tile", "conv.pack", "conv.packed_panel", "conv.panel"};
+
+// Pixels are always packed; kernels where they are large, for a dot's reason.
+Refusal RefusesConvPacking(const ConvGemm& gemm, const ConvTuning& tuning) {
+  if (!gemm.last) return std::nullopt;
   const TileProblem& t = gemm.tile;
-  EmittedProgram out;
-  const ElementType a_type = gemm.last ? p.k.input_type : p.k.kernel_type;
-  const ElementType b_type = gemm.last ? p.k.kernel_type : p.k.input_type;
-  std::string no_matrices = "a window in parts";
-  if (gemm.parts > 1) {
-    // A part may have fewer positions than others.
-  } else if (const auto tile = ChooseCoopTile(t, a_type, b_type, profile, options, no_matrices)) {
-    auto operands = [&](KernelWriter& w, bool depth_in_range) {
-      return gemm.Operands(w, depth_in_range, /*raw=*/true);
-    };
-    return EmitCoopTile(plan, profile, t, a_type, operands, *tile, "conv.coop");
-  }
-  const uint32_t subgroup = FixedSubgroupSize(profile);
-  if (!profile.is_cpu) {
-    for (const SharedTileOptions o :
-         {SharedTileOptions{64, 64, 16, 4}, SharedTileOptions{32, 32, 16, 4}, SharedTileOptions{16, 16, 16, 4}}) {
-      if (!SharedTileFits(o, t.accumulate, profile)) continue;
-      const int64_t tiles = t.batch * CeilDiv(t.rows, o.block_rows) * CeilDiv(t.columns, o.block_columns);
-      if (o.block_rows > 16 && tiles < 32) continue;
-      KernelWriter w(plan, profile);
-      KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, t, gemm.Operands(w, t.depth % o.block_depth == 0), o));
-      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "conv.tile",
-                Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
-      return out;
-    }
-  }
-  PanelOptions panel;
-  panel.lanes = profile.is_cpu ? (subgroup != 0 ? subgroup : 8) : WorkgroupSize(profile, 32);
-  panel.chained = profile.is_cpu;
-  const uint32_t need = profile.is_cpu ? subgroup : 0;
-  const int64_t words = PackedWords(t, panel.lanes);
-  // Pixels are always packed; kernels where they are large, for a dot's reason.
-  const bool pack = BitWidth(t.accumulate) == 32 && words * 4 <= (int64_t{1} << 28) &&
-                    (!gemm.last || (t.depth * t.segments * t.columns >= 1 << 16 && t.rows >= 32));
-  if (pack) {
-    const int scratch = static_cast<int>(plan.bindings.size());
-    const std::vector<BufferDesc> descs{{words, 4}};
-    out.scratch_bytes.push_back(words * 4);
-    const uint32_t local = WorkgroupSize(profile, 64);
-    {
-      KernelWriter w(plan, profile, descs);
-      KRAFLA_ASSIGN(auto dispatch, EmitPack(w, t, gemm.Operands(w, t.depth % 4 == 0), panel.lanes, scratch, local));
-      dispatch.share = std::min(1.0, 8.0 / static_cast<double>(t.rows));
-      AddKernel(out, w, std::move(dispatch), local, 0, "conv.pack", "");
-    }
-    panel.packed_binding = scratch;
-    KernelWriter w(plan, profile, descs);
-    KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
-    AddKernel(out, w, std::move(dispatch), panel.lanes, need, "conv.packed_panel",
-              (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
-    return out;
-  }
-  KernelWriter w(plan, profile);
-  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, gemm.Operands(w, true), panel));
-  AddKernel(out, w, std::move(dispatch), panel.lanes, need, "conv.panel",
-            (gemm.last ? "channels last; " : "channels first; ") + no_matrices);
-  return out;
+  if (t.depth * t.segments * t.columns < tuning.pack_elements) return "a small kernel";
+  if (t.rows < tuning.pack_rows) return "few pixels read the kernel";
+  return std::nullopt;
+}
+
+Result<EmittedProgram> EmitGemm(const plan::KernelPlan& plan, const ConvGemm& gemm, const Target& target) {
+  const ConvProblem& p = gemm.p;
+  const ConvTuning& tuning = target.tuning.conv;
+  return MakeFirst(kGemmVariants, GemmCase{{.plan = plan,
+                                            .target = target,
+                                            .names = kConvNames,
+                                            .tile = gemm.tile,
+                                            .a_type = gemm.last ? p.k.input_type : p.k.kernel_type,
+                                            .b_type = gemm.last ? p.k.kernel_type : p.k.input_type,
+                                            .operands = [&gemm](KernelWriter& w, bool in_range,
+                                                                bool raw) { return gemm.Operands(w, in_range, raw); },
+                                            .shared_tiles = tuning.shared_tiles,
+                                            // A part may have fewer positions than others.
+                                            .no_coop = gemm.parts > 1 ? Refusal("a window in parts") : std::nullopt,
+                                            .no_shared_tile = {},
+                                            .no_packing = RefusesConvPacking(gemm, tuning),
+                                            .panel = PanelsFor(target),
+                                            .note = gemm.last ? "channels last" : "channels first"}});
 }
 
 }  // namespace
 
-Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const DeviceProfile& profile,
-                                    const EmitOptions& options) {
+Result<EmittedProgram> EmitGemmConv(const plan::KernelPlan& plan, const ConvProblem& p, const Target& target) {
   ConvGemm gemm(p);
   const int64_t wanted = std::min(SplitOf(p), p.window);
-  if (wanted <= 1) return EmitGemm(plan, gemm, profile, options);
-  return EmitConvInParts(plan, p, CeilDiv(p.window, CeilDiv(p.window, wanted)), profile,
+  if (wanted <= 1) return EmitGemm(plan, gemm, target);
+  return EmitConvInParts(plan, p, CeilDiv(p.window, CeilDiv(p.window, wanted)), target,
                          [&](const plan::KernelPlan& with_parts, const plan::ElementProgram& epilogue) {
                            gemm.Split(wanted, epilogue);
-                           return EmitGemm(with_parts, gemm, profile, options);
+                           return EmitGemm(with_parts, gemm, target);
                          });
 }
 

@@ -46,12 +46,12 @@ bool Divides(const CoopTileOptions& o) {
          o.block_depth % k == 0;
 }
 
-// The size of subgroups that share a matrix. Intel's matrix units work with the smallest.
-uint32_t SubgroupFor(const DeviceProfile& profile) {
-  const uint32_t fixed = FixedSubgroupSize(profile);
-  constexpr uint32_t kIntel = 0x8086;
-  if (profile.vendor_id == kIntel && profile.features.subgroup_size_control) return profile.limits.min_subgroup_size;
-  return fixed;
+// The size of subgroups that share a matrix.
+uint32_t SubgroupFor(const Target& target) {
+  const DeviceProfile& profile = target.profile;
+  if (target.tuning.coop.smallest_subgroup && profile.features.subgroup_size_control)
+    return profile.limits.min_subgroup_size;
+  return FixedSubgroupSize(profile);
 }
 
 std::optional<CooperativeMatrixShape> BestShape(const DeviceProfile& profile, ElementType a, ElementType b,
@@ -77,14 +77,15 @@ std::optional<CooperativeMatrixShape> BestShape(const DeviceProfile& profile, El
 
 }  // namespace
 
-std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType a, ElementType b,
-                                              const DeviceProfile& profile, const EmitOptions& options,
+std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType a, ElementType b, const Target& target,
                                               std::string& reason) {
+  const DeviceProfile& profile = target.profile;
+  const MatrixTuning& tuning = target.tuning.coop;
   auto no = [&](std::string why) {
-    reason = "no cooperative matrices: " + std::move(why);
+    reason = std::move(why);
     return std::nullopt;
   };
-  if (!options.allow_cooperative_matrix) return no("switched off");
+  if (!target.options.allow_cooperative_matrix) return no("switched off");
   const DeviceFeatures& f = profile.features;
   if (!f.cooperative_matrix || !f.vulkan_memory_model) return no("the device has none");
   if (p.rows == 0 || p.columns == 0 || p.depth == 0 || p.segments == 0) return no("nothing to sum");
@@ -97,28 +98,21 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType 
   if (IsFloat(a) != IsFloat(narrow) || !typed) return no("the operands' types");
   const std::optional<CooperativeMatrixShape> shape = BestShape(profile, a, b, p.accumulate);
   if (!shape) return no("the device has no shape for these types");
-  const bool forced = options.enable_cooperative_matrix;
-  if (!forced && profile.is_cpu) return no("slow on a CPU-type device");
+  const bool forced = target.options.enable_cooperative_matrix;
+  if (!forced && !tuning.used) return no("slow on this device");
   if (!forced && (p.rows < shape->m || p.columns < shape->n || p.depth < shape->k)) return no("a small problem");
-  const uint32_t subgroup = SubgroupFor(profile);
+  const uint32_t subgroup = SubgroupFor(target);
   if (subgroup == 0) return no("the size of subgroups is not known");
 
-  struct Tile {
-    int rows, columns, subgroup_rows, subgroup_columns;
-    int64_t least;  // tiles that fill a device
-  };
-  constexpr Tile kGpu[] = {{128, 128, 4, 2, 64}, {64, 64, 2, 2, 32}, {32, 32, 2, 1, 0}, {32, 32, 1, 1, 0}};
-  constexpr Tile kCpu[] = {{16, 16, 1, 1, 0}, {32, 32, 1, 1, 0}};
   const auto k = static_cast<int64_t>(shape->k);
-  const int64_t depth_bytes = profile.is_cpu ? 32 : 64;
-  for (const Tile& t : profile.is_cpu ? std::span<const Tile>(kCpu) : std::span<const Tile>(kGpu)) {
+  for (const MatrixTile& t : tuning.tiles) {
     // Not one that is mostly edge.
-    if (t.least > 0 && (p.rows <= t.rows / 2 || p.columns <= t.columns / 2)) continue;
+    if (t.least_tiles > 0 && (p.rows <= t.rows / 2 || p.columns <= t.columns / 2)) continue;
     CoopTileOptions o{*shape, t.rows, t.columns, 0, t.subgroup_rows, t.subgroup_columns, subgroup};
-    const int64_t depth = std::max(RoundUp(depth_bytes / GroupWords(*shape), k), k);
+    const int64_t depth = std::max(RoundUp(tuning.depth_bytes / GroupWords(*shape), k), k);
     o.block_depth = static_cast<int>(std::min(depth, RoundUp(p.depth, k)));
     const int64_t tiles = p.batch * CeilDiv(p.rows, t.rows) * CeilDiv(p.columns, t.columns);
-    if (tiles < t.least || !Divides(o) || SharedBytes(o) > profile.limits.max_shared_memory_bytes) continue;
+    if (tiles < t.least_tiles || !Divides(o) || SharedBytes(o) > profile.limits.max_shared_memory_bytes) continue;
     if (o.local() != WorkgroupSize(profile, o.local())) continue;
     return o;
   }

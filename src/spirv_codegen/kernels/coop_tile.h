@@ -21,8 +21,7 @@ struct CoopTileOptions {
 
 // The shape and the tile for operands stored as `a` and `b`; nullopt, with a reason: not this way.
 std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& problem, ElementType a, ElementType b,
-                                              const DeviceProfile& profile, const EmitOptions& options,
-                                              std::string& reason);
+                                              const Target& target, std::string& reason);
 
 // Gives operands that read bits; `depth_in_range`: never past the end of the depth.
 using MakeOperands = std::function<TileOperands(KernelWriter&, bool depth_in_range)>;

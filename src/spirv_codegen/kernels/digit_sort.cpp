@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stable sort of positions by their keys' digits, the last digits first. A row is cut in chunks, and a *worker* has
-// one: an invocation where shaders run on the host's cores, with counters in scratch; else a workgroup, whose
+// one: an invocation, with counters in scratch (SortTuning::invocation_chunks); or a workgroup, whose
 // invocations have a stretch of the chunk and a column of counters in shared memory each. A pass by one digit is three
 // dispatches: the workers count digits, a scan over (digit, chunk) makes places of the counts, and the workers put
 // their elements there. Where a row is one chunk it is one dispatch.
@@ -20,29 +20,28 @@
 namespace krafla::spirv {
 namespace {
 
-constexpr int64_t kLongestRank = 256;         // rows that are sorted by rank
-constexpr int64_t kLongestRankOfKept = 1024;  // and what a top-k keeps, which is few beside what it reads
-constexpr int64_t kLongestHostChunk = int64_t{1} << 20;
+// Of an invocation: what it does in one dispatch cannot be cut.
+constexpr int64_t kLongestChunk = int64_t{1} << 20;
 
 class DigitSort {
  public:
-  DigitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const SortKeys& keys,
-            const DeviceProfile& profile)
+  DigitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const SortKeys& keys, const Target& target)
       : plan_(plan),
         keys_(keys),
-        profile_(profile),
+        profile_(target.profile),
+        tuning_(target.tuning.sort),
         rows_(sort),
-        on_host_(profile.is_cpu),
-        lanes_(on_host_ ? WorkgroupSize(profile, 8) : std::bit_floor(WorkgroupSize(profile, 128))),
+        own_chunks_(tuning_.invocation_chunks),
+        lanes_(std::bit_floor(WorkgroupSize(profile_, tuning_.lanes))),
         length_(rows_.length()),
         half_(rows_.rows() * rows_.length()) {}
 
   Result<EmittedProgram> Emit() {
     if (half_ == 0) return std::move(out_);
     const std::span<const SortKeys::Word> words = keys_.words();
-    const bool selects = words.size() == 1 && rows_.keep() <= length_ / 4 && length_ > kLongestRank;
+    const bool selects = words.size() == 1 && rows_.keep() <= length_ / 4 && length_ > tuning_.rank_row;
     const int64_t sorted = selects ? rows_.keep() : length_;
-    const bool ranks = sorted <= (selects ? kLongestRankOfKept : kLongestRank);
+    const bool ranks = sorted <= (selects ? tuning_.rank_kept : tuning_.rank_row);
     const int64_t rows = rows_.rows();
     const int64_t words_of_keys = ranks ? std::max<int64_t>(std::ssize(words), 1) * half_ : 2 * half_;
     const int64_t positions = ranks ? (selects ? rows * sorted : 1) : 2 * half_;
@@ -85,17 +84,21 @@ class DigitSort {
   // How rows of `length` are cut, and how many bits a digit has, where a pass accesses memory so often for each element
   // and for each counter.
   void Cut(int64_t length, int64_t of_element = 10, int64_t of_counter = 4) {
-    if (!on_host_) {
+    if (!own_chunks_) {
       bits_ = 4;
       const int64_t rows = rows_.rows();
-      const bool whole = length <= 4096 || (rows >= 32 && length <= 16384);
-      chunk_ = whole ? length : RoundUp(std::max<int64_t>(2048, CeilDiv(length, 4096)), static_cast<int64_t>(lanes_));
+      const bool whole =
+          length <= tuning_.whole_row || (rows >= tuning_.many_rows && length <= tuning_.whole_row_of_many);
+      chunk_ = whole ? length
+                     : RoundUp(std::max<int64_t>(tuning_.least_chunk, CeilDiv(length, tuning_.most_chunks)),
+                               static_cast<int64_t>(lanes_));
       chunks_ = CeilDiv(length, chunk_);
       return;
     }
     // As many chunks as keep some processors busy.
     const int64_t wanted =
-        std::max(std::min(CeilDiv(64, rows_.rows()), CeilDiv(length, 8192)), CeilDiv(length, kLongestHostChunk));
+        std::max(std::min(CeilDiv(tuning_.wanted_chunks, rows_.rows()), CeilDiv(length, tuning_.invocation_chunk)),
+                 CeilDiv(length, kLongestChunk));
     chunk_ = CeilDiv(length, wanted > 4 ? RoundUp(wanted, static_cast<int64_t>(lanes_)) : wanted);
     chunks_ = CeilDiv(length, chunk_);
     int64_t least = 0;
@@ -110,7 +113,7 @@ class DigitSort {
 
   // Ends a kernel of `items` invocations: body(item).
   Result<int> FinishItems(Kernel& k, int64_t items, std::string variant, const std::function<void(Value)>& body) {
-    const uint32_t local = on_host_ ? lanes_ : WorkgroupSize(profile_, 64);
+    const uint32_t local = WorkgroupSize(profile_, tuning_.item_local);
     KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile_));
     const Value item = k.b.Add(k.b.Mul(GroupNumber(k.b, grid), k.b.U32(local)), k.b.LocalIndex());
     k.b.If(k.b.Compare(Cmp::kULt, item, k.U32(items)), [&] { body(item); });
@@ -124,7 +127,7 @@ class DigitSort {
       body(row, chunks == 1 ? k.b.U32(0) : k.b.Sub(worker, k.b.Mul(row, k.U32(chunks))));
     };
     const int64_t workers = rows_.rows() * chunks;
-    if (on_host_) return FinishItems(k, workers, std::move(variant), with);
+    if (own_chunks_) return FinishItems(k, workers, std::move(variant), with);
     KRAFLA_ASSIGN(Grid grid, FoldGrid(workers, profile_));
     const Value worker = GroupNumber(k.b, grid);
     if (grid.exact) with(worker);
@@ -154,19 +157,20 @@ class DigitSort {
   // ---- Counters of a worker, of which each invocation has its own.
 
   struct Counters {
-    Id shared = 0, sums = 0;  // on a GPU: a column an invocation, digit * lanes + lane; then the number of all
-    Value base;               // on the host: of the worker's cells in scratch
+    // Of a workgroup's chunk: a column an invocation, digit * lanes + lane; then the number of all.
+    Id shared = 0, sums = 0;
+    Value base;  // of an invocation's chunk: its cells in scratch
     int digits = 0;
   };
   // The cell of a digit in the table of counts.
   Value Cell(Kernel& k, Value row, Value digit, Value chunk, int digits) const {
-    if (on_host_) return k.b.Add(k.b.Mul(k.b.Add(k.b.Mul(row, k.U32(chunks_)), chunk), k.U32(digits)), digit);
+    if (own_chunks_) return k.b.Add(k.b.Mul(k.b.Add(k.b.Mul(row, k.U32(chunks_)), chunk), k.U32(digits)), digit);
     return k.b.Add(k.b.Mul(k.b.Add(k.b.Mul(row, k.U32(digits)), digit), k.U32(chunks_)), chunk);
   }
   Counters MakeCounters(Kernel& k, Value row, Value chunk, int digits) const {
     Counters c;
     c.digits = digits;
-    if (on_host_) {
+    if (own_chunks_) {
       c.base = Cell(k, row, k.b.U32(0), chunk, digits);
     } else {
       c.shared = k.b.SharedArray(Kind::kU32, 1, static_cast<uint32_t>(digits) * lanes_ + 1);
@@ -175,14 +179,14 @@ class DigitSort {
     return c;
   }
   Value LoadCounter(Kernel& k, const Counters& c, Value at) const {
-    return on_host_ ? Load(k, kCounts, at) : k.b.LoadShared(c.shared, Kind::kU32, 1, at);
+    return own_chunks_ ? Load(k, kCounts, at) : k.b.LoadShared(c.shared, Kind::kU32, 1, at);
   }
   void StoreCounter(Kernel& k, const Counters& c, Value at, Value v) const {
-    if (on_host_) Store(k, kCounts, at, v);
+    if (own_chunks_) Store(k, kCounts, at, v);
     else k.b.StoreShared(c.shared, at, v);
   }
   Value CounterOf(Kernel& k, const Counters& c, Value digit) const {
-    if (on_host_) return k.b.Add(c.base, digit);
+    if (own_chunks_) return k.b.Add(c.base, digit);
     return k.b.Add(k.b.Mul(digit, k.b.U32(lanes_)), k.b.LocalIndex());
   }
   // body(element, values) for [begin, end), four and more at a time: what a turn costs is much beside a load and a
@@ -202,7 +206,7 @@ class DigitSort {
                     const std::function<Values(Value, const Values&)>& body) const {
     Builder& b = k.b;
     Value begin = b.Mul(chunk, k.U32(chunk_)), end = b.Min(b.Add(begin, k.U32(chunk_)), k.U32(length_));
-    if (!on_host_) {
+    if (!own_chunks_) {
       const Value each = k.U32(CeilDiv(chunk_, static_cast<int64_t>(lanes_)));
       begin = b.Min(b.Add(begin, b.Mul(b.LocalIndex(), each)), end);
       end = b.Min(b.Add(begin, each), end);
@@ -239,7 +243,7 @@ class DigitSort {
     });
   }
   // Few counters of an invocation of its own are values.
-  bool InValues(int digits) const { return on_host_ && digits <= 4; }
+  bool InValues(int digits) const { return own_chunks_ && digits <= 4; }
   Values OneMore(Kernel& k, Values counts, Value digit) const {
     for (std::size_t d = 0; d < counts.size(); ++d) {
       const Value is = k.b.Compare(Cmp::kEq, digit, k.U32(static_cast<int64_t>(d)));
@@ -296,7 +300,7 @@ class DigitSort {
       return FinishWorkers(k, chunks_, name, [&](Value row, Value chunk) {
         const Counters c = MakeCounters(k, row, chunk, digits);
         Count(k, c, chunk, digit(k, row));
-        if (on_host_) return;
+        if (own_chunks_) return;
         ScanShared(k, c);
         ForOwnDigit(k, digits, [&](Value d) {
           const Value first = k.b.Mul(d, k.b.U32(lanes_));
@@ -319,7 +323,7 @@ class DigitSort {
         Store(k, kCounts, at, sum);
         return Values{b.Add(sum, count)};
       };
-      if (on_host_) {
+      if (own_chunks_) {
         return FinishItems(k, rows_.rows(), name, [&](Value row) {
           b.For(b.U32(0), k.U32(digits), b.U32(1), {b.U32(0)}, [&](Value d, const Values& s) {
             return b.For(b.U32(0), k.U32(chunks_), b.U32(1), s, [&](Value chunk, const Values& sum) {
@@ -354,7 +358,7 @@ class DigitSort {
         const Counters c = MakeCounters(k, row, chunk, digits);
         const DigitOf digit = digit_of(k, row);
         Id ahead = 0;  // of each digit's elements, those in other chunks less those of other digits in this one
-        if (!on_host_) {
+        if (!own_chunks_) {
           Count(k, c, chunk, digit);
           ScanShared(k, c);
           if (chunks_ > 1) {
@@ -576,7 +580,7 @@ class DigitSort {
       else move();
     };
     const double share = static_cast<double>(length_) / 8;
-    const int64_t step = on_host_ ? 8 : 32;
+    const int64_t step = tuning_.rank_step;
     if (length_ < step) {
       KRAFLA_ASSIGN(const int kernel, FinishItems(k, rows_.rows() * length_, "sort.rank", [&](Value n) {
                       const Value row = b.UDiv(n, k.U32(length_));
@@ -587,7 +591,7 @@ class DigitSort {
     }
     // Workgroups within a row: all read the same other element.
     const uint32_t local =
-        WorkgroupSize(profile_, static_cast<uint32_t>(std::min<int64_t>(RoundUp(length_, step), on_host_ ? 64 : 256)));
+        WorkgroupSize(profile_, static_cast<uint32_t>(std::min<int64_t>(RoundUp(length_, step), tuning_.rank_local)));
     const int64_t blocks = CeilDiv(length_, static_cast<int64_t>(local)), groups = rows_.rows() * blocks;
     KRAFLA_ASSIGN(Grid grid, FoldGrid(groups, profile_));
     const Value group = GroupNumber(b, grid), row = b.UDiv(group, k.U32(blocks));
@@ -602,11 +606,12 @@ class DigitSort {
   const plan::KernelPlan& plan_;
   const SortKeys& keys_;
   const DeviceProfile& profile_;
+  const SortTuning& tuning_;
   SortRows rows_;
-  bool on_host_;
-  uint32_t lanes_;  // of a workgroup
-  int64_t length_;  // of a row, of what is still sorted
-  int64_t half_;    // of the arrays of keys and positions, of which a pass reads one half and writes the other
+  bool own_chunks_;  // SortTuning::invocation_chunks
+  uint32_t lanes_;   // of a workgroup
+  int64_t length_;   // of a row, of what is still sorted
+  int64_t half_;     // of the arrays of keys and positions, of which a pass reads one half and writes the other
   int64_t chunk_ = 1, chunks_ = 1;  // elements of a chunk, chunks of a row
   int bits_ = 4;
   bool has_positions_ = false;  // else an element's position is its place
@@ -620,8 +625,8 @@ class DigitSort {
 }  // namespace
 
 Result<EmittedProgram> EmitDigitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const SortKeys& keys,
-                                     const DeviceProfile& profile) {
-  return DigitSort(plan, sort, keys, profile).Emit();
+                                     const Target& target) {
+  return DigitSort(plan, sort, keys, target).Emit();
 }
 
 }  // namespace krafla::spirv

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// DotKernel. In order of preference:
-//   rows      few rows or few columns, both operands contiguous along the depth: a subgroup a block of sums, its lanes
-//             along the depth
-//   panel     sums in registers, lanes along the columns, no shared memory; b first packed into panels where it is
-//             read often (CPU-type devices), or as it lies; accepts everything
-//   tile      through shared memory (GPUs)
-// A depth too long for one workgroup is split first (split_sum.h): its parts are batches of another dot.
-// and before all of them
-//   coop      cooperative matrices, where the device has them for these types
+// DotKernel: the table kDotVariants. A depth too long for one workgroup is split first (split_sum.h): its parts are
+// batches of another dot.
 #include <algorithm>
 
 #include "base/checked_math.h"
-#include "spirv_codegen/kernels/coop_tile.h"
 #include "spirv_codegen/kernels/dot.h"
 #include "spirv_codegen/kernels/split_sum.h"
+#include "spirv_codegen/kernels/tiled.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
@@ -194,8 +187,7 @@ bool ReadsWell(const StridedMatrix& b) {
 
 // The dot of [first, first + parts * depth) of k in `parts` parts, whose sums go to the last binding from `entry` on.
 Result<EmittedProgram> EmitPart(const plan::KernelPlan& with_parts, const DotKernel& k, int64_t first, int64_t parts,
-                                int64_t depth, int64_t entry, const DeviceProfile& profile,
-                                const EmitOptions& options) {
+                                int64_t depth, int64_t entry, const Target& target) {
   DotKernel part = k;
   part.batch.insert(part.batch.begin(), parts);
   part.lhs_batch_strides.insert(part.lhs_batch_strides.begin(), depth * k.lhs_k_stride);
@@ -208,25 +200,102 @@ Result<EmittedProgram> EmitPart(const plan::KernelPlan& with_parts, const DotKer
   dims.push_back(k.m);
   dims.push_back(k.n);
   part.epilogue = PartEpilogue(with_parts, dims, k.accumulate_type, entry);
-  return EmitDot(with_parts, part, profile, options);
+  return EmitDot(with_parts, part, target);
 }
 
 Result<EmittedProgram> EmitSplitDot(const plan::KernelPlan& plan, const DotKernel& k, int64_t wanted,
-                                    const DeviceProfile& profile, const EmitOptions& options) {
+                                    const Target& target) {
   const int64_t depth = RoundUp(CeilDiv(k.k, wanted), 64), whole = k.k / depth, rest = k.k % depth;
   const int64_t outputs = Product(k.batch) * k.m * k.n, parts = whole + (rest > 0 ? 1 : 0);
   const plan::KernelPlan with_parts = WithParts(plan, k.accumulate_type, parts, outputs);
   EmittedProgram out;
   out.scratch_bytes.push_back(with_parts.bindings.back().byte_size());
-  KRAFLA_ASSIGN(EmittedProgram most, EmitPart(with_parts, k, 0, whole, depth, 0, profile, options));
+  KRAFLA_ASSIGN(EmittedProgram most, EmitPart(with_parts, k, 0, whole, depth, 0, target));
   AddParts(out, std::move(most), static_cast<double>(whole * depth));
   if (rest > 0) {
-    KRAFLA_ASSIGN(EmittedProgram last,
-                  EmitPart(with_parts, k, whole * depth, 1, rest, whole * outputs, profile, options));
+    KRAFLA_ASSIGN(EmittedProgram last, EmitPart(with_parts, k, whole * depth, 1, rest, whole * outputs, target));
     AddParts(out, std::move(last), static_cast<double>(rest));
   }
-  KRAFLA_TRY(AddJoin(out, plan, {k.epilogue, k.accumulate_type, k.result_type, parts}, profile));
+  KRAFLA_TRY(AddJoin(out, plan, {k.epilogue, k.accumulate_type, k.result_type, parts}, target));
   return out;
+}
+
+struct DotCase {
+  const plan::KernelPlan& plan;
+  const Target& target;
+  const DotKernel& k;
+  DotProblem by_rows;  // with the fewer of rows and columns as rows
+  TiledProduct product;
+};
+
+Refusal RefusesRows(const DotCase& c) {
+  const DotKernel& k = c.k;
+  const DotProblem& p = c.by_rows;
+  const uint32_t subgroup = FixedSubgroupSize(c.target.profile);
+  if (subgroup == 0) return "no fixed subgroup size";
+  const int64_t most = c.target.tuning.dot.most_rows;
+  if (std::min(k.m, k.n) > most) return Format("more than {} rows and columns", most);
+  if (k.k < int64_t{subgroup} * 4) return "a short depth";
+  if (!DepthVectors(p.a, k.k, true) || !DepthVectors(p.b, k.k, false) || p.b.row_stride != 1)
+    return "the operands do not lie along the depth";
+  if (p.tile.columns <= 1) return "a single sum";
+  return std::nullopt;
+}
+
+Result<EmittedProgram> EmitDotRows(const DotCase& c, std::string refused) {
+  const uint32_t subgroup = FixedSubgroupSize(c.target.profile);
+  const uint32_t local = std::max(c.target.tuning.dot.rows_local / subgroup, 1u) * subgroup;
+  EmittedProgram out;
+  KernelWriter w(c.plan, c.target.profile);
+  const int rows = static_cast<int>(c.by_rows.tile.rows);
+  KRAFLA_ASSIGN(auto dispatch, EmitRows(w, c.by_rows, rows, 4, subgroup, local));
+  AddKernel(out, w, std::move(dispatch), local, subgroup, "dot.rows",
+            Format("{} x {} sums; {}", c.k.m, c.k.n, refused));
+  return out;
+}
+
+// In order of preference.
+constexpr ProductVariant<DotCase> kDotVariants[] = {
+    kCoop<DotCase>,
+    // Few rows or few columns, both operands contiguous along the depth: a subgroup a block of sums, its lanes along
+    // the depth.
+    {"rows", RefusesRows, EmitDotRows},
+    kTile<DotCase>,
+    kPackedPanel<DotCase>,
+    kPanel<DotCase>,
+};
+static_assert(TakesEverything(kDotVariants));
+
+constexpr TiledNames kDotNames = {"dot.coop", "dot.tile", "dot.pack", "dot.packed_panel", "dot.panel"};
+
+Refusal RefusesDotTile(const DotKernel& k, const DotTuning& tuning) {
+  if (std::min(k.m, k.n) < tuning.least_tile_side) return "few rows or columns";
+  if (k.k < tuning.least_tile_depth) return "a short depth";
+  return std::nullopt;
+}
+
+Refusal RefusesDotPacking(const DotProblem& p, const DotTuning& tuning) {
+  if (!tuning.pack_panels) return "slower than reading in place on this device";
+  if (p.tile.columns <= 1) return "a single column";
+  const bool in_place = ReadsWell(p.b);
+  if (p.tile.rows < (in_place ? tuning.pack_rows : tuning.pack_rows_scattered)) return "few rows read the operand";
+  if (p.k.k * p.tile.columns < (in_place ? tuning.pack_elements : tuning.pack_elements_scattered))
+    return "a small operand";
+  return std::nullopt;
+}
+
+PanelOptions DotPanels(const DotProblem& p, const Target& target) {
+  PanelOptions panel = PanelsFor(target);
+  panel.column_vectors = p.tile.columns > 1;
+  panel.tile_rows = p.tile.rows >= 8 ? 8 : static_cast<int>(p.tile.rows);
+  if (!target.tuning.panel.any_rows && p.tile.rows >= 4 && p.tile.rows < 8) panel.tile_rows = 4;
+  // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.
+  if (panel.column_vectors && ReadsWell(p.b)) {
+    panel.column_blocks = panel.tile_rows <= 2 ? 4 : panel.tile_rows <= 4 ? 2 : 1;
+    while (panel.column_blocks > 1 && p.tile.columns < int64_t{panel.lanes} * 4 * panel.column_blocks * 4)
+      panel.column_blocks /= 2;
+  }
+  return panel;
 }
 
 }  // namespace
@@ -235,107 +304,43 @@ Value DotProblem::BOffset(Builder& builder, Value batch) const {
   return BatchOffset(builder, batch, k.batch, *b_strides, b_offset);
 }
 
-Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k, const DeviceProfile& profile,
-                               const EmitOptions& options) {
-  EmittedProgram out;
+Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k, const Target& target) {
+  const DeviceProfile& profile = target.profile;
   const int64_t batch = Product(k.batch);
-  if (batch * k.m * k.n == 0) return out;
+  if (batch * k.m * k.n == 0) return EmittedProgram{};
   if (k.m > INT32_MAX || k.n > INT32_MAX || k.k > INT32_MAX || batch > INT32_MAX) {
     return Unimplemented("The dot has an extent above 2^31.");
   }
   KRAFLA_TRY(CheckType(k.lhs_type, profile));
   KRAFLA_TRY(CheckType(k.rhs_type, profile));
   KRAFLA_TRY(CheckType(k.result_type, profile));
-  if (const int64_t parts = PartCount(k.k, batch * k.m * k.n); parts > 1)
-    return EmitSplitDot(plan, k, parts, profile, options);
-  const uint32_t subgroup = FixedSubgroupSize(profile);
+  if (const int64_t parts = PartCount(k.k, batch * k.m * k.n); parts > 1) return EmitSplitDot(plan, k, parts, target);
   // A row of sums is taken by lanes along the columns: the longer of the two, or the one that lies so in memory.
   const bool rhs_rows = k.rhs_n_stride == 1 || k.rhs_k_stride != 1;
   const bool lhs_rows = k.lhs_m_stride == 1;
   bool swap = k.n < 8 && k.m > k.n;
   if (k.n >= 8 && k.m >= 8) swap = !rhs_rows && lhs_rows;
-
-  std::string no_matrices;
-  {
-    const DotProblem p(k, swap);
-    if (const auto tile = ChooseCoopTile(p.tile, p.a.type, p.b.type, profile, options, no_matrices)) {
-      auto operands = [&](KernelWriter& w, bool depth_in_range) { return p.Operands(w, depth_in_range, /*raw=*/true); };
-      return EmitCoopTile(plan, profile, p.tile, p.a.type, operands, *tile, "dot.coop");
-    }
-  }
-  // Few rows or columns, both contiguous along the depth.
-  const int64_t few = std::min(k.m, k.n);
-  if (subgroup != 0 && few <= 4 && k.k >= int64_t{subgroup} * 4) {
-    const DotProblem p(k, k.m > k.n);
-    if (DepthVectors(p.a, k.k, true) && DepthVectors(p.b, k.k, false) && p.b.row_stride == 1 && p.tile.columns > 1) {
-      KernelWriter w(plan, profile);
-      const uint32_t local = profile.is_cpu ? subgroup : std::max(64u / subgroup, 1u) * subgroup;
-      const int rows = static_cast<int>(p.tile.rows);
-      KRAFLA_ASSIGN(auto dispatch, EmitRows(w, p, rows, 4, subgroup, local));
-      AddKernel(out, w, std::move(dispatch), local, subgroup, "dot.rows",
-                Format("{} x {} sums; {}", k.m, k.n, no_matrices));
-      return out;
-    }
-  }
-  if (!profile.is_cpu && few >= 16 && k.k >= 8) {
-    for (const SharedTileOptions o :
-         {SharedTileOptions{128, 64, 16, 8}, SharedTileOptions{64, 64, 16, 4}, SharedTileOptions{32, 32, 16, 4}}) {
-      if (!SharedTileFits(o, k.accumulate_type, profile)) continue;
-      const DotProblem p(k, swap);
-      // Bigger tiles only where they still fill the device.
-      const int64_t tiles = batch * CeilDiv(p.tile.rows, o.block_rows) * CeilDiv(p.tile.columns, o.block_columns);
-      if (o.block_rows > 32 && tiles < 64) continue;
-      KernelWriter w(plan, profile);
-      const TileOperands operands = p.Operands(w, k.k % o.block_depth == 0);
-      KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, p.tile, operands, o));
-      AddKernel(out, w, std::move(dispatch), SharedTileLocal(o), 0, "dot.tile",
-                Format("{} x {} blocks; {}", o.block_rows, o.block_columns, no_matrices));
-      return out;
-    }
-  }
-
   const DotProblem p(k, swap);
-  PanelOptions panel;
-  panel.lanes = profile.is_cpu ? (subgroup != 0 ? subgroup : 8) : WorkgroupSize(profile, 32);
-  panel.column_vectors = p.tile.columns > 1;
-  panel.chained = profile.is_cpu;
-  panel.tile_rows = p.tile.rows >= 8 ? 8 : static_cast<int>(p.tile.rows);
-  if (!profile.is_cpu && p.tile.rows >= 4 && p.tile.rows < 8) panel.tile_rows = 4;
-  // Few rows read b once: wide panels, since a short piece of each row of b would miss the cache's pages.
-  if (panel.column_vectors && ReadsWell(p.b)) {
-    panel.column_blocks = panel.tile_rows <= 2 ? 4 : panel.tile_rows <= 4 ? 2 : 1;
-    while (panel.column_blocks > 1 && p.tile.columns < int64_t{panel.lanes} * 4 * panel.column_blocks * 4)
-      panel.column_blocks /= 2;
-  }
-  const uint32_t need = profile.is_cpu ? subgroup : 0;
-  const int64_t packed_words = PackedWords(p.tile, panel.lanes);
-  const bool reuse = p.tile.rows >= (ReadsWell(p.b) ? 32 : 8);
-  const bool big = k.k * p.tile.columns >= (ReadsWell(p.b) ? 1 << 16 : 1 << 10);
-  const bool fits = packed_words * 4 <= (int64_t{1} << 28) && BitWidth(k.accumulate_type) == 32;
-  if (profile.is_cpu && reuse && big && fits && panel.column_vectors) {
-    const int scratch = static_cast<int>(plan.bindings.size());
-    const std::vector<BufferDesc> descs{{packed_words, 4}};
-    out.scratch_bytes.push_back(packed_words * 4);
-    const uint32_t local = WorkgroupSize(profile, 64);
-    {
-      KernelWriter w(plan, profile, descs);
-      const TileOperands operands = p.Operands(w, k.k % 4 == 0);
-      KRAFLA_ASSIGN(auto dispatch, EmitPack(w, p.tile, operands, panel.lanes, scratch, local));
-      dispatch.share = std::min(1.0, 8.0 / static_cast<double>(p.tile.rows));
-      AddKernel(out, w, std::move(dispatch), local, 0, "dot.pack", "");
-    }
-    panel.packed_binding = scratch;
-    panel.column_blocks = 1;
-    KernelWriter w(plan, profile, descs);
-    KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
-    AddKernel(out, w, std::move(dispatch), panel.lanes, need, "dot.packed_panel", "a CPU-type device; " + no_matrices);
-    return out;
-  }
-  KernelWriter w(plan, profile);
-  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.Operands(w, true), panel));
-  AddKernel(out, w, std::move(dispatch), panel.lanes, need, "dot.panel",
-            (few < 16 ? "few rows or columns; " : "no other variant takes it; ") + no_matrices);
-  return out;
+  const DotTuning& tuning = target.tuning.dot;
+  const DotCase problem{
+      .plan = plan,
+      .target = target,
+      .k = k,
+      .by_rows = DotProblem(k, k.m > k.n),
+      .product = {.plan = plan,
+                  .target = target,
+                  .names = kDotNames,
+                  .tile = p.tile,
+                  .a_type = p.a.type,
+                  .b_type = p.b.type,
+                  .operands = [&p](KernelWriter& w, bool in_range, bool raw) { return p.Operands(w, in_range, raw); },
+                  .shared_tiles = tuning.shared_tiles,
+                  .no_coop = {},
+                  .no_shared_tile = RefusesDotTile(k, tuning),
+                  .no_packing = RefusesDotPacking(p, tuning),
+                  .panel = DotPanels(p, target),
+                  .note = {}}};
+  return MakeFirst(kDotVariants, problem);
 }
 
 }  // namespace krafla::spirv

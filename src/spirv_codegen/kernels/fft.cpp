@@ -168,8 +168,8 @@ class PassEmitter {
 
 }  // namespace
 
-Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKernel& fft, const DeviceProfile& profile,
-                               const EmitOptions&) {
+Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKernel& fft, const Target& target) {
+  const DeviceProfile& profile = target.profile;
   constexpr int64_t kMostNumbers = int64_t{1} << 27;  // in a table or a scratch buffer: 32-bit byte offsets
   for (int64_t n : fft.lengths)
     if (n > (int64_t{1} << 22))
@@ -205,7 +205,7 @@ Result<EmittedProgram> EmitFft(const plan::KernelPlan& plan, const plan::FftKern
 
   const int first_scratch = static_cast<int>(plan.bindings.size());
   const int table = first_scratch + static_cast<int>(out.scratch_bytes.size());
-  const uint32_t local = WorkgroupSize(profile, 64);
+  const uint32_t local = WorkgroupSize(profile, target.tuning.fft.local);
   for (std::size_t n = 0; n < passes.passes.size(); ++n) {
     const FftPass& pass = passes.passes[n];
     const int from = n == 0 ? 0 : first_scratch + static_cast<int>((n - 1) % 2);

@@ -6,9 +6,16 @@
 
 namespace krafla::spirv {
 
-LinalgProgram::LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
-                             const DeviceProfile& profile, std::vector<int64_t> scratch)
-    : plan_(plan), kernel_(kernel), profile_(profile) {
+Refusal RefusesInvocationEach(const LinalgCase& c) {
+  if (c.k.rows * c.k.columns <= c.target.tuning.linalg.invocation_numbers) return std::nullopt;
+  return Format("matrices of {} x {}", c.k.rows, c.k.columns);
+}
+
+int64_t SharedRoom(const Target& target) { return int64_t{target.profile.limits.max_shared_memory_bytes} - 1024; }
+
+LinalgProgram::LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target,
+                             std::vector<int64_t> scratch)
+    : plan_(plan), kernel_(kernel), target_(target) {
   const ElementType wide = Numbers::WideType(kernel.type);
   const int bytes = StorageBytes(RealPart(wide)), parts = IsComplex(wide) ? 2 : 1;
   for (int64_t numbers : scratch) {
@@ -18,18 +25,19 @@ LinalgProgram::LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKer
 }
 
 int LinalgProgram::Add(std::string variant, const LinalgBody& body) {
-  return AddKernel(std::move(variant), WorkgroupSize(profile_, profile_.is_cpu ? 8 : 64), false, body);
+  return AddKernel(std::move(variant), WorkgroupSize(target_.profile, target_.tuning.linalg.local), false, body);
 }
 int LinalgProgram::AddGroups(std::string variant, uint32_t local, const LinalgBody& body) {
   return AddKernel(std::move(variant), local, true, body);
 }
 
 int LinalgProgram::AddKernel(std::string variant, uint32_t local, bool groups, const LinalgBody& body) {
-  KernelWriter w(plan_, profile_, descs_, 2);
+  KernelWriter w(plan_, target_.profile, descs_, 2);
   Builder& b = w.b;
   Numbers numbers(w, kernel_.type);
   // Grids of more than one row have rows of the greatest width.
-  const Value group = b.Add(b.Mul(b.WorkgroupId(1), b.U32(profile_.limits.max_workgroup_count[0])), b.WorkgroupId(0));
+  const Value group =
+      b.Add(b.Mul(b.WorkgroupId(1), b.U32(target_.profile.limits.max_workgroup_count[0])), b.WorkgroupId(0));
   const Value id = groups ? group : b.Add(b.Mul(group, b.U32(local)), b.LocalIndex());
   const Value count = w.buffers.PushWord(0);
   const Value at = w.buffers.PushWord(1);
@@ -48,10 +56,10 @@ Result<> LinalgProgram::Run(int kernel, int64_t items, int64_t at) {
   const auto k = static_cast<std::size_t>(kernel);
   const int64_t total = items * kernel_.batch;
   const int64_t groups = groups_[k] ? total : CeilDiv(total, int64_t{out_.kernels[k].local_size[0]});
-  const int64_t widest = profile_.limits.max_workgroup_count[0];
+  const int64_t widest = target_.profile.limits.max_workgroup_count[0];
   const int64_t rows = CeilDiv(groups, widest);
-  if (rows > profile_.limits.max_workgroup_count[1] || total > (int64_t{1} << 31))
-    return Unimplemented("The kernel needs {} workgroups, more than {} takes at once.", groups, profile_.name);
+  if (rows > target_.profile.limits.max_workgroup_count[1] || total > (int64_t{1} << 31))
+    return Unimplemented("The kernel needs {} workgroups, more than {} takes at once.", groups, target_.profile.name);
   out_.dispatches.push_back({kernel,
                              {static_cast<uint32_t>(std::min(groups, widest)), static_cast<uint32_t>(rows), 1},
                              {static_cast<uint32_t>(items), static_cast<uint32_t>(at)}});
@@ -126,14 +134,14 @@ void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t) {
 }
 
 Result<EmittedProgram> EmitLinalg(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
-                                  const DeviceProfile& profile, const EmitOptions&) {
+                                  const Target& target) {
   using Op = plan::LinalgKernel::Op;
   switch (kernel.op) {
-    case Op::kCholesky: return EmitCholesky(plan, kernel, profile);
-    case Op::kTriangularSolve: return EmitTriangularSolve(plan, kernel, profile);
-    case Op::kLu: return EmitLu(plan, kernel, profile);
-    case Op::kQr: return EmitQr(plan, kernel, profile);
-    case Op::kHouseholderProduct: return EmitHouseholderProduct(plan, kernel, profile);
+    case Op::kCholesky: return EmitCholesky(plan, kernel, target);
+    case Op::kTriangularSolve: return EmitTriangularSolve(plan, kernel, target);
+    case Op::kLu: return EmitLu(plan, kernel, target);
+    case Op::kQr: return EmitQr(plan, kernel, target);
+    case Op::kHouseholderProduct: return EmitHouseholderProduct(plan, kernel, target);
     case Op::kEigh:
     case Op::kSvd: return Unimplemented("Eigenvalues and singular values are found by the CPU's kernels.");
   }

@@ -6,11 +6,21 @@
 #include <functional>
 
 #include "spirv_codegen/kernels/numbers.h"
+#include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
 
-// Matrices of no more numbers are worked on by an invocation each.
-inline constexpr int64_t kNumbersOfAnInvocation = 64;
+// A problem for the tables of variants.
+struct LinalgCase {
+  const plan::KernelPlan& plan;
+  const plan::LinalgKernel& k;
+  const Target& target;
+};
+using LinalgVariant = Variant<LinalgCase, Result<EmittedProgram>>;
+// Of variants in which an invocation works on a whole matrix.
+Refusal RefusesInvocationEach(const LinalgCase& c);
+// Bytes of shared memory that variants may use.
+int64_t SharedRoom(const Target& target);
 
 // One kernel under construction.
 struct LinalgKernelWriter {
@@ -28,7 +38,7 @@ using LinalgBody = std::function<void(LinalgKernelWriter&)>;
 class LinalgProgram {
  public:
   // Scratch buffers hold `scratch[i]` wide numbers each.
-  LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const DeviceProfile& profile,
+  LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target,
                 std::vector<int64_t> scratch);
 
   // An invocation an item. Both return the kernel's number.
@@ -47,7 +57,7 @@ class LinalgProgram {
 
   const plan::KernelPlan& plan_;
   const plan::LinalgKernel& kernel_;
-  const DeviceProfile& profile_;
+  const Target& target_;
   std::vector<BufferDesc> descs_;
   std::vector<bool> groups_;
   EmittedProgram out_;
@@ -96,14 +106,12 @@ struct UpdateTile {
 void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t);
 
 Result<EmittedProgram> EmitCholesky(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
-                                    const DeviceProfile& profile);
+                                    const Target& target);
 Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
-                                           const DeviceProfile& profile);
-Result<EmittedProgram> EmitLu(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
-                              const DeviceProfile& profile);
-Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
-                              const DeviceProfile& profile);
+                                           const Target& target);
+Result<EmittedProgram> EmitLu(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target);
+Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target);
 Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel,
-                                              const DeviceProfile& profile);
+                                              const Target& target);
 
 }  // namespace krafla::spirv

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LoopKernel: each invocation takes one point or four neighbours along the innermost dimension; a workgroup takes a
-// contiguous run of points. On CPU-type devices a workgroup loops until it has some 8192 points, since a workgroup
-// costs far more there than a turn of a loop.
+// contiguous run of points. Where a workgroup costs far more than a turn of a loop (LoopTuning::workgroup_points), it
+// takes several of them.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -9,8 +9,9 @@
 
 namespace krafla::spirv {
 
-Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop,
-                                const DeviceProfile& profile, const EmitOptions&) {
+Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKernel& loop, const Target& target) {
+  const DeviceProfile& profile = target.profile;
+  const LoopTuning& tuning = target.tuning.loop;
   const plan::ElementProgram& program = loop.program;
   KRAFLA_TRY(CheckProgram(program, profile));
   const Dims& dims = program.space.dims();
@@ -27,11 +28,12 @@ Result<EmittedProgram> EmitLoop(const plan::KernelPlan& plan, const plan::LoopKe
   bool is_last = inner >= 0;
   const int width = is_last && PrefersVectors(program, inner, 4) ? 4 : 1;
 
-  const uint32_t local = WorkgroupSize(profile, profile.is_cpu ? 64 : 256);
+  const uint32_t local = WorkgroupSize(profile, tuning.local);
   const int64_t items = total / width;  // width divides the innermost extent
   int64_t turns = 1;
-  if (profile.is_cpu) {
-    const int64_t per_group = std::clamp<int64_t>(CeilDiv(items, 8), 1, 8192 / width);
+  if (tuning.workgroup_points > 0) {
+    const int64_t most = std::max<int64_t>(tuning.workgroup_points / width, 1);
+    const int64_t per_group = std::clamp<int64_t>(CeilDiv(items, tuning.least_workgroups), 1, most);
     turns = std::max<int64_t>(1, per_group / local);
   }
   const int64_t chunk = turns * local;

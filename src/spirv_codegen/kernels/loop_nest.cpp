@@ -15,10 +15,7 @@ namespace {
 
 using plan::Slice;
 
-constexpr double kMostStepNs = 25000;  // above, a launch of its own costs less than one workgroup does
-constexpr double kLaunchNs = 30e6;     // of a launch that does many turns
-constexpr int64_t kMostNodes = 6000;   // drivers take long to compile more
-constexpr uint32_t kMostLanes = 256;
+constexpr double kLaunchNs = 30e6;  // of a launch that does many turns: the device answers
 
 // A copy moves elements of so many bytes: one element where it can be one.
 int BytesOfCopied(int64_t size) {
@@ -58,17 +55,19 @@ struct Access {
 
 class LoopNest {
  public:
-  LoopNest(const plan::ProgramPlan& plan, const DeviceProfile& profile) : plan_(plan), profile_(profile) {}
+  LoopNest(const plan::ProgramPlan& plan, const DeviceProfile& profile, const LoopNestTuning& tuning)
+      : plan_(plan), profile_(profile), tuning_(tuning) {}
 
   Result<EmittedLoop> Emit(const plan::WhileStep& loop) {
     KRAFLA_ASSIGN(const double turn_ns, LookAtTurn(loop));
     ChooseCopies();
     const uint32_t subgroup = FixedSubgroupSize(profile_);
     if (widest_ > 1) {
+      const uint32_t least = tuning_.least_lanes, most = std::max(tuning_.most_lanes, least);
       const uint32_t wanted =
-          profile_.is_cpu ? std::max(subgroup, 8u)
-                          : std::clamp(std::bit_ceil(static_cast<uint32_t>(std::min<int64_t>(widest_, kMostLanes))),
-                                       32u, kMostLanes);
+          tuning_.one_subgroup
+              ? std::max(subgroup, least)
+              : std::clamp(std::bit_ceil(static_cast<uint32_t>(std::min<int64_t>(widest_, most))), least, most);
       local_ = std::bit_floor(WorkgroupSize(profile_, wanted));
     }
     const bool is_subgroup = subgroup == local_;
@@ -174,9 +173,9 @@ class LoopNest {
 
   // `points` that one workgroup shares, of so many operations each.
   Result<double> Cost(double points, double operations) const {
-    const double ns = profile_.is_cpu ? 40 + 0.3 * points * operations
-                                      : 1000 + std::ceil(points / kMostLanes) * (200 + 4 * operations);
-    if (ns > kMostStepNs) return Unimplemented("A step of the loop has too much to do for one workgroup.");
+    const double rounds = std::ceil(points / static_cast<double>(tuning_.points_at_once));
+    const double ns = tuning_.step_ns + tuning_.point_ns * rounds + tuning_.operation_ns * rounds * operations;
+    if (ns > tuning_.most_step_ns) return Unimplemented("A step of the loop has too much to do for one workgroup.");
     return ns;
   }
 
@@ -184,7 +183,8 @@ class LoopNest {
     double ns = 0;
     for (const plan::Step& step : list.steps) {
       // Steps count too: calls of calls are looked at as often as they are written out.
-      if (++code_nodes_ > kMostNodes) return Unimplemented("The loop has more operations than one kernel takes.");
+      if (++code_nodes_ > tuning_.most_nodes)
+        return Unimplemented("The loop has more operations than one kernel takes.");
       if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
         KRAFLA_ASSIGN(const double more, LookAtLaunch(*launch));
         ns += more;
@@ -218,7 +218,7 @@ class LoopNest {
         ns += of_call;
       }
     }
-    if (code_nodes_ > kMostNodes) return Unimplemented("The loop has more operations than one kernel takes.");
+    if (code_nodes_ > tuning_.most_nodes) return Unimplemented("The loop has more operations than one kernel takes.");
     return ns;
   }
 
@@ -244,17 +244,15 @@ class LoopNest {
       }
       points = static_cast<double>(rows) * static_cast<double>(elements);
       // Rows that lie side by side are one an invocation.
-      if (rows * 4 > kMostLanes)
-        points = static_cast<double>(std::max<int64_t>(rows, kMostLanes)) * static_cast<double>(elements);
+      const int64_t lanes = tuning_.most_lanes;
+      if (rows * 4 > lanes) points = static_cast<double>(std::max(rows, lanes)) * static_cast<double>(elements);
       widest_ = std::max({widest_, rows, elements > 16 ? elements : 1});
     } else if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
       for (ElementType type : {dot->lhs_type, dot->rhs_type, dot->result_type}) KRAFLA_TRY(CheckType(type, profile_));
       const int64_t sums = Product(dot->batch) * dot->m * dot->n;
       by_all = sums == 1;
-      const double lanes = profile_.is_cpu ? 8 : kMostLanes;
-      points = std::max(static_cast<double>(sums), lanes);
+      points = static_cast<double>(sums);
       operations = 8.0 * static_cast<double>(dot->k) + OperationsOf(dot->epilogue);
-      if (profile_.is_cpu) points = static_cast<double>(sums);
       widest_ = std::max(widest_, sums);
       code_nodes_ += std::ssize(dot->epilogue.nodes) + 50;
     } else {
@@ -478,6 +476,7 @@ class LoopNest {
 
   const plan::ProgramPlan& plan_;
   const DeviceProfile& profile_;
+  const LoopNestTuning& tuning_;
   std::vector<Slice> slices_;
   std::vector<bool> has_copies_;  // of each slice: each invocation has one
   plan::KernelPlan merged_;       // whose bindings the slices are
@@ -493,8 +492,8 @@ class LoopNest {
 }  // namespace
 
 Result<EmittedLoop> EmitLoopNest(const plan::ProgramPlan& plan, const plan::WhileStep& loop,
-                                 const DeviceProfile& profile) {
-  return LoopNest(plan, profile).Emit(loop);
+                                 const DeviceProfile& profile, const Tuning& tuning) {
+  return LoopNest(plan, profile, tuning.loop_nest).Emit(loop);
 }
 
 }  // namespace krafla::spirv

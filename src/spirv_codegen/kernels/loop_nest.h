@@ -21,6 +21,6 @@ struct EmittedLoop {
 // that leaves the predicate behind, which is false when the loop is over. UNIMPLEMENTED: the loop has too much to do,
 // or what has no code here.
 Result<EmittedLoop> EmitLoopNest(const plan::ProgramPlan& plan, const plan::WhileStep& loop,
-                                 const DeviceProfile& profile);
+                                 const DeviceProfile& profile, const Tuning& tuning);
 
 }  // namespace krafla::spirv

@@ -11,27 +11,28 @@ namespace {
 
 class LuEmitter {
  public:
-  LuEmitter(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile)
+  LuEmitter(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target)
       : k_(k),
-        profile_(profile),
+        target_(target),
         rows_(k.rows),
         columns_(k.columns),
         least_(std::min(k.rows, k.columns)),
-        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)),
+        local_(WorkgroupSize(target.profile, target.tuning.linalg.local)),
         narrow_(Numbers::WideType(k.type) != k.type),
-        program_(plan, k, profile,
+        program_(plan, k, target,
                  narrow_ ? std::vector<int64_t>{k.batch * k.rows * k.columns} : std::vector<int64_t>{}),
         work_(narrow_ ? program_.scratch(0) : kOut) {}
 
-  Result<EmittedProgram> Emit() {
-    const ElementType wide = Numbers::WideType(k_.type);
-    const int64_t number = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
-    const int64_t shared = rows_ * columns_ * number + local_ * (StorageBytes(RealPart(wide)) + 4);
-    if (rows_ * columns_ <= kNumbersOfAnInvocation) KRAFLA_TRY(EmitEach());
-    else if (shared <= profile_.limits.max_shared_memory_bytes - 1024) KRAFLA_TRY(EmitShared());
-    else KRAFLA_TRY(EmitPanels());
+  // Factors by one of the variants.
+  Result<EmittedProgram> Emit(Result<> (LuEmitter::*variant)()) {
+    KRAFLA_TRY((this->*variant)());
     if (narrow_) KRAFLA_TRY(program_.RunRound("lu.round", work_, kOut, rows_ * columns_));
     return program_.Take();
+  }
+
+  Refusal RefusesShared() const {
+    if (rows_ * columns_ * NumberBytes() <= RoomForMatrix()) return std::nullopt;
+    return "a matrix does not fit shared memory";
   }
 
  private:
@@ -43,6 +44,7 @@ class LuEmitter {
     Value magnitude, row;
   };
 
+ public:
   // An invocation a matrix.
   Result<> EmitEach() {
     const int each = program_.Add("lu.each", [&](LinalgKernelWriter& w) {
@@ -113,13 +115,11 @@ class LuEmitter {
   }
 
   Result<> EmitPanels() {
-    const ElementType wide = Numbers::WideType(k_.type);
-    const int64_t number = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
-    const int64_t room = profile_.limits.max_shared_memory_bytes - 1024 - local_ * (StorageBytes(RealPart(wide)) + 4);
-    int64_t width = kWidestPanel;
+    const int64_t number = NumberBytes(), room = RoomForMatrix();
+    int64_t width = target_.tuning.linalg.block;
     while (width > kNarrowestShared && rows_ * width * number > room) width /= 2;
     const bool in_shared = rows_ * width * number <= room;
-    if (!in_shared) width = kWidestPanel;
+    if (!in_shared) width = target_.tuning.linalg.block;
     const auto panel_begin = [&](LinalgKernelWriter& w) { return w.b.And(w.at, w.U32(~(width - 1))); };
     const auto panel_end = [&](LinalgKernelWriter& w) {
       return w.b.Min(w.b.Add(panel_begin(w), w.U32(width)), w.U32(least_));
@@ -220,6 +220,7 @@ class LuEmitter {
     return program_.Run(finish, 1);
   }
 
+ private:
   // row r -= quotient * row k for columns k + 1 up to `end`; the quotient stays in column k.
   void EliminateRow(LinalgKernelWriter& w, const MatrixElements& a, Number diagonal, Value k, Value r, Value end) {
     const Number quotient = w.numbers.Div(a.load(r, k), diagonal);
@@ -304,10 +305,19 @@ class LuEmitter {
     });
   }
 
+  int64_t NumberBytes() const {
+    const ElementType wide = Numbers::WideType(k_.type);
+    return StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
+  }
+  // Bytes of shared memory beside what the search for a pivot needs.
+  int64_t RoomForMatrix() const {
+    return SharedRoom(target_) - local_ * (StorageBytes(RealPart(Numbers::WideType(k_.type))) + 4);
+  }
+
   static constexpr int kA = 0, kOut = 1, kPivots = 2, kPermutation = 3;
-  static constexpr int64_t kWidestPanel = 32, kNarrowestShared = 8;  // columns
+  static constexpr int64_t kNarrowestShared = 8;  // columns
   const plan::LinalgKernel& k_;
-  const DeviceProfile& profile_;
+  const Target& target_;
   int64_t rows_, columns_, least_;
   uint32_t local_;
   bool narrow_;
@@ -315,10 +325,24 @@ class LuEmitter {
   int work_;
 };
 
+template <Result<> (LuEmitter::*variant)()>
+Result<EmittedProgram> EmitLuBy(const LinalgCase& c, std::string refused) {
+  return WithReason(LuEmitter(c.plan, c.k, c.target).Emit(variant), refused);
+}
+
+// In order of preference.
+constexpr LinalgVariant kLuVariants[] = {
+    {"each", RefusesInvocationEach, EmitLuBy<&LuEmitter::EmitEach>},
+    {"shared", [](const LinalgCase& c) { return LuEmitter(c.plan, c.k, c.target).RefusesShared(); },
+     EmitLuBy<&LuEmitter::EmitShared>},
+    {"panels", nullptr, EmitLuBy<&LuEmitter::EmitPanels>},
+};
+static_assert(TakesEverything(kLuVariants));
+
 }  // namespace
 
-Result<EmittedProgram> EmitLu(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile) {
-  return LuEmitter(plan, k, profile).Emit();
+Result<EmittedProgram> EmitLu(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
+  return MakeFirst(kLuVariants, LinalgCase{plan, k, target});
 }
 
 }  // namespace krafla::spirv

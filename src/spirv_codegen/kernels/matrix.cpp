@@ -353,37 +353,37 @@ Result<EmittedDispatch> EmitPanels(KernelWriter& w, const TileProblem& p, const 
   return EmittedDispatch{0, grid.size, {}};
 }
 
-bool SharedTileFits(const SharedTileOptions& o, ElementType accumulate, const DeviceProfile& profile) {
-  const int64_t bytes = int64_t{o.block_rows + o.block_columns} * o.block_depth * (BitWidth(accumulate) / 8);
+bool SharedTileFits(const SharedTile& o, ElementType accumulate, const DeviceProfile& profile) {
+  const int64_t bytes = int64_t{o.rows + o.columns} * o.depth * (BitWidth(accumulate) / 8);
   return bytes <= profile.limits.max_shared_memory_bytes && SharedTileLocal(o) <= WorkgroupSize(profile, 1024);
 }
 
-uint32_t SharedTileLocal(const SharedTileOptions& o) {
-  return static_cast<uint32_t>(o.block_rows / o.thread_rows * (o.block_columns / 4));
+uint32_t SharedTileLocal(const SharedTile& o) {
+  return static_cast<uint32_t>(o.rows / o.thread_rows * (o.columns / 4));
 }
 
 Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, const TileOperands& operands,
-                                       const SharedTileOptions& o) {
+                                       const SharedTile& o) {
   Builder& b = w.b;
   const Kind kind = ComputeKind(p.accumulate);
   const uint32_t local = SharedTileLocal(o);
   auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
-  const int64_t row_blocks = CeilDiv(p.rows, o.block_rows), column_blocks = CeilDiv(p.columns, o.block_columns);
+  const int64_t row_blocks = CeilDiv(p.rows, o.rows), column_blocks = CeilDiv(p.columns, o.columns);
   // Bands of 8 row blocks share their columns of b in the cache.
   KRAFLA_ASSIGN(Grid grid, FoldGrid(p.batch * row_blocks * column_blocks, w.profile));
   const Value group = GroupNumber(b, grid);
   // Both blocks by depth, so that a thread reads its 4 rows and 4 columns as vectors.
-  const Id a_tile = b.SharedArray(kind, 4, static_cast<uint32_t>(o.block_depth * o.block_rows / 4));
-  const Id b_tile = b.SharedArray(kind, 4, static_cast<uint32_t>(o.block_depth * o.block_columns / 4));
+  const Id a_tile = b.SharedArray(kind, 4, static_cast<uint32_t>(o.depth * o.rows / 4));
+  const Id b_tile = b.SharedArray(kind, 4, static_cast<uint32_t>(o.depth * o.columns / 4));
   const Value id = b.LocalIndex();
   auto body = [&] {
     const Value column_block = b.UMod(b.UDiv(group, u(row_blocks)), u(column_blocks));
     const Value batch = b.UDiv(group, u(row_blocks * column_blocks));
-    const Value row0 = b.Mul(b.UMod(group, u(row_blocks)), u(o.block_rows));
-    const Value column0 = b.Mul(column_block, u(o.block_columns));
+    const Value row0 = b.Mul(b.UMod(group, u(row_blocks)), u(o.rows));
+    const Value column0 = b.Mul(column_block, u(o.columns));
     const auto a = operands.make_a(batch);
     const auto bm = operands.make_b(batch);
-    const int64_t row_quads = o.block_rows / 4, column_quads = o.block_columns / 4, depth_quads = o.block_depth / 4;
+    const int64_t row_quads = o.rows / 4, column_quads = o.columns / 4, depth_quads = o.depth / 4;
     const Value tx = b.UMod(id, u(column_quads));
     const Value ty = b.UDiv(id, u(column_quads));  // of block_rows / thread_rows
     const int quads = o.thread_rows / 4;
@@ -410,7 +410,7 @@ Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, co
           for (int i = 0; i < 4; ++i) lane[i] = b.Extract(rows[i], kk);
           const Value past = b.Compare(Cmp::kUGe, b.Add(k, u(kk)), u(p.depth));
           Value v = b.Composite(lane);
-          if (p.depth % o.block_depth != 0) v = b.Select(past, b.Zero(kind, 4), v);
+          if (p.depth % o.depth != 0) v = b.Select(past, b.Zero(kind, 4), v);
           b.StoreShared(a_tile, b.Add(b.Mul(b.Add(b.Mul(kq, u(4)), u(kk)), u(row_quads)), rq), v);
         }
       });
@@ -423,7 +423,7 @@ Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, co
         bm->Load(k, 4, b.Add(column0, b.Mul(cq, u(4))), 4, rows);
         for (int kk = 0; kk < 4; ++kk) {
           Value v = rows[kk];
-          if (p.depth % o.block_depth != 0) {
+          if (p.depth % o.depth != 0) {
             v = b.Select(b.Compare(Cmp::kUGe, b.Add(k, u(kk)), u(p.depth)), b.Zero(kind, 4), v);
           }
           b.StoreShared(b_tile, b.Add(b.Mul(b.Add(b.Mul(kq, u(4)), u(kk)), u(column_quads)), cq), v);
@@ -436,7 +436,7 @@ Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, co
       fill_b(k0);
       b.WorkgroupBarrier();
       // Written out four deep only: some drivers keep every value of a body in memory.
-      const Values sums = b.For(u(0), u(o.block_depth), u(4), before, [&](Value k4, const Values& entry) {
+      const Values sums = b.For(u(0), u(o.depth), u(4), before, [&](Value k4, const Values& entry) {
         Values next = entry;
         for (int kk = 0; kk < 4; ++kk) {
           const Value k = b.Add(k4, u(kk));
@@ -459,10 +459,10 @@ Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& p, co
     acc = b.For(u(0), segments, u(1), acc, [&](Value segment, const Values& before) {
       a->Enter(segment);
       bm->Enter(segment);
-      return b.For(u(0), u(RoundUp(p.depth, o.block_depth)), u(o.block_depth), before, block_sum);
+      return b.For(u(0), u(RoundUp(p.depth, o.depth)), u(o.depth), before, block_sum);
     });
     FinishRows(b, p, operands, batch, b.Add(row0, b.Mul(ty, u(o.thread_rows))), b.Add(column0, b.Mul(tx, u(4))), acc,
-               o.block_rows);
+               o.rows);
   };
   if (grid.exact) {
     body();

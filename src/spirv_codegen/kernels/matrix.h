@@ -135,14 +135,10 @@ int64_t PackedWords(const TileProblem& problem, uint32_t lanes);
 Result<EmittedDispatch> EmitPack(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
                                  uint32_t lanes, int packed_binding, uint32_t local);
 
-// A workgroup's tile goes through shared memory. `local` invocations, each 4 x 4 or 8 x 4 sums.
-struct SharedTileOptions {
-  int block_rows = 64, block_columns = 64, block_depth = 16;
-  int thread_rows = 4;
-};
-bool SharedTileFits(const SharedTileOptions& options, ElementType accumulate, const DeviceProfile& profile);
-uint32_t SharedTileLocal(const SharedTileOptions& options);
+// A workgroup's tile goes through shared memory.
+bool SharedTileFits(const SharedTile& tile, ElementType accumulate, const DeviceProfile& profile);
+uint32_t SharedTileLocal(const SharedTile& tile);  // invocations of the workgroup
 Result<EmittedDispatch> EmitSharedTile(KernelWriter& w, const TileProblem& problem, const TileOperands& operands,
-                                       const SharedTileOptions& options);
+                                       const SharedTile& tile);
 
 }  // namespace krafla::spirv

@@ -15,19 +15,19 @@ namespace {
 
 class MergeSort {
  public:
-  MergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const DeviceProfile& profile)
+  MergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const Target& target)
       : plan_(plan),
         sort_(sort),
-        profile_(profile),
+        profile_(target.profile),
         rows_(sort),
         length_(rows_.length()),
         total_(rows_.rows() * length_),
-        keep_(rows_.keep()) {}
+        keep_(rows_.keep()),
+        local_(WorkgroupSize(profile_, target.tuning.sort.merge_local)) {}
 
   Result<EmittedProgram> Emit() {
     EmittedProgram out;
     if (total_ == 0) return out;
-    local_ = WorkgroupSize(profile_, 64);
     KRAFLA_ASSIGN(grid_, FoldGrid(CeilDiv(total_, local_), profile_));
     out.scratch_bytes = {total_ * 4, total_ * 4};
     out.kernels.push_back(Start());
@@ -167,15 +167,14 @@ class MergeSort {
   const DeviceProfile& profile_;
   SortRows rows_;
   int64_t length_, total_, keep_;
-  uint32_t local_ = 64;
+  uint32_t local_;
   Grid grid_;
 };
 
 }  // namespace
 
-Result<EmittedProgram> EmitMergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort,
-                                     const DeviceProfile& profile) {
-  return MergeSort(plan, sort, profile).Emit();
+Result<EmittedProgram> EmitMergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const Target& target) {
+  return MergeSort(plan, sort, target).Emit();
 }
 
 }  // namespace krafla::spirv

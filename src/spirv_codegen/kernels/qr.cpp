@@ -63,24 +63,22 @@ void ApplyReflector(LinalgKernelWriter& w, const WorkingCopy& a, int64_t rows, V
 
 class QrEmitter {
  public:
-  QrEmitter(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile)
+  QrEmitter(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target)
       : k_(k),
-        profile_(profile),
+        target_(target),
         rows_(k.rows),
         columns_(k.columns),
-        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)),
+        local_(WorkgroupSize(target.profile, target.tuning.linalg.local)),
         // The working copy; scale and beta of each reflector.
-        program_(plan, k, profile, {k.batch * k.rows * k.columns, k.batch * k.reflectors * 2}) {}
+        program_(plan, k, target, {k.batch * k.rows * k.columns, k.batch * k.reflectors * 2}) {}
 
-  Result<EmittedProgram> Emit() {
+  Refusal RefusesShared() const {
     const ElementType wide = Numbers::WideType(k_.type);
     const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
-    const int64_t bytes = (rows_ * columns_ + local_) * element;
-    if (bytes <= profile_.limits.max_shared_memory_bytes - 1024) return EmitShared();
-    return EmitByColumns();
+    if ((rows_ * columns_ + local_) * element <= SharedRoom(target_)) return std::nullopt;
+    return "a matrix does not fit shared memory";
   }
 
- private:
   // Everything in one workgroup's memory.
   Result<EmittedProgram> EmitShared() {
     const int whole = program_.AddGroups("qr.shared", local_, [&](LinalgKernelWriter& w) {
@@ -134,6 +132,7 @@ class QrEmitter {
     return Finish();
   }
 
+ private:
   // All invocations of the workgroup together; holds two barriers' worth of uniform control flow.
   Reflector FindReflector(LinalgKernelWriter& w, const WorkingCopy& a, Value k) {
     Builder& b = w.b;
@@ -181,27 +180,38 @@ class QrEmitter {
 
   static constexpr int kA = 0, kOut = 1, kTaus = 2;
   const plan::LinalgKernel& k_;
-  const DeviceProfile& profile_;
+  const Target& target_;
   int64_t rows_, columns_;
   uint32_t local_;
   LinalgProgram program_;
 };
 
+// In order of preference.
+constexpr LinalgVariant kQrVariants[] = {
+    {"shared", [](const LinalgCase& c) { return QrEmitter(c.plan, c.k, c.target).RefusesShared(); },
+     [](const LinalgCase& c, std::string) { return QrEmitter(c.plan, c.k, c.target).EmitShared(); }},
+    {"by columns", nullptr,
+     [](const LinalgCase& c, std::string refused) {
+       return WithReason(QrEmitter(c.plan, c.k, c.target).EmitByColumns(), refused);
+     }},
+};
+static_assert(TakesEverything(kQrVariants));
+
 }  // namespace
 
-Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const DeviceProfile& profile) {
-  return QrEmitter(plan, k, profile).Emit();
+Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
+  return MakeFirst(kQrVariants, LinalgCase{plan, k, target});
 }
 
 // The columns of the product do not depend on each other: an invocation a column takes all reflectors, last to first.
 // What it does in one dispatch cannot be cut, so that a dispatch takes a block of reflectors.
 Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
-                                              const DeviceProfile& profile) {
+                                              const Target& target) {
   constexpr int kA = 0, kTaus = 1, kOut = 2;
   const bool narrow = Numbers::WideType(k.type) != k.type;
   std::vector<int64_t> scratch;
   if (narrow) scratch.push_back(k.batch * k.rows * k.columns);
-  LinalgProgram program(plan, k, profile, scratch);
+  LinalgProgram program(plan, k, target, scratch);
   const int work = narrow ? program.scratch(0) : kOut;
   constexpr int64_t kMostTurns = int64_t{1} << 16;
   const int64_t block = std::max<int64_t>(1, kMostTurns / std::max<int64_t>(k.rows, 1));

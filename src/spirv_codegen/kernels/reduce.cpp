@@ -13,6 +13,7 @@
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/reduce.h"
 #include "spirv_codegen/kernels/reduction_values.h"
+#include "spirv_codegen/kernels/variant.h"
 #include "spirv_codegen/kernels/wide_sum.h"
 
 namespace krafla::spirv {
@@ -21,7 +22,8 @@ namespace {
 using plan::ReduceKernel;
 using plan::ReduceStage;
 
-enum class Variant { kSerial, kSubgroup, kWorkgroup };
+// Who takes a row.
+enum class RowOwner { kInvocation, kSubgroup, kWorkgroup };
 
 struct Problem {
   int64_t rows = 1, elements = 1;
@@ -74,10 +76,10 @@ struct Work {
 
 class RowEmitter {
  public:
-  RowEmitter(KernelWriter& w, const ReduceKernel& k, const Problem& p, Variant variant, uint32_t local,
+  RowEmitter(KernelWriter& w, const ReduceKernel& k, const Problem& p, RowOwner owner, uint32_t local,
              uint32_t subgroup, int row_width)
-      : w_(w), b_(w.b), k_(k), p_(p), variant_(variant), local_(local), subgroup_(subgroup), row_width_(row_width) {
-    if (variant_ == Variant::kWorkgroup) MakeShared();
+      : w_(w), b_(w.b), k_(k), p_(p), owner_(owner), local_(local), subgroup_(subgroup), row_width_(row_width) {
+    if (owner_ == RowOwner::kWorkgroup) MakeShared();
   }
 
   // Kinds of the values of a part, which EmitPart gives and EmitFromParts takes.
@@ -140,9 +142,9 @@ class RowEmitter {
   Values ReduceElements(const ReduceStage& stage, const Work& work, const Values& known,
                         const ReductionValues& values) {
     const plan::ElementProgram& program = stage.program;
-    const bool vector = variant_ != Variant::kSerial && ElementVectors(program);
-    const int width = variant_ == Variant::kSerial ? row_width_ : vector ? 4 : 1;
-    const int dim = variant_ == Variant::kSerial ? p_.row_dim : p_.element_dim;
+    const bool vector = owner_ != RowOwner::kInvocation && ElementVectors(program);
+    const int width = owner_ == RowOwner::kInvocation ? row_width_ : vector ? 4 : 1;
+    const int dim = owner_ == RowOwner::kInvocation ? p_.row_dim : p_.element_dim;
     ProgramLowering base(b_, w_.buffers, program, dim, width);
     if (std::ranges::any_of(stage.reductions,
                             [](const plan::Reduction& r) { return r.kind == plan::Reduction::Kind::kOther; }))
@@ -168,7 +170,7 @@ class RowEmitter {
     const Values state = values.is_wide() && !stage.reductions.empty()
                              ? WalkChains(work, step, values, width, accumulate)
                              : Walk(work.begin, work.end, step, values.Start(width), accumulate);
-    return variant_ == Variant::kSerial ? state : values.Horizontal(state, width);
+    return owner_ == RowOwner::kInvocation ? state : values.Horizontal(state, width);
   }
 
   bool ElementVectors(const plan::ElementProgram& program) const {
@@ -185,12 +187,12 @@ class RowEmitter {
 
   // Invocations that share a row.
   uint32_t Lanes() const {
-    return variant_ == Variant::kSubgroup ? subgroup_ : variant_ == Variant::kWorkgroup ? local_ : 1;
+    return owner_ == RowOwner::kSubgroup ? subgroup_ : owner_ == RowOwner::kWorkgroup ? local_ : 1;
   }
   Value Lane() {
-    return variant_ == Variant::kSubgroup    ? b_.SubgroupLane()
-           : variant_ == Variant::kWorkgroup ? b_.LocalIndex()
-                                             : b_.U32(0);
+    return owner_ == RowOwner::kSubgroup    ? b_.SubgroupLane()
+           : owner_ == RowOwner::kWorkgroup ? b_.LocalIndex()
+                                            : b_.U32(0);
   }
 
   // Whether an invocation takes more of the elements than two chains.
@@ -244,8 +246,8 @@ class RowEmitter {
   // The invocations' results become one, that each of them knows.
   Values Meet(const ReductionValues& values, Values state) {
     if (state.empty()) return state;
-    if (variant_ == Variant::kSerial) return state;
-    if (variant_ == Variant::kSubgroup) return values.MergeSubgroup(state, subgroup_);
+    if (owner_ == RowOwner::kInvocation) return state;
+    if (owner_ == RowOwner::kSubgroup) return values.MergeSubgroup(state, subgroup_);
     uint32_t entries = local_;
     Value entry = b_.LocalIndex();
     if (subgroup_ != 0) {
@@ -299,14 +301,14 @@ class RowEmitter {
   Builder& b_;
   const ReduceKernel& k_;
   const Problem& p_;
-  Variant variant_;
+  RowOwner owner_;
   uint32_t local_, subgroup_;
   int row_width_;
   std::map<std::pair<std::size_t, Kind>, Id> shared_;
 };
 
 struct Choice {
-  Variant variant = Variant::kSerial;
+  RowOwner owner = RowOwner::kInvocation;
   int row_width = 1;
   uint32_t local = 64, subgroup = 0;
   int64_t parts = 1;
@@ -332,81 +334,130 @@ uint32_t PowerOfTwoAtMost(uint32_t n) {
 // What one workgroup does cannot be cut: longer columns and rows are split into parts.
 constexpr int64_t kLongestColumn = int64_t{1} << 17, kLongestRow = int64_t{1} << 21;
 
-Choice Choose(const ReduceKernel& k, const Problem& p, const DeviceProfile& profile, bool second_pass) {
-  Choice c;
-  const int64_t by_row = ContiguousBytes(k, p.row_dim, 4);
-  const int64_t by_element = ContiguousBytes(k, p.element_dim, 1);
-  const bool columns = by_row > by_element && !second_pass;
-  if (by_row > 0 || second_pass) {
+struct ReduceCase {
+  ReduceCase(const ReduceKernel& kernel, const Problem& problem, const Target& device, bool second_pass)
+      : k(kernel), p(problem), target(device), tuning(device.tuning.reduce) {
+    const int64_t by_row = ContiguousBytes(k, p.row_dim, 4), by_element = ContiguousBytes(k, p.element_dim, 1);
+    columns = by_row > by_element && !second_pass;
     const bool fours = p.row_dim >= 0 && k.row_dims[static_cast<std::size_t>(p.row_dim)] % 4 == 0;
-    c.row_width = columns && fours ? 4 : 1;
+    row_width = columns && fours ? 4 : 1;
+    subgroup = FixedSubgroupSize(target.profile);
+    splittable = !second_pass && k.stages.front().scope == ReduceStage::Scope::kElement &&
+                 k.stages.front().program.stores.empty() && !k.stages.front().reductions.empty() &&
+                 std::all_of(k.stages.begin() + 1, k.stages.end(),
+                             [](const ReduceStage& s) { return s.scope == ReduceStage::Scope::kRow; });
   }
-  const uint32_t subgroup = FixedSubgroupSize(profile);
-  // Enough invocations to fill the device: a guess that a profile's table may better.
-  const int64_t wanted = profile.is_cpu ? 256 : 16384;
-  const int64_t serial_items = p.rows / c.row_width;
-  const bool splittable = !second_pass && k.stages.front().scope == ReduceStage::Scope::kElement &&
-                          k.stages.front().program.stores.empty() && !k.stages.front().reductions.empty() &&
-                          std::all_of(k.stages.begin() + 1, k.stages.end(),
-                                      [](const ReduceStage& s) { return s.scope == ReduceStage::Scope::kRow; });
-  const int64_t short_row = profile.is_cpu ? 16 : 32;
-  if (columns || p.elements <= short_row) {
-    c.name = c.row_width == 4 ? "reduce.column.vec4" : "reduce.serial";
-    c.reason = columns ? "rows lie side by side" : Format("{} elements a row", p.elements);
-    c.local = WorkgroupSize(profile, profile.is_cpu ? 32 : 64);
-    if (splittable && serial_items < wanted && p.elements >= 1024) {
-      c.parts = std::clamp<int64_t>(CeilDiv(wanted, std::max<int64_t>(serial_items, 1)), 1, p.elements / 256);
-    }
-    if (splittable) c.parts = std::max(c.parts, p.elements / kLongestColumn);
-    return c;
+  // Into how many parts rows are split that lie along the lanes.
+  int64_t RowParts() const {
+    if (!splittable) return 1;
+    int64_t parts = 1;
+    if (p.elements >= 8 * tuning.long_row && p.rows < tuning.few_rows)
+      parts = std::clamp<int64_t>(tuning.row_parts / p.rows, 1, p.elements / tuning.long_row);
+    return std::max(parts, p.elements / kLongestRow);
   }
-  const int64_t long_row = profile.is_cpu ? int64_t{1} << 17 : 4096;
-  if (splittable && p.elements >= 8 * long_row && p.rows < (profile.is_cpu ? 8 : 256)) {
-    c.parts = std::clamp<int64_t>((profile.is_cpu ? 32 : 512) / p.rows, 1, p.elements / long_row);
+
+  const ReduceKernel& k;
+  const Problem& p;
+  const Target& target;
+  const ReduceTuning& tuning;
+  bool columns;       // neighbouring rows lie side by side
+  int row_width;      // of an invocation
+  uint32_t subgroup;  // its fixed size
+  bool splittable;    // sums of parts can be added up by another kernel
+};
+
+Refusal RefusesColumns(const ReduceCase& c) {
+  if (c.columns || c.p.elements <= c.tuning.short_row) return std::nullopt;
+  return Format("{} elements a row", c.p.elements);
+}
+
+Choice ChooseColumns(const ReduceCase& in, std::string) {
+  const ReduceTuning& tuning = in.tuning;
+  const Problem& p = in.p;
+  Choice c;
+  c.row_width = in.row_width;
+  c.name = c.row_width == 4 ? "reduce.column.vec4" : "reduce.serial";
+  c.reason = in.columns ? "rows lie side by side" : Format("{} elements a row", p.elements);
+  c.local = WorkgroupSize(in.target.profile, tuning.serial_local);
+  if (!in.splittable) return c;
+  const int64_t items = std::max<int64_t>(p.rows / c.row_width, 1), wanted = tuning.wanted_invocations;
+  if (items < wanted && p.elements >= tuning.least_split_column) {
+    const int64_t most = std::max<int64_t>(p.elements / tuning.least_column_part, 1);
+    c.parts = std::clamp<int64_t>(CeilDiv(wanted, items), 1, most);
   }
-  if (splittable) c.parts = std::max(c.parts, p.elements / kLongestRow);
-  if (subgroup != 0 && (profile.is_cpu || p.elements <= long_row)) {
-    c.variant = Variant::kSubgroup;
-    c.subgroup = subgroup;
-    c.local = WorkgroupSize(profile, profile.is_cpu ? subgroup : std::max(128u, subgroup));
-    c.local = std::max(c.local / subgroup, 1u) * subgroup;
-    c.name = "reduce.subgroup_row";
-    c.reason = Format("{} elements a row in subgroups of {}", p.elements, subgroup);
-    return c;
-  }
-  c.variant = Variant::kWorkgroup;
-  c.row_width = 1;
-  c.local = PowerOfTwoAtMost(WorkgroupSize(profile, 256));
-  while (c.local > 32 && int64_t{c.local} * 4 > p.elements * 2) c.local /= 2;
-  c.subgroup = subgroup != 0 && c.local % subgroup == 0 && c.local > subgroup ? subgroup : 0;
-  const uint32_t entries = c.subgroup != 0 ? c.local / c.subgroup : c.local;
-  if (SharedBytes(k, entries) > profile.limits.max_shared_memory_bytes) {
-    c = Choice{};
-    c.local = WorkgroupSize(profile, 64);
-    c.name = "reduce.serial";
-    c.reason = "the values of a workgroup do not fit shared memory";
-    return c;
-  }
-  c.name = "reduce.workgroup_row";
-  c.reason = c.subgroup != 0 ? "long rows" : "no fixed subgroup size";
+  c.parts = std::max(c.parts, p.elements / kLongestColumn);
   return c;
 }
 
+Refusal RefusesSubgroupRow(const ReduceCase& c) {
+  if (c.subgroup == 0) return "no fixed subgroup size";
+  if (c.p.elements > c.tuning.subgroup_row) return "long rows";
+  return std::nullopt;
+}
+
+Choice ChooseSubgroupRow(const ReduceCase& in, std::string) {
+  Choice c;
+  c.parts = in.RowParts();
+  c.owner = RowOwner::kSubgroup;
+  c.subgroup = in.subgroup;
+  c.local = WorkgroupSize(in.target.profile, std::max(in.tuning.subgroup_local, in.subgroup));
+  c.local = std::max(c.local / in.subgroup, 1u) * in.subgroup;
+  c.name = "reduce.subgroup_row";
+  c.reason = Format("{} elements a row in subgroups of {}", in.p.elements, in.subgroup);
+  return c;
+}
+
+Choice ChooseWorkgroupRow(const ReduceCase& in, std::string refused) {
+  Choice c;
+  c.parts = in.RowParts();
+  c.owner = RowOwner::kWorkgroup;
+  c.local = PowerOfTwoAtMost(WorkgroupSize(in.target.profile, in.tuning.workgroup_local));
+  while (c.local > 32 && int64_t{c.local} * 4 > in.p.elements * 2) c.local /= 2;
+  c.subgroup = in.subgroup != 0 && c.local % in.subgroup == 0 && c.local > in.subgroup ? in.subgroup : 0;
+  c.name = "reduce.workgroup_row";
+  c.reason = std::move(refused);
+  return c;
+}
+
+Refusal RefusesWorkgroupRow(const ReduceCase& in) {
+  const Choice c = ChooseWorkgroupRow(in, "");
+  const uint32_t entries = c.subgroup != 0 ? c.local / c.subgroup : c.local;
+  if (SharedBytes(in.k, entries) <= in.target.profile.limits.max_shared_memory_bytes) return std::nullopt;
+  return "the values of a workgroup do not fit shared memory";
+}
+
+Choice ChooseSerialRow(const ReduceCase& in, std::string refused) {
+  Choice c;
+  c.local = WorkgroupSize(in.target.profile, in.tuning.join_local);
+  c.name = "reduce.serial";
+  c.reason = std::move(refused);
+  return c;
+}
+
+// In order of preference.
+constexpr Variant<ReduceCase, Choice> kReduceVariants[] = {
+    {"serial", RefusesColumns, ChooseColumns},  // columns side by side, and short rows
+    {"subgroup_row", RefusesSubgroupRow, ChooseSubgroupRow},
+    {"workgroup_row", RefusesWorkgroupRow, ChooseWorkgroupRow},
+    {"serial", nullptr, ChooseSerialRow},
+};
+static_assert(TakesEverything(kReduceVariants));
+
 // Lays `items` units (rows, groups of rows, or parts of them) over the grid and calls body(item) for each.
-Result<EmittedDispatch> OverItems(KernelWriter& w, const Choice& c, int64_t items, int64_t points_an_item,
-                                  const std::function<void(Value)>& body) {
+Result<EmittedDispatch> OverItems(KernelWriter& w, const Choice& c, const ReduceTuning& tuning, int64_t items,
+                                  int64_t points_an_item, const std::function<void(Value)>& body) {
   Builder& b = w.b;
-  const bool per_invocation = c.variant == Variant::kSerial;
-  int64_t per_group = per_invocation ? c.local : c.variant == Variant::kSubgroup ? c.local / c.subgroup : 1;
+  const bool per_invocation = c.owner == RowOwner::kInvocation;
+  int64_t per_group = per_invocation ? c.local : c.owner == RowOwner::kSubgroup ? c.local / c.subgroup : 1;
   int64_t turns = 1;
-  if (w.profile.is_cpu && c.variant != Variant::kWorkgroup) {
+  if (tuning.workgroup_points > 0 && c.owner != RowOwner::kWorkgroup) {
     const int64_t groups = CeilDiv(items, per_group);
-    turns = std::clamp<int64_t>(8192 / std::max<int64_t>(points_an_item * per_group, 1), 1,
-                                std::max<int64_t>(groups / 8, 1));
+    turns = std::clamp<int64_t>(tuning.workgroup_points / std::max<int64_t>(points_an_item * per_group, 1), 1,
+                                std::max<int64_t>(groups / tuning.least_workgroups, 1));
   }
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, per_group * turns), w.profile));
   const bool exact = grid.exact && items % (per_group * turns) == 0;
-  Value lane = per_invocation ? b.LocalIndex() : c.variant == Variant::kSubgroup ? b.SubgroupId() : b.U32(0);
+  Value lane = per_invocation ? b.LocalIndex() : c.owner == RowOwner::kSubgroup ? b.SubgroupId() : b.U32(0);
   const Value first = b.Add(b.Mul(GroupNumber(b, grid), b.U32(static_cast<uint32_t>(per_group * turns))), lane);
   auto guarded = [&](Value item) {
     if (exact) {
@@ -422,15 +473,16 @@ Result<EmittedDispatch> OverItems(KernelWriter& w, const Choice& c, int64_t item
 
 // The condition that one invocation of the row's holds.
 Value OncePerRow(Builder& b, const Choice& c) {
-  if (c.variant == Variant::kSubgroup) return b.Compare(Cmp::kEq, b.SubgroupLane(), b.U32(0));
-  if (c.variant == Variant::kWorkgroup) return b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0));
+  if (c.owner == RowOwner::kSubgroup) return b.Compare(Cmp::kEq, b.SubgroupLane(), b.U32(0));
+  if (c.owner == RowOwner::kWorkgroup) return b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0));
   return {};
 }
 
 }  // namespace
 
-Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKernel& k, const DeviceProfile& profile,
-                                  const EmitOptions&) {
+Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKernel& k, const Target& target) {
+  const DeviceProfile& profile = target.profile;
+  const ReduceTuning& tuning = target.tuning.reduce;
   const Problem p = Measure(k);
   EmittedProgram out;
   if (p.rows == 0) return out;
@@ -439,12 +491,12 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
                          p.elements);
   }
   if (k.stages.empty()) return Unimplemented("The reduction has no stages.");
-  const Choice c = Choose(k, p, profile, /*second_pass=*/false);
+  const Choice c = MakeFirst(kReduceVariants, ReduceCase(k, p, target, /*second_pass=*/false));
   if (c.parts <= 1) {
     KernelWriter w(plan, profile);
-    RowEmitter rows(w, k, p, c.variant, c.local, c.subgroup, c.row_width);
+    RowEmitter rows(w, k, p, c.owner, c.local, c.subgroup, c.row_width);
     KRAFLA_ASSIGN(EmittedDispatch dispatch,
-                  OverItems(w, c, p.rows / c.row_width, p.elements * c.row_width, [&](Value item) {
+                  OverItems(w, c, tuning, p.rows / c.row_width, p.elements * c.row_width, [&](Value item) {
                     Work work;
                     work.row = w.b.Mul(item, w.b.U32(static_cast<uint32_t>(c.row_width)));
                     work.begin = w.b.U32(0);
@@ -470,51 +522,52 @@ Result<EmittedProgram> EmitReduce(const plan::KernelPlan& plan, const ReduceKern
   {
     KernelWriter w(plan, profile, scratch);
     Builder& b = w.b;
-    RowEmitter rows(w, k, p, c.variant, c.local, c.subgroup, c.row_width);
+    RowEmitter rows(w, k, p, c.owner, c.local, c.subgroup, c.row_width);
     const int64_t items = p.rows / c.row_width;
-    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c, items * parts, chunk * c.row_width, [&](Value item) {
-                    const Value part = b.UDiv(item, b.U32(static_cast<uint32_t>(items)));
-                    const Value group = b.Sub(item, b.Mul(part, b.U32(static_cast<uint32_t>(items))));
-                    Work work;
-                    work.row = b.Mul(group, b.U32(static_cast<uint32_t>(c.row_width)));
-                    work.begin = b.Mul(part, b.U32(static_cast<uint32_t>(chunk)));
-                    work.end = b.Min(b.Add(work.begin, b.U32(static_cast<uint32_t>(chunk))),
-                                     b.U32(static_cast<uint32_t>(p.elements)));
-                    rows.EmitPart(work, [&](const Values& values) {
-                      auto store = [&] {
-                        const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
-                        for (std::size_t j = 0; j < values.size(); ++j) {
-                          Value bits = values[j];
-                          if (bits.kind == Kind::kBool) bits = b.Select(bits, b.U32(1), b.U32(0));
-                          const int bytes = KindBits(bits.kind) == 64 ? 8 : 4;
-                          if (bytes == 4) bits = b.Bitcast(bits, Kind::kU32);
-                          w.buffers.Store(first_scratch + static_cast<int>(j), bytes, at, bits);
-                        }
-                      };
-                      const Value once = OncePerRow(b, c);
-                      if (once) {
-                        b.If(once, store);
-                      } else {
-                        store();
-                      }
-                    });
-                  }));
+    KRAFLA_ASSIGN(
+        EmittedDispatch dispatch, OverItems(w, c, tuning, items * parts, chunk * c.row_width, [&](Value item) {
+          const Value part = b.UDiv(item, b.U32(static_cast<uint32_t>(items)));
+          const Value group = b.Sub(item, b.Mul(part, b.U32(static_cast<uint32_t>(items))));
+          Work work;
+          work.row = b.Mul(group, b.U32(static_cast<uint32_t>(c.row_width)));
+          work.begin = b.Mul(part, b.U32(static_cast<uint32_t>(chunk)));
+          work.end =
+              b.Min(b.Add(work.begin, b.U32(static_cast<uint32_t>(chunk))), b.U32(static_cast<uint32_t>(p.elements)));
+          rows.EmitPart(work, [&](const Values& values) {
+            auto store = [&] {
+              const Value at = b.Add(b.Mul(part, b.U32(static_cast<uint32_t>(p.rows))), work.row);
+              for (std::size_t j = 0; j < values.size(); ++j) {
+                Value bits = values[j];
+                if (bits.kind == Kind::kBool) bits = b.Select(bits, b.U32(1), b.U32(0));
+                const int bytes = KindBits(bits.kind) == 64 ? 8 : 4;
+                if (bytes == 4) bits = b.Bitcast(bits, Kind::kU32);
+                w.buffers.Store(first_scratch + static_cast<int>(j), bytes, at, bits);
+              }
+            };
+            const Value once = OncePerRow(b, c);
+            if (once) {
+              b.If(once, store);
+            } else {
+              store();
+            }
+          });
+        }));
     AddKernel(out, w, std::move(dispatch), c.local, c.subgroup, c.name + ".part", c.reason);
   }
   {
     Problem second = p;
     second.elements = parts;
-    Choice c2 = Choose(k, second, profile, /*second_pass=*/true);
-    if (p.rows >= 1024) {
+    Choice c2 = MakeFirst(kReduceVariants, ReduceCase(k, second, target, /*second_pass=*/true));
+    if (p.rows >= tuning.serial_join_rows) {
       c2 = Choice{};
-      c2.local = WorkgroupSize(profile, 64);
+      c2.local = WorkgroupSize(profile, tuning.join_local);
     }
     c2.row_width = 1;
     c2.reason = Format("{} parts", parts);
     KernelWriter w(plan, profile, scratch);
     Builder& b = w.b;
-    RowEmitter rows(w, k, p, c2.variant, c2.local, c2.subgroup, 1);
-    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c2, p.rows, parts, [&](Value item) {
+    RowEmitter rows(w, k, p, c2.owner, c2.local, c2.subgroup, 1);
+    KRAFLA_ASSIGN(EmittedDispatch dispatch, OverItems(w, c2, tuning, p.rows, parts, [&](Value item) {
                     Work work;
                     work.row = item;
                     work.begin = b.U32(0);
@@ -556,7 +609,7 @@ int64_t EmitReduceInGroup(KernelWriter& w, const ReduceKernel& k, uint32_t local
   const bool together = local > 1 && p.rows * 4 <= local && (p.elements > 16 || stores_elements);
   if (together) {
     const bool as_subgroup = subgroup == local;
-    RowEmitter emitter(w, k, p, as_subgroup ? Variant::kSubgroup : Variant::kWorkgroup, local,
+    RowEmitter emitter(w, k, p, as_subgroup ? RowOwner::kSubgroup : RowOwner::kWorkgroup, local,
                        as_subgroup ? subgroup : 0, 1);
     work.once = b.Compare(Cmp::kEq, as_subgroup ? b.SubgroupLane() : b.LocalIndex(), b.U32(0));
     b.For(b.U32(0), rows, b.U32(1), [&](Value row) {
@@ -565,7 +618,7 @@ int64_t EmitReduceInGroup(KernelWriter& w, const ReduceKernel& k, uint32_t local
     });
     return as_subgroup ? 0 : SharedBytes(k, local);
   }
-  RowEmitter emitter(w, k, p, Variant::kSerial, local, 0, 1);
+  RowEmitter emitter(w, k, p, RowOwner::kInvocation, local, 0, 1);
   if (p.rows == 1) {
     work.row = b.U32(0);
     if (local > 1 && stores_elements) {

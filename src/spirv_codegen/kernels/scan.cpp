@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScanKernel, in three ways.
-//   line     an invocation walks a line from end to end
-//   chunks   few or long lines of an associative combination: chunks' totals, what each chunk begins with, and the
-//            elements of each chunk
-//   in order a line whose elements must be combined one after the other, where it is long: a dispatch a stretch
-// Sums in f32 are wide all the way (wide_sum.h). The order of combination depends on the problem and the profile only.
+// ScanKernel: the table kScanVariants. Sums in f32 are wide all the way (wide_sum.h). The order of combination depends
+// on the problem and the tuning only.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/reduction_values.h"
+#include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
 namespace {
@@ -20,13 +17,14 @@ constexpr int64_t kLongestStretch = int64_t{1} << 16;
 
 class ScanEmitter {
  public:
-  ScanEmitter(const plan::KernelPlan& plan, const plan::ScanKernel& scan, const DeviceProfile& profile)
+  ScanEmitter(const plan::KernelPlan& plan, const plan::ScanKernel& scan, const Target& target)
       : plan_(plan),
         scan_(scan),
-        profile_(profile),
+        profile_(target.profile),
+        tuning_(target.tuning.scan),
         reduction_(scan.reduction),
         is_ordered_(scan.reduction.kind == plan::Reduction::Kind::kOther),
-        local_(WorkgroupSize(profile, profile.is_cpu ? 8 : 64)) {
+        local_(WorkgroupSize(profile_, tuning_.local)) {
     reduction_.inputs = {0};
     for (std::size_t d = 0; d < scan.dims.size(); ++d) {
       if (static_cast<int>(d) < scan.dimension) outer_ *= scan.dims[d];
@@ -36,17 +34,17 @@ class ScanEmitter {
     lines_ = outer_ * inner_;
   }
 
-  Result<EmittedProgram> Emit() {
-    if (lines_ * length_ == 0) return std::move(out_);
-    if (is_ordered_) {
-      KRAFLA_TRY(EmitInOrder());
-    } else if (length_ > 2 * kLongestStretch ||
-               (lines_ < (profile_.is_cpu ? 64 : 4096) && length_ >= (profile_.is_cpu ? 4096 : 512))) {
-      KRAFLA_TRY(EmitChunks());
-    } else {
-      KRAFLA_TRY(EmitLines());
-    }
-    return std::move(out_);
+  Result<EmittedProgram> Emit();
+
+  Refusal RefusesInOrder() const {
+    if (is_ordered_) return std::nullopt;
+    return "the combination may be regrouped";
+  }
+  Refusal RefusesChunks() const {
+    if (length_ > 2 * kLongestStretch) return std::nullopt;
+    if (lines_ >= tuning_.few_lines) return "many lines";
+    if (length_ < tuning_.long_line) return "short lines";
+    return std::nullopt;
   }
 
  private:
@@ -107,6 +105,8 @@ class ScanEmitter {
     });
   }
 
+ public:
+  // The variants.
   Result<> EmitLines() {
     Kernel k(*this);
     return Finish(k, lines_, "scan.line", {}, 1, [&](Value line) {
@@ -161,7 +161,7 @@ class ScanEmitter {
 
   Result<> EmitChunks() {
     const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(length_)));
-    const auto chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(root, 16))));
+    const auto chunk = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(root, tuning_.least_chunk))));
     const int64_t chunks = CeilDiv(length_, chunk);
     {
       Kernel kinds(*this);
@@ -208,6 +208,7 @@ class ScanEmitter {
     });
   }
 
+ private:
   void AddScratch(Kind kind, int64_t count) {
     const int each = KindBits(kind) == 64 ? 8 : 4;
     scratch_.push_back({count, each});
@@ -236,6 +237,7 @@ class ScanEmitter {
   const plan::KernelPlan& plan_;
   const plan::ScanKernel& scan_;
   const DeviceProfile& profile_;
+  const ScanTuning& tuning_;
   plan::Reduction reduction_;
   bool is_ordered_;
   uint32_t local_;
@@ -245,13 +247,39 @@ class ScanEmitter {
   EmittedProgram out_;
 };
 
+// How a ScanEmitter goes about it.
+struct ScanWay {
+  Result<> (ScanEmitter::*emit)();
+  std::string reason;
+};
+
+// In order of preference.
+constexpr Variant<ScanEmitter, ScanWay> kScanVariants[] = {
+    // A line whose elements must be combined one after the other; where it is long, a dispatch a stretch.
+    {"in order", [](const ScanEmitter& s) { return s.RefusesInOrder(); },
+     [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitInOrder, std::move(refused)}; }},
+    // Few or long lines: chunks' totals, what each chunk begins with, and the elements of each chunk.
+    {"chunks", [](const ScanEmitter& s) { return s.RefusesChunks(); },
+     [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitChunks, std::move(refused)}; }},
+    // An invocation walks a line from end to end.
+    {"line", nullptr,
+     [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitLines, std::move(refused)}; }},
+};
+static_assert(TakesEverything(kScanVariants));
+
+Result<EmittedProgram> ScanEmitter::Emit() {
+  if (lines_ * length_ == 0) return std::move(out_);
+  const ScanWay way = MakeFirst(kScanVariants, *this);
+  KRAFLA_TRY((this->*way.emit)());
+  return WithReason(std::move(out_), way.reason);
+}
+
 }  // namespace
 
-Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan,
-                                const DeviceProfile& profile, const EmitOptions&) {
-  KRAFLA_TRY(CheckProgram(scan.reduction.combiner, profile));
-  KRAFLA_TRY(CheckProgram(scan.reduction.init, profile));
-  return ScanEmitter(plan, scan, profile).Emit();
+Result<EmittedProgram> EmitScan(const plan::KernelPlan& plan, const plan::ScanKernel& scan, const Target& target) {
+  KRAFLA_TRY(CheckProgram(scan.reduction.combiner, target.profile));
+  KRAFLA_TRY(CheckProgram(scan.reduction.init, target.profile));
+  return ScanEmitter(plan, scan, target).Emit();
 }
 
 }  // namespace krafla::spirv

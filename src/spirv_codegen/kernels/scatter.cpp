@@ -9,6 +9,7 @@
 #include "base/checked_math.h"
 #include "ir/dims.h"
 #include "spirv_codegen/kernels/reduction_values.h"
+#include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
 namespace {
@@ -153,10 +154,43 @@ class ScatterEmitter {
   bool vector_ = false;
 };
 
+struct ScatterCase {
+  const plan::ScatterKernel& s;
+  int64_t batch;  // windows
+  const ScatterTuning& tuning;
+};
+struct ScatterWay {
+  bool apart;  // all windows at once
+  uint32_t local;
+  std::string reason;
+};
+
+// In order of preference.
+constexpr Variant<ScatterCase, ScatterWay> kScatterVariants[] = {
+    // An invocation an element of each window.
+    {"apart",
+     [](const ScatterCase& c) -> Refusal {
+       if (c.batch == 1) return std::nullopt;
+       if (!c.s.attributes.unique_indices) return "the indices may repeat, and updates keep their order";
+       // Neighbours of a narrow element share its word: only whole words may be written at once by different
+       // invocations.
+       for (ElementType type : c.s.types)
+         if (StorageBytes(type) < 4) return "elements share words";
+       return std::nullopt;
+     },
+     [](const ScatterCase& c, std::string) { return ScatterWay{true, c.tuning.apart_local, ""}; }},
+    // An invocation an element of the window, updates in their order.
+    {"in order", nullptr,
+     [](const ScatterCase& c, std::string refused) {
+       return ScatterWay{false, c.tuning.in_order_local, std::move(refused)};
+     }},
+};
+static_assert(TakesEverything(kScatterVariants));
+
 }  // namespace
 
-Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& s,
-                                   const DeviceProfile& profile, const EmitOptions&) {
+Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::ScatterKernel& s, const Target& target) {
+  const DeviceProfile& profile = target.profile;
   KRAFLA_TRY(CheckProgram(s.combiner.combiner, profile));
   KRAFLA_TRY(CheckType(s.indices_type, profile));
   for (ElementType type : s.types) KRAFLA_TRY(CheckType(type, profile));
@@ -169,16 +203,13 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
   ScatterEmitter scatter(w, s);
   const int64_t window = scatter.window_count(), batch = scatter.batch_count();
   if (window * batch == 0) return out;
-  // Neighbours of a narrow element share its word: only whole words may be written at once by different invocations.
-  bool narrow = false;
-  for (ElementType type : s.types) narrow = narrow || StorageBytes(type) < 4;
-  const bool apart = (s.attributes.unique_indices && !narrow) || batch == 1;
-  const int64_t items = apart ? window * batch : window;
-  const uint32_t local = WorkgroupSize(profile, profile.is_cpu && !apart ? 8 : 64);
+  const ScatterWay way = MakeFirst(kScatterVariants, ScatterCase{s, batch, target.tuning.scatter});
+  const int64_t items = way.apart ? window * batch : window;
+  const uint32_t local = WorkgroupSize(profile, way.local);
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
   const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
   b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] {
-    if (apart) {
+    if (way.apart) {
       const Value n = b.UDiv(item, b.U32(static_cast<uint32_t>(window)));
       const Value element = b.Sub(item, b.Mul(n, b.U32(static_cast<uint32_t>(window))));
       scatter.Apply(n, scatter.WindowPlace(element, /*alone=*/true));
@@ -189,9 +220,8 @@ Result<EmittedProgram> EmitScatter(const plan::KernelPlan& plan, const plan::Sca
     const Value end = b.Min(b.Add(first, b.U32(kMostInOrder)), b.U32(static_cast<uint32_t>(batch)));
     b.For(first, end, b.U32(1), [&](Value n) { scatter.Apply(n, place); });
   });
-  out.kernels.push_back(w.Finish({local, 1, 1}, apart ? "scatter.apart" : "scatter.in_order",
-                                 apart ? "" : "the indices may repeat, and updates keep their order"));
-  for (int64_t first = 0; first < (apart ? 1 : batch); first += kMostInOrder) {
+  out.kernels.push_back(w.Finish({local, 1, 1}, way.apart ? "scatter.apart" : "scatter.in_order", way.reason));
+  for (int64_t first = 0; first < (way.apart ? 1 : batch); first += kMostInOrder) {
     out.dispatches.push_back(
         {0, grid.size, in_stretches ? std::vector{static_cast<uint32_t>(first)} : std::vector<uint32_t>{}});
   }

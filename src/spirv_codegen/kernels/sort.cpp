@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// SortKernel: by digits where the comparator compares keys, else by merging.
+// SortKernel: the table kSortVariants.
 #include "spirv_codegen/kernels/sort.h"
 
 #include <algorithm>
 
 #include "spirv_codegen/kernels/reduction_values.h"
+#include "spirv_codegen/kernels/variant.h"
 
 namespace krafla::spirv {
 
@@ -100,17 +101,41 @@ Value SortKeys::Load(KernelWriter& w, const SortRows& rows, const Word& word, Va
   return out;
 }
 
-Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort,
-                                const DeviceProfile& profile, const EmitOptions&) {
-  KRAFLA_TRY(CheckProgram(sort.comparator, profile));
+namespace {
+
+struct SortCase {
+  const plan::KernelPlan& plan;
+  const plan::SortKernel& sort;
+  const Target& target;
+  std::optional<SortKeys> keys;
+};
+
+// In order of preference.
+constexpr Variant<SortCase, Result<EmittedProgram>> kSortVariants[] = {
+    {"digits",
+     [](const SortCase& c) -> Refusal {
+       if (!c.keys) return "the comparator compares no keys";
+       // Scratch holds two words of each element, twice, and 32 bits reach it.
+       const SortRows rows(c.sort);
+       if (rows.rows() * rows.length() >= int64_t{1} << 28) return "too many elements";
+       return std::nullopt;
+     },
+     [](const SortCase& c, std::string) { return EmitDigitSort(c.plan, c.sort, *c.keys, c.target); }},
+    {"merge", nullptr,
+     [](const SortCase& c, std::string refused) {
+       return WithReason(EmitMergeSort(c.plan, c.sort, c.target), refused);
+     }},
+};
+static_assert(TakesEverything(kSortVariants));
+
+}  // namespace
+
+Result<EmittedProgram> EmitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const Target& target) {
+  KRAFLA_TRY(CheckProgram(sort.comparator, target.profile));
   if (sort.dims.empty()) return Unimplemented("A scalar has no dimension to sort.");
   for (ElementType type : sort.types)
-    if (StorageBytes(type) == 8) KRAFLA_TRY(CheckType(type, profile));
-  const std::optional<SortKeys> keys = SortKeys::Of(sort);
-  const SortRows rows(sort);
-  // Scratch holds two words of each element, twice, and 32 bits reach it.
-  if (keys && rows.rows() * rows.length() < int64_t{1} << 28) return EmitDigitSort(plan, sort, *keys, profile);
-  return EmitMergeSort(plan, sort, profile);
+    if (StorageBytes(type) == 8) KRAFLA_TRY(CheckType(type, target.profile));
+  return MakeFirst(kSortVariants, SortCase{plan, sort, target, SortKeys::Of(sort)});
 }
 
 }  // namespace krafla::spirv

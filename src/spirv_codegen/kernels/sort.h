@@ -55,8 +55,7 @@ class SortKeys {
 
 // The two ways.
 Result<EmittedProgram> EmitDigitSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const SortKeys& keys,
-                                     const DeviceProfile& profile);
-Result<EmittedProgram> EmitMergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort,
-                                     const DeviceProfile& profile);
+                                     const Target& target);
+Result<EmittedProgram> EmitMergeSort(const plan::KernelPlan& plan, const plan::SortKernel& sort, const Target& target);
 
 }  // namespace krafla::spirv

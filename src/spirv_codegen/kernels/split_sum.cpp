@@ -41,14 +41,14 @@ plan::ElementProgram PartEpilogue(const plan::KernelPlan& with_parts, std::span<
   return std::move(b).Finish();
 }
 
-Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSums& sums,
-                 const DeviceProfile& profile) {
+Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSums& sums, const Target& target) {
+  const DeviceProfile& profile = target.profile;
   const Dims& dims = sums.epilogue.space.dims();
   const int64_t outputs = Product(dims);
   int inner = static_cast<int>(dims.size()) - 1;
   while (inner > 0 && dims[static_cast<std::size_t>(inner)] == 1) --inner;
   const int width = dims[static_cast<std::size_t>(inner)] % 4 == 0 ? 4 : 1;
-  const uint32_t local = WorkgroupSize(profile, profile.is_cpu ? 8 : 64);
+  const uint32_t local = WorkgroupSize(profile, target.tuning.dot.join_local);
   const int64_t items = outputs / width;
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
   const int scratch = static_cast<int>(plan.bindings.size());

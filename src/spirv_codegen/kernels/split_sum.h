@@ -26,7 +26,7 @@ struct PartSums {
   int64_t parts = 1;
 };
 // Adds up the parts, in the first scratch buffer of the program, and finishes.
-Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSums& sums, const DeviceProfile& profile);
+Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSums& sums, const Target& target);
 // Puts `part`, emitted for WithParts, into a program of the plan itself. `work`: of all its dispatches.
 void AddParts(EmittedProgram& out, EmittedProgram part, double work);
 

@@ -7,14 +7,14 @@
 namespace krafla::spirv {
 
 Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
-                                           const DeviceProfile& profile) {
+                                           const Target& target) {
   constexpr int kA = 0, kB = 1, kX = 2;
   const bool narrow = Numbers::WideType(k.type) != k.type;
   const int64_t n = k.left_side ? k.rows : k.columns, sides = k.left_side ? k.columns : k.rows;
-  const int64_t block = 32;
+  const int64_t block = target.tuning.linalg.block;
   std::vector<int64_t> scratch;
   if (narrow) scratch.push_back(k.batch * k.rows * k.columns);
-  LinalgProgram program(plan, k, profile, scratch);
+  LinalgProgram program(plan, k, target, scratch);
   // Solutions are worked out in place: in the result, or in wide numbers beside it.
   const int work = narrow ? program.scratch(0) : kX;
   const ElementType work_type = Numbers::WideType(k.type);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/tuning.h"
+
+#include <cstdlib>
+
+#include "base/file.h"
+#include "device/tuning_fields.h"
+#include "device/vendors.h"
+
+namespace krafla {
+namespace {
+
+// Shaders run on the host's cores: a workgroup costs far more than a turn of a loop, memory of a workgroup is memory as
+// any other, and an invocation is a lane of the processor's vectors.
+void TuneCpu(Tuning& t) {
+  t.loop.local = 64;
+  t.loop.workgroup_points = 8192;
+
+  t.reduce.wanted_invocations = 256;
+  t.reduce.short_row = 16;
+  t.reduce.serial_local = 32;
+  t.reduce.long_row = int64_t{1} << 17;
+  t.reduce.few_rows = 8;
+  t.reduce.row_parts = 32;
+  t.reduce.subgroup_row = 2147483647;
+  t.reduce.subgroup_local = 1;
+  t.reduce.workgroup_points = 8192;
+
+  t.panel.lanes = 8;
+  t.panel.in_subgroups = true;
+  t.panel.chained_sums = true;
+  t.panel.any_rows = true;
+
+  t.dot.shared_tiles = {};
+  t.dot.rows_local = 1;
+  t.dot.pack_panels = true;
+  t.dot.join_local = 8;
+
+  t.conv.shared_tiles = {};
+  t.conv.only_packed_pixels = true;
+  t.conv.direct_local = 32;
+  t.conv.reorder_products_of_matrices = true;
+
+  // llvmpipe works matrices out element by element.
+  t.coop.used = false;
+  t.coop.tiles = {{16, 16, 1, 1, 0}, {32, 32, 1, 1, 0}};
+  t.coop.depth_bytes = 32;
+
+  t.sort.invocation_chunks = true;
+  t.sort.lanes = 8;
+  t.sort.item_local = 8;
+  t.sort.rank_step = 8;
+  t.sort.rank_local = 64;
+
+  t.scan.local = 8;
+  t.scan.few_lines = 64;
+  t.scan.long_line = 4096;
+
+  t.scatter.in_order_local = 8;
+
+  t.linalg.local = 8;
+
+  t.loop_nest.one_subgroup = true;
+  t.loop_nest.least_lanes = 8;
+  t.loop_nest.step_ns = 40;
+  t.loop_nest.points_at_once = 1;
+  t.loop_nest.point_ns = 0;
+  t.loop_nest.operation_ns = 0.3;
+
+  // A processor manages far more in kernels that are long.
+  t.rate.flops_per_ms = 2.5e6;
+  t.rate.bytes_per_ms = 5e5;
+  t.rate.per_processor = true;
+}
+
+// A row overrides fields, by name, for the devices that it applies to. Rows are applied from the first to the last: the
+// device's class, then its vendor, then its architecture, as far as the profile tells it. The initializers of Tuning
+// are the class GPU, integrated ones included; their rates are those of a small integrated one, which manages more than
+// 200 billion operations a second.
+struct Row {
+  bool (*applies)(const DeviceProfile& profile);
+  void (*tune)(Tuning& tuning);
+};
+constexpr Row kRows[] = {
+    {[](const DeviceProfile& p) { return p.is_cpu; }, TuneCpu},
+    // Intel's matrix units work with the smallest subgroups: 8 lanes on Xe-HPG, 16 on Xe2.
+    {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel; },
+     [](Tuning& t) { t.coop.smallest_subgroup = true; }},
+};
+
+}  // namespace
+
+Tuning TuningFor(const DeviceProfile& profile) {
+  Tuning out;
+  for (const Row& row : kRows)
+    if (row.applies(profile)) row.tune(out);
+  return out;
+}
+
+Result<> OverrideTuning(std::string_view json, Tuning& tuning) {
+  Tuning out = tuning;
+  KRAFLA_TRY(JsonReader("tuning").Read(json, out));
+  for (const auto* tiles : {&out.dot.shared_tiles, &out.conv.shared_tiles})
+    for (const SharedTile& tile : *tiles)
+      if (tile.thread_rows > tile.rows)
+        return InvalidArgument("A shared tile of a tuning has {} rows, fewer than the {} of an invocation.", tile.rows,
+                               tile.thread_rows);
+  tuning = std::move(out);
+  return {};
+}
+
+Result<Tuning> TuningAskedFor(const DeviceProfile& profile) {
+  Tuning out = TuningFor(profile);
+  const char* path = std::getenv("KRAFLA_TUNING");
+  if (path == nullptr || *path == 0) return out;
+  auto read = [&]() -> Result<> {
+    KRAFLA_ASSIGN(const std::string text, ReadFile(path));
+    return OverrideTuning(text, out);
+  };
+  if (auto done = read(); !done)
+    return Failure(std::move(done).error().WithContext(Format("while reading '{}', which KRAFLA_TUNING names", path)));
+  return out;
+}
+
+}  // namespace krafla

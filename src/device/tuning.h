@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the code generator chooses by because it is faster, and never because it is right: which variants of a kernel a
+// device gets, their tiles, the sizes of their workgroups and the thresholds between them. The members' initializers
+// are the table's row for GPUs; tuning.cpp has the other rows. docs/tuning.md lists all fields with their values.
+//
+// Bounds on what one workgroup does (docs/decisions/0013-long-kernels.md) and everything that a result's bits depend on
+// (wide_sum.h) are no tuning.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "device/device_profile.h"
+
+namespace krafla {
+
+// A product's tile in shared memory, of which an invocation holds thread_rows x 4 sums.
+struct SharedTile {
+  int rows = 64, columns = 64, depth = 16;  // elements
+  int thread_rows = 4;                      // elements
+  int64_t least_tiles = 0;                  // taken where the problem has so many tiles, which fill the device
+  bool operator==(const SharedTile&) const = default;
+};
+
+// A product's tile of cooperative matrices, which the subgroups of a workgroup share.
+struct MatrixTile {
+  int rows = 32, columns = 32;                  // elements
+  int subgroup_rows = 1, subgroup_columns = 1;  // how the workgroup's subgroups lie over the tile
+  int64_t least_tiles = 0;                      // as in SharedTile; 0: also where the tile is mostly edge
+  bool operator==(const MatrixTile&) const = default;
+};
+
+// Sizes of workgroups are in invocations, and at most what the device allows.
+
+// loop.scalar, loop.vec4
+struct LoopTuning {
+  uint32_t local = 256;          // size of a workgroup
+  int64_t workgroup_points = 0;  // points that a workgroup takes by turns at the most; 0: an invocation takes one item
+  int64_t least_workgroups = 8;  // workgroups that are left when they take turns
+  bool operator==(const LoopTuning&) const = default;
+};
+
+struct ReduceTuning {
+  int64_t wanted_invocations = 16384;  // invocations that fill the device: columns are split until there are so many
+  int64_t least_split_column = 1024;   // elements of a column that is split for that
+  int64_t least_column_part = 256;     // elements of a part of it
+  int64_t short_row = 32;              // elements of a row that one invocation takes, at the most
+  uint32_t serial_local = 64;          // size of a workgroup of `reduce.serial` and `reduce.column.vec4`
+  int64_t long_row = 4096;             // elements of a part of a row; rows of eight times as many are split ...
+  int64_t few_rows = 256;              // ... where there are fewer rows than this
+  int64_t row_parts = 512;             // parts of all rows together
+  int64_t subgroup_row = 4096;         // elements of a row that one subgroup takes, at the most
+  uint32_t subgroup_local = 128;       // size of a workgroup of `reduce.subgroup_row`; at least one subgroup
+  uint32_t workgroup_local = 256;      // size of a workgroup of `reduce.workgroup_row`, at the most
+  int64_t serial_join_rows = 1024;     // rows from which on one invocation adds up the parts of a row
+  uint32_t join_local = 64;            // size of a workgroup that does, and of one whose values fit no shared memory
+  int64_t workgroup_points = 0;        // as of `loop`
+  int64_t least_workgroups = 8;        // as of `loop`
+  bool operator==(const ReduceTuning&) const = default;
+};
+
+// Products of matrices in registers, of dots and convolutions.
+struct PanelTuning {
+  uint32_t lanes = 32;                           // size of a workgroup; its invocations lie along the columns
+  bool in_subgroups = false;                     // a workgroup is one subgroup, where the size of those is fixed
+  bool chained_sums = false;                     // sums in chains: more exact, with three times the registers between
+  bool any_rows = false;                         // 5, 6 or 7 rows are one panel; else panels of 4 rows
+  uint32_t pack_local = 64;                      // size of a workgroup that copies an operand into panels
+  int64_t most_packed_bytes = int64_t{1} << 28;  // bytes of the copy
+  bool operator==(const PanelTuning&) const = default;
+};
+
+struct DotTuning {
+  // tiles of `dot.tile`, in order of preference
+  std::vector<SharedTile> shared_tiles = {{128, 64, 16, 8, 64}, {64, 64, 16, 4, 64}, {32, 32, 16, 4, 0}};
+  int64_t least_tile_side = 16;                        // rows, and columns, from which on those are taken
+  int64_t least_tile_depth = 8;                        // elements of the depth from which on they are
+  int64_t most_rows = 4;                               // rows, or columns, of `dot.rows`
+  uint32_t rows_local = 64;                            // size of a workgroup of `dot.rows`; at least one subgroup
+  bool pack_panels = false;                            // `dot.packed_panel` is faster than `dot.panel` ...
+  int64_t pack_rows = 32;                              // ... from so many rows on, if b lies well for reading in place
+  int64_t pack_elements = int64_t{1} << 16;            // ... from so many elements of b on, then
+  int64_t pack_rows_scattered = 8;                     // ... from so many rows on, if it does not
+  int64_t pack_elements_scattered = int64_t{1} << 10;  // ... from so many elements of b on, then
+  uint32_t join_local = 64;                            // size of a workgroup of `join`
+  bool operator==(const DotTuning&) const = default;
+};
+
+struct ConvTuning {
+  // tiles of `conv.tile`, in order of preference
+  std::vector<SharedTile> shared_tiles = {{64, 64, 16, 4, 32}, {32, 32, 16, 4, 32}, {16, 16, 16, 4, 0}};
+  int64_t least_features = 8;       // output features of a group, below which `conv.direct` is taken
+  int64_t least_depth = 16;         // elements of window and input features, below which `conv.direct` is taken
+  bool only_packed_pixels = false;  // with channels first, a product of matrices only where pixels can be packed
+  int64_t pack_rows = 32;           // pixels from which on a kernel is packed ...
+  int64_t pack_elements = int64_t{1} << 16;   // ... that has so many elements
+  uint32_t direct_local = 64;                 // size of a workgroup of `conv.direct`
+  double reorder_products = 16;               // products for each element moved, from which on `conv.reorder` pays
+  bool reorder_products_of_matrices = false;  // `conv.reorder` also before what is a product of matrices as it lies ...
+  int64_t reorder_features = 8;               // ... from so many input features of a group on
+  bool operator==(const ConvTuning&) const = default;
+};
+
+// dot.coop, conv.coop
+struct MatrixTuning {
+  bool used = true;  // cooperative matrices are faster; else they are taken with `--enable coopmat` only
+  // tiles, in order of preference
+  std::vector<MatrixTile> tiles = {{128, 128, 4, 2, 64}, {64, 64, 2, 2, 32}, {32, 32, 2, 1, 0}, {32, 32, 1, 1, 0}};
+  int64_t depth_bytes = 64;        // bytes of a row that are staged at once
+  bool smallest_subgroup = false;  // subgroups of the smallest size that the device has
+  bool operator==(const MatrixTuning&) const = default;
+};
+
+struct SortTuning {
+  bool invocation_chunks = false;     // one invocation has a chunk, and counts in scratch; else a workgroup has one
+  uint32_t lanes = 128;               // size of a workgroup that counts and places
+  uint32_t item_local = 64;           // size of a workgroup of other kernels of the sort by digits
+  uint32_t merge_local = 64;          // size of a workgroup of the merge sort
+  uint32_t rank_step = 32;            // workgroups of `sort.rank` are multiples of so many invocations ...
+  uint32_t rank_local = 256;          // ... up to so many
+  int64_t rank_row = 256;             // elements of a row that is sorted by rank, at the most
+  int64_t rank_kept = 1024;           // elements that a top-k keeps and sorts by rank, at the most
+  int64_t whole_row = 4096;           // elements of a row that is one workgroup's chunk, at the most
+  int64_t whole_row_of_many = 16384;  // the same where there are many rows
+  int64_t many_rows = 32;             // rows that are many
+  int64_t least_chunk = 2048;         // elements of a workgroup's chunk of a longer row, at the least
+  int64_t most_chunks = 4096;         // chunks of a row, of workgroups
+  int64_t wanted_chunks = 64;         // chunks of all rows together, of invocations
+  int64_t invocation_chunk = 8192;    // elements of an invocation's chunk, at the least
+  bool operator==(const SortTuning&) const = default;
+};
+
+struct ScanTuning {
+  uint32_t local = 64;       // size of a workgroup
+  int64_t few_lines = 4096;  // below so many lines they are cut into chunks ...
+  int64_t long_line = 512;   // ... from so many elements on
+  int64_t least_chunk = 16;  // elements of a chunk
+  bool operator==(const ScanTuning&) const = default;
+};
+
+struct ScatterTuning {
+  uint32_t apart_local = 64;     // size of a workgroup of `scatter.apart`
+  uint32_t in_order_local = 64;  // size of a workgroup of `scatter.in_order`
+  bool operator==(const ScatterTuning&) const = default;
+};
+
+// fft.radixN
+struct FftTuning {
+  uint32_t local = 64;  // size of a workgroup
+  bool operator==(const FftTuning&) const = default;
+};
+
+// cholesky.*, lu.*, qr.*, linalg.*
+struct LinalgTuning {
+  uint32_t local = 64;              // size of a workgroup
+  int64_t invocation_numbers = 64;  // numbers of a matrix that one invocation works on, at the most
+  int64_t block = 32;               // columns of a block, at the most
+  bool operator==(const LinalgTuning&) const = default;
+};
+
+// while.workgroup, and what its steps are estimated to take.
+struct LoopNestTuning {
+  bool one_subgroup = false;    // the workgroup is a subgroup, whatever there is to do; else it is as large as the work
+  uint32_t least_lanes = 32;    // size of the workgroup, at the least
+  uint32_t most_lanes = 256;    // size of the workgroup, at the most
+  double most_step_ns = 25000;  // nanoseconds of a step, above which a launch of its own costs less
+  double step_ns = 1000;        // nanoseconds of a step with nothing to do
+  int64_t points_at_once = 256;  // points of a step that take the time of one
+  double point_ns = 200;         // nanoseconds of a point
+  double operation_ns = 4;       // nanoseconds of an operation at a point
+  int64_t most_nodes = 6000;     // operations of the kernel: drivers take long to compile more
+  bool operator==(const LoopNestTuning&) const = default;
+};
+
+// For cutting submissions before any has been measured: rather too slow than too fast.
+struct RateTuning {
+  double flops_per_ms = 2e8;   // operations in a millisecond
+  double bytes_per_ms = 2e7;   // bytes read and written in a millisecond
+  bool per_processor = false;  // that is what each of the host's processors does
+  bool operator==(const RateTuning&) const = default;
+};
+
+struct Tuning {
+  LoopTuning loop;
+  ReduceTuning reduce;
+  PanelTuning panel;
+  DotTuning dot;
+  ConvTuning conv;
+  MatrixTuning coop;
+  SortTuning sort;
+  ScanTuning scan;
+  ScatterTuning scatter;
+  FftTuning fft;
+  LinalgTuning linalg;
+  LoopNestTuning loop_nest;
+  RateTuning rate;
+  bool operator==(const Tuning&) const = default;
+};
+
+// The table's rows for the device, one over the other.
+Tuning TuningFor(const DeviceProfile& profile);
+
+// Overrides the fields that `json` names: {"dot": {"most_rows": 2}}. A list is replaced as a whole. An unknown name, a
+// wrong type and a value out of range are INVALID_ARGUMENT, and leave `tuning` as it was.
+Result<> OverrideTuning(std::string_view json, Tuning& tuning);
+
+// TuningFor, and over it the file that the environment variable KRAFLA_TUNING names, if there is one.
+Result<Tuning> TuningAskedFor(const DeviceProfile& profile);
+
+}  // namespace krafla

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of Tuning with their names and what they may be, listed once for the reader and for tests.
+#pragma once
+
+#include "device/json_fields.h"
+#include "device/tuning.h"
+
+namespace krafla {
+
+// Of workgroups: what the kernels' trees and masks are written for.
+inline constexpr FieldRange kLocalRange{1, 1024, true};
+inline constexpr FieldRange kCountRange{0, 2147483647};
+inline constexpr FieldRange kPositiveRange{1, 2147483647};
+inline constexpr FieldRange kTimeRange{0, 1e9};
+
+template <Is<SharedTile> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("rows", x.rows, FieldRange{4, 256, true});
+  v("columns", x.columns, FieldRange{4, 256, true});
+  v("depth", x.depth, FieldRange{4, 64, true});
+  v("thread_rows", x.thread_rows, FieldRange{4, 16, true});
+  v("least_tiles", x.least_tiles, kCountRange);
+}
+
+template <Is<MatrixTile> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("rows", x.rows, FieldRange{4, 256, true});
+  v("columns", x.columns, FieldRange{4, 256, true});
+  v("subgroup_rows", x.subgroup_rows, FieldRange{1, 16, true});
+  v("subgroup_columns", x.subgroup_columns, FieldRange{1, 16, true});
+  v("least_tiles", x.least_tiles, kCountRange);
+}
+
+template <Is<LoopTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("local", x.local, kLocalRange);
+  v("workgroup_points", x.workgroup_points, FieldRange{0, 65536});
+  v("least_workgroups", x.least_workgroups, kPositiveRange);
+}
+
+template <Is<ReduceTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("wanted_invocations", x.wanted_invocations, kCountRange);
+  v("least_split_column", x.least_split_column, kPositiveRange);
+  v("least_column_part", x.least_column_part, kPositiveRange);
+  v("short_row", x.short_row, kCountRange);
+  v("serial_local", x.serial_local, kLocalRange);
+  v("long_row", x.long_row, kPositiveRange);
+  v("few_rows", x.few_rows, kCountRange);
+  v("row_parts", x.row_parts, kCountRange);
+  v("subgroup_row", x.subgroup_row, kCountRange);
+  v("subgroup_local", x.subgroup_local, kLocalRange);
+  v("workgroup_local", x.workgroup_local, kLocalRange);
+  v("serial_join_rows", x.serial_join_rows, kCountRange);
+  v("join_local", x.join_local, kLocalRange);
+  v("workgroup_points", x.workgroup_points, FieldRange{0, 65536});
+  v("least_workgroups", x.least_workgroups, kPositiveRange);
+}
+
+template <Is<PanelTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("lanes", x.lanes, FieldRange{1, 256, true});
+  v("in_subgroups", x.in_subgroups);
+  v("chained_sums", x.chained_sums);
+  v("any_rows", x.any_rows);
+  v("pack_local", x.pack_local, kLocalRange);
+  v("most_packed_bytes", x.most_packed_bytes, kCountRange);
+}
+
+template <Is<DotTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("shared_tiles", x.shared_tiles);
+  v("least_tile_side", x.least_tile_side, FieldRange{8, 2147483647});
+  v("least_tile_depth", x.least_tile_depth, kPositiveRange);
+  v("most_rows", x.most_rows, FieldRange{0, 4});
+  v("rows_local", x.rows_local, kLocalRange);
+  v("pack_panels", x.pack_panels);
+  v("pack_rows", x.pack_rows, kPositiveRange);
+  v("pack_elements", x.pack_elements, kPositiveRange);
+  v("pack_rows_scattered", x.pack_rows_scattered, kPositiveRange);
+  v("pack_elements_scattered", x.pack_elements_scattered, kPositiveRange);
+  v("join_local", x.join_local, kLocalRange);
+}
+
+template <Is<ConvTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("shared_tiles", x.shared_tiles);
+  v("least_features", x.least_features, FieldRange{8, 2147483647});
+  v("least_depth", x.least_depth, kPositiveRange);
+  v("only_packed_pixels", x.only_packed_pixels);
+  v("pack_rows", x.pack_rows, kPositiveRange);
+  v("pack_elements", x.pack_elements, kPositiveRange);
+  v("direct_local", x.direct_local, kLocalRange);
+  v("reorder_products", x.reorder_products, kTimeRange);
+  v("reorder_products_of_matrices", x.reorder_products_of_matrices);
+  v("reorder_features", x.reorder_features, kCountRange);
+}
+
+template <Is<MatrixTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("used", x.used);
+  v("tiles", x.tiles);
+  v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
+  v("smallest_subgroup", x.smallest_subgroup);
+}
+
+template <Is<SortTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("invocation_chunks", x.invocation_chunks);
+  // 16 counters of each lane fit the 16 KiB that every device has.
+  v("lanes", x.lanes, FieldRange{4, 128, true});
+  v("item_local", x.item_local, kLocalRange);
+  v("merge_local", x.merge_local, kLocalRange);
+  v("rank_step", x.rank_step, kLocalRange);
+  v("rank_local", x.rank_local, kLocalRange);
+  v("rank_row", x.rank_row, FieldRange{1, 65536});
+  v("rank_kept", x.rank_kept, FieldRange{1, 65536});
+  v("whole_row", x.whole_row, FieldRange{1, 65536});
+  v("whole_row_of_many", x.whole_row_of_many, FieldRange{1, 65536});
+  v("many_rows", x.many_rows, kCountRange);
+  v("least_chunk", x.least_chunk, FieldRange{1, 65536});
+  v("most_chunks", x.most_chunks, FieldRange{1, 65536});
+  v("wanted_chunks", x.wanted_chunks, FieldRange{1, 65536});
+  v("invocation_chunk", x.invocation_chunk, FieldRange{1, 1048576});
+}
+
+template <Is<ScanTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("local", x.local, kLocalRange);
+  v("few_lines", x.few_lines, kCountRange);
+  v("long_line", x.long_line, kCountRange);
+  v("least_chunk", x.least_chunk, FieldRange{1, 65536});
+}
+
+template <Is<ScatterTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("apart_local", x.apart_local, kLocalRange);
+  v("in_order_local", x.in_order_local, kLocalRange);
+}
+
+template <Is<FftTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("local", x.local, kLocalRange);
+}
+
+template <Is<LinalgTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("local", x.local, FieldRange{1, 256, true});
+  v("invocation_numbers", x.invocation_numbers, FieldRange{0, 4096});
+  v("block", x.block, FieldRange{8, 64, true});
+}
+
+template <Is<LoopNestTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("one_subgroup", x.one_subgroup);
+  v("least_lanes", x.least_lanes, kLocalRange);
+  v("most_lanes", x.most_lanes, kLocalRange);
+  v("most_step_ns", x.most_step_ns, kTimeRange);
+  v("step_ns", x.step_ns, FieldRange{1, 1e9});
+  v("points_at_once", x.points_at_once, kPositiveRange);
+  v("point_ns", x.point_ns, kTimeRange);
+  v("operation_ns", x.operation_ns, kTimeRange);
+  v("most_nodes", x.most_nodes, FieldRange{0, 100000});
+}
+
+template <Is<RateTuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("flops_per_ms", x.flops_per_ms, FieldRange{1, 1e15});
+  v("bytes_per_ms", x.bytes_per_ms, FieldRange{1, 1e15});
+  v("per_processor", x.per_processor);
+}
+
+template <Is<Tuning> Self, typename Visitor>
+void VisitFields(Self& x, Visitor&& v) {
+  v("loop", x.loop);
+  v("reduce", x.reduce);
+  v("panel", x.panel);
+  v("dot", x.dot);
+  v("conv", x.conv);
+  v("coop", x.coop);
+  v("sort", x.sort);
+  v("scan", x.scan);
+  v("scatter", x.scatter);
+  v("fft", x.fft);
+  v("linalg", x.linalg);
+  v("loop_nest", x.loop_nest);
+  v("rate", x.rate);
+}
+
+}  // namespace krafla

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/tiled.h"
+
+#include <algorithm>
+
+#include "base/checked_math.h"
+#include "spirv_codegen/kernels/coop_tile.h"
+
+namespace krafla::spirv {
+namespace {
+
+// The subgroup size that panels count on; 0: none.
+uint32_t PanelSubgroup(const Target& target) {
+  return target.tuning.panel.in_subgroups ? FixedSubgroupSize(target.profile) : 0;
+}
+
+// The first tile that fits the device and that the problem has enough of.
+const SharedTile* FindSharedTile(const TiledProduct& p) {
+  for (const SharedTile& tile : p.shared_tiles) {
+    if (!SharedTileFits(tile, p.tile.accumulate, p.target.profile)) continue;
+    const int64_t tiles = p.tile.batch * CeilDiv(p.tile.rows, tile.rows) * CeilDiv(p.tile.columns, tile.columns);
+    if (tiles >= tile.least_tiles) return &tile;
+  }
+  return nullptr;
+}
+
+std::string PanelReason(const TiledProduct& p, std::string refused) {
+  if (p.note.empty()) return refused;
+  return refused.empty() ? p.note : p.note + "; " + refused;
+}
+
+}  // namespace
+
+PanelOptions PanelsFor(const Target& target) {
+  const PanelTuning& tuning = target.tuning.panel;
+  PanelOptions out;
+  const uint32_t subgroup = PanelSubgroup(target);
+  out.lanes = subgroup != 0 ? subgroup : WorkgroupSize(target.profile, tuning.lanes);
+  out.chained = tuning.chained_sums;
+  return out;
+}
+
+Refusal RefusesCoop(const TiledProduct& p) {
+  if (p.no_coop) return p.no_coop;
+  std::string reason;
+  if (ChooseCoopTile(p.tile, p.a_type, p.b_type, p.target, reason)) return std::nullopt;
+  return reason;
+}
+
+Result<EmittedProgram> EmitCoop(const TiledProduct& p, std::string) {
+  std::string reason;
+  const auto tile = ChooseCoopTile(p.tile, p.a_type, p.b_type, p.target, reason);
+  KRAFLA_CHECK(tile.has_value());
+  auto operands = [&](KernelWriter& w, bool depth_in_range) { return p.operands(w, depth_in_range, /*raw=*/true); };
+  return EmitCoopTile(p.plan, p.target.profile, p.tile, p.a_type, operands, *tile, std::string(p.names.coop));
+}
+
+Refusal RefusesTile(const TiledProduct& p) {
+  if (p.shared_tiles.empty()) return "none for this device";
+  if (p.no_shared_tile) return p.no_shared_tile;
+  if (FindSharedTile(p) == nullptr) return "no tile fits the device's limits";
+  return std::nullopt;
+}
+
+Result<EmittedProgram> EmitTile(const TiledProduct& p, std::string refused) {
+  const SharedTile* tile = FindSharedTile(p);
+  KRAFLA_CHECK(tile != nullptr);
+  EmittedProgram out;
+  KernelWriter w(p.plan, p.target.profile);
+  const TileOperands operands = p.operands(w, p.tile.depth % tile->depth == 0, /*raw=*/false);
+  KRAFLA_ASSIGN(auto dispatch, EmitSharedTile(w, p.tile, operands, *tile));
+  AddKernel(out, w, std::move(dispatch), SharedTileLocal(*tile), 0, std::string(p.names.tile),
+            Format("{} x {} blocks; {}", tile->rows, tile->columns, refused));
+  return out;
+}
+
+Refusal RefusesPackedPanel(const TiledProduct& p) {
+  if (p.no_packing) return p.no_packing;
+  if (BitWidth(p.tile.accumulate) != 32) return "wide sums";
+  if (PackedWords(p.tile, p.panel.lanes) * 4 > p.target.tuning.panel.most_packed_bytes) return "the copy is too large";
+  return std::nullopt;
+}
+
+Result<EmittedProgram> EmitPackedPanel(const TiledProduct& p, std::string refused) {
+  const TileProblem& t = p.tile;
+  EmittedProgram out;
+  const int scratch = static_cast<int>(p.plan.bindings.size());
+  const int64_t words = PackedWords(t, p.panel.lanes);
+  const std::vector<BufferDesc> descs{{words, 4}};
+  out.scratch_bytes.push_back(words * 4);
+  {
+    const uint32_t local = WorkgroupSize(p.target.profile, p.target.tuning.panel.pack_local);
+    KernelWriter w(p.plan, p.target.profile, descs);
+    const TileOperands operands = p.operands(w, t.depth % 4 == 0, /*raw=*/false);
+    KRAFLA_ASSIGN(auto dispatch, EmitPack(w, t, operands, p.panel.lanes, scratch, local));
+    dispatch.share = std::min(1.0, 8.0 / static_cast<double>(t.rows));
+    AddKernel(out, w, std::move(dispatch), local, 0, std::string(p.names.pack));
+  }
+  PanelOptions panel = p.panel;
+  panel.packed_binding = scratch;
+  panel.column_blocks = 1;
+  KernelWriter w(p.plan, p.target.profile, descs);
+  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, t, p.operands(w, true, /*raw=*/false), panel));
+  AddKernel(out, w, std::move(dispatch), panel.lanes, PanelSubgroup(p.target), std::string(p.names.packed_panel),
+            PanelReason(p, std::move(refused)));
+  return out;
+}
+
+Result<EmittedProgram> EmitPanel(const TiledProduct& p, std::string refused) {
+  EmittedProgram out;
+  KernelWriter w(p.plan, p.target.profile);
+  KRAFLA_ASSIGN(auto dispatch, EmitPanels(w, p.tile, p.operands(w, true, /*raw=*/false), p.panel));
+  AddKernel(out, w, std::move(dispatch), p.panel.lanes, PanelSubgroup(p.target), std::string(p.names.panel),
+            PanelReason(p, std::move(refused)));
+  return out;
+}
+
+}  // namespace krafla::spirv
