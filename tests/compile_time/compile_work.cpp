@@ -13,6 +13,7 @@
 #include "base/work.h"
 #include "cpu_fallback/executor/cpu_plan.h"
 #include "device/device_profile.h"
+#include "device/tuning.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
@@ -57,7 +58,7 @@ Result<> Compile(const std::string& text) {
   KRAFLA_TRY(plan::TryForEachStep(plan, [&](const plan::Step& step) -> Result<bool> {
     const auto* loop = std::get_if<plan::WhileStep>(&step);
     if (loop == nullptr) return true;
-    auto emitted = spirv::EmitLoopNest(plan, *loop, profile);
+    auto emitted = spirv::EmitLoopNest(plan, *loop, profile, TuningFor(profile));
     if (!emitted && emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
     return !emitted.has_value();
   }));
