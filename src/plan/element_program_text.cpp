@@ -80,6 +80,11 @@ constexpr std::string_view kDirections[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
 
 }  // namespace
 
+std::string IndexText(const IndexSpace& space, IndexId id) {
+  IndexWriter text(space);
+  return text(id);
+}
+
 std::string ElementProgram::ToString() const {
   IndexWriter index_text(space);
   std::string out = "over [";

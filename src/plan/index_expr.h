@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "krafla/inline_vector.h"
@@ -102,5 +103,8 @@ class IndexSpace {
   // Open hash tables of ids (-1: free), made once there are more than a look at each is worth.
   std::vector<int> expr_table_, atom_table_;
 };
+
+// For people and tests: "48*i0 + (i1)/4 + %7", where %7 is a node of the program.
+std::string IndexText(const IndexSpace& space, IndexId id);
 
 }  // namespace krafla::plan

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/fusion.h"
+
+#include <gtest/gtest.h>
+
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "ir/verifier.h"
+
+namespace krafla::plan {
+namespace {
+
+using Kind = FusionGroup::Kind;
+
+std::string_view KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kLoop: return "loop";
+    case Kind::kReduce: return "reduce";
+    case Kind::kDot: return "dot";
+    case Kind::kConvolution: return "convolution";
+    case Kind::kDynamicUpdate: return "update";
+    case Kind::kConcatenate: return "concatenate";
+    case Kind::kRng: return "rng";
+    case Kind::kSort: return "sort";
+    case Kind::kScan: return "scan";
+    case Kind::kScatter: return "scatter";
+    case Kind::kFft: return "fft";
+    case Kind::kLinalg: return "linalg";
+    case Kind::kWhile: return "while";
+    case Kind::kConditional: return "conditional";
+    case Kind::kCall: return "call";
+    case Kind::kHost: return "host";
+  }
+  return "";
+}
+
+// The groups of an entry computation: "kind members; ...". What needs no buffer is in parentheses.
+std::string GroupsOf(std::string_view body, const FusionOptions& options = {}) {
+  const std::string text = R"(HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }
+max { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] maximum(a, b) }
+ENTRY main {
+)" + std::string(body) + "}\n";
+  auto module = ParseHloText(text);
+  if (!module) return module.error().ToString();
+  if (auto verified = Verify(**module); !verified) return verified.error().ToString();
+  auto plan = FusionPlan::Make(*(*module)->entry(), options);
+  if (!plan) return plan.error().ToString();
+  std::string out;
+  for (const FusionGroup& group : plan->groups()) {
+    out += std::string(out.empty() ? "" : "; ") + std::string(KindName(group.kind));
+    std::vector<const Instruction*> members = group.heroes;
+    members.insert(members.end(), group.roots.begin(), group.roots.end());
+    for (const Instruction* i : members) out += group.internal.contains(i) ? " (" + i->name() + ")" : " " + i->name();
+  }
+  return out;
+}
+
+constexpr std::string_view kSoftmax = R"(  x = f32[64,128] parameter(0)
+  ninf = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  m = f32[64] reduce(x, ninf), dimensions={1}, to_apply=max
+  mb = f32[64,128] broadcast(m), dimensions={0}
+  d = f32[64,128] subtract(x, mb)
+  e = f32[64,128] exponential(d)
+  s = f32[64] reduce(e, zero), dimensions={1}, to_apply=add
+  sb = f32[64,128] broadcast(s), dimensions={0}
+  ROOT r = f32[64,128] divide(e, sb)
+)";
+
+constexpr std::string_view kDense = R"(  x = f32[4,64] parameter(0)
+  w = f32[64,32] parameter(1)
+  b = f32[32] parameter(2)
+  d = f32[4,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bb = f32[4,32] broadcast(b), dimensions={1}
+  ROOT s = f32[4,32] add(d, bb)
+)";
+
+TEST(FusionTest, CheapValuesAreInlined) {
+  EXPECT_EQ(GroupsOf(R"(  x = f32[8,16] parameter(0)
+  b = f32[16] parameter(1)
+  bb = f32[8,16] broadcast(b), dimensions={1}
+  s = f32[8,16] add(x, bb)
+  ROOT r = f32[8,16] multiply(s, s)
+)"),
+            "loop r");
+}
+
+TEST(FusionTest, WhatTwoKernelsNeedIsKeptWhereItIsNotCheap) {
+  // The two roots run over different dimensions, so that they are two kernels.
+  constexpr std::string_view text = R"(  x = f32[{0}] parameter(0)
+  y = f32[64] parameter(1)
+  e = f32[64] {1}
+  n = f32[64] negate(e)
+  t = f32[32] slice(e), slice={{[0:64:2]}}
+  u = f32[32] negate(t)
+  ROOT r = (f32[64], f32[32]) tuple(n, u)
+)";
+  const auto groups = [&](std::string_view e) { return GroupsOf(Format(text, 64, e)); };
+  EXPECT_EQ(groups("exponential(x)"), "loop e n; loop u");
+  EXPECT_EQ(groups("negate(x)"), "loop n; loop u");
+  EXPECT_EQ(groups("add(x, y)"), "loop e n; loop u");
+}
+
+TEST(FusionTest, ReductionsOverTheSameRowsAreOne) {
+  EXPECT_EQ(GroupsOf(kSoftmax), "reduce (m) (s) (e) r");
+  FusionOptions options;
+  options.reduce_regions = false;
+  EXPECT_EQ(GroupsOf(kSoftmax, options), "reduce m; loop e; reduce s; loop r");
+}
+
+TEST(FusionTest, ADotTakesWhatFollows) {
+  EXPECT_EQ(GroupsOf(kDense), "dot (d) s");
+  FusionOptions options;
+  options.dot_epilogues = false;
+  EXPECT_EQ(GroupsOf(kDense, options), "dot d; loop s");
+}
+
+TEST(FusionTest, ADotThatIsReadTwiceHasNoEpilogue) {
+  EXPECT_EQ(GroupsOf(R"(  x = f32[4,64] parameter(0)
+  w = f32[64,32] parameter(1)
+  d = f32[4,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[4,32] tanh(d)
+  t = f32[32,4] transpose(d), dimensions={1,0}
+  ROOT r = (f32[4,32], f32[32,4]) tuple(s, t)
+)"),
+            "dot d; loop s; loop t");
+}
+
+TEST(FusionTest, SiblingsOverTheSameDimensionsAreOne) {
+  constexpr std::string_view text = R"(  x = f32[64,32] parameter(0)
+  a = f32[64,32] negate(x)
+  b = f32[64,32] tanh(x)
+  ROOT r = (f32[64,32], f32[64,32]) tuple(a, b)
+)";
+  EXPECT_EQ(GroupsOf(text), "loop a b");
+  FusionOptions options;
+  options.multi_output = false;
+  EXPECT_EQ(GroupsOf(text, options), "loop a; loop b");
+}
+
+TEST(FusionTest, WithoutFusionEachInstructionIsAKernel) {
+  FusionOptions options;
+  options.fuse = false;
+  EXPECT_EQ(GroupsOf(kDense, options), "dot d; loop bb; loop s");
+}
+
+TEST(FusionTest, WhatOverwritesABufferRunsAfterItsReaders) {
+  EXPECT_EQ(GroupsOf(R"(  x = f32[64] parameter(0)
+  u = f32[8] parameter(1)
+  at = s32[] parameter(2)
+  a = f32[64] tanh(x)
+  w = f32[64] dynamic-update-slice(a, u, at)
+  rev = f32[64] reverse(a), dimensions={0}
+  two = f32[32] slice(rev), slice={[0:64:2]}
+  n = f32[32] negate(two)
+  ROOT r = (f32[64], f32[32]) tuple(w, n)
+)"),
+            "loop a; loop n; update w");
+}
+
+TEST(FusionTest, WhatNoFamilyTakesIsTheHosts) {
+  EXPECT_EQ(GroupsOf(R"(  x = f32[8] parameter(0)
+  ROOT y = f32[8] custom-call(x), custom_call_target="somewhere"
+)"),
+            "host y");
+}
+
+}  // namespace
+}  // namespace krafla::plan
