@@ -43,11 +43,7 @@ Result<BuiltKernel> KernelBuilder::BuildConcatenateParts(std::span<const Concate
   const auto d = static_cast<std::size_t>(i.attr<DimensionsAttributes>().dimensions[0]);
   const Dims& dims = i.operand(parts[0].operand)->shape().dims();
   ProgramBuilder builder(dims);
-  ProgramEmitter* self = nullptr;
-  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
-    return Outside(*self, v, index, mask);
-  });
-  self = &emitter;
+  ProgramEmitter emitter = EmitterOf(builder);
   std::vector<IndexId> index;
   for (std::size_t k = 0; k < dims.size(); ++k) index.push_back(builder.space().Iter(static_cast<int>(k)));
   for (const ConcatenatePart& part : parts) {

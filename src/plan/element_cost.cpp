@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/fusion.h"
+#include "plan/element_cost.h"
 
 namespace krafla::plan {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/collapse.h"
+#include "plan/element_cost.h"
 
 namespace krafla::plan {
 
@@ -32,6 +33,11 @@ Result<std::optional<ScalarValue>> KernelBuilder::Outside(ProgramEmitter& emitte
   ValueRef base = ResolveValue(v, true);
   if (IsMember(base.instruction) || !plan_.HasBuffer(base)) return std::nullopt;
   return emitter.LoadElement(LeafShape(v), Bind(base, true, false), index, mask);
+}
+
+ProgramEmitter KernelBuilder::EmitterOf(ProgramBuilder& builder) {
+  return ProgramEmitter(builder, [this](ProgramEmitter& emitter, const ValueRef& v, std::span<const IndexId> index,
+                                        NodeId mask) { return Outside(emitter, v, index, mask); });
 }
 
 void KernelBuilder::ShareBindings() {
@@ -143,11 +149,7 @@ Result<BuiltKernel> KernelBuilder::Build() {
 Result<BuiltKernel> KernelBuilder::BuildLoop() {
   const Dims& dims = group_.roots[0]->shape().dims();
   ProgramBuilder builder(dims);
-  ProgramEmitter* self = nullptr;
-  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
-    return Outside(*self, v, index, mask);
-  });
-  self = &emitter;
+  ProgramEmitter emitter = EmitterOf(builder);
   std::vector<IndexId> index = IterIndex(builder, dims);
   for (const Instruction* root : group_.roots) {
     if (root->shape().dims() != dims) return Unimplemented("Outputs of one loop differ in dimensions.");
@@ -167,11 +169,7 @@ Result<BuiltKernel> KernelBuilder::BuildDynamicUpdate() {
   const Instruction& i = *group_.heroes[0];
   const Dims& dims = i.operand(1)->shape().dims();
   ProgramBuilder builder(dims);
-  ProgramEmitter* self = nullptr;
-  ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
-    return Outside(*self, v, index, mask);
-  });
-  self = &emitter;
+  ProgramEmitter emitter = EmitterOf(builder);
   std::vector<IndexId> index = IterIndex(builder, dims);
   KRAFLA_ASSIGN(ScalarValue value, emitter.Emit({i.operand(1), 0}, index));
   KRAFLA_ASSIGN(std::vector<IndexId> at, EmitStarts(emitter, i, 2, i.shape().dims(), dims, kNoNode));
@@ -234,18 +232,16 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
   ElementType accumulate = AccumulateType(result);
   uint64_t all = dims.empty() ? 0 : (~uint64_t{0} >> (64 - dims.size()));
   NodeId sum = builder.Convert(builder.Param(ComputeType(accumulate), 0, all), accumulate, result);
-  ProgramEmitter* self = nullptr;
-  ProgramEmitter emitter(
-      builder,
-      [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) -> Result<std::optional<ScalarValue>> {
-        if (v.instruction == &hero) {
-          if (!std::equal(index.begin(), index.end(), hero_index.begin(), hero_index.end()))
-            return Unimplemented("{} is read at another index than its own.", Describe(hero));
-          return ScalarValue{sum, kNoNode};
-        }
-        return Outside(*self, v, index, mask);
-      });
-  self = &emitter;
+  ProgramEmitter emitter(builder,
+                         [&](ProgramEmitter& self, const ValueRef& v, std::span<const IndexId> index,
+                             NodeId mask) -> Result<std::optional<ScalarValue>> {
+                           if (v.instruction == &hero) {
+                             if (!std::equal(index.begin(), index.end(), hero_index.begin(), hero_index.end()))
+                               return Unimplemented("{} is read at another index than its own", Describe(hero));
+                             return ScalarValue{sum, kNoNode};
+                           }
+                           return Outside(self, v, index, mask);
+                         });
   if (!group_.internal.contains(&hero))
     emitter.StoreElement(hero.shape(), Bind({&hero, 0}, false, true), hero_index, {sum, kNoNode});
   for (const Instruction* root : group_.roots) {
@@ -308,10 +304,7 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   const bool wide = AccumulatesWide(out);
   {
     ProgramBuilder builder({});
-    ProgramEmitter emitter(builder,
-                           [](const ValueRef&, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
-                             return std::nullopt;
-                           });
+    ProgramEmitter emitter(builder);
     // A complex value is two params.
     std::vector<ScalarValue> parameters;
     int next = 0;
@@ -332,11 +325,7 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   }
   {
     ProgramBuilder builder({});
-    ProgramEmitter* self = nullptr;
-    ProgramEmitter emitter(builder, [&](const ValueRef& v, std::span<const IndexId> index, NodeId mask) {
-      return Outside(*self, v, index, mask);
-    });
-    self = &emitter;
+    ProgramEmitter emitter = EmitterOf(builder);
     for (const ValueRef& v : inits) {
       KRAFLA_ASSIGN(ScalarValue value, emitter.Emit(v, {}));
       AddResults(builder, value);

@@ -6,16 +6,11 @@
 #include <vector>
 
 #include "krafla/status.h"
-#include "plan/fusion.h"
-#include "plan/kernel_plan.h"
+#include "plan/built_kernel.h"
+#include "plan/fusion/fusion_plan.h"
+#include "plan/program_emitter.h"
 
 namespace krafla::plan {
-
-// A kernel and what it binds. Inputs and outputs are values resolved through reshapes.
-struct BuiltKernel {
-  KernelPlan kernel;
-  std::vector<ValueRef> values;  // one a binding
-};
 
 class KernelBuilder {
  public:
@@ -41,25 +36,9 @@ class KernelBuilder {
   // rng-get-and-update-state: leaf 1 of the instruction stands for the state, which outlives a run.
   Result<BuiltKernel> BuildRngCounter();
 
-  // Whether a family takes this instruction as a hero; the evaluator runs it otherwise.
-  static bool TakesReduce(const Instruction& i);
-  static bool TakesReduceWindow(const Instruction& i);
-  static bool TakesDot(const Instruction& i);
-  static bool TakesConvolution(const Instruction& i);
-  static bool TakesSort(const Instruction& i);
-  // Whether operand `n` of a sort is the position along its dimension, and is only carried along.
-  static bool IsCarriedPosition(const Instruction& sort, std::size_t n);
-  static bool TakesScan(const Instruction& i);
-  // What a scan's kernel reads for its carry.
-  static const Instruction* ScanStart(const Instruction& scan);
-  static bool TakesScatter(const Instruction& i);
-  static bool TakesFft(const Instruction& i);
-  static bool TakesLinalg(const Instruction& i);
-  static bool TakesRngBitGenerator(const Instruction& i);
-  // Whether the members of a reduce group run over the same rows and elements, cheaply told.
-  static bool RegionFits(const FusionGroup& group);
-
  private:
+  class ReduceRegion;
+
   Result<BuiltKernel> BuildLoop();
   Result<BuiltKernel> BuildReduce();
   Result<BuiltKernel> BuildReduceWindow();
@@ -80,6 +59,8 @@ class KernelBuilder {
   int Bind(const ValueRef& v, bool read, bool write);
   // A 64-bit value bound as 32-bit words.
   int BindWords(const ValueRef& v, bool read, bool write);
+  // Emits what is computed of values outside of this kernel, which become loads.
+  ProgramEmitter EmitterOf(ProgramBuilder& builder);
   // A load when the value has a buffer that this kernel does not compute itself.
   Result<std::optional<ScalarValue>> Outside(ProgramEmitter& emitter, const ValueRef& v, std::span<const IndexId> index,
                                              NodeId mask);

@@ -6,7 +6,7 @@
 
 #include "ir/verifier.h"
 #include "krafla/status.h"
-#include "plan/fusion.h"
+#include "plan/fusion/fusion.h"
 #include "plan/program_plan.h"
 
 namespace krafla::plan {

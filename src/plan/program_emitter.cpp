@@ -5,35 +5,9 @@
 #include <bit>
 #include <limits>
 
-#include "base/work.h"
 #include "plan/program_emitter_complex.h"
 
 namespace krafla::plan {
-
-const Shape& LeafShape(const ValueRef& v) { return v.instruction->shape().leaf(v.leaf); }
-
-ValueRef ResolveValue(ValueRef v, bool through_reshape) {
-  while (true) {
-    CountWork(1);
-    const Instruction& i = *v.instruction;
-    Opcode op = i.opcode();
-    if (op == Opcode::kGetTupleElement) {
-      const auto element = static_cast<std::size_t>(i.attr<TupleIndexAttributes>().index);
-      v = {i.operand(0), v.leaf + static_cast<int>(i.operand(0)->shape().FirstLeaf(element))};
-    } else if (op == Opcode::kTuple) {
-      const std::size_t n = i.shape().ElementOfLeaf(v.leaf);
-      v = {i.operand(n), v.leaf - static_cast<int>(i.shape().FirstLeaf(n))};
-    } else if (op == Opcode::kOptimizationBarrier && i.operand_count() == 1) {
-      v = {i.operand(0), v.leaf};
-    } else if (IsOneOf(op, {Opcode::kCopy, Opcode::kDomain, Opcode::kAddDependency})) {
-      v = {i.operand(0), v.leaf};
-    } else if (op == Opcode::kReshape && through_reshape) {
-      v = {i.operand(0), 0};
-    } else {
-      return v;
-    }
-  }
-}
 
 namespace {
 
@@ -73,7 +47,8 @@ Result<ScalarValue> ProgramEmitter::Emit(const ValueRef& given, std::span<const 
   if (index.empty()) mask = kNoNode;
   Key key{v, {index.begin(), index.end()}, mask};
   if (auto it = memo_.find(key); it != memo_.end()) return it->second;
-  KRAFLA_ASSIGN(std::optional<ScalarValue> outside, boundary_(v, index, mask));
+  std::optional<ScalarValue> outside;
+  if (boundary_) { KRAFLA_ASSIGN(outside, boundary_(*this, v, index, mask)); }
   ScalarValue out;
   if (outside) {
     out = *outside;
@@ -437,11 +412,12 @@ Result<ScalarValue> ProgramEmitter::EmitElementwise(const Instruction& i, std::s
 
 Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computation& computation,
                                                                  std::span<const ScalarValue> parameters) {
-  ProgramEmitter inner(b_,
-                       [&](const ValueRef& v, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
-                         if (v.instruction->opcode() != Opcode::kParameter) return std::nullopt;
-                         return parameters[static_cast<std::size_t>(v.instruction->attr<ParameterAttributes>().number)];
-                       });
+  ProgramEmitter inner(
+      b_,
+      [&](ProgramEmitter&, const ValueRef& v, std::span<const IndexId>, NodeId) -> Result<std::optional<ScalarValue>> {
+        if (v.instruction->opcode() != Opcode::kParameter) return std::nullopt;
+        return parameters[static_cast<std::size_t>(v.instruction->attr<ParameterAttributes>().number)];
+      });
   std::vector<ScalarValue> out;
   int leaves = static_cast<int>(LeafCount(computation.root()->shape()));
   for (int leaf = 0; leaf < leaves; ++leaf) {

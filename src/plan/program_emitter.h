@@ -12,26 +12,9 @@
 #include "ir/module.h"
 #include "krafla/status.h"
 #include "plan/element_program.h"
+#include "plan/value_ref.h"
 
 namespace krafla::plan {
-
-// A leaf of an instruction's result: leaf 0 of an array, leaf k (depth first) of a tuple.
-struct ValueRef {
-  const Instruction* instruction = nullptr;
-  int leaf = 0;
-  friend bool operator==(const ValueRef&, const ValueRef&) = default;
-};
-struct ValueRefHash {
-  std::size_t operator()(const ValueRef& v) const {
-    return std::hash<const void*>()(v.instruction) * 31 + static_cast<std::size_t>(v.leaf);
-  }
-};
-const Shape& LeafShape(const ValueRef& v);
-
-// The value that `v` is a name for: through get-tuple-element, tuple, copy, opt-barrier, domain, add-dependency and
-// (where `through_reshape`) reshape, which never computes anything. Ends at a parameter, a constant or an instruction
-// that makes its value.
-ValueRef ResolveValue(ValueRef v, bool through_reshape);
 
 // One element: a node, or two for a complex number.
 struct ScalarValue {
@@ -51,10 +34,12 @@ class ProgramEmitter {
  public:
   // Asked first for every value: what lies outside the kernel (a load), or what its hero computes (a param).
   // nullopt: emit it from its operands. `index` has an entry a dimension; under a mask it may be out of range.
-  using Boundary =
-      std::function<Result<std::optional<ScalarValue>>(const ValueRef&, std::span<const IndexId> index, NodeId mask)>;
+  using Boundary = std::function<Result<std::optional<ScalarValue>>(ProgramEmitter&, const ValueRef&,
+                                                                    std::span<const IndexId> index, NodeId mask)>;
 
-  ProgramEmitter(ProgramBuilder& builder, Boundary boundary) : b_(builder), boundary_(std::move(boundary)) {}
+  // Without a boundary nothing lies outside: of computations on given parameters.
+  explicit ProgramEmitter(ProgramBuilder& builder, Boundary boundary = nullptr)
+      : b_(builder), boundary_(std::move(boundary)) {}
 
   // `mask`: a pred; where it is false nothing is read and the value is unspecified. kNoNode: always.
   Result<ScalarValue> Emit(const ValueRef& v, std::span<const IndexId> index, NodeId mask = kNoNode);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The views between a dot and what it reads, as strides.
-#include "plan/fusion.h"
+#include "plan/strided_operand.h"
+
+#include "plan/index_expr.h"
 
 namespace krafla::plan {
 

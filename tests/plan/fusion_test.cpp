@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/fusion.h"
+#include "plan/fusion/fusion.h"
 
 #include <gtest/gtest.h>
 
@@ -47,10 +47,10 @@ ENTRY main {
   auto module = ParseHloText(text);
   if (!module) return module.error().ToString();
   if (auto verified = Verify(**module); !verified) return verified.error().ToString();
-  auto plan = FusionPlan::Make(*(*module)->entry(), options);
+  auto plan = PlanFusion(*(*module)->entry(), options);
   if (!plan) return plan.error().ToString();
   std::string out;
-  for (const FusionGroup& group : plan->groups()) {
+  for (const FusionGroup& group : plan->groups) {
     out += std::string(out.empty() ? "" : "; ") + std::string(KindName(group.kind));
     std::vector<const Instruction*> members = group.heroes;
     members.insert(members.end(), group.roots.begin(), group.roots.end());
@@ -117,6 +117,17 @@ TEST(FusionTest, ADotTakesWhatFollows) {
   FusionOptions options;
   options.dot_epilogues = false;
   EXPECT_EQ(GroupsOf(kDense, options), "dot d; loop s");
+}
+
+// What had to be built to decide is not built again.
+TEST(FusionTest, MergedGroupsHaveTheirKernel) {
+  auto module = ParseHloText("HloModule m\nENTRY main {\n" + std::string(kDense) + "}\n");
+  ASSERT_TRUE(module) << module.error().ToString();
+  auto plan = PlanFusion(*(*module)->entry(), {});
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  ASSERT_EQ(plan->groups.size(), 1u);
+  ASSERT_TRUE(plan->groups[0].kernel.has_value());
+  EXPECT_TRUE(std::holds_alternative<DotKernel>(plan->groups[0].kernel->kernel.body));
 }
 
 TEST(FusionTest, ADotThatIsReadTwiceHasNoEpilogue) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions to ConvKernels.
+#include "plan/families/accepts.h"
 #include "plan/kernel_builder.h"
 
 namespace krafla::plan {
 
-bool KernelBuilder::TakesConvolution(const Instruction& i) {
+bool TakesConvolution(const Instruction& i) {
   for (const Instruction* o : i.operands())
     if (!o->shape().IsArray() || IsComplex(o->shape().element_type()) || o->shape().IsDynamic() ||
         o->shape().element_type() == ElementType::kPred || o->shape().element_count() >= (int64_t{1} << 30))

@@ -2,6 +2,7 @@
 // Dots to DotKernels: dimension numbers to [batch..., m, n, k] and strides, and what follows as an epilogue.
 #include <algorithm>
 
+#include "plan/families/accepts.h"
 #include "plan/families/dot_operands.h"
 #include "plan/kernel_builder.h"
 
@@ -76,7 +77,7 @@ std::optional<DotOperands> ChooseDotOperands(const Instruction& dot) {
   return std::nullopt;
 }
 
-bool KernelBuilder::TakesDot(const Instruction& i) {
+bool TakesDot(const Instruction& i) {
   for (const Instruction* o : i.operands())
     if (!o->shape().IsArray() || IsComplex(o->shape().element_type()) || o->shape().IsDynamic() ||
         o->shape().element_type() == ElementType::kPred || o->shape().element_count() >= (int64_t{1} << 31))

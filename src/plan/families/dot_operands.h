@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "plan/fusion.h"
+#include "plan/strided_operand.h"
 
 namespace krafla::plan {
 

@@ -1,31 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms and dense linear algebra: one instruction a kernel.
-#include <cmath>
-
+// Dense linear algebra: one instruction per kernel.
 #include "ir/eigh_config.h"
+#include "plan/families/accepts.h"
+#include "plan/families/static_operands.h"
 #include "plan/kernel_builder.h"
 
 namespace krafla::plan {
 namespace {
-
-// Offsets in kernels are 32-bit, also in pairs of numbers and in buffers padded to a power of two.
-constexpr int64_t kMostElements = int64_t{1} << 28;
-
-bool StaticArray(const Shape& shape) {
-  return shape.IsArray() && !shape.IsDynamic() && shape.element_count() < kMostElements;
-}
-
-// Arrays with elements, unless nothing is computed.
-bool StaticOperands(const Instruction& i) {
-  int64_t computed = 0;
-  for (const Shape* s : TupleLeaves(i.shape())) {
-    if (!StaticArray(*s)) return false;
-    computed += s->element_count();
-  }
-  for (const Instruction* o : i.operands())
-    if (!StaticArray(o->shape()) || (computed > 0 && o->shape().element_count() == 0)) return false;
-  return true;
-}
 
 bool IsMatrixType(ElementType t) {
   return t == ElementType::kF16 || t == ElementType::kBF16 || t == ElementType::kF32 || t == ElementType::kF64 ||
@@ -97,25 +78,8 @@ std::optional<LinalgKernel::Op> OpOf(const Instruction& i) {
 
 }  // namespace
 
-bool KernelBuilder::TakesFft(const Instruction& i) { return StaticOperands(i); }
-
-Result<BuiltKernel> KernelBuilder::BuildFft() {
-  const Instruction& hero = *group_.heroes[0];
-  const auto& attributes = hero.attr<FftAttributes>();
-  KRAFLA_TRY(BindOperandsAndResults());
-  FftKernel kernel;
-  kernel.type = attributes.type;
-  kernel.real = RealPart(hero.shape().element_type());
-  kernel.lengths = attributes.length;
-  for (int64_t d = 0; d + attributes.length.ssize() < hero.shape().rank(); ++d) kernel.batch *= hero.shape().dim(d);
-  const auto points = static_cast<double>(hero.shape().element_count());
-  out_.kernel.flops = 5 * points * std::log2(points + 1);
-  out_.kernel.body = std::move(kernel);
-  return std::move(out_);
-}
-
-bool KernelBuilder::TakesLinalg(const Instruction& i) {
-  return OpOf(i).has_value() && StaticOperands(i) && IsMatrixType(i.operand(0)->shape().element_type());
+bool TakesLinalg(const Instruction& i) {
+  return OpOf(i).has_value() && HasStaticOperands(i) && IsMatrixType(i.operand(0)->shape().element_type());
 }
 
 Result<BuiltKernel> KernelBuilder::BuildLinalg() {

@@ -3,6 +3,7 @@
 // 64-bit values are read and written as pairs of 32-bit words, so that no device needs 64-bit integers.
 #include "numerics/rng.h"
 #include "plan/collapse.h"
+#include "plan/families/accepts.h"
 #include "plan/kernel_builder.h"
 
 namespace krafla::plan {
@@ -59,7 +60,7 @@ StartWords LoadStart(ProgramBuilder& b, const RngPlan& plan, int buffer) {
 
 }  // namespace
 
-bool KernelBuilder::TakesRngBitGenerator(const Instruction& i) {
+bool TakesRngBitGenerator(const Instruction& i) {
   if (!i.shape().IsTuple() || i.shape().tuple_elements().size() != 2 || i.shape().IsDynamic()) return false;
   const Shape& state = i.operand(0)->shape();
   const Shape& bits = i.shape().tuple_elements()[1];

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ir/opcode.h"
+#include "krafla/element_type.h"
+
+namespace krafla::plan {
+
+// A rough cost of one evaluation, in additions.
+double ElementCost(Opcode opcode, ElementType type);
+
+}  // namespace krafla::plan

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fusion asks of the families before any kernel is built.
+#pragma once
+
+#include "plan/fusion/fusion_plan.h"
+
+namespace krafla::plan {
+
+// Whether a family takes this instruction as a hero; the evaluator runs it otherwise.
+bool TakesReduce(const Instruction& i);
+bool TakesReduceWindow(const Instruction& i);
+bool TakesDot(const Instruction& i);
+bool TakesConvolution(const Instruction& i);
+bool TakesSort(const Instruction& i);
+bool TakesScan(const Instruction& i);
+bool TakesScatter(const Instruction& i);
+bool TakesFft(const Instruction& i);
+bool TakesLinalg(const Instruction& i);
+bool TakesRngBitGenerator(const Instruction& i);
+
+// Whether the members of a reduce group run over the same rows and elements, cheaply told.
+bool RegionFits(const FusionGroup& group);
+// Whether operand `n` of a sort is the position along its dimension, and is only carried along.
+bool IsCarriedPosition(const Instruction& sort, std::size_t n);
+// What a scan's kernel reads for its carry.
+const Instruction* ScanStart(const Instruction& scan);
+
+}  // namespace krafla::plan

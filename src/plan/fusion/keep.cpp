@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values get a buffer, and which are inlined into the kernels that read them.
+#include <algorithm>
+#include <utility>
+
+#include "base/work.h"
+#include "plan/element_cost.h"
+#include "plan/families/accepts.h"
+#include "plan/families/dot_operands.h"
+#include "plan/fusion/fusion_planner.h"
+
+namespace krafla::plan {
+
+void FusionPlanner::AddContext(Uses& uses, const Context& c) {
+  if (!uses.many)
+    for (Context& have : uses.contexts)
+      if (have.kernel == c.kernel && have.map == c.map) {
+        have.evals = std::max(have.evals, c.evals);
+        have.copies = std::max(have.copies, c.copies);
+        have.dilations = std::max(have.dilations, c.dilations);
+        return;
+      }
+  if (uses.contexts.size() == limits_.places) uses.many = true;
+  uses.contexts.push_back(c);
+}
+
+void FusionPlanner::DecideKept() {
+  std::vector<Uses> uses(class_.size());
+  const auto& all = computation_.instructions();
+  Keep(uses, computation_.root());
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
+    const Instruction& i = **it;
+    Uses& mine = uses[Index(&i)];
+    // Nothing reads it: dead, or the root.
+    if (!mine.keep && !mine.many && mine.contexts.empty() && !effects_.HasEffect(i)) continue;
+    switch (class_[Index(&i)]) {
+      case Class::kStructural:
+        // Other names of one value pass on what is asked of them.
+        for (const Instruction* o : i.operands()) {
+          bool one_value = IsOneOf(i.opcode(), {Opcode::kCopy, Opcode::kReshape, Opcode::kOptimizationBarrier,
+                                                Opcode::kAddDependency, Opcode::kDomain});
+          if (!one_value || mine.keep) {
+            Keep(uses, o);
+          } else {
+            for (const Context& c : mine.contexts) AddContext(uses[Index(o)], c);
+          }
+        }
+        break;
+      case Class::kHero:
+        plan_.kept.insert(&i);
+        StartGroup(i);
+        HeroUses(i, uses);
+        break;
+      case Class::kFusible:
+        if (mine.keep || !options_.fuse || !Inline(i, mine)) {
+          plan_.kept.insert(&i);
+          if (i.opcode() == Opcode::kConcatenate && IsManyPieces(i)) {
+            class_[Index(&i)] = Class::kHero;
+            hero_kind_[Index(&i)] = Kind::kConcatenate;
+            HeroUses(i, uses);
+            break;
+          }
+          StartGroup(i);
+          asked_[Index(&i)] = std::move(mine);
+          mine = {};
+          mine.contexts = {{KernelOf(i), MapId::Own(), static_cast<double>(i.shape().element_count())}};
+        }
+        FusibleUses(i, mine, uses);
+        break;
+    }
+  }
+}
+
+void FusionPlanner::StartGroup(const Instruction& i) {
+  if (!HasBufferLimit()) return;
+  KernelSize& size = size_of_[KernelOf(i)];
+  AddReads(i, size.reads);
+  size.results = std::max<int64_t>(i.shape().leaf_count(), 1);
+}
+
+void FusionPlanner::AddReads(const Instruction& i, std::unordered_set<ValueRef, ValueRefHash>& reads) const {
+  for (const Instruction* o : i.operands()) {
+    const ValueRef v = ResolveValue({o, 0}, true);
+    const Instruction& read = *v.instruction;
+    const auto is_constant = [](const Instruction* p) { return p->opcode() == Opcode::kConstant; };
+    if (is_constant(&read) && read.shape().element_count() == 1) continue;
+    if (class_[Index(&read)] == Class::kFusible && std::ranges::all_of(read.operands(), is_constant))
+      AddReads(read, reads);
+    else reads.insert(v);
+  }
+}
+
+bool FusionPlanner::FitsBuffers(const Instruction& i, const KernelSize& group) const {
+  std::unordered_set<ValueRef, ValueRefHash> reads = group.reads;
+  reads.erase({&i, 0});
+  AddReads(i, reads);
+  return static_cast<int64_t>(reads.size()) + group.results <= options_.buffer_limit;
+}
+
+bool FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
+  double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
+  double cost = ElementCost(i.opcode(), i.shape().element_type());
+  if (mine.many) return cost == 0 && i.operand_count() == 0;
+  // To decide for every index whether it is that of an element costs more than an array of zeros and elements.
+  if (IsDilation(i))
+    for (const Context& c : mine.contexts)
+      if (c.dilations > 0) return false;
+  double evals = 0;
+  std::vector<std::pair<KernelId, int64_t>> kernels;  // and the copies in each
+  for (const Context& c : mine.contexts) {
+    evals += c.evals;
+    auto at = std::ranges::find(kernels, c.kernel, &std::pair<KernelId, int64_t>::first);
+    if (at == kernels.end()) kernels.push_back({c.kernel, c.copies});
+    else at->second += c.copies;
+  }
+  double factor = evals / elements;
+  int operands = 0;
+  for (const Instruction* o : i.operands())
+    if (o->opcode() != Opcode::kConstant) ++operands;
+  bool take;
+  if (operands == 0) {
+    take = true;  // iota, broadcasts of constants
+  } else if (cost == 0) {
+    // Views: free but for concatenates, which cost a select a piece.
+    take = i.opcode() != Opcode::kConcatenate || (factor <= 2 && i.operand_count() <= limits_.select_pieces) ||
+           HoldsIndexVectors(i);
+  } else if (kernels.size() == 1) {
+    take = factor <= 1.01 || (cost <= 2 && factor <= 64) || (cost <= 4 && factor <= 2);
+  } else {
+    take = cost <= 1 && operands == 1 && factor <= 2.01;
+  }
+  if (!take) return false;
+  // What a kernel reaches on several ways it evaluates several times: a chain that doubles at each step is cut.
+  for (const auto& [kernel, copies] : kernels) {
+    const KernelSize& have = size_of_[kernel];
+    if (have.nodes >= limits_.inlined) return false;
+    if (have.evaluations + copies > std::max<int64_t>(limits_.evaluations, limits_.evaluations_each * (have.nodes + 1)))
+      return false;
+    if (HasBufferLimit() && !FitsBuffers(i, have)) return false;
+  }
+  for (const auto& [kernel, copies] : kernels) {
+    KernelSize& size = size_of_[kernel];
+    ++size.nodes;
+    size.evaluations += copies;
+    if (!HasBufferLimit()) continue;
+    size.reads.erase({&i, 0});
+    AddReads(i, size.reads);
+  }
+  return true;
+}
+
+bool FusionPlanner::IsDilation(const Instruction& i) {
+  return i.opcode() == Opcode::kPad &&
+         std::ranges::any_of(i.attr<PadAttributes>().interior, [](int64_t n) { return n > 0; });
+}
+
+void FusionPlanner::FusibleUses(const Instruction& i, const Uses& mine, std::vector<Uses>& uses) {
+  bool same_map = IsElementwise(i.opcode()) ||
+                  (i.opcode() == Opcode::kBitcastConvert && i.shape().rank() == i.operand(0)->shape().rank());
+  for (std::size_t n = 0; n < i.operand_count(); ++n) {
+    const Instruction* o = i.operand(n);
+    double ratio_cap = static_cast<double>(std::max<int64_t>(o->shape().element_count(), 1));
+    bool scalar = o->shape().element_count() == 1;
+    std::vector<Context> asked;  // by group and map
+    for (Context c : mine.contexts) {
+      if (scalar) c.evals = 1, c.map = MapId::Own();  // hoisted out of every loop
+      if (o->shape().rank() == 0) c.copies = 1;
+      if (!same_map && !scalar) c.map = {i.id(), static_cast<int>(n)};
+      if (i.opcode() == Opcode::kConcatenate) c.evals = std::min(c.evals, ratio_cap);
+      if (n == 0 && IsDilation(i)) ++c.dilations;
+      auto same = [&](const Context& have) { return have.kernel == c.kernel && have.map == c.map; };
+      auto at = std::ranges::find_if(asked, same);
+      if (at == asked.end()) {
+        asked.push_back(c);
+      } else {
+        at->evals = std::max(at->evals, c.evals);
+        at->dilations = std::max(at->dilations, c.dilations);
+        if (o->shape().rank() > 0) at->copies = std::min(at->copies + c.copies, limits_.copies);
+      }
+    }
+    for (const Context& c : asked) AddContext(uses[Index(o)], c);
+  }
+}
+
+std::array<ValueRef, 2> FusionPlanner::DotBases(const Instruction& dot) {
+  std::optional<DotOperands> o = ChooseDotOperands(dot);
+  KRAFLA_CHECK(o.has_value());
+  return {o->lhs.base, o->rhs.base};
+}
+
+bool FusionPlanner::ReadsWhatItUpdates(const Instruction& update) const {
+  const ValueRef array = ResolveValue({update.operand(0), 0}, true);
+  std::vector<const Instruction*> stack = {update.operand(1)};
+  std::unordered_set<const Instruction*> seen;
+  while (!stack.empty()) {
+    const Instruction* i = stack.back();
+    stack.pop_back();
+    if (!seen.insert(i).second) continue;
+    CountWork(1);
+    if (seen.size() > limits_.update_search) return true;
+    if (ResolveValue({i, 0}, true) == array) return true;
+    if (class_[Index(i)] == Class::kHero || IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kGetTupleElement}))
+      continue;
+    if (i->opcode() == Opcode::kDynamicSlice && ResolveValue({i->operand(0), 0}, true) == array &&
+        i->attr<DynamicSliceAttributes>().slice_sizes == update.operand(1)->shape().dims() &&
+        std::ranges::equal(i->operands().subspan(1), update.operands().subspan(2)))
+      continue;
+    for (const Instruction* o : i->operands()) stack.push_back(o);
+  }
+  return false;
+}
+
+void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
+  Kind kind = hero_kind_[Index(&i)];
+  auto context = [&](const Instruction* o, MapId map, double evals) {
+    AddContext(uses[Index(o)], {KernelOf(i), map, o->shape().element_count() == 1 ? 1 : evals});
+  };
+  if (kind == Kind::kReduce) {
+    std::size_t inputs = i.operand_count() / 2;
+    double evals = static_cast<double>(i.operand(0)->shape().element_count());
+    if (i.opcode() == Opcode::kReduceWindow) {
+      evals = static_cast<double>(i.shape().leaf(0).element_count());
+      for (const WindowDim& w : i.attr<WindowAttributes>().window) evals *= static_cast<double>(w.size);
+    }
+    for (std::size_t n = 0; n < i.operand_count(); ++n)
+      AddContext(uses[Index(i.operand(n))], {KernelOf(i), n < inputs ? MapId::Input() : MapId::Own(),
+                                             i.operand(n)->shape().element_count() == 1 ? 1 : evals, 1,
+                                             i.opcode() == Opcode::kReduceWindow && n < inputs ? 1 : 0});
+    return;
+  }
+  if (kind == Kind::kDot) {
+    for (const ValueRef& o : DotBases(i)) Keep(uses, o.instruction);
+    return;
+  }
+  if (kind == Kind::kDynamicUpdate) {
+    Keep(uses, i.operand(0));
+    if (ReadsWhatItUpdates(i)) Keep(uses, i.operand(1));
+    else context(i.operand(1), MapId::Input(), static_cast<double>(i.operand(1)->shape().element_count()));
+    for (std::size_t n = 2; n < i.operand_count(); ++n) context(i.operand(n), MapId::Own(), 1);
+    return;
+  }
+  if (kind == Kind::kConcatenate) {
+    // Each piece is a kernel of its own; a context each keeps their sharing honest.
+    for (std::size_t n = 0; n < i.operand_count(); ++n)
+      AddContext(
+          uses[Index(i.operand(n))],
+          {{i.id(), static_cast<int>(n)}, MapId::Own(), static_cast<double>(i.operand(n)->shape().element_count())});
+    return;
+  }
+  if (kind == Kind::kSort) {
+    for (std::size_t n = 0; n < i.operand_count(); ++n)
+      if (!IsCarriedPosition(i, n)) Keep(uses, i.operand(n));
+    return;
+  }
+  if (kind == Kind::kScan) {
+    Keep(uses, i.operand(0));
+    Keep(uses, ScanStart(i));
+    return;
+  }
+  for (const Instruction* o : i.operands()) Keep(uses, o);
+}
+
+}  // namespace krafla::plan

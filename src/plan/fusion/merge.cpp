@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups that become one: around reductions, behind dots and convolutions, beside each other.
+#include <algorithm>
+#include <utility>
+
+#include "plan/families/accepts.h"
+#include "plan/fusion/fusion_planner.h"
+#include "plan/kernel_builder.h"
+
+namespace krafla::plan {
+
+void FusionPlanner::Merge(int a, int b, FusionGroup merged) {
+  auto ga = static_cast<std::size_t>(a), gb = static_cast<std::size_t>(b);
+  for (const Instruction* i : groups_[gb].heroes) group_of_[Index(i)] = a;
+  for (const Instruction* i : groups_[gb].roots) group_of_[Index(i)] = a;
+  for (const Instruction* i : inputs_[gb]) graph_->RemoveReader(GroupOf(i), b);
+  groups_[ga] = std::move(merged);
+  groups_[gb] = FusionGroup();
+  inputs_[gb].clear();
+  values_[gb].clear();
+  FindReads(ga);
+  for (const Instruction* i : inputs_[ga])
+    if (GroupOf(i) != a) graph_->AddReader(GroupOf(i), a);
+  graph_->Merge(a, b);
+}
+
+FusionGroup FusionPlanner::Joined(int a, int b) const {
+  const FusionGroup& x = groups_[static_cast<std::size_t>(a)];
+  const FusionGroup& y = groups_[static_cast<std::size_t>(b)];
+  FusionGroup out;
+  out.kind = x.kind;
+  out.heroes = x.heroes;
+  out.heroes.insert(out.heroes.end(), y.heroes.begin(), y.heroes.end());
+  out.roots = x.roots;
+  out.roots.insert(out.roots.end(), y.roots.begin(), y.roots.end());
+  auto by_position = [&](auto* p, auto* q) { return position_[Index(p)] < position_[Index(q)]; };
+  std::sort(out.heroes.begin(), out.heroes.end(), by_position);
+  std::sort(out.roots.begin(), out.roots.end(), by_position);
+  return out;
+}
+
+bool FusionPlanner::Build(FusionGroup& g) const {
+  Result<BuiltKernel> built = KernelBuilder(plan_, g).Build();
+  if (!built || static_cast<int>(built->kernel.bindings.size()) > MostBindings()) return false;
+  g.kernel = std::move(*built);
+  return true;
+}
+
+bool FusionPlanner::EvaluatesLittleMore(const FusionGroup& g) const {
+  std::unordered_map<KernelId, double, KernelIdHash> copies;  // of each member
+  double own = 0, total = 0;
+  auto evaluations = [&](const Instruction* i) {
+    auto it = size_of_.find(KernelOf(*i));
+    return it == size_of_.end() ? 1.0 : static_cast<double>(it->second.evaluations + 1);
+  };
+  for (const Instruction* hero : g.heroes) {
+    copies[KernelOf(*hero)] = 1;
+    own += evaluations(hero);
+  }
+  total = own;
+  for (auto r = g.roots.rbegin(); r != g.roots.rend(); ++r) {
+    double mine = 1;
+    if (auto asked = asked_.find(Index(*r)); asked != asked_.end())
+      for (const Context& c : asked->second.contexts) {
+        auto member = copies.find(c.kernel);
+        if (member == copies.end()) continue;
+        mine += c.map == MapId::Own() ? member->second - 1 : static_cast<double>(c.copies) * member->second;
+      }
+    copies[KernelOf(**r)] = mine;
+    own += evaluations(*r);
+    total += mine * evaluations(*r);
+  }
+  return total <= 2 * own + static_cast<double>(limits_.evaluations);
+}
+
+void FusionPlanner::MergeReduceRegions() {
+  for (std::size_t n = 0; n < groups_.size(); ++n) {
+    bool changed = true;
+    int refused = 0;
+    while (changed && groups_[n].kind == Kind::kReduce && groups_[n].heroes[0]->opcode() == Opcode::kReduce) {
+      changed = false;
+      const int me = static_cast<int>(n);
+      std::vector<int> readers(graph_->readers(me).begin(), graph_->readers(me).end());
+      std::sort(readers.begin(), readers.end());
+      for (int r : readers) {
+        const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
+        if (other.kind != Kind::kLoop && other.kind != Kind::kReduce) continue;
+        const std::size_t heroes = groups_[n].heroes.size() + other.heroes.size();
+        const std::size_t members = heroes + groups_[n].roots.size() + other.roots.size();
+        if (heroes > limits_.reductions || members > limits_.members) continue;
+        FusionGroup merged = Joined(me, r);
+        merged.kind = Kind::kReduce;
+        if (!RegionFits(merged) || graph_->PathAround(me, r)) continue;
+        if (refused >= limits_.refusals) break;
+        FindInternal(merged);
+        if (!EvaluatesLittleMore(merged) || !Build(merged)) {
+          ++refused;
+          continue;
+        }
+        Merge(me, r, std::move(merged));
+        changed = true;
+        break;
+      }
+    }
+  }
+}
+
+void FusionPlanner::MergeEpilogues() {
+  for (std::size_t n = 0; n < groups_.size(); ++n) {
+    if (groups_[n].kind != Kind::kDot && groups_[n].kind != Kind::kConvolution) continue;
+    const int me = static_cast<int>(n);
+    if (graph_->readers(me).size() != 1) continue;
+    int r = *graph_->readers(me).begin();
+    const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
+    if (other.kind != Kind::kLoop || other.roots.size() != 1) continue;
+    const Instruction* hero = groups_[n].heroes[0];
+    if (other.roots[0]->shape().element_count() != hero->shape().element_count()) continue;
+    std::unordered_set<const Instruction*> own = {hero, other.roots[0]};
+    if (ReadOutside(hero, own)) continue;
+    FusionGroup merged = Joined(me, r);
+    FindInternal(merged);
+    if (!Build(merged)) continue;
+    Merge(me, r, std::move(merged));
+  }
+}
+
+void FusionPlanner::MergeSiblings() {
+  // Neighbours by position that run over the same dimensions and share an input.
+  for (std::size_t n = 0; n < groups_.size(); ++n) {
+    if (groups_[n].kind != Kind::kLoop || groups_[n].roots.empty()) continue;
+    const Instruction* root = groups_[n].roots[0];
+    bool merged_away = false;
+    for (std::size_t m = n; m-- > 0 && n - m < limits_.sibling_distance && !merged_away;) {
+      const FusionGroup& other = groups_[m];
+      if (other.kind != Kind::kLoop || other.roots.empty() || other.roots.size() >= limits_.sibling_roots) continue;
+      if (other.roots[0]->shape().dims() != root->shape().dims()) continue;
+      if (root->shape().element_count() > limits_.sibling_elements && !SharesInput(m, n)) continue;
+      auto a = static_cast<int>(m), b = static_cast<int>(n);
+      if (graph_->Reads(a, b) || graph_->PathAround(a, b) || graph_->PathAround(b, a)) continue;
+      FusionGroup merged = Joined(a, b);
+      FindInternal(merged);
+      if (LoopBindings(m, n, merged) > MostBindings() || !EvaluatesLittleMore(merged)) continue;
+      Merge(a, b, std::move(merged));
+      merged_away = true;
+    }
+  }
+}
+
+int FusionPlanner::LoopBindings(std::size_t a, std::size_t b, const FusionGroup& merged) const {
+  std::unordered_set<ValueRef, ValueRefHash> read(values_[a].begin(), values_[a].end());
+  read.insert(values_[b].begin(), values_[b].end());
+  for (const Instruction* root : merged.roots) read.erase({root, 0});
+  return static_cast<int>(read.size() + merged.roots.size() - merged.internal.size());
+}
+
+bool FusionPlanner::SharesInput(std::size_t a, std::size_t b) const {
+  auto x = inputs_[a].begin(), y = inputs_[b].begin();
+  while (x != inputs_[a].end() && y != inputs_[b].end()) {
+    if (*x == *y && (*x)->shape().IsArray() && (*x)->shape().element_count() > 1) return true;
+    if ((*x)->id() < (*y)->id()) ++x;
+    else if ((*y)->id() < (*x)->id()) ++y;
+    else ++x, ++y;
+  }
+  return graph_->Reads(static_cast<int>(b), static_cast<int>(a));
+}
+
+}  // namespace krafla::plan

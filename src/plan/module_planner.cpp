@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a module to steps: computation by computation, piece by piece.
+#include "plan/module_planner.h"
+
+#include <utility>
+
+namespace krafla::plan {
+
+Result<ProgramPlan> PlanProgram(VerifiedModule module, const PlanOptions& options) {
+  return ModulePlanner(std::move(module).Release(), options).Run();
+}
+
+std::vector<ValueRef> ArrayLeaves(const Instruction* i) {
+  std::vector<ValueRef> out;
+  int leaf = 0;
+  for (const Shape* s : TupleLeaves(i->shape())) {
+    if (s->IsArray()) out.push_back({i, leaf});
+    ++leaf;
+  }
+  return out;
+}
+
+Result<ProgramPlan> ModulePlanner::Run() {
+  const Computation& entry = *plan_.module->entry();
+  std::vector<Slice> arguments, results;
+  int number = 0;
+  for (const Instruction* p : entry.parameters())
+    for (const Shape* s : TupleLeaves(p->shape())) {
+      plan_.arguments.push_back(*s);
+      if (s->IsArray()) arguments.push_back(NewAllocation(Allocation::Kind::kArgument, number, s->byte_size()));
+      ++number;
+    }
+  number = 0;
+  for (const Shape* s : TupleLeaves(entry.root()->shape())) {
+    plan_.results.push_back(*s);
+    if (s->IsArray()) results.push_back(NewAllocation(Allocation::Kind::kResult, number, s->byte_size()));
+    ++number;
+  }
+  plan_.result_aliases.assign(plan_.results.size(), -1);
+  KRAFLA_TRY(PlanComputation(entry, arguments, results, plan_.steps, /*is_entry=*/true));
+  KRAFLA_TRY(PackTemporaries());
+  return std::move(plan_);
+}
+
+Result<> ModulePlanner::PlanComputation(const Computation& c, std::span<const Slice> arguments,
+                                        std::span<const Slice> results, StepList& steps, bool is_entry) {
+  Scope scope;
+  scope.computation = &c;
+  KRAFLA_ASSIGN(scope.fusion, PlanFusion(c, options_.fusion, &effects_));
+  KRAFLA_TRY(BuildPieces(scope));
+
+  std::size_t n = 0;
+  std::vector<ValueRef> parameters;
+  for (const Instruction* p : c.parameters())
+    for (const ValueRef& v : ArrayLeaves(p)) {
+      parameters.push_back(v);
+      scope.Place(v, arguments[n++]);
+    }
+  std::vector<ValueRef> roots;
+  for (const ValueRef& v : ArrayLeaves(c.root())) {
+    roots.push_back(ResolveValue(v, true));
+    ++scope.results[roots.back()];
+  }
+
+  if (is_entry && options_.alias_donated) AliasDonated(scope, parameters, roots, results);
+  std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> held;
+  for (const ValueRef& p : parameters) held[scope.slices.at(p)].push_back(p);
+  for (std::size_t r = 0; r < roots.size(); ++r) Preassign(scope, held, roots[r], results[r]);
+
+  for (std::size_t p = 0; p < scope.pieces.size(); ++p) KRAFLA_TRY(PlanPiece(scope, static_cast<int>(p), steps));
+
+  CopyRoots(scope, roots, results, steps);
+  return {};
+}
+
+Result<> ModulePlanner::PlanPiece(Scope& scope, int number, StepList& steps) {
+  Piece& piece = scope.pieces[static_cast<std::size_t>(number)];
+  if (piece.group->kind == FusionGroup::Kind::kWhile) return PlanWhile(scope, number, steps);
+  if (piece.group->kind == FusionGroup::Kind::kConditional) return PlanConditional(scope, number, steps);
+  if (piece.group->kind == FusionGroup::Kind::kCall) return PlanCall(scope, number, steps);
+  if (const Instruction* update = UpdatedOperand(piece)) PlaceUpdated(scope, number, *update, steps);
+  for (BuiltKernel& built : piece.kernels) {
+    bool empty = !std::holds_alternative<HostKernel>(built.kernel.body);
+    for (const Binding& b : built.kernel.bindings)
+      if (b.written && b.element_count > 0) empty = false;
+    if (empty || EmptyIteration(built.kernel)) continue;
+    LaunchStep launch;
+    ++now_;
+    for (const ValueRef& v : built.values) {
+      launch.bindings.push_back(SliceOf(scope, v));
+      Touch(launch.bindings.back());
+    }
+    launch.instruction = !piece.group->roots.empty() ? piece.group->roots.back() : piece.group->heroes.back();
+    launch.instruction_count = piece.instructions;
+    piece.instructions = 0;
+    launch.kernel = KernelNumber(std::move(built.kernel));
+    steps.steps.push_back(std::move(launch));
+  }
+  return {};
+}
+
+bool ModulePlanner::EmptyIteration(const KernelPlan& kernel) {
+  const auto* loop = std::get_if<LoopKernel>(&kernel.body);
+  if (loop == nullptr) return false;
+  for (int64_t d : loop->program.space.dims())
+    if (d == 0) return true;
+  return false;
+}
+
+int ModulePlanner::KernelNumber(KernelPlan kernel) {
+  uint64_t hash = HashProblem(kernel);
+  auto [first, last] = kernels_by_hash_.equal_range(hash);
+  for (auto it = first; it != last; ++it)
+    if (KernelPlan::SameProblem(plan_.kernels[static_cast<std::size_t>(it->second)], kernel)) return it->second;
+  plan_.kernels.push_back(std::move(kernel));
+  int number = static_cast<int>(plan_.kernels.size()) - 1;
+  kernels_by_hash_.emplace(hash, number);
+  return number;
+}
+
+}  // namespace krafla::plan

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of a computation, before any buffer is chosen, and who reads and makes what.
+#include "plan/kernel_builder.h"
+#include "plan/module_planner.h"
+
+namespace krafla::plan {
+
+Result<> ModulePlanner::BuildPieces(Scope& scope) {
+  std::unordered_set<const Instruction*> counted;
+  for (FusionGroup& group : scope.fusion.groups) {
+    Piece piece;
+    piece.group = &group;
+    piece.instructions = CountInstructions(scope.fusion, group, counted);
+    if (group.kind == FusionGroup::Kind::kConcatenate) {
+      KRAFLA_ASSIGN(piece.kernels, KernelBuilder(scope.fusion, group).BuildConcatenate());
+    } else if (group.kind == FusionGroup::Kind::kRng && group.heroes[0]->opcode() == Opcode::kRngGetAndUpdateState) {
+      KernelBuilder counter(scope.fusion, group);
+      KRAFLA_ASSIGN(BuiltKernel made, counter.BuildRngCounter());
+      piece.kernels.push_back(std::move(made));
+    } else if (group.kind == FusionGroup::Kind::kRng) {
+      KernelBuilder bits(scope.fusion, group), state(scope.fusion, group);
+      KRAFLA_ASSIGN(BuiltKernel made, bits.BuildRngBits());
+      piece.kernels.push_back(std::move(made));
+      KRAFLA_ASSIGN(made, state.BuildRngState());
+      piece.kernels.push_back(std::move(made));
+    } else if (!IsControl(group.kind)) {
+      if (!group.kernel) { KRAFLA_ASSIGN(group.kernel, KernelBuilder(scope.fusion, group).Build()); }
+      piece.kernels.push_back(std::move(*group.kernel));
+      group.kernel.reset();
+    }
+    scope.pieces.push_back(std::move(piece));
+  }
+  for (std::size_t n = 0; n < scope.pieces.size(); ++n) {
+    const Piece& piece = scope.pieces[n];
+    int at = static_cast<int>(n);
+    for (const BuiltKernel& kernel : piece.kernels)
+      for (std::size_t b = 0; b < kernel.values.size(); ++b) {
+        if (kernel.kernel.bindings[b].written) scope.maker.emplace(kernel.values[b], at);
+        if (ReadsBinding(piece, kernel, b)) scope.readers[kernel.values[b]].push_back(at);
+      }
+    if (piece.kernels.empty() && !piece.group->heroes.empty()) {
+      const Instruction* hero = piece.group->heroes[0];
+      if (IsControl(piece.group->kind)) {
+        for (const Instruction* o : hero->operands())
+          for (const ValueRef& v : ArrayLeaves(o)) scope.readers[ResolveValue(v, true)].push_back(at);
+        for (const ValueRef& v : ArrayLeaves(hero)) scope.maker.emplace(v, at);
+      }
+    }
+    // In-place updates read what they start from.
+    if (const Instruction* base = UpdatedOperand(piece)) {
+      for (std::size_t k = 0; k < UpdatedCount(*base); ++k)
+        scope.readers[ResolveValue({base->operand(k), 0}, true)].push_back(at);
+    }
+  }
+  return {};
+}
+
+bool ModulePlanner::IsControl(FusionGroup::Kind kind) {
+  return kind == FusionGroup::Kind::kWhile || kind == FusionGroup::Kind::kConditional ||
+         kind == FusionGroup::Kind::kCall;
+}
+
+bool ModulePlanner::ReadsBinding(const Piece&, const BuiltKernel& kernel, std::size_t b) {
+  // A scatter's outputs are read and written; what they start from counts as the read.
+  return kernel.kernel.bindings[b].read && !kernel.kernel.bindings[b].written;
+}
+
+const Instruction* ModulePlanner::UpdatedOperand(const Piece& piece) {
+  if (piece.group->kind == FusionGroup::Kind::kDynamicUpdate || piece.group->kind == FusionGroup::Kind::kScatter)
+    return piece.group->heroes[0];
+  return nullptr;
+}
+
+std::size_t ModulePlanner::UpdatedCount(const Instruction& i) {
+  return i.opcode() == Opcode::kScatter ? (i.operand_count() - 1) / 2 : 1;
+}
+
+int ModulePlanner::CountInstructions(const FusionPlan& fusion, const FusionGroup& group,
+                                     std::unordered_set<const Instruction*>& counted) {
+  int out = 0;
+  std::vector<const Instruction*> stack(group.heroes.begin(), group.heroes.end());
+  stack.insert(stack.end(), group.roots.begin(), group.roots.end());
+  std::unordered_set<const Instruction*> own(stack.begin(), stack.end());
+  while (!stack.empty()) {
+    const Instruction* i = stack.back();
+    stack.pop_back();
+    if (!own.contains(i) && fusion.HasBuffer({i, 0})) continue;
+    if (!counted.insert(i).second) continue;
+    if (!IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kConstant, Opcode::kTuple, Opcode::kGetTupleElement})) ++out;
+    stack.insert(stack.end(), i->operands().begin(), i->operands().end());
+  }
+  plan_.instruction_count += out;
+  return out;
+}
+
+}  // namespace krafla::plan
