@@ -71,6 +71,7 @@ int ProgramBuilder::AddBuffer(ElementType storage, int64_t element_count, bool w
 }
 
 NodeId ProgramBuilder::Intern(Node n) {
+  if (const std::optional<NodeId> known = Known(n)) return *known;
   for (NodeId o : n.operands)
     if (o != kNoNode) n.depends |= node(o).depends;
   if (n.mask != kNoNode) n.depends |= node(n.mask).depends;
@@ -86,6 +87,7 @@ NodeId ProgramBuilder::Intern(Node n) {
   std::size_t at = HashNode(n) % table_.size();
   for (; table_[at] != kNoNode; at = (at + 1) % table_.size())
     if (node(table_[at]) == n) return table_[at];
+  ranges_.push_back(MakeRange(n));
   program_.nodes.push_back(n);
   return table_[at] = static_cast<NodeId>(program_.nodes.size()) - 1;
 }
@@ -122,6 +124,7 @@ NodeId ProgramBuilder::Param(ElementType type, int number, uint64_t depends) {
 }
 
 NodeId ProgramBuilder::Load(int buffer, ElementType storage, IndexId index, NodeId mask) {
+  if (mask != kNoNode && IsTrue(mask)) mask = kNoNode;
   return Intern({.op = NodeOp::kLoad,
                  .type = ComputeType(storage),
                  .storage = storage,
@@ -302,8 +305,6 @@ NodeId ProgramBuilder::ReducePrecision(NodeId a, ElementType hlo_type, int64_t e
 }
 
 NodeId ProgramBuilder::Select(NodeId pred, NodeId on_true, NodeId on_false) {
-  if (on_true == on_false) return on_true;
-  if (node(pred).op == NodeOp::kConstant) return node(pred).bits != 0 ? on_true : on_false;
   return Hlo(Opcode::kSelect, node(on_true).type, {pred, on_true, on_false});
 }
 
@@ -350,7 +351,8 @@ IndexId ProgramBuilder::ClampedIndex(NodeId value, int64_t lo, int64_t hi) {
     clamped = Hlo(Opcode::kClamp, type, {ConstantInt(type, lo), value, ConstantInt(type, hi)});
   }
   if (type != ElementType::kS32) clamped = Convert(clamped, type, ElementType::kS32);
-  return space().Value(clamped, lo, hi, depends);
+  const Interval range = RangeOf(clamped);
+  return space().Value(clamped, std::max(lo, range.lo), std::min(hi, range.hi), depends);
 }
 
 std::optional<NodeId> ProgramBuilder::CodeOf(NodeId id, ElementType narrow) {

@@ -136,6 +136,13 @@ class ProgramBuilder {
 
  private:
   NodeId Intern(Node node);
+  // The integers that a node may be, and a pred as 0 or 1. Of other types: any.
+  const Interval& RangeOf(NodeId id) const { return ranges_[static_cast<std::size_t>(id)]; }
+  Interval MakeRange(const Node& node) const;
+  Interval RangeOfHlo(const Node& node) const;
+  // The node that the operands' ranges prove to be equal to this one, which is then not made.
+  std::optional<NodeId> Known(const Node& node);
+  bool IsTrue(NodeId id) const { return node(id).op == NodeOp::kConstant && node(id).bits != 0; }
   NodeId Wrap(NodeId a, ElementType narrow);
   NodeId Round(NodeId a, ElementType narrow);
   // The bits of a narrow float that is only moved.
@@ -143,7 +150,8 @@ class ProgramBuilder {
   std::optional<NodeId> NarrowInteger(Opcode opcode, ElementType type, std::span<const NodeId> operands);
 
   ElementProgram program_;
-  std::vector<NodeId> table_;  // an open hash table of the nodes; kNoNode: free
+  std::vector<Interval> ranges_;  // by node
+  std::vector<NodeId> table_;     // an open hash table of the nodes; kNoNode: free
 };
 
 // Of each node, whether the stores and results need it, also inside of indices.

@@ -2,6 +2,8 @@
 #include "plan/index_expr.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "base/work.h"
 #include "krafla/shape.h"
@@ -95,21 +97,17 @@ IndexId IndexSpace::Add(IndexId a, IndexId b) {
       ++i, ++j;
     }
   }
-  // d * floor(e / d) + (e mod d) is e again: undoes a split that a later reshape joins.
-  for (std::size_t q = 0; q < out.terms.size(); ++q) {
-    const IndexAtom quotient = atom(out.terms[q].atom);
-    if (quotient.kind != IndexAtom::Kind::kFloorDiv) continue;
-    for (std::size_t r = 0; r < out.terms.size(); ++r) {
-      const IndexAtom& rest = atom(out.terms[r].atom);
-      if (rest.kind != IndexAtom::Kind::kMod || rest.expr != quotient.expr || rest.divisor != quotient.divisor ||
-          out.terms[q].coefficient != out.terms[r].coefficient * quotient.divisor)
-        continue;
-      int64_t factor = out.terms[r].coefficient;
-      IndexExpr without;
-      without.constant = out.constant;
+  // What an earlier reshape split and a later one joins.
+  for (std::size_t high = 0; high < out.terms.size(); ++high) {
+    if (atom(out.terms[high].atom).kind == IndexAtom::Kind::kIter) continue;
+    for (std::size_t low = 0; low < out.terms.size(); ++low) {
+      const std::optional<Joined> joined = Join(out.terms[high], out.terms[low]);
+      if (!joined) continue;
+      IndexExpr others;
+      others.constant = out.constant;
       for (std::size_t t = 0; t < out.terms.size(); ++t)
-        if (t != q && t != r) without.terms.push_back(out.terms[t]);
-      return Add(Intern(std::move(without)), Mul(quotient.expr, factor));
+        if (t != high && t != low) others.terms.push_back(out.terms[t]);
+      return Add(Intern(std::move(others)), Mul(joined->id, joined->factor));
     }
   }
   return Intern(std::move(out));
@@ -139,76 +137,128 @@ void SplitMultiples(const IndexExpr& e, int64_t divisor, IndexExpr& multiples, I
   }
 }
 
+// Whether kernels can evaluate it: they do so in 32 bits.
+bool FitsKernel(const Interval& range) { return range.Within({0, std::numeric_limits<int32_t>::max()}); }
+
 }  // namespace
+
+bool IndexSpace::IsQuotient(const IndexAtom& quotient, IndexId e, int64_t divisor) const {
+  if (quotient.kind != IndexAtom::Kind::kFloorDiv) return false;
+  if (quotient.expr == e && quotient.divisor == divisor) return true;
+  // floor(floor(x / a) / b) was made floor(x / (a * b)).
+  const IndexExpr& x = expr(e);
+  if (x.constant != 0 || x.terms.size() != 1 || x.terms[0].coefficient != 1) return false;
+  const IndexAtom& inner = atom(x.terms[0].atom);
+  return inner.kind == IndexAtom::Kind::kFloorDiv && inner.expr == quotient.expr &&
+         SaturatedMultiply(inner.divisor, divisor) == quotient.divisor;
+}
+
+std::optional<IndexSpace::Joined> IndexSpace::Join(const IndexTerm& high, const IndexTerm& low) {
+  const IndexAtom rest = atom(low.atom);
+  if (rest.kind != IndexAtom::Kind::kMod || high.coefficient != SaturatedMultiply(low.coefficient, rest.divisor))
+    return std::nullopt;
+  const IndexAtom upper = atom(high.atom);
+  // d * floor(e / d) + e mod d = e.
+  if (IsQuotient(upper, rest.expr, rest.divisor)) return Joined{rest.expr, low.coefficient};
+  // d * (floor(e / d) mod n) + e mod d = e mod (d * n).
+  if (upper.kind != IndexAtom::Kind::kMod) return std::nullopt;
+  const IndexExpr& x = expr(upper.expr);
+  if (x.constant != 0 || x.terms.size() != 1 || x.terms[0].coefficient != 1 ||
+      !IsQuotient(atom(x.terms[0].atom), rest.expr, rest.divisor))
+    return std::nullopt;
+  const int64_t divisor = SaturatedMultiply(rest.divisor, upper.divisor);
+  return Joined{Mod(rest.expr, divisor), low.coefficient};
+}
+
+IndexSpace::Dividend IndexSpace::Split(IndexId a, int64_t divisor) {
+  IndexExpr multiples, rest;
+  SplitMultiples(expr(a), divisor, multiples, rest);
+  Dividend out{Intern(std::move(multiples)), Intern(std::move(rest)), {}};
+  out.range = RangeOf(out.rest);
+  if (out.range.lo >= 0) return out;
+  // The rest alone may be negative though the whole is not; then nothing can be pulled out.
+  out = {0, a, RangeOf(a)};
+  KRAFLA_CHECK(out.range.lo >= 0);
+  return out;
+}
+
+std::optional<IndexSpace::Factored> IndexSpace::FactorOut(IndexId rest, int64_t divisor) const {
+  const IndexExpr& e = expr(rest);
+  // The largest factor that leaves a part below itself. A factor of several terms is a factor of each.
+  std::optional<Factored> out;
+  for (const IndexTerm& candidate : e.terms) {
+    const int64_t factor = std::gcd(candidate.coefficient, divisor);
+    if (factor <= 1 || (out && factor <= out->factor)) continue;
+    Factored made{factor, {}, {}};
+    SplitMultiples(e, factor, made.whole, made.part);
+    if (RangeOf(made.part).Within({0, factor - 1})) out = std::move(made);
+  }
+  return out;
+}
 
 IndexId IndexSpace::FloorDiv(IndexId a, int64_t divisor) {
   if (divisor == 1) return a;
-  IndexExpr multiples, rest;
-  SplitMultiples(expr(a), divisor, multiples, rest);
-  IndexId rest_id = Intern(std::move(rest));
-  IndexId multiples_id = Intern(std::move(multiples));
-  Range range = RangeOf(rest_id);
-  if (range.lo >= 0 && range.hi < divisor) return multiples_id;
-  if (range.lo < 0) {
-    // The rest alone may be negative though the whole is not; then nothing can be pulled out.
-    rest_id = a;
-    multiples_id = 0;
-    range = RangeOf(a);
-    KRAFLA_CHECK(range.lo >= 0);
-  }
-  // floor(floor(e / d1) / d2) = floor(e / (d1 * d2)).
-  const IndexExpr& r = expr(rest_id);
+  const auto [multiples, rest, range] = Split(a, divisor);
+  if (range.lo / divisor == range.hi / divisor) return AddConstant(multiples, range.lo / divisor);
+  if (std::optional<Factored> f = FactorOut(rest, divisor))
+    return Add(multiples, FloorDiv(Intern(std::move(f->whole)), divisor / f->factor));
+  const IndexExpr& r = expr(rest);
   if (r.constant == 0 && r.terms.size() == 1 && r.terms[0].coefficient == 1) {
     const IndexAtom inner = atom(r.terms[0].atom);
+    // floor(floor(e / d1) / d2) = floor(e / (d1 * d2)).
     if (inner.kind == IndexAtom::Kind::kFloorDiv)
-      return Add(multiples_id, FloorDiv(inner.expr, inner.divisor * divisor));
+      return Add(multiples, FloorDiv(inner.expr, SaturatedMultiply(inner.divisor, divisor)));
+    // floor((e mod (d * n)) / d) = floor(e / d) mod n.
+    if (inner.kind == IndexAtom::Kind::kMod && inner.divisor % divisor == 0)
+      return Add(multiples, Mod(FloorDiv(inner.expr, divisor), inner.divisor / divisor));
   }
-  IndexAtom made{.kind = IndexAtom::Kind::kFloorDiv,
-                 .expr = rest_id,
-                 .divisor = divisor,
-                 .lo = range.lo / divisor,
-                 .hi = range.hi / divisor,
-                 .depends = Depends(rest_id)};
-  return Add(multiples_id, Intern({0, {{1, InternAtom(made)}}}));
+  return Add(multiples, OfAtom({.kind = IndexAtom::Kind::kFloorDiv,
+                                .expr = rest,
+                                .divisor = divisor,
+                                .lo = range.lo / divisor,
+                                .hi = range.hi / divisor,
+                                .depends = Depends(rest)}));
+}
+
+IndexId IndexSpace::WithoutInnerModuli(IndexId rest, int64_t divisor) {
+  const auto terms = expr(rest).terms;
+  for (const IndexTerm& t : terms) {
+    const IndexAtom inner = atom(t.atom);
+    // c * (e mod m) = c * e - c * m * floor(e / m), of which the last is a multiple of the divisor.
+    if (inner.kind != IndexAtom::Kind::kMod || SaturatedMultiply(t.coefficient, inner.divisor) % divisor != 0) continue;
+    const IndexId without = Add(rest, Add(Mul(inner.expr, t.coefficient), Mul(OfAtom(inner), -t.coefficient)));
+    if (FitsKernel(RangeOf(without))) return without;
+  }
+  return rest;
 }
 
 IndexId IndexSpace::Mod(IndexId a, int64_t divisor) {
   if (divisor == 1) return 0;
-  IndexExpr multiples, rest;
-  SplitMultiples(expr(a), divisor, multiples, rest);
-  IndexId rest_id = Intern(std::move(rest));
-  Range range = RangeOf(rest_id);
-  if (range.lo >= 0 && range.hi < divisor) return rest_id;
-  if (range.lo < 0) {
-    rest_id = a;
-    range = RangeOf(a);
-    KRAFLA_CHECK(range.lo >= 0);
+  const auto [multiples, rest, range] = Split(a, divisor);
+  if (range.lo / divisor == range.hi / divisor) return AddConstant(rest, -(range.lo / divisor) * divisor);
+  if (std::optional<Factored> f = FactorOut(rest, divisor)) {
+    const IndexId part = Intern(std::move(f->part));
+    return Add(Mul(Mod(Intern(std::move(f->whole)), divisor / f->factor), f->factor), part);
   }
-  // Terms that are a modulus of a multiple of the divisor: (e mod k*d) mod d = e mod d.
-  const IndexExpr& r = expr(rest_id);
-  if (r.constant == 0 && r.terms.size() == 1 && r.terms[0].coefficient == 1) {
-    const IndexAtom inner = atom(r.terms[0].atom);
-    if (inner.kind == IndexAtom::Kind::kMod && inner.divisor % divisor == 0) return Mod(inner.expr, divisor);
-  }
-  IndexAtom made{.kind = IndexAtom::Kind::kMod,
-                 .expr = rest_id,
+  if (const IndexId without = WithoutInnerModuli(rest, divisor); without != rest) return Mod(without, divisor);
+  return OfAtom({.kind = IndexAtom::Kind::kMod,
+                 .expr = rest,
                  .divisor = divisor,
                  .lo = 0,
                  .hi = std::min(divisor - 1, range.hi),
-                 .depends = Depends(rest_id)};
-  return Intern({0, {{1, InternAtom(made)}}});
+                 .depends = Depends(rest)});
 }
 
-IndexSpace::Range IndexSpace::RangeOf(IndexId id) const {
-  const IndexExpr& e = expr(id);
+IndexSpace::Range IndexSpace::RangeOf(const IndexExpr& e) const {
   Range out{e.constant, e.constant};
   for (const IndexTerm& t : e.terms) {
     const IndexAtom& a = atom(t.atom);
-    out.lo += t.coefficient * (t.coefficient > 0 ? a.lo : a.hi);
-    out.hi += t.coefficient * (t.coefficient > 0 ? a.hi : a.lo);
+    out = out + Range{a.lo, a.hi} * t.coefficient;
   }
   return out;
 }
+
+IndexSpace::Range IndexSpace::RangeOf(IndexId id) const { return RangeOf(expr(id)); }
 
 uint64_t IndexSpace::Depends(IndexId id) const {
   uint64_t out = 0;

@@ -3,14 +3,24 @@
 // An IndexExpr is constant + sum of coefficient * atom; an atom is an iteration variable, a floor division or modulus
 // of another expression by a constant, or an integer computed by the program (a gather's start). Every expression has
 // a proven range; division and modulus are only made of non-negative expressions.
+//
+// Expressions are kept in a normal form, so that equal ones are one and the simplest is the one that is evaluated:
+//   - what a divisor divides leaves a division or modulus, with the common factor of what stays:
+//     (48*i0 + i1)/768 is i0/16 where i1 < 48, and (48*i0 + i1)%768 is 48*(i0%16) + i1;
+//   - what its range decides is gone: i0/16 is 0 where i0 < 16, and i0%16 is i0;
+//   - divisions of divisions are one, a modulus of a modulus that it divides is one, and (e%12)/4 is (e/4)%3;
+//   - what was split and is joined again is whole: 16*(i0/16) + i0%16 is i0.
+// No step makes a dividend larger than 32 bits that was not, because that is how kernels evaluate it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "krafla/inline_vector.h"
+#include "plan/interval.h"
 
 namespace krafla::plan {
 
@@ -63,9 +73,7 @@ class IndexSpace {
   IndexId FloorDiv(IndexId a, int64_t divisor);
   IndexId Mod(IndexId a, int64_t divisor);
 
-  struct Range {
-    int64_t lo, hi;
-  };
+  using Range = Interval;
   Range RangeOf(IndexId id) const;
   uint64_t Depends(IndexId id) const;
   bool IsConstant(IndexId id) const { return expr(id).terms.empty(); }
@@ -96,6 +104,32 @@ class IndexSpace {
  private:
   IndexId Intern(IndexExpr expr);
   AtomId InternAtom(const IndexAtom& atom);
+  Range RangeOf(const IndexExpr& e) const;
+  // The sum of one atom.
+  IndexId OfAtom(const IndexAtom& atom) { return Intern({0, {{1, InternAtom(atom)}}}); }
+  // What a division or modulus is made of, after what the divisor divides has left it: `multiples` times the divisor
+  // and `rest`, which is not negative.
+  struct Dividend {
+    IndexId multiples, rest;
+    Range range;  // of the rest
+  };
+  Dividend Split(IndexId a, int64_t divisor);
+  // The rest as factor * whole + part, with a factor above 1 that divides the divisor and 0 <= part < factor.
+  struct Factored {
+    int64_t factor;
+    IndexExpr whole, part;
+  };
+  std::optional<Factored> FactorOut(IndexId rest, int64_t divisor) const;
+  // The dividend of a modulus by `divisor` without the moduli in it that make no difference.
+  IndexId WithoutInnerModuli(IndexId rest, int64_t divisor);
+  // Whether `quotient` is floor(e / divisor).
+  bool IsQuotient(const IndexAtom& quotient, IndexId e, int64_t divisor) const;
+  // The sum of two of the terms, where they are parts of one split: factor * id, or nothing.
+  struct Joined {
+    IndexId id;
+    int64_t factor;
+  };
+  std::optional<Joined> Join(const IndexTerm& high, const IndexTerm& low);
 
   Dims dims_;
   std::vector<IndexExpr> exprs_;
