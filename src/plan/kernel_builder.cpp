@@ -237,7 +237,7 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
                              NodeId mask) -> Result<std::optional<ScalarValue>> {
                            if (v.instruction == &hero) {
                              if (!std::equal(index.begin(), index.end(), hero_index.begin(), hero_index.end()))
-                               return Unimplemented("{} is read at another index than its own", Describe(hero));
+                               return Unimplemented("{} is read at another index than its own.", Describe(hero));
                              return ScalarValue{sum, kNoNode};
                            }
                            return Outside(self, v, index, mask);

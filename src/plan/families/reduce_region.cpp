@@ -127,7 +127,7 @@ Result<std::optional<ScalarValue>> KernelBuilder::ReduceRegion::Outside(ProgramE
                                                                         std::span<const IndexId> index, NodeId mask) {
   const auto it = param_of_.find(v);
   if (it == param_of_.end()) {
-    if (level_.contains(v.instruction)) return Internal("{} is read before its stage", Describe(*v.instruction));
+    if (level_.contains(v.instruction)) return Internal("{} is read before its stage.", Describe(*v.instruction));
     return kernel_.Outside(emitter, v, index, mask);
   }
   ProgramBuilder& builder = emitter.builder();
@@ -135,7 +135,7 @@ Result<std::optional<ScalarValue>> KernelBuilder::ReduceRegion::Outside(ProgramE
   if (LeafShape(v).dims() != split_.row_dims)
     expected = builder.space().Delinearize(builder.space().Linearize(rows, split_.row_dims), LeafShape(v).dims());
   if (!std::equal(index.begin(), index.end(), expected.begin(), expected.end()))
-    return Unimplemented("{} is read across rows", Describe(*v.instruction));
+    return Unimplemented("{} is read across rows.", Describe(*v.instruction));
   const uint64_t row_mask = split_.row.empty() ? 0 : ~uint64_t{0} >> (64 - split_.row.size());
   const ElementType type = LeafShape(v).element_type();
   const ElementType compute = ComputeType(RealPart(type));

@@ -98,7 +98,7 @@ Result<> FusionPlanner::OrderGroups() {
     --alive;
   }
   if (alive != 0)
-    return Internal("the kernels of computation '{}' depend on each other in a circle", computation_.name());
+    return Internal("The kernels of computation '{}' depend on each other in a cycle.", computation_.name());
   return {};
 }
 
