@@ -40,7 +40,7 @@ int Probe(bool json) {
   if (!devices) return FailDevice(devices.error());
   int code = kRight;
   for (const DeviceDescription& d : *devices) {
-    if (d.is_cpu) continue;
+    if (!d.profile) continue;
     const auto probed = ProbeVulkanDevice(d.selector);
     if (!probed) {
       code = FailDevice(probed.error());
