@@ -5,7 +5,7 @@
 #
 #   scripts/gate.sh                       every stage
 #   scripts/gate.sh format tidy release   these stages, in this order
-#   scripts/gate.sh --ci                  those that a build machine of two cores does within an hour
+#   scripts/gate.sh --ci                  those that .ci/run adds to scripts/test.sh, which is the stage release
 #   scripts/gate.sh --list                the stages, and what they check
 #
 # Exit: 0 no stage failed, 1 one did, 2 wrong usage.
@@ -16,17 +16,17 @@ cd "$(dirname "$0")/.." || exit 1
 stages=(
   'format|ci|every C++ file is as clang-format 19 writes it'
   'layering|ci|includes go one way, files are within their limits'
-  'release|ci|preset release: the build, and every test'
+  'release||preset release: the build, and every test'
   'docs|ci|names in documents exist; needs the command of release'
-  'tidy|ci|clang-tidy 19 over src, tools and plugins, by .clang-tidy'
+  'tidy||clang-tidy 19 over src, tools and plugins, by .clang-tidy'
   'no-vulkan|ci|preset no-vulkan: the build, and every test'
-  'fuzz|ci|each fuzzer for KRAFLA_FUZZ_SECONDS (60)'
+  'fuzz||each fuzzer for KRAFLA_FUZZ_SECONDS (60)'
   'no-onednn||preset no-onednn: the build, and every test'
   'dev||preset dev: each file alone, with debug information and benchmarks'
   'clang||preset clang: the build with clang 19, and every test'
   'asan||preset asan: every test under the address and undefined-behaviour sanitizers'
   'tsan||preset tsan: the tests with threads under the thread sanitizer'
-  'new_op||adding an operation takes the places that docs/adding-an-op.md names'
+  'new_op|ci|adding an operation takes the places that docs/adding-an-op.md names'
   'wheel||the Python wheel, installed and tried in a clean environment'
   'cliffs||times beside XLA:CPU, against bench/cliffs/baseline.json'
 )
