@@ -227,7 +227,8 @@ IndexId IndexSpace::WithoutInnerModuli(IndexId rest, int64_t divisor) {
     // c * (e mod m) = c * e - c * m * floor(e / m), of which the last is a multiple of the divisor.
     if (inner.kind != IndexAtom::Kind::kMod || SaturatedMultiply(t.coefficient, inner.divisor) % divisor != 0) continue;
     const IndexId without = Add(rest, Add(Mul(inner.expr, t.coefficient), Mul(OfAtom(inner), -t.coefficient)));
-    if (FitsKernel(RangeOf(without))) return without;
+    // Longer sums are no gain, and grow with each modulus of a chain.
+    if (expr(without).terms.size() <= terms.size() && FitsKernel(RangeOf(without))) return without;
   }
   return rest;
 }

@@ -21,9 +21,11 @@ N, DEPTH, MOST = 1000, 50, 4.6
 # Larger at these sizes, and why. Kernels that are not full yet (400 instructions) grow with the program; the arena looks
 # at every pair of ranges as long as that is a million looks; a tuple in a tuple in a tuple has a type of that depth, again
 # for each level.
-OPEN = {"adds": 4.8, "long_names": 4.8, "reshape_transposes": 5.0, "transposes": 5.5, "reduce_fans": 7.0,
+OPEN = {"adds": 4.8, "long_names": 4.8, "transposes": 5.5, "reduce_fans": 7.0,
         "dynamic_dimensions": 5.5, "fan_in": 5.8, "random_dag": 8.5, "dense_gradients": 7.0, "while_wide": 7.8,
         "while_wide_swap": 7.8, "while_wide_invariant": 5.8, "nested_tuples": 16.5}
+# From here on the kernels of a chain are full, and more of it are more of them.
+FULL = {"reshape_transposes": 4000}
 EVERYDAY = ["adds", "diamonds", "fan_out", "fan_out_reduced", "independent", "ladder", "reshape_transposes", "shift_pads",
             "transpose_adds", "concatenate_wide", "concatenate_nest", "gathers", "updates_all_results", "reduce_subtracts",
             "reduces_then_subtracts", "dots", "parameters_and_results", "tuple_parameter", "results_donated", "while_wide",
@@ -51,7 +53,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for name in wanted:
-            sizes = [DEPTH, 4 * DEPTH] if name in NESTED else [N, 4 * N]
+            sizes = [s * (DEPTH if name in NESTED else FULL.get(name, N)) for s in (1, 4)]
             paths = []
             for size in [4] + sizes:
                 paths.append(str(folder / f"{name}.{size}.hlo"))
