@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "evaluator/block_op.h"
+#include "ir/element_type_cases.h"
 #include "numerics/formulas_int.h"
 
 namespace krafla::evaluator {
@@ -124,26 +125,14 @@ BlockFn FindIntKernel(Opcode opcode, ElementType type) {
     case ElementType::kU16: return Find<uint16_t, 16>(opcode);
     case ElementType::kU32: return Find<uint32_t, 32>(opcode);
     case ElementType::kU64: return Find<uint64_t, 64>(opcode);
-    case ElementType::kInvalid:
     case ElementType::kPred:
     case ElementType::kF16:
     case ElementType::kF32:
     case ElementType::kF64:
-    case ElementType::kTuple:
-    case ElementType::kOpaque:
-    case ElementType::kC64:
     case ElementType::kBF16:
-    case ElementType::kToken:
-    case ElementType::kC128:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3FN:
-    case ElementType::kF8E4M3B11FNUZ:
-    case ElementType::kF8E5M2FNUZ:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E3M4:
-    case ElementType::kF4E2M1FN:
-    case ElementType::kF8E8M0FNU: return nullptr;
+    case KRAFLA_MINI_FLOATS:
+    case KRAFLA_NO_ARRAY_TYPES:
+    case KRAFLA_COMPLEX_TYPES: return nullptr;
   }
   return nullptr;
 }

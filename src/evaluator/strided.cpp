@@ -8,6 +8,7 @@
 
 #include "base/index.h"
 #include "base/interruption.h"
+#include "ir/element_type_cases.h"
 
 namespace krafla::evaluator {
 
@@ -193,25 +194,13 @@ int64_t IntegerAt(const Literal& literal, int64_t index) {
       constexpr auto kTop = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
       return static_cast<int64_t>(std::min(v, kTop));
     }
-    case ElementType::kInvalid:
     case ElementType::kF16:
     case ElementType::kF32:
     case ElementType::kF64:
-    case ElementType::kTuple:
-    case ElementType::kOpaque:
-    case ElementType::kC64:
     case ElementType::kBF16:
-    case ElementType::kToken:
-    case ElementType::kC128:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3FN:
-    case ElementType::kF8E4M3B11FNUZ:
-    case ElementType::kF8E5M2FNUZ:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E3M4:
-    case ElementType::kF4E2M1FN:
-    case ElementType::kF8E8M0FNU: return 0;
+    case KRAFLA_MINI_FLOATS:
+    case KRAFLA_NO_ARRAY_TYPES:
+    case KRAFLA_COMPLEX_TYPES: return 0;
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ir/element_type_cases.h"
 #include "ir/mini_float.h"
 #include "ir/shape_rules/checks.h"
 #include "numerics/formats.h"
@@ -135,19 +136,8 @@ Literal ScalarLiteral(ElementType type, double value) {
     }
     case ElementType::kF16:
     case ElementType::kBF16:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3FN:
-    case ElementType::kF8E4M3B11FNUZ:
-    case ElementType::kF8E5M2FNUZ:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E3M4:
-    case ElementType::kF4E2M1FN:
-    case ElementType::kF8E8M0FNU: StoreMini(out, value, *FindMiniFloat(type)); break;
-    case ElementType::kInvalid:
-    case ElementType::kTuple:
-    case ElementType::kOpaque:
-    case ElementType::kToken: KRAFLA_UNREACHABLE();
+    case KRAFLA_MINI_FLOATS: StoreMini(out, value, *FindMiniFloat(type)); break;
+    case KRAFLA_NO_ARRAY_TYPES: KRAFLA_UNREACHABLE();
   }
   return out;
 }

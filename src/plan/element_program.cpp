@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/work.h"
+#include "ir/element_type_cases.h"
 #include "krafla/status.h"
 
 namespace krafla::plan {
@@ -30,21 +31,9 @@ ElementType ComputeType(ElementType t) {
     case ElementType::kF16:
     case ElementType::kBF16:
     case ElementType::kF32:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3FN:
-    case ElementType::kF8E4M3B11FNUZ:
-    case ElementType::kF8E5M2FNUZ:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E3M4:
-    case ElementType::kF4E2M1FN:
-    case ElementType::kF8E8M0FNU: return ElementType::kF32;
-    case ElementType::kInvalid:
-    case ElementType::kTuple:
-    case ElementType::kOpaque:
-    case ElementType::kToken:
-    case ElementType::kC64:
-    case ElementType::kC128: break;
+    case KRAFLA_MINI_FLOATS: return ElementType::kF32;
+    case KRAFLA_NO_ARRAY_TYPES:
+    case KRAFLA_COMPLEX_TYPES: break;
   }
   KRAFLA_UNREACHABLE();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorded/npy_header.h"
+#include "ir/element_type_cases.h"
 
 #include <charconv>
 #include <cstdint>
@@ -78,15 +79,7 @@ std::string_view DescrOf(ElementType type) {
     case ElementType::kU2:
     case ElementType::kU4:
     case ElementType::kU8:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3FN:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E3M4:
-    case ElementType::kF8E4M3B11FNUZ:
-    case ElementType::kF8E5M2FNUZ:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF4E2M1FN:
-    case ElementType::kF8E8M0FNU: return "|u1";
+    case KRAFLA_MINI_FLOATS: return "|u1";
     case ElementType::kU16:
     case ElementType::kBF16: return "<u2";
     case ElementType::kU32: return "<u4";
@@ -96,10 +89,7 @@ std::string_view DescrOf(ElementType type) {
     case ElementType::kF64: return "<f8";
     case ElementType::kC64: return "<c8";
     case ElementType::kC128: return "<c16";
-    case ElementType::kInvalid:
-    case ElementType::kTuple:
-    case ElementType::kOpaque:
-    case ElementType::kToken: return {};
+    case KRAFLA_NO_ARRAY_TYPES: return {};
   }
   return {};
 }

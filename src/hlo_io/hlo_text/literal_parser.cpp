@@ -5,6 +5,7 @@
 
 #include "hlo_io/element_codec.h"
 #include "hlo_io/hlo_text/parser.h"
+#include "ir/element_type_cases.h"
 
 namespace krafla::hlo_text {
 namespace {
@@ -181,21 +182,10 @@ Bad ReadScalar(ElementType type, std::string_view text, std::byte* to) {
     case ElementType::kF32:
     case ElementType::kF64:
     case ElementType::kBF16:
-    case ElementType::kF8E5M2:
-    case ElementType::kF8E4M3FN:
-    case ElementType::kF8E4M3:
-    case ElementType::kF8E3M4:
-    case ElementType::kF8E4M3B11FNUZ:
-    case ElementType::kF8E5M2FNUZ:
-    case ElementType::kF8E4M3FNUZ:
-    case ElementType::kF4E2M1FN:
-    case ElementType::kF8E8M0FNU: return ReadFloat(type, text, to);
+    case KRAFLA_MINI_FLOATS: return ReadFloat(type, text, to);
     case ElementType::kC64:
     case ElementType::kC128: return Bad::kNotComplex;
-    case ElementType::kInvalid:
-    case ElementType::kTuple:
-    case ElementType::kOpaque:
-    case ElementType::kToken: break;
+    case KRAFLA_NO_ARRAY_TYPES: break;
   }
   return Bad::kNotANumber;
 }
