@@ -3,6 +3,7 @@
 
 #include "api/back_ends.h"
 #include "base/thread_pool.h"
+#include "base/validation.h"
 #include "cpu_fallback/native/native_code.h"
 #include "ir/memory_order.h"
 
@@ -167,12 +168,16 @@ Result<std::shared_ptr<Client>> Client::Create(std::string_view selector, const 
   KRAFLA_TRY(CheckEnvironment());
   if (!selector.empty()) {
     KRAFLA_ASSIGN(const BackEnd chosen, BackEndOf(selector));
-    if (!chosen.absent.empty()) return Unavailable("{} Use -d cpu.", chosen.absent);
+    if (!chosen.absent.empty())
+      return NotFound("There is no device '{}'. {} Choose the device cpu.", selector, chosen.absent);
     return chosen.create(selector, options, {});
   }
   std::string passed_over;
   for (const BackEnd& b : BackEnds()) {
     if (!b.absent.empty()) {
+      KRAFLA_ASSIGN(const Validation validation, ValidationAskedFor());
+      if (validation != Validation::kNone)
+        return NotFound("{} There is no device that KRAFLA_VALIDATE could be meant for.", b.absent);
       passed_over = b.absent;
       continue;
     }

@@ -2,7 +2,6 @@
 #include "vk_runtime/instance.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -30,22 +29,6 @@ Result<> LoadVulkan() {
   }
   loaded = true;
   return {};
-}
-
-// KRAFLA_VALIDATE: the validation that it asks for. A word that means nothing is an error, as what was to be validated
-// would not be.
-Result<Validation> ValidationAskedFor() {
-  const char* asked = std::getenv("KRAFLA_VALIDATE");
-  if (asked == nullptr) return Validation::kNone;
-  std::string word;
-  for (const char* c = asked; *c != 0; ++c) word += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
-  for (const char* yes : {"1", "true", "on", "yes"})
-    if (word == yes) return Validation::kCalls;
-  for (const char* no : {"", "0", "false", "off", "no"})
-    if (word == no) return Validation::kNone;
-  if (word == "gpu") return Validation::kShaders;
-  return InvalidArgument(
-      "KRAFLA_VALIDATE is '{}'; say 1, true, on or yes, gpu for what shaders do, or 0, false, off or no.", asked);
 }
 
 bool LayerInstalled(const char* name) {

@@ -8,18 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/validation.h"
 #include "krafla/status.h"
 #include "vk_runtime/device_snapshot.h"
 
 namespace krafla::vk {
-
-// What VK_LAYER_KHRONOS_validation looks at.
-enum class Validation {
-  kNone,
-  kCalls,    // core and synchronization checks
-  kShaders,  // GPU-assisted checks: what each shader does with addresses and descriptors; shaders take many times as
-             // long
-};
 
 struct InstanceOptions {
   // The environment's KRAFLA_VALIDATE (1, true, on or yes; or gpu) asks for it too, where this does not.
