@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fault_control.h"
@@ -87,11 +88,15 @@ struct InstanceData {
   VkInstance handle = VK_NULL_HANDLE;
   PFN_vkGetInstanceProcAddr next = nullptr;
 };
+// A device that is being lost takes no work, and what it has is waited for; only then is it told to anybody that it is
+// lost. What a reset device was doing is over, but software drivers go on, and would work on what is destroyed next.
+enum class Life { kAlive, kEnding, kLost };
 struct DeviceData {
   VkDevice handle = VK_NULL_HANDLE;
   PFN_vkGetDeviceProcAddr next = nullptr;
   std::array<PFN_vkVoidFunction, kFunctions> functions = {};
-  std::atomic<bool> lost = false;
+  std::atomic<Life> life = Life::kAlive;
+  std::atomic<int> submitting = 0;  // threads that give the driver work
 };
 std::mutex mutex;
 std::map<void*, InstanceData> instances;
@@ -108,22 +113,36 @@ InstanceData InstanceOf(Handle handle) {
   return instances.at(KeyOf(handle));
 }
 
+void Lose(DeviceData& device) {
+  device.life = Life::kEnding;
+  while (device.submitting > 0) std::this_thread::yield();
+  reinterpret_cast<PFN_vkDeviceWaitIdle>(device.functions[k_vkDeviceWaitIdle])(device.handle);
+  device.life = Life::kLost;
+}
+
+bool IsLost(const DeviceData& device) {
+  while (device.life == Life::kEnding) std::this_thread::yield();
+  return device.life == Life::kLost;
+}
+
 template <int kFunction, AfterLoss kAfter, typename F>
 struct Wrapped;
 template <int kFunction, AfterLoss kAfter, typename First, typename... Rest>
 struct Wrapped<kFunction, kAfter, VkResult(VKAPI_PTR*)(First, Rest...)> {
   static VKAPI_ATTR VkResult VKAPI_CALL Call(First first, Rest... rest) {
     DeviceData& device = DeviceOf(first);
-    if (kAfter == kGone && device.lost) return VK_ERROR_DEVICE_LOST;
+    if (kAfter == kGone && IsLost(device)) return VK_ERROR_DEVICE_LOST;
     const VkResult fault = Next(kFunction);
-    if (fault == VK_ERROR_DEVICE_LOST) {
-      // What a reset device was doing is over. Software drivers go on, and would work on what is destroyed next.
-      auto wait = reinterpret_cast<PFN_vkDeviceWaitIdle>(device.functions[k_vkDeviceWaitIdle]);
-      wait(device.handle);
-      device.lost = true;
-    }
+    if (fault == VK_ERROR_DEVICE_LOST) Lose(device);
     if (fault != VK_SUCCESS) return fault;
-    return reinterpret_cast<VkResult(VKAPI_PTR*)(First, Rest...)>(device.functions[kFunction])(first, rest...);
+    const auto call = reinterpret_cast<VkResult(VKAPI_PTR*)(First, Rest...)>(device.functions[kFunction]);
+    if constexpr (kFunction != k_vkQueueSubmit) return call(first, rest...);
+    ++device.submitting;
+    const bool is_alive = device.life == Life::kAlive;
+    const VkResult result = is_alive ? call(first, rest...) : VK_ERROR_DEVICE_LOST;
+    --device.submitting;
+    if (!is_alive) IsLost(device);  // returns when the loss is complete
+    return result;
   }
 };
 

@@ -182,9 +182,6 @@ class LoopNest {
   Result<double> LookAt(const plan::StepList& list) {
     double ns = 0;
     for (const plan::Step& step : list.steps) {
-      // Steps count too: calls of calls are looked at as often as they are written out.
-      if (++code_nodes_ > tuning_.most_nodes)
-        return Unimplemented("The loop has more operations than one kernel takes.");
       if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
         KRAFLA_ASSIGN(const double more, LookAtLaunch(*launch));
         ns += more;
@@ -217,8 +214,10 @@ class LoopNest {
                       LookAt(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]));
         ns += of_call;
       }
+      // Steps count too: calls of calls are looked at as often as they are written out.
+      if (++code_nodes_ > tuning_.most_nodes)
+        return Unimplemented("The loop has more operations than one kernel takes.");
     }
-    if (code_nodes_ > tuning_.most_nodes) return Unimplemented("The loop has more operations than one kernel takes.");
     return ns;
   }
 
