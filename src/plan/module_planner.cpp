@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "plan/share_kernels.h"
+
 namespace krafla::plan {
 
 Result<ProgramPlan> PlanProgram(VerifiedModule module, const PlanOptions& options) {
@@ -39,6 +41,7 @@ Result<ProgramPlan> ModulePlanner::Run() {
   plan_.result_aliases.assign(plan_.results.size(), -1);
   KRAFLA_TRY(PlanComputation(entry, arguments, results, plan_.steps, /*is_entry=*/true));
   KRAFLA_TRY(PackTemporaries());
+  ShareKernels(plan_);
   return std::move(plan_);
 }
 

@@ -7,15 +7,18 @@ namespace {
 
 std::string SliceText(const ProgramPlan& plan, const Slice& s) {
   const Allocation& a = plan.allocations[static_cast<std::size_t>(s.allocation)];
+  const auto part = [&](std::string whole) {
+    return s.offset == 0 && s.size == a.size ? whole : Format("{}+{}:{}", whole, s.offset, s.size);
+  };
   switch (a.kind) {
-    case Allocation::Kind::kArgument: return Format("arg{}", a.number);
-    case Allocation::Kind::kResult: return Format("result{}", a.number);
-    case Allocation::Kind::kState: return Format("state{}", a.number);
-    case Allocation::Kind::kConstant: return Format("const{}", a.number);
+    case Allocation::Kind::kArgument: return part(Format("arg{}", a.number));
+    case Allocation::Kind::kResult: return part(Format("result{}", a.number));
+    case Allocation::Kind::kState: return part(Format("state{}", a.number));
+    case Allocation::Kind::kConstant: return part(Format("const{}", a.number));
     case Allocation::Kind::kDeviceId: return a.number == 0 ? "replica_id" : "partition_id";
     case Allocation::Kind::kArena: return Format("arena+{}:{}", a.offset + s.offset, s.size);
   }
-  return "";
+  KRAFLA_UNREACHABLE();
 }
 
 std::string DimsText(const Dims& dims) {

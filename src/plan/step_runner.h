@@ -92,24 +92,27 @@ Result<> RunSteps(const List& list, Device& device) {
   return {};
 }
 
-// ---- Walks: for those who look at steps and run none.
+// ---- Walks: for those who look at steps, or change them, and run none.
+
+template <typename List>
+concept ListOfSteps = requires(List list) { list.steps.begin(); };
 
 // Calls visit(step) for each step of the list and of the lists inside it: a loop's condition before its body, then the
 // branches of conditionals. What calls run is not inside: it is the program's, once. `visit` gives a Result<>, or a
 // Result<bool> that is false to keep the walk out of the lists inside this step.
-template <typename List, typename Visit>
-Result<> TryForEachStep(const List& list, Visit&& visit) {
-  const auto go_inside = [&](const auto& step) -> Result<> {
+template <ListOfSteps List, typename Visit>
+Result<> TryForEachStep(List& list, Visit&& visit) {
+  const auto go_inside = [&](auto& step) -> Result<> {
     using Kind = std::remove_cvref_t<decltype(step)>;
-    if constexpr (std::derived_from<Kind, While<List>>) {
-      KRAFLA_TRY(TryForEachStep(*step.condition, visit));
-      KRAFLA_TRY(TryForEachStep(*step.body, visit));
-    } else if constexpr (std::derived_from<Kind, Conditional<List>>) {
-      for (const auto& branch : step.branches) KRAFLA_TRY(TryForEachStep(*branch, visit));
+    if constexpr (std::derived_from<Kind, While<std::remove_const_t<List>>>) {
+      KRAFLA_TRY(TryForEachStep<List>(*step.condition, visit));
+      KRAFLA_TRY(TryForEachStep<List>(*step.body, visit));
+    } else if constexpr (std::derived_from<Kind, Conditional<std::remove_const_t<List>>>) {
+      for (auto& branch : step.branches) KRAFLA_TRY(TryForEachStep<List>(*branch, visit));
     }
     return {};
   };
-  for (const auto& step : list.steps) {
+  for (auto& step : list.steps) {
     if constexpr (std::same_as<decltype(visit(step)), Result<>>) {
       KRAFLA_TRY(visit(step));
     } else {
@@ -122,9 +125,9 @@ Result<> TryForEachStep(const List& list, Visit&& visit) {
 }
 
 // The same where `visit` cannot fail: it gives nothing, or the bool.
-template <typename List, typename Visit>
-void ForEachStep(const List& list, Visit&& visit) {
-  const Result<> walked = TryForEachStep(list, [&](const auto& step) -> Result<bool> {
+template <ListOfSteps List, typename Visit>
+void ForEachStep(List& list, Visit&& visit) {
+  const Result<> walked = TryForEachStep(list, [&](auto& step) -> Result<bool> {
     if constexpr (std::is_void_v<decltype(visit(step))>) return visit(step), true;
     else return visit(step);
   });
@@ -132,23 +135,25 @@ void ForEachStep(const List& list, Visit&& visit) {
 }
 
 // Of a whole program: the entry's steps, then those of each computation that is called, once.
-template <typename Visit>
-Result<> TryForEachStep(const ProgramPlan& plan, Visit&& visit) {
+template <typename Plan>
+concept PlanOfSteps = std::same_as<std::remove_const_t<Plan>, ProgramPlan>;
+template <PlanOfSteps Plan, typename Visit>
+Result<> TryForEachStep(Plan& plan, Visit&& visit) {
   KRAFLA_TRY(TryForEachStep(plan.steps, visit));
-  for (const StepList& callee : plan.callees) KRAFLA_TRY(TryForEachStep(callee, visit));
+  for (auto& callee : plan.callees) KRAFLA_TRY(TryForEachStep(callee, visit));
   return {};
 }
-template <typename Visit>
-void ForEachStep(const ProgramPlan& plan, Visit&& visit) {
+template <PlanOfSteps Plan, typename Visit>
+void ForEachStep(Plan& plan, Visit&& visit) {
   ForEachStep(plan.steps, visit);
-  for (const StepList& callee : plan.callees) ForEachStep(callee, visit);
+  for (auto& callee : plan.callees) ForEachStep(callee, visit);
 }
 
 // Every launch of the program, those of loops and branches once.
-template <typename Visit>
-void ForEachLaunch(const ProgramPlan& plan, Visit&& visit) {
-  ForEachStep(plan, [&](const Step& step) {
-    if (const auto* launch = std::get_if<LaunchStep>(&step)) visit(*launch);
+template <PlanOfSteps Plan, typename Visit>
+void ForEachLaunch(Plan& plan, Visit&& visit) {
+  ForEachStep(plan, [&](auto& step) {
+    if (auto* launch = std::get_if<LaunchStep>(&step)) visit(*launch);
   });
 }
 

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/share_kernels.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "plan/collapse.h"
+#include "plan/step_runner.h"
+
+namespace krafla::plan {
+namespace {
+
+constexpr int64_t kSliceStep = 256;  // bytes
+
+// The elements of each binding that a kernel may touch; an empty range where it touches none.
+using TouchedElements = std::vector<Interval>;
+constexpr Interval kUntouched = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+
+// Calls visit(program) for each program of the kernel. False where the kernel also reaches its bindings by other means
+// than these programs and a dot's strides.
+template <typename Body, typename Visit>
+bool ForEachProgram(Body& body, Visit&& visit) {
+  return std::visit(
+      [&](auto& kernel) {
+        using Kernel = std::remove_cvref_t<decltype(kernel)>;
+        if constexpr (std::is_same_v<Kernel, LoopKernel>) {
+          visit(kernel.program);
+        } else if constexpr (std::is_same_v<Kernel, ReduceKernel>) {
+          for (auto& stage : kernel.stages) {
+            visit(stage.program);
+            for (auto& reduction : stage.reductions) visit(reduction.combiner), visit(reduction.init);
+          }
+        } else if constexpr (std::is_same_v<Kernel, DotKernel>) {
+          visit(kernel.epilogue);
+        } else {
+          return false;
+        }
+        return true;
+      },
+      body);
+}
+
+Interval OperandElements(int64_t offset, const DotKernel& dot, const Dims& batch_strides, int64_t rows,
+                         int64_t row_stride, int64_t k_stride) {
+  Interval out{offset, offset};
+  const auto along = [&](int64_t extent, int64_t stride) {
+    out = out + Union({0, 0}, Interval{stride, stride} * (extent - 1));
+  };
+  for (std::size_t d = 0; d < dot.batch.size(); ++d) along(dot.batch[d], batch_strides[d]);
+  along(rows, row_stride);
+  along(dot.k, k_stride);
+  return out;
+}
+
+std::optional<TouchedElements> TouchedBy(const KernelPlan& kernel) {
+  TouchedElements out(kernel.bindings.size(), kUntouched);
+  const auto touch = [&](int binding, const Interval& elements) {
+    Interval& all = out[static_cast<std::size_t>(binding)];
+    all = Union(all, elements);
+  };
+  bool is_empty = false;
+  const bool is_known = ForEachProgram(kernel.body, [&](const ElementProgram& p) {
+    for (int64_t d : p.space.dims()) is_empty = is_empty || d == 0;
+    for (const Node& n : p.nodes)
+      if (n.op == NodeOp::kLoad) touch(n.buffer, p.space.RangeOf(n.index));
+    for (const Store& s : p.stores) touch(s.buffer, p.space.RangeOf(s.index));
+  });
+  if (!is_known || is_empty) return std::nullopt;
+  if (const auto* dot = std::get_if<DotKernel>(&kernel.body)) {
+    if (dot->k == 0) return std::nullopt;
+    touch(dot->lhs_binding,
+          OperandElements(dot->lhs_offset, *dot, dot->lhs_batch_strides, dot->m, dot->lhs_m_stride, dot->lhs_k_stride));
+    touch(dot->rhs_binding,
+          OperandElements(dot->rhs_offset, *dot, dot->rhs_batch_strides, dot->n, dot->rhs_n_stride, dot->rhs_k_stride));
+  }
+  return out;
+}
+
+// A part of each binding, of which a kernel touches nothing else.
+struct Parts {
+  std::vector<int64_t> first, count;  // elements, by binding
+  bool begins_later = false;          // some part does not begin with its binding
+};
+
+std::optional<Parts> PartsOf(const KernelPlan& kernel) {
+  const std::optional<TouchedElements> touched = TouchedBy(kernel);
+  if (!touched) return std::nullopt;
+  Parts out;
+  for (std::size_t b = 0; b < kernel.bindings.size(); ++b) {
+    const Binding& binding = kernel.bindings[b];
+    const Interval& elements = (*touched)[b];
+    int64_t first = 0, end = binding.element_count;
+    // What a mask keeps from being touched may lie outside.
+    if (elements.lo >= 0 && elements.lo <= elements.hi) {
+      const int64_t step = kSliceStep / StorageBytes(binding.storage);
+      first = std::min(elements.lo, end) / step * step;
+      if (elements.hi < end) end = std::min(end, (elements.hi / step + 1) * step);
+    }
+    out.first.push_back(first);
+    out.count.push_back(end - first);
+    out.begins_later = out.begins_later || first > 0;
+  }
+  return out;
+}
+
+// The same kernel over those parts.
+KernelPlan Over(const Parts& parts, KernelPlan kernel) {
+  for (std::size_t b = 0; b < kernel.bindings.size(); ++b) kernel.bindings[b].element_count = parts.count[b];
+  const auto first = [&](int binding) { return parts.first[static_cast<std::size_t>(binding)]; };
+  ForEachProgram(kernel.body, [&](ElementProgram& p) {
+    for (std::size_t b = 0; b < p.buffers.size(); ++b) p.buffers[b].element_count = parts.count[b];
+    for (Node& n : p.nodes)
+      if (n.op == NodeOp::kLoad) n.index = p.space.AddConstant(n.index, -first(n.buffer));
+    for (Store& s : p.stores) s.index = p.space.AddConstant(s.index, -first(s.buffer));
+    // Made anew, without the expressions that nothing uses any more: those of equal kernels are then equal.
+    std::vector<int> same(p.space.dims().size());
+    std::iota(same.begin(), same.end(), 0);
+    p = JoinDims(p, same);
+  });
+  if (auto* dot = std::get_if<DotKernel>(&kernel.body)) {
+    dot->lhs_offset -= first(dot->lhs_binding);
+    dot->rhs_offset -= first(dot->rhs_binding);
+  }
+  return kernel;
+}
+
+// Equal for kernels that may be equal over parts of their bindings; cheaper than to make those.
+uint64_t RoughHash(const KernelPlan& kernel, const Parts& parts) {
+  uint64_t h = kernel.body.index();
+  const auto add = [&](uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull, h ^= h >> 32; };
+  for (const Binding& b : kernel.bindings)
+    add(static_cast<uint64_t>(b.storage) << 1 | static_cast<uint64_t>(b.written));
+  for (int64_t count : parts.count) add(static_cast<uint64_t>(count));
+  ForEachProgram(kernel.body, [&](const ElementProgram& p) {
+    for (int64_t d : p.space.dims()) add(static_cast<uint64_t>(d));
+    add(p.nodes.size());
+  });
+  return h;
+}
+
+}  // namespace
+
+void ShareKernels(ProgramPlan& plan) {
+  std::vector<std::optional<Parts>> parts(plan.kernels.size());
+  std::unordered_map<uint64_t, std::vector<int>> alike;  // kernels, rising
+  bool is_any_shared = false;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    parts[k] = PartsOf(plan.kernels[k]);
+    if (parts[k]) alike[RoughHash(plan.kernels[k], *parts[k])].push_back(static_cast<int>(k));
+  }
+  std::vector<int> becomes(plan.kernels.size());
+  std::iota(becomes.begin(), becomes.end(), 0);
+  std::vector<bool> is_moved(plan.kernels.size());
+  for (const auto& [hash, group] : alike) {
+    const auto of = [&](int k) -> const Parts& { return *parts[static_cast<std::size_t>(k)]; };
+    if (group.size() < 2 || std::ranges::none_of(group, [&](int k) { return of(k).begins_later; })) continue;
+    std::unordered_multimap<uint64_t, std::pair<int, KernelPlan>> made;
+    for (int k : group) {
+      KernelPlan moved = Over(of(k), plan.kernels[static_cast<std::size_t>(k)]);
+      const uint64_t key = HashProblem(moved);
+      auto [at, end] = made.equal_range(key);
+      while (at != end && !KernelPlan::SameProblem(at->second.second, moved)) ++at;
+      if (at == end) {
+        made.emplace(key, std::pair(k, std::move(moved)));
+        continue;
+      }
+      const auto first = static_cast<std::size_t>(at->second.first);
+      becomes[static_cast<std::size_t>(k)] = at->second.first;
+      if (!is_moved[first]) plan.kernels[first] = at->second.second;
+      is_moved[first] = is_moved[static_cast<std::size_t>(k)] = is_any_shared = true;
+    }
+  }
+  if (!is_any_shared) return;
+
+  std::vector<int> number(plan.kernels.size(), -1);
+  std::vector<KernelPlan> kept;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    if (becomes[k] != static_cast<int>(k)) continue;
+    number[k] = static_cast<int>(kept.size());
+    kept.push_back(std::move(plan.kernels[k]));
+  }
+  plan.kernels = std::move(kept);
+  ForEachLaunch(plan, [&](LaunchStep& launch) {
+    const auto before = static_cast<std::size_t>(launch.kernel);
+    launch.kernel = number[static_cast<std::size_t>(becomes[before])];
+    if (!is_moved[before]) return;
+    const std::vector<Binding>& bindings = plan.kernels[static_cast<std::size_t>(launch.kernel)].bindings;
+    for (std::size_t b = 0; b < bindings.size(); ++b) {
+      launch.bindings[b].offset += parts[before]->first[b] * StorageBytes(bindings[b].storage);
+      launch.bindings[b].size = bindings[b].byte_size();
+    }
+  });
+}
+
+}  // namespace krafla::plan
