@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/client.h"
@@ -55,6 +56,9 @@ int FailDevice(const Status& status);
 // ("-"). Errors name the file.
 Result<std::unique_ptr<Module>> LoadModule(const std::string& path);
 
+// DATA_LOSS where it cannot be written as a whole.
+Result<> WriteFile(const std::string& path, std::string_view text);
+
 bool StderrIsTerminal();
 bool StdoutIsTerminal();
 
@@ -96,6 +100,14 @@ struct BenchOptions {
   double every_ms = 0;    // between the starts of two runs, at least
 };
 int Bench(const BenchOptions& options);
+
+struct ProfileOptions {
+  DeviceOptions device;
+  std::string module, by = "kernel", trace, html;
+  int runs = 5, top = 25;  // lines; 0: all
+  bool verbose = false, roof = true;
+};
+int ProfileModule(const ProfileOptions& options);
 
 struct OptOptions {
   std::string module, passes, stage = "optimized", output, emit = "hlo", selector, profile;

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "api/feature_names.h"
@@ -138,6 +139,14 @@ std::string ListOfParameters(const Module& module) {
     out += Format("{}{} {}", i == 0 ? "" : ", ", parameters[i]->name(), parameters[i]->shape().ToString(false));
   if (parameters.size() > kShown) out += Format(" and {} more", parameters.size() - kShown);
   return out;
+}
+
+Result<> WriteFile(const std::string& path, std::string_view text) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.close();
+  if (!out) return DataLoss("'{}' cannot be written.", path);
+  return {};
 }
 
 bool StderrIsTerminal() { return isatty(STDERR_FILENO) != 0; }

@@ -66,6 +66,7 @@ struct Commands {
   RunOptions run;
   CheckOptions check;
   BenchOptions bench;
+  ProfileOptions profile;
   OptOptions opt;
   bool markdown = false, probe = false;
 
@@ -77,6 +78,7 @@ struct Commands {
     AddRun(app);
     AddCheck(app);
     AddBench(app);
+    AddProfile(app);
     AddOpt(app);
     cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
     cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
@@ -128,6 +130,24 @@ struct Commands {
         ->check(CLI::Range(0.0, 60e3));
     bench.device.AddTo(*cmd);
     cmd->callback([this] { code = Bench(bench); });
+  }
+
+  void AddProfile(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("profile", "say what the time of a run goes into");
+    cmd->add_option("module", profile.module, "a model folder, or a module file (run on random arguments)")->required();
+    cmd->add_option("--by", profile.by,
+                    "what is one line: kernel, instruction (of HLO), op (of the framework), source (file and line), "
+                    "family (of kernels, with the variant)")
+        ->check(CLI::IsMember({"kernel", "instruction", "op", "source", "family"}));
+    cmd->add_option("--runs", profile.runs, "the number of runs to take the median of")->check(CLI::Range(1, 100'000));
+    cmd->add_option("--top", profile.top, "the number of lines; 0: all")->check(CLI::Range(0, 1'000'000));
+    cmd->add_flag("-v,--verbose", profile.verbose,
+                  "say for each line the grid, why this variant, and where it is from");
+    cmd->add_flag("!--no-roof", profile.roof, "do not measure what the device can reach");
+    cmd->add_option("--trace", profile.trace, "write the run to this file for Perfetto or chrome://tracing");
+    cmd->add_option("--html", profile.html, "write a page with table, run and roofline to this file");
+    profile.device.AddTo(*cmd);
+    cmd->callback([this] { code = ProfileModule(profile); });
   }
 
   void AddOpt(CLI::App& app) {

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "api/feature_names.h"
 #include "api/front_end.h"
@@ -24,11 +23,7 @@ Result<> Write(const std::string& path, std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return {};
   }
-  std::ofstream out(path, std::ios::binary);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out) return DataLoss("'{}' cannot be written.", path);
-  return {};
+  return WriteFile(path, text);
 }
 
 // One .spv per kernel into a folder, with kernels.json; the list of the kernels on standard output.

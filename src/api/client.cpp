@@ -37,6 +37,10 @@ Result<std::unique_lock<std::recursive_timed_mutex>> TakeTurn(std::recursive_tim
 
 }  // namespace
 
+Result<RunProfile> Executable::Profile(int) {
+  return Unimplemented("Steps of programs on {} cannot be measured.", device_description_);
+}
+
 Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arguments, const RunLimit& limit) {
   KRAFLA_ASSIGN(const auto turn, TakeTurn(running_, limit));
   const Limited limited(*this, limit);

@@ -20,6 +20,7 @@
 
 #include "api/device_buffer.h"
 #include "api/host/host_transfers.h"
+#include "api/run_profile.h"
 #include "base/run_limit.h"
 #include "base/thread_pool.h"
 #include "device/device_profile.h"
@@ -47,6 +48,8 @@ struct CompileOptions {
   bool lay_out_entry = false;
   // The executable keeps what Executable::Another needs, and its module.
   bool for_group = false;
+  // The executable keeps what Executable::Profile needs: names, and on Vulkan the program.
+  bool for_profile = false;
   // About how long one submission to a GPU may take: longer work is cut into several, since drivers reset a device that
   // does not answer, others wait meanwhile, and a run can be ended between submissions only.
   double submission_ms = 100;
@@ -132,6 +135,10 @@ class Executable {
   // Whether its device was lost: it can run nothing any more, and the module has to be compiled again.
   virtual bool IsLost() const { return false; }
   virtual DeviceWork device_work() { return {}; }
+  // Runs on the arguments set, `runs` times as ever and as often with each step measured, one after the other with
+  // nothing overlapping. UNIMPLEMENTED where the device has no timestamps; FAILED_PRECONDITION without
+  // CompileOptions::for_profile.
+  virtual Result<RunProfile> Profile(int runs);
 
   // Runs once on buffers; the results are new ones, or hold what was donated. May return before the device is done: the
   // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the

@@ -5,6 +5,7 @@
 
 #include "plan/collapse.h"
 #include "plan/element_cost.h"
+#include "plan/touched.h"
 
 namespace krafla::plan {
 
@@ -141,8 +142,7 @@ Result<BuiltKernel> KernelBuilder::Build() {
   BuiltKernel& built = *out;
   built.kernel.name = first->name();
   if (built.kernel.flops == 0) built.kernel.flops = OperationsOf(built.kernel.body);
-  for (const Binding& b : built.kernel.bindings)
-    built.kernel.bytes += static_cast<double>(b.element_count) * StorageBytes(b.storage);
+  built.kernel.bytes = BytesMoved(built.kernel);
   return out;
 }
 

@@ -2,7 +2,6 @@
 #include "plan/share_kernels.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
@@ -10,75 +9,12 @@
 
 #include "plan/collapse.h"
 #include "plan/step_runner.h"
+#include "plan/touched.h"
 
 namespace krafla::plan {
 namespace {
 
 constexpr int64_t kSliceStep = 256;  // bytes
-
-// The elements of each binding that a kernel may touch; an empty range where it touches none.
-using TouchedElements = std::vector<Interval>;
-constexpr Interval kUntouched = {std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
-
-// Calls visit(program) for each program of the kernel. False where the kernel also reaches its bindings by other means
-// than these programs and a dot's strides.
-template <typename Body, typename Visit>
-bool ForEachProgram(Body& body, Visit&& visit) {
-  return std::visit(
-      [&](auto& kernel) {
-        using Kernel = std::remove_cvref_t<decltype(kernel)>;
-        if constexpr (std::is_same_v<Kernel, LoopKernel>) {
-          visit(kernel.program);
-        } else if constexpr (std::is_same_v<Kernel, ReduceKernel>) {
-          for (auto& stage : kernel.stages) {
-            visit(stage.program);
-            for (auto& reduction : stage.reductions) visit(reduction.combiner), visit(reduction.init);
-          }
-        } else if constexpr (std::is_same_v<Kernel, DotKernel>) {
-          visit(kernel.epilogue);
-        } else {
-          return false;
-        }
-        return true;
-      },
-      body);
-}
-
-Interval OperandElements(int64_t offset, const DotKernel& dot, const Dims& batch_strides, int64_t rows,
-                         int64_t row_stride, int64_t k_stride) {
-  Interval out{offset, offset};
-  const auto along = [&](int64_t extent, int64_t stride) {
-    out = out + Union({0, 0}, Interval{stride, stride} * (extent - 1));
-  };
-  for (std::size_t d = 0; d < dot.batch.size(); ++d) along(dot.batch[d], batch_strides[d]);
-  along(rows, row_stride);
-  along(dot.k, k_stride);
-  return out;
-}
-
-std::optional<TouchedElements> TouchedBy(const KernelPlan& kernel) {
-  TouchedElements out(kernel.bindings.size(), kUntouched);
-  const auto touch = [&](int binding, const Interval& elements) {
-    Interval& all = out[static_cast<std::size_t>(binding)];
-    all = Union(all, elements);
-  };
-  bool is_empty = false;
-  const bool is_known = ForEachProgram(kernel.body, [&](const ElementProgram& p) {
-    for (int64_t d : p.space.dims()) is_empty = is_empty || d == 0;
-    for (const Node& n : p.nodes)
-      if (n.op == NodeOp::kLoad) touch(n.buffer, p.space.RangeOf(n.index));
-    for (const Store& s : p.stores) touch(s.buffer, p.space.RangeOf(s.index));
-  });
-  if (!is_known || is_empty) return std::nullopt;
-  if (const auto* dot = std::get_if<DotKernel>(&kernel.body)) {
-    if (dot->k == 0) return std::nullopt;
-    touch(dot->lhs_binding,
-          OperandElements(dot->lhs_offset, *dot, dot->lhs_batch_strides, dot->m, dot->lhs_m_stride, dot->lhs_k_stride));
-    touch(dot->rhs_binding,
-          OperandElements(dot->rhs_offset, *dot, dot->rhs_batch_strides, dot->n, dot->rhs_n_stride, dot->rhs_k_stride));
-  }
-  return out;
-}
 
 // A part of each binding, of which a kernel touches nothing else.
 struct Parts {
@@ -87,12 +23,12 @@ struct Parts {
 };
 
 std::optional<Parts> PartsOf(const KernelPlan& kernel) {
-  const std::optional<TouchedElements> touched = TouchedBy(kernel);
+  const std::optional<std::vector<TouchedElements>> touched = TouchedBy(kernel);
   if (!touched) return std::nullopt;
   Parts out;
   for (std::size_t b = 0; b < kernel.bindings.size(); ++b) {
     const Binding& binding = kernel.bindings[b];
-    const Interval& elements = (*touched)[b];
+    const Interval& elements = (*touched)[b].range;
     int64_t first = 0, end = binding.element_count;
     // What a mask keeps from being touched may lie outside.
     if (elements.lo >= 0 && elements.lo <= elements.hi) {

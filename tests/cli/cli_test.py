@@ -38,7 +38,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(krafla("--version").returncode, 0)
         out = krafla("--help")
         self.assertEqual(out.returncode, 0)
-        for command in ("devices", "run", "check", "bench", "opt", "ops", "demo"):
+        for command in ("devices", "run", "check", "bench", "profile", "opt", "ops", "demo"):
             self.assertIn(command, out.stdout)
 
     def test_modules_that_check_themselves(self):
@@ -139,7 +139,8 @@ func.func @wrong() {
 
     def test_results_that_cannot_be_written(self):
         for command in (("run", self.module(ADD), "-d", "cpu", "--random"), ("opt", self.module(ADD)), ("opt", "--list-passes"),
-                        ("check", MLP, "-d", "cpu"), ("bench", MLP, "-d", "cpu", "--iters", "1"), ("devices",), ("ops", "-d", "cpu"),
+                        ("check", MLP, "-d", "cpu"), ("bench", MLP, "-d", "cpu", "--iters", "1"),
+                        ("profile", MLP, "-d", "cpu", "--runs", "1", "--no-roof"), ("devices",), ("ops", "-d", "cpu"),
                         ("ops", "--md")):
             with open("/dev/full", "w") as full:
                 out = subprocess.run([KRAFLA, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
@@ -304,6 +305,29 @@ func.func @wrong() {
         for key in ("case", "device", "compile_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "peak_bytes", "kernels",
                     "launches"):
             self.assertIn(key, line)
+
+    def test_profile(self):
+        for device in ("cpu", "vulkan") if has_vulkan() else ("cpu",):
+            with tempfile.TemporaryDirectory() as folder:
+                trace, page = pathlib.Path(folder) / "t.json", pathlib.Path(folder) / "p.html"
+                out = krafla("profile", MLP, "-d", device, "--runs", "2", "--trace", trace, "--html", page)
+                self.assertEqual(out.returncode, 0, out.stderr)
+                self.assertIn("its steps, measured one by one", out.stdout)
+                events = json.loads(trace.read_text())["traceEvents"]
+                self.assertIn("X", {e["ph"] for e in events})
+                self.assertIn("<script>", page.read_text())
+                self.assertNotIn("PROFILE_DATA", page.read_text())
+            out = krafla("profile", MLP, "-d", device, "--runs", "1", "--json", "--no-roof")
+            run, *steps = map(json.loads, out.stdout.splitlines())
+            self.assertGreater(run["run_ms"], 0)
+            self.assertIn("dot", {step["family"] for step in steps})
+        for by in ("instruction", "op", "source", "family"):
+            self.assertEqual(krafla("profile", MLP, "-d", "cpu", "--by", by, "--no-roof").returncode, 0)
+        self.assertEqual(krafla("profile", MLP, "-d", "cpu", "--by", "colour").returncode, 2)
+        self.assertEqual(krafla("profile", MLP, "-d", "cpu", "--html", "/no/such/folder/p.html", "--no-roof").returncode, 3)
+        out = krafla("profile", ROOT / "tests/models", "-d", "cpu")
+        self.assertEqual(out.returncode, 3)
+        self.assertIn("a profile is of one module", out.stderr)
 
     def test_opt(self):
         for stage in ("parsed", "optimized", "plan"):

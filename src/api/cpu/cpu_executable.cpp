@@ -2,9 +2,11 @@
 #include "api/cpu/cpu_executable.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "api/front_end.h"
+#include "plan/step_runner.h"
 
 namespace krafla {
 
@@ -56,6 +58,44 @@ Result<> CpuExecutable::Execute() {
     KRAFLA_TRY(plan_->Run(pointers_, result_pointers_, *limit_));
     has_results_ = true;
     return {};
+  });
+}
+
+Result<RunProfile> CpuExecutable::Profile(int runs) {
+  return WithoutExceptions([&]() -> Result<RunProfile> {
+    std::lock_guard lock(running_);
+    std::unordered_map<const void*, std::size_t> row_of;
+    std::vector<ProfiledStep> rows;
+    const auto add = [&](const void* key, ProfiledStep row) {
+      row.place = "cpu";
+      row_of.emplace(key, rows.size());
+      rows.push_back(std::move(row));
+    };
+    if (ProfiledStep aliased = DescribeAliasedCopies(plan_->plan()); aliased.bytes > 0)
+      add(nullptr, std::move(aliased));
+    plan::ForEachStep(plan_->plan(), [&](const plan::Step& step) {
+      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) add(launch, DescribeStep(plan_->plan(), *launch));
+      if (const auto* copy = std::get_if<plan::CopyStep>(&step)) add(copy, DescribeStep(*copy));
+      if (const auto* loop = std::get_if<plan::WhileStep>(&step)) add(loop, DescribeStep(*loop));
+    });
+    return ProfileRuns(
+        runs, std::move(rows), [&] { return Execute(); },
+        [&](std::span<ProfiledStep> measured) {
+          plan_->set_observer([&](CpuPlan::ObservedStep step, double seconds) {
+            struct KeyOf {
+              const void* operator()(std::monostate) const { return nullptr; }
+              const void* operator()(const void* key) const { return key; }
+            };
+            const auto at = row_of.find(std::visit(KeyOf(), step));
+            if (at == row_of.end()) return;  // there are no aliased arguments
+            ProfiledStep& row = measured[at->second];
+            ++row.times;
+            row.ms += seconds * 1e3;
+          });
+          Result<> done = Execute();
+          plan_->set_observer({});
+          return done;
+        });
   });
 }
 

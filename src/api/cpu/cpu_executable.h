@@ -28,6 +28,7 @@ class CpuExecutable : public Executable {
   Result<> Execute() override;
   Result<std::vector<Literal>> Results() override;
   Result<std::vector<Literal>> TakeResults() override;
+  Result<RunProfile> Profile(int runs) override;
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
   Result<> Join(const EvaluatorHost* host, int64_t devices) override;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;

@@ -44,6 +44,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->device_ = std::move(device);
   out->services_ = std::move(services);
   out->threads_ = options.threads;
+  out->keeps_profile_ = options.for_profile;
   out->program_options_ = {.submit_ms = options.submission_ms, .launch_ms = 1.5 * options.submission_ms};
   Stopwatch emit;
   KRAFLA_ASSIGN(out->shared_->kernels, EmitKernels(out->plan_, profile, options));
@@ -59,8 +60,8 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   KRAFLA_TRY(out->AllocateBuffers());
   KRAFLA_TRY(out->CreatePipelines());
   KRAFLA_TRY(out->BuildProgram());
-  // The other members of a group are made from it.
-  if (!options.for_group) out->DropWhatIsCompiled();
+  // The other members of a group are made from it, and profiles name it.
+  if (!options.for_group && !options.for_profile) out->DropWhatIsCompiled();
   out->report_.pipeline_ms = pipelines.Milliseconds();
   return out;
 }
@@ -211,7 +212,7 @@ std::pair<vk::Buffer*, uint64_t> VulkanExecutable::Place(const plan::Slice& slic
   return {slot.buffer, slot.offset + s.offset};
 }
 
-void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending) {
+void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, Pending& pending) {
   auto k = static_cast<std::size_t>(step.kernel);
   const plan::KernelPlan& kernel = plan_.kernels[k];
   const spirv::EmittedProgram& program = *emitted_[k];
@@ -244,7 +245,7 @@ void VulkanExecutable::AddLaunch(const plan::LaunchStep& step, std::vector<vk::S
     launch.push = dispatch.push;
     launch.estimated_ms = ms * dispatch.share / shares;
     launch.name = step.instruction->name();
-    pending.push_back(std::move(launch));
+    pending.Add(std::move(launch), AddRow(step, &dispatch));
   }
 }
 
@@ -266,34 +267,37 @@ vk::Launch VulkanExecutable::LaunchOf(const plan::WhileStep& loop, int64_t turns
 
 // A counted loop of few launches is steps among others. Of more the host gives a launch after the other to the device;
 // and it asks after each whether a loop is over that is not counted.
-Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, std::vector<vk::Step>& pending, NodeList& nodes) {
+Result<> VulkanExecutable::AddLoop(const plan::WhileStep& loop, Pending& pending, NodeList& nodes) {
   constexpr int64_t kFewLaunches = 8;
   const int64_t most = shared_->kernels.loops.at(&loop).most_turns;
+  const int row = AddRow(loop);
   if (!loop.trip_count) {
     KRAFLA_TRY(Flush(pending, nodes));
     WhileNode node;
     node.condition = std::make_unique<NodeList>();
     node.body = std::make_unique<NodeList>();
     node.predicate = loop.predicate;
-    std::vector<vk::Step> launch{LaunchOf(loop, most)};
+    Pending launch;
+    launch.Add(LaunchOf(loop, most), row);
     KRAFLA_TRY(Flush(launch, *node.condition));
     nodes.steps.push_back(std::move(node));
     return {};
   }
   const int64_t launches = *loop.trip_count / most, rest = *loop.trip_count % most;
   if (launches <= kFewLaunches) {
-    for (int64_t n = 0; n < launches; ++n) pending.push_back(LaunchOf(loop, most));
+    for (int64_t n = 0; n < launches; ++n) pending.Add(LaunchOf(loop, most), row);
   } else {
     KRAFLA_TRY(Flush(pending, nodes));
     WhileNode node;
     node.condition = std::make_unique<NodeList>();
     node.body = std::make_unique<NodeList>();
     node.trip_count = launches;
-    std::vector<vk::Step> launch{LaunchOf(loop, most)};
+    Pending launch;
+    launch.Add(LaunchOf(loop, most), row);
     KRAFLA_TRY(Flush(launch, *node.body));
     nodes.steps.push_back(std::move(node));
   }
-  if (rest > 0) pending.push_back(LaunchOf(loop, rest));
+  if (rest > 0) pending.Add(LaunchOf(loop, rest), row);
   return {};
 }
 
@@ -311,12 +315,12 @@ std::vector<vk::ProgramBuffer> VulkanExecutable::ProgramBuffers() const {
   return out;
 }
 
-Result<> VulkanExecutable::Flush(std::vector<vk::Step>& pending, NodeList& nodes) {
-  if (pending.empty()) return {};
+Result<> VulkanExecutable::Flush(Pending& pending, NodeList& nodes) {
+  if (pending.steps.empty()) return {};
   KRAFLA_ASSIGN(std::unique_ptr<vk::Program> program,
-                vk::Program::Create(device_, ProgramBuffers(), pipelines_, std::move(pending), program_options_));
-  pending.clear();
-  nodes.steps.push_back(DeviceNode{std::move(program)});
+                vk::Program::Create(device_, ProgramBuffers(), pipelines_, std::move(pending.steps), program_options_));
+  nodes.steps.push_back(DeviceNode{std::move(program), std::exchange(pending.rows, {})});
+  pending.steps.clear();
   return {};
 }
 
@@ -341,20 +345,20 @@ Result<> VulkanExecutable::BuildProgram() {
 }
 
 Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nodes) {
-  std::vector<vk::Step> pending;
+  Pending pending;
   for (const plan::Step& step : steps.steps) {
     if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) {
       if (emitted_[static_cast<std::size_t>(launch->kernel)]) {
         AddLaunch(*launch, pending);
       } else {
         KRAFLA_TRY(Flush(pending, nodes));
-        HostNode node{launch->kernel, launch->bindings, {}};
+        HostNode node{launch->kernel, launch->bindings, {}, AddRow(*launch, nullptr)};
         for (const plan::Binding& b : plan_.kernels[static_cast<std::size_t>(launch->kernel)].bindings)
           node.written.push_back(b.written);
         nodes.steps.push_back(std::move(node));
       }
     } else if (const auto* copy = std::get_if<plan::CopyStep>(&step)) {
-      pending.push_back(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)});
+      pending.Add(vk::Copy{SliceOf(copy->from), SliceOf(copy->to)}, AddRow(*copy));
     } else if (const auto* loop = std::get_if<plan::WhileStep>(&step)) {
       if (shared_->kernels.loops.contains(loop)) {
         KRAFLA_TRY(AddLoop(*loop, pending, nodes));

@@ -41,6 +41,7 @@ class VulkanExecutable : public Executable {
   Result<> Execute() override;
   bool IsLost() const override { return !device_->Alive().has_value(); }
   DeviceWork device_work() override;
+  Result<RunProfile> Profile(int runs) override;
   Result<std::vector<Literal>> Results() override;
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
 
@@ -55,13 +56,26 @@ class VulkanExecutable : public Executable {
   static constexpr int64_t kLargeResults = int64_t{1} << 20;  // bytes
 
   struct NodeList;
+  // Of an executable that is made to be profiled, steps and nodes have a row of profiled_.
+  static constexpr int kNoRow = -1;
   struct DeviceNode {
     std::unique_ptr<vk::Program> program;
+    std::vector<int> rows = {};  // of its steps
   };
   struct HostNode {
     int kernel = 0;
     std::vector<plan::Slice> bindings;
     std::vector<bool> written;  // of the bindings
+    int row = kNoRow;
+  };
+  // Steps of a program to be.
+  struct Pending {
+    std::vector<vk::Step> steps;
+    std::vector<int> rows;
+    void Add(vk::Step step, int row) {
+      steps.push_back(std::move(step));
+      rows.push_back(row);
+    }
   };
   using WhileNode = plan::While<NodeList>;
   using ConditionalNode = plan::Conditional<NodeList>;
@@ -96,15 +110,27 @@ class VulkanExecutable : public Executable {
   std::vector<vk::ProgramBuffer> ProgramBuffers() const;
   void DropWhatIsCompiled();
   static Result<AlignedBytes> HostBytes(uint64_t size);
-  Result<> Flush(std::vector<vk::Step>& pending, NodeList& nodes);
-  void AddLaunch(const plan::LaunchStep& step, std::vector<vk::Step>& pending);
+  Result<> Flush(Pending& pending, NodeList& nodes);
+  void AddLaunch(const plan::LaunchStep& step, Pending& pending);
   vk::Launch LaunchOf(const plan::WhileStep& loop, int64_t turns) const;
-  Result<> AddLoop(const plan::WhileStep& loop, std::vector<vk::Step>& pending, NodeList& nodes);
+  Result<> AddLoop(const plan::WhileStep& loop, Pending& pending, NodeList& nodes);
   vk::BufferSlice SliceOf(const plan::Slice& slice) const;
   // The buffer that holds an allocation, and where in it.
   std::pair<vk::Buffer*, uint64_t> Place(const plan::Slice& slice) const;
 
+  // vulkan_profile.cpp: the row of a new step; kNoRow where none are kept.
+  int AddRow(const plan::LaunchStep& launch, const spirv::EmittedDispatch* dispatch);
+  int AddRow(const plan::CopyStep& copy);
+  int AddRow(const plan::WhileStep& loop);
+  int AddRow(ProfiledStep row);
+  std::string PlaceName() const;  // "vulkan:0"
+  // Runs and waits, and adds what it took to profiled_.
+  Result<> RunMeasured(const DeviceNode& node);
+  Result<> RunMeasured(const HostNode& node);
+
   // vulkan_run.cpp
+  // Arguments and results of Execute in slots_.
+  Result<> PlaceOwn();
   Result<> PlaceArguments(std::span<const Literal* const> literals,
                           std::span<const std::shared_ptr<const Literal>> shared);
   // What makes results with a bit in `copied` begin as the arguments that they take the place of.
@@ -145,6 +171,9 @@ class VulkanExecutable : public Executable {
   std::vector<std::shared_ptr<VulkanBuffer>> arguments_;
   std::vector<std::shared_ptr<vk::Buffer>> results_;
   bool has_results_ = false;
+  bool keeps_profile_ = false;
+  std::vector<ProfiledStep> profiled_;  // by row, of the program
+  std::span<ProfiledStep> measured_;    // during a measured run, by row; else empty
   vk::ProgramOptions program_options_;
   std::optional<vk::Pacer> pacer_;                  // of this run
   vk::Event last_;                                  // submitted

@@ -38,24 +38,29 @@ Result<> VulkanExecutable::ShareArguments(std::vector<std::shared_ptr<const Lite
   });
 }
 
+Result<> VulkanExecutable::PlaceOwn() {
+  if (arguments_.size() != plan_.arguments.size()) return FailedPrecondition("No arguments have been set.");
+  has_results_ = false;
+  while (results_.size() < plan_.results.size()) {
+    const std::size_t r = results_.size();
+    KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> made,
+                  device_->AllocateRecycled(VulkanBuffer::BytesOf(plan_.results[r]), false, "a result"));
+    results_.push_back(std::move(made));
+  }
+  for (std::size_t a = 0; a < arguments_.size(); ++a)
+    slots_[a] = {arguments_[a]->memory().get(), arguments_[a]->offset()};
+  copied_.assign(plan_.results.size(), false);
+  for (std::size_t r = 0; r < results_.size(); ++r) {
+    slots_[arguments_.size() + r] = {results_[r].get(), 0};
+    copied_[r] = plan_.result_aliases[r] >= 0;
+  }
+  return {};
+}
+
 Result<> VulkanExecutable::Execute() {
   return WithoutExceptions([&]() -> Result<> {
     std::lock_guard lock(running_);
-    if (arguments_.size() != plan_.arguments.size()) return FailedPrecondition("No arguments have been set.");
-    has_results_ = false;
-    while (results_.size() < plan_.results.size()) {
-      const std::size_t r = results_.size();
-      KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> made,
-                    device_->AllocateRecycled(VulkanBuffer::BytesOf(plan_.results[r]), false, "a result"));
-      results_.push_back(std::move(made));
-    }
-    for (std::size_t a = 0; a < arguments_.size(); ++a)
-      slots_[a] = {arguments_[a]->memory().get(), arguments_[a]->offset()};
-    copied_.assign(plan_.results.size(), false);
-    for (std::size_t r = 0; r < results_.size(); ++r) {
-      slots_[arguments_.size() + r] = {results_[r].get(), 0};
-      copied_[r] = plan_.result_aliases[r] >= 0;
-    }
+    KRAFLA_TRY(PlaceOwn());
     KRAFLA_TRY(RunProgram());
     KRAFLA_TRY(device_->Wait(last_, *limit_));
     has_results_ = true;
@@ -197,8 +202,12 @@ class VulkanExecutable::StepDevice {
  public:
   explicit StepDevice(VulkanExecutable& executable) : executable_(executable) {}
 
-  Result<> Run(const DeviceNode& node) { return executable_.Submit(*node.program); }
-  Result<> Run(const HostNode& node) { return executable_.RunHost(node); }
+  Result<> Run(const DeviceNode& node) {
+    return executable_.measured_.empty() ? executable_.Submit(*node.program) : executable_.RunMeasured(node);
+  }
+  Result<> Run(const HostNode& node) {
+    return executable_.measured_.empty() ? executable_.RunHost(node) : executable_.RunMeasured(node);
+  }
   Result<bool> TryLoop(const WhileNode&) { return false; }
   Result<> Check() const { return executable_.limit_->Check(); }
   Result<bool> ReadPredicate(const plan::Slice& slice) {

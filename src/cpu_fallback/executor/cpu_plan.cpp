@@ -145,6 +145,18 @@ Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std
     if (a.kind == Allocation::Kind::kArgument) bases_[i] = const_cast<std::byte*>(arguments[number]);
     if (a.kind == Allocation::Kind::kResult) bases_[i] = results[number];
   }
+  const auto place = [&]() -> Result<> {
+    PlaceAliased(arguments, results);
+    return {};
+  };
+  KRAFLA_TRY(observer_ ? Observed(std::monostate(), place) : place());
+  const LimitedWork work(limit);
+  KRAFLA_TRY(RunSteps());
+  return work.Outcome();
+}
+
+// Results that begin as an argument.
+void CpuPlan::PlaceAliased(std::span<const std::byte* const> arguments, std::span<std::byte* const> results) {
   for (std::size_t r = 0; r < plan_->result_aliases.size(); ++r) {
     const int argument = plan_->result_aliases[r];
     if (argument < 0) continue;
@@ -156,19 +168,23 @@ Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std
       if (a.kind == Allocation::Kind::kArgument && a.number == argument) bases_[i] = results[r];
     }
   }
-  const LimitedWork work(limit);
-  KRAFLA_TRY(RunSteps());
-  return work.Outcome();
 }
 
 Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
   const auto kernel = static_cast<std::size_t>(step.kernel);
   for (std::size_t i = 0; i < step.bindings.size(); ++i) bindings_[i] = Address(step.bindings[i]);
   const std::span<std::byte* const> bindings(bindings_.data(), step.bindings.size());
-  if (!observer_) return kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
+  return kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
+}
+
+Result<> CpuPlan::Observed(ObservedStep step, const std::function<Result<>()>& work) {
+  const double before = observed_s_;
   const auto start = std::chrono::steady_clock::now();
-  Result<> result = kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
-  observer_(step, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  Result<> result = work();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double own = std::max(0.0, took.count() - (observed_s_ - before));
+  observed_s_ += own;
+  observer_(step, own);
   return result;
 }
 
@@ -186,22 +202,36 @@ class CpuPlan::Device {
  public:
   explicit Device(CpuPlan& plan) : plan_(plan) {}
 
-  Result<> Run(const plan::LaunchStep& launch) { return plan_.Launch(launch); }
-  Result<> Run(const plan::CopyStep& copy) {
-    plan_.Copy(copy);
-    return {};
+  Result<> Run(const plan::LaunchStep& launch) {
+    if (plan_.observer_) return plan_.Observed(&launch, [&] { return plan_.Launch(launch); });
+    return plan_.Launch(launch);
   }
-  // On its tape, but for those inside others, which are there only where each launch is timed.
+  Result<> Run(const plan::CopyStep& copy) {
+    const auto run = [&]() -> Result<> {
+      plan_.Copy(copy);
+      return {};
+    };
+    return plan_.observer_ ? plan_.Observed(&copy, run) : run();
+  }
+  // On its tape, which has all loops inside it too.
   Result<bool> TryLoop(const plan::WhileStep& loop) {
     const auto tape = plan_.tapes_.find(&loop);
-    if (tape == plan_.tapes_.end() || plan_.observer_) return false;
+    if (tape == plan_.tapes_.end()) return false;
+    if (plan_.observer_) KRAFLA_TRY(plan_.Observed(&loop, [&] { return RunTape(tape->second); }));
+    else KRAFLA_TRY(RunTape(tape->second));
+    return true;
+  }
+  Result<> RunTape(cpu::Tape& tape) {
     cpu::TapeRun run{.pool = *plan_.pool_, .scratch = plan_.scratch_.data(), .limit = *plan_.limit_};
     run.run_steps = [](void* owner, const plan::StepList& steps) {
       return plan::RunSteps(steps, *static_cast<Device*>(owner));
     };
+    if (plan_.observer_)
+      run.run_launch = [](void* owner, const plan::LaunchStep& launch) {
+        return static_cast<Device*>(owner)->Run(launch);
+      };
     run.owner = this;
-    KRAFLA_TRY(tape->second.Run(plan_.bases_, run));
-    return true;
+    return tape.Run(plan_.bases_, run);
   }
   Result<> Check() const { return plan_.limit_->Check(); }
   Result<bool> ReadPredicate(const plan::Slice& slice) const { return *plan_.Address(slice) != std::byte{0}; }

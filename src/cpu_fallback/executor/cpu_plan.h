@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "base/run_limit.h"
@@ -45,8 +46,12 @@ class CpuPlan {
   const plan::ProgramPlan& plan() const { return *plan_; }
   int64_t arena_bytes() const { return static_cast<int64_t>(arena_.size() + scratch_.size()); }
 
-  // What one launch took; for `krafla profile`.
-  using Observer = std::function<void(const plan::LaunchStep&, double seconds)>;
+  // What a step took each time: a launch, a copy, or a loop in no other one, without the steps in it that are told of
+  // themselves; or, before the first step, the copies of arguments whose place a result takes. Called by the thread
+  // that runs.
+  using ObservedStep =
+      std::variant<std::monostate, const plan::LaunchStep*, const plan::CopyStep*, const plan::WhileStep*>;
+  using Observer = std::function<void(ObservedStep, double seconds)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
  private:
@@ -55,7 +60,10 @@ class CpuPlan {
     return bases_[static_cast<std::size_t>(slice.allocation)] + slice.offset;
   }
   class Device;
+  void PlaceAliased(std::span<const std::byte* const> arguments, std::span<std::byte* const> results);
   Result<> RunSteps();
+  // Runs `work`, which is what the step does, and tells the observer.
+  Result<> Observed(ObservedStep step, const std::function<Result<>()>& work);
   Result<> Launch(const plan::LaunchStep& step);
   void Copy(const plan::CopyStep& copy);
   Result<> MakeTapes();
@@ -72,6 +80,7 @@ class CpuPlan {
   std::vector<std::byte*> bindings_;
   std::unordered_map<const plan::WhileStep*, cpu::Tape> tapes_;  // of the loops that are in no other one
   Observer observer_;
+  double observed_s_ = 0;                // told to it so far
   const RunLimit* limit_ = &kUnlimited;  // during a run
   std::mutex in_use_;
 };

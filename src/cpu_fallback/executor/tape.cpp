@@ -84,10 +84,14 @@ const TapeOp* CopyLarge(const TapeOp* op, TapeRun& run) {
   return op + 1;
 }
 
-// in[0]: n addresses of bindings.
+// in[0]: n addresses of bindings; bits: the address of the step.
 const TapeOp* LaunchKernel(const TapeOp* op, TapeRun& run) {
   run.status = run.limit.Check();
   if (!run.status) return nullptr;
+  if (run.run_launch != nullptr) {
+    run.status = run.run_launch(run.owner, *reinterpret_cast<const plan::LaunchStep*>(op->bits));
+    return run.status ? op + 1 : nullptr;
+  }
   const auto* bindings = reinterpret_cast<std::byte* const*>(op->in[0]);
   run.status = static_cast<const CpuKernel*>(op->what.object)
                    ->Run({bindings, static_cast<std::size_t>(op->n)}, run.pool, run.scratch);
@@ -219,8 +223,10 @@ void TapeBuilder::AddLaunch(const plan::LaunchStep& launch) {
   const int64_t addresses = Reserve(static_cast<int64_t>(launch.bindings.size()) * 8);
   for (std::size_t b = 0; b < launch.bindings.size(); ++b)
     Address(addresses + static_cast<int64_t>(b) * 8, PlaceOf(launch.bindings[b]));
-  const int op =
-      Add({.run = &LaunchKernel, .n = static_cast<int64_t>(launch.bindings.size()), .what = {.object = &kernel}});
+  const int op = Add({.run = &LaunchKernel,
+                      .n = static_cast<int64_t>(launch.bindings.size()),
+                      .bits = reinterpret_cast<uintptr_t>(&launch),
+                      .what = {.object = &kernel}});
   In(op, 0, {TapePlace::kFrame, addresses});
 }
 

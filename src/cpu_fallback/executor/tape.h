@@ -31,6 +31,8 @@ struct TapeRun {
   const RunLimit& limit;
   // Steps that are not on the tape.
   Result<> (*run_steps)(void* owner, const plan::StepList& steps) = nullptr;
+  // Set where each launch is to be observed: runs those that the tape would otherwise run itself.
+  Result<> (*run_launch)(void* owner, const plan::LaunchStep& launch) = nullptr;
   void* owner = nullptr;
   Result<> status = {};
   uint64_t turns = 0;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/run_profile.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "api/front_end.h"
+
+namespace krafla {
+namespace {
+
+// The value of `key` in metadata as HLO text writes it: op_name="jit(f)/dot" source_file="f.py" source_line=12.
+std::string MetadataValue(std::string_view metadata, std::string_view key) {
+  for (std::size_t at = 0; (at = metadata.find(key, at)) != std::string_view::npos; at += key.size()) {
+    const std::size_t value = at + key.size();
+    const bool begins = at == 0 || metadata[at - 1] == ' ' || metadata[at - 1] == ',';
+    if (!begins || value >= metadata.size() || metadata[value] != '=') continue;
+    std::string_view rest = metadata.substr(value + 1);
+    if (!rest.starts_with('"')) return std::string(rest.substr(0, rest.find_first_of(" ,}")));
+    rest.remove_prefix(1);
+    std::string out;
+    for (std::size_t i = 0; i < rest.size() && rest[i] != '"'; ++i) {
+      if (rest[i] == '\\' && i + 1 < rest.size()) ++i;
+      out += rest[i];
+    }
+    return out;
+  }
+  return "";
+}
+
+void DescribeOrigin(const Instruction* instruction, ProfiledStep& out) {
+  if (instruction == nullptr) return;
+  out.instruction = instruction->name();
+  out.opcode = OpcodeName(instruction->opcode());
+  const std::string& metadata = instruction->metadata().metadata;
+  out.op_name = MetadataValue(metadata, "op_name");
+  out.source = MetadataValue(metadata, "source_file");
+  const std::string line = MetadataValue(metadata, "source_line");
+  if (!out.source.empty() && !line.empty()) out.source += ":" + line;
+}
+
+double Median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace
+
+Result<RunProfile> ProfileRuns(int runs, std::vector<ProfiledStep> steps, const std::function<Result<>()>& run,
+                               const std::function<Result<>(std::span<ProfiledStep>)>& measured) {
+  if (runs < 1) return InvalidArgument("A profile takes at least one run, not {}.", runs);
+  KRAFLA_TRY(run());
+  RunProfile out;
+  out.runs = runs;
+  std::vector<double> run_ms, profiled_ms;
+  std::vector<std::vector<double>> step_ms(steps.size());
+  for (int n = 0; n < runs; ++n) {
+    const Stopwatch one;
+    KRAFLA_TRY(run());
+    run_ms.push_back(one.Milliseconds());
+    for (ProfiledStep& step : steps) step.times = 0, step.ms = 0;
+    const Stopwatch other;
+    KRAFLA_TRY(measured(steps));
+    profiled_ms.push_back(other.Milliseconds());
+    for (std::size_t s = 0; s < steps.size(); ++s) step_ms[s].push_back(steps[s].ms);
+  }
+  out.run_ms = Median(run_ms);
+  out.profiled_ms = Median(profiled_ms);
+  for (std::size_t s = 0; s < steps.size(); ++s) steps[s].ms = Median(step_ms[s]);
+  std::erase_if(steps, [](const ProfiledStep& step) { return step.times == 0; });
+  out.steps = std::move(steps);
+  return out;
+}
+
+ProfiledStep DescribeStep(const plan::ProgramPlan& plan, const plan::LaunchStep& launch) {
+  const plan::KernelPlan& kernel = plan.kernels[static_cast<std::size_t>(launch.kernel)];
+  ProfiledStep out;
+  out.kernel = kernel.name;
+  out.family = plan::FamilyName(kernel);
+  out.flops = kernel.flops;
+  out.bytes = kernel.bytes;
+  DescribeOrigin(launch.instruction, out);
+  return out;
+}
+
+ProfiledStep DescribeStep(const plan::CopyStep& copy) {
+  ProfiledStep out;
+  out.kernel = out.family = "copy";
+  out.bytes = static_cast<double>(copy.from.size + copy.to.size);
+  return out;
+}
+
+ProfiledStep DescribeAliasedCopies(const plan::ProgramPlan& plan) {
+  ProfiledStep out;
+  out.kernel = "copy of aliased arguments";
+  out.family = "copy";
+  for (std::size_t r = 0; r < plan.results.size(); ++r)
+    if (plan.result_aliases[r] >= 0) out.bytes += 2 * static_cast<double>(plan.results[r].byte_size());
+  return out;
+}
+
+ProfiledStep DescribeStep(const plan::WhileStep& loop) {
+  ProfiledStep out;
+  out.kernel = loop.instruction->name();
+  out.family = "while";
+  DescribeOrigin(loop.instruction, out);
+  return out;
+}
+
+}  // namespace krafla
