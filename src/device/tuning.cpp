@@ -33,6 +33,7 @@ void TuneCpu(Tuning& t) {
 
   t.dot.shared_tiles = {};
   t.dot.rows_local = 1;
+  t.dot.column_slices = 1;
   t.dot.pack_panels = true;
   t.dot.join_local = 8;
 

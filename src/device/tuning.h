@@ -78,6 +78,10 @@ struct DotTuning {
   int64_t least_tile_depth = 8;                        // elements of the depth from which on they are
   int64_t most_rows = 4;                               // rows, or columns, of `dot.rows`
   uint32_t rows_local = 64;                            // size of a workgroup of `dot.rows`; at least one subgroup
+  int64_t column_rows = 8;                             // rows of `dot.columns`, at the most
+  uint32_t column_lanes = 8;                           // invocations along the columns, four columns each
+  uint32_t column_slices = 32;                         // invocations along the depth; 1: no `dot.columns`
+  int64_t wanted_invocations = 16384;                  // that fill the device: fewer are split along the depth
   bool pack_panels = false;                            // `dot.packed_panel` is faster than `dot.panel` ...
   int64_t pack_rows = 32;                              // ... from so many rows on, if b lies well for reading in place
   int64_t pack_elements = int64_t{1} << 16;            // ... from so many elements of b on, then

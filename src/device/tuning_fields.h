@@ -74,6 +74,10 @@ void VisitFields(Self& x, Visitor&& v) {
   v("least_tile_depth", x.least_tile_depth, kPositiveRange);
   v("most_rows", x.most_rows, FieldRange{0, 4});
   v("rows_local", x.rows_local, kLocalRange);
+  v("column_rows", x.column_rows, FieldRange{0, 8});
+  v("column_lanes", x.column_lanes, FieldRange{1, 64, true});
+  v("column_slices", x.column_slices, FieldRange{1, 64, true});
+  v("wanted_invocations", x.wanted_invocations, kPositiveRange);
   v("pack_panels", x.pack_panels);
   v("pack_rows", x.pack_rows, kPositiveRange);
   v("pack_elements", x.pack_elements, kPositiveRange);

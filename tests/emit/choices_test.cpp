@@ -233,7 +233,24 @@ const std::vector<Row>& Rows() {
       {"dot of f32, a vector by 4096 x 4096",
        Dot("f32", "f32", 1, 4096, 4096),
        {
-           {"min_vulkan11 amd_rdna3 intel_xe2 nvidia_ada", "dot.panel 32"},
+           {"min_vulkan11", "dot.columns 128"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "dot.columns 256"},
+           {"lavapipe", "dot.panel 8"},
+           {"swiftshader", "dot.panel 4"},
+       }},
+      {"dot of f32, a vector by 3072 x 768",
+       Dot("f32", "f32", 1, 768, 3072),
+       {
+           {"min_vulkan11", "dot.columns 128, join 64"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "dot.columns 256, join 64"},
+           {"lavapipe", "dot.panel 8"},
+           {"swiftshader", "dot.panel 4"},
+       }},
+      {"dot of f32, 3 x 770 by 770 x 33",
+       Dot("f32", "f32", 3, 33, 770),
+       {
+           {"min_vulkan11", "dot.columns 128, join 64"},
+           {"amd_rdna3 intel_xe2 nvidia_ada", "dot.columns 256"},
            {"lavapipe", "dot.panel 8"},
            {"swiftshader", "dot.panel 4"},
        }},
@@ -515,13 +532,16 @@ TEST(Choices, ReasonsOfRefusals) {
     auto emitted = EmitFor(module, ProfileOf(profile), options);
     return emitted ? emitted->kernels.back().reason : emitted.error().message();
   };
-  EXPECT_EQ(reason(Dot("f32", "f32", 7, 33, 20), "amd_rdna3"),
-            "coop: the operands' types; rows: more than 4 rows and columns; tile: few rows or columns; "
-            "packed_panel: slower than reading in place on this device");
-  EXPECT_EQ(reason(Dot("f16", "f32", 256, 256, 256), "lavapipe"),
-            "coop: slow on this device; rows: more than 4 rows and columns; tile: none for this device");
+  EXPECT_EQ(
+      reason(Dot("f32", "f32", 7, 33, 20), "amd_rdna3"),
+      "coop: the operands' types; rows: more than 4 rows and columns; columns: a short depth; tile: few rows or columns; "
+      "packed_panel: slower than reading in place on this device");
+  EXPECT_EQ(
+      reason(Dot("f16", "f32", 256, 256, 256), "lavapipe"),
+      "coop: slow on this device; rows: more than 4 rows and columns; columns: an invocation takes whole columns on "
+      "this device; tile: none for this device");
   EXPECT_EQ(reason(Dot("bf16", "bf16", 512, 512, 512), "nvidia_ada", {.allow_cooperative_matrix = false}),
-            "64 x 64 blocks; coop: switched off; rows: more than 4 rows and columns");
+            "64 x 64 blocks; coop: switched off; rows: more than 4 rows and columns; columns: more than 8 rows");
   EXPECT_EQ(reason(Convolution("f32", 56, 64, 64, true), "nvidia_ada"), "64 x 64 blocks; coop: the operands' types");
   EXPECT_EQ(reason(Convolution("f32", 56, 64, 64, true, 64), "nvidia_ada"),
             "reorder: the output's features are last; product of matrices: few features in a group");

@@ -54,7 +54,7 @@ TEST(DotTest, EveryVariantIsTaken) {
       }
     }
   }
-  const std::set<std::string> all{"dot.pack", "dot.packed_panel", "dot.panel", "dot.rows", "dot.tile"};
+  const std::set<std::string> all{"dot.columns", "dot.pack", "dot.packed_panel", "dot.panel", "dot.rows", "dot.tile"};
   EXPECT_EQ(seen, all);
 }
 
@@ -74,6 +74,25 @@ TEST(DotTest, SharedTilesOnCpuDevices) {
         ASSERT_TRUE(run.has_value()) << device->name() << ": " << run.error().ToString();
         ExpectSame(plan, got, want, device->name());
       }
+    }
+  }
+}
+
+// Few rows with columns side by side, on the devices that are here: whole and broken blocks of columns, depths with and
+// without a rest, batches, and sums that are split over workgroups too.
+TEST(DotTest, ColumnSlicesOnCpuDevices) {
+  for (const Shape& s :
+       {Shape{{}, 1, 64, 256}, Shape{{3}, 2, 37, 131}, Shape{{}, 8, 33, 258}, Shape{{}, 5, 96, 2053}}) {
+    const plan::KernelPlan plan = Dot(s, {.bias = true});
+    std::vector<Bytes> memory;
+    for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 5));
+    std::vector<Bytes> want = memory;
+    RunKernel(plan, want);
+    for (const auto& device : Devices()) {
+      std::vector<Bytes> got = memory;
+      auto run = device->Run(plan, got, {.treat_as_gpu = true});
+      ASSERT_TRUE(run.has_value()) << device->name() << ": " << run.error().ToString();
+      ExpectSame(plan, got, want, device->name());
     }
   }
 }

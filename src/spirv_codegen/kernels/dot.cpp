@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "spirv_codegen/kernels/column_slices.h"
 #include "spirv_codegen/kernels/dot.h"
 #include "spirv_codegen/kernels/split_sum.h"
 #include "spirv_codegen/kernels/tiled.h"
@@ -225,6 +226,7 @@ struct DotCase {
   const Target& target;
   const DotKernel& k;
   DotProblem by_rows;  // with the fewer of rows and columns as rows
+  StridedMatrix b;     // of `product`
   TiledProduct product;
 };
 
@@ -254,12 +256,52 @@ Result<EmittedProgram> EmitDotRows(const DotCase& c, std::string refused) {
   return out;
 }
 
+ColumnSlices SlicesOf(const Target& target) {
+  const DeviceLimits& limits = target.profile.limits;
+  ColumnSlices out = {target.tuning.dot.column_lanes, target.tuning.dot.column_slices};
+  while (out.slices > 1 && out.local() > std::min(limits.max_workgroup_invocations, limits.max_workgroup_size[0]))
+    out.slices /= 2;
+  return out;
+}
+
+Refusal RefusesColumns(const DotCase& c) {
+  const TileProblem& t = c.product.tile;
+  const ColumnSlices slices = SlicesOf(c.target);
+  if (slices.slices <= 1) return "an invocation takes whole columns on this device";
+  if (t.rows > c.target.tuning.dot.column_rows) return Format("more than {} rows", c.target.tuning.dot.column_rows);
+  if (t.columns <= 1) return "a single column";
+  if (c.b.column_stride != 1) return "the columns do not lie side by side";
+  if (t.depth < int64_t{slices.slices} * 4) return "a short depth";
+  if (ComputeKind(t.accumulate) == Kind::kBool) return "sums of truth values";
+  if (SharedBytes(t, slices) > c.target.profile.limits.max_shared_memory_bytes) return "shared memory";
+  return std::nullopt;
+}
+
+Result<EmittedProgram> EmitDotColumns(const DotCase& c, std::string refused) {
+  const TileProblem& t = c.product.tile;
+  const ColumnSlices slices = SlicesOf(c.target);
+  // What still does not fill the device is split along the depth over workgroups too, each of some turns.
+  const int64_t invocations = t.batch * CeilDiv(t.columns, int64_t{slices.lanes} * 4) * slices.local();
+  const int64_t parts =
+      std::min(CeilDiv(c.target.tuning.dot.wanted_invocations, invocations), t.depth / (int64_t{slices.slices} * 16));
+  if (parts > 1) return EmitSplitDot(c.plan, c.k, parts, c.target);
+  EmittedProgram out;
+  KernelWriter w(c.plan, c.target.profile);
+  KRAFLA_ASSIGN(auto dispatch,
+                EmitColumnSlices(w, t, c.product.operands(w, /*depth_in_range=*/true, /*raw=*/false), slices));
+  AddKernel(out, w, std::move(dispatch), slices.local(), 0, "dot.columns",
+            Format("{} x {} sums; {}", t.rows, t.columns, refused));
+  return out;
+}
+
 // In order of preference.
 constexpr ProductVariant<DotCase> kDotVariants[] = {
     kCoop<DotCase>,
     // Few rows or few columns, both operands contiguous along the depth: a subgroup a block of sums, its lanes along
     // the depth.
     {"rows", RefusesRows, EmitDotRows},
+    // Few rows, columns side by side: a workgroup a block of columns, its invocations along the columns and the depth.
+    {"columns", RefusesColumns, EmitDotColumns},
     kTile<DotCase>,
     kPackedPanel<DotCase>,
     kPanel<DotCase>,
@@ -327,6 +369,7 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       .target = target,
       .k = k,
       .by_rows = DotProblem(k, k.m > k.n),
+      .b = p.b,
       .product = {.plan = plan,
                   .target = target,
                   .names = kDotNames,
