@@ -3,7 +3,7 @@
 
 #include <format>
 
-#include "evaluator/custom_call.h"
+#include "ir/custom_call.h"
 
 namespace krafla {
 
@@ -77,7 +77,7 @@ Result<> CheckCustomCalls(const Module& module, const CustomCallRegistry& custom
       if (i->opcode() != Opcode::kCustomCall) continue;
       const std::string& target = i->attr<CustomCallAttributes>().target;
       const CustomCallKernel* kernel = custom_calls.FindKernel(target);
-      if (custom_calls.FindFunction(target) != nullptr || IsBuiltInCustomCall(target) ||
+      if (custom_calls.FindFunction(target) != nullptr || IsBuiltInCustomCall(CustomCallTargetOf(target)) ||
           (runs_spirv && kernel != nullptr))
         continue;
       if (kernel != nullptr)

@@ -3,16 +3,10 @@
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo/converter.h"
 #include "hlo_io/stablehlo/words.h"
+#include "ir/custom_call.h"
 
 namespace krafla::stablehlo {
 namespace {
-
-// Shardings and the like: on one device they hand on their operand.
-bool PassesOn(std::string_view target) {
-  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
-         target == "xla.sdy.FuncResultSharding" || target == "xla.sdy.GlobalToLocalShape" ||
-         target == "xla.sdy.LocalToGlobalShape" || target == "annotate_device_placement";
-}
 
 // JAX's approximate top k: arrays, their initial values, and a comparator. Exact here, as XLA has it where no hardware
 // helps: a sort of which the first are kept (xla/hlo/builder/lib/approx_topk.cc, ApproxTopKFallback).
@@ -48,8 +42,6 @@ Result<> ApproxTopK(Converter& c, const Op& op, Body& body) {
   return {};
 }
 
-constexpr std::string_view kLayoutConstraint = "LayoutConstraint";
-
 // The layout that JAX's with_layout_constraint asks for is the instruction's: of interest where a result's is left to
 // us.
 Result<> ConstrainLayout(const Op& op, Instruction& call) {
@@ -62,15 +54,52 @@ Result<> ConstrainLayout(const Op& op, Instruction& call) {
   return {};
 }
 
+// What a custom call of StableHLO becomes.
+enum class Reading {
+  kCall,            // a custom call
+  kOperand,         // on one device its operand: shardings and the like
+  kNothing,         // an order of operations, which is the runtime's choice
+  kTopK,            // ApproxTopK
+  kRaggedAllToAll,  // an operation of HLO
+};
+
+Reading ReadingOf(CustomCallTarget target, const Op& op) {
+  switch (target) {
+    case CustomCallTarget::kApproxTopK: return Reading::kTopK;
+    case CustomCallTarget::kRaggedAllToAll: return Reading::kRaggedAllToAll;
+    case CustomCallTarget::kControlDependency: return op.results.empty() ? Reading::kNothing : Reading::kCall;
+    case CustomCallTarget::kSharding:
+    case CustomCallTarget::kFullToShardShape:
+    case CustomCallTarget::kShardToFullShape:
+    case CustomCallTarget::kDevicePlacement:
+#define KRAFLA_SDY_ANNOTATION(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+      return Reading::kOperand;
+    // Layouts and memories are looked at later, by those who choose them.
+    case CustomCallTarget::kLayoutConstraint:
+    case CustomCallTarget::kMoveToHost:
+    case CustomCallTarget::kMoveToDevice:
+    case CustomCallTarget::kDceSink:
+    case CustomCallTarget::kSdyShardingGroup:
+#define KRAFLA_SDY_OTHER(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_COMPUTATION(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+    case CustomCallTarget::kUnknown: return Reading::kCall;
+  }
+  KRAFLA_UNREACHABLE();
+}
+
 Result<> CustomCall(Converter& c, const Op& op, Body& body) {
   CustomCallAttributes a;
   KRAFLA_ASSIGN(a.target, StringAttribute(op, "call_target_name"));
-  if (a.target == "ApproxTopK") return ApproxTopK(c, op, body);
-  if (a.target == "control_dep" && op.results.empty())
-    return {};  // an order of operations, which is the runtime's choice
-  if (a.target == "ragged_all_to_all") return RaggedAllToAll(c, op, body);
+  const CustomCallTarget target = CustomCallTargetOf(a.target);
+  const Reading reading = ReadingOf(target, op);
+  if (reading == Reading::kNothing) return {};
+  if (reading == Reading::kTopK) return ApproxTopK(c, op, body);
+  if (reading == Reading::kRaggedAllToAll) return RaggedAllToAll(c, op, body);
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, c.Operands(op, body));
-  if (PassesOn(a.target) && operands.size() == 1 && op.results.size() == 1 && c.module().num_partitions == 1) {
+  if (reading == Reading::kOperand && operands.size() == 1 && op.results.size() == 1 &&
+      c.module().num_partitions == 1) {
     KRAFLA_ASSIGN(Shape want, c.ShapeOfValue(op.results[0]));
     if (Shape::Compatible(want, operands[0]->shape())) return c.Bind(op, body, operands[0]);
   }
@@ -102,9 +131,9 @@ Result<> CustomCall(Converter& c, const Op& op, Body& body) {
     }
     a.operand_layouts = std::move(shapes);
   }
-  const bool constrains_layout = a.target == kLayoutConstraint;
   KRAFLA_TRY(c.Emit(op, body, Opcode::kCustomCall, std::move(operands), std::move(a)));
-  if (constrains_layout) KRAFLA_TRY(ConstrainLayout(op, *body.computation->instructions().back()));
+  if (target == CustomCallTarget::kLayoutConstraint)
+    KRAFLA_TRY(ConstrainLayout(op, *body.computation->instructions().back()));
   std::string sharding;
   if (AttributeRef given = op.FindDiscardable("mhlo.sharding"); given != nullptr) sharding = given->text;
   if (config.empty() && sharding.empty()) return {};

@@ -78,6 +78,7 @@ class Converter {
   Result<> CallOp(const Op& op, Body& body, const std::string& callee, bool composite);
   // sharding.cpp
   Result<> ManualComputation(const Op& op, Body& body);
+  Result<> InlinedComputation(const Op& op, Body& body, std::span<Instruction* const> operands);
   Result<> ShardingConstraint(const Op& op, Body& body);
   Result<> ShardingGroup(const Op& op, Body& body);
   // What an argument or a result says of its sharding, as HLO text; empty where it says nothing.

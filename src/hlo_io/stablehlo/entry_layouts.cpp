@@ -6,6 +6,7 @@
 
 #include "hlo_io/stablehlo/converter.h"
 #include "hlo_io/stablehlo/words.h"
+#include "ir/custom_call.h"
 
 namespace krafla::stablehlo {
 namespace {
@@ -38,8 +39,8 @@ Result<Dims> OrderIn(std::string_view text, int64_t rank) {
 
 // The operand whose elements lie as the instruction's; null where there is none.
 const Instruction* LiesLike(const Instruction& i) {
-  const bool moves_nothing = IsElementwise(i.opcode()) || i.opcode() == Opcode::kCopy ||
-                             (i.opcode() == Opcode::kCustomCall && i.attr<CustomCallAttributes>().target == "Sharding");
+  const bool moves_nothing =
+      IsElementwise(i.opcode()) || i.opcode() == Opcode::kCopy || CustomCallTargetOf(i) == CustomCallTarget::kSharding;
   if (!moves_nothing) return nullptr;
   for (const Instruction* operand : i.operands())
     if (Shape::SameDims(operand->shape(), i.shape()) && !operand->IsConstant() &&
@@ -52,8 +53,7 @@ const Instruction* LiesLike(const Instruction& i) {
 const Layout* OwnLayout(const Instruction& i, std::span<const Shape> parameters) {
   if (i.opcode() == Opcode::kParameter)
     return &parameters[static_cast<std::size_t>(i.attr<ParameterAttributes>().number)].layout();
-  if (i.opcode() == Opcode::kCustomCall && i.attr<CustomCallAttributes>().target == "LayoutConstraint")
-    return &i.shape().layout();
+  if (CustomCallTargetOf(i) == CustomCallTarget::kLayoutConstraint) return &i.shape().layout();
   return nullptr;
 }
 

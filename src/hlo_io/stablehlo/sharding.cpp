@@ -6,6 +6,7 @@
 // In a program for one device all of that has no effect.
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo/converter.h"
+#include "ir/custom_call.h"
 
 namespace krafla::stablehlo {
 namespace {
@@ -21,10 +22,10 @@ void Annotate(Instruction* instruction, std::string sharding, std::string fronte
   instruction->set_metadata(std::move(metadata));
 }
 
-Instruction* AddCall(Computation& computation, std::string_view target, Shape shape,
+Instruction* AddCall(Computation& computation, CustomCallTarget target, Shape shape,
                      std::vector<Instruction*> operands) {
   CustomCallAttributes attributes;
-  attributes.target = target;
+  attributes.target = CustomCallTargetName(target);
   return computation.Add(Opcode::kCustomCall, std::move(shape), std::move(operands), std::move(attributes));
 }
 
@@ -68,7 +69,7 @@ Result<Instruction*> Converter::ShardedRoot(const Op& func, Computation& entry,
   }
   if (results.size() == 1) {
     if (!any) return results[0];
-    Instruction* root = AddCall(entry, "Sharding", results[0]->shape(), {results[0]});
+    Instruction* root = AddCall(entry, CustomCallTarget::kSharding, results[0]->shape(), {results[0]});
     Annotate(root, std::move(shardings[0]));
     return root;
   }
@@ -92,7 +93,7 @@ Result<> Converter::ShardingConstraint(const Op& op, Body& body) {
   for (std::size_t d = 0; d < read.dims.size(); ++d)
     if (read.open_dims[d]) open += Format("{}{}", open.empty() ? "" : ",", d);
   if (!open.empty()) open = Format("\"unspecified_dims=[{}]\"", open);
-  Instruction* call = AddCall(*body.computation, "Sharding", value->shape(), {value});
+  Instruction* call = AddCall(*body.computation, CustomCallTarget::kSharding, value->shape(), {value});
   Annotate(call, ShardingToText(sharding, value->shape().rank(), module_->num_partitions), {}, std::move(open));
   return Bind(op, body, call);
 }
@@ -103,11 +104,23 @@ Result<> Converter::ShardingGroup(const Op& op, Body& body) {
   KRAFLA_ASSIGN(Instruction * value, Operand(op, body, 0));
   KRAFLA_ASSIGN(int64_t group, IntAttribute(op, "group_id"));
   KRAFLA_ASSIGN(Shape nothing, Shape::MakeTuple({}));
-  Instruction* call = AddCall(*body.computation, "xla.sdy.ShardingGroup", std::move(nothing), {value});
+  Instruction* call = AddCall(*body.computation, CustomCallTarget::kSdyShardingGroup, std::move(nothing), {value});
   auto attributes = call->attr<CustomCallAttributes>();
   attributes.has_side_effect = true;  // else nothing needs it
   call->set_attributes(std::move(attributes));
   Annotate(call, {}, Format("xla.sdy.sharding_group_id=\"{} : i64\"", group));
+  return {};
+}
+
+// On one device a manual computation is the program itself.
+Result<> Converter::InlinedComputation(const Op& op, Body& body, std::span<Instruction* const> operands) {
+  const Region& region = op.regions[0];
+  for (std::size_t i = 0; i < operands.size(); ++i) body.values[region.arguments[i]] = operands[i];
+  KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(region.ops, body));
+  if (results.size() != op.results.size())
+    return InvalidArgument("A manual computation gives {} values for {} results.", results.size(), op.results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) body.values[op.results[i]] = results[i];
+  --depth_;
   return {};
 }
 
@@ -120,15 +133,7 @@ Result<> Converter::ManualComputation(const Op& op, Body& body) {
     return InvalidArgument("A manual computation has {} arguments for {} operands.", region.arguments.size(),
                            operands.size());
   if (++depth_ > 128) return InvalidArgument("Regions lie within others deeper than the limit of 128.");
-  if (module_->num_partitions == 1) {  // the program itself
-    for (std::size_t i = 0; i < operands.size(); ++i) body.values[region.arguments[i]] = operands[i];
-    KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(region.ops, body));
-    if (results.size() != op.results.size())
-      return InvalidArgument("A manual computation gives {} values for {} results.", results.size(), op.results.size());
-    for (std::size_t i = 0; i < results.size(); ++i) body.values[op.results[i]] = results[i];
-    --depth_;
-    return {};
-  }
+  if (module_->num_partitions == 1) return InlinedComputation(op, body, operands);
   auto text = [&](std::string_view key) -> Result<std::string> {
     AttributeRef found = op.Find(key);
     if (found == nullptr || found->kind != Kind::kOther)
@@ -162,7 +167,7 @@ Result<> Converter::ManualComputation(const Op& op, Body& body) {
   if (!operands.empty()) {
     KRAFLA_ASSIGN(Shape tuple, Shape::MakeTuple(std::move(shapes)));
     Instruction* local =
-        AddCall(*body.computation, "xla.sdy.GlobalToLocalShape", std::move(tuple), std::move(operands));
+        AddCall(*body.computation, CustomCallTarget::kSdyGlobalToLocalShape, std::move(tuple), std::move(operands));
     Annotate(local, {}, attributes("xla.sdy.in_shardings", in));
     for (std::size_t i = 0; i < region.arguments.size(); ++i) {
       KRAFLA_ASSIGN(Instruction * one, AddGetTupleElement(*body.computation, local, static_cast<int64_t>(i)));
@@ -183,7 +188,8 @@ Result<> Converter::ManualComputation(const Op& op, Body& body) {
     given.push_back(one);
   }
   KRAFLA_ASSIGN(Shape tuple, Shape::MakeTuple(std::move(global)));
-  Instruction* whole = AddCall(*body.computation, "xla.sdy.LocalToGlobalShape", std::move(tuple), std::move(given));
+  Instruction* whole =
+      AddCall(*body.computation, CustomCallTarget::kSdyLocalToGlobalShape, std::move(tuple), std::move(given));
   Annotate(whole, {}, attributes("xla.sdy.out_shardings", out));
   for (std::size_t i = 0; i < results.size(); ++i) {
     KRAFLA_ASSIGN(Instruction * one, AddGetTupleElement(*body.computation, whole, static_cast<int64_t>(i)));

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "base/index.h"
+#include "ir/custom_call.h"
 #include "passes/dynamic/dynamic_values.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -32,9 +33,8 @@ Result<Shape> Packed(const Shape& shape) {
 }
 
 bool IsDynamicCall(const Instruction& i) {
-  if (i.opcode() != Opcode::kCustomCall) return false;
-  const std::string& target = i.attr<CustomCallAttributes>().target;
-  return target == "PadToStatic" || target == "SliceToDynamic";
+  const CustomCallTarget target = CustomCallTargetOf(i);
+  return target == CustomCallTarget::kPadToStatic || target == CustomCallTarget::kSliceToDynamic;
 }
 
 bool IsDynamicOpcode(const Instruction& i) {
@@ -291,7 +291,7 @@ Lowered SetDimensionSize(DynamicOp& op) {
 
 // XLA: "PadToStatic" gives an array and its size in every dimension, "SliceToDynamic" takes these.
 Lowered DynamicCall(DynamicOp& op) {
-  const bool pads = op.attr<CustomCallAttributes>().target == "PadToStatic";
+  const bool pads = CustomCallTargetOf(op.instruction()) == CustomCallTarget::kPadToStatic;
   const BoundedValue& x = op.operand(0);
   const int64_t rank = x.value->shape().IsArray() ? x.value->shape().rank() : -1;
   if (pads) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "ir/custom_call.h"
 #include "passes/lift.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -70,12 +71,21 @@ Result<Instruction*> ToTriangularSolve(Instruction* i) {
 
 Result<bool> CustomCallRewriter(Module& module, const PassOptions&) {
   return RewriteAll(module, Opcode::kCustomCall, [](Instruction* i) -> Result<Instruction*> {
-    const std::string& target = i->attr<CustomCallAttributes>().target;
-    if (target == "TopK") return ToTopK(i);
-    if (target == "lapack_strsm_ffi" || target == "lapack_dtrsm_ffi" || target == "lapack_ctrsm_ffi" ||
-        target == "lapack_ztrsm_ffi")
+    switch (CustomCallTargetOf(*i)) {
+#define KRAFLA_LAPACK_SOLVE(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
       return ToTriangularSolve(i);
-    return nullptr;
+      case CustomCallTarget::kTopK: return ToTopK(i);
+#define KRAFLA_CUSTOM_CALL(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_LAPACK_SOLVE(Enum, name)
+#define KRAFLA_COMPUTATION(Enum, name)
+#define KRAFLA_DECOMPOSITION(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+      case CustomCallTarget::kPadToStatic:
+      case CustomCallTarget::kSliceToDynamic:
+      case CustomCallTarget::kUnknown: return nullptr;
+    }
+    KRAFLA_UNREACHABLE();
   });
 }
 

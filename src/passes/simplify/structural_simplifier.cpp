@@ -3,8 +3,8 @@
 // add-dependency, copy-start/-done, the annotations of GSPMD and Shardy. A collective split into -start and -done
 // becomes the collective: when it runs is the runtime's choice, from the dependencies.
 #include <optional>
-#include <string_view>
 
+#include "ir/custom_call.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -12,23 +12,33 @@ namespace krafla {
 
 namespace {
 
-// Targets that XLA's partitioners consume; once a module is for one device they have nothing to say
-// (xla/service/spmd/shardy/constants.h, xla/service/sharding_propagation.cc).
-bool IsAnnotation(std::string_view target) {
-  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
-         target == "xla.sdy.FuncResultSharding" || target == "xla.sdy.GlobalToLocalShape" ||
-         target == "xla.sdy.LocalToGlobalShape" || target == "LayoutConstraint" || target == "MoveToHost" ||
-         target == "MoveToDevice" || target == "annotate_device_placement";
+// What partitioners and schedulers consume has nothing to say once a module is for one device
+// (xla/service/spmd/shardy/constants.h, xla/service/sharding_propagation.cc, jax.experimental.control_deps). Of
+// Shardy's targets only those that are known to hand on their operands; a sink for dead code keeps its operand alive.
+enum class Meaning { kOperands, kNothing, kOwn };
+
+Meaning MeaningOf(CustomCallTarget target) {
+  switch (target) {
+#define KRAFLA_ANNOTATION(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+    return Meaning::kOperands;
+    case CustomCallTarget::kSdyShardingGroup:
+    case CustomCallTarget::kControlDependency: return Meaning::kNothing;
+    case CustomCallTarget::kDceSink:
+#define KRAFLA_SDY_OTHER(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_COMPUTATION(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_READER_CALL(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+    case CustomCallTarget::kUnknown: return Meaning::kOwn;
+  }
+  KRAFLA_UNREACHABLE();
 }
 
-// Which values are sharded alike, and in what order operations run best (jax.experimental.control_deps).
-bool GivesNothing(std::string_view target) { return target == "xla.sdy.ShardingGroup" || target == "control_dep"; }
-
 Instruction* SimplifyCustomCall(Instruction* i) {
-  const auto& attributes = i->attr<CustomCallAttributes>();
-  if (GivesNothing(attributes.target) && i->shape().IsTuple() && i->shape().tuple_elements().empty())
+  const Meaning meaning = MeaningOf(CustomCallTargetOf(*i));
+  if (meaning == Meaning::kNothing && i->shape().IsTuple() && i->shape().tuple_elements().empty())
     return Rewriter(*i).Tuple({});
-  if (!IsAnnotation(attributes.target) || i->operand_count() == 0) return nullptr;
+  if (meaning != Meaning::kOperands || i->operand_count() == 0) return nullptr;
   if (!i->shape().IsTuple() || (i->operand_count() == 1 && i->operand(0)->shape().IsTuple())) {
     if (i->operand_count() != 1 || !Shape::Compatible(i->operand(0)->shape(), i->shape())) return nullptr;
     return i->operand(0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/custom_call.h"
 #include "ir/sharding_scanner.h"
 #include "passes/spmd/spmd_walk.h"
 
@@ -38,11 +39,15 @@ bool IsBlock(const Shape& local, const Shape& global, const Sharding& sharding) 
   return true;
 }
 
-// The array that an annotation passes on, of the same type and as many dimensions.
-Result<> CheckPassedOn(const Instruction& i) {
-  const Shape& from = i.operand(0)->shape();
-  if (from.element_type() == i.shape().element_type() && from.rank() == i.shape().rank()) return {};
-  return InvalidArgument("{0} cannot turn {2} into {1}.", Describe(i), i.shape().ToString(false), from.ToString(false));
+// The array that an annotation passes on, of the same type and as many dimensions; of the same bounds too unless the
+// annotation turns arrays into their blocks or back, which it does to arrays of static bounds only.
+Result<> CheckPassedOn(const Instruction& i, bool resizes) {
+  const Shape &from = i.operand(0)->shape(), &to = i.shape();
+  const bool fixed = !to.IsArray() || to.IsDynamic() || from.IsDynamic();
+  if (from.element_type() == to.element_type() && from.rank() == to.rank() &&
+      ((resizes && !fixed) || Shape::Compatible(to, from)))
+    return {};
+  return InvalidArgument("{0} cannot turn {2} into {1}.", Describe(i), to.ToString(false), from.ToString(false));
 }
 
 // "unspecified_dims=[0,2]": the dimensions that a constraint leaves open.
@@ -134,34 +139,47 @@ Result<const Region*> Walk::RegionOfBody(const Instruction& call, const Region* 
 }
 
 Result<std::optional<Value>> Walk::Annotation(const Instruction& i, Scope& scope) {
-  const std::string& target = i.attr<CustomCallAttributes>().target;
-  if (target == "xla.sdy.GlobalToLocalShape") return GlobalToLocal(i, scope);
-  if (target == "xla.sdy.LocalToGlobalShape") return LocalToGlobal(i, scope);
-  if ((target == "xla.sdy.ShardingGroup" || target == "control_dep") && i.shape().IsTuple() &&
-      i.shape().tuple_elements().empty()) {
-    Value nothing;
-    nothing.is_tuple = true;
-    return nothing;
+  switch (CustomCallTargetOf(i)) {
+    case CustomCallTarget::kSdyGlobalToLocalShape: return GlobalToLocal(i, scope);
+    case CustomCallTarget::kSdyLocalToGlobalShape: return LocalToGlobal(i, scope);
+    case CustomCallTarget::kSdyShardingGroup:
+    case CustomCallTarget::kControlDependency: {
+      if (!i.shape().IsTuple() || !i.shape().tuple_elements().empty()) return std::nullopt;
+      Value nothing;
+      nothing.is_tuple = true;
+      return nothing;
+    }
+    // Of layouts and memories: the value itself.
+    case CustomCallTarget::kLayoutConstraint:
+    case CustomCallTarget::kMoveToHost:
+    case CustomCallTarget::kMoveToDevice:
+    case CustomCallTarget::kDevicePlacement:
+      if (i.operand_count() != 1 || !Shape::Compatible(i.shape(), i.operand(0)->shape())) return std::nullopt;
+      return scope.values.at(i.operand(0));
+    case CustomCallTarget::kSharding:
+    case CustomCallTarget::kSdyFuncResultSharding: {
+      if (i.operand_count() != 1) return std::nullopt;
+      KRAFLA_TRY(CheckPassedOn(i, false));
+      return Constrain(i, scope.values.at(i.operand(0)), scope.emitter);
+    }
+    case CustomCallTarget::kFullToShardShape: {
+      if (i.operand_count() != 1) return std::nullopt;
+      KRAFLA_TRY(CheckPassedOn(i, true));
+      return FullToShard(i, scope.values.at(i.operand(0)), scope);
+    }
+    case CustomCallTarget::kShardToFullShape: {
+      if (i.operand_count() != 1) return std::nullopt;
+      KRAFLA_TRY(CheckPassedOn(i, true));
+      return ShardToFull(i, scope.values.at(i.operand(0)), scope);
+    }
+    case CustomCallTarget::kDceSink:
+#define KRAFLA_SDY_OTHER(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_COMPUTATION(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_READER_CALL(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+    case CustomCallTarget::kUnknown: return std::nullopt;
   }
-  if (i.operand_count() != 1) return std::nullopt;
-  // Of layouts and memories: the value itself.
-  if (target == "LayoutConstraint" || target == "MoveToHost" || target == "MoveToDevice" ||
-      target == "annotate_device_placement") {
-    if (!Shape::Compatible(i.shape(), i.operand(0)->shape())) return std::nullopt;
-    return scope.values.at(i.operand(0));
-  }
-  const bool resizes = target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
-  if (!resizes && target != "Sharding" && target != "xla.sdy.FuncResultSharding") return std::nullopt;
-  KRAFLA_TRY(CheckPassedOn(i));
-  const bool fixed = !i.shape().IsArray() || i.shape().IsDynamic() || i.operand(0)->shape().IsDynamic();
-  if ((!resizes || fixed) && !Shape::Compatible(i.shape(), i.operand(0)->shape()))
-    return InvalidArgument("{0} cannot turn {2} into {1}.", Describe(i), i.shape().ToString(false),
-                           i.operand(0)->shape().ToString(false));
-  if (target == "Sharding" || target == "xla.sdy.FuncResultSharding")
-    return Constrain(i, scope.values.at(i.operand(0)), scope.emitter);
-  if (target == "SPMDFullToShardShape") return FullToShard(i, scope.values.at(i.operand(0)), scope);
-  if (target == "SPMDShardToFullShape") return ShardToFull(i, scope.values.at(i.operand(0)), scope);
-  return std::nullopt;
+  KRAFLA_UNREACHABLE();
 }
 
 Result<std::optional<Sharding>> Walk::ConstraintOf(const Instruction& i) const {
@@ -183,8 +201,9 @@ Result<std::vector<Split>> Walk::PartsWanted(const Instruction& i) const {
   if (i.users().size() != 1 || i.users()[0]->opcode() != Opcode::kCustomCall || !i.shape().IsArray())
     return std::vector<Split>();
   const Instruction& user = *i.users()[0];
-  const std::string& target = user.attr<CustomCallAttributes>().target;
-  if (target != "Sharding" && target != "xla.sdy.FuncResultSharding") return std::vector<Split>();
+  const CustomCallTarget target = CustomCallTargetOf(user);
+  if (target != CustomCallTarget::kSharding && target != CustomCallTarget::kSdyFuncResultSharding)
+    return std::vector<Split>();
   KRAFLA_ASSIGN(std::optional<Sharding> want, ConstraintOf(user));
   return want ? std::move(want->unreduced) : std::vector<Split>();
 }

@@ -2,6 +2,7 @@
 // Groups of values that are to be cut alike: Shardy's sharding_group, JAX's shard_alike.
 #include <algorithm>
 
+#include "ir/custom_call.h"
 #include "passes/spmd/spmd_walk.h"
 
 namespace krafla::spmd {
@@ -17,8 +18,7 @@ bool MayBeCut(const Value& value) { return value.IsArray() && !value.local->shap
 
 Result<> Walk::FindGroups(const Computation& from, Scope& scope) {
   for (const auto& i : from.instructions()) {
-    if (i->opcode() != Opcode::kCustomCall || i->attr<CustomCallAttributes>().target != "xla.sdy.ShardingGroup")
-      continue;
+    if (CustomCallTargetOf(*i) != CustomCallTarget::kSdyShardingGroup) continue;
     const std::string group(FrontendAttribute(i->metadata(), "xla.sdy.sharding_group_id"));
     if (i->operand_count() != 1 || !i->operand(0)->shape().IsArray() || group.empty())
       return InvalidArgument("{} has no array, or names no group.", Describe(*i));

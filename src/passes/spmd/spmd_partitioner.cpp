@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/custom_call.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/spmd/spmd_walk.h"
@@ -22,11 +23,29 @@ using spmd::Walk;
 
 constexpr std::string_view kMeshes = "frontend_attributes";
 
-bool IsMark(const Instruction& i) {
-  if (i.opcode() != Opcode::kCustomCall) return false;
-  const std::string& target = i.attr<CustomCallAttributes>().target;
-  return target == "Sharding" || target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
-         target.starts_with("xla.sdy.");
+// Whether a call says that its module is still to be partitioned. Annotations of layouts and memories do not.
+bool IsMark(CustomCallTarget target) {
+  switch (target) {
+    case CustomCallTarget::kSharding:
+    case CustomCallTarget::kFullToShardShape:
+    case CustomCallTarget::kShardToFullShape:
+    case CustomCallTarget::kSdyShardingGroup:
+#define KRAFLA_SDY_ANNOTATION(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_SDY_OTHER(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+      return true;
+    case CustomCallTarget::kLayoutConstraint:
+    case CustomCallTarget::kDevicePlacement:
+    case CustomCallTarget::kMoveToHost:
+    case CustomCallTarget::kMoveToDevice:
+    case CustomCallTarget::kDceSink:
+    case CustomCallTarget::kControlDependency:
+#define KRAFLA_COMPUTATION(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_READER_CALL(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+    case CustomCallTarget::kUnknown: return false;
+  }
+  KRAFLA_UNREACHABLE();
 }
 
 // A module says nowhere whether it has been partitioned. One that has may keep the shardings of its
@@ -43,7 +62,7 @@ bool NeedsPartitioning(const Module& module) {
     marked |= key == kMeshes && value.find("xla.sdy.meshes") != std::string::npos;
   for (const Computation* c : ReachableComputations(module))
     for (const auto& i : c->instructions()) {
-      marked |= IsMark(*i);
+      marked |= IsMark(CustomCallTargetOf(*i));
       between_devices |= i->opcode() == Opcode::kPartitionId || HasTrait(i->opcode(), op_trait::kCollective);
     }
   return marked || (sharded && !between_devices);
@@ -128,10 +147,10 @@ class Entry {
     if (parameter.users().size() != 1 || !parameter.shape().IsArray()) return out;
     const Instruction& user = *parameter.users()[0];
     if (user.opcode() != Opcode::kCustomCall) return out;
-    const std::string& target = user.attr<CustomCallAttributes>().target;
-    if (target == "Sharding" && !user.metadata().sharding.empty()) {
+    const CustomCallTarget target = CustomCallTargetOf(user);
+    if (target == CustomCallTarget::kSharding && !user.metadata().sharding.empty()) {
       KRAFLA_ASSIGN(out, ParseSharding(user.metadata().sharding, module_.num_partitions));
-    } else if (target == "xla.sdy.GlobalToLocalShape") {
+    } else if (target == CustomCallTarget::kSdyGlobalToLocalShape) {
       KRAFLA_ASSIGN(std::vector<SdySharding> all,
                     ParseSdyShardings(spmd::FrontendAttribute(user.metadata(), "xla.sdy.in_shardings"), meshes_));
       for (std::size_t o = 0; o < user.operand_count() && o < all.size(); ++o)

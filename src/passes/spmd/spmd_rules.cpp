@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/index.h"
-#include "evaluator/custom_call.h"
 #include "ir/builder.h"
+#include "ir/custom_call.h"
 #include "passes/lift.h"
 #include "passes/spmd/spmd_parts.h"
 #include "passes/spmd/spmd_walk.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dense linear algebra: one instruction per kernel.
+#include "ir/custom_call.h"
 #include "ir/eigh_config.h"
 #include "plan/families/accepts.h"
 #include "plan/families/static_operands.h"
@@ -13,67 +14,29 @@ bool IsMatrixType(ElementType t) {
          IsComplex(t);
 }
 
-bool SameArray(const Shape& a, const Shape& b) {
-  return a.IsArray() && b.IsArray() && a.element_type() == b.element_type() && a.dims() == b.dims();
+std::optional<LinalgKernel::Op> OpOfCustomCall(const Instruction& i) {
+  switch (CustomCallTargetOf(i)) {
+    case CustomCallTarget::kLuDecomposition: return LinalgKernel::Op::kLu;
+    case CustomCallTarget::kEigh: return LinalgKernel::Op::kEigh;
+    case CustomCallTarget::kSvd: return LinalgKernel::Op::kSvd;
+    case CustomCallTarget::kQr: return LinalgKernel::Op::kQr;
+    case CustomCallTarget::kHouseholderProduct: return LinalgKernel::Op::kHouseholderProduct;
+    case CustomCallTarget::kTopK:
+    case CustomCallTarget::kPadToStatic:
+    case CustomCallTarget::kSliceToDynamic:
+#define KRAFLA_CUSTOM_CALL(Enum, name) case CustomCallTarget::Enum:
+#define KRAFLA_COMPUTATION(Enum, name)  // each of them has its line
+#define KRAFLA_LAPACK_SOLVE(Enum, name) case CustomCallTarget::Enum:
+#include "ir/custom_call_targets.def"
+    case CustomCallTarget::kUnknown: return std::nullopt;
+  }
+  KRAFLA_UNREACHABLE();
 }
-
-// Of vectors that belong to the matrices of `a`.
-bool AreVectors(const Shape& taus, const Shape& a, ElementType type) {
-  if (!taus.IsArray() || taus.element_type() != type || taus.rank() != a.rank() - 1) return false;
-  for (int64_t d = 0; d + 2 < a.rank(); ++d)
-    if (taus.dim(d) != a.dim(d)) return false;
-  return true;
-}
-// Of matrices of the batch of `a`.
-bool AreMatrices(const Shape& m, const Shape& a, int64_t rows, int64_t columns) {
-  if (!m.IsArray() || m.element_type() != a.element_type() || m.rank() != a.rank()) return false;
-  for (int64_t d = 0; d + 2 < a.rank(); ++d)
-    if (m.dim(d) != a.dim(d)) return false;
-  return m.dim(m.rank() - 2) == rows && m.dim(m.rank() - 1) == columns;
-}
-bool IsTaus(const Shape& taus, const Shape& a) { return AreVectors(taus, a, a.element_type()); }
 
 std::optional<LinalgKernel::Op> OpOf(const Instruction& i) {
   if (i.opcode() == Opcode::kCholesky) return LinalgKernel::Op::kCholesky;
   if (i.opcode() == Opcode::kTriangularSolve) return LinalgKernel::Op::kTriangularSolve;
-  if (i.opcode() != Opcode::kCustomCall || i.operand_count() == 0 || !i.operand(0)->shape().IsArray())
-    return std::nullopt;
-  const std::string& target = i.attr<CustomCallAttributes>().target;
-  const Shape& a = i.operand(0)->shape();
-  if (a.rank() < 2) return std::nullopt;
-  const int64_t least = std::min(a.dim(a.rank() - 1), a.dim(a.rank() - 2));
-  if (target == "Qr" && i.operand_count() == 1 && i.shape().IsTuple()) {
-    const auto& leaves = i.shape().tuple_elements();
-    if (leaves.size() == 2 && SameArray(leaves[0], a) && IsTaus(leaves[1], a) && leaves[1].dims().back() == least)
-      return LinalgKernel::Op::kQr;
-  }
-  if (target == "LuDecomposition" && i.operand_count() == 1 && i.shape().IsTuple()) {
-    const auto& leaves = i.shape().tuple_elements();
-    if (leaves.size() == 3 && SameArray(leaves[0], a) && AreVectors(leaves[1], a, ElementType::kS32) &&
-        leaves[1].dims().back() == least && AreVectors(leaves[2], a, ElementType::kS32) &&
-        leaves[2].dims().back() == a.dim(a.rank() - 2))
-      return LinalgKernel::Op::kLu;
-  }
-  const int64_t rows = a.dim(a.rank() - 2), columns = a.dim(a.rank() - 1);
-  if (target == "Eigh" && i.operand_count() == 1 && i.shape().IsTuple()) {
-    const auto& leaves = i.shape().tuple_elements();
-    if (rows == columns && leaves.size() == 2 && SameArray(leaves[0], a) &&
-        AreVectors(leaves[1], a, RealPart(a.element_type())) && leaves[1].dims().back() == columns)
-      return LinalgKernel::Op::kEigh;
-  }
-  if (target == "krafla_svd" && i.operand_count() == 1) {
-    const auto& leaves = i.shape().tuple_elements();
-    const Shape& values = i.shape().IsTuple() && leaves.size() == 3 ? leaves[0] : i.shape();
-    if (AreVectors(values, a, RealPart(a.element_type())) && values.dims().back() == least &&
-        (!i.shape().IsTuple() ||
-         (AreMatrices(leaves[1], a, rows, least) && AreMatrices(leaves[2], a, least, columns)) ||
-         (AreMatrices(leaves[1], a, rows, rows) && AreMatrices(leaves[2], a, columns, columns))))
-      return LinalgKernel::Op::kSvd;
-  }
-  if (target == "ProductOfElementaryHouseholderReflectors" && i.operand_count() == 2 && SameArray(i.shape(), a) &&
-      IsTaus(i.operand(1)->shape(), a) && i.operand(1)->shape().dims().back() <= least)
-    return LinalgKernel::Op::kHouseholderProduct;
-  return std::nullopt;
+  return CustomCallShapesFit(i) ? OpOfCustomCall(i) : std::nullopt;
 }
 
 }  // namespace
