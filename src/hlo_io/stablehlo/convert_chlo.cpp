@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // CHLO, the dialect above StableHLO: functions that are an opcode here, those that are a formula of many operations,
 // and operations with broadcasts.
-#include <limits>
 #include <optional>
 
-#include "hlo_io/stablehlo/chlo_functions.h"
 #include "hlo_io/stablehlo/converter.h"
+#include "ir/chlo/functions.h"
 
 namespace krafla::stablehlo {
 namespace {
@@ -17,59 +16,6 @@ struct Unary {
 constexpr Unary kUnary[] = {{"acos", Opcode::kAcos},   {"acosh", Opcode::kAcosh}, {"asin", Opcode::kAsin},
                             {"asinh", Opcode::kAsinh}, {"atanh", Opcode::kAtanh}, {"erf", Opcode::kErf},
                             {"tan", Opcode::kTan}};
-
-// Formulas of one and two arguments that are computed in f32 where the type is narrower.
-struct Function {
-  std::string_view name;
-  Expr (*of_one)(Expr) = nullptr;
-  Expr (*of_two)(Expr, Expr) = nullptr;
-};
-constexpr Function kFunctions[] = {{"bessel_i1e", BesselI1e},
-                                   {"cosh", Cosh},
-                                   {"digamma", Digamma},
-                                   {"erf_inv", ErfInv},
-                                   {"erfc", Erfc},
-                                   {"lgamma", Lgamma},
-                                   {"sinh", Sinh},
-                                   {"polygamma", nullptr, Polygamma},
-                                   {"zeta", nullptr, Zeta}};
-
-Expr Computed(const Function& function, std::span<const Expr> arguments) {
-  Formula& f = *arguments[0].formula;
-  const ElementType type = arguments[0].value->shape().element_type();
-  if (BitWidth(type) >= 32)
-    return function.of_one ? function.of_one(arguments[0]) : function.of_two(arguments[0], arguments[1]);
-  const Expr a = f.Converted(arguments[0], ElementType::kF32);
-  return f.Converted(
-      function.of_one ? function.of_one(a) : function.of_two(a, f.Converted(arguments[1], ElementType::kF32)), type);
-}
-
-// (re - im)(re + im), and 2 re im; 0 where the parts cancel, which infinities do not.
-Expr Square(Expr x, bool complex) {
-  if (!complex) return x * x;
-  const Expr re = RealOf(x), im = ImagOf(x);
-  const Expr cancel = IsFinite(re) & Equal(Abs(re), Abs(im));
-  return Complex(Select(cancel, re.Like(0), (re - im) * (re + im)), 2 * (re * im));
-}
-
-// -i atanh(i z)
-Expr ComplexAtan(Expr z) {
-  const Expr w = Apply(Opcode::kAtanh, Complex(-ImagOf(z), RealOf(z)));
-  return Complex(ImagOf(w), -RealOf(w));
-}
-
-// What an operation of one operand is by a short formula, a null value where it is none.
-Expr ShortFormula(std::string_view n, Expr x) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  const bool complex = IsComplex(x.value->shape().element_type());
-  if (n == "square") return Square(x, complex);
-  if (n == "atan") return complex ? ComplexAtan(x) : Apply(Opcode::kAtan2, x, x.Like(1));
-  if (n == "conj") return complex ? Complex(RealOf(x), -ImagOf(x)) : x;
-  if (n == "is_inf") return Equal(Abs(x), infinity);
-  if (n == "is_pos_inf") return Equal(x, infinity);
-  if (n == "is_neg_inf") return Equal(x, -infinity);
-  return {};
-}
 
 // One value for the shape of the operand.
 Result<> ConstantLike(Converter& c, const Op& op, Body& body, Instruction* operand) {
@@ -194,34 +140,20 @@ Result<bool> ConvertChlo(Converter& c, const Op& op, Body& body) {
   }
   for (const Instruction* operand : operands)
     if (!operand->shape().IsArray()) return InvalidArgument("'{}' takes arrays.", op.name);
-  Formula formula(*body.computation);
-  std::vector<Expr> arguments;
+  if (n == "top_k" && operands.size() == 1) {
+    KRAFLA_TRY(TopK(c, op, body, operands[0]));
+    return true;
+  }
+  if (n == "constant_like" && operands.size() == 1) {
+    KRAFLA_TRY(ConstantLike(c, op, body, operands[0]));
+    return true;
+  }
+  chlo::Formula formula(*body.computation);
+  std::vector<chlo::Expr> arguments;
   for (Instruction* operand : operands) arguments.push_back(formula.Of(operand));
-  Expr made;
-  if (operands.size() == 1) {
-    if (n == "top_k" || n == "constant_like") {
-      KRAFLA_TRY(n == "top_k" ? TopK(c, op, body, operands[0]) : ConstantLike(c, op, body, operands[0]));
-      return true;
-    }
-    made = ShortFormula(n, arguments[0]);
-  } else if (operands.size() == 2 && (n == "next_after" || n == "mulhi")) {
-    const ElementType type = operands[0]->shape().element_type();
-    const bool fits = n == "mulhi" ? IsIntegral(type) && BitWidth(type) >= 4 : IsFloat(type) && BitWidth(type) >= 16;
-    if (!fits) return Unimplemented("'{}' of type {} cannot be computed.", op.name, ElementTypeName(type));
-    made = n == "mulhi" ? MulHi(arguments[0], arguments[1]) : NextAfter(arguments[0], arguments[1]);
-  }
-  for (const Function& function : kFunctions) {
-    if (function.name != n) continue;
-    const std::size_t wanted = function.of_one != nullptr ? 1 : 2;
-    if (operands.size() != wanted)
-      return InvalidArgument("'{}' takes {} operands, {} given.", op.name, wanted, operands.size());
-    if (!IsFloat(operands[0]->shape().element_type()))
-      return InvalidArgument("'{}' takes floating-point numbers, not {}.", op.name,
-                             operands[0]->shape().ToString(false));
-    made = Computed(function, arguments);
-  }
-  if (made.formula == nullptr) return false;
-  KRAFLA_ASSIGN(Instruction * value, formula.Take(made));
+  KRAFLA_ASSIGN(const std::optional<chlo::Expr> made, chlo::Call(n, arguments));
+  if (!made) return false;
+  KRAFLA_ASSIGN(Instruction * value, formula.Take(*made));
   KRAFLA_TRY(c.Bind(op, body, value));
   return true;
 }

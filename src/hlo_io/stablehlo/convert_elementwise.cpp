@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that work on each element: most are an opcode of the same name.
 #include "hlo_io/stablehlo/converter.h"
-#include "hlo_io/stablehlo/expression.h"
 #include "hlo_io/stablehlo/words.h"
+#include "ir/chlo/expression.h"
 
 namespace krafla::stablehlo {
 namespace {
@@ -41,11 +41,11 @@ Result<Instruction*> Over(Body& body, Instruction* value, const Shape& shape) {
 // StableHLO's specification says and JAX spells out; HLO has no order of complex numbers. XLA:CPU leaves the imaginary
 // parts out.
 Result<Instruction*> ComplexExtreme(Body& body, Opcode opcode, Instruction* a, Instruction* b) {
-  Formula formula(*body.computation);
-  const Expr x = formula.Of(a), y = formula.Of(b);
+  chlo::Formula formula(*body.computation);
+  const chlo::Expr x = formula.Of(a), y = formula.Of(b);
   const auto direction = opcode == Opcode::kMaximum ? ComparisonDirection::kGt : ComparisonDirection::kLt;
-  const Expr real = formula.Compared(direction, RealOf(x), RealOf(y));
-  const Expr imag = formula.Compared(direction, ImagOf(x), ImagOf(y));
+  const chlo::Expr real = formula.Compared(direction, RealOf(x), RealOf(y));
+  const chlo::Expr imag = formula.Compared(direction, ImagOf(x), ImagOf(y));
   return formula.Take(Select(Select(Equal(RealOf(x), RealOf(y)), imag, real), x, y));
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hlo_io/stablehlo/expression.h"
+#include "ir/chlo/expression.h"
 
 #include <bit>
 
-namespace krafla::stablehlo {
+namespace krafla::chlo {
 
 Expr Formula::Apply(Opcode opcode, std::span<const Expr> operands, Attributes attributes) {
   std::vector<Instruction*> values;
@@ -62,4 +62,4 @@ Result<Instruction*> Formula::Take(Expr result) {
   return result.value;
 }
 
-}  // namespace krafla::stablehlo
+}  // namespace krafla::chlo

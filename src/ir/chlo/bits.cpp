@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "hlo_io/stablehlo/chlo_functions.h"
+#include "ir/chlo/functions.h"
 
-namespace krafla::stablehlo {
+namespace krafla::chlo {
 namespace {
 
 ElementType SignedOfWidth(int bits) {
@@ -73,4 +73,4 @@ Expr MulHi(Expr x, Expr y) {
   return f.Converted(high, type);
 }
 
-}  // namespace krafla::stablehlo
+}  // namespace krafla::chlo

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hlo_io/stablehlo/chlo_functions.h"
+#include "ir/chlo/functions.h"
 
-namespace krafla::stablehlo {
+namespace krafla::chlo {
 namespace {
 
 // Cephes: i1.c (f64) and i1f.c (f32): Chebyshev series of exp(-x) I1(x) on [0, 8] and of exp(-x) sqrt(x) I1(x) above.
@@ -46,4 +46,4 @@ Expr BesselI1e(Expr x) {
   return Sign(x) * Select(z <= 8, near, far);
 }
 
-}  // namespace krafla::stablehlo
+}  // namespace krafla::chlo

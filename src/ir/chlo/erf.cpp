@@ -2,9 +2,9 @@
 // erfc and the inverse of erf.
 #include <limits>
 
-#include "hlo_io/stablehlo/chlo_functions.h"
+#include "ir/chlo/functions.h"
 
-namespace krafla::stablehlo {
+namespace krafla::chlo {
 namespace {
 
 // Cephes: ndtr.c (f64), ndtrf.c (f32). erf(x) = x T(x^2) / U(x^2) below 1; erfc(x) = exp(-x^2) P(x) / Q(x) from 1 to 8,
@@ -129,4 +129,4 @@ Expr Erfc(Expr x) {
 
 Expr ErfInv(Expr x) { return IsF64(x) ? ErfInv64(x) : ErfInv32(x); }
 
-}  // namespace krafla::stablehlo
+}  // namespace krafla::chlo

@@ -6,9 +6,9 @@
 #include <limits>
 #include <numbers>
 
-#include "hlo_io/stablehlo/chlo_functions.h"
+#include "ir/chlo/functions.h"
 
-namespace krafla::stablehlo {
+namespace krafla::chlo {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -131,4 +131,4 @@ Expr Polygamma(Expr n, Expr x) {
   return Select(Differ(n, Floor(n)) | (n < 0), x.Like(kNaN), out);
 }
 
-}  // namespace krafla::stablehlo
+}  // namespace krafla::chlo

@@ -12,7 +12,7 @@
 #include "ir/builder.h"
 #include "ir/module.h"
 
-namespace krafla::stablehlo {
+namespace krafla::chlo {
 
 class Formula;
 
@@ -101,4 +101,4 @@ inline Expr RealOf(Expr a) { return Apply(Opcode::kReal, a); }
 inline Expr ImagOf(Expr a) { return Apply(Opcode::kImag, a); }
 inline Expr Complex(Expr real, Expr imag) { return Apply(Opcode::kComplex, real, imag); }
 
-}  // namespace krafla::stablehlo
+}  // namespace krafla::chlo

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cosh and sinh of real numbers: halves of sums of exponentials, halved before they can reach infinity.
-#include "hlo_io/stablehlo/chlo_functions.h"
+#include "ir/chlo/functions.h"
 
-namespace krafla::stablehlo {
+namespace krafla::chlo {
 
 Expr Cosh(Expr x) {
   const Expr log_half = Log(x.Like(0.5));
@@ -18,4 +18,4 @@ Expr Sinh(Expr x) {
   return Select(Abs(x) < 1, small, large);
 }
 
-}  // namespace krafla::stablehlo
+}  // namespace krafla::chlo
