@@ -201,24 +201,17 @@ Value Builder::Sar(Value a, Value s) {
 }
 Value Builder::Neg(Value a) { return Sub(Zero(a.kind), a); }
 
-Value Builder::UMulHi(Value a, Value b) {
+Value Builder::MulHi(spv::Op extended, Value a, Value b) {
   const int width = std::max(a.width, b.width);
   const Id part = m.Type(a.kind, width);
   const uint32_t members[] = {part, part};
   const uint32_t words[] = {Splat(a, width).id, Splat(b, width).id};
-  const Id pair = m.Pure(spv::Op::OpUMulExtended, m.Struct(members, {}, false), words);
+  const Id pair = m.Pure(extended, m.Struct(members, {}, false), words);
   const uint32_t take[] = {pair, 1};
   return Value{m.Pure(spv::Op::OpCompositeExtract, part, take), a.kind, static_cast<uint8_t>(width)};
 }
-Value Builder::SMulHi(Value a, Value b) {
-  const int width = std::max(a.width, b.width);
-  const Id part = m.Type(a.kind, width);
-  const uint32_t members[] = {part, part};
-  const uint32_t words[] = {Splat(a, width).id, Splat(b, width).id};
-  const Id pair = m.Pure(spv::Op::OpSMulExtended, m.Struct(members, {}, false), words);
-  const uint32_t take[] = {pair, 1};
-  return Value{m.Pure(spv::Op::OpCompositeExtract, part, take), a.kind, static_cast<uint8_t>(width)};
-}
+Value Builder::UMulHi(Value a, Value b) { return MulHi(spv::Op::OpUMulExtended, a, b); }
+Value Builder::SMulHi(Value a, Value b) { return MulHi(spv::Op::OpSMulExtended, a, b); }
 Value Builder::BitCount(Value a) { return Unary(spv::Op::OpBitCount, a, a.kind); }
 Value Builder::FindUMsb(Value a) { return Glsl(GLSLstd450FindUMsb, {a}, Kind::kU32, a.width); }
 
@@ -273,16 +266,13 @@ Value Builder::LNot(Value a) {
 }
 Value Builder::LEqual(Value a, Value b) { return Binary(spv::Op::OpLogicalEqual, a, b, Kind::kBool); }
 Value Builder::LNotEqual(Value a, Value b) { return Binary(spv::Op::OpLogicalNotEqual, a, b, Kind::kBool); }
-Value Builder::Any(Value a) {
+Value Builder::OfAllLanes(spv::Op op, Value a) {
   if (a.width == 1) return a;
   const uint32_t words[] = {a.id};
-  return Value{m.Pure(spv::Op::OpAny, m.Type(Kind::kBool), words), Kind::kBool, 1};
+  return Value{m.Pure(op, m.Type(Kind::kBool), words), Kind::kBool, 1};
 }
-Value Builder::All(Value a) {
-  if (a.width == 1) return a;
-  const uint32_t words[] = {a.id};
-  return Value{m.Pure(spv::Op::OpAll, m.Type(Kind::kBool), words), Kind::kBool, 1};
-}
+Value Builder::Any(Value a) { return OfAllLanes(spv::Op::OpAny, a); }
+Value Builder::All(Value a) { return OfAllLanes(spv::Op::OpAll, a); }
 
 Value Builder::Select(Value c, Value a, Value b) {
   const int width = std::max({c.width, a.width, b.width});
@@ -387,236 +377,6 @@ Value Builder::FConvert(Value a, Kind kind) {
   // NoContraction also keeps a driver from leaving out a conversion there and back.
   const uint32_t words[] = {a.id};
   return Value{m.Pure(spv::Op::OpFConvert, m.Type(kind, a.width), words, strict), kind, a.width};
-}
-
-void Builder::Branch(Id target) {
-  const uint32_t words[] = {target};
-  m.EmitVoid(spv::Op::OpBranch, words);
-}
-
-void Builder::If(Value condition, const std::function<void()>& then) {
-  If(
-      condition,
-      [&] {
-        then();
-        return Values{};
-      },
-      nullptr);
-}
-
-Values Builder::If(Value condition, const std::function<Values()>& then, const std::function<Values()>& otherwise) {
-  uint64_t bits;
-  if (m.IsConstant(condition, &bits)) {
-    if (bits != 0) return then();
-    return otherwise ? otherwise() : Values{};
-  }
-  const Id then_label = m.NewId(), merge = m.NewId();
-  const Id else_label = otherwise ? m.NewId() : merge;
-  const uint32_t selection[] = {merge, static_cast<uint32_t>(spv::SelectionControlMask::MaskNone)};
-  m.EmitVoid(spv::Op::OpSelectionMerge, selection);
-  const uint32_t branch[] = {condition.id, then_label, else_label};
-  m.EmitVoid(spv::Op::OpBranchConditional, branch);
-  m.BeginBlock(then_label);
-  m.PushScope();
-  const Values a = then();
-  const Id then_end = m.current_block();
-  Branch(merge);
-  m.PopScope();
-  Values b;
-  Id else_end = 0;
-  if (otherwise) {
-    m.BeginBlock(else_label);
-    m.PushScope();
-    b = otherwise();
-    else_end = m.current_block();
-    Branch(merge);
-    m.PopScope();
-  }
-  m.BeginBlock(merge);
-  KRAFLA_CHECK(a.size() == b.size());
-  Values out;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    KRAFLA_CHECK(a[i].kind == b[i].kind && a[i].width == b[i].width);
-    const uint32_t words[] = {a[i].id, then_end, b[i].id, else_end};
-    out.push_back(a[i] == b[i] ? a[i] : Value{m.Emit(spv::Op::OpPhi, TypeOf(a[i]), words), a[i].kind, a[i].width});
-  }
-  return out;
-}
-
-Values Builder::While(const Values& initial, const std::function<Value(const Values&)>& condition,
-                      const std::function<Values(const Values&)>& body, bool unroll) {
-  const Id header = m.NewId(), test = m.NewId(), body_label = m.NewId(), next = m.NewId(), merge = m.NewId();
-  const Id before = m.current_block();
-  Branch(header);
-  m.BeginBlock(header);
-  m.PushScope();
-  Values phis;
-  std::vector<std::size_t> patch;
-  for (Value v : initial) {
-    const uint32_t words[] = {v.id, before, 0, next};
-    phis.push_back(Value{m.Emit(spv::Op::OpPhi, TypeOf(v), words), v.kind, v.width});
-    patch.push_back(m.BodySize() - 2);
-  }
-  const uint32_t control =
-      static_cast<uint32_t>(unroll ? spv::LoopControlMask::Unroll : spv::LoopControlMask::MaskNone);
-  const uint32_t merge_words[] = {merge, next, control};
-  m.EmitVoid(spv::Op::OpLoopMerge, merge_words);
-  Branch(test);
-  m.BeginBlock(test);
-  const Value go = condition(phis);
-  const uint32_t branch[] = {go.id, body_label, merge};
-  m.EmitVoid(spv::Op::OpBranchConditional, branch);
-  m.BeginBlock(body_label);
-  m.PushScope();
-  const Values updated = body(phis);
-  Branch(next);
-  m.PopScope();
-  m.BeginBlock(next);
-  Branch(header);
-  m.PopScope();
-  m.BeginBlock(merge);
-  KRAFLA_CHECK(updated.size() == phis.size());
-  for (std::size_t i = 0; i < phis.size(); ++i) {
-    KRAFLA_CHECK(updated[i].kind == phis[i].kind && updated[i].width == phis[i].width);
-    m.PatchBody(patch[i], updated[i].id);
-  }
-  return phis;
-}
-
-Values Builder::For(Value begin, Value end, Value step, const Values& carried,
-                    const std::function<Values(Value, const Values&)>& body, bool unroll) {
-  uint64_t b, e, s;
-  if (m.IsConstant(begin, &b) && m.IsConstant(end, &e) && m.IsConstant(step, &s)) {
-    if (b >= e) return carried;
-    if (b + s >= e) return body(begin, carried);
-  }
-  Values initial{begin};
-  initial.insert(initial.end(), carried.begin(), carried.end());
-  Values after = While(
-      initial, [&](const Values& v) { return Compare(Cmp::kULt, v[0], end); },
-      [&](const Values& v) {
-        Values inner(v.begin() + 1, v.end());
-        Values out = body(v[0], inner);
-        out.insert(out.begin(), Add(v[0], step));
-        return out;
-      },
-      unroll);
-  after.erase(after.begin());
-  return after;
-}
-
-void Builder::For(Value begin, Value end, Value step, const std::function<void(Value)>& body, bool unroll) {
-  For(
-      begin, end, step, {},
-      [&](Value i, const Values&) {
-        body(i);
-        return Values{};
-      },
-      unroll);
-}
-
-Id Builder::SharedArray(Kind kind, int width, uint32_t count) {
-  const Id array = m.Array(m.Type(kind, width), count, 0);
-  return m.GlobalVariable(spv::StorageClass::Workgroup, m.Pointer(spv::StorageClass::Workgroup, array));
-}
-Value Builder::LoadShared(Id array, Kind kind, int width, Value index) {
-  const Id type = m.Type(kind, width);
-  const uint32_t chain[] = {array, index.id};
-  std::vector<uint32_t> words{m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, type), chain)};
-  if (m.vulkan_memory_model()) words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::NonPrivatePointer));
-  return Value{m.Emit(spv::Op::OpLoad, type, words), kind, static_cast<uint8_t>(width)};
-}
-void Builder::StoreShared(Id array, Value index, Value value) {
-  const uint32_t chain[] = {array, index.id};
-  const Id at = m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::Workgroup, TypeOf(value)), chain);
-  std::vector<uint32_t> words{at, value.id};
-  if (m.vulkan_memory_model()) words.push_back(static_cast<uint32_t>(spv::MemoryAccessMask::NonPrivatePointer));
-  m.EmitVoid(spv::Op::OpStore, words);
-}
-
-void Builder::WorkgroupBarrier() { Barrier(spv::Scope::Workgroup); }
-void Builder::BufferBarrier() { Barrier(spv::Scope::Workgroup, true); }
-void Builder::SubgroupBarrier() { Barrier(spv::Scope::Subgroup); }
-
-void Builder::Barrier(spv::Scope scope, bool buffers) {
-  uint32_t semantics = static_cast<uint32_t>(spv::MemorySemanticsMask::AcquireRelease) |
-                       static_cast<uint32_t>(spv::MemorySemanticsMask::WorkgroupMemory);
-  if (buffers) semantics |= static_cast<uint32_t>(spv::MemorySemanticsMask::UniformMemory);
-  if (m.vulkan_memory_model()) {
-    semantics |= static_cast<uint32_t>(spv::MemorySemanticsMask::MakeAvailable) |
-                 static_cast<uint32_t>(spv::MemorySemanticsMask::MakeVisible);
-  }
-  const Value where = U32(static_cast<uint32_t>(scope));
-  const uint32_t words[] = {where.id, where.id, U32(semantics).id};
-  m.EmitVoid(spv::Op::OpControlBarrier, words);
-}
-
-Value Builder::LoadPrologue(Id variable, Kind kind, int width) {
-  const uint32_t words[] = {variable};
-  return Value{m.EmitPrologue(spv::Op::OpLoad, m.Type(kind, width), words), kind, static_cast<uint8_t>(width)};
-}
-
-Value Builder::WorkgroupId(int axis) {
-  if (!workgroup_id_) {
-    const Id variable = m.Builtin(spv::BuiltIn::WorkgroupId, [&] {
-      const uint32_t words[] = {m.Type(Kind::kU32), 3};
-      return m.Global(spv::Op::OpTypeVector, words);
-    }());
-    const uint32_t type_words[] = {m.Type(Kind::kU32), 3};
-    const uint32_t words[] = {variable};
-    workgroup_id_ =
-        Value{m.EmitPrologue(spv::Op::OpLoad, m.Global(spv::Op::OpTypeVector, type_words), words), Kind::kU32, 3};
-  }
-  return Extract(workgroup_id_, axis);
-}
-Value Builder::LocalIndex() {
-  if (!local_index_) {
-    local_index_ = LoadPrologue(m.Builtin(spv::BuiltIn::LocalInvocationIndex, m.Type(Kind::kU32)), Kind::kU32, 1);
-  }
-  return local_index_;
-}
-Value Builder::SubgroupId() {
-  m.Require(spv::Capability::GroupNonUniform);
-  if (!subgroup_id_) {
-    subgroup_id_ = LoadPrologue(m.Builtin(spv::BuiltIn::SubgroupId, m.Type(Kind::kU32)), Kind::kU32, 1);
-  }
-  return subgroup_id_;
-}
-Value Builder::SubgroupLane() {
-  m.Require(spv::Capability::GroupNonUniform);
-  if (!lane_) {
-    lane_ = LoadPrologue(m.Builtin(spv::BuiltIn::SubgroupLocalInvocationId, m.Type(Kind::kU32)), Kind::kU32, 1);
-  }
-  return lane_;
-}
-
-// Subgroup operations move 32-bit words: 64-bit ones need subgroup_extended_types, booleans are not data.
-Value Builder::SubgroupShuffleXor(Value v, uint32_t mask) {
-  m.Require(spv::Capability::GroupNonUniform);
-  m.Require(spv::Capability::GroupNonUniformShuffle);
-  const auto scope = static_cast<uint32_t>(spv::Scope::Subgroup);
-  if (v.kind == Kind::kBool) {
-    const Value word = Select(v, U32(1), U32(0));
-    return Compare(Cmp::kNe, SubgroupShuffleXor(word, mask), U32(0));
-  }
-  if (KindBits(v.kind) == 64) {
-    KRAFLA_CHECK(v.width == 1);
-    const Value pair = BitcastTo(v, Kind::kU32, 2);
-    return BitcastTo(SubgroupShuffleXor(pair, mask), v.kind, 1);
-  }
-  const uint32_t words[] = {U32(scope).id, v.id, U32(mask).id};
-  return Value{m.Emit(spv::Op::OpGroupNonUniformShuffleXor, TypeOf(v), words), v.kind, v.width};
-}
-Value Builder::SubgroupBroadcast(Value v, uint32_t lane) {
-  m.Require(spv::Capability::GroupNonUniform);
-  m.Require(spv::Capability::GroupNonUniformBallot);
-  if (WordPairs(m, v.kind)) {
-    const WordPair pair = SplitPair(*this, v);
-    return JoinPair(*this, SubgroupBroadcast(pair.low, lane), SubgroupBroadcast(pair.high, lane));
-  }
-  const auto scope = static_cast<uint32_t>(spv::Scope::Subgroup);
-  const uint32_t words[] = {U32(scope).id, v.id, U32(lane).id};
-  return Value{m.Emit(spv::Op::OpGroupNonUniformBroadcast, TypeOf(v), words), v.kind, v.width};
 }
 
 }  // namespace krafla::spirv

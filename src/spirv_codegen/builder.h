@@ -121,6 +121,8 @@ class Builder {
   Value Binary(spv::Op op, Value a, Value b, Kind kind, bool no_contraction = false);
 
  private:
+  Value MulHi(spv::Op extended, Value a, Value b);  // the high half of what `extended` gives
+  Value OfAllLanes(spv::Op op, Value a);            // one boolean of those of all lanes
   bool Const2(Value a, Value b, uint64_t& x, uint64_t& y);
   Value ConstLike(Value like, int width, uint64_t bits) { return Splat(m.Constant(like.kind, bits), width); }
   void Branch(Id target);

@@ -59,48 +59,98 @@ Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::Linalg
   return program.Take();
 }
 
-Result<EmittedProgram> EmitBlocks(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
-  constexpr int kA = 0, kOut = 1;
-  const int64_t n = k.rows;
-  const ElementType wide = Numbers::WideType(k.type);
-  const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
-  int64_t block = target.tuning.linalg.block;
-  while (block > 8 && (block * block * element > target.profile.limits.max_shared_memory_bytes / 2 ||
-                       block > WorkgroupSize(target.profile, 1u << 30) || block / 2 >= n))
-    block /= 2;
-  // Scratch 0: the lower factor. Scratch 1: what each matrix has failed with: not zero where it is not positive.
-  LinalgProgram program(plan, k, target, {k.batch * n * n, k.batch});
-  const int work = program.scratch(0), failed = program.scratch(1);
-  auto place = [&](LinalgKernelWriter& w, Value row, Value column) {
-    return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(n)), row), w.U32(n)), column);
-  };
-  auto load = [&](LinalgKernelWriter& w, Value r, Value c) { return w.numbers.LoadWide(work, place(w, r, c)); };
-  auto store = [&](LinalgKernelWriter& w, Value r, Value c, Number v) { w.numbers.StoreWide(work, place(w, r, c), v); };
-  auto block_end = [&](LinalgKernelWriter& w) { return w.b.Min(w.b.Add(w.at, w.U32(block)), w.U32(n)); };
+// Blocks of columns, each by dispatches over the lower factor in scratch.
+class CholeskyBlocks {
+ public:
+  CholeskyBlocks(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target)
+      : k_(k),
+        n_(k.rows),
+        block_(BlockOf(k, target)),
+        program_(plan, k, target, {k.batch * k.rows * k.rows, k.batch}),
+        work_(program_.scratch(0)),
+        failed_(program_.scratch(1)) {}
 
-  const int start = program.Add("cholesky.start", [&](LinalgKernelWriter& w) {
-    Builder& b = w.b;
-    const Value row = b.UDiv(w.item, w.U32(n)), column = b.Sub(w.item, b.Mul(row, w.U32(n)));
-    b.If(b.Compare(Cmp::kULe, column, row), [&] {
-      Number v = w.numbers.Load(kA, k.type, k.lower ? place(w, row, column) : place(w, column, row));
-      if (!k.lower) v = w.numbers.Conj(v);
-      store(w, row, column, v);
+  Result<EmittedProgram> Emit() {
+    const int start = AddStart(), factor = AddFactor();
+    const bool one_block = n_ <= block_;
+    const int panel = one_block ? -1 : AddPanel(), update = one_block ? -1 : AddUpdate();
+    KRAFLA_TRY(program_.Run(start, n_ * n_));
+    for (int64_t at = 0; at < n_; at += block_) {
+      KRAFLA_TRY(program_.Run(factor, 1, at));
+      const int64_t left = n_ - std::min(n_, at + block_);
+      if (left == 0) break;
+      KRAFLA_TRY(program_.Run(panel, left, at));
+      KRAFLA_TRY(program_.Run(update, CeilDiv(left, Tile()) * CeilDiv(left, Tile()), at));
+    }
+    const int finish = AddFinish();
+    KRAFLA_TRY(program_.Run(finish, n_ * n_));
+    return program_.Take();
+  }
+
+ private:
+  // Columns of a block: the workgroup that factors it has an invocation for each, and half of the shared memory.
+  static int64_t BlockOf(const plan::LinalgKernel& k, const Target& target) {
+    const ElementType wide = Numbers::WideType(k.type);
+    const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
+    int64_t block = target.tuning.linalg.block;
+    while (block > 8 && (block * block * element > target.profile.limits.max_shared_memory_bytes / 2 ||
+                         block > WorkgroupSize(target.profile, 1u << 30) || block / 2 >= k.rows))
+      block /= 2;
+    return block;
+  }
+  // Rows and columns of what an invocation updates: as many numbers as stay in registers.
+  int64_t Tile() const { return IsComplex(k_.type) ? 2 : 4; }
+
+  Value Place(LinalgKernelWriter& w, Value row, Value column) const {
+    return w.b.Add(w.b.Mul(w.b.Add(w.b.Mul(w.matrix, w.U32(n_)), row), w.U32(n_)), column);
+  }
+  Number Load(LinalgKernelWriter& w, Value r, Value c) const { return w.numbers.LoadWide(work_, Place(w, r, c)); }
+  void Store(LinalgKernelWriter& w, Value r, Value c, Number v) const { w.numbers.StoreWide(work_, Place(w, r, c), v); }
+  Value BlockEnd(LinalgKernelWriter& w) const { return w.b.Min(w.b.Add(w.at, w.U32(block_)), w.U32(n_)); }
+
+  // The lower triangle goes to scratch, the upper one as the conjugate of its mirror image; no matrix has failed.
+  int AddStart() {
+    return program_.Add("cholesky.start", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      const Value row = b.UDiv(w.item, w.U32(n_)), column = b.Sub(w.item, b.Mul(row, w.U32(n_)));
+      b.If(b.Compare(Cmp::kULe, column, row), [&] {
+        Number v = w.numbers.Load(kA, k_.type, k_.lower ? Place(w, row, column) : Place(w, column, row));
+        if (!k_.lower) v = w.numbers.Conj(v);
+        Store(w, row, column, v);
+      });
+      b.If(b.Compare(Cmp::kEq, w.item, b.U32(0)), [&] { w.numbers.StoreWide(failed_, w.matrix, w.numbers.Real(0)); });
     });
-    b.If(b.Compare(Cmp::kEq, w.item, b.U32(0)), [&] { w.numbers.StoreWide(failed, w.matrix, w.numbers.Real(0)); });
-  });
+  }
 
-  const int factor = program.AddGroups("cholesky.factor", static_cast<uint32_t>(block), [&](LinalgKernelWriter& w) {
+  // The diagonal block, by a workgroup in shared memory: an invocation has a row.
+  int AddFactor() {
+    return program_.AddGroups("cholesky.factor", static_cast<uint32_t>(block_), [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      SharedMatrix s(w, block_, block_);
+      const Value row = b.LocalIndex(), size = b.Sub(BlockEnd(w), w.at), own = b.Compare(Cmp::kULt, row, size);
+      b.If(own, [&] {
+        b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
+              [&](Value c) { s.Store(row, c, Load(w, b.Add(w.at, row), b.Add(w.at, c))); });
+      });
+      const Value good = FactorColumns(w, s, row, size, own);
+      b.WorkgroupBarrier();
+      b.If(own, [&] {
+        b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
+              [&](Value c) { Store(w, b.Add(w.at, row), b.Add(w.at, c), s.Load(row, c)); });
+      });
+      b.If(b.LAnd(b.Compare(Cmp::kEq, row, b.U32(0)), b.LNot(good)),
+           [&] { w.numbers.StoreWide(failed_, w.matrix, w.numbers.Real(1)); });
+    });
+  }
+
+  // Column after column of the block in shared memory: its root and the quotients below it, then what these take from
+  // the columns to the right. Gives whether all diagonal elements were positive.
+  Value FactorColumns(LinalgKernelWriter& w, SharedMatrix& s, Value row, Value size, Value own) const {
     Builder& b = w.b;
     Numbers& num = w.numbers;
-    SharedMatrix s(w, block, block);
-    const Value row = b.LocalIndex(), size = b.Sub(block_end(w), w.at), own = b.Compare(Cmp::kULt, row, size);
-    b.If(own, [&] {
-      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
-            [&](Value c) { s.Store(row, c, load(w, b.Add(w.at, row), b.Add(w.at, c))); });
-    });
     const Value zero = num.Constant(0);
     // All sizes are those of the workgroup's block, so every invocation takes the same turns.
-    const Values good = b.For(b.U32(0), size, b.U32(1), {b.m.Bool(true)}, [&](Value j, const Values& carried) {
+    return b.For(b.U32(0), size, b.U32(1), {b.m.Bool(true)}, [&](Value j, const Values& carried) {
       b.WorkgroupBarrier();
       const Value diagonal = s.Load(j, j).re;
       const Value positive = b.FCompare(FCmp::kGt, diagonal, zero);
@@ -119,87 +169,86 @@ Result<EmittedProgram> EmitBlocks(const plan::KernelPlan& plan, const plan::Lina
               [&](Value c) { s.Store(row, c, num.Sub(s.Load(row, c), num.Mul(mine, num.Conj(s.Load(c, j))))); });
       });
       return Values{b.LAnd(carried[0], positive)};
-    });
-    b.WorkgroupBarrier();
-    b.If(own, [&] {
-      b.For(b.U32(0), b.Add(row, b.U32(1)), b.U32(1),
-            [&](Value c) { store(w, b.Add(w.at, row), b.Add(w.at, c), s.Load(row, c)); });
-    });
-    b.If(b.LAnd(b.Compare(Cmp::kEq, row, b.U32(0)), b.LNot(good[0])),
-         [&] { num.StoreWide(failed, w.matrix, num.Real(1)); });
-  });
-  KRAFLA_TRY(program.Run(start, n * n));
+    })[0];
+  }
 
-  int panel = -1, update = -1;
-  const int tile = IsComplex(k.type) ? 2 : 4;
-  if (n > block) {
-    panel = program.Add("cholesky.panel", [&](LinalgKernelWriter& w) {
+  // The rows below the diagonal block, an invocation each: solved with the block's factor.
+  int AddPanel() {
+    return program_.Add("cholesky.panel", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
-      const Value end = block_end(w), row = b.Add(end, w.item);
+      const Value end = BlockEnd(w), row = b.Add(end, w.item);
       SubstitutionBlock s;
       s.begin = w.at;
       s.end = end;
-      s.m = [&](Value r, Value c) { return w.numbers.Conj(load(w, r, c)); };
-      s.load = [&](Value c) { return load(w, row, c); };
-      s.store = [&](Value c, Number v) { store(w, row, c, v); };
+      s.m = [&](Value r, Value c) { return w.numbers.Conj(Load(w, r, c)); };
+      s.load = [&](Value c) { return Load(w, row, c); };
+      s.store = [&](Value c, Number v) { Store(w, row, c, v); };
       EmitSubstitution(w, s);
     });
-    update = program.Add("cholesky.update", [&](LinalgKernelWriter& w) {
+  }
+
+  // What the panel takes from the columns to its right, in tiles on and below the diagonal.
+  int AddUpdate() {
+    const int64_t tile = Tile();
+    return program_.Add("cholesky.update", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       UpdateTile t;
-      t.rows = t.columns = tile;
+      t.rows = t.columns = static_cast<int>(tile);
       t.begin = w.at;
-      t.end = block_end(w);
-      t.row_bound = t.column_bound = w.U32(n);
-      const Value tiles = b.UDiv(b.Add(b.Sub(w.U32(n), t.end), w.U32(tile - 1)), w.U32(tile));
+      t.end = BlockEnd(w);
+      t.row_bound = t.column_bound = w.U32(n_);
+      const Value tiles = b.UDiv(b.Add(b.Sub(w.U32(n_), t.end), w.U32(tile - 1)), w.U32(tile));
       const Value i = b.UDiv(w.item, tiles), j = b.Sub(w.item, b.Mul(i, tiles));
       t.row = b.Add(t.end, b.Mul(i, w.U32(tile)));
       t.column = b.Add(t.end, b.Mul(j, w.U32(tile)));
-      t.left = [&](Value r, Value c) { return load(w, r, c); };
-      t.right = [&](Value r, Value c) { return w.numbers.Conj(load(w, c, r)); };
+      t.left = [&](Value r, Value c) { return Load(w, r, c); };
+      t.right = [&](Value r, Value c) { return w.numbers.Conj(Load(w, c, r)); };
       t.load = t.left;
-      t.store = [&](Value r, Value c, Number v) { store(w, r, c, v); };
+      t.store = [&](Value r, Value c, Number v) { Store(w, r, c, v); };
       b.If(b.Compare(Cmp::kULe, j, i), [&] { EmitUpdateTile(w, t); });
     });
   }
-  for (int64_t at = 0; at < n; at += block) {
-    KRAFLA_TRY(program.Run(factor, 1, at));
-    const int64_t left = n - std::min(n, at + block);
-    if (left == 0) break;
-    KRAFLA_TRY(program.Run(panel, left, at));
-    KRAFLA_TRY(program.Run(update, CeilDiv(left, int64_t{tile}) * CeilDiv(left, int64_t{tile}), at));
+
+  // The factor, or the conjugate of its mirror image, to the result: zero in the other triangle, NaN where it failed.
+  int AddFinish() {
+    return program_.Add("cholesky.finish", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      Numbers& num = w.numbers;
+      const Value row = b.UDiv(w.item, w.U32(n_)), column = b.Sub(w.item, b.Mul(row, w.U32(n_)));
+      const Value r = k_.lower ? row : column, c = k_.lower ? column : row;
+      const Number zero = num.Real(0);
+      const Values value = b.If(
+          b.Compare(Cmp::kULe, c, r),
+          [&] {
+            Number v = Load(w, r, c);
+            if (!k_.lower) v = num.Conj(v);
+            const Value bad = b.FCompare(FCmp::kGt, num.LoadWide(failed_, w.matrix).re, num.Constant(0));
+            const Number out[] = {num.Select(bad, num.Real(std::numeric_limits<double>::quiet_NaN()), v)};
+            return num.Pack(out);
+          },
+          [&] {
+            const Number out[] = {zero};
+            return num.Pack(out);
+          });
+      num.Store(kOut, k_.type, Place(w, row, column), num.Unpack(value, 0));
+    });
   }
 
-  const int finish = program.Add("cholesky.finish", [&](LinalgKernelWriter& w) {
-    Builder& b = w.b;
-    Numbers& num = w.numbers;
-    const Value row = b.UDiv(w.item, w.U32(n)), column = b.Sub(w.item, b.Mul(row, w.U32(n)));
-    const Value r = k.lower ? row : column, c = k.lower ? column : row;
-    const Number zero = num.Real(0);
-    const Values value = b.If(
-        b.Compare(Cmp::kULe, c, r),
-        [&] {
-          Number v = load(w, r, c);
-          if (!k.lower) v = num.Conj(v);
-          const Value bad = b.FCompare(FCmp::kGt, num.LoadWide(failed, w.matrix).re, num.Constant(0));
-          const Number out[] = {num.Select(bad, num.Real(std::numeric_limits<double>::quiet_NaN()), v)};
-          return num.Pack(out);
-        },
-        [&] {
-          const Number out[] = {zero};
-          return num.Pack(out);
-        });
-    num.Store(kOut, k.type, place(w, row, column), num.Unpack(value, 0));
-  });
-  KRAFLA_TRY(program.Run(finish, n * n));
-  return program.Take();
-}
+  static constexpr int kA = 0, kOut = 1;
+  const plan::LinalgKernel& k_;
+  int64_t n_, block_;
+  LinalgProgram program_;
+  int work_;    // scratch: the lower factors
+  int failed_;  // scratch: of each matrix, not zero where it is not positive
+};
 
 // In order of preference.
 constexpr LinalgVariant kCholeskyVariants[] = {
     {"each", RefusesInvocationEach, [](const LinalgCase& c, std::string) { return EmitEach(c.plan, c.k, c.target); }},
     {"blocks", nullptr,
-     [](const LinalgCase& c, std::string refused) { return WithReason(EmitBlocks(c.plan, c.k, c.target), refused); }},
+     [](const LinalgCase& c, std::string refused) {
+       return WithReason(CholeskyBlocks(c.plan, c.k, c.target).Emit(), refused);
+     }},
 };
 static_assert(TakesEverything(kCholeskyVariants));
 

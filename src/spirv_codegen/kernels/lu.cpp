@@ -114,58 +114,99 @@ class LuEmitter {
     });
   }
 
+  // Panels of columns.
   Result<> EmitPanels() {
+    const bool in_shared = ChooseWidth();
+    const int start = AddCopy();
+    const int panel = in_shared ? AddSharedPanel() : -1;
+    const int pivot = in_shared ? -1 : AddPivot(), eliminate = in_shared ? -1 : AddEliminate();
+    const int exchange = AddExchange(), update = AddUpdate();
+    const int finish = program_.Add("lu.permutation", [&](LinalgKernelWriter& w) { SavePermutation(w); });
+
+    KRAFLA_TRY(program_.Run(start, rows_ * columns_));
+    for (int64_t at = 0; at < least_; at += width_) {
+      const int64_t end = std::min(least_, at + width_);
+      if (in_shared) KRAFLA_TRY(program_.Run(panel, 1, at));
+      for (int64_t k = at; k < end && !in_shared; ++k) {
+        KRAFLA_TRY(program_.Run(pivot, 1, k));
+        KRAFLA_TRY(program_.Run(eliminate, rows_ - k - 1, k));
+      }
+      KRAFLA_TRY(program_.Run(exchange, columns_ - (end - at), at));
+      if (end < rows_ && end < columns_)
+        KRAFLA_TRY(program_.Run(update, CeilDiv(rows_ - end, Tile()) * CeilDiv(columns_ - end, Tile()), at));
+    }
+    return program_.Run(finish, 1);
+  }
+
+ private:
+  // Sets the columns of a panel; gives whether panels of so many lie in shared memory.
+  bool ChooseWidth() {
     const int64_t number = NumberBytes(), room = RoomForMatrix();
-    int64_t width = target_.tuning.linalg.block;
-    while (width > kNarrowestShared && rows_ * width * number > room) width /= 2;
-    const bool in_shared = rows_ * width * number <= room;
-    if (!in_shared) width = target_.tuning.linalg.block;
-    const auto panel_begin = [&](LinalgKernelWriter& w) { return w.b.And(w.at, w.U32(~(width - 1))); };
-    const auto panel_end = [&](LinalgKernelWriter& w) {
-      return w.b.Min(w.b.Add(panel_begin(w), w.U32(width)), w.U32(least_));
-    };
-    const int start = program_.Add("lu.copy", [&](LinalgKernelWriter& w) {
+    width_ = target_.tuning.linalg.block;
+    while (width_ > kNarrowestShared && rows_ * width_ * number > room) width_ /= 2;
+    if (rows_ * width_ * number <= room) return true;
+    width_ = target_.tuning.linalg.block;
+    return false;
+  }
+  // Of the panel with column `at`.
+  Value PanelBegin(LinalgKernelWriter& w) const { return w.b.And(w.at, w.U32(~(width_ - 1))); }
+  Value PanelEnd(LinalgKernelWriter& w) const { return w.b.Min(w.b.Add(PanelBegin(w), w.U32(width_)), w.U32(least_)); }
+  // Rows and columns of what an invocation updates: as many numbers as stay in registers.
+  int64_t Tile() const { return IsComplex(k_.type) ? 2 : 4; }
+
+  // The matrix to where it is worked on.
+  int AddCopy() {
+    return program_.Add("lu.copy", [&](LinalgKernelWriter& w) {
       const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
       w.numbers.StoreWide(work_, at, w.numbers.Load(kA, k_.type, at));
     });
-    int panel = -1, pivot = -1, eliminate = -1;
-    if (in_shared) {
-      panel = program_.AddGroups("lu.panel", local_, [&](LinalgKernelWriter& w) {
-        Builder& b = w.b;
-        SharedMatrix shared(w, rows_, width);
-        const MatrixElements a = {[&](Value r, Value c) { return shared.Load(r, c); },
-                                  [&](Value r, Value c, Number v) { shared.Store(r, c, v); }};
-        const Value rows = b.Sub(w.U32(rows_), w.at), columns = b.Sub(panel_end(w), w.at);
-        const auto for_all = [&](const std::function<void(Value, Value)>& body) {
-          b.For(b.LocalIndex(), rows, w.U32(local_),
-                [&](Value r) { b.For(b.U32(0), columns, b.U32(1), [&](Value c) { body(r, c); }); });
-        };
-        for_all([&](Value r, Value c) { a.store(r, c, Load(w, b.Add(w.at, r), b.Add(w.at, c))); });
-        FactorShared(w, a, rows, columns, columns, w.at);
-        b.WorkgroupBarrier();
-        for_all([&](Value r, Value c) { Store(w, b.Add(w.at, r), b.Add(w.at, c), a.load(r, c)); });
-      });
-    } else {
-      // Of column `at`: one workgroup finds the pivot and exchanges the rows of the panel.
-      pivot = program_.AddGroups("lu.pivot", local_, [&](LinalgKernelWriter& w) {
-        Builder& b = w.b;
-        const Value row = FindPivotTogether(w, Column(w, w.at), w.at, w.U32(rows_));
-        b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, w.at, row); });
-        b.For(b.Add(panel_begin(w), b.LocalIndex()), panel_end(w), w.U32(local_), [&](Value c) {
-          const Number x = Load(w, w.at, c), y = Load(w, row, c);
-          Store(w, w.at, c, y);
-          Store(w, row, c, x);
-        });
-      });
-      eliminate = program_.Add("lu.eliminate", [&](LinalgKernelWriter& w) {
-        const Value row = w.b.Add(w.b.Add(w.at, w.b.U32(1)), w.item);
-        EliminateRow(w, Matrix(w), Divisor(w, Load(w, w.at, w.at)), w.at, row, panel_end(w));
-      });
-    }
-    // An invocation a column beside the panel: its rows are exchanged; right of it they become those of U.
-    const int exchange = program_.Add("lu.exchange", [&](LinalgKernelWriter& w) {
+  }
+
+  // The panel that begins in column `at`, by a workgroup in its memory.
+  int AddSharedPanel() {
+    return program_.AddGroups("lu.panel", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
-      const Value end = panel_end(w);
+      SharedMatrix shared(w, rows_, width_);
+      const MatrixElements a = {[&](Value r, Value c) { return shared.Load(r, c); },
+                                [&](Value r, Value c, Number v) { shared.Store(r, c, v); }};
+      const Value rows = b.Sub(w.U32(rows_), w.at), columns = b.Sub(PanelEnd(w), w.at);
+      const auto for_all = [&](const std::function<void(Value, Value)>& body) {
+        b.For(b.LocalIndex(), rows, w.U32(local_),
+              [&](Value r) { b.For(b.U32(0), columns, b.U32(1), [&](Value c) { body(r, c); }); });
+      };
+      for_all([&](Value r, Value c) { a.store(r, c, Load(w, b.Add(w.at, r), b.Add(w.at, c))); });
+      FactorShared(w, a, rows, columns, columns, w.at);
+      b.WorkgroupBarrier();
+      for_all([&](Value r, Value c) { Store(w, b.Add(w.at, r), b.Add(w.at, c), a.load(r, c)); });
+    });
+  }
+
+  // Of column `at`: one workgroup finds the pivot and exchanges the rows of the panel.
+  int AddPivot() {
+    return program_.AddGroups("lu.pivot", local_, [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      const Value row = FindPivotTogether(w, Column(w, w.at), w.at, w.U32(rows_));
+      b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0)), [&] { SavePivot(w, w.at, row); });
+      b.For(b.Add(PanelBegin(w), b.LocalIndex()), PanelEnd(w), w.U32(local_), [&](Value c) {
+        const Number x = Load(w, w.at, c), y = Load(w, row, c);
+        Store(w, w.at, c, y);
+        Store(w, row, c, x);
+      });
+    });
+  }
+  // Of column `at`: an invocation a row below it.
+  int AddEliminate() {
+    return program_.Add("lu.eliminate", [&](LinalgKernelWriter& w) {
+      const Value row = w.b.Add(w.b.Add(w.at, w.b.U32(1)), w.item);
+      EliminateRow(w, Matrix(w), Divisor(w, Load(w, w.at, w.at)), w.at, row, PanelEnd(w));
+    });
+  }
+
+  // An invocation a column beside the panel: its rows are exchanged; right of it they become those of U.
+  int AddExchange() {
+    return program_.Add("lu.exchange", [&](LinalgKernelWriter& w) {
+      Builder& b = w.b;
+      const Value end = PanelEnd(w);
       const Value left = b.Compare(Cmp::kULt, w.item, w.at);
       const Value column = b.Select(left, w.item, b.Add(w.item, b.Sub(end, w.at)));
       b.For(w.at, end, b.U32(1), [&](Value k) {
@@ -185,13 +226,17 @@ class LuEmitter {
         EmitSubstitution(w, s);
       });
     });
-    const int tile = IsComplex(k_.type) ? 2 : 4;
-    const int update = program_.Add("lu.update", [&](LinalgKernelWriter& w) {
+  }
+
+  // What the panel takes from the rows below it, right of it, in tiles.
+  int AddUpdate() {
+    const int64_t tile = Tile();
+    return program_.Add("lu.update", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
       UpdateTile t;
-      t.rows = t.columns = tile;
+      t.rows = t.columns = static_cast<int>(tile);
       t.begin = w.at;
-      t.end = panel_end(w);
+      t.end = PanelEnd(w);
       t.row_bound = w.U32(rows_);
       t.column_bound = w.U32(columns_);
       const Value across = b.UDiv(b.Add(b.Sub(w.U32(columns_), t.end), w.U32(tile - 1)), w.U32(tile));
@@ -202,25 +247,8 @@ class LuEmitter {
       t.store = [&](Value r, Value c, Number v) { Store(w, r, c, v); };
       EmitUpdateTile(w, t);
     });
-    const int finish = program_.Add("lu.permutation", [&](LinalgKernelWriter& w) { SavePermutation(w); });
-
-    KRAFLA_TRY(program_.Run(start, rows_ * columns_));
-    for (int64_t at = 0; at < least_; at += width) {
-      const int64_t end = std::min(least_, at + width);
-      if (in_shared) KRAFLA_TRY(program_.Run(panel, 1, at));
-      for (int64_t k = at; k < end && !in_shared; ++k) {
-        KRAFLA_TRY(program_.Run(pivot, 1, k));
-        KRAFLA_TRY(program_.Run(eliminate, rows_ - k - 1, k));
-      }
-      KRAFLA_TRY(program_.Run(exchange, columns_ - (end - at), at));
-      if (end < rows_ && end < columns_)
-        KRAFLA_TRY(
-            program_.Run(update, CeilDiv(rows_ - end, int64_t{tile}) * CeilDiv(columns_ - end, int64_t{tile}), at));
-    }
-    return program_.Run(finish, 1);
   }
 
- private:
   // row r -= quotient * row k for columns k + 1 up to `end`; the quotient stays in column k.
   void EliminateRow(LinalgKernelWriter& w, const MatrixElements& a, Number diagonal, Value k, Value r, Value end) {
     const Number quotient = w.numbers.Div(a.load(r, k), diagonal);
@@ -319,6 +347,7 @@ class LuEmitter {
   const plan::LinalgKernel& k_;
   const Target& target_;
   int64_t rows_, columns_, least_;
+  int64_t width_ = 0;  // columns of a panel
   uint32_t local_;
   bool narrow_;
   LinalgProgram program_;

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spirv_codegen/kernels/reduce_rows.h"
+
+#include <algorithm>
+
+#include "spirv_codegen/kernels/wide_sum.h"
+
+namespace krafla::spirv {
+
+using plan::ReduceKernel;
+using plan::ReduceStage;
+
+ReduceProblem MeasureReduce(const ReduceKernel& k) {
+  ReduceProblem p;
+  p.row_rank = static_cast<int>(k.row_dims.size());
+  p.element_rank = static_cast<int>(k.element_dims.size());
+  for (int i = 0; i < p.row_rank; ++i) {
+    const int64_t d = k.row_dims[static_cast<std::size_t>(i)];
+    p.rows *= d;
+    if (d != 1) p.row_dim = i;
+  }
+  for (int i = 0; i < p.element_rank; ++i) {
+    const int64_t d = k.element_dims[static_cast<std::size_t>(i)];
+    p.elements *= d;
+    if (d != 1) p.element_dim = p.row_rank + i;
+  }
+  return p;
+}
+
+std::vector<Kind> RowEmitter::PartKinds(const plan::KernelPlan& plan, const ReduceKernel& k,
+                                        const DeviceProfile& profile) {
+  KernelWriter w(plan, profile);
+  return ReductionValues(w.b, w.buffers, k.stages.front().reductions, /*wide=*/true).Kinds();
+}
+
+void RowEmitter::EmitRow(const ReduceWork& work) {
+  Values known;
+  for (const ReduceStage& stage : k_.stages) {
+    if (stage.scope == ReduceStage::Scope::kRow) {
+      ProgramLowering lowering = RowLowering(stage.program, work, known);
+      if (work.once) w_.buffers.StoreWhere(work.once, [&] { lowering.EmitStores(); });
+      else lowering.EmitStores(work.store_limit);
+      continue;
+    }
+    const ReductionValues values(b_, w_.buffers, stage.reductions, IsLong(work.begin, work.end));
+    const Values init = values.InitValues();
+    Values total = ReduceElements(stage, work, known, values);
+    total = Meet(values, total);
+    for (Value v : values.Finish(total, init)) known.push_back(v);
+  }
+}
+
+void RowEmitter::EmitPart(const ReduceWork& work, const std::function<void(const Values&)>& store) {
+  const ReduceStage& stage = k_.stages.front();
+  const ReductionValues values(b_, w_.buffers, stage.reductions, /*wide=*/true);
+  const Values total = Meet(values, ReduceElements(stage, work, {}, values));
+  store(values.Strip(total));
+}
+
+void RowEmitter::EmitFromParts(const ReduceWork& work, const std::function<Values(Value)>& load) {
+  const ReduceStage& stage = k_.stages.front();
+  const ReductionValues values(b_, w_.buffers, stage.reductions, /*wide=*/true);
+  const Values init = values.InitValues();
+  const auto merge = [&](Value part, const Values& s) { return values.Merge(s, values.Restore(load(part))); };
+  Values state = Walk(work.begin, work.end, 1, values.Start(row_width_), merge);
+  state = Meet(values, state);
+  Values known = values.Finish(state, init);
+  for (std::size_t i = 1; i < k_.stages.size(); ++i) {
+    ProgramLowering lowering = RowLowering(k_.stages[i].program, work, known);
+    lowering.EmitStores(work.store_limit);
+  }
+}
+
+ProgramLowering RowEmitter::RowLowering(const plan::ElementProgram& program, const ReduceWork& work,
+                                        const Values& known) {
+  ProgramLowering lowering(b_, w_.buffers, program, p_.row_dim, row_width_);
+  lowering.SetLinear(work.row, 0, p_.row_rank);
+  for (std::size_t i = 0; i < known.size(); ++i) lowering.SetParam(static_cast<int>(i), known[i]);
+  return lowering;
+}
+
+Values RowEmitter::ReduceElements(const ReduceStage& stage, const ReduceWork& work, const Values& known,
+                                  const ReductionValues& values) {
+  const plan::ElementProgram& program = stage.program;
+  const bool vector = owner_ != RowOwner::kInvocation && ElementVectors(program);
+  const int width = owner_ == RowOwner::kInvocation ? row_width_ : vector ? 4 : 1;
+  const int dim = owner_ == RowOwner::kInvocation ? p_.row_dim : p_.element_dim;
+  ProgramLowering base(b_, w_.buffers, program, dim, width);
+  if (std::ranges::any_of(stage.reductions,
+                          [](const plan::Reduction& r) { return r.kind == plan::Reduction::Kind::kOther; }))
+    base.SeeResults();
+  base.SetLinear(work.row, 0, p_.row_rank);
+  for (std::size_t i = 0; i < known.size(); ++i) base.SetParam(static_cast<int>(i), known[i]);
+  uint64_t varying = 0;
+  for (int d = p_.row_rank; d < p_.row_rank + p_.element_rank; ++d) varying |= uint64_t{1} << d;
+  base.EmitInvariants(varying);
+  const uint32_t step = vector ? 4 : 1;
+  const auto accumulate = [&](Value element, const Values& s) {
+    ProgramLowering lowering = base;
+    lowering.SetLinear(element, p_.row_rank, p_.row_rank + p_.element_rank);
+    Values inputs;
+    for (const plan::Reduction& r : stage.reductions) {
+      for (int input : r.inputs) { inputs.push_back(lowering.Node(program.results[static_cast<std::size_t>(input)])); }
+    }
+    lowering.EmitStores();
+    return inputs.empty() ? s : values.Accumulate(s, inputs, width);
+  };
+  const Values state = values.is_wide() && !stage.reductions.empty()
+                           ? WalkChains(work, step, values, width, accumulate)
+                           : Walk(work.begin, work.end, step, values.Start(width), accumulate);
+  return owner_ == RowOwner::kInvocation ? state : values.Horizontal(state, width);
+}
+
+bool RowEmitter::ElementVectors(const plan::ElementProgram& program) const {
+  if (p_.element_dim < 0 || program.space.dims()[static_cast<std::size_t>(p_.element_dim)] % 4 != 0) return false;
+  if (!program.stores.empty()) return PrefersVectors(program, p_.element_dim, 4);
+  LanePatterns patterns(program.space, p_.element_dim, 4);
+  for (const plan::Node& n : program.nodes) {
+    if (n.op != plan::NodeOp::kLoad) continue;
+    const LanePattern p = patterns.Of(n.index);
+    if (p.affine && p.stride == 1 && p.aligned) return true;
+  }
+  return false;
+}
+
+uint32_t RowEmitter::Lanes() const {
+  return owner_ == RowOwner::kSubgroup ? subgroup_ : owner_ == RowOwner::kWorkgroup ? local_ : 1;
+}
+
+Value RowEmitter::Lane() {
+  return owner_ == RowOwner::kSubgroup    ? b_.SubgroupLane()
+         : owner_ == RowOwner::kWorkgroup ? b_.LocalIndex()
+                                          : b_.U32(0);
+}
+
+bool RowEmitter::IsLong(Value begin, Value end) const {
+  uint64_t first, last;
+  if (!b_.m.IsConstant(begin, &first) || !b_.m.IsConstant(end, &last)) return true;
+  return last - first > uint64_t{2} * kSumChain * Lanes();
+}
+
+Values RowEmitter::WalkChains(const ReduceWork& work, uint32_t step, const ReductionValues& values, int width,
+                              const Turn& body) {
+  const uint32_t turn = Lanes() * step;
+  const Value first = b_.Add(work.begin, b_.Mul(Lane(), b_.U32(step))), length = b_.U32(turn * kSumChain);
+  return b_.For(first, work.end, length, values.Start(width), [&](Value at, const Values& state) {
+    const Value i = b_.Min(at, b_.Sub(work.end, b_.U32(1)));  // see kSumChain
+    const Value end = b_.Min(b_.Add(i, length), work.end);
+    return values.Absorb(state, b_.For(i, end, b_.U32(turn), values.StartChain(width), body));
+  });
+}
+
+Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& start, const Turn& body) {
+  const uint32_t lanes = Lanes();
+  const Value lane = Lane();
+  uint64_t first, last;
+  const bool constant = b_.m.IsConstant(begin, &first) && b_.m.IsConstant(end, &last);
+  const uint64_t turn = uint64_t{lanes} * step;
+  // Small windows are written out: their index arithmetic and masks fold.
+  if (constant && lanes == 1 && (last - first) <= 32 && (last - first) * ProgramSize() <= 2048) {
+    Values state = start;
+    for (uint64_t e = first; e < last; e += step) state = body(b_.U32(static_cast<uint32_t>(e)), state);
+    return state;
+  }
+  if (constant && (last - first) % turn == 0) {
+    // The same number of turns for every lane.
+    const Value offset = b_.Mul(lane, b_.U32(step));
+    return b_.For(begin, end, b_.U32(static_cast<uint32_t>(turn)), start,
+                  [&](Value i, const Values& s) { return body(b_.Add(i, offset), s); });
+  }
+  return b_.For(b_.Add(begin, b_.Mul(lane, b_.U32(step))), end, b_.U32(static_cast<uint32_t>(turn)), start, body);
+}
+
+std::size_t RowEmitter::ProgramSize() const {
+  std::size_t out = 0;
+  for (const ReduceStage& stage : k_.stages) out += stage.program.nodes.size() + stage.program.space.expr_count();
+  return out;
+}
+
+Values RowEmitter::Meet(const ReductionValues& values, Values state) {
+  if (state.empty()) return state;
+  if (owner_ == RowOwner::kInvocation) return state;
+  if (owner_ == RowOwner::kSubgroup) return values.MergeSubgroup(state, subgroup_);
+  uint32_t entries = local_;
+  Value entry = b_.LocalIndex();
+  if (subgroup_ != 0) {
+    state = values.MergeSubgroup(state, subgroup_);
+    entries = local_ / subgroup_;
+    entry = b_.SubgroupId();
+  }
+  auto put = [&](Value at, const Values& s) {
+    for (std::size_t i = 0; i < s.size(); ++i) {
+      const Value word = s[i].kind == Kind::kBool ? b_.Select(s[i], b_.U32(1), b_.U32(0)) : s[i];
+      b_.StoreShared(SharedFor(i, word.kind), at, word);
+    }
+  };
+  auto get = [&](Value at) {
+    Values out;
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const Kind kind = state[i].kind == Kind::kBool ? Kind::kU32 : state[i].kind;
+      const Value word = b_.LoadShared(SharedFor(i, kind), kind, 1, at);
+      out.push_back(state[i].kind == Kind::kBool ? b_.Compare(Cmp::kNe, word, b_.U32(0)) : word);
+    }
+    return out;
+  };
+  b_.WorkgroupBarrier();  // the last use of the arrays is over
+  if (subgroup_ != 0) {
+    b_.If(b_.Compare(Cmp::kEq, b_.SubgroupLane(), b_.U32(0)), [&] { put(entry, state); });
+  } else {
+    put(entry, state);
+  }
+  b_.WorkgroupBarrier();
+  if (subgroup_ == 0) {
+    for (uint32_t half = entries / 2; half >= 1; half /= 2) {
+      b_.If(b_.Compare(Cmp::kULt, entry, b_.U32(half)),
+            [&] { put(entry, values.Merge(get(entry), get(b_.Add(entry, b_.U32(half))))); });
+      b_.WorkgroupBarrier();
+    }
+    return get(b_.U32(0));
+  }
+  Values total = get(b_.U32(0));
+  for (uint32_t i = 1; i < entries; ++i) total = values.Merge(total, get(b_.U32(i)));
+  return total;
+}
+
+Id RowEmitter::SharedFor(std::size_t i, Kind kind) {
+  auto [it, inserted] = shared_.try_emplace({i, kind}, 0);
+  if (inserted) it->second = b_.SharedArray(kind, 1, subgroup_ != 0 ? local_ / subgroup_ : local_);
+  return it->second;
+}
+
+}  // namespace krafla::spirv
