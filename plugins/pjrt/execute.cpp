@@ -180,48 +180,53 @@ Result<> WaitForEnd(const Completion& done, std::size_t results, PJRT_LoadedExec
   return Failure(*error);
 }
 
-}  // namespace
-
-Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
-  const std::shared_ptr<Program>& program = args.executable->program;
-  if (args.executable->deleted) return FailedPrecondition("'{}' has been deleted.", program->name());
-  std::vector<PJRT_Device*> devices = program->devices();
+// The devices of this run. INVALID_ARGUMENT where the caller names others, or gives arguments for others.
+Result<std::vector<PJRT_Device*>> DevicesOfRun(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
+  std::vector<PJRT_Device*> devices = program.devices();
   if (args.execute_device != nullptr) {
     if (devices.size() != 1)
-      return InvalidArgument("'{}' runs on {} devices at once, not on one alone.", program->name(), devices.size());
-    if (!program->options().portable && args.execute_device != devices[0])
-      return InvalidArgument("'{}' was compiled for device {}, not for device {}.", program->name(),
+      return InvalidArgument("'{}' runs on {} devices at once, not on one alone.", program.name(), devices.size());
+    if (!program.options().portable && args.execute_device != devices[0])
+      return InvalidArgument("'{}' was compiled for device {}, not for device {}.", program.name(),
                              devices[0]->description.id, args.execute_device->description.id);
     devices[0] = args.execute_device;
   }
   if (args.num_devices != devices.size())
-    return InvalidArgument("'{}' runs on {} devices, arguments were given for {}.", program->name(), devices.size(),
+    return InvalidArgument("'{}' runs on {} devices, arguments were given for {}.", program.name(), devices.size(),
                            args.num_devices);
+  return devices;
+}
 
-  std::vector<bool> donated(program->parameters().size());
-  if (program->donates_any()) {
-    for (std::size_t i = 0; i < donated.size(); ++i) donated[i] = program->donates(i);
-    if (args.options != nullptr && KRAFLA_PJRT_HAS(*args.options, num_non_donatable_input_indices)) {
-      for (std::size_t i = 0; i < args.options->num_non_donatable_input_indices; ++i) {
-        const int64_t index = args.options->non_donatable_input_indices[i];
-        if (index >= 0 && index < std::ssize(donated)) donated[static_cast<std::size_t>(index)] = false;
-      }
-    }
+// Which arguments the program donates and the caller does not keep.
+std::vector<bool> DonatedArguments(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
+  std::vector<bool> donated(program.parameters().size());
+  if (!program.donates_any()) return donated;
+  for (std::size_t i = 0; i < donated.size(); ++i) donated[i] = program.donates(i);
+  if (args.options == nullptr || !KRAFLA_PJRT_HAS(*args.options, num_non_donatable_input_indices)) return donated;
+  for (std::size_t i = 0; i < args.options->num_non_donatable_input_indices; ++i) {
+    const int64_t index = args.options->non_donatable_input_indices[i];
+    if (index >= 0 && index < std::ssize(donated)) donated[static_cast<std::size_t>(index)] = false;
   }
-  for (std::size_t d = 0; d < devices.size(); ++d)
-    KRAFLA_TRY(
-        Check(*program, *devices[d], args.num_args == 0 ? nullptr : args.argument_lists[d], args.num_args, donated));
+  return donated;
+}
 
-  auto run = std::make_shared<Run>(program);
-  bool all_there = true;
-  std::vector<std::shared_ptr<Completion>> missing;
+// What a run has to wait for.
+struct Readiness {
+  bool all_there = true;                               // every argument has its value
+  std::vector<std::shared_ptr<Completion>> elsewhere;  // of arguments that no lane of the run makes before it
+};
+
+// Takes what the caller gave into the run: from here on, donated arguments are the run's.
+Result<Readiness> TakeArguments(Run& run, const Program& program, const PJRT_LoadedExecutable_Execute_Args& args,
+                                const std::vector<PJRT_Device*>& devices, const std::vector<bool>& donated) {
+  Readiness out;
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    std::vector<Argument>& own = run->arguments.emplace_back();
+    std::vector<Argument>& own = run.arguments.emplace_back();
     own.reserve(args.num_args);
     for (std::size_t i = 0; i < args.num_args; ++i) {
       PJRT_Buffer& buffer = *args.argument_lists[d][i];
       Argument a;
-      const Shape& wanted = program->parameters()[i];
+      const Shape& wanted = program.parameters()[i];
       if (wanted.IsArray() && buffer.shape().layout() != wanted.layout()) a.ordered = buffer.shape();
       if (donated[i]) {
         KRAFLA_ASSIGN(auto given, buffer.Donate());
@@ -231,59 +236,81 @@ Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
         KRAFLA_ASSIGN(a.array, buffer.array());
       }
       if (!a.array->ready()->done() && a.array->value() == nullptr) {
-        all_there = false;
-        if (a.array->maker() != devices[d]->lane) missing.push_back(a.array->ready());
+        out.all_there = false;
+        if (a.array->maker() != devices[d]->lane) out.elsewhere.push_back(a.array->ready());
       }
       own.push_back(std::move(a));
     }
   }
+  return out;
+}
+
+// Gives the caller buffers that the run will fill, and events of its end. `posted_now`: the run goes to its lanes
+// before any run that reads its results, so that these need not wait for it.
+void GiveResults(Run& run, const Program& program, PJRT_LoadedExecutable_Execute_Args& args,
+                 const std::vector<PJRT_Device*>& devices, bool posted_now) {
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    std::vector<std::shared_ptr<Array>>& results = run->results.emplace_back();
-    for (std::size_t i = 0; i < program->results().size(); ++i) {
-      std::unique_ptr<PJRT_Buffer> buffer =
-          NewBuffer(devices[d]->memories[static_cast<std::size_t>(program->result_memories()[i])],
-                    program->results()[i], run->done);
+    std::vector<std::shared_ptr<Array>>& results = run.results.emplace_back();
+    for (std::size_t i = 0; i < program.results().size(); ++i) {
+      std::unique_ptr<PJRT_Buffer> buffer = NewBuffer(
+          devices[d]->memories[static_cast<std::size_t>(program.result_memories()[i])], program.results()[i], run.done);
       results.push_back(*buffer->array());
-      // Runs that are posted now come before those that read their results; others may not.
-      if (missing.empty()) results.back()->set_maker(devices[d]->lane);
+      if (posted_now) results.back()->set_maker(devices[d]->lane);
       args.output_lists[d][i] = buffer.release();
     }
-    if (args.device_complete_events != nullptr) args.device_complete_events[d] = NewEvent(run->done);
+    if (args.device_complete_events != nullptr) args.device_complete_events[d] = NewEvent(run.done);
   }
+}
+
+// Runs a short program at once where its lane is free; gives whether it has.
+bool RunHere(Run& run, Lane& lane) {
+  {
+    const Lane::Turn turn = lane.TryEnter();
+    if (!turn) return false;
+    run.Work(lane);
+  }
+  run.Tell(lane);
+  return true;
+}
+
+// Hands the run to its lanes, at once or when the last array that comes from elsewhere is there.
+void PostRun(const std::shared_ptr<Run>& run, const std::shared_ptr<Program>& program, Lane& lane,
+             const std::vector<std::shared_ptr<Completion>>& elsewhere) {
+  auto post = [run, program, &lane](Lane::WhenFull when_full) {
+    Lane::Job job{[run, &lane] { run->Work(lane); }, [run, &lane] { run->Tell(lane); }};
+    if (program->is_group()) Lane::PostToAll(program->lanes(), std::move(job), when_full);
+    else lane.Post(std::move(job), when_full);
+  };
+  if (elsewhere.empty()) return post(Lane::WhenFull::kWait);
+  auto postponed = std::make_shared<Postponed>();
+  postponed->missing = elsewhere.size();
+  postponed->post = [post] { post(Lane::WhenFull::kPostAnyway); };
+  for (const std::shared_ptr<Completion>& one : elsewhere)
+    one->Then([postponed](const Status*) { postponed->Count(); });
+}
+
+}  // namespace
+
+Result<> LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& args) {
+  const std::shared_ptr<Program>& program = args.executable->program;
+  if (args.executable->deleted) return FailedPrecondition("'{}' has been deleted.", program->name());
+  KRAFLA_ASSIGN(const std::vector<PJRT_Device*> devices, DevicesOfRun(*program, args));
+  const std::vector<bool> donated = DonatedArguments(*program, args);
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    KRAFLA_TRY(
+        Check(*program, *devices[d], args.num_args == 0 ? nullptr : args.argument_lists[d], args.num_args, donated));
+
+  auto run = std::make_shared<Run>(program);
+  KRAFLA_ASSIGN(const Readiness ready, TakeArguments(*run, *program, args, devices, donated));
+  GiveResults(*run, *program, args, devices, ready.elsewhere.empty());
 
   Lane& lane = *devices[0]->lane;
   // A callback that runs a program of its own kind is on a lane's thread; waiting there could be for itself.
   const bool wait = program->calls_user_function() &&
                     std::ranges::none_of(program->lanes(), [](const Lane* l) { return l->IsOwnThread(); });
-  auto outcome = [&] { return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>(); };
-  if (all_there && !program->is_group() && program->last_run_ns() < kShortRunNs) {
-    bool ran = false;
-    if (const Lane::Turn turn = lane.TryEnter()) {
-      run->Work(lane);
-      ran = true;
-    }
-    if (ran) {
-      run->Tell(lane);
-      return outcome();
-    }
-  }
-  auto post = [run, program, &lane](Lane::WhenFull when_full) {
-    Lane::Job job{[run, &lane] { run->Work(lane); }, [run, &lane] { run->Tell(lane); }};
-    if (program->is_group()) {
-      Lane::PostToAll(program->lanes(), std::move(job), when_full);
-    } else {
-      lane.Post(std::move(job), when_full);
-    }
-  };
-  if (missing.empty()) {
-    post(Lane::WhenFull::kWait);
-    return outcome();
-  }
-  auto postponed = std::make_shared<Postponed>();
-  postponed->missing = missing.size();
-  postponed->post = [post] { post(Lane::WhenFull::kPostAnyway); };
-  for (const std::shared_ptr<Completion>& one : missing) one->Then([postponed](const Status*) { postponed->Count(); });
-  return outcome();
+  const bool at_once = ready.all_there && !program->is_group() && program->last_run_ns() < kShortRunNs;
+  if (!at_once || !RunHere(*run, lane)) PostRun(run, program, lane, ready.elsewhere);
+  return wait ? WaitForEnd(*run->done, program->results().size(), args) : Result<>();
 }
 
 }  // namespace krafla::pjrt
