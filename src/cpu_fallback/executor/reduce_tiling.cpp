@@ -118,139 +118,185 @@ ReduceLanes FindReduceLanes(const plan::ReduceKernel& body) {
   return out;
 }
 
-ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLanes& lanes) {
-  ReduceLayout layout = ReduceLayout::kElements;
-  TileShape tile;
-  bool has_dense_columns = false;
-  const int row_rank = static_cast<int>(body.row_dims.size());
-  const int rank = row_rank + static_cast<int>(body.element_dims.size());
-  auto extent = [&](int d) {
-    return d < row_rank ? body.row_dims[static_cast<std::size_t>(d)]
-                        : body.element_dims[static_cast<std::size_t>(d - row_rank)];
-  };
-  auto cost = [&](int d) {
-    double sum = 0;
+namespace {
+
+// The choice for one kernel: the dimension along which a step works, and the one in which tiles are repeated.
+class ReduceTilingChoice {
+ public:
+  ReduceTilingChoice(const plan::ReduceKernel& body, const ReduceLanes& lanes)
+      : body_(body),
+        lanes_(lanes),
+        row_rank_(static_cast<int>(body.row_dims.size())),
+        rank_(row_rank_ + static_cast<int>(body.element_dims.size())),
+        element_count_(Product(body.element_dims)),
+        dense_elements_(kDenseBytes / WidestResult(body, lanes)) {
     for (const ReduceStage& stage : body.stages)
+      for (const Reduction& r : stage.reductions) {
+        ordered_ |= r.kind == Reduction::Kind::kOther;
+        sums_floats_ |= DependsOnOrder(r);
+      }
+    computes_ = Computes(body);
+    tile_elements_ = native::HasNativeCode() && !ordered_ && computes_ ? kNativeElements : kTileElements;
+  }
+
+  ReduceTiling Choose() {
+    FindCheapest();
+    if (best_row_ < 0 && best_element_ < 0) return out_;
+    if (best_element_ < 0 || (best_row_ >= 0 && row_cost_ < element_cost_)) TileColumns();
+    else TileElements();
+    return out_;
+  }
+
+ private:
+  int64_t Extent(int d) const { return d < row_rank_ ? body_.row_dims[At(d)] : body_.element_dims[At(d - row_rank_)]; }
+  double Cost(int d) const {
+    double sum = 0;
+    for (const ReduceStage& stage : body_.stages)
       if (stage.scope == ReduceStage::Scope::kElement) sum += CostAlong(stage.program, d);
     return sum;
-  };
-  // Combiners that may not commute (the selection of a select-and-scatter) see a row's elements in order: tiles then
-  // lie along the innermost dimensions of elements.
-  bool ordered = false;
-  for (const ReduceStage& stage : body.stages)
-    for (const Reduction& r : stage.reductions) ordered |= r.kind == Reduction::Kind::kOther;
-  auto innermost_before = [&](int end) {
-    int out = end - 1;
-    while (out >= row_rank && extent(out) == 1) --out;
-    return out < row_rank ? -1 : out;
-  };
-  const int64_t element_count = Product(body.element_dims);
-  bool sums_floats = false;
-  for (const ReduceStage& stage : body.stages)
-    for (const Reduction& r : stage.reductions) sums_floats |= DependsOnOrder(r);
-  int best_row = -1, best_element = -1;
-  double row_cost = 1e300, element_cost = 1e300;
-  for (int d = 0; d < rank; ++d) {
-    if (extent(d) == 1 || (ordered && d >= row_rank && d != innermost_before(rank))) continue;
-    // Short arrays pay a step's overhead often.
-    const double c = cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(extent(d), 512));
-    if (d < row_rank ? c <= row_cost : c <= element_cost) {
-      (d < row_rank ? best_row : best_element) = d;
-      (d < row_rank ? row_cost : element_cost) = c;
-    }
   }
-  // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is
-  // left.
-  constexpr double kOwnCombiner = 3;
-  if (ordered && best_row >= 0 && extent(best_row) >= 16 && best_element >= 0 && extent(best_element) >= 32)
-    element_cost += kOwnCombiner;
-  // Short rows of a power of two are halved all at once, as one array.
-  if (ordered && best_element >= 0 && element_count == extent(best_element) && element_count <= kPairedRow &&
-      std::has_single_bit(At(element_count)))
-    element_cost = std::min(element_cost, cost(best_element));
-  // The second side: the longest other dimension of the same part.
-  auto other = [&](int first, int last, int taken) {
+  // The innermost dimension of elements before `end` that is not 1; -1: there is none.
+  int InnermostBefore(int end) const {
+    int out = end - 1;
+    while (out >= row_rank_ && Extent(out) == 1) --out;
+    return out < row_rank_ ? -1 : out;
+  }
+  // The longest of the dimensions [first, last) without `taken`; -1: all are 1.
+  int LongestOther(int first, int last, int taken) const {
     int out = -1;
     for (int d = first; d < last; ++d)
-      if (d != taken && extent(d) > 1 && (out < 0 || extent(d) >= extent(out))) out = d;
+      if (d != taken && Extent(d) > 1 && (out < 0 || Extent(d) >= Extent(out))) out = d;
     return out;
-  };
-  // Native code goes through several rows at a call, and has few arrays.
-  const int64_t tile_elements = native::HasNativeCode() && !ordered && Computes(body) ? kNativeElements : kTileElements;
-  const int64_t dense_elements = kDenseBytes / WidestResult(body, lanes);
-  if (best_row < 0 && best_element < 0) {
-    layout = ReduceLayout::kElements;
-  } else if (best_element < 0 || (best_row >= 0 && row_cost < element_cost)) {
-    // Of few columns each tile reads all of the cache lines that it touches where they lie along the elements.
-    const bool is_transposed = row_cost > element_cost - kOwnCombiner;
-    const int second_row = other(0, row_rank, best_row);
-    const int second_element = ordered ? innermost_before(rank) : other(row_rank, rank, -1);
-    int64_t columns = std::min<int64_t>(extent(best_row), ordered && is_transposed ? 128 : 512);
-    // Few elements are in one tile, where they may be transposed; own combiners take long arrays at a time.
-    const bool few = second_element >= 0 && extent(second_element) <= 16;
-    if (few && !ordered) columns = std::min(columns, RoundUp(tile_elements / extent(second_element), 16));
-    const int64_t most_rows = few ? extent(second_element) : tile_elements / columns;
-    tile.column_dim = best_row, tile.columns = columns;
-    const int64_t width = extent(best_row);
-    if (second_element >= 0 && !few && !ordered && width >= kFewColumns && width <= kDenseColumns &&
-        IsDense(body, lanes, best_row, second_element)) {
-      // Sums of floats are cut into groups of tiles, which are no longer than their turns.
-      const int64_t turns = sums_floats ? GroupTurns(element_count) : dense_elements;
-      layout = ReduceLayout::kRowsByElements;
-      has_dense_columns = true;
-      tile.columns = width, tile.row_dim = second_element;
-      tile.rows = std::min({extent(second_element), turns, dense_elements / width});
-    } else if (!few && second_element >= 0 && !ordered && Computes(body) && columns == width &&
-               columns * WidestResult(body, lanes) >= kLine) {
-      // Native code, and what folds its columns, go through many elements at a call.
-      layout = ReduceLayout::kRowsByElements;
-      tile.row_dim = second_element, tile.rows = std::min(extent(second_element), std::max<int64_t>(most_rows, 1));
-    } else if (columns < 256 && second_row >= 0 && extent(second_row) * columns >= 256) {
-      layout = ReduceLayout::kRows;
-      tile.row_dim = second_row, tile.rows = std::min(extent(second_row), kTileElements / 2 / columns);
-    } else if (second_element >= 0) {
-      layout = ReduceLayout::kRowsByElements;
-      tile.row_dim = second_element, tile.rows = std::min(extent(second_element), std::max<int64_t>(most_rows, 1));
-    } else {
-      layout = ReduceLayout::kRows;
+  }
+
+  // The dimensions of rows and of elements along which steps are cheapest, and what they cost.
+  void FindCheapest() {
+    for (int d = 0; d < rank_; ++d) {
+      if (Extent(d) == 1 || (ordered_ && d >= row_rank_ && d != InnermostBefore(rank_))) continue;
+      // Short arrays pay a step's overhead often.
+      const double c = Cost(d) + 20.0 / static_cast<double>(std::min<int64_t>(Extent(d), 512));
+      if (d < row_rank_ ? c <= row_cost_ : c <= element_cost_) {
+        (d < row_rank_ ? best_row_ : best_element_) = d;
+        (d < row_rank_ ? row_cost_ : element_cost_) = c;
+      }
     }
-  } else {
-    // What is read where it lies. Lanes add no more in turn than a group has.
-    const int64_t most_dense =
-        sums_floats ? std::min(dense_elements, kSummedLanes * GroupTurns(element_count)) : dense_elements;
-    const bool is_line = !ordered && IsDense(body, lanes, best_element, -1);
-    const int64_t columns =
-        std::min(extent(best_element), is_line ? std::max(most_dense, kTileElements) : tile_elements);
-    tile.column_dim = best_element, tile.columns = columns;
-    int second_element = other(row_rank, rank, best_element);
-    if (ordered) second_element = innermost_before(best_element);
-    int second_row = -1;
-    for (int d = row_rank - 1; d >= 0 && second_row < 0; --d)
-      if (extent(d) > 1) second_row = d;
-    const bool is_whole = columns == extent(best_element);
-    const bool are_rows = is_whole && second_row >= 0 && IsDense(body, lanes, best_element, second_row);
-    const bool is_block =
-        !ordered && is_whole && second_element >= 0 && IsDense(body, lanes, best_element, second_element);
-    // The interpreter takes what is the same throughout a row best from tiles of one row.
-    const auto is_element = [](const ReduceStage& stage) { return stage.scope == ReduceStage::Scope::kElement; };
-    const int64_t most_columns = tile_elements == kNativeElements                      ? kTileElements
-                                 : std::ranges::count_if(body.stages, is_element) == 1 ? kTileElements / 2
-                                                                                       : 256;
-    const bool by_rows = second_element < 0 && is_whole && second_row >= 0 && (columns <= most_columns || are_rows);
-    // Short rows that lie behind each other, of one of several element dimensions.
-    const bool by_short_rows = second_element >= 0 && !ordered && !is_block && are_rows && columns < kTileElements / 4;
-    if (by_rows || by_short_rows) {
-      layout = ReduceLayout::kElementsByRows;
-      tile.row_dim = second_row;
-      tile.rows = std::min(extent(second_row), (are_rows ? dense_elements : tile_elements) / columns);
+    // Own combiners are run step by step: over rows side by side once an element, along a row over halves of what is
+    // left.
+    if (ordered_ && best_row_ >= 0 && Extent(best_row_) >= 16 && best_element_ >= 0 && Extent(best_element_) >= 32)
+      element_cost_ += kOwnCombiner;
+    // Short rows of a power of two are halved all at once, as one array.
+    if (ordered_ && best_element_ >= 0 && element_count_ == Extent(best_element_) && element_count_ <= kPairedRow &&
+        std::has_single_bit(At(element_count_)))
+      element_cost_ = std::min(element_cost_, Cost(best_element_));
+  }
+
+  // Steps go along neighbouring rows.
+  void TileColumns() {
+    // Of few columns each tile reads all of the cache lines that it touches where they lie along the elements.
+    const bool is_transposed = row_cost_ > element_cost_ - kOwnCombiner;
+    const int second_row = LongestOther(0, row_rank_, best_row_);
+    const int second_element = ordered_ ? InnermostBefore(rank_) : LongestOther(row_rank_, rank_, -1);
+    int64_t columns = std::min<int64_t>(Extent(best_row_), ordered_ && is_transposed ? 128 : 512);
+    // Few elements are in one tile, where they may be transposed; own combiners take long arrays at a time.
+    const bool few = second_element >= 0 && Extent(second_element) <= 16;
+    if (few && !ordered_) columns = std::min(columns, RoundUp(tile_elements_ / Extent(second_element), 16));
+    const int64_t most_rows = few ? Extent(second_element) : tile_elements_ / columns;
+    const int64_t width = Extent(best_row_);
+    TileShape& tile = out_.tile;
+    tile.column_dim = best_row_, tile.columns = columns;
+    if (second_element >= 0 && !few && TakeDenseColumns(second_element)) return;
+    const bool takes_lines =
+        !few && !ordered_ && computes_ && columns == width && columns * WidestResult(body_, lanes_) >= kLine;
+    if (second_element >= 0 && takes_lines) {
+      // Native code, and what folds its columns, go through many elements at a call.
+      out_.layout = ReduceLayout::kRowsByElements;
+      tile.row_dim = second_element, tile.rows = std::min(Extent(second_element), std::max<int64_t>(most_rows, 1));
+    } else if (columns < 256 && second_row >= 0 && Extent(second_row) * columns >= 256) {
+      out_.layout = ReduceLayout::kRows;
+      tile.row_dim = second_row, tile.rows = std::min(Extent(second_row), kTileElements / 2 / columns);
+    } else if (second_element >= 0) {
+      out_.layout = ReduceLayout::kRowsByElements;
+      tile.row_dim = second_element, tile.rows = std::min(Extent(second_element), std::max<int64_t>(most_rows, 1));
     } else {
-      layout = ReduceLayout::kElements;
-      const int64_t most = is_block ? most_dense : tile_elements;
-      if (second_element >= 0 && most / columns > 1 && (!ordered || is_whole))
-        tile.row_dim = second_element, tile.rows = std::min(extent(second_element), most / columns);
+      out_.layout = ReduceLayout::kRows;
     }
   }
-  return {layout, tile, has_dense_columns};
+
+  // Takes whole rows of memory where the columns lie in it one behind the other; gives whether they do.
+  bool TakeDenseColumns(int second_element) {
+    const int64_t width = Extent(best_row_);
+    if (ordered_ || width < kFewColumns || width > kDenseColumns || !IsDense(body_, lanes_, best_row_, second_element))
+      return false;
+    // Sums of floats are cut into groups of tiles, which are no longer than their turns.
+    const int64_t turns = sums_floats_ ? GroupTurns(element_count_) : dense_elements_;
+    out_.layout = ReduceLayout::kRowsByElements;
+    out_.has_dense_columns = true;
+    out_.tile.columns = width, out_.tile.row_dim = second_element;
+    out_.tile.rows = std::min({Extent(second_element), turns, dense_elements_ / width});
+    return true;
+  }
+
+  // Steps go along the elements of a row.
+  void TileElements() {
+    // What is read where it lies. Lanes add no more in turn than a group has.
+    const int64_t most_dense =
+        sums_floats_ ? std::min(dense_elements_, kSummedLanes * GroupTurns(element_count_)) : dense_elements_;
+    const bool is_line = !ordered_ && IsDense(body_, lanes_, best_element_, -1);
+    const int64_t columns =
+        std::min(Extent(best_element_), is_line ? std::max(most_dense, kTileElements) : tile_elements_);
+    TileShape& tile = out_.tile;
+    tile.column_dim = best_element_, tile.columns = columns;
+    const int second_element =
+        ordered_ ? InnermostBefore(best_element_) : LongestOther(row_rank_, rank_, best_element_);
+    int second_row = -1;
+    for (int d = row_rank_ - 1; d >= 0 && second_row < 0; --d)
+      if (Extent(d) > 1) second_row = d;
+    const bool is_whole = columns == Extent(best_element_);
+    const bool are_rows = is_whole && second_row >= 0 && IsDense(body_, lanes_, best_element_, second_row);
+    const bool is_block =
+        !ordered_ && is_whole && second_element >= 0 && IsDense(body_, lanes_, best_element_, second_element);
+    // The interpreter takes what is the same throughout a row best from tiles of one row.
+    const auto is_element = [](const ReduceStage& stage) { return stage.scope == ReduceStage::Scope::kElement; };
+    const int64_t most_columns = tile_elements_ == kNativeElements                      ? kTileElements
+                                 : std::ranges::count_if(body_.stages, is_element) == 1 ? kTileElements / 2
+                                                                                        : 256;
+    const bool by_rows = second_element < 0 && is_whole && second_row >= 0 && (columns <= most_columns || are_rows);
+    // Short rows that lie behind each other, of one of several element dimensions.
+    const bool by_short_rows = second_element >= 0 && !ordered_ && !is_block && are_rows && columns < kTileElements / 4;
+    if (by_rows || by_short_rows) {
+      out_.layout = ReduceLayout::kElementsByRows;
+      tile.row_dim = second_row;
+      tile.rows = std::min(Extent(second_row), (are_rows ? dense_elements_ : tile_elements_) / columns);
+      return;
+    }
+    out_.layout = ReduceLayout::kElements;
+    const int64_t most = is_block ? most_dense : tile_elements_;
+    if (second_element >= 0 && most / columns > 1 && (!ordered_ || is_whole))
+      tile.row_dim = second_element, tile.rows = std::min(Extent(second_element), most / columns);
+  }
+
+  // What a step over rows side by side saves over one along a row, where combiners are the program's own.
+  static constexpr double kOwnCombiner = 3;
+
+  const plan::ReduceKernel& body_;
+  const ReduceLanes& lanes_;
+  const int row_rank_, rank_;
+  const int64_t element_count_;
+  const int64_t dense_elements_;  // of a tile that is read where it lies
+  int64_t tile_elements_ = 0;     // of any other: native code goes through several rows at a call, and has few arrays
+  // Combiners that may not commute (the selection of a select-and-scatter) see a row's elements in order: tiles then
+  // lie along the innermost dimensions of elements.
+  bool ordered_ = false;
+  bool sums_floats_ = false, computes_ = false;
+  int best_row_ = -1, best_element_ = -1;
+  double row_cost_ = 1e300, element_cost_ = 1e300;
+  ReduceTiling out_;
+};
+
+}  // namespace
+
+ReduceTiling ChooseReduceTiling(const plan::ReduceKernel& body, const ReduceLanes& lanes) {
+  return ReduceTilingChoice(body, lanes).Choose();
 }
 
 }  // namespace krafla::cpu
