@@ -174,4 +174,12 @@ inline void CheckLoop(const plan::ElementProgram& program, const std::string& wh
   for (std::size_t i = 0; i < got.size(); ++i) ExpectSame(program.buffers[i].storage, got[i], want[i], what);
 }
 
+// The index of the row-major element at the iterators.
+inline plan::IndexId RowMajor(plan::ProgramBuilder& b) {
+  std::vector<plan::IndexId> iters;
+  for (int d = 0; d < static_cast<int>(b.space().dims().size()); ++d) iters.push_back(b.space().Iter(d));
+  Dims dims = b.space().dims();
+  return b.space().Linearize(iters, dims);
+}
+
 }  // namespace krafla

@@ -6,28 +6,14 @@
 
 #include "evaluator/evaluator.h"
 #include "pass_harness.h"
+#include "same_results.h"
 
 namespace krafla {
 namespace {
 
-// Small whole numbers, so that sums come out the same in any order.
-Literal FilledWithIntegers(const Shape& shape, uint32_t seed) {
-  auto out = Literal::Create(shape);
-  KRAFLA_CHECK(out.has_value());
-  uint32_t state = seed * 2654435761u + 12345u;
-  auto next = [&] { return static_cast<int>((state = state * 1664525u + 1013904223u) >> 28) - 8; };
-  if (shape.element_type() == ElementType::kF32)
-    for (float& v : out->data<float>()) v = static_cast<float>(next());
-  else if (shape.element_type() == ElementType::kS32)
-    for (int32_t& v : out->data<int32_t>()) v = next();
-  else if (shape.element_type() == ElementType::kPred)
-    for (uint8_t& v : out->data<uint8_t>()) v = next() > 0;
-  return std::move(*out);
-}
-
 // `live` at the start of an array of the bounds, and behind it what no result may depend on.
 Literal InBounds(const Literal& live, const Shape& bounds) {
-  Literal out = FilledWithIntegers(bounds.WithStaticDims(), 977);
+  Literal out = SmallNumbers(bounds.WithStaticDims(), 977);
   if (bounds.element_type() == ElementType::kF32)
     for (float& v : out.data<float>()) v = std::numeric_limits<float>::quiet_NaN();
   if (live.shape().element_count() == 0) return out;
@@ -82,7 +68,7 @@ void ExpectSameOfSizes(std::string_view text, const std::vector<int64_t>& sizes,
         if (p->shape().IsDynamicDim(d))
           counts.push_back(static_cast<int32_t>(dims[static_cast<std::size_t>(d)] = std::min(size, p->shape().dim(d))));
       auto shape = Shape::MakeArray(p->shape().element_type(), dims);
-      given.push_back(FilledWithIntegers(*shape, static_cast<uint32_t>(given.size() + 1)));
+      given.push_back(SmallNumbers(*shape, static_cast<uint32_t>(given.size() + 1)));
       padded.push_back(InBounds(given.back(), p->shape()));
     }
     for (int32_t n : counts) {

@@ -1,238 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots and convolutions of small whole numbers, exact in every order, against plain loops.
-#include "kernel_fixture.h"
-
-#include "krafla/shape.h"
+// Convolutions of small whole numbers, exact in every order, against plain loops.
+#include "contraction_cases.h"
 
 namespace krafla {
 namespace {
-
-using plan::ElementProgram;
-using plan::IndexId;
-using plan::NodeId;
-using plan::ProgramBuilder;
-
-double ReadNumber(ElementType storage, const std::byte* data, int64_t i) {
-  const uint64_t v = reference::ReadElement(storage, data, i);
-  if (IsSigned(storage))
-    return StorageBytes(storage) == 8 ? static_cast<double>(static_cast<int64_t>(v)) : static_cast<int32_t>(v);
-  if (IsUnsigned(storage)) return static_cast<double>(v);
-  return storage == ElementType::kF64 ? reference::As<double>(v) : reference::As<float>(v);
-}
-void WriteNumber(ElementType storage, std::byte* data, int64_t i, double value) {
-  uint64_t bits = IsIntegral(storage)            ? static_cast<uint64_t>(static_cast<int64_t>(value))
-                  : storage == ElementType::kF64 ? reference::Bits(value)
-                                                 : reference::Bits(static_cast<float>(value));
-  reference::WriteElement(storage, data, i, bits);
-}
-AlignedBytes WholeNumbers(ElementType storage, int64_t count, std::mt19937& random) {
-  AlignedBytes out(static_cast<std::size_t>(count * StorageBytes(storage)));
-  for (int64_t i = 0; i < count; ++i) {
-    const int value = static_cast<int>(random() % 7) - (IsUnsigned(storage) ? 0 : 3);
-    WriteNumber(storage, out.data(), i, value);
-  }
-  return out;
-}
-
-enum class After { kStore, kBiasRelu, kTransposedStore };
-
-// param 0 over `dims`, rounded to `result`; with a bias along the last dimension and a relu, or stored with the last
-// two dimensions exchanged.
-ElementProgram MakeEpilogue(const Dims& dims, ElementType sum, ElementType result, After after,
-                            std::span<const plan::ProgramBuffer> buffers) {
-  ProgramBuilder b(dims);
-  for (const plan::ProgramBuffer& p : buffers) b.AddBuffer(p.storage, p.element_count, p.written);
-  std::vector<IndexId> iters;
-  for (int d = 0; d < static_cast<int>(dims.size()); ++d) iters.push_back(b.space().Iter(d));
-  Dims stored = dims;
-  if (after == After::kTransposedStore) {
-    std::swap(iters[iters.size() - 1], iters[iters.size() - 2]);
-    std::swap(stored[dims.size() - 1], stored[dims.size() - 2]);
-  }
-  NodeId v = b.Convert(b.Param(sum, 0, ~uint64_t{0} >> 1), sum, result);
-  if (after == After::kBiasRelu) {
-    NodeId bias = b.Load(3, result, iters.back());
-    v = b.Hlo(Opcode::kAdd, result, {v, bias});
-    v = b.Hlo(Opcode::kMaximum, result, {v, b.Convert(b.ConstantInt(ElementType::kS32, 0), ElementType::kS32, result)});
-  }
-  b.AddStore({.buffer = 2, .index = b.space().Linearize(iters, stored), .node = v, .storage = result});
-  return std::move(b).Finish();
-}
-
-struct DotCase {
-  Dims batch;
-  int64_t m, n, k;
-  ElementType lhs, rhs, sum, result;
-  bool lhs_transposed = false, rhs_transposed = false, share_rhs = false;
-  After after = After::kStore;
-};
-
-void CheckDot(const DotCase& c) {
-  std::mt19937 random(3);
-  const int64_t batches = Product(c.batch), m = c.m, n = c.n, k = c.k;
-  plan::DotKernel dot;
-  dot.batch = c.batch;
-  dot.m = m, dot.n = n, dot.k = k;
-  dot.lhs_m_stride = c.lhs_transposed ? 1 : k, dot.lhs_k_stride = c.lhs_transposed ? m : 1;
-  dot.rhs_k_stride = c.rhs_transposed ? 1 : n, dot.rhs_n_stride = c.rhs_transposed ? k : 1;
-  dot.lhs_offset = 5, dot.rhs_offset = 3;
-  for (std::size_t d = 0; d < c.batch.size(); ++d) {
-    const int64_t inner = Product(std::span<const int64_t>(c.batch).subspan(d + 1));
-    dot.lhs_batch_strides.push_back(inner * m * k);
-    dot.rhs_batch_strides.push_back(c.share_rhs ? 0 : inner * k * n);
-  }
-  dot.lhs_type = c.lhs, dot.rhs_type = c.rhs, dot.accumulate_type = c.sum, dot.result_type = c.result;
-  const int64_t lhs_count = batches * m * k + 5, rhs_count = (c.share_rhs ? 1 : batches) * k * n + 3;
-  const plan::ProgramBuffer buffers[] = {
-      {c.lhs, lhs_count, false}, {c.rhs, rhs_count, false}, {c.result, batches * m * n, true}, {c.result, n, false}};
-  Dims dims = c.batch;
-  dims.push_back(m), dims.push_back(n);
-  dot.epilogue = MakeEpilogue(dims, c.sum, c.result, c.after, buffers);
-  plan::KernelPlan plan;
-  plan.name = "dot";
-  for (const plan::ProgramBuffer& b : buffers)
-    plan.bindings.push_back({b.storage, b.element_count, !b.written, b.written});
-  AlignedBytes lhs = WholeNumbers(c.lhs, lhs_count, random), rhs = WholeNumbers(c.rhs, rhs_count, random);
-  AlignedBytes bias = WholeNumbers(c.result, n, random), got = WholeNumbers(c.result, batches * m * n, random),
-               want = got;
-  for (int64_t b = 0; b < batches; ++b)
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int64_t p = 0; p < k; ++p)
-          sum += ReadNumber(c.lhs, lhs.data(), 5 + b * m * k + i * dot.lhs_m_stride + p * dot.lhs_k_stride) *
-                 ReadNumber(c.rhs, rhs.data(),
-                            3 + (c.share_rhs ? 0 : b * k * n) + p * dot.rhs_k_stride + j * dot.rhs_n_stride);
-        if (c.after == After::kBiasRelu) sum = std::max(0.0, sum + ReadNumber(c.result, bias.data(), j));
-        const int64_t at = c.after == After::kTransposedStore ? b * m * n + j * m + i : (b * m + i) * n + j;
-        WriteNumber(c.result, want.data(), at, sum);
-      }
-  plan.body = std::move(dot);
-  std::byte* pointers[] = {lhs.data(), rhs.data(), got.data(), bias.data()};
-  RunKernel(plan, pointers);
-  ExpectSame(c.result, got, want,
-             Format("dot {}x{}x{} batch {} {} {} -> {}{}{}{} after {}", m, n, k, batches, ElementTypeName(c.lhs),
-                    ElementTypeName(c.rhs), ElementTypeName(c.result), c.lhs_transposed ? " lhs^T" : "",
-                    c.rhs_transposed ? " rhs^T" : "", c.share_rhs ? " shared" : "", static_cast<int>(c.after)));
-}
-
-TEST(DotKernelTest, ShapesStridesAndEpilogues) {
-  using enum ElementType;
-  struct Size {
-    int64_t m, n, k;
-  };
-  for (const Size& s : {Size{1, 1, 1},
-                        {1, 37, 53},
-                        {41, 1, 29},
-                        {5, 7, 3},
-                        {64, 64, 64},
-                        {33, 100, 300},
-                        {130, 90, 70},
-                        {1, 3000, 65},
-                        {1, 5, 5000},
-                        {8, 48, 0}})
-    for (bool lt : {false, true})
-      for (bool rt : {false, true})
-        for (After after : {After::kStore, After::kBiasRelu, After::kTransposedStore})
-          CheckDot({{}, s.m, s.n, s.k, kF32, kF32, kF32, kF32, lt, rt, false, after});
-}
-
-TEST(DotKernelTest, Batches) {
-  using enum ElementType;
-  for (bool share : {false, true})
-    for (const Dims& batch : {Dims{3}, Dims{2, 5}, Dims{1}})
-      for (int64_t m : {1, 20, 65})
-        for (After after : {After::kStore, After::kBiasRelu, After::kTransposedStore})
-          CheckDot({batch, m, 70, 50, kF32, kF32, kF32, kF32, false, share, share, after});
-}
-
-TEST(DotKernelTest, BatchesOfTinyMatrices) {
-  using enum ElementType;
-  struct Size {
-    int64_t m, n, k;
-  };
-  for (const Size& s :
-       {Size{2, 2, 2}, {3, 3, 3}, {4, 4, 4}, {1, 3, 2}, {3, 1, 5}, {2, 2, 8}, {2, 3, 9}, {1, 1, 1}, {5, 2, 3}})
-    for (const Dims& batch : {Dims{37}, Dims{3, 21}, Dims{7}})
-      for (bool lt : {false, true})
-        for (bool rt : {false, true})
-          for (ElementType t : {kF32, kF64}) {
-            CheckDot({batch, s.m, s.n, s.k, t, t, t, t, lt, rt});
-            CheckDot({batch, s.m, s.n, s.k, t, t, t, t, lt, rt, true, After::kTransposedStore});
-          }
-}
-
-TEST(DotKernelTest, ProductsOfDepthOne) {
-  using enum ElementType;
-  for (const Dims& batch : {Dims{}, Dims{5}, Dims{2, 3}})
-    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{37, 50}, {3, 1000}, {300, 20}})
-      for (ElementType t : {kF32, kF64})
-        for (After after : {After::kStore, After::kBiasRelu, After::kTransposedStore})
-          for (bool transposed : {false, true})
-            CheckDot({batch, m, n, 1, t, t, t, t, transposed, transposed, transposed, after});
-}
-
-TEST(DotKernelTest, VectorsOfEveryType) {
-  using enum ElementType;
-  struct Types {
-    ElementType lhs, rhs, sum, result;
-  };
-  for (const Types& t : {Types{kF64, kF64, kF64, kF64},
-                         {kS32, kS32, kS32, kS32},
-                         {kS8, kS8, kS32, kS8},
-                         {kU8, kS8, kS32, kS32},
-                         {kS8, kU8, kS32, kS32},
-                         {kU8, kU8, kU32, kU8},
-                         {kBF16, kF32, kF32, kF32},
-                         {kF32, kF16, kF32, kF32}})
-    for (bool transposed : {false, true})
-      for (int64_t k : {3, 53, 3000}) {
-        CheckDot({{}, 1, 37, k, t.lhs, t.rhs, t.sum, t.result, transposed, transposed});
-        CheckDot({{3}, 41, 1, k, t.lhs, t.rhs, t.sum, t.result, transposed, transposed});
-      }
-}
-
-TEST(DotKernelTest, Types) {
-  using enum ElementType;
-  struct Types {
-    ElementType lhs, rhs, sum, result;
-  };
-  for (const Types& t : {Types{kBF16, kBF16, kF32, kBF16},
-                         {kBF16, kBF16, kF32, kF32},
-                         {kF16, kF16, kF32, kF16},
-                         {kF16, kF16, kF32, kF32},
-                         {kF32, kBF16, kF32, kF32},
-                         {kF64, kF64, kF64, kF64},
-                         {kF32, kF32, kF64, kF64},
-                         {kS8, kS8, kS32, kS32},
-                         {kU8, kS8, kS32, kS32},
-                         {kU8, kU8, kU32, kU32},
-                         {kS8, kS8, kS32, kS8},
-                         {kS32, kS32, kS32, kS32},
-                         {kS64, kS64, kS64, kS64},
-                         {kU64, kU64, kU64, kU64},
-                         {kS4, kS4, kS32, kS32},
-                         {kF8E4M3FN, kF8E5M2, kF32, kF32}})
-    for (int64_t m : {1, 3, 70})
-      for (bool rt : {false, true}) {
-        CheckDot({{}, m, 130, 90, t.lhs, t.rhs, t.sum, t.result, false, rt, false, After::kStore});
-        if (t.result != kS8)
-          CheckDot({{}, m, 130, 90, t.lhs, t.rhs, t.sum, t.result, rt, false, false, After::kBiasRelu});
-      }
-}
-
-// Products that oneDNN gets in parts: over the batch, the rows or the columns.
-TEST(DotKernelTest, Parts) {
-  using enum ElementType;
-  for (ElementType type : {kF32, kBF16})
-    for (After after : {After::kStore, After::kTransposedStore}) {
-      CheckDot({{}, 37, 500, 150, type, type, kF32, kF32, false, false, false, after});
-      CheckDot({{}, 37, 500, 150, type, type, kF32, kF32, true, true, false, after});
-      CheckDot({{}, 700, 50, 70, type, type, kF32, kF32, false, true, false, after});
-      CheckDot({{9}, 60, 70, 70, type, type, kF32, kF32, false, false, false, after});
-      CheckDot({{2, 9}, 40, 70, 70, type, type, kF32, kF32, false, false, true, after});
-    }
-}
 
 struct ConvCase {
   int64_t batch, in, out;
@@ -245,8 +16,8 @@ struct ConvCase {
   } x = {};
 };
 
-void CheckConv(const ConvCase& c) {
-  std::mt19937 random(5);
+// The convolution of a case, but for its epilogue.
+plan::ConvKernel ConvOf(const ConvCase& c) {
   plan::ConvKernel conv;
   ConvolutionAttributes& a = conv.attributes;
   const std::size_t rank = c.input.size();
@@ -261,7 +32,6 @@ void CheckConv(const ConvCase& c) {
   set(conv.kernel_dims, a.kernel_output_feature, c.out),
       set(conv.kernel_dims, a.kernel_input_feature, c.in / c.x.groups);
   set(conv.output_dims, a.output_batch, c.batch / c.x.batch_groups), set(conv.output_dims, a.output_feature, c.out);
-  Dims out_spatial;
   for (std::size_t d = 0; d < rank; ++d) {
     const int64_t first = c.x.channels_last ? 1 : 2;
     a.input_spatial.push_back(first + static_cast<int64_t>(d));
@@ -273,11 +43,20 @@ void CheckConv(const ConvCase& c) {
     set(conv.kernel_dims, a.kernel_spatial[d], c.window[d]);
     const int64_t spread = (c.input[d] - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high;
     const int64_t reach = (w.size - 1) * w.window_dilation + 1;
-    out_spatial.push_back((spread - reach) / w.stride + 1);
-    set(conv.output_dims, a.output_spatial[d], out_spatial[d]);
+    set(conv.output_dims, a.output_spatial[d], (spread - reach) / w.stride + 1);
   }
   conv.input_type = conv.kernel_type = c.x.input_type;
   conv.accumulate_type = c.x.sum, conv.result_type = c.x.result;
+  return conv;
+}
+
+void CheckConv(const ConvCase& c) {
+  std::mt19937 random(5);
+  plan::ConvKernel conv = ConvOf(c);
+  const ConvolutionAttributes& a = conv.attributes;
+  const std::size_t rank = c.input.size();
+  Dims out_spatial;
+  for (int64_t d : a.output_spatial) out_spatial.push_back(conv.output_dims[static_cast<std::size_t>(d)]);
   const int64_t in_count = Product(conv.input_dims), kernel_count = Product(conv.kernel_dims),
                 out_count = Product(conv.output_dims);
   const int64_t last = conv.output_dims.back();
@@ -525,15 +304,6 @@ TEST(ConvKernelTest, LongSums) {
                {1, 1},
                {.groups = 8, .channels_last = last, .after = after}});
   }
-}
-TEST(DotKernelTest, LongSums) {
-  using enum ElementType;
-  for (bool transposed : {false, true})
-    for (After after : {After::kStore, After::kBiasRelu, After::kTransposedStore}) {
-      CheckDot({{}, 20, 33, 2500, kF32, kF32, kF32, kF32, transposed, transposed, false, after});
-      CheckDot({{3}, 20, 33, 1100, kBF16, kBF16, kF32, kF32, false, transposed, false, after});
-      CheckDot({{}, 20, 33, 5000, kF16, kF16, kF32, kF16, false, transposed, false, after});
-    }
 }
 
 // What is computed as several ordinary convolutions.

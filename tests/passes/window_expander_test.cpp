@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expanders of windows: what is left has the recorded meaning, checked with the evaluator on the module before and
+// after.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "pass_harness.h"
+#include "same_results.h"
+
+namespace krafla {
+namespace {
+
+std::string Selecting(std::string_view x, std::string_view source, std::string_view window, std::string_view direction,
+                      std::string_view scatter) {
+  std::string_view type = x.substr(0, x.find('['));
+  return Format(R"(HloModule m
+sel {{ a = {0}[] parameter(0)
+ b = {0}[] parameter(1)
+ ROOT r = pred[] compare(a, b), direction={4} }}
+sct {{ a = {0}[] parameter(0)
+ b = {0}[] parameter(1)
+ ROOT r = {0}[] {5}(a, b) }}
+ENTRY main {{ s = {2} parameter(0)
+ i = {0}[] parameter(1)
+ x = {1} parameter(2)
+ ROOT r = {1} select-and-scatter(x, s, i), window={{{3}}}, select=sel, scatter=sct }})",
+                type, x, source, window, direction, scatter);
+}
+
+TEST(SelectAndScatterExpander, Windows) {
+  struct Case {
+    std::string_view dims, source, window;
+    bool unique;
+  };
+  constexpr Case kCases[] = {
+      {"[8,9]", "[4,3]", "size=2x3 stride=2x3", true},
+      {"[8,9]", "[7,4]", "size=2x3 stride=1x2", false},
+      {"[8,9]", "[3,3]", "size=3x3 stride=3x3 pad=0_1x0_0", true},
+      {"[8,9]", "[8,9]", "size=3x3 pad=1_1x1_1", false},
+      // The first and the last window of a row lie in padding.
+      {"[2,3]", "[2,5]", "size=1x2 stride=1x2 pad=0_0x3_4", true},
+      {"[8,9]", "[2,2]", "size=2x3 stride=4x4 rhs_dilate=3x2", false},
+      {"[8,9]", "[2,2]", "size=2x2 stride=4x4 rhs_dilate=3x3", true},
+      {"[4,3]", "[3,2]", "size=2x3 stride=2x2 lhs_dilate=2x2", false},
+      {"[2,3,2]", "[2,2,2]", "size=1x2x1", false},
+      {"[6]", "[0]", "size=7", false},
+  };
+  for (const Case& c : kCases) {
+    for (std::string_view type : {"s32", "f32"}) {
+      for (std::string_view direction : {"GE", "GT", "LE", "NE"}) {
+        for (std::string_view scatter : {"add", "subtract", "maximum"}) {
+          SCOPED_TRACE(c.window);
+          auto module = ExpectSame(
+              Selecting(Format("{}{}", type, c.dims), Format("{}{}", type, c.source), c.window, direction, scatter),
+              {"select_and_scatter_expander"});
+          ASSERT_TRUE(module);
+          EXPECT_TRUE(Find(*module, Opcode::kSelectAndScatter).empty());
+          if (c.source == "[0]") continue;
+          ASSERT_EQ(Find(*module, Opcode::kScatter).size(), 1u);
+          EXPECT_EQ(Find(*module, Opcode::kScatter)[0]->attr<ScatterAttributes>().unique_indices, c.unique);
+        }
+      }
+    }
+  }
+}
+
+// Where padding makes XLA split a loop, the last taps of a dimension come after all others: recorded from XLA:CPU.
+TEST(SelectAndScatterExpander, EqualsWherePaddingIs) {
+  auto module = ExpectSame(R"(HloModule m
+le { a = s32[] parameter(0)
+ b = s32[] parameter(1)
+ ROOT r = pred[] compare(a, b), direction=LE }
+add { a = s32[] parameter(0)
+ b = s32[] parameter(1)
+ ROOT r = s32[] add(a, b) }
+ENTRY main {
+ x = s32[2,2] constant({{1,0},{0,1}})
+ s = s32[1,2] constant({{10,20}})
+ z = s32[] constant(0)
+ ROOT r = s32[2,2] select-and-scatter(x, s, z), window={size=2x2 pad=0_0x1_0}, select=le, scatter=add })",
+                           {"select_and_scatter_expander"});
+  ASSERT_TRUE(module);
+  auto got = RunWith(*module, {});
+  ASSERT_TRUE(got) << got.error().ToString();
+  const auto values = got->data<int32_t>();
+  EXPECT_EQ(std::vector<int32_t>(values.begin(), values.end()), (std::vector<int32_t>{0, 0, 30, 0}));
+  for (std::string_view window : {"size=3x3 stride=2x2 pad=0_1x0_1", "size=2x3 pad=1_0x1_1",
+                                  "size=3x2 stride=2x1 pad=1_1x1_1", "size=2x2 pad=1_1x1_1", "size=1x2 pad=0_0x1_0"}) {
+    auto windows = window.starts_with("size=3x3")   ? "f32[4,5]"
+                   : window.starts_with("size=2x3") ? "f32[8,10]"
+                   : window.starts_with("size=3x2") ? "f32[4,11]"
+                   : window.starts_with("size=2x2") ? "f32[9,11]"
+                                                    : "f32[8,10]";
+    ExpectSame(Selecting("f32[8,10]", windows, window, "GE", "add"), {"select_and_scatter_expander"});
+  }
+}
+
+// The same order in a reduce-window by 2 a + b, recorded from XLA:CPU; a sum stays as it is.
+TEST(WindowOrder, WherePaddingIs) {
+  auto text = [](std::string_view combine) {
+    return Format(R"(HloModule m
+f {{ a = s32[] parameter(0)
+ b = s32[] parameter(1)
+ two = s32[] constant(2)
+ d = s32[] multiply(a, two)
+ ROOT r = s32[] {} }}
+ENTRY main {{
+ x = s32[2,2] constant({{{{1,2}},{{3,4}}}})
+ z = s32[] constant(0)
+ ROOT r = s32[1,2] reduce-window(x, z), window={{size=2x2 pad=0_0x1_0}}, to_apply=f }})",
+                  combine);
+  };
+  auto module = RunOn(text("add(d, b)"), {"window_order"});
+  ASSERT_TRUE(module);
+  auto got = RunWith(*module, {});
+  ASSERT_TRUE(got) << got.error().ToString();
+  const auto values = got->data<int32_t>();
+  EXPECT_EQ(std::vector<int32_t>(values.begin(), values.end()), (std::vector<int32_t>{5, 28}));
+  auto sum = RunOn(text("add(a, b)"), {"window_order"});
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum->entry()->root()->opcode(), Opcode::kReduceWindow);
+}
+
+// Pairs, of which equals keep the first: the element that select-and-scatter would select.
+TEST(WindowOrder, Pairs) {
+  auto module = RunOn(R"(HloModule m
+f { a = s32[] parameter(0)
+ i = s32[] parameter(1)
+ b = s32[] parameter(2)
+ j = s32[] parameter(3)
+ p = pred[] compare(a, b), direction=LE
+ v = s32[] select(p, a, b)
+ k = s32[] select(p, i, j)
+ ROOT r = (s32[], s32[]) tuple(v, k) }
+ENTRY main {
+ x = s32[2,2] constant({{1,0},{0,1}})
+ n = s32[2,2] constant({{10,11},{12,13}})
+ z = s32[] constant(9)
+ m = s32[] constant(-1)
+ ROOT r = (s32[1,2], s32[1,2]) reduce-window(x, n, z, m), window={size=2x2 pad=0_0x1_0}, to_apply=f })",
+                      {"window_order"});
+  ASSERT_TRUE(module);
+  auto got = RunWith(*module, {});
+  ASSERT_TRUE(got) << got.error().ToString();
+  const auto at = got->elements()[1].data<int32_t>();
+  EXPECT_EQ(std::vector<int32_t>(at.begin(), at.end()), (std::vector<int32_t>{12, 12}));
+}
+
+TEST(SelectAndScatterExpander, NotANumber) {
+  const Literal floats = FloatLine(12, 30);
+  for (std::string_view direction : {"GE", "GT", "LT", "EQ"})
+    for (std::string_view window : {"size=3x3 pad=1_1x1_1", "size=3x4 stride=2x3 pad=0_2x0_2"})
+      ExpectSame(Selecting("f32[12,30]", window == "size=3x3 pad=1_1x1_1" ? "f32[12,30]" : "f32[6,10]", window,
+                           direction, "add"),
+                 {"select_and_scatter_expander"}, 0, &floats);
+}
+
+// The gradients of average pools whose windows do not overlap, by a dilation or by a pad.
+TEST(DilatedWindowExpander, OneElementAWindow) {
+  const auto text = [](std::string_view x, std::string_view window, std::string_view result,
+                       std::string_view pad = "") {
+    const std::string source = pad.empty() ? std::string("x") : Format("pad(x, i), padding={}", pad);
+    return Format(R"(HloModule m
+f {{ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = f32[] add(a, b) }}
+ENTRY main {{ x = {} parameter(0)
+ i = f32[] constant(0)
+ {}
+ ROOT r = {} reduce-window({}, i), window={{{}}}, to_apply=f }})",
+                  x, pad.empty() ? "" : "p = " + std::string(result.substr(0, result.find(';'))) + " " + source,
+                  pad.empty() ? result : result.substr(result.find(';') + 1), pad.empty() ? "x" : "p", window);
+  };
+  for (const auto& module :
+       {ExpectSame(text("f32[3,4]", "size=2x3 pad=1_1x2_2 lhs_dilate=2x3", "f32[6,12]"), {"dilated_window_expander"}),
+        ExpectSame(text("f32[3,4]", "size=1x3 pad=0_0x1_4 lhs_dilate=1x3", "f32[3,13]"), {"dilated_window_expander"}),
+        ExpectSame(text("f32[3,4]", "size=2x2 pad=0_0x0_0 lhs_dilate=2x2", "f32[4,6]"), {"dilated_window_expander"}),
+        ExpectSame(text("f32[3,4]", "size=2x2", "f32[7,10];f32[6,9]", "1_1_1x2_1_1"), {"dilated_window_expander"})}) {
+    ASSERT_TRUE(module);
+    EXPECT_TRUE(Find(*module, Opcode::kReduceWindow).empty());
+  }
+  // Another window beside them stays; so do windows of several elements.
+  ExpectSame(text("f32[3,4]", "size=2x3 pad=1_1x1_1 lhs_dilate=2x1", "f32[6,4]"), {"dilated_window_expander"});
+  auto longer = ExpectSame(text("f32[3]", "size=3 pad=2_2 lhs_dilate=2", "f32[7]"), {"dilated_window_expander"});
+  ASSERT_TRUE(longer);
+  EXPECT_EQ(Find(*longer, Opcode::kReduceWindow).size(), 1);
+}
+
+// No dilation is left, and no tap that meets a hole.
+TEST(DilatedConvolutionExpander, OfTheTapsThatMeetElements) {
+  struct Case {
+    std::string_view x, kernel, result, window, labels, rest;
+    std::size_t convolutions;
+  };
+  const Case cases[] = {
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,9,4]", "size=3 pad=1_1 lhs_dilate=2", "b0f_0io->b0f", "", 2},
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,13,4]", "size=3 pad=3_3 lhs_dilate=2", "b0f_0io->b0f", "", 2},
+      // Negative padding; windows that are turned round; a tap for every residue.
+      {"f32[2,5,3]", "f32[4,3,4]", "f32[2,5,4]", "size=4 pad=-1_0 lhs_dilate=2", "b0f_0io->b0f", "", 1},
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,9,4]", "size=3 pad=1_1 lhs_dilate=2 rhs_reversal=1", "b0f_0io->b0f", "", 2},
+      {"f32[2,5,3]", "f32[3,3,4]", "f32[2,13,4]", "size=3 pad=1_1 lhs_dilate=3", "b0f_0io->b0f", "", 1},
+      // Residues without any tap.
+      {"f32[2,5,3]", "f32[2,3,4]", "f32[2,14,4]", "size=2 pad=1_1 lhs_dilate=3", "b0f_0io->b0f", "", 1},
+      // Two dimensions in other orders, of which one has more; groups of features.
+      {"f32[3,2,4,5]", "f32[6,3,2,3]", "f32[2,6,7,15]", "size=3x2 pad=1_1x1_2 lhs_dilate=2x3", "fb01_o01i->bf01", "",
+       2},
+      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[2,7,4,9]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x1", "b01f_01io->b01f",
+       ", feature_group_count=3", 2},
+      {"f32[2,4,4,6]", "f32[3,3,2,9]", "f32[9,7,2,7]", "size=3x3 pad=1_1x1_1 lhs_dilate=2x2", "b01f_01io->f0b1",
+       ", feature_group_count=3", 4},
+  };
+  for (const Case& c : cases) {
+    const std::string text = Format(
+        "HloModule m\nENTRY main {{ x = {} parameter(0)\n k = {} parameter(1)\n"
+        " ROOT r = {} convolution(x, k), window={{{}}}, dim_labels={}{} }}",
+        c.x, c.kernel, c.result, c.window, c.labels, c.rest);
+    auto module = ExpectSame(text, {"dilated_convolution_expander"});
+    ASSERT_TRUE(module) << text;
+    const auto made = Find(*module, Opcode::kConvolution);
+    EXPECT_EQ(made.size(), c.convolutions) << text;
+    for (const Instruction* i : made)
+      for (const WindowDim& w : i->attr<ConvolutionAttributes>().window) EXPECT_EQ(w.base_dilation, 1) << text;
+  }
+  // Strides or dilated windows beside the dilation, and dilations far beyond the window, stay.
+  for (std::string_view window : {"size=3 pad=1_1 lhs_dilate=2 stride=2", "size=3 pad=2_2 lhs_dilate=2 rhs_dilate=2",
+                                  "size=3 pad=1_1 lhs_dilate=7"}) {
+    auto module = RunOn(Format("HloModule m\nENTRY main {{ x = f32[2,5,3] parameter(0)\n k = f32[3,3,4] parameter(1)\n"
+                               " ROOT r = f32[2,{},4] convolution(x, k), window={{{}}}, dim_labels=b0f_0io->b0f }}",
+                               window.find("stride") != window.npos ? 5
+                               : window.find("=7") != window.npos   ? 29
+                                                                    : 9,
+                               window),
+                        {"dilated_convolution_expander"});
+    ASSERT_TRUE(module);
+    EXPECT_GT(Find(*module, Opcode::kConvolution)[0]->attr<ConvolutionAttributes>().window[0].base_dilation, 1);
+  }
+}
+
+}  // namespace
+}  // namespace krafla
