@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Includes go one way: reads the #include lines of every source file and fails on one that no rule allows."""
+"""Includes go one way, sources and functions stay short: reads every source file and fails on what no rule allows."""
 import pathlib
 import re
 import sys
@@ -45,7 +45,38 @@ WORDS = {
 }
 # And words that a room does without.
 WITHOUT = {"spirv_codegen": ["is_cpu", "driver_name", "driver_info", "DeviceType"]}
-MAX_LINES = 800
+MAX_LINES = 600
+MAX_FUNCTION_LINES = 80
+# Functions that may be longer, and why: "path:name". Each is a list, of which a part would say no more than the whole.
+A_ROW_EACH = "a table: a row each"
+CASES = "a list of cases"
+NEST = "one nest of loops whose steps share their indices and sums"
+LONG_FUNCTIONS = {
+    "src/cpu_fallback/executor/block_program.cpp:RunStep": "a switch: the loop over steps is fastest with it as one function",
+    "src/cpu_fallback/native/x86_avx2_ops.cpp:EmitNode": "a switch over the operations of lanes",
+    "src/cpu_fallback/native/x86_avx512_ops.cpp:EmitConversion": "a switch over pairs of types",
+    "src/cpu_fallback/native/x86_avx512_ops.cpp:EmitNode": "a switch over the operations of lanes",
+    "src/cpu_fallback/executor/scatter_kernel.cpp:Make": "the layout of one scatter, of which each part reads those before it",
+    "src/evaluator/evaluator.cpp:RunInstruction": "a switch: a line an opcode",
+    "src/hlo_io/hlo_proto/instruction_record.cpp:ReadInstruction": "a switch over the fields of a message",
+    "src/hlo_io/hlo_proto/instruction_record.cpp:ReadOptions": "a switch over the fields of a message",
+    "src/hlo_io/hlo_text/attribute_table.cpp:KeysOf": "a switch: a line an opcode",
+    "src/hlo_io/stablehlo_bytecode/types.cpp:DecodeVhloType": "a switch over the codes of VHLO's types",
+    "src/spirv_codegen/kernels/conv_direct.cpp:EmitProducts": NEST,
+    "src/spirv_codegen/kernels/matrix.cpp:EmitPanels": NEST,
+    "src/spirv_codegen/kernels/matrix.cpp:EmitSharedTile": NEST,
+    "plugins/pjrt/plugin.cpp:MakeApi": A_ROW_EACH,
+    "tools/op_examples.cpp:Bodies": A_ROW_EACH,
+    "tests/builder/compute_cases.cpp:ComputeCases": A_ROW_EACH,
+    "tests/builder/control_cases.cpp:ControlCases": A_ROW_EACH,
+    "tests/builder/elementwise_cases.cpp:ElementwiseCases": A_ROW_EACH,
+    "tests/builder/movement_cases.cpp:MovementCases": A_ROW_EACH,
+    "tests/cpu_fallback/convolution_kernel_test.cpp:ConvKernelTest, Parts": CASES,
+    "tests/cpu_fallback/order_kernel_test.cpp:OrderKernelTest, Scatters": CASES,
+    "tests/cpu_fallback/reduce_kernel_test.cpp:ReduceKernelTest, Windows": CASES,
+    "tests/emit/choices_test.cpp:Rows": A_ROW_EACH,
+    "tests/numerics/specials_test.cpp:Specials, Unary": A_ROW_EACH,
+}
 
 
 def room_of(path):
@@ -67,8 +98,54 @@ def tests_may_see(name):
     return IN_TESTS + [folder] + ALLOWED.get(folder, []) + OTHER_TESTS.get(folder, [])
 
 
+# What opens a scope or a statement that is no function.
+NO_FUNCTION = re.compile(r"(?:template\s*<.*>\s*)?(?:namespace|class|struct|union|enum|extern|inline namespace|if|for|while|switch|else|do|"
+                         r"try|case|return)\b")
+ENDS_STATEMENT = re.compile(r"[;{}:]\s*(?://.*)?$|^\s*(?://|#)")
+
+
+def functions(lines):
+    """Name, first line and number of lines of each function, as clang-format lays them out: one ends at the brace that
+    closes in the column in which its declaration begins. Texts of programs within it do not count."""
+    n = 0
+    while n < len(lines):
+        if not lines[n].endswith("{"):
+            n += 1
+            continue
+        first = n
+        while first > 0 and lines[first - 1].strip() and not ENDS_STATEMENT.search(lines[first - 1]):
+            first -= 1
+        head = " ".join(line.strip() for line in lines[first:n + 1])
+        name = re.search(r"TEST(?:_[FP])?\((\w+, \w+)\)|(~?\w+)\s*\(", head)
+        if not name or NO_FUNCTION.match(head) or head.startswith(("}", "{")) or re.search(r"=\s*\{$", head):
+            n += 1
+            continue
+        margin = len(lines[first]) - len(lines[first].lstrip())
+        end = n + 1
+        while end < len(lines) and not lines[end].startswith(" " * margin + "}"):
+            end += 1
+        yield name.group(1) or name.group(2), first + 1, sum(line != "TEXT" for line in lines[first:end + 1])
+        n = end + 1
+
+
+RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.S)
+
+
+def check_functions(name, text, found, errors):
+    text = RAW_STRING.sub(lambda m: '"' + "\n".join(["TEXT"] * (m.group(0).count("\n") + 1)) + '"', text)
+    for function, line, count in functions(text.splitlines()):
+        if count <= MAX_FUNCTION_LINES:
+            continue
+        key = f"{name}:{function}"
+        if key in LONG_FUNCTIONS:
+            found.add(key)
+            print(f"{key}: {count} lines: {LONG_FUNCTIONS[key]}")
+        else:
+            errors.append(f"{name}:{line}: {function} has {count} lines, more than {MAX_FUNCTION_LINES}")
+
+
 def main():
-    errors, files = [], 0
+    errors, files, found = [], 0, set()
     for path in sorted((ROOT / "src").rglob("*")):
         if path.suffix not in (".h", ".cpp"):
             continue
@@ -78,6 +155,7 @@ def main():
         text = path.read_text()
         if text.count("\n") > MAX_LINES:
             errors.append(f"src/{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
+        check_functions(f"src/{name}", text, found, errors)
         if not text.isascii():
             errors.append(f"src/{name}: holds characters beyond ASCII")
         for number, line in enumerate(text.splitlines(), 1):
@@ -113,6 +191,7 @@ def main():
             text = path.read_text()
             if text.count("\n") > MAX_LINES:
                 errors.append(f"{name}: {text.count(chr(10))} lines, more than {MAX_LINES}")
+            check_functions(name, text, found, errors)
             if not text.isascii():
                 errors.append(f"{name}: holds characters beyond ASCII")
             allowed = ABOVE.get(folder) or tests_may_see(name)
@@ -136,6 +215,8 @@ def main():
                 errors.append(f"{name}:{number}: a public header may not include {m.group(2)}")
             if m and m.group(1) == "<" and ("/" in m.group(2) or "." in m.group(2)):
                 errors.append(f"{name}:{number}: a public header may not include <{m.group(2)}>")
+    for key in LONG_FUNCTIONS.keys() - found:
+        errors.append(f"tests/layering_test.py: {key} is not longer than {MAX_FUNCTION_LINES} lines, or is gone")
     for e in errors:
         print(e)
     print(f"{files} files, {len(errors)} broken rules")
