@@ -92,6 +92,21 @@ Result<> TimedRun(Program& executable, const RunLimit& limit, Outcome& out) {
   return {};
 }
 
+// Runs a group's program: set(d) gives device d its arguments, compare(d, results) judges what it gives.
+template <typename Set, typename Compare>
+Result<> RunOnDevices(GroupExecutable& executable, int64_t devices, const DeviceOptions& device, Set set,
+                      Compare compare, Outcome& out) {
+  for (int64_t d = 0; d < devices; ++d) KRAFLA_TRY(set(d));
+  const RunLimit limit = device.ToRunLimit();
+  KRAFLA_TRY(TimedRun(executable, limit, out));
+  out.kind = Outcome::Kind::kPassed;
+  for (int64_t d = 0; d < devices; ++d) {
+    KRAFLA_ASSIGN(const std::vector<Literal> results, executable.Results(d));
+    KRAFLA_TRY(compare(d, results));
+  }
+  return {};
+}
+
 // A model as it is before partitioning: each device gets its block of the arguments and has to give that of the
 // results.
 Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const CompileOptions& options,
@@ -124,26 +139,21 @@ Outcome CheckUnpartitioned(const RecordedCase& c, DeviceGroup& group, const Comp
     }
     return {};
   };
-  const int64_t devices = c.replicas * c.partitions;
-  for (int64_t d = 0; d < devices; ++d) {
+  const auto set = [&](int64_t d) -> Result<> {
     std::vector<Literal> own;
-    if (auto cut = blocks(arrays->inputs[0], (*executable)->parameter_shardings(), d, own); !cut)
-      return Error(cut.error());
-    if (auto set = SetArguments(**executable, d, own); !set) return Error(set.error());
-  }
-  const RunLimit limit = device.ToRunLimit();
-  if (auto done = TimedRun(**executable, limit, out); !done) return Error(done.error());
-  out.kind = Outcome::Kind::kPassed;
-  for (int64_t d = 0; d < devices; ++d) {
-    auto results = (*executable)->Results(d);
-    if (!results) return Error(results.error());
+    KRAFLA_TRY(blocks(arrays->inputs[0], (*executable)->parameter_shardings(), d, own));
+    return SetArguments(**executable, d, own);
+  };
+  const auto compare = [&](int64_t d, const std::vector<Literal>& results) -> Result<> {
     RecordedArrays own;
     own.tolerances = arrays->tolerances;
     own.outputs.emplace_back();
-    if (auto cut = blocks(arrays->outputs[0], (*executable)->result_shardings(), d, own.outputs[0]); !cut)
-      return Error(cut.error());
-    CompareResults(*results, own, 0, Format(" of device {}", d), out);
-  }
+    KRAFLA_TRY(blocks(arrays->outputs[0], (*executable)->result_shardings(), d, own.outputs[0]));
+    CompareResults(results, own, 0, Format(" of device {}", d), out);
+    return {};
+  };
+  auto ran = RunOnDevices(**executable, c.replicas * c.partitions, device, set, compare, out);
+  if (!ran) return Error(ran.error());
   return out;
 }
 
@@ -177,16 +187,13 @@ Outcome CheckGroupCase(const RecordedCase& c, DeviceGroup& group, const CompileO
   if (static_cast<int64_t>(arrays->inputs.size()) != devices)
     return Error(Status(StatusCode::kInvalidArgument,
                         Format("The case records arrays of {} devices, not of {}.", arrays->inputs.size(), devices)));
-  for (int64_t d = 0; d < devices; ++d)
-    if (auto set = SetArguments(**executable, d, arrays->inputs[At(d)]); !set) return Error(set.error());
-  const RunLimit limit = device.ToRunLimit();
-  if (auto done = TimedRun(**executable, limit, out); !done) return Error(done.error());
-  out.kind = Outcome::Kind::kPassed;
-  for (int64_t d = 0; d < devices; ++d) {
-    auto results = (*executable)->Results(d);
-    if (!results) return Error(results.error());
-    CompareResults(*results, *arrays, At(d), Format(" of device {}", d), out);
-  }
+  const auto set = [&](int64_t d) { return SetArguments(**executable, d, arrays->inputs[At(d)]); };
+  const auto compare = [&](int64_t d, const std::vector<Literal>& results) -> Result<> {
+    CompareResults(results, *arrays, At(d), Format(" of device {}", d), out);
+    return {};
+  };
+  auto ran = RunOnDevices(**executable, devices, device, set, compare, out);
+  if (!ran) return Error(ran.error());
   return out;
 }
 

@@ -56,60 +56,67 @@ bool AllFinite(const T* m, int64_t count) {
                      [](double v) { return std::isfinite(v); });
 }
 
-// a (n x n, Hermitian) becomes diagonal, v its eigenvectors in columns.
-template <class T>
-void JacobiEigen(HostVector<T>& a, HostVector<T>& v, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) v[At(i * n + i)] = 1;
+// Sweeps over all pairs of n columns until a sweep rotates none: rotate(p, q) gives whether it has, and costs `cost`
+// operations.
+template <typename Rotate>
+void JacobiSweeps(int64_t n, int64_t cost, Rotate rotate) {
   InterruptionPoll poll;
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     bool rotated = false;
     for (int64_t p = 0; p < n; ++p)
       for (int64_t q = p + 1; q < n; ++q) {
-        if (poll.Ends(6 * n)) return;
-        const T x = a[At(p * n + q)];
-        const double here = Real(a[At(p * n + p)]), there = Real(a[At(q * n + q)]);
-        if (std::abs(x) <= kRounding * 1e-3 * (std::abs(here) + std::abs(there)) || std::abs(x) < 1e-290) continue;
-        rotated = true;
-        const auto j = RotationFor(here, there, x);
-        RotateColumns(a.data(), n, n, p, q, j);
-        // The rows by the conjugate.
-        for (int64_t c = 0; c < n; ++c) {
-          const T y = a[At(p * n + c)], z = a[At(q * n + c)];
-          a[At(p * n + c)] = j.c * y - j.s * j.phase * z;
-          a[At(q * n + c)] = j.s * Conj(j.phase) * y + j.c * z;
-        }
-        RotateColumns(v.data(), n, n, p, q, j);
+        if (poll.Ends(cost)) return;
+        rotated |= rotate(p, q);
       }
     if (!rotated) return;
   }
 }
 
+template <class T>
+void SetIdentity(HostVector<T>& m, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) m[At(i * n + i)] = 1;
+}
+
+// a (n x n, Hermitian) becomes diagonal, v its eigenvectors in columns.
+template <class T>
+void JacobiEigen(HostVector<T>& a, HostVector<T>& v, int64_t n) {
+  SetIdentity(v, n);
+  JacobiSweeps(n, 6 * n, [&](int64_t p, int64_t q) {
+    const T x = a[At(p * n + q)];
+    const double here = Real(a[At(p * n + p)]), there = Real(a[At(q * n + q)]);
+    if (std::abs(x) <= kRounding * 1e-3 * (std::abs(here) + std::abs(there)) || std::abs(x) < 1e-290) return false;
+    const auto j = RotationFor(here, there, x);
+    RotateColumns(a.data(), n, n, p, q, j);
+    // The rows by the conjugate.
+    for (int64_t c = 0; c < n; ++c) {
+      const T y = a[At(p * n + c)], z = a[At(q * n + c)];
+      a[At(p * n + c)] = j.c * y - j.s * j.phase * z;
+      a[At(q * n + c)] = j.s * Conj(j.phase) * y + j.c * z;
+    }
+    RotateColumns(v.data(), n, n, p, q, j);
+    return true;
+  });
+}
+
 // The columns of a (m x n, m >= n) become orthogonal; v (n x n) takes the same rotations.
 template <class T>
 void JacobiColumns(HostVector<T>& a, HostVector<T>& v, int64_t m, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) v[At(i * n + i)] = 1;
-  InterruptionPoll poll;
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
-    bool rotated = false;
-    for (int64_t p = 0; p < n; ++p)
-      for (int64_t q = p + 1; q < n; ++q) {
-        if (poll.Ends(6 * m)) return;
-        double here = 0, there = 0;
-        T x = 0;
-        for (int64_t r = 0; r < m; ++r) {
-          const T y = a[At(r * n + p)], z = a[At(r * n + q)];
-          here += std::norm(y);
-          there += std::norm(z);
-          x += Conj(y) * z;
-        }
-        if (std::abs(x) <= kRounding * std::sqrt(here * there) || std::abs(x) < 1e-290) continue;
-        rotated = true;
-        const auto j = RotationFor(here, there, x);
-        RotateColumns(a.data(), m, n, p, q, j);
-        RotateColumns(v.data(), n, n, p, q, j);
-      }
-    if (!rotated) return;
-  }
+  SetIdentity(v, n);
+  JacobiSweeps(n, 6 * m, [&](int64_t p, int64_t q) {
+    double here = 0, there = 0;
+    T x = 0;
+    for (int64_t r = 0; r < m; ++r) {
+      const T y = a[At(r * n + p)], z = a[At(r * n + q)];
+      here += std::norm(y);
+      there += std::norm(z);
+      x += Conj(y) * z;
+    }
+    if (std::abs(x) <= kRounding * std::sqrt(here * there) || std::abs(x) < 1e-290) return false;
+    const auto j = RotationFor(here, there, x);
+    RotateColumns(a.data(), m, n, p, q, j);
+    RotateColumns(v.data(), n, n, p, q, j);
+    return true;
+  });
 }
 
 // u (m x count): its first columns are those of `columns` over their lengths, the others are added to them.

@@ -157,6 +157,10 @@ Result<BuiltKernel> KernelBuilder::BuildLoop() {
     if (group_.internal.contains(root)) continue;
     emitter.StoreElement(root->shape(), Bind({root, 0}, false, true), index, value);
   }
+  return FinishLoop(std::move(builder));
+}
+
+BuiltKernel KernelBuilder::FinishLoop(ProgramBuilder&& builder) {
   LoopKernel loop{std::move(builder).Finish()};
   ElementProgram* programs[] = {&loop.program};
   CollapseTogether(programs);
@@ -175,12 +179,7 @@ Result<BuiltKernel> KernelBuilder::BuildDynamicUpdate() {
   KRAFLA_ASSIGN(std::vector<IndexId> at, EmitStarts(emitter, i, 2, i.shape().dims(), dims, kNoNode));
   for (std::size_t d = 0; d < at.size(); ++d) at[d] = builder.space().Add(at[d], index[d]);
   emitter.StoreElement(i.shape(), Bind({&i, 0}, false, true), at, value);
-  LoopKernel loop{std::move(builder).Finish()};
-  ElementProgram* programs[] = {&loop.program};
-  CollapseTogether(programs);
-  out_.kernel.body = std::move(loop);
-  ShareBindings();
-  return std::move(out_);
+  return FinishLoop(std::move(builder));
 }
 
 Result<> KernelBuilder::BindOperandsAndResults() {

@@ -67,6 +67,8 @@ class KernelBuilder {
   bool IsMember(const Instruction* i) const;
   // Every program of a kernel numbers the kernel's bindings.
   void ShareBindings();
+  // Ends a kernel that is one loop.
+  BuiltKernel FinishLoop(ProgramBuilder&& builder);
   Result<Reduction> MakeReduction(const Computation& computation, std::span<const ValueRef> inits,
                                   std::span<const Shape* const> shapes);
   static Reduction::Kind KindOf(Opcode opcode, ElementType type);

@@ -50,15 +50,15 @@ Result<Dims> SpatialSizes(const char* what, const Shape& shape, const Dims& spat
 }
 
 struct ConvArguments {
-  Span<int64_t> strides;
-  std::optional<Padding> kind;
-  Span<std::pair<int64_t, int64_t>> padding;
-  Span<int64_t> lhs_dilation, rhs_dilation;
+  Span<int64_t> strides = {};
+  std::optional<Padding> kind = {};
+  Span<std::pair<int64_t, int64_t>> padding = {};
+  Span<int64_t> lhs_dilation = {}, rhs_dilation = {};
   const ConvolutionDimensionNumbers& numbers;
   int64_t feature_group_count = 1, batch_group_count = 1;
   const PrecisionConfig* precision = nullptr;
-  std::optional<PrimitiveType> preferred;
-  std::optional<std::vector<bool>> reversal;
+  std::optional<PrimitiveType> preferred = {};
+  std::optional<std::vector<bool>> reversal = {};
 };
 
 XlaOp Convolve(const char* call, XlaOp lhs, XlaOp rhs, const ConvArguments& a) {
@@ -159,17 +159,13 @@ XlaOp Conv(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Padding padding, 
            std::optional<PrimitiveType> preferred_element_type) {
   auto numbers = DefaultConvDimensionNumbers(static_cast<int64_t>(window_strides.size()));
   return Convolve("Conv", lhs, rhs,
-                  {window_strides,
-                   padding,
-                   {},
-                   {},
-                   {},
-                   numbers,
-                   feature_group_count,
-                   batch_group_count,
-                   precision_config,
-                   preferred_element_type,
-                   {}});
+                  {.strides = window_strides,
+                   .kind = padding,
+                   .numbers = numbers,
+                   .feature_group_count = feature_group_count,
+                   .batch_group_count = batch_group_count,
+                   .precision = precision_config,
+                   .preferred = preferred_element_type});
 }
 
 XlaOp ConvWithGeneralPadding(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides,
@@ -178,17 +174,13 @@ XlaOp ConvWithGeneralPadding(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides,
                              std::optional<PrimitiveType> preferred_element_type) {
   auto numbers = DefaultConvDimensionNumbers(static_cast<int64_t>(window_strides.size()));
   return Convolve("ConvWithGeneralPadding", lhs, rhs,
-                  {window_strides,
-                   {},
-                   padding,
-                   {},
-                   {},
-                   numbers,
-                   feature_group_count,
-                   batch_group_count,
-                   precision_config,
-                   preferred_element_type,
-                   {}});
+                  {.strides = window_strides,
+                   .padding = padding,
+                   .numbers = numbers,
+                   .feature_group_count = feature_group_count,
+                   .batch_group_count = batch_group_count,
+                   .precision = precision_config,
+                   .preferred = preferred_element_type});
 }
 
 XlaOp ConvWithGeneralDimensions(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Padding padding,
@@ -196,17 +188,13 @@ XlaOp ConvWithGeneralDimensions(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strid
                                 int64_t batch_group_count, const PrecisionConfig* precision_config,
                                 std::optional<PrimitiveType> preferred_element_type) {
   return Convolve("ConvWithGeneralDimensions", lhs, rhs,
-                  {window_strides,
-                   padding,
-                   {},
-                   {},
-                   {},
-                   dimension_numbers,
-                   feature_group_count,
-                   batch_group_count,
-                   precision_config,
-                   preferred_element_type,
-                   {}});
+                  {.strides = window_strides,
+                   .kind = padding,
+                   .numbers = dimension_numbers,
+                   .feature_group_count = feature_group_count,
+                   .batch_group_count = batch_group_count,
+                   .precision = precision_config,
+                   .preferred = preferred_element_type});
 }
 
 XlaOp ConvGeneral(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::pair<int64_t, int64_t>> padding,
@@ -214,17 +202,13 @@ XlaOp ConvGeneral(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::
                   int64_t batch_group_count, const PrecisionConfig* precision_config,
                   std::optional<PrimitiveType> preferred_element_type) {
   return Convolve("ConvGeneral", lhs, rhs,
-                  {window_strides,
-                   {},
-                   padding,
-                   {},
-                   {},
-                   dimension_numbers,
-                   feature_group_count,
-                   batch_group_count,
-                   precision_config,
-                   preferred_element_type,
-                   {}});
+                  {.strides = window_strides,
+                   .padding = padding,
+                   .numbers = dimension_numbers,
+                   .feature_group_count = feature_group_count,
+                   .batch_group_count = batch_group_count,
+                   .precision = precision_config,
+                   .preferred = preferred_element_type});
 }
 
 XlaOp ConvGeneralDilated(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Span<std::pair<int64_t, int64_t>> padding,
@@ -234,17 +218,16 @@ XlaOp ConvGeneralDilated(XlaOp lhs, XlaOp rhs, Span<int64_t> window_strides, Spa
                          std::optional<PrimitiveType> preferred_element_type,
                          std::optional<std::vector<bool>> window_reversal) {
   return Convolve("ConvGeneralDilated", lhs, rhs,
-                  {window_strides,
-                   {},
-                   padding,
-                   lhs_dilation,
-                   rhs_dilation,
-                   dimension_numbers,
-                   feature_group_count,
-                   batch_group_count,
-                   precision_config,
-                   preferred_element_type,
-                   std::move(window_reversal)});
+                  {.strides = window_strides,
+                   .padding = padding,
+                   .lhs_dilation = lhs_dilation,
+                   .rhs_dilation = rhs_dilation,
+                   .numbers = dimension_numbers,
+                   .feature_group_count = feature_group_count,
+                   .batch_group_count = batch_group_count,
+                   .precision = precision_config,
+                   .preferred = preferred_element_type,
+                   .reversal = std::move(window_reversal)});
 }
 
 }  // namespace krafla

@@ -131,21 +131,29 @@ Result<Shape> Resized(const Shape& x, int64_t d, int64_t size) {
   return dims.Make(x.element_type());
 }
 
-Result<std::vector<Shape>> GatheredShapes(const ShapeRuleInput& in) {
-  KRAFLA_TRY(ExpectAtLeast(in, 1));
-  KRAFLA_TRY(ExpectAllArrays(in));
+// The operands with the collective's dimension resized: resize(operand, dimension, members of a group).
+template <typename Resize>
+Result<std::vector<Shape>> ResizedOperands(const ShapeRuleInput& in, Resize resize) {
   const auto& a = Attr<CollectiveAttributes>(in);
   KRAFLA_ASSIGN(int64_t size, CheckGroups(in, a, {.uniform = true}));
   KRAFLA_ASSIGN(int64_t d, RequiredDimension(a));
   std::vector<Shape> out;
   for (const Shape* x : in.operands) {
     KRAFLA_TRY(CheckDimensionNumber("dimensions", d, x->rank()));
-    auto total = CheckedMul(x->dim(d), size);
-    if (!total) return InvalidArgument("Dimension {} of {} times {} does not fit 63 bits.", d, Brief(*x), size);
-    KRAFLA_ASSIGN(Shape gathered, Resized(*x, d, *total));
-    out.push_back(std::move(gathered));
+    KRAFLA_ASSIGN(int64_t resized, resize(*x, d, size));
+    KRAFLA_ASSIGN(Shape shape, Resized(*x, d, resized));
+    out.push_back(std::move(shape));
   }
   return out;
+}
+
+Result<std::vector<Shape>> GatheredShapes(const ShapeRuleInput& in) {
+  KRAFLA_TRY(ExpectAtLeast(in, 1));
+  KRAFLA_TRY(ExpectAllArrays(in));
+  return ResizedOperands(in, [](const Shape& x, int64_t d, int64_t size) -> Result<int64_t> {
+    if (auto total = CheckedMul(x.dim(d), size)) return *total;
+    return InvalidArgument("Dimension {} of {} times {} does not fit 63 bits.", d, Brief(x), size);
+  });
 }
 
 // The tuple that a -start gives: operands and results, each a shape or a tuple of shapes.
@@ -212,17 +220,11 @@ Result<Shape> AllGatherDone(const ShapeRuleInput& in) { return DoneResult(in); }
 
 Result<Shape> ReduceScatter(const ShapeRuleInput& in) {
   KRAFLA_TRY(CheckReduction(in));
-  const auto& a = Attr<CollectiveAttributes>(in);
-  KRAFLA_ASSIGN(int64_t size, CheckGroups(in, a, {.uniform = true}));
-  KRAFLA_ASSIGN(int64_t d, RequiredDimension(a));
-  std::vector<Shape> out;
-  for (const Shape* x : in.operands) {
-    KRAFLA_TRY(CheckDimensionNumber("dimensions", d, x->rank()));
-    if (x->dim(d) % size != 0)
-      return InvalidArgument("Dimension {} of {} does not split into {} equal blocks.", d, Brief(*x), size);
-    KRAFLA_ASSIGN(Shape block, Resized(*x, d, x->dim(d) / size));
-    out.push_back(std::move(block));
-  }
+  const auto block = [](const Shape& x, int64_t d, int64_t size) -> Result<int64_t> {
+    if (x.dim(d) % size == 0) return x.dim(d) / size;
+    return InvalidArgument("Dimension {} of {} does not split into {} equal blocks.", d, Brief(x), size);
+  };
+  KRAFLA_ASSIGN(std::vector<Shape> out, ResizedOperands(in, block));
   return SingleOrTuple(std::move(out));
 }
 

@@ -55,6 +55,40 @@ Result<Value> Walk::StateOf(const Computation& body, Value init, const Region* r
   return init;
 }
 
+// A computation that a loop or a conditional calls, on its way to what it is on one device.
+class Walk::Called {
+ public:
+  Called(Walk& walk, const Computation& from, const Region* region)
+      : walk_(walk),
+        from_(from),
+        region_(region),
+        made_(walk.module_.AddComputation(from.name())),
+        emitter_(walk.module_, *made_, &walk.next_channel_) {}
+
+  Emitter& emitter() { return emitter_; }
+  // What it gives for its parameter, which lies as `like` does.
+  Result<Value> Emit(const Shape& parameter, const Value& like) {
+    KRAFLA_ASSIGN(Value argument, emitter_.TakeApart(AddParameter(*made_, 0, parameter), like));
+    std::vector<Value> arguments{std::move(argument)};
+    KRAFLA_ASSIGN(Value out, walk_.Run(from_, std::move(arguments), region_, emitter_));
+    emitter_.set_origin(from_.root());
+    return out;
+  }
+  // Ends the computation with `out`, and returns it.
+  Result<Computation*> Finish(const Value& out) {
+    KRAFLA_ASSIGN(Instruction * root, emitter_.Materialize(out));
+    made_->set_root(root);
+    return made_;
+  }
+
+ private:
+  Walk& walk_;
+  const Computation& from_;
+  const Region* region_;
+  Computation* made_;
+  Emitter emitter_;
+};
+
 Result<Value> Walk::While(const Instruction& i, Value init, const Region* region, Emitter& emitter) {
   // The state keeps the sharding that it starts with, sums in parts among it.
   KRAFLA_ASSIGN(init, InRegion(std::move(init), region, emitter));
@@ -62,13 +96,9 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
   KRAFLA_ASSIGN(Instruction * state, emitter.Materialize(init));
   Computation* parts[2] = {nullptr, nullptr};
   for (std::size_t n = 0; n < 2; ++n) {  // condition, body
-    const Computation& from = *i.called(n);
-    Computation* made = module_.AddComputation(from.name());
-    Emitter inner(module_, *made, &next_channel_);
-    KRAFLA_ASSIGN(Value argument, inner.TakeApart(AddParameter(*made, 0, state->shape()), init));
-    std::vector<Value> arguments{std::move(argument)};
-    KRAFLA_ASSIGN(Value out, Run(from, std::move(arguments), region, inner));
-    inner.set_origin(from.root());
+    Called part(*this, *i.called(n), region);
+    KRAFLA_ASSIGN(Value out, part.Emit(state->shape(), init));
+    Emitter& inner = part.emitter();
     if (n == 0) {
       KRAFLA_ASSIGN(out, inner.Whole(std::move(out)));
     } else {
@@ -84,9 +114,7 @@ Result<Value> Walk::While(const Instruction& i, Value init, const Region* region
         KRAFLA_ASSIGN(*got[k], inner.ReshardTo(std::move(*got[k]), want[k]->dims, want[k]->unreduced));
       }
     }
-    KRAFLA_ASSIGN(Instruction * root, inner.Materialize(out));
-    made->set_root(root);
-    parts[n] = made;
+    KRAFLA_ASSIGN(parts[n], part.Finish(out));
   }
   emitter.set_origin(&i);
   Instruction* loop = emitter.Clone(i, state->shape(), {state});
@@ -105,18 +133,12 @@ Result<Value> Walk::Conditional(const Instruction& i, std::vector<Value> operand
     KRAFLA_ASSIGN(operand, emitter.Settle(std::move(operand)));
     KRAFLA_ASSIGN(Instruction * given, emitter.Materialize(operand));
     made_operands.push_back(given);
-    const Computation& from = *i.called(b);
-    Computation* made = module_.AddComputation(from.name());
-    Emitter inner(module_, *made, &next_channel_);
-    KRAFLA_ASSIGN(Value argument, inner.TakeApart(AddParameter(*made, 0, given->shape()), operand));
-    std::vector<Value> arguments{std::move(argument)};
-    KRAFLA_ASSIGN(Value out, Run(from, std::move(arguments), region, inner));
-    inner.set_origin(from.root());
+    Called part(*this, *i.called(b), region);
+    KRAFLA_ASSIGN(Value out, part.Emit(given->shape(), operand));
     // Branches give the same: whole arrays.
-    KRAFLA_ASSIGN(out, InRegion(std::move(out), region, inner));
-    KRAFLA_ASSIGN(out, inner.Whole(std::move(out)));
-    KRAFLA_ASSIGN(Instruction * root, inner.Materialize(out));
-    made->set_root(root);
+    KRAFLA_ASSIGN(out, InRegion(std::move(out), region, part.emitter()));
+    KRAFLA_ASSIGN(out, part.emitter().Whole(std::move(out)));
+    KRAFLA_ASSIGN(Computation * made, part.Finish(out));
     branches.push_back(made);
     like = std::move(out);
   }

@@ -46,6 +46,7 @@ class Walk {
   Result<Value> Barrier(const Instruction& i, std::vector<Value> operands, Emitter& emitter);
 
   // spmd_control_flow.cpp
+  class Called;
   Result<Value> Call(const Instruction& i, std::vector<Value> operands, Scope& scope);
   Result<Value> While(const Instruction& i, Value init, const Region* region, Emitter& emitter);
   // The state as a loop starts with it.
