@@ -73,7 +73,7 @@ Result<ArenaSize> ModulePlanner::Pack(std::size_t begin, Frames frames) {
 }
 
 Result<> ModulePlanner::PackTemporaries() {
-  // A computation that is called again calls again what it calls. Callees are done before their callers.
+  // Each call of a computation also calls what that computation calls. Callees come before their callers in the list.
   for (std::size_t c = callees_.size(); c-- > 0;)
     for (int inner : callees_[c].calls) {
       auto& [first, last] = touched_[static_cast<std::size_t>(callees_[static_cast<std::size_t>(inner)].frame)];

@@ -16,10 +16,10 @@ namespace {
 
 int64_t Rounded(const LiveRange& r) { return RoundUp(r.size, kArenaAlignment); }
 
-// What is placed, by the steps at which it is alive.
+// The ranges that have been placed, found by the steps at which they are alive.
 class Placed {
  public:
-  // `steps`: how many there are.
+  // `steps`: the number of steps.
   explicit Placed(std::size_t steps) : begins_(steps) {
     while (leaves_ < steps) leaves_ *= 2;
     nodes_.resize(2 * leaves_);
@@ -27,7 +27,7 @@ class Placed {
 
   void Add(const LiveRange* r, int first, int last) {
     begins_[static_cast<std::size_t>(first)].push_back(r);
-    // The nodes of the tree that together are [first, last].
+    // The nodes of the tree that together cover [first, last].
     std::size_t a = leaves_ + static_cast<std::size_t>(first), b = leaves_ + static_cast<std::size_t>(last) + 1;
     for (; a < b; a /= 2, b /= 2) {
       if (a % 2 == 1) nodes_[a++].push_back(r);
@@ -35,7 +35,7 @@ class Placed {
     }
   }
 
-  // Those alive at any step of [first, last]: alive at the first, or begun later.
+  // The ranges that are alive at any step of [first, last]: they are alive at its first step or begin later in it.
   std::vector<const LiveRange*> AliveWith(int first, int last, int64_t& work) const {
     std::vector<const LiveRange*> out;
     for (std::size_t n = leaves_ + static_cast<std::size_t>(first); n > 0; n /= 2)
@@ -54,13 +54,13 @@ class Placed {
   std::vector<std::vector<const LiveRange*>> nodes_, begins_;
 };
 
-// The largest first, each at the lowest offset where it meets none that is alive with it. Nothing where that takes more
-// than `most_work` looks at ranges that are placed.
+// Places the largest range first, each at the lowest offset where it overlaps none that is alive with it. Gives nothing
+// where that takes more than `most_work` comparisons with placed ranges.
 std::optional<int64_t> PackBySize(std::vector<LiveRange*> order, int64_t most_work) {
   std::stable_sort(order.begin(), order.end(), [](const LiveRange* a, const LiveRange* b) {
     return a->size != b->size ? a->size > b->size : a->first < b->first;
   });
-  // Steps at which nothing begins tell no ranges apart.
+  // Steps at which no range begins make no difference, so only the others are numbered.
   std::vector<int> begins;
   for (const LiveRange* r : order) begins.push_back(r->first);
   std::sort(begins.begin(), begins.end());
@@ -87,7 +87,7 @@ std::optional<int64_t> PackBySize(std::vector<LiveRange*> order, int64_t most_wo
   return bytes;
 }
 
-// By time: each takes the smallest free block that holds it, or what is past the end.
+// Places ranges in the order in which they begin: each takes the smallest free block that holds it, or room at the end.
 int64_t PackByTime(std::vector<LiveRange*> order) {
   std::ranges::stable_sort(order, {}, &LiveRange::first);
   std::vector<LiveRange*> ends = order;
@@ -155,7 +155,8 @@ ArenaSize PackArena(std::span<LiveRange> ranges) {
   int64_t live = 0;
   for (const auto& [step, delta] : change) out.largest_live_set = std::max(out.largest_live_set, live += delta);
 
-  // Enough for any thousand ranges, and for any number of which few are alive together.
+  // Comparisons that packing by size may take: enough for any thousand ranges, and for any number of them of which few
+  // are alive together.
   constexpr int64_t kWork = int64_t{1} << 20, kWorkEach = 64;
   const auto packed = PackBySize(order, kWork + kWorkEach * static_cast<int64_t>(order.size()));
   out.bytes = packed ? *packed : PackByTime(order);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where temporaries lie in the arena: two share bytes only when they are never alive together.
+// Packs temporaries into the arena. Two of them share bytes only if they are never alive at the same step.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace krafla::plan {
 struct LiveRange {
   int64_t size = 0;         // bytes
   int first = 0, last = 0;  // steps, both included
-  int64_t offset = 0;       // out
+  int64_t offset = 0;       // bytes from the start of the arena, which PackArena sets
 };
 
 inline constexpr int64_t kArenaAlignment = 256;
@@ -19,8 +19,8 @@ struct ArenaSize {
   int64_t bytes = 0;
   int64_t largest_live_set = 0;  // what no packing could go below
 };
-// Places the largest first, each at the lowest offset where it meets none that is alive with it; where so many are
-// alive together that this would take too long, in the order of time.
+// Places the largest range first, each at the lowest offset where it overlaps no range that is alive at the same time.
+// Where so many are alive together that this would take too long, ranges are placed in the order in which they begin.
 ArenaSize PackArena(std::span<LiveRange> ranges);
 
 }  // namespace krafla::plan

@@ -8,10 +8,10 @@
 
 namespace krafla::plan {
 
-// A kernel and what it binds. Inputs and outputs are values resolved through reshapes.
+// A kernel and the values that its bindings stand for, each resolved through reshapes.
 struct BuiltKernel {
   KernelPlan kernel;
-  std::vector<ValueRef> values;  // one per binding
+  std::vector<ValueRef> values;  // one for each binding
 };
 
 }  // namespace krafla::plan

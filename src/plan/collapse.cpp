@@ -23,7 +23,7 @@ class Rewriter {
       switch (a.kind) {
         case IndexAtom::Kind::kIter: {
           auto d = static_cast<std::size_t>(a.iter);
-          // Outer members of a group are implied by the innermost one that has a stride.
+          // The coefficient of a group's innermost dimension implies those of its outer ones.
           if (inner_[d] != 1) break;
           out = to_.Add(out, to_.Mul(to_.Iter(group_of_[d]), t.coefficient));
           break;
@@ -64,7 +64,7 @@ std::vector<bool> CollapsibleBoundaries(const ElementProgram& p) {
       if (a.kind == IndexAtom::Kind::kIter) coefficient[static_cast<std::size_t>(a.iter)] = t.coefficient;
     }
     for (std::size_t b = 0; b < out.size(); ++b) {
-      // A dimension of one element joins what is on its left; leading ones join what follows.
+      // A dimension of one element joins the dimension on its left, or the one on its right if all on the left are one.
       std::size_t left = b, right = b + 1;
       if (dims[right] == 1) continue;
       while (left > 0 && dims[left] == 1) --left;

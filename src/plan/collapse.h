@@ -10,14 +10,15 @@
 
 namespace krafla::plan {
 
-// Entry i: dimensions i and i+1 can be one in this program.
+// Entry i says whether dimensions i and i + 1 of this program can be joined.
 std::vector<bool> CollapsibleBoundaries(const ElementProgram& program);
 
-// The program over joined dimensions: dimension d becomes part of group_of[d] (0, 0, 1, ...), rising by at most one.
+// The program over joined dimensions: dimension d becomes part of dimension group_of[d]. group_of begins with 0, and
+// each entry is its predecessor or one more.
 ElementProgram JoinDims(const ElementProgram& program, std::span<const int> group_of);
 
-// Joins all that can be joined, in all programs at once; each runs over a prefix of the first one's dimensions.
-// Boundaries in `keep` stay. Returns group_of of the longest program's dimensions.
+// Joins all dimensions that can be joined in every program; each program runs over a prefix of the first one's
+// dimensions. The boundaries in `keep` stay. Returns group_of for the dimensions of the longest program.
 std::vector<int> CollapseTogether(std::span<ElementProgram* const> programs, std::span<const int> keep = {});
 
 }  // namespace krafla::plan

@@ -8,7 +8,7 @@
 namespace krafla::plan {
 namespace {
 
-// Whether node `a` is to the even params what `b` is to the odd ones of the same operand.
+// Whether node `a` computes from the params of the left side what `b` computes from those of the right side.
 bool SameSide(const ElementProgram& p, NodeId a, NodeId b) {
   if (a == kNoNode || b == kNoNode) return a == b;
   const Node& x = p.nodes[static_cast<std::size_t>(a)];
@@ -42,7 +42,7 @@ std::optional<KeyRule> OneKey(const ElementProgram& p, const Node& n) {
   return rule;
 }
 
-// Whether `equal` is true where neither side of `order` comes before the other.
+// Whether `equal` is true exactly where neither side of the comparison `order` comes before the other.
 bool IsTieOf(const Node& equal, const Node& order) {
   if (equal.op != NodeOp::kCompare || equal.direction != ComparisonDirection::kEq ||
       equal.total_order != order.total_order)
@@ -59,7 +59,7 @@ bool AppendKeys(const ElementProgram& p, NodeId id, std::vector<KeyRule>& keys) 
     return true;
   }
   if (n.op != NodeOp::kHlo) return false;
-  // First the one comparison; where it ties, the rest.
+  // Appends the key of one comparison, and what decides where that one ties.
   const auto then = [&](NodeId first, NodeId tie, NodeId rest) {
     auto key = OneKey(p, node(first));
     if (!key || !IsTieOf(node(tie), node(first))) return false;
@@ -80,7 +80,8 @@ bool AppendKeys(const ElementProgram& p, NodeId id, std::vector<KeyRule>& keys) 
   return false;
 }
 
-// The last bits that all values of this float have as the others tell: the mantissa of a narrow type ends before.
+// How many of the last bits of a float follow from the others, because its values come from a type of a shorter
+// mantissa.
 int SameBits(const ElementProgram& p, NodeId id, std::span<const ElementType> types) {
   const Node& n = p.nodes[static_cast<std::size_t>(id)];
   // In f32, where the subnormal numbers of all narrow types but bf16 are normal.

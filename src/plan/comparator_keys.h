@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sort's comparator compares: the same functions of both sides, one after the other.
+// Reads a sort's comparator as a list of keys: functions of one side that are compared with the same functions of the
+// other side, the next one where those before it are equal.
 #pragma once
 
 #include <span>
@@ -15,19 +16,20 @@ struct KeyRule {
   bool total_order = false, descending = false;
 };
 
-// The keys in the order in which they count; empty where the comparator is something else. Floats compared plainly have
-// no order with NaN; as keys NaNs come last, as in total order, and zeros are equal.
+// The keys, the most significant first; empty where the comparator is something else. A plain comparison of floats puts
+// NaN nowhere; as keys NaNs come last, as in the total order, and the two zeros are equal.
 std::vector<KeyRule> FindKeys(const ElementProgram& comparator);
 
-// The operands that a key is made of, rising: the params 2 i of the comparator that `node` reaches.
+// The operands that a key is computed from, in rising order: operand i where `node` reaches param 2 * i.
 std::vector<int> KeyOperands(const ElementProgram& comparator, NodeId node);
 
-// How many bits of a key tell values apart, where it comes from a narrower type: of an integer the low `low_bits` (with
-// their sign where `is_signed`), of a float all but the last `same_bits`, which depend on the others.
+// Which bits of a key tell values apart, where its values come from a narrower type. Of an integer they are the low
+// `low_bits`, the highest of them the sign where `is_signed`; of a float all but the last `same_bits`, which the other
+// bits decide.
 struct KeyWidth {
   int low_bits = 64, same_bits = 0;
 };
-// `types`: of the operands, as stored.
+// `types`: the operands' types as they are stored.
 KeyWidth WidthOfKey(const ElementProgram& comparator, const KeyRule& rule, std::span<const ElementType> types);
 
 }  // namespace krafla::plan

@@ -13,7 +13,7 @@ namespace {
 
 // Operands of one kernel: as many as back ends store side by side.
 constexpr int64_t kMostParts = 4;
-// Elements of fewer bytes may be written as parts of words, which one kernel of one store does.
+// Elements of fewer bytes may be written as parts of words, which a kernel with one store can do.
 constexpr int kLeastBytes = 4;
 
 const ElementProgram& ProgramOf(const BuiltKernel& kernel) { return std::get<LoopKernel>(kernel.kernel.body).program; }
@@ -21,7 +21,8 @@ const ElementProgram& ProgramOf(const BuiltKernel& kernel) { return std::get<Loo
 bool Computes(const ElementProgram& program) {
   return std::ranges::any_of(program.nodes, [](const Node& n) { return n.op == NodeOp::kHlo; });
 }
-// Rows by indices are copied as rows where nothing else is done with them.
+// Whether the program computes the places of what it loads, as where rows are taken by indices. Such rows are copied as
+// rows where nothing else is done with them.
 bool HasComputedPlaces(const ElementProgram& program) {
   return std::ranges::any_of(UsedExprs(program), [&](IndexId id) {
     return std::ranges::any_of(program.space.expr(id).terms, [&](const IndexTerm& t) {
@@ -86,7 +87,7 @@ Result<std::vector<BuiltKernel>> KernelBuilder::BuildConcatenate() {
       return out;
     }
   }
-  std::size_t first = 0;  // of the parts that the last kernel has
+  std::size_t first = 0;  // the first part of the last kernel
   for (std::size_t n = 0; n < parts.size(); ++n) {
     KRAFLA_ASSIGN(BuiltKernel kernel, build(std::span(parts).subspan(n, 1)));
     const bool may_join =

@@ -99,7 +99,7 @@ Result<int> ModulePlanner::PlanCallee(const Computation& c) {
       Touch(callee.parameters.back());
     }
   for (const ValueRef& v : ArrayLeaves(c.root())) callee.results.push_back(NewTemporary(LeafShape(v).byte_size()));
-  // Loops around the call do not reach into it: all that it touches is its own.
+  // The loops around the call do not concern the callee, whose steps touch its own frame only.
   std::vector<int> loop_starts, touched_in_loop, calls;
   loop_starts.swap(loop_starts_), touched_in_loop.swap(touched_in_loop_), calls.swap(calls_);
   StepList steps;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instructions do more than give a value, and which must stay where they stand. Each computation is looked at
-// once.
+// Which instructions do more than compute a value, and which must keep their place in the order. What is found of a
+// computation is remembered.
 #pragma once
 
 #include <unordered_map>
@@ -11,10 +11,11 @@ namespace krafla::plan {
 
 class EffectFacts {
  public:
-  // A transfer, a call of the host's that says so, or what has one in a computation that it calls.
+  // Whether it is a transfer, a custom call that says it has side effects, or calls a computation with one of these.
   bool HasEffect(const Instruction& i);
-  // Effects and meetings of devices stay in the order in which they stand: a device that received before it sent would
-  // wait for one that does the same, and devices with programs of their own must come to their meetings in one order.
+  // Whether it has an effect or is a collective. These stay in the order in which they stand: two devices that both
+  // received before they sent would wait for each other, and devices with different programs must come to their
+  // collectives in the same order.
   bool KeepsItsPlace(const Instruction& i);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace krafla::plan {
 
-// A rough cost of one evaluation, in additions.
+// A rough cost of one evaluation of the operation; the unit is one addition.
 double ElementCost(Opcode opcode, ElementType type);
 
 }  // namespace krafla::plan

@@ -154,7 +154,7 @@ NodeId ProgramBuilder::Hlo(Opcode opcode, ElementType hlo_type, std::span<const 
                        Opcode::kXor, Opcode::kSign}))
     return id;
   if (IsIntegral(hlo_type)) return Wrap(id, hlo_type);
-  // So do these on the floats that have every integer up to their mantissa's width and a sign.
+  // So do these on f16 and bf16, which hold every integer of their mantissa's width.
   if ((hlo_type == ElementType::kF16 || hlo_type == ElementType::kBF16) &&
       IsOneOf(opcode, {Opcode::kAbs, Opcode::kNegate, Opcode::kFloor, Opcode::kCeil, Opcode::kRoundNearestAfz,
                        Opcode::kRoundNearestEven}))
@@ -162,7 +162,7 @@ NodeId ProgramBuilder::Hlo(Opcode opcode, ElementType hlo_type, std::span<const 
   return Round(id, hlo_type);
 }
 
-// Ops whose 32-bit form on the extended value differs from the narrow one.
+// Operations on narrow integers whose 32-bit form, on the extended value, would give something else.
 std::optional<NodeId> ProgramBuilder::NarrowInteger(Opcode opcode, ElementType t, std::span<const NodeId> operands) {
   const ElementType c = ComputeType(t);
   const int bits = BitWidth(t);
@@ -214,7 +214,7 @@ NodeId ProgramBuilder::Convert(NodeId a, ElementType from, ElementType to) {
         {.op = NodeOp::kConvert, .type = ElementType::kPred, .storage = from, .operands = {a, kNoNode, kNoNode}});
   NodeId out = a;
   if (IsFloat(to) && IsNarrow(to)) {
-    // One rounding from f32 and f64 alike; integers go through f32 as XLA does.
+    // Values of f32 and f64 are rounded once; integers are converted to f32 first, as XLA does it.
     if (!IsFloat(from)) out = Convert(a, from, ElementType::kF32);
     return Round(out, to);
   }
@@ -254,7 +254,7 @@ NodeId ProgramBuilder::BitcastConvert(NodeId a, ElementType from, ElementType to
                        : ElementType::kU1;
   };
   ElementType u = unsigned_type(BitWidth(from));
-  // Bits that were only ever loaded keep NaN payloads: they are loaded as what they are.
+  // A value that was only loaded is loaded again as the other type, so that a NaN keeps its bits.
   const Node source = node(a);
   if (IsFloat(from) && source.op == NodeOp::kLoad && source.storage == from)
     pattern = Load(source.buffer, u, source.index, source.mask);
@@ -349,7 +349,7 @@ std::optional<NodeId> ProgramBuilder::CodeOf(NodeId id, ElementType narrow) {
   if (n.op == NodeOp::kDecode && n.storage == narrow) return n.operands[0];
   if (n.op == NodeOp::kLoad && n.storage == narrow)
     return Load(n.buffer, StorageBytes(narrow) == 2 ? ElementType::kU16 : ElementType::kU8, n.index, n.mask);
-  // +0, which is what pads.
+  // +0, with which arrays are padded.
   if (n.op == NodeOp::kConstant && n.bits == 0) return Constant(ElementType::kU32, 0);
   if (n.op != NodeOp::kHlo || n.opcode != Opcode::kSelect) return std::nullopt;
   const std::optional<NodeId> a = CodeOf(n.operands[1], narrow), b = a ? CodeOf(n.operands[2], narrow) : std::nullopt;
@@ -359,7 +359,7 @@ std::optional<NodeId> ProgramBuilder::CodeOf(NodeId id, ElementType narrow) {
 
 void ProgramBuilder::AddStore(Store store) {
   const Node n = node(store.node);
-  // A double that is only moved is 64 bits: devices without doubles move it too.
+  // A double that is only moved is loaded and stored as 64 bits, which devices without doubles can do too.
   if (store.storage == ElementType::kF64 && n.op == NodeOp::kLoad && n.storage == ElementType::kF64) {
     store.node = Load(n.buffer, ElementType::kU64, n.index, n.mask);
     store.storage = ElementType::kU64;

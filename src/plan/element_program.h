@@ -63,9 +63,9 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
-// A buffer as a program sees it: an array of `storage` elements.
+// A buffer as a program sees it: an array of elements of type `storage`.
 struct ProgramBuffer {
-  ElementType storage = ElementType::kF32;  // never complex: those are their real type, twice the count
+  ElementType storage = ElementType::kF32;  // never complex: such an array is of its real type, with twice the elements
   int64_t element_count = 0;
   bool written = false;
   friend bool operator==(const ProgramBuffer&, const ProgramBuffer&) = default;
@@ -87,12 +87,13 @@ struct ElementProgram {
   std::vector<Store> stores;
   std::vector<NodeId> results;  // of programs that hand values on (reduction inputs, combiners)
 
-  // A line a node; for tests and `krafla opt --stage plan`.
+  // One line for each node, for tests and `krafla opt --stage plan`.
   std::string ToString() const;
   friend bool operator==(const ElementProgram&, const ElementProgram&) = default;
 };
 
-// Makes nodes: folds constants of index arithmetic, shares equal nodes, keeps `depends` true.
+// Makes the nodes of a program: folds the constants of index arithmetic, gives equal nodes one id, and maintains
+// Node::depends.
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(std::span<const int64_t> iteration_dims) { program_.space = IndexSpace(iteration_dims); }
@@ -105,47 +106,47 @@ class ProgramBuilder {
   NodeId Constant(ElementType compute_type, uint64_t bits);
   NodeId ConstantFloat(ElementType compute_type, double value);  // f32, f64
   NodeId ConstantInt(ElementType compute_type, int64_t value);
-  // The value of a narrow float's bits.
+  // The value that a narrow float with these bits has.
   NodeId DecodeConstant(ElementType narrow_float, uint32_t bits);
   NodeId Index(IndexId index);
   NodeId Param(ElementType compute_type, int number, uint64_t depends);
   NodeId Load(int buffer, ElementType storage, IndexId index, NodeId mask = kNoNode);
-  // An elementwise op in HLO type `hlo_type`; wraps or rounds the result where the type is narrow.
+  // An elementwise operation of the HLO type `hlo_type`; the result is wrapped or rounded where that type is narrow.
   NodeId Hlo(Opcode opcode, ElementType hlo_type, std::span<const NodeId> operands);
   NodeId Hlo(Opcode opcode, ElementType hlo_type, std::initializer_list<NodeId> operands) {
     return Hlo(opcode, hlo_type, std::span<const NodeId>(operands.begin(), operands.size()));
   }
   NodeId Compare(ComparisonDirection direction, NodeId a, NodeId b, bool total_order = false);
-  // HLO convert between real HLO types.
+  // HLO's convert between real types.
   NodeId Convert(NodeId a, ElementType from, ElementType to);
   NodeId BitcastConvert(NodeId a, ElementType from, ElementType to);  // equal widths
   NodeId ReducePrecision(NodeId a, ElementType hlo_type, int64_t exponent_bits, int64_t mantissa_bits);
   NodeId Select(NodeId pred, NodeId on_true, NodeId on_false);
   NodeId And(NodeId a, NodeId b);  // preds; kNoNode counts as true
-  // lo <= index < hi as a pred; kNoNode when proven true.
+  // The pred lo <= index < hi; kNoNode where the ranges prove it true.
   NodeId InRange(IndexId index, int64_t lo, int64_t hi);
   // An integer node (any integer compute type) clamped into [lo, hi], as an index.
   IndexId ClampedIndex(NodeId node, int64_t lo, int64_t hi);
 
-  // A narrow float that was decoded, perhaps selected, and is stored again keeps its bits: they are stored as they
-  // were.
+  // A narrow float that was only loaded, perhaps selected, and is stored again is stored bit by bit, without a
+  // conversion there and back.
   void AddStore(Store store);
   void AddResult(NodeId node) { program_.results.push_back(node); }
-  // Drops what no store and no result needs.
+  // Ends the program, without the nodes that no store and no result needs.
   ElementProgram Finish() &&;
 
  private:
   NodeId Intern(Node node);
-  // The integers that a node may be, and a pred as 0 or 1. Of other types: any.
+  // The range of the integers that a node may be, where a pred counts as 0 or 1; for other types every value.
   const Interval& RangeOf(NodeId id) const { return ranges_[static_cast<std::size_t>(id)]; }
   Interval MakeRange(const Node& node) const;
   Interval RangeOfHlo(const Node& node) const;
-  // The node that the operands' ranges prove to be equal to this one, which is then not made.
+  // A node that the ranges of the operands prove to be equal to this one, which is then not made.
   std::optional<NodeId> Known(const Node& node);
   bool IsTrue(NodeId id) const { return node(id).op == NodeOp::kConstant && node(id).bits != 0; }
   NodeId Wrap(NodeId a, ElementType narrow);
   NodeId Round(NodeId a, ElementType narrow);
-  // The bits of a narrow float that is only moved.
+  // The node of the bits of `id`, if that is a value of type `narrow` that is only moved.
   std::optional<NodeId> CodeOf(NodeId id, ElementType narrow);
   std::optional<NodeId> NarrowInteger(Opcode opcode, ElementType type, std::span<const NodeId> operands);
 
@@ -154,14 +155,14 @@ class ProgramBuilder {
   std::vector<NodeId> table_;     // an open hash table of the nodes; kNoNode: free
 };
 
-// Of each node, whether the stores and results need it, also inside of indices.
+// For each node, whether a store or a result needs it, indices included.
 std::vector<bool> NeededNodes(const ElementProgram& program);
-// Puts constants in the place of the others: ids stay as they are.
+// Puts a constant in the place of every node that is not needed; the ids of all nodes stay as they are.
 void DropUnneededNodes(ElementProgram& program);
-// The expressions that a program evaluates: of loads, stores and index nodes, and inside their atoms.
+// The index expressions that a program evaluates: those of loads, stores and index nodes, and those inside their atoms.
 std::vector<IndexId> UsedExprs(const ElementProgram& program);
 
-// pred, s32, u32, s64, u64, f32, f64: what a value of `hlo_type` (real) is computed in.
+// The type in which a value of the real type `hlo_type` is computed: pred, s32, u32, s64, u64, f32 or f64.
 ElementType ComputeType(ElementType hlo_type);
 inline bool IsNarrow(ElementType hlo_type) { return ComputeType(hlo_type) != hlo_type; }
 

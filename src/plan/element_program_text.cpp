@@ -8,8 +8,9 @@
 namespace krafla::plan {
 namespace {
 
-// Index expressions as text. They share their parts, and written out in full the parts of parts would be repeated
-// without end: what is nested deeper than two divisions has a name, `#7`, and a line of its own below the program.
+// Writes index expressions as text. Expressions share their parts, and to write these out wherever they occur could
+// take exponentially many lines: what is nested deeper than two divisions gets a name, `#7`, and a line of its own
+// below the program.
 class IndexWriter {
  public:
   explicit IndexWriter(const IndexSpace& space)
@@ -50,7 +51,7 @@ class IndexWriter {
     named_[static_cast<std::size_t>(id)] = true;
     return Format("#{}", id);
   }
-  // How many divisions lie within each other, up to two.
+  // How deep divisions are nested, counted up to two.
   int Depth(IndexId id) {
     if (depth_[static_cast<std::size_t>(id)] >= 0) return depth_[static_cast<std::size_t>(id)];
     int depth = 0;

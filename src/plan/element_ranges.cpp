@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of the integers of a program before it runs: the range of each node, and which nodes their operands'
-// ranges decide.
+// What is known of a program's integers before it runs: the range of each node, and the nodes that the ranges of their
+// operands decide.
 #include <algorithm>
 
 #include "krafla/status.h"
@@ -9,7 +9,7 @@
 namespace krafla::plan {
 namespace {
 
-// Every value of a type. Of 64-bit ones and of floats: nothing is known.
+// The range of all values of a type; of 64-bit integers and of floats nothing is known.
 Interval RangeOfType(ElementType type) {
   if (type == ElementType::kPred) return {0, 1};
   if (!IsIntegral(type) || BitWidth(type) > 32) return {};
@@ -26,7 +26,7 @@ Interval RangeOfConstant(const Node& n) {
 
 bool IsDecidable(ElementType type) { return type == ElementType::kPred || IsIntegral(type); }
 
-// Whether `a direction b` holds for all values, or for none.
+// The truth of `a direction b` where it is the same for all values of the ranges; nothing where it is not.
 std::optional<bool> Decided(ComparisonDirection direction, const Interval& a, const Interval& b) {
   const bool always_less = a.hi < b.lo, never_less = a.lo >= b.hi;
   const bool always_greater = b.hi < a.lo, never_greater = b.lo >= a.hi;
@@ -61,7 +61,8 @@ Interval ProgramBuilder::RangeOfHlo(const Node& n) const {
   if (n.opcode == Opcode::kAdd) return a + b;
   if (n.opcode == Opcode::kSubtract) return a + b * -1;
   if (n.opcode == Opcode::kMultiply && a.lo == a.hi) return b * a.lo;
-  // By a constant; a division of numbers that are not negative by a positive one.
+  // From here on only constants on the right are looked at, and of divisions only those of a number that is not
+  // negative by a positive one.
   if (b.lo != b.hi) return {};
   if (n.opcode == Opcode::kMultiply) return a * b.lo;
   if (a.lo < 0 || b.lo <= 0) return {};

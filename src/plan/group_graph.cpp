@@ -11,9 +11,11 @@ namespace krafla::plan {
 
 namespace {
 
-// Room between the places of neighbours, so that a group that is moved behind another rarely meets the next.
+// The distance between the places of neighbours, so that a group that is moved behind another one rarely reaches the
+// next.
 constexpr int64_t kGap = int64_t{1} << 24;
-// What all searches may look at, in multiples of the graph's size, and what each may look at after that.
+// How many groups all searches together may visit, in multiples of the graph's size, and how many each search may visit
+// once these are used up.
 constexpr int64_t kGenerousVisits = 64, kFewVisits = 64;
 
 }  // namespace
@@ -33,7 +35,7 @@ bool GroupGraph::PathAround(int a, int b) {
   const int64_t last = visits_ + std::max(budget - visits_, kFewVisits);
   ++searches_;
   std::vector<int> stack;
-  // Whether a reader of `g` is `b`; the others that are placed before it are looked at next.
+  // Whether `b` is a reader of `g`. The other readers that are placed before `b` are searched next.
   auto look = [&](int g, bool around) {
     for (int r : readers_[At(g)]) {
       ++visits_;
@@ -68,14 +70,14 @@ void GroupGraph::Merge(int a, int b) {
 }
 
 void GroupGraph::RaiseReaders(int group) {
-  // By rising place, so that each is moved once.
+  // In the order of places, so that each group is moved once.
   using Entry = std::pair<int64_t, int>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> work;
   work.push({place_[At(group)], group});
   while (!work.empty()) {
     const auto [place, g] = work.top();
     work.pop();
-    if (place != place_[At(g)]) continue;  // moved on meanwhile
+    if (place != place_[At(g)]) continue;  // it has been moved since
     for (int r : readers_[At(g)]) {
       if (place_[At(r)] > place) continue;
       place_[At(r)] = place + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels read what which kernels make, while kernels merge: a graph of numbered groups without a circle.
+// Which kernels read what other kernels make, while kernels are merged: a graph of numbered groups without cycles.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace krafla::plan {
 // between two groups looks at no group that is placed after the second, and costs what lies between the two.
 class GroupGraph {
  public:
-  // `count` groups; one reads only those with a smaller number.
+  // A graph of `count` groups, each of which reads groups with smaller numbers only.
   explicit GroupGraph(std::size_t count);
 
   void AddReader(int group, int reader);
@@ -21,19 +21,19 @@ class GroupGraph {
   const std::unordered_set<int>& readers(int group) const { return readers_[At(group)]; }
   bool Reads(int reader, int group) const { return readers_[At(group)].contains(reader); }
 
-  // Whether a third group lies on a path from `a` to `b`, so that one group of both would be on a circle. Where the
-  // graph is so tangled that searches look at more than a multiple of its size, it says that one does.
+  // Whether a third group lies on a path from `a` to `b`, so that merging the two would make a cycle. Searches stop
+  // after visiting a multiple of the graph's size; the answer is then yes.
   bool PathAround(int a, int b);
 
-  // `b` becomes part of `a`; no third group lies between them.
+  // Makes `b` part of `a`. No third group may lie between them (PathAround).
   void Merge(int a, int b);
 
-  // Groups that searches have looked at.
+  // The number of groups that searches have visited.
   int64_t visits() const { return visits_; }
 
  private:
   static std::size_t At(int group) { return static_cast<std::size_t>(group); }
-  // Readers of `group` that are not placed after it move there, and so on.
+  // Moves readers of `group` that are not placed after it behind it, then their readers, and so on.
   void RaiseReaders(int group);
 
   std::vector<std::unordered_set<int>> readers_;

@@ -97,7 +97,7 @@ IndexId IndexSpace::Add(IndexId a, IndexId b) {
       ++i, ++j;
     }
   }
-  // What an earlier reshape split and a later one joins.
+  // Joins the parts of a number that an earlier reshape split and a later one puts together.
   for (std::size_t high = 0; high < out.terms.size(); ++high) {
     if (atom(out.terms[high].atom).kind == IndexAtom::Kind::kIter) continue;
     for (std::size_t low = 0; low < out.terms.size(); ++low) {
@@ -137,7 +137,7 @@ void SplitMultiples(const IndexExpr& e, int64_t divisor, IndexExpr& multiples, I
   }
 }
 
-// Whether kernels can evaluate it: they do so in 32 bits.
+// Whether kernels can evaluate an expression of that range, which they do in 32 bits.
 bool FitsKernel(const Interval& range) { return range.Within({0, std::numeric_limits<int32_t>::max()}); }
 
 }  // namespace
@@ -176,7 +176,7 @@ IndexSpace::Dividend IndexSpace::Split(IndexId a, int64_t divisor) {
   Dividend out{Intern(std::move(multiples)), Intern(std::move(rest)), {}};
   out.range = RangeOf(out.rest);
   if (out.range.lo >= 0) return out;
-  // The rest alone may be negative though the whole is not; then nothing can be pulled out.
+  // The rest alone may be negative though the whole is not. Then nothing can be taken out.
   out = {0, a, RangeOf(a)};
   KRAFLA_CHECK(out.range.lo >= 0);
   return out;
@@ -184,7 +184,7 @@ IndexSpace::Dividend IndexSpace::Split(IndexId a, int64_t divisor) {
 
 std::optional<IndexSpace::Factored> IndexSpace::FactorOut(IndexId rest, int64_t divisor) const {
   const IndexExpr& e = expr(rest);
-  // The largest factor that leaves a part below itself. A factor of several terms is a factor of each.
+  // The largest factor above the part that it leaves. A factor of several terms divides the coefficient of each.
   std::optional<Factored> out;
   for (const IndexTerm& candidate : e.terms) {
     const int64_t factor = std::gcd(candidate.coefficient, divisor);
@@ -227,7 +227,7 @@ IndexId IndexSpace::WithoutInnerModuli(IndexId rest, int64_t divisor) {
     // c * (e mod m) = c * e - c * m * floor(e / m), of which the last is a multiple of the divisor.
     if (inner.kind != IndexAtom::Kind::kMod || SaturatedMultiply(t.coefficient, inner.divisor) % divisor != 0) continue;
     const IndexId without = Add(rest, Add(Mul(inner.expr, t.coefficient), Mul(OfAtom(inner), -t.coefficient)));
-    // Longer sums are no gain, and grow with each modulus of a chain.
+    // A longer sum is no gain, and sums would grow with each modulus of a chain.
     if (expr(without).terms.size() <= terms.size() && FitsKernel(RangeOf(without))) return without;
   }
   return rest;

@@ -4,13 +4,15 @@
 // of another expression by a constant, or an integer computed by the program (a gather's start). Every expression has
 // a proven range; division and modulus are only made of non-negative expressions.
 //
-// Expressions are kept in a normal form, so that equal ones are one and the simplest is the one that is evaluated:
-//   - what a divisor divides leaves a division or modulus, with the common factor of what stays:
-//     (48*i0 + i1)/768 is i0/16 where i1 < 48, and (48*i0 + i1)%768 is 48*(i0%16) + i1;
-//   - what its range decides is gone: i0/16 is 0 where i0 < 16, and i0%16 is i0;
-//   - divisions of divisions are one, a modulus of a modulus that it divides is one, and (e%12)/4 is (e/4)%3;
-//   - what was split and is joined again is whole: 16*(i0/16) + i0%16 is i0.
-// No step makes a dividend larger than 32 bits that was not, because that is how kernels evaluate it.
+// Expressions are kept in a normal form, so that equal expressions have one id and the simplest form is the one that
+// kernels evaluate:
+//   - Terms that the divisor divides are taken out of a division or modulus, and the rest is divided by its common
+//     factor: (48*i0 + i1)/768 is i0/16 where i1 < 48, and (48*i0 + i1)%768 is 48*(i0%16) + i1.
+//   - A division or modulus that its range decides is not made: i0/16 is 0 where i0 < 16, and i0%16 is i0.
+//   - A division of a division is one division, a modulus of a modulus that it divides is one modulus, and (e%12)/4 is
+//     (e/4)%3.
+//   - A number that was split and is joined again is the number: 16*(i0/16) + i0%16 is i0.
+// No step makes a dividend that does not fit 32 bits out of one that does, because kernels evaluate it in 32 bits.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +53,7 @@ struct IndexAtom {
   friend bool operator==(const IndexAtom&, const IndexAtom&) = default;
 };
 
-// Owns atoms and expressions of one program; equal ones are the same id. Id 0 is the constant 0.
+// Owns the atoms and expressions of one program. Equal expressions have the same id; id 0 is the constant 0.
 class IndexSpace {
  public:
   explicit IndexSpace(std::span<const int64_t> iteration_dims = {});
@@ -69,7 +71,7 @@ class IndexSpace {
   IndexId Sub(IndexId a, IndexId b);
   IndexId Mul(IndexId a, int64_t factor);
   IndexId AddConstant(IndexId a, int64_t value) { return Add(a, Constant(value)); }
-  // a must be provably >= 0, divisor > 0.
+  // The range of `a` must prove that it is not negative, and the divisor is positive.
   IndexId FloorDiv(IndexId a, int64_t divisor);
   IndexId Mod(IndexId a, int64_t divisor);
 
@@ -78,8 +80,8 @@ class IndexSpace {
   uint64_t Depends(IndexId id) const;
   bool IsConstant(IndexId id) const { return expr(id).terms.empty(); }
 
-  // How `id` changes with iteration dimension `dim` when all others stay: its coefficient when the dependence is
-  // affine (atoms other than the iterator do not vary with dim); nullopt otherwise.
+  // How `id` changes with iteration dimension `dim` while the others stay: the coefficient where the dependence is
+  // affine, that is where no atom but the iterator itself varies with `dim`; nullopt otherwise.
   struct Affine {
     bool affine = false;
     int64_t stride = 0;
@@ -90,7 +92,8 @@ class IndexSpace {
   IndexId Linearize(std::span<const IndexId> index, std::span<const int64_t> dims);
   std::vector<IndexId> Delinearize(IndexId linear, std::span<const int64_t> dims);
 
-  // After the program's nodes were renumbered: node n became to[n]. Atoms of nodes that are gone are never used again.
+  // To be called when the program's nodes were renumbered: node n became to[n]. Atoms of nodes that are gone must not
+  // be used again.
   void RenumberNodes(std::span<const int> to) {
     for (IndexAtom& a : atoms_)
       if (a.kind == IndexAtom::Kind::kValue) a.node = to[static_cast<std::size_t>(a.node)];
@@ -105,26 +108,25 @@ class IndexSpace {
   IndexId Intern(IndexExpr expr);
   AtomId InternAtom(const IndexAtom& atom);
   Range RangeOf(const IndexExpr& e) const;
-  // The sum of one atom.
+  // The expression that is this atom alone.
   IndexId OfAtom(const IndexAtom& atom) { return Intern({0, {{1, InternAtom(atom)}}}); }
-  // What a division or modulus is made of, after what the divisor divides has left it: `multiples` times the divisor
-  // and `rest`, which is not negative.
+  // A dividend split by the divisor: it is `multiples` times the divisor plus `rest`, which is not negative.
   struct Dividend {
     IndexId multiples, rest;
     Range range;  // of the rest
   };
   Dividend Split(IndexId a, int64_t divisor);
-  // The rest as factor * whole + part, with a factor above 1 that divides the divisor and 0 <= part < factor.
+  // `rest` as factor * whole + part, where the factor is above 1 and divides the divisor, and 0 <= part < factor.
   struct Factored {
     int64_t factor;
     IndexExpr whole, part;
   };
   std::optional<Factored> FactorOut(IndexId rest, int64_t divisor) const;
-  // The dividend of a modulus by `divisor` without the moduli in it that make no difference.
+  // The dividend of a modulus by `divisor`, without the moduli inside it that make no difference to the result.
   IndexId WithoutInnerModuli(IndexId rest, int64_t divisor);
   // Whether `quotient` is floor(e / divisor).
   bool IsQuotient(const IndexAtom& quotient, IndexId e, int64_t divisor) const;
-  // The sum of two of the terms, where they are parts of one split: factor * id, or nothing.
+  // The sum of two terms that are the parts of one split, as factor * id; nothing for other terms.
   struct Joined {
     IndexId id;
     int64_t factor;
@@ -134,11 +136,11 @@ class IndexSpace {
   Dims dims_;
   std::vector<IndexExpr> exprs_;
   std::vector<IndexAtom> atoms_;
-  // Open hash tables of ids (-1: free), made once there are more than a look at each is worth.
+  // Open hash tables of ids (-1: free), made when there are too many ids to compare with each.
   std::vector<int> expr_table_, atom_table_;
 };
 
-// For people and tests: "48*i0 + (i1)/4 + %7", where %7 is a node of the program.
+// The expression as text, for people and tests: "48*i0 + (i1)/4 + %7", where %7 is a node of the program.
 std::string IndexText(const IndexSpace& space, IndexId id);
 
 }  // namespace krafla::plan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed ranges of integers. Sums and products that do not fit saturate, so that a range is never smaller than the
-// truth.
+// Closed ranges of integers. Sums and products that do not fit 64 bits saturate, so that a range always holds every
+// value that there may be.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline Interval operator*(const Interval& a, int64_t factor) {
   const int64_t x = SaturatedMultiply(a.lo, factor), y = SaturatedMultiply(a.hi, factor);
   return {std::min(x, y), std::max(x, y)};
 }
-// What either holds.
+// The smallest range that holds both.
 inline Interval Union(const Interval& a, const Interval& b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
 
 }  // namespace krafla::plan

@@ -70,7 +70,7 @@ std::vector<IndexId> IterIndex(ProgramBuilder& b, std::span<const int64_t> dims)
   return out;
 }
 
-// The index of `to` at the same row-major position as `index` of `from`.
+// The index into dimensions `to` with the same row-major position as `index` has in dimensions `from`.
 std::vector<IndexId> SamePosition(IndexSpace& space, std::span<const IndexId> index, std::span<const int64_t> from,
                                   std::span<const int64_t> to) {
   if (std::equal(from.begin(), from.end(), to.begin(), to.end())) return {index.begin(), index.end()};
@@ -91,7 +91,7 @@ double Points(const Dims& dims) {
   return points;
 }
 
-// The operations of a kernel whose family has not said.
+// An estimate of a kernel's operations, for families that give none of their own.
 double OperationsOf(const KernelBody& body) {
   if (const auto* loop = std::get_if<LoopKernel>(&body))
     return Points(loop->program.space.dims()) * ProgramCost(loop->program);
@@ -244,7 +244,7 @@ Result<ElementProgram> KernelBuilder::EmitEpilogue(const Instruction& hero, std:
   if (!group_.internal.contains(&hero))
     emitter.StoreElement(hero.shape(), Bind({&hero, 0}, false, true), hero_index, {sum, kNoNode});
   for (const Instruction* root : group_.roots) {
-    // The root's index where the hero is at its own: forward along some path of users.
+    // Follows a path of users from the hero, to the index of the root at which it reads the hero at `hero_index`.
     std::vector<IndexId> at = hero_index;
     const Instruction* i = &hero;
     std::unordered_set<const Instruction*> inside = ReachingRoot(root);
@@ -304,7 +304,7 @@ Result<Reduction> KernelBuilder::MakeReduction(const Computation& computation, s
   {
     ProgramBuilder builder({});
     ProgramEmitter emitter(builder);
-    // A complex value is two params.
+    // A complex value has two params.
     std::vector<ScalarValue> parameters;
     int next = 0;
     for (std::size_t p = 0; p < 2 * shapes.size(); ++p) {

@@ -16,18 +16,19 @@ class KernelBuilder {
  public:
   KernelBuilder(const FusionPlan& plan, const FusionGroup& group) : plan_(plan), group_(group) {}
 
-  // kWhile, kConditional and kCall are no kernels. kConcatenate and kRng are several: see below.
-  // Errors: UNIMPLEMENTED when the group cannot be one kernel (the planner then does not merge).
+  // The group's kernel. Groups of kinds kWhile, kConditional and kCall have none; those of kConcatenate and kRng have
+  // several, which the functions below build. UNIMPLEMENTED where the group cannot be one kernel: the planner then does
+  // not merge it.
   Result<BuiltKernel> Build();
-  // An operand of a concatenate, and where it begins in the dimension.
+  // An operand of a concatenate, and where it begins along the concatenated dimension.
   struct ConcatenatePart {
     std::size_t operand = 0;
     int64_t begin = 0;
   };
   // The kernel that writes operands of equal dimensions into their places.
   Result<BuiltKernel> BuildConcatenateParts(std::span<const ConcatenatePart> parts);
-  // The kernels of all operands. Those that lie between each other, element by element, and those that compute
-  // something of the same arrays are written by one.
+  // The kernels of all operands. Operands whose elements alternate in memory share a kernel, and so do operands that
+  // are computed from the same arrays.
   Result<std::vector<BuiltKernel>> BuildConcatenate();
 
   // The two kernels of an rng-bit-generator.
@@ -53,19 +54,20 @@ class KernelBuilder {
   Result<BuiltKernel> BuildLinalg();
   Result<BuiltKernel> BuildHost();
 
-  // Binds the leaves of the operands, then those of the result. A value that is read twice has two bindings.
+  // Binds the array leaves of the operands, then those of the result. A value that is two operands gets two bindings.
   Result<> BindOperandsAndResults();
-  // The binding of a value, made on first use. Complex values bind as their real type, twice as long.
+  // The binding of a value, which is made on first use. A complex array is bound as its real type, with twice as many
+  // elements.
   int Bind(const ValueRef& v, bool read, bool write);
   // A 64-bit value bound as 32-bit words.
   int BindWords(const ValueRef& v, bool read, bool write);
-  // Emits what is computed of values outside of this kernel, which become loads.
+  // An emitter for one program of this kernel, in which values from outside of the kernel become loads.
   ProgramEmitter EmitterOf(ProgramBuilder& builder);
-  // A load when the value has a buffer that this kernel does not compute itself.
+  // A load of `v`, where it has a buffer that this kernel does not write; nothing where the kernel computes it.
   Result<std::optional<ScalarValue>> Outside(ProgramEmitter& emitter, const ValueRef& v, std::span<const IndexId> index,
                                              NodeId mask);
   bool IsMember(const Instruction* i) const;
-  // Every program of a kernel numbers the kernel's bindings.
+  // Makes every program of the kernel number its buffers as the kernel numbers its bindings.
   void ShareBindings();
   // Ends a kernel that is one loop.
   BuiltKernel FinishLoop(ProgramBuilder&& builder);
@@ -73,11 +75,11 @@ class KernelBuilder {
                                   std::span<const Shape* const> shapes);
   static Reduction::Kind KindOf(Opcode opcode, ElementType type);
   static ElementType AccumulateType(ElementType result);
-  // Instructions without a buffer of their own from which `root` is computed, and itself.
+  // `root` and the instructions without a buffer of their own from which it is computed.
   std::unordered_set<const Instruction*> ReachingRoot(const Instruction* root) const;
-  // Emits the roots of a dot or convolution group from the hero's own index, storing what is read outside.
-  // `dims` is an iteration space over the hero's elements; read in `order` its dimensions are the hero's row-major
-  // order, perhaps with dimensions joined.
+  // The epilogue of a dot or convolution group: computes the roots at the hero's own index and stores those that are
+  // read outside. `dims` is an iteration space over the hero's elements; in the order `order` its dimensions are those
+  // of the hero in row-major order, some of them perhaps joined.
   Result<ElementProgram> EmitEpilogue(const Instruction& hero, std::span<const int64_t> dims,
                                       std::span<const int> order);
 

@@ -17,7 +17,7 @@ class Hasher {
   void Add(const ElementProgram& p) {
     Add(p.space.dims());
     Add(p.space.expr_count());
-    // Kernels often differ in nothing but a constant of an index (the pieces of a concatenate).
+    // Many kernels differ in a constant of an index only, as the pieces of a concatenate do, so the hash includes it.
     for (std::size_t e = 0; e < p.space.expr_count(); ++e) {
       const IndexExpr& expr = p.space.expr(static_cast<IndexId>(e));
       Add(static_cast<uint64_t>(expr.constant));

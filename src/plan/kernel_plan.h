@@ -19,33 +19,33 @@ struct Binding {
   ElementType storage = ElementType::kF32;  // as ProgramBuffer: never complex
   int64_t element_count = 0;
   bool read = true, written = false;
-  // What the kernel may touch.
+  // The bytes that the kernel may read or write.
   int64_t byte_size() const { return element_count * StorageBytes(storage); }
   friend bool operator==(const Binding&, const Binding&) = default;
 };
 
-// Each point of the iteration space computes and stores on its own.
+// A loop whose points are independent: each computes its values and stores them.
 struct LoopKernel {
   ElementProgram program;
   friend bool operator==(const LoopKernel&, const LoopKernel&) = default;
 };
 
-// One reduction, of several values at once when variadic.
+// One reduction, of one value or, where it is variadic, of several at once.
 struct Reduction {
   enum class Kind : uint8_t { kSum, kProduct, kMax, kMin, kAnd, kOr, kOther };
   Kind kind = Kind::kOther;  // of single-value reductions: which plain op the combiner is
-  // Of the first value. Sums and products of narrow floats run in f32: their combiner does not round, and whoever
-  // reads the result's param does.
+  // The type of the first value. Sums and products of narrow floats run in f32: the combiner does not round, but
+  // whoever reads the param of the result does.
   ElementType hlo_type = ElementType::kF32;
   std::vector<int> inputs;  // positions in the stage program's `results`
-  // Dimensionless program: params 0..n-1 the accumulators, n..2n-1 the new values; n results.
+  // A program without dimensions and with n results: params 0..n-1 are the accumulators, params n..2n-1 the new values.
   ElementProgram combiner;
-  // Dimensionless program (loads and constants only) whose n results start the accumulators.
+  // A program without dimensions, of loads and constants only, whose n results are the first accumulators.
   ElementProgram init;
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
-// Whether values run in a wider type than `hlo_type`, and whoever stores a result rounds it.
+// Whether values are accumulated in a type wider than `hlo_type`, so that whoever stores a result rounds it.
 inline bool AccumulatesWide(const Reduction& r) {
   return IsFloat(r.hlo_type) && IsNarrow(r.hlo_type) &&
          (r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct);
@@ -84,9 +84,9 @@ struct DotKernel {
   friend bool operator==(const DotKernel&, const DotKernel&) = default;
 };
 
-// Every convolution is brought to this form: dimensions named, spatial ones in order. Strides in elements.
-// The epilogue runs over the output dims of the HLO instruction, in its own order, with param 0 the sum in
-// accumulate_type; it rounds to result_type itself.
+// A convolution, with its dimension numbers and its window as HLO has them; operands are row-major. The epilogue runs
+// over the dimensions of the HLO instruction's result in their order, with the sum in accumulate_type as param 0, and
+// rounds to result_type itself.
 struct ConvKernel {
   ConvolutionAttributes attributes;
   Dims input_dims, kernel_dims, output_dims;  // row-major, as stored
@@ -109,15 +109,15 @@ struct SortKernel {
   std::vector<int> inputs, outputs;
   std::vector<ElementType> types;  // storage
   ElementProgram comparator;
-  // Of a top-k: nothing reads more than this many of each row's first results; the rest need not be written. -1: all.
+  // How many results at the start of each row are read; the others need not be written. -1: all of them.
   int64_t keep = -1;
   friend bool operator==(const SortKernel&, const SortKernel&) = default;
 };
 
-// out[i] along `dimension`: inclusive running combination, one array; combiner as in Reduction, whose kind is kOther
-// where the elements must be combined one after the other. Lines begin with `init`, or each with its own element of
-// binding `start`, and leave their last value in binding `last` (-1: none). Both are arrays of `type` over the
-// dimensions but `dimension`.
+// The running combination of one array along `dimension`, each element included in its own result. The combiner is as
+// in Reduction; its kind is kOther where elements must be combined one after the other. Every line begins with `init`,
+// or with an element of its own of binding `start`, and leaves its last value in binding `last`; -1 stands for no such
+// binding. Both are arrays of `type` over all dimensions but `dimension`.
 struct ScanKernel {
   Dims dims;
   int dimension = 0;
@@ -137,15 +137,16 @@ struct ScatterKernel {
   Dims operand_dims, indices_dims, updates_dims;
   int indices_binding = 0;
   ElementType indices_type = ElementType::kS32;
-  std::vector<int> updates, outputs;  // bindings, one an operand
+  std::vector<int> updates, outputs;  // bindings, one for each operand
   std::vector<ElementType> types;
-  // Params 0..n-1: current values, n..2n-1: updates; n results.
+  // Its combiner has n results; params 0..n-1 are the current values, params n..2n-1 the updates.
   Reduction combiner;
   friend bool operator==(const ScatterKernel&, const ScatterKernel&) = default;
 };
 
-// The Fourier transform of binding 0 into binding 1: of `batch` arrays of `lengths`, over all of these dimensions.
-// Complex numbers lie as pairs. Of RFFT the result's, of IRFFT the operand's last dimension is the half, n / 2 + 1.
+// The Fourier transform of `batch` arrays of dimensions `lengths`, over all of these dimensions, from binding 0 to
+// binding 1. Complex numbers lie in memory as pairs. The last dimension of an RFFT's result, and of an IRFFT's operand,
+// is the half of the spectrum: n / 2 + 1.
 struct FftKernel {
   FftType type = FftType::kFft;
   ElementType real = ElementType::kF32;  // or f64
@@ -183,8 +184,8 @@ struct LinalgKernel {
 };
 std::size_t InputCount(LinalgKernel::Op op);
 
-// What no other family takes: one instruction run by the evaluator on the host. Inputs are the operands' leaves,
-// outputs the result's leaves, in binding order.
+// One instruction that no other family takes, run by the evaluator on the host. The bindings are the array leaves of
+// the operands, which are read, then those of the result, which are written.
 struct HostKernel {
   const Instruction* instruction = nullptr;  // lives as long as the program plan's module
   friend bool operator==(const HostKernel&, const HostKernel&) = default;
@@ -198,7 +199,7 @@ struct KernelPlan {
   std::vector<Binding> bindings;
   KernelBody body;
   double flops = 0, bytes = 0;  // estimates for one launch
-  // Kernels with equal bindings and bodies are one kernel.
+  // Whether bindings and bodies are equal, so that one kernel serves for both.
   static bool SameProblem(const KernelPlan& a, const KernelPlan& b) {
     return a.bindings == b.bindings && a.body == b.body;
   }

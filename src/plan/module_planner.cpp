@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a module to steps: computation by computation, piece by piece.
+// Plans a module computation by computation, and a computation piece by piece.
 #include "plan/module_planner.h"
 
 #include <utility>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How PlanProgram works. module_planner.cpp goes through the computations, pieces.cpp makes their kernels, allocate.cpp
-// says where bytes lie, place.cpp which values share them, control.cpp plans loops, branches and calls.
+// How PlanProgram works. module_planner.cpp goes through the computations, pieces.cpp builds their kernels,
+// allocate.cpp decides where bytes lie and place.cpp which values share them, control.cpp plans loops, branches and
+// calls.
 #pragma once
 
 #include <array>
@@ -56,12 +57,12 @@ class ModulePlanner {
 
   void Touch(const Slice& s);
 
-  // More than any machine has, and far from where sums would overflow.
+  // The bytes that temporaries may take: more than any machine has, and far from where sums of sizes would overflow.
   static constexpr int64_t kMaxTemporaries = int64_t{1} << 56;
 
-  // Packs the temporaries among the allocations from `begin` on that are no parts of a frame. Of a shared computation
-  // they make one allocation, its frame (those of computations that it calls are not in it: others call them too); of
-  // the program, the arena.
+  // Packs the temporaries among the allocations from `begin` on that are not part of a frame already. Those of the
+  // program become the arena. Those of a computation that several call become one allocation, its frame; it does not
+  // contain the frames of the computations that it calls, because others call these too.
   enum class Frames : uint8_t { kAreTemporaries, kHavePlaces };
   Result<ArenaSize> Pack(std::size_t begin, Frames frames);
 
@@ -73,17 +74,16 @@ class ModulePlanner {
     const Computation* computation = nullptr;
     FusionPlan fusion;
     std::vector<Piece> pieces;
-    SliceMap slices;  // values that have a place
-    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash>
-        loop_states;                                                       // those that a while makes, by their place
-    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;  // pieces that read a value, rising
-    std::unordered_map<ValueRef, int, ValueRefHash> results;               // how many results a value is
+    SliceMap slices;                                                          // values that have a place
+    std::unordered_map<Slice, std::vector<ValueRef>, SliceHash> loop_states;  // the results of whiles, by their slices
+    std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;     // the pieces that read a value, rising
+    std::unordered_map<ValueRef, int, ValueRefHash> results;                  // how many of the results a value is
 
     void Place(const ValueRef& v, const Slice& slice) {
       slices[v] = slice;
       if (v.instruction->opcode() == Opcode::kWhile) loop_states[slice].push_back(v);
     }
-    // Whether `v` is a result beside the result `except`, or any.
+    // Whether `v` is a result, or one beside the result that `except` is.
     bool IsResult(const ValueRef& v) const { return results.contains(v); }
     bool IsResult(const ValueRef& v, const ValueRef& except) const {
       auto it = results.find(v);
@@ -98,38 +98,38 @@ class ModulePlanner {
 
   static bool ReadsBinding(const Piece&, const BuiltKernel& kernel, std::size_t b);
 
-  // The dynamic-update-slice or scatter of a piece that updates its first operands in place.
+  // The dynamic-update-slice or scatter by which a piece updates its first operands in place; null where it has none.
   static const Instruction* UpdatedOperand(const Piece& piece);
   static std::size_t UpdatedCount(const Instruction& i);
 
   int CountInstructions(const FusionPlan& fusion, const FusionGroup& group,
                         std::unordered_set<const Instruction*>& counted);
 
-  // Plans `c` with its parameters' array leaves in `arguments`, leaving its result's array leaves in `results`.
+  // Plans `c`, whose parameters' array leaves lie in `arguments` and whose result's array leaves belong in `results`.
   Result<> PlanComputation(const Computation& c, std::span<const Slice> arguments, std::span<const Slice> results,
                            StepList& steps, bool is_entry);
 
-  // Root values that are not yet where they must be. All sources are read before any is overwritten.
+  // Copies the root values that do not lie in their results yet. Every source is read before it is overwritten.
   void CopyRoots(Scope& scope, std::span<const ValueRef> roots, std::span<const Slice> results, StepList& steps);
 
   void AddCopy(const Slice& from, const Slice& to, StepList& steps);
 
   Slice SliceOf(Scope& scope, const ValueRef& v);
 
-  // Whether a piece after `piece` reads `v`. Results are not asked for here.
+  // Whether a piece after `piece` reads `v`. That `v` may be a result does not count.
   static bool ReadAfter(const Scope& scope, const ValueRef& v, int piece);
 
-  // What `v` is where an update in place makes it of that value, which nothing needs afterwards.
+  // The value that `v` is an update in place of, where nothing needs that value afterwards.
   std::optional<ValueRef> UpdatedInPlace(const Scope& scope, const ValueRef& v);
 
-  // The update's own kernel reads the array that it writes, elsewhere than where it writes.
+  // Whether the kernel of an update reads the array that it writes at other places than those that it writes.
   static bool ReadsWhileUpdating(const Scope& scope, int piece, const ValueRef& from);
 
   void AliasDonated(Scope& scope, std::span<const ValueRef> parameters, std::span<const ValueRef> roots,
                     std::span<const Slice> results);
 
-  // Lets the maker of result `v` write straight to its destination where nothing still needs what is there. `held`: the
-  // parameters by their places.
+  // Lets the pieces that make results write them straight to their destinations, where nothing needs what is there any
+  // more. `held`: the parameters, by the slices in which they lie.
   void Preassign(Scope& scope, const std::unordered_map<Slice, std::vector<ValueRef>, SliceHash>& held,
                  const ValueRef& v, const Slice& destination);
 
@@ -137,27 +137,28 @@ class ModulePlanner {
 
   Result<> PlanPiece(Scope& scope, int number, StepList& steps);
 
-  // Loops over nothing (an update of no elements) launch nothing.
+  // Whether a kernel's loop has no points, as that of an update of no elements: it is not launched.
   static bool EmptyIteration(const KernelPlan& kernel);
 
   int KernelNumber(KernelPlan kernel);
 
-  // Gives the result of an in-place update the buffer of what it starts from, or a copy of it.
+  // Gives the result of an update the buffer of the array that it updates, or a copy of that array.
   void PlaceUpdated(Scope& scope, int piece, const Instruction& update, StepList& steps);
 
-  // No other value that is still read lies in the same slice.
+  // Whether no other value that is still read lies in the same slice.
   static bool OnlyNameOf(const Scope& scope, const ValueRef& v, const Slice& slice);
 
-  // Temporaries from before a loop that it touches live to its end. touched_in_loop_ lists what the loops that are
-  // being planned touch, from `begin` on what this one does; what began within it is no concern of the loops around it.
+  // Keeps the temporaries alive to the end of a loop that touches them, if they were made before its step `start`.
+  // touched_in_loop_ lists what the loops that are being planned touch, this one from entry `begin` on. A temporary
+  // that is made within the loop does not concern the loops around it.
   void ExtendOverLoop(int start, std::size_t begin);
 
   Result<> PlanWhile(Scope& scope, int number, StepList& steps);
 
   Result<> PlanConditional(Scope& scope, int number, StepList& steps);
 
-  // A computation that several call: its steps work on fixed slices of a frame of its own, which callers copy to and
-  // from. (Nothing calls itself, so one frame is enough.)
+  // A computation that several call. Its steps work on fixed slices of a frame of its own, to which callers copy the
+  // arguments and from which they copy the results. One frame is enough, because no computation calls itself.
   struct Callee {
     std::vector<Slice> parameters, results;
     int frame = 0;           // the allocation
@@ -172,14 +173,14 @@ class ModulePlanner {
   ProgramPlan plan_;
   EffectFacts effects_;
   int now_ = 0;
-  std::vector<int> loop_starts_;  // of the loops that are being planned: the step before their first
+  std::vector<int> loop_starts_;  // for each loop that is being planned: the step before its first one
   std::vector<int> touched_in_loop_;
-  std::vector<int> frame_of_;  // by allocation: the allocation that it is a part of, or -1
+  std::vector<int> frame_of_;  // for each allocation: the allocation that it is a part of, or -1
   std::unordered_set<int> is_frame_;
   std::vector<Callee> callees_;
   std::unordered_map<const Computation*, int> callee_of_;
-  std::vector<int> calls_;                    // of the computation that is being planned
-  std::vector<std::pair<int, int>> touched_;  // by allocation: first and last step
+  std::vector<int> calls_;                    // what the computation that is being planned calls
+  std::vector<std::pair<int, int>> touched_;  // for each allocation: the first and the last step that touch it
   std::array<std::optional<Slice>, 2> device_ids_;
   std::unordered_map<const Instruction*, Slice> constants_, states_;
   std::unordered_multimap<uint64_t, int> kernels_by_hash_;

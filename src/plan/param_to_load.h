@@ -5,8 +5,8 @@
 
 namespace krafla::plan {
 
-// The program with param `number` read from a new last buffer of `storage`, one element a point in row-major order: how
-// an epilogue runs as a loop of its own over sums that were written out.
+// The program with param `number` replaced by a load from a new last buffer of type `storage`, which has one element
+// for each point in row-major order. An epilogue becomes so a loop of its own over sums that another kernel wrote.
 ElementProgram ParamToLoad(ElementProgram program, uint64_t number, ElementType storage);
 
 }  // namespace krafla::plan

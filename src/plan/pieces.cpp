@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of a computation, before any buffer is chosen, and who reads and makes what.
+// Builds the kernels of a computation before any buffer is chosen, and finds who reads and who makes each value.
 #include "plan/kernel_builder.h"
 #include "plan/module_planner.h"
 
@@ -46,7 +46,7 @@ Result<> ModulePlanner::BuildPieces(Scope& scope) {
         for (const ValueRef& v : ArrayLeaves(hero)) scope.maker.emplace(v, at);
       }
     }
-    // In-place updates read what they start from.
+    // An update in place reads the array that it updates.
     if (const Instruction* base = UpdatedOperand(piece)) {
       for (std::size_t k = 0; k < UpdatedCount(*base); ++k)
         scope.readers[ResolveValue({base->operand(k), 0}, true)].push_back(at);
@@ -61,7 +61,7 @@ bool ModulePlanner::IsControl(FusionGroup::Kind kind) {
 }
 
 bool ModulePlanner::ReadsBinding(const Piece&, const BuiltKernel& kernel, std::size_t b) {
-  // A scatter's outputs are read and written; what they start from counts as the read.
+  // The outputs of a scatter are read and written; the read counts for the arrays that they start from.
   return kernel.kernel.bindings[b].read && !kernel.kernel.bindings[b].written;
 }
 

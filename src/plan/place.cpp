@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values share bytes: results that are written where they are wanted, updates in place, donated arguments.
+// Decides which values share bytes: results are written straight to where they belong, updates are made in place, and
+// donated arguments are overwritten.
 #include <algorithm>
 
 #include "plan/module_planner.h"
@@ -8,9 +9,9 @@ namespace krafla::plan {
 
 namespace {
 
-// Reads of binding `read` and the store to `written` touch the same element in each point, so the two may share bytes.
-// Executors evaluate a point's values before its stores, but a value that is only read they may read as late as they
-// store it: such a one must not go elsewhere.
+// Whether the reads of binding `read` and the stores to `written` touch the same element at each point, so that the two
+// may share bytes. Executors compute the values of a point before its stores, but they may load a value that is only
+// copied as late as they store it: such a value must not be stored elsewhere.
 bool SafeInPlace(const KernelPlan& kernel, int read, int written) {
   const auto* loop = std::get_if<LoopKernel>(&kernel.body);
   if (loop == nullptr) return false;
@@ -51,7 +52,7 @@ void ModulePlanner::CopyRoots(Scope& scope, std::span<const ValueRef> roots, std
   }
   for (std::size_t r = 0; r < roots.size(); ++r)
     if (!(sources[r] == results[r])) AddCopy(sources[r], results[r], steps);
-  // Results that were written early stay alive to the end.
+  // Results that are written early stay alive to the end.
   for (const Slice& s : results) Touch(s);
 }
 
@@ -74,7 +75,7 @@ std::optional<ValueRef> ModulePlanner::UpdatedInPlace(const Scope& scope, const 
   const Instruction* update = UpdatedOperand(scope.pieces[static_cast<std::size_t>(it->second)]);
   if (update == nullptr || update != v.instruction) return std::nullopt;
   ValueRef from = ResolveValue({update->operand(static_cast<std::size_t>(v.leaf)), 0}, true);
-  // Whoever else reads what is overwritten must have done so.
+  // All other reads of what is overwritten must come before.
   if (ReadAfter(scope, from, it->second) || ReadsWhileUpdating(scope, it->second, from)) return std::nullopt;
   return from;
 }
@@ -97,7 +98,7 @@ void ModulePlanner::AliasDonated(Scope& scope, std::span<const ValueRef> paramet
   for (std::size_t r = 0; r < roots.size(); ++r) root_of_leaf.emplace(result_leaves[r].leaf, r);
   std::unordered_map<ValueRef, std::size_t, ValueRefHash> argument_of;
   for (std::size_t q = 0; q < parameters.size(); ++q) argument_of.emplace(parameters[q], q);
-  // Where the updates that end in a value begin.
+  // For the end of a chain of updates in place, the value with which the chain begins.
   std::unordered_map<ValueRef, ValueRef, ValueRefHash> start_of;
   auto start = [&](ValueRef v) {
     std::vector<ValueRef> chain;
@@ -134,7 +135,7 @@ void ModulePlanner::AliasDonated(Scope& scope, std::span<const ValueRef> paramet
 void ModulePlanner::Preassign(Scope& scope, const std::unordered_map<Slice, std::vector<ValueRef>, SliceHash>& held,
                               const ValueRef& v, const Slice& destination) {
   if (scope.slices.contains(v) || !scope.maker.contains(v)) return;
-  // Of the values that are updated in place to become `v`, those that are made here move to the destination.
+  // Values that are updated in place to become `v` move to the destination with it, if they are made here.
   std::vector<ValueRef> moved;
   std::optional<ValueRef> from = v;
   while (from && scope.maker.contains(*from) && !scope.slices.contains(*from) && !scope.IsResult(*from, v)) {
@@ -147,7 +148,7 @@ void ModulePlanner::Preassign(Scope& scope, const std::unordered_map<Slice, std:
     from = UpdatedInPlace(scope, v);
   }
   int first_write = scope.maker.at(moved.back());
-  // Who holds the destination now? (The state of a loop: its parameter.)
+  // The values that lie in the destination now; of a loop's state these are its parameters.
   if (auto holders = held.find(destination); holders != held.end()) {
     for (const ValueRef& p : holders->second) {
       bool in_place = from == p;

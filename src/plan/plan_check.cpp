@@ -23,7 +23,7 @@ class PlanChecker {
   }
 
  private:
-  // The bytes of what an allocation stands for; -1 where there is no such thing.
+  // The bytes of what an allocation stands for; -1 where its number names nothing.
   int64_t BytesBehind(const Allocation& a) const {
     const auto of = [&](const auto& list, auto bytes) -> int64_t {
       return a.number < 0 || a.number >= std::ssize(list) ? -1 : bytes(list[static_cast<std::size_t>(a.number)]);
@@ -63,7 +63,7 @@ class PlanChecker {
     return Internal("{} has {} bytes for {}.", what, s.size, least);
   }
 
-  // The leaves of a host kernel's operands and result, in order, are its bindings.
+  // Whether the bindings of a host kernel are the leaves of its operands and then those of its result.
   static Result<> Check(const KernelPlan& kernel, const Instruction& instruction) {
     std::size_t next = 0;
     const auto take = [&](const Shape& shape) -> Result<> {
@@ -99,7 +99,8 @@ class PlanChecker {
     return {};
   }
 
-  // `callees`: how many of the program's a call may run. Callees call only those before them, so that calls end.
+  // `callees`: a call may run one of the first so many callees of the program. A callee may call those before it only,
+  // so that calls end.
   Result<> Check(const StepList& list, int64_t callees) const {
     return TryForEachStep(list, [&](const Step& step) -> Result<> {
       if (const auto* launch = std::get_if<LaunchStep>(&step)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a verified, optimised module to a ProgramPlan. Pure: no device is touched.
+// Turns a verified, optimised module into a ProgramPlan. This touches no device and depends on nothing but its
+// arguments.
 #pragma once
 
 #include <memory>
@@ -13,13 +14,13 @@ namespace krafla::plan {
 
 struct PlanOptions {
   FusionOptions fusion;
-  // Share the buffer of a donated parameter with the result that updates it in place.
+  // Whether a donated parameter shares its buffer with the result that updates it in place.
   bool alias_donated = true;
 };
 
 Result<ProgramPlan> PlanProgram(VerifiedModule module, const PlanOptions& options);
 
-// For people: steps with kernels, slices and sizes.
+// The kernels and the steps with their slices and sizes as text, for people.
 std::string ToString(const ProgramPlan& plan);
 
 }  // namespace krafla::plan

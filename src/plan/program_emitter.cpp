@@ -42,8 +42,8 @@ bool IsEmittable(const Instruction& i) {
 
 Result<ScalarValue> ProgramEmitter::Emit(const ValueRef& given, std::span<const IndexId> index, NodeId mask) {
   ValueRef v = ResolveValue(given, false);
-  // What a scalar is made of is read at indices that no iteration changes, all of them in range: no mask is needed, and
-  // under many masks it is one value.
+  // A scalar is computed from elements at indices that no iteration changes and that are in range. It needs no mask,
+  // and without one it is one value for all readers.
   if (index.empty()) mask = kNoNode;
   Key key{v, {index.begin(), index.end()}, mask};
   if (auto it = memo_.find(key); it != memo_.end()) return it->second;
@@ -64,7 +64,7 @@ Result<ScalarValue> ProgramEmitter::Operand(const Instruction& i, std::size_t n,
   return Emit({i.operand(n), 0}, index, mask);
 }
 
-// Index arithmetic below needs indices that are in range even where the mask is false.
+// The index clamped into the shape: the index arithmetic of views needs it in range even where the mask is false.
 std::vector<IndexId> ProgramEmitter::InRange(std::span<const IndexId> index, const Shape& shape) {
   std::vector<IndexId> out(index.begin(), index.end());
   for (std::size_t d = 0; d < out.size(); ++d) {
@@ -100,8 +100,8 @@ void ProgramEmitter::StoreElement(const Shape& shape, int buffer, std::span<cons
 
 namespace {
 
-// The stored bytes of one real element, as a value of its compute type: loads of literals never need numerics here,
-// because narrow floats are decoded by a node.
+// The stored bytes of one real element as an integer. Literals need no numerics here, because a node decodes narrow
+// floats.
 uint64_t ReadBytes(const std::byte* p, int size) {
   uint64_t out = 0;
   std::memcpy(&out, p, static_cast<std::size_t>(size));
@@ -205,7 +205,7 @@ Result<std::vector<IndexId>> EmitStarts(ProgramEmitter& emitter, const Instructi
     }
     ScalarValue start;
     if (i.operand(first_operand)->shape().rank() == 1) {
-      // The old form: one vector of starts.
+      // HLO's older form has one vector of starts.
       std::vector<IndexId> at = {emitter.builder().space().Constant(static_cast<int64_t>(d))};
       KRAFLA_ASSIGN(start, emitter.Emit({i.operand(first_operand), 0}, at, mask));
     } else {
@@ -253,7 +253,7 @@ Result<ScalarValue> ProgramEmitter::EmitPad(const Instruction& i, std::span<cons
 Result<ScalarValue> ProgramEmitter::EmitConcatenate(const Instruction& i, std::span<const IndexId> index, NodeId mask) {
   IndexSpace& space = b_.space();
   auto d = static_cast<std::size_t>(i.attr<DimensionsAttributes>().dimensions[0]);
-  // From the last piece back, so that each select only asks whether the index is before the piece's end.
+  // Begins with the last piece, so that each select only has to ask whether the index is before the end of its piece.
   int64_t end = i.shape().dims()[d];
   std::optional<ScalarValue> out;
   for (std::size_t n = i.operand_count(); n-- > 0;) {
@@ -263,7 +263,7 @@ Result<ScalarValue> ProgramEmitter::EmitConcatenate(const Instruction& i, std::s
       std::vector<IndexId> at(index.begin(), index.end());
       at[d] = space.AddConstant(index[d], -begin);
       end = begin;
-      // Of no index here.
+      // A piece that holds none of the indices.
       if (const IndexSpace::Range r = space.RangeOf(at[d]); r.hi < 0 || r.lo >= extent) continue;
       NodeId inside = b_.InRange(at[d], 0, extent);
       KRAFLA_ASSIGN(ScalarValue piece, Operand(i, n, at, b_.And(mask, inside)));
@@ -272,7 +272,7 @@ Result<ScalarValue> ProgramEmitter::EmitConcatenate(const Instruction& i, std::s
     }
   }
   if (out) return *out;
-  // No index is in range: the mask is false wherever this is asked for.
+  // No index is in range, so that the mask is false wherever this value is asked for.
   const ElementType real = RealPart(i.shape().element_type());
   const NodeId any = b_.Constant(ComputeType(real), 0);
   return ScalarValue{any, IsComplex(i.shape().element_type()) ? any : kNoNode};
@@ -289,7 +289,7 @@ Result<ScalarValue> ProgramEmitter::EmitGather(const Instruction& i, std::span<c
   std::vector<IndexId> safe = InRange(index, i.shape());
   std::vector<IndexId> batch, offsets;
   for (std::size_t d = 0; d < safe.size(); ++d) (contains(a.offset_dims, d) ? offsets : batch).push_back(safe[d]);
-  // Index into the start indices, with a place for the index vector.
+  // The index into the start indices, with a place for the dimension of the index vector.
   std::vector<IndexId> at_start = batch;
   bool has_vector_dim = a.index_vector_dim < starts.rank();
   if (has_vector_dim) at_start.insert(at_start.begin() + a.index_vector_dim, 0);
@@ -422,7 +422,8 @@ Result<std::vector<ScalarValue>> ProgramEmitter::EmitComputation(const Computati
   int leaves = static_cast<int>(LeafCount(computation.root()->shape()));
   for (int leaf = 0; leaf < leaves; ++leaf) {
     ValueRef v{computation.root(), leaf};
-    // On arrays (a scan's slices) the computation is the same at every element: any index will do.
+    // Where the computation is on arrays, as on the slices of a scan, it is the same at every element: any index will
+    // do.
     std::vector<IndexId> anywhere(static_cast<std::size_t>(LeafShape(v).rank()), 0);
     KRAFLA_ASSIGN(ScalarValue value, inner.Emit(v, anywhere));
     out.push_back(value);

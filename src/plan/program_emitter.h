@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From HLO to element programs: the value of one element of an instruction, as nodes over an index. Data movement
-// becomes index arithmetic, elementwise ops become nodes, everything below the kernel's borders becomes loads.
+// Turns HLO into element programs: the value of one element of an instruction becomes nodes over an index. Data
+// movement becomes index arithmetic, elementwise operations become nodes, and values from outside of the kernel become
+// loads.
 #pragma once
 
 #include <functional>
@@ -16,12 +17,12 @@
 
 namespace krafla::plan {
 
-// One element: a node, or two for a complex number.
+// The value of one element: a node, or two nodes for a complex number.
 struct ScalarValue {
   NodeId re = kNoNode, im = kNoNode;
 };
 
-// Its parts as results of the program.
+// Makes the parts of the value results of the program.
 inline void AddResults(ProgramBuilder& builder, const ScalarValue& v) {
   builder.AddResult(v.re);
   if (v.im != kNoNode) builder.AddResult(v.im);
@@ -32,19 +33,22 @@ bool IsEmittable(const Instruction& instruction);
 
 class ProgramEmitter {
  public:
-  // Asked first for every value: what lies outside the kernel (a load), or what its hero computes (a param).
-  // nullopt: emit it from its operands. `index` has an entry a dimension; under a mask it may be out of range.
+  // Is asked first for every value, and gives a load where the value lies outside of the kernel, a param where the hero
+  // computes it, and nullopt where it is to be emitted from its operands. `index` has one entry for each dimension and
+  // may be out of range where the mask is false.
   using Boundary = std::function<Result<std::optional<ScalarValue>>(ProgramEmitter&, const ValueRef&,
                                                                     std::span<const IndexId> index, NodeId mask)>;
 
-  // Without a boundary nothing lies outside: of computations on given parameters.
+  // Without a boundary no value lies outside, as in computations on given parameters.
   explicit ProgramEmitter(ProgramBuilder& builder, Boundary boundary = nullptr)
       : b_(builder), boundary_(std::move(boundary)) {}
 
-  // `mask`: a pred; where it is false nothing is read and the value is unspecified. kNoNode: always.
+  // The element `index` of `v`. Where the pred `mask` is false nothing is read and the value is unspecified; kNoNode
+  // stands for true.
   Result<ScalarValue> Emit(const ValueRef& v, std::span<const IndexId> index, NodeId mask = kNoNode);
 
-  // A load of `v` (row-major in program buffer `buffer`; for complex values that buffer is of the real type).
+  // A load of element `index` of an array of `shape` that lies row-major in buffer `buffer` of the program. The buffer
+  // of a complex array is of its real type.
   ScalarValue LoadElement(const Shape& shape, int buffer, std::span<const IndexId> index, NodeId mask);
   // Stores `value` as element `index` of a row-major array of `shape`.
   void StoreElement(const Shape& shape, int buffer, std::span<const IndexId> index, const ScalarValue& value,
@@ -52,8 +56,8 @@ class ProgramEmitter {
 
   // Element `position` of a literal.
   ScalarValue LiteralElement(const Literal& literal, int64_t position);
-  // A computation on scalars, or one that does the same to every element, on given parameters; a tuple root gives
-  // several values.
+  // The results of a computation on scalars, or of one that does the same to every element, for given parameters; a
+  // tuple as root gives several values.
   Result<std::vector<ScalarValue>> EmitComputation(const Computation& computation,
                                                    std::span<const ScalarValue> parameters);
   ProgramBuilder& builder() { return b_; }

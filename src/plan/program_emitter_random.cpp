@@ -16,7 +16,7 @@ NodeId ProgramEmitter::EmitStochasticConvert(NodeId value, ElementType from, Nod
   auto hlo = [&](Opcode op, ElementType type, std::initializer_list<NodeId> n) { return b_.Hlo(op, type, n); };
   const NodeId magnitude = hlo(Opcode::kAbs, real, {value});
   const NodeId floor = hlo(Opcode::kFloor, real, {magnitude});
-  // The part after the point in units of the random number's last place: exact, and 0 where there is none.
+  // The fraction in units of the last place of the random number, which is exact; 0 where there is none.
   const NodeId rest = hlo(Opcode::kSubtract, real, {magnitude, floor});
   const NodeId scaled = hlo(Opcode::kMultiply, real, {rest, b_.ConstantFloat(real, std::ldexp(1.0, random_bits))});
   const NodeId up = b_.Compare(ComparisonDirection::kLt, random, b_.Convert(scaled, real, random_type));

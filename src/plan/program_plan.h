@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProgramPlan: a module as ordered steps over buffer slices. Each step lists what it reads and writes, so that
-// barriers are derived and never written by hand. The same form serves the CPU and Vulkan.
+// ProgramPlan: a module as ordered steps over slices of buffers. Each step lists what it reads and writes, so that
+// barriers follow from the plan and are never written by hand. The CPU and Vulkan run the same plan.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,7 @@ struct Allocation {
   // kDeviceId: a u32 that differs from device to device though the program does not.
   enum class Kind : uint8_t { kArgument, kResult, kConstant, kState, kArena, kDeviceId } kind = Kind::kArena;
   // kArgument, kResult: which leaf; kConstant: which literal of ProgramPlan::constants; kState: which of
-  // ProgramPlan::states; kDeviceId: 0 the replica, 1 the
-  // partition.
+  // ProgramPlan::states; kDeviceId: 0 for the replica, 1 for the partition.
   int number = 0;
   int64_t offset = 0;  // kArena: in the arena
   int64_t size = 0;    // bytes
@@ -37,7 +36,7 @@ struct StepList;
 
 struct LaunchStep {
   int kernel = 0;                            // into ProgramPlan::kernels
-  std::vector<Slice> bindings;               // one a binding of the kernel
+  std::vector<Slice> bindings;               // one for each binding of the kernel
   const Instruction* instruction = nullptr;  // the fusion's root, for reports
   int instruction_count = 0;                 // instructions that this launch is the first to compute
 };
@@ -81,14 +80,14 @@ struct ProgramPlan {
   std::vector<KernelPlan> kernels;       // distinct problems
   std::vector<Allocation> allocations;
   std::vector<const Literal*> constants;  // owned by the module
-  // What outlives a run (the counters of random generators): the bytes that each begins with.
+  // The states that outlive a run, such as the counters of random generators, by their first bytes.
   std::vector<std::vector<std::byte>> states;
   int64_t arena_size = 0;
   int64_t peak_live_bytes = 0;  // lower bound: the largest live set
   StepList steps;
   std::vector<StepList> callees;          // of computations that several call; each calls only those before it
   std::vector<Shape> arguments, results;  // leaves
-  // Argument leaf whose buffer result leaf i shares, or -1.
+  // For each result leaf the argument leaf whose buffer it shares, or -1.
   std::vector<int> result_aliases;
   int64_t instruction_count = 0;  // of the optimised module, those that compute something
 };

@@ -84,7 +84,7 @@ std::string BodyText(const KernelPlan& kernel) {
 
 void StepsText(const ProgramPlan& plan, const StepList& list, const std::string& indent, std::string& out);
 
-// One step on a line of its own, and below it what is inside.
+// Writes each step on a line of its own, with the steps inside it indented below.
 class StepText {
  public:
   StepText(const ProgramPlan& plan, const std::string& indent, std::string& out)

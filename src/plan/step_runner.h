@@ -22,16 +22,16 @@ constexpr int64_t BranchOfIndex(int32_t index, int64_t branches) {
 }
 constexpr int64_t BranchOfPredicate(bool predicate) { return predicate ? 0 : 1; }
 
-// What a device does with a list. It also has Run(step) for each other kind of step in it.
+// What a device does for a list. It also has a function Run(step) for each other kind of step in the list.
 template <typename Device, typename List>
 concept RunsSteps = requires(Device device, const Slice& slice, int callee) {
-  // Before each step and each turn of a loop: whether the run may go on.
+  // Is asked before each step and before each turn of a loop whether the run may go on.
   { device.Check() } -> std::same_as<Result<>>;
-  // What the steps so far have written there.
+  // The predicate that the steps so far have written to `slice`.
   { device.ReadPredicate(slice) } -> std::same_as<Result<bool>>;
   { device.ReadIndex(slice) } -> std::same_as<Result<int32_t>>;
   { device.Callee(callee) } -> std::convertible_to<const List&>;
-  // For one run of a counted loop: what is called before each turn, with its number.
+  // Made for one run of a counted loop, and then called before each turn with the turn's number.
   { device.PaceTurns()(int64_t{}) } -> std::same_as<Result<>>;
   // Device::TryLoop(loop) runs a whole loop its own way and says so, or does nothing and gives false.
 };
@@ -92,7 +92,7 @@ Result<> RunSteps(const List& list, Device& device) {
   return {};
 }
 
-// ---- Walks: for those who look at steps, or change them, and run none.
+// ---- Walks, for code that looks at steps, or changes them, and runs none.
 
 template <typename List>
 concept ListOfSteps = requires(List list) { list.steps.begin(); };

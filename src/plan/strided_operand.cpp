@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The views between a dot and what it reads, as strides.
+// Turns the views between a dot and the buffer that it reads into strides.
 #include "plan/strided_operand.h"
 
 #include "plan/index_expr.h"
@@ -10,14 +10,14 @@ StridedOperand FoldStrides(const Instruction* operand) {
   StridedOperand best;
   best.strides = RowMajorStrides(operand->shape().dims());
   const Instruction* at = operand;
-  // Index of `at` as expressions over the operand's own index.
+  // The index into `at` as expressions over the index into the operand.
   IndexSpace space(operand->shape().dims());
   std::vector<IndexId> index;
   for (int64_t d = 0; d < operand->shape().rank(); ++d) index.push_back(space.Iter(static_cast<int>(d)));
-  // Many dots may read one long chain of views.
+  // A limit on the views that are followed, because many dots may read one long chain of them.
   constexpr int kMostViews = 64;
   for (int views = 0; views < kMostViews; ++views) {
-    // Is reading `at` row-major affine in every dimension?
+    // Whether the row-major offset into `at` is affine in every dimension.
     IndexId offset = space.Linearize(index, at->shape().dims());
     Dims strides;
     bool affine = true;

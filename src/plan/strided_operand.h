@@ -5,8 +5,8 @@
 
 namespace krafla::plan {
 
-// How a dot reads an operand: a buffer value and strides in elements, one per operand dimension. Transposes, slices,
-// reverses and reshapes between are folded in.
+// How a dot reads an operand: a value with a buffer, and a stride in elements for each dimension of the operand. The
+// strides contain the transposes, slices, reverses and reshapes between the two.
 struct StridedOperand {
   ValueRef base;  // resolved through reshapes
   int64_t offset = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of a computation, and which names are names of one value.
+// The values of a computation, and which instructions are only names of another's value.
 #pragma once
 
 #include <functional>

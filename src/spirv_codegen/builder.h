@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic and structured control flow over Module. Operands of widths 1 and n mix: the scalar is splat. Constants
-// of integer and boolean arithmetic are folded.
+// Arithmetic and structured control flow over Module. Where operands have widths 1 and n, the scalar is repeated n
+// times. Integer and boolean arithmetic on constants is folded.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class Builder {
  public:
   explicit Builder(Module& module) : m(module) {}
   Module& m;
-  // Float arithmetic is NoContraction; off only in the sums of contraction kernels.
+  // Whether float arithmetic is NoContraction. Only the sums of contraction kernels do without.
   bool strict = true;
 
   Value U32(uint32_t v) { return m.U32(v); }
@@ -34,7 +34,7 @@ class Builder {
   Value Composite(std::span<const Value> lanes);  // 2 or 4 scalars
   Value Shuffle(Value a, Value b, std::span<const uint32_t> lanes);
 
-  // Integers, any width; wrap.
+  // Integers of any width, whose arithmetic wraps around.
   Value Add(Value a, Value b);
   Value Sub(Value a, Value b);
   Value Mul(Value a, Value b);
@@ -93,7 +93,7 @@ class Builder {
   // Control flow.
   void If(Value condition, const std::function<void()>& then);
   Values If(Value condition, const std::function<Values()>& then, const std::function<Values()>& otherwise);
-  // Values after the loop are those for which `condition` was false.
+  // Gives the values for which `condition` was false.
   Values While(const Values& initial, const std::function<Value(const Values&)>& condition,
                const std::function<Values(const Values&)>& body, bool unroll = false);
   // for (u32 i = begin; i < end; i += step)
@@ -106,7 +106,7 @@ class Builder {
   Value LoadShared(Id array, Kind kind, int width, Value index);
   void StoreShared(Id array, Value index, Value value);
   void WorkgroupBarrier();  // also orders workgroup memory
-  void BufferBarrier();     // orders buffers too, for the workgroup's invocations; they have to be coherent
+  void BufferBarrier();     // orders the invocations' accesses to buffers too; the buffers have to be coherent
   void SubgroupBarrier();   // the same within a subgroup
   Value LoadPrologue(Id variable, Kind kind, int width);  // of an Input variable
   Value WorkgroupId(int axis);
@@ -122,7 +122,7 @@ class Builder {
 
  private:
   Value MulHi(spv::Op extended, Value a, Value b);  // the high half of what `extended` gives
-  Value OfAllLanes(spv::Op op, Value a);            // one boolean of those of all lanes
+  Value OfAllLanes(spv::Op op, Value a);            // reduces the booleans of all lanes to one
   bool Const2(Value a, Value b, uint64_t& x, uint64_t& y);
   Value ConstLike(Value like, int width, uint64_t bits) { return Splat(m.Constant(like.kind, bits), width); }
   void Branch(Id target);

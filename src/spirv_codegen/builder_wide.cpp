@@ -40,7 +40,7 @@ Value Equal(Builder& b, const Pair& x, const Pair& y) {
   return b.LAnd(b.Compare(Cmp::kEq, x.low, y.low), b.Compare(Cmp::kEq, x.high, y.high));
 }
 
-// By `amount`, which is below 64.
+// Shifts by `amount`, which is below 64.
 Pair ShiftLeft(Builder& b, const Pair& x, Value amount) {
   const Value far = b.Compare(Cmp::kUGe, amount, b.U32(32));
   const Value s = b.And(amount, b.U32(31)), rest = b.Sub(b.U32(31), s);
@@ -60,16 +60,18 @@ Pair ShiftRight(Builder& b, const Pair& x, Value amount, bool arithmetic) {
 struct Division {
   Pair quotient, remainder;
 };
-// Long division, a bit a turn; the divisor is not 0.
+// Long division, one bit in each turn. The divisor is not 0.
 Division Divide(Builder& b, const Pair& x, const Pair& y) {
   const int width = std::max({x.low.width, x.high.width, y.low.width, y.high.width});
   const Value zero = b.Zero(Kind::kU32, width);
   const Values out = b.For(b.U32(0), b.U32(64), b.U32(1), {b.Splat(x.low, width), b.Splat(x.high, width), zero, zero},
                            [&](Value, const Values& s) {
-                             // (remainder, dividend) moves left by one; the quotient's bits come in on the right.
+                             // Shifts (remainder, dividend) left by one bit; the bits of the quotient come in on the
+                             // right.
                              const Pair next = {b.Or(b.Shl(s[2], b.U32(1)), b.Shr(s[1], b.U32(31))),
                                                 b.Or(b.Shl(s[3], b.U32(1)), b.Shr(s[2], b.U32(31)))};
-                             // The bit that left the remainder: with it the number is above any divisor.
+                             // The bit that was shifted out of the remainder; where it is 1 the number is above any
+                             // divisor.
                              const Value carried = b.Compare(Cmp::kNe, b.Shr(s[3], b.U32(31)), b.U32(0));
                              const Value fits = b.LOr(carried, b.LNot(Less(b, next, y, false, false)));
                              const Pair less = Sub(b, next, y);
@@ -86,7 +88,7 @@ Pair DivideSigned(Builder& b, const Pair& x, const Pair& y) {
   return SelectPair(b, b.LNotEqual(x_negative, y_negative), Negate(b, q), q);
 }
 
-// To f32, rounded once to nearest even: 24 bits from the first one on, and what was cut off.
+// Converts to f32 with one rounding to nearest even: takes the 24 bits from the highest 1 on, and rounds by the rest.
 Value ToF32(Builder& b, const Pair& x) {
   const Value in_high = b.Compare(Cmp::kNe, x.high, b.U32(0));
   const Value top = b.FindUMsb(b.Select(in_high, x.high, x.low));
@@ -105,7 +107,7 @@ Value ToF32(Builder& b, const Pair& x) {
 }
 Value ToFloat(Builder& b, const Pair& x, bool is_signed, Kind kind) {
   if (kind == Kind::kF64) {
-    // Both words are exact, and so is the scaled one: the sum rounds once.
+    // Both words are exact, the scaled one too, so that only the sum rounds.
     const Value high = is_signed ? b.SToF(x.high, kind) : b.UToF(x.high, kind);
     const Value scale = b.Const(kind, std::bit_cast<uint64_t>(0x1p32));
     return b.FAdd(b.FMul(high, scale), b.UToF(x.low, kind));
@@ -119,7 +121,7 @@ Value ToFloat(Builder& b, const Pair& x, bool is_signed, Kind kind) {
 Value FloatConstant(Builder& b, Kind kind, double v) {
   return kind == Kind::kF64 ? b.Const(kind, std::bit_cast<uint64_t>(v)) : b.F32(static_cast<float>(v));
 }
-// Of a number in range; truncates.
+// Converts a number that is in range, rounding towards zero.
 Pair FromFloat(Builder& b, Value v, bool is_signed) {
   const Value zero = FloatConstant(b, v.kind, 0);
   const Value negative = b.FCompare(FCmp::kLt, v, zero);
@@ -130,7 +132,7 @@ Pair FromFloat(Builder& b, Value v, bool is_signed) {
   return is_signed ? SelectPair(b, negative, Negate(b, out), out) : out;
 }
 
-// The amount of a shift: its low word.
+// The amount of a shift as a u32: the low word.
 Value Amount(Builder& b, Value s) { return WordPairs(b.m, s.kind) ? SplitPair(b, s).low : b.UConvert(s, Kind::kU32); }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // 64-bit integers on devices that have none: a value of kind u64 is a struct of two u32 values (low, high) of its
-// width. Builder's operations come here where the device lacks shaderInt64.
+// width. Builder calls these functions where the device lacks shaderInt64.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct WordPair {
 WordPair SplitPair(Builder& b, Value v);
 Value JoinPair(Builder& b, Value low, Value high);
 
-// `kind`: of the result, u64 or bool.
+// `kind` is that of the result: u64 or bool.
 Value BinaryOfPairs(Builder& b, spv::Op op, Value x, Value y, Kind kind);
 // Conversions from and to u64, and bitwise not.
 Value UnaryOfPairs(Builder& b, spv::Op op, Value x, Kind kind);

@@ -81,7 +81,7 @@ Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile&
   }
   KRAFLA_TRY(CanEmit(kernel, profile));
   KRAFLA_ASSIGN(EmittedProgram out, EmitFamily(kernel, Target{profile, *options.tuning, options}));
-  // How many buffers the shaders of a kernel touch is known now only.
+  // Only now it is known how many buffers each shader touches.
   for (const EmittedKernel& emitted : out.kernels) KRAFLA_TRY(CheckBufferCount(emitted, profile));
   return out;
 }

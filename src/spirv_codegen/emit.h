@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KernelPlan + DeviceProfile -> SPIR-V words, dispatches and scratch buffers. Pure: no Vulkan handle.
+// Turns a KernelPlan into SPIR-V words, dispatches and scratch buffers for the device of a DeviceProfile. Holds no
+// Vulkan handle, and depends on its arguments only.
 //
 // Buffers of a program are numbered: the plan's bindings first, then the scratch buffers, then the table if there is
 // one. Every buffer starts at a multiple of 16 bytes, and a kernel may read and write (within one 16-byte block,
@@ -23,13 +24,13 @@ struct EmitOptions {
   bool enable_cooperative_matrix = false;  // use them wherever a shape fits, also where they are not known to be faster
   bool allow_cooperative_matrix = true;
   bool treat_as_gpu = false;       // as for the profile without "host_cores"
-  const Tuning* tuning = nullptr;  // what variants, tiles and sizes are chosen by; null: TuningFor(profile)
+  const Tuning* tuning = nullptr;  // by which variants, tiles and sizes are chosen; null: TuningFor(profile)
 };
 
 struct EmittedKernel {
   std::vector<uint32_t> words;
   std::array<uint32_t, 3> local_size = {1, 1, 1};
-  uint32_t subgroup_size = 0;   // that the pipeline must require; 0: any
+  uint32_t subgroup_size = 0;   // the size that the pipeline must require; 0: any
   bool full_subgroups = false;  // the pipeline must require them
   bool uses_buffer_device_address = false;
   bool uses_cooperative_matrix = false;
@@ -37,7 +38,7 @@ struct EmittedKernel {
     int buffer = 0;
     bool read = false, written = false;
   };
-  std::vector<BufferUse> buffers;  // that it touches, rising
+  std::vector<BufferUse> buffers;  // the buffers that it touches, in rising order
   int push_words = 0;
   std::string variant;  // "loop.vec4", "reduce.subgroup_row"
   std::string reason;   // why this variant and not an earlier one
@@ -59,11 +60,11 @@ struct EmittedProgram {
   std::vector<uint32_t> table;  // constants of its own that kernels read; empty: it has none
 };
 
-// UNIMPLEMENTED, with the reason: the device cannot run it, the CPU can.
+// UNIMPLEMENTED with the reason where the device cannot run the kernel; the CPU can.
 Result<EmittedProgram> Emit(const plan::KernelPlan& kernel, const DeviceProfile& profile,
                             const EmitOptions& options = {});
 
-// Emit's refusals of types and sizes, without the work; where this is fine Emit may still refuse.
+// Emit's refusals of types and sizes, without emitting anything. Emit may still refuse what this accepts.
 Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile);
 
 // UNIMPLEMENTED for a kernel with more buffers than the device has descriptors for in one stage; addresses are not

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of numerics/f64_ops.h as SPIR-V: words are taken from a double by a bitcast to two of them, so that
-// only shaderFloat64 is needed. Scalars only.
+// The operations of numerics/f64_ops.h as SPIR-V, for scalars only. A bitcast turns a double into two words, so that
+// shaderFloat64 is all that the device must have.
 #pragma once
 
 #include "numerics/f64_ops.h"

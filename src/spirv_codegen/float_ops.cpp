@@ -16,8 +16,8 @@ namespace {
 
 using F = SpirvOps::F;
 
-// numerics/formulas_basic.h Max, Min, Sign and Tanh with the same answers where the device takes denormals for zeros in
-// comparisons and arithmetic: what compares equal is compared as integers.
+// Max, Min, Sign and Tanh of numerics/formulas_basic.h, with the same answers on devices that take denormals for zeros
+// in comparisons and arithmetic: numbers that compare equal are compared as integers too.
 Value Extreme(Builder& b, const SpirvOps& o, F x, F y, bool smallest) {
   const Value bx = o.Bits(x).v, by = o.Bits(y).v;
   const Value greater = b.SMax(bx, by), less = b.SMin(bx, by);
@@ -52,7 +52,7 @@ Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kMaximum) return Extreme(b, o, x, y, false);
   if (opcode == Opcode::kMinimum) return Extreme(b, o, x, y, true);
   if (opcode == Opcode::kClamp) return Extreme(b, o, {Extreme(b, o, x, y, false)}, {v[2]}, true);
-  // Not the And of SpirvOps: of -inf - x LLVM 19 (lavapipe) takes the sign bit to be zero, and leaves the And out.
+  // Not the And of SpirvOps: LLVM 19 (lavapipe) takes the sign bit of -inf - x to be zero and removes the And.
   if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {v[0]}, Kind::kF32, width);
   if (opcode == Opcode::kNegate) return o.Neg(x).v;
   if (opcode == Opcode::kSign) return SignF32(b, o, x);
@@ -86,7 +86,7 @@ Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind) {
 
 namespace {
 
-// The root of a number > 0; of others it is undefined in GLSL.std.450.
+// The square root of a positive number; GLSL.std.450 defines it for no other.
 Value NativeSqrt(Builder& b, Value x) { return b.Glsl(GLSLstd450Sqrt, {x}, Kind::kF32, x.width); }
 
 }  // namespace

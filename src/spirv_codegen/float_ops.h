@@ -11,20 +11,20 @@
 
 namespace krafla::spirv {
 
-// f32 -> the code of a narrow float in the low bits of a u32, to nearest even. `exact`: the value is known to be one
-// of the format's.
+// The code of the narrow float nearest to an f32, ties to even, in the low bits of a u32. `exact`: the value is known
+// to be one of the format.
 Value EncodeFloat(Builder& b, ElementType narrow, Value v, bool exact);
 Value DecodeFloat(Builder& b, ElementType narrow, Value code);  // exact
-// f32 or f64 -> f32: the nearest value of `narrow`; one rounding.
+// The value of the format `narrow` nearest to an f32 or f64, as an f32; rounds once.
 Value RoundFloat(Builder& b, ElementType narrow, Value v);
 Value ReducePrecision(Builder& b, Value v, int exponent_bits, int mantissa_bits);
 Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind);
 
-// HLO ops on f32 or f64. An empty value: not one of them.
+// The result of an HLO operation on f32 or f64; an empty value for an operation that is not one of these.
 Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands);
 Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> operands);
 
-// Correctly rounded where the device's own instruction promises less (Vulkan: 2.5 ULP).
+// The correctly rounded quotient; the instruction of a device promises less (Vulkan: 2.5 ULP).
 Value DivideFloat(Builder& b, Value x, Value y);
 Value SqrtFloat(Builder& b, Value x);
 

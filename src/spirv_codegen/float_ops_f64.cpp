@@ -31,8 +31,8 @@ Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
   auto rounded = [&](uint32_t instruction) {
     const Value magnitude = b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
     const Value result = b.Glsl(instruction, {x}, Kind::kF64, x.width);
-    // Keeps -0 and NaN, which GLSL.std.450 promises nothing for, by leaving zeros and large numbers alone. A zero
-    // that comes of a number in (-1, 0) must be -0: its negative counterpart is a zero times the number.
+    // GLSL.std.450 promises nothing for -0 and NaN, so zeros and large numbers are left as they are. The zero that a
+    // number in (-1, 0) rounds to must be -0, which a zero times the number is.
     const Value signed_result = b.Select(b.FCompare(FCmp::kEq, result, zero), b.FMul(x, zero), result);
     return b.Select(b.FCompare(FCmp::kLt, magnitude, constant(0x1p52)), signed_result, x);
   };
@@ -46,7 +46,7 @@ Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
   if (opcode == Opcode::kAbs) return b.Glsl(GLSLstd450FAbs, {x}, Kind::kF64, x.width);
   if (opcode == Opcode::kNegate) return b.FNeg(x);
   if (opcode == Opcode::kSign) {
-    // As SignF32: right for denormals where comparisons flush them.
+    // Like SignF32 right for denormals too, on devices whose comparisons take them for zeros.
     const auto bits_of = [&](uint64_t bits) { return b.Const(Kind::kU64, bits); };
     const Value bits = b.Bitcast(x, Kind::kU64);
     const Value magnitude = b.And(bits, bits_of(0x7fffffffffffffffu));
@@ -68,7 +68,7 @@ Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> v) {
     return b.FCompare(FCmp::kEq, difference, zero);
   }
   if (opcode == Opcode::kSqrt) return b.Glsl(GLSLstd450Sqrt, {x}, Kind::kF64, x.width);
-  // One lane at a time: a double and its two words do not go through one vector type.
+  // One lane at a time, because vectors of doubles and of their words have different numbers of lanes.
   Values lanes;
   const int width = v.size() > 1 ? std::max(x.width, v[1].width) : x.width;
   for (int i = 0; i < width; ++i) {

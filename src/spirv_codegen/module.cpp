@@ -22,9 +22,9 @@ std::size_t HashWords(std::span<const uint32_t> words) {
   return hash;
 }
 
-// Versions that we write: 1.3 is what Vulkan 1.1 takes; 1.5 and 1.6 have more in the core. A device that takes 1.4 at
-// most gets 1.3, as Vulkan 1.1 with an extension: of what 1.4 has in the core nothing is used here but the float
-// controls, which such a device has as an extension of 1.3 too (VK_KHR_spirv_1_4 requires it).
+// The version to write. Vulkan 1.1 takes 1.3; 1.5 and 1.6 have more in the core. A device that takes at most 1.4, which
+// is Vulkan 1.1 with an extension, gets 1.3: of what 1.4 has in the core only the float controls are used here, and
+// such a device has them as an extension of 1.3 too (VK_KHR_spirv_1_4 requires it).
 uint32_t ChooseVersion(uint32_t max) {
   if (max >= 0x00010600) return 0x00010600;
   if (max >= 0x00010500) return 0x00010500;
@@ -99,7 +99,7 @@ Id Module::Void() { return Global(spv::Op::OpTypeVoid, {}); }
 
 Id Module::Type(Kind kind, int width) {
   if (kind == Kind::kU64 && !profile_.features.int64) {
-    // Two words: see builder_wide.h.
+    // A pair of words, see builder_wide.h.
     const Id members[] = {Type(Kind::kU32, width), Type(Kind::kU32, width)};
     return Struct(members, {}, false);
   }
@@ -125,7 +125,7 @@ Id Module::Type(Kind kind, int width) {
       break;
     }
     case Kind::kBF16: {
-      // Younger than the oldest headers that we build with: SPV_KHR_bfloat16 gives the numbers.
+      // The oldest headers that krafla builds with do not have these names; the numbers are those of SPV_KHR_bfloat16.
       Require(static_cast<spv::Capability>(5116));  // BFloat16TypeKHR
       RequireExtension("SPV_KHR_bfloat16");
       const uint32_t operands[] = {16, 0};  // FP encoding BFloat16KHR
@@ -299,7 +299,7 @@ void Module::BeginBlock(Id label) {
 
 void Module::PushScope() { scopes_.emplace_back(); }
 void Module::PopScope() {
-  // Entries of one hash leave in the reverse order that they came: those of the inner scope are the last made.
+  // Entries of one hash leave in the reverse of the order in which they came: those of the inner scope came last.
   for (auto hash = scopes_.back().rbegin(); hash != scopes_.back().rend(); ++hash) {
     auto [first, last] = pure_.equal_range(*hash);
     auto newest = first;

@@ -61,25 +61,25 @@ class Module {
 
   void Require(spv::Capability capability);
   void RequireExtension(std::string_view name);
-  // The extension, unless the module's version has it in the core.
+  // Declares the extension, unless the module's version has it in the core.
   void RequireExtension(std::string_view name, uint32_t core_since);
   Id GlslStd450();
 
   Id Void();
   Id Type(Kind kind, int width = 1);
   Id Pointer(spv::StorageClass storage, Id pointee);
-  // stride 0: no ArrayStride (workgroup and function memory).
+  // A stride of 0 stands for no ArrayStride, as in workgroup and function memory.
   Id Array(Id element, uint32_t count, uint32_t stride);
   Id RuntimeArray(Id element, uint32_t stride);
   Id Struct(std::span<const Id> members, std::span<const uint32_t> offsets, bool block);
-  // Any other type or constant: interned by its operands.
+  // Any other type or constant. Equal operands give the same id.
   Id Global(spv::Op op, std::span<const uint32_t> operands, bool has_type = false, Id type = 0);
 
-  Value Constant(Kind kind, uint64_t bits);  // bits of the value, low ones
+  Value Constant(Kind kind, uint64_t bits);  // the value is in the low bits
   Value Bool(bool value) { return Constant(Kind::kBool, value ? 1 : 0); }
   Value U32(uint32_t value) { return Constant(Kind::kU32, value); }
   Value ConstantVector(Kind kind, std::span<const uint64_t> bits);
-  // The bits of a scalar constant, or of a splat.
+  // Whether the value is a scalar constant, or one scalar in all lanes, and the bits of that scalar.
   bool IsConstant(Value value, uint64_t* bits = nullptr) const;
 
   void Decorate(Id id, spv::Decoration decoration, std::initializer_list<uint32_t> operands = {});
@@ -88,15 +88,15 @@ class Module {
   Id GlobalVariable(spv::StorageClass storage, Id pointer_type);
   Id Builtin(spv::BuiltIn builtin, Id type);  // an Input variable
 
-  // Function body. Pure results are shared with equal ones that dominate.
+  // The function's body. An instruction without effects is not emitted again where an equal one dominates.
   Id Pure(spv::Op op, Id type, std::span<const uint32_t> operands, bool no_contraction = false);
   Id Emit(spv::Op op, Id type, std::span<const uint32_t> operands);
   void EmitVoid(spv::Op op, std::span<const uint32_t> operands);
   Id FunctionVariable(Id pointer_type);
-  // What runs before everything else in the entry block: loads of addresses and built-ins.
+  // Emits into the start of the entry block, before everything else: loads of addresses and built-ins.
   Id EmitPrologue(spv::Op op, Id type, std::span<const uint32_t> operands, Id result = 0);
 
-  // Blocks. The current block must have ended (a branch) before the next begins.
+  // Blocks. A branch must have ended the current block before the next one begins.
   Id current_block() const { return block_; }
   void BeginBlock(Id label);
   void PushScope();
@@ -139,7 +139,7 @@ class Module {
   std::vector<std::vector<std::size_t>> scopes_;  // hashes entered since the scope began
 };
 
-// Words of a literal string.
+// A literal string as words.
 std::vector<uint32_t> StringWords(std::string_view text);
 
 }  // namespace krafla::spirv

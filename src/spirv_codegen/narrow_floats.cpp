@@ -18,8 +18,8 @@ bool NativeF16Rounding(const Builder& b) {
   return b.m.profile().features.float16 && b.m.profile().float16_controls.rounding_rte;
 }
 
-// f64 -> f32 so that a second rounding to a narrower float gives the same as one: towards zero, with the last bit set
-// if anything was lost.
+// Rounds an f64 to odd: to the f32 towards zero, with the last bit set if anything was lost. Rounding that to a
+// narrower float gives the same as one rounding of the f64.
 Value RoundToOdd(Builder& b, Value v) {
   const Value near = b.FConvert(v, Kind::kF32);
   const Value back = b.FConvert(near, Kind::kF64);
@@ -30,7 +30,7 @@ Value RoundToOdd(Builder& b, Value v) {
   const Value away = b.Select(positive, b.Select(b.FCompare(FCmp::kGt, back, v), b.U32(1), b.U32(0)),
                               b.Select(b.FCompare(FCmp::kLt, back, v), b.U32(1), b.U32(0)));
   const Value odd = b.Or(b.Sub(bits, away), b.U32(1));
-  // A nearest value of zero keeps its sign; its odd neighbour is the smallest subnormal.
+  // Where the nearest value is a zero, its odd neighbour is the smallest subnormal of the same sign.
   return b.Bitcast(b.Select(lost, odd, bits), Kind::kF32);
 }
 

@@ -70,7 +70,7 @@ bool PrefersVectors(const plan::ElementProgram& program, int dim, int width) {
   }
   for (const plan::Node& n : program.nodes) {
     if (n.op == NodeOp::kLoad && is_vector(n.index)) any = true;
-    // f64 formulas go lane by lane: four times the code, and nothing won.
+    // Formulas of f64 are emitted lane by lane: vectors would be four times the code and gain nothing.
     if (n.op == NodeOp::kHlo && n.type == ElementType::kF64 && GetOpInfo(n.opcode).lowering == Lowering::kFormula)
       return false;
   }
@@ -124,7 +124,7 @@ Value ProgramLowering::Settle(const plan::Node& node, Value out) {
       if (!IsFloat(node.type) || !IsFloat(program_->nodes[static_cast<std::size_t>(node.operands[0])].type)) return out;
       return SettledConversion(*b_, out, operand(0));
     case NodeOp::kRound:
-      // The formats that are rounded by numbers' bits give it by themselves.
+      // The other formats are rounded by their bits, which gives this NaN already.
       return node.storage == ElementType::kF16 ? SettledConversion(*b_, out, operand(0)) : out;
     case NodeOp::kDecode: return node.storage == ElementType::kF16 ? SettledConversion(*b_, out, out) : out;
     case NodeOp::kConstant:
@@ -139,8 +139,8 @@ Value ProgramLowering::Settle(const plan::Node& node, Value out) {
   return out;
 }
 
-// The product or the quotient of two bf16 numbers that is just below the smallest normal number rounds up to it, also
-// where the device takes what it rounds, a subnormal f32, for a zero.
+// A product or a quotient of two bf16 numbers just below the smallest normal number rounds up to it, also on devices
+// that take the number before rounding, which is a subnormal f32, for a zero.
 Value ProgramLowering::RoundProduct(const plan::Node& round, Value out) {
   const plan::Node& n = program_->nodes[static_cast<std::size_t>(round.operands[0])];
   if (n.op != NodeOp::kHlo || (n.opcode != Opcode::kMultiply && n.opcode != Opcode::kDivide)) return out;
@@ -208,7 +208,7 @@ Value ProgramLowering::IndexValue(IndexId id, bool vector) {
   Value& memo = exprs_[vector ? 1 : 0][static_cast<std::size_t>(id)];
   if (memo) return memo;
   const IndexExpr& e = program_->space.expr(id);
-  // What a loop does not change first: it is there already.
+  // First the terms that the loop does not change, because they have been emitted.
   Value out = Terms(e, vector, varying_, false);
   const Value constant = b_->U32(static_cast<uint32_t>(e.constant));
   out = out ? b_->Add(out, constant) : constant;
@@ -223,7 +223,7 @@ Value ProgramLowering::Terms(const IndexExpr& e, bool vector, uint64_t varying, 
     const uint64_t depends = program_->space.atom(t.atom).depends;
     if (((depends & varying) != 0) != inside) continue;
     Value atom = AtomValue(t.atom, vector && Varies(depends));
-    // Negative factors wrap: the whole is in range.
+    // Products with negative factors wrap around, but the sum is in range.
     if (t.coefficient == -1) {
       out = out ? b_->Sub(out, atom) : b_->Neg(atom);
       continue;
@@ -243,7 +243,8 @@ Value ProgramLowering::EmitLoad(const plan::Node& node) {
   const Kind kind = ComputeKind(node.type);
   const bool varies = Varies(node.depends);
   const int width = varies ? width_ : 1;
-  if (buffers_->element_count(node.buffer) == 0) return b.Zero(kind, width);  // only ever under a false mask
+  if (buffers_->element_count(node.buffer) == 0)
+    return b.Zero(kind, width);  // the mask is false wherever this load is reached
   const Value mask = node.mask != plan::kNoNode ? Node(node.mask) : Value{};
   uint64_t known;
   if (mask && b.m.IsConstant(mask, &known) && known == 0) return b.Zero(kind, width);
@@ -252,7 +253,7 @@ Value ProgramLowering::EmitLoad(const plan::Node& node) {
   auto masked = [&](Value value) { return mask ? b.Select(mask, value, b.Const(kind, 0)) : value; };
   const bool index_varies = Varies(program_->space.Depends(node.index));
   if (!index_varies) {
-    // One element for all lanes; with a mask that varies, the access is made where any lane needs it.
+    // One element serves all lanes. Where the mask varies it is loaded if any lane needs it.
     const Value condition = mask && mask.width > 1 ? b.Any(mask) : mask;
     const Value bits = buffers_->Load(node.buffer, bytes, safe(Index(node.index), condition), 1, kind64);
     return masked(FromStorage(b, node.storage, bits));
@@ -307,7 +308,7 @@ void ProgramLowering::EmitInvariants(uint64_t varying) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const plan::Node& node = program_->nodes[i];
     if ((node.depends & varying) != 0 || node.op == NodeOp::kConstant) continue;
-    // A parameter that is not there yet, and what hangs on it, comes later.
+    // A parameter without a value yet, and all that depends on it, is emitted later.
     bool ready = node.op != NodeOp::kParam || (node.bits < params_.size() && params_[node.bits]);
     for (NodeId o : node.operands) {
       if (o == plan::kNoNode) continue;
@@ -316,7 +317,8 @@ void ProgramLowering::EmitInvariants(uint64_t varying) {
     }
     if (ready) Node(static_cast<NodeId>(i));
   }
-  // Values of the program may be missing yet; of the plain ones the unchanging parts are made here, and found again.
+  // Values of the program may still be missing. Of expressions without such values the parts that do not change are
+  // emitted here, and are found again later.
   auto plain = [&](IndexId id) {
     for (const IndexTerm& t : program_->space.expr(id).terms) {
       const IndexAtom& atom = program_->space.atom(t.atom);
@@ -365,7 +367,7 @@ void ProgramLowering::EmitStore(const plan::Store& store, Value limit) {
 }
 
 void ProgramLowering::EmitStores(Value limit) {
-  // All values before all stores: an output may share its buffer with an input at the same elements.
+  // All values come before all stores, because an output may share the elements of its buffer with an input.
   for (const plan::Store& s : program_->stores) {
     Node(s.node);
     if (s.mask != plan::kNoNode) Node(s.mask);

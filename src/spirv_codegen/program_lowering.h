@@ -14,13 +14,14 @@
 
 namespace krafla::spirv {
 
-// How an index changes over the `width` points of a group, whose first point is a multiple of `width` along `dim`.
+// How an index changes over the `width` neighbouring points of a group, whose first coordinate along `dim` is a
+// multiple of `width`.
 struct LanePattern {
   bool affine = true;
   int64_t stride = 0;
   bool aligned = false;  // the first point's index is a multiple of `width`
 };
-// Of the expressions of one space, each worked out once: they share their parts.
+// The patterns of the expressions of one space. Each is worked out once, because expressions share their parts.
 class LanePatterns {
  public:
   LanePatterns(const plan::IndexSpace& space, int dim, int width)
@@ -35,37 +36,40 @@ class LanePatterns {
   std::vector<std::optional<LanePattern>> known_;
 };
 
-// Whether groups of `width` along `dim` pay: every store is scalar along it or a vector store, and some access is one.
+// Whether groups of `width` points along `dim` pay: every store does not vary along it or is a vector store, and at
+// least one access is a vector access.
 bool PrefersVectors(const plan::ElementProgram& program, int dim, int width);
 
 class ProgramLowering {
  public:
-  // width 1: dim is not used.
+  // With a width of 1, `dim` is not used.
   ProgramLowering(Builder& builder, Buffers& buffers, const plan::ElementProgram& program, int dim = -1, int width = 1);
 
   // The u32 coordinate along `d`; along the vector dimension that of the first point.
-  // The bits of results are seen: a NaN out of arithmetic has to be the one that all devices give.
+  // Says that someone sees the bits of the results, so that a NaN that arithmetic gives must be the one that all
+  // devices give.
   void SeeResults();
   void SetIter(int d, Value coordinate);
   void SetParam(int number, Value value);
-  // Coordinates of row-major position `linear` in the dimensions [first, last) of the space.
+  // Sets the coordinates of the dimensions [first, last) of the space from a row-major position in them.
   void SetLinear(Value linear, int first, int last);
 
   Value Node(plan::NodeId id);
   Value Index(plan::IndexId id);  // at the first point
-  // Makes every node and every part of an index that varies with no dimension of `varying` now, before a loop over them
-  // begins; copies of this object share what was made.
+  // Emits every node and every part of an index that varies with no dimension in `varying`, before a loop over these
+  // dimensions begins. Copies of this object share what was emitted.
   void EmitInvariants(uint64_t varying);
-  // `limit`: a condition on all stores of scalar programs, e.g. the end of the iteration space.
+  // `limit` is a condition on all stores of a program of width 1, such as the end of the iteration space.
   void EmitStores(Value limit = {});
 
  private:
   void FindSeen();
-  // What `out`, node's value, is where its bits are seen.
+  // The value `out` of the node as it has to be where its bits are seen.
   Value Settle(const plan::Node& node, Value out);
   Value RoundProduct(const plan::Node& round, Value out);
   Value IndexValue(plan::IndexId id, bool vector);
-  // The terms of `e` whose atoms depend on `varying` or, if not `inside`, that do not; no value: there are none.
+  // The sum of those terms of `e` whose atoms depend on `varying` or, unless `inside`, of those that do not; no value
+  // where there are none.
   Value Terms(const plan::IndexExpr& e, bool vector, uint64_t varying, bool inside);
   Value AtomValue(plan::AtomId id, bool vector);
   Value EmitLoad(const plan::Node& node);
@@ -79,7 +83,7 @@ class ProgramLowering {
   int width_;
   LanePatterns patterns_;
   uint64_t varying_ = 0;
-  std::vector<bool> seen_;  // floats whose bits, or the sign of which as a NaN, matter to someone
+  std::vector<bool> seen_;  // floats whose bits, or whose sign where they are NaN, someone sees
   std::vector<Value> iters_, params_, nodes_;
   std::vector<Value> atoms_[2], exprs_[2];
 };

@@ -20,7 +20,7 @@ struct Quotient {
   Value divisor;   // never 0, never -1 under MIN
   Value by_zero;
 };
-// SPIR-V leaves x/0 and MIN/-1 undefined (OpSDiv, OpUDiv): divide by one instead.
+// SPIR-V leaves x / 0 and MIN / -1 undefined (OpSDiv, OpUDiv), so these are divided by one instead.
 Quotient SafeDivide(Builder& b, Value x, Value y, bool is_signed) {
   const Value zero = b.Const(x.kind, 0), one = b.Const(x.kind, 1);
   Quotient out;
@@ -36,8 +36,8 @@ Quotient SafeDivide(Builder& b, Value x, Value y, bool is_signed) {
   return out;
 }
 
-// numerics/formulas_int.h IntPow at any width: six steps of square and multiply; both sides read as signed, also of
-// unsigned types, as XLA does.
+// IntPow of numerics/formulas_int.h at any width: six steps of square and multiply. As in XLA both operands count as
+// signed, those of unsigned types too.
 Value IntPower(Builder& b, Value x, Value y) {
   const Value zero = b.Const(x.kind, 0), one = b.Const(x.kind, 1), minus = b.Const(x.kind, ~uint64_t{0});
   Value base = x, result = one;
@@ -147,8 +147,8 @@ Value LowerPred(Builder& b, Opcode opcode, std::span<const Value> v) {
   return {};
 }
 
-// float -> s32, u32, s64, u64 as XLA converts: NaN gives 0, the rest saturates. OpConvertFTo* is undefined out of
-// range, so the operand is brought into it first.
+// Converts a float to s32, u32, s64 or u64 as XLA does: NaN gives 0, and numbers out of range saturate. OpConvertFTo*
+// is undefined out of range, so the operand is brought into range first.
 Value FloatToInt(Builder& b, Value v, ElementType to) {
   const Kind kind = ComputeKind(to);
   const int bits = KindBits(kind);
@@ -177,7 +177,7 @@ Value TotalOrderKey(Builder& b, Value v) {
   const Kind kind = KindBits(v.kind) == 64 ? Kind::kU64 : Kind::kU32;
   const Value bits = b.Bitcast(v, kind);
   const auto top = static_cast<uint64_t>(KindBits(kind) - 1);
-  // Negative: all bits but the sign flip, so that signed integer order is the total order.
+  // All bits but the sign of negative numbers are flipped, so that the order of signed integers is the total order.
   const Value flip = b.Shr(b.Sar(bits, b.Const(kind, top)), b.Const(kind, 1));
   return b.Xor(bits, flip);
 }
@@ -195,7 +195,7 @@ Kind ComputeKind(ElementType t) {
 
 namespace {
 
-// By its bits: a compiler may take a number to be equal to itself.
+// By its bits, because a compiler may assume that a number is equal to itself.
 Value IsNanByBits(Builder& b, Value v) {
   const Kind kind = v.kind == Kind::kF64 ? Kind::kU64 : Kind::kU32;
   const uint64_t inf = v.kind == Kind::kF64 ? 0x7ff0000000000000u : 0x7f800000u;
@@ -229,7 +229,7 @@ Value FromStorage(Builder& b, ElementType storage, Value bits) {
   if (storage == ElementType::kF32) return b.Bitcast(bits, Kind::kF32);
   if (storage == ElementType::kF64) return b.Bitcast(bits, Kind::kF64);
   if (IsFloat(storage)) return DecodeFloat(b, storage, bits);
-  // Sub-byte integers lie in a byte each, signed ones sign-extended.
+  // Integers of less than a byte lie in one byte each, with their sign extended where they have one.
   if (IsSigned(storage) && BitWidth(storage) < 32) return SignExtendBits(b, bits, StorageBytes(storage) * 8);
   return bits;
 }
@@ -261,8 +261,8 @@ Result<> CheckProgram(const plan::ElementProgram& program, const DeviceProfile& 
 
 namespace {
 
-// The greater (or the lesser) of two numbers by their bits: a device that takes subnormals for zeros still tells them
-// apart, and +0 is greater than -0.
+// The greater, or the lesser, of two numbers by their bits, so that subnormals differ from zeros on every device and +0
+// is greater than -0.
 Value Extreme(Builder& b, Value x, Value y, bool greater) {
   const Value less = b.Compare(Cmp::kSLt, TotalOrderKey(b, x), TotalOrderKey(b, y));
   const Value ordered = greater ? b.Select(less, y, x) : b.Select(less, x, y);
@@ -323,7 +323,7 @@ Value LowerConvert(Builder& b, ElementType from, ElementType to, Value v) {
   }
   if (IsFloat(from)) {
     if (to == ElementType::kPred) {
-      // By its bits: a subnormal is true also on a device that takes it for a zero.
+      // By its bits, so that a subnormal is true also on a device that takes it for a zero.
       const Kind bits = KindBits(v.kind) == 64 ? Kind::kU64 : Kind::kU32;
       return b.Compare(Cmp::kNe, b.Shl(b.Bitcast(v, bits), b.Const(bits, 1)), b.Const(bits, 0));
     }

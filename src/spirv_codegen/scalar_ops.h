@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element program nodes as SPIR-V: XLA's semantics with every guard that Vulkan needs (integer division by zero and
-// out-of-range float to int are undefined behaviour there, so operands are made safe before, not after).
+// Nodes of element programs as SPIR-V, with XLA's semantics. Integer division by zero and conversions of floats that
+// are out of range are undefined in Vulkan, so operands are made safe before the instruction.
 #pragma once
 
 #include <span>
@@ -14,12 +14,12 @@ namespace krafla::spirv {
 
 Kind ComputeKind(ElementType compute_type);
 
-// Unsigned bits as a buffer holds them <-> the value in its compute type. Narrow floats are exact on the way out: a
-// node's value is one that its type can hold.
+// The value in its compute type from unsigned bits as a buffer holds them, and back. Narrow floats are encoded without
+// rounding, because the value of a node is always one that its type can hold.
 Value FromStorage(Builder& b, ElementType storage, Value bits);
 Value ToStorage(Builder& b, ElementType storage, Value value);
 
-// The scalar functions that the device must have to run `program`; an UNIMPLEMENTED error names what is missing.
+// UNIMPLEMENTED where the device lacks a type or an operation that `program` needs; the message names what is missing.
 Result<> CheckProgram(const plan::ElementProgram& program, const DeviceProfile& profile);
 Result<> CheckType(ElementType storage, const DeviceProfile& profile);
 
@@ -27,18 +27,18 @@ Result<> CheckType(ElementType storage, const DeviceProfile& profile);
 Value LowerNode(Builder& b, const plan::ElementProgram& program, const plan::Node& node,
                 std::span<const Value> operands);
 
-// One HLO elementwise op on compute type `type`; `hlo_type` is the narrow type of shifts' limits.
+// One elementwise operation of HLO on the compute type `type`. The width of `hlo_type` is the limit of shifts.
 Value LowerHlo(Builder& b, Opcode opcode, ElementType type, ElementType hlo_type, std::span<const Value> operands);
 Value LowerConvert(Builder& b, ElementType from, ElementType to, Value v);  // compute types
-// A result of arithmetic whose bits are seen: a NaN is the NaN (docs/decisions/0003-same-bits.md). Of anything but a
-// float: v.
+// A result of arithmetic as it must be where its bits are seen: every NaN becomes the one NaN of
+// docs/decisions/0003-same-bits.md. What is no float stays as it is.
 Value SettledNan(Builder& b, Value v);
-// What a conversion of `from` gave: a NaN is the quiet one of its sign.
+// The result of a conversion of `from` as it must be where its bits are seen: a NaN becomes the quiet NaN of its sign.
 Value SettledConversion(Builder& b, Value v, Value from);
 Value LowerRound(Builder& b, ElementType narrow, Value v);  // f32 or f64 -> f32
 Value LowerWrap(Builder& b, ElementType narrow, Value v);
 Value LowerCompare(Builder& b, ComparisonDirection direction, ElementType type, bool total_order, Value x, Value y);
-// XLA's: NaN wins, max(-0, +0) = +0.
+// XLA's maximum: NaN if either is NaN, and max(-0, +0) = +0.
 Value FloatMax(Builder& b, Value x, Value y);
 Value FloatMin(Builder& b, Value x, Value y);
 

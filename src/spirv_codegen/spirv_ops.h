@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Ops of numerics/ops_concept.h whose values are SPIR-V ids: a formula emits its own instructions. Works on
-// scalars and on vectors alike.
+// The Ops of numerics/ops_concept.h whose values are SPIR-V ids: to run a formula is to emit its instructions. Works on
+// scalars and vectors alike.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct SpirvOps {
   F Sqrt(F x) const { return {SqrtFloat(b, x.v)}; }
   F Neg(F x) const { return FromBits({b.Xor(Bits(x).v, b.U32(0x80000000u))}); }
   F Abs(F x) const { return FromBits({b.And(Bits(x).v, b.U32(0x7fffffffu))}); }
-  // Beyond 2^23, where GLSL.std.450 promises nothing for infinities and NaN, a float is its own rounding.
+  // From 2^23 on a float is an integer already; GLSL.std.450 promises nothing for infinities and NaN.
   F Floor(F x) const { return Rounded(GLSLstd450Floor, x); }
   F RoundEven(F x) const { return Rounded(GLSLstd450RoundEven, x); }
   F Trunc(F x) const { return Rounded(GLSLstd450Trunc, x); }
@@ -123,7 +123,7 @@ struct SpirvOps {
     for (std::size_t i = 0; i < N; ++i) out[i] = {v[i]};
     return out;
   }
-  // Scalars need no blend: the branch has chosen.
+  // Scalars need no select, because the branch has chosen.
   template <std::size_t N>
   std::array<I, N> Blend(B condition, const std::array<I, N>& a, const std::array<I, N>& otherwise) const {
     if (condition.v.width == 1) return a;

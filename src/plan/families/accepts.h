@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fusion asks of the families before any kernel is built.
+// What fusion asks the families before any kernel is built.
 #pragma once
 
 #include "plan/fusion/fusion_plan.h"
 
 namespace krafla::plan {
 
-// Whether a family takes this instruction as a hero; the evaluator runs it otherwise.
+// Whether a family takes this instruction as a hero. The evaluator runs an instruction that no family takes.
 bool TakesReduce(const Instruction& i);
 bool TakesReduceWindow(const Instruction& i);
 bool TakesDot(const Instruction& i);
@@ -18,11 +18,11 @@ bool TakesFft(const Instruction& i);
 bool TakesLinalg(const Instruction& i);
 bool TakesRngBitGenerator(const Instruction& i);
 
-// Whether the members of a reduce group run over the same rows and elements, cheaply told.
+// Whether the members of a reduce group run over the same rows and elements. This is cheap and builds nothing.
 bool RegionFits(const FusionGroup& group);
 // Whether operand `n` of a sort is the position along its dimension, and is only carried along.
 bool IsCarriedPosition(const Instruction& sort, std::size_t n);
-// What a scan's kernel reads for its carry.
+// The array or scalar that a scan's kernel reads its first carry from.
 const Instruction* ScanStart(const Instruction& scan);
 
 }  // namespace krafla::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions to ConvKernels.
+// Turns convolutions into ConvKernels.
 #include "plan/families/accepts.h"
 #include "plan/kernel_builder.h"
 

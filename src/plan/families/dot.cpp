@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots to DotKernels: dimension numbers to [batch..., m, n, k] and strides, and what follows as an epilogue.
+// Turns dots into DotKernels: dimension numbers become [batch..., m, n, k] with strides, and what follows a dot becomes
+// its epilogue.
 #include <algorithm>
 
 #include "plan/families/accepts.h"
@@ -14,7 +15,7 @@ struct Axis {
   int64_t extent = 1, lhs = 0, rhs = 0;
 };
 
-// Joins neighbours that both operands walk as one.
+// Joins neighbouring axes along which both operands move as if they were one.
 std::vector<Axis> Join(std::vector<Axis> axes) {
   std::vector<Axis> out;
   for (const Axis& a : axes) {
@@ -50,7 +51,7 @@ Axes AxesOf(const Instruction& dot, const StridedOperand& lhs, const StridedOper
     if (!has(a.lhs_batch, d) && !has(a.lhs_contracting, d)) out.m.push_back({ldims[d], lhs.strides[d], 0});
   for (std::size_t d = 0; d < rdims.size(); ++d)
     if (!has(a.rhs_batch, d) && !has(a.rhs_contracting, d)) out.n.push_back({rdims[d], 0, rhs.strides[d]});
-  // The order of summation is free, so contracted dimensions may be walked in the lhs's order of memory.
+  // The order of summation is free, so contracted dimensions are walked in the order in which they lie in the lhs.
   std::stable_sort(out.k.begin(), out.k.end(), [](const Axis& x, const Axis& y) { return x.lhs > y.lhs; });
   out.batch = Join(out.batch);
   out.m = Join(out.m);
@@ -70,7 +71,7 @@ StridedOperand Unfolded(const Instruction* operand) {
 std::optional<DotOperands> ChooseDotOperands(const Instruction& dot) {
   StridedOperand lhs = FoldStrides(dot.operand(0)), rhs = FoldStrides(dot.operand(1));
   StridedOperand plain_lhs = Unfolded(dot.operand(0)), plain_rhs = Unfolded(dot.operand(1));
-  // Several m or n axes cost an outer loop; folding is still better than a copy.
+  // Several axes of m or n cost an outer loop, which is still cheaper than to copy the operand.
   for (const DotOperands& o : {DotOperands{lhs, rhs}, DotOperands{lhs, plain_rhs}, DotOperands{plain_lhs, rhs},
                                DotOperands{plain_lhs, plain_rhs}})
     if (OneK(AxesOf(dot, o.lhs, o.rhs))) return o;
@@ -96,7 +97,7 @@ Result<BuiltKernel> KernelBuilder::BuildDot() {
   if (!operands) return Internal("{} has no strides.", Describe(hero));
   Axes axes = AxesOf(hero, operands->lhs, operands->rhs);
   DotKernel kernel;
-  // All but the innermost m and n axes are walked like batches.
+  // All axes of m and n but the innermost are walked like axes of the batch.
   auto batch = [&](const Axis& a) {
     kernel.batch.push_back(a.extent);
     kernel.lhs_batch_strides.push_back(a.lhs);
@@ -110,7 +111,7 @@ Result<BuiltKernel> KernelBuilder::BuildDot() {
   Axis n = axes.n.empty() ? Axis{} : axes.n.back();
   Axis k = axes.k.empty() ? Axis{} : axes.k.back();
   kernel.m = m.extent, kernel.n = n.extent, kernel.k = k.extent;
-  // A contraction over nothing is a sum of none.
+  // A contraction over no elements gives zeros and reads nothing.
   for (const Instruction* o : hero.operands())
     if (o->shape().element_count() == 0) kernel.k = 0;
   kernel.lhs_m_stride = m.lhs, kernel.lhs_k_stride = k.lhs;
@@ -130,7 +131,7 @@ Result<BuiltKernel> KernelBuilder::BuildDot() {
   Dims space_dims = kernel.batch;
   space_dims.push_back(kernel.m);
   space_dims.push_back(kernel.n);
-  // Where each of its dimensions stands in the result's row-major order: outer n axes go behind m.
+  // The order in which its dimensions stand in the row-major result: outer axes of n come after m.
   std::vector<int> order;
   for (std::size_t d = 0; d < outer_m; ++d) order.push_back(static_cast<int>(d));
   order.push_back(static_cast<int>(kernel.batch.size()));

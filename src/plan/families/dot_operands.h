@@ -10,7 +10,8 @@ namespace krafla::plan {
 struct DotOperands {
   StridedOperand lhs, rhs;
 };
-// The deepest buffers that the dot can read with one stride along its contraction; nullopt when it has none.
+// The buffers furthest up the chains of views that the dot can read with one stride along its contraction; nullopt
+// where there are none.
 std::optional<DotOperands> ChooseDotOperands(const Instruction& dot);
 
 }  // namespace krafla::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which reductions are kernels, and which run over the same rows.
+// Decides which reductions are kernels, and which of them run over the same rows.
 #include <algorithm>
 
 #include "plan/families/accepts.h"
@@ -15,7 +15,7 @@ bool StaticArrays(const Instruction& i) {
   return true;
 }
 
-// Whether the combiner can be written as nodes on scalars, cheaply told.
+// Whether the combiner can be written as nodes on scalars. This is cheap and builds nothing.
 bool EmittableComputation(const Computation& c) {
   for (const auto& i : c.instructions()) {
     if (IsOneOf(i->opcode(), {Opcode::kParameter, Opcode::kTuple})) continue;
@@ -33,7 +33,7 @@ Dims WithoutOnes(const Dims& dims) {
   return out;
 }
 
-// Reduced dimensions come last (ones aside), so that a row is contiguous.
+// Whether the elements of a row are contiguous: the reduced dimensions come last, dimensions of 1 aside.
 bool RowsContiguous(const ReduceSplit& s) {
   int last_row = -1, first_element = 1 << 20;
   for (int d : s.row)
@@ -65,7 +65,8 @@ ReduceSplit SplitOf(const Instruction& reduce) {
 }
 
 bool TakesReduce(const Instruction& i) {
-  // The zeros of a complex product tell by their signs where the initial value came in, and kernels bring it in last.
+  // The signs of the zeros in a complex product depend on when the initial value is combined, and kernels combine it
+  // last.
   const bool is_complex = IsComplex(i.operand(0)->shape().element_type());
   if (is_complex && i.called(0)->root()->opcode() == Opcode::kMultiply) return false;
   return StaticArrays(i) && i.operand(0)->shape().element_count() < (int64_t{1} << 31) &&
@@ -83,8 +84,8 @@ bool RegionFits(const FusionGroup& g) {
   if (g.heroes[0]->opcode() != Opcode::kReduce) return false;
   ReduceSplit first = SplitOf(*g.heroes[0]);
   if (first.rows == 0 || first.elements == 0) return false;
-  // Stages that wait for each other are one workgroup's: few or very long rows keep theirs in kernels of their own,
-  // which share a row among workgroups.
+  // Stages that wait for each other run in one workgroup. Where rows are few or very long, the stages stay kernels of
+  // their own, which share a row among workgroups.
   const bool is_long = (first.rows < 8 && first.rows * first.elements > 65536) || first.elements > kLongestRegionRow;
   if (g.heroes.size() > 1 && is_long) return false;
   bool contiguous = RowsContiguous(first);
@@ -94,14 +95,15 @@ bool RegionFits(const FusionGroup& g) {
     if (WithoutOnes(s.operand_dims) != WithoutOnes(first.operand_dims) ||
         WithoutOnes(s.row_dims) != WithoutOnes(first.row_dims))
       return false;
-    // Equal extents may be other dimensions: only where each one's rows come first are they the same.
+    // Rows of equal extents may be different dimensions. They are the same where the rows of both come first.
     if (!contiguous || !RowsContiguous(s)) return false;
   }
   for (const Instruction* root : g.roots) {
     int64_t count = root->shape().element_count();
     if (count == first.rows) continue;
     if (count != first.rows * first.elements) return false;
-    // A whole pass over the elements pays where a row is walked in order and there are rows enough to share out.
+    // Another pass over the elements pays only where rows are contiguous and there are enough of them for all
+    // workgroups.
     if (!contiguous || is_long) return false;
   }
   return true;

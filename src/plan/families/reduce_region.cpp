@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups around reductions to ReduceKernels.
+// Turns groups around reductions into ReduceKernels.
 #include <algorithm>
 
 #include "plan/collapse.h"
@@ -18,28 +18,28 @@ class KernelBuilder::ReduceRegion {
   Result<ReduceKernel> Build();
 
  private:
-  // The parameter by which later stages see a value that an earlier one reduced.
+  // The parameter as which later stages see a value that an earlier stage reduced.
   struct Param {
     int number = 0;
-    bool round = false;  // it is wider than the value
+    bool round = false;  // the parameter is of a wider type than the value
   };
-  // Of a stage's program: its rows, and the index of the first hero's operand.
+  // The points of a stage's program: the index of its row, and the index into the operand of the first hero.
   struct Points {
     std::vector<IndexId> rows, operand;
   };
 
-  // Reductions in stages: one more than the latest reduction that feeds it.
+  // Gives each reduction its stage: the one after the last stage whose reductions it depends on.
   void FindLevels();
   int LevelOf(const Instruction& hero) const;
   Points PointsOf(ReduceStage::Scope scope, ProgramBuilder& builder) const;
   ProgramEmitter EmitterOf(ProgramBuilder& builder, const std::vector<IndexId>& rows);
   Result<std::optional<ScalarValue>> Outside(ProgramEmitter& emitter, const std::vector<IndexId>& rows,
                                              const ValueRef& v, std::span<const IndexId> index, NodeId mask);
-  // The reductions of a level, which have parameters afterwards.
+  // The stage with the reductions of a level. Their results have parameters afterwards.
   Result<ReduceStage> Reductions(int level);
   Result<Reduction> EmitReduction(const Instruction& hero, ProgramEmitter& emitter, const Points& points);
-  // What the kernel leaves behind: row values in one row stage, element values in one element stage. Whether the stage
-  // stores anything.
+  // The stage that stores the kernel's results: one stage stores values of rows, another one values of elements. Gives
+  // whether there is anything to store.
   Result<bool> Results(ReduceStage::Scope scope, ReduceStage& out);
 
   KernelBuilder& kernel_;
@@ -162,7 +162,7 @@ Result<ReduceStage> KernelBuilder::ReduceRegion::Reductions(int level) {
       made.push_back({{hero, static_cast<int>(n)}, AccumulatesWide(reduction)});
     out.reductions.push_back(std::move(reduction));
   }
-  // The stage's own program does not see what it reduces.
+  // The results of a stage's reductions become known after its program has been emitted, which does not see them.
   for (const auto& [value, round] : made) {
     param_of_[value] = {next_param_, round};
     next_param_ += IsComplex(LeafShape(value).element_type()) ? 2 : 1;

@@ -7,7 +7,8 @@
 
 namespace krafla::plan {
 
-// What a reduce keeps and what it folds: its rows and the elements of a row.
+// How a reduce splits the dimensions of its operand: those that it keeps count the rows, those that it reduces count
+// the elements of a row.
 struct ReduceSplit {
   Dims operand_dims;
   std::vector<int> row, element;  // dimensions of the operand
@@ -17,7 +18,8 @@ struct ReduceSplit {
 
 ReduceSplit SplitOf(const Instruction& reduce);
 
-// The inputs (first half) and inits (second half) of a reduce or reduce-window.
+// How many inputs a reduce or reduce-window has. They are the first half of its operands, their initial values the
+// second.
 inline std::size_t ReduceInputCount(const Instruction& i) { return i.operand_count() / 2; }
 
 }  // namespace krafla::plan

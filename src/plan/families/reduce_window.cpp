@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduce-windows to ReduceKernels: the elements of a row are those of its window.
+// Turns reduce-windows into ReduceKernels: the elements of a row are the elements of its window.
 #include <algorithm>
 
 #include "plan/families/reduce_split.h"

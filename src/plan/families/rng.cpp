@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rng-bit-generator as loops of integer arithmetic: one over the random elements, one over nothing for the new state.
-// 64-bit values are read and written as pairs of 32-bit words, so that no device needs 64-bit integers.
+// rng-bit-generator as loops of integer arithmetic: one over the random elements, and one of a single point for the new
+// state. 64-bit values are read and written as pairs of 32-bit words, so that no device needs 64-bit integers.
 #include "numerics/rng.h"
 #include "plan/collapse.h"
 #include "plan/families/accepts.h"
@@ -41,7 +41,7 @@ Result<RngPlan> PlanOf(const Instruction& i) {
   return PlanRng(method, i.operand(0)->shape().element_count(), bits.dims(), BitWidth(bits.element_type()));
 }
 
-// Words of the state: key, and the counter, least significant first (StartOf, in 32-bit words).
+// The 32-bit words of the state: the key and the counter, the least significant word first (StartOf has both).
 struct StartWords {
   std::array<NodeId, 2> key;
   std::array<NodeId, 4> counter;

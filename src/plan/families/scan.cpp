@@ -10,7 +10,7 @@ namespace krafla::plan {
 
 namespace {
 
-// On scalars, or doing the same to every element of equal arrays.
+// Whether the computation is on scalars, or does the same to every element of arrays of equal dimensions.
 bool SameAtEveryElement(const Computation& c) {
   const Dims* dims = nullptr;
   for (const auto& i : c.instructions()) {
@@ -28,7 +28,7 @@ bool SameAtEveryElement(const Computation& c) {
   return true;
 }
 
-// The scalar that the carry begins with in every line; null where lines differ.
+// The scalar with which the carry begins in every line; null where lines begin with different values.
 const Instruction* CommonStart(const Instruction& scan) {
   const Instruction* start = scan.operand(1);
   if (start->shape().element_count() == 1) return start;
@@ -37,7 +37,7 @@ const Instruction* CommonStart(const Instruction& scan) {
   return nullptr;
 }
 
-// Whether something reads leaf `leaf` of a tuple.
+// Whether anything reads leaf `leaf` of the tuple.
 bool IsRead(const Instruction& i, int64_t leaf) {
   if (i.IsRoot()) return true;
   for (const Instruction* user : i.users())
@@ -52,7 +52,7 @@ const Instruction* ScanStart(const Instruction& scan) {
   return common != nullptr ? common : scan.operand(1);
 }
 
-// Taken: one array, one carry, both results the same combination of the two.
+// A scan is taken if it has one array and one carry and both of its results are the same combination of the two.
 bool TakesScan(const Instruction& i) {
   if (!HasRealStaticOperands(i) || i.operand_count() != 2 || !SameAtEveryElement(*i.called(0))) return false;
   const Instruction* root = i.called(0)->root();
@@ -72,7 +72,7 @@ Result<BuiltKernel> KernelBuilder::BuildScan() {
   kernel.type = hero.operand(0)->shape().element_type();
   kernel.input = Bind(ResolveValue({hero.operand(0), 0}, true), true, false);
   kernel.output = Bind({&hero, 0}, false, true);
-  // scan's computation takes (element, carry); a Reduction's combiner (accumulator, element).
+  // The computation of a scan takes (element, carry), the combiner of a Reduction (accumulator, element).
   ProgramBuilder builder({});
   ProgramEmitter emitter(builder);
   ScalarValue parameters[] = {{builder.Param(ComputeType(kernel.type), 1, 0), kNoNode},

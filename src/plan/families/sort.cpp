@@ -12,7 +12,7 @@ bool TakesSort(const Instruction& i) { return HasRealStaticOperands(i) && IsEmit
 
 namespace {
 
-// How many of a sort's first results along its dimension are read; -1: all.
+// How many results at the start of its dimension are read of a sort; -1: all of them.
 int64_t ReadOfSorted(const Instruction& sort) {
   const auto dimension = static_cast<std::size_t>(sort.attr<SortAttributes>().dimension);
   int64_t keep = 0;

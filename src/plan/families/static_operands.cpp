@@ -6,7 +6,7 @@
 namespace krafla::plan {
 namespace {
 
-// Offsets in kernels are 32-bit, also in pairs of numbers and in buffers padded to a power of two.
+// Elements whose offsets fit 32 bits, also as parts of complex numbers and in buffers padded to a power of two.
 constexpr int64_t kMostElements = int64_t{1} << 28;
 
 bool StaticArray(const Shape& shape) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instructions are heroes, which are fusible, which are only names of values.
+// Decides which instructions are heroes, which are fusible, and which only name a value of another.
 #include <algorithm>
 
 #include "plan/families/accepts.h"

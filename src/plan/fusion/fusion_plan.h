@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which instructions become one kernel: the outcome of fusion, as data.
+// The outcome of fusion as data: which instructions become one kernel.
 #pragma once
 
 #include <optional>
@@ -31,14 +31,14 @@ struct FusionGroup {
   } kind = Kind::kLoop;
   std::vector<const Instruction*> heroes;  // in topological order; of kLoop: none
   std::vector<const Instruction*> roots;   // kept fusible instructions that this kernel computes, in order
-  // Kept values that only this kernel reads: they need no buffer.
+  // Kept values that no other kernel reads, so that they need no buffer.
   std::unordered_set<const Instruction*> internal;
-  // The group's kernel, where it had to be built to know that its members can be one. Otherwise it is still to be
+  // The group's kernel, if it was built to find out whether its members can be one kernel; otherwise it is still to be
   // built.
   std::optional<BuiltKernel> kernel;
 };
 
-// The kernels of a computation in an order that respects their dependences.
+// The kernels of a computation, in an order in which each comes after those that it reads.
 struct FusionPlan {
   std::vector<FusionGroup> groups;
   std::unordered_set<const Instruction*> kept;

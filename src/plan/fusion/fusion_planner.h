@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How PlanFusion works. A file per step: classify.cpp, keep.cpp, groups.cpp, merge.cpp, order.cpp.
+// How PlanFusion works, with a file for each step: classify.cpp, keep.cpp, groups.cpp, merge.cpp and order.cpp.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 
 namespace krafla::plan {
 
-// A kernel, while values are kept or inlined: that of its root or hero, or one of the kernels of a concatenate.
+// Identifies a kernel while it is decided which values are kept: the kernel of a root or hero, or one of the kernels of
+// a concatenate.
 struct KernelId {
   int instruction = -1;
   int operand = -1;  // of a concatenate: the one that the kernel writes
@@ -27,8 +28,8 @@ struct KernelIdHash {
   }
 };
 
-// By which map a kernel's point leads to the index at which a value is read. Maps that are not known to be equal have
-// different ids.
+// Identifies the map from a point of a kernel to the index at which it reads a value. Maps that are not known to be
+// equal have different ids.
 struct MapId {
   int instruction = -1;                               // the last on the way that does not keep the index
   int operand = 0;                                    // which of its operands is read
@@ -37,7 +38,7 @@ struct MapId {
   friend bool operator==(const MapId&, const MapId&) = default;
 };
 
-// Works out one FusionPlan. Steps in Run(), in order.
+// Works out one FusionPlan; Run() has the steps in their order.
 class FusionPlanner {
  public:
   FusionPlanner(const Computation& computation, const FusionOptions& options, EffectFacts& effects)
@@ -49,8 +50,8 @@ class FusionPlanner {
   using Kind = FusionGroup::Kind;
 
   enum class Class : uint8_t { kStructural, kFusible, kHero };
-  // A place where an inlined value is evaluated: `kernel`, by index map `map`, `evals` times. Its program has it
-  // `copies` times, once for each way in which it reaches the value's index.
+  // A place where an inlined value is evaluated: in `kernel`, at the indices of `map`, `evals` times. The kernel's
+  // program contains it `copies` times, once for each way in which it comes to the value's index.
   struct Context {
     KernelId kernel;
     MapId map;
@@ -63,11 +64,12 @@ class FusionPlanner {
     bool many = false;  // more places than it could be inlined into; a place may be listed several times
     std::vector<Context> contexts;
   };
-  // What is inlined into a kernel, and how often its program evaluates that in all.
+  // How much is inlined into a kernel, and how many evaluations of it the kernel's program has.
   struct KernelSize {
     int nodes = 0;
     int64_t evaluations = 0;
-    // Where the device limits a kernel's buffers: the values that it reads, if nothing more is inlined, and writes.
+    // Where the device limits a kernel's buffers: the values that it reads if nothing more is inlined, and those that
+    // it writes.
     std::unordered_set<ValueRef, ValueRefHash> reads;
     int64_t results = 1;
   };
@@ -76,11 +78,12 @@ class FusionPlanner {
   // Whether a concatenate is better written piece by piece than by a choice for each element.
   bool IsManyPieces(const Instruction& i) const;
 
-  // Whether a concatenate puts the components of the index vectors of gathers side by side, and they read each no more
-  // than once: then every reader knows which piece it reads, and nothing has to be put anywhere.
+  // Whether a concatenate only puts the components of gathers' index vectors side by side, and the gathers read each no
+  // more than once. Every reader knows then which operand it reads, and the concatenate needs no kernel.
   static bool HoldsIndexVectors(const Instruction& i);
 
-  // The evaluator runs the computations into which dynamic_padder puts what it has no rule for.
+  // Whether the computation has static shapes only. Others, into which dynamic_padder puts what it has no rule for, are
+  // run by the evaluator.
   static bool IsStaticComputation(const Computation& c);
 
   // Element offsets are 32-bit in kernels.
@@ -105,26 +108,28 @@ class FusionPlanner {
 
   void StartGroup(const Instruction& i);
 
-  // The values that are read for `i`; not those that every kernel makes for itself.
+  // Adds the values with buffers that `i` reads; not those that every kernel computes for itself.
   void AddReads(const Instruction& i, std::unordered_set<ValueRef, ValueRefHash>& reads) const;
 
   bool FitsBuffers(const Instruction& i, const KernelSize& group) const;
 
-  // Of merged kernels.
+  // The bindings that a merged kernel may have.
   int MostBindings() const { return std::min(limits_.bindings, options_.buffer_limit); }
 
   bool Inline(const Instruction& i, const Uses& mine);
 
   static bool IsDilation(const Instruction& i);
 
-  // What an inlined or kept fusible instruction asks of its operands, given where it is evaluated.
+  // Adds to `uses` where an inlined or kept fusible instruction evaluates its operands, given where it is evaluated
+  // itself.
   void FusibleUses(const Instruction& i, const Uses& mine, std::vector<Uses>& uses);
 
   // The values that a dot's kernel reads.
   static std::array<ValueRef, 2> DotBases(const Instruction& dot);
 
-  // Whether the update of a dynamic-update-slice is made of elements of the array other than those that it takes the
-  // place of. In a kernel of its own it leaves the array free to be updated in place. What is far away counts as such.
+  // Whether the update of a dynamic-update-slice is computed from elements of the updated array other than those that
+  // it replaces. If the update then has a kernel of its own, the array can be updated in place. A search that goes too
+  // far (FusionLimits::update_search) answers yes.
   bool ReadsWhatItUpdates(const Instruction& update) const;
 
   void HeroUses(const Instruction& i, std::vector<Uses>& uses);
@@ -135,25 +140,26 @@ class FusionPlanner {
 
   int GroupOf(const Instruction* i) const { return group_of_[Index(i)]; }
 
-  // values_: the buffers that group `g` reads. inputs_: kept instructions that it reads or follows, of others.
+  // Sets values_[g], the buffers that group `g` reads, and inputs_[g], the kept instructions of other groups that it
+  // reads or has to follow.
   void FindReads(std::size_t g);
 
-  // b becomes part of a.
+  // Makes group `b` part of group `a`, which is `merged` from now on.
   void Merge(int a, int b, FusionGroup merged);
 
   FusionGroup Joined(int a, int b) const;
 
-  // Members that nothing outside reads.
+  // Finds FusionGroup::internal.
   void FindInternal(FusionGroup& g) const;
 
   // Whether `i` is the result of the computation or is read by a kernel that has none of `own`.
   bool ReadOutside(const Instruction* i, const std::unordered_set<const Instruction*>& own) const;
 
-  // Builds the group's kernel, which it then has. False where its members cannot be one.
+  // Builds the group's kernel and leaves it in the group; false where its members cannot be one kernel.
   bool Build(FusionGroup& g) const;
 
-  // Whether the program of a merged group evaluates little more than its members' own would: what one member reads of
-  // another at an index that is not its own is evaluated there again.
+  // Whether the program of a merged group has few more evaluations than the programs of its members. What a member
+  // reads of another one at an index that is not its own is evaluated there again.
   bool EvaluatesLittleMore(const FusionGroup& g) const;
 
   void MergeReduceRegions();
@@ -162,13 +168,15 @@ class FusionPlanner {
 
   void MergeSiblings();
 
-  // The bindings of `merged`, the loop of groups a and b: what either reads and neither makes, and what is read
-  // outside. Loops over the same dimensions that can be built can be built as one, so that no more need be asked.
+  // The number of bindings of `merged`, the loop of groups a and b: the values that either reads and neither makes, and
+  // the results that are read outside. Two loops over the same dimensions can always be built as one, so that this
+  // count is all that has to be asked.
   int LoopBindings(std::size_t a, std::size_t b, const FusionGroup& merged) const;
 
   bool SharesInput(std::size_t a, std::size_t b) const;
 
-  // Groups whose result may take the place of a value, and that value's other readers, which had better run before.
+  // Which groups may write their results in the place of a value, and which other readers of that value should run
+  // before them.
   struct Overwrites {
     std::vector<int> readers_before;              // how many, for each group
     std::vector<std::vector<int>> writers_after;  // of each group
@@ -184,13 +192,14 @@ class FusionPlanner {
   FusionPlan plan_;
   std::vector<Class> class_;
   std::vector<Kind> hero_kind_;
-  std::unordered_map<const Instruction*, const Instruction*> before_;  // of those that keep their place: the one before
+  // For each instruction that keeps its place, the one of these before it.
+  std::unordered_map<const Instruction*, const Instruction*> before_;
   std::vector<int> position_, group_of_;
   std::vector<FusionGroup> groups_;
   std::vector<std::vector<const Instruction*>> inputs_;
   std::vector<std::vector<ValueRef>> values_;
   std::unordered_map<KernelId, KernelSize, KernelIdHash> size_of_;
-  std::unordered_map<std::size_t, Uses> asked_;  // of kept instructions that could have been inlined
+  std::unordered_map<std::size_t, Uses> asked_;  // for kept instructions that could have been inlined
   std::optional<GroupGraph> graph_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups before anything is merged, and what they read.
+// Makes the groups before any are merged, and finds what they read.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace krafla::plan {
 bool FusionPlan::HasBuffer(const ValueRef& v) const {
   const Instruction& i = *v.instruction;
   if (i.opcode() == Opcode::kConstant) return i.shape().element_count() != 1;
-  // The ids of the device lie ready like arguments.
+  // The ids of the device lie in memory as arguments do.
   if (IsOneOf(i.opcode(), {Opcode::kParameter, Opcode::kReplicaId, Opcode::kPartitionId})) return true;
   return kept.contains(&i);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values get a buffer, and which are inlined into the kernels that read them.
+// Decides which values get a buffer and which are inlined into the kernels that read them.
 #include <algorithm>
 #include <utility>
 
@@ -31,11 +31,11 @@ void FusionPlanner::DecideKept() {
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
     const Instruction& i = **it;
     Uses& mine = uses[Index(&i)];
-    // Nothing reads it: dead, or the root.
+    // Nothing reads it: it is dead, or the root.
     if (!mine.keep && !mine.many && mine.contexts.empty() && !effects_.HasEffect(i)) continue;
     switch (class_[Index(&i)]) {
       case Class::kStructural:
-        // Other names of one value pass on what is asked of them.
+        // A name of another value passes on what is asked of it.
         for (const Instruction* o : i.operands()) {
           bool one_value = IsOneOf(i.opcode(), {Opcode::kCopy, Opcode::kReshape, Opcode::kOptimizationBarrier,
                                                 Opcode::kAddDependency, Opcode::kDomain});
@@ -101,12 +101,12 @@ bool FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
   double cost = ElementCost(i.opcode(), i.shape().element_type());
   if (mine.many) return cost == 0 && i.operand_count() == 0;
-  // To decide for every index whether it is that of an element costs more than an array of zeros and elements.
+  // To decide at every index whether it holds an element costs more than to store an array with the zeros between.
   if (IsDilation(i))
     for (const Context& c : mine.contexts)
       if (c.dilations > 0) return false;
   double evals = 0;
-  std::vector<std::pair<KernelId, int64_t>> kernels;  // and the copies in each
+  std::vector<std::pair<KernelId, int64_t>> kernels;  // and how many copies each contains
   for (const Context& c : mine.contexts) {
     evals += c.evals;
     auto at = std::ranges::find(kernels, c.kernel, &std::pair<KernelId, int64_t>::first);
@@ -121,7 +121,7 @@ bool FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   if (operands == 0) {
     take = true;  // iota, broadcasts of constants
   } else if (cost == 0) {
-    // Views: free but for concatenates, which cost a select a piece.
+    // Views are free, but for concatenates, which cost a select for each operand.
     take = i.opcode() != Opcode::kConcatenate || (factor <= 2 && i.operand_count() <= limits_.select_pieces) ||
            HoldsIndexVectors(i);
   } else if (kernels.size() == 1) {
@@ -130,7 +130,7 @@ bool FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
     take = cost <= 1 && operands == 1 && factor <= 2.01;
   }
   if (!take) return false;
-  // What a kernel reaches on several ways it evaluates several times: a chain that doubles at each step is cut.
+  // What a kernel reaches in several ways it evaluates several times. A chain that doubles at each step is cut.
   for (const auto& [kernel, copies] : kernels) {
     const KernelSize& have = size_of_[kernel];
     if (have.nodes >= limits_.inlined) return false;
@@ -240,7 +240,7 @@ void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
     return;
   }
   if (kind == Kind::kConcatenate) {
-    // Each piece is a kernel of its own; a context each keeps their sharing honest.
+    // Each operand is written by a kernel of its own, so each gets a context of its own.
     for (std::size_t n = 0; n < i.operand_count(); ++n)
       AddContext(
           uses[Index(i.operand(n))],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups that become one: around reductions, behind dots and convolutions, beside each other.
+// Merges groups: around reductions, behind dots and convolutions, and loops beside each other.
 #include <algorithm>
 #include <utility>
 
@@ -47,7 +47,7 @@ bool FusionPlanner::Build(FusionGroup& g) const {
 }
 
 bool FusionPlanner::EvaluatesLittleMore(const FusionGroup& g) const {
-  std::unordered_map<KernelId, double, KernelIdHash> copies;  // of each member
+  std::unordered_map<KernelId, double, KernelIdHash> copies;  // for each member
   double own = 0, total = 0;
   auto evaluations = [&](const Instruction* i) {
     auto it = size_of_.find(KernelOf(*i));
@@ -125,7 +125,7 @@ void FusionPlanner::MergeEpilogues() {
 }
 
 void FusionPlanner::MergeSiblings() {
-  // Neighbours by position that run over the same dimensions and share an input.
+  // Looks at groups nearby that run over the same dimensions and share an input.
   for (std::size_t n = 0; n < groups_.size(); ++n) {
     if (groups_[n].kind != Kind::kLoop || groups_[n].roots.empty()) continue;
     const Instruction* root = groups_[n].roots[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which the kernels run.
+// Puts the kernels into the order in which they run.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -15,7 +15,7 @@ FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
     if (!groups_[g].heroes.empty())
       writers[ResolveValue({groups_[g].heroes[0]->operand(0), 0}, true)].push_back(static_cast<int>(g));
   }
-  // Of a loop's body: what becomes the next turn's state.
+  // In the body of a loop: the values that become the state of the next turn.
   const auto& parameters = computation_.parameters();
   if (parameters.size() == 1 && parameters[0]->shape().IsTuple() &&
       parameters[0]->shape() == computation_.root()->shape()) {
@@ -44,7 +44,7 @@ FusionPlanner::Overwrites FusionPlanner::FindOverwrites() const {
 
 Result<> FusionPlanner::OrderGroups() {
   std::vector<int> waiting(groups_.size(), 0);
-  // A group goes where its last member stands; among the ready ones the earliest first.
+  // A group stands where its last member stands; of those that are ready the earliest comes first.
   auto place = [&](int g) {
     int out = 0;
     for (const Instruction* i : groups_[static_cast<std::size_t>(g)].heroes) out = std::max(out, position_[Index(i)]);

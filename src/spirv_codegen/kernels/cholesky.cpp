@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky factors: of small matrices an invocation each; else by blocks of columns: one workgroup a matrix factors the
-// diagonal block in shared memory, an invocation a row solves the panel below it, and tiles of what is left are
-// updated. The work is done on the lower factor in scratch; a matrix that is not positive definite gives NaN (XLA:
-// cholesky_expander.cc).
+// Cholesky factors. A small matrix is factored by one invocation, a larger one by blocks of columns: a workgroup
+// factors the diagonal block in shared memory, one invocation for each row below solves the panel, and the remaining
+// columns are updated in tiles. The work is done on the lower factor in scratch. A matrix that is not positive definite
+// gives NaN (XLA: cholesky_expander.cc).
 #include <limits>
 
 #include "base/checked_math.h"
@@ -11,7 +11,7 @@
 namespace krafla::spirv {
 namespace {
 
-// Small matrices: an invocation each, in the result or, of narrow types, in scratch.
+// Small matrices: an invocation for each, which works in the result or, for narrow types, in scratch.
 Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target) {
   constexpr int kA = 0, kOut = 1;
   const int64_t n = k.rows;
@@ -21,7 +21,7 @@ Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::Linalg
   const int each = program.Add("cholesky.each", [&](LinalgKernelWriter& w) {
     Builder& b = w.b;
     Numbers& num = w.numbers;
-    // The lower factor, or its conjugate mirrored.
+    // The place of an element of the lower factor, or of its mirror image, which is its conjugate.
     const auto place = [&](Value r, Value c) {
       return b.Add(b.Mul(b.Add(b.Mul(w.matrix, w.U32(n)), k.lower ? r : c), w.U32(n)), k.lower ? c : r);
     };
@@ -37,7 +37,7 @@ Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::Linalg
       store(c, c, divisor);
       b.For(b.Add(c, b.U32(1)), w.U32(n), b.U32(1), [&](Value r) {
         const Number start[] = {num.Load(kA, k.type, place(r, c))};
-        // In the mirror both factors are conjugates, and so is the sum.
+        // In the mirror image both factors are conjugates, and so is their sum.
         const Values sum = b.For(b.U32(0), c, b.U32(1), num.Pack(start), [&](Value i, const Values& so_far) {
           const Number next[] = {num.Sub(num.Unpack(so_far, 0), num.Mul(load(r, i), num.Conj(load(c, i))))};
           return num.Pack(next);
@@ -59,7 +59,7 @@ Result<EmittedProgram> EmitEach(const plan::KernelPlan& plan, const plan::Linalg
   return program.Take();
 }
 
-// Blocks of columns, each by dispatches over the lower factor in scratch.
+// Larger matrices: for each block of columns some dispatches over the lower factor in scratch.
 class CholeskyBlocks {
  public:
   CholeskyBlocks(const plan::KernelPlan& plan, const plan::LinalgKernel& k, const Target& target)
@@ -88,7 +88,8 @@ class CholeskyBlocks {
   }
 
  private:
-  // Columns of a block: the workgroup that factors it has an invocation for each, and half of the shared memory.
+  // The columns of a block. The workgroup that factors it has an invocation for each of them, and half of the shared
+  // memory.
   static int64_t BlockOf(const plan::LinalgKernel& k, const Target& target) {
     const ElementType wide = Numbers::WideType(k.type);
     const int64_t element = StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
@@ -98,7 +99,7 @@ class CholeskyBlocks {
       block /= 2;
     return block;
   }
-  // Rows and columns of what an invocation updates: as many numbers as stay in registers.
+  // The rows and columns that an invocation updates at once: as many numbers as registers hold.
   int64_t Tile() const { return IsComplex(k_.type) ? 2 : 4; }
 
   Value Place(LinalgKernelWriter& w, Value row, Value column) const {
@@ -108,7 +109,7 @@ class CholeskyBlocks {
   void Store(LinalgKernelWriter& w, Value r, Value c, Number v) const { w.numbers.StoreWide(work_, Place(w, r, c), v); }
   Value BlockEnd(LinalgKernelWriter& w) const { return w.b.Min(w.b.Add(w.at, w.U32(block_)), w.U32(n_)); }
 
-  // The lower triangle goes to scratch, the upper one as the conjugate of its mirror image; no matrix has failed.
+  // Copies the lower triangle, or the conjugate of the mirrored upper one, to scratch. No matrix has failed yet.
   int AddStart() {
     return program_.Add("cholesky.start", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -122,7 +123,7 @@ class CholeskyBlocks {
     });
   }
 
-  // The diagonal block, by a workgroup in shared memory: an invocation has a row.
+  // Factors the diagonal block of each matrix by a workgroup in shared memory, where each invocation has a row.
   int AddFactor() {
     return program_.AddGroups("cholesky.factor", static_cast<uint32_t>(block_), [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -143,8 +144,8 @@ class CholeskyBlocks {
     });
   }
 
-  // Column after column of the block in shared memory: its root and the quotients below it, then what these take from
-  // the columns to the right. Gives whether all diagonal elements were positive.
+  // Factors the block in shared memory column by column: the root of the diagonal element, the quotients below it, then
+  // what these contribute to the columns on the right. Gives whether all diagonal elements were positive.
   Value FactorColumns(LinalgKernelWriter& w, SharedMatrix& s, Value row, Value size, Value own) const {
     Builder& b = w.b;
     Numbers& num = w.numbers;
@@ -172,7 +173,7 @@ class CholeskyBlocks {
     })[0];
   }
 
-  // The rows below the diagonal block, an invocation each: solved with the block's factor.
+  // Solves the rows below the diagonal block with its factor, an invocation for each row.
   int AddPanel() {
     return program_.Add("cholesky.panel", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -187,7 +188,7 @@ class CholeskyBlocks {
     });
   }
 
-  // What the panel takes from the columns to its right, in tiles on and below the diagonal.
+  // Subtracts what the panel contributes to the columns on its right, in tiles on and below the diagonal.
   int AddUpdate() {
     const int64_t tile = Tile();
     return program_.Add("cholesky.update", [&](LinalgKernelWriter& w) {
@@ -209,7 +210,8 @@ class CholeskyBlocks {
     });
   }
 
-  // The factor, or the conjugate of its mirror image, to the result: zero in the other triangle, NaN where it failed.
+  // Writes the factor, or the conjugate of its mirror image, to the result, with zeros in the other triangle and NaN
+  // where a matrix has failed.
   int AddFinish() {
     return program_.Add("cholesky.finish", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -238,8 +240,8 @@ class CholeskyBlocks {
   const plan::LinalgKernel& k_;
   int64_t n_, block_;
   LinalgProgram program_;
-  int work_;    // scratch: the lower factors
-  int failed_;  // scratch: of each matrix, not zero where it is not positive
+  int work_;    // the scratch buffer of the lower factors
+  int failed_;  // the scratch buffer that has a number other than zero for each matrix that is not positive definite
 };
 
 // In order of preference.

@@ -96,7 +96,7 @@ Result<EmittedProgram> WithReason(Result<EmittedProgram> program, const std::str
 Result<> CheckSizes(const plan::KernelPlan& plan, const DeviceProfile& profile) {
   for (std::size_t i = 0; i < plan.bindings.size(); ++i) {
     const plan::Binding& binding = plan.bindings[i];
-    // Indices into arrays are signed 32-bit; byte offsets are made of them by the driver in 32 or 64 bits.
+    // Indices into arrays are signed 32-bit numbers, from which the driver computes byte offsets of 32 or 64 bits.
     const int64_t bytes = binding.element_count * StorageBytes(binding.storage);
     if (binding.element_count > std::numeric_limits<int32_t>::max() || bytes > (int64_t{1} << 32) - 16) {
       return Unimplemented("Binding {} has {} elements ({} bytes), more than 32-bit indexing reaches.", i,

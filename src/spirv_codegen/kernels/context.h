@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every kernel family starts from: one module with its builder and buffers, and how work is laid over the grid.
+// What every kernel family starts from: a module with its builder and its buffers, and functions that lay work over the
+// grid.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@
 
 namespace krafla::spirv {
 
-// What code is generated for. Capabilities and limits are the profile's, choices the tuning's.
+// The device that code is generated for: its capabilities and limits are in the profile, what is faster on it is in the
+// tuning.
 struct Target {
   const DeviceProfile& profile;
   const Tuning& tuning;
@@ -21,7 +23,7 @@ struct Target {
 // One kernel under construction.
 class KernelWriter {
  public:
-  // `scratch`: descriptions of the buffers after the plan's bindings.
+  // `scratch` describes the buffers that come after the plan's bindings.
   KernelWriter(const plan::KernelPlan& plan, const DeviceProfile& profile, std::vector<BufferDesc> scratch = {},
                int push_words = 0);
 
@@ -31,7 +33,7 @@ class KernelWriter {
   const plan::KernelPlan& plan;
   const DeviceProfile& profile;
 
-  // Ends the module.
+  // Ends the module and returns it as a kernel.
   EmittedKernel Finish(std::array<uint32_t, 3> local_size, std::string variant, std::string reason = "");
 
  private:
@@ -47,10 +49,10 @@ Result<Grid> FoldGrid(int64_t groups, const DeviceProfile& profile);
 // The number of this workgroup in a grid made by FoldGrid.
 Value GroupNumber(Builder& b, const Grid& grid);
 
-// The subgroup size that a kernel may count on: the required one where the device can require, else the only one that
-// there is; 0: none.
+// The subgroup size that a kernel may count on: one that the pipeline requires, where the device can do that, else the
+// only size that the device has; 0 where there is neither.
 uint32_t FixedSubgroupSize(const DeviceProfile& profile);
-// Puts what is needed for that size into the kernel.
+// Makes the kernel require that size.
 void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint32_t size);
 
 // Ends the kernel in workgroups of `local` and adds it to the program with its dispatch, whose kernel it becomes.
@@ -58,7 +60,7 @@ void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint3
 void AddKernel(EmittedProgram& out, KernelWriter& w, EmittedDispatch dispatch, uint32_t local, uint32_t subgroup,
                std::string variant, std::string reason = "");
 
-// Gives every kernel of the program that has no reason this one.
+// Gives this reason to every kernel of the program that has none.
 Result<EmittedProgram> WithReason(Result<EmittedProgram> program, const std::string& reason);
 
 // Refuses what 32-bit index arithmetic cannot reach.

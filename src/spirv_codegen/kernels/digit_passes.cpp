@@ -196,7 +196,7 @@ Result<int> DigitSort::MakePlace(const std::string& name, int push_words, int di
     return FinishWorkers(k, chunks_, name, [&](Value row, Value chunk) {
       const Counters c = MakeCounters(k, row, chunk, digits);
       const DigitOf digit = digit_of(k, row);
-      Id ahead = 0;  // of each digit's elements, those in other chunks less those of other digits in this one
+      Id ahead = 0;  // for each digit, what to add to a place within the chunk to make it a place within the row
       if (!own_chunks_) {
         Count(k, c, chunk, digit);
         ScanShared(k, c);

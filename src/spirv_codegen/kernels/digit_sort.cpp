@@ -10,7 +10,7 @@
 namespace krafla::spirv {
 namespace {
 
-// Of an invocation: what it does in one dispatch cannot be cut.
+// The longest chunk of an invocation, whose work in one dispatch cannot be cut.
 constexpr int64_t kLongestChunk = int64_t{1} << 20;
 
 }  // namespace
@@ -130,7 +130,7 @@ Result<> DigitSort::MakeKeys(std::span<const SortKeys::Word> words, bool begin) 
                   const Value row = k.b.UDiv(n, k.U32(length_)), element = k.b.Sub(n, k.b.Mul(row, k.U32(length_)));
                   const Value position = PositionOf(k, from, row, element);
                   for (std::size_t i = 0; i < words.size(); ++i) {
-                    // Where there are several they lie one behind the other.
+                    // The arrays of several words lie one after the other.
                     const Value at = words.size() == 1 ? from : k.U32(static_cast<int64_t>(i) * half_);
                     Store(k, kKeys, At(k, at, row, element), keys_.Load(k.w, rows_, words[i], row, position));
                   }
@@ -236,7 +236,7 @@ Result<> DigitSort::Select() {
     Dispatch(pick, {from}, share);
     from = static_cast<uint32_t>(states) - from;
   }
-  // What is less, what is equal, and the rest.
+  // Three sides: the elements before the last one that is kept, its equals, and the rest.
   const auto side = [&](Kernel& k, Value row) -> DigitOf {
     const Value last = state(k, k.w.buffers.PushWord(0), row, 0);
     return [this, &k, row, last, low = word.low](Value element) {
@@ -300,7 +300,7 @@ Result<> DigitSort::Rank() {
     Dispatch(kernel, {}, share);
     return {};
   }
-  // Workgroups within a row: all read the same other element.
+  // A workgroup stays within one row, so that all its invocations read the same other element.
   const uint32_t local =
       WorkgroupSize(profile_, static_cast<uint32_t>(std::min<int64_t>(RoundUp(length_, step), tuning_.rank_local)));
   const int64_t blocks = CeilDiv(length_, static_cast<int64_t>(local)), groups = rows_.rows() * blocks;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FftKernel: a dispatch a pass of fft_passes.h. An invocation does one butterfly in registers, or, for a large prime
-// radix, sums one point.
+// FftKernel: one dispatch for each pass of fft_passes.h. An invocation does one butterfly in registers or, where the
+// radix is a large prime, sums up one point.
 #include <bit>
 
 #include "base/checked_math.h"
@@ -50,7 +50,7 @@ class PassEmitter {
         to_(to),
         table_(table) {}
 
-  // Work items: butterflies, or points of a direct sum.
+  // The invocations of a pass: one for each butterfly, or for each point of a direct sum.
   static int64_t Items(const FftPass& p) {
     return p.outer * p.inner * (p.radix > kMostRadix ? p.points : p.points / p.radix);
   }
@@ -134,7 +134,7 @@ class PassEmitter {
       const Value mirrored = b_.Compare(Cmp::kUGt, e, U32(n / 2));
       v = numbers_.LoadWide(from_, Address(b_.Select(mirrored, b_.Sub(U32(n), e), e), p_.stored_in));
       v.im = b_.Select(mirrored, b_.FNeg(v.im), v.im);
-      // The ends of the half are taken for real.
+      // The first and the last number of the half are taken as real.
       Value real = b_.Compare(Cmp::kEq, e, b_.U32(0));
       if (n % 2 == 0) real = b_.LOr(real, b_.Compare(Cmp::kEq, e, U32(n / 2)));
       v.im = b_.Select(real, numbers_.Constant(0), v.im);

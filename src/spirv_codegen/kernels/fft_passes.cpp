@@ -16,7 +16,7 @@ class FftPlanner {
  public:
   explicit FftPlanner(int most_radix) : most_radix_(most_radix) {}
 
-  // One dimension: `whole` says what is read first and written last.
+  // Adds the passes of one dimension. `whole` describes it as one pass, with what is read first and written last.
   void Axis(const FftPass& whole) {
     const int64_t n = whole.points;
     if (LargestPrimeFactor(n) <= kMostDirect) {
@@ -101,7 +101,7 @@ FftPasses PlanFft(const plan::FftKernel& fft, int most_radix) {
   FftPlanner planner(most_radix);
   const bool real_in = fft.type == FftType::kRfft, real_out = fft.type == FftType::kIrfft;
   const std::size_t rank = fft.lengths.size();
-  Dims dims = fft.lengths;  // as they lie in memory between the axes
+  Dims dims = fft.lengths;  // of the array as it lies in memory between two axes
   const int64_t n_last = dims.back(), half = n_last / 2 + 1;
   auto axis = [&](std::size_t d) {
     FftPass whole;
@@ -123,7 +123,7 @@ FftPasses PlanFft(const plan::FftKernel& fft, int most_radix) {
     }
     planner.Axis(whole);
   };
-  // Real transforms do the other dimensions on half the data.
+  // Real transforms work on half of the data in all other dimensions.
   if (real_in) axis(rank - 1);
   if (real_in || real_out) dims.back() = half;
   for (std::size_t d = 0; d < rank; ++d)

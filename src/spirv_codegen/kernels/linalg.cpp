@@ -35,7 +35,7 @@ int LinalgProgram::AddKernel(std::string variant, uint32_t local, bool groups, c
   KernelWriter w(plan_, target_.profile, descs_, 2);
   Builder& b = w.b;
   Numbers numbers(w, kernel_.type);
-  // Grids of more than one row have rows of the greatest width.
+  // The rows of a grid with more than one row have the device's greatest width.
   const Value group =
       b.Add(b.Mul(b.WorkgroupId(1), b.U32(target_.profile.limits.max_workgroup_count[0])), b.WorkgroupId(0));
   const Value id = groups ? group : b.Add(b.Mul(group, b.U32(local)), b.LocalIndex());
@@ -106,7 +106,7 @@ void EmitSubstitution(LinalgKernelWriter& w, const SubstitutionBlock& s) {
 void EmitUpdateTile(LinalgKernelWriter& w, const UpdateTile& t) {
   Builder& b = w.b;
   Numbers& n = w.numbers;
-  // Past the bounds the last row or column is read again.
+  // Beyond the bounds the last row or column is read again, and not stored.
   const auto place = [&](Value first, int offset, Value bound) {
     return b.Min(b.Add(first, b.U32(static_cast<uint32_t>(offset))), b.Sub(bound, b.U32(1)));
   };

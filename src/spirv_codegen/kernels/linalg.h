@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of dense linear algebra are made of. Blocked algorithms are sequences of dispatches over buffers;
-// within one dispatch invocations work on elements of their own.
+// The parts of which the kernels of dense linear algebra are made. A blocked algorithm is a sequence of dispatches over
+// buffers; within one dispatch every invocation works on elements of its own.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,16 @@
 
 namespace krafla::spirv {
 
-// A problem for the tables of variants.
+// What a row of a table of variants decides on.
 struct LinalgCase {
   const plan::KernelPlan& plan;
   const plan::LinalgKernel& k;
   const Target& target;
 };
 using LinalgVariant = Variant<LinalgCase, Result<EmittedProgram>>;
-// Of variants in which an invocation works on a whole matrix.
+// The refusal of variants in which one invocation works on a whole matrix.
 Refusal RefusesInvocationEach(const LinalgCase& c);
-// Bytes of shared memory that variants may use.
+// The bytes of shared memory that a variant may use.
 int64_t SharedRoom(const Target& target);
 
 // One kernel under construction.
@@ -27,9 +27,9 @@ struct LinalgKernelWriter {
   Builder& b;
   Buffers& buffers;
   Numbers& numbers;
-  Value matrix;  // of the batch
-  Value item;    // of the matrix: an invocation's, or a workgroup's
-  Value at;      // what the dispatch passes: the place of a block
+  Value matrix;  // its number in the batch
+  Value item;    // of the matrix: the number of this invocation, or of this workgroup
+  Value at;      // what the dispatch passes, the row and column where a block begins
   Value U32(int64_t v) { return b.U32(static_cast<uint32_t>(v)); }
 };
 using LinalgBody = std::function<void(LinalgKernelWriter&)>;
@@ -41,12 +41,13 @@ class LinalgProgram {
   LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target,
                 std::vector<int64_t> scratch);
 
-  // An invocation an item. Both return the kernel's number.
+  // Adds a kernel that has one invocation for each item. Both functions return the kernel's number.
   int Add(std::string variant, const LinalgBody& body);
-  // A workgroup of `local` invocations an item.
+  // Adds a kernel that has a workgroup of `local` invocations for each item.
   int AddGroups(std::string variant, uint32_t local, const LinalgBody& body);
+  // Adds a dispatch of the kernel with so many items for each matrix.
   Result<> Run(int kernel, int64_t items, int64_t at = 0);
-  // Writes `count` wide numbers a matrix from `work`, a scratch buffer, to the binding `result`, rounded to its type.
+  // Rounds `count` wide numbers of each matrix from the scratch buffer `work` to the type of the binding `result`.
   Result<> RunRound(std::string variant, int work, int result, int64_t count);
 
   int scratch(int n) const { return static_cast<int>(plan_.bindings.size()) + n; }
@@ -69,7 +70,7 @@ class SharedMatrix {
   SharedMatrix(LinalgKernelWriter& w, int64_t rows, int64_t columns);
   Number Load(Value row, Value column) { return LoadAt(Place(row, column)); }
   void Store(Value row, Value column, Number v) { StoreAt(Place(row, column), v); }
-  // By number in row-major order.
+  // The same by the element's number in row-major order.
   Number LoadAt(Value number);
   void StoreAt(Value number, Number v);
 
@@ -81,11 +82,12 @@ class SharedMatrix {
   Id array_;
 };
 
-// An element by row and column.
+// Reads and writes an element by its row and column.
 using ElementLoad = std::function<Number(Value row, Value column)>;
 using ElementStore = std::function<void(Value row, Value column, Number value)>;
 
-// y[begin, end) of one column, in place, for a triangular matrix m: forward from `begin`, or backward from `end`.
+// Solves m y = y in place for the rows [begin, end) of one column y and a triangular matrix m, forward from `begin` or
+// backward from `end`. `unit`: the diagonal of m counts as ones.
 struct SubstitutionBlock {
   Value begin, end;
   bool forward = true, unit = false;
@@ -95,7 +97,8 @@ struct SubstitutionBlock {
 };
 void EmitSubstitution(LinalgKernelWriter& w, const SubstitutionBlock& s);
 
-// target[r, c] -= sum over k in [begin, end) of left[r, k] right[k, c] for a tile at (row, column) within the bounds.
+// target[r, c] -= sum over k in [begin, end) of left[r, k] * right[k, c], for the tile of rows x columns elements at
+// (row, column), as far as it lies within the bounds.
 struct UpdateTile {
   int rows = 4, columns = 4;
   Value row, column, row_bound, column_bound;  // elements at or past the bounds are not stored

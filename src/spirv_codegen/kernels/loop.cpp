@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LoopKernel: each invocation takes one point or four neighbours along the innermost dimension; a workgroup takes a
-// contiguous run of points. Where a workgroup costs far more than a turn of a loop (LoopTuning::workgroup_points), it
-// takes several of them.
+// LoopKernel: each invocation takes one point, or four neighbours along the innermost dimension, and a workgroup takes
+// a contiguous run of points. On devices where a workgroup costs far more than a turn of a loop
+// (LoopTuning::workgroup_points) it takes several such runs.
 #include <algorithm>
 
 #include "base/checked_math.h"

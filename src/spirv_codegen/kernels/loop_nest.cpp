@@ -15,9 +15,9 @@ namespace {
 
 using plan::Slice;
 
-constexpr double kLaunchNs = 30e6;  // of a launch that does many turns: the device answers
+constexpr double kLaunchNs = 30e6;  // the time of a launch, after which the device has to answer
 
-// A copy moves elements of so many bytes: one element where it can be one.
+// The bytes of the elements that a copy moves: all of it as one element where that is possible.
 int BytesOfCopied(int64_t size) {
   if (size == 1 || size == 2 || size == 8) return static_cast<int>(size);
   return size % 4 == 0 ? 4 : 1;
@@ -31,7 +31,7 @@ ElementType CopiedType(int bytes) {
   return ElementType::kU8;
 }
 
-// What a point of a program costs, in simple operations.
+// The cost of one point of a program, in simple operations.
 double OperationsOf(const plan::ElementProgram& program) {
   double out = static_cast<double>(program.space.atom_count());
   for (const plan::Node& n : program.nodes)
@@ -41,13 +41,13 @@ double OperationsOf(const plan::ElementProgram& program) {
   return out + 8.0 * static_cast<double>(program.stores.size());
 }
 
-// Memory that a slice covers. Arguments and the results that take their places are one.
+// The memory that a slice covers. An argument and a result that takes its place are the same memory.
 struct Extent {
   int64_t space = 0, begin = 0, end = 0;
   bool Overlaps(const Extent& o) const { return space == o.space && begin < o.end && o.begin < end; }
 };
 
-// One of the things done in a turn, with what it needs of the buffers.
+// An access to memory within a turn.
 struct Access {
   int buffer = 0;
   bool written = false;
@@ -134,7 +134,7 @@ class LoopNest {
   int BufferOf(const Slice& slice) const {
     return static_cast<int>(std::ranges::find(slices_, slice) - slices_.begin());
   }
-  // `by_all`: if it is stored to, then its one element by something that every invocation may do for itself.
+  // `by_all`: where it is stored to, it has one element and every invocation may compute and store that for itself.
   void Look(const Slice& slice, ElementType storage, int64_t count, bool written, bool by_all) {
     const auto at = static_cast<std::size_t>(BufferOf(slice));
     if (at == slices_.size()) {
@@ -145,7 +145,7 @@ class LoopNest {
     plan::Binding& binding = merged_.bindings[at];
     binding.written = binding.written || written;
     if (count != 1 || StorageBytes(storage) != slice.size || (written && !by_all)) has_copies_[at] = false;
-    // One kind of element is as good as another of its size; of different sizes the bytes are counted.
+    // Elements of one size are read as any type. Where sizes differ, the buffer is one of bytes.
     if (StorageBytes(binding.storage) != StorageBytes(storage))
       binding = {ElementType::kU8, slice.size, true, binding.written};
   }
@@ -159,7 +159,7 @@ class LoopNest {
       }
   }
 
-  // The estimated time of a turn.
+  // Looks at the steps of one turn and estimates the time that it takes.
   Result<double> LookAtTurn(const plan::WhileStep& loop) {
     double ns = 20;
     if (!loop.trip_count) {
@@ -171,7 +171,7 @@ class LoopNest {
     return ns + body;
   }
 
-  // `points` that one workgroup shares, of so many operations each.
+  // The estimated time of `points` points of so many operations each, which one workgroup shares.
   Result<double> Cost(double points, double operations) const {
     const double rounds = std::ceil(points / static_cast<double>(tuning_.points_at_once));
     const double ns = tuning_.step_ns + tuning_.point_ns * rounds + tuning_.operation_ns * rounds * operations;
@@ -214,7 +214,7 @@ class LoopNest {
                       LookAt(plan_.callees[static_cast<std::size_t>(std::get<plan::CallStep>(step).callee)]));
         ns += of_call;
       }
-      // Steps count too: calls of calls are looked at as often as they are written out.
+      // Steps count too, because what is called is written out, and looked at, wherever it is called.
       if (++code_nodes_ > tuning_.most_nodes)
         return Unimplemented("The loop has more operations than one kernel takes.");
     }
@@ -224,7 +224,7 @@ class LoopNest {
   Result<double> LookAtLaunch(const plan::LaunchStep& launch) {
     const plan::KernelPlan& kernel = plan_.kernels[static_cast<std::size_t>(launch.kernel)];
     KRAFLA_TRY(CanEmit(kernel, profile_));
-    bool by_all = false;  // stores elements that every invocation may store for itself
+    bool by_all = false;  // stores one element, which every invocation may do for itself
     double points = 0, operations = 0;
     if (const auto* loop = std::get_if<plan::LoopKernel>(&kernel.body)) {
       const int64_t count = Product(loop->program.space.dims());
@@ -242,7 +242,7 @@ class LoopNest {
         code_nodes_ += std::ssize(s.program.nodes) + 20;
       }
       points = static_cast<double>(rows) * static_cast<double>(elements);
-      // Rows that lie side by side are one an invocation.
+      // Where rows lie side by side each invocation takes one.
       const int64_t lanes = tuning_.most_lanes;
       if (rows * 4 > lanes) points = static_cast<double>(std::max(rows, lanes)) * static_cast<double>(elements);
       widest_ = std::max({widest_, rows, elements > 16 ? elements : 1});
@@ -271,7 +271,7 @@ class LoopNest {
     if (local_ > 1) b_->BufferBarrier();
     touched_.clear();
   }
-  // Before something that accesses these.
+  // Emits a barrier before these accesses, if they need one.
   void Order(std::span<const Access> accesses) {
     const auto in_memory = [&](const Access& a) { return !has_copies_[static_cast<std::size_t>(a.buffer)]; };
     const auto extent = [&](const Access& a) { return ExtentOf(slices_[static_cast<std::size_t>(a.buffer)]); };
@@ -294,7 +294,7 @@ class LoopNest {
     Barrier();
   }
 
-  // Of a slice of one element, by all invocations.
+  // Loads the element of a slice that has one, in every invocation.
   Value LoadWord(const Slice& slice, int bytes) {
     const Access access{BufferOf(slice), false};
     Order(std::span(&access, 1));
@@ -321,7 +321,8 @@ class LoopNest {
     }
   }
 
-  // Branches from `n` on. XLA: an index out of range takes the last one; of a predicate's two, the first is for true.
+  // Emits the choice among the branches from `n` on. In XLA an index out of range takes the last branch, and the first
+  // of two branches is for true.
   void EmitBranches(const plan::ConditionalStep& step, Value index, std::size_t n) {
     if (n + 1 >= step.branches.size()) {
       if (n < step.branches.size()) EmitTurn(*step.branches[n]);
@@ -351,7 +352,8 @@ class LoopNest {
     });
   }
 
-  // body(item) by the workgroup's invocations. One item is done by all where it stores to copies, which they all have.
+  // Shares body(item) out to the workgroup's invocations. A single item is done by all of them where it stores to
+  // slices of which each has a copy.
   void Spread(int64_t items, std::span<const Access> accesses, const std::function<void(Value)>& body) {
     Builder& b = *b_;
     if (local_ == 1) {
@@ -428,7 +430,7 @@ class LoopNest {
     });
   }
 
-  // An invocation has a sum.
+  // The sums of a dot, of which each invocation takes one at a time.
   void EmitSums(const plan::DotKernel& k, std::span<const Access> accesses) {
     Builder& b = *b_;
     const Dims& dims = k.epilogue.space.dims();
@@ -477,13 +479,13 @@ class LoopNest {
   const DeviceProfile& profile_;
   const LoopNestTuning& tuning_;
   std::vector<Slice> slices_;
-  std::vector<bool> has_copies_;  // of each slice: each invocation has one
-  plan::KernelPlan merged_;       // whose bindings the slices are
-  int64_t widest_ = 1;            // points of a step
+  std::vector<bool> has_copies_;  // for each slice, whether each invocation has a copy of it
+  plan::KernelPlan merged_;       // its bindings are the slices
+  int64_t widest_ = 1;            // the most points of a step
   int64_t code_nodes_ = 0;
   uint32_t local_ = 1, subgroup_ = 0;
   int64_t shared_bytes_ = 0;
-  std::vector<Access> touched_;  // since the last barrier
+  std::vector<Access> touched_;  // the accesses since the last barrier
   KernelWriter* w_ = nullptr;
   Builder* b_ = nullptr;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// LU factors with partial pivoting, pivots as LAPACK's getrf chooses them. Matrices of a few numbers: an invocation
-// each. Of some thousand: a workgroup each, in its memory. Larger ones: panels of columns, each by a workgroup in its
-// memory if it fits, else by two dispatches a column that find and exchange its pivot and eliminate within the panel;
-// then rows to its right and the rest as in cholesky.cpp.
+// LU factors with partial pivoting; pivots are chosen as LAPACK's getrf chooses them. A matrix of a few numbers is
+// factored by one invocation, one of some thousand numbers by a workgroup in its memory. Larger ones are factored by
+// panels of columns. A workgroup factors a panel in its memory if it fits; otherwise each column takes two dispatches,
+// which find and exchange its pivot and eliminate within the panel. The rows beside the panel and the remaining matrix
+// follow as in cholesky.cpp.
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/linalg.h"
 
@@ -23,7 +24,7 @@ class LuEmitter {
                  narrow_ ? std::vector<int64_t>{k.batch * k.rows * k.columns} : std::vector<int64_t>{}),
         work_(narrow_ ? program_.scratch(0) : kOut) {}
 
-  // Factors by one of the variants.
+  // The program of one of the variants.
   Result<EmittedProgram> Emit(Result<> (LuEmitter::*variant)()) {
     KRAFLA_TRY((this->*variant)());
     if (narrow_) KRAFLA_TRY(program_.RunRound("lu.round", work_, kOut, rows_ * columns_));
@@ -45,7 +46,7 @@ class LuEmitter {
   };
 
  public:
-  // An invocation a matrix.
+  // An invocation for each matrix.
   Result<> EmitEach() {
     const int each = program_.Add("lu.each", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -72,7 +73,7 @@ class LuEmitter {
     return program_.Run(each, 1);
   }
 
-  // A workgroup a matrix, in its memory.
+  // A workgroup for each matrix, which works in its memory.
   Result<> EmitShared() {
     const int whole = program_.AddGroups("lu.shared", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -92,8 +93,8 @@ class LuEmitter {
     return program_.Run(whole, 1);
   }
 
-  // All invocations of a workgroup: LU of `rows` x `columns` numbers from row and column `first` of the matrix on, that
-  // lie at `a`. Begins with a barrier; does not end with one.
+  // All invocations of a workgroup factor the `rows` x `columns` numbers `a`, which are those of the matrix from row
+  // and column `first` on. Begins with a barrier, and does not end with one.
   void FactorShared(LinalgKernelWriter& w, const MatrixElements& a, Value rows, Value columns, Value least,
                     Value first) {
     Builder& b = w.b;
@@ -114,7 +115,7 @@ class LuEmitter {
     });
   }
 
-  // Panels of columns.
+  // Panels of columns, each by several dispatches.
   Result<> EmitPanels() {
     const bool in_shared = ChooseWidth();
     const int start = AddCopy();
@@ -139,7 +140,7 @@ class LuEmitter {
   }
 
  private:
-  // Sets the columns of a panel; gives whether panels of so many lie in shared memory.
+  // Chooses how many columns a panel has. Gives whether such panels fit shared memory.
   bool ChooseWidth() {
     const int64_t number = NumberBytes(), room = RoomForMatrix();
     width_ = target_.tuning.linalg.block;
@@ -148,13 +149,13 @@ class LuEmitter {
     width_ = target_.tuning.linalg.block;
     return false;
   }
-  // Of the panel with column `at`.
+  // The first column of the panel that contains column `at`, and the one after its last.
   Value PanelBegin(LinalgKernelWriter& w) const { return w.b.And(w.at, w.U32(~(width_ - 1))); }
   Value PanelEnd(LinalgKernelWriter& w) const { return w.b.Min(w.b.Add(PanelBegin(w), w.U32(width_)), w.U32(least_)); }
-  // Rows and columns of what an invocation updates: as many numbers as stay in registers.
+  // The rows and columns that an invocation updates at once: as many numbers as registers hold.
   int64_t Tile() const { return IsComplex(k_.type) ? 2 : 4; }
 
-  // The matrix to where it is worked on.
+  // Copies the matrix to where it is factored.
   int AddCopy() {
     return program_.Add("lu.copy", [&](LinalgKernelWriter& w) {
       const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
@@ -162,7 +163,7 @@ class LuEmitter {
     });
   }
 
-  // The panel that begins in column `at`, by a workgroup in its memory.
+  // Factors the panel that begins with column `at`, by a workgroup in its memory.
   int AddSharedPanel() {
     return program_.AddGroups("lu.panel", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -181,7 +182,7 @@ class LuEmitter {
     });
   }
 
-  // Of column `at`: one workgroup finds the pivot and exchanges the rows of the panel.
+  // Finds the pivot of column `at` and exchanges rows within the panel, by one workgroup.
   int AddPivot() {
     return program_.AddGroups("lu.pivot", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -194,7 +195,7 @@ class LuEmitter {
       });
     });
   }
-  // Of column `at`: an invocation a row below it.
+  // Eliminates column `at` within the panel, an invocation for each row below the diagonal.
   int AddEliminate() {
     return program_.Add("lu.eliminate", [&](LinalgKernelWriter& w) {
       const Value row = w.b.Add(w.b.Add(w.at, w.b.U32(1)), w.item);
@@ -202,7 +203,8 @@ class LuEmitter {
     });
   }
 
-  // An invocation a column beside the panel: its rows are exchanged; right of it they become those of U.
+  // Exchanges the rows of the columns beside the panel, an invocation for each column. Those on the right then become
+  // rows of U.
   int AddExchange() {
     return program_.Add("lu.exchange", [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -228,7 +230,7 @@ class LuEmitter {
     });
   }
 
-  // What the panel takes from the rows below it, right of it, in tiles.
+  // Subtracts what the panel contributes to the matrix below and on the right of it, in tiles.
   int AddUpdate() {
     const int64_t tile = Tile();
     return program_.Add("lu.update", [&](LinalgKernelWriter& w) {
@@ -249,7 +251,7 @@ class LuEmitter {
     });
   }
 
-  // row r -= quotient * row k for columns k + 1 up to `end`; the quotient stays in column k.
+  // row r -= quotient * row k for the columns from k + 1 to `end`; the quotient is left in column k.
   void EliminateRow(LinalgKernelWriter& w, const MatrixElements& a, Number diagonal, Value k, Value r, Value end) {
     const Number quotient = w.numbers.Div(a.load(r, k), diagonal);
     a.store(r, k, quotient);
@@ -257,7 +259,7 @@ class LuEmitter {
             [&](Value c) { a.store(r, c, w.numbers.Sub(a.load(r, c), w.numbers.Mul(quotient, a.load(k, c)))); });
   }
 
-  // What a column of zeros is divided by is one.
+  // The number to divide by: one where the column has only zeros.
   Number Divisor(LinalgKernelWriter& w, Number diagonal) {
     Numbers& n = w.numbers;
     Value zero = w.b.FCompare(FCmp::kEq, diagonal.re, n.Constant(0));
@@ -272,7 +274,8 @@ class LuEmitter {
 
   using ColumnLoad = std::function<Number(Value row)>;
 
-  // The largest of row `k` and rows begin, begin + step, .. below `rows`; the first of equal ones.
+  // The largest element of a column in row `k` and in the rows begin, begin + step, ... below `rows`; the first of
+  // equals.
   Candidate FindPivot(LinalgKernelWriter& w, const ColumnLoad& column, Value k, Value rows, Value begin, Value step) {
     Builder& b = w.b;
     const Values found = b.For(begin, rows, step, {Magnitude(w, column(k)), k}, [&](Value r, const Values& best) {
@@ -282,7 +285,7 @@ class LuEmitter {
     return {found[0], found[1]};
   }
 
-  // By all invocations of the workgroup, each of which gets it. Ends in a barrier.
+  // The pivot row of a column, found by all invocations of the workgroup together. Ends with a barrier.
   Value FindPivotTogether(LinalgKernelWriter& w, const ColumnLoad& column, Value k, Value rows) {
     Builder& b = w.b;
     const Kind kind = w.numbers.kind();
@@ -320,7 +323,8 @@ class LuEmitter {
   void SavePivot(LinalgKernelWriter& w, Value k, Value row) { w.buffers.Store(kPivots, 4, PivotPlace(w, k), row); }
   Value LoadPivot(LinalgKernelWriter& w, Value k) { return w.buffers.Load(kPivots, 4, PivotPlace(w, k), 1); }
 
-  // The identity with the exchanges of the pivots, by the invocation that saved them or in a later dispatch.
+  // Writes the permutation: the identity with the pivots' exchanges. It must be run by the invocation that saved the
+  // pivots, or in a later dispatch.
   void SavePermutation(LinalgKernelWriter& w) {
     Builder& b = w.b;
     const Value first = b.Mul(w.matrix, w.U32(rows_));
@@ -337,7 +341,7 @@ class LuEmitter {
     const ElementType wide = Numbers::WideType(k_.type);
     return StorageBytes(RealPart(wide)) * (IsComplex(wide) ? 2 : 1);
   }
-  // Bytes of shared memory beside what the search for a pivot needs.
+  // The bytes of shared memory that the search for a pivot leaves.
   int64_t RoomForMatrix() const {
     return SharedRoom(target_) - local_ * (StorageBytes(RealPart(Numbers::WideType(k_.type))) + 4);
   }

@@ -32,7 +32,7 @@ class MergeSort {
     out.scratch_bytes = {total_ * 4, total_ * 4};
     out.kernels.push_back(Start());
     out.dispatches.push_back({0, grid_.size, {}});
-    int at = 0;  // the scratch buffer that holds the positions
+    int at = 0;  // the scratch buffer in which the positions are
     if (length_ > 1) {
       out.kernels.push_back(Merge(0));
       out.kernels.push_back(Merge(1));
@@ -60,16 +60,16 @@ class MergeSort {
   int Scratch(int n) const { return static_cast<int>(plan_.bindings.size()) + n; }
   Value U32(KernelWriter& w, int64_t v) const { return w.b.U32(static_cast<uint32_t>(v)); }
 
-  // The last run of a row may be counted whole, which 32 bits must hold too.
+  // The last run of a row may be counted as a whole one, whose end must fit 32 bits too.
   bool Prunes() const { return keep_ <= length_ / 4 && total_ < int64_t{1} << 31; }
-  // Of at most all elements, numbered as those are.
+  // A grid for the first `elements` elements of the whole grid, which numbers them as the whole grid does.
   std::array<uint32_t, 3> GridOf(int64_t elements) const {
     const auto groups = static_cast<uint32_t>(CeilDiv(elements, local_));
     if (grid_.size[1] == 1) return {groups, 1, 1};
     return {grid_.size[0], static_cast<uint32_t>(CeilDiv(groups, grid_.size[0])), 1};
   }
 
-  // body(row, which of its `per_row` elements this is).
+  // Calls body(row, n) for element n of the `per_row` elements of a row.
   void ForElement(KernelWriter& w, Value per_row, const std::function<void(Value, Value)>& body) const {
     Builder& b = w.b;
     const Value n = b.Add(b.Mul(GroupNumber(b, grid_), b.U32(local_)), b.LocalIndex());
@@ -78,7 +78,7 @@ class MergeSort {
       body(row, b.Sub(n, b.Mul(row, per_row)));
     });
   }
-  // Where the position of a row's place lies in scratch.
+  // Where scratch has the position of the element at a place of a row.
   Value ScratchIndex(KernelWriter& w, Value row, Value place) const {
     return w.b.Add(w.b.Mul(row, U32(w, length_)), place);
   }
@@ -88,7 +88,7 @@ class MergeSort {
       bool used = false;
       for (const plan::Node& n : sort_.comparator.nodes)
         used = used || (n.op == plan::NodeOp::kParam && n.bits / 2 == i);
-      // Operands that are only carried along are not looked at.
+      // Operands that are only carried along are not compared.
       out.push_back(used ? rows_.Operand(w, static_cast<int>(i), row, place)
                          : w.b.Zero(ComputeKind(plan::ComputeType(sort_.types[i]))));
     }
@@ -124,7 +124,7 @@ class MergeSort {
     return w.Finish({local_, 1, 1}, "sort.merge");
   }
 
-  // Element `within` of run `number`, of whose elements, as of the neighbour's, the first `width` are looked at.
+  // Merges element `within` of run `number`; only the first `width` elements of it and of its neighbour take part.
   void MergeElement(KernelWriter& w, int from, Value row, Value number, Value within, Value run, Value width) const {
     Builder& b = w.b;
     const Value is_right = b.Compare(Cmp::kNe, b.And(number, b.U32(1)), b.U32(0));
@@ -139,8 +139,8 @@ class MergeSort {
           const Value middle = b.Shr(b.Add(s[0], s[1]), b.U32(1));
           const Value theirs = w.buffers.Load(Scratch(from), 4, ScratchIndex(w, row, middle), 1);
           const Values their_values = LoadOperands(w, row, theirs);
-          // An element of the left run goes after those of the right that are less; one of the right goes after
-          // those of the left that are not greater.
+          // An element of the left run goes after the elements of the right run that are less. One of the right run
+          // goes after the elements of the left run that are not greater.
           Values operands;
           for (std::size_t i = 0; i < my_values.size(); ++i) {
             operands.push_back(b.Select(is_right, my_values[i], their_values[i]));

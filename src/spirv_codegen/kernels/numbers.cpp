@@ -19,7 +19,7 @@ Numbers::Numbers(KernelWriter& w, ElementType hlo_type)
       wide_(WideType(hlo_type)),
       complex_(IsComplex(hlo_type)),
       kind_(RealPart(wide_) == ElementType::kF64 ? Kind::kF64 : Kind::kF32) {
-  // Results are promised within a bound, not to the bit.
+  // Linear algebra promises results within a bound, not their bits.
   b_.strict = false;
 }
 
@@ -35,7 +35,7 @@ Number Numbers::Mul(Number a, Number b) {
 }
 Number Numbers::Scale(Number a, Value by) { return {b_.FMul(a.re, by), complex_ ? b_.FMul(a.im, by) : Value{}}; }
 
-// Smith's method for complex numbers: no overflow where the quotient has none.
+// Divides complex numbers by Smith's method, which does not overflow where the quotient does not.
 Number Numbers::Div(Number a, Number b) {
   if (!complex_) return {DivideFloat(b_, a.re, b.re), {}};
   const Value zero = Constant(0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real or complex numbers in a kernel: f32 or f64 values, complex ones as pairs that lie beside each other in memory.
+// Real or complex numbers in a kernel: values of f32 or f64. The two parts of a complex number lie beside each other in
+// memory.
 #pragma once
 
 #include "numerics/butterfly.h"
@@ -13,7 +14,7 @@ using Number = ComplexValue<Value>;
 
 class Numbers {
  public:
-  // `hlo_type`: of the numbers. They are computed in f32 or f64; narrow floats round when they are stored.
+  // Numbers of `hlo_type` are computed in f32 or f64; narrow floats are rounded when they are stored.
   Numbers(KernelWriter& w, ElementType hlo_type);
 
   Kind kind() const { return kind_; }
@@ -28,19 +29,19 @@ class Numbers {
   Number Scale(Number a, Value by);
   Number Div(Number a, Number b);
   Number Select(Value condition, Number a, Number b);
-  Value Square(Number a);  // its magnitude's
+  Value Square(Number a);  // the square of its magnitude
 
-  // Element `index` of a buffer of `storage` (the HLO type, or that of kind() for scratch).
+  // Element `index` of a buffer whose elements are of type `storage`: the HLO type, or in scratch that of kind().
   Number Load(int buffer, ElementType storage, Value index);
   void Store(int buffer, ElementType storage, Value index, Number value);
-  // Element of scratch: in the compute type.
+  // An element of scratch, which has the compute type.
   Number LoadWide(int buffer, Value index) { return Load(buffer, wide_, index); }
   void StoreWide(int buffer, Value index, Number value) { Store(buffer, wide_, index, value); }
-  // The type of a scratch element, and its bytes.
+  // The type of an element of scratch, and its size in bytes.
   ElementType wide() const { return wide_; }
   static ElementType WideType(ElementType hlo_type);
 
-  // Carried through loops.
+  // Numbers as lists of values, for loops to carry.
   Values Pack(std::span<const Number> numbers) const;
   Number Unpack(const Values& values, std::size_t n) const;
 

@@ -8,7 +8,7 @@
 namespace krafla::spirv {
 namespace {
 
-// The working copy of one matrix: in a buffer, or in the workgroup's memory.
+// The working copy of one matrix, in a buffer or in the workgroup's memory.
 struct WorkingCopy {
   ElementLoad load;
   ElementStore store;
@@ -17,15 +17,15 @@ struct WorkingCopy {
 struct Reflector {
   Number scale;  // v[r] = scale a[r, k] for r > k
   Number tau;
-  Number beta;  // what becomes of a[k, k]
+  Number beta;  // the new a[k, k]
 };
 
-// From the column's tail: `tail` the sum of squares below row k.
+// The reflector of a column; `tail` is the sum of the squares below row k.
 Reflector MakeReflector(LinalgKernelWriter& w, Value tail, Number alpha) {
   Builder& b = w.b;
   Numbers& n = w.numbers;
   const Value zero = n.Constant(0), one = n.Constant(1);
-  // The reflector that does nothing, where there is nothing to reflect.
+  // Where there is nothing to reflect, the reflector does nothing.
   Value idle = b.FCompare(FCmp::kEq, tail, zero);
   if (n.complex()) idle = b.LAnd(idle, b.FCompare(FCmp::kEq, alpha.im, zero));
   const Value norm = b.Glsl(31 /* Sqrt */, {b.FAdd(tail, n.Square(alpha))}, n.kind(), 1);
@@ -79,7 +79,7 @@ class QrEmitter {
     return "a matrix does not fit shared memory";
   }
 
-  // Everything in one workgroup's memory.
+  // All of a matrix in the memory of one workgroup.
   Result<EmittedProgram> EmitShared() {
     const int whole = program_.AddGroups("qr.shared", local_, [&](LinalgKernelWriter& w) {
       Builder& b = w.b;
@@ -97,7 +97,7 @@ class QrEmitter {
         SaveReflector(w, k, h);
         b.For(b.Add(b.Add(k, b.U32(1)), b.LocalIndex()), w.U32(columns_), w.U32(local_),
               [&](Value c) { ApplyReflector(w, a, rows_, k, c, h); });
-        // What stays of column k is read before the next turn writes over its neighbours only.
+        // Column k is read before the next turn, which writes the columns after it only.
       });
       b.WorkgroupBarrier();
       b.For(b.LocalIndex(), w.U32(rows_ * columns_), w.U32(local_),
@@ -107,7 +107,7 @@ class QrEmitter {
     return Finish();
   }
 
-  // A dispatch a column.
+  // One dispatch for each column.
   Result<EmittedProgram> EmitByColumns() {
     const int start = program_.Add("qr.copy", [&](LinalgKernelWriter& w) {
       const Value at = w.b.Add(w.b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
@@ -133,7 +133,7 @@ class QrEmitter {
   }
 
  private:
-  // All invocations of the workgroup together; holds two barriers' worth of uniform control flow.
+  // All invocations of the workgroup find the reflector together. It has two barriers, which all of them must reach.
   Reflector FindReflector(LinalgKernelWriter& w, const WorkingCopy& a, Value k) {
     Builder& b = w.b;
     Numbers& n = w.numbers;
@@ -166,7 +166,7 @@ class QrEmitter {
       const Value row = b.UDiv(w.item, w.U32(columns_)), column = b.Sub(w.item, b.Mul(row, w.U32(columns_)));
       const Value at = b.Add(b.Mul(w.matrix, w.U32(rows_ * columns_)), w.item);
       const Number v = n.LoadWide(program_.scratch(0), at);
-      // Columns past the last reflector have no reflector's place; they lie above the diagonal.
+      // Columns after the last reflector have none of their own, and lie above the diagonal.
       const Value k = b.Min(column, w.U32(k_.reflectors - 1));
       const Value saved = b.Mul(b.Add(b.Mul(w.matrix, w.U32(k_.reflectors)), k), b.U32(2));
       const Number below = n.Mul(v, n.LoadWide(program_.scratch(1), saved));
@@ -203,8 +203,9 @@ Result<EmittedProgram> EmitQr(const plan::KernelPlan& plan, const plan::LinalgKe
   return MakeFirst(kQrVariants, LinalgCase{plan, k, target});
 }
 
-// The columns of the product do not depend on each other: an invocation a column takes all reflectors, last to first.
-// What it does in one dispatch cannot be cut, so that a dispatch takes a block of reflectors.
+// The columns of the product do not depend on each other: each has an invocation, which applies the reflectors from the
+// last to the first. The work of an invocation in one dispatch cannot be cut, so each dispatch applies a block of
+// reflectors.
 Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, const plan::LinalgKernel& k,
                                               const Target& target) {
   constexpr int kA = 0, kTaus = 1, kOut = 2;
@@ -230,7 +231,7 @@ Result<EmittedProgram> EmitHouseholderProduct(const plan::KernelPlan& plan, cons
       b.For(b.U32(0), w.U32(k.rows), b.U32(1),
             [&](Value r) { store(r, n.Select(b.Compare(Cmp::kEq, r, column), n.Real(1), n.Real(0))); });
     });
-    // A reflector past the column finds zeros below it and changes nothing.
+    // A reflector after the column meets zeros only and changes nothing.
     const Value last = b.Min(b.Min(b.Add(column, b.U32(1)), w.U32(k.reflectors)), b.Add(w.at, w.U32(block)));
     b.For(w.at, last, b.U32(1), [&](Value turn) {
       const Value at = b.Sub(b.Sub(last, b.U32(1)), b.Sub(turn, w.at)), below = b.Add(at, b.U32(1));

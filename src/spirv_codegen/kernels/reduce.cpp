@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReduceKernel: rows x elements, in four ways.
-//   serial     an invocation takes a row, or four neighbouring rows: short rows, windows, columns
-//   subgroup   a subgroup takes a row, four elements a lane and turn: what CPU-type devices like best
-//   workgroup  a workgroup takes a row; partial results meet in shared memory
-//   split      few long rows: the elements are cut into parts, whose results a second kernel reduces
-// Where an invocation takes more than a chain of elements, it accumulates them in chains (ReductionValues).
-// All of them run the stages of a row one after the other in one kernel. The order of a sum depends on the problem and
-// the profile only, never on timing.
+// ReduceKernel: rows of elements, reduced in one of four ways.
+//   serial     An invocation takes a row, or four neighbouring rows: short rows, windows, columns.
+//   subgroup   A subgroup takes a row, and each lane four elements in a turn, where the device's subgroups have one
+//   size. workgroup  A workgroup takes a row, and its invocations' results meet in shared memory. split      The
+//   elements of few long rows are cut into parts, whose results a second kernel reduces.
+// An invocation that takes many elements accumulates them in chains (ReductionValues). All stages of a row run one
+// after the other in one kernel. The order of a sum depends on the problem, the profile and the tuning only, never on
+// timing.
 #include "spirv_codegen/kernels/reduce.h"
 
 #include <algorithm>
@@ -49,14 +49,14 @@ Result<EmittedDispatch> OverItems(KernelWriter& w, const ReduceChoice& c, const 
   return EmittedDispatch{0, grid.size, {}};
 }
 
-// The condition that one invocation of the row's holds.
+// The condition that is true in one of the invocations that share a row; none where a row has one invocation.
 Value OncePerRow(Builder& b, const ReduceChoice& c) {
   if (c.owner == RowOwner::kSubgroup) return b.Compare(Cmp::kEq, b.SubgroupLane(), b.U32(0));
   if (c.owner == RowOwner::kWorkgroup) return b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(0));
   return {};
 }
 
-// A value of a part as it lies in scratch, a word of 32 or 64 bits an element, and back.
+// Values of a part lie in scratch as words of 32 or 64 bits.
 int ScratchBytes(Kind kind) { return KindBits(kind) == 64 ? 8 : 4; }
 void StoreScratch(KernelWriter& w, int buffer, Value at, Value value) {
   Value bits = value;

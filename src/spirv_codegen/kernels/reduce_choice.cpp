@@ -12,7 +12,7 @@ namespace {
 using plan::ReduceKernel;
 using plan::ReduceStage;
 
-// Bytes a point that loads of the element stages take with neighbours along `dim` side by side.
+// The bytes that the element stages load at each point from arrays in which neighbours along `dim` lie side by side.
 int64_t ContiguousBytes(const ReduceKernel& k, int dim, int width) {
   int64_t out = 0;
   if (dim < 0) return 0;
@@ -35,7 +35,7 @@ uint32_t PowerOfTwoAtMost(uint32_t n) {
   return p;
 }
 
-// What one workgroup does cannot be cut: longer columns and rows are split into parts.
+// The work of one workgroup cannot be cut, so longer columns and rows are split into parts.
 constexpr int64_t kLongestColumn = int64_t{1} << 17, kLongestRow = int64_t{1} << 21;
 
 struct ReduceCase {
@@ -51,7 +51,7 @@ struct ReduceCase {
                  std::all_of(k.stages.begin() + 1, k.stages.end(),
                              [](const ReduceStage& s) { return s.scope == ReduceStage::Scope::kRow; });
   }
-  // Into how many parts rows are split that lie along the lanes.
+  // Into how many parts a row is split that several invocations share.
   int64_t RowParts() const {
     if (!splittable) return 1;
     int64_t parts = 1;
@@ -65,9 +65,9 @@ struct ReduceCase {
   const Target& target;
   const ReduceTuning& tuning;
   bool columns;       // neighbouring rows lie side by side
-  int row_width;      // of an invocation
-  uint32_t subgroup;  // its fixed size
-  bool splittable;    // sums of parts can be added up by another kernel
+  int row_width;      // rows that an invocation takes
+  uint32_t subgroup;  // the size of all subgroups; 0: not known
+  bool splittable;    // another kernel can combine the results of parts
 };
 
 Refusal RefusesColumns(const ReduceCase& c) {

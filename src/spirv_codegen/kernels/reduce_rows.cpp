@@ -156,14 +156,14 @@ Values RowEmitter::Walk(Value begin, Value end, uint32_t step, const Values& sta
   uint64_t first, last;
   const bool constant = b_.m.IsConstant(begin, &first) && b_.m.IsConstant(end, &last);
   const uint64_t turn = uint64_t{lanes} * step;
-  // Small windows are written out: their index arithmetic and masks fold.
+  // The loop over a small window is unrolled, because its index arithmetic and its masks are constants then.
   if (constant && lanes == 1 && (last - first) <= 32 && (last - first) * ProgramSize() <= 2048) {
     Values state = start;
     for (uint64_t e = first; e < last; e += step) state = body(b_.U32(static_cast<uint32_t>(e)), state);
     return state;
   }
   if (constant && (last - first) % turn == 0) {
-    // The same number of turns for every lane.
+    // Every lane does the same number of turns.
     const Value offset = b_.Mul(lane, b_.U32(step));
     return b_.For(begin, end, b_.U32(static_cast<uint32_t>(turn)), start,
                   [&](Value i, const Values& s) { return body(b_.Add(i, offset), s); });
@@ -203,7 +203,7 @@ Values RowEmitter::Meet(const ReductionValues& values, Values state) {
     }
     return out;
   };
-  b_.WorkgroupBarrier();  // the last use of the arrays is over
+  b_.WorkgroupBarrier();  // so that nobody still reads the arrays
   if (subgroup_ != 0) {
     b_.If(b_.Compare(Cmp::kEq, b_.SubgroupLane(), b_.U32(0)), [&] { put(entry, state); });
   } else {

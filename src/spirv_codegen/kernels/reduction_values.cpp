@@ -15,8 +15,8 @@ ElementType ValueType(const Reduction& r, std::size_t i) {
   return r.combiner.nodes[static_cast<std::size_t>(r.combiner.results[i])].type;
 }
 
-// Whether each value is a sum of its own: of complex numbers, whose reductions have no kind, the real and imaginary
-// parts.
+// Whether each value is a sum of its own, as the real and the imaginary part of a complex sum are, whose reduction has
+// no kind.
 bool IsSumOfParts(const Reduction& r) {
   const std::size_t n = r.inputs.size();
   const auto is_param = [&](plan::NodeId id, std::size_t number) {
@@ -35,7 +35,7 @@ bool IsSumOfParts(const Reduction& r) {
 
 Reduction::Kind KindOf(const Reduction& r) { return IsSumOfParts(r) ? Reduction::Kind::kSum : r.kind; }
 
-// x such that op(x, y) = y for every y: -0 for a float sum, so that a sum of -0 stays -0.
+// The bits of x with op(x, y) = y for every y: -0 for a sum of floats, so that a sum of -0 stays -0.
 uint64_t IdentityBits(Reduction::Kind kind, ElementType t) {
   const bool wide = BitWidth(t) == 64;
   const uint64_t ones = wide ? ~uint64_t{0} : 0xffffffffu;
@@ -133,7 +133,7 @@ Values ReductionValues::Accumulate(const Values& state, const Values& inputs, in
 }
 
 Values ReductionValues::Absorb(const Values& state, const Values& chain) const {
-  // The chain as a state that has lost nothing.
+  // The chain as a wide state, whose sums have lost nothing.
   Values full;
   std::size_t at = 0;
   for (const Reduction& r : reductions_) {
@@ -216,7 +216,7 @@ Values ReductionValues::Finish(const Values& state, const Values& init) const {
     const bool flagged = !HasIdentity(r);
     for (std::size_t i = 0; i < n; ++i) {
       const Value value = b_.Splat(sum[i], total[i].width);
-      // A combination that has no identity may have moved its values.
+      // The combiner of a reduction without identity may have changed the bits of its values already.
       out.push_back(flagged ? b_.Select(state[s + n], value, init[in + i]) : SettledNan(b_, value));
     }
     s += ValueCount(r) + (flagged ? 1 : 0);
@@ -255,7 +255,7 @@ Values ReductionValues::MergeSubgroup(Values state, uint32_t size) const {
       state = Merge(state, other);
       continue;
     }
-    // Both lanes of a pair must combine in one order to agree.
+    // Both lanes of a pair must combine in the same order, so that they get the same value.
     const Value upper = b_.Compare(Cmp::kNe, b_.And(b_.SubgroupLane(), b_.U32(mask)), b_.U32(0));
     Values left, right;
     for (std::size_t i = 0; i < state.size(); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running values of reductions in a kernel. A reduction whose combiner is a plain op (or a sum of parts) starts from
-// that op's identity and takes the init value at the end, once; any other starts with no value, and a flag says whether
-// there is one.
+// The running values of reductions in a kernel. A reduction whose combiner is a plain operation, or a sum of parts,
+// starts from the identity of that operation and combines the initial value at the end, once. Any other starts without
+// a value, and a flag says whether there is one.
 #pragma once
 
 #include <span>
@@ -10,40 +10,43 @@
 
 namespace krafla::spirv {
 
-// Runs a dimensionless program on parameters of any width.
-// `seen`: the bits of its results are seen.
+// The results of a program without dimensions for parameters of any width. `seen`: someone sees the bits of the
+// results.
 Values RunScalarProgram(Builder& b, Buffers& buffers, const plan::ElementProgram& program,
                         std::span<const Value> params, bool seen = false);
 
-// Where sums are long, elements are accumulated in chains, each from Start(), and the chains are absorbed by a state
-// that is wide: its sums in f32 are two values each (WideSum): all highs of a reduction, then all lows.
+// Long sums are accumulated in chains, each of which begins with StartChain(), and a wide state absorbs the chains. A
+// sum of f32 in a wide state is two values (WideSum): first the high values of all sums of a reduction, then the low
+// ones.
 class ReductionValues {
  public:
-  // `wide`: of the states that are not chains.
+  // `wide`: whether states that are not chains are wide.
   ReductionValues(Builder& b, Buffers& buffers, std::span<const plan::Reduction> reductions, bool wide = false);
 
   bool is_wide() const { return wide_; }
 
-  // The state is a flat list of values, for phis: those of each reduction, then its flag if it has one.
+  // A state is a flat list of values, for loops to carry: the values of each reduction, then its flag if it has one.
   Values Start(int width) const { return StartOf(width, wide_); }
   Values StartChain(int width) const { return StartOf(width, false); }
-  // `inputs`: the values of all reductions in order, without flags. Of a chain, or of a state that is not wide.
+  // Adds an element to a chain, or to a state that is not wide. `inputs` are the values of all reductions in order,
+  // without flags.
   Values Accumulate(const Values& state, const Values& inputs, int width) const;
-  // A chain after a state.
+  // The state with a chain combined after it.
   Values Absorb(const Values& state, const Values& chain) const;
-  // The values as they stand, each as one; without flags.
+  // The values so far, wide sums as one value each, without flags.
   Values Round(const Values& state) const;
-  // left before right.
+  // Combines two states, in this order.
   Values Merge(const Values& left, const Values& right) const;
-  // Lanes of vectors into scalars.
+  // Combines the lanes of vectors into scalars.
   Values Horizontal(const Values& state, int width) const;
-  // With the init values: what later stages see. Emit InitValues() where it dominates.
+  // The results, which later stages see: the state combined with `init`, which InitValues() must have emitted where it
+  // dominates this.
   Values Finish(const Values& state, const Values& init) const;
   Values InitValues() const;
-  // Values only, and back: flags become true.
+  // The values without the flags, and back to a state whose flags are true.
   Values Strip(const Values& state) const;
   Values Restore(const Values& values) const;
-  // Kinds of the values, without flags.
+  // The kinds of the values without the flags.
   std::vector<Kind> Kinds() const;
 
   // Merges all lanes of a subgroup of `size`; every lane gets the result.
@@ -52,7 +55,7 @@ class ReductionValues {
  private:
   bool HasIdentity(const plan::Reduction& r) const;
   bool IsWide(const plan::Reduction& r) const;
-  // Values of the reduction in a state, without its flag.
+  // How many values the reduction has in a state, without its flag.
   std::size_t ValueCount(const plan::Reduction& r) const;
   Values StartOf(int width, bool wide) const;
   Values Combine(const plan::Reduction& r, std::span<const Value> left, std::span<const Value> right) const;

@@ -12,7 +12,7 @@
 namespace krafla::spirv {
 namespace {
 
-// Elements that one invocation takes in a dispatch, which cannot be cut.
+// The most elements that one invocation takes in a dispatch, because its work cannot be cut.
 constexpr int64_t kLongestStretch = int64_t{1} << 16;
 
 class ScanEmitter {
@@ -48,7 +48,7 @@ class ScanEmitter {
   }
 
  private:
-  // A kernel under construction with what all of them need.
+  // A kernel under construction, with the values that all kernels of a scan need.
   struct Kernel {
     Kernel(const ScanEmitter& scan, int push_words = 0)
         : w(scan.plan_, scan.profile_, scan.scratch_, push_words),
@@ -61,7 +61,7 @@ class ScanEmitter {
     ReductionValues values;
   };
 
-  // body(item) for `items`.
+  // Ends a kernel that calls body(item) for `items` items, and dispatches it.
   Result<> Finish(Kernel& k, int64_t items, std::string variant, std::vector<uint32_t> push, double share,
                   const std::function<void(Value)>& body) {
     KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local_), profile_));
@@ -81,7 +81,7 @@ class ScanEmitter {
     if (plan::AccumulatesWide(reduction_)) v = LowerRound(k.b, scan_.type, v);
     k.w.buffers.Store(binding, bytes(), at, ToStorage(k.b, scan_.type, v));
   }
-  // Of turn 0 of the line.
+  // The index of element 0 of a line.
   Value FirstOf(Kernel& k, Value line) const {
     const Value before = k.b.UDiv(line, k.U32(inner_));
     return k.b.Add(k.b.Mul(before, k.U32(length_ * inner_)), k.b.Sub(line, k.b.Mul(before, k.U32(inner_))));
@@ -95,7 +95,7 @@ class ScanEmitter {
     return RunScalarProgram(k.b, k.w.buffers, scan_.reduction.init, {})[0];
   }
 
-  // The turns [begin, end) of a line from a state on; stores each, and gives the last state.
+  // Does the turns [begin, end) of a line from `state` on, stores the value of each, and gives the last state.
   Values WalkAndStore(Kernel& k, Value first, Value begin, Value end, const Values& state) const {
     return k.b.For(begin, end, k.b.U32(1), state, [&](Value turn, const Values& before) {
       const Value at = ElementAt(k, first, turn);
@@ -135,7 +135,7 @@ class ScanEmitter {
         if (scan_.last >= 0) StoreRounded(k, scan_.last, line, end);
       });
     }
-    // What a line has come to waits in scratch.
+    // Between dispatches the state of each line is in scratch.
     const Kind kind = ComputeKind(plan::ComputeType(scan_.type));
     AddScratch(kind, lines_);
     {
@@ -243,11 +243,11 @@ class ScanEmitter {
   uint32_t local_;
   int64_t outer_ = 1, inner_ = 1, length_ = 1, lines_ = 1;
   std::vector<BufferDesc> scratch_;
-  std::vector<Kind> kinds_;  // of a state, as it lies in scratch
+  std::vector<Kind> kinds_;  // of the values of a state in scratch
   EmittedProgram out_;
 };
 
-// How a ScanEmitter goes about it.
+// A variant as a function of ScanEmitter.
 struct ScanWay {
   Result<> (ScanEmitter::*emit)();
   std::string reason;
@@ -255,13 +255,15 @@ struct ScanWay {
 
 // In order of preference.
 constexpr Variant<ScanEmitter, ScanWay> kScanVariants[] = {
-    // A line whose elements must be combined one after the other; where it is long, a dispatch a stretch.
+    // Lines whose elements must be combined one after the other; a long line takes one dispatch for each stretch.
     {"in order", [](const ScanEmitter& s) { return s.RefusesInOrder(); },
      [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitInOrder, std::move(refused)}; }},
-    // Few or long lines: chunks' totals, what each chunk begins with, and the elements of each chunk.
+    // Few or long lines, cut into chunks: first the total of each chunk, then the state with which each chunk begins,
+    // then
+    // the elements of each chunk.
     {"chunks", [](const ScanEmitter& s) { return s.RefusesChunks(); },
      [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitChunks, std::move(refused)}; }},
-    // An invocation walks a line from end to end.
+    // An invocation goes through a line from end to end.
     {"line", nullptr,
      [](const ScanEmitter&, std::string refused) { return ScanWay{&ScanEmitter::EmitLines, std::move(refused)}; }},
 };

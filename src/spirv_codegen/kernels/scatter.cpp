@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScatterKernel, deterministic: an invocation owns one place of the window and takes the updates in their order, so no
-// two invocations ever meet at an element. Along a dimension where windows start anywhere and are longer than 1, they
-// may overlap: there an invocation owns the operand's coordinates with one remainder by the window's length, of which
-// every window has exactly one. Where the indices are unique every update goes on its own. Many updates in order are
-// given to several dispatches, since what an invocation does in one cannot be cut.
+// ScatterKernel, whose result does not depend on timing: an invocation owns one place of the window and takes the
+// updates in their order, so that no two invocations write the same element. Windows may overlap along a dimension in
+// which they are longer than 1 and start anywhere. There an invocation owns the coordinates of the operand that have
+// the same remainder by the window's length; every window contains exactly one of them. Where the indices are unique,
+// updates do not wait for each other. Many updates in order are spread over several dispatches, because the work of an
+// invocation in one dispatch cannot be cut.
 #include <algorithm>
 
 #include "base/checked_math.h"
@@ -44,13 +45,13 @@ class ScatterEmitter {
   int64_t window_count() const { return Product(window_extents_); }
   int64_t batch_count() const { return Product(batch_extents_); }
 
-  // Places of window element `element` in the operand and in the updates, from the window's corner. Along sliding
-  // dimensions only the remainder is known.
+  // The places of element `element` of a window in the operand and in the updates, counted from the window's corner.
+  // Along dimensions in which windows overlap only the remainder of the coordinate is known.
   struct Place {
     Value operand, update;
-    Values remainders;  // of sliding dimensions
+    Values remainders;  // along the dimensions in which windows overlap
   };
-  // `alone`: no other invocation meets this update's elements, so that nothing slides.
+  // `alone`: no other invocation writes the elements of this update, so that overlaps do not matter.
   Place WindowPlace(Value element, bool alone) {
     const Values index = Delinearize(element, window_extents_);
     Place out{U32(0), U32(0), {}};
@@ -93,12 +94,12 @@ class ScatterEmitter {
         inside = b_.m.Bool(false);
         break;
       }
-      // Negative starts are large as unsigned numbers.
+      // A negative start is a large number without its sign.
       inside = b_.LAnd(inside, b_.Compare(Cmp::kULe, start, b_.Const(start.kind, static_cast<uint64_t>(room))));
       if (KindBits(start.kind) == 64) start = b_.UConvert(start, Kind::kU32);
       corner = b_.Add(corner, b_.Mul(start, U32(At(operand_strides_, d))));
       if (!place.remainders.empty() && place.remainders[static_cast<std::size_t>(d)]) {
-        // The window's one element whose coordinate has the remainder that is ours.
+        // The one element of the window whose coordinate has this invocation's remainder.
         const Value length = U32(At(s_.updates_dims, w));
         const Value own = place.remainders[static_cast<std::size_t>(d)], first = b_.UMod(start, length);
         const Value ahead = b_.Select(b_.Compare(Cmp::kUGe, own, first), U32(0), length);
@@ -112,8 +113,8 @@ class ScatterEmitter {
       auto n = static_cast<std::size_t>(vector_ && dim > a.index_vector_dim ? dim - 1 : dim);
       corner = b_.Add(corner, b_.Mul(index[n], U32(At(operand_strides_, a.input_batching_dims[k]))));
     }
-    // llvmpipe reads an address that all lanes share whether or not a lane is left: it must be good in any case. (A
-    // select by `inside` would be simplified away within the branch.)
+    // llvmpipe reads from an address that all lanes share even where no lane is active, so the address must be valid.
+    // (A select by `inside` would be simplified away within the branch.)
     corner = b_.Min(corner, U32(std::max<int64_t>(Product(s_.operand_dims) - 1, 0)));
     b_.If(inside, [&] { Combine(corner, update_at); });
   }
@@ -156,30 +157,30 @@ class ScatterEmitter {
 
 struct ScatterCase {
   const plan::ScatterKernel& s;
-  int64_t batch;  // windows
+  int64_t batch;  // the number of windows
   const ScatterTuning& tuning;
 };
 struct ScatterWay {
-  bool apart;  // all windows at once
+  bool apart;  // whether all windows are written at once
   uint32_t local;
   std::string reason;
 };
 
 // In order of preference.
 constexpr Variant<ScatterCase, ScatterWay> kScatterVariants[] = {
-    // An invocation an element of each window.
+    // An invocation for each element of each window.
     {"apart",
      [](const ScatterCase& c) -> Refusal {
        if (c.batch == 1) return std::nullopt;
        if (!c.s.attributes.unique_indices) return "the indices may repeat, and updates keep their order";
-       // Neighbours of a narrow element share its word: only whole words may be written at once by different
-       // invocations.
+       // A narrow element shares its word with its neighbours, and different invocations may write only different words
+       // at the same time.
        for (ElementType type : c.s.types)
          if (StorageBytes(type) < 4) return "elements share words";
        return std::nullopt;
      },
      [](const ScatterCase& c, std::string) { return ScatterWay{true, c.tuning.apart_local, ""}; }},
-    // An invocation an element of the window, updates in their order.
+    // An invocation for each element of the window, which takes the updates in their order.
     {"in order", nullptr,
      [](const ScatterCase& c, std::string refused) {
        return ScatterWay{false, c.tuning.in_order_local, std::move(refused)};

@@ -83,7 +83,7 @@ Value SortKeys::Load(KernelWriter& w, const SortRows& rows, const Word& word, Va
     high = b.Bitcast(v, Kind::kU32);
   }
   if (IsFloat(rule.type)) {
-    // Of negative numbers all bits are flipped; zeros are one number where floats are compared plainly.
+    // All bits of negative numbers are flipped; the two zeros become one where floats are compared plainly.
     Value negative = b.Compare(Cmp::kNe, b.And(high, top), b.U32(0));
     if (!rule.total_order) {
       const Value rest = low ? b.Or(low, b.And(high, b.U32(0x7fffffffu))) : b.And(high, b.U32(0x7fffffffu));
@@ -115,7 +115,7 @@ constexpr Variant<SortCase, Result<EmittedProgram>> kSortVariants[] = {
     {"digits",
      [](const SortCase& c) -> Refusal {
        if (!c.keys) return "the comparator compares no keys";
-       // Scratch holds two words of each element, twice, and 32 bits reach it.
+       // Scratch has two words for each element, twice, and must be within the reach of 32 bits.
        const SortRows rows(c.sort);
        if (rows.rows() * rows.length() >= int64_t{1} << 28) return "too many elements";
        return std::nullopt;

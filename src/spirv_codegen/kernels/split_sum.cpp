@@ -85,7 +85,7 @@ Result<> AddJoin(EmittedProgram& out, const plan::KernelPlan& plan, const PartSu
 }
 
 void AddParts(EmittedProgram& out, EmittedProgram part, double work) {
-  // Scratch of parts, of which one runs at a time, lies behind the sums.
+  // The scratch of the parts, one of which runs at a time, comes after the sums.
   for (std::size_t i = 0; i < part.scratch_bytes.size(); ++i) {
     if (out.scratch_bytes.size() <= i + 1) out.scratch_bytes.push_back(0);
     out.scratch_bytes[i + 1] = std::max(out.scratch_bytes[i + 1], part.scratch_bytes[i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Triangular solve by blocks of rows: an invocation a right-hand side substitutes within the block, then tiles of the
-// rows that are left are updated. XLA: triangular_solve_expander.cc has the definition.
+// Triangular solve by blocks of rows: one invocation for each right-hand side substitutes within the block, then tiles
+// of the remaining rows are updated. The definition is that of XLA's triangular_solve_expander.cc.
 #include "base/checked_math.h"
 #include "spirv_codegen/kernels/linalg.h"
 
@@ -15,11 +15,11 @@ Result<EmittedProgram> EmitTriangularSolve(const plan::KernelPlan& plan, const p
   std::vector<int64_t> scratch;
   if (narrow) scratch.push_back(k.batch * k.rows * k.columns);
   LinalgProgram program(plan, k, target, scratch);
-  // Solutions are worked out in place: in the result, or in wide numbers beside it.
+  // Solutions are computed in place, in the result or, for narrow types, in wide numbers in scratch.
   const int work = narrow ? program.scratch(0) : kX;
   const ElementType work_type = Numbers::WideType(k.type);
 
-  // x op(a) = b is op(a)^T x^T = b^T: one problem m y = b with m's rows or columns read from a.
+  // x op(a) = b is op(a)^T x^T = b^T: all forms are one problem m y = b, where m's rows are rows or columns of a.
   const bool turned = k.left_side != (k.transpose == TriangularTranspose::kNoTranspose);
   const bool conjugate = k.transpose == TriangularTranspose::kAdjoint;
   const bool forward = k.lower != turned;

@@ -11,14 +11,14 @@
 
 namespace krafla::spirv {
 
-// Why a variant does not take a problem, in a few words without a full stop; nothing: it takes it.
+// Why a variant does not take a problem, in a few words without a full stop; nothing where it takes the problem.
 using Refusal = std::optional<std::string>;
 
 template <typename Problem, typename Made>
 struct Variant {
-  std::string_view name;               // in reasons
+  std::string_view name;               // as reasons name it
   Refusal (*refuses)(const Problem&);  // null: it takes everything
-  // `refused`: what the variants before this one have said, for EmittedKernel::reason.
+  // `refused` is what the variants before this one have said, for EmittedKernel::reason.
   Made (*make)(const Problem&, std::string refused);
 };
 
@@ -27,7 +27,7 @@ constexpr bool TakesEverything(const Variant<Problem, Made> (&variants)[n]) {
   return variants[n - 1].refuses == nullptr;
 }
 
-// "coop: the device has none; rows: a short depth"
+// Makes the problem by the first variant that takes it. Refusals read "coop: the device has none; rows: a short depth".
 template <typename Problem, typename Made, std::size_t n>
 Made MakeFirst(const Variant<Problem, Made> (&variants)[n], const Problem& problem) {
   std::string refused;

@@ -6,14 +6,14 @@
 namespace krafla::spirv {
 namespace {
 
-// x + y and what that addition loses, exactly.
+// x + y, and exactly what that addition loses.
 WideSum TwoSum(Builder& b, Value x, Value y) {
   const Value sum = b.FAdd(x, y);
   const Value from_y = b.FSub(sum, x), from_x = b.FSub(sum, from_y);
   return {sum, b.FAdd(b.FSub(x, from_x), b.FSub(y, from_y))};
 }
 
-// Nothing may be contracted in what follows.
+// Makes float arithmetic NoContraction for as long as it lives.
 class Strictly {
  public:
   explicit Strictly(Builder& b) : b_(b), before_(std::exchange(b.strict, true)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long sums in f32: terms are added up in short chains, and the chains' results in a sum that keeps its rounding errors
-// beside it (Knuth's TwoSum), so that the error is that of one chain, whatever the length.
+// Long sums in f32: terms are added up in short chains, and the results of the chains in a sum that keeps its rounding
+// errors beside it (Knuth's TwoSum). The error is that of one chain, however long the sum is.
 #pragma once
 
 #include <functional>
@@ -10,38 +10,40 @@
 
 namespace krafla::spirv {
 
-// Steps of a chain. The six operations of a TwoSum are a few per cent of so many steps, each of which also reads.
-// A loop over chains keeps its index within bounds: llvmpipe begins one turn more than there are, with no lane left,
-// and reads an address that all lanes share even so, which would lie a whole chain outside.
+// The steps of a chain. A TwoSum has six operations, a few per cent of so many steps, each of which also reads. Loops
+// over chains keep their index within bounds: llvmpipe begins one turn more than there are, with no lane active, and
+// still reads from an address that all lanes share, which would lie a whole chain outside.
 inline constexpr uint32_t kSumChain = 32;
 
-// high + low, where low is what the additions to high have lost.
+// The sum high + low, where low is what the additions to high have lost.
 struct WideSum {
   Value high, low;
 };
 
-// Whether sums of this kind are kept wide; integers are exact, and f64 has digits to spare.
+// Whether sums of this kind are kept wide. Integers are exact, and f64 has digits to spare.
 inline bool IsWideKind(Kind kind) { return kind == Kind::kF32; }
 
 WideSum AddWide(Builder& b, const WideSum& sum, Value more);
 WideSum MergeWide(Builder& b, const WideSum& x, const WideSum& y);
-// As one value. Where the sum is not finite the errors are NaN, and where they are zero its sign is kept.
+// The sum as one value. Where it is not finite the errors are NaN and do not count; where they are zero, the sign of a
+// zero sum is kept.
 Value RoundWide(Builder& b, const WideSum& sum);
 
-// Sums of products, `count` of them side by side, over a depth that is known: in chains that a wide sum takes up.
-// Integers, and depths of less than four chains, are accumulated as they come.
+// `count` sums of products side by side over a known depth, in chains that wide sums take up. Sums of integers, and
+// sums over a depth of less than four chains, are accumulated directly.
 class ChainedSums {
  public:
   static constexpr int64_t kChain = 128;  // products
 
-  // `depth`: products of each sum. `chained`: whether chains are wanted.
+  // `depth` is the number of products of each sum; `chained` says whether chains are wanted.
   ChainedSums(Builder& b, Kind kind, int width, std::size_t count, int64_t depth, bool chained = true);
 
   Values Start() const;
-  // Adds the turns of [begin, end) in steps of `step` to `state`; `turns` of them are a chain. body(i, sums) adds one.
+  // Adds the turns of [begin, end) in steps of `step` to `state`. body(i, sums) does one turn; `turns` of them are a
+  // chain.
   Values Add(Value begin, Value end, uint32_t step, uint32_t turns, const Values& state,
              const std::function<Values(Value, const Values&)>& body) const;
-  // A chain by itself, which begins from zeros.
+  // Adds one chain, which begins from zeros, to `state`.
   Values Absorb(const Values& state, const std::function<Values(const Values&)>& chain) const;
   Values Finish(const Values& state) const;
 
