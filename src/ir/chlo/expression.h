@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formulas over arrays, written with operators. A number among arrays stands for an array of it. The first wrong
-// operation is remembered and makes the rest of no account: whoever takes the result learns of it.
+// Formulas over arrays, written with operators: each operation adds an instruction to a computation. A number among
+// arrays stands for an array of that number. Nothing is made of an operation that a shape rule refuses, nor of
+// operations on its result; the formula remembers the first refusal, and Take() returns it.
 #pragma once
 
 #include <cstdint>
