@@ -74,6 +74,12 @@ std::string ListOfParameters(const Module& module);
 int Devices(const DeviceOptions& options);
 int Probe(bool json);
 
+struct DoctorOptions {
+  bool json = false;
+};
+// What a bug report needs to know of this machine; kCheckFailed where something is wrong with it.
+int Examine(const DoctorOptions& options);
+
 struct RunOptions {
   DeviceOptions device;
   std::string module, inputs, save;

@@ -68,6 +68,7 @@ struct Commands {
   BenchOptions bench;
   ProfileOptions profile;
   OptOptions opt;
+  DoctorOptions doctor;
   bool markdown = false, probe = false;
 
   void AddTo(CLI::App& app) {
@@ -75,6 +76,9 @@ struct Commands {
     cmd->add_flag("--json", devices.json, "print one JSON object per line");
     cmd->add_flag("--probe", probe, "run small shaders on each Vulkan device, and say what its driver makes of them");
     cmd->callback([this] { code = probe ? Probe(devices.json) : Devices(devices); });
+    cmd = app.add_subcommand("doctor", "say all that a bug report needs of this machine, and try its devices");
+    cmd->add_flag("--json", doctor.json, "print one JSON object per line");
+    cmd->callback([this] { code = Examine(doctor); });
     AddRun(app);
     AddCheck(app);
     AddBench(app);

@@ -38,7 +38,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(krafla("--version").returncode, 0)
         out = krafla("--help")
         self.assertEqual(out.returncode, 0)
-        for command in ("devices", "run", "check", "bench", "profile", "opt", "ops", "demo"):
+        for command in ("devices", "doctor", "run", "check", "bench", "profile", "opt", "ops", "demo"):
             self.assertIn(command, out.stdout)
 
     def test_modules_that_check_themselves(self):
@@ -305,6 +305,23 @@ func.func @wrong() {
         for key in ("case", "device", "compile_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "peak_bytes", "kernels",
                     "launches"):
             self.assertIn(key, line)
+
+    def test_doctor(self):
+        out = krafla("doctor")
+        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
+        self.assertIn("No problem was found.", out.stdout)
+        out = krafla("doctor", "--json", env=os.environ | {"KRAFLA_THREADS": "1"})
+        lines = [json.loads(line) for line in out.stdout.splitlines()]
+        self.assertIn({"about": "environment", "state": "fine", "says": "KRAFLA_THREADS=1"}, lines)
+        self.assertIn("cpu", {line["about"] for line in lines})
+        self.assertNotIn("problem", {line["state"] for line in lines})
+        if has_vulkan():
+            self.assertIn("vulkan:0", {line["about"] for line in lines})
+            # A cache that is a file is a problem, and is said.
+            with tempfile.NamedTemporaryFile() as file:
+                out = krafla("doctor", env=os.environ | {"KRAFLA_CACHE_DIR": file.name})
+                self.assertEqual(out.returncode, 1)
+                self.assertIn("! cache", out.stdout)
 
     def test_profile(self):
         for device in ("cpu", "vulkan") if has_vulkan() else ("cpu",):

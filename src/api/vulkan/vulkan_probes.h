@@ -18,4 +18,10 @@ struct ProbedDevice {
 // start-up self-test could switch any off.
 Result<ProbedDevice> ProbeVulkanDevice(std::string_view selector);
 
+// What is done differently because of its driver's faults (device/workarounds.h), in words.
+std::vector<std::string> WorkaroundNames(const DeviceProfile& profile);
+
+// Where compiled pipelines and outcomes of the self-test are kept; empty: nowhere.
+std::string CacheFolder();
+
 }  // namespace krafla
