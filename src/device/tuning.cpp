@@ -84,9 +84,27 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {[](const DeviceProfile& p) { return p.is_cpu; }, TuneCpu},
-    // Intel's matrix units work with the smallest subgroups: 8 lanes on Xe-HPG, 16 on Xe2.
+    // Four subgroups of 64 lanes with 64 x 64 sums each read shared memory least.
+    {[](const DeviceProfile& p) { return p.vendor_id == kVendorAmd; },
+     [](Tuning& t) {
+       t.coop.tiles = {{128, 128, 2, 2, 64}, {64, 64, 2, 2, 32}, {32, 32, 2, 1, 0}, {32, 32, 1, 1, 0}};
+       t.coop.most_constant_offset = 4095;
+     }},
+    // Intel's matrix units work with the smallest subgroups: 8 lanes on Xe-HPG, 16 on Xe2. Sums of 16 x 32 are all that
+    // the 128 registers of a thread hold beside the matrices and what is read for the next step; of 8 x 16, where
+    // registers have 8 lanes.
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel; },
-     [](Tuning& t) { t.coop.smallest_subgroup = true; }},
+     [](Tuning& t) {
+       t.coop.smallest_subgroup = true;
+       t.coop.tiles = {{128, 128, 8, 4, 64}, {64, 64, 4, 2, 32}, {32, 32, 2, 1, 0}, {32, 32, 1, 1, 0}};
+     }},
+    {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel && p.limits.min_subgroup_size == 8; },
+     [](Tuning& t) { t.coop.tiles = {{64, 64, 8, 4, 32}, {32, 32, 4, 2, 0}, {32, 32, 1, 1, 0}}; }},
+    // Compilers of Mesa find the addresses of matrices that are the same in every turn only where they were needed
+    // before the loop; and NVIDIA's keeps sums that begin as zeros in registers apart, and moves all of them in every
+    // turn.
+    {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel || p.vendor_id == kVendorNvidia; },
+     [](Tuning& t) { t.coop.first_step_apart = true; }},
 };
 
 }  // namespace

@@ -105,6 +105,8 @@ void VisitFields(Self& x, Visitor&& v) {
   v("used", x.used);
   v("tiles", x.tiles);
   v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
+  v("most_constant_offset", x.most_constant_offset, kCountRange);
+  v("first_step_apart", x.first_step_apart);
   v("smallest_subgroup", x.smallest_subgroup);
 }
 

@@ -10,6 +10,8 @@ namespace krafla {
 inline constexpr uint32_t kDriverSwiftShader = 10;  // VK_DRIVER_ID_GOOGLE_SWIFTSHADER
 inline constexpr uint32_t kDriverLlvmpipe = 13;     // VK_DRIVER_ID_MESA_LLVMPIPE
 
+inline constexpr uint32_t kVendorAmd = 0x1002;
 inline constexpr uint32_t kVendorIntel = 0x8086;
+inline constexpr uint32_t kVendorNvidia = 0x10de;
 
 }  // namespace krafla

@@ -37,7 +37,7 @@ std::vector<Buffers::Use> Buffers::Finish() {
     }
     return uses;
   }
-  if (views_.empty()) return uses;
+  if (views_.empty() && addresses64_.empty()) return uses;
   const Id pair = m.Type(Kind::kU32, 2);
   const uint32_t offsets[] = {0};
   const uint32_t chain[] = {PushVariable(), b_.U32(0).id};
@@ -59,6 +59,10 @@ std::vector<Buffers::Use> Buffers::Finish() {
     const auto& [buffer, kind, width] = view;
     const uint32_t cast[] = {address[buffer]};
     m.EmitPrologue(spv::Op::OpBitcast, ViewPointer(kind, width), cast, pointer);
+  }
+  for (const auto& [buffer, number64] : addresses64_) {
+    const uint32_t cast[] = {address[buffer]};
+    m.EmitPrologue(spv::Op::OpBitcast, m.Type(Kind::kU64), cast, number64);
   }
   return uses;
 }
@@ -176,6 +180,49 @@ void Buffers::StoreWhere(Value condition, const std::function<void()>& body) {
   const Value before = std::exchange(store_where_, condition);
   body();
   store_where_ = before;
+}
+
+Value Buffers::Address(int buffer) {
+  auto [it, inserted] = addresses64_.try_emplace(buffer, 0);
+  if (inserted) it->second = b_.m.NewId();
+  used_[buffer].buffer = buffer;
+  return Value{it->second, Kind::kU64, 1};
+}
+
+Value Buffers::LoadWordsAt(int buffer, const Place& place, int width) {
+  if (!addresses_ || !features().int64) {
+    Value bytes = b_.Add(place.lane, b_.U32(place.constant));
+    if (place.uniform) bytes = b_.Add(bytes, place.uniform);
+    if (place.alignment >= 4 * width) {
+      const uint32_t shift = width == 1 ? 2 : width == 2 ? 3 : 4;
+      return LoadView(buffer, Kind::kU32, width, b_.Shr(bytes, b_.U32(shift)));
+    }
+    const Value first = b_.Shr(bytes, b_.U32(2));
+    Values words;
+    for (int i = 0; i < width; ++i)
+      words.push_back(LoadView(buffer, Kind::kU32, 1, b_.Add(first, b_.U32(static_cast<uint32_t>(i)))));
+    return b_.Composite(words);
+  }
+  // A zero-extended offset is what drivers fold into the instruction; an index of an array is a signed number.
+  Module& m = b_.m;
+  Value at = Address(buffer);
+  used_[buffer].read = true;
+  if (place.uniform) at = b_.Add(at, b_.UConvert(place.uniform, Kind::kU64));
+  at = b_.Add(at, b_.UConvert(place.lane, Kind::kU64));
+  at = b_.Add(at, b_.Const(Kind::kU64, place.constant));
+  const Id type = m.Type(Kind::kU32, width);
+  const Id members[] = {type};
+  const uint32_t offsets[] = {0};
+  const Id structure = m.Struct(members, offsets, true);
+  if (constant_structs_.insert(structure).second) m.DecorateMember(structure, 0, spv::Decoration::NonWritable);
+  const uint32_t cast[] = {at.id};
+  const uint32_t chain[] = {
+      m.Pure(spv::Op::OpConvertUToPtr, m.Pointer(spv::StorageClass::PhysicalStorageBuffer, structure), cast),
+      b_.U32(0).id};
+  const Id pointer = m.Pure(spv::Op::OpAccessChain, m.Pointer(spv::StorageClass::PhysicalStorageBuffer, type), chain);
+  const uint32_t load[] = {pointer, static_cast<uint32_t>(spv::MemoryAccessMask::Aligned),
+                           static_cast<uint32_t>(place.alignment)};
+  return Value{m.Emit(spv::Op::OpLoad, type, load), Kind::kU32, static_cast<uint8_t>(width)};
 }
 
 Value Buffers::LoadWords(int buffer, Value index, int width) { return LoadView(buffer, Kind::kU32, width, index); }

@@ -40,6 +40,16 @@ class Buffers {
   // 32-bit words: 1, 2 or 4 from word `index * width`.
   Value LoadWords(int buffer, Value index, int width);
   void StoreWords(int buffer, Value index, Value words);
+  // Where words lie, in bytes: the sum of these parts, each of them at least 0 and a multiple of `alignment` (4, 8 or
+  // 16). Apart from each other drivers fold them into instructions.
+  struct Place {
+    Value uniform;  // the same in all invocations; may be empty
+    Value lane;
+    uint32_t constant = 0;
+    int alignment = 4;
+  };
+  // 1, 2 or 4 words of a buffer that nothing writes while the kernel runs.
+  Value LoadWordsAt(int buffer, const Place& place, int width);
 
   // What invocations of a workgroup store, others of it see after a BufferBarrier. Before the first access.
   void MakeCoherent() { coherent_ = true; }
@@ -64,6 +74,7 @@ class Buffers {
   Id ElementPointer(int buffer, Kind kind, int width, Value index);
   Id View(int buffer, Kind kind, int width);
   Id ViewPointer(Kind kind, int width);
+  Value Address(int buffer);
   spv::StorageClass storage() const {
     return addresses_ ? spv::StorageClass::PhysicalStorageBuffer : spv::StorageClass::StorageBuffer;
   }
@@ -86,6 +97,8 @@ class Buffers {
   bool addresses_;
   Id push_variable_ = 0;
   std::map<std::tuple<int, Kind, int>, Id> views_;
+  std::map<int, Id> addresses64_;  // of buffers, as 64-bit integers
+  std::set<Id> constant_structs_;
   std::map<int, Value> push_values_;
   std::map<int, Use> used_;
   bool coherent_ = false;

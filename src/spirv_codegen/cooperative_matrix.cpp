@@ -6,7 +6,6 @@
 namespace krafla::spirv {
 namespace {
 
-constexpr uint32_t kRowMajor = 0;  // CooperativeMatrixLayout RowMajorKHR
 constexpr auto kNonPrivate = static_cast<uint32_t>(spv::MemoryAccessMask::NonPrivatePointer);
 
 }  // namespace
@@ -32,14 +31,15 @@ Id CooperativeMatrices::Element(Id array, Kind kind, int width, Value index) {
   return b_.m.Pure(spv::Op::OpAccessChain, b_.m.Pointer(spv::StorageClass::Workgroup, b_.m.Type(kind, width)), chain);
 }
 
-Id CooperativeMatrices::Load(Id type, Id array, Kind kind, int width, Value index, uint32_t stride) {
-  const uint32_t words[] = {Element(array, kind, width, index), b_.U32(kRowMajor).id, b_.U32(stride).id, kNonPrivate};
+Id CooperativeMatrices::Load(Id type, Id array, Kind kind, int width, Value index, uint32_t stride, Layout layout) {
+  const uint32_t words[] = {Element(array, kind, width, index), b_.U32(static_cast<uint32_t>(layout)).id,
+                            b_.U32(stride).id, kNonPrivate};
   return b_.m.Emit(spv::Op::OpCooperativeMatrixLoadKHR, type, words);
 }
 
 void CooperativeMatrices::Store(Id matrix, Id array, Kind kind, int width, Value index, uint32_t stride) {
-  const uint32_t words[] = {Element(array, kind, width, index), matrix, b_.U32(kRowMajor).id, b_.U32(stride).id,
-                            kNonPrivate};
+  const uint32_t words[] = {Element(array, kind, width, index), matrix, b_.U32(static_cast<uint32_t>(Layout::kRows)).id,
+                            b_.U32(stride).id, kNonPrivate};
   b_.m.EmitVoid(spv::Op::OpCooperativeMatrixStoreKHR, words);
 }
 

@@ -15,9 +15,10 @@ class CooperativeMatrices {
   explicit CooperativeMatrices(Builder& builder);
 
   Id Type(Kind component, uint32_t rows, uint32_t columns, Use use);
-  // Row-major, from element `index` of a workgroup array of vectors; rows are `stride` vectors apart. The bytes are
+  enum class Layout : uint32_t { kRows = 0, kColumns = 1 };
+  // From element `index` of a workgroup array of vectors; rows (columns) are `stride` vectors apart. The bytes are
   // taken as components, whatever the vectors are made of.
-  Id Load(Id type, Id array, Kind kind, int width, Value index, uint32_t stride);
+  Id Load(Id type, Id array, Kind kind, int width, Value index, uint32_t stride, Layout layout);
   void Store(Id matrix, Id array, Kind kind, int width, Value index, uint32_t stride);
   enum Signed : uint32_t { kNoneSigned = 0, kASigned = 1, kBSigned = 2, kSumSigned = 4 + 8 };
   Id MultiplyAdd(Id type, Id a, Id b, Id sum, uint32_t which_signed);

@@ -20,13 +20,23 @@ namespace {
 
 TEST(Tuning, RowsByClassAndVendor) {
   const Tuning gpu;
-  EXPECT_EQ(TuningFor(testing::LoadProfile("nvidia_ada")), gpu);
-  EXPECT_EQ(TuningFor(testing::LoadProfile("amd_rdna3")), gpu);
   EXPECT_EQ(TuningFor(testing::LoadProfile("min_vulkan11")), gpu);
 
-  Tuning intel = gpu;
-  intel.coop.smallest_subgroup = true;
-  EXPECT_EQ(TuningFor(testing::LoadProfile("intel_xe2")), intel);
+  Tuning nvidia = gpu;
+  nvidia.coop.first_step_apart = true;
+  EXPECT_EQ(TuningFor(testing::LoadProfile("nvidia_ada")), nvidia);
+  // Of vendors' rows nothing but matrices.
+  Tuning amd = TuningFor(testing::LoadProfile("amd_rdna3")), intel = TuningFor(testing::LoadProfile("intel_xe2"));
+  EXPECT_FALSE(amd.coop.smallest_subgroup);
+  EXPECT_EQ(amd.coop.tiles[0], (MatrixTile{128, 128, 2, 2, 64}));
+  EXPECT_TRUE(intel.coop.smallest_subgroup);
+  EXPECT_EQ(intel.coop.tiles[0], (MatrixTile{128, 128, 8, 4, 64}));
+  DeviceProfile small = testing::LoadProfile("intel_xe2");
+  small.limits.min_subgroup_size = 8;
+  EXPECT_EQ(TuningFor(small).coop.tiles[0], (MatrixTile{64, 64, 8, 4, 32}));
+  amd.coop = intel.coop = {};
+  EXPECT_EQ(amd, gpu);
+  EXPECT_EQ(intel, gpu);
 
   const Tuning cpu = TuningFor(testing::LoadProfile("lavapipe"));
   EXPECT_EQ(TuningFor(testing::LoadProfile("swiftshader")), cpu);
@@ -184,7 +194,7 @@ TEST(Tuning, ValuesAreInRangeAndDocumented) {
   std::stringstream text;
   text << file.rdbuf();
   const std::string document = text.str();
-  const Tuning gpu = TuningFor(testing::LoadProfile("nvidia_ada")), cpu = TuningFor(testing::LoadProfile("lavapipe"));
+  const Tuning gpu = TuningFor(testing::LoadProfile("min_vulkan11")), cpu = TuningFor(testing::LoadProfile("lavapipe"));
   VisitFields(gpu, Listing("", document, 2));
   VisitFields(cpu, Listing("", document, 3));
 }

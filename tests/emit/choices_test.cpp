@@ -274,7 +274,7 @@ const std::vector<Row>& Rows() {
        {
            {"min_vulkan11", "dot.tile 64 (32 x 32)"},
            {"amd_rdna3", "dot.coop 256 (64 x 64)"},
-           {"intel_xe2", "dot.coop 64 (64 x 64)"},
+           {"intel_xe2", "dot.coop 128 (64 x 64)"},
            {"nvidia_ada", "dot.coop 128 (64 x 64)"},
            {"lavapipe", "dot.pack 64, dot.packed_panel 8"},
            {"swiftshader", "dot.pack 64, dot.packed_panel 4"},
@@ -293,8 +293,8 @@ const std::vector<Row>& Rows() {
        Dot("s8", "s32", 1024, 1024, 1024),
        {
            {"min_vulkan11", "dot.tile 64 (32 x 32)"},
-           {"amd_rdna3", "dot.coop 512 (128 x 128)"},
-           {"intel_xe2", "dot.coop 128 (128 x 128)"},
+           {"amd_rdna3", "dot.coop 256 (128 x 128)"},
+           {"intel_xe2", "dot.coop 512 (128 x 128)"},
            {"nvidia_ada", "dot.coop 256 (128 x 128)"},
            {"lavapipe", "dot.pack 64, dot.packed_panel 8"},
            {"swiftshader", "dot.pack 64, dot.packed_panel 4"},
@@ -328,7 +328,7 @@ const std::vector<Row>& Rows() {
        {
            {"min_vulkan11", "conv.tile 64 (32 x 32)"},
            {"amd_rdna3", "conv.coop 256 (64 x 64)"},
-           {"intel_xe2", "conv.coop 64 (64 x 64)"},
+           {"intel_xe2", "conv.coop 128 (64 x 64)"},
            {"nvidia_ada", "conv.coop 128 (64 x 64)"},
            {"lavapipe", "conv.panel 8"},
            {"swiftshader", "conv.panel 4"},

@@ -50,6 +50,17 @@ class PixelMap {
     }
     return out;
   }
+  // Windows reach over the input's sides in this dimension.
+  bool Padded(int d) const {
+    const WindowDim& w = p_.a.window[static_cast<std::size_t>(d)];
+    const int64_t last = (p_.OutputExtent(d) - 1) * w.stride - w.padding_low + (w.size - 1) * w.window_dilation;
+    return w.padding_low > 0 || last >= p_.InputExtent(d);
+  }
+  bool AnyPadded() const {
+    for (int d = 0; d < p_.spatial; ++d)
+      if (Padded(d)) return true;
+    return false;
+  }
   struct Place {
     Value index, inside;  // inside is empty where nothing is padded
   };
@@ -59,8 +70,7 @@ class PixelMap {
       const auto i = static_cast<std::size_t>(d);
       const WindowDim& w = p_.a.window[i];
       const Value x = b_.Add(pixel.corner[i], b_.Mul(window[i], U(w.window_dilation)));
-      const int64_t last = (p_.OutputExtent(d) - 1) * w.stride - w.padding_low + (w.size - 1) * w.window_dilation;
-      if (w.padding_low > 0 || last >= p_.InputExtent(d)) {
+      if (Padded(d)) {
         // A negative coordinate is a large unsigned one.
         const Value in = b_.Compare(Cmp::kULt, x, U(p_.InputExtent(d)));
         out.inside = out.inside ? b_.LAnd(out.inside, in) : in;
@@ -108,6 +118,38 @@ class PixelRows : public MatrixSource, private PixelMap {
       for (int j = 0; j < columns; ++j) lane[j] = element(InRange(b_.Add(column, U(j)), 1), 1);
       out[static_cast<std::size_t>(i)] = b_.Composite(std::span<const Value>(lane, static_cast<std::size_t>(columns)));
     }
+  }
+
+  std::optional<MatrixLines> Lines(bool rows) const override {
+    if (!rows || (InputStride(p_.a.input_feature) != 1 && p_.inputs > 1)) return std::nullopt;
+    MatrixLines out;
+    out.binding = p_.k.input_binding;
+    out.element_bytes = StorageBytes(p_.k.input_type);
+    out.count = p_.pixels;
+    out.depth = p_.inputs;
+    auto multiple = [&](int64_t stride) { out.granule = std::gcd(out.granule, stride); };
+    if (p_.groups > 1) multiple(p_.inputs);
+    if (p_.k.input_dims[static_cast<std::size_t>(p_.a.input_batch)] > 1) multiple(InputStride(p_.a.input_batch));
+    for (std::size_t d = 0; d < static_cast<std::size_t>(p_.spatial); ++d) {
+      const int64_t stride = InputStride(p_.a.input_spatial[d]);
+      out.segment_strides.push_back(p_.a.window[d].window_dilation * stride);
+      multiple(stride);
+    }
+    out.wraps = true;
+    const Values first(static_cast<std::size_t>(p_.spatial), U(0));
+    out.offset = [this, first](Value pixel) { return b_.Add(InputAt(At(pixel), first).index, group_offset_); };
+    if (!AnyPadded()) return out;
+    if (p_.window > 32) return std::nullopt;
+    out.segments = [this](Value pixel) {
+      const Pixel at = At(pixel);
+      Value bits = U(0);
+      for (int64_t w = 0; w < p_.window; ++w) {
+        const Value in = InputAt(at, Window(U(w))).inside;
+        bits = b_.Or(bits, b_.Select(in, U(int64_t{1} << w), U(0)));
+      }
+      return bits;
+    };
+    return out;
   }
 
   void LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const override {
@@ -239,6 +281,7 @@ struct ConvGemm {
     tile.rows = last ? p.pixels : p.outputs;
     tile.columns = last ? p.outputs : p.pixels;
     tile.segments = last ? p.window : 1;
+    if (last) tile.segment_dims = Segments().dims;
     tile.depth = last ? p.inputs : p.inputs * p.window;
   }
 
@@ -246,6 +289,7 @@ struct ConvGemm {
     epilogue_of_parts = &epilogue;
     tile.segments = CeilDiv(p.window, wanted);
     parts = CeilDiv(p.window, tile.segments);
+    tile.segment_dims = {tile.segments};
     tile.batch = parts * p.groups;
   }
 
@@ -286,11 +330,10 @@ struct ConvGemm {
       };
       out.make_b = [this, &w, &b, as, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
         StridedMatrix m{
-            p.k.kernel_binding, p.k.kernel_type, p.inputs, p.outputs, KernelStride(p.a.kernel_input_feature),
-            feature_stride,     SegmentGranule()};
+            p.k.kernel_binding, p.k.kernel_type,  p.inputs,  p.outputs, KernelStride(p.a.kernel_input_feature),
+            feature_stride,     SegmentGranule(), Segments()};
         const Value offset = b.Mul(group, u(p.outputs * feature_stride));
-        return std::make_unique<StridedSource>(w, m, offset, as, depth_in_range, false,
-                                               [this, &b](Value segment) { return SegmentOffset(b, segment); });
+        return std::make_unique<StridedSource>(w, m, offset, as, depth_in_range, false);
       };
     } else {
       out.make_a = [this, &w, &b, as, u, feature_stride, depth_in_range](Value group) -> std::unique_ptr<MatrixSource> {
@@ -325,14 +368,14 @@ struct ConvGemm {
     }
     return g;
   }
-  Value SegmentOffset(Builder& b, Value segment) const {
-    const Values window = PixelMap(b, p).Window(segment);
-    Value out = b.U32(0);
-    for (int d = 0; d < p.spatial; ++d) {
-      const auto i = static_cast<std::size_t>(d);
-      const WindowDim& w = p.a.window[i];
-      const Value at = w.reversal ? b.Sub(b.U32(static_cast<uint32_t>(w.size - 1)), window[i]) : window[i];
-      out = b.Add(out, b.Mul(at, b.U32(static_cast<uint32_t>(KernelStride(p.a.kernel_spatial[i])))));
+  SegmentPlaces Segments() const {
+    SegmentPlaces out;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(p.spatial); ++d) {
+      const WindowDim& w = p.a.window[d];
+      const int64_t stride = KernelStride(p.a.kernel_spatial[d]);
+      out.dims.push_back(w.size);
+      out.strides.push_back(w.reversal ? -stride : stride);
+      if (w.reversal) out.start += (w.size - 1) * stride;
     }
     return out;
   }

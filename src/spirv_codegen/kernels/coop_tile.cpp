@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes, tiles and staging follow what is known to be fast with VK_KHR_cooperative_matrix: shared memory holds both
-// operands row-major in words, rows padded by 16 bytes against bank conflicts, and matrices are loaded from there
-// through pointers at words.
+// Shapes, tiles and staging follow what is known to be fast with VK_KHR_cooperative_matrix: matrices are loaded from
+// shared memory (coop_operand.h) through pointers at words.
 #include "spirv_codegen/kernels/coop_tile.h"
 
 #include <algorithm>
 
 #include "base/checked_math.h"
 #include "spirv_codegen/cooperative_matrix.h"
+#include "spirv_codegen/kernels/coop_operand.h"
 
 namespace krafla::spirv {
 namespace {
@@ -26,19 +26,38 @@ Kind KindOf(ComponentType type) {
   return Kind::kU8;
 }
 
-// Elements are kept as groups of 4: of 16 bits in two words, of 8 bits in one.
-int GroupWords(const CooperativeMatrixShape& shape) { return KindBits(KindOf(shape.a)) / 8; }
-// Groups from one row of a staged operand to the next, for rows of `elements`.
-int64_t StagedStride(const CoopTileOptions& o, int64_t elements) {
-  return elements / 4 + 16 / (4 * GroupWords(o.shape));
+int ElementBytes(const CooperativeMatrixShape& shape) { return KindBits(KindOf(shape.a)) / 8; }
+
+CoopPart APart(const CoopTileOptions& o) {
+  return {o.block_rows, o.block_depth, static_cast<int>(o.shape.k), ElementBytes(o.shape), o.local()};
+}
+CoopPart BPart(const CoopTileOptions& o) {
+  return {o.block_columns, o.block_depth, static_cast<int>(o.shape.k), ElementBytes(o.shape), o.local()};
 }
 
-int64_t SharedBytes(const CoopTileOptions& o) {
-  const int64_t group = 4 * GroupWords(o.shape);
-  const int64_t a = o.block_rows * StagedStride(o, o.block_depth) * group;
-  const int64_t b = o.block_depth * StagedStride(o, o.block_columns) * group;
-  return a + b + int64_t{o.subgroup_rows} * o.subgroup_columns * o.shape.m * o.shape.n * 4;
+// Matrices of a subgroup: `tall` x `wide`, of which `strip` in a row at once go through shared memory in the end, where
+// the operands were.
+struct CoopMatrices {
+  int tall = 1, wide = 1, strip = 1;
+  int64_t strip_stride = 0;  // chunks from row to row
+  int64_t chunks = 0;        // of shared memory
+};
+CoopMatrices MatricesOf(const CoopTileOptions& o) {
+  const auto m = static_cast<int64_t>(o.shape.m), n = static_cast<int64_t>(o.shape.n);
+  CoopMatrices out;
+  out.tall = o.block_rows / o.subgroup_rows / static_cast<int>(m);
+  out.wide = o.block_columns / o.subgroup_columns / static_cast<int>(n);
+  const int64_t operands = APart(o).Chunks() + BPart(o).Chunks(), chunk = APart(o).ChunkBytes();
+  auto stride = [&] { return (out.strip * n * 4 + 16) / chunk; };
+  auto strips = [&] { return o.subgroup_rows * o.subgroup_columns * m * stride(); };
+  out.strip = out.wide;
+  while (out.strip % 2 == 0 && strips() > operands) out.strip /= 2;
+  out.strip_stride = stride();
+  out.chunks = std::max(operands, strips());
+  return out;
 }
+
+int64_t SharedBytes(const CoopTileOptions& o) { return MatricesOf(o).chunks * APart(o).ChunkBytes(); }
 
 bool Divides(const CoopTileOptions& o) {
   const auto m = static_cast<int>(o.shape.m), n = static_cast<int>(o.shape.n), k = static_cast<int>(o.shape.k);
@@ -109,8 +128,12 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType 
     // Not one that is mostly edge.
     if (t.least_tiles > 0 && (p.rows <= t.rows / 2 || p.columns <= t.columns / 2)) continue;
     CoopTileOptions o{*shape, t.rows, t.columns, 0, t.subgroup_rows, t.subgroup_columns, subgroup};
-    const int64_t depth = std::max(RoundUp(tuning.depth_bytes / GroupWords(*shape), k), k);
+    o.most_constant_offset = tuning.most_constant_offset;
+    o.first_step_apart = tuning.first_step_apart;
+    const int64_t depth = std::max(RoundUp(tuning.depth_bytes / ElementBytes(*shape), k), k);
     o.block_depth = static_cast<int>(std::min(depth, RoundUp(p.depth, k)));
+    // Segments end with whole steps, where that can be.
+    while (p.segments > 1 && p.depth % o.block_depth != 0 && o.block_depth % (2 * k) == 0) o.block_depth /= 2;
     const int64_t tiles = p.batch * CeilDiv(p.rows, t.rows) * CeilDiv(p.columns, t.columns);
     if (tiles < t.least_tiles || !Divides(o) || SharedBytes(o) > profile.limits.max_shared_memory_bytes) continue;
     if (o.local() != WorkgroupSize(profile, o.local())) continue;
@@ -121,29 +144,100 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType 
 
 namespace {
 
+// Which step of the depth a loop is at, and how many bytes it is from the first one in both operands. All of it is the
+// same in all invocations, and is added up from step to step: no index is divided.
+class DepthWalk {
+ public:
+  DepthWalk(Builder& b, const TileProblem& problem, int64_t step, const CoopOperand& first, const CoopOperand& second)
+      : b_(b), p_(problem), step_(step), steps_(CeilDiv(problem.depth, step)), operands_{&first, &second} {
+    if (p_.segments > 1) {
+      for (std::size_t d = p_.segment_dims.size(); d-- > 0;)
+        if (p_.segment_dims[d] > 1) dims_.push_back(d);
+    }
+  }
+
+  int64_t steps() const { return p_.segments * steps_; }
+  struct Place {
+    Value segment, k, bytes[2];
+  };
+  Place At(const Values& state) const { return {state[0], state[1], {state[2], state[3]}}; }
+  Values Start() const { return Values(4 + dims_.size(), U(0)); }
+
+  Values Next(const Values& state) const {
+    Values out = state;
+    Value go;  // the segment goes on; none: never
+    if (p_.segments == 1) {
+      out[1] = b_.Add(state[1], U(step_));
+    } else {
+      if (steps_ > 1) go = b_.Compare(Cmp::kULt, state[1], U((steps_ - 1) * step_));
+      auto unless = [&](Value goes_on, Value then) { return go ? b_.Select(go, goes_on, then) : then; };
+      out[0] = unless(state[0], b_.Add(state[0], U(1)));
+      out[1] = unless(b_.Add(state[1], U(step_)), U(0));
+    }
+    std::vector<Value> more;  // coordinate i can go on by one, those before it cannot
+    Value carry;              // all before it are at their end; none: always
+    for (std::size_t i = 0; i < dims_.size(); ++i) {
+      const Value at = state[4 + i];
+      more.push_back(b_.Compare(Cmp::kULt, at, U(p_.segment_dims[dims_[i]] - 1)));
+      const Value next = b_.Select(more.back(), b_.Add(at, U(1)), U(0));
+      Value stays = go;
+      if (carry) stays = stays ? b_.LOr(stays, b_.LNot(carry)) : b_.LNot(carry);
+      out[4 + i] = stays ? b_.Select(stays, at, next) : next;
+      carry = carry ? b_.LAnd(carry, b_.LNot(more.back())) : b_.LNot(more.back());
+    }
+    for (std::size_t x = 0; x < 2; ++x) out[2 + x] = b_.Add(state[2 + x], Distance(*operands_[x], go, more));
+    return out;
+  }
+
+ private:
+  Value U(int64_t v) const { return b_.U32(static_cast<uint32_t>(v)); }
+
+  Value Distance(const CoopOperand& operand, Value go, const std::vector<Value>& more) const {
+    const int64_t step = operand.StepBytes();
+    const Dims strides = operand.SegmentBytes();
+    if (p_.segments == 1 || strides.empty()) return U(step);
+    int64_t back = (steps_ - 1) * step;  // to where all before this coordinate began
+    std::vector<Value> distances;
+    for (std::size_t d : dims_) {
+      distances.push_back(U(strides[d] - back));
+      back += (p_.segment_dims[d] - 1) * strides[d];
+    }
+    Value out = distances.back();
+    for (std::size_t i = distances.size() - 1; i-- > 0;) out = b_.Select(more[i], distances[i], out);
+    return go ? b_.Select(go, U(step), out) : out;
+  }
+
+  Builder& b_;
+  const TileProblem& p_;
+  int64_t step_, steps_;  // elements of a step; steps of a segment
+  const CoopOperand* operands_[2];
+  std::vector<std::size_t> dims_;  // of segments, the innermost first
+};
+
 // One module under construction.
 class CoopTile {
  public:
   CoopTile(KernelWriter& writer, const TileProblem& problem, ElementType stored, const TileOperands& operands,
            const CoopTileOptions& options)
-      : w_(writer), b_(w_.b), matrices_(w_.b), p_(problem), o_(options), operands_(operands) {
-    words_ = GroupWords(o_.shape);
-    component_ = KindOf(o_.shape.a);
+      : w_(writer),
+        b_(w_.b),
+        matrices_(w_.b),
+        p_(problem),
+        o_(options),
+        operands_(operands),
+        laid_(MatricesOf(options)),
+        a_part_(APart(options)),
+        b_part_(BPart(options)) {
+    const Kind component = KindOf(o_.shape.a);
     sum_kind_ = ComputeKind(p_.accumulate);
     signed_ = stored == ElementType::kS8 ? CooperativeMatrices::kASigned | CooperativeMatrices::kBSigned : 0;
     if (!IsFloat(p_.accumulate) && o_.shape.c == ComponentType::kS32) signed_ |= CooperativeMatrices::kSumSigned;
     using Use = CooperativeMatrices::Use;
-    a_type_ = matrices_.Type(component_, o_.shape.m, o_.shape.k, Use::kA);
-    b_type_ = matrices_.Type(component_, o_.shape.k, o_.shape.n, Use::kB);
+    a_type_ = matrices_.Type(component, o_.shape.m, o_.shape.k, Use::kA);
+    b_type_ = matrices_.Type(component, o_.shape.k, o_.shape.n, Use::kB);
     sum_type_ = matrices_.Type(sum_kind_, o_.shape.m, o_.shape.n, Use::kAccumulator);
-    a_stride_ = StagedStride(o_, o_.block_depth);
-    b_stride_ = StagedStride(o_, o_.block_columns);
-    a_tile_ = b_.SharedArray(Kind::kU32, words_, static_cast<uint32_t>(o_.block_rows * a_stride_));
-    b_tile_ = b_.SharedArray(Kind::kU32, words_, static_cast<uint32_t>(o_.block_depth * b_stride_));
-    const int subgroups = o_.subgroup_rows * o_.subgroup_columns;
-    stage_ = b_.SharedArray(sum_kind_, 4, static_cast<uint32_t>(subgroups) * o_.shape.m * o_.shape.n / 4);
-    tall_ = o_.block_rows / o_.subgroup_rows / static_cast<int>(o_.shape.m);
-    wide_ = o_.block_columns / o_.subgroup_columns / static_cast<int>(o_.shape.n);
+    memory_.width = a_part_.ChunkBytes() / 4;
+    memory_.array = b_.SharedArray(Kind::kU32, memory_.width, static_cast<uint32_t>(laid_.chunks));
   }
 
   Result<EmittedDispatch> Emit() {
@@ -151,15 +245,12 @@ class CoopTile {
     const int64_t groups = p_.batch * row_blocks * column_blocks;
     KRAFLA_ASSIGN(Grid grid, FoldGrid(groups, w_.profile));
     const Value group = GroupNumber(b_, grid);
-    id_ = b_.LocalIndex();
     subgroup_ = b_.SubgroupId();
     lane_ = b_.SubgroupLane();
     auto body = [&] {
       batch_ = b_.UDiv(group, U(row_blocks * column_blocks));
       row0_ = b_.Mul(b_.UMod(group, U(row_blocks)), U(o_.block_rows));
       column0_ = b_.Mul(b_.UMod(b_.UDiv(group, U(row_blocks)), U(column_blocks)), U(o_.block_columns));
-      a_ = operands_.make_a(batch_);
-      bm_ = operands_.make_b(batch_);
       subgroup_row_ = b_.UDiv(subgroup_, U(o_.subgroup_columns));
       subgroup_column_ = b_.UMod(subgroup_, U(o_.subgroup_columns));
       Sum();
@@ -176,124 +267,27 @@ class CoopTile {
  private:
   Value U(int64_t v) const { return b_.U32(static_cast<uint32_t>(v)); }
 
-  // The blocks of 4 x 4 elements that this invocation moves, `count` in all invocations together; `visit` gets the
-  // block's number and, where not every invocation has one, the condition that it is there.
-  template <class Visit>
-  void EachBlock(int64_t count, Visit visit) const {
-    const int64_t local = o_.local();
-    for (int64_t first = 0; first < count; first += local) {
-      const Value n = b_.Add(id_, U(first));
-      if (first + local <= count) {
-        visit(n, Value{});
-      } else {
-        const Value there = b_.Compare(Cmp::kULt, n, U(count));
-        visit(b_.Select(there, n, U(0)), there);
-      }
-    }
-  }
-  int64_t ABlocks() const { return int64_t{o_.block_rows} / 4 * (o_.block_depth / 4); }
-  int64_t BBlocks() const { return int64_t{o_.block_columns} / 4 * (o_.block_depth / 4); }
-  struct Block {
-    Value across, depth;  // in blocks of 4
-  };
-  Block ABlock(Value n) const { return {b_.UDiv(n, U(o_.block_depth / 4)), b_.UMod(n, U(o_.block_depth / 4))}; }
-  Block BBlock(Value n) const { return {b_.UMod(n, U(o_.block_columns / 4)), b_.UDiv(n, U(o_.block_columns / 4))}; }
-
-  void Prepare() {
-    EachBlock(ABlocks(), [&](Value n, Value) { a_->PrepareRows(ARow(ABlock(n)), 4); });
-    EachBlock(BBlocks(), [&](Value n, Value) { bm_->PrepareColumns(BColumn(BBlock(n)), 4); });
-  }
-  Value ARow(const Block& block) const { return b_.Add(row0_, b_.Mul(block.across, U(4))); }
-  Value BColumn(const Block& block) const { return b_.Add(column0_, b_.Mul(block.across, U(4))); }
-
-  // Elements of depth k..k+3 that are not past the end, as a mask of their words.
-  Value DepthMask(Value k) const {
-    auto in = [&](int i) { return b_.Compare(Cmp::kULt, b_.Add(k, U(i)), U(p_.depth)); };
-    const Value all = U(0xffffffff), none = U(0);
-    if (words_ == 2) {
-      const Value masks[] = {b_.Select(in(1), all, b_.Select(in(0), U(0xffff), none)),
-                             b_.Select(in(3), all, b_.Select(in(2), U(0xffff), none))};
-      return b_.Composite(masks);
-    }
-    Value mask = none;
-    for (int i = 0; i < 4; ++i) mask = b_.Or(mask, b_.Select(in(i), U(int64_t{0xff} << (8 * i)), none));
-    return mask;
-  }
-
-  // The elements of step `step`, in registers.
-  Values Fetch(Value step) {
-    const int64_t per_segment = CeilDiv(p_.depth, o_.block_depth);
-    const Value segment = b_.UDiv(step, U(per_segment));
-    const Value k0 = b_.Mul(b_.UMod(step, U(per_segment)), U(o_.block_depth));
-    a_->Enter(segment);
-    bm_->Enter(segment);
-    const bool exact = p_.depth % o_.block_depth == 0;
-    Values out;
-    EachBlock(ABlocks(), [&](Value n, Value) {
-      const Block block = ABlock(n);
-      const Value k = b_.Add(k0, b_.Mul(block.depth, U(4)));
-      Value rows[4];
-      a_->LoadWords(b_, words_, ARow(block), 4, k, rows);
-      for (Value v : rows) out.push_back(exact ? v : b_.And(v, DepthMask(k)));
-    });
-    EachBlock(BBlocks(), [&](Value n, Value) {
-      const Block block = BBlock(n);
-      const Value k = b_.Add(k0, b_.Mul(block.depth, U(4)));
-      Value rows[4];
-      bm_->LoadWords(b_, words_, k, 4, BColumn(block), rows);
-      for (int i = 0; i < 4; ++i) {
-        const Value in = b_.Compare(Cmp::kULt, b_.Add(k, U(i)), U(p_.depth));
-        out.push_back(exact ? rows[i] : b_.Select(in, rows[i], b_.Zero(Kind::kU32, words_)));
-      }
-    });
-    return out;
-  }
-
-  void Stage(const Values& elements) {
-    std::size_t next = 0;
-    auto store = [&](Id tile, Value at, int64_t stride, Value there) {
-      auto all = [&, first = next] {
-        for (int i = 0; i < 4; ++i) {
-          b_.StoreShared(tile, b_.Add(at, U(i * stride)), elements[first + static_cast<std::size_t>(i)]);
-        }
-      };
-      next += 4;
-      if (there) {
-        b_.If(there, all);
-      } else {
-        all();
-      }
-    };
-    EachBlock(ABlocks(), [&](Value n, Value there) {
-      const Block block = ABlock(n);
-      store(a_tile_, b_.Add(b_.Mul(block.across, U(4 * a_stride_)), block.depth), a_stride_, there);
-    });
-    EachBlock(BBlocks(), [&](Value n, Value there) {
-      const Block block = BBlock(n);
-      store(b_tile_, b_.Add(b_.Mul(block.depth, U(4 * b_stride_)), block.across), b_stride_, there);
-    });
-  }
-
   // The staged tile into the sums.
   void Multiply() {
+    using Layout = CooperativeMatrices::Layout;
     const int64_t m = o_.shape.m, n = o_.shape.n, k = o_.shape.k;
-    const Value row = b_.Mul(subgroup_row_, U(tall_ * m * a_stride_));
-    const Value column = b_.Mul(subgroup_column_, U(wide_ * n / 4));
+    const int64_t stride = a_part_.Stride();  // of both
+    auto load = [&](Id type, Value at, Layout layout) {
+      return matrices_.Load(type, memory_.array, Kind::kU32, memory_.width, at, static_cast<uint32_t>(stride), layout);
+    };
+    const Value row = b_.Mul(subgroup_row_, U(laid_.tall * m * stride));
+    const Value column = b_.Add(b_.Mul(subgroup_column_, U(laid_.wide * n * stride)), U(a_part_.Chunks()));
     auto part = [&](Value depth) {  // in matrices
-      std::vector<Id> a, b;
-      for (int i = 0; i < tall_; ++i) {
-        const Value at = b_.Add(b_.Add(row, U(i * m * a_stride_)), b_.Mul(depth, U(k / 4)));
-        a.push_back(matrices_.Load(a_type_, a_tile_, Kind::kU32, words_, at, static_cast<uint32_t>(a_stride_)));
-      }
-      for (int j = 0; j < wide_; ++j) {
-        const Value at = b_.Add(b_.Add(column, U(j * n / 4)), b_.Mul(depth, U(k * b_stride_)));
-        b.push_back(matrices_.Load(b_type_, b_tile_, Kind::kU32, words_, at, static_cast<uint32_t>(b_stride_)));
-      }
-      for (std::size_t i = 0; i < a.size(); ++i) {
-        for (std::size_t j = 0; j < b.size(); ++j) {
-          const Id variable = sums_[i * b.size() + j];
+      const Value chunk = b_.Mul(depth, U(k * a_part_.element_bytes / a_part_.ChunkBytes()));
+      std::vector<Id> a;
+      for (int i = 0; i < laid_.tall; ++i)
+        a.push_back(load(a_type_, b_.Add(b_.Add(row, U(i * m * stride)), chunk), Layout::kRows));
+      for (int j = 0; j < laid_.wide; ++j) {
+        const Id right = load(b_type_, b_.Add(b_.Add(column, U(j * n * stride)), chunk), Layout::kColumns);
+        for (std::size_t i = 0; i < a.size(); ++i) {
+          const Id variable = sums_[i * static_cast<std::size_t>(laid_.wide) + static_cast<std::size_t>(j)];
           const Id before = matrices_.Read(sum_type_, variable);
-          matrices_.Write(variable, matrices_.MultiplyAdd(sum_type_, a[i], b[j], before, signed_));
+          matrices_.Write(variable, matrices_.MultiplyAdd(sum_type_, a[i], right, before, signed_));
         }
       }
     };
@@ -301,49 +295,94 @@ class CoopTile {
   }
 
   void Sum() {
-    for (int i = 0; i < tall_ * wide_; ++i) sums_.push_back(matrices_.ZeroVariable(sum_type_, sum_kind_));
-    Prepare();
-    const int64_t steps = p_.segments * CeilDiv(p_.depth, o_.block_depth);
-    b_.For(U(0), U(steps), U(1), Fetch(U(0)), [&](Value step, const Values& elements) {
-      Stage(elements);
+    for (int i = 0; i < laid_.tall * laid_.wide; ++i) sums_.push_back(matrices_.ZeroVariable(sum_type_, sum_kind_));
+    CoopOperand a(w_, p_, a_part_, memory_, 0, o_.most_constant_offset, operands_.make_a(batch_), true);
+    CoopOperand b(w_, p_, b_part_, memory_, a_part_.Chunks(), o_.most_constant_offset, operands_.make_b(batch_), false);
+    a.Prepare(b_.LocalIndex(), row0_);
+    b.Prepare(b_.LocalIndex(), column0_);
+    const DepthWalk walk(b_, p_, o_.block_depth, a, b);
+    auto fetch = [&](const Values& state, bool last) {
+      const DepthWalk::Place place = walk.At(state);
+      return std::pair(a.Fetch(place.segment, place.k, place.bytes[0], last),
+                       b.Fetch(place.segment, place.k, place.bytes[1], last));
+    };
+    auto stage = [&](const std::pair<Values, Values>& elements) {
+      a.Stage(elements.first);
+      b.Stage(elements.second);
       b_.WorkgroupBarrier();
-      Values next = steps == 1 ? elements : Fetch(b_.Min(b_.Add(step, U(1)), U(steps - 1)));
+    };
+    // Where the last step is not like the others, it comes behind the loop. A turn reads the next step's elements
+    // before it multiplies, and stages them when all have multiplied: no element stays in a register from turn to turn.
+    const bool tail = p_.segments == 1 && (p_.depth % o_.block_depth != 0 || a.ragged() || b.ragged());
+    const int64_t whole = walk.steps() - (tail ? 1 : 0);
+    stage(fetch(walk.Start(), whole == 0));
+    auto turn = [&](const Values& state) {
+      const Values next = walk.Next(state);
+      const auto elements = fetch(next, false);
       Multiply();
       b_.WorkgroupBarrier();
+      stage(elements);
       return next;
+    };
+    Values last = walk.Start();
+    const bool apart = o_.first_step_apart && whole > 1;
+    if (apart) last = turn(last);
+    last = b_.For(U(apart ? 2 : 1), U(whole), U(1), last, [&](Value, const Values& state) { return turn(state); });
+    const bool two = tail && whole > 0;
+    b_.For(U(0), U(two ? 2 : 1), U(1), [&](Value number) {
+      Multiply();
+      b_.WorkgroupBarrier();
+      if (two) b_.If(b_.Compare(Cmp::kEq, number, U(0)), [&] { stage(fetch(walk.Next(last), true)); });
     });
   }
 
-  // Matrix (i, j) of this subgroup, whose sums are in variable `variable`.
-  void FinishMatrix(Value i, Value j, Id variable) {
-    const int64_t m = o_.shape.m, n = o_.shape.n, quads = m * n / 4;
-    const Value base = b_.Mul(subgroup_, U(quads));
-    matrices_.Store(matrices_.Read(sum_type_, variable), stage_, sum_kind_, 4, base, static_cast<uint32_t>(n / 4));
+  // Four sums of the strip from chunk `at` on.
+  Value Quad(Value at) const {
+    Values words;
+    for (int i = 0; i < 4; i += memory_.width) {
+      const Value v = b_.LoadShared(memory_.array, Kind::kU32, memory_.width, b_.Add(at, U(i / memory_.width)));
+      for (int j = 0; j < memory_.width; ++j) words.push_back(b_.Extract(v, j));
+    }
+    return b_.Bitcast(b_.Composite(words), sum_kind_);
+  }
+
+  // Strip `s` of row `i` of this subgroup's matrices, whose sums are in the variables from `first` on.
+  void FinishStrip(Value i, Value s, std::size_t first) {
+    const int64_t m = o_.shape.m, n = o_.shape.n, columns = laid_.strip * n, quads = columns / 4;
+    const int64_t stride = laid_.strip_stride, chunk = a_part_.ChunkBytes();
+    const Value base = b_.Mul(subgroup_, U(m * stride));
+    for (int j = 0; j < laid_.strip; ++j) {
+      const Id sum = matrices_.Read(sum_type_, sums_[first + static_cast<std::size_t>(j)]);
+      matrices_.Store(sum, memory_.array, Kind::kU32, memory_.width, b_.Add(base, U(j * n * 4 / chunk)),
+                      static_cast<uint32_t>(stride));
+    }
     b_.SubgroupBarrier();
-    const Value row = b_.Add(row0_, b_.Mul(b_.Add(b_.Mul(subgroup_row_, U(tall_)), i), U(m)));
-    const Value column = b_.Add(column0_, b_.Mul(b_.Add(b_.Mul(subgroup_column_, U(wide_)), j), U(n)));
-    b_.For(lane_, U(quads), U(o_.subgroup), [&](Value quad) {
-      const Value r = b_.Add(row, b_.UDiv(quad, U(n / 4)));
-      const Value c = b_.Add(column, b_.Mul(b_.UMod(quad, U(n / 4)), U(4)));
-      const Value sum = b_.LoadShared(stage_, sum_kind_, 4, b_.Add(base, quad));
+    const Value row = b_.Add(row0_, b_.Mul(b_.Add(b_.Mul(subgroup_row_, U(laid_.tall)), i), U(m)));
+    const Value strips = b_.Add(b_.Mul(subgroup_column_, U(laid_.wide / laid_.strip)), s);
+    const Value column = b_.Add(column0_, b_.Mul(strips, U(columns)));
+    b_.For(lane_, U(m * quads), U(o_.subgroup), [&](Value quad) {
+      const Value within = b_.UDiv(quad, U(quads)), of_row = b_.UMod(quad, U(quads));
+      const Value sum = Quad(b_.Add(base, b_.Add(b_.Mul(within, U(stride)), b_.Mul(of_row, U(16 / chunk)))));
+      const Value r = b_.Add(row, within);
       const Value in = p_.rows % o_.block_rows == 0 ? Value{} : b_.Compare(Cmp::kULt, r, U(p_.rows));
-      operands_.finish(batch_, r, c, sum, in);
+      operands_.finish(batch_, r, b_.Add(column, b_.Mul(of_row, U(4))), sum, in);
     });
     b_.SubgroupBarrier();
   }
 
   void Finish() {
-    const int64_t count = tall_ * wide_;
+    const int64_t across = laid_.wide / laid_.strip, count = laid_.tall * across;
     if (count <= 4 && !operands_.big_finish) {
-      for (int64_t t = 0; t < count; ++t) FinishMatrix(U(t / wide_), U(t % wide_), sums_[static_cast<std::size_t>(t)]);
+      for (int64_t t = 0; t < count; ++t)
+        FinishStrip(U(t / across), U(t % across), static_cast<std::size_t>(t * laid_.strip));
       return;
     }
-    // The sums travel through the first variable, so that the epilogue is there once.
+    // The sums travel through the first variables, so that the epilogue is there once.
     b_.For(U(0), U(count), U(1), [&](Value t) {
-      FinishMatrix(b_.UDiv(t, U(wide_)), b_.UMod(t, U(wide_)), sums_[0]);
-      for (std::size_t i = 0; i + 1 < sums_.size(); ++i) {
-        matrices_.Write(sums_[i], matrices_.Read(sum_type_, sums_[i + 1]));
-      }
+      FinishStrip(b_.UDiv(t, U(across)), b_.UMod(t, U(across)), 0);
+      const auto strip = static_cast<std::size_t>(laid_.strip);
+      for (std::size_t i = 0; i + strip < sums_.size(); ++i)
+        matrices_.Write(sums_[i], matrices_.Read(sum_type_, sums_[i + strip]));
     });
   }
 
@@ -353,15 +392,14 @@ class CoopTile {
   const TileProblem& p_;
   const CoopTileOptions& o_;
   const TileOperands& operands_;
-  int words_ = 0;  // of a group of 4 elements
-  Kind component_ = Kind::kF16, sum_kind_ = Kind::kF32;
+  const CoopMatrices laid_;
+  const CoopPart a_part_, b_part_;
+  CoopMemory memory_;
+  Kind sum_kind_ = Kind::kF32;
   uint32_t signed_ = 0;
-  Id a_type_ = 0, b_type_ = 0, sum_type_ = 0, a_tile_ = 0, b_tile_ = 0, stage_ = 0;
-  int64_t a_stride_ = 0, b_stride_ = 0;
-  int tall_ = 1, wide_ = 1;  // matrices of a subgroup
+  Id a_type_ = 0, b_type_ = 0, sum_type_ = 0;
   std::vector<Id> sums_;
-  Value id_, subgroup_, lane_, subgroup_row_, subgroup_column_, batch_, row0_, column0_;
-  std::unique_ptr<MatrixSource> a_, bm_;
+  Value subgroup_, lane_, subgroup_row_, subgroup_column_, batch_, row0_, column0_;
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ struct CoopTileOptions {
   int block_rows = 64, block_columns = 64, block_depth = 32;
   int subgroup_rows = 2, subgroup_columns = 2;  // how the workgroup's subgroups share the tile
   uint32_t subgroup = 32;                       // their size
+  int64_t most_constant_offset = 0;             // this and the next: MatrixTuning
+  bool first_step_apart = false;
   uint32_t local() const { return static_cast<uint32_t>(subgroup_rows * subgroup_columns) * subgroup; }
 };
 

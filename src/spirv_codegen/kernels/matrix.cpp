@@ -86,7 +86,38 @@ void StridedSource::PrepareColumns(Value column, int columns) {
   for (int j = 0; j < columns; j += step) ColumnPart(b_.Add(column, b_.U32(static_cast<uint32_t>(j))), step);
 }
 void StridedSource::Enter(Value segment) {
-  if (segment_offset_) offset_ = b_.Add(batch_offset_, segment_offset_(segment));
+  if (!m_.segments.dims.empty()) offset_ = b_.Add(batch_offset_, m_.segments.Offset(b_, segment));
+}
+
+Value SegmentPlaces::Offset(Builder& b, Value segment) const {
+  Value out = b.U32(static_cast<uint32_t>(start));
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    const Value extent = b.U32(static_cast<uint32_t>(dims[d]));
+    const Value at = d == 0 ? segment : b.UMod(segment, extent);
+    if (d != 0) segment = b.UDiv(segment, extent);
+    out = b.Add(out, b.Mul(at, b.U32(static_cast<uint32_t>(strides[d]))));
+  }
+  return out;
+}
+
+std::optional<MatrixLines> StridedSource::Lines(bool rows) const {
+  MatrixLines out;
+  out.binding = m_.binding;
+  out.element_bytes = StorageBytes(m_.type);
+  out.count = rows ? m_.rows : m_.columns;
+  out.depth = rows ? m_.columns : m_.rows;
+  out.line_stride = rows ? m_.row_stride : m_.column_stride;
+  out.depth_stride = rows ? m_.column_stride : m_.row_stride;
+  if (out.line_stride < 0 || out.depth_stride < 0 || (out.line_stride != 1 && out.depth_stride != 1))
+    return std::nullopt;
+  out.granule = m_.offset_granule;
+  const Value first = b_.Add(batch_offset_, b_.U32(static_cast<uint32_t>(m_.segments.start)));
+  out.offset = [&b = b_, first, stride = out.line_stride](Value line) {
+    return b.Add(b.Mul(line, b.U32(static_cast<uint32_t>(stride))), first);
+  };
+  out.segment_strides = m_.segments.strides;
+  for (int64_t stride : out.segment_strides) out.wraps = out.wraps || stride < 0;
+  return out;
 }
 
 void StridedSource::Load(Value row, int rows, Value column, int columns, std::span<Value> out) const {

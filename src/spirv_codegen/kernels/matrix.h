@@ -3,6 +3,7 @@
 // finished sum.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "spirv_codegen/kernels/context.h"
@@ -14,6 +15,22 @@ struct ReadAs {
   ElementType accumulate = ElementType::kF32;
   bool raw = false;
   Kind kind() const { return raw ? Kind::kU32 : ComputeKind(accumulate); }
+};
+
+// The lines of a matrix, rows or columns, where it says at which place of a buffer their elements lie: element `k` of
+// a line's depth is at offset(line) + the segment's offset + k * depth_stride.
+struct MatrixLines {
+  int binding = 0;
+  int element_bytes = 4;
+  int64_t count = 1, depth = 1;
+  int64_t line_stride = 0;  // of neighbours; 0: they lie unevenly
+  int64_t depth_stride = 1;
+  int64_t granule = 0;                      // all other offsets are multiples of this; 0: there is none
+  std::function<Value(Value line)> offset;  // in elements; modulo 2^32, if a segment's offset makes it good
+  Dims segment_strides;  // a segment's offset is their product with its coordinates (TileProblem::segment_dims)
+  bool wraps = false;    // parts of an offset may be negative
+  // One bit a segment: the line has elements there, else zeros. Empty: it has some in all of them.
+  std::function<Value(Value line)> segments;
 };
 
 // A matrix of values of one kind, read in blocks. Its depth (the columns of a, the rows of b) may come in segments: a
@@ -31,6 +48,15 @@ class MatrixSource {
   virtual void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const = 0;
   // Of a source that reads bits: 4 columns as the `bytes` (1 or 2) words that hold them.
   virtual void LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const;
+  // Its rows, else its columns, where these lie side by side or their elements do.
+  virtual std::optional<MatrixLines> Lines(bool /*rows*/) const { return std::nullopt; }
+};
+
+// Where the segments of a depth begin: at `start` and the product of a segment's coordinates with the strides.
+struct SegmentPlaces {
+  Dims dims, strides;
+  int64_t start = 0;
+  Value Offset(Builder& b, Value segment) const;
 };
 
 struct StridedMatrix {
@@ -38,15 +64,15 @@ struct StridedMatrix {
   ElementType type = ElementType::kF32;
   int64_t rows = 1, columns = 1;
   int64_t row_stride = 0, column_stride = 0;
-  int64_t offset_granule = 0;  // every batch offset is a multiple of this; 0: there is none
+  int64_t offset_granule = 0;  // every other offset is a multiple of this; 0: there is none
+  SegmentPlaces segments = {};
 };
 
 class StridedSource : public MatrixSource {
  public:
   // `offset`: of this batch, in elements. `rows_in_range`: callers never pass the last row.
-  // Segments begin at segment_offset(segment), where there is one.
   StridedSource(KernelWriter& w, const StridedMatrix& m, Value offset, ReadAs as, bool rows_in_range,
-                bool columns_in_range, std::function<Value(Value)> segment_offset = nullptr)
+                bool columns_in_range)
       : w_(w),
         b_(w.b),
         m_(m),
@@ -54,13 +80,13 @@ class StridedSource : public MatrixSource {
         batch_offset_(offset),
         as_(as),
         rows_in_range_(rows_in_range),
-        columns_in_range_(columns_in_range),
-        segment_offset_(std::move(segment_offset)) {}
+        columns_in_range_(columns_in_range) {}
   void PrepareRows(Value row, int rows) override;
   void PrepareColumns(Value column, int columns) override;
   void Enter(Value segment) override;
   void Load(Value row, int rows, Value column, int columns, std::span<Value> out) const override;
   void LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const override;
+  std::optional<MatrixLines> Lines(bool rows) const override;
 
  private:
   // How blocks are read: vectors along the columns, along the rows, or one by one.
@@ -77,7 +103,6 @@ class StridedSource : public MatrixSource {
   Value offset_, batch_offset_;
   ReadAs as_;
   bool rows_in_range_, columns_in_range_;
-  std::function<Value(Value)> segment_offset_;
 };
 
 Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width);
@@ -107,6 +132,7 @@ class Epilogue {
 // out[row, column] = sum over segments and depth of a[row, k] * b[k, column], for each batch.
 struct TileProblem {
   int64_t batch = 1, rows = 1, columns = 1, depth = 1, segments = 1;
+  Dims segment_dims = {};  // the segments' coordinates, whose number this makes; none: there is one segment
   ElementType accumulate = ElementType::kF32;
 };
 // `make_a` and `make_b` give the operands of a batch; `finish` takes sums of a row: 1 or 4 from a column on.
