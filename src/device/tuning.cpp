@@ -96,7 +96,7 @@ constexpr Row kRows[] = {
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel; },
      [](Tuning& t) {
        t.coop.smallest_subgroup = true;
-       t.coop.tiles = {{128, 128, 8, 4, 64}, {64, 64, 4, 2, 32}, {32, 32, 2, 1, 0}, {32, 32, 1, 1, 0}};
+       t.coop.tiles = {{128, 128, 8, 4, 64}, {64, 64, 4, 2, 32}, {32, 32, 2, 2, 0}, {32, 32, 1, 1, 0}};
      }},
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel && p.limits.min_subgroup_size == 8; },
      [](Tuning& t) { t.coop.tiles = {{64, 64, 8, 4, 32}, {32, 32, 4, 2, 0}, {32, 32, 1, 1, 0}}; }},

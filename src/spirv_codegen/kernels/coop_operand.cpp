@@ -62,6 +62,7 @@ void CoopOperand::ChooseWay() {
     ragged_ = l.depth % chunk != 0;
   }
   alignment_ = static_cast<int>(align);
+  ragged_ = ragged_ || alignment_ < 4;
   if (!even || (ragged_ && p_.segments > 1) || (alignment_ < 4 && l.wraps)) {
     lines_.reset();
     across_ = true;
@@ -70,13 +71,14 @@ void CoopOperand::ChooseWay() {
   }
 }
 
-uint32_t CoopOperand::StepBytes() const {
-  return lines_ ? static_cast<uint32_t>(part_.depth * lines_->depth_stride * part_.element_bytes) : 0;
+int CoopOperand::Classes() const {
+  return across_ && alignment_ < 4 ? static_cast<int>(4 / std::gcd(4, lines_->depth_stride * part_.element_bytes)) : 1;
 }
-Dims CoopOperand::SegmentBytes() const {
-  Dims out;
-  if (lines_)
-    for (int64_t stride : lines_->segment_strides) out.push_back(stride * part_.element_bytes);
+
+DepthWalk::Strides CoopOperand::Strides() const {
+  if (!lines_) return {};
+  DepthWalk::Strides out{static_cast<uint32_t>(part_.depth * lines_->depth_stride * part_.element_bytes)};
+  for (int64_t stride : lines_->segment_strides) out.segments.push_back(stride * part_.element_bytes);
   return out;
 }
 
@@ -85,40 +87,57 @@ void CoopOperand::Prepare(Value id, Value line0) {
   // Neighbouring invocations read 64 bytes that lie together, of one line or across lines.
   const int64_t beside = across_ ? std::min<int64_t>(groups, std::max(64 / (run_ * part_.element_bytes), 1)) : 1;
   const int64_t count = chunks * groups, local = part_.local;
+  // An invocation's pieces lie as far from each other as they do in all others.
+  const bool even = local % (beside * chunks) == 0 && (count % local == 0 || count < local);
   for (int64_t first = 0; first < count; first += local) {
     Piece piece;
-    Value n = b_.Add(id, U(first));
+    Value n = b_.Add(id, U(even ? 0 : first));
     if (first + local > count) {
       piece.there = b_.Compare(Cmp::kULt, n, U(count));
       n = b_.Select(piece.there, n, U(0));
     }
+    const int64_t further = even ? first / chunks * PieceLines() : 0;  // lines
     const Value low = b_.UMod(n, U(beside)), high = b_.UDiv(n, U(beside));
     const Value chunk = b_.UMod(high, U(chunks));
     const Value group = b_.Add(b_.Mul(b_.UDiv(high, U(chunks)), U(beside)), low);
     const Value line = b_.Mul(group, U(PieceLines()));
-    piece.line = b_.Add(line0, line);
+    const Value at = b_.Add(b_.Mul(line, U(part_.Stride())), chunk);
+    piece.at = b_.Add(at, U(first_chunk_ + further * part_.Stride()));
+    piece.line = b_.Add(b_.Add(line0, line), U(further));
     piece.k = b_.Mul(chunk, U(ChunkElements()));
-    piece.at = b_.Add(b_.Add(b_.Mul(line, U(part_.Stride())), chunk), U(first_chunk_));
     if (lines_) {
-      const MatrixLines& l = *lines_;
-      const int64_t last = across_ ? (l.count - 1) / run_ * run_ : l.count - 1;
-      const Value in = l.count % part_.lines == 0 ? piece.line : b_.Min(piece.line, U(last));
-      if (l.segments) piece.segments = l.segments(in);
-      const Value place = b_.Add(l.offset(in), b_.Mul(piece.k, U(l.depth_stride)));
-      const Value bytes = b_.Mul(place, U(part_.element_bytes));
-      const int64_t place_bytes = l.depth_stride * part_.element_bytes;
-      const bool far = (Places() - 1) * place_bytes > most_constant_offset_;
-      for (int i = 0; i < (far || alignment_ < 4 ? Places() : 1); ++i) {
-        const Value at = b_.Add(bytes, U(i * place_bytes));
-        if (alignment_ < 4) piece.odd.push_back(b_.Mul(b_.And(at, U(3)), U(8)));
-        piece.offsets.push_back(alignment_ < 4 ? b_.And(at, U(~int64_t{3})) : at);
-      }
+      FindPlaces(piece, further);
     } else if (rows_) {
       source_->PrepareRows(piece.line, 4);
     } else {
       source_->PrepareColumns(piece.line, 4);
     }
     pieces_.push_back(std::move(piece));
+  }
+}
+
+// Where the elements of a piece lie, which is `further` lines behind the first one.
+void CoopOperand::FindPlaces(Piece& piece, int64_t further) const {
+  const MatrixLines& l = *lines_;
+  const bool whole = l.count % part_.lines == 0;
+  const int64_t last = across_ ? (l.count - 1) / run_ * run_ : l.count - 1;
+  const Value line = whole ? piece.line : b_.Min(piece.line, U(last));
+  if (l.segments) piece.segments = l.segments(line);
+  const int64_t behind = further * l.line_stride * part_.element_bytes;
+  if (!pieces_.empty() && whole && l.line_stride != 0 && behind % 4 == 0 && behind <= most_constant_offset_) {
+    piece.offsets = pieces_[0].offsets;
+    piece.odd = pieces_[0].odd;
+    piece.constant = behind;
+    return;
+  }
+  const Value place = b_.Add(l.offset(line), b_.Mul(piece.k, U(l.depth_stride)));
+  const Value bytes = b_.Mul(place, U(part_.element_bytes));
+  const int64_t place_bytes = l.depth_stride * part_.element_bytes;
+  const bool far = (Places() - 1) * place_bytes > most_constant_offset_;
+  for (int i = 0; i < (far ? Places() : Classes()); ++i) {
+    const Value at = b_.Add(bytes, U(i * place_bytes));
+    piece.offsets.push_back(alignment_ < 4 ? b_.And(at, U(~int64_t{3})) : at);
+    if (alignment_ < 4 && i < Classes()) piece.odd.push_back(b_.Mul(b_.And(at, U(3)), U(8)));
   }
 }
 
@@ -131,11 +150,16 @@ Values CoopOperand::Read(const Buffers::Place& place, Value odd, int words) cons
     for (int i = 0; i < words; ++i) out.push_back(b_.Extract(v, i));
     return out;
   }
-  // Words around it, put together. Where it begins with a word, that behind its last one may be past the buffer's end.
-  Values around = Read(place, {}, words);
-  Buffers::Place behind = place;
-  behind.lane = b_.Add(place.lane, b_.Select(b_.Compare(Cmp::kEq, odd, U(0)), U(4 * words - 4), U(4 * words)));
-  around.push_back(Read(behind, {}, 1)[0]);
+  // Words around it, put together. More of the buffer follows, as this is no last step of the depth.
+  Values around;
+  if (words == 1) {
+    around = Read(place, {}, 2);
+  } else {
+    around = Read(place, {}, words);
+    Buffers::Place behind = place;
+    behind.constant += static_cast<uint32_t>(4 * words);
+    around.push_back(Read(behind, {}, 1)[0]);
+  }
   Values out;
   for (std::size_t i = 0; i < static_cast<std::size_t>(words); ++i) {
     const Value high = b_.Shl(b_.Shl(around[i + 1], U(1)), b_.Sub(U(31), odd));
@@ -207,10 +231,11 @@ void CoopOperand::FetchLines(const Piece& piece, Value segment, Value k, Value b
       mask = mask ? b_.And(mask, in) : in;
     }
     Buffers::Place place;
-    const bool apart = piece.offsets.size() > 1;
-    place.lane = piece.offsets[apart ? i : 0];
-    if (!apart)
-      place.constant = static_cast<uint32_t>(static_cast<int64_t>(i) * lines_->depth_stride * part_.element_bytes);
+    const std::size_t of_class = i % static_cast<std::size_t>(Classes());
+    const bool all = piece.offsets.size() == static_cast<std::size_t>(Places());
+    place.lane = piece.offsets[all ? i : of_class];
+    const auto before = static_cast<int64_t>(all ? 0 : i - of_class);
+    place.constant = static_cast<uint32_t>(piece.constant + before * lines_->depth_stride * part_.element_bytes);
     if (mask) {
       place.lane = b_.And(b_.Add(b_.Add(place.lane, bytes), U(place.constant)), mask);
       place.constant = 0;
@@ -219,7 +244,7 @@ void CoopOperand::FetchLines(const Piece& piece, Value segment, Value k, Value b
     } else {
       place.uniform = bytes;
     }
-    Values words = Read(place, piece.odd.empty() ? Value{} : piece.odd[i], run_ * part_.element_bytes / 4);
+    Values words = Read(place, piece.odd.empty() ? Value{} : piece.odd[of_class], run_ * part_.element_bytes / 4);
     if (mask)
       for (Value& v : words) v = b_.And(v, mask);
     rows.push_back(std::move(words));

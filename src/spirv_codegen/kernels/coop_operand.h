@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "spirv_codegen/kernels/matrix.h"
+#include "spirv_codegen/kernels/depth_walk.h"
 
 namespace krafla::spirv {
 
@@ -36,9 +36,7 @@ class CoopOperand {
 
   // Finds the elements that invocation `id` moves, of the part whose first line is `line0`.
   void Prepare(Value id, Value line0);
-  // How far a step of the depth, and one of each coordinate of a segment, is: in bytes, modulo 2^32.
-  uint32_t StepBytes() const;
-  Dims SegmentBytes() const;
+  DepthWalk::Strides Strides() const;
 
   // The last step of the depth has to be read element by element.
   bool ragged() const { return ragged_; }
@@ -53,15 +51,21 @@ class CoopOperand {
     Value there;     // not every invocation has it
     Value at;        // its first chunk in the array
     Value segments;  // bits: where the line has elements
-    // In bytes, of what is read at once for the first place of the depth or, where others are too far from it for a
-    // constant, for all of them. Of what are no whole words the bits by which it lies further up in them, too.
-    Values offsets, odd;
+    // In bytes, of what is read at once: for Classes() places of the depth or, where others are too far from those for
+    // a constant, for all of them.
+    Values offsets;
+    int64_t constant = 0;  // for all of these
+    // Of what are no whole words: by how many bits it lies further up in its words, for each class.
+    Values odd;
   };
   int64_t PieceLines() const { return across_ ? run_ : 1; }
+  // Places lie in their words as those do that are so many before them.
+  int Classes() const;
   int Places() const { return across_ ? ChunkElements() : 1; }  // of the depth, each of which is read for itself
   int ChunkElements() const { return part_.ChunkBytes() / part_.element_bytes; }
   Value U(int64_t v) const { return b_.U32(static_cast<uint32_t>(v)); }
   void ChooseWay();
+  void FindPlaces(Piece& piece, int64_t further) const;
   Values Read(const Buffers::Place& place, Value odd, int words) const;
   void FetchLines(const Piece& piece, Value segment, Value k, Value bytes, bool masked, Values& out) const;
   void FetchElements(const Piece& piece, Value k, Values& out) const;

@@ -8,6 +8,7 @@
 #include "base/checked_math.h"
 #include "spirv_codegen/cooperative_matrix.h"
 #include "spirv_codegen/kernels/coop_operand.h"
+#include "spirv_codegen/kernels/depth_walk.h"
 
 namespace krafla::spirv {
 namespace {
@@ -144,76 +145,6 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType 
 
 namespace {
 
-// Which step of the depth a loop is at, and how many bytes it is from the first one in both operands. All of it is the
-// same in all invocations, and is added up from step to step: no index is divided.
-class DepthWalk {
- public:
-  DepthWalk(Builder& b, const TileProblem& problem, int64_t step, const CoopOperand& first, const CoopOperand& second)
-      : b_(b), p_(problem), step_(step), steps_(CeilDiv(problem.depth, step)), operands_{&first, &second} {
-    if (p_.segments > 1) {
-      for (std::size_t d = p_.segment_dims.size(); d-- > 0;)
-        if (p_.segment_dims[d] > 1) dims_.push_back(d);
-    }
-  }
-
-  int64_t steps() const { return p_.segments * steps_; }
-  struct Place {
-    Value segment, k, bytes[2];
-  };
-  Place At(const Values& state) const { return {state[0], state[1], {state[2], state[3]}}; }
-  Values Start() const { return Values(4 + dims_.size(), U(0)); }
-
-  Values Next(const Values& state) const {
-    Values out = state;
-    Value go;  // the segment goes on; none: never
-    if (p_.segments == 1) {
-      out[1] = b_.Add(state[1], U(step_));
-    } else {
-      if (steps_ > 1) go = b_.Compare(Cmp::kULt, state[1], U((steps_ - 1) * step_));
-      auto unless = [&](Value goes_on, Value then) { return go ? b_.Select(go, goes_on, then) : then; };
-      out[0] = unless(state[0], b_.Add(state[0], U(1)));
-      out[1] = unless(b_.Add(state[1], U(step_)), U(0));
-    }
-    std::vector<Value> more;  // coordinate i can go on by one, those before it cannot
-    Value carry;              // all before it are at their end; none: always
-    for (std::size_t i = 0; i < dims_.size(); ++i) {
-      const Value at = state[4 + i];
-      more.push_back(b_.Compare(Cmp::kULt, at, U(p_.segment_dims[dims_[i]] - 1)));
-      const Value next = b_.Select(more.back(), b_.Add(at, U(1)), U(0));
-      Value stays = go;
-      if (carry) stays = stays ? b_.LOr(stays, b_.LNot(carry)) : b_.LNot(carry);
-      out[4 + i] = stays ? b_.Select(stays, at, next) : next;
-      carry = carry ? b_.LAnd(carry, b_.LNot(more.back())) : b_.LNot(more.back());
-    }
-    for (std::size_t x = 0; x < 2; ++x) out[2 + x] = b_.Add(state[2 + x], Distance(*operands_[x], go, more));
-    return out;
-  }
-
- private:
-  Value U(int64_t v) const { return b_.U32(static_cast<uint32_t>(v)); }
-
-  Value Distance(const CoopOperand& operand, Value go, const std::vector<Value>& more) const {
-    const int64_t step = operand.StepBytes();
-    const Dims strides = operand.SegmentBytes();
-    if (p_.segments == 1 || strides.empty()) return U(step);
-    int64_t back = (steps_ - 1) * step;  // to where all before this coordinate began
-    std::vector<Value> distances;
-    for (std::size_t d : dims_) {
-      distances.push_back(U(strides[d] - back));
-      back += (p_.segment_dims[d] - 1) * strides[d];
-    }
-    Value out = distances.back();
-    for (std::size_t i = distances.size() - 1; i-- > 0;) out = b_.Select(more[i], distances[i], out);
-    return go ? b_.Select(go, U(step), out) : out;
-  }
-
-  Builder& b_;
-  const TileProblem& p_;
-  int64_t step_, steps_;  // elements of a step; steps of a segment
-  const CoopOperand* operands_[2];
-  std::vector<std::size_t> dims_;  // of segments, the innermost first
-};
-
 // One module under construction.
 class CoopTile {
  public:
@@ -248,9 +179,11 @@ class CoopTile {
     subgroup_ = b_.SubgroupId();
     lane_ = b_.SubgroupLane();
     auto body = [&] {
-      batch_ = b_.UDiv(group, U(row_blocks * column_blocks));
+      const Value panel = b_.UDiv(group, U(row_blocks));  // over batches too
+      const bool one = p_.batch == 1;
+      batch_ = one ? U(0) : b_.UDiv(panel, U(column_blocks));
       row0_ = b_.Mul(b_.UMod(group, U(row_blocks)), U(o_.block_rows));
-      column0_ = b_.Mul(b_.UMod(b_.UDiv(group, U(row_blocks)), U(column_blocks)), U(o_.block_columns));
+      column0_ = b_.Mul(one ? panel : b_.UMod(panel, U(column_blocks)), U(o_.block_columns));
       subgroup_row_ = b_.UDiv(subgroup_, U(o_.subgroup_columns));
       subgroup_column_ = b_.UMod(subgroup_, U(o_.subgroup_columns));
       Sum();
@@ -300,7 +233,7 @@ class CoopTile {
     CoopOperand b(w_, p_, b_part_, memory_, a_part_.Chunks(), o_.most_constant_offset, operands_.make_b(batch_), false);
     a.Prepare(b_.LocalIndex(), row0_);
     b.Prepare(b_.LocalIndex(), column0_);
-    const DepthWalk walk(b_, p_, o_.block_depth, a, b);
+    const DepthWalk walk(b_, p_, o_.block_depth, {a.Strides(), b.Strides()});
     auto fetch = [&](const Values& state, bool last) {
       const DepthWalk::Place place = walk.At(state);
       return std::pair(a.Fetch(place.segment, place.k, place.bytes[0], last),
@@ -324,15 +257,18 @@ class CoopTile {
       stage(elements);
       return next;
     };
-    Values last = walk.Start();
-    const bool apart = o_.first_step_apart && whole > 1;
-    if (apart) last = turn(last);
-    last = b_.For(U(apart ? 2 : 1), U(whole), U(1), last, [&](Value, const Values& state) { return turn(state); });
+    Values state = walk.Start();
+    int64_t done = 0;
+    if (o_.first_step_apart && whole > 1) {
+      state = turn(state);
+      done = 1;
+    }
+    walk.Turns(state, done, whole - 1, turn);
     const bool two = tail && whole > 0;
     b_.For(U(0), U(two ? 2 : 1), U(1), [&](Value number) {
       Multiply();
       b_.WorkgroupBarrier();
-      if (two) b_.If(b_.Compare(Cmp::kEq, number, U(0)), [&] { stage(fetch(walk.Next(last), true)); });
+      if (two) b_.If(b_.Compare(Cmp::kEq, number, U(0)), [&] { stage(fetch(walk.Step(whole), true)); });
     });
   }
 
