@@ -186,7 +186,21 @@ TEST(ConvTest, Types) {
 TEST(ConvTest, CooperativeMatrices) {
   std::vector<ConvShape> shapes = Shapes();
   shapes.push_back({2, 16, 32, {6, 7}, {W(3, 1, 1), W(3, 1, 1)}, 2, 1, "two_groups"});
-  const std::set<std::string> taken{"3x3", "3x3s2", "1x1", "stem", "1d", "cropped", "wide", "two_groups"};
+  // More positions than a number has bits; windows that the kernel is turned around in.
+  shapes.push_back({1, 16, 24, {9, 10}, {W(6), Odd(6, 1, 0, 0, 1, 1, true)}, 1, 1, "36_positions"});
+  shapes.push_back({1, 16, 16, {9, 7}, {W(6, 1, 2), W(6, 1, 2)}, 1, 1, "36_positions_padded"});
+  shapes.push_back({1, 40, 20, {7, 6}, {Odd(3, 1, 1, 1, 1, 1, true), Odd(2, 1, 1, 0, 2, 1, false)}, 1, 1, "reversed"});
+  const std::set<std::string> taken{"3x3",
+                                    "3x3s2",
+                                    "1x1",
+                                    "stem",
+                                    "1d",
+                                    "cropped",
+                                    "wide",
+                                    "two_groups",
+                                    "36_positions",
+                                    "reversed",
+                                    "36_positions_padded"};
   int number = 0;
   for (const ConvShape& s : shapes) {
     if (!taken.contains(s.name)) continue;
@@ -207,7 +221,7 @@ TEST(ConvTest, CooperativeMatrices) {
           continue;
         auto program = Emit(plan, device->profile(), forced);
         ASSERT_TRUE(program.has_value());
-        EXPECT_EQ(program->kernels[0].variant, "conv.coop") << plan.name;
+        EXPECT_EQ(program->kernels.back().variant, "conv.coop") << plan.name;
         std::vector<Bytes> got = memory;
         auto run = device->Run(plan, got, forced);
         ASSERT_TRUE(run.has_value()) << plan.name << ": " << run.error().ToString();

@@ -21,7 +21,7 @@ bool UsesMatrices(const plan::KernelPlan& plan, const DeviceProfile& profile, co
 
 // Runs with matrices forced; small whole numbers make every order of summation exact. One device after the other takes
 // its turn: their drivers compile a shader for each shape, which is what takes time here.
-void Check(const plan::KernelPlan& plan, bool as_gpu = false) {
+void Check(const plan::KernelPlan& plan, bool as_gpu = false, const Tuning* tuning = nullptr) {
   static std::size_t turn = 0;
   ++turn;
   std::size_t number = 0;
@@ -33,6 +33,7 @@ void Check(const plan::KernelPlan& plan, bool as_gpu = false) {
     if (!device->profile().features.cooperative_matrix || number++ % 2 != turn % 2) continue;
     EmitOptions options = kForced;
     options.treat_as_gpu = as_gpu;
+    options.tuning = tuning;
     EXPECT_TRUE(UsesMatrices(plan, device->profile(), options)) << plan.name;
     std::vector<Bytes> got = memory;
     auto run = device->Run(plan, got, options);
@@ -99,6 +100,29 @@ TEST(CoopTest, AsOnGpus) {
       o.bias = true;
       Check(Dot({{2}, 70, 90, 40}, o), true);
       if (order == Order::kNormal) Check(Dot({{}, 512, 256, 24}, o), true);
+    }
+  }
+}
+
+// What the tunings of vendors differ in, but for the size of tiles, which drivers take long to compile here: loops with
+// their first step apart, constants in addresses and none. Depths of several steps, with a last one that is whole,
+// partial, or made of rows that are no whole words.
+TEST(CoopTest, LoopsAndAddressesOfTunings) {
+  std::vector<Tuning> tunings(3);
+  tunings[0].coop.most_constant_offset = 0;
+  tunings[0].coop.first_step_apart = true;
+  tunings[1].coop.first_step_apart = true;
+  tunings[2].coop.most_constant_offset = 300;
+  for (Tuning& t : tunings) t.coop.tiles = {{32, 32, 2, 2, 0}};
+  tunings[1].coop.tiles = {{32, 16, 1, 2, 0}};
+  const Shape shapes[] = {{{}, 64, 64, 128}, {{2}, 33, 37, 99}, {{}, 32, 48, 104}, {{}, 40, 36, 70}, {{}, 29, 32, 131}};
+  std::size_t number = 0;
+  for (const Shape& shape : shapes) {
+    for (const DotOptions& type : {kF16, kS8}) {
+      DotOptions o = type;
+      o.lhs = number % 3 == 0 ? Order::kTransposed : Order::kNormal;
+      o.rhs = number % 4 < 2 ? Order::kNormal : Order::kTransposed;
+      Check(Dot(shape, o), true, &tunings[number++ % tunings.size()]);
     }
   }
 }

@@ -124,7 +124,7 @@ void CoopOperand::FindPlaces(Piece& piece, int64_t further) const {
   const Value line = whole ? piece.line : b_.Min(piece.line, U(last));
   if (l.segments) piece.segments = l.segments(line);
   const int64_t behind = further * l.line_stride * part_.element_bytes;
-  if (!pieces_.empty() && whole && l.line_stride != 0 && behind % 4 == 0 && behind <= most_constant_offset_) {
+  if (further > 0 && whole && l.line_stride != 0 && behind % 4 == 0 && behind <= most_constant_offset_) {
     piece.offsets = pieces_[0].offsets;
     piece.odd = pieces_[0].odd;
     piece.constant = behind;
