@@ -44,8 +44,7 @@ void TuneCpu(Tuning& t) {
 
   // llvmpipe works matrices out element by element.
   t.coop.used = false;
-  t.coop.tiles = {{16, 16, 1, 1, 0}, {32, 32, 1, 1, 0}};
-  t.coop.depth_bytes = 32;
+  t.coop.tiles = {{16, 16, 1, 1, 0, 32}, {32, 32, 1, 1, 0, 32}};
 
   t.sort.invocation_chunks = true;
   t.sort.lanes = 8;
@@ -87,7 +86,7 @@ constexpr Row kRows[] = {
     // Four subgroups of 64 lanes with 64 x 64 sums each read shared memory least.
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorAmd; },
      [](Tuning& t) {
-       t.coop.tiles = {{128, 128, 2, 2, 64}, {64, 64, 2, 2, 32}, {32, 32, 2, 1, 0}, {32, 32, 1, 1, 0}};
+       t.coop.tiles = {{128, 128, 2, 2, 64}, {64, 64, 2, 2, 32, 128}, {32, 32, 2, 1, 0, 128}, {32, 32, 1, 1, 0}};
        t.coop.most_constant_offset = 4095;
      }},
     // Intel's matrix units work with the smallest subgroups: 8 lanes on Xe-HPG, 16 on Xe2. Sums of 16 x 32 are all that

@@ -28,6 +28,7 @@ struct MatrixTile {
   int rows = 32, columns = 32;                  // elements
   int subgroup_rows = 1, subgroup_columns = 1;  // how the workgroup's subgroups lie over the tile
   int64_t least_tiles = 0;                      // as in SharedTile; 0: also where the tile is mostly edge
+  int64_t depth_bytes = 64;                     // bytes of the depth that are staged at once
   bool operator==(const MatrixTile&) const = default;
 };
 
@@ -110,8 +111,8 @@ struct ConvTuning {
 struct MatrixTuning {
   bool used = true;  // cooperative matrices are faster; else they are taken with `--enable coopmat` only
   // tiles, in order of preference
-  std::vector<MatrixTile> tiles = {{128, 128, 4, 2, 64}, {64, 64, 2, 2, 32}, {32, 32, 2, 1, 0}, {32, 32, 1, 1, 0}};
-  int64_t depth_bytes = 64;                         // bytes of a row that are staged at once
+  std::vector<MatrixTile> tiles = {
+      {128, 128, 4, 2, 64}, {64, 64, 2, 2, 32, 128}, {32, 32, 2, 1, 0, 128}, {32, 32, 1, 1, 0}};
   int64_t most_constant_offset = int64_t{1} << 20;  // bytes that a load adds to an address by itself, at the most
   bool first_step_apart = false;   // the first step is multiplied before the loop: sums and addresses are there then
   bool smallest_subgroup = false;  // subgroups of the smallest size that the device has

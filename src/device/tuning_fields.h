@@ -29,6 +29,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("subgroup_rows", x.subgroup_rows, FieldRange{1, 16, true});
   v("subgroup_columns", x.subgroup_columns, FieldRange{1, 16, true});
   v("least_tiles", x.least_tiles, kCountRange);
+  v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
 }
 
 template <Is<LoopTuning> Self, typename Visitor>
@@ -104,7 +105,6 @@ template <Is<MatrixTuning> Self, typename Visitor>
 void VisitFields(Self& x, Visitor&& v) {
   v("used", x.used);
   v("tiles", x.tiles);
-  v("depth_bytes", x.depth_bytes, FieldRange{16, 256, true});
   v("most_constant_offset", x.most_constant_offset, kCountRange);
   v("first_step_apart", x.first_step_apart);
   v("smallest_subgroup", x.smallest_subgroup);

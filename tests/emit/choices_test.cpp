@@ -284,7 +284,7 @@ const std::vector<Row>& Rows() {
        {
            {"min_vulkan11", "dot.tile 64 (32 x 32)"},
            {"amd_rdna3", "dot.coop 128 (32 x 32)"},
-           {"intel_xe2", "dot.coop 32 (32 x 32)"},
+           {"intel_xe2", "dot.coop 64 (32 x 32)"},
            {"nvidia_ada", "dot.coop 64 (32 x 32)"},
            {"lavapipe", "dot.pack 64, dot.packed_panel 8"},
            {"swiftshader", "dot.pack 64, dot.packed_panel 4"},

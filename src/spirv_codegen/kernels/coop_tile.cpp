@@ -131,10 +131,11 @@ std::optional<CoopTileOptions> ChooseCoopTile(const TileProblem& p, ElementType 
     CoopTileOptions o{*shape, t.rows, t.columns, 0, t.subgroup_rows, t.subgroup_columns, subgroup};
     o.most_constant_offset = tuning.most_constant_offset;
     o.first_step_apart = tuning.first_step_apart;
-    const int64_t depth = std::max(RoundUp(tuning.depth_bytes / ElementBytes(*shape), k), k);
+    const int64_t depth = std::max(RoundUp(t.depth_bytes / ElementBytes(*shape), k), k);
     o.block_depth = static_cast<int>(std::min(depth, RoundUp(p.depth, k)));
-    // Segments end with whole steps, where that can be.
-    while (p.segments > 1 && p.depth % o.block_depth != 0 && o.block_depth % (2 * k) == 0) o.block_depth /= 2;
+    // Steps that are all whole, where half as many elements make them so; segments end with whole ones in any case.
+    const auto halves = [&] { return p.depth % o.block_depth != 0 && o.block_depth % (2 * k) == 0; };
+    while (halves() && (p.segments > 1 || p.depth % (o.block_depth / 2) == 0)) o.block_depth /= 2;
     const int64_t tiles = p.batch * CeilDiv(p.rows, t.rows) * CeilDiv(p.columns, t.columns);
     if (tiles < t.least_tiles || !Divides(o) || SharedBytes(o) > profile.limits.max_shared_memory_bytes) continue;
     if (o.local() != WorkgroupSize(profile, o.local())) continue;
