@@ -194,81 +194,84 @@ TEST(OrderKernelTest, Scatters) {
     for (ElementType type : {kF32, kS8, kBF16, kF64, kU8, kU16, kS32, kF16})
       for (std::optional<Opcode> op :
            {std::optional<Opcode>(), std::optional(Opcode::kAdd), std::optional(Opcode::kMultiply),
-            std::optional(Opcode::kMaximum), std::optional(Opcode::kMinimum), std::optional(Opcode::kSubtract)}) {
-        std::mt19937 random(4);
-        const int64_t rows = 12, columns = 30, n = 25;
-        plan::ScatterKernel s;
-        s.operand_dims = {rows, columns};
-        Dims window;  // sizes in the operand
-        if (shape == Shape::kRows) {
-          s.attributes.update_window_dims = {1}, s.attributes.inserted_window_dims = {0};
-          s.attributes.scatter_dims_to_operand_dims = {0};
-          s.indices_dims = {n, 1}, s.updates_dims = {n, columns};
-          window = {1, columns};
-        } else if (shape == Shape::kElements) {
-          s.attributes.inserted_window_dims = {0, 1};
-          s.attributes.scatter_dims_to_operand_dims = {1, 0};
-          s.indices_dims = {n, 2}, s.updates_dims = {n};
-          window = {1, 1};
-        } else {
-          s.attributes.update_window_dims = {0, 2};
-          s.attributes.scatter_dims_to_operand_dims = {0, 1};
-          s.indices_dims = {n, 2}, s.updates_dims = {3, n, 4};
-          window = {3, 4};
-        }
-        s.attributes.index_vector_dim = 1;
-        const int64_t components = s.indices_dims[1], updates = Product(s.updates_dims);
-        s.indices_binding = 0, s.indices_type = kS64;
-        s.updates = {1}, s.outputs = {2}, s.types = {type};
-        s.combiner.hlo_type = type;
-        ProgramBuilder b({});
-        const ElementType c = plan::ComputeType(type);
-        NodeId old = b.Param(c, 0, 0), update = b.Param(c, 1, 0);
-        // A difference stands for what is no plain op.
-        if (op == Opcode::kSubtract) old = b.Hlo(Opcode::kAdd, type, {old, old});
-        b.AddResult(op ? b.Hlo(*op, type, {old, update}) : update);
-        s.combiner.combiner = std::move(b).Finish();
-        std::vector<int64_t> indices;
-        for (int64_t i = 0; i < n * components; ++i) indices.push_back(static_cast<int64_t>(random() % 16) - 2);
-        auto whole = [&](int64_t count) {
-          AlignedBytes out(static_cast<std::size_t>(count * StorageBytes(type)));
-          for (int64_t i = 0; i < count; ++i) {
-            const int v = static_cast<int>(random() % 9) - 4;
-            reference::WriteElement(type, out.data(), i,
-                                    type == kF64    ? reference::Bits(static_cast<double>(v))
-                                    : IsFloat(type) ? reference::Bits(static_cast<float>(v))
-                                                    : reference::Bits(v));
+            std::optional(Opcode::kMaximum), std::optional(Opcode::kMinimum), std::optional(Opcode::kSubtract)})
+        for (int64_t columns : {30, 2, 3, 4, 7, 130}) {
+          if (shape != Shape::kRows && columns != 30) continue;
+          std::mt19937 random(4);
+          // The larger ones are more than what stays near the processor.
+          const int64_t rows = type == kF32 && columns == 130 ? 1200 : 12, n = 25;
+          plan::ScatterKernel s;
+          s.operand_dims = {rows, columns};
+          Dims window;  // sizes in the operand
+          if (shape == Shape::kRows) {
+            s.attributes.update_window_dims = {1}, s.attributes.inserted_window_dims = {0};
+            s.attributes.scatter_dims_to_operand_dims = {0};
+            s.indices_dims = {n, 1}, s.updates_dims = {n, columns};
+            window = {1, columns};
+          } else if (shape == Shape::kElements) {
+            s.attributes.inserted_window_dims = {0, 1};
+            s.attributes.scatter_dims_to_operand_dims = {1, 0};
+            s.indices_dims = {n, 2}, s.updates_dims = {n};
+            window = {1, 1};
+          } else {
+            s.attributes.update_window_dims = {0, 2};
+            s.attributes.scatter_dims_to_operand_dims = {0, 1};
+            s.indices_dims = {n, 2}, s.updates_dims = {3, n, 4};
+            window = {3, 4};
           }
-          return out;
-        };
-        AlignedBytes up = whole(updates), got = whole(rows * columns), want = got;
-        reference::Interpreter combine(s.combiner.combiner, {});
-        for (int64_t i = 0; i < n; ++i) {
-          int64_t at[2] = {0, 0};
-          for (int64_t k = 0; k < components; ++k)
-            at[s.attributes.scatter_dims_to_operand_dims[static_cast<std::size_t>(k)]] =
-                indices[static_cast<std::size_t>(i * components + k)];
-          if (at[0] < 0 || at[1] < 0 || at[0] + window[0] > rows || at[1] + window[1] > columns) continue;
-          for (int64_t y = 0; y < window[0]; ++y)
-            for (int64_t x = 0; x < window[1]; ++x) {
-              const int64_t u = shape == Shape::kRows       ? i * columns + x
-                                : shape == Shape::kElements ? i
-                                                            : (y * n + i) * 4 + x;
-              const int64_t to = (at[0] + y) * columns + at[1] + x;
-              const uint64_t result =
-                  combine.RunPoint({}, std::vector<uint64_t>{reference::ReadElement(type, want.data(), to),
-                                                             reference::ReadElement(type, up.data(), u)})[0];
-              reference::WriteElement(type, want.data(), to, result);
+          s.attributes.index_vector_dim = 1;
+          const int64_t components = s.indices_dims[1], updates = Product(s.updates_dims);
+          s.indices_binding = 0, s.indices_type = kS64;
+          s.updates = {1}, s.outputs = {2}, s.types = {type};
+          s.combiner.hlo_type = type;
+          ProgramBuilder b({});
+          const ElementType c = plan::ComputeType(type);
+          NodeId old = b.Param(c, 0, 0), update = b.Param(c, 1, 0);
+          // A difference stands for what is no plain op.
+          if (op == Opcode::kSubtract) old = b.Hlo(Opcode::kAdd, type, {old, old});
+          b.AddResult(op ? b.Hlo(*op, type, {old, update}) : update);
+          s.combiner.combiner = std::move(b).Finish();
+          std::vector<int64_t> indices;
+          for (int64_t i = 0; i < n * components; ++i) indices.push_back(static_cast<int64_t>(random() % 16) - 2);
+          auto whole = [&](int64_t count) {
+            AlignedBytes out(static_cast<std::size_t>(count * StorageBytes(type)));
+            for (int64_t i = 0; i < count; ++i) {
+              const int v = static_cast<int>(random() % 9) - 4;
+              reference::WriteElement(type, out.data(), i,
+                                      type == kF64    ? reference::Bits(static_cast<double>(v))
+                                      : IsFloat(type) ? reference::Bits(static_cast<float>(v))
+                                                      : reference::Bits(v));
             }
+            return out;
+          };
+          AlignedBytes up = whole(updates), got = whole(rows * columns), want = got;
+          reference::Interpreter combine(s.combiner.combiner, {});
+          for (int64_t i = 0; i < n; ++i) {
+            int64_t at[2] = {0, 0};
+            for (int64_t k = 0; k < components; ++k)
+              at[s.attributes.scatter_dims_to_operand_dims[static_cast<std::size_t>(k)]] =
+                  indices[static_cast<std::size_t>(i * components + k)];
+            if (at[0] < 0 || at[1] < 0 || at[0] + window[0] > rows || at[1] + window[1] > columns) continue;
+            for (int64_t y = 0; y < window[0]; ++y)
+              for (int64_t x = 0; x < window[1]; ++x) {
+                const int64_t u = shape == Shape::kRows       ? i * columns + x
+                                  : shape == Shape::kElements ? i
+                                                              : (y * n + i) * 4 + x;
+                const int64_t to = (at[0] + y) * columns + at[1] + x;
+                const uint64_t result =
+                    combine.RunPoint({}, std::vector<uint64_t>{reference::ReadElement(type, want.data(), to),
+                                                               reference::ReadElement(type, up.data(), u)})[0];
+                reference::WriteElement(type, want.data(), to, result);
+              }
+          }
+          plan::KernelPlan plan;
+          plan.bindings = {
+              {kS64, n * components, true, false}, {type, updates, true, false}, {type, rows * columns, true, true}};
+          plan.body = std::move(s);
+          std::byte* pointers[] = {reinterpret_cast<std::byte*>(indices.data()), up.data(), got.data()};
+          RunKernel(plan, pointers);
+          ExpectSame(type, got, want, "scatter");
         }
-        plan::KernelPlan plan;
-        plan.bindings = {
-            {kS64, n * components, true, false}, {type, updates, true, false}, {type, rows * columns, true, true}};
-        plan.body = std::move(s);
-        std::byte* pointers[] = {reinterpret_cast<std::byte*>(indices.data()), up.data(), got.data()};
-        RunKernel(plan, pointers);
-        ExpectSame(type, got, want, "scatter");
-      }
 }
 
 }  // namespace

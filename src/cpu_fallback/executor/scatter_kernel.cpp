@@ -19,10 +19,8 @@ namespace {
 
 constexpr int64_t kMostElements = 1024;
 constexpr std::size_t kMaxScattered = 32;
-constexpr int64_t kShortRun = 16;
-constexpr int64_t kAhead = 4;  // windows that are prefetched before their turn, of each so many bytes
-constexpr int64_t kPrefetched = 1024;
-constexpr int64_t kStarts = 256;  // windows whose places are found together
+constexpr int64_t kCachedBytes = 1 << 19;  // outputs of up to so many bytes stay in the L2 cache
+constexpr int64_t kStarts = 256;           // windows whose places are found together
 
 class ScatterRun final : public CpuKernel {
  public:
@@ -38,6 +36,7 @@ class ScatterRun final : public CpuKernel {
                     const std::byte*& result) const;
   void CombineWindow(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from,
                      Dims& window) const;
+  void CombineRowsOfWindow(std::span<std::byte* const> bindings, int64_t to, int64_t from, Dims& window) const;
 
   plan::ScatterKernel body_;
   // The positions of index vectors, and of their windows in the updates.
@@ -53,10 +52,10 @@ class ScatterRun final : public CpuKernel {
   // The window: outer dimensions, and a run along the innermost one.
   Dims window_, window_operand_strides_, window_update_strides_;
   int64_t run_ = 1, run_operand_stride_ = 1, run_update_stride_ = 1;
-  bool dense_ = false;
   FindStartsFn find_starts_ = nullptr;
-  ScatterElementsFn elements_ = nullptr;  // of windows that are short runs, combined by one plain op
-  std::optional<SimpleCombiner> simple_;
+  ScatterElementsFn rows_ = nullptr;  // of windows whose runs are dense, combined by one plain op
+  bool keeps_ = false;                // the combiner gives what is there
+  bool prefetches_ = false;
   BlockProgram combiner_;
   std::vector<ConvertFn> widen_, narrow_;
 };
@@ -151,18 +150,16 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
     out->batch_update_strides_.pop_back();
   }
   out->find_starts_ = FindStartsOf(body.indices_type);
-  out->simple_ = FindSimpleCombiner(body.combiner.combiner);
-  const bool as_stored = out->simple_ && (out->simple_->kind != SimpleCombiner::Kind::kOp ||
-                                          (FindWiden(body.types[0]) == nullptr && out->simple_->round == nullptr));
-  const bool contiguous = out->run_ == 1 || (out->run_operand_stride_ == 1 && out->run_update_stride_ == 1);
-  out->dense_ = body.types.size() == 1 && as_stored && contiguous;
-  // Short rows are quicker element by element than by a call each; so are those that have to be widened and narrowed.
-  if (out->simple_ && body.types.size() == 1 && out->window_.empty() && contiguous &&
-      (out->run_ <= kShortRun || !out->dense_)) {
-    if (out->simple_->kind == SimpleCombiner::Kind::kReplace) out->elements_ = FindScatterReplace(body.types[0]);
-    if (out->simple_->kind == SimpleCombiner::Kind::kOp)
-      out->elements_ = FindScatterElements(out->simple_->opcode, body.types[0]);
+  const std::optional<SimpleCombiner> simple = FindSimpleCombiner(body.combiner.combiner);
+  const bool is_dense = out->run_ == 1 || (out->run_operand_stride_ == 1 && out->run_update_stride_ == 1);
+  if (simple && body.types.size() == 1 && is_dense) {
+    switch (simple->kind) {
+      case SimpleCombiner::Kind::kReplace: out->rows_ = FindScatterReplace(body.types[0]); break;
+      case SimpleCombiner::Kind::kOp: out->rows_ = FindScatterElements(simple->opcode, body.types[0]); break;
+      case SimpleCombiner::Kind::kKeep: out->keeps_ = true; break;
+    }
   }
+  out->prefetches_ = Product(body.operand_dims) * StorageBytes(body.types[0]) > kCachedBytes;
   for (ElementType t : body.types) {
     out->widen_.push_back(FindWiden(t));
     out->narrow_.push_back(FindNarrow(t));
@@ -177,14 +174,6 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
 
 // Combines one run of updates at element `from` into the outputs at element `to`.
 void ScatterRun::CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const {
-  if (dense_) {
-    const int width = StorageBytes(body_.types[0]);
-    std::byte* output = bindings[At(body_.outputs[0])] + to * width;
-    const std::byte* update = bindings[At(body_.updates[0])] + from * width;
-    if (simple_->kind == SimpleCombiner::Kind::kReplace) std::memcpy(output, update, At(run_ * width));
-    else if (simple_->kind == SimpleCombiner::Kind::kOp) simple_->op({output, {output, update, nullptr}, run_, 0});
-    return;
-  }
   const std::size_t count = body_.types.size();
   const int64_t step = RoundUp(kMostElements * 8, 64);
   std::byte* arrays = scratch + RoundUp(combiner_.frame_bytes(), 64);
@@ -292,6 +281,7 @@ void ScatterRun::CombineWindow(std::span<std::byte* const> bindings, std::byte* 
                                Dims& window) const {
   if (window.empty()) return CombineRun(bindings, scratch, to, from);
   std::fill(window.begin(), window.end(), 0);
+  if (rows_ != nullptr) return CombineRowsOfWindow(bindings, to, from, window);
   do {
     int64_t to_run = to, from_run = from;
     for (std::size_t d = 0; d < window.size(); ++d) {
@@ -302,9 +292,30 @@ void ScatterRun::CombineWindow(std::span<std::byte* const> bindings, std::byte* 
   } while (NextIndex({window.data(), window.size()}, window_));
 }
 
+// The innermost dimension of a window but its run at once.
+void ScatterRun::CombineRowsOfWindow(std::span<std::byte* const> bindings, int64_t to, int64_t from,
+                                     Dims& window) const {
+  const int width = StorageBytes(body_.types[0]);
+  const int64_t rows = window_.back(), step = window_operand_strides_.back();
+  int64_t starts[kStarts];
+  do {
+    int64_t to_row = to, from_row = from;
+    for (std::size_t d = 0; d < window.size(); ++d) {
+      to_row += window[d] * window_operand_strides_[d];
+      from_row += window[d] * window_update_strides_[d];
+    }
+    const int64_t count = std::min(kStarts, rows - window.back());
+    for (int64_t i = 0; i < count; ++i) starts[i] = to_row + i * step;
+    rows_(bindings[At(body_.outputs[0])], starts, bindings[At(body_.updates[0])] + from_row * width,
+          {.count = count, .stride = window_update_strides_.back(), .run = run_});
+    window.back() += count - 1;
+  } while (NextIndex({window.data(), window.size()}, window_));
+}
+
 Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std::byte* scratch) const {
   for (int64_t d : body_.updates_dims)
     if (d == 0) return {};
+  if (keeps_) return {};
   combiner_.Start(scratch, bindings);
   const std::byte* indices = bindings[At(body_.indices_binding)];
   const int index_width = StorageBytes(body_.indices_type);
@@ -333,12 +344,13 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
       }
       for (int64_t i = 0; components_.empty() && i < n; ++i) starts[i] = base + i * row_operand_stride_;
       const int64_t from = update + begin * row_update_stride_;
-      if (elements_ != nullptr) {
-        elements_(bindings[At(body_.outputs[0])], starts,
-                  bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]), row_update_stride_, n, run_);
+      if (rows_ != nullptr && window_.empty()) {
+        rows_(bindings[At(body_.outputs[0])], starts,
+              bindings[At(body_.updates[0])] + from * StorageBytes(body_.types[0]),
+              {.count = n, .stride = row_update_stride_, .run = run_, .prefetches = prefetches_});
         continue;
       }
-      if (run_ == 1 && window_.empty() && !dense_) {
+      if (run_ == 1 && window_.empty()) {
         for (int64_t i = 0; i < n;) {
           int64_t end = i;
           while (end < n && starts[end] != kOutside) ++end;
@@ -347,15 +359,8 @@ Result<> ScatterRun::Run(std::span<std::byte* const> bindings, ThreadPool&, std:
         }
         continue;
       }
-      const int64_t run_bytes = std::min(run_ * run_operand_stride_ * StorageBytes(body_.types[0]), kPrefetched);
-      for (int64_t i = 0; i < n; ++i) {
-        // Places of the output that no processor foresees.
-        if (i + kAhead < n && starts[i + kAhead] != kOutside) {
-          const std::byte* next = bindings[At(body_.outputs[0])] + starts[i + kAhead] * StorageBytes(body_.types[0]);
-          for (int64_t line = 0; line < run_bytes; line += 64) __builtin_prefetch(next + line, 1);
-        }
+      for (int64_t i = 0; i < n; ++i)
         if (starts[i] != kOutside) CombineWindow(bindings, scratch, starts[i], from + i * row_update_stride_, window);
-      }
     }
   } while (NextIndex({batch.data(), batch.size()}, batch_));
   return {};

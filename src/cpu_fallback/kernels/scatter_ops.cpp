@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "cpu_fallback/kernels/scatter_ops.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cpu_fallback/kernels/block_loops-inl.h"
 #include "cpu_fallback/kernels/float_extrema-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -88,32 +89,113 @@ HWY_INLINE T CombineTwo(T x, T y) {
   }
 }
 
+// Places of the output that no processor foresees, some windows before their turn.
+template <class T>
+HWY_INLINE void Prefetch(const T* out, const int64_t* starts, int64_t i, int64_t n, int64_t run) {
+  constexpr int64_t kAhead = 4, kMostBytes = 1024;
+  if (i + kAhead >= n || starts[i + kAhead] == kOutside) return;
+  const char* next = reinterpret_cast<const char*>(out + starts[i + kAhead]);
+  const int64_t bytes = HWY_MIN(run * static_cast<int64_t>(sizeof(T)), kMostBytes);
+  for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(next + line, 1);
+}
+
+template <Opcode kOp, class D, class V = hn::Vec<D>>
+HWY_INLINE V CombineVectors(D d, V x, V y) {
+  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+    if constexpr (kOp == Opcode::kAdd) return SettledNan(d, hn::Add(x, y));
+    if constexpr (kOp == Opcode::kMultiply) return SettledNan(d, hn::Mul(x, y));
+    if constexpr (kOp == Opcode::kMaximum) return FloatMaximum::Do(d, x, y);
+    if constexpr (kOp == Opcode::kMinimum) return FloatMinimum::Do(d, x, y);
+  } else {
+    if constexpr (kOp == Opcode::kAdd) return hn::Add(x, y);
+    if constexpr (kOp == Opcode::kMultiply) return hn::Mul(x, y);
+    if constexpr (kOp == Opcode::kMaximum) return hn::Max(x, y);
+    if constexpr (kOp == Opcode::kMinimum) return hn::Min(x, y);
+    if constexpr (kOp == Opcode::kAnd) return hn::And(x, y);
+    if constexpr (kOp == Opcode::kOr) return hn::Or(x, y);
+  }
+}
+template <Opcode kOp>
+struct CombineRows {
+  template <class D>
+  static HWY_INLINE void Do(D d, hn::TFromD<D>* to, const hn::TFromD<D>* from) {
+    hn::StoreU(CombineVectors<kOp>(d, hn::LoadU(d, to), hn::LoadU(d, from)), d, to);
+  }
+};
+struct ReplaceRows {
+  template <class D>
+  static HWY_INLINE void Do(D d, hn::TFromD<D>* to, const hn::TFromD<D>* from) {
+    hn::StoreU(hn::LoadU(d, from), d, to);
+  }
+};
+// A row by whole vectors, then by ever smaller ones, never by a mask: a window at the same place loads what was stored
+// in the same pieces, and need not wait for it.
+template <class F, std::size_t kLanes, class T>
+HWY_INLINE void DoEnd(T* to, const T* from, int64_t left) {
+  const hn::CappedTag<T, kLanes> d;
+  if (left >= static_cast<int64_t>(kLanes)) F::Do(d, to, from), to += kLanes, from += kLanes, left -= kLanes;
+  if constexpr (kLanes > 1) DoEnd<F, kLanes / 2>(to, from, left);
+}
+template <class F, class T>
+HWY_INLINE void DoRow(T* to, const T* from, int64_t run) {
+  const hn::ScalableTag<T> d;
+  constexpr std::size_t kLanes = HWY_MAX_LANES_D(hn::ScalableTag<T>);
+  int64_t k = 0;
+  for (; k + static_cast<int64_t>(kLanes) <= run; k += kLanes) F::Do(d, to + k, from + k);
+  if constexpr (kLanes > 1) DoEnd<F, kLanes / 2>(to + k, from + k, run - k);
+}
+// kRun: how long rows are, 0: any length.
+template <class F, int64_t kRun, class T>
+void RowsLoop(T* out, const int64_t* starts, const T* from, const ScatterWindows& w) {
+  const int64_t run = kRun > 0 ? kRun : w.run;
+  for (int64_t i = 0; i < w.count; ++i) {
+    if (w.prefetches) Prefetch(out, starts, i, w.count, run);
+    if (starts[i] != kOutside) DoRow<F>(out + starts[i], from + i * w.stride, run);
+  }
+}
+template <class F, class T>
+void RowsOfAnyLength(T* out, const int64_t* starts, const T* from, const ScatterWindows& w) {
+  switch (w.run) {
+    case 2: return RowsLoop<F, 2>(out, starts, from, w);
+    case 3: return RowsLoop<F, 3>(out, starts, from, w);
+    case 4: return RowsLoop<F, 4>(out, starts, from, w);
+    default: return RowsLoop<F, 0>(out, starts, from, w);
+  }
+}
+
 template <Opcode kOp, class S>
-void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, int64_t stride, int64_t n,
-                 int64_t run) {
+void ScatterLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
   using Stored = typename S::Stored;
   Stored* out = reinterpret_cast<Stored*>(out_bytes);
   const Stored* from = reinterpret_cast<const Stored*>(updates);
   const auto combine = [](Stored& to, Stored value) HWY_ATTR {
     to = S::Narrow(CombineTwo<kOp, typename S::Computed>(S::Widen(to), S::Widen(value)));
   };
-  if (run == 1) {
-    for (int64_t i = 0; i < n; ++i)
-      if (starts[i] != kOutside) combine(out[starts[i]], from[i * stride]);
+  if (w.run == 1) {
+    for (int64_t i = 0; i < w.count; ++i)
+      if (starts[i] != kOutside) combine(out[starts[i]], from[i * w.stride]);
     return;
   }
-  for (int64_t i = 0; i < n; ++i) {
-    if (starts[i] == kOutside) continue;
-    for (int64_t k = 0; k < run; ++k) combine(out[starts[i] + k], from[i * stride + k]);
+  if constexpr (std::is_same_v<Stored, typename S::Computed>) {
+    RowsOfAnyLength<CombineRows<kOp>>(out, starts, from, w);
+  } else {
+    for (int64_t i = 0; i < w.count; ++i) {
+      if (w.prefetches) Prefetch(out, starts, i, w.count, w.run);
+      if (starts[i] == kOutside) continue;
+      Stored* to = out + starts[i];
+      const Stored* row = from + i * w.stride;
+      KRAFLA_VECTOR_LOOP
+      for (int64_t k = 0; k < w.run; ++k) combine(to[k], row[k]);
+    }
   }
 }
 template <class T>
-void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, int64_t stride, int64_t n,
-                 int64_t run) {
+void ReplaceLoop(std::byte* out_bytes, const int64_t* starts, const std::byte* updates, const ScatterWindows& w) {
   T* out = reinterpret_cast<T*>(out_bytes);
   const T* from = reinterpret_cast<const T*>(updates);
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t k = 0; k < run && starts[i] != kOutside; ++k) out[starts[i] + k] = from[i * stride + k];
+  if (w.run > 1) return RowsOfAnyLength<ReplaceRows>(out, starts, from, w);
+  for (int64_t i = 0; i < w.count; ++i)
+    if (starts[i] != kOutside) out[starts[i]] = from[i * w.stride];
 }
 
 template <class S>

@@ -23,10 +23,17 @@ struct IndexComponent {
 using FindStartsFn = void (*)(const IndexComponent& component, int64_t n, int64_t* starts);
 FindStartsFn FindStartsOf(ElementType index);
 
+struct ScatterWindows {
+  int64_t count = 0;   // how many there are
+  int64_t stride = 0;  // elements from one's updates to the next one's
+  int64_t run = 1;     // elements of one
+  bool prefetches = false;
+};
 // out[starts[i] + k] = out[starts[i] + k] op updates[i * stride + k] for k < run, in order, for starts that are not
-// kOutside. Elements are of the storage type; results are rounded or wrapped as their HLO type has it.
-using ScatterElementsFn = void (*)(std::byte* out, const int64_t* starts, const std::byte* updates, int64_t stride,
-                                   int64_t n, int64_t run);
+// kOutside. Elements are of the storage type; results are rounded or wrapped as their HLO type has it. Updates are
+// apart from the output.
+using ScatterElementsFn = void (*)(std::byte* out, const int64_t* starts, const std::byte* updates,
+                                   const ScatterWindows& windows);
 // Null where there is none. `op`: add, multiply, maximum, minimum, and, or.
 ScatterElementsFn FindScatterElements(Opcode op, ElementType storage);
 ScatterElementsFn FindScatterReplace(ElementType storage);
