@@ -62,6 +62,14 @@ typename Ops::F Expm1(const Ops& o, typename Ops::F x) {
   return o.Select(o.Lt(o.Abs(x), o.Const(0x1p-54)), x, result);
 }
 
+// e^x - 1 where abs(x) < 45, and 2^-54 or more for its own last bits.
+template <class Ops>
+typename Ops::F Expm1Near(const Ops& o, typename Ops::F x) {
+  const auto parts = ReduceExp(o, x, o.Const(0.0));
+  const auto t = PowerOfTwo(o, parts.k);
+  return o.Add(o.Mul(t, parts.e), o.Sub(t, o.Const(1.0)));
+}
+
 template <class Ops>
 typename Ops::F Logistic(const Ops& o, typename Ops::F x) {
   const auto one = o.Const(1.0);
@@ -76,7 +84,7 @@ typename Ops::F Tanh(const Ops& o, typename Ops::F x) {
   const auto bounded = o.Select(o.Lt(a, o.Const(22.0)), a, o.Const(22.0));  // also of NaN
   const auto large = o.Ge(bounded, one);
   const auto twice = o.Mul(two, bounded);
-  const auto t = f64::Expm1(o, o.Select(large, twice, o.Neg(twice)));
+  const auto t = Expm1Near(o, o.Select(large, twice, o.Neg(twice)));
   const auto quotient = o.Div(o.Select(large, two, t), o.Add(t, two));
   const auto magnitude = o.Select(large, o.Sub(one, quotient), o.Abs(quotient));
   const auto result = WithSign(o, magnitude, x);
@@ -94,7 +102,7 @@ template <class Ops>
 typename Ops::F Sinh(const Ops& o, typename Ops::F x) {
   const auto one = o.Const(1.0);
   const auto a = o.Abs(x);
-  const auto t = f64::Expm1(o, o.Select(o.Lt(a, o.Const(22.0)), a, o.Const(22.0)));
+  const auto t = Expm1Near(o, o.Select(o.Lt(a, o.Const(22.0)), a, o.Const(22.0)));
   const auto quotient = o.Div(t, o.Add(t, one));
   const auto twice = o.Select(o.Lt(a, one), o.Sub(o.Add(t, t), o.Mul(t, quotient)), o.Add(t, quotient));
   const auto magnitude = o.Select(o.Lt(a, o.Const(22.0)), o.Mul(o.Const(0.5), twice), HalfExp(o, a));
@@ -106,7 +114,7 @@ typename Ops::F Cosh(const Ops& o, typename Ops::F x) {
   const auto one = o.Const(1.0), half = o.Const(0.5);
   const auto a = o.Abs(x);
   const auto bounded = o.Select(o.Lt(a, o.Const(22.0)), a, o.Const(22.0));
-  const auto t = f64::Expm1(o, bounded);
+  const auto t = Expm1Near(o, bounded);
   const auto w = o.Add(one, t);
   const auto small = o.Add(one, o.Div(o.Mul(t, t), o.Add(w, w)));
   const auto middle = o.Add(o.Mul(half, w), o.Div(half, w));

@@ -56,7 +56,11 @@ typename Ops::F Nan(const Ops& o) {
 // `x`, whose sign bit is clear, with the sign of `from`.
 template <class Ops>
 typename Ops::F WithSign(const Ops& o, typename Ops::F x, typename Ops::F from) {
-  return o.Join(o.Low(x), o.Or(o.High(x), o.And(o.High(from), o.ConstI(0x80000000u))));
+  if constexpr (requires { o.WithSign(x, from); }) {
+    return o.WithSign(x, from);  // where the words need not be taken apart
+  } else {
+    return o.Join(o.Low(x), o.Or(o.High(x), o.And(o.High(from), o.ConstI(0x80000000u))));
+  }
 }
 // c[0] + x * (c[1] + x * (...)).
 template <class Ops, std::size_t N>

@@ -32,6 +32,53 @@ TEST(NativeProgram, PartsOfWords) {
   }
 }
 
+// Bits and nibbles: elements of a byte or two that lie side by side, loaded and stored as whole vectors.
+TEST(NativeProgram, BytesSideBySide) {
+  for (const char* t : {"u8", "s8", "u16", "s16"}) {
+    const std::string type(t);
+    for (int parts : {2, 4, 8}) {
+      if (parts == 8 && type.back() != '8') continue;
+      const std::string n = std::to_string(parts), all = type + "[1001," + n + "]";
+      const std::string add = "add { a = " + type + "[] parameter(0)\n  b = " + type +
+                              "[] parameter(1)\n  ROOT r = " + type + "[] add(a, b) }\n";
+      // Each row becomes one number.
+      ExpectSameBits("HloModule m\n" + add + "ENTRY e {\n  x = " + all + " parameter(0)\n  y = " + type + "[" + n +
+                     "] parameter(1)\n  ys = " + all + " broadcast(y), dimensions={1}\n  k = " + type +
+                     "[] constant(9)\n  ks = " + all + " broadcast(k), dimensions={}\n  p = pred[1001," + n +
+                     "] compare(x, ks), direction=GT\n  q = " + all + " convert(p)\n  s = " + all +
+                     " shift-left(q, ys)\n  z = " + type + "[] constant(0)\n  ROOT r = " + type +
+                     "[1001] reduce(s, z), dimensions={1}, to_apply=add\n}\n");
+      // Each number becomes a row.
+      ExpectSameBits(Of("  x = " + type + "[1001] parameter(0)\n  y = " + type + "[" + n + "] parameter(1)\n",
+                        "  xs = " + all + " broadcast(x), dimensions={0}\n  ys = " + all +
+                            " broadcast(y), dimensions={1}\n  a = " + all + " shift-right-logical(xs, ys)\n  b = " +
+                            all + " shift-right-arithmetic(xs, ys)\n  c = " + all + " and(a, ys)\n  d = " + all +
+                            " xor(b, c)\n  p = pred[1001," + n + "] compare(d, c), direction=LT\n  ROOT r = (" + all +
+                            ", pred[1001," + n + "]) tuple(d, p)"));
+    }
+  }
+}
+
+// Rows of a table that numbers pick, and what is one value for each of them: a row may end anywhere in a vector.
+TEST(NativeProgram, RowsOfATable) {
+  for (const char* t : {"f32", "f64", "s32", "bf16", "u8", "s16"})
+    for (int columns : {16, 37, 128}) {
+      const std::string type(t), n = std::to_string(columns), all = type + "[301," + n + "]";
+      const std::string gather =
+          " gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+          "index_vector_dim=1, slice_sizes={1," +
+          n + "}\n";
+      ExpectSameBits(Of("  x = " + type + "[57," + n + "] parameter(0)\n  j = s32[301] parameter(1)\n  y = " + type +
+                            "[301] parameter(2)\n",
+                        "  k = s32[] constant(61)\n  ks = s32[301] broadcast(k), dimensions={}\n  i = s32[301] "
+                        "remainder(j, ks)\n  g = " +
+                            all + gather + "  ys = " + all + " broadcast(y), dimensions={0}\n  a = " + all +
+                            " multiply(g, ys)\n  m = " + type + "[301] add(y, y)\n  ms = " + all +
+                            " broadcast(m), dimensions={0}\n  p = pred[301," + n +
+                            "] compare(a, ms), direction=GT\n  ROOT r = " + all + " select(p, a, g)"));
+    }
+}
+
 TEST(NativeProgram, DividesBytes) {
   for (int d : {2, 3, 7, 10, 127, 128, 200, 255})
     for (const char* op : {"divide", "remainder"})

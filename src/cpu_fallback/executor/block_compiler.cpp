@@ -37,7 +37,7 @@ Result<BlockProgram> BlockCompiler::Run() {
     out_.result_types_.push_back(is_narrow ? lane : Item(program_.nodes, r).type);
   }
   if (options_.is_for_routine) out_.keys_ = keys_;
-  else NativePlanner(out_, keys_, options_.elements, options_.runs).Run();
+  else NativePlanner(out_, keys_, options_).Run();
   FindDirectStores();
   PlaceSlots();
   return std::move(out_);

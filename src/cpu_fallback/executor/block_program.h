@@ -48,6 +48,8 @@ class BlockProgram {
     // Results that are wanted as a narrow type stores them; kInvalid, or none at all: in their compute type. The low
     // bits of any integer, and floats that are loaded from memory of that type.
     std::span<const ElementType> result_lanes = {};
+    // Results, a bit each of the first 64, that only sums and products are made of: their NaNs may be any.
+    uint64_t summed = 0;
     // No buffer that is loaded from changes between the tiles of a run.
     bool memory_is_constant = false;
     // How many elements a run has, over all tiles, and how many runs there are in one of the kernel's program: native

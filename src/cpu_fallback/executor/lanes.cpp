@@ -35,10 +35,11 @@ bool KeepsLowBits(Opcode op) {
   return IsOneOf(op, {Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kAnd, Opcode::kOr, Opcode::kXor,
                       Opcode::kNot, Opcode::kNegate});
 }
-// On operands that the lanes can hold it is the same op there.
+// On operands that the lanes can hold it is the same op there. Shifts by as many bits as the lanes have, or more, leave
+// nothing, or the sign, of a number that fits them.
 bool IsSameInLanes(Opcode op) {
   return IsOneOf(op, {Opcode::kMaximum, Opcode::kMinimum, Opcode::kAbs, Opcode::kSign, Opcode::kClamp, Opcode::kDivide,
-                      Opcode::kRemainder});
+                      Opcode::kRemainder, Opcode::kShiftRightLogical, Opcode::kShiftRightArithmetic});
 }
 
 double FloatConstant(const Node& n) {
@@ -155,6 +156,13 @@ Lanes::Form Lanes::FormOf(NodeId id, int width) const {
     }
     case NodeOp::kHlo: {
       if (KeepsLowBits(n.opcode) || n.opcode == Opcode::kSelect) return {Form::Kind::kOp, lane, kNoNode};
+      // The low bits are of the low bits, moved by a number that fits.
+      if (n.opcode == Opcode::kShiftLeft)
+        return Fits(n.operands[1], lane) ? Form{Form::Kind::kOp, lane, kNoNode} : Form{};
+      // Shifted as an unsigned number it must be none below zero.
+      if (n.opcode == Opcode::kShiftRightLogical && ranges_[static_cast<std::size_t>(a)].lo < 0) return {};
+      // An unsigned number has no sign, whatever its upper bit in the lanes is.
+      if (n.opcode == Opcode::kShiftRightArithmetic && n.type != ElementType::kS32) return {};
       if (!IsSameInLanes(n.opcode)) return {};
       for (NodeId o : n.operands)
         if (o != kNoNode && !Fits(o, lane)) return {};

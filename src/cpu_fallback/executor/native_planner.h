@@ -16,9 +16,9 @@ namespace krafla::cpu {
 
 class NativePlanner {
  public:
-  // keys: of the steps' operations. elements, runs: as BlockProgram::Options.
-  NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, int64_t elements, int64_t runs)
-      : out_(program), keys_(keys), elements_(elements), runs_(runs) {}
+  // keys: of the steps' operations.
+  NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, const BlockProgram::Options& options)
+      : out_(program), keys_(keys), elements_(options.elements), runs_(options.runs), summed_(options.summed) {}
   // Leaves the program as it is where native code is not had or not worth it.
   void Run();
 
@@ -56,6 +56,7 @@ class NativePlanner {
     return LaneStride(a) >= 2 && (LaneStride(a) <= native::kMaxInterleaved || LaneStride(a) * a.width == 8);
   }
   bool IsReachable(const Access& a, bool is_store) const;
+  bool CanStore(int access) const { return IsReachable(AccessOf(access), true) || interleaved_.contains(access); }
   bool IsPacked(const Access& a) const;
   bool IsInShortRows(const Access& a) const;
   bool IsInCloseShortRows(const Access& a) const;
@@ -63,6 +64,7 @@ class NativePlanner {
   bool GoesAlong(int64_t row_stride, int64_t lane_stride) const;
 
   void FindSources();
+  bool HasNarrowLanes() const;
   void FindInterleaved();
   std::optional<int64_t> Distance(int access, int next) const;
   void FindConstants();
@@ -81,7 +83,8 @@ class NativePlanner {
   std::optional<LaneValue> LoadIn(Loop& loop, int step);
   int StreamOf(Loop& loop, int access, native::LaneStream stream);
   int Stream(Loop& loop, const Operand& operand, native::LaneStream stream);
-  void NeedArray(int slot);
+  // is_seen: with the bits that NaNs are to have.
+  void NeedArray(int slot, bool is_seen = true);
   void Define(int slot, int level, LaneValue value);
   bool Finish();
   void DropSpreads();
@@ -89,7 +92,8 @@ class NativePlanner {
   BlockProgram& out_;
   const std::vector<BlockKey>& keys_;
   int64_t elements_, runs_;
-  bool along_rows_ = false;
+  uint64_t summed_;
+  bool along_rows_ = false, has_narrow_lanes_ = false;
   std::vector<Source> sources_;
   std::map<int, uint64_t> constants_;
   // Accesses that are parts of an interleaved stream.

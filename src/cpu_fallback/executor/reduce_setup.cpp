@@ -34,6 +34,18 @@ TileShape PartOf(const TileShape& tile, int first, std::size_t rank) {
   return out;
 }
 
+// Results that nothing but sums and products of their own type is made of.
+uint64_t SummedResults(const ReduceStage& stage) {
+  uint64_t summed = 0, other = 0;
+  for (const Reduction& r : stage.reductions)
+    for (int input : r.inputs) {
+      if (input >= 64) continue;
+      const bool is_sum = r.kind == Reduction::Kind::kSum || r.kind == Reduction::Kind::kProduct;
+      (is_sum && plan::ComputeType(r.hlo_type) == r.hlo_type ? summed : other) |= uint64_t{1} << input;
+    }
+  return summed & ~other;
+}
+
 }  // namespace
 
 KernelResult ReduceRun::Make(plan::ReduceKernel body, int threads) {
@@ -166,6 +178,7 @@ Result<> ReduceRun::CompileStages(const plan::ReduceKernel& body) {
     const bool is_row = stage.scope == ReduceStage::Scope::kRow;
     const std::vector<ElementType>& lanes = lanes_[number];
     BlockProgram::Options options{.tile = tile_, .param_depends = row_mask, .result_lanes = lanes};
+    options.summed = SummedResults(stage);
     // A row stage has the lanes of the accumulators.
     if (is_row) options.tile = RowTile();
     KRAFLA_ASSIGN(made.program, BlockProgram::Compile(stage.program, options));

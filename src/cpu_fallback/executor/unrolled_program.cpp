@@ -9,6 +9,7 @@
 #include "base/index.h"
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/executor/iteration.h"
+#include "cpu_fallback/executor/lanes.h"
 #include "cpu_fallback/native/lane_graph.h"
 #include "cpu_fallback/native/routine.h"
 
@@ -130,6 +131,22 @@ bool HasMasks(const ElementProgram& program) {
   return std::ranges::any_of(program.nodes, [](const Node& n) { return n.mask != kNoNode; }) ||
          std::ranges::any_of(program.stores, [](const Store& s) { return s.mask != kNoNode; });
 }
+// Whether all that is computed fits bytes, or pairs of them, of which a vector has as many lanes.
+bool IsNarrow(const ElementProgram& program, int64_t columns) {
+  const auto fits = [&](ElementType storage) {
+    return StorageBytes(storage) <= 2 && (columns == 2 || columns == 4 || columns == 8) &&
+           columns * StorageBytes(storage) <= 8;
+  };
+  const Lanes lanes(program);
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& n = program.nodes[i];
+    if (n.op == NodeOp::kIndex || IsFloat(n.type) || StorageBytes(n.type) > 4) return false;
+    if (n.op == NodeOp::kLoad && !fits(n.storage)) return false;
+    if (n.type != ElementType::kPred && n.op != NodeOp::kConstant && lanes.NeedsWide(static_cast<NodeId>(i)))
+      return false;
+  }
+  return std::ranges::all_of(program.stores, [&](const Store& s) { return fits(s.storage); });
+}
 int NarrowestAccess(const ElementProgram& program) {
   int least = 8;
   for (const Node& n : program.nodes)
@@ -235,8 +252,10 @@ std::optional<ElementProgram> UnrolledRows(const ElementProgram& program) {
     return std::nullopt;
   const int column = static_cast<int>(dims.size()) - 1, row = column - 1;
   const int64_t columns = dims.back(), rows = dims[At(row)];
-  if (columns < 2 || columns > native::kMaxInterleaved || rows < kFewRows || NarrowestAccess(program) < 4)
-    return std::nullopt;
+  const bool is_narrow =
+      native::HasByteShuffles() && columns <= native::kMaxInterleavedBytes && IsNarrow(program, columns);
+  const bool is_wide = columns <= native::kMaxInterleaved && NarrowestAccess(program) >= 4;
+  if (columns < 2 || rows < kFewRows || (!is_narrow && !is_wide)) return std::nullopt;
   if (program.nodes.size() * static_cast<std::size_t>(columns) > kMostUnrolledNodes) return std::nullopt;
   for (const Store& s : program.stores) {
     const auto along = program.space.StrideAlong(s.index, column), across = program.space.StrideAlong(s.index, row);
@@ -247,6 +266,7 @@ std::optional<ElementProgram> UnrolledRows(const ElementProgram& program) {
     const auto along = program.space.StrideAlong(n.index, column), across = program.space.StrideAlong(n.index, row);
     if (!along.affine || !across.affine) return true;
     if (along.stride == 1 && across.stride == columns) return false;
+    if (is_narrow) return true;
     return !AreShortRowsClose(StorageBytes(n.storage), columns, across.stride, along.stride);
   };
   const bool computes = std::ranges::any_of(program.nodes, [](const Node& n) { return n.op == NodeOp::kHlo; });

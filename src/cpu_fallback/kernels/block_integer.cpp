@@ -227,26 +227,31 @@ BlockFn FindPlain(const BlockKey& key) {
   return nullptr;
 }
 template <class T>
-BlockFn FindOfType(const BlockKey& key) {
+BlockFn FindNarrow(const BlockKey& key) {
   using U = std::make_unsigned_t<T>;
   const unsigned u = key.uniform;
   if (key.opcode == Opcode::kShiftLeft) return PickBinary<U, IntShiftLeft>(u);
   if (key.opcode == Opcode::kShiftRightLogical) return PickBinary<U, IntShiftRightLogical>(u);
   if (key.opcode == Opcode::kShiftRightArithmetic) return PickScalarBinary<T, ScalarShiftRightArithmetic>(u);
+  return FindPlain<T>(key);
+}
+template <class T>
+BlockFn FindOfType(const BlockKey& key) {
+  const unsigned u = key.uniform;
   if (key.opcode == Opcode::kPower) return PickScalarBinary<T, ScalarPower>(u);
   if (key.opcode == Opcode::kMulhi) return PickScalarBinary<T, ScalarMulhi>(u);
   if (key.opcode == Opcode::kClz) return PickScalarUnary<T, T, ScalarClz>(u);
   if (key.opcode == Opcode::kPopulationCount) return PickScalarUnary<T, T, ScalarPopcount>(u);
-  return FindPlain<T>(key);
+  return FindNarrow<T>(key);
 }
 
 BlockFn FindInteger(const BlockKey& key) {
   if (key.type == ElementType::kS32) return FindOfType<int32_t>(key);
   if (key.type == ElementType::kU32) return FindOfType<uint32_t>(key);
-  if (key.type == ElementType::kS8) return FindPlain<int8_t>(key);
-  if (key.type == ElementType::kU8) return FindPlain<uint8_t>(key);
-  if (key.type == ElementType::kS16) return FindPlain<int16_t>(key);
-  if (key.type == ElementType::kU16) return FindPlain<uint16_t>(key);
+  if (key.type == ElementType::kS8) return FindNarrow<int8_t>(key);
+  if (key.type == ElementType::kU8) return FindNarrow<uint8_t>(key);
+  if (key.type == ElementType::kS16) return FindNarrow<int16_t>(key);
+  if (key.type == ElementType::kU16) return FindNarrow<uint16_t>(key);
   if (key.type == ElementType::kS64) return FindOfType<int64_t>(key);
   if (key.type == ElementType::kU64) return FindOfType<uint64_t>(key);
   return nullptr;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program's operations as lane operations; the block interpreter's loops (kernels/block_*.cpp) say what each gives.
 #include "cpu_fallback/native/lane_builder.h"
+#include "cpu_fallback/native/routine.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "ir/mini_float.h"
 #include "numerics/nan.h"
+#include "numerics/reciprocal.h"
 
 namespace krafla::cpu::native {
 
@@ -15,19 +16,6 @@ namespace {
 using Value = LaneBuilder::Value;
 using Nans = LaneBuilder::Nans;
 
-ElementType SignedOf(int width) {
-  return width == 1   ? ElementType::kS8
-         : width == 2 ? ElementType::kS16
-         : width == 4 ? ElementType::kS32
-                      : ElementType::kS64;
-}
-int64_t SignExtended(uint64_t bits, int width) {
-  return static_cast<int64_t>(bits << (64 - 8 * width)) >> (64 - 8 * width);
-}
-// Of a byte or less; those of 16 bits have instructions, or shorter ways.
-const MiniFloat* ByteFormat(ElementType storage) {
-  return StorageBytes(storage) == 1 ? FindMiniFloat(storage) : nullptr;
-}
 uint64_t NanBits(ElementType type) { return type == ElementType::kF64 ? kNanF64 : kNanF32; }
 uint64_t InfBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{0x7ff} << 52 : uint64_t{0x7f800000}; }
 uint64_t SignBits(ElementType type) { return type == ElementType::kF64 ? uint64_t{1} << 63 : uint64_t{1} << 31; }
@@ -37,96 +25,6 @@ uint64_t SignBits(ElementType type) { return type == ElementType::kF64 ? uint64_
 int LaneBuilder::AddStream(LaneStream stream) {
   graph_.streams.push_back(stream);
   return static_cast<int>(graph_.streams.size()) - 1;
-}
-
-bool LaneBuilder::IsTrue(LaneOp op, ElementType type, uint64_t a, uint64_t b) {
-  const int unused = 64 - BitWidth(type);
-  // Shifted to the top, numbers of any width compare as the widest do.
-  const uint64_t x = a << unused, y = b << unused;
-  const bool is_less = IsSigned(type) ? static_cast<int64_t>(x) < static_cast<int64_t>(y) : x < y;
-  if (op == LaneOp::kEq) return x == y;
-  if (op == LaneOp::kNe) return x != y;
-  return is_less || (op == LaneOp::kLe && x == y);
-}
-
-// What the formulas' words leave to be dropped: masks before shifts that lose those bits, zeros that are added.
-std::optional<int> LaneBuilder::Simplified(const LaneNode& n) const {
-  const auto is_pred = [&](int id, uint64_t bits) {
-    return id >= 0 && node(id).op == LaneOp::kConstant && node(id).type == ElementType::kPred && node(id).bits == bits;
-  };
-  if (n.op == LaneOp::kSelect && (is_pred(n.a, 1) || n.b == n.c)) return n.b;
-  if (n.op == LaneOp::kSelect && is_pred(n.a, 0)) return n.c;
-  if (n.type == ElementType::kPred && (n.op == LaneOp::kAnd || n.op == LaneOp::kOr)) {
-    const uint64_t neutral = n.op == LaneOp::kAnd ? 1 : 0;
-    if (is_pred(n.a, neutral) || is_pred(n.b, 1 - neutral) || n.a == n.b) return n.b;
-    if (is_pred(n.b, neutral) || is_pred(n.a, 1 - neutral)) return n.a;
-  }
-  if (n.op == LaneOp::kNot && node(n.a).op == LaneOp::kNot) return node(n.a).a;
-  if (n.b < 0 || node(n.b).op != LaneOp::kConstant) return std::nullopt;
-  const uint64_t constant = node(n.b).bits;
-  const bool is_float = IsFloat(n.type);
-  // x - (+0) is x for every number.
-  if (constant == 0 && n.op == LaneOp::kSub) return n.a;
-  if (constant == 0 && !is_float &&
-      (n.op == LaneOp::kOr || n.op == LaneOp::kXor || n.op == LaneOp::kAdd || n.op == LaneOp::kShl ||
-       n.op == LaneOp::kShr))
-    return n.a;
-  return std::nullopt;
-}
-
-// A comparison of a number that is selected among constants with another one: what was selected by tells it.
-std::optional<int> LaneBuilder::DecidedBySelection(const LaneNode& n) {
-  if (n.op < LaneOp::kEq || n.op > LaneOp::kLe) return std::nullopt;
-  const ElementType type = TypeOf(n.a);
-  if (!IsIntegral(type)) return std::nullopt;
-  const bool is_left = node(n.b).op == LaneOp::kConstant;
-  int selection = is_left ? n.a : n.b;
-  const int other = is_left ? n.b : n.a;
-  if (node(other).op != LaneOp::kConstant) return std::nullopt;
-  if (node(selection).op == LaneOp::kConstant)
-    return Constant(ElementType::kPred, IsTrue(n.op, type, node(n.a).bits, node(n.b).bits) ? 1 : 0);
-  while (node(selection).op == LaneOp::kBitcast && IsIntegral(TypeOf(node(selection).a))) selection = node(selection).a;
-  const LaneNode s = node(selection);
-  const auto is_constant = [&](int id) { return node(id).op == LaneOp::kConstant; };
-  if (s.op != LaneOp::kSelect || (!is_constant(s.b) && !is_constant(s.c))) return std::nullopt;
-  // The other choice is a number of any kind, or again one of these.
-  const auto compared = [&](int choice) {
-    const int x = Bitcast(choice, type);
-    return is_left ? Compare(n.op, x, other) : Compare(n.op, other, x);
-  };
-  const int yes = compared(s.b), no = compared(s.c), p = s.a;
-  const auto truth = [&](int id) { return is_constant(id) ? static_cast<int>(node(id).bits) : -1; };
-  if (truth(yes) == truth(no) && truth(yes) >= 0) return yes;
-  if (truth(yes) == 1) return truth(no) == 0 ? p : Add(LaneOp::kOr, ElementType::kPred, p, no);
-  if (truth(no) == 0) return Add(LaneOp::kAnd, ElementType::kPred, p, yes);
-  const int not_p = Add(LaneOp::kNot, ElementType::kPred, p);
-  if (truth(yes) == 0) return truth(no) == 1 ? not_p : Add(LaneOp::kAnd, ElementType::kPred, not_p, no);
-  if (truth(no) == 1) return Add(LaneOp::kOr, ElementType::kPred, not_p, yes);
-  return Select(p, yes, no);
-}
-
-int LaneBuilder::Add(LaneNode node) {
-  if (node.op != LaneOp::kConstant) node.lanes = static_cast<uint8_t>(lanes_);
-  if (const std::optional<int> known = Simplified(node)) return *known;
-  if (const std::optional<int> known = DecidedBySelection(node)) return *known;
-  if (node.op == LaneOp::kShl && this->node(node.b).op == LaneOp::kConstant) {
-    const auto width = static_cast<uint64_t>(BitWidth(node.type));
-    const LaneNode from = this->node(node.a);
-    const uint64_t by = this->node(node.b).bits;
-    const bool has_constant = from.b >= 0 && this->node(from.b).op == LaneOp::kConstant;
-    if (has_constant && by < width) {
-      const uint64_t constant = this->node(from.b).bits, kept = (~uint64_t{0} >> (64 - width)) >> by;
-      if (from.op == LaneOp::kAnd && (constant & kept) == kept) return Add(LaneOp::kShl, node.type, from.a, node.b);
-      if (from.op == LaneOp::kShl && constant + by < width)
-        return Add(LaneOp::kShl, node.type, from.a, Constant(node.type, constant + by));
-    }
-  }
-  const auto [it, is_new] = known_.try_emplace(node, static_cast<int>(graph_.nodes.size()));
-  if (!is_new) return it->second;
-  graph_.nodes.push_back(node);
-  // A constant is made before the loop, wherever it stands.
-  if (is_region_open_) in_region_.push_back(node);
-  return it->second;
 }
 
 int LaneBuilder::Constant(ElementType type, uint64_t bits) {
@@ -204,14 +102,14 @@ int LaneBuilder::QuietNanOf(int x, int number) {
   if (IsNumber(x)) return number;
   const ElementType type = TypeOf(number), from = TypeOf(x);
   const int is_nan = Compare(LaneOp::kNe, x, x);
-  const int is_negative =
-      Compare(LaneOp::kLt, Bitcast(x, SignedOf(StorageBytes(from))), Constant(SignedOf(StorageBytes(from)), 0));
+  const int is_negative = Compare(LaneOp::kLt, Bitcast(x, SignedOfWidth(StorageBytes(from))),
+                                  Constant(SignedOfWidth(StorageBytes(from)), 0));
   const int quiet = Select(is_negative, Constant(type, NanBits(type) | SignBits(type)), Constant(type, NanBits(type)));
   return Select(is_nan, quiet, number);
 }
 
 int LaneBuilder::TotalOrderKey(int x) {
-  const ElementType s = SignedOf(StorageBytes(TypeOf(x))), u = UnsignedOfWidth(StorageBytes(TypeOf(x)));
+  const ElementType s = SignedOfWidth(StorageBytes(TypeOf(x))), u = UnsignedOfWidth(StorageBytes(TypeOf(x)));
   const int bits = Bitcast(x, s);
   const int all = Add(LaneOp::kSar, s, bits, Constant(s, static_cast<uint64_t>(BitWidth(s) - 1)));
   const int flip = Bitcast(Add(LaneOp::kShr, u, Bitcast(all, u), Constant(u, 1)), s);
@@ -343,6 +241,60 @@ std::optional<Value> LaneBuilder::Extremum(Opcode opcode, ElementType type, Valu
   return Value{chosen, Nans::kPending};
 }
 
+int LaneBuilder::QuotientBelow2To31(int x, uint64_t divisor) {
+  if (divisor == 1) return x;
+  const ElementType u = ElementType::kU32;
+  const Reciprocal reciprocal(divisor);
+  const int high = Add(LaneOp::kMulHigh, u, x, Constant(u, reciprocal.factor));
+  if (reciprocal.shift == 32) return high;
+  return Add(LaneOp::kShr, u, high, Constant(u, static_cast<uint64_t>(reciprocal.shift - 32)));
+}
+
+// x / divisor, which is not 0, by a multiplication. For all 32 bits of an unsigned number the factor needs 33: f + 2^32
+// with f = ceil(2^(32 + l) / d) - 2^32 and l = ceil(log2(d)); then n * (f + 2^32) >> (32 + l) = (h + ((n - h) >> 1)) >>
+// (l - 1), where h = n * f >> 32 (Granlund and Montgomery, "Division by invariant integers using multiplication",
+// 1994).
+int LaneBuilder::Quotient(ElementType type, int x, uint64_t divisor) {
+  const ElementType u = ElementType::kU32;
+  const auto shifted = [&](int a, int by) {
+    return by == 0 ? a : Add(LaneOp::kShr, u, a, Constant(u, static_cast<uint64_t>(by)));
+  };
+  if (type == u) {
+    if (divisor == 1) return x;
+    const int l = std::bit_width(divisor - 1);
+    if (std::has_single_bit(divisor)) return shifted(x, l);
+    const uint64_t factor = ((((uint64_t{1} << l) - divisor) << 32) / divisor) + 1;
+    const int high = Add(LaneOp::kMulHigh, u, x, Constant(u, factor));
+    return shifted(Add(LaneOp::kAdd, u, high, shifted(Add(LaneOp::kSub, u, x, high), 1)), l - 1);
+  }
+  const auto number = static_cast<int32_t>(static_cast<uint32_t>(divisor));
+  const uint64_t size =
+      number < 0 ? uint64_t{0} - static_cast<uint64_t>(int64_t{number}) : static_cast<uint64_t>(number);
+  const int q = QuotientBelow2To31(Bitcast(Add(LaneOp::kAbs, type, x), u), size);
+  // With the sign of the quotient.
+  const int sign = Add(LaneOp::kSar, type, x, Constant(type, 31));
+  const int flip = number < 0 ? Add(LaneOp::kNot, type, sign) : sign;
+  return Add(LaneOp::kSub, type, Add(LaneOp::kXor, type, Bitcast(q, type), flip), flip);
+}
+
+// Of 8 and 16 bits. A count from the width on, unsigned, shifts all bits out, or the sign in.
+Value LaneBuilder::NarrowShift(Opcode opcode, ElementType t, int x, int by) {
+  const int width = StorageBytes(t);
+  const ElementType u = UnsignedOfWidth(width);
+  const bool is_arithmetic = opcode == Opcode::kShiftRightArithmetic;
+  const ElementType narrow = is_arithmetic ? SignedOfWidth(width) : u;
+  const LaneOp op = opcode == Opcode::kShiftLeft ? LaneOp::kShl : is_arithmetic ? LaneOp::kSar : LaneOp::kShr;
+  const LaneNode count = node(by);
+  if (HasRoutines()) return {Bitcast(Add(op, narrow, Bitcast(x, narrow), Bitcast(by, narrow)), t)};
+  // AVX2 has none: in wider lanes.
+  const ElementType wide = is_arithmetic ? ElementType::kS32 : ElementType::kU32;
+  const int extended_by = count.op == LaneOp::kConstant
+                              ? Constant(wide, count.bits & ((uint64_t{1} << (8 * width)) - 1))
+                              : Bitcast(Add(LaneOp::kExtend, ElementType::kU32, Bitcast(by, u)), wide);
+  const int shifted = Add(op, wide, Add(LaneOp::kExtend, wide, Bitcast(x, narrow)), extended_by);
+  return {Bitcast(Add(LaneOp::kTruncate, u, shifted), t)};
+}
+
 std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const Value> x) {
   const ElementType t = key.type;
   const int width = StorageBytes(t);
@@ -370,24 +322,19 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   const bool divides = key.opcode == Opcode::kDivide || key.opcode == Opcode::kRemainder;
   const bool shifts = key.opcode == Opcode::kShiftLeft || key.opcode == Opcode::kShiftRightArithmetic ||
                       key.opcode == Opcode::kShiftRightLogical;
-  if (width < 4 && shifts) {
-    // In wider lanes: what a count from the width on shifts out, or in, the wider shift does too.
-    const ElementType wide = key.opcode == Opcode::kShiftRightArithmetic ? ElementType::kS32 : ElementType::kU32;
-    const auto extended = [&](int a, ElementType from, ElementType to) {
-      return Add(LaneOp::kExtend, to, Bitcast(a, from));
-    };
-    const LaneOp op = key.opcode == Opcode::kShiftLeft ? LaneOp::kShl
-                      : wide == ElementType::kS32      ? LaneOp::kSar
-                                                       : LaneOp::kShr;
-    const LaneNode by = node(x[1].node);
-    const int count = by.op == LaneOp::kConstant ? Constant(wide, by.bits & ((uint64_t{1} << (8 * width)) - 1))
-                                                 : Bitcast(extended(x[1].node, u, ElementType::kU32), wide);
-    const int shifted =
-        Add(op, wide, extended(x[0].node, wide == ElementType::kS32 ? SignedOf(width) : u, wide), count);
-    return Value{Bitcast(Add(LaneOp::kTruncate, u, shifted), t)};
-  }
+  if (width < 4 && shifts) return NarrowShift(key.opcode, t, x[0].node, x[1].node);
   if (width < 4) {
     if (!divides) return std::nullopt;
+    if (const LaneNode d = node(x[1].node); width == 1 && !is_signed && d.op == LaneOp::kConstant && d.bits != 0) {
+      // Of a byte by a byte, d: x * ceil(2^16 / d) >> 16.
+      const ElementType wide = ElementType::kU16;
+      const int by = Constant(wide, (uint64_t{0xffff} + d.bits) / d.bits);
+      const int q = d.bits == 1 ? x[0].node
+                                : Add(LaneOp::kTruncate, t,
+                                      Add(LaneOp::kMulHigh, wide, Add(LaneOp::kExtend, wide, x[0].node), by));
+      if (key.opcode == Opcode::kDivide) return Value{q};
+      return Value{Add(LaneOp::kSub, t, x[0].node, Add(LaneOp::kMul, t, q, x[1].node))};
+    }
     // In wider lanes; the low bits of what 32 bits give are what the narrow operation gives.
     const ElementType wide = is_signed ? ElementType::kS32 : ElementType::kU32;
     const auto extended = [&](int a) {
@@ -400,7 +347,7 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   }
   if (key.opcode == Opcode::kShiftLeft) return plain(LaneOp::kShl);
   if (key.opcode == Opcode::kShiftRightArithmetic || key.opcode == Opcode::kShiftRightLogical) {
-    const ElementType as = key.opcode == Opcode::kShiftRightLogical ? u : SignedOf(width);
+    const ElementType as = key.opcode == Opcode::kShiftRightLogical ? u : SignedOfWidth(width);
     const LaneOp op = key.opcode == Opcode::kShiftRightLogical ? LaneOp::kShr : LaneOp::kSar;
     return Value{Bitcast(Add(op, as, Bitcast(x[0].node, as), Bitcast(x[1].node, as)), t)};
   }
@@ -410,6 +357,35 @@ std::optional<Value> LaneBuilder::Integer(const BlockKey& key, std::span<const V
   if (key.opcode == Opcode::kMulhi) return plain(LaneOp::kMulHigh);
   if (divides) return Value{Divided(key.opcode, t, x[0].node, x[1].node, width)};
   return std::nullopt;
+}
+
+// Of s32 or u32, that hold numbers of `width` bytes: x / 0 is all ones, x % 0 is x; MIN / -1 is MIN, x % -1 is 0.
+int LaneBuilder::Divided(Opcode opcode, ElementType t, int x, int y, int width) {
+  const bool is_signed = t == ElementType::kS32;
+  const auto rest_of = [&](int quotient) { return Add(LaneOp::kSub, t, x, Add(LaneOp::kMul, t, quotient, y)); };
+  if (const LaneNode d = node(y); d.op == LaneOp::kConstant && d.bits != 0) {
+    const int q = Quotient(t, x, d.bits);
+    return opcode == Opcode::kDivide ? q : rest_of(q);
+  }
+  const int zero = Constant(t, 0), one = Constant(t, 1);
+  const int by_zero = Compare(LaneOp::kEq, y, zero);
+  const ElementType f = ElementType::kF32;
+  if (width < 4) {
+    // The quotient of numbers of 16 bits is further from the next integer than a float's division rounds, and MIN / -1
+    // has room. By zero it may be anything, whose product with zero is none.
+    const int q = Add(LaneOp::kTruncateToInt, t,
+                      Add(LaneOp::kDiv, f, Add(LaneOp::kIntToFloat, f, x), Add(LaneOp::kIntToFloat, f, y)));
+    return opcode == Opcode::kDivide ? Select(by_zero, Constant(t, ~uint64_t{0}), q) : rest_of(q);
+  }
+  int unsafe = by_zero, by_minus = -1;
+  if (is_signed) {
+    by_minus = Compare(LaneOp::kEq, y, Constant(t, ~uint64_t{0}));
+    unsafe = Add(LaneOp::kOr, ElementType::kPred, by_zero, by_minus);
+  }
+  int q = Add(LaneOp::kDiv, t, x, Select(unsafe, one, y));
+  if (is_signed) q = Select(by_minus, Add(LaneOp::kSub, t, zero, x), q);
+  if (opcode == Opcode::kDivide) return Select(by_zero, Constant(t, ~uint64_t{0}), q);
+  return Select(by_zero, x, rest_of(q));
 }
 
 std::optional<Value> LaneBuilder::Predicate(const BlockKey& key, std::span<const Value> operands) {
@@ -475,97 +451,6 @@ int LaneBuilder::ComparedPreds(ComparisonDirection direction, int a, int b) {
     case ComparisonDirection::kGe: return is_not(is_less(a, b));
   }
   return a;
-}
-
-std::optional<Value> LaneBuilder::Converted(ElementType to, Value x) {
-  const ElementType from = TypeOf(x.node);
-  if (from == to) return x;
-  if (to == ElementType::kPred) return Value{Compare(LaneOp::kNe, x.node, Constant(from, 0))};
-  if (from == ElementType::kPred) return Value{Select(x.node, ConstantOf(to, 1), ConstantOf(to, 0))};
-  const int from_width = StorageBytes(from), to_width = StorageBytes(to);
-  if (IsFloat(from) && IsFloat(to)) {
-    const int number = Add(LaneOp::kFloatToFloat, to, x.node);
-    // A pending NaN stays one, of whatever sign.
-    if (x.nans == Nans::kPending) return Value{number, Nans::kPending};
-    return Value{number, Nans::kSigned};
-  }
-  if (IsFloat(from)) {
-    if (to_width >= 4) return Value{Add(LaneOp::kFloatToInt, to, x.node)};
-    const ElementType word = ElementType::kS32;
-    const int bits = BitWidth(to);
-    const int64_t low = IsSigned(to) ? -(int64_t{1} << (bits - 1)) : 0,
-                  high = (int64_t{1} << (IsSigned(to) ? bits - 1 : bits)) - 1;
-    int v = Add(LaneOp::kFloatToInt, word, x.node);
-    v = Add(LaneOp::kMin, word, Add(LaneOp::kMax, word, v, Constant(word, static_cast<uint64_t>(low))),
-            Constant(word, static_cast<uint64_t>(high)));
-    return Value{Add(LaneOp::kTruncate, to, v)};
-  }
-  if (IsFloat(to)) {
-    if (from_width >= 4) return Value{Add(LaneOp::kIntToFloat, to, x.node)};
-    return Value{Add(LaneOp::kIntToFloat, to, Add(LaneOp::kExtend, ElementType::kS32, x.node))};
-  }
-  if (to_width == from_width) return Value{Bitcast(x.node, to)};
-  return Value{Add(to_width > from_width ? LaneOp::kExtend : LaneOp::kTruncate, to, x.node)};
-}
-
-std::optional<Value> LaneBuilder::Rounded(Value x, ElementType storage) {
-  const ElementType f = ElementType::kF32, u = ElementType::kU32;
-  if (TypeOf(x.node) != f) return std::nullopt;
-  if (storage == ElementType::kF16) {
-    const int half = Add(LaneOp::kFloatToHalf, ElementType::kU16, x.node);
-    const int number = Add(LaneOp::kHalfToFloat, f, half);
-    return Value{number, x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
-  }
-  if (storage == ElementType::kBF16) {
-    const int bits = Bitcast(x.node, u);
-    const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
-    const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
-    const int number = Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
-    // The rounding may carry a NaN's bits away.
-    if (x.nans == Nans::kPending)
-      return Value{Select(Compare(LaneOp::kEq, x.node, x.node), number, Constant(f, kNanF32))};
-    return Value{QuietNanOf(x.node, number)};
-  }
-  if (const MiniFloat* format = ByteFormat(storage))
-    return Value{DecodeFrom(*this, EncodeAs(*this, Seen(x), *format), *format)};
-  return std::nullopt;
-}
-
-std::optional<Value> LaneBuilder::Widen(int stored, ElementType storage) {
-  const ElementType f = ElementType::kF32, u = ElementType::kU32;
-  if (const MiniFloat* format = ByteFormat(storage))
-    return Value{DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format)};
-  if (storage == ElementType::kF16) { return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned}; }
-  if (storage == ElementType::kBF16)
-    return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};
-  if (IsIntegral(storage) && StorageBytes(storage) < 4)
-    return Value{Add(LaneOp::kExtend, IsSigned(storage) ? ElementType::kS32 : ElementType::kU32, stored)};
-  return std::nullopt;
-}
-
-std::optional<int> LaneBuilder::Narrow(Value value, ElementType storage, bool rounds) {
-  if (const MiniFloat* format = ByteFormat(storage)) {
-    if (TypeOf(value.node) != ElementType::kF32) return std::nullopt;
-    return Add(LaneOp::kTruncate, ElementType::kU8, EncodeAs(*this, Seen(value), *format));
-  }
-  if (rounds) {
-    if (storage == ElementType::kF16) {
-      const int x = value.nans == Nans::kPending ? Settle(value.node) : QuietNanOf(value.node, value.node);
-      return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
-    }
-    if (storage != ElementType::kBF16) return std::nullopt;
-    const std::optional<Value> rounded = Rounded(value, storage);
-    if (!rounded) return std::nullopt;
-    value = *rounded;
-  }
-  const int x = Seen(value);
-  const ElementType u = ElementType::kU32;
-  if (storage == ElementType::kF16) return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
-  if (storage == ElementType::kBF16)
-    return Add(LaneOp::kTruncate, ElementType::kU16, Add(LaneOp::kShr, u, Bitcast(x, u), Constant(u, 16)));
-  if (IsIntegral(storage) && StorageBytes(storage) < 4 && StorageBytes(TypeOf(x)) == 4)
-    return Add(LaneOp::kTruncate, UnsignedOfWidth(StorageBytes(storage)), x);
-  return std::nullopt;
 }
 
 }  // namespace krafla::cpu::native

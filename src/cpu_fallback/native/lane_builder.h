@@ -84,10 +84,14 @@ class LaneBuilder {
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);
   std::optional<int> Simplified(const LaneNode& node) const;
+  std::optional<uint64_t> Folded(const LaneNode& node) const;
+  std::optional<LaneNode> OrderedSelection(const LaneNode& node) const;
   std::optional<int> DecidedBySelection(const LaneNode& node);
   static bool IsTrue(LaneOp op, ElementType type, uint64_t a, uint64_t b);  // of constants
   bool IsNumber(int id) const;                                              // never a NaN
   bool HoldsNoNan(int id) const;                                            // but the NaN
+  bool IsOfAByte(int id) const;
+  Value NarrowShift(Opcode opcode, ElementType type, int x, int by);
   std::optional<Value> Extremum(Opcode opcode, ElementType type, Value x, Value y);
   int Divided(Opcode opcode, ElementType type, int x, int y, int width);
   int Quotient(ElementType type, int x, uint64_t divisor);
@@ -99,6 +103,8 @@ class LaneBuilder {
   int lanes_ = 0;
 };
 
+// Of floats of a byte or less; those of 16 bits have instructions, or shorter ways. Null: another type.
+const MiniFloat* ByteFormat(ElementType storage);
 // The formulas of numerics as lane operations, settled; nothing: there is none, or it has loops.
 std::optional<int> ApplyFormula(LaneBuilder& builder, Opcode opcode, ElementType type, std::span<const int> operands);
 // An f32 as a code of a narrow format, in a u32, and back; HLO's reduce-precision of an f32. NaNs are as they are to be

@@ -70,7 +70,8 @@ std::vector<bool> LaneGraph::Used() const {
   std::vector<bool> used(nodes.size(), false);
   for (const LaneStore& s : stores) {
     used[static_cast<std::size_t>(s.node)] = true;
-    for (int n : {s.mask, s.parts[0], s.parts[1], s.parts[2]})
+    if (s.mask >= 0) used[static_cast<std::size_t>(s.mask)] = true;
+    for (int n : s.parts)
       if (n >= 0) used[static_cast<std::size_t>(n)] = true;
   }
   for (std::size_t i = nodes.size(); i-- > 0;) {
@@ -84,6 +85,38 @@ std::vector<bool> LaneGraph::Used() const {
     if (n.op == LaneOp::kPhi) used[static_cast<std::size_t>(regions[n.bits].condition)] = true;
   }
   return used;
+}
+
+std::vector<std::optional<int64_t>> LaneGraph::ColumnSteps() const {
+  std::vector<std::optional<int64_t>> steps(nodes.size());
+  std::size_t region = 0;
+  const auto step_of = [&](int id) { return steps[static_cast<std::size_t>(id)]; };
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    while (region < regions.size() && static_cast<std::size_t>(regions[region].end) <= i) ++region;
+    // What is computed only where some lane asks for it is left where it is.
+    if (region < regions.size() && static_cast<std::size_t>(regions[region].begin) <= i) continue;
+    const LaneNode& n = nodes[i];
+    const bool is_word = n.type == ElementType::kS32 || n.type == ElementType::kU32;
+    if (n.op == LaneOp::kConstant || n.op == LaneOp::kUniform || n.op == LaneOp::kRow) steps[i] = 0;
+    if (n.op == LaneOp::kRamp) steps[i] = static_cast<int32_t>(static_cast<uint32_t>(n.bits));
+    if (n.op == LaneOp::kLoad || n.op == LaneOp::kPhi || n.op >= LaneOp::kFixedLoad || n.a < 0) continue;
+    bool is_same = true;
+    for (int o : {n.a, n.b, n.c}) is_same = is_same && (o < 0 || step_of(o) == 0);
+    if (is_same) steps[i] = 0;
+    if (is_same || !is_word || !step_of(n.a) || (n.b >= 0 && !step_of(n.b))) continue;
+    const auto constant = [&](int id) -> std::optional<int64_t> {
+      const LaneNode& c = nodes[static_cast<std::size_t>(id)];
+      if (c.op != LaneOp::kConstant) return std::nullopt;
+      return SignExtended(c.bits, 4);
+    };
+    if (n.op == LaneOp::kAdd) steps[i] = *step_of(n.a) + *step_of(n.b);
+    if (n.op == LaneOp::kSub) steps[i] = *step_of(n.a) - *step_of(n.b);
+    if (n.op == LaneOp::kMul && constant(n.b)) steps[i] = *step_of(n.a) * *constant(n.b);
+    if (n.op == LaneOp::kBitcast && IsIntegral(nodes[static_cast<std::size_t>(n.a)].type)) steps[i] = step_of(n.a);
+    // Of 32 bits, as the values are.
+    if (steps[i]) steps[i] = static_cast<int32_t>(static_cast<uint32_t>(*steps[i]));
+  }
+  return steps;
 }
 
 }  // namespace krafla::cpu::native

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ enum class LaneOp : uint8_t {
   kNot,  // integers and preds
   kShl,
   kShr,
-  kSar,       // by any amount, unsigned: all bits gone, or the sign, from the width on
-  kMulHigh,   // s32, u32: the upper half of the product
+  kSar,       // by any amount, unsigned: all bits gone, or the sign, from the width on. Of 8 and 16 bits: AVX-512 alone
+  kMulHigh,   // integers of 16 and 32 bits: the upper half of the product
   kMulLow32,  // u64: the product of the lower halves
   kPopcount,
   kClz,  // integers of 32 and 64 bits
@@ -96,6 +97,15 @@ inline ElementType UnsignedOfWidth(int width) {
          : width == 4 ? ElementType::kU32
                       : ElementType::kU64;
 }
+inline ElementType SignedOfWidth(int width) {
+  return width == 1   ? ElementType::kS8
+         : width == 2 ? ElementType::kS16
+         : width == 4 ? ElementType::kS32
+                      : ElementType::kS64;
+}
+inline int64_t SignExtended(uint64_t bits, int width) {
+  return static_cast<int64_t>(bits << (64 - 8 * width)) >> (64 - 8 * width);
+}
 
 // Memory that a loop goes along, or a value that it takes.
 struct LaneStream {
@@ -117,6 +127,7 @@ struct LaneStream {
 };
 
 inline constexpr int kMaxInterleaved = 4;
+inline constexpr int kMaxInterleavedBytes = 8;  // of one or two bytes: 2, 4 or 8
 // Lanes that are taken from short rows at once, out of so many elements that lie one behind the other, or twice as
 // many.
 constexpr int LanesOfShortRows(int width) { return width == 8 ? 8 : 16; }
@@ -126,8 +137,9 @@ int64_t WindowOfShortRows(int lanes, int64_t columns, int64_t row_stride, int64_
 struct LaneStore {
   int stream = 0;
   int node = 0;
-  int mask = -1;                                              // a pred; not with an interleaved stream
-  std::array<int, kMaxInterleaved - 1> parts = {-1, -1, -1};  // of an interleaved stream: those behind `node`
+  int mask = -1;  // a pred; not with an interleaved stream
+  std::array<int, kMaxInterleavedBytes - 1> parts = {-1, -1, -1, -1, -1, -1, -1};  // of an interleaved stream: those
+                                                                                   // behind `node`
 };
 
 // Nodes [begin, end) run only where `condition` holds for some lane. Their values are used by each other and by the
@@ -160,6 +172,8 @@ struct LaneGraph {
   std::string Key() const;
   // Which nodes the stores need, and those that are stores.
   std::vector<bool> Used() const;
+  // What each node's value grows by from one column to the next, where that is the same throughout a row.
+  std::vector<std::optional<int64_t>> ColumnSteps() const;
 };
 
 // What a compiled graph is called with: a stream each.

@@ -124,6 +124,10 @@ struct LaneF64Ops : LaneNumbers<ElementType::kF64, ElementType::kU64, ElementTyp
     return {builder->Bitcast(bits, kF)};
   }
   F FromIntU(I a) const { return {Do(LaneOp::kIntToFloat, kF, builder->Bitcast(a.id, kS))}; }
+  F WithSign(F x, F from) const {
+    const int sign = Do(LaneOp::kAnd, kU, Bits(from), K(uint64_t{1} << 63));
+    return {builder->Bitcast(Do(LaneOp::kOr, kU, Bits(x), sign), kF)};
+  }
 
   I IAdd(I a, I b) const { return Word(Do(LaneOp::kAdd, kU, a.id, b.id)); }
   I ISub(I a, I b) const { return Word(Do(LaneOp::kSub, kU, a.id, b.id)); }

@@ -173,6 +173,7 @@ std::shared_ptr<const NativeCode> Compile(const LaneGraph& graph) {
 }
 
 bool HasRoutines() { return HasNativeCode() && Target() == X86Target::kAvx512; }
+bool HasByteShuffles() { return HasRoutines() && HasAvx512Vbmi(); }
 std::shared_ptr<const RoutineCode> Compile(const Routine& routine) {
   for (const LaneGraph& g : routine.blocks)
     if (!CanEmit(X86Target::kAvx512, g)) return nullptr;
@@ -195,6 +196,7 @@ std::shared_ptr<const RoutineCode> Compile(const Routine& routine) {
 }
 #else
 bool HasRoutines() { return false; }
+bool HasByteShuffles() { return false; }
 std::shared_ptr<const RoutineCode> Compile(const Routine&) { return nullptr; }
 NativeUse UseOfNativeCode() { return NativeUse::kNever; }
 void UseNarrowVectors(bool) {}

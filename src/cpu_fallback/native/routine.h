@@ -68,6 +68,8 @@ class RoutineCode {
 
 // Whether this processor has such code.
 bool HasRoutines();
+// Whether bytes can be put into any order within vectors, too.
+bool HasByteShuffles();
 // Null: there is none for all of it.
 std::shared_ptr<const RoutineCode> Compile(const Routine& routine);
 

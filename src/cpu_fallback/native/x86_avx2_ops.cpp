@@ -126,6 +126,7 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kShr:
     case LaneOp::kSar: return EmitShift(id);
     case LaneOp::kMulHigh: {
+      if (width == 2) return Binary(id, is_signed ? Inst::kIdVpmulhw : Inst::kIdVpmulhuw, true);
       const InstId op = is_signed ? Inst::kIdVpmuldq : Inst::kIdVpmuludq;
       const Vec a = Register(n.a), b = Register(n.b);
       const Vec even = Make(width, Inst::kIdVpsrlq, Make(width, op, a, b), Imm(32));

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <optional>
 
 #include "cpu_fallback/native/x86_emitter.h"
 #include "numerics/nan.h"
@@ -52,6 +54,8 @@ class Avx512Emitter {
     lanes_ = LanesOf(X86Target::kAvx512, graph);
     for (auto& values : values_) values.resize(graph.nodes.size());
     fixed_.resize(graph.nodes.size(), false);
+    in_body_ = used_;
+    row_places_of_.resize(graph.nodes.size());
   }
 
   void Run() {
@@ -70,6 +74,8 @@ class Avx512Emitter {
       bases_[s] = cc_.newIntPtr();
       cc_.mov(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument))));
     }
+    steps_ = graph_.ColumnSteps();
+    FindRowValues();
     HoistConstants();
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       if (used_[i] && graph_.nodes[i].op == LaneOp::kUniform) LoadOne(static_cast<int>(i));
@@ -226,6 +232,13 @@ class Avx512Emitter {
     return kind == LaneStream::Kind::kStrided || kind == LaneStream::Kind::kInterleaved;
   }
 
+  // What is the same throughout a row (x86_avx512_values.cpp).
+  bool IsRowValue(std::size_t id) const;
+  bool IsAlongRow(std::size_t id) const;
+  void FindRowValues();
+  void EmitRowValues();
+  void LoadAlongRow(int id);
+
   // Loops.
   void StartRow();
   void EndRow();
@@ -243,15 +256,7 @@ class Avx512Emitter {
   void MakeTailMask(const x86::Gp& count);
   // Elements of the last lane's that may not be touched.
   static int Behind(const LaneStream& s) { return s.reach == 0 ? 0 : s.stride - s.reach; }
-  bool HasInterleaved(int parts, int behind) const {
-    return std::ranges::any_of(graph_.streams, [&](const LaneStream& s) {
-      return s.kind == LaneStream::Kind::kInterleaved && s.stride == parts && Behind(s) == behind;
-    });
-  }
-  x86::KReg& PartTail(int parts, int behind, int vector) {
-    return part_tails_[static_cast<std::size_t>(parts)][static_cast<std::size_t>(behind)]
-                      [static_cast<std::size_t>(vector)];
-  }
+  x86::KReg PartTail(int parts, int behind, int vector);
   void Body(bool is_tail, int vectors);
 
   // In a routine each node has lanes of its own, in a vector of the next power of two.
@@ -455,9 +460,13 @@ class Avx512Emitter {
   void EmitPut(int id);
 
   void EmitPart(int id);
+  void LoadParts(std::size_t stream);
+  const std::vector<x86::Vec>& EveryOther(std::size_t stream, int level, int part);
   void StoreParts(const LaneStore& s);
   template <class Function>
   x86::Vec Sequence(int width, Function function);
+  template <class Function>
+  x86::Vec PermuteTwo(int width, const x86::Vec& a, const x86::Vec& b, Function place);
   void MergePart(const x86::Vec& to, const x86::Vec& places, const x86::Vec& from, int width, uint32_t lanes);
   x86::Mem PartAddress(std::size_t stream, int part) const {
     const LaneStream& s = graph_.streams[stream];
@@ -470,6 +479,7 @@ class Avx512Emitter {
   void EmitExtremum(int id);
   void EmitDivide(int id);
   void EmitShift(int id);
+  void EmitShiftOfBytes(int id);
   void EmitSelect(int id);
   void EmitMulHigh(int id);
   void EmitMulBytes(int id);
@@ -524,10 +534,15 @@ class Avx512Emitter {
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_;
-  std::array<std::array<std::array<x86::KReg, kMaxInterleaved>, kMaxInterleaved>, kMaxInterleaved + 1>
-      part_tails_;  // by parts, Behind
-  std::array<std::vector<std::array<x86::Vec, kMaxInterleaved>>, kVectors>
-      part_vectors_;                  // of interleaved streams, as loaded
+  x86::Gp tail_count_;
+  std::map<std::array<int, 3>, x86::KReg> part_tails_;  // of this tail: by parts, Behind, vector
+  // Of interleaved streams: by level, which halves the parts, and part, the vectors that hold its elements.
+  std::array<std::vector<std::map<std::pair<int, int>, std::vector<x86::Vec>>>, kVectors> part_vectors_;
+  // Of the loop alone: what each node grows by along a row; what is still to be computed in the body; where the row of
+  // a gather begins that goes along it.
+  std::vector<std::optional<int64_t>> steps_;
+  std::vector<bool> in_body_;
+  std::vector<x86::Gp> row_places_of_;
   std::vector<RowPlace> row_places_;  // of this vector
   std::vector<RowTable> row_tables_;
   bool is_tail_ = false;

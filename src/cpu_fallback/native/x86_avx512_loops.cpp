@@ -17,6 +17,7 @@ void Avx512Emitter::StartRow() {
     if (graph_.nodes[i].op == LaneOp::kRow) LoadOne(static_cast<int>(i));
     if (graph_.nodes[i].op == LaneOp::kRamp) StartRamp(static_cast<int>(i));
   }
+  EmitRowValues();
 }
 
 void Avx512Emitter::EndRow() {
@@ -35,7 +36,7 @@ void Avx512Emitter::Advance(int vectors) {
   }
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     const LaneNode& n = graph_.nodes[i];
-    if (!used_[i] || n.op != LaneOp::kRamp) continue;
+    if (!in_body_[i] || n.op != LaneOp::kRamp) continue;
     const auto step = static_cast<uint32_t>(n.bits) * static_cast<uint32_t>(vectors * lanes_);
     const x86::Vec v = values_[0][i].v;
     Emit(Inst::kIdVpaddd, v, v, BroadcastConstant(step, 4));
@@ -83,29 +84,36 @@ void Avx512Emitter::MakeTailMask(const x86::Gp& count) {
   cc_.bzhi(bits, bits, count);
   tail_ = cc_.newKq();
   cc_.kmovq(tail_, bits);
-  for (int parts = 2; parts <= kMaxInterleaved; ++parts) {
-    for (int behind = 0; behind < parts; ++behind) {
-      if (!HasInterleaved(parts, behind)) continue;
-      const x86::Gp all = cc_.newInt64(), rest = cc_.newUInt64();
-      cc_.imul(all, count, parts);
-      if (behind > 0) cc_.sub(all, behind);
-      cc_.mov(rest, -1);
-      cc_.bzhi(rest, rest, all);
-      for (int v = 0; v < parts; ++v) {
-        x86::KReg& k = PartTail(parts, behind, v);
-        k = cc_.newKq();
-        cc_.kmovq(k, rest);
-        if (v + 1 < parts) cc_.shr(rest, lanes_);
-      }
-    }
-  }
+  tail_count_ = count;
+  part_tails_.clear();
+}
+
+// Of vector `vector` of those that hold the tail's elements.
+x86::KReg Avx512Emitter::PartTail(int parts, int behind, int vector) {
+  const auto [it, is_new] = part_tails_.try_emplace({parts, behind, vector});
+  if (!is_new) return it->second;
+  const x86::Gp left = cc_.newInt64(), limit = cc_.newInt64();
+  const x86::Gp bits = cc_.newUInt64();
+  cc_.imul(left, tail_count_, parts);
+  cc_.sub(left, behind + vector * lanes_);
+  cc_.xor_(limit.r32(), limit.r32());
+  cc_.test(left, left);
+  cc_.cmovs(left, limit);
+  cc_.mov(limit, lanes_);
+  cc_.cmp(left, limit);
+  cc_.cmovg(left, limit);
+  cc_.mov(bits, -1);
+  cc_.bzhi(bits, bits, left);
+  it->second = cc_.newKq();
+  cc_.kmovq(it->second, bits);
+  return it->second;
 }
 
 void Avx512Emitter::Body(bool is_tail, int vectors) {
   is_tail_ = is_tail;
   row_places_.clear();
   for (auto& all : part_vectors_)
-    for (auto& loaded : all) loaded = {};
+    for (auto& loaded : all) loaded.clear();
   for (std::size_t v = 0; v < kVectors; ++v)
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const LaneOp op = graph_.nodes[i].op;
@@ -130,7 +138,7 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
       }
       ++region;
     }
-    if (i >= graph_.nodes.size() || !used_[i]) continue;
+    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i]) continue;
     UseLanesOf(id);
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);
     vector_ = 0;

@@ -254,19 +254,60 @@ void Avx512Emitter::EmitDivide(int id) {
 
 void Avx512Emitter::EmitShift(int id) {
   const LaneNode& n = At(id);
-  const bool is_wide = WidthOf(n.type) == 8;
+  const int width = WidthOf(n.type);
+  if (width == 1) return EmitShiftOfBytes(id);
   const x86::Vec v = NewOf(n.type), a = Register(n.a);
   if (At(n.b).op == LaneOp::kConstant) {
-    const InstId op = n.op == LaneOp::kShl   ? (is_wide ? Inst::kIdVpsllq : Inst::kIdVpslld)
-                      : n.op == LaneOp::kShr ? (is_wide ? Inst::kIdVpsrlq : Inst::kIdVpsrld)
-                                             : (is_wide ? Inst::kIdVpsraq : Inst::kIdVpsrad);
+    const InstId op = n.op == LaneOp::kShl   ? OfWidth(width, 0, Inst::kIdVpsllw, Inst::kIdVpslld, Inst::kIdVpsllq)
+                      : n.op == LaneOp::kShr ? OfWidth(width, 0, Inst::kIdVpsrlw, Inst::kIdVpsrld, Inst::kIdVpsrlq)
+                                             : OfWidth(width, 0, Inst::kIdVpsraw, Inst::kIdVpsrad, Inst::kIdVpsraq);
     Emit(op, v, a, Imm(static_cast<int>(std::min<uint64_t>(At(n.b).bits, 255))));
   } else {
-    const InstId op = n.op == LaneOp::kShl   ? (is_wide ? Inst::kIdVpsllvq : Inst::kIdVpsllvd)
-                      : n.op == LaneOp::kShr ? (is_wide ? Inst::kIdVpsrlvq : Inst::kIdVpsrlvd)
-                                             : (is_wide ? Inst::kIdVpsravq : Inst::kIdVpsravd);
+    const InstId op = n.op == LaneOp::kShl   ? OfWidth(width, 0, Inst::kIdVpsllvw, Inst::kIdVpsllvd, Inst::kIdVpsllvq)
+                      : n.op == LaneOp::kShr ? OfWidth(width, 0, Inst::kIdVpsrlvw, Inst::kIdVpsrlvd, Inst::kIdVpsrlvq)
+                                             : OfWidth(width, 0, Inst::kIdVpsravw, Inst::kIdVpsravd, Inst::kIdVpsravq);
     Emit(op, v, a, RegisterOrMemory(n.b));
   }
+  Set(id, v);
+}
+
+// There are shifts of words alone.
+void Avx512Emitter::EmitShiftOfBytes(int id) {
+  const LaneNode& n = At(id);
+  const x86::Vec v = NewOf(n.type), a = Register(n.a);
+  if (At(n.b).op == LaneOp::kConstant) {
+    const bool is_arithmetic = n.op == LaneOp::kSar;
+    const auto by = static_cast<int>(std::min<uint64_t>(At(n.b).bits, is_arithmetic ? 7 : 8));
+    Emit(n.op == LaneOp::kShl ? Inst::kIdVpsllw : Inst::kIdVpsrlw, v, a, Imm(by));
+    Emit(Inst::kIdVpandd, v, v, LoadConstant(n.op == LaneOp::kShl ? (0xffu << by) & 0xffu : 0xffu >> by, 1));
+    if (is_arithmetic) {
+      const x86::Vec sign = LoadConstant(0x80u >> by, 1);
+      Emit(Inst::kIdVpxord, v, v, sign);
+      Emit(Inst::kIdVpsubb, v, v, sign);
+    }
+    return Set(id, v);
+  }
+  const x86::Vec by = Register(n.b), low = LoadConstant(0x00ff, 2);
+  const x86::Vec even_by = NewOf(n.type), odd_by = NewOf(n.type), even = NewOf(n.type), odd = NewOf(n.type);
+  Emit(Inst::kIdVpandd, even_by, by, low);
+  Emit(Inst::kIdVpsrlw, odd_by, by, Imm(8));
+  if (n.op == LaneOp::kShl) {
+    Emit(Inst::kIdVpsllvw, even, a, even_by);
+    Emit(Inst::kIdVpandnd, odd, low, a);
+    Emit(Inst::kIdVpsllvw, odd, odd, odd_by);
+  } else if (n.op == LaneOp::kShr) {
+    Emit(Inst::kIdVpandd, even, a, low);
+    Emit(Inst::kIdVpsrlvw, even, even, even_by);
+    Emit(Inst::kIdVpsrlvw, odd, a, odd_by);
+  } else {
+    Emit(Inst::kIdVpsllw, even, a, Imm(8));
+    Emit(Inst::kIdVpsravw, even, even, even_by);
+    Emit(Inst::kIdVpsrlw, even, even, Imm(8));
+    Emit(Inst::kIdVpsravw, odd, a, odd_by);
+  }
+  // The low bytes of `even`, the high ones of `odd`.
+  Emit(Inst::kIdVmovdqa32, v, low);
+  Emit(Inst::kIdVpternlogd, v, even, odd, Imm(0xca));
   Set(id, v);
 }
 
@@ -280,6 +321,7 @@ void Avx512Emitter::EmitSelect(int id) {
 
 void Avx512Emitter::EmitMulHigh(int id) {
   const LaneNode& n = At(id);
+  if (WidthOf(n.type) == 2) return Binary(id, IsSigned(n.type) ? Inst::kIdVpmulhw : Inst::kIdVpmulhuw, true);
   const InstId op = IsSigned(n.type) ? Inst::kIdVpmuldq : Inst::kIdVpmuludq;
   const x86::Vec a = Register(n.a), b = Register(n.b);
   const x86::Vec even = NewOf(n.type), odd = NewOf(n.type), x = NewOf(n.type), y = NewOf(n.type), v = NewOf(n.type);

@@ -41,6 +41,7 @@ void Avx512Emitter::LoadApart(const x86::Vec& v, int width, Function from) {
 // Lanes behind the last element take the first one's place. Preds may leave none, and are for the processor's gather.
 void Avx512Emitter::EmitGather(int id) {
   const LaneNode& n = At(id);
+  if (row_places_of_[static_cast<std::size_t>(id)].isValid()) return LoadAlongRow(id);
   const int width = WidthOf(n.type);
   const x86::Vec v = NewVector(width);
   x86::Vec places = Register(n.a);

@@ -144,6 +144,8 @@ bool HasTarget(X86Target target) {
   return false;
 }
 
+bool HasAvx512Vbmi() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_VBMI(); }
+
 bool CanEmit(X86Target target, const LaneGraph& graph) {
   switch (target) {
     case X86Target::kAvx2: return HasAvx2For(graph);

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions: between compute types, to the precision of a storage type, and from and to what is stored.
+#include "cpu_fallback/native/lane_builder.h"
+#include "ir/mini_float.h"
+#include "numerics/nan.h"
+
+namespace krafla::cpu::native {
+
+const MiniFloat* ByteFormat(ElementType storage) {
+  return StorageBytes(storage) == 1 ? FindMiniFloat(storage) : nullptr;
+}
+
+// A float made of an integer of 8 bits.
+bool LaneBuilder::IsOfAByte(int id) const {
+  if (node(id).op != LaneOp::kIntToFloat) return false;
+  const LaneNode& integer = node(node(id).a);
+  return integer.op == LaneOp::kExtend && StorageBytes(TypeOf(integer.a)) == 1;
+}
+
+std::optional<LaneBuilder::Value> LaneBuilder::Converted(ElementType to, Value x) {
+  const ElementType from = TypeOf(x.node);
+  if (from == to) return x;
+  if (to == ElementType::kPred) return Value{Compare(LaneOp::kNe, x.node, Constant(from, 0))};
+  if (from == ElementType::kPred) return Value{Select(x.node, ConstantOf(to, 1), ConstantOf(to, 0))};
+  const int from_width = StorageBytes(from), to_width = StorageBytes(to);
+  if (IsFloat(from) && IsFloat(to)) {
+    const int number = Add(LaneOp::kFloatToFloat, to, x.node);
+    // A pending NaN stays one, of whatever sign.
+    if (x.nans == Nans::kPending) return Value{number, Nans::kPending};
+    return Value{number, Nans::kSigned};
+  }
+  if (IsFloat(from)) {
+    if (to_width >= 4) return Value{Add(LaneOp::kFloatToInt, to, x.node)};
+    const ElementType word = ElementType::kS32;
+    const int bits = BitWidth(to);
+    const int64_t low = IsSigned(to) ? -(int64_t{1} << (bits - 1)) : 0,
+                  high = (int64_t{1} << (IsSigned(to) ? bits - 1 : bits)) - 1;
+    int v = Add(LaneOp::kFloatToInt, word, x.node);
+    v = Add(LaneOp::kMin, word, Add(LaneOp::kMax, word, v, Constant(word, static_cast<uint64_t>(low))),
+            Constant(word, static_cast<uint64_t>(high)));
+    return Value{Add(LaneOp::kTruncate, to, v)};
+  }
+  if (IsFloat(to)) {
+    if (from_width >= 4) return Value{Add(LaneOp::kIntToFloat, to, x.node)};
+    return Value{Add(LaneOp::kIntToFloat, to, Add(LaneOp::kExtend, ElementType::kS32, x.node))};
+  }
+  if (to_width == from_width) return Value{Bitcast(x.node, to)};
+  return Value{Add(to_width > from_width ? LaneOp::kExtend : LaneOp::kTruncate, to, x.node)};
+}
+
+std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType storage) {
+  const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  if (TypeOf(x.node) != f) return std::nullopt;
+  if (storage == ElementType::kF16) {
+    const int half = Add(LaneOp::kFloatToHalf, ElementType::kU16, x.node);
+    const int number = Add(LaneOp::kHalfToFloat, f, half);
+    return Value{number, x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
+  }
+  if (storage == ElementType::kBF16) {
+    if (IsOfAByte(x.node)) return x;  // eight bits are all that the format has
+    const int bits = Bitcast(x.node, u);
+    const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
+    const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
+    const int number = Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
+    // The rounding may carry a NaN's bits away.
+    if (x.nans == Nans::kPending)
+      return Value{Select(Compare(LaneOp::kEq, x.node, x.node), number, Constant(f, kNanF32))};
+    return Value{QuietNanOf(x.node, number)};
+  }
+  if (const MiniFloat* format = ByteFormat(storage))
+    return Value{DecodeFrom(*this, EncodeAs(*this, Seen(x), *format), *format)};
+  return std::nullopt;
+}
+
+std::optional<LaneBuilder::Value> LaneBuilder::Widen(int stored, ElementType storage) {
+  const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  if (const MiniFloat* format = ByteFormat(storage))
+    return Value{DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format)};
+  if (storage == ElementType::kF16) { return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned}; }
+  if (storage == ElementType::kBF16)
+    return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};
+  if (IsIntegral(storage) && StorageBytes(storage) < 4)
+    return Value{Add(LaneOp::kExtend, IsSigned(storage) ? ElementType::kS32 : ElementType::kU32, stored)};
+  return std::nullopt;
+}
+
+std::optional<int> LaneBuilder::Narrow(Value value, ElementType storage, bool rounds) {
+  if (const MiniFloat* format = ByteFormat(storage)) {
+    if (TypeOf(value.node) != ElementType::kF32) return std::nullopt;
+    return Add(LaneOp::kTruncate, ElementType::kU8, EncodeAs(*this, Seen(value), *format));
+  }
+  if (rounds) {
+    if (storage == ElementType::kF16) {
+      const int x = value.nans == Nans::kPending ? Settle(value.node) : QuietNanOf(value.node, value.node);
+      return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
+    }
+    if (storage != ElementType::kBF16) return std::nullopt;
+    const std::optional<Value> rounded = Rounded(value, storage);
+    if (!rounded) return std::nullopt;
+    value = *rounded;
+  }
+  const int x = Seen(value);
+  const ElementType u = ElementType::kU32;
+  if (storage == ElementType::kF16) return Add(LaneOp::kFloatToHalf, ElementType::kU16, x);
+  if (storage == ElementType::kBF16)
+    return Add(LaneOp::kTruncate, ElementType::kU16, Add(LaneOp::kShr, u, Bitcast(x, u), Constant(u, 16)));
+  if (IsIntegral(storage) && StorageBytes(storage) < 4 && StorageBytes(TypeOf(x)) == 4)
+    return Add(LaneOp::kTruncate, UnsignedOfWidth(StorageBytes(storage)), x);
+  return std::nullopt;
+}
+
+}  // namespace krafla::cpu::native
