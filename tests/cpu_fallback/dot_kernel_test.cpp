@@ -108,6 +108,22 @@ TEST(DotKernelTest, BatchesOfTinyMatrices) {
           }
 }
 
+// Rows by rows, and small matrices of f64: lines of a vector, of two, and ends of them.
+TEST(DotKernelTest, BatchesOfShortMatrices) {
+  using enum ElementType;
+  struct Size {
+    int64_t m, n, k;
+  };
+  for (const Size& s :
+       {Size{8, 8, 8}, {1, 1, 64}, {1, 1, 7}, {6, 1, 6}, {9, 5, 17}, {13, 16, 33}, {2, 11, 3}, {4, 9, 8}})
+    for (const Dims& batch : {Dims{37}, Dims{3, 21}, Dims{5}})
+      for (bool transposed : {false, true})
+        for (ElementType t : {kF32, kF64}) {
+          CheckDot({batch, s.m, s.n, s.k, t, t, t, t, transposed, false});
+          CheckDot({batch, s.m, s.n, s.k, t, t, t, t, false, transposed, true, After::kTransposedStore});
+        }
+}
+
 TEST(DotKernelTest, ProductsOfDepthOne) {
   using enum ElementType;
   for (const Dims& batch : {Dims{}, Dims{5}, Dims{2, 3}})

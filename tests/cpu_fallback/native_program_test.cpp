@@ -79,6 +79,31 @@ TEST(NativeProgram, RowsOfATable) {
     }
 }
 
+// Rows of 8 and of 16 elements, each of which becomes numbers: as many vectors hold as many rows.
+TEST(NativeProgram, RowsOfAVector) {
+  for (const char* t : {"f32", "f64", "s32"})
+    for (int columns : {8, 16}) {
+      const std::string type(t), n = std::to_string(columns), all = type + "[1001," + n + "]";
+      const std::string combine = "c { a = " + type + "[] parameter(0)\n  b = " + type +
+                                  "[] parameter(1)\n  s = " + type + "[] add(a, b)\n  ROOT r = " + type +
+                                  "[] subtract(s, b) }\n";
+      ExpectSameBits("HloModule m\n" + combine + "ENTRY e {\n  x = " + all + " parameter(0)\n  y = " + type + "[" + n +
+                     "] parameter(1)\n  ys = " + all + " broadcast(y), dimensions={1}\n  m = " + all +
+                     " multiply(x, ys)\n  z = " + type + "[] constant(3)\n  ROOT r = " + type +
+                     "[1001] reduce(m, z), dimensions={1}, to_apply=c\n}\n");
+      std::string body, last;
+      for (int c = 0; c < columns - 3; ++c) {
+        const std::string i = std::to_string(c);
+        body += "  part" + i + " = " + type + "[1001,1] slice(x), slice={[0:1001], [" + i + ":" +
+                std::to_string(c + 1) + "]}\n  sum" + i + " = " + type + "[1001,1] add(part" + i + ", " +
+                (c == 0 ? "part0" : last) + ")\n";
+        last = "sum" + i;
+      }
+      ExpectSameBits(Of("  x = " + all + " parameter(0)\n",
+                        body + "  ROOT r = " + type + "[1001,1] multiply(" + last + ", sum0)"));
+    }
+}
+
 TEST(NativeProgram, DividesBytes) {
   for (int d : {2, 3, 7, 10, 127, 128, 200, 255})
     for (const char* op : {"divide", "remainder"})

@@ -180,7 +180,6 @@ std::vector<Case> AllCases() {
 // What has no native code: by name, so that nothing drops out unseen.
 bool IsLeftToTheInterpreter(const Case& c) {
   const BlockKey& k = c.key;
-  if (k.op == NodeOp::kRound) return k.operand == ElementType::kF64;
   if (k.op != NodeOp::kHlo) return false;
   if (IsFloat(k.type)) return k.opcode == Opcode::kRemainder;
   if (!IsIntegral(k.type)) return false;

@@ -9,6 +9,7 @@
 #include "cpu_fallback/kernels/gemv.h"
 #include "cpu_fallback/kernels/outer_product.h"
 #include "cpu_fallback/kernels/shared_product.h"
+#include "cpu_fallback/kernels/short_products.h"
 #include "cpu_fallback/kernels/tiny_products.h"
 
 namespace krafla::cpu {
@@ -83,6 +84,8 @@ class DotRun final : public CpuKernel {
                     std::byte* scratch) const {
     if (tiny_) {
       tiny_->Run(lhs, rhs, to, pool);
+    } else if (short_) {
+      short_->Run(lhs, rhs, to, pool);
     } else if (outer_) {
       RunOuterProduct(*outer_, lhs, rhs, to, pool);
     } else if (gemv_) {
@@ -146,6 +149,11 @@ class DotRun final : public CpuKernel {
       writes_result_ = own_direct;
       return;
     }
+    if (own_direct && ShortProducts::Takes(own)) {
+      short_.emplace(own);
+      writes_result_ = true;
+      return;
+    }
     if (SharedProduct::Takes(own)) {
       shared_.emplace(own, threads);
       product_scratch_ = shared_->scratch_bytes();
@@ -206,6 +214,7 @@ class DotRun final : public CpuKernel {
   int64_t count_ = 0;
   Epilogue epilogue_;
   std::optional<TinyProducts> tiny_;
+  std::optional<ShortProducts> short_;
   std::optional<GemmProblem> outer_;
   std::optional<Gemv> gemv_;
   std::optional<SharedProduct> shared_;

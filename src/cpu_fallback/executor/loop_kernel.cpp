@@ -41,6 +41,8 @@ int64_t TileElements(const ElementProgram& program) {
 
 // Native code has few arrays or none: then what a tile costs by itself is spread over more elements.
 constexpr int64_t kNativeTile = 32768;
+// Of so few elements a tile is what a call costs, several times at the most: no thread is woken for less.
+constexpr int64_t kLeastNativeTile = 2048;
 constexpr int64_t kNativeRegisters = 24 * 1024;
 
 // A program that moves elements along memory needs no arrays: they go from one buffer to the other.
@@ -66,14 +68,16 @@ Result<BlockProgram> CompileTiled(const ElementProgram& program, int64_t runs, T
   for (int64_t d : program.space.dims()) elements = CheckedMul(elements, d).value_or(INT64_MAX);
   const int64_t usual = TileElements(program);
   // Tiles for several threads should be left.
-  const int64_t large = std::min(elements / 16 / 64 * 64, kNativeTile);
+  const int64_t shared = std::min(elements / 16 / 64 * 64, kNativeTile);
+  const int64_t large = std::max(shared, std::min(RoundUp(elements, 64), kLeastNativeTile));
   if (native::HasNativeCode() && large > usual) {
     tile = ChooseTile(program, {.max_elements = large, .few_columns = large / 2});
     KRAFLA_ASSIGN(
         BlockProgram native,
         BlockProgram::Compile(program, {.tile = tile, .memory_is_constant = true, .elements = elements, .runs = runs}));
     if (native.native_count() > 0 && native.frame_bytes() <= kNativeRegisters) {
-      if (native.TakesPlanes()) AddPlanes(program, large, tile);
+      // A kernel of one tile, which a loop may have as an instruction, has no planes.
+      if (native.TakesPlanes() && large == shared) AddPlanes(program, large, tile);
       return native;
     }
   }

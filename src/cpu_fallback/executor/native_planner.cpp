@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "cpu_fallback/executor/iteration.h"
-#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 

@@ -11,6 +11,7 @@
 
 #include "cpu_fallback/executor/block_program.h"
 #include "cpu_fallback/native/lane_builder.h"
+#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 
@@ -53,7 +54,13 @@ class NativePlanner {
   int64_t LaneStride(const Access& a) const { return along_rows_ ? a.row_stride : a.column_stride; }
   int64_t RowStride(const Access& a) const { return along_rows_ ? 0 : a.row_stride; }
   bool IsSideBySide(const Access& a) const {
-    return LaneStride(a) >= 2 && (LaneStride(a) <= native::kMaxInterleaved || LaneStride(a) * a.width == 8);
+    const int64_t stride = LaneStride(a);
+    return stride >= 2 && (stride <= native::kMaxInterleaved || stride * a.width == 8 || IsInLine(a));
+  }
+  // 8 or 16 wide elements, half of which at least are loaded: as many vectors, of which all are wanted.
+  bool IsInLine(const Access& a) const {
+    const int64_t stride = LaneStride(a);
+    return a.width >= 4 && (stride == 8 || stride == 16) && stride * a.width <= 64 && native::HasRoutines();
   }
   bool IsReachable(const Access& a, bool is_store) const;
   bool CanStore(int access) const { return IsReachable(AccessOf(access), true) || interleaved_.contains(access); }

@@ -5,7 +5,6 @@
 
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/native_planner.h"
-#include "cpu_fallback/native/routine.h"
 
 namespace krafla::cpu {
 
@@ -54,8 +53,8 @@ bool NativePlanner::HasNarrowLanes() const {
          });
 }
 
-// Loads of some of 2 to 4 elements (of bytes: 8) that lie side by side, and stores of all of them. What lies between
-// the first and the last element of a load may be read too.
+// Loads of some of 2 to 4 elements (of bytes: 8, of half of all: 16) that lie side by side, and stores of all of them.
+// What lies between the first and the last element of a load may be read too.
 void NativePlanner::FindInterleaved() {
   has_narrow_lanes_ = HasNarrowLanes();
   for (Step::Kind kind : {Step::Kind::kLoad, Step::Kind::kStore}) {
@@ -65,7 +64,9 @@ void NativePlanner::FindInterleaved() {
       const Access& a = AccessOf(s.access);
       if (a.mask >= 0 || a.offsets >= 0 || !IsSideBySide(a)) continue;
       const bool is_store = kind == Step::Kind::kStore;
-      if (a.width < 4 ? (!is_store || has_narrow_lanes_) && IsPacked(a) : IsReachable(a, is_store))
+      const bool is_line = IsInLine(a) && !is_store && GoesAlong(RowStride(a), LaneStride(a));
+      if (a.width < 4 ? (!is_store || has_narrow_lanes_) && IsPacked(a)
+                      : is_line || (IsReachable(a, is_store) && !IsInLine(a)))
         candidates.push_back(s.access);
     }
     // Programs have few of them; many are not worth the comparing.
@@ -83,6 +84,7 @@ void NativePlanner::FindInterleaved() {
         if (part && *part >= 0 && *part < parts) found.try_emplace(static_cast<int>(*part), c);
       }
       if (kind == Step::Kind::kStore && static_cast<int>(found.size()) < parts) continue;
+      if (IsInLine(AccessOf(first)) && static_cast<int>(found.size()) < parts / 2) continue;
       for (const auto& [part, access] : found) interleaved_[access] = {first, part, parts, found.rbegin()->first + 1};
     }
   }

@@ -29,7 +29,7 @@ constexpr int64_t kTileElements = 2048;
 // less.
 constexpr int64_t kDenseBytes = 65536;
 constexpr int64_t kDenseColumns = 4096;
-constexpr int64_t kNativeElements = 8192;
+constexpr int64_t kNativeElements = 4096;
 constexpr int64_t kSummedLanes = 64;  // that a row is added in
 constexpr int64_t kFewColumns = 16;
 constexpr int64_t kPairedRow = 64;

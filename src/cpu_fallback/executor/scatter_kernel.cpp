@@ -256,7 +256,7 @@ void ScatterRun::CombineElements(std::span<std::byte* const> bindings, std::byte
         MoveTile(width, memory + (from + begin * row_update_stride_) * width, {0, row_update_stride_}, raw, {0, 1}, 1,
                  now);
       } else {
-        for (int64_t i = 0; i < now; ++i) std::memcpy(raw + i * width, memory + starts[begin + i] * width, At(width));
+        TakeElements(width, memory, starts + begin, now, raw);
       }
       params[k] = raw;
       if (widen_[operand] != nullptr) {
@@ -271,7 +271,7 @@ void ScatterRun::CombineElements(std::span<std::byte* const> bindings, std::byte
       StoredResult(scratch, k, now, narrow, result);
       const int width = StorageBytes(body_.types[k]);
       std::byte* output = bindings[At(body_.outputs[k])];
-      for (int64_t i = 0; i < now; ++i) std::memcpy(output + starts[begin + i] * width, result + i * width, At(width));
+      PutElements(width, result, starts + begin, now, output);
     }
     begin = end;
   }

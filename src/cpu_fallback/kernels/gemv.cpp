@@ -19,6 +19,27 @@
 #define KRAFLA_CPU_GEMV_TURNS
 namespace krafla::cpu {
 constexpr int64_t kGemvTurns = 128;
+constexpr int64_t kSmallBytes = 32768;  // a matrix that one thread goes through
+constexpr int64_t kTasksBetweenLooks = 64;
+// The last dimension of the batch at once: rows by rows of its own.
+void Gemv::RunByRows(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool) const {
+  constexpr int64_t kPieceBytes = 16384;
+  const GemmProblem& p = problem_;
+  const int rhs_width = StorageBytes(p.rhs_type), width = StorageBytes(p.accumulate_type);
+  const int64_t count = p.batch.back(), piece = std::max<int64_t>(4, kPieceBytes / (p.k * rhs_width) / 4 * 4);
+  const int64_t pieces = CeilDiv(count, piece);
+  const int64_t lhs_stride = direct_ ? p.lhs_batch_strides.back() : p.k;
+  pool.ParallelFor(batches_ / count * pieces, 2, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+      const int64_t first = t % pieces * piece, b = t / pieces * count + first;
+      const std::byte* vectors = lhs + (direct_ ? BatchOffset(b, p.batch, p.lhs_batch_strides) : b * p.k) * width;
+      loops_.rows_by_rows(vectors, lhs_stride, rhs + BatchOffset(b, p.batch, p.rhs_batch_strides) * rhs_width,
+                          p.rhs_batch_strides.back(), p.k, std::min(piece, count - first),
+                          result + BatchOffset(b, p.batch, p.result_batch_strides) * width);
+    }
+  });
+}
+
 }  // namespace krafla::cpu
 #endif
 
@@ -103,8 +124,9 @@ HWY_INLINE void StoreSums(D d, const hn::Vec<D> (&sums)[kRows], hn::TFromD<D>* t
   }
 }
 
-template <class T, class S, int kRows>
-HWY_INLINE void DotRows(const T* vector, const S* matrix, int64_t stride, int64_t k, T* to) {
+// kVectorEach: row r with a vector of its own, the one at vector + r * vector_stride.
+template <class T, class S, int kRows, bool kVectorEach>
+HWY_INLINE void DotRows(const T* vector, int64_t vector_stride, const S* matrix, int64_t stride, int64_t k, T* to) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -119,9 +141,13 @@ HWY_INLINE void DotRows(const T* vector, const S* matrix, int64_t stride, int64_
     HWY_UNROLL(4)
     for (int r = 0; r < kRows; ++r) s0[r] = s1[r] = hn::Zero(d);
     for (; p + 2 * lanes <= end; p += 2 * lanes) {
-      const V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
+      V a = hn::LoadU(d, vector + p), b = hn::LoadU(d, vector + p + lanes);
       HWY_UNROLL(4)
       for (int r = 0; r < kRows; ++r) {
+        if constexpr (kVectorEach) {
+          const T* own = vector + r * vector_stride + p;
+          if (r > 0) a = hn::LoadU(d, own), b = hn::LoadU(d, own + lanes);
+        }
         s0[r] = hn::MulAdd(a, LoadAs(d, matrix + r * stride + p, hn::Lanes(d)), s0[r]);
         s1[r] = hn::MulAdd(b, LoadAs(d, matrix + r * stride + p + lanes, hn::Lanes(d)), s1[r]);
       }
@@ -131,9 +157,14 @@ HWY_INLINE void DotRows(const T* vector, const S* matrix, int64_t stride, int64_
   }
   for (; p < k; p += lanes) {
     const auto count = static_cast<std::size_t>(std::min(lanes, k - p));
-    const V a = hn::LoadN(d, vector + p, count);
+    V a = hn::LoadN(d, vector + p, count);
     HWY_UNROLL(4)
-    for (int r = 0; r < kRows; ++r) total[r] = hn::MulAdd(a, LoadAs(d, matrix + r * stride + p, count), total[r]);
+    for (int r = 0; r < kRows; ++r) {
+      if constexpr (kVectorEach) {
+        if (r > 0) a = hn::LoadN(d, vector + r * vector_stride + p, count);
+      }
+      total[r] = hn::MulAdd(a, LoadAs(d, matrix + r * stride + p, count), total[r]);
+    }
   }
   StoreSums(d, total, to);
 }
@@ -146,31 +177,45 @@ void VectorTimesColumns(const void* vector_pointer, const void* matrix_pointer, 
   const S* matrix = static_cast<const S*>(matrix_pointer);
   T* to = static_cast<T*>(result);
   int64_t j = 0;
-  for (; j + 4 <= n; j += 4) DotRows<T, S, 4>(vector, matrix + j * stride, stride, k, to + j);
-  for (; j < n; ++j) DotRows<T, S, 1>(vector, matrix + j * stride, stride, k, to + j);
+  for (; j + 4 <= n; j += 4) DotRows<T, S, 4, false>(vector, 0, matrix + j * stride, stride, k, to + j);
+  for (; j + 2 <= n; j += 2) DotRows<T, S, 2, false>(vector, 0, matrix + j * stride, stride, k, to + j);
+  for (; j < n; ++j) DotRows<T, S, 1, false>(vector, 0, matrix + j * stride, stride, k, to + j);
 }
 
-using VectorFn = void (*)(const void*, const void*, int64_t, int64_t, int64_t, void*);
+// to[i] = the product of row i of one matrix with row i of another one, both dense along k.
 template <class T, class S>
-VectorFn VectorFnOf(bool dense_along_k) {
-  return dense_along_k ? &VectorTimesColumns<T, S> : &VectorTimesRows<T, S>;
+void RowsTimesRows(const void* lhs_pointer, int64_t lhs_stride, const void* rhs_pointer, int64_t rhs_stride, int64_t k,
+                   int64_t count, void* result) {
+  const T* lhs = static_cast<const T*>(lhs_pointer);
+  const S* rhs = static_cast<const S*>(rhs_pointer);
+  T* to = static_cast<T*>(result);
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4)
+    DotRows<T, S, 4, true>(lhs + i * lhs_stride, lhs_stride, rhs + i * rhs_stride, rhs_stride, k, to + i);
+  for (; i < count; ++i)
+    DotRows<T, S, 1, true>(lhs + i * lhs_stride, lhs_stride, rhs + i * rhs_stride, rhs_stride, k, to + i);
 }
-// Null where there is none.
-VectorFn FindVectorFn(ElementType sum, ElementType matrix, bool dense_along_k) {
+
+template <class T, class S>
+GemvLoops LoopsOf() {
+  return {&VectorTimesColumns<T, S>, &VectorTimesRows<T, S>, &RowsTimesRows<T, S>};
+}
+// Nulls where there are none.
+GemvLoops FindLoops(ElementType sum, ElementType matrix) {
   using enum ElementType;
   if (sum == kF32) {
-    if (matrix == kF32) return VectorFnOf<float, float>(dense_along_k);
-    if (matrix == kF16) return VectorFnOf<float, hwy::float16_t>(dense_along_k);
-    if (matrix == kBF16) return VectorFnOf<float, Bf16>(dense_along_k);
+    if (matrix == kF32) return LoopsOf<float, float>();
+    if (matrix == kF16) return LoopsOf<float, hwy::float16_t>();
+    if (matrix == kBF16) return LoopsOf<float, Bf16>();
   }
-  if (sum == kF64 && matrix == kF64) return VectorFnOf<double, double>(dense_along_k);
+  if (sum == kF64 && matrix == kF64) return LoopsOf<double, double>();
   // Integers wrap: signs do not matter once widened.
   if (sum == kS32 || sum == kU32) {
-    if (matrix == kS32 || matrix == kU32) return VectorFnOf<int32_t, int32_t>(dense_along_k);
-    if (matrix == kS8) return VectorFnOf<int32_t, int8_t>(dense_along_k);
-    if (matrix == kU8) return VectorFnOf<int32_t, uint8_t>(dense_along_k);
+    if (matrix == kS32 || matrix == kU32) return LoopsOf<int32_t, int32_t>();
+    if (matrix == kS8) return LoopsOf<int32_t, int8_t>();
+    if (matrix == kU8) return LoopsOf<int32_t, uint8_t>();
   }
-  return nullptr;
+  return {};
 }
 
 // to = the sum of `rows` dense rows of n.
@@ -193,13 +238,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
-HWY_EXPORT(FindVectorFn);
+HWY_EXPORT(FindLoops);
 HWY_EXPORT(SumRows);
 
 bool Gemv::Takes(const GemmProblem& p) {
   if ((p.m != 1 && p.n != 1) || p.k == 0) return false;
   const ElementType matrix = p.m == 1 ? p.rhs_type : p.lhs_type, vector = p.m == 1 ? p.lhs_type : p.rhs_type;
-  if (HWY_DYNAMIC_DISPATCH(FindVectorFn)(p.accumulate_type, matrix, true) == nullptr) return false;
+  if (HWY_DYNAMIC_DISPATCH(FindLoops)(p.accumulate_type, matrix).by_columns == nullptr) return false;
   if (!CanWiden(vector, p.accumulate_type)) return false;
   if (p.m == 1) return p.rhs_k_stride == 1 || p.rhs_n_stride == 1 || p.n == 1;
   return p.result_m_stride == 1 && (p.lhs_k_stride == 1 || p.lhs_m_stride == 1);
@@ -224,6 +269,9 @@ Gemv::Gemv(const GemmProblem& problem) : problem_(problem), batches_(BatchCount(
   if (p.rhs_k_stride != 1 && batches_ * p.n < 2048 && p.k >= 2048) chunks_ = std::min<int64_t>(16, p.k / 1024);
   if (!direct_) vector_bytes_ = RoundUp(batches_ * p.k * width, 64);
   if (chunks_ > 1) partial_bytes_ = RoundUp(chunks_ * batches_ * p.n * width, 64);
+  loops_ = HWY_DYNAMIC_DISPATCH(FindLoops)(p.accumulate_type, p.rhs_type);
+  is_by_rows_ = p.n == 1 && chunks_ == 1 && (p.rhs_k_stride == 1 || p.k == 1) && !p.batch.empty() &&
+                p.result_batch_strides.back() == 1;
   // And one vector as it is stored.
   scratch_bytes_ = vector_bytes_ + partial_bytes_ + (direct_ ? 0 : RoundUp(p.k * StorageBytes(p.lhs_type), 64));
 }
@@ -235,7 +283,7 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   const int lhs_width = StorageBytes(p.lhs_type), rhs_width = StorageBytes(p.rhs_type),
             width = StorageBytes(p.accumulate_type);
   const bool dense_along_k = p.rhs_k_stride == 1;
-  const auto run = HWY_DYNAMIC_DISPATCH(FindVectorFn)(p.accumulate_type, p.rhs_type, dense_along_k);
+  const auto run = dense_along_k ? loops_.by_columns : loops_.by_rows;
   std::byte* vectors = scratch;
   std::byte* partial = scratch + vector_bytes_;
   std::byte* raw = partial + partial_bytes_;
@@ -256,6 +304,7 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   const auto vector = [&](int64_t b) {
     return direct_ ? lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * lhs_width : vectors + b * p.k * width;
   };
+  if (is_by_rows_) return RunByRows(direct_ ? lhs : vectors, rhs, result, pool);
   // Blocks of columns: about 16 KiB of a row, so that the sums stay in the L1 cache.
   const int64_t columns = dense_along_k ? 16 : 2048;
   const int64_t blocks = CeilDiv(p.n, columns);
@@ -269,15 +318,17 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   };
   if (chunks_ == 1) {
     // Finer than blocks, so that threads can share: 64 columns at the least where rows are dense.
+    const bool is_small = p.n * p.k * rhs_width < kSmallBytes;
     const int64_t unit =
         dense_along_k
-            ? block_columns
+            ? (is_small ? p.n : block_columns)
             : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, 2 * pool.threads()), 16)));
     const int64_t units = CeilDiv(p.n, unit);
     const double unit_time = static_cast<double>(std::min(p.n, unit) * p.k * rhs_width) / 8;  // ns
     const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(unit_time, 1.0)));
     pool.ParallelFor(batches_ * units, grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+      for (int64_t t = begin; t < end; ++t) {
+        if ((t - begin) % kTasksBetweenLooks == 0 && IsInterrupted()) return;
         const int64_t b = t / units, j = t % units * unit;
         column_tasks(0, p.k, b, j, std::min(unit, p.n - j),
                      result + (BatchOffset(b, p.batch, p.result_batch_strides) + j) * width);

@@ -247,6 +247,40 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace krafla::cpu {
+namespace {
+
+template <class T>
+void TakeAs(const std::byte* from, const int64_t* places, int64_t n, std::byte* to) {
+  const T* in = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) out[i] = in[places[i]];
+}
+template <class T>
+void PutAs(const std::byte* from, const int64_t* places, int64_t n, std::byte* to) {
+  const T* in = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) out[places[i]] = in[i];
+}
+
+}  // namespace
+
+void TakeElements(int width, const std::byte* from, const int64_t* places, int64_t n, std::byte* to) {
+  switch (width) {
+    case 1: return TakeAs<uint8_t>(from, places, n, to);
+    case 2: return TakeAs<uint16_t>(from, places, n, to);
+    case 4: return TakeAs<uint32_t>(from, places, n, to);
+    default: return TakeAs<uint64_t>(from, places, n, to);
+  }
+}
+void PutElements(int width, const std::byte* from, const int64_t* places, int64_t n, std::byte* to) {
+  switch (width) {
+    case 1: return PutAs<uint8_t>(from, places, n, to);
+    case 2: return PutAs<uint16_t>(from, places, n, to);
+    case 4: return PutAs<uint32_t>(from, places, n, to);
+    default: return PutAs<uint64_t>(from, places, n, to);
+  }
+}
+
 HWY_EXPORT(FindStarts);
 HWY_EXPORT(FindElements);
 HWY_EXPORT(FindReplace);

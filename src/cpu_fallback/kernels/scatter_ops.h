@@ -38,4 +38,8 @@ using ScatterElementsFn = void (*)(std::byte* out, const int64_t* starts, const 
 ScatterElementsFn FindScatterElements(Opcode op, ElementType storage);
 ScatterElementsFn FindScatterReplace(ElementType storage);
 
+// Single elements of `width` bytes, from and to places inside.
+void TakeElements(int width, const std::byte* from, const int64_t* places, int64_t n, std::byte* to);
+void PutElements(int width, const std::byte* from, const int64_t* places, int64_t n, std::byte* to);
+
 }  // namespace krafla::cpu

@@ -81,6 +81,7 @@ class LaneBuilder {
   int ComparedPreds(ComparisonDirection direction, int a, int b);
   std::optional<Value> Converted(ElementType to, Value x);
   std::optional<Value> Rounded(Value x, ElementType storage);
+  Value RoundedToOdd(Value x);
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);
   std::optional<int> Simplified(const LaneNode& node) const;

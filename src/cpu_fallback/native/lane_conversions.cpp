@@ -48,8 +48,24 @@ std::optional<LaneBuilder::Value> LaneBuilder::Converted(ElementType to, Value x
   return Value{Add(to_width > from_width ? LaneOp::kExtend : LaneOp::kTruncate, to, x.node)};
 }
 
+// f64 to f32 rounded to odd: what is then rounded to a mantissa of at most 22 bits is rounded once (Boldo and
+// Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+LaneBuilder::Value LaneBuilder::RoundedToOdd(Value x) {
+  const ElementType f = ElementType::kF32, u = ElementType::kU32, wide = ElementType::kF64;
+  const int nearest = Add(LaneOp::kFloatToFloat, f, x.node), back = Add(LaneOp::kFloatToFloat, wide, nearest);
+  const int bits = Bitcast(nearest, u);
+  const int away = Compare(LaneOp::kLt, Add(LaneOp::kAbs, wide, x.node), Add(LaneOp::kAbs, wide, back));
+  const int toward_zero = Select(away, Add(LaneOp::kSub, u, bits, Constant(u, 1)), bits);
+  const int odd = Add(LaneOp::kOr, u, toward_zero, Constant(u, 1));
+  // Of a NaN neither: it stays.
+  const int inexact =
+      Add(LaneOp::kOr, ElementType::kPred, Compare(LaneOp::kLt, back, x.node), Compare(LaneOp::kLt, x.node, back));
+  return {Bitcast(Select(inexact, odd, bits), f), x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
+}
+
 std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType storage) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
+  if (TypeOf(x.node) == ElementType::kF64) x = RoundedToOdd(x);
   if (TypeOf(x.node) != f) return std::nullopt;
   if (storage == ElementType::kF16) {
     const int half = Add(LaneOp::kFloatToHalf, ElementType::kU16, x.node);
