@@ -76,9 +76,18 @@ typename Ops::F PowerOfTwo(const Ops& o, typename Ops::I n) {
 }
 // x 2^n in two steps: n may lead to a subnormal or to an infinity.
 template <class Ops>
-typename Ops::F Scale(const Ops& o, typename Ops::F x, typename Ops::I n) {
+typename Ops::F ScaleInTwoSteps(const Ops& o, typename Ops::F x, typename Ops::I n) {
   const auto half = o.Sar(n, o.ConstI(1));
   return o.Mul(o.Mul(x, PowerOfTwo(o, half)), PowerOfTwo(o, o.ISub(n, half)));
+}
+// The first step is exact: an instruction that rounds once gives the same.
+template <class Ops>
+typename Ops::F Scale(const Ops& o, typename Ops::F x, typename Ops::I n) {
+  if constexpr (requires { o.Scale(x, n); }) {
+    return o.Scale(x, n);
+  } else {
+    return ScaleInTwoSteps(o, x, n);
+  }
 }
 // A small integer held in 32 bits, as a number.
 template <class Ops>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moving elements between strided places: every width, sides on both sides of what blocks and vectors hold.
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/row_copies.h"
 
 #include <gtest/gtest.h>
 
@@ -53,6 +54,27 @@ TEST(Move, GathersOfRunsAndElements) {
     cpu::GatherElements(width, in.data(), index.data(), nullptr, out.data(), static_cast<int64_t>(index.size()));
     EXPECT_EQ(out, expected) << width;
   }
+}
+
+// Rows of every length, each from and to a place of its own, or all from one.
+TEST(Move, ShortRows) {
+  constexpr int64_t kRows = 9;
+  for (std::size_t bytes = cpu::kLeastCopiedRow; bytes <= cpu::kMostCopiedRow; bytes += bytes < 200 ? 4 : 60)
+    for (int64_t step : {1, 0}) {
+      const std::size_t row = bytes / 4;
+      std::vector<uint32_t> from(20 * row), to(kRows * row, 0), want = to;
+      for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint32_t>(i * 2654435761u);
+      std::vector<int32_t> source, target;
+      for (int64_t i = 0; i < kRows; ++i) {
+        source.push_back(static_cast<int32_t>(static_cast<std::size_t>(i * 7 % 20) * row));
+        target.push_back(static_cast<int32_t>(static_cast<std::size_t>((i * 4 + 2) % kRows) * row));
+        const int32_t at = source[static_cast<std::size_t>(i * step)];
+        std::copy_n(from.begin() + at, row, want.begin() + target.back());
+      }
+      cpu::CopyShortRows(4, bytes, kRows, reinterpret_cast<const std::byte*>(from.data()), {source.data(), step},
+                         reinterpret_cast<std::byte*>(to.data()), {target.data(), 1});
+      EXPECT_EQ(to, want) << bytes << " bytes, step " << step;
+    }
 }
 
 }  // namespace

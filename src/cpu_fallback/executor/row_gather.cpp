@@ -7,6 +7,7 @@
 
 #include "cpu_fallback/kernels/block_ops.h"
 #include "cpu_fallback/kernels/move.h"
+#include "cpu_fallback/kernels/row_copies.h"
 
 namespace krafla::cpu {
 
@@ -125,8 +126,14 @@ void RowGather::CopyRows(const std::byte* memory, int64_t n, std::span<std::byte
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<8>(t, f, bytes); });
     if (bytes > 16 && bytes <= 32)
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<16>(t, f, bytes); });
-    if (bytes > 32 && bytes <= 64)
+    if (bytes > 32 && bytes < kLeastCopiedRow)
       return each([&](std::byte* t, const std::byte* f) { CopyOverlapping<32>(t, f, bytes); });
+    if (bytes >= kLeastCopiedRow && bytes <= kMostCopiedRow) {
+      const auto places = [](const BlockProgram::Value& v) {
+        return RowPlaces{reinterpret_cast<const int32_t*>(v.data), v.is_uniform ? 0 : 1};
+      };
+      return CopyShortRows(width_, bytes, n, from, places(from_place), to, places(to_place));
+    }
     for (int64_t i = 0; i < n; ++i) {
       // Rows from anywhere are not foreseen by the processor.
       if (i + kRowsAhead < n) {

@@ -7,6 +7,8 @@
 #include <bit>
 
 #include "cpu_fallback/native/lane_builder.h"
+#include "cpu_fallback/native/routine.h"
+#include "numerics/f64_ops.h"
 
 namespace krafla::cpu::native {
 
@@ -124,6 +126,10 @@ struct LaneF64Ops : LaneNumbers<ElementType::kF64, ElementType::kU64, ElementTyp
     return {builder->Bitcast(bits, kF)};
   }
   F FromIntU(I a) const { return {Do(LaneOp::kIntToFloat, kF, builder->Bitcast(a.id, kS))}; }
+  F Scale(F x, I n) const {
+    if (HasRoutines()) return {Do(LaneOp::kScale, kF, x.id, Extended(n))};
+    return f64::ScaleInTwoSteps(*this, x, n);
+  }
   F WithSign(F x, F from) const {
     const int sign = Do(LaneOp::kAnd, kU, Bits(from), K(uint64_t{1} << 63));
     return {builder->Bitcast(Do(LaneOp::kOr, kU, Bits(x), sign), kF)};

@@ -141,6 +141,7 @@ void Avx2Emitter::EmitNode(int id) {
     case LaneOp::kPick:
     case LaneOp::kPut:
     case LaneOp::kGather:
+    case LaneOp::kScale:
     case LaneOp::kPopcount:
     case LaneOp::kClz: return;  // CanEmit says no
     case LaneOp::kEq:

@@ -81,6 +81,12 @@ void Avx512Emitter::EmitNode(int id) {
     case LaneOp::kSar: return EmitShift(id);
     case LaneOp::kMulHigh: return EmitMulHigh(id);
     case LaneOp::kMulLow32: return Binary(id, Inst::kIdVpmuludq, true);
+    case LaneOp::kScale: {
+      const x86::Vec power = NewVector(8), v = NewOf(n.type);
+      Emit(Inst::kIdVcvtqq2pd, power, Register(n.b));
+      Emit(Inst::kIdVscalefpd, v, Register(n.a), power);
+      return Set(id, v);
+    }
     case LaneOp::kPopcount: return Unary(id, width == 8 ? Inst::kIdVpopcntq : Inst::kIdVpopcntd);
     case LaneOp::kClz: return Unary(id, width == 8 ? Inst::kIdVplzcntq : Inst::kIdVplzcntd);
     case LaneOp::kEq:
@@ -152,6 +158,7 @@ void Avx512Emitter::EmitMaskOp(int id) {
     case LaneOp::kShr:
     case LaneOp::kSar:
     case LaneOp::kMulHigh:
+    case LaneOp::kScale:
     case LaneOp::kMulLow32:
     case LaneOp::kPopcount:
     case LaneOp::kClz:
@@ -420,6 +427,7 @@ void Avx512Emitter::EmitConversion(int id) {
     case LaneOp::kShr:
     case LaneOp::kSar:
     case LaneOp::kMulHigh:
+    case LaneOp::kScale:
     case LaneOp::kMulLow32:
     case LaneOp::kPopcount:
     case LaneOp::kClz:
