@@ -98,7 +98,11 @@ constexpr Row kRows[] = {
        t.coop.tiles = {{128, 128, 8, 4, 64}, {64, 64, 4, 2, 32}, {32, 32, 2, 2, 0}, {32, 32, 1, 1, 0}};
      }},
     {[](const DeviceProfile& p) { return p.vendor_id == kVendorIntel && p.limits.min_subgroup_size == 8; },
-     [](Tuning& t) { t.coop.tiles = {{64, 64, 8, 4, 32}, {32, 32, 4, 2, 0}, {32, 32, 1, 1, 0}}; }},
+     [](Tuning& t) {
+       t.coop.tiles = {{64, 64, 8, 4, 32}, {32, 32, 4, 2, 0}, {32, 32, 1, 1, 0}};
+       // With 32 lanes a value takes four registers, and rows spill.
+       t.reduce.subgroup = t.dot.rows_subgroup = 16;
+     }},
     // Compilers of Mesa find the addresses of matrices that are the same in every turn only where they were needed
     // before the loop; and NVIDIA's keeps sums that begin as zeros in registers apart, and moves all of them in every
     // turn.

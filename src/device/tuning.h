@@ -52,6 +52,7 @@ struct ReduceTuning {
   int64_t few_rows = 256;              // ... where there are fewer rows than this
   int64_t row_parts = 512;             // parts of all rows together
   int64_t subgroup_row = 4096;         // elements of a row that one subgroup takes, at the most
+  uint32_t subgroup = 0;               // size of its subgroups; 0: the device's default
   uint32_t subgroup_local = 128;       // size of a workgroup of `reduce.subgroup_row`; at least one subgroup
   uint32_t workgroup_local = 256;      // size of a workgroup of `reduce.workgroup_row`, at the most
   int64_t serial_join_rows = 1024;     // rows from which on one invocation adds up the parts of a row
@@ -79,6 +80,7 @@ struct DotTuning {
   int64_t least_tile_depth = 8;                        // elements of the depth from which on they are
   int64_t most_rows = 4;                               // rows, or columns, of `dot.rows`
   uint32_t rows_local = 64;                            // size of a workgroup of `dot.rows`; at least one subgroup
+  uint32_t rows_subgroup = 0;                          // size of its subgroups; 0: the device's default
   int64_t column_rows = 8;                             // rows of `dot.columns`, at the most
   uint32_t column_lanes = 8;                           // invocations along the columns, four columns each
   uint32_t column_slices = 32;                         // invocations along the depth; 1: no `dot.columns`

@@ -50,6 +50,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("few_rows", x.few_rows, kCountRange);
   v("row_parts", x.row_parts, kCountRange);
   v("subgroup_row", x.subgroup_row, kCountRange);
+  v("subgroup", x.subgroup, FieldRange{0, 128});
   v("subgroup_local", x.subgroup_local, kLocalRange);
   v("workgroup_local", x.workgroup_local, kLocalRange);
   v("serial_join_rows", x.serial_join_rows, kCountRange);
@@ -75,6 +76,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("least_tile_depth", x.least_tile_depth, kPositiveRange);
   v("most_rows", x.most_rows, FieldRange{0, 4});
   v("rows_local", x.rows_local, kLocalRange);
+  v("rows_subgroup", x.rows_subgroup, FieldRange{0, 128});
   v("column_rows", x.column_rows, FieldRange{0, 8});
   v("column_lanes", x.column_lanes, FieldRange{1, 64, true});
   v("column_slices", x.column_slices, FieldRange{1, 64, true});

@@ -64,12 +64,13 @@ Value GroupNumber(Builder& b, const Grid& grid) {
   return b.Add(b.Mul(b.WorkgroupId(1), b.U32(grid.size[0])), b.WorkgroupId(0));
 }
 
-uint32_t FixedSubgroupSize(const DeviceProfile& profile) {
+uint32_t FixedSubgroupSize(const DeviceProfile& profile, uint32_t wanted) {
   const DeviceLimits& limits = profile.limits;
   if (!profile.subgroup.basic || !profile.subgroup.shuffle || limits.subgroup_size < 2) return 0;
   if (limits.min_subgroup_size == limits.max_subgroup_size) return limits.subgroup_size;
-  if (profile.features.subgroup_size_control) return limits.subgroup_size;
-  return 0;
+  if (!profile.features.subgroup_size_control) return 0;
+  const bool can_want = wanted >= limits.min_subgroup_size && wanted <= limits.max_subgroup_size;
+  return can_want ? wanted : limits.subgroup_size;
 }
 
 void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint32_t size) {

@@ -49,9 +49,9 @@ Result<Grid> FoldGrid(int64_t groups, const DeviceProfile& profile);
 // The number of this workgroup in a grid made by FoldGrid.
 Value GroupNumber(Builder& b, const Grid& grid);
 
-// The subgroup size that a kernel may count on: one that the pipeline requires, where the device can do that, else the
-// only size that the device has; 0 where there is neither.
-uint32_t FixedSubgroupSize(const DeviceProfile& profile);
+// The subgroup size that a kernel may count on: one that the pipeline requires, where the device can do that (`wanted`,
+// if the device has that size, else its default), else the only size that the device has; 0 where there is neither.
+uint32_t FixedSubgroupSize(const DeviceProfile& profile, uint32_t wanted = 0);
 // Makes the kernel require that size.
 void RequireSubgroups(EmittedKernel& kernel, const DeviceProfile& profile, uint32_t size);
 

@@ -233,7 +233,7 @@ struct DotCase {
 Refusal RefusesRows(const DotCase& c) {
   const DotKernel& k = c.k;
   const DotProblem& p = c.by_rows;
-  const uint32_t subgroup = FixedSubgroupSize(c.target.profile);
+  const uint32_t subgroup = FixedSubgroupSize(c.target.profile, c.target.tuning.dot.rows_subgroup);
   if (subgroup == 0) return "no fixed subgroup size";
   const int64_t most = c.target.tuning.dot.most_rows;
   if (std::min(k.m, k.n) > most) return Format("more than {} rows and columns", most);
@@ -245,7 +245,7 @@ Refusal RefusesRows(const DotCase& c) {
 }
 
 Result<EmittedProgram> EmitDotRows(const DotCase& c, std::string refused) {
-  const uint32_t subgroup = FixedSubgroupSize(c.target.profile);
+  const uint32_t subgroup = FixedSubgroupSize(c.target.profile, c.target.tuning.dot.rows_subgroup);
   const uint32_t local = std::max(c.target.tuning.dot.rows_local / subgroup, 1u) * subgroup;
   EmittedProgram out;
   KernelWriter w(c.plan, c.target.profile);

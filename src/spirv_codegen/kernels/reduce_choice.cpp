@@ -45,7 +45,7 @@ struct ReduceCase {
     columns = by_row > by_element && !second_pass;
     const bool fours = p.row_dim >= 0 && k.row_dims[static_cast<std::size_t>(p.row_dim)] % 4 == 0;
     row_width = columns && fours ? 4 : 1;
-    subgroup = FixedSubgroupSize(target.profile);
+    subgroup = FixedSubgroupSize(target.profile, tuning.subgroup);
     splittable = !second_pass && k.stages.front().scope == ReduceStage::Scope::kElement &&
                  k.stages.front().program.stores.empty() && !k.stages.front().reductions.empty() &&
                  std::all_of(k.stages.begin() + 1, k.stages.end(),
