@@ -29,7 +29,7 @@ constexpr int64_t kTileElements = 2048;
 // less.
 constexpr int64_t kDenseBytes = 65536;
 constexpr int64_t kDenseColumns = 4096;
-constexpr int64_t kNativeElements = 4096;
+constexpr int64_t kNativeElements = 8192;
 constexpr int64_t kSummedLanes = 64;  // that a row is added in
 constexpr int64_t kFewColumns = 16;
 constexpr int64_t kPairedRow = 64;
@@ -270,7 +270,10 @@ class ReduceTilingChoice {
       return;
     }
     out_.layout = ReduceLayout::kElements;
-    const int64_t most = is_block ? most_dense : tile_elements_;
+    // One stage, whose values go to a fold at once, is best half in the L1 cache.
+    const bool is_folded = tile_elements_ == kNativeElements && std::ranges::count_if(body_.stages, is_element) == 1;
+    const int64_t most = is_block ? most_dense : is_folded ? kNativeElements / 2 : tile_elements_;
+    if (is_folded && !is_block && !is_line) tile.columns = std::min(columns, most);
     if (second_element >= 0 && most / columns > 1 && (!ordered_ || is_whole))
       tile.row_dim = second_element, tile.rows = std::min(Extent(second_element), most / columns);
   }

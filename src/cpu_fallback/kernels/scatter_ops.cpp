@@ -159,6 +159,8 @@ void RowsOfAnyLength(T* out, const int64_t* starts, const T* from, const Scatter
     case 2: return RowsLoop<F, 2>(out, starts, from, w);
     case 3: return RowsLoop<F, 3>(out, starts, from, w);
     case 4: return RowsLoop<F, 4>(out, starts, from, w);
+    case 8: return RowsLoop<F, 8>(out, starts, from, w);
+    case 16: return RowsLoop<F, 16>(out, starts, from, w);
     default: return RowsLoop<F, 0>(out, starts, from, w);
   }
 }

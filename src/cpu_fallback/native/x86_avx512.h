@@ -77,6 +77,12 @@ class Avx512Emitter {
     steps_ = graph_.ColumnSteps();
     FindRowValues();
     HoistConstants();
+    if (std::ranges::any_of(graph_.streams, [](const LaneStream& s) {
+          return s.kind == LaneStream::Kind::kInterleaved && s.width == 1;
+        })) {
+      all_lanes_ = cc_.newKq();
+      Emit(Inst::kIdKxnorq, all_lanes_, all_lanes_, all_lanes_);
+    }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
       if (used_[i] && graph_.nodes[i].op == LaneOp::kUniform) LoadOne(static_cast<int>(i));
 
@@ -533,7 +539,7 @@ class Avx512Emitter {
   std::vector<bool> fixed_;  // hoisted constants
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
-  x86::KReg tail_;
+  x86::KReg tail_, all_lanes_;
   x86::Gp tail_count_;
   std::map<std::array<int, 3>, x86::KReg> part_tails_;  // of this tail: by parts, Behind, vector
   // Of interleaved streams: by level, which halves the parts, and part, the vectors that hold its elements.

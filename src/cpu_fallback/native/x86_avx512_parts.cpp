@@ -29,9 +29,7 @@ x86::Vec Avx512Emitter::PermuteTwo(int width, const x86::Vec& a, const x86::Vec&
     Emit(op, out, a, b);
   } else {
     // AsmJit 1.11 takes it that the instruction for bytes only writes `out`, but with a mask that it reads it too.
-    const x86::KReg all = cc_.newKq();
-    Emit(Inst::kIdKxnorq, all, all, all);
-    EmitMasked(op, all, false, out, a, b);
+    EmitMasked(op, all_lanes_, false, out, a, b);
   }
   return out;
 }
