@@ -251,27 +251,32 @@ Value Buffers::Load(int buffer, int bytes, Value index, int width, Kind kind64) 
     }
   }
   KRAFLA_CHECK(width == 4);
+  if (bytes <= 4) return Elements(LoadView(buffer, Kind::kU32, bytes, b_.Shr(index, b_.U32(2))), bytes);
+  const Value at = b_.Shr(index, b_.U32(1));
+  const Value low = b_.BitcastTo(LoadView(buffer, Kind::kU32, 4, at), kind64, 2);
+  const Value high = b_.BitcastTo(LoadView(buffer, Kind::kU32, 4, b_.Add(at, b_.U32(1))), kind64, 2);
+  static constexpr uint32_t kLanes[] = {0, 1, 2, 3};
+  return b_.Shuffle(low, high, kLanes);
+}
+
+// Four elements of `bytes` from the words that hold them.
+Value Buffers::Elements(Value words, int bytes) {
   static constexpr uint64_t kBytes[] = {0, 8, 16, 24}, kHalves[] = {0, 16, 0, 16};
-  switch (bytes) {
-    case 1: {
-      const Value word = LoadView(buffer, Kind::kU32, 1, b_.Shr(index, b_.U32(2)));
-      return b_.And(b_.Shr(word, b_.m.ConstantVector(Kind::kU32, kBytes)), b_.U32(0xff));
-    }
-    case 2: {
-      const Value words = LoadView(buffer, Kind::kU32, 2, b_.Shr(index, b_.U32(2)));
-      static constexpr uint32_t kLanes[] = {0, 0, 1, 1};
-      const Value spread = b_.Shuffle(words, words, kLanes);
-      return b_.And(b_.Shr(spread, b_.m.ConstantVector(Kind::kU32, kHalves)), b_.U32(0xffff));
-    }
-    case 4: return LoadView(buffer, Kind::kU32, 4, b_.Shr(index, b_.U32(2)));
-    default: {
-      const Value at = b_.Shr(index, b_.U32(1));
-      const Value low = b_.BitcastTo(LoadView(buffer, Kind::kU32, 4, at), kind64, 2);
-      const Value high = b_.BitcastTo(LoadView(buffer, Kind::kU32, 4, b_.Add(at, b_.U32(1))), kind64, 2);
-      static constexpr uint32_t kLanes[] = {0, 1, 2, 3};
-      return b_.Shuffle(low, high, kLanes);
-    }
-  }
+  static constexpr uint32_t kLanes[] = {0, 0, 1, 1};
+  if (bytes == 1) return b_.And(b_.Shr(words, b_.m.ConstantVector(Kind::kU32, kBytes)), b_.U32(0xff));
+  if (bytes == 4) return words;
+  const Value spread = b_.Shuffle(words, words, kLanes);
+  return b_.And(b_.Shr(spread, b_.m.ConstantVector(Kind::kU32, kHalves)), b_.U32(0xffff));
+}
+
+Value Buffers::LoadConstant(int buffer, int bytes, Value index, int width, Kind kind64) {
+  if (!addresses_ || bytes > 4 || width * bytes < 4) return Load(buffer, bytes, index, width, kind64);
+  const int words = width * bytes / 4;
+  Place place;
+  place.lane = b_.Mul(index, b_.U32(static_cast<uint32_t>(bytes)));
+  place.alignment = 4 * words;
+  const Value loaded = LoadWordsAt(buffer, place, words);
+  return width == 1 ? loaded : Elements(loaded, bytes);
 }
 
 void Buffers::Store(int buffer, int bytes, Value index, Value bits) {

@@ -50,6 +50,8 @@ class Buffers {
   };
   // 1, 2 or 4 words of a buffer that nothing writes while the kernel runs.
   Value LoadWordsAt(int buffer, const Place& place, int width);
+  // As Load, of such a buffer.
+  Value LoadConstant(int buffer, int bytes, Value index, int width, Kind kind64 = Kind::kU64);
 
   // What invocations of a workgroup store, others of it see after a BufferBarrier. Before the first access.
   void MakeCoherent() { coherent_ = true; }
@@ -69,6 +71,7 @@ class Buffers {
   std::vector<Use> Finish();
 
  private:
+  Value Elements(Value words, int bytes);
   Value LoadView(int buffer, Kind kind, int width, Value index);
   void StoreView(int buffer, Value index, Value value);
   Id ElementPointer(int buffer, Kind kind, int width, Value index);

@@ -107,7 +107,7 @@ class PixelRows : public MatrixSource, private PixelMap {
       auto element = [&](Value feature, int width) {
         Value index = b_.Add(place.index, b_.Mul(feature, U(stride)));
         if (place.inside) index = b_.Select(place.inside, index, U(0));
-        const Value v = LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, index, width);
+        const Value v = LoadOperand(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, index, width);
         return place.inside ? b_.Select(place.inside, v, b_.Zero(as_.kind(), width)) : v;
       };
       if (vector) {
@@ -213,7 +213,7 @@ class PixelColumns : public MatrixSource, private PixelMap {
       index = b_.Splat(index, columns);
       Values lane;
       for (int j = 0; j < columns; ++j) {
-        lane.push_back(LoadAs(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, b_.Extract(index, j), 1));
+        lane.push_back(LoadOperand(b_, w_.buffers, p_.k.input_binding, p_.k.input_type, as_, b_.Extract(index, j), 1));
       }
       const Value v = b_.Composite(lane);
       out[static_cast<std::size_t>(i)] = place.inside ? b_.Select(place.inside, v, b_.Zero(as_.kind(), columns)) : v;

@@ -8,11 +8,20 @@
 
 namespace krafla::spirv {
 
+namespace {
+
+Value ReadBits(Builder& b, ElementType type, ReadAs as, Value bits) {
+  return as.raw ? bits : LowerConvert(b, plan::ComputeType(type), as.accumulate, FromStorage(b, type, bits));
+}
+Kind KindOf64(ElementType type) { return type == ElementType::kF64 ? Kind::kF64 : Kind::kU64; }
+
+}  // namespace
+
 Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width) {
-  const Kind kind64 = type == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
-  const Value bits = buffers.Load(binding, StorageBytes(type), index, width, kind64);
-  if (as.raw) return bits;
-  return LowerConvert(b, plan::ComputeType(type), as.accumulate, FromStorage(b, type, bits));
+  return ReadBits(b, type, as, buffers.Load(binding, StorageBytes(type), index, width, KindOf64(type)));
+}
+Value LoadOperand(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width) {
+  return ReadBits(b, type, as, buffers.LoadConstant(binding, StorageBytes(type), index, width, KindOf64(type)));
 }
 
 void MatrixSource::LoadWords(Builder& b, int bytes, Value row, int rows, Value column, std::span<Value> out) const {
@@ -51,7 +60,7 @@ Value AsResult(Builder& b, ElementType accumulate, ElementType result, Value acc
 }
 
 Value StridedSource::Element(Value index, int width) const {
-  return LoadAs(b_, w_.buffers, m_.binding, m_.type, as_, index, width);
+  return LoadOperand(b_, w_.buffers, m_.binding, m_.type, as_, index, width);
 }
 
 StridedSource::Way StridedSource::WayOf(int rows, int columns) const {

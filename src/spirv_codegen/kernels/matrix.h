@@ -105,6 +105,8 @@ class StridedSource : public MatrixSource {
   bool rows_in_range_, columns_in_range_;
 };
 
+// Of an operand of a product, which nothing writes while the kernel runs.
+Value LoadOperand(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width);
 Value LoadAs(Builder& b, Buffers& buffers, int binding, ElementType type, ReadAs as, Value index, int width);
 
 // acc + x * y, free to be fused.
