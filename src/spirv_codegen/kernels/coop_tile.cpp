@@ -237,8 +237,10 @@ class CoopTile {
     const DepthWalk walk(b_, p_, o_.block_depth, {a.Strides(), b.Strides()});
     auto fetch = [&](const Values& state, bool last) {
       const DepthWalk::Place place = walk.At(state);
-      return std::pair(a.Fetch(place.segment, place.k, place.bytes[0], last),
-                       b.Fetch(place.segment, place.k, place.bytes[1], last));
+      // b first: it may have to be turned.
+      Values of_b = b.Fetch(place.segment, place.k, place.bytes[1], last);
+      Values of_a = a.Fetch(place.segment, place.k, place.bytes[0], last);
+      return std::pair(std::move(of_a), std::move(of_b));
     };
     auto stage = [&](const std::pair<Values, Values>& elements) {
       a.Stage(elements.first);

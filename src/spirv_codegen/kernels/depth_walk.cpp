@@ -75,12 +75,13 @@ void DepthWalk::Turns(const Values& state, int64_t first, int64_t end,
 
 Value DepthWalk::Distance(const Strides& operand, Value same_segment, const Values& goes_on) const {
   const auto step = static_cast<int64_t>(operand.step);
-  if (p_.segments == 1 || operand.segments.empty()) return U(step);
+  if (p_.segments == 1 || step == 0) return U(step);
+  const auto stride = [&](std::size_t d) { return operand.segments.empty() ? 0 : operand.segments[d]; };
   int64_t back = (steps_ - 1) * step;  // to where all that is further in began
   std::vector<Value> distances;
   for (std::size_t d : dims_) {
-    distances.push_back(U(operand.segments[d] - back));
-    back += (p_.segment_dims[d] - 1) * operand.segments[d];
+    distances.push_back(U(stride(d) - back));
+    back += (p_.segment_dims[d] - 1) * stride(d);
   }
   Value out = distances.back();
   for (std::size_t i = distances.size() - 1; i-- > 0;) out = b_.Select(goes_on[i], distances[i], out);

@@ -14,8 +14,8 @@ class DepthWalk {
  public:
   // How far from each other an operand's elements lie, in bytes modulo 2^32.
   struct Strides {
-    uint32_t step = 0;   // of the depth
-    Dims segments = {};  // of each coordinate of a segment; none: segments do not matter
+    uint32_t step = 0;   // of the depth; 0: nobody asks
+    Dims segments = {};  // of each coordinate of a segment; none: all segments are at one place
   };
   DepthWalk(Builder& b, const TileProblem& problem, int64_t step, std::array<Strides, 2> operands);
 
