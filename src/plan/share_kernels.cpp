@@ -78,14 +78,38 @@ uint64_t RoughHash(const KernelPlan& kernel, const Parts& parts) {
   return h;
 }
 
+// Kernels of little work that loops launch. Such a loop may become one kernel of the device (spirv_codegen/kernels/
+// loop_nest.h), where each slice of an array is an address to hold, and nothing is compiled for its launches.
+std::vector<bool> SmallKernelsOfLoops(const ProgramPlan& plan) {
+  constexpr double kSmallBytes = 1 << 18;
+  std::vector<bool> out(plan.kernels.size());
+  const auto mark = [&](const Step& step) {
+    const auto* launch = std::get_if<LaunchStep>(&step);
+    if (launch == nullptr) return;
+    const auto k = static_cast<std::size_t>(launch->kernel);
+    out[k] = plan.kernels[k].bytes < kSmallBytes;
+  };
+  ForEachStep(plan, [&](const Step& step) {
+    const auto* loop = std::get_if<WhileStep>(&step);
+    if (loop == nullptr) return true;
+    ForEachStep(*loop->condition, mark);
+    ForEachStep(*loop->body, mark);
+    return false;
+  });
+  // What is called may be called by loops.
+  for (const StepList& callee : plan.callees) ForEachStep(callee, mark);
+  return out;
+}
+
 }  // namespace
 
 void ShareKernels(ProgramPlan& plan) {
+  const std::vector<bool> stays = SmallKernelsOfLoops(plan);
   std::vector<std::optional<Parts>> parts(plan.kernels.size());
   std::unordered_map<uint64_t, std::vector<int>> alike;  // kernels, rising
   bool is_any_shared = false;
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    parts[k] = PartsOf(plan.kernels[k]);
+    if (!stays[k]) parts[k] = PartsOf(plan.kernels[k]);
     if (parts[k]) alike[RoughHash(plan.kernels[k], *parts[k])].push_back(static_cast<int>(k));
   }
   std::vector<int> becomes(plan.kernels.size());

@@ -86,6 +86,42 @@ ENTRY main {
   EXPECT_EQ(slices[0].size, 3 * 64 * 4);
 }
 
+// A small loop may be one kernel, which would hold an address for each slice.
+TEST(ShareKernelsTest, SmallKernelsOfLoopsStayAsTheyAre) {
+  auto plan = PlanOf(R"(HloModule m
+condition {
+  s = (s32[], f32[4,64], f32[2,64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT go = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[4,64], f32[2,64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4,64] get-tuple-element(s), index=1
+  w = f32[2,64,64] get-tuple-element(s), index=2
+  part0 = f32[1,64,64] slice(w), slice={[0:1], [0:64], [0:64]}
+  w0 = f32[64,64] reshape(part0)
+  part1 = f32[1,64,64] slice(w), slice={[1:2], [0:64], [0:64]}
+  w1 = f32[64,64] reshape(part1)
+  y0 = f32[4,64] dot(x, w0), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y1 = f32[4,64] dot(y0, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (s32[], f32[4,64], f32[2,64,64]) tuple(j, y1, w)
+}
+ENTRY main {
+  x = f32[4,64] parameter(0)
+  w = f32[2,64,64] parameter(1)
+  zero = s32[] constant(0)
+  init = (s32[], f32[4,64], f32[2,64,64]) tuple(zero, x, w)
+  loop = (s32[], f32[4,64], f32[2,64,64]) while(init), condition=condition, body=body
+  ROOT out = f32[4,64] get-tuple-element(loop), index=1
+})");
+  ASSERT_TRUE(plan) << plan.error().ToString();
+  for (const Slice& s : SlicesOfArgument(*plan, 1)) EXPECT_EQ(s.size, 2 * 64 * 64 * 4);
+}
+
 // The layer of a cache is written at an index that the program computes, within the layer.
 TEST(ShareKernelsTest, UpdatesWithinALayerShareAKernel) {
   auto plan = PlanOf(R"(HloModule m, input_output_alias={ {}: (0, {}, must-alias) }
