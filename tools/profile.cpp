@@ -58,7 +58,9 @@ std::vector<Line> LinesOf(const RunProfile& profile, const std::string& by) {
   return out;
 }
 
-void PrintTable(const RunProfile& profile, const Roof& roof, const ProfileOptions& options) {
+void PrintTable(const ProfileDocument& document, const ProfileOptions& options) {
+  const RunProfile& profile = document.profile;
+  const Roof& roof = document.roof;
   double all = 0;
   for (const ProfiledStep& step : profile.steps) all += step.ms;
   const std::vector<Line> lines = LinesOf(profile, options.by);
@@ -70,7 +72,7 @@ void PrintTable(const RunProfile& profile, const Roof& roof, const ProfileOption
     ++printed;
     const ProfiledStep& first = *line.first;
     std::string variant = !line.is_one_variant ? "several" : first.variant.empty() ? first.family : first.variant;
-    if (first.place == "cpu" && profile.steps.front().place != "cpu") variant += " on cpu";
+    if (first.place == "cpu" && document.device != "cpu") variant += " on cpu";
     std::printf("%10.3f %5.1f%% %6lld %9.1f %8.1f %5.0f%%  %-24s %s\n", line.ms, all > 0 ? 100 * line.ms / all : 0,
                 static_cast<long long>(line.times), line.flops / line.ms * 1e-6, line.bytes / line.ms * 1e-6,
                 100 * roof.ShareOf(line.flops, line.bytes, line.ms), variant.c_str(), line.name.c_str());
@@ -84,10 +86,11 @@ void PrintTable(const RunProfile& profile, const Roof& roof, const ProfileOption
   }
   if (printed < lines.size()) std::printf("%10s and %zu more; --top 0 prints all\n", "", lines.size() - printed);
   std::printf(
-      "\na run: %.3f ms; its steps, measured one by one: %.3f ms (%.0f %%); with the host between them: %.3f ms\n"
-      "roof, by krafla's own kernels: %.1f GFLOP/s in f32, %.1f GB/s\n",
-      profile.run_ms, all, profile.run_ms > 0 ? 100 * all / profile.run_ms : 0, profile.profiled_ms,
-      roof.flops_per_s * 1e-9, roof.bytes_per_s * 1e-9);
+      "\na run: %.3f ms; its steps, measured one by one: %.3f ms (%.0f %%); with the host between them: %.3f ms\n",
+      profile.run_ms, all, profile.run_ms > 0 ? 100 * all / profile.run_ms : 0, profile.profiled_ms);
+  if (options.roof)
+    std::printf("roof, by krafla's own kernels: %.1f GFLOP/s in f32, %.1f GB/s\n", roof.flops_per_s * 1e-9,
+                roof.bytes_per_s * 1e-9);
 }
 
 // The module, and its recorded arguments where it is the case of a model folder.
@@ -131,7 +134,7 @@ Result<> Profile(const ProfileOptions& options, DeviceGroup& group, const Compil
   if (options.device.json) {
     for (const nlohmann::ordered_json& line : JsonLines(document)) std::printf("%s\n", line.dump().c_str());
   } else {
-    PrintTable(*profile, roof, options);
+    PrintTable(document, options);
   }
   return {};
 }

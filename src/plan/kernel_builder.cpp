@@ -44,22 +44,7 @@ ProgramEmitter KernelBuilder::EmitterOf(ProgramBuilder& builder) {
 void KernelBuilder::ShareBindings() {
   std::vector<ProgramBuffer> buffers;
   for (const Binding& b : out_.kernel.bindings) buffers.push_back({b.storage, b.element_count, b.written});
-  auto share = [&](ElementProgram& p) { p.buffers = buffers; };
-  auto reduction = [&](Reduction& r) { share(r.combiner), share(r.init); };
-  std::visit(
-      [&](auto& body) {
-        using T = std::decay_t<decltype(body)>;
-        if constexpr (std::is_same_v<T, LoopKernel>) share(body.program);
-        if constexpr (std::is_same_v<T, DotKernel> || std::is_same_v<T, ConvKernel>) share(body.epilogue);
-        if constexpr (std::is_same_v<T, ScanKernel>) reduction(body.reduction);
-        if constexpr (std::is_same_v<T, ScatterKernel>) reduction(body.combiner);
-        if constexpr (std::is_same_v<T, ReduceKernel>)
-          for (ReduceStage& stage : body.stages) {
-            share(stage.program);
-            for (Reduction& r : stage.reductions) reduction(r);
-          }
-      },
-      out_.kernel.body);
+  ForEachProgram(out_.kernel.body, [&](ElementProgram& p) { p.buffers = buffers; });
 }
 
 namespace {

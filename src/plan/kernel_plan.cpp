@@ -36,11 +36,6 @@ class Hasher {
     }
     for (const Store& s : p.stores) Add(static_cast<uint64_t>(s.node) << 32 | static_cast<uint64_t>(s.index));
   }
-  void Add(const Reduction& r) {
-    Add(static_cast<uint64_t>(r.kind));
-    Add(r.combiner);
-    Add(r.init);
-  }
   uint64_t value() const { return h_; }
 
  private:
@@ -64,43 +59,33 @@ uint64_t HashProblem(const KernelPlan& kernel) {
           static_cast<uint64_t>(b.written));
     h.Add(static_cast<uint64_t>(b.element_count));
   }
+  ForEachProgram(kernel.body, [&](const ElementProgram& p) { h.Add(p); });
   std::visit(
       [&](const auto& body) {
         using T = std::decay_t<decltype(body)>;
-        if constexpr (std::is_same_v<T, LoopKernel>) h.Add(body.program);
         if constexpr (std::is_same_v<T, ReduceKernel>) {
           h.Add(body.row_dims);
           h.Add(body.element_dims);
-          for (const ReduceStage& s : body.stages) {
-            h.Add(s.program);
-            for (const Reduction& r : s.reductions) h.Add(r);
-          }
         }
         if constexpr (std::is_same_v<T, DotKernel>) {
           h.Add(body.batch);
           for (int64_t v : {body.m, body.n, body.k, body.lhs_offset, body.rhs_offset, body.lhs_m_stride,
                             body.lhs_k_stride, body.rhs_k_stride, body.rhs_n_stride})
             h.Add(static_cast<uint64_t>(v));
-          h.Add(body.epilogue);
         }
         if constexpr (std::is_same_v<T, ConvKernel>) {
           h.Add(body.input_dims);
           h.Add(body.kernel_dims);
           h.Add(body.output_dims);
-          h.Add(body.epilogue);
         }
         if constexpr (std::is_same_v<T, SortKernel>) {
           h.Add(body.dims);
           h.Add(body.comparator);
         }
-        if constexpr (std::is_same_v<T, ScanKernel>) {
-          h.Add(body.dims);
-          h.Add(body.reduction);
-        }
+        if constexpr (std::is_same_v<T, ScanKernel>) h.Add(body.dims);
         if constexpr (std::is_same_v<T, ScatterKernel>) {
           h.Add(body.operand_dims);
           h.Add(body.updates_dims);
-          h.Add(body.combiner);
         }
         if constexpr (std::is_same_v<T, FftKernel>) {
           h.Add(static_cast<uint64_t>(body.type));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -193,6 +194,27 @@ struct HostKernel {
 
 using KernelBody = std::variant<LoopKernel, ReduceKernel, DotKernel, ConvKernel, SortKernel, ScanKernel, ScatterKernel,
                                 FftKernel, LinalgKernel, HostKernel>;
+
+// Calls visit(program) for each program of a kernel that may read its bindings: all but the comparators of sorts. The
+// body may be constant or not.
+template <typename Body, typename Visit>
+void ForEachProgram(Body& body, Visit&& visit) {
+  const auto of_reduction = [&](auto& reduction) { visit(reduction.combiner), visit(reduction.init); };
+  std::visit(
+      [&](auto& kernel) {
+        using Kernel = std::remove_cvref_t<decltype(kernel)>;
+        if constexpr (std::is_same_v<Kernel, LoopKernel>) visit(kernel.program);
+        if constexpr (std::is_same_v<Kernel, DotKernel> || std::is_same_v<Kernel, ConvKernel>) visit(kernel.epilogue);
+        if constexpr (std::is_same_v<Kernel, ScanKernel>) of_reduction(kernel.reduction);
+        if constexpr (std::is_same_v<Kernel, ScatterKernel>) of_reduction(kernel.combiner);
+        if constexpr (std::is_same_v<Kernel, ReduceKernel>)
+          for (auto& stage : kernel.stages) {
+            visit(stage.program);
+            for (auto& reduction : stage.reductions) of_reduction(reduction);
+          }
+      },
+      body);
+}
 
 struct KernelPlan {
   std::string name;  // for people: "fused_add_tanh.12"

@@ -2,6 +2,7 @@
 #include "plan/share_kernels.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
@@ -64,18 +65,15 @@ KernelPlan Over(const Parts& parts, KernelPlan kernel) {
   return kernel;
 }
 
-// Equal for kernels that may be equal over parts of their bindings; cheaper than to make those.
-uint64_t RoughHash(const KernelPlan& kernel, const Parts& parts) {
-  uint64_t h = kernel.body.index();
-  const auto add = [&](uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull, h ^= h >> 32; };
-  for (const Binding& b : kernel.bindings)
-    add(static_cast<uint64_t>(b.storage) << 1 | static_cast<uint64_t>(b.written));
-  for (int64_t count : parts.count) add(static_cast<uint64_t>(count));
+// Equal for kernels that may be equal over parts of their bindings; far cheaper than to make those.
+std::vector<int64_t> StructureOf(const KernelPlan& kernel) {
+  std::vector<int64_t> out = {static_cast<int64_t>(kernel.body.index())};
+  for (const Binding& b : kernel.bindings) out.insert(out.end(), {static_cast<int64_t>(b.storage), b.written});
   ForEachProgram(kernel.body, [&](const ElementProgram& p) {
-    for (int64_t d : p.space.dims()) add(static_cast<uint64_t>(d));
-    add(p.nodes.size());
+    out.insert(out.end(), p.space.dims().begin(), p.space.dims().end());
+    out.push_back(std::ssize(p.nodes));
   });
-  return h;
+  return out;
 }
 
 // Kernels of little work that loops launch. Such a loop may become one kernel of the device (spirv_codegen/kernels/
@@ -105,27 +103,37 @@ std::vector<bool> SmallKernelsOfLoops(const ProgramPlan& plan) {
 
 void ShareKernels(ProgramPlan& plan) {
   const std::vector<bool> stays = SmallKernelsOfLoops(plan);
+  std::map<std::vector<int64_t>, std::vector<int>> of_structure;
+  for (std::size_t k = 0; k < plan.kernels.size(); ++k)
+    if (!stays[k]) of_structure[StructureOf(plan.kernels[k])].push_back(static_cast<int>(k));
   std::vector<std::optional<Parts>> parts(plan.kernels.size());
-  std::unordered_map<uint64_t, std::vector<int>> alike;  // kernels, rising
-  bool is_any_shared = false;
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    if (!stays[k]) parts[k] = PartsOf(plan.kernels[k]);
-    if (parts[k]) alike[RoughHash(plan.kernels[k], *parts[k])].push_back(static_cast<int>(k));
+  std::map<std::vector<int64_t>, std::vector<int>> alike;  // by structure and the elements of their parts; rising
+  for (const auto& [structure, group] : of_structure) {
+    if (group.size() < 2) continue;
+    for (int k : group) {
+      std::optional<Parts>& own = parts[static_cast<std::size_t>(k)] =
+          PartsOf(plan.kernels[static_cast<std::size_t>(k)]);
+      if (!own) continue;
+      std::vector<int64_t> key = structure;
+      key.insert(key.end(), own->count.begin(), own->count.end());
+      alike[std::move(key)].push_back(k);
+    }
   }
+  bool is_any_shared = false;
   std::vector<int> becomes(plan.kernels.size());
   std::iota(becomes.begin(), becomes.end(), 0);
   std::vector<bool> is_moved(plan.kernels.size());
-  for (const auto& [hash, group] : alike) {
+  for (const auto& [key, group] : alike) {
     const auto of = [&](int k) -> const Parts& { return *parts[static_cast<std::size_t>(k)]; };
     if (group.size() < 2 || std::ranges::none_of(group, [&](int k) { return of(k).begins_later; })) continue;
     std::unordered_multimap<uint64_t, std::pair<int, KernelPlan>> made;
     for (int k : group) {
       KernelPlan moved = Over(of(k), plan.kernels[static_cast<std::size_t>(k)]);
-      const uint64_t key = HashProblem(moved);
-      auto [at, end] = made.equal_range(key);
+      const uint64_t hash = HashProblem(moved);
+      auto [at, end] = made.equal_range(hash);
       while (at != end && !KernelPlan::SameProblem(at->second.second, moved)) ++at;
       if (at == end) {
-        made.emplace(key, std::pair(k, std::move(moved)));
+        made.emplace(hash, std::pair(k, std::move(moved)));
         continue;
       }
       const auto first = static_cast<std::size_t>(at->second.first);

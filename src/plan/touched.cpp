@@ -38,9 +38,13 @@ void TouchOperand(TouchedElements& to, int64_t offset, const DotKernel& dot, con
 }  // namespace
 
 std::optional<std::vector<TouchedElements>> TouchedBy(const KernelPlan& kernel) {
+  const auto* dot = std::get_if<DotKernel>(&kernel.body);
+  if (dot == nullptr && !std::holds_alternative<LoopKernel>(kernel.body) &&
+      !std::holds_alternative<ReduceKernel>(kernel.body))
+    return std::nullopt;
   std::vector<TouchedElements> out(kernel.bindings.size());
-  bool is_empty = false;
-  const bool is_known = ForEachProgram(kernel.body, [&](const ElementProgram& p) {
+  bool is_empty = dot != nullptr && dot->k == 0;
+  ForEachProgram(kernel.body, [&](const ElementProgram& p) {
     for (int64_t d : p.space.dims()) is_empty = is_empty || d == 0;
     // Stages read what the ones before them have read: that counts once.
     std::vector<TouchedElements> here(kernel.bindings.size());
@@ -58,9 +62,8 @@ std::optional<std::vector<TouchedElements>> TouchedBy(const KernelPlan& kernel) 
       out[b].count = std::max(out[b].count, here[b].count);
     }
   });
-  if (!is_known || is_empty) return std::nullopt;
-  if (const auto* dot = std::get_if<DotKernel>(&kernel.body)) {
-    if (dot->k == 0) return std::nullopt;
+  if (is_empty) return std::nullopt;
+  if (dot != nullptr) {
     TouchOperand(out[static_cast<std::size_t>(dot->lhs_binding)], dot->lhs_offset, *dot, dot->lhs_batch_strides, dot->m,
                  dot->lhs_m_stride, dot->lhs_k_stride);
     TouchOperand(out[static_cast<std::size_t>(dot->rhs_binding)], dot->rhs_offset, *dot, dot->rhs_batch_strides, dot->n,

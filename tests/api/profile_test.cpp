@@ -32,15 +32,22 @@ ENTRY main {
   ROOT out = f32[8,8] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/dot" source_file="f.py" source_line=12}
 })";
 
-class ProfileTest : public DeviceTest {};
+class ProfileTest : public DeviceTest {
+ protected:
+  // Compiled, with ones for arguments.
+  std::unique_ptr<Executable> Prepare() {
+    auto executable = Compile(kLoopAndProduct);
+    std::vector<Literal> arguments;
+    arguments.push_back(MakeLiteral<float>("f32[8,8]", std::vector<float>(64, 1.0f)));
+    if (executable != nullptr) { EXPECT_TRUE(executable->SetArguments(Pointers(arguments))); }
+    return executable;
+  }
+};
 
 TEST_P(ProfileTest, NamesEveryStepAndLeavesTheAnswersAlone) {
   options_.for_profile = true;
-  auto executable = Compile(kLoopAndProduct);
+  auto executable = Prepare();
   ASSERT_NE(executable, nullptr);
-  std::vector<Literal> arguments;
-  arguments.push_back(MakeLiteral<float>("f32[8,8]", std::vector<float>(64, 1.0f)));
-  ASSERT_TRUE(executable->SetArguments(Pointers(arguments)));
   auto profile = executable->Profile(3);
   ASSERT_TRUE(profile) << profile.error().ToString();
   EXPECT_EQ(profile->runs, 3);
@@ -66,11 +73,8 @@ TEST_P(ProfileTest, NamesEveryStepAndLeavesTheAnswersAlone) {
 TEST_P(ProfileTest, StepsInLoopsCountTheirTurns) {
   options_.for_profile = true;
   options_.disabled.insert("loops");  // each step of a turn is a launch on Vulkan
-  auto executable = Compile(kLoopAndProduct);
+  auto executable = Prepare();
   ASSERT_NE(executable, nullptr);
-  std::vector<Literal> arguments;
-  arguments.push_back(MakeLiteral<float>("f32[8,8]", std::vector<float>(64, 1.0f)));
-  ASSERT_TRUE(executable->SetArguments(Pointers(arguments)));
   auto profile = executable->Profile(1);
   ASSERT_TRUE(profile) << profile.error().ToString();
   int64_t most = 0;
@@ -79,11 +83,8 @@ TEST_P(ProfileTest, StepsInLoopsCountTheirTurns) {
 }
 
 TEST_P(ProfileTest, WhatCannotBeProfiledSaysSo) {
-  auto executable = Compile(kLoopAndProduct);
+  auto executable = Prepare();
   ASSERT_NE(executable, nullptr);
-  std::vector<Literal> arguments;
-  arguments.push_back(MakeLiteral<float>("f32[8,8]", std::vector<float>(64, 1.0f)));
-  ASSERT_TRUE(executable->SetArguments(Pointers(arguments)));
   EXPECT_FALSE(executable->Profile(0));
   if (GetParam().selector == "cpu") return;
   auto profile = executable->Profile(1);

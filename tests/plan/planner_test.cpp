@@ -8,9 +8,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "hlo_io/hlo_text/hlo_text.h"
-#include "passes/pipeline.h"
 #include "plan/group_graph.h"
+#include "plan_text.h"
 
 namespace krafla::plan {
 namespace {
@@ -20,13 +19,6 @@ std::string Slurp(const std::filesystem::path& path) {
   std::stringstream out;
   out << in.rdbuf();
   return out.str();
-}
-
-Result<ProgramPlan> PlanText(std::string_view text, const PlanOptions& options = {}) {
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
-  KRAFLA_TRY(RunPipeline(*module, {}));
-  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
-  return PlanProgram(std::move(verified), options);
 }
 
 int Launches(const ProgramPlan& plan) {

@@ -3,20 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include "hlo_io/hlo_text/hlo_text.h"
-#include "passes/pipeline.h"
 #include "plan/plan_check.h"
-#include "plan/planner.h"
 #include "plan/step_runner.h"
+#include "plan_text.h"
 
 namespace krafla::plan {
 namespace {
 
 Result<ProgramPlan> PlanOf(std::string_view text) {
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
-  KRAFLA_TRY(RunPipeline(*module, {}));
-  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
-  KRAFLA_ASSIGN(ProgramPlan plan, PlanProgram(std::move(verified), {}));
+  KRAFLA_ASSIGN(ProgramPlan plan, PlanText(text));
   KRAFLA_TRY(CheckPlan(plan));
   return plan;
 }

@@ -5,18 +5,13 @@
 
 #include <algorithm>
 
-#include "hlo_io/hlo_text/hlo_text.h"
-#include "passes/pipeline.h"
-#include "plan/planner.h"
+#include "plan_text.h"
 
 namespace krafla::plan {
 namespace {
 
 Result<KernelPlan> OnlyKernelOf(std::string_view text) {
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, ParseHloText(text));
-  KRAFLA_TRY(RunPipeline(*module, {}));
-  KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module)));
-  KRAFLA_ASSIGN(ProgramPlan plan, PlanProgram(std::move(verified), {}));
+  KRAFLA_ASSIGN(ProgramPlan plan, PlanText(text));
   if (plan.kernels.size() != 1) return Internal("There are {} kernels.", plan.kernels.size());
   return std::move(plan.kernels[0]);
 }

@@ -148,16 +148,7 @@ TEST(ConvTest, WindowsInParts) {
     for (ConvLayout layout : {ConvLayout::kChannelsLast, ConvLayout::kChannelsFirst}) {
       const plan::KernelPlan plan = Conv(s, layout);
       CheckOnIntegers(plan);
-      std::vector<Bytes> memory;
-      for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
-      std::vector<Bytes> want = memory;
-      RunKernel(plan, want);
-      for (const auto& device : Devices()) {
-        std::vector<Bytes> got = memory;
-        auto run = device->Run(plan, got, {.treat_as_gpu = true});
-        ASSERT_TRUE(run.has_value()) << run.error().ToString();
-        ExpectSame(plan, got, want, device->name());
-      }
+      CheckAsGpu(plan, 3);
     }
   }
 }

@@ -62,39 +62,15 @@ TEST(DotTest, EveryVariantIsTaken) {
 TEST(DotTest, SharedTilesOnCpuDevices) {
   for (const Shape& s :
        {Shape{{}, 64, 64, 64}, Shape{{2}, 70, 100, 40}, Shape{{}, 200, 130, 33}, Shape{{}, 256, 512, 64}}) {
-    for (Order lhs : {Order::kNormal, Order::kTransposed}) {
-      const plan::KernelPlan plan = Dot(s, {.lhs = lhs, .bias = true});
-      std::vector<Bytes> memory;
-      for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 5));
-      std::vector<Bytes> want = memory;
-      RunKernel(plan, want);
-      for (const auto& device : Devices()) {
-        std::vector<Bytes> got = memory;
-        auto run = device->Run(plan, got, {.treat_as_gpu = true});
-        ASSERT_TRUE(run.has_value()) << device->name() << ": " << run.error().ToString();
-        ExpectSame(plan, got, want, device->name());
-      }
-    }
+    for (Order lhs : {Order::kNormal, Order::kTransposed}) { CheckAsGpu(Dot(s, {.lhs = lhs, .bias = true}), 5); }
   }
 }
 
 // Few rows with columns side by side, on the devices that are here: whole and broken blocks of columns, depths with and
 // without a rest, batches, and sums that are split over workgroups too.
 TEST(DotTest, ColumnSlicesOnCpuDevices) {
-  for (const Shape& s :
-       {Shape{{}, 1, 64, 256}, Shape{{3}, 2, 37, 131}, Shape{{}, 8, 33, 258}, Shape{{}, 5, 96, 2053}}) {
-    const plan::KernelPlan plan = Dot(s, {.bias = true});
-    std::vector<Bytes> memory;
-    for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 5));
-    std::vector<Bytes> want = memory;
-    RunKernel(plan, want);
-    for (const auto& device : Devices()) {
-      std::vector<Bytes> got = memory;
-      auto run = device->Run(plan, got, {.treat_as_gpu = true});
-      ASSERT_TRUE(run.has_value()) << device->name() << ": " << run.error().ToString();
-      ExpectSame(plan, got, want, device->name());
-    }
-  }
+  for (const Shape& s : {Shape{{}, 1, 64, 256}, Shape{{3}, 2, 37, 131}, Shape{{}, 8, 33, 258}, Shape{{}, 5, 96, 2053}})
+    CheckAsGpu(Dot(s, {.bias = true}), 5);
 }
 
 // Depths that one workgroup does not take: two parts and a rest, the epilogue after all of them.
@@ -108,17 +84,7 @@ TEST(DotTest, DepthsInParts) {
     CheckOnIntegers(plan);
   }
   // As GPUs get them: tiles in shared memory.
-  const plan::KernelPlan tiles = Dot({{}, 16, 16, k}, {});
-  std::vector<Bytes> memory;
-  for (const plan::Binding& b : tiles.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, 3));
-  std::vector<Bytes> want = memory;
-  RunKernel(tiles, want);
-  for (const auto& device : Devices()) {
-    std::vector<Bytes> got = memory;
-    auto run = device->Run(tiles, got, {.treat_as_gpu = true});
-    ASSERT_TRUE(run.has_value()) << run.error().ToString();
-    ExpectSame(tiles, got, want, device->name());
-  }
+  CheckAsGpu(Dot({{}, 16, 16, k}, {}), 3);
 }
 
 // Not a check: prints GFLOP/s where KRAFLA_BENCH is set.

@@ -137,6 +137,14 @@ inline void ValidateEverywhere(const plan::KernelPlan& plan, const EmitOptions& 
   }
 }
 
+// Runs on the device and compares with what the interpreter has made of `memory`.
+inline void ExpectOn(TestDevice& device, const plan::KernelPlan& plan, std::vector<Bytes> memory,
+                     const std::vector<Bytes>& want, bool as_gpu) {
+  auto run = device.Run(plan, memory, {.treat_as_gpu = as_gpu});
+  ASSERT_TRUE(run.has_value()) << device.name() << ": " << run.error().ToString();
+  ExpectSame(plan, memory, want, device.name() + (as_gpu ? ", as a GPU" : ""));
+}
+
 // Emits for every profile, then runs on every device and compares with the interpreter.
 inline void CheckKernel(const plan::KernelPlan& plan, std::vector<Bytes> memory) {
   ValidateEverywhere(plan);
@@ -144,12 +152,7 @@ inline void CheckKernel(const plan::KernelPlan& plan, std::vector<Bytes> memory)
   RunKernel(plan, want);
   for (const auto& device : Devices()) {
     if (!CanEmit(plan, device->profile())) continue;
-    for (bool as_gpu : {false, true}) {
-      std::vector<Bytes> got = memory;
-      auto run = device->Run(plan, got, {.treat_as_gpu = as_gpu});
-      ASSERT_TRUE(run.has_value()) << device->name() << ": " << run.error().ToString();
-      ExpectSame(plan, got, want, device->name() + (as_gpu ? ", as a GPU" : ""));
-    }
+    for (bool as_gpu : {false, true}) ExpectOn(*device, plan, memory, want, as_gpu);
   }
 }
 
@@ -176,6 +179,15 @@ inline void CheckOnIntegers(const plan::KernelPlan& plan, uint32_t seed = 1) {
   std::vector<Bytes> memory;
   for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, seed++));
   CheckKernel(plan, memory);
+}
+
+// What GPUs get, on every device, with the same integers in all buffers.
+inline void CheckAsGpu(const plan::KernelPlan& plan, uint32_t seed) {
+  std::vector<Bytes> memory;
+  for (const plan::Binding& b : plan.bindings) memory.push_back(SmallIntegers(b.storage, b.element_count, seed));
+  std::vector<Bytes> want = memory;
+  RunKernel(plan, want);
+  for (const auto& device : Devices()) ExpectOn(*device, plan, memory, want, /*as_gpu=*/true);
 }
 
 inline std::vector<Bytes> CornerMemory(const plan::KernelPlan& plan, uint32_t seed = 1) {

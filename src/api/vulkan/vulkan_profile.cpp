@@ -95,7 +95,7 @@ Result<RunProfile> VulkanExecutable::Profile(int runs) {
             copied_.assign(copied_.size(), false);
           }
           measured_ = measured;
-          Result<> done = RunProgram();
+          Result<> done = WithoutExceptions([&] { return RunProgram(); });
           measured_ = {};
           has_results_ = done.has_value();
           return done;

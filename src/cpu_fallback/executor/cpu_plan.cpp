@@ -123,6 +123,19 @@ Result<> CpuPlan::MakeTapes() {
   });
 }
 
+template <typename Work>
+Result<> CpuPlan::Observed(ObservedStep step, Work&& work) {
+  if (!observer_) return work();
+  const double before = observed_s_;
+  const auto start = std::chrono::steady_clock::now();
+  Result<> result = work();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double own = std::max(0.0, took.count() - (observed_s_ - before));
+  observed_s_ += own;
+  observer_(step, own);
+  return result;
+}
+
 Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std::byte* const> results,
                       const RunLimit& limit) {
   if (arguments.size() != plan_->arguments.size() || results.size() != plan_->results.size()) {
@@ -145,11 +158,10 @@ Result<> CpuPlan::Run(std::span<const std::byte* const> arguments, std::span<std
     if (a.kind == Allocation::Kind::kArgument) bases_[i] = const_cast<std::byte*>(arguments[number]);
     if (a.kind == Allocation::Kind::kResult) bases_[i] = results[number];
   }
-  const auto place = [&]() -> Result<> {
+  KRAFLA_TRY(Observed(std::monostate(), [&]() -> Result<> {
     PlaceAliased(arguments, results);
     return {};
-  };
-  KRAFLA_TRY(observer_ ? Observed(std::monostate(), place) : place());
+  }));
   const LimitedWork work(limit);
   KRAFLA_TRY(RunSteps());
   return work.Outcome();
@@ -177,17 +189,6 @@ Result<> CpuPlan::Launch(const plan::LaunchStep& step) {
   return kernels_[kernel]->Run(bindings, *pool_, scratch_.data());
 }
 
-Result<> CpuPlan::Observed(ObservedStep step, const std::function<Result<>()>& work) {
-  const double before = observed_s_;
-  const auto start = std::chrono::steady_clock::now();
-  Result<> result = work();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  const double own = std::max(0.0, took.count() - (observed_s_ - before));
-  observed_s_ += own;
-  observer_(step, own);
-  return result;
-}
-
 void CpuPlan::Copy(const plan::CopyStep& copy) {
   const std::byte* from = Address(copy.from);
   std::byte* to = Address(copy.to);
@@ -203,22 +204,19 @@ class CpuPlan::Device {
   explicit Device(CpuPlan& plan) : plan_(plan) {}
 
   Result<> Run(const plan::LaunchStep& launch) {
-    if (plan_.observer_) return plan_.Observed(&launch, [&] { return plan_.Launch(launch); });
-    return plan_.Launch(launch);
+    return plan_.Observed(&launch, [&] { return plan_.Launch(launch); });
   }
   Result<> Run(const plan::CopyStep& copy) {
-    const auto run = [&]() -> Result<> {
+    return plan_.Observed(&copy, [&]() -> Result<> {
       plan_.Copy(copy);
       return {};
-    };
-    return plan_.observer_ ? plan_.Observed(&copy, run) : run();
+    });
   }
   // On its tape, which has all loops inside it too.
   Result<bool> TryLoop(const plan::WhileStep& loop) {
     const auto tape = plan_.tapes_.find(&loop);
     if (tape == plan_.tapes_.end()) return false;
-    if (plan_.observer_) KRAFLA_TRY(plan_.Observed(&loop, [&] { return RunTape(tape->second); }));
-    else KRAFLA_TRY(RunTape(tape->second));
+    KRAFLA_TRY(plan_.Observed(&loop, [&] { return RunTape(tape->second); }));
     return true;
   }
   Result<> RunTape(cpu::Tape& tape) {

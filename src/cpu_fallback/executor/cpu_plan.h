@@ -62,8 +62,9 @@ class CpuPlan {
   class Device;
   void PlaceAliased(std::span<const std::byte* const> arguments, std::span<std::byte* const> results);
   Result<> RunSteps();
-  // Runs `work`, which is what the step does, and tells the observer.
-  Result<> Observed(ObservedStep step, const std::function<Result<>()>& work);
+  // Runs `work`, which is what the step does, and tells the observer, if there is one.
+  template <typename Work>
+  Result<> Observed(ObservedStep step, Work&& work);
   Result<> Launch(const plan::LaunchStep& step);
   void Copy(const plan::CopyStep& copy);
   Result<> MakeTapes();

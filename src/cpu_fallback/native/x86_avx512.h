@@ -136,6 +136,8 @@ class Avx512Emitter {
   }
   x86::Vec NewOf(ElementType type) { return NewVector(WidthOf(type)); }
   void Set(int id, const x86::Vec& v) { ValueOf(id).v = v, ValueOf(id).is_set = true; }
+  // What was loaded: predicates lie in memory as bytes.
+  void SetLoaded(int id, const x86::Vec& v);
   void Set(int id, const x86::KReg& k) { ValueOf(id).k = k, ValueOf(id).is_set = true; }
 
   // Constants in memory.

@@ -158,10 +158,7 @@ void Avx512Emitter::EmitFixedLoad(int id) {
   } else {
     EmitMasked(MoveOf(width), LaneMask(-1, n.lanes), true, v, from);
   }
-  if (n.type != ElementType::kPred) return Set(id, v);
-  const x86::KReg k = cc_.newKq();
-  Emit(Inst::kIdVptestmb, k, v, v);
-  Set(id, k);
+  SetLoaded(id, v);
 }
 
 void Avx512Emitter::EmitFixedStore(int id) {

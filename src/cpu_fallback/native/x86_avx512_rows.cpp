@@ -145,10 +145,7 @@ void Avx512Emitter::EmitShortRows(int id) {
       v = more;
     }
   }
-  if (n.type != ElementType::kPred) return Set(id, v);
-  const x86::KReg k = cc_.newKq();
-  Emit(Inst::kIdVptestmb, k, v, v);
-  Set(id, k);
+  SetLoaded(id, v);
 }
 
 }  // namespace krafla::cpu::native

@@ -76,16 +76,20 @@ void Avx512Emitter::EmitRowValues() {
   }
 }
 
+void Avx512Emitter::SetLoaded(int id, const x86::Vec& v) {
+  if (At(id).type != ElementType::kPred) return Set(id, v);
+  const x86::KReg k = cc_.newKq();
+  Emit(Inst::kIdVptestmb, k, v, v);
+  Set(id, k);
+}
+
 void Avx512Emitter::LoadAlongRow(int id) {
   const LaneNode& n = At(id);
   const int width = graph_.streams[n.bits].width;
   const auto shift = static_cast<uint32_t>(std::countr_zero(static_cast<unsigned>(width)));
   const x86::Vec v = NewVector(width);
   LoadVector(v, x86::ptr(row_places_of_[static_cast<std::size_t>(id)], index_, shift, Ahead() * width), width, n.b);
-  if (n.type != ElementType::kPred) return Set(id, v);
-  const x86::KReg k = cc_.newKq();
-  Emit(Inst::kIdVptestmb, k, v, v);
-  Set(id, k);
+  SetLoaded(id, v);
 }
 
 }  // namespace krafla::cpu::native

@@ -225,8 +225,8 @@ struct DotCase {
   const plan::KernelPlan& plan;
   const Target& target;
   const DotKernel& k;
-  DotProblem by_rows;  // with the fewer of rows and columns as rows
-  StridedMatrix b;     // of `product`
+  const DotProblem& p;  // as `product` has it
+  DotProblem by_rows;   // with the fewer of rows and columns as rows
   TiledProduct product;
 };
 
@@ -265,12 +265,12 @@ ColumnSlices SlicesOf(const Target& target) {
 }
 
 Refusal RefusesColumns(const DotCase& c) {
-  const TileProblem& t = c.product.tile;
+  const TileProblem& t = c.p.tile;
   const ColumnSlices slices = SlicesOf(c.target);
   if (slices.slices <= 1) return "an invocation takes whole columns on this device";
   if (t.rows > c.target.tuning.dot.column_rows) return Format("more than {} rows", c.target.tuning.dot.column_rows);
   if (t.columns <= 1) return "a single column";
-  if (c.b.column_stride != 1) return "the columns do not lie side by side";
+  if (c.p.b.column_stride != 1) return "the columns do not lie side by side";
   if (t.depth < int64_t{slices.slices} * 4) return "a short depth";
   if (ComputeKind(t.accumulate) == Kind::kBool) return "sums of truth values";
   if (SharedBytes(t, slices) > c.target.profile.limits.max_shared_memory_bytes) return "shared memory";
@@ -278,7 +278,7 @@ Refusal RefusesColumns(const DotCase& c) {
 }
 
 Result<EmittedProgram> EmitDotColumns(const DotCase& c, std::string refused) {
-  const TileProblem& t = c.product.tile;
+  const TileProblem& t = c.p.tile;
   const ColumnSlices slices = SlicesOf(c.target);
   // What still does not fill the device is split along the depth over workgroups too, each of some turns.
   const int64_t invocations = t.batch * CeilDiv(t.columns, int64_t{slices.lanes} * 4) * slices.local();
@@ -287,8 +287,7 @@ Result<EmittedProgram> EmitDotColumns(const DotCase& c, std::string refused) {
   if (parts > 1) return EmitSplitDot(c.plan, c.k, parts, c.target);
   EmittedProgram out;
   KernelWriter w(c.plan, c.target.profile);
-  KRAFLA_ASSIGN(auto dispatch,
-                EmitColumnSlices(w, t, c.product.operands(w, /*depth_in_range=*/true, /*raw=*/false), slices));
+  KRAFLA_ASSIGN(auto dispatch, EmitColumnSlices(w, t, c.p.Operands(w, /*depth_in_range=*/true), slices));
   AddKernel(out, w, std::move(dispatch), slices.local(), 0, "dot.columns",
             Format("{} x {} sums; {}", t.rows, t.columns, refused));
   return out;
@@ -368,8 +367,8 @@ Result<EmittedProgram> EmitDot(const plan::KernelPlan& plan, const DotKernel& k,
       .plan = plan,
       .target = target,
       .k = k,
+      .p = p,
       .by_rows = DotProblem(k, k.m > k.n),
-      .b = p.b,
       .product = {.plan = plan,
                   .target = target,
                   .names = kDotNames,
