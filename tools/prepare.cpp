@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepare.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,29 @@ std::vector<const Literal*> Pointers(const std::vector<Literal>& literals) {
   return out;
 }
 
+Result<Prepared> Compiled(std::unique_ptr<Module> module, Client& client, const CompileOptions& options) {
+  Prepared out;
+  Stopwatch compile;
+  KRAFLA_ASSIGN(out.alone, client.Compile(std::move(module), options));
+  out.compile_wall_ms = compile.Milliseconds();
+  out.report = out.alone->report();
+  out.placement = out.alone->PlacementLine();
+  return out;
+}
+
+Result<std::vector<std::shared_ptr<const Literal>>> ArgumentsOf(const Executable& executable,
+                                                                const RecordedCase* recorded) {
+  std::vector<Literal> arguments;
+  if (recorded != nullptr) {
+    KRAFLA_ASSIGN(RecordedArrays arrays,
+                  ReadArrays(*recorded, executable.arguments(), executable.results(), RecordedPart::kInputs));
+    arguments = std::move(arrays.inputs[0]);
+  } else {
+    KRAFLA_ASSIGN(arguments, RandomArguments(executable.arguments(), 0));
+  }
+  return ToShared(std::move(arguments));
+}
+
 }  // namespace
 
 Result<> Prepared::Execute(const DeviceOptions& options) {
@@ -27,23 +51,59 @@ Result<> Prepared::Execute(const DeviceOptions& options) {
   return done;
 }
 
+Result<> Prepared::ExecuteDonating(const DeviceOptions& options) {
+  if (donated_.empty()) return Execute(options);
+  const RunLimit limit = options.ToRunLimit();
+  alone->SetLimit(&limit);
+  Result<> done = [&]() -> Result<> {
+    KRAFLA_ASSIGN(auto results, alone->RunOnBuffers(arguments_));
+    // A run is done with when its results are there.
+    for (const auto& r : results) KRAFLA_TRY(r->Wait());
+    for (const Donated& d : donated_) arguments_[d.argument].buffer = std::move(results[d.result]);
+    return {};
+  }();
+  alone->SetLimit(&kUnlimited);
+  return done;
+}
+
+Result<> Prepared::Renew() {
+  for (const Donated& d : donated_) {
+    KRAFLA_ASSIGN(Literal copy, CopyOf(*d.at_first));
+    KRAFLA_ASSIGN(arguments_[d.argument].buffer, client_->ToDevice(std::make_shared<const Literal>(std::move(copy))));
+  }
+  return {};
+}
+
 Result<Prepared> PrepareAlone(std::unique_ptr<Module> module, const RecordedCase* recorded, Client& client,
                               const CompileOptions& options) {
-  Prepared out;
-  Stopwatch compile;
-  KRAFLA_ASSIGN(out.alone, client.Compile(std::move(module), options));
-  out.compile_wall_ms = compile.Milliseconds();
-  out.report = out.alone->report();
-  out.placement = out.alone->PlacementLine();
-  std::vector<Literal> arguments;
-  if (recorded != nullptr) {
-    KRAFLA_ASSIGN(RecordedArrays arrays,
-                  ReadArrays(*recorded, out.alone->arguments(), out.alone->results(), RecordedPart::kInputs));
-    arguments = std::move(arrays.inputs[0]);
-  } else {
-    KRAFLA_ASSIGN(arguments, RandomArguments(out.alone->arguments(), 0));
+  KRAFLA_ASSIGN(Prepared out, Compiled(std::move(module), client, options));
+  KRAFLA_ASSIGN(auto arguments, ArgumentsOf(*out.alone, recorded));
+  KRAFLA_TRY(out.alone->ShareArguments(std::move(arguments)));
+  return out;
+}
+
+Result<Prepared> PrepareDonating(std::unique_ptr<Module> module, const RecordedCase* recorded, Client& client,
+                                 const CompileOptions& options) {
+  KRAFLA_ASSIGN(Prepared out, Compiled(std::move(module), client, options));
+  KRAFLA_ASSIGN(auto arguments, ArgumentsOf(*out.alone, recorded));
+  const std::span<const int> aliases = out.alone->result_aliases();
+  if (std::ranges::all_of(aliases, [](int a) { return a < 0; })) {
+    KRAFLA_TRY(out.alone->ShareArguments(std::move(arguments)));
+    return out;
   }
-  KRAFLA_TRY(out.alone->ShareArguments(ToShared(std::move(arguments))));
+  out.client_ = &client;
+  out.arguments_.resize(arguments.size());
+  for (std::size_t r = 0; r < aliases.size(); ++r) {
+    if (aliases[r] < 0) continue;
+    const auto a = static_cast<std::size_t>(aliases[r]);
+    out.donated_.push_back({a, r, std::move(arguments[a])});
+    out.arguments_[a].donated = true;
+  }
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    if (out.arguments_[a].donated) continue;
+    KRAFLA_ASSIGN(out.arguments_[a].buffer, client.ToDevice(std::move(arguments[a])));
+  }
+  KRAFLA_TRY(out.Renew());
   return out;
 }
 

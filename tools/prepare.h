@@ -20,11 +20,32 @@ struct Prepared {
 
   // Each run gets the limit anew.
   Result<> Execute(const DeviceOptions& options);
+  // Execute, but that arguments which results take the place of (input_output_alias) are donated, as by an application
+  // that keeps a state: these results are arguments of the next run. Of a program that declares none, on a group, and
+  // where dimensions are dynamic it is Execute.
+  Result<> ExecuteDonating(const DeviceOptions& options);
+  // The state is again what it was at first, so that long runs of runs compute with ordinary values.
+  Result<> Renew();
+
+ private:
+  friend Result<Prepared> PrepareDonating(std::unique_ptr<Module> module, const RecordedCase* recorded, Client& client,
+                                          const CompileOptions& options);
+  // Of a program that donates: all arguments, and those that results take the place of.
+  struct Donated {
+    std::size_t argument = 0, result = 0;
+    std::shared_ptr<const Literal> at_first;
+  };
+  std::vector<DeviceArgument> arguments_;
+  std::vector<Donated> donated_;
+  Client* client_ = nullptr;
 };
 
 // The arguments are the recorded ones; random where nothing is recorded (null).
 Result<Prepared> PrepareAlone(std::unique_ptr<Module> module, const RecordedCase* recorded, Client& client,
                               const CompileOptions& options);
+// The same, to be run by ExecuteDonating.
+Result<Prepared> PrepareDonating(std::unique_ptr<Module> module, const RecordedCase* recorded, Client& client,
+                                 const CompileOptions& options);
 Result<Prepared> PrepareTogether(std::unique_ptr<Module> module, const RecordedCase* recorded, DeviceGroup& group,
                                  const CompileOptions& options, const GroupOptions& group_options);
 

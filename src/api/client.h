@@ -108,6 +108,9 @@ class Executable {
   // them.
   virtual const std::vector<Shape>& arguments() const = 0;
   virtual const std::vector<Shape>& results() const = 0;
+  // For each leaf of the result the argument whose place it takes where that is donated (input_output_alias), or -1.
+  // Empty: not known, as where dimensions are dynamic.
+  virtual std::span<const int> result_aliases() const { return {}; }
 
   // Places copies of the arguments (one a leaf) where the device reads them. They stay until set again.
   // INVALID_ARGUMENT for a wrong count or shape.

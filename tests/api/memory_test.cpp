@@ -118,6 +118,37 @@ ENTRY main {
   }
 }
 
+TEST_P(MemoryTest, ResultsTakeThePlaceOfDonatedArguments) {
+  auto executable = Compile(R"(HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }
+ENTRY main {
+  count = f32[1000] parameter(0)
+  step = f32[1000] parameter(1)
+  next = f32[1000] add(count, step)
+  twice = f32[1000] add(step, step)
+  ROOT out = (f32[1000], f32[1000]) tuple(twice, next)
+})");
+  ASSERT_NE(executable, nullptr);
+  const std::span<const int> aliases = executable->result_aliases();
+  ASSERT_EQ(std::vector<int>(aliases.begin(), aliases.end()), (std::vector<int>{-1, 0}));
+  const auto ones = [&] {
+    return *client_->ToDevice(std::make_shared<const Literal>(Counted("f32[1000]", 1000, 1)));
+  };
+  std::shared_ptr<DeviceBuffer> state = ones();
+  const std::shared_ptr<DeviceBuffer> step = ones();
+  const uint64_t place = state->Address().value_or(0);
+  for (int run = 0; run < 3; ++run) {
+    auto results = executable->RunOnBuffers({{state, true}, {step, false}});
+    ASSERT_TRUE(results.has_value()) << results.error().ToString();
+    state = (*results)[1];
+  }
+  auto literal = state->ToLiteral();
+  ASSERT_TRUE(literal.has_value());
+  EXPECT_EQ((*literal)->data<float>()[7], 4 * Counted("f32[1000]", 1000, 1).data<float>()[7]);
+  if (place != 0) {
+    EXPECT_EQ(state->Address().value_or(0), place);
+  }
+}
+
 TEST_P(MemoryTest, ResultsAreTakenOnce) {
   auto executable = Compile(kLarge);
   ASSERT_NE(executable, nullptr);

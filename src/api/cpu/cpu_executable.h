@@ -23,6 +23,7 @@ class CpuExecutable : public Executable {
 
   const std::vector<Shape>& arguments() const override { return plan_->plan().arguments; }
   const std::vector<Shape>& results() const override { return plan_->plan().results; }
+  std::span<const int> result_aliases() const override { return plan_->plan().result_aliases; }
   Result<> SetArguments(std::span<const Literal* const> arguments) override;
   Result<> ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) override;
   Result<> Execute() override;

@@ -33,6 +33,7 @@ class VulkanExecutable : public Executable {
 
   const std::vector<Shape>& arguments() const override { return plan_.arguments; }
   const std::vector<Shape>& results() const override { return plan_.results; }
+  std::span<const int> result_aliases() const override { return plan_.result_aliases; }
   Result<> Join(const EvaluatorHost* host, int64_t devices) override;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
   const Module* module() const override { return shared_->whole ? plan_.module.get() : nullptr; }
