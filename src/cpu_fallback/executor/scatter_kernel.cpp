@@ -28,7 +28,11 @@ class ScatterRun final : public CpuKernel {
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override;
 
  private:
+  void FindBatch(const plan::ScatterKernel& body, const Dims& update_strides);
+  Dims FindWindow(const plan::ScatterKernel& body, const Dims& operand_strides, const Dims& update_strides);
   void JoinBatch();
+  void TakeRow();
+  void ChooseRows(const plan::ScatterKernel& body);
   void CombineRun(std::span<std::byte* const> bindings, std::byte* scratch, int64_t to, int64_t from) const;
   void CombineElements(std::span<std::byte* const> bindings, std::byte* scratch, const int64_t* starts, int64_t from,
                        int64_t n) const;
@@ -60,6 +64,58 @@ class ScatterRun final : public CpuKernel {
   std::vector<ConvertFn> widen_, narrow_;
 };
 
+// The positions of index vectors, and where they lie in the indices and in the updates.
+void ScatterRun::FindBatch(const plan::ScatterKernel& body, const Dims& update_strides) {
+  const ScatterAttributes& a = body.attributes;
+  const Dims index_strides = RowMajorStrides(body.indices_dims);
+  for (std::size_t d = 0; d < body.indices_dims.size(); ++d) {
+    if (static_cast<int64_t>(d) == a.index_vector_dim) {
+      component_stride_ = index_strides[d];
+      continue;
+    }
+    batch_.push_back(body.indices_dims[d]);
+    batch_index_strides_.push_back(index_strides[d]);
+  }
+  for (std::size_t d = 0; d < body.updates_dims.size(); ++d)
+    if (!Contains(a.update_window_dims, static_cast<int64_t>(d))) batch_update_strides_.push_back(update_strides[d]);
+}
+
+// The window's outer dimensions and its innermost run. Returns the window's size in each dimension of the operand.
+Dims ScatterRun::FindWindow(const plan::ScatterKernel& body, const Dims& operand_strides, const Dims& update_strides) {
+  const ScatterAttributes& a = body.attributes;
+  // Operand dimensions that the window has, in order, are the update window dimensions.
+  Dims window_sizes(body.operand_dims.size(), 1);
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < body.operand_dims.size(); ++d) {
+    if (Contains(a.inserted_window_dims, static_cast<int64_t>(d)) ||
+        Contains(a.input_batching_dims, static_cast<int64_t>(d)))
+      continue;
+    const auto u = At(a.update_window_dims[next++]);
+    window_sizes[d] = body.updates_dims[u];
+    if (body.updates_dims[u] == 1) continue;
+    // Joined with the one before where both arrays are dense across them.
+    if (!window_.empty() && window_operand_strides_.back() == operand_strides[d] * body.updates_dims[u] &&
+        window_update_strides_.back() == update_strides[u] * body.updates_dims[u]) {
+      window_.back() *= body.updates_dims[u];
+      window_operand_strides_.back() = operand_strides[d];
+      window_update_strides_.back() = update_strides[u];
+    } else {
+      window_.push_back(body.updates_dims[u]);
+      window_operand_strides_.push_back(operand_strides[d]);
+      window_update_strides_.push_back(update_strides[u]);
+    }
+  }
+  if (!window_.empty()) {
+    run_ = window_.back();
+    run_operand_stride_ = window_operand_strides_.back();
+    run_update_stride_ = window_update_strides_.back();
+    window_.pop_back();
+    window_operand_strides_.pop_back();
+    window_update_strides_.pop_back();
+  }
+  return window_sizes;
+}
+
 // Dimensions that lie one behind the other, in the indices and in the updates, are one: windows' places are found by
 // rows.
 void ScatterRun::JoinBatch() {
@@ -78,6 +134,33 @@ void ScatterRun::JoinBatch() {
   }
 }
 
+// Takes the innermost dimension out of the batch: its windows' places are found at once.
+void ScatterRun::TakeRow() {
+  if (batch_.empty()) return;
+  const std::size_t inner = batch_.size() - 1;
+  row_ = batch_.back();
+  row_index_stride_ = batch_index_strides_.back();
+  row_update_stride_ = batch_update_strides_.back();
+  std::erase_if(batching_, [&](const auto& b) {
+    if (b.first == inner) row_operand_stride_ += b.second;
+    return b.first == inner;
+  });
+  batch_.pop_back();
+  batch_index_strides_.pop_back();
+  batch_update_strides_.pop_back();
+}
+
+void ScatterRun::ChooseRows(const plan::ScatterKernel& body) {
+  const std::optional<SimpleCombiner> simple = FindSimpleCombiner(body.combiner.combiner);
+  const bool is_dense = run_ == 1 || (run_operand_stride_ == 1 && run_update_stride_ == 1);
+  if (!simple || body.types.size() != 1 || !is_dense) return;
+  switch (simple->kind) {
+    case SimpleCombiner::Kind::kReplace: rows_ = FindScatterReplace(body.types[0]); break;
+    case SimpleCombiner::Kind::kOp: rows_ = FindScatterElements(simple->opcode, body.types[0]); break;
+    case SimpleCombiner::Kind::kKeep: keeps_ = true; break;
+  }
+}
+
 KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
   auto out = std::make_unique<ScatterRun>();
   const ScatterAttributes& a = body.attributes;
@@ -86,48 +169,8 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
                          kMaxScattered);
   out->body_ = body;
   const Dims operand_strides = RowMajorStrides(body.operand_dims), update_strides = RowMajorStrides(body.updates_dims);
-  const Dims index_strides = RowMajorStrides(body.indices_dims);
-  for (std::size_t d = 0; d < body.indices_dims.size(); ++d) {
-    if (static_cast<int64_t>(d) == a.index_vector_dim) {
-      out->component_stride_ = index_strides[d];
-      continue;
-    }
-    out->batch_.push_back(body.indices_dims[d]);
-    out->batch_index_strides_.push_back(index_strides[d]);
-  }
-  for (std::size_t d = 0; d < body.updates_dims.size(); ++d)
-    if (!Contains(a.update_window_dims, static_cast<int64_t>(d)))
-      out->batch_update_strides_.push_back(update_strides[d]);
-  // Operand dimensions that the window has, in order, are the update window dimensions.
-  Dims window_sizes(body.operand_dims.size(), 1);
-  std::size_t next = 0;
-  for (std::size_t d = 0; d < body.operand_dims.size(); ++d) {
-    if (Contains(a.inserted_window_dims, static_cast<int64_t>(d)) ||
-        Contains(a.input_batching_dims, static_cast<int64_t>(d)))
-      continue;
-    const auto u = At(a.update_window_dims[next++]);
-    window_sizes[d] = body.updates_dims[u];
-    if (body.updates_dims[u] == 1) continue;
-    // Joined with the one before where both arrays are dense across them.
-    if (!out->window_.empty() && out->window_operand_strides_.back() == operand_strides[d] * body.updates_dims[u] &&
-        out->window_update_strides_.back() == update_strides[u] * body.updates_dims[u]) {
-      out->window_.back() *= body.updates_dims[u];
-      out->window_operand_strides_.back() = operand_strides[d];
-      out->window_update_strides_.back() = update_strides[u];
-    } else {
-      out->window_.push_back(body.updates_dims[u]);
-      out->window_operand_strides_.push_back(operand_strides[d]);
-      out->window_update_strides_.push_back(update_strides[u]);
-    }
-  }
-  if (!out->window_.empty()) {
-    out->run_ = out->window_.back();
-    out->run_operand_stride_ = out->window_operand_strides_.back();
-    out->run_update_stride_ = out->window_update_strides_.back();
-    out->window_.pop_back();
-    out->window_operand_strides_.pop_back();
-    out->window_update_strides_.pop_back();
-  }
+  out->FindBatch(body, update_strides);
+  const Dims window_sizes = out->FindWindow(body, operand_strides, update_strides);
   for (int64_t d : a.scatter_dims_to_operand_dims)
     out->components_.push_back({operand_strides[At(d)], body.operand_dims[At(d)] - window_sizes[At(d)]});
   for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
@@ -136,29 +179,9 @@ KernelResult ScatterRun::Make(const plan::ScatterKernel& body) {
                                 operand_strides[At(a.input_batching_dims[k])]);
   }
   out->JoinBatch();
-  if (!out->batch_.empty()) {
-    const std::size_t inner = out->batch_.size() - 1;
-    out->row_ = out->batch_.back();
-    out->row_index_stride_ = out->batch_index_strides_.back();
-    out->row_update_stride_ = out->batch_update_strides_.back();
-    std::erase_if(out->batching_, [&](const auto& b) {
-      if (b.first == inner) out->row_operand_stride_ += b.second;
-      return b.first == inner;
-    });
-    out->batch_.pop_back();
-    out->batch_index_strides_.pop_back();
-    out->batch_update_strides_.pop_back();
-  }
+  out->TakeRow();
+  out->ChooseRows(body);
   out->find_starts_ = FindStartsOf(body.indices_type);
-  const std::optional<SimpleCombiner> simple = FindSimpleCombiner(body.combiner.combiner);
-  const bool is_dense = out->run_ == 1 || (out->run_operand_stride_ == 1 && out->run_update_stride_ == 1);
-  if (simple && body.types.size() == 1 && is_dense) {
-    switch (simple->kind) {
-      case SimpleCombiner::Kind::kReplace: out->rows_ = FindScatterReplace(body.types[0]); break;
-      case SimpleCombiner::Kind::kOp: out->rows_ = FindScatterElements(simple->opcode, body.types[0]); break;
-      case SimpleCombiner::Kind::kKeep: out->keeps_ = true; break;
-    }
-  }
   out->prefetches_ = Product(body.operand_dims) * StorageBytes(body.types[0]) > kCachedBytes;
   for (ElementType t : body.types) {
     out->widen_.push_back(FindWiden(t));

@@ -98,121 +98,171 @@ plan::ElementProgram ProductProgram(const plan::KernelPlan& plan, const ConvProb
   return std::move(b).Finish();
 }
 
+// The outputs that an invocation takes: `width` neighbours along the innermost dimension, by `count` along another one,
+// the last spatial dimension that vectors do not take, where outputs share their kernel elements.
+struct DirectTile {
+  explicit DirectTile(const ConvProblem& p) : items_dims(p.k.output_dims.begin(), p.k.output_dims.end()) {
+    const Dims& dims = p.k.output_dims;
+    const auto minor = static_cast<std::size_t>(p.out_minor);
+    if (dims[minor] % 4 == 0) width = 4;
+    for (int64_t d : p.a.output_spatial) {
+      if (static_cast<int>(d) != p.out_minor && dims[static_cast<std::size_t>(d)] >= 4) dim = static_cast<int>(d);
+    }
+    items_dims[minor] /= width;
+    if (dim >= 0) {
+      count = 4;
+      int64_t& extent = items_dims[static_cast<std::size_t>(dim)];
+      extent = CeilDiv(extent, count);
+    }
+    for (int64_t d : items_dims) items *= d;
+  }
+  int width = 1;
+  int dim = -1, count = 1;  // -1: no other dimension
+  std::vector<int64_t> items_dims;
+  int64_t items = 1;
+};
+
+// The sums of an invocation, of one part of the window and features or of all of them.
+class DirectSums {
+ public:
+  DirectSums(KernelWriter& w, const plan::KernelPlan& plan, const ConvProblem& p, const DirectTile& tile, int64_t parts,
+             const plan::ElementProgram& epilogue)
+      : w_(w),
+        b_(w.b),
+        p_(p),
+        tile_(tile),
+        parts_(parts),
+        elements_(p.window * p.inputs),
+        program_(ProductProgram(plan, p)),
+        epilogue_(w, epilogue, p.k.accumulate_type, parts > 1 ? p.k.accumulate_type : p.k.result_type) {}
+
+  void Emit(Value item) {
+    FindPlace(item);
+    const Values sums = Sum();
+    const Value first = Tiled() ? at_[TileDim()] : U(0);
+    if (!Tiled() || !epilogue_.is_big()) {
+      for (int t = 0; t < tile_.count; ++t) Finish(b_.Add(first, U(t)), sums[static_cast<std::size_t>(t)]);
+      return;
+    }
+    b_.For(U(0), U(tile_.count), U(1), sums, [&](Value t, const Values& rest) {
+      Finish(b_.Add(first, t), rest[0]);
+      Values rotated(rest.begin() + 1, rest.end());
+      rotated.push_back(rest[0]);
+      return rotated;
+    });
+  }
+
+ private:
+  bool Tiled() const { return tile_.count > 1; }
+  std::size_t TileDim() const { return static_cast<std::size_t>(tile_.dim); }
+  Value U(int64_t v) const { return b_.U32(static_cast<uint32_t>(v)); }
+
+  // The part, its window elements and the coordinates of the first output.
+  void FindPlace(Value item) {
+    const int64_t part_length = CeilDiv(elements_, parts_);
+    part_ = parts_ > 1 ? b_.UDiv(item, U(tile_.items)) : U(0);
+    begin_ = b_.Mul(part_, U(part_length)), end_ = b_.Min(b_.Add(begin_, U(part_length)), U(elements_));
+    Value rest = parts_ > 1 ? b_.Sub(item, b_.Mul(part_, U(tile_.items))) : item;
+    at_.resize(static_cast<std::size_t>(p_.rank));
+    for (std::size_t d = at_.size(); d-- > 0;) {
+      const Value extent = U(tile_.items_dims[d]);
+      at_[d] = d == 0 ? rest : b_.UMod(rest, extent);
+      if (d != 0) rest = b_.UDiv(rest, extent);
+    }
+    Value& minor = at_[static_cast<std::size_t>(p_.out_minor)];
+    minor = b_.Mul(minor, U(tile_.width));
+    if (Tiled()) at_[TileDim()] = b_.Mul(at_[TileDim()], U(tile_.count));
+  }
+
+  // Of each output along the tiled dimension.
+  Values Sum() {
+    std::vector<Value> tile_at{U(0)};
+    if (Tiled()) {
+      tile_at.clear();
+      for (int t = 0; t < tile_.count; ++t)
+        tile_at.push_back(b_.Min(b_.Add(at_[TileDim()], U(t)), U(p_.k.output_dims[TileDim()] - 1)));
+    }
+    const uint64_t tiled = Tiled() ? uint64_t{1} << tile_.dim : 0;
+    ProgramLowering base(b_, w_.buffers, program_, p_.out_minor, tile_.width);
+    for (int d = 0; d < p_.rank; ++d) {
+      if (d != tile_.dim) base.SetIter(d, at_[static_cast<std::size_t>(d)]);
+    }
+    const int program_rank = p_.rank + p_.spatial + 1;
+    uint64_t varying = tiled;
+    for (int d = p_.rank; d < program_rank; ++d) varying |= uint64_t{1} << d;
+    base.EmitInvariants(varying);
+    auto step = [&](Value turn, const Values& acc) {
+      // llvmpipe begins one turn more than there are (EmitPanels).
+      const Value element = b_.Min(turn, U(elements_ - 1));
+      ProgramLowering shared = base;
+      shared.SetLinear(element, p_.rank, program_rank);
+      if (Tiled()) shared.EmitInvariants(tiled);
+      Values sums;
+      for (std::size_t t = 0; t < acc.size(); ++t) {
+        ProgramLowering one = shared;
+        if (Tiled()) one.SetIter(tile_.dim, tile_at[t]);
+        const Value x = b_.Splat(one.Node(program_.results[0]), tile_.width);
+        const Value y = b_.Splat(one.Node(program_.results[1]), tile_.width);
+        sums.push_back(MultiplyAdd(b_, acc[t], x, y));
+      }
+      return sums;
+    };
+    const Kind kind = ComputeKind(p_.k.accumulate_type);
+    Values acc(static_cast<std::size_t>(tile_.count), b_.Zero(kind, tile_.width));
+    if (parts_ == 1 && elements_ <= 9) {
+      for (int64_t e = 0; e < elements_; ++e) acc = step(U(e), acc);
+      return acc;
+    }
+    const ChainedSums chains(b_, kind, tile_.width, acc.size(), 2 * CeilDiv(elements_, parts_));
+    return chains.Finish(chains.Add(begin_, end_, 1, ChainedSums::kChain / 2, chains.Start(), step));
+  }
+
+  // `coordinate`: of the tiled dimension.
+  void Finish(Value coordinate, Value sum) const {
+    Values where = at_;
+    Value inside;
+    if (Tiled()) {
+      where[TileDim()] = coordinate;
+      const int64_t extent = p_.k.output_dims[TileDim()];
+      if (extent % tile_.count != 0) inside = b_.Compare(Cmp::kULt, coordinate, U(extent));
+    }
+    if (parts_ > 1) where.insert(where.begin(), part_);
+    epilogue_.Emit(where, p_.out_minor + (parts_ > 1 ? 1 : 0), sum, inside);
+  }
+
+  KernelWriter& w_;
+  Builder& b_;
+  const ConvProblem& p_;
+  const DirectTile& tile_;
+  int64_t parts_, elements_;
+  plan::ElementProgram program_;
+  Epilogue epilogue_;
+  Values at_;
+  Value part_, begin_, end_;
+};
+
 // The sums of `parts` parts of window and features, or of all, given to `epilogue` over the output dims, after the part
 // where there are several.
 Result<EmittedProgram> EmitProducts(const plan::KernelPlan& plan, const ConvProblem& p, int64_t parts,
-                                    const plan::ElementProgram& epilogue_program, const Target& target) {
+                                    const plan::ElementProgram& epilogue, const Target& target) {
   const DeviceProfile& profile = target.profile;
-  const plan::ElementProgram program = ProductProgram(plan, p);
   EmittedProgram out;
-  const Dims& dims = p.k.output_dims;
-  int64_t total = 1;
-  for (int64_t d : dims) total *= d;
-  if (total == 0) return out;
-  const int width = dims[static_cast<std::size_t>(p.out_minor)] % 4 == 0 ? 4 : 1;
-  // Neighbours along the last spatial dimension that vectors do not take share their kernel elements.
-  int tile_dim = -1;
-  for (int64_t d : p.a.output_spatial) {
-    if (static_cast<int>(d) != p.out_minor && dims[static_cast<std::size_t>(d)] >= 4) tile_dim = static_cast<int>(d);
-  }
-  const int tile = tile_dim >= 0 ? 4 : 1;
-
-  // The grid runs over the output with the tiled dimension shortened.
-  std::vector<int64_t> items_dims(dims.begin(), dims.end());
-  items_dims[static_cast<std::size_t>(p.out_minor)] /= width;
-  if (tile > 1)
-    items_dims[static_cast<std::size_t>(tile_dim)] = CeilDiv(items_dims[static_cast<std::size_t>(tile_dim)], tile);
-  int64_t of_part = 1;
-  for (int64_t d : items_dims) of_part *= d;
-  const int64_t items = of_part * parts;
+  for (int64_t d : p.k.output_dims)
+    if (d == 0) return out;
+  const DirectTile tile(p);
+  const int64_t items = tile.items * parts;
   const uint32_t local = WorkgroupSize(profile, target.tuning.conv.direct_local);
   KRAFLA_ASSIGN(Grid grid, FoldGrid(CeilDiv(items, local), profile));
   KernelWriter w(plan, profile);
   Builder& b = w.b;
-  auto u = [&](int64_t v) { return b.U32(static_cast<uint32_t>(v)); };
-  const Kind kind = ComputeKind(p.k.accumulate_type);
-  const Epilogue epilogue(w, epilogue_program, p.k.accumulate_type, parts > 1 ? p.k.accumulate_type : p.k.result_type);
-  const Value item = b.Add(b.Mul(GroupNumber(b, grid), u(local)), b.LocalIndex());
-  const int element_rank = p.spatial + 1;
-  const int64_t elements = p.window * p.inputs, part_length = CeilDiv(elements, parts);
-
-  auto body = [&] {
-    Values at(dims.size());
-    const Value part = parts > 1 ? b.UDiv(item, u(of_part)) : u(0);
-    const Value begin = b.Mul(part, u(part_length)), end = b.Min(b.Add(begin, u(part_length)), u(elements));
-    Value rest = parts > 1 ? b.Sub(item, b.Mul(part, u(of_part))) : item;
-    for (int d = p.rank; d-- > 0;) {
-      const auto i = static_cast<std::size_t>(d);
-      const Value extent = u(items_dims[i]);
-      at[i] = d == 0 ? rest : b.UMod(rest, extent);
-      if (d != 0) rest = b.UDiv(rest, extent);
-    }
-    at[static_cast<std::size_t>(p.out_minor)] = b.Mul(at[static_cast<std::size_t>(p.out_minor)], u(width));
-    std::vector<Value> tile_at{u(0)};
-    if (tile > 1) {
-      const auto i = static_cast<std::size_t>(tile_dim);
-      at[i] = b.Mul(at[i], u(tile));
-      tile_at.clear();
-      for (int t = 0; t < tile; ++t) tile_at.push_back(b.Min(b.Add(at[i], u(t)), u(dims[i] - 1)));
-    }
-    ProgramLowering base(b, w.buffers, program, p.out_minor, width);
-    for (int d = 0; d < p.rank; ++d) {
-      if (d != tile_dim || tile == 1) base.SetIter(d, at[static_cast<std::size_t>(d)]);
-    }
-    uint64_t varying = tile > 1 ? uint64_t{1} << tile_dim : 0;
-    for (int d = p.rank; d < p.rank + element_rank; ++d) varying |= uint64_t{1} << d;
-    base.EmitInvariants(varying);
-    auto step = [&](Value turn, const Values& acc) {
-      // llvmpipe begins one turn more than there are (EmitPanels).
-      const Value element = b.Min(turn, u(elements - 1));
-      ProgramLowering shared = base;
-      shared.SetLinear(element, p.rank, p.rank + element_rank);
-      if (tile > 1) shared.EmitInvariants(uint64_t{1} << tile_dim);
-      Values sums;
-      for (std::size_t t = 0; t < acc.size(); ++t) {
-        ProgramLowering one = shared;
-        if (tile > 1) one.SetIter(tile_dim, tile_at[t]);
-        const Value x = b.Splat(one.Node(program.results[0]), width), y = b.Splat(one.Node(program.results[1]), width);
-        sums.push_back(MultiplyAdd(b, acc[t], x, y));
-      }
-      return sums;
-    };
-    Values acc(static_cast<std::size_t>(tile), b.Zero(kind, width));
-    if (parts == 1 && elements <= 9) {
-      for (int64_t e = 0; e < elements; ++e) acc = step(u(e), acc);
-    } else {
-      const ChainedSums chains(b, kind, width, acc.size(), 2 * part_length);
-      acc = chains.Finish(chains.Add(begin, end, 1, ChainedSums::kChain / 2, chains.Start(), step));
-    }
-    auto finish = [&](Value coordinate, Value sum) {
-      Values where = at;
-      Value inside;
-      if (tile > 1) {
-        const auto i = static_cast<std::size_t>(tile_dim);
-        where[i] = coordinate;
-        if (dims[i] % tile != 0) inside = b.Compare(Cmp::kULt, coordinate, u(dims[i]));
-      }
-      if (parts > 1) where.insert(where.begin(), part);
-      epilogue.Emit(where, p.out_minor + (parts > 1 ? 1 : 0), sum, inside);
-    };
-    const Value first = tile > 1 ? at[static_cast<std::size_t>(tile_dim)] : u(0);
-    if (tile == 1 || !epilogue.is_big()) {
-      for (int t = 0; t < tile; ++t) finish(b.Add(first, u(t)), acc[static_cast<std::size_t>(t)]);
-    } else {
-      b.For(u(0), u(tile), u(1), acc, [&](Value t, const Values& sums) {
-        finish(b.Add(first, t), sums[0]);
-        Values rotated(sums.begin() + 1, sums.end());
-        rotated.push_back(sums[0]);
-        return rotated;
-      });
-    }
-  };
+  DirectSums sums(w, plan, p, tile, parts, epilogue);
+  const Value item = b.Add(b.Mul(GroupNumber(b, grid), b.U32(local)), b.LocalIndex());
   if (grid.exact && items % local == 0) {
-    body();
+    sums.Emit(item);
   } else {
-    b.If(b.Compare(Cmp::kULt, item, u(items)), body);
+    b.If(b.Compare(Cmp::kULt, item, b.U32(static_cast<uint32_t>(items))), [&] { sums.Emit(item); });
   }
-  out.kernels.push_back(w.Finish({local, 1, 1}, width == 4 ? "conv.direct.vec4" : "conv.direct"));
+  out.kernels.push_back(w.Finish({local, 1, 1}, tile.width == 4 ? "conv.direct.vec4" : "conv.direct"));
   out.dispatches.push_back({0, grid.size, {}});
   return out;
 }
