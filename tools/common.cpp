@@ -104,7 +104,10 @@ int Fail(const Status& status) {
 
 Status InFile(const std::string& path, const Status& status) {
   Status out(status.code(), path + ": " + status.message());
-  for (const std::string& line : status.context()) (void)std::move(out).WithContext(line);
+  for (const std::string& line : status.context()) {
+    Status longer = std::move(out).WithContext(line);
+    out = std::move(longer);
+  }
   return out;
 }
 

@@ -31,7 +31,7 @@ class InlineVector {
   InlineVector(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
   explicit InlineVector(std::size_t count, const T& value = T()) { resize(count, value); }
   template <std::forward_iterator It>
-  InlineVector(It first, It last) {
+  InlineVector(It first, It last) {  // NOLINT(performance-unnecessary-value-param): iterators are values
     assign(first, last);
   }
   InlineVector(std::span<const T> values) { assign(values.begin(), values.end()); }  // NOLINT: a view converts
@@ -93,7 +93,7 @@ class InlineVector {
     size_ = count;
   }
   template <std::forward_iterator It>
-  void assign(It first, It last) {
+  void assign(It first, It last) {  // NOLINT(performance-unnecessary-value-param): iterators are values
     std::size_t count = static_cast<std::size_t>(std::distance(first, last));
     size_ = 0;
     Reserve(count);

@@ -79,6 +79,7 @@ Result<std::shared_ptr<DeviceBuffer>> Client::ToDevice(std::shared_ptr<const Lit
   return std::make_shared<HostBuffer>(std::move(literal));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): those who override it keep them.
 Result<> Executable::ShareArguments(std::vector<std::shared_ptr<const Literal>> arguments) {
   std::vector<const Literal*> pointers;
   for (const auto& a : arguments) pointers.push_back(a.get());

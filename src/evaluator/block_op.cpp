@@ -151,7 +151,8 @@ Result<BlockOp> MakeBlockOp(Opcode opcode, ElementType type, ElementType result)
   out.arity = arity;
   for (int o = 0; o < std::min(arity, BlockOp::kMaxArity); ++o) out.in_bytes[o] = StorageBytes(type);
   out.out_bytes = StorageBytes(result);
-  if (IsNarrowFloat(type) && (out.run = FindMove(opcode, type)) != nullptr) return out;
+  if (IsNarrowFloat(type)) out.run = FindMove(opcode, type);
+  if (out.run != nullptr) return out;
   if (IsNarrowFloat(type)) {
     out.run = FindFloatKernel(opcode);
     for (int o = 0; o < arity && o < BlockOp::kMaxArity; ++o) out.widen[o] = FindWiden(type);

@@ -81,10 +81,7 @@ std::optional<Folder> FindFolder(Opcode opcode, ElementType type) {
     KRAFLA_FOLD(kMaximum, double, ElementType::kF64, scalar::Max(a, b));
     KRAFLA_FOLD(kMinimum, double, ElementType::kF64, scalar::Min(a, b));
   }
-  if (IsComplex(type)) {
-    using Complex = std::complex<double>;
-    KRAFLA_FOLD(kAdd, Complex, ElementType::kC128, a + b);
-  }
+  if (IsComplex(type)) { KRAFLA_FOLD(kAdd, std::complex<double>, ElementType::kC128, a + b); }
   return std::nullopt;
 }
 

@@ -139,7 +139,7 @@ Result<> ModulePlanner::PlanCall(Scope& scope, int number, StepList& steps) {
   Touch(frame);
   for (std::size_t k = 0; k < given.size(); ++k) AddCopy(given[k], callee.parameters[k], steps);
   ++now_;
-  steps.steps.push_back(CallStep{called, &i});
+  steps.steps.push_back(CallStep{{called}, &i});
   std::size_t k = 0;
   for (const ValueRef& v : ArrayLeaves(&i)) AddCopy(callee.results[k++], SliceOf(scope, v), steps);
   Touch(frame);

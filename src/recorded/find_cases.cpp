@@ -84,7 +84,7 @@ struct Finder {
       if (!only.empty() && name != only) continue;
       if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.'))
         return InvalidArgument("'{}' is not the name of a case.", name.substr(0, 60));
-      out.name = family + "/" + name;
+      out.name = Format("{}/{}", family, name);
       out.folder = folder.string();
       out.module_path = (folder / (name + "." + form)).string();
       KRAFLA_ASSIGN(out.replicas, Count(c, "replicas"));

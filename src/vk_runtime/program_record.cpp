@@ -317,7 +317,7 @@ Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slot
 
   ProfileCommands profile(*device_);
   KRAFLA_TRY(profile.Create(static_cast<uint32_t>(most + 1)));
-  const VkCommandBuffer commands = profile.commands();
+  VkCommandBuffer commands = profile.commands();
   uint64_t mask = limits.timestamp_valid_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << limits.timestamp_valid_bits) - 1;
   for (const Submission& submission : submissions_) {
     KRAFLA_TRY(profile.Begin());

@@ -58,7 +58,7 @@ Result<std::string> RunCase(const std::shared_ptr<Device>& device, const SelfTes
 
 }  // namespace
 
-Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<const SelfTestCase> cases,
+Result<SelfTestOutcome> RunSelfTest(const std::shared_ptr<Device>& device, std::span<const SelfTestCase> cases,
                                     const std::set<std::string>& without, std::string* lost_in) {
   KRAFLA_TRY(device->Alive());
   SelfTestOutcome outcome;

@@ -35,7 +35,7 @@ struct SelfTestOutcome {
 // then is the feature whose case was running, which may have had nothing to do with it. Features in `without` are not
 // tested, and fail. Only what shows that the driver computes wrongly or refuses a kernel is kept on disk, not what
 // failed for want of memory or time or without a reason.
-Result<SelfTestOutcome> RunSelfTest(std::shared_ptr<Device> device, std::span<const SelfTestCase> cases,
+Result<SelfTestOutcome> RunSelfTest(const std::shared_ptr<Device>& device, std::span<const SelfTestCase> cases,
                                     const std::set<std::string>& without = {}, std::string* lost_in = nullptr);
 
 }  // namespace krafla::vk

@@ -39,7 +39,7 @@ CustomCallRegistry& CustomCallRegistry::Global() {
 Result<> CustomCallRegistry::AddFunction(std::string target, CustomCallFunction function) {
   if (target.empty() || !function) return InvalidArgument("A custom call needs a target's name and a function.");
   std::lock_guard lock(mutex_);
-  if (!functions_.try_emplace(target, std::move(function)).second)
+  if (!functions_.emplace(target, std::move(function)).second)
     return MakeError(StatusCode::kAlreadyExists, "The custom call '{}' has a function already.", target);
   return {};
 }

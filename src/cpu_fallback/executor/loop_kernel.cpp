@@ -150,7 +150,7 @@ Result<LoopRunner> LoopRunner::Make(ElementProgram program, int64_t runs) {
   for (int64_t d : program.space.dims())
     if (d == 0) return out;  // no tiles
   double time = 0;
-  for (ElementProgram& part : CutIntoPieces(std::move(program))) {
+  for (ElementProgram& part : CutIntoPieces(program)) {
     KRAFLA_ASSIGN(std::optional<RowGather> rows, RowGather::Make(part));
     if (rows) {
       out.frame_bytes_ = std::max(out.frame_bytes_, rows->scratch_bytes(1));

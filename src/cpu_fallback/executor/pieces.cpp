@@ -444,7 +444,7 @@ ElementProgram Restrict(const ElementProgram& program, int dim, int64_t begin, i
   return Restriction(program, dim, begin, dims).Run();
 }
 
-std::vector<ElementProgram> CutIntoPieces(ElementProgram program) {
+std::vector<ElementProgram> CutIntoPieces(const ElementProgram& program) {
   int64_t points = 1;
   for (int64_t d : program.space.dims()) points *= d;
   const std::size_t most = points < kSmallSpace ? kFewPieces : kMostPieces;

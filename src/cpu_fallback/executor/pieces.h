@@ -14,6 +14,6 @@ namespace krafla::cpu {
 plan::ElementProgram Restrict(const plan::ElementProgram& program, int dim, int64_t begin, int64_t extent);
 
 // Programs that together do what `program` does, each point once, with index expressions as affine as they get.
-std::vector<plan::ElementProgram> CutIntoPieces(plan::ElementProgram program);
+std::vector<plan::ElementProgram> CutIntoPieces(const plan::ElementProgram& program);
 
 }  // namespace krafla::cpu

@@ -152,9 +152,8 @@ BlockFn PickBinary(unsigned uniform) {
       if constexpr (kCommutes) return &ExchangedLoop<&BinaryLoop<T, false, true, F>>;
       else return &BinaryLoop<T, true, false, F>;
     case 2: return &BinaryLoop<T, false, true, F>;
-    case 3: break;
+    default: return nullptr;
   }
-  return nullptr;
 }
 template <class T, class F>
 BlockFn PickUnary(unsigned uniform) {

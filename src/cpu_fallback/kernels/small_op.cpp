@@ -49,9 +49,8 @@ TapeOp::Fn PickSmall(unsigned uniform) {
     case 0: return &SmallBinary<T, false, false, kFunction>;
     case 1: return &SmallBinary<T, true, false, kFunction>;
     case 2: return &SmallBinary<T, false, true, kFunction>;
-    case 3: break;
+    default: return nullptr;
   }
-  return nullptr;
 }
 
 // A result of arithmetic on elements of T, alone or in a vector: a NaN is the NaN.

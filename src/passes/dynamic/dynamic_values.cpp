@@ -101,9 +101,9 @@ std::vector<Instruction*> DynamicOp::Values() const {
   return out;
 }
 
-BoundedValue DynamicOp::Same(DimensionSizes sizes) { return SameOn(Values(), std::move(sizes)); }
+BoundedValue DynamicOp::Same(const DimensionSizes& sizes) { return SameOn(Values(), sizes); }
 
-BoundedValue DynamicOp::SameOn(std::vector<Instruction*> values, DimensionSizes sizes) {
+BoundedValue DynamicOp::SameOn(std::vector<Instruction*> values, const DimensionSizes& sizes) {
   Instruction* made = instruction_.parent()->AddClone(instruction_, std::move(values));
   Shape shape = instruction_.shape().WithStaticDims();
   shape.ClearLayout();

@@ -83,8 +83,8 @@ class DynamicOp {
   DimensionSizes SizesIn(const BoundedValue& x, std::span<const int64_t> dims) const;
 
   // The instruction on the operands' values, with its own shape made static. One set of sizes for every leaf.
-  BoundedValue Same(DimensionSizes sizes);
-  BoundedValue SameOn(std::vector<Instruction*> values, DimensionSizes sizes);
+  BoundedValue Same(const DimensionSizes& sizes);
+  BoundedValue SameOn(std::vector<Instruction*> values, const DimensionSizes& sizes);
   BoundedValue Array(Instruction* value, DimensionSizes sizes) const { return {value, {std::move(sizes)}}; }
   std::vector<Instruction*> Values() const;
 

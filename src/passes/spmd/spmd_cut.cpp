@@ -70,7 +70,7 @@ bool Emitter::MadeOfNothing(const Instruction* i, int depth) {
   return out;
 }
 
-Result<Instruction*> Emitter::IotaBlock(const Instruction& iota, Shape block, const Split& split) {
+Result<Instruction*> Emitter::IotaBlock(const Instruction& iota, const Shape& block, const Split& split) {
   const auto along = iota.attr<IotaAttributes>().dimension;
   const ElementType type = iota.shape().element_type();
   KRAFLA_ASSIGN(Instruction * offset, Offset(split, block.dim(along)));

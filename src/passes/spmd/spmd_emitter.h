@@ -121,7 +121,7 @@ class Emitter {
   bool MadeOfNothing(const Instruction* i, int depth);
   // The block of an array, made of the blocks of its operands; null where it has to be cut out of the array.
   Result<Instruction*> Made(Instruction* whole, const Shape& block, std::span<const Split> dims);
-  Result<Instruction*> IotaBlock(const Instruction& iota, Shape block, const Split& split);
+  Result<Instruction*> IotaBlock(const Instruction& iota, const Shape& block, const Split& split);
   void SayOrigin(Instruction* made) const;
 
   Module& module_;

@@ -10,10 +10,10 @@
 namespace krafla::spmd {
 
 Result<Value> Walk::Run(const Computation& from, std::vector<Value> arguments, const Region* region, Emitter& emitter) {
-  constexpr int kMaxDepth = 256;
-  if (depth_ >= kMaxDepth)
+  constexpr int kMostCalls = 256;
+  if (depth_ >= kMostCalls)
     return Unimplemented("Computations call each other deeper than the limit of {} of a program to be partitioned.",
-                         kMaxDepth);
+                         kMostCalls);
   ++depth_;
   Scope scope{{}, std::move(arguments), region, emitter, {}, {}};
   KRAFLA_TRY(FindGroups(from, scope));

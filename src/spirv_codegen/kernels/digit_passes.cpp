@@ -80,8 +80,8 @@ void DigitSort::Count(Kernel& k, const Counters& c, Value chunk, const DigitOf& 
   b.For(b.U32(0), k.U32(c.digits), b.U32(1), [&](Value d) { StoreCounter(k, c, CounterOf(k, c, d), b.U32(0)); });
   ForStretch(k, chunk, [&](Value element) {
     const auto [d, counts] = digit(element);
-    const auto add = [&, d = d] {
-      const Value at = CounterOf(k, c, d);
+    const auto add = [&, own = d] {
+      const Value at = CounterOf(k, c, own);
       StoreCounter(k, c, at, b.Add(LoadCounter(k, c, at), b.U32(1)));
     };
     if (counts) b.If(counts, add);
@@ -126,7 +126,7 @@ void DigitSort::ScanShared(Kernel& k, const Counters& c) const {
     return Values{b.Add(s[0], count)};
   });
   b.If(b.Compare(Cmp::kEq, b.LocalIndex(), b.U32(lanes_ - 1)),
-       [&, all = all] { b.StoreShared(c.shared, k.U32(c.digits * static_cast<int64_t>(lanes_)), all); });
+       [&, total = all] { b.StoreShared(c.shared, k.U32(c.digits * static_cast<int64_t>(lanes_)), total); });
   b.WorkgroupBarrier();
 }
 

@@ -14,7 +14,7 @@ Refusal RefusesInvocationEach(const LinalgCase& c) {
 int64_t SharedRoom(const Target& target) { return int64_t{target.profile.limits.max_shared_memory_bytes} - 1024; }
 
 LinalgProgram::LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target,
-                             std::vector<int64_t> scratch)
+                             const std::vector<int64_t>& scratch)
     : plan_(plan), kernel_(kernel), target_(target) {
   const ElementType wide = Numbers::WideType(kernel.type);
   const int bytes = StorageBytes(RealPart(wide)), parts = IsComplex(wide) ? 2 : 1;

@@ -39,7 +39,7 @@ class LinalgProgram {
  public:
   // Scratch buffers hold `scratch[i]` wide numbers each.
   LinalgProgram(const plan::KernelPlan& plan, const plan::LinalgKernel& kernel, const Target& target,
-                std::vector<int64_t> scratch);
+                const std::vector<int64_t>& scratch);
 
   // Adds a kernel that has one invocation for each item. Both functions return the kernel's number.
   int Add(std::string variant, const LinalgBody& body);

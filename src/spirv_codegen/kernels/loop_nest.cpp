@@ -27,8 +27,8 @@ ElementType CopiedType(int bytes) {
     case 8: return ElementType::kU64;
     case 4: return ElementType::kU32;
     case 2: return ElementType::kU16;
+    default: return ElementType::kU8;
   }
-  return ElementType::kU8;
 }
 
 // The cost of one point of a program, in simple operations.
