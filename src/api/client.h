@@ -186,6 +186,8 @@ struct CompileTarget {
   bool takes_dilated_convolutions = false;
   // A custom call may be a kernel in SPIR-V.
   bool runs_spirv = false;
+  // Its dots compute operands where they read them (plan::DotKernel).
+  bool computes_operands = false;
 };
 
 // A device, and what those need to know of it who work with any.

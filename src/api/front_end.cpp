@@ -78,6 +78,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile) {
   Stopwatch planning;
   plan::PlanOptions plan_options;
   plan_options.fusion.fuse = !options_.disabled.contains("fusion");
+  plan_options.fusion.computed_operands = target_.computes_operands;
   // Descriptors are counted, addresses are not.
   if (profile != nullptr && !profile->features.buffer_device_address)
     plan_options.fusion.buffer_limit = static_cast<int>(

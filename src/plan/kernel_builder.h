@@ -9,6 +9,7 @@
 #include "plan/built_kernel.h"
 #include "plan/fusion/fusion_plan.h"
 #include "plan/program_emitter.h"
+#include "plan/strided_operand.h"
 
 namespace krafla::plan {
 
@@ -45,6 +46,8 @@ class KernelBuilder {
   Result<BuiltKernel> BuildReduceWindow();
   Result<BuiltKernel> FinishReduce(ReduceKernel kernel);
   Result<BuiltKernel> BuildDot();
+  Result<int> BindOrEmit(const StridedOperand& operand, const Dims& extents, const Dims& strides,
+                         ElementProgram& program);
   Result<BuiltKernel> BuildConvolution();
   Result<BuiltKernel> BuildSort();
   Result<BuiltKernel> BuildScan();

@@ -71,6 +71,11 @@ struct ReduceKernel {
 
 // acc[batch..., m, n] = sum over k of lhs * rhs. Offsets and strides are in elements. The epilogue runs over
 // [batch..., m, n] with param 0 the accumulator, in accumulate_type; it rounds to result_type itself. k may be 0.
+//
+// An operand may be computed where it is read, as weights that are stored quantised: by a program over [batch..., m, k]
+// (lhs) or [batch..., k, n] (rhs) with one result, in the compute type of lhs_type or rhs_type, rounded as that type
+// is. It stores nothing. Such an operand has no binding (-1); its strides are those that an array of it would have, and
+// say which elements of it are neighbours.
 struct DotKernel {
   Dims batch, lhs_batch_strides, rhs_batch_strides;
   int64_t m = 1, n = 1, k = 1;
@@ -81,7 +86,10 @@ struct DotKernel {
   ElementType accumulate_type = ElementType::kF32;                         // f32, f64, s32, u32, s64, u64
   ElementType result_type = ElementType::kF32;                             // of the HLO dot
   std::vector<Precision> precision;
+  ElementProgram lhs_program, rhs_program;  // without results: the operand is read from its binding
   ElementProgram epilogue;
+  bool computes_lhs() const { return !lhs_program.results.empty(); }
+  bool computes_rhs() const { return !rhs_program.results.empty(); }
   friend bool operator==(const DotKernel&, const DotKernel&) = default;
 };
 
@@ -204,6 +212,10 @@ void ForEachProgram(Body& body, Visit&& visit) {
       [&](auto& kernel) {
         using Kernel = std::remove_cvref_t<decltype(kernel)>;
         if constexpr (std::is_same_v<Kernel, LoopKernel>) visit(kernel.program);
+        if constexpr (std::is_same_v<Kernel, DotKernel>) {
+          if (kernel.computes_lhs()) visit(kernel.lhs_program);
+          if (kernel.computes_rhs()) visit(kernel.rhs_program);
+        }
         if constexpr (std::is_same_v<Kernel, DotKernel> || std::is_same_v<Kernel, ConvKernel>) visit(kernel.epilogue);
         if constexpr (std::is_same_v<Kernel, ScanKernel>) of_reduction(kernel.reduction);
         if constexpr (std::is_same_v<Kernel, ScatterKernel>) of_reduction(kernel.combiner);

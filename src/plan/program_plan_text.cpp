@@ -50,12 +50,20 @@ std::string BodyText(const KernelPlan& kernel) {
           }
           return out;
         }
-        if constexpr (std::is_same_v<T, DotKernel>)
-          return Format("batch {} m {} n {} k {}; lhs b{}+{} {} strides m {} k {}; rhs b{}+{} {} strides k {} n {}\n{}",
-                        DimsText(body.batch), body.m, body.n, body.k, body.lhs_binding, body.lhs_offset,
-                        ElementTypeName(body.lhs_type), body.lhs_m_stride, body.lhs_k_stride, body.rhs_binding,
-                        body.rhs_offset, ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride,
-                        body.epilogue.ToString());
+        if constexpr (std::is_same_v<T, DotKernel>) {
+          const auto where = [](bool computed, int binding, int64_t offset) {
+            return computed ? std::string("computed") : Format("b{}+{}", binding, offset);
+          };
+          std::string out = Format(
+              "batch {} m {} n {} k {}; lhs {} {} strides m {} k {}; rhs {} {} strides k {} n {}\n",
+              DimsText(body.batch), body.m, body.n, body.k,
+              where(body.computes_lhs(), body.lhs_binding, body.lhs_offset), ElementTypeName(body.lhs_type),
+              body.lhs_m_stride, body.lhs_k_stride, where(body.computes_rhs(), body.rhs_binding, body.rhs_offset),
+              ElementTypeName(body.rhs_type), body.rhs_k_stride, body.rhs_n_stride);
+          if (body.computes_lhs()) out += "lhs, over [batch, m, k]\n" + Indent(body.lhs_program.ToString(), "  ");
+          if (body.computes_rhs()) out += "rhs, over [batch, k, n]\n" + Indent(body.rhs_program.ToString(), "  ");
+          return out + body.epilogue.ToString();
+        }
         if constexpr (std::is_same_v<T, ConvKernel>)
           return Format("input {} kernel {} output {} groups {}\n{}", DimsText(body.input_dims),
                         DimsText(body.kernel_dims), DimsText(body.output_dims), body.attributes.feature_group_count,

@@ -59,8 +59,8 @@ KernelPlan Over(const Parts& parts, KernelPlan kernel) {
     p = JoinDims(p, same);
   });
   if (auto* dot = std::get_if<DotKernel>(&kernel.body)) {
-    dot->lhs_offset -= first(dot->lhs_binding);
-    dot->rhs_offset -= first(dot->rhs_binding);
+    if (!dot->computes_lhs()) dot->lhs_offset -= first(dot->lhs_binding);
+    if (!dot->computes_rhs()) dot->rhs_offset -= first(dot->rhs_binding);
   }
   return kernel;
 }

@@ -64,10 +64,13 @@ std::optional<std::vector<TouchedElements>> TouchedBy(const KernelPlan& kernel) 
   });
   if (is_empty) return std::nullopt;
   if (dot != nullptr) {
-    TouchOperand(out[static_cast<std::size_t>(dot->lhs_binding)], dot->lhs_offset, *dot, dot->lhs_batch_strides, dot->m,
-                 dot->lhs_m_stride, dot->lhs_k_stride);
-    TouchOperand(out[static_cast<std::size_t>(dot->rhs_binding)], dot->rhs_offset, *dot, dot->rhs_batch_strides, dot->n,
-                 dot->rhs_n_stride, dot->rhs_k_stride);
+    const auto of = [&](int binding) -> TouchedElements& { return out[static_cast<std::size_t>(binding)]; };
+    if (!dot->computes_lhs())
+      TouchOperand(of(dot->lhs_binding), dot->lhs_offset, *dot, dot->lhs_batch_strides, dot->m, dot->lhs_m_stride,
+                   dot->lhs_k_stride);
+    if (!dot->computes_rhs())
+      TouchOperand(of(dot->rhs_binding), dot->rhs_offset, *dot, dot->rhs_batch_strides, dot->n, dot->rhs_n_stride,
+                   dot->rhs_k_stride);
   }
   for (std::size_t b = 0; b < out.size(); ++b) {
     if (out[b].range.lo > out[b].range.hi) continue;

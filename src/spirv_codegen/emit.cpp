@@ -19,6 +19,8 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
     return {};
   }
   if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
+    if (dot->computes_lhs() || dot->computes_rhs())
+      return Unimplemented("Operands of a dot that are computed where they are read are the CPU's.");
     KRAFLA_TRY(CheckType(dot->accumulate_type, profile));
     return CheckProgram(dot->epilogue, profile);
   }

@@ -130,9 +130,7 @@ ENTRY main {
   ASSERT_NE(executable, nullptr);
   const std::span<const int> aliases = executable->result_aliases();
   ASSERT_EQ(std::vector<int>(aliases.begin(), aliases.end()), (std::vector<int>{-1, 0}));
-  const auto ones = [&] {
-    return *client_->ToDevice(std::make_shared<const Literal>(Counted("f32[1000]", 1000, 1)));
-  };
+  const auto ones = [&] { return *client_->ToDevice(std::make_shared<const Literal>(Counted("f32[1000]", 1000, 1))); };
   std::shared_ptr<DeviceBuffer> state = ones();
   const std::shared_ptr<DeviceBuffer> step = ones();
   const uint64_t place = state->Address().value_or(0);
@@ -144,9 +142,7 @@ ENTRY main {
   auto literal = state->ToLiteral();
   ASSERT_TRUE(literal.has_value());
   EXPECT_EQ((*literal)->data<float>()[7], 4 * Counted("f32[1000]", 1000, 1).data<float>()[7]);
-  if (place != 0) {
-    EXPECT_EQ(state->Address().value_or(0), place);
-  }
+  if (place != 0) { EXPECT_EQ(state->Address().value_or(0), place); }
 }
 
 TEST_P(MemoryTest, ResultsAreTakenOnce) {

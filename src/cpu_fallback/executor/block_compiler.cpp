@@ -38,6 +38,11 @@ Result<BlockProgram> BlockCompiler::Run() {
   }
   if (options_.is_for_routine) out_.keys_ = keys_;
   else NativePlanner(out_, keys_, options_).Run();
+  const auto is_array = [](const BlockProgram::Step& s) {
+    return !s.is_uniform && s.kind != BlockProgram::Step::Kind::kNative;
+  };
+  if (options_.adds_rows && (out_.native_parts_.size() != 1 || std::ranges::any_of(out_.tile_steps_, is_array)))
+    return Unimplemented("Sums over the rows of a tile that are not one loop of native code.");
   FindDirectStores();
   PlaceSlots();
   return std::move(out_);

@@ -56,6 +56,9 @@ class BlockProgram {
     // code is made where that is worth its compilation.
     int64_t elements = 0;
     int64_t runs = 1;
+    // The program's stores go to the same elements from all rows of a tile, and are added to what is there: sums over
+    // the rows, in an order of its own. Native code does that, or the program is refused.
+    bool adds_rows = false;
     // For AddTo: no native code of its own, and what that needs is kept.
     bool is_for_routine = false;
   };

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "cpu_fallback/executor/computed_product.h"
 #include "cpu_fallback/executor/epilogue.h"
 #include "cpu_fallback/executor/iteration.h"
 #include "cpu_fallback/executor/onednn.h"
@@ -37,11 +38,29 @@ plan::DotKernel WithBatchesSplit(plan::DotKernel body) {
   return body;
 }
 
+// The product, with a result that is dense.
+GemmProblem ProblemOf(const plan::DotKernel& b) {
+  GemmProblem p;
+  p.batch = b.batch, p.lhs_batch_strides = b.lhs_batch_strides, p.rhs_batch_strides = b.rhs_batch_strides;
+  p.m = b.m, p.n = b.n, p.k = b.k;
+  p.lhs_m_stride = b.lhs_m_stride, p.lhs_k_stride = b.lhs_k_stride;
+  p.rhs_k_stride = b.rhs_k_stride, p.rhs_n_stride = b.rhs_n_stride;
+  p.result_m_stride = b.n;
+  p.lhs_type = b.lhs_type, p.rhs_type = b.rhs_type, p.accumulate_type = b.accumulate_type;
+  Dims dims = b.batch;
+  dims.push_back(b.m);
+  dims.push_back(b.n);
+  const Dims dense = RowMajorStrides(dims);
+  p.result_batch_strides = Dims(dense.begin(), dense.end() - 2);
+  return p;
+}
+
 class DotRun final : public CpuKernel {
  public:
   static KernelResult Make(const plan::DotKernel& as_planned, int threads) {
     auto out = std::make_unique<DotRun>();
-    const plan::DotKernel body = WithBatchesSplit(as_planned);
+    const bool computes = as_planned.computes_lhs() || as_planned.computes_rhs();
+    const plan::DotKernel body = computes ? as_planned : WithBatchesSplit(as_planned);
     Dims dims = body.batch;
     dims.push_back(body.m);
     dims.push_back(body.n);
@@ -51,7 +70,8 @@ class DotRun final : public CpuKernel {
     KRAFLA_ASSIGN(out->epilogue_, Epilogue::Make(body.epilogue, body.accumulate_type, dims));
     out->body_ = body;
     out->body_.epilogue = plan::ElementProgram();
-    out->ChooseProduct(threads);
+    KRAFLA_TRY(out->ChooseProduct(threads));
+    out->body_.lhs_program = out->body_.rhs_program = plan::ElementProgram();
     int64_t size = RoundUp(std::max(out->product_scratch_, out->epilogue_.scratch_bytes(threads)), 64);
     out->sums_ = size;
     if (!out->writes_result_) size += RoundUp(out->count_ * StorageBytes(body.accumulate_type), 64);
@@ -61,28 +81,32 @@ class DotRun final : public CpuKernel {
 
   Result<> Run(std::span<std::byte* const> bindings, ThreadPool& pool, std::byte* scratch) const override {
     if (count_ == 0) return {};
-    const std::byte* lhs =
-        bindings[static_cast<std::size_t>(body_.lhs_binding)] + body_.lhs_offset * StorageBytes(body_.lhs_type);
-    const std::byte* rhs =
-        bindings[static_cast<std::size_t>(body_.rhs_binding)] + body_.rhs_offset * StorageBytes(body_.rhs_type);
     if (writes_result_) {
       const Epilogue::Direct& direct = *epilogue_.direct();
       std::byte* to = bindings[static_cast<std::size_t>(direct.binding)] + direct.offset * StorageBytes(direct.storage);
-      return Multiply(lhs, rhs, to, pool, scratch);
+      return Multiply(bindings, to, pool, scratch);
     }
     std::byte* sums = scratch + sums_;
     const int in_place = epilogue_.in_place();
     if (in_place >= 0 && !epilogue_.SharesMemory(bindings, in_place))
       sums = bindings[static_cast<std::size_t>(in_place)];
-    KRAFLA_TRY(Multiply(lhs, rhs, sums, pool, scratch));
+    KRAFLA_TRY(Multiply(bindings, sums, pool, scratch));
     epilogue_.Run(bindings, sums, pool, scratch);
     return {};
   }
 
  private:
-  Result<> Multiply(const std::byte* lhs, const std::byte* rhs, std::byte* to, ThreadPool& pool,
-                    std::byte* scratch) const {
-    if (tiny_) {
+  // Null: the operand is computed.
+  static const std::byte* Begin(std::span<std::byte* const> bindings, int binding, int64_t offset, ElementType type) {
+    return binding < 0 ? nullptr : bindings[static_cast<std::size_t>(binding)] + offset * StorageBytes(type);
+  }
+
+  Result<> Multiply(std::span<std::byte* const> bindings, std::byte* to, ThreadPool& pool, std::byte* scratch) const {
+    const std::byte* lhs = Begin(bindings, body_.lhs_binding, body_.lhs_offset, body_.lhs_type);
+    const std::byte* rhs = Begin(bindings, body_.rhs_binding, body_.rhs_offset, body_.rhs_type);
+    if (computed_) {
+      return computed_->Run(bindings, lhs != nullptr ? lhs : rhs, to, pool, scratch);
+    } else if (tiny_) {
       tiny_->Run(lhs, rhs, to, pool);
     } else if (short_) {
       short_->Run(lhs, rhs, to, pool);
@@ -100,28 +124,13 @@ class DotRun final : public CpuKernel {
     return {};
   }
 
-  void ChooseProduct(int threads) {
+  Result<> ChooseProduct(int threads) {
     const plan::DotKernel& b = body_;
-    GemmProblem p{b.batch,
-                  b.lhs_batch_strides,
-                  b.rhs_batch_strides,
-                  {},
-                  b.m,
-                  b.n,
-                  b.k,
-                  b.lhs_m_stride,
-                  b.lhs_k_stride,
-                  b.rhs_k_stride,
-                  b.rhs_n_stride,
-                  b.n,
-                  b.lhs_type,
-                  b.rhs_type,
-                  b.accumulate_type};
+    const GemmProblem p = ProblemOf(b);
     Dims dims = b.batch;
     dims.push_back(b.m);
     dims.push_back(b.n);
     const Dims dense = RowMajorStrides(dims);
-    p.result_batch_strides = Dims(dense.begin(), dense.end() - 2);
     // Straight into the result, where it is only stored; then our own kernels need it dense along n.
     std::optional<Epilogue::Direct> direct = epilogue_.direct();
     // oneDNN saturates where HLO wraps.
@@ -139,80 +148,59 @@ class DotRun final : public CpuKernel {
     const bool own_direct = same_type && dense_result;
     const double flops = 2.0 * static_cast<double>(count_) * static_cast<double>(b.k);
     const GemmProblem& own = own_direct ? at_result : p;
+    if (b.computes_lhs() || b.computes_rhs()) {
+      KRAFLA_ASSIGN(computed_, ComputedProduct::Make(b, own, threads));
+      product_scratch_ = computed_->scratch_bytes();
+      writes_result_ = own_direct;
+      return {};
+    }
     tiny_ = TinyProducts::Make(own);
     if (tiny_) {
       writes_result_ = own_direct;
-      return;
+      return {};
     }
     if (IsOuterProduct(own)) {
       outer_ = own;
       writes_result_ = own_direct;
-      return;
+      return {};
     }
     if (own_direct && ShortProducts::Takes(own)) {
       short_.emplace(own);
       writes_result_ = true;
-      return;
+      return {};
     }
     if (SharedProduct::Takes(own)) {
       shared_.emplace(own, threads);
       product_scratch_ = shared_->scratch_bytes();
       writes_result_ = own_direct;
-      return;
+      return {};
     }
     if (Gemv::Takes(own)) {
       gemv_.emplace(own);
       product_scratch_ = gemv_->scratch_bytes();
       writes_result_ = own_direct;
-      return;
+      return {};
     }
     if (flops > kSmallFlops && b.k > 0) {
-      matmul_ = MakeMatmul(direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type, threads);
+      matmul_ =
+          MakeOneDnnMatmul(p, direct ? direct->strides : dense, direct ? direct->storage : b.accumulate_type, threads);
       writes_result_ = direct.has_value() && matmul_ != nullptr;
-      if (matmul_ == nullptr) matmul_ = MakeMatmul(dense, b.accumulate_type, threads);
+      if (matmul_ == nullptr) matmul_ = MakeOneDnnMatmul(p, dense, b.accumulate_type, threads);
     }
     if (matmul_ != nullptr) {
       product_scratch_ = matmul_->scratch_bytes();
-      return;
+      return {};
     }
     gemm_.emplace(own, threads);
     product_scratch_ = gemm_->scratch_bytes();
     writes_result_ = own_direct;
-  }
-
-  std::unique_ptr<OneDnnProblem> MakeMatmul(const Dims& result_strides, ElementType result_type, int threads) const {
-    const plan::DotKernel& b = body_;
-    if (b.batch.size() > 6) return nullptr;
-    TensorView lhs{b.batch, b.lhs_batch_strides, b.lhs_type}, rhs{b.batch, b.rhs_batch_strides, b.rhs_type};
-    TensorView result{b.batch, result_strides, result_type};
-    auto finish = [](TensorView& view, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride) {
-      // A stride of zero is a dimension of one that is repeated.
-      for (std::size_t d = 0; d < view.dims.size(); ++d)
-        if (view.strides[d] == 0) view.dims[d] = 1, view.strides[d] = 1;
-      view.dims.push_back(rows);
-      view.dims.push_back(columns);
-      // Strides of dimensions of one element are free: the dense ones suit best.
-      view.strides.push_back(rows == 1 ? std::max<int64_t>(columns * column_stride, 1) : row_stride);
-      view.strides.push_back(columns == 1 && rows > 1 && row_stride != 1 ? 1
-                             : columns == 1                              ? std::max<int64_t>(rows * row_stride, 1)
-                                                                         : column_stride);
-    };
-    finish(lhs, b.m, b.lhs_m_stride, b.k, b.lhs_k_stride);
-    finish(rhs, b.k, b.rhs_k_stride, b.n, b.rhs_n_stride);
-    result.dims.push_back(b.m);
-    result.dims.push_back(b.n);
-    for (int64_t s : lhs.strides)
-      if (s <= 0) return nullptr;
-    for (int64_t s : rhs.strides)
-      if (s <= 0) return nullptr;
-    for (int64_t s : result.strides)
-      if (s <= 0) return nullptr;
-    return MakeOneDnnMatmul(lhs, rhs, result, threads);
+    return {};
   }
 
   plan::DotKernel body_;
   int64_t count_ = 0;
   Epilogue epilogue_;
+  std::optional<ComputedProduct> computed_;
   std::optional<TinyProducts> tiny_;
   std::optional<ShortProducts> short_;
   std::optional<GemmProblem> outer_;

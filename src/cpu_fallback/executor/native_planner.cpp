@@ -224,7 +224,7 @@ bool NativePlanner::StoreIn(int level, const Step& s) {
     node = *narrow;
     ++loop.op_count;
   } else {
-    node = loop.builder.Seen(*value);
+    node = adds_rows_ ? value->node : loop.builder.Seen(*value);
   }
   if (loop.builder.TypeOf(node) != ElementType::kPred && StorageBytes(loop.builder.TypeOf(node)) != a.width)
     return false;
@@ -290,6 +290,7 @@ bool NativePlanner::Finish() {
   for (std::size_t l = 0; l < loops_.size(); ++l) {
     Loop& loop = *loops_[l];
     if (loop.builder.graph().stores.empty()) continue;
+    loop.builder.graph().adds_rows = adds_rows_;
     if (!native::CanCompile(loop.builder.graph())) return false;
     parts[l].code = native::Compile(loop.builder.graph());
     if (parts[l].code == nullptr) return false;

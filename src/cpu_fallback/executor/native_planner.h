@@ -19,7 +19,12 @@ class NativePlanner {
  public:
   // keys: of the steps' operations.
   NativePlanner(BlockProgram& program, const std::vector<BlockKey>& keys, const BlockProgram::Options& options)
-      : out_(program), keys_(keys), elements_(options.elements), runs_(options.runs), summed_(options.summed) {}
+      : out_(program),
+        keys_(keys),
+        elements_(options.elements),
+        runs_(options.runs),
+        summed_(options.summed),
+        adds_rows_(options.adds_rows) {}
   // Leaves the program as it is where native code is not had or not worth it.
   void Run();
 
@@ -100,6 +105,7 @@ class NativePlanner {
   const std::vector<BlockKey>& keys_;
   int64_t elements_, runs_;
   uint64_t summed_;
+  bool adds_rows_ = false;
   bool along_rows_ = false, has_narrow_lanes_ = false;
   std::vector<Source> sources_;
   std::map<int, uint64_t> constants_;

@@ -10,6 +10,7 @@
 
 #include "base/thread_pool.h"
 #include "cpu_fallback/kernels/convolution_problem.h"
+#include "cpu_fallback/kernels/gemm.h"
 
 namespace krafla::cpu {
 
@@ -26,6 +27,10 @@ class OneDnnProblem {
 // run it. Null where oneDNN has no fast implementation.
 std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView& a, const TensorView& b, const TensorView& result,
                                                 int threads);
+
+// A product whose result has these strides along [batch..., m, n]. Null also where a stride is none that oneDNN knows.
+std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const GemmProblem& problem, const Dims& result_strides,
+                                                ElementType result_type, int threads);
 
 // All of them, over parts of the same arrays; null where oneDNN is not fast at one of them.
 std::unique_ptr<OneDnnProblem> MakeOneDnnConvolutions(std::span<const ConvolutionProblem> problems, int threads);

@@ -138,4 +138,30 @@ std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const TensorView&, const TensorV
 
 #endif
 
+std::unique_ptr<OneDnnProblem> MakeOneDnnMatmul(const GemmProblem& p, const Dims& result_strides,
+                                                ElementType result_type, int threads) {
+  if (p.batch.size() > 6) return nullptr;
+  TensorView lhs{p.batch, p.lhs_batch_strides, p.lhs_type}, rhs{p.batch, p.rhs_batch_strides, p.rhs_type};
+  TensorView result{p.batch, result_strides, result_type};
+  auto finish = [](TensorView& view, int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride) {
+    // A stride of zero is a dimension of one that is repeated.
+    for (std::size_t d = 0; d < view.dims.size(); ++d)
+      if (view.strides[d] == 0) view.dims[d] = 1, view.strides[d] = 1;
+    view.dims.push_back(rows);
+    view.dims.push_back(columns);
+    // Strides of dimensions of one element are free: the dense ones suit best.
+    view.strides.push_back(rows == 1 ? std::max<int64_t>(columns * column_stride, 1) : row_stride);
+    view.strides.push_back(columns == 1 && rows > 1 && row_stride != 1 ? 1
+                           : columns == 1                              ? std::max<int64_t>(rows * row_stride, 1)
+                                                                       : column_stride);
+  };
+  finish(lhs, p.m, p.lhs_m_stride, p.k, p.lhs_k_stride);
+  finish(rhs, p.k, p.rhs_k_stride, p.n, p.rhs_n_stride);
+  result.dims.push_back(p.m);
+  result.dims.push_back(p.n);
+  for (const TensorView* view : {&lhs, &rhs, &result})
+    if (std::ranges::any_of(view->strides, [](int64_t s) { return s <= 0; })) return nullptr;
+  return MakeOneDnnMatmul(lhs, rhs, result, threads);
+}
+
 }  // namespace krafla::cpu

@@ -279,11 +279,6 @@ class Restriction {
   std::vector<NodeId> node_of_;
 };
 
-struct Cut {
-  int dim = 0;
-  int64_t at = 0;  // the first index of the second piece
-};
-
 // The one dimension that an expression varies with, if it is one and nothing else.
 std::optional<int> OnlyDim(const IndexSpace& space, IndexId id) {
   const uint64_t depends = space.Depends(id);
@@ -353,6 +348,8 @@ std::optional<Cut> CutOf(const IndexSpace& space, ComparisonDirection direction,
   return Cut{*dim, high};
 }
 
+}  // namespace
+
 std::optional<Cut> FindCut(ElementProgram& program) {
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node n = program.nodes[i];
@@ -370,6 +367,8 @@ std::optional<Cut> FindCut(ElementProgram& program) {
   }
   return std::nullopt;
 }
+
+namespace {
 
 bool IsQuotient(const IndexAtom& a) { return a.kind == IndexAtom::Kind::kFloorDiv || a.kind == IndexAtom::Kind::kMod; }
 

@@ -212,6 +212,7 @@ std::optional<ElementProgram> UnrolledReduction(const plan::ReduceKernel& body, 
 std::optional<ElementProgram> UnrolledProduct(const plan::DotKernel& dot) {
   const bool is_of_vectors = dot.m == 1 || dot.n == 1;
   const ElementType type = dot.accumulate_type;
+  if (dot.computes_lhs() || dot.computes_rhs()) return std::nullopt;
   if (!native::HasRoutines() || !is_of_vectors || dot.k < 1 || dot.k > native::kMaxInterleaved || !IsFloat(type) ||
       dot.lhs_type != type || dot.rhs_type != type)
     return std::nullopt;

@@ -241,6 +241,8 @@ namespace krafla::cpu {
 HWY_EXPORT(FindLoops);
 HWY_EXPORT(SumRows);
 
+GemvLoops FindGemvLoops(ElementType sum, ElementType matrix) { return HWY_DYNAMIC_DISPATCH(FindLoops)(sum, matrix); }
+
 bool Gemv::Takes(const GemmProblem& p) {
   if ((p.m != 1 && p.n != 1) || p.k == 0) return false;
   const ElementType matrix = p.m == 1 ? p.rhs_type : p.lhs_type, vector = p.m == 1 ? p.lhs_type : p.rhs_type;

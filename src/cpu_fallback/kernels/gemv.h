@@ -15,6 +15,9 @@ struct GemvLoops {
   void (*rows_by_rows)(const void*, int64_t, const void*, int64_t, int64_t, int64_t, void*) = nullptr;
 };
 
+// Nulls where there are none.
+GemvLoops FindGemvLoops(ElementType sum, ElementType matrix);
+
 // A matrix that is dense along k or n, in f32, f16 or bf16 (summed in f32), f64 (in f64), or s32, u32, s8 or u8 (in 32
 // bits). The vector is of any type that can be widened to the sums'.
 class Gemv {

@@ -25,6 +25,7 @@ std::string LaneGraph::Key() const {
   put(static_cast<uint32_t>(nodes.size()));
   put(static_cast<uint32_t>(streams.size()));
   put(static_cast<uint32_t>(regions.size()));
+  put(adds_rows);
   for (const LaneNode& n : nodes) {
     put(n.op);
     put(n.type);

@@ -168,6 +168,9 @@ struct LaneGraph {
   std::vector<LaneRegion> regions;  // in order, none inside another
   std::vector<LaneStore> stores;    // after all loads of the same elements
   std::vector<LaneAccess> accesses;
+  // The stores of all rows go to the same elements, and are added to what was there: f32, f64 and 32-bit integers, with
+  // streams that have one value, one a row, or an element for each.
+  bool adds_rows = false;
 
   // The bytes that tell it from every other graph.
   std::string Key() const;

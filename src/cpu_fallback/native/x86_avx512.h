@@ -87,19 +87,8 @@ class Avx512Emitter {
       if (used_[i] && graph_.nodes[i].op == LaneOp::kUniform) LoadOne(static_cast<int>(i));
 
     index_ = cc_.newInt64();
-    const asmjit::Label row = cc_.newLabel(), row_end = cc_.newLabel();
-    cc_.bind(row);
-    StartRow();
-    cc_.xor_(index_, index_);
-    if (used_count_ <= kCopiedNodes) {
-      EmitLoops(row_end);
-    } else {
-      EmitMaskedLoop();
-    }
-    cc_.bind(row_end);
-    EndRow();
-    cc_.dec(rows_);
-    cc_.jnz(row);
+    if (graph_.adds_rows) EmitSums();
+    else EmitRows();
     cc_.ret();
     cc_.endFunc();
     EmbedShortRows();
@@ -126,6 +115,12 @@ class Avx512Emitter {
     const bool is_shared = op == LaneOp::kUniform || op == LaneOp::kRow || fixed_[static_cast<std::size_t>(id)];
     return values_[is_shared ? 0 : vector_][static_cast<std::size_t>(id)];
   }
+
+  // The loops over all rows, and those that add them up (x86_avx512_loops.cpp).
+  void EmitRows();
+  void EmitSums();
+  void EmitSumsOfColumns(bool is_tail, int vectors);
+  InstId AddOf(int node) const;
 
   // Registers.
   x86::Vec NewVector(int width) {
@@ -537,8 +532,10 @@ class Avx512Emitter {
   int lanes_ = 16;
   static constexpr int kVectors = 2;
   std::array<std::vector<Value>, kVectors> values_;
-  std::size_t vector_ = 0;   // the one that is being made
-  std::vector<bool> fixed_;  // hoisted constants
+  std::vector<x86::Gp> starts_;                       // of streams, at the first row
+  std::array<std::vector<x86::Vec>, kVectors> sums_;  // of the rows, by store
+  std::size_t vector_ = 0;                            // the one that is being made
+  std::vector<bool> fixed_;                           // hoisted constants
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_, all_lanes_;

@@ -43,6 +43,103 @@ void Avx512Emitter::Advance(int vectors) {
   }
 }
 
+void Avx512Emitter::EmitRows() {
+  const asmjit::Label row = cc_.newLabel(), row_end = cc_.newLabel();
+  cc_.bind(row);
+  StartRow();
+  cc_.xor_(index_, index_);
+  if (used_count_ <= kCopiedNodes) {
+    EmitLoops(row_end);
+  } else {
+    EmitMaskedLoop();
+  }
+  cc_.bind(row_end);
+  EndRow();
+  cc_.dec(rows_);
+  cc_.jnz(row);
+}
+
+InstId Avx512Emitter::AddOf(int node) const {
+  const ElementType type = TypeOf(node);
+  if (!IsFloat(type)) return Inst::kIdVpaddd;
+  return WidthOf(type) == 8 ? Inst::kIdVaddpd : Inst::kIdVaddps;
+}
+
+// Columns outside, rows inside: what is added up stays in registers for as many rows as there are.
+void Avx512Emitter::EmitSums() {
+  for (const x86::Gp& base : bases_) {
+    starts_.push_back(cc_.newIntPtr());
+    cc_.mov(starts_.back(), base);
+  }
+  const asmjit::Label whole = cc_.newLabel(), rest = cc_.newLabel(), end = cc_.newLabel();
+  const int vectors = HasManyPreds() ? 1 : kVectors;
+  const x86::Gp next = cc_.newInt64();
+  cc_.xor_(index_, index_);
+  cc_.bind(whole);
+  cc_.lea(next, x86::ptr(index_, vectors * lanes_));
+  cc_.cmp(next, columns_);
+  cc_.jg(rest);
+  EmitSumsOfColumns(false, vectors);
+  cc_.add(index_, vectors * lanes_);
+  cc_.jmp(whole);
+  cc_.bind(rest);
+  cc_.cmp(index_, columns_);
+  cc_.jge(end);
+  const x86::Gp count = cc_.newInt64(), most = cc_.newInt64();
+  cc_.mov(count, columns_);
+  cc_.sub(count, index_);
+  cc_.mov(most, lanes_);
+  cc_.cmp(count, most);
+  cc_.cmovg(count, most);
+  MakeTailMask(count);
+  EmitSumsOfColumns(true, 1);
+  cc_.add(index_, lanes_);
+  cc_.jmp(rest);
+  cc_.bind(end);
+}
+
+void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
+  for (std::size_t s = 0; s < bases_.size(); ++s) cc_.mov(bases_[s], starts_[s]);
+  for (std::size_t v = 0; v < static_cast<std::size_t>(vectors); ++v) {
+    sums_[v].clear();
+    for (const LaneStore& s : graph_.stores) {
+      const x86::Vec sum = NewOf(TypeOf(s.node));
+      Emit(Inst::kIdVpxord, sum, sum, sum);
+      sums_[v].push_back(sum);
+    }
+  }
+  // Where streams that run along a row are at the first of these columns.
+  std::vector<std::pair<std::size_t, x86::Gp>> places;
+  for (std::size_t s = 0; s < bases_.size(); ++s) {
+    if (!Runs(s)) continue;
+    places.emplace_back(s, cc_.newInt64());
+    cc_.imul(places.back().second, index_, graph_.streams[s].stride * graph_.streams[s].width);
+  }
+  const x86::Gp left = cc_.newInt64();
+  cc_.mov(left, rows_);
+  const asmjit::Label row = cc_.newLabel();
+  cc_.bind(row);
+  StartRow();
+  for (const auto& [stream, place] : places) cc_.add(running_[stream], place);
+  Body(is_tail, vectors);
+  EndRow();
+  cc_.dec(left);
+  cc_.jnz(row);
+  for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) {
+    for (std::size_t n = 0; n < graph_.stores.size(); ++n) {
+      const LaneStore& s = graph_.stores[n];
+      const int width = WidthOfNode(s.node);
+      const x86::Mem to = Address(static_cast<std::size_t>(s.stream));
+      const x86::Vec was = NewOf(TypeOf(s.node)), sum = sums_[vector_][n];
+      LoadVector(was, to, width, -1);
+      Emit(AddOf(s.node), sum, sum, was);
+      if (is_tail) EmitMasked(MoveOf(width), tail_, false, to, sum);
+      else Emit(Inst::kIdVmovdqu32, to, sum);
+    }
+  }
+  vector_ = 0;
+}
+
 void Avx512Emitter::EmitLoops(const asmjit::Label& row_end) {
   const asmjit::Label loop = cc_.newLabel(), rest = cc_.newLabel();
   const x86::Gp last = cc_.newInt64();
@@ -143,8 +240,13 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);
     vector_ = 0;
   }
-  for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_)
-    for (const LaneStore& s : graph_.stores) EmitStore(s);
+  for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) {
+    for (std::size_t n = 0; n < graph_.stores.size(); ++n) {
+      const LaneStore& s = graph_.stores[n];
+      if (!graph_.adds_rows) EmitStore(s);
+      else Emit(AddOf(s.node), sums_[vector_][n], sums_[vector_][n], Register(s.node));
+    }
+  }
   vector_ = 0;
 }
 

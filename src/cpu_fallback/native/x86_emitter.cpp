@@ -147,10 +147,26 @@ bool HasTarget(X86Target target) {
 
 bool HasAvx512Vbmi() { return HasTarget(X86Target::kAvx512) && Features().hasAVX512_VBMI(); }
 
+// Whether rows can be added up in registers (LaneGraph::adds_rows).
+bool HasSumsFor(const LaneGraph& graph) {
+  using enum LaneStream::Kind;
+  const auto is_simple = [](const LaneStream& s) { return s.kind != kShortRows && s.kind != kRamp; };
+  const auto is_sum = [&](const LaneStore& s) {
+    const ElementType type = graph.nodes[static_cast<std::size_t>(s.node)].type;
+    const LaneStream& stream = graph.streams[static_cast<std::size_t>(s.stream)];
+    const int width = stream.width;
+    return stream.kind == kDense && s.mask < 0 && s.parts[0] < 0 && StorageBytes(type) == width &&
+           type != ElementType::kPred && (IsFloat(type) ? width >= 4 : width == 4);
+  };
+  return std::ranges::all_of(graph.streams, is_simple) && std::ranges::all_of(graph.stores, is_sum) &&
+         graph.regions.empty();
+}
+
 bool CanEmit(X86Target target, const LaneGraph& graph) {
   switch (target) {
-    case X86Target::kAvx2: return HasAvx2For(graph);
-    case X86Target::kAvx512: return std::ranges::all_of(graph.nodes, HasAvx512For);
+    case X86Target::kAvx2: return !graph.adds_rows && HasAvx2For(graph);
+    case X86Target::kAvx512:
+      return std::ranges::all_of(graph.nodes, HasAvx512For) && (!graph.adds_rows || HasSumsFor(graph));
   }
   return false;
 }

@@ -91,6 +91,24 @@ bool TakesDot(const Instruction& i) {
   return ChooseDotOperands(i).has_value();
 }
 
+// The binding of an operand, or -1 and the program that computes it at each place of `extents`: fusion leaves what has
+// no buffer to be computed here. Its elements would lie as `strides` say.
+Result<int> KernelBuilder::BindOrEmit(const StridedOperand& operand, const Dims& extents, const Dims& strides,
+                                      ElementProgram& program) {
+  if (plan_.HasBuffer(operand.base)) return Bind(operand.base, true, false);
+  ProgramBuilder builder(extents);
+  IndexSpace& space = builder.space();
+  IndexId place = space.Constant(operand.offset);
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    place = space.Add(place, space.Mul(space.Iter(static_cast<int>(d)), strides[d]));
+  ProgramEmitter emitter = EmitterOf(builder);
+  KRAFLA_ASSIGN(ScalarValue value,
+                emitter.Emit(operand.base, space.Delinearize(place, LeafShape(operand.base).dims())));
+  builder.AddResult(value.re);
+  program = std::move(builder).Finish();
+  return -1;
+}
+
 Result<BuiltKernel> KernelBuilder::BuildDot() {
   const Instruction& hero = *group_.heroes[0];
   std::optional<DotOperands> operands = ChooseDotOperands(hero);
@@ -117,8 +135,16 @@ Result<BuiltKernel> KernelBuilder::BuildDot() {
   kernel.lhs_m_stride = m.lhs, kernel.lhs_k_stride = k.lhs;
   kernel.rhs_k_stride = k.rhs, kernel.rhs_n_stride = n.rhs;
   kernel.lhs_offset = operands->lhs.offset, kernel.rhs_offset = operands->rhs.offset;
-  kernel.lhs_binding = Bind(operands->lhs.base, true, false);
-  kernel.rhs_binding = Bind(operands->rhs.base, true, false);
+  const auto with = [&](Dims dims, int64_t first, int64_t second) {
+    dims.push_back(first), dims.push_back(second);
+    return dims;
+  };
+  KRAFLA_ASSIGN(kernel.lhs_binding, BindOrEmit(operands->lhs, with(kernel.batch, kernel.m, kernel.k),
+                                               with(kernel.lhs_batch_strides, kernel.lhs_m_stride, kernel.lhs_k_stride),
+                                               kernel.lhs_program));
+  KRAFLA_ASSIGN(kernel.rhs_binding, BindOrEmit(operands->rhs, with(kernel.batch, kernel.k, kernel.n),
+                                               with(kernel.rhs_batch_strides, kernel.rhs_k_stride, kernel.rhs_n_stride),
+                                               kernel.rhs_program));
   kernel.lhs_type = hero.operand(0)->shape().element_type();
   kernel.rhs_type = hero.operand(1)->shape().element_type();
   kernel.result_type = hero.shape().element_type();

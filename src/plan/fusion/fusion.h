@@ -48,6 +48,12 @@ struct FusionLimits {
   std::size_t sibling_roots = 6;
   // Above this many elements a launch costs little beside the work, so that only loops which share reads are merged.
   int64_t sibling_elements = 65536;
+  // A dot's operand of fewer elements is stored whatever it is computed from: it stays in a cache.
+  int64_t operand_elements = 4096;
+  // What an element of an operand that is computed where it is read may cost (ElementCost).
+  double operand_cost = 24;
+  // How many instructions it may be made of.
+  std::size_t operand_search = 48;
 };
 
 struct FusionOptions {
@@ -55,6 +61,8 @@ struct FusionOptions {
   bool dot_epilogues = true;
   bool reduce_regions = true;
   bool multi_output = true;
+  // Whether the back end's dots take operands that are computed where they are read (DotKernel).
+  bool computed_operands = false;
   FusionLimits limits;
   // Buffers that the device gives to one kernel. Inlining and merging stay within them. A single instruction that needs
   // more is planned all the same, and the back end refuses it.

@@ -127,6 +127,12 @@ class FusionPlanner {
   // The values that a dot's kernel reads.
   static std::array<ValueRef, 2> DotBases(const Instruction& dot);
 
+  // Whether a dot had better compute this operand where it reads it than read it from a buffer: quantised weights,
+  // which are smaller as they are stored, and a slice of an array at an index that is only known when it runs.
+  bool ComputedByDot(const Instruction& operand) const;
+  // Whether a concatenate is read by nothing but dots that compute it.
+  bool IsPartOfOperand(const Instruction& i, const Uses& mine) const;
+
   // Whether the update of a dynamic-update-slice is computed from elements of the updated array other than those that
   // it replaces. If the update then has a kernel of its own, the array can be updated in place. A search that goes too
   // far (FusionLimits::update_search) answers yes.

@@ -47,6 +47,11 @@ void FusionPlanner::DecideKept() {
         }
         break;
       case Class::kHero:
+        if (hero_kind_[Index(&i)] == Kind::kConcatenate && IsPartOfOperand(i, mine) && Inline(i, mine)) {
+          class_[Index(&i)] = Class::kFusible;
+          FusibleUses(i, mine, uses);
+          break;
+        }
         plan_.kept.insert(&i);
         StartGroup(i);
         HeroUses(i, uses);
@@ -188,6 +193,51 @@ std::array<ValueRef, 2> FusionPlanner::DotBases(const Instruction& dot) {
   return {o->lhs.base, o->rhs.base};
 }
 
+bool FusionPlanner::IsPartOfOperand(const Instruction& i, const Uses& mine) const {
+  return options_.fuse && !mine.keep && !mine.many && i.operand_count() <= limits_.select_pieces &&
+         std::ranges::all_of(mine.contexts, [&](const Context& c) {
+           return c.kernel.operand < 0 && hero_kind_[static_cast<std::size_t>(c.kernel.instruction)] == Kind::kDot;
+         });
+}
+
+bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
+  const int64_t elements = operand.shape().element_count();
+  if (!options_.fuse || !options_.computed_operands || class_[Index(&operand)] != Class::kFusible ||
+      elements < limits_.operand_elements)
+    return false;
+  // What is read, each array once, and what an element costs at the most.
+  double bytes = 0, cost = 0;
+  bool moves_only = true;
+  std::unordered_set<const Instruction*> seen;
+  std::vector<const Instruction*> stack = {&operand};
+  while (!stack.empty()) {
+    const Instruction* i = ResolveValue({stack.back(), 0}, true).instruction;
+    stack.pop_back();
+    if (!seen.insert(i).second) continue;
+    CountWork(1);
+    if (seen.size() > limits_.operand_search || !i->shape().IsArray()) return false;
+    const auto size = static_cast<double>(i->shape().element_count());
+    // Values that lie two to a byte are put side by side by a concatenate.
+    const bool is_joined = class_[Index(i)] == Class::kHero && hero_kind_[Index(i)] == Kind::kConcatenate &&
+                           i->users().size() == 1 && i->operand_count() <= limits_.select_pieces;
+    if (class_[Index(i)] != Class::kFusible && !is_joined) {
+      bytes += std::min(size, static_cast<double>(elements)) * StorageBytes(i->shape().element_type());
+      continue;
+    }
+    if (size > 1) cost += ElementCost(i->opcode(), i->shape().element_type());
+    moves_only = moves_only && i->opcode() == Opcode::kDynamicSlice;
+    if (i->opcode() == Opcode::kDynamicSlice) {
+      // Its starts are single numbers.
+      stack.push_back(i->operand(0));
+      continue;
+    }
+    for (const Instruction* o : i->operands()) stack.push_back(o);
+  }
+  const double stored = static_cast<double>(elements) * StorageBytes(operand.shape().element_type());
+  // A slice at an index that is known when it runs is the array itself. All else has to be read from much less.
+  return moves_only ? bytes <= stored : cost <= limits_.operand_cost && bytes <= 0.75 * stored;
+}
+
 bool FusionPlanner::ReadsWhatItUpdates(const Instruction& update) const {
   const ValueRef array = ResolveValue({update.operand(0), 0}, true);
   std::vector<const Instruction*> stack = {update.operand(1)};
@@ -229,7 +279,17 @@ void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
     return;
   }
   if (kind == Kind::kDot) {
-    for (const ValueRef& o : DotBases(i)) Keep(uses, o.instruction);
+    const std::array<ValueRef, 2> bases = DotBases(i);
+    const auto elements = [](const ValueRef& v) { return v.instruction->shape().element_count(); };
+    // One of the two at the most: the larger one, which are the weights where it matters.
+    const std::size_t larger = elements(bases[0]) > elements(bases[1]) ? 0 : 1;
+    for (std::size_t side : {larger, 1 - larger}) {
+      const Instruction* o = bases[side].instruction;
+      const bool computed = (side == larger || uses[Index(bases[larger].instruction)].keep) && ComputedByDot(*o);
+      if (computed)
+        AddContext(uses[Index(o)], {KernelOf(i), MapId::Input(), static_cast<double>(elements(bases[side]))});
+      else Keep(uses, o);
+    }
     return;
   }
   if (kind == Kind::kDynamicUpdate) {

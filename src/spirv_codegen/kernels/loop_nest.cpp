@@ -246,7 +246,8 @@ class LoopNest {
       const int64_t lanes = tuning_.most_lanes;
       if (rows * 4 > lanes) points = static_cast<double>(std::max(rows, lanes)) * static_cast<double>(elements);
       widest_ = std::max({widest_, rows, elements > 16 ? elements : 1});
-    } else if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
+    } else if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body);
+               dot != nullptr && !dot->computes_lhs() && !dot->computes_rhs()) {
       for (ElementType type : {dot->lhs_type, dot->rhs_type, dot->result_type}) KRAFLA_TRY(CheckType(type, profile_));
       const int64_t sums = Product(dot->batch) * dot->m * dot->n;
       by_all = sums == 1;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fallback/executor/computed_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked_math.h"
+#include "base/interruption.h"
+#include "cpu_fallback/kernels/move.h"
+#include "krafla/status.h"
+
+namespace krafla::cpu {
+
+namespace {
+
+// Vectors that small panels are multiplied with one by one: with more of them, products of matrices are faster.
+constexpr int64_t kFewVectors = 4;
+// Sums that stay in the L1 cache.
+constexpr int64_t kSumsInTurn = 4096;
+// Elements that follow each other in memory, as many as a prefetcher needs to see them coming, and bytes of a panel,
+// which stays in the L2 cache with what is read for it.
+constexpr int64_t kNeighbours = 1024, kSmallPanel = 64 * 1024;
+// Bytes of a panel of the whole depth.
+constexpr int64_t kLargePanel = 2 * 1024 * 1024;
+
+template <class T>
+void AddTo(std::byte* sums, const std::byte* more, int64_t n) {
+  auto* to = reinterpret_cast<T*>(sums);
+  const auto* from = reinterpret_cast<const T*>(more);
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+void AddSums(ElementType type, std::byte* sums, const std::byte* more, int64_t n) {
+  if (type == ElementType::kF32) AddTo<float>(sums, more, n);
+  else if (type == ElementType::kF64) AddTo<double>(sums, more, n);
+  else AddTo<uint32_t>(sums, more, n);
+}
+
+}  // namespace
+
+Result<ComputedProduct> ComputedProduct::Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads) {
+  ComputedProduct out;
+  out.problem_ = problem;
+  out.is_rhs_ = kernel.computes_rhs();
+  out.program_ = out.is_rhs_ ? kernel.rhs_program : kernel.lhs_program;
+  out.threads_ = threads;
+  out.batches_ = BatchCount(problem);
+  if (kernel.computes_lhs() && kernel.computes_rhs())
+    return Unimplemented("A product of which both operands are computed.");
+  const GemmProblem& p = out.problem_;
+  out.vectors_ = out.is_rhs_ ? Vectors{p.m, p.lhs_m_stride, p.lhs_k_stride, p.lhs_type, 1, p.result_m_stride}
+                             : Vectors{p.n, p.rhs_n_stride, p.rhs_k_stride, p.rhs_type, p.result_m_stride, 1};
+  if (out.vectors_.count <= kFewVectors) { KRAFLA_TRY(out.MakeFew()); }
+  if (out.way_ == Way::kLargePanels) KRAFLA_TRY(out.MakeMany());
+  return out;
+}
+
+Result<> ComputedProduct::MakeFew() {
+  const GemmProblem& p = problem_;
+  const ElementType sum = p.accumulate_type;
+  const GemvLoops loops = FindGemvLoops(sum, sum);
+  if (loops.by_rows == nullptr || !CanWiden(vectors_.type, sum)) return {};
+  const int64_t lines = is_rhs_ ? p.n : p.m;
+  const int width = StorageBytes(sum);
+  // Each thread should have some panels.
+  const int64_t shared = std::max<int64_t>(64, RoundUp(CeilDiv(lines * batches_, 4 * int64_t{threads_}), 16));
+  ComputedOperand::Wish wish{.is_rhs = is_rhs_,
+                             .type = sum,
+                             .neighbours = kSumsInTurn,
+                             .elements = kSmallPanel / width,
+                             .most_lines = shared,
+                             .vectors = vectors_.count};
+  auto sums = ComputedOperand::Make(program_, wish);
+  if (sums) {
+    operand_ = std::move(*sums);
+    way_ = Way::kSums;
+  } else {
+    wish.vectors = 0, wish.neighbours = kNeighbours;
+    KRAFLA_ASSIGN(operand_, ComputedOperand::Make(program_, wish));
+    way_ = Way::kSmallPanels;
+    loop_ = operand_.line_stride() == 1 ? loops.by_rows : loops.by_columns;
+  }
+  const int64_t most_lines = operand_.most_lines();
+  // The vectors, widened; for each thread a frame, a panel, sums of all of its depth so far and of one panel.
+  const int64_t count = vectors_.count * width;
+  vector_bytes_ = RoundUp(batches_ * count * p.k, 64) + RoundUp(p.k * StorageBytes(vectors_.type), 64);
+  panel_bytes_ = way_ == Way::kSums ? 0 : RoundUp(operand_.panel_bytes(), 64);
+  worker_bytes_ = RoundUp(operand_.frame_bytes(), 64) + panel_bytes_ + RoundUp(most_lines * count, 64) +
+                  RoundUp(most_lines * width, 64);
+  scratch_bytes_ = vector_bytes_ + threads_ * worker_bytes_;
+  return {};
+}
+
+Result<> ComputedProduct::MakeMany() {
+  const GemmProblem& p = problem_;
+  const ElementType type = is_rhs_ ? p.rhs_type : p.lhs_type;
+  KRAFLA_ASSIGN(
+      operand_,
+      ComputedOperand::Make(program_, {.is_rhs = is_rhs_, .type = type, .elements = kLargePanel / StorageBytes(type)}));
+  for (const ComputedOperand::Part& part : operand_.lines()) {
+    PanelProduct& product = products_[static_cast<std::size_t>(part.kind)];
+    if (product.matmul == nullptr && !product.gemm) product = ProductWith(part.count);
+    product_bytes_ =
+        std::max(product_bytes_, product.matmul ? product.matmul->scratch_bytes() : product.gemm->scratch_bytes());
+  }
+  product_bytes_ = RoundUp(product_bytes_, 64);
+  panel_bytes_ = RoundUp(operand_.panel_bytes(), 64);
+  scratch_bytes_ = panel_bytes_ + product_bytes_ + threads_ * RoundUp(operand_.frame_bytes(), 64);
+  return {};
+}
+
+// All batches have the same.
+ComputedProduct::PanelProduct ComputedProduct::ProductWith(int64_t lines) const {
+  GemmProblem part = problem_;
+  part.batch = {}, part.lhs_batch_strides = {}, part.rhs_batch_strides = {}, part.result_batch_strides = {};
+  if (is_rhs_) {
+    part.n = lines, part.rhs_n_stride = operand_.line_stride(), part.rhs_k_stride = operand_.depth_stride();
+  } else {
+    part.m = lines, part.lhs_m_stride = operand_.line_stride(), part.lhs_k_stride = operand_.depth_stride();
+  }
+  PanelProduct out;
+  const Dims strides = {part.result_m_stride, 1};
+  out.matmul = MakeOneDnnMatmul(part, strides, part.accumulate_type, threads_);
+  if (out.matmul == nullptr) out.gemm.emplace(part, threads_);
+  return out;
+}
+
+Dims ComputedProduct::BatchIndex(int64_t b) const {
+  Dims out(problem_.batch.size(), 0);
+  for (std::size_t d = out.size(); d-- > 0;) {
+    out[d] = b % problem_.batch[d];
+    b /= problem_.batch[d];
+  }
+  return out;
+}
+
+Result<> ComputedProduct::Run(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                              ThreadPool& pool, std::byte* scratch) const {
+  if (way_ == Way::kLargePanels) return RunMany(bindings, other, result, pool, scratch);
+  RunFew(bindings, other, result, pool, scratch);
+  return {};
+}
+
+void ComputedProduct::RunFew(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                             ThreadPool& pool, std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  const ElementType sum = p.accumulate_type;
+  const int width = StorageBytes(sum), vector_width = StorageBytes(vectors_.type);
+  const Dims& batch_strides = is_rhs_ ? p.lhs_batch_strides : p.rhs_batch_strides;
+  std::byte* raw = scratch + RoundUp(batches_ * vectors_.count * p.k * width, 64);
+  for (int64_t b = 0; b < batches_; ++b) {
+    for (int64_t v = 0; v < vectors_.count; ++v) {
+      const std::byte* from = other + (BatchOffset(b, p.batch, batch_strides) + v * vectors_.stride) * vector_width;
+      MoveTile(vector_width, from, {0, vectors_.depth_stride}, raw, {0, 1}, 1, p.k);
+      WidenElements(vectors_.type, sum, raw, scratch + (b * vectors_.count + v) * p.k * width, p.k);
+    }
+  }
+  const int64_t parts = std::ssize(operand_.lines()), room = operand_.most_lines();
+  pool.ParallelFor(batches_ * parts, 1, [&](int64_t begin, int64_t end, int worker) {
+    std::byte* frame = scratch + vector_bytes_ + worker * worker_bytes_;
+    std::byte* sums = frame + RoundUp(operand_.frame_bytes(), 64) + panel_bytes_;
+    operand_.Start(frame, bindings);
+    for (int64_t t = begin; t < end && !IsInterrupted(); ++t) {
+      const int64_t b = t / parts;
+      const ComputedOperand::Part& lines = operand_.lines()[static_cast<std::size_t>(t % parts)];
+      const Dims batch = BatchIndex(b);
+      const std::byte* vectors = scratch + b * vectors_.count * p.k * width;
+      std::memset(sums, 0, static_cast<std::size_t>(room * vectors_.count * width));
+      if (way_ == Way::kSums) {
+        operand_.AddProducts(frame, batch, lines, vectors, sums);
+      } else {
+        AddPanels(frame, batch, lines, vectors, sums);
+      }
+      std::byte* to =
+          result +
+          (BatchOffset(b, p.batch, p.result_batch_strides) + lines.begin * vectors_.line_result_stride) * width;
+      for (int64_t v = 0; v < vectors_.count; ++v) {
+        const std::byte* from = sums + v * room * width;
+        std::byte* place = to + v * vectors_.vector_result_stride * width;
+        if (way_ == Way::kSums) operand_.PlaceSums(lines, from, place, vectors_.line_result_stride);
+        else MoveTile(width, from, {0, 1}, place, {0, vectors_.line_result_stride}, 1, lines.count);
+      }
+    }
+  });
+}
+
+// Panel by panel of the lines. Behind the frame lie the panel, the sums, and those of one panel.
+void ComputedProduct::AddPanels(std::byte* frame, std::span<const int64_t> batch, const ComputedOperand::Part& lines,
+                                const std::byte* vectors, std::byte* sums) const {
+  const GemmProblem& p = problem_;
+  const int64_t width = StorageBytes(p.accumulate_type), room = operand_.most_lines();
+  std::byte* panel = sums - panel_bytes_;
+  std::byte* more = sums + RoundUp(room * vectors_.count * width, 64);
+  const int64_t stride = operand_.line_stride() == 1 ? operand_.depth_stride() : operand_.line_stride();
+  for (const ComputedOperand::Part& depth : operand_.depths()) {
+    operand_.Compute(frame, batch, lines, depth, panel, 0, operand_.TileCount(lines, depth));
+    for (int64_t v = 0; v < vectors_.count; ++v) {
+      loop_(vectors + (v * p.k + depth.begin) * width, panel, depth.count, stride, lines.count, more);
+      AddSums(p.accumulate_type, sums + v * room * width, more, lines.count);
+    }
+  }
+}
+
+Result<> ComputedProduct::RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result,
+                                  ThreadPool& pool, std::byte* scratch) const {
+  const GemmProblem& p = problem_;
+  const int width = StorageBytes(p.accumulate_type), vector_width = StorageBytes(vectors_.type);
+  const Dims& batch_strides = is_rhs_ ? p.lhs_batch_strides : p.rhs_batch_strides;
+  std::byte* panel = scratch;
+  std::byte* product_scratch = panel + panel_bytes_;
+  std::byte* frames = product_scratch + product_bytes_;
+  const int64_t frame_bytes = RoundUp(operand_.frame_bytes(), 64);
+  const ComputedOperand::Part& depth = operand_.depths()[0];
+  for (int64_t b = 0; b < batches_; ++b) {
+    const Dims batch = BatchIndex(b);
+    const std::byte* vectors = other + BatchOffset(b, p.batch, batch_strides) * vector_width;
+    for (const ComputedOperand::Part& lines : operand_.lines()) {
+      if (IsInterrupted()) return {};
+      pool.ParallelFor(operand_.TileCount(lines, depth), 4, [&](int64_t begin, int64_t end, int worker) {
+        std::byte* frame = frames + worker * frame_bytes;
+        operand_.Start(frame, bindings);
+        operand_.Compute(frame, batch, lines, depth, panel, begin, end);
+      });
+      std::byte* to =
+          result +
+          (BatchOffset(b, p.batch, p.result_batch_strides) + lines.begin * vectors_.line_result_stride) * width;
+      const std::byte* lhs = is_rhs_ ? vectors : panel;
+      const std::byte* rhs = is_rhs_ ? panel : vectors;
+      const PanelProduct& product = products_[static_cast<std::size_t>(lines.kind)];
+      if (product.gemm) product.gemm->Run(lhs, rhs, to, pool, product_scratch);
+      else if (!product.matmul->Run(lhs, rhs, to, pool, product_scratch))
+        return Internal("A matrix product that oneDNN had accepted could not be run.");
+    }
+  }
+  return {};
+}
+
+}  // namespace krafla::cpu

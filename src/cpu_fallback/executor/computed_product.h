@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with an operand that is computed where it is read. Products of few rows (or columns) go through small panels
+// of it, each thread through its own, with the loops of products with vectors. Others take it in panels of the whole
+// depth, one after the other, which all threads compute and then multiply.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "cpu_fallback/executor/computed_operand.h"
+#include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/kernels/gemv.h"
+#include "plan/kernel_plan.h"
+
+namespace krafla::cpu {
+
+class ComputedProduct {
+ public:
+  // `problem`: of `kernel`, of whose operands one is computed, with the strides of the result.
+  static Result<ComputedProduct> Make(const plan::DotKernel& kernel, const GemmProblem& problem, int threads);
+
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+  // `other`: where the operand that is not computed begins.
+  Result<> Run(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result, ThreadPool& pool,
+               std::byte* scratch) const;
+
+ private:
+  // The operand that is not computed, whose rows or columns are vectors, and how the result is written.
+  struct Vectors {
+    int64_t count = 1, stride = 0, depth_stride = 0;
+    ElementType type = ElementType::kF32;
+    int64_t line_result_stride = 1, vector_result_stride = 1;
+  };
+  // A product with a panel of so many lines.
+  struct PanelProduct {
+    std::unique_ptr<OneDnnProblem> matmul;
+    std::optional<Gemm> gemm;
+  };
+
+  Result<> MakeFew();
+  Result<> MakeMany();
+  PanelProduct ProductWith(int64_t lines) const;
+  void RunFew(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result, ThreadPool& pool,
+              std::byte* scratch) const;
+  void AddPanels(std::byte* frame, std::span<const int64_t> batch, const ComputedOperand::Part& lines,
+                 const std::byte* vectors, std::byte* sums) const;
+  Result<> RunMany(std::span<std::byte* const> bindings, const std::byte* other, std::byte* result, ThreadPool& pool,
+                   std::byte* scratch) const;
+  // The indices of batch `b` along the batch's dimensions.
+  Dims BatchIndex(int64_t b) const;
+
+  GemmProblem problem_;
+  plan::ElementProgram program_;
+  bool is_rhs_ = true;  // which operand is computed
+  int threads_ = 1;
+  int64_t batches_ = 1;
+  Vectors vectors_;
+  ComputedOperand operand_;
+  enum class Way : uint8_t { kLargePanels, kSmallPanels, kSums } way_ = Way::kLargePanels;
+  // Of few vectors.
+  GemvLoops::VectorFn loop_ = nullptr;
+  int64_t vector_bytes_ = 0, worker_bytes_ = 0;
+  // Of many, by the kind of lines.
+  std::array<PanelProduct, 2> products_;
+  int64_t panel_bytes_ = 0, product_bytes_ = 0;
+  int64_t scratch_bytes_ = 0;
+};
+
+}  // namespace krafla::cpu

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots whose weights are stored quantised: the answers are those without fusion, which stores what they are computed
+// to. All numbers are small integers and powers of two, so that sums are exact in any order.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "api_fixture.h"
+
+namespace krafla::testing {
+namespace {
+
+constexpr int64_t kDepth = 96, kLines = 160, kGroup = 32;
+
+struct Form {
+  std::string name;
+  // The computation of w, f32[K,N] or, where `is_transposed`, f32[N,K]; parameters from 1 on.
+  std::string weights;
+  bool is_transposed = false;
+};
+
+const std::vector<Form>& Forms() {
+  static const auto* forms = new std::vector<Form>{
+      {"int8 by column", R"(q = s8[K,N] parameter(1)
+  s = f32[N] parameter(2)
+  c = f32[K,N] convert(q)
+  sb = f32[K,N] broadcast(s), dimensions={1}
+  w = f32[K,N] multiply(c, sb))"},
+      {"int8 by row of the transposed", R"(q = s8[N,K] parameter(1)
+  s = f32[N] parameter(2)
+  c = f32[N,K] convert(q)
+  sb = f32[N,K] broadcast(s), dimensions={0}
+  w = f32[N,K] multiply(c, sb))",
+       true},
+      {"int4 in groups with zeros", R"(q = s4[K,N] parameter(1)
+  s = f32[G,N] parameter(2)
+  z = s4[G,N] parameter(3)
+  r = s4[G,32,N] reshape(q)
+  c = f32[G,32,N] convert(r)
+  zf = f32[G,N] convert(z)
+  zb = f32[G,32,N] broadcast(zf), dimensions={0,2}
+  d = f32[G,32,N] subtract(c, zb)
+  sb = f32[G,32,N] broadcast(s), dimensions={0,2}
+  p = f32[G,32,N] multiply(d, sb)
+  w = f32[K,N] reshape(p))"},
+      {"two to a byte, rows side by side", R"(q = u8[HK,N] parameter(1)
+  s = f32[N] parameter(2)
+  fifteen = u8[] constant(15)
+  fb = u8[HK,N] broadcast(fifteen), dimensions={}
+  four = u8[] constant(4)
+  ob = u8[HK,N] broadcast(four), dimensions={}
+  lo = u8[HK,N] and(q, fb)
+  hi = u8[HK,N] shift-right-logical(q, ob)
+  l3 = u8[HK,1,N] reshape(lo)
+  h3 = u8[HK,1,N] reshape(hi)
+  both = u8[HK,2,N] concatenate(l3, h3), dimensions={1}
+  flat = u8[K,N] reshape(both)
+  c = f32[K,N] convert(flat)
+  sb = f32[K,N] broadcast(s), dimensions={1}
+  w = f32[K,N] multiply(c, sb))"},
+      {"two to a byte, in halves", R"(q = u8[HK,N] parameter(1)
+  s = f32[N] parameter(2)
+  fifteen = u8[] constant(15)
+  fb = u8[HK,N] broadcast(fifteen), dimensions={}
+  four = u8[] constant(4)
+  ob = u8[HK,N] broadcast(four), dimensions={}
+  lo = u8[HK,N] and(q, fb)
+  hi = u8[HK,N] shift-right-logical(q, ob)
+  flat = u8[K,N] concatenate(lo, hi), dimensions={0}
+  c = f32[K,N] convert(flat)
+  sb = f32[K,N] broadcast(s), dimensions={1}
+  w = f32[K,N] multiply(c, sb))"},
+      {"two to a byte, columns side by side", R"(q = u8[K,HN] parameter(1)
+  s = f32[N] parameter(2)
+  b4 = s4[K,HN,2] bitcast-convert(q)
+  flat = s4[K,N] reshape(b4)
+  c = f32[K,N] convert(flat)
+  sb = f32[K,N] broadcast(s), dimensions={1}
+  w = f32[K,N] multiply(c, sb))"},
+      {"a table of values", R"(q = u8[K,N] parameter(1)
+  table = f32[256] parameter(2)
+  i = s32[K,N] convert(q)
+  r = s32[K,N,1] reshape(i)
+  w = f32[K,N] gather(table, r), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1})"},
+      {"a slice of many", R"(q = f32[3,K,N] parameter(1)
+  at = s32[] parameter(2)
+  zero = s32[] constant(0)
+  slice = f32[1,K,N] dynamic-slice(q, at, zero, zero), dynamic_slice_sizes={1,K,N}
+  w = f32[K,N] reshape(slice))"},
+  };
+  return *forms;
+}
+
+std::string With(std::string text, int64_t rows) {
+  const auto put = [&](const std::string& what, int64_t number) {
+    // Names of sizes stand between brackets and commas.
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos;) {
+      const char before = text[at - 1], after = text[at + what.size()];
+      if (std::string("[,{").find(before) != std::string::npos && std::string("],}").find(after) != std::string::npos)
+        text.replace(at, what.size(), std::to_string(number));
+      at += 1;
+    }
+  };
+  put("HK", kDepth / 2), put("HN", kLines / 2), put("K", kDepth), put("N", kLines), put("G", kDepth / kGroup);
+  put("M", rows);
+  return text;
+}
+
+// Small numbers for an argument of any type.
+Literal Numbers(const Shape& shape, int seed) {
+  auto out = Literal::Create(shape);
+  EXPECT_TRUE(out.has_value());
+  const std::span<std::byte> bytes = out->bytes();
+  const auto number = [&](std::size_t i) {
+    return static_cast<int>((i * 7919 + static_cast<std::size_t>(seed) * 31) % 13) - 6;
+  };
+  const ElementType type = shape.element_type();
+  if (type == ElementType::kF32) {
+    auto values = out->data<float>();
+    // Powers of two for scales, whole numbers for the rest.
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = shape.rank() == 1 ? std::ldexp(1.0f, number(i) % 3) : static_cast<float>(number(i));
+  } else if (type == ElementType::kS32) {
+    out->data<int32_t>()[0] = 1;
+  } else {
+    const bool is_unsigned = type == ElementType::kU8;
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(is_unsigned ? static_cast<int>((i * 37 + 11) % 256) : number(i));
+  }
+  return std::move(*out);
+}
+
+class ComputedOperandTest : public DeviceTest {
+ protected:
+  void Check(const std::string& text, const std::string& name) {
+    auto executable = Compile(text);
+    ASSERT_NE(executable, nullptr) << name;
+    std::vector<Literal> arguments;
+    for (const Shape& s : executable->arguments()) arguments.push_back(Numbers(s, static_cast<int>(arguments.size())));
+    const std::vector<Literal> got = Run(*executable, arguments);
+    ASSERT_EQ(got.size(), 1u) << name;
+    CompileOptions unfused;
+    unfused.disabled = {"fusion"};
+    auto plain = CompileText(**SharedClient("cpu"), text, unfused);
+    ASSERT_TRUE(plain.has_value()) << name;
+    const std::vector<Literal> expected = Run(**plain, arguments);
+    ASSERT_EQ(expected.size(), 1u) << name;
+    EXPECT_TRUE(std::ranges::equal(got[0].bytes(), expected[0].bytes())) << name;
+    EXPECT_TRUE(std::ranges::any_of(Values<float>(got[0]), [](float v) { return v != 0; })) << name;
+    if (GetParam().selector == "cpu" && GetParam().disabled.empty()) {
+      EXPECT_EQ(executable->report().kernels, 1) << name << " has more kernels than the dot";
+    }
+  }
+};
+
+TEST_P(ComputedOperandTest, RightOperands) {
+  for (const Form& form : Forms()) {
+    for (const int64_t rows : {1, 3, 8, 64}) {
+      const std::string dot = form.is_transposed ? "rhs_contracting_dims={1}" : "rhs_contracting_dims={0}";
+      Check(With("HloModule m\nENTRY main {\n  x = f32[M,K] parameter(0)\n  " + form.weights +
+                     "\n  ROOT y = f32[M,N] dot(x, w), lhs_contracting_dims={1}, " + dot + "\n}\n",
+                 rows),
+            form.name + ", " + std::to_string(rows) + " rows");
+    }
+  }
+}
+
+TEST_P(ComputedOperandTest, LeftOperands) {
+  for (const Form& form : Forms()) {
+    for (const int64_t rows : {1, 8}) {
+      const std::string dot = form.is_transposed ? "lhs_contracting_dims={1}" : "lhs_contracting_dims={0}";
+      Check(With("HloModule m\nENTRY main {\n  x = f32[M,K] parameter(0)\n  " + form.weights +
+                     "\n  ROOT y = f32[N,M] dot(w, x), " + dot + ", rhs_contracting_dims={1}\n}\n",
+                 rows),
+            form.name + " on the left, " + std::to_string(rows) + " columns");
+    }
+  }
+}
+
+TEST_P(ComputedOperandTest, Batches) {
+  for (const int64_t rows : {1, 20}) {
+    Check(With(R"(HloModule m
+ENTRY main {
+  x = f32[2,3,M,K] parameter(0)
+  q = s8[2,3,K,N] parameter(1)
+  s = f32[2,3,N] parameter(2)
+  c = f32[2,3,K,N] convert(q)
+  sb = f32[2,3,K,N] broadcast(s), dimensions={0,1,3}
+  w = f32[2,3,K,N] multiply(c, sb)
+  ROOT y = f32[2,3,M,N] dot(x, w), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={2}
+}
+)",
+               rows),
+          "batches of " + std::to_string(rows) + " rows");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ComputedOperandTest, ::testing::ValuesIn(DeviceCases()), CaseName);
+
+}  // namespace
+}  // namespace krafla::testing
