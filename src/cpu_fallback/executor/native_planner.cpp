@@ -91,6 +91,7 @@ int NativePlanner::StreamOf(Loop& loop, int number, LaneStream stream) {
                                       stream.kind == LaneStream::Kind::kShortRows,
                         .row_stride = RowStride(a),
                         .column_stride = LaneStride(a)};
+  stream.same_rows = adds_rows_ && stream.kind == LaneStream::Kind::kDense && operand.row_stride == 0;
   const int out = Stream(loop, operand, stream);
   loop.access_streams.emplace(number, out);
   return out;

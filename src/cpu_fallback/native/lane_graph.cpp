@@ -52,6 +52,7 @@ std::string LaneGraph::Key() const {
     put(s.reach);
     put(s.columns);
     put(s.row_stride);
+    put(s.same_rows);
   }
   for (const LaneRegion& r : regions) {
     put(r.condition);

@@ -125,6 +125,7 @@ struct LaneStream {
   int stride = 1;
   int reach = 0;  // of an interleaved stream that is loaded: memory behind the last one's may not be touched; 0: all
   int columns = 0, row_stride = 0;  // of short rows
+  bool same_rows = false;           // a dense one, of a graph that adds rows up: all rows have the same elements
 };
 
 inline constexpr int kMaxInterleaved = 4;

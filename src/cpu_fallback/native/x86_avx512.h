@@ -56,6 +56,7 @@ class Avx512Emitter {
     fixed_.resize(graph.nodes.size(), false);
     in_body_ = used_;
     row_places_of_.resize(graph.nodes.size());
+    of_column_.resize(graph.nodes.size(), false);
   }
 
   void Run() {
@@ -121,6 +122,7 @@ class Avx512Emitter {
   void EmitSums();
   void EmitSumsOfColumns(bool is_tail, int vectors);
   InstId AddOf(int node) const;
+  void FindColumnValues();
 
   // Registers.
   x86::Vec NewVector(int width) {
@@ -532,6 +534,7 @@ class Avx512Emitter {
   int lanes_ = 16;
   static constexpr int kVectors = 2;
   std::array<std::vector<Value>, kVectors> values_;
+  std::vector<bool> of_column_;                       // nodes that have the same values in all rows
   std::vector<x86::Gp> starts_;                       // of streams, at the first row
   std::array<std::vector<x86::Vec>, kVectors> sums_;  // of the rows, by store
   std::size_t vector_ = 0;                            // the one that is being made

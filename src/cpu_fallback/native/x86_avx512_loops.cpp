@@ -22,7 +22,7 @@ void Avx512Emitter::StartRow() {
 
 void Avx512Emitter::EndRow() {
   for (std::size_t s = 0; s < bases_.size(); ++s) {
-    if (graph_.streams[s].kind == LaneStream::Kind::kUniform) continue;
+    if (graph_.streams[s].kind == LaneStream::Kind::kUniform || graph_.streams[s].same_rows) continue;
     cc_.add(bases_[s], x86::ptr(streams_, static_cast<int32_t>(s * sizeof(StreamArgument) +
                                                                offsetof(StreamArgument, row_stride))));
   }
@@ -65,12 +65,30 @@ InstId Avx512Emitter::AddOf(int node) const {
   return WidthOf(type) == 8 ? Inst::kIdVaddpd : Inst::kIdVaddps;
 }
 
+// Loads of what is the same in all rows, and what is computed from such and from constants alone.
+void Avx512Emitter::FindColumnValues() {
+  const auto is_same = [&](int id) {
+    return id < 0 || of_column_[static_cast<std::size_t>(id)] || At(id).op == LaneOp::kConstant ||
+           At(id).op == LaneOp::kUniform;
+  };
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const LaneNode& n = graph_.nodes[i];
+    if (!in_body_[i] || fixed_[i] || n.type == ElementType::kPred) continue;
+    if (n.op == LaneOp::kLoad) of_column_[i] = n.b < 0 && graph_.streams[n.bits & 0xffffffffu].same_rows;
+    else
+      of_column_[i] = n.op < LaneOp::kFixedLoad && n.op != LaneOp::kConstant && n.op != LaneOp::kUniform &&
+                      n.op != LaneOp::kRow && n.op != LaneOp::kRamp && n.op != LaneOp::kPhi &&
+                      n.op != LaneOp::kGather && is_same(n.a) && is_same(n.b) && is_same(n.c);
+  }
+}
+
 // Columns outside, rows inside: what is added up stays in registers for as many rows as there are.
 void Avx512Emitter::EmitSums() {
   for (const x86::Gp& base : bases_) {
     starts_.push_back(cc_.newIntPtr());
     cc_.mov(starts_.back(), base);
   }
+  FindColumnValues();
   const asmjit::Label whole = cc_.newLabel(), rest = cc_.newLabel(), end = cc_.newLabel();
   const int vectors = HasManyPreds() ? 1 : kVectors;
   const x86::Gp next = cc_.newInt64();
@@ -114,6 +132,13 @@ void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
     if (!Runs(s)) continue;
     places.emplace_back(s, cc_.newInt64());
     cc_.imul(places.back().second, index_, graph_.streams[s].stride * graph_.streams[s].width);
+  }
+  is_tail_ = is_tail;
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (!of_column_[i]) continue;
+    UseLanesOf(static_cast<int>(i));
+    for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(static_cast<int>(i));
+    vector_ = 0;
   }
   const x86::Gp left = cc_.newInt64();
   cc_.mov(left, rows_);
@@ -214,7 +239,8 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
   for (std::size_t v = 0; v < kVectors; ++v)
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const LaneOp op = graph_.nodes[i].op;
-      if (op != LaneOp::kUniform && op != LaneOp::kRow && (op != LaneOp::kRamp || v > 0) && !fixed_[i])
+      if (op != LaneOp::kUniform && op != LaneOp::kRow && (op != LaneOp::kRamp || v > 0) && !fixed_[i] &&
+          !of_column_[i])
         values_[v][i].is_set = false;
     }
   std::size_t region = 0;
@@ -235,7 +261,7 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
       }
       ++region;
     }
-    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i]) continue;
+    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i] || of_column_[i]) continue;
     UseLanesOf(id);
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);
     vector_ = 0;
