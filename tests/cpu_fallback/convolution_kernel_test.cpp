@@ -368,6 +368,28 @@ TEST(ConvKernelTest, Pieces) {
   }
 }
 
+// Groups of the batch are lanes of vectors from 16 groups on: whole vectors and rests of them, several images and
+// output channels of a group, arrays in which the groups lie side by side and others, windows that reach over the edge.
+TEST(ConvKernelTest, ManyBatchGroups) {
+  for (const bool last : {false, true})
+    for (const int64_t groups : {16, 37, 64}) {
+      const ConvCase::Extra x{.batch_groups = groups, .channels_last = last};
+      ConvCase::Extra reversed = x, rounded = x, wide = x;
+      reversed.reversal = true;
+      rounded.input_type = ElementType::kBF16;
+      wide.input_type = wide.sum = wide.result = ElementType::kF64;
+      CheckConv({groups, 3, groups, {9, 8}, {7, 6}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, x});
+      CheckConv({groups, 2, 2 * groups, {9, 8}, {4, 3}, {1, 1}, {1, 0}, {0, 2}, {2, 2}, {1, 1}, x});
+      CheckConv({2 * groups, 2, groups, {9, 8}, {4, 3}, {1, 2}, {-1, 4}, {0, 5}, {2, 3}, {1, 1}, x});
+      CheckConv({groups, 2, groups, {9, 8}, {4, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, reversed});
+      CheckConv({groups, 2, groups, {9, 8}, {4, 3}, {2, 1}, {1, 1}, {1, 1}, {1, 1}, {2, 1}, x});
+      CheckConv({groups, 3, groups, {300}, {300}, {1}, {2}, {1}, {1}, {1}, x});
+      CheckConv({groups, 2, groups, {3, 4, 5}, {2, 3, 4}, {1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {1, 1, 1}, {1, 1, 1}, x});
+      CheckConv({groups, 3, groups, {9, 8}, {7, 6}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, wide});
+      CheckConv({groups, 3, groups, {9, 8}, {7, 6}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, rounded});
+    }
+}
+
 TEST(ConvKernelTest, Types) {
   using enum ElementType;
   struct Types {

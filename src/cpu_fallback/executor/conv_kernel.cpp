@@ -8,6 +8,7 @@
 #include "cpu_fallback/executor/conv_pieces.h"
 #include "cpu_fallback/executor/epilogue.h"
 #include "cpu_fallback/executor/onednn.h"
+#include "cpu_fallback/kernels/batch_group_conv.h"
 #include "cpu_fallback/kernels/conv_gemm.h"
 #include "cpu_fallback/kernels/gemm.h"
 
@@ -57,8 +58,10 @@ class PiecesConv final : public CpuKernel {
     int64_t count = 1;
     for (int64_t d : body.output_dims) count *= d;
     if (!out->writes_result_) out->sums_ = take(count * StorageBytes(body.accumulate_type));
-    out->working_ = take(std::max(out->onednn_ ? out->onednn_->scratch_bytes() : out->gemm_->scratch_bytes(),
-                                  out->epilogue_.scratch_bytes(threads)));
+    const int64_t working = out->onednn_ ? out->onednn_->scratch_bytes()
+                            : out->gemm_ ? out->gemm_->scratch_bytes()
+                                         : out->batch_groups_->scratch_bytes();
+    out->working_ = take(std::max(working, out->epilogue_.scratch_bytes(threads)));
     out->scratch_bytes_ = size;
     return std::unique_ptr<CpuKernel>(std::move(out));
   }
@@ -75,6 +78,8 @@ class PiecesConv final : public CpuKernel {
     for (const TensorView& view : zeros_) FillWithZeros(view, to);
     if (gemm_) {
       gemm_->Run(input, kernel, to, pool, scratch + working_);
+    } else if (batch_groups_) {
+      batch_groups_->Run(input, kernel, to, pool, scratch + working_);
     } else if (!onednn_->Run(input, kernel, to, pool, scratch + working_)) {
       return Internal("A convolution that oneDNN had accepted could not be run.");
     }
@@ -102,24 +107,29 @@ class PiecesConv final : public CpuKernel {
     }
   };
 
+  enum class Product : uint8_t { kBatchGroups, kOneDnn, kOwn };
   // Who multiplies what, from the best to what always can.
   bool ChooseProduct(const ConvKernel& body, int threads) {
-    if (Choose(body, /*own=*/false, threads)) return true;
     ConvKernel wide = body;
+    bool can_widen = true;
     for (ElementType* type : {&wide.input_type, &wide.kernel_type}) {
-      if (!CanWiden(*type, body.accumulate_type)) return false;
+      can_widen = can_widen && CanWiden(*type, body.accumulate_type);
       *type = body.accumulate_type;
     }
+    if (can_widen && Choose(wide, Product::kBatchGroups, threads)) return true;
+    if (Choose(body, Product::kOneDnn, threads)) return true;
+    if (!can_widen) return false;
     const bool widened = body.input_type != wide.input_type || body.kernel_type != wide.kernel_type;
-    return (widened && Choose(wide, /*own=*/false, threads)) || Choose(wide, /*own=*/true, threads);
+    return (widened && Choose(wide, Product::kOneDnn, threads)) || Choose(wide, Product::kOwn, threads);
   }
 
-  bool Choose(const ConvKernel& body, bool own, int threads) {
+  bool Choose(const ConvKernel& body, Product product, int threads) {
     const std::optional<Epilogue::Direct>& direct = epilogue_.direct();
     // oneDNN saturates where HLO wraps.
     if (direct && (direct->storage == body.accumulate_type || IsFloat(direct->storage)))
-      writes_result_ = ChooseFor(body, direct->strides, direct->offset, direct->storage, own, threads);
-    if (!writes_result_ && !ChooseFor(body, RowMajorStrides(body.output_dims), 0, body.accumulate_type, own, threads))
+      writes_result_ = ChooseFor(body, direct->strides, direct->offset, direct->storage, product, threads);
+    if (!writes_result_ &&
+        !ChooseFor(body, RowMajorStrides(body.output_dims), 0, body.accumulate_type, product, threads))
       return false;
     const auto operand = [](ElementType type, const Dims& dims) {
       Operand out{.type = type, .count = 1};
@@ -130,10 +140,18 @@ class PiecesConv final : public CpuKernel {
     kernel_ = operand(body.kernel_type, body.kernel_dims);
     return true;
   }
-  bool ChooseFor(const ConvKernel& body, const Dims& strides, int64_t offset, ElementType type, bool own, int threads) {
+  bool ChooseFor(const ConvKernel& body, const Dims& strides, int64_t offset, ElementType type, Product product,
+                 int threads) {
+    if (product == Product::kBatchGroups) {
+      const int64_t groups = body.attributes.batch_group_count;
+      const std::optional<ConvolutionProblem> whole = WithBatchGroups(body, strides, offset, type);
+      if (whole && BatchGroupConv::Takes(*whole, groups, body.accumulate_type))
+        batch_groups_.emplace(*whole, groups, threads);
+      return batch_groups_.has_value();
+    }
     std::optional<ConvPieces> pieces = CutIntoOrdinary(body, strides, offset, type);
     if (!pieces) return false;
-    if (!own) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads);
+    if (product == Product::kOneDnn) onednn_ = MakeOneDnnConvolutions(pieces->ordinary, threads);
     else if (ConvGemm::Takes(pieces->ordinary, body.accumulate_type))
       gemm_.emplace(pieces->ordinary, body.accumulate_type, threads);
     zeros_ = std::move(pieces->zeros);
@@ -143,6 +161,7 @@ class PiecesConv final : public CpuKernel {
   Epilogue epilogue_;
   std::unique_ptr<OneDnnProblem> onednn_;
   std::optional<ConvGemm> gemm_;
+  std::optional<BatchGroupConv> batch_groups_;
   std::vector<TensorView> zeros_;
   bool writes_result_ = false;
   Operand input_, kernel_;

@@ -79,37 +79,59 @@ void CutView(TensorView& view, std::size_t dim, int64_t begin, int64_t size, int
   view.strides[dim] *= step;
 }
 
+ConvolutionProblem ViewsOf(const plan::ConvKernel& body, const Dims& result_strides, int64_t result_offset,
+                           ElementType result_type) {
+  const ConvolutionAttributes& a = body.attributes;
+  ConvolutionProblem out;
+  out.input = ViewOf(body.input_dims, RowMajorStrides(body.input_dims), a.input_batch, a.input_feature, a.input_spatial,
+                     body.input_type);
+  out.kernel = ViewOf(body.kernel_dims, RowMajorStrides(body.kernel_dims), a.kernel_output_feature,
+                      a.kernel_input_feature, a.kernel_spatial, body.kernel_type);
+  out.result =
+      ViewOf(body.output_dims, result_strides, a.output_batch, a.output_feature, a.output_spatial, result_type);
+  out.result.offset = result_offset;
+  for (std::size_t d = 0; d < a.window.size(); ++d) {
+    if (!a.window[d].reversal) continue;
+    out.kernel.offset += (out.kernel.dims[2 + d] - 1) * out.kernel.strides[2 + d];
+    out.kernel.strides[2 + d] = -out.kernel.strides[2 + d];
+  }
+  out.window.groups = a.feature_group_count;
+  return out;
+}
+
 }  // namespace
+
+std::optional<ConvolutionProblem> WithBatchGroups(const plan::ConvKernel& body, const Dims& result_strides,
+                                                  int64_t result_offset, ElementType result_type) {
+  ConvolutionProblem out = ViewsOf(body, result_strides, result_offset, result_type);
+  for (const WindowDim& w : body.attributes.window) {
+    if (w.base_dilation != 1) return std::nullopt;
+    out.window.strides.push_back(w.stride);
+    out.window.dilations.push_back(w.window_dilation);
+    out.window.padding_low.push_back(w.padding_low);
+    out.window.padding_high.push_back(w.padding_high);
+  }
+  return out;
+}
 
 std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Dims& result_strides,
                                           int64_t result_offset, ElementType result_type) {
   const ConvolutionAttributes& a = body.attributes;
   const std::size_t rank = a.window.size();
-  const TensorView input = ViewOf(body.input_dims, RowMajorStrides(body.input_dims), a.input_batch, a.input_feature,
-                                  a.input_spatial, body.input_type);
-  TensorView kernel = ViewOf(body.kernel_dims, RowMajorStrides(body.kernel_dims), a.kernel_output_feature,
-                             a.kernel_input_feature, a.kernel_spatial, body.kernel_type);
-  TensorView result =
-      ViewOf(body.output_dims, result_strides, a.output_batch, a.output_feature, a.output_spatial, result_type);
-  result.offset = result_offset;
+  const ConvolutionProblem whole = ViewsOf(body, result_strides, result_offset, result_type);
   std::vector<std::vector<Phase>> phases;
   std::size_t count = static_cast<std::size_t>(a.batch_group_count);
   for (std::size_t d = 0; d < rank; ++d) {
     if (a.window[d].base_dilation > static_cast<int64_t>(kMostPieces)) return std::nullopt;
-    phases.push_back(PhasesOf(a.window[d], input.dims[2 + d], result.dims[2 + d]));
+    phases.push_back(PhasesOf(a.window[d], whole.input.dims[2 + d], whole.result.dims[2 + d]));
     count *= phases.back().size();
     if (count > kMostPieces) return std::nullopt;
-    if (a.window[d].reversal) {
-      kernel.offset += (kernel.dims[2 + d] - 1) * kernel.strides[2 + d];
-      kernel.strides[2 + d] = -kernel.strides[2 + d];
-    }
   }
   ConvPieces out;
   Dims chosen(rank, 0), bounds(rank, 1);
   for (std::size_t d = 0; d < rank; ++d) bounds[d] = static_cast<int64_t>(phases[d].size());
   do {
-    ConvolutionProblem piece{input, kernel, result, {}};
-    piece.window.groups = a.feature_group_count;
+    ConvolutionProblem piece = whole;
     bool zero = false;
     for (std::size_t d = 0; d < rank; ++d) {
       const Phase& p = phases[d][At(chosen[d])];
@@ -127,7 +149,7 @@ std::optional<ConvPieces> CutIntoOrdinary(const plan::ConvKernel& body, const Di
       continue;
     }
     const int64_t groups = a.batch_group_count;
-    const int64_t images = input.dims[0] / groups, channels = result.dims[1] / groups;
+    const int64_t images = whole.input.dims[0] / groups, channels = whole.result.dims[1] / groups;
     for (int64_t g = 0; g < groups; ++g) {
       ConvolutionProblem part = piece;
       CutView(part.input, 0, g * images, images);
