@@ -17,8 +17,10 @@ namespace {
 // Lanes times operations from which on a compilation is worth it: half a microsecond of the interpreter's time, which a
 // program that runs some hundred times makes up for.
 constexpr int64_t kWorthwhile = 8192;
-// Each operation costs some microseconds to compile: it has to be done for that many elements.
+// Each operation costs some microseconds to compile: it has to be done for that many elements, or there are so many
+// operations that beginning them, which takes the interpreter some 30 ns each, is what a run takes.
 constexpr int64_t kFewElements = 256;
+constexpr int64_t kManyOperations = 512;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
 
@@ -38,7 +40,8 @@ bool NativePlanner::IsWorthIt() const {
   if (work == 0) return false;
   if (native::UseOfNativeCode() == native::NativeUse::kAlways) return true;
   const int64_t elements = elements_ > 0 ? elements_ : out_.tile_.rows * out_.tile_.columns * 16;
-  return elements >= kFewElements && elements >= kWorthwhile / work / runs_;
+  if (elements < kFewElements) return work >= kManyOperations / runs_;
+  return elements >= kWorthwhile / work / runs_;
 }
 
 void NativePlanner::FindConstants() {

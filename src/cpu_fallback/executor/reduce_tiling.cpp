@@ -149,6 +149,9 @@ class ReduceTilingChoice {
 
  private:
   int64_t Extent(int d) const { return d < row_rank_ ? body_.row_dims[At(d)] : body_.element_dims[At(d - row_rank_)]; }
+  int64_t CountElementStages() const {
+    return std::ranges::count(body_.stages, ReduceStage::Scope::kElement, &ReduceStage::scope);
+  }
   double Cost(int d) const {
     double sum = 0;
     for (const ReduceStage& stage : body_.stages)
@@ -256,22 +259,25 @@ class ReduceTilingChoice {
     const bool is_block =
         !ordered_ && is_whole && second_element >= 0 && IsDense(body_, lanes_, best_element_, second_element);
     // The interpreter takes what is the same throughout a row best from tiles of one row.
-    const auto is_element = [](const ReduceStage& stage) { return stage.scope == ReduceStage::Scope::kElement; };
-    const int64_t most_columns = tile_elements_ == kNativeElements                      ? kTileElements
-                                 : std::ranges::count_if(body_.stages, is_element) == 1 ? kTileElements / 2
-                                                                                        : 256;
+    const int64_t most_columns = tile_elements_ == kNativeElements ? kTileElements
+                                 : CountElementStages() == 1       ? kTileElements / 2
+                                                                   : 256;
     const bool by_rows = second_element < 0 && is_whole && second_row >= 0 && (columns <= most_columns || are_rows);
     // Short rows that lie behind each other, of one of several element dimensions.
     const bool by_short_rows = second_element >= 0 && !ordered_ && !is_block && are_rows && columns < kTileElements / 4;
     if (by_rows || by_short_rows) {
       out_.layout = ReduceLayout::kElementsByRows;
       tile.row_dim = second_row;
-      tile.rows = std::min(Extent(second_row), (are_rows ? dense_elements_ : tile_elements_) / columns);
+      // Values that go to a fold at once are best a small part of the L1 cache, where each call has several rows.
+      const bool is_folded =
+          tile_elements_ == kNativeElements && 4 * columns <= kTileElements && CountElementStages() == 1;
+      const int64_t most = are_rows ? dense_elements_ : is_folded ? kTileElements : tile_elements_;
+      tile.rows = std::min(Extent(second_row), most / columns);
       return;
     }
     out_.layout = ReduceLayout::kElements;
     // One stage, whose values go to a fold at once, is best half in the L1 cache.
-    const bool is_folded = tile_elements_ == kNativeElements && std::ranges::count_if(body_.stages, is_element) == 1;
+    const bool is_folded = tile_elements_ == kNativeElements && CountElementStages() == 1;
     const int64_t most = is_block ? most_dense : is_folded ? kNativeElements / 2 : tile_elements_;
     if (is_folded && !is_block && !is_line) tile.columns = std::min(columns, most);
     if (second_element >= 0 && most / columns > 1 && (!ordered_ || is_whole))
