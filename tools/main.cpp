@@ -5,28 +5,14 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <numeric>
 
+#include "base/near_words.h"
 #include "command.h"
+#include "explain.h"
 
 using namespace krafla::cli;  // NOLINT
 
 namespace {
-
-// How many letters one word is from another (Levenshtein).
-std::size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 bool IsCommand(const CLI::App& app, std::string_view word) {
   return std::ranges::any_of(app.get_subcommands({}),
@@ -38,7 +24,7 @@ int UnknownCommand(const CLI::App& app, std::string_view word) {
   std::string nearest;
   std::size_t best = 3;
   for (const CLI::App* command : app.get_subcommands({}))
-    if (const std::size_t distance = Distance(word, command->get_name()); distance < best) {
+    if (const std::size_t distance = krafla::WordDistance(word, command->get_name()); distance < best) {
       best = distance;
       nearest = command->get_name();
     }
@@ -69,6 +55,7 @@ struct Commands {
   ProfileOptions profile;
   OptOptions opt;
   DoctorOptions doctor;
+  ExplainCommand explain;
   bool markdown = false, probe = false;
 
   void AddTo(CLI::App& app) {
@@ -83,6 +70,7 @@ struct Commands {
     AddCheck(app);
     AddBench(app);
     AddProfile(app);
+    explain.AddTo(app, code);
     AddOpt(app);
     cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
     cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");

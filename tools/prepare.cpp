@@ -2,6 +2,7 @@
 #include "prepare.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -131,6 +132,15 @@ Result<Prepared> PrepareTogether(std::unique_ptr<Module> module, const RecordedC
   for (std::size_t d = 0; d < arguments.size(); ++d)
     KRAFLA_TRY(out.together->SetArguments(static_cast<int64_t>(d), Pointers(arguments[d])));
   return out;
+}
+
+Result<Subject> FindSubject(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return Subject{path, path, std::nullopt};
+  KRAFLA_ASSIGN(auto found, FindCases(path));
+  if (found.cases.size() != 1)
+    return InvalidArgument("{} holds {} recorded cases; this command is about one module.", path, found.cases.size());
+  return Subject{found.cases[0].name, ModuleOf(found.cases[0]), found.cases[0]};
 }
 
 const std::string& ModuleOf(const RecordedCase& c) {

@@ -49,6 +49,14 @@ Result<Prepared> PrepareDonating(std::unique_ptr<Module> module, const RecordedC
 Result<Prepared> PrepareTogether(std::unique_ptr<Module> module, const RecordedCase* recorded, DeviceGroup& group,
                                  const CompileOptions& options, const GroupOptions& group_options);
 
+// The module that a command is about, and its recorded arguments where it is the case of a model folder.
+struct Subject {
+  std::string name, module_path;
+  std::optional<RecordedCase> recorded;
+};
+// INVALID_ARGUMENT for a folder of other than one case.
+Result<Subject> FindSubject(const std::string& path);
+
 // Of a case for several devices: the program of one of them, where there is one.
 const std::string& ModuleOf(const RecordedCase& c);
 

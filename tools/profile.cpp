@@ -2,7 +2,6 @@
 // krafla profile: what the time of a run goes into, by kernel or by operation.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -91,21 +90,6 @@ void PrintTable(const ProfileDocument& document, const ProfileOptions& options) 
   if (options.roof)
     std::printf("roof, by krafla's own kernels: %.1f GFLOP/s in f32, %.1f GB/s\n", roof.flops_per_s * 1e-9,
                 roof.bytes_per_s * 1e-9);
-}
-
-// The module, and its recorded arguments where it is the case of a model folder.
-struct Subject {
-  std::string name, module_path;
-  std::optional<RecordedCase> recorded;
-};
-
-Result<Subject> FindSubject(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return Subject{path, path, std::nullopt};
-  KRAFLA_ASSIGN(auto found, FindCases(path));
-  if (found.cases.size() != 1)
-    return InvalidArgument("{} holds {} recorded cases; a profile is of one module.", path, found.cases.size());
-  return Subject{found.cases[0].name, ModuleOf(found.cases[0]), found.cases[0]};
 }
 
 Result<> Profile(const ProfileOptions& options, DeviceGroup& group, const CompileOptions& compile_options) {

@@ -9,7 +9,6 @@
 #include "api/host/host_services.h"
 #include "collectives/participants.h"
 #include "passes/entry_layouts.h"
-#include "passes/pipeline.h"
 #include "plan/step_runner.h"
 
 namespace krafla {
@@ -60,16 +59,17 @@ Result<> FrontEnd::Check() {
   return {};
 }
 
-Result<> FrontEnd::Optimize(std::span<const std::string> passes) {
+Result<> FrontEnd::Optimize(std::span<const std::string> passes, const PassObserver& observer) {
   Stopwatch time;
   KRAFLA_TRY(Check());
   const PassOptions pass_options = PassOptionsFor(options_.disabled, target_);
-  KRAFLA_TRY(passes.empty() ? RunPipeline(*module_, pass_options) : RunPasses(*module_, passes, pass_options));
+  KRAFLA_TRY(passes.empty() ? RunPipeline(*module_, pass_options, observer)
+                            : RunPasses(*module_, passes, pass_options, observer));
   report_.passes_ms += time.Milliseconds();
   return {};
 }
 
-Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile) {
+Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile, plan::PlanLog* log) {
   Stopwatch checks;
   KRAFLA_TRY(CheckCustomCalls(*module_, CustomCallsOf(options_), target_.runs_spirv));
   KRAFLA_ASSIGN(VerifiedModule verified, VerifiedModule::Make(std::move(module_)));
@@ -77,6 +77,7 @@ Result<plan::ProgramPlan> FrontEnd::Plan(const DeviceProfile* profile) {
 
   Stopwatch planning;
   plan::PlanOptions plan_options;
+  plan_options.fusion.log = log;
   plan_options.fusion.fuse = !options_.disabled.contains("fusion");
   plan_options.fusion.computed_operands = target_.computes_operands;
   // Descriptors are counted, addresses are not.

@@ -5,6 +5,7 @@
 #include "api/client.h"
 #include "base/without_exceptions.h"
 #include "passes/entry_interface.h"
+#include "passes/pipeline.h"
 #include "plan/planner.h"
 
 namespace krafla {
@@ -20,13 +21,15 @@ class FrontEnd {
            const CompileTarget& target);
 
   // Checks the module as it was given, then runs the pipeline, or the passes named in its place.
-  Result<> Optimize(std::span<const std::string> passes = {});
+  // `observer` is called after each.
+  Result<> Optimize(std::span<const std::string> passes = {}, const PassObserver& observer = {});
   // Of the module as it was given; once Optimize was called.
   const EntryInterface& interface() const { return interface_; }
   // Until Plan.
   const Module& module() const { return *module_; }
   // Once. `profile`: of the Vulkan device; null: of no device in particular, or the CPU.
-  Result<plan::ProgramPlan> Plan(const DeviceProfile* profile);
+  // `log`: where the planner writes down why; may be null.
+  Result<plan::ProgramPlan> Plan(const DeviceProfile* profile, plan::PlanLog* log = nullptr);
 
  private:
   Result<> Check();

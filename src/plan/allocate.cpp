@@ -83,6 +83,10 @@ Result<> ModulePlanner::PackTemporaries() {
   for (std::size_t a = 0; a < plan_.allocations.size(); ++a)
     if (frame_of_[a] >= 0)
       plan_.allocations[a].offset += plan_.allocations[static_cast<std::size_t>(frame_of_[a])].offset;
+  if (PlanLog* log = options_.fusion.log; log != nullptr)
+    for (std::size_t a = 0; a < plan_.allocations.size(); ++a)
+      if (plan_.allocations[a].kind == Allocation::Kind::kArena && touched_[a].first >= 0 && frame_of_[a] < 0)
+        log->lives.push_back({static_cast<int>(a), touched_[a].first, touched_[a].second});
   plan_.arena_size = size.bytes;
   plan_.peak_live_bytes = size.largest_live_set;
   return {};

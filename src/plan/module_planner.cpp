@@ -49,6 +49,7 @@ Result<> ModulePlanner::PlanComputation(const Computation& c, std::span<const Sl
                                         std::span<const Slice> results, StepList& steps, bool is_entry) {
   Scope scope;
   scope.computation = &c;
+  scope.log = options_.fusion.log;
   KRAFLA_ASSIGN(scope.fusion, PlanFusion(c, options_.fusion, &effects_));
   KRAFLA_TRY(BuildPieces(scope));
 
@@ -96,6 +97,7 @@ Result<> ModulePlanner::PlanPiece(Scope& scope, int number, StepList& steps) {
     launch.instruction = !piece.group->roots.empty() ? piece.group->roots.back() : piece.group->heroes.back();
     launch.instruction_count = piece.instructions;
     piece.instructions = 0;
+    if (scope.log != nullptr) scope.log->launches.push_back({now_, launch.instruction});
     launch.kernel = KernelNumber(std::move(built.kernel));
     steps.steps.push_back(std::move(launch));
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plan/arena.h"
+#include "plan/plan_log.h"
 #include "plan/planner.h"
 
 namespace krafla::plan {
@@ -79,7 +80,10 @@ class ModulePlanner {
     std::unordered_map<ValueRef, std::vector<int>, ValueRefHash> readers;     // the pieces that read a value, rising
     std::unordered_map<ValueRef, int, ValueRefHash> results;                  // how many of the results a value is
 
+    PlanLog* log = nullptr;  // PlanOptions::fusion.log
+
     void Place(const ValueRef& v, const Slice& slice) {
+      if (log != nullptr) log->places.push_back({v, slice});
       slices[v] = slice;
       if (v.instruction->opcode() == Opcode::kWhile) loop_states[slice].push_back(v);
     }
@@ -93,6 +97,9 @@ class ModulePlanner {
   };
 
   Result<> BuildPieces(Scope& scope);
+
+  // Writes down what a group computes and reads.
+  void LogGroup(const FusionPlan& fusion, const FusionGroup& group);
 
   static bool IsControl(FusionGroup::Kind kind);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds the kernels of a computation before any buffer is chosen, and finds who reads and who makes each value.
+#include <algorithm>
+
 #include "plan/kernel_builder.h"
 #include "plan/module_planner.h"
 
@@ -11,6 +13,7 @@ Result<> ModulePlanner::BuildPieces(Scope& scope) {
     Piece piece;
     piece.group = &group;
     piece.instructions = CountInstructions(scope.fusion, group, counted);
+    if (scope.log != nullptr) LogGroup(scope.fusion, group);
     if (group.kind == FusionGroup::Kind::kConcatenate) {
       KRAFLA_ASSIGN(piece.kernels, KernelBuilder(scope.fusion, group).BuildConcatenate());
     } else if (group.kind == FusionGroup::Kind::kRng && group.heroes[0]->opcode() == Opcode::kRngGetAndUpdateState) {
@@ -73,6 +76,30 @@ const Instruction* ModulePlanner::UpdatedOperand(const Piece& piece) {
 
 std::size_t ModulePlanner::UpdatedCount(const Instruction& i) {
   return i.opcode() == Opcode::kScatter ? (i.operand_count() - 1) / 2 : 1;
+}
+
+void ModulePlanner::LogGroup(const FusionPlan& fusion, const FusionGroup& group) {
+  LoggedGroup& out = options_.fusion.log->groups.emplace_back();
+  out.instruction = !group.roots.empty() ? group.roots.back() : group.heroes.back();
+  out.kind = group.kind;
+  out.made = group.heroes;
+  out.made.insert(out.made.end(), group.roots.begin(), group.roots.end());
+  const std::unordered_set<const Instruction*> own(out.made.begin(), out.made.end());
+  std::vector<const Instruction*> stack = out.made;
+  std::unordered_set<const Instruction*> seen;
+  while (!stack.empty()) {
+    const Instruction* i = stack.back();
+    stack.pop_back();
+    if (!seen.insert(i).second) continue;
+    if (!own.contains(i) && fusion.HasBuffer({i, 0})) {
+      out.reads.push_back(i);
+      continue;
+    }
+    out.members.push_back(i);
+    stack.insert(stack.end(), i->operands().begin(), i->operands().end());
+  }
+  std::ranges::sort(out.members, {}, &Instruction::id);
+  std::ranges::sort(out.reads, {}, &Instruction::id);
 }
 
 int ModulePlanner::CountInstructions(const FusionPlan& fusion, const FusionGroup& group,

@@ -31,6 +31,12 @@ std::optional<FusionPlanner::Kind> FusionPlanner::HeroKind(const Instruction& i)
   return Kind::kHost;
 }
 
+HostWhy FusionPlanner::WhyHost(const Instruction& i) const {
+  const auto is_dynamic = [](const Instruction* o) { return o->shape().IsDynamic(); };
+  if (is_dynamic(&i) || std::ranges::any_of(i.operands(), is_dynamic)) return HostWhy::kDynamic;
+  return FitsIndex(i) ? HostWhy::kNoFamily : HostWhy::kTooLarge;
+}
+
 bool FusionPlanner::IsManyPieces(const Instruction& i) const {
   return IsEmittable(i) && FitsIndex(i) &&
          (i.shape().element_count() >= limits_.pieces_elements || i.operand_count() > limits_.select_pieces);
@@ -84,6 +90,7 @@ void FusionPlanner::Classify() {
     if (auto kind = HeroKind(*i)) {
       class_[Index(i.get())] = Class::kHero;
       hero_kind_[Index(i.get())] = *kind;
+      if (*kind == Kind::kHost && options_.log != nullptr) options_.log->host[i.get()] = WhyHost(*i);
     } else {
       class_[Index(i.get())] = Class::kFusible;
     }

@@ -12,6 +12,8 @@
 
 namespace krafla::plan {
 
+struct PlanLog;
+
 // How far fusion goes. None of these numbers changes a result.
 struct FusionLimits {
   // Instructions inlined into one kernel: drivers take time and registers that grow faster than a kernel does.
@@ -67,6 +69,8 @@ struct FusionOptions {
   // Buffers that the device gives to one kernel. Inlining and merging stay within them. A single instruction that needs
   // more is planned all the same, and the back end refuses it.
   int buffer_limit = std::numeric_limits<int>::max();
+  // Where reasons are written down (plan/plan_log.h); null: nowhere. Changes no decision.
+  PlanLog* log = nullptr;
 };
 
 // The kernels of `computation`. `effects` may be null; otherwise it remembers what is found of the module's

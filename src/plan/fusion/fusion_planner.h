@@ -12,6 +12,7 @@
 
 #include "plan/fusion/fusion.h"
 #include "plan/group_graph.h"
+#include "plan/plan_log.h"
 
 namespace krafla::plan {
 
@@ -75,6 +76,9 @@ class FusionPlanner {
   };
   std::optional<Kind> HeroKind(const Instruction& i) const;
 
+  // Of an instruction whose HeroKind is kHost.
+  HostWhy WhyHost(const Instruction& i) const;
+
   // Whether a concatenate is better written piece by piece than by a choice for each element.
   bool IsManyPieces(const Instruction& i) const;
 
@@ -98,7 +102,11 @@ class FusionPlanner {
 
   // ---- kept or inlined ------------------------------------------------------------------------------------------
 
-  void Keep(std::vector<Uses>& uses, const Instruction* i) { uses[Index(i)].keep = true; }
+  // `reader`: who takes it from memory; null: it is the result.
+  void Keep(std::vector<Uses>& uses, const Instruction* i, const Instruction* reader) {
+    uses[Index(i)].keep = true;
+    if (options_.log != nullptr) options_.log->kept.try_emplace(i, KeptValue{KeptWhy::kWanted, reader});
+  }
 
   void AddContext(Uses& uses, const Context& c);
 
@@ -116,7 +124,18 @@ class FusionPlanner {
   // The bindings that a merged kernel may have.
   int MostBindings() const { return std::min(limits_.bindings, options_.buffer_limit); }
 
-  bool Inline(const Instruction& i, const Uses& mine);
+  // Whether the readers of `i` compute it (KeptWhy::kInlined), else why not.
+  KeptValue Inline(const Instruction& i, const Uses& mine);
+
+  // The part of Inline that asks for the room in each kernel, with the copies that it would hold, and takes it.
+  KeptWhy TakeRoom(const Instruction& i, const std::vector<std::pair<KernelId, int64_t>>& kernels);
+
+  // Writes down why `i` is kept. What is wanted in memory stays so.
+  void LogKept(const Instruction& i, const KeptValue& kept) {
+    if (options_.log == nullptr) return;
+    KeptValue& have = options_.log->kept[&i];
+    if (have.why != KeptWhy::kWanted || kept.why == KeptWhy::kHero) have = kept;
+  }
 
   static bool IsDilation(const Instruction& i);
 
@@ -154,6 +173,15 @@ class FusionPlanner {
   void Merge(int a, int b, FusionGroup merged);
 
   FusionGroup Joined(int a, int b) const;
+
+  // Writes down why two groups stay apart; false, for the caller to return.
+  bool Refuse(int a, int b, Unmerged why) const;
+  void RefuseReaders(int group, Unmerged why) const;
+  // Whether `reader` becomes part of the reduction `n`; `refused` counts the kernels that were built in vain.
+  bool MergeReader(std::size_t n, int reader, int& refused);
+  // Whether loops m < n become one.
+  bool MergeSibling(std::size_t m, std::size_t n);
+  bool MergeEpilogue(std::size_t n);
 
   // Finds FusionGroup::internal.
   void FindInternal(FusionGroup& g) const;

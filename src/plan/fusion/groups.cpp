@@ -23,6 +23,7 @@ Result<FusionPlan> PlanFusion(const Computation& computation, const FusionOption
 }
 
 Result<FusionPlan> FusionPlanner::Run() {
+  if (options_.log != nullptr) options_.log->is_fused = options_.fuse;
   Classify();
   DecideKept();
   MakeGroups();

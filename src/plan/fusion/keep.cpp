@@ -27,7 +27,7 @@ void FusionPlanner::AddContext(Uses& uses, const Context& c) {
 void FusionPlanner::DecideKept() {
   std::vector<Uses> uses(class_.size());
   const auto& all = computation_.instructions();
-  Keep(uses, computation_.root());
+  Keep(uses, computation_.root(), nullptr);
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
     const Instruction& i = **it;
     Uses& mine = uses[Index(&i)];
@@ -40,7 +40,7 @@ void FusionPlanner::DecideKept() {
           bool one_value = IsOneOf(i.opcode(), {Opcode::kCopy, Opcode::kReshape, Opcode::kOptimizationBarrier,
                                                 Opcode::kAddDependency, Opcode::kDomain});
           if (!one_value || mine.keep) {
-            Keep(uses, o);
+            Keep(uses, o, &i);
           } else {
             for (const Context& c : mine.contexts) AddContext(uses[Index(o)], c);
           }
@@ -53,11 +53,16 @@ void FusionPlanner::DecideKept() {
           break;
         }
         plan_.kept.insert(&i);
+        LogKept(i, {KeptWhy::kHero});
         StartGroup(i);
         HeroUses(i, uses);
         break;
-      case Class::kFusible:
-        if (mine.keep || !options_.fuse || !Inline(i, mine)) {
+      case Class::kFusible: {
+        const KeptValue kept = mine.keep        ? KeptValue{KeptWhy::kWanted}
+                               : !options_.fuse ? KeptValue{KeptWhy::kNoFusion}
+                                                : Inline(i, mine);
+        LogKept(i, kept);
+        if (kept.why != KeptWhy::kInlined) {
           plan_.kept.insert(&i);
           if (i.opcode() == Opcode::kConcatenate && IsManyPieces(i)) {
             class_[Index(&i)] = Class::kHero;
@@ -72,6 +77,7 @@ void FusionPlanner::DecideKept() {
         }
         FusibleUses(i, mine, uses);
         break;
+      }
     }
   }
 }
@@ -102,14 +108,16 @@ bool FusionPlanner::FitsBuffers(const Instruction& i, const KernelSize& group) c
   return static_cast<int64_t>(reads.size()) + group.results <= options_.buffer_limit;
 }
 
-bool FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
+KeptValue FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
   double elements = static_cast<double>(std::max<int64_t>(i.shape().element_count(), 1));
-  double cost = ElementCost(i.opcode(), i.shape().element_type());
-  if (mine.many) return cost == 0 && i.operand_count() == 0;
+  KeptValue out;
+  out.cost = ElementCost(i.opcode(), i.shape().element_type());
+  const auto kept = [&](KeptWhy why) { return out.why = why, out; };
+  if (mine.many) return kept(out.cost == 0 && i.operand_count() == 0 ? KeptWhy::kInlined : KeptWhy::kManyPlaces);
   // To decide at every index whether it holds an element costs more than to store an array with the zeros between.
   if (IsDilation(i))
     for (const Context& c : mine.contexts)
-      if (c.dilations > 0) return false;
+      if (c.dilations > 0) return kept(KeptWhy::kTwoPads);
   double evals = 0;
   std::vector<std::pair<KernelId, int64_t>> kernels;  // and how many copies each contains
   for (const Context& c : mine.contexts) {
@@ -118,30 +126,33 @@ bool FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
     if (at == kernels.end()) kernels.push_back({c.kernel, c.copies});
     else at->second += c.copies;
   }
-  double factor = evals / elements;
+  const double cost = out.cost, factor = out.factor = evals / elements;
+  out.kernels = static_cast<int>(kernels.size());
   int operands = 0;
   for (const Instruction* o : i.operands())
     if (o->opcode() != Opcode::kConstant) ++operands;
-  bool take;
-  if (operands == 0) {
-    take = true;  // iota, broadcasts of constants
-  } else if (cost == 0) {
+  // What has no operands costs nothing: iota, broadcasts of constants.
+  if (operands > 0 && cost == 0) {
     // Views are free, but for concatenates, which cost a select for each operand.
-    take = i.opcode() != Opcode::kConcatenate || (factor <= 2 && i.operand_count() <= limits_.select_pieces) ||
-           HoldsIndexVectors(i);
-  } else if (kernels.size() == 1) {
-    take = factor <= 1.01 || (cost <= 2 && factor <= 64) || (cost <= 4 && factor <= 2);
-  } else {
-    take = cost <= 1 && operands == 1 && factor <= 2.01;
+    if (i.opcode() == Opcode::kConcatenate && (factor > 2 || i.operand_count() > limits_.select_pieces) &&
+        !HoldsIndexVectors(i))
+      return kept(KeptWhy::kConcatenate);
+  } else if (operands > 0 && kernels.size() == 1) {
+    if (!(factor <= 1.01 || (cost <= 2 && factor <= 64) || (cost <= 4 && factor <= 2))) return kept(KeptWhy::kRepeated);
+  } else if (operands > 0) {
+    if (!(cost <= 1 && operands == 1 && factor <= 2.01)) return kept(KeptWhy::kShared);
   }
-  if (!take) return false;
+  return kept(TakeRoom(i, kernels));
+}
+
+KeptWhy FusionPlanner::TakeRoom(const Instruction& i, const std::vector<std::pair<KernelId, int64_t>>& kernels) {
   // What a kernel reaches in several ways it evaluates several times. A chain that doubles at each step is cut.
   for (const auto& [kernel, copies] : kernels) {
     const KernelSize& have = size_of_[kernel];
-    if (have.nodes >= limits_.inlined) return false;
+    if (have.nodes >= limits_.inlined) return KeptWhy::kFullKernel;
     if (have.evaluations + copies > std::max<int64_t>(limits_.evaluations, limits_.evaluations_each * (have.nodes + 1)))
-      return false;
-    if (HasBufferLimit() && !FitsBuffers(i, have)) return false;
+      return KeptWhy::kEvaluations;
+    if (HasBufferLimit() && !FitsBuffers(i, have)) return KeptWhy::kBuffers;
   }
   for (const auto& [kernel, copies] : kernels) {
     KernelSize& size = size_of_[kernel];
@@ -151,7 +162,7 @@ bool FusionPlanner::Inline(const Instruction& i, const Uses& mine) {
     size.reads.erase({&i, 0});
     AddReads(i, size.reads);
   }
-  return true;
+  return KeptWhy::kInlined;
 }
 
 bool FusionPlanner::IsDilation(const Instruction& i) {
@@ -288,13 +299,13 @@ void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
       const bool computed = (side == larger || uses[Index(bases[larger].instruction)].keep) && ComputedByDot(*o);
       if (computed)
         AddContext(uses[Index(o)], {KernelOf(i), MapId::Input(), static_cast<double>(elements(bases[side]))});
-      else Keep(uses, o);
+      else Keep(uses, o, &i);
     }
     return;
   }
   if (kind == Kind::kDynamicUpdate) {
-    Keep(uses, i.operand(0));
-    if (ReadsWhatItUpdates(i)) Keep(uses, i.operand(1));
+    Keep(uses, i.operand(0), &i);
+    if (ReadsWhatItUpdates(i)) Keep(uses, i.operand(1), &i);
     else context(i.operand(1), MapId::Input(), static_cast<double>(i.operand(1)->shape().element_count()));
     for (std::size_t n = 2; n < i.operand_count(); ++n) context(i.operand(n), MapId::Own(), 1);
     return;
@@ -309,15 +320,15 @@ void FusionPlanner::HeroUses(const Instruction& i, std::vector<Uses>& uses) {
   }
   if (kind == Kind::kSort) {
     for (std::size_t n = 0; n < i.operand_count(); ++n)
-      if (!IsCarriedPosition(i, n)) Keep(uses, i.operand(n));
+      if (!IsCarriedPosition(i, n)) Keep(uses, i.operand(n), &i);
     return;
   }
   if (kind == Kind::kScan) {
-    Keep(uses, i.operand(0));
-    Keep(uses, ScanStart(i));
+    Keep(uses, i.operand(0), &i);
+    Keep(uses, ScanStart(i), &i);
     return;
   }
-  for (const Instruction* o : i.operands()) Keep(uses, o);
+  for (const Instruction* o : i.operands()) Keep(uses, o, &i);
 }
 
 }  // namespace krafla::plan

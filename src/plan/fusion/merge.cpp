@@ -73,76 +73,110 @@ bool FusionPlanner::EvaluatesLittleMore(const FusionGroup& g) const {
   return total <= 2 * own + static_cast<double>(limits_.evaluations);
 }
 
+bool FusionPlanner::Refuse(int a, int b, Unmerged why) const {
+  if (options_.log == nullptr) return false;
+  const auto member = [&](int g) {
+    const FusionGroup& group = groups_[static_cast<std::size_t>(g)];
+    return group.roots.empty() ? group.heroes.back() : group.roots.back();
+  };
+  options_.log->refusals.push_back({member(a), member(b), why});
+  return false;
+}
+
+void FusionPlanner::RefuseReaders(int group, Unmerged why) const {
+  if (options_.log == nullptr) return;
+  for (int reader : graph_->readers(group)) Refuse(group, reader, why);
+}
+
+bool FusionPlanner::MergeReader(std::size_t n, int reader, int& refused) {
+  const int me = static_cast<int>(n);
+  const FusionGroup& other = groups_[static_cast<std::size_t>(reader)];
+  if (other.kind != Kind::kLoop && other.kind != Kind::kReduce) return Refuse(me, reader, Unmerged::kKind);
+  const std::size_t heroes = groups_[n].heroes.size() + other.heroes.size();
+  const std::size_t members = heroes + groups_[n].roots.size() + other.roots.size();
+  if (heroes > limits_.reductions || members > limits_.members) return Refuse(me, reader, Unmerged::kRegionSize);
+  if (refused >= limits_.refusals) return Refuse(me, reader, Unmerged::kTries);
+  FusionGroup merged = Joined(me, reader);
+  merged.kind = Kind::kReduce;
+  if (!RegionFits(merged)) return Refuse(me, reader, Unmerged::kRows);
+  if (graph_->PathAround(me, reader)) return Refuse(me, reader, Unmerged::kBetween);
+  FindInternal(merged);
+  if (!EvaluatesLittleMore(merged)) return ++refused, Refuse(me, reader, Unmerged::kWork);
+  if (!Build(merged)) return ++refused, Refuse(me, reader, Unmerged::kNotOneKernel);
+  Merge(me, reader, std::move(merged));
+  return true;
+}
+
 void FusionPlanner::MergeReduceRegions() {
   for (std::size_t n = 0; n < groups_.size(); ++n) {
     bool changed = true;
     int refused = 0;
     while (changed && groups_[n].kind == Kind::kReduce && groups_[n].heroes[0]->opcode() == Opcode::kReduce) {
       changed = false;
-      const int me = static_cast<int>(n);
-      std::vector<int> readers(graph_->readers(me).begin(), graph_->readers(me).end());
+      const auto& reading = graph_->readers(static_cast<int>(n));
+      std::vector<int> readers(reading.begin(), reading.end());
       std::sort(readers.begin(), readers.end());
-      for (int r : readers) {
-        const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
-        if (other.kind != Kind::kLoop && other.kind != Kind::kReduce) continue;
-        const std::size_t heroes = groups_[n].heroes.size() + other.heroes.size();
-        const std::size_t members = heroes + groups_[n].roots.size() + other.roots.size();
-        if (heroes > limits_.reductions || members > limits_.members) continue;
-        FusionGroup merged = Joined(me, r);
-        merged.kind = Kind::kReduce;
-        if (!RegionFits(merged) || graph_->PathAround(me, r)) continue;
-        if (refused >= limits_.refusals) break;
-        FindInternal(merged);
-        if (!EvaluatesLittleMore(merged) || !Build(merged)) {
-          ++refused;
-          continue;
-        }
-        Merge(me, r, std::move(merged));
-        changed = true;
-        break;
-      }
+      for (int r : readers)
+        if (changed = MergeReader(n, r, refused); changed) break;
     }
   }
 }
 
+bool FusionPlanner::MergeEpilogue(std::size_t n) {
+  const int me = static_cast<int>(n);
+  if (graph_->readers(me).size() != 1) return RefuseReaders(me, Unmerged::kOthersRead), false;
+  int r = *graph_->readers(me).begin();
+  const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
+  if (other.kind != Kind::kLoop) return Refuse(me, r, Unmerged::kKind);
+  if (other.roots.size() != 1) return Refuse(me, r, Unmerged::kManyRoots);
+  const Instruction* hero = groups_[n].heroes[0];
+  if (other.roots[0]->shape().element_count() != hero->shape().element_count())
+    return Refuse(me, r, Unmerged::kElementCount);
+  std::unordered_set<const Instruction*> own = {hero, other.roots[0]};
+  if (ReadOutside(hero, own)) return Refuse(me, r, Unmerged::kOthersRead);
+  FusionGroup merged = Joined(me, r);
+  FindInternal(merged);
+  if (!Build(merged)) return Refuse(me, r, Unmerged::kNotOneKernel);
+  Merge(me, r, std::move(merged));
+  return true;
+}
+
 void FusionPlanner::MergeEpilogues() {
-  for (std::size_t n = 0; n < groups_.size(); ++n) {
-    if (groups_[n].kind != Kind::kDot && groups_[n].kind != Kind::kConvolution) continue;
-    const int me = static_cast<int>(n);
-    if (graph_->readers(me).size() != 1) continue;
-    int r = *graph_->readers(me).begin();
-    const FusionGroup& other = groups_[static_cast<std::size_t>(r)];
-    if (other.kind != Kind::kLoop || other.roots.size() != 1) continue;
-    const Instruction* hero = groups_[n].heroes[0];
-    if (other.roots[0]->shape().element_count() != hero->shape().element_count()) continue;
-    std::unordered_set<const Instruction*> own = {hero, other.roots[0]};
-    if (ReadOutside(hero, own)) continue;
-    FusionGroup merged = Joined(me, r);
-    FindInternal(merged);
-    if (!Build(merged)) continue;
-    Merge(me, r, std::move(merged));
-  }
+  for (std::size_t n = 0; n < groups_.size(); ++n)
+    if (groups_[n].kind == Kind::kDot || groups_[n].kind == Kind::kConvolution) MergeEpilogue(n);
+}
+
+bool FusionPlanner::MergeSibling(std::size_t m, std::size_t n) {
+  const auto a = static_cast<int>(m), b = static_cast<int>(n);
+  const FusionGroup& other = groups_[m];
+  const Instruction* root = groups_[n].roots[0];
+  if (other.kind != Kind::kLoop || other.roots.empty()) return false;
+  if (other.roots.size() >= limits_.sibling_roots) return Refuse(a, b, Unmerged::kManyRoots);
+  if (other.roots[0]->shape().dims() != root->shape().dims()) return Refuse(a, b, Unmerged::kDimensions);
+  if (root->shape().element_count() > limits_.sibling_elements && !SharesInput(m, n))
+    return Refuse(a, b, Unmerged::kNothingShared);
+  if (graph_->Reads(a, b) || graph_->PathAround(a, b) || graph_->PathAround(b, a))
+    return Refuse(a, b, Unmerged::kBetween);
+  FusionGroup merged = Joined(a, b);
+  FindInternal(merged);
+  if (LoopBindings(m, n, merged) > MostBindings()) return Refuse(a, b, Unmerged::kNotOneKernel);
+  if (!EvaluatesLittleMore(merged)) return Refuse(a, b, Unmerged::kWork);
+  Merge(a, b, std::move(merged));
+  return true;
 }
 
 void FusionPlanner::MergeSiblings() {
   // Looks at groups nearby that run over the same dimensions and share an input.
   for (std::size_t n = 0; n < groups_.size(); ++n) {
     if (groups_[n].kind != Kind::kLoop || groups_[n].roots.empty()) continue;
-    const Instruction* root = groups_[n].roots[0];
     bool merged_away = false;
-    for (std::size_t m = n; m-- > 0 && n - m < limits_.sibling_distance && !merged_away;) {
-      const FusionGroup& other = groups_[m];
-      if (other.kind != Kind::kLoop || other.roots.empty() || other.roots.size() >= limits_.sibling_roots) continue;
-      if (other.roots[0]->shape().dims() != root->shape().dims()) continue;
-      if (root->shape().element_count() > limits_.sibling_elements && !SharesInput(m, n)) continue;
-      auto a = static_cast<int>(m), b = static_cast<int>(n);
-      if (graph_->Reads(a, b) || graph_->PathAround(a, b) || graph_->PathAround(b, a)) continue;
-      FusionGroup merged = Joined(a, b);
-      FindInternal(merged);
-      if (LoopBindings(m, n, merged) > MostBindings() || !EvaluatesLittleMore(merged)) continue;
-      Merge(a, b, std::move(merged));
-      merged_away = true;
-    }
+    for (std::size_t m = n; m-- > 0 && n - m < limits_.sibling_distance && !merged_away;)
+      merged_away = MergeSibling(m, n);
+    if (!merged_away && n >= limits_.sibling_distance && options_.log != nullptr)
+      for (const Instruction* i : inputs_[n])
+        if (const auto g = static_cast<std::size_t>(GroupOf(i));
+            groups_[g].kind == Kind::kLoop && g + limits_.sibling_distance <= n)
+          Refuse(static_cast<int>(g), static_cast<int>(n), Unmerged::kDistance);
   }
 }
 

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reasons of a plan in words.
+#include "plan/plan_log.h"
+
+#include <algorithm>
+
+namespace krafla::plan {
+
+std::string Says(const KeptValue& kept) {
+  switch (kept.why) {
+    case KeptWhy::kInlined: return "The kernels that read it compute it.";
+    case KeptWhy::kHero: return "A kernel is made around it.";
+    case KeptWhy::kWanted:
+      return kept.reader == nullptr ? "It is a result of the computation."
+                                    : Format("{} takes it from memory.", kept.reader->name());
+    case KeptWhy::kManyPlaces: return "Too many places read it for it to be computed in each.";
+    case KeptWhy::kTwoPads: return "It lays elements apart, and so does what reads it.";
+    case KeptWhy::kConcatenate:
+      return "To choose among the operands of a concatenate at each element costs more than to store it.";
+    case KeptWhy::kRepeated:
+      return Format("Its reader would compute it {:.3g} times for each element, at a cost of {:g} each.", kept.factor,
+                    kept.cost);
+    case KeptWhy::kShared:
+      return Format("{} kernels read it, and each would compute it, at a cost of {:g} for each element.", kept.kernels,
+                    kept.cost);
+    case KeptWhy::kFullKernel: return "The kernel that reads it holds as many instructions as one may.";
+    case KeptWhy::kEvaluations: return "The kernel that reads it comes to it on too many ways.";
+    case KeptWhy::kBuffers: return "With what it reads its kernel would have more buffers than the device gives one.";
+    case KeptWhy::kNoFusion: return "Fusion is off.";
+  }
+  return "";
+}
+
+std::string_view Says(Unmerged why) {
+  switch (why) {
+    case Unmerged::kKind: return "A kernel of the reader's family does not follow another one.";
+    case Unmerged::kRegionSize: return "The kernel would have more reductions and results than one may.";
+    case Unmerged::kRows:
+      return "They do not run over the same rows, or the rows are better shared among workgroups by kernels of their "
+             "own.";
+    case Unmerged::kBetween: return "A third kernel lies between them.";
+    case Unmerged::kTries: return "As many merges of this reduction were tried as may be.";
+    case Unmerged::kWork: return "One kernel would compute too much anew.";
+    case Unmerged::kNotOneKernel:
+      return "The family cannot write them as one kernel, or it would have too many buffers.";
+    case Unmerged::kOthersRead: return "More than one kernel reads the result, or it is a result of the program.";
+    case Unmerged::kManyRoots: return "One of them makes several results already.";
+    case Unmerged::kElementCount: return "They have different numbers of elements.";
+    case Unmerged::kDimensions: return "They are loops over different dimensions.";
+    case Unmerged::kNothingShared: return "They are large and share no input, so that one launch less is no gain.";
+    case Unmerged::kDistance: return "Too many kernels stand between them.";
+  }
+  return "";
+}
+
+std::string_view Says(HostWhy why) {
+  switch (why) {
+    case HostWhy::kDynamic: return "Its size is known only when it runs.";
+    case HostWhy::kTooLarge: return "It has more elements than a kernel indexes.";
+    case HostWhy::kNoFamily: return "No family of kernels takes this form of it (docs/ops.md).";
+  }
+  return "";
+}
+
+namespace {
+
+// Whether a step of fusion looks at what reads a kernel of this kind.
+bool MergesWithReaders(FusionGroup::Kind kind) {
+  using Kind = FusionGroup::Kind;
+  switch (kind) {
+    case Kind::kLoop:
+    case Kind::kReduce:
+    case Kind::kDot:
+    case Kind::kConvolution: return true;
+    case Kind::kDynamicUpdate:
+    case Kind::kConcatenate:
+    case Kind::kRng:
+    case Kind::kSort:
+    case Kind::kScan:
+    case Kind::kScatter:
+    case Kind::kFft:
+    case Kind::kLinalg:
+    case Kind::kWhile:
+    case Kind::kConditional:
+    case Kind::kCall:
+    case Kind::kHost: return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string WhyApart(const PlanLog& log, const LoggedGroup& maker, const LoggedGroup& reader,
+                     const Instruction& value) {
+  const auto kept = log.kept.find(&value);
+  if (!log.is_fused) return Says(KeptValue{KeptWhy::kNoFusion});
+  std::string out;
+  if (kept != log.kept.end() && kept->second.why != KeptWhy::kHero) out = Says(kept->second);
+  const auto holds = [](const LoggedGroup& group, const Instruction* i) {
+    return std::ranges::contains(group.made, i);
+  };
+  const auto refusal = std::find_if(log.refusals.rbegin(), log.refusals.rend(), [&](const MergeRefusal& r) {
+    return (holds(maker, r.first) && holds(reader, r.second)) || (holds(maker, r.second) && holds(reader, r.first));
+  });
+  if (refusal != log.refusals.rend()) {
+    out += Format("{}{}", out.empty() ? "" : " ", Says(refusal->why));
+  } else if (out.empty()) {
+    out = MergesWithReaders(maker.kind)
+              ? "No step of fusion joins kernels of these two kinds."
+              : "Only reductions, dots, convolutions and loops are joined with what reads them.";
+  }
+  return out;
+}
+
+}  // namespace krafla::plan

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a plan is as it is: what the planner writes down where it decides, for who asks (FusionOptions::log). Without a
+// log nothing is kept. Instructions are those of the plan's module and live as long as it does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "plan/fusion/fusion_plan.h"
+#include "plan/program_plan.h"
+
+namespace krafla::plan {
+
+// Why a value has a buffer and is not computed by the kernels that read it.
+enum class KeptWhy : uint8_t {
+  kInlined,      // it has none
+  kHero,         // a kernel is made around it
+  kWanted,       // it is a result, or a reader takes it from memory
+  kManyPlaces,   // FusionLimits::places
+  kTwoPads,      // a pad that lays elements apart below another one or a window
+  kConcatenate,  // to choose among its operands at each element costs more than to store it
+  kRepeated,     // one kernel reads it, and would compute it too often for what it costs
+  kShared,       // several kernels read it, and each would compute it
+  kFullKernel,   // FusionLimits::inlined
+  kEvaluations,  // FusionLimits::evaluations
+  kBuffers,      // FusionOptions::buffer_limit
+  kNoFusion,     // fusion is off
+};
+struct KeptValue {
+  KeptWhy why = KeptWhy::kInlined;
+  const Instruction* reader = nullptr;  // of kWanted: who takes it from memory; null: it is a result
+  double factor = 0, cost = 0;          // evaluations for each element, and what each costs (docs/fusion.md)
+  int kernels = 0;                      // that would compute it
+};
+
+// Why two groups did not become one.
+enum class Unmerged : uint8_t {
+  kKind,           // the reader is of a family that does not follow a reduction, a dot or a convolution
+  kRegionSize,     // FusionLimits::reductions, members
+  kRows,           // they do not run over the same rows and elements, or the rows are better shared among workgroups
+  kBetween,        // a third kernel lies between
+  kTries,          // FusionLimits::refusals
+  kWork,           // the kernel would compute much anew
+  kNotOneKernel,   // the family cannot write it, or it has more buffers than a kernel may
+  kOthersRead,     // something besides the one loop reads the hero
+  kManyRoots,      // the reader makes several results; FusionLimits::sibling_roots
+  kElementCount,   // the reader has another number of elements
+  kDimensions,     // loops over different dimensions
+  kNothingShared,  // large loops which share no input
+  kDistance,       // FusionLimits::sibling_distance
+};
+struct MergeRefusal {
+  const Instruction *first = nullptr, *second = nullptr;  // a member of each
+  Unmerged why = Unmerged::kKind;
+};
+
+// Why the evaluator runs an instruction on the host.
+enum class HostWhy : uint8_t {
+  kDynamic,   // its size is known at run time only
+  kTooLarge,  // FusionLimits::elements
+  kNoFamily,  // no family of kernels takes this form of it
+};
+
+// A group as it was at the end.
+struct LoggedGroup {
+  const Instruction* instruction = nullptr;  // LaunchStep::instruction
+  FusionGroup::Kind kind = FusionGroup::Kind::kLoop;
+  std::vector<const Instruction*> members;  // all that it computes, in the order of the program
+  std::vector<const Instruction*> made;     // heroes and roots
+  std::vector<const Instruction*> reads;    // what it reads that has a buffer, parameters and constants included
+};
+
+struct PlanLog {
+  bool is_fused = true;
+  std::unordered_map<const Instruction*, KeptValue> kept;
+  std::vector<MergeRefusal> refusals;  // of a pair the last one counts
+  std::unordered_map<const Instruction*, HostWhy> host;
+  std::vector<LoggedGroup> groups;
+
+  struct Place {
+    ValueRef value;
+    Slice slice;
+  };
+  std::vector<Place> places;  // a value that was placed twice lies where it was placed last
+  // When bytes of the arena are alive, by the number of the step, from the first to the last.
+  struct Life {
+    int allocation = 0;
+    int first = 0, last = 0;
+  };
+  std::vector<Life> lives;
+  struct NumberedStep {
+    int number = 0;
+    const Instruction* instruction = nullptr;
+  };
+  std::vector<NumberedStep> launches;
+};
+
+// The reasons as sentences.
+std::string Says(const KeptValue& kept);
+std::string_view Says(Unmerged why);
+std::string_view Says(HostWhy why);
+
+// Why `value`, which `maker` makes and `reader` reads, goes through memory.
+std::string WhyApart(const PlanLog& log, const LoggedGroup& maker, const LoggedGroup& reader, const Instruction& value);
+
+}  // namespace krafla::plan
