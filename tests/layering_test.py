@@ -28,7 +28,7 @@ ALLOWED = {
 # folder -> rooms that it may include
 ABOVE = {
     "plugins": ["api"],
-    "tools": ["api", "recorded", "base", "ir", "hlo_io", "passes", "plan", "spirv_codegen"],
+    "tools": ["api", "recorded", "base", "ir", "hlo_io", "passes", "plan", "spirv_codegen", "evaluator"],
     "examples": ["none"],
 }
 # Of every room's tests: programs are read and made simpler, and their answers judged.

@@ -8,6 +8,7 @@
 
 #include "base/near_words.h"
 #include "command.h"
+#include "compare.h"
 #include "explain.h"
 
 using namespace krafla::cli;  // NOLINT
@@ -56,6 +57,7 @@ struct Commands {
   OptOptions opt;
   DoctorOptions doctor;
   ExplainCommand explain;
+  CompareCommand compare;
   bool markdown = false, probe = false;
 
   void AddTo(CLI::App& app) {
@@ -71,6 +73,7 @@ struct Commands {
     AddBench(app);
     AddProfile(app);
     explain.AddTo(app, code);
+    compare.AddTo(app, code);
     AddOpt(app);
     cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
     cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");

@@ -38,7 +38,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(krafla("--version").returncode, 0)
         out = krafla("--help")
         self.assertEqual(out.returncode, 0)
-        for command in ("devices", "doctor", "run", "check", "bench", "profile", "explain", "opt", "ops", "demo"):
+        for command in ("devices", "doctor", "run", "check", "bench", "profile", "explain", "compare", "opt", "ops", "demo"):
             self.assertIn(command, out.stdout)
 
     def test_modules_that_check_themselves(self):

@@ -47,7 +47,9 @@ void FusionPlanner::DecideKept() {
         }
         break;
       case Class::kHero:
-        if (hero_kind_[Index(&i)] == Kind::kConcatenate && IsPartOfOperand(i, mine) && Inline(i, mine)) {
+        if (hero_kind_[Index(&i)] == Kind::kConcatenate && IsPartOfOperand(i, mine) &&
+            Inline(i, mine).why == KeptWhy::kInlined) {
+          LogKept(i, {KeptWhy::kInlined});
           class_[Index(&i)] = Class::kFusible;
           FusibleUses(i, mine, uses);
           break;
