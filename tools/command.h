@@ -2,6 +2,7 @@
 // What the subcommands of krafla share. Results go to standard output, talk to standard error.
 #pragma once
 
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <set>
@@ -76,6 +77,7 @@ int Probe(bool json);
 
 struct DoctorOptions {
   bool json = false;
+  std::FILE* out = stdout;
 };
 // What a bug report needs to know of this machine; kCheckFailed where something is wrong with it.
 int Examine(const DoctorOptions& options);

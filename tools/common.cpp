@@ -99,6 +99,8 @@ int Fail(const Status& status) {
   for (const std::string& line : status.context()) std::fprintf(stderr, "  %s\n", line.c_str());
   if (status.code() == StatusCode::kInternal)
     std::fprintf(stderr, "  This is a bug in krafla; please report it with the module.\n");
+  if (status.code() == StatusCode::kAborted || status.code() == StatusCode::kUnavailable)
+    std::fprintf(stderr, "  krafla doctor --bundle FILE.zip MODULE collects what a report of this needs.\n");
   return CodeOf(status.code());
 }
 

@@ -44,8 +44,8 @@ class Doctor {
     LookAtCache();
     LookAtDevices();
     if (!options_.json) {
-      std::printf("\n%s\n",
-                  problems_ == 0 ? "No problem was found." : Format("{} of these are problems.", problems_).c_str());
+      std::fprintf(options_.out, "\n%s\n",
+                   problems_ == 0 ? "No problem was found." : Format("{} of these are problems.", problems_).c_str());
     }
     return problems_ == 0 ? kRight : kCheckFailed;
   }
@@ -58,12 +58,13 @@ class Doctor {
       nlohmann::ordered_json line = {
           {"about", finding.about}, {"state", kStates[static_cast<int>(finding.state)]}, {"says", finding.says}};
       if (!finding.advice.empty()) line["advice"] = finding.advice;
-      std::printf("%s\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+      std::fprintf(options_.out, "%s\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
       return;
     }
     constexpr const char* kMarks[] = {"  ", "- ", "! "};
-    std::printf("%s%-12s %s\n", kMarks[static_cast<int>(finding.state)], finding.about.c_str(), finding.says.c_str());
-    if (!finding.advice.empty()) std::printf("%15s%s\n", "", finding.advice.c_str());
+    std::fprintf(options_.out, "%s%-12s %s\n", kMarks[static_cast<int>(finding.state)], finding.about.c_str(),
+                 finding.says.c_str());
+    if (!finding.advice.empty()) std::fprintf(options_.out, "%15s%s\n", "", finding.advice.c_str());
   }
 
   // The first line of /proc/cpuinfo with this name.

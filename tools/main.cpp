@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/near_words.h"
+#include "bundle.h"
 #include "command.h"
 #include "compare.h"
 #include "explain.h"
@@ -56,6 +57,7 @@ struct Commands {
   ProfileOptions profile;
   OptOptions opt;
   DoctorOptions doctor;
+  BundleOptions bundle;
   ExplainCommand explain;
   CompareCommand compare;
   bool markdown = false, probe = false;
@@ -67,7 +69,8 @@ struct Commands {
     cmd->callback([this] { code = probe ? Probe(devices.json) : Devices(devices); });
     cmd = app.add_subcommand("doctor", "say all that a bug report needs of this machine, and try its devices");
     cmd->add_flag("--json", doctor.json, "print one JSON object per line");
-    cmd->callback([this] { code = Examine(doctor); });
+    bundle.AddTo(*cmd);
+    cmd->callback([this] { code = bundle.file.empty() ? Examine(doctor) : WriteBundle(bundle); });
     AddRun(app);
     AddCheck(app);
     AddBench(app);

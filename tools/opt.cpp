@@ -10,10 +10,9 @@
 #include "hlo_io/hlo_proto/hlo_proto.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
-#include "kernel_list.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
-#include "spirv_codegen/emit.h"
+#include "spirv_files.h"
 
 namespace krafla::cli {
 namespace {
@@ -32,38 +31,13 @@ Result<> WriteSpirv(const plan::ProgramPlan& plan, const DeviceProfile& profile,
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) return DataLoss("The folder '{}' cannot be created: {}.", folder, error.message());
-  KRAFLA_ASSIGN(const EmittedKernels emitted, EmitKernels(plan, profile, options));
-  KernelList list(profile.name);
-  const auto write = [&](const spirv::EmittedKernel& kernel, std::size_t k, std::string_view name,
-                         std::string_view family, const std::vector<spirv::EmittedDispatch>& dispatches,
-                         std::size_t n) -> Result<> {
-    std::printf("%zu %.*s: %s, %zu words, local size %ux%ux%u; %s\n", k, static_cast<int>(name.size()), name.data(),
-                kernel.variant.c_str(), kernel.words.size(), kernel.local_size[0], kernel.local_size[1],
-                kernel.local_size[2], kernel.reason.c_str());
-    if (folder.empty()) return {};
-    const std::string file = Format("{:03}.{}.spv", k, n);
-    list.Add(kernel, file, name, family, dispatches, n);
-    return Write(folder + "/" + file,
-                 std::string_view(reinterpret_cast<const char*>(kernel.words.data()), kernel.words.size() * 4));
-  };
-  for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
-    if (!emitted.launched[k]) continue;
-    if (!emitted.programs[k]) {
-      std::printf("%zu %s: on the CPU: %s\n", k, plan.kernels[k].name.c_str(), emitted.refusals[k].c_str());
-      list.AddOnCpu(plan.kernels[k].name, emitted.refusals[k]);
-      continue;
-    }
-    const spirv::EmittedProgram& program = *emitted.programs[k];
-    for (std::size_t n = 0; n < program.kernels.size(); ++n)
-      KRAFLA_TRY(
-          write(program.kernels[n], k, plan.kernels[k].name, plan::FamilyName(plan.kernels[k]), program.dispatches, n));
-  }
-  // Numbered behind the kernels.
-  std::size_t number = plan.kernels.size();
-  const std::vector<spirv::EmittedDispatch> one(1);
-  for (const auto& [step, loop] : emitted.loops)
-    KRAFLA_TRY(write(loop.kernel, number++, step->instruction->name(), "loop_nest", one, 0));
-  return folder.empty() ? Result<>() : Write(folder + "/kernels.json", list.ToString());
+  KRAFLA_ASSIGN(const SpirvFiles made, MakeSpirvFiles(plan, profile, options));
+  std::fwrite(made.list.data(), 1, made.list.size(), stdout);
+  if (folder.empty()) return {};
+  for (const SpirvFiles::File& file : made.files)
+    KRAFLA_TRY(Write(folder + "/" + file.name,
+                     std::string_view(reinterpret_cast<const char*>(file.words.data()), file.words.size() * 4)));
+  return Write(folder + "/kernels.json", made.kernels);
 }
 
 std::vector<std::string> NamesIn(const std::string& list) {

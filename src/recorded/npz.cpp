@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/host_memory.h"
 #include "recorded/npy_header.h"
+#include "recorded/zip_file.h"
 
 namespace krafla {
 namespace {
@@ -178,37 +179,15 @@ Result<std::vector<NamedLiteral>> ReadNpz(const std::string& path) {
 }
 
 Result<> WriteNpz(const std::string& path, const std::vector<NamedLiteral>& arrays) {
-  int code = 0;
-  Archive archive(zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-  if (!archive) return DataLoss("'{}' cannot be written: {}.", path, ErrorText(code));
-  // The sources point into `headers` and the literals until the archive is closed.
   std::vector<std::string> headers;
   headers.reserve(arrays.size());
+  std::vector<ZipEntry> entries;
   for (const NamedLiteral& array : arrays) {
     KRAFLA_ASSIGN(std::string header, MakeNpyHeader(array.literal.shape()));
     headers.push_back(std::move(header));
-    std::span<const std::byte> bytes = array.literal.bytes();
-    zip_buffer_fragment_t parts[2] = {
-        {reinterpret_cast<zip_uint8_t*>(headers.back().data()), headers.back().size()},
-        {const_cast<zip_uint8_t*>(reinterpret_cast<const zip_uint8_t*>(bytes.data())), bytes.size()}};
-    zip_source_t* source = zip_source_buffer_fragment(archive.get(), parts, bytes.empty() ? 1 : 2, 0);
-    if (source == nullptr) return ResourceExhausted("There is no memory to write '{}'.", path);
-    zip_int64_t index = zip_file_add(archive.get(), (array.name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8);
-    if (index < 0) {
-      zip_source_free(source);
-      return InvalidArgument("Array '{}' cannot be added to '{}': {}.", array.name, path, zip_strerror(archive.get()));
-    }
-    zip_set_file_compression(archive.get(), static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
-    // 1980-01-01, so that equal arrays make equal files.
-    zip_file_set_dostime(archive.get(), static_cast<zip_uint64_t>(index), 0, 0x21, 0);
+    entries.push_back({array.name + ".npy", headers.back(), array.literal.bytes()});
   }
-  zip_t* raw = archive.release();
-  if (zip_close(raw) != 0) {
-    std::string why = zip_strerror(raw);
-    zip_discard(raw);
-    return DataLoss("'{}' cannot be written: {}.", path, why);
-  }
-  return {};
+  return WriteZip(path, entries);
 }
 
 bool CanStandFor(const Shape& have, const Shape& shape) {

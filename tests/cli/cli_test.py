@@ -344,7 +344,7 @@ func.func @wrong() {
         self.assertEqual(krafla("profile", MLP, "-d", "cpu", "--html", "/no/such/folder/p.html", "--no-roof").returncode, 3)
         out = krafla("profile", ROOT / "tests/models", "-d", "cpu")
         self.assertEqual(out.returncode, 3)
-        self.assertIn("a profile is of one module", out.stderr)
+        self.assertIn("this command is about one module", out.stderr)
 
     def test_opt(self):
         for stage in ("parsed", "optimized", "plan"):
