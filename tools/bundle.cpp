@@ -251,6 +251,13 @@ void BundleOptions::AddTo(CLI::App& doctor) {
   device.AddTo(doctor, {.json = false});
 }
 
+bool BundleOptions::AreIdle() const {
+  // KRAFLA_DEVICE may be set for other commands.
+  const char* wish = std::getenv("KRAFLA_DEVICE");
+  return file.empty() && (device.selector != (wish == nullptr ? "" : wish) || device.strict || device.threads > 0 ||
+                          !device.disabled.empty() || !device.enabled.empty() || device.time_limit);
+}
+
 int WriteBundle(const BundleOptions& options) {
   if (auto known = options.device.ToCompileOptions(); !known) return Fail(known.error()), kUsage;
   Bundle bundle(options);

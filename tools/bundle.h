@@ -16,6 +16,8 @@ struct BundleOptions {
 
   // Adds the options to `krafla doctor`.
   void AddTo(CLI::App& doctor);
+  // Whether options are given that mean something for a bundle alone, and none is asked for.
+  bool AreIdle() const;
 };
 int WriteBundle(const BundleOptions& options);
 

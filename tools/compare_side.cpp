@@ -77,8 +77,15 @@ std::vector<std::string> Side::Words(const std::set<std::string>& disabled) cons
 
 Result<std::vector<Literal>> Side::Run(const Module& module, const std::vector<Literal>& arguments,
                                        const std::set<std::string>& disabled) const {
-  if (is_evaluator_) return RunEvaluator(module, arguments);
-  if (!client_) return RunElsewhere(module, arguments, disabled);
+  auto results = is_evaluator_ ? RunEvaluator(module, arguments)
+                 : client_     ? RunHere(module, arguments, disabled)
+                               : RunElsewhere(module, arguments, disabled);
+  if (!results) return Failure(std::move(results).error().WithContext(Format("while running '{}'", text_)));
+  return results;
+}
+
+Result<std::vector<Literal>> Side::RunHere(const Module& module, const std::vector<Literal>& arguments,
+                                           const std::set<std::string>& disabled) const {
   CompileOptions options = options_;
   options.disabled.insert(disabled.begin(), disabled.end());
   KRAFLA_ASSIGN(const std::unique_ptr<Executable> executable, client_->Compile(module.Clone(), options));

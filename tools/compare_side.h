@@ -35,6 +35,8 @@ class Side {
   RunLimit Limit() const { return device_.ToRunLimit(); }
 
  private:
+  Result<std::vector<Literal>> RunHere(const Module& module, const std::vector<Literal>& arguments,
+                                       const std::set<std::string>& disabled) const;
   Result<std::vector<Literal>> RunElsewhere(const Module& module, const std::vector<Literal>& arguments,
                                             const std::set<std::string>& disabled) const;
   Result<std::vector<Literal>> RunEvaluator(const Module& module, const std::vector<Literal>& arguments) const;

@@ -70,7 +70,10 @@ struct Commands {
     cmd = app.add_subcommand("doctor", "say all that a bug report needs of this machine, and try its devices");
     cmd->add_flag("--json", doctor.json, "print one JSON object per line");
     bundle.AddTo(*cmd);
-    cmd->callback([this] { code = bundle.file.empty() ? Examine(doctor) : WriteBundle(bundle); });
+    cmd->callback([this] {
+      if (bundle.AreIdle()) throw CLI::ValidationError("krafla doctor looks at every device; options are for --bundle");
+      code = bundle.file.empty() ? Examine(doctor) : WriteBundle(bundle);
+    });
     AddRun(app);
     AddCheck(app);
     AddBench(app);

@@ -113,6 +113,10 @@ class BundleTest(unittest.TestCase):
         self.assertIn("cannot be written", out.stderr)
         out = subprocess.run([KRAFLA, "doctor", str(self.module)], capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(out.returncode, 2)
+        out = subprocess.run([KRAFLA, "doctor", "-d", "cpu"], capture_output=True, text=True, timeout=120, check=False,
+                             env={k: v for k, v in os.environ.items() if k != "KRAFLA_DEVICE"})
+        self.assertEqual(out.returncode, 2, out.stdout)
+        self.assertIn("--bundle", out.stderr)
 
 
 if __name__ == "__main__":

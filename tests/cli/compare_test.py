@@ -149,6 +149,7 @@ class CompareTest(unittest.TestCase):
         out = krafla("compare", m, "cpu", "cpu", "--binary", "/nonexistent/krafla")
         self.assertEqual(out.returncode, 3)
         self.assertIn("cannot be started", out.stderr)
+        self.assertIn("while running 'cpu'", out.stderr)
         out = krafla("compare", ROOT / "tests/models/collectives-8-tiny", "cpu", "cpu")
         self.assertEqual(out.returncode, 3)
         self.assertIn("several devices", out.stderr)
