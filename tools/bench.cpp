@@ -35,6 +35,7 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
     module->num_partitions = recorded->partitions;
   }
   const bool several = module->replica_count > 1 || module->num_partitions > 1;
+  if (!several) KRAFLA_TRY(TuneFirst(options.tune, options.device.selector, *module, compile_options));
   KRAFLA_ASSIGN(
       Prepared prepared,
       several ? PrepareTogether(std::move(module), recorded, group, compile_options, options.device.ToGroupOptions())

@@ -86,6 +86,7 @@ struct RunOptions {
   DeviceOptions device;
   std::string module, inputs, save;
   std::vector<std::string> literals;
+  std::string tune;
   bool random = false;
   uint64_t seed = 0;
   int64_t replicas = 0, partitions = 0;  // 0: as the module says
@@ -106,6 +107,7 @@ struct BenchOptions {
   int iterations = 0;     // 0: until min_time
   double min_time = 1.0;  // seconds
   double every_ms = 0;    // between the starts of two runs, at least
+  std::string tune;
 };
 int Bench(const BenchOptions& options);
 
@@ -114,8 +116,21 @@ struct ProfileOptions {
   std::string module, by = "kernel", trace, html;
   int runs = 5, top = 25;  // lines; 0: all
   bool verbose = false, roof = true;
+  std::vector<double> known_roof;  // operations and bytes in a second; empty: they are measured
 };
 int ProfileModule(const ProfileOptions& options);
+
+struct TuneCommandOptions {
+  DeviceOptions device;
+  std::vector<std::string> paths;
+  double budget = 60;  // seconds
+  bool all = false, allow_other_sums = false, again = false, list = false, clear = false;
+  std::string export_file, import_file;
+};
+int Tune(const TuneCommandOptions& options);
+// What --tune of other commands does before they compile the module; `how` is "" or "first-run".
+Result<> TuneFirst(const std::string& how, const std::string& selector, const Module& module,
+                   const CompileOptions& options);
 
 struct OptOptions {
   std::string module, passes, stage = "optimized", output, emit = "hlo", selector, profile;

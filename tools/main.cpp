@@ -45,6 +45,7 @@ int FlushResults(int code) {
 constexpr const char* kModule =
     "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
 constexpr const char* kReplicas = "the number of replicas, in place of the module's";
+constexpr const char* kTune = "first-run: time settings of the module's kernels first, those that were not yet";
 constexpr const char* kPartitions = "the number of partitions, in place of the module's";
 
 // The commands with their options. What a command returned is `code`.
@@ -56,6 +57,7 @@ struct Commands {
   BenchOptions bench;
   ProfileOptions profile;
   OptOptions opt;
+  TuneCommandOptions tune;
   DoctorOptions doctor;
   BundleOptions bundle;
   ExplainCommand explain;
@@ -80,6 +82,7 @@ struct Commands {
     AddProfile(app);
     explain.AddTo(app, code);
     compare.AddTo(app, code);
+    AddTune(app);
     AddOpt(app);
     cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
     cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
@@ -104,6 +107,7 @@ struct Commands {
     cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device");
     cmd->add_option("--replicas", run.replicas, kReplicas)->check(CLI::Range(1, 1024));
     cmd->add_option("--partitions", run.partitions, kPartitions)->check(CLI::Range(1, 1024));
+    cmd->add_option("--tune", run.tune, kTune)->check(CLI::IsMember({"first-run"}));
     run.device.AddTo(*cmd);
     cmd->callback([this] { code = Run(run); });
   }
@@ -129,6 +133,7 @@ struct Commands {
         ->check(CLI::Range(0.0, 1e6));
     cmd->add_option("--every", bench.every_ms, "milliseconds between the starts of two runs, as in an application")
         ->check(CLI::Range(0.0, 60e3));
+    cmd->add_option("--tune", bench.tune, kTune)->check(CLI::IsMember({"first-run"}));
     bench.device.AddTo(*cmd);
     cmd->callback([this] { code = Bench(bench); });
   }
@@ -145,10 +150,30 @@ struct Commands {
     cmd->add_flag("-v,--verbose", profile.verbose,
                   "say for each line the grid, why this variant, and where it is from");
     cmd->add_flag("!--no-roof", profile.roof, "do not measure what the device can reach");
+    cmd->add_option("--roof", profile.known_roof, "what it can reach, as measured before: operations, bytes a second")
+        ->expected(2)
+        ->check(CLI::Range(1.0, 1e18));
     cmd->add_option("--trace", profile.trace, "write the run to this file for Perfetto or chrome://tracing");
     cmd->add_option("--html", profile.html, "write a page with table, run and roofline to this file");
     profile.device.AddTo(*cmd);
     cmd->callback([this] { code = ProfileModule(profile); });
+  }
+
+  void AddTune(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("tune", "time settings of kernels on the device, and keep the fastest");
+    cmd->add_option("path", tune.paths, "modules or model folders; with --all folders of model folders");
+    cmd->add_flag("--all", tune.all, "every model under the folders");
+    cmd->add_option("--budget", tune.budget, "seconds after which nothing new is timed, of all modules")
+        ->check(CLI::Range(0.0, 1e6));
+    cmd->add_flag("--allow-other-sums", tune.allow_other_sums,
+                  "also take what adds in another order: the last bits of sums change");
+    cmd->add_flag("--again", tune.again, "also time kernels that were tuned before");
+    cmd->add_flag("--list", tune.list, "print what is stored for the device");
+    cmd->add_flag("--clear", tune.clear, "forget what is stored for the device");
+    cmd->add_option("--export", tune.export_file, "write what is stored to this file, as JSON");
+    cmd->add_option("--import", tune.import_file, "store what this file has of the same device and driver");
+    tune.device.AddTo(*cmd, {.runs = false});
+    cmd->callback([this] { code = Tune(tune); });
   }
 
   void AddOpt(CLI::App& app) {

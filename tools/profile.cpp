@@ -107,7 +107,9 @@ Result<> Profile(const ProfileOptions& options, DeviceGroup& group, const Compil
   prepared.alone->SetLimit(&kUnlimited);
   if (!profile) return Failure(std::move(profile).error());
   Roof roof;
-  if (options.roof) {
+  if (!options.known_roof.empty()) {
+    roof = {options.known_roof[0], options.known_roof[1]};
+  } else if (options.roof) {
     CompileOptions plain = compile_options;
     plain.for_profile = false;
     KRAFLA_ASSIGN(roof, MeasureRoof(client, plain));

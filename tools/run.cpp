@@ -191,6 +191,9 @@ int Run(const RunOptions& options) {
   compile_options->transfers = HostTransfers::WithoutHost();
   auto group = DeviceGroup::Create(options.device.selector);
   if (!group) return FailDevice(group.error());
+  if (alone)
+    if (auto tuned = TuneFirst(options.tune, options.device.selector, **module, *compile_options); !tuned)
+      return Fail(InFile(options.module, tuned.error()));
   const int code = alone ? RunAlone(options, (*group)->client(0), std::move(*module), *compile_options)
                          : RunTogether(options, **group, std::move(*module), *compile_options);
   // Under KRAFLA_VALIDATE a right answer got in a wrong way is a failure too.

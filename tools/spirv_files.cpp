@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "spirv_files.h"
 
+#include <cstdio>
+
 #include "api/vulkan/emitted_kernels.h"
 #include "kernel_list.h"
+#ifdef KRAFLA_HAVE_VULKAN
+#include "api/vulkan/vulkan_tuned.h"
+#endif
 
 namespace krafla::cli {
 
 Result<SpirvFiles> MakeSpirvFiles(const plan::ProgramPlan& plan, const DeviceProfile& profile,
                                   const CompileOptions& options) {
+#ifdef KRAFLA_HAVE_VULKAN
+  const StoredTuned stored = ReadTuned(profile);
+  if (!stored.ignored.empty()) std::fprintf(stderr, "krafla: stored tuning is not used: %s\n", stored.ignored.c_str());
+  KRAFLA_ASSIGN(const EmittedKernels emitted, EmitKernels(plan, profile, options, &stored.tuned));
+#else
   KRAFLA_ASSIGN(const EmittedKernels emitted, EmitKernels(plan, profile, options));
+#endif
   SpirvFiles out;
   KernelList list(profile.name);
   const auto add = [&](const spirv::EmittedKernel& kernel, std::size_t k, std::string_view name,

@@ -9,9 +9,9 @@
 namespace krafla {
 
 Result<> CheckDisabledName(std::string_view name) {
-  if (name == "fusion" || name == "loops" || FindPass(name).has_value()) return {};
+  if (name == "fusion" || name == "loops" || name == "tuned" || FindPass(name).has_value()) return {};
   if (std::ranges::contains(FeatureNames(), name, &FeatureName::name)) return {};
-  std::string names = "fusion, loops";
+  std::string names = "fusion, loops, tuned";
   for (const FeatureName& f : FeatureNames()) names += Format(", {}", f.name);
   return InvalidArgument(
       "Unknown feature '{}'; the features are {}, and the passes that krafla opt --list-passes lists.", name, names);

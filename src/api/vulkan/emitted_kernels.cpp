@@ -2,6 +2,7 @@
 #include "api/vulkan/emitted_kernels.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "api/front_end.h"
@@ -100,11 +101,53 @@ Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, 
 
 }  // namespace
 
+spirv::EmitOptions EmitOptionsOf(const CompileOptions& options) {
+  spirv::EmitOptions out;
+  out.enable_cooperative_matrix = options.enabled.contains("coopmat");
+  out.allow_cooperative_matrix = !options.disabled.contains("coopmat");
+  return out;
+}
+
+bool UsesTuned(const CompileOptions& options) {
+  const char* file = std::getenv("KRAFLA_TUNING");
+  if ((file != nullptr && *file != 0) || options.disabled.contains("tuned") || !options.enabled.empty()) return false;
+  return std::ranges::none_of(
+      FeatureNames(), [&](const FeatureName& feature) { return options.disabled.contains(std::string(feature.name)); });
+}
+
+std::string ProblemKey(const plan::KernelPlan& kernel) {
+  return Format("{}-{:016x}-{:.0f}-{:.0f}", plan::FamilyName(kernel), plan::HashProblem(kernel), kernel.flops,
+                kernel.bytes);
+}
+
+namespace {
+
+// With what was found for the kernel, if that is faster than the device's own tuning; which it is over `base`.
+Result<spirv::EmittedProgram> EmitTuned(const plan::KernelPlan& kernel, const DeviceProfile& profile,
+                                        spirv::EmitOptions options, const TunedKernels* tuned, int& count) {
+  if (tuned != nullptr) {
+    const auto found = tuned->kernels.find(ProblemKey(kernel));
+    if (found != tuned->kernels.end() && !found->second.tuning.empty()) {
+      Tuning tuning = *options.tuning;
+      KRAFLA_TRY(OverrideTuning(found->second.tuning, tuning));
+      options.tuning = &tuning;
+      KRAFLA_ASSIGN(spirv::EmittedProgram out, spirv::Emit(kernel, profile, options));
+      ++count;
+      for (spirv::EmittedKernel& emitted : out.kernels)
+        emitted.reason =
+            Format("tuned {}{}{}", found->second.tuning, emitted.reason.empty() ? "" : "; ", emitted.reason);
+      return out;
+    }
+  }
+  return spirv::Emit(kernel, profile, options);
+}
+
+}  // namespace
+
 Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,
-                                   const CompileOptions& options) {
-  spirv::EmitOptions emit_options;
-  emit_options.enable_cooperative_matrix = options.enabled.contains("coopmat");
-  emit_options.allow_cooperative_matrix = !options.disabled.contains("coopmat");
+                                   const CompileOptions& options, const TunedKernels* tuned) {
+  spirv::EmitOptions emit_options = EmitOptionsOf(options);
+  if (!UsesTuned(options)) tuned = nullptr;
   KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
   emit_options.tuning = &tuning;
   EmittedKernels out;
@@ -119,7 +162,7 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
     const CustomCallKernel* custom = CustomKernelOf(plan.kernels[k], CustomCallsOf(options));
     if (custom != nullptr) out.entry_points[k] = custom->entry_point;
     auto emitted = custom != nullptr ? WrapCustomKernel(plan.kernels[k], *custom, profile)
-                                     : spirv::Emit(plan.kernels[k], profile, emit_options);
+                                     : EmitTuned(plan.kernels[k], profile, emit_options, tuned, out.tuned);
     if (emitted) {
       uint64_t scratch = 0;
       for (int64_t bytes : emitted->scratch_bytes) scratch += RoundUp(bytes, kSliceAlignment);
@@ -137,6 +180,7 @@ void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitte
   const auto& programs = emitted.programs;
   report.device_instructions = report.instructions;
   report.loop_kernels = static_cast<int>(emitted.loops.size());
+  report.tuned_kernels = emitted.tuned;
   plan::ForEachStep(plan, [&](const plan::Step& step) {
     if (const auto* loop = std::get_if<plan::WhileStep>(&step)) return !emitted.loops.contains(loop);
     const auto* launch = std::get_if<plan::LaunchStep>(&step);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/client.h"
+#include "device/tuned_kernels.h"
 #include "plan/program_plan.h"
 #include "spirv_codegen/emit.h"
 #include "spirv_codegen/kernels/loop_nest.h"
@@ -33,9 +34,22 @@ struct EmittedKernels {
   std::vector<std::string> entry_points;                       // of custom kernels; empty: "main"
   uint64_t scratch_bytes = 0;
   RateTuning rate;  // of the device, until runs are measured
+  int tuned = 0;    // launched kernels whose setting `krafla tune` found
 };
+// `tuned`: what was found on the device, to be used where UsesTuned; null: nothing.
 Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,
-                                   const CompileOptions& options);
+                                   const CompileOptions& options, const TunedKernels* tuned = nullptr);
+
+// How EmitKernels emits, but for the tuning.
+spirv::EmitOptions EmitOptionsOf(const CompileOptions& options);
+
+// False where something else than the device decides how kernels are emitted: KRAFLA_TUNING, features switched on or
+// off; and where "tuned" is disabled.
+bool UsesTuned(const CompileOptions& options);
+
+// What TunedKernels names a kernel by: its family, bindings and programs. Equal problems have equal keys in every
+// process; kernels of the host have none that lasts.
+std::string ProblemKey(const plan::KernelPlan& kernel);
 
 // Adds to the report which instructions run on the device and why others do not.
 void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitted, CompileReport& report);

@@ -58,6 +58,15 @@ class VulkanClient : public Client {
 
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
 
+  Result<std::shared_ptr<vk::Device>> CurrentDevice() {
+    {
+      std::lock_guard lock(mutex_);
+      if (current_.device != nullptr && current_.device->Alive()) return current_.device;
+    }
+    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, false));
+    return std::move(tested.device);
+  }
+
  private:
   Result<std::unique_ptr<Executable>> TryCompile(std::unique_ptr<Module> module, const CompileOptions& options) {
     CompileReport report;
@@ -123,14 +132,6 @@ class VulkanClient : public Client {
     options.wait_limit = options_.wait_limit;
     return vk::Device::Create(instance_, physical_, profile, std::move(options));
   }
-  Result<std::shared_ptr<vk::Device>> CurrentDevice() {
-    {
-      std::lock_guard lock(mutex_);
-      if (current_.device != nullptr && current_.device->Alive()) return current_.device;
-    }
-    KRAFLA_ASSIGN(Tested tested, DeviceWithout({}, false));
-    return std::move(tested.device);
-  }
 
   std::shared_ptr<vk::Instance> instance_;
   vk::PhysicalDevice physical_;
@@ -156,6 +157,12 @@ Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, co
   KRAFLA_ASSIGN(const vk::PhysicalDevice* physical, instance->Select(selector));
   auto number = static_cast<std::size_t>(physical - instance->devices().data());
   return std::make_shared<VulkanClient>(instance, *physical, number, options);
+}
+
+Result<std::shared_ptr<vk::Device>> OpenTestedDevice(std::string_view selector) {
+  KRAFLA_ASSIGN(std::shared_ptr<vk::Instance> instance, vk::Instance::Create());
+  KRAFLA_ASSIGN(const vk::PhysicalDevice* physical, instance->Select(selector));
+  return VulkanClient(instance, *physical, 0, ClientOptions()).CurrentDevice();
 }
 
 }  // namespace krafla

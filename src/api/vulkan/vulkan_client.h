@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/client.h"
+#include "vk_runtime/device.h"
 
 namespace krafla {
 
@@ -10,5 +11,8 @@ Result<std::vector<DeviceDescription>> ListVulkanDevices();
 // Nothing is preferred to a Vulkan device: `passed_over` is for those that stand in for others.
 Result<std::shared_ptr<Client>> CreateVulkanClient(std::string_view selector, const ClientOptions& options,
                                                    std::string_view passed_over);
+
+// A device as CreateVulkanClient's programs get it, after the self-test.
+Result<std::shared_ptr<vk::Device>> OpenTestedDevice(std::string_view selector);
 
 }  // namespace krafla

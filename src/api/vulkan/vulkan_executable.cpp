@@ -5,6 +5,7 @@
 
 #include "api/front_end.h"
 #include "api/vulkan/emitted_kernels.h"
+#include "api/vulkan/vulkan_tuned.h"
 #include "base/checked_math.h"
 #include "base/processors.h"
 #include "base/thread_pool.h"
@@ -47,7 +48,9 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->keeps_profile_ = options.for_profile;
   out->program_options_ = {.submit_ms = options.submission_ms, .launch_ms = 1.5 * options.submission_ms};
   Stopwatch emit;
-  KRAFLA_ASSIGN(out->shared_->kernels, EmitKernels(out->plan_, profile, options));
+  const StoredTuned stored = UsesTuned(options) ? ReadTuned(profile) : StoredTuned();
+  KRAFLA_ASSIGN(out->shared_->kernels, EmitKernels(out->plan_, profile, options, &stored.tuned));
+  out->report_.tuning_ignored = stored.ignored;
   KRAFLA_TRY(out->CompileHostKernels());
   ReportPlacement(out->plan_, out->shared_->kernels, out->report_);
   if (options.strict && !out->report_.fallbacks.empty()) {
