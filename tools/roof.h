@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "command.h"
 
 namespace krafla::cli {
@@ -17,5 +20,17 @@ struct Roof {
 
 // Compiles and runs both, some 0.2 s on most devices.
 Result<Roof> MeasureRoof(Client& client, const CompileOptions& options);
+
+struct Rate {
+  std::string name;  // "copy", "matrix_f16", "launch"
+  std::string unit;  // "bytes/s", "flop/s", "s"
+  double value = 0;
+  std::string missing;  // why there is none
+};
+
+// The roof, and what else a program's time is made of: reading alone and writing alone, products of matrices in each
+// type that the device has, a launch within a submission, a submission with the wait for it, arrays to the device and
+// back. A rate that cannot be had says why.
+std::vector<Rate> MeasureRates(Client& client, const CompileOptions& options);
 
 }  // namespace krafla::cli

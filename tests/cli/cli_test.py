@@ -384,6 +384,8 @@ func.func @wrong() {
             self.assertEqual(list(device["probes"]), ["denorm_nan", "subgroup_shuffle", "coopmat_layout", "bda_16byte"])
             for probe in device["probes"].values():
                 self.assertTrue(probe.get("not_asked") or all(a["right"] for a in probe["answers"]))
+            for name, rate in device["rates"].items():
+                self.assertTrue(rate.get("missing") or rate["value"] > 0, name)
         self.assertIn("a NaN compared with itself: different", krafla("devices", "--probe").stdout)
 
     def test_devices_say_how_many_threads(self):
