@@ -91,6 +91,7 @@ Result<DeviceDescription> ReadProfile(const std::string& path) {
   if (!profile) return std::unexpected(InFile(path, profile.error()));
   DeviceDescription device;
   device.profile = std::move(*profile);
+  device.target = kVulkanTarget;
   return device;
 }
 

@@ -19,9 +19,9 @@ Result<> CanEmit(const plan::KernelPlan& kernel, const DeviceProfile& profile) {
     return {};
   }
   if (const auto* dot = std::get_if<plan::DotKernel>(&kernel.body)) {
-    if (dot->computes_lhs() || dot->computes_rhs())
-      return Unimplemented("Operands of a dot that are computed where they are read are the CPU's.");
     KRAFLA_TRY(CheckType(dot->accumulate_type, profile));
+    if (dot->computes_lhs()) KRAFLA_TRY(CheckProgram(dot->lhs_program, profile));
+    if (dot->computes_rhs()) KRAFLA_TRY(CheckProgram(dot->rhs_program, profile));
     return CheckProgram(dot->epilogue, profile);
   }
   if (const auto* conv = std::get_if<plan::ConvKernel>(&kernel.body)) {

@@ -139,11 +139,26 @@ Value ProgramLowering::Settle(const plan::Node& node, Value out) {
   return out;
 }
 
+bool ProgramLowering::IsWhole(NodeId id, int deep) const {
+  const plan::Node& n = program_->nodes[static_cast<std::size_t>(id)];
+  const auto whole = [&](std::size_t i) { return IsWhole(n.operands[i], deep - 1); };
+  if (!IsFloat(n.type)) return true;
+  if (deep == 0) return false;
+  if (n.op == NodeOp::kConvert) return !IsFloat(program_->nodes[static_cast<std::size_t>(n.operands[0])].type);
+  if (n.op == NodeOp::kRound) return n.storage == ElementType::kBF16 && whole(0);
+  if (n.op != NodeOp::kHlo) return false;
+  if (n.opcode == Opcode::kAbs || n.opcode == Opcode::kNegate) return whole(0);
+  if (n.opcode == Opcode::kSelect) return whole(1) && whole(2);
+  return (n.opcode == Opcode::kAdd || n.opcode == Opcode::kSubtract) && whole(0) && whole(1);
+}
+
 // A product or a quotient of two bf16 numbers just below the smallest normal number rounds up to it, also on devices
 // that take the number before rounding, which is a subnormal f32, for a zero.
 Value ProgramLowering::RoundProduct(const plan::Node& round, Value out) {
   const plan::Node& n = program_->nodes[static_cast<std::size_t>(round.operands[0])];
   if (n.op != NodeOp::kHlo || (n.opcode != Opcode::kMultiply && n.opcode != Opcode::kDivide)) return out;
+  // A whole number times a normal number is 0 or no smaller than that.
+  if (n.opcode == Opcode::kMultiply && (IsWhole(n.operands[0]) || IsWhole(n.operands[1]))) return out;
   Builder& b = *b_;
   const Value scaled = b.FMul(Node(n.operands[0]), b.F32(0x1p64f)), y = Node(n.operands[1]);
   const Value bits = b.Bitcast(n.opcode == Opcode::kMultiply ? b.FMul(scaled, y) : b.FDiv(scaled, y), Kind::kU32);
@@ -207,6 +222,14 @@ Value ProgramLowering::IndexValue(IndexId id, bool vector) {
   vector = vector && Varies(program_->space.Depends(id));
   Value& memo = exprs_[vector ? 1 : 0][static_cast<std::size_t>(id)];
   if (memo) return memo;
+  if (group_ != nullptr) {
+    if (const std::optional<PointGroup::Offsets> offsets = group_->Of(id)) {
+      const int64_t here = offsets->at[static_cast<std::size_t>(point_)];
+      if (offsets->is_constant()) return memo = b_->U32(static_cast<uint32_t>(here));
+      if (first_ != nullptr)
+        return memo = b_->Add(first_->IndexValue(id, vector), b_->U32(static_cast<uint32_t>(here - offsets->at[0])));
+    }
+  }
   const IndexExpr& e = program_->space.expr(id);
   // First the terms that the loop does not change, because they have been emitted.
   Value out = Terms(e, vector, varying_, false);
@@ -238,8 +261,6 @@ Value ProgramLowering::Index(IndexId id) { return IndexValue(id, false); }
 
 Value ProgramLowering::EmitLoad(const plan::Node& node) {
   Builder& b = *b_;
-  const int bytes = StorageBytes(node.storage);
-  const Kind kind64 = node.storage == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
   const Kind kind = ComputeKind(node.type);
   const bool varies = Varies(node.depends);
   const int width = varies ? width_ : 1;
@@ -255,34 +276,63 @@ Value ProgramLowering::EmitLoad(const plan::Node& node) {
   if (!index_varies) {
     // One element serves all lanes. Where the mask varies it is loaded if any lane needs it.
     const Value condition = mask && mask.width > 1 ? b.Any(mask) : mask;
-    const Value bits = buffers_->Load(node.buffer, bytes, safe(Index(node.index), condition), 1, kind64);
-    return masked(FromStorage(b, node.storage, bits));
+    return masked(FromStorage(b, node.storage, LoadBits(node, safe(Index(node.index), condition), 1)));
   }
   const LanePattern pattern = patterns_.Of(node.index);
   const bool mask_uniform = !mask || mask.width == 1;
-  if (pattern.affine && pattern.stride == 1 && pattern.aligned && mask_uniform) {
-    const Value bits = buffers_->Load(node.buffer, bytes, safe(Index(node.index), mask), width_, kind64);
-    return masked(FromStorage(b, node.storage, bits));
-  }
-  Value index;
-  if (pattern.affine && pattern.stride == 0) {
-    index = b.Splat(Index(node.index), width_);
-  } else {
-    index = b.Splat(IndexValue(node.index, true), width_);
-  }
-  index = safe(index, mask);
-  std::vector<Value> lanes;
+  if (pattern.affine && pattern.stride == 1 && pattern.aligned && mask_uniform)
+    return masked(FromStorage(b, node.storage, LoadBits(node, safe(Index(node.index), mask), width_)));
+  return masked(FromStorage(b, node.storage, LoadLanes(node, mask)));
+}
+
+Value ProgramLowering::LoadBits(const plan::Node& node, Value index, int width) {
+  const int bytes = StorageBytes(node.storage);
+  const Kind kind64 = node.storage == ElementType::kF64 ? Kind::kF64 : Kind::kU64;
+  const auto load = [&] {
+    return constants_ ? buffers_->LoadConstant(node.buffer, bytes, index, width, kind64)
+                      : buffers_->Load(node.buffer, bytes, index, width, kind64);
+  };
+  if (group_ == nullptr || !constants_) return load();
+  Value& known = (first_ != nullptr ? first_ : this)->loads_[{node.buffer, bytes, index.id, width}];
+  if (!known) known = load();
+  return known;
+}
+
+// Each lane's element on its own, those of equal indices once.
+Value ProgramLowering::LoadLanes(const plan::Node& node, Value mask) {
+  Builder& b = *b_;
+  if (!lanes_) lanes_.emplace(*program_, dim_);
+  const std::optional<PointGroup::Offsets> offsets =
+      width_ == PointGroup::kPoints ? lanes_->Of(node.index) : std::nullopt;
+  const Value index = offsets ? Index(node.index) : b.Splat(IndexValue(node.index, true), width_);
+  Values lanes;
   for (int i = 0; i < width_; ++i) {
-    lanes.push_back(buffers_->Load(node.buffer, bytes, b.Extract(index, i), 1, kind64));
+    const auto at = static_cast<std::size_t>(i);
+    Value of_lane;
+    if (offsets) {
+      for (std::size_t j = 0; j < at && !mask; ++j)
+        if (offsets->at[j] == offsets->at[at]) of_lane = lanes[j];
+      if (of_lane) {
+        lanes.push_back(of_lane);
+        continue;
+      }
+      of_lane = b.Add(index, b.U32(static_cast<uint32_t>(offsets->at[at] - offsets->at[0])));
+    } else {
+      of_lane = b.Extract(index, i);
+    }
+    if (mask) of_lane = b.Select(mask.width > 1 ? b.Extract(mask, i) : mask, of_lane, b.U32(0));
+    lanes.push_back(LoadBits(node, of_lane, 1));
   }
-  return masked(FromStorage(b, node.storage, b.Composite(lanes)));
+  return b.Composite(lanes);
 }
 
 Value ProgramLowering::Node(NodeId id) {
   Value& memo = nodes_[static_cast<std::size_t>(id)];
   if (memo) return memo;
+  if (first_ != nullptr && group_->IsSame(id)) return memo = first_->Node(id);
   const plan::Node& node = program_->nodes[static_cast<std::size_t>(id)];
   Value out;
+  uint64_t chosen;
   if (node.op == NodeOp::kParam) {
     KRAFLA_CHECK(node.bits < params_.size() && params_[node.bits]);
     out = params_[node.bits];
@@ -290,6 +340,9 @@ Value ProgramLowering::Node(NodeId id) {
     out = IndexValue(node.index, true);
   } else if (node.op == NodeOp::kLoad) {
     out = EmitLoad(node);
+  } else if (node.op == NodeOp::kHlo && node.opcode == Opcode::kSelect &&
+             b_->m.IsConstant(Node(node.operands[0]), &chosen)) {
+    out = Node(node.operands[chosen != 0 ? 1 : 2]);
   } else {
     Value operands[3];
     std::size_t count = 0;

@@ -4,12 +4,15 @@
 // elements become one vector load.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "plan/element_program.h"
 #include "spirv_codegen/buffers.h"
+#include "spirv_codegen/point_group.h"
 #include "spirv_codegen/scalar_ops.h"
 
 namespace krafla::spirv {
@@ -45,10 +48,17 @@ class ProgramLowering {
   // With a width of 1, `dim` is not used.
   ProgramLowering(Builder& builder, Buffers& buffers, const plan::ElementProgram& program, int dim = -1, int width = 1);
 
-  // The u32 coordinate along `d`; along the vector dimension that of the first point.
   // Says that someone sees the bits of the results, so that a NaN that arithmetic gives must be the one that all
   // devices give.
   void SeeResults();
+  // Says that nothing writes what the program loads while the kernel runs.
+  void LoadConstants() { constants_ = true; }
+  // Says that this is point `point` of a group, whose dimension is not the vectors'. What all points have in common is
+  // taken from `first`, which is null for the group's first point and has to stay while this is used.
+  void SetPoint(PointGroup& group, ProgramLowering* first, int point) {
+    group_ = &group, first_ = first, point_ = point;
+  }
+  // The u32 coordinate along `d`; along the vector dimension that of the first point.
   void SetIter(int d, Value coordinate);
   void SetParam(int number, Value value);
   // Sets the coordinates of the dimensions [first, last) of the space from a row-major position in them.
@@ -73,6 +83,11 @@ class ProgramLowering {
   Value Terms(const plan::IndexExpr& e, bool vector, uint64_t varying, bool inside);
   Value AtomValue(plan::AtomId id, bool vector);
   Value EmitLoad(const plan::Node& node);
+  // A load of one or `width_` elements, which the points of a group do once.
+  Value LoadBits(const plan::Node& node, Value index, int width);
+  Value LoadLanes(const plan::Node& node, Value mask);
+  // Whether the node is known to be a whole number wherever it is a number. Looks at most so many nodes deep.
+  bool IsWhole(plan::NodeId id, int deep = 8) const;
   void EmitStore(const plan::Store& store, Value limit);
   bool Varies(uint64_t depends) const { return width_ > 1 && ((depends >> dim_) & 1) != 0; }
 
@@ -82,6 +97,12 @@ class ProgramLowering {
   int dim_;
   int width_;
   LanePatterns patterns_;
+  std::optional<PointGroup> lanes_;  // made when it is needed
+  PointGroup* group_ = nullptr;
+  ProgramLowering* first_ = nullptr;
+  int point_ = 0;
+  bool constants_ = false;
+  std::map<std::tuple<int, int, Id, int>, Value> loads_;  // of a group, in its first point
   uint64_t varying_ = 0;
   std::vector<bool> seen_;  // floats whose bits, or whose sign where they are NaN, someone sees
   std::vector<Value> iters_, params_, nodes_;

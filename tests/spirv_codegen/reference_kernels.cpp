@@ -131,7 +131,7 @@ void RunDot(const plan::DotKernel& dot, std::vector<Bytes>& memory) {
   std::vector<int64_t> dims(dot.batch.begin(), dot.batch.end());
   dims.push_back(dot.m);
   dims.push_back(dot.n);
-  Interpreter run(dot.epilogue, memory);
+  Interpreter run(dot.epilogue, memory), lhs(dot.lhs_program, memory), rhs(dot.rhs_program, memory);
   ForEachPoint(dims, [&](const std::vector<int64_t>& point) {
     const std::size_t rank = dot.batch.size();
     int64_t l = dot.lhs_offset + point[rank] * dot.lhs_m_stride,
@@ -142,10 +142,21 @@ void RunDot(const plan::DotKernel& dot, std::vector<Bytes>& memory) {
     }
     Sum sum;
     for (int64_t k = 0; k < dot.k; ++k) {
+      const auto computed = [&](Interpreter& program, int64_t row, int64_t column) {
+        std::vector<int64_t> at(point.begin(), point.begin() + static_cast<std::ptrdiff_t>(rank));
+        at.insert(at.end(), {row, column});
+        program.SetPoint(at);
+        return program.Results()[0];
+      };
+      const auto stored = [&](int binding, ElementType type, int64_t index) {
+        return ReadElement(memory[static_cast<std::size_t>(binding)], type, index);
+      };
       sum.Add(dot.lhs_type,
-              ReadElement(memory[static_cast<std::size_t>(dot.lhs_binding)], dot.lhs_type, l + k * dot.lhs_k_stride),
+              dot.computes_lhs() ? computed(lhs, point[rank], k)
+                                 : stored(dot.lhs_binding, dot.lhs_type, l + k * dot.lhs_k_stride),
               dot.rhs_type,
-              ReadElement(memory[static_cast<std::size_t>(dot.rhs_binding)], dot.rhs_type, r + k * dot.rhs_k_stride));
+              dot.computes_rhs() ? computed(rhs, k, point[rank + 1])
+                                 : stored(dot.rhs_binding, dot.rhs_type, r + k * dot.rhs_k_stride));
     }
     run.SetPoint(point, {sum.Result(dot.accumulate_type, dot.result_type)});
     run.Store(memory);

@@ -20,7 +20,7 @@ namespace krafla {
 // Of slices within buffers: the largest minStorageBufferOffsetAlignment that the specification allows.
 constexpr uint64_t kSliceAlignment = 256;
 
-inline constexpr CompileTarget kVulkanTarget{.runs_spirv = true};
+inline constexpr CompileTarget kVulkanTarget{.runs_spirv = true, .computes_operands = true};
 
 // Loops that are one kernel.
 using EmittedLoops = std::map<const plan::WhileStep*, spirv::EmittedLoop>;

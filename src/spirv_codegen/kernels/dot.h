@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "spirv_codegen/kernels/matrix.h"
+#include "spirv_codegen/kernels/program_source.h"
 
 namespace krafla::spirv {
 
@@ -15,7 +15,8 @@ struct DotProblem {
   const plan::DotKernel& k;
   bool swapped;
   TileProblem tile;
-  StridedMatrix a, b;
+  StridedMatrix a, b;  // of an operand that is computed: as if it were stored in the order of what its program reads
+  ProgramMatrix a_program, b_program;
   const Dims* a_strides;
   const Dims* b_strides;
   int64_t a_offset = 0, b_offset = 0;  // in elements
@@ -24,7 +25,10 @@ struct DotProblem {
   TileOperands Operands(KernelWriter& w, bool depth_in_range, bool raw = false) const;
   void FinishOne(KernelWriter& w, const Epilogue& epilogue, Value batch, Value row, Value column, Value acc,
                  Value condition) const;
-  Value BOffset(Builder& b, Value batch) const;
+  // The operand a or b of a batch, or its transpose.
+  enum class Which { kA, kB, kTransposedB };
+  std::unique_ptr<MatrixSource> Operand(KernelWriter& w, Which which, Value batch, ReadAs as, bool rows_in_range,
+                                        bool columns_in_range) const;
 };
 
 }  // namespace krafla::spirv
