@@ -121,27 +121,35 @@ ENTRY main {
 TEST_P(MemoryTest, ResultsTakeThePlaceOfDonatedArguments) {
   auto executable = Compile(R"(HloModule m, input_output_alias={ {1}: (0, {}, may-alias) }
 ENTRY main {
-  count = f32[1000] parameter(0)
-  step = f32[1000] parameter(1)
-  next = f32[1000] add(count, step)
-  twice = f32[1000] add(step, step)
-  ROOT out = (f32[1000], f32[1000]) tuple(twice, next)
+  state = f32[1000,10] parameter(0)
+  row = f32[1,10] parameter(1)
+  at = s32[] constant(3)
+  zero = s32[] constant(0)
+  old = f32[1,10] dynamic-slice(state, at, zero), dynamic_slice_sizes={1,10}
+  new = f32[1,10] add(old, row)
+  next = f32[1000,10] dynamic-update-slice(state, new, at, zero)
+  twice = f32[1,10] add(row, row)
+  ROOT out = (f32[1,10], f32[1000,10]) tuple(twice, next)
 })");
   ASSERT_NE(executable, nullptr);
   const std::span<const int> aliases = executable->result_aliases();
   ASSERT_EQ(std::vector<int>(aliases.begin(), aliases.end()), (std::vector<int>{-1, 0}));
-  const auto ones = [&] { return *client_->ToDevice(std::make_shared<const Literal>(Counted("f32[1000]", 1000, 1))); };
-  std::shared_ptr<DeviceBuffer> state = ones();
-  const std::shared_ptr<DeviceBuffer> step = ones();
+  const auto on_device = [&](std::string_view shape, std::size_t count) {
+    return *client_->ToDevice(std::make_shared<const Literal>(Counted(shape, count, 1)));
+  };
+  std::shared_ptr<DeviceBuffer> state = on_device("f32[1000,10]", 10000);
+  const std::shared_ptr<DeviceBuffer> row = on_device("f32[1,10]", 10);
   const uint64_t place = state->Address().value_or(0);
   for (int run = 0; run < 3; ++run) {
-    auto results = executable->RunOnBuffers({{state, true}, {step, false}});
+    auto results = executable->RunOnBuffers({{state, true}, {row, false}});
     ASSERT_TRUE(results.has_value()) << results.error().ToString();
     state = (*results)[1];
   }
   auto literal = state->ToLiteral();
   ASSERT_TRUE(literal.has_value());
-  EXPECT_EQ((*literal)->data<float>()[7], 4 * Counted("f32[1000]", 1000, 1).data<float>()[7]);
+  const Literal first = Counted("f32[1000,10]", 10000, 1), step = Counted("f32[1,10]", 10, 1);
+  EXPECT_EQ((*literal)->data<float>()[37], first.data<float>()[37] + 3 * step.data<float>()[7]);
+  EXPECT_EQ((*literal)->data<float>()[47], first.data<float>()[47]);
   if (place != 0) { EXPECT_EQ(state->Address().value_or(0), place); }
 }
 
