@@ -17,10 +17,9 @@ namespace {
 // Lanes times operations from which on a compilation is worth it: half a microsecond of the interpreter's time, which a
 // program that runs some hundred times makes up for.
 constexpr int64_t kWorthwhile = 8192;
-// Each operation costs some microseconds to compile: it has to be done for that many elements, or there are so many
-// operations, in a program or in all its runs, that beginning them is what takes the time: 30 ns each.
-constexpr int64_t kFewElements = 256;
-constexpr int64_t kManyOperations = 32, kManyStarts = 512;
+// Each operation costs some microseconds to compile: it has to be done for that many elements, or so many operations
+// begin (in one long program, or in all turns of a loop) that beginning them is what takes the time: 30 ns each.
+constexpr int64_t kFewElements = 256, kManyStarts = 400;
 // Nodes of a loop; code for more is not made in one piece.
 constexpr std::size_t kMaxNodes = 1500;
 
@@ -40,7 +39,7 @@ bool NativePlanner::IsWorthIt() const {
   if (work == 0) return false;
   if (native::UseOfNativeCode() == native::NativeUse::kAlways) return true;
   const int64_t elements = elements_ > 0 ? elements_ : out_.tile_.rows * out_.tile_.columns * 16;
-  if (elements < kFewElements) return work >= kManyOperations || work >= kManyStarts / runs_;
+  if (elements < kFewElements) return work >= kManyStarts / runs_;
   return elements >= kWorthwhile / work / runs_;
 }
 
