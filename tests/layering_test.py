@@ -50,7 +50,6 @@ MAX_FUNCTION_LINES = 80
 # Functions that may be longer, and why: "path:name". Each is a list, of which a part would say no more than the whole.
 A_ROW_EACH = "a table: a row each"
 CASES = "a list of cases"
-NEST = "one nest of loops whose steps share their indices and sums"
 LONG_FUNCTIONS = {
     "src/cpu_fallback/executor/block_program.cpp:RunStep": "a switch: the loop over steps is fastest with it as one function",
     "src/cpu_fallback/native/x86_avx2_ops.cpp:EmitNode": "a switch over the operations of lanes",
@@ -61,8 +60,6 @@ LONG_FUNCTIONS = {
     "src/hlo_io/hlo_proto/instruction_record.cpp:ReadOptions": "a switch over the fields of a message",
     "src/hlo_io/hlo_text/attribute_table.cpp:KeysOf": "a switch: a line an opcode",
     "src/hlo_io/stablehlo_bytecode/types.cpp:DecodeVhloType": "a switch over the codes of VHLO's types",
-    "src/spirv_codegen/kernels/matrix.cpp:EmitPanels": NEST,
-    "src/spirv_codegen/kernels/matrix.cpp:EmitSharedTile": NEST,
     "plugins/pjrt/plugin.cpp:MakeApi": A_ROW_EACH,
     "tools/op_examples.cpp:Bodies": A_ROW_EACH,
     "tests/builder/compute_cases.cpp:ComputeCases": A_ROW_EACH,

@@ -146,6 +146,11 @@ struct TileOperands {
   bool big_finish = false;
 };
 
+// Gives the sums of `acc.size()` rows to finish: one after the other, or in a loop through which the rows travel, so
+// that a big epilogue is there once.
+void FinishRows(Builder& b, const TileProblem& p, const TileOperands& operands, Value batch, Value row, Value column,
+                const Values& acc, int64_t block_rows);
+
 // An invocation holds `tile_rows` x `column_blocks` x 4 sums (x 1 where `column_vectors` is off); its workgroup's lanes
 // lie along the columns. No shared memory. `packed_binding` >= 0: b comes from that buffer, in panels (EmitPack).
 struct PanelOptions {
