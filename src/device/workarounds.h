@@ -6,7 +6,7 @@
 // Two workarounds are not here, because they are on everywhere: they cost one instruction, and other drivers may have
 // the same fault. llvmpipe begins one turn of a loop more than there are, with no lane left, and reads an address that
 // all lanes share whether or not a lane is left: indices into memory are therefore kept within bounds in loops
-// (matrix.cpp, conv_direct.cpp, wide_sum.h) and under conditions (scatter.cpp). LLVM 19 takes the sign bit of -inf - x
+// (panels.cpp, conv_direct.cpp, wide_sum.h) and under conditions (scatter.cpp). LLVM 19 takes the sign bit of -inf - x
 // to be zero: Abs is therefore an instruction of its own (float_ops.cpp).
 #pragma once
 
