@@ -29,7 +29,7 @@ class LayoutList {
   std::vector<PJRT_Layouts_MemoryLayout*> pointers_;
 };
 
-// The extension, with nothing after it.
+// The extension; what follows it in the chain is set by who links it.
 PJRT_Layouts_Extension* LayoutsExtension();
 
 }  // namespace krafla::pjrt

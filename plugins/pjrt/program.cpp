@@ -178,9 +178,11 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
 // An executable that goes may have to wait for its device. This thread does not: it may hold what a run needs (Python's
 // lock, when the run calls back).
 Program::~Program() {
-  for (auto& [lane, executable] : singles_) {
-    if (executable != nullptr)
-      lane->Post({[gone = std::move(executable)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
+  for (auto* executables : {&singles_, &traced_}) {
+    for (auto& [lane, executable] : *executables) {
+      if (executable != nullptr)
+        lane->Post({[gone = std::move(executable)]() mutable { gone.reset(); }, nullptr}, Lane::WhenFull::kPostAnyway);
+    }
   }
   if (group_ != nullptr)
     Lane::PostToAll(lanes_, {[gone = std::move(group_)]() mutable { gone.reset(); }, nullptr},
@@ -199,13 +201,48 @@ Result<Executable*> Program::ExecutableOn(Lane& lane) {
 }
 
 Result<std::vector<std::shared_ptr<DeviceBuffer>>> Program::Run(Lane& lane, std::vector<DeviceArgument> arguments) {
+  if (const std::shared_ptr<Trace> trace = Trace::Recording()) return RunTraced(lane, std::move(arguments), *trace);
   KRAFLA_ASSIGN(Executable* const executable, ExecutableOn(lane));
   return executable->RunOnBuffers(std::move(arguments));
 }
 
+// What cannot tell of its steps is run as ever, and the trace says why.
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> Program::RunTraced(Lane& lane, std::vector<DeviceArgument> arguments,
+                                                                      Trace& trace) {
+  KRAFLA_ASSIGN(Executable * executable, ExecutableOn(lane));
+  std::string note;
+  if (!executable->TellsSteps()) {
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<Executable>& traced = traced_[&lane];
+    if (traced == nullptr || traced->IsLost()) {
+      CompileOptions options = compile_;
+      options.for_profile = true;
+      KRAFLA_ASSIGN(std::unique_ptr<Module> module, Read());
+      auto compiled = lane.client().Compile(std::move(module), options);
+      if (compiled) traced = std::move(*compiled);
+      else note = "no steps: " + compiled.error().ToString();
+    }
+    if (traced != nullptr) executable = traced.get();
+  }
+  const auto begin = Trace::Clock::now();
+  auto out = executable->RunObserved(std::move(arguments),
+                                     [&](const ProfiledStep& step, Trace::Clock::time_point step_begin, double ms) {
+                                       trace.AddStep(lane.device(), name_, step, step_begin, ms);
+                                     });
+  trace.AddRun(lane.device(), name_, begin, Trace::Clock::now(), note);
+  return out;
+}
+
 Result<std::vector<std::vector<std::shared_ptr<DeviceBuffer>>>> Program::RunGroup(
     std::vector<std::vector<DeviceArgument>> arguments) {
-  return group_->RunOnBuffers(std::move(arguments));
+  const std::shared_ptr<Trace> trace = Trace::Recording();
+  const auto begin = Trace::Clock::now();
+  auto out = group_->RunOnBuffers(std::move(arguments));
+  if (trace != nullptr)
+    for (const Lane* lane : lanes_)
+      trace->AddRun(lane->device(), name_, begin, Trace::Clock::now(),
+                    "no steps: the program is one of several devices");
+  return out;
 }
 
 Program::Text Program::OptimizedText() {

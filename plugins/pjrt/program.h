@@ -15,6 +15,7 @@
 #include "plugins/pjrt/client.h"
 #include "plugins/pjrt/compile_options.h"
 #include "plugins/pjrt/layouts.h"
+#include "plugins/pjrt/trace.h"
 
 namespace krafla::pjrt {
 
@@ -95,6 +96,8 @@ class Program {
   static Result<ShardingList> Serialize(const std::vector<std::string>& shardings, std::size_t count);
   void Describe(const Module& module);
   Result<Executable*> ExecutableOn(Lane& lane);
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunTraced(Lane& lane, std::vector<DeviceArgument> arguments,
+                                                               Trace& trace);
 
   PJRT_Client& client_;
   const ProgramSource source_;
@@ -116,8 +119,10 @@ class Program {
   std::vector<const char*> memory_kinds_;
   std::vector<std::size_t> memory_kind_sizes_;
   NamedValues cost_;
-  std::mutex mutex_;  // of singles_ and partitioned_
+  std::mutex mutex_;  // of singles_, traced_ and partitioned_
   std::map<Lane*, std::unique_ptr<Executable>> singles_;
+  // Those that tell of their steps, of devices where singles_ do not: since the first run that was traced.
+  std::map<Lane*, std::unique_ptr<Executable>> traced_;
   std::optional<std::string> partitioned_;  // HloModuleProtoWithConfig; empty where it cannot be written
   std::unique_ptr<GroupExecutable> group_;
   std::atomic<int64_t> last_run_ns_ = INT64_MAX;

@@ -75,6 +75,15 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffers(std:
   return out;
 }
 
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunObserved(std::vector<DeviceArgument> arguments,
+                                                                           const StepObserver& observer) {
+  std::lock_guard lock(running_);
+  SetStepObserver(&observer);
+  auto run = RunOnBuffers(std::move(arguments));
+  SetStepObserver(nullptr);
+  return run;
+}
+
 Result<std::shared_ptr<DeviceBuffer>> Client::ToDevice(std::shared_ptr<const Literal> literal) {
   return std::make_shared<HostBuffer>(std::move(literal));
 }

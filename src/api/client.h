@@ -152,6 +152,13 @@ class Executable {
   // host and of other devices go through the host. Forgets what SetArguments was given.
   virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments);
 
+  // RunOnBuffers, to the end, and `observer` is told of each step: `times` and `ms` of what it gets count nothing.
+  // Steps come one after the other with nothing overlapping, so that the run takes longer.
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunObserved(std::vector<DeviceArgument> arguments,
+                                                                 const StepObserver& observer);
+  // Whether RunObserved tells of steps: on Vulkan with CompileOptions::for_profile.
+  virtual bool TellsSteps() const { return false; }
+
   // For groups of devices (api/group/device_group.h). `host` says which device this is and does what lies between
   // devices; it must outlive the executable. `devices`: how many share this machine's threads.
   virtual Result<> Join(const EvaluatorHost* host, int64_t devices) = 0;
@@ -175,6 +182,9 @@ class Executable {
       : report_(std::move(report)),
         interface_(std::move(interface)),
         device_description_(std::move(device_description)) {}
+
+  // Of the runs to come; null: nobody.
+  virtual void SetStepObserver(const StepObserver*) {}
 
   CompileReport report_;
   const EntryInterface interface_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -27,6 +28,10 @@ struct ProfiledStep {
   int64_t times = 0;                                   // in a run; the turns of loops count
   double ms = 0;                                       // in a run, of all times
 };
+
+// Told of a step of a run when it has ended: when it began, and what it took.
+using StepObserver =
+    std::function<void(const ProfiledStep& step, std::chrono::steady_clock::time_point begin, double ms)>;
 
 struct RunProfile {
   int runs = 0;                     // that were profiled, and as many that were not

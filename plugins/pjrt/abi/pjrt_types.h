@@ -50,6 +50,7 @@ enum PJRT_HostBufferSemantics : uint32_t {
 };
 
 enum PJRT_Extension_Type : uint32_t {
+  kPjrtProfilerExtension = 1,
   kPjrtLayoutsExtension = 4,
   kPjrtShardingsExtension = 19,
 };

@@ -2,7 +2,6 @@
 #include "api/cpu/cpu_executable.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "api/front_end.h"
@@ -61,34 +60,54 @@ Result<> CpuExecutable::Execute() {
   });
 }
 
+const CpuExecutable::StepRows& CpuExecutable::step_rows() {
+  if (step_rows_) return *step_rows_;
+  StepRows& out = step_rows_.emplace();
+  const auto add = [&](const void* key, ProfiledStep row) {
+    row.place = "cpu";
+    out.row_of.emplace(key, out.rows.size());
+    out.rows.push_back(std::move(row));
+  };
+  if (ProfiledStep aliased = DescribeAliasedCopies(plan_->plan()); aliased.bytes > 0) add(nullptr, std::move(aliased));
+  plan::ForEachStep(plan_->plan(), [&](const plan::Step& step) {
+    if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) add(launch, DescribeStep(plan_->plan(), *launch));
+    if (const auto* copy = std::get_if<plan::CopyStep>(&step)) add(copy, DescribeStep(*copy));
+    if (const auto* loop = std::get_if<plan::WhileStep>(&step)) add(loop, DescribeStep(*loop));
+  });
+  return out;
+}
+
+const std::size_t* CpuExecutable::StepRows::Find(CpuPlan::ObservedStep step) const {
+  struct KeyOf {
+    const void* operator()(std::monostate) const { return nullptr; }
+    const void* operator()(const void* key) const { return key; }
+  };
+  const auto at = row_of.find(std::visit(KeyOf(), step));
+  return at == row_of.end() ? nullptr : &at->second;
+}
+
+void CpuExecutable::SetStepObserver(const StepObserver* observer) {
+  if (observer == nullptr) return plan_->set_observer({});
+  plan_->set_observer([&rows = step_rows(), observer](CpuPlan::ObservedStep step, double seconds) {
+    const std::size_t* const row = rows.Find(step);
+    if (row == nullptr) return;
+    const auto took =
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+    (*observer)(rows.rows[*row], std::chrono::steady_clock::now() - took, seconds * 1e3);
+  });
+}
+
 Result<RunProfile> CpuExecutable::Profile(int runs) {
   return WithoutExceptions([&]() -> Result<RunProfile> {
     std::lock_guard lock(running_);
-    std::unordered_map<const void*, std::size_t> row_of;
-    std::vector<ProfiledStep> rows;
-    const auto add = [&](const void* key, ProfiledStep row) {
-      row.place = "cpu";
-      row_of.emplace(key, rows.size());
-      rows.push_back(std::move(row));
-    };
-    if (ProfiledStep aliased = DescribeAliasedCopies(plan_->plan()); aliased.bytes > 0)
-      add(nullptr, std::move(aliased));
-    plan::ForEachStep(plan_->plan(), [&](const plan::Step& step) {
-      if (const auto* launch = std::get_if<plan::LaunchStep>(&step)) add(launch, DescribeStep(plan_->plan(), *launch));
-      if (const auto* copy = std::get_if<plan::CopyStep>(&step)) add(copy, DescribeStep(*copy));
-      if (const auto* loop = std::get_if<plan::WhileStep>(&step)) add(loop, DescribeStep(*loop));
-    });
+    const StepRows& steps = step_rows();
     return ProfileRuns(
-        runs, std::move(rows), [&] { return Execute(); },
+        runs, steps.rows, [&] { return Execute(); },
         [&](std::span<ProfiledStep> measured) {
           plan_->set_observer([&](CpuPlan::ObservedStep step, double seconds) {
-            struct KeyOf {
-              const void* operator()(std::monostate) const { return nullptr; }
-              const void* operator()(const void* key) const { return key; }
-            };
-            const auto at = row_of.find(std::visit(KeyOf(), step));
-            if (at == row_of.end()) return;  // there are no aliased arguments
-            ProfiledStep& row = measured[at->second];
+            const std::size_t* const at = steps.Find(step);
+            if (at == nullptr) return;
+            ProfiledStep& row = measured[*at];
             ++row.times;
             row.ms += seconds * 1e3;
           });

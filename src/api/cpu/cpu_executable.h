@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,7 @@ class CpuExecutable : public Executable {
   Result<std::vector<Literal>> Results() override;
   Result<std::vector<Literal>> TakeResults() override;
   Result<RunProfile> Profile(int runs) override;
+  bool TellsSteps() const override { return true; }
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
   Result<> Join(const EvaluatorHost* host, int64_t devices) override;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
@@ -41,6 +44,15 @@ class CpuExecutable : public Executable {
       : Executable(std::move(interface), std::move(report), description),
         services_(std::move(services)),
         threads_(std::move(threads)) {}
+  void SetStepObserver(const StepObserver* observer) override;
+  // A row for each step of the plan.
+  struct StepRows {
+    std::vector<ProfiledStep> rows;
+    std::unordered_map<const void*, std::size_t> row_of;
+    // Null: the plan has no such step (copies of aliased arguments, where there are none).
+    const std::size_t* Find(CpuPlan::ObservedStep step) const;
+  };
+  const StepRows& step_rows();
   CpuPlan::Options GroupOptions(const HostServices& services, int64_t devices) const;
   // The argument's literal where the run may write to it: donated, and nobody else has it.
   static std::shared_ptr<const Literal> Overwritable(std::span<const DeviceArgument> arguments, std::size_t number);
@@ -49,6 +61,7 @@ class CpuExecutable : public Executable {
   std::unique_ptr<HostServices> services_;  // the plan's kernels point to it
   std::shared_ptr<ThreadPool> threads_;     // null: the shared ones
   std::unique_ptr<CpuPlan> plan_;
+  std::optional<StepRows> step_rows_;  // once they were asked for
   std::vector<std::shared_ptr<const Literal>> arguments_;
   std::vector<Literal> results_;
   std::vector<const std::byte*> pointers_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <variant>
@@ -43,6 +44,7 @@ class VulkanExecutable : public Executable {
   bool IsLost() const override { return !device_->Alive().has_value(); }
   DeviceWork device_work() override;
   Result<RunProfile> Profile(int runs) override;
+  bool TellsSteps() const override { return keeps_profile_; }
   Result<std::vector<Literal>> Results() override;
   Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
 
@@ -125,7 +127,10 @@ class VulkanExecutable : public Executable {
   int AddRow(const plan::WhileStep& loop);
   int AddRow(ProfiledStep row);
   std::string PlaceName() const;  // "vulkan:0"
-  // Runs and waits, and adds what it took to profiled_.
+  void SetStepObserver(const StepObserver* observer) override;
+  // Counts a step in measured_, and tells the observer.
+  void Measured(int row, std::chrono::steady_clock::time_point begin, double ms);
+  // Runs, waits and measures.
   Result<> RunMeasured(const DeviceNode& node);
   Result<> RunMeasured(const HostNode& node);
 
@@ -175,6 +180,7 @@ class VulkanExecutable : public Executable {
   bool keeps_profile_ = false;
   std::vector<ProfiledStep> profiled_;  // by row, of the program
   std::span<ProfiledStep> measured_;    // during a measured run, by row; else empty
+  const StepObserver* observer_ = nullptr;
   vk::ProgramOptions program_options_;
   std::optional<vk::Pacer> pacer_;                  // of this run
   vk::Event last_;                                  // submitted

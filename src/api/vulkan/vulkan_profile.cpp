@@ -55,22 +55,37 @@ int VulkanExecutable::AddRow(const plan::WhileStep& loop) {
   return AddRow(std::move(row));
 }
 
+void VulkanExecutable::SetStepObserver(const StepObserver* observer) {
+  observer_ = observer;
+  measured_ = {};
+  // Without rows there is nothing to tell of, and nothing is measured.
+  if (observer != nullptr) measured_ = profiled_;
+}
+
+void VulkanExecutable::Measured(int row, std::chrono::steady_clock::time_point begin, double ms) {
+  ProfiledStep& step = measured_[static_cast<std::size_t>(row)];
+  if (observer_ != nullptr) return (*observer_)(step, begin, ms);
+  ++step.times;
+  step.ms += ms;
+}
+
 Result<> VulkanExecutable::RunMeasured(const DeviceNode& node) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now();
   KRAFLA_ASSIGN(const std::vector<double> ms, node.program->Profile(slots_));
+  // The device's own clock is another: its steps are told as if the first began when it was given them.
   for (std::size_t s = 0; s < ms.size(); ++s) {
-    ProfiledStep& row = measured_[static_cast<std::size_t>(node.rows[s])];
-    ++row.times;
-    row.ms += ms[s];
+    Measured(node.rows[s], begin, ms[s]);
+    begin += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(ms[s]));
   }
   return {};
 }
 
 Result<> VulkanExecutable::RunMeasured(const HostNode& node) {
+  const auto begin = std::chrono::steady_clock::now();
   const Stopwatch time;
   KRAFLA_TRY(RunHost(node));
-  ProfiledStep& row = measured_[static_cast<std::size_t>(node.row)];
-  ++row.times;
-  row.ms += time.Milliseconds();
+  Measured(node.row, begin, time.Milliseconds());
   return {};
 }
 
