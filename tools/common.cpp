@@ -26,7 +26,11 @@ void DeviceOptions::AddTo(CLI::App& app, Takes takes) {
   app.add_option("--disable", disabled,
                  "features or passes to switch off, by name: fusion, bda, coopmat, .. (an unknown name lists them all)")
       ->delimiter(',');
-  app.add_option("--enable", enabled, "features to use wherever they fit: coopmat")->delimiter(',');
+  app.add_option(
+         "--enable", enabled,
+         "coopmat: cooperative matrices wherever a shape fits; fast-functions: exp, division and others as the hardware has "
+         "them, some units in the last place from XLA's (Vulkan)")
+      ->delimiter(',');
   if (takes.runs)
     app.add_option(
            "--time-limit", time_limit,

@@ -60,9 +60,21 @@ FlagValue ReadFlagValue(Reader value) {
   return out;
 }
 
-// One entry of env_option_overrides, a map: XLA's flags, which tune what is not here, are taken and ignored; any other
-// name, and a value that the flag cannot have, is a mistake of whoever wrote it.
-Result<> CheckOverride(Reader entry) {
+// Names that commas separate.
+Result<> AddNames(std::string_view flag, const FlagValue& value, std::set<std::string>& to) {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return InvalidArgument("The compiler option '{}' takes names, separated by commas.", flag);
+  for (std::size_t begin = 0; begin <= text->size();) {
+    const std::size_t end = std::min(text->find(',', begin), text->size());
+    if (end > begin) to.insert(text->substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return {};
+}
+
+// One entry of env_option_overrides, a map: XLA's flags, which tune what is not here, are taken and ignored; krafla's
+// own are kept; any other name, and a value that the flag cannot have, is a mistake of whoever wrote it.
+Result<> ReadOverride(Reader entry, ProgramOptions& out) {
   std::string name;
   FlagValue value;
   while (entry.next()) {
@@ -72,6 +84,8 @@ Result<> CheckOverride(Reader entry) {
       default: entry.skip();
     }
   }
+  if (name == "krafla_enable") return AddNames(name, value, out.enabled);
+  if (name == "krafla_disable") return AddNames(name, value, out.disabled);
   return CheckXlaFlag(name, value);
 }
 
@@ -83,7 +97,7 @@ Result<ProgramOptions> Read(std::string_view bytes) {
     if (options.tag() == 4) {
       out.portable = options.get_bool();
     } else if (options.tag() == 7) {
-      KRAFLA_TRY(CheckOverride(options.get_message()));
+      KRAFLA_TRY(ReadOverride(options.get_message(), out));
     } else if (options.tag() == 3) {
       Reader build = options.get_message();
       while (build.next()) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ struct ProgramOptions {
   DeviceAssignment assignment;
   int64_t device_ordinal = -1;
   bool portable = false;  // runs on any one device, named with each run
+  // Of the overrides krafla_enable and krafla_disable, names separated by commas (CompileOptions).
+  std::set<std::string> enabled, disabled;
 };
 
 // INVALID_ARGUMENT for what is not such a message, and for counts that contradict each other.

@@ -141,6 +141,8 @@ Result<std::shared_ptr<Program>> Program::Compile(PJRT_Client& client, ProgramSo
   if (module->entry() == nullptr) return InvalidArgument("The program has no entry computation.");
   const std::vector<bool> on_host = ResultsOnHost(*module);
   out->compile_.lay_out_entry = true;
+  out->compile_.enabled = out->options_.enabled;
+  out->compile_.disabled = out->options_.disabled;
   out->Describe(*module);
   if (out->devices_.size() == 1) {
     Lane& lane = *out->lanes_[0];

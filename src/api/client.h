@@ -39,8 +39,8 @@ KRAFLA_EXPORT_END
 
 struct CompileOptions {
   // Features off by name: those of DeviceProfile (coopmat, fp16, bda, ...), "fusion", "loops" (small loops as one
-  // kernel on Vulkan), "tuned" (what `krafla tune` found), and names of passes; and on: coopmat. Others are
-  // INVALID_ARGUMENT (api/feature_names.h).
+  // kernel on Vulkan), "tuned" (what `krafla tune` found), and names of passes; and on: coopmat, fast-functions (on
+  // Vulkan; the CPU's functions are exact). Others are INVALID_ARGUMENT (api/feature_names.h).
   std::set<std::string> disabled, enabled;
   // Any step that the device does not take is an error.
   bool strict = false;
@@ -73,9 +73,10 @@ struct CompileReport {
   int kernels = 0;                                    // distinct ones
   int launches = 0;                                   // a run, loops counted once
   int cooperative_matrix_launches = 0;
-  int loop_kernels = 0;        // loops that are one kernel of the device
-  int tuned_kernels = 0;       // distinct ones with a setting that `krafla tune` found
-  std::string tuning_ignored;  // why what it has stored is not used; empty: it is, or there is nothing
+  int loop_kernels = 0;         // loops that are one kernel of the device
+  bool fast_functions = false;  // exp, division and others are the hardware's own
+  int tuned_kernels = 0;        // distinct ones with a setting that `krafla tune` found
+  std::string tuning_ignored;   // why what it has stored is not used; empty: it is, or there is nothing
   int pipelines_compiled = 0, pipelines_cached = 0;
   int64_t arena_bytes = 0, peak_live_bytes = 0;
   double passes_ms = 0, plan_ms = 0, emit_ms = 0;  // krafla's own work

@@ -18,9 +18,9 @@ Result<> CheckDisabledName(std::string_view name) {
 }
 
 Result<> CheckEnabledName(std::string_view name) {
-  if (name == "coopmat") return {};
-  return InvalidArgument(
-      "'{}' cannot be enabled: only coopmat can, and everything else is on wherever the device has it.", name);
+  if (name == kCooperativeMatrices || name == kFastFunctions) return {};
+  return InvalidArgument("'{}' cannot be enabled: {} and {} can, and everything else is on wherever the device has it.",
+                         name, kCooperativeMatrices, kFastFunctions);
 }
 
 Result<> CheckFeatureNames(const CompileOptions& options) {

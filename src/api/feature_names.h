@@ -2,12 +2,18 @@
 // The names of CompileOptions::disabled and enabled.
 #pragma once
 
+#include <string_view>
+
 #include "api/client.h"
 
 namespace krafla {
 
-// INVALID_ARGUMENT, with those that there are, for a name that is neither a device feature, nor "fusion" or "loops",
-// nor a pass, and for one to enable that is not "coopmat": everything else is on wherever the device has it.
+// What CompileOptions::enabled may hold.
+inline constexpr std::string_view kCooperativeMatrices = "coopmat";
+inline constexpr std::string_view kFastFunctions = "fast-functions";
+
+// INVALID_ARGUMENT, with those that there are, for a name that is neither a device feature, nor "fusion", "loops" or
+// "tuned", nor a pass, and for one to enable that is none of the two: everything else is on wherever the device has it.
 Result<> CheckDisabledName(std::string_view name);
 Result<> CheckEnabledName(std::string_view name);
 

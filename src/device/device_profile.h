@@ -160,6 +160,9 @@ struct DeviceProfile {
   std::vector<MemoryHeap> heaps;
   bool unified_memory = false;  // all device-local memory can be mapped by the host: no staging copies
 
+  // Asked for, and no property of a device, so that neither Hash nor ToJson knows it: functions as the hardware has
+  // them instead of XLA's to the bit.
+  bool fast_functions = false;
   std::vector<std::string> disabled;  // names given to WithDisabled, sorted, once each
 
   bool operator==(const DeviceProfile&) const = default;

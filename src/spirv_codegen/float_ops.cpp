@@ -40,6 +40,9 @@ Value TanhF32(Builder& b, const SpirvOps& o, F x) {
 }
 
 Value LowerF32(Builder& b, Opcode opcode, std::span<const Value> v) {
+  if (b.m.profile().fast_functions) {
+    if (const Value fast = LowerFastF32(b, opcode, v)) return fast;
+  }
   int width = 1;
   for (Value x : v) width = std::max(width, static_cast<int>(x.width));
   const SpirvOps o{b, width};

@@ -22,6 +22,8 @@ Value IntToFloat(Builder& b, Value v, bool is_signed, Kind kind);
 
 // The result of an HLO operation on f32 or f64; an empty value for an operation that is not one of these.
 Value LowerFloat(Builder& b, Opcode opcode, std::span<const Value> operands);
+// Of f32 by the hardware's own functions; an empty value for an operation that has none.
+Value LowerFastF32(Builder& b, Opcode opcode, std::span<const Value> operands);
 Value LowerF64(Builder& b, Opcode opcode, std::span<const Value> operands);
 
 // The correctly rounded quotient; the instruction of a device promises less (Vulkan: 2.5 ULP).

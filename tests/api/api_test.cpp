@@ -296,6 +296,43 @@ TEST_P(DeviceTest, UnknownFeatureNamesAreErrors) {
   EXPECT_TRUE(taken) << taken.error().ToString();
 }
 
+// Close to the exact ones, also at the ends of their ranges, and said; the CPU's stay exact.
+TEST_P(DeviceTest, FastFunctions) {
+  constexpr std::string_view text = R"(HloModule m
+    ENTRY e {
+      x = f32[10] parameter(0)
+      a = f32[10] exponential(x)
+      m = f32[10] abs(x)
+      b = f32[10] log(m)
+      c = f32[10] sqrt(m)
+      d = f32[10] rsqrt(m)
+      f = f32[10] tanh(x)
+      g = f32[10] logistic(x)
+      three = f32[] constant(3)
+      threes = f32[10] broadcast(three), dimensions={}
+      h = f32[10] divide(x, threes)
+      ROOT t = (f32[10], f32[10], f32[10], f32[10], f32[10], f32[10], f32[10]) tuple(a, b, c, d, f, g, h) })";
+  auto exact = CompileText(*client_, text);
+  auto fast = CompileText(*client_, text, CompileOptions{.disabled = {}, .enabled = {"fast-functions"}});
+  ASSERT_TRUE(exact && fast) << (fast ? exact : fast).error().ToString();
+  const bool on_cpu = GetParam().selector == "cpu";
+  EXPECT_EQ((*fast)->PlacementLine().contains("fast functions"), !on_cpu) << (*fast)->PlacementLine();
+  EXPECT_FALSE((*exact)->PlacementLine().contains("fast functions"));
+  const std::vector<float> x = {-90.0f, -20.0f, -1.5f, -0.4f, -0.01f, 1e-4f, 0.29f, 0.31f, 3.0f, 80.0f};
+  auto argument = Literal::FromBytes((*exact)->arguments()[0], std::as_bytes(std::span(x)));
+  ASSERT_TRUE(argument);
+  const Literal* arguments[] = {&*argument};
+  auto want = (*exact)->Run(arguments), got = (*fast)->Run(arguments);
+  ASSERT_TRUE(want && got);
+  for (std::size_t r = 0; r < want->size(); ++r) {
+    EXPECT_TRUE(!on_cpu || (*got)[r] == (*want)[r]) << r;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float w = (*want)[r].data<float>()[i], g = (*got)[r].data<float>()[i];
+      EXPECT_LE(std::abs(g - w), 3e-5f * std::abs(w) + 1e-37f) << "result " << r << " of " << x[i];
+    }
+  }
+}
+
 // What was dropped after the compilation is not there to be used.
 TEST_P(DeviceTest, WhatIsNotKeptIsNotShared) {
   auto alone = Compile(kAdd);

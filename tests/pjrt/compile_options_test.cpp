@@ -47,6 +47,14 @@ TEST_F(CompileOptionsTest, NamesOfXlaOnly) {
   ExpectTaken("xla_newer_than_our_list", Words("x"));
 }
 
+TEST_F(CompileOptionsTest, FeaturesOfKrafla) {
+  ExpectTaken("krafla_enable", Words("fast-functions"));
+  ExpectTaken("krafla_disable", Words("fusion,loops"));
+  ExpectRefused("krafla_enable", Words("fusion"), "'fusion' cannot be enabled");
+  ExpectRefused("krafla_disable", Words("fusion,nonsense"), "Unknown feature 'nonsense'");
+  ExpectRefused("krafla_disable", Truth(true), "takes names, separated by commas");
+}
+
 TEST_F(CompileOptionsTest, Booleans) {
   for (const std::string& value : {Truth(true), Truth(false), Words("true"), Words("False")})
     ExpectTaken("xla_embed_ir_in_executable", value);

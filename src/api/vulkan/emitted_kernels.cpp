@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "api/feature_names.h"
 #include "api/front_end.h"
 #include "api/host/host_services.h"
 #include "base/checked_math.h"
@@ -103,7 +104,7 @@ Result<> EmitLoops(const plan::ProgramPlan& plan, const DeviceProfile& profile, 
 
 spirv::EmitOptions EmitOptionsOf(const CompileOptions& options) {
   spirv::EmitOptions out;
-  out.enable_cooperative_matrix = options.enabled.contains("coopmat");
+  out.enable_cooperative_matrix = options.enabled.contains(std::string(kCooperativeMatrices));
   out.allow_cooperative_matrix = !options.disabled.contains("coopmat");
   return out;
 }
@@ -144,13 +145,16 @@ Result<spirv::EmittedProgram> EmitTuned(const plan::KernelPlan& kernel, const De
 
 }  // namespace
 
-Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,
+Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& device,
                                    const CompileOptions& options, const TunedKernels* tuned) {
+  DeviceProfile profile = device;
+  profile.fast_functions = options.enabled.contains(std::string(kFastFunctions));
   spirv::EmitOptions emit_options = EmitOptionsOf(options);
   if (!UsesTuned(options)) tuned = nullptr;
   KRAFLA_ASSIGN(const Tuning tuning, TuningAskedFor(profile));
   emit_options.tuning = &tuning;
   EmittedKernels out;
+  out.fast_functions = profile.fast_functions;
   out.rate = tuning.rate;
   out.programs.resize(plan.kernels.size());
   out.refusals.resize(plan.kernels.size());
@@ -181,6 +185,7 @@ void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitte
   report.device_instructions = report.instructions;
   report.loop_kernels = static_cast<int>(emitted.loops.size());
   report.tuned_kernels = emitted.tuned;
+  report.fast_functions = emitted.fast_functions;
   plan::ForEachStep(plan, [&](const plan::Step& step) {
     if (const auto* loop = std::get_if<plan::WhileStep>(&step)) return !emitted.loops.contains(loop);
     const auto* launch = std::get_if<plan::LaunchStep>(&step);

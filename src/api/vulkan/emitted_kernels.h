@@ -34,7 +34,8 @@ struct EmittedKernels {
   std::vector<std::string> entry_points;                       // of custom kernels; empty: "main"
   uint64_t scratch_bytes = 0;
   RateTuning rate;  // of the device, until runs are measured
-  int tuned = 0;    // launched kernels whose setting `krafla tune` found
+  bool fast_functions = false;
+  int tuned = 0;  // launched kernels whose setting `krafla tune` found
 };
 // `tuned`: what was found on the device, to be used where UsesTuned; null: nothing.
 Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DeviceProfile& profile,

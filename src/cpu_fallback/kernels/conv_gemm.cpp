@@ -35,7 +35,7 @@ bool ConvGemm::Takes(std::span<const ConvolutionProblem> problems, ElementType t
 }
 
 ConvGemm::ConvGemm(std::span<const ConvolutionProblem> problems, ElementType type, int threads)
-    : type_(type), width_(StorageBytes(type)), tile_(FindPointerTile(type)) {
+    : width_(StorageBytes(type)), tile_(FindPointerTile(type)) {
   for (const ConvolutionProblem& p : problems) {
     Problem problem{.p = p};
     problem.channels = p.kernel.dims[1];

@@ -58,7 +58,6 @@ class ConvGemm {
   void RunTask(const Problem& problem, int64_t task, const std::byte* input, std::byte* result,
                const std::byte* scratch, std::byte* memory) const;
 
-  ElementType type_;
   int width_ = 4;
   PointerTile tile_;
   std::vector<Problem> problems_;
