@@ -74,6 +74,7 @@ struct CompileReport {
   int launches = 0;                                   // a run, loops counted once
   int cooperative_matrix_launches = 0;
   int loop_kernels = 0;         // loops that are one kernel of the device
+  int loops_ahead = 0;          // loops whose turns are submitted before the host knows whether there is another
   bool fast_functions = false;  // exp, division and others are the hardware's own
   int tuned_kernels = 0;        // distinct ones with a setting that `krafla tune` found
   std::string tuning_ignored;   // why what it has stored is not used; empty: it is, or there is nothing

@@ -117,6 +117,8 @@ constexpr Switch kSwitches[] = {
        p.features.external_memory_host = false;
        p.limits.host_import_alignment = 0;
      }},
+    {{"conditional", "dispatches that the device skips by itself (VK_EXT_conditional_rendering)"},
+     [](DeviceProfile& p) { p.features.conditional_rendering = false; }},
     {{"unified", "mapped device memory (staging copies instead)"}, [](DeviceProfile& p) { p.unified_memory = false; }},
 };
 

@@ -126,6 +126,7 @@ struct DeviceFeatures {
   bool atomic_float64_add_buffer = false, atomic_float16_add_buffer = false;
   bool external_memory_host = false, memory_budget = false, pipeline_robustness = false, device_fault = false;
   bool pipeline_executable_properties = false;
+  bool conditional_rendering = false;  // dispatches that a word in memory switches off
   bool operator==(const DeviceFeatures&) const = default;
 };
 

@@ -81,6 +81,7 @@ void VisitFields(Self& x, Visitor&& v) {
   v("pipeline_robustness", x.pipeline_robustness);
   v("device_fault", x.device_fault);
   v("pipeline_executable_properties", x.pipeline_executable_properties);
+  v("conditional_rendering", x.conditional_rendering);
 }
 
 template <Is<SubgroupOps> Self, typename Visitor>

@@ -18,9 +18,10 @@ class Device;
 class Transfer;
 
 enum class MemoryKind : uint8_t {
-  kDevice,    // where kernels work: fast for the device; mapped too where the device's memory is unified
-  kUpload,    // mapped, written by the host in order (argument tables, staging)
-  kReadback,  // mapped and cached, read by the host
+  kDevice,     // where kernels work: fast for the device; mapped too where the device's memory is unified
+  kUpload,     // mapped, written by the host in order (argument tables, staging)
+  kReadback,   // mapped and cached, read by the host
+  kPredicate,  // as kDevice, for Launch::predicate; of devices with conditional rendering
 };
 
 // May be dropped while the device still works on it: the memory goes back when the last use is complete.

@@ -59,6 +59,7 @@ void Enable(const DeviceProfile& profile, const PhysicalDevice& physical, Featur
   chain.atomic_float2.shaderBufferFloat16AtomicAdd = f.atomic_float16_add_buffer;
   chain.atomic_float2.shaderBufferFloat16Atomics = f.atomic_float16_add_buffer;
   chain.fault.deviceFault = f.device_fault;
+  chain.conditional.conditionalRendering = f.conditional_rendering;
   chain.LinkUsed(physical.api_version, extensions);
   // VK_EXT_shader_atomic_float2 depends on VK_EXT_shader_atomic_float.
   auto named = [&](const char* name) {

@@ -216,6 +216,7 @@ void ReadFeatures(const PropertyChain& p, const FeatureChain& f, const Extension
   out.pipeline_robustness = f.robustness.pipelineRobustness != 0;
   out.device_fault = f.fault.deviceFault != 0;
   out.pipeline_executable_properties = f.executable.pipelineExecutableInfo != 0;
+  out.conditional_rendering = f.conditional.conditionalRendering != 0;
 }
 
 void ReadMemory(VkPhysicalDevice handle, DeviceProfile& out) {

@@ -60,6 +60,8 @@ using Extensions = std::set<std::string, std::less<>>;
   X(fault, FaultFeaturesEXT, FAULT_FEATURES_EXT, "VK_EXT_device_fault", 0)                                             \
   X(executable, PipelineExecutablePropertiesFeaturesKHR, PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,                  \
     "VK_KHR_pipeline_executable_properties", 0)                                                                        \
+  X(conditional, ConditionalRenderingFeaturesEXT, CONDITIONAL_RENDERING_FEATURES_EXT, "VK_EXT_conditional_rendering",  \
+    0)                                                                                                                 \
   X(bfloat16, ShaderBfloat16FeaturesKHR, SHADER_BFLOAT16_FEATURES_KHR, "VK_KHR_shader_bfloat16", 0)                    \
   X(float8, ShaderFloat8FeaturesEXT, SHADER_FLOAT8_FEATURES_EXT, "VK_EXT_shader_float8", 0)
 

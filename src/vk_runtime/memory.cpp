@@ -140,6 +140,7 @@ Result<std::unique_ptr<Buffer>> Device::TryAllocate(uint64_t size, MemoryKind ki
   VkBufferCreateInfo info = BufferInfo(capacity, uses_addresses());
   VmaAllocationCreateInfo wanted = {};
   switch (kind) {
+    case MemoryKind::kPredicate: info.usage |= VK_BUFFER_USAGE_CONDITIONAL_RENDERING_BIT_EXT; [[fallthrough]];
     case MemoryKind::kDevice:
       wanted.usage = VMA_MEMORY_USAGE_AUTO_PREFER_DEVICE;
       if (profile_.unified_memory) {

@@ -107,6 +107,15 @@ Result<> Program::CheckLaunch(const Launch& launch, std::size_t step) const {
                              limits.max_workgroup_count[axis]);
     }
   }
+  if (launch.predicate) {
+    KRAFLA_TRY(CheckSlice(*launch.predicate, step, "is switched by"));
+    const ProgramBuffer& buffer = buffers_[launch.predicate->buffer];
+    if (launch.predicate->size != 4 || launch.predicate->offset % 4 != 0 || buffer.fixed == nullptr ||
+        !device_->profile().features.conditional_rendering) {
+      return InvalidArgument("Step {} is switched by what is no word of a fixed buffer, or on a device that cannot.",
+                             step);
+    }
+  }
   for (const BufferSlice& slice : launch.bindings) {
     KRAFLA_TRY(CheckSlice(slice, step, "binds"));
     if (device_->uses_addresses()) continue;
@@ -204,6 +213,7 @@ void Program::Plan() {
       rows_ += static_cast<uint32_t>((launch->bindings.size() + 1) / 2 * 2);  // rows start at 16 bytes
       descriptor_count_ += static_cast<uint32_t>(launch->bindings.size());
       if (!launch->bindings.empty()) ++set_count_;
+      has_predicates_ = has_predicates_ || launch->predicate.has_value();
     } else if (const auto* copy = std::get_if<Copy>(&steps_[i])) {
       ++statistics_.copies;
       note_write(copy->to);

@@ -112,6 +112,8 @@ class Program {
   void WriteTable(Recording& recording, std::span<const BufferBinding> slots, bool everything);
   void WriteDescriptors(Recording& recording, std::span<const BufferBinding> slots);
   Result<> Record(Recording& recording, std::span<const BufferBinding> slots);
+  class Switched;
+  void WorkBarrier(VkCommandBuffer commands) const;
   void RecordPiece(VkCommandBuffer commands, const Piece& piece, const Recording& recording,
                    std::span<const BufferBinding> slots, VkPipeline& current) const;
   void Destroy(Recording& recording);
@@ -139,6 +141,7 @@ class Program {
   uint32_t rows_ = 0;
   std::vector<uint32_t> set_of_;  // of each step: its descriptor set
   uint32_t set_count_ = 0, descriptor_count_ = 0;
+  bool has_predicates_ = false;
   bool copies_slots_ = false;  // copies and fills name a slot's VkBuffer: other buffers, other commands
   std::vector<Bound> wanted_;  // of the run being prepared: kept to save an allocation
   VkCommandPool pool_ = VK_NULL_HANDLE;

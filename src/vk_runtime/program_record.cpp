@@ -10,14 +10,6 @@ namespace {
 
 constexpr VkPipelineStageFlags kWork = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
 
-void WorkBarrier(const VolkDeviceTable& vk, VkCommandBuffer commands) {
-  auto barrier = Struct<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
-  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                          VK_ACCESS_TRANSFER_WRITE_BIT;
-  vk.vkCmdPipelineBarrier(commands, kWork, kWork, 0, 1, &barrier, 0, nullptr, 0, nullptr);
-}
-
 // Results in mapped memory are read by the host once the submission is complete.
 void HostBarrier(const VolkDeviceTable& vk, VkCommandBuffer commands) {
   auto barrier = Struct<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
@@ -27,6 +19,48 @@ void HostBarrier(const VolkDeviceTable& vk, VkCommandBuffer commands) {
 }
 
 }  // namespace
+
+void Program::WorkBarrier(VkCommandBuffer commands) const {
+  auto barrier = Struct<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                          VK_ACCESS_TRANSFER_WRITE_BIT;
+  VkPipelineStageFlags after = kWork;
+  if (has_predicates_) {
+    barrier.dstAccessMask |= VK_ACCESS_CONDITIONAL_RENDERING_READ_BIT_EXT;
+    after |= VK_PIPELINE_STAGE_CONDITIONAL_RENDERING_BIT_EXT;
+  }
+  device_->vk().vkCmdPipelineBarrier(commands, kWork, after, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+// Keeps the launches of a command buffer under their predicates. A section is open as long as neighbours have the same
+// one: whoever writes it has none, and so begins the next section.
+class Program::Switched {
+ public:
+  Switched(const Program& program, VkCommandBuffer commands) : program_(program), commands_(commands) {}
+
+  void Enter(const Piece& piece) {
+    const auto* launch = std::get_if<Launch>(&program_.steps_[piece.step]);
+    const std::optional<BufferSlice> wanted = launch != nullptr ? launch->predicate : std::nullopt;
+    if (wanted == open_) return;
+    Leave();
+    if (!wanted) return;
+    auto info = Struct<VkConditionalRenderingBeginInfoEXT>(VK_STRUCTURE_TYPE_CONDITIONAL_RENDERING_BEGIN_INFO_EXT);
+    info.buffer = program_.BufferOf(wanted->buffer, {}).handle();
+    info.offset = wanted->offset;
+    program_.device_->vk().vkCmdBeginConditionalRenderingEXT(commands_, &info);
+    open_ = wanted;
+  }
+  void Leave() {
+    if (open_) program_.device_->vk().vkCmdEndConditionalRenderingEXT(commands_);
+    open_.reset();
+  }
+
+ private:
+  const Program& program_;
+  const VkCommandBuffer commands_;
+  std::optional<BufferSlice> open_;
+};
 
 // All of it or nothing: what exists is taken for whole.
 Result<> Program::CreateRecording(Recording& recording) {
@@ -197,16 +231,21 @@ Result<> Program::Record(Recording& recording, std::span<const BufferBinding> sl
     VkPipeline current = VK_NULL_HANDLE;
     if (is_measured) {
       vk.vkCmdResetQueryPool(commands, queries_, static_cast<uint32_t>(2 * i), 2);
-      WorkBarrier(vk, commands);
+      WorkBarrier(commands);
       RecordTimestamp(commands, 2 * i);
     }
+    Switched switched(*this, commands);
     for (const auto& group : submissions_[i].groups) {
       // The first one is between this and what was submitted before.
-      WorkBarrier(vk, commands);
-      for (const Piece& piece : group) RecordPiece(commands, piece, recording, slots, current);
+      WorkBarrier(commands);
+      for (const Piece& piece : group) {
+        switched.Enter(piece);
+        RecordPiece(commands, piece, recording, slots, current);
+      }
     }
+    switched.Leave();
     if (is_measured) {
-      WorkBarrier(vk, commands);
+      WorkBarrier(commands);
       RecordTimestamp(commands, 2 * i + 1);
     }
     if (i + 1 == submissions_.size()) HostBarrier(vk, commands);
@@ -321,18 +360,21 @@ Result<std::vector<double>> Program::Profile(std::span<const BufferBinding> slot
   uint64_t mask = limits.timestamp_valid_bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << limits.timestamp_valid_bits) - 1;
   for (const Submission& submission : submissions_) {
     KRAFLA_TRY(profile.Begin());
-    WorkBarrier(vk, commands);
+    WorkBarrier(commands);
     VkPipeline current = VK_NULL_HANDLE;
     std::vector<uint32_t> steps;
     profile.Timestamp();
+    Switched switched(*this, commands);
     for (const auto& group : submission.groups) {
       for (const Piece& piece : group) {
+        switched.Enter(piece);
         RecordPiece(commands, piece, *recording, slots, current);
-        WorkBarrier(vk, commands);
+        WorkBarrier(commands);
         profile.Timestamp();
         steps.push_back(piece.step);
       }
     }
+    switched.Leave();
     HostBarrier(vk, commands);
     KRAFLA_TRY(profile.End());
     KRAFLA_ASSIGN(profile.last, device_->Submit(commands, submission.names));

@@ -74,6 +74,7 @@ void ForEachSlice(const Step& step, F&& f) {
       Access access = i < launch->access.size() ? launch->access[i] : Access::kReadWrite;
       f(launch->bindings[i], (static_cast<int>(access) & 1) != 0, (static_cast<int>(access) & 2) != 0);
     }
+    if (launch->predicate) f(*launch->predicate, true, false);
   } else if (const auto* copy = std::get_if<Copy>(&step)) {
     f(copy->from, true, false);
     f(copy->to, false, true);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,8 +26,10 @@ struct Launch {
   std::vector<BufferSlice> bindings;  // one a binding of the kernel
   std::vector<Access> access;         // of each binding; empty: every binding is read and written
   std::vector<uint32_t> push;         // at most kMaxPushWords
-  double estimated_ms = 0;            // 0: not known, counted as nothing
-  std::string name;                   // for reports; empty: the pipeline's
+  // A word of a buffer of MemoryKind::kPredicate: where it is 0 when the launch's turn comes, the launch does nothing.
+  std::optional<BufferSlice> predicate = {};
+  double estimated_ms = 0;  // 0: not known, counted as nothing
+  std::string name;         // for reports; empty: the pipeline's
 };
 
 struct Copy {

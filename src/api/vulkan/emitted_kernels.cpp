@@ -177,6 +177,11 @@ Result<EmittedKernels> EmitKernels(const plan::ProgramPlan& plan, const DevicePr
     if (emitted.error().code() != StatusCode::kUnimplemented) return Failure(std::move(emitted).error());
     out.refusals[k] = emitted.error().message();
   }
+  const auto is_left = [&](const plan::WhileStep& loop) {
+    return !options.disabled.contains("loops") && !out.loops.contains(&loop);
+  };
+  const auto runs_here = [&](int kernel) { return out.programs[static_cast<std::size_t>(kernel)].has_value(); };
+  KRAFLA_ASSIGN(out.turns, EmitTurnKernels(plan, profile, emit_options, is_left, runs_here));
   return out;
 }
 
@@ -184,6 +189,7 @@ void ReportPlacement(const plan::ProgramPlan& plan, const EmittedKernels& emitte
   const auto& programs = emitted.programs;
   report.device_instructions = report.instructions;
   report.loop_kernels = static_cast<int>(emitted.loops.size());
+  report.loops_ahead = static_cast<int>(emitted.turns.loops.size());
   report.tuned_kernels = emitted.tuned;
   report.fast_functions = emitted.fast_functions;
   plan::ForEachStep(plan, [&](const plan::Step& step) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/client.h"
+#include "api/vulkan/turn_kernels.h"
 #include "device/tuned_kernels.h"
 #include "plan/program_plan.h"
 #include "spirv_codegen/emit.h"
@@ -27,6 +28,7 @@ using EmittedLoops = std::map<const plan::WhileStep*, spirv::EmittedLoop>;
 
 struct EmittedKernels {
   EmittedLoops loops;
+  TurnKernels turns;
   // All by kernel of the plan.
   std::vector<bool> launched;                                  // by a step outside of those loops
   std::vector<std::optional<spirv::EmittedProgram>> programs;  // empty: the CPU runs it, if it is launched

@@ -184,6 +184,14 @@ Result<> VulkanExecutable::CreatePipelines() {
     shared_->loop_pipelines.emplace(step, static_cast<int>(code.size()));
     add(loop.kernel, step->instruction->name());
   }
+  if (TurnKernels& turns = shared_->kernels.turns; !turns.loops.empty()) {
+    shared_->gate_pipeline = static_cast<int>(code.size());
+    add(turns.gate.kernels[0], "gate of a turn");
+    for (auto& [bytes, copy] : turns.copies) {
+      shared_->copy_pipelines.emplace(bytes, static_cast<int>(code.size()));
+      add(copy.kernels[0], "copy");
+    }
+  }
   vk::PipelineCounts counts;
   KRAFLA_ASSIGN(pipelines_, device_->pipelines().Create(code, &counts, threads_.get()));
   report_.pipelines_compiled = counts.compiled;
@@ -375,6 +383,7 @@ Result<> VulkanExecutable::BuildNodes(const plan::StepList& steps, NodeList& nod
       KRAFLA_TRY(BuildNodes(*loop->body, *node.body));
       node.predicate = loop->predicate;
       node.trip_count = loop->trip_count;
+      if (shared_->kernels.turns.loops.contains(loop)) KRAFLA_TRY(AddTurns(*loop, node));
       nodes.steps.push_back(std::move(node));
     } else if (const auto* branch = std::get_if<plan::ConditionalStep>(&step)) {
       KRAFLA_TRY(Flush(pending, nodes));

@@ -80,7 +80,14 @@ class VulkanExecutable : public Executable {
       rows.push_back(row);
     }
   };
-  using WhileNode = plan::While<NodeList>;
+  // Turns of a loop, submitted ahead.
+  struct Turns {
+    std::unique_ptr<vk::Program> program;
+    int64_t count = 0;  // in it
+  };
+  struct WhileNode : plan::While<NodeList> {
+    std::optional<Turns> turns;  // none: the host asks after each whether there is another
+  };
   using ConditionalNode = plan::Conditional<NodeList>;
   using Node = std::variant<DeviceNode, HostNode, WhileNode, ConditionalNode, plan::Call>;
   struct NodeList {
@@ -93,7 +100,9 @@ class VulkanExecutable : public Executable {
     bool whole = true;  // false: what only a compilation needs was dropped, and no other executable is made of it
     EmittedKernels kernels;
     std::map<const plan::WhileStep*, int> loop_pipelines;  // of kernels.loops
-    std::vector<int> first_pipeline;                       // of each kernel
+    int gate_pipeline = 0;                                 // of kernels.turns, where that has loops
+    std::map<int64_t, int> copy_pipelines;
+    std::vector<int> first_pipeline;  // of each kernel
     std::vector<std::shared_ptr<vk::Pipeline>> pipelines;
   };
 
@@ -134,6 +143,13 @@ class VulkanExecutable : public Executable {
   Result<> RunMeasured(const DeviceNode& node);
   Result<> RunMeasured(const HostNode& node);
 
+  // vulkan_turns.cpp
+  Result<> PrepareTurns();
+  static vk::Launch TurnLaunch(const spirv::EmittedProgram& program, int pipeline,
+                               std::span<const vk::BufferSlice> slices);
+  Result<> AddTurns(const plan::WhileStep& loop, WhileNode& node);
+  Result<> RunTurns(const Turns& turns);
+
   // vulkan_run.cpp
   // Arguments and results of Execute in slots_.
   Result<> PlaceOwn();
@@ -167,6 +183,9 @@ class VulkanExecutable : public Executable {
   std::vector<uint64_t> constant_offsets_;
   std::vector<uint64_t> table_offsets_;  // of each kernel's table among the constants
   std::vector<uint64_t> state_offsets_;  // in the same buffer
+  // Of loops with turns: what switches their launches, and how many turns there were.
+  std::shared_ptr<vk::Buffer> predicate_, turn_count_;
+  std::unique_ptr<vk::Program> begin_turns_;
   NodeList nodes_;
   std::vector<NodeList> callees_;
   AlignedBytes host_scratch_;

@@ -208,7 +208,12 @@ class VulkanExecutable::StepDevice {
   Result<> Run(const HostNode& node) {
     return executable_.measured_.empty() ? executable_.RunHost(node) : executable_.RunMeasured(node);
   }
-  Result<bool> TryLoop(const WhileNode&) { return false; }
+  Result<bool> TryLoop(const WhileNode& loop) {
+    // What is measured is measured step by step.
+    if (!loop.turns || !executable_.measured_.empty()) return false;
+    KRAFLA_TRY(executable_.RunTurns(*loop.turns));
+    return true;
+  }
   Result<> Check() const { return executable_.limit_->Check(); }
   Result<bool> ReadPredicate(const plan::Slice& slice) {
     KRAFLA_ASSIGN(const uint32_t word, executable_.ReadWord(slice, 1));
