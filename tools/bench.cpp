@@ -11,6 +11,7 @@
 #include "command.h"
 #include "prepare.h"
 #include "recorded/corpus.h"
+#include "results.h"
 
 namespace krafla::cli {
 namespace {
@@ -29,7 +30,7 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
                     DeviceGroup& group, const CompileOptions& compile_options, const BenchOptions& options) {
   Timing out;
   out.name = name;
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(module_path));
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(module_path, options.shapes));
   if (recorded != nullptr) {
     module->replica_count = recorded->replicas;
     module->num_partitions = recorded->partitions;
@@ -80,6 +81,7 @@ Result<Timing> Time(const std::string& name, const std::string& module_path, con
 int Bench(const BenchOptions& options) {
   auto compile_options = options.device.ToCompileOptions();
   if (!compile_options) return Fail(compile_options.error()), kUsage;
+  if (auto can = CheckTunable(options.tune, options.device.selector); !can) return Fail(can.error()), kUsage;
   compile_options->transfers = HostTransfers::WithoutHost();
   auto group = DeviceGroup::Create(options.device.selector);
   if (!group) return FailDevice(group.error());
@@ -90,7 +92,8 @@ int Bench(const BenchOptions& options) {
   for (const std::string& path : options.paths) {
     std::vector<RecordedCase> cases;
     std::error_code error;
-    const bool is_file = std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error);
+    const bool is_file = path == "-" || HoldsModuleAlone(path) ||
+                         (std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error));
     if (!is_file) {
       auto found = FindCases(path);
       if (!found) return Fail(found.error());
@@ -122,12 +125,12 @@ int Bench(const BenchOptions& options) {
                                        {"launches", timing->launches},
                                        {"submissions", timing->work.submissions},
                                        {"longest_submission_ms", timing->work.longest_ms}};
-        std::printf("%s\n", line.dump().c_str());
+        PrintJsonLine(line);
       } else {
         std::printf("%-28s %10.2f %10.2f %10.3f %10.3f %10.3f %8.0f %8d\n", timing->name.c_str(), timing->compile_ms,
                     timing->first_ms, timing->median_ms, timing->min_ms, timing->p90_ms,
                     static_cast<double>(timing->peak_bytes) / 1e6, timing->launches);
-        std::fprintf(stderr, "krafla: %s\n", timing->placement.c_str());
+        Remark(timing->placement);
       }
       std::fflush(stdout);
     }

@@ -184,7 +184,7 @@ class Bundle {
   Result<> PlanAndRun(const Module& module, std::vector<Literal> arguments) {
     KRAFLA_ASSIGN(CompileOptions compile, options_.device.ToCompileOptions());
     compile.transfers = HostTransfers::WithoutHost();
-    KRAFLA_ASSIGN(const std::shared_ptr<Client> client, Client::Create(options_.device.selector));
+    KRAFLA_ASSIGN(const std::shared_ptr<Client> client, OpenDevice(options_.device.selector));
     Log("device: " + client->device().description);
     KRAFLA_TRY(AddPlan(module, client->device(), compile));
     KRAFLA_ASSIGN(const std::unique_ptr<Executable> executable, client->Compile(module.Clone(), compile));

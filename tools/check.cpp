@@ -114,13 +114,12 @@ class Checker {
   void PrintSummary() const {
     const auto number = [](int64_t n) { return static_cast<long long>(n); };
     if (exchanged_ > 0)
-      std::fprintf(stderr, "krafla: %lld of the instructions are collectives and other exchanges between devices\n",
-                   number(exchanged_));
-    std::fprintf(stderr, "krafla: %lld/%lld instructions on %s; %lld of %lld passing cases ran fully on it\n",
-                 number(placed_), number(instructions_), description_.c_str(), number(wholly_), number(passed_));
-    if (list_.without_form > 0)
-      std::fprintf(stderr, "krafla: %lld cases have no form '%s'\n", number(list_.without_form), options_.form.c_str());
-    std::fprintf(stderr, "krafla: peak %.0f MB\n", static_cast<double>(PeakBytes()) / 1e6);
+      Remark(Format("{} of the instructions are collectives and other exchanges between devices", exchanged_));
+    Remark(Format("{}/{} instructions on {}; {} of {} passing cases ran fully on it", placed_, instructions_,
+                  description_, wholly_, passed_));
+    // What was not checked is no remark.
+    if (list_.without_form > 0) Warn(Format("{} cases have no form '{}'", list_.without_form, options_.form));
+    Remark(Format("peak {:.0f} MB", static_cast<double>(PeakBytes()) / 1e6));
     std::printf(options_.device.json ? "{\"passed\":%lld,\"failed\":%lld,\"skipped\":%lld}\n"
                                      : "%lld passed, %lld failed, %lld skipped\n",
                 number(passed_), number(failed_), number(skipped_));

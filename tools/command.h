@@ -22,6 +22,21 @@ class App;
 namespace krafla::cli {
 
 enum ExitCode : int { kRight = 0, kCheckFailed = 1, kUsage = 2, kBadInput = 3, kDeviceFailed = 4, kNoMemory = 5 };
+// What --help and the manual page say of them.
+struct ExitCodeText {
+  ExitCode code;
+  const char* text;
+};
+inline constexpr ExitCodeText kExitCodes[] = {
+    {kRight, "success"},
+    {kCheckFailed, "a check failed"},
+    {kUsage, "usage"},
+    {kBadInput, "unsupported or invalid input, or a file that cannot be read or written"},
+    {kDeviceFailed, "device or driver, or a time limit"},
+    {kNoMemory, "out of memory"}};
+
+inline constexpr const char* kModuleHelp =
+    "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
 
 // What a subcommand takes of DeviceOptions besides the device and its features.
 struct Takes {
@@ -54,8 +69,25 @@ Status InFile(const std::string& path, const Status& status);
 int FailDevice(const Status& status);
 
 // Reads a module in any form, told apart by content: of a file, of the module in a model folder, or of standard input
-// ("-"). Errors name the file.
-Result<std::unique_ptr<Module>> LoadModule(const std::string& path);
+// ("-"). `shapes`: what --shape was given. Errors name the file.
+Result<std::unique_ptr<Module>> LoadModule(const std::string& path, const std::vector<std::string>& shapes = {});
+// Whether the folder holds a module and nothing that is recorded of it.
+bool HoldsModuleAlone(const std::string& folder);
+// --shape: "x=1,224,224,3".
+void AddShapeOption(CLI::App& app, std::vector<std::string>& shapes);
+
+// --replicas and --partitions; 0: not given.
+void AddDeviceCounts(CLI::App& app, int64_t& replicas, int64_t& partitions);
+
+// The one device of a command about one: that of the selector, or the first of a group ("cpu*8").
+Result<std::shared_ptr<Client>> OpenDevice(const std::string& selector);
+
+// Talk on standard error, a line that begins with "krafla: ". Progress and remarks are left out under --quiet;
+// warnings, which say that a result may not be what was asked for, are not.
+void Remark(std::string_view text);
+void Warn(std::string_view text);
+// What --quiet sets.
+bool& IsQuiet();
 
 // DATA_LOSS where it cannot be written as a whole.
 Result<> WriteFile(const std::string& path, std::string_view text);
@@ -69,9 +101,6 @@ int64_t PeakBytes();
 // Milliseconds for people: "0.12 ms", "1.5 s".
 std::string FormatMs(double ms);
 
-// "x" of {"f32[2]", "s32[]"}: what people are told of a module's arguments.
-std::string ListOfParameters(const Module& module);
-
 int Devices(const DeviceOptions& options);
 int Probe(bool json);
 
@@ -82,13 +111,31 @@ struct DoctorOptions {
 // What a bug report needs to know of this machine; kCheckFailed where something is wrong with it.
 int Examine(const DoctorOptions& options);
 
-struct RunOptions {
-  DeviceOptions device;
-  std::string module, inputs, save;
-  std::vector<std::string> literals;
-  std::string tune;
+// The range of random floating-point arguments.
+struct RandomRange {
+  double low = kDefaultLow, high = kDefaultHigh;
+  // Not negative, since programs take roots and logarithms of variances and probabilities.
+  static constexpr double kDefaultLow = 0, kDefaultHigh = 1;
+};
+
+// What a program is run on: the options of `run`.
+struct ArgumentOptions {
+  std::string archive;              // --inputs
+  std::vector<std::string> inputs;  // --input
   bool random = false;
   uint64_t seed = 0;
+  std::vector<double> range;  // low and high, or empty
+
+  bool IsEmpty() const { return archive.empty() && inputs.empty() && !random; }
+  RandomRange Range() const { return range.size() == 2 ? RandomRange{range[0], range[1]} : RandomRange{}; }
+};
+
+struct RunOptions {
+  DeviceOptions device;
+  std::string module, save;
+  std::vector<std::string> shapes;
+  ArgumentOptions arguments;
+  std::string tune;
   int64_t replicas = 0, partitions = 0;  // 0: as the module says
 };
 int Run(const RunOptions& options);
@@ -103,7 +150,7 @@ int Check(const CheckOptions& options);
 
 struct BenchOptions {
   DeviceOptions device;
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, shapes;
   int iterations = 0;     // 0: until min_time
   double min_time = 1.0;  // seconds
   double every_ms = 0;    // between the starts of two runs, at least
@@ -114,6 +161,7 @@ int Bench(const BenchOptions& options);
 struct ProfileOptions {
   DeviceOptions device;
   std::string module, by = "kernel", trace, html;
+  std::vector<std::string> shapes;
   int runs = 5, top = 25;  // lines; 0: all
   bool verbose = false, roof = true;
   std::vector<double> known_roof;  // operations and bytes in a second; empty: they are measured
@@ -122,12 +170,14 @@ int ProfileModule(const ProfileOptions& options);
 
 struct TuneCommandOptions {
   DeviceOptions device;
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, shapes;
   double budget = 60;  // seconds
   bool all = false, allow_other_sums = false, again = false, list = false, clear = false;
   std::string export_file, import_file;
 };
 int Tune(const TuneCommandOptions& options);
+// INVALID_ARGUMENT where kernels are to be tuned on a device that has none to tune.
+Result<> CheckTunable(const std::string& how, const std::string& selector);
 // What --tune of other commands does before they compile the module; `how` is "" or "first-run".
 Result<> TuneFirst(const std::string& how, const std::string& selector, const Module& module,
                    const CompileOptions& options);
@@ -135,7 +185,7 @@ Result<> TuneFirst(const std::string& how, const std::string& selector, const Mo
 struct OptOptions {
   std::string module, passes, stage = "optimized", output, emit = "hlo", selector, profile;
   bool list_passes = false;
-  std::vector<std::string> disabled;
+  std::vector<std::string> disabled, shapes;
   int64_t replicas = 0, partitions = 0;  // 0: as the module says
 };
 int Opt(const OptOptions& options);
@@ -143,7 +193,9 @@ int Opt(const OptOptions& options);
 int Ops(const DeviceOptions& device, bool markdown);
 int Demo(const DeviceOptions& options);
 
-// Arguments for a module: made from a seed, floats in [-1, 1), integers small.
-Result<std::vector<Literal>> RandomArguments(const std::vector<Shape>& shapes, uint64_t seed);
+// Arguments for a module: made from a seed, floats in the range, integers from 0 to 7, or 0 and 1 where they have a
+// byte.
+Result<std::vector<Literal>> RandomArguments(const std::vector<Shape>& shapes, uint64_t seed,
+                                             const RandomRange& range = {});
 
 }  // namespace krafla::cli

@@ -129,7 +129,7 @@ class Comparer {
           if (auto ms = one(*side); !ms) return Failure(std::move(ms).error());
     } else {
       one = [&](const Side& side) {
-        return side.Bench(command_.module, &side == &a ? "/proc/self/exe" : command_.binary);
+        return side.Bench(command_.module, command_.shapes, &side == &a ? "/proc/self/exe" : command_.binary);
       };
     }
     for (int n = 0; n < command_.pairs; ++n) {
@@ -290,9 +290,10 @@ void CompareCommand::AddTo(CLI::App& app, int& code) {
   CLI::App* cmd = app.add_subcommand(
       "compare", "compare two devices, sets of options or builds: speed, results, where they differ");
   cmd->add_option("module", module, "a model folder, or a module file (run on random arguments)")->required();
+  AddShapeOption(*cmd, shapes);
   cmd->add_option("a", a, "a device with options: cpu, \"vulkan:0 --disable coopmat\"")->required();
   cmd->add_option("b", b, "another one")->required();
-  cmd->add_option("--binary", binary, "another build of krafla, which runs B");
+  cmd->add_option("--binary", binary, "another build of krafla, which runs B")->type_name("FILE");
   cmd->add_option("--pairs", pairs, "the number of timed pairs of runs; 0: time nothing (default: 11)")
       ->check(CLI::Range(0, 100'000));
   cmd->add_option("--ulp", ulp, "floats this many units in the last place apart are equal")
@@ -309,7 +310,7 @@ void CompareCommand::AddTo(CLI::App& app, int& code) {
 int CompareCommand::Run() const {
   const auto subject = FindSubject(module);
   if (!subject) return Fail(subject.error());
-  auto read = LoadModule(subject->module_path);
+  auto read = LoadModule(subject->module_path, shapes);
   if (!read) return Fail(read.error());
   Module& program = **read;
   if (program.replica_count > 1 || program.num_partitions > 1 ||

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "command.h"
 
@@ -10,6 +11,7 @@ namespace krafla::cli {
 
 struct CompareCommand {
   std::string module, a, b, binary, reference;
+  std::vector<std::string> shapes;
   int pairs = 11;
   int64_t ulp = 0;
   double atol = 0;

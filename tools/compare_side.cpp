@@ -53,7 +53,7 @@ Result<std::unique_ptr<Side>> Side::Open(const std::string& text, const std::str
   }
   KRAFLA_ASSIGN(out->options_, out->device_.ToCompileOptions());
   out->options_.transfers = HostTransfers::WithoutHost();
-  if (binary.empty()) { KRAFLA_ASSIGN(out->client_, Client::Create(out->device_.selector)); }
+  if (binary.empty()) { KRAFLA_ASSIGN(out->client_, OpenDevice(out->device_.selector)); }
   return out;
 }
 
@@ -107,7 +107,7 @@ Result<std::vector<Literal>> Side::RunElsewhere(const Module& module, const std:
   std::vector<NamedLiteral> named;
   for (std::size_t a = 0; a < arguments.size(); ++a) {
     KRAFLA_ASSIGN(Literal copy, CopyOf(arguments[a]));
-    named.push_back({Format("arg_{}", a), std::move(copy)});
+    named.push_back({std::to_string(a), std::move(copy)});
   }
   KRAFLA_TRY(WriteNpz(folder.File("in.npz"), named));
   std::vector<std::string> words = {binary_, "run", folder.File("module.hlo"), "--save", folder.File("out.npz")};
@@ -140,9 +140,11 @@ Result<std::vector<Literal>> Side::RunEvaluator(const Module& module, const std:
   return out;
 }
 
-Result<double> Side::Bench(const std::string& path, const std::string& binary) const {
+Result<double> Side::Bench(const std::string& path, const std::vector<std::string>& shapes,
+                           const std::string& binary) const {
   KRAFLA_ASSIGN(const ScratchFolder folder, ScratchFolder::Make());
   std::vector<std::string> words = {binary.empty() ? binary_ : binary, "bench", path, "--iters", "5", "--json"};
+  for (const std::string& shape : shapes) words.insert(words.end(), {"--shape", shape});
   for (std::string& word : Words({})) words.push_back(std::move(word));
   KRAFLA_TRY(RunProgram(words, folder.File("out"), folder.File("err")));
   KRAFLA_ASSIGN(const std::string text, ReadFile(folder.File("out")));

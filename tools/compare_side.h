@@ -31,7 +31,8 @@ class Side {
   // Made ready to be run again and again; null for other builds and the evaluator.
   Result<std::unique_ptr<Executable>> Prepare(const Module& module, const std::vector<Literal>& arguments) const;
   // The median time of a few runs in a process of its own, by `krafla bench` of `binary` (empty: the side's own).
-  Result<double> Bench(const std::string& path, const std::string& binary) const;
+  Result<double> Bench(const std::string& path, const std::vector<std::string>& shapes,
+                       const std::string& binary) const;
   RunLimit Limit() const { return device_.ToRunLimit(); }
 
  private:

@@ -39,7 +39,7 @@ Result<int> RunDemo(const DeviceOptions& options) {
   KRAFLA_ASSIGN(CaseList list, FindCases(dir));
   if (list.cases.size() != 1) return NotFound("{} is not the folder of the demo; set KRAFLA_DEMO_DIR.", dir);
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(list.cases[0].module_path));
-  KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
+  KRAFLA_ASSIGN(std::shared_ptr<Client> client, OpenDevice(options.selector));
   Stopwatch compile;
   KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, client->Compile(std::move(module), compile_options));
   double compile_ms = compile.Milliseconds();
@@ -82,7 +82,7 @@ Result<int> RunDemo(const DeviceOptions& options) {
               100.0 * right / static_cast<double>(count));
   std::printf("compiled in %s, all %lld pictures in %s\n", FormatMs(compile_ms).c_str(), static_cast<long long>(count),
               FormatMs(best).c_str());
-  std::fprintf(stderr, "krafla: %s\n", executable->PlacementLine().c_str());
+  Remark(executable->PlacementLine());
   Comparison comparison = Compare(results[0], arrays.outputs[0][0], nullptr, arrays.tolerances[0]);
   if (!comparison.passed) {
     std::printf("FAILED: not XLA's recorded answers: %s\n", comparison.reason.c_str());

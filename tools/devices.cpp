@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "results.h"
 
 namespace krafla::cli {
 
@@ -23,7 +24,7 @@ int Devices(const DeviceOptions& options) {
         line["uuid"] = d.profile->device_uuid;
         line["profile"] = nlohmann::ordered_json::parse(d.profile->ToJson(), nullptr, false);
       }
-      std::printf("%s\n", line.dump().c_str());
+      PrintJsonLine(line);
       continue;
     }
     if (d.runs_on_host_threads) {

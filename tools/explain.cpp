@@ -160,13 +160,11 @@ void PrintJson(const Explanation& e) {
 
 void ExplainCommand::AddTo(CLI::App& app, int& code) {
   CLI::App* cmd = app.add_subcommand("explain", "say why a program is as it is: kernels, places, memory");
-  cmd->add_option("module", module, "a module in any form, or a model folder")->required();
+  cmd->add_option("module", module, "a module in any form, or a model folder; - for standard input")->required();
+  AddShapeOption(*cmd, shapes);
   cmd->add_option("--op", instruction, "tell what became of this instruction: passes, kernel, neighbours, buffers");
   cmd->add_flag("--arena", arena, "print what of the arena is alive at each step");
-  cmd->add_option("--replicas", replicas, "the number of replicas, in place of the module's")
-      ->check(CLI::Range(1, 1024));
-  cmd->add_option("--partitions", partitions, "the number of partitions, in place of the module's")
-      ->check(CLI::Range(1, 1024));
+  AddDeviceCounts(*cmd, replicas, partitions);
   device.AddTo(*cmd, {.runs = false});
   cmd->callback([this, &code] { code = Run(); });
 }
@@ -174,17 +172,9 @@ void ExplainCommand::AddTo(CLI::App& app, int& code) {
 int ExplainCommand::Run() const {
   auto options = device.ToCompileOptions();
   if (!options) return Fail(options.error()), kUsage;
-  const auto subject = FindSubject(module);
-  if (!subject) return Fail(subject.error());
-  auto read = LoadModule(subject->module_path);
+  auto read = LoadSubject(module, shapes, replicas, partitions);
   if (!read) return Fail(read.error());
-  if (subject->recorded) {
-    (*read)->replica_count = subject->recorded->replicas;
-    (*read)->num_partitions = subject->recorded->partitions;
-  }
-  if (replicas > 0) (*read)->replica_count = replicas;
-  if (partitions > 0) (*read)->num_partitions = partitions;
-  const auto client = Client::Create(device.selector);
+  const auto client = OpenDevice(device.selector);
   if (!client) return FailDevice(client.error());
   options->for_group = true;  // a program of several devices is explained as each of them has it
   const auto explained = Explain(std::move(*read), (*client)->device(), {*options, instruction});

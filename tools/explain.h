@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "command.h"
 
@@ -11,6 +12,7 @@ namespace krafla::cli {
 struct ExplainCommand {
   DeviceOptions device;
   std::string module, instruction;
+  std::vector<std::string> shapes;
   bool arena = false;
   int64_t replicas = 0, partitions = 0;  // 0: as the module, or the recorded case, says
 

@@ -10,7 +10,10 @@
 #include "bundle.h"
 #include "command.h"
 #include "compare.h"
+#include "environment.h"
 #include "explain.h"
+#include "inspect.h"
+#include "shell.h"
 
 using namespace krafla::cli;  // NOLINT
 
@@ -42,11 +45,7 @@ int FlushResults(int code) {
   return code == kRight ? kBadInput : code;
 }
 
-constexpr const char* kModule =
-    "HLO text, HloModuleProto, StableHLO text or bytecode; a model folder; - for standard input";
-constexpr const char* kReplicas = "the number of replicas, in place of the module's";
 constexpr const char* kTune = "first-run: time settings of the module's kernels first, those that were not yet";
-constexpr const char* kPartitions = "the number of partitions, in place of the module's";
 
 // The commands with their options. What a command returned is `code`.
 struct Commands {
@@ -62,7 +61,10 @@ struct Commands {
   BundleOptions bundle;
   ExplainCommand explain;
   CompareCommand compare;
+  InspectCommand inspect;
+  EnvironmentOptions environment;
   bool markdown = false, probe = false;
+  std::string shell;
 
   void AddTo(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("devices", "list the devices");
@@ -80,36 +82,75 @@ struct Commands {
     AddCheck(app);
     AddBench(app);
     AddProfile(app);
+    inspect.AddTo(app, code);
     explain.AddTo(app, code);
     compare.AddTo(app, code);
     AddTune(app);
     AddOpt(app);
     cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");
-    cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
+    CLI::Option* md = cmd->add_flag("--md", markdown, "as Markdown (docs/ops.md)");
     ops.AddTo(*cmd, {.runs = false});
+    md->excludes("--json");
     cmd->callback([this] { code = Ops(ops, markdown); });
     cmd = app.add_subcommand("demo", "run a small network on pictures of digits and check its answers");
     demo.AddTo(*cmd, {.json = false, .runs = false});
     cmd->callback([this] { code = Demo(demo); });
+    AddAbout(app);
+    for (CLI::App* command : app.get_subcommands({}))
+      command->add_flag("-q,--quiet", IsQuiet(), "print no remarks and no progress, only results, warnings and errors");
   }
 
  private:
+  // What tells people and shells about the command itself.
+  void AddAbout(CLI::App& app) {
+    CLI::App* cmd = app.add_subcommand("environment", "list the environment variables that krafla reads");
+    CLI::Option* md = cmd->add_flag("--md", environment.markdown, "as Markdown (docs/environment.md)");
+    cmd->add_flag("--json", environment.json, "print one JSON object per line")->excludes(md);
+    cmd->callback([this] { code = PrintEnvironment(environment); });
+    cmd = app.add_subcommand("completion", "print a script that completes krafla's commands and options in a shell");
+    cmd->add_option("shell", shell, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember(std::vector<std::string>(std::begin(kShells), std::end(kShells))));
+    cmd->callback([this, &app] { std::fputs(CompletionFor(shell, app).c_str(), stdout); });
+    cmd = app.add_subcommand("man", "print the manual page krafla(1)");
+    cmd->callback([&app] { std::fputs(ManPage(app).c_str(), stdout); });
+  }
+
   void AddRun(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("run", "run a module and print its results");
-    cmd->add_option("module", run.module, kModule)->required();
-    CLI::Option* inputs = cmd->add_option(
-        "--inputs", run.inputs, "arguments, from an .npz (in its order); {} stands for the number of a device");
-    CLI::Option* input = cmd->add_option("--input", run.literals, "one argument: 'f32[2,2]=1 2 3 4' (repeatable)");
-    CLI::Option* random = cmd->add_flag("--random", run.random, "random arguments");
+    cmd->add_option("module", run.module, kModuleHelp)->required();
+    ArgumentOptions& given = run.arguments;
+    CLI::Option* inputs =
+        cmd->add_option("--inputs", given.archive,
+                        "all arguments, from an .npz: by the parameters' names, or else in its order; "
+                        "{} stands for the number of a device")
+            ->type_name("FILE");
+    CLI::Option* input =
+        cmd->add_option("--input", given.inputs,
+                        "one argument, by name, by number or the next one: 'x=@x.npy', 'x=@x.bin' (raw bytes), 'x=@-' "
+                        "(standard input), '0=1 2 3 4', 'f32[2,2]=1 2 3 4' (repeatable)")
+            ->type_name("ARGUMENT")
+            ->allow_extra_args(false);
+    CLI::Option* random = cmd->add_flag("--random", given.random, "random arguments");
     inputs->excludes(input)->excludes(random);
     input->excludes(random);
-    cmd->add_option("--seed", run.seed, "the seed for --random")->needs(random);
-    cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device");
-    cmd->add_option("--replicas", run.replicas, kReplicas)->check(CLI::Range(1, 1024));
-    cmd->add_option("--partitions", run.partitions, kPartitions)->check(CLI::Range(1, 1024));
+    cmd->add_option("--seed", given.seed, "the seed for --random")->needs(random);
+    cmd->add_option("--random-range", given.range, "the range of random floating-point arguments (default: 0 1)")
+        ->expected(2)
+        ->check(CLI::Range(-1e30, 1e30))
+        ->type_name("NUMBER")
+        ->needs(random);
+    AddShapeOption(*cmd, run.shapes);
+    cmd->add_option("--save", run.save, "write the results to an .npz; {} stands for the number of a device")
+        ->type_name("FILE");
+    AddDeviceCounts(*cmd, run.replicas, run.partitions);
     cmd->add_option("--tune", run.tune, kTune)->check(CLI::IsMember({"first-run"}));
     run.device.AddTo(*cmd);
-    cmd->callback([this] { code = Run(run); });
+    cmd->callback([this] {
+      if (!(run.arguments.range.empty() || run.arguments.range[0] < run.arguments.range[1]))
+        throw CLI::ValidationError("--random-range needs a lower and a higher number");
+      code = Run(run);
+    });
   }
 
   void AddCheck(CLI::App& app) {
@@ -118,7 +159,8 @@ struct Commands {
                     "model folders, corpus folders, StableHLO files that check themselves, or folders of any of these")
         ->required();
     cmd->add_option("--filter", check.filter, "only cases whose name matches this glob");
-    cmd->add_option("--form", check.form, "which form of a module to read: hlo, pb, mlir, mlirbc");
+    cmd->add_option("--form", check.form, "which form of a module to read")
+        ->check(CLI::IsMember({"hlo", "pb", "mlir", "mlirbc"}));
     cmd->add_option("--jobs", check.jobs, "the number of cases to run at once")->check(CLI::Range(1, 256));
     check.device.AddTo(*cmd);
     cmd->callback([this] { code = Check(check); });
@@ -126,11 +168,16 @@ struct Commands {
 
   void AddBench(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("bench", "time modules");
-    cmd->add_option("path", bench.paths, "model folders, or module files (run on random arguments)")->required();
-    cmd->add_option("--iters", bench.iterations, "the number of timed runs; 0: as many as --min-time allows")
-        ->check(CLI::Range(0, 1'000'000'000));
+    cmd->add_option("path", bench.paths,
+                    "model folders, or module files or - for standard input (run on random arguments)")
+        ->required();
+    AddShapeOption(*cmd, bench.shapes);
+    CLI::Option* iters =
+        cmd->add_option("--iters", bench.iterations, "the number of timed runs; 0: as many as --min-time allows")
+            ->check(CLI::Range(0, 1'000'000'000));
     cmd->add_option("--min-time", bench.min_time, "the time for the timed runs, in seconds")
-        ->check(CLI::Range(0.0, 1e6));
+        ->check(CLI::Range(0.0, 1e6))
+        ->excludes(iters);
     cmd->add_option("--every", bench.every_ms, "milliseconds between the starts of two runs, as in an application")
         ->check(CLI::Range(0.0, 60e3));
     cmd->add_option("--tune", bench.tune, kTune)->check(CLI::IsMember({"first-run"}));
@@ -140,7 +187,10 @@ struct Commands {
 
   void AddProfile(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("profile", "say what the time of a run goes into");
-    cmd->add_option("module", profile.module, "a model folder, or a module file (run on random arguments)")->required();
+    cmd->add_option("module", profile.module,
+                    "a model folder, or a module file or - for standard input (run on random arguments)")
+        ->required();
+    AddShapeOption(*cmd, profile.shapes);
     cmd->add_option("--by", profile.by,
                     "what is one line: kernel, instruction (of HLO), op (of the framework), source (file and line), "
                     "family (of kernels, with the variant)")
@@ -149,12 +199,15 @@ struct Commands {
     cmd->add_option("--top", profile.top, "the number of lines; 0: all")->check(CLI::Range(0, 1'000'000));
     cmd->add_flag("-v,--verbose", profile.verbose,
                   "say for each line the grid, why this variant, and where it is from");
-    cmd->add_flag("!--no-roof", profile.roof, "do not measure what the device can reach");
+    CLI::Option* no_roof = cmd->add_flag("!--no-roof", profile.roof, "do not measure what the device can reach");
     cmd->add_option("--roof", profile.known_roof, "what it can reach, as measured before: operations, bytes a second")
+        ->excludes(no_roof)
         ->expected(2)
         ->check(CLI::Range(1.0, 1e18));
-    cmd->add_option("--trace", profile.trace, "write the run to this file for Perfetto or chrome://tracing");
-    cmd->add_option("--html", profile.html, "write a page with table, run and roofline to this file");
+    cmd->add_option("--trace", profile.trace, "write the run to this file for Perfetto or chrome://tracing")
+        ->type_name("FILE");
+    cmd->add_option("--html", profile.html, "write a page with table, run and roofline to this file")
+        ->type_name("FILE");
     profile.device.AddTo(*cmd);
     cmd->callback([this] { code = ProfileModule(profile); });
   }
@@ -162,6 +215,7 @@ struct Commands {
   void AddTune(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("tune", "time settings of kernels on the device, and keep the fastest");
     cmd->add_option("path", tune.paths, "modules or model folders; with --all folders of model folders");
+    AddShapeOption(*cmd, tune.shapes);
     cmd->add_flag("--all", tune.all, "every model under the folders");
     cmd->add_option("--budget", tune.budget, "seconds after which nothing new is timed, of all modules")
         ->check(CLI::Range(0.0, 1e6));
@@ -170,50 +224,92 @@ struct Commands {
     cmd->add_flag("--again", tune.again, "also time kernels that were tuned before");
     cmd->add_flag("--list", tune.list, "print what is stored for the device");
     cmd->add_flag("--clear", tune.clear, "forget what is stored for the device");
-    cmd->add_option("--export", tune.export_file, "write what is stored to this file, as JSON");
-    cmd->add_option("--import", tune.import_file, "store what this file has of the same device and driver");
+    cmd->add_option("--export", tune.export_file, "write what is stored to this file, as JSON")->type_name("FILE");
+    cmd->add_option("--import", tune.import_file, "store what this file has of the same device and driver")
+        ->type_name("FILE");
     tune.device.AddTo(*cmd, {.runs = false});
     cmd->callback([this] { code = Tune(tune); });
   }
 
   void AddOpt(CLI::App& app) {
     CLI::App* cmd = app.add_subcommand("opt", "show a module at a stage of the compiler");
-    cmd->add_option("module", opt.module, kModule);
-    cmd->add_option("--passes", opt.passes, "run these passes, in this order, instead of the pipeline");
-    cmd->add_flag("--list-passes", opt.list_passes, "list the passes");
+    CLI::Option* module = cmd->add_option("module", opt.module, kModuleHelp);
+    AddShapeOption(*cmd, opt.shapes);
+    cmd->add_option("--passes", opt.passes, "run these passes, in this order, instead of the pipeline")
+        ->type_name("NAMES");
+    cmd->add_flag("--list-passes", opt.list_passes, "list the passes")->excludes(module);
     cmd->add_option("--stage", opt.stage, "parsed, optimized, plan or spirv")
         ->check(CLI::IsMember({"parsed", "optimized", "plan", "spirv"}));
-    cmd->add_option("-o", opt.output, "write to this file (spirv: this folder) instead of standard output");
-    cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));
-    CLI::Option* device = cmd->add_option(
-        "-d,--device", opt.selector,
-        "the Vulkan device to emit SPIR-V for (default: KRAFLA_DEVICE where it names one, else the best)");
+    cmd->add_option("-o", opt.output, "write to this file (spirv: this folder) instead of standard output")
+        ->type_name("FILE");
+    CLI::Option* emit = cmd->add_option("--emit", opt.emit, "hlo or proto")->check(CLI::IsMember({"hlo", "proto"}));
+    CLI::Option* device =
+        cmd->add_option(
+               "-d,--device", opt.selector,
+               "the device to compile for, as in other commands (default for SPIR-V: KRAFLA_DEVICE where it names a "
+               "Vulkan device, else the best one)")
+            ->type_name("SELECTOR");
     cmd->add_option("--profile", opt.profile,
                     "a file with a device's profile, as devices --json prints it, for a device that is not here")
+        ->type_name("FILE")
         ->excludes(device);
-    cmd->add_option("--disable", opt.disabled, "features or passes to leave out")->delimiter(',');
-    cmd->add_option("--replicas", opt.replicas, kReplicas)->check(CLI::Range(1, 1024));
-    cmd->add_option("--partitions", opt.partitions, kPartitions)->check(CLI::Range(1, 1024));
-    cmd->callback([this] { code = Opt(opt); });
+    cmd->add_option("--disable", opt.disabled, "features or passes to leave out")
+        ->delimiter(',')
+        ->type_name("NAMES")
+        ->allow_extra_args(false);
+    AddDeviceCounts(*cmd, opt.replicas, opt.partitions);
+    cmd->callback([this, emit] {
+      if (emit->count() > 0 && opt.stage != "parsed" && opt.stage != "optimized")
+        throw CLI::ValidationError("--emit says how a module is written; the stage " + opt.stage + " writes none");
+      code = Opt(opt);
+    });
   }
 };
+
+// What --help ends with.
+std::string Footer() {
+  std::string out = "Exit codes:";
+  for (const ExitCodeText& code : kExitCodes)
+    out += krafla::Format("{} {} {}", out.ends_with(':') ? "" : ",", static_cast<int>(code.code), code.text);
+  out += ".\nEnvironment variables (krafla environment lists their values):\n";
+  for (const Variable& v : Variables()) {
+    const std::size_t comma = v.names.find(',');
+    out += krafla::Format("  {:<20} {}\n", v.names.substr(0, comma), v.brief);
+  }
+  return out;
+}
+
+// An option that does not exist, with the nearest that does.
+void SuggestOption(const CLI::App& app, const std::vector<const char*>& words) {
+  const CLI::App* command = &app;
+  for (const CLI::App* one : app.get_subcommands({}))
+    if (words.size() > 1 && one->get_name() == words[1]) command = one;
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command->get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (std::size_t w = 1; w < words.size(); ++w) {
+    std::string word = words[w];
+    word.resize(std::min(word.find('='), word.size()));
+    if (word == "--") return;
+    if (!word.starts_with("--") || std::ranges::contains(known, word)) continue;
+    const std::vector<std::string> near = krafla::NearWords(word, known, 1);
+    if (!near.empty())
+      std::fprintf(stderr, "krafla: There is no option '%s'; did you mean %s?\n", word.c_str(), near[0].c_str());
+  }
+}
 
 int RunCommand(int argc, char** argv) {
   CLI::App app{"krafla compiles HLO to SPIR-V and runs it on any Vulkan GPU, or on the CPU."};
   app.set_version_flag("--version", std::string("krafla ") + KRAFLA_VERSION);
   app.require_subcommand(1);
-  app.footer(
-      "Exit codes: 0 success, 1 a check failed, 2 usage, 3 unsupported or invalid input, or a file that cannot be "
-      "read or written, 4 device or driver, or a time limit, 5 out of memory.\n"
-      "Environment: KRAFLA_DEVICE (as -d), KRAFLA_VALIDATE (1: run under the Vulkan validation layers; gpu: also check "
-      "what shaders read and write), KRAFLA_CACHE_DIR (where compiled pipelines are kept), KRAFLA_THREADS (of the "
-      "CPU back end), KRAFLA_JIT (0: the CPU back end makes no native code; always: however small the work is).");
+  app.footer(Footer());
   Commands commands;
   commands.AddTo(app);
   // "krafla help run" is "krafla run --help".
   std::vector<const char*> words(argv, argv + argc);
   if (argc > 1 && std::string_view(argv[1]) == "help") {
     words.erase(words.begin() + 1);
+    if (argc > 2 && !IsCommand(app, argv[2])) return UnknownCommand(app, argv[2]);
     words.push_back("--help");
   } else if (argc > 1 && argv[1][0] != '-' && !IsCommand(app, argv[1])) {
     return UnknownCommand(app, argv[1]);
@@ -222,6 +318,7 @@ int RunCommand(int argc, char** argv) {
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Success& e) { return app.exit(e); } catch (const CLI::ParseError& e) {
     app.exit(e);
+    SuggestOption(app, words);
     return kUsage;
   }
   return commands.code;

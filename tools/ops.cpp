@@ -10,6 +10,7 @@
 #include "ir/opcode.h"
 #include "ir/verifier.h"
 #include "op_examples.h"
+#include "results.h"
 
 namespace krafla::cli {
 namespace {
@@ -82,7 +83,7 @@ std::string Names(std::span<const ElementType> types) {
 
 // None for a device without one, the CPU: everything runs there.
 Result<std::optional<DeviceProfile>> ProfileAtHand(const DeviceOptions& device, std::string& description) {
-  KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(device.selector));
+  KRAFLA_ASSIGN(std::shared_ptr<Client> client, OpenDevice(device.selector));
   description = client->device().description;
   return client->device().profile;
 }
@@ -152,7 +153,7 @@ int OpsHere(const DeviceOptions& device, bool json) {
         line["on_host"] = by_reason(places[i].host);
         line["not_supported"] = by_reason(places[i].refused);
       }
-      std::printf("%s\n", line.dump().c_str());
+      PrintJsonLine(line);
       continue;
     }
     std::printf("%-26s %-4s %-36s %-26s %-10s %s\n", std::string(op.name).c_str(),

@@ -58,7 +58,7 @@ Result<> WriteModule(const Module& module, const OptOptions& options) {
 
 // `device`: null: none was asked for.
 Result<> Show(const OptOptions& options, const DeviceDescription* device) {
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(options.module));
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(options.module, options.shapes));
   if (options.replicas > 0) module->replica_count = options.replicas;
   if (options.partitions > 0) module->num_partitions = options.partitions;
   const bool is_parsed = options.stage == "parsed";
@@ -100,7 +100,7 @@ Result<DeviceDescription> ChooseDevice(OptOptions& options) {
   const char* wish = std::getenv("KRAFLA_DEVICE");
   if (options.selector.empty())
     options.selector = wish != nullptr && std::string_view(wish).starts_with("vulkan") ? wish : "vulkan";
-  KRAFLA_ASSIGN(std::shared_ptr<Client> client, Client::Create(options.selector));
+  KRAFLA_ASSIGN(std::shared_ptr<Client> client, OpenDevice(options.selector));
   if (options.stage == "spirv" && !client->device().profile)
     return InvalidArgument("SPIR-V can be generated for Vulkan devices only, not for '{}'.", options.selector);
   return client->device();

@@ -138,9 +138,24 @@ Result<Subject> FindSubject(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return Subject{path, path, std::nullopt};
   KRAFLA_ASSIGN(auto found, FindCases(path));
+  // A module in a folder of its own, with nothing recorded.
+  if (found.cases.empty()) return Subject{path, path, std::nullopt};
   if (found.cases.size() != 1)
     return InvalidArgument("{} holds {} recorded cases; this command is about one module.", path, found.cases.size());
   return Subject{found.cases[0].name, ModuleOf(found.cases[0]), found.cases[0]};
+}
+
+Result<std::unique_ptr<Module>> LoadSubject(const std::string& path, const std::vector<std::string>& shapes,
+                                            int64_t replicas, int64_t partitions) {
+  KRAFLA_ASSIGN(const Subject subject, FindSubject(path));
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(subject.module_path, shapes));
+  if (subject.recorded) {
+    module->replica_count = subject.recorded->replicas;
+    module->num_partitions = subject.recorded->partitions;
+  }
+  if (replicas > 0) module->replica_count = replicas;
+  if (partitions > 0) module->num_partitions = partitions;
+  return module;
 }
 
 const std::string& ModuleOf(const RecordedCase& c) {

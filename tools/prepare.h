@@ -57,6 +57,10 @@ struct Subject {
 // INVALID_ARGUMENT for a folder of other than one case.
 Result<Subject> FindSubject(const std::string& path);
 
+// Its module, for the replicas and partitions that are given, recorded (0: not given) or stated by the module.
+Result<std::unique_ptr<Module>> LoadSubject(const std::string& path, const std::vector<std::string>& shapes,
+                                            int64_t replicas, int64_t partitions);
+
 // Of a case for several devices: the program of one of them, where there is one.
 const std::string& ModuleOf(const RecordedCase& c);
 

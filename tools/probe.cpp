@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "results.h"
 #include "roof.h"
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan/vulkan_probes.h"
@@ -46,7 +47,7 @@ void PrintProbesAsJson(const std::string& selector, const ProbedDevice& device, 
     if (rate.missing.empty()) out["value"] = rate.value;
     else out["missing"] = rate.missing;
   }
-  std::printf("%s\n", line.dump().c_str());
+  PrintJsonLine(line);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "prepare.h"
 #include "profile_files.h"
+#include "results.h"
 
 namespace krafla::cli {
 namespace {
@@ -94,13 +95,13 @@ void PrintTable(const ProfileDocument& document, const ProfileOptions& options) 
 
 Result<> Profile(const ProfileOptions& options, DeviceGroup& group, const CompileOptions& compile_options) {
   KRAFLA_ASSIGN(const Subject subject, FindSubject(options.module));
-  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(subject.module_path));
+  KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(subject.module_path, options.shapes));
   if (module->replica_count > 1 || module->num_partitions > 1)
     return Unimplemented("A program for several devices cannot be profiled.");
   Client& client = group.client(0);
   KRAFLA_ASSIGN(Prepared prepared, PrepareAlone(std::move(module), subject.recorded ? &*subject.recorded : nullptr,
                                                 client, compile_options));
-  std::fprintf(stderr, "krafla: %s\n", prepared.placement.c_str());
+  Remark(prepared.placement);
   const RunLimit limit = options.device.ToRunLimit();
   prepared.alone->SetLimit(&limit);
   auto profile = prepared.alone->Profile(options.runs);
@@ -118,7 +119,7 @@ Result<> Profile(const ProfileOptions& options, DeviceGroup& group, const Compil
   if (!options.trace.empty()) KRAFLA_TRY(WriteTrace(document, options.trace));
   if (!options.html.empty()) KRAFLA_TRY(WriteHtml(document, options.html));
   if (options.device.json) {
-    for (const nlohmann::ordered_json& line : JsonLines(document)) std::printf("%s\n", line.dump().c_str());
+    for (const nlohmann::ordered_json& line : JsonLines(document)) PrintJsonLine(line);
   } else {
     PrintTable(document, options);
   }

@@ -8,11 +8,19 @@
 #include "base/file.h"
 #include "command.h"
 #include "prepare.h"
+#include "results.h"
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan/vulkan_tuned.h"
 #endif
 
 namespace krafla::cli {
+
+Result<> CheckTunable(const std::string& how, const std::string& selector) {
+  if (!how.empty() && selector.starts_with("cpu"))
+    return InvalidArgument("Kernels are tuned on Vulkan devices only, not on '{}'.", selector);
+  return {};
+}
+
 #ifdef KRAFLA_HAVE_VULKAN
 namespace {
 
@@ -36,7 +44,7 @@ void PrintTuneReport(const std::string& name, const TuneReport& report, bool jso
                                          {"other_sums", report.other_sums},
                                          {"wrong", report.wrong},
                                          {"out_of_budget", report.out_of_budget}};
-    std::printf("%s\n", line.dump().c_str());
+    PrintJsonLine(line);
   } else {
     std::printf("%-28s %d kernels, %d known, %d timed with %d settings: %d faster%s\n", name.c_str(), report.kernels,
                 report.known, report.done, report.candidates, report.faster,
@@ -57,7 +65,7 @@ void PrintStored(const TunedKernels& tuned, bool json) {
                                            {"default_ms", kernel.default_ms},
                                            {"ms", kernel.ms},
                                            {"other_sums", kernel.other_sums}};
-      std::printf("%s\n", line.dump().c_str());
+      PrintJsonLine(line);
       continue;
     }
     std::printf("%9.3f ms, %9.3f by default  %-24s %s%s  %s\n", kernel.ms, kernel.default_ms, kernel.variant.c_str(),
@@ -84,12 +92,19 @@ Result<std::vector<std::pair<std::string, std::string>>> ModulesToTune(const Tun
   return out;
 }
 
+// Of a group its first device.
+Result<std::string> DeviceToTune(const std::string& selector) {
+  if (selector.find_first_of("*,") == std::string::npos) return selector.empty() ? "vulkan" : selector;
+  KRAFLA_ASSIGN(const std::shared_ptr<Client> client, OpenDevice(selector));
+  return client->device().selector;
+}
+
 Result<int> TuneAll(const TuneCommandOptions& options, const CompileOptions& compile_options) {
-  const std::string selector = options.device.selector.empty() ? "vulkan" : options.device.selector;
+  KRAFLA_ASSIGN(const std::string selector, DeviceToTune(options.device.selector));
   const auto opened = TestedProfile(selector);
   if (!opened) return FailDevice(opened.error());
   const DeviceProfile& profile = *opened;
-  std::fprintf(stderr, "krafla: %s, %s\n", profile.name.c_str(), profile.driver_info.c_str());
+  Remark(Format("{}, {}", profile.name, profile.driver_info));
   if (options.clear) KRAFLA_TRY(WriteTuned({}, profile));
   StoredTuned stored = ReadTuned(profile);
   if (!stored.ignored.empty()) std::fprintf(stderr, "krafla: stored tuning is not used: %s\n", stored.ignored.c_str());
@@ -109,7 +124,7 @@ Result<int> TuneAll(const TuneCommandOptions& options, const CompileOptions& com
     tune.allow_other_sums = options.allow_other_sums;
     tune.again = options.again;
     tune.progress = ShowProgress;
-    auto module = LoadModule(path);
+    auto module = LoadModule(path, options.shapes);
     if (!module) {
       code = Fail(module.error());
       continue;
@@ -139,18 +154,15 @@ int Tune(const TuneCommandOptions& options) {
     std::fprintf(stderr, "krafla: The command tune needs a module, or one of --list, --clear, --export, --import.\n");
     return kUsage;
   }
-  if (options.device.selector.starts_with("cpu")) {
-    std::fprintf(stderr, "krafla: Kernels are tuned on Vulkan devices only, not on 'cpu'.\n");
-    return kUsage;
-  }
+  if (auto can = CheckTunable("tune", options.device.selector); !can) return Fail(can.error()), kUsage;
   auto code = TuneAll(options, *compile_options);
   return code ? *code : Fail(code.error());
 }
 
 Result<> TuneFirst(const std::string& how, const std::string& selector, const Module& module,
                    const CompileOptions& options) {
-  if (how.empty() || selector.starts_with("cpu")) return {};
-  const std::string device = selector.empty() ? "vulkan" : selector;
+  if (how.empty()) return {};
+  KRAFLA_ASSIGN(const std::string device, DeviceToTune(selector));
   KRAFLA_ASSIGN(const DeviceProfile profile, TestedProfile(device));
   StoredTuned stored = ReadTuned(profile);
   TuneOptions tune;
@@ -159,8 +171,8 @@ Result<> TuneFirst(const std::string& how, const std::string& selector, const Mo
   KRAFLA_ASSIGN(const TuneReport report, TuneModule(device, module.Clone(), options, tune, stored.tuned));
   if (StderrIsTerminal()) std::fprintf(stderr, "\r\33[K");
   if (report.done == 0) return {};
-  std::fprintf(stderr, "krafla: %d of %d kernels timed with %d settings: %d faster\n", report.done, report.kernels,
-               report.candidates, report.faster);
+  Remark(Format("{} of {} kernels timed with {} settings: {} faster", report.done, report.kernels, report.candidates,
+                report.faster));
   return WriteTuned(stored.tuned, profile);
 }
 #else

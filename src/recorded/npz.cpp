@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/host_memory.h"
+#include "recorded/npy_file.h"
 #include "recorded/npy_header.h"
 #include "recorded/zip_file.h"
 
@@ -43,24 +44,6 @@ Result<> ReadExactly(zip_file_t* file, std::span<std::byte> to, std::string_view
     to = to.subspan(static_cast<std::size_t>(got));
   }
   return {};
-}
-
-// From column-major, as the header of some arrays says, to row-major.
-Result<Literal> FromFortranOrder(const Literal& stored) {
-  const Shape& shape = stored.shape();
-  KRAFLA_ASSIGN(Literal out, Literal::CreateUninitialized(shape));
-  const auto size = static_cast<std::size_t>(StorageBytes(shape.element_type()));
-  const auto rank = static_cast<std::size_t>(shape.rank());
-  Dims strides(rank, 1), index(rank, 0);
-  for (std::size_t i = 1; i < rank; ++i) strides[i] = strides[i - 1] * shape.dims()[i - 1];
-  for (int64_t n = 0; n < shape.element_count(); ++n) {
-    int64_t from = 0;
-    for (std::size_t i = 0; i < rank; ++i) from += index[i] * strides[i];
-    std::memcpy(out.bytes().data() + static_cast<std::size_t>(n) * size,
-                stored.bytes().data() + static_cast<std::size_t>(from) * size, size);
-    NextIndex({index.data(), rank}, shape.dims());
-  }
-  return out;
 }
 
 // An entry, open behind its header.
@@ -151,10 +134,7 @@ Result<Literal> NpzArchive::Read(std::size_t number) {
     std::byte more;
     if (zip_fread(entry.file.get(), &more, 1) != 0)
       return DataLoss("Array '{}' is damaged: {}.", name, zip_error_strerror(zip_file_get_error(entry.file.get())));
-    if (entry.header.shape.element_type() == ElementType::kPred)
-      for (uint8_t& b : out.data<uint8_t>()) b = b != 0;
-    if (entry.header.fortran_order && entry.header.shape.rank() > 1) return FromFortranOrder(out);
-    return out;
+    return FromStoredOrder(entry.header, std::move(out));
   };
   Result<Literal> out = read();
   if (!out) return Failure(std::move(out).error().WithContext(Format("while reading '{}'", path_)));

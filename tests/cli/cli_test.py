@@ -227,7 +227,7 @@ func.func @wrong() {
         self.assertEqual(out.returncode, 0, out.stderr)
         out = krafla("run", "-", "-d", "cpu", "--input", "f32[4]=1 2 3 4", "--json", input=ADD)
         self.assertEqual(out.returncode, 0, out.stderr)
-        self.assertEqual(json.loads(out.stdout), {"result": 0, "shape": "f32[4]", "value": "{2,4,6,8}"})
+        self.assertEqual(json.loads(out.stdout), {"result": 0, "shape": "f32[4]", "value": [2, 4, 6, 8]})
 
     def test_no_such_device_exits_4(self):
         self.assertEqual(krafla("run", self.module(ADD), "-d", "vulkan:97", "--random").returncode, 4)

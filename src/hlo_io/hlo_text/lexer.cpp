@@ -353,6 +353,13 @@ bool ParseReal(std::string_view text, double* out) {
   return true;
 }
 
+std::string NameFrom(std::string_view text) {
+  std::string out;
+  if (!text.empty() && !IsWordStart(text[0])) out += '_';
+  for (char c : text) out += IsWordChar(c) ? c : '_';
+  return out;
+}
+
 std::string FrontendAttribute(std::string_view key, std::string_view value) {
   const auto quoted = [](std::string_view text) { return "\"" + Escape(text) + "\""; };
   Lexer name(key, "key"), word(value, "value");

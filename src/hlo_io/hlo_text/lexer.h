@@ -111,6 +111,8 @@ inline std::string PlainName(std::string_view name) {
   return name.find('\\') == std::string_view::npos ? std::string(name) : Unescape(name);
 }
 std::string Escape(std::string_view bytes);
+// The text as a name that needs no quotes, as XLA makes one of a location: "a[0]['w']" is a_0___w__. Empty for "".
+std::string NameFrom(std::string_view text);
 // One of the frontend_attributes, as XLA prints it: key="value", without quotes where the value is in braces.
 std::string FrontendAttribute(std::string_view key, std::string_view value);
 

@@ -69,8 +69,9 @@ Result<Converter::TupleBody> Converter::BeginTupleBody(const Region& region, std
   const std::size_t first = out.elements.size() - captures.size();
   for (std::size_t i = 0; i < captures.size(); ++i) {
     auto it = outer.values.find(captures[i]);
-    const bool constant = it != outer.values.end() && it->second->IsConstant();
-    out.body.values[captures[i]] = constant ? CopyConstant(*it->second, out.body) : out.elements[first + i];
+    Instruction* known = nullptr;
+    if (it != outer.values.end()) { KRAFLA_ASSIGN(known, CopyOfKnown(*it->second, out.body)); }
+    out.body.values[captures[i]] = known != nullptr ? known : out.elements[first + i];
   }
   return out;
 }
@@ -140,6 +141,7 @@ Result<> Converter::Conditional(const Op& op, Body& body) {
 }
 
 Result<> Converter::CallOp(const Op& op, Body& body, const std::string& callee, bool composite) {
+  if (refines()) return InlineCall(op, body, callee);
   KRAFLA_ASSIGN(std::vector<Instruction*> operands, Operands(op, body));
   KRAFLA_ASSIGN(Computation * called, Function(callee));
   const bool tuple = called->root()->shape().IsTuple();

@@ -27,6 +27,18 @@ Result<Dims> Constant(Converter& c, const Op& op, const Body& body, std::size_t 
   return *out;
 }
 
+Result<> DimensionSize(Converter& c, const Op& op, Body& body) {
+  KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, 0));
+  KRAFLA_ASSIGN(int64_t dimension, IntAttribute(op, "dimension"));
+  const Shape& shape = operand->shape();
+  // Known now, so that regions may have it as a constant of their own.
+  if (c.refines() && shape.IsArray() && !shape.IsDynamic() && dimension >= 0 && dimension < shape.rank()) {
+    Literal size = ScalarLiteral(ElementType::kS32, static_cast<double>(shape.dim(dimension)));
+    return c.Bind(op, body, AddConstant(*body.computation, std::move(size)));
+  }
+  return c.Emit(op, body, Opcode::kGetDimensionSize, {operand}, DimensionsAttributes{Dims{dimension}});
+}
+
 }  // namespace
 
 Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
@@ -93,9 +105,7 @@ Result<bool> ConvertDynamic(Converter& c, const Op& op, Body& body) {
     return true;
   }
   if (n == "get_dimension_size") {
-    KRAFLA_ASSIGN(Instruction * operand, c.Operand(op, body, 0));
-    KRAFLA_ASSIGN(int64_t dimension, IntAttribute(op, "dimension"));
-    KRAFLA_TRY(c.Emit(op, body, Opcode::kGetDimensionSize, {operand}, DimensionsAttributes{Dims{dimension}}));
+    KRAFLA_TRY(DimensionSize(c, op, body));
     return true;
   }
   if (n == "set_dimension_size") {

@@ -260,13 +260,24 @@ Result<Computation*> Converter::ConvertFunction(const Op& func, bool is_entry) {
   const bool arrays_only = is_entry && conversion_.arrays_only;
   const Region& region = func.regions[0];
   int64_t parameters = 0;
-  for (ValueId argument : region.arguments) {
-    auto shape = ShapeOfValue(argument);
+  if (is_entry)
+    if (auto known = CheckGivenShapes(func); !known) return context(std::move(known).error());
+  for (std::size_t a = 0; a < region.arguments.size(); ++a) {
+    const ValueId argument = region.arguments[a];
+    auto shape = is_entry ? EntryShape(func, a) : ShapeOfValue(argument);
     if (!shape) return context(std::move(shape).error());
     if (arrays_only && shape->IsToken()) {
       KRAFLA_ASSIGN(body.values[argument], AddInferred(*body.computation, Opcode::kAfterAll, {}));
     } else {
-      body.values[argument] = AddParameter(*body.computation, parameters++, std::move(*shape));
+      const std::string given = is_entry ? EntryName(func, a) : "";
+      Instruction* parameter =
+          AddParameter(*body.computation, parameters++, std::move(*shape), hlo_text::NameFrom(given));
+      if (!given.empty()) {
+        InstructionMetadata metadata;
+        metadata.metadata = Format("op_name=\"{}\"", hlo_text::Escape(given));
+        parameter->set_metadata(std::move(metadata));
+      }
+      body.values[argument] = parameter;
     }
   }
   const bool partitioned = is_entry && !arrays_only && module_->num_partitions > 1;
@@ -385,7 +396,9 @@ Result<Computation*> Converter::RegionComputation(const Op& op, const Body& oute
   }
   for (ValueId captured : Captures(op)) {
     auto it = outer.values.find(captured);
-    if (it != outer.values.end() && it->second->IsConstant()) body.values[captured] = CopyConstant(*it->second, body);
+    if (it == outer.values.end()) continue;
+    KRAFLA_ASSIGN(Instruction * known, CopyOfKnown(*it->second, body));
+    if (known != nullptr) body.values[captured] = known;
   }
   KRAFLA_ASSIGN(std::vector<Instruction*> results, ConvertOps(r.ops, body));
   Instruction* root = nullptr;

@@ -46,6 +46,12 @@ class Converter {
   static bool IsOpen(TypeRef type);
   // INVALID_ARGUMENT unless the value that `what` makes is of the type, sizes aside that it leaves open.
   Result<> CheckFits(std::string_view what, TypeRef type, const Shape& shape) const;
+  // Whether the program is read for sizes that the caller gave (refine.cpp): all sizes are known then, calls are read
+  // where they stand, and sizes are constants.
+  bool refines() const { return !conversion_.shapes.empty(); }
+  // shape_assertion: INVALID_ARGUMENT, with its message, where it does not hold. JAX writes them into exported
+  // programs.
+  Result<> CheckShapes(const Op& op, const Body& body) const;
   // The integers that an operand is, where they follow from constants and static shapes (fold_integers.cpp).
   std::optional<Dims> ConstantDims(const Instruction* instruction) const;
   Module& module() { return *module_; }
@@ -61,6 +67,11 @@ class Converter {
 
  private:
   Result<Computation*> ConvertFunction(const Op& func, bool is_entry = false);
+  // refine.cpp
+  Result<Shape> EntryShape(const Op& func, std::size_t argument);
+  std::string EntryName(const Op& func, std::size_t argument) const;
+  Result<> CheckGivenShapes(const Op& func) const;
+  Result<> InlineCall(const Op& op, Body& body, const std::string& callee);
   Result<Instruction*> EntryRoot(Computation& computation, std::vector<Instruction*> results) const;
   Result<> EntryAttributes(const Op& func);
   // entry_layouts.cpp
@@ -96,6 +107,8 @@ class Converter {
   Result<TupleBody> BeginTupleBody(const Region& region, std::string_view name, const Shape& shape, const Body& outer,
                                    std::span<const ValueId> captures);
   Instruction* CopyConstant(const Instruction& constant, Body& into) const;
+  // A copy of a value that is a constant, or that follows from given sizes; null for any other.
+  Result<Instruction*> CopyOfKnown(const Instruction& value, Body& into) const;
 
   const Tree& tree_;
   const Conversion& conversion_;
@@ -108,6 +121,7 @@ class Converter {
   std::unordered_map<std::string, Computation*> converted_;
   std::unordered_map<std::string, bool> open_;  // functions being converted: no recursion
   int depth_ = 0;
+  std::size_t inlined_ = 0;  // operations of calls that were read where they stand
 };
 
 // Families: true where the operation was one of theirs.

@@ -2,6 +2,7 @@
 // Sizes that a program computes from other sizes: known here, where they follow from constants and static shapes.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/checked_math.h"
 #include "hlo_io/stablehlo/converter.h"
@@ -11,9 +12,12 @@ namespace {
 
 constexpr std::size_t kMostElements = 256;
 
+// Numbers, and what is asked of them.
+bool IsOfSizes(ElementType type) { return IsIntegral(type) || type == ElementType::kPred; }
+
 std::optional<Dims> Elements(const Literal& literal) {
   const ElementType type = literal.shape().element_type();
-  if (!IsIntegral(type)) return std::nullopt;
+  if (!IsOfSizes(type)) return std::nullopt;
   const auto width = static_cast<std::size_t>(StorageBytes(type));
   if (literal.bytes().size() / width > kMostElements) return std::nullopt;
   Dims out;
@@ -37,7 +41,22 @@ std::optional<int64_t> Combined(Opcode opcode, int64_t a, int64_t b) {
   if (opcode == Opcode::kMaximum) return std::max(a, b);
   if (opcode == Opcode::kMinimum) return std::min(a, b);
   if (opcode == Opcode::kDivide && b > 0) return a / b;
+  if (opcode == Opcode::kRemainder && b > 0) return a % b;
+  if (opcode == Opcode::kAnd) return a & b;
+  if (opcode == Opcode::kOr) return a | b;
   return std::nullopt;
+}
+
+bool Holds(ComparisonDirection direction, int64_t a, int64_t b) {
+  switch (direction) {
+    case ComparisonDirection::kEq: return a == b;
+    case ComparisonDirection::kNe: return a != b;
+    case ComparisonDirection::kGe: return a >= b;
+    case ComparisonDirection::kGt: return a > b;
+    case ComparisonDirection::kLe: return a <= b;
+    case ComparisonDirection::kLt: return a < b;
+  }
+  return false;
 }
 
 // Vectors and scalars of integers. `left`: how many more instructions may be looked at.
@@ -46,7 +65,7 @@ std::optional<Dims> Fold(const Instruction& i, int& left) {
   auto operand = [&](std::size_t n) { return Fold(*i.operand(n), left); };
   const Opcode opcode = i.opcode();
   if (opcode == Opcode::kConstant) return Elements(i.literal());
-  if (!IsIntegral(i.shape().element_type()) || i.shape().rank() > 1) return std::nullopt;
+  if (!IsOfSizes(i.shape().element_type()) || i.shape().rank() > 1) return std::nullopt;
   if (opcode == Opcode::kReshape) return operand(0);
   if (opcode == Opcode::kConvert) {
     if (!IsIntegral(i.operand(0)->shape().element_type())) return std::nullopt;
@@ -87,12 +106,32 @@ std::optional<Dims> Fold(const Instruction& i, int& left) {
       out.push_back((*whole)[static_cast<std::size_t>(at)]);
     return out;
   }
+  if (opcode == Opcode::kSign || opcode == Opcode::kNegate) {
+    auto value = operand(0);
+    if (!value) return std::nullopt;
+    for (int64_t& v : *value) {
+      if (v == std::numeric_limits<int64_t>::min()) return std::nullopt;
+      v = opcode == Opcode::kNegate ? -v : (v > 0) - (v < 0);
+    }
+    return value;
+  }
+  if (opcode == Opcode::kSelect) {
+    auto choice = operand(0);
+    auto yes = choice ? operand(1) : std::nullopt;
+    auto no = yes ? operand(2) : std::nullopt;
+    if (!no || yes->size() != no->size() || (choice->size() != 1 && choice->size() != yes->size())) return std::nullopt;
+    for (std::size_t n = 0; n < yes->size(); ++n)
+      if ((*choice)[choice->size() == 1 ? 0 : n] == 0) (*yes)[n] = (*no)[n];
+    return yes;
+  }
   if (i.operand_count() != 2) return std::nullopt;
   auto a = operand(0);
   auto b = a ? operand(1) : std::nullopt;
   if (!b || a->size() != b->size()) return std::nullopt;
   for (std::size_t n = 0; n < a->size(); ++n) {
-    auto value = Combined(opcode, (*a)[n], (*b)[n]);
+    std::optional<int64_t> value;
+    if (opcode == Opcode::kCompare) value = Holds(i.attr<CompareAttributes>().direction, (*a)[n], (*b)[n]);
+    else value = Combined(opcode, (*a)[n], (*b)[n]);
     if (!value) return std::nullopt;
     (*a)[n] = *value;
   }

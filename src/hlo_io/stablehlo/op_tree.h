@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,8 @@ struct Op {
 struct Tree {
   Op module;
   std::vector<TypeRef> values;  // the type of each value
+  // What locations call the arguments of regions: "x", "params['w']".
+  std::unordered_map<ValueId, std::string> names;
   // What the pointers point into.
   std::deque<Type> types;
   std::deque<Attribute> attributes;

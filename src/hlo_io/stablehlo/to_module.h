@@ -3,6 +3,8 @@
 // called, composites their decompositions. Operations with run-time shapes are taken where the shapes are constants.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +29,9 @@ struct Conversion {
   // Where the entry's comparisons go (hlo_io/check_rule.h). Their values are then what it gives, in pairs. Without
   // it operations that compare are UNIMPLEMENTED.
   std::vector<CheckRule>* checks = nullptr;
+  // All sizes of arguments of the entry, by name or by number ("0"): what a program that leaves sizes open is refined
+  // for. Sizes that the program states must be equal.
+  std::map<std::string, std::vector<int64_t>> shapes = {};
 };
 
 // INVALID_ARGUMENT, naming the operation and its place, for programs that mean nothing; UNIMPLEMENTED for what the IR

@@ -231,9 +231,11 @@ class IrReader {
           located = (type & 1) != 0;
           type >>= 1;
         }
-        if (located) s.Varint();
+        std::string place, name;
+        if (located) entries_.Location(s.Varint(), &place, &name);
         KRAFLA_ASSIGN(TypeRef found, entries_.TypeAt(type));
         KRAFLA_ASSIGN(ValueId id, Define(scope, found));
+        if (!name.empty()) tree_.names.emplace(id, std::move(name));
         out.arguments.push_back(id);
       }
       if (container_.version >= 3 && (s.Byte() & kHasUseOrders) != 0) SkipUseOrders(s, count);

@@ -30,6 +30,19 @@ Result<> TextParser::SkipLocation() {
   return lex_.SkipBrackets();
 }
 
+// loc("x"), or loc(#alias), which may be defined later. A string before a colon is a file.
+Result<> TextParser::ParseArgumentLocation(ValueId argument) {
+  if (!lex_.IsWord("loc")) return {};
+  MlirLexer ahead = lex_;
+  ahead.Next();
+  if (ahead.Accept('(')) {
+    const MlirLexer::Token token = ahead.Next();
+    if (token.kind == MlirTok::kHash) aliased_arguments_.emplace_back(argument, token.text);
+    if (token.kind == MlirTok::kString && !ahead.Is(':')) tree_.names.emplace(argument, UnescapeMlir(token.text));
+  }
+  return SkipLocation();
+}
+
 Result<ValueId> TextParser::ParseOperand() {
   if (lex_.token().kind != MlirTok::kValue) return lex_.Unexpected("a value such as %0");
   const MlirLexer::Token token = lex_.Next();
@@ -93,7 +106,7 @@ Result<> TextParser::ParseArguments(std::vector<ValueId>& out, std::vector<Attri
     dictionary.kind = Attribute::Kind::kDictionary;
     if (lex_.Is('{')) { KRAFLA_ASSIGN(dictionary.entries, ParseDictionary()); }
     if (attributes != nullptr) attributes->push_back(Keep(std::move(dictionary)));
-    KRAFLA_TRY(SkipLocation());
+    KRAFLA_TRY(ParseArgumentLocation(id));
   } while (lex_.Accept(','));
   return lex_.Expect(')');
 }
@@ -249,6 +262,12 @@ Result<> TextParser::ParseModule() {
       if (token.kind == MlirTok::kBang) {
         KRAFLA_ASSIGN(type_aliases_[token.text], ParseType());
       } else if (lex_.IsWord("loc")) {
+        MlirLexer ahead = lex_;
+        ahead.Next();
+        const bool bracket = ahead.Accept('(');
+        const MlirLexer::Token name = ahead.Next();
+        if (bracket && name.kind == MlirTok::kString && !ahead.Is(':'))
+          location_aliases_.emplace(token.text, UnescapeMlir(name.text));
         KRAFLA_TRY(SkipLocation());
       } else {
         KRAFLA_ASSIGN(attribute_aliases_[token.text], ParseAttribute());
@@ -276,6 +295,9 @@ Result<> TextParser::ParseModule() {
       top.ops.push_back(std::move(op));
     }
   }
+  for (const auto& [argument, alias] : aliased_arguments_)
+    if (auto name = location_aliases_.find(alias); name != location_aliases_.end())
+      tree_.names.emplace(argument, name->second);
   module.regions.push_back(std::move(top));
   tree_.module = std::move(module);
   return {};

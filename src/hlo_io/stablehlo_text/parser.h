@@ -72,6 +72,7 @@ class TextParser {
   Result<> Define(Op& op, std::span<const ResultName> results, std::span<const TypeRef> types, std::size_t offset);
   Result<> DefineBySignature(Op& op, std::span<const ResultName> results, std::size_t offset);  // ": (T) -> T"
   Result<> SkipLocation();
+  Result<> ParseArgumentLocation(ValueId argument);
   ValueId NewValue(TypeRef type);
 
   // pretty_forms.cpp
@@ -107,6 +108,9 @@ class TextParser {
   std::vector<Scope> scopes_;
   std::unordered_map<std::string_view, AttributeRef> attribute_aliases_;
   std::unordered_map<std::string_view, TypeRef> type_aliases_;
+  // Names that locations are, by alias; and the arguments whose names stand under an alias.
+  std::unordered_map<std::string_view, std::string> location_aliases_;
+  std::vector<std::pair<ValueId, std::string_view>> aliased_arguments_;
   // One level deeper while it lives.
   struct Deeper {
     explicit Deeper(int& depth) : depth_(depth) { ++depth_; }

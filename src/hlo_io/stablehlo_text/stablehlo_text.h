@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // StableHLO as MLIR text: the generic form of any operation, and the pretty forms that stablehlo prints. Comments and
-// locations are passed over. Input is untrusted: any bytes give a tree or an error with its line, in linear time.
+// locations are passed over, but for the names of arguments. Input is untrusted: any bytes give a tree or an error with
+// its line, in linear time.
 #pragma once
 
 #include <memory>
