@@ -36,6 +36,10 @@ IN_TESTS = ["base", "numerics", "device", "ir", "hlo_io", "recorded", "evaluator
 # words that only some rooms may include
 ONLY = {"vulkan/": ["vk_runtime"], "volk": ["vk_runtime"], "vk_mem_alloc": ["vk_runtime"],
         "hwy/": ["cpu_fallback"], "asmjit": ["cpu_fallback"], "dnnl": ["cpu_fallback"], "zip.h": ["recorded"]}
+# Headers of the system, which only these files may include; what is the system's is asked of base/system.h.
+SYSTEM_HEADERS = re.compile(r"^(?:sys/.*|arpa/.*|netinet/.*|mach.*|windows\.h|psapi\.h|(?:unistd|fcntl|dlfcn|sched|poll|spawn|fnmatch|"
+                            r"pthread|pwd|grp|glob|dirent|signal|link|termios|io|direct|process)\.h)$")
+SYSTEM_FILES = re.compile(r"^src/base/system\w*\.cpp$")
 # Tables that include nothing: rows that every room may expand as it needs.
 TABLES = ["ir/ops.def"]
 # Words that only some files of src may use: what is decided by them is decided there (device/workarounds.cpp, tuning.cpp).
@@ -164,6 +168,8 @@ def main():
             if not m:
                 continue
             target = m.group(1)
+            if SYSTEM_HEADERS.match(target) and not SYSTEM_FILES.match(f"src/{name}"):
+                errors.append(f"src/{name}:{number}: only base/system*.cpp may include <{target}>")
             for word, rooms in ONLY.items():
                 if target.startswith(word) and room.split("/")[0] not in rooms:
                     errors.append(f"src/{name}:{number}: only {', '.join(rooms)} may include <{target}>")
@@ -189,6 +195,11 @@ def main():
             check_functions(name, text, found, errors)
             if not text.isascii():
                 errors.append(f"{name}: holds characters beyond ASCII")
+            if folder != "tests":
+                for number, line in enumerate(text.splitlines(), 1):
+                    m = re.match(r"\s*#\s*include\s*<([^>]+)>", line)
+                    if m and SYSTEM_HEADERS.match(m.group(1)):
+                        errors.append(f"{name}:{number}: only base/system*.cpp may include <{m.group(1)}>")
             allowed = ABOVE.get(folder) or tests_may_see(name)
             if allowed is None:
                 continue

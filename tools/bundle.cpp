@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bundle.h"
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +10,7 @@
 #include "api/front_end.h"
 #include "api/vulkan/emitted_kernels.h"
 #include "base/file.h"
+#include "base/system.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "ir/verifier.h"
 #include "prepare.h"
@@ -50,13 +48,9 @@ class Privacy {
   Privacy() {
     if (const char* home = std::getenv("HOME"); home != nullptr && std::string_view(home).size() > 1)
       homes_.emplace_back(home);
-    if (const passwd* user = getpwuid(geteuid()); user != nullptr) {
-      if (user->pw_dir != nullptr && std::string_view(user->pw_dir).size() > 1) homes_.emplace_back(user->pw_dir);
-      // The names of such accounts are also words.
-      if (user->pw_name != nullptr && user->pw_uid >= 1000) user_ = user->pw_name;
-    }
-    char host[256] = {};
-    if (gethostname(host, sizeof(host) - 1) == 0) host_ = host;
+    if (std::string home = os::UserHome(); home.size() > 1) homes_.push_back(std::move(home));
+    user_ = os::UserName();
+    host_ = os::HostName();
   }
 
   std::string Clean(std::string text) const {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // krafla check: recorded cases and files that check themselves, on several threads.
-#include <fnmatch.h>
-
 #include <atomic>
 #include <cstdio>
 #include <mutex>
@@ -11,6 +9,7 @@
 
 #include "api/group/device_group.h"
 #include "api/host/host_transfers.h"
+#include "base/glob.h"
 #include "check_outcome.h"
 #include "command.h"
 #include "recorded/corpus.h"
@@ -61,7 +60,7 @@ struct CheckList {
 Result<CheckList> FindChecks(const CheckOptions& options) {
   CheckList out;
   const auto wanted = [&](const std::string& name) {
-    return options.filter.empty() || fnmatch(options.filter.c_str(), name.c_str(), 0) == 0;
+    return options.filter.empty() || MatchesGlob(options.filter, name);
   };
   for (const std::string& path : options.paths) {
     std::vector<std::string> files = FindSelfChecks(path);

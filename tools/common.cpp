@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 
 #include "api/feature_names.h"
+#include "base/system.h"
 #include "command.h"
 
 namespace krafla::cli {
@@ -149,8 +147,8 @@ void Remark(std::string_view text) {
   if (!IsQuiet()) Warn(text);
 }
 
-bool StderrIsTerminal() { return !IsQuiet() && isatty(STDERR_FILENO) != 0; }
-bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) != 0; }
+bool StderrIsTerminal() { return !IsQuiet() && os::IsTerminal(os::kStandardError); }
+bool StdoutIsTerminal() { return os::IsTerminal(os::kStandardOutput); }
 
 std::string FormatMs(double ms) {
   if (ms >= 10000) return Format("{:.1f} s", ms / 1000);
@@ -159,10 +157,6 @@ std::string FormatMs(double ms) {
   return Format("{:.3f} ms", ms);
 }
 
-int64_t PeakBytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
-}
+int64_t PeakBytes() { return static_cast<int64_t>(os::PeakResidentBytes()); }
 
 }  // namespace krafla::cli

@@ -8,6 +8,7 @@
 
 #include "api/explain.h"
 #include "api/front_end.h"
+#include "base/system.h"
 #include "compare_search.h"
 #include "ir/verifier.h"
 #include "passes/pipeline.h"
@@ -129,7 +130,7 @@ class Comparer {
           if (auto ms = one(*side); !ms) return Failure(std::move(ms).error());
     } else {
       one = [&](const Side& side) {
-        return side.Bench(command_.module, command_.shapes, &side == &a ? "/proc/self/exe" : command_.binary);
+        return side.Bench(command_.module, command_.shapes, &side == &a ? os::ThisProgram() : command_.binary);
       };
     }
     for (int n = 0; n < command_.pairs; ++n) {

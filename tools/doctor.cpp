@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // krafla doctor: everything about this machine that a bug report needs, and whether each device computes rightly.
-#include <sys/stat.h>
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,13 +11,12 @@
 #include "api/front_end.h"
 #include "base/host_memory.h"
 #include "base/processors.h"
+#include "base/system.h"
 #include "command.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #ifdef KRAFLA_HAVE_VULKAN
 #include "api/vulkan/vulkan_probes.h"
 #endif
-
-extern char** environ;
 
 namespace krafla::cli {
 namespace {
@@ -84,8 +79,7 @@ class Doctor {
                           "gcc",
 #endif
                           __VERSION__)});
-    utsname name = {};
-    if (uname(&name) == 0) Say({"system", Format("{} {} {}", name.sysname, name.release, name.machine)});
+    Say({"system", os::Description()});
     const std::string flags = " " + ProcessorInfo("flags") + " ";
     std::string vectors;
     for (const char* flag : {"avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_tile"})
@@ -97,13 +91,19 @@ class Doctor {
   }
 
   void LookAtEnvironment() {
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string_view text(*entry);
-      if (text.starts_with("KRAFLA_") || text.starts_with("VK_")) Say({"environment", std::string(text)});
-    }
+    for (const std::string& text : os::Environment())
+      if (text.starts_with("KRAFLA_") || text.starts_with("VK_")) Say({"environment", text});
   }
 
 #ifdef KRAFLA_HAVE_VULKAN
+  static bool IsOurs(const std::string& folder) {
+    std::error_code error;
+    const std::string place = std::filesystem::canonical(folder, error).string();
+    os::FileInfo info;
+    return !error && os::DescribePath(place, info) && info.kind == os::FileKind::kFolder && info.is_mine &&
+           os::MayWriteInto(place);
+  }
+
   void LookAtCache() {
     const std::string folder = CacheFolder();
     if (folder.empty()) {
@@ -115,9 +115,7 @@ class Doctor {
       Say({"cache", Format("{} will be made by the first program on Vulkan.", folder)});
       return;
     }
-    struct stat status = {};
-    const bool is_ours = stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
-    if (!is_ours || access(folder.c_str(), W_OK | X_OK) != 0) {
+    if (!IsOurs(folder)) {
       Say({"cache", Format("{} is not a folder of this user's that can be written.", folder), State::kProblem,
            "Pipelines are compiled anew in each process. Name another one with KRAFLA_CACHE_DIR."});
       return;

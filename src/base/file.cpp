@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <stdexcept>
 
 #include "base/host_memory.h"
+#include "base/system.h"
 
 namespace krafla {
 namespace {
@@ -26,16 +22,16 @@ Failure CannotOpen(const std::string& path, int error) {
   return MakeError(code, "'{}' cannot be opened: {}.", path, Reason(error));
 }
 
-const char* KindOf(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a pipe";
-  if (S_ISSOCK(mode)) return "a socket";
-  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+const char* KindName(os::FileKind kind) {
+  switch (kind) {
+    case os::FileKind::kFolder: return "a folder";
+    case os::FileKind::kPipe: return "a pipe";
+    case os::FileKind::kSocket: return "a socket";
+    case os::FileKind::kDevice: return "a device";
+    case os::FileKind::kFile:
+    case os::FileKind::kOther: break;
+  }
   return "something else";
-}
-
-Failure NoFile(const std::string& path, mode_t mode) {
-  return InvalidArgument("'{}' is not a file but {}.", path, KindOf(mode));
 }
 
 // Read to the end; `expected` bytes of it are foreseen. Waits `limit_ms` (-1: for ever) for each part of a pipe.
@@ -51,7 +47,7 @@ Result<std::string> ReadToEnd(int descriptor, const std::string& path, std::size
       if (!HostHasRoom(room)) return no_room(room);
       out.resize_and_overwrite(room, [](char*, std::size_t size) { return size; });
       while (have < out.size()) {
-        const ssize_t got = ::read(descriptor, out.data() + have, out.size() - have);
+        const int64_t got = os::ReadSome(descriptor, out.data() + have, out.size() - have);
         if (got == 0) {
           out.resize(have);
           return out;
@@ -60,10 +56,8 @@ Result<std::string> ReadToEnd(int descriptor, const std::string& path, std::size
           have += static_cast<std::size_t>(got);
           continue;
         }
-        if (errno == EINTR) continue;
-        if (errno != EAGAIN) return DataLoss("'{}' cannot be read: {}.", path, Reason(errno));
-        pollfd waiting = {descriptor, POLLIN, 0};
-        if (::poll(&waiting, 1, limit_ms) == 0)
+        if (got != os::kAgain) return DataLoss("'{}' cannot be read: {}.", path, Reason(errno));
+        if (!os::WaitToRead(descriptor, limit_ms))
           return DataLoss("'{}' is a pipe, and nobody has written to it for {} ms.", path, limit_ms);
       }
       room = have + std::max(have, kFirstRead);
@@ -76,28 +70,34 @@ Result<std::string> ReadToEnd(int descriptor, const std::string& path, std::size
 }  // namespace
 
 Result<InputFile> InputFile::OpenFileOrPipe(const std::string& path, bool takes_pipe) {
-  // Without O_NONBLOCK a pipe would keep the call until somebody writes to it.
-  InputFile out(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (out.descriptor_ < 0) return CannotOpen(path, errno);
-  struct stat info;
-  if (::fstat(out.descriptor_, &info) != 0) return CannotOpen(path, errno);
-  const bool is_pipe = S_ISFIFO(info.st_mode);
-  if (!S_ISREG(info.st_mode) && !(takes_pipe && is_pipe)) return NoFile(path, info.st_mode);
-  out.size_ = is_pipe ? -1 : info.st_size;
+  os::FileInfo info;
+  // Where folders cannot be opened the reason would be another one.
+  const auto wrong_kind = [&]() -> Failure {
+    return InvalidArgument("'{}' is not a file but {}.", path, KindName(info.kind));
+  };
+  InputFile out(path, os::OpenToRead(path));
+  if (out.descriptor_ < 0) {
+    const int error = errno;
+    if (os::DescribePath(path, info) && info.kind == os::FileKind::kFolder) return wrong_kind();
+    return CannotOpen(path, error);
+  }
+  if (!os::Describe(out.descriptor_, info)) return CannotOpen(path, errno);
+  const bool is_pipe = info.kind == os::FileKind::kPipe;
+  if (info.kind != os::FileKind::kFile && !(takes_pipe && is_pipe)) return wrong_kind();
+  out.size_ = is_pipe ? -1 : info.bytes;
   return out;
 }
 
 Result<InputFile> InputFile::Open(const std::string& path) { return OpenFileOrPipe(path, /*takes_pipe=*/false); }
 
 InputFile::~InputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ >= 0) os::CloseFile(descriptor_);
 }
 
 Result<> InputFile::ReadAt(int64_t offset, void* to, std::size_t bytes) const {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor_, at, bytes, offset);
-    if (got < 0 && errno == EINTR) continue;
+    const int64_t got = os::ReadSomeAt(descriptor_, at, bytes, offset);
     if (got < 0) return DataLoss("'{}' cannot be read: {}.", path_, Reason(errno));
     if (got == 0) return DataLoss("'{}' ends at byte {}; {} more were expected.", path_, offset, bytes);
     at += got;
@@ -115,6 +115,6 @@ Result<std::string> ReadFile(const std::string& path) {
   return out;
 }
 
-Result<std::string> ReadStandardInput() { return ReadToEnd(STDIN_FILENO, "standard input", kFirstRead, -1); }
+Result<std::string> ReadStandardInput() { return ReadToEnd(os::kStandardInput, "standard input", kFirstRead, -1); }
 
 }  // namespace krafla

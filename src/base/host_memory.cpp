@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/host_memory.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -12,6 +9,7 @@
 #include <string_view>
 
 #include "base/host_blocks.h"
+#include "base/system.h"
 
 namespace krafla {
 namespace {
@@ -50,16 +48,11 @@ uint64_t ReadMeminfo(std::string_view key, uint64_t otherwise) {
 uint64_t FindLimit() {
   uint64_t swap = ReadMeminfo("SwapTotal:", 0);
   uint64_t memory = ReadMeminfo("MemTotal:", kNoLimit - swap);
-  uint64_t limit = memory + swap;
+  uint64_t limit = std::min(memory + swap, os::MachineMemory());
   char buffer[64];
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
     limit = std::min(limit, NumberAfter(ReadStart(path, buffer, sizeof(buffer)), "", kNoLimit));
-  for (int resource : {RLIMIT_AS, RLIMIT_DATA}) {
-    rlimit r{};
-    if (getrlimit(static_cast<__rlimit_resource_t>(resource), &r) == 0 && r.rlim_cur != RLIM_INFINITY)
-      limit = std::min<uint64_t>(limit, r.rlim_cur);
-  }
-  return limit;
+  return std::min(limit, os::MemoryLimit());
 }
 
 }  // namespace
@@ -71,21 +64,14 @@ uint64_t HostMemoryLimit() {
 
 namespace {
 
-// What the system has given this process so far.
-uint64_t ResidentBytes() {
-  char buffer[128];
-  // "size resident ..", in pages.
-  const std::string_view text = ReadStart("/proc/self/statm", buffer, sizeof(buffer));
-  return NumberAfter(text, " ", 0) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 bool HasRoomBeside(uint64_t held, uint64_t bytes) {
   // Below this what the system has left is not looked up: that takes some 20 us.
   if (bytes < kCountedHostBytes) return true;
   if (bytes > HostMemoryLimit() || held > HostMemoryLimit() - bytes) return false;
   DropKeptBlocks();
-  const uint64_t free = ReadMeminfo("MemAvailable:", kNoLimit / 4) + ReadMeminfo("SwapFree:", 0);
-  const uint64_t resident = ResidentBytes(), promised = held > resident ? held - resident : 0;
+  const uint64_t free =
+      std::min(ReadMeminfo("MemAvailable:", kNoLimit / 4) + ReadMeminfo("SwapFree:", 0), os::FreeMemory());
+  const uint64_t resident = os::ResidentBytes(), promised = held > resident ? held - resident : 0;
   return promised <= free && bytes <= free - promised;
 }
 

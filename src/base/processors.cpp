@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/processors.h"
 
-#ifdef __linux__
-#include <sched.h>
-#endif
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 #include <thread>
+
+#include "base/system.h"
 
 namespace krafla {
 
@@ -84,10 +82,7 @@ std::optional<double> ProcessorQuota(const std::string& root) {
 
 int UsableProcessors() {
   int processors = static_cast<int>(std::thread::hardware_concurrency());
-#ifdef __linux__
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) processors = CPU_COUNT(&set);
-#endif
+  if (const int allowed = os::AllowedProcessors(); allowed > 0) processors = allowed;
   if (const std::optional<double> quota = ProcessorQuota(); quota && *quota < processors)
     processors = static_cast<int>(std::ceil(*quota));
   return std::max(processors, 1);

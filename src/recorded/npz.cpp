@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorded/npz.h"
 
-#include <unistd.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/host_memory.h"
+#include "base/system.h"
 #include "recorded/npy_file.h"
 #include "recorded/npy_header.h"
 #include "recorded/zip_file.h"
@@ -99,7 +99,7 @@ Result<NpzArchive> NpzArchive::Open(const std::string& path) {
   NpzArchive out(path, std::make_unique<File>());
   zip_t* const archive = zip_fdopen(descriptor, 0, &code);  // closes the descriptor, unless it fails
   if (archive == nullptr) {
-    ::close(descriptor);
+    os::CloseFile(descriptor);
     return InvalidArgument("'{}' cannot be opened as an npz archive: {}.", path, ErrorText(code));
   }
   out.file_->archive.reset(archive);

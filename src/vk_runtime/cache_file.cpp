@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vk_runtime/cache_file.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
-#include <memory>
+#include <filesystem>
+
+#include "base/system.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -60,15 +56,14 @@ Header HeaderFor(const DeviceProfile& d, std::span<const std::byte> payload) {
 struct File {
   int fd;
   ~File() {
-    if (fd >= 0) ::close(fd);
+    if (fd >= 0) os::CloseFile(fd);
   }
 };
 
 bool ReadAll(int fd, void* to, std::size_t bytes) {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
-    ssize_t n = ::read(fd, at, bytes);
-    if (n < 0 && errno == EINTR) continue;
+    const int64_t n = os::ReadSome(fd, at, bytes);
     if (n <= 0) return false;
     at += n;
     bytes -= static_cast<std::size_t>(n);
@@ -79,8 +74,7 @@ bool ReadAll(int fd, void* to, std::size_t bytes) {
 bool WriteAll(int fd, const void* from, std::size_t bytes) {
   auto* at = static_cast<const char*>(from);
   while (bytes > 0) {
-    ssize_t n = ::write(fd, at, bytes);
-    if (n < 0 && errno == EINTR) continue;
+    const int64_t n = os::WriteSome(fd, at, bytes);
     if (n <= 0) return false;
     at += n;
     bytes -= static_cast<std::size_t>(n);
@@ -91,55 +85,42 @@ bool WriteAll(int fd, const void* from, std::size_t bytes) {
 bool MakeFolders(const std::string& path) {
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at + 1);
-    if (::mkdir(path.substr(0, at).c_str(), 0700) != 0 && errno != EEXIST) return false;
+    if (!os::MakePrivateFolder(path.substr(0, at))) return false;
   }
   return true;
 }
 
 // Removes what processes left that were ended while they wrote: NAME.bin.PID.N.tmp, of no use to anybody after so long.
 void Sweep(const std::string& folder) {
-  constexpr time_t kOldSeconds = 600;
-  struct CloseFolder {
-    void operator()(DIR* d) const { ::closedir(d); }
-  };
-  const std::unique_ptr<DIR, CloseFolder> open(::opendir(folder.c_str()));
-  if (open == nullptr) return;
-  const time_t now = ::time(nullptr);
-  while (const dirent* entry = ::readdir(open.get())) {
-    const std::string_view name = entry->d_name;
+  constexpr double kOldSeconds = 600;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string path = it->path().string(), name = it->path().filename().string();
     if (!name.ends_with(".tmp") || name.find(".bin.") == name.npos) continue;
-    struct stat info;
-    if (::fstatat(::dirfd(open.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode) ||
-        info.st_uid != ::geteuid() || now - info.st_mtime < kOldSeconds)
-      continue;
-    ::unlinkat(::dirfd(open.get()), entry->d_name, 0);
+    os::FileInfo info;
+    if (os::DescribePath(path, info) && info.kind == os::FileKind::kFile && info.is_mine &&
+        info.age_seconds >= kOldSeconds)
+      os::RemoveFile(path);
   }
 }
 
 }  // namespace
 
 std::string DefaultCacheDir() {
-  auto env = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (std::string dir = env("KRAFLA_CACHE_DIR"); !dir.empty()) return dir;
-  // The XDG specification: a relative path is to be ignored.
-  if (std::string dir = env("XDG_CACHE_HOME"); dir.starts_with('/')) return dir + "/krafla";
-  if (std::string dir = env("HOME"); dir.starts_with('/')) return dir + "/.cache/krafla";
-  return "";
+  if (const char* named = std::getenv("KRAFLA_CACHE_DIR"); named != nullptr && *named != '\0') return named;
+  const std::string home = os::CacheHome();
+  return home.empty() ? "" : home + "/krafla";
 }
 
 std::optional<std::vector<std::byte>> ReadCacheFile(const std::string& path, const DeviceProfile& device) {
-  // Without O_NONBLOCK a pipe in its place would keep the call until somebody writes to it.
-  File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-  struct stat info;
-  if (file.fd < 0 || ::fstat(file.fd, &info) != 0) return std::nullopt;
-  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022) != 0) return std::nullopt;
+  File file{os::OpenToRead(path, /*through_links=*/false)};
+  os::FileInfo info;
+  if (file.fd < 0 || !os::Describe(file.fd, info)) return std::nullopt;
+  if (info.kind != os::FileKind::kFile || !info.is_mine || info.others_may_write) return std::nullopt;
   Header header;
   if (!ReadAll(file.fd, &header, sizeof(header))) return std::nullopt;
-  if (header.payload_bytes > kMaxBytes ||
-      static_cast<uint64_t>(info.st_size) != sizeof(header) + header.payload_bytes) {
+  if (header.payload_bytes > kMaxBytes || static_cast<uint64_t>(info.bytes) != sizeof(header) + header.payload_bytes) {
     return std::nullopt;
   }
   std::vector<std::byte> payload(header.payload_bytes);
@@ -155,16 +136,16 @@ bool WriteCacheFile(const std::string& path, const DeviceProfile& device, std::s
   if (slash != std::string::npos && slash > 0 && !MakeFolders(path.substr(0, slash))) return false;
   Sweep(slash == std::string::npos ? "." : path.substr(0, slash + 1));
   static std::atomic<unsigned> serial = 0;
-  std::string temporary = Format("{}.{}.{}.tmp", path, ::getpid(), serial++);
+  std::string temporary = Format("{}.{}.{}.tmp", path, os::ProcessId(), serial++);
   Header header = HeaderFor(device, payload);
   bool written;
   {
-    File file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    File file{os::CreateFile(temporary)};
     if (file.fd < 0) return false;
     written = WriteAll(file.fd, &header, sizeof(header)) && WriteAll(file.fd, payload.data(), payload.size());
   }
-  if (written && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
-  ::unlink(temporary.c_str());
+  if (written && os::ReplaceFile(temporary, path)) return true;
+  os::RemoveFile(temporary);
   return false;
 }
 

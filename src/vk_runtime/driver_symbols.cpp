@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vk_runtime/driver_symbols.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+
+#include "base/system.h"
 
 namespace krafla::vk {
 namespace {
@@ -94,16 +94,13 @@ std::vector<std::string> DriverLibraries() {
 }
 
 void BindDriversToTheirOwnLlvm() {
-// The sanitizers' runtimes end the process at RTLD_DEEPBIND, and musl and others have no such flag.
-#if defined(RTLD_DEEPBIND) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (dlsym(RTLD_DEFAULT, "LLVMContextCreate") == nullptr) return;
+  if (!os::SeesSymbol("LLVMContextCreate")) return;
   for (const std::string& library : DriverLibraries()) {
-    // Mesa's, all named so. Others hide their LLVM, and how they take this flag is not known.
+    // Mesa's, all named so. Others hide their LLVM, and how they take this is not known.
     if (!fs::path(library).filename().string().starts_with("libvulkan_")) continue;
     // A library that cannot be opened is the loader's to report.
-    dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND);
+    os::LoadWithOwnSymbols(library);
   }
-#endif
 }
 
 }  // namespace krafla::vk

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/vulkan/vulkan_buffer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+
+#include "base/system.h"
 
 namespace krafla {
 namespace {
@@ -27,7 +27,7 @@ std::optional<Pages> Import(vk::Device& device, const std::shared_ptr<const Lite
   const uint64_t begin = reinterpret_cast<uintptr_t>(bytes.data()), first = begin / alignment * alignment;
   const uint64_t last = (begin + bytes.size() + alignment - 1) / alignment * alignment;
   // A larger alignment than the system's pages could reach into some that are not there.
-  if (alignment > static_cast<uint64_t>(sysconf(_SC_PAGESIZE))) return std::nullopt;
+  if (alignment > os::PageBytes()) return std::nullopt;
   if ((begin - first) % std::max<uint64_t>(16, profile.limits.min_storage_buffer_offset_alignment) != 0)
     return std::nullopt;
   auto made = device.ImportHost(reinterpret_cast<void*>(first), last - first, literal);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu_fallback/native/executable_memory.h"
 
-#include <sys/mman.h>
-
 #include <cstring>
 #include <mutex>
 #include <vector>
+
+#include "base/system.h"
 
 namespace krafla::cpu::native {
 
@@ -22,8 +22,8 @@ class CodeAreas {
     for (Area& area : areas_)
       if (std::byte* found = Find(area, pages)) return found;
     const std::size_t count = std::max(kAreaPages, pages);
-    void* memory = mmap(nullptr, count * kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
+    void* memory = os::ReservePages(count * kPageBytes);
+    if (memory == nullptr) return nullptr;
     areas_.push_back({static_cast<std::byte*>(memory), std::vector<bool>(count, false), 0});
     return Find(areas_.back(), pages);
   }
@@ -36,11 +36,11 @@ class CodeAreas {
       for (std::size_t p = first; p < first + pages; ++p) area.taken[p] = false;
       area.count -= pages;
       if (area.count == 0) {
-        munmap(area.base, area.taken.size() * kPageBytes);
+        os::ReleasePages(area.base, area.taken.size() * kPageBytes);
         areas_.erase(areas_.begin() + static_cast<std::ptrdiff_t>(i));
       } else {
-        // Fresh pages in their place: the memory goes back, and what was there can run no more.
-        mmap(address, pages * kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        // The memory goes back, and what was there can run no more.
+        os::MakeEmpty(address, pages * kPageBytes);
         area.first_free = std::min(area.first_free, first);
       }
       return;
@@ -86,9 +86,9 @@ std::unique_ptr<ExecutableMemory> ExecutableMemory::Make(std::span<const std::by
   const std::size_t pages = (code.size() + kPage - 1) / kPage;
   std::byte* address = Areas().Take(pages);
   if (address == nullptr) return nullptr;
-  if (mprotect(address, pages * kPage, PROT_READ | PROT_WRITE) == 0) {
+  if (os::MakeWritable(address, pages * kPage)) {
     std::memcpy(address, code.data(), code.size());
-    if (mprotect(address, pages * kPage, PROT_READ | PROT_EXEC) == 0)
+    if (os::MakeExecutable(address, pages * kPage))
       return std::unique_ptr<ExecutableMemory>(new ExecutableMemory(address, pages));
   }
   Areas().Give(address, pages);
