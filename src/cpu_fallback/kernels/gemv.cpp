@@ -20,7 +20,12 @@
 namespace krafla::cpu {
 constexpr int64_t kGemvTurns = 128;
 constexpr int64_t kSmallBytes = 32768;  // a matrix that one thread goes through
-constexpr int64_t kTasksBetweenLooks = 64;
+constexpr int64_t kUnitsBetweenLooks = 64;
+constexpr int64_t kLineBytes = 64;
+// Rows of a matrix that are read side by side: so many streams, each of which ends with its row, are more than a
+// processor foresees. What comes next is fetched into the L2 cache meanwhile.
+constexpr int64_t kRowsAtOnce = 8;
+inline void FetchAhead(const void* p) { __builtin_prefetch(p, 0, 2); }
 // The last dimension of the batch at once: rows by rows of its own.
 void Gemv::RunByRows(const std::byte* lhs, const std::byte* rhs, std::byte* result, ThreadPool& pool) const {
   constexpr int64_t kPieceBytes = 16384;
@@ -69,9 +74,9 @@ HWY_INLINE hn::Vec<D> LoadAs(D d, const S* p, std::size_t count) {
   }
 }
 
-// to[0, n) (+)= sum over kRows rows of vector[r] * matrix[r, 0..n).
+// to[0, n) (+)= sum over kRows rows of vector[r] * matrix[r, 0..n). `ahead`: elements from here to what is read next.
 template <class T, class S, int kRows>
-HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_t n, T* to, bool fresh) {
+HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_t ahead, int64_t n, T* to, bool fresh) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto piece = [&](int64_t j, std::size_t count) HWY_ATTR {
@@ -86,6 +91,14 @@ HWY_INLINE void AddRows(const T* vector, const S* matrix, int64_t stride, int64_
     hn::StoreN(hn::Add(sum, sum2), d, to + j, count);
   };
   int64_t j = 0;
+  if (ahead != 0) {
+    const int64_t line = std::max<int64_t>(lanes, kLineBytes / static_cast<int64_t>(sizeof(S)));
+    for (; j + line <= n; j += line) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) FetchAhead(matrix + r * stride + j + ahead);
+      for (int64_t i = 0; i < line; i += lanes) piece(j + i, hn::Lanes(d));
+    }
+  }
   for (; j + lanes <= n; j += lanes) piece(j, hn::Lanes(d));
   if (j < n) piece(j, static_cast<std::size_t>(n - j));
 }
@@ -99,8 +112,10 @@ void VectorTimesRows(const void* vector_pointer, const void* matrix_pointer, int
   T* to = static_cast<T*>(result);
   bool fresh = true;
   int64_t p = 0;
-  for (; p + 8 <= k; p += 8, fresh = false) AddRows<T, S, 8>(vector + p, matrix + p * stride, stride, n, to, fresh);
-  for (; p < k; ++p, fresh = false) AddRows<T, S, 1>(vector + p, matrix + p * stride, stride, n, to, fresh);
+  for (; p + kRowsAtOnce <= k; p += kRowsAtOnce, fresh = false)
+    AddRows<T, S, kRowsAtOnce>(vector + p, matrix + p * stride, stride,
+                               p + 2 * kRowsAtOnce <= k ? kRowsAtOnce * stride : 0, n, to, fresh);
+  for (; p < k; ++p, fresh = false) AddRows<T, S, 1>(vector + p, matrix + p * stride, stride, 0, n, to, fresh);
 }
 
 // to[r] = the sum of the lanes of sums[r].
@@ -124,9 +139,10 @@ HWY_INLINE void StoreSums(D d, const hn::Vec<D> (&sums)[kRows], hn::TFromD<D>* t
   }
 }
 
-// kVectorEach: row r with a vector of its own, the one at vector + r * vector_stride.
+// kVectorEach: row r with a vector of its own, the one at vector + r * vector_stride. `ahead` as for AddRows.
 template <class T, class S, int kRows, bool kVectorEach>
-HWY_INLINE void DotRows(const T* vector, int64_t vector_stride, const S* matrix, int64_t stride, int64_t k, T* to) {
+HWY_INLINE void DotRows(const T* vector, int64_t vector_stride, const S* matrix, int64_t stride, int64_t ahead,
+                        int64_t k, T* to) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -148,6 +164,7 @@ HWY_INLINE void DotRows(const T* vector, int64_t vector_stride, const S* matrix,
           const T* own = vector + r * vector_stride + p;
           if (r > 0) a = hn::LoadU(d, own), b = hn::LoadU(d, own + lanes);
         }
+        if (ahead != 0) FetchAhead(matrix + r * stride + p + ahead);
         s0[r] = hn::MulAdd(a, LoadAs(d, matrix + r * stride + p, hn::Lanes(d)), s0[r]);
         s1[r] = hn::MulAdd(b, LoadAs(d, matrix + r * stride + p + lanes, hn::Lanes(d)), s1[r]);
       }
@@ -177,9 +194,10 @@ void VectorTimesColumns(const void* vector_pointer, const void* matrix_pointer, 
   const S* matrix = static_cast<const S*>(matrix_pointer);
   T* to = static_cast<T*>(result);
   int64_t j = 0;
-  for (; j + 4 <= n; j += 4) DotRows<T, S, 4, false>(vector, 0, matrix + j * stride, stride, k, to + j);
-  for (; j + 2 <= n; j += 2) DotRows<T, S, 2, false>(vector, 0, matrix + j * stride, stride, k, to + j);
-  for (; j < n; ++j) DotRows<T, S, 1, false>(vector, 0, matrix + j * stride, stride, k, to + j);
+  for (; j + 4 <= n; j += 4)
+    DotRows<T, S, 4, false>(vector, 0, matrix + j * stride, stride, j + 8 <= n ? 4 * stride : 0, k, to + j);
+  for (; j + 2 <= n; j += 2) DotRows<T, S, 2, false>(vector, 0, matrix + j * stride, stride, 0, k, to + j);
+  for (; j < n; ++j) DotRows<T, S, 1, false>(vector, 0, matrix + j * stride, stride, 0, k, to + j);
 }
 
 // to[i] = the product of row i of one matrix with row i of another one, both dense along k.
@@ -191,9 +209,9 @@ void RowsTimesRows(const void* lhs_pointer, int64_t lhs_stride, const void* rhs_
   T* to = static_cast<T*>(result);
   int64_t i = 0;
   for (; i + 4 <= count; i += 4)
-    DotRows<T, S, 4, true>(lhs + i * lhs_stride, lhs_stride, rhs + i * rhs_stride, rhs_stride, k, to + i);
+    DotRows<T, S, 4, true>(lhs + i * lhs_stride, lhs_stride, rhs + i * rhs_stride, rhs_stride, 0, k, to + i);
   for (; i < count; ++i)
-    DotRows<T, S, 1, true>(lhs + i * lhs_stride, lhs_stride, rhs + i * rhs_stride, rhs_stride, k, to + i);
+    DotRows<T, S, 1, true>(lhs + i * lhs_stride, lhs_stride, rhs + i * rhs_stride, rhs_stride, 0, k, to + i);
 }
 
 template <class T, class S>
@@ -307,8 +325,8 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
     return direct_ ? lhs + BatchOffset(b, p.batch, p.lhs_batch_strides) * lhs_width : vectors + b * p.k * width;
   };
   if (is_by_rows_) return RunByRows(direct_ ? lhs : vectors, rhs, result, pool);
-  // Blocks of columns: about 16 KiB of a row, so that the sums stay in the L1 cache.
-  const int64_t columns = dense_along_k ? 16 : 2048;
+  // Blocks of columns: rows as long as can be, of which the sums stay near.
+  const int64_t columns = dense_along_k ? 16 : 8192;
   const int64_t blocks = CeilDiv(p.n, columns);
   const int64_t block_columns = RoundUp(CeilDiv(p.n, blocks), 16);
   const auto column_tasks = [&](int64_t k_begin, int64_t k_end, int64_t b, int64_t j, int64_t count, std::byte* to) {
@@ -321,18 +339,21 @@ void Gemv::Run(const std::byte* lhs, const std::byte* rhs, std::byte* result, Th
   if (chunks_ == 1) {
     // Finer than blocks, so that threads can share: 64 columns at the least where rows are dense.
     const bool is_small = p.n * p.k * rhs_width < kSmallBytes;
+    const int64_t shares = pool.threads() == 1 ? 1 : 2 * pool.threads();
     const int64_t unit =
-        dense_along_k
-            ? (is_small ? p.n : block_columns)
-            : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, 2 * pool.threads()), 16)));
+        dense_along_k ? (is_small ? p.n : block_columns)
+                      : std::min<int64_t>(block_columns, std::max<int64_t>(64, RoundUp(CeilDiv(p.n, shares), 16)));
     const int64_t units = CeilDiv(p.n, unit);
     const double unit_time = static_cast<double>(std::min(p.n, unit) * p.k * rhs_width) / 8;  // ns
     const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(5000 / std::max(unit_time, 1.0)));
     pool.ParallelFor(batches_ * units, grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t t = begin; t < end; ++t) {
-        if ((t - begin) % kTasksBetweenLooks == 0 && IsInterrupted()) return;
-        const int64_t b = t / units, j = t % units * unit;
-        column_tasks(0, p.k, b, j, std::min(unit, p.n - j),
+      // Units of columns that are dense along k in one go: what comes next is fetched ahead.
+      const int64_t most = dense_along_k ? kUnitsBetweenLooks : 1;
+      for (int64_t t = begin, done = 0; t < end; t += done) {
+        if ((t - begin) % kUnitsBetweenLooks == 0 && IsInterrupted()) return;
+        const int64_t b = t / units, first = t % units, j = first * unit;
+        done = std::min({end - t, units - first, most - (t - begin) % most});
+        column_tasks(0, p.k, b, j, std::min(done * unit, p.n - j),
                      result + (BatchOffset(b, p.batch, p.result_batch_strides) + j) * width);
       }
     });
