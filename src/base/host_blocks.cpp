@@ -3,16 +3,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
 
 #include "base/host_memory.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "base/system.h"
 
 namespace krafla {
 namespace {
@@ -44,17 +40,6 @@ bool IsKept(std::size_t size) { return kKeeps && size >= kKeptBytesFrom && size 
 // Large pages for large blocks, as NumPy does for arrays from here on: what goes through memory once, as a product of a
 // vector with a matrix does, otherwise waits for the page tables as well (15 % of its time on a Zen 4).
 constexpr std::size_t kLargePagesFrom = std::size_t{4} << 20;
-void AskForLargePages([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t capacity) {
-#if defined(__linux__)
-  constexpr std::size_t kPage = std::size_t{2} << 20;
-  if (capacity < kLargePagesFrom) return;
-  void* begin = data;
-  std::size_t space = capacity;
-  if (std::align(kPage, kPage, begin, space) == nullptr) return;
-  // Where the system has none, it stays as it is.
-  madvise(begin, space / kPage * kPage, MADV_HUGEPAGE);
-#endif
-}
 
 struct Block {
   std::byte* data;
@@ -138,7 +123,7 @@ std::byte* TakeHostBlock(std::size_t size) {
     data = ::operator new(capacity, kAlignment, std::nothrow);
   }
   if (data != nullptr) {
-    AskForLargePages(static_cast<std::byte*>(data), capacity);
+    if (capacity >= kLargePagesFrom) os::AskForLargePages(data, capacity);
     return static_cast<std::byte*>(data);
   }
   if (size >= kCountedHostBytes) ReturnHostBytes(size);
