@@ -55,6 +55,7 @@ TEST(DeviceProfile, EveryFieldCountsInTheHash) {
 TEST(DeviceProfile, EveryFeatureNameSwitchesSomethingOff) {
   DeviceProfile everything = LoadProfile("amd_rdna3");
   everything.features.float8 = everything.features.float8_cooperative_matrix = true;
+  everything.features.conditional_rendering = true;
   everything.unified_memory = true;
   everything.is_cpu = true;
   for (const FeatureName& feature : FeatureNames()) {
