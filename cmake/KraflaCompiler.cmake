@@ -27,19 +27,37 @@ endif()
 # After project(): one sentence in place of a page of errors about headers that are not there.
 macro(krafla_require_cxx23)
   include(CheckCXXSourceCompiles)
+  # LLVM's library before 20 keeps <stop_token> behind a flag.
+  check_cxx_source_compiles("
+    #include <version>
+    #if !defined(_LIBCPP_VERSION) || _LIBCPP_VERSION >= 200000
+    #error
+    #endif
+    int main() {}" KRAFLA_OLD_LIBCXX)
+  if(KRAFLA_OLD_LIBCXX)
+    string(APPEND CMAKE_CXX_FLAGS " -fexperimental-library")
+  endif()
   set(CMAKE_REQUIRED_FLAGS "${CMAKE_CXX23_STANDARD_COMPILE_OPTION}")
   check_cxx_source_compiles("
     #include <expected>
     #include <format>
-    #include <functional>
+    #include <stop_token>
     int main() {
-      std::move_only_function<int()> zero = [] { return 0; };
-      return std::expected<int, int>(zero()).value() + static_cast<int>(std::format(\"{}\", 1).size()) - 1;
+      return std::expected<int, int>(0).value() + static_cast<int>(std::format(\"{}\", 1).size()) - 1 +
+             std::stop_token().stop_requested();
     }" KRAFLA_CXX23_LIBRARY)
+  # Only the plugin needs it, and LLVM's library has not got it.
+  check_cxx_source_compiles("
+    #include <functional>
+    int main() { return std::move_only_function<int()>([] { return 0; })(); }" KRAFLA_MOVE_ONLY_FUNCTION)
   unset(CMAKE_REQUIRED_FLAGS)
+  if(KRAFLA_PJRT AND NOT KRAFLA_MOVE_ONLY_FUNCTION)
+    message(FATAL_ERROR "krafla's PJRT plugin needs std::move_only_function, which ${CMAKE_CXX_COMPILER} with its standard "
+      "library does not have. -DKRAFLA_PJRT=OFF builds without the plugin.")
+  endif()
   if(NOT KRAFLA_CXX23_LIBRARY)
     message(FATAL_ERROR
-      "krafla needs C++23 with <format>, <expected> and std::move_only_function, which ${CMAKE_CXX_COMPILER} "
+      "krafla needs C++23 with <format>, <expected> and <stop_token>, which ${CMAKE_CXX_COMPILER} "
       "(${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}) does not have. Install g++-14 (scripts/setup.sh does), or "
       "name another compiler by CC and CXX.")
   endif()

@@ -107,15 +107,15 @@ class Bundle {
   void Log(const std::string& line) { log_ += line + "\n"; }
 
   Result<> AddDoctor() {
+    KRAFLA_ASSIGN(const ScratchFolder folder, ScratchFolder::Make());
     for (const bool json : {false, true}) {
-      char* text = nullptr;
-      std::size_t size = 0;
-      std::FILE* memory = open_memstream(&text, &size);
-      if (memory == nullptr) return ResourceExhausted("There is no memory for what doctor prints.");
-      Examine({json, memory});
-      std::fclose(memory);
-      AddText(json ? "doctor.jsonl" : "doctor.txt", std::string(text, size));
-      std::free(text);
+      const std::string path = folder.File("doctor");
+      std::FILE* file = std::fopen(path.c_str(), "wb");
+      if (file == nullptr) return DataLoss("'{}' cannot be written.", path);
+      Examine({json, file});
+      if (std::fclose(file) != 0) return DataLoss("'{}' cannot be written.", path);
+      KRAFLA_ASSIGN(std::string text, ReadFile(path));
+      AddText(json ? "doctor.jsonl" : "doctor.txt", std::move(text));
     }
     return {};
   }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "api/front_end.h"
+#include "base/system.h"
 #include "command.h"
 #include "recorded/corpus.h"
 #include "recorded/npz.h"
@@ -32,9 +34,17 @@ void PrintDigits(const Literal& images, std::span<const int> which) {
   }
 }
 
+// Where the network is: as KRAFLA_DEMO_DIR says, beside an installed program, or where the build had it.
+std::string DemoFolder() {
+  if (const char* named = std::getenv("KRAFLA_DEMO_DIR"); named != nullptr) return named;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::canonical(os::ThisProgram(), error);
+  const std::filesystem::path installed = program.parent_path().parent_path() / "share/krafla/digits";
+  return !error && std::filesystem::is_directory(installed, error) ? installed.string() : KRAFLA_DEMO_DIR;
+}
+
 Result<int> RunDemo(const DeviceOptions& options) {
-  const char* env = std::getenv("KRAFLA_DEMO_DIR");
-  std::string dir = env != nullptr ? env : KRAFLA_DEMO_DIR;
+  const std::string dir = DemoFolder();
   KRAFLA_ASSIGN(CompileOptions compile_options, options.ToCompileOptions());
   KRAFLA_ASSIGN(CaseList list, FindCases(dir));
   if (list.cases.size() != 1) return NotFound("{} is not the folder of the demo; set KRAFLA_DEMO_DIR.", dir);

@@ -292,9 +292,9 @@ void SuggestOption(const CLI::App& app, const std::vector<const char*>& words) {
     word.resize(std::min(word.find('='), word.size()));
     if (word == "--") return;
     if (!word.starts_with("--") || std::ranges::contains(known, word)) continue;
-    const std::vector<std::string> near = krafla::NearWords(word, known, 1);
-    if (!near.empty())
-      std::fprintf(stderr, "krafla: There is no option '%s'; did you mean %s?\n", word.c_str(), near[0].c_str());
+    const std::vector<std::string> likely = krafla::NearWords(word, known, 1);
+    if (!likely.empty())
+      std::fprintf(stderr, "krafla: There is no option '%s'; did you mean %s?\n", word.c_str(), likely[0].c_str());
   }
 }
 

@@ -64,6 +64,9 @@ inline constexpr int64_t kAgain = -2;
 int64_t ReadSome(int descriptor, void* to, std::size_t bytes);
 int64_t ReadSomeAt(int descriptor, void* to, std::size_t bytes, int64_t offset);
 int64_t WriteSome(int descriptor, const void* from, std::size_t bytes);
+// The first `bytes` of a file in memory, read as they are looked at; null where that cannot be.
+const void* MapToRead(int descriptor, std::size_t bytes);
+void Unmap(const void* data, std::size_t bytes);
 // Until there is something to read or the writer is gone; false: `limit_ms` (-1: for ever) passed.
 bool WaitToRead(int descriptor, int limit_ms);
 // For this user only; true where it is there already.

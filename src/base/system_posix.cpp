@@ -80,6 +80,12 @@ void MakeEmpty(void* address, std::size_t bytes) {
   mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
+const void* MapToRead(int descriptor, std::size_t bytes) {
+  const void* data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+void Unmap(const void* data, std::size_t bytes) { munmap(const_cast<void*>(data), bytes); }
+
 int AllowedProcessors() {
 #ifdef __linux__
   cpu_set_t set;

@@ -2,7 +2,9 @@
 // Windows. Paths are in the process's code page, as main() gets them.
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
+#ifndef NOMINMAX
 #define NOMINMAX
+#endif
 #include <windows.h>
 // After windows.h.
 #include <psapi.h>
@@ -107,6 +109,16 @@ bool MakeExecutable(void* address, std::size_t bytes) {
          FlushInstructionCache(GetCurrentProcess(), address, bytes) != 0;
 }
 void MakeEmpty(void* address, std::size_t bytes) { VirtualFree(address, bytes, MEM_DECOMMIT); }
+
+const void* MapToRead(int descriptor, std::size_t bytes) {
+  const auto file = reinterpret_cast<HANDLE>(_get_osfhandle(descriptor));
+  const HANDLE mapping = CreateFileMappingA(file, nullptr, PAGE_READONLY, 0, 0, nullptr);
+  if (mapping == nullptr) return nullptr;
+  const void* data = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, bytes);
+  CloseHandle(mapping);  // the view keeps it
+  return data;
+}
+void Unmap(const void* data, std::size_t) { UnmapViewOfFile(data); }
 
 int AllowedProcessors() {
   DWORD_PTR process = 0, machine = 0;

@@ -199,7 +199,13 @@ void PipelineStore::BuildAll(std::size_t count, const std::function<void(std::si
   const auto work = [&] {
     for (std::size_t j = next++; j < count; j = next++) build(j);
   };
-  std::vector<std::jthread> threads;
+  struct Joined {
+    std::vector<std::thread> threads;
+    ~Joined() {
+      for (std::thread& thread : threads) thread.join();
+    }
+  } joined;
+  std::vector<std::thread>& threads = joined.threads;
   while (threads.size() + 1 < std::min<std::size_t>(wanted, count)) {
     try {
       threads.emplace_back(work);

@@ -65,6 +65,10 @@ TEST(System, Files) {
   EXPECT_EQ(std::string(bytes), "cd");
   EXPECT_EQ(os::ReadSome(read, bytes, 4), 4);
   EXPECT_EQ(os::ReadSome(read, bytes, 4), 0);
+  const void* mapped = os::MapToRead(read, 4);
+  ASSERT_NE(mapped, nullptr);
+  EXPECT_EQ(std::memcmp(mapped, "abcd", 4), 0);
+  os::Unmap(mapped, 4);
   os::CloseFile(read);
   EXPECT_TRUE(os::DescribePath(folder, info));
   EXPECT_EQ(info.kind, os::FileKind::kFolder);

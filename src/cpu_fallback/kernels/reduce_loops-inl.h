@@ -115,6 +115,10 @@ struct ExtremumOfBits {
   struct Bounds {
     hn::Vec<D> largest;
     hn::Vec<hn::RebindToUnsigned<D>> largest_unsigned;
+    // A constructor that nobody writes is not compiled for the instruction set, which GCC refuses for Arm.
+    HWY_INLINE Bounds() {}
+    HWY_INLINE Bounds(hn::Vec<D> bits, hn::Vec<hn::RebindToUnsigned<D>> unsigned_bits)
+        : largest(bits), largest_unsigned(unsigned_bits) {}
     HWY_INLINE void Add(D d, hn::Vec<D> bits) {
       largest = hn::Max(largest, bits);
       largest_unsigned = hn::Max(largest_unsigned, hn::BitCast(hn::RebindToUnsigned<D>(), bits));

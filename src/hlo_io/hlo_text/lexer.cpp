@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/parse_float.h"
+
 namespace krafla::hlo_text {
 namespace {
 
@@ -329,7 +331,7 @@ bool ParseReal(std::string_view text, double* out) {
     return true;
   }
   if (digits.empty() || !(IsDigit(digits[0]) || digits[0] == '.')) return false;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *out);
+  auto [end, error] = ParseFloat(digits.data(), digits.data() + digits.size(), *out);
   if (end != digits.data() + digits.size()) return false;
   if (error == std::errc::result_out_of_range) {
     // Where the first digit other than 0 stands tells too small from too large.

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <limits>
 
+#include "base/parse_float.h"
 #include "hlo_io/element_codec.h"
 #include "hlo_io/hlo_text/parser.h"
 #include "ir/element_type_cases.h"
@@ -134,7 +135,7 @@ Bad ReadFloat(ElementType type, std::string_view text, std::byte* to) {
   if (digits[0] == 'i' || digits[0] == 'n') return ReadSpecial(type, digits, negative, to);
   if (type == ElementType::kF32 && (IsDigit(digits[0]) || digits[0] == '.')) {
     float value = 0;
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    auto [end, error] = ParseFloat(digits.data(), digits.data() + digits.size(), value);
     if (end == digits.data() + digits.size() && error == std::errc() && value != 0) {
       StoreAs(to, negative ? -value : value);
       return Bad::kNone;
@@ -143,7 +144,7 @@ Bad ReadFloat(ElementType type, std::string_view text, std::byte* to) {
   double value = 0;
   if (!ParseReal(text, &value)) {
     double ignored;
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ignored);
+    auto [end, error] = ParseFloat(digits.data(), digits.data() + digits.size(), ignored);
     bool number = (IsDigit(digits[0]) || digits[0] == '.') && end == digits.data() + digits.size();
     return number ? Bad::kRange : Bad::kNotANumber;
   }

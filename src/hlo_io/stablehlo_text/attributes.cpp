@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "base/parse_float.h"
 #include "hlo_io/element_codec.h"
 #include "hlo_io/hlo_text/lexer.h"
 #include "hlo_io/stablehlo_text/parser.h"
@@ -239,7 +240,7 @@ Result<> TextParser::StoreElement(std::string_view text, ElementType type, std::
   if (IsFloat(type) && !hex) {
     if (type == ElementType::kF32) {
       float value = 0;
-      auto [p, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      auto [p, error] = ParseFloat(digits.data(), digits.data() + digits.size(), value);
       if (p != digits.data() + digits.size() || digits.empty()) return bad();
       if (error == std::errc::result_out_of_range) {
         double wide = 0;
