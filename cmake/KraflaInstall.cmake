@@ -25,7 +25,7 @@ set_target_properties(libkrafla PROPERTIES LINK_DEPENDS "${archives}")
 
 install(TARGETS libkrafla EXPORT kraflaTargets COMPONENT sdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT sdk)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/krafla ${PROJECT_BINARY_DIR}/generated/include/krafla
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h")
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT sdk FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT kraflaTargets NAMESPACE krafla:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/krafla COMPONENT sdk)
 file(WRITE ${PROJECT_BINARY_DIR}/kraflaConfig.cmake "include(\${CMAKE_CURRENT_LIST_DIR}/kraflaTargets.cmake)\n")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/kraflaConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -2,7 +2,7 @@
 // What the examples share: end with the error's text, or with a mark that the answer is wrong.
 #pragma once
 
-#include <krafla/krafla.h>
+#include <krafla/krafla.hpp>
 
 #include <cmath>
 #include <cstdio>

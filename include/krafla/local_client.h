@@ -6,6 +6,9 @@
 //   Result<LocalExecutable> executable = client->Compile(*program);
 //   Result<Literal> result = executable->Run({x, y});
 //
+// krafla/session.h has what applications need beyond that: names, buffers on the device, runs in the caller's memory,
+// runs in the background.
+//
 // Nothing here throws or aborts on bad input; every error is a Status. Any thread may use a client or an executable at
 // any time: runs of one executable come one after the other, those of different executables do not wait for each other.
 // A LocalDeviceGroup is for one thread at a time.
@@ -101,8 +104,11 @@ class LocalClient {
   // Compiles and runs once. `run` is of the run alone.
   Result<Literal> Execute(const XlaComputation& computation, Span<Literal> arguments = {}, const RunOptions& run = {});
 
+  struct Impl;  // for code inside the library
+
  private:
-  struct Impl;
+  friend class Buffer;
+  friend class Session;
   explicit LocalClient(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

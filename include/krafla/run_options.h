@@ -4,9 +4,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <stop_token>
+#include <string>
 
 #include "krafla/export.h"
 
@@ -25,6 +27,13 @@ struct ClientOptions {
   // The longest that anything waits for work that the device was given: then the call gives DEADLINE_EXCEEDED, and the
   // work goes on. A device that hangs for good does not keep its caller.
   std::chrono::milliseconds wait_limit = std::chrono::minutes(30);
+  // Where compiled pipelines, outcomes of self-tests and tunings are kept. Unset: KRAFLA_CACHE_DIR in the environment,
+  // else the user's cache folder. Empty: nowhere.
+  std::optional<std::string> cache_folder = {};
+  // The most bytes that programs and buffers of the client may hold at once: arenas, results and buffers made from
+  // the host's memory, by what they are planned for. Past it loading and making buffers is RESOURCE_EXHAUSTED. 0: no
+  // limit. Sessions and buffers (krafla/session.h) keep to it.
+  int64_t memory_limit = 0;
 };
 
 // Looked at between the steps of a run, at each turn of a loop, within steps that take long on the host, and while the

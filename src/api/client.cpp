@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/client.h"
 
+#include <algorithm>
+
 #include "api/back_ends.h"
 #include "base/thread_pool.h"
 #include "base/validation.h"
+#include "base/without_exceptions.h"
 #include "cpu_fallback/native/native_code.h"
 #include "ir/memory_order.h"
 
@@ -11,22 +14,30 @@ namespace krafla {
 
 namespace {
 
-// Sets a limit for one run.
-class Limited {
- public:
-  Limited(Executable& executable, const RunLimit& limit) : executable_(executable) { executable_.SetLimit(&limit); }
-  ~Limited() { executable_.SetLimit(&kUnlimited); }
-  Limited(const Limited&) = delete;
-  Limited& operator=(const Limited&) = delete;
+// INVALID_ARGUMENT unless there is one span a shape, of its bytes and at an address that its elements may have.
+template <typename Byte>
+Result<> CheckSpans(std::string_view what, std::span<const std::span<Byte>> given, const std::vector<Shape>& shapes) {
+  if (given.size() != shapes.size())
+    return InvalidArgument("The program has {} {}s, memory for {} was given.", shapes.size(), what, given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto bytes = static_cast<std::size_t>(shapes[i].byte_size());
+    if (given[i].size() != bytes)
+      return InvalidArgument("The {} {} is {}, which takes {} bytes; {} were given.", what, i,
+                             shapes[i].ToString(false), bytes, given[i].size());
+    if (bytes == 0) continue;
+    if (given[i].data() == nullptr) return InvalidArgument("The {} {} has a null pointer.", what, i);
+    const auto alignment = static_cast<std::uintptr_t>(std::min(StorageBytes(shapes[i].element_type()), 8));
+    if (reinterpret_cast<std::uintptr_t>(given[i].data()) % alignment != 0)
+      return InvalidArgument("The {} {} is {}, whose address must be a multiple of {}.", what, i,
+                             shapes[i].ToString(false), alignment);
+  }
+  return {};
+}
 
- private:
-  Executable& executable_;
-};
+}  // namespace
 
-// The executable for one run. Others may have it for as long as they like: the limit counts from now.
-Result<std::unique_lock<std::recursive_timed_mutex>> TakeTurn(std::recursive_timed_mutex& running,
-                                                              const RunLimit& limit) {
-  std::unique_lock lock(running, std::try_to_lock);
+Result<std::unique_lock<std::recursive_timed_mutex>> Executable::TakeTurn(const RunLimit& limit) {
+  std::unique_lock lock(running_, std::try_to_lock);
   while (!lock.owns_lock()) {
     KRAFLA_TRY(limit.Check());
     const auto long_after = RunLimit::Clock::now() + std::chrono::hours(1);
@@ -35,14 +46,57 @@ Result<std::unique_lock<std::recursive_timed_mutex>> TakeTurn(std::recursive_tim
   return lock;
 }
 
-}  // namespace
+Result<> Executable::RunInPlace(std::span<const std::span<const std::byte>> arguments,
+                                std::span<const std::span<std::byte>> results, const RunLimit& limit) {
+  return WithoutExceptions([&]() -> Result<> {
+    if (interface_.IsDynamic())
+      return Unimplemented(
+          "The program has dynamic dimensions, and only buffers say how large results are: run it on buffers.");
+    KRAFLA_TRY(CheckSpans("argument", arguments, this->arguments()));
+    KRAFLA_TRY(CheckSpans("result", results, this->results()));
+    KRAFLA_TRY(limit.Check());
+    return TryRunInPlace(arguments, results, limit);
+  });
+}
+
+Result<RunProfile> Executable::ProfileOn(std::span<const Literal* const> arguments, int runs) {
+  KRAFLA_ASSIGN(const auto turn, TakeTurn(kUnlimited));
+  KRAFLA_TRY(SetArguments(arguments));
+  return Profile(runs);
+}
+
+Result<> Executable::TryRunInPlace(std::span<const std::span<const std::byte>> arguments,
+                                   std::span<const std::span<std::byte>> results, const RunLimit& limit) {
+  std::vector<Literal> literals;
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    const Shape& shape = this->arguments()[a];
+    KRAFLA_ASSIGN(Literal literal, shape.IsArray() ? Literal::FromBytes(shape, arguments[a]) : Literal::Create(shape));
+    literals.push_back(std::move(literal));
+  }
+  KRAFLA_ASSIGN(std::vector<Literal> made, RunShared(ToShared(std::move(literals)), limit));
+  for (std::size_t r = 0; r < results.size(); ++r)
+    if (!results[r].empty()) std::ranges::copy(made[r].bytes(), results[r].begin());
+  return {};
+}
+
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunOnBuffersWithin(std::vector<DeviceArgument> arguments,
+                                                                                  const RunLimit& limit) {
+  KRAFLA_ASSIGN(const auto turn, TakeTurn(limit));
+  KRAFLA_TRY(limit.Check());
+  const Limited limited(*this, limit);
+  return RunOnBuffers(std::move(arguments));
+}
+
+Result<std::shared_ptr<DeviceBuffer>> Client::ViewOnDevice(const Shape& shape, HostView view) {
+  return std::make_shared<HostBuffer>(shape, std::move(view));
+}
 
 Result<RunProfile> Executable::Profile(int) {
   return Unimplemented("Steps of programs on {} cannot be measured.", device_description_);
 }
 
 Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arguments, const RunLimit& limit) {
-  KRAFLA_ASSIGN(const auto turn, TakeTurn(running_, limit));
+  KRAFLA_ASSIGN(const auto turn, TakeTurn(limit));
   const Limited limited(*this, limit);
   KRAFLA_TRY(SetArguments(arguments));
   KRAFLA_TRY(Execute());
@@ -51,7 +105,7 @@ Result<std::vector<Literal>> Executable::Run(std::span<const Literal* const> arg
 
 Result<std::vector<Literal>> Executable::RunShared(std::vector<std::shared_ptr<const Literal>> arguments,
                                                    const RunLimit& limit) {
-  KRAFLA_ASSIGN(const auto turn, TakeTurn(running_, limit));
+  KRAFLA_ASSIGN(const auto turn, TakeTurn(limit));
   const Limited limited(*this, limit);
   KRAFLA_TRY(ShareArguments(std::move(arguments)));
   KRAFLA_TRY(Execute());
@@ -82,6 +136,11 @@ Result<std::vector<std::shared_ptr<DeviceBuffer>>> Executable::RunObserved(std::
   auto run = RunOnBuffers(std::move(arguments));
   SetStepObserver(nullptr);
   return run;
+}
+
+Result<std::shared_ptr<DeviceBuffer>> Client::CopyToDevice(const Shape& shape, std::span<const std::byte> bytes) {
+  KRAFLA_ASSIGN(Literal literal, Literal::FromBytes(shape, bytes));
+  return ToDevice(std::make_shared<const Literal>(std::move(literal)));
 }
 
 Result<std::shared_ptr<DeviceBuffer>> Client::ToDevice(std::shared_ptr<const Literal> literal) {

@@ -2,12 +2,14 @@
 // Client, Compile, Executable: the only place that joins plan, code generation, runtime and the CPU back end.
 //
 // A Client is one device (or the CPU). An Executable is a module made ready for it. Threads: any may call Compile,
-// ToDevice, Run, RunShared and RunOnBuffers at any time (runs of one executable come one after the other), and
-// executables of one client may be used by different threads at once. The rest of an Executable is for one thread at a
+// ToDevice, Run, RunShared, RunInPlace and RunOnBuffers at any time (runs of one executable come one after the other,
+// but for RunInPlace and RunOnBuffersWithin on the CPU, which run at once), and executables of one client may be used
+// by different threads at once. The rest of an Executable is for one thread at a
 // time: SetArguments, Execute and Results are three calls.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -61,6 +63,11 @@ struct CompileOptions {
   std::shared_ptr<ThreadPool> threads = nullptr;
   // What infeed, outfeed and host channels are connected to. Null: the client's own.
   std::shared_ptr<HostTransfers> transfers = nullptr;
+  // How many runs of the executable may be under way at once, each with an arena of its own, where the device can
+  // (Executable::RunInPlace). 0: as many as the CPU's kernels have threads.
+  int concurrent_runs = 1;
+  // Told of kernels made ready, the `done`-th of `total`, by any thread, one call at a time. May be empty.
+  std::function<void(int done, int total)> progress = {};
 };
 
 // Where a module runs and why, and what it took to get there.
@@ -132,6 +139,14 @@ class Executable {
   // allocates new ones.
   virtual Result<std::vector<Literal>> TakeResults() { return Results(); }
 
+  // Runs once from and into the caller's memory: one span a leaf of arguments() and results(), row-major, of exactly
+  // its bytes (tokens have none), at addresses that are multiples of the elements' sizes. The CPU reads and writes
+  // there, any other device copies. UNIMPLEMENTED where dimensions are dynamic: the results' sizes are told with
+  // buffers. On the CPU as many threads as CompileOptions::concurrent_runs says run at once, if the program has no step
+  // on the host and no generator's state; nothing is allocated once there was a run for each of them.
+  Result<> RunInPlace(std::span<const std::span<const std::byte>> arguments,
+                      std::span<const std::span<std::byte>> results, const RunLimit& limit = kUnlimited);
+
   // SetArguments, Execute, Results.
   Result<std::vector<Literal>> Run(std::span<const Literal* const> arguments, const RunLimit& limit = kUnlimited);
   // ShareArguments, Execute, TakeResults: no copies.
@@ -148,11 +163,17 @@ class Executable {
   // CompileOptions::for_profile.
   virtual Result<RunProfile> Profile(int runs);
 
+  // SetArguments and Profile.
+  Result<RunProfile> ProfileOn(std::span<const Literal* const> arguments, int runs);
+
   // Runs once on buffers; the results are new ones, or hold what was donated. May return before the device is done: the
   // results are waited for when they are read, or by DeviceBuffer::Wait. A donated argument that a result takes the
   // place of (input_output_alias) is overwritten where it lies, unless somebody else holds its memory. Buffers of the
   // host and of other devices go through the host. Forgets what SetArguments was given.
   virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments);
+  // The same with a limit of its own.
+  virtual Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffersWithin(std::vector<DeviceArgument> arguments,
+                                                                                const RunLimit& limit);
 
   // RunOnBuffers, to the end, and `observer` is told of each step: `times` and `ms` of what it gets count nothing.
   // Steps come one after the other with nothing overlapping, so that the run takes longer.
@@ -187,6 +208,22 @@ class Executable {
 
   // Of the runs to come; null: nobody.
   virtual void SetStepObserver(const StepObserver*) {}
+  // Of RunInPlace, whose arguments are checked. By literals.
+  virtual Result<> TryRunInPlace(std::span<const std::span<const std::byte>> arguments,
+                                 std::span<const std::span<std::byte>> results, const RunLimit& limit);
+  // The executable for one run. Others may have it for as long as they like: the limit counts from now.
+  Result<std::unique_lock<std::recursive_timed_mutex>> TakeTurn(const RunLimit& limit);
+  // Sets a limit for one run; with the turn.
+  class Limited {
+   public:
+    Limited(Executable& executable, const RunLimit& limit) : executable_(executable) { executable_.SetLimit(&limit); }
+    ~Limited() { executable_.SetLimit(&kUnlimited); }
+    Limited(const Limited&) = delete;
+    Limited& operator=(const Limited&) = delete;
+
+   private:
+    Executable& executable_;
+  };
 
   CompileReport report_;
   const EntryInterface interface_;
@@ -238,6 +275,11 @@ class Client {
   // The module need not be verified.
   virtual Result<std::unique_ptr<Executable>> Compile(std::unique_ptr<Module> module,
                                                       const CompileOptions& options) = 0;
+  // An array of the caller's, which `view` keeps and nobody changes meanwhile; row-major. Where the device works in the
+  // host's memory it is read there, without a copy.
+  virtual Result<std::shared_ptr<DeviceBuffer>> ViewOnDevice(const Shape& shape, HostView view);
+  // A copy of an array of the caller's.
+  virtual Result<std::shared_ptr<DeviceBuffer>> CopyToDevice(const Shape& shape, std::span<const std::byte> bytes);
   // The array on the device. Where the device works in the host's memory it is the literal itself, without a copy.
   // Executables compiled with other features (CompileOptions) may be on another device, which gets it through the host.
   virtual Result<std::shared_ptr<DeviceBuffer>> ToDevice(std::shared_ptr<const Literal> literal);

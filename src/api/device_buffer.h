@@ -45,28 +45,47 @@ class DeviceBuffer {
   virtual std::function<Result<>()> Waiter() const { return nullptr; }
 };
 
-// An array in the host's memory: the CPU's buffers, and what any client takes as an argument.
+// An array in the host's memory: the CPU's buffers, and what any client takes as an argument. It is a literal, or bytes
+// that somebody else keeps.
 class HostBuffer final : public DeviceBuffer {
  public:
   explicit HostBuffer(std::shared_ptr<const Literal> literal)
-      : shape_(literal->shape()), literal_(std::move(literal)) {}
+      : shape_(literal->shape()), view_{literal->bytes(), nullptr}, literal_(std::move(literal)) {}
+  HostBuffer(Shape shape, HostView view) : shape_(std::move(shape)), view_(std::move(view)) {}
   const Shape& shape() const override { return shape_; }
   Result<std::shared_ptr<const Literal>> ToLiteral() const override {
-    if (literal_ == nullptr) return FailedPrecondition("The buffer was donated and no longer has an array.");
-    return literal_;
+    KRAFLA_TRY(Wait());
+    if (literal_ != nullptr) return literal_;
+    KRAFLA_ASSIGN(Literal copy, Literal::FromBytes(shape_, view_.bytes));
+    return std::make_shared<const Literal>(std::move(copy));
+  }
+  Result<HostView> View() const override {
+    KRAFLA_TRY(Wait());
+    if (literal_ != nullptr) return HostView{view_.bytes, literal_};
+    return view_;
+  }
+  Result<> Wait() const override {
+    if (is_there_) return {};
+    return FailedPrecondition("The buffer was donated and no longer has an array.");
   }
   Result<uint64_t> Address() const override {
-    KRAFLA_ASSIGN(std::shared_ptr<const Literal> literal, ToLiteral());
-    return reinterpret_cast<std::uintptr_t>(literal->bytes().data());
+    KRAFLA_TRY(Wait());
+    return reinterpret_cast<std::uintptr_t>(view_.bytes.data());
   }
-  void Release() override { literal_.reset(); }
+  void Release() override {
+    literal_.reset();
+    view_ = {};
+    is_there_ = false;
+  }
 
-  // Null once donated.
+  // Null once donated, and where the bytes are somebody else's.
   const std::shared_ptr<const Literal>& literal() const { return literal_; }
 
  private:
   Shape shape_;
-  std::shared_ptr<const Literal> literal_;
+  HostView view_;                           // without an owner where `literal_` is it
+  std::shared_ptr<const Literal> literal_;  // held once: a donated one that nobody else has is written to
+  bool is_there_ = true;
 };
 
 // One buffer a leaf, and whether the run may overwrite it: then nobody else reads it from here on, and it holds no

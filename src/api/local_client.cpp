@@ -5,7 +5,9 @@
 #include "api/client.h"
 #include "api/front_end.h"
 #include "api/group/device_group.h"
+#include "api/session/client_state.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "hlo_io/hlo_text/hlo_text.h"
 #include "hlo_io/read_module.h"
 #include "ir/module.h"
@@ -17,21 +19,6 @@ namespace {
 
 DeviceInfo Brief(const DeviceDescription& device) {
   return {device.selector, device.description, device.runs_on_host_threads};
-}
-
-BuildReport ReportOf(const Executable& executable) {
-  const CompileReport& r = executable.report();
-  BuildReport out;
-  out.instructions = r.instructions;
-  out.device_instructions = r.device_instructions;
-  out.kernels = r.kernels;
-  out.launches = r.launches;
-  out.arena_bytes = r.arena_bytes;
-  out.compile_ms = r.compile_ms();
-  out.pipeline_ms = r.pipeline_ms;
-  for (const CompileReport::Fallback& f : r.fallbacks) out.fallbacks.push_back({f.instruction, f.opcode, f.reason});
-  out.placement = executable.PlacementLine();
-  return out;
 }
 
 // Leaves of an argument, tokens included, as executables take them.
@@ -57,11 +44,21 @@ Result<Literal> Assemble(const Shape& shape, std::vector<Literal>& leaves, std::
   return Literal::MakeTuple(std::move(elements));
 }
 
-CompileOptions ToInternal(const BuildOptions& options) {
-  CompileOptions out;
-  out.disabled = options.disabled;
-  out.enabled = options.enabled;
-  out.strict = options.strict;
+// On the arguments where they are, but for sizes that only the run knows.
+Result<std::vector<Literal>> RunLeaves(Executable& executable, std::span<const Literal* const> leaves,
+                                       const RunLimit& limit) {
+  if (executable.interface().IsDynamic()) return executable.Run(leaves, limit);
+  KRAFLA_TRY(CheckArguments(leaves, executable.arguments()));
+  std::vector<std::span<const std::byte>> from;
+  for (const Literal* leaf : leaves) from.push_back(leaf->bytes());
+  std::vector<Literal> out;
+  std::vector<std::span<std::byte>> to;
+  for (const Shape& shape : executable.results()) {
+    KRAFLA_ASSIGN(Literal result, Literal::CreateUninitialized(shape));
+    to.push_back(result.bytes());
+    out.push_back(std::move(result));
+  }
+  KRAFLA_TRY(executable.RunInPlace(from, to, limit));
   return out;
 }
 
@@ -108,7 +105,8 @@ Result<Literal> LocalExecutable::Run(std::span<const Literal* const> arguments, 
       if (arguments[i] == nullptr) return InvalidArgument("Argument {} is a null pointer.", i);
       AppendLeaves(*arguments[i], leaves);
     }
-    KRAFLA_ASSIGN(std::vector<Literal> results, impl_->executable->Run(leaves, {options.deadline, options.stop}));
+    KRAFLA_ASSIGN(std::vector<Literal> results,
+                  RunLeaves(*impl_->executable, leaves, {options.deadline, options.stop}));
     std::size_t next = 0;
     return Assemble(impl_->shape.result, results, next);
   });
@@ -121,12 +119,6 @@ Result<Literal> LocalExecutable::Run(Span<Literal> arguments, const RunOptions& 
     return Run(std::span<const Literal* const>(pointers), options);
   });
 }
-
-struct LocalClient::Impl {
-  std::shared_ptr<Client> client;
-  std::shared_ptr<ThreadPool> threads;
-  DeviceInfo device;
-};
 
 LocalClient::LocalClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LocalClient::LocalClient(LocalClient&&) noexcept = default;
@@ -147,8 +139,13 @@ Result<LocalClient> LocalClient::Create(std::string_view selector, const ClientO
   return WithoutExceptions([&]() -> Result<LocalClient> {
     auto impl = std::make_unique<Impl>();
     KRAFLA_ASSIGN(impl->threads, ThreadsOf(options));
+    if (options.memory_limit < 0)
+      return InvalidArgument("ClientOptions::memory_limit is {}; it is a number of bytes, or 0 for no limit.",
+                             options.memory_limit);
+    impl->budget = std::make_shared<MemoryBudget>(options.memory_limit);
     KRAFLA_ASSIGN(impl->client, Client::Create(selector, options));
     impl->device = Brief(impl->client->device());
+    if (IsLogged()) Log(LogLevel::kInfo, Format("Programs run on {}.", impl->device.description));
     return LocalClient(std::move(impl));
   });
 }
@@ -159,9 +156,7 @@ Result<LocalExecutable> LocalClient::Compile(const XlaComputation& computation, 
   return WithoutExceptions([&]() -> Result<LocalExecutable> {
     auto impl = std::make_unique<LocalExecutable::Impl>();
     KRAFLA_ASSIGN(impl->shape, computation.GetProgramShape());
-    CompileOptions compile = ToInternal(options);
-    compile.threads = impl_->threads;
-    KRAFLA_ASSIGN(impl->executable, impl_->client->Compile(computation.module()->Clone(), compile));
+    KRAFLA_ASSIGN(impl->executable, impl_->Compile(computation, options, {}));
     impl->report = ReportOf(*impl->executable);
     return LocalExecutable(std::move(impl));
   });

@@ -6,28 +6,10 @@
 #include <utility>
 
 #include "api/front_end.h"
+#include "ir/value_names.h"
 
 namespace krafla {
 namespace {
-
-// The value of `key` in metadata as HLO text writes it: op_name="jit(f)/dot" source_file="f.py" source_line=12.
-std::string MetadataValue(std::string_view metadata, std::string_view key) {
-  for (std::size_t at = 0; (at = metadata.find(key, at)) != std::string_view::npos; at += key.size()) {
-    const std::size_t value = at + key.size();
-    const bool begins = at == 0 || metadata[at - 1] == ' ' || metadata[at - 1] == ',';
-    if (!begins || value >= metadata.size() || metadata[value] != '=') continue;
-    std::string_view rest = metadata.substr(value + 1);
-    if (!rest.starts_with('"')) return std::string(rest.substr(0, rest.find_first_of(" ,}")));
-    rest.remove_prefix(1);
-    std::string out;
-    for (std::size_t i = 0; i < rest.size() && rest[i] != '"'; ++i) {
-      if (rest[i] == '\\' && i + 1 < rest.size()) ++i;
-      out += rest[i];
-    }
-    return out;
-  }
-  return "";
-}
 
 void DescribeOrigin(const Instruction* instruction, ProfiledStep& out) {
   if (instruction == nullptr) return;

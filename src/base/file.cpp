@@ -117,4 +117,18 @@ Result<std::string> ReadFile(const std::string& path) {
 
 Result<std::string> ReadStandardInput() { return ReadToEnd(os::kStandardInput, "standard input", kFirstRead, -1); }
 
+Result<MappedFile> MappedFile::Open(const std::string& path) {
+  KRAFLA_ASSIGN(const InputFile file, InputFile::Open(path));
+  const auto size = static_cast<std::size_t>(file.size());
+  if (size == 0) return MappedFile({});
+  const void* data = os::MapToRead(file.descriptor_, size);
+  if (data == nullptr)
+    return ResourceExhausted("{} of {} bytes cannot be mapped: {}.", path, size, std::strerror(errno));
+  return MappedFile({static_cast<const char*>(data), size});
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) os::Unmap(bytes_.data(), bytes_.size());
+}
+
 }  // namespace krafla

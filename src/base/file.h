@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "krafla/status.h"
@@ -40,6 +41,7 @@ class InputFile {
   // A pipe has no size: -1.
   static Result<InputFile> OpenFileOrPipe(const std::string& path, bool takes_pipe);
   friend Result<std::string> ReadFile(const std::string& path);
+  friend class MappedFile;
 
   std::string path_;
   int descriptor_ = -1;
@@ -49,6 +51,23 @@ class InputFile {
 // All of a regular file, or of a pipe that somebody writes to (a shell's <(..)). RESOURCE_EXHAUSTED for more than the
 // host has memory for.
 Result<std::string> ReadFile(const std::string& path);
+// A regular file in memory, read as it is looked at. Whoever cuts it short meanwhile ends the process that looks there
+// (SIGBUS), as with every mapping.
+class MappedFile {
+ public:
+  static Result<MappedFile> Open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MappedFile();
+  std::string_view bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
+  std::string_view bytes_;
+};
 // All of standard input.
 Result<std::string> ReadStandardInput();
 

@@ -2,6 +2,7 @@
 #include "base/host_blocks.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <mutex>
 #include <new>
@@ -9,6 +10,7 @@
 
 #include "base/host_memory.h"
 #include "base/system.h"
+#include "krafla/hooks.h"
 
 namespace krafla {
 namespace {
@@ -40,6 +42,28 @@ bool IsKept(std::size_t size) { return kKeeps && size >= kKeptBytesFrom && size 
 // Large pages for large blocks, as NumPy does for arrays from here on: what goes through memory once, as a product of a
 // vector with a matrix does, otherwise waits for the page tables as well (15 % of its time on a Zen 4).
 constexpr std::size_t kLargePagesFrom = std::size_t{4} << 20;
+
+// Set before the first block is taken, and never again.
+struct Source {
+  ArrayAllocator allocator;
+  std::atomic<bool> is_used = false;
+};
+Source& TheSource() {
+  static Source* source = new Source;
+  return *source;
+}
+
+void* FromSource(std::size_t size) {
+  Source& source = TheSource();
+  if (!source.is_used.load(std::memory_order_relaxed)) source.is_used = true;
+  if (source.allocator.allocate == nullptr) return ::operator new(size, kAlignment, std::nothrow);
+  return source.allocator.allocate(size, AlignedBytes::kAlignment, source.allocator.user);
+}
+void ToSource(void* data, std::size_t size) noexcept {
+  const ArrayAllocator& allocator = TheSource().allocator;
+  if (allocator.release == nullptr) return ::operator delete(data, kAlignment);
+  allocator.release(data, size, AlignedBytes::kAlignment, allocator.user);
+}
 
 struct Block {
   std::byte* data;
@@ -76,12 +100,12 @@ class KeptBlocks {
         blocks_.erase(blocks_.begin());
         counts_.kept_bytes -= oldest.capacity;
       }
-      ::operator delete(oldest.data, kAlignment);
+      ToSource(oldest.data, oldest.capacity);
     }
   }
   void Drop() {
     const std::lock_guard lock(mutex_);
-    for (const Block& b : blocks_) ::operator delete(b.data, kAlignment);
+    for (const Block& b : blocks_) ToSource(b.data, b.capacity);
     blocks_.clear();
     counts_.kept_bytes = 0;
   }
@@ -117,10 +141,10 @@ std::byte* TakeHostBlock(std::size_t size) {
   if (IsKept(size))
     if (std::byte* kept = Kept().Take(capacity)) return kept;
   if (size >= kCountedHostBytes) ClaimHostBytes(size);
-  void* data = ::operator new(capacity, kAlignment, std::nothrow);
+  void* data = FromSource(capacity);
   if (data == nullptr) {
     DropKeptBlocks();
-    data = ::operator new(capacity, kAlignment, std::nothrow);
+    data = FromSource(capacity);
   }
   if (data != nullptr) {
     if (capacity >= kLargePagesFrom) os::AskForLargePages(data, capacity);
@@ -132,8 +156,19 @@ std::byte* TakeHostBlock(std::size_t size) {
 
 void ReturnHostBlock(std::byte* data, std::size_t size) noexcept {
   if (IsKept(size) && Kept().Keep({data, CapacityFor(size)})) return;
-  ::operator delete(data, kAlignment);
+  ToSource(data, IsKept(size) ? CapacityFor(size) : size);
   if (size >= kCountedHostBytes) ReturnHostBytes(size);
+}
+
+Result<> SetArrayAllocator(const ArrayAllocator& allocator) {
+  if (allocator.allocate == nullptr || allocator.release == nullptr)
+    return InvalidArgument("A ArrayAllocator needs both of its functions, allocate and release.");
+  Source& source = TheSource();
+  if (source.is_used)
+    return FailedPrecondition(
+        "Memory has been allocated already: set the allocator before anything else of krafla is called.");
+  source.allocator = allocator;
+  return {};
 }
 
 }  // namespace krafla

@@ -217,7 +217,8 @@ void PipelineStore::BuildAll(std::size_t count, const std::function<void(std::si
 }
 
 Result<std::vector<std::shared_ptr<Pipeline>>> PipelineStore::Create(std::span<const KernelCode> kernels,
-                                                                     PipelineCounts* counts, ThreadPool* threads) {
+                                                                     PipelineCounts* counts, ThreadPool* threads,
+                                                                     const std::function<void(int, int)>& progress) {
   KRAFLA_TRY(device_.Alive());
   PipelineCounts unused;
   PipelineCounts& count = counts != nullptr ? *counts : unused;
@@ -243,10 +244,15 @@ Result<std::vector<std::shared_ptr<Pipeline>>> PipelineStore::Create(std::span<c
 
   std::vector<Built> built(missing.size());
   std::atomic<bool> has_failed = false;  // and with it the batch
+  std::mutex telling;
+  int done = 0;
   const auto build = [&](std::size_t j) {
     if (has_failed) return;
     built[j] = Build(kernels[missing[j]], layouts[missing[j]].pipeline);
     if (built[j].result != VK_SUCCESS) has_failed = true;
+    if (!progress) return;
+    const std::lock_guard one_at_a_time(telling);
+    progress(++done, static_cast<int>(missing.size()));
   };
   try {
     BuildAll(missing.size(), build, threads);

@@ -78,10 +78,10 @@ class PipelineStore {
 
   // One pipeline a kernel, in order. An error names the kernel; none of the batch is kept then. `threads`: whose number
   // of threads the driver is called by, or, where they are the application's own, which; null: as many as
-  // DeviceOptions::pipeline_threads says.
+  // DeviceOptions::pipeline_threads says. `progress`: told of each that is made, the `done`-th of `total`.
   Result<std::vector<std::shared_ptr<Pipeline>>> Create(std::span<const KernelCode> kernels,
-                                                        PipelineCounts* counts = nullptr,
-                                                        ThreadPool* threads = nullptr);
+                                                        PipelineCounts* counts = nullptr, ThreadPool* threads = nullptr,
+                                                        const std::function<void(int, int)>& progress = {});
 
  private:
   using Key = std::pair<uint64_t, uint64_t>;

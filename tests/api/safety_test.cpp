@@ -13,7 +13,7 @@
 #include "api_fixture.h"
 #include "base/run_limit.h"
 #include "krafla/custom_call.h"
-#include "krafla/krafla.h"
+#include "krafla/krafla.hpp"
 
 namespace krafla::testing {
 namespace {

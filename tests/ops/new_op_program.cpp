@@ -12,7 +12,7 @@
 #include "evaluator/evaluator.h"
 #include "ir/module.h"
 #include "ir/opcode.h"
-#include "krafla/krafla.h"
+#include "krafla/krafla.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "krafla/krafla.h"
+#include "krafla/krafla.hpp"
 
 namespace krafla {
 namespace {

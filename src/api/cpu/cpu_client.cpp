@@ -40,7 +40,7 @@ class CpuClient : public Client {
                                                    options.transfers != nullptr ? options.transfers : transfers_);
     KRAFLA_ASSIGN(std::unique_ptr<Executable> out,
                   CpuExecutable::Create(std::move(plan), front_end.interface(), std::move(report), device_.description,
-                                        std::move(services), options.threads));
+                                        std::move(services), options));
     return WithRunTimeSizes(std::move(out));
   }
 

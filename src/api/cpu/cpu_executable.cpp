@@ -8,16 +8,31 @@
 #include "plan/step_runner.h"
 
 namespace krafla {
+namespace {
+
+// How many runs may be under way beside one. Steps on the host ask for things in an order, and call functions that are
+// promised one call at a time; random numbers follow one another.
+int MostSpares(const plan::ProgramPlan& plan, const CompileOptions& options) {
+  const auto is_on_host = [](const plan::KernelPlan& k) { return std::holds_alternative<plan::HostKernel>(k.body); };
+  if (!plan.states.empty() || std::ranges::any_of(plan.kernels, is_on_host)) return 0;
+  if (options.concurrent_runs > 0) return options.concurrent_runs - 1;
+  return (options.threads != nullptr ? options.threads->threads() : ThreadPool::DefaultThreads()) - 1;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Executable>> CpuExecutable::Create(plan::ProgramPlan plan, EntryInterface interface,
                                                           CompileReport report, const std::string& description,
                                                           std::unique_ptr<HostServices> services,
-                                                          std::shared_ptr<ThreadPool> threads) {
+                                                          const CompileOptions& options) {
   std::unique_ptr<CpuExecutable> out(
-      new CpuExecutable(std::move(interface), std::move(report), description, std::move(services), std::move(threads)));
+      new CpuExecutable(std::move(interface), std::move(report), description, std::move(services), options.threads));
   Stopwatch emit;
-  KRAFLA_ASSIGN(out->plan_, CpuPlan::Create(std::move(plan),
-                                            {.pool = out->threads_, .evaluator = out->services_->evaluator_options()}));
+  KRAFLA_ASSIGN(out->plan_, CpuPlan::Create(std::move(plan), {.pool = out->threads_,
+                                                              .evaluator = out->services_->evaluator_options(),
+                                                              .progress = options.progress}));
+  out->most_spares_ = MostSpares(out->plan_->plan(), options);
+  out->spares_.reserve(static_cast<std::size_t>(out->most_spares_));
   out->report_.emit_ms = emit.Milliseconds();
   out->report_.device_instructions = out->report_.instructions;
   return out;
@@ -138,45 +153,98 @@ Result<std::vector<Literal>> CpuExecutable::TakeResults() {
   return std::exchange(results_, {});
 }
 
-Result<std::vector<std::shared_ptr<DeviceBuffer>>> CpuExecutable::RunOnBuffers(std::vector<DeviceArgument> arguments) {
+std::unique_ptr<CpuExecutable::Lane> CpuExecutable::TakeSpare() {
+  {
+    const std::lock_guard lock(spares_in_);
+    if (!spares_.empty()) {
+      std::unique_ptr<Lane> spare = std::move(spares_.back());
+      spares_.pop_back();
+      return spare;
+    }
+    if (spares_made_ == most_spares_) return nullptr;
+    ++spares_made_;
+  }
+  auto made = plan_->Another({.pool = threads_, .evaluator = services_->evaluator_options()});
+  if (!made) {  // for want of memory: its turn comes
+    const std::lock_guard lock(spares_in_);
+    --spares_made_;
+    return nullptr;
+  }
+  auto spare = std::make_unique<Lane>();
+  spare->own = std::move(*made);
+  spare->plan = spare->own.get();
+  return spare;
+}
+
+template <typename Work>
+Result<> CpuExecutable::OnLane(const RunLimit& limit, Work&& work) {
+  std::unique_lock turn(running_, std::try_to_lock);
+  if (!turn.owns_lock()) {
+    struct Back {
+      CpuExecutable& executable;
+      std::unique_ptr<Lane> lane;
+      ~Back() {
+        if (lane == nullptr) return;
+        const std::lock_guard lock(executable.spares_in_);
+        executable.spares_.push_back(std::move(lane));  // there is room for each
+      }
+    };
+    if (const Back spare{*this, TakeSpare()}; spare.lane != nullptr) return work(*spare.lane);
+    KRAFLA_ASSIGN(turn, TakeTurn(limit));
+  }
+  main_.plan = plan_.get();
+  services_->SetLimit(&limit);
+  return work(main_);
+}
+
+Result<> CpuExecutable::TryRunInPlace(std::span<const std::span<const std::byte>> arguments,
+                                      std::span<const std::span<std::byte>> results, const RunLimit& limit) {
+  return OnLane(limit, [&](Lane& lane) {
+    lane.arguments.clear();
+    for (const std::span<const std::byte>& a : arguments) lane.arguments.push_back(a.empty() ? nullptr : a.data());
+    lane.results.clear();
+    for (const std::span<std::byte>& r : results) lane.results.push_back(r.empty() ? nullptr : r.data());
+    return lane.plan->Run(lane.arguments, lane.results, limit);
+  });
+}
+
+Result<std::vector<std::shared_ptr<DeviceBuffer>>> CpuExecutable::RunOnBuffersWithin(
+    std::vector<DeviceArgument> arguments, const RunLimit& limit) {
   using Buffers = std::vector<std::shared_ptr<DeviceBuffer>>;
   return WithoutExceptions([&]() -> Result<Buffers> {
-    std::lock_guard lock(running_);
     KRAFLA_TRY(CheckBuffers(arguments, this->arguments()));
-    arguments_.clear();
-    results_.clear();
-    has_results_ = false;
     // What other devices have; a host's buffers are read where they are.
-    std::vector<std::shared_ptr<const Literal>> copies;
-    pointers_.clear();
+    std::vector<HostView> views;
     for (std::size_t a = 0; a < arguments.size(); ++a) {
-      const auto* here = dynamic_cast<const HostBuffer*>(arguments[a].buffer.get());
-      const Literal* literal = here != nullptr ? here->literal().get() : nullptr;
-      if (literal == nullptr) {
-        auto copy = arguments[a].buffer->ToLiteral();
-        if (!copy) return Failure(std::move(copy).error().WithContext(Format("in argument {}", a)));
-        literal = copies.emplace_back(std::move(*copy)).get();
-      }
-      pointers_.push_back(literal->bytes().empty() ? nullptr : literal->bytes().data());
+      auto view = arguments[a].buffer->View();
+      if (!view) return Failure(std::move(view).error().WithContext(Format("in argument {}", a)));
+      if (dynamic_cast<const HostBuffer*>(arguments[a].buffer.get()) != nullptr) view->owner = nullptr;
+      views.push_back(std::move(*view));
     }
     std::vector<std::shared_ptr<const Literal>> made;
-    result_pointers_.clear();
-    for (std::size_t r = 0; r < results().size(); ++r) {
-      const int alias = plan_->plan().result_aliases[r];
-      std::shared_ptr<const Literal> taken;
-      if (alias >= 0) taken = Overwritable(arguments, static_cast<std::size_t>(alias));
-      if (taken == nullptr) {
-        KRAFLA_ASSIGN(Literal fresh, Literal::CreateUninitialized(results()[r]));
-        taken = std::make_shared<const Literal>(std::move(fresh));
+    const Result<> run = OnLane(limit, [&](Lane& lane) -> Result<> {
+      if (&lane == &main_) {
+        arguments_.clear();
+        results_.clear();
+        has_results_ = false;
       }
-      // Literals are constant for those who share them, and nobody shares these.
-      result_pointers_.push_back(taken->bytes().empty() ? nullptr : const_cast<std::byte*>(taken->bytes().data()));
-      made.push_back(std::move(taken));
-    }
-    services_->SetLimit(limit_);
-    const Result<> run = plan_->Run(pointers_, result_pointers_, *limit_);
-    pointers_.clear();
-    result_pointers_.clear();
+      lane.arguments.clear();
+      for (const HostView& v : views) lane.arguments.push_back(v.bytes.empty() ? nullptr : v.bytes.data());
+      lane.results.clear();
+      for (std::size_t r = 0; r < results().size(); ++r) {
+        const int alias = plan_->plan().result_aliases[r];
+        std::shared_ptr<const Literal> taken;
+        if (alias >= 0) taken = Overwritable(arguments, static_cast<std::size_t>(alias));
+        if (taken == nullptr) {
+          KRAFLA_ASSIGN(Literal fresh, Literal::CreateUninitialized(results()[r]));
+          taken = std::make_shared<const Literal>(std::move(fresh));
+        }
+        // Literals are constant for those who share them, and nobody shares these.
+        lane.results.push_back(taken->bytes().empty() ? nullptr : const_cast<std::byte*>(taken->bytes().data()));
+        made.push_back(std::move(taken));
+      }
+      return lane.plan->Run(lane.arguments, lane.results, limit);
+    });
     for (DeviceArgument& a : arguments)
       if (a.donated) a.buffer->Release();
     KRAFLA_TRY(run);

@@ -17,11 +17,10 @@ namespace krafla {
 
 class CpuExecutable : public Executable {
  public:
-  // `threads`: of its kernels; null: those that all executables share.
   static Result<std::unique_ptr<Executable>> Create(plan::ProgramPlan plan, EntryInterface interface,
                                                     CompileReport report, const std::string& description,
                                                     std::unique_ptr<HostServices> services,
-                                                    std::shared_ptr<ThreadPool> threads);
+                                                    const CompileOptions& options);
 
   const std::vector<Shape>& arguments() const override { return plan_->plan().arguments; }
   const std::vector<Shape>& results() const override { return plan_->plan().results; }
@@ -33,7 +32,11 @@ class CpuExecutable : public Executable {
   Result<std::vector<Literal>> TakeResults() override;
   Result<RunProfile> Profile(int runs) override;
   bool TellsSteps() const override { return true; }
-  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override;
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffers(std::vector<DeviceArgument> arguments) override {
+    return RunOnBuffersWithin(std::move(arguments), *limit_);
+  }
+  Result<std::vector<std::shared_ptr<DeviceBuffer>>> RunOnBuffersWithin(std::vector<DeviceArgument> arguments,
+                                                                        const RunLimit& limit) override;
   Result<> Join(const EvaluatorHost* host, int64_t devices) override;
   Result<std::unique_ptr<Executable>> Another(const EvaluatorHost* host, int64_t devices) const override;
   const Module* module() const override { return plan_->plan().module.get(); }
@@ -58,6 +61,21 @@ class CpuExecutable : public Executable {
   static std::shared_ptr<const Literal> Overwritable(std::span<const DeviceArgument> arguments, std::size_t number);
   Result<> MakeResults();
 
+  // A plan with an arena of its own, for a run beside others.
+  struct Lane {
+    std::unique_ptr<CpuPlan> own;
+    CpuPlan* plan = nullptr;
+    std::vector<const std::byte*> arguments;
+    std::vector<std::byte*> results;
+  };
+  Result<> TryRunInPlace(std::span<const std::span<const std::byte>> arguments,
+                         std::span<const std::span<std::byte>> results, const RunLimit& limit) override;
+  // Calls work(lane) with a lane that nobody else has, main_ or a spare one.
+  template <typename Work>
+  Result<> OnLane(const RunLimit& limit, Work&& work);
+  // Null: there are as many as there may be, and all are in use.
+  std::unique_ptr<Lane> TakeSpare();
+
   std::unique_ptr<HostServices> services_;  // the plan's kernels point to it
   std::shared_ptr<ThreadPool> threads_;     // null: the shared ones
   std::unique_ptr<CpuPlan> plan_;
@@ -67,6 +85,11 @@ class CpuExecutable : public Executable {
   std::vector<const std::byte*> pointers_;
   std::vector<std::byte*> result_pointers_;
   bool has_results_ = false;
+  Lane main_;             // with plan_; of who has running_
+  int most_spares_ = 0;   // lanes beside main_
+  std::mutex spares_in_;  // of what follows
+  std::vector<std::unique_ptr<Lane>> spares_;
+  int spares_made_ = 0;
 };
 
 }  // namespace krafla

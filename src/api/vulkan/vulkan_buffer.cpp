@@ -15,12 +15,12 @@ struct Pages {
   uint64_t offset = 0;
 };
 
-// The pages that hold the literal, with whatever else is in the first and the last one, as a buffer that is only read;
+// The pages that hold the array, with whatever else is in the first and the last one, as a buffer that is only read;
 // nothing where the device cannot work in them.
-std::optional<Pages> Import(vk::Device& device, const std::shared_ptr<const Literal>& literal) {
+std::optional<Pages> Import(vk::Device& device, const HostView& view) {
   // Only where shaders run in the host's memory anyway: elsewhere each read would cross the bus.
   const DeviceProfile& profile = device.profile();
-  const std::span<const std::byte> bytes = literal->bytes();
+  const std::span<const std::byte> bytes = view.bytes;
   const uint64_t alignment = profile.limits.host_import_alignment;
   if (!profile.is_cpu || !profile.features.external_memory_host || alignment == 0 || bytes.size() < kImportFrom)
     return std::nullopt;
@@ -30,7 +30,7 @@ std::optional<Pages> Import(vk::Device& device, const std::shared_ptr<const Lite
   if (alignment > os::PageBytes()) return std::nullopt;
   if ((begin - first) % std::max<uint64_t>(16, profile.limits.min_storage_buffer_offset_alignment) != 0)
     return std::nullopt;
-  auto made = device.ImportHost(reinterpret_cast<void*>(first), last - first, literal);
+  auto made = device.ImportHost(reinterpret_cast<void*>(first), last - first, view.owner);
   if (!made) return std::nullopt;
   return Pages{std::move(*made), begin - first};
 }
@@ -41,20 +41,27 @@ uint64_t VulkanBuffer::BytesOf(const Shape& shape) {
   return std::max<uint64_t>(static_cast<uint64_t>(shape.byte_size()), 16);
 }
 
-Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::CopyOf(vk::Device& device, const Literal& literal) {
+Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::CopyOf(vk::Device& device, const Shape& shape,
+                                                           std::span<const std::byte> bytes) {
   KRAFLA_ASSIGN(std::shared_ptr<vk::Buffer> memory,
-                device.AllocateRecycled(BytesOf(literal.shape()), /*idle=*/true, "an argument"));
-  if (!literal.bytes().empty()) KRAFLA_TRY(device.Upload(*memory, 0, literal.bytes()));
-  return std::make_shared<VulkanBuffer>(literal.shape(), std::move(memory));
+                device.AllocateRecycled(BytesOf(shape), /*idle=*/true, "an argument"));
+  if (!bytes.empty()) KRAFLA_TRY(device.Upload(*memory, 0, bytes));
+  return std::make_shared<VulkanBuffer>(shape, std::move(memory));
+}
+
+Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::Of(vk::Device& device, const Shape& shape, const HostView& view) {
+  std::optional<Pages> pages = Import(device, view);
+  if (!pages) return CopyOf(device, shape, view.bytes);
+  auto out = std::make_shared<VulkanBuffer>(shape, std::move(pages->memory));
+  out->offset_ = pages->offset;
+  out->host_ = view;
+  return out;
 }
 
 Result<std::shared_ptr<VulkanBuffer>> VulkanBuffer::Of(vk::Device& device,
                                                        const std::shared_ptr<const Literal>& literal) {
-  std::optional<Pages> pages = Import(device, literal);
-  if (!pages) return CopyOf(device, *literal);
-  auto out = std::make_shared<VulkanBuffer>(literal->shape(), std::move(pages->memory));
-  out->offset_ = pages->offset;
-  out->literal_ = literal;
+  KRAFLA_ASSIGN(std::shared_ptr<VulkanBuffer> out, Of(device, literal->shape(), {literal->bytes(), literal}));
+  if (out->host_.owner != nullptr) out->literal_ = literal;
   return out;
 }
 
@@ -85,6 +92,7 @@ Result<std::shared_ptr<const Literal>> VulkanBuffer::ToLiteral() const {
 
 Result<HostView> VulkanBuffer::View() const {
   KRAFLA_TRY(Wait());
+  if (host_.owner != nullptr) return host_;
   if (memory_->host() == nullptr || !memory_->host_cached()) return DeviceBuffer::View();
   KRAFLA_TRY(memory_->device().PrepareHostRead(*memory_));
   return HostView{{memory_->host() + offset_, static_cast<std::size_t>(shape_.byte_size())}, memory_};
@@ -99,6 +107,7 @@ Result<uint64_t> VulkanBuffer::Address() const {
 void VulkanBuffer::Release() {
   memory_.reset();
   literal_.reset();
+  host_ = {};
 }
 
 }  // namespace krafla

@@ -17,8 +17,10 @@ class VulkanBuffer final : public DeviceBuffer {
 
   // Bytes of device memory that an array takes.
   static uint64_t BytesOf(const Shape& shape);
-  static Result<std::shared_ptr<VulkanBuffer>> CopyOf(vk::Device& device, const Literal& literal);
-  // In the literal's own pages where the device works in the host's memory and they suit it, else a copy.
+  static Result<std::shared_ptr<VulkanBuffer>> CopyOf(vk::Device& device, const Shape& shape,
+                                                      std::span<const std::byte> bytes);
+  // In the array's own pages where the device works in the host's memory and they suit it, else a copy.
+  static Result<std::shared_ptr<VulkanBuffer>> Of(vk::Device& device, const Shape& shape, const HostView& view);
   static Result<std::shared_ptr<VulkanBuffer>> Of(vk::Device& device, const std::shared_ptr<const Literal>& literal);
 
   const Shape& shape() const override { return shape_; }
@@ -33,8 +35,8 @@ class VulkanBuffer final : public DeviceBuffer {
   // Null once donated.
   const std::shared_ptr<vk::Buffer>& memory() const { return memory_; }
   uint64_t offset() const { return offset_; }
-  // Whether a run that it is donated to may write to its memory: not where that is a literal's, or somebody reads it.
-  bool IsOverwritable() const { return literal_ == nullptr && memory_.use_count() == 1; }
+  // Whether a run that it is donated to may write to its memory: not where that is the host's, or somebody reads it.
+  bool IsOverwritable() const { return host_.owner == nullptr && memory_.use_count() == 1; }
 
  private:
   Result<> CheckThere() const;
@@ -42,7 +44,8 @@ class VulkanBuffer final : public DeviceBuffer {
   Shape shape_;
   std::shared_ptr<vk::Buffer> memory_;
   uint64_t offset_ = 0;
-  std::shared_ptr<const Literal> literal_;  // whose pages `memory_` is
+  HostView host_;                           // the array, where `memory_` is pages of the host
+  std::shared_ptr<const Literal> literal_;  // that it is, if it is one
 };
 
 }  // namespace krafla

@@ -56,6 +56,20 @@ class VulkanClient : public Client {
     });
   }
 
+  Result<std::shared_ptr<DeviceBuffer>> ViewOnDevice(const Shape& shape, HostView view) override {
+    return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
+      KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, CurrentDevice());
+      return VulkanBuffer::Of(*device, shape, view);
+    });
+  }
+
+  Result<std::shared_ptr<DeviceBuffer>> CopyToDevice(const Shape& shape, std::span<const std::byte> bytes) override {
+    return WithoutExceptions([&]() -> Result<std::shared_ptr<DeviceBuffer>> {
+      KRAFLA_ASSIGN(std::shared_ptr<vk::Device> device, CurrentDevice());
+      return VulkanBuffer::CopyOf(*device, shape, bytes);
+    });
+  }
+
   std::vector<std::string> TakeValidationMessages() override { return instance_->TakeValidationMessages(); }
 
   Result<std::shared_ptr<vk::Device>> CurrentDevice() {
@@ -130,6 +144,7 @@ class VulkanClient : public Client {
   Result<std::shared_ptr<vk::Device>> NewDevice(const DeviceProfile& profile) {
     vk::DeviceOptions options;
     options.wait_limit = options_.wait_limit;
+    options.cache_dir = options_.cache_folder;
     return vk::Device::Create(instance_, physical_, profile, std::move(options));
   }
 

@@ -61,7 +61,7 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::Create(std::shared_ptr<vk:
   out->report_.emit_ms = emit.Milliseconds();
   Stopwatch pipelines;
   KRAFLA_TRY(out->AllocateBuffers());
-  KRAFLA_TRY(out->CreatePipelines());
+  KRAFLA_TRY(out->CreatePipelines(options));
   KRAFLA_TRY(out->BuildProgram());
   // The other members of a group are made from it, and profiles name it.
   if (!options.for_group && !options.for_profile) out->DropWhatIsCompiled();
@@ -157,7 +157,7 @@ Result<> VulkanExecutable::AllocateBuffers() {
   return {};
 }
 
-Result<> VulkanExecutable::CreatePipelines() {
+Result<> VulkanExecutable::CreatePipelines(const CompileOptions& options) {
   std::vector<vk::KernelCode> code;
   const std::vector<std::string>& entry_points = shared_->kernels.entry_points;
   const auto add = [&](spirv::EmittedKernel& kernel, const std::string& name) -> vk::KernelCode& {
@@ -193,7 +193,7 @@ Result<> VulkanExecutable::CreatePipelines() {
     }
   }
   vk::PipelineCounts counts;
-  KRAFLA_ASSIGN(pipelines_, device_->pipelines().Create(code, &counts, threads_.get()));
+  KRAFLA_ASSIGN(pipelines_, device_->pipelines().Create(code, &counts, threads_.get(), options.progress));
   report_.pipelines_compiled = counts.compiled;
   report_.pipelines_cached = counts.from_cache + counts.reused;
   return {};

@@ -116,7 +116,7 @@ class VulkanExecutable : public Executable {
         pipelines_(shared_->pipelines) {}
   Result<> CompileHostKernels();
   Result<> AllocateBuffers();
-  Result<> CreatePipelines();
+  Result<> CreatePipelines(const CompileOptions& options);
   Result<> BuildProgram();
   Result<> BuildNodes(const plan::StepList& steps, NodeList& nodes);
   std::vector<vk::ProgramBuffer> ProgramBuffers() const;
@@ -165,6 +165,8 @@ class VulkanExecutable : public Executable {
   // From slots_ to slots_; not to the end.
   Result<> RunProgram();
   Result<> Submit(vk::Program& program);
+  Result<> TryRunInPlace(std::span<const std::span<const std::byte>> arguments,
+                         std::span<const std::span<std::byte>> results, const RunLimit& limit) override;
   class StepDevice;
   Result<> RunHost(const HostNode& node);
   Result<uint32_t> ReadWord(const plan::Slice& slice, int bytes);

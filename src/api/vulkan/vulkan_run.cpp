@@ -18,7 +18,8 @@ Result<> VulkanExecutable::PlaceArguments(std::span<const Literal* const> litera
   std::vector<std::shared_ptr<VulkanBuffer>> placed;
   for (std::size_t a = 0; a < literals.size(); ++a) {
     if (a < before.size()) before[a].reset();
-    auto made = shared.empty() ? VulkanBuffer::CopyOf(*device_, *literals[a]) : VulkanBuffer::Of(*device_, shared[a]);
+    auto made = shared.empty() ? VulkanBuffer::CopyOf(*device_, plan_.arguments[a], literals[a]->bytes())
+                               : VulkanBuffer::Of(*device_, shared[a]);
     if (!made) return Failure(std::move(made).error().WithContext(Format("in argument {}", a)));
     placed.push_back(std::move(*made));
   }
@@ -66,6 +67,24 @@ Result<> VulkanExecutable::Execute() {
     has_results_ = true;
     return {};
   });
+}
+
+Result<> VulkanExecutable::TryRunInPlace(std::span<const std::span<const std::byte>> arguments,
+                                         std::span<const std::span<std::byte>> results, const RunLimit& limit) {
+  KRAFLA_ASSIGN(const auto turn, TakeTurn(limit));
+  const Limited limited(*this, limit);
+  arguments_.clear();
+  std::vector<std::shared_ptr<VulkanBuffer>> placed;
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    auto made = VulkanBuffer::CopyOf(*device_, plan_.arguments[a], arguments[a]);
+    if (!made) return Failure(std::move(made).error().WithContext(Format("in argument {}", a)));
+    placed.push_back(std::move(*made));
+  }
+  arguments_ = std::move(placed);
+  KRAFLA_TRY(Execute());
+  for (std::size_t r = 0; r < results.size(); ++r)
+    if (!results[r].empty()) KRAFLA_TRY(device_->Download(*results_[r], 0, results[r]));
+  return {};
 }
 
 Result<std::vector<Literal>> VulkanExecutable::Results() {

@@ -80,6 +80,7 @@ Result<> CpuPlan::Configure(const Options& options) {
     }
     scratch = std::max(scratch, kernels_[k]->scratch_bytes());
     most_bindings = std::max(most_bindings, kernel.bindings.size());
+    if (options.progress) options.progress(static_cast<int>(k) + 1, static_cast<int>(plan_->kernels.size()));
   }
   try {
     // Not filled: what no run touches takes no memory, and a large arena would take seconds.

@@ -29,6 +29,8 @@ class CpuPlan {
     int threads = 0;                             // else than 0: a pool of its own
     std::shared_ptr<ThreadPool> pool = nullptr;  // null: the one that all executables share
     EvaluatorOptions evaluator = {};             // its host, if any, must outlive the executable
+    // Told of kernels made ready, the `done`-th of `total`.
+    std::function<void(int done, int total)> progress = {};
   };
   static Result<std::unique_ptr<CpuPlan>> Create(plan::ProgramPlan plan, const Options& options);
   // Another executable of the same program, with memory and options of its own. The two may run at once. It uses no

@@ -36,7 +36,7 @@ class ReduceRun final : public CpuKernel {
     std::byte* memory = nullptr;
     std::span<std::byte* const> bindings;
     TileGrid::Tile row_tile, element_tile;
-    Dims origin;
+    InlineVector<int64_t, 12> origin;  // of both: a reduction allocates nothing
     int64_t lanes = 1, since_look = 0;
     bool is_stopped = false;
   };

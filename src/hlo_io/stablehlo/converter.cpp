@@ -2,8 +2,11 @@
 // Functions, and what every operation shares.
 #include "hlo_io/stablehlo/converter.h"
 
+#include <algorithm>
+
 #include "hlo_io/check_rule.h"
 #include "hlo_io/hlo_text/lexer.h"
+#include "ir/value_names.h"
 
 namespace krafla::stablehlo {
 namespace {
@@ -16,8 +19,8 @@ std::string Place(const Op& op) {
 }
 
 // What the text of a module would say of where an operation is from.
-std::string MetadataOf(const Op& op) {
-  return op.op_name.empty() ? std::string() : Format("op_name=\"{}\"", hlo_text::Escape(op.op_name));
+std::string OpNameMetadata(std::string_view name) {
+  return name.empty() ? std::string() : Format("op_name=\"{}\"", hlo_text::Escape(name));
 }
 
 // What the program's writer adds to an operation, as the text of a module has it.
@@ -141,7 +144,7 @@ Result<> Converter::Emit(const Op& op, Body& body, Opcode opcode, std::vector<In
   KRAFLA_ASSIGN(Instruction * made, AddInferred(*body.computation, opcode, std::move(operands), std::move(attributes),
                                                 std::move(called), open ? nullptr : &declared));
   InstructionMetadata metadata;
-  metadata.metadata = MetadataOf(op);
+  metadata.metadata = OpNameMetadata(op.op_name);
   metadata.frontend_attributes = FrontendAttributesOf(op);
   if (!metadata.metadata.empty() || !metadata.frontend_attributes.empty()) made->set_metadata(std::move(metadata));
   if (open) {
@@ -213,8 +216,16 @@ Result<std::unique_ptr<Module>> Converter::Convert() {
   return std::move(module_);
 }
 
-// Aliases and donors, which arguments say of themselves.
+// What arguments and results say of themselves: names of results, aliases and donors.
 Result<> Converter::EntryAttributes(const Op& func) {
+  if (AttributeRef results = func.Find("res_attrs"); results != nullptr && !conversion_.arrays_only) {
+    std::vector<std::string> names;
+    for (const AttributeRef result : results->elements) {
+      const AttributeRef info = Entry(result, "jax.result_info");
+      names.push_back(info != nullptr && info->kind == Kind::kString ? info->text : std::string());
+    }
+    if (std::ranges::any_of(names, [](const std::string& n) { return !n.empty(); })) SetResultNames(*module_, names);
+  }
   AttributeRef arguments = func.Find("arg_attrs");
   if (arguments == nullptr) return {};
   const bool tuple = module_->entry()->root()->shape().IsTuple();
@@ -274,7 +285,7 @@ Result<Computation*> Converter::ConvertFunction(const Op& func, bool is_entry) {
           AddParameter(*body.computation, parameters++, std::move(*shape), hlo_text::NameFrom(given));
       if (!given.empty()) {
         InstructionMetadata metadata;
-        metadata.metadata = Format("op_name=\"{}\"", hlo_text::Escape(given));
+        metadata.metadata = OpNameMetadata(given);
         parameter->set_metadata(std::move(metadata));
       }
       body.values[argument] = parameter;

@@ -106,7 +106,11 @@ Result<> TextParser::ParseArguments(std::vector<ValueId>& out, std::vector<Attri
     dictionary.kind = Attribute::Kind::kDictionary;
     if (lex_.Is('{')) { KRAFLA_ASSIGN(dictionary.entries, ParseDictionary()); }
     if (attributes != nullptr) attributes->push_back(Keep(std::move(dictionary)));
+    // What the source calls it, unless its location says better.
+    const bool is_numbered =
+        name.text.starts_with("arg") || name.text.find_first_not_of("0123456789") == name.text.npos;
     KRAFLA_TRY(ParseArgumentLocation(id));
+    if (!is_numbered) tree_.names.emplace(id, std::string(name.text));
   } while (lex_.Accept(','));
   return lex_.Expect(')');
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <krafla/krafla.h>
+#include <krafla/krafla.hpp>
 
 #include <cstdio>
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a LocalClient is, for those who load programs and make buffers with it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "api/client.h"
+#include "krafla/local_client.h"
+#include "krafla/session.h"
+
+namespace krafla {
+
+// The bytes that a client may hold at once (ClientOptions::memory_limit).
+class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
+ public:
+  explicit MemoryBudget(int64_t limit) : limit_(limit) {}
+  bool IsLimited() const { return limit_ > 0; }
+
+  // A part of it, given back when it goes.
+  class Claim {
+   public:
+    Claim() = default;
+    Claim(std::shared_ptr<MemoryBudget> budget, int64_t bytes) : budget_(std::move(budget)), bytes_(bytes) {}
+    Claim(Claim&& other) noexcept : budget_(std::move(other.budget_)), bytes_(other.bytes_) {}
+    Claim& operator=(Claim&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    ~Claim() {
+      if (budget_ != nullptr) budget_->held_ -= bytes_;
+    }
+
+   private:
+    std::shared_ptr<MemoryBudget> budget_;
+    int64_t bytes_ = 0;
+  };
+  // RESOURCE_EXHAUSTED past the limit.
+  Result<Claim> Take(int64_t bytes, std::string_view what);
+
+ private:
+  const int64_t limit_;
+  std::atomic<int64_t> held_ = 0;
+};
+
+struct LocalClient::Impl {
+  std::shared_ptr<Client> client;
+  std::shared_ptr<ThreadPool> threads;
+  std::shared_ptr<MemoryBudget> budget;
+  DeviceInfo device;
+
+  // A program made ready for it; logged. `compile` has what LocalClient's callers cannot say.
+  Result<std::unique_ptr<Executable>> Compile(const XlaComputation& program, const BuildOptions& options,
+                                              CompileOptions compile) const;
+};
+
+struct Buffer::Impl {
+  std::shared_ptr<DeviceBuffer> buffer;
+  MemoryBudget::Claim claim;
+};
+
+BuildReport ReportOf(const Executable& executable);
+CompileOptions ToInternal(const BuildOptions& options);
+
+}  // namespace krafla
