@@ -275,7 +275,11 @@ TileShape ComputedOperand::PanelTile(const ElementProgram& program, int without)
 }
 
 TileShape ComputedOperand::SumsTile() const {
+  // Rows that follow each other in memory, and have their scale in common: those of the innermost dimension, if it has
+  // some.
   TileShape tile{.row_dim = LongestOf(Role::kDepth), .column_dim = LongestOf(Role::kLines)};
+  for (int d = 0; d < static_cast<int>(dims_.size()); ++d)
+    if (dims_[At(d)].role == Role::kDepth && ExtentOf(d) >= kRowsInTurn) tile.row_dim = d;
   tile.columns = ExtentOf(tile.column_dim);
   tile.rows = std::min(ExtentOf(tile.row_dim), kRowsInTurn);
   return tile;

@@ -82,6 +82,7 @@ class LaneBuilder {
   std::optional<Value> Converted(ElementType to, Value x);
   std::optional<Value> Rounded(Value x, ElementType storage);
   Value RoundedToOdd(Value x);
+  bool HasShortNans(int id, int depth = 4) const;
   int TotalOrderKey(int x);
   int QuietNanOf(int x, int number);
   std::optional<int> Simplified(const LaneNode& node) const;

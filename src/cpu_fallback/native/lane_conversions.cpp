@@ -48,6 +48,23 @@ std::optional<LaneBuilder::Value> LaneBuilder::Converted(ElementType to, Value x
   return Value{Add(to_width > from_width ? LaneOp::kExtend : LaneOp::kTruncate, to, x.node)};
 }
 
+// Whether the lower half of its bits is zero if it is a NaN: rounding to the upper half then carries none of them away.
+// A NaN that an operation gives has the bits of an operand's, or of the processor's own.
+bool LaneBuilder::HasShortNans(int id, int depth) const {
+  const LaneNode& n = node(id);
+  const auto has_zeros = [&](const LaneNode& bits, LaneOp op, uint64_t constant) {
+    return bits.op == op && bits.type == ElementType::kU32 && node(bits.b).op == LaneOp::kConstant &&
+           node(bits.b).bits == constant;
+  };
+  if (n.op == LaneOp::kIntToFloat) return true;
+  if (n.op == LaneOp::kConstant) return (n.bits & 0xffff) == 0 || HoldsNoNan(id);
+  if (n.op == LaneOp::kBitcast)
+    return has_zeros(node(n.a), LaneOp::kShl, 16) || has_zeros(node(n.a), LaneOp::kAnd, 0xffff0000u);
+  if (n.op == LaneOp::kAdd || n.op == LaneOp::kSub || n.op == LaneOp::kMul || n.op == LaneOp::kDiv)
+    return depth > 0 && HasShortNans(n.a, depth - 1) && HasShortNans(n.b, depth - 1);
+  return false;
+}
+
 // f64 to f32 rounded to odd: what is then rounded to a mantissa of at most 22 bits is rounded once (Boldo and
 // Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
 LaneBuilder::Value LaneBuilder::RoundedToOdd(Value x) {
@@ -78,6 +95,7 @@ std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType stor
     const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
     const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
     const int number = Bitcast(Add(LaneOp::kAnd, u, up, Constant(u, 0xffff0000u)), f);
+    if (x.nans == Nans::kPending && HasShortNans(x.node)) return Value{number, Nans::kPending};
     // The rounding may carry a NaN's bits away.
     if (x.nans == Nans::kPending)
       return Value{Select(Compare(LaneOp::kEq, x.node, x.node), number, Constant(f, kNanF32))};

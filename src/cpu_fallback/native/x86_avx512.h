@@ -57,6 +57,7 @@ class Avx512Emitter {
     in_body_ = used_;
     row_places_of_.resize(graph.nodes.size());
     of_column_.resize(graph.nodes.size(), false);
+    is_fused_.resize(graph.nodes.size(), false);
   }
 
   void Run() {
@@ -123,6 +124,10 @@ class Avx512Emitter {
   void EmitSumsOfColumns(bool is_tail, int vectors);
   InstId AddOf(int node) const;
   void FindColumnValues();
+  void FindFusedProducts();
+  void AddUp(std::size_t store);
+  void StartFetching();
+  void FetchAhead(int vectors);
 
   // Registers.
   x86::Vec NewVector(int width) {
@@ -534,11 +539,13 @@ class Avx512Emitter {
   int lanes_ = 16;
   static constexpr int kVectors = 2;
   std::array<std::vector<Value>, kVectors> values_;
-  std::vector<bool> of_column_;                       // nodes that have the same values in all rows
-  std::vector<x86::Gp> starts_;                       // of streams, at the first row
-  std::array<std::vector<x86::Vec>, kVectors> sums_;  // of the rows, by store
-  std::size_t vector_ = 0;                            // the one that is being made
-  std::vector<bool> fixed_;                           // hoisted constants
+  std::vector<bool> of_column_;                        // nodes that have the same values in all rows
+  std::vector<x86::Gp> starts_;                        // of streams, at the first row
+  std::vector<std::pair<std::size_t, x86::Gp>> next_;  // streams, and how far behind these rows the next ones lie
+  std::vector<bool> is_fused_;                         // products that are multiplied when they are added up
+  std::array<std::vector<x86::Vec>, kVectors> sums_;   // of the rows, by store
+  std::size_t vector_ = 0;                             // the one that is being made
+  std::vector<bool> fixed_;                            // hoisted constants
   std::vector<x86::Gp> bases_, running_;
   x86::Gp streams_, rows_, columns_, index_;
   x86::KReg tail_, all_lanes_;

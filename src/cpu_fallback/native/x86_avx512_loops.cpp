@@ -82,6 +82,59 @@ void Avx512Emitter::FindColumnValues() {
   }
 }
 
+// Products that are only added up take no instruction of their own.
+void Avx512Emitter::FindFusedProducts() {
+  std::vector<int> uses(graph_.nodes.size(), 0);
+  for (const LaneNode& n : graph_.nodes)
+    for (int o : {n.a, n.b, n.c})
+      if (o >= 0) ++uses[static_cast<std::size_t>(o)];
+  for (const LaneStore& s : graph_.stores) ++uses[static_cast<std::size_t>(s.node)];
+  for (const LaneStore& s : graph_.stores) {
+    const auto id = static_cast<std::size_t>(s.node);
+    is_fused_[id] = At(s.node).op == LaneOp::kMul && IsFloat(TypeOf(s.node)) && uses[id] == 1 && in_body_[id] &&
+                    !fixed_[id] && !of_column_[id] && !IsRowValue(id);
+  }
+}
+
+void Avx512Emitter::AddUp(std::size_t store) {
+  const LaneStore& s = graph_.stores[store];
+  const x86::Vec sum = sums_[vector_][store];
+  if (!is_fused_[static_cast<std::size_t>(s.node)]) return Emit(AddOf(s.node), sum, sum, Register(s.node));
+  const LaneNode& product = At(s.node);
+  Emit(WidthOf(product.type) == 8 ? Inst::kIdVfmadd231pd : Inst::kIdVfmadd231ps, sum, Register(product.a),
+       RegisterOrMemory(product.b));
+}
+
+// The rows that follow these ones are fetched into the L2 cache: many streams that each end soon are more than the
+// processor foresees (kernels/gemv.cpp).
+void Avx512Emitter::StartFetching() {
+  for (std::size_t s = 0; s < bases_.size(); ++s) {
+    const LaneStream& stream = graph_.streams[s];
+    const bool is_dense = stream.kind == LaneStream::Kind::kDense && !stream.same_rows;
+    const bool is_stored =
+        std::ranges::any_of(graph_.stores, [&](const LaneStore& store) { return store.stream == static_cast<int>(s); });
+    if (is_stored || (!is_dense && stream.kind != LaneStream::Kind::kInterleaved)) continue;
+    const x86::Gp behind = cc_.newInt64();
+    cc_.mov(behind, x86::ptr(streams_,
+                             static_cast<int32_t>(s * sizeof(StreamArgument) + offsetof(StreamArgument, row_stride))));
+    cc_.imul(behind, rows_);
+    next_.emplace_back(s, behind);
+  }
+}
+void Avx512Emitter::FetchAhead(int vectors) {
+  for (const auto& [s, behind] : next_) {
+    const LaneStream& stream = graph_.streams[s];
+    const bool is_dense = stream.kind == LaneStream::Kind::kDense;
+    const x86::Gp at = cc_.newIntPtr();
+    cc_.lea(at, x86::ptr(is_dense ? bases_[s] : running_[s], behind));
+    const int shift = std::countr_zero(static_cast<unsigned>(stream.width));
+    for (int ahead = 0; ahead < vectors * lanes_ * stream.stride * stream.width; ahead += 64) {
+      if (is_dense) cc_.prefetcht1(x86::ptr(at, index_, static_cast<uint32_t>(shift), ahead));
+      else cc_.prefetcht1(x86::ptr(at, ahead));
+    }
+  }
+}
+
 // Columns outside, rows inside: what is added up stays in registers for as many rows as there are.
 void Avx512Emitter::EmitSums() {
   for (const x86::Gp& base : bases_) {
@@ -89,6 +142,8 @@ void Avx512Emitter::EmitSums() {
     cc_.mov(starts_.back(), base);
   }
   FindColumnValues();
+  FindFusedProducts();
+  StartFetching();
   const asmjit::Label whole = cc_.newLabel(), rest = cc_.newLabel(), end = cc_.newLabel();
   const int vectors = HasManyPreds() ? 1 : kVectors;
   const x86::Gp next = cc_.newInt64();
@@ -146,6 +201,7 @@ void Avx512Emitter::EmitSumsOfColumns(bool is_tail, int vectors) {
   cc_.bind(row);
   StartRow();
   for (const auto& [stream, place] : places) cc_.add(running_[stream], place);
+  FetchAhead(vectors);
   Body(is_tail, vectors);
   EndRow();
   cc_.dec(left);
@@ -261,7 +317,7 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
       }
       ++region;
     }
-    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i] || of_column_[i]) continue;
+    if (i >= graph_.nodes.size() || !in_body_[i] || fixed_[i] || of_column_[i] || is_fused_[i]) continue;
     UseLanesOf(id);
     for (vector_ = 0; vector_ < static_cast<std::size_t>(vectors); ++vector_) EmitNode(id);
     vector_ = 0;
@@ -270,7 +326,7 @@ void Avx512Emitter::Body(bool is_tail, int vectors) {
     for (std::size_t n = 0; n < graph_.stores.size(); ++n) {
       const LaneStore& s = graph_.stores[n];
       if (!graph_.adds_rows) EmitStore(s);
-      else Emit(AddOf(s.node), sums_[vector_][n], sums_[vector_][n], Register(s.node));
+      else AddUp(n);
     }
   }
   vector_ = 0;
