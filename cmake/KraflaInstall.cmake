@@ -21,7 +21,9 @@ foreach(room IN LISTS whole)
   list(APPEND archives $<TARGET_FILE:${room}>)
 endforeach()
 target_link_options(libkrafla PRIVATE LINKER:--whole-archive ${archives} LINKER:--no-whole-archive)
-set_target_properties(libkrafla PROPERTIES LINK_DEPENDS "${archives}")
+set(map ${PROJECT_SOURCE_DIR}/cmake/krafla.map)
+target_link_options(libkrafla PRIVATE LINKER:--version-script=${map})
+set_target_properties(libkrafla PROPERTIES LINK_DEPENDS "${archives};${map}")
 
 install(TARGETS libkrafla EXPORT kraflaTargets COMPONENT sdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT sdk)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/krafla ${PROJECT_BINARY_DIR}/generated/include/krafla

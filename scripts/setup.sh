@@ -31,7 +31,7 @@ build_packages=(
 mesa_packages=(mesa-vulkan-drivers mesa-libgallium)
 test_packages=(
   vulkan-tools vulkan-validationlayers clang-19 libclang-rt-19-dev clang-format-19 clang-tidy-19 doxygen
-  python3 python3-venv binutils xz-utils
+  python3 python3-venv binutils xz-utils abigail-tools
 )
 swiftshader_dir=.cache/swiftshader
 
