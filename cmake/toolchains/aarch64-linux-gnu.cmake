@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# arm64 Linux with Debian's cross compiler. scripts/cross.sh aarch64 unpacks all of it below .cache/cross and passes
+# KRAFLA_CROSS, its folder; without that the compiler of the machine and its arm64 packages (multiarch) are taken.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES KRAFLA_CROSS)
+set(tools "")
+if(KRAFLA_CROSS)
+  set(tools ${KRAFLA_CROSS}/tools/usr/bin/)
+  set(CMAKE_SYSROOT ${KRAFLA_CROSS}/arm64)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${tools}qemu-aarch64 -L ${CMAKE_SYSROOT})
+else()
+  set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
+endif()
+set(CMAKE_C_COMPILER ${tools}aarch64-linux-gnu-gcc-14)
+set(CMAKE_CXX_COMPILER ${tools}aarch64-linux-gnu-g++-14)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+if(KRAFLA_CROSS)
+  set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+  set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+  set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+endif()

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# Windows x64 with mingw-w64 (the POSIX threads variant, which has std::thread). scripts/cross.sh mingw unpacks the
+# compiler below .cache/cross, builds the libraries that Debian has no mingw packages of, and passes KRAFLA_CROSS.
+set(CMAKE_SYSTEM_NAME Windows)
+set(CMAKE_SYSTEM_PROCESSOR x86_64)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES KRAFLA_CROSS)
+set(tools "")
+if(KRAFLA_CROSS)
+  set(tools ${KRAFLA_CROSS}/mingw/usr/bin/)
+  set(CMAKE_FIND_ROOT_PATH ${KRAFLA_CROSS}/w64 ${KRAFLA_CROSS}/mingw/usr/x86_64-w64-mingw32)
+endif()
+set(CMAKE_C_COMPILER ${tools}x86_64-w64-mingw32-gcc-posix)
+set(CMAKE_CXX_COMPILER ${tools}x86_64-w64-mingw32-g++-posix)
+set(CMAKE_RC_COMPILER ${tools}x86_64-w64-mingw32-windres)
+find_program(KRAFLA_WINE NAMES wine wine64)
+if(KRAFLA_WINE)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${KRAFLA_WINE})
+endif()
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
