@@ -15,7 +15,7 @@ target_include_directories(libkrafla PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # The rooms that define what the public headers declare go in whole; the others as far as those need them.
-set(whole krafla_base krafla_ir krafla_builder krafla_api)
+set(whole krafla_base krafla_ir krafla_builder krafla_onnx krafla_api)
 target_link_libraries(libkrafla PRIVATE ${whole})
 foreach(room IN LISTS whole)
   list(APPEND archives $<TARGET_FILE:${room}>)

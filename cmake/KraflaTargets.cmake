@@ -56,7 +56,7 @@ function(krafla_room name)
   endif()
   if(NOT name STREQUAL "base" AND NOT KRAFLA_SANITIZE)
     # Rooms that see the IR share its headers too, parsed once.
-    if(name MATCHES "^(ir|builder|hlo_io|recorded|evaluator|passes|plan|spirv_codegen|vk_runtime|api)$")
+    if(name MATCHES "^(ir|builder|hlo_io|onnx|recorded|evaluator|passes|plan|spirv_codegen|vk_runtime|api)$")
       # They run once a program, or wait for a driver: -O1 saves more time in every build than it costs in any run.
       target_compile_options(krafla_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
       target_precompile_headers(krafla_${name} REUSE_FROM krafla_ir_headers_once)

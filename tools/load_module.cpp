@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "hlo_io/read_module.h"
+#include "krafla/onnx.h"
 
 namespace krafla::cli {
 namespace {
@@ -81,14 +82,21 @@ Result<std::unique_ptr<Module>> LoadModule(const std::string& path, const std::v
     const std::string name = parsed.first;
     if (!sizes.insert(std::move(parsed)).second) return InvalidArgument("'{}' has two shapes.", name);
   }
+  const OnnxOptions onnx{.shapes = {sizes.begin(), sizes.end()}, .dimensions = {}, .constants = {}, .progress = {}};
   if (path == "-") {
     KRAFLA_ASSIGN(const std::string bytes, ReadStandardInput());
-    return ReadModule(bytes, "standard input", sizes);
+    if (!LooksLikeOnnx(bytes)) return ReadModule(bytes, "standard input", sizes);
+    KRAFLA_ASSIGN(const OnnxModel model, ImportOnnx(bytes, onnx));
+    return model.computation.module()->Clone();
   }
   std::string file = path;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) { KRAFLA_ASSIGN(file, FileIn(path)); }
   KRAFLA_ASSIGN(const std::string bytes, ReadFile(file));
+  if (LooksLikeOnnx(bytes)) {  // by its path: weights may lie beside it
+    KRAFLA_ASSIGN(const OnnxModel model, ImportOnnxFile(file, onnx));
+    return model.computation.module()->Clone();
+  }
   return ReadModule(bytes, file, sizes);
 }
 

@@ -12,6 +12,7 @@
 #include "compare.h"
 #include "environment.h"
 #include "explain.h"
+#include "import.h"
 #include "inspect.h"
 #include "shell.h"
 
@@ -63,6 +64,7 @@ struct Commands {
   CompareCommand compare;
   InspectCommand inspect;
   EnvironmentOptions environment;
+  ImportCommand import;
   bool markdown = false, probe = false;
   std::string shell;
 
@@ -85,6 +87,7 @@ struct Commands {
     inspect.AddTo(app, code);
     explain.AddTo(app, code);
     compare.AddTo(app, code);
+    import.AddTo(app, code);
     AddTune(app);
     AddOpt(app);
     cmd = app.add_subcommand("ops", "list every operation, its types and where it runs on this device");

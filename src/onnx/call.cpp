@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/call.h"
+
+#include "onnx/importer.h"
+
+namespace krafla::onnx {
+
+const Value& Call::ValueOf(std::size_t i) const {
+  if (!Has(i)) Reject("Input {} is missing.", i);
+  return *inputs_[i];
+}
+XlaOp Call::In(std::size_t i) {
+  const Value& value = ValueOf(i);
+  if (most_elements_ >= 0 && (value.literal == nullptr || value.shape.element_count() > most_elements_)) throw NotKnown{};
+  if (!ops_[i].valid()) ops_[i] = Importer::Materialize(b, value);
+  return ops_[i];
+}
+const Shape& Call::ShapeOf(std::size_t i) const { return ValueOf(i).shape; }
+const Literal& Call::Known(std::size_t i, std::string_view what) const {
+  const Value& value = ValueOf(i);
+  if (value.literal == nullptr)
+    Refuse("Input {} ('{}'), {}, depends on the data; it has to be known while importing.", i, node.inputs[i], what);
+  return *value.literal;
+}
+Ints Call::KnownInts(std::size_t i, std::string_view what) const { return IntsOf(Known(i, what)); }
+std::vector<double> Call::KnownNumbers(std::size_t i, std::string_view what) const { return NumbersOf(Known(i, what)); }
+
+const Attribute* Call::Find(std::string_view name) const {
+  for (const Attribute& attribute : node.attributes)
+    if (attribute.name == name) return &attribute;
+  return nullptr;
+}
+int64_t Call::Int(std::string_view name, int64_t otherwise) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? found->i : otherwise;
+}
+int64_t Call::Int(std::string_view name) const {
+  const Attribute* found = Find(name);
+  if (found == nullptr) Reject("The attribute '{}' is missing.", name);
+  return found->i;
+}
+double Call::Float(std::string_view name, double otherwise) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? static_cast<double>(found->f) : otherwise;
+}
+std::string Call::Text(std::string_view name, std::string_view otherwise) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? found->s : std::string(otherwise);
+}
+std::optional<Ints> Call::List(std::string_view name) const {
+  const Attribute* found = Find(name);
+  if (found == nullptr) return std::nullopt;
+  return found->ints;
+}
+std::optional<std::vector<float>> Call::Floats(std::string_view name) const {
+  const Attribute* found = Find(name);
+  if (found == nullptr) return std::nullopt;
+  return found->floats;
+}
+std::optional<Ints> Call::Axes(std::size_t input) const {
+  if (Has(input)) return KnownInts(input, "the axes");
+  return List("axes");
+}
+
+}  // namespace krafla::onnx

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public calls.
+#include <filesystem>
+#include <protozero/pbf_reader.hpp>
+
+#include "base/file.h"
+#include "base/without_exceptions.h"
+#include "onnx/importer.h"
+
+namespace krafla {
+namespace {
+
+Result<OnnxModel> ImportFrom(std::string_view bytes, const std::string& folder, const OnnxOptions& options,
+                             std::vector<OnnxUnsupported>* unsupported) {
+  return WithoutExceptions([&]() -> Result<OnnxModel> {
+    KRAFLA_ASSIGN(const onnx::Model model, onnx::ReadModel(bytes));
+    onnx::Importer importer(model, options, folder);
+    auto out = importer.Import();
+    if (unsupported != nullptr) *unsupported = importer.unsupported();
+    return out;
+  });
+}
+
+}  // namespace
+
+bool LooksLikeOnnx(std::string_view bytes) {
+  // ir_version comes first in every writer, as a varint; in HloModuleProto field 1 is a text.
+  if (!bytes.starts_with('\x08')) return false;
+  try {
+    protozero::pbf_reader r(bytes.data(), bytes.size());
+    bool has_graph = false;
+    while (r.next()) {
+      has_graph |= r.tag() == 7 && r.wire_type() == protozero::pbf_wire_type::length_delimited;
+      r.skip();
+    }
+    return has_graph;
+  } catch (const protozero::exception&) { return false; }
+}
+
+Result<OnnxModel> ImportOnnx(std::string_view bytes, const OnnxOptions& options,
+                             std::vector<OnnxUnsupported>* unsupported) {
+  return ImportFrom(bytes, "", options, unsupported);
+}
+
+Result<OnnxModel> ImportOnnxFile(const std::string& path, const OnnxOptions& options,
+                                 std::vector<OnnxUnsupported>* unsupported) {
+  KRAFLA_ASSIGN(const std::string bytes, ReadFile(path));
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  auto out = ImportFrom(bytes, folder.empty() ? "." : folder, options, unsupported);
+  if (!out) return Failure(std::move(out).error().WithContext(Format("while importing {}", path)));
+  return out;
+}
+
+}  // namespace krafla

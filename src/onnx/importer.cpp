@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/importer.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/without_exceptions.h"
+#include "evaluator/evaluator.h"
+#include "ir/module.h"
+
+namespace krafla::onnx {
+namespace {
+
+// What is computed while importing: shape arithmetic is far below, weights are above and stay in the program, where the
+// passes see them.
+constexpr int64_t kFoldedElements = 1 << 16;
+constexpr int64_t kFoldedWork = 50'000'000;
+// Nodes that a small file may unfold to, by loops and functions that call each other.
+constexpr int64_t kMaxNodes = 1'000'000;
+constexpr int kMaxScopes = 64;
+
+struct OpRow {
+  std::string_view domain, name;
+  int64_t first, last;
+  Outputs (*function)(Call&);
+};
+constexpr int64_t kNewest = 1000;
+const OpRow kOps[] = {
+#define KRAFLA_ONNX_OP(domain, op, first, last, function) {domain, #op, first, last, function},
+#include "onnx/onnx_ops.def"
+#undef KRAFLA_ONNX_OP
+};
+
+const OpRow* FindOp(std::string_view domain, std::string_view name, int64_t opset, std::string& why) {
+  why.clear();
+  for (const OpRow& row : kOps) {
+    if (row.name != name || row.domain != domain) continue;
+    if (opset >= row.first && opset <= row.last) return &row;
+    why = row.last == kNewest ? Format("It is supported since opset {}.", row.first)
+                              : Format("It is supported in opsets {} to {}.", row.first, row.last);
+  }
+  if (why.empty()) why = "The operator is not supported.";
+  return nullptr;
+}
+
+std::string FullName(const Node& node) { return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type; }
+
+bool IsSmall(const Shape& shape) { return shape.element_count() <= kFoldedElements; }
+
+}  // namespace
+
+const Value* Importer::FindValue(const Scope& scope, std::string_view name) {
+  for (const Scope* s = &scope; s != nullptr; s = s->parent)
+    if (auto found = s->values.find(name); found != s->values.end()) return &found->second;
+  return nullptr;
+}
+
+XlaOp Importer::Materialize(XlaBuilder* builder, const Value& value) {
+  if (value.literal != nullptr) return ConstantLiteral(builder, *value.literal);
+  if (value.op.builder() != builder) Refuse("A value of another graph was not passed in.");
+  return value.op;
+}
+
+Value Importer::FromTensor(const Tensor& tensor) const {
+  Value out;
+  out.literal = std::make_shared<Literal>(Need(ToLiteral(tensor, folder_)));
+  out.shape = out.literal->shape();
+  return out;
+}
+
+namespace {
+void CollectUses(const Graph& graph, std::set<std::string> known, std::vector<std::string>& out) {
+  for (const ValueInfo& input : graph.inputs) known.insert(input.name);
+  for (const Tensor& tensor : graph.initializers) known.insert(tensor.name);
+  for (const Node& node : graph.nodes) {
+    for (const std::string& input : node.inputs)
+      if (!input.empty() && !known.contains(input)) out.push_back(input);
+    for (const Attribute& attribute : node.attributes)
+      if (attribute.g != nullptr) CollectUses(*attribute.g, known, out);
+    known.insert(node.outputs.begin(), node.outputs.end());
+  }
+  for (const ValueInfo& output : graph.outputs)
+    if (!known.contains(output.name)) out.push_back(output.name);
+}
+}  // namespace
+
+std::vector<std::string> Importer::Captured(const Graph& graph, const Scope& scope) {
+  std::vector<std::string> uses, out;
+  CollectUses(graph, {}, uses);
+  std::set<std::string> seen;
+  for (std::string& name : uses)
+    if (const Value* value = FindValue(scope, name);
+        value != nullptr && value->literal == nullptr && !value->failed && seen.insert(name).second)
+      out.push_back(std::move(name));
+  return out;
+}
+
+std::vector<Value> Importer::EmitGraph(const Graph& graph, Scope& scope) {
+  if (scope.depth > kMaxScopes) Refuse("Graphs and functions are nested more than {} deep.", kMaxScopes);
+  for (const Tensor& tensor : graph.initializers)
+    if (!scope.values.contains(tensor.name)) scope.values[tensor.name] = FromTensor(tensor);
+  const std::size_t before = unsupported_.size();
+  EmitNodes(graph.nodes, scope, false);
+  if (unsupported_.size() > before) Refuse("A node of its graph '{}' is not supported.", graph.name);
+  std::vector<Value> out;
+  for (const ValueInfo& output : graph.outputs) {
+    const Value* value = FindValue(scope, output.name);
+    if (value == nullptr) Reject("The result '{}' of the graph '{}' is made by no node.", output.name, graph.name);
+    if (value->failed) Refuse("What makes '{}' is not supported.", output.name);
+    out.push_back(*value);
+  }
+  return out;
+}
+
+namespace {
+// The results of a node that asks for known values only, or nothing where it asks for others, or for too much.
+std::optional<std::vector<Value>> ComputeAtOnce(Call& call, XlaBuilder& aside, Outputs (*function)(Call&)) {
+  Outputs ops;
+  try {
+    ops = function(call);
+  } catch (const NotKnown&) { return std::nullopt; }
+  if (!aside.errors().empty()) throw Refusal{aside.errors()[0]};
+  std::vector<Value> out(ops.size());
+  Outputs made;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].IsUninitialized()) continue;
+    out[i].shape = ShapeOf(ops[i]);
+    if (!IsSmall(out[i].shape)) return std::nullopt;
+    made.push_back(ops[i]);
+  }
+  const XlaComputation computation = Need(aside.Build(Tuple(&aside, made)));
+  auto results = Evaluate(*computation.module()->entry(), {}, {.work_limit = kFoldedWork});
+  if (!results) return std::nullopt;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (!ops[i].IsUninitialized()) out[i].literal = std::make_shared<Literal>(std::move(results->elements()[next++]));
+  return out;
+}
+}  // namespace
+
+std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Outputs (*function)(Call&),
+                                         const std::vector<const Value*>& inputs, Scope& scope) {
+  if (std::ranges::none_of(node.attributes, [](const Attribute& a) { return a.g != nullptr; })) {
+    XlaBuilder aside("fold");
+    Call call(*this, scope, node, opset, &aside, inputs, kFoldedElements);
+    if (auto out = ComputeAtOnce(call, aside, function)) return std::move(*out);
+  }
+  const std::size_t errors = scope.builder->errors().size();
+  Call call(*this, scope, node, opset, scope.builder, inputs, -1);
+  const Outputs ops = function(call);
+  if (scope.builder->errors().size() > errors) throw Refusal{scope.builder->errors()[errors]};
+  std::vector<Value> out(ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].IsUninitialized()) continue;
+    out[i].shape = ShapeOf(ops[i]);
+    out[i].op = ops[i];
+  }
+  return out;
+}
+
+void Importer::EmitFunction(const Function& function, const Node& node, Scope& scope) {
+  if (scope.depth > kMaxScopes) Refuse("Functions are nested more than {} deep.", kMaxScopes);
+  Scope inner{.builder = scope.builder, .parent = nullptr, .values = {}, .opsets = &function.opsets,
+              .depth = scope.depth + 1};
+  for (std::size_t i = 0; i < function.inputs.size(); ++i)
+    if (i < node.inputs.size() && !node.inputs[i].empty())
+      if (const Value* value = FindValue(scope, node.inputs[i])) inner.values[function.inputs[i]] = *value;
+  auto attribute_of = [&](const std::string& name) -> const Attribute* {
+    for (const Attribute& a : node.attributes)
+      if (a.name == name) return &a;
+    for (const Attribute& a : function.defaults)
+      if (a.name == name) return &a;
+    return nullptr;
+  };
+  std::vector<Node> nodes = function.nodes;
+  for (Node& inside : nodes) {
+    std::vector<Attribute> attributes;
+    for (Attribute& a : inside.attributes) {
+      if (a.ref_name.empty()) {
+        attributes.push_back(std::move(a));
+      } else if (const Attribute* given = attribute_of(a.ref_name)) {
+        attributes.push_back(*given);
+        attributes.back().name = a.name;
+      }
+    }
+    inside.attributes = std::move(attributes);
+  }
+  const std::size_t before = unsupported_.size();
+  EmitNodes(nodes, inner, false);
+  if (unsupported_.size() > before) Refuse("A node of the function '{}' is not supported.", function.name);
+  for (std::size_t i = 0; i < function.outputs.size() && i < node.outputs.size(); ++i) {
+    const Value* value = FindValue(inner, function.outputs[i]);
+    if (value == nullptr) Reject("The function '{}' does not make its result '{}'.", function.name, function.outputs[i]);
+    scope.values[node.outputs[i]] = *value;
+  }
+}
+
+void Importer::EmitNode(const Node& node, Scope& scope) {
+  if (++emitted_ > kMaxNodes) Refuse("The model unfolds to more than {} nodes.", kMaxNodes);
+  std::vector<const Value*> inputs;
+  for (const std::string& name : node.inputs) {
+    const Value* value = name.empty() ? nullptr : FindValue(scope, name);
+    if (!name.empty() && value == nullptr) {
+      // A function's optional input that its caller left out.
+      if (scope.depth == 0 || scope.parent != nullptr) Reject("The input '{}' is made by no node before it.", name);
+    }
+    inputs.push_back(value);
+    if (value != nullptr && value->failed) {  // told where it failed
+      for (const std::string& output : node.outputs)
+        if (!output.empty()) scope.values[output] = Value{.shape = {}, .literal = nullptr, .op = {}, .failed = true};
+      return;
+    }
+  }
+  for (const Function& function : model_.functions)
+    if (function.name == node.op_type && function.domain == node.domain) return EmitFunction(function, node, scope);
+  auto opset = scope.opsets->find(node.domain);
+  const int64_t version = opset != scope.opsets->end() ? opset->second : node.domain.empty() ? 0 : 1;
+  if (version == 0) Reject("The model does not say which opset of the operators it uses.");
+  std::string why;
+  const OpRow* row = FindOp(node.domain, node.op_type, version, why);
+  if (row == nullptr) Refuse("{}", why);
+  scope.builder->SetOpMetadata({.op_type = FullName(node), .op_name = node.name, .source_file = {}, .source_line = 0});
+  std::vector<Value> results = RunOperator(node, version, row->function, inputs, scope);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    const bool is_there = i < results.size() && (results[i].literal != nullptr || !results[i].op.IsUninitialized());
+    if (!is_there) Refuse("Its result {} ('{}') is not supported.", i, node.outputs[i]);
+    scope.values[node.outputs[i]] = std::move(results[i]);
+  }
+}
+
+void Importer::EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_main) {
+  for (const Node& node : nodes) {
+    std::optional<Status> failure;
+    try {
+      EmitNode(node, scope);
+    } catch (const Refusal& refusal) { failure = refusal.status; }
+    if (failure) {
+      auto opset = scope.opsets->find(node.domain);
+      std::string name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
+      unsupported_.push_back({std::move(name), FullName(node), failure->message(),
+                              opset != scope.opsets->end() ? opset->second : 0});
+      for (const std::string& output : node.outputs)
+        if (!output.empty()) scope.values[output] = Value{.shape = {}, .literal = nullptr, .op = {}, .failed = true};
+    }
+    if (is_main && options_.progress) options_.progress(++done_, nodes.size());
+  }
+}
+
+Result<Shape> Importer::ShapeOfInput(const ValueInfo& info, std::vector<std::string>& missing) const {
+  if (!info.other.empty())
+    return Unimplemented("The input '{}' is {}; only tensors are supported.", info.name, info.other);
+  const ElementType type = ToElementType(info.type);
+  if (type == ElementType::kInvalid)
+    return Unimplemented("The input '{}' is of {}, which HLO does not have.", info.name, TypeName(info.type));
+  auto given = options_.shapes.find(info.name);
+  std::vector<int64_t> dims;
+  if (given != options_.shapes.end()) {
+    dims = given->second;
+    if (info.has_dims && dims.size() != info.dims.size())
+      return InvalidArgument("The input '{}' has {} dimensions; the given shape has {}.", info.name, info.dims.size(),
+                             dims.size());
+    for (std::size_t i = 0; i < info.dims.size(); ++i)
+      if (info.dims[i].value >= 0 && info.dims[i].name.empty() && info.dims[i].value != dims[i])
+        return InvalidArgument("Dimension {} of the input '{}' is {} in the model; the given shape has {}.", i,
+                               info.name, info.dims[i].value, dims[i]);
+    return Shape::MakeArray(type, dims);
+  }
+  std::string text;
+  bool is_open = !info.has_dims;
+  for (const Dimension& d : info.dims) {
+    auto named = options_.dimensions.find(d.name);
+    const int64_t size = !d.name.empty() && named != options_.dimensions.end() ? named->second : d.value;
+    is_open |= size < 0;
+    dims.push_back(size);
+    text += (text.empty() ? "" : ",") + (size >= 0 ? std::to_string(size) : d.name.empty() ? "?" : d.name);
+  }
+  if (!is_open) return Shape::MakeArray(type, dims);
+  missing.push_back(info.has_dims ? Format("{}={}", info.name, text) : Format("{}=(of unknown rank)", info.name));
+  return Shape::MakeScalar(type);
+}
+
+Result<> Importer::AddInputs(Scope& scope) {
+  std::set<std::string_view> named;
+  for (const Tensor& tensor : model_.graph.initializers) named.insert(tensor.name);
+  std::vector<std::string> missing;
+  std::vector<std::pair<std::string, Shape>> parameters;
+  for (const ValueInfo& info : model_.graph.inputs) {
+    if (named.contains(info.name)) continue;  // a default, which stays
+    if (auto known = options_.constants.find(info.name); known != options_.constants.end()) {
+      Value value;
+      value.literal = std::make_shared<Literal>(known->second);
+      value.shape = known->second.shape();
+      scope.values[info.name] = std::move(value);
+      continue;
+    }
+    KRAFLA_ASSIGN(Shape shape, ShapeOfInput(info, missing));
+    parameters.emplace_back(info.name, std::move(shape));
+  }
+  for (const auto& [name, shape] : options_.shapes)
+    if (std::ranges::none_of(parameters, [&](const auto& p) { return p.first == name; }))
+      return InvalidArgument("A shape is given for '{}', which is no input of the model.", name);
+  if (!missing.empty()) {
+    std::string list;
+    for (const std::string& one : missing) list += (list.empty() ? "" : " ") + one;
+    return InvalidArgument(
+        "The model leaves dimensions of its inputs open: {}. Import it with --shape NAME=SIZES for each of them, with a "
+        "number for every name and every '?'.", list);
+  }
+  for (auto& [name, shape] : parameters) {
+    Value value;
+    value.shape = shape;
+    value.op = Parameter(scope.builder, static_cast<int64_t>(inputs_.size()), shape, name);
+    if (!scope.values.emplace(name, std::move(value)).second)
+      return InvalidArgument("The model has two inputs of the name '{}'.", name);
+    inputs_.push_back(name);
+  }
+  return {};
+}
+
+Status Importer::RefusalOfAll() const {
+  std::string text = Format("{} node{} of the model {} not supported:", unsupported_.size(),
+                            unsupported_.size() == 1 ? "" : "s", unsupported_.size() == 1 ? "is" : "are");
+  constexpr std::size_t kShown = 100;
+  for (std::size_t i = 0; i < unsupported_.size() && i < kShown; ++i) {
+    const OnnxUnsupported& one = unsupported_[i];
+    text += Format("\n  '{}' ({}, opset {}): {}", one.node, one.op, one.opset, one.reason);
+  }
+  if (unsupported_.size() > kShown) text += Format("\n  and {} more.", unsupported_.size() - kShown);
+  return Status(StatusCode::kUnimplemented, std::move(text));
+}
+
+namespace {
+// In the form of HLO text's frontend_attributes, where a name may hold anything.
+std::string Quoted(const std::vector<std::string>& names) {
+  std::string out = "{krafla.result_names=\"";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) out += ",";
+    for (char c : names[i])
+      if (c != '"' && c != '\\' && c != ',' && static_cast<unsigned char>(c) >= 32) out += c;
+      else out += '_';
+  }
+  return out + "\"}";
+}
+}  // namespace
+
+Result<OnnxModel> Importer::Finish(Scope& scope) {
+  if (!unsupported_.empty()) return Failure(RefusalOfAll());
+  OnnxModel out;
+  Outputs results;
+  for (const ValueInfo& output : model_.graph.outputs) {
+    const Value* value = FindValue(scope, output.name);
+    if (value == nullptr) return InvalidArgument("The model's result '{}' is made by no node.", output.name);
+    results.push_back(Materialize(scope.builder, *value));
+    out.outputs.push_back(output.name);
+  }
+  KRAFLA_ASSIGN(const XlaComputation built, scope.builder->Build(Tuple(scope.builder, results)));
+  std::shared_ptr<Module> module = built.module()->Clone();
+  module->other_attributes.emplace_back("frontend_attributes", Quoted(out.outputs));
+  out.computation = XlaComputation(std::move(module));
+  out.inputs = inputs_;
+  return out;
+}
+
+Result<OnnxModel> Importer::Import() {
+  if (model_.graph.has_sparse_initializers) return Unimplemented("The model has sparse weights, which are not supported.");
+  XlaBuilder builder(model_.graph.name.empty() ? "onnx" : model_.graph.name);
+  Scope scope{.builder = &builder, .parent = nullptr, .values = {}, .opsets = &model_.opsets, .depth = 0};
+  KRAFLA_TRY(AddInputs(scope));
+  try {
+    for (const Tensor& tensor : model_.graph.initializers) scope.values[tensor.name] = FromTensor(tensor);
+    EmitNodes(model_.graph.nodes, scope, true);
+    return Finish(scope);
+  } catch (const Refusal& refusal) { return Failure(refusal.status); }
+}
+
+}  // namespace krafla::onnx

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gather, scatter, and what counts elements.
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "onnx/call.h"
+
+namespace krafla::onnx {
+
+Outputs OnGather(Call& c) {
+  const XlaOp x = c.In(0);
+  const Shape shape = ShapeOf(x);
+  const int64_t axis = Axis(c.Int("axis", 0), shape.rank()), size = shape.dim(axis);
+  // One known place, or known ones at equal distances, is a slice.
+  if (c.IsKnown(1) && c.ShapeOf(1).element_count() <= 4096) {
+    Ints places = c.KnownInts(1, "the indices");
+    for (int64_t& at : places) {
+      if (at < -size || at >= size) Reject("The index {} is outside of {} elements.", at, size);
+      if (at < 0) at += size;
+    }
+    if (!places.empty()) {
+      Ints out = DimsOf(shape);
+      const Ints index = DimsOf(c.ShapeOf(1));
+      out.erase(out.begin() + axis);
+      out.insert(out.begin() + axis, index.begin(), index.end());
+      return {Reshape(TakeAt(x, axis, places), out)};
+    }
+  }
+  return {TakeAlong(x, WrapIndices(c.In(1), size), axis)};
+}
+namespace {
+// The full index of each element of `indices`, with `axis` taken from them: [..., rank].
+XlaOp PointsAlong(XlaOp indices, int64_t axis, int64_t size) {
+  const Shape shape = ShapeOf(indices).WithElementType(S64);
+  Ints one = DimsOf(shape);
+  one.push_back(1);
+  Outputs parts;
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    parts.push_back(Reshape(d == axis ? WrapIndices(Convert(indices, S64), size) : Iota(indices.builder(), shape, d), one));
+  return ConcatInDim(indices.builder(), parts, shape.rank());
+}
+}  // namespace
+Outputs OnGatherElements(Call& c) {
+  const XlaOp x = c.In(0), indices = c.In(1);
+  const Shape shape = ShapeOf(x);
+  if (RankOf(indices) != shape.rank()) Reject("The indices have {} dimensions.", RankOf(indices));
+  const int64_t axis = Axis(c.Int("axis", 0), shape.rank());
+  return {TakePoints(x, PointsAlong(indices, axis, shape.dim(axis)))};
+}
+namespace {
+// Negative parts of points count from the end of their dimensions, which begin at `first`.
+XlaOp WrapPoints(XlaOp points, const Shape& shape, int64_t first) {
+  const Ints dims = DimsOf(points);
+  Ints sizes;
+  for (int64_t i = 0; i < dims.back(); ++i) sizes.push_back(shape.dim(first + i));
+  const XlaOp wide = BroadcastInDim(IntList(points.builder(), sizes), dims, {static_cast<int64_t>(dims.size()) - 1});
+  return Select(Lt(points, Like(points, 0)), Add(points, wide), points);
+}
+}  // namespace
+Outputs OnGatherNd(Call& c) {
+  const XlaOp x = c.In(0);
+  XlaOp points = Convert(c.In(1), S64);
+  const Shape shape = ShapeOf(x);
+  const Ints index = DimsOf(points);
+  const int64_t batch = c.Int("batch_dims", 0), index_rank = static_cast<int64_t>(index.size());
+  if (index.empty() || batch < 0 || batch >= index_rank || index.back() > shape.rank() - batch) Reject("The indices do not fit the data.");
+  points = WrapPoints(points, shape, batch);
+  GatherDimensionNumbers numbers;
+  Dims sizes;
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    const bool indexed = d >= batch && d < batch + index.back();
+    sizes.push_back(d < batch || indexed ? 1 : shape.dim(d));
+    if (d < batch) {
+      numbers.operand_batching_dims.push_back(d);
+      numbers.start_indices_batching_dims.push_back(d);
+    } else if (indexed) {
+      numbers.collapsed_slice_dims.push_back(d);
+      numbers.start_index_map.push_back(d);
+    } else numbers.offset_dims.push_back(index_rank - 1 + d - batch - index.back());
+  }
+  numbers.index_vector_dim = index_rank - 1;
+  return {Gather(x, points, numbers, sizes)};
+}
+namespace {
+XlaComputation Combiner(const std::string& reduction, ElementType type) {
+  XlaBuilder b("combine");
+  const XlaOp x = Parameter(&b, 0, Shape::MakeScalar(type), "old"), y = Parameter(&b, 1, Shape::MakeScalar(type), "new");
+  if (reduction == "add") return Need(b.Build(Add(x, y)));
+  if (reduction == "mul") return Need(b.Build(Mul(x, y)));
+  if (reduction == "max") return Need(b.Build(Max(x, y)));
+  if (reduction == "min") return Need(b.Build(Min(x, y)));
+  if (reduction != "none") Refuse("The reduction '{}' is unknown.", reduction);
+  return Need(b.Build(y));
+}
+}  // namespace
+Outputs OnScatterElements(Call& c) {
+  const XlaOp x = c.In(0), indices = c.In(1), updates = c.In(2);
+  const Shape shape = ShapeOf(x);
+  if (RankOf(indices) != shape.rank()) Reject("The indices have {} dimensions.", RankOf(indices));
+  const int64_t axis = Axis(c.Int("axis", 0), shape.rank());
+  ScatterDimensionNumbers numbers;
+  for (int64_t d = 0; d < shape.rank(); ++d) {
+    numbers.inserted_window_dims.push_back(d);
+    numbers.scatter_dims_to_operand_dims.push_back(d);
+  }
+  numbers.index_vector_dim = shape.rank();
+  return {Scatter(x, PointsAlong(indices, axis, shape.dim(axis)), updates, Combiner(c.Text("reduction", "none"), shape.element_type()), numbers)};
+}
+Outputs OnScatterNd(Call& c) {
+  const XlaOp x = c.In(0), updates = c.In(2);
+  XlaOp points = Convert(c.In(1), S64);
+  const Shape shape = ShapeOf(x);
+  const Ints index = DimsOf(points);
+  if (index.empty() || index.back() > shape.rank()) Reject("The indices do not fit the data.");
+  points = WrapPoints(points, shape, 0);
+  ScatterDimensionNumbers numbers;
+  for (int64_t d = 0; d < index.back(); ++d) {
+    numbers.inserted_window_dims.push_back(d);
+    numbers.scatter_dims_to_operand_dims.push_back(d);
+  }
+  const int64_t rank = RankOf(updates), lead = static_cast<int64_t>(index.size()) - 1;
+  for (int64_t d = lead; d < rank; ++d) numbers.update_window_dims.push_back(d);
+  numbers.index_vector_dim = lead;
+  return {Scatter(x, points, updates, Combiner(c.Text("reduction", "none"), shape.element_type()), numbers)};
+}
+Outputs OnOneHot(Call& c) {
+  const Ints depth_input = c.KnownInts(1, "the depth");
+  if (depth_input.size() != 1 || depth_input[0] < 0) Reject("The depth must be one number.");
+  const int64_t depth = depth_input[0];
+  XlaOp indices = c.In(0);
+  indices = Convert(indices, S64);
+  indices = WrapIndices(indices, depth);
+  Ints dims = DimsOf(indices);
+  const int64_t axis = Axis(c.Int("axis", -1), static_cast<int64_t>(dims.size()) + 1);
+  dims.insert(dims.begin() + axis, depth);
+  Ints places = Range(0, static_cast<int64_t>(dims.size()));
+  places.erase(places.begin() + axis);
+  const XlaOp hit = Eq(Iota(c.b, MakeShape(S64, dims), axis), BroadcastInDim(indices, dims, places));
+  const XlaOp values = c.In(2);
+  const XlaOp off = Reshape(SliceInDim(values, 0, 1, 1, 0), {}), on = Reshape(SliceInDim(values, 1, 2, 1, 0), {});
+  return {Select(hit, BroadcastTo(on, dims), BroadcastTo(off, dims))};
+}
+
+// --- results whose size depends on the values: of known values only ----------------------------------------------
+
+Outputs OnNonZero(Call& c) {
+  const Literal& x = c.Known(0, "whose elements are counted");
+  const std::vector<double> numbers = NumbersOf(x);
+  const int64_t rank = x.shape().rank();
+  Ints found;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (numbers[i] != 0) found.push_back(static_cast<int64_t>(i));
+  const auto count = static_cast<int64_t>(found.size());
+  Ints out(static_cast<std::size_t>(rank * count)), at(static_cast<std::size_t>(rank));
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    DelinearizeIndex(found[k], x.shape().dims(), at);
+    for (std::size_t d = 0; d < at.size(); ++d) out[d * found.size() + k] = at[d];
+  }
+  return {ConstantLiteral(c.b, LiteralUtil::CreateFromArray<int64_t>(out, {rank, count}))};
+}
+Outputs OnCompress(Call& c) {
+  XlaOp x = c.In(0);
+  int64_t axis = 0;
+  if (c.Find("axis") == nullptr) x = Reshape(x, {Volume(DimsOf(x))});
+  else axis = Axis(c.Int("axis"), RankOf(x));
+  Ints places;
+  const std::vector<double> keep = c.KnownNumbers(1, "the condition");
+  for (std::size_t i = 0; i < keep.size(); ++i)
+    if (keep[i] != 0) places.push_back(static_cast<int64_t>(i));
+  if (!places.empty() && places.back() >= ShapeOf(x).dim(axis)) Reject("The condition is longer than the dimension.");
+  return {TakeAt(x, axis, places)};
+}
+Outputs OnUnique(Call& c) {
+  const Literal& x = c.Known(0, "whose elements are counted");
+  const Shape& shape = x.shape();
+  const std::vector<double> numbers = NumbersOf(x);
+  // Rows along the axis; without one, elements.
+  const bool flat = c.Find("axis") == nullptr;
+  const int64_t axis = flat ? 0 : Axis(c.Int("axis"), shape.rank());
+  const int64_t count = flat ? shape.element_count() : shape.dim(axis);
+  std::vector<std::vector<double>> rows(static_cast<std::size_t>(count));
+  Ints at(static_cast<std::size_t>(shape.rank()));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (flat) {
+      rows[i].push_back(numbers[i]);
+      continue;
+    }
+    DelinearizeIndex(static_cast<int64_t>(i), shape.dims(), at);
+    rows[static_cast<std::size_t>(at[static_cast<std::size_t>(axis)])].push_back(numbers[i]);
+  }
+  std::map<std::vector<double>, int64_t> numbered;
+  Ints first, inverse, counts;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto [entry, is_new] = numbered.emplace(rows[i], static_cast<int64_t>(first.size()));
+    if (is_new) first.push_back(static_cast<int64_t>(i)), counts.push_back(0);
+    inverse.push_back(entry->second);
+    ++counts[static_cast<std::size_t>(entry->second)];
+  }
+  if (c.Int("sorted", 1) != 0) {
+    Ints place(first.size()), new_first, new_counts;
+    for (const auto& [row, old] : numbered) {
+      place[static_cast<std::size_t>(old)] = static_cast<int64_t>(new_first.size());
+      new_first.push_back(first[static_cast<std::size_t>(old)]);
+      new_counts.push_back(counts[static_cast<std::size_t>(old)]);
+    }
+    for (int64_t& i : inverse) i = place[static_cast<std::size_t>(i)];
+    first = new_first;
+    counts = new_counts;
+  }
+  XlaOp data = c.In(0);
+  if (flat) data = Reshape(data, {shape.element_count()});
+  return {TakeAt(data, axis, first), IntList(c.b, first), IntList(c.b, inverse), IntList(c.b, counts)};
+}
+
+}  // namespace krafla::onnx

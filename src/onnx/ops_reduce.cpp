@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, running sums, softmax, orders.
+#include <algorithm>
+
+#include "onnx/call.h"
+
+namespace krafla::onnx {
+namespace {
+
+// The axes of a reduction; none: all of them, or with noop_with_empty_axes none.
+Ints ReducedAxes(Call& c) {
+  const int64_t rank = c.ShapeOf(0).rank();
+  std::optional<Ints> given = c.Axes(1);
+  if (!given || given->empty()) return c.Int("noop_with_empty_axes", 0) != 0 ? Ints{} : Range(0, rank);
+  for (int64_t& axis : *given) axis = Axis(axis, rank);
+  std::ranges::sort(*given);
+  return *given;
+}
+bool Keeps(Call& c) { return c.Int("keepdims", 1) != 0; }
+XlaOp Wide(XlaOp x) { return IsSmallFloat(TypeOf(x)) ? Convert(x, F32) : x; }
+template <typename F>
+Outputs Reducing(Call& c, F&& f) {
+  const XlaOp x = c.In(0);
+  return {Convert(f(Wide(x), ReducedAxes(c), Keeps(c)), TypeOf(x))};
+}
+
+}  // namespace
+
+Outputs OnReduceSum(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return ReduceBy(Fold::kSum, x, axes, keep); });
+}
+Outputs OnReduceProd(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return ReduceBy(Fold::kProduct, x, axes, keep); });
+}
+Outputs OnReduceMax(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return ReduceBy(Fold::kMax, x, axes, keep); });
+}
+Outputs OnReduceMin(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return ReduceBy(Fold::kMin, x, axes, keep); });
+}
+Outputs OnReduceMean(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return MeanOf(x, axes, keep); });
+}
+Outputs OnReduceL1(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return ReduceBy(Fold::kSum, Abs(x), axes, keep); });
+}
+Outputs OnReduceL2(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) {
+    const ElementType work = IsFloat(TypeOf(x)) ? TypeOf(x) : F64;
+    return Sqrt(ReduceBy(Fold::kSum, Convert(Mul(x, x), work), axes, keep));
+  });
+}
+Outputs OnReduceSumSquare(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) { return ReduceBy(Fold::kSum, Mul(x, x), axes, keep); });
+}
+Outputs OnReduceLogSum(Call& c) {
+  return Reducing(c, [](XlaOp x, const Ints& axes, bool keep) {
+    const XlaOp sum = ReduceBy(Fold::kSum, x, axes, keep);
+    return Log(IsFloat(TypeOf(sum)) ? sum : Convert(sum, F64));
+  });
+}
+Outputs OnReduceLogSumExp(Call& c) {
+  return Reducing(c, [](XlaOp given, const Ints& axes, bool keep) {
+    const XlaOp x = IsFloat(TypeOf(given)) ? given : Convert(given, F64);
+    if (axes.empty()) return x;
+    const XlaOp most = ReduceBy(Fold::kMax, x, axes, true);
+    const XlaOp safe = Select(IsFinite(most), most, BroadcastTo(Like(most, 0), DimsOf(most)));
+    const XlaOp sum = ReduceBy(Fold::kSum, Exp(Sub(x, BroadcastTo(safe, DimsOf(x)))), axes, keep);
+    return Add(Log(sum), Reshape(safe, DimsOf(sum)));
+  });
+}
+
+namespace {
+// The place of the largest (or smallest) element along an axis; the first of equal ones, or the last.
+XlaOp PlaceOf(XlaOp x, int64_t axis, bool largest, bool last, bool keep) {
+  XlaBuilder* b = x.builder();
+  const Shape shape = ShapeOf(x);
+  const ElementType type = shape.element_type();
+  XlaBuilder pick("pick");
+  const Shape value = Shape::MakeScalar(type), index = Shape::MakeScalar(S64);
+  const XlaOp v0 = Parameter(&pick, 0, value, "v0"), i0 = Parameter(&pick, 1, index, "i0");
+  const XlaOp v1 = Parameter(&pick, 2, value, "v1"), i1 = Parameter(&pick, 3, index, "i1");
+  const XlaOp better = largest ? Gt(v0, v1) : Lt(v0, v1);
+  const XlaOp first = last ? Gt(i0, i1) : Lt(i0, i1);
+  const XlaOp takes = Or(better, And(Eq(v0, v1), first));
+  Tuple(&pick, {Select(takes, v0, v1), Select(takes, i0, i1)});
+  const XlaOp places = Iota(b, shape.WithElementType(S64), axis);
+  // Any element is better than the start, or equal to it with a better place.
+  const XlaOp start = ConstantR0<int64_t>(b, last ? -1 : INT64_MAX);
+  const XlaOp pair = Reduce(b, {x, places}, {largest ? Lowest(b, type) : Highest(b, type), start}, Need(pick.Build()), {axis});
+  XlaOp out = GetTupleElement(pair, 1);
+  if (!keep) return out;
+  Ints dims = DimsOf(shape);
+  dims[static_cast<std::size_t>(axis)] = 1;
+  return Reshape(out, dims);
+}
+}  // namespace
+Outputs OnArgMax(Call& c) {
+  const XlaOp x = c.In(0);
+  return {PlaceOf(x, Axis(c.Int("axis", 0), RankOf(x)), c.node.op_type == "ArgMax", c.Int("select_last_index", 0) != 0, Keeps(c))};
+}
+
+Outputs OnSoftmax(Call& c) {
+  const XlaOp x = c.In(0);
+  const Ints dims = DimsOf(x);
+  const bool log = c.node.op_type == "LogSoftmax";
+  const ElementType type = TypeOf(x);
+  if (c.opset >= 13) return {Convert(SoftmaxOver(Wide(x), Axis(c.Int("axis", -1), RankOf(x)), log), type)};
+  // Until opset 12 all dimensions from the axis on are one.
+  const auto axis = static_cast<std::size_t>(Axis(c.Int("axis", 1), RankOf(x)));
+  const Ints flat = {Volume(std::span(dims).first(axis)), Volume(std::span(dims).subspan(axis))};
+  if (axis + 1 == dims.size()) return {Convert(SoftmaxOver(Wide(x), static_cast<int64_t>(axis), log), type)};
+  return {Convert(Reshape(SoftmaxOver(Reshape(Wide(x), flat), 1, log), dims), type)};
+}
+Outputs OnHardmax(Call& c) {
+  const XlaOp x = c.In(0);
+  const Shape shape = ShapeOf(x);
+  const Ints dims = DimsOf(shape);
+  Ints flat = dims;
+  int64_t axis = Axis(c.Int("axis", c.opset >= 13 ? -1 : 1), shape.rank());
+  if (c.opset < 13) {
+    const auto cut = static_cast<std::size_t>(axis);
+    flat = {Volume(std::span(dims).first(cut)), Volume(std::span(dims).subspan(cut))};
+    axis = 1;
+  }
+  const XlaOp place = PlaceOf(Reshape(x, flat), axis, true, false, true);
+  const XlaOp index = Iota(c.b, MakeShape(S64, flat), axis);
+  return {Reshape(Convert(Eq(index, BroadcastTo(place, flat)), shape.element_type()), dims)};
+}
+Outputs OnCumSum(Call& c) {
+  XlaOp x = c.In(0);
+  const Shape shape = ShapeOf(x);
+  const Ints axis_input = c.KnownInts(1, "the axis");
+  if (axis_input.size() != 1) Reject("The axis must be one number.");
+  const int64_t axis = Axis(axis_input[0], shape.rank()), n = shape.dim(axis);
+  const bool exclusive = c.Int("exclusive", 0) != 0, reverse = c.Int("reverse", 0) != 0;
+  if (n == 0) return {x};
+  const auto d = static_cast<std::size_t>(axis);
+  Ints window(static_cast<std::size_t>(shape.rank()), 1), ones = window;
+  std::vector<std::pair<int64_t, int64_t>> padding(window.size());
+  window[d] = n;
+  // One more on the far side, and the first left out, is the exclusive sum.
+  const int64_t near = exclusive ? n : n - 1, far = exclusive ? -1 : 0;
+  padding[d] = reverse ? std::pair{far, near} : std::pair{near, far};
+  const ElementType type = shape.element_type();
+  x = Wide(x);
+  if (exclusive) {  // the window does not see the element itself: shift by one, then sum
+    std::vector<std::pair<int64_t, int64_t>> shift(window.size());
+    shift[d] = reverse ? std::pair<int64_t, int64_t>{-1, 1} : std::pair<int64_t, int64_t>{1, -1};
+    x = PadWith(x, Zero(c.b, TypeOf(x)), shift);
+    padding[d] = reverse ? std::pair<int64_t, int64_t>{0, n - 1} : std::pair<int64_t, int64_t>{n - 1, 0};
+  }
+  return {Convert(ReduceWindowWithGeneralPadding(x, Zero(c.b, TypeOf(x)), Adder(TypeOf(x)), window, ones, ones, ones, padding), type)};
+}
+Outputs OnTopK(Call& c) {
+  XlaOp x = c.In(0);
+  const Shape shape = ShapeOf(x);
+  const int64_t axis = Axis(c.Int("axis", -1), shape.rank()), size = shape.dim(axis);
+  const Ints k_input = c.opset >= 10 ? c.KnownInts(1, "the number of elements") : Ints{c.Int("k")};
+  if (k_input.size() != 1 || k_input[0] < 0 || k_input[0] > size) Reject("It takes a wrong number of {} elements.", size);
+  const bool largest = c.Int("largest", 1) != 0;
+  // A stable sort: of equal elements the first comes first.
+  XlaBuilder order("order");
+  const Shape value = Shape::MakeScalar(shape.element_type()), index = Shape::MakeScalar(S64);
+  const XlaOp a = Parameter(&order, 0, value, "a"), b = Parameter(&order, 1, value, "b");
+  Parameter(&order, 2, index, "i");
+  Parameter(&order, 3, index, "j");
+  const XlaOp root = largest ? Gt(a, b) : Lt(a, b);
+  const XlaOp sorted = Sort({x, Iota(c.b, shape.WithElementType(S64), axis)}, Need(order.Build(root)), axis, true);
+  return {SliceInDim(GetTupleElement(sorted, 0), 0, k_input[0], 1, axis),
+          SliceInDim(GetTupleElement(sorted, 1), 0, k_input[0], 1, axis)};
+}
+
+}  // namespace krafla::onnx

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes, moves and cuts arrays.
+#include <algorithm>
+#include <cmath>
+
+#include "onnx/call.h"
+#include "onnx/importer.h"
+
+namespace krafla::onnx {
+
+Outputs OnConstant(Call& c) {
+  for (const Attribute& a : c.node.attributes) {
+    if (a.name == "value" && a.t != nullptr) return {ConstantLiteral(c.b, *c.importer.FromTensor(*a.t).literal)};
+    if (a.name == "value_int") return {ConstantR0<int64_t>(c.b, a.i)};
+    if (a.name == "value_float") return {ConstantR0<float>(c.b, a.f)};
+    if (a.name == "value_ints") return {IntList(c.b, a.ints)};
+    if (a.name == "value_floats") return {ConstantR1<float>(c.b, a.floats)};
+  }
+  Refuse("Its value is a text or sparse, which HLO does not have.");
+}
+Outputs OnConstantOfShape(Call& c) {
+  const Ints dims = c.KnownInts(0, "the shape");
+  Volume(dims);
+  const Attribute* value = c.Find("value");
+  const XlaOp one = value != nullptr && value->t != nullptr
+                        ? Reshape(ConstantLiteral(c.b, *c.importer.FromTensor(*value->t).literal), {})
+                        : Zero(c.b, F32);
+  return {BroadcastTo(one, dims)};
+}
+Outputs OnShape(Call& c) {
+  const Ints dims = DimsOf(c.ShapeOf(0));
+  const auto rank = static_cast<int64_t>(dims.size());
+  auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const int64_t first = bound(c.Int("start", 0)), last = std::max(first, bound(c.Int("end", rank)));
+  return {IntList(c.b, std::span(dims).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)))};
+}
+Outputs OnSize(Call& c) { return {ConstantR0<int64_t>(c.b, c.ShapeOf(0).element_count())}; }
+Outputs OnReshape(Call& c) {
+  const Ints from = DimsOf(c.ShapeOf(0));
+  Ints to = c.KnownInts(1, "the shape");
+  const bool zero_stays = c.Int("allowzero", 0) != 0;
+  int64_t open = -1, rest = 1;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (to[i] == 0 && !zero_stays) {
+      if (i >= from.size()) Reject("Dimension {} of the new shape is 0, and the operand has only {}.", i, from.size());
+      to[i] = from[i];
+    }
+    if (to[i] < -1) Reject("The new shape has a dimension of {}.", to[i]);
+    if (to[i] != -1) continue;
+    if (open >= 0) Reject("The new shape leaves two dimensions open.");
+    open = static_cast<int64_t>(i);
+  }
+  for (int64_t d : to) rest = d == -1 ? rest : Volume(Ints{rest, d});
+  if (open >= 0) to[static_cast<std::size_t>(open)] = rest == 0 ? 0 : Volume(from) / rest;
+  return {Reshape(c.In(0), to)};
+}
+Outputs OnFlatten(Call& c) {
+  const Ints from = DimsOf(c.ShapeOf(0));
+  const auto rank = static_cast<int64_t>(from.size());
+  const int64_t given = c.Int("axis", 1), axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis > rank) Reject("The axis {} is outside of an array of {} dimensions.", given, rank);
+  const auto cut = static_cast<std::size_t>(axis);
+  return {Reshape(c.In(0), {Volume(std::span(from).first(cut)), Volume(std::span(from).subspan(cut))})};
+}
+Outputs OnTranspose(Call& c) {
+  const int64_t rank = c.ShapeOf(0).rank();
+  Ints order = Range(0, rank);
+  std::ranges::reverse(order);
+  order = c.List("perm").value_or(order);
+  for (int64_t& axis : order) axis = Axis(axis, rank);
+  return {TransposeTo(c.In(0), order)};
+}
+Outputs OnSqueeze(Call& c) {
+  const Ints from = DimsOf(c.ShapeOf(0));
+  const std::optional<Ints> given = c.Axes(1);
+  std::vector<bool> drop(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) drop[i] = !given && from[i] == 1;
+  if (given)
+    for (int64_t axis : *given) drop[static_cast<std::size_t>(Axis(axis, static_cast<int64_t>(from.size())))] = true;
+  Ints to;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (!drop[i]) to.push_back(from[i]);
+    else if (from[i] != 1) Reject("Dimension {} of size {} cannot be squeezed.", i, from[i]);
+  return {Reshape(c.In(0), to)};
+}
+Outputs OnUnsqueeze(Call& c) {
+  Ints dims = DimsOf(c.ShapeOf(0));
+  const std::optional<Ints> given = c.Axes(1);
+  if (!given) Reject("It has no axes.");
+  const auto rank = static_cast<int64_t>(dims.size() + given->size());
+  Ints axes;
+  for (int64_t axis : *given) axes.push_back(Axis(axis, rank));
+  std::ranges::sort(axes);
+  for (int64_t axis : axes) {
+    if (axis > static_cast<int64_t>(dims.size())) Reject("The axes are given twice.");
+    dims.insert(dims.begin() + axis, 1);
+  }
+  return {Reshape(c.In(0), dims)};
+}
+Outputs OnConcat(Call& c) {
+  Outputs parts;
+  for (std::size_t i = 0; i < c.count(); ++i) parts.push_back(c.In(i));
+  if (parts.empty()) Reject("It has no operands.");
+  const int64_t axis = Axis(c.Int("axis", 1), RankOf(parts[0]));
+  return {parts.size() == 1 ? parts[0] : ConcatInDim(c.b, parts, axis)};
+}
+Outputs OnSplit(Call& c) {
+  const XlaOp x = c.In(0);
+  const Ints dims = DimsOf(x);
+  const int64_t axis = Axis(c.Int("axis", 0), RankOf(x)), size = dims[static_cast<std::size_t>(axis)];
+  Ints sizes;
+  if (c.Has(1)) sizes = c.KnownInts(1, "the split");
+  else if (auto list = c.List("split")) sizes = *list;
+  else {
+    const auto parts = static_cast<int64_t>(c.node.outputs.size());
+    const int64_t each = parts == 0 ? 0 : (size + parts - 1) / parts;
+    for (int64_t i = 0; i < parts; ++i) sizes.push_back(std::clamp<int64_t>(size - i * each, 0, each));
+  }
+  Outputs out;
+  int64_t at = 0;
+  for (int64_t part : sizes) {
+    if (part < 0 || part > size - at) Reject("The parts do not fit the dimension of {}.", size);
+    out.push_back(SliceInDim(x, at, at + part, 1, axis));
+    at += part;
+  }
+  return out;
+}
+Outputs OnSlice(Call& c) {
+  XlaOp x = c.In(0);
+  const Ints dims = DimsOf(x);
+  const bool by_inputs = c.opset >= 10;
+  auto list = [&](std::size_t input, const char* attribute) -> std::optional<Ints> {
+    if (!by_inputs) return c.List(attribute);
+    if (!c.Has(input)) return std::nullopt;
+    return c.KnownInts(input, attribute);
+  };
+  const Ints starts = list(1, "starts").value_or(Ints{}), ends = list(2, "ends").value_or(Ints{});
+  const Ints axes = list(3, "axes").value_or(Range(0, static_cast<int64_t>(starts.size())));
+  const Ints steps = list(4, "steps").value_or(Ints(starts.size(), 1));
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    Reject("Starts, ends, axes and steps are of unequal lengths.");
+  Ints first(dims.size(), 0), limit = dims, stride(dims.size(), 1), reversed;
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())));
+    const int64_t size = dims[axis], step = steps[i];
+    if (step == 0 || step == INT64_MIN) Reject("The step is {}.", step);
+    auto place = [&](int64_t at, int64_t low, int64_t high) { return std::clamp(at < 0 ? at + size : at, low, high); };
+    if (step > 0) {
+      first[axis] = place(starts[i], 0, size);
+      limit[axis] = std::max(first[axis], place(ends[i], 0, size));
+      stride[axis] = std::min<int64_t>(step, std::max<int64_t>(size, 1));
+      continue;
+    }
+    // Backwards: the same elements forwards, then reversed.
+    const int64_t from = place(starts[i], -1, size - 1), to = std::min(from, place(ends[i], -1, size - 1));
+    const int64_t back = std::min<int64_t>(-step, std::max<int64_t>(size, 1)), count = (from - to + back - 1) / back;
+    first[axis] = count == 0 ? 0 : from - (count - 1) * back;
+    limit[axis] = count == 0 ? 0 : from + 1;
+    stride[axis] = back;
+    reversed.push_back(static_cast<int64_t>(axis));
+  }
+  x = Slice(x, first, limit, stride);
+  return {reversed.empty() ? x : Rev(x, reversed)};
+}
+Outputs OnExpand(Call& c) {
+  const Ints dims = c.KnownInts(1, "the shape");
+  const Ints out = BroadcastDims(DimsOf(c.ShapeOf(0)), dims);
+  Volume(out);
+  return {BroadcastTo(c.In(0), out)};
+}
+Outputs OnTile(Call& c) {
+  XlaOp x = c.In(0);
+  const Ints dims = DimsOf(x), repeats = c.KnownInts(1, "the repeats");
+  if (repeats.size() != dims.size()) Reject("It has {} repeats for {} dimensions.", repeats.size(), dims.size());
+  Ints wide, places, out;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    wide.push_back(repeats[i]);
+    wide.push_back(dims[i]);
+    places.push_back(static_cast<int64_t>(2 * i + 1));
+    out.push_back(Volume(Ints{repeats[i], dims[i]}));
+  }
+  Volume(out);
+  return {Reshape(BroadcastInDim(x, wide, places), out)};
+}
+Outputs OnPad(Call& c) {
+  XlaOp x = c.In(0);
+  const Ints dims = DimsOf(x);
+  const Ints pads = c.opset >= 11 ? c.KnownInts(1, "the padding") : c.List("pads").value_or(Ints{});
+  Ints axes = Range(0, static_cast<int64_t>(dims.size()));
+  if (c.Has(3)) axes = c.KnownInts(3, "the axes");
+  if (pads.size() != 2 * axes.size()) Reject("It has {} paddings for {} dimensions.", pads.size(), axes.size());
+  const std::string mode = c.Text("mode", "constant");
+  std::vector<std::pair<int64_t, int64_t>> padding(dims.size());
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    padding[static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())))] = {pads[i], pads[i + axes.size()]};
+  for (auto [low, high] : padding)
+    if (std::max(std::abs(low), std::abs(high)) > (int64_t{1} << 40)) Reject("A padding of {} and {}.", low, high);
+  if (mode == "constant") {
+    XlaOp value = c.opset < 11 ? Like(x, c.Float("value", 0)) : c.Has(2) ? Reshape(c.In(2), {}) : Zero(c.b, TypeOf(x));
+    return {PadWith(x, Convert(value, TypeOf(x)), padding)};
+  }
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    auto [low, high] = padding[d];
+    if (low == 0 && high == 0) continue;
+    const int64_t size = dims[d];
+    if (size + low + high < 0 || size + low + high > (1 << 24) || (size == 0 && low + high > 0))
+      Reject("A padding of {} and {} to a dimension of {}.", low, high, size);
+    Ints places;
+    for (int64_t i = -low; i < size + high; ++i) {
+      int64_t at = i;
+      if (mode == "edge") at = std::clamp<int64_t>(i, 0, size - 1);
+      else if (mode == "wrap") at = ((i % size) + size) % size;
+      else if (mode == "reflect") {
+        const int64_t period = std::max<int64_t>(2 * (size - 1), 1);
+        at = ((i % period) + period) % period;
+        at = size == 1 ? 0 : std::min(at, period - at);
+      } else Refuse("The mode '{}' is unknown.", mode);
+      places.push_back(at);
+    }
+    x = TakeAt(x, static_cast<int64_t>(d), places);
+  }
+  return {x};
+}
+Outputs OnDepthToSpace(Call& c) {
+  const XlaOp x = c.In(0);
+  const Ints d = DimsOf(x);
+  const int64_t s = c.Int("blocksize");
+  if (d.size() != 4 || s <= 0 || s > (1 << 20) || d[1] % (s * s) != 0) Reject("Its operand must be [N, C * {0} * {0}, H, W].", s);
+  const int64_t depth = d[1] / (s * s);
+  if (c.Text("mode", "DCR") == "DCR")
+    return {Reshape(Transpose(Reshape(x, {d[0], s, s, depth, d[2], d[3]}), {0, 3, 4, 1, 5, 2}), {d[0], depth, d[2] * s, d[3] * s})};
+  return {Reshape(Transpose(Reshape(x, {d[0], depth, s, s, d[2], d[3]}), {0, 1, 4, 2, 5, 3}), {d[0], depth, d[2] * s, d[3] * s})};
+}
+Outputs OnSpaceToDepth(Call& c) {
+  const XlaOp x = c.In(0);
+  const Ints d = DimsOf(x);
+  const int64_t s = c.Int("blocksize");
+  if (d.size() != 4 || s <= 0 || s > (1 << 20) || d[2] % s != 0 || d[3] % s != 0) Reject("Its operand must be [N, C, H * {0}, W * {0}].", s);
+  return {Reshape(Transpose(Reshape(x, {d[0], d[1], d[2] / s, s, d[3] / s, s}), {0, 3, 5, 1, 2, 4}),
+                  {d[0], d[1] * s * s, d[2] / s, d[3] / s})};
+}
+Outputs OnRange(Call& c) {
+  const ElementType type = c.TypeOf(0);
+  const double start = c.KnownNumbers(0, "the start")[0], limit = c.KnownNumbers(1, "the limit")[0],
+               step = c.KnownNumbers(2, "the step")[0];
+  const double count = std::max(0.0, std::ceil((limit - start) / step));
+  if (!(count < 1e9)) Reject("A range of {} elements.", count);
+  const auto n = static_cast<int64_t>(count);
+  const XlaOp steps = Convert(Iota(c.b, S64, n), type);
+  return {Add(BroadcastTo(c.In(0), Ints{n}), Mul(steps, BroadcastTo(c.In(2), Ints{n})))};
+}
+Outputs OnEyeLike(Call& c) {
+  const Shape& shape = c.ShapeOf(0);
+  if (shape.rank() != 2) Reject("EyeLike takes a matrix.");
+  const ElementType type = c.Find("dtype") != nullptr ? ToElementType(c.Int("dtype")) : shape.element_type();
+  const Shape index = shape.WithElementType(S64);
+  const XlaOp rows = Iota(c.b, index, 0), columns = Iota(c.b, index, 1);
+  return {Convert(Eq(Add(rows, Like(rows, static_cast<double>(c.Int("k", 0)))), columns), type)};
+}
+Outputs OnTrilu(Call& c) {
+  const XlaOp x = c.In(0);
+  const Shape shape = ShapeOf(x);
+  if (shape.rank() < 2) Reject("Trilu takes matrices.");
+  const XlaOp rows = Iota(c.b, shape.WithElementType(S64), shape.rank() - 2);
+  const XlaOp columns = Iota(c.b, shape.WithElementType(S64), shape.rank() - 1);
+  const XlaOp k = c.Has(1) ? BroadcastTo(Reshape(c.In(1), {}), DimsOf(shape)) : Filled(c.b, S64, DimsOf(shape), 0);
+  const XlaOp keep = c.Int("upper", 1) != 0 ? Ge(columns, Add(rows, k)) : Le(columns, Add(rows, k));
+  return {Select(keep, x, BroadcastTo(Zero(c.b, shape.element_type()), DimsOf(shape)))};
+}
+Outputs OnCenterCropPad(Call& c) {
+  XlaOp x = c.In(0);
+  const Ints dims = DimsOf(x), to = c.KnownInts(1, "the shape");
+  const Ints axes = c.List("axes").value_or(Range(0, static_cast<int64_t>(dims.size())));
+  if (axes.size() != to.size()) Reject("It has {} sizes for {} axes.", to.size(), axes.size());
+  std::vector<std::pair<int64_t, int64_t>> padding(dims.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())));
+    const int64_t more = to[i] - dims[axis];
+    if (to[i] < 0 || to[i] > (int64_t{1} << 40)) Reject("A size of {}.", to[i]);
+    const int64_t low = more >= 0 ? more / 2 : -(-more / 2);
+    padding[axis] = {low, more - low};
+  }
+  return {PadWith(x, Zero(c.b, TypeOf(x)), padding)};
+}
+Outputs OnReverseSequence(Call& c) {
+  const XlaOp x = c.In(0);
+  const Shape shape = ShapeOf(x);
+  const int64_t batch = Axis(c.Int("batch_axis", 1), shape.rank()), time = Axis(c.Int("time_axis", 0), shape.rank());
+  const Ints dims = DimsOf(shape);
+  const XlaOp length = AlongAxis(Convert(c.In(1), S64), dims, batch);
+  const XlaOp step = Iota(c.b, shape.WithElementType(S64), time);
+  const XlaOp from = Select(Lt(step, length), Sub(Sub(length, Like(length, 1)), step), step);
+  Outputs index;
+  Ints one = dims;
+  one.push_back(1);
+  for (int64_t d = 0; d < shape.rank(); ++d)
+    index.push_back(Reshape(d == time ? from : Iota(c.b, shape.WithElementType(S64), d), one));
+  return {TakePoints(x, ConcatInDim(c.b, index, shape.rank()))};
+}
+
+}  // namespace krafla::onnx

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "import.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "hlo_io/hlo_proto/hlo_proto.h"
+#include "hlo_io/hlo_text/hlo_text.h"
+#include "krafla/onnx.h"
+
+namespace krafla::cli {
+namespace {
+
+// "x=1,3,48,192"; a number alone is the size of a named dimension, "batch=1", where no input has the name.
+Result<> AddShape(const std::string& text, OnnxOptions& options) {
+  const std::size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0)
+    return InvalidArgument("--shape takes NAME=SIZES, as in x=1,3,48,192; '{}' is none.", text);
+  std::vector<int64_t> sizes;
+  for (std::size_t at = equals + 1; at < text.size();) {
+    int64_t size = 0;
+    auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), size);
+    const auto stop = static_cast<std::size_t>(end - text.data());
+    if (error != std::errc() || size < 0 || (stop < text.size() && (text[stop] != ',' || stop + 1 == text.size())))
+      return InvalidArgument("--shape takes NAME=SIZES, as in x=1,3,48,192; '{}' is none.", text);
+    sizes.push_back(size);
+    at = stop + 1;
+  }
+  options.shapes[text.substr(0, equals)] = std::move(sizes);
+  return {};
+}
+
+Result<std::string> Written(const Module& module, const std::string& output) {
+  if (output.ends_with(".pb")) return SerializeHloProto(module);
+  if (output.ends_with(".hlo") || output.ends_with(".txt")) return PrintModule(module);
+  return InvalidArgument(
+      "'{}': import writes HLO text (.hlo) and HloModuleProto (.hlo.pb), chosen by the file's name.", output);
+}
+
+nlohmann::json ToJson(const std::vector<OnnxUnsupported>& list) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const OnnxUnsupported& one : list)
+    out.push_back({{"node", one.node}, {"operator", one.op}, {"opset", one.opset}, {"reason", one.reason}});
+  return out;
+}
+
+Result<> Import(const ImportCommand& command, const OnnxOptions& options, std::vector<OnnxUnsupported>& unsupported) {
+  KRAFLA_ASSIGN(const OnnxModel model, ImportOnnxFile(command.model, options, &unsupported));
+  const Module& module = *model.computation.module();
+  if (!command.output.empty()) {
+    KRAFLA_ASSIGN(const std::string text, Written(module, command.output));
+    KRAFLA_TRY(WriteFile(command.output, text));
+  }
+  KRAFLA_ASSIGN(const ProgramShape shape, model.computation.GetProgramShape());
+  const std::vector<Shape>& results = shape.result.tuple_elements();
+  if (command.json) {
+    nlohmann::json out = {{"model", command.model}, {"output", command.output}};
+    for (std::size_t i = 0; i < model.inputs.size(); ++i)
+      out["inputs"].push_back({{"name", model.inputs[i]}, {"shape", shape.parameters[i].ToString(false)}});
+    for (std::size_t i = 0; i < model.outputs.size(); ++i)
+      out["outputs"].push_back({{"name", model.outputs[i]}, {"shape", results[i].ToString(false)}});
+    out["instructions"] = module.entry()->instructions().size();
+    std::printf("%s\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    return {};
+  }
+  for (std::size_t i = 0; i < model.inputs.size(); ++i)
+    std::printf("input  %s %s\n", model.inputs[i].c_str(), shape.parameters[i].ToString(false).c_str());
+  for (std::size_t i = 0; i < model.outputs.size(); ++i)
+    std::printf("output %s %s\n", model.outputs[i].c_str(), results[i].ToString(false).c_str());
+  return {};
+}
+
+}  // namespace
+
+void ImportCommand::AddTo(CLI::App& app, int& code) {
+  CLI::App* cmd = app.add_subcommand("import", "make a module of an ONNX model");
+  cmd->add_option("model", model, "the ONNX file; external data is read from its folder")->required();
+  cmd->add_option("-o", output, "write the module to this file: HLO text (.hlo) or HloModuleProto (.hlo.pb); without it, "
+                                "say what the model takes and gives");
+  cmd->add_option("--shape", shapes, "the shape of an input, x=1,3,48,192 (repeatable)");
+  cmd->add_flag("--json", json, "print one JSON object");
+  cmd->callback([this, &code] { code = Run(); });
+}
+
+int ImportCommand::Run() const {
+  OnnxOptions options;
+  for (const std::string& shape : shapes)
+    if (auto added = AddShape(shape, options); !added) return Fail(added.error()), kUsage;
+  if (StderrIsTerminal())
+    options.progress = [](std::size_t done, std::size_t count) {
+      if (done == count) std::fprintf(stderr, "\r\x1b[K");
+      else if (done % 16 == 1) std::fprintf(stderr, "\r\x1b[Kkrafla: node %zu of %zu", done, count);
+    };
+  std::vector<OnnxUnsupported> unsupported;
+  auto done = Import(*this, options, unsupported);
+  if (done) return kRight;
+  if (json) {
+    const nlohmann::json out = {{"model", model}, {"error", done.error().message()}, {"unsupported", ToJson(unsupported)}};
+    std::printf("%s\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  }
+  return Fail(done.error());
+}
+
+}  // namespace krafla::cli
