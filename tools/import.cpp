@@ -34,8 +34,8 @@ Result<> AddShape(const std::string& text, OnnxOptions& options) {
 Result<std::string> Written(const Module& module, const std::string& output) {
   if (output.ends_with(".pb")) return SerializeHloProto(module);
   if (output.ends_with(".hlo") || output.ends_with(".txt")) return PrintModule(module);
-  return InvalidArgument(
-      "'{}': import writes HLO text (.hlo) and HloModuleProto (.hlo.pb), chosen by the file's name.", output);
+  return InvalidArgument("'{}': import writes HLO text (.hlo) and HloModuleProto (.hlo.pb), chosen by the file's name.",
+                         output);
 }
 
 nlohmann::json ToJson(const std::vector<OnnxUnsupported>& list) {
@@ -76,8 +76,9 @@ Result<> Import(const ImportCommand& command, const OnnxOptions& options, std::v
 void ImportCommand::AddTo(CLI::App& app, int& code) {
   CLI::App* cmd = app.add_subcommand("import", "make a module of an ONNX model");
   cmd->add_option("model", model, "the ONNX file; external data is read from its folder")->required();
-  cmd->add_option("-o", output, "write the module to this file: HLO text (.hlo) or HloModuleProto (.hlo.pb); without it, "
-                                "say what the model takes and gives");
+  cmd->add_option("-o", output,
+                  "write the module to this file: HLO text (.hlo) or HloModuleProto (.hlo.pb); without it, "
+                  "say what the model takes and gives");
   cmd->add_option("--shape", shapes, "the shape of an input, x=1,3,48,192 (repeatable)");
   cmd->add_flag("--json", json, "print one JSON object");
   cmd->callback([this, &code] { code = Run(); });
@@ -96,7 +97,8 @@ int ImportCommand::Run() const {
   auto done = Import(*this, options, unsupported);
   if (done) return kRight;
   if (json) {
-    const nlohmann::json out = {{"model", model}, {"error", done.error().message()}, {"unsupported", ToJson(unsupported)}};
+    const nlohmann::json out = {
+        {"model", model}, {"error", done.error().message()}, {"unsupported", ToJson(unsupported)}};
     std::printf("%s\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   }
   return Fail(done.error());

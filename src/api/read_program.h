@@ -11,9 +11,8 @@
 
 namespace krafla {
 
-// HLO text, HloModuleProto, StableHLO text or bytecode, or ONNX whose shapes are all known and whose weights are inside;
-// told apart by the bytes. `name` is for messages only. The
-// module is not verified; Client::Compile does that.
+// HLO text, HloModuleProto, StableHLO text or bytecode, or ONNX whose shapes are all known and whose weights are
+// inside; told apart by the bytes. `name` is for messages only. The module is not verified; Client::Compile does that.
 Result<std::unique_ptr<Module>> ReadProgram(std::string_view bytes, std::string_view name);
 
 // HloModuleProto, for callers who have a reader of their own.

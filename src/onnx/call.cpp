@@ -11,7 +11,8 @@ const Value& Call::ValueOf(std::size_t i) const {
 }
 XlaOp Call::In(std::size_t i) {
   const Value& value = ValueOf(i);
-  if (most_elements_ >= 0 && (value.literal == nullptr || value.shape.element_count() > most_elements_)) throw NotKnown{};
+  if (most_elements_ >= 0 && (value.literal == nullptr || value.shape.element_count() > most_elements_))
+    throw NotKnown{};
   if (!ops_[i].valid()) ops_[i] = Importer::Materialize(b, value);
   return ops_[i];
 }

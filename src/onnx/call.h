@@ -52,8 +52,14 @@ class Call {
  public:
   Call(Importer& the_importer, Scope& the_scope, const Node& the_node, int64_t the_opset, XlaBuilder* builder,
        std::vector<const Value*> inputs, int64_t most_elements)
-      : importer(the_importer), scope(the_scope), node(the_node), opset(the_opset), b(builder),
-        inputs_(std::move(inputs)), ops_(inputs_.size()), most_elements_(most_elements) {}
+      : importer(the_importer),
+        scope(the_scope),
+        node(the_node),
+        opset(the_opset),
+        b(builder),
+        inputs_(std::move(inputs)),
+        ops_(inputs_.size()),
+        most_elements_(most_elements) {}
 
   Importer& importer;
   Scope& scope;

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "base/checked_math.h"
-#include "ir/module.h"
 #include "evaluator/evaluator.h"
+#include "ir/module.h"
 #include "onnx/call.h"
 
 namespace krafla::onnx {
@@ -244,7 +244,8 @@ XlaOp PadWith(XlaOp x, XlaOp value, std::span<const std::pair<int64_t, int64_t>>
 XlaOp ClampTo(XlaOp x, double low, double high) { return Clamp(Like(x, low), x, Like(x, high)); }
 XlaOp FromLiteral(XlaBuilder* b, Literal literal) { return ConstantLiteral(b, literal); }
 XlaOp FromNumbers(XlaBuilder* b, ElementType type, const std::vector<double>& values, std::span<const int64_t> dims) {
-  return Convert(ConstantLiteral(b, LiteralUtil::CreateFromArray<double>(values, Ints(dims.begin(), dims.end()))), type);
+  return Convert(ConstantLiteral(b, LiteralUtil::CreateFromArray<double>(values, Ints(dims.begin(), dims.end()))),
+                 type);
 }
 
 std::vector<double> NumbersOf(const Literal& literal) {

@@ -161,8 +161,8 @@ std::vector<Value> Importer::RunOperator(const Node& node, int64_t opset, Output
 
 void Importer::EmitFunction(const Function& function, const Node& node, Scope& scope) {
   if (scope.depth > kMaxScopes) Refuse("Functions are nested more than {} deep.", kMaxScopes);
-  Scope inner{.builder = scope.builder, .parent = nullptr, .values = {}, .opsets = &function.opsets,
-              .depth = scope.depth + 1};
+  Scope inner{
+      .builder = scope.builder, .parent = nullptr, .values = {}, .opsets = &function.opsets, .depth = scope.depth + 1};
   for (std::size_t i = 0; i < function.inputs.size(); ++i)
     if (i < node.inputs.size() && !node.inputs[i].empty())
       if (const Value* value = FindValue(scope, node.inputs[i])) inner.values[function.inputs[i]] = *value;
@@ -191,7 +191,8 @@ void Importer::EmitFunction(const Function& function, const Node& node, Scope& s
   if (unsupported_.size() > before) Refuse("A node of the function '{}' is not supported.", function.name);
   for (std::size_t i = 0; i < function.outputs.size() && i < node.outputs.size(); ++i) {
     const Value* value = FindValue(inner, function.outputs[i]);
-    if (value == nullptr) Reject("The function '{}' does not make its result '{}'.", function.name, function.outputs[i]);
+    if (value == nullptr)
+      Reject("The function '{}' does not make its result '{}'.", function.name, function.outputs[i]);
     scope.values[node.outputs[i]] = *value;
   }
 }
@@ -239,8 +240,8 @@ void Importer::EmitNodes(const std::vector<Node>& nodes, Scope& scope, bool is_m
     if (failure) {
       auto opset = scope.opsets->find(node.domain);
       std::string name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
-      unsupported_.push_back({std::move(name), FullName(node), failure->message(),
-                              opset != scope.opsets->end() ? opset->second : 0});
+      unsupported_.push_back(
+          {std::move(name), FullName(node), failure->message(), opset != scope.opsets->end() ? opset->second : 0});
       for (const std::string& output : node.outputs)
         if (!output.empty()) scope.values[output] = Value{.shape = {}, .literal = nullptr, .op = {}, .failed = true};
     }
@@ -306,7 +307,8 @@ Result<> Importer::AddInputs(Scope& scope) {
     for (const std::string& one : missing) list += (list.empty() ? "" : " ") + one;
     return InvalidArgument(
         "The model leaves dimensions of its inputs open: {}. Import it with --shape NAME=SIZES for each of them, with a "
-        "number for every name and every '?'.", list);
+        "number for every name and every '?'.",
+        list);
   }
   for (auto& [name, shape] : parameters) {
     Value value;
@@ -364,7 +366,8 @@ Result<OnnxModel> Importer::Finish(Scope& scope) {
 }
 
 Result<OnnxModel> Importer::Import() {
-  if (model_.graph.has_sparse_initializers) return Unimplemented("The model has sparse weights, which are not supported.");
+  if (model_.graph.has_sparse_initializers)
+    return Unimplemented("The model has sparse weights, which are not supported.");
   XlaBuilder builder(model_.graph.name.empty() ? "onnx" : model_.graph.name);
   Scope scope{.builder = &builder, .parent = nullptr, .values = {}, .opsets = &model_.opsets, .depth = 0};
   KRAFLA_TRY(AddInputs(scope));

@@ -224,7 +224,8 @@ Result<Model> ReadModel(std::string_view bytes) {
   } catch (const TooDeep&) {
     return InvalidArgument("The ONNX model nests graphs more than {} deep.", kMaxDepth);
   } catch (const protozero::exception&) {
-    return InvalidArgument("The bytes are no ONNX model: a field of its protocol buffer is cut off or has a wrong type.");
+    return InvalidArgument(
+        "The bytes are no ONNX model: a field of its protocol buffer is cut off or has a wrong type.");
   }
 }
 

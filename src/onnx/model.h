@@ -53,8 +53,8 @@ struct Dimension {
 };
 struct ValueInfo {
   std::string name;
-  int64_t type = 0;      // of a tensor's elements
-  std::string other;     // "a sequence", "a map", ...: what it is instead of a tensor
+  int64_t type = 0;   // of a tensor's elements
+  std::string other;  // "a sequence", "a map", ...: what it is instead of a tensor
   bool has_dims = false;
   std::vector<Dimension> dims;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// If, Loop and Scan. What a graph takes from around it goes in as part of the tuple that it is called with; what is known
-// goes in as it is. A loop that cannot be one of HLO, as its state changes its shape, is unrolled where it is short.
+// If, Loop and Scan. What a graph takes from around it goes in as part of the tuple that it is called with; what is
+// known goes in as it is. A loop that cannot be one of HLO, as its state changes its shape, is unrolled where it is
+// short.
 #include <algorithm>
 
 #include "onnx/importer.h"
@@ -16,7 +17,8 @@ const Graph& GraphOf(const Call& c, std::string_view name) {
   return *found->g;
 }
 Scope Inside(Call& c, XlaBuilder* builder) {
-  return Scope{.builder = builder, .parent = &c.scope, .values = {}, .opsets = c.scope.opsets, .depth = c.scope.depth + 1};
+  return Scope{
+      .builder = builder, .parent = &c.scope, .values = {}, .opsets = c.scope.opsets, .depth = c.scope.depth + 1};
 }
 Value OfOp(XlaOp op) {
   Value out;
@@ -73,15 +75,15 @@ void Bind(Scope& scope, const Captures& captures, XlaOp tuple, std::size_t first
 
 // --- loops ---------------------------------------------------------------------------------------------------------
 
-// A loop as HLO's while. Its tuple: the step, whether it goes on, the state, the results of all steps, then what it reads:
-// `sliced` and the captured values.
+// A loop as HLO's while. Its tuple: the step, whether it goes on, the state, the results of all steps, then what it
+// reads: `sliced` and the captured values.
 struct LoopForm {
   const Graph* body = nullptr;
-  int64_t steps = -1;             // -1: not known
-  bool has_step_input = false;    // Loop: the step and the condition come before the state
-  bool asks_condition = false;    // the condition may end it
+  int64_t steps = -1;           // -1: not known
+  bool has_step_input = false;  // Loop: the step and the condition come before the state
+  bool asks_condition = false;  // the condition may end it
   std::vector<Value> state;
-  Outputs sliced;                 // Scan: along these axes
+  Outputs sliced;  // Scan: along these axes
   Ints sliced_axes, result_axes;
   std::vector<bool> sliced_backwards, result_backwards;
 };
@@ -93,13 +95,14 @@ Outputs RunWhile(Call& c, const LoopForm& form, XlaOp limit) {
   const std::size_t results = form.body->outputs.size() - lead - states;
   Outputs state = OpsOf(b, form.state);
   // The shapes of the results come from the body itself, emitted once aside to see them.
-  auto emit = [&](XlaBuilder* inner, const Outputs& in, XlaOp step, const Outputs& read, const Captures& bound, XlaOp tuple,
-                  std::size_t first) {
+  auto emit = [&](XlaBuilder* inner, const Outputs& in, XlaOp step, const Outputs& read, const Captures& bound,
+                  XlaOp tuple, std::size_t first) {
     Scope scope = Inside(c, inner);
     Bind(scope, bound, tuple, first);
     std::size_t at = 0;
     const auto& names = form.body->inputs;
-    if (names.size() != 2 * lead + states + read.size()) Reject("The body '{}' has {} inputs.", form.body->name, names.size());
+    if (names.size() != 2 * lead + states + read.size())
+      Reject("The body '{}' has {} inputs.", form.body->name, names.size());
     if (form.has_step_input) {
       scope.values[names[at++].name] = OfOp(Convert(step, S64));
       scope.values[names[at++].name] = TrueValue();
@@ -137,7 +140,8 @@ Outputs RunWhile(Call& c, const LoopForm& form, XlaOp limit) {
     Outputs in;
     for (std::size_t i = 0; i < states; ++i) in.push_back(GetTupleElement(p, static_cast<int64_t>(i)));
     const XlaOp step = GetTupleElement(p, static_cast<int64_t>(probe.size() - 1));
-    const Outputs read = read_of(step, [&](std::size_t i) { return GetTupleElement(p, static_cast<int64_t>(states + i)); });
+    const Outputs read =
+        read_of(step, [&](std::size_t i) { return GetTupleElement(p, static_cast<int64_t>(states + i)); });
     const std::vector<Value> out = emit(aside.get(), in, step, read, captures, p, states + form.sliced.size());
     if (form.has_step_input) goes_on = IsTrue(out[0]);
     for (std::size_t i = lead; i < out.size(); ++i) made.push_back(out[i].shape);
@@ -184,7 +188,8 @@ Outputs RunWhile(Call& c, const LoopForm& form, XlaOp limit) {
     const int64_t axis = Axis(form.result_axes[i], static_cast<int64_t>(dims.size()));
     dims[static_cast<std::size_t>(axis)] = 1;
     Outputs starts(dims.size(), Like(step, 0));
-    starts[static_cast<std::size_t>(axis)] = form.result_backwards[i] ? Sub(Like(step, static_cast<double>(form.steps - 1)), step) : step;
+    starts[static_cast<std::size_t>(axis)] =
+        form.result_backwards[i] ? Sub(Like(step, static_cast<double>(form.steps - 1)), step) : step;
     next[2 + states + i] = DynamicUpdateSlice(all, Reshape(ops[lead + states + i], dims), starts);
   }
   Tuple(body.get(), next);
@@ -204,7 +209,8 @@ Outputs Unroll(Call& c, const Graph& body, int64_t steps, bool goes_on, std::vec
     scope.values[body.inputs[1].name] = TrueValue();
     for (std::size_t i = 0; i < states; ++i) scope.values[body.inputs[2 + i].name] = state[i];
     const std::vector<Value> out = c.importer.EmitGraph(body, scope);
-    if (out[0].literal == nullptr) Refuse("Whether the loop goes on depends on the data, and its state changes its shape.");
+    if (out[0].literal == nullptr)
+      Refuse("Whether the loop goes on depends on the data, and its state changes its shape.");
     goes_on = IsTrue(out[0]);
     for (std::size_t i = 0; i < states; ++i) state[i] = out[1 + i];
     for (std::size_t i = 0; i < results; ++i) {
@@ -246,7 +252,8 @@ Outputs OnIf(Call& c) {
   };
   const XlaComputation first = branch(yes, "then"), second = branch(no, "else");
   if (!Shape::Compatible(shapes[0], shapes[1]))
-    Refuse("Its branches give {} and {}, and which of them depends on the data.", shapes[0].ToString(false), shapes[1].ToString(false));
+    Refuse("Its branches give {} and {}, and which of them depends on the data.", shapes[0].ToString(false),
+           shapes[1].ToString(false));
   const XlaOp both = Conditional(Reshape(c.In(0), {}), operand, first, operand, second);
   Outputs out;
   for (std::size_t i = 0; i < yes.outputs.size(); ++i) out.push_back(GetTupleElement(both, static_cast<int64_t>(i)));
@@ -297,13 +304,16 @@ Outputs OnScan(Call& c) {
   const int64_t count = c.Int("num_scan_inputs");
   if (count <= 0 || count > static_cast<int64_t>(c.count())) Reject("It has {} scan inputs.", count);
   const auto sliced = static_cast<std::size_t>(count), states = c.count() - sliced;
-  if (form.body->outputs.size() < states) Reject("The body '{}' has {} results.", form.body->name, form.body->outputs.size());
+  if (form.body->outputs.size() < states)
+    Reject("The body '{}' has {} results.", form.body->name, form.body->outputs.size());
   const std::size_t results = form.body->outputs.size() - states;
   for (std::size_t i = 0; i < states; ++i) form.state.push_back(c.ValueOf(i));
-  const Ints axes = c.List("scan_input_axes").value_or(Ints(sliced, 0)), back = c.List("scan_input_directions").value_or(Ints(sliced, 0));
+  const Ints axes = c.List("scan_input_axes").value_or(Ints(sliced, 0)),
+             back = c.List("scan_input_directions").value_or(Ints(sliced, 0));
   form.result_axes = c.List("scan_output_axes").value_or(Ints(results, 0));
   const Ints out_back = c.List("scan_output_directions").value_or(Ints(results, 0));
-  if (axes.size() != sliced || back.size() != sliced || form.result_axes.size() != results || out_back.size() != results)
+  if (axes.size() != sliced || back.size() != sliced || form.result_axes.size() != results ||
+      out_back.size() != results)
     Reject("Its axes or directions are of a wrong number.");
   for (std::size_t i = 0; i < sliced; ++i) {
     form.sliced.push_back(c.In(states + i));

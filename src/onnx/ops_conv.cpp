@@ -34,7 +34,8 @@ Window ReadWindow(Call& c, const Ints& dims, Ints size) {
   const Ints pads = c.List("pads").value_or(Ints(2 * rank, 0));
   if (pads.size() != 2 * rank) Reject("The attribute pads must have {} numbers.", 2 * rank);
   for (std::size_t i = 0; i < rank; ++i) {
-    if (std::abs(pads[i]) > kMost || std::abs(pads[i + rank]) > kMost) Reject("A padding of {} and {}.", pads[i], pads[i + rank]);
+    if (std::abs(pads[i]) > kMost || std::abs(pads[i + rank]) > kMost)
+      Reject("A padding of {} and {}.", pads[i], pads[i + rank]);
     if (mode == "NOTSET" || mode.empty()) {
       w.padding.emplace_back(pads[i], pads[i + rank]);
     } else if (mode == "VALID") {
@@ -58,7 +59,8 @@ XlaOp AddBias(Call& c, std::size_t input, XlaOp y) {
 
 XlaOp ConvolutionOf(Call& c, XlaOp x, XlaOp w, std::optional<ElementType> type) {
   const Ints dims = DimsOf(x), kernel = DimsOf(w);
-  if (kernel.size() != dims.size() || dims.size() < 3) Reject("It convolves {} and {} dimensions.", dims.size(), kernel.size());
+  if (kernel.size() != dims.size() || dims.size() < 3)
+    Reject("It convolves {} and {} dimensions.", dims.size(), kernel.size());
   const Window window = ReadWindow(c, dims, Ints(kernel.begin() + 2, kernel.end()));
   return ConvGeneralDilated(x, w, window.strides, window.padding, Ints(window.size.size(), 1), window.dilations,
                             Numbers(window.size.size()), c.Int("group", 1), 1, nullptr, type);
@@ -68,21 +70,25 @@ Outputs OnConvTranspose(Call& c) {
   const XlaOp x = c.In(0);
   XlaOp w = c.In(1);
   const Ints dims = DimsOf(x), kernel = DimsOf(w);
-  if (kernel.size() != dims.size() || dims.size() < 3) Reject("It convolves {} and {} dimensions.", dims.size(), kernel.size());
+  if (kernel.size() != dims.size() || dims.size() < 3)
+    Reject("It convolves {} and {} dimensions.", dims.size(), kernel.size());
   const std::size_t rank = dims.size() - 2;
   const Ints size = Checked(Ints(kernel.begin() + 2, kernel.end()), rank, "kernel_shape");
   const Ints strides = Checked(c.List("strides").value_or(Ints(rank, 1)), rank, "strides");
   const Ints dilations = Checked(c.List("dilations").value_or(Ints(rank, 1)), rank, "dilations");
-  const Ints extra = c.List("output_padding").value_or(Ints(rank, 0)), pads = c.List("pads").value_or(Ints(2 * rank, 0));
+  const Ints extra = c.List("output_padding").value_or(Ints(rank, 0)),
+             pads = c.List("pads").value_or(Ints(2 * rank, 0));
   std::optional<Ints> shape = c.List("output_shape");
   if (shape && shape->size() == rank + 2) shape->erase(shape->begin(), shape->begin() + 2);
-  if (extra.size() != rank || pads.size() != 2 * rank || (shape && shape->size() != rank)) Reject("Its attributes are of wrong lengths.");
+  if (extra.size() != rank || pads.size() != 2 * rank || (shape && shape->size() != rank))
+    Reject("Its attributes are of wrong lengths.");
   const std::string mode = c.Text("auto_pad", "NOTSET");
   Padding2 padding;
   for (std::size_t i = 0; i < rank; ++i) {
     const int64_t reach = (size[i] - 1) * dilations[i];
     int64_t low = pads[i], high = pads[i + rank];
-    if (std::abs(low) > kMost || std::abs(high) > kMost || std::abs(extra[i]) > kMost) Reject("A padding of {} and {}.", low, high);
+    if (std::abs(low) > kMost || std::abs(high) > kMost || std::abs(extra[i]) > kMost)
+      Reject("A padding of {} and {}.", low, high);
     const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
     if (shape || same) {
       const int64_t want = shape ? (*shape)[i] : dims[i + 2] * strides[i];
@@ -96,7 +102,8 @@ Outputs OnConvTranspose(Call& c) {
   // The kernel is [C, M / g, ...]; as a convolution it is [M, C / g, ...], reversed.
   const int64_t groups = c.Int("group", 1);
   if (groups <= 0 || kernel[0] % groups != 0) Reject("It has {} groups.", groups);
-  Ints split = {groups, kernel[0] / groups, kernel[1]}, order = {0, 2, 1}, joined = {groups * kernel[1], kernel[0] / groups};
+  Ints split = {groups, kernel[0] / groups, kernel[1]}, order = {0, 2, 1},
+       joined = {groups * kernel[1], kernel[0] / groups};
   split.insert(split.end(), size.begin(), size.end());
   joined.insert(joined.end(), size.begin(), size.end());
   for (std::size_t i = 0; i < rank; ++i) order.push_back(static_cast<int64_t>(i + 3));
@@ -130,7 +137,8 @@ FullWindow Full(const Window& w, const Ints& dims) {
   return out;
 }
 XlaOp Pooled(XlaOp x, XlaOp start, const XlaComputation& fold, const FullWindow& w) {
-  return ReduceWindowWithGeneralPadding(x, start, fold, w.size, w.strides, Ints(w.size.size(), 1), w.dilations, w.padding);
+  return ReduceWindowWithGeneralPadding(x, start, fold, w.size, w.strides, Ints(w.size.size(), 1), w.dilations,
+                                        w.padding);
 }
 Ints KernelShape(Call& c) {
   const auto size = c.List("kernel_shape");
@@ -160,8 +168,9 @@ Outputs OnMaxPool(Call& c) {
   const XlaOp v1 = Parameter(&pick, 2, value, "v1"), i1 = Parameter(&pick, 3, index, "i1");
   const XlaOp takes = Or(Gt(v0, v1), And(Eq(v0, v1), Lt(i0, i1)));
   Tuple(&pick, {Select(takes, v0, v1), Select(takes, i0, i1)});
-  const XlaOp both = ReduceWindowWithGeneralPadding({x, place}, {Lowest(c.b, type), ConstantR0<int64_t>(c.b, INT64_MAX)},
-                                                    Need(pick.Build()), w.size, w.strides, Ints(w.size.size(), 1), w.dilations, w.padding);
+  const XlaOp both = ReduceWindowWithGeneralPadding(
+      {x, place}, {Lowest(c.b, type), ConstantR0<int64_t>(c.b, INT64_MAX)}, Need(pick.Build()), w.size, w.strides,
+      Ints(w.size.size(), 1), w.dilations, w.padding);
   return {GetTupleElement(both, 0), GetTupleElement(both, 1)};
 }
 Outputs OnAveragePool(Call& c) {
@@ -181,7 +190,8 @@ Outputs OnAveragePool(Call& c) {
   FullWindow counted = w;
   if (with_padding) {
     ones = PadWith(ones, Number(c.b, work, 1), w.given);
-    for (std::size_t i = 0; i < w.padding.size(); ++i) counted.padding[i] = {0, w.padding[i].second - w.given[i].second};
+    for (std::size_t i = 0; i < w.padding.size(); ++i)
+      counted.padding[i] = {0, w.padding[i].second - w.given[i].second};
   }
   const XlaOp count = Pooled(ones, Zero(c.b, work), Adder(work), counted);
   return {Convert(Div(sum, BroadcastTo(count, DimsOf(sum))), type)};

@@ -37,8 +37,8 @@ XlaOp True(XlaOp x) { return Eq(Like(x, 0), Like(x, 0)); }
 
 }  // namespace
 
-#define KRAFLA_UNARY(name, formula) \
-  Outputs name(Call& c) {           \
+#define KRAFLA_UNARY(name, formula)                              \
+  Outputs name(Call& c) {                                        \
     return InWide(c, [&](XlaOp x) -> XlaOp { return formula; }); \
   }
 KRAFLA_UNARY(OnAbs, TypeOf(x) == U8 || TypeOf(x) == U16 || TypeOf(x) == U32 || TypeOf(x) == U64 ? x : Abs(x))
@@ -80,7 +80,8 @@ KRAFLA_UNARY(OnQuickGelu, Mul(x, Logistic(Mul(x, Like(x, c.Float("alpha", 1.702F
 
 Outputs OnSelu(Call& c) {
   return InWide(c, [&](XlaOp x) {
-    const double alpha = c.Float("alpha", 1.67326319217681884765625), gamma = c.Float("gamma", 1.05070102214813232421875);
+    const double alpha = c.Float("alpha", 1.67326319217681884765625),
+                 gamma = c.Float("gamma", 1.05070102214813232421875);
     return Mul(Like(x, gamma), ActivationOf("Elu", alpha, 0, x));
   });
 }
@@ -94,7 +95,8 @@ Outputs OnGelu(Call& c) {
   return InWide(c, [&](XlaOp x) {
     const XlaOp half = Mul(x, Like(x, 0.5));
     if (c.Text("approximate", "none") == "tanh" || c.node.op_type == "FastGelu") {
-      const XlaOp inner = Mul(Like(x, std::sqrt(2 / std::numbers::pi)), Add(x, Mul(Mul(x, Mul(x, x)), Like(x, 0.044715))));
+      const XlaOp inner =
+          Mul(Like(x, std::sqrt(2 / std::numbers::pi)), Add(x, Mul(Mul(x, Mul(x, x)), Like(x, 0.044715))));
       return Mul(half, Add(Tanh(inner), Like(x, 1)));
     }
     return Mul(half, Add(Erf(Mul(x, Like(x, std::sqrt(0.5)))), Like(x, 1)));
@@ -106,7 +108,8 @@ Outputs OnBiasGelu(Call& c) {
   if (c.Has(1)) x = Add(x, BroadcastTo(c.In(1), DimsOf(x)));
   const XlaOp half = Mul(x, Like(x, 0.5));
   if (c.node.op_type == "FastGelu") {
-    const XlaOp inner = Mul(Like(x, std::sqrt(2 / std::numbers::pi)), Add(x, Mul(Mul(x, Mul(x, x)), Like(x, 0.044715))));
+    const XlaOp inner =
+        Mul(Like(x, std::sqrt(2 / std::numbers::pi)), Add(x, Mul(Mul(x, Mul(x, x)), Like(x, 0.044715))));
     return {Mul(half, Add(Tanh(inner), Like(x, 1)))};
   }
   return {Mul(half, Add(Erf(Mul(x, Like(x, std::sqrt(0.5)))), Like(x, 1)))};
@@ -136,8 +139,10 @@ Outputs OnClip(Call& c) {
   return {x};
 }
 
-#define KRAFLA_BINARY(name, formula) \
-  Outputs name(Call& c) { return Pairwise(c, [&](XlaOp x, XlaOp y) -> XlaOp { return formula; }); }
+#define KRAFLA_BINARY(name, formula)                                        \
+  Outputs name(Call& c) {                                                   \
+    return Pairwise(c, [&](XlaOp x, XlaOp y) -> XlaOp { return formula; }); \
+  }
 KRAFLA_BINARY(OnAdd, Add(x, y))
 KRAFLA_BINARY(OnSub, Sub(x, y))
 KRAFLA_BINARY(OnMul, Mul(x, y))
@@ -223,7 +228,8 @@ XlaOp CastTo(Call& c, XlaOp x, ElementType to) {
     return Convert(Select(Ne(wide, wide), wide, ClampTo(wide, -most, most)), to);
   }
   // A float goes to a 4-bit integer by saturation, as the standard has it; to others by truncation.
-  if (IsFloat(from) && (to == S4 || to == U4)) return Convert(RoundNearestEven(ClampTo(Convert(x, F32), to == S4 ? -8 : 0, to == S4 ? 7 : 15)), to);
+  if (IsFloat(from) && (to == S4 || to == U4))
+    return Convert(RoundNearestEven(ClampTo(Convert(x, F32), to == S4 ? -8 : 0, to == S4 ? 7 : 15)), to);
   // Of what does not fit, the low bits, as a C compiler makes of it on x86 and ONNX Runtime gives.
   if (IsFloat(from) && (to == U8 || to == S8 || to == U16 || to == S16)) return Convert(Convert(x, S32), to);
   return Convert(x, to);

@@ -37,7 +37,8 @@ XlaOp PointsAlong(XlaOp indices, int64_t axis, int64_t size) {
   one.push_back(1);
   Outputs parts;
   for (int64_t d = 0; d < shape.rank(); ++d)
-    parts.push_back(Reshape(d == axis ? WrapIndices(Convert(indices, S64), size) : Iota(indices.builder(), shape, d), one));
+    parts.push_back(
+        Reshape(d == axis ? WrapIndices(Convert(indices, S64), size) : Iota(indices.builder(), shape, d), one));
   return ConcatInDim(indices.builder(), parts, shape.rank());
 }
 }  // namespace
@@ -64,7 +65,8 @@ Outputs OnGatherNd(Call& c) {
   const Shape shape = ShapeOf(x);
   const Ints index = DimsOf(points);
   const int64_t batch = c.Int("batch_dims", 0), index_rank = static_cast<int64_t>(index.size());
-  if (index.empty() || batch < 0 || batch >= index_rank || index.back() > shape.rank() - batch) Reject("The indices do not fit the data.");
+  if (index.empty() || batch < 0 || batch >= index_rank || index.back() > shape.rank() - batch)
+    Reject("The indices do not fit the data.");
   points = WrapPoints(points, shape, batch);
   GatherDimensionNumbers numbers;
   Dims sizes;
@@ -85,7 +87,8 @@ Outputs OnGatherNd(Call& c) {
 namespace {
 XlaComputation Combiner(const std::string& reduction, ElementType type) {
   XlaBuilder b("combine");
-  const XlaOp x = Parameter(&b, 0, Shape::MakeScalar(type), "old"), y = Parameter(&b, 1, Shape::MakeScalar(type), "new");
+  const XlaOp x = Parameter(&b, 0, Shape::MakeScalar(type), "old"),
+              y = Parameter(&b, 1, Shape::MakeScalar(type), "new");
   if (reduction == "add") return Need(b.Build(Add(x, y)));
   if (reduction == "mul") return Need(b.Build(Mul(x, y)));
   if (reduction == "max") return Need(b.Build(Max(x, y)));
@@ -105,7 +108,8 @@ Outputs OnScatterElements(Call& c) {
     numbers.scatter_dims_to_operand_dims.push_back(d);
   }
   numbers.index_vector_dim = shape.rank();
-  return {Scatter(x, PointsAlong(indices, axis, shape.dim(axis)), updates, Combiner(c.Text("reduction", "none"), shape.element_type()), numbers)};
+  return {Scatter(x, PointsAlong(indices, axis, shape.dim(axis)), updates,
+                  Combiner(c.Text("reduction", "none"), shape.element_type()), numbers)};
 }
 Outputs OnScatterNd(Call& c) {
   const XlaOp x = c.In(0), updates = c.In(2);

@@ -69,10 +69,13 @@ Term Reduced(Term t, const std::string& wanted) {
     for (std::size_t j = t.letters.size(); j-- > i + 1;) {
       if (t.letters[i] != t.letters[j]) continue;
       const Shape shape = ShapeOf(t.x);
-      if (shape.dim(static_cast<int64_t>(i)) != shape.dim(static_cast<int64_t>(j))) Reject("A diagonal of unequal dimensions.");
+      if (shape.dim(static_cast<int64_t>(i)) != shape.dim(static_cast<int64_t>(j)))
+        Reject("A diagonal of unequal dimensions.");
       const Shape index = shape.WithElementType(S64);
-      const XlaOp same = Eq(Iota(t.x.builder(), index, static_cast<int64_t>(i)), Iota(t.x.builder(), index, static_cast<int64_t>(j)));
-      t.x = ReduceBy(Fold::kSum, Select(same, t.x, BroadcastTo(Like(t.x, 0), DimsOf(shape))), Ints{static_cast<int64_t>(j)}, false);
+      const XlaOp same =
+          Eq(Iota(t.x.builder(), index, static_cast<int64_t>(i)), Iota(t.x.builder(), index, static_cast<int64_t>(j)));
+      t.x = ReduceBy(Fold::kSum, Select(same, t.x, BroadcastTo(Like(t.x, 0), DimsOf(shape))),
+                     Ints{static_cast<int64_t>(j)}, false);
       t.letters.erase(j, 1);
     }
   Ints axes;
@@ -201,7 +204,8 @@ Outputs OnDet(Call& c) {
     const XlaOp below = SliceInDim(rows, 1, m, 1, 1);
     const XlaOp safe = Select(Eq(pivot, Like(pivot, 0)), BroadcastTo(Like(pivot, 1), Ints{batch}), pivot);
     const XlaOp factor = Div(SliceInDim(below, 0, 1, 1, 2), BroadcastInDim(safe, {batch, m - 1, 1}, {0}));
-    const XlaOp less = Sub(below, Mul(BroadcastTo(factor, Ints{batch, m - 1, m}), BroadcastInDim(top, {batch, m - 1, m}, {0, 2})));
+    const XlaOp less =
+        Sub(below, Mul(BroadcastTo(factor, Ints{batch, m - 1, m}), BroadcastInDim(top, {batch, m - 1, m}, {0, 2})));
     x = SliceInDim(less, 1, m, 1, 2);
   }
   return {Reshape(det, Ints(dims.begin(), dims.end() - 2))};
@@ -261,7 +265,8 @@ Outputs OnAttention(Call& c) {
     const int64_t past = c.Has(4) ? c.ShapeOf(4).dim(2) : 0;
     const Shape index = MakeShape(S64, ds);
     const XlaOp rows = Iota(c.b, index, 2), columns = Iota(c.b, index, 3);
-    score = Select(Le(columns, Add(rows, Like(rows, static_cast<double>(past)))), score, BroadcastTo(Lowest(c.b, type), ds));
+    score = Select(Le(columns, Add(rows, Like(rows, static_cast<double>(past)))), score,
+                   BroadcastTo(Lowest(c.b, type), ds));
   }
   matched[1] = score;
   const double cap = c.Float("softcap", 0);

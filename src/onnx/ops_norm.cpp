@@ -54,7 +54,8 @@ Outputs OnBatchNormalization(Call& c) {
   // One factor and one summand a channel: the convolution before takes both.
   const XlaOp factor = Mul(vector(1), Rsqrt(Add(variance, Like(variance, epsilon))));
   const XlaOp summand = Sub(vector(2), Mul(mean, factor));
-  Outputs out = {Convert(Add(Mul(Convert(x, work), AlongAxis(factor, dims, axis)), AlongAxis(summand, dims, axis)), type)};
+  Outputs out = {
+      Convert(Add(Mul(Convert(x, work), AlongAxis(factor, dims, axis)), AlongAxis(summand, dims, axis)), type)};
   out.insert(out.end(), more.begin(), more.end());
   return out;
 }
@@ -62,8 +63,11 @@ Outputs OnInstanceNormalization(Call& c) {
   const XlaOp x = c.In(0);
   const Ints dims = DimsOf(x);
   const ElementType type = TypeOf(x);
-  const XlaOp normal = Normalize(Widened(x), Range(2, static_cast<int64_t>(dims.size())), c.Float("epsilon", 1e-5F)).value;
-  return {Convert(Add(Mul(normal, Convert(Channel(c, 1, dims), TypeOf(normal))), Convert(Channel(c, 2, dims), TypeOf(normal))), type)};
+  const XlaOp normal =
+      Normalize(Widened(x), Range(2, static_cast<int64_t>(dims.size())), c.Float("epsilon", 1e-5F)).value;
+  return {Convert(
+      Add(Mul(normal, Convert(Channel(c, 1, dims), TypeOf(normal))), Convert(Channel(c, 2, dims), TypeOf(normal))),
+      type)};
 }
 Outputs OnLayerNormalization(Call& c) {
   XlaOp given = c.In(0);
@@ -111,7 +115,8 @@ Outputs OnGroupNormalization(Call& c) {
   if (dims.size() < 2 || groups <= 0 || dims[1] % groups != 0) Reject("It has {} groups.", groups);
   Ints grouped = {dims[0], groups, dims[1] / groups};
   grouped.insert(grouped.end(), dims.begin() + 2, dims.end());
-  XlaOp normal = Normalize(Reshape(x, grouped), Range(2, static_cast<int64_t>(grouped.size())), c.Float("epsilon", 1e-5F)).value;
+  XlaOp normal =
+      Normalize(Reshape(x, grouped), Range(2, static_cast<int64_t>(grouped.size())), c.Float("epsilon", 1e-5F)).value;
   normal = Reshape(normal, dims);
   auto scale = [&](std::size_t i) {
     const XlaOp vector = Convert(c.In(i), TypeOf(x));
@@ -149,7 +154,8 @@ Outputs OnLrn(Call& c) {
   window[1] = size;
   std::vector<std::pair<int64_t, int64_t>> padding(dims.size());
   padding[1] = {(size - 1) / 2, size - 1 - (size - 1) / 2};
-  const XlaOp sum = ReduceWindowWithGeneralPadding(Mul(x, x), Like(x, 0), Adder(TypeOf(x)), window, ones, ones, ones, padding);
+  const XlaOp sum =
+      ReduceWindowWithGeneralPadding(Mul(x, x), Like(x, 0), Adder(TypeOf(x)), window, ones, ones, ones, padding);
   const double alpha = c.Float("alpha", 1e-4F), beta = c.Float("beta", 0.75F), bias = c.Float("bias", 1);
   const XlaOp base = Add(Mul(sum, Like(sum, alpha / static_cast<double>(size))), Like(sum, bias));
   return {Div(x, Pow(base, BroadcastTo(Like(base, beta), dims)))};

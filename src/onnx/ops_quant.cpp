@@ -63,7 +63,8 @@ XlaOp RequantizedBy(Call& c, XlaOp y, std::size_t first) {
   const Ints dims = DimsOf(y);
   const XlaOp zero = c.Has(first + 1) ? c.In(first + 1) : XlaOp();
   return Quantized(y, Spread(Convert(c.In(first), F32), dims, 1, 0),
-                   zero.IsUninitialized() ? zero : Spread(zero, dims, 1, 0), zero.IsUninitialized() ? U8 : TypeOf(zero));
+                   zero.IsUninitialized() ? zero : Spread(zero, dims, 1, 0),
+                   zero.IsUninitialized() ? U8 : TypeOf(zero));
 }
 // Integers less their zero point: in f32, whose sums of products of bytes are exact to 2^24, or in s32.
 XlaOp Centred(Call& c, std::size_t value, std::size_t zero, int64_t axis) {
@@ -83,7 +84,9 @@ Outputs OnQuantizeLinear(Call& c) {
   const XlaOp given = c.In(0);
   const Ints dims = DimsOf(given);
   const int64_t axis = c.Int("axis", 1), block = c.Int("block_size", 0);
-  const ElementType to = c.Has(2) ? c.TypeOf(2) : c.Int("output_dtype", 0) != 0 ? ToElementType(c.Int("output_dtype")) : U8;
+  const ElementType to = c.Has(2)                        ? c.TypeOf(2)
+                         : c.Int("output_dtype", 0) != 0 ? ToElementType(c.Int("output_dtype"))
+                                                         : U8;
   const XlaOp zero = c.Has(2) && !IsSmallFloat(to) ? Spread(c.In(2), dims, axis, block) : XlaOp();
   return {Quantized(Convert(given, F32), Spread(Convert(c.In(1), F32), dims, axis, block), zero, to)};
 }
@@ -99,18 +102,15 @@ Outputs OnDynamicQuantizeLinear(Call& c) {
   const XlaOp x = c.In(0);
   const Ints all = Range(0, RankOf(x));
   const XlaOp zero = Like(x, 0);
-  const XlaOp low = Min(ReduceBy(Fold::kMin, x, all, false), zero), high = Max(ReduceBy(Fold::kMax, x, all, false), zero);
+  const XlaOp low = Min(ReduceBy(Fold::kMin, x, all, false), zero),
+              high = Max(ReduceBy(Fold::kMax, x, all, false), zero);
   const XlaOp scale = Div(Sub(high, low), Like(x, 255));
   const XlaOp safe = Select(Eq(scale, zero), Like(x, 1), scale);
   const XlaOp point = Convert(Convert(ClampTo(RoundNearestEven(Div(Neg(low), safe)), 0, 255), S32), U8);
   return {Quantized(x, BroadcastTo(safe, DimsOf(x)), BroadcastTo(point, DimsOf(x)), U8), scale, point};
 }
-Outputs OnMatMulInteger(Call& c) {
-  return {MatMulOf(CentredRows(c, 0, 2, true), CentredRows(c, 1, 3, false), S32)};
-}
-Outputs OnConvInteger(Call& c) {
-  return {ConvolutionOf(c, Centred(c, 0, 2, 1), Centred(c, 1, 3, 0), S32)};
-}
+Outputs OnMatMulInteger(Call& c) { return {MatMulOf(CentredRows(c, 0, 2, true), CentredRows(c, 1, 3, false), S32)}; }
+Outputs OnConvInteger(Call& c) { return {ConvolutionOf(c, Centred(c, 0, 2, 1), Centred(c, 1, 3, 0), S32)}; }
 Outputs OnQLinearMatMul(Call& c) {
   const XlaOp sum = MatMulOf(CentredRows(c, 0, 2, true), CentredRows(c, 3, 5, false), S32);
   const Ints dims = DimsOf(sum);

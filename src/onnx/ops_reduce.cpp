@@ -87,7 +87,8 @@ XlaOp PlaceOf(XlaOp x, int64_t axis, bool largest, bool last, bool keep) {
   const XlaOp places = Iota(b, shape.WithElementType(S64), axis);
   // Any element is better than the start, or equal to it with a better place.
   const XlaOp start = ConstantR0<int64_t>(b, last ? -1 : INT64_MAX);
-  const XlaOp pair = Reduce(b, {x, places}, {largest ? Lowest(b, type) : Highest(b, type), start}, Need(pick.Build()), {axis});
+  const XlaOp pair =
+      Reduce(b, {x, places}, {largest ? Lowest(b, type) : Highest(b, type), start}, Need(pick.Build()), {axis});
   XlaOp out = GetTupleElement(pair, 1);
   if (!keep) return out;
   Ints dims = DimsOf(shape);
@@ -97,7 +98,8 @@ XlaOp PlaceOf(XlaOp x, int64_t axis, bool largest, bool last, bool keep) {
 }  // namespace
 Outputs OnArgMax(Call& c) {
   const XlaOp x = c.In(0);
-  return {PlaceOf(x, Axis(c.Int("axis", 0), RankOf(x)), c.node.op_type == "ArgMax", c.Int("select_last_index", 0) != 0, Keeps(c))};
+  return {PlaceOf(x, Axis(c.Int("axis", 0), RankOf(x)), c.node.op_type == "ArgMax", c.Int("select_last_index", 0) != 0,
+                  Keeps(c))};
 }
 
 Outputs OnSoftmax(Call& c) {
@@ -150,14 +152,17 @@ Outputs OnCumSum(Call& c) {
     x = PadWith(x, Zero(c.b, TypeOf(x)), shift);
     padding[d] = reverse ? std::pair<int64_t, int64_t>{0, n - 1} : std::pair<int64_t, int64_t>{n - 1, 0};
   }
-  return {Convert(ReduceWindowWithGeneralPadding(x, Zero(c.b, TypeOf(x)), Adder(TypeOf(x)), window, ones, ones, ones, padding), type)};
+  return {Convert(
+      ReduceWindowWithGeneralPadding(x, Zero(c.b, TypeOf(x)), Adder(TypeOf(x)), window, ones, ones, ones, padding),
+      type)};
 }
 Outputs OnTopK(Call& c) {
   XlaOp x = c.In(0);
   const Shape shape = ShapeOf(x);
   const int64_t axis = Axis(c.Int("axis", -1), shape.rank()), size = shape.dim(axis);
   const Ints k_input = c.opset >= 10 ? c.KnownInts(1, "the number of elements") : Ints{c.Int("k")};
-  if (k_input.size() != 1 || k_input[0] < 0 || k_input[0] > size) Reject("It takes a wrong number of {} elements.", size);
+  if (k_input.size() != 1 || k_input[0] < 0 || k_input[0] > size)
+    Reject("It takes a wrong number of {} elements.", size);
   const bool largest = c.Int("largest", 1) != 0;
   // A stable sort: of equal elements the first comes first.
   XlaBuilder order("order");

@@ -64,7 +64,8 @@ Taps TapsOf(const Settings& s, const AxisPlan& a, int64_t x) {
   }
   const double stretch = s.antialias && a.scale < 1 ? a.scale : 1, reach = (s.mode == "cubic" ? 2 : 1) / stretch;
   // The neighbours of the source within reach; a place of its own at a whole number has weight 1.
-  const auto first = static_cast<int64_t>(std::floor(source - reach)) + 1, last = static_cast<int64_t>(std::ceil(source + reach)) - 1;
+  const auto first = static_cast<int64_t>(std::floor(source - reach)) + 1,
+             last = static_cast<int64_t>(std::ceil(source + reach)) - 1;
   double sum = 0;
   for (int64_t place = first; place <= last; ++place) {
     const double distance = (static_cast<double>(place) - source) * stretch;
@@ -140,8 +141,8 @@ XlaOp ResizeAxis(XlaOp x, int64_t axis, const std::vector<Taps>& taps) {
 }
 
 // Axes that the node resizes, with their sizes and scales.
-std::vector<AxisPlan> PlanAxes(Call& c, const Settings& s, const Ints& dims, std::size_t scales_at, std::size_t sizes_at,
-                               std::size_t roi_at) {
+std::vector<AxisPlan> PlanAxes(Call& c, const Settings& s, const Ints& dims, std::size_t scales_at,
+                               std::size_t sizes_at, std::size_t roi_at) {
   std::vector<AxisPlan> plan;
   for (int64_t d : dims) plan.push_back({.in = d, .out = d});
   Ints axes = c.List("axes").value_or(Range(0, static_cast<int64_t>(dims.size())));
@@ -209,7 +210,8 @@ XlaOp ResizeAll(XlaOp x, const Settings& s, const std::vector<AxisPlan>& plan) {
       std::vector<double> flags;
       for (const Taps& t : outside[d]) flags.push_back(t.outside ? 1 : 0);
       if (std::ranges::find(flags, 1) == flags.end()) continue;
-      const XlaOp mask = AlongAxis(FromNumbers(x.builder(), F32, flags, Ints{plan[d].out}), dims, static_cast<int64_t>(d));
+      const XlaOp mask =
+          AlongAxis(FromNumbers(x.builder(), F32, flags, Ints{plan[d].out}), dims, static_cast<int64_t>(d));
       y = Select(Gt(mask, Like(mask, 0)), BroadcastTo(Like(y, s.extrapolation), dims), y);
     }
   }

@@ -52,7 +52,8 @@ State Step(const Cell& cell, const Direction& d, XlaOp x, XlaOp r, XlaOp recurre
       return Add(gate, Mul(state, BroadcastTo(SliceInDim(peephole, i * n, (i + 1) * n, 1, 0), dims)));
     };
     const XlaOp in = f[0](Clipped(cell, peek(GateOf(all, 0, n), 0, s.c)));
-    const XlaOp forget = cell.input_forget ? Sub(Like(in, 1), in) : f[0](Clipped(cell, peek(GateOf(all, 2, n), 2, s.c)));
+    const XlaOp forget =
+        cell.input_forget ? Sub(Like(in, 1), in) : f[0](Clipped(cell, peek(GateOf(all, 2, n), 2, s.c)));
     const XlaOp c = Add(Mul(forget, s.c), Mul(in, f[1](Clipped(cell, GateOf(all, 3, n)))));
     const XlaOp out = f[0](Clipped(cell, peek(GateOf(all, 1, n), 1, c)));
     return {Mul(out, f[2](c)), c};
@@ -85,7 +86,8 @@ Swept Sweep(XlaBuilder* b, const Cell& cell, const Direction& d, XlaOp x, State 
   const ElementType type = TypeOf(x);
   const bool has_c = cell.type == "LSTM", has_lengths = !lengths.IsUninitialized();
   const bool has_bias = !d.recurrent_bias.IsUninitialized(), has_peephole = !d.peephole.IsUninitialized();
-  Outputs init = {Zero(b, S32), start.h, has_c ? start.c : start.h, Filled(b, type, Ints{steps, batch, cell.hidden}, 0), x, d.r};
+  Outputs init = {
+      Zero(b, S32), start.h, has_c ? start.c : start.h, Filled(b, type, Ints{steps, batch, cell.hidden}, 0), x, d.r};
   if (has_lengths) init.push_back(lengths);
   if (has_bias) init.push_back(d.recurrent_bias);
   if (has_peephole) init.push_back(d.peephole);
@@ -139,8 +141,9 @@ std::vector<Activation> Activations(Call& c, const Cell& cell, std::size_t count
       double alpha, beta;
       bool has_beta;
     };
-    constexpr Row kRows[] = {{"Affine", 1, 0, true},        {"LeakyRelu", 0.01, 0, false}, {"ThresholdedRelu", 1, 0, false},
-                             {"ScaledTanh", 1, 1, true},    {"HardSigmoid", 0.2, 0.5, true}, {"Elu", 1, 0, false}};
+    constexpr Row kRows[] = {{"Affine", 1, 0, true},           {"LeakyRelu", 0.01, 0, false},
+                             {"ThresholdedRelu", 1, 0, false}, {"ScaledTanh", 1, 1, true},
+                             {"HardSigmoid", 0.2, 0.5, true},  {"Elu", 1, 0, false}};
     for (const Row& row : kRows)
       if (row.name == f.name) {
         f.alpha = alpha < alphas.size() ? alphas[alpha] : row.alpha;
@@ -166,8 +169,13 @@ Direction ReadDirection(Call& c, const Cell& cell, int64_t number, bool backward
   d.w = PartOf(c.In(1), number);
   d.r = PartOf(c.In(2), number);
   const int64_t rows = cell.gates * cell.hidden;
-  if (DimsOf(d.r) != Ints{rows, cell.hidden} || RankOf(d.w) != 2 || DimsOf(d.w)[0] != rows) Reject("The weights do not fit {} hidden elements.", cell.hidden);
-  d.functions = Activations(c, cell, cell.type == "LSTM" ? 3 : cell.type == "GRU" ? 2 : 1, static_cast<std::size_t>(number));
+  if (DimsOf(d.r) != Ints{rows, cell.hidden} || RankOf(d.w) != 2 || DimsOf(d.w)[0] != rows)
+    Reject("The weights do not fit {} hidden elements.", cell.hidden);
+  d.functions = Activations(c, cell,
+                            cell.type == "LSTM"  ? 3
+                            : cell.type == "GRU" ? 2
+                                                 : 1,
+                            static_cast<std::size_t>(number));
   if (c.Has(3)) {
     const XlaOp both = PartOf(c.In(3), number);
     if (DimsOf(both) != Ints{2 * rows}) Reject("The bias must have {} elements.", 2 * rows);
@@ -175,7 +183,8 @@ Direction ReadDirection(Call& c, const Cell& cell, int64_t number, bool backward
     d.bias = SliceInDim(both, 0, rows, 1, 0);
     if (cell.type == "GRU") {  // that of h stays inside
       d.recurrent_bias = SliceInDim(recurrent, 2 * cell.hidden, rows, 1, 0);
-      recurrent = PadWith(SliceInDim(recurrent, 0, 2 * cell.hidden, 1, 0), Zero(c.b, TypeOf(both)), {{{0, cell.hidden}}});
+      recurrent =
+          PadWith(SliceInDim(recurrent, 0, 2 * cell.hidden, 1, 0), Zero(c.b, TypeOf(both)), {{{0, cell.hidden}}});
     }
     d.bias = Add(d.bias, recurrent);
   }

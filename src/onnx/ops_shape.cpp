@@ -32,7 +32,8 @@ Outputs OnShape(Call& c) {
   const auto rank = static_cast<int64_t>(dims.size());
   auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   const int64_t first = bound(c.Int("start", 0)), last = std::max(first, bound(c.Int("end", rank)));
-  return {IntList(c.b, std::span(dims).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)))};
+  return {
+      IntList(c.b, std::span(dims).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)))};
 }
 Outputs OnSize(Call& c) { return {ConstantR0<int64_t>(c.b, c.ShapeOf(0).element_count())}; }
 Outputs OnReshape(Call& c) {
@@ -192,7 +193,8 @@ Outputs OnPad(Call& c) {
   const std::string mode = c.Text("mode", "constant");
   std::vector<std::pair<int64_t, int64_t>> padding(dims.size());
   for (std::size_t i = 0; i < axes.size(); ++i)
-    padding[static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())))] = {pads[i], pads[i + axes.size()]};
+    padding[static_cast<std::size_t>(Axis(axes[i], static_cast<int64_t>(dims.size())))] = {pads[i],
+                                                                                           pads[i + axes.size()]};
   for (auto [low, high] : padding)
     if (std::max(std::abs(low), std::abs(high)) > (int64_t{1} << 40)) Reject("A padding of {} and {}.", low, high);
   if (mode == "constant") {
@@ -225,17 +227,21 @@ Outputs OnDepthToSpace(Call& c) {
   const XlaOp x = c.In(0);
   const Ints d = DimsOf(x);
   const int64_t s = c.Int("blocksize");
-  if (d.size() != 4 || s <= 0 || s > (1 << 20) || d[1] % (s * s) != 0) Reject("Its operand must be [N, C * {0} * {0}, H, W].", s);
+  if (d.size() != 4 || s <= 0 || s > (1 << 20) || d[1] % (s * s) != 0)
+    Reject("Its operand must be [N, C * {0} * {0}, H, W].", s);
   const int64_t depth = d[1] / (s * s);
   if (c.Text("mode", "DCR") == "DCR")
-    return {Reshape(Transpose(Reshape(x, {d[0], s, s, depth, d[2], d[3]}), {0, 3, 4, 1, 5, 2}), {d[0], depth, d[2] * s, d[3] * s})};
-  return {Reshape(Transpose(Reshape(x, {d[0], depth, s, s, d[2], d[3]}), {0, 1, 4, 2, 5, 3}), {d[0], depth, d[2] * s, d[3] * s})};
+    return {Reshape(Transpose(Reshape(x, {d[0], s, s, depth, d[2], d[3]}), {0, 3, 4, 1, 5, 2}),
+                    {d[0], depth, d[2] * s, d[3] * s})};
+  return {Reshape(Transpose(Reshape(x, {d[0], depth, s, s, d[2], d[3]}), {0, 1, 4, 2, 5, 3}),
+                  {d[0], depth, d[2] * s, d[3] * s})};
 }
 Outputs OnSpaceToDepth(Call& c) {
   const XlaOp x = c.In(0);
   const Ints d = DimsOf(x);
   const int64_t s = c.Int("blocksize");
-  if (d.size() != 4 || s <= 0 || s > (1 << 20) || d[2] % s != 0 || d[3] % s != 0) Reject("Its operand must be [N, C, H * {0}, W * {0}].", s);
+  if (d.size() != 4 || s <= 0 || s > (1 << 20) || d[2] % s != 0 || d[3] % s != 0)
+    Reject("Its operand must be [N, C, H * {0}, W * {0}].", s);
   return {Reshape(Transpose(Reshape(x, {d[0], d[1], d[2] / s, s, d[3] / s, s}), {0, 3, 5, 1, 2, 4}),
                   {d[0], d[1] * s * s, d[2] / s, d[3] / s})};
 }

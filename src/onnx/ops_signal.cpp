@@ -107,14 +107,17 @@ Outputs OnMelWeightMatrix(Call& c) {
   std::vector<int64_t> edges;
   const double step = (mel(high) - mel(low)) / static_cast<double>(bins + 2);
   for (int64_t i = 0; i < bins + 2; ++i)
-    edges.push_back(static_cast<int64_t>(std::floor((static_cast<double>(length) + 1) * hertz(mel(low) + static_cast<double>(i) * step) / rate)));
+    edges.push_back(static_cast<int64_t>(
+        std::floor((static_cast<double>(length) + 1) * hertz(mel(low) + static_cast<double>(i) * step) / rate)));
   std::vector<double> out(static_cast<std::size_t>(rows * bins));
   for (int64_t i = 0; i < bins; ++i) {
-    const int64_t lower = edges[static_cast<std::size_t>(i)], centre = edges[static_cast<std::size_t>(i + 1)], upper = edges[static_cast<std::size_t>(i + 2)];
+    const int64_t lower = edges[static_cast<std::size_t>(i)], centre = edges[static_cast<std::size_t>(i + 1)],
+                  upper = edges[static_cast<std::size_t>(i + 2)];
     for (int64_t j = std::max<int64_t>(lower, 0); j < std::min(std::max(upper, centre + 1), rows); ++j) {
       const double rise = centre == lower ? 1 : static_cast<double>(j - lower) / static_cast<double>(centre - lower);
       const double fall = upper == centre ? 0 : static_cast<double>(upper - j) / static_cast<double>(upper - centre);
-      if (j <= centre && (j != centre || centre == lower || rise == 1)) out[static_cast<std::size_t>(j * bins + i)] = j < centre || centre != lower ? rise : 1;
+      if (j <= centre && (j != centre || centre == lower || rise == 1))
+        out[static_cast<std::size_t>(j * bins + i)] = j < centre || centre != lower ? rise : 1;
       else if (j < upper) out[static_cast<std::size_t>(j * bins + i)] = fall;
     }
   }
@@ -133,7 +136,9 @@ XlaOp LossOf(Call& c, XlaOp log_p, XlaOp labels, std::size_t weight_at) {
   const bool ignores = c.Find("ignore_index") != nullptr;
   const XlaOp kept = Ne(labels, Like(labels, static_cast<double>(c.Int("ignore_index", INT32_MIN))));
   const XlaOp hit = Eq(Iota(c.b, MakeShape(S64, d), 1), BroadcastInDim(labels, d, places));
-  auto chosen = [&](XlaOp x) { return ReduceBy(Fold::kSum, Select(hit, x, BroadcastTo(Like(x, 0), d)), Ints{1}, false); };
+  auto chosen = [&](XlaOp x) {
+    return ReduceBy(Fold::kSum, Select(hit, x, BroadcastTo(Like(x, 0), d)), Ints{1}, false);
+  };
   XlaOp loss = Neg(chosen(log_p));
   XlaOp weight = c.Has(weight_at) ? chosen(AlongAxis(c.In(weight_at), d, 1)) : Filled(c.b, TypeOf(log_p), flat, 1);
   if (ignores) weight = Select(kept, weight, BroadcastTo(Like(weight, 0), flat));

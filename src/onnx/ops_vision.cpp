@@ -32,11 +32,14 @@ double OneNumber(Call& c, std::size_t input, double otherwise, const char* what)
 
 // How many boxes are kept depends on the data, so the data have to be known.
 Outputs OnNonMaxSuppression(Call& c) {
-  const std::vector<double> boxes = c.KnownNumbers(0, "the boxes, of which the number kept is not known before the run,");
+  const std::vector<double> boxes =
+      c.KnownNumbers(0, "the boxes, of which the number kept is not known before the run,");
   const std::vector<double> scores = c.KnownNumbers(1, "the scores");
   const Ints db = DimsOf(c.ShapeOf(0)), ds = DimsOf(c.ShapeOf(1));
-  if (db.size() != 3 || ds.size() != 3 || db[2] != 4 || db[0] != ds[0] || db[1] != ds[2]) Reject("Boxes must be [N, B, 4] and scores [N, C, B].");
-  const double most = OneNumber(c, 2, 0, "the number of boxes"), overlap = OneNumber(c, 3, 0, "the overlap"), least = OneNumber(c, 4, -INFINITY, "the threshold");
+  if (db.size() != 3 || ds.size() != 3 || db[2] != 4 || db[0] != ds[0] || db[1] != ds[2])
+    Reject("Boxes must be [N, B, 4] and scores [N, C, B].");
+  const double most = OneNumber(c, 2, 0, "the number of boxes"), overlap = OneNumber(c, 3, 0, "the overlap"),
+               least = OneNumber(c, 4, -INFINITY, "the threshold");
   const bool by_centre = c.Int("center_point_box", 0) != 0;
   Ints out;
   for (int64_t n = 0; n < ds[0]; ++n)
@@ -88,7 +91,8 @@ struct Sampler {
     const XlaOp y = Convert(ClampTo(row, 0, h - 1), S32), xx = Convert(ClampTo(column, 0, w - 1), S32);
     const XlaOp value = PixelsAt(x, y, xx, batch);
     if (padding != "zeros") return value;
-    const XlaOp inside = And(And(Ge(row, Like(row, 0)), Le(row, Like(row, h - 1))), And(Ge(column, Like(column, 0)), Le(column, Like(column, w - 1))));
+    const XlaOp inside = And(And(Ge(row, Like(row, 0)), Le(row, Like(row, h - 1))),
+                             And(Ge(column, Like(column, 0)), Le(column, Like(column, w - 1))));
     const Ints wide = {p[0], d[1], p[1]};
     return Select(BroadcastInDim(inside, wide, {0, 2}), value, BroadcastTo(Like(value, 0), wide));
   }
@@ -122,7 +126,8 @@ struct Sampler {
     XlaOp sum;
     for (std::size_t i = 0; i < wy.size(); ++i)
       for (std::size_t j = 0; j < wx.size(); ++j) {
-        const XlaOp value = Pixel(Add(top, Like(top, first + static_cast<double>(i))), Add(left, Like(left, first + static_cast<double>(j))));
+        const XlaOp value = Pixel(Add(top, Like(top, first + static_cast<double>(i))),
+                                  Add(left, Like(left, first + static_cast<double>(j))));
         const XlaOp part = Weighted(value, Mul(wy[i], wx[j]));
         sum = i + j == 0 ? part : Add(sum, part);
       }
@@ -134,7 +139,8 @@ struct Sampler {
 Outputs OnGridSample(Call& c) {
   const XlaOp x = c.In(0), grid = c.In(1);
   const Ints d = DimsOf(x), g = DimsOf(grid);
-  if (d.size() != 4 || g.size() != 4 || g[3] != 2 || g[0] != d[0]) Refuse("GridSample is supported for images [N, C, H, W].");
+  if (d.size() != 4 || g.size() != 4 || g[3] != 2 || g[0] != d[0])
+    Refuse("GridSample is supported for images [N, C, H, W].");
   Sampler s;
   s.x = x;
   s.mode = c.Text("mode", c.opset >= 20 ? "linear" : "bilinear");
@@ -147,7 +153,8 @@ Outputs OnGridSample(Call& c) {
   auto place = [&](int64_t which, int64_t size) {
     XlaOp at = Reshape(SliceInDim(grid, which, which + 1, 1, 3), {d[0], points});
     const auto n = static_cast<double>(size);
-    XlaOp out = s.align ? Mul(Add(at, Like(at, 1)), Like(at, (n - 1) / 2)) : Mul(Sub(Mul(Add(at, Like(at, 1)), Like(at, n)), Like(at, 1)), Like(at, 0.5));
+    XlaOp out = s.align ? Mul(Add(at, Like(at, 1)), Like(at, (n - 1) / 2))
+                        : Mul(Sub(Mul(Add(at, Like(at, 1)), Like(at, n)), Like(at, 1)), Like(at, 0.5));
     if (s.padding == "border") out = ClampTo(out, 0, n - 1);
     if (s.padding == "reflection" && s.mode != "cubic")
       out = s.align ? Sampler::Reflected(out, 0, n - 1) : ClampTo(Sampler::Reflected(out, -0.5, n - 0.5), 0, n - 1);
@@ -159,9 +166,11 @@ Outputs OnRoiAlign(Call& c) {
   const XlaOp x = c.In(0), rois = c.In(1);
   const Ints d = DimsOf(x), r = DimsOf(rois);
   if (d.size() != 4 || r.size() != 2 || r[1] != 4) Reject("It takes [N, C, H, W] and [R, 4].");
-  const int64_t h = c.Int("output_height", 1), w = c.Int("output_width", 1), ratio = c.Int("sampling_ratio", 0), count = r[0];
+  const int64_t h = c.Int("output_height", 1), w = c.Int("output_width", 1), ratio = c.Int("sampling_ratio", 0),
+                count = r[0];
   if (h <= 0 || w <= 0 || h > 4096 || w > 4096 || ratio > 4096) Reject("A result of {} x {}.", h, w);
-  if (ratio <= 0) Refuse("A sampling_ratio of 0 takes as many samples as the region is large, which depends on the data.");
+  if (ratio <= 0)
+    Refuse("A sampling_ratio of 0 takes as many samples as the region is large, which depends on the data.");
   const double scale = c.Float("spatial_scale", 1);
   const bool half = c.opset >= 16 && c.Text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   auto corner = [&](int64_t i) {
@@ -176,8 +185,11 @@ Outputs OnRoiAlign(Call& c) {
   auto places = [&](XlaOp first, XlaOp extent, int64_t bins, int64_t bin_axis) {
     const Shape f = MakeShape(F32, grid);
     const XlaOp bin = Div(extent, Like(extent, static_cast<double>(bins)));
-    const XlaOp at = Add(Iota(c.b, f, bin_axis), Div(Add(Iota(c.b, f, bin_axis + 1), Number(c.b, F32, 0.5)), Number(c.b, F32, static_cast<double>(ratio))));
-    return Reshape(Add(BroadcastInDim(Convert(first, F32), grid, {0}), Mul(BroadcastInDim(Convert(bin, F32), grid, {0}), at)), {count, points});
+    const XlaOp at = Add(Iota(c.b, f, bin_axis), Div(Add(Iota(c.b, f, bin_axis + 1), Number(c.b, F32, 0.5)),
+                                                     Number(c.b, F32, static_cast<double>(ratio))));
+    return Reshape(
+        Add(BroadcastInDim(Convert(first, F32), grid, {0}), Mul(BroadcastInDim(Convert(bin, F32), grid, {0}), at)),
+        {count, points});
   };
   const XlaOp y = places(y0, height, h, 1), xx = places(x0, width, w, 3);
   Sampler s;
@@ -185,7 +197,8 @@ Outputs OnRoiAlign(Call& c) {
   s.padding = "border";
   s.batch = BroadcastInDim(Convert(c.In(2), S32), {count, points}, {0});
   const double hh = static_cast<double>(d[2]), ww = static_cast<double>(d[3]);
-  const XlaOp inside = And(And(Ge(y, Like(y, -1)), Le(y, Like(y, hh))), And(Ge(xx, Like(xx, -1)), Le(xx, Like(xx, ww))));
+  const XlaOp inside =
+      And(And(Ge(y, Like(y, -1)), Le(y, Like(y, hh))), And(Ge(xx, Like(xx, -1)), Le(xx, Like(xx, ww))));
   // The mode max takes the largest of the four weighted neighbours; this is what ONNX Runtime does.
   const bool largest = c.Text("mode", "avg") == "max";
   if (largest) Refuse("The mode 'max' is not supported.");
@@ -206,7 +219,8 @@ Outputs OnAffineGrid(Call& c) {
   for (int64_t d = n; d-- > 0;) {  // x first
     const XlaOp at = Iota(c.b, MakeShape(TypeOf(theta), space), d);
     const auto m = static_cast<double>(space[static_cast<std::size_t>(d)]);
-    const XlaOp value = align ? Sub(Mul(at, Like(at, m > 1 ? 2 / (m - 1) : 0)), Like(at, 1)) : Sub(Mul(Add(at, Like(at, 0.5)), Like(at, 2 / m)), Like(at, 1));
+    const XlaOp value = align ? Sub(Mul(at, Like(at, m > 1 ? 2 / (m - 1) : 0)), Like(at, 1))
+                              : Sub(Mul(Add(at, Like(at, 0.5)), Like(at, 2 / m)), Like(at, 1));
     parts.push_back(Reshape(value, one));
   }
   parts.push_back(Filled(c.b, TypeOf(theta), one, 1));
@@ -218,10 +232,13 @@ Outputs OnAffineGrid(Call& c) {
 }
 Outputs OnCol2Im(Call& c) {
   const XlaOp x = c.In(0);
-  const Ints image = c.KnownInts(1, "the shape of the image"), block = c.KnownInts(2, "the shape of the block"), d = DimsOf(x);
+  const Ints image = c.KnownInts(1, "the shape of the image"), block = c.KnownInts(2, "the shape of the block"),
+             d = DimsOf(x);
   const std::size_t n = image.size();
-  const Ints strides = c.List("strides").value_or(Ints(n, 1)), dilations = c.List("dilations").value_or(Ints(n, 1)), pads = c.List("pads").value_or(Ints(2 * n, 0));
-  if (d.size() != 3 || block.size() != n || strides.size() != n || dilations.size() != n || pads.size() != 2 * n) Reject("Its operands do not fit.");
+  const Ints strides = c.List("strides").value_or(Ints(n, 1)), dilations = c.List("dilations").value_or(Ints(n, 1)),
+             pads = c.List("pads").value_or(Ints(2 * n, 0));
+  if (d.size() != 3 || block.size() != n || strides.size() != n || dilations.size() != n || pads.size() != 2 * n)
+    Reject("Its operands do not fit.");
   const int64_t each = Volume(block);
   if (each <= 0 || each > 4096 || d[1] % each != 0) Reject("A block of {} elements.", each);
   Ints columns, padded, split = {d[0], d[1] / each};

@@ -18,18 +18,30 @@ struct TypeRow {
 };
 // By TensorProto.DataType.
 constexpr TypeRow kTypes[] = {
-    {"UNDEFINED", ElementType::kInvalid},  {"FLOAT", ElementType::kF32},
-    {"UINT8", ElementType::kU8},           {"INT8", ElementType::kS8},
-    {"UINT16", ElementType::kU16},         {"INT16", ElementType::kS16},
-    {"INT32", ElementType::kS32},          {"INT64", ElementType::kS64},
-    {"STRING", ElementType::kInvalid},     {"BOOL", ElementType::kPred},
-    {"FLOAT16", ElementType::kF16},        {"DOUBLE", ElementType::kF64},
-    {"UINT32", ElementType::kU32},         {"UINT64", ElementType::kU64},
-    {"COMPLEX64", ElementType::kC64},      {"COMPLEX128", ElementType::kC128},
-    {"BFLOAT16", ElementType::kBF16},      {"FLOAT8E4M3FN", ElementType::kF8E4M3FN},
-    {"FLOAT8E4M3FNUZ", ElementType::kF8E4M3FNUZ}, {"FLOAT8E5M2", ElementType::kF8E5M2},
-    {"FLOAT8E5M2FNUZ", ElementType::kF8E5M2FNUZ}, {"UINT4", ElementType::kU4},
-    {"INT4", ElementType::kS4},            {"FLOAT4E2M1", ElementType::kF4E2M1FN},
+    {"UNDEFINED", ElementType::kInvalid},
+    {"FLOAT", ElementType::kF32},
+    {"UINT8", ElementType::kU8},
+    {"INT8", ElementType::kS8},
+    {"UINT16", ElementType::kU16},
+    {"INT16", ElementType::kS16},
+    {"INT32", ElementType::kS32},
+    {"INT64", ElementType::kS64},
+    {"STRING", ElementType::kInvalid},
+    {"BOOL", ElementType::kPred},
+    {"FLOAT16", ElementType::kF16},
+    {"DOUBLE", ElementType::kF64},
+    {"UINT32", ElementType::kU32},
+    {"UINT64", ElementType::kU64},
+    {"COMPLEX64", ElementType::kC64},
+    {"COMPLEX128", ElementType::kC128},
+    {"BFLOAT16", ElementType::kBF16},
+    {"FLOAT8E4M3FN", ElementType::kF8E4M3FN},
+    {"FLOAT8E4M3FNUZ", ElementType::kF8E4M3FNUZ},
+    {"FLOAT8E5M2", ElementType::kF8E5M2},
+    {"FLOAT8E5M2FNUZ", ElementType::kF8E5M2FNUZ},
+    {"UINT4", ElementType::kU4},
+    {"INT4", ElementType::kS4},
+    {"FLOAT4E2M1", ElementType::kF4E2M1FN},
     {"FLOAT8E8M0", ElementType::kF8E8M0FNU},
 };
 
@@ -106,7 +118,8 @@ Result<int64_t> NumberOf(const Tensor& tensor, const char* key, int64_t otherwis
   int64_t out = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error != std::errc() || end != text.data() + text.size() || out < 0)
-    return InvalidArgument("The external data of the tensor '{}' has {} '{}', which is no size.", tensor.name, key, text);
+    return InvalidArgument("The external data of the tensor '{}' has {} '{}', which is no size.", tensor.name, key,
+                           text);
   return out;
 }
 
@@ -123,7 +136,8 @@ Result<std::string> PathInside(const std::string& folder, const Tensor& tensor) 
   if (!leaves) {
     root = std::filesystem::weakly_canonical(folder.empty() ? "." : folder, error);
     if (!error) full = std::filesystem::weakly_canonical(root / location, error);
-    if (error) return NotFound("The external data '{}' of the tensor '{}' cannot be found.", found->second, tensor.name);
+    if (error)
+      return NotFound("The external data '{}' of the tensor '{}' cannot be found.", found->second, tensor.name);
     auto [in_root, in_full] = std::mismatch(root.begin(), root.end(), full.begin(), full.end());
     leaves = in_root != root.end();
   }
@@ -135,8 +149,10 @@ Result<std::string> PathInside(const std::string& folder, const Tensor& tensor) 
 
 Result<> FromFile(const Tensor& tensor, const std::string& folder, Literal& out) {
   if (folder.empty())
-    return InvalidArgument("The tensor '{}' has its data in another file; import the model from its file, with the data "
-                           "beside it.", tensor.name);
+    return InvalidArgument(
+        "The tensor '{}' has its data in another file; import the model from its file, with the data "
+        "beside it.",
+        tensor.name);
   KRAFLA_ASSIGN(const std::string path, PathInside(folder, tensor));
   KRAFLA_ASSIGN(const int64_t offset, NumberOf(tensor, "offset", 0));
   KRAFLA_ASSIGN(const InputFile file, InputFile::Open(path));
@@ -170,8 +186,8 @@ Result<Literal> ToLiteral(const Tensor& tensor, const std::string& folder) {
   KRAFLA_ASSIGN(const Shape shape, Shape::MakeArray(type, tensor.dims));
   // What the model says must be there before memory is taken for it.
   if (!tensor.is_external) {
-    const std::size_t stored = tensor.raw.size() + tensor.floats.size() * 4 + tensor.doubles.size() * 8 +
-                               tensor.ints.size() * 8;
+    const std::size_t stored =
+        tensor.raw.size() + tensor.floats.size() * 4 + tensor.doubles.size() * 8 + tensor.ints.size() * 8;
     if (shape.byte_size() > 0 && static_cast<std::size_t>(shape.byte_size()) / 2 > stored)
       return InvalidArgument("The tensor '{}' of {} has {} bytes of data.", tensor.name, shape.ToString(false), stored);
   }
