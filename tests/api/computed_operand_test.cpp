@@ -133,7 +133,7 @@ Literal Numbers(const Shape& shape, int seed) {
 
 class ComputedOperandTest : public DeviceTest {
  protected:
-  void Check(const std::string& text, const std::string& name) {
+  void Check(const std::string& text, const std::string& name, int kernels = 1) {
     auto executable = Compile(text);
     ASSERT_NE(executable, nullptr) << name;
     std::vector<Literal> arguments;
@@ -149,7 +149,7 @@ class ComputedOperandTest : public DeviceTest {
     EXPECT_TRUE(std::ranges::equal(got[0].bytes(), expected[0].bytes())) << name;
     EXPECT_TRUE(std::ranges::any_of(Values<float>(got[0]), [](float v) { return v != 0; })) << name;
     if (GetParam().selector == "cpu" && GetParam().disabled.empty()) {
-      EXPECT_EQ(executable->report().kernels, 1) << name << " has more kernels than the dot";
+      EXPECT_EQ(executable->report().kernels, kernels) << name << " has more kernels than the dot";
     }
   }
 };
@@ -194,6 +194,43 @@ ENTRY main {
                rows),
           "batches of " + std::to_string(rows) + " rows");
   }
+}
+
+// A loop over layers reads the weights of each where they lie in the array of all that it carries. Its three kernels
+// are the condition, the dot and the counter.
+TEST_P(ComputedOperandTest, LayersOfALoop) {
+  for (const int64_t rows : {1, 20})
+    Check(With(R"(HloModule m
+more {
+  s = (s32[], f32[M,128], f32[2,128,128]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT p = pred[] compare(i, n), direction=LT
+}
+layer {
+  s = (s32[], f32[M,128], f32[2,128,128]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[M,128] get-tuple-element(s), index=1
+  all = f32[2,128,128] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  slice = f32[1,128,128] dynamic-slice(all, i, zero, zero), dynamic_slice_sizes={1,128,128}
+  w = f32[128,128] reshape(slice)
+  y = f32[M,128] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  next = s32[] add(i, one)
+  ROOT out = (s32[], f32[M,128], f32[2,128,128]) tuple(next, y, all)
+}
+ENTRY main {
+  x = f32[M,128] parameter(0)
+  all = f32[2,128,128] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[M,128], f32[2,128,128]) tuple(zero, x, all)
+  e = (s32[], f32[M,128], f32[2,128,128]) while(s), condition=more, body=layer
+  ROOT y = f32[M,128] get-tuple-element(e), index=1
+}
+)",
+               rows),
+          "layers, " + std::to_string(rows) + " rows", 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ComputedOperandTest, ::testing::ValuesIn(DeviceCases()), CaseName);

@@ -221,23 +221,26 @@ bool FusionPlanner::ComputedByDot(const Instruction& operand) const {
   // What is read, each array once, and what an element costs at the most.
   double bytes = 0, cost = 0;
   bool moves_only = true;
-  std::unordered_set<const Instruction*> seen;
+  std::unordered_set<ValueRef, ValueRefHash> seen;
   std::vector<const Instruction*> stack = {&operand};
   while (!stack.empty()) {
-    const Instruction* i = ResolveValue({stack.back(), 0}, true).instruction;
+    // Perhaps a leaf of what a loop carries.
+    const ValueRef value = ResolveValue({stack.back(), 0}, true);
+    const Instruction* i = value.instruction;
+    const Shape& shape = LeafShape(value);
     stack.pop_back();
-    if (!seen.insert(i).second) continue;
+    if (!seen.insert(value).second) continue;
     CountWork(1);
-    if (seen.size() > limits_.operand_search || !i->shape().IsArray()) return false;
-    const auto size = static_cast<double>(i->shape().element_count());
+    if (seen.size() > limits_.operand_search || !shape.IsArray()) return false;
+    const auto size = static_cast<double>(shape.element_count());
     // Values that lie two to a byte are put side by side by a concatenate.
     const bool is_joined = class_[Index(i)] == Class::kHero && hero_kind_[Index(i)] == Kind::kConcatenate &&
                            i->users().size() == 1 && i->operand_count() <= limits_.select_pieces;
     if (class_[Index(i)] != Class::kFusible && !is_joined) {
-      bytes += std::min(size, static_cast<double>(elements)) * StorageBytes(i->shape().element_type());
+      bytes += std::min(size, static_cast<double>(elements)) * StorageBytes(shape.element_type());
       continue;
     }
-    if (size > 1) cost += ElementCost(i->opcode(), i->shape().element_type());
+    if (size > 1) cost += ElementCost(i->opcode(), shape.element_type());
     moves_only = moves_only && i->opcode() == Opcode::kDynamicSlice;
     if (i->opcode() == Opcode::kDynamicSlice) {
       // Its starts are single numbers.
