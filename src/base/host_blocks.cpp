@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/host_memory.h"
-#include "base/system.h"
 #include "krafla/hooks.h"
 
 namespace krafla {
@@ -38,10 +37,6 @@ std::size_t CapacityFor(std::size_t size) {
   return (size + step - 1) / step * step;
 }
 bool IsKept(std::size_t size) { return kKeeps && size >= kKeptBytesFrom && size < kCountedHostBytes; }
-
-// Large pages for large blocks, as NumPy does for arrays from here on: what goes through memory once, as a product of a
-// vector with a matrix does, otherwise waits for the page tables as well (15 % of its time on a Zen 4).
-constexpr std::size_t kLargePagesFrom = std::size_t{4} << 20;
 
 // Set before the first block is taken, and never again.
 struct Source {
@@ -146,10 +141,7 @@ std::byte* TakeHostBlock(std::size_t size) {
     DropKeptBlocks();
     data = FromSource(capacity);
   }
-  if (data != nullptr) {
-    if (capacity >= kLargePagesFrom) os::AskForLargePages(data, capacity);
-    return static_cast<std::byte*>(data);
-  }
+  if (data != nullptr) return static_cast<std::byte*>(data);
   if (size >= kCountedHostBytes) ReturnHostBytes(size);
   throw std::bad_alloc();
 }
@@ -162,7 +154,7 @@ void ReturnHostBlock(std::byte* data, std::size_t size) noexcept {
 
 Result<> SetArrayAllocator(const ArrayAllocator& allocator) {
   if (allocator.allocate == nullptr || allocator.release == nullptr)
-    return InvalidArgument("A ArrayAllocator needs both of its functions, allocate and release.");
+    return InvalidArgument("An ArrayAllocator needs both of its functions, allocate and release.");
   Source& source = TheSource();
   if (source.is_used)
     return FailedPrecondition(

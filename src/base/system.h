@@ -30,8 +30,6 @@ void ReleasePages(void* address, std::size_t bytes);
 bool MakeWritable(void* address, std::size_t bytes);
 bool MakeExecutable(void* address, std::size_t bytes);
 void MakeEmpty(void* address, std::size_t bytes);
-// Large pages for memory that is there already, where the system has them and can: else it stays as it is.
-void AskForLargePages(void* address, std::size_t bytes);
 
 // The processors that the scheduler lets this process run on; 0: not known.
 int AllowedProcessors();

@@ -66,13 +66,6 @@ void* ReservePages(std::size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 void ReleasePages(void* address, std::size_t bytes) { munmap(address, bytes); }
-void AskForLargePages([[maybe_unused]] void* address, [[maybe_unused]] std::size_t bytes) {
-#if defined(__linux__)
-  constexpr std::size_t kPage = std::size_t{2} << 20;
-  std::size_t space = bytes;
-  if (std::align(kPage, kPage, address, space) != nullptr) madvise(address, space / kPage * kPage, MADV_HUGEPAGE);
-#endif
-}
 bool MakeWritable(void* address, std::size_t bytes) { return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0; }
 bool MakeExecutable(void* address, std::size_t bytes) { return mprotect(address, bytes, PROT_READ | PROT_EXEC) == 0; }
 void MakeEmpty(void* address, std::size_t bytes) {

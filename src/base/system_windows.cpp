@@ -99,7 +99,6 @@ uint64_t PeakResidentBytes() { return MemoryCounters().PeakWorkingSetSize; }
 
 void* ReservePages(std::size_t bytes) { return VirtualAlloc(nullptr, bytes, MEM_RESERVE, PAGE_NOACCESS); }
 void ReleasePages(void* address, std::size_t) { VirtualFree(address, 0, MEM_RELEASE); }
-void AskForLargePages(void*, std::size_t) {}
 bool MakeWritable(void* address, std::size_t bytes) {
   return VirtualAlloc(address, bytes, MEM_COMMIT, PAGE_READWRITE) != nullptr;
 }

@@ -18,8 +18,9 @@ namespace {
 
 // Elements of a tile of a panel: its values should fit the L1 cache beside each other.
 constexpr int64_t kTileElements = 4096;
-// Places along the depth whose products are added up in registers, each read as one of so many streams.
-constexpr int64_t kRowsInTurn = 8;
+// Places along the depth whose products are added up in registers, each read as one of so many streams; more of short
+// rows, so that a turn is worth its start.
+constexpr int64_t kRowsInTurn = 8, kMostRowsInTurn = 64, kElementsInTurn = 32768;
 // A dimension that conditions depend on is cut into its indices up to here.
 constexpr int64_t kShortDim = 4;
 
@@ -281,7 +282,13 @@ TileShape ComputedOperand::SumsTile() const {
   for (int d = 0; d < static_cast<int>(dims_.size()); ++d)
     if (dims_[At(d)].role == Role::kDepth && ExtentOf(d) >= kRowsInTurn) tile.row_dim = d;
   tile.columns = ExtentOf(tile.column_dim);
-  tile.rows = std::min(ExtentOf(tile.row_dim), kRowsInTurn);
+  // Of all lines, not of a part's: the order of the sums does not depend on the number of threads.
+  int64_t all = 1;
+  for (const Dim& d : dims_)
+    if (d.role == Role::kLines) all *= d.extent;
+  const int64_t rows =
+      std::clamp<int64_t>(kElementsInTurn / all / kRowsInTurn * kRowsInTurn, kRowsInTurn, kMostRowsInTurn);
+  tile.rows = std::min(ExtentOf(tile.row_dim), rows);
   return tile;
 }
 

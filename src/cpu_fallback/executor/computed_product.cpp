@@ -61,8 +61,9 @@ Result<> ComputedProduct::MakeFew() {
   if (loops.by_rows == nullptr || !CanWiden(vectors_.type, sum)) return {};
   const int64_t lines = is_rhs_ ? p.n : p.m;
   const int width = StorageBytes(sum);
-  // Each thread should have some panels.
-  const int64_t shared = std::max<int64_t>(64, RoundUp(CeilDiv(lines * batches_, 4 * int64_t{threads_}), 16));
+  // Each thread should have some panels; one alone goes along whole rows.
+  const int64_t shares = threads_ == 1 ? 1 : 4 * int64_t{threads_};
+  const int64_t shared = std::max<int64_t>(64, RoundUp(CeilDiv(lines * batches_, shares), 16));
   ComputedOperand::Wish wish{.is_rhs = is_rhs_,
                              .type = sum,
                              .neighbours = kSumsInTurn,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cpu_fallback/kernels/block_ops.h"
@@ -100,6 +101,7 @@ class LaneBuilder {
 
   LaneGraph graph_;
   std::unordered_map<LaneNode, int, Hash> known_;
+  std::unordered_set<int> fits_bf16_;  // floats of a byte or less, which bf16 has too
   std::vector<LaneNode> in_region_;
   bool is_region_open_ = false;
   int lanes_ = 0;

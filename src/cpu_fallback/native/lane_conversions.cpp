@@ -10,7 +10,7 @@ const MiniFloat* ByteFormat(ElementType storage) {
   return StorageBytes(storage) == 1 ? FindMiniFloat(storage) : nullptr;
 }
 
-// A float made of an integer of 8 bits.
+// A float made of an integer of 8 bits, which are all that bf16 has.
 bool LaneBuilder::IsOfAByte(int id) const {
   if (node(id).op != LaneOp::kIntToFloat) return false;
   const LaneNode& integer = node(node(id).a);
@@ -56,7 +56,7 @@ bool LaneBuilder::HasShortNans(int id, int depth) const {
     return bits.op == op && bits.type == ElementType::kU32 && node(bits.b).op == LaneOp::kConstant &&
            node(bits.b).bits == constant;
   };
-  if (n.op == LaneOp::kIntToFloat) return true;
+  if (n.op == LaneOp::kIntToFloat || fits_bf16_.contains(id)) return true;
   if (n.op == LaneOp::kConstant) return (n.bits & 0xffff) == 0 || HoldsNoNan(id);
   if (n.op == LaneOp::kBitcast)
     return has_zeros(node(n.a), LaneOp::kShl, 16) || has_zeros(node(n.a), LaneOp::kAnd, 0xffff0000u);
@@ -90,7 +90,7 @@ std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType stor
     return Value{number, x.nans == Nans::kPending ? Nans::kPending : Nans::kSigned};
   }
   if (storage == ElementType::kBF16) {
-    if (IsOfAByte(x.node)) return x;  // eight bits are all that the format has
+    if (IsOfAByte(x.node) || fits_bf16_.contains(x.node)) return x;
     const int bits = Bitcast(x.node, u);
     const int odd = Add(LaneOp::kAnd, u, Add(LaneOp::kShr, u, bits, Constant(u, 16)), Constant(u, 1));
     const int up = Add(LaneOp::kAdd, u, Add(LaneOp::kAdd, u, bits, Constant(u, 0x7fff)), odd);
@@ -108,8 +108,11 @@ std::optional<LaneBuilder::Value> LaneBuilder::Rounded(Value x, ElementType stor
 
 std::optional<LaneBuilder::Value> LaneBuilder::Widen(int stored, ElementType storage) {
   const ElementType f = ElementType::kF32, u = ElementType::kU32;
-  if (const MiniFloat* format = ByteFormat(storage))
-    return Value{DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format)};
+  if (const MiniFloat* format = ByteFormat(storage)) {
+    const int number = DecodeFrom(*this, Add(LaneOp::kExtend, u, stored), *format);
+    fits_bf16_.insert(number);
+    return Value{number};
+  }
   if (storage == ElementType::kF16) { return Value{Add(LaneOp::kHalfToFloat, f, stored), Nans::kSigned}; }
   if (storage == ElementType::kBF16)
     return Value{Bitcast(Add(LaneOp::kShl, u, Add(LaneOp::kExtend, u, stored), Constant(u, 16)), f)};
