@@ -254,6 +254,10 @@ bool BundleOptions::AreIdle() const {
 
 int WriteBundle(const BundleOptions& options) {
   if (auto known = options.device.ToCompileOptions(); !known) return Fail(known.error()), kUsage;
+  // A device that fails is what a report may be about; words that name none are not.
+  if (const auto device = OpenDevice(options.device.selector);
+      !device && device.error().code() == StatusCode::kInvalidArgument)
+    return FailDevice(device.error());
   Bundle bundle(options);
   if (auto collected = bundle.Collect(); !collected) return Fail(collected.error());
   if (auto written = bundle.Write(); !written) return Fail(written.error());

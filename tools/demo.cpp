@@ -43,15 +43,13 @@ std::string DemoFolder() {
   return !error && std::filesystem::is_directory(installed, error) ? installed.string() : KRAFLA_DEMO_DIR;
 }
 
-Result<int> RunDemo(const DeviceOptions& options) {
+Result<int> RunDemo(Client& client, const CompileOptions& compile_options) {
   const std::string dir = DemoFolder();
-  KRAFLA_ASSIGN(CompileOptions compile_options, options.ToCompileOptions());
   KRAFLA_ASSIGN(CaseList list, FindCases(dir));
   if (list.cases.size() != 1) return NotFound("{} is not the folder of the demo; set KRAFLA_DEMO_DIR.", dir);
   KRAFLA_ASSIGN(std::unique_ptr<Module> module, LoadModule(list.cases[0].module_path));
-  KRAFLA_ASSIGN(std::shared_ptr<Client> client, OpenDevice(options.selector));
   Stopwatch compile;
-  KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, client->Compile(std::move(module), compile_options));
+  KRAFLA_ASSIGN(std::unique_ptr<Executable> executable, client.Compile(std::move(module), compile_options));
   double compile_ms = compile.Milliseconds();
   KRAFLA_ASSIGN(RecordedArrays arrays, ReadArrays(list.cases[0], executable->arguments(), executable->results()));
   KRAFLA_ASSIGN(std::vector<NamedLiteral> extra, ReadNpz(dir + "/labels.npz"));
@@ -105,7 +103,11 @@ Result<int> RunDemo(const DeviceOptions& options) {
 }  // namespace
 
 int Demo(const DeviceOptions& options) {
-  auto code = RunDemo(options);
+  const auto compile_options = options.ToCompileOptions();
+  if (!compile_options) return Fail(compile_options.error()), kUsage;
+  const auto client = OpenDevice(options.selector);
+  if (!client) return FailDevice(client.error());
+  auto code = RunDemo(**client, *compile_options);
   return code ? *code : Fail(code.error());
 }
 

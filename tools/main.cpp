@@ -282,23 +282,30 @@ std::string Footer() {
   return out;
 }
 
-// An option that does not exist, with the nearest that does.
-void SuggestOption(const CLI::App& app, const std::vector<const char*>& words) {
+// What is wrong with the words of a command, with the options that are nearest to those that do not exist.
+int UsageError(const CLI::App& app, const CLI::ParseError& error, const std::vector<const char*>& words) {
   const CLI::App* command = &app;
   for (const CLI::App* one : app.get_subcommands({}))
     if (words.size() > 1 && one->get_name() == words[1]) command = one;
+  std::string text = error.what();
+  while (text.ends_with('\n') || text.ends_with('.')) text.pop_back();
+  if (command == &app && words.size() == 1) text = "A command is needed, such as run or devices";
+  std::fprintf(stderr, "krafla: %s.\n", text.c_str());
   std::vector<std::string> known;
   for (const CLI::Option* option : command->get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   for (std::size_t w = 1; w < words.size(); ++w) {
     std::string word = words[w];
     word.resize(std::min(word.find('='), word.size()));
-    if (word == "--") return;
+    if (word == "--") break;
     if (!word.starts_with("--") || std::ranges::contains(known, word)) continue;
     const std::vector<std::string> likely = krafla::NearWords(word, known, 1);
     if (!likely.empty())
-      std::fprintf(stderr, "krafla: There is no option '%s'; did you mean %s?\n", word.c_str(), likely[0].c_str());
+      std::fprintf(stderr, "  There is no option '%s'; did you mean %s?\n", word.c_str(), likely[0].c_str());
   }
+  const std::string asked = command == &app ? "" : " " + command->get_name();
+  std::fprintf(stderr, "  See krafla%s --help.\n", asked.c_str());
+  return kUsage;
 }
 
 int RunCommand(int argc, char** argv) {
@@ -320,9 +327,7 @@ int RunCommand(int argc, char** argv) {
   try {
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Success& e) { return app.exit(e); } catch (const CLI::ParseError& e) {
-    app.exit(e);
-    SuggestOption(app, words);
-    return kUsage;
+    return UsageError(app, e, words);
   }
   return commands.code;
 }

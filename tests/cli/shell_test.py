@@ -108,6 +108,13 @@ class ShellTest(unittest.TestCase):
         out = krafla("run", MLP, "--radnom")
         self.assertEqual(out.returncode, 2)
         self.assertIn("did you mean --random?", out.stderr)
+        for words in ((), ("run",), ("run", "a", "b"), ("check", MLP, "--jobs", "0"), ("bench", MLP, "--iters", "x"),
+                      ("devices", "extra"), ("--radnom",)):
+            out = krafla(*words)
+            self.assertEqual(out.returncode, 2, words)
+            lines = out.stderr.splitlines()
+            self.assertRegex(lines[0], r"^krafla: .*\.$")
+            self.assertRegex(lines[-1], r"^  See krafla.* --help\.$")
         out = krafla("help", "rum")
         self.assertEqual(out.returncode, 2)
         self.assertIn("did you mean run?", out.stderr)
@@ -118,6 +125,17 @@ class ShellTest(unittest.TestCase):
             out = krafla(*command, "-d", "cpu*8")
             self.assertEqual(out.returncode, 0, (command, out.stderr))
         self.assertEqual(krafla("compare", MLP, "cpu*2", "cpu", "--pairs", "0").returncode, 0)
+
+    def test_devices_that_are_none(self):
+        for command in (("explain", MLP), ("inspect", MLP), ("ops",), ("demo",), ("opt", MLP, "--stage", "plan"), ("run", MLP),
+                        ("profile", MLP), ("bench", MLP), ("check", MLP), ("doctor", "--bundle", "/dev/null/x.zip", MLP),
+                        ("compare", MLP, "toaster", "cpu")):
+            device = () if command[0] == "compare" else ("-d", "toaster")
+            out = krafla(*command, *device)
+            self.assertEqual(out.returncode, 2, (command, out.stderr))
+            self.assertIn("Unknown device 'toaster'", out.stderr)
+            if command[0] not in ("compare", "doctor"):
+                self.assertEqual(krafla(*command, "-d", "vulkan:97").returncode, 4, command)
 
     def test_every_json_is_json(self):
         for command in (("run", MLP), ("check", MLP), ("bench", MLP, "--iters", "1"), ("profile", MLP, "--no-roof", "--runs", "1"),
